@@ -1,0 +1,44 @@
+#include <memory>
+
+#include <inlay/cpu_limits.hpp>
+
+#include "bench/support/measure.hpp"
+
+namespace inlay::bench {
+
+namespace {
+
+// Several times any last-level cache of the machines we run on.
+constexpr std::size_t probe_bytes = std::size_t{256} << 20;
+
+std::span<const std::byte> probe_memory() {
+  static const std::unique_ptr<std::byte[]> memory = [] {
+    auto bytes = std::make_unique<std::byte[]>(probe_bytes);
+    for (std::size_t i = 0; i < probe_bytes; i += 4096) bytes[i] = std::byte{1};
+    return bytes;
+  }();
+  return {memory.get(), probe_bytes};
+}
+
+double read_seconds(const Cpu& cpu, double bytes) {
+  // 64 MiB at a time, moving on, so that no pass finds the last one in the cache.
+  static std::size_t at = 0;
+  constexpr std::size_t part = std::size_t{64} << 20;
+  const auto memory = probe_memory().subspan(at, part);
+  at = (at + part) % probe_bytes;
+  return seconds([&] { read_once(cpu, memory); }) * bytes / part;
+}
+
+double fma_seconds(const Cpu& cpu, double flops) {
+  double done = 0;
+  const double time = seconds([&] { done = spin_fma(cpu, 200000); });
+  return time * flops / done;
+}
+
+}  // namespace
+
+double limit_seconds(const Cpu& cpu, const Work& work) {
+  return work.limit == Limit::read ? read_seconds(cpu, work.bytes) : fma_seconds(cpu, work.flops);
+}
+
+}  // namespace inlay::bench

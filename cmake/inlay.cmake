@@ -1,0 +1,82 @@
+# How the lists in CMakeLists.txt become targets.
+
+# Every file that an operator must have. A missing one stops the configuration.
+foreach(op IN LISTS INLAY_OPS)
+  foreach(file include/inlay/ops/${op}.hpp reference/${op}.cpp cpu_kernels/${op}.hpp cpu_kernels/${op}.cpp
+               tests/${op}.cpp bench/${op}.cpp docs/ops/${op}.md)
+    if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${file})
+      message(FATAL_ERROR "The operator ${op} of INLAY_OPS has no ${file}. See docs/add_an_operator.md.")
+    endif()
+  endforeach()
+endforeach()
+
+# GCC 12 reports `"literal" + std::string` as overlapping memcpy (GCC bug 105651).
+function(inlay_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<$<BOOL:${INLAY_WERROR}>:-Werror>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+endfunction()
+
+function(inlay_add_reference)
+  list(TRANSFORM INLAY_OPS REPLACE "(.+)" "reference/\\1.cpp" OUTPUT_VARIABLE sources)
+  add_library(inlay_reference STATIC ${sources})
+  target_link_libraries(inlay_reference PUBLIC inlay_core)
+  inlay_warnings(inlay_reference)
+endfunction()
+
+# The flags of each level. Order and names follow include/inlay/core/isa.hpp.
+set(INLAY_LEVELS scalar)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND INLAY_LEVELS avx2 avx512 avx512_vnni avx512_bf16)
+endif()
+set(inlay_flags_scalar)
+set(inlay_flags_avx2 -mavx2 -mfma -mf16c)
+set(inlay_flags_avx512 ${inlay_flags_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprefer-vector-width=512)
+set(inlay_flags_avx512_vnni ${inlay_flags_avx512} -mavx512vnni)
+set(inlay_flags_avx512_bf16 ${inlay_flags_avx512_vnni} -mavx512bf16)
+
+function(inlay_add_cpu)
+  add_library(inlay_cpu STATIC cpu_kernels/cpu.cpp)
+  target_link_libraries(inlay_cpu PUBLIC inlay_core PRIVATE Threads::Threads)
+  if(INLAY_OPENMP)
+    target_link_libraries(inlay_cpu PRIVATE OpenMP::OpenMP_CXX)
+  endif()
+  inlay_warnings(inlay_cpu)
+  foreach(level IN LISTS INLAY_LEVELS)
+    set(ops ${INLAY_OPS})
+    if(level MATCHES "vnni|bf16")
+      set(ops ${INLAY_DOT_OPS})
+    endif()
+    list(TRANSFORM ops REPLACE "(.+)" "cpu_kernels/\\1.cpp" OUTPUT_VARIABLE sources)
+    list(APPEND sources cpu_kernels/limits.cpp)
+    add_library(inlay_cpu_${level} OBJECT ${sources})
+    target_link_libraries(inlay_cpu_${level} PRIVATE inlay_inline)
+    target_compile_definitions(inlay_cpu_${level} PRIVATE INLAY_LEVEL=${level})
+    # -O2 and no exceptions even in a debug build: an inline function that is left out of line here
+    # would be an ISA-specific body for the whole program (tests/core/weak_symbols.cmake).
+    target_compile_options(inlay_cpu_${level} PRIVATE
+      ${inlay_flags_${level}} -O2 -fno-exceptions -fno-math-errno -fno-trapping-math -ffp-contract=off)
+    inlay_warnings(inlay_cpu_${level})
+    target_sources(inlay_cpu PRIVATE $<TARGET_OBJECTS:inlay_cpu_${level}>)
+  endforeach()
+endfunction()
+
+function(inlay_install)
+  install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+  install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
+  set(targets inlay_core inlay_inline inlay_reference inlay_cpu)
+  if(TARGET inlay_exec)
+    list(APPEND targets inlay_exec)
+  endif()
+  foreach(target IN LISTS targets)
+    string(REPLACE "inlay_" "" short ${target})
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${short})
+  endforeach()
+  install(TARGETS ${targets} EXPORT InlayTargets)
+  install(EXPORT InlayTargets NAMESPACE inlay:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Inlay)
+  include(CMakePackageConfigHelpers)
+  configure_package_config_file(cmake/InlayConfig.cmake.in ${PROJECT_BINARY_DIR}/InlayConfig.cmake
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Inlay)
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/InlayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/InlayConfig.cmake ${PROJECT_BINARY_DIR}/InlayConfigVersion.cmake
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Inlay)
+endfunction()

@@ -1,0 +1,115 @@
+// Which levels this machine executes, and which one a Cpu takes. Built for the baseline.
+#include <inlay/cpu.hpp>
+#include <inlay/cpu_limits.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace inlay {
+
+namespace {
+
+#if defined(__x86_64__)
+// clang 14 does not know "f16c". The operating system saves its registers wherever it saves AVX2's.
+bool machine_has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+// __builtin_cpu_supports also asks whether the operating system saves the wide registers.
+bool machine_has(Isa isa) {
+  switch (isa) {
+    case Isa::scalar: return true;
+    case Isa::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && machine_has_f16c();
+    case Isa::avx512:
+      return machine_has(Isa::avx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl");
+    case Isa::avx512_vnni: return machine_has(Isa::avx512) && __builtin_cpu_supports("avx512vnni");
+    case Isa::avx512_bf16: return machine_has(Isa::avx512_vnni) && __builtin_cpu_supports("avx512bf16");
+  }
+  return false;
+}
+#else
+bool machine_has(Isa isa) { return isa == Isa::scalar; }
+#endif
+
+Isa best_up_to(Isa wanted) {
+  Isa best = Isa::scalar;
+  for (Isa isa : available_isas())
+    if (isa <= wanted) best = isa;
+  return best;
+}
+
+Isa preferred() {
+  const Isa best = available_isas().back();
+  const char* forced = std::getenv("INLAY_ISA");
+  if (forced == nullptr) return best;
+  for (Isa isa : available_isas())
+    if (name(isa) == std::string_view(forced)) return isa;
+  return best;
+}
+
+Parallel default_parallel() {
+#if defined(_OPENMP)
+  return openmp();
+#else
+  return serial();
+#endif
+}
+
+}  // namespace
+
+std::span<const Isa> available_isas() {
+  struct Levels {
+    Isa list[std::size(all_isas)];
+    std::size_t count = 0;
+    Levels() {
+      for (Isa isa : all_isas)
+        if (machine_has(isa)) list[count++] = isa;
+    }
+  };
+  static const Levels levels;
+  return {levels.list, levels.count};
+}
+
+Cpu::Cpu() : Cpu(preferred(), default_parallel()) {}
+Cpu::Cpu(Isa isa) : Cpu(isa, default_parallel()) {}
+Cpu::Cpu(Parallel parallel) : Cpu(preferred(), parallel) {}
+Cpu::Cpu(Isa isa, Parallel parallel) : isa_(best_up_to(isa)), parallel_(parallel) {}
+
+namespace {
+// Limits are probed by the same levels as the operators with dot products: all of them.
+struct Probe {
+  static constexpr bool has_dot_levels = true;
+};
+}  // namespace
+
+void read_once(const Cpu& cpu, std::span<const std::byte> memory) {
+  std::atomic<float> sink{0};
+  cpu::dispatch<Probe>(cpu.isa(), [&]<class Level>(Level) {
+    cpu.parallel().ranges(static_cast<index>(memory.size()), 4096, [&](index begin, index end) {
+      sink.store(cpu::read_range<Level>(memory.data() + begin, memory.data() + end), std::memory_order_relaxed);
+    });
+  });
+}
+
+double spin_fma(const Cpu& cpu, index rounds) {
+  return cpu::dispatch<Probe>(cpu.isa(), [&]<class Level>(Level) {
+    double operations = 0;
+    cpu.parallel()(cpu.parallel().width, [&](index task) {
+      float sink = 0.5f;
+      const double done = cpu::fma_rounds<Level>(rounds, &sink);
+      if (task == 0) operations = done * cpu.parallel().width + (sink == 12345.0f);
+    });
+    return operations;
+  });
+}
+
+}  // namespace inlay

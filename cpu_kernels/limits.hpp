@@ -1,0 +1,36 @@
+// The fastest loops that we know for reading memory and for multiplying: denominators of benchmarks.
+#pragma once
+
+#include <inlay/cpu_limits.hpp>
+
+#include "cpu_kernels/simd/floats.hpp"
+
+namespace inlay::cpu {
+
+// Eight streams of adds; the sum keeps the loads alive.
+template <class Level> float read_bytes(const std::byte* begin, const std::byte* end) {
+  using F = simd::Floats<Level>;
+  constexpr index step = 8 * F::size;
+  const float* p = reinterpret_cast<const float*>(begin);
+  const index count = (end - begin) / static_cast<index>(sizeof(float)) / step * step;
+  F sum[8];
+  for (index i = 0; i < count; i += step)
+    for (int k = 0; k < 8; ++k) sum[k] = sum[k] + F::load(p + i + k * F::size);
+  for (int k = 1; k < 8; ++k) sum[0] = sum[0] + sum[k];
+  return reduce_sum(sum[0]);
+}
+
+// Twelve chains cover the latency of two fma units at four cycles, with registers to spare.
+template <class Level> double fma_chains(index rounds, float* sink) {
+  using F = simd::Floats<Level>;
+  constexpr int chains = 12;
+  F acc[chains];
+  const F a(0.999f), b(*sink);
+  for (index i = 0; i < rounds; ++i)
+    for (int k = 0; k < chains; ++k) acc[k] = fma(acc[k], a, b);
+  for (int k = 1; k < chains; ++k) acc[0] = acc[0] + acc[k];
+  *sink = reduce_sum(acc[0]);
+  return 2.0 * chains * static_cast<double>(F::size) * static_cast<double>(rounds);
+}
+
+}  // namespace inlay::cpu

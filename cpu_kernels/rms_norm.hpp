@@ -1,0 +1,103 @@
+// Two passes over a row: a row of 8192 floats stays in L1/L2 between them, so memory sees one read
+// and one write. Bytes: read x, write y (and residual both ways); 4 flops an element.
+#pragma once
+
+#include <inlay/cpu.hpp>
+#include <inlay/ops/rms_norm.hpp>
+
+#include "cpu_kernels/dtypes.hpp"
+#include "cpu_kernels/simd/floats.hpp"
+
+namespace inlay::cpu {
+
+// sum(x^2), after x += residual where there is one.
+template <class Level, class T> float sum_of_squares(const T* x, T* residual, index dim) {
+  using F = simd::Floats<Level>;
+  const auto value = [&](index i, index n) {
+    if (residual == nullptr) return n == F::size ? F::load(x + i) : F::load(x + i, n);
+    const F total = n == F::size ? F::load(x + i) + F::load(residual + i) : F::load(x + i, n) + F::load(residual + i, n);
+    n == F::size ? total.store(residual + i) : total.store(residual + i, n);
+    return n == F::size ? F::load(residual + i) : F::load(residual + i, n);
+  };
+  F sum[4];  // four chains hide the latency of fma
+  index i = 0;
+  for (; i + 4 * F::size <= dim; i += 4 * F::size)
+    for (int k = 0; k < 4; ++k) {
+      const F v = value(i + k * F::size, F::size);
+      sum[k] = fma(v, v, sum[k]);
+    }
+  for (; i < dim; i += F::size) {
+    const F v = value(i, dim - i < F::size ? dim - i : F::size);
+    sum[0] = fma(v, v, sum[0]);
+  }
+  return reduce_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+// emit(i, n, row[i..i+n) * scale * (weight + offset)), rounded to T in between where Llama rounds.
+template <class Level, class T, class W, class Emit>
+INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, float scale, float offset, bool casts, Emit&& emit) {
+  using F = simd::Floats<Level>;
+  for (index i = 0; i < dim; i += F::size) {
+    const index n = dim - i < F::size ? dim - i : F::size;
+    F v = F::load(row + i, n) * F(scale);
+    if constexpr (!std::is_same_v<T, float>) {
+      if (casts) {
+        T rounded[F::size];
+        v.store(rounded);
+        v = F::load(rounded);
+      }
+    }
+    emit(i, n, v * (F::load(weight + i, n) + F(offset)));
+  }
+}
+
+template <class Level, class T, class W>
+void rms_norm_row(const T* x, const W* weight, T* residual, T* y, index dim, float eps, float offset) {
+  const float scale = 1 / __builtin_sqrtf(sum_of_squares<Level>(x, residual, dim) / static_cast<float>(dim) + eps);
+  scaled_row<Level>(residual ? residual : x, weight, dim, scale, offset, offset == 0,
+                    [&](index i, index n, simd::Floats<Level> v) { v.store(y + i, n); });
+}
+
+template <class Level, class T, class W>
+float rms_norm_row_i8(const T* x, const W* weight, T* residual, std::int8_t* y, index dim, float eps, float offset) {
+  using F = simd::Floats<Level>;
+  const float scale = 1 / __builtin_sqrtf(sum_of_squares<Level>(x, residual, dim) / static_cast<float>(dim) + eps);
+  const T* row = residual ? residual : x;
+  F largest;
+  scaled_row<Level>(row, weight, dim, scale, offset, false, [&](index, index, F v) { largest = max(largest, abs(v)); });
+  const float step = reduce_max(largest) / 127;
+  const float inverse = step > 0 ? 1 / step : 0;
+  scaled_row<Level>(row, weight, dim, scale, offset, false,
+                    [&](index i, index n, F v) { (v * F(inverse)).store_i8(y + i, n); });
+  return step;
+}
+
+template <class Level> Status rms_norm(const Parallel& parallel, const RmsNorm<Host>& op) {
+  const index dim = op.weight.extents[0];
+  with_float(op.x.dtype, [&]<class T>(Type<T>) {
+    with_float(op.weight.dtype, [&]<class W>(Type<W>) {
+      if constexpr (std::is_same_v<W, float> || std::is_same_v<W, T>) {
+        const W* weight = op.weight.template as<W>();
+        parallel.ranges(op.x.extents[0], 1, [&](index begin, index end) {
+          for (index t = begin; t < end; ++t) {
+            const T* x = op.x.template as<T>() + t * op.x.strides[0];
+            T* residual = op.residual.present() ? op.residual.template as<T>() + t * op.residual.strides[0] : nullptr;
+            if (op.y.dtype == DType::i8) {
+              std::int8_t* y = op.y.template as<std::int8_t>() + t * op.y.strides[0];
+              op.y_scale.template as<float>()[t] =
+                  rms_norm_row_i8<Level>(x, weight, residual, y, dim, op.eps, op.weight_offset);
+            } else {
+              T* y = op.y.template as<T>() + t * op.y.strides[0];
+              for (index first = 0; first < op.heads * dim; first += dim)
+                rms_norm_row<Level>(x + first, weight, residual ? residual + first : nullptr, y + first, dim, op.eps,
+                                    op.weight_offset);
+            }
+          }
+        });
+      }
+    });
+  });
+  return {};
+}
+
+}  // namespace inlay::cpu

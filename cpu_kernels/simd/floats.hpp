@@ -1,0 +1,56 @@
+// Floats<Level>: a register of f32 lanes. Kernels are written over it once.
+//
+//   size                                 lanes
+//   Floats(), Floats(s)                  zero, broadcast
+//   load(p), load(p, n)                  from f32 f16 bf16 i8 u8, widened; n: the first n lanes, rest 0
+//   store(p), store(p, n)                to f32, and rounded to nearest even to f16 bf16
+//   store_i8(p), store_i8(p, n)          rounded to nearest even, saturated; NaN becomes 0
+//   + - * / fma(a,b,c)=a*b+c  min max    min and max return the second operand where one is NaN
+//   abs sqrt round exp                   exp: < 1.5 ulp, exp(-inf) = 0, NaN stays
+//   reduce_sum reduce_max reduce_min      over the lanes
+//   a < b, select(mask, yes, no)         first(n): the mask of the first n lanes
+//   deinterleave(a, b), interleave(a, b) x0 y0 x1 y1 .. <-> x0 x1 .., y0 y1 ..
+#pragma once
+
+#include <type_traits>
+
+#include <inlay/core/dtype.hpp>
+#include <inlay/core/isa.hpp>
+
+#include "cpu_kernels/simd/inline.hpp"
+
+namespace inlay::simd {
+
+template <class Level> struct Floats;
+
+// Two registers: what the interleaving functions return.
+template <class F> struct FloatPair {
+  F first, second;
+};
+
+// exp(x) = 2^n * p(r), n = round(x / ln 2), |r| <= ln(2)/2. The polynomial is Cephes' expf; ln 2 is
+// subtracted in two parts so that r is exact. The clamp keeps 2^n in reach of two factors: below
+// -104 every result rounds to zero, from 88.73 on it is infinite.
+template <class F> INLAY_INLINE F exp(F x) {
+  x = min(F(89.0f), max(F(-104.0f), x));
+  const F n = round(x * F(1.44269504088896341f));
+  F r = fma(n, F(-0.693359375f), x);
+  r = fma(n, F(2.12194440e-4f), r);
+  F p = fma(F(1.9875691500e-4f), r, F(1.3981999507e-3f));
+  p = fma(p, r, F(8.3334519073e-3f));
+  p = fma(p, r, F(4.1665795894e-2f));
+  p = fma(p, r, F(1.6666665459e-1f));
+  p = fma(p, r, F(5.0000001201e-1f));
+  p = fma(p * r, r, r) + F(1.0f);
+  return scale_by_power(p, n);
+}
+
+}  // namespace inlay::simd
+
+#include "cpu_kernels/simd/floats_scalar.hpp"
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include "cpu_kernels/simd/floats_avx2.hpp"
+#endif
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#include "cpu_kernels/simd/floats_avx512.hpp"
+#endif

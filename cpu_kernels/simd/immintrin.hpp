@@ -1,0 +1,13 @@
+// <immintrin.h> without a false alarm: GCC 12 reports the deliberately undefined operands inside its
+// own AVX-512 intrinsics as uninitialised (GCC bug 105593).
+#pragma once
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif

@@ -1,0 +1,26 @@
+// The instruction sets that the CPU kernels are built for. Each level's kernels are templates on
+// its tag; a level inherits what the level below it can do.
+#pragma once
+
+#include <string_view>
+
+namespace inlay {
+
+enum class Isa : unsigned char { scalar, avx2, avx512, avx512_vnni, avx512_bf16 };
+
+inline constexpr Isa all_isas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16};
+
+constexpr std::string_view name(Isa isa) {
+  constexpr std::string_view table[] = {"scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
+  return table[static_cast<int>(isa)];
+}
+
+namespace isa {
+struct scalar {};                      // whatever the compiler's baseline is
+struct avx2 {};                        // AVX2, FMA, F16C
+struct avx512 {};                      // F, BW, CD, DQ, VL
+struct avx512_vnni : avx512 {};        // + VNNI: dot_i8 in one instruction
+struct avx512_bf16 : avx512_vnni {};   // + BF16: dot_bf16 in one instruction
+}  // namespace isa
+
+}  // namespace inlay

@@ -1,0 +1,47 @@
+// Scratch memory that the caller owns: sized by workspace_bytes(backend, op), checked by run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <inlay/core/dtype.hpp>
+#include <inlay/core/status.hpp>
+
+namespace inlay {
+
+using Workspace = std::span<std::byte>;
+
+inline constexpr std::size_t workspace_alignment = 64;
+
+inline Status check_workspace(Workspace workspace, std::size_t needed) {
+  if (needed == 0) return {};
+  if (workspace.size() < needed)
+    return invalid("workspace has " + std::to_string(workspace.size()) + " bytes; it must have at least " +
+                   std::to_string(needed) + " (workspace_bytes)");
+  if (reinterpret_cast<std::uintptr_t>(workspace.data()) % workspace_alignment != 0)
+    return invalid("workspace begins at an address that is no multiple of 64; it must be aligned to 64 bytes");
+  return {};
+}
+
+// Cuts a workspace into aligned arrays, in the same order in which the sizes were added up.
+class WorkspaceCutter {
+ public:
+  explicit WorkspaceCutter(Workspace workspace) : at_(workspace.data()) {}
+  template <class T> T* take(index count) {
+    T* const result = reinterpret_cast<T*>(at_);
+    at_ += padded<T>(count);
+    return result;
+  }
+  // The bytes that take<T>(count) uses up.
+  template <class T> static constexpr std::size_t padded(index count) {
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    return (bytes + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+  }
+
+ private:
+  std::byte* at_;
+};
+
+}  // namespace inlay

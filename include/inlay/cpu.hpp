@@ -1,0 +1,84 @@
+// The CPU backend: kernels built for several ISA levels, one chosen when Cpu is made.
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include <inlay/core/backend.hpp>
+#include <inlay/core/isa.hpp>
+#include <inlay/core/parallel.hpp>
+
+namespace inlay {
+
+// Levels that this build holds and this machine executes, ascending.
+std::span<const Isa> available_isas();
+
+class Cpu {
+ public:
+  // The best available level, or the one that INLAY_ISA names if it is available; OpenMP's threads
+  // where the library was built with OpenMP.
+  Cpu();
+  // A level that is not available falls back to the best one below it: see isa().
+  explicit Cpu(Isa isa);
+  explicit Cpu(Parallel parallel);
+  Cpu(Isa isa, Parallel parallel);
+
+  Isa isa() const { return isa_; }
+  const Parallel& parallel() const { return parallel_; }
+
+ private:
+  Isa isa_;
+  Parallel parallel_;
+};
+
+namespace cpu {
+
+// One specialisation per operator and level, in cpu_kernels/<op>.cpp. `op` has passed its check.
+template <class Level, class Op> Status compute(const Parallel& parallel, const Op& op, Workspace workspace);
+template <class Level, class Op> std::size_t scratch_bytes(const Parallel& parallel, const Op& op);
+
+// Operators whose kernels use the dot-product instructions say so in their header, and are built for
+// the VNNI and BF16 levels too; for the others those levels are avx512.
+template <class Op> inline constexpr bool has_dot_levels = requires { Op::has_dot_levels; };
+
+template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
+#if defined(__x86_64__)
+  switch (isa) {
+    case Isa::avx512_bf16:
+      if constexpr (has_dot_levels<Op>) return call(isa::avx512_bf16{});
+      [[fallthrough]];
+    case Isa::avx512_vnni:
+      if constexpr (has_dot_levels<Op>) return call(isa::avx512_vnni{});
+      [[fallthrough]];
+    case Isa::avx512: return call(isa::avx512{});
+    case Isa::avx2: return call(isa::avx2{});
+    case Isa::scalar: break;
+  }
+#else
+  (void)isa;
+#endif
+  return call(isa::scalar{});
+}
+
+}  // namespace cpu
+
+// The CPU covers every contract whole.
+template <class Op> Status supports(const Cpu&, const Op&) { return {}; }
+
+// 0 for an operator that check() refuses: run will say why.
+template <class Op> std::size_t workspace_bytes(const Cpu& cpu, const Op& op) {
+  if (!check(op).ok()) return 0;
+  return cpu::dispatch<Op>(cpu.isa(), [&]<class Level>(Level) {
+    return cpu::scratch_bytes<Level>(cpu.parallel(), op);
+  });
+}
+
+template <class Op> Status run(const Cpu& cpu, const Op& op, Workspace workspace = {}) {
+  if (Status status = check(op); !status.ok()) return status;
+  return cpu::dispatch<Op>(cpu.isa(), [&]<class Level>(Level) {
+    Status status = check_workspace(workspace, cpu::scratch_bytes<Level>(cpu.parallel(), op));
+    return status.ok() ? cpu::compute<Level>(cpu.parallel(), op, workspace) : std::move(status);
+  });
+}
+
+}  // namespace inlay

@@ -1,0 +1,42 @@
+#include <inlay/ops/rms_norm.hpp>
+
+#include <vector>
+
+#include <inlay/core/backend.hpp>
+#include <inlay/core/element.hpp>
+
+namespace inlay::reference {
+
+template <> Status compute(const RmsNorm<Host>& op) {
+  const index dim = op.weight.extents[0];
+  std::vector<double> row(static_cast<std::size_t>(dim));
+  for (index t = 0; t < op.x.extents[0]; ++t) {
+    for (index first = 0; first < op.heads * dim; first += dim) {
+      double sum = 0;
+      for (index i = 0; i < dim; ++i) {
+        double value = at(op.x, t, first + i);
+        if (op.residual.present()) {
+          put(op.residual, t, first + i, value + at(op.residual, t, first + i));
+          value = at(op.residual, t, first + i);
+        }
+        row[i] = value;
+        sum += value * value;
+      }
+      const double scale = 1 / std::sqrt(sum / static_cast<double>(dim) + op.eps);
+      const bool casts = op.weight_offset == 0 && op.y.dtype != DType::i8;
+      double largest = 0;
+      for (index i = 0; i < dim; ++i) {
+        const double normalised = casts ? round_to(op.x.dtype, row[i] * scale) : row[i] * scale;
+        row[i] = normalised * (at(op.weight, i) + op.weight_offset);
+        largest = std::max(largest, std::abs(row[i]));
+      }
+      const double step = largest / 127;
+      if (op.y_scale.present()) put(op.y_scale, t, step);
+      for (index i = 0; i < dim; ++i)
+        put(op.y, t, first + i, op.y.dtype != DType::i8 ? row[i] : largest > 0 ? row[i] / step : 0);
+    }
+  }
+  return {};
+}
+
+}  // namespace inlay::reference

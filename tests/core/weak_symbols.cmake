@@ -1,0 +1,18 @@
+# Fails if an object of one ISA level defines a weak symbol that does not carry the level's name:
+# the linker could give that body to code that runs on an older machine. Type information is data.
+foreach(object IN LISTS OBJECTS)
+  execute_process(COMMAND ${NM} -C --defined-only ${object} OUTPUT_VARIABLE symbols RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "nm failed on ${object}")
+  endif()
+  string(REPLACE ";" "," symbols "${symbols}")
+  string(REPLACE "\n" ";" lines "${symbols}")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^[0-9a-f]+ [WVu] " AND NOT line MATCHES "isa::${LEVEL}[^a-z0-9_]|[WV] typeinfo")
+      string(APPEND leaks "  ${line}\n    in ${object}\n")
+    endif()
+  endforeach()
+endforeach()
+if(leaks)
+  message(FATAL_ERROR "weak symbols outside inlay::isa::${LEVEL}:\n${leaks}")
+endif()

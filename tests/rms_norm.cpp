@@ -1,0 +1,190 @@
+#include <inlay/ops/rms_norm.hpp>
+
+#include <Eigen/Core>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace inlay::test {
+namespace {
+
+// Everything that one case needs, so that backends start from the same bytes.
+struct Case {
+  Tensor<2> x, residual, y;
+  Tensor<1> weight, y_scale;
+  index heads = 1;
+  float eps = 1e-5f, weight_offset = 0;
+  bool with_residual = false;
+
+  RmsNorm<Host> op() {
+    RmsNorm<Host> op{.x = x, .weight = weight, .y = y, .heads = heads, .eps = eps, .weight_offset = weight_offset};
+    if (with_residual) op.residual = residual;
+    if (y.dtype() == DType::i8) op.y_scale = y_scale;
+    return op;
+  }
+};
+
+Case make(DType type, DType weight, DType out, index rows, index heads, index dim, Layout layout, Rng& rng) {
+  Case c{.x = {type, {rows, heads * dim}, layout},
+         .residual = {type, {rows, heads * dim}, layout},
+         .y = {out, {rows, heads * dim}, layout},
+         .weight = {weight, {dim}},
+         .y_scale = {DType::f32, {rows}},
+         .heads = heads};
+  c.x.uniform(rng);
+  c.residual.uniform(rng);
+  c.weight.uniform(rng, 0.5, 1.5);
+  c.y.poison();
+  return c;
+}
+
+// Each output is a product of roundings after a sum of dim squares: the sum's relative error is at
+// most dim/4 (four chains and lanes only help) halved by the root, and 4 roundings follow.
+double ulps(index dim) { return static_cast<double>(dim) / 2 + 8; }
+
+void compare(const Case& start) {
+  Case expected = start;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    const index dim = got.weight.size();
+    if (got.y.dtype() == DType::i8) {
+      expect_close(got.y_scale, expected.y_scale, ulps(dim));
+      // A quotient that lies between two integers to within the scale's error may go either way.
+      for (index k = 0; k < got.y.size(); ++k) ASSERT_LE(std::abs(got.y.get(k) - expected.y.get(k)), 1) << k;
+    } else {
+      expect_close(got.y, expected.y, ulps(dim));
+    }
+    expect_equal(got.residual, expected.residual);
+    EXPECT_TRUE(got.y.gaps_untouched());
+    EXPECT_TRUE(got.residual.gaps_untouched());
+  });
+}
+
+TEST(rms_norm, sweep) {
+  Rng rng(1);
+  for (DType type : float_types)
+    for (DType weight : {DType::f32, type})
+      for (index dim : sizes)
+        for (index rows : row_counts)
+          for (const Layout& layout : layouts) {
+            SCOPED_TRACE(describe(type, weight, rows, dim, layout));
+            Case c = make(type, weight, type, rows, 1, dim, layout, rng);
+            c.with_residual = (rows + dim) % 2;
+            c.weight_offset = dim % 3 == 0 ? 1.0f : 0.0f;
+            ASSERT_NO_FATAL_FAILURE(compare(c));
+          }
+}
+
+TEST(rms_norm, int8_output) {
+  Rng rng(2);
+  for (DType type : float_types)
+    for (index dim : sizes) {
+      SCOPED_TRACE(describe(type, dim));
+      Case c = make(type, DType::f32, DType::i8, 3, 1, dim, {}, rng);
+      c.with_residual = dim % 2;
+      ASSERT_NO_FATAL_FAILURE(compare(c));
+    }
+}
+
+TEST(rms_norm, per_head) {
+  Rng rng(3);
+  for (index heads : {2, 3, 7})
+    for (index dim : {1, 59, 64, 128}) {
+      SCOPED_TRACE(describe(heads, dim));
+      ASSERT_NO_FATAL_FAILURE(compare(make(DType::f32, DType::f32, DType::f32, 3, heads, dim, layouts[2], rng)));
+    }
+}
+
+TEST(rms_norm, in_place) {
+  Rng rng(4);
+  for (DType type : float_types) {
+    const Case start = make(type, DType::f32, type, 5, 1, 111, {}, rng);
+    Case apart = start;
+    Reference reference;
+    ASSERT_TRUE(ok(run(reference, apart.op())));
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = start;
+      RmsNorm<Host> op = got.op();
+      op.y = got.x;
+      ASSERT_TRUE(ok(run(op)));
+      expect_close(got.x, apart.y, ulps(111));
+    });
+  }
+}
+
+TEST(rms_norm, reference_agrees_with_eigen) {
+  Rng rng(5);
+  Case c = make(DType::f32, DType::f32, DType::f32, 4, 1, 257, {}, rng);
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, c.op())));
+  using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::MatrixXd x = Eigen::Map<Matrix>(c.x.data<float>(), 4, 257).cast<double>();
+  const Eigen::VectorXd w = Eigen::Map<Eigen::VectorXf>(c.weight.data<float>(), 257).cast<double>();
+  for (int t = 0; t < 4; ++t) {
+    const Eigen::VectorXd expected =
+        x.row(t).transpose().array() / std::sqrt(x.row(t).squaredNorm() / 257 + 1e-5f) * w.array();
+    for (int i = 0; i < 257; ++i) EXPECT_NEAR(c.y.get(t * 257 + i), expected(i), 1e-6 * std::abs(expected(i)));
+  }
+}
+
+TEST(rms_norm, zero_rows_stay_zero_and_int8_scale_is_zero) {
+  Rng rng(6);
+  for (DType out : {DType::f32, DType::i8}) {
+    Case start = make(DType::f32, DType::f32, out, 2, 1, 65, {}, rng);
+    start.x.fill(0);
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = start;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index k = 0; k < got.y.size(); ++k) ASSERT_EQ(got.y.get(k), 0);
+      if (out == DType::i8) { ASSERT_EQ(got.y_scale.get(0), 0); }
+    });
+  }
+}
+
+TEST(rms_norm, infinite_and_nan_input_gives_nan) {
+  Rng rng(7);
+  for (double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    Case start = make(DType::f32, DType::f32, DType::f32, 2, 1, 33, {}, rng);
+    start.x.set(3, bad);  // row 0; row 1 stays clean
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = start;
+      ASSERT_TRUE(ok(run(got.op())));
+      EXPECT_TRUE(std::isnan(got.y.get(3)));
+      for (index k = 33; k < 66; ++k) EXPECT_TRUE(std::isfinite(got.y.get(k)));
+    });
+  }
+}
+
+TEST(rms_norm, refuses_what_the_contract_does_not_cover) {
+  Rng rng(8);
+  Case c = make(DType::f32, DType::f32, DType::f32, 2, 1, 8, {}, rng);
+  RmsNorm<Host> op = c.op();
+  Tensor<1> seven(DType::f32, {7});
+  op.weight = seven;
+  expect_refused(op, {"weight", "7", "8"});
+  op = c.op();
+  op.eps = -1;
+  expect_refused(op, {"eps", "-1"});
+  op = c.op();
+  op.x.dtype = DType::i32;
+  expect_refused(op, {"x", "i32", "f32"});
+  op = c.op();
+  op.heads = 3;
+  expect_refused(op, {"heads"});
+  op = c.op();
+  op.y.data = c.x.data<float>() + 1;
+  expect_refused(op, {"y", "overlaps", "x"});
+  op = c.op();
+  op.x.strides[1] = 2;
+  expect_refused(op, {"x", "innermost stride 2", "1"});
+  op = c.op();
+  op.y.data = nullptr;
+  expect_refused(op, {"y", "null"});
+}
+
+}  // namespace
+}  // namespace inlay::test

@@ -1,0 +1,81 @@
+// Runs one case on every backend, ISA level and number of threads. A backend is one line in the list
+// at the end; a decline that docs/support_table.md does not declare fails the test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <inlay/core/backend.hpp>
+#include <inlay/cpu.hpp>
+
+namespace inlay::test {
+
+// Scratch of exactly the bytes asked for, aligned as run demands.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes)
+      : size_(bytes),
+        memory_(static_cast<std::byte*>(::operator new(bytes + 1, std::align_val_t(workspace_alignment)))) {
+    for (std::size_t i = 0; i < bytes; ++i) memory_.get()[i] = std::byte{0xff};  // NaN in every float type
+  }
+  operator Workspace() { return {memory_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t(workspace_alignment)); }
+  };
+  std::size_t size_;
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+template <class Backend, class Op> Status run_with_scratch(Backend& backend, const Op& op) {
+  Scratch scratch(workspace_bytes(backend, op));
+  return run(backend, op, scratch);
+}
+
+// The levels to test: all that this machine has, down to scalar.
+inline std::vector<Cpu> cpus() {
+  std::vector<Cpu> list;
+  for (Isa isa : available_isas())
+    for (int threads : {1, 2, 3}) list.emplace_back(isa, threads == 1 ? serial() : openmp(threads));
+  return list;
+}
+
+inline std::string name(const Cpu& cpu) {
+  return "cpu " + std::string(inlay::name(cpu.isa())) + ", " + std::to_string(cpu.parallel().width) + " threads";
+}
+
+// test(name, run) once for each backend; run(op) returns the Status of the operator.
+// The caller compares with what the reference gives.
+template <class Test> void on_every_backend(Test&& test) {
+  for (const Cpu& cpu : cpus()) {
+    const std::string label = name(cpu);
+    SCOPED_TRACE(label);
+    test(label, [&](const auto& op) {
+      Status can = supports(cpu, op);
+      EXPECT_TRUE(can.ok()) << label << " declines what the support table does not: " << can.message();
+      return run_with_scratch(cpu, op);
+    });
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+inline ::testing::AssertionResult ok(const Status& status) {
+  if (status.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << name(status.code()) << ": " << status.message();
+}
+
+// The message of a refusal names every given word: the parameter, its value, what it must be.
+template <class Op> void expect_refused(const Op& op, std::initializer_list<std::string_view> words) {
+  const Status status = check(op);
+  ASSERT_FALSE(status.ok()) << "the contract let it pass";
+  EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+  for (std::string_view word : words)
+    EXPECT_NE(status.message().find(word), std::string_view::npos) << status.message() << " lacks " << word;
+}
+
+}  // namespace inlay::test

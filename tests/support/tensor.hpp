@@ -1,0 +1,122 @@
+// An owning host tensor for tests and benchmarks: strided and misaligned on request, with every
+// byte between and around its elements watched.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <random>
+#include <vector>
+
+#include <inlay/core/element.hpp>
+#include <inlay/core/view.hpp>
+
+namespace inlay::test {
+
+struct Layout {
+  index row_gap = 0;     // elements between two rows (the innermost dimension)
+  index misaligned = 0;  // elements by which the first one misses a 64-byte boundary
+};
+
+// Every copy of a tensor begins on a 64-byte boundary, so that `misaligned` survives copying.
+template <class T> struct Aligned {
+  using value_type = T;
+  Aligned() = default;
+  template <class U> Aligned(const Aligned<U>&) {}
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
+  void deallocate(T* p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
+  bool operator==(const Aligned&) const { return true; }
+};
+
+template <int Rank> class Tensor {
+ public:
+  using Extents = std::array<index, Rank>;
+
+  Tensor() = default;
+  Tensor(DType dtype, const Extents& extents, Layout layout = {}) : dtype_(dtype), extents_(extents) {
+    index step = 1;
+    for (int d = Rank - 1; d >= 0; --d) {
+      strides_[d] = step;
+      step *= extents[d];
+      if (d == Rank - 1) step += layout.row_gap;
+    }
+    first_ = 128 + layout.misaligned;  // 64 bytes or more of guard, whatever the type
+    bytes_.resize(static_cast<std::size_t>(byte_size(dtype, first_ + step + 128)), guard);
+  }
+
+  View<Rank> view() { return {begin(), dtype_, extents_, strides_}; }
+  ConstView<Rank> view() const { return const_cast<Tensor*>(this)->view(); }
+  operator View<Rank>() { return view(); }
+  operator ConstView<Rank>() const { return view(); }
+  template <class T> T* data() { return reinterpret_cast<T*>(begin()); }
+
+  DType dtype() const { return dtype_; }
+  const Extents& extents() const { return extents_; }
+  index size() const { return view().size(); }
+
+  // Element k in row-major order.
+  double get(index k) const { return load_element(const_cast<Tensor*>(this)->begin(), dtype_, place(k)); }
+  void set(index k, double value) { store_element(begin(), dtype_, place(k), value); }
+
+  Tensor& fill(double value) {
+    for (index k = 0; k < size(); ++k) set(k, value);
+    return *this;
+  }
+  template <class Rng> Tensor& uniform(Rng& rng, double low = -1, double high = 1) {
+    std::uniform_real_distribution<double> values(low, high);
+    for (index k = 0; k < size(); ++k) set(k, values(rng));
+    return *this;
+  }
+  template <class Rng> Tensor& integers(Rng& rng, std::int64_t low, std::int64_t high) {
+    std::uniform_int_distribution<std::int64_t> values(low, high);
+    for (index k = 0; k < size(); ++k) set(k, static_cast<double>(values(rng)));
+    return *this;
+  }
+  // NaN, or -1 where there is none: what an output holds before it is written.
+  Tensor& poison() {
+    const bool integral = dtype_ != DType::f32 && dtype_ != DType::f16 && dtype_ != DType::bf16;
+    return fill(integral ? -1 : std::numeric_limits<double>::quiet_NaN());
+  }
+
+  // True if no byte outside the elements was written.
+  bool gaps_untouched() const {
+    std::vector<bool> owned(bytes_.size());
+    const index base = const_cast<Tensor*>(this)->begin() - bytes_.data();
+    for (index k = 0; k < size(); ++k) {
+      const index bit = place(k) * bits(dtype_);
+      for (index b = bit / 8; b < (bit + bits(dtype_) + 7) / 8; ++b) owned[base + b] = true;
+    }
+    for (std::size_t b = 0; b < bytes_.size(); ++b)
+      if (!owned[b] && bytes_[b] != guard) return false;
+    return true;
+  }
+  bool operator==(const Tensor& other) const {
+    if (extents_ != other.extents_ || dtype_ != other.dtype_) return false;
+    for (index k = 0; k < size(); ++k)
+      if (!(get(k) == other.get(k) || (std::isnan(get(k)) && std::isnan(other.get(k))))) return false;
+    return true;
+  }
+
+ private:
+  static constexpr unsigned char guard = 0xa5;
+
+  unsigned char* begin() { return bytes_.data() + byte_size(dtype_, first_); }
+  index place(index k) const {
+    index where = 0;
+    for (int d = Rank - 1; d >= 0; --d) {
+      where += k % extents_[d] * strides_[d];
+      k /= extents_[d];
+    }
+    return where;
+  }
+
+  DType dtype_ = DType::f32;
+  Extents extents_{};
+  Extents strides_{};
+  index first_ = 0;
+  std::vector<unsigned char, Aligned<unsigned char>> bytes_;
+};
+
+}  // namespace inlay::test
