@@ -12,13 +12,11 @@ void rms_norm(benchmark::State& state, DType type, index rows, index dim) {
   const Cpu cpu = bench::cpu();
   Operand<2> x(type, {rows, dim}), y(type, {rows, dim});
   Operand<1> weight(DType::f32, {dim});
-  const auto op = [&](index i) {
-    return RmsNorm<Host>{.x = x.view(i), .weight = weight.view(0), .y = y.view(i)};
-  };
+  const auto op = [&](index i) { return RmsNorm<Host>{.x = x.view(i), .weight = weight.view(0), .y = y.view(i)}; };
   const double bytes = 3.0 * static_cast<double>(byte_size(type, rows * dim));
   const double error = error_against_reference(cpu, op(0), y.view(0), 2 * static_cast<double>(dim));
   measure(state, cpu, {.bytes = bytes, .flops = 4.0 * rows * dim}, error,
-                 [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i)).ok()); });
+          [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i)).ok()); });
 }
 
 }  // namespace

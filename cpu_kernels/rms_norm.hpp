@@ -15,7 +15,8 @@ template <class Level, class T> float sum_of_squares(const T* x, T* residual, in
   using F = simd::Floats<Level>;
   const auto value = [&](index i, index n) {
     if (residual == nullptr) return n == F::size ? F::load(x + i) : F::load(x + i, n);
-    const F total = n == F::size ? F::load(x + i) + F::load(residual + i) : F::load(x + i, n) + F::load(residual + i, n);
+    const F total =
+        n == F::size ? F::load(x + i) + F::load(residual + i) : F::load(x + i, n) + F::load(residual + i, n);
     n == F::size ? total.store(residual + i) : total.store(residual + i, n);
     return n == F::size ? F::load(residual + i) : F::load(residual + i, n);
   };
@@ -35,7 +36,8 @@ template <class Level, class T> float sum_of_squares(const T* x, T* residual, in
 
 // emit(i, n, row[i..i+n) * scale * (weight + offset)), rounded to T in between where Llama rounds.
 template <class Level, class T, class W, class Emit>
-INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, float scale, float offset, bool casts, Emit&& emit) {
+INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, float scale, float offset, bool casts,
+                             Emit&& emit) {
   using F = simd::Floats<Level>;
   for (index i = 0; i < dim; i += F::size) {
     const index n = dim - i < F::size ? dim - i : F::size;

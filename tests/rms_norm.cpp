@@ -140,7 +140,9 @@ TEST(rms_norm, zero_rows_stay_zero_and_int8_scale_is_zero) {
       Case got = start;
       ASSERT_TRUE(ok(run(got.op())));
       for (index k = 0; k < got.y.size(); ++k) ASSERT_EQ(got.y.get(k), 0);
-      if (out == DType::i8) { ASSERT_EQ(got.y_scale.get(0), 0); }
+      if (out == DType::i8) {
+        ASSERT_EQ(got.y_scale.get(0), 0);
+      }
     });
   }
 }

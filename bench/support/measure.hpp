@@ -67,8 +67,10 @@ void measure(benchmark::State& state, const Cpu& cpu, const Work& work, double e
     }
   }
   const double time = median(times);
-  if (work.limit == Limit::read) state.counters["GB/s"] = work.bytes / time * 1e-9;
-  else state.counters["GFLOP/s"] = work.flops / time * 1e-9;
+  if (work.limit == Limit::read)
+    state.counters["GB/s"] = work.bytes / time * 1e-9;
+  else
+    state.counters["GFLOP/s"] = work.flops / time * 1e-9;
   state.counters["share"] = median(limits) / time;
   state.counters["error"] = error;
   state.SetLabel(std::string(inlay::name(cpu.isa())) + " x" + std::to_string(cpu.parallel().width) +

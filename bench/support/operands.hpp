@@ -21,7 +21,8 @@ template <int Rank> class Operand {
     bytes_ = (byte_size(dtype, View<Rank>(nullptr, dtype, extents).size()) + 63) / 64 * 64;
     constexpr index total = index{256} << 20;
     copies_ = rotate ? std::clamp<index>(total / std::max<index>(bytes_, 1), 1, 4096) : 1;
-    memory_.reset(static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes_ * copies_), std::align_val_t(64))));
+    memory_.reset(
+        static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes_ * copies_), std::align_val_t(64))));
     std::mt19937 rng(1);
     std::uniform_real_distribution<double> values(-1, 1);
     const index size = view(0).size();

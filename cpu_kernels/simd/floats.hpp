@@ -24,9 +24,7 @@ namespace inlay::simd {
 template <class Level> struct Floats;
 
 // Two registers: what the interleaving functions return.
-template <class F> struct FloatPair {
-  F first, second;
-};
+template <class F> struct FloatPair { F first, second; };
 
 // exp(x) = 2^n * p(r), n = round(x / ln 2), |r| <= ln(2)/2. The polynomial is Cephes' expf; ln 2 is
 // subtracted in two parts so that r is exact. The clamp keeps 2^n in reach of two factors: below

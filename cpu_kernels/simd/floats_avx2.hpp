@@ -87,9 +87,7 @@ template <> struct Floats<isa::avx2> {
   friend INLAY_INLINE Floats round(Floats a) {
     return _mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
-  friend INLAY_INLINE Floats select(Mask mask, Floats yes, Floats no) {
-    return _mm256_blendv_ps(no.v, yes.v, mask);
-  }
+  friend INLAY_INLINE Floats select(Mask mask, Floats yes, Floats no) { return _mm256_blendv_ps(no.v, yes.v, mask); }
   friend INLAY_INLINE float reduce_sum(Floats a) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));

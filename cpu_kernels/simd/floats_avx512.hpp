@@ -8,7 +8,7 @@
 namespace inlay::simd {
 
 template <class Level>
-  requires std::is_base_of_v<isa::avx512, Level>
+requires std::is_base_of_v<isa::avx512, Level>
 struct Floats<Level> {
   static constexpr index size = 16;
   using Mask = __mmask16;
@@ -30,9 +30,7 @@ struct Floats<Level> {
   // Masked lanes are not touched: no fault at the end of a page.
   static INLAY_INLINE Floats load(const float* p, index n) { return _mm512_maskz_loadu_ps(first(n), p); }
   static INLAY_INLINE Floats load(const f16* p, index n) { return widen_f16(_mm256_maskz_loadu_epi16(first(n), p)); }
-  static INLAY_INLINE Floats load(const bf16* p, index n) {
-    return widen_bf16(_mm256_maskz_loadu_epi16(first(n), p));
-  }
+  static INLAY_INLINE Floats load(const bf16* p, index n) { return widen_bf16(_mm256_maskz_loadu_epi16(first(n), p)); }
   static INLAY_INLINE Floats load(const std::int8_t* p, index n) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first(n), p)));
   }
@@ -93,9 +91,7 @@ struct Floats<Level> {
   static INLAY_INLINE Floats widen_bf16(__m256i half) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
   }
-  INLAY_INLINE __m256i narrow_f16() const {
-    return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  }
+  INLAY_INLINE __m256i narrow_f16() const { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
   // Integers even where VCVTNEPS2BF16 exists: it flushes subnormals to zero.
   INLAY_INLINE __m256i narrow_bf16() const {
     const __m512i bits = _mm512_castps_si512(v);

@@ -23,8 +23,7 @@ template <> struct Floats<isa::scalar> {
   }
   INLAY_INLINE void store_i8(std::int8_t* p) const {
     const float rounded = std::nearbyint(v);
-    *p = v != v ? std::int8_t{0}
-                : static_cast<std::int8_t>(rounded < -128 ? -128 : rounded > 127 ? 127 : rounded);
+    *p = v != v ? std::int8_t{0} : static_cast<std::int8_t>(rounded < -128 ? -128 : rounded > 127 ? 127 : rounded);
   }
   INLAY_INLINE void store_i8(std::int8_t* p, index n) const {
     if (n > 0) store_i8(p);

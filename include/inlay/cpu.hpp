@@ -68,9 +68,8 @@ template <class Op> Status supports(const Cpu&, const Op&) { return {}; }
 // 0 for an operator that check() refuses: run will say why.
 template <class Op> std::size_t workspace_bytes(const Cpu& cpu, const Op& op) {
   if (!check(op).ok()) return 0;
-  return cpu::dispatch<Op>(cpu.isa(), [&]<class Level>(Level) {
-    return cpu::scratch_bytes<Level>(cpu.parallel(), op);
-  });
+  return cpu::dispatch<Op>(cpu.isa(),
+                           [&]<class Level>(Level) { return cpu::scratch_bytes<Level>(cpu.parallel(), op); });
 }
 
 template <class Op> Status run(const Cpu& cpu, const Op& op, Workspace workspace = {}) {

@@ -29,11 +29,14 @@ template <class... Parts> std::string describe(const Parts&... parts) {
   std::string text;
   const auto add = [&](const auto& part) {
     if (!text.empty()) text += ' ';
-    if constexpr (std::is_same_v<std::decay_t<decltype(part)>, DType>) text += inlay::name(part);
+    if constexpr (std::is_same_v<std::decay_t<decltype(part)>, DType>)
+      text += inlay::name(part);
     else if constexpr (std::is_same_v<std::decay_t<decltype(part)>, Layout>)
       text += "gap " + std::to_string(part.row_gap) + " misaligned " + std::to_string(part.misaligned);
-    else if constexpr (std::is_convertible_v<decltype(part), std::string>) text += part;
-    else text += std::to_string(part);
+    else if constexpr (std::is_convertible_v<decltype(part), std::string>)
+      text += part;
+    else
+      text += std::to_string(part);
   };
   (add(parts), ...);
   return text;

@@ -26,9 +26,12 @@ template <int Rank> std::string format_shape(const std::array<index, Rank>& exte
 }
 
 template <class T> std::string format_value(const T& value) {
-  if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
-  else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<int>(value));
-  else return std::to_string(value);
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "true" : "false";
+  else if constexpr (std::is_enum_v<T>)
+    return std::to_string(static_cast<int>(value));
+  else
+    return std::to_string(value);
 }
 
 template <class Op> class Check {
@@ -52,13 +55,11 @@ template <class Op> class Check {
   }
   template <class V> Check& shape(const V& view, const std::array<index, V::rank>& expected) {
     if (good() && shown(view) && view.extents != expected)
-      fail(view, "has shape " + format_shape<V::rank>(view.extents) + "; it must be " +
-                     format_shape<V::rank>(expected));
+      fail(view,
+           "has shape " + format_shape<V::rank>(view.extents) + "; it must be " + format_shape<V::rank>(expected));
     return *this;
   }
-  template <class A, class B> Check& same_shape(const A& view, const B& other) {
-    return shape(view, other.extents);
-  }
+  template <class A, class B> Check& same_shape(const A& view, const B& other) { return shape(view, other.extents); }
   template <class V> Check& extent(const V& view, int dimension, index expected) {
     if (good() && shown(view) && view.extents[dimension] != expected)
       fail(view, "has extent " + std::to_string(view.extents[dimension]) + " in dimension " +
@@ -96,8 +97,7 @@ template <class Op> class Check {
     return *this;
   }
   template <class T> Check& not_negative(const T& value) {
-    if (good() && !(value >= 0 && std::isfinite(value)))
-      fail(value, must(value, "zero or more, and finite"));
+    if (good() && !(value >= 0 && std::isfinite(value))) fail(value, must(value, "zero or more, and finite"));
     return *this;
   }
   // Whatever has no word of its own: `field` is named, `what` goes on from the name.
@@ -106,8 +106,7 @@ template <class Op> class Check {
     return *this;
   }
   template <class T, class Describe>
-    requires std::is_invocable_r_v<std::string, Describe>
-  Check& that(bool holds, const T& field, Describe&& what) {
+  requires std::is_invocable_r_v<std::string, Describe> Check& that(bool holds, const T& field, Describe&& what) {
     if (good() && !holds) fail(field, what());
     return *this;
   }
@@ -151,8 +150,8 @@ template <class Op> class Check {
       status_ = invalid(std::string(field.name) + " has shape " + format_shape<V::rank>(view.extents) +
                         " but no memory; its data must not be null");
     } else if (view.extents[V::rank - 1] > 1 && view.strides[V::rank - 1] != 1) {
-      status_ = invalid(std::string(field.name) + " has innermost stride " +
-                        std::to_string(view.strides[V::rank - 1]) + "; it must be 1");
+      status_ = invalid(std::string(field.name) + " has innermost stride " + std::to_string(view.strides[V::rank - 1]) +
+                        "; it must be 1");
     }
   }
 
@@ -166,8 +165,7 @@ template <class Op> class Check {
             if (!good() || pa == pb || !b.present() || !overlap(a, b)) return;
             if (allowed(pa, pb, same_memory(a, b))) return;
             status_ = invalid(std::string(written.name) + " overlaps " + std::string(other.name) +
-                              "; it must have memory of its own" +
-                              (named(pa, pb) ? " or be the same view" : ""));
+                              "; it must have memory of its own" + (named(pa, pb) ? " or be the same view" : ""));
           }
         });
       }

@@ -26,8 +26,7 @@ constexpr int bits(DType type) {
 }
 
 constexpr std::string_view name(DType type) {
-  constexpr std::string_view table[dtype_count] = {"f32", "f16", "bf16", "i8",  "u8",
-                                                   "i4",  "u4",  "i32",  "i64", "bool"};
+  constexpr std::string_view table[dtype_count] = {"f32", "f16", "bf16", "i8", "u8", "i4", "u4", "i32", "i64", "bool"};
   return table[static_cast<int>(type)];
 }
 
@@ -61,9 +60,9 @@ constexpr std::uint16_t narrow_to_f16(float value) {
     return static_cast<std::uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
   if (magnitude >= 0x477ff000u)  // 65520 and above round to infinity
     return static_cast<std::uint16_t>(sign | 0x7c00u);
-  if (magnitude < 0x38800000u) {  // below 2^-14: subnormal or zero
+  if (magnitude < 0x38800000u) {                                           // below 2^-14: subnormal or zero
     if (magnitude < 0x33000000u) return static_cast<std::uint16_t>(sign);  // below 2^-25
-    const int shift = 126 - static_cast<int>(magnitude >> 23);  // 14..24 bits go
+    const int shift = 126 - static_cast<int>(magnitude >> 23);             // 14..24 bits go
     const std::uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
     const std::uint32_t kept = mantissa >> shift;
     const std::uint32_t rest = mantissa & ((1u << shift) - 1);
@@ -115,9 +114,7 @@ struct bf16 {
   std::uint16_t bits = 0;
   constexpr bf16() = default;
   constexpr explicit bf16(float value) : bits(detail::narrow_to_bf16(value)) {}
-  constexpr operator float() const {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  }
+  constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
   static constexpr bf16 from_bits(std::uint16_t bits) {
     bf16 result;
     result.bits = bits;

@@ -18,9 +18,7 @@ template <class Op, class T> struct Field {
   Role role;
 
   constexpr bool is_view() const { return role != Role::scalar; }
-  constexpr bool is_written() const {
-    return role == Role::out || role == Role::optional_out || role == Role::inout;
-  }
+  constexpr bool is_written() const { return role == Role::out || role == Role::optional_out || role == Role::inout; }
   constexpr bool is_optional() const { return role == Role::optional_in || role == Role::optional_out; }
 };
 
@@ -46,8 +44,7 @@ template <class Op, class T> constexpr Field<Op, T> scalar(std::string_view name
 
 // Calls visit(field, value) for each field of `op`, in order.
 template <class Op, class Visit> constexpr void for_each_field(Op& op, Visit&& visit) {
-  std::apply([&](const auto&... field) { (visit(field, op.*(field.member)), ...); },
-             std::remove_const_t<Op>::fields);
+  std::apply([&](const auto&... field) { (visit(field, op.*(field.member)), ...); }, std::remove_const_t<Op>::fields);
 }
 
 }  // namespace inlay

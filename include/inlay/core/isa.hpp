@@ -16,11 +16,11 @@ constexpr std::string_view name(Isa isa) {
 }
 
 namespace isa {
-struct scalar {};                      // whatever the compiler's baseline is
-struct avx2 {};                        // AVX2, FMA, F16C
-struct avx512 {};                      // F, BW, CD, DQ, VL
-struct avx512_vnni : avx512 {};        // + VNNI: dot_i8 in one instruction
-struct avx512_bf16 : avx512_vnni {};   // + BF16: dot_bf16 in one instruction
+struct scalar {};                     // whatever the compiler's baseline is
+struct avx2 {};                       // AVX2, FMA, F16C
+struct avx512 {};                     // F, BW, CD, DQ, VL
+struct avx512_vnni : avx512 {};       // + VNNI: dot_i8 in one instruction
+struct avx512_bf16 : avx512_vnni {};  // + BF16: dot_bf16 in one instruction
 }  // namespace isa
 
 }  // namespace inlay

@@ -28,7 +28,8 @@ struct Parallel {
       return;
     }
     using T = std::remove_reference_t<Task>;
-    run(context, tasks, [](void* data, index i) { (*static_cast<T*>(data))(i); },
+    run(
+        context, tasks, [](void* data, index i) { (*static_cast<T*>(data))(i); },
         const_cast<void*>(static_cast<const void*>(&task)));
   }
 
@@ -65,11 +66,10 @@ inline Parallel openmp(int threads = 0) {
 
 // Any pool whose run(n, f) calls f(i) for each i < n and waits. The pool must outlive the result.
 template <class Pool> Parallel from_pool(Pool& pool, int width) {
-  return {.context = &pool,
-          .width = width,
-          .run = [](void* context, index tasks, void (*task)(void*, index), void* data) {
-            static_cast<Pool*>(context)->run(tasks, [=](index i) { task(data, i); });
-          }};
+  return {
+      .context = &pool, .width = width, .run = [](void* context, index tasks, void (*task)(void*, index), void* data) {
+        static_cast<Pool*>(context)->run(tasks, [=](index i) { task(data, i); });
+      }};
 }
 
 }  // namespace inlay

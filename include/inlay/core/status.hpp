@@ -22,17 +22,15 @@ enum class StatusCode : unsigned char {
 };
 
 constexpr std::string_view name(StatusCode code) {
-  constexpr std::string_view table[] = {"ok",           "invalid argument", "unsupported",
-                                        "not found",    "corrupt data",     "out of memory",
-                                        "internal error"};
+  constexpr std::string_view table[] = {"ok",           "invalid argument", "unsupported",   "not found",
+                                        "corrupt data", "out of memory",    "internal error"};
   return table[static_cast<int>(code)];
 }
 
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(StatusCode code, std::string message)
-      : error_(std::make_unique<Error>(Error{code, std::move(message)})) {}
+  Status(StatusCode code, std::string message) : error_(std::make_unique<Error>(Error{code, std::move(message)})) {}
 
   bool ok() const { return error_ == nullptr; }
   explicit operator bool() const { return ok(); }
@@ -47,12 +45,8 @@ class [[nodiscard]] Status {
   std::unique_ptr<Error> error_;
 };
 
-inline Status invalid(std::string message) {
-  return {StatusCode::invalid_argument, std::move(message)};
-}
-inline Status unsupported(std::string message) {
-  return {StatusCode::unsupported, std::move(message)};
-}
+inline Status invalid(std::string message) { return {StatusCode::invalid_argument, std::move(message)}; }
+inline Status unsupported(std::string message) { return {StatusCode::unsupported, std::move(message)}; }
 
 // Either a T or the Status that says why there is none. Fallible constructors return it.
 template <class T> using Expected = tl::expected<T, Status>;
@@ -60,8 +54,6 @@ template <class T> using Expected = tl::expected<T, Status>;
 inline tl::unexpected<Status> failure(StatusCode code, std::string message) {
   return tl::unexpected<Status>(Status(code, std::move(message)));
 }
-inline tl::unexpected<Status> failure(Status status) {
-  return tl::unexpected<Status>(std::move(status));
-}
+inline tl::unexpected<Status> failure(Status status) { return tl::unexpected<Status>(std::move(status)); }
 
 }  // namespace inlay

@@ -74,9 +74,7 @@ template <int Rank, class Space, class Pointer, class Self> struct BasicView {
   }
 
   // Elements begin .. begin + count of one dimension. Host only: other spaces slice by offset.
-  constexpr Self slice(int dimension, index begin, index count) const
-    requires std::is_same_v<Space, Host>
-  {
+  constexpr Self slice(int dimension, index begin, index count) const requires std::is_same_v<Space, Host> {
     Self part(data, dtype, extents, strides);
     part.extents[dimension] = count;
     const index bit = begin * strides[dimension] * bits(dtype);
@@ -95,11 +93,13 @@ struct View : detail::BasicView<Rank, Space, typename SpacePointer<Space>::Mutab
   constexpr View() = default;
 
   template <class T>
-    requires(std::is_same_v<Space, Host> && !std::is_void_v<T> && !std::is_const_v<T>)
-  constexpr View(T* pointer, const typename Base::Extents& shape) : Base(pointer, dtype_of<T>, shape) {}
+  requires(std::is_same_v<Space, Host> && !std::is_void_v<T> &&
+           !std::is_const_v<T>) constexpr View(T* pointer, const typename Base::Extents& shape)
+      : Base(pointer, dtype_of<T>, shape) {}
   template <class T>
-    requires(std::is_same_v<Space, Host> && !std::is_void_v<T> && !std::is_const_v<T>)
-  constexpr View(T* pointer, const typename Base::Extents& shape, const typename Base::Extents& steps)
+  requires(std::is_same_v<Space, Host> && !std::is_void_v<T> &&
+           !std::is_const_v<T>) constexpr View(T* pointer, const typename Base::Extents& shape,
+                                               const typename Base::Extents& steps)
       : Base(pointer, dtype_of<T>, shape, steps) {}
 
   // The elements as T. The caller has checked the dtype.
@@ -111,15 +111,16 @@ struct ConstView : detail::BasicView<Rank, Space, typename SpacePointer<Space>::
   using Base = detail::BasicView<Rank, Space, typename SpacePointer<Space>::Const, ConstView<Rank, Space>>;
   using Base::Base;
   constexpr ConstView() = default;
-  constexpr ConstView(const View<Rank, Space>& view)
-      : Base(view.data, view.dtype, view.extents, view.strides) {}
+  constexpr ConstView(const View<Rank, Space>& view) : Base(view.data, view.dtype, view.extents, view.strides) {}
 
   template <class T>
-    requires(std::is_same_v<Space, Host> && !std::is_void_v<T>)
-  constexpr ConstView(const T* pointer, const typename Base::Extents& shape) : Base(pointer, dtype_of<T>, shape) {}
+  requires(std::is_same_v<Space, Host> && !std::is_void_v<T>) constexpr ConstView(const T* pointer,
+                                                                                  const typename Base::Extents& shape)
+      : Base(pointer, dtype_of<T>, shape) {}
   template <class T>
-    requires(std::is_same_v<Space, Host> && !std::is_void_v<T>)
-  constexpr ConstView(const T* pointer, const typename Base::Extents& shape, const typename Base::Extents& steps)
+  requires(std::is_same_v<Space, Host> && !std::is_void_v<T>) constexpr ConstView(const T* pointer,
+                                                                                  const typename Base::Extents& shape,
+                                                                                  const typename Base::Extents& steps)
       : Base(pointer, dtype_of<T>, shape, steps) {}
 
   template <class T> const T* as() const { return static_cast<const T*>(this->data); }
@@ -127,8 +128,7 @@ struct ConstView : detail::BasicView<Rank, Space, typename SpacePointer<Space>::
 
 // The element offset of a multi-index.
 template <class V, class... I>
-  requires(sizeof...(I) == V::rank)
-constexpr index offset(const V& view, I... i) {
+requires(sizeof...(I) == V::rank) constexpr index offset(const V& view, I... i) {
   index sum = 0;
   int d = 0;
   ((sum += static_cast<index>(i) * view.strides[d++]), ...);

@@ -23,18 +23,17 @@ template <class Space = Host> struct RmsNorm {
   View<2, Space> y;              // [tokens, heads * dim]  x's type or i8; may be x itself
   View<1, Space> y_scale = {};   // [tokens]               f32; with i8 output only
   index heads = 1;
-  float eps = 1e-5f;             // >= 0
-  float weight_offset = 0;       // 1 for Gemma
+  float eps = 1e-5f;        // >= 0
+  float weight_offset = 0;  // 1 for Gemma
 
-  static constexpr auto fields =
-      std::tuple{in("x", &RmsNorm::x),
-                 in("weight", &RmsNorm::weight),
-                 optional_out("residual", &RmsNorm::residual),
-                 out("y", &RmsNorm::y),
-                 optional_out("y_scale", &RmsNorm::y_scale),
-                 scalar("heads", &RmsNorm::heads),
-                 scalar("eps", &RmsNorm::eps),
-                 scalar("weight_offset", &RmsNorm::weight_offset)};
+  static constexpr auto fields = std::tuple{in("x", &RmsNorm::x),
+                                            in("weight", &RmsNorm::weight),
+                                            optional_out("residual", &RmsNorm::residual),
+                                            out("y", &RmsNorm::y),
+                                            optional_out("y_scale", &RmsNorm::y_scale),
+                                            scalar("heads", &RmsNorm::heads),
+                                            scalar("eps", &RmsNorm::eps),
+                                            scalar("weight_offset", &RmsNorm::weight_offset)};
 };
 
 template <class Space> Status check(const RmsNorm<Space>& op) {
