@@ -9,7 +9,9 @@
 
 namespace inlay::simd {
 
-template <> struct Floats<isa::avx2> {
+template <class Level>
+requires std::is_base_of_v<isa::avx2, Level>
+struct Floats<Level> {
   static constexpr index size = 8;
   using Mask = __m256;
   __m256 v;

@@ -7,7 +7,9 @@
 
 namespace inlay::simd {
 
-template <> struct Floats<isa::scalar> {
+template <class Level>
+requires std::is_base_of_v<isa::scalar, Level>
+struct Floats<Level> {
   static constexpr index size = 1;
   using Mask = bool;
   float v;

@@ -1,0 +1,75 @@
+// The CPU kernels as headers, compiled for the instruction set of the including translation unit:
+// -march=native, or whatever that unit is built with. Needs this project's headers and nothing to
+// link; threads come from the caller.
+//
+//   #include <inlay/cpu_inline.hpp>
+//   inlay::CpuInline cpu(inlay::from_pool(my_pool, 8));
+//   auto status = inlay::run(cpu, inlay::RmsNorm<inlay::Host>{.x = x, .weight = w, .y = y});
+//
+// Everything that depends on the instruction set has internal linkage, so that two units built with
+// different flags can live in one program: the functions below take part in it by their argument.
+#pragma once
+
+#include <inlay/cpu.hpp>
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"  // a unit rarely runs every operator
+#endif
+
+namespace inlay {
+namespace isa {
+namespace {
+#if defined(__AVX512VNNI__) && defined(__AVX512BF16__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+struct native : avx512_bf16 {};
+#elif defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+struct native : avx512_vnni {};
+#elif defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+struct native : avx512 {};
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+struct native : avx2 {};
+#else
+struct native : scalar {};
+#endif
+}  // namespace
+}  // namespace isa
+
+namespace {
+
+// The CPU backend of this translation unit.
+class CpuInline {
+ public:
+  explicit CpuInline(Parallel parallel = serial()) : parallel_(parallel) {}
+  const Parallel& parallel() const { return parallel_; }
+
+ private:
+  Parallel parallel_;
+};
+
+}  // namespace
+
+template <class Op>
+Status supports(const CpuInline&, const Op&) {
+  return {};
+}
+template <class Op>
+std::size_t workspace_bytes(const CpuInline& cpu, const Op& op) {
+  return check(op).ok() ? cpu::scratch_bytes<isa::native>(cpu.parallel(), op) : 0;
+}
+template <class Op>
+Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
+  if (Status status = check(op); !status.ok()) return status;
+  Status status = check_workspace(workspace, cpu::scratch_bytes<isa::native>(cpu.parallel(), op));
+  return status.ok() ? cpu::compute<isa::native>(cpu.parallel(), op, workspace) : std::move(status);
+}
+
+}  // namespace inlay
+
+// One line per operator; the build refuses an operator of INLAY_OPS that is missing here.
+#define INLAY_LEVEL native
+#include "cpu_kernels/rms_norm.cpp"
+#undef INLAY_LEVEL
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
