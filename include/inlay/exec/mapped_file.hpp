@@ -1,0 +1,78 @@
+// A file mapped read-only, and anonymous memory of the same kind: both give pages back with drop().
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <inlay/core/dtype.hpp>
+#include <inlay/core/status.hpp>
+
+namespace inlay::exec {
+
+class Mapping {
+ public:
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (data_) ::munmap(data_, size_);
+  }
+
+  static Expected<std::shared_ptr<const Mapping>> file(const std::string& path) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return failure(StatusCode::not_found, path + ": " + std::strerror(errno));
+    struct stat info {};
+    if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+      ::close(descriptor);
+      return failure(StatusCode::not_found, path + ": not a regular file");
+    }
+    const auto size = static_cast<std::size_t>(info.st_size);
+    void* data = nullptr;  // an empty file cannot be mapped, and needs not be
+    if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    const int error = errno;
+    ::close(descriptor);
+    if (data == MAP_FAILED) return failure(StatusCode::out_of_memory, path + ": mmap: " + std::strerror(error));
+    return std::shared_ptr<const Mapping>(new Mapping(data, size));
+  }
+
+  // Zeroed memory of our own, for tensors that no file holds in the wanted form.
+  static Expected<std::shared_ptr<Mapping>> anonymous(std::size_t size) {
+    if (size == 0) return std::shared_ptr<Mapping>(new Mapping(nullptr, 0));
+    void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+      return failure(StatusCode::out_of_memory,
+                     "cannot map " + std::to_string(size) + " bytes: " + std::strerror(errno));
+    return std::shared_ptr<Mapping>(new Mapping(data, size));
+  }
+
+  const std::byte* data() const { return static_cast<const std::byte*>(data_); }
+  std::byte* mutable_data() { return static_cast<std::byte*>(data_); }
+  std::size_t size() const { return size_; }
+  std::span<const std::byte> bytes() const { return {data(), size_}; }
+
+ private:
+  Mapping(void* data, std::size_t size) : data_(data), size_(size) {}
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Gives back the pages that lie wholly inside [data, data + bytes). A file's pages are read again
+// on the next access; anonymous pages read as zero then.
+inline void drop_pages(const std::byte* data, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  // Advice: where it fails, the pages stay, and nothing else changes.
+  if (end > begin) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,183 @@
+// What a model file says, whatever its format: a configuration, tensors by name, a vocabulary.
+//
+//   Expected<ModelFile> file = load_model("model.gguf");              // inlay/exec/load.hpp; also a .safetensors file
+//                                                                     // or a directory of them with config.json
+//   const WeightTensor* q = file->find("blk.0.attn_q.weight");        // [heads * head_dim, dim]
+//   ... pack q ...
+//   file->drop(*q);                                                   // its pages leave memory
+//
+// Names are GGUF's (docs/model_files.md lists them); load_model has checked that all that the
+// configuration needs are there with the right extents. Tensors point into the mapped file.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <inlay/core/status.hpp>
+#include <inlay/core/view.hpp>
+#include <inlay/exec/mapped_file.hpp>
+
+namespace inlay::exec {
+
+// ggml's numbers, as GGUF stores them. Block formats lie along the innermost dimension.
+enum class WeightType : std::uint32_t {
+  f32 = 0,
+  f16 = 1,
+  q4_0 = 2,
+  q4_1 = 3,
+  q8_0 = 8,
+  q4_k = 12,
+  q6_k = 14,
+  i8 = 24,
+  bf16 = 30,
+};
+
+struct WeightTypeTraits {
+  WeightType type;
+  std::string_view name;
+  index block_elements;
+  index block_bytes;
+  std::optional<DType> dtype;  // none for block formats
+};
+
+inline constexpr WeightTypeTraits weight_types[] = {
+    {WeightType::f32, "f32", 1, 4, DType::f32},         {WeightType::f16, "f16", 1, 2, DType::f16},
+    {WeightType::q4_0, "q4_0", 32, 18, std::nullopt},   {WeightType::q4_1, "q4_1", 32, 20, std::nullopt},
+    {WeightType::q8_0, "q8_0", 32, 34, std::nullopt},   {WeightType::q4_k, "q4_k", 256, 144, std::nullopt},
+    {WeightType::q6_k, "q6_k", 256, 210, std::nullopt}, {WeightType::i8, "i8", 1, 1, DType::i8},
+    {WeightType::bf16, "bf16", 1, 2, DType::bf16},
+};
+
+// Null for numbers that are not in the list above.
+constexpr const WeightTypeTraits* traits_of(std::uint32_t type) {
+  for (const WeightTypeTraits& t : weight_types)
+    if (static_cast<std::uint32_t>(t.type) == type) return &t;
+  return nullptr;
+}
+constexpr const WeightTypeTraits& traits(WeightType type) { return *traits_of(static_cast<std::uint32_t>(type)); }
+
+struct WeightTensor {
+  std::string name;
+  WeightType type = WeightType::f32;
+  int rank = 0;                     // 1..4
+  std::array<index, 4> extents{};   // row-major, innermost last: a linear's weight is {n, k}
+  const std::byte* data = nullptr;  // aligned to its elements; blocks have no alignment
+  index bytes = 0;
+
+  std::optional<DType> dtype() const { return traits(type).dtype; }
+  index size() const {
+    index product = 1;
+    for (int d = 0; d < rank; ++d) product *= extents[d];
+    return product;
+  }
+  // Only for types that have a dtype().
+  ConstView<2> matrix() const { return {data, *dtype(), {extents[0], extents[1]}}; }
+  ConstView<1> vector() const { return {data, *dtype(), {extents[0]}}; }
+};
+
+struct RopeConfig {
+  // Which elements of a head turn together: (2i, 2i + 1) or (i, i + dim / 2).
+  enum class Pairing { interleaved, half };
+  enum class Scaling {
+    none,
+    linear,        // position / factor
+    yarn,          // factor, original_context, beta_fast, beta_slow, attention_factor
+    llama3,        // factor, original_context, low_freq_factor, high_freq_factor
+    freq_factors,  // frequency i is divided by freq_factors[i]
+  };
+  Pairing pairing = Pairing::half;
+  index dim = 0;  // the first `dim` elements of each head turn
+  double theta = 10000;
+  Scaling scaling = Scaling::none;
+  double factor = 1;
+  index original_context = 0;
+  double low_freq_factor = 1, high_freq_factor = 4;
+  double beta_fast = 32, beta_slow = 1;
+  double attention_factor = 1;           // multiplies cos and sin; already 0.1 ln(factor) + 1 for plain YaRN
+  std::vector<float> freq_factors = {};  // [dim / 2], also filled for llama3 (the same thing in numbers)
+};
+
+struct ModelConfig {
+  std::string architecture = {};  // "llama" "mistral" "qwen2" "qwen3" "internlm2"
+  std::string name = {};
+  index layers = 0, dim = 0, heads = 0, kv_heads = 0, head_dim = 0, hidden = 0, vocab = 0, context = 0;
+  index sliding_window = 0;  // keys seen back from a query, itself included; 0: all
+  double rms_eps = 1e-5;
+  RopeConfig rope = {};
+  bool tie_embeddings = false;  // there is no output.weight: token_embd.weight is the head
+  bool qkv_bias = false;        // attn_q.bias, attn_k.bias, attn_v.bias
+  bool output_bias = false;     // attn_output.bias
+  bool qk_norm = false;         // attn_q_norm.weight, attn_k_norm.weight of [head_dim]
+};
+
+// A vocabulary as the file states it; Tokenizer (exec/tokenizer.hpp) works with it.
+struct TokenizerData {
+  enum class Kind { none, spm, bpe };
+  // As in GGUF's tokenizer.ggml.token_type.
+  enum class TokenType : std::uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+  static constexpr std::int32_t no_token = -1;
+
+  Kind kind = Kind::none;
+  std::string pre = {};                       // bpe: the name of the pre-tokenizer's pattern
+  std::vector<std::string_view> tokens = {};  // by id; bpe: in the byte alphabet of GPT-2
+  std::vector<float> scores = {};             // spm
+  std::vector<TokenType> types = {};          // by id
+  std::vector<std::string_view> merges = {};  // bpe: "left right", best first
+  std::int32_t bos = no_token, eos = no_token, unknown = no_token, padding = no_token, end_of_turn = no_token;
+  bool add_bos = false, add_eos = false, add_space_prefix = false;
+  std::string chat_template = {};
+  std::vector<std::shared_ptr<const void>> text = {};  // keeps what the views look at
+};
+
+class ModelFile {
+ public:
+  ModelConfig config;
+  TokenizerData tokenizer;  // Kind::none where the file has none
+  std::string path;
+
+  // Sorted by name.
+  std::span<const WeightTensor> tensors() const { return tensors_; }
+
+  const WeightTensor* find(std::string_view name) const {
+    const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                     [](const WeightTensor& t, std::string_view n) { return t.name < n; });
+    return at != tensors_.end() && at->name == name ? &*at : nullptr;
+  }
+
+  // The f32 [n] scales of an int8 weight, null for other types.
+  const WeightTensor* scales_of(const WeightTensor& weight) const {
+    return weight.type == WeightType::i8 ? find(weight.name + ".scale") : nullptr;
+  }
+
+  // Gives a tensor's pages back once it was packed. Reading it again is slow at best: do not.
+  void drop(const WeightTensor& tensor) const { drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes)); }
+
+  // All weights together.
+  index bytes() const {
+    index sum = 0;
+    for (const WeightTensor& t : tensors_) sum += t.bytes;
+    return sum;
+  }
+
+  // For loaders: the tensors and what keeps their memory.
+  void set_tensors(std::vector<WeightTensor> tensors, std::vector<std::shared_ptr<const Mapping>> memory) {
+    std::sort(tensors.begin(), tensors.end(),
+              [](const WeightTensor& a, const WeightTensor& b) { return a.name < b.name; });
+    tensors_ = std::move(tensors);
+    memory_ = std::move(memory);
+  }
+
+ private:
+  std::vector<WeightTensor> tensors_;
+  std::vector<std::shared_ptr<const Mapping>> memory_;
+};
+
+}  // namespace inlay::exec
