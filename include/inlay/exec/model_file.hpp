@@ -21,58 +21,36 @@
 #include <string_view>
 #include <vector>
 
+#include <inlay/core/quantization.hpp>
 #include <inlay/core/status.hpp>
 #include <inlay/core/view.hpp>
 #include <inlay/exec/mapped_file.hpp>
 
 namespace inlay::exec {
 
-// ggml's numbers, as GGUF stores them. Block formats lie along the innermost dimension.
-enum class WeightType : std::uint32_t {
-  f32 = 0,
-  f16 = 1,
-  q4_0 = 2,
-  q4_1 = 3,
-  q8_0 = 8,
-  q4_k = 12,
-  q6_k = 14,
-  i8 = 24,
-  bf16 = 30,
-};
-
-struct WeightTypeTraits {
-  WeightType type;
-  std::string_view name;
-  index block_elements;
-  index block_bytes;
-  std::optional<DType> dtype;  // none for block formats
-};
-
-inline constexpr WeightTypeTraits weight_types[] = {
-    {WeightType::f32, "f32", 1, 4, DType::f32},         {WeightType::f16, "f16", 1, 2, DType::f16},
-    {WeightType::q4_0, "q4_0", 32, 18, std::nullopt},   {WeightType::q4_1, "q4_1", 32, 20, std::nullopt},
-    {WeightType::q8_0, "q8_0", 32, 34, std::nullopt},   {WeightType::q4_k, "q4_k", 256, 144, std::nullopt},
-    {WeightType::q6_k, "q6_k", 256, 210, std::nullopt}, {WeightType::i8, "i8", 1, 1, DType::i8},
-    {WeightType::bf16, "bf16", 1, 2, DType::bf16},
-};
-
-// Null for numbers that are not in the list above.
-constexpr const WeightTypeTraits* traits_of(std::uint32_t type) {
-  for (const WeightTypeTraits& t : weight_types)
-    if (static_cast<std::uint32_t>(t.type) == type) return &t;
-  return nullptr;
+// The element type of a tensor that is not made of blocks.
+constexpr std::optional<DType> plain_dtype(GgmlType type) {
+  switch (type) {
+    case GgmlType::F32: return DType::f32;
+    case GgmlType::F16: return DType::f16;
+    case GgmlType::BF16: return DType::bf16;
+    case GgmlType::I8: return DType::i8;
+    default: return std::nullopt;
+  }
 }
-constexpr const WeightTypeTraits& traits(WeightType type) { return *traits_of(static_cast<std::uint32_t>(type)); }
+
+// What a weight may be stored as.
+constexpr bool is_weight_type(GgmlType type) { return plain_dtype(type) || is_quantized(type); }
 
 struct WeightTensor {
   std::string name;
-  WeightType type = WeightType::f32;
+  GgmlType type = GgmlType::F32;
   int rank = 0;                     // 1..4
   std::array<index, 4> extents{};   // row-major, innermost last: a linear's weight is {n, k}
   const std::byte* data = nullptr;  // aligned to its elements; blocks have no alignment
   index bytes = 0;
 
-  std::optional<DType> dtype() const { return traits(type).dtype; }
+  std::optional<DType> dtype() const { return plain_dtype(type); }
   index size() const {
     index product = 1;
     for (int d = 0; d < rank; ++d) product *= extents[d];
@@ -154,7 +132,7 @@ class ModelFile {
 
   // The f32 [n] scales of an int8 weight, null for other types.
   const WeightTensor* scales_of(const WeightTensor& weight) const {
-    return weight.type == WeightType::i8 ? find(weight.name + ".scale") : nullptr;
+    return weight.type == GgmlType::I8 ? find(weight.name + ".scale") : nullptr;
   }
 
   // Gives a tensor's pages back once it was packed. Reading it again is slow at best: do not.
