@@ -1,0 +1,190 @@
+// Three operators write a paged KV cache (core/paged_kv.hpp draws the layouts and names the views).
+//
+//   ReshapeAndCache   key_cache[slot[t], h, :] = key[t, h, :]     value likewise
+//   CopyBlocks        cache[target, ...] = cache[source, ...]      for each (source, target)
+//   SwapBlocks        target[j, ...] = source[i, ...]              for each (i, j); two pools
+//
+// ReshapeAndCache converts to the type of the cache, rounding to nearest even; equal types are copied
+// bit for bit. An int8 cache gets one scale per token and head, stored beside it:
+//
+//   scale = max|key[t, h, :]| / 127,    cache = round(key / scale)     (a quotient in f32, ties to even)
+//
+// A row of zeros has scale 0; a row with NaN or infinity has scale NaN, so that it reads as NaN.
+// Tokens with a negative slot are skipped. Of tokens that name one slot the last one stays.
+// Slots and pairs out of range are refused before anything is written.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <inlay/core/check.hpp>
+#include <inlay/core/paged_kv.hpp>
+
+namespace inlay {
+
+template <class Space = Host> struct ReshapeAndCache {
+  ConstView<3, Space> key;            // [tokens, kv_heads, key_dim]    f32 f16 bf16; part of a fused row as strides
+  ConstView<3, Space> value = {};     // [tokens, kv_heads, value_dim]  optional with value_cache; key's type
+  PagedView<Space> key_cache;         // [blocks, kv_heads, key_dim / x, block_size, x]    f32 f16 bf16 i8
+  PagedView<Space> value_cache = {};  // [blocks, kv_heads, value_dim / x, block_size, x]  key_cache's type
+  ConstView<1, Space> slot_mapping;   // [tokens] i64; negative: skip
+  View<3, Space> key_scales = {};     // [blocks, kv_heads, block_size] f32; with an i8 cache only
+  View<3, Space> value_scales = {};   // [blocks, kv_heads, block_size] f32
+
+  static constexpr auto fields = std::tuple{in("key", &ReshapeAndCache::key),
+                                            optional_in("value", &ReshapeAndCache::value),
+                                            inout("key_cache", &ReshapeAndCache::key_cache),
+                                            optional_out("value_cache", &ReshapeAndCache::value_cache),
+                                            in("slot_mapping", &ReshapeAndCache::slot_mapping),
+                                            optional_out("key_scales", &ReshapeAndCache::key_scales),
+                                            optional_out("value_scales", &ReshapeAndCache::value_scales)};
+};
+
+template <class Space = Host> struct CopyBlocks {
+  PagedView<Space> key_cache;         // [blocks, kv_heads, groups, block_size, x]  f32 f16 bf16 i8
+  PagedView<Space> value_cache = {};  // as many blocks; its own shape and type
+  View<3, Space> key_scales = {};     // [blocks, kv_heads, block_size] f32
+  View<3, Space> value_scales = {};   // [blocks, kv_heads, block_size] f32
+  ConstView<2, Space> pairs;          // [pairs, 2] i64: source, target; no target occurs twice or as a source
+
+  static constexpr auto fields =
+      std::tuple{inout("key_cache", &CopyBlocks::key_cache), optional_out("value_cache", &CopyBlocks::value_cache),
+                 optional_out("key_scales", &CopyBlocks::key_scales),
+                 optional_out("value_scales", &CopyBlocks::value_scales), in("pairs", &CopyBlocks::pairs)};
+};
+
+// One tensor at a time: keys, values, or scales as scales_cache(). Host to device and back, or within
+// one space.
+template <class Source = Host, class Target = Source> struct SwapBlocks {
+  ConstPagedView<Source> source;  // [source blocks, kv_heads, groups, block_size, x]  f32 f16 bf16 i8
+  PagedView<Target> target;       // [target blocks, ...]  source's type and, but for the blocks, its shape
+  ConstView<2> pairs;             // [pairs, 2] i64: block of source, block of target; no target twice
+
+  static constexpr auto fields = std::tuple{in("source", &SwapBlocks::source), inout("target", &SwapBlocks::target),
+                                            in("pairs", &SwapBlocks::pairs)};
+};
+
+namespace detail {
+
+inline constexpr DTypes cache_types{DType::f32, DType::f16, DType::bf16, DType::i8};
+
+// "" or what is wrong with slot_mapping, going on from its name.
+inline std::string wrong_slot(const ConstView<1>& slots, index limit) {
+  for (index t = 0; t < slots.extents[0]; ++t)
+    if (const index slot = slots.as<std::int64_t>()[t * slots.strides[0]]; slot >= limit)
+      return "[" + std::to_string(t) + "] is " + std::to_string(slot) + "; it must be below " + std::to_string(limit) +
+             ", the slots of key_cache, or negative to skip the token";
+  return {};
+}
+
+inline std::string wrong_pair(const ConstView<2>& pairs, index sources, index targets, bool one_pool) {
+  const auto entry = [&](index i, index side) {
+    return pairs.as<std::int64_t>()[i * pairs.strides[0] + side * pairs.strides[1]];
+  };
+  const index count = pairs.extents[0];
+  std::vector<index> written;
+  for (index i = 0; i < count; ++i) {
+    for (index side = 0; side < 2; ++side)
+      if (const index block = entry(i, side); block < 0 || block >= (side ? targets : sources))
+        return "[" + std::to_string(i) + "] has the " + (side ? "target " : "source ") + std::to_string(block) +
+               "; it must be in 0.." + std::to_string((side ? targets : sources) - 1);
+    written.push_back(entry(i, 1));
+  }
+  std::sort(written.begin(), written.end());
+  if (const auto twice = std::adjacent_find(written.begin(), written.end()); twice != written.end())
+    return " has the target " + std::to_string(*twice) + " twice; a block must be written once";
+  for (index i = 0; one_pool && i < count; ++i)
+    if (std::binary_search(written.begin(), written.end(), entry(i, 0)))
+      return "[" + std::to_string(i) + "] has the source " + std::to_string(entry(i, 0)) +
+             ", which is a target too; the copies must not depend on their order";
+  return {};
+}
+
+}  // namespace detail
+
+template <class Space> Status check(const ReshapeAndCache<Space>& op) {
+  const index tokens = op.key.extents[0];
+  const auto& keys = op.key_cache;
+  const auto& values = op.value_cache;
+  const bool quantized = keys.dtype == DType::i8;
+  Check checked(op);
+  checked.dtype(op.key, floats)
+      .same_dtype(op.value, op.key)
+      .together(op.value, values)
+      .dtype(keys, detail::cache_types)
+      .same_dtype(values, keys)
+      .extent(keys, 1, op.key.extents[1])
+      .that(head_dim_of(keys) == op.key.extents[2], keys,
+            [&] {
+              return "has " + std::to_string(keys.extents[2]) + " groups of " + std::to_string(keys.extents[4]) +
+                     "; they must make up " + std::to_string(op.key.extents[2]) + ", the dim of key";
+            })
+      .that(block_size_of(keys) >= 1, keys, "has blocks without slots; it must have at least 1")
+      .dtype(op.slot_mapping, DType::i64)
+      .extent(op.slot_mapping, 0, tokens)
+      .that(op.key_scales.present() == quantized, op.key_scales, "must be given with an i8 cache, and only then")
+      .dtype(op.key_scales, DType::f32)
+      .shape(op.key_scales, {block_count(keys), kv_head_count(keys), block_size_of(keys)});
+  if (values.present()) {
+    checked.extent(op.value, 0, tokens)
+        .extent(op.value, 1, op.key.extents[1])
+        .extent(values, 0, block_count(keys))
+        .extent(values, 1, kv_head_count(keys))
+        .extent(values, 3, block_size_of(keys))
+        .that(head_dim_of(values) == op.value.extents[2], values,
+              [&] {
+                return "has " + std::to_string(values.extents[2]) + " groups of " + std::to_string(values.extents[4]) +
+                       "; they must make up " + std::to_string(op.value.extents[2]) + ", the dim of value";
+              })
+        .dtype(op.value_scales, DType::f32)
+        .same_shape(op.value_scales, op.key_scales);
+  }
+  checked.that(op.value_scales.present() == (quantized && values.present()), op.value_scales,
+               "must be given with an i8 value_cache, and only then");
+  Status status = checked;
+  if constexpr (std::is_same_v<Space, Host>)
+    if (status.ok())
+      if (const std::string wrong = detail::wrong_slot(op.slot_mapping, slot_count(keys)); !wrong.empty())
+        return invalid("slot_mapping" + wrong);
+  return status;
+}
+
+template <class Space> Status check(const CopyBlocks<Space>& op) {
+  const auto& keys = op.key_cache;
+  const auto& values = op.value_cache;
+  Status status = Check(op)
+                      .dtype(keys, detail::cache_types)
+                      .dtype(values, detail::cache_types)
+                      .extent(values, 0, block_count(keys))
+                      .dtype(op.key_scales, DType::f32)
+                      .shape(op.key_scales, {block_count(keys), kv_head_count(keys), block_size_of(keys)})
+                      .that(values.present() || !op.value_scales.present(), op.value_scales,
+                            "is given; it must be left out, as value_cache is")
+                      .dtype(op.value_scales, DType::f32)
+                      .shape(op.value_scales, {block_count(values), kv_head_count(values), block_size_of(values)})
+                      .dtype(op.pairs, DType::i64)
+                      .extent(op.pairs, 1, 2);
+  if constexpr (std::is_same_v<Space, Host>)
+    if (status.ok())
+      if (const std::string wrong = detail::wrong_pair(op.pairs, block_count(keys), block_count(keys), true);
+          !wrong.empty())
+        return invalid("pairs" + wrong);
+  return status;
+}
+
+template <class Source, class Target> Status check(const SwapBlocks<Source, Target>& op) {
+  const auto& [blocks, heads, groups, block_size, x] = op.source.extents;
+  Status status = Check(op)
+                      .dtype(op.source, detail::cache_types)
+                      .same_dtype(op.target, op.source)
+                      .shape(op.target, {op.target.extents[0], heads, groups, block_size, x})
+                      .dtype(op.pairs, DType::i64)
+                      .extent(op.pairs, 1, 2);
+  if (status.ok())
+    if (const std::string wrong = detail::wrong_pair(op.pairs, blocks, block_count(op.target), false); !wrong.empty())
+      return invalid("pairs" + wrong);
+  return status;
+}
+
+}  // namespace inlay
