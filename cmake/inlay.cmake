@@ -62,7 +62,7 @@ endfunction()
 
 function(inlay_install)
   install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
-  install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
+  install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cpp")
   set(targets inlay_core inlay_inline inlay_reference inlay_cpu)
   if(TARGET inlay_exec)
     list(APPEND targets inlay_exec)

@@ -1,0 +1,90 @@
+#include <inlay/core/parallel.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <inlay/core/workspace.hpp>
+#include <inlay/cpu.hpp>
+
+namespace inlay {
+namespace {
+
+// A pool in the shape that engines have: run(n, f) and wait.
+struct ThreadPerTask {
+  template <class F> void run(index tasks, F f) {
+    std::vector<std::thread> threads;
+    for (index i = 0; i < tasks; ++i) threads.emplace_back([=] { f(i); });
+    for (auto& thread : threads) thread.join();
+  }
+};
+
+std::vector<Parallel> all(ThreadPerTask& pool) { return {serial(), openmp(1), openmp(2), openmp(3), from_pool(pool, 3)}; }
+
+TEST(parallel, every_task_runs_once) {
+  ThreadPerTask pool;
+  for (const Parallel& parallel : all(pool))
+    for (index tasks : {0, 1, 2, 3, 17}) {
+      std::vector<std::atomic<int>> ran(static_cast<std::size_t>(tasks));
+      parallel(tasks, [&](index i) { ++ran[i]; });
+      for (const auto& count : ran) EXPECT_EQ(count, 1);
+    }
+}
+
+TEST(parallel, ranges_cover_without_overlap_and_keep_to_the_grain) {
+  ThreadPerTask pool;
+  for (const Parallel& parallel : all(pool))
+    for (index count : {0, 1, 15, 16, 17, 100})
+      for (index grain : {1, 16, 200}) {
+        std::vector<std::atomic<int>> seen(static_cast<std::size_t>(count));
+        std::atomic<int> pieces = 0;
+        parallel.ranges(count, grain, [&](index begin, index end) {
+          EXPECT_EQ(begin % grain, 0);
+          EXPECT_TRUE(end % grain == 0 || end == count);
+          ++pieces;
+          for (index i = begin; i < end; ++i) ++seen[i];
+        });
+        for (const auto& times : seen) EXPECT_EQ(times, 1);
+        EXPECT_LE(pieces, parallel.width);
+      }
+}
+
+TEST(workspace, too_small_or_misaligned_is_refused) {
+  alignas(64) std::byte bytes[256];
+  EXPECT_TRUE(check_workspace({bytes, 256}, 256).ok());
+  EXPECT_TRUE(check_workspace({}, 0).ok());
+  EXPECT_EQ(check_workspace({bytes, 255}, 256).message(),
+            "workspace has 255 bytes; it must have at least 256 (workspace_bytes)");
+  EXPECT_FALSE(check_workspace({bytes + 1, 200}, 100).ok());
+}
+
+TEST(workspace, arrays_are_aligned_and_apart) {
+  alignas(64) std::byte bytes[256];
+  WorkspaceCutter cut({bytes, sizeof bytes});
+  float* a = cut.take<float>(3);
+  double* b = cut.take<double>(1);
+  EXPECT_EQ(static_cast<void*>(a), bytes);
+  EXPECT_EQ(static_cast<void*>(b), bytes + 64);
+  EXPECT_EQ(WorkspaceCutter::padded<float>(17), 128u);
+}
+
+TEST(cpu, levels_are_listed_in_order_and_can_be_forced) {
+  const auto levels = available_isas();
+  ASSERT_FALSE(levels.empty());
+  EXPECT_EQ(levels.front(), Isa::scalar);
+  for (std::size_t i = 1; i < levels.size(); ++i) EXPECT_LT(levels[i - 1], levels[i]);
+  for (Isa isa : levels) {
+    EXPECT_EQ(Cpu(isa).isa(), isa);
+    setenv("INLAY_ISA", std::string(name(isa)).c_str(), 1);
+    EXPECT_EQ(Cpu().isa(), isa);
+    unsetenv("INLAY_ISA");
+  }
+  EXPECT_EQ(Cpu().isa(), levels.back());
+  for (Isa isa : all_isas) EXPECT_LE(Cpu(isa).isa(), isa);  // what is missing falls back
+}
+
+}  // namespace
+}  // namespace inlay
