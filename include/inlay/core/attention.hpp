@@ -1,0 +1,94 @@
+// What all attention operators share: from a dot product to a score, and which keys a query sees.
+//
+//   s = scale * (q . k)  ->  + bias  ->  softcap * tanh(s / softcap)  ->  mask  ->  softmax
+//
+// Positions count the keys of one sequence from 0. A query at `position` sees key j if
+//
+//   position - window_left <= j <= position + window_right           (negative windows: no limit)
+//
+// and causal means window_right = 0. Query i of q_len stands at i + kv_len - q_len unless the operator
+// is told otherwise: the last query sees the last key (bottom-right alignment), and where kv_len < q_len
+// the first queries see nothing. A key under a mask has a score of true minus infinity, and its K
+// and V never reach the output. A row that sees no key: output 0, lse -inf.
+//
+// Sinks: one logit per head enters the denominator and nothing else. lse counts it too, so that of
+// several parts to be merged exactly one is given the sinks (and an unseeing row's lse is the sink).
+#pragma once
+
+#include <cmath>
+
+#include <inlay/core/view.hpp>
+
+namespace inlay {
+
+// bias is ALiBi's and pse_shift's sum.
+enum class BiasOrder : unsigned char {
+  scale_bias_softcap,  // softcap(scale * dot + bias)      the default; Ascend's kernels (pse_type 1)
+  scale_softcap_bias,  // softcap(scale * dot) + bias      ONNX
+  bias_scale_softcap,  // softcap(scale * (dot + bias))    Ascend's design text (pse_type 0)
+};
+
+struct ScoreRule {
+  double scale = 1;
+  double softcap = 0;  // 0: none
+  BiasOrder bias_order = BiasOrder::scale_bias_softcap;
+};
+
+// The score as the references compute it. A bias of -inf is a mask and stays -inf behind any softcap.
+inline double score(const ScoreRule& rule, double dot, double bias) {
+  if (bias == -HUGE_VAL) return bias;
+  const auto softcap = [&](double s) { return rule.softcap > 0 ? rule.softcap * std::tanh(s / rule.softcap) : s; };
+  switch (rule.bias_order) {
+    case BiasOrder::scale_softcap_bias: return softcap(rule.scale * dot) + bias;
+    case BiasOrder::bias_scale_softcap: return softcap(rule.scale * (dot + bias));
+    case BiasOrder::scale_bias_softcap: break;
+  }
+  return softcap(rule.scale * dot + bias);
+}
+
+// Operators hold these as scalars of their own; scale 0 stands for 1 / sqrt(head_dim).
+template <class Op> ScoreRule score_rule(const Op& op, index head_dim) {
+  return {.scale = op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(head_dim < 1 ? 1 : head_dim)),
+          .softcap = op.softcap,
+          .bias_order = op.bias_order};
+}
+
+struct KeyRange {
+  index begin = 0, end = 0;
+  constexpr bool empty() const { return begin >= end; }
+};
+
+// The keys of 0..kv_len-1 that a query at `position` sees; empty() where it sees none.
+constexpr KeyRange visible_keys(index position, index kv_len, index window_left, index window_right) {
+  KeyRange keys{0, kv_len};
+  if (window_left >= 0 && position - window_left > keys.begin) keys.begin = position - window_left;
+  if (window_right >= 0 && position + window_right + 1 < keys.end) keys.end = position + window_right + 1;
+  return keys;
+}
+
+// Bit `i` of a packed mask, least significant bit of a byte first.
+constexpr bool packed_bit(const unsigned char* bits, index i) { return (bits[i / 8] >> (i % 8) & 1) != 0; }
+
+// ALiBi's slope of one head (Press et al., 2022): 2^(-8 (h+1) / n) for a power of two n; otherwise the
+// slopes of the power of two below, then every second one of twice that power. The bias is
+// slope * (key - position).
+inline double alibi_slope(index head, index heads) {
+  index power = 1;
+  while (2 * power <= heads) power *= 2;
+  return head < power ? std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(power))
+                      : std::exp2(-4.0 * static_cast<double>(2 * (head - power) + 1) / static_cast<double>(power));
+}
+
+// [tokens, heads, dim] as [1, tokens, heads, dim]: a ragged batch that q_indptr or kv_indptr divides.
+template <class Space> constexpr ConstView<4, Space> ragged(const ConstView<3, Space>& tokens) {
+  const auto& [n, heads, dim] = tokens.extents;
+  const auto& [step, head_step, one] = tokens.strides;
+  return {tokens.data, tokens.dtype, {1, n, heads, dim}, {0, step, head_step, one}};
+}
+template <class Space> constexpr View<4, Space> ragged(const View<3, Space>& tokens) {
+  const auto& [n, heads, dim] = tokens.extents;
+  const auto& [step, head_step, one] = tokens.strides;
+  return {tokens.data, tokens.dtype, {1, n, heads, dim}, {0, step, head_step, one}};
+}
+
+}  // namespace inlay

@@ -1,0 +1,89 @@
+#include <inlay/core/attention.hpp>
+#include <inlay/core/online_softmax.hpp>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace inlay {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+TEST(online_softmax, empty_is_neutral) {
+  const Softmax<double> empty, a{3.5, 1.25};
+  for (const auto& both : {merge(a, empty), merge(empty, a)}) {
+    EXPECT_EQ(both.state.max, 3.5);
+    EXPECT_EQ(both.state.sum, 1.25);
+  }
+  EXPECT_EQ(merge(a, empty).scale_a, 1);
+  EXPECT_EQ(merge(a, empty).scale_b, 0);
+  const auto nothing = merge(empty, empty);
+  EXPECT_EQ(nothing.state.lse(), -infinity);
+  EXPECT_EQ(nothing.state.inverse(), 0);
+  EXPECT_EQ(merge_lse(-infinity, -infinity).lse, -infinity);
+  EXPECT_EQ(merge_lse(-infinity, -infinity).scale_a, 0);
+  EXPECT_EQ(merge_lse(2.0, -infinity).scale_a, 1);
+  EXPECT_EQ(merge_lse(2.0, -infinity).lse, 2);
+}
+
+TEST(online_softmax, parts_give_the_whole) {
+  std::mt19937 rng(1);
+  std::uniform_real_distribution<double> values(-100, 100);
+  std::vector<double> s(37);
+  for (double& x : s) x = values(rng);
+  double max = -infinity, sum = 0;
+  for (double x : s) max = std::max(max, x);
+  for (double x : s) sum += std::exp(x - max);
+  for (std::size_t cut : {0, 1, 18, 36, 37}) {
+    Softmax<double> a, b;
+    for (std::size_t j = 0; j < cut; ++j) a = add(a, s[j]).state;
+    for (std::size_t j = cut; j < s.size(); ++j) b = add(b, s[j]).state;
+    EXPECT_NEAR(merge(a, b).state.lse(), max + std::log(sum), 1e-13 * max);
+    const auto by_lse = merge_lse(a.lse(), b.lse());
+    EXPECT_NEAR(by_lse.lse, max + std::log(sum), 1e-13 * max);
+    EXPECT_NEAR(by_lse.scale_a + by_lse.scale_b, 1, 1e-15);
+  }
+}
+
+TEST(online_softmax, a_nan_or_infinite_score_is_not_lost) {
+  for (double bad : {infinity, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_TRUE(std::isnan(add(add(Softmax<double>{}, 1.0).state, bad).state.lse()));
+    EXPECT_TRUE(std::isnan(add(add(Softmax<double>{}, bad).state, 1.0).state.lse()));
+  }
+  EXPECT_EQ(add(add(Softmax<double>{}, -infinity).state, 1.0).state.lse(), 1);
+}
+
+TEST(attention, bias_orders) {
+  const auto s = [](BiasOrder order) { return score({.scale = 0.5, .softcap = 2, .bias_order = order}, 3, 1); };
+  EXPECT_DOUBLE_EQ(s(BiasOrder::scale_bias_softcap), 2 * std::tanh(2.5 / 2));
+  EXPECT_DOUBLE_EQ(s(BiasOrder::scale_softcap_bias), 2 * std::tanh(1.5 / 2) + 1);
+  EXPECT_DOUBLE_EQ(s(BiasOrder::bias_scale_softcap), 2 * std::tanh(2.0 / 2));
+  EXPECT_EQ(score({.softcap = 2}, 3, -infinity), -infinity);
+}
+
+TEST(attention, visible_keys) {
+  const auto range = [](index position, index kv_len, index left, index right) {
+    const KeyRange r = visible_keys(position, kv_len, left, right);
+    return r.empty() ? std::pair<index, index>{0, 0} : std::pair<index, index>{r.begin, r.end};
+  };
+  using Pair = std::pair<index, index>;
+  EXPECT_EQ(range(4, 10, -1, -1), Pair(0, 10));
+  EXPECT_EQ(range(4, 10, -1, 0), Pair(0, 5));
+  EXPECT_EQ(range(4, 10, 2, 0), Pair(2, 5));
+  EXPECT_EQ(range(4, 10, 0, 3), Pair(4, 8));
+  EXPECT_EQ(range(-1, 10, -1, 0), Pair(0, 0));
+  EXPECT_EQ(range(20, 10, 3, -1), Pair(0, 0));
+}
+
+// The slopes that the authors' code gives for 8 and for 12 heads.
+TEST(attention, alibi_slopes_of_the_paper) {
+  for (index h = 0; h < 8; ++h) EXPECT_DOUBLE_EQ(alibi_slope(h, 8), std::pow(0.5, h + 1));
+  for (index h = 0; h < 8; ++h) EXPECT_DOUBLE_EQ(alibi_slope(h, 12), std::pow(0.5, h + 1));
+  for (index h = 8; h < 12; ++h) EXPECT_DOUBLE_EQ(alibi_slope(h, 12), std::pow(2.0, -0.5 - (h - 8)));
+}
+
+}  // namespace
+}  // namespace inlay
