@@ -99,16 +99,25 @@ void read_once(const Cpu& cpu, std::span<const std::byte> memory) {
   });
 }
 
-double spin_fma(const Cpu& cpu, index rounds) {
-  return cpu::dispatch<Probe>(cpu.isa(), [&]<class Level>(Level) {
+// probe(Level{}, sink) in every thread: the operations that all have done.
+template <class Spin> static double in_every_thread(const Cpu& cpu, Spin&& probe) {
+  return cpu::dispatch<Probe>(cpu.isa(), [&](auto level) {
     double operations = 0;
     cpu.parallel()(cpu.parallel().width, [&](index task) {
       float sink = 0.5f;
-      const double done = cpu::fma_rounds<Level>(rounds, &sink);
+      const double done = probe(level, &sink);
       if (task == 0) operations = done * cpu.parallel().width + (sink == 12345.0f);
     });
     return operations;
   });
+}
+
+double spin_fma(const Cpu& cpu, index rounds) {
+  return in_every_thread(cpu, [&]<class Level>(Level, float* sink) { return cpu::fma_rounds<Level>(rounds, sink); });
+}
+
+double spin_bf16(const Cpu& cpu, index rounds) {
+  return in_every_thread(cpu, [&]<class Level>(Level, float* sink) { return cpu::bf16_rounds<Level>(rounds, sink); });
 }
 
 }  // namespace inlay

@@ -9,5 +9,8 @@ template <> float read_range<isa::INLAY_LEVEL>(const std::byte* begin, const std
 template <> double fma_rounds<isa::INLAY_LEVEL>(index rounds, float* sink) {
   return fma_chains<isa::INLAY_LEVEL>(rounds, sink);
 }
+template <> double bf16_rounds<isa::INLAY_LEVEL>(index rounds, float* sink) {
+  return bf16_chains<isa::INLAY_LEVEL>(rounds, sink);
+}
 
 }  // namespace inlay::cpu

@@ -1,8 +1,11 @@
 // The fastest loops that we know for reading memory and for multiplying: denominators of benchmarks.
 #pragma once
 
+#include <bit>
+
 #include <inlay/cpu_limits.hpp>
 
+#include "cpu_kernels/simd/dot_bf16.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 
 namespace inlay::cpu {
@@ -14,8 +17,11 @@ template <class Level> float read_bytes(const std::byte* begin, const std::byte*
   const float* p = reinterpret_cast<const float*>(begin);
   const index count = (end - begin) / static_cast<index>(sizeof(float)) / step * step;
   F sum[8];
-  for (index i = 0; i < count; i += step)
+  for (index i = 0; i < count; i += step) {
+    INLAY_UNROLL
     for (int k = 0; k < 8; ++k) sum[k] = sum[k] + F::load(p + i + k * F::size);
+  }
+  INLAY_UNROLL
   for (int k = 1; k < 8; ++k) sum[0] = sum[0] + sum[k];
   return reduce_sum(sum[0]);
 }
@@ -26,11 +32,35 @@ template <class Level> double fma_chains(index rounds, float* sink) {
   constexpr int chains = 12;
   F acc[chains];
   const F a(0.999f), b(*sink);
-  for (index i = 0; i < rounds; ++i)
+  for (index i = 0; i < rounds; ++i) {
+    INLAY_UNROLL
     for (int k = 0; k < chains; ++k) acc[k] = fma(acc[k], a, b);
+  }
+  INLAY_UNROLL
   for (int k = 1; k < chains; ++k) acc[0] = acc[0] + acc[k];
   *sink = reduce_sum(acc[0]);
   return 2.0 * chains * static_cast<double>(F::size) * static_cast<double>(rounds);
+}
+
+// Two products a lane and instruction.
+template <class Level> double bf16_chains(index rounds, float* sink) {
+  if constexpr (simd::has_dot_bf16<Level>) {
+    using F = simd::Floats<Level>;
+    using Pairs = simd::Bf16Pairs<Level>;
+    constexpr int chains = 12;
+    F acc[chains];
+    const Pairs a = Pairs::broadcast(0x3f803f80u), b = Pairs::broadcast(std::bit_cast<std::uint32_t>(*sink));
+    for (index i = 0; i < rounds; ++i) {
+      INLAY_UNROLL
+      for (int k = 0; k < chains; ++k) acc[k] = dot(acc[k], a, b);
+    }
+    INLAY_UNROLL
+    for (int k = 1; k < chains; ++k) acc[0] = acc[0] + acc[k];
+    *sink = reduce_sum(acc[0]);
+    return 4.0 * chains * static_cast<double>(F::size) * static_cast<double>(rounds);
+  } else {
+    return fma_chains<Level>(rounds, sink);
+  }
 }
 
 }  // namespace inlay::cpu

@@ -29,16 +29,21 @@ double read_seconds(const Cpu& cpu, double bytes) {
   return seconds([&] { read_once(cpu, memory); }) * bytes / part;
 }
 
-double fma_seconds(const Cpu& cpu, double flops) {
+// Seconds that `flops` take at the rate of one spin.
+template <class Spin> double spin_seconds(double flops, Spin&& spin) {
   double done = 0;
-  const double time = seconds([&] { done = spin_fma(cpu, 200000); });
+  const double time = seconds([&] { done = spin(index{200000}); });
   return time * flops / done;
 }
 
 }  // namespace
 
 double limit_seconds(const Cpu& cpu, const Work& work) {
-  return work.limit == Limit::read ? read_seconds(cpu, work.bytes) : fma_seconds(cpu, work.flops);
+  switch (work.limit) {
+    case Limit::read: return read_seconds(cpu, work.bytes);
+    case Limit::bf16: return spin_seconds(work.flops, [&](index rounds) { return spin_bf16(cpu, rounds); });
+    default: return spin_seconds(work.flops, [&](index rounds) { return spin_fma(cpu, rounds); });
+  }
 }
 
 }  // namespace inlay::bench

@@ -4,3 +4,11 @@
 #pragma once
 
 #define INLAY_INLINE inline __attribute__((always_inline))
+
+// Before a loop over an array of registers: GCC 12 at -O2 leaves such a loop rolled and its registers
+// in memory (12 chains of fma ran at a third of their speed).
+#if defined(__clang__)
+#define INLAY_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define INLAY_UNROLL _Pragma("GCC unroll 64")
+#endif
