@@ -10,6 +10,17 @@ foreach(op IN LISTS INLAY_OPS)
   endforeach()
 endforeach()
 
+# The two headers that include every operator. The skeleton is there to be copied, not to be used.
+file(READ ${PROJECT_SOURCE_DIR}/include/inlay/inlay.hpp public_header)
+file(READ ${PROJECT_SOURCE_DIR}/include/inlay/cpu_inline.hpp inline_header)
+foreach(op IN LISTS INLAY_OPS)
+  string(FIND "${public_header}" "#include <inlay/ops/${op}.hpp>" in_public)
+  string(FIND "${inline_header}" "#include \"cpu_kernels/${op}.cpp\"" in_inline)
+  if(NOT op STREQUAL "skeleton" AND (in_public EQUAL -1 OR in_inline EQUAL -1))
+    message(WARNING "The operator ${op} is missing in include/inlay/inlay.hpp or include/inlay/cpu_inline.hpp.")
+  endif()
+endforeach()
+
 # GCC 12 reports `"literal" + std::string` as overlapping memcpy (GCC bug 105651).
 function(inlay_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<$<BOOL:${INLAY_WERROR}>:-Werror>

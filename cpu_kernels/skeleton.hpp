@@ -1,0 +1,33 @@
+// One pass over memory: read x, write y. Written once over the SIMD primitives; a kernel knows no
+// threads, does not allocate and keeps no state.
+#pragma once
+
+#include <inlay/cpu.hpp>
+#include <inlay/ops/skeleton.hpp>
+
+#include "cpu_kernels/dtypes.hpp"
+#include "cpu_kernels/simd/floats.hpp"
+
+namespace inlay::cpu {
+
+template <class Level, class T> void skeleton_row(const T* x, const float* intercept, T* y, index dim, float slope) {
+  using F = simd::Floats<Level>;
+  for (index i = 0; i < dim; i += F::size) {
+    const index n = dim - i < F::size ? dim - i : F::size;  // the last step takes what is left
+    fma(F::load(x + i, n), F(slope), intercept ? F::load(intercept + i, n) : F()).store(y + i, n);
+  }
+}
+
+template <class Level> Status skeleton(const Parallel& parallel, const Skeleton<Host>& op) {
+  with_float(op.x.dtype, [&]<class T>(Type<T>) {
+    const float* intercept = op.intercept.present() ? op.intercept.template as<float>() : nullptr;
+    parallel.ranges(op.x.extents[0], 1, [&](index begin, index end) {
+      for (index t = begin; t < end; ++t)
+        skeleton_row<Level>(op.x.template as<T>() + t * op.x.strides[0], intercept,
+                            op.y.template as<T>() + t * op.y.strides[0], op.x.extents[1], op.slope);
+    });
+  });
+  return {};
+}
+
+}  // namespace inlay::cpu
