@@ -43,7 +43,7 @@ constexpr std::optional<DType> plain_dtype(GgmlType type) {
 constexpr bool is_weight_type(GgmlType type) { return plain_dtype(type) || is_quantized(type); }
 
 struct WeightTensor {
-  std::string name;
+  std::string name = {};
   GgmlType type = GgmlType::F32;
   int rank = 0;                     // 1..4
   std::array<index, 4> extents{};   // row-major, innermost last: a linear's weight is {n, k}

@@ -1,0 +1,20 @@
+// load_model: one door for every format.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include <inlay/exec/gguf_model.hpp>
+#include <inlay/exec/model_file.hpp>
+
+namespace inlay::exec {
+
+// A GGUF file, a .safetensors file with config.json beside it, or a directory that holds both.
+inline Expected<ModelFile> load_model(const std::string& path) {
+  auto file = GgufFile::open(path);
+  if (!file) return failure(std::move(file.error()));
+  return gguf_model(*file);
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,23 @@
+// A string from a file as it may stand in a message: one line, of bounded length, printable.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace inlay::exec {
+
+inline std::string quote(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  constexpr char digits[] = "0123456789abcdef";
+  std::string out = "'";
+  for (const char c : text.substr(0, longest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f)
+      out += c;
+    else
+      (out += "\\x") += {digits[byte >> 4], digits[byte & 15]};
+  }
+  return out + (text.size() > longest ? "...'" : "'");
+}
+
+}  // namespace inlay::exec
