@@ -1,0 +1,183 @@
+// Linear layer in 8-bit integers (W8A8).        Dettmers et al., 2022; Xiao et al., 2023 (SmoothQuant)
+//
+//   acc[t,o] = sum_i (q[t,i] - x_zero[t]) * (w[o,i] - weight_zero[o])            int32, exact
+//   y[t,o]   = acc[t,o] * (x_scale[t] * weight_scale[o]) + bias[o]
+//
+// Where q comes from:
+//   x i8 u8                 it is x; x_scale (and x_zero) are those x was quantized with
+//   x float, x_scale given  q = saturate(round(x / x_scale) + x_zero), as the operator quantize does
+//   x float, no x_scale     dynamic: one scale a token from the token's own row, as in quantize;
+//                           `asymmetric` gives each token a zero point too
+//
+// Where y goes to:
+//   y f32 f16 bf16          the value above
+//   y i8 u8                 saturate(round(value / y_scale) + y_zero)
+//   y i32                   acc itself: no scale, no bias (ONNX MatMulInteger)
+//
+// Shadow outliers (mllm-NPU: Xu et al., 2025): with a static x_scale a rounded activation r may fall
+// outside the range of q. With `shadow_outliers` the clipped part (r - q) * w is added in f32, which
+// makes y that of the unclipped r. It costs one pass over a weight column for each such activation.
+//
+// acc is the same integer on every backend, and is exact: check() bounds k so that it fits int32.
+// A token whose float x holds NaN or Inf gives NaN (y_zero in integer outputs).
+//
+// weight is packed once by pack_linear_int8, the same bytes for every instruction set: panels of 16
+// output channels, in each the inputs four by four, so that one 64-byte line feeds 16 dot products
+// of length four. Rows and inputs beyond n and k are zero.
+//
+//   panel 0, inputs 0..3                       panel 0, inputs 4..7
+//   | w[0,0..3] | w[1,0..3] | .. | w[15,0..3] | w[0,4..7] | w[1,4..7] | .. | w[15,4..7] | ...
+//     0           4                60           64                           124        byte
+//
+// weight_sum[o] = sum_i w[o,i] comes from packing too: zero points and unsigned dot products
+// ((q + 128) * w on VNNI) are taken back by multiples of it.
+#pragma once
+
+#include <cstring>
+
+#include <inlay/core/check.hpp>
+
+namespace inlay {
+
+template <class Space = Host> struct LinearInt8 {
+  static constexpr bool has_dot_levels = true;
+
+  ConstView<2, Space> x;                  // [tokens, k]       i8 u8 f32 f16 bf16; row stride free
+  ConstView<1, Space> x_scale = {};       // [1] or [tokens]   f32; see above
+  ConstView<1, Space> x_zero = {};        // [1] or [tokens]   q's type (i8 for float x); optional
+  ConstView<3, Space> weight;             // [ceil(n / 16), ceil(k / 4), 64]  i8, packed
+  ConstView<1, Space> weight_sum;         // [n]               i32
+  ConstView<1, Space> weight_scale = {};  // [1] or [n]        f32; left out with i32 output
+  ConstView<1, Space> weight_zero = {};   // [1] or [n]        i8; optional
+  ConstView<1, Space> bias = {};          // [n]               f32 f16 bf16; optional
+  View<2, Space> y;                       // [tokens, n]       f32 f16 bf16 i8 u8 i32; row stride free
+  ConstView<1, Space> y_scale = {};       // [1]               f32; with i8 and u8 output
+  ConstView<1, Space> y_zero = {};        // [1]               y's type; optional
+  bool asymmetric = false;                // dynamic quantization with zero points
+  bool shadow_outliers = false;           // float x with a static x_scale only
+
+  static constexpr auto fields = std::tuple{in("x", &LinearInt8::x),
+                                            optional_in("x_scale", &LinearInt8::x_scale),
+                                            optional_in("x_zero", &LinearInt8::x_zero),
+                                            in("weight", &LinearInt8::weight),
+                                            in("weight_sum", &LinearInt8::weight_sum),
+                                            optional_in("weight_scale", &LinearInt8::weight_scale),
+                                            optional_in("weight_zero", &LinearInt8::weight_zero),
+                                            optional_in("bias", &LinearInt8::bias),
+                                            out("y", &LinearInt8::y),
+                                            optional_in("y_scale", &LinearInt8::y_scale),
+                                            optional_in("y_zero", &LinearInt8::y_zero),
+                                            scalar("asymmetric", &LinearInt8::asymmetric),
+                                            scalar("shadow_outliers", &LinearInt8::shadow_outliers)};
+};
+
+namespace linear_int8 {
+
+inline constexpr index panel = 16;            // output channels in a panel
+inline constexpr index group = 4;             // inputs in a group
+inline constexpr index line = panel * group;  // bytes
+
+constexpr std::array<index, 3> packed_extents(index n, index k) {
+  return {(n + panel - 1) / panel, (k + group - 1) / group, line};
+}
+
+// The longest k whose acc fits int32, from the largest factors: 131071 for i8 without zero points.
+constexpr index longest_k(DType x, bool x_zero, bool weight_zero) {
+  const index largest_x = x == DType::u8 || x_zero ? 255 : 128;
+  const index largest_w = weight_zero ? 255 : 128;
+  return 2147483647 / (largest_x * largest_w);
+}
+
+}  // namespace linear_int8
+
+template <class Space> Status check(const LinearInt8<Space>& op) {
+  const bool float_x = floats.contains(op.x.dtype);
+  const bool raw = op.y.dtype == DType::i32;
+  const bool requantizes = op.y.dtype == DType::i8 || op.y.dtype == DType::u8;
+  const index tokens = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1];
+  const index longest =
+      linear_int8::longest_k(op.x.dtype, op.x_zero.present() || op.asymmetric, op.weight_zero.present());
+  const auto one_or = [](const auto& view, index count) {
+    return !view.present() || view.extents[0] == 1 || view.extents[0] == count;
+  };
+  const auto must_have = [](const auto& view, index count) {
+    return [&view, count] {
+      return "has extent " + std::to_string(view.extents[0]) + "; it must be 1 or " + std::to_string(count);
+    };
+  };
+  return Check(op)
+      .dtype(op.x, {DType::i8, DType::u8, DType::f32, DType::f16, DType::bf16})
+      .dtype(op.y, {DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32})
+      .extent(op.y, 0, tokens)
+      .that(k <= longest, op.x,
+            [&] { return "has " + std::to_string(k) + " columns; int32 sums need at most " + std::to_string(longest); })
+      .dtype(op.weight, DType::i8)
+      .shape(op.weight, linear_int8::packed_extents(n, k))
+      .contiguous(op.weight)
+      .dtype(op.weight_sum, DType::i32)
+      .extent(op.weight_sum, 0, n)
+      .that(!raw || !float_x, op.x, "is a float; it must be i8 or u8 with i32 output")
+      .that(raw || op.weight_scale.present(), op.weight_scale, "is missing; it must be given unless y is i32")
+      .that(!raw || !op.weight_scale.present(), op.weight_scale, "must be left out with i32 output")
+      .dtype(op.weight_scale, DType::f32)
+      .that(one_or(op.weight_scale, n), op.weight_scale, must_have(op.weight_scale, n))
+      .dtype(op.weight_zero, DType::i8)
+      .that(one_or(op.weight_zero, n), op.weight_zero, must_have(op.weight_zero, n))
+      .that(raw || float_x || op.x_scale.present(), op.x_scale, "is missing; it must be given with i8 and u8 x")
+      .that(!raw || !op.x_scale.present(), op.x_scale, "must be left out with i32 output")
+      .dtype(op.x_scale, DType::f32)
+      .that(one_or(op.x_scale, tokens), op.x_scale, must_have(op.x_scale, tokens))
+      .dtype(op.x_zero, float_x ? DType::i8 : op.x.dtype)
+      .that(one_or(op.x_zero, tokens), op.x_zero, must_have(op.x_zero, tokens))
+      .that(!op.x_zero.present() || !float_x || op.x_scale.present(), op.x_zero,
+            "must be left out where float x is quantized dynamically; `asymmetric` asks for zero points")
+      .dtype(op.bias, floats)
+      .extent(op.bias, 0, n)
+      .that(!raw || !op.bias.present(), op.bias, "must be left out with i32 output")
+      .that(op.y_scale.present() == requantizes, op.y_scale, "must be given with i8 and u8 output, and only then")
+      .dtype(op.y_scale, DType::f32)
+      .extent(op.y_scale, 0, 1)
+      .that(!op.y_zero.present() || requantizes, op.y_zero, "must be left out unless y is i8 or u8")
+      .same_dtype(op.y_zero, op.y)
+      .extent(op.y_zero, 0, 1)
+      .that(!op.asymmetric || (float_x && !op.x_scale.present()), op.asymmetric,
+            "must be false unless x is a float without x_scale")
+      .that(!op.shadow_outliers || (float_x && op.x_scale.present()), op.shadow_outliers,
+            "must be false unless x is a float with x_scale");
+}
+
+// Packs w [n, k] (i8, or u8 from which 128 is taken: then weight_zero is the zero point minus 128)
+// into `packed`, of packed_extents(n, k), and sums its rows into `sums` [n]. Where w comes from
+// floats, the operator quantize with row_scale gives w and weight_scale, one scale a channel.
+inline Status pack_linear_int8(ConstView<2> w, View<3> packed, View<1> sums) {
+  using namespace linear_int8;
+  const index n = w.extents[0], k = w.extents[1];
+  if (w.dtype != DType::i8 && w.dtype != DType::u8)
+    return invalid("w has dtype " + std::string(name(w.dtype)) + "; it must be i8 or u8");
+  if (!w.empty() && k > 1 && w.strides[1] != 1)
+    return invalid("w has innermost stride " + std::to_string(w.strides[1]) + "; it must be 1");
+  if (packed.dtype != DType::i8 || packed.extents != packed_extents(n, k) || !packed.contiguous())
+    return invalid("packed has shape " + format_shape<3>(packed.extents) + " and dtype " +
+                   std::string(name(packed.dtype)) + "; it must be contiguous i8 of shape " +
+                   format_shape<3>(packed_extents(n, k)));
+  if (sums.dtype != DType::i32 || sums.extents[0] != n || !sums.contiguous())
+    return invalid("sums has extent " + std::to_string(sums.extents[0]) + " and dtype " +
+                   std::string(name(sums.dtype)) + "; it must be contiguous i32 of " + std::to_string(n));
+  std::int8_t* to = packed.as<std::int8_t>();
+  const int shift = w.dtype == DType::u8 ? 128 : 0;
+  if (!packed.empty()) std::memset(to, 0, static_cast<std::size_t>(packed.size()));
+  const index groups = packed.extents[1];
+  for (index o = 0; o < n; ++o) {
+    std::int32_t sum = 0;
+    for (index i = 0; i < k; ++i) {
+      const index at = o * w.strides[0] + i;
+      const int value = (shift ? w.as<std::uint8_t>()[at] : w.as<std::int8_t>()[at]) - shift;
+      to[(o / panel * groups + i / group) * line + o % panel * group + i % group] = static_cast<std::int8_t>(value);
+      sum += value;
+    }
+    sums.as<std::int32_t>()[o] = sum;
+  }
+  return {};
+}
+
+}  // namespace inlay
