@@ -122,6 +122,9 @@ template <class Op> class Check {
     return *this;
   }
 
+  // Have all demands so far been met? For those that only make sense behind others.
+  bool good() const { return status_.ok(); }
+
   operator Status() {
     if (good()) check_overlaps();
     return std::move(status_);
@@ -130,7 +133,6 @@ template <class Op> class Check {
  private:
   static constexpr unsigned max_pairs = 16;
 
-  bool good() const { return status_.ok(); }
   template <class V> static bool shown(const V& view) { return view.present(); }
 
   template <class F, class V> void check_view(const F& field, const V& view) {
