@@ -1,0 +1,20 @@
+# Sourced by run.sh and test.sh: installs what is missing of the Debian packages given as arguments.
+install_packages() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  local as_root=()
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  echo "installing ${missing[*]}" >&2
+  export DEBIAN_FRONTEND=noninteractive
+  "${as_root[@]}" apt-get update -qq >&2
+  "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+# What the library and the command line are built with.
+build_packages=(g++ cmake ninja-build libexpected-dev libcli11-dev nlohmann-json3-dev libpcre2-dev
+  libprotobuf-dev protobuf-compiler libonnx-dev libbenchmark-dev)
+# What the tests need beyond it.
+test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libeigen3-dev libdlpack-dev)
