@@ -76,7 +76,7 @@ template <class Op> Status run(const Cpu& cpu, const Op& op, Workspace workspace
   if (Status status = check(op); !status.ok()) return status;
   return cpu::dispatch<Op>(cpu.isa(), [&]<class Level>(Level) {
     Status status = check_workspace(workspace, cpu::scratch_bytes<Level>(cpu.parallel(), op));
-    return status.ok() ? cpu::compute<Level>(cpu.parallel(), op, workspace) : std::move(status);
+    return status.ok() ? with_outcome(cpu::compute<Level>(cpu.parallel(), op, workspace), op) : std::move(status);
   });
 }
 

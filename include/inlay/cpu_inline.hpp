@@ -60,7 +60,7 @@ template <class Op>
 Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
   if (Status status = check(op); !status.ok()) return status;
   Status status = check_workspace(workspace, cpu::scratch_bytes<isa::native>(cpu.parallel(), op));
-  return status.ok() ? cpu::compute<isa::native>(cpu.parallel(), op, workspace) : std::move(status);
+  return status.ok() ? with_outcome(cpu::compute<isa::native>(cpu.parallel(), op, workspace), op) : std::move(status);
 }
 
 }  // namespace inlay
