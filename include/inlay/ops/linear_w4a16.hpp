@@ -1,0 +1,123 @@
+// Linear layer whose weight is 4-bit (or 8-bit) codes with a scale per group of inputs.
+//
+//   y[t,n] = sum_s x[t, perm[s]] * w[n,s] + bias[n]                s over slots, groups g = s / group
+//
+//   w[n,s] = (q[n,s] - 2^(bits-1)) * scale[n,g]                    symmetric: neither of the next two
+//   w[n,s] = (q[n,s] - zero[n,g]) * scale[n,g]                     zeros given: GPTQ, AWQ, ONNX
+//   w[n,s] =  q[n,s] * scale[n,g] + offset[n,g]                    offsets given: GGUF's Q4_1 and Q4_K
+//
+// Slots are the k inputs in order, unless perm names another order (GPTQ's act-order: the inputs of
+// one group are brought side by side); perm[s] = -1 is a slot without input, which counts nothing.
+//
+// Sixteen output channels form a panel. A step is 64 bytes: one 32-bit word (little endian) for each
+// channel, which holds the codes of 32 / bits consecutive slots, the first in its lowest bits.
+// Codes are unsigned. Scales, zeros and offsets lie beside each other by channel too:
+//
+//   codes [panels, steps, 64]        bits = 4: word of a channel      | s7 s6 s5 s4 s3 s2 s1 s0 |
+//     step 0  | n0 | n1 | .. | n15 |                                   31                       0
+//     step 1  | n0 | n1 | .. | n15 |  bits = 8: word of a channel      |  s3   s2   s1   s0  |
+//
+//   scales [panels, groups, 16]
+//     group 0 | n0 n1 .. n15 |
+//
+// Channels beyond n and slots beyond the last one may hold anything. linear_w4a16_import.hpp writes
+// this form from GPTQ, AWQ, GGUF and ONNX tensors; it does not depend on the machine.
+//
+//   compute  exact_float       w is formed in f32 as fma(q, scale, offset), with offset =
+//                              -zero * scale where zeros are given; products are summed in f32
+//            int8_activations  x is rounded to 8 bits, with one scale for each group (and at most
+//                              256 slots): integer dot products, error in docs/ops/linear_w4a16.md
+//
+// A row of y depends on its row of x alone: not on the other rows, nor on the number of threads.
+#pragma once
+
+#include <inlay/core/check.hpp>
+
+namespace inlay {
+
+enum class W4Compute : unsigned char { exact_float, int8_activations };
+
+inline constexpr index w4_panel = 16;          // output channels that lie side by side
+inline constexpr index w4_group_multiple = 8;  // slots in a word of 4-bit codes: groups end with words
+
+constexpr index w4_panels(index n) { return (n + w4_panel - 1) / w4_panel; }
+// Steps of 64 bytes that the codes of `slots` take.
+constexpr index w4_steps(index slots, index bits) { return (slots * bits + 31) / 32; }
+// group 0: the whole row is one group.
+constexpr index w4_groups(index slots, index group) {
+  return slots == 0 ? 0 : group == 0 ? 1 : (slots + group - 1) / group;
+}
+
+template <class Space = Host> struct LinearW4a16 {
+  ConstView<2, Space> x;             // [tokens, k]              f32 f16 bf16; row stride free
+  ConstView<3, Space> codes;         // [panels, steps, 64]      u8; contiguous
+  ConstView<3, Space> scales;        // [panels, groups, 16]     f32 f16 bf16; contiguous
+  ConstView<3, Space> zeros = {};    // [panels, groups, 16]     u8 f32 f16 bf16; optional, contiguous
+  ConstView<3, Space> offsets = {};  // [panels, groups, 16]     f32 f16 bf16; optional, in place of zeros; contiguous
+  ConstView<1, Space> perm = {};     // [slots]                  i32 in -1..k-1; optional: slots = k, in order
+  ConstView<1, Space> bias = {};     // [n]                      f32 f16 bf16; optional
+  View<2, Space> y;                  // [tokens, n]              f32 or x's type; row stride free
+  index group = 0;                   // slots that share a scale: a multiple of 8, or 0 for the whole row
+  index bits = 4;                    // of a code: 4 or 8
+  W4Compute compute = W4Compute::exact_float;
+
+  static constexpr auto fields = std::tuple{in("x", &LinearW4a16::x),
+                                            in("codes", &LinearW4a16::codes),
+                                            in("scales", &LinearW4a16::scales),
+                                            optional_in("zeros", &LinearW4a16::zeros),
+                                            optional_in("offsets", &LinearW4a16::offsets),
+                                            optional_in("perm", &LinearW4a16::perm),
+                                            optional_in("bias", &LinearW4a16::bias),
+                                            out("y", &LinearW4a16::y),
+                                            scalar("group", &LinearW4a16::group),
+                                            scalar("bits", &LinearW4a16::bits),
+                                            scalar("compute", &LinearW4a16::compute)};
+  static constexpr bool has_dot_levels = true;
+
+  constexpr index slots() const { return perm.present() ? perm.extents[0] : x.extents[1]; }
+};
+
+template <class Space> Status check(const LinearW4a16<Space>& op) {
+  const index k = op.x.extents[1], n = op.y.extents[1], slots = op.slots();
+  if (op.bits != 4 && op.bits != 8)
+    return Check(op).that(false, op.bits, [&] { return "is " + format_value(op.bits) + "; it must be 4 or 8"; });
+  if (op.group < 0 || op.group % w4_group_multiple != 0)
+    return Check(op).that(false, op.group, [&] {
+      return "is " + format_value(op.group) + "; it must be a multiple of 8, or 0 for the whole row";
+    });
+  const std::array<index, 3> per_group{w4_panels(n), w4_groups(slots, op.group), w4_panel};
+  Status status = Check(op)
+                      .dtype(op.x, floats)
+                      .dtype(op.y, DTypes{DType::f32, op.x.dtype})
+                      .extent(op.y, 0, op.x.extents[0])
+                      .dtype(op.codes, DType::u8)
+                      .shape(op.codes, {w4_panels(n), w4_steps(slots, op.bits), 4 * w4_panel})
+                      .contiguous(op.codes)
+                      .dtype(op.scales, floats)
+                      .shape(op.scales, per_group)
+                      .contiguous(op.scales)
+                      .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
+                            "are given; they must be left out where zeros are given")
+                      .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
+                      .shape(op.zeros, per_group)
+                      .contiguous(op.zeros)
+                      .dtype(op.offsets, floats)
+                      .shape(op.offsets, per_group)
+                      .contiguous(op.offsets)
+                      .dtype(op.perm, DType::i32)
+                      .dtype(op.bias, floats)
+                      .extent(op.bias, 0, n)
+                      .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations);
+  if constexpr (std::is_same_v<Space, Host>) {
+    if (status.ok() && op.perm.present()) {
+      const auto* perm = op.perm.template as<std::int32_t>();
+      for (index s = 0; s < slots; ++s)
+        if (perm[s] < -1 || perm[s] >= k)
+          return invalid("perm[" + std::to_string(s) + "] is " + std::to_string(perm[s]) + "; it must be in -1.." +
+                         std::to_string(k - 1));
+    }
+  }
+  return status;
+}
+
+}  // namespace inlay

@@ -1,0 +1,199 @@
+// The packed weight of linear_w4a16 as an owner of memory, the packer that every import uses, and
+// quantize_w4a16, which rounds a float weight itself.
+//
+//   PackedW4 weight = import_gguf(GgmlType::Q4_0, bytes, n, k).value();
+//   run(cpu, weight.op(x, y, bias), workspace);
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include <inlay/core/element.hpp>
+#include <inlay/core/parallel.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
+
+namespace inlay {
+
+namespace detail {
+template <class T> struct CacheLineAllocator {
+  using value_type = T;
+  CacheLineAllocator() = default;
+  template <class U> CacheLineAllocator(const CacheLineAllocator<U>&) {}
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
+  void deallocate(T* p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
+  bool operator==(const CacheLineAllocator&) const { return true; }
+};
+}  // namespace detail
+
+// Bytes on a cache line's boundary, so that no step of codes lies in two lines.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::size_t size) : bytes_(size) {}
+  std::byte* data() { return bytes_.data(); }
+  const std::byte* data() const { return bytes_.data(); }
+  std::size_t size() const { return bytes_.size(); }
+  bool operator==(const AlignedBytes&) const = default;
+
+ private:
+  std::vector<std::byte, detail::CacheLineAllocator<std::byte>> bytes_;
+};
+
+struct PackedW4 {
+  index n = 0, k = 0;  // channels, inputs
+  index slots = 0;     // k without perm
+  index group = 0;     // as in LinearW4a16
+  index bits = 4;
+  DType scale_type = DType::f16;  // of scales and offsets
+  DType zero_type = DType::u8;
+  AlignedBytes codes = {}, scales = {}, zeros = {}, offsets = {};  // zeros and offsets may be empty
+  std::vector<std::int32_t> perm = {};                             // may be empty
+
+  index groups() const { return w4_groups(slots, group); }
+  // What a token reads of it.
+  std::size_t bytes() const {
+    return codes.size() + scales.size() + zeros.size() + offsets.size() + perm.size() * sizeof(std::int32_t);
+  }
+
+  LinearW4a16<Host> op(ConstView<2> x, View<2> y, ConstView<1> bias = {},
+                       W4Compute compute = W4Compute::exact_float) const {
+    LinearW4a16<Host> op{.x = x, .codes = codes_view(), .scales = per_group(scales, scale_type), .y = y};
+    if (zeros.size() != 0) op.zeros = per_group(zeros, zero_type);
+    if (offsets.size() != 0) op.offsets = per_group(offsets, scale_type);
+    if (!perm.empty()) op.perm = {perm.data(), {slots}};
+    op.bias = bias;
+    op.group = group;
+    op.bits = bits;
+    op.compute = compute;
+    return op;
+  }
+
+  ConstView<3> codes_view() const {
+    return {codes.data(), DType::u8, {w4_panels(n), w4_steps(slots, bits), 4 * w4_panel}};
+  }
+  ConstView<3> per_group(const AlignedBytes& memory, DType type) const {
+    return {memory.data(), type, {w4_panels(n), groups(), w4_panel}};
+  }
+
+  // The code of one slot of one channel.
+  int code(index channel, index slot) const {
+    const index per_word = 32 / bits;
+    const index word = (channel / w4_panel * w4_steps(slots, bits) + slot / per_word) * w4_panel + channel % w4_panel;
+    const int byte = static_cast<int>(codes.data()[4 * word + slot % per_word * bits / 8]);
+    return bits == 8 ? byte : slot % 2 ? byte >> 4 : byte & 15;
+  }
+
+  // Channel `channel` of the weight, f32 as exact_float forms it, in the order of x: row[0..k-1].
+  void unpack(index channel, float* row) const {
+    for (index i = 0; i < k; ++i) row[i] = 0;
+    for (index s = 0; s < slots; ++s) {
+      const index input = perm.empty() ? s : perm[static_cast<std::size_t>(s)];
+      if (input < 0) continue;
+      const index at = (channel / w4_panel * groups() + (group == 0 ? 0 : s / group)) * w4_panel + channel % w4_panel;
+      const float scale = static_cast<float>(load_element(scales.data(), scale_type, at));
+      float offset = -scale * static_cast<float>(1 << (bits - 1));
+      if (zeros.size() != 0) offset = -scale * static_cast<float>(load_element(zeros.data(), zero_type, at));
+      if (offsets.size() != 0) offset = static_cast<float>(load_element(offsets.data(), scale_type, at));
+      row[input] = std::fma(static_cast<float>(code(channel, s)), scale, offset);
+    }
+  }
+};
+
+namespace detail {
+
+inline AlignedBytes per_group_bytes(const PackedW4& weight, DType type) {
+  return AlignedBytes(static_cast<std::size_t>(byte_size(type, w4_panels(weight.n) * weight.groups() * w4_panel)));
+}
+
+// value(channel, group) for every channel and group, into the layout of scales.
+template <class Value>
+AlignedBytes pack_per_group(const PackedW4& weight, DType type, const Parallel& parallel, Value&& value) {
+  AlignedBytes memory = per_group_bytes(weight, type);
+  parallel.ranges(w4_panels(weight.n), 1, [&](index begin, index end) {
+    for (index panel = begin; panel < end; ++panel)
+      for (index g = 0; g < weight.groups(); ++g)
+        for (index c = 0; c < w4_panel; ++c) {
+          const index channel = panel * w4_panel + c;
+          store_element(memory.data(), type, (panel * weight.groups() + g) * w4_panel + c,
+                        channel < weight.n ? value(channel, g) : 0);
+        }
+  });
+  return memory;
+}
+
+// codes(first, count, out): the codes of `count` <= 16 channels from `first` on, in the order of x,
+// out[c * k + i]. Called on several threads at once.
+template <class Codes> AlignedBytes pack_codes(const PackedW4& weight, const Parallel& parallel, Codes&& codes) {
+  const index steps = w4_steps(weight.slots, weight.bits), per_word = 32 / weight.bits;
+  AlignedBytes memory(static_cast<std::size_t>(w4_panels(weight.n) * steps * w4_panel) * sizeof(std::uint32_t));
+  parallel.ranges(w4_panels(weight.n), 1, [&](index begin, index end) {
+    std::vector<std::uint8_t> rows(static_cast<std::size_t>(w4_panel * weight.k));
+    for (index panel = begin; panel < end; ++panel) {
+      const index first = panel * w4_panel, count = std::min(w4_panel, weight.n - first);
+      codes(first, count, rows.data());
+      std::byte* to = memory.data() + panel * steps * 4 * w4_panel;
+      for (index step = 0; step < steps; ++step)
+        for (index c = 0; c < w4_panel; ++c, to += 4) {
+          std::uint8_t word[4] = {};
+          for (index i = 0; i < per_word; ++i) {
+            const index slot = step * per_word + i;
+            if (c >= count || slot >= weight.slots) break;
+            const index input = weight.perm.empty() ? slot : weight.perm[static_cast<std::size_t>(slot)];
+            const std::uint8_t code = input < 0 ? 0 : rows[static_cast<std::size_t>(c * weight.k + input)];
+            word[i * weight.bits / 8] |= static_cast<std::uint8_t>(weight.bits == 4 && i % 2 ? code << 4 : code);
+          }
+          std::memcpy(to, word, 4);
+        }
+    }
+  });
+  return memory;
+}
+
+inline float as_stored(DType type, double value) { return static_cast<float>(round_to(type, value)); }
+
+}  // namespace detail
+
+// w [n, k] of floats, rounded to the nearest code. Symmetric: a group's element of largest magnitude
+// becomes code 0, which reaches one step further than the last code. Otherwise an integer zero point
+// lets the codes span smallest .. largest element (and zero). group as in LinearW4a16.
+inline PackedW4 quantize_w4a16(ConstView<2> w, index group, index bits = 4, bool symmetric = true,
+                               DType scales = DType::f16, const Parallel& parallel = serial()) {
+  const index n = w.extents[0], k = w.extents[1], length = group == 0 ? k : group;
+  PackedW4 weight{.n = n, .k = k, .slots = k, .group = group, .bits = bits, .scale_type = scales};
+  const float last = static_cast<float>((1 << bits) - 1), middle = static_cast<float>(1 << (bits - 1));
+  struct Grid {
+    float scale, zero;
+  };
+  const auto grid = [&](index channel, index g) {
+    double low = 0, high = 0;
+    for (index i = g * length; i < std::min(k, (g + 1) * length); ++i) {
+      low = std::min(low, at(w, channel, i));
+      high = std::max(high, at(w, channel, i));
+    }
+    if (symmetric) return Grid{detail::as_stored(scales, (-low > high ? -low : -high) / middle), middle};
+    const float scale = detail::as_stored(scales, (high - low) / last);
+    return Grid{scale, scale > 0 ? std::nearbyint(static_cast<float>(-low) / scale) : 0};
+  };
+  weight.scales = detail::pack_per_group(weight, scales, parallel, [&](index c, index g) { return grid(c, g).scale; });
+  if (!symmetric)
+    weight.zeros =
+        detail::pack_per_group(weight, DType::u8, parallel, [&](index c, index g) { return grid(c, g).zero; });
+  weight.codes = detail::pack_codes(weight, parallel, [&](index first, index count, std::uint8_t* out) {
+    for (index c = 0; c < count; ++c)
+      for (index g = 0; g < weight.groups(); ++g) {
+        const Grid at_group = grid(first + c, g);
+        for (index i = g * length; i < std::min(k, (g + 1) * length); ++i) {
+          const float value = static_cast<float>(at(w, first + c, i));
+          const float code =
+              at_group.scale != 0 ? std::nearbyint(value / at_group.scale) + at_group.zero : at_group.zero;
+          out[c * k + i] = static_cast<std::uint8_t>(std::clamp(code, 0.0f, last));
+        }
+      }
+  });
+  return weight;
+}
+
+}  // namespace inlay
