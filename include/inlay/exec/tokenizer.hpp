@@ -46,6 +46,8 @@ class Tokenizer {
   bool stops(Token id) const;
   // The token whose text is exactly this, or no_token.
   Token find(std::string_view text) const;
+  // Control, unknown and user-defined tokens: those that text is cut at.
+  bool is_special(Token id) const;
   // SPM puts a space before the text and takes it away again when it is printed.
   bool adds_space_prefix() const;
   const std::string& chat_template() const;
@@ -74,3 +76,5 @@ class StreamDecoder {
 };
 
 }  // namespace inlay::exec
+
+#include <inlay/exec/tokenizer_impl.hpp>
