@@ -120,4 +120,8 @@ double spin_bf16(const Cpu& cpu, index rounds) {
   return in_every_thread(cpu, [&]<class Level>(Level, float* sink) { return cpu::bf16_rounds<Level>(rounds, sink); });
 }
 
+double spin_int8(const Cpu& cpu, index rounds) {
+  return in_every_thread(cpu, [&]<class Level>(Level, float* sink) { return cpu::int8_rounds<Level>(rounds, sink); });
+}
+
 }  // namespace inlay

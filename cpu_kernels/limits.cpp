@@ -12,5 +12,8 @@ template <> double fma_rounds<isa::INLAY_LEVEL>(index rounds, float* sink) {
 template <> double bf16_rounds<isa::INLAY_LEVEL>(index rounds, float* sink) {
   return bf16_chains<isa::INLAY_LEVEL>(rounds, sink);
 }
+template <> double int8_rounds<isa::INLAY_LEVEL>(index rounds, float* sink) {
+  return int8_chains<isa::INLAY_LEVEL>(rounds, sink);
+}
 
 }  // namespace inlay::cpu

@@ -6,6 +6,7 @@
 #include <inlay/cpu_limits.hpp>
 
 #include "cpu_kernels/simd/dot_bf16.hpp"
+#include "cpu_kernels/simd/dot_i8.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 
 namespace inlay::cpu {
@@ -61,6 +62,33 @@ template <class Level> double bf16_chains(index rounds, float* sink) {
   } else {
     return fma_chains<Level>(rounds, sink);
   }
+}
+
+// The exact int8 dot product in registers: VPDPBUSD, or VPMADDWD and VPADDD on widened bytes.
+template <class Level> double int8_chains(index rounds, float* sink) {
+  using Dot = simd::DotI8<Level>;
+  std::int8_t line[64];
+  typename Dot::Input four[4];
+  for (int i = 0; i < 64; ++i) line[i] = static_cast<std::int8_t>(i - 32 + static_cast<int>(*sink));
+  for (int i = 0; i < 4; ++i) four[i] = static_cast<typename Dot::Input>(i + static_cast<int>(*sink));
+  const auto weights = Dot::Weights::load(line);
+  typename Dot::Inputs inputs[Dot::chains];
+  typename Dot::Sums sums[Dot::chains];
+  INLAY_UNROLL
+  for (int k = 0; k < Dot::chains; ++k) inputs[k] = Dot::Inputs::load(four);
+  for (index i = 0; i < rounds; ++i) {
+    INLAY_UNROLL
+    for (int k = 0; k < Dot::chains; ++k) {
+      inputs[k].hide();
+      dot(sums[k], weights, inputs[k]);
+    }
+  }
+  INLAY_UNROLL
+  for (int k = 1; k < Dot::chains; ++k) sums[0] = sums[0] + sums[k];
+  std::int32_t total[16];
+  sums[0].store(total);
+  *sink = static_cast<float>(total[0]);
+  return 2.0 * 64 * Dot::chains * static_cast<double>(rounds);
 }
 
 }  // namespace inlay::cpu

@@ -42,6 +42,7 @@ double limit_seconds(const Cpu& cpu, const Work& work) {
   switch (work.limit) {
     case Limit::read: return read_seconds(cpu, work.bytes);
     case Limit::bf16: return spin_seconds(work.flops, [&](index rounds) { return spin_bf16(cpu, rounds); });
+    case Limit::int8: return spin_seconds(work.flops, [&](index rounds) { return spin_int8(cpu, rounds); });
     default: return spin_seconds(work.flops, [&](index rounds) { return spin_fma(cpu, rounds); });
   }
 }

@@ -5,6 +5,7 @@
 //   load(p), load(p, n)                  from f32 f16 bf16 i8 u8, widened; n: the first n lanes, rest 0
 //   store(p), store(p, n)                to f32, and rounded to nearest even to f16 bf16
 //   store_i8(p), store_i8(p, n)          rounded to nearest even, saturated; NaN becomes 0
+//   store_u8(p), store_u8(p, n)          likewise
 //   + - * / fma(a,b,c)=a*b+c  min max    min and max return the second operand where one is NaN
 //   abs sqrt round exp                   exp: < 1.5 ulp, exp(-inf) = 0, NaN stays
 //   reduce_sum reduce_max reduce_min      over the lanes

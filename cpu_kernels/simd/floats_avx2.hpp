@@ -62,16 +62,21 @@ struct Floats<Level> {
     std::memcpy(p, part, static_cast<std::size_t>(n) * sizeof(T));
   }
   INLAY_INLINE void store_i8(std::int8_t* p) const {
-    // Clamped first: beyond int32 the conversion gives INT_MIN. NaN becomes 0.
-    const __m256 number = _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
-    const __m256 clamped = _mm256_min_ps(_mm256_max_ps(number, _mm256_set1_ps(-128)), _mm256_set1_ps(127));
-    const __m256i words = _mm256_cvtps_epi32(clamped);
-    const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    const __m128i halves = saturated(-128, 127);
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(halves, halves));
   }
   INLAY_INLINE void store_i8(std::int8_t* p, index n) const {
     std::int8_t part[size];
     store_i8(part);
+    std::memcpy(p, part, static_cast<std::size_t>(n));
+  }
+  INLAY_INLINE void store_u8(std::uint8_t* p) const {
+    const __m128i halves = saturated(0, 255);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(halves, halves));
+  }
+  INLAY_INLINE void store_u8(std::uint8_t* p, index n) const {
+    std::uint8_t part[size];
+    store_u8(part);
     std::memcpy(p, part, static_cast<std::size_t>(n));
   }
   static INLAY_INLINE Mask first(index n) { return _mm256_castsi256_ps(lanes_below(n)); }
@@ -125,6 +130,13 @@ struct Floats<Level> {
   }
 
  private:
+  // Eight rounded 16-bit integers. Clamped first: beyond int32 the conversion gives INT_MIN. NaN becomes 0.
+  INLAY_INLINE __m128i saturated(float low, float high) const {
+    const __m256 number = _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
+    const __m256i words =
+        _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(number, _mm256_set1_ps(low)), _mm256_set1_ps(high)));
+    return _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  }
   static INLAY_INLINE __m256i lanes_below(index n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }

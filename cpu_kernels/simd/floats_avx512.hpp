@@ -45,10 +45,16 @@ struct Floats<Level> {
   INLAY_INLINE void store(f16* p, index n) const { _mm256_mask_storeu_epi16(p, first(n), narrow_f16()); }
   INLAY_INLINE void store(bf16* p, index n) const { _mm256_mask_storeu_epi16(p, first(n), narrow_bf16()); }
   INLAY_INLINE void store_i8(std::int8_t* p) const {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(saturated()));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(saturated(-128, 127)));
   }
   INLAY_INLINE void store_i8(std::int8_t* p, index n) const {
-    _mm512_mask_cvtsepi32_storeu_epi8(p, first(n), saturated());
+    _mm512_mask_cvtsepi32_storeu_epi8(p, first(n), saturated(-128, 127));
+  }
+  INLAY_INLINE void store_u8(std::uint8_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(saturated(0, 255)));
+  }
+  INLAY_INLINE void store_u8(std::uint8_t* p, index n) const {
+    _mm512_mask_cvtusepi32_storeu_epi8(p, first(n), saturated(0, 255));
   }
   static INLAY_INLINE Mask first(index n) { return static_cast<Mask>((1u << n) - 1); }
 
@@ -102,9 +108,9 @@ struct Floats<Level> {
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16));
   }
   // Clamped first: beyond int32 the conversion gives INT_MIN. NaN becomes 0.
-  INLAY_INLINE __m512i saturated() const {
+  INLAY_INLINE __m512i saturated(float low, float high) const {
     const __m512 number = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v);
-    return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(number, _mm512_set1_ps(-128)), _mm512_set1_ps(127)));
+    return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(number, _mm512_set1_ps(low)), _mm512_set1_ps(high)));
   }
 };
 

@@ -30,6 +30,13 @@ struct Floats<Level> {
   INLAY_INLINE void store_i8(std::int8_t* p, index n) const {
     if (n > 0) store_i8(p);
   }
+  INLAY_INLINE void store_u8(std::uint8_t* p) const {
+    const float rounded = std::nearbyint(v);
+    *p = v != v ? std::uint8_t{0} : static_cast<std::uint8_t>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
+  }
+  INLAY_INLINE void store_u8(std::uint8_t* p, index n) const {
+    if (n > 0) store_u8(p);
+  }
   static INLAY_INLINE Mask first(index n) { return n > 0; }
 
   friend INLAY_INLINE Floats operator+(Floats a, Floats b) { return Floats(a.v + b.v); }

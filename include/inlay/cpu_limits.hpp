@@ -20,11 +20,15 @@ double spin_fma(const Cpu& cpu, index rounds);
 // The same with the bf16 dot product; levels without one run fma.
 double spin_bf16(const Cpu& cpu, index rounds);
 
+// The same with the exact int8 dot product.
+double spin_int8(const Cpu& cpu, index rounds);
+
 namespace cpu {
 // One specialisation per level, in cpu_kernels/limits.cpp.
 template <class Level> float read_range(const std::byte* begin, const std::byte* end);
 template <class Level> double fma_rounds(index rounds, float* sink);
 template <class Level> double bf16_rounds(index rounds, float* sink);
+template <class Level> double int8_rounds(index rounds, float* sink);
 }  // namespace cpu
 
 }  // namespace inlay
