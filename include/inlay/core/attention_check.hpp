@@ -6,18 +6,12 @@
 
 #include <inlay/core/attention.hpp>
 #include <inlay/core/check.hpp>
+#include <inlay/core/entries.hpp>
 
 namespace inlay {
 
 inline constexpr index max_head_dim = 576;  // DeepSeek's compressed K: 512 + 64
 inline constexpr DTypes kv_types{DType::f32, DType::f16, DType::bf16, DType::i8};
-
-// Entry i of a table of i32 or i64 in host memory. Kernels call it too: never out of line.
-template <class V> [[gnu::always_inline]] inline index entry(const V& table, index i) {
-  const index at = i * table.strides[0];
-  return table.dtype == DType::i64 ? static_cast<const std::int64_t*>(table.data)[at]
-                                   : static_cast<const std::int32_t*>(table.data)[at];
-}
 
 // Each extent must be 1 (broadcast) or what is asked for.
 template <class Op, class V>

@@ -9,8 +9,8 @@
 
 namespace inlay {
 
-// Entry i of a list of i32 or i64 in host memory.
-template <class V> index entry(const V& list, index i) {
+// Entry i of a list of i32 or i64 in host memory. Kernels call it too: never out of line.
+template <class V> [[gnu::always_inline]] inline index entry(const V& list, index i) {
   const index at = i * list.strides[0];
   return list.dtype == DType::i64 ? list.template as<std::int64_t>()[at] : list.template as<std::int32_t>()[at];
 }
