@@ -11,4 +11,5 @@
 #include <inlay/core/view.hpp>
 #include <inlay/core/workspace.hpp>
 #include <inlay/cpu.hpp>
+#include <inlay/ops/kv_cache.hpp>
 #include <inlay/ops/rms_norm.hpp>
