@@ -13,4 +13,5 @@ TEST(gguf, tiny_llama) {
   const auto file = load_model(data + "tiny_models/llama-2-tiny-random/llama-2-tiny-random.gguf");
   ASSERT_TRUE(file) << file.error().message();
 }
-}}
+}  // namespace
+}  // namespace inlay::exec::test
