@@ -104,6 +104,7 @@ struct TokenizerData {
   static constexpr std::int32_t no_token = -1;
 
   Kind kind = Kind::none;
+  std::string problem = {};                   // why there is none although the file brings one
   std::string pre = {};                       // bpe: the name of the pre-tokenizer's pattern
   std::vector<std::string_view> tokens = {};  // by id; bpe: in the byte alphabet of GPT-2
   std::vector<float> scores = {};             // spm

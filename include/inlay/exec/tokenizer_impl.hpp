@@ -38,6 +38,7 @@ struct Tokenizer::State {
 
 inline Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
   using Type = TokenizerData::TokenType;
+  if (!data.problem.empty()) return failure(StatusCode::unsupported, data.problem);
   if (data.kind == TokenizerData::Kind::none) return failure(StatusCode::not_found, "the model file has no tokenizer");
   const std::size_t count = data.tokens.size();
   const bool is_spm = data.kind == TokenizerData::Kind::spm;
