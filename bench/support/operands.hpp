@@ -32,6 +32,7 @@ template <int Rank> class Operand {
       std::memcpy(memory_.get() + copy * bytes_, memory_.get(), static_cast<std::size_t>(bytes_));
   }
 
+  index copies() const { return copies_; }
   View<Rank> view(index iteration) const { return {memory_.get() + iteration % copies_ * bytes_, dtype_, extents_}; }
 
  private:

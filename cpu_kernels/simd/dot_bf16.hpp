@@ -4,6 +4,7 @@
 //   load(p, n)            the first n bf16, the rest zero (levels with the instruction)
 //   broadcast(pair)       the same two everywhere (levels with the instruction)
 //   even(), odd()         the first, the second of each pair, widened exactly
+//   bits()                the pairs as they are, to be moved about as f32 lanes
 //   dot(acc, a, b)        acc + a.odd * b.odd + a.even * b.even in each lane
 //
 // dot exists where has_dot_bf16<Level>. VDPBF16PS fuses each of its two products into the sum with one
@@ -59,6 +60,7 @@ struct Bf16Pairs<Level> {
   INLAY_INLINE Floats<Level> odd() const {
     return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
   }
+  INLAY_INLINE Floats<Level> bits() const { return _mm512_castsi512_ps(v); }
 #if defined(__AVX512BF16__)
   friend INLAY_INLINE Floats<Level> dot(Floats<Level> acc, Bf16Pairs a, Bf16Pairs b) {
     return _mm512_dpbf16_ps(acc.v, (__m512bh)a.v, (__m512bh)b.v);

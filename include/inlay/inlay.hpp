@@ -12,4 +12,6 @@
 #include <inlay/core/workspace.hpp>
 #include <inlay/cpu.hpp>
 #include <inlay/ops/kv_cache.hpp>
+#include <inlay/ops/linear.hpp>
+#include <inlay/ops/linear_pack.hpp>
 #include <inlay/ops/rms_norm.hpp>

@@ -1,0 +1,115 @@
+// Few rows: the weight is read once, bytes = n * k * size, and memory is the limit. The copies of the
+// weight take 256 MiB and more, so that every pass reads memory. Many rows: 2 * tokens * n * k
+// operations, limited by fma, or by the bf16 dot product where x and the weight are bf16.
+//
+// "eigen": the same product by Eigen (bench/baselines/linear.cpp, built for this machine), timed in turn
+// with ours: above 1 ours is faster.
+#include <inlay/ops/linear_pack.hpp>
+
+#include "bench/support/measure.hpp"
+#include "bench/support/operands.hpp"
+
+namespace inlay::bench {
+
+// y = x * w^T, row-major and contiguous, f32, `threads` threads.
+void eigen_linear(const float* x, const float* w, float* y, index tokens, index n, index k, int threads);
+
+namespace {
+
+struct Shape {
+  const char* model;
+  index n, k;
+};
+
+// Projections of Llama-3-8B and Qwen2.5-0.5B.
+constexpr Shape llama_qo{"llama-8b/o", 4096, 4096}, llama_up{"llama-8b/up", 14336, 4096},
+    llama_down{"llama-8b/down", 4096, 14336}, qwen_up{"qwen-0.5b/up", 4864, 896},
+    qwen_down{"qwen-0.5b/down", 896, 4864};
+
+// From here on arithmetic is the limit: at 12 rows a byte of weights meets 6 to 12 operations.
+constexpr index many_rows = 32;
+
+// Packed copies of one weight, enough to outgrow the caches where the weight is only read once.
+Operand<3> packed_weight(const Operand<2>& rows, DType type, index n, index k, bool rotate) {
+  Operand<3> packed(type, linear_packed_extents(n, k, type), rotate);
+  for (index copy = 0; copy < packed.copies(); ++copy)
+    if (!pack_linear(openmp(threads()), rows.view(0), packed.view(copy)).ok()) std::abort();
+  return packed;
+}
+
+// The first rows against the reference: a row's numbers do not depend on the others
+// (tests/linear.cpp), and the textbook takes its time.
+double error(const Cpu& cpu, Linear<Host> op) {
+  const index rows = std::min<index>(op.x.extents[0], 2), k = op.x.extents[1];
+  op.x = op.x.slice(0, 0, rows);
+  op.y = op.y.slice(0, 0, rows);
+  // max|y| of sums of k uniform products is near sqrt(k); the bound is relative to their magnitudes.
+  const double chain = static_cast<double>(std::min<index>(k, 256) + k / 256 + 3);
+  return error_against_reference(cpu, op, op.y, chain * std::sqrt(static_cast<double>(k)));
+}
+
+struct Types {
+  DType x, weight;
+};
+
+void linear(benchmark::State& state, Types types, index tokens, Shape shape, bool packs) {
+  const Cpu cpu = bench::cpu();
+  const bool streams = tokens < many_rows;
+  Operand<2> x(types.x, {tokens, shape.k}, false), y(types.x, {tokens, shape.n}, false);
+  Operand<2> rows(types.weight, {shape.n, shape.k}, streams && !packs);
+  const Operand<3> weight = packed_weight(rows, types.weight, shape.n, shape.k, streams && packs);
+  const auto op = [&](index i) {
+    Linear<Host> op{.x = x.view(0), .y = y.view(0)};
+    if (packs)
+      op.weight = weight.view(i);
+    else
+      op.weight_rows = rows.view(i);
+    return op;
+  };
+  const double size = static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  Work work{.bytes = size * bits(types.weight) / 8, .flops = 2 * size * static_cast<double>(tokens)};
+  const bool dots = types.x == DType::bf16 && types.weight == DType::bf16;
+  work.limit = streams ? Limit::read : dots ? Limit::bf16 : Limit::fma;
+  BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
+  const double deviation = error(cpu, op(0));
+  std::vector<double> ours, theirs;
+  const bool beside = types.x == DType::f32 && types.weight == DType::f32 && packs;
+  measure(state, cpu, work, deviation, [&](index i) {
+    ours.push_back(seconds([&] { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); }));
+  });
+  if (!beside) return;
+  // In turn, a handful of times: the machine's speed changes.
+  Operand<2> plain(types.weight, {shape.n, shape.k}, streams);
+  ours.clear();
+  for (index i = 0; i < 9; ++i) {
+    ours.push_back(seconds([&] { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); }));
+    theirs.push_back(seconds([&] {
+      eigen_linear(x.view(0).as<float>(), plain.view(i).as<float>(), y.view(0).as<float>(), tokens, shape.n, shape.k,
+                   threads());
+    }));
+  }
+  state.counters["eigen"] = median(theirs) / median(ours);
+}
+
+void add_shape(Types types, index tokens, Shape shape, bool packs = true) {
+  add("linear/" + std::string(name(types.x)) + "_" + std::string(name(types.weight)) + (packs ? "/" : "_rows/") +
+          shape.model + "/" + std::to_string(tokens),
+      [=](benchmark::State& state) { linear(state, types, tokens, shape, packs); });
+}
+
+}  // namespace
+
+void add_all() {
+  constexpr DType f32 = DType::f32, f16 = DType::f16, bf16 = DType::bf16;
+  for (Types types : {Types{f32, f32}, Types{f32, f16}, Types{f32, bf16}, Types{bf16, bf16}}) {
+    for (index tokens : {1, 2, 8, 512}) add_shape(types, tokens, llama_qo);
+    add_shape(types, 1, llama_qo, false);
+    add_shape(types, 512, llama_qo, false);
+    for (index tokens : {1, 512}) add_shape(types, tokens, llama_down);
+    add_shape(types, 1, llama_up);
+    for (index tokens : {1, 64}) add_shape(types, tokens, qwen_up);
+    add_shape(types, 1, qwen_down);
+  }
+}
+
+}  // namespace inlay::bench

@@ -1,0 +1,13 @@
+// Built once per ISA level; INLAY_LEVEL names it.
+#include "cpu_kernels/linear.hpp"
+
+namespace inlay::cpu {
+
+template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Linear<Host>& op, Workspace workspace) {
+  return linear<isa::INLAY_LEVEL>(parallel, op, workspace);
+}
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Linear<Host>& op) {
+  return LinearPlan<isa::INLAY_LEVEL>(parallel, op).bytes();
+}
+
+}  // namespace inlay::cpu

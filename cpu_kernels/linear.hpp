@@ -1,0 +1,226 @@
+// y = x * w^T + bias. Three levels of blocks (Goto and van de Geijn, 2008):
+//
+//   chunk of rows      256 rows of x, packed for the tiles, 256 KiB of L2 per block of k
+//   group of panels    what a thread takes at a time; its sums stay in L2 until the last block of k
+//   block of k         256 k: the slices of two panels, 32 KiB of L1, meet all row tiles in turn
+//
+// One row is the same loop with one tile: the panels of a group stream by once, four abreast.
+// Bytes: the weight once for every 256 rows; 2 flops a weight and row.
+#pragma once
+
+#include <inlay/cpu.hpp>
+#include <inlay/ops/linear.hpp>
+
+#include "cpu_kernels/linear_blocks.hpp"
+
+namespace inlay::cpu {
+
+inline constexpr index linear_row_chunk = 256;
+inline constexpr index linear_group = 8;  // panels, where there are row tiles enough
+
+// How a problem is cut up. scratch_bytes and the kernel read the same plan.
+template <class Level> struct LinearPlan {
+  index rows, n, k;     // k: with the zero that makes it even for bf16 weights
+  index chunks, tiles;  // of rows; of the largest chunk
+  index panels, group;  // of the weight; of a task
+  index workers;        // threads, each with sums and slices of its own
+
+  LinearPlan(const Parallel& parallel, const Linear<Host>& op) {
+    const DType weight = op.weight_rows.present() ? op.weight_rows.dtype : op.weight.dtype;
+    rows = op.x.extents[0];
+    n = op.y.extents[1];
+    k = weight == DType::bf16 ? even(op.x.extents[1]) : op.x.extents[1];
+    chunks = (rows + linear_row_chunk - 1) / linear_row_chunk;
+    tiles = (chunk_rows() + max_tile_rows<Level> - 1) / max_tile_rows<Level>;
+    panels = (n + linear_panel - 1) / linear_panel;
+    group = tiles <= 1 ? tile_panels<Level>(static_cast<int>(rows)) : linear_group;
+    const index groups = (panels + group - 1) / group;
+    workers = parallel.width < groups ? (parallel.width < 1 ? 1 : parallel.width) : groups;
+  }
+  index chunk_rows() const { return chunks > 0 ? (rows + chunks - 1) / chunks : 0; }
+  index x_elements() const { return chunk_rows() * k; }
+  index sums() const { return (group + max_tile_panels) * chunk_rows() * linear_panel; }
+  static constexpr index slices = max_tile_panels * linear_k_block * linear_panel;
+
+  std::size_t bytes() const {
+    using Cut = WorkspaceCutter;
+    if (rows == 0 || n == 0) return 0;
+    return Cut::padded<float>(x_elements()) +
+           static_cast<std::size_t>(workers) * (Cut::padded<float>(sums()) + Cut::padded<float>(slices));
+  }
+};
+
+// The tile of run-time `rows`.
+template <class Level, class Kind, int Rows = max_tile_rows<Level>>
+INLAY_INLINE void any_tile(int rows, const typename PackedXOf<Kind>::Element* x,
+                           const typename PanelOf<Kind>::Element* const* weight, index steps, float* const* sums,
+                           bool accumulate) {
+  if (rows == Rows) return linear_tile<Level, Kind, Rows>(x, weight, steps, sums, accumulate);
+  if constexpr (Rows > 1) any_tile<Level, Kind, Rows - 1>(rows, x, weight, steps, sums, accumulate);
+}
+
+// One chunk of rows of a problem: x packed, then groups of panels until none is left.
+template <class Level, class Kind> class LinearChunk {
+ public:
+  using X = typename PackedXOf<Kind>::Element;
+  using W = typename PanelOf<Kind>::Element;
+  static constexpr index x_step = std::is_same_v<Kind, Bf16Dot> ? 2 : 1;  // k that an element of X holds
+
+  LinearChunk(const LinearPlan<Level>& plan, const Linear<Host>& op, const WeightSource& source, SliceOf<Kind> slice,
+              index chunk)
+      : plan_(plan), op_(op), source_(source), slice_(slice) {
+    first_row_ = plan.rows * chunk / plan.chunks;
+    rows_ = plan.rows * (chunk + 1) / plan.chunks - first_row_;
+    tiles_ = (rows_ + max_tile_rows<Level> - 1) / max_tile_rows<Level>;
+  }
+
+  void run(const Parallel& parallel, Workspace workspace) const {
+    WorkspaceCutter cut(workspace);
+    X* const x = reinterpret_cast<X*>(cut.take<float>(plan_.x_elements()));
+    // A short x is packed before another thread could wake up.
+    constexpr index worth_a_thread = 16384;
+    const index blocks = (plan_.k + linear_k_block - 1) / linear_k_block;
+    const index grain = worth_a_thread / (rows_ * linear_k_block) + 1;
+    parallel.ranges(blocks, grain, [&](index begin, index end) {
+      for (index b = begin; b < end; ++b) pack_block(b * linear_k_block, x);
+    });
+    // Threads take groups as they become free: a shared machine slows single threads down. Which
+    // thread computes a group changes nothing in it.
+    index next = 0;
+    const auto shared = reinterpret_cast<std::byte*>(cut.take<float>(0)) - workspace.data();
+    parallel(plan_.workers, [&](index worker) {
+      WorkspaceCutter mine(workspace.subspan(static_cast<std::size_t>(shared)));
+      float *sums = nullptr, *slices = nullptr;
+      for (index w = 0; w <= worker; ++w) {
+        sums = mine.take<float>(plan_.sums());
+        slices = mine.take<float>(LinearPlan<Level>::slices);
+      }
+      const index groups = (plan_.panels + plan_.group - 1) / plan_.group;
+      for (index g; (g = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < groups;) {
+        const index first = g * plan_.group;
+        const index count = plan_.panels - first < plan_.group ? plan_.panels - first : plan_.group;
+        multiply(x, first, count, sums, reinterpret_cast<W*>(slices));
+        finish(first, count, sums);
+      }
+    });
+  }
+
+ private:
+  index tile_begin(index tile) const { return rows_ * tile / tiles_; }
+
+  // A block of x: tile after tile.
+  void pack_block(index begin, X* x) const {
+    const index count = plan_.k - begin < linear_k_block ? plan_.k - begin : linear_k_block;
+    const index there = op_.x.extents[1] - begin;
+    for (index tile = 0; tile < tiles_; ++tile) {
+      const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
+      const index from = (first_row_ + row) * op_.x.strides[0] + begin;
+      X* const out = x + (begin * rows_ + row * count) / x_step;
+      if constexpr (std::is_same_v<Kind, Bf16Dot>)
+        pack_x_pairs<Level>(op_.x.template as<bf16>() + from, op_.x.strides[0], rows, there, count, out);
+      else
+        with_float(op_.x.dtype, [&]<class T>(Type<T>) {
+          pack_x<Level>(op_.x.template as<T>() + from, op_.x.strides[0], rows, there, count, out);
+        });
+    }
+  }
+
+  // sums[panel][row][16] of the panels first .. first + count. Beyond the last panel the tiles repeat
+  // it, into sums that nobody reads.
+  void multiply(const X* x, index first, index count, float* sums, W* slices) const {
+    const index abreast = tile_panels<Level>(static_cast<int>(tile_begin(1)));
+    index begin = 0;
+    do {
+      const index some = plan_.k - begin < linear_k_block ? plan_.k - begin : linear_k_block;
+      for (index p = 0; p < count; p += abreast) {
+        const W* slice[max_tile_panels];
+        float* out[max_tile_panels];
+        for (index i = 0; i < abreast; ++i) {
+          slice[i] = p + i < count
+                         ? slice_(source_, first + p + i, begin, some, slices + i * linear_k_block * linear_panel)
+                         : slice[i - 1];
+          out[i] = sums + (p + i) * rows_ * linear_panel;
+        }
+        multiply_block(x + begin * rows_ / x_step, slice, abreast, begin, some, out);
+      }
+      begin += linear_k_block;
+    } while (begin < plan_.k);
+  }
+
+  void multiply_block(const X* x, const W* const* slice, index abreast, index begin, index count,
+                      float* const* sums) const {
+    for (index tile = 0; tile < tiles_; ++tile) {
+      const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
+      const index panels = tile_panels<Level>(static_cast<int>(rows));
+      for (index p = 0; p < abreast; p += panels) {
+        float* out[max_tile_panels];
+        for (index i = 0; i < panels; ++i) out[i] = sums[p + i] + row * linear_panel;
+        any_tile<Level, Kind>(static_cast<int>(rows), x + row * count / x_step, slice + p, count / step_of<Kind>, out,
+                              begin > 0);
+      }
+    }
+  }
+
+  // Adds the bias and rounds to y's type.
+  void finish(index first, index count, const float* sums) const {
+    using F = simd::Floats<Level>;
+    for (index p = 0; p < count; ++p, sums += rows_ * linear_panel) {
+      const index channel = (first + p) * linear_panel;
+      const index width = plan_.n - channel < linear_panel ? plan_.n - channel : linear_panel;
+      float bias[linear_panel] = {};
+      if (op_.bias.present())
+        with_float(op_.bias.dtype, [&]<class B>(Type<B>) {
+          for (index i = 0; i < width; ++i) bias[i] = static_cast<float>(op_.bias.template as<B>()[channel + i]);
+        });
+      with_float(op_.y.dtype, [&]<class T>(Type<T>) {
+        for (index r = 0; r < rows_; ++r) {
+          T* const y = op_.y.template as<T>() + (first_row_ + r) * op_.y.strides[0] + channel;
+          for (index i = 0; i < width; i += F::size) {
+            const F sum = F::load(sums + r * linear_panel + i) + F::load(bias + i);
+            width - i < F::size ? sum.store(y + i, width - i) : sum.store(y + i);
+          }
+        }
+      });
+    }
+  }
+
+  const LinearPlan<Level>& plan_;
+  const Linear<Host>& op_;
+  const WeightSource& source_;
+  SliceOf<Kind> slice_;
+  index first_row_, rows_, tiles_;
+};
+
+// Where the registers are few, or widening is slow, two row tiles and more share widened slices.
+// With AVX-512 it is free in every tile: 238 of 249 GFLOP/s with f16 and bf16 as with f32.
+template <class Level> bool widens_once(const LinearPlan<Level>& plan) {
+  return simd::Floats<Level>::size < 16 && plan.tiles > 1;
+}
+
+template <class Level> Status linear(const Parallel& parallel, const Linear<Host>& op, Workspace workspace) {
+  const LinearPlan<Level> plan(parallel, op);
+  if (plan.rows == 0 || plan.n == 0) return {};
+  const bool packed = op.weight.present();
+  const WeightSource source =
+      packed ? WeightSource{op.weight.data, plan.n, op.x.extents[1], op.weight.strides[0]}
+             : WeightSource{op.weight_rows.data, plan.n, op.x.extents[1], op.weight_rows.strides[0]};
+  const auto chunks = [&]<class Kind>(Type<Kind>, SliceOf<Kind> slice) {
+    for (index chunk = 0; chunk < plan.chunks; ++chunk)
+      LinearChunk<Level, Kind>(plan, op, source, slice, chunk).run(parallel, workspace);
+  };
+  const DType weight = packed ? op.weight.dtype : op.weight_rows.dtype;
+  if constexpr (simd::has_dot_bf16<Level>)
+    if (weight == DType::bf16 && op.x.dtype == DType::bf16) {
+      chunks(Type<Bf16Dot>{}, packed ? packed_slice<Level, Bf16Dot> : rows_pair_slice<Level>);
+      return {};
+    }
+  with_float(weight, [&]<class W>(Type<W>) {
+    if (!packed) return chunks(Type<float>{}, rows_slice<Level, W>);
+    if constexpr (!std::is_same_v<W, float>)
+      if (widens_once(plan)) return chunks(Type<float>{}, widened_slice<Level, W>);
+    chunks(Type<W>{}, packed_slice<Level, W>);
+  });
+  return {};
+}
+
+}  // namespace inlay::cpu

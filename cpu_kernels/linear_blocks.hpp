@@ -1,0 +1,152 @@
+// Operands of the register tile, block of k by block of k: x packed for the tiles of a chunk of rows,
+// and the slice of a panel, taken where it lies or made in scratch that stays in the L1 cache.
+#pragma once
+
+#include "cpu_kernels/dtypes.hpp"
+#include "cpu_kernels/linear_tile.hpp"
+
+namespace inlay::cpu {
+
+// A slice of two panels takes 32 KiB of L1 in f32. Every block is a sum of its own, added to the
+// blocks before it: 256 + k/256 roundings deep instead of k.
+inline constexpr index linear_k_block = 256;
+
+inline constexpr index even(index k) { return (k + 1) / 2 * 2; }
+
+// Rows of x of one tile, one block of k, as the tile reads them: for each k the rows side by side.
+// An odd last k of a bf16 weight meets a zero: `count` is even then and x ends before it.
+template <class Level, class T>
+void pack_x(const T* x, index row_stride, index rows, index available, index count, float* out) {
+  using F = simd::Floats<Level>;
+  for (index r = 0; r < rows; ++r, x += row_stride) {
+    for (index k = 0; k < count; k += F::size) {
+      const index some = count - k < F::size ? count - k : F::size;
+      const index there = available - k < some ? available - k : some;
+      float lanes[F::size];
+      (there == F::size ? F::load(x + k) : F::load(x + k, there)).store(lanes);
+      for (index i = 0; i < some; ++i) out[(k + i) * rows + r] = lanes[i];
+    }
+  }
+}
+
+// The same in pairs of bf16 for the dot product.
+template <class Level>
+void pack_x_pairs(const bf16* x, index row_stride, index rows, index available, index count, std::uint32_t* out) {
+  for (index r = 0; r < rows; ++r, x += row_stride)
+    for (index k = 0; k < count; k += 2)
+      out[k / 2 * rows + r] = x[k].bits | (k + 1 < available ? static_cast<std::uint32_t>(x[k + 1].bits) << 16 : 0);
+}
+
+// Where the weight lies: `stride` is that of a panel or of a row, in elements.
+struct WeightSource {
+  const void* data;
+  index n, k, stride;
+};
+
+// slice(source, panel, begin, count, scratch): the panel's weights for k in begin .. begin + count.
+template <class Kind>
+using SliceOf = const typename PanelOf<Kind>::Element* (*)(const WeightSource& source, index panel, index begin,
+                                                           index count, typename PanelOf<Kind>::Element* scratch);
+
+template <class Level, class Kind>
+auto packed_slice(const WeightSource& source, index panel, index begin, index, typename PanelOf<Kind>::Element*)
+    -> const typename PanelOf<Kind>::Element* {
+  return static_cast<const typename PanelOf<Kind>::Element*>(source.data) + panel * source.stride +
+         begin * linear_panel;
+}
+
+// Where widening in the registers of every tile costs more than once here.
+template <class Level, class W>
+const float* widened_slice(const WeightSource& source, index panel, index begin, index count, float* scratch) {
+  using F = simd::Floats<Level>;
+  const W* w = static_cast<const W*>(source.data) + panel * source.stride + begin * linear_panel;
+  if constexpr (std::is_same_v<W, bf16>) {
+    for (index k = 0; k < count; k += 2)
+      for (index part = 0; part < linear_panel; part += F::size) {
+        const auto pairs = simd::Bf16Pairs<Level>::load(w + k * linear_panel + part * 2);
+        pairs.even().store(scratch + k * linear_panel + part);
+        pairs.odd().store(scratch + (k + 1) * linear_panel + part);
+      }
+  } else {
+    for (index i = 0; i < count * linear_panel; i += F::size) F::load(w + i).store(scratch + i);
+  }
+  return scratch;
+}
+
+// size rows of size lanes become columns. Each round of perfect shuffles turns the bits of (row, lane)
+// by one place: after log2(size) rounds they have changed places.
+template <class F> INLAY_INLINE void transpose(F (&row)[F::size]) {
+  INLAY_UNROLL
+  for (index round = 1; round < F::size; round *= 2) {
+    F next[F::size];
+    INLAY_UNROLL
+    for (index i = 0; i < F::size / 2; ++i) {
+      const auto pair = interleave(row[i], row[i + F::size / 2]);
+      next[2 * i] = pair.first;
+      next[2 * i + 1] = pair.second;
+    }
+    INLAY_UNROLL
+    for (index i = 0; i < F::size; ++i) row[i] = next[i];
+  }
+}
+
+// Sixteen rows of the checkpoint turned into a slice. Channels beyond n repeat the last one: nobody
+// reads their sums. load(channel, k, n): n lanes from k on.
+template <class Level, class Load> INLAY_INLINE void transposed(index count, float* scratch, Load&& load) {
+  using F = simd::Floats<Level>;
+  for (index k = 0; k < count; k += F::size)
+    for (index part = 0; part < linear_panel; part += F::size) {
+      const index lanes = count - k < F::size ? count - k : F::size;
+      F row[F::size];
+      INLAY_UNROLL
+      for (index i = 0; i < F::size; ++i) row[i] = load(part + i, k, lanes);
+      transpose(row);
+      float* out = scratch + k * linear_panel + part;
+      if (lanes == F::size) {
+        INLAY_UNROLL
+        for (index i = 0; i < F::size; ++i) row[i].store(out + i * linear_panel);
+      } else {
+        INLAY_UNROLL
+        for (index i = 0; i < F::size; ++i)
+          if (i < lanes) row[i].store(out + i * linear_panel);
+      }
+    }
+}
+
+template <class Level, class W>
+const float* rows_slice(const WeightSource& source, index panel, index begin, index count, float* scratch) {
+  using F = simd::Floats<Level>;
+  const W* rows[linear_panel];
+  for (index i = 0; i < linear_panel; ++i) {
+    const index channel = panel * linear_panel + i;
+    rows[i] =
+        static_cast<const W*>(source.data) + (channel < source.n ? channel : source.n - 1) * source.stride + begin;
+  }
+  const index there = source.k - begin;
+  transposed<Level>(count, scratch, [&](index i, index k, index lanes) {
+    const index some = there - k < lanes ? there - k : lanes;
+    return some == F::size ? F::load(rows[i] + k) : F::load(rows[i] + k, some);
+  });
+  return scratch;
+}
+
+// Pairs of bf16 move as one lane. `count` is even; the last pair of an odd row is half a pair.
+template <class Level>
+const bf16* rows_pair_slice(const WeightSource& source, index panel, index begin, index count, bf16* scratch) {
+  using F = simd::Floats<Level>;
+  const bf16* rows[linear_panel];
+  for (index i = 0; i < linear_panel; ++i) {
+    const index channel = panel * linear_panel + i;
+    rows[i] =
+        static_cast<const bf16*>(source.data) + (channel < source.n ? channel : source.n - 1) * source.stride + begin;
+  }
+  const index there = source.k - begin;
+  transposed<Level>(count / 2, reinterpret_cast<float*>(scratch), [&](index i, index k, index lanes) {
+    const index some = there - 2 * k < 2 * lanes ? there - 2 * k : 2 * lanes;
+    return some == 2 * F::size ? simd::Bf16Pairs<Level>::load(rows[i] + 2 * k).bits()
+                               : simd::Bf16Pairs<Level>::load(rows[i] + 2 * k, some).bits();
+  });
+  return scratch;
+}
+
+}  // namespace inlay::cpu

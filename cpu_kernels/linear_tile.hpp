@@ -1,0 +1,107 @@
+// The register tile of linear: Rows rows of x against Panels panels of 16 channels, over one block
+// of k. One broadcast of x meets Panels * 16 weights, one weight meets Rows rows.
+//
+// Each element of y is one chain of fused multiply-adds over k in ascending order, whatever the tile:
+// a row's numbers do not depend on the tile that it falls into.
+#pragma once
+
+#include <inlay/ops/linear.hpp>
+
+#include "cpu_kernels/simd/dot_bf16.hpp"
+#include "cpu_kernels/simd/floats.hpp"
+
+namespace inlay::cpu {
+
+// What a panel holds and how it is multiplied: f32 and f16 by fma, bf16 (two k at a time) by fma
+// after widening, or by the dot product instruction, which takes x in bf16 as well.
+struct Bf16Dot {};
+template <class Kind> struct PanelOf { using Element = Kind; };
+template <> struct PanelOf<Bf16Dot> { using Element = bf16; };
+
+// x of a tile: for each k its Rows values side by side; pairs of bf16 for the dot product.
+template <class Kind> struct PackedXOf { using Element = float; };
+template <> struct PackedXOf<Bf16Dot> { using Element = std::uint32_t; };
+
+// k that one step of the panel holds.
+template <class Kind> inline constexpr index step_of = std::is_same_v<typename PanelOf<Kind>::Element, bf16> ? 2 : 1;
+
+// Rows that fill the registers: rows * panels accumulators, the weights, one broadcast.
+//   AVX-512  32 registers: 12 x 2 panels of one register
+//   AVX2     16 registers:  6 x 1 panel of two
+//   scalar   compilers make 4 SSE registers of a panel: 2 x 1
+template <class Level>
+inline constexpr int max_tile_rows = simd::Floats<Level>::size == 16  ? 12
+                                     : simd::Floats<Level>::size == 8 ? 6
+                                                                      : 2;
+
+// Few rows take more panels, so that there are chains enough to hide the latency of fma.
+template <class Level> inline constexpr int tile_panels(int rows) {
+  constexpr index lanes = simd::Floats<Level>::size;
+  if (lanes == 16) return rows <= 2 ? 4 : 2;
+  if (lanes == 8) return rows == 1 ? 4 : rows <= 3 ? 2 : 1;
+  return 1;
+}
+inline constexpr int max_tile_panels = 4;
+
+// sums[p][r][16] (+)= x * weight over `steps` steps of the panels.
+template <class Level, class Kind, int Rows>
+void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename PanelOf<Kind>::Element* const* weight,
+                 index steps, float* const* sums, bool accumulate) {
+  using F = simd::Floats<Level>;
+  using W = typename PanelOf<Kind>::Element;
+  constexpr int panels = tile_panels<Level>(Rows);
+  constexpr int parts = static_cast<int>(linear_panel / F::size);
+  constexpr int width = panels * parts;
+  F acc[Rows][width];
+  const W* w[panels];
+  INLAY_UNROLL
+  for (int p = 0; p < panels; ++p) w[p] = weight[p];
+
+  for (index s = 0; s < steps; ++s) {
+    if constexpr (std::is_same_v<Kind, Bf16Dot>) {
+      using Pairs = simd::Bf16Pairs<Level>;
+      Pairs b[width];
+      INLAY_UNROLL
+      for (int p = 0; p < width; ++p) b[p] = Pairs::load(w[p] + s * 2 * linear_panel);
+      INLAY_UNROLL
+      for (int r = 0; r < Rows; ++r) {
+        const Pairs a = Pairs::broadcast(x[s * Rows + r]);
+        INLAY_UNROLL
+        for (int p = 0; p < width; ++p) acc[r][p] = dot(acc[r][p], a, b[p]);
+      }
+    } else {
+      INLAY_UNROLL
+      for (int half = 0; half < step_of<Kind>; ++half) {
+        F b[width];
+        INLAY_UNROLL
+        for (int p = 0; p < width; ++p) {
+          const index part = p % parts * F::size;
+          if constexpr (std::is_same_v<W, bf16>) {
+            const auto pairs = simd::Bf16Pairs<Level>::load(w[p / parts] + (s * linear_panel + part) * 2);
+            b[p] = half ? pairs.odd() : pairs.even();
+          } else {
+            b[p] = F::load(w[p / parts] + s * linear_panel + part);
+          }
+        }
+        INLAY_UNROLL
+        for (int r = 0; r < Rows; ++r) {
+          const F a(x[(s * step_of<Kind> + half) * Rows + r]);
+          INLAY_UNROLL
+          for (int p = 0; p < width; ++p) acc[r][p] = fma(a, b[p], acc[r][p]);
+        }
+      }
+    }
+  }
+
+  INLAY_UNROLL
+  for (int p = 0; p < width; ++p) {
+    float* const out = sums[p / parts] + p % parts * F::size;
+    INLAY_UNROLL
+    for (int r = 0; r < Rows; ++r) {
+      const F old = accumulate ? F::load(out + r * linear_panel) : F();
+      (old + acc[r][p]).store(out + r * linear_panel);
+    }
+  }
+}
+
+}  // namespace inlay::cpu

@@ -1,0 +1,375 @@
+#include <inlay/ops/linear_pack.hpp>
+
+#include <Eigen/Core>
+
+#include <cstring>
+#include <map>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace inlay::test {
+namespace {
+
+enum class Form { packed, rows };
+
+// Everything that one case needs, so that backends start from the same bytes.
+struct Case {
+  Tensor<2> x, rows, y;
+  Tensor<3> packed;
+  Tensor<1> bias;
+  bool with_bias = false;
+  Form form = Form::packed;
+
+  Linear<Host> op() {
+    Linear<Host> op{.x = x, .y = y};
+    if (form == Form::packed)
+      op.weight = packed;
+    else
+      op.weight_rows = rows;
+    if (with_bias) op.bias = bias;
+    return op;
+  }
+  Case& pack() {
+    packed = Tensor<3>(rows.dtype(), linear_packed_extents(rows.extents()[0], rows.extents()[1], rows.dtype()));
+    packed.fill(std::numeric_limits<double>::quiet_NaN());
+    EXPECT_TRUE(ok(pack_linear(serial(), rows, packed)));
+    return *this;
+  }
+};
+
+struct Types {
+  DType x, weight, y;
+};
+
+// What models need: all of one type, f32 activations with any weight, and 16-bit outputs.
+const std::vector<Types> types = {{DType::f32, DType::f32, DType::f32},   {DType::f32, DType::f16, DType::f32},
+                                  {DType::f32, DType::bf16, DType::f32},  {DType::f16, DType::f16, DType::f16},
+                                  {DType::bf16, DType::bf16, DType::f32}, {DType::bf16, DType::bf16, DType::bf16},
+                                  {DType::bf16, DType::f32, DType::bf16}};
+
+Case make(Types type, index tokens, index n, index k, Layout layout, Rng& rng) {
+  Case c{.x = {type.x, {tokens, k}, layout},
+         .rows = {type.weight, {n, k}, layout},
+         .y = {type.y, {tokens, n}, layout},
+         .packed = {},
+         .bias = {DType::f32, {n}}};
+  c.x.uniform(rng);
+  c.rows.uniform(rng);
+  c.bias.uniform(rng);
+  c.y.poison();
+  c.pack();
+  return c;
+}
+
+// A block of 256 terms is one chain of fma (a product and an add at the scalar level), the sums of
+// the blocks are another: each term passes min(k, 256) + k/256 roundings, one of its product and one
+// of the bias.
+double ulps(index k) { return static_cast<double>(std::min<index>(k, 256) + k / 256 + 3); }
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+Matrix matrix(const Tensor<2>& tensor) {
+  Matrix m(tensor.extents()[0], tensor.extents()[1]);
+  for (index i = 0; i < tensor.size(); ++i) m.data()[i] = tensor.get(i);
+  return m;
+}
+
+// sum_k |x[t,k] w[n,k]| + |bias[n]|, the magnitude that those roundings are relative to, for each y.
+Matrix magnitudes(const Case& c) {
+  Matrix sums = matrix(c.x).cwiseAbs() * matrix(c.rows).cwiseAbs().transpose();
+  if (c.with_bias)
+    for (index i = 0; i < sums.size(); ++i) sums.data()[i] += std::abs(c.bias.get(i % c.bias.size()));
+  return sums;
+}
+
+void compare(const Case& start) {
+  Case expected = start;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  const Matrix scale = magnitudes(start);
+  for (Form form : {Form::packed, Form::rows}) {
+    SCOPED_TRACE(form == Form::packed ? "packed" : "rows");
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = start;
+      got.form = form;
+      ASSERT_TRUE(ok(run(got.op())));
+      expect_close(got.y, expected.y, ulps(start.x.extents()[1]), [&](index i) { return scale.data()[i]; });
+      EXPECT_TRUE(got.y.gaps_untouched());
+    });
+  }
+}
+
+// Sizes around the tiles (2, 6 and 12 rows), panels (16) and groups of panels, and blocks of k (256).
+TEST(linear, sweep) {
+  Rng rng(1);
+  const std::vector<index> tokens = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 25};
+  const std::vector<index> channels = {1, 15, 16, 17, 31, 33, 48, 65, 129, 145};
+  const std::vector<index> depths = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 65, 111, 255, 256, 257, 513};
+  std::size_t at = 0;
+  for (Types type : types)
+    for (index k : depths)
+      for (int repeat = 0; repeat < 2; ++repeat, ++at) {
+        const index m = tokens[at * 5 % tokens.size()], n = channels[at * 3 % channels.size()];
+        const Layout& layout = layouts[at % layouts.size()];
+        SCOPED_TRACE(describe(type.x, type.weight, type.y, m, n, k, layout));
+        Case c = make(type, m, n, k, layout, rng);
+        c.with_bias = at % 2;
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+}
+
+TEST(linear, more_rows_than_a_chunk) {
+  Rng rng(2);
+  for (Types type : {types[0], types[2], types[5]}) {
+    SCOPED_TRACE(describe(type.x, type.weight, type.y));
+    ASSERT_NO_FATAL_FAILURE(compare(make(type, 259, 20, 41, layouts[1], rng)));
+  }
+}
+
+TEST(linear, every_type_of_bias) {
+  Rng rng(3);
+  for (DType type : float_types) {
+    Case c = make(types[0], 2, 19, 33, {}, rng);
+    c.bias = Tensor<1>(type, {19}, {.row_gap = 0, .misaligned = 1});
+    c.bias.uniform(rng);
+    c.with_bias = true;
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
+}
+
+TEST(linear, nothing_to_do_and_empty_sums) {
+  Rng rng(4);
+  for (Types type : {types[0], types[5]}) {
+    compare(make(type, 0, 17, 8, {}, rng));
+    compare(make(type, 3, 0, 8, {}, rng));
+    Case c = make(type, 3, 17, 0, {}, rng);  // y is the bias alone
+    c.with_bias = true;
+    compare(c);
+  }
+}
+
+// Bit for bit: the number of threads, the form of the weight and the rows of the batch change nothing.
+TEST(linear, a_row_does_not_depend_on_its_batch_threads_or_form_of_weight) {
+  Rng rng(5);
+  constexpr index tokens = 262, n = 70, k = 269;
+  for (Types type : types) {
+    SCOPED_TRACE(describe(type.x, type.weight, type.y));
+    Case start = make(type, tokens, n, k, layouts[2], rng);
+    start.with_bias = true;
+    std::map<Isa, Tensor<2>> first;
+    for (const Cpu& cpu : cpus()) {
+      SCOPED_TRACE(name(cpu));
+      for (Form form : {Form::packed, Form::rows}) {
+        Case whole = start;
+        whole.form = form;
+        ASSERT_TRUE(ok(run_with_scratch(cpu, whole.op())));
+        ASSERT_TRUE(first.try_emplace(cpu.isa(), whole.y).first->second == whole.y);
+        if (cpu.parallel().width > 1) continue;
+        Case parts = start;
+        parts.form = form;
+        for (index row = 0, count = 1; row < tokens; row += count, count = count % 26 + 1) {
+          count = std::min(count, tokens - row);
+          Linear<Host> op = parts.op();
+          op.x = op.x.slice(0, row, count);
+          op.y = op.y.slice(0, row, count);
+          ASSERT_TRUE(ok(run_with_scratch(cpu, op)));
+        }
+        ASSERT_TRUE(parts.y == whole.y);
+      }
+    }
+  }
+}
+
+// One chain of fused multiply-adds: its width does not show. (bf16 x with bf16 weights takes the dot
+// product where there is one, which flushes subnormals and adds odd k first.)
+TEST(linear, levels_with_fma_agree_bit_for_bit) {
+  Rng rng(6);
+  for (Types type : {types[0], types[1], types[2], types[3]}) {
+    Case start = make(type, 14, 37, 600, {}, rng);
+    std::map<Isa, Tensor<2>> all;
+    for (Isa isa : available_isas()) {
+      if (isa == Isa::scalar) continue;
+      Case got = start;
+      const Cpu cpu(isa, serial());
+      ASSERT_TRUE(ok(run_with_scratch(cpu, got.op())));
+      all.emplace(isa, got.y);
+      EXPECT_TRUE(all.begin()->second == got.y) << inlay::name(isa);
+    }
+  }
+}
+
+TEST(linear, reference_and_kernels_agree_with_eigen) {
+  Rng rng(7);
+  for (Types type : {types[0], types[2], types[4]}) {
+    const Case start = make(type, 24, 100, 777, layouts[1], rng);
+    const Matrix expected = matrix(start.x) * matrix(start.rows).transpose();
+    const Matrix scale = magnitudes(start);
+    Case textbook = start;
+    Reference reference;
+    ASSERT_TRUE(ok(run(reference, textbook.op())));
+    for (index i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(textbook.y.get(i), expected.data()[i], 2 * epsilon(DType::f32) * std::abs(expected.data()[i]));
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = start;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(got.y.get(i), expected.data()[i], (ulps(777) + 1) * epsilon(DType::f32) * scale.data()[i]);
+    });
+  }
+}
+
+TEST(linear, packing_keeps_every_bit_and_pads_with_zeros) {
+  Rng rng(8);
+  for (DType type : float_types)
+    for (index n : {1, 16, 37})
+      for (index k : {1, 2, 33}) {
+        Tensor<2> rows(type, {n, k}, layouts[2]);
+        rows.uniform(rng);
+        rows.set(0, std::numeric_limits<double>::infinity());
+        Tensor<3> packed(type, linear_packed_extents(n, k, type));
+        packed.poison();
+        ASSERT_TRUE(ok(pack_linear(openmp(2), rows, packed)));
+        std::map<std::array<index, 3>, double> expected;
+        for (index i = 0; i < n; ++i)
+          for (index j = 0; j < k; ++j) expected[linear_packed_at(i, j, type)] = rows.get(i * k + j);
+        const auto& e = packed.extents();
+        for (index i = 0; i < packed.size(); ++i) {
+          const auto found = expected.find({i / (e[1] * e[2]), i / e[2] % e[1], i % e[2]});
+          ASSERT_EQ(packed.get(i), found == expected.end() ? 0 : found->second) << i;
+        }
+        EXPECT_TRUE(packed.gaps_untouched());
+      }
+}
+
+TEST(linear, packing_converts_with_one_rounding) {
+  Rng rng(9);
+  for (DType from : float_types)
+    for (DType to : float_types) {
+      Tensor<2> rows(from, {5, 9});
+      rows.uniform(rng);
+      Tensor<3> packed(to, linear_packed_extents(5, 9, to));
+      ASSERT_TRUE(ok(pack_linear(serial(), rows, packed)));
+      for (index i = 0; i < 5; ++i)
+        for (index j = 0; j < 9; ++j) {
+          const auto [panel, step, lane] = linear_packed_at(i, j, to);
+          ASSERT_EQ(at(packed.view(), panel, step, lane), round_to(to, rows.get(i * 9 + j)));
+        }
+    }
+}
+
+// The x of a row meets no other row's, a channel's weight no other channel's, padding nobody.
+TEST(linear, infinities_and_nan_stay_in_their_row_and_channel) {
+  Rng rng(10);
+  constexpr index tokens = 14, n = 35, k = 33;
+  for (Types type : types)
+    for (double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+      Case start = make(type, tokens, n, k, {}, rng);
+      start.x.set(3 * k + k - 1, bad);     // row 3, the k beside the padding
+      start.rows.set(34 * k + 2, bad);     // channel 34, beside the padding
+      start.rows.set(7 * k + k - 1, 0.0);  // 0 * bad
+      start.pack();
+      for (Form form : {Form::packed, Form::rows})
+        on_every_backend([&](const std::string&, auto run) {
+          Case got = start;
+          got.form = form;
+          ASSERT_TRUE(ok(run(got.op())));
+          for (index t = 0; t < tokens; ++t)
+            for (index i = 0; i < n; ++i)
+              ASSERT_EQ(std::isfinite(got.y.get(t * n + i)), t != 3 && i != 34) << t << ' ' << i;
+          ASSERT_TRUE(std::isnan(got.y.get(3 * n + 7)));
+        });
+    }
+}
+
+// The dot product instruction flushes what is below 2^-126, in operands and sums: each term loses
+// less than 2^-126 * max(1, |other operand|) twice.
+TEST(linear, subnormal_bf16_vanish_at_most) {
+  Rng rng(11);
+  constexpr index k = 40;
+  Case start = make({DType::bf16, DType::bf16, DType::f32}, 3, 17, k, {}, rng);
+  start.rows.uniform(rng, -0x1p-127, 0x1p-127);
+  start.pack();
+  Case expected = start;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index i = 0; i < got.y.size(); ++i) ASSERT_NEAR(got.y.get(i), expected.y.get(i), 2 * k * 0x1p-126);
+  });
+}
+
+TEST(linear, refuses_what_the_contract_does_not_cover) {
+  Rng rng(12);
+  Case c = make(types[0], 2, 20, 8, {}, rng);
+  Linear<Host> op = c.op();
+  op.weight = {};
+  expect_refused(op, {"weight", "must be given"});
+  op = c.op();
+  op.weight_rows = c.rows;
+  expect_refused(op, {"weight", "left out"});
+  op = c.op();
+  op.weight.extents[0] = 1;
+  expect_refused(op, {"weight", "[1, 8, 16]", "[2, 8, 16]"});
+  op = c.op();
+  op.weight.dtype = DType::bf16;
+  expect_refused(op, {"weight", "[2, 8, 16]", "[2, 4, 32]"});
+  op = c.op();
+  op.weight.strides[1] = 17;
+  expect_refused(op, {"weight", "contiguous"});
+  op = c.op();
+  op.weight.dtype = DType::i8;
+  expect_refused(op, {"weight", "i8", "f32 f16 bf16"});
+  op = c.op();
+  op.y.dtype = DType::f16;
+  expect_refused(op, {"y", "f16", "f32"});
+  op = c.op();
+  op.y.extents[0] = 3;
+  expect_refused(op, {"y", "3", "2"});
+  op = c.op();
+  op.y.data = c.x.data<float>();
+  expect_refused(op, {"y", "overlaps", "x"});
+  op = c.op();
+  op.weight = {};
+  op.weight_rows = c.rows;
+  op.weight_rows.extents[1] = 7;
+  expect_refused(op, {"weight_rows", "[20, 7]", "[20, 8]"});
+  op = c.op();
+  Tensor<1> seven(DType::f32, {7});
+  op.bias = seven;
+  expect_refused(op, {"bias", "7", "20"});
+  op = c.op();
+  op.x.data = nullptr;
+  expect_refused(op, {"x", "null"});
+}
+
+TEST(linear, packing_refuses_what_does_not_fit) {
+  Tensor<2> rows(DType::f32, {20, 8});
+  Tensor<3> packed(DType::f32, {2, 8, 16}), bytes(DType::i8, {2, 8, 16}), paired(DType::bf16, {2, 8, 16});
+  const auto refused = [&](const View<2>& from, const View<3>& to, const char* word) {
+    const Status status = pack_linear(serial(), from, to);
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(status.message().find(word), std::string_view::npos) << status.message();
+  };
+  refused(rows.view(), bytes.view(), "i8");
+  refused(rows.view(), paired.view(), "[2, 4, 32]");
+  refused(rows.view().slice(0, 0, 3), packed.view(), "[1, 8, 16]");
+  View<2> gaps = rows.view();
+  gaps.strides[1] = 2;
+  refused(gaps, packed.view(), "stride 2");
+  View<3> itself(rows.data<float>(), {2, 8, 16});
+  refused(rows.view(), itself, "overlaps");
+}
+
+TEST(linear, wants_its_workspace) {
+  Rng rng(13);
+  Case c = make(types[0], 2, 20, 8, {}, rng);
+  const Status status = run(Cpu(serial()), c.op());
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("workspace"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace inlay::test
