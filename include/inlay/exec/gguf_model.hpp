@@ -198,6 +198,7 @@ inline Expected<ModelConfig> gguf_config(const GgufFile& file) {
     if (tensor.name == "blk.0.attn_output.bias") c.output_bias = true;
     if (tensor.name == "blk.0.attn_q_norm.weight") c.qk_norm = true;
   }
+  if (meta.ok() && c.vocab == 0) meta.fail(StatusCode::not_found, "the matrix 'token_embd.weight' is missing");
   if (arch == "qwen2") c.qkv_bias = true;
   if (arch == "qwen3") c.qk_norm = true;
   if (Status status = meta.take_status(); !status) return failure(std::move(status));

@@ -24,7 +24,7 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() {
-    if (data_) ::munmap(data_, size_);
+    if (data_ && !borrowed_) ::munmap(data_, size_);
   }
 
   static Expected<std::shared_ptr<const Mapping>> file(const std::string& path) {
@@ -54,6 +54,14 @@ class Mapping {
     return std::shared_ptr<Mapping>(new Mapping(data, size));
   }
 
+  // Memory that somebody else keeps, as long as whatever was loaded from it lives.
+  static std::shared_ptr<const Mapping> borrow(std::span<const std::byte> bytes) {
+    std::shared_ptr<Mapping> mapping(new Mapping(const_cast<std::byte*>(bytes.data()), bytes.size()));
+    mapping->borrowed_ = true;
+    return mapping;
+  }
+
+  bool borrowed() const { return borrowed_; }
   const std::byte* data() const { return static_cast<const std::byte*>(data_); }
   std::byte* mutable_data() { return static_cast<std::byte*>(data_); }
   std::size_t size() const { return size_; }
@@ -63,6 +71,7 @@ class Mapping {
   Mapping(void* data, std::size_t size) : data_(data), size_(size) {}
   void* data_ = nullptr;
   std::size_t size_ = 0;
+  bool borrowed_ = false;
 };
 
 // Gives back the pages that lie wholly inside [data, data + bytes). A file's pages are read again

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -137,7 +138,13 @@ class ModelFile {
   }
 
   // Gives a tensor's pages back once it was packed. Reading it again is slow at best: do not.
-  void drop(const WeightTensor& tensor) const { drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes)); }
+  void drop(const WeightTensor& tensor) const {
+    for (const auto& mapping : memory_)
+      if (mapping->borrowed() && std::less_equal<>{}(mapping->data(), tensor.data) &&
+          std::less<>{}(tensor.data, mapping->data() + mapping->size()))
+        return;  // not ours to give back
+    drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes));
+  }
 
   // All weights together.
   index bytes() const {
