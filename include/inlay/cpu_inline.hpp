@@ -69,6 +69,7 @@ Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
 #define INLAY_LEVEL native
 #include "cpu_kernels/kv_cache.cpp"
 #include "cpu_kernels/linear.cpp"
+#include "cpu_kernels/linear_w4a16.cpp"
 #include "cpu_kernels/rms_norm.cpp"
 #undef INLAY_LEVEL
 

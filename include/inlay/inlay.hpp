@@ -14,4 +14,5 @@
 #include <inlay/ops/kv_cache.hpp>
 #include <inlay/ops/linear.hpp>
 #include <inlay/ops/linear_pack.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
 #include <inlay/ops/rms_norm.hpp>

@@ -1,0 +1,14 @@
+// Built once per ISA level; INLAY_LEVEL names it.
+#include "cpu_kernels/linear_w4a16.hpp"
+
+namespace inlay::cpu {
+
+template <>
+Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
+  return linear_w4a16<isa::INLAY_LEVEL>(parallel, op, workspace);
+}
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearW4a16<Host>& op) {
+  return linear_w4a16_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
+
+}  // namespace inlay::cpu

@@ -1,0 +1,46 @@
+#include <inlay/ops/linear_w4a16.hpp>
+
+#include <algorithm>
+#include <vector>
+
+#include <inlay/core/backend.hpp>
+#include <inlay/core/element.hpp>
+
+namespace inlay::reference {
+
+namespace {
+
+int code(const LinearW4a16<Host>& op, index channel, index slot) {
+  const index per_word = 32 / op.bits, bit = slot % per_word * op.bits;
+  const auto* step = op.codes.as<std::uint8_t>() + offset(op.codes, channel / w4_panel, slot / per_word, 0);
+  return step[4 * (channel % w4_panel) + bit / 8] >> bit % 8 & ((1 << op.bits) - 1);
+}
+
+double weight(const LinearW4a16<Host>& op, index channel, index slot) {
+  const index panel = channel / w4_panel, c = channel % w4_panel, g = op.group == 0 ? 0 : slot / op.group;
+  const double q = code(op, channel, slot), scale = at(op.scales, panel, g, c);
+  if (op.offsets.present()) return q * scale + at(op.offsets, panel, g, c);
+  return (q - (op.zeros.present() ? at(op.zeros, panel, g, c) : 1 << (op.bits - 1))) * scale;
+}
+
+}  // namespace
+
+// int8_activations is a way to compute, not another result: the textbook is the same.
+template <> Status compute(const LinearW4a16<Host>& op) {
+  std::vector<double> row(static_cast<std::size_t>(op.x.extents[1]));
+  for (index n = 0; n < op.y.extents[1]; ++n) {
+    std::fill(row.begin(), row.end(), 0.0);
+    for (index s = 0; s < op.slots(); ++s) {
+      const index input = op.perm.present() ? static_cast<index>(at(op.perm, s)) : s;
+      if (input >= 0) row[static_cast<std::size_t>(input)] += weight(op, n, s);
+    }
+    for (index t = 0; t < op.y.extents[0]; ++t) {
+      double sum = op.bias.present() ? at(op.bias, n) : 0;
+      for (index i = 0; i < op.x.extents[1]; ++i) sum += at(op.x, t, i) * row[static_cast<std::size_t>(i)];
+      put(op.y, t, n, sum);
+    }
+  }
+  return {};
+}
+
+}  // namespace inlay::reference

@@ -1,0 +1,354 @@
+#include <inlay/ops/linear_w4a16_import.hpp>
+
+#include <Eigen/Core>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace inlay::test {
+namespace {
+
+enum class Form { symmetric, zeros, offsets };
+
+struct Shape {
+  index rows, n, k, group, bits;
+};
+
+struct Case {
+  Shape shape;
+  Tensor<2> x, y;
+  Tensor<3> codes, scales, zeros, offsets;
+  Tensor<1> perm, bias;
+  bool with_zeros = false, with_offsets = false, with_perm = false, with_bias = false;
+  W4Compute compute = W4Compute::exact_float;
+
+  index slots() const { return with_perm ? perm.size() : shape.k; }
+  LinearW4a16<Host> op() {
+    LinearW4a16<Host> op{.x = x, .codes = codes, .scales = scales, .y = y};
+    if (with_zeros) op.zeros = zeros;
+    if (with_offsets) op.offsets = offsets;
+    if (with_perm) op.perm = perm;
+    if (with_bias) op.bias = bias;
+    op.group = shape.group;
+    op.bits = shape.bits;
+    op.compute = compute;
+    return op;
+  }
+};
+
+struct Types {
+  DType x = DType::f32, y = DType::f32, scales = DType::f32, zeros = DType::u8;
+};
+
+// Codes fill their words to the last bit, and channels beyond n have NaN scales.
+Case make(const Shape& s, Form form, Types types, Layout layout, Rng& rng, index slots = -1) {
+  const bool with_perm = slots >= 0;
+  if (!with_perm) slots = s.k;
+  const std::array<index, 3> per_group{w4_panels(s.n), w4_groups(slots, s.group), w4_panel};
+  const Layout packed{.row_gap = 0, .misaligned = layout.misaligned};
+  Case c{.shape = s,
+         .x = {types.x, {s.rows, s.k}, layout},
+         .y = {types.y, {s.rows, s.n}, layout},
+         .codes = {DType::u8, {w4_panels(s.n), w4_steps(slots, s.bits), 64}, packed},
+         .scales = {types.scales, per_group, packed},
+         .zeros = {types.zeros, per_group, packed},
+         .offsets = {types.scales, per_group, packed},
+         .perm = {DType::i32, {slots}},
+         .bias = {types.x, {s.n}}};
+  c.x.uniform(rng);
+  c.bias.uniform(rng);
+  c.codes.integers(rng, 0, 255);
+  c.scales.uniform(rng, 0.01, 0.1);
+  c.offsets.uniform(rng, -0.5, 0.5);
+  if (types.zeros == DType::u8)
+    c.zeros.integers(rng, 0, (1 << s.bits) - 1);
+  else
+    c.zeros.uniform(rng, 0, (1 << s.bits) - 1);
+  for (index i = 0; i < c.scales.size(); ++i)
+    if (i / (per_group[1] * w4_panel) * w4_panel + i % w4_panel >= s.n)
+      c.scales.set(i, std::numeric_limits<double>::quiet_NaN());
+  c.with_perm = with_perm;
+  for (index i = 0; i < slots; ++i) c.perm.set(i, static_cast<double>(i % s.k));
+  c.with_zeros = form == Form::zeros;
+  c.with_offsets = form == Form::offsets;
+  c.with_bias = (s.n + s.k) % 2;
+  c.y.poison();
+  return c;
+}
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// The weight as the drawing in the contract says, element by element and in double: w, and
+// |w| + |zero * scale|, which bounds what rounding w in f32 can lose.
+struct Dense {
+  Matrix w, size;
+};
+Dense dense(Case c) {
+  const auto* codes = c.codes.data<std::uint8_t>();
+  const index slots = c.slots(), n = c.shape.n, per_word = 32 / c.shape.bits;
+  const index steps = w4_steps(slots, c.shape.bits), groups = w4_groups(slots, c.shape.group);
+  Dense d{Matrix::Zero(n, c.shape.k), Matrix::Zero(n, c.shape.k)};
+  for (index i = 0; i < n; ++i)
+    for (index s = 0; s < slots; ++s) {
+      const index input = c.with_perm ? static_cast<index>(c.perm.get(s)) : s;
+      if (input < 0) continue;
+      const std::uint8_t* bytes = codes + ((i / 16 * steps + s / per_word) * 16 + i % 16) * 4;
+      const std::uint32_t word = bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
+      const double q = word >> (s % per_word * c.shape.bits) & ((1u << c.shape.bits) - 1);
+      const index at = (i / 16 * groups + (c.shape.group == 0 ? 0 : s / c.shape.group)) * 16 + i % 16;
+      const double scale = c.scales.get(at), zero = c.with_zeros ? c.zeros.get(at) : 1 << (c.shape.bits - 1);
+      const double offset = c.with_offsets ? c.offsets.get(at) : -zero * scale;
+      d.w(i, input) += q * scale + offset;
+      d.size(i, input) += std::abs(q * scale + offset) + std::abs(offset);
+    }
+  return d;
+}
+Matrix values(const Tensor<2>& x) {
+  Matrix m(x.extents()[0], x.extents()[1]);
+  for (index k = 0; k < x.size(); ++k) m.data()[k] = x.get(k);
+  return m;
+}
+
+// The sum is a chain of at most 256 products, then of the blocks' sums; the weight has two roundings,
+// a third where fma is not fused, and the bias one. Each is relative to |x| (|w| + |zero * scale|).
+double ulps(index slots) { return static_cast<double>(std::min<index>(slots, 256) + slots / 256 + 5); }
+
+// What int8_activations adds: half a step of every segment, |w| times; twice for the two roundings of
+// the step. A subnormal step counts as zero: 127 of them.
+Matrix rounding_of_x(const Case& c, const Dense& d) {
+  const index slots = c.slots(), rows = c.shape.rows;
+  const index group = c.shape.group == 0 ? std::max<index>(slots, 1) : c.shape.group;
+  Matrix bound = Matrix::Zero(rows, c.shape.n);
+  const auto input = [&](index s) { return c.with_perm ? static_cast<index>(c.perm.get(s)) : s; };
+  for (index t = 0; t < rows; ++t)
+    for (index s = 0; s < slots;) {
+      const index end = std::min({slots, (s / group + 1) * group, (s / 256 + 1) * 256});
+      double largest = 0;
+      for (index i = s; i < end; ++i)
+        if (input(i) >= 0) largest = std::max(largest, std::abs(c.x.get(t * c.shape.k + input(i))));
+      const double half = largest / 127 / 2 * (1 + 1e-6) + 127 * 0x1p-126;
+      for (; s < end; ++s)
+        for (index n = 0; n < c.shape.n && input(s) >= 0; ++n) bound(t, n) += half * std::abs(d.w(n, input(s)));
+    }
+  return bound;
+}
+
+void compare(const Case& start) {
+  const Dense d = dense(start);
+  const Matrix x = values(start.x);
+  Matrix product = x * d.w.transpose(), size = x.cwiseAbs() * d.size.transpose();
+  for (index n = 0; start.with_bias && n < start.shape.n; ++n) {
+    product.col(n).array() += start.bias.get(n);
+    size.col(n).array() += std::abs(start.bias.get(n));
+  }
+  const double f32_ulps = ulps(start.slots());
+  if (start.compute == W4Compute::int8_activations) size += rounding_of_x(start, d) / (f32_ulps * epsilon(DType::f32));
+
+  Case expected = start;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  for (index k = 0; k < expected.y.size(); ++k)
+    ASSERT_NEAR(
+        expected.y.get(k), product.data()[k],
+        1e-12 * size.data()[k] + epsilon(start.y.dtype()) * std::abs(product.data()[k]) + underflow(start.y.dtype()));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    expect_close(got.y, expected.y, f32_ulps, [&](index k) { return size.data()[k]; });
+    EXPECT_TRUE(got.y.gaps_untouched());
+  });
+}
+
+const index row_sizes[] = {0, 1, 2, 3, 5, 13};
+const index channel_sizes[] = {1, 15, 16, 17, 33, 129};
+const index input_sizes[] = {1, 7, 8, 9, 31, 64, 65, 255, 257, 520};
+const index group_sizes[] = {0, 8, 16, 32, 64, 128};
+
+TEST(linear_w4a16, sweep) {
+  Rng rng(1);
+  index turn = 0;  // walks through the other dimensions, all of them prime to each other
+  for (index rows : row_sizes)
+    for (index n : channel_sizes)
+      for (index k : input_sizes) {
+        const DType type = float_types[turn % 3];
+        const Types types{.x = type,
+                          .y = turn % 2 ? type : DType::f32,
+                          .scales = float_types[turn / 3 % 3],
+                          .zeros = turn % 5 < 2 ? DType::u8 : float_types[turn % 3]};
+        const Shape shape{rows, n, k, group_sizes[turn % 6], turn % 7 < 4 ? 4 : 8};
+        const Form form = static_cast<Form>(turn / 2 % 3);
+        Case c = make(shape, form, types, layouts[turn % 3], rng);
+        if (turn % 4 == 3) c.compute = W4Compute::int8_activations;
+        ++turn;
+        SCOPED_TRACE(describe(rows, n, k, "group", shape.group, "bits", shape.bits, "form", static_cast<int>(form),
+                              type, types.y, types.scales, types.zeros, static_cast<int>(c.compute)));
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+}
+
+// Tiles of 12 and 6 rows, chunks of 240, jobs of 8 panels: one more and one less of each.
+TEST(linear_w4a16, many_rows) {
+  Rng rng(2);
+  for (index rows : {4, 6, 7, 8, 11, 12, 25, 241}) {
+    SCOPED_TRACE(describe(rows));
+    for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations}) {
+      Case c = make({rows, rows == 241 ? 145 : 49, 264, 32, 4}, Form::symmetric, {}, {}, rng);
+      c.compute = compute;
+      ASSERT_NO_FATAL_FAILURE(compare(c));
+    }
+  }
+}
+
+// Row by row, in a batch, on any number of threads: the same bits.
+TEST(linear_w4a16, a_row_alone_and_in_a_batch_are_bitwise_equal) {
+  Rng rng(3);
+  for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations})
+    for (index bits : {4, 8})
+      for (index rows : {2, 6, 15}) {
+        Case start = make({rows, 81, 531, 64, bits}, Form::zeros, {.scales = DType::f16}, {}, rng);
+        start.compute = compute;
+        for (Isa isa : available_isas()) {
+          SCOPED_TRACE(describe(std::string(inlay::name(isa)), bits, rows, static_cast<int>(compute)));
+          Case alone = start;
+          for (index t = 0; t < rows; ++t) {
+            LinearW4a16<Host> op = alone.op();
+            op.x = op.x.slice(0, t, 1);
+            op.y = op.y.slice(0, t, 1);
+            const Cpu cpu(isa, serial());
+            ASSERT_TRUE(ok(run_with_scratch(cpu, op)));
+          }
+          for (int threads : {1, 2, 3}) {
+            Case batch = start;
+            const Cpu cpu(isa, openmp(threads));
+            ASSERT_TRUE(ok(run_with_scratch(cpu, batch.op())));
+            expect_equal(batch.y, alone.y);
+          }
+        }
+      }
+}
+
+// Slots in any order, some without input; an input that no slot names is never read.
+TEST(linear_w4a16, perm) {
+  Rng rng(4);
+  for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations})
+    for (DType type : float_types)
+      for (index rows : {1, 3, 14}) {
+        Case c = make({rows, 20, 70, 32, 4}, Form::zeros, {.x = type}, layouts[1], rng, 75);
+        std::vector<double> order(75, -1);
+        for (index i = 0; i < 70; ++i) order[static_cast<std::size_t>(i)] = static_cast<double>(i);
+        std::shuffle(order.begin(), order.end(), rng);
+        for (index s = 0; s < 75; ++s) c.perm.set(s, order[static_cast<std::size_t>(s)]);
+        c.compute = compute;
+        SCOPED_TRACE(describe(type, rows, static_cast<int>(compute)));
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+        Case unread = c;
+        for (index s = 0; s < 75; ++s)
+          if (unread.perm.get(s) == 33) unread.perm.set(s, -1);
+        for (index t = 0; t < rows; ++t) unread.x.set(t * 70 + 33, std::numeric_limits<double>::quiet_NaN());
+        on_every_backend([&](const std::string&, auto run) {
+          Case got = unread;
+          ASSERT_TRUE(ok(run(got.op())));
+          for (index k = 0; k < got.y.size(); ++k) ASSERT_TRUE(std::isfinite(got.y.get(k)));
+        });
+      }
+}
+
+// -128 * 255 and 127 * 255 over a long row: integer sums neither saturate nor overflow.
+TEST(linear_w4a16, int8_extremes) {
+  Rng rng(5);
+  for (index bits : {4, 8})
+    for (double sign : {-1.0, 1.0}) {
+      Case c = make({2, 17, 4100, 0, bits}, Form::zeros, {}, {}, rng);
+      c.codes.fill(255);
+      c.zeros.fill(0);
+      c.x.fill(sign);
+      c.compute = W4Compute::int8_activations;
+      ASSERT_NO_FATAL_FAILURE(compare(c));
+    }
+}
+
+TEST(linear_w4a16, huge_and_tiny_activations) {
+  Rng rng(6);
+  for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations})
+    for (double magnitude : {0.0, 1e-39, 1e-37, 1e5, 1e30}) {
+      Case c = make({3, 17, 300, 32, 4}, Form::offsets, {}, {}, rng);
+      c.x.uniform(rng, -magnitude, magnitude);
+      c.with_bias = false;
+      c.compute = compute;
+      SCOPED_TRACE(describe(magnitude, static_cast<int>(compute)));
+      ASSERT_NO_FATAL_FAILURE(compare(c));
+    }
+}
+
+TEST(linear_w4a16, a_row_that_is_not_finite_stays_so_and_leaves_the_others_alone) {
+  Rng rng(7);
+  for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations})
+    for (double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+      for (index rows : {1, 3}) {
+        Case start = make({rows, 33, 100, 32, 4}, Form::symmetric, {}, {}, rng);
+        start.x.set(41, bad);
+        start.compute = compute;
+        on_every_backend([&](const std::string&, auto run) {
+          Case got = start;
+          ASSERT_TRUE(ok(run(got.op())));
+          for (index k = 0; k < got.y.size(); ++k) ASSERT_EQ(std::isfinite(got.y.get(k)), k >= 33) << k;
+        });
+      }
+}
+
+TEST(linear_w4a16, no_inputs_gives_the_bias) {
+  Rng rng(8);
+  for (index rows : {1, 2}) {
+    Case start = make({rows, 18, 0, 32, 4}, Form::symmetric, {}, {}, rng);
+    start.with_bias = true;
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = start;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index k = 0; k < got.y.size(); ++k) ASSERT_EQ(got.y.get(k), got.bias.get(k % 18));
+    });
+  }
+}
+
+TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
+  Rng rng(9);
+  Case c = make({2, 17, 64, 32, 4}, Form::zeros, {}, {}, rng, 64);
+  c.with_bias = true;
+  const LinearW4a16<Host> good = c.op();
+  EXPECT_TRUE(ok(check(good)));
+  LinearW4a16<Host> op = good;
+  op.bits = 5;
+  expect_refused(op, {"bits", "5", "4 or 8"});
+  op = good;
+  op.group = 12;
+  expect_refused(op, {"group", "12", "multiple of 8"});
+  op.group = -8;
+  expect_refused(op, {"group", "-8"});
+  op.group = 16;
+  expect_refused(op, {"scales", "[2, 2, 16]", "[2, 4, 16]"});
+  op = good;
+  op.bits = 8;
+  expect_refused(op, {"codes", "[2, 8, 64]", "[2, 16, 64]"});
+  op = good;
+  op.offsets = c.offsets;
+  expect_refused(op, {"offsets", "zeros"});
+  op = good;
+  op.scales.dtype = DType::i8;
+  expect_refused(op, {"scales", "i8", "f16"});
+  op = good;
+  op.y.dtype = DType::bf16;
+  expect_refused(op, {"y", "bf16"});
+  op = good;
+  op.bias.extents[0] = 16;
+  expect_refused(op, {"bias", "16", "17"});
+  op = good;
+  op.y = View<2>(c.x.data<float>(), {2, 17});
+  expect_refused(op, {"y", "overlaps", "x"});
+  c.perm.set(5, 64);
+  expect_refused(good, {"perm[5]", "64", "-1..63"});
+  c.perm.set(5, -2);
+  expect_refused(good, {"perm[5]", "-2"});
+}
+
+}  // namespace
+}  // namespace inlay::test
