@@ -6,6 +6,7 @@
 //   Inputs::load(p)         4 inputs of one token, seen by every channel
 //   Sums                    16 int32: dot(sums, weights, inputs), store(p), a + b
 //   rows, panels            the register tile: rows * panels Sums, and room for operands
+//   in_flight               Sums that hide the latency of dot
 //   chains                  Sums at once for the peak (cpu_kernels/limits.hpp)
 //
 // Exact means: no 16-bit sum ever saturates, not even -128 * -128 + -128 * -128. Without VNNI the
@@ -33,7 +34,7 @@ requires std::is_base_of_v<isa::scalar, Level>
 struct DotI8<Level> {
   using Input = std::int16_t;
   static constexpr int input_offset = 0;
-  static constexpr int rows = 2, panels = 1, chains = 1;
+  static constexpr int rows = 2, panels = 1, in_flight = 1, chains = 1;
 
   struct Weights {
     const std::int8_t* line;
@@ -66,7 +67,7 @@ requires std::is_base_of_v<isa::avx2, Level>
 struct DotI8<Level> {
   using Input = std::int16_t;
   static constexpr int input_offset = 0;
-  static constexpr int rows = 3, panels = 1, chains = 2;
+  static constexpr int rows = 3, panels = 1, in_flight = 1, chains = 2;
 
   struct Weights {
     __m256i v[4];
@@ -116,7 +117,7 @@ template <class Level>
 requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512_vnni, Level>) struct DotI8<Level> {
   using Input = std::int16_t;
   static constexpr int input_offset = 0;
-  static constexpr int rows = 12, panels = 1, chains = 6;
+  static constexpr int rows = 12, panels = 1, in_flight = 1, chains = 6;
 
   struct Weights {
     __m512i low, high;
@@ -162,7 +163,7 @@ requires std::is_base_of_v<isa::avx512_vnni, Level>
 struct DotI8<Level> {
   using Input = std::uint8_t;
   static constexpr int input_offset = 128;
-  static constexpr int rows = 12, panels = 2, chains = 12;
+  static constexpr int rows = 12, panels = 2, in_flight = 4, chains = 12;
 
   struct Weights {
     __m512i v;

@@ -67,9 +67,12 @@ Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
 
 // One line per operator; the build refuses an operator of INLAY_OPS that is missing here.
 #define INLAY_LEVEL native
+#include "cpu_kernels/dequantize.cpp"
 #include "cpu_kernels/kv_cache.cpp"
 #include "cpu_kernels/linear.cpp"
+#include "cpu_kernels/linear_int8.cpp"
 #include "cpu_kernels/linear_w4a16.cpp"
+#include "cpu_kernels/quantize.cpp"
 #include "cpu_kernels/rms_norm.cpp"
 #undef INLAY_LEVEL
 

@@ -11,8 +11,11 @@
 #include <inlay/core/view.hpp>
 #include <inlay/core/workspace.hpp>
 #include <inlay/cpu.hpp>
+#include <inlay/ops/dequantize.hpp>
 #include <inlay/ops/kv_cache.hpp>
 #include <inlay/ops/linear.hpp>
+#include <inlay/ops/linear_int8.hpp>
 #include <inlay/ops/linear_pack.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
+#include <inlay/ops/quantize.hpp>
 #include <inlay/ops/rms_norm.hpp>

@@ -1,0 +1,27 @@
+// One pass. Bytes: read x, write y, which reads its lines first.
+#pragma once
+
+#include <inlay/cpu.hpp>
+#include <inlay/ops/dequantize.hpp>
+
+#include "cpu_kernels/elements.hpp"
+#include "cpu_kernels/quantize_groups.hpp"
+
+namespace inlay::cpu {
+
+template <class Level> Status dequantize(const Parallel& parallel, const Dequantize<Host>& op) {
+  using F = simd::Floats<Level>;
+  parallel.ranges(op.x.extents[0], 1, [&](index begin, index end) {
+    for (index t = begin; t < end; ++t) {
+      const index from = t * op.x.strides[0], to = t * op.y.strides[0];
+      for_each_scale<Level>(op.scale, op.zero, t, op.row_group, op.column_group, op.x.extents[1],
+                            [&](index i, index n, F scale, F zero) {
+                              const F v = load_elements<Level>(op.x.data, op.x.dtype, from + i, n);
+                              store_elements<Level>((v - zero) * scale, op.y.data, op.y.dtype, to + i, n);
+                            });
+    }
+  });
+  return {};
+}
+
+}  // namespace inlay::cpu

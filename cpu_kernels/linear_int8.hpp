@@ -1,0 +1,189 @@
+// Few tokens: memory is the limit, n * k bytes of weights once. Many: the int8 dot product, 2 n k an
+// output row. Two panels of 16 channels by 12 tokens are 24 registers of sums on VNNI; an inner step
+// loads 2 lines of weights, broadcasts 12 groups of activations and does 24 VPDPBUSD.
+//
+// The loops: a task owns some panels; for each pair of them (k * 32 bytes, which stay in the second
+// cache) all tiles of tokens pass by. A sum is never cut along k, so nothing is stored half done.
+#pragma once
+
+#include <inlay/cpu.hpp>
+#include <inlay/ops/linear_int8.hpp>
+
+#include "cpu_kernels/linear_int8_tokens.hpp"
+#include "cpu_kernels/simd/ints.hpp"
+
+namespace inlay::cpu {
+
+template <class Level> using Int8Input = typename simd::DotI8<Level>::Input;
+
+// out[r][p][16] = sum over the groups of inputs[r] * weights[p]: R tokens of one tile by P panels.
+template <class Level, int R, int P>
+void dot_tile(const Int8Input<Level>* inputs, const std::int8_t* weights, index panel_bytes, index groups,
+              std::int32_t* out) {
+  using Dot = simd::DotI8<Level>;
+  constexpr int unroll = R * P < Dot::in_flight ? Dot::in_flight / (R * P) : 1;
+  typename Dot::Sums sums[unroll][R][P];
+  const auto step = [&](int u, index g) __attribute__((always_inline)) {
+    typename Dot::Weights w[P];
+    INLAY_UNROLL
+    for (int p = 0; p < P; ++p) w[p] = Dot::Weights::load(weights + p * panel_bytes + g * linear_int8::line);
+    INLAY_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto x = Dot::Inputs::load(inputs + (g * R + r) * 4);
+      INLAY_UNROLL
+      for (int p = 0; p < P; ++p) dot(sums[u][r][p], w[p], x);
+    }
+  };
+  index g = 0;
+  for (; g + unroll <= groups; g += unroll) {
+    INLAY_UNROLL
+    for (int u = 0; u < unroll; ++u) step(u, g + u);
+  }
+  for (; g < groups; ++g) step(0, g);
+  INLAY_UNROLL
+  for (int r = 0; r < R; ++r) {
+    INLAY_UNROLL
+    for (int p = 0; p < P; ++p) {
+      INLAY_UNROLL
+      for (int u = 1; u < unroll; ++u) sums[0][r][p] = sums[0][r][p] + sums[u][r][p];
+      sums[0][r][p].store(out + (r * P + p) * 16);
+    }
+  }
+}
+
+template <class Level, int R, int P>
+INLAY_INLINE void dot_tile_of(index rows, const Int8Input<Level>* inputs, const std::int8_t* weights, index panel_bytes,
+                              index groups, std::int32_t* out) {
+  if (rows == R) return dot_tile<Level, R, P>(inputs, weights, panel_bytes, groups, out);
+  if constexpr (R > 1) dot_tile_of<Level, smaller_tile(R), P>(rows, inputs, weights, panel_bytes, groups, out);
+}
+
+// shadow[c] = sum over token t's outliers of (r - q) * (w - weight_zero), for 16 channels from `o`.
+template <class Level>
+void shadow_of(const LinearInt8<Host>& op, index t, const Token& token, const std::uint64_t* outliers, index panel,
+               float* shadow) {
+  using F = simd::Floats<Level>;
+  using I = simd::Ints<Level>;
+  using namespace linear_int8;
+  const index k = op.x.extents[1], n = op.y.extents[1], groups = op.weight.extents[1];
+  float zeros[16] = {};
+  if (op.weight_zero.present())
+    for (index c = 0; c < 16 && linear_int8::panel * panel + c < n; ++c)
+      zeros[c] = op.weight_zero.template as<std::int8_t>()[entry_of(op.weight_zero, linear_int8::panel * panel + c)];
+  for (int c = 0; c < 16; ++c) shadow[c] = 0;
+  for (index word = 0; word * 64 < k; ++word)
+    for (std::uint64_t left = outliers[word]; left != 0; left &= left - 1) {
+      const index i = word * 64 + __builtin_ctzll(left);
+      const F x = F(reduce_sum(load_elements<Level>(op.x.data, op.x.dtype, t * op.x.strides[0] + i, 1)));
+      const F r = round(x / F(token.scale)) + F(token.zero);
+      const F clipped = r - min(F(127), max(F(-128), r));
+      const std::int8_t* line = op.weight.template as<std::int8_t>() + (panel * groups + i / group) * linear_int8::line;
+      for (int c = 0; c < 16; c += F::size) {
+        const I four = I::load(reinterpret_cast<const std::int32_t*>(line) + c);
+        const F w = four.byte(static_cast<int>(i % group)).floats() - F::load(zeros + c);
+        (F::load(shadow + c) + clipped * w).store(shadow + c);
+      }
+    }
+}
+
+// Sixteen sums of token t to y. Products and sums are rounded one by one, never fused: every level
+// gives the same bits.
+template <class Level>
+void finish(const LinearInt8<Host>& op, index t, const Token& token, const std::uint64_t* outliers, index panel,
+            const std::int32_t* sums) {
+  using F = simd::Floats<Level>;
+  using I = simd::Ints<Level>;
+  float shadow[16];
+  const bool shadowed = token.outliers;
+  if (shadowed) shadow_of<Level>(op, t, token, outliers, panel, shadow);
+  const index first = panel * linear_int8::panel, left = op.y.extents[1] - first;
+  const index count = left < linear_int8::panel ? left : linear_int8::panel;
+  for (index c = 0; c < count; c += F::size) {
+    const index n = count - c < F::size ? count - c : F::size, o = first + c;
+    I sum = I::load(sums + c) - I(token.shift) * I::load(op.weight_sum.template as<std::int32_t>() + o, n);
+    if (op.weight_zero.present()) {
+      std::int32_t zeros[F::size] = {};
+      for (index i = 0; i < n; ++i)
+        zeros[i] = op.weight_zero.template as<std::int8_t>()[entry_of(op.weight_zero, o + i)];
+      sum = sum - I(token.rest) * I::load(zeros);
+    }
+    if (op.y.dtype == DType::i32) {
+      std::int32_t* y = op.y.template as<std::int32_t>() + t * op.y.strides[0] + o;
+      n == F::size ? sum.store(y) : sum.store(y, n);
+      continue;
+    }
+    F v = sum.floats();
+    if (shadowed) v = v + F::load(shadow + c);
+    const float* scale = op.weight_scale.template as<float>();
+    v = v * (F(token.scale) * (op.weight_scale.extents[0] == 1 ? F(*scale) : F::load(scale + o, n)));
+    if (op.bias.present()) v = v + load_elements<Level>(op.bias.data, op.bias.dtype, o, n);
+    if (op.y_scale.present()) {
+      v = rounded_quotient(v, F(*op.y_scale.template as<float>()));
+      if (op.y_zero.present()) v = v + F(reduce_sum(load_elements<Level>(op.y_zero.data, op.y_zero.dtype, 0, 1)));
+    }
+    store_elements<Level>(v, op.y.data, op.y.dtype, t * op.y.strides[0] + o, n);
+  }
+}
+
+// What lies in the workspace.
+template <class Level> struct LinearInt8Scratch {
+  index tokens, groups, words;  // words of outlier bits for each token; 0: none are kept
+  explicit LinearInt8Scratch(const LinearInt8<Host>& op)
+      : tokens(op.x.extents[0]),
+        groups(op.weight.extents[1]),
+        words(op.shadow_outliers ? (op.x.extents[1] + 63) / 64 : 0) {}
+  index inputs() const { return tokens * groups * linear_int8::group; }
+  std::size_t bytes() const {
+    return WorkspaceCutter::padded<Int8Input<Level>>(inputs()) + WorkspaceCutter::padded<Token>(tokens) +
+           WorkspaceCutter::padded<std::uint64_t>(tokens * words);
+  }
+};
+
+template <class Level>
+Status run_linear_int8(const Parallel& parallel, const LinearInt8<Host>& op, Workspace workspace) {
+  using Dot = simd::DotI8<Level>;
+  const LinearInt8Scratch<Level> scratch(op);
+  const index tokens = scratch.tokens, groups = scratch.groups, words = scratch.words;
+  const index panels = op.weight.extents[0];
+  if (tokens == 0 || panels == 0) return {};
+  WorkspaceCutter cutter(workspace);
+  Int8Input<Level>* inputs = cutter.take<Int8Input<Level>>(scratch.inputs());
+  Token* token = cutter.take<Token>(tokens);
+  std::uint64_t* outliers = cutter.take<std::uint64_t>(tokens * words);
+  const index token_inputs = groups * linear_int8::group;
+  parallel.ranges(tokens, 1, [&](index begin, index end) {
+    for (index t = begin; t < end; ++t) {
+      const Tile tile = tile_of<Level>(t, tokens);
+      prepare_token<Level>(op, t, tile, inputs + tile.first * token_inputs, token[t],
+                           words ? outliers + t * words : nullptr);
+    }
+  });
+
+  // More tasks than threads, since a shared machine slows single threads down.
+  constexpr index tasks_per_thread = 4;
+  const index pairs = (panels + Dot::panels - 1) / Dot::panels;
+  const index wanted = parallel.width > 1 ? parallel.width * tasks_per_thread : 1;
+  const index tasks = pairs < wanted ? pairs : wanted;
+  const index panel_bytes = groups * linear_int8::line;
+  parallel(tasks, [&](index task) {
+    for (index pair = pairs * task / tasks; pair < pairs * (task + 1) / tasks; ++pair) {
+      const index panel = pair * Dot::panels;
+      const index here = panels - panel < Dot::panels ? 1 : Dot::panels;
+      const std::int8_t* weights = op.weight.template as<std::int8_t>() + panel * panel_bytes;
+      for (index first = 0, rows = 0; first < tokens; first += rows) {
+        rows = tile_rows<Level>(tokens - first);
+        alignas(64) std::int32_t sums[Dot::rows * Dot::panels * 16];
+        const Int8Input<Level>* tile = inputs + first * token_inputs;
+        here == 1 ? dot_tile_of<Level, Dot::rows, 1>(rows, tile, weights, panel_bytes, groups, sums)
+                  : dot_tile_of<Level, Dot::rows, Dot::panels>(rows, tile, weights, panel_bytes, groups, sums);
+        for (index r = 0; r < rows; ++r)
+          for (index p = 0; p < here; ++p)
+            finish<Level>(op, first + r, token[first + r], outliers + (first + r) * words, panel + p,
+                          sums + (r * here + p) * 16);
+      }
+    }
+  });
+  return {};
+}
+
+}  // namespace inlay::cpu

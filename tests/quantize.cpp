@@ -1,0 +1,204 @@
+#include <inlay/ops/quantize.hpp>
+
+#include <Eigen/Core>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace inlay::test {
+namespace {
+
+const std::vector<DType> codes = {DType::i8, DType::u8, DType::i4, DType::u4};
+
+struct Case {
+  Tensor<2> x, scale = {}, zero = {}, y;
+  Tensor<1> row_scale = {}, row_zero = {};
+  index row_group = 0, column_group = 0;
+  bool with_zero = false, dynamic = false;
+
+  Quantize<Host> op() {
+    Quantize<Host> op{.x = x, .y = y, .row_group = row_group, .column_group = column_group};
+    if (dynamic) {
+      op.row_scale = row_scale;
+      if (with_zero) op.row_zero = row_zero;
+    } else {
+      op.scale = scale;
+      if (with_zero) op.zero = zero;
+    }
+    return op;
+  }
+};
+
+Case make(DType type, DType code, index rows, index cols, std::array<index, 2> scales, Layout layout, Rng& rng) {
+  Case c{.x = {type, {rows, cols}, layout},
+         .scale = {DType::f32, scales},
+         .zero = {code, scales},
+         .y = {code, {rows, cols}, layout},
+         .row_scale = {DType::f32, {rows}},
+         .row_zero = {code, {rows}}};
+  // Quotients reach beyond every range, and many are ties: halves times a power of two.
+  for (index i = 0; i < c.x.size(); ++i) c.x.set(i, static_cast<double>(static_cast<int>(rng() % 801) - 400) / 8);
+  for (index i = 0; i < c.scale.size(); ++i) c.scale.set(i, i % 3 == 0 ? 0.25 : i % 3 == 1 ? 0.3 : 5);
+  c.zero.integers(rng, static_cast<int>(round_to(code, -1e9)), static_cast<int>(round_to(code, 1e9)));
+  c.y.poison();
+  c.row_scale.poison();
+  c.row_zero.poison();
+  return c;
+}
+
+// Every backend gives the same integers and scales: the rounding points are the contract's.
+void compare(const Case& start) {
+  Case expected = start;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    expect_equal(got.row_scale, expected.row_scale);
+    expect_equal(got.row_zero, expected.row_zero);
+    expect_equal(got.y, expected.y);
+    EXPECT_TRUE(got.y.gaps_untouched());
+    EXPECT_TRUE(got.row_zero.gaps_untouched());
+  });
+}
+
+TEST(quantize, static_scales_of_every_granularity) {
+  Rng rng(1);
+  for (DType code : codes)
+    for (index cols : {1, 2, 7, 8, 9, 15, 16, 17, 33, 65, 129})
+      for (index rows : {index{1}, index{3}}) {
+        const DType type = float_types[static_cast<std::size_t>(cols) % 3];
+        for (const std::array<index, 2>& scales : {std::array<index, 2>{1, 1}, {rows, 1}, {1, cols}, {rows, cols}}) {
+          SCOPED_TRACE(describe(type, code, rows, cols, scales[0], scales[1]));
+          Case c = make(type, code, rows, cols, scales, layouts[static_cast<std::size_t>(cols + rows) % 3], rng);
+          c.with_zero = (cols + scales[0]) % 2;
+          ASSERT_NO_FATAL_FAILURE(compare(c));
+        }
+      }
+}
+
+TEST(quantize, blocks) {
+  Rng rng(2);
+  for (DType code : {DType::i8, DType::u4})
+    for (const auto& [row_group, column_group] : {std::pair<index, index>{0, 32}, {2, 0}, {3, 7}, {1, 1}, {128, 128}}) {
+      const index rows = 5, cols = 65;
+      const std::array<index, 2> scales = {row_group ? (rows + row_group - 1) / row_group : 1,
+                                           column_group ? (cols + column_group - 1) / column_group : 1};
+      SCOPED_TRACE(describe(code, row_group, column_group));
+      Case c = make(DType::f32, code, rows, cols, scales, layouts[1], rng);
+      c.row_group = row_group;
+      c.column_group = column_group;
+      c.with_zero = true;
+      ASSERT_NO_FATAL_FAILURE(compare(c));
+    }
+}
+
+TEST(quantize, dynamic_rows) {
+  Rng rng(3);
+  for (DType code : codes)
+    for (index cols : sizes)
+      for (index rows : {index{0}, index{1}, index{5}}) {
+        const bool asymmetric = code == DType::u8 || code == DType::u4 || cols % 2;
+        const DType type = float_types[static_cast<std::size_t>(cols + rows) % 3];
+        SCOPED_TRACE(describe(type, code, rows, cols));
+        Case c = make(type, code, rows, cols, {1, 1}, layouts[static_cast<std::size_t>(cols) % 3], rng);
+        c.x.uniform(rng, cols % 3 == 0 ? 0.5 : -2, 3);
+        c.dynamic = true;
+        c.with_zero = asymmetric;
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+}
+
+TEST(quantize, f16_and_bf16_scales) {
+  Rng rng(4);
+  for (DType type : {DType::f16, DType::bf16}) {
+    Case c = make(DType::f16, DType::i8, 3, 33, {1, 33}, {}, rng);
+    c.scale = Tensor<2>(type, {1, 33}).uniform(rng, 0.1, 1);
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
+}
+
+// Ties go to even, ranges saturate, zero points move: written out by hand.
+TEST(quantize, worked_example) {
+  Case c{
+      .x = {DType::f32, {1, 8}}, .scale = {DType::f32, {1, 1}}, .zero = {DType::u8, {1, 1}}, .y = {DType::u8, {1, 8}}};
+  const double x[] = {1, 3, 5, -1, -3, 1000, -1000, std::nan("")}, expected[] = {128, 130, 130, 128, 126, 255, 0, 128};
+  for (int i = 0; i < 8; ++i) c.x.set(i, x[i]);
+  c.scale.fill(2);
+  c.zero.fill(128);
+  c.with_zero = true;
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = c;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(got.y.get(i), expected[i]) << i;
+  });
+}
+
+TEST(quantize, reference_agrees_with_eigen) {
+  Rng rng(5);
+  Case c = make(DType::f32, DType::i8, 4, 129, {4, 1}, {}, rng);
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, c.op())));
+  using Matrix = Eigen::Array<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Matrix x = Eigen::Map<Matrix>(c.x.data<float>(), 4, 129);
+  const Eigen::ArrayXf scale = Eigen::Map<Eigen::ArrayXf>(c.scale.data<float>(), 4);
+  const Matrix q = (x.colwise() / scale).rint().max(-128).min(127);
+  for (int i = 0; i < 4 * 129; ++i) EXPECT_EQ(c.y.get(i), q(i / 129, i % 129)) << i;
+}
+
+TEST(quantize, rows_without_a_scale) {
+  Case c{.x = {DType::f32, {4, 20}}, .y = {DType::i8, {4, 20}}, .row_scale = {DType::f32, {4}}, .dynamic = true};
+  c.x.fill(1);
+  c.x.set(3, std::nan(""));
+  c.x.set(25, -std::numeric_limits<double>::infinity());
+  for (int i = 40; i < 60; ++i) c.x.set(i, 0);
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = c;
+    got.y.poison();
+    ASSERT_TRUE(ok(run(got.op())));
+    EXPECT_TRUE(std::isnan(got.row_scale.get(0)));
+    EXPECT_TRUE(std::isnan(got.row_scale.get(1)));
+    EXPECT_EQ(got.row_scale.get(2), 0);
+    for (int i = 0; i < 60; ++i) EXPECT_EQ(got.y.get(i), 0) << i;
+    for (int i = 60; i < 80; ++i) EXPECT_EQ(got.y.get(i), 127) << i;
+  });
+}
+
+TEST(quantize, refuses_what_the_contract_does_not_cover) {
+  Rng rng(6);
+  Case c = make(DType::f32, DType::i8, 4, 8, {4, 1}, {}, rng);
+  Tensor<2> other(DType::f32, {3, 1}), wide(DType::f32, {4, 3});
+  Tensor<2> zero(DType::u8, {4, 1});
+  Quantize<Host> op = c.op();
+  op.scale = other;
+  expect_refused(op, {"scale", "[3, 1]", "4"});
+  op = c.op();
+  op.scale = wide;
+  op.column_group = 4;
+  expect_refused(op, {"scale", "[4, 3]", "8", "column_group"});
+  op = c.op();
+  op.row_scale = c.row_scale;
+  expect_refused(op, {"scale", "row_scale"});
+  op = c.op();
+  op.scale = {};
+  expect_refused(op, {"scale", "must be given"});
+  op = c.op();
+  op.zero = zero;
+  expect_refused(op, {"zero", "u8", "i8"});
+  op = c.op();
+  op.y.dtype = DType::i32;
+  expect_refused(op, {"y", "i32", "i8"});
+  op = c.op();
+  op.row_zero = c.row_zero;
+  expect_refused(op, {"row_zero", "row_scale"});
+  op = c.op();
+  op.column_group = -1;
+  expect_refused(op, {"column_group", "-1"});
+  Case unsigned_codes = make(DType::f32, DType::u8, 4, 8, {1, 1}, {}, rng);
+  unsigned_codes.dynamic = true;
+  expect_refused(unsigned_codes.op(), {"row_zero", "u8"});
+}
+
+}  // namespace
+}  // namespace inlay::test
