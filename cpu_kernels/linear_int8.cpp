@@ -5,10 +5,10 @@ namespace inlay::cpu {
 
 template <>
 Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearInt8<Host>& op, Workspace workspace) {
-  return run_linear_int8<isa::INLAY_LEVEL>(parallel, op, workspace);
+  return int8::run<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
 template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const LinearInt8<Host>& op) {
-  return LinearInt8Scratch<isa::INLAY_LEVEL>(op).bytes();
+  return int8::Scratch<isa::INLAY_LEVEL>(op).bytes();
 }
 
 }  // namespace inlay::cpu

@@ -12,13 +12,13 @@
 #include "cpu_kernels/linear_int8_tokens.hpp"
 #include "cpu_kernels/simd/ints.hpp"
 
-namespace inlay::cpu {
+namespace inlay::cpu::int8 {
 
-template <class Level> using Int8Input = typename simd::DotI8<Level>::Input;
+template <class Level> using InputOf = typename simd::DotI8<Level>::Input;
 
 // out[r][p][16] = sum over the groups of inputs[r] * weights[p]: R tokens of one tile by P panels.
 template <class Level, int R, int P>
-void dot_tile(const Int8Input<Level>* inputs, const std::int8_t* weights, index panel_bytes, index groups,
+void dot_tile(const InputOf<Level>* inputs, const std::int8_t* weights, index panel_bytes, index groups,
               std::int32_t* out) {
   using Dot = simd::DotI8<Level>;
   constexpr int unroll = R * P < Dot::in_flight ? Dot::in_flight / (R * P) : 1;
@@ -52,7 +52,7 @@ void dot_tile(const Int8Input<Level>* inputs, const std::int8_t* weights, index 
 }
 
 template <class Level, int R, int P>
-INLAY_INLINE void dot_tile_of(index rows, const Int8Input<Level>* inputs, const std::int8_t* weights, index panel_bytes,
+INLAY_INLINE void dot_tile_of(index rows, const InputOf<Level>* inputs, const std::int8_t* weights, index panel_bytes,
                               index groups, std::int32_t* out) {
   if (rows == R) return dot_tile<Level, R, P>(inputs, weights, panel_bytes, groups, out);
   if constexpr (R > 1) dot_tile_of<Level, smaller_tile(R), P>(rows, inputs, weights, panel_bytes, groups, out);
@@ -126,28 +126,27 @@ void finish(const LinearInt8<Host>& op, index t, const Token& token, const std::
 }
 
 // What lies in the workspace.
-template <class Level> struct LinearInt8Scratch {
+template <class Level> struct Scratch {
   index tokens, groups, words;  // words of outlier bits for each token; 0: none are kept
-  explicit LinearInt8Scratch(const LinearInt8<Host>& op)
+  explicit Scratch(const LinearInt8<Host>& op)
       : tokens(op.x.extents[0]),
         groups(op.weight.extents[1]),
         words(op.shadow_outliers ? (op.x.extents[1] + 63) / 64 : 0) {}
   index inputs() const { return tokens * groups * linear_int8::group; }
   std::size_t bytes() const {
-    return WorkspaceCutter::padded<Int8Input<Level>>(inputs()) + WorkspaceCutter::padded<Token>(tokens) +
+    return WorkspaceCutter::padded<InputOf<Level>>(inputs()) + WorkspaceCutter::padded<Token>(tokens) +
            WorkspaceCutter::padded<std::uint64_t>(tokens * words);
   }
 };
 
-template <class Level>
-Status run_linear_int8(const Parallel& parallel, const LinearInt8<Host>& op, Workspace workspace) {
+template <class Level> Status run(const Parallel& parallel, const LinearInt8<Host>& op, Workspace workspace) {
   using Dot = simd::DotI8<Level>;
-  const LinearInt8Scratch<Level> scratch(op);
+  const Scratch<Level> scratch(op);
   const index tokens = scratch.tokens, groups = scratch.groups, words = scratch.words;
   const index panels = op.weight.extents[0];
   if (tokens == 0 || panels == 0) return {};
   WorkspaceCutter cutter(workspace);
-  Int8Input<Level>* inputs = cutter.take<Int8Input<Level>>(scratch.inputs());
+  InputOf<Level>* inputs = cutter.take<InputOf<Level>>(scratch.inputs());
   Token* token = cutter.take<Token>(tokens);
   std::uint64_t* outliers = cutter.take<std::uint64_t>(tokens * words);
   const index token_inputs = groups * linear_int8::group;
@@ -173,7 +172,7 @@ Status run_linear_int8(const Parallel& parallel, const LinearInt8<Host>& op, Wor
       for (index first = 0, rows = 0; first < tokens; first += rows) {
         rows = tile_rows<Level>(tokens - first);
         alignas(64) std::int32_t sums[Dot::rows * Dot::panels * 16];
-        const Int8Input<Level>* tile = inputs + first * token_inputs;
+        const InputOf<Level>* tile = inputs + first * token_inputs;
         here == 1 ? dot_tile_of<Level, Dot::rows, 1>(rows, tile, weights, panel_bytes, groups, sums)
                   : dot_tile_of<Level, Dot::rows, Dot::panels>(rows, tile, weights, panel_bytes, groups, sums);
         for (index r = 0; r < rows; ++r)
@@ -186,4 +185,4 @@ Status run_linear_int8(const Parallel& parallel, const LinearInt8<Host>& op, Wor
   return {};
 }
 
-}  // namespace inlay::cpu
+}  // namespace inlay::cpu::int8

@@ -13,7 +13,7 @@
 #include "cpu_kernels/quantize.hpp"
 #include "cpu_kernels/simd/dot_i8.hpp"
 
-namespace inlay::cpu {
+namespace inlay::cpu::int8 {
 
 // What turns the sums of one token into its outputs.
 struct Token {
@@ -127,4 +127,4 @@ void prepare_token(const LinearInt8<Host>& op, index t, Tile tile, typename simd
   token.rest = sum - static_cast<std::int32_t>(k) * zero;
 }
 
-}  // namespace inlay::cpu
+}  // namespace inlay::cpu::int8
