@@ -4,13 +4,13 @@
 namespace inlay::cpu {
 
 template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const ReshapeAndCache<Host>& op, Workspace) {
-  return reshape_and_cache<isa::INLAY_LEVEL>(parallel, op);
+  return kv::reshape_and_cache<isa::INLAY_LEVEL>(parallel, op);
 }
 template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const CopyBlocks<Host>& op, Workspace) {
-  return copy_blocks<isa::INLAY_LEVEL>(parallel, op);
+  return kv::copy_blocks<isa::INLAY_LEVEL>(parallel, op);
 }
 template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const SwapBlocks<Host>& op, Workspace) {
-  return swap_blocks<isa::INLAY_LEVEL>(parallel, op);
+  return kv::swap_blocks<isa::INLAY_LEVEL>(parallel, op);
 }
 template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const ReshapeAndCache<Host>&) { return 0; }
 template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const CopyBlocks<Host>&) { return 0; }

@@ -8,7 +8,7 @@
 #include "cpu_kernels/dtypes.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 
-namespace inlay::cpu {
+namespace inlay::cpu::kv {
 
 // max|row| / 127, NaN where the row is not finite: 0 * value is 0 for finite values only.
 template <class Level, class S> float int8_scale(const S* row, index dim) {
@@ -171,4 +171,4 @@ template <class Level> Status swap_blocks(const Parallel& parallel, const SwapBl
   return {};
 }
 
-}  // namespace inlay::cpu
+}  // namespace inlay::cpu::kv

@@ -17,5 +17,6 @@
 #include <inlay/ops/linear_int8.hpp>
 #include <inlay/ops/linear_pack.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
+#include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/quantize.hpp>
 #include <inlay/ops/rms_norm.hpp>

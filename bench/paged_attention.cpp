@@ -1,0 +1,78 @@
+// Bytes: each visible key and value once; everything else is small. 4 flops an element and query head
+// of its group, so memory is the limit. Llama-3-8B: 32 query heads, 8 kv heads of 128; blocks of 16 in
+// random order.
+#include <inlay/ops/paged_attention.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+#include "bench/support/measure.hpp"
+#include "bench/support/operands.hpp"
+
+namespace inlay::bench {
+namespace {
+
+struct Shape {
+  index seqs, context, q_heads, kv_heads, dim, block_size;
+  index partition = 512;
+};
+
+void paged_attention(benchmark::State& state, DType type, bool vllm, Shape shape) {
+  const auto [seqs, context, q_heads, kv_heads, dim, block_size, partition] = shape;
+  const Cpu cpu = bench::cpu();
+  const index per_seq = context / block_size, blocks = seqs * per_seq, x = vllm_key_x(type);
+  Operand<3> q(DType::f32, {seqs, q_heads, dim}, false), out(DType::f32, {seqs, q_heads, dim}, false);
+  Operand<4> flat_keys(type, {blocks, block_size, kv_heads, dim}), values(type, {blocks, block_size, kv_heads, dim});
+  Operand<3> key_scales(DType::f32, {blocks, kv_heads, block_size}),
+      value_scales(DType::f32, {blocks, kv_heads, block_size});
+  std::vector<std::int32_t> table(static_cast<std::size_t>(blocks)), lens(static_cast<std::size_t>(seqs));
+  std::iota(table.begin(), table.end(), 0);
+  std::shuffle(table.begin(), table.end(), std::mt19937(1));
+  std::fill(lens.begin(), lens.end(), static_cast<std::int32_t>(context));
+  // The same memory serves both layouts.
+  const auto op = [&](index i, index count) {
+    const View<4> k = flat_keys.view(i), v = values.view(i);
+    PagedAttention<Host> op{
+        .q = q.view(0).slice(0, 0, count),
+        .key_cache = vllm ? PagedView<>(k.data, type, {blocks, kv_heads, dim / x, block_size, x}) : flat_cache(k),
+        .value_cache =
+            vllm ? slot_minor_cache(View<4>(v.data, type, {blocks, kv_heads, dim, block_size})) : flat_cache(v),
+        .block_tables = ConstView<2>(table.data(), {count, per_seq}),
+        .context_lens = ConstView<1>(lens.data(), {count}),
+        .out = out.view(0).slice(0, 0, count),
+        .partition = partition};
+    if (type == DType::i8) op.key_scales = key_scales.view(i), op.value_scales = value_scales.view(i);
+    return op;
+  };
+  // 4096 weights of about 1/4096 and the error of a score of length 128, both small beside max|out|.
+  const double error = error_against_reference(cpu, op(0, 1), out.view(0).slice(0, 0, 1), 2 * static_cast<double>(dim));
+  const double elements = static_cast<double>(seqs * context * kv_heads * 2 * dim);
+  BenchWorkspace workspace(workspace_bytes(cpu, op(0, seqs)));
+  measure(state, cpu,
+          {.bytes = elements * bits(type) / 8, .flops = 2 * elements * static_cast<double>(q_heads / kv_heads)}, error,
+          [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i, seqs), workspace).ok()); });
+}
+
+void figure(const std::string& name, DType type, bool vllm, Shape shape) {
+  add("paged_attention/" + name + "/" + std::string(inlay::name(type)) + (vllm ? "/vllm/" : "/flat/") +
+          std::to_string(shape.seqs) + "x" + std::to_string(shape.context) + "/" + std::to_string(shape.q_heads) + ":" +
+          std::to_string(shape.kv_heads) + "x" + std::to_string(shape.dim) + "/block" +
+          std::to_string(shape.block_size),
+      [=](benchmark::State& state) { paged_attention(state, type, vllm, shape); });
+}
+
+}  // namespace
+
+void add_all() {
+  for (index seqs : {1, 8})
+    for (bool vllm : {false, true})
+      for (DType type : {DType::f16, DType::bf16, DType::i8, DType::f32})
+        if (!vllm || type == DType::f16) figure("llama-8b", type, vllm, {seqs, 4096, 32, 8, 128, 16});
+  figure("llama-8b-v1", DType::f16, false, {1, 4096, 32, 8, 128, 16, 0});
+  figure("llama-1b", DType::f16, false, {1, 4096, 32, 8, 64, 16});
+  figure("qwen-7b", DType::f16, false, {1, 4096, 28, 4, 128, 16});
+  figure("mha", DType::f16, false, {1, 4096, 32, 32, 128, 16});
+  for (index block_size : {1, 32, 256}) figure("llama-8b", DType::f16, false, {1, 4096, 32, 8, 128, block_size});
+}
+
+}  // namespace inlay::bench

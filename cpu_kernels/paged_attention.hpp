@@ -1,0 +1,427 @@
+// Decode attention reads each K and V once, so memory is the limit: bytes = context * kv_heads *
+// (key_dim + value_dim) elements. A task is one part of one sequence and a range of kv heads:
+//
+//   for each tile of tokens                         offsets through the table, once for all heads
+//     for each kv head                              the next head or tile is prefetched meanwhile
+//       S = q K^T      in-register sums             4 heads x 4 tokens in 16 registers
+//       P = softmax so far, O = O * factor + P V
+//
+// Parts leave (O, max, sum) in the workspace; a second pass merges them in order and divides.
+#pragma once
+
+#include <inlay/core/online_softmax.hpp>
+#include <inlay/cpu.hpp>
+#include <inlay/ops/paged_attention.hpp>
+
+#include "cpu_kernels/dtypes.hpp"
+#include "cpu_kernels/paged_products.hpp"
+#include "cpu_kernels/simd/prefetch_lines.hpp"
+#include "cpu_kernels/simd/tanh.hpp"
+
+namespace inlay::cpu::paged {
+
+inline constexpr index paged_tile = 64;  // tokens: their scores stay in L1, O is loaded once a tile
+inline constexpr index paged_heads = 8;  // query heads that share one pass over a tile
+inline constexpr index paged_pad = 16;   // rows of scratch are padded to the widest register
+
+INLAY_INLINE index paged_padded(index dim) { return (dim + paged_pad - 1) / paged_pad * paged_pad; }
+INLAY_INLINE index paged_parts(const PagedAttention<Host>& op, index length) {
+  return op.partition == 0 ? 1 : (length + op.partition - 1) / op.partition;
+}
+
+// Where the workspace keeps what.
+struct PagedScratch {
+  float* q;      // [seqs, q_heads, padded key_dim]
+  float* o;      // [seqs, parts, q_heads, padded value_dim]
+  float* state;  // [seqs, parts, q_heads, 2]  max, sum
+  index q_heads, parts, q_row, o_row;
+
+  INLAY_INLINE float* q_of(index b, index h) const { return q + (b * q_heads + h) * q_row; }
+  INLAY_INLINE float* o_of(index b, index part, index h) const {
+    return o + ((b * parts + part) * q_heads + h) * o_row;
+  }
+  INLAY_INLINE float* state_of(index b, index part, index h) const {
+    return state + ((b * parts + part) * q_heads + h) * 2;
+  }
+};
+
+// Sized by the table, not by this call's lengths: a captured step may see longer ones.
+template <class Level> PagedScratch paged_shape(const PagedAttention<Host>& op) {
+  const index reach = op.block_tables.extents[1] * block_size_of(op.key_cache);
+  const index parts = paged_parts(op, reach);
+  return {nullptr,
+          nullptr,
+          nullptr,
+          op.q.extents[1],
+          parts > 0 ? parts : 1,
+          paged_padded(op.q.extents[2]),
+          paged_padded(op.out.extents[2])};
+}
+
+template <class Level> std::size_t paged_attention_scratch(const PagedAttention<Host>& op) {
+  const PagedScratch shape = paged_shape<Level>(op);
+  const index rows = op.q.extents[0] * shape.q_heads;
+  return WorkspaceCutter::padded<float>(rows * shape.q_row) +
+         WorkspaceCutter::padded<float>(rows * shape.parts * shape.o_row) +
+         WorkspaceCutter::padded<float>(rows * shape.parts * 2);
+}
+
+// A tile of tokens of one sequence: offsets of head 0, which all heads share.
+struct PagedTile {
+  index first = 0, count = 0;
+  index key[paged_tile], value[paged_tile];            // of each token; beyond count: the last one again
+  index key_line[paged_tile], value_line[paged_tile];  // what to prefetch for it
+  index block[paged_tile], in_block[paged_tile];
+  index piece_at[paged_tile], piece_length[paged_tile], pieces = 0;  // runs of slots within a block
+};
+
+// A block and head of vLLM's layouts is one dense stretch: token i prefetches the i-th share of it.
+template <class V> INLAY_INLINE index share_of(const V& cache, index in_block) {
+  return in_block * (cache.extents[2] == 1 ? cache.strides[3] : cache.extents[2] * cache.extents[4]);
+}
+
+template <class Level>
+void lay_tile(const PagedAttention<Host>& op, const std::int32_t* table, index begin, index end, PagedTile& tile) {
+  const auto& keys = op.key_cache;
+  const auto& values = op.value_cache;
+  const index block_size = block_size_of(keys);
+  tile.first = begin;
+  tile.count = end - begin < paged_tile ? end - begin : paged_tile;
+  tile.pieces = 0;
+  if (tile.count <= 0) return;
+  index entry = begin / block_size, in_block = begin % block_size;
+  for (index t = 0; t < tile.count; ++entry, in_block = 0) {
+    const index block = table[entry],
+                run = block_size - in_block < tile.count - t ? block_size - in_block : tile.count - t;
+    const index key = block * keys.strides[0], value = block * values.strides[0];
+    tile.piece_at[tile.pieces] = value + in_block * values.strides[3];
+    tile.piece_length[tile.pieces++] = run;
+    for (index i = in_block; i < in_block + run; ++i, ++t) {
+      tile.key[t] = key + i * keys.strides[3];
+      tile.value[t] = value + i * values.strides[3];
+      tile.key_line[t] = key + share_of(keys, i);
+      tile.value_line[t] = value + share_of(values, i);
+      tile.block[t] = block;
+      tile.in_block[t] = i;
+    }
+  }
+  for (index t = tile.count; t % row_tile != 0; ++t) tile.key[t] = tile.key[tile.count - 1];
+}
+
+// What a query head adds to the score, and how scores become weights.
+struct PagedScore {
+  float scale, softcap;
+  BiasOrder order;
+};
+
+// s: dot products in, weights out; returns what O so far must be multiplied with. key_scales and
+// value_scales are null for a float cache. distance[t] is key minus query position.
+template <class Level>
+float softmax_tile(const PagedScore& score, float* s, index count, float slope, const float* distance,
+                   const float* key_scales, const float* value_scales, Softmax<float>& state) {
+  using F = simd::Floats<Level>;
+  const F scale(score.scale), minus_infinity(Softmax<float>::minus_infinity);
+  const auto capped = [&](F x) {
+    return score.softcap > 0 ? F(score.softcap) * simd::tanh(x * F(1 / score.softcap)) : x;
+  };
+  F largest(state.max);
+  for (index i = 0; i < count; i += F::size) {
+    F x = F::load(s + i);
+    if (key_scales != nullptr) x = x * F::load(key_scales + i);
+    if (slope == 0) {
+      x = capped(x * scale);
+    } else {
+      const F bias = F(slope) * F::load(distance + i);
+      switch (score.order) {
+        case BiasOrder::scale_softcap_bias: x = capped(x * scale) + bias; break;
+        case BiasOrder::bias_scale_softcap: x = capped((x + bias) * scale); break;
+        case BiasOrder::scale_bias_softcap: x = capped(fma(x, scale, bias)); break;
+      }
+    }
+    if (count - i < F::size) x = select(F::first(count - i), x, minus_infinity);
+    x.store(s + i);
+    largest = max(x, largest);  // in this order a NaN is passed over; exp() brings it back
+  }
+  const Softmax<float> before = state;
+  state.max = reduce_max(largest);
+  const float factor = state.max == before.max ? 1.0f : state.weight(before.max);
+  const F shift(state.max == Softmax<float>::minus_infinity ? 0.0f : state.max);
+  F sum;
+  for (index i = 0; i < count; i += F::size) {
+    F weight = exp(F::load(s + i) - shift);
+    sum = sum + weight;
+    if (value_scales != nullptr) weight = weight * F::load(value_scales + i);
+    weight.store(s + i);
+  }
+  state.sum = before.sum * factor + reduce_sum(sum);
+  return factor;
+}
+
+// One part of one sequence for kv heads head_begin .. head_end.
+template <class Level, class T> class PagedPart {
+  using F = simd::Floats<Level>;
+
+ public:
+  PagedPart(const PagedAttention<Host>& op, const PagedScratch& scratch, index b, index part)
+      : op_(op),
+        scratch_(scratch),
+        b_(b),
+        part_(part),
+        group_(op.q.extents[1] / kv_head_count(op.key_cache)),
+        dim_(op.q.extents[2]),
+        value_dim_(op.out.extents[2]),
+        rows_of_values_(op.value_cache.extents[2] == 1),
+        // Slots side by side and each in a dim of its own: vLLM's values.
+        slots_of_values_(op.value_cache.extents[4] == 1 &&
+                         (op.value_cache.strides[3] == 1 || op.value_cache.extents[3] == 1)) {
+    const ScoreRule rule = score_rule(op, dim_);
+    score_ = {static_cast<float>(rule.scale), op.softcap, op.bias_order};
+  }
+
+  void run(KeyRange keys, index position, index head_begin, index head_end) {
+    const std::int32_t* const table = op_.block_tables.template as<std::int32_t>() + b_ * op_.block_tables.strides[0];
+    clear(head_begin, head_end);
+    PagedTile tiles[2];
+    lay_tile<Level>(op_, table, keys.begin, keys.end, tiles[0]);
+    for (int now = 0; tiles[now].count > 0; now = 1 - now) {
+      const PagedTile& tile = tiles[now];
+      PagedTile& next = tiles[1 - now];
+      lay_tile<Level>(op_, table, tile.first + tile.count, keys.end, next);
+      for (index t = 0; t < paged_tile; ++t) distance_[t] = static_cast<float>(tile.first + t - position);
+      for (index head = head_begin; head < head_end; ++head) {
+        if (head + 1 < head_end)
+          attend(tile, head, tile, head + 1);
+        else
+          attend(tile, head, next, head_begin);
+      }
+    }
+  }
+
+ private:
+  void clear(index head_begin, index head_end) {
+    for (index h = head_begin * group_; h < head_end * group_; ++h) {
+      float* const o = scratch_.o_of(b_, part_, h);
+      for (index d = 0; d < scratch_.o_row; d += F::size) F().store(o + d);
+      const Softmax<float> nothing;
+      float* const state = scratch_.state_of(b_, part_, h);
+      state[0] = nothing.max, state[1] = nothing.sum;
+    }
+  }
+
+  void gather_scales(const ConstView<3>& scales, float whole, const PagedTile& tile, index head, float* to) const {
+    for (index t = 0; t < paged_tile; ++t)
+      to[t] = t >= tile.count    ? 0
+              : scales.present() ? whole * scales.as<float>()[offset(scales, tile.block[t], head, tile.in_block[t])]
+                                 : whole;
+  }
+
+  void attend(const PagedTile& tile, index head, const PagedTile& next, index next_head) {
+    const T* const keys = op_.key_cache.template as<T>() + head * op_.key_cache.strides[1];
+    const T* const next_keys = op_.key_cache.template as<T>() + next_head * op_.key_cache.strides[1];
+    const T* const next_values = op_.value_cache.template as<T>() + next_head * op_.value_cache.strides[1];
+    float key_scales[paged_tile], value_scales[paged_tile];
+    constexpr bool quantized = std::is_same_v<T, std::int8_t>;
+    if constexpr (quantized) {
+      gather_scales(op_.key_scales, op_.key_scale, tile, head, key_scales);
+      gather_scales(op_.value_scales, op_.value_scale, tile, head, value_scales);
+    }
+    for (index done = 0; done < group_; done += paged_heads) {
+      const index first = head * group_ + done, heads = group_ - done < paged_heads ? group_ - done : paged_heads;
+      alignas(64) float s[paged_heads][paged_tile];
+      float factor[paged_heads];
+      const auto before = [&](index r) {
+        if (done > 0) return;
+        for (index t = r; t < r + row_tile && t < next.count; ++t) {
+          simd::prefetch_lines(next_keys + next.key_line[t], dim_ * static_cast<index>(sizeof(T)));
+          simd::prefetch_lines(next_values + next.value_line[t], value_dim_ * static_cast<index>(sizeof(T)));
+        }
+      };
+      scores(keys, tile, first, heads, s[0], before);
+      for (index h = 0; h < heads; ++h) {
+        float* const kept = scratch_.state_of(b_, part_, first + h);
+        Softmax<float> state{kept[0], kept[1]};
+        const float slope = op_.alibi_slopes.present()
+                                ? op_.alibi_slopes.template as<float>()[(first + h) * op_.alibi_slopes.strides[0]]
+                                : 0.0f;
+        factor[h] = softmax_tile<Level>(score_, s[h], tile.count, slope, distance_, quantized ? key_scales : nullptr,
+                                        quantized ? value_scales : nullptr, state);
+        kept[0] = state.max, kept[1] = state.sum;
+      }
+      weigh(tile, head, first, heads, s[0], factor);
+    }
+  }
+
+  template <class Before>
+  void scores(const T* keys, const PagedTile& tile, index first, index heads, float* s, Before&& before) const {
+    const auto& cache = op_.key_cache;
+    constexpr index most = 64;  // pieces of one row at a time: dim 512 of f16 in vLLM's layout
+    index at[most], length[most];
+    const index groups = cache.extents[2], x = cache.extents[4];
+    for (index from = 0; from < groups; from += most) {
+      const index count = groups - from < most ? groups - from : most;
+      for (index j = 0; j < count; ++j) at[j] = (from + j) * cache.strides[2], length[j] = x;
+      const float* const q = scratch_.q_of(b_, first) + from * x;
+      if (from == 0) {
+        dot_rows<Level, T>(q, scratch_.q_row, heads, keys, tile.key, tile.count, {at, length, count}, s, paged_tile,
+                           before);
+      } else {
+        alignas(64) float more[paged_heads][paged_tile];
+        dot_rows<Level, T>(q, scratch_.q_row, heads, keys, tile.key, tile.count, {at, length, count}, more[0],
+                           paged_tile, [](index) {});
+        for (index h = 0; h < heads; ++h)
+          for (index t = 0; t < tile.count; ++t) s[h * paged_tile + t] += more[h][t];
+      }
+    }
+  }
+
+  void weigh(const PagedTile& tile, index head, index first, index heads, const float* p, const float* factor) const {
+    const auto& cache = op_.value_cache;
+    const T* const values = cache.template as<T>() + head * cache.strides[1];
+    float* const o = scratch_.o_of(b_, part_, first);
+    if (rows_of_values_)
+      weigh_rows<Level, T>(p, paged_tile, heads, values, tile.value, tile.count, value_dim_, o, scratch_.o_row, factor);
+    else if (slots_of_values_)
+      weigh_slots(values, tile, heads, p, o, factor);
+    else
+      weigh_gathered(values, tile, heads, p, o, factor);
+  }
+
+  // Lanes over slots: each dim is a row in pieces, one a block.
+  void weigh_slots(const T* values, const PagedTile& tile, index heads, const float* p, float* o,
+                   const float* factor) const {
+    for (index d = 0; d < value_dim_; d += paged_tile) {
+      const index dims = value_dim_ - d < paged_tile ? value_dim_ - d : paged_tile;
+      alignas(64) float sums[paged_heads][paged_tile];
+      index row[paged_tile];
+      for (index r = 0; r < paged_tile; ++r) row[r] = (d + (r < dims ? r : dims - 1)) * op_.value_cache.strides[2];
+      dot_rows<Level, T>(p, paged_tile, heads, values, row, dims, {tile.piece_at, tile.piece_length, tile.pieces},
+                         sums[0], paged_tile, [](index) {});
+      for (index h = 0; h < heads; ++h) {
+        float* const to = o + h * scratch_.o_row + d;
+        for (index i = 0; i < dims; i += F::size)
+          fma(F::load(to + i), F(factor[h]), F::load(sums[h] + i)).store(to + i);
+      }
+    }
+  }
+
+  // Any other layout: 64 dims of the tile are gathered into rows first.
+  void weigh_gathered(const T* values, const PagedTile& tile, index heads, const float* p, float* o,
+                      const float* factor) const {
+    index row[paged_tile];
+    for (index t = 0; t < paged_tile; ++t) row[t] = t * paged_tile;
+    for (index d = 0; d < value_dim_; d += paged_tile) {
+      const index dims = value_dim_ - d < paged_tile ? value_dim_ - d : paged_tile;
+      T part[paged_tile * paged_tile];
+      for (index t = 0; t < tile.count; ++t)
+        for (index i = 0; i < dims; ++i)
+          part[t * paged_tile + i] = values[tile.value[t] + dim_offset(op_.value_cache, d + i)];
+      weigh_rows<Level, T>(p, paged_tile, heads, part, row, tile.count, dims, o + d, scratch_.o_row, factor);
+    }
+  }
+
+  const PagedAttention<Host>& op_;
+  const PagedScratch& scratch_;
+  index b_, part_, group_, dim_, value_dim_;
+  bool rows_of_values_, slots_of_values_;
+  PagedScore score_;
+  alignas(64) float distance_[paged_tile];
+};
+
+// The parts of one row, in order; the sink; the division; the rounding.
+template <class Level>
+void finish_row(const PagedAttention<Host>& op, const PagedScratch& scratch, KeyRange keys, index b, index h) {
+  using F = simd::Floats<Level>;
+  const index first = op.partition == 0 ? 0 : keys.begin / op.partition;
+  const index end = keys.empty() ? first : op.partition == 0 ? 1 : (keys.end - 1) / op.partition + 1;
+  const index padded = scratch.o_row;
+  float* const o = keys.empty() ? scratch.o_of(b, 0, h) : scratch.o_of(b, first, h);
+  Softmax<float> all;
+  if (keys.empty())
+    for (index d = 0; d < padded; d += F::size) F().store(o + d);
+  for (index part = first; part < end; ++part) {
+    const float* const state = scratch.state_of(b, part, h);
+    const Merged<float> both = merge(all, Softmax<float>{state[0], state[1]});
+    if (part > first && state[1] != 0) {
+      const float* const next = scratch.o_of(b, part, h);
+      for (index d = 0; d < padded; d += F::size)
+        fma(F::load(o + d), F(both.scale_a), F::load(next + d) * F(both.scale_b)).store(o + d);
+    }
+    all = both.state;
+  }
+  float shrink = 1;
+  if (op.sinks.present()) {
+    const Merged<float> both = add(all, op.sinks.as<float>()[h * op.sinks.strides[0]]);
+    all = both.state;
+    shrink = both.scale_a;
+  }
+  const F inverse(shrink * all.inverse());
+  with_float(op.out.dtype, [&]<class T>(Type<T>) {
+    T* const to = op.out.as<T>() + b * op.out.strides[0] + h * op.out.strides[1];
+    const index dim = op.out.extents[2];
+    index d = 0;
+    for (; d + F::size <= dim; d += F::size) (F::load(o + d) * inverse).store(to + d);
+    if (d < dim) (F::load(o + d) * inverse).store(to + d, dim - d);
+  });
+  if (op.lse.present()) op.lse.as<float>()[offset(op.lse, b, h)] = all.lse();
+}
+
+template <class Level>
+Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op, Workspace workspace) {
+  using F = simd::Floats<Level>;
+  PagedScratch scratch = paged_shape<Level>(op);
+  const index seqs = op.q.extents[0], rows = seqs * scratch.q_heads, kv_heads = kv_head_count(op.key_cache);
+  if (rows == 0) return {};
+  WorkspaceCutter cutter(workspace);
+  scratch.q = cutter.take<float>(rows * scratch.q_row);
+  scratch.o = cutter.take<float>(rows * scratch.parts * scratch.o_row);
+  scratch.state = cutter.take<float>(rows * scratch.parts * 2);
+  const auto length = [&](index b) -> index {
+    return op.context_lens.as<std::int32_t>()[b * op.context_lens.strides[0]];
+  };
+
+  index parts = 0, longest = 0;
+  for (index b = 0; b < seqs; ++b) {
+    parts += paged_parts(op, length(b));
+    longest = length(b) > longest ? length(b) : longest;
+    for (index h = 0; h < scratch.q_heads; ++h)
+      with_float(op.q.dtype, [&]<class T>(Type<T>) {
+        const T* const from = op.q.as<T>() + b * op.q.strides[0] + h * op.q.strides[1];
+        for (index d = 0; d < op.q.extents[2]; d += F::size)
+          (op.q.extents[2] - d < F::size ? F::load(from + d, op.q.extents[2] - d) : F::load(from + d))
+              .store(scratch.q_of(b, h) + d);
+      });
+  }
+
+  // Heads of a token lie side by side in the flat layout, so a task takes as many of them as leaves
+  // every thread a few tasks. Heads do not mix: the cut leaves no trace in the result.
+  constexpr index tasks_per_thread = 4;
+  const index wanted = (tasks_per_thread * parallel.width + parts) / (parts > 0 ? parts : 1);
+  const index cuts = parallel.width == 1 ? 1 : wanted < kv_heads ? (wanted < 1 ? 1 : wanted) : kv_heads;
+  const index deepest = paged_parts(op, longest);
+  const auto attend = [&]<class T>(Type<T>) {
+    parallel(seqs * deepest * cuts, [&](index task) {
+      const index cut = task % cuts, part = task / cuts % deepest, b = task / cuts / deepest;
+      KeyRange keys = visible_keys(op, length(b));
+      if (op.partition > 0) {
+        keys.begin = keys.begin > part * op.partition ? keys.begin : part * op.partition;
+        keys.end = keys.end < (part + 1) * op.partition ? keys.end : (part + 1) * op.partition;
+      }
+      if (!keys.empty())
+        PagedPart<Level, T>(op, scratch, b, part)
+            .run(keys, length(b) - 1, kv_heads * cut / cuts, kv_heads * (cut + 1) / cuts);
+    });
+  };
+  if (op.key_cache.dtype == DType::i8)
+    attend(Type<std::int8_t>{});
+  else
+    with_float(op.key_cache.dtype, attend);
+  parallel.ranges(rows, 1, [&](index begin, index end) {
+    for (index row = begin; row < end; ++row) {
+      const index b = row / scratch.q_heads;
+      finish_row<Level>(op, scratch, visible_keys(op, length(b)), b, row % scratch.q_heads);
+    }
+  });
+  return {};
+}
+
+}  // namespace inlay::cpu::paged
