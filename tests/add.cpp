@@ -1,0 +1,98 @@
+#include <inlay/ops/add.hpp>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace inlay::test {
+namespace {
+
+// One f32 addition, rounded to nearest, then to y's type: for f32 the double sum rounded once is the
+// same number (Figueroa), so no tolerance there; f16 and bf16 may differ by their rounding.
+void compare(Tensor<2> a, Tensor<2> b, Tensor<2> y) {
+  Reference reference;
+  Tensor<2> expected = y;
+  ASSERT_TRUE(ok(run(reference, Add<Host>{.a = a, .b = b, .y = expected})));
+  on_every_backend([&](const std::string&, auto run) {
+    Tensor<2> got = y;
+    ASSERT_TRUE(ok(run(Add<Host>{.a = a, .b = b, .y = got})));
+    expect_close(got, expected, 0);
+    EXPECT_TRUE(got.gaps_untouched());
+  });
+}
+
+TEST(add, sweep) {
+  Rng rng(1);
+  for (DType type : float_types)
+    for (DType other : {DType::f32, type})
+      for (index dim : sizes)
+        for (index rows : row_counts)
+          for (const Layout& layout : layouts) {
+            SCOPED_TRACE(describe(type, other, rows, dim, layout));
+            Tensor<2> a(type, {rows, dim}, layout), b(other, {dim % 3 ? rows : 1, dim}, layout),
+                y(type, {rows, dim}, layout);
+            a.uniform(rng);
+            b.uniform(rng);
+            y.poison();
+            ASSERT_NO_FATAL_FAILURE(compare(a, b, y));
+          }
+}
+
+TEST(add, long_rows_are_cut_for_threads) {
+  Rng rng(2);
+  for (index dim : {16383, 16385, 50001}) {
+    Tensor<2> a(DType::f32, {2, dim}), b(DType::bf16, {2, dim}), y(DType::f32, {2, dim});
+    a.uniform(rng);
+    b.uniform(rng);
+    ASSERT_NO_FATAL_FAILURE(compare(a, b, y));
+  }
+}
+
+TEST(add, in_place_on_either_side) {
+  Rng rng(3);
+  Tensor<2> a(DType::bf16, {3, 65}), b(DType::bf16, {3, 65}), expected(DType::bf16, {3, 65});
+  a.uniform(rng);
+  b.uniform(rng);
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, Add<Host>{.a = a, .b = b, .y = expected})));
+  on_every_backend([&](const std::string&, auto run) {
+    Tensor<2> left = a, right = b;
+    ASSERT_TRUE(ok(run(Add<Host>{.a = left, .b = b, .y = left})));
+    ASSERT_TRUE(ok(run(Add<Host>{.a = a, .b = right, .y = right})));
+    expect_close(left, expected, 0);
+    expect_close(right, expected, 0);
+  });
+}
+
+TEST(add, infinities_cancel_to_nan_and_overflow_to_infinity) {
+  on_every_backend([&](const std::string&, auto run) {
+    const double inf = std::numeric_limits<double>::infinity();
+    Tensor<2> a(DType::f16, {1, 3}), b(DType::f16, {1, 3}), y(DType::f16, {1, 3});
+    a.set(0, inf), b.set(0, -inf);
+    a.set(1, 65504), b.set(1, 65504);
+    a.set(2, 1), b.set(2, std::nan(""));
+    ASSERT_TRUE(ok(run(Add<Host>{.a = a, .b = b, .y = y})));
+    EXPECT_TRUE(std::isnan(y.get(0)));
+    EXPECT_EQ(y.get(1), inf);
+    EXPECT_TRUE(std::isnan(y.get(2)));
+  });
+}
+
+TEST(add, refuses_what_the_contract_does_not_cover) {
+  Tensor<2> a(DType::f32, {3, 8}), b(DType::f32, {2, 8}), y(DType::f32, {3, 8}), short_rows(DType::f32, {3, 7});
+  expect_refused(Add<Host>{.a = a, .b = b, .y = y}, {"b", "2 rows", "3"});
+  expect_refused(Add<Host>{.a = a, .b = short_rows, .y = y}, {"b", "7", "8"});
+  expect_refused(Add<Host>{.a = a, .b = a, .y = short_rows}, {"y", "[3, 7]", "[3, 8]"});
+  Tensor<2> half(DType::f16, {3, 8}), integers(DType::i32, {3, 8});
+  expect_refused(Add<Host>{.a = a, .b = a, .y = half}, {"y", "f16", "f32", "a"});
+  expect_refused(Add<Host>{.a = integers, .b = a, .y = integers}, {"a", "i32"});
+  // In place over a bias of one row would change it for the rows that follow.
+  Tensor<2> row(DType::f32, {1, 8});
+  View<2> over = row;
+  over.extents[0] = 3;
+  over.strides[0] = 0;
+  expect_refused(Add<Host>{.a = a, .b = row, .y = over}, {"y", "overlaps", "b"});
+}
+
+}  // namespace
+}  // namespace inlay::test
