@@ -6,7 +6,7 @@
 //
 //   y[t,i] = g(x[t,i]) * up[t,i]          without `up`: y = g(x). Gemma's GeGLU is tanh with up.
 //
-// Computed in f32, rounded once. g(+inf) = inf, g(-inf) = -0, NaN stays NaN.
+// Computed in f32, rounded once. g(+inf) = inf, g(-inf) = -inf * 0 = NaN, NaN stays NaN.
 #pragma once
 
 #include <inlay/core/check.hpp>
