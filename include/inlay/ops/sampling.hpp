@@ -32,6 +32,7 @@
 
 #include <inlay/core/check.hpp>
 #include <inlay/core/element.hpp>
+#include <inlay/core/philox.hpp>
 
 namespace inlay {
 
@@ -117,6 +118,22 @@ template <class Space> Status check(const Sampling<Space>& op) {
                            ", or negative for padding");
   }
   return status;
+}
+
+// The two numbers in [0, 1) that row r draws with. Counter: step, row (0 where the row has a seed of
+// its own), 0; the words of one hash are high and low halves.
+struct SamplingNumbers {
+  double draw, xtc;
+};
+[[gnu::always_inline]] inline SamplingNumbers sampling_numbers(const Sampling<Host>& op, index r) {
+  const auto given = [&](const ConstView<1>& list, std::int64_t otherwise) {
+    return static_cast<std::uint64_t>(list.present() ? list.as<std::int64_t>()[r * list.strides[0]] : otherwise);
+  };
+  const std::uint64_t step = given(op.steps, op.step);
+  const std::uint32_t row = op.seeds.present() ? 0 : static_cast<std::uint32_t>(r);
+  const auto words = philox(given(op.seeds, op.seed),
+                            {static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32), row, 0});
+  return {unit_interval(words[0], words[1]), unit_interval(words[2], words[3])};
 }
 
 // What only the data could tell: run calls it after the kernels, which mark a row that they cannot
