@@ -74,6 +74,13 @@ Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
 #include "cpu_kernels/linear_w4a16.cpp"
 #include "cpu_kernels/paged_attention.cpp"
 #include "cpu_kernels/quantize.cpp"
+#include "cpu_kernels/add.cpp"
+#include "cpu_kernels/embedding.cpp"
+#include "cpu_kernels/gelu.cpp"
+#include "cpu_kernels/rope.cpp"
+#include "cpu_kernels/sampling.cpp"
+#include "cpu_kernels/softmax.cpp"
+#include "cpu_kernels/swiglu.cpp"
 #include "cpu_kernels/rms_norm.cpp"
 #undef INLAY_LEVEL
 

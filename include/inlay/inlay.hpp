@@ -19,4 +19,12 @@
 #include <inlay/ops/linear_w4a16.hpp>
 #include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/quantize.hpp>
+#include <inlay/ops/add.hpp>
+#include <inlay/ops/embedding.hpp>
+#include <inlay/ops/gelu.hpp>
 #include <inlay/ops/rms_norm.hpp>
+#include <inlay/ops/rope.hpp>
+#include <inlay/ops/rope_frequencies.hpp>
+#include <inlay/ops/sampling.hpp>
+#include <inlay/ops/softmax.hpp>
+#include <inlay/ops/swiglu.hpp>
