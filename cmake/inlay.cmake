@@ -31,6 +31,7 @@ function(inlay_add_reference)
   list(TRANSFORM INLAY_OPS REPLACE "(.+)" "reference/\\1.cpp" OUTPUT_VARIABLE sources)
   add_library(inlay_reference STATIC ${sources})
   target_link_libraries(inlay_reference PUBLIC inlay_core)
+  target_include_directories(inlay_reference PRIVATE ${PROJECT_SOURCE_DIR})
   inlay_warnings(inlay_reference)
 endfunction()
 

@@ -68,6 +68,8 @@ Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
 // One line per operator; the build refuses an operator of INLAY_OPS that is missing here.
 #define INLAY_LEVEL native
 #include "cpu_kernels/dequantize.cpp"
+#include "cpu_kernels/flash_attention.cpp"
+#include "cpu_kernels/incre_flash_attention.cpp"
 #include "cpu_kernels/kv_cache.cpp"
 #include "cpu_kernels/linear.cpp"
 #include "cpu_kernels/linear_int8.cpp"

@@ -1,0 +1,61 @@
+// Operations: 2 * dim for a score and 2 * v_dim for its V, for each (query, key) pair that the mask leaves:
+// about half of them under a causal mask. The limit is fma. Shapes: prompts of Llama-3 8B and 1B
+// and Qwen2.5-0.5B, and chunks of 128 behind a context.
+#include <inlay/ops/flash_attention.hpp>
+
+#include "bench/support/measure.hpp"
+#include "bench/support/operands.hpp"
+
+namespace inlay::bench {
+namespace {
+
+struct Model {
+  const char* name;
+  index q_heads, kv_heads, dim;
+};
+
+void flash_attention(benchmark::State& state, const Model& m, DType kv, index queries, index keys) {
+  const Cpu cpu = bench::cpu();
+  Operand<4> q(DType::f32, {1, queries, m.q_heads, m.dim}, false),
+      out(DType::f32, {1, queries, m.q_heads, m.dim}, false);
+  Operand<4> k(kv, {1, keys, m.kv_heads, m.dim}, false), v(kv, {1, keys, m.kv_heads, m.dim}, false);
+  const auto op = [&](index heads, index kv_heads) {
+    return FlashAttention<Host>{.q = q.view(0).slice(2, 0, heads),
+                                .k = k.view(0).slice(2, 0, kv_heads),
+                                .v = v.view(0).slice(2, 0, kv_heads),
+                                .out = out.view(0).slice(2, 0, heads),
+                                .causal = true};
+  };
+  const double pairs =
+      static_cast<double>(queries) * (static_cast<double>(keys) - 0.5 * static_cast<double>(queries - 1));
+  const double flops = 4.0 * static_cast<double>(m.q_heads * m.dim) * pairs;
+  BenchWorkspace workspace(workspace_bytes(cpu, op(m.q_heads, m.kv_heads)));
+  // The textbook takes seconds for a whole layer: the last 8 queries of one head stand for it.
+  FlashAttention<Host> part = op(1, 1);
+  part.q = part.q.slice(1, queries - 8, 8);
+  Operand<4> small(DType::f32, {1, 8, 1, m.dim}, false);
+  part.out = small.view(0);
+  const double error = error_against_reference(cpu, part, part.out, 200 + static_cast<double>(m.dim));
+  measure(state, cpu, {.flops = flops, .limit = Limit::fma}, error,
+          [&](index) { benchmark::DoNotOptimize(run(cpu, op(m.q_heads, m.kv_heads), workspace).ok()); });
+}
+
+}  // namespace
+
+void add_all() {
+  constexpr Model llama8{"llama3-8b", 32, 8, 128}, llama1{"llama3-1b", 32, 8, 64}, qwen{"qwen2.5-0.5b", 14, 2, 64};
+  const auto figure = [](const Model& m, DType kv, index queries, index keys) {
+    add("flash_attention/" + std::string(m.name) + "/kv_" + std::string(name(kv)) + "/" + std::to_string(queries) +
+            "q_" + std::to_string(keys) + "k",
+        [=](benchmark::State& state) { flash_attention(state, m, kv, queries, keys); });
+  };
+  for (index length : {512, 1024, 2048}) {
+    figure(llama8, DType::f32, length, length);
+    figure(llama1, DType::f16, length, length);
+  }
+  figure(qwen, DType::f16, 512, 512);
+  figure(llama8, DType::f16, 128, 4096);
+  figure(llama8, DType::i8, 128, 4096);
+}
+
+}  // namespace inlay::bench

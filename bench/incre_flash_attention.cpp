@@ -1,0 +1,50 @@
+// Bytes: K and V, once. The limit is memory: 4 operations for each pair of elements that all heads of a
+// group share. The caches of a batch are rotated through 256 MiB.
+#include <inlay/ops/incre_flash_attention.hpp>
+
+#include "bench/support/measure.hpp"
+#include "bench/support/operands.hpp"
+
+namespace inlay::bench {
+namespace {
+
+struct Model {
+  const char* name;
+  index q_heads, kv_heads, dim;
+};
+
+void incre_flash_attention(benchmark::State& state, const Model& m, DType kv, index batch, index context) {
+  const Cpu cpu = bench::cpu();
+  Operand<4> q(DType::f32, {batch, 1, m.q_heads, m.dim}, false), out(DType::f32, {batch, 1, m.q_heads, m.dim}, false);
+  Operand<4> k(kv, {batch, context, m.kv_heads, m.dim}), v(kv, {batch, context, m.kv_heads, m.dim});
+  Operand<4> scale(DType::f32, {1, 1, m.kv_heads, m.dim}, false);
+  const auto op = [&](index i) {
+    IncreFlashAttention<Host> op{.q = q.view(0), .k = k.view(i), .v = v.view(i), .out = out.view(0)};
+    if (kv == DType::i8) op.k_scale = op.v_scale = scale.view(0);
+    return op;
+  };
+  const double elements = 2.0 * static_cast<double>(batch * context * m.kv_heads * m.dim);
+  const double error = error_against_reference(cpu, op(0), out.view(0), 200 + static_cast<double>(m.dim));
+  BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
+  measure(state, cpu,
+          {.bytes = elements * bits(kv) / 8, .flops = 2 * elements * static_cast<double>(m.q_heads / m.kv_heads)},
+          error, [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); });
+}
+
+}  // namespace
+
+void add_all() {
+  constexpr Model llama8{"llama3-8b", 32, 8, 128}, llama1{"llama3-1b", 32, 8, 64}, qwen{"qwen2.5-0.5b", 14, 2, 64};
+  constexpr Model llama2{"llama2-7b", 32, 32, 128};
+  const auto figure = [](const Model& m, DType kv, index batch, index context) {
+    add("incre_flash_attention/" + std::string(m.name) + "/kv_" + std::string(name(kv)) + "/batch_" +
+            std::to_string(batch) + "/" + std::to_string(context),
+        [=](benchmark::State& state) { incre_flash_attention(state, m, kv, batch, context); });
+  };
+  for (DType kv : {DType::f32, DType::f16, DType::bf16, DType::i8}) figure(llama8, kv, 1, 4096);
+  for (const Model& m : {llama1, qwen, llama2}) figure(m, DType::f16, 1, 4096);
+  figure(llama8, DType::f16, 4, 4096);
+  figure(llama8, DType::f16, 1, 512);
+}
+
+}  // namespace inlay::bench

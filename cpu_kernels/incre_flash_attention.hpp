@@ -1,0 +1,68 @@
+// The layouts of incre_flash_attention, read once; the work is in attention.hpp. The rows of a task
+// are few: keys are read where they lie, four at a time, and never transposed.
+//
+// Bytes: K and V once. The limit is memory while group * q_len stays below about 16 rows.
+#pragma once
+
+#include <inlay/cpu.hpp>
+#include <inlay/ops/incre_flash_attention.hpp>
+
+#include "cpu_kernels/attention.hpp"
+
+namespace inlay::cpu {
+
+INLAY_INLINE AttentionProblem problem_of(const IncreFlashAttention<Host>& op) {
+  AttentionProblem p = attention_problem(op);
+  p.batch = op.q.extents[0];
+  if (p.batch == 0) return p;
+  const ConstView<3> k = op.keys(0), v = op.values(0);
+  p.kv_heads = k.extents[1];
+  p.k.type = k.dtype;
+  p.v.type = v.dtype;
+  p.bias = op.pse_shift;
+  if (op.atten_mask.present()) {
+    const auto& m = op.atten_mask;
+    p.mask = {m.data, m.dtype, {m.extents[0], 1, m.extents[1], m.extents[2]}, {m.strides[0], 0, m.strides[1], 1}};
+  }
+  p.window_right = op.causal ? 0 : -1;
+  p.split = 512;  // paged attention's partition: two threads share 1024 keys of one kv head
+  p.out_scale = op.out_scale;
+  p.out_offset = op.out_offset;
+  return p;
+}
+
+INLAY_INLINE AttentionSequence sequence_of(const IncreFlashAttention<Host>& op, index b) {
+  const ConstView<3> k = op.keys(b), v = op.values(b);
+  const KeyRange slots = key_slots(op, b);
+  AttentionSequence s;
+  s.queries = op.q.extents[1];
+  s.keys = slots.end - slots.begin;
+  s.position = s.keys - s.queries;
+  s.q_outer = b;
+  s.k = k.data;
+  s.v = v.data;
+  s.k_row_stride = k.strides[0];
+  s.k_head_stride = k.strides[1];
+  s.v_row_stride = v.strides[0];
+  s.v_head_stride = v.strides[1];
+  s.row = slots.begin;
+  s.scale_outer = b;
+  s.column = slots.begin;
+  return s;
+}
+
+template <class Level>
+Status incre_flash_attention(const Parallel& parallel, const IncreFlashAttention<Host>& op, Workspace workspace) {
+  const AttentionProblem p = problem_of(op);
+  const auto sequences = [&](index b) { return sequence_of(op, b); };
+  attention<Level>(p, sequences, parallel, workspace);
+  return {};
+}
+
+template <class Level>
+std::size_t incre_flash_attention_scratch(const Parallel& parallel, const IncreFlashAttention<Host>& op) {
+  const auto sequences = [&](index b) { return sequence_of(op, b); };
+  return attention_scratch_bytes(problem_of(op), sequences, parallel);
+}
+
+}  // namespace inlay::cpu

@@ -1,0 +1,522 @@
+#include <inlay/core/online_softmax.hpp>
+#include <inlay/ops/flash_attention.hpp>
+
+#include <Eigen/Core>
+
+#include <optional>
+
+#include "tests/support/attention.hpp"
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+
+namespace inlay::test {
+namespace {
+
+struct Shape {
+  index batch = 1, queries = 1, keys = 1, kv_heads = 1, group = 1, dim = 64, v_dim = 64;
+};
+
+struct Case {
+  Permuted q, k, v, out;
+  Tensor<3> lse;
+  Tensor<1> q_indptr, kv_indptr, kv_lens, q_start, mask_indptr, packed_mask, alibi, sinks;
+  Tensor<2> table;
+  Tensor<4> bias, mask, k_scale, k_offset, v_scale, v_offset;
+  bool ragged_q = false, ragged_kv = false, lens = false, paged = false, starts = false, biased = false, masked = false;
+  bool packed = false, alibied = false, sinking = false, offsets = false;
+  float scale = 0, softcap = 0;
+  BiasOrder order = BiasOrder::scale_bias_softcap;
+  bool causal = false;
+  index left = -1, right = -1;
+  index longest = 0;
+  double magnitude = 0;
+
+  FlashAttention<Host> op() {
+    FlashAttention<Host> op{.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view(), .lse = lse};
+    if (ragged_q) op.q_indptr = q_indptr;
+    if (ragged_kv) op.kv_indptr = kv_indptr;
+    if (lens || paged) op.kv_lens = kv_lens;
+    if (paged) op.block_table = table;
+    if (starts) op.q_start = q_start;
+    if (biased) op.bias = bias;
+    if (masked) op.atten_mask = mask;
+    if (packed) op.packed_mask = packed_mask, op.mask_indptr = mask_indptr;
+    if (alibied) op.alibi_slopes = alibi;
+    if (sinking) op.sinks = sinks;
+    if (k.memory.dtype() == DType::i8) op.k_scale = k_scale;
+    if (k.memory.dtype() == DType::i8 && offsets) op.k_offset = k_offset;
+    if (v.memory.dtype() == DType::i8) op.v_scale = v_scale;
+    if (v.memory.dtype() == DType::i8 && offsets) op.v_offset = v_offset;
+    op.scale = scale, op.softcap = softcap, op.bias_order = order;
+    op.causal = causal, op.window_left = left, op.window_right = right;
+    return op;
+  }
+};
+
+void fill_kv(Tensor<4>& t, Rng& rng) {
+  if (t.dtype() == DType::i8)
+    t.integers(rng, -128, 127);
+  else
+    t.uniform(rng);
+}
+
+Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, Layout layout = {},
+          bool swap = false) {
+  const index heads = s.kv_heads * s.group;
+  Case c;
+  c.q = {type, {s.batch, s.queries, heads, s.dim}, layout, swap};
+  c.k = {kv, {s.batch, s.keys, s.kv_heads, s.dim}, layout, swap};
+  c.v = {kv, {s.batch, s.keys, s.kv_heads, s.v_dim}, layout, swap};
+  c.out = {type, {s.batch, s.queries, heads, s.v_dim}, layout, swap};
+  c.lse = {DType::f32, {s.batch, s.queries, heads}};
+  c.k_scale = Tensor<4>(DType::f32, {1, 1, 1, 1}).fill(1.0 / 128);
+  c.v_scale = Tensor<4>(DType::f32, {1, 1, 1, 1}).fill(1.0 / 128);
+  c.q.memory.uniform(rng);
+  fill_kv(c.k.memory, rng);
+  fill_kv(c.v.memory, rng);
+  c.out.memory.poison();
+  c.lse.poison();
+  c.longest = s.keys;
+  c.magnitude = 0.3 * std::sqrt(static_cast<double>(s.dim)) + 1;
+  return c;
+}
+
+double ulps(const Case& c) { return attention_ulps(c.q.memory.extents()[3], c.longest, c.magnitude); }
+
+void compare(const Case& start, double largest_v = 1) {
+  Case expected = start;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  std::optional<Case> first;  // of this level: all numbers of threads give its bits
+  std::string level;
+  on_every_backend([&](const std::string& label, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    expect_close_attention(got.out.memory, expected.out.memory, ulps(start), largest_v);
+    expect_close_lse(got.lse, expected.lse, ulps(start));
+    EXPECT_TRUE(got.out.memory.gaps_untouched());
+    if (const std::string now = label.substr(0, label.find(',')); now != level) {
+      level = now;
+      first = got;
+    } else {
+      expect_equal(got.out.memory, first->out.memory);
+      expect_equal(got.lse, first->lse);
+    }
+  });
+}
+
+TEST(flash_attention, head_dims) {
+  Rng rng(1);
+  std::vector<std::pair<index, index>> dims;
+  for (index dim : head_dims) dims.push_back({dim, dim});
+  // FLASH_ATTN_EXT of ggml, and MLA's.
+  for (const auto& pair : {std::pair<index, index>{40, 40}, {72, 72}, {192, 128}, {320, 256}, {576, 512}, {1, 7}})
+    dims.push_back(pair);
+  int turn = 0;
+  for (const auto& [dim, v_dim] : dims) {
+    const DType type = float_types[turn % 3], kv = std::array{DType::f32, DType::f16, DType::bf16, DType::i8}[turn % 4];
+    SCOPED_TRACE(describe(dim, v_dim, type, kv));
+    Case c = make({.queries = 3, .keys = 67, .kv_heads = 2, .group = 1 + turn % 3, .dim = dim, .v_dim = v_dim}, rng,
+                  type, kv, layouts[turn % 3], turn % 2);
+    c.causal = turn % 2;
+    ++turn;
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
+}
+
+TEST(flash_attention, queries_and_keys_around_the_tiles) {
+  Rng rng(2);
+  for (index group : {1, 3, 7, 8})
+    for (const auto& [queries, keys] : {std::pair<index, index>{1, 0},
+                                        {0, 5},
+                                        {1, 1},
+                                        {1, 63},
+                                        {2, 64},
+                                        {3, 65},
+                                        {31, 31},
+                                        {33, 97},
+                                        {65, 129},
+                                        {97, 5},
+                                        {12, 191}}) {
+      SCOPED_TRACE(describe(group, queries, keys));
+      Case c = make(
+          {.batch = 2, .queries = queries, .keys = keys, .kv_heads = 1, .group = group, .dim = 20, .v_dim = 24}, rng);
+      for (bool causal : {false, true}) {
+        c.causal = causal;
+        c.left = (queries + keys) % 3 == 0 ? 7 : -1;
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+    }
+}
+
+// Bits of a sequence, one behind the other; some queries see nothing.
+void add_packed_mask(Case& c, const std::vector<index>& queries, const std::vector<index>& keys, Rng& rng) {
+  std::vector<index> begins{0};
+  for (std::size_t b = 0; b < queries.size(); ++b) begins.push_back(begins.back() + (queries[b] * keys[b] + 7) / 8 + b);
+  c.packed = true;
+  c.packed_mask = Tensor<1>(DType::u8, {begins.back()});
+  c.packed_mask.integers(rng, 0, 255);
+  c.mask_indptr = Tensor<1>(DType::i32, {static_cast<index>(begins.size())});
+  for (std::size_t b = 0; b < begins.size(); ++b)
+    c.mask_indptr.set(static_cast<index>(b), static_cast<double>(begins[b]));
+}
+
+// Every feature with every other, drawn at random.
+TEST(flash_attention, random_combinations) {
+  Rng rng(3);
+  const auto draw = [&](index low, index high) { return std::uniform_int_distribution<index>(low, high)(rng); };
+  const auto chance = [&](int of) { return draw(1, of) == 1; };
+  for (int turn = 0; turn < 120; ++turn) {
+    const index batch = draw(1, 3), heads = draw(1, 3), group = draw(1, 4), dim = draw(1, 40), v_dim = draw(1, 40);
+    std::vector<index> queries(batch), keys(batch);
+    const bool ragged_q = chance(2), ragged_kv = chance(3), paged = !ragged_kv && chance(2);
+    index total_q = 0, total_kv = 0, most_q = 0, most_kv = 1;
+    for (index b = 0; b < batch; ++b) {
+      queries[b] = ragged_q || b == 0 ? draw(0, 40) : queries[0];
+      keys[b] = draw(0, 150);
+      total_q += queries[b], total_kv += keys[b];
+      most_q = std::max(most_q, queries[b]), most_kv = std::max(most_kv, keys[b]);
+    }
+    const DType type = float_types[draw(0, 2)];
+    const DType kv = std::array{DType::f32, DType::f16, DType::bf16, DType::i8}[draw(0, 3)];
+    const bool swap = chance(2);
+    const Layout layout = layouts[draw(0, 2)];
+    Case c = make({.kv_heads = heads, .group = group, .dim = dim, .v_dim = v_dim}, rng);
+    SCOPED_TRACE(describe("turn", turn, batch, heads, group, dim, v_dim, type, kv));
+    const index extra = ragged_q ? 2 : 0;  // rows behind the last sequence stay as they are
+    const std::array<index, 2> q_rows = ragged_q ? std::array<index, 2>{1, total_q + extra} : std::array{batch, most_q};
+    const index block = draw(1, 20), blocks_each = (most_kv + block - 1) / block, blocks = batch * blocks_each;
+    const std::array<index, 2> kv_rows = paged       ? std::array{blocks, block}
+                                         : ragged_kv ? std::array<index, 2>{1, total_kv}
+                                                     : std::array{batch, most_kv};
+    c.q = {type, {q_rows[0], q_rows[1], heads * group, dim}, layout, swap};
+    c.out = {type, {q_rows[0], q_rows[1], heads * group, v_dim}, layout, swap};
+    c.k = {kv, {kv_rows[0], kv_rows[1], heads, dim}, layout, swap};
+    c.v = {kv, {kv_rows[0], kv_rows[1], heads, v_dim}, layout, swap};
+    c.lse = {DType::f32, {q_rows[0], q_rows[1], heads * group}};
+    c.q.memory.uniform(rng);
+    fill_kv(c.k.memory, rng);
+    fill_kv(c.v.memory, rng);
+    c.out.memory.poison();
+    c.lse.poison();
+    c.longest = most_kv;
+    c.ragged_q = ragged_q, c.ragged_kv = ragged_kv, c.paged = paged, c.lens = !ragged_kv;
+    c.q_indptr = {chance(2) ? DType::i32 : DType::i64, {batch + 1}};
+    c.kv_indptr = {DType::i32, {batch + 1}};
+    c.kv_lens = {chance(2) ? DType::i32 : DType::i64, {batch}};
+    c.q_start = {DType::i32, {batch}};
+    c.table = {DType::i32, {batch, blocks_each}};
+    index q_at = 0, kv_at = 0;
+    for (index b = 0; b < batch; ++b) {
+      c.q_indptr.set(b + 1, static_cast<double>(q_at += queries[b]));
+      c.kv_indptr.set(b + 1, static_cast<double>(kv_at += keys[b]));
+      c.kv_lens.set(b, static_cast<double>(keys[b]));
+      c.q_start.set(b, static_cast<double>(draw(-3, 60)));
+    }
+    c.q_indptr.set(0, 0), c.kv_indptr.set(0, 0);
+    std::vector<index> order(blocks);
+    for (index i = 0; i < blocks; ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), rng);
+    for (index i = 0; i < blocks; ++i) c.table.set(i, static_cast<double>(order[i]));
+    c.starts = chance(3);
+    if ((c.biased = chance(3))) {
+      c.bias = {float_types[draw(0, 2)],
+                {chance(2) ? batch : 1, chance(2) ? heads * group : 1, chance(2) ? most_q : 1, most_kv},
+                layout};
+      c.bias.uniform(rng);
+      for (index i = 0; i < c.bias.size() / 9; ++i) c.bias.set(draw(0, c.bias.size() - 1), -HUGE_VAL);
+    }
+    if ((c.masked = chance(3))) {
+      c.mask = {DType::boolean,
+                {chance(2) ? batch : 1, chance(2) ? heads * group : 1, chance(2) ? most_q : 1, most_kv},
+                layout};
+      c.mask.integers(rng, 0, 1);
+    }
+    if (chance(4)) add_packed_mask(c, queries, keys, rng);
+    c.alibi = {DType::f32, {heads * group}};
+    for (index h = 0; h < heads * group; ++h) c.alibi.set(h, alibi_slope(h, heads * group));
+    c.alibied = chance(4);
+    c.sinks = {DType::f32, {heads * group}};
+    c.sinks.uniform(rng, -2, 2);
+    c.sinking = chance(4);
+    c.causal = chance(2);
+    c.left = chance(3) ? draw(0, 70) : -1;
+    c.right = chance(3) ? draw(0, 70) : -1;
+    c.softcap = chance(4) ? 3.0f : 0.0f;
+    c.order = std::array{BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias,
+                         BiasOrder::bias_scale_softcap}[draw(0, 2)];
+    c.scale = chance(3) ? 0.25f : 0.0f;
+    if (kv == DType::i8) {
+      const index kind = draw(0, 2);  // tensor, channel, token
+      const auto quant = [&](index width) {
+        return kind == 0   ? Tensor<4>(DType::f32, {1, 1, 1, 1})
+               : kind == 1 ? Tensor<4>(DType::f32, {1, 1, heads, width})
+                           : Tensor<4>(DType::f32, {kv_rows[0], kv_rows[1], chance(2) ? heads : 1, 1}, layout);
+      };
+      c.k_scale = quant(dim).uniform(rng, 0.002, 0.008);
+      c.v_scale = quant(v_dim).uniform(rng, 0.002, 0.004);
+      c.k_offset = quant(dim).uniform(rng, -20, 20);
+      c.v_offset = quant(v_dim).uniform(rng, -20, 20);
+      c.offsets = chance(2);
+    }
+    c.magnitude = 0.3 * static_cast<double>(dim) * (c.scale > 0 ? c.scale : 1 / std::sqrt(static_cast<double>(dim))) +
+                  1 + (c.alibied ? 100 : 0);
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
+}
+
+// Rows [begin, end) of a sequence of queries as a call of their own, over the keys up to its end.
+TEST(flash_attention, chunks_give_the_bits_of_the_whole) {
+  Rng rng(4);
+  Case whole = make({.queries = 2200, .keys = 2200, .kv_heads = 1, .group = 3, .dim = 8, .v_dim = 8}, rng, DType::f32,
+                    DType::f16);
+  whole.causal = true;
+  whole.alibi = Tensor<1>(DType::f32, {3}).fill(0.01);
+  whole.alibied = true;
+  for (const Cpu& cpu : cpus()) {
+    SCOPED_TRACE(name(cpu));
+    Case expected = whole;
+    ASSERT_TRUE(ok(run_with_scratch(cpu, expected.op())));
+    Case got = whole;
+    for (index begin = 0, step = 1; begin < 2200; begin += step, step = step * 3 + 1) {
+      const index end = std::min<index>(begin + step, 2200);
+      FlashAttention<Host> op = got.op();
+      op.q = op.q.slice(1, begin, end - begin);
+      op.out = op.out.slice(1, begin, end - begin);
+      op.lse = op.lse.slice(1, begin, end - begin);
+      op.k = op.k.slice(1, 0, end);
+      op.v = op.v.slice(1, 0, end);
+      ASSERT_TRUE(ok(run_with_scratch(cpu, op)));
+    }
+    expect_equal(got.out.memory, expected.out.memory);
+    expect_equal(got.lse, expected.lse);
+  }
+}
+
+// Long enough for splits: a few rows run them in parallel, many rows in turn.
+TEST(flash_attention, splits) {
+  Rng rng(5);
+  for (index queries : {1, 100}) {
+    Case c = make({.queries = queries, .keys = 4200, .kv_heads = 1, .group = 1, .dim = 4, .v_dim = 5}, rng);
+    c.left = queries == 1 ? -1 : 3000;
+    c.causal = true;
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
+}
+
+TEST(flash_attention, masked_values_never_reach_the_output) {
+  Rng rng(6);
+  for (double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    Case clean = make({.queries = 70, .keys = 130, .kv_heads = 1, .group = 2, .dim = 12, .v_dim = 20}, rng);
+    clean.masked = true;
+    clean.mask = {DType::boolean, {1, 1, 70, 130}};
+    clean.mask.fill(0);
+    // Key 3 is masked for all rows, key 100 for the odd ones only.
+    for (index i = 0; i < 70; ++i)
+      clean.mask.set(i * 130 + 3, 1), clean.mask.set(i * 130 + 100, static_cast<double>(i % 2));
+    clean.lens = true;
+    clean.kv_lens = Tensor<1>(DType::i32, {1}).fill(120);
+    Reference reference;
+    Case expected = clean;
+    ASSERT_TRUE(ok(run(reference, expected.op())));
+    Case poisoned = clean;
+    for (index j : {index{3}, index{100}, index{120}, index{129}})
+      for (index d = 0; d < 20; ++d) {
+        if (d < 12 && j != 100) poisoned.k.set(0, j, 0, d, bad);
+        poisoned.v.set(0, j, 0, d, bad);
+      }
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = poisoned;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index i = 0; i < 70; ++i)
+        for (index h = 0; h < 2; ++h)
+          for (index d = 0; d < 20; ++d) {
+            const double g = got.out.get(0, i, h, d);
+            if (i % 2)
+              ASSERT_NEAR(g, expected.out.get(0, i, h, d), 1e-5) << i << " " << h << " " << d;
+            else
+              ASSERT_FALSE(std::isfinite(g)) << i << " " << h << " " << d;
+          }
+      expect_close_lse(got.lse, expected.lse, ulps(clean));
+    });
+  }
+}
+
+TEST(flash_attention, a_visible_nan_or_infinite_key_spoils_its_rows_only) {
+  Rng rng(7);
+  for (double bad : {std::nan(""), HUGE_VAL}) {
+    Case c = make({.queries = 9, .keys = 9, .kv_heads = 1, .group = 1, .dim = 8, .v_dim = 8}, rng);
+    for (index i = 0; i < 9; ++i) c.q.set(0, i, 0, 0, 1);
+    c.k.set(0, 5, 0, 0, bad);
+    c.causal = true;
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = c;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index i = 0; i < 9; ++i) {
+        ASSERT_EQ(std::isnan(got.out.get(0, i, 0, 3)), i >= 5) << i;
+        ASSERT_EQ(std::isnan(got.lse.get(i)), i >= 5) << i;
+      }
+    });
+  }
+}
+
+TEST(flash_attention, rows_that_see_nothing) {
+  Rng rng(8);
+  Case c = make({.queries = 10, .keys = 4, .kv_heads = 1, .group = 1, .dim = 8, .v_dim = 8}, rng);
+  c.causal = true;  // rows 0..5 stand before the first key
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = c;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index i = 0; i < 6; ++i) {
+      for (index d = 0; d < 8; ++d) ASSERT_EQ(got.out.get(0, i, 0, d), 0);
+      ASSERT_EQ(got.lse.get(i), -HUGE_VAL);
+    }
+    for (index i = 6; i < 10; ++i) ASSERT_TRUE(std::isfinite(got.lse.get(i)));
+  });
+}
+
+// One key wins by far: the output is its V, whatever the size of the logits.
+TEST(flash_attention, huge_logits) {
+  Rng rng(9);
+  for (double size : {1e5, -1e5}) {
+    Case c = make({.queries = 2, .keys = 100, .kv_heads = 1, .group = 1, .dim = 16, .v_dim = 16}, rng);
+    c.scale = 1;
+    for (index d = 0; d < 16; ++d) {
+      for (index i = 0; i < 2; ++i) c.q.set(0, i, 0, d, d == 0);
+      for (index j = 0; j < 100; ++j) c.k.set(0, j, 0, d, d == 0 ? size + 50.0 * (j == 77) : 0);
+    }
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = c;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index d = 0; d < 16; ++d) ASSERT_NEAR(got.out.get(0, 1, 0, d), c.v.get(0, 77, 0, d), 1e-6);
+      ASSERT_NEAR(got.lse.get(0), size + 50, 0.02);
+    });
+  }
+}
+
+TEST(flash_attention, v_inside_k) {
+  Rng rng(10);
+  Case c =
+      make({.queries = 5, .keys = 70, .kv_heads = 1, .group = 16, .dim = 72, .v_dim = 64}, rng, DType::f32, DType::f16);
+  for (index j = 0; j < 70; ++j)
+    for (index d = 0; d < 64; ++d) c.v.set(0, j, 0, d, c.k.get(0, j, 0, d));
+  on_every_backend([&](const std::string&, auto run) {
+    Case apart = c, inside = c;
+    ASSERT_TRUE(ok(run(apart.op())));
+    FlashAttention<Host> op = inside.op();
+    op.v = op.k.slice(3, 0, 64);
+    ASSERT_TRUE(ok(run(op)));
+    expect_equal(inside.out.memory, apart.out.memory);
+  });
+}
+
+TEST(flash_attention, merged_halves_give_the_whole) {
+  Rng rng(11);
+  Case c = make({.queries = 3, .keys = 90, .kv_heads = 1, .group = 2, .dim = 16, .v_dim = 16}, rng);
+  Reference reference;
+  Case whole = c, left = c, right = c;
+  ASSERT_TRUE(ok(run(reference, whole.op())));
+  FlashAttention<Host> op = left.op();
+  op.k = op.k.slice(1, 0, 40), op.v = op.v.slice(1, 0, 40);
+  ASSERT_TRUE(ok(run(reference, op)));
+  op = right.op();
+  op.k = op.k.slice(1, 40, 50), op.v = op.v.slice(1, 40, 50);
+  ASSERT_TRUE(ok(run(reference, op)));
+  for (index r = 0; r < 6; ++r) {
+    const auto both = merge_lse(left.lse.get(r), right.lse.get(r));
+    EXPECT_NEAR(both.lse, whole.lse.get(r), 1e-6);
+    for (index d = 0; d < 16; ++d)
+      EXPECT_NEAR(left.out.memory.get(r * 16 + d) * both.scale_a + right.out.memory.get(r * 16 + d) * both.scale_b,
+                  whole.out.memory.get(r * 16 + d), 1e-6);
+  }
+}
+
+TEST(flash_attention, reference_in_closed_form) {
+  Rng rng(12);
+  Reference reference;
+  Case c = make({.queries = 2, .keys = 33, .kv_heads = 1, .group = 1, .dim = 8, .v_dim = 8}, rng);
+  c.q.memory.fill(0);  // equal scores: the mean of V
+  ASSERT_TRUE(ok(run(reference, c.op())));
+  EXPECT_NEAR(c.lse.get(0), std::log(33.0), 1e-6);
+  for (index d = 0; d < 8; ++d) {
+    double mean = 0;
+    for (index j = 0; j < 33; ++j) mean += c.v.get(0, j, 0, d) / 33;
+    EXPECT_NEAR(c.out.get(0, 1, 0, d), mean, 1e-7);
+  }
+  c = make({.queries = 2, .keys = 1, .kv_heads = 1, .group = 1, .dim = 8, .v_dim = 8}, rng);  // one key: its V
+  ASSERT_TRUE(ok(run(reference, c.op())));
+  for (index d = 0; d < 8; ++d) EXPECT_EQ(c.out.get(0, 1, 0, d), c.v.get(0, 0, 0, d));
+  c.sinking = true;  // a sink as high as the key takes half
+  c.q.memory.fill(0);
+  c.sinks = Tensor<1>(DType::f32, {1}).fill(0);
+  ASSERT_TRUE(ok(run(reference, c.op())));
+  for (index d = 0; d < 8; ++d) EXPECT_NEAR(c.out.get(0, 1, 0, d), c.v.get(0, 0, 0, d) / 2, 1e-7);
+}
+
+TEST(flash_attention, reference_agrees_with_eigen) {
+  Rng rng(13);
+  Case c = make({.queries = 7, .keys = 19, .kv_heads = 1, .group = 1, .dim = 24, .v_dim = 10}, rng);
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, c.op())));
+  using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::MatrixXd q = Eigen::Map<Matrix>(c.q.memory.data<float>(), 7, 24).cast<double>();
+  const Eigen::MatrixXd k = Eigen::Map<Matrix>(c.k.memory.data<float>(), 19, 24).cast<double>();
+  const Eigen::MatrixXd v = Eigen::Map<Matrix>(c.v.memory.data<float>(), 19, 10).cast<double>();
+  Eigen::MatrixXd p = (q * k.transpose() / std::sqrt(24.0)).array().exp();
+  const Eigen::VectorXd sums = p.rowwise().sum();
+  const Eigen::MatrixXd out = sums.cwiseInverse().asDiagonal() * (p * v);
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_NEAR(c.lse.get(i), std::log(sums(i)), 1e-6);
+    for (int d = 0; d < 10; ++d) EXPECT_NEAR(c.out.get(0, i, 0, d), out(i, d), 1e-7);
+  }
+}
+
+TEST(flash_attention, refuses_what_the_contract_does_not_cover) {
+  Rng rng(14);
+  Case c = make({.batch = 2, .queries = 3, .keys = 8, .kv_heads = 2, .group = 3, .dim = 8, .v_dim = 8}, rng);
+  EXPECT_TRUE(ok(check(c.op())));
+  FlashAttention<Host> op = c.op();
+  op.q.extents[2] = 5;
+  op.out.extents[2] = 5;
+  op.lse.extents[2] = 5;
+  expect_refused(op, {"q", "5", "heads", "2"});
+  op = c.op();
+  op.k.dtype = DType::i8;
+  expect_refused(op, {"k_scale", "i8"});
+  op = c.op();
+  op.softcap = -1;
+  expect_refused(op, {"softcap", "-1"});
+  op = c.op();
+  op.k.strides[3] = 2;
+  expect_refused(op, {"k", "innermost stride 2"});
+  Tensor<1> lens(DType::i32, {2});
+  lens.set(0, 8), lens.set(1, 9);
+  op = c.op();
+  op.kv_lens = lens;
+  expect_refused(op, {"kv_lens", "9", "0..8"});
+  Tensor<2> table(DType::i32, {2, 1});
+  table.set(0, 1), table.set(1, 2);
+  lens.set(1, 4);
+  op.block_table = table;
+  expect_refused(op, {"block_table", "block 2", "[1, 0]", "0..1"});
+  table.set(1, -1);
+  expect_refused(op, {"block_table", "block -1"});
+  lens.set(1, 0);  // no key, no block
+  EXPECT_TRUE(ok(check(op)));
+  Tensor<1> indptr(DType::i32, {3});
+  indptr.set(0, 0), indptr.set(1, 3), indptr.set(2, 2);
+  op = c.op();
+  op.q = op.q.slice(0, 0, 1), op.out = op.out.slice(0, 0, 1), op.lse = op.lse.slice(0, 0, 1);
+  op.q_indptr = indptr;
+  expect_refused(op, {"q_indptr", "2"});
+  op = c.op();
+  Tensor<4> mask(DType::boolean, {1, 1, 3, 7});
+  op.atten_mask = mask;
+  expect_refused(op, {"atten_mask", "[1, 1, 3, 7]", "8"});
+  op = c.op();
+  op.out.data = const_cast<void*>(op.q.data);
+  expect_refused(op, {"out", "overlaps", "q"});
+}
+
+}  // namespace
+}  // namespace inlay::test

@@ -1,0 +1,362 @@
+#include <inlay/ops/flash_attention.hpp>
+#include <inlay/ops/incre_flash_attention.hpp>
+
+#include <optional>
+
+#include "tests/support/attention.hpp"
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+
+namespace inlay::test {
+namespace {
+
+struct Shape {
+  index batch = 1, queries = 1, slots = 64, kv_heads = 1, group = 1, dim = 64, v_dim = 64;
+};
+
+struct Case {
+  Permuted q, k, v, out;
+  std::vector<Tensor<3>> k_parts, v_parts;  // instead of k and v
+  std::vector<ConstView<3>> k_views, v_views;
+  Tensor<3> lse, mask;
+  Tensor<1> lengths, alibi, sinks;
+  Tensor<2> out_scale, out_offset;
+  Tensor<4> pse, k_scale, k_offset, v_scale, v_offset;
+  bool limited = false, biased = false, masked = false, alibied = false, sinking = false, offsets = false;
+  float scale = 0, softcap = 0;
+  BiasOrder order = BiasOrder::scale_bias_softcap;
+  bool causal = false, left_padding = false;
+  index left = -1, padding = 0;
+  double magnitude = 0;
+
+  DType kv() const { return k_parts.empty() ? k.memory.dtype() : k_parts[0].dtype(); }
+  IncreFlashAttention<Host> op() {
+    IncreFlashAttention<Host> op{.q = q.view(), .out = out.view(), .lse = lse};
+    if (k_parts.empty()) {
+      op.k = k.view(), op.v = v.view();
+    } else {
+      k_views.clear(), v_views.clear();
+      for (auto& part : k_parts) k_views.push_back(part.view());
+      for (auto& part : v_parts) v_views.push_back(part.view());
+      op.k_list = k_views, op.v_list = v_views;
+    }
+    if (limited) op.actual_seq_lengths = lengths;
+    if (biased) op.pse_shift = pse;
+    if (masked) op.atten_mask = mask;
+    if (alibied) op.alibi_slopes = alibi;
+    if (sinking) op.sinks = sinks;
+    if (kv() == DType::i8) op.k_scale = k_scale, op.v_scale = v_scale;
+    if (kv() == DType::i8 && offsets) op.k_offset = k_offset, op.v_offset = v_offset;
+    if (out.memory.dtype() == DType::i8) op.out_scale = out_scale, op.out_offset = out_offset;
+    op.scale = scale, op.softcap = softcap, op.bias_order = order;
+    op.causal = causal, op.window_left = left, op.kv_left_padding = left_padding, op.kv_padding = padding;
+    return op;
+  }
+};
+
+template <int Rank> void fill_kv(Tensor<Rank>& t, Rng& rng) {
+  if (t.dtype() == DType::i8)
+    t.integers(rng, -128, 127);
+  else
+    t.uniform(rng);
+}
+
+Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, DType out = DType::f32,
+          Layout layout = {}, bool swap = false) {
+  const index heads = s.kv_heads * s.group;
+  Case c;
+  c.q = {type, {s.batch, s.queries, heads, s.dim}, layout, swap};
+  c.k = {kv, {s.batch, s.slots, s.kv_heads, s.dim}, layout, swap};
+  c.v = {kv, {s.batch, s.slots, s.kv_heads, s.v_dim}, layout, swap};
+  c.out = {out, {s.batch, s.queries, heads, s.v_dim}, layout, swap};
+  c.lse = {DType::f32, {s.batch, s.queries, heads}};
+  c.k_scale = Tensor<4>(DType::f32, {1, 1, 1, 1}).fill(1.0 / 128);
+  c.v_scale = Tensor<4>(DType::f32, {1, 1, 1, 1}).fill(1.0 / 128);
+  c.out_scale = Tensor<2>(DType::f32, {1, 1}).fill(300);
+  c.out_offset = Tensor<2>(DType::f32, {1, 1}).fill(-3);
+  c.q.memory.uniform(rng);
+  fill_kv(c.k.memory, rng);
+  fill_kv(c.v.memory, rng);
+  c.out.memory.poison();
+  c.lse.poison();
+  c.magnitude = 0.3 * std::sqrt(static_cast<double>(s.dim)) + 1;
+  return c;
+}
+
+void compare(const Case& start, index slots) {
+  Case expected = start;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  const double ulps = attention_ulps(start.q.memory.extents()[3], slots, start.magnitude);
+  std::optional<Case> first;  // of this level: all numbers of threads give its bits
+  std::string level;
+  on_every_backend([&](const std::string& label, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    if (got.out.memory.dtype() == DType::i8) {
+      // A value that lies between two integers to within its error may go either way.
+      for (index i = 0; i < got.out.memory.size(); ++i)
+        ASSERT_LE(std::abs(got.out.memory.get(i) - expected.out.memory.get(i)), 1) << i;
+    } else {
+      expect_close_attention(got.out.memory, expected.out.memory, ulps, 1);
+    }
+    expect_close_lse(got.lse, expected.lse, ulps);
+    EXPECT_TRUE(got.out.memory.gaps_untouched());
+    if (const std::string now = label.substr(0, label.find(',')); now != level) {
+      level = now;
+      first = got;
+    } else {
+      expect_equal(got.out.memory, first->out.memory);
+      expect_equal(got.lse, first->lse);
+    }
+  });
+}
+
+constexpr std::array kv_dtypes{DType::f32, DType::f16, DType::bf16, DType::i8};
+
+TEST(incre_flash_attention, head_dims) {
+  Rng rng(1);
+  std::vector<std::pair<index, index>> dims;
+  for (index dim : head_dims) dims.push_back({dim, dim});
+  for (const auto& pair : {std::pair<index, index>{192, 128}, {576, 512}, {7, 1}}) dims.push_back(pair);
+  int turn = 0;
+  for (const auto& [dim, v_dim] : dims)
+    for (index group : {1, 3, 8}) {
+      const DType type = float_types[turn % 3], kv = kv_dtypes[turn % 4];
+      SCOPED_TRACE(describe(dim, v_dim, group, type, kv));
+      const Case c = make({.batch = 2, .slots = 70, .kv_heads = 1, .group = group, .dim = dim, .v_dim = v_dim}, rng,
+                          type, kv, float_types[(turn + 1) % 3], layouts[turn % 3], turn % 2);
+      ++turn;
+      ASSERT_NO_FATAL_FAILURE(compare(c, 70));
+    }
+}
+
+TEST(incre_flash_attention, lengths_around_the_tiles_and_splits) {
+  Rng rng(2);
+  for (index slots : {1, 2, 3, 4, 5, 63, 64, 65, 129, 511, 512, 513, 1030}) {
+    SCOPED_TRACE(slots);
+    Case c = make({.batch = 1, .slots = slots, .kv_heads = 2, .group = 7, .dim = 9, .v_dim = 17}, rng, DType::f32,
+                  kv_dtypes[slots % 4]);
+    ASSERT_NO_FATAL_FAILURE(compare(c, slots));
+    c.causal = true, c.left = 5;
+    ASSERT_NO_FATAL_FAILURE(compare(c, slots));
+  }
+}
+
+TEST(incre_flash_attention, random_combinations) {
+  Rng rng(3);
+  const auto draw = [&](index low, index high) { return std::uniform_int_distribution<index>(low, high)(rng); };
+  const auto chance = [&](int of) { return draw(1, of) == 1; };
+  for (int turn = 0; turn < 150; ++turn) {
+    const Shape s{.batch = draw(1, 3),
+                  .queries = chance(2) ? 1 : draw(1, 4),
+                  .slots = draw(1, 150),
+                  .kv_heads = draw(1, 3),
+                  .group = draw(1, 5),
+                  .dim = draw(1, 40),
+                  .v_dim = draw(1, 40)};
+    const index heads = s.kv_heads * s.group;
+    const DType type = float_types[draw(0, 2)], kv = kv_dtypes[draw(0, 3)];
+    const DType out = chance(4) ? DType::i8 : float_types[draw(0, 2)];
+    const Layout layout = layouts[draw(0, 2)];
+    SCOPED_TRACE(describe("turn", turn, type, kv, out, s.batch, s.queries, s.slots, heads, s.dim, s.v_dim));
+    Case c = make(s, rng, type, kv, out, layout, chance(2));
+    c.lengths = {chance(2) ? DType::i32 : DType::i64, {chance(2) ? s.batch : 1}};
+    c.lengths.integers(rng, 0, s.slots);
+    c.limited = chance(2);
+    if (chance(4)) {
+      for (index b = 0; b < s.batch; ++b) {
+        const index slots = c.limited ? s.slots : draw(0, s.slots);
+        c.k_parts.push_back({kv, {slots, s.kv_heads, s.dim}, layout});
+        c.v_parts.push_back({kv, {slots, s.kv_heads, s.v_dim}, layout});
+        fill_kv(c.k_parts.back(), rng);
+        fill_kv(c.v_parts.back(), rng);
+      }
+    }
+    c.left_padding = chance(3);
+    c.padding = draw(-2, 20);
+    if ((c.biased = chance(3))) {
+      c.pse = {float_types[draw(0, 2)],
+               {chance(2) ? s.batch : 1, chance(2) ? heads : 1, chance(2) ? s.queries : 1, s.slots + 2},
+               layout};
+      c.pse.uniform(rng);
+      for (index i = 0; i < c.pse.size() / 9; ++i) c.pse.set(draw(0, c.pse.size() - 1), -HUGE_VAL);
+    }
+    if ((c.masked = chance(3))) {
+      c.mask = {DType::boolean, {chance(2) ? s.batch : 1, chance(2) ? s.queries : 1, s.slots + 1}, layout};
+      c.mask.integers(rng, 0, 1);
+    }
+    c.alibi = {DType::f32, {heads}};
+    for (index h = 0; h < heads; ++h) c.alibi.set(h, alibi_slope(h, heads));
+    c.alibied = chance(4);
+    c.sinks = {DType::f32, {heads}};
+    c.sinks.uniform(rng, -2, 2);
+    c.sinking = chance(4);
+    c.causal = chance(2);
+    c.left = chance(3) ? draw(0, 70) : -1;
+    c.softcap = chance(4) ? 3.0f : 0.0f;
+    c.order = std::array{BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias,
+                         BiasOrder::bias_scale_softcap}[draw(0, 2)];
+    if (kv == DType::i8) {
+      const index kind = draw(0, 2);  // tensor, channel, token
+      const auto quant = [&](index width) {
+        return kind == 0   ? Tensor<4>(DType::f32, {1, 1, 1, 1})
+               : kind == 1 ? Tensor<4>(DType::f32, {1, 1, s.kv_heads, width})
+                           : Tensor<4>(DType::f32, {s.batch, s.slots, chance(2) ? s.kv_heads : 1, 1}, layout);
+      };
+      if (!c.k_parts.empty() && kind == 2)  // a list has the slots of its longest part
+        c.k_parts[0] = Tensor<3>(kv, {s.slots, s.kv_heads, s.dim}).fill(1),
+        c.v_parts[0] = Tensor<3>(kv, {s.slots, s.kv_heads, s.v_dim}).fill(2);
+      c.k_scale = quant(s.dim).uniform(rng, 0.002, 0.008);
+      c.v_scale = quant(s.v_dim).uniform(rng, 0.002, 0.004);
+      c.k_offset = quant(s.dim).uniform(rng, -20, 20);
+      c.v_offset = quant(s.v_dim).uniform(rng, -20, 20);
+      c.offsets = chance(2);
+    }
+    if (out == DType::i8) {
+      c.out_scale = {DType::f32, {chance(2) ? heads : 1, chance(2) ? s.v_dim : 1}};
+      c.out_scale.uniform(rng, 50, 300);
+      c.out_offset = {DType::f32, {chance(2) ? heads : 1, chance(2) ? s.v_dim : 1}};
+      c.out_offset.uniform(rng, -10, 10);
+    }
+    c.magnitude += c.alibied ? 100 : 0;
+    ASSERT_NO_FATAL_FAILURE(compare(c, s.slots));
+  }
+}
+
+TEST(incre_flash_attention, no_keys_give_zero) {
+  Rng rng(4);
+  Case c = make({.batch = 3, .slots = 20, .kv_heads = 2, .group = 2, .dim = 8, .v_dim = 8}, rng);
+  c.limited = true;
+  c.lengths = Tensor<1>(DType::i32, {3});
+  c.lengths.set(0, 0), c.lengths.set(1, 20), c.lengths.set(2, 15);
+  c.left_padding = true;
+  c.padding = 6;  // leaves room for 14 keys
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = c;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index i = 0; i < got.out.memory.size(); ++i) ASSERT_EQ(got.out.memory.get(i), 0);
+    for (index i = 0; i < got.lse.size(); ++i) ASSERT_EQ(got.lse.get(i), -HUGE_VAL);
+  });
+}
+
+TEST(incre_flash_attention, left_padding_reads_the_slots_it_should) {
+  Rng rng(5);
+  Case c = make({.slots = 20, .dim = 8, .v_dim = 8}, rng);
+  c.limited = true;
+  c.lengths = Tensor<1>(DType::i32, {1}).fill(1);
+  c.left_padding = true;
+  for (index padding : {-4, 0, 3, 19}) {
+    c.padding = padding;
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = c;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index d = 0; d < 8; ++d)
+        ASSERT_EQ(got.out.get(0, 0, 0, d), c.v.get(0, 19 - std::max<index>(padding, 0), 0, d));
+    });
+  }
+}
+
+TEST(incre_flash_attention, masked_values_never_reach_the_output) {
+  Rng rng(6);
+  for (double bad : {std::nan(""), HUGE_VAL}) {
+    Case clean = make({.slots = 600, .kv_heads = 1, .group = 3, .dim = 10, .v_dim = 12}, rng, DType::f32, DType::f16);
+    clean.limited = true;
+    clean.lengths = Tensor<1>(DType::i32, {1}).fill(590);
+    clean.masked = true;
+    clean.mask = Tensor<3>(DType::boolean, {1, 1, 600}).fill(0);
+    for (index j : {0, 77, 300, 589}) clean.mask.set(j, 1);
+    Case expected = clean;
+    Reference reference;
+    ASSERT_TRUE(ok(run(reference, expected.op())));
+    Case poisoned = clean;
+    for (index j : {0, 77, 300, 589, 590, 599})
+      for (index d = 0; d < 12; ++d) {
+        if (d < 10) poisoned.k.set(0, j, 0, d, bad);
+        poisoned.v.set(0, j, 0, d, bad);
+      }
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = poisoned;
+      ASSERT_TRUE(ok(run(got.op())));
+      expect_close_attention(got.out.memory, expected.out.memory, attention_ulps(10, 600, 2), 1);
+    });
+  }
+}
+
+// Unused slots hold NaN scales, as a cache that was never written may.
+TEST(incre_flash_attention, unused_scales_are_not_read) {
+  Rng rng(7);
+  Case c = make({.slots = 40, .kv_heads = 1, .group = 2, .dim = 10, .v_dim = 12}, rng, DType::f32, DType::i8);
+  c.limited = true;
+  c.lengths = Tensor<1>(DType::i32, {1}).fill(33);
+  for (Tensor<4>* scale : {&c.k_scale, &c.v_scale}) {
+    *scale = Tensor<4>(DType::f32, {1, 40, 1, 1}).fill(0.01);
+    for (index j = 33; j < 40; ++j) scale->set(j, std::nan(""));
+  }
+  ASSERT_NO_FATAL_FAILURE(compare(c, 40));
+}
+
+TEST(incre_flash_attention, a_visible_nan_gives_nan) {
+  Rng rng(8);
+  Case c = make({.slots = 700, .kv_heads = 2, .group = 2, .dim = 8, .v_dim = 8}, rng);
+  c.k.set(0, 600, 1, 2, std::nan(""));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = c;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index h = 0; h < 4; ++h) ASSERT_EQ(std::isnan(got.out.get(0, 0, h, 1)), h >= 2);
+  });
+}
+
+TEST(incre_flash_attention, agrees_with_flash_attention) {
+  Rng rng(9);
+  Case c = make({.batch = 2, .queries = 3, .slots = 100, .kv_heads = 2, .group = 3, .dim = 32, .v_dim = 16}, rng);
+  c.causal = true;
+  Case flash = c;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, c.op())));
+  ASSERT_TRUE(ok(run(reference, FlashAttention<Host>{.q = flash.q.view(),
+                                                     .k = flash.k.view(),
+                                                     .v = flash.v.view(),
+                                                     .out = flash.out.view(),
+                                                     .lse = flash.lse,
+                                                     .causal = true})));
+  expect_equal(c.out.memory, flash.out.memory);
+  expect_equal(c.lse, flash.lse);
+}
+
+TEST(incre_flash_attention, refuses_what_the_contract_does_not_cover) {
+  Rng rng(10);
+  Case c = make({.batch = 2, .slots = 20, .kv_heads = 2, .group = 2, .dim = 8, .v_dim = 8}, rng);
+  EXPECT_TRUE(ok(check(c.op())));
+  IncreFlashAttention<Host> op = c.op();
+  Tensor<1> lengths(DType::i32, {2});
+  lengths.set(0, 20), lengths.set(1, 21);
+  op.actual_seq_lengths = lengths;
+  expect_refused(op, {"actual_seq_lengths", "21", "0..20"});
+  lengths.set(1, -1);
+  expect_refused(op, {"actual_seq_lengths", "-1"});
+  op = c.op();
+  op.k = {};
+  expect_refused(op, {"k", "k_list"});
+  op = c.op();
+  op.out_scale = c.out_scale;
+  expect_refused(op, {"out_scale", "i8"});
+  op = c.op();
+  Tensor<4> pse(DType::f32, {1, 4, 1, 19});
+  op.pse_shift = pse;
+  expect_refused(op, {"pse_shift", "19", "20"});
+  op = c.op();
+  op.k_scale = c.k_scale;
+  expect_refused(op, {"k_scale", "i8"});
+  Case listed = c;
+  for (int b = 0; b < 2; ++b) {
+    listed.k_parts.push_back({DType::f32, {5, 2, 8}});
+    listed.v_parts.push_back({b == 0 ? DType::f32 : DType::f16, {5, 2, 8}});
+  }
+  expect_refused(listed.op(), {"v_list", "f16", "at 1", "f32"});
+  listed.v_parts.pop_back();
+  expect_refused(listed.op(), {"v_list", "k_list"});
+}
+
+}  // namespace
+}  // namespace inlay::test
