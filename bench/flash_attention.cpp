@@ -19,12 +19,16 @@ void flash_attention(benchmark::State& state, const Model& m, DType kv, index qu
   Operand<4> q(DType::f32, {1, queries, m.q_heads, m.dim}, false),
       out(DType::f32, {1, queries, m.q_heads, m.dim}, false);
   Operand<4> k(kv, {1, keys, m.kv_heads, m.dim}, false), v(kv, {1, keys, m.kv_heads, m.dim}, false);
+  Operand<4> scale(DType::f32, {1, 1, 1, 1}, false);
+  *scale.view(0).as<float>() = 1.0f / 128;
   const auto op = [&](index heads, index kv_heads) {
-    return FlashAttention<Host>{.q = q.view(0).slice(2, 0, heads),
-                                .k = k.view(0).slice(2, 0, kv_heads),
-                                .v = v.view(0).slice(2, 0, kv_heads),
-                                .out = out.view(0).slice(2, 0, heads),
-                                .causal = true};
+    FlashAttention<Host> call{.q = q.view(0).slice(2, 0, heads),
+                              .k = k.view(0).slice(2, 0, kv_heads),
+                              .v = v.view(0).slice(2, 0, kv_heads),
+                              .out = out.view(0).slice(2, 0, heads),
+                              .causal = true};
+    if (kv == DType::i8) call.k_scale = call.v_scale = scale.view(0);
+    return call;
   };
   const double pairs =
       static_cast<double>(queries) * (static_cast<double>(keys) - 0.5 * static_cast<double>(queries - 1));

@@ -17,7 +17,8 @@ void incre_flash_attention(benchmark::State& state, const Model& m, DType kv, in
   const Cpu cpu = bench::cpu();
   Operand<4> q(DType::f32, {batch, 1, m.q_heads, m.dim}, false), out(DType::f32, {batch, 1, m.q_heads, m.dim}, false);
   Operand<4> k(kv, {batch, context, m.kv_heads, m.dim}), v(kv, {batch, context, m.kv_heads, m.dim});
-  Operand<4> scale(DType::f32, {1, 1, m.kv_heads, m.dim}, false);
+  Operand<4> scale(DType::f32, {1, 1, m.kv_heads, m.dim}, false);  // a scale a channel
+  for (index i = 0; i < m.kv_heads * m.dim; ++i) scale.view(0).as<float>()[i] = 1.0f / 128;
   const auto op = [&](index i) {
     IncreFlashAttention<Host> op{.q = q.view(0), .k = k.view(i), .v = v.view(i), .out = out.view(0)};
     if (kv == DType::i8) op.k_scale = op.v_scale = scale.view(0);

@@ -56,13 +56,14 @@ void tile_scores(const AttentionProblem& p, const AttentionSequence& sequence, i
   }
   if (p.k.type == DType::i8) {
     widen_keys<Level>(p, sequence, Which::keys, kv_head, begin, end, t.kv);
-    return dot_rows<Level>(t.q, pad, rows, static_cast<const float*>(t.kv), pad, end - begin, p.dim,
+    return dot_rows<Level>(t.q, pad, rows, static_cast<const float*>(t.kv), pad, end - begin, 0, p.dim,
                            t.s + (begin - tile));
   }
   with_float(p.k.type, [&]<class T>(Type<T>) {
     const T* keys = static_cast<const T*>(sequence.k) + kv_head * sequence.k_head_stride +
                     sequence.outer * p.k.outer_stride + (sequence.row + begin) * sequence.k_row_stride;
-    dot_rows<Level>(t.q, pad, rows, keys, sequence.k_row_stride, end - begin, p.dim, t.s + (begin - tile));
+    dot_rows<Level>(t.q, pad, rows, keys, sequence.k_row_stride, end - begin, sequence.keys - begin - key_tile, p.dim,
+                    t.s + (begin - tile));
   });
 }
 

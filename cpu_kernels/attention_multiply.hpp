@@ -8,6 +8,7 @@
 
 #include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/prefetch.hpp"
 #include "cpu_kernels/simd/transpose.hpp"
 
 namespace inlay::cpu {
@@ -114,12 +115,16 @@ void dot_block(const float* q, index q_stride, const T* k, index k_stride, index
   for (int r = 0; r < Rows; ++r) simd::store_sums<Level>(sum[r][0], sum[r][1], sum[r][2], sum[r][3], s + r * key_tile);
 }
 
-// s rows lie key_tile apart, and take whole groups of four.
+// s rows lie key_tile apart, and take whole groups of four. The first `ahead` keys have a successor
+// one tile further on.
 template <class Level, class T>
-void dot_rows(const float* q, index q_stride, index rows, const T* k, index k_stride, index keys, index dim, float* s) {
+void dot_rows(const float* q, index q_stride, index rows, const T* k, index k_stride, index keys, index ahead,
+              index dim, float* s) {
   constexpr int most = std::is_base_of_v<isa::avx512, Level> ? 4 : 2;  // accumulators: 16 of 32, 8 of 16 registers
   for (index j = 0; j < keys; j += 4) {
     const T* key = k + j * k_stride;
+    for (index i = 0; i < 4 && j + i < ahead; ++i)
+      simd::prefetch_row(key + (i + key_tile) * k_stride, dim * static_cast<index>(sizeof(T)));
     index r = 0;
     for (; r + most <= rows; r += most)
       dot_block<Level, T, most>(q + r * q_stride, q_stride, key, k_stride, keys - j, dim, s + r * key_tile + j);

@@ -6,6 +6,7 @@
 #include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/dtypes.hpp"
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/prefetch.hpp"
 #include "cpu_kernels/simd/transpose.hpp"
 
 namespace inlay::cpu {
@@ -29,27 +30,36 @@ struct QuantRow {
 
 template <class Level> void widen_row_i8(const std::int8_t* x, index dim, const QuantRow& quant, float* y) {
   using F = simd::Floats<Level>;
-  const auto of = [](const float* p, index step, index d, index n) {
-    return p == nullptr ? F() : step == 0 ? F(*p) : F::load(p + d, n);
-  };
-  for (index d = 0; d < padded(dim); d += F::size) {
-    const index n = dim - d < 0 ? 0 : dim - d < F::size ? dim - d : F::size;
-    const F offset = of(quant.offset, quant.offset_step, d, n), scale = of(quant.scale, quant.scale_step, d, n);
-    // Lanes behind the row stay zero: scale may be a broadcast NaN.
-    const F value = select(F::first(n), (F::load(x + d, n) + offset) * scale, F());
-    value.store(y + d);
+  const F row_scale(*quant.scale), row_offset(quant.offset != nullptr ? *quant.offset : 0.0f);
+  const bool channels = quant.scale_step != 0, channel_offsets = quant.offset_step != 0;
+  index d = 0;
+  for (; d + F::size <= dim; d += F::size) {
+    const F offset = channel_offsets ? F::load(quant.offset + d) : row_offset;
+    ((F::load(x + d) + offset) * (channels ? F::load(quant.scale + d) : row_scale)).store(y + d);
   }
+  if (d < dim) {
+    const index n = dim - d;
+    const F offset = channel_offsets ? F::load(quant.offset + d, n) : row_offset;
+    const F value = (F::load(x + d, n) + offset) * (channels ? F::load(quant.scale + d, n) : row_scale);
+    select(F::first(n), value, F()).store(y + d);
+    d += F::size;
+  }
+  for (; d < padded(dim); d += F::size) F().store(y + d);
 }
 
-// The rows first..first+count of one kv head, from tensor element (outer, row).
+// `count` rows of one kv head, from tensor element (outer, row); the first `ahead` of them have a
+// successor one tile on.
 template <class Level>
 void widen_run(const KvTensor& tensor, const void* head, index row_stride, index outer, index row, index kv_head,
-               index scale_outer, index count, index dim, float* y) {
+               index scale_outer, index count, index ahead, index dim, float* y) {
   const index pad = padded(dim), first = outer * tensor.outer_stride + row * row_stride;
   if (tensor.type != DType::i8) {
     with_float(tensor.type, [&]<class T>(Type<T>) {
-      for (index j = 0; j < count; ++j)
-        widen_row<Level>(static_cast<const T*>(head) + first + j * row_stride, dim, y + j * pad);
+      for (index j = 0; j < count; ++j) {
+        const T* x = static_cast<const T*>(head) + first + j * row_stride;
+        if (j < ahead) simd::prefetch_row(x + key_tile * row_stride, dim * static_cast<index>(sizeof(T)));
+        widen_row<Level>(x, dim, y + j * pad);
+      }
     });
     return;
   }
@@ -61,7 +71,9 @@ void widen_run(const KvTensor& tensor, const void* head, index row_stride, index
       quant.offset = tensor.offset.as<float>() + offset.first;
       quant.offset_step = offset.step;
     }
-    widen_row_i8<Level>(static_cast<const std::int8_t*>(head) + first + j * row_stride, dim, quant, y + j * pad);
+    const std::int8_t* x = static_cast<const std::int8_t*>(head) + first + j * row_stride;
+    if (j < ahead) simd::prefetch_row(x + key_tile * row_stride, dim);
+    widen_row_i8<Level>(x, dim, quant, y + j * pad);
   }
 }
 
@@ -79,11 +91,11 @@ void widen_keys(const AttentionProblem& p, const AttentionSequence& sequence, Wh
       static_cast<const std::byte*>(keys ? sequence.k : sequence.v) + kv_head * head_stride * bits(tensor.type) / 8;
   if (sequence.blocks == nullptr)
     return widen_run<Level>(tensor, head, row_stride, sequence.outer, sequence.row + begin, kv_head,
-                            sequence.scale_outer, end - begin, dim, y);
+                            sequence.scale_outer, end - begin, sequence.keys - begin - key_tile, dim, y);
   for (index j = begin; j < end;) {
     const index row = j % p.block_size, block = sequence.blocks[j / p.block_size];
     const index run = end - j < p.block_size - row ? end - j : p.block_size - row;
-    widen_run<Level>(tensor, head, row_stride, block, row, kv_head, block, run, dim, y);
+    widen_run<Level>(tensor, head, row_stride, block, row, kv_head, block, run, 0, dim, y);
     y += run * padded(dim);
     j += run;
   }
