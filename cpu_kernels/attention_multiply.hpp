@@ -30,26 +30,30 @@ template <class Level, int Rows, int Vectors>
 void multiply_block(const float* a, index a_stride, const float* b, index b_stride, index depth, float* c,
                     index c_stride, const float* factor) {
   using F = simd::Floats<Level>;
-  F sum[Rows][Vectors];
-  if (factor != nullptr) {
+  // Bare registers: GCC 12 runs the constructors of an array of F in a loop over memory.
+  decltype(F::v) sum[Rows][Vectors];
+  INLAY_UNROLL
+  for (int r = 0; r < Rows; ++r) {
     INLAY_UNROLL
-    for (int r = 0; r < Rows; ++r) INLAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) sum[r][v] = F::load(c + r * c_stride + v * F::size) * F(factor[r]);
+    for (int v = 0; v < Vectors; ++v)
+      sum[r][v] = factor != nullptr ? (F::load(c + r * c_stride + v * F::size) * F(factor[r])).v : F().v;
   }
   for (index k = 0; k < depth; ++k) {
-    F row[Vectors];
+    decltype(F::v) row[Vectors];
     INLAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) row[v] = F::load(b + k * b_stride + v * F::size);
+    for (int v = 0; v < Vectors; ++v) row[v] = F::load(b + k * b_stride + v * F::size).v;
     INLAY_UNROLL
     for (int r = 0; r < Rows; ++r) {
       const F x(a[r * a_stride + k]);
       INLAY_UNROLL
-      for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(x, row[v], sum[r][v]);
+      for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(x, F(row[v]), F(sum[r][v])).v;
     }
   }
   INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) INLAY_UNROLL
-  for (int v = 0; v < Vectors; ++v) sum[r][v].store(c + r * c_stride + v * F::size);
+  for (int r = 0; r < Rows; ++r) {
+    INLAY_UNROLL
+    for (int v = 0; v < Vectors; ++v) F(sum[r][v]).store(c + r * c_stride + v * F::size);
+  }
 }
 
 // The last rows of a strip: fewer than a full register tile.
@@ -96,23 +100,29 @@ void dot_block(const float* q, index q_stride, const T* k, index k_stride, index
   using F = simd::Floats<Level>;
   const T* const key[4] = {k, k + (keys > 1 ? k_stride : 0), k + (keys > 2 ? 2 * k_stride : 0),
                            k + (keys > 3 ? 3 * k_stride : 0)};
-  F sum[Rows][4];
-  const auto step = [&](index d, auto load) {
-    F x[4];
+  decltype(F::v) sum[Rows][4];
+  INLAY_UNROLL
+  for (int r = 0; r < Rows; ++r) {
     INLAY_UNROLL
-    for (int j = 0; j < 4; ++j) x[j] = load(key[j] + d);
+    for (int j = 0; j < 4; ++j) sum[r][j] = F().v;
+  }
+  const auto step = [&](index d, auto load) {
+    decltype(F::v) x[4];
+    INLAY_UNROLL
+    for (int j = 0; j < 4; ++j) x[j] = load(key[j] + d).v;
     INLAY_UNROLL
     for (int r = 0; r < Rows; ++r) {
       const F y = F::load(q + r * q_stride + d);  // padded with zeros
       INLAY_UNROLL
-      for (int j = 0; j < 4; ++j) sum[r][j] = fma(x[j], y, sum[r][j]);
+      for (int j = 0; j < 4; ++j) sum[r][j] = fma(F(x[j]), y, F(sum[r][j])).v;
     }
   };
   index d = 0;
   for (; d + F::size <= dim; d += F::size) step(d, [](const T* p) { return F::load(p); });
   if (d < dim) step(d, [n = dim - d](const T* p) { return F::load(p, n); });
   INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) simd::store_sums<Level>(sum[r][0], sum[r][1], sum[r][2], sum[r][3], s + r * key_tile);
+  for (int r = 0; r < Rows; ++r)
+    simd::store_sums<Level>(F(sum[r][0]), F(sum[r][1]), F(sum[r][2]), F(sum[r][3]), s + r * key_tile);
 }
 
 // s rows lie key_tile apart, and take whole groups of four. The first `ahead` keys have a successor
