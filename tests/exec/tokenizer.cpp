@@ -246,7 +246,8 @@ TEST(tokenizer, long_texts_take_time_in_proportion) {
       const auto ids = encode(tokenizer, *text);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       EXPECT_EQ(tokenizer.decode(ids), *text);
-      // A quadratic pass over 300,000 symbols would be an hour; this leaves room for sanitizers and a busy machine.
+      // Searching all pairs again for each merge would take some twenty minutes; this leaves room for sanitizers and a
+      // busy machine.
       EXPECT_LT(took.count(), 60);
       std::cout << name << ": " << static_cast<double>(text->size()) / 1e6 / took.count() << " MB/s, " << ids.size()
                 << " tokens\n";
