@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "cpu_kernels/simd/floats.hpp"
-#include "cpu_kernels/simd/transpose.hpp"
+#include "cpu_kernels/simd/sum_rows.hpp"
 
 namespace inlay::cpu::paged {
 
@@ -53,10 +53,10 @@ INLAY_INLINE void dot_block(const float* a, index a_stride, const T* b, const in
       step([i, n](const float* p) { return F::load(p + i, n); }, [i, n](const T* p) { return F::load(p + i, n); });
     a += length;
   }
-  INLAY_UNROLL
-  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
-  for (int r = 0; r < Rows; r += 4)
-    simd::store_sums<Level>(sum[h][r], sum[h][r + 1], sum[h][r + 2], sum[h][r + 3], s + h * s_stride + r);
+  if constexpr (Heads == 4 && Rows == 4)
+    simd::store_row_sums<Level>(sum, s, s_stride);
+  else
+    simd::store_row_sums<Level, Heads, Rows>(sum, s, s_stride);
 }
 
 // row[] has `row_tile` valid entries; results likewise.
