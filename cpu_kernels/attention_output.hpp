@@ -14,13 +14,13 @@ namespace inlay::cpu {
 inline constexpr index score_overhang = 16;  // dot_rows writes whole groups of four
 
 struct TileScratch {
-  float* q;               // [rows][padded dim]       scaled
-  float* s;               // [rows][key_tile]         scores, then weights
-  float* o;               // [rows][padded v_dim]     of the split in hand
-  float* total;           // [rows][padded v_dim]     of the splits before
-  float* factor;          // [rows]
-  Softmax<float>* state;  // [rows]
-  Softmax<float>* total_state;
+  float* q;                    // [rows][padded dim]       scaled
+  float* s;                    // [rows][key_tile]         scores, then weights
+  float* o;                    // [rows][padded v_dim]     of the split in hand
+  float* total;                // [rows][padded v_dim]     of the splits before
+  float* factor;               // [rows]
+  SoftmaxState<float>* state;  // [rows]
+  SoftmaxState<float>* total_state;
   float* kv;       // [key_tile][the wider of the two]   K as rows, then V
   float* columns;  // [padded dim][key_tile]             K transposed, where packs_keys
 
@@ -52,19 +52,19 @@ INLAY_INLINE std::size_t tile_scratch_bytes(const AttentionProblem& p, index row
 // The result of one split, kept until its row is merged.
 struct Partial {
   float* o;
-  Softmax<float>* state;
+  SoftmaxState<float>* state;
   index* seen;
 
   INLAY_INLINE Partial(const AttentionProblem& p, index rows, std::byte* memory) {
     WorkspaceCutter cutter({memory, 0});
     o = cutter.take<float>(rows * padded(p.v_dim));
-    state = cutter.take<Softmax<float>>(rows);
+    state = cutter.take<SoftmaxState<float>>(rows);
     seen = cutter.take<index>(1);
   }
 };
 
 INLAY_INLINE std::size_t partial_bytes(const AttentionProblem& p, index rows) {
-  return WorkspaceCutter::padded<float>(rows * padded(p.v_dim)) + WorkspaceCutter::padded<Softmax<float>>(rows) +
+  return WorkspaceCutter::padded<float>(rows * padded(p.v_dim)) + WorkspaceCutter::padded<SoftmaxState<float>>(rows) +
          WorkspaceCutter::padded<index>(1);
 }
 
@@ -76,7 +76,7 @@ template <class Level> void clear_total(const AttentionProblem& p, const TileScr
 
 // total = merge(total, (o, state)); a row that saw nothing in the split keeps its bits.
 template <class Level>
-void merge_partial(const AttentionProblem& p, const float* o, const Softmax<float>* state, index rows,
+void merge_partial(const AttentionProblem& p, const float* o, const SoftmaxState<float>* state, index rows,
                    const TileScratch& t) {
   using F = simd::Floats<Level>;
   const index pad = padded(p.v_dim);

@@ -100,7 +100,7 @@ void mask_row(const AttentionProblem& p, const AttentionSequence& sequence, cons
 }
 
 // s -> exp(s - m); returns the factor by which everything gathered before must shrink.
-template <class Level> float softmax_tile(float* s, Softmax<float>& state) {
+template <class Level> float softmax_tile(float* s, SoftmaxState<float>& state) {
   using F = simd::Floats<Level>;
   constexpr int chains = key_tile / F::size < 4 ? key_tile / F::size : 4;
   F largest[chains], sum[chains];

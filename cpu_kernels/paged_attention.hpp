@@ -118,9 +118,9 @@ struct PagedScore {
 // value_scales are null for a float cache. distance[t] is key minus query position.
 template <class Level>
 float softmax_tile(const PagedScore& score, float* s, index count, float slope, const float* distance,
-                   const float* key_scales, const float* value_scales, Softmax<float>& state) {
+                   const float* key_scales, const float* value_scales, SoftmaxState<float>& state) {
   using F = simd::Floats<Level>;
-  const F scale(score.scale), minus_infinity(Softmax<float>::minus_infinity);
+  const F scale(score.scale), minus_infinity(SoftmaxState<float>::minus_infinity);
   const auto capped = [&](F x) {
     return score.softcap > 0 ? F(score.softcap) * simd::tanh(x * F(1 / score.softcap)) : x;
   };
@@ -142,10 +142,10 @@ float softmax_tile(const PagedScore& score, float* s, index count, float slope, 
     x.store(s + i);
     largest = max(x, largest);  // in this order a NaN is passed over; exp() brings it back
   }
-  const Softmax<float> before = state;
+  const SoftmaxState<float> before = state;
   state.max = reduce_max(largest);
   const float factor = state.max == before.max ? 1.0f : state.weight(before.max);
-  const F shift(state.max == Softmax<float>::minus_infinity ? 0.0f : state.max);
+  const F shift(state.max == SoftmaxState<float>::minus_infinity ? 0.0f : state.max);
   F sum;
   for (index i = 0; i < count; i += F::size) {
     F weight = exp(F::load(s + i) - shift);
@@ -202,7 +202,7 @@ template <class Level, class T> class PagedPart {
     for (index h = head_begin * group_; h < head_end * group_; ++h) {
       float* const o = scratch_.o_of(b_, part_, h);
       for (index d = 0; d < scratch_.o_row; d += F::size) F().store(o + d);
-      const Softmax<float> nothing;
+      const SoftmaxState<float> nothing;
       float* const state = scratch_.state_of(b_, part_, h);
       state[0] = nothing.max, state[1] = nothing.sum;
     }
@@ -239,7 +239,7 @@ template <class Level, class T> class PagedPart {
       scores(keys, tile, first, heads, s[0], before);
       for (index h = 0; h < heads; ++h) {
         float* const kept = scratch_.state_of(b_, part_, first + h);
-        Softmax<float> state{kept[0], kept[1]};
+        SoftmaxState<float> state{kept[0], kept[1]};
         const float slope = op_.alibi_slopes.present()
                                 ? op_.alibi_slopes.template as<float>()[(first + h) * op_.alibi_slopes.strides[0]]
                                 : 0.0f;
@@ -335,12 +335,12 @@ void finish_row(const PagedAttention<Host>& op, const PagedScratch& scratch, Key
   const index end = keys.empty() ? first : op.partition == 0 ? 1 : (keys.end - 1) / op.partition + 1;
   const index padded = scratch.o_row;
   float* const o = keys.empty() ? scratch.o_of(b, 0, h) : scratch.o_of(b, first, h);
-  Softmax<float> all;
+  SoftmaxState<float> all;
   if (keys.empty())
     for (index d = 0; d < padded; d += F::size) F().store(o + d);
   for (index part = first; part < end; ++part) {
     const float* const state = scratch.state_of(b, part, h);
-    const Merged<float> both = merge(all, Softmax<float>{state[0], state[1]});
+    const Merged<float> both = merge(all, SoftmaxState<float>{state[0], state[1]});
     if (part > first && state[1] != 0) {
       const float* const next = scratch.o_of(b, part, h);
       for (index d = 0; d < padded; d += F::size)

@@ -23,7 +23,7 @@ double attention_row(index keys, Score&& score_of, Value&& value_of, double sink
     double s;
     if (score_of(j, s)) seen.push_back({j, s});
   }
-  Softmax<double> softmax{sink, 0};
+  SoftmaxState<double> softmax{sink, 0};
   for (const Seen& one : seen)
     if (one.score > softmax.max) softmax.max = one.score;
   softmax.sum = softmax.weight(sink);

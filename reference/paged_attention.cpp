@@ -25,8 +25,8 @@ class Row {
     std::vector<double> scores;
     for (index j = keys.begin; j < keys.end; ++j)
       scores.push_back(score(rule, dot(j), slope * static_cast<double>(j - (length - 1))));
-    const double sink = op_.sinks.present() ? at(op_.sinks, h_) : Softmax<double>::minus_infinity;
-    Softmax<double> softmax{sink, 0};
+    const double sink = op_.sinks.present() ? at(op_.sinks, h_) : SoftmaxState<double>::minus_infinity;
+    SoftmaxState<double> softmax{sink, 0};
     for (double s : scores)
       if (s > softmax.max) softmax.max = s;
     softmax.sum = softmax.weight(sink);

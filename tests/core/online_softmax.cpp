@@ -13,7 +13,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 TEST(online_softmax, empty_is_neutral) {
-  const Softmax<double> empty, a{3.5, 1.25};
+  const SoftmaxState<double> empty, a{3.5, 1.25};
   for (const auto& both : {merge(a, empty), merge(empty, a)}) {
     EXPECT_EQ(both.state.max, 3.5);
     EXPECT_EQ(both.state.sum, 1.25);
@@ -38,7 +38,7 @@ TEST(online_softmax, parts_give_the_whole) {
   for (double x : s) max = std::max(max, x);
   for (double x : s) sum += std::exp(x - max);
   for (std::size_t cut : {0, 1, 18, 36, 37}) {
-    Softmax<double> a, b;
+    SoftmaxState<double> a, b;
     for (std::size_t j = 0; j < cut; ++j) a = add(a, s[j]).state;
     for (std::size_t j = cut; j < s.size(); ++j) b = add(b, s[j]).state;
     EXPECT_NEAR(merge(a, b).state.lse(), max + std::log(sum), 1e-13 * max);
@@ -50,10 +50,10 @@ TEST(online_softmax, parts_give_the_whole) {
 
 TEST(online_softmax, a_nan_or_infinite_score_is_not_lost) {
   for (double bad : {infinity, std::numeric_limits<double>::quiet_NaN()}) {
-    EXPECT_TRUE(std::isnan(add(add(Softmax<double>{}, 1.0).state, bad).state.lse()));
-    EXPECT_TRUE(std::isnan(add(add(Softmax<double>{}, bad).state, 1.0).state.lse()));
+    EXPECT_TRUE(std::isnan(add(add(SoftmaxState<double>{}, 1.0).state, bad).state.lse()));
+    EXPECT_TRUE(std::isnan(add(add(SoftmaxState<double>{}, bad).state, 1.0).state.lse()));
   }
-  EXPECT_EQ(add(add(Softmax<double>{}, -infinity).state, 1.0).state.lse(), 1);
+  EXPECT_EQ(add(add(SoftmaxState<double>{}, -infinity).state, 1.0).state.lse(), 1);
 }
 
 TEST(attention, bias_orders) {

@@ -30,7 +30,7 @@ template <class Real> [[gnu::always_inline]] inline Real log_of(Real x) {
 }
 }  // namespace detail
 
-template <class Real> struct Softmax {
+template <class Real> struct SoftmaxState {
   static constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
 
   Real max = minus_infinity;
@@ -47,12 +47,12 @@ template <class Real> struct Softmax {
 
 // The result of a merge, and the factors for the two undivided outputs: o = a.o * scale_a + b.o * scale_b.
 template <class Real> struct Merged {
-  Softmax<Real> state;
+  SoftmaxState<Real> state;
   Real scale_a, scale_b;
 };
 
-template <class Real> [[gnu::always_inline]] inline Merged<Real> merge(Softmax<Real> a, Softmax<Real> b) {
-  Softmax<Real> both{a.max > b.max ? a.max : b.max, 0};
+template <class Real> [[gnu::always_inline]] inline Merged<Real> merge(SoftmaxState<Real> a, SoftmaxState<Real> b) {
+  SoftmaxState<Real> both{a.max > b.max ? a.max : b.max, 0};
   const Real scale_a = both.weight(a.max), scale_b = both.weight(b.max);
   // An empty part is left out rather than multiplied by zero: a + 0 * NaN would not be a.
   both.sum = (a.sum == 0 ? Real{0} : a.sum * scale_a) + (b.sum == 0 ? Real{0} : b.sum * scale_b);
@@ -60,16 +60,16 @@ template <class Real> [[gnu::always_inline]] inline Merged<Real> merge(Softmax<R
 }
 
 // One more score: the caller scales o by scale_a and adds scale_b * v.
-template <class Real> [[gnu::always_inline]] inline Merged<Real> add(Softmax<Real> a, Real score) {
-  return merge(a, Softmax<Real>{score, score == Softmax<Real>::minus_infinity ? Real{0} : Real{1}});
+template <class Real> [[gnu::always_inline]] inline Merged<Real> add(SoftmaxState<Real> a, Real score) {
+  return merge(a, SoftmaxState<Real>{score, score == SoftmaxState<Real>::minus_infinity ? Real{0} : Real{1}});
 }
 
 // The same for outputs that are divided already, known by their lse: y = a.y * scale_a + b.y * scale_b.
 template <class Real> struct MergedLse { Real lse, scale_a, scale_b; };
 
 template <class Real> [[gnu::always_inline]] inline MergedLse<Real> merge_lse(Real a, Real b) {
-  const Merged<Real> both = merge(Softmax<Real>{a, a == Softmax<Real>::minus_infinity ? Real{0} : Real{1}},
-                                  Softmax<Real>{b, b == Softmax<Real>::minus_infinity ? Real{0} : Real{1}});
+  const Merged<Real> both = merge(SoftmaxState<Real>{a, a == SoftmaxState<Real>::minus_infinity ? Real{0} : Real{1}},
+                                  SoftmaxState<Real>{b, b == SoftmaxState<Real>::minus_infinity ? Real{0} : Real{1}});
   const Real inverse = both.state.inverse();
   return {both.state.lse(), both.scale_a * inverse, both.scale_b * inverse};
 }
