@@ -44,7 +44,7 @@ double error(const Cpu& cpu, Linear<Host> op) {
   op.x = op.x.slice(0, 0, rows);
   op.y = op.y.slice(0, 0, rows);
   // max|y| of sums of k uniform products is near sqrt(k); the bound is relative to their magnitudes.
-  const double chain = static_cast<double>(std::min<index>(k, 256) + k / 256 + 3);
+  const double chain = static_cast<double>(std::min<index>(k, 192) + k / 192 + 3);
   return error_against_reference(cpu, op, op.y, chain * std::sqrt(static_cast<double>(k)));
 }
 

@@ -7,34 +7,72 @@
 
 namespace inlay::cpu {
 
-// A slice of two panels takes 32 KiB of L1 in f32. Every block is a sum of its own, added to the
-// blocks before it: 256 + k/256 roundings deep instead of k.
-inline constexpr index linear_k_block = 256;
+// The slices of two panels take 24 KiB of L1 in f32. Every block is a sum of its own, added to the
+// blocks before it: 192 + k/192 roundings deep instead of k. Part of the numbers: every level has it.
+inline constexpr index linear_k_block = 192;
 
 inline constexpr index even(index k) { return (k + 1) / 2 * 2; }
 
-// Rows of x of one tile, one block of k, as the tile reads them: for each k the rows side by side.
-// An odd last k of a bf16 weight meets a zero: `count` is even then and x ends before it.
-template <class Level, class T>
-void pack_x(const T* x, index row_stride, index rows, index available, index count, float* out) {
+// size rows of size lanes become columns. Each round of perfect shuffles turns the bits of (row, lane)
+// by one place: after log2(size) rounds they have changed places.
+template <class F> INLAY_INLINE void transpose(F (&row)[F::size]) {
+  INLAY_UNROLL
+  for (index round = 1; round < F::size; round *= 2) {
+    F next[F::size];
+    INLAY_UNROLL
+    for (index i = 0; i < F::size / 2; ++i) {
+      const auto pair = interleave(row[i], row[i + F::size / 2]);
+      next[2 * i] = pair.first;
+      next[2 * i + 1] = pair.second;
+    }
+    INLAY_UNROLL
+    for (index i = 0; i < F::size; ++i) row[i] = next[i];
+  }
+}
+
+// Rows of a tile, one block of k, as the tile reads them: for each k the rows side by side.
+// load(row, k, n): n lanes of a row from k on. Lanes beyond `rows` are not stored.
+template <class Level, class Load> INLAY_INLINE void packed_rows(index rows, index count, float* out, Load&& load) {
   using F = simd::Floats<Level>;
-  for (index r = 0; r < rows; ++r, x += row_stride) {
-    for (index k = 0; k < count; k += F::size) {
-      const index some = count - k < F::size ? count - k : F::size;
-      const index there = available - k < some ? available - k : some;
-      float lanes[F::size];
-      (there == F::size ? F::load(x + k) : F::load(x + k, there)).store(lanes);
-      for (index i = 0; i < some; ++i) out[(k + i) * rows + r] = lanes[i];
+  for (index k = 0; k < count; k += F::size) {
+    const index lanes = count - k < F::size ? count - k : F::size;
+    if (rows == 1) {
+      load(0, k, lanes).store(out + k, lanes);
+    } else if constexpr (F::size == 1) {
+      for (index r = 0; r < rows; ++r) load(r, k, lanes).store(out + k * rows + r);
+    } else {
+      F row[F::size];
+      INLAY_UNROLL
+      for (index r = 0; r < F::size; ++r)
+        if (r < rows) row[r] = load(r, k, lanes);
+      transpose(row);
+      INLAY_UNROLL
+      for (index i = 0; i < F::size; ++i)
+        if (i < lanes) row[i].store(out + (k + i) * rows, rows);
     }
   }
 }
 
-// The same in pairs of bf16 for the dot product.
+// An odd last k of a bf16 weight meets a zero: `count` is even then and x ends before it, at `there`.
+template <class Level, class T>
+void pack_x(const T* x, index row_stride, index rows, index there, index count, float* out) {
+  using F = simd::Floats<Level>;
+  packed_rows<Level>(rows, count, out, [&](index r, index k, index lanes) {
+    const index some = there - k < lanes ? there - k : lanes;
+    return some == F::size ? F::load(x + r * row_stride + k) : F::load(x + r * row_stride + k, some);
+  });
+}
+
+// The same in pairs of bf16, which move as one lane, for the dot product.
 template <class Level>
-void pack_x_pairs(const bf16* x, index row_stride, index rows, index available, index count, std::uint32_t* out) {
-  for (index r = 0; r < rows; ++r, x += row_stride)
-    for (index k = 0; k < count; k += 2)
-      out[k / 2 * rows + r] = x[k].bits | (k + 1 < available ? static_cast<std::uint32_t>(x[k + 1].bits) << 16 : 0);
+void pack_x_pairs(const bf16* x, index row_stride, index rows, index there, index count, std::uint32_t* out) {
+  using F = simd::Floats<Level>;
+  using Pairs = simd::Bf16Pairs<Level>;
+  packed_rows<Level>(rows, count / 2, reinterpret_cast<float*>(out), [&](index r, index k, index lanes) {
+    const index some = there - 2 * k < 2 * lanes ? there - 2 * k : 2 * lanes;
+    const bf16* const row = x + r * row_stride + 2 * k;
+    return some == 2 * F::size ? Pairs::load(row).bits() : Pairs::load(row, some).bits();
+  });
 }
 
 // Where the weight lies: `stride` is that of a panel or of a row, in elements.
@@ -71,23 +109,6 @@ const float* widened_slice(const WeightSource& source, index panel, index begin,
     for (index i = 0; i < count * linear_panel; i += F::size) F::load(w + i).store(scratch + i);
   }
   return scratch;
-}
-
-// size rows of size lanes become columns. Each round of perfect shuffles turns the bits of (row, lane)
-// by one place: after log2(size) rounds they have changed places.
-template <class F> INLAY_INLINE void transpose(F (&row)[F::size]) {
-  INLAY_UNROLL
-  for (index round = 1; round < F::size; round *= 2) {
-    F next[F::size];
-    INLAY_UNROLL
-    for (index i = 0; i < F::size / 2; ++i) {
-      const auto pair = interleave(row[i], row[i + F::size / 2]);
-      next[2 * i] = pair.first;
-      next[2 * i + 1] = pair.second;
-    }
-    INLAY_UNROLL
-    for (index i = 0; i < F::size; ++i) row[i] = next[i];
-  }
 }
 
 // Sixteen rows of the checkpoint turned into a slice. Channels beyond n repeat the last one: nobody

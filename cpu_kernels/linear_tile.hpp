@@ -43,10 +43,16 @@ template <class Level> inline constexpr int tile_panels(int rows) {
 }
 inline constexpr int max_tile_panels = 4;
 
+// What a tile fetches while it computes: `bytes` of memory a step, from ahead[panel] on.
+struct Prefetch {
+  const std::byte* ahead[max_tile_panels] = {};
+  index bytes = 0;
+};
+
 // sums[p][r][16] (+)= x * weight over `steps` steps of the panels.
 template <class Level, class Kind, int Rows>
 void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename PanelOf<Kind>::Element* const* weight,
-                 index steps, float* const* sums, bool accumulate) {
+                 index steps, float* const* sums, bool accumulate, const Prefetch& prefetch) {
   using F = simd::Floats<Level>;
   using W = typename PanelOf<Kind>::Element;
   constexpr int panels = tile_panels<Level>(Rows);
@@ -56,8 +62,13 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
   const W* w[panels];
   INLAY_UNROLL
   for (int p = 0; p < panels; ++p) w[p] = weight[p];
+  const std::byte* ahead[panels];
+  INLAY_UNROLL
+  for (int p = 0; p < panels; ++p) ahead[p] = prefetch.ahead[p];
 
   for (index s = 0; s < steps; ++s) {
+    INLAY_UNROLL
+    for (int p = 0; p < panels; ++p) __builtin_prefetch(ahead[p] + s * prefetch.bytes, 0, 3);
     if constexpr (std::is_same_v<Kind, Bf16Dot>) {
       using Pairs = simd::Bf16Pairs<Level>;
       Pairs b[width];
