@@ -4,6 +4,7 @@
 
 #include "cpu_kernels/dtypes.hpp"
 #include "cpu_kernels/linear_tile.hpp"
+#include "cpu_kernels/simd/pairs_f16.hpp"
 
 namespace inlay::cpu {
 
@@ -111,61 +112,78 @@ const float* widened_slice(const WeightSource& source, index panel, index begin,
   return scratch;
 }
 
-// Sixteen rows of the checkpoint turned into a slice. Channels beyond n repeat the last one: nobody
-// reads their sums. load(channel, k, n): n lanes from k on.
-template <class Level, class Load> INLAY_INLINE void transposed(index count, float* scratch, Load&& load) {
+// The 16 rows of a panel in the checkpoint, from `begin` on. Channels beyond n repeat the last one:
+// nobody reads their sums.
+template <class W> struct PanelRows {
+  const W* row[linear_panel];
+  index there;  // elements before the end of a row
+
+  INLAY_INLINE PanelRows(const WeightSource& source, index panel, index begin) : there(source.k - begin) {
+    for (index i = 0; i < linear_panel; ++i) {
+      const index channel = panel * linear_panel + i;
+      row[i] =
+          static_cast<const W*>(source.data) + (channel < source.n ? channel : source.n - 1) * source.stride + begin;
+    }
+  }
+};
+
+// Rows turned into columns: load(channel, step, n) gives n steps of a channel, store(step, part, v)
+// takes size channels of a step from channel `part` on.
+template <class Level, class Load, class Store> INLAY_INLINE void transposed(index steps, Load&& load, Store&& store) {
   using F = simd::Floats<Level>;
-  for (index k = 0; k < count; k += F::size)
+  for (index s = 0; s < steps; s += F::size)
     for (index part = 0; part < linear_panel; part += F::size) {
-      const index lanes = count - k < F::size ? count - k : F::size;
+      const index some = steps - s < F::size ? steps - s : F::size;
       F row[F::size];
       INLAY_UNROLL
-      for (index i = 0; i < F::size; ++i) row[i] = load(part + i, k, lanes);
+      for (index i = 0; i < F::size; ++i) row[i] = load(part + i, s, some);
       transpose(row);
-      float* out = scratch + k * linear_panel + part;
-      if (lanes == F::size) {
-        INLAY_UNROLL
-        for (index i = 0; i < F::size; ++i) row[i].store(out + i * linear_panel);
-      } else {
-        INLAY_UNROLL
-        for (index i = 0; i < F::size; ++i)
-          if (i < lanes) row[i].store(out + i * linear_panel);
-      }
+      INLAY_UNROLL
+      for (index i = 0; i < F::size; ++i)
+        if (i < some) store(s + i, part, row[i]);
     }
+}
+
+// Two k of 16 bits move as one lane: half the shuffles, and whole cache lines of each row.
+template <class Level, class W, class Store>
+INLAY_INLINE void transposed_pairs(const PanelRows<W>& rows, index count, Store&& store) {
+  using F = simd::Floats<Level>;
+  using Pairs = std::conditional_t<std::is_same_v<W, bf16>, simd::Bf16Pairs<Level>, simd::F16Pairs<Level>>;
+  transposed<Level>((count + 1) / 2,
+                    [&](index i, index step, index steps) {
+                      const index some = rows.there - 2 * step < 2 * steps ? rows.there - 2 * step : 2 * steps;
+                      const W* const row = rows.row[i] + 2 * step;
+                      __builtin_prefetch(row + linear_k_block, 0, 2);
+                      return some == 2 * F::size ? Pairs::load(row).bits() : Pairs::load(row, some).bits();
+                    },
+                    [&](index step, index part, F lanes) { store(step, part, Pairs::of(lanes)); });
 }
 
 template <class Level, class W>
 const float* rows_slice(const WeightSource& source, index panel, index begin, index count, float* scratch) {
   using F = simd::Floats<Level>;
-  const W* rows[linear_panel];
-  for (index i = 0; i < linear_panel; ++i) {
-    const index channel = panel * linear_panel + i;
-    rows[i] =
-        static_cast<const W*>(source.data) + (channel < source.n ? channel : source.n - 1) * source.stride + begin;
-  }
-  const index there = source.k - begin;
-  transposed<Level>(count, scratch, [&](index i, index k, index lanes) {
-    const index some = there - k < lanes ? there - k : lanes;
-    return some == F::size ? F::load(rows[i] + k) : F::load(rows[i] + k, some);
-  });
+  const PanelRows<W> rows(source, panel, begin);
+  if constexpr (std::is_same_v<W, float>)
+    transposed<Level>(
+        count,
+        [&](index i, index k, index some) {
+          __builtin_prefetch(rows.row[i] + k + linear_k_block, 0, 2);
+          return some == F::size ? F::load(rows.row[i] + k) : F::load(rows.row[i] + k, some);
+        },
+        [&](index k, index part, F lanes) { lanes.store(scratch + k * linear_panel + part); });
+  else
+    transposed_pairs<Level>(rows, count, [&](index step, index part, auto pairs) {
+      pairs.even().store(scratch + 2 * step * linear_panel + part);
+      pairs.odd().store(scratch + (2 * step + 1) * linear_panel + part);
+    });
   return scratch;
 }
 
-// Pairs of bf16 move as one lane. `count` is even; the last pair of an odd row is half a pair.
 template <class Level>
 const bf16* rows_pair_slice(const WeightSource& source, index panel, index begin, index count, bf16* scratch) {
-  using F = simd::Floats<Level>;
-  const bf16* rows[linear_panel];
-  for (index i = 0; i < linear_panel; ++i) {
-    const index channel = panel * linear_panel + i;
-    rows[i] =
-        static_cast<const bf16*>(source.data) + (channel < source.n ? channel : source.n - 1) * source.stride + begin;
-  }
-  const index there = source.k - begin;
-  transposed<Level>(count / 2, reinterpret_cast<float*>(scratch), [&](index i, index k, index lanes) {
-    const index some = there - 2 * k < 2 * lanes ? there - 2 * k : 2 * lanes;
-    return some == 2 * F::size ? simd::Bf16Pairs<Level>::load(rows[i] + 2 * k).bits()
-                               : simd::Bf16Pairs<Level>::load(rows[i] + 2 * k, some).bits();
+  const PanelRows<bf16> rows(source, panel, begin);
+  transposed_pairs<Level>(rows, count, [&](index step, index part, auto pairs) {
+    pairs.bits().store(reinterpret_cast<float*>(scratch) + step * linear_panel + part);
   });
   return scratch;
 }
