@@ -1,14 +1,14 @@
-// One row: memory-bound. Each word of codes is read once and turned into weights in registers; four
-// panels at a time hide the latency of the sums. Bytes: codes, scales, zeros.
+// One row: memory-bound. Each word of codes is read once and turned into floats in registers; eight
+// sums at a time hide their latency. Bytes: codes, scales, zeros.
 //
-// Several rows: a block of 256 slots of a few panels becomes f32 weights once, in a buffer that stays
-// in L1, and every row of a chunk runs over it in register tiles:
+// Several rows: the codes of a block of a few panels become floats once, in a buffer that stays in
+// L1, and every row of a chunk runs over it in register tiles:
 //
-//   x, packed by tiles of R rows       weights of a block, [256][registers]
+//   x, packed by tiles of R rows       codes of a block, [128][registers]
 //     tile 0 | s0: r0 .. rR | s1 ..      s0 | n0 n1 .. n31 |
 //     tile 1 | s0: r0 .. rR | s1 ..      s1 | n0 n1 .. n31 |
 //
-// The chunk's part of x (256 slots) and its totals stay in L2 over the panels of a job.
+// The chunk's part of x (128 slots) and its totals stay in L2 over the panels of a job.
 #pragma once
 
 #include <atomic>
@@ -18,23 +18,48 @@
 
 namespace inlay::cpu {
 
-// total[0 .. 16P) = the sums of one row over the panels from `first` on. x: a float for each slot.
-template <class Level, int Bits, int P> void w4_row(const W4Weight& w, index first, const float* x, float* total) {
+// Slots s .. stop of a row of x as floats, times in_place_factor, into values[0 ..]; returns their
+// sum. A slot without input is 0.
+template <class Level, int Bits, class T>
+float w4_prepare(const T* x, const std::int32_t* perm, index s, index stop, float* values) {
   using F = simd::Floats<Level>;
-  using Group = Panels<Level, P>;
-  const Group panels(w, first);
-  F sum[Group::count];
-  for (index begin = 0; begin < w.slots; begin += w4_block) {
-    F block[Group::count];
-    for_each_weight<Level, Bits>(w, panels, begin, w.block_end(begin),
-                                 [&](auto v, F weight, index s)
-                                     INLAY_INLINE_LAMBDA { block[v] = fma(weight, F(x[s]), block[v]); });
-    simd::unroll<Group::count>([&](auto v) INLAY_INLINE_LAMBDA { sum[v] = sum[v] + block[v]; });
+  constexpr index period = 4;
+  float factors[period + F::size];
+  for (index i = 0; i < period + F::size; ++i) factors[i] = simd::in_place_factor<Bits>(i);
+  if (perm)
+    for (index i = s; i < stop; ++i) values[i - s] = perm[i] < 0 ? 0 : static_cast<float>(x[perm[i]]);
+  F sum;
+  for (index i = 0; i < stop - s; i += F::size) {
+    const index n = stop - s - i < F::size ? stop - s - i : F::size;
+    const F value = perm ? F::load(values + i, n) : n == F::size ? F::load(x + s + i) : F::load(x + s + i, n);
+    sum = sum + value;
+    (value * F::load(factors + i % period)).store(values + i, n);
   }
-  simd::unroll<Group::count>([&](auto v) INLAY_INLINE_LAMBDA { sum[v].store(total + v * F::size); });
+  return reduce_sum(sum);
 }
 
-// Registers: R * columns sums, columns weights, one broadcast. AVX-512 has 32, AVX2 16.
+// total[0 .. 16P) = the sums of one row over the panels from `first` on; x [slots], sums [segments].
+template <class Level, int Bits, int P>
+void w4_row(const W4Weight& w, index first, const float* x, const float* sums, float* total) {
+  using F = simd::Floats<Level>;
+  constexpr int count = Panels<Level, P>::count;
+  const Panels<Level, P> panels(w, first);
+  F all[count];
+  for (index begin = 0; begin < w.slots; begin += w4_block)
+    for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
+      F sum[count];
+      for_each_code<Level, Bits>(w, panels, s, stop, [&](int v, F codes, index at) INLAY_INLINE_LAMBDA {
+        sum[v] = fma(codes, F(x[at]), sum[v]);
+      });
+      const F of_x(*sums++);
+      panels.for_each_scale(w, g, [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
+        all[v] = fma(offset, of_x, fma(sum[v], scale, all[v]));
+      });
+    });
+  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v].store(total + v * F::size); });
+}
+
+// Registers: R * columns sums, columns codes, one broadcast. AVX-512 has 32, AVX2 16.
 template <class Level> struct W4Tile {
   using F = simd::Floats<Level>;
   static constexpr int rows = F::size == 16 ? 12 : F::size == 8 ? 6 : 4;
@@ -43,155 +68,203 @@ template <class Level> struct W4Tile {
   static constexpr index width = panels * w4_panel;             // channels
 };
 
-inline constexpr index w4_chunk_rows = 240;  // of 256 slots: 240 KiB of x
+inline constexpr index w4_chunk_rows = 240;  // of 128 slots: 120 KiB of x
 inline constexpr index w4_job_panels = 8;    // 120 KiB of totals for 240 rows
+inline constexpr index w4_block_segments = w4_block / w4_group_multiple + 1;
 
-// total[r][c] += the block's sums of R rows: x[s * tile rows + r], weights[s * width + c].
-template <class Level, int R>
-void w4_tile(const float* x, const float* weights, index count, float* total, index total_stride) {
+// A block of W4Tile::panels panels as floats: codes in place, and scale and offset of each segment.
+template <class Level> struct W4Block {
+  static constexpr index width = W4Tile<Level>::width;
+  float codes[w4_block * width];
+  float scale[w4_block_segments * width], offset[w4_block_segments * width];
+};
+
+template <class Level, int Bits>
+void w4_unpack(const W4Weight& w, index first, index begin, index end, W4Block<Level>& block) {
   using F = simd::Floats<Level>;
   using Tile = W4Tile<Level>;
-  F sum[R * Tile::columns];
-  for (index s = 0; s < count; ++s) {
-    F weight[Tile::columns];
-    simd::unroll<Tile::columns>(
-        [&](auto c) INLAY_INLINE_LAMBDA { weight[c] = F::load(weights + s * Tile::width + c * F::size); });
+  const Panels<Level, Tile::panels> panels(w, first);
+  for_each_code<Level, Bits>(w, panels, begin, end, [&](int v, F codes, index s) INLAY_INLINE_LAMBDA {
+    codes.store(block.codes + (s - begin) * Tile::width + v * F::size);
+  });
+  float *scales = block.scale, *offsets = block.offset;
+  for_each_segment(begin, end, w.group, [&](index, index, index g) INLAY_INLINE_LAMBDA {
+    panels.for_each_scale(w, g, [&](auto c, F scale, F offset) INLAY_INLINE_LAMBDA {
+      scale.store(scales + c * F::size);
+      offset.store(offsets + c * F::size);
+    });
+    scales += Tile::width;
+    offsets += Tile::width;
+  });
+}
+
+// total[r][..] += the block's part for R rows; x [slots of the block][tile rows], sums [its
+// segments][tile rows].
+template <class Level, int R>
+void w4_tile(const W4Block<Level>& block, index begin, index end, index group, const float* x, const float* sums,
+             float* total, index stride) {
+  using F = simd::Floats<Level>;
+  using Tile = W4Tile<Level>;
+  const float *codes = block.codes, *scales = block.scale, *offsets = block.offset;
+  for_each_segment(begin, end, group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
+    F sum[R * Tile::columns];
+    for (; s < stop; ++s, codes += Tile::width, x += Tile::rows) {
+      F code[Tile::columns];
+      simd::unroll<Tile::columns>([&](auto c) INLAY_INLINE_LAMBDA { code[c] = F::load(codes + c * F::size); });
+      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+        const F value(x[r]);
+        simd::unroll<Tile::columns>([&](auto c) INLAY_INLINE_LAMBDA {
+          sum[r * Tile::columns + c] = fma(code[c], value, sum[r * Tile::columns + c]);
+        });
+      });
+    }
     simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const F value(x[s * Tile::rows + r]);
+      const F of_x(sums[r]);
       simd::unroll<Tile::columns>([&](auto c) INLAY_INLINE_LAMBDA {
-        sum[r * Tile::columns + c] = fma(weight[c], value, sum[r * Tile::columns + c]);
+        float* to = total + r * stride + c * F::size;
+        const F part = fma(sum[r * Tile::columns + c], F::load(scales + c * F::size), F::load(to));
+        fma(F::load(offsets + c * F::size), of_x, part).store(to);
       });
     });
-  }
-  simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-    simd::unroll<Tile::columns>([&](auto c) INLAY_INLINE_LAMBDA {
-      float* to = total + r * total_stride + c * F::size;
-      (F::load(to) + sum[r * Tile::columns + c]).store(to);
-    });
+    scales += Tile::width;
+    offsets += Tile::width;
+    sums += Tile::rows;
   });
 }
 
 // The smallest built tile that has `rows` rows: what lies beyond them is padding.
 template <class Level>
-INLAY_INLINE void w4_rows(index rows, const float* x, const float* weights, index count, float* total, index stride) {
-  if (rows <= 2) return w4_tile<Level, 2>(x, weights, count, total, stride);
-  if (rows <= 4) return w4_tile<Level, 4>(x, weights, count, total, stride);
-  if constexpr (W4Tile<Level>::rows > 8)
-    if (rows <= 8) return w4_tile<Level, 8>(x, weights, count, total, stride);
-  w4_tile<Level, W4Tile<Level>::rows>(x, weights, count, total, stride);
-}
-
-template <class Level, int Bits>
-void w4_weights(const W4Weight& w, index first, index begin, index end, float* weights) {
-  using F = simd::Floats<Level>;
-  constexpr int panels = W4Tile<Level>::panels;
-  for_each_weight<Level, Bits>(w, Panels<Level, panels>(w, first), begin, end,
-                               [&](auto v, F weight, index s) INLAY_INLINE_LAMBDA {
-                                 weight.store(weights + (s - begin) * W4Tile<Level>::width + v * F::size);
-                               });
+INLAY_INLINE void w4_rows(index rows, const W4Block<Level>& block, index begin, index end, index group, const float* x,
+                          const float* sums, float* total, index stride) {
+  constexpr int all = W4Tile<Level>::rows;
+  if (rows <= 2) return w4_tile<Level, 2>(block, begin, end, group, x, sums, total, stride);
+  if constexpr (all > 4)
+    if (rows <= 4) return w4_tile<Level, 4>(block, begin, end, group, x, sums, total, stride);
+  if constexpr (all > 8)
+    if (rows <= 8) return w4_tile<Level, 8>(block, begin, end, group, x, sums, total, stride);
+  w4_tile<Level, all>(block, begin, end, group, x, sums, total, stride);
 }
 
 // `rows` rows of packed x over `panels` panels from `first` on, into totals [rows][8 panels].
 template <class Level, int Bits>
-void w4_job(const W4Weight& w, index first, index panels, const float* x, index rows, float* weights, float* totals) {
+void w4_job(const W4Weight& w, index first, index panels, const float* x, const float* sums, index rows,
+            W4Block<Level>& block, float* totals) {
   using Tile = W4Tile<Level>;
-  const index stride = w4_job_panels * w4_panel;
+  const index stride = w4_job_panels * w4_panel, segments = w4_segments(w.slots, w.groups);
   const index padded = (rows + Tile::rows - 1) / Tile::rows * Tile::rows;
   for (index i = 0; i < padded * stride; ++i) totals[i] = 0;
+  index segment = 0;  // the first of the block
   for (index begin = 0; begin < w.slots; begin += w4_block) {
     const index end = w.block_end(begin);
     for (index panel = 0; panel < panels; panel += Tile::panels) {
-      w4_weights<Level, Bits>(w, first + panel, begin, end, weights);
+      w4_unpack<Level, Bits>(w, first + panel, begin, end, block);
       for (index row = 0; row < rows; row += Tile::rows)
-        w4_rows<Level>(rows - row, x + row * w.slots + begin * Tile::rows, weights, end - begin,
-                       totals + row * stride + panel * w4_panel, stride);
+        w4_rows<Level>(rows - row, block, begin, end, w.group, x + row * w.slots + begin * Tile::rows,
+                       sums + row * segments + segment * Tile::rows, totals + row * stride + panel * w4_panel, stride);
     }
-  }
-}
-
-// A row of x as floats in the order of slots, `step` floats apart.
-template <class Level, class T> void w4_gather(const LinearW4a16<Host>& op, const T* x, float* to, index step) {
-  const auto* perm = op.perm.present() ? op.perm.as<std::int32_t>() : nullptr;
-  for (index s = 0; s < op.slots(); ++s) {
-    const index input = perm ? perm[s] : s;
-    to[s * step] = input < 0 ? 0 : static_cast<float>(x[input]);
+    for_each_segment(begin, end, w.group, [&](index, index, index) { ++segment; });
   }
 }
 
 template <class Level, int Bits>
 void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
-  constexpr index together = simd::Floats<Level>::size == 16 ? 4 : simd::Floats<Level>::size == 8 ? 2 : 1;
   const W4Weight w(op);
-  const float* x = op.x.as<float>();
-  if (op.x.dtype != DType::f32 || op.perm.present()) {
-    float* row = WorkspaceCutter(workspace).take<float>(w.slots);
-    with_float(op.x.dtype, [&]<class T>(Type<T>) { w4_gather<Level>(op, op.x.as<T>(), row, 1); });
-    x = row;
-  }
-  parallel((w.panels + together - 1) / together, [&](index job) {
-    const index first = job * together;
-    float total[together * w4_panel];
-    w4_row<Level, Bits, together>(w, first, x, total);
-    w4_store<Level>(op, 0, first * w4_panel, together * w4_panel, total);
+  WorkspaceCutter cutter(workspace);
+  const index padded = w.steps * (32 / Bits);
+  float* x = cutter.take<float>(padded);
+  float* sums = cutter.take<float>(w4_segments(w.slots, w.groups));
+  for (index s = w.slots; s < padded; ++s) x[s] = 0;
+  with_float(op.x.dtype, [&]<class T>(Type<T>) {
+    float* sum = sums;
+    for (index begin = 0; begin < w.slots; begin += w4_block)
+      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
+        *sum++ = w4_prepare<Level, Bits>(op.x.as<T>(), w.perm, s, stop, x + s);
+      });
   });
+  // Eight sums hide the latency of fma: four of them are bound by it, at one fma a cycle. A narrow
+  // layer is cut finer, for the threads.
+  constexpr int wide = simd::Floats<Level>::size == 16 ? 8 : simd::Floats<Level>::size == 8 ? 4 : 1;
+  const auto run = [&]<int P>(std::integral_constant<int, P>) {
+    parallel((w.panels + P - 1) / P, [&](index job) {
+      float total[P * w4_panel];
+      w4_row<Level, Bits, P>(w, job * P, x, sums, total);
+      w4_store<Level>(op, 0, job * P * w4_panel, P * w4_panel, total);
+    });
+  };
+  if (wide == 1 || w.panels >= wide * parallel.width)
+    run(std::integral_constant<int, wide>{});
+  else
+    run(std::integral_constant < int, wide == 1 ? 1 : 2 > {});
 }
 
-template <class Level> INLAY_INLINE index w4_padded_rows(index rows) {
-  return (rows + W4Tile<Level>::rows - 1) / W4Tile<Level>::rows * W4Tile<Level>::rows;
+// Tile `t`: rows t * R .. of x side by side. Rows beyond the last are zero.
+template <class Level, int Bits>
+void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, float* x, float* sums) {
+  constexpr index rows = W4Tile<Level>::rows;
+  float values[rows][w4_block];
+  for (index begin = 0; begin < w.slots; begin += w4_block)
+    for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
+      for (index r = 0; r < rows; ++r) {
+        sums[r] = 0;
+        for (index i = 0; i < stop - s; ++i) values[r][i] = 0;
+        if (t * rows + r < op.x.extents[0])
+          with_float(op.x.dtype, [&]<class T>(Type<T>) {
+            const T* row = op.x.as<T>() + (t * rows + r) * op.x.strides[0];
+            sums[r] = w4_prepare<Level, Bits>(row, w.perm, s, stop, values[r]);
+          });
+      }
+      for (index i = 0; i < stop - s; ++i)
+        for (index r = 0; r < rows; ++r) *x++ = values[r][i];
+      sums += rows;
+    });
 }
 
 template <class Level, int Bits>
 void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   using Tile = W4Tile<Level>;
   const W4Weight w(op);
-  const index rows = op.x.extents[0], tiles = w4_padded_rows<Level>(rows) / Tile::rows;
+  const index rows = op.x.extents[0], tiles = (rows + Tile::rows - 1) / Tile::rows;
+  const index segments = w4_segments(w.slots, w.groups);
   WorkspaceCutter cutter(workspace);
   float* x = cutter.take<float>(tiles * Tile::rows * w.slots);
+  float* sums = cutter.take<float>(tiles * Tile::rows * segments);
   parallel.ranges(tiles, 1, [&](index begin, index end) {
-    with_float(op.x.dtype, [&]<class T>(Type<T>) {
-      for (index t = begin * Tile::rows; t < end * Tile::rows; ++t) {
-        float* to = x + t / Tile::rows * Tile::rows * w.slots + t % Tile::rows;
-        if (t < rows)
-          w4_gather<Level>(op, op.x.as<T>() + t * op.x.strides[0], to, Tile::rows);
-        else
-          for (index s = 0; s < w.slots; ++s) to[s * Tile::rows] = 0;
-      }
-    });
+    for (index t = begin; t < end; ++t)
+      w4_prepare_tile<Level, Bits>(op, w, t, x + t * Tile::rows * w.slots, sums + t * Tile::rows * segments);
   });
   // Few rows: a job is one pass over neighbouring panels. Many: x is reused over eight panels.
   const index job_panels = tiles == 1 ? Tile::panels : w4_job_panels;
-  const index blocks = (w.panels + job_panels - 1) / job_panels;
+  const index jobs = (w.panels + job_panels - 1) / job_panels;
   const index chunks = (tiles * Tile::rows + w4_chunk_rows - 1) / w4_chunk_rows;
-  const index workers = parallel.width;
-  const index chunk_floats = w4_chunk_rows * w4_job_panels * w4_panel;
-  float* weights = cutter.take<float>(workers * w4_block * Tile::width);
-  float* totals = cutter.take<float>(workers * chunk_floats);
+  W4Block<Level>* blocks = cutter.take<W4Block<Level>>(parallel.width);
+  float* totals = cutter.take<float>(parallel.width * w4_chunk_rows * w4_job_panels * w4_panel);
   // Workers fetch jobs one by one, so that a slow core delays one job only.
   std::atomic<index> next{0};
-  parallel(workers, [&](index worker) {
-    float* const my_weights = weights + worker * w4_block * Tile::width;
-    float* const my_totals = totals + worker * chunk_floats;
-    for (index job = next.fetch_add(1, std::memory_order_relaxed); job < blocks * chunks;
+  parallel(parallel.width, [&](index worker) {
+    float* const mine = totals + worker * w4_chunk_rows * w4_job_panels * w4_panel;
+    for (index job = next.fetch_add(1, std::memory_order_relaxed); job < jobs * chunks;
          job = next.fetch_add(1, std::memory_order_relaxed)) {
-      const index chunk = job / blocks, first = job % blocks * job_panels;
+      const index chunk = job / jobs, first = job % jobs * job_panels;
       const index begin = tiles * chunk / chunks * Tile::rows, stop = tiles * (chunk + 1) / chunks * Tile::rows;
       const index end = stop < rows ? stop : rows;
       const index panels = w.panels - first < job_panels ? w.panels - first : job_panels;
-      w4_job<Level, Bits>(w, first, panels, x + begin * w.slots, end - begin, my_weights, my_totals);
+      w4_job<Level, Bits>(w, first, panels, x + begin * w.slots, sums + begin * segments, end - begin, blocks[worker],
+                          mine);
       for (index t = begin; t < end; ++t)
-        w4_store<Level>(op, t, first * w4_panel, panels * w4_panel, my_totals + (t - begin) * w4_job_panels * w4_panel);
+        w4_store<Level>(op, t, first * w4_panel, panels * w4_panel, mine + (t - begin) * w4_job_panels * w4_panel);
     }
   });
 }
 
 template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
   using Tile = W4Tile<Level>;
-  const index rows = op.x.extents[0], slots = op.slots();
+  const index rows = op.x.extents[0], segments = w4_segments(op.slots(), op.scales.extents[1]);
   if (op.compute == W4Compute::int8_activations) return w4_int8_bytes<Level>(op);
-  if (rows == 1) return op.x.dtype != DType::f32 || op.perm.present() ? WorkspaceCutter::padded<float>(slots) : 0;
-  if (rows == 0) return 0;
-  return WorkspaceCutter::padded<float>(w4_padded_rows<Level>(rows) * slots) +
-         WorkspaceCutter::padded<float>(parallel.width * w4_block * Tile::width) +
+  const index padded = rows == 1 ? 1 : (rows + Tile::rows - 1) / Tile::rows * Tile::rows;
+  const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * (32 / op.bits)) +
+                               WorkspaceCutter::padded<float>(padded * segments);
+  if (rows <= 1) return prepared;
+  return prepared + WorkspaceCutter::padded<W4Block<Level>>(parallel.width) +
          WorkspaceCutter::padded<float>(parallel.width * w4_chunk_rows * w4_job_panels * w4_panel);
 }
 

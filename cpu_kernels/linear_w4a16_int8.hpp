@@ -1,4 +1,4 @@
-// int8_activations: a segment of x (slots of one group inside one block of 256) becomes signed bytes
+// int8_activations: a segment of x (slots of one group inside one block of 128) becomes signed bytes
 // with one scale, max|x| / 127, and its dot product with the codes is exact in int32:
 //
 //   y[t,n] = sum over segments  step_x * (scale * sum(q * xq) + offset * sum(xq))
@@ -18,9 +18,6 @@ struct W4Activations {
   float *step = nullptr, *sum = nullptr;
 };
 
-// At most: every block cuts one group in two.
-INLAY_INLINE index w4_segments(index slots, index groups) { return (slots + w4_block - 1) / w4_block + groups; }
-
 template <class Level> std::size_t w4_int8_bytes(const LinearW4a16<Host>& op) {
   const index rows = op.x.extents[0], per_word = 32 / op.bits;
   const index segments = w4_segments(op.slots(), op.scales.extents[1]);
@@ -28,44 +25,42 @@ template <class Level> std::size_t w4_int8_bytes(const LinearW4a16<Host>& op) {
          2 * WorkspaceCutter::padded<float>(rows * segments);
 }
 
-// Rounds row `x`. NaN and infinity make the step, and with it the row's results, NaN.
+// Rounds row `t`. NaN and infinity make the step, and with it the row's results, NaN.
 template <class Level, int Bits, class T>
-void w4_quantize_row(const W4Weight& w, const std::int32_t* perm, const T* x, const W4Activations& to, index t) {
+void w4_quantize_row(const W4Weight& w, const T* x, const W4Activations& to, index t) {
   using F = simd::Floats<Level>;
   constexpr index per_word = 32 / Bits;
   std::int8_t* bytes = to.bytes + t * to.row_bytes;
   float *step = to.step + t * to.segments, *sum = to.sum + t * to.segments;
   for (index begin = 0; begin < w.slots; begin += w4_block)
     for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
-      float values[w4_block];
-      for (index i = 0; i < stop - s; ++i) {
-        const index input = perm ? perm[s + i] : s + i;
-        values[i] = input < 0 ? 0 : static_cast<float>(x[input]);
-      }
+      // Whole words, and whole pairs of registers: the rest is zero.
+      float values[w4_block] = {};
+      if (w.perm)
+        for (index i = s; i < stop; ++i) values[i - s] = w.perm[i] < 0 ? 0 : static_cast<float>(x[w.perm[i]]);
       F largest, check;  // x * 0 is NaN where x is not finite
       for (index i = 0; i < stop - s; i += F::size) {
         const index n = stop - s - i < F::size ? stop - s - i : F::size;
-        const F value = F::load(values + i, n);
+        const F value = w.perm ? F::load(values + i) : n == F::size ? F::load(x + s + i) : F::load(x + s + i, n);
+        value.store(values + i);
         largest = max(largest, abs(value));
         check = fma(value, F(0), check);
       }
       const float scale = reduce_max(largest) / 127;
-      const float inverse = scale >= 0x1p-126f ? 1 / scale : 0;  // 1 / subnormal may be infinite
+      const F inverse(scale >= 0x1p-126f ? 1 / scale : 0);  // 1 / subnormal may be infinite
       *step++ = scale + reduce_sum(check);
+      F total;
       std::int8_t rounded[w4_block];
       for (index i = 0; i < stop - s; i += F::size) {
-        const index n = stop - s - i < F::size ? stop - s - i : F::size;
-        (F::load(values + i, n) * F(inverse)).store_i8(rounded + i, n);
+        const F value = round(F::load(values + i) * inverse);
+        total = total + value;
+        value.store_i8(rounded + i);
       }
-      std::int32_t total = 0;
-      for (index i = 0; i < stop - s; ++i) {
-        bytes[(s + i) / per_word * per_word + simd::activation_place<Bits>((s + i) % per_word)] = rounded[i];
-        total += rounded[i];
-      }
-      *sum++ = static_cast<float>(total);
+      *sum++ = reduce_sum(total);
+      for (index i = 0; i < stop - s; i += per_word)
+        for (index j = 0; j < per_word; ++j)
+          bytes[s + i + simd::activation_place<Bits>(j)] = i + j < stop - s ? rounded[i + j] : std::int8_t{0};
     });
-  for (index s = w.slots; s < w.steps * per_word; ++s)
-    bytes[s / per_word * per_word + simd::activation_place<Bits>(s % per_word)] = 0;
 }
 
 // total[r][0 .. 16P) of R rows from `t` on.
@@ -87,11 +82,9 @@ void w4_int8_rows(const W4Weight& w, const W4Activations& x, index t, index firs
           simd::unroll<R>([&](auto r)
                               INLAY_INLINE_LAMBDA { dots[r * count + v].add(codes, bytes + r * x.row_bytes + s); });
         });
-      F scale[count], offset[count];
-      panels.load_group(w, g, scale, offset);
-      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-          const F part = fma(dots[r * count + v].to_floats(), scale[v], offset[v] * F(sum[r * x.segments]));
+      panels.for_each_scale(w, g, [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
+        simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+          const F part = fma(dots[r * count + v].to_floats(), scale, offset * F(sum[r * x.segments]));
           all[r * count + v] = fma(part, F(step[r * x.segments]), all[r * count + v]);
         });
       });
@@ -104,7 +97,7 @@ void w4_int8_rows(const W4Weight& w, const W4Activations& x, index t, index firs
 template <class Level, int Bits>
 void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   constexpr bool wide = simd::Floats<Level>::size == 16;
-  constexpr int panels = wide ? 4 : simd::Floats<Level>::size == 8 ? 2 : 1;
+  constexpr int panels = simd::Floats<Level>::size > 1 ? 4 : 1;
   constexpr int tile = 4, tile_panels = wide ? 2 : 1;  // R * count sums and as many totals
   const W4Weight w(op);
   const index rows = op.x.extents[0], segments = w4_segments(w.slots, w.groups);
@@ -113,11 +106,9 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   x.bytes = cutter.take<std::int8_t>(rows * x.row_bytes);
   x.step = cutter.take<float>(rows * segments);
   x.sum = cutter.take<float>(rows * segments);
-  const auto* perm = op.perm.present() ? op.perm.as<std::int32_t>() : nullptr;
   parallel.ranges(rows, 1, [&](index begin, index end) {
     with_float(op.x.dtype, [&]<class T>(Type<T>) {
-      for (index t = begin; t < end; ++t)
-        w4_quantize_row<Level, Bits>(w, perm, op.x.as<T>() + t * op.x.strides[0], x, t);
+      for (index t = begin; t < end; ++t) w4_quantize_row<Level, Bits>(w, op.x.as<T>() + t * op.x.strides[0], x, t);
     });
   });
   // A job's codes stay in L2 while the rows pass by.

@@ -1,13 +1,17 @@
 // The packed weight as the kernels read it: group by group, step by step.
 //
-// Slots are cut into blocks of 256, and each block into segments that have one scale a channel:
+// Slots are cut into blocks of 128, and each block into segments that have one scale a channel:
 //
-//   blocks    |        256        |        256        |    rest   |
+//   blocks    |        128        |        128        |    rest   |
 //   groups    |  g0   |    g1    |    g2    |    g3    |    g4    |
 //   segments  |  g0   |    g1  |g1|   g2   ...
 //
-// Sums start at zero with each block and are added to the total at its end: the chain of roundings is
-// 256 + k / 256 long instead of k, and it is the same for every number of rows and threads.
+// A segment's codes are multiplied as they are; its scale and offset follow once:
+//
+//   total[n] += scale[n,g] * sum_s(x[s] * q[n,s]) + offset[n,g] * sum_s(x[s])
+//
+// so that a code costs a mask, a conversion and an fma. The chain of roundings is a segment and the
+// number of segments long, and it is the same for every number of rows and threads.
 #pragma once
 
 #include <inlay/cpu.hpp>
@@ -19,17 +23,19 @@
 
 namespace inlay::cpu {
 
-inline constexpr index w4_block = 256;
+inline constexpr index w4_block = 128;
 inline constexpr index w4_prefetch = 2048;  // bytes ahead in a panel's codes
 
 struct W4Weight {
   const std::uint8_t* codes;
+  const std::int32_t* perm;  // or null: slots are inputs
   ConstView<3> scales, zeros, offsets;
   index panels, slots, steps, group, groups;
   float middle;  // the zero point where none is given
 
   INLAY_INLINE explicit W4Weight(const LinearW4a16<Host>& op)
       : codes(op.codes.as<std::uint8_t>()),
+        perm(op.perm.present() ? op.perm.as<std::int32_t>() : nullptr),
         scales(op.scales),
         zeros(op.zeros),
         offsets(op.offsets),
@@ -42,6 +48,9 @@ struct W4Weight {
 
   INLAY_INLINE index block_end(index begin) const { return begin + w4_block < slots ? begin + w4_block : slots; }
 };
+
+// At most: every block cuts one group in two.
+INLAY_INLINE index w4_segments(index slots, index groups) { return (slots + w4_block - 1) / w4_block + groups; }
 
 // body(begin, end, g) for each segment of the block begin .. end.
 template <class Body> INLAY_INLINE void for_each_segment(index begin, index end, index group, Body&& body) {
@@ -63,66 +72,73 @@ template <class Level, int P> struct Panels {
   INLAY_INLINE Panels(const W4Weight& w, index first) {
     for (int p = 0; p < P; ++p) at[p] = first + p < w.panels ? first + p : w.panels - 1;
   }
-  INLAY_INLINE const std::uint8_t* words(const W4Weight& w, int v, index step) const {
-    return w.codes + ((at[v / in_panel] * w.steps + step) * w4_panel + v % in_panel * F::size) * 4;
-  }
   INLAY_INLINE simd::CodeWords<Level> load(const W4Weight& w, int v, index step) const {
-    const std::uint8_t* p = words(w, v, step);
+    const std::uint8_t* p = w.codes + ((at[v / in_panel] * w.steps + step) * w4_panel + v % in_panel * F::size) * 4;
     if (v % in_panel == 0) __builtin_prefetch(p + w4_prefetch);
     return simd::CodeWords<Level>::load(p);
   }
-  // w[n,s] = q[n,s] * scale + offset in group g.
-  INLAY_INLINE void load_group(const W4Weight& w, index g, F* scale, F* offset) const {
+  // emit(v, scale, offset) of group g: w[n,s] = q[n,s] * scale + offset. One switch for all registers,
+  // and none of them in an array: filling arrays with zeros took as long as 32 slots of codes.
+  template <class Emit> INLAY_INLINE void for_each_scale(const W4Weight& w, index g, Emit&& emit) const {
     const auto place = [&](int v) INLAY_INLINE_LAMBDA {
       return (at[v / in_panel] * w.groups + g) * w4_panel + v % in_panel * F::size;
     };
     with_float(w.scales.dtype, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
-      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { scale[v] = F::load(w.scales.as<S>() + place(v)); });
+      const S* scales = w.scales.as<S>();
+      if (w.offsets.present() || w.zeros.present())
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
+          const F scale = F::load(scales + place(v));
+          emit(v, scale, offset(w, place(v), scale));
+        });
+      else
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
+          const F scale = F::load(scales + place(v));
+          emit(v, scale, F(-w.middle) * scale);
+        });
     });
-    if (w.offsets.present()) {
-      with_float(w.offsets.dtype, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { offset[v] = F::load(w.offsets.as<S>() + place(v)); });
-      });
-      return;
-    }
-    if (!w.zeros.present()) {
-      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { offset[v] = F(-w.middle) * scale[v]; });
-      return;
-    }
-    const auto subtract = [&]<class Z>(Type<Z>) INLAY_INLINE_LAMBDA {
-      simd::unroll<count>(
-          [&](auto v) INLAY_INLINE_LAMBDA { offset[v] = F(-1) * F::load(w.zeros.as<Z>() + place(v)) * scale[v]; });
-    };
-    if (w.zeros.dtype == DType::u8)
-      subtract(Type<std::uint8_t>{});
-    else
-      with_float(w.zeros.dtype, subtract);
+  }
+
+ private:
+  static INLAY_INLINE F offset(const W4Weight& w, index at, F scale) {
+    if (w.offsets.present())
+      return with_float(w.offsets.dtype,
+                        [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA { return F::load(w.offsets.as<S>() + at); });
+    if (w.zeros.dtype == DType::u8) return F(-1) * F::load(w.zeros.as<std::uint8_t>() + at) * scale;
+    return with_float(w.zeros.dtype, [&]<class Z>(Type<Z>)
+                                         INLAY_INLINE_LAMBDA { return F(-1) * F::load(w.zeros.as<Z>() + at) * scale; });
   }
 };
 
-// emit(v, weights, s) for the registers of the panels at each slot s of a block, in order; v is a
-// constant: Panels<Level, P>::count registers for each slot.
+// emit(v, codes, s): the codes of slots begin .. end, in place, for each of the panels' registers v.
+// Whole words: what lies beyond the last slot meets an x of zero. Of the words, AVX2 has registers for
+// two beside eight sums, four masks and x.
 template <class Level, int Bits, int P, class Emit>
-INLAY_INLINE void for_each_weight(const W4Weight& w, const Panels<Level, P>& panels, index begin, index end,
-                                  Emit&& emit) {
-  using F = simd::Floats<Level>;
+INLAY_INLINE void for_each_code(const W4Weight& w, const Panels<Level, P>& panels, index begin, index end,
+                                Emit&& emit) {
+  using Words = simd::CodeWords<Level>;
   constexpr int per_word = 32 / Bits, count = Panels<Level, P>::count;
-  for_each_segment(begin, end, w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
-    F scale[count], offset[count];
-    panels.load_group(w, g, scale, offset);
-    const auto step = [&](auto whole) INLAY_INLINE_LAMBDA {
-      simd::CodeWords<Level> words[count];
-      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { words[v] = panels.load(w, v, s / per_word); });
+  constexpr int most = simd::Floats<Level>::size == 8 ? 2 : 4, open = count < most ? count : most;
+  constexpr index step_bytes = 4 * w4_panel;
+  const std::uint8_t* words[P];
+  for (int p = 0; p < P; ++p) words[p] = w.codes + (panels.at[p] * w.steps + begin / per_word) * step_bytes;
+  const index bytes = (end - begin + per_word - 1) / per_word * step_bytes;
+  for (index byte = 0; byte < bytes; byte += step_bytes, begin += per_word) {
+    simd::unroll<count / open>([&](auto part) INLAY_INLINE_LAMBDA {
+      Words word[open];
+      simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {
+        constexpr int in_panel = Panels<Level, P>::in_panel;
+        const int v = part * open + i;
+        const std::uint8_t* from = words[v / in_panel] + byte + v % in_panel * (step_bytes / in_panel);
+        if (v % in_panel == 0) __builtin_prefetch(from + w4_prefetch);
+        word[i] = Words::load(from);
+      });
       simd::unroll<per_word>([&](auto j) INLAY_INLINE_LAMBDA {
-        if (!decltype(whole)::value && s + j >= stop) return;
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-          emit(v, fma(words[v].template code<Bits, j>(), scale[v], offset[v]), s + j);
+        simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {
+          emit(part * open + i, word[i].template in_place<Bits, j>(), begin + j);
         });
       });
-    };
-    for (; s + per_word <= stop; s += per_word) step(std::true_type{});
-    if (s < stop) step(std::false_type{});
-  });
+    });
+  }
 }
 
 // y[t, channel ..] = total + bias, for the channels that exist.

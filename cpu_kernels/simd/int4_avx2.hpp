@@ -14,12 +14,9 @@ struct CodeWords<Level> {
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) {
     return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
   }
-  template <int Bits, int J> INLAY_INLINE Floats<Level> code() const {
-    const __m256i low = _mm256_srli_epi32(v, Bits * J);
-    if constexpr (Bits * (J + 1) == 32)
-      return _mm256_cvtepi32_ps(low);
-    else
-      return _mm256_cvtepi32_ps(_mm256_and_si256(low, _mm256_set1_epi32((1 << Bits) - 1)));
+  template <int Bits, int J> INLAY_INLINE Floats<Level> in_place() const {
+    const __m256i half = Bits * J < 16 ? v : _mm256_srli_epi32(v, 16);
+    return _mm256_cvtepi32_ps(_mm256_and_si256(half, _mm256_set1_epi32(in_place_mask<Bits, J>)));
   }
 };
 

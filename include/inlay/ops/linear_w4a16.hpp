@@ -23,10 +23,10 @@
 // Channels beyond n and slots beyond the last one may hold anything. linear_w4a16_import.hpp writes
 // this form from GPTQ, AWQ, GGUF and ONNX tensors; it does not depend on the machine.
 //
-//   compute  exact_float       w is formed in f32 as fma(q, scale, offset), with offset =
-//                              -zero * scale where zeros are given; products are summed in f32
+//   compute  exact_float       f32: the scale and offset (-zero * scale where zeros are given) of a
+//                              group are applied to its sums of x * q and of x
 //            int8_activations  x is rounded to 8 bits, with one scale for each group (and at most
-//                              256 slots): integer dot products, error in docs/ops/linear_w4a16.md
+//                              128 slots): integer dot products, error in docs/ops/linear_w4a16.md
 //
 // A row of y depends on its row of x alone: not on the other rows, nor on the number of threads.
 #pragma once

@@ -86,7 +86,7 @@ struct PackedW4 {
     return bits == 8 ? byte : slot % 2 ? byte >> 4 : byte & 15;
   }
 
-  // Channel `channel` of the weight, f32 as exact_float forms it, in the order of x: row[0..k-1].
+  // Channel `channel` of the weight, rounded to f32 once or twice, in the order of x: row[0..k-1].
   void unpack(index channel, float* row) const {
     for (index i = 0; i < k; ++i) row[i] = 0;
     for (index s = 0; s < slots; ++s) {
