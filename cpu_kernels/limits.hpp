@@ -72,15 +72,14 @@ template <class Level> double int8_chains(index rounds, float* sink) {
   for (int i = 0; i < 64; ++i) line[i] = static_cast<std::int8_t>(i - 32 + static_cast<int>(*sink));
   for (int i = 0; i < 4; ++i) four[i] = static_cast<typename Dot::Input>(i + static_cast<int>(*sink));
   const auto weights = Dot::Weights::load(line);
-  typename Dot::Inputs inputs[Dot::chains];
+  const auto inputs = Dot::Inputs::load(four);
   typename Dot::Sums sums[Dot::chains];
-  INLAY_UNROLL
-  for (int k = 0; k < Dot::chains; ++k) inputs[k] = Dot::Inputs::load(four);
   for (index i = 0; i < rounds; ++i) {
     INLAY_UNROLL
     for (int k = 0; k < Dot::chains; ++k) {
-      inputs[k].hide();
-      dot(sums[k], weights, inputs[k]);
+      auto x = inputs;
+      x.hide();
+      dot(sums[k], weights, x);
     }
   }
   INLAY_UNROLL
@@ -88,7 +87,7 @@ template <class Level> double int8_chains(index rounds, float* sink) {
   std::int32_t total[16];
   sums[0].store(total);
   *sink = static_cast<float>(total[0]);
-  return 2.0 * 64 * Dot::chains * static_cast<double>(rounds);
+  return 2.0 * 4 * Dot::channels * Dot::chains * static_cast<double>(rounds);
 }
 
 }  // namespace inlay::cpu

@@ -16,46 +16,59 @@ namespace inlay::cpu::int8 {
 
 template <class Level> using InputOf = typename simd::DotI8<Level>::Input;
 
-// out[r][p][16] = sum over the groups of inputs[r] * weights[p]: R tokens of one tile by P panels.
-template <class Level, int R, int P>
+// out[r][p][16] = sum over the groups of inputs[r] * weights[p], for R tokens of one tile and U parts of
+// panels: a part is the channels of one Sums, a whole panel or half of one.
+template <class Level, int R, int U>
 void dot_tile(const InputOf<Level>* inputs, const std::int8_t* weights, index panel_bytes, index groups,
-              std::int32_t* out) {
+              std::int32_t* out, index out_stride) {
   using Dot = simd::DotI8<Level>;
-  constexpr int unroll = R * P < Dot::in_flight ? Dot::in_flight / (R * P) : 1;
-  typename Dot::Sums sums[unroll][R][P];
-  const auto step = [&](int u, index g) __attribute__((always_inline)) {
-    typename Dot::Weights w[P];
+  constexpr int parts = linear_int8::panel / Dot::channels;
+  constexpr int unroll = R * U < Dot::in_flight ? Dot::in_flight / (R * U) : 1;
+  typename Dot::Sums sums[unroll][R][U];
+  const auto step = [&](int chain, index g) __attribute__((always_inline)) {
+    const std::int8_t* lines = weights + g * linear_int8::line;
+    typename Dot::Weights w[U];
     INLAY_UNROLL
-    for (int p = 0; p < P; ++p) w[p] = Dot::Weights::load(weights + p * panel_bytes + g * linear_int8::line);
+    for (int u = 0; u < U; ++u)
+      w[u] = Dot::Weights::load(lines + u / parts * panel_bytes + u % parts * Dot::channels * 4);
     INLAY_UNROLL
     for (int r = 0; r < R; ++r) {
       const auto x = Dot::Inputs::load(inputs + (g * R + r) * 4);
       INLAY_UNROLL
-      for (int p = 0; p < P; ++p) dot(sums[u][r][p], w[p], x);
+      for (int u = 0; u < U; ++u) dot(sums[chain][r][u], w[u], x);
     }
   };
   index g = 0;
   for (; g + unroll <= groups; g += unroll) {
     INLAY_UNROLL
-    for (int u = 0; u < unroll; ++u) step(u, g + u);
+    for (int chain = 0; chain < unroll; ++chain) step(chain, g + chain);
   }
   for (; g < groups; ++g) step(0, g);
   INLAY_UNROLL
   for (int r = 0; r < R; ++r) {
     INLAY_UNROLL
-    for (int p = 0; p < P; ++p) {
+    for (int u = 0; u < U; ++u) {
       INLAY_UNROLL
-      for (int u = 1; u < unroll; ++u) sums[0][r][p] = sums[0][r][p] + sums[u][r][p];
-      sums[0][r][p].store(out + (r * P + p) * 16);
+      for (int chain = 1; chain < unroll; ++chain) sums[0][r][u] = sums[0][r][u] + sums[chain][r][u];
+      sums[0][r][u].store(out + r * out_stride + u * Dot::channels);
     }
   }
 }
 
+// A tile of tokens by 1 or Dot::panels panels.
 template <class Level, int R, int P>
-INLAY_INLINE void dot_tile_of(index rows, const InputOf<Level>* inputs, const std::int8_t* weights, index panel_bytes,
-                              index groups, std::int32_t* out) {
-  if (rows == R) return dot_tile<Level, R, P>(inputs, weights, panel_bytes, groups, out);
-  if constexpr (R > 1) dot_tile_of<Level, smaller_tile(R), P>(rows, inputs, weights, panel_bytes, groups, out);
+INLAY_INLINE void dot_panels(index rows, const InputOf<Level>* inputs, const std::int8_t* weights, index panel_bytes,
+                             index groups, std::int32_t* out) {
+  using Dot = simd::DotI8<Level>;
+  constexpr int parts = linear_int8::panel / Dot::channels * P;
+  constexpr int at_once = R * parts <= Dot::sums ? parts : 1;
+  if (rows == R) {
+    for (int part = 0; part < parts; part += at_once)
+      dot_tile<Level, R, at_once>(inputs, weights + part * Dot::channels * 4, panel_bytes, groups,
+                                  out + part * Dot::channels, P * linear_int8::panel);
+  } else if constexpr (R > 1) {
+    dot_panels<Level, smaller_tile(R), P>(rows, inputs, weights, panel_bytes, groups, out);
+  }
 }
 
 // shadow[c] = sum over token t's outliers of (r - q) * (w - weight_zero), for 16 channels from `o`.
@@ -86,42 +99,54 @@ void shadow_of(const LinearInt8<Host>& op, index t, const Token& token, const st
     }
 }
 
-// Sixteen sums of token t to y. Products and sums are rounded one by one, never fused: every level
-// gives the same bits.
+// The sums of one panel for the tokens of a tile, to y. Products and sums are rounded one by one, never
+// fused: every level gives the same bits. What belongs to channels is loaded once for all tokens.
 template <class Level>
-void finish(const LinearInt8<Host>& op, index t, const Token& token, const std::uint64_t* outliers, index panel,
-            const std::int32_t* sums) {
+void finish(const LinearInt8<Host>& op, Tile tile, const Token* tokens, const std::uint64_t* outliers, index words,
+            index panel, const std::int32_t* sums, index sums_stride) {
   using F = simd::Floats<Level>;
   using I = simd::Ints<Level>;
-  float shadow[16];
-  const bool shadowed = token.outliers;
-  if (shadowed) shadow_of<Level>(op, t, token, outliers, panel, shadow);
-  const index first = panel * linear_int8::panel, left = op.y.extents[1] - first;
-  const index count = left < linear_int8::panel ? left : linear_int8::panel;
+  constexpr index channels = linear_int8::panel;
+  const bool with_weight_zero = op.weight_zero.present(), with_bias = op.bias.present(),
+             requantizes = op.y_scale.present();
+  float shadows[simd::DotI8<Level>::rows][channels];
+  for (index r = 0; r < tile.rows; ++r)
+    if (tokens[r].outliers) shadow_of<Level>(op, tile.first + r, tokens[r], outliers + r * words, panel, shadows[r]);
+  const index first = panel * channels, left = op.y.extents[1] - first;
+  const index count = left < channels ? left : channels;
   for (index c = 0; c < count; c += F::size) {
     const index n = count - c < F::size ? count - c : F::size, o = first + c;
-    I sum = I::load(sums + c) - I(token.shift) * I::load(op.weight_sum.template as<std::int32_t>() + o, n);
-    if (op.weight_zero.present()) {
+    const I weight_sum = I::load(op.weight_sum.template as<std::int32_t>() + o, n);
+    I weight_zero;
+    if (with_weight_zero) {
       std::int32_t zeros[F::size] = {};
       for (index i = 0; i < n; ++i)
         zeros[i] = op.weight_zero.template as<std::int8_t>()[entry_of(op.weight_zero, o + i)];
-      sum = sum - I(token.rest) * I::load(zeros);
+      weight_zero = I::load(zeros);
     }
+    const auto exact = [&](index r) {
+      const I sum = I::load(sums + r * sums_stride + c) - I(tokens[r].shift) * weight_sum;
+      return with_weight_zero ? sum - I(tokens[r].rest) * weight_zero : sum;
+    };
     if (op.y.dtype == DType::i32) {
-      std::int32_t* y = op.y.template as<std::int32_t>() + t * op.y.strides[0] + o;
-      n == F::size ? sum.store(y) : sum.store(y, n);
+      std::int32_t* y = op.y.template as<std::int32_t>() + tile.first * op.y.strides[0] + o;
+      for (index r = 0; r < tile.rows; ++r) exact(r).store(y + r * op.y.strides[0], n);
       continue;
     }
-    F v = sum.floats();
-    if (shadowed) v = v + F::load(shadow + c);
     const float* scale = op.weight_scale.template as<float>();
-    v = v * (F(token.scale) * (op.weight_scale.extents[0] == 1 ? F(*scale) : F::load(scale + o, n)));
-    if (op.bias.present()) v = v + load_elements<Level>(op.bias.data, op.bias.dtype, o, n);
-    if (op.y_scale.present()) {
-      v = rounded_quotient(v, F(*op.y_scale.template as<float>()));
-      if (op.y_zero.present()) v = v + F(reduce_sum(load_elements<Level>(op.y_zero.data, op.y_zero.dtype, 0, 1)));
+    const F weight_scale = op.weight_scale.extents[0] == 1 ? F(*scale) : F::load(scale + o, n);
+    const F bias = with_bias ? load_elements<Level>(op.bias.data, op.bias.dtype, o, n) : F();
+    const F y_scale = requantizes ? F(*op.y_scale.template as<float>()) : F(1);
+    const F y_zero =
+        op.y_zero.present() ? F(reduce_sum(load_elements<Level>(op.y_zero.data, op.y_zero.dtype, 0, 1))) : F();
+    for (index r = 0; r < tile.rows; ++r) {
+      F v = exact(r).floats();
+      if (tokens[r].outliers) v = v + F::load(shadows[r] + c);
+      v = v * (F(tokens[r].scale) * weight_scale);
+      if (with_bias) v = v + bias;
+      if (requantizes) v = rounded_quotient(v, y_scale) + y_zero;
+      store_elements<Level>(v, op.y.data, op.y.dtype, (tile.first + r) * op.y.strides[0] + o, n);
     }
-    store_elements<Level>(v, op.y.data, op.y.dtype, t * op.y.strides[0] + o, n);
   }
 }
 
@@ -173,12 +198,11 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
         rows = tile_rows<Level>(tokens - first);
         alignas(64) std::int32_t sums[Dot::rows * Dot::panels * 16];
         const InputOf<Level>* tile = inputs + first * token_inputs;
-        here == 1 ? dot_tile_of<Level, Dot::rows, 1>(rows, tile, weights, panel_bytes, groups, sums)
-                  : dot_tile_of<Level, Dot::rows, Dot::panels>(rows, tile, weights, panel_bytes, groups, sums);
-        for (index r = 0; r < rows; ++r)
-          for (index p = 0; p < here; ++p)
-            finish<Level>(op, first + r, token[first + r], outliers + (first + r) * words, panel + p,
-                          sums + (r * here + p) * 16);
+        here == 1 ? dot_panels<Level, Dot::rows, 1>(rows, tile, weights, panel_bytes, groups, sums)
+                  : dot_panels<Level, Dot::rows, Dot::panels>(rows, tile, weights, panel_bytes, groups, sums);
+        for (index p = 0; p < here; ++p)
+          finish<Level>(op, {first, rows}, token + first, outliers + first * words, words, panel + p, sums + p * 16,
+                        here * 16);
       }
     }
   });

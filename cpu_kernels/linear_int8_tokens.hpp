@@ -29,8 +29,8 @@ struct Tile {
   index first, rows;
 };
 
-// 12, then 8 4 2 1; or 3, then 2 1.
-constexpr int smaller_tile(int rows) { return rows == 12 ? 8 : rows == 3 ? 2 : rows / 2; }
+// 12, then 8 4 2 1; or 6, then 4 2 1.
+constexpr int smaller_tile(int rows) { return rows == 12 ? 8 : rows == 6 ? 4 : rows / 2; }
 
 // The tile that begins where `left` tokens are left.
 template <class Level> INLAY_INLINE index tile_rows(index left) {

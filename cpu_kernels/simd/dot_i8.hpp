@@ -1,11 +1,12 @@
-// DotI8<Level>: the exact dot product of 8-bit integers, four at a time, for a panel of 16 channels.
+// DotI8<Level>: the exact dot product of 8-bit integers, four at a time, for channels side by side.
 //
 //   Input                   what an activation is stored as: u8 where the dot product is u8 x s8, else i16
 //   input_offset            what a signed activation is stored with: q + 128 fits u8; 0 for i16
-//   Weights::load(line)     16 channels x 4 inputs, as linear_int8 packs them: 64 bytes
+//   channels                of one Sums: a panel of 16, or half of one
+//   Weights::load(p)        channels x 4 inputs, as linear_int8 packs them
 //   Inputs::load(p)         4 inputs of one token, seen by every channel
-//   Sums                    16 int32: dot(sums, weights, inputs), store(p), a + b
-//   rows, panels            the register tile: rows * panels Sums, and room for operands
+//   Sums                    int32 for each channel: dot(sums, weights, inputs), store(p), a + b
+//   rows, panels, sums      the register tile: at most rows tokens by panels, and `sums` Sums at once
 //   in_flight               Sums that hide the latency of dot
 //   chains                  Sums at once for the peak (cpu_kernels/limits.hpp)
 //
@@ -34,7 +35,7 @@ requires std::is_base_of_v<isa::scalar, Level>
 struct DotI8<Level> {
   using Input = std::int16_t;
   static constexpr int input_offset = 0;
-  static constexpr int rows = 2, panels = 1, in_flight = 1, chains = 1;
+  static constexpr int channels = 16, rows = 2, panels = 1, sums = 2, in_flight = 1, chains = 1;
 
   struct Weights {
     const std::int8_t* line;
@@ -61,22 +62,20 @@ struct DotI8<Level> {
 };
 
 #if defined(__AVX2__)
-// Four registers of four channels, each as two halves of its sum: (x0 w0 + x1 w1, x2 w2 + x3 w3).
+// Half a panel in two registers of four channels, each channel as two halves of its sum:
+// (x0 w0 + x1 w1, x2 w2 + x3 w3).
 template <class Level>
 requires std::is_base_of_v<isa::avx2, Level>
 struct DotI8<Level> {
   using Input = std::int16_t;
   static constexpr int input_offset = 0;
-  static constexpr int rows = 3, panels = 1, in_flight = 1, chains = 2;
+  static constexpr int channels = 8, rows = 6, panels = 1, sums = 6, in_flight = 2, chains = 2;
 
   struct Weights {
-    __m256i v[4];
+    __m256i low, high;
     static INLAY_INLINE Weights load(const std::int8_t* p) {
-      Weights w;
-      INLAY_UNROLL
-      for (int i = 0; i < 4; ++i)
-        w.v[i] = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + i));
-      return w;
+      return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+              _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + 1))};
     }
   };
   struct Inputs {
@@ -90,22 +89,20 @@ struct DotI8<Level> {
     INLAY_INLINE void hide() { asm volatile("" : "+x"(v)); }
   };
   struct Sums {
-    __m256i v[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    __m256i low = _mm256_setzero_si256(), high = _mm256_setzero_si256();
     INLAY_INLINE void store(std::int32_t* p) const {
-      INLAY_UNROLL
-      for (int i = 0; i < 4; i += 2) {  // hadd works within 128 bits: channels 0 1 4 5 2 3 6 7
-        const __m256i eight = _mm256_permute4x64_epi64(_mm256_hadd_epi32(v[i], v[i + 1]), 0b11011000);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 4 * i), eight);
-      }
+      // hadd works within 128 bits: channels 0 1 4 5 2 3 6 7
+      const __m256i eight = _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0b11011000);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), eight);
     }
-    friend INLAY_INLINE Sums operator+(Sums a, const Sums& b) {
-      INLAY_UNROLL
-      for (int i = 0; i < 4; ++i) a.v[i] = _mm256_add_epi32(a.v[i], b.v[i]);
+    friend INLAY_INLINE Sums operator+(Sums a, Sums b) {
+      a.low = _mm256_add_epi32(a.low, b.low);
+      a.high = _mm256_add_epi32(a.high, b.high);
       return a;
     }
-    friend INLAY_INLINE void dot(Sums& sums, const Weights& w, Inputs x) {
-      INLAY_UNROLL
-      for (int i = 0; i < 4; ++i) sums.v[i] = _mm256_add_epi32(sums.v[i], _mm256_madd_epi16(w.v[i], x.v));
+    friend INLAY_INLINE void dot(Sums& sums, Weights w, Inputs x) {
+      sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(w.low, x.v));
+      sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(w.high, x.v));
     }
   };
 };
@@ -117,7 +114,7 @@ template <class Level>
 requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512_vnni, Level>) struct DotI8<Level> {
   using Input = std::int16_t;
   static constexpr int input_offset = 0;
-  static constexpr int rows = 12, panels = 1, in_flight = 1, chains = 6;
+  static constexpr int channels = 16, rows = 12, panels = 1, sums = 12, in_flight = 1, chains = 6;
 
   struct Weights {
     __m512i low, high;
@@ -163,7 +160,7 @@ requires std::is_base_of_v<isa::avx512_vnni, Level>
 struct DotI8<Level> {
   using Input = std::uint8_t;
   static constexpr int input_offset = 128;
-  static constexpr int rows = 12, panels = 2, in_flight = 4, chains = 12;
+  static constexpr int channels = 16, rows = 12, panels = 2, sums = 24, in_flight = 4, chains = 12;
 
   struct Weights {
     __m512i v;

@@ -63,7 +63,13 @@ template <int Rank, class Space, class Pointer, class Self> struct BasicView {
   }
   constexpr bool empty() const { return size() == 0; }
   // An optional field that was left out: no memory and no extent.
-  constexpr bool present() const { return !(data == Pointer{} && extents == Extents{}); }
+  // A loop: GCC makes a call of memcmp out of comparing arrays, and kernels ask this in inner loops.
+  constexpr bool present() const {
+    if (data != Pointer{}) return true;
+    for (index extent : extents)
+      if (extent != 0) return true;
+    return false;
+  }
   constexpr bool contiguous() const {
     index step = 1;
     for (int d = Rank - 1; d >= 0; --d) {
