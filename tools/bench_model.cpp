@@ -1,0 +1,176 @@
+// inlay bench model: a whole model with random weights, prefill and decode, beside what the machine
+// can do at best. The limit is measured between the passes: shared memory changes its speed.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include <inlay/cpu_limits.hpp>
+
+#include "tools/commands.hpp"
+#include "tools/random_model.hpp"
+#include "tools/session.hpp"
+
+namespace inlay::tools {
+
+namespace {
+
+struct Options {
+  std::string shape = "llama3.2-1b", type = "bf16", isa;
+  std::vector<index> prefill = {64, 512}, depth = {0, 4096};
+  index tokens = 16;
+  int threads = 2;
+};
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+template <class Call> double seconds(Call&& call) {
+  const auto begin = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Bytes a second of a read that no cache helps, and f32 multiply-adds a second (two operations each).
+class Limits {
+ public:
+  explicit Limits(const Cpu& cpu) : cpu_(cpu), memory_(bytes) {
+    std::fill(memory_.begin(), memory_.end(), std::byte{1});
+  }
+
+  double read() {
+    return static_cast<double>(bytes) / seconds([&] { read_once(cpu_, memory_); });
+  }
+  double fma() {
+    double done = 0;
+    const double time = seconds([&] { done = spin_fma(cpu_, 500000); });
+    return done / time;
+  }
+
+ private:
+  static constexpr std::size_t bytes = std::size_t{256} << 20;
+  const Cpu& cpu_;
+  std::vector<std::byte> memory_;
+};
+
+// What one token reads: the linears, and the keys and values of `depth` tokens.
+double bytes_a_token(const exec::Session& session, index depth) {
+  const exec::ModelConfig& c = session.config();
+  const double kv = 2.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim * depth) * sizeof(f16);
+  return static_cast<double>(session.weights().linear_bytes) + kv;
+}
+
+// Multiply-adds of a prompt count two; its head is read for the last token only.
+double prefill_flops(const exec::ModelConfig& c, index tokens) {
+  const double n = static_cast<double>(tokens);
+  const double layer =
+      static_cast<double>(c.dim) * static_cast<double>(2 * c.heads + 2 * c.kv_heads) * static_cast<double>(c.head_dim) +
+      3.0 * static_cast<double>(c.dim) * static_cast<double>(c.hidden);
+  const double attention = n * static_cast<double>(c.heads * c.head_dim);  // causal: half of 2 n
+  return 2 * n * static_cast<double>(c.layers) * (layer + attention) +
+         2 * static_cast<double>(c.vocab) * static_cast<double>(c.dim);
+}
+
+std::vector<exec::Token> prompt(index tokens, index vocab) {
+  std::vector<exec::Token> ids;
+  for (index i = 0; i < tokens; ++i) ids.push_back(static_cast<exec::Token>((i * 7919 + 13) % vocab));
+  return ids;
+}
+
+int bench_prefill(exec::Session& session, Limits& limits, index tokens) {
+  std::vector<double> times, peaks;
+  for (int round = 0; round < 4; ++round) {
+    session.reset();
+    peaks.push_back(limits.fma());
+    Status status;
+    const double time = seconds([&] {
+      const auto logits = session.append(prompt(tokens, session.config().vocab));
+      if (!logits) status = {logits.error().code(), std::string(logits.error().message())};
+    });
+    if (!status.ok()) return wrong(status);
+    if (round > 0) times.push_back(time);  // the first one touches memory for the first time
+  }
+  const double time = median(times), flops = prefill_flops(session.config(), tokens);
+  std::printf("prefill %5ld tokens %9.1f tok/s %9.1f GFLOP/s  %5.1f%% of %.0f GFLOP/s f32 fma\n",
+              static_cast<long>(tokens), static_cast<double>(tokens) / time, flops / time * 1e-9,
+              100 * flops / time / median(peaks), median(peaks) * 1e-9);
+  std::fflush(stdout);
+  return 0;
+}
+
+int bench_decode(exec::Session& session, Limits& limits, index depth, index tokens) {
+  session.reset();
+  const index vocab = session.config().vocab;
+  Status status;
+  const auto keep = [&](const Expected<ConstView<2>>& logits) {
+    if (!logits && status.ok()) status = {logits.error().code(), std::string(logits.error().message())};
+  };
+  if (depth > 0) {
+    Progress progress("filling the cache");
+    keep(session.append(prompt(depth, vocab), 1, [&](index done, index all) { progress(done, all); }));
+  }
+  keep(session.decode(1));
+  std::vector<double> times, reads;
+  for (index i = 0; i < tokens && status.ok(); ++i) {
+    reads.push_back(limits.read());
+    times.push_back(seconds([&] { keep(session.decode(static_cast<exec::Token>(i + 2))); }));
+  }
+  if (!status.ok()) return wrong(status);
+  const double time = median(times), bytes = bytes_a_token(session, depth + 1 + tokens / 2), limit = median(reads);
+  std::printf("decode at depth %5ld   %7.2f tok/s %9.2f GB/s     %5.1f%% of %.1f GB/s read\n", static_cast<long>(depth),
+              1 / time, bytes / time * 1e-9, 100 * bytes / time / limit, limit * 1e-9);
+  std::fflush(stdout);
+  return 0;
+}
+
+int bench(const Options& options) {
+  auto config = model_shape(options.shape);
+  if (!config) return wrong(config.error());
+  index context = 0;
+  for (index n : options.prefill) context = std::max(context, n);
+  for (index n : options.depth) context = std::max(context, n + 1 + options.tokens);
+  if (context > config->context)
+    return wrong("--depth and --prefill need a context of " + std::to_string(context) + "; it must be at most " +
+                 std::to_string(config->context));
+  auto runner = make_runner({.isa = options.isa, .threads = options.threads}, "cpu");
+  if (!runner) return wrong(runner.error());
+  auto weights = random_weights(*config, options.type);
+  if (!weights) return wrong(weights.error());
+  const std::size_t linear_bytes = weights->linear_bytes;
+  auto session =
+      exec::Session::make(*config, std::move(*weights), std::move(*runner), {.context = context, .chunk = 512});
+  if (!session) return wrong(session.error());
+
+  const Cpu cpu = options.isa.empty() ? Cpu(openmp(options.threads)) : Cpu(Cpu().isa(), openmp(options.threads));
+  Limits limits(cpu);
+  std::printf("%s %s, linears %.0f MB, %s x%d\n", options.shape.c_str(), options.type.c_str(),
+              static_cast<double>(linear_bytes) * 1e-6, std::string(name(cpu.isa())).c_str(), options.threads);
+  for (index n : options.prefill)
+    if (int code = bench_prefill(*session, limits, n); code != 0) return code;
+  for (index n : options.depth)
+    if (int code = bench_decode(*session, limits, n, options.tokens); code != 0) return code;
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Command& chosen) {
+  CLI::App& group = *app.add_subcommand("bench", "Measure whole models (single operators: bench/)");
+  group.require_subcommand(1);
+  auto options = std::make_shared<Options>();
+  CLI::App& command = *group.add_subcommand("model", "Prefill and decode of a model with random weights");
+  command.add_option("--shape", options->shape, "Published shape")->check(CLI::IsMember(model_shapes()));
+  command.add_option("--type", options->type, "Type of the linears")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "w4a16"}));
+  command.add_option("--prefill", options->prefill, "Lengths of prompts")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--depth", options->depth, "Tokens in the cache before decoding")->check(CLI::Range(0, 1 << 20));
+  command.add_option("--tokens", options->tokens, "Tokens to decode")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--threads", options->threads)->check(CLI::Range(1, 1024));
+  command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
+  command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
+}
+
+}  // namespace inlay::tools

@@ -1,0 +1,20 @@
+// The subcommands of `inlay`. Each adds its options to the application and leaves its work in a
+// callback that returns the exit code: 0 done, 1 a check failed, 2 wrong input.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace inlay::tools {
+
+using Command = std::function<int()>;
+
+void add_run(CLI::App& app, Command& chosen);
+void add_eval(CLI::App& app, Command& chosen);
+void add_devices(CLI::App& app, Command& chosen);
+void add_convert(CLI::App& app, Command& chosen);
+void add_verify(CLI::App& app, Command& chosen);
+void add_bench(CLI::App& app, Command& chosen);
+
+}  // namespace inlay::tools

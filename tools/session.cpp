@@ -1,0 +1,107 @@
+#include "tools/session.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include <inlay/exec/load.hpp>
+
+namespace inlay::tools {
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+Expected<DType> kv_type(const ModelOptions& options, const exec::ModelFile& file) {
+  if (options.kv_type == "f32") return DType::f32;
+  if (options.kv_type == "f16") return DType::f16;
+  if (options.kv_type == "bf16") return DType::bf16;
+  // A model whose linears are f32 is run in f32 throughout.
+  const exec::WeightTensor* q = file.find("blk.0.attn_q.weight");
+  return q != nullptr && q->type == GgmlType::F32 ? DType::f32 : DType::f16;
+}
+
+}  // namespace
+
+void ModelOptions::add_to(CLI::App& command) {
+  command.add_option("model", model, "GGUF file, or a directory with safetensors (default: the model of Inlay)");
+  command.add_option("--backend", backend, "Where the operators run")->check(CLI::IsMember({"cpu", "reference"}));
+  command.add_option("--isa", isa, "Instruction set of the cpu backend: see inlay devices");
+  command.add_option("--threads", threads, "Threads of the cpu backend (0: as many as OpenMP takes)")
+      ->check(CLI::Range(0, 1024));
+  command.add_option("--chunk", chunk, "Tokens of the prompt in one pass")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--context", context, "Tokens that the cache holds (0: the model's context)")
+      ->check(CLI::Range(0, 1 << 30));
+  command.add_option("--kv-type", kv_type, "Type of the KV cache")
+      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}));
+}
+
+int wrong(const std::string& message) {
+  std::fprintf(stderr, "inlay: %s\n", message.c_str());
+  return 2;
+}
+int wrong(const Status& status) { return wrong(std::string(status.message())); }
+
+std::string default_model() {
+  if (const char* named = std::getenv("INLAY_MODEL")) return named;
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const auto installed = program.parent_path().parent_path() / INLAY_INSTALLED_MODEL;
+  if (std::filesystem::exists(installed, ignored)) return installed.string();
+  return INLAY_BUILD_MODEL;
+}
+
+Expected<LoadedModel> open_model(const ModelOptions& options) {
+  const std::string path = options.model.empty() ? default_model() : options.model;
+  auto file = exec::load_model(path);
+  if (!file) return failure(std::move(file.error()));
+  auto tokenizer = exec::Tokenizer::make(file->tokenizer);
+  if (!tokenizer) return failure(std::move(tokenizer.error()));
+  return LoadedModel{std::make_shared<const exec::ModelFile>(std::move(*file)), std::move(*tokenizer)};
+}
+
+Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend) {
+  if (backend == "reference") return exec::Eager(Reference{});
+  const Parallel parallel = options.threads == 1 ? serial() : openmp(options.threads);
+  if (options.isa.empty()) return exec::Eager(Cpu(parallel));
+  std::string known;
+  for (Isa isa : available_isas()) {
+    if (name(isa) == options.isa) return exec::Eager(Cpu(isa, parallel));
+    known += (known.empty() ? "" : " ") + std::string(name(isa));
+  }
+  return failure(StatusCode::invalid_argument, "--isa is " + options.isa + "; this machine has " + known);
+}
+
+Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model,
+                                     const std::string& backend) {
+  auto runner = make_runner(options, backend);
+  if (!runner) return failure(std::move(runner.error()));
+  auto type = kv_type(options, *model.file);
+  if (!type) return failure(std::move(type.error()));
+  Progress progress("packing weights");
+  return exec::Session::make(model.file, std::move(*runner),
+                             {.context = options.context, .chunk = options.chunk, .kv_type = *type},
+                             [&](index done, index all) { progress(done, all); });
+}
+
+Progress::Progress(std::string what) : what_(std::move(what)), begin_(now()) {}
+
+Progress::~Progress() {
+  if (shown_) std::fprintf(stderr, "\r\033[K");
+}
+
+void Progress::operator()(index done, index all) {
+  static const bool terminal = isatty(STDERR_FILENO) != 0;
+  if (!terminal || now() - begin_ < 1) return;
+  constexpr int width = 30;
+  const int filled = all > 0 ? static_cast<int>(width * done / all) : 0;
+  std::fprintf(stderr, "\r%s [%-*s] %ld/%ld", what_.c_str(), width, std::string(filled, '#').c_str(),
+               static_cast<long>(done), static_cast<long>(all));
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+}  // namespace inlay::tools

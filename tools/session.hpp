@@ -1,0 +1,56 @@
+// What `run` and `eval` share: the options that name a model, a backend and its threads.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+
+#include <inlay/exec/generate.hpp>
+#include <inlay/exec/model_file.hpp>
+#include <inlay/exec/tokenizer.hpp>
+
+namespace inlay::tools {
+
+struct ModelOptions {
+  std::string model;             // empty: the model that ships with Inlay
+  std::string backend = "cpu";   // cpu, reference
+  std::string isa;               // empty: the best
+  std::string kv_type = "auto";  // f32 for f32 weights, else f16
+  int threads = 0;               // 0: OpenMP's
+  index chunk = 256;
+  index context = 0;  // 0: the model's
+
+  void add_to(CLI::App& command);
+};
+
+struct LoadedModel {
+  std::shared_ptr<const exec::ModelFile> file;
+  exec::Tokenizer tokenizer;
+};
+
+// Prints "inlay: <message>" to standard error and gives the exit code of wrong input.
+int wrong(const Status& status);
+int wrong(const std::string& message);
+
+// The model that ships with Inlay: $INLAY_MODEL, beside the installed program, or in the sources.
+std::string default_model();
+
+Expected<LoadedModel> open_model(const ModelOptions& options);
+Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);
+Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model, const std::string& backend);
+
+// A bar on standard error, if that is a terminal and the work takes longer than a second.
+class Progress {
+ public:
+  explicit Progress(std::string what);
+  ~Progress();
+  void operator()(index done, index all);
+
+ private:
+  std::string what_;
+  double begin_;
+  bool shown_ = false;
+};
+
+}  // namespace inlay::tools
