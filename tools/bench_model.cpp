@@ -135,19 +135,17 @@ int bench(const Options& options) {
   if (context > config->context)
     return wrong("--depth and --prefill need a context of " + std::to_string(context) + "; it must be at most " +
                  std::to_string(config->context));
-  auto runner = make_runner({.isa = options.isa, .threads = options.threads}, "cpu");
-  if (!runner) return wrong(runner.error());
+  auto cpu = make_cpu(options.isa, options.threads);
+  if (!cpu) return wrong(cpu.error());
   auto weights = random_weights(*config, options.type);
   if (!weights) return wrong(weights.error());
   const std::size_t linear_bytes = weights->linear_bytes;
   auto session =
-      exec::Session::make(*config, std::move(*weights), std::move(*runner), {.context = context, .chunk = 512});
+      exec::Session::make(*config, std::move(*weights), exec::Eager(*cpu), {.context = context, .chunk = 512});
   if (!session) return wrong(session.error());
-
-  const Cpu cpu = options.isa.empty() ? Cpu(openmp(options.threads)) : Cpu(Cpu().isa(), openmp(options.threads));
-  Limits limits(cpu);
+  Limits limits(*cpu);
   std::printf("%s %s, linears %.0f MB, %s x%d\n", options.shape.c_str(), options.type.c_str(),
-              static_cast<double>(linear_bytes) * 1e-6, std::string(name(cpu.isa())).c_str(), options.threads);
+              static_cast<double>(linear_bytes) * 1e-6, std::string(name(cpu->isa())).c_str(), options.threads);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, limits, n); code != 0) return code;
   for (index n : options.depth)

@@ -63,16 +63,22 @@ Expected<LoadedModel> open_model(const ModelOptions& options) {
   return LoadedModel{std::make_shared<const exec::ModelFile>(std::move(*file)), std::move(*tokenizer)};
 }
 
+Expected<Cpu> make_cpu(const std::string& isa, int threads) {
+  const Parallel parallel = threads == 1 ? serial() : openmp(threads);
+  if (isa.empty()) return Cpu(parallel);
+  std::string known;
+  for (Isa level : available_isas()) {
+    if (name(level) == isa) return Cpu(level, parallel);
+    known += (known.empty() ? "" : " ") + std::string(name(level));
+  }
+  return failure(StatusCode::invalid_argument, "--isa is " + isa + "; this machine has " + known);
+}
+
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend) {
   if (backend == "reference") return exec::Eager(Reference{});
-  const Parallel parallel = options.threads == 1 ? serial() : openmp(options.threads);
-  if (options.isa.empty()) return exec::Eager(Cpu(parallel));
-  std::string known;
-  for (Isa isa : available_isas()) {
-    if (name(isa) == options.isa) return exec::Eager(Cpu(isa, parallel));
-    known += (known.empty() ? "" : " ") + std::string(name(isa));
-  }
-  return failure(StatusCode::invalid_argument, "--isa is " + options.isa + "; this machine has " + known);
+  auto cpu = make_cpu(options.isa, options.threads);
+  if (!cpu) return failure(std::move(cpu.error()));
+  return exec::Eager(std::move(*cpu));
 }
 
 Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model,

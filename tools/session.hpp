@@ -37,6 +37,8 @@ int wrong(const std::string& message);
 std::string default_model();
 
 Expected<LoadedModel> open_model(const ModelOptions& options);
+// The level and the threads that were asked for; an unknown level is refused.
+Expected<Cpu> make_cpu(const std::string& isa, int threads);
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);
 Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model, const std::string& backend);
 
