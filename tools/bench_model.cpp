@@ -7,9 +7,10 @@
 #include <vector>
 
 #include <inlay/cpu_limits.hpp>
+#include <inlay/exec/random_weights.hpp>
 
 #include "tools/commands.hpp"
-#include "tools/random_model.hpp"
+#include "tools/model_shapes.hpp"
 #include "tools/session.hpp"
 
 namespace inlay::tools {
@@ -137,7 +138,7 @@ int bench(const Options& options) {
                  std::to_string(config->context));
   auto cpu = make_cpu(options.isa, options.threads);
   if (!cpu) return wrong(cpu.error());
-  auto weights = random_weights(*config, options.type);
+  auto weights = exec::random_weights(*config, options.type, cpu->parallel());
   if (!weights) return wrong(weights.error());
   const std::size_t linear_bytes = weights->linear_bytes;
   auto session =
