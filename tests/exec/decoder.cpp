@@ -1,0 +1,305 @@
+// The model as a whole: every backend and level against the reference, chunks against the whole
+// prompt, decoding against prefill, and third-party models where ../shared/data exists.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include <inlay/exec/convert.hpp>
+#include <inlay/exec/generate.hpp>
+#include <inlay/exec/load.hpp>
+#include <inlay/exec/random_weights.hpp>
+
+#include "tests/support/backends.hpp"
+
+namespace inlay::exec {
+namespace {
+
+using test::ok;
+
+ModelConfig tiny() {
+  ModelConfig config;
+  config.architecture = "llama";
+  config.layers = 2;
+  config.dim = 48;
+  config.heads = 6;
+  config.kv_heads = 2;
+  config.head_dim = 12;
+  config.hidden = 80;
+  config.vocab = 101;
+  config.context = 96;
+  config.rope.dim = 12;
+  return config;
+}
+
+// What sets the architectures apart.
+std::vector<std::pair<std::string, ModelConfig>> variants() {
+  std::vector<std::pair<std::string, ModelConfig>> list = {{"llama", tiny()}};
+  list[0].second.rope.pairing = RopeConfig::Pairing::interleaved;
+  list.emplace_back("qwen2", tiny());
+  list.back().second.qkv_bias = true;
+  list.emplace_back("qwen3", tiny());
+  list.back().second.qk_norm = true;
+  list.emplace_back("mistral", tiny());
+  list.back().second.sliding_window = 5;
+  list.emplace_back("partial rope", tiny());
+  list.back().second.rope.dim = 8;
+  return list;
+}
+
+std::vector<Token> tokens(index count, index vocab) {
+  std::vector<Token> list;
+  for (index i = 0; i < count; ++i) list.push_back(static_cast<Token>((i * 37 + 11) % vocab));
+  return list;
+}
+
+Session session(const ModelConfig& config, const std::string& type, Eager run, Session::Options options) {
+  auto weights = random_weights(config, type, serial(), 7);
+  EXPECT_TRUE(weights.has_value());
+  options.context = config.context;
+  auto made = Session::make(config, std::move(*weights), std::move(run), options);
+  EXPECT_TRUE(made.has_value()) << made.error().message();
+  return std::move(*made);
+}
+
+std::vector<float> all(const Expected<ConstView<2>>& logits) {
+  EXPECT_TRUE(logits.has_value()) << logits.error().message();
+  return {logits->as<float>(), logits->as<float>() + logits->size()};
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::fmax(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+double magnitude(const std::vector<float>& a) {
+  double largest = 0;
+  for (float v : a) largest = std::fmax(largest, std::fabs(v));
+  return largest;
+}
+
+// Rounding grows from layer to layer; two layers of exact formats stay within some hundred eps of the
+// largest logit. int8 activations may fall on the other side of a rounding: one step in 127 of one
+// factor among `dim` (48).
+double bound(const std::string& type, double largest) { return (type == "int8" ? 0.01 : 2e-5) * largest; }
+
+TEST(decoder, every_level_and_thread_count_agrees_with_the_reference) {
+  for (const auto& [name, config] : variants())
+    for (const std::string type : {"f32", "f16", "bf16", "int8", "w4a16"}) {
+      if (type != "f32" && name != "llama") continue;  // forms of weights and architectures do not interact
+      SCOPED_TRACE(name + " " + type);
+      const auto prompt = tokens(21, config.vocab);
+      Session reference = session(config, type, Eager(Reference{}), {.kv_type = DType::f32});
+      const auto expected = all(reference.append(prompt, 21));
+      const auto next = all(reference.decode(5));
+      for (const Cpu& cpu : test::cpus()) {
+        SCOPED_TRACE(test::name(cpu));
+        Session fast = session(config, type, Eager(cpu), {.kv_type = DType::f32});
+        EXPECT_LE(distance(all(fast.append(prompt, 21)), expected), bound(type, magnitude(expected)));
+        EXPECT_LE(distance(all(fast.decode(5)), next), bound(type, magnitude(next)));
+      }
+    }
+}
+
+TEST(decoder, chunks_give_the_bits_of_the_whole_prompt) {
+  for (const auto& [name, config] : variants())
+    for (const std::string type : {"f32", "w4a16", "int8"}) {
+      SCOPED_TRACE(name + " " + type);
+      const auto prompt = tokens(70, config.vocab);
+      Session whole = session(config, type, Eager(Cpu(openmp(2))), {.chunk = 70});
+      const auto expected = all(whole.append(prompt, 70));
+      for (index chunk : {1, 7, 16, 32, 69}) {
+        Session parts = session(config, type, Eager(Cpu(openmp(2))), {.chunk = chunk});
+        EXPECT_EQ(all(parts.append(prompt, 70)), expected) << "chunk " << chunk;
+      }
+    }
+}
+
+TEST(decoder, threads_and_block_sizes_do_not_change_a_bit) {
+  const ModelConfig config = tiny();
+  const auto prompt = tokens(40, config.vocab);
+  Session one = session(config, "f32", Eager(Cpu(serial())), {});
+  const auto expected = all(one.append(prompt, 40)), next = all(one.decode(3));
+  for (int threads : {2, 3})
+    for (index block : {1, 5, 32}) {
+      Session other = session(config, "f32", Eager(Cpu(openmp(threads))), {.block_size = block});
+      EXPECT_EQ(all(other.append(prompt, 40)), expected) << threads << " threads, blocks of " << block;
+      EXPECT_EQ(all(other.decode(3)), next) << threads << " threads, blocks of " << block;
+    }
+}
+
+TEST(decoder, decoding_continues_what_prefill_began) {
+  for (const auto& [name, config] : variants()) {
+    SCOPED_TRACE(name);
+    const auto prompt = tokens(30, config.vocab);
+    Session whole = session(config, "f32", Eager(Cpu()), {.kv_type = DType::f32});
+    const auto expected = all(whole.append(prompt, 1));
+    Session steps = session(config, "f32", Eager(Cpu()), {.kv_type = DType::f32});
+    (void)all(steps.append({prompt.begin(), prompt.begin() + 9}));
+    std::vector<float> last;
+    for (std::size_t i = 9; i < prompt.size(); ++i) last = all(steps.decode(prompt[i]));
+    EXPECT_LE(distance(last, expected), 2e-5 * magnitude(expected));
+  }
+}
+
+TEST(decoder, what_does_not_fit_is_refused_and_nothing_is_lost) {
+  const ModelConfig config = tiny();
+  Session session = exec::session(config, "f32", Eager(Cpu()), {});
+  const auto before = all(session.append(tokens(90, config.vocab)));
+  auto refused = session.append(tokens(7, config.vocab));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message().find("97"), std::string_view::npos);
+  EXPECT_NE(refused.error().message().find("96"), std::string_view::npos);
+  EXPECT_FALSE(session.append({}).has_value());
+  EXPECT_FALSE(session.append({static_cast<Token>(config.vocab)}).has_value());
+  EXPECT_FALSE(session.append({-1}).has_value());
+  EXPECT_EQ(session.length(), 90);
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(session.decode(1).has_value());
+  EXPECT_FALSE(session.decode(1).has_value());
+  session.reset();
+  EXPECT_EQ(all(session.append(tokens(90, config.vocab))), before);
+}
+
+TEST(kv_pool, blocks_are_taken_once_and_come_back) {
+  auto pool = KvPool::make({.layers = 1, .kv_heads = 1, .head_dim = 2, .block_size = 4, .blocks = 6});
+  ASSERT_TRUE(pool.has_value());
+  Sequence a, b;
+  ASSERT_TRUE(ok(pool->reserve(a, 9)));   // 3 blocks
+  ASSERT_TRUE(ok(pool->reserve(b, 12)));  // 3 blocks
+  EXPECT_EQ(pool->free_blocks(), 0);
+  std::vector<int> owners(6);
+  for (const Sequence* s : {&a, &b})
+    for (std::int32_t block : s->blocks) ++owners[block];
+  EXPECT_EQ(owners, std::vector<int>(6, 1));
+  const Status full = pool->reserve(a, 13);
+  EXPECT_EQ(full.code(), StatusCode::out_of_memory);
+  EXPECT_EQ(a.blocks.size(), 3u);  // nothing was taken
+  EXPECT_EQ(pool->slot(a, 5), a.blocks[1] * 4 + 1);
+  pool->release(b);
+  EXPECT_EQ(pool->free_blocks(), 3);
+  EXPECT_TRUE(b.blocks.empty());
+  ASSERT_TRUE(ok(pool->reserve(a, 13)));
+}
+
+TEST(batch, sequences_of_different_lengths_decode_together_as_they_do_alone) {
+  const ModelConfig config = tiny();
+  auto weights = random_weights(config, "f32", serial(), 7);
+  ASSERT_TRUE(weights.has_value());
+  auto decoder = Decoder::make(config, std::move(*weights), 64);
+  ASSERT_TRUE(decoder.has_value());
+  auto pool = KvPool::make({.layers = config.layers,
+                            .kv_heads = config.kv_heads,
+                            .head_dim = config.head_dim,
+                            .dtype = DType::f32,
+                            .block_size = 5,
+                            .blocks = 40});
+  ASSERT_TRUE(pool.has_value());
+  Eager run{Cpu(openmp(2))};
+  const auto pass = [&](Batch& batch, index rows) {
+    std::vector<float> logits(static_cast<std::size_t>(rows * config.vocab));
+    decoder->forward(run, *pool, batch, View<2>(logits.data(), {rows, config.vocab}));
+    EXPECT_TRUE(ok(run.take_status()));
+    return logits;
+  };
+  const index lengths[] = {3, 17, 8};
+  // Together: one ragged prefill, one batch of three decoding.
+  Sequence together[3];
+  Batch prefill;
+  for (int s = 0; s < 3; ++s) ASSERT_TRUE(ok(prefill.add(*pool, together[s], tokens(lengths[s], config.vocab))));
+  (void)pass(prefill, 28);
+  Batch decode;
+  decode.phase = Batch::Phase::decode;
+  for (int s = 0; s < 3; ++s) {
+    together[s].length = lengths[s];
+    const Token token = 40 + s;
+    ASSERT_TRUE(ok(decode.add(*pool, together[s], {&token, 1})));
+  }
+  const auto batched = pass(decode, 3);
+  for (int s = 0; s < 3; ++s) {
+    Sequence alone;
+    Batch one;
+    ASSERT_TRUE(ok(one.add(*pool, alone, tokens(lengths[s], config.vocab))));
+    (void)pass(one, lengths[s]);
+    alone.length = lengths[s];
+    Batch step;
+    step.phase = Batch::Phase::decode;
+    const Token token = 40 + s;
+    ASSERT_TRUE(ok(step.add(*pool, alone, {&token, 1})));
+    const auto expected = pass(step, 1);
+    const std::vector<float> got(batched.begin() + s * config.vocab, batched.begin() + (s + 1) * config.vocab);
+    EXPECT_EQ(got, expected) << "sequence " << s;
+  }
+}
+
+// Third-party models.
+
+const std::filesystem::path shared = std::filesystem::path(INLAY_SOURCE_DIR) / ".." / "shared" / "data";
+
+bool has_shared() {
+  if (std::filesystem::exists(shared)) return true;
+  std::printf("%s is not here: third-party models are not tested\n", shared.c_str());
+  return false;
+}
+
+TEST(third_party, stories260k_writes_the_text_of_llama2c) {
+  if (!has_shared()) return;
+  const auto gguf =
+      (std::filesystem::temp_directory_path() / ("inlay_stories260K_" + std::to_string(::getpid()) + ".gguf")).string();
+  const auto report = convert_llama2c((shared / "stories260K/stories260K.bin").string(),
+                                      (shared / "stories260K/tok512.bin").string(), gguf);
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  auto loaded = load_model(gguf);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  const auto file = std::make_shared<const ModelFile>(std::move(*loaded));
+  std::filesystem::remove(gguf);
+  const auto tokenizer = Tokenizer::make(file->tokenizer);
+  ASSERT_TRUE(tokenizer.has_value());
+  std::ifstream stream(shared / "stories260K/greedy_bos_n200.txt", std::ios::binary);
+  std::stringstream expected;
+  expected << stream.rdbuf();
+
+  const auto write = [&](Eager run) {
+    auto session = Session::make(file, std::move(run), {.kv_type = DType::f32});
+    EXPECT_TRUE(session.has_value());
+    std::string text;
+    StreamDecoder decoder(*tokenizer, true);
+    const auto result = generate(*session, *tokenizer, {tokenizer->bos()}, 200,
+                                 Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0}, [&](Token token) {
+                                   text += decoder.push(token);
+                                   return true;
+                                 });
+    EXPECT_TRUE(result.has_value());
+    return text + decoder.finish() + "\n";
+  };
+  EXPECT_EQ(write(Eager(Reference{})), expected.str());
+  for (const Cpu& cpu : test::cpus()) EXPECT_EQ(write(Eager(cpu)), expected.str()) << test::name(cpu);
+}
+
+TEST(third_party, tiny_models_load_and_run) {
+  if (!has_shared()) return;
+  for (const char* name : {"tiny_llama3", "tiny_qwen3", "llama-2-tiny-random/llama-2-tiny-random.gguf"}) {
+    SCOPED_TRACE(name);
+    auto loaded = load_model((shared / "tiny_models" / name).string());
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+    const auto file = std::make_shared<const ModelFile>(std::move(*loaded));
+    const auto prompt = tokens(20, file->config.vocab);
+    auto reference = Session::make(file, Eager(Reference{}), {.context = 64, .kv_type = DType::f32});
+    ASSERT_TRUE(reference.has_value()) << reference.error().message();
+    const auto expected = all(reference->append(prompt, 20));
+    for (float v : expected) ASSERT_TRUE(std::isfinite(v));
+    for (const Cpu& cpu : test::cpus()) {
+      auto fast = Session::make(file, Eager(cpu), {.context = 64, .kv_type = DType::f32});
+      ASSERT_TRUE(fast.has_value());
+      EXPECT_LE(distance(all(fast->append(prompt, 20)), expected), 1e-4 * magnitude(expected)) << test::name(cpu);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace inlay::exec
