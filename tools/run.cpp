@@ -1,5 +1,6 @@
 // inlay run: lets a model write.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -73,7 +74,7 @@ int run(const RunOptions& options) {
   prefilling.reset();
   if (!result) return wrong(result.error());
   std::fputs(stream.finish().c_str(), stdout);
-  std::fputc('\n', stdout);
+  if (isatty(STDOUT_FILENO)) std::fputc('\n', stdout);  // a file gets the text alone
   std::fflush(stdout);
 
   rusage usage{};

@@ -275,7 +275,7 @@ TEST(third_party, stories260k_writes_the_text_of_llama2c) {
                                    return true;
                                  });
     EXPECT_TRUE(result.has_value());
-    return text + decoder.finish() + "\n";
+    return text + decoder.finish();
   };
   EXPECT_EQ(write(Eager(Reference{})), expected.str());
   for (const Cpu& cpu : test::cpus()) EXPECT_EQ(write(Eager(cpu)), expected.str()) << test::name(cpu);
