@@ -1,0 +1,163 @@
+#include "tools/onnx_node.hpp"
+
+#include <inlay/ops/embedding.hpp>
+#include <inlay/ops/gelu.hpp>
+#include <inlay/ops/rms_norm.hpp>
+#include <inlay/ops/sampling.hpp>
+#include <inlay/ops/softmax.hpp>
+#include <inlay/ops/swiglu.hpp>
+
+namespace inlay::tools {
+
+std::int64_t OnnxNode::integer(const std::string& name, std::int64_t otherwise) const {
+  const auto at = attributes.find(name);
+  const auto* value = at == attributes.end() ? nullptr : std::get_if<std::int64_t>(&at->second);
+  return value ? *value : otherwise;
+}
+double OnnxNode::number(const std::string& name, double otherwise) const {
+  const auto at = attributes.find(name);
+  const auto* value = at == attributes.end() ? nullptr : std::get_if<double>(&at->second);
+  return value ? *value : otherwise;
+}
+std::string OnnxNode::text(const std::string& name, const std::string& otherwise) const {
+  const auto at = attributes.find(name);
+  const auto* value = at == attributes.end() ? nullptr : std::get_if<std::string>(&at->second);
+  return value ? *value : otherwise;
+}
+index OnnxNode::axis(const std::string& name, std::int64_t otherwise, index rank) const {
+  const index value = integer(name, otherwise);
+  return value < 0 ? value + rank : value;
+}
+
+namespace {
+
+tl::unexpected<Status> no(const std::string& reason) { return failure(StatusCode::unsupported, reason); }
+
+// Dimension `axis` moved to the end, and the order that moves it back.
+std::pair<std::vector<index>, std::vector<index>> to_the_end(index axis, index rank) {
+  std::vector<index> there, back(static_cast<std::size_t>(rank));
+  for (index d = 0; d < rank; ++d)
+    if (d != axis) there.push_back(d);
+  there.push_back(axis);
+  for (index d = 0; d < rank; ++d) back[there[d]] = d;
+  return {there, back};
+}
+
+Expected<OnnxOutputs> run_rms_norm(exec::Eager& run, OnnxNode& node) {
+  OnnxTensor& x = *node.inputs[0];
+  OnnxTensor y(x.dtype, x.dims);
+  const index axis = node.axis("axis", -1, x.rank());
+  if (axis < 0 || axis >= x.rank()) return failure(StatusCode::corrupt_data, "axis is out of range");
+  run(RmsNorm<Host>{.x = x.rows(axis),
+                    .weight = node.inputs[1]->view<1>({node.inputs[1]->size()}),
+                    .y = y.rows(axis),
+                    .eps = static_cast<float>(node.number("epsilon", 1e-5))});
+  return finish(run, {y});
+}
+
+Expected<OnnxOutputs> run_softmax(exec::Eager& run, OnnxNode& node) {
+  const index rank = node.inputs[0]->rank();
+  const index axis = node.axis("axis", -1, rank);
+  if (axis < 0 || axis >= rank) return failure(StatusCode::corrupt_data, "axis is out of range");
+  const auto [there, back] = to_the_end(axis, rank);
+  OnnxTensor x = transposed(*node.inputs[0], there), y(x.dtype, x.dims);
+  const index n = x.dims.back(), rows = n ? x.size() / n : 0;
+  run(Softmax<Host>{.x = x.view<3>({1, rows, n}), .y = y.view<3>({1, rows, n})});
+  return finish(run, {transposed(y, back)});
+}
+
+Expected<OnnxOutputs> run_gelu(exec::Eager& run, OnnxNode& node) {
+  OnnxTensor& x = *node.inputs[0];
+  OnnxTensor y(x.dtype, x.dims);
+  const GeluForm form = node.text("approximate", "none") == "tanh" ? GeluForm::tanh : GeluForm::erf;
+  run(Gelu<Host>{.x = x.rows(0), .y = y.rows(0), .form = form});
+  return finish(run, {y});
+}
+
+Expected<OnnxOutputs> run_swiglu(exec::Eager& run, OnnxNode& node) {
+  OnnxTensor &a = *node.inputs[0], &b = *node.inputs[1];
+  if (a.dims != b.dims) return failure(StatusCode::corrupt_data, "a and b differ in shape");
+  OnnxTensor y(a.dtype, a.dims);
+  run(Swiglu<Host>{
+      .gate = a.rows(0), .up = b.rows(0), .y = y.rows(0), .alpha = static_cast<float>(node.number("alpha", 1))});
+  return finish(run, {y});
+}
+
+Expected<OnnxOutputs> run_gather(exec::Eager& run, OnnxNode& node) {
+  OnnxTensor &data = *node.inputs[0], &ids = *node.inputs[1];
+  if (node.axis("axis", 0, data.rank()) != 0) return no("embedding gathers whole rows: axis 0 only");
+  std::vector<index> dims = ids.dims;
+  dims.insert(dims.end(), data.dims.begin() + 1, data.dims.end());
+  OnnxTensor y(data.dtype, dims), rows = ids;
+  for (index i = 0; i < ids.size(); ++i)
+    if (ids.get(i) < 0) rows.set(i, ids.get(i) + static_cast<double>(data.dims[0]));  // ONNX counts from the end
+  const index width = data.extent(1, data.rank());
+  run(Embedding<Host>{.table = data.view<2>({data.dims[0], width}),
+                      .ids = rows.view<1>({rows.size()}),
+                      .y = y.view<2>({rows.size(), width})});
+  return finish(run, {y});
+}
+
+// Greedy sampling is argmax with the first index on ties.
+Expected<OnnxOutputs> run_argmax(exec::Eager& run, OnnxNode& node) {
+  const index rank = node.inputs[0]->rank();
+  const index axis = node.axis("axis", 0, rank);
+  if (axis < 0 || axis >= rank) return failure(StatusCode::corrupt_data, "axis is out of range");
+  if (node.integer("select_last_index", 0) != 0) return no("sampling takes the first of equal logits, not the last");
+  const auto [there, back] = to_the_end(axis, rank);
+  OnnxTensor x = transposed(*node.inputs[0], there);
+  const index n = x.dims.back(), rows = n ? x.size() / n : 0;
+  std::vector<index> dims = node.inputs[0]->dims;
+  if (node.integer("keepdims", 1) != 0)
+    dims[axis] = 1;
+  else
+    dims.erase(dims.begin() + axis);
+  OnnxTensor y(DType::i64, dims);
+  run(Sampling<Host>{.logits = x.view<2>({rows, n}), .tokens = y.view<1>({rows}), .temperature = 0});
+  return finish(run, {y});
+}
+
+// No operator, but the conversions of core/dtype.hpp that all operators round with.
+Expected<OnnxOutputs> run_cast(exec::Eager&, OnnxNode& node) {
+  const int to = static_cast<int>(node.integer("to", 0));
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i4, DType::u4})
+    if (onnx_type(type) == to) return OnnxOutputs{converted(*node.inputs[0], type)};
+  return no("no type " + onnx_type_name(to));
+}
+
+struct Mapping {
+  const char* op_type;
+  std::size_t inputs;  // that must be there
+  Expected<OnnxOutputs> (*run)(exec::Eager&, OnnxNode&);
+};
+
+constexpr Mapping mappings[] = {{"Attention", 3, run_attention},
+                                {"RotaryEmbedding", 3, run_rotary_embedding},
+                                {"TensorScatter", 2, run_tensor_scatter},
+                                {"RMSNormalization", 2, run_rms_norm},
+                                {"Softmax", 1, run_softmax},
+                                {"SwiGLU", 2, run_swiglu},
+                                {"Gelu", 1, run_gelu},
+                                {"MatMul", 2, run_matmul},
+                                {"MatMulInteger", 2, run_matmul_integer},
+                                {"QLinearMatMul", 8, run_qlinear_matmul},
+                                {"QuantizeLinear", 2, run_quantize},
+                                {"DequantizeLinear", 2, run_dequantize},
+                                {"Gather", 2, run_gather},
+                                {"ArgMax", 1, run_argmax},
+                                {"Cast", 1, run_cast}};
+
+}  // namespace
+
+Expected<OnnxOutputs> run_node(exec::Eager& run, OnnxNode& node) {
+  for (const Mapping& mapping : mappings) {
+    if (node.op_type != mapping.op_type) continue;
+    for (std::size_t i = 0; i < mapping.inputs; ++i)
+      if (!node.has(i))
+        return failure(StatusCode::corrupt_data, node.op_type + " lacks its input " + std::to_string(i));
+    return mapping.run(run, node);
+  }
+  return no("no operator for " + node.op_type);
+}
+
+}  // namespace inlay::tools
