@@ -14,6 +14,7 @@ void add_run(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 void add_devices(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
+void add_verify(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 
 }  // namespace inlay::tools

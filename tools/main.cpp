@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   Command chosen;
   add_run(app, chosen);
   add_eval(app, chosen);
+  add_verify(app, chosen);
   add_convert(app, chosen);
   add_bench(app, chosen);
   add_devices(app, chosen);
