@@ -1,0 +1,188 @@
+// `inlay` as its users start it: what it prints where, and what it does with wrong input.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include <inlay/cpu.hpp>
+
+namespace inlay {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path source = INLAY_SOURCE_DIR;
+const fs::path shared = source / ".." / "shared" / "data";
+
+struct Outcome {
+  int code = -1;  // 128 + signal for a crash
+  std::string out, err;
+};
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class CommandLine : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("inlay_command_line_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& content) const {
+    std::ofstream(file(name), std::ios::binary) << content;
+    return file(name);
+  }
+  Outcome inlay(const std::string& arguments) const {
+    const std::string command =
+        std::string(INLAY_PROGRAM) + " " + arguments + " >" + file("out") + " 2>" + file("err") + " </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(file("out")), read(file("err"))};
+  }
+  // Wrong input: code 2, nothing on standard output, one line that holds the words.
+  void expect_refused(const std::string& arguments, std::initializer_list<const char*> words = {}) const {
+    const Outcome outcome = inlay(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments << '\n' << outcome.err;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << arguments << '\n' << outcome.err;
+    EXPECT_EQ(outcome.err.rfind("inlay: ", 0), 0u) << outcome.err;
+    for (const char* word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err << word;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(CommandLine, our_model_writes_the_text_that_its_training_recorded) {
+  const Outcome outcome = inlay("run --tokens 128");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, read(source / "models" / "greedy_bos.txt"));
+  EXPECT_NE(outcome.err.find("time to first token"), std::string::npos);
+  EXPECT_NE(outcome.err.find("tok/s"), std::string::npos);
+  EXPECT_EQ(inlay("run --tokens 128 --chunk 1 --threads 1").out, outcome.out);
+  const Outcome compared = inlay("run --tokens 16 --compare reference");
+  EXPECT_EQ(compared.code, 0);
+  EXPECT_NE(compared.err.find("largest logit difference, cpu against reference"), std::string::npos);
+}
+
+TEST_F(CommandLine, a_seed_decides_what_is_drawn) {
+  const std::string options = "run --prompt 'Once upon a time' --tokens 40 --temperature 1 --top-p 0.95 --seed ";
+  const Outcome one = inlay(options + "1");
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.out.rfind("Once upon a time", 0), 0u) << one.out;
+  EXPECT_EQ(inlay(options + "1 --threads 1").out, one.out);
+  EXPECT_NE(inlay(options + "2").out, one.out);
+}
+
+TEST_F(CommandLine, stories260k_byte_for_byte_at_every_level) {
+  if (!fs::exists(shared)) {
+    std::printf("%s is not here: stories260K is not run\n", shared.c_str());
+    return;
+  }
+  const std::string stories = (shared / "stories260K").string();
+  const Outcome converted = inlay("convert " + stories + "/stories260K.bin --tokenizer " + stories + "/tok512.bin -o " +
+                                  file("stories.gguf"));
+  ASSERT_EQ(converted.code, 0) << converted.err;
+  const std::string expected = read(stories + "/greedy_bos_n200.txt");
+  const std::string run = "run " + file("stories.gguf") + " --temperature 0 --tokens 200";
+  EXPECT_EQ(inlay(run).out, expected);
+  EXPECT_EQ(inlay(run + " --backend reference").out, expected);
+  for (Isa isa : available_isas())
+    EXPECT_EQ(inlay(run + " --isa " + std::string(name(isa))).out, expected) << name(isa);
+  for (const char* type : {"int8", "w4a16", "q8_0", "f16", "bf16"}) {
+    SCOPED_TRACE(type);
+    ASSERT_EQ(inlay("convert " + file("stories.gguf") + " --quantize " + type + " -o " + file("small.gguf")).code, 0);
+    const Outcome outcome = inlay("run " + file("small.gguf") + " --tokens 20");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.rfind("Once upon a time, there was a", 0), 0u) << outcome.out;
+  }
+}
+
+TEST_F(CommandLine, eval_prints_bits_per_byte_and_perplexity) {
+  const Outcome outcome = inlay("eval " + (source / "models/stories.gguf").string() + " " +
+                                (source / "models/held_back.txt").string() + " --window 128");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  double bits = 0, perplexity = 0;
+  ASSERT_EQ(std::sscanf(outcome.out.c_str(), "bits_per_byte: %lf\nperplexity: %lf\n", &bits, &perplexity), 2);
+  EXPECT_GT(bits, 0.05);
+  EXPECT_LT(bits, 1.0);
+  EXPECT_GT(perplexity, 1.0);
+}
+
+TEST_F(CommandLine, devices_lists_the_levels) {
+  const Outcome outcome = inlay("devices");
+  EXPECT_EQ(outcome.code, 0);
+  for (Isa isa : available_isas()) EXPECT_NE(outcome.out.find(name(isa)), std::string::npos);
+}
+
+TEST_F(CommandLine, wrong_flags_and_files) {
+  expect_refused("", {"--help"});
+  expect_refused("frobnicate");
+  expect_refused("run --tokens many", {"tokens"});
+  expect_refused("run --tokens -1");
+  expect_refused("run --chunk 0", {"chunk"});
+  expect_refused("run --backend gpu", {"backend"});
+  expect_refused("run --isa mmx", {"mmx", "scalar"});
+  expect_refused("run --temperature -1");
+  expect_refused("run --top-p 2");
+  expect_refused("run --unknown 1");
+  expect_refused("run /nowhere/model.gguf", {"/nowhere/model.gguf"});
+  expect_refused("run " + folder_.string(), {});
+  expect_refused("run " + write("text.gguf", "this is no model"), {"text.gguf"});
+  expect_refused("run " + write("empty.gguf", ""), {"empty.gguf"});
+  expect_refused("eval " + (source / "models/stories.gguf").string() + " /nowhere.txt", {"/nowhere.txt"});
+  expect_refused("eval " + (source / "models/stories.gguf").string() + " " + write("blank.txt", " \n"), {"blank.txt"});
+  expect_refused("convert /nowhere.bin --tokenizer x -o " + file("y.gguf"), {"/nowhere.bin"});
+  expect_refused("verify /nowhere", {"/nowhere"});
+  expect_refused("bench model --shape gpt-9");
+  EXPECT_EQ(inlay("--help").code, 0);
+  EXPECT_EQ(inlay("run --help").code, 0);
+}
+
+TEST_F(CommandLine, a_prompt_longer_than_the_context_is_refused) {
+  std::string prompt;
+  for (int i = 0; i < 800; ++i) prompt += "the little fox and ";
+  expect_refused("run --prompt '" + prompt + "'", {"context"});
+  expect_refused("run --context 4 --prompt 'Once upon a time there was a little fox in the wood.'", {"context", "4"});
+}
+
+// Every cut and every flip ends in one line, or in a run that ends well: a flipped weight is a weight.
+TEST_F(CommandLine, corrupted_models_are_refused_and_never_crash) {
+  const std::string whole = read(source / "models" / "stories.gguf");
+  ASSERT_GT(whole.size(), 100000u);
+  std::mt19937 rng(1);
+  for (int i = 0; i < 30; ++i) {
+    const std::size_t cut = i < 10 ? static_cast<std::size_t>(i * 7) : rng() % whole.size();
+    expect_refused("run " + write("cut.gguf", whole.substr(0, cut)) + " --tokens 2", {"cut.gguf"});
+  }
+  for (int i = 0; i < 40; ++i) {
+    std::string broken = whole;
+    const std::size_t at = i < 24 ? static_cast<std::size_t>(i) : rng() % 3000;  // the header, then the keys
+    broken[at] = static_cast<char>(broken[at] ^ (1 << rng() % 8));
+    const Outcome outcome = inlay("run " + write("flip.gguf", broken) + " --tokens 2");
+    EXPECT_TRUE(outcome.code == 0 || outcome.code == 2) << "byte " << at << ": " << outcome.code << ' ' << outcome.err;
+    if (outcome.code == 2) {
+      EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    }
+  }
+  const std::string key = "general.architecture";
+  const std::size_t at = whole.find(key);
+  ASSERT_NE(at, std::string::npos);
+  std::string unknown = whole;
+  unknown.replace(unknown.find("llama", at + key.size()), 5, "lamda");
+  expect_refused("run " + write("unknown.gguf", unknown), {"lamda"});
+}
+
+}  // namespace
+}  // namespace inlay
