@@ -17,7 +17,7 @@ foreach(op IN LISTS INLAY_OPS)
   string(FIND "${public_header}" "#include <inlay/ops/${op}.hpp>" in_public)
   string(FIND "${inline_header}" "#include \"cpu_kernels/${op}.cpp\"" in_inline)
   if(NOT op STREQUAL "skeleton" AND (in_public EQUAL -1 OR in_inline EQUAL -1))
-    message(WARNING "The operator ${op} is missing in include/inlay/inlay.hpp or include/inlay/cpu_inline.hpp.")
+    message(FATAL_ERROR "The operator ${op} is missing in include/inlay/inlay.hpp or include/inlay/cpu_inline.hpp.")
   endif()
 endforeach()
 

@@ -67,8 +67,11 @@ Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
 
 // One line per operator; the build refuses an operator of INLAY_OPS that is missing here.
 #define INLAY_LEVEL native
+#include "cpu_kernels/add.cpp"
 #include "cpu_kernels/dequantize.cpp"
+#include "cpu_kernels/embedding.cpp"
 #include "cpu_kernels/flash_attention.cpp"
+#include "cpu_kernels/gelu.cpp"
 #include "cpu_kernels/incre_flash_attention.cpp"
 #include "cpu_kernels/kv_cache.cpp"
 #include "cpu_kernels/linear.cpp"
@@ -76,14 +79,11 @@ Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
 #include "cpu_kernels/linear_w4a16.cpp"
 #include "cpu_kernels/paged_attention.cpp"
 #include "cpu_kernels/quantize.cpp"
-#include "cpu_kernels/add.cpp"
-#include "cpu_kernels/embedding.cpp"
-#include "cpu_kernels/gelu.cpp"
+#include "cpu_kernels/rms_norm.cpp"
 #include "cpu_kernels/rope.cpp"
 #include "cpu_kernels/sampling.cpp"
 #include "cpu_kernels/softmax.cpp"
 #include "cpu_kernels/swiglu.cpp"
-#include "cpu_kernels/rms_norm.cpp"
 #undef INLAY_LEVEL
 
 #if defined(__GNUC__)
