@@ -120,8 +120,12 @@ Expected<OnnxOutputs> run_argmax(exec::Eager& run, OnnxNode& node) {
 // No operator, but the conversions of core/dtype.hpp that all operators round with.
 Expected<OnnxOutputs> run_cast(exec::Eager&, OnnxNode& node) {
   const int to = static_cast<int>(node.integer("to", 0));
-  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i4, DType::u4})
-    if (onnx_type(type) == to) return OnnxOutputs{converted(*node.inputs[0], type)};
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i4, DType::u4}) {
+    if (onnx_type(type) != to) continue;
+    if (!floats.contains(type) && floats.contains(node.inputs[0]->dtype))
+      return no("conversions to integers saturate, ONNX's Cast wraps around");
+    return OnnxOutputs{converted(*node.inputs[0], type)};
+  }
   return no("no type " + onnx_type_name(to));
 }
 
