@@ -143,7 +143,7 @@ void compare(const Case& start) {
   const Dense d = dense(start);
   const Matrix x = values(start.x);
   Matrix product = x * d.w.transpose(), size = x.cwiseAbs() * d.size.transpose();
-  for (index n = 0; start.with_bias && n < start.shape.n; ++n) {
+  for (index n = 0; start.with_bias && start.shape.rows > 0 && n < start.shape.n; ++n) {
     product.col(n).array() += start.bias.get(n);
     size.col(n).array() += std::abs(start.bias.get(n));
   }
