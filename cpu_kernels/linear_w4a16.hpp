@@ -1,4 +1,4 @@
-// One row: memory-bound. Each word of codes is read once and turned into floats in registers; eight
+// One row: memory is the limit. Each word of codes is read once and turned into floats in registers; eight
 // sums at a time hide their latency. Bytes: codes, scales, zeros.
 //
 // Several rows: the codes of a block of a few panels become floats once, in a buffer that stays in
