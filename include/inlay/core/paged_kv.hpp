@@ -100,7 +100,7 @@ struct BlockRuns {
   index from[4] = {}, to[4] = {};  // their strides in the two caches
 };
 
-template <class A, class B> constexpr BlockRuns block_runs(const A& a, const B& b) {
+template <class A, class B> [[gnu::always_inline]] constexpr BlockRuns block_runs(const A& a, const B& b) {
   int order[4] = {1, 2, 3, 4};
   // Slowest first; equal strides cannot be told apart by memory, so their order is free.
   for (int i = 1; i < 4; ++i)
