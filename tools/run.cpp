@@ -57,6 +57,9 @@ int run(const RunOptions& options) {
   auto session = make_session(options.model, *model, options.model.backend);
   if (!session) return wrong(session.error());
 
+  if (static_cast<index>(prompt->size()) > session->context())
+    return wrong("the prompt has " + std::to_string(prompt->size()) + " tokens; it must fit the context of " +
+                 std::to_string(session->context()));
   std::vector<exec::Token> text = *prompt;
   std::fputs(options.prompt.c_str(), stdout);
   exec::StreamDecoder stream(model->tokenizer, options.prompt.empty());
