@@ -11,20 +11,21 @@
 
 namespace inlay::cpu {
 
-// Eight streams of adds; the sum keeps the loads alive.
+// Four places of the range at once, as kernels read several panels: one stream alone does not keep
+// the memory busy (0.8 of this on Zen 5). The sums keep the loads alive.
 template <class Level> float read_bytes(const std::byte* begin, const std::byte* end) {
   using F = simd::Floats<Level>;
-  constexpr index step = 8 * F::size;
+  constexpr index streams = 4, step = 4 * F::size;
   const float* p = reinterpret_cast<const float*>(begin);
-  const index count = (end - begin) / static_cast<index>(sizeof(float)) / step * step;
-  F sum[8];
-  for (index i = 0; i < count; i += step) {
-    INLAY_UNROLL
-    for (int k = 0; k < 8; ++k) sum[k] = sum[k] + F::load(p + i + k * F::size);
+  const index part = (end - begin) / static_cast<index>(sizeof(float)) / streams / step * step;
+  F a, b, c, d;
+  for (index i = 0; i < part; i += F::size) {
+    a = a + F::load(p + i);
+    b = b + F::load(p + part + i);
+    c = c + F::load(p + 2 * part + i);
+    d = d + F::load(p + 3 * part + i);
   }
-  INLAY_UNROLL
-  for (int k = 1; k < 8; ++k) sum[0] = sum[0] + sum[k];
-  return reduce_sum(sum[0]);
+  return reduce_sum((a + b) + (c + d));
 }
 
 // Twelve chains cover the latency of two fma units at four cycles, with registers to spare.
