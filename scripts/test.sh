@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds and tests everything: with clang under ThreadSanitizer (the threaded tests), with clang under
-# AddressSanitizer and UndefinedBehaviorSanitizer, and with g++ as users get it. Warnings are errors.
-# Ends with ctest's summary.
+# Builds and tests everything. Ends with ctest's summary. Warnings are errors.
+#
+#   scripts/test.sh          clang under AddressSanitizer and UndefinedBehaviorSanitizer, then g++ as users get it
+#   scripts/test.sh tsan     the threaded tests under ThreadSanitizer; likewise asan, ubsan, debug, clang, release
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -23,8 +24,13 @@ suite() {
 }
 
 threaded="core_parallel linear linear_int8 linear_w4a16 flash_attention incre_flash_attention paged_attention"
-# shellcheck disable=SC2086
-suite tsan "-DINLAY_BENCH=OFF -DINLAY_TOOLS=OFF" "--target $(printf 'test_%s ' $threaded)" \
-  -R "^(${threaded// /|})\$"
-suite asan "-DINLAY_BENCH=OFF" ""
-suite release "" ""
+
+[ $# -gt 0 ] || set -- asan release
+for preset in "$@"; do
+  case $preset in
+    # shellcheck disable=SC2086
+    tsan) suite tsan "-DINLAY_BENCH=OFF -DINLAY_TOOLS=OFF" "--target $(printf 'test_%s ' $threaded)" -R "^(${threaded// /|})\$" ;;
+    release | debug) suite "$preset" "" "" ;;
+    *) suite "$preset" "-DINLAY_BENCH=OFF" "" ;;
+  esac
+done
