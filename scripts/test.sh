@@ -20,7 +20,7 @@ suite() {
   cmake --preset "$preset" $options >"$log" 2>&1 || { cat "$log"; exit 1; }
   # shellcheck disable=SC2086
   cmake --build "build/$preset" $targets >"$log" 2>&1 || { cat "$log"; exit 1; }
-  ctest --test-dir "build/$preset" --output-on-failure "$@"
+  ctest --test-dir "build/$preset" -j2 --output-on-failure "$@"
 }
 
 threaded="core_parallel linear linear_int8 linear_w4a16 flash_attention incre_flash_attention paged_attention"

@@ -24,9 +24,10 @@ std::vector<float> lanes(F v) {
 const std::vector<float>& interesting() {
   static const std::vector<float> values = [] {
     const float inf = std::numeric_limits<float>::infinity();
-    std::vector<float> list = {0.0f,   -0.0f,  1.0f,   -1.0f,  0.5f,   1.5f,    2.5f,    -2.5f,    127.5f,
-                               -128.5f, 1e30f, -1e30f, 1e-40f, -1e-40f, 0x1p-149f, 65504.0f, 65520.0f, inf,
-                               -inf,   std::numeric_limits<float>::quiet_NaN()};
+    std::vector<float> list = {0.0f,     -0.0f,    1.0f,   -1.0f,   0.5f,
+                               1.5f,     2.5f,     -2.5f,  127.5f,  -128.5f,
+                               1e30f,    -1e30f,   1e-40f, -1e-40f, 0x1p-149f,
+                               65504.0f, 65520.0f, inf,    -inf,    std::numeric_limits<float>::quiet_NaN()};
     std::mt19937 rng(1);
     for (int i = 0; i < 20000; ++i) list.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(rng())));
     std::uniform_real_distribution<float> near(-200, 200);
@@ -75,7 +76,9 @@ TEST(simd, int8_rounds_to_even_and_saturates) {
 
 template <class T> void partial_accesses_touch_n_lanes_only() {
   for (index n = 0; n <= N; ++n) {
-    std::vector<T> memory(static_cast<std::size_t>(n), T(3.0f));  // exactly n: ASan guards the rest
+    std::vector<T> memory;
+    memory.reserve(1);                                    // no null pointer for n = 0
+    memory.assign(static_cast<std::size_t>(n), T(3.0f));  // exactly n: ASan guards the rest
     const std::vector<float> got = lanes(F::load(memory.data(), n));
     for (index k = 0; k < N; ++k) ASSERT_EQ(got[k], k < n ? 3.0f : 0.0f);
     (F(2.0f)).store(memory.data(), n);
@@ -88,7 +91,9 @@ TEST(simd, partial_accesses) {
   partial_accesses_touch_n_lanes_only<f16>();
   partial_accesses_touch_n_lanes_only<bf16>();
   for (index n = 0; n <= N; ++n) {
-    std::vector<std::int8_t> memory(static_cast<std::size_t>(n), 7);
+    std::vector<std::int8_t> memory;
+    memory.reserve(1);
+    memory.assign(static_cast<std::size_t>(n), 7);
     ASSERT_EQ(reduce_sum(F::load(memory.data(), n)), 7.0f * static_cast<float>(n));
     F(-5.0f).store_i8(memory.data(), n);
     for (index k = 0; k < n; ++k) ASSERT_EQ(memory[k], -5);
