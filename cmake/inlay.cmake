@@ -72,6 +72,16 @@ function(inlay_add_cpu)
   endforeach()
 endfunction()
 
+# inlay::npu: the tile machine. Its functional mode multiplies with the CPU's kernels.
+function(inlay_add_npu)
+  find_package(nlohmann_json REQUIRED)
+  file(GLOB sources CONFIGURE_DEPENDS npu_kernels/machine/*.cpp)
+  add_library(inlay_npu STATIC ${sources})
+  target_link_libraries(inlay_npu PUBLIC inlay_core PRIVATE inlay_cpu nlohmann_json::nlohmann_json)
+  target_include_directories(inlay_npu PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  inlay_warnings(inlay_npu)
+endfunction()
+
 function(inlay_install)
   install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
   install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cpp")
