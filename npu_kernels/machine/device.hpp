@@ -67,6 +67,10 @@ struct Queue {
   std::string name;
   double issue_cycles = 1;   // the scalar unit's cost of putting one instruction into it
   std::uint32_t depth = 32;  // instructions that wait in it; the scalar unit stalls on a full one
+  // An entry sees the effects of its predecessors in this queue without a barrier. Ascend's vector pipe:
+  // no (dependent instructions need PipeBarrier<PIPE_V>); an accumulating matrix unit or an interlocked
+  // vector unit: yes; a DMA queue: no. The scalar queue is always so.
+  bool in_order_visible = false;
 };
 
 // A legal move between two spaces: bandwidth = min(peak * B / (K + B), share of the memory), where B is

@@ -11,7 +11,8 @@
 //                         the n-th wait of a channel (core, from, to, flag) takes its n-th set. With
 //                         to == scalar the stream itself stops: everything issued later comes after it
 //   barrier(pipe)         later entries of that queue start after all of its earlier ones are complete
-//                         (in-order queues start in order, but only sync makes effects visible)
+//                         (queues start in order, but only sync makes effects visible, except in a queue
+//                         that the device calls in_order_visible)
 //   barrier_all           the stream stops until every queue of the core is empty
 //   cross_set/cross_wait  the same between cores: channel (flag id, to core)
 //   sync_all              every core's stream stops until all cores have come, queues empty
