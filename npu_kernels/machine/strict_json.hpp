@@ -1,0 +1,31 @@
+// JSON that comes from outside, read with limits: size, depth and number of values are bounded, keys are
+// unique, numbers are finite. Errors name the place by its JSON pointer (RFC 6901). Nothing is thrown.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+#include <tl/expected.hpp>
+
+#include "inlay/core/status.hpp"
+
+namespace inlay::npu {
+
+struct JsonLimits {
+  std::size_t bytes = 256 * 1024;
+  std::size_t depth = 8;
+  std::size_t values = 16 * 1024;
+};
+
+tl::expected<nlohmann::json, Status> parse_strict_json(std::string_view text, const JsonLimits& limits = {});
+
+// `pointer` with one more step; '~' and '/' of the key are escaped.
+std::string child(const std::string& pointer, std::string_view key);
+std::string child(const std::string& pointer, std::size_t index);
+
+// A value in a few printable characters, for messages.
+std::string describe(const nlohmann::json& value);
+
+}  // namespace inlay::npu
