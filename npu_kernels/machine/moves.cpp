@@ -1,0 +1,92 @@
+// Moves: copies between layouts, the accumulator's drain, atomic addition.
+#include "npu_kernels/machine/elements.hpp"
+
+namespace inlay::npu::tiles {
+
+namespace {
+
+// Zeros behind the last column of a fractal tile, up to the end of its block.
+void fill_tail(const Tile& to) {
+  const Tensor& form = to.form;
+  const index rows = form.flipped ? form.columns() : form.rows(), columns = form.flipped ? form.rows() : form.columns();
+  const index tail = form.layout == Layout::nz ? columns % form.block : 0;
+  if (tail == 0) return;
+  const auto bytes = static_cast<std::size_t>(bits(form.dtype) / 8);
+  Tile plain = to;
+  plain.form.flipped = false;
+  for (index row = 0; row < rows; ++row)
+    std::memset(to.data + static_cast<std::size_t>(element_offset(plain.form, row, columns)) * bytes, 0,
+                static_cast<std::size_t>(form.block - tail) * bytes);
+}
+
+template <class T> void copy_elements(const Tile& to, const Tile& from) {
+  const index columns = to.form.columns();
+  for (index row = 0; row < to.form.rows(); ++row)
+    for (index column = 0; column < columns;) {
+      const index run =
+          std::min(adjacent(to.form, column, columns - column), adjacent(from.form, column, columns - column));
+      std::memcpy(element<T>(to, row, column), element<T>(from, row, column),
+                  static_cast<std::size_t>(run) * sizeof(T));
+      column += run;
+    }
+}
+
+}  // namespace
+
+void copy(const Tile& to, const Tile& from) {
+  const int width = bits(to.form.dtype);
+  if (width == 4) {  // row by row in whole bytes: nd only, and slices start at even columns
+    for (index row = 0; row < to.form.rows(); ++row)
+      std::memcpy(to.data + row * to.form.pitch / 2, from.data + row * from.form.pitch / 2,
+                  static_cast<std::size_t>(byte_size(to.form.dtype, to.form.columns())));
+    return;
+  }
+  if (width == 8) copy_elements<std::uint8_t>(to, from);
+  if (width == 16) copy_elements<std::uint16_t>(to, from);
+  if (width == 32) copy_elements<std::uint32_t>(to, from);
+  if (width == 64) copy_elements<std::uint64_t>(to, from);
+  fill_tail(to);
+}
+
+void drain(const Tile& to, const Tile& acc, const DrainOptions& options) {
+  if (to.form.dtype == DType::i32 && acc.form.dtype == DType::i32) {
+    for (index row = 0; row < to.form.rows(); ++row)
+      for (index column = 0; column < to.form.columns(); ++column) {
+        const std::int32_t value = *element<std::int32_t>(acc, row, column);
+        *element<std::int32_t>(to, row, column) = options.relu ? std::max(0, value) : value;
+      }
+    fill_tail(to);
+    return;
+  }
+  float values[piece];
+  for_pieces(to.form, [&](index row, index column, index count) {
+    load(acc, row, column, count, values);
+    if (options.scale != 1)
+      for (index i = 0; i < count; ++i) values[i] *= options.scale;
+    if (options.relu)
+      for (index i = 0; i < count; ++i) values[i] = values[i] < 0 ? 0 : values[i];
+    store(to, row, column, count, values);
+  });
+  fill_tail(to);
+}
+
+void atomic_add(const Tile& to, const Tile& from) {
+  if (to.form.dtype == DType::i32) return binary(VectorOp::add, to, to, from);
+  float sum[piece], addend[piece];
+  for_pieces(to.form, [&](index row, index column, index count) {
+    load(to, row, column, count, sum);
+    load(from, row, column, count, addend);
+    for (index i = 0; i < count; ++i) sum[i] += addend[i];
+    store(to, row, column, count, sum);
+  });
+}
+
+double read(const Tile& tile, index row, index column) {
+  if (tile.form.dtype == DType::i32) return *element<std::int32_t>(tile, row, column);
+  if (tile.form.dtype == DType::i64) return static_cast<double>(*element<std::int64_t>(tile, row, column));
+  float value = 0;
+  load(tile, row, column, 1, &value);
+  return value;
+}
+
+}  // namespace inlay::npu::tiles

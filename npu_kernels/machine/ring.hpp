@@ -1,0 +1,62 @@
+// A ring: `depth` tiles that one pipe fills and another empties, in order.
+//
+//   producer   Tensor slot = ring.acquire();   waits until the consumer has released it
+//              .. write slot ..; ring.commit();
+//   consumer   Tensor slot = ring.wait();      waits until the producer has committed it
+//              .. read slot ..; ring.release();
+//
+// It is made of flags, one for each slot and direction, or one for all where the device lets as many sets
+// stand: acquire = wait(consumer, producer), commit = set(producer, consumer), wait and release likewise.
+// The first `depth` acquires need no wait. When the ring ends, the producer takes the sets that are left.
+//
+// Where left and right are views of staging (Core::feeds_are_views) a ring of them has no memory and no
+// flags: load_a binds a slot to the staged tile, and the ring of staged tiles releases late.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <source_location>
+#include <vector>
+
+#include "npu_kernels/machine/tape.hpp"
+#include "npu_kernels/machine/tensor.hpp"
+
+namespace inlay::npu {
+
+class Core;
+
+class Ring {
+ public:
+  using Site = std::source_location;
+
+  Ring(Ring&& other) noexcept;
+  Ring& operator=(Ring&&) = delete;
+  ~Ring();
+
+  Tensor acquire(Site site = Site::current());
+  void commit(Site site = Site::current());
+  Tensor wait(Site site = Site::current());
+  void release(Site site = Site::current());
+  std::uint32_t depth() const { return depth_; }
+
+ private:
+  friend class Core;
+  Ring(Core& core, std::uint32_t depth, Pipe producer, Pipe consumer, Site site)
+      : core_(&core), depth_(depth), producer_(producer), consumer_(consumer), site_(site) {}
+  std::uint16_t flag(std::uint64_t count) const { return flags_[count % flags_.size()]; }
+  std::uint32_t slot(std::uint64_t count) const { return first_slot_ + static_cast<std::uint32_t>(count % depth_); }
+  Tensor tile(std::uint64_t count) const;
+
+  Core* core_;
+  std::uint32_t depth_;
+  Pipe producer_, consumer_;
+  Site site_;
+  bool views_ = false;
+  std::vector<Tensor> tiles_;
+  std::vector<std::uint16_t> flags_;
+  std::uint32_t first_slot_ = 0;
+  std::deque<std::uint32_t> bound_;  // of views: their numbers, from the oldest that is not released
+  std::uint64_t acquired_ = 0, committed_ = 0, waited_ = 0, released_ = 0;
+};
+
+}  // namespace inlay::npu
