@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+#include "npu_kernels/machine/source_location.hpp"
 
 #include "npu_kernels/machine/memory.hpp"
 #include "npu_kernels/machine/mutation.hpp"
@@ -45,7 +45,7 @@ struct Run {
 
 class Core {
  public:
-  using Site = std::source_location;
+  using Site = SourceLocation;
 
   Core(Run& run, std::uint32_t index);
   Core(const Core&) = delete;

@@ -13,11 +13,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
+#include "npu_kernels/machine/source_location.hpp"
 
 #include "npu_kernels/machine/core.hpp"
 
@@ -41,7 +41,7 @@ struct Outcome {
 // Global memory, the same in both modes. The device must outlive the machine, the data its runs.
 class GlobalMemory {
  public:
-  using Site = std::source_location;
+  using Site = SourceLocation;
 
   template <class T>
   Tensor global(std::string name, std::span<T> data, Shape shape, Use use = Use::in_out, Site site = Site::current()) {

@@ -82,7 +82,7 @@ std::uint32_t Memories::add(Buffer buffer, State state) {
 }
 
 std::uint32_t Memories::add_global(std::string name, std::byte* data, std::uint64_t bytes, Use use,
-                                   std::source_location site) {
+                                   SourceLocation site) {
   State state;
   state.data = data;
   state.use = use;
@@ -94,7 +94,7 @@ std::uint32_t Memories::add_global(std::string name, std::byte* data, std::uint6
   return add({0, 0, begin, bytes, std::move(name), site}, std::move(state));
 }
 
-std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, std::source_location site) {
+std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, SourceLocation site) {
   const std::uint32_t id = add_global(std::move(name), nullptr, bytes, Use::in_out, site);
   State& state = state_[id];
   state.workspace.assign(bytes, poison);
@@ -104,7 +104,7 @@ std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, std
 }
 
 std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, Space space, std::string name, std::uint64_t bytes,
-                                                std::source_location site) {
+                                                SourceLocation site) {
   const std::uint8_t memory = device_.memory_of[static_cast<int>(space)];
   Scratch& place = scratch(core, memory);
   const std::optional<std::uint64_t> begin = place.allocator.take(bytes, device_.memories[memory].align);

@@ -37,12 +37,12 @@ class Memories {
   Memories(const Device& device, std::uint32_t cores, bool shadowed);
 
   // A tensor that lives in the caller's memory; `bytes` of it are given an address.
-  std::uint32_t add_global(std::string name, std::byte* data, std::uint64_t bytes, Use use, std::source_location site);
+  std::uint32_t add_global(std::string name, std::byte* data, std::uint64_t bytes, Use use, SourceLocation site);
   // A poisoned one that the machine keeps.
-  std::uint32_t add_workspace(std::string name, std::uint64_t bytes, std::source_location site);
+  std::uint32_t add_workspace(std::string name, std::uint64_t bytes, SourceLocation site);
   // None where `bytes` do not fit.
   std::optional<std::uint32_t> allocate(std::uint32_t core, Space space, std::string name, std::uint64_t bytes,
-                                        std::source_location site);
+                                        SourceLocation site);
   void release(std::uint32_t buffer);
   void restart();  // before another run: scratch is empty and poisoned, outputs and workspace are unwritten
 

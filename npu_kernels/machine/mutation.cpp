@@ -9,7 +9,7 @@ std::string_view name(MutationKind kind) {
   return table[static_cast<int>(kind)];
 }
 
-bool Mutations::hit(MutationKind kind, const char* verb, const std::source_location& site) {
+bool Mutations::hit(MutationKind kind, const char* verb, const SourceLocation& site) {
   std::uint32_t index = 0;
   for (MutationPoint& point : points_) {
     if (point.kind != kind) continue;

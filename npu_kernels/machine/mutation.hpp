@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <source_location>
 #include <string_view>
 #include <vector>
+#include "npu_kernels/machine/source_location.hpp"
 
 namespace inlay::npu {
 
@@ -27,7 +27,7 @@ struct Mutation {
 struct MutationPoint {
   MutationKind kind = MutationKind::drop_sync;
   const char* verb = "";
-  std::source_location site;
+  SourceLocation site;
   std::uint64_t executions = 0;
 };
 
@@ -35,7 +35,7 @@ class Mutations {
  public:
   explicit Mutations(std::optional<Mutation> wanted) : wanted_(wanted) {}
   // Counts an execution of the point; true: this is the one to mutate.
-  bool hit(MutationKind kind, const char* verb, const std::source_location& site);
+  bool hit(MutationKind kind, const char* verb, const SourceLocation& site);
   const std::vector<MutationPoint>& points() const { return points_; }
 
  private:

@@ -10,7 +10,7 @@ std::string_view name(ReportKind kind) {
   return table[static_cast<int>(kind)];
 }
 
-std::string line_of(const std::source_location& site) {
+std::string line_of(const SourceLocation& site) {
   const std::string_view path = site.file_name();
   const std::size_t slash = path.find_last_of('/');
   std::string result(slash == std::string_view::npos ? path : path.substr(slash + 1));

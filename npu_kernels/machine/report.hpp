@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "npu_kernels/machine/device.hpp"
+#include "npu_kernels/machine/source_location.hpp"
 
 namespace inlay::npu {
 
@@ -32,7 +32,7 @@ std::string_view name(ReportKind kind);
 
 // Where an entry stands: in the kernel's source, and in the run.
 struct Place {
-  std::source_location site;
+  SourceLocation site;
   std::uint16_t core = 0;
   Pipe pipe = Pipe::scalar;
   std::uint32_t entry = 0;  // index into Tape::entries; no_entry where nothing was issued
@@ -48,6 +48,6 @@ struct Report {
 };
 
 // "gemm.hpp:42": how messages name a line.
-std::string line_of(const std::source_location& site);
+std::string line_of(const SourceLocation& site);
 
 }  // namespace inlay::npu

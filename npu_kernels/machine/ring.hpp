@@ -15,8 +15,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <source_location>
 #include <vector>
+#include "npu_kernels/machine/source_location.hpp"
 
 #include "npu_kernels/machine/tape.hpp"
 #include "npu_kernels/machine/tensor.hpp"
@@ -27,7 +27,7 @@ class Core;
 
 class Ring {
  public:
-  using Site = std::source_location;
+  using Site = SourceLocation;
 
   Ring(Ring&& other) noexcept;
   Ring& operator=(Ring&&) = delete;

@@ -19,11 +19,11 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <vector>
 
 #include "npu_kernels/machine/device.hpp"
+#include "npu_kernels/machine/source_location.hpp"
 
 namespace inlay::npu {
 
@@ -56,7 +56,7 @@ struct Buffer {
   std::uint16_t core = 0;
   std::uint64_t begin = 0, bytes = 0;
   std::string name;  // as the kernel called it
-  std::source_location site;
+  SourceLocation site;
 };
 
 enum class Unit : std::uint8_t { none, dma, matrix, vector, scalar };
@@ -85,7 +85,7 @@ struct Entry {
   std::uint32_t footprints = 0, footprint_count = 0;  // range in Tape::footprints
   Work work;
   const char* verb = "";  // "copy", "mma", .. as the kernel wrote it
-  std::source_location site;
+  SourceLocation site;
 };
 
 struct Tape {
