@@ -1,0 +1,52 @@
+// An order in which a tape's entries can run, and who waits for whom.
+//
+// The stream of a core and its queues are played by the rules of tape.hpp, without time: an entry runs as
+// soon as its predecessor in the queue has run and what it waits for is there. Entries run in the tape's own
+// order wherever that is possible. What remains when nothing can run any more is a deadlock.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "npu_kernels/machine/report.hpp"
+#include "npu_kernels/machine/tape.hpp"
+
+namespace inlay::npu {
+
+// Queues of all cores in one numbering. Entries of the scalar queue are the stream itself.
+class Queues {
+ public:
+  explicit Queues(const Device& device)
+      : of_core_(static_cast<std::uint32_t>(device.queues.size())), queue_of_(device.queue_of) {}
+
+  std::uint32_t of_core() const { return of_core_; }
+  std::uint32_t count(const Tape& tape) const { return of_core_ * tape.cores; }
+  std::uint32_t stream(std::uint16_t core) const { return index(core, Pipe::scalar); }
+  std::uint32_t index(std::uint16_t core, Pipe pipe) const {
+    return core * of_core_ + queue_of_[static_cast<std::size_t>(pipe)];
+  }
+  std::uint32_t of(const Entry& entry) const;
+
+ private:
+  std::uint32_t of_core_;
+  std::array<std::uint8_t, pipes> queue_of_;
+};
+
+// An entry that cannot run when it is issued has two steps: it enters its queue, later it runs.
+struct Step {
+  std::uint32_t entry = 0;
+  bool enters = false;
+};
+
+struct Order {
+  std::vector<Step> steps;
+  std::vector<std::uint32_t> set_of;   // of a wait: the set that it takes, or no_entry
+  std::vector<std::uint32_t> room_of;  // of a set: the wait that must have taken an earlier set, or no_entry
+  std::vector<std::uint32_t> unpaired_waits, leftover_sets, overruns;  // overruns: no such wait exists
+  std::vector<std::uint32_t> blocked;  // deadlock: heads of queues and streams that cannot run
+};
+
+// Entries marked in `dropped` are treated as if they were not on the tape.
+Order order_of(const Tape& tape, const Device& device, const std::vector<bool>& dropped = {});
+
+}  // namespace inlay::npu

@@ -1,0 +1,388 @@
+// The checker on hand-made tapes: every kind of report, each with a twin that differs by one entry and is
+// silent.
+#include "npu_kernels/machine/checker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/machine/tape_builder.hpp"
+
+namespace inlay::npu::test {
+namespace {
+
+using enum Pipe;
+
+std::vector<ReportKind> kinds(const std::vector<Report>& reports) {
+  std::vector<ReportKind> all;
+  for (const Report& report : reports) all.push_back(report.kind);
+  return all;
+}
+
+using Kinds = std::vector<ReportKind>;
+
+const Device one = plain_device();
+
+Kinds kinds(const TapeBuilder& builder, const Device& device = one) { return kinds(check(builder.tape, device)); }
+
+TEST(Checker, AnEmptyTapeIsSilent) { EXPECT_TRUE(check(Tape{}, one).empty()); }
+
+TEST(Checker, ReadAfterWriteNamesBothLinesAndTheMissingFlag) {
+  TapeBuilder tape;
+  const int written = __LINE__ + 1;
+  tape.work(load, {writes(0, 64)});
+  tape.work(feed, {reads(32, 64)});
+  const auto reports = check(tape.tape, one);
+  ASSERT_EQ(kinds(reports), Kinds{ReportKind::race_raw});
+  const Report& race = reports.front();
+  EXPECT_EQ(race.first.site.line(), static_cast<unsigned>(written));
+  EXPECT_EQ(race.second.site.line(), static_cast<unsigned>(written + 1));
+  EXPECT_EQ(race.first.pipe, load);
+  EXPECT_EQ(race.second.pipe, feed);
+  EXPECT_EQ(race.missing, "set/wait(load, feed)");
+  const std::string from = "checker.cpp:" + std::to_string(written), to = "checker.cpp:" + std::to_string(written + 1);
+  EXPECT_EQ(race.message, to + " work (core 0, feed) reads byte 32, which " + from +
+                              " work (core 0, load) writes before; no set(load, feed, id) after " + from +
+                              " has its wait before " + to);
+}
+
+// Twins: `sync` puts the flag where it belongs.
+TapeBuilder two_accesses(Access first, Access second, bool sync) {
+  TapeBuilder tape;
+  tape.work(load, {first});
+  if (sync) tape.set(load, feed);
+  if (sync) tape.wait(load, feed);
+  tape.work(feed, {second});
+  return tape;
+}
+
+TEST(Checker, EachKindOfRaceAndItsTwin) {
+  EXPECT_EQ(kinds(two_accesses(writes(0, 8), reads(7, 8), false)), Kinds{ReportKind::race_raw});
+  EXPECT_EQ(kinds(two_accesses(reads(0, 8), writes(7, 8), false)), Kinds{ReportKind::race_war});
+  EXPECT_EQ(kinds(two_accesses(writes(0, 8), writes(7, 8), false)), Kinds{ReportKind::race_waw});
+  EXPECT_EQ(kinds(two_accesses(reads(0, 8), reads(7, 8), false)), Kinds{});
+  EXPECT_EQ(kinds(two_accesses(writes(0, 8), reads(8, 8), false)), Kinds{});
+  for (const Access first : {reads(0, 8), writes(0, 8)})
+    for (const Access second : {reads(0, 8), writes(0, 8)})
+      EXPECT_EQ(kinds(two_accesses(first, second, true)), Kinds{});
+}
+
+TEST(Checker, BoundingBoxesThatMeetAreNoRace) {
+  // Two columns of one matrix with rows of 64 bytes.
+  EXPECT_EQ(kinds(two_accesses(writes(0, 16, 32, 64), reads(16, 16, 32, 64), false)), Kinds{});
+  EXPECT_EQ(kinds(two_accesses(writes(0, 17, 32, 64), reads(16, 16, 32, 64), false)), Kinds{ReportKind::race_raw});
+  // Strides 48 and 64 meet at byte 192 only.
+  EXPECT_EQ(kinds(two_accesses(writes(0, 1, 8, 48), reads(64, 1, 2, 64), false)), Kinds{});
+  EXPECT_EQ(kinds(two_accesses(writes(0, 1, 8, 48), reads(64, 1, 3, 64), false)), Kinds{ReportKind::race_raw});
+}
+
+TEST(Checker, AFlagBeforeTheAccessDoesNotOrderIt) {
+  TapeBuilder tape;
+  tape.set(load, feed);
+  tape.work(load, {writes(0, 8)});
+  tape.wait(load, feed);
+  tape.work(feed, {reads(0, 8)});
+  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_raw});
+}
+
+TEST(Checker, AFlagOfAnotherIdOrDirectionDoesNotOrderIt) {
+  TapeBuilder tape;
+  tape.work(load, {writes(0, 8)});
+  tape.set(load, feed, 0);
+  tape.set(load, feed, 1);
+  tape.set(load, matrix, 0);
+  tape.wait(load, matrix, 0);
+  tape.work(feed, {reads(0, 8)});
+  tape.wait(load, feed, 0);
+  tape.wait(load, feed, 1);
+  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_raw});
+}
+
+TEST(Checker, OrderIsTransitiveOverQueues) {
+  TapeBuilder tape;
+  tape.work(load, {writes(0, 8)});
+  tape.set(load, feed);
+  tape.wait(load, feed);
+  tape.set(feed, matrix);
+  tape.wait(feed, matrix);
+  tape.work(matrix, {reads(0, 8)});
+  EXPECT_EQ(kinds(tape), Kinds{});
+}
+
+TEST(Checker, OneQueueNeedsABarrierUnlessItsEntriesSeeTheirPredecessors) {
+  const auto tape = [](bool barrier) {
+    TapeBuilder tape;
+    tape.work(vector, {writes(0, 8)});
+    if (barrier) tape.barrier(vector);
+    tape.work(vector, {reads(0, 8)});
+    return tape;
+  };
+  EXPECT_EQ(kinds(tape(false)), Kinds{ReportKind::race_raw});
+  EXPECT_EQ(check(tape(false).tape, one).front().missing, "barrier(vector)");
+  EXPECT_EQ(kinds(tape(true)), Kinds{});
+  Device interlocked = one;
+  interlocked.queues[static_cast<std::size_t>(vector)].in_order_visible = true;
+  EXPECT_EQ(kinds(tape(false), interlocked), Kinds{});
+}
+
+TEST(Checker, ABarrierOfAnotherPipeDoesNotOrder) {
+  TapeBuilder tape;
+  tape.work(vector, {writes(0, 8)});
+  tape.barrier(matrix);
+  tape.work(vector, {reads(0, 8)});
+  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_raw});
+}
+
+TEST(Checker, BarrierAllOrdersTheWholeCore) {
+  TapeBuilder tape;
+  tape.work(load, {writes(0, 8)});
+  tape.barrier_all();
+  tape.work(feed, {reads(0, 8)});
+  tape.work(load, {writes(8, 8)});
+  tape.work(feed, {reads(8, 8)});
+  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_raw});  // only the second pair
+}
+
+TEST(Checker, TheStreamIsAQueueThatOrdersWhatItIssues) {
+  const auto tape = [](bool wait) {
+    TapeBuilder tape;
+    tape.work(vector, {writes(0, 8)});
+    if (wait) tape.set(vector, scalar);
+    if (wait) tape.wait(vector, scalar);
+    tape.work(scalar, {reads(0, 8)});
+    tape.work(store, {writes(0, 8)});  // after the scalar read; after the vector write only with the wait
+    return tape;
+  };
+  EXPECT_EQ(kinds(tape(true)), Kinds{});
+  EXPECT_EQ(kinds(tape(false)), (Kinds{ReportKind::race_raw, ReportKind::race_waw}));
+}
+
+TEST(Checker, AtomicAddsDoNotRaceWithEachOther) {
+  Access add = writes(0, 8);
+  add.atomic = true;
+  EXPECT_EQ(kinds(two_accesses(add, add, false)), Kinds{});
+  EXPECT_EQ(kinds(two_accesses(add, reads(0, 8), false)), Kinds{ReportKind::race_raw});
+}
+
+TEST(Checker, AWaitMayBeIssuedBeforeItsSet) {
+  TapeBuilder tape;
+  tape.wait(load, feed);
+  tape.work(feed, {reads(0, 8)});
+  tape.work(load, {writes(0, 8)});
+  tape.set(load, feed);
+  EXPECT_EQ(kinds(tape), Kinds{});
+  // What the stream learns later does not help an entry that it issued earlier.
+  TapeBuilder late(2);
+  late.cross(Event::cross_wait, feed, 0, 1);
+  late.work(feed, {reads(64, 8)});
+  late.work(vector, {writes(64, 8)});
+  late.set(vector, scalar);
+  late.wait(vector, scalar);
+  late.core(1).cross(Event::cross_set, load, 0, 0);
+  EXPECT_EQ(kinds(late, plain_device(2)), Kinds{ReportKind::race_war});
+}
+
+TEST(Checker, CoresMeetInGlobalMemoryOnly) {
+  const Device two = plain_device(2);
+  const auto tape = [](bool global_memory, bool sync, bool cross) {
+    TapeBuilder tape(2);
+    const Access write = writes(0, 8), read = reads(0, 8);
+    tape.core(0).work(store, {global_memory ? global(write) : write});
+    if (cross) tape.cross(Event::cross_set, store, 3, 1);
+    if (sync) tape.sync_all();
+    tape.core(1);
+    if (sync) tape.sync_all();
+    if (cross) tape.cross(Event::cross_wait, load, 3, 0);
+    tape.work(load, {global_memory ? global(read) : read});
+    return tape;
+  };
+  EXPECT_EQ(kinds(tape(false, false, false), two), Kinds{});
+  EXPECT_EQ(kinds(tape(true, false, false), two), Kinds{ReportKind::core_overlap});
+  EXPECT_EQ(kinds(tape(true, true, false), two), Kinds{});
+  EXPECT_EQ(kinds(tape(true, false, true), two), Kinds{});
+}
+
+TEST(Checker, UnpairedAndLeftoverFlags) {
+  TapeBuilder waits;
+  waits.set(load, feed);
+  waits.wait(load, feed);
+  waits.wait(load, feed);
+  EXPECT_EQ(kinds(waits), Kinds{ReportKind::unpaired_wait});
+  TapeBuilder sets;
+  sets.set(load, feed);
+  sets.wait(load, feed);
+  sets.set(load, feed, 1);
+  EXPECT_EQ(kinds(sets), Kinds{ReportKind::leftover_flag});
+}
+
+TEST(Checker, MoreSetsThanTheDeviceHolds) {
+  const auto tape = [](bool credit) {
+    TapeBuilder tape;
+    for (int i = 0; i < 3; ++i) {
+      if (credit && i > 0) tape.wait(feed, load, 1);
+      tape.set(load, feed);
+      tape.wait(load, feed);
+      if (credit && i < 2) tape.set(feed, load, 1);
+    }
+    return tape;
+  };
+  EXPECT_EQ(kinds(tape(true)), Kinds{});
+  const auto reports = check(tape(false).tape, one);
+  ASSERT_EQ(kinds(reports), Kinds{ReportKind::flag_overrun});
+  EXPECT_EQ(reports.front().repeated, 2u);
+  Device deep = one;
+  deep.sync.depth = 3;
+  EXPECT_EQ(kinds(tape(false), deep), Kinds{});
+}
+
+TEST(Checker, IdsThatTheDeviceDoesNotHave) {
+  for (const std::uint16_t id : {7, 8}) {
+    TapeBuilder tape;
+    tape.set(load, feed, id);
+    tape.wait(load, feed, id);
+    EXPECT_EQ(kinds(tape), id == 7 ? Kinds{} : (Kinds{ReportKind::flag_overrun, ReportKind::flag_overrun}));
+  }
+}
+
+TEST(Checker, DeadlockNamesWhatEachWaitsFor) {
+  TapeBuilder tape;
+  tape.wait(feed, load);
+  tape.set(load, feed);
+  tape.wait(load, feed);
+  tape.set(feed, load);
+  const auto reports = check(tape.tape, one);
+  ASSERT_EQ(kinds(reports), Kinds{ReportKind::deadlock});
+  EXPECT_NE(reports.front().message.find("(core 0, load) waits for flag 0 of feed to load of checker.cpp:"),
+            std::string::npos)
+      << reports.front().message;
+  TapeBuilder lonely(2);
+  lonely.core(0).sync_all();
+  EXPECT_EQ(kinds(lonely, plain_device(2)), Kinds{ReportKind::deadlock});
+  lonely.core(1).sync_all();
+  EXPECT_EQ(kinds(lonely, plain_device(2)), Kinds{});
+}
+
+TEST(Checker, ReadsOfBytesThatNothingWrote) {
+  const auto tape = [](std::uint64_t written) {
+    TapeBuilder tape;
+    const std::uint32_t buffer = tape.allocate(128, 64);
+    tape.work(load, {of(buffer, writes(128, written))});
+    tape.set(load, feed);
+    tape.wait(load, feed);
+    tape.work(feed, {of(buffer, reads(128, 64))});
+    return tape;
+  };
+  EXPECT_EQ(kinds(tape(64)), Kinds{});
+  const auto reports = check(tape(63).tape, one);
+  ASSERT_EQ(kinds(reports), Kinds{ReportKind::uninitialised_read});
+  EXPECT_NE(reports.front().message.find("byte 63 of 'buffer' in SRAM"), std::string::npos) << reports.front().message;
+}
+
+TEST(Checker, ANewAllocationStartsUnwritten) {
+  TapeBuilder tape;
+  const std::uint32_t first = tape.allocate(0, 64);
+  tape.work(vector, {of(first, writes(0, 64))});
+  tape.barrier(vector);
+  tape.release(first);
+  const std::uint32_t second = tape.allocate(0, 64);
+  tape.work(vector, {of(second, reads(0, 64))});
+  EXPECT_EQ(kinds(tape), Kinds{ReportKind::uninitialised_read});
+}
+
+TEST(Checker, UseAfterRelease) {
+  const auto tape = [](bool early) {
+    TapeBuilder tape;
+    const std::uint32_t buffer = tape.allocate(0, 64);
+    if (early) tape.release(buffer);
+    tape.work(vector, {of(buffer, writes(0, 64))});
+    if (!early) tape.release(buffer);
+    return tape;
+  };
+  EXPECT_EQ(kinds(tape(true)), Kinds{ReportKind::use_after_release});
+  EXPECT_EQ(kinds(tape(false)), Kinds{});
+}
+
+TEST(Checker, MemoryGivenBackWhileItIsInUseRacesWithItsNextOwner) {
+  TapeBuilder tape;
+  const std::uint32_t first = tape.allocate(0, 64);
+  tape.work(load, {of(first, writes(0, 64))});
+  tape.release(first);
+  const std::uint32_t second = tape.allocate(0, 64);
+  tape.work(vector, {of(second, writes(0, 64))});
+  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_waw});
+}
+
+TEST(Checker, AllocationsInOnePlace) {
+  for (const std::uint64_t begin : {63, 64}) {
+    TapeBuilder tape;
+    tape.allocate(0, 64);
+    tape.allocate(begin, 64);
+    EXPECT_EQ(kinds(tape), begin == 63 ? Kinds{ReportKind::capacity} : Kinds{});
+  }
+  TapeBuilder cores(2);
+  cores.core(0).allocate(0, 64);
+  cores.core(1).allocate(0, 64);
+  EXPECT_EQ(kinds(cores, plain_device(2)), Kinds{});
+}
+
+TEST(Checker, OnePairOfLinesIsOneReport) {
+  TapeBuilder tape;
+  for (int i = 0; i < 5; ++i) {
+    tape.work(load, {writes(static_cast<std::uint64_t>(16 * i), 16)});
+    tape.work(feed, {reads(static_cast<std::uint64_t>(16 * i), 16)});
+  }
+  const auto reports = check(tape.tape, one);
+  ASSERT_EQ(kinds(reports), Kinds{ReportKind::race_raw});
+  EXPECT_EQ(reports.front().repeated, 5u);
+}
+
+// load fills a slot, feed empties it, four times; the slot comes back by a flag.
+TapeBuilder ring(bool extra_barrier, bool extra_flag) {
+  TapeBuilder tape;
+  for (int i = 0; i < 4; ++i) {
+    if (i > 0) tape.wait(feed, load);
+    tape.work(load, {writes(0, 64)});
+    if (extra_barrier) tape.barrier(load);
+    tape.set(load, feed);
+    if (extra_flag) tape.set(load, vector, 1);
+    if (extra_flag) tape.wait(load, vector, 1);
+    if (extra_flag) tape.set(vector, feed, 2);
+    if (extra_flag) tape.wait(vector, feed, 2);
+    tape.wait(load, feed);
+    tape.work(feed, {reads(0, 64)});
+    if (i < 3) tape.set(feed, load);
+  }
+  return tape;
+}
+
+TEST(Redundant, ATightRingHasNone) { EXPECT_TRUE(redundant_syncs(ring(false, false).tape, one).empty()); }
+
+TEST(Redundant, ABarrierBesideAFlagCanGo) {
+  const auto reports = redundant_syncs(ring(true, false).tape, one);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports.front().repeated, 4u);
+  EXPECT_EQ(reports.front().message.substr(0, 27), "the barrier at checker.cpp:") << reports.front().message;
+}
+
+TEST(Redundant, OfTwoWaysEachIsListed) {
+  // load -> feed stands beside load -> vector -> feed. On a device with room for all flags each of the three
+  // pairs can go; where a channel holds one flag, the two of the detour keep each other from overrunning.
+  Device deep = one;
+  deep.sync.depth = 4;
+  EXPECT_EQ(redundant_syncs(ring(false, true).tape, deep).size(), 3u);
+  const auto reports = redundant_syncs(ring(false, true).tape, one);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports.front().repeated, 8u);
+  EXPECT_EQ(reports.front().first.pipe, load);
+  EXPECT_EQ(reports.front().second.pipe, feed);
+}
+
+TEST(Redundant, AFaultyTapeHasNone) {
+  TapeBuilder tape = ring(true, false);
+  tape.work(vector, {writes(0, 64)});
+  EXPECT_TRUE(redundant_syncs(tape.tape, one).empty());
+}
+
+}  // namespace
+}  // namespace inlay::npu::test
