@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -55,7 +54,7 @@ inline Access of(std::uint32_t buffer, Access access) {
 
 class TapeBuilder {
  public:
-  using Site = std::source_location;
+  using Site = SourceLocation;
 
   explicit TapeBuilder(std::uint16_t cores = 1) { tape.cores = cores; }
 
