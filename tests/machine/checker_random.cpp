@@ -47,7 +47,8 @@ TEST(Overlap, EqualsTheIntersectionOfByteSets) {
   Random random(1);
   int met = 0;
   for (int i = 0; i < 200000; ++i) {
-    Footprint a = random_footprint(random, 60), b = random_footprint(random, 60);
+    Footprint a = random_footprint(random, 60);
+    Footprint b = random_footprint(random, 60);
     if (random.chance(0.3)) b.stride = a.stride;
     const auto left = bytes_of(a), right = bytes_of(b);
     const bool expected = std::any_of(left.begin(), left.end(), [&](std::uint64_t byte) { return right.count(byte); });
@@ -121,8 +122,8 @@ Tape random_tape(Random& random, std::uint16_t cores) {
     } else if (kind < 80) {
       const auto peer = static_cast<std::uint16_t>(random.below(cores));
       const auto flag = static_cast<std::uint16_t>(random.below(2));
-      pay({core, Event::cross_set, pipe(), Pipe::scalar, flag, peer});
-      if (!random.chance(0.05)) owed.push_back({peer, Event::cross_wait, pipe(), Pipe::scalar, flag, core});
+      pay({core, Event::cross_set, pipe(), {}, flag, peer});
+      if (!random.chance(0.05)) owed.push_back({peer, Event::cross_wait, pipe(), {}, flag, core});
     } else if (kind < 87) {
       tape.barrier(pipe());
     } else if (kind < 89) {
@@ -130,7 +131,8 @@ Tape random_tape(Random& random, std::uint16_t cores) {
     } else if (kind < 91) {
       for (std::uint16_t c = 0; c < cores; ++c) owed.push_back({c, Event::sync_all, {}, {}, 0, 0});
     } else if (kind < 96) {
-      live[core].push_back(tape.allocate(random.below(80), 1 + random.below(40)));
+      const std::uint64_t begin = random.below(80);
+      live[core].push_back(tape.allocate(begin, 1 + random.below(40)));
     } else if (!live[core].empty()) {
       tape.release(live[core].back());
       live[core].pop_back();
