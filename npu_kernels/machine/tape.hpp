@@ -56,7 +56,7 @@ struct Buffer {
   std::uint16_t core = 0;
   std::uint64_t begin = 0, bytes = 0;
   std::string name;  // as the kernel called it
-  SourceLocation site;
+  SourceLocation site{};
 };
 
 enum class Unit : std::uint8_t { none, dma, matrix, vector, scalar };
@@ -83,9 +83,9 @@ struct Entry {
   std::uint16_t peer = 0;                             // cross_*: the other core
   std::uint32_t buffer = 0;                           // allocate, release
   std::uint32_t footprints = 0, footprint_count = 0;  // range in Tape::footprints
-  Work work;
+  Work work{};
   const char* verb = "";  // "copy", "mma", .. as the kernel wrote it
-  SourceLocation site;
+  SourceLocation site{};
 };
 
 struct Tape {
