@@ -77,6 +77,7 @@ Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
 #include "cpu_kernels/linear.cpp"
 #include "cpu_kernels/linear_int8.cpp"
 #include "cpu_kernels/linear_w4a16.cpp"
+#include "cpu_kernels/merge_states.cpp"
 #include "cpu_kernels/paged_attention.cpp"
 #include "cpu_kernels/quantize.cpp"
 #include "cpu_kernels/rms_norm.cpp"

@@ -23,6 +23,7 @@
 #include <inlay/ops/linear_pack.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 #include <inlay/ops/linear_w4a16_import.hpp>
+#include <inlay/ops/merge_states.hpp>
 #include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/quantize.hpp>
 #include <inlay/ops/rms_norm.hpp>
