@@ -23,19 +23,13 @@
 // `version` count this file, they are no figures.
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cmath>
 #include <fstream>
 #include <iterator>
-#include <set>
-#include <span>
 #include <string>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
-#include "npu_kernels/machine/device.hpp"
-#include "npu_kernels/machine/strict_json.hpp"
+#include "npu_kernels/machine/figure_reader.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -43,13 +37,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int supported_format = 1;
-constexpr std::size_t longest_name = 64, longest_text = 1000;
 constexpr std::size_t most_memories = 16, most_queues = 16, most_paths = 36, most_rates = 64;
 
-struct Range {
-  double low, high;
-  bool whole, power_of_two = false;
-};
 constexpr Range core_count{1, 4096, true};
 constexpr Range clock_ghz{0.001, 100, false};
 constexpr Range global_bytes{1 << 20, 0x1p44, true};
@@ -66,7 +55,6 @@ constexpr Range vector_bytes{4, 0x1p16, true, true};
 constexpr Range flag_count{1, 1024, true};
 constexpr Range milliseconds{0, 1e9, false};
 
-constexpr std::array<std::string_view, 4> confidences{"documented", "measured", "derived", "assumed"};
 constexpr std::array<std::string_view, 2> dataflows{"weight_stationary", "output_stationary"};
 
 template <class Enum, int n> constexpr auto names() {
@@ -75,169 +63,29 @@ template <class Enum, int n> constexpr auto names() {
   return result;
 }
 
-std::string listed(std::span<const std::string_view> words) {
-  std::string result;
-  for (const std::string_view word : words) result.append(result.empty() ? "" : ", ").append(word);
-  return result;
-}
-
-std::string shown(double number) {
-  const auto text = Json(number).dump();
-  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
-}
-
-// A value and where it stands.
-struct Node {
-  const Json* json = nullptr;
-  std::string pointer;
-};
-
-// Reads a description into a device. The first error stays; what is read after it does not matter.
-class Reader {
+class DeviceReader : private FigureReader {
  public:
-  explicit Reader(Device& device) : device_(device) {}
+  explicit DeviceReader(Device& device) : device_(device) {}
 
-  Status take_status() { return std::move(status_); }
-  void read(const Json& root);
+  Status read(const Json& root);
 
  private:
-  bool ok() const { return status_.ok(); }
-
-  void refuse(const std::string& pointer, const std::string& what) {
-    if (ok()) status_ = Status(StatusCode::corrupt_data, (pointer.empty() ? "/" : pointer) + " " + what);
-  }
-  void refuse_value(const Node& node, const std::string& must) {
-    refuse(node.pointer, "is " + describe(*node.json) + ": it must be " + must);
-  }
-
-  // Structure. A node that could not be read is null and reads as nothing.
-  Node object(Node node, std::span<const std::string_view> keys);
-  Node object(Node node, std::initializer_list<std::string_view> keys) {
-    return object(std::move(node), std::span(keys.begin(), keys.size()));
-  }
-  Node get(const Node& parent, std::string_view key) {
-    if (!ok() || parent.json == nullptr) return {};
-    return {&parent.json->at(key), child(parent.pointer, key)};
-  }
-  template <class F> void list(const Node& node, std::size_t most, F each);
-
-  // Values.
-  std::string text(const Node& node, std::size_t longest);
-  std::string identifier(const Node& node);
-  bool boolean(const Node& node);
-  int choice(const Node& node, std::span<const std::string_view> words);
-  double figure(const Node& node, const Range& range);
-  template <class T> void figure(const Node& parent, std::string_view key, const Range& range, T& out) {
-    const double value = figure(get(parent, key), range);
-    if (ok()) out = static_cast<T>(value);
-  }
   template <class Named> std::uint8_t reference(const Node& node, const std::vector<Named>& table, const char* plural);
-  DType dtype(const Node& node);
+  DType dtype(const Node& node) { return static_cast<DType>(choice(node, names<DType, dtype_count>())); }
 
-  // Sections.
-  void sources(const Node& node);
   void memories(const Node& root);
   void queues(const Node& root);
-  void paths(const Node& node);
-  void matrix(const Node& node);
-  void vector(const Node& node);
-  void rest(const Node& root);
+  void paths(const Node& list_node);
   void needed_moves(const std::string& pointer);
-
-  struct Source {
-    std::string text, confidence;
-    bool used = false;
-  };
+  void matrix(const Node& section);
+  void vector(const Node& section);
+  void rest(const Node& root);
 
   Device& device_;
-  Status status_;
-  std::vector<std::pair<std::string, Source>> sources_;
 };
 
-Node Reader::object(Node node, std::span<const std::string_view> keys) {
-  if (!ok() || node.json == nullptr) return {};
-  if (!node.json->is_object()) {
-    refuse_value(node, "an object");
-    return {};
-  }
-  for (const std::string_view key : keys)
-    if (!node.json->contains(key)) refuse(child(node.pointer, key), "is missing; the keys here are " + listed(keys));
-  for (const auto& item : node.json->items())
-    if (std::find(keys.begin(), keys.end(), item.key()) == keys.end())
-      refuse(child(node.pointer, item.key()), "is unknown: the key must be one of " + listed(keys));
-  return ok() ? node : Node{};
-}
-
-template <class F> void Reader::list(const Node& node, std::size_t most, F each) {
-  if (!ok() || node.json == nullptr) return;
-  if (!node.json->is_array() || node.json->empty() || node.json->size() > most)
-    return refuse_value(node, "an array of 1 to " + std::to_string(most));
-  for (std::size_t i = 0; ok() && i < node.json->size(); ++i) each(Node{&(*node.json)[i], child(node.pointer, i)});
-}
-
-std::string Reader::text(const Node& node, std::size_t longest) {
-  if (!ok() || node.json == nullptr) return {};
-  const auto* value = node.json->get_ptr<const std::string*>();
-  if (value == nullptr || value->empty() || value->size() > longest) {
-    refuse_value(node, "a text of 1 to " + std::to_string(longest) + " bytes");
-    return {};
-  }
-  return *value;
-}
-
-std::string Reader::identifier(const Node& node) {
-  const std::string value = text(node, longest_name);
-  const auto allowed = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; };
-  if (ok() && !std::all_of(value.begin(), value.end(), allowed))
-    refuse_value(node, "of letters, digits, '-', '_' and '.'");
-  return value;
-}
-
-bool Reader::boolean(const Node& node) {
-  if (!ok() || node.json == nullptr) return false;
-  if (!node.json->is_boolean()) refuse_value(node, "true or false");
-  return ok() && node.json->get<bool>();
-}
-
-int Reader::choice(const Node& node, std::span<const std::string_view> words) {
-  if (!ok() || node.json == nullptr) return 0;
-  const auto* value = node.json->get_ptr<const std::string*>();
-  const auto found = value == nullptr ? words.end() : std::find(words.begin(), words.end(), *value);
-  if (found == words.end()) refuse_value(node, "one of " + listed(words));
-  return ok() ? static_cast<int>(found - words.begin()) : 0;
-}
-
-// [number, "<source>"]
-double Reader::figure(const Node& node, const Range& range) {
-  if (!ok() || node.json == nullptr) return 0;
-  if (!node.json->is_array() || node.json->size() != 2) {
-    refuse_value(node, "a figure: [number, \"<source>\"]");
-    return 0;
-  }
-  const Node number{&(*node.json)[0], child(node.pointer, 0)}, from{&(*node.json)[1], child(node.pointer, 1)};
-  const double value = number.json->is_number() ? number.json->get<double>() : NAN;
-  const bool inside = value >= range.low && value <= range.high;  // false for NaN
-  const bool whole = inside && (!range.whole || value == std::floor(value));
-  const bool power = whole && (!range.power_of_two || std::exp2(std::round(std::log2(value))) == value);
-  if (!power) {
-    const std::string kind = range.power_of_two ? "a power of two" : range.whole ? "a whole number" : "a number";
-    refuse_value(number, kind + " from " + shown(range.low) + " to " + shown(range.high));
-    return 0;
-  }
-  const std::string key = text(from, longest_name);
-  if (!ok()) return 0;
-  const auto source = std::find_if(sources_.begin(), sources_.end(), [&](const auto& s) { return s.first == key; });
-  if (source == sources_.end()) {
-    refuse_value(from, "a key of /sources");
-    return 0;
-  }
-  source->second.used = true;
-  device_.provenance.push_back({node.pointer, source->second.text, source->second.confidence});
-  return value + 0.0;  // -0 becomes 0
-}
-
 template <class Named>
-std::uint8_t Reader::reference(const Node& node, const std::vector<Named>& table, const char* plural) {
+std::uint8_t DeviceReader::reference(const Node& node, const std::vector<Named>& table, const char* plural) {
   const std::string value = text(node, longest_name);
   if (!ok()) return 0;
   const auto found = std::find_if(table.begin(), table.end(), [&](const Named& entry) { return entry.name == value; });
@@ -245,25 +93,7 @@ std::uint8_t Reader::reference(const Node& node, const std::vector<Named>& table
   return ok() ? static_cast<std::uint8_t>(found - table.begin()) : std::uint8_t{0};
 }
 
-DType Reader::dtype(const Node& node) { return static_cast<DType>(choice(node, names<DType, dtype_count>())); }
-
-void Reader::sources(const Node& node) {
-  if (!ok()) return;
-  if (!node.json->is_object() || node.json->empty()) return refuse_value(node, "an object with at least one source");
-  for (const auto& item : node.json->items()) {
-    const Node source = object({&item.value(), child(node.pointer, item.key())}, {"confidence", "text"});
-    const Node reason = get(source, "text");
-    const std::string confidence(confidences[choice(get(source, "confidence"), confidences)]);
-    const std::string where = text(reason, longest_text);
-    if (!ok()) return;
-    const bool findable = where.find("https://") != where.npos || where.find("arXiv:") != where.npos;
-    if ((confidence == "documented" || confidence == "measured") && !findable)
-      return refuse_value(reason, "findable: what is " + confidence + " names an https:// or arXiv: address");
-    sources_.push_back({item.key(), {where, confidence}});
-  }
-}
-
-void Reader::memories(const Node& root) {
+void DeviceReader::memories(const Node& root) {
   list(get(root, "memories"), most_memories, [&](const Node& node) {
     const bool global = device_.memories.empty();
     const Node entry = object(node, {"name", "bytes", "align", "banks"});
@@ -294,7 +124,7 @@ void Reader::memories(const Node& root) {
              "is " + device_.memories[i].name + ": a memory must have a role in /spaces");
 }
 
-void Reader::queues(const Node& root) {
+void DeviceReader::queues(const Node& root) {
   list(get(root, "queues"), most_queues, [&](const Node& node) {
     const Node entry = object(node, {"name", "issue_cycles", "depth", "in_order_visible"});
     Queue queue{.name = identifier(get(entry, "name"))};
@@ -324,7 +154,7 @@ void Reader::queues(const Node& root) {
            "is false: it must be true, the scalar unit sees what it did");
 }
 
-void Reader::paths(const Node& list_node) {
+void DeviceReader::paths(const Node& list_node) {
   list(list_node, most_paths, [&](const Node& node) {
     const Node entry = object(node, {"from", "to", "pipe", "bytes_per_cycle", "half_burst", "latency"});
     const auto space_names = names<Space, spaces>();
@@ -350,7 +180,7 @@ void Reader::paths(const Node& list_node) {
 }
 
 // Without these no tile would come in, be multiplied, or go out.
-void Reader::needed_moves(const std::string& pointer) {
+void DeviceReader::needed_moves(const std::string& pointer) {
   const auto can = [&](Space from, Space to) {
     return device_.same_memory(from, to) || device_.path(from, to) != nullptr;
   };
@@ -367,7 +197,7 @@ void Reader::needed_moves(const std::string& pointer) {
     refuse(pointer, "has no path from accumulator to global or vector: there must be one");
 }
 
-void Reader::matrix(const Node& section) {
+void DeviceReader::matrix(const Node& section) {
   const Node node = object(section, {"dataflow", "systolic", "m_granule", "hidden_preload", "head", "rates"});
   MatrixUnit& unit = device_.matrix;
   unit.dataflow =
@@ -396,7 +226,7 @@ void Reader::matrix(const Node& section) {
   });
 }
 
-void Reader::vector(const Node& section) {
+void DeviceReader::vector(const Node& section) {
   const Node node = object(section, {"bytes", "operations"});
   figure(node, "bytes", vector_bytes, device_.vector.bytes);
   const auto operation_names = names<VectorOp, vector_ops>();
@@ -408,7 +238,7 @@ void Reader::vector(const Node& section) {
   }
 }
 
-void Reader::rest(const Node& root) {
+void DeviceReader::rest(const Node& root) {
   const Node sync =
       object(get(root, "sync"), {"flags", "depth", "set_cycles", "wait_cycles", "barrier_cycles", "cross_cycles"});
   figure(sync, "flags", flag_count, device_.sync.flags);
@@ -427,7 +257,7 @@ void Reader::rest(const Node& root) {
   figure(compile, "per_token_ms", milliseconds, device_.compile.per_token_ms);
 }
 
-void Reader::read(const Json& json) {
+Status DeviceReader::read(const Json& json) {
   const Node root =
       object({&json, ""}, {"format", "name", "version", "about", "sources", "cores", "ghz", "dram", "memories",
                            "spaces", "queues", "pipes", "paths", "matrix", "vector", "sync", "numerics", "compile"});
@@ -457,9 +287,9 @@ void Reader::read(const Json& json) {
   matrix(get(root, "matrix"));
   vector(get(root, "vector"));
   rest(root);
-  for (const auto& [key, source] : sources_)
-    if (!source.used)
-      refuse(child(child("", "sources"), key), "is the source of no figure: it must be of at least one");
+  refuse_unused_sources(get(root, "sources"));
+  device_.provenance = take_provenance();
+  return take_status();
 }
 
 }  // namespace
@@ -468,9 +298,7 @@ tl::expected<Device, Status> parse_device(std::string_view text) {
   auto json = parse_strict_json(text);
   if (!json) return failure(std::move(json.error()));
   Device device;
-  Reader reader(device);
-  reader.read(*json);
-  if (Status status = reader.take_status(); !status.ok()) return failure(std::move(status));
+  if (Status status = DeviceReader(device).read(*json); !status.ok()) return failure(std::move(status));
   return device;
 }
 

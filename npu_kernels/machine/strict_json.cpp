@@ -11,13 +11,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t shown_characters = 80;  // of a value or a key that a message quotes
+constexpr std::size_t shown_of_value = 80, shown_of_reason = 200;  // characters that a message quotes
 
-std::string printable(std::string_view text) {
-  std::string result(text.substr(0, shown_characters));
+std::string printable(std::string_view text, std::size_t shown = shown_of_value) {
+  std::string result(text.substr(0, shown));
   for (char& c : result)
     if (c < ' ' || c > '~') c = '?';
-  if (text.size() > shown_characters) result += "..";
+  if (text.size() > shown) result += "..";
   return result;
 }
 
@@ -43,7 +43,7 @@ class Limiter final : public nlohmann::json_sax<Json> {
 
   bool key(string_t& name) override {
     Level& level = levels_.back();
-    level.step = child("", printable(name));
+    level.step = child("", name);
     if (level.keys.insert(name).second) return true;
     return refuse(pointer() + " stands twice: a key must be unique");
   }
@@ -52,7 +52,7 @@ class Limiter final : public nlohmann::json_sax<Json> {
     std::string_view reason = error.what();
     if (const auto end = reason.find("] "); end != std::string_view::npos) reason.remove_prefix(end + 2);
     return refuse(pointer() + ": the text here must be JSON; byte " + std::to_string(position) + ": " +
-                  printable(reason));
+                  printable(reason, shown_of_reason));
   }
 
  private:
@@ -107,7 +107,7 @@ class Limiter final : public nlohmann::json_sax<Json> {
 
 std::string child(const std::string& pointer, std::string_view key) {
   std::string result = pointer + "/";
-  for (const char c : key) {
+  for (const char c : printable(key)) {
     if (c == '~')
       result += "~0";
     else if (c == '/')

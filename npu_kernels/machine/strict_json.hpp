@@ -21,7 +21,8 @@ struct JsonLimits {
 
 tl::expected<nlohmann::json, Status> parse_strict_json(std::string_view text, const JsonLimits& limits = {});
 
-// `pointer` with one more step; '~' and '/' of the key are escaped.
+// `pointer` with one more step; '~' and '/' of the key are escaped. For messages: of a key that is long or
+// not printable, it shows what can be shown.
 std::string child(const std::string& pointer, std::string_view key);
 std::string child(const std::string& pointer, std::size_t index);
 

@@ -301,11 +301,17 @@ TEST(device, text_that_is_no_json_is_refused) {
 }
 
 TEST(device, a_message_quotes_only_what_is_printable_and_short) {
-  Json json = description("systolic32");
-  json["name"] = std::string(5000, 'x') + "\n\x01";
-  const std::string message = refusal(json);
-  EXPECT_LT(message.size(), 300u);
-  EXPECT_TRUE(std::all_of(message.begin(), message.end(), [](char c) { return c >= ' ' && c <= '~'; })) << message;
+  const std::string odd = std::string(70, '\x01') + std::string(5000, 'x');
+  Json value = description("systolic32"), key = value, source = value;
+  value["name"] = odd;
+  key["matrix"][odd] = 1;
+  source["sources"][odd] = 1;
+  for (const Json& json : {value, key, source}) {
+    const std::string message = refusal(json);
+    EXPECT_NE(message, "");
+    EXPECT_LT(message.size(), 400u);
+    EXPECT_TRUE(std::all_of(message.begin(), message.end(), [](char c) { return c >= ' ' && c <= '~'; })) << message;
+  }
 }
 
 TEST(device, a_file_that_cannot_be_read_is_named) {
