@@ -66,6 +66,9 @@ class Core {
   void release(const Tensor& tensor, Site site = Site::current());
   Ring ring(std::string_view name, Space space, std::uint32_t depth, Shape shape, DType dtype, Pipe producer,
             Pipe consumer, Layout layout = Layout::nd, Site site = Site::current());
+  // .. of tiles that are there already, such as parts of a workspace that two pipes share.
+  Ring ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer, Pipe consumer,
+            Site site = Site::current());
 
   // DMA. The pipe is that of the device's path between the two spaces.
   void copy(const Tensor& to, const Tensor& from, Site site = Site::current());   // strided, same layout

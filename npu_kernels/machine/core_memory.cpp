@@ -1,5 +1,6 @@
 // Allocation and rings.
 #include <algorithm>
+#include <numeric>
 
 #include "npu_kernels/machine/core.hpp"
 
@@ -27,8 +28,11 @@ Tensor Core::form(Space space, Shape shape, DType dtype, Layout layout, const ch
   }
   if (layout == Layout::nz) {
     result.block = fractal_block(dtype);
-    result.pitch = round_up(shape.rows, std::max<index>(1, device().matrix.m_granule));
     if (result.block <= 1) illegal(verb, "the matrix unit reads no " + std::string(name(dtype)), site);
+    // Every block starts at a granule of the unit and of the memory.
+    const auto align = static_cast<index>(device().memory(space).align);
+    const index granule = align / std::gcd(align, byte_size(dtype, result.block));
+    result.pitch = round_up(shape.rows, std::lcm(std::max<index>(1, device().matrix.m_granule), granule));
     return result;
   }
   const index granule = std::max<index>(1, static_cast<index>(device().memory(space).align) * 8 / bits(dtype));
@@ -133,6 +137,20 @@ Ring Core::ring(std::string_view name, Space space, std::uint32_t depth, Shape s
   return result;
 }
 
+Ring Core::ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer, Pipe consumer, Site site) {
+  Ring result(*this, static_cast<std::uint32_t>(std::max<std::size_t>(1, tiles.size())), role(producer), role(consumer),
+              site);
+  result.owned_ = false;
+  result.first_slot_ = static_cast<std::uint32_t>(slots_.size());
+  slots_.resize(slots_.size() + result.depth_);
+  if (tiles.empty()) illegal("ring", std::string(name) + " has no tiles", site);
+  if (tiles.size() > 1 && mutated(MutationKind::halve_ring, "ring", site)) tiles.resize(tiles.size() / 2);
+  result.tiles_ = tiles.empty() ? std::vector<Tensor>(1) : std::move(tiles);
+  if (!stopped()) take_flags(result, name);
+  if (result.flags_.empty()) result.flags_.push_back(0);
+  return result;
+}
+
 void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site) {
   Slot& slot = slots_[number];
   if (slot.views > 0) {
@@ -164,6 +182,7 @@ Ring::Ring(Ring&& other) noexcept
       consumer_(other.consumer_),
       site_(other.site_),
       views_(other.views_),
+      owned_(other.owned_),
       tiles_(std::move(other.tiles_)),
       flags_(std::move(other.flags_)),
       first_slot_(other.first_slot_),
@@ -231,7 +250,7 @@ Ring::~Ring() {
   for (std::uint64_t left = taken; left < released_; ++left)
     core_->ring_sync(Event::wait, consumer_, producer_, flag(left), "ring", site_);
   for (const Tensor& slot : tiles_)
-    if (slot.buffer != none) core_->release(slot, site_);
+    if (owned_ && slot.buffer != none) core_->release(slot, site_);
 }
 
 }  // namespace inlay::npu

@@ -50,9 +50,14 @@ std::uint64_t Allocator::largest() const {
   return result;
 }
 
-Memories::Memories(const Device& device, std::uint32_t cores, bool shadowed)
-    : device_(device), cores_(cores), shadowed_(shadowed) {
-  restart();
+Memories::Memories(const Device& device, std::uint32_t cores, bool shadowed) : device_(device), shadowed_(shadowed) {
+  for (std::uint32_t core = 0; core < cores; ++core)
+    for (std::size_t memory = 1; memory < device.memories.size(); ++memory) {
+      const std::uint64_t bytes = device.memories[memory].bytes;
+      scratch_.push_back({std::make_unique_for_overwrite<std::byte[]>(bytes),
+                          shadowed ? std::make_unique_for_overwrite<std::uint32_t[]>(bytes) : nullptr, Allocator(bytes),
+                          0});
+    }
 }
 
 void Memories::restart() {
@@ -62,17 +67,11 @@ void Memories::restart() {
     std::fill(state.workspace.begin(), state.workspace.end(), poison);
     if (state.use != Use::in_out || !state.workspace.empty()) std::fill(state.writer.begin(), state.writer.end(), none);
   }
-  if (!shadowed_ && !scratch_.empty()) {
-    for (std::size_t i = 0; i < scratch_.size(); ++i) scratch_[i].allocator = Allocator(scratch_[i].bytes.size());
-    return;
+  for (Scratch& scratch : scratch_) {
+    const std::size_t memory = 1 + static_cast<std::size_t>(&scratch - scratch_.data()) % (device_.memories.size() - 1);
+    scratch.allocator = Allocator(device_.memories[memory].bytes);
+    scratch.prepared = 0;
   }
-  scratch_.clear();
-  for (std::uint32_t core = 0; core < cores_; ++core)
-    for (std::size_t memory = 1; memory < device_.memories.size(); ++memory) {
-      const std::uint64_t bytes = device_.memories[memory].bytes;
-      scratch_.push_back({std::vector<std::byte>(bytes, poison),
-                          std::vector<std::uint32_t>(shadowed_ ? bytes : 0, none), Allocator(bytes)});
-    }
 }
 
 std::uint32_t Memories::add(Buffer buffer, State state) {
@@ -109,8 +108,15 @@ std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, Space space,
   Scratch& place = scratch(core, memory);
   const std::optional<std::uint64_t> begin = place.allocator.take(bytes, device_.memories[memory].align);
   if (!begin) return std::nullopt;
+  // A write that a mutation shifts by a granule stays in poisoned memory.
+  const std::uint64_t end = std::min(device_.memories[memory].bytes, *begin + bytes + device_.memories[memory].align);
+  if (end > place.prepared) {
+    std::fill(place.bytes.get() + place.prepared, place.bytes.get() + end, poison);
+    if (shadowed_) std::fill(place.writer.get() + place.prepared, place.writer.get() + end, none);
+    place.prepared = end;
+  }
   State state;
-  state.data = place.bytes.data() + *begin;
+  state.data = place.bytes.get() + *begin;
   return add({memory, static_cast<std::uint16_t>(core), *begin, bytes, std::move(name), site}, std::move(state));
 }
 
@@ -133,7 +139,7 @@ bool Memories::inside(const Tensor& tensor) const {
 
 std::uint32_t* Memories::writers(const Footprint& footprint) {
   if (footprint.memory != 0)
-    return scratch(buffers_[footprint.buffer].core, footprint.memory).writer.data() + footprint.begin;
+    return scratch(buffers_[footprint.buffer].core, footprint.memory).writer.get() + footprint.begin;
   State& state = state_[footprint.buffer];
   return state.writer.empty() ? nullptr : state.writer.data() + (footprint.begin - buffers_[footprint.buffer].begin);
 }

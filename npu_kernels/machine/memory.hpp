@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,9 +65,10 @@ class Memories {
 
  private:
   struct Scratch {
-    std::vector<std::byte> bytes;
-    std::vector<std::uint32_t> writer;
+    std::unique_ptr<std::byte[]> bytes;
+    std::unique_ptr<std::uint32_t[]> writer;
     Allocator allocator;
+    std::uint64_t prepared = 0;  // bytes from the start that are poisoned or in use: no more than a run needs
   };
   struct State {
     std::byte* data = nullptr;
@@ -83,7 +85,6 @@ class Memories {
   std::uint32_t* writers(const Footprint& footprint);
 
   const Device& device_;
-  std::uint32_t cores_;
   bool shadowed_;
   std::uint64_t next_global_ = 0;
   std::size_t permanent_ = 0;  // buffers of global memory, made before the run

@@ -51,7 +51,7 @@ class Ring {
   std::uint32_t depth_;
   Pipe producer_, consumer_;
   Site site_;
-  bool views_ = false;
+  bool views_ = false, owned_ = true;  // owned: the tiles are released with the ring
   std::vector<Tensor> tiles_;
   std::vector<std::uint16_t> flags_;
   std::uint32_t first_slot_ = 0;

@@ -5,12 +5,10 @@
 
 #include <numeric>
 
-#include "tests/machine/support/devices.hpp"
+#include "tests/machine/support/programs.hpp"
 
 namespace inlay::npu {
 namespace {
-
-constexpr Policy policies[] = {Policy::issue_order, Policy::late_dma, Policy::early_dma, Policy::random};
 
 // y = 2 * x, tile by tile through a ring on both sides.
 template <class M> void twice(M& m, const Tensor& x, const Tensor& y, index tile) {

@@ -1,0 +1,165 @@
+// c[M, N] = a[M, K] * b[N, K]^T, double-buffered: i8 -> i32 or f16 -> f32.
+//
+//   load     a, b: chunks of K for one block of c           global -> staging, fractal
+//   feed     the part that one product takes                staging -> left, right
+//   matrix   sums over K                                    left x right -> accumulator
+//   drain    a finished tile of sums                        accumulator -> global | vector -> global
+//
+// Each pipe works on its own step: the loads of the next chunk stand in their queue before the products of
+// this one, and two accumulators let one drain while the other sums.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "npu_kernels/machine/tensor.hpp"
+
+namespace inlay::npu {
+
+struct Gemm {
+  Tensor a, b, c;
+};
+
+struct GemmTiles {
+  index sum_m, sum_n;      // of c in one accumulator
+  index block_m, block_n;  // of c for what is staged at once; one accumulator's where K comes in chunks
+  index chunk_k, feed_k;   // of K in staging, in left and right
+};
+
+inline index ceil_div(index value, index by) { return (value + by - 1) / by; }
+inline index round_down(index value, index granule) { return std::max(granule, value / granule * granule); }
+
+// The largest tiles that the memories hold twice.
+template <class Machine> GemmTiles gemm_tiles(const Machine& m, const Gemm& op) {
+  const Device& device = m.device();
+  const MatrixRate* rate = device.rate(op.a.dtype, op.c.dtype);
+  const index unit_m = std::max<index>(rate->m, device.matrix.m_granule), unit_n = rate->n, unit_k = rate->k;
+  const index in = byte_size(op.a.dtype, 1), out = byte_size(op.c.dtype, 1);
+  const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
+  const index rows = ceil_div(op.c.rows(), unit_m) * unit_m, columns = ceil_div(op.c.columns(), unit_n) * unit_n;
+  const index depth = ceil_div(op.a.columns(), unit_k) * unit_k;
+
+  GemmTiles t{};
+  const index sums = bytes(Space::accumulator) / 2 / out;
+  t.sum_n = unit_n;
+  while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
+  t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
+  t.feed_k = depth;
+  if (!m.feeds_are_views())
+    t.feed_k = std::min(
+        depth, round_down(std::min(bytes(Space::left) / 2 / (t.sum_m * in), bytes(Space::right) / 2 / (t.sum_n * in)),
+                          unit_k));
+
+  const bool direct = device.path(Space::accumulator, Space::global) != nullptr;
+  const bool shared = device.same_memory(Space::staging, Space::vector);
+  const index budget = bytes(Space::staging) / 8 * 7;
+  const auto fits = [&](index block_m, index block_n, index k) {
+    const index result_rows = direct || !shared ? 0 : 2 * t.sum_m * block_n * out;
+    return 2 * (block_m + block_n) * k * in + result_rows <= budget;
+  };
+  t.block_m = t.sum_m;
+  t.block_n = t.sum_n;
+  t.chunk_k = depth;
+  if (!fits(t.block_m, t.block_n, depth)) {
+    const index unit = std::min(t.feed_k, unit_k * ceil_div(256, unit_k));
+    while (t.chunk_k > unit && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
+    t.feed_k = std::min(t.feed_k, t.chunk_k);
+    return t;
+  }
+  // All of K is staged: larger blocks load less, as long as every core has one.
+  const auto grow = [&](index& extent, index step, index limit) {
+    const index before = extent;
+    extent = std::min(limit, extent + step);
+    const index blocks = ceil_div(rows, t.block_m) * ceil_div(columns, t.block_n);
+    if (fits(t.block_m, t.block_n, depth) && blocks >= 2 * static_cast<index>(m.block_dim())) return extent > before;
+    extent = before;
+    return false;
+  };
+  for (bool more = true; more;) {
+    more = t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
+    if (!more) more = t.block_m <= t.block_n ? grow(t.block_n, t.sum_n, columns) : grow(t.block_m, t.sum_m, rows);
+  }
+  return t;
+}
+
+template <class Machine> void gemm(Machine& m, const Gemm& op) {
+  const GemmTiles t = gemm_tiles(m, op);
+  const index rows = op.c.rows(), columns = op.c.columns(), depth = op.a.columns();
+  const bool direct = m.device().path(Space::accumulator, Space::global) != nullptr;
+
+  auto a = m.ring("a", Space::staging, 2, {t.block_m, t.chunk_k}, op.a.dtype, Pipe::load, Pipe::feed, Layout::nz);
+  auto b = m.ring("b", Space::staging, 2, {t.block_n, t.chunk_k}, op.b.dtype, Pipe::load, Pipe::feed, Layout::nz);
+  auto left = m.ring("left", Space::left, 2, {t.sum_m, t.feed_k}, op.a.dtype, Pipe::feed, Pipe::matrix, Layout::nz);
+  auto right = m.ring("right", Space::right, 2, {t.feed_k, t.sum_n}, op.b.dtype, Pipe::feed, Pipe::matrix, Layout::nz);
+  auto sums = m.ring("sums", Space::accumulator, 2, {t.sum_m, t.sum_n}, op.c.dtype, Pipe::matrix, Pipe::drain);
+  std::optional<decltype(m.ring("", Space::vector, 1, {}, op.c.dtype, Pipe::drain, Pipe::store))> results;
+  if (!direct)
+    results.emplace(m.ring("results", Space::vector, 2, {t.sum_m, t.block_n}, op.c.dtype, Pipe::drain, Pipe::store));
+
+  const index blocks_n = ceil_div(columns, t.block_n), blocks = ceil_div(rows, t.block_m) * blocks_n;
+  const index chunks = ceil_div(depth, t.chunk_k);
+  const index me = m.block_idx(), cores = m.block_dim();
+  const index steps = me < blocks ? ceil_div(blocks - me, cores) * chunks : 0;
+
+  struct Step {
+    index row, rows, column, columns, k, ks;
+  };
+  const auto step_at = [&](index step) {
+    const index block = me + step / chunks * cores;
+    const index row = block / blocks_n * t.block_m, column = block % blocks_n * t.block_n,
+                k = step % chunks * t.chunk_k;
+    return Step{row, std::min(t.block_m, rows - row), column, std::min(t.block_n, columns - column),
+                k,   std::min(t.chunk_k, depth - k)};
+  };
+
+  const auto load = [&](const Step& s) {
+    m.nd2nz(a.acquire().slice(0, s.rows, 0, s.ks), op.a.slice(s.row, s.rows, s.k, s.ks));
+    a.commit();
+    m.nd2nz(b.acquire().slice(0, s.columns, 0, s.ks), op.b.slice(s.column, s.columns, s.k, s.ks));
+    b.commit();
+  };
+
+  Tensor sum;
+  const auto multiply = [&](const Step& s) {
+    const bool first = s.k == 0, last = s.k + s.ks == depth;
+    const Tensor staged_a = a.wait(), staged_b = b.wait();
+    for (index r = 0; r < s.rows; r += t.sum_m) {
+      const index m_ = std::min(t.sum_m, s.rows - r);
+      Tensor result;
+      if (last && !direct) result = results->acquire().slice(0, m_, 0, s.columns);
+      for (index c = 0; c < s.columns; c += t.sum_n) {
+        const index n = std::min(t.sum_n, s.columns - c);
+        if (first) sum = sums.acquire().slice(0, m_, 0, n);
+        for (index k = 0; k < s.ks; k += t.feed_k) {
+          const index ks = std::min(t.feed_k, s.ks - k);
+          m.load_a(left.acquire().slice(0, m_, 0, ks), staged_a.slice(r, m_, k, ks));
+          left.commit();
+          m.load_b(right.acquire().slice(0, ks, 0, n), staged_b.slice(c, n, k, ks), true);
+          right.commit();
+          m.mma(sum, left.wait().slice(0, m_, 0, ks), right.wait().slice(0, ks, 0, n), first && k == 0);
+          left.release();
+          right.release();
+        }
+        if (!last) continue;
+        sums.commit();
+        const Tensor to = direct ? op.c.slice(s.row + r, m_, s.column + c, n) : result.slice(0, m_, c, n);
+        m.drain(to, sums.wait().slice(0, m_, 0, n));
+        sums.release();
+      }
+      if (!last || direct) continue;
+      results->commit();
+      m.copy(op.c.slice(s.row + r, m_, s.column, s.columns), results->wait().slice(0, m_, 0, s.columns));
+      results->release();
+    }
+    a.release();
+    b.release();
+  };
+
+  if (steps > 0) load(step_at(0));
+  for (index step = 0; step < steps; ++step) {
+    if (step + 1 < steps) load(step_at(step + 1));
+    multiply(step_at(step));
+  }
+}
+
+}  // namespace inlay::npu
