@@ -1,0 +1,99 @@
+// The worked programs at sizes that take many tiles of small memories: what the mutation suites run.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "npu_kernels/machine/machine.hpp"
+#include "tests/machine/programs/gemm.hpp"
+#include "tests/machine/programs/rms_norm.hpp"
+
+namespace inlay::npu::test {
+
+struct Ran {
+  Outcome outcome;
+  std::vector<std::byte> output;
+};
+
+struct Case {
+  std::string name;
+  std::function<Ran(const Device&, const Options&)> run;
+};
+
+// The same queues, paths and flags in small memories: small problems take many tiles, machines are quick to make.
+inline Device small(Device device, std::uint32_t cores, std::initializer_list<std::pair<Space, std::uint64_t>> bytes) {
+  device.cores = cores;
+  for (const auto& [space, size] : bytes)
+    device.memories[device.memory_of[static_cast<std::size_t>(space)]].bytes = size;
+  return device;
+}
+
+inline std::vector<Device> small_devices() {
+  const auto load = [](const char* name) {
+    auto device = load_device(std::string(INLAY_SOURCE_DIR "/devices/") + name + ".json");
+    EXPECT_TRUE(device) << device.error().message();
+    return device ? *std::move(device) : Device{};
+  };
+  return {small(load("ascend-a2-like"), 2,
+                {{Space::staging, 16 << 10},
+                 {Space::left, 4 << 10},
+                 {Space::right, 4 << 10},
+                 {Space::accumulator, 8 << 10},
+                 {Space::vector, 24 << 10}}),
+          small(load("hexagon-htp-like"), 2, {{Space::staging, 48 << 10}})};
+}
+
+template <class T> std::vector<T> values(std::size_t count, int low, int high, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<T> all(count);
+  for (T& value : all)
+    value = static_cast<T>(
+        static_cast<float>(low + static_cast<int>(engine() % static_cast<std::uint64_t>(high - low + 1))));
+  return all;
+}
+
+template <class T> std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <class In, class Out> Ran run_gemm(const Device& device, const Options& options) {
+  constexpr index m = 80, n = 72, k = 160;
+  const auto a = values<In>(m * k, -3, 3, 1), b = values<In>(n * k, -3, 3, 2);
+  std::vector<Out> c(m * n);
+  Machine machine(device, options);
+  const Gemm op{machine.global("a", std::span(a), {m, k}), machine.global("b", std::span(b), {n, k}),
+                machine.global("c", std::span(c), {m, n}, Use::out)};
+  Outcome outcome = machine.run([&](Core& core) { gemm(core, op); });
+  return {std::move(outcome), bytes_of(c)};
+}
+
+inline Ran run_rms_norm(const Device& device, const Options& options) {
+  constexpr index rows = 29, columns = 768;
+  const auto x = values<f16>(rows * columns, -4, 4, 3), gamma = values<f16>(columns, 1, 4, 4);
+  std::vector<f16> y(rows * columns);
+  Machine machine(device, options);
+  const RmsNorm op{machine.global("x", std::span(x), {rows, columns}),
+                   machine.global("gamma", std::span(gamma), {1, columns}),
+                   machine.global("y", std::span(y), {rows, columns}, Use::out)};
+  Outcome outcome = machine.run([&](Core& core) { rms_norm(core, op); });
+  return {std::move(outcome), bytes_of(y)};
+}
+
+inline std::vector<Case> cases() {
+  return {{"gemm i8", run_gemm<std::int8_t, std::int32_t>},
+          {"gemm f16", run_gemm<f16, float>},
+          {"rms_norm f16", run_rms_norm}};
+}
+
+}  // namespace inlay::npu::test
