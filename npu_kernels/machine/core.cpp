@@ -13,8 +13,9 @@ bool is_view(const Device& device, Space space) {
 
 }  // namespace
 
-Core::Core(Run& run, std::uint32_t index)
-    : run_(run), index_(index), views_(is_view(run.device, Space::left) && is_view(run.device, Space::right)) {}
+bool feeds_are_views(const Device& device) { return is_view(device, Space::left) && is_view(device, Space::right); }
+
+Core::Core(Run& run, std::uint32_t index) : run_(run), index_(index), views_(npu::feeds_are_views(run.device)) {}
 
 bool Core::has_path(Space from, Space to) const {
   return device().same_memory(from, to) || device().path(from, to) != nullptr;

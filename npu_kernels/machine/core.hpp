@@ -43,6 +43,9 @@ struct Run {
   bool failed = false;                                                           // after a report that leaves work out
 };
 
+// left and right are staging itself: load_a and load_b cost nothing.
+bool feeds_are_views(const Device& device);
+
 class Core {
  public:
   using Site = SourceLocation;
@@ -56,7 +59,6 @@ class Core {
   const Device& device() const { return run_.device; }
   // A move between the two exists, or they are one memory.
   bool has_path(Space from, Space to) const;
-  // left and right are staging itself: load_a and load_b cost nothing.
   bool feeds_are_views() const { return views_; }
   index fractal_block(DType dtype) const;  // columns of a block of the nz layout
 
@@ -154,6 +156,10 @@ class Core {
   bool is_view_space(Space space) const { return views_ && (space == Space::left || space == Space::right); }
   std::uint32_t bind_number();
   bool take_flags(Ring& ring, std::string_view name);
+  void give_flags(const Ring& ring);
+  std::uint64_t& ring_flags(Pipe from, Pipe to) {
+    return ring_flags_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+  }
 
   template <class Body>
   void issue(Pipe pipe, const char* verb, Site site, const Work& work, std::initializer_list<Access> accesses,
@@ -172,7 +178,7 @@ class Core {
   std::vector<Tensor> bindings_;  // of views
   std::vector<std::uint32_t> free_bindings_;
   std::vector<Slot> slots_;
-  std::array<std::array<std::uint16_t, pipes>, pipes> ring_flags_{};  // taken from the top
+  std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};  // bits: ids that rings hold
 };
 
 }  // namespace inlay::npu

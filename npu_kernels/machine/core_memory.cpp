@@ -97,24 +97,35 @@ std::uint32_t Core::bind_number() {
   return number;
 }
 
+// From the top, so that a kernel's own flags can start at 0.
 bool Core::take_flags(Ring& ring, std::string_view name) {
+  constexpr std::uint32_t counted = 64;  // ids beyond it are the kernel's
   const Sync& sync = device().sync;
   const std::uint32_t wanted = sync.depth >= ring.depth_ ? 1 : ring.depth_;
-  auto& forth = ring_flags_[static_cast<int>(ring.producer_)][static_cast<int>(ring.consumer_)];
-  auto& back = ring_flags_[static_cast<int>(ring.consumer_)][static_cast<int>(ring.producer_)];
-  const std::uint32_t taken = std::max(forth, back);
-  if (taken + wanted > sync.flags) {
+  std::uint64_t &forth = ring_flags(ring.producer_, ring.consumer_), &back = ring_flags(ring.consumer_, ring.producer_);
+  for (std::uint32_t id = std::min(sync.flags, counted); id > 0 && ring.flags_.size() < wanted; --id)
+    if (((forth | back) >> (id - 1) & 1) == 0) ring.flags_.push_back(static_cast<std::uint16_t>(id - 1));
+  if (ring.flags_.size() < wanted) {
     report(ReportKind::capacity,
            "ring " + std::string(name) + " needs " + std::to_string(wanted) + " flags of " +
                std::string(npu::name(ring.producer_)) + " -> " + std::string(npu::name(ring.consumer_)) + "; " +
-               std::to_string(sync.flags - taken) + " of " + std::to_string(sync.flags) + " are left",
+               std::to_string(ring.flags_.size()) + " of " + std::to_string(sync.flags) + " are left",
            ring.site_);
+    ring.flags_.clear();
     return false;
   }
-  for (std::uint32_t i = 0; i < wanted; ++i)
-    ring.flags_.push_back(static_cast<std::uint16_t>(sync.flags - 1 - taken - i));
-  forth = back = static_cast<std::uint16_t>(taken + wanted);
+  for (std::uint16_t id : ring.flags_) {
+    forth |= std::uint64_t{1} << id;
+    back |= std::uint64_t{1} << id;
+  }
   return true;
+}
+
+void Core::give_flags(const Ring& ring) {
+  for (std::uint16_t id : ring.flags_) {
+    ring_flags(ring.producer_, ring.consumer_) &= ~(std::uint64_t{1} << id);
+    ring_flags(ring.consumer_, ring.producer_) &= ~(std::uint64_t{1} << id);
+  }
 }
 
 Ring Core::ring(std::string_view name, Space space, std::uint32_t depth, Shape shape, DType dtype, Pipe producer,
@@ -249,6 +260,7 @@ Ring::~Ring() {
   const std::uint64_t taken = acquired_ > depth_ ? acquired_ - depth_ : 0;
   for (std::uint64_t left = taken; left < released_; ++left)
     core_->ring_sync(Event::wait, consumer_, producer_, flag(left), "ring", site_);
+  core_->give_flags(*this);
   for (const Tensor& slot : tiles_)
     if (owned_ && slot.buffer != none) core_->release(slot, site_);
 }

@@ -29,12 +29,12 @@ void Core::flag_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const 
   from = role(from);
   to = role(to);
   if (!checked() || stopped()) return;
-  const std::uint32_t free = device().sync.flags - ring_flags_[static_cast<int>(from)][static_cast<int>(to)];
-  if (flag >= free)
+  const bool taken = flag < 64 && (ring_flags(from, to) >> flag & 1) != 0;
+  if (taken || flag >= device().sync.flags)
     return report(ReportKind::capacity,
                   std::string(verb) + " at " + line_of(site) + ": flag " + std::to_string(flag) + " of " +
-                      std::string(name(from)) + " -> " + std::string(name(to)) + " must be below " +
-                      std::to_string(free) + " (rings take theirs from the top)",
+                      std::string(name(from)) + " -> " + std::string(name(to)) +
+                      (taken ? " is a ring's" : " must be below " + std::to_string(device().sync.flags)),
                   site);
   if (mutated(MutationKind::drop_sync, verb, site)) return;
   sync_entry(event, event == Event::set ? from : to, from, to, flag, false, verb, site);
