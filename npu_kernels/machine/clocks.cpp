@@ -30,7 +30,7 @@ Clocks::Clocks(const Tape& tape, const Device& device, const Order& order)
 
 bool Clocks::next() {
   for (; step_ < order_.steps.size(); ++step_) {
-    const Step step = order_.steps[step_];
+    const StreamStep step = order_.steps[step_];
     if (step.enters) {
       enter(step.entry);
       continue;

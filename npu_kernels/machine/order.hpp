@@ -33,13 +33,13 @@ class Queues {
 };
 
 // An entry that cannot run when it is issued has two steps: it enters its queue, later it runs.
-struct Step {
+struct StreamStep {
   std::uint32_t entry = 0;
   bool enters = false;
 };
 
 struct Order {
-  std::vector<Step> steps;
+  std::vector<StreamStep> steps;
   std::vector<std::uint32_t> set_of;   // of a wait: the set that it takes, or no_entry
   std::vector<std::uint32_t> room_of;  // of a set: the wait that must have taken an earlier set, or no_entry
   std::vector<std::uint32_t> unpaired_waits, leftover_sets, overruns;  // overruns: no such wait exists
