@@ -1,6 +1,7 @@
 #include "npu_kernels/machine/trace.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,11 @@ namespace inlay::npu {
 namespace {
 
 using nlohmann::json;
+
+// Viewers keep whole nanoseconds and drop a slice that reaches into the next one by as little as one: both
+// ends of a slice are rounded, never its length.
+std::int64_t nanoseconds(Tick tick) { return std::llround(to_cycles(tick) * 1000); }
+double microseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
 
 class Trace {
  public:
@@ -41,7 +47,7 @@ class Trace {
   };
 
   void add(Tick at, json event) {
-    event["ts"] = to_cycles(at);
+    event["ts"] = microseconds(nanoseconds(at));
     events_.push_back({at, std::move(event)});
   }
 
@@ -106,7 +112,7 @@ class Trace {
                   {"cat", category},
                   {"pid", entry.core},
                   {"tid", lane % time_.order.queues()},
-                  {"dur", to_cycles(span.ended - begin)},
+                  {"dur", microseconds(nanoseconds(span.ended) - nanoseconds(begin))},
                   {"args", arguments(index)}});
     }
   }
