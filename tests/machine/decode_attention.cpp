@@ -24,6 +24,7 @@ TEST(DecodeAttentionProgram, GroupsTailsAndSplits) {
     expect_attention(device, {2, 8, 2, 64, 333, 1}, Policy::issue_order, 2);
     expect_attention(device, {1, 8, 1, 128, 1500, 1}, Policy::issue_order, 2);
     expect_attention(device, {1, 8, 2, 128, 1111, 3}, Policy::issue_order, 2);
+    expect_attention(device, {1, 2, 1, 32, 9000, 1}, Policy::issue_order, 1);
   }
 }
 

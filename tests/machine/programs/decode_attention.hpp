@@ -61,7 +61,7 @@ inline DecodeTiles decode_tiles(const Device& device, bool views, const DecodeAt
   DecodeTiles t{};
   t.score_columns = down(bytes(Space::accumulator) / 2 / (rows * 4));
   if (!views) {
-    index side = unit;  // one ring of square tiles serves K^T and V
+    index side = unit;  // one ring of tiles serves K^T and V
     while (2 * (side + unit) * (side + unit) * element <= bytes(Space::right)) side += unit;
     t.score_columns = std::min(t.score_columns, side);
   }
@@ -179,7 +179,8 @@ template <class Machine> void decode_attention(Machine& m, const DecodeAttention
     auto staged_v = m.ring("v", Space::staging, 2, {t.tokens, dim}, dtype, Pipe::load, Pipe::feed, Layout::nz);
     auto left = m.ring("left", Space::left, 2, {rows, std::max(dim, t.product_depth)}, dtype, Pipe::feed, Pipe::matrix,
                        Layout::nz);
-    auto right = m.ring("right", Space::right, 2, {widest, widest}, dtype, Pipe::feed, Pipe::matrix, Layout::nz);
+    auto right = m.ring("right", Space::right, 2, {std::max(dim, t.product_depth), widest}, dtype, Pipe::feed,
+                        Pipe::matrix, Layout::nz);
     auto sums = m.ring("sums", Space::accumulator, 2, {rows, widest}, DType::f32, Pipe::matrix, Pipe::drain);
     ToVector<Machine> scores(m, "scores", {rows, t.tokens}, op.scores);
     ToVector<Machine> products(m, "products", {rows, dim}, op.products);

@@ -79,6 +79,12 @@ template <class Machine> GemmTiles gemm_tiles(const Machine& m, const Gemm& op) 
     more = t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
     if (!more) more = t.block_m <= t.block_n ? grow(t.block_n, t.sum_n, columns) : grow(t.block_m, t.sum_m, rows);
   }
+  // As many blocks, but of one size.
+  const auto even = [](index extent, index block, index granule) {
+    return std::min(block, ceil_div(ceil_div(extent, ceil_div(extent, block)), granule) * granule);
+  };
+  t.block_m = even(rows, t.block_m, t.sum_m);
+  t.block_n = even(columns, t.block_n, t.sum_n);
   return t;
 }
 

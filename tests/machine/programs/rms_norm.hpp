@@ -26,8 +26,8 @@ template <class Machine> index rms_norm_rows(const Machine& m, const RmsNorm& op
   const index taken = row(op.gamma.dtype) + wide, statistics = m.device().memory(Space::vector).align;
   const index per_row = 2 * row(op.x.dtype) + 2 * row(op.y.dtype) + 2 * wide + 4;
   const index fit = (static_cast<index>(m.device().memory(Space::vector).bytes) - taken - statistics) / per_row;
-  const index cores = m.block_dim();
-  return std::clamp<index>(fit, 1, std::max<index>(1, (op.x.rows() + cores - 1) / cores));
+  const index share = op.x.rows() / m.block_dim() / 16;  // the first load and the last store stand alone
+  return std::max<index>(1, std::min(fit, share));
 }
 
 template <class Machine> void rms_norm(Machine& m, const RmsNorm& op) {
