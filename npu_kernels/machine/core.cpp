@@ -136,6 +136,7 @@ void Core::enqueue(Entry entry, std::vector<Footprint> footprints, std::function
   const std::uint32_t index = record(entry, footprints);
   Instruction instruction{entry, std::move(footprints), std::move(body), index, 0};
   if (entry.event == Event::work && entry.pipe == Pipe::scalar) return run_.scheduler->scalar(instruction);
+  if (!run_.compute) instruction.run = [] {};
   run_.scheduler->put(std::move(instruction));
 }
 

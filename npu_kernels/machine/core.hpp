@@ -40,6 +40,7 @@ struct Run {
   Mutations* mutations = nullptr;
   std::vector<std::uint64_t> meetings{};                                         // functional mode: sync_all by core,
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::uint64_t> crossings{};  // sets that stand, by core and flag
+  bool compute = true;                                                           // Options::compute
   bool failed = false;                                                           // after a report that leaves work out
 };
 

@@ -66,6 +66,7 @@ Outcome Machine::run(const std::function<void(Core&)>& program) {
   Scheduler scheduler(device_, cores_, options_.policy, options_.seed, memories_, run.reports, run.streams);
   run.scheduler = &scheduler;
   run.tape = options_.record ? &outcome.tape : nullptr;
+  run.compute = options_.compute;
   run.mutations = &mutations;
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end = run.streams.run(cores_, [&](std::uint32_t index) {

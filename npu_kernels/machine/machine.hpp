@@ -28,6 +28,9 @@ struct Options {
   std::uint64_t seed = 1;   // of Policy::random
   std::uint32_t cores = 0;  // of the device that run the program; 0: all
   bool record = true;       // keep a tape
+  // false: nothing that stands in a queue is carried out. The tape, and so its times, are the same unless
+  // the program reads back (scalar_read) what it computed; results are not.
+  bool compute = true;
   std::optional<Mutation> mutation = std::nullopt;
 };
 

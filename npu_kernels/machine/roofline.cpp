@@ -44,7 +44,6 @@ Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeli
     Bound& bound = result.bounds[lane % order.queues()];
     lane_cycles[lane] += least_cycles(device, entry);
     if (work.unit == Unit::dma) {
-      bound.dma = true;
       bound.bytes += work.bytes;
       if (device.paths[work.path].dram) dram_bytes[entry.core] += work.bytes;
     } else if (work.unit == Unit::matrix) {
@@ -54,6 +53,7 @@ Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeli
       bound.operations += work.elements;
     }
   }
+  for (Bound& bound : result.bounds) bound.dma = bound.bytes > 0 && bound.operations == 0;
   for (std::uint32_t lane = 0; lane < order.lanes(); ++lane) {
     Bound& bound = result.bounds[lane % order.queues()];
     bound.cycles = std::max(bound.cycles, lane_cycles[lane]);

@@ -20,7 +20,7 @@ namespace inlay::npu {
 
 struct Bound {
   std::string resource;          // a queue's name, "global memory" or "global memory, one core"
-  bool dma = false;              // bytes bound it, not operations
+  bool dma = false;              // it only moves bytes
   double cycles = 0;             // of the busiest core
   std::uint64_t bytes = 0;       // moved, all cores
   std::uint64_t operations = 0;  // matrix: 2 m n k; vector: elements; all cores
