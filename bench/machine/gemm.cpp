@@ -1,0 +1,3 @@
+#include "bench/machine/report.hpp"
+
+int main(int argc, char** argv) { return inlay::npu::bench::report("gemm", argc, argv); }
