@@ -47,7 +47,7 @@ inline const std::vector<Case>& cases() {
       {"rms_norm", "systolic128", DType::f16, {16384, 4096}, 0.90},
       {"decode_attention", "ascend-a2-like", DType::f16, {6, 32, 8, 128, 4096, 1}, 0.85},
       {"decode_attention", "ascend-a2-like", DType::f16, {1, 32, 8, 128, 16384, 3}, 0.85},
-      {"decode_attention", "hexagon-htp-like", DType::f16, {1, 32, 8, 128, 1024, 1}, 0.85},
+      {"decode_attention", "hexagon-htp-like", DType::f16, {1, 32, 8, 128, 4096, 1}, 0.85},
       {"decode_attention", "systolic32", DType::f16, {1, 32, 8, 128, 4096, 1}, 0.85},
       {"decode_attention",
        "systolic128",
