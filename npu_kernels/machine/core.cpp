@@ -57,7 +57,7 @@ Tensor Core::resolve(const Tensor& tensor) const {
 Tensor Core::target(const Tensor& tensor, const char* verb, Site site) {
   Tensor result = resolve(tensor);
   if (mutated(MutationKind::shift_offset, verb, site) && result.buffer != none)
-    result.begin += device().memory(result.space).align;
+    result.begin += std::max<std::uint64_t>(device().memory(result.space).align, byte_size(result.dtype, 1));
   return result;
 }
 

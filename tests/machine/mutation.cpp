@@ -99,6 +99,7 @@ Count mutate(const Case& program, const Device& device) {
   for (std::size_t kind = 0; kind < mutation_kinds; ++kind)
     std::cout << "  " << name(static_cast<MutationKind>(kind)) << ": " << of_kind[kind] << "\n";
   std::cout << "  all: " << all << "\n";
+  EXPECT_GT(all.necessary, 0);
   EXPECT_EQ(all.caught, all.necessary);
   return all;
 }

@@ -14,7 +14,7 @@
 namespace inlay::npu::test {
 namespace {
 
-constexpr std::size_t most_mutants = 120;  // of one tape and kind: evenly spread, the closure is slow
+constexpr std::size_t most_mutants = 60;  // of one tape and kind: evenly spread, the closure is slow
 
 bool is_set(const Entry& entry) { return entry.event == Event::set || entry.event == Event::cross_set; }
 bool is_wait(const Entry& entry) { return entry.event == Event::wait || entry.event == Event::cross_wait; }

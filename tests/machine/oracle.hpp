@@ -163,10 +163,13 @@ struct Oracle {
   }
 
   void find_races() {
-    for (std::uint32_t b = 0; b < tape_.entries.size(); ++b)
-      for (std::uint32_t a = 0; a < b; ++a) {
+    std::vector<std::uint32_t> work;
+    for (std::uint32_t e = 0; e < tape_.entries.size(); ++e)
+      if (tape_.entries[e].event == Event::work) work.push_back(e);
+    for (const std::uint32_t b : work)
+      for (const std::uint32_t a : work) {
+        if (a >= b || before(a, b) || before(b, a)) continue;
         const Entry &first = tape_.entries[a], &second = tape_.entries[b];
-        if (first.footprint_count == 0 || second.footprint_count == 0 || before(a, b) || before(b, a)) continue;
         std::set<ReportKind> kinds;
         each_footprint(first, [&](const Footprint& x) {
           each_footprint(second, [&](const Footprint& y) {
@@ -187,18 +190,22 @@ struct Oracle {
     for (std::uint32_t e = 0; e < tape_.entries.size(); ++e)
       if (tape_.entries[e].event == Event::allocate) allocated[tape_.entries[e].buffer] = e;
     if (allocated.empty()) return;
+    std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, Footprint>>> writes;  // by buffer
+    for (std::uint32_t e = 0; e < tape_.entries.size(); ++e)
+      each_footprint(tape_.entries[e], [&](const Footprint& footprint) {
+        if (footprint.write) writes[footprint.buffer].emplace_back(e, footprint);
+      });
     for (std::uint32_t e = 0; e < tape_.entries.size(); ++e)
       each_footprint(tape_.entries[e], [&](const Footprint& footprint) {
         if (footprint.write || allocated.count(footprint.buffer) == 0) return;
         const Buffer& buffer = tape_.buffers[footprint.buffer];
         Intervals sure, maybe;
-        for (std::uint32_t w = 0; w < tape_.entries.size(); ++w)
-          each_footprint(tape_.entries[w], [&](const Footprint& written) {
-            if (!written.write || written.buffer != footprint.buffer || w == e || before(e, w)) return;
-            const Intervals all = intervals(written);
-            maybe.insert(maybe.end(), all.begin(), all.end());
-            if (before(w, e)) sure.insert(sure.end(), all.begin(), all.end());
-          });
+        for (const auto& [w, written] : writes[footprint.buffer]) {
+          if (w == e || before(e, w)) continue;
+          const Intervals all = intervals(written);
+          maybe.insert(maybe.end(), all.begin(), all.end());
+          if (before(w, e)) sure.insert(sure.end(), all.begin(), all.end());
+        }
         for (Intervals* covers : {&sure, &maybe}) {
           std::sort(covers->begin(), covers->end());
           if (!covered(intervals(footprint), *covers, buffer))

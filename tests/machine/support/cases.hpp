@@ -16,6 +16,7 @@
 #include "npu_kernels/machine/machine.hpp"
 #include "tests/machine/programs/gemm.hpp"
 #include "tests/machine/programs/rms_norm.hpp"
+#include "tests/machine/support/decode_problem.hpp"
 
 namespace inlay::npu::test {
 
@@ -90,10 +91,21 @@ inline Ran run_rms_norm(const Device& device, const Options& options) {
   return {std::move(outcome), bytes_of(y)};
 }
 
+// One split: the results go straight out. Two: through the workspace and a meeting of the cores.
+template <index splits> Ran run_decode_attention(const Device& device, const Options& options) {
+  DecodeProblem problem(2, 4, 1, 32, 200, splits);
+  Machine machine(device, options);
+  const DecodeAttention op = problem.on(machine);
+  Outcome outcome = machine.run([&](Core& core) { decode_attention(core, op); });
+  return {std::move(outcome), bytes_of(problem.out)};
+}
+
 inline std::vector<Case> cases() {
   return {{"gemm i8", run_gemm<std::int8_t, std::int32_t>},
           {"gemm f16", run_gemm<f16, float>},
-          {"rms_norm f16", run_rms_norm}};
+          {"rms_norm f16", run_rms_norm},
+          {"decode_attention", run_decode_attention<1>},
+          {"decode_attention in splits", run_decode_attention<2>}};
 }
 
 }  // namespace inlay::npu::test
