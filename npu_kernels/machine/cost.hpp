@@ -46,7 +46,7 @@ struct Cost {
   bool dram = false;
 };
 
-// Of an entry with Event::work. The entry is one that check_tape (tape_order.hpp) let pass.
+// Of an entry with Event::work, one that TapeOrder::of (tape_order.hpp) let pass.
 Cost cost_of(const Device& device, const Entry& entry);
 
 // Binding a static graph to exact shapes, in milliseconds: fixed + per_token * length.

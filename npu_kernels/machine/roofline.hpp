@@ -40,7 +40,7 @@ struct Roofline {
 
 Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline);
 
-// Several lines: makespan, bounds, stalls of each pipe, critical path. For a person; its form may change.
+// Several lines: makespan, bounds, stalls of each pipe, critical path, slack. For a person; its form may change.
 std::string summary(const Tape& tape, const Device& device, const Timeline& timeline);
 
 }  // namespace inlay::npu

@@ -92,7 +92,7 @@ std::string path_text(const Tape& tape, const Device& device, const Timeline& ti
     if (link.begin == link.end) continue;
     const Entry& entry = tape.entries[link.entry];
     std::string key(link.reason == Reason::work ? name(entry.pipe) : name(link.reason));
-    if (link.reason == Reason::work) key += std::string(" ") + entry.verb;
+    if (link.reason == Reason::work) key += std::string(" ") + entry.verb + " (" + line_of(entry.site) + ")";
     parts[key] += link.end - link.begin;
   }
   std::vector<std::pair<std::string, Tick>> sorted(parts.begin(), parts.end());
@@ -104,13 +104,34 @@ std::string path_text(const Tape& tape, const Device& device, const Timeline& ti
   return text + "\n";
 }
 
+// Of the entries that work: how many the makespan hangs on, and how late the middle one could be.
+std::string slack_text(const Tape& tape, const Device& device, const Timeline& timeline) {
+  const std::vector<Tick> slack = slacks(tape, device, timeline);
+  std::vector<std::vector<Tick>> by_queue(device.queues.size());
+  for (std::uint32_t i = 0; i < slack.size(); ++i)
+    if (tape.entries[i].event == Event::work)
+      by_queue[timeline.order.lane_of(tape.entries[i]) % timeline.order.queues()].push_back(slack[i]);
+  std::string text;
+  for (std::size_t queue = 0; queue < by_queue.size(); ++queue) {
+    std::vector<Tick>& ticks = by_queue[queue];
+    if (ticks.empty()) continue;
+    const auto critical = std::count(ticks.begin(), ticks.end(), 0);
+    const auto middle = ticks.begin() + static_cast<std::ptrdiff_t>(ticks.size() / 2);
+    std::nth_element(ticks.begin(), middle, ticks.end());
+    text += "  " + padded(device.queues[queue].name, name_width) + std::to_string(critical) + " of " +
+            std::to_string(ticks.size()) + " critical, median " + number(to_cycles(*middle), 0) + " cycles\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string summary(const Tape& tape, const Device& device, const Timeline& timeline) {
   const Roofline roof = roofline(tape, device, timeline);
   return "makespan " + number(roof.makespan, 0) + " cycles, " + std::to_string(timeline.order.cores()) + " cores, " +
          std::to_string(tape.entries.size()) + " entries\nbounds\n" + bounds_text(roof) + "pipes, all cores\n" +
-         pipes_text(tape, device, timeline) + "critical path\n" + path_text(tape, device, timeline);
+         pipes_text(tape, device, timeline) + "critical path\n" + path_text(tape, device, timeline) +
+         "slack of work\n" + slack_text(tape, device, timeline);
 }
 
 }  // namespace inlay::npu

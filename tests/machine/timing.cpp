@@ -33,6 +33,31 @@ TEST(Timing, ATransferCostsLatencyAndRuns) {
   EXPECT_EQ(ended(time, short_runs), 40 + 1600 / 8);
 }
 
+TEST(Timing, AVectorOperationCostsRowsOfLanesOfItsWidestType) {
+  Device device = round_device();  // 64 bytes wide
+  device.vector.cost[static_cast<int>(VectorOp::exp)] = {.head = 20, .slope = 3};
+  const auto cycles = [&](DType in, DType out, std::uint64_t elements) {
+    TapeWriter tape;
+    const Work work{.unit = Unit::vector, .op = VectorOp::exp, .in = in, .out = out, .elements = elements};
+    tape.add({.pipe = Pipe::vector, .work = work, .verb = "vunary"});
+    return to_cycles(timed(tape.tape(), device).makespan);
+  };
+  EXPECT_EQ(cycles(DType::f16, DType::f16, 320), 20 + 3 * 10);
+  EXPECT_EQ(cycles(DType::f16, DType::f32, 320), 20 + 3 * 20);
+  EXPECT_EQ(cycles(DType::f32, DType::f16, 320), 20 + 3 * 20);
+  EXPECT_EQ(cycles(DType::f16, DType::f16, 321), 20 + 3 * 11) << "part of a row costs a row";
+}
+
+TEST(Timing, APathFasterThanItsCoresPortIsNotStalledBySharing) {
+  Device device = round_device();  // a core moves 16 bytes a cycle
+  device.paths[dram_load].bytes_per_cycle = 64;
+  TapeWriter tape;
+  tape.load(1600);
+  const Timeline time = timed(tape.tape(), device);
+  EXPECT_EQ(to_cycles(time.makespan), 100);
+  EXPECT_EQ(lost(time, Pipe::load, Cause::dram_share), 0);
+}
+
 TEST(Timing, TheScalarStreamIssuesOneByOne) {
   Device device = round_device();
   for (Queue& queue : device.queues) queue.issue_cycles = 3;
