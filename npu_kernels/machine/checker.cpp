@@ -54,6 +54,12 @@ class Reports {
         wait == no_entry ? "no wait takes one of them" : "nothing orders it after the wait at " + line(wait);
   }
 
+  void add_ambiguous(std::uint32_t before, std::uint32_t e) {
+    if (Report* report = fresh(ReportKind::ambiguous_flag, before, e))
+      report->message = entry(before) + " and " + entry(e) + " use " + flag(e) +
+                        " without an order between them: which set meets which wait depends on the times";
+  }
+
   void check_id(std::uint32_t e) {
     const Entry& it = tape_.entries[e];
     if ((it.event != Event::set && it.event != Event::wait) || it.flag < device_.sync.flags) return;
@@ -177,6 +183,7 @@ std::vector<Report> check(const Tape& tape, const Device& device) {
     for (const Race& race : history.visit(clocks)) reports.add(race);
     for (const auto& finding : lifetimes.visit(e)) reports.add(finding);
     if (!clocks.has_room()) reports.add_overrun(e, order.room_of[e]);
+    if (!clocks.has_turn()) reports.add_ambiguous(order.turn_of[e], e);
     reports.check_id(e);
   }
   for (const std::uint32_t e : order.unpaired_waits) reports.add_unpaired_wait(e);

@@ -48,6 +48,11 @@ bool Clocks::has_room() const {
   return wait == no_entry || knows(queues_.of(tape_.entries[wait]), positions_[wait]);
 }
 
+bool Clocks::comes_after_its_predecessor() const {
+  const std::uint32_t before = order_.turn_of[entry_];
+  return before == no_entry || knows(queues_.of(tape_.entries[before]), positions_[before]);
+}
+
 void Clocks::enter(std::uint32_t entry) {
   const std::uint16_t core = tape_.entries[entry].core;
   if (!at_issue_[core]) {
@@ -66,6 +71,7 @@ void Clocks::run() {
   positions_[entry_] = position_;
   Clock& clock = clocks_[queue_];
   clock_ = &clock;
+  has_turn_ = true;
   if (const auto entered = entered_.find(entry_); entered != entered_.end()) {
     join(clock, *entered->second);
     entered_.erase(entered);
@@ -80,9 +86,13 @@ void Clocks::run() {
     case Event::allocate:
     case Event::release: break;
     case Event::set:
-    case Event::cross_set: set(); break;
+    case Event::cross_set:
+      set();
+      has_turn_ = comes_after_its_predecessor();
+      break;
     case Event::wait:
     case Event::cross_wait:
+      has_turn_ = comes_after_its_predecessor();  // what its own set knows does not count: it might get another
       if (order_.set_of[entry_] != no_entry) take(order_.set_of[entry_]);
       break;
     case Event::barrier: clock[queue_] = position_; break;

@@ -30,10 +30,13 @@ class Clocks {
   bool knows(std::uint32_t queue, std::uint32_t position) const { return (*clock_)[queue] > position; }
   // Of a set: the wait that must take an earlier flag of its channel is done before, whatever the times.
   bool has_room() const;
+  // Of a cross_set or cross_wait: the one before it in its channel is done before, whatever the times.
+  bool has_turn() const { return has_turn_; }
 
  private:
   using Clock = std::vector<std::uint32_t>;
 
+  bool comes_after_its_predecessor() const;
   void enter(std::uint32_t entry);
   void run();
   void set();
@@ -46,6 +49,7 @@ class Clocks {
   Queues queues_;
   std::size_t step_ = 0;
   std::uint32_t entry_ = 0, queue_ = 0, position_ = 0;
+  bool has_turn_ = true;
   const Clock* clock_ = nullptr;
 
   std::vector<bool> visible_;             // by queue: in_order_visible

@@ -37,6 +37,7 @@ class Channels {
 void match(const Tape& tape, const Device& device, const std::vector<bool>& dropped, Order& order) {
   order.set_of.assign(tape.entries.size(), no_entry);
   order.room_of.assign(tape.entries.size(), no_entry);
+  order.turn_of.assign(tape.entries.size(), no_entry);
   Channels channels(tape.cores);
   for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
     if (!dropped.empty() && dropped[e]) continue;
@@ -45,7 +46,12 @@ void match(const Tape& tape, const Device& device, const std::vector<bool>& drop
     if (entry.event == Event::wait || entry.event == Event::cross_wait) channels.of(entry).waits.push_back(e);
   }
   const std::size_t depth = std::max<std::size_t>(1, device.sync.depth);
+  const Queues queues(device);
   for (const auto& [sets, waits] : channels.all()) {
+    for (const auto* side : {&sets, &waits})
+      for (std::size_t n = 1; n < side->size(); ++n)
+        if (queues.of(tape.entries[(*side)[n - 1]]) != queues.of(tape.entries[(*side)[n]]))
+          order.turn_of[(*side)[n]] = (*side)[n - 1];
     for (std::size_t n = 0; n < sets.size(); ++n) {
       if (n < waits.size()) order.set_of[waits[n]] = sets[n];
       if (n >= waits.size()) order.leftover_sets.push_back(sets[n]);

@@ -24,7 +24,7 @@ bool sound(const Tape& tape, const Device& device, const std::vector<bool>& drop
   Clocks clocks(tape, device, order);
   History history(tape, device, 1);
   while (clocks.next())
-    if (!clocks.has_room() || !history.visit(clocks).empty()) return false;
+    if (!clocks.has_room() || !clocks.has_turn() || !history.visit(clocks).empty()) return false;
   return true;
 }
 

@@ -23,11 +23,12 @@ enum class ReportKind : std::uint8_t {
   unpaired_wait,       // a wait without a set
   leftover_flag,       // a set that no wait took
   flag_overrun,        // more sets than the device holds before a wait takes one
+  ambiguous_flag,      // which wait takes which set depends on the times
   deadlock,            // no core can go on
   core_overlap,        // two cores touch the same global bytes without an order, one of them writing
   redundant_sync       // removable: the order it makes exists without it
 };
-inline constexpr int report_kinds = 14;
+inline constexpr int report_kinds = 15;
 std::string_view name(ReportKind kind);
 
 // Where an entry stands: in the kernel's source, and in the run.

@@ -203,6 +203,26 @@ TEST(Checker, CoresMeetInGlobalMemoryOnly) {
   EXPECT_EQ(kinds(tape(true, false, true), two), Kinds{});
 }
 
+TEST(Checker, AFlagBetweenCoresHasOneSetterAtATime) {
+  // Core 2 reads what core 0 wrote after one wait: the flag that it takes may be that of core 1.
+  Device three = plain_device(3);
+  three.sync.depth = 2;
+  const auto tape = [](std::uint16_t second_flag) {
+    TapeBuilder tape(3);
+    tape.core(0).work(store, {global(writes(0, 8))});
+    tape.cross(Event::cross_set, store, 0, 2);
+    tape.core(1).work(store, {global(writes(8, 8))});
+    tape.cross(Event::cross_set, store, second_flag, 2);
+    tape.core(2).cross(Event::cross_wait, load, 0, 0);
+    tape.work(load, {global(reads(0, 8))});
+    tape.cross(Event::cross_wait, load, second_flag, 0);
+    tape.work(load, {global(reads(8, 8))});
+    return tape;
+  };
+  EXPECT_EQ(kinds(tape(1), three), Kinds{});
+  EXPECT_EQ(kinds(tape(0), three), Kinds{ReportKind::ambiguous_flag});
+}
+
 TEST(Checker, UnpairedAndLeftoverFlags) {
   TapeBuilder waits;
   waits.set(load, feed);

@@ -149,7 +149,7 @@ Tape random_tape(Random& random, std::uint16_t cores) {
 
 struct Found {
   std::set<Oracle::Pair> races;
-  std::set<std::uint32_t> unpaired_waits, leftover_sets, overruns, uninitialised;
+  std::set<std::uint32_t> unpaired_waits, leftover_sets, overruns, ambiguous, uninitialised;
   bool deadlock = false;
 };
 
@@ -165,6 +165,7 @@ Found run_checker(const Tape& tape, const Device& device) {
   Lifetimes lifetimes(tape);
   while (clocks.next()) {
     if (!clocks.has_room()) found.overruns.insert(clocks.entry());
+    if (!clocks.has_turn()) found.ambiguous.insert(clocks.entry());
     for (const auto& finding : lifetimes.visit(clocks.entry()))
       if (finding.kind == ReportKind::uninitialised_read) found.uninitialised.insert(finding.entry);
   }
@@ -172,7 +173,7 @@ Found run_checker(const Tape& tape, const Device& device) {
 }
 
 TEST(CheckerAgainstTheClosure, RandomTapes) {
-  int ran = 0, stuck = 0, raced = 0, ordered = 0, uninitialised = 0, overran = 0;
+  int ran = 0, stuck = 0, raced = 0, ordered = 0, uninitialised = 0, overran = 0, ambiguous = 0;
   for (std::uint64_t seed = 0; seed < 20000; ++seed) {
     Random random(seed);
     const auto cores = static_cast<std::uint16_t>(1 + random.below(3));
@@ -190,6 +191,8 @@ TEST(CheckerAgainstTheClosure, RandomTapes) {
     ++ran;
     ASSERT_EQ(found.races, oracle.races) << "seed " << seed;
     ASSERT_EQ(found.overruns, oracle.overruns) << "seed " << seed;
+    ASSERT_EQ(found.ambiguous, oracle.ambiguous) << "seed " << seed;
+    ambiguous += static_cast<int>(found.ambiguous.size());
     const auto within = [](const auto& a, const auto& b) {
       return std::includes(b.begin(), b.end(), a.begin(), a.end());
     };
@@ -201,13 +204,15 @@ TEST(CheckerAgainstTheClosure, RandomTapes) {
     overran += static_cast<int>(found.overruns.size());
   }
   std::cout << ran << " tapes ran, " << stuck << " hung; " << raced << " races, " << ordered << " tapes without, "
-            << uninitialised << " uninitialised reads, " << overran << " overruns\n";
+            << uninitialised << " uninitialised reads, " << overran << " overruns, " << ambiguous
+            << " ambiguous flags\n";
   EXPECT_GT(ran, 5000);
   EXPECT_GT(stuck, 500);
   EXPECT_GT(raced, 20000);
   EXPECT_GT(ordered, 500);
   EXPECT_GT(uninitialised, 500);
   EXPECT_GT(overran, 500);
+  EXPECT_GT(ambiguous, 100);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "npu_kernels/machine/checker.hpp"
 #include "tests/machine/oracle.hpp"
-#include "tests/machine/support/cases.hpp"
+#include "tests/machine/support/small_problems.hpp"
 
 namespace inlay::npu::test {
 namespace {
@@ -25,7 +25,7 @@ std::string text(const std::vector<Report>& reports) {
   return all;
 }
 
-bool same_results_in_every_order(const Case& program, const Device& device, Options options,
+bool same_results_in_every_order(const Problem& program, const Device& device, Options options,
                                  const std::vector<std::byte>& expected) {
   const auto same = [&](Policy policy, std::uint64_t seed) {
     options.policy = policy;
@@ -63,7 +63,7 @@ class Mutants : public testing::Test {
 };
 Count Mutants::total;
 
-Count mutate(const Case& program, const Device& device) {
+Count mutate(const Problem& program, const Device& device) {
   const Ran base = program.run(device, {});
   const auto silent = check(base.outcome.tape, device);
   EXPECT_TRUE(base.outcome.ok()) << text(base.outcome.reports);
@@ -106,7 +106,7 @@ Count mutate(const Case& program, const Device& device) {
 
 TEST_F(Mutants, OfTheWorkedPrograms) {
   for (const Device& device : small_devices())
-    for (const Case& program : cases()) total += mutate(program, device);
+    for (const Problem& program : small_problems()) total += mutate(program, device);
 }
 
 }  // namespace

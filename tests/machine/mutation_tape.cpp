@@ -9,7 +9,7 @@
 
 #include "npu_kernels/machine/checker.hpp"
 #include "tests/machine/oracle.hpp"
-#include "tests/machine/support/cases.hpp"
+#include "tests/machine/support/small_problems.hpp"
 
 namespace inlay::npu::test {
 namespace {
@@ -71,7 +71,7 @@ void judge(const Tape& tape, const Device& device, const std::vector<std::set<st
 TEST(TapeMutants, OfTheWorkedPrograms) {
   Count alone, together;
   for (const Device& device : small_devices())
-    for (const Case& program : cases()) {
+    for (const Problem& program : small_problems()) {
       const Tape tape = program.run(device, {}).outcome.tape;
       std::vector<std::set<std::uint32_t>> singles, doubles;
       for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
@@ -94,7 +94,7 @@ TEST(TapeMutants, OfTheWorkedPrograms) {
 TEST(TapeMutants, RemovableLinesAreThoseThatTheClosureCanSpare) {
   int groups = 0, removable = 0;
   for (const Device& device : small_devices())
-    for (const Case& program : cases()) {
+    for (const Problem& program : small_problems()) {
       const Tape tape = program.run(device, {}).outcome.tape;
       const auto site = [&](std::uint32_t e) {
         const Entry& entry = tape.entries[e];

@@ -21,13 +21,13 @@ struct Oracle {
   using Pair = std::tuple<std::uint32_t, std::uint32_t, ReportKind>;
 
   std::set<Pair> races;
-  std::set<std::uint32_t> unpaired_waits, leftover_sets, overruns;
+  std::set<std::uint32_t> unpaired_waits, leftover_sets, overruns, ambiguous;
   // Reads of bytes that no write reaches before them in any run; and those, too, of which some run has none.
   std::set<std::uint32_t> surely_uninitialised, maybe_uninitialised;
   bool deadlock = false;
 
   bool clean() const {
-    return races.empty() && unpaired_waits.empty() && leftover_sets.empty() && overruns.empty() &&
+    return races.empty() && unpaired_waits.empty() && leftover_sets.empty() && overruns.empty() && ambiguous.empty() &&
            surely_uninitialised.empty() && !deadlock;
   }
 
@@ -40,6 +40,7 @@ struct Oracle {
     find_races();
     find_uninitialised();
     find_overruns();
+    find_ambiguous();
   }
 
   bool before(std::uint32_t a, std::uint32_t b) const { return reaches(done(a), start(b)); }
@@ -107,6 +108,8 @@ struct Oracle {
       for (std::size_t n = 0; n < std::min(sets.size(), waits.size()); ++n) edge(done(sets[n]), done(waits[n]));
       for (std::size_t n = sets.size(); n < waits.size(); ++n) unpaired_waits.insert(waits[n]);
       for (std::size_t n = waits.size(); n < sets.size(); ++n) leftover_sets.insert(sets[n]);
+      for (const auto* side : {&sets, &waits})
+        for (std::size_t n = 1; n < side->size(); ++n) neighbours_.emplace_back((*side)[n - 1], (*side)[n]);
       for (std::size_t n = device_.sync.depth; n < sets.size(); ++n)
         room_.emplace_back(sets[n], n - device_.sync.depth < waits.size() ? waits[n - device_.sync.depth] : none);
     }
@@ -225,6 +228,16 @@ struct Oracle {
     return true;
   }
 
+  // Neighbours of one queue have their order from it. A wait must start after the one before it: an order
+  // that comes from its own set does not hold if it takes another.
+  void find_ambiguous() {
+    for (const auto& [a, b] : neighbours_)
+      if ((tape_.entries[a].core != tape_.entries[b].core ||
+           queue_of(tape_.entries[a]) != queue_of(tape_.entries[b])) &&
+          !reaches(done(a), tape_.entries[b].event == Event::cross_wait ? start(b) : done(b)))
+        ambiguous.insert(b);
+  }
+
   void find_overruns() {
     for (const auto& [set, wait] : room_)
       if (wait == no_entry || !reaches(done(wait), done(set))) overruns.insert(set);
@@ -235,7 +248,7 @@ struct Oracle {
   std::size_t nodes_ = 0, words_ = 0;
   std::vector<std::vector<std::uint32_t>> edges_;
   std::vector<std::uint64_t> reach_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> room_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> room_, neighbours_;
 };
 
 }  // namespace inlay::npu::test

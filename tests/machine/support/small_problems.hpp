@@ -25,7 +25,7 @@ struct Ran {
   std::vector<std::byte> output;
 };
 
-struct Case {
+struct Problem {
   std::string name;
   std::function<Ran(const Device&, const Options&)> run;
 };
@@ -100,7 +100,7 @@ template <index splits> Ran run_decode_attention(const Device& device, const Opt
   return {std::move(outcome), bytes_of(problem.out)};
 }
 
-inline std::vector<Case> cases() {
+inline std::vector<Problem> small_problems() {
   return {{"gemm i8", run_gemm<std::int8_t, std::int32_t>},
           {"gemm f16", run_gemm<f16, float>},
           {"rms_norm f16", run_rms_norm},
