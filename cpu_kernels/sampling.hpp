@@ -102,17 +102,33 @@ template <class Level> float top_bound(const float* maxima, index blocks, index 
   return maxima[last];
 }
 
+template <class Level> INLAY_INLINE float block_minimum(const float* row) {
+  using F = simd::Floats<Level>;
+  F least = F::load(row);
+  for (index i = F::size; i < logit_block; i += F::size) least = min(least, F::load(row + i));
+  return reduce_min(least);
+}
+
 // Tokens at or above `bound` that are not masked, in ascending order of id.
 template <class Level>
 void gather(const float* row, index vocab, const float* maxima, float bound, Candidates<Level>& candidates) {
+  constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+  const bool all = bound == minus_infinity;
   candidates.count = 0;
   for (index begin = 0; begin < vocab; begin += logit_block) {
     if (maxima[begin / logit_block] < bound) continue;
     const index end = begin + logit_block < vocab ? begin + logit_block : vocab;
+    if (all && end - begin == logit_block && block_minimum<Level>(row + begin) > minus_infinity) {
+      __builtin_memcpy(candidates.logit + candidates.count, row + begin, logit_block * sizeof(float));
+      for (index i = 0; i < logit_block; ++i)
+        candidates.id[candidates.count + i] = static_cast<std::int32_t>(begin + i);
+      candidates.count += logit_block;
+      continue;
+    }
     for (index i = begin; i < end; ++i) {
       candidates.id[candidates.count] = static_cast<std::int32_t>(i);
       candidates.logit[candidates.count] = row[i];
-      candidates.count += row[i] >= bound && row[i] > -std::numeric_limits<float>::infinity();
+      candidates.count += row[i] >= bound && row[i] > minus_infinity;
     }
   }
 }

@@ -8,9 +8,11 @@
 #include <inlay/ops/sampling.hpp>
 
 #include <cmath>
+#include <limits>
 
 #include "cpu_kernels/selection.hpp"
 #include "cpu_kernels/simd/exp_double.hpp"
+#include "cpu_kernels/simd/floats.hpp"
 
 namespace inlay::cpu {
 
@@ -23,28 +25,47 @@ template <class Level> struct Candidates {
   index count = 0;
 
   bool likelier(index a, index b) const { return logit[a] != logit[b] ? logit[a] > logit[b] : id[a] < id[b]; }
+  // The largest of logit[begin..end).
+  float most(index begin, index end) const {
+    using F = simd::Floats<Level>;
+    F largest(-std::numeric_limits<float>::infinity());
+    index i = begin;
+    for (; i + F::size <= end; i += F::size) largest = max(largest, F::load(logit + i));
+    float result = reduce_max(largest);
+    for (; i < end; ++i) result = logit[i] > result ? logit[i] : result;
+    return result;
+  }
   index likeliest() const {
+    const float largest = most(0, count);
     index best = 0;
-    for (index i = 1; i < count; ++i)
-      if (logit[i] > logit[best]) best = i;
+    while (logit[best] != largest) ++best;
     return best;
   }
 
   template <class Keep> INLAY_INLINE void keep_if(Keep&& keep) {
     index kept = 0;
     for (index i = 0; i < count; ++i)
-      if (keep(i)) {
-        id[kept] = id[i];
-        logit[kept] = logit[i];
-        weight[kept] = weight[i];
-        ++kept;
-      }
+      if (keep(i)) move(i, kept++);
     count = kept;
   }
+  INLAY_INLINE void move(index from, index to) {
+    id[to] = id[from];
+    logit[to] = logit[from];
+    weight[to] = weight[from];
+  }
+  // A stretch without a logit as large is passed over in registers.
   void keep_likeliest(index cut) {
+    constexpr index stretch = 64;
     const float v = logit[cut];
     const std::int32_t last = id[cut];
-    keep_if([&](index i) { return logit[i] > v || (logit[i] == v && id[i] <= last); });
+    index kept = 0;
+    for (index begin = 0; begin < count; begin += stretch) {
+      const index end = begin + stretch < count ? begin + stretch : count;
+      if (most(begin, end) < v) continue;
+      for (index i = begin; i < end; ++i)
+        if (logit[i] > v || (logit[i] == v && id[i] <= last)) move(i, kept++);
+    }
+    count = kept;
   }
 
   // Sums in one fixed order, whatever registers a level has: eight chains, then the rest.
@@ -58,28 +79,38 @@ template <class Level> struct Candidates {
   }
   double total() const { return sum(weight, count); }
 
-  // z_i = (logit - max) / temperature, written to `z`.
-  void exponents(double temperature, double* z) const {
-    const double most = logit[likeliest()];
-    for (index i = 0; i < count; ++i) z[i] = (static_cast<double>(logit[i]) - most) / temperature;
+  // z_i = (logit - max) / temperature. body(i, z, n) for n of them from i on: eight, then the rest with zeros
+  // behind it. Loops of a constant count: others stay scalar at -O2.
+  template <class Body> INLAY_INLINE void exponents(double temperature, Body&& body) const {
+    constexpr index width = simd::exp_width;
+    const double largest = most(0, count);
+    double z[width];
+    index i = 0;
+    for (; i + width <= count; i += width) {
+      for (index k = 0; k < width; ++k) z[k] = (static_cast<double>(logit[i + k]) - largest) / temperature;
+      body(i, z, width);
+    }
+    for (index k = 0; k < width; ++k)
+      z[k] = i + k < count ? (static_cast<double>(logit[i + k]) - largest) / temperature : 0;
+    if (i < count) body(i, z, count - i);
   }
   // Candidates whose weight is zero are gone afterwards.
   void weigh(double temperature) {
-    exponents(temperature, weight);
     constexpr index width = simd::exp_width;
-    index i = 0;
-    for (; i + width <= count; i += width) {
-      double z[width];
-      for (index k = 0; k < width; ++k) z[k] = weight[i + k];
-      simd::exp_not_positive(z, weight + i);
-    }
-    if (i < count) {
-      double z[width] = {}, w[width];
-      for (index k = 0; i + k < count; ++k) z[k] = weight[i + k];
+    double least[width];
+    for (index k = 0; k < width; ++k) least[k] = 1;
+    exponents(temperature, [&](index i, const double* z, index n) {
+      double w[width];
       simd::exp_not_positive(z, w);
-      for (index k = 0; i + k < count; ++k) weight[i + k] = w[k];
-    }
-    keep_if([&](index k) { return weight[k] > 0; });
+      for (index k = 0; k < width; ++k) least[k] = w[k] < least[k] ? w[k] : least[k];
+      if (n == width)
+        __builtin_memcpy(weight + i, w, sizeof w);
+      else
+        for (index k = 0; k < n; ++k) weight[i + k] = w[k];
+    });
+    bool positive = true;
+    for (index k = 0; k < width; ++k) positive = positive && least[k] > 0;
+    if (!positive) keep_if([&](index k) { return weight[k] > 0; });
   }
 
   void keep_sigma(double n) {
@@ -87,7 +118,7 @@ template <class Level> struct Candidates {
     const double mean = sum(key, count) / static_cast<double>(count);
     for (index i = 0; i < count; ++i) key[i] = (key[i] - mean) * (key[i] - mean);
     const double sigma = __builtin_sqrt(sum(key, count) / static_cast<double>(count));
-    const double low = logit[likeliest()] - n * sigma;
+    const double low = most(0, count) - n * sigma;
     keep_if([&](index i) { return !(logit[i] < low); });
   }
 
@@ -105,7 +136,9 @@ template <class Level> struct Candidates {
   // their sign.
   void keep_typical(double mass, double temperature) {
     const double all = total();
-    exponents(temperature, key);
+    exponents(temperature, [&](index i, const double* z, index n) {
+      for (index k = 0; k < n; ++k) key[i + k] = z[k];
+    });
     double mean = 0;
     for (index i = 0; i < count; ++i) mean += weight[i] * key[i];
     mean /= all;
@@ -125,21 +158,41 @@ template <class Level> struct Candidates {
     for (index i = 0; i < count; ++i) weight[i] = -weight[i];
   }
 
-  // Candidates below (1 - mass) / count of the whole weigh less than 1 - mass together, so those
-  // above reach the mass without them: of a model's 128256 tokens the heap holds a few hundred.
+  // Candidates below (1 - mass) / count of the whole weigh less than 1 - mass together, so those above reach the
+  // mass without them. Those fall into bins by their logit; only the bin in which the mass is reached needs an order.
   void keep_mass(double mass) {
     const double all = total();
     constexpr double margin = 0.999;  // for the roundings of the sums
     const double low = margin * (1 - mass) * all / static_cast<double>(count);
+    const float largest = most(0, count);
+    float smallest = largest;
     index size = 0;
     for (index i = 0; i < count; ++i)
-      if (weight[i] >= low) heap[size++] = static_cast<std::int32_t>(i);
-    const auto before = [&](index a, index b) { return likelier(a, b); };
-    make_heap(heap, size, before);
+      if (weight[i] >= low) {
+        heap[size++] = static_cast<std::int32_t>(i);
+        smallest = logit[i] < smallest ? logit[i] : smallest;
+      }
+
+    constexpr index bins = 512;
+    double of_bin[bins] = {};
+    // In double: the difference of two floats may be beyond them.
+    const double from = largest, scale = largest > smallest ? (bins - 1) / (from - smallest) : 0;
+    const auto bin = [&](index i) { return static_cast<index>((from - logit[i]) * scale); };
+    for (index h = 0; h < size; ++h) of_bin[bin(heap[h])] += weight[heap[h]];
+    const double target = mass * all;
     double reached = 0;
+    index last = 0;
+    while (last + 1 < bins && reached + of_bin[last] < target) reached += of_bin[last++];
+    while (last > 0 && of_bin[last] == 0) reached -= of_bin[--last];  // sums rounded below the target
+    index inside = 0;
+    for (index h = 0; h < size; ++h)
+      if (bin(heap[h]) == last) heap[inside++] = heap[h];
+
+    const auto before = [&](index a, index b) { return likelier(a, b); };
+    make_heap(heap, inside, before);
     index cut = 0;
-    for (index taken = 0; taken < size && (taken == 0 || reached < mass * all); ++taken)
-      reached += weight[cut = pop_heap(heap, size - taken, before)];
+    for (index taken = 0; taken < inside && (taken == 0 || reached < target); ++taken)
+      reached += weight[cut = pop_heap(heap, inside - taken, before)];
     keep_likeliest(cut);
   }
 
