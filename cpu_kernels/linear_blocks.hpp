@@ -4,7 +4,7 @@
 
 #include "cpu_kernels/dtypes.hpp"
 #include "cpu_kernels/linear_tile.hpp"
-#include "cpu_kernels/simd/pairs_f16.hpp"
+#include "cpu_kernels/simd/pairs.hpp"
 
 namespace inlay::cpu {
 
