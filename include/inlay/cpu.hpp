@@ -72,12 +72,21 @@ template <class Op> std::size_t workspace_bytes(const Cpu& cpu, const Op& op) {
                            [&]<class Level>(Level) { return cpu::scratch_bytes<Level>(cpu.parallel(), op); });
 }
 
-template <class Op> Status run(const Cpu& cpu, const Op& op, Workspace workspace = {}) {
+// With scratch from `provide(bytes)`, which is asked once, after the check.
+template <class Op, class Provide>
+requires std::is_invocable_r_v<Workspace, Provide, std::size_t> Status run(const Cpu& cpu, const Op& op,
+                                                                           Provide&& provide) {
   if (Status status = check(op); !status.ok()) return status;
   return cpu::dispatch<Op>(cpu.isa(), [&]<class Level>(Level) {
-    Status status = check_workspace(workspace, cpu::scratch_bytes<Level>(cpu.parallel(), op));
+    const std::size_t needed = cpu::scratch_bytes<Level>(cpu.parallel(), op);
+    const Workspace workspace = provide(needed);
+    Status status = check_workspace(workspace, needed);
     return status.ok() ? with_outcome(cpu::compute<Level>(cpu.parallel(), op, workspace), op) : std::move(status);
   });
+}
+
+template <class Op> Status run(const Cpu& cpu, const Op& op, Workspace workspace = {}) {
+  return run(cpu, op, [&](std::size_t) { return workspace; });
 }
 
 }  // namespace inlay

@@ -56,11 +56,18 @@ template <class Op>
 std::size_t workspace_bytes(const CpuInline& cpu, const Op& op) {
   return check(op).ok() ? cpu::scratch_bytes<isa::native>(cpu.parallel(), op) : 0;
 }
+template <class Op, class Provide>
+requires std::is_invocable_r_v<Workspace, Provide, std::size_t> Status run(const CpuInline& cpu, const Op& op,
+                                                                           Provide&& provide) {
+  if (Status status = check(op); !status.ok()) return status;
+  const std::size_t needed = cpu::scratch_bytes<isa::native>(cpu.parallel(), op);
+  const Workspace workspace = provide(needed);
+  Status status = check_workspace(workspace, needed);
+  return status.ok() ? with_outcome(cpu::compute<isa::native>(cpu.parallel(), op, workspace), op) : std::move(status);
+}
 template <class Op>
 Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
-  if (Status status = check(op); !status.ok()) return status;
-  Status status = check_workspace(workspace, cpu::scratch_bytes<isa::native>(cpu.parallel(), op));
-  return status.ok() ? with_outcome(cpu::compute<isa::native>(cpu.parallel(), op, workspace), op) : std::move(status);
+  return run(cpu, op, [&](std::size_t) { return workspace; });
 }
 
 }  // namespace inlay

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include <inlay/core/workspace.hpp>
 #include <inlay/cpu.hpp>
+#include <inlay/ops/softmax.hpp>
 
 namespace inlay {
 namespace {
@@ -69,6 +71,29 @@ TEST(workspace, arrays_are_aligned_and_apart) {
   EXPECT_EQ(static_cast<void*>(a), bytes);
   EXPECT_EQ(static_cast<void*>(b), bytes + 64);
   EXPECT_EQ(WorkspaceCutter::padded<float>(17), 128u);
+}
+
+// A row of several pieces needs scratch: asked for once, of the size that workspace_bytes states.
+TEST(workspace, is_provided_after_the_check) {
+  constexpr index n = 40000;
+  std::vector<float> x(n, 1), y(n);
+  alignas(64) std::byte bytes[256];
+  Softmax<Host> op{.x = View<3>(x.data(), {1, 1, n}), .y = View<3>(y.data(), {1, 1, n})};
+  const Cpu cpu(serial());
+  std::vector<std::size_t> asked;
+  std::size_t given = 0;
+  const auto provide = [&](std::size_t needed) {
+    asked.push_back(needed);
+    return Workspace(bytes, given);
+  };
+  EXPECT_NE(run(cpu, op, provide).message().find("workspace has 0 bytes"), std::string_view::npos);
+  given = sizeof bytes;
+  EXPECT_TRUE(run(cpu, op, provide).ok());
+  EXPECT_FLOAT_EQ(y[n - 1], 1.0f / n);
+  op.scale = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(run(cpu, op, provide).ok());
+  op.scale = 1;
+  EXPECT_EQ(asked, std::vector<std::size_t>(2, workspace_bytes(cpu, op)));
 }
 
 TEST(cpu, levels_are_listed_in_order_and_can_be_forced) {

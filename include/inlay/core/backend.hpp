@@ -5,6 +5,8 @@
 //   std::size_t workspace_bytes(backend, op)    scratch that run needs
 //   Status      run(backend, op, workspace)     right, or a Status that says what is wrong
 //
+// In place of the workspace, run takes a function from bytes to a workspace too: one check for both questions.
+//
 // They are templates that each operator's own file specialises: there is no central list, and an
 // operator without an implementation is a link error with its name in it.
 #pragma once
@@ -36,6 +38,11 @@ template <class Op> std::size_t workspace_bytes(const Reference&, const Op&) { r
 template <class Op> Status run(Reference&, const Op& op, Workspace = {}) {
   if (Status status = check(op); !status.ok()) return status;
   return with_outcome(reference::compute(op), op);
+}
+template <class Op, class Provide>
+requires std::is_invocable_r_v<Workspace, Provide, std::size_t> Status run(Reference& reference, const Op& op,
+                                                                           Provide&&) {
+  return run(reference, op);
 }
 
 }  // namespace inlay

@@ -42,12 +42,14 @@ class Eager {
 
  private:
   template <class Backend, class Op> Status run_on(Backend& backend, const Op& op) {
-    const std::size_t needed = workspace_bytes(backend, op);
-    if (needed > scratch_bytes_) {
-      scratch_.reset(static_cast<std::byte*>(::operator new(needed, std::align_val_t(workspace_alignment))));
-      scratch_bytes_ = needed;
+    return run(backend, op, [this](std::size_t bytes) { return scratch(bytes); });
+  }
+  Workspace scratch(std::size_t bytes) {
+    if (bytes > scratch_bytes_) {
+      scratch_.reset(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(workspace_alignment))));
+      scratch_bytes_ = bytes;
     }
-    return run(backend, op, Workspace(scratch_.get(), needed));
+    return {scratch_.get(), bytes};
   }
 
   struct Free {
