@@ -1,7 +1,6 @@
 // inlay bench model: a whole model with random weights, prefill and decode, beside what the machine
 // can do at best. The limit is measured between the passes: shared memory changes its speed.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -9,6 +8,7 @@
 #include <inlay/cpu_limits.hpp>
 #include <inlay/exec/random_weights.hpp>
 
+#include "bench/support/timing.hpp"
 #include "tools/commands.hpp"
 #include "tools/model_shapes.hpp"
 #include "tools/session.hpp"
@@ -17,23 +17,14 @@ namespace inlay::tools {
 
 namespace {
 
+using bench::median, bench::seconds;
+
 struct Options {
   std::string shape = "llama3.2-1b", type = "bf16", isa;
   std::vector<index> prefill = {64, 512}, depth = {0, 4096};
   index tokens = 16;
   int threads = 2;
 };
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-template <class Call> double seconds(Call&& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // Bytes a second of a read that no cache helps, and f32 multiply-adds a second (two operations each).
 class Limits {

@@ -15,7 +15,7 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-Expected<DType> kv_type(const ModelOptions& options, const exec::ModelFile& file) {
+DType kv_type(const ModelOptions& options, const exec::ModelFile& file) {
   if (options.kv_type == "f32") return DType::f32;
   if (options.kv_type == "f16") return DType::f16;
   if (options.kv_type == "bf16") return DType::bf16;
@@ -85,12 +85,11 @@ Expected<exec::Session> make_session(const ModelOptions& options, const LoadedMo
                                      const std::string& backend) {
   auto runner = make_runner(options, backend);
   if (!runner) return failure(std::move(runner.error()));
-  auto type = kv_type(options, *model.file);
-  if (!type) return failure(std::move(type.error()));
   Progress progress("packing weights");
-  return exec::Session::make(model.file, std::move(*runner),
-                             {.context = options.context, .chunk = options.chunk, .kv_type = *type},
-                             [&](index done, index all) { progress(done, all); });
+  return exec::Session::make(
+      model.file, std::move(*runner),
+      {.context = options.context, .chunk = options.chunk, .kv_type = kv_type(options, *model.file)},
+      [&](index done, index all) { progress(done, all); });
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), begin_(now()) {}

@@ -7,13 +7,14 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include <inlay/cpu.hpp>
+
+#include "bench/support/timing.hpp"
 
 namespace inlay::bench {
 
@@ -28,17 +29,6 @@ struct Work {
 
 // Seconds that the limit needs for `work` on `cpu`, measured now (a few milliseconds).
 double limit_seconds(const Cpu& cpu, const Work& work);
-
-inline double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-template <class Call> double seconds(Call&& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // INLAY_THREADS, or two: the floors are stated for two threads.
 inline int threads() {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <new>
 #include <random>
 #include <vector>
 
+#include <inlay/core/cache_line_allocator.hpp>
 #include <inlay/core/element.hpp>
 #include <inlay/core/view.hpp>
 
@@ -18,16 +18,6 @@ namespace inlay::test {
 struct Layout {
   index row_gap = 0;     // elements between two rows (the innermost dimension)
   index misaligned = 0;  // elements by which the first one misses a 64-byte boundary
-};
-
-// Every copy of a tensor begins on a 64-byte boundary, so that `misaligned` survives copying.
-template <class T> struct Aligned {
-  using value_type = T;
-  Aligned() = default;
-  template <class U> Aligned(const Aligned<U>&) {}
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
-  void deallocate(T* p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
-  bool operator==(const Aligned&) const { return true; }
 };
 
 template <int Rank> class Tensor {
@@ -116,7 +106,8 @@ template <int Rank> class Tensor {
   Extents extents_{};
   Extents strides_{};
   index first_ = 0;
-  std::vector<unsigned char, Aligned<unsigned char>> bytes_;
+  // Every copy begins on a 64-byte boundary, so that `misaligned` survives copying.
+  std::vector<unsigned char, CacheLineAllocator<unsigned char>> bytes_;
 };
 
 }  // namespace inlay::test

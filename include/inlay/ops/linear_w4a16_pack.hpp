@@ -8,25 +8,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <new>
 #include <vector>
 
+#include <inlay/core/cache_line_allocator.hpp>
 #include <inlay/core/element.hpp>
 #include <inlay/core/parallel.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 
 namespace inlay {
-
-namespace detail {
-template <class T> struct CacheLineAllocator {
-  using value_type = T;
-  CacheLineAllocator() = default;
-  template <class U> CacheLineAllocator(const CacheLineAllocator<U>&) {}
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
-  void deallocate(T* p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
-  bool operator==(const CacheLineAllocator&) const { return true; }
-};
-}  // namespace detail
 
 // Bytes on a cache line's boundary, so that no step of codes lies in two lines.
 class AlignedBytes {
@@ -39,7 +28,7 @@ class AlignedBytes {
   bool operator==(const AlignedBytes&) const = default;
 
  private:
-  std::vector<std::byte, detail::CacheLineAllocator<std::byte>> bytes_;
+  std::vector<std::byte, CacheLineAllocator<std::byte>> bytes_;
 };
 
 struct PackedW4 {
