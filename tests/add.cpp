@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -76,6 +77,30 @@ TEST(add, infinities_cancel_to_nan_and_overflow_to_infinity) {
     EXPECT_EQ(y.get(1), inf);
     EXPECT_TRUE(std::isnan(y.get(2)));
   });
+}
+
+TEST(add, subnormals) {
+  Rng rng(4);
+  for (DType type : float_types)
+    for (index dim : subnormal_sizes) {
+      SCOPED_TRACE(describe(type, dim));
+      Tensor<2> a(type, {2, dim}), b(type, {2, dim}), y(type, {2, dim}), expected = y;
+      subnormals(a, rng), subnormals(b, rng, dim % 2);
+      a.set(0, 2 * underflow(type)), b.set(0, 0);
+      y.poison();
+      Reference reference;
+      ASSERT_TRUE(ok(run(reference, Add<Host>{.a = a, .b = b, .y = expected})));
+      with_and_without_flushing([&](double lost, auto run) {
+        Tensor<2> got = y;
+        ASSERT_TRUE(ok(run(Add<Host>{.a = a, .b = b, .y = got})));
+        if (lost > 0 && FlushToZero::works && type != DType::f16) {
+          ASSERT_EQ(got.get(0), 0);
+        }
+        // Two operands and a sum.
+        expect_close(
+            got, expected, 0, [](index) { return 0.0; }, 3 * lost);
+      });
+    }
 }
 
 TEST(add, refuses_what_the_contract_does_not_cover) {

@@ -3,13 +3,11 @@
 #include <Eigen/Core>
 
 #include "tests/support/backends.hpp"
-#include "tests/support/cases.hpp"
+#include "tests/support/quantized.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
 namespace {
-
-const std::vector<DType> codes = {DType::i8, DType::u8, DType::i4, DType::u4};
 
 struct Case {
   Tensor<2> x, scale, zero, y;
@@ -24,13 +22,12 @@ struct Case {
 };
 
 Case make(DType code, DType type, index rows, index cols, std::array<index, 2> scales, Layout layout, Rng& rng) {
-  const int low = static_cast<int>(round_to(code, -1e9)), high = static_cast<int>(round_to(code, 1e9));
   Case c{.x = {code, {rows, cols}, layout},
          .scale = {DType::f32, scales},
          .zero = {code, scales},
          .y = {type, {rows, cols}, layout}};
-  c.x.integers(rng, low, high);
-  c.zero.integers(rng, low, high);
+  c.x.integers(rng, lowest(code), highest(code));
+  c.zero.integers(rng, lowest(code), highest(code));
   c.scale.uniform(rng, -1, 1);
   c.y.poison();
   return c;
@@ -51,33 +48,12 @@ void compare(const Case& start) {
 
 TEST(dequantize, every_granularity) {
   Rng rng(1);
-  for (DType code : codes)
-    for (index cols : {1, 2, 7, 8, 9, 15, 16, 17, 33, 65, 129})
-      for (index rows : {index{0}, index{3}}) {
-        const DType type = float_types[static_cast<std::size_t>(cols) % 3];
-        for (const std::array<index, 2>& scales : {std::array<index, 2>{1, 1}, {rows, 1}, {1, cols}, {rows, cols}}) {
-          SCOPED_TRACE(describe(type, code, rows, cols, scales[0], scales[1]));
-          Case c = make(code, type, rows, cols, scales, layouts[static_cast<std::size_t>(cols + rows) % 3], rng);
-          c.with_zero = (cols + scales[0]) % 2;
-          ASSERT_NO_FATAL_FAILURE(compare(c));
-        }
-      }
-}
-
-TEST(dequantize, blocks) {
-  Rng rng(2);
-  for (DType code : {DType::u8, DType::i4})
-    for (const auto& [row_group, column_group] : {std::pair<index, index>{0, 32}, {2, 0}, {3, 7}, {1, 1}, {128, 128}}) {
-      const index rows = 5, cols = 65;
-      const std::array<index, 2> scales = {row_group ? (rows + row_group - 1) / row_group : 1,
-                                           column_group ? (cols + column_group - 1) / column_group : 1};
-      SCOPED_TRACE(describe(code, row_group, column_group));
-      Case c = make(code, DType::f32, rows, cols, scales, layouts[1], rng);
-      c.row_group = row_group;
-      c.column_group = column_group;
-      c.with_zero = true;
-      ASSERT_NO_FATAL_FAILURE(compare(c));
-    }
+  for (const Granularity& g : granularities()) {
+    SCOPED_TRACE(describe_granularity(g));
+    Case c = make(g.code, g.type, g.rows, g.cols, g.scales, g.layout, rng);
+    c.row_group = g.row_group, c.column_group = g.column_group, c.with_zero = g.with_zero;
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
 }
 
 // Half a step, and what the f32 quotient and product round off: |x| / step roundings of half an ulp.

@@ -3,6 +3,7 @@
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/onnx.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -125,6 +126,28 @@ TEST(gelu, in_place_over_up) {
     ASSERT_TRUE(ok(run(Gelu<Host>{.x = x, .up = got, .y = got})));
     expect_gelu(got, expected, x, GeluForm::erf);
   });
+}
+
+TEST(gelu, subnormals) {
+  Rng rng(6);
+  for (GeluForm form : forms)
+    for (DType type : float_types)
+      for (index dim : subnormal_sizes) {
+        SCOPED_TRACE(describe(type, dim, static_cast<int>(form)));
+        Tensor<2> x(type, {2, dim}), up(type, {2, dim}), y(type, {2, dim}), expected = y;
+        subnormals(x, rng, dim % 2), up.uniform(rng);
+        const auto op = [&](Tensor<2>& out) { return Gelu<Host>{.x = x, .up = up, .y = out, .form = form}; };
+        y.poison();
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, op(expected))));
+        with_and_without_flushing([&](double lost, auto run) {
+          Tensor<2> got = y;
+          ASSERT_TRUE(ok(run(op(got))));
+          const auto scale = [&](index k) { return bound(form, x.get(k)) * std::abs(expected.get(k)); };
+          // An operand and two products, by factors of at most 1.
+          expect_close(got, expected, 1, scale, 3 * lost);
+        });
+      }
 }
 
 TEST(gelu, refuses_what_the_contract_does_not_cover) {

@@ -1,12 +1,12 @@
 #include <inlay/ops/linear_pack.hpp>
 
-#include <Eigen/Core>
-
 #include <cstring>
 #include <map>
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/matrix.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -67,14 +67,6 @@ Case make(Types type, index tokens, index n, index k, Layout layout, Rng& rng) {
 // the blocks are another: each term passes min(k, 192) + k/192 roundings, one of its product and one
 // of the bias.
 double ulps(index k) { return static_cast<double>(std::min<index>(k, 192) + k / 192 + 3); }
-
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-Matrix matrix(const Tensor<2>& tensor) {
-  Matrix m(tensor.extents()[0], tensor.extents()[1]);
-  for (index i = 0; i < tensor.size(); ++i) m.data()[i] = tensor.get(i);
-  return m;
-}
 
 // sum_k |x[t,k] w[n,k]| + |bias[n]|, the magnitude that those roundings are relative to, for each y.
 Matrix magnitudes(const Case& c) {
@@ -299,6 +291,33 @@ TEST(linear, subnormal_bf16_vanish_at_most) {
     ASSERT_TRUE(ok(run(got.op())));
     for (index i = 0; i < got.y.size(); ++i) ASSERT_NEAR(got.y.get(i), expected.y.get(i), 2 * k * 0x1p-126);
   });
+}
+
+TEST(linear, subnormals) {
+  Rng rng(20);
+  for (const Types& type : types)
+    for (index k : subnormal_sizes)
+      for (Form form : {Form::packed, Form::rows}) {
+        SCOPED_TRACE(describe(type.x, type.weight, type.y, k, static_cast<int>(form)));
+        Case c = make(type, 3, 33, k, {}, rng);
+        subnormals(k % 2 ? c.x : c.rows, rng, k % 3 == 0);
+        c.pack();
+        c.form = form;
+        Case expected = c;
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, expected.op())));
+        const Matrix scale = magnitudes(c);
+        // The instruction that multiplies bf16 flushes whatever the mode (docs/ops/linear.md).
+        const bool always = type.x == DType::bf16 && type.weight == DType::bf16;
+        with_and_without_flushing([&](double lost, auto run) {
+          Case got = c;
+          ASSERT_TRUE(ok(run(got.op())));
+          // For each term an operand, a product and a sum; all other factors are at most 1.
+          const double all_lost = 3 * static_cast<double>(k) * (always ? smallest_normal : lost);
+          expect_close(
+              got.y, expected.y, ulps(k), [&](index i) { return scale.data()[i]; }, all_lost);
+        });
+      }
 }
 
 TEST(linear, refuses_what_the_contract_does_not_cover) {

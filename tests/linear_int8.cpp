@@ -303,7 +303,7 @@ TEST(linear_int8, unsigned_weights) {
   });
 }
 
-// ONNX's node test of MatMulInteger, and of QLinearMatMul for int8 (onnx/onnx, test_qlinearmatmul_2D_int8_float32).
+// ONNX's node test of MatMulInteger (onnx/onnx, test_matmulinteger).
 TEST(linear_int8, onnx_matmul_integer) {
   Case c{.x = {DType::u8, {4, 3}},
          .w = {DType::u8, {2, 3}},

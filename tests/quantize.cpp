@@ -3,13 +3,12 @@
 #include <Eigen/Core>
 
 #include "tests/support/backends.hpp"
-#include "tests/support/cases.hpp"
+#include "tests/support/quantized.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
 namespace {
-
-const std::vector<DType> codes = {DType::i8, DType::u8, DType::i4, DType::u4};
 
 struct Case {
   Tensor<2> x, scale = {}, zero = {}, y;
@@ -40,7 +39,7 @@ Case make(DType type, DType code, index rows, index cols, std::array<index, 2> s
   // Quotients reach beyond every range, and many are ties: halves times a power of two.
   for (index i = 0; i < c.x.size(); ++i) c.x.set(i, static_cast<double>(static_cast<int>(rng() % 801) - 400) / 8);
   for (index i = 0; i < c.scale.size(); ++i) c.scale.set(i, i % 3 == 0 ? 0.25 : i % 3 == 1 ? 0.3 : 5);
-  c.zero.integers(rng, static_cast<int>(round_to(code, -1e9)), static_cast<int>(round_to(code, 1e9)));
+  c.zero.integers(rng, lowest(code), highest(code));
   c.y.poison();
   c.row_scale.poison();
   c.row_zero.poison();
@@ -65,33 +64,12 @@ void compare(const Case& start) {
 
 TEST(quantize, static_scales_of_every_granularity) {
   Rng rng(1);
-  for (DType code : codes)
-    for (index cols : {1, 2, 7, 8, 9, 15, 16, 17, 33, 65, 129})
-      for (index rows : {index{1}, index{3}}) {
-        const DType type = float_types[static_cast<std::size_t>(cols) % 3];
-        for (const std::array<index, 2>& scales : {std::array<index, 2>{1, 1}, {rows, 1}, {1, cols}, {rows, cols}}) {
-          SCOPED_TRACE(describe(type, code, rows, cols, scales[0], scales[1]));
-          Case c = make(type, code, rows, cols, scales, layouts[static_cast<std::size_t>(cols + rows) % 3], rng);
-          c.with_zero = (cols + scales[0]) % 2;
-          ASSERT_NO_FATAL_FAILURE(compare(c));
-        }
-      }
-}
-
-TEST(quantize, blocks) {
-  Rng rng(2);
-  for (DType code : {DType::i8, DType::u4})
-    for (const auto& [row_group, column_group] : {std::pair<index, index>{0, 32}, {2, 0}, {3, 7}, {1, 1}, {128, 128}}) {
-      const index rows = 5, cols = 65;
-      const std::array<index, 2> scales = {row_group ? (rows + row_group - 1) / row_group : 1,
-                                           column_group ? (cols + column_group - 1) / column_group : 1};
-      SCOPED_TRACE(describe(code, row_group, column_group));
-      Case c = make(DType::f32, code, rows, cols, scales, layouts[1], rng);
-      c.row_group = row_group;
-      c.column_group = column_group;
-      c.with_zero = true;
-      ASSERT_NO_FATAL_FAILURE(compare(c));
-    }
+  for (const Granularity& g : granularities()) {
+    SCOPED_TRACE(describe_granularity(g));
+    Case c = make(g.type, g.code, g.rows, g.cols, g.scales, g.layout, rng);
+    c.row_group = g.row_group, c.column_group = g.column_group, c.with_zero = g.with_zero;
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
 }
 
 TEST(quantize, dynamic_rows) {
@@ -163,6 +141,39 @@ TEST(quantize, rows_without_a_scale) {
     for (int i = 0; i < 60; ++i) EXPECT_EQ(got.y.get(i), 0) << i;
     for (int i = 60; i < 80; ++i) EXPECT_EQ(got.y.get(i), 127) << i;
   });
+}
+
+// Flushed or not, codes times their scale are the row to within half a step, and what rounding a subnormal scale
+// makes of 255 steps. A row that flushing leaves without a scale has the codes of zero.
+TEST(quantize, subnormals) {
+  Rng rng(7);
+  for (DType type : float_types)
+    for (bool asymmetric : {false, true})
+      for (index cols : subnormal_sizes) {
+        SCOPED_TRACE(describe(type, cols, static_cast<int>(asymmetric)));
+        Case c = make(type, DType::i8, 2, cols, {1, 1}, {}, rng);
+        subnormals(c.x, rng);
+        c.dynamic = true, c.with_zero = asymmetric;
+        Case expected = c;
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, expected.op())));
+        with_and_without_flushing([&](double lost, auto run) {
+          Case got = c;
+          ASSERT_TRUE(ok(run(got.op())));
+          if (lost == 0) {
+            expect_equal(got.row_scale, expected.row_scale);
+            expect_equal(got.y, expected.y);
+          }
+          for (index i = 0; i < got.y.size(); ++i) {
+            const double rounded = 255 * underflow(DType::f32);
+            const double scale = got.row_scale.get(i / cols), zero = asymmetric ? got.row_zero.get(i / cols) : 0;
+            ASSERT_GE(scale, 0) << i;
+            ASSERT_LE(std::abs((got.y.get(i) - zero) * scale - c.x.get(i)),
+                      scale / 2 * (1 + 0x1p-16) + rounded + 2 * lost)
+                << i;
+          }
+        });
+      }
 }
 
 TEST(quantize, refuses_what_the_contract_does_not_cover) {

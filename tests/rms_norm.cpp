@@ -4,6 +4,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -159,6 +160,28 @@ TEST(rms_norm, infinite_and_nan_input_gives_nan) {
       for (index k = 33; k < 66; ++k) EXPECT_TRUE(std::isfinite(got.y.get(k)));
     });
   }
+}
+
+TEST(rms_norm, subnormals) {
+  Rng rng(10);
+  for (DType type : float_types)
+    for (bool mixed : {false, true})
+      for (index dim : subnormal_sizes) {
+        SCOPED_TRACE(describe(type, dim, static_cast<int>(mixed)));
+        Case c = make(type, DType::f32, type, 2, 1, dim, {}, rng);
+        subnormals(c.x, rng, mixed);
+        c.eps = 1;  // no row is divided by less
+        Case expected = c;
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, expected.op())));
+        with_and_without_flushing([&](double lost, auto run) {
+          Case got = c;
+          ASSERT_TRUE(ok(run(got.op())));
+          // An operand and a quotient times a weight of at most 1.5, and the product.
+          expect_close(
+              got.y, expected.y, ulps(dim), [&](index k) { return std::abs(expected.y.get(k)); }, 4 * lost);
+        });
+      }
 }
 
 TEST(rms_norm, refuses_what_the_contract_does_not_cover) {

@@ -4,6 +4,7 @@
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/onnx.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -192,8 +193,7 @@ TEST(rope, frequencies_follow_their_rules) {
   p.divisors = divisors;
   EXPECT_TRUE(close((*rope_frequencies(p))[5], base(5) / 2));
   p.scaling = RopeScaling::longrope, p.factor = 32, p.original_context = 4096;
-  EXPECT_EQ(rope_frequencies(p)->magnitude,
-            static_cast<float>(std::sqrt(1 + std::log(32.0) / std::log(4096.0))));
+  EXPECT_EQ(rope_frequencies(p)->magnitude, static_cast<float>(std::sqrt(1 + std::log(32.0) / std::log(4096.0))));
 
   p = plain;
   p.scaling = RopeScaling::dynamic, p.factor = 2, p.original_context = 4096, p.length = 4096;
@@ -260,6 +260,31 @@ TEST(rope, agrees_with_onnx) {
       }
     });
   }
+}
+
+TEST(rope, subnormals) {
+  Rng rng(10);
+  for (DType type : float_types)
+    for (bool interleaved : {false, true})
+      for (index pairs : subnormal_sizes) {
+        SCOPED_TRACE(describe(type, pairs, static_cast<int>(interleaved)));
+        Tensor<3> x(type, {2, 1, 2 * pairs}), y = x, expected = x;
+        Tensor<2> cos(DType::f32, {2, pairs}), sin = cos;
+        subnormals(x, rng), cos.uniform(rng), subnormals(sin, rng, true);
+        const auto op = [&](Tensor<3>& out) {
+          return Rope<Host>{.x = x, .cos = cos, .sin = sin, .y = out, .interleaved = interleaved};
+        };
+        y.poison();
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, op(expected))));
+        with_and_without_flushing([&](double lost, auto run) {
+          Tensor<3> got = y;
+          ASSERT_TRUE(ok(run(op(got))));
+          const auto scale = [&](index k) { return scale_of(x, k, pairs, 0, interleaved); };
+          // Two products, with an operand each, and a sum.
+          expect_close(got, expected, 2, scale, 5 * lost);
+        });
+      }
 }
 
 TEST(rope, refuses_what_the_contract_does_not_cover) {

@@ -5,6 +5,7 @@
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/onnx.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -192,6 +193,30 @@ TEST(softmax, reference_agrees_with_eigen_and_onnx) {
       for (index k = 0; k < y.size(); ++k) ASSERT_NEAR(y.get(k), expected.get(k), 1e-6);
     });
   }
+}
+
+// Scores below the smallest normal number, and weights: exp(-90) of a maximum of 0.
+TEST(softmax, subnormals) {
+  Rng rng(10);
+  for (DType type : float_types)
+    for (bool log : {false, true})
+      for (index n : subnormal_sizes) {
+        SCOPED_TRACE(describe(type, n, static_cast<int>(log)));
+        Case c = make(type, DType::f32, {1, 3, n}, {}, rng);
+        subnormals(c.x, rng);
+        for (index j = 1; j < n; ++j) c.x.set(n + j, -85 - 20.0 * static_cast<double>(j) / static_cast<double>(n));
+        c.log = log, c.largest = 106;
+        Case expected = c;
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, expected.op())));
+        with_and_without_flushing([&](double lost, auto run) {
+          Case got = c;
+          ASSERT_TRUE(ok(run(got.op())));
+          const auto scale = [&](index k) { return (log ? 1 : 0) + std::abs(expected.y.get(k)); };
+          // A score; or an exponential, a factor and their product.
+          expect_close(got.y, expected.y, ulps(n, c.largest), scale, 3 * lost);
+        });
+      }
 }
 
 TEST(softmax, refuses_what_the_contract_does_not_cover) {

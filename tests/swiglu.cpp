@@ -3,6 +3,7 @@
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/onnx.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -116,6 +117,29 @@ TEST(swiglu, agrees_with_onnx) {
                   (gate.dtype == DType::f32 ? 16 : 6) * epsilon(gate.dtype) * std::abs(expected.get(k)));
     });
   }
+}
+
+TEST(swiglu, subnormals) {
+  Rng rng(6);
+  for (DType type : float_types)
+    for (bool small_gate : {false, true})
+      for (index dim : subnormal_sizes) {
+        SCOPED_TRACE(describe(type, dim, static_cast<int>(small_gate)));
+        Tensor<2> gate(type, {2, dim}), up(type, {2, dim}), y(type, {2, dim}), expected = y;
+        gate.uniform(rng), up.uniform(rng);
+        subnormals(small_gate ? gate : up, rng, dim % 2);
+        const auto op = [&](Tensor<2>& out) { return Swiglu<Host>{.gate = gate, .up = up, .y = out}; };
+        y.poison();
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, op(expected))));
+        with_and_without_flushing([&](double lost, auto run) {
+          Tensor<2> got = y;
+          ASSERT_TRUE(ok(run(op(got))));
+          // An operand and two products, by factors of at most 1.
+          expect_close(
+              got, expected, ulps + 1, [&](index k) { return std::abs(expected.get(k)); }, 3 * lost);
+        });
+      }
 }
 
 TEST(swiglu, refuses_what_the_contract_does_not_cover) {

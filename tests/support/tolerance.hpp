@@ -31,15 +31,18 @@ inline double underflow(DType type) {
 
 // |got - expected| <= f32_ulps * eps(f32) * scale + one rounding of the output type, where scale(k)
 // bounds the magnitudes that were added up for element k. Both sides were rounded to the output
-// type, so two roundings may differ: 2 eps |expected|.
+// type, so two roundings may differ: 2 eps |expected|. `lost` is what flushing subnormals may take
+// besides (subnormals.hpp).
 template <int Rank, class Scale>
-void expect_close(const Tensor<Rank>& got, const Tensor<Rank>& expected, double f32_ulps, Scale&& scale) {
+void expect_close(const Tensor<Rank>& got, const Tensor<Rank>& expected, double f32_ulps, Scale&& scale,
+                  double lost = 0) {
   ASSERT_EQ(got.extents(), expected.extents());
   const double output = got.dtype() == DType::f32 ? 0 : 2 * epsilon(got.dtype());
   for (index k = 0; k < got.size(); ++k) {
     const double g = got.get(k), e = expected.get(k);
     if (g == e || (std::isnan(g) && std::isnan(e))) continue;
-    const double bound = f32_ulps * epsilon(DType::f32) * scale(k) + output * std::abs(e) + 2 * underflow(got.dtype());
+    const double bound =
+        f32_ulps * epsilon(DType::f32) * scale(k) + output * std::abs(e) + 2 * underflow(got.dtype()) + lost;
     ASSERT_LE(std::abs(g - e), bound) << "element " << k << ": got " << g << ", expected " << e;
   }
 }

@@ -1,0 +1,125 @@
+// What is masked, empty, huge, not finite or nearly zero.
+#include "tests/flash_attention/case.hpp"
+#include "tests/support/subnormals.hpp"
+
+namespace inlay::test {
+namespace {
+
+TEST(flash_attention, masked_values_never_reach_the_output) {
+  Rng rng(6);
+  for (double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    Case clean = make({.queries = 70, .keys = 130, .kv_heads = 1, .group = 2, .dim = 12, .v_dim = 20}, rng);
+    clean.masked = true;
+    clean.mask = {DType::boolean, {1, 1, 70, 130}};
+    clean.mask.fill(0);
+    // Key 3 is masked for all rows, key 100 for the odd ones only.
+    for (index i = 0; i < 70; ++i)
+      clean.mask.set(i * 130 + 3, 1), clean.mask.set(i * 130 + 100, static_cast<double>(i % 2));
+    clean.lens = true;
+    clean.kv_lens = Tensor<1>(DType::i32, {1}).fill(120);
+    Reference reference;
+    Case expected = clean;
+    ASSERT_TRUE(ok(run(reference, expected.op())));
+    Case poisoned = clean;
+    for (index j : {index{3}, index{100}, index{120}, index{129}})
+      for (index d = 0; d < 20; ++d) {
+        if (d < 12 && j != 100) poisoned.k.set(0, j, 0, d, bad);
+        poisoned.v.set(0, j, 0, d, bad);
+      }
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = poisoned;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index i = 0; i < 70; ++i)
+        for (index h = 0; h < 2; ++h)
+          for (index d = 0; d < 20; ++d) {
+            const double g = got.out.get(0, i, h, d);
+            if (i % 2)
+              ASSERT_NEAR(g, expected.out.get(0, i, h, d), 1e-5) << i << " " << h << " " << d;
+            else
+              ASSERT_FALSE(std::isfinite(g)) << i << " " << h << " " << d;
+          }
+      expect_close_lse(got.lse, expected.lse, ulps(clean));
+    });
+  }
+}
+
+TEST(flash_attention, a_visible_nan_or_infinite_key_spoils_its_rows_only) {
+  Rng rng(7);
+  for (double bad : {std::nan(""), HUGE_VAL}) {
+    Case c = make({.queries = 9, .keys = 9, .kv_heads = 1, .group = 1, .dim = 8, .v_dim = 8}, rng);
+    for (index i = 0; i < 9; ++i) c.q.set(0, i, 0, 0, 1);
+    c.k.set(0, 5, 0, 0, bad);
+    c.causal = true;
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = c;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index i = 0; i < 9; ++i) {
+        ASSERT_EQ(std::isnan(got.out.get(0, i, 0, 3)), i >= 5) << i;
+        ASSERT_EQ(std::isnan(got.lse.get(i)), i >= 5) << i;
+      }
+    });
+  }
+}
+
+TEST(flash_attention, rows_that_see_nothing) {
+  Rng rng(8);
+  Case c = make({.queries = 10, .keys = 4, .kv_heads = 1, .group = 1, .dim = 8, .v_dim = 8}, rng);
+  c.causal = true;  // rows 0..5 stand before the first key
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = c;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index i = 0; i < 6; ++i) {
+      for (index d = 0; d < 8; ++d) ASSERT_EQ(got.out.get(0, i, 0, d), 0);
+      ASSERT_EQ(got.lse.get(i), -HUGE_VAL);
+    }
+    for (index i = 6; i < 10; ++i) ASSERT_TRUE(std::isfinite(got.lse.get(i)));
+  });
+}
+
+// One key wins by far: the output is its V, whatever the size of the logits.
+TEST(flash_attention, huge_logits) {
+  Rng rng(9);
+  for (double size : {1e5, -1e5}) {
+    Case c = make({.queries = 2, .keys = 100, .kv_heads = 1, .group = 1, .dim = 16, .v_dim = 16}, rng);
+    c.scale = 1;
+    for (index d = 0; d < 16; ++d) {
+      for (index i = 0; i < 2; ++i) c.q.set(0, i, 0, d, d == 0);
+      for (index j = 0; j < 100; ++j) c.k.set(0, j, 0, d, d == 0 ? size + 50.0 * (j == 77) : 0);
+    }
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = c;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index d = 0; d < 16; ++d) ASSERT_NEAR(got.out.get(0, 1, 0, d), c.v.get(0, 77, 0, d), 1e-6);
+      ASSERT_NEAR(got.lse.get(0), size + 50, 0.02);
+    });
+  }
+}
+
+TEST(flash_attention, subnormals) {
+  Rng rng(20);
+  for (DType type : float_types)
+    for (index keys : subnormal_sizes)
+      for (bool small_v : {false, true}) {
+        SCOPED_TRACE(describe(type, keys, static_cast<int>(small_v)));
+        Case c = make({.queries = 3, .keys = keys, .kv_heads = 1, .group = 2, .dim = 20, .v_dim = 24}, rng, type, type);
+        if (small_v)
+          subnormals(c.v.memory, rng, keys % 2);
+        else
+          subnormals(c.q.memory, rng, keys % 2), subnormals(c.k.memory, rng);
+        Case expected = c;
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, expected.op())));
+        with_and_without_flushing([&](double lost, auto run) {
+          Case got = c;
+          ASSERT_TRUE(ok(run(got.op())));
+          // Scores: lost in sums of 1 at most, to no effect. For each key an operand, a product and a sum.
+          const double all_lost = 3 * static_cast<double>(keys) * lost, largest_v = small_v && keys % 2 == 0 ? 0 : 1;
+          expect_close(
+              got.out.memory, expected.out.memory, ulps(c), [&](index) { return largest_v; }, all_lost);
+          expect_close_lse(got.lse, expected.lse, ulps(c));
+        });
+      }
+}
+
+}  // namespace
+}  // namespace inlay::test

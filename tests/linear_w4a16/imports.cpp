@@ -1,0 +1,252 @@
+// Imports: the packed form means the very numbers that the format means.
+#include <inlay/ops/linear_w4a16_import.hpp>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/matrix.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace inlay::test {
+namespace {
+
+Matrix unpacked(const PackedW4& weight) {
+  Matrix m(weight.n, weight.k);
+  std::vector<float> row(static_cast<std::size_t>(weight.k));
+  for (index n = 0; n < weight.n; ++n) {
+    weight.unpack(n, row.data());
+    for (index i = 0; i < weight.k; ++i) m(n, i) = row[static_cast<std::size_t>(i)];
+  }
+  return m;
+}
+
+// And the operator reads it so.
+void expect_product(const PackedW4& weight, Rng& rng) {
+  Tensor<2> x(DType::f32, {3, weight.k}), y(DType::f32, {3, weight.n});
+  x.uniform(rng);
+  const Matrix w = unpacked(weight), product = matrix(x) * w.transpose();
+  const double size = w.cwiseAbs().maxCoeff() * static_cast<double>(weight.k);
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, weight.op(x, y))));
+  for (index k = 0; k < y.size(); ++k) ASSERT_NEAR(y.get(k), product.data()[k], 4 * epsilon(DType::f32) * size);
+}
+
+// Codes, zero points and scales of GPTQ and AWQ, before they are put into words.
+struct Plain {
+  index n, k, group, bits;
+  std::vector<std::uint32_t> codes, zeros;  // [n][k], [n][groups]
+  Tensor<2> scales;                         // [groups, n] f16
+  index groups() const { return w4_groups(k, group); }
+};
+Plain plain(index n, index k, index group, index bits, Rng& rng) {
+  Plain p{n, k, group, bits, {}, {}, {DType::f16, {w4_groups(k, group), n}}};
+  p.scales.uniform(rng, 0.01, 0.1);
+  for (index i = 0; i < n * k; ++i) p.codes.push_back(static_cast<std::uint32_t>(rng() % (1u << bits)));
+  // GPTQ v1 stores zero - 1: 0 cannot be said.
+  for (index i = 0; i < n * p.groups(); ++i) p.zeros.push_back(static_cast<std::uint32_t>(1 + rng() % (1u << bits)));
+  return p;
+}
+void set_word(Tensor<2>& words, index i, index j, index shift, std::uint32_t code) {
+  auto& word = words.data<std::uint32_t>()[i * words.extents()[1] + j];
+  word |= code << shift;
+}
+void expect_weight(const PackedW4& weight, const Plain& p, const std::vector<index>& group_of) {
+  const Matrix w = unpacked(weight);
+  for (index n = 0; n < p.n; ++n)
+    for (index i = 0; i < p.k; ++i) {
+      const index g = group_of[static_cast<std::size_t>(i)];
+      const double q = p.codes[static_cast<std::size_t>(n * p.k + i)];
+      const double zero = p.zeros[static_cast<std::size_t>(n * p.groups() + g)];
+      ASSERT_EQ(w(n, i), (q - zero) * p.scales.get(g * p.n + n)) << n << ' ' << i;  // exact: f16 scales
+    }
+}
+
+TEST(linear_w4a16, imports_gptq) {
+  Rng rng(20);
+  for (index bits : {4, 8})
+    for (bool v2 : {false, true})
+      for (const char* order : {"none", "in order", "act-order", "uneven"})
+        for (index group : {0, 32, 64}) {
+          SCOPED_TRACE(describe(bits, "v2", static_cast<int>(v2), std::string(order), group));
+          const index k = 160, n = 24, per_word = 32 / bits;
+          Plain p = plain(n, k, group, bits, rng);
+          if (v2)
+            for (auto& zero : p.zeros) zero = std::min(zero, (1u << bits) - 1);
+          Tensor<2> qweight(DType::i32, {k / per_word, n}), qzeros(DType::i32, {p.groups(), n / per_word});
+          qweight.fill(0);
+          qzeros.fill(0);
+          for (index c = 0; c < n; ++c)
+            for (index i = 0; i < k; ++i)
+              set_word(qweight, i / per_word, c, i % per_word * bits, p.codes[static_cast<std::size_t>(c * k + i)]);
+          for (index c = 0; c < n; ++c)
+            for (index g = 0; g < p.groups(); ++g)
+              set_word(qzeros, g, c / per_word, c % per_word * bits,
+                       p.zeros[static_cast<std::size_t>(c * p.groups() + g)] - (v2 ? 0 : 1));
+          std::vector<index> group_of(static_cast<std::size_t>(k));
+          for (index i = 0; i < k; ++i) group_of[static_cast<std::size_t>(i)] = group == 0 ? 0 : i / group;
+          if (order == std::string("act-order")) std::shuffle(group_of.begin(), group_of.end(), rng);
+          if (order == std::string("uneven"))
+            for (auto& g : group_of) g = static_cast<index>(rng()) & 1 ? 0 : p.groups() / 2;
+          Tensor<1> g_idx(DType::i32, {k});
+          for (index i = 0; i < k; ++i) g_idx.set(i, static_cast<double>(group_of[static_cast<std::size_t>(i)]));
+          GptqWeight from{.qweight = qweight, .qzeros = qzeros, .scales = p.scales};
+          if (order != std::string("none")) from.g_idx = g_idx;
+          from.group = group;
+          from.bits = bits;
+          from.v2 = v2;
+          const auto weight = import_gptq(from, openmp(2));
+          ASSERT_TRUE(weight.has_value()) << weight.error().message();
+          if (order == std::string("in order")) {
+            EXPECT_TRUE(weight->perm.empty());
+          }
+          ASSERT_NO_FATAL_FAILURE(expect_weight(*weight, p, group_of));
+          ASSERT_NO_FATAL_FAILURE(expect_product(*weight, rng));
+        }
+}
+
+TEST(linear_w4a16, imports_awq) {
+  Rng rng(21);
+  for (index group : {0, 32}) {
+    const index k = 72, n = 40;
+    Plain p = plain(n, k, group, 4, rng);
+    for (auto& zero : p.zeros) zero = std::min(zero, 15u);
+    Tensor<2> qweight(DType::i32, {k, n / 8}), qzeros(DType::i32, {p.groups(), n / 8});
+    qweight.fill(0);
+    qzeros.fill(0);
+    const index order[] = {0, 2, 4, 6, 1, 3, 5, 7};  // the channel in each nibble
+    for (index block = 0; block < n / 8; ++block)
+      for (index nibble = 0; nibble < 8; ++nibble) {
+        const index c = 8 * block + order[nibble];
+        for (index i = 0; i < k; ++i)
+          set_word(qweight, i, block, 4 * nibble, p.codes[static_cast<std::size_t>(c * k + i)]);
+        for (index g = 0; g < p.groups(); ++g)
+          set_word(qzeros, g, block, 4 * nibble, p.zeros[static_cast<std::size_t>(c * p.groups() + g)]);
+      }
+    AwqWeight from{.qweight = qweight, .qzeros = qzeros, .scales = p.scales};
+    from.group = group;
+    const auto weight = import_awq(from);
+    ASSERT_TRUE(weight.has_value()) << weight.error().message();
+    std::vector<index> group_of(static_cast<std::size_t>(k));
+    for (index i = 0; i < k; ++i) group_of[static_cast<std::size_t>(i)] = group == 0 ? 0 : i / group;
+    ASSERT_NO_FATAL_FAILURE(expect_weight(*weight, p, group_of));
+    ASSERT_NO_FATAL_FAILURE(expect_product(*weight, rng));
+  }
+}
+
+// Equal to the format's own dequantization, bit for bit; with f16 scales to their rounding.
+TEST(linear_w4a16, imports_gguf) {
+  Rng rng(22);
+  for (GgmlType type : {GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q8_0, GgmlType::Q4_K, GgmlType::Q6_K}) {
+    SCOPED_TRACE(std::string(ggml_format(type).name));
+    const index n = 19, k = 512, row = ggml_row_bytes(type, k), block = ggml_format(type).bytes;
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(n * row));
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(rng());
+    // Every f16 of a block becomes a number near 0.06: the scale, and the minimum where there is one.
+    const bool has_min = type == GgmlType::Q4_1 || type == GgmlType::Q4_K;
+    for (index at = 0; at < n * row; at += block)
+      for (index f = 0; f < (has_min ? 2 : 1); ++f)
+        bytes[static_cast<std::size_t>(at + (type == GgmlType::Q6_K ? 208 : 2 * f) + 1)] = 0x2b;
+    Matrix expected(n, k);
+    std::vector<float> x(static_cast<std::size_t>(k));
+    for (index c = 0; c < n; ++c) {
+      ASSERT_TRUE(dequantize_row(type, bytes.data() + c * row, k, x.data()));
+      for (index i = 0; i < k; ++i) expected(c, i) = x[static_cast<std::size_t>(i)];
+    }
+    const auto weight = import_gguf(type, bytes.data(), n, k, {}, openmp(2));
+    ASSERT_TRUE(weight.has_value()) << weight.error().message();
+    EXPECT_TRUE(unpacked(*weight) == expected);
+    ASSERT_NO_FATAL_FAILURE(expect_product(*weight, rng));
+    const auto narrow = import_gguf(type, bytes.data(), n, k, DType::f16);
+    ASSERT_TRUE(narrow.has_value());
+    // Scale and offset are each off by 2^-11 of codes up to 255 and scales below 0.07 * 128.
+    const double largest = expected.cwiseAbs().maxCoeff() * 2 + 64;
+    EXPECT_LE((unpacked(*narrow) - expected).cwiseAbs().maxCoeff(), 0x1p-11 * 2 * largest);
+  }
+  EXPECT_FALSE(import_gguf(GgmlType::Q4_K, nullptr, 1, 255).has_value());
+  EXPECT_FALSE(import_gguf(GgmlType::F16, nullptr, 1, 256).has_value());
+}
+
+TEST(linear_w4a16, imports_onnx) {
+  Rng rng(23);
+  for (index bits : {4, 8})
+    for (const char* zero_points : {"none", "u8", "f32"})
+      for (index k : {64, 75}) {
+        SCOPED_TRACE(describe(bits, std::string(zero_points), k));
+        const index n = 18, group = 32, blocks = (k + group - 1) / group;
+        Tensor<3> b(DType::u8, {n, blocks, group * bits / 8});
+        Tensor<2> scales(DType::f32, {n, blocks}), packed(DType::u8, {n, (blocks * bits + 7) / 8});
+        Tensor<2> floating(DType::f32, {n, blocks});
+        b.integers(rng, 0, 255);
+        scales.uniform(rng, 0.01, 0.1);
+        packed.integers(rng, 0, 255);
+        floating.uniform(rng, 0, 15);
+        OnnxWeight from{.b = b, .scales = scales};
+        from.k = k;
+        from.group = group;
+        from.bits = bits;
+        if (zero_points == std::string("u8")) from.zero_points = packed;
+        if (zero_points == std::string("f32")) from.zero_points = floating;
+        const auto weight = import_onnx(from);
+        ASSERT_TRUE(weight.has_value()) << weight.error().message();
+        const Matrix w = unpacked(*weight);
+        const auto nibble = [&](double byte, index i) {
+          return static_cast<double>(bits == 8 ? static_cast<int>(byte) : static_cast<int>(byte) >> (i % 2 * 4) & 15);
+        };
+        for (index c = 0; c < n; ++c)
+          for (index i = 0; i < k; ++i) {
+            const index g = i / group, in_block = i % group;
+            const double q = nibble(b.get((c * blocks + g) * (group * bits / 8) + in_block * bits / 8), in_block);
+            double zero = 1 << (bits - 1);
+            if (zero_points == std::string("u8")) zero = nibble(packed.get(c * packed.extents()[1] + g * bits / 8), g);
+            if (zero_points == std::string("f32")) zero = floating.get(c * blocks + g);
+            const double scale = scales.get(c * blocks + g);
+            // zero * scale is rounded once, w once more.
+            ASSERT_NEAR(w(c, i), (q - zero) * scale, epsilon(DType::f32) * (zero + std::abs(q - zero)) * scale);
+          }
+        ASSERT_NO_FATAL_FAILURE(expect_product(*weight, rng));
+      }
+}
+
+// Nearest code: half a step off, and the clamped end of an f16 scale that was rounded down.
+TEST(linear_w4a16, quantizes_to_nearest) {
+  Rng rng(24);
+  for (index bits : {4, 8})
+    for (bool symmetric : {true, false})
+      for (index group : {0, 32}) {
+        Tensor<2> w(DType::f32, {17, 75});
+        w.uniform(rng);
+        const PackedW4 weight = quantize_w4a16(w, group, bits, symmetric);
+        const double step = symmetric ? 1.0 / (1 << (bits - 1)) : 2.0 / ((1 << bits) - 1);
+        // The last code reaches one step less than -w's extreme in the symmetric form.
+        const double reach = symmetric ? 1 : 0.5;
+        const Matrix got = unpacked(weight);
+        for (index k = 0; k < w.size(); ++k)
+          ASSERT_NEAR(got.data()[k], w.get(k), step * reach * (1 + 0x1p-9) + 2 * epsilon(DType::f16)) << k;
+      }
+}
+
+TEST(linear_w4a16, imports_refuse_what_they_do_not_know) {
+  Tensor<2> qweight(DType::i32, {16, 24}), qzeros(DType::i32, {4, 3}), scales(DType::f16, {4, 24});
+  Tensor<1> g_idx(DType::i32, {128});
+  g_idx.fill(4);
+  GptqWeight from{.qweight = qweight, .qzeros = qzeros, .scales = scales};
+  from.group = 32;
+  EXPECT_TRUE(import_gptq(from).has_value());
+  const auto refused = [&](const char* word) {
+    const auto weight = import_gptq(from);
+    ASSERT_FALSE(weight.has_value());
+    EXPECT_NE(weight.error().message().find(word), std::string_view::npos) << weight.error().message();
+  };
+  from.g_idx = g_idx;
+  refused("g_idx");
+  from.g_idx = {};
+  from.group = 12;
+  refused("group");
+  from.group = 64;
+  refused("qzeros");
+  from.group = 32;
+  from.bits = 3;
+  refused("bits");
+}
+
+}  // namespace
+}  // namespace inlay::test

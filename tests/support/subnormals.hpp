@@ -1,0 +1,92 @@
+// Numbers below a type's smallest normal one, on a thread that flushes them and on one that does not.
+// Engines set flush-to-zero for speed (PyTorch's set_flush_denormal, ONNX Runtime's set_denormal_as_zero),
+// and an operator that runs on their threads must not turn into something else there.
+#pragma once
+
+#include <array>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/tolerance.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace inlay::test {
+
+// Of f32, in which operators compute: what flushing may take from an operand or a result.
+inline constexpr double smallest_normal = 0x1p-126;
+
+inline const std::vector<index> subnormal_sizes = {1, 7, 8, 15, 16, 17, 33, 65, 129};
+
+// On this thread and on OpenMP's, while it lives: results below smallest_normal become zero, operands
+// below it count as zero.
+class FlushToZero {
+ public:
+#if defined(__x86_64__)
+  static constexpr bool works = true;
+#else
+  static constexpr bool works = false;  // the flags have another name: both modes are the same
+#endif
+
+  explicit FlushToZero(bool on) : on_(on) {
+    if (on_) everywhere([] { set(get() | flush); });
+  }
+  ~FlushToZero() {
+    if (on_) everywhere([] { set(get() & ~flush); });
+  }
+  FlushToZero(const FlushToZero&) = delete;
+  FlushToZero& operator=(const FlushToZero&) = delete;
+
+ private:
+  static constexpr int most_threads = 3;  // that cpus() asks for
+
+  // A new thread begins with the flags of the one that starts it.
+  template <class Call> static void everywhere(Call call) {
+    call();
+#pragma omp parallel num_threads(most_threads)
+    call();
+  }
+#if defined(__x86_64__)
+  static constexpr unsigned flush = 0x8040;  // FTZ and DAZ of MXCSR
+  static unsigned get() { return _mm_getcsr(); }
+  static void set(unsigned flags) { _mm_setcsr(flags); }
+#else
+  static constexpr unsigned flush = 0;
+  static unsigned get() { return 0; }
+  static void set(unsigned) {}
+#endif
+
+  bool on_;
+};
+
+// test(lost, run) on every backend in both modes. `lost` is what flushing may take each time that an operand,
+// a product or a sum is below smallest_normal: that much, or 0.
+template <class Test> void with_and_without_flushing(Test&& test) {
+  for (bool flushing : {false, true}) {
+    SCOPED_TRACE(flushing ? "flush to zero" : "subnormals");
+    on_every_backend([&](const std::string&, auto run) {
+      test(flushing ? smallest_normal : 0.0, [&](const auto& op) {
+        FlushToZero mode(flushing);
+        return run(op);
+      });
+    });
+  }
+}
+
+// Of both signs: below the type's smallest normal number down to its least one, and some just above it.
+// With `mixed`, a quarter is between -1 and 1.
+template <int Rank> Tensor<Rank>& subnormals(Tensor<Rank>& tensor, Rng& rng, bool mixed = false) {
+  const bool f16 = tensor.dtype() == DType::f16;
+  const double normal = f16 ? 0x1p-14 : smallest_normal, least = 2 * underflow(tensor.dtype());
+  std::uniform_real_distribution<double> values(0, 1);
+  for (index k = 0; k < tensor.size(); ++k) {
+    const double size =
+        std::array{normal * values(rng), least, normal * (1 + values(rng)), mixed ? values(rng) : normal}[rng() % 4];
+    tensor.set(k, rng() % 2 ? size : -size);
+  }
+  return tensor;
+}
+
+}  // namespace inlay::test
