@@ -1,9 +1,9 @@
-// One kernel for all attention over keys in rows: FlashAttention-2's loop order, a task for each tile of
-// queries and kv head, in it a loop over tiles of keys.
+// One kernel for all attention over keys in rows: FlashAttention-2's loop order, a task for each unit (a
+// tile of rows of a kv head, or the few rows of several), in it a loop over tiles of keys.
 //
 //   for each split of the keys                   a fixed number of keys, whatever the threads
-//     for each tile of key_tile keys that some row of the tile sees
-//       S = q K^T         multiply over keys packed as columns, or dot_rows over keys as they lie
+//     for each tile of key_tile keys that some row of the unit sees
+//       S = q K^T         many rows: multiply over keys packed as columns; few: attention_decode.hpp
 //       S = mask(softcap(S + bias))
 //       o, m, l           online softmax; P V with deferred division
 //     merge into (o, m, l) of the whole row, in the order of the splits
@@ -19,22 +19,23 @@
 #include <inlay/core/parallel.hpp>
 #include <inlay/core/workspace.hpp>
 
+#include "cpu_kernels/attention_decode.hpp"
 #include "cpu_kernels/attention_multiply.hpp"
 #include "cpu_kernels/attention_output.hpp"
 #include "cpu_kernels/attention_pack.hpp"
 #include "cpu_kernels/attention_scores.hpp"
+#include "cpu_kernels/attention_unit.hpp"
 
 namespace inlay::cpu {
 
 // q rows of one task, widened, scaled, padded with zeros.
 template <class Level>
-void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, index kv_head, index first, index rows,
-                  float* q) {
+void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit, float* q) {
   using F = simd::Floats<Level>;
   const index pad = padded(p.dim);
   with_float(p.q.dtype, [&]<class T>(Type<T>) {
-    for (index r = 0; r < rows; ++r) {
-      const AttentionRow row = attention_row(p, sequence, kv_head, first + r);
+    for (index r = 0; r < unit.all(); ++r) {
+      const AttentionRow row = unit.row(p, sequence, r);
       float* y = q + r * pad;
       widen_row<Level>(p.q.template as<T>() + offset(p.q, sequence.q_outer, sequence.q_row + row.query, row.head, 0),
                        p.dim, y);
@@ -43,54 +44,23 @@ void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, 
   });
 }
 
-// S of one tile: keys begin..end, of which `tile` would be column 0.
+// S of one tile from packed keys: begin..end, of which `tile` would be column 0.
 template <class Level>
 void tile_scores(const AttentionProblem& p, const AttentionSequence& sequence, index kv_head, const TileScratch& t,
                  index rows, index tile, index begin, index end) {
   const index pad = padded(p.dim);
-  if (p.packs_keys) {
-    for (index i = 0; i < (begin - tile) * pad; ++i) t.kv[i] = 0;
-    widen_keys<Level>(p, sequence, Which::keys, kv_head, begin, end, t.kv + (begin - tile) * pad);
-    transpose_keys<Level>(t.kv, end - tile, p.dim, t.columns);
-    return multiply<Level>(t.q, pad, rows, t.columns, key_tile, key_tile, p.dim, t.s, key_tile, nullptr);
-  }
-  if (p.k.type == DType::i8) {
-    widen_keys<Level>(p, sequence, Which::keys, kv_head, begin, end, t.kv);
-    return dot_rows<Level>(t.q, pad, rows, static_cast<const float*>(t.kv), pad, end - begin, 0, p.dim,
-                           t.s + (begin - tile));
-  }
-  with_float(p.k.type, [&]<class T>(Type<T>) {
-    const T* keys = static_cast<const T*>(sequence.k) + kv_head * sequence.k_head_stride +
-                    sequence.outer * p.k.outer_stride + (sequence.row + begin) * sequence.k_row_stride;
-    dot_rows<Level>(t.q, pad, rows, keys, sequence.k_row_stride, end - begin, sequence.keys - begin - key_tile, p.dim,
-                    t.s + (begin - tile));
-  });
+  for (index i = 0; i < (begin - tile) * pad; ++i) t.kv[i] = 0;
+  widen_keys<Level>(p, sequence, Which::keys, kv_head, begin, end, t.kv + (begin - tile) * pad);
+  transpose_keys<Level>(t.kv, end - tile, p.dim, t.columns);
+  multiply<Level>(t.q, pad, rows, t.columns, key_tile, key_tile, p.dim, t.s, key_tile, nullptr);
 }
 
-// o = o * factor + P V. Where a mask covers a key for some rows only and its V is not finite, the
-// rows that do not see it must not meet it: 0 * NaN would be NaN.
+// (o, m, l) of the unit's rows over the keys begin..end; false if none of the rows sees any.
 template <class Level>
-void tile_values(const AttentionProblem& p, const TileScratch& t, index rows, index skipped, index keys, bool mixed,
-                 const float* factor) {
-  using F = simd::Floats<Level>;
-  const index pad = padded(p.v_dim);
-  if (!mixed || all_finite<Level>(t.kv, keys * pad))
-    return multiply<Level>(t.s + skipped, key_tile, rows, t.kv, pad, pad, keys, t.o, pad, factor);
-  for (index r = 0; r < rows; ++r) {
-    float* o = t.o + r * pad;
-    for (index d = 0; d < pad; d += F::size) (factor ? F::load(o + d) * F(factor[r]) : F()).store(o + d);
-    for (index j = 0; j < keys; ++j) {
-      const float weight = t.s[r * key_tile + skipped + j];
-      if (weight == 0) continue;
-      for (index d = 0; d < pad; d += F::size) fma(F(weight), F::load(t.kv + j * pad + d), F::load(o + d)).store(o + d);
-    }
-  }
-}
-
-// (o, m, l) of `rows` rows over the keys begin..end; false if none of the rows sees any.
-template <class Level>
-bool attend_split(const AttentionProblem& p, const AttentionSequence& sequence, index b, index kv_head, index first,
-                  index rows, KeyRange split, const TileScratch& t) {
+bool attend_split(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+                  KeyRange split, const TileScratch& t) {
+  if (!p.packs_keys) return DecodeSplit<Level>(p, sequence, unit, t).run(split);
+  const auto [b, kv_head, kv_heads, first, rows] = unit;
   // Ranges grow with the query: the first row's begin and the last row's end bound them all.
   const AttentionRow low = attention_row(p, sequence, kv_head, first);
   const AttentionRow high = attention_row(p, sequence, kv_head, first + rows - 1);
@@ -118,43 +88,16 @@ bool attend_split(const AttentionProblem& p, const AttentionSequence& sequence, 
       t.factor[r] = softmax_tile<Level>(s, t.state[r]);
     }
     widen_keys<Level>(p, sequence, Which::values, kv_head, begin, end, t.kv);
-    tile_values<Level>(p, t, rows, begin - tile, end - begin, masks || !all_see || p.bias.present(),
-                       seen ? t.factor : nullptr);
+    tile_values<Level>(t.s + (begin - tile), rows, t.kv, end - begin, padded(p.v_dim),
+                       masks || !all_see || p.bias.present(), t.o, seen ? t.factor : nullptr);
     seen = true;
   }
   return seen;
 }
 
-// Which rows a task holds.
-struct AttentionUnit {
-  index b, kv_head, first, rows;
-};
-
-// Walks the units of a batch in order: sequence by sequence, the last queries (they see most) first.
-template <class Sequences> class UnitCursor {
- public:
-  UnitCursor(const AttentionProblem& p, const Sequences& sequences) : p_(p), sequences_(sequences) {}
-  // `unit` never falls from call to call.
-  INLAY_INLINE AttentionUnit at(index unit) {
-    for (;;) {
-      const index rows = sequences_(b_).queries * p_.group(), tiles = (rows + max_rows - 1) / max_rows;
-      if (unit < base_ + tiles * p_.kv_heads) {
-        const index first = (tiles - 1 - (unit - base_) / p_.kv_heads) * max_rows;
-        return {b_, (unit - base_) % p_.kv_heads, first, rows - first < max_rows ? rows - first : max_rows};
-      }
-      base_ += tiles * p_.kv_heads;
-      ++b_;
-    }
-  }
-
- private:
-  const AttentionProblem& p_;
-  const Sequences& sequences_;
-  index b_ = 0, base_ = 0;
-};
-
 // How a call is cut: the number of units, the rows of the largest, and whether splits get slots.
 struct AttentionPlan {
+  index kv_heads = 1;  // of a unit
   index units = 0, rows = 0, splits = 1;
   bool parallel_splits = false;
   index workers = 1;
@@ -165,15 +108,19 @@ INLAY_INLINE AttentionPlan attention_plan(const AttentionProblem& p, const Seque
                                           const Parallel& parallel) {
   constexpr index units_a_thread = 4;  // with fewer, the last unit leaves threads waiting
   AttentionPlan plan;
-  index keys = 0;
+  index keys = 0, most = 0, tasks_a_head = 0;
   for (index b = 0; b < p.batch; ++b) {
     const AttentionSequence sequence = sequences(b);
     const index rows = sequence.queries * p.group();
-    plan.units += (rows + max_rows - 1) / max_rows * p.kv_heads;
-    plan.rows = rows > plan.rows ? rows : plan.rows;
+    most = rows > most ? rows : most;
     keys = sequence.keys > keys ? sequence.keys : keys;
+    tasks_a_head += (sequence.keys + p.split - 1) / p.split;
   }
-  plan.rows = plan.rows < max_rows ? plan.rows : max_rows;
+  plan.kv_heads = heads_of_unit(p, most, tasks_a_head, parallel.width);
+  plan.rows = plan.kv_heads * (most < max_rows ? most : max_rows);
+  for (index b = 0; b < p.batch; ++b)
+    plan.units += (sequences(b).queries * p.group() + max_rows - 1) / max_rows *
+                  ((p.kv_heads + plan.kv_heads - 1) / plan.kv_heads);
   plan.splits = (keys + p.split - 1) / p.split;
   plan.parallel_splits = parallel.width > 1 && plan.splits > 1 && plan.units < units_a_thread * parallel.width;
   const index tasks = plan.parallel_splits ? plan.units * plan.splits : plan.units;
@@ -204,16 +151,15 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
   if (!plan.parallel_splits) {
     parallel(plan.workers, [&](index worker) {
       const TileScratch t = scratch_of(worker);
-      UnitCursor cursor(p, sequences);
+      UnitCursor cursor(p, sequences, plan.kv_heads);
       for (index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.units;) {
         const AttentionUnit u = cursor.at(i);
         const AttentionSequence sequence = sequences(u.b);
-        load_queries<Level>(p, sequence, u.kv_head, u.first, u.rows, t.q);
-        clear_total<Level>(p, t, u.rows);
+        load_queries<Level>(p, sequence, u, t.q);
+        clear_total<Level>(p, t, u.all());
         for (index s = 0; s * p.split < sequence.keys; ++s)
-          if (attend_split<Level>(p, sequence, u.b, u.kv_head, u.first, u.rows, split_of(s), t))
-            merge_partial<Level>(p, t.o, t.state, u.rows, t);
-        write_output<Level>(p, sequence, u.kv_head, u.first, u.rows, t);
+          if (attend_split<Level>(p, sequence, u, split_of(s), t)) merge_partial<Level>(p, t.o, t.state, u.all(), t);
+        write_output<Level>(p, sequence, u, t);
       }
     });
     return;
@@ -224,7 +170,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
   };
   parallel(plan.workers, [&](index worker) {
     TileScratch t = scratch_of(worker);
-    UnitCursor cursor(p, sequences);
+    UnitCursor cursor(p, sequences, plan.kv_heads);
     for (index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.units * plan.splits;) {
       const AttentionUnit u = cursor.at(i / plan.splits);
       const AttentionSequence sequence = sequences(u.b);
@@ -233,22 +179,22 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
       t.state = slot.state;
       *slot.seen = 0;
       if (i % plan.splits * p.split >= sequence.keys) continue;
-      load_queries<Level>(p, sequence, u.kv_head, u.first, u.rows, t.q);
-      *slot.seen = attend_split<Level>(p, sequence, u.b, u.kv_head, u.first, u.rows, split_of(i % plan.splits), t);
+      load_queries<Level>(p, sequence, u, t.q);
+      *slot.seen = attend_split<Level>(p, sequence, u, split_of(i % plan.splits), t);
     }
   });
   std::atomic<index> next_unit{0};
   parallel(plan.workers < plan.units ? plan.workers : plan.units, [&](index worker) {
     const TileScratch t = scratch_of(worker);
-    UnitCursor cursor(p, sequences);
+    UnitCursor cursor(p, sequences, plan.kv_heads);
     for (index i; (i = next_unit.fetch_add(1, std::memory_order_relaxed)) < plan.units;) {
       const AttentionUnit u = cursor.at(i);
-      clear_total<Level>(p, t, u.rows);
+      clear_total<Level>(p, t, u.all());
       for (index s = 0; s < plan.splits; ++s) {
         const Partial slot = slot_of(i * plan.splits + s);
-        if (*slot.seen) merge_partial<Level>(p, slot.o, slot.state, u.rows, t);
+        if (*slot.seen) merge_partial<Level>(p, slot.o, slot.state, u.all(), t);
       }
-      write_output<Level>(p, sequences(u.b), u.kv_head, u.first, u.rows, t);
+      write_output<Level>(p, sequences(u.b), u, t);
     }
   });
 }

@@ -1,15 +1,14 @@
-// The two products of attention over one tile of keys, with register tiles.
+// The product of attention with many queries, over tiles of f32 in scratch: p V, and q K^T over keys
+// packed as columns.
 //
-//   multiply    c[rows][cols] = c * factor + a[rows][depth] b[depth][cols]      p V, and q K^T over packed keys
-//   dot_rows    s[rows][keys] = q[rows][dim] k[keys][dim]^T                     a few rows: each key read in place
+//   c[rows][cols] = c * factor + a[rows][depth] b[depth][cols]
 //
 // Each element is summed in one fixed order, whatever rows share its register tile.
 #pragma once
 
 #include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/simd/floats.hpp"
-#include "cpu_kernels/simd/prefetch.hpp"
-#include "cpu_kernels/simd/transpose.hpp"
+#include "cpu_kernels/simd/inline.hpp"
 
 namespace inlay::cpu {
 
@@ -94,52 +93,29 @@ void multiply(const float* a, index a_stride, index rows, const float* b, index 
       multiply_strip<Level, lane_pad / lanes>(a, a_stride, rows, b + done, b_stride, depth, c + done, c_stride, factor);
 }
 
-// Four keys by Rows rows; keys beyond the last repeat it.
-template <class Level, class T, int Rows>
-void dot_block(const float* q, index q_stride, const T* k, index k_stride, index keys, index dim, float* s) {
+// Is every element of `count` floats finite? x * 0 is 0 for finite x and NaN otherwise.
+template <class Level> bool all_finite(const float* x, index count) {
   using F = simd::Floats<Level>;
-  const T* const key[4] = {k, k + (keys > 1 ? k_stride : 0), k + (keys > 2 ? 2 * k_stride : 0),
-                           k + (keys > 3 ? 3 * k_stride : 0)};
-  decltype(F::v) sum[Rows][4];
-  INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) {
-    INLAY_UNROLL
-    for (int j = 0; j < 4; ++j) sum[r][j] = F().v;
-  }
-  const auto step = [&](index d, auto load) {
-    decltype(F::v) x[4];
-    INLAY_UNROLL
-    for (int j = 0; j < 4; ++j) x[j] = load(key[j] + d).v;
-    INLAY_UNROLL
-    for (int r = 0; r < Rows; ++r) {
-      const F y = F::load(q + r * q_stride + d);  // padded with zeros
-      INLAY_UNROLL
-      for (int j = 0; j < 4; ++j) sum[r][j] = fma(F(x[j]), y, F(sum[r][j])).v;
-    }
-  };
-  index d = 0;
-  for (; d + F::size <= dim; d += F::size) step(d, [](const T* p) { return F::load(p); });
-  if (d < dim) step(d, [n = dim - d](const T* p) { return F::load(p, n); });
-  INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r)
-    simd::store_sums<Level>(F(sum[r][0]), F(sum[r][1]), F(sum[r][2]), F(sum[r][3]), s + r * key_tile);
+  F sum;
+  for (index i = 0; i < count; i += F::size) sum = fma(F::load(x + i), F(0.0f), sum);
+  return reduce_sum(sum) == 0;
 }
 
-// s rows lie key_tile apart, and take whole groups of four. The first `ahead` keys have a successor
-// one tile further on.
-template <class Level, class T>
-void dot_rows(const float* q, index q_stride, index rows, const T* k, index k_stride, index keys, index ahead,
-              index dim, float* s) {
-  constexpr int most = std::is_base_of_v<isa::avx512, Level> ? 4 : 2;  // accumulators: 16 of 32, 8 of 16 registers
-  for (index j = 0; j < keys; j += 4) {
-    const T* key = k + j * k_stride;
-    for (index i = 0; i < 4 && j + i < ahead; ++i)
-      simd::prefetch_row(key + (i + key_tile) * k_stride, dim * static_cast<index>(sizeof(T)));
-    index r = 0;
-    for (; r + most <= rows; r += most)
-      dot_block<Level, T, most>(q + r * q_stride, q_stride, key, k_stride, keys - j, dim, s + r * key_tile + j);
-    for (; r < rows; ++r)
-      dot_block<Level, T, 1>(q + r * q_stride, q_stride, key, k_stride, keys - j, dim, s + r * key_tile + j);
+// o = o * factor + P V, weights `key_tile` apart, no factor: o = P V. Where a mask covers a key for some
+// rows only and its V is not finite, the rows that do not see it must not meet it: 0 * NaN would be NaN.
+template <class Level>
+void tile_values(const float* weights, index rows, const float* v, index keys, index pad, bool mixed, float* o,
+                 const float* factor) {
+  using F = simd::Floats<Level>;
+  if (!mixed || all_finite<Level>(v, keys * pad))
+    return multiply<Level>(weights, key_tile, rows, v, pad, pad, keys, o, pad, factor);
+  for (index r = 0; r < rows; ++r, o += pad) {
+    for (index d = 0; d < pad; d += F::size) (factor ? F::load(o + d) * F(factor[r]) : F()).store(o + d);
+    for (index j = 0; j < keys; ++j) {
+      const float weight = weights[r * key_tile + j];
+      if (weight == 0) continue;
+      for (index d = 0; d < pad; d += F::size) fma(F(weight), F::load(v + j * pad + d), F::load(o + d)).store(o + d);
+    }
   }
 }
 

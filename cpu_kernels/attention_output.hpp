@@ -7,11 +7,12 @@
 
 #include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/attention_scores.hpp"
+#include "cpu_kernels/attention_unit.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 
 namespace inlay::cpu {
 
-inline constexpr index score_overhang = 16;  // dot_rows writes whole groups of four
+inline constexpr index score_overhang = 16;  // dot_rows writes whole tiles of rows
 
 struct TileScratch {
   float* q;                    // [rows][padded dim]       scaled
@@ -113,10 +114,10 @@ template <class Level> void write_row(const AttentionProblem& p, const float* o,
 }
 
 template <class Level>
-void write_output(const AttentionProblem& p, const AttentionSequence& sequence, index kv_head, index first, index rows,
+void write_output(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
                   const TileScratch& t) {
-  for (index r = 0; r < rows; ++r) {
-    const AttentionRow row = attention_row(p, sequence, kv_head, first + r);
+  for (index r = 0; r < unit.all(); ++r) {
+    const AttentionRow row = unit.row(p, sequence, r);
     const index query = sequence.q_row + row.query;
     Merged<float> last{t.total_state[r], 1, 0};
     if (p.sinks.present()) last = add(t.total_state[r], p.sinks.as<float>()[row.head]);

@@ -57,7 +57,7 @@ void widen_run(const KvTensor& tensor, const void* head, index row_stride, index
     with_float(tensor.type, [&]<class T>(Type<T>) {
       for (index j = 0; j < count; ++j) {
         const T* x = static_cast<const T*>(head) + first + j * row_stride;
-        if (j < ahead) simd::prefetch_row(x + key_tile * row_stride, dim * static_cast<index>(sizeof(T)));
+        if (j < ahead) simd::prefetch_lines(x + key_tile * row_stride, dim * static_cast<index>(sizeof(T)));
         widen_row<Level>(x, dim, y + j * pad);
       }
     });
@@ -72,7 +72,7 @@ void widen_run(const KvTensor& tensor, const void* head, index row_stride, index
       quant.offset_step = offset.step;
     }
     const std::int8_t* x = static_cast<const std::int8_t*>(head) + first + j * row_stride;
-    if (j < ahead) simd::prefetch_row(x + key_tile * row_stride, dim);
+    if (j < ahead) simd::prefetch_lines(x + key_tile * row_stride, dim);
     widen_row_i8<Level>(x, dim, quant, y + j * pad);
   }
 }
@@ -91,7 +91,8 @@ void widen_keys(const AttentionProblem& p, const AttentionSequence& sequence, Wh
       static_cast<const std::byte*>(keys ? sequence.k : sequence.v) + kv_head * head_stride * bits(tensor.type) / 8;
   if (sequence.blocks == nullptr)
     return widen_run<Level>(tensor, head, row_stride, sequence.outer, sequence.row + begin, kv_head,
-                            sequence.scale_outer, end - begin, sequence.keys - begin - key_tile, dim, y);
+                            sequence.scale_outer, end - begin, p.packs_keys ? sequence.keys - begin - key_tile : 0, dim,
+                            y);
   for (index j = begin; j < end;) {
     const index row = j % p.block_size, block = sequence.blocks[j / p.block_size];
     const index run = end - j < p.block_size - row ? end - j : p.block_size - row;
@@ -122,14 +123,6 @@ template <class Level> void transpose_keys(const float* rows, index count, index
       INLAY_UNROLL
       for (int i = 0; i < F::size; ++i) square[i].store(columns + (d + i) * key_tile + j);
     }
-}
-
-// Is every element of `count` floats finite? x * 0 is 0 for finite x and NaN otherwise.
-template <class Level> bool all_finite(const float* x, index count) {
-  using F = simd::Floats<Level>;
-  F sum;
-  for (index i = 0; i < count; i += F::size) sum = fma(F::load(x + i), F(0.0f), sum);
-  return reduce_sum(sum) == 0;
 }
 
 }  // namespace inlay::cpu

@@ -11,8 +11,9 @@ namespace inlay::cpu {
 // Keys are taken in tiles that begin at multiples of key_tile counted from the first key of the
 // sequence, whatever the chunk: with that, a row's arithmetic does not depend on its neighbours.
 inline constexpr index key_tile = 64;
-inline constexpr index lane_pad = 16;  // scratch rows are padded to the widest register
-inline constexpr index max_rows = 96;  // (query, head) pairs that share a tile of keys
+inline constexpr index lane_pad = 16;             // scratch rows are padded to the widest register
+inline constexpr index max_rows = 96;             // (query, head) pairs that share a tile of keys
+inline constexpr index stretch_bytes = 32 << 10;  // of K, of all heads in hand: what decode prefetches ahead
 
 INLAY_INLINE index padded(index dim) { return (dim + lane_pad - 1) / lane_pad * lane_pad; }
 
@@ -51,7 +52,7 @@ struct AttentionProblem {
   BiasOrder bias_order = BiasOrder::scale_bias_softcap;
   index window_left = -1, window_right = -1;
   index split = 0;          // keys after which a partial result is merged into the whole
-  bool packs_keys = false;  // scores from transposed key tiles (many rows) or from dot products (few)
+  bool packs_keys = false;  // many rows: scores from transposed key tiles; few: attention_decode.hpp
 
   INLAY_INLINE index group() const { return q_heads / kv_heads; }
 };

@@ -99,29 +99,33 @@ void mask_row(const AttentionProblem& p, const AttentionSequence& sequence, cons
       if (!packed_bit(sequence.packed_mask, row.query * sequence.keys + j)) s[j - tile] = minus_infinity;
 }
 
-// s -> exp(s - m); returns the factor by which everything gathered before must shrink.
+// s -> exp(s - m); returns the factor by which everything gathered before must shrink. The tile stays in
+// registers in between.
 template <class Level> float softmax_tile(float* s, SoftmaxState<float>& state) {
   using F = simd::Floats<Level>;
-  constexpr int chains = key_tile / F::size < 4 ? key_tile / F::size : 4;
-  F largest[chains], sum[chains];
+  constexpr int vectors = key_tile / F::size, chains = vectors < 4 ? vectors : 4;
+  simd::Register<Level> x[vectors], largest[chains], sum[chains];
   INLAY_UNROLL
-  for (int c = 0; c < chains; ++c) largest[c] = F::load(s + c * F::size);
-  for (index x = chains * F::size; x < key_tile; x += chains * F::size) INLAY_UNROLL
-  for (int c = 0; c < chains; ++c) largest[c] = max(F::load(s + x + c * F::size), largest[c]);
-  for (int c = 1; c < chains; ++c) largest[0] = max(largest[c], largest[0]);
-  const float tile_max = reduce_max(largest[0]), max = tile_max > state.max ? tile_max : state.max;
-  const float origin = max == minus_infinity ? 0 : max;
-  for (index x = 0; x < key_tile; x += chains * F::size) INLAY_UNROLL
-  for (int c = 0; c < chains; ++c) {
-    const F p = simd::exp(F::load(s + x + c * F::size) - F(origin));
-    p.store(s + x + c * F::size);
-    sum[c] = sum[c] + p;
+  for (int i = 0; i < vectors; ++i) {
+    x[i] = F::load(s + i * F::size).v;
+    largest[i % chains] = i < chains ? x[i] : max(F(x[i]), F(largest[i % chains])).v;
   }
-  for (int c = 1; c < chains; ++c) sum[0] = sum[0] + sum[c];
+  INLAY_UNROLL
+  for (int c = 1; c < chains; ++c) largest[0] = max(F(largest[c]), F(largest[0])).v;
+  const float tile_max = reduce_max(F(largest[0])), max = tile_max > state.max ? tile_max : state.max;
+  const float origin = max == minus_infinity ? 0 : max;
+  INLAY_UNROLL
+  for (int i = 0; i < vectors; ++i) {
+    const F p = simd::exp(F(x[i]) - F(origin));
+    p.store(s + i * F::size);
+    sum[i % chains] = i < chains ? p.v : (F(sum[i % chains]) + p).v;
+  }
+  INLAY_UNROLL
+  for (int c = 1; c < chains; ++c) sum[0] = (F(sum[0]) + F(sum[c])).v;
   // Equal infinities are no reason to keep what was gathered: inf - inf is NaN, as in the textbook.
   const bool same = max == state.max && max < std::numeric_limits<float>::infinity();
   const float factor = same ? 1.0f : __builtin_expf(state.max - origin);
-  state.sum = state.sum * factor + reduce_sum(sum[0]);
+  state.sum = state.sum * factor + reduce_sum(F(sum[0]));
   state.max = max;
   return factor;
 }

@@ -13,16 +13,17 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
+#include "cpu_kernels/attention_problem.hpp"
+#include "cpu_kernels/attention_rows.hpp"
 #include "cpu_kernels/dtypes.hpp"
-#include "cpu_kernels/paged_products.hpp"
-#include "cpu_kernels/simd/prefetch_lines.hpp"
+#include "cpu_kernels/simd/prefetch.hpp"
 #include "cpu_kernels/simd/tanh.hpp"
 
 namespace inlay::cpu::paged {
 
-inline constexpr index paged_tile = 64;  // tokens: their scores stay in L1, O is loaded once a tile
-inline constexpr index paged_heads = 8;  // query heads that share one pass over a tile
-inline constexpr index paged_pad = 16;   // rows of scratch are padded to the widest register
+inline constexpr index paged_tile = 64;   // tokens: their scores stay in L1, O is loaded once a tile
+inline constexpr index paged_heads = 64;  // query heads that share one pass over a tile
+inline constexpr index paged_pad = 16;    // rows of scratch are padded to the widest register
 
 INLAY_INLINE index paged_padded(index dim) { return (dim + paged_pad - 1) / paged_pad * paged_pad; }
 INLAY_INLINE index paged_parts(const PagedAttention<Host>& op, index length) {
@@ -114,18 +115,14 @@ struct PagedScore {
   BiasOrder order;
 };
 
-// s: dot products in, weights out; returns what O so far must be multiplied with. key_scales and
-// value_scales are null for a float cache. distance[t] is key minus query position.
+// s: dot products -> scores, for heads that have more than a scale. distance[t] is key minus query
+// position; key_scales is null for a float cache.
 template <class Level>
-float softmax_tile(const PagedScore& score, float* s, index count, float slope, const float* distance,
-                   const float* key_scales, const float* value_scales, SoftmaxState<float>& state) {
+void score_tile(const PagedScore& score, float* s, float slope, const float* distance, const float* key_scales) {
   using F = simd::Floats<Level>;
-  const F scale(score.scale), minus_infinity(SoftmaxState<float>::minus_infinity);
-  const auto capped = [&](F x) {
-    return score.softcap > 0 ? F(score.softcap) * simd::tanh(x * F(1 / score.softcap)) : x;
-  };
-  F largest(state.max);
-  for (index i = 0; i < count; i += F::size) {
+  const F scale(score.scale), cap(score.softcap), inverse_cap(1 / score.softcap);
+  const auto capped = [&](F x) { return score.softcap > 0 ? cap * simd::tanh(x * inverse_cap) : x; };
+  for (index i = 0; i < paged_tile; i += F::size) {
     F x = F::load(s + i);
     if (key_scales != nullptr) x = x * F::load(key_scales + i);
     if (slope == 0) {
@@ -138,20 +135,42 @@ float softmax_tile(const PagedScore& score, float* s, index count, float slope, 
         case BiasOrder::scale_bias_softcap: x = capped(fma(x, scale, bias)); break;
       }
     }
-    if (count - i < F::size) x = select(F::first(count - i), x, minus_infinity);
     x.store(s + i);
-    largest = max(x, largest);  // in this order a NaN is passed over; exp() brings it back
   }
+}
+
+// s: scores over `scale` in, weights out (0 from `count` on); returns what O so far must be multiplied
+// with. The tile stays in registers in between. value_scales is null for a float cache.
+template <class Level>
+float softmax_tile(float scale, float* s, index count, const float* value_scales, SoftmaxState<float>& state) {
+  using F = simd::Floats<Level>;
+  constexpr int vectors = paged_tile / F::size;
+  const F minus_infinity(SoftmaxState<float>::minus_infinity);
+  simd::Register<Level> x[vectors];
+  INLAY_UNROLL
+  for (int i = 0; i < vectors; ++i) x[i] = (F::load(s + i * F::size) * F(scale)).v;
+  if (count < paged_tile) {
+    INLAY_UNROLL
+    for (int i = 0; i < vectors; ++i) {
+      const index left = count - i * F::size;
+      x[i] = select(F::first(left < 0 ? 0 : left < F::size ? left : F::size), F(x[i]), minus_infinity).v;
+    }
+  }
+  F largest(state.max);
+  INLAY_UNROLL
+  for (int i = 0; i < vectors; ++i)
+    largest = max(F(x[i]), largest);  // in this order a NaN is passed over; exp() brings it back
   const SoftmaxState<float> before = state;
   state.max = reduce_max(largest);
   const float factor = state.max == before.max ? 1.0f : state.weight(before.max);
   const F shift(state.max == SoftmaxState<float>::minus_infinity ? 0.0f : state.max);
   F sum;
-  for (index i = 0; i < count; i += F::size) {
-    F weight = exp(F::load(s + i) - shift);
+  INLAY_UNROLL
+  for (int i = 0; i < vectors; ++i) {
+    F weight = exp(F(x[i]) - shift);
     sum = sum + weight;
-    if (value_scales != nullptr) weight = weight * F::load(value_scales + i);
-    weight.store(s + i);
+    if (value_scales != nullptr) weight = weight * F::load(value_scales + i * F::size);
+    weight.store(s + i * F::size);
   }
   state.sum = before.sum * factor + reduce_sum(sum);
   return factor;
@@ -162,11 +181,14 @@ template <class Level, class T> class PagedPart {
   using F = simd::Floats<Level>;
 
  public:
-  PagedPart(const PagedAttention<Host>& op, const PagedScratch& scratch, index b, index part)
+  PagedPart(const PagedAttention<Host>& op, const PagedScratch& scratch, index b, index part, index head_begin,
+            index head_end)
       : op_(op),
         scratch_(scratch),
         b_(b),
         part_(part),
+        head_begin_(head_begin),
+        head_end_(head_end),
         group_(op.q.extents[1] / kv_head_count(op.key_cache)),
         dim_(op.q.extents[2]),
         value_dim_(op.out.extents[2]),
@@ -176,11 +198,14 @@ template <class Level, class T> class PagedPart {
                          (op.value_cache.strides[3] == 1 || op.value_cache.extents[3] == 1)) {
     const ScoreRule rule = score_rule(op, dim_);
     score_ = {static_cast<float>(rule.scale), op.softcap, op.bias_order};
+    const index heads = head_end - head_begin, token = heads * dim_ * static_cast<index>(sizeof(T));
+    const index stretch = stretch_bytes / token / row_tile * row_tile;
+    stretch_ = stretch < row_tile ? row_tile : stretch < paged_tile ? stretch : paged_tile;
   }
 
-  void run(KeyRange keys, index position, index head_begin, index head_end) {
+  void run(KeyRange keys, index position) {
     const std::int32_t* const table = op_.block_tables.template as<std::int32_t>() + b_ * op_.block_tables.strides[0];
-    clear(head_begin, head_end);
+    clear();
     PagedTile tiles[2];
     lay_tile<Level>(op_, table, keys.begin, keys.end, tiles[0]);
     for (int now = 0; tiles[now].count > 0; now = 1 - now) {
@@ -188,18 +213,19 @@ template <class Level, class T> class PagedPart {
       PagedTile& next = tiles[1 - now];
       lay_tile<Level>(op_, table, tile.first + tile.count, keys.end, next);
       for (index t = 0; t < paged_tile; ++t) distance_[t] = static_cast<float>(tile.first + t - position);
-      for (index head = head_begin; head < head_end; ++head) {
-        if (head + 1 < head_end)
-          attend(tile, head, tile, head + 1);
-        else
-          attend(tile, head, next, head_begin);
-      }
+      const index whole = paged_heads / group_ > 0 ? paged_heads / group_ : 1;  // kv heads whose scores fit
+      for (index head = head_begin_; head < head_end_; head += whole)
+        for (index done = 0; done < group_; done += paged_heads)
+          attend(tile,
+                 {head, head + whole < head_end_ ? head + whole : head_end_, done,
+                  group_ - done < paged_heads ? group_ - done : paged_heads},
+                 next);
     }
   }
 
  private:
-  void clear(index head_begin, index head_end) {
-    for (index h = head_begin * group_; h < head_end * group_; ++h) {
+  void clear() {
+    for (index h = head_begin_ * group_; h < head_end_ * group_; ++h) {
       float* const o = scratch_.o_of(b_, part_, h);
       for (index d = 0; d < scratch_.o_row; d += F::size) F().store(o + d);
       const SoftmaxState<float> nothing;
@@ -215,75 +241,107 @@ template <class Level, class T> class PagedPart {
                                  : whole;
   }
 
-  void attend(const PagedTile& tile, index head, const PagedTile& next, index next_head) {
-    const T* const keys = op_.key_cache.template as<T>() + head * op_.key_cache.strides[1];
-    const T* const next_keys = op_.key_cache.template as<T>() + next_head * op_.key_cache.strides[1];
-    const T* const next_values = op_.value_cache.template as<T>() + next_head * op_.value_cache.strides[1];
+  // Query heads done .. done + heads of the group of each kv head begin .. end.
+  struct Heads {
+    index begin, end, done, heads;
+    INLAY_INLINE index row(index head) const { return (head - begin) * heads; }
+  };
+
+  // The stretch of K or V of one kv head that begins at token `from` of the tile.
+  RowsAhead<T> keys_ahead(const PagedTile& tile, index head, index from) const {
+    return {op_.key_cache.template as<T>() + head * op_.key_cache.strides[1], tile.key_line + from, stretch(tile, from),
+            dim_ * static_cast<index>(sizeof(T))};
+  }
+  RowsAhead<T> values_ahead(const PagedTile& tile, index head, index from) const {
+    return {op_.value_cache.template as<T>() + head * op_.value_cache.strides[1], tile.value_line + from,
+            stretch(tile, from), value_dim_ * static_cast<index>(sizeof(T))};
+  }
+  index stretch(const PagedTile& tile, index from) const {
+    return tile.count - from < stretch_ ? tile.count - from : stretch_;
+  }
+
+  void attend(const PagedTile& tile, const Heads& of, const PagedTile& next) {
+    alignas(64) float s[paged_heads][paged_tile];
+    float factor[paged_heads];
+    for (index t = 0; t < tile.count; t += stretch_)
+      for (index head = of.begin; head < of.end; ++head)
+        scores(tile, t, head, of, s[of.row(head)] + t,
+               t + stretch_ < tile.count ? keys_ahead(tile, head, t + stretch_) : values_ahead(tile, head, 0));
+    for (index head = of.begin; head < of.end; ++head) weights(tile, head, of, s[of.row(head)], factor + of.row(head));
+    if (!rows_of_values_) {
+      for (index head = of.begin; head < of.end; ++head) {
+        keys_ahead(next, head, 0).fetch(0, stretch_);
+        weigh_other(tile, head, of, s[of.row(head)], factor + of.row(head));
+      }
+      return;
+    }
+    for (index t = 0; t < tile.count; t += stretch_) {
+      for (index head = of.begin; head < of.end; ++head)
+        weigh_rows<Level, T>(
+            s[of.row(head)] + t, paged_tile, of.heads,
+            op_.value_cache.template as<T>() + head * op_.value_cache.strides[1], tile.value + t, stretch(tile, t),
+            value_dim_, scratch_.o_of(b_, part_, head * group_ + of.done), scratch_.o_row, factor + of.row(head),
+            t + stretch_ < tile.count ? values_ahead(tile, head, t + stretch_) : keys_ahead(next, head, 0));
+      for (float& f : factor) f = 1;
+    }
+  }
+
+  // s -> weights of the tile's tokens, for the heads of one kv head.
+  void weights(const PagedTile& tile, index head, const Heads& of, float* s, float* factor) {
     float key_scales[paged_tile], value_scales[paged_tile];
     constexpr bool quantized = std::is_same_v<T, std::int8_t>;
     if constexpr (quantized) {
       gather_scales(op_.key_scales, op_.key_scale, tile, head, key_scales);
       gather_scales(op_.value_scales, op_.value_scale, tile, head, value_scales);
     }
-    for (index done = 0; done < group_; done += paged_heads) {
-      const index first = head * group_ + done, heads = group_ - done < paged_heads ? group_ - done : paged_heads;
-      alignas(64) float s[paged_heads][paged_tile];
-      float factor[paged_heads];
-      const auto before = [&](index r) {
-        if (done > 0) return;
-        for (index t = r; t < r + row_tile && t < next.count; ++t) {
-          simd::prefetch_lines(next_keys + next.key_line[t], dim_ * static_cast<index>(sizeof(T)));
-          simd::prefetch_lines(next_values + next.value_line[t], value_dim_ * static_cast<index>(sizeof(T)));
-        }
-      };
-      scores(keys, tile, first, heads, s[0], before);
-      for (index h = 0; h < heads; ++h) {
-        float* const kept = scratch_.state_of(b_, part_, first + h);
-        SoftmaxState<float> state{kept[0], kept[1]};
-        const float slope = op_.alibi_slopes.present()
-                                ? op_.alibi_slopes.template as<float>()[(first + h) * op_.alibi_slopes.strides[0]]
-                                : 0.0f;
-        factor[h] = softmax_tile<Level>(score_, s[h], tile.count, slope, distance_, quantized ? key_scales : nullptr,
-                                        quantized ? value_scales : nullptr, state);
-        kept[0] = state.max, kept[1] = state.sum;
-      }
-      weigh(tile, head, first, heads, s[0], factor);
+    for (index h = 0; h < of.heads; ++h) {
+      const index q_head = head * group_ + of.done + h;
+      float* const kept = scratch_.state_of(b_, part_, q_head);
+      float* const row = s + h * paged_tile;
+      SoftmaxState<float> state{kept[0], kept[1]};
+      const float slope = op_.alibi_slopes.present()
+                              ? op_.alibi_slopes.template as<float>()[q_head * op_.alibi_slopes.strides[0]]
+                              : 0.0f;
+      const bool scaled_only = slope == 0 && score_.softcap == 0 && !quantized;
+      if (!scaled_only) score_tile<Level>(score_, row, slope, distance_, quantized ? key_scales : nullptr);
+      factor[h] = softmax_tile<Level>(scaled_only ? score_.scale : 1.0f, row, tile.count,
+                                      quantized ? value_scales : nullptr, state);
+      kept[0] = state.max, kept[1] = state.sum;
     }
   }
 
-  template <class Before>
-  void scores(const T* keys, const PagedTile& tile, index first, index heads, float* s, Before&& before) const {
+  // s of tokens t .. t + stretch_.
+  void scores(const PagedTile& tile, index t, index head, const Heads& of, float* s, const RowsAhead<T>& ahead) const {
     const auto& cache = op_.key_cache;
+    const T* const keys = cache.template as<T>() + head * cache.strides[1];
+    const index tokens = stretch(tile, t);
     constexpr index most = 64;  // pieces of one row at a time: dim 512 of f16 in vLLM's layout
     index at[most], length[most];
     const index groups = cache.extents[2], x = cache.extents[4];
     for (index from = 0; from < groups; from += most) {
       const index count = groups - from < most ? groups - from : most;
       for (index j = 0; j < count; ++j) at[j] = (from + j) * cache.strides[2], length[j] = x;
-      const float* const q = scratch_.q_of(b_, first) + from * x;
+      const float* const q = scratch_.q_of(b_, head * group_ + of.done) + from * x;
       if (from == 0) {
-        dot_rows<Level, T>(q, scratch_.q_row, heads, keys, tile.key, tile.count, {at, length, count}, s, paged_tile,
-                           before);
+        dot_rows<Level, T>(q, scratch_.q_row, of.heads, keys, tile.key + t, tokens, {at, length, count}, s, paged_tile,
+                           ahead);
       } else {
         alignas(64) float more[paged_heads][paged_tile];
-        dot_rows<Level, T>(q, scratch_.q_row, heads, keys, tile.key, tile.count, {at, length, count}, more[0],
-                           paged_tile, [](index) {});
-        for (index h = 0; h < heads; ++h)
-          for (index t = 0; t < tile.count; ++t) s[h * paged_tile + t] += more[h][t];
+        dot_rows<Level, T>(q, scratch_.q_row, of.heads, keys, tile.key + t, tokens, {at, length, count}, more[0],
+                           paged_tile, {});
+        for (index h = 0; h < of.heads; ++h)
+          for (index i = 0; i < tokens; ++i) s[h * paged_tile + i] += more[h][i];
       }
     }
   }
 
-  void weigh(const PagedTile& tile, index head, index first, index heads, const float* p, const float* factor) const {
-    const auto& cache = op_.value_cache;
-    const T* const values = cache.template as<T>() + head * cache.strides[1];
-    float* const o = scratch_.o_of(b_, part_, first);
-    if (rows_of_values_)
-      weigh_rows<Level, T>(p, paged_tile, heads, values, tile.value, tile.count, value_dim_, o, scratch_.o_row, factor);
-    else if (slots_of_values_)
-      weigh_slots(values, tile, heads, p, o, factor);
+  void weigh_other(const PagedTile& tile, index head, const Heads& of, const float* p, const float* factor) const {
+    const T* const values = op_.value_cache.template as<T>() + head * op_.value_cache.strides[1];
+    float* const o = scratch_.o_of(b_, part_, head * group_ + of.done);
+    if (slots_of_values_)
+      weigh_slots(values, tile, of.heads, p, o, factor);
     else
-      weigh_gathered(values, tile, heads, p, o, factor);
+      weigh_gathered(values, tile, of.heads, p, o, factor);
   }
 
   // Lanes over slots: each dim is a row in pieces, one a block.
@@ -295,7 +353,7 @@ template <class Level, class T> class PagedPart {
       index row[paged_tile];
       for (index r = 0; r < paged_tile; ++r) row[r] = (d + (r < dims ? r : dims - 1)) * op_.value_cache.strides[2];
       dot_rows<Level, T>(p, paged_tile, heads, values, row, dims, {tile.piece_at, tile.piece_length, tile.pieces},
-                         sums[0], paged_tile, [](index) {});
+                         sums[0], paged_tile, {});
       for (index h = 0; h < heads; ++h) {
         float* const to = o + h * scratch_.o_row + d;
         for (index i = 0; i < dims; i += F::size)
@@ -315,13 +373,13 @@ template <class Level, class T> class PagedPart {
       for (index t = 0; t < tile.count; ++t)
         for (index i = 0; i < dims; ++i)
           part[t * paged_tile + i] = values[tile.value[t] + dim_offset(op_.value_cache, d + i)];
-      weigh_rows<Level, T>(p, paged_tile, heads, part, row, tile.count, dims, o + d, scratch_.o_row, factor);
+      weigh_rows<Level, T>(p, paged_tile, heads, part, row, tile.count, dims, o + d, scratch_.o_row, factor, {});
     }
   }
 
   const PagedAttention<Host>& op_;
   const PagedScratch& scratch_;
-  index b_, part_, group_, dim_, value_dim_;
+  index b_, part_, head_begin_, head_end_, group_, dim_, value_dim_, stretch_;
   bool rows_of_values_, slots_of_values_;
   PagedScore score_;
   alignas(64) float distance_[paged_tile];
@@ -394,7 +452,7 @@ Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op,
 
   // Heads of a token lie side by side in the flat layout, so a task takes as many of them as leaves
   // every thread a few tasks. Heads do not mix: the cut leaves no trace in the result.
-  constexpr index tasks_per_thread = 4;
+  constexpr index tasks_per_thread = 2;
   const index wanted = (tasks_per_thread * parallel.width + parts) / (parts > 0 ? parts : 1);
   const index cuts = parallel.width == 1 ? 1 : wanted < kv_heads ? (wanted < 1 ? 1 : wanted) : kv_heads;
   const index deepest = paged_parts(op, longest);
@@ -407,8 +465,8 @@ Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op,
         keys.end = keys.end < (part + 1) * op.partition ? keys.end : (part + 1) * op.partition;
       }
       if (!keys.empty())
-        PagedPart<Level, T>(op, scratch, b, part)
-            .run(keys, length(b) - 1, kv_heads * cut / cuts, kv_heads * (cut + 1) / cuts);
+        PagedPart<Level, T>(op, scratch, b, part, kv_heads * cut / cuts, kv_heads * (cut + 1) / cuts)
+            .run(keys, length(b) - 1);
     });
   };
   if (op.key_cache.dtype == DType::i8)

@@ -3,6 +3,7 @@
 //   size                                 lanes
 //   Floats(), Floats(s)                  zero, broadcast
 //   load(p), load(p, n)                  from f32 f16 bf16 i8 u8, widened; n: the first n lanes, rest 0
+//   load_halves(p, q)                    half the lanes from p, half from q (AVX-512, f16 bf16)
 //   store(p), store(p, n)                to f32, and rounded to nearest even to f16 bf16
 //   store_i8(p), store_i8(p, n)          rounded to nearest even, saturated; NaN becomes 0
 //   store_u8(p), store_u8(p, n)          likewise
@@ -23,6 +24,9 @@
 namespace inlay::simd {
 
 template <class Level> struct Floats;
+
+// Arrays of registers are arrays of these: GCC 12 keeps an array of Floats in memory too.
+template <class Level> using Register = decltype(Floats<Level>::v);
 
 // Two registers: what the interleaving functions return.
 template <class F> struct FloatPair { F first, second; };

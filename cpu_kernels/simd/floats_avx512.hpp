@@ -27,6 +27,9 @@ struct Floats<Level> {
   static INLAY_INLINE Floats load(const std::uint8_t* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
+  // Eight lanes from each of two places.
+  static INLAY_INLINE Floats load_halves(const f16* low, const f16* high) { return widen_f16(join(low, high)); }
+  static INLAY_INLINE Floats load_halves(const bf16* low, const bf16* high) { return widen_bf16(join(low, high)); }
   // Masked lanes are not touched: no fault at the end of a page.
   static INLAY_INLINE Floats load(const float* p, index n) { return _mm512_maskz_loadu_ps(first(n), p); }
   static INLAY_INLINE Floats load(const f16* p, index n) { return widen_f16(_mm256_maskz_loadu_epi16(first(n), p)); }
@@ -92,6 +95,10 @@ struct Floats<Level> {
  private:
   template <class T> static INLAY_INLINE const __m256i* as256(const T* p) {
     return reinterpret_cast<const __m256i*>(p);
+  }
+  template <class T> static INLAY_INLINE __m256i join(const T* low, const T* high) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low))),
+                                   _mm_loadu_si128(reinterpret_cast<const __m128i*>(high)), 1);
   }
   static INLAY_INLINE Floats widen_f16(__m256i half) { return _mm512_cvtph_ps(half); }
   static INLAY_INLINE Floats widen_bf16(__m256i half) {

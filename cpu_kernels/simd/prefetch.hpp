@@ -1,5 +1,7 @@
-// Rows of one head lie far apart (heads * dim), and the hardware's prefetchers, which follow streams of
-// neighbouring lines, leave most of the bandwidth unused: whoever reads a row asks for a later one.
+// prefetch_lines(p, bytes): asks for the lines of p .. p + bytes. No address faults.
+//
+// Into L2: what is asked for is a stretch of tokens of all heads, and that is as large as L1, which it
+// would sweep of queries and scores (Zen 4, decode of 32:8 x 128: 8 GB/s a thread into L1, 13 into L2).
 #pragma once
 
 #include <inlay/core/dtype.hpp>
@@ -8,12 +10,17 @@
 
 namespace inlay::simd {
 
-inline constexpr index cache_line = 64;
-
-// Into L2: a tile of K, a tile of V and their scratch together outgrow L1 (into L1: 15% slower at 32 kv
-// heads of 128).
-INLAY_INLINE void prefetch_row(const void* row, index bytes) {
-  for (index i = 0; i < bytes; i += cache_line) __builtin_prefetch(static_cast<const char*>(row) + i, 0, 2);
+INLAY_INLINE void prefetch_lines(const void* p, index bytes) {
+  constexpr index line = 64;
+  const char* const first = static_cast<const char*>(p);
+  for (index at = 0; at < bytes; at += line) {
+#if defined(__x86_64__)
+    // GCC 12 deletes calls of functions that do nothing but __builtin_prefetch.
+    asm volatile("prefetcht1 %0" : : "m"(first[at]));
+#else
+    __builtin_prefetch(first + at, 0, 2);
+#endif
+  }
 }
 
 }  // namespace inlay::simd

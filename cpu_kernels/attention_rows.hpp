@@ -1,0 +1,194 @@
+// The two products of attention with few queries, straight from the cache: K and V are widened in
+// registers and read by all rows (queries, heads of a group) at once.
+//
+//   dot_rows     s[h][r] = sum_i a[h][i] * b[r][i]          q . K over dims;  p . V over slots where V is slot-minor
+//   weigh_rows   o[h][d] = factor[h] * o[h][d] + sum_t p[h][t] * v[t][d]      where a token's dims lie side by side
+//
+// A row may lie in pieces (vLLM's layouts): piece j of row r begins at b + row[r] + piece.at[j].
+// Each result is summed in one fixed order, whatever heads share its register tile.
+#pragma once
+
+#include <type_traits>
+
+#include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/prefetch.hpp"
+#include "cpu_kernels/simd/sum_rows.hpp"
+
+namespace inlay::cpu {
+
+struct Pieces {
+  const index* at;
+  const index* length;
+  index count;
+};
+
+// Rows that will be read next, asked for while these are multiplied.
+template <class T> struct RowsAhead {
+  const T* cache = nullptr;
+  const index* line = nullptr;
+  index count = 0, bytes = 0;
+
+  INLAY_INLINE void fetch(index begin, index end) const {
+    for (index r = begin; r < end && r < count; ++r) simd::prefetch_lines(cache + line[r], bytes);
+  }
+};
+
+// Heads that share a register tile: heads x 4 rows of sums, 4 rows of b, one of a: 21 of 32, 13 of 16.
+template <class Level> inline constexpr int head_tile = std::is_base_of_v<isa::avx512, Level> ? 4 : 2;
+
+// Rows come in fours, which is what one reduction takes; one head alone needs eight chains of fma.
+inline constexpr index row_tile = 8;
+
+// How a row fills registers: one piece of whole registers; pieces of half a register, two at a time
+// (16-bit keys of vLLM's layout at AVX-512); pieces of any length.
+enum class RowForm { whole, halves, pieces };
+
+template <class Level, class T>
+inline constexpr bool has_halves = std::is_base_of_v<isa::avx512, Level> && sizeof(T) == 2;
+
+template <class Level, class T> RowForm row_form(const Pieces& pieces) {
+  constexpr index lanes = simd::Floats<Level>::size;
+  if (pieces.count == 1 && pieces.length[0] % lanes == 0) return RowForm::whole;
+  if (!has_halves<Level, T> || pieces.count % 2 != 0) return RowForm::pieces;
+  for (index j = 0; j < pieces.count; ++j)
+    if (pieces.length[j] != lanes / 2) return RowForm::pieces;
+  return RowForm::halves;
+}
+
+template <class Level, class T, int Heads, int Rows, RowForm Form>
+INLAY_INLINE void dot_block(const float* a, index a_stride, const T* b, const index* row, const Pieces& pieces,
+                            float* s, index s_stride) {
+  using F = simd::Floats<Level>;
+  simd::Register<Level> sum[Heads][Rows];
+  INLAY_UNROLL
+  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
+  for (int r = 0; r < Rows; ++r) sum[h][r] = F().v;
+  const T* at[Rows];
+  const auto step = [&](auto load_a, auto load_b) {
+    simd::Register<Level> x[Rows];
+    INLAY_UNROLL
+    for (int r = 0; r < Rows; ++r) x[r] = load_b(at[r]).v;
+    INLAY_UNROLL
+    for (int h = 0; h < Heads; ++h) {
+      const F y = load_a(a + h * a_stride);
+      INLAY_UNROLL
+      for (int r = 0; r < Rows; ++r) sum[h][r] = fma(F(x[r]), y, F(sum[h][r])).v;
+    }
+  };
+  constexpr index pieces_a_step = Form == RowForm::halves ? 2 : 1;
+  for (index j = 0; j < pieces.count; j += pieces_a_step) {
+    INLAY_UNROLL
+    for (int r = 0; r < Rows; ++r) at[r] = b + row[r] + pieces.at[j];
+    if constexpr (Form == RowForm::halves) {
+      const index to_second = pieces.at[j + 1] - pieces.at[j];
+      step([](const float* p) { return F::load(p); }, [=](const T* p) { return F::load_halves(p, p + to_second); });
+      a += F::size;
+    } else {
+      const index length = pieces.length[j];
+      index i = 0;
+      for (; i + F::size <= length; i += F::size)
+        step([i](const float* p) { return F::load(p + i); }, [i](const T* p) { return F::load(p + i); });
+      if constexpr (Form == RowForm::whole) break;
+      if (const index n = length - i; n > 0)
+        step([=](const float* p) { return F::load(p + i, n); }, [=](const T* p) { return F::load(p + i, n); });
+      a += length;
+    }
+  }
+  simd::store_row_sums<Level, Heads, Rows>(sum, s, s_stride);
+}
+
+// row[] has `row_tile` valid entries; results likewise.
+template <class Level, class T, RowForm Form, int Heads>
+void dot_heads(const float* a, index a_stride, index heads, const T* b, const index* row, index rows,
+               const Pieces& pieces, float* s, index s_stride, const RowsAhead<T>& ahead) {
+  constexpr int block = Heads == 1 ? row_tile : 4;
+  if (heads == Heads) {
+    for (index r = 0; r < rows; r += block) {
+      ahead.fetch(r, r + block);
+      dot_block<Level, T, Heads, block, Form>(a, a_stride, b, row + r, pieces, s + r, s_stride);
+    }
+  } else if constexpr (Heads > 1) {
+    dot_heads<Level, T, Form, Heads - 1>(a, a_stride, heads, b, row, rows, pieces, s, s_stride, ahead);
+  }
+}
+
+// `rows` is rounded up to row_tile: row[] repeats its last entry, s has room.
+template <class Level, class T>
+void dot_rows(const float* a, index a_stride, index heads, const T* b, const index* row, index rows,
+              const Pieces& pieces, float* s, index s_stride, RowsAhead<T> ahead) {
+  constexpr int most = head_tile<Level>;
+  const RowForm form = row_form<Level, T>(pieces);
+  const auto some = [&]<RowForm Form>(std::integral_constant<RowForm, Form>, index h) {
+    dot_heads<Level, T, Form, most>(a + h * a_stride, a_stride, heads - h < most ? heads - h : most, b, row, rows,
+                                    pieces, s + h * s_stride, s_stride, ahead);
+  };
+  for (index h = 0; h < heads; h += most, ahead = {}) {
+    if (form == RowForm::whole) some(std::integral_constant<RowForm, RowForm::whole>{}, h);
+    if (form == RowForm::pieces) some(std::integral_constant<RowForm, RowForm::pieces>{}, h);
+    if constexpr (has_halves<Level, T>)
+      if (form == RowForm::halves) some(std::integral_constant<RowForm, RowForm::halves>{}, h);
+  }
+}
+
+// heads x vectors accumulators and as many registers of v as vectors: 21 of 32, 11 of 16.
+template <class Level> inline constexpr int vector_tile = std::is_base_of_v<isa::scalar, Level> ? 1 : 4;
+
+template <class Level, class T, int Heads, int Vectors, bool Partial>
+INLAY_INLINE void weigh_block(const float* p, index p_stride, const T* v, const index* row, index rows, index lanes,
+                              float* o, index o_stride, const float* factor, const RowsAhead<T>& ahead) {
+  using F = simd::Floats<Level>;
+  simd::Register<Level> sum[Heads][Vectors];
+  INLAY_UNROLL
+  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
+  for (int k = 0; k < Vectors; ++k) sum[h][k] = (F::load(o + h * o_stride + k * F::size) * F(factor[h])).v;
+  for (index t = 0; t < rows; ++t) {
+    ahead.fetch(t, t + 1);
+    simd::Register<Level> x[Vectors];
+    INLAY_UNROLL
+    for (int k = 0; k < Vectors; ++k) {
+      if constexpr (Partial)
+        x[k] = F::load(v + row[t] + k * F::size, lanes).v;
+      else
+        x[k] = F::load(v + row[t] + k * F::size).v;
+    }
+    INLAY_UNROLL
+    for (int h = 0; h < Heads; ++h) {
+      const F w(p[h * p_stride + t]);
+      INLAY_UNROLL
+      for (int k = 0; k < Vectors; ++k) sum[h][k] = fma(w, F(x[k]), F(sum[h][k])).v;
+    }
+  }
+  INLAY_UNROLL
+  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
+  for (int k = 0; k < Vectors; ++k) F(sum[h][k]).store(o + h * o_stride + k * F::size);
+}
+
+template <class Level, class T, int Heads>
+void weigh_heads(const float* p, index p_stride, index heads, const T* v, const index* row, index rows, index dim,
+                 float* o, index o_stride, const float* factor, RowsAhead<T> ahead) {
+  using F = simd::Floats<Level>;
+  constexpr int vectors = vector_tile<Level>;
+  if (heads == Heads) {
+    index d = 0;
+    for (; d + vectors * F::size <= dim; d += vectors * F::size, ahead = {})
+      weigh_block<Level, T, Heads, vectors, false>(p, p_stride, v + d, row, rows, 0, o + d, o_stride, factor, ahead);
+    for (; d + F::size <= dim; d += F::size, ahead = {})
+      weigh_block<Level, T, Heads, 1, false>(p, p_stride, v + d, row, rows, 0, o + d, o_stride, factor, ahead);
+    if (d < dim)
+      weigh_block<Level, T, Heads, 1, true>(p, p_stride, v + d, row, rows, dim - d, o + d, o_stride, factor, ahead);
+  } else if constexpr (Heads > 1) {
+    weigh_heads<Level, T, Heads - 1>(p, p_stride, heads, v, row, rows, dim, o, o_stride, factor, ahead);
+  }
+}
+
+// o's rows are padded to whole registers.
+template <class Level, class T>
+void weigh_rows(const float* p, index p_stride, index heads, const T* v, const index* row, index rows, index dim,
+                float* o, index o_stride, const float* factor, RowsAhead<T> ahead) {
+  constexpr int most = head_tile<Level>;
+  for (index h = 0; h < heads; h += most, ahead = {})
+    weigh_heads<Level, T, most>(p + h * p_stride, p_stride, heads - h < most ? heads - h : most, v, row, rows, dim,
+                                o + h * o_stride, o_stride, factor + h, ahead);
+}
+
+}  // namespace inlay::cpu
