@@ -2,70 +2,28 @@
 // (key_dim + value_dim) elements. A task is one part of one sequence and a range of kv heads:
 //
 //   for each tile of tokens                         offsets through the table, once for all heads
-//     for each kv head                              the next head or tile is prefetched meanwhile
-//       S = q K^T      in-register sums             4 heads x 4 tokens in 16 registers
-//       P = softmax so far, O = O * factor + P V
+//     for each stretch of it, each kv head          S = q K^T: 4 heads x 4 tokens in 16 registers
+//     for each query head                           P = softmax so far
+//     for each stretch of it, each kv head          O = O * factor + P V
 //
-// Parts leave (O, max, sum) in the workspace; a second pass merges them in order and divides.
+// Stretches go through all heads before the next: memory is read in the order in which it lies
+// (attention_decode.hpp has the figures), and while one is in hand, the same heads' share of the next one
+// is on its way; the one after the last of K is the first of V. Parts leave (O, max, sum) in the workspace;
+// a second pass merges them in order and divides.
 #pragma once
 
-#include <inlay/core/online_softmax.hpp>
 #include <inlay/cpu.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
 #include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/attention_rows.hpp"
 #include "cpu_kernels/dtypes.hpp"
-#include "cpu_kernels/simd/prefetch.hpp"
-#include "cpu_kernels/simd/tanh.hpp"
+#include "cpu_kernels/paged_parts.hpp"
+#include "cpu_kernels/paged_scores.hpp"
 
 namespace inlay::cpu::paged {
 
-inline constexpr index paged_tile = 64;   // tokens: their scores stay in L1, O is loaded once a tile
 inline constexpr index paged_heads = 64;  // query heads that share one pass over a tile
-inline constexpr index paged_pad = 16;    // rows of scratch are padded to the widest register
-
-INLAY_INLINE index paged_padded(index dim) { return (dim + paged_pad - 1) / paged_pad * paged_pad; }
-INLAY_INLINE index paged_parts(const PagedAttention<Host>& op, index length) {
-  return op.partition == 0 ? 1 : (length + op.partition - 1) / op.partition;
-}
-
-// Where the workspace keeps what.
-struct PagedScratch {
-  float* q;      // [seqs, q_heads, padded key_dim]
-  float* o;      // [seqs, parts, q_heads, padded value_dim]
-  float* state;  // [seqs, parts, q_heads, 2]  max, sum
-  index q_heads, parts, q_row, o_row;
-
-  INLAY_INLINE float* q_of(index b, index h) const { return q + (b * q_heads + h) * q_row; }
-  INLAY_INLINE float* o_of(index b, index part, index h) const {
-    return o + ((b * parts + part) * q_heads + h) * o_row;
-  }
-  INLAY_INLINE float* state_of(index b, index part, index h) const {
-    return state + ((b * parts + part) * q_heads + h) * 2;
-  }
-};
-
-// Sized by the table, not by this call's lengths: a captured step may see longer ones.
-template <class Level> PagedScratch paged_shape(const PagedAttention<Host>& op) {
-  const index reach = op.block_tables.extents[1] * block_size_of(op.key_cache);
-  const index parts = paged_parts(op, reach);
-  return {nullptr,
-          nullptr,
-          nullptr,
-          op.q.extents[1],
-          parts > 0 ? parts : 1,
-          paged_padded(op.q.extents[2]),
-          paged_padded(op.out.extents[2])};
-}
-
-template <class Level> std::size_t paged_attention_scratch(const PagedAttention<Host>& op) {
-  const PagedScratch shape = paged_shape<Level>(op);
-  const index rows = op.q.extents[0] * shape.q_heads;
-  return WorkspaceCutter::padded<float>(rows * shape.q_row) +
-         WorkspaceCutter::padded<float>(rows * shape.parts * shape.o_row) +
-         WorkspaceCutter::padded<float>(rows * shape.parts * 2);
-}
 
 // A tile of tokens of one sequence: offsets of head 0, which all heads share.
 struct PagedTile {
@@ -107,73 +65,6 @@ void lay_tile(const PagedAttention<Host>& op, const std::int32_t* table, index b
     }
   }
   for (index t = tile.count; t % row_tile != 0; ++t) tile.key[t] = tile.key[tile.count - 1];
-}
-
-// What a query head adds to the score, and how scores become weights.
-struct PagedScore {
-  float scale, softcap;
-  BiasOrder order;
-};
-
-// s: dot products -> scores, for heads that have more than a scale. distance[t] is key minus query
-// position; key_scales is null for a float cache.
-template <class Level>
-void score_tile(const PagedScore& score, float* s, float slope, const float* distance, const float* key_scales) {
-  using F = simd::Floats<Level>;
-  const F scale(score.scale), cap(score.softcap), inverse_cap(1 / score.softcap);
-  const auto capped = [&](F x) { return score.softcap > 0 ? cap * simd::tanh(x * inverse_cap) : x; };
-  for (index i = 0; i < paged_tile; i += F::size) {
-    F x = F::load(s + i);
-    if (key_scales != nullptr) x = x * F::load(key_scales + i);
-    if (slope == 0) {
-      x = capped(x * scale);
-    } else {
-      const F bias = F(slope) * F::load(distance + i);
-      switch (score.order) {
-        case BiasOrder::scale_softcap_bias: x = capped(x * scale) + bias; break;
-        case BiasOrder::bias_scale_softcap: x = capped((x + bias) * scale); break;
-        case BiasOrder::scale_bias_softcap: x = capped(fma(x, scale, bias)); break;
-      }
-    }
-    x.store(s + i);
-  }
-}
-
-// s: scores over `scale` in, weights out (0 from `count` on); returns what O so far must be multiplied
-// with. The tile stays in registers in between. value_scales is null for a float cache.
-template <class Level>
-float softmax_tile(float scale, float* s, index count, const float* value_scales, SoftmaxState<float>& state) {
-  using F = simd::Floats<Level>;
-  constexpr int vectors = paged_tile / F::size;
-  const F minus_infinity(SoftmaxState<float>::minus_infinity);
-  simd::Register<Level> x[vectors];
-  INLAY_UNROLL
-  for (int i = 0; i < vectors; ++i) x[i] = (F::load(s + i * F::size) * F(scale)).v;
-  if (count < paged_tile) {
-    INLAY_UNROLL
-    for (int i = 0; i < vectors; ++i) {
-      const index left = count - i * F::size;
-      x[i] = select(F::first(left < 0 ? 0 : left < F::size ? left : F::size), F(x[i]), minus_infinity).v;
-    }
-  }
-  F largest(state.max);
-  INLAY_UNROLL
-  for (int i = 0; i < vectors; ++i)
-    largest = max(F(x[i]), largest);  // in this order a NaN is passed over; exp() brings it back
-  const SoftmaxState<float> before = state;
-  state.max = reduce_max(largest);
-  const float factor = state.max == before.max ? 1.0f : state.weight(before.max);
-  const F shift(state.max == SoftmaxState<float>::minus_infinity ? 0.0f : state.max);
-  F sum;
-  INLAY_UNROLL
-  for (int i = 0; i < vectors; ++i) {
-    F weight = exp(F(x[i]) - shift);
-    sum = sum + weight;
-    if (value_scales != nullptr) weight = weight * F::load(value_scales + i * F::size);
-    weight.store(s + i * F::size);
-  }
-  state.sum = before.sum * factor + reduce_sum(sum);
-  return factor;
 }
 
 // One part of one sequence for kv heads head_begin .. head_end.
@@ -384,44 +275,6 @@ template <class Level, class T> class PagedPart {
   PagedScore score_;
   alignas(64) float distance_[paged_tile];
 };
-
-// The parts of one row, in order; the sink; the division; the rounding.
-template <class Level>
-void finish_row(const PagedAttention<Host>& op, const PagedScratch& scratch, KeyRange keys, index b, index h) {
-  using F = simd::Floats<Level>;
-  const index first = op.partition == 0 ? 0 : keys.begin / op.partition;
-  const index end = keys.empty() ? first : op.partition == 0 ? 1 : (keys.end - 1) / op.partition + 1;
-  const index padded = scratch.o_row;
-  float* const o = keys.empty() ? scratch.o_of(b, 0, h) : scratch.o_of(b, first, h);
-  SoftmaxState<float> all;
-  if (keys.empty())
-    for (index d = 0; d < padded; d += F::size) F().store(o + d);
-  for (index part = first; part < end; ++part) {
-    const float* const state = scratch.state_of(b, part, h);
-    const Merged<float> both = merge(all, SoftmaxState<float>{state[0], state[1]});
-    if (part > first && state[1] != 0) {
-      const float* const next = scratch.o_of(b, part, h);
-      for (index d = 0; d < padded; d += F::size)
-        fma(F::load(o + d), F(both.scale_a), F::load(next + d) * F(both.scale_b)).store(o + d);
-    }
-    all = both.state;
-  }
-  float shrink = 1;
-  if (op.sinks.present()) {
-    const Merged<float> both = add(all, op.sinks.as<float>()[h * op.sinks.strides[0]]);
-    all = both.state;
-    shrink = both.scale_a;
-  }
-  const F inverse(shrink * all.inverse());
-  with_float(op.out.dtype, [&]<class T>(Type<T>) {
-    T* const to = op.out.as<T>() + b * op.out.strides[0] + h * op.out.strides[1];
-    const index dim = op.out.extents[2];
-    index d = 0;
-    for (; d + F::size <= dim; d += F::size) (F::load(o + d) * inverse).store(to + d);
-    if (d < dim) (F::load(o + d) * inverse).store(to + d, dim - d);
-  });
-  if (op.lse.present()) op.lse.as<float>()[offset(op.lse, b, h)] = all.lse();
-}
 
 template <class Level>
 Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op, Workspace workspace) {
