@@ -13,10 +13,11 @@ namespace {
 
 using nlohmann::json;
 
-// Viewers keep whole nanoseconds and drop a slice that reaches into the next one by as little as one: both
-// ends of a slice are rounded, never its length.
-std::int64_t nanoseconds(Tick tick) { return std::llround(to_cycles(tick) * 1000); }
-double microseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
+// Viewers keep whole nanoseconds and drop a slice that reaches into the next one by as little as one. So
+// both ends of a slice are rounded, never its length, and to eighths of a cycle: those are exact in binary and
+// whole nanoseconds, whether a viewer rounds or truncates.
+std::int64_t eighths(Tick tick) { return std::llround(to_cycles(tick) * 8); }
+double microseconds(std::int64_t eighths) { return static_cast<double>(eighths) / 8; }
 
 class Trace {
  public:
@@ -47,7 +48,7 @@ class Trace {
   };
 
   void add(Tick at, json event) {
-    event["ts"] = microseconds(nanoseconds(at));
+    event["ts"] = microseconds(eighths(at));
     events_.push_back({at, std::move(event)});
   }
 
@@ -58,10 +59,10 @@ class Trace {
 
   void name_threads() {
     for (std::uint32_t core = 0; core < time_.order.cores(); ++core) {
-      name_process(core, "core " + std::to_string(core));
+      name_process(process(core), "core " + std::to_string(core));
       for (std::uint32_t queue = 0; queue < time_.order.queues(); ++queue) {
         if (time_.lanes[time_.order.lane(core, queue)].entries == 0) continue;
-        const json where = {{"ph", "M"}, {"pid", core}, {"tid", queue}};
+        const json where = {{"ph", "M"}, {"pid", process(core)}, {"tid", thread(queue)}};
         json named = where, sorted = where;
         named.update({{"name", "thread_name"}, {"args", {{"name", device_.queues[queue].name}}}});
         sorted.update({{"name", "thread_sort_index"}, {"args", {{"sort_index", queue}}}});
@@ -72,7 +73,10 @@ class Trace {
     name_process(memory_process(), "global memory");
   }
 
-  std::uint32_t memory_process() const { return time_.order.cores(); }
+  // Counted from 1: process and thread 0 are the idle task to Perfetto, which mixes its slices with others'.
+  static std::uint32_t process(std::uint32_t core) { return core + 1; }
+  std::uint32_t thread(std::uint32_t lane) const { return lane % time_.order.queues() + 1; }
+  std::uint32_t memory_process() const { return process(time_.order.cores()); }
 
   json arguments(std::uint32_t index) const {
     const Entry& entry = tape_.entries[index];
@@ -110,9 +114,9 @@ class Trace {
       add(begin, {{"ph", "X"},
                   {"name", label},
                   {"cat", category},
-                  {"pid", entry.core},
-                  {"tid", lane % time_.order.queues()},
-                  {"dur", microseconds(nanoseconds(span.ended) - nanoseconds(begin))},
+                  {"pid", process(entry.core)},
+                  {"tid", thread(lane)},
+                  {"dur", microseconds(eighths(span.ended) - eighths(begin))},
                   {"args", arguments(index)}});
     }
   }
@@ -131,8 +135,8 @@ class Trace {
                     {"cat", "flag"},
                     {"id", set},
                     {"bp", "e"},
-                    {"pid", entry.core},
-                    {"tid", time_.order.lane_of(entry) % time_.order.queues()}};
+                    {"pid", process(entry.core)},
+                    {"tid", thread(time_.order.lane_of(entry))}};
       };
       add(time_.spans[set].started, end("s", set));
       add(time_.spans[wait].started, end("f", wait));
@@ -157,7 +161,7 @@ class Trace {
         const Buffer& buffer = tape_.buffers[entry.buffer];
         if (buffer.memory == 0 || buffer.memory >= bytes.size()) continue;  // global memory is not scratch
         bytes[buffer.memory] += entry.event == Event::allocate ? buffer.bytes : -buffer.bytes;
-        counter(time_.spans[index].ended, core, device_.memories[buffer.memory].name, "bytes",
+        counter(time_.spans[index].ended, process(core), device_.memories[buffer.memory].name, "bytes",
                 static_cast<double>(bytes[buffer.memory]));
       }
     }
