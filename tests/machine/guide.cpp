@@ -1,0 +1,208 @@
+// The code of docs/npu.md, compiled and run: every C++ block of that page stands here word for word.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "npu_kernels/machine/checker.hpp"
+#include "npu_kernels/machine/machine.hpp"
+#include "npu_kernels/machine/roofline.hpp"
+#include "npu_kernels/machine/trace.hpp"
+
+namespace inlay::npu {
+namespace {
+
+// clang-format off
+// y = x / max |x| of each row: one load, five vector operations and one store for each block of rows.
+template <class Machine>
+void normalise_rows(Machine& m, const Tensor& x, const Tensor& y, index block) {
+  auto in = m.ring("in", Space::vector, 2, {block, x.columns()}, DType::f32, Pipe::load_vector, Pipe::vector);
+  auto out = m.ring("out", Space::vector, 2, {block, x.columns()}, DType::f32, Pipe::vector, Pipe::store);
+  auto peak = m.alloc("peak", Space::vector, {block, 1}, DType::f32);
+  auto low = m.alloc("low", Space::vector, {block, 1}, DType::f32);
+  auto negated = m.alloc("negated", Space::vector, {block, x.columns()}, DType::f32);
+
+  for (index row = m.block_idx() * block; row < x.rows(); row += m.block_dim() * block) {
+    m.copy(in.acquire(), x.row_slice(row, block));  // load_vector: waits until the vector unit has released the slot
+    in.commit();
+
+    auto rows = in.wait();                          // vector: waits until the rows have arrived
+    m.vreduce(VectorOp::reduce_max, peak, rows);
+    m.vscalar(VectorOp::mul, negated, rows, -1);
+    m.barrier(Pipe::vector);                        // the next operation reads what these two wrote
+    m.vreduce(VectorOp::reduce_max, low, negated);
+    m.barrier(Pipe::vector);
+    m.vbinary(VectorOp::max, peak, peak, low);
+    m.barrier(Pipe::vector);
+    m.vbinary(VectorOp::div, out.acquire(), rows, peak);  // one column for all
+    m.barrier(Pipe::vector);                        // .. and the next rows overwrite what this one reads
+    in.release();
+    out.commit();
+
+    m.copy(y.row_slice(row, block), out.wait());    // store
+    out.release();
+  }
+}
+// clang-format on
+
+constexpr index rows = 576, columns = 256, block = 8;
+const char* const descriptions[] = {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"};
+
+std::vector<float> input() {
+  std::vector<float> x(rows * columns);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50);
+  return x;
+}
+
+Expected<Device> description(const std::string& name) {
+  return load_device(INLAY_SOURCE_DIR "/devices/" + name + ".json");
+}
+
+// What a page's reader does, in the page's own words.
+struct Findings {
+  Outcome outcome;
+  std::vector<Report> reports, removable;
+  Timeline timeline;
+  Roofline bounds;
+};
+
+Findings run_checked(const Device& device, const std::vector<float>& x, std::vector<float>& y) {
+  // clang-format off
+  Machine machine(device);
+  Tensor from = machine.global("x", std::span(x), {rows, columns});
+  Tensor to = machine.global("y", std::span(y), {rows, columns}, Use::out);
+  Outcome outcome = machine.run([&](Core& core) { normalise_rows(core, from, to, block); });
+
+  std::vector<Report> reports = check(outcome.tape, device);                // races, flags, lifetimes
+  std::vector<Report> removable = redundant_syncs(outcome.tape, device);    // syncs that order nothing new
+
+  auto timeline = time_tape(outcome.tape, device);                          // when each entry starts and ends
+  Roofline bounds = roofline(outcome.tape, device, *timeline);              // bounds.share(): of the bounding pipe
+  std::puts(summary(outcome.tape, device, *timeline).c_str());              // stalls by cause, critical path
+  Status written = write_trace("normalise.json", outcome.tape, device, *timeline);  // for ui.perfetto.dev
+  // clang-format on
+  EXPECT_TRUE(written.ok()) << written.message();
+  std::remove("normalise.json");
+  return {std::move(outcome), std::move(reports), std::move(removable), std::move(*timeline), std::move(bounds)};
+}
+
+TEST(guide, the_program_is_right_on_every_description) {
+  for (const char* name : descriptions) {
+    const auto device = description(name);
+    ASSERT_TRUE(device) << device.error().message();
+    const std::vector<float> x = input();
+    std::vector<float> y(x.size(), -1), fast(x.size(), -2);
+    const Findings run = run_checked(*device, x, y);
+    for (const Report& report : run.outcome.reports) ADD_FAILURE() << name << ": " << report.message;
+    for (const Report& report : run.reports) ADD_FAILURE() << name << ": " << report.message;
+    EXPECT_GT(run.bounds.share(), 0) << name;
+    EXPECT_LE(run.bounds.share(), 1) << name;
+    for (index row = 0; row < rows; ++row) {
+      float peak = 0;
+      for (index c = 0; c < columns; ++c) peak = std::max(peak, std::abs(x[row * columns + c]));
+      for (index c = 0; c < columns; ++c)
+        ASSERT_EQ(y[row * columns + c], x[row * columns + c] / peak) << name << " " << row << ", " << c;
+    }
+
+    // clang-format off
+    FunctionalMachine functional(*device);
+    Tensor from = functional.global("x", std::span(x), {rows, columns});
+    Tensor to = functional.global("y", std::span(fast), {rows, columns}, Use::out);
+    std::vector<Report> reports = functional.run([&](Core& core) { normalise_rows(core, from, to, block); });
+    // clang-format on
+    EXPECT_TRUE(reports.empty());
+    EXPECT_EQ(fast, y) << name;
+  }
+}
+
+std::string page() {
+  std::ifstream stream(INLAY_SOURCE_DIR "/docs/npu.md");
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+// What the page says of barriers: each of the four is needed where the vector unit does not wait for itself,
+// and none is issued where it does.
+TEST(guide, every_barrier_is_needed_where_there_is_one) {
+  const std::vector<float> x = input();
+  std::vector<float> y(x.size());
+  const auto ascend = description("ascend-a2-like"), hexagon = description("hexagon-htp-like");
+  ASSERT_TRUE(ascend && hexagon);
+  EXPECT_TRUE(run_checked(*ascend, x, y).removable.empty());
+  for (const Entry& entry : run_checked(*hexagon, x, y).outcome.tape.entries) EXPECT_NE(entry.event, Event::barrier);
+
+  const auto reports_of = [&](std::optional<Mutation> mutation, std::vector<MutationPoint>* points) {
+    Machine machine(*ascend, {.mutation = mutation});
+    const Tensor from = machine.global("x", std::span(x), {rows, columns});
+    const Tensor to = machine.global("y", std::span(y), {rows, columns}, Use::out);
+    const Outcome outcome = machine.run([&](Core& core) { normalise_rows(core, from, to, block); });
+    if (points != nullptr) *points = outcome.points;
+    return check(outcome.tape, *ascend);
+  };
+  std::vector<MutationPoint> points;
+  ASSERT_TRUE(reports_of(std::nullopt, &points).empty());
+  std::uint32_t index = 0, barriers = 0;
+  std::vector<Report> last;
+  for (const MutationPoint& point : points) {
+    if (point.kind != MutationKind::drop_sync) continue;
+    const Mutation without{MutationKind::drop_sync, index++};
+    if (std::string_view(point.verb) != "barrier") continue;
+    last = reports_of(without, nullptr);
+    EXPECT_FALSE(last.empty()) << line_of(point.site);
+    ++barriers;
+  }
+  EXPECT_EQ(barriers, 4u);
+  ASSERT_FALSE(last.empty());
+  EXPECT_NE(page().find(last.front().message), std::string::npos) << "docs/npu.md shows another report than\n"
+                                                                  << last.front().message;
+}
+
+TEST(guide, the_page_counts_the_confidence_of_the_numbers) {
+  for (const char* name : descriptions) {
+    const auto device = description(name);
+    ASSERT_TRUE(device);
+    std::string row = "| `" + std::string(name) + "` |";
+    for (const char* confidence : {"documented", "measured", "derived", "assumed"})
+      row += " " +
+             std::to_string(std::count_if(device->provenance.begin(), device->provenance.end(),
+                                          [&](const Provenance& entry) { return entry.confidence == confidence; })) +
+             " |";
+    EXPECT_NE(page().find(row), std::string::npos) << row;
+  }
+}
+
+// Without the spaces at the beginning of each line: the page does not indent what is a body here.
+std::string unindented(const std::string& text) {
+  std::string result;
+  bool start = true;
+  for (const char c : text) {
+    if (start && c == ' ') continue;
+    start = c == '\n';
+    result += c;
+  }
+  return result;
+}
+
+TEST(guide, the_page_has_this_code) {
+  std::ifstream stream(INLAY_SOURCE_DIR "/tests/machine/guide.cpp");
+  const std::string here = unindented({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
+  const std::string text = page(), opening = "```cpp\n";
+  int blocks = 0;
+  for (std::size_t at = text.find(opening); at != text.npos; at = text.find(opening, at)) {
+    const std::size_t begin = at + opening.size(), end = text.find("```", begin);
+    ASSERT_NE(end, text.npos);
+    const std::string code = unindented(text.substr(begin, end - begin));
+    EXPECT_NE(here.find(code), here.npos) << "not in tests/machine/guide.cpp:\n" << code;
+    at = end;
+    ++blocks;
+  }
+  EXPECT_EQ(blocks, 3);
+}
+
+}  // namespace
+}  // namespace inlay::npu
