@@ -41,7 +41,8 @@ struct Run {
   std::vector<std::uint64_t> meetings{};                                         // functional mode: sync_all by core,
   std::map<std::pair<std::uint32_t, std::uint16_t>, std::uint64_t> crossings{};  // sets that stand, by core and flag
   bool compute = true;                                                           // Options::compute
-  bool failed = false;                                                           // after a report that leaves work out
+  Isa isa = Isa::scalar;  // of the host, for functional mode's products
+  bool failed = false;    // after a report that leaves work out
 };
 
 // left and right are staging itself: load_a and load_b cost nothing.
@@ -63,7 +64,7 @@ class Core {
   bool feeds_are_views() const { return views_; }
   index fractal_block(DType dtype) const;  // columns of a block of the nz layout
 
-  // Memory. Columns of nd tiles start at granules of the memory unless `rows` or `columns` is one.
+  // Memory. Rows of nd tiles start at granules of the memory unless `rows` or `columns` is one.
   Tensor alloc(std::string_view name, Space space, Shape shape, DType dtype, Layout layout = Layout::nd,
                Site site = Site::current());
   void release(const Tensor& tensor, Site site = Site::current());
@@ -179,6 +180,7 @@ class Core {
   std::vector<Tensor> bindings_;  // of views
   std::vector<std::uint32_t> free_bindings_;
   std::vector<Slot> slots_;
+  tiles::HostBuffers host_;
   std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};  // bits: ids that rings hold
 };
 

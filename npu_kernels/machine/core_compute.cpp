@@ -35,6 +35,7 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
   if (a.dtype != b.dtype || device().rate(a.dtype, acc.dtype) == nullptr)
     return illegal("mma", "the matrix unit does not multiply " + text(a) + " by " + text(b) + " into " + text(acc),
                    site);
+  if (!checked()) return tiles::multiply_on_host(tile(acc), tile(a), tile(b), init, device().numerics, run_.isa, host_);
   Work work;
   work.unit = Unit::matrix;
   work.in = a.dtype;

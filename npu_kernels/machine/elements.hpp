@@ -30,6 +30,9 @@ inline index adjacent(const Tensor& form, index column, index count) {
   return form.layout == Layout::nd ? count : std::min(count, form.block - column % form.block);
 }
 
+// Elements from one row of the layout to the next.
+inline index row_stride(const Tensor& form) { return form.layout == Layout::nd ? form.pitch : form.block; }
+
 // Calls body(T{}) with the storage type of `dtype`. i4 and u4 are not storage types of their own.
 template <class Body> auto with_type(DType dtype, Body&& body) {
   switch (dtype) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <inlay/cpu.hpp>
+
 namespace inlay::npu {
 
 namespace {
@@ -87,6 +89,7 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
   memories_.restart();
   Run run{.device = device_, .cores = cores_, .memories = memories_};
   run.meetings.assign(cores_, 0);
+  run.isa = Cpu(serial()).isa();
   run.streams.stuck = [&] {
     if (run.failed) return;
     Report report;

@@ -19,16 +19,63 @@ void fill_tail(const Tile& to) {
                 static_cast<std::size_t>(form.block - tail) * bytes);
 }
 
-template <class T> void copy_elements(const Tile& to, const Tile& from) {
-  const index columns = to.form.columns();
-  for (index row = 0; row < to.form.rows(); ++row)
+// The fractal blocks of 16-bit types: bounds that the compiler knows.
+constexpr std::integral_constant<index, 16> square;
+
+template <class T, class Rows, class Columns>
+void turn(Rows rows, Columns columns, T* to, index to_step, const T* from, index from_step) {
+  for (index r = 0; r < rows; ++r)
+    for (index c = 0; c < columns; ++c) to[r * to_step + c] = from[c * from_step + r];
+}
+
+// One of the two is flipped: where their fractal blocks meet, a rectangle of elements is turned.
+template <class T> void copy_turned(const Tile& to, const Tile& from) {
+  Tile plain = to, turned = from;
+  if (to.form.flipped) {
+    plain.form = to.form.transposed();
+    turned.form = from.form.transposed();
+  }
+  const Tensor source = turned.form.transposed();  // as it lies: element (r, c) of `plain` is its (c, r)
+  const index rows = plain.form.rows(), columns = plain.form.columns();
+  const index to_step = row_stride(plain.form), from_step = row_stride(source);
+  for (index row = 0; row < rows;) {
+    const index height = adjacent(source, row, rows - row);
     for (index column = 0; column < columns;) {
-      const index run =
-          std::min(adjacent(to.form, column, columns - column), adjacent(from.form, column, columns - column));
-      std::memcpy(element<T>(to, row, column), element<T>(from, row, column),
-                  static_cast<std::size_t>(run) * sizeof(T));
-      column += run;
+      const index width = adjacent(plain.form, column, columns - column);
+      T* into = element<T>(plain, row, column);
+      const T* out_of = element<T>(turned, row, column);
+      if (height == square && width == square)
+        turn(square, square, into, to_step, out_of, from_step);
+      else
+        turn(height, width, into, to_step, out_of, from_step);
+      column += width;
     }
+    row += height;
+  }
+}
+
+template <class T> void copy_elements(const Tile& to, const Tile& from) {
+  if (to.form.flipped != from.form.flipped) return copy_turned<T>(to, from);
+  if (to.form.flipped) {
+    const Tile plain_to{to.form.transposed(), to.data}, plain_from{from.form.transposed(), from.data};
+    return copy_elements<T>(plain_to, plain_from);
+  }
+  const index rows = to.form.rows(), columns = to.form.columns();
+  const index to_step = row_stride(to.form), from_step = row_stride(from.form);
+  for (index column = 0; column < columns;) {
+    const index run =
+        std::min(adjacent(to.form, column, columns - column), adjacent(from.form, column, columns - column));
+    T* into = element<T>(to, 0, column);
+    const T* out_of = element<T>(from, 0, column);
+    constexpr index fractal = 32 / sizeof(T);  // a row of the commonest block: one copy without a call
+    if (run == fractal)
+      for (index row = 0; row < rows; ++row)
+        std::memcpy(into + row * to_step, out_of + row * from_step, fractal * sizeof(T));
+    else
+      for (index row = 0; row < rows; ++row)
+        std::memcpy(into + row * to_step, out_of + row * from_step, static_cast<std::size_t>(run) * sizeof(T));
+    column += run;
+  }
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "inlay/core/isa.hpp"
 #include "npu_kernels/machine/tensor.hpp"
 
 namespace inlay::npu {
@@ -34,6 +36,12 @@ void atomic_add(const Tile& to, const Tile& from);  // element by element, round
 //   s = a0 b0, then s = s + a_j b_j for ascending j (one rounding where fused), then acc = acc + s;
 // k_block 1: acc = acc + a_j b_j one by one. Integers are exact.
 void multiply(const Tile& acc, const Tile& a, const Tile& b, bool init, const Numerics& numerics);
+// The same bits with the host's vectors.
+struct HostBuffers {  // kept from one product to the next
+  std::vector<float> rows, panels, lines, sums;
+};
+void multiply_on_host(const Tile& acc, const Tile& a, const Tile& b, bool init, const Numerics& numerics, Isa isa,
+                      HostBuffers& buffers);
 
 // The vector unit: f32 arithmetic on widened elements, one rounding to dst's type; i32 in i32.
 // b may be one row or one column that serves all of a's.

@@ -16,156 +16,16 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "npu_kernels/machine/ring.hpp"
-#include "npu_kernels/machine/tensor.hpp"
+#include "tests/machine/programs/decode_tiles.hpp"
+#include "tests/machine/programs/handover.hpp"
 
 namespace inlay::npu {
-
-struct DecodeAttention {
-  Tensor q, out;  // [sequence, head] rows of `dim`
-  Tensor k, v;    // [sequence, head of the cache, token] rows of `dim`: a head's tokens are one run
-  index sequences = 1, heads = 1, cache_heads = 1, length = 1, splits = 1;
-  float scale = 1;
-  // Workspace, as decode_workspace says: partial sums, maxima and totals of the splits; what passes from the
-  // matrix unit to the vector unit and back where only global memory joins them.
-  Tensor sums, maxima, totals, scores, weights, products;
-
-  index group() const { return heads / cache_heads; }
-  index dim() const { return q.columns(); }
-  index items() const { return sequences * cache_heads * splits; }
-};
-
-struct DecodeTiles {
-  index tokens;         // of a tile
-  index score_columns;  // of one product of mm1
-  index product_depth;  // of one product of mm2
-};
-
-inline constexpr index weights_ahead = 3;  // tiles between vec1 and mm2
-
-// The longest tile whose K and V the memories hold twice, beside what the stages hand over.
-inline DecodeTiles decode_tiles(const Device& device, bool views, const DecodeAttention& op) {
-  const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
-  const MatrixRate* rate = device.rate(op.q.dtype, DType::f32);
-  const index unit = std::max<index>({rate->n, rate->k, 32});
-  const index element = byte_size(op.q.dtype, 1), rows = op.group(), granule = device.matrix.m_granule;
-  const index padded = (rows + granule - 1) / granule * granule;
-  const auto down = [&](index value) { return std::max(unit, value / unit * unit); };
-
-  DecodeTiles t{};
-  t.score_columns = down(bytes(Space::accumulator) / 2 / (rows * 4));
-  if (!views) {
-    index side = unit;  // one ring of tiles serves K^T and V
-    while (2 * (side + unit) * (side + unit) * element <= bytes(Space::right)) side += unit;
-    t.score_columns = std::min(t.score_columns, side);
-  }
-  const index staged = 4 * op.dim() * element + (views ? 0 : 2 * padded * element);
-  const index vector = rows * (2 * 4 + weights_ahead * element);
-  const bool shared = device.same_memory(Space::staging, Space::vector);
-  const index fit = shared ? bytes(Space::staging) / (staged + vector)
-                           : std::min(bytes(Space::staging) / staged, bytes(Space::vector) / vector);
-  const index range = (op.length + op.splits - 1) / op.splits;
-  const index wanted = std::min(fit * 7 / 8, (range + 7) / 8);  // eighths: a pipeline of four stages fills quickly
-  t.tokens = down(wanted);
-  if (t.tokens > t.score_columns) t.tokens = t.tokens / t.score_columns * t.score_columns;
-  t.score_columns = std::min(t.score_columns, t.tokens);
-  t.product_depth = views ? t.tokens : t.score_columns;
-  return t;
-}
-
-// Shapes of the workspace for a device: of each of the tensors in DecodeAttention.
-struct DecodeWorkspace {
-  Shape sums, statistics, scores, weights, products;
-};
-inline DecodeWorkspace decode_workspace(const Device& device, index cores, bool views, const DecodeAttention& op) {
-  const DecodeTiles t = decode_tiles(device, views, op);
-  const index rows = op.group();
-  return {{op.items() * rows, op.dim()},
-          {op.items() * rows, 1},
-          {cores * 2 * rows, t.tokens},
-          {cores * weights_ahead * rows, t.tokens},
-          {cores * 2 * rows, op.dim()}};
-}
-
-// Tiles on their way from the accumulator to the vector unit: drained into its memory, or where there is no
-// such path through global memory.
-template <class Machine> class ToVector {
- public:
-  ToVector(Machine& m, const std::string& name, Shape shape, const Tensor& workspace)
-      : m_(m),
-        direct_(m.device().path(Space::accumulator, Space::vector) != nullptr),
-        tiles_(m.ring(name, Space::vector, 2, shape, DType::f32, direct_ ? Pipe::drain : Pipe::load_vector,
-                      Pipe::vector)) {
-    if (direct_) return;
-    const index first = m.block_idx() * 2 * shape.rows;
-    through_.emplace(
-        m.ring(name + " in global memory",
-               {workspace.row_slice(first, shape.rows), workspace.row_slice(first + shape.rows, shape.rows)},
-               Pipe::drain, Pipe::load_vector));
-  }
-  Tensor acquire() { return direct_ ? tiles_.acquire() : through_->acquire(); }
-  void commit(index rows, index columns) {
-    if (direct_) return tiles_.commit();
-    through_->commit();
-    m_.copy(tiles_.acquire().slice(0, rows, 0, columns), through_->wait().slice(0, rows, 0, columns));
-    tiles_.commit();
-    through_->release();
-  }
-  Tensor wait() { return tiles_.wait(); }
-  void release() { tiles_.release(); }
-
- private:
-  Machine& m_;
-  bool direct_;
-  Ring tiles_;
-  std::optional<Ring> through_;
-};
-
-// Weights on their way from the vector unit to the left operand of mm2: a view of the vector unit's memory
-// where left is that memory, else through global memory into staging.
-template <class Machine> class ToLeft {
- public:
-  ToLeft(Machine& m, Shape shape, DType dtype, const Tensor& workspace)
-      : m_(m),
-        direct_(m.feeds_are_views() && m.device().same_memory(Space::vector, Space::left)),
-        tiles_(m.ring("weights", Space::vector, weights_ahead, shape, dtype, Pipe::vector,
-                      direct_ ? Pipe::feed : Pipe::store)) {
-    if (direct_) return;
-    std::vector<Tensor> parts;
-    for (index i = 0; i < weights_ahead; ++i)
-      parts.push_back(workspace.row_slice((m.block_idx() * weights_ahead + i) * shape.rows, shape.rows));
-    through_.emplace(m.ring("weights in global memory", std::move(parts), Pipe::store, Pipe::load));
-    staged_.emplace(m.ring("staged weights", Space::staging, 2, shape, dtype, Pipe::load, Pipe::feed, Layout::nz));
-  }
-  Tensor acquire() { return tiles_.acquire(); }
-  void commit(index rows, index columns) {
-    tiles_.commit();
-    if (direct_) return;
-    m_.copy(through_->acquire().slice(0, rows, 0, columns), tiles_.wait().slice(0, rows, 0, columns));
-    through_->commit();
-    tiles_.release();
-  }
-  Tensor wait(index rows, index columns) {
-    if (direct_) return tiles_.wait();
-    m_.nd2nz(staged_->acquire().slice(0, rows, 0, columns), through_->wait().slice(0, rows, 0, columns));
-    staged_->commit();
-    through_->release();
-    return staged_->wait();
-  }
-  void release() { direct_ ? tiles_.release() : staged_->release(); }
-
- private:
-  Machine& m_;
-  bool direct_;
-  Ring tiles_;
-  std::optional<Ring> through_, staged_;
-};
 
 template <class Machine> void merge_splits(Machine& m, const DecodeAttention& op);
 
@@ -184,7 +44,7 @@ template <class Machine> void decode_attention(Machine& m, const DecodeAttention
     auto sums = m.ring("sums", Space::accumulator, 2, {rows, widest}, DType::f32, Pipe::matrix, Pipe::drain);
     ToVector<Machine> scores(m, "scores", {rows, t.tokens}, op.scores);
     ToVector<Machine> products(m, "products", {rows, dim}, op.products);
-    ToLeft<Machine> weights(m, {rows, t.tokens}, dtype, op.weights);
+    ToLeft<Machine> weights(m, weights_ahead, {rows, t.tokens}, dtype, op.weights);
     auto result = m.ring("result", Space::vector, 1, {rows, dim}, op.splits == 1 ? op.out.dtype : DType::f32,
                          Pipe::vector, Pipe::store);
 
