@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "npu_kernels/machine/roofline.hpp"
 #include "tests/machine/programs/cases.hpp"
@@ -68,7 +72,20 @@ std::uint64_t analytic_bytes(const Case& c, const Device& device) {
   return static_cast<std::uint64_t>(bytes);
 }
 
+// The row of docs/npu.md that states the case, up to the stalls.
+std::string row_of(const Case& c, const Roofline& roof) {
+  char numbers[160];
+  std::snprintf(numbers, sizeof numbers, " | %.0f | %.1f%% of %s | %.1f%% | %.1f%% | ", roof.makespan,
+                100 * roof.share(), roof.bounds[roof.bounding].resource.c_str(), 100 * roof.dma_share(),
+                100 * roof.matrix_share());
+  std::string row = "| " + describe(c);
+  row.replace(row.rfind(" on "), std::string_view(" on ").size(), " | ");
+  return row + numbers;
+}
+
 TEST(Targets, SharesOfTheBoundAreHeld) {
+  std::ifstream stream(INLAY_SOURCE_DIR "/docs/npu.md");
+  const std::string page{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   for (const Case& c : cases()) {
     const Device device = device_of(c);
     const Outcome outcome = run(c, device);
@@ -80,6 +97,7 @@ TEST(Targets, SharesOfTheBoundAreHeld) {
     const Roofline roof = roofline(outcome.tape, device, *time);
     EXPECT_GE(c.program == "gemm" ? roof.share() : roof.dma_share(), c.floor) << describe(c) << "\n"
                                                                               << summary(outcome.tape, device, *time);
+    EXPECT_NE(page.find(row_of(c, roof)), page.npos) << "docs/npu.md does not have " << row_of(c, roof);
   }
 }
 
