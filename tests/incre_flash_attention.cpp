@@ -6,6 +6,7 @@
 #include "tests/support/attention.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/subnormals.hpp"
 
 namespace inlay::test {
 namespace {
@@ -322,6 +323,34 @@ TEST(incre_flash_attention, agrees_with_flash_attention) {
                                                      .causal = true})));
   expect_equal(c.out.memory, flash.out.memory);
   expect_equal(c.lse, flash.lse);
+}
+
+TEST(incre_flash_attention, subnormals) {
+  Rng rng(20);
+  for (DType type : float_types)
+    for (index slots : subnormal_sizes)
+      for (bool small_v : {false, true}) {
+        SCOPED_TRACE(describe(type, slots, static_cast<int>(small_v)));
+        Case c = make({.slots = slots, .group = 3, .dim = 20, .v_dim = 24}, rng, type, type);
+        if (small_v)
+          subnormals(c.v.memory, rng);
+        else
+          subnormals(c.q.memory, rng, slots % 2), subnormals(c.k.memory, rng);
+        Case expected = c;
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, expected.op())));
+        const double ulps = attention_ulps(20, slots, c.magnitude);
+        with_and_without_flushing([&](double lost, auto run) {
+          Case got = c;
+          ASSERT_TRUE(ok(run(got.op())));
+          // For each key an operand, a product and a sum, which round to the least number or are lost.
+          const double all_lost = 3 * static_cast<double>(slots) * (lost + underflow(DType::f32)),
+                       largest_v = small_v ? 2 * smallest_normal(type) : 1;
+          expect_close(
+              got.out.memory, expected.out.memory, ulps, [&](index) { return largest_v; }, all_lost);
+          expect_close_lse(got.lse, expected.lse, ulps);
+        });
+      }
 }
 
 TEST(incre_flash_attention, refuses_what_the_contract_does_not_cover) {

@@ -313,7 +313,7 @@ TEST(linear, subnormals) {
           Case got = c;
           ASSERT_TRUE(ok(run(got.op())));
           // For each term an operand, a product and a sum; all other factors are at most 1.
-          const double all_lost = 3 * static_cast<double>(k) * (always ? smallest_normal : lost);
+          const double all_lost = 3 * static_cast<double>(k) * (always ? smallest_normal() : lost);
           expect_close(
               got.y, expected.y, ulps(k), [&](index i) { return scale.data()[i]; }, all_lost);
         });

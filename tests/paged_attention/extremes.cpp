@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include "tests/paged_attention/case.hpp"
+#include "tests/support/subnormals.hpp"
 
 namespace inlay::test {
 namespace {
@@ -118,6 +119,30 @@ TEST(paged_attention, offsets_pass_2_31_elements) {
     for (index i = 0; i < heads * dim; ++i) EXPECT_EQ(out[i], static_cast<float>(i % dim));
   });
   munmap(memory, bytes);
+}
+
+TEST(paged_attention, subnormals) {
+  Rng rng(30);
+  for (DType type : {DType::f32, DType::bf16})
+    for (bool small_values : {false, true}) {
+      SCOPED_TRACE(describe(type, static_cast<int>(small_values)));
+      Case c = make({.lens = {0, 1, 7, 70}, .cache = type, .q = type}, rng);
+      Tensor<5>& small = (small_values ? c.values : c.keys).memory;
+      for (index k = 0; k < small.size(); ++k) small.set(k, small.get(k) * smallest_normal());  // poison stays poison
+      Case expected = c;
+      Reference reference;
+      ASSERT_TRUE(ok(run(reference, expected.op())));
+      const Bound limit = bound(c);
+      with_and_without_flushing([&](double lost, auto run) {
+        Case got = c;
+        ASSERT_TRUE(ok(run(got.op())));
+        // For each of 70 tokens an operand, a product and a sum, which round to the least number or are lost.
+        expect_close(
+            got.out, expected.out, limit.out, [&](index) { return limit.value; },
+            3 * 70 * (lost + underflow(DType::f32)));
+        expect_close(got.lse, expected.lse, limit.lse, [&](index k) { return 1 + std::abs(expected.lse.get(k)); });
+      });
+    }
 }
 
 TEST(paged_attention, empty_batches) {

@@ -15,12 +15,12 @@
 
 namespace inlay::test {
 
-// Of f32, in which operators compute: what flushing may take from an operand or a result.
-inline constexpr double smallest_normal = 0x1p-126;
+// Of f32, in which operators compute, it is what flushing may take from an operand or a result.
+inline double smallest_normal(DType type = DType::f32) { return type == DType::f16 ? 0x1p-14 : 0x1p-126; }
 
 inline const std::vector<index> subnormal_sizes = {1, 7, 8, 15, 16, 17, 33, 65, 129};
 
-// On this thread and on OpenMP's, while it lives: results below smallest_normal become zero, operands
+// On this thread and on OpenMP's, while it lives: results below smallest_normal() become zero, operands
 // below it count as zero.
 class FlushToZero {
  public:
@@ -62,12 +62,12 @@ class FlushToZero {
 };
 
 // test(lost, run) on every backend in both modes. `lost` is what flushing may take each time that an operand,
-// a product or a sum is below smallest_normal: that much, or 0.
+// a product or a sum is below smallest_normal(): that much, or 0.
 template <class Test> void with_and_without_flushing(Test&& test) {
   for (bool flushing : {false, true}) {
     SCOPED_TRACE(flushing ? "flush to zero" : "subnormals");
     on_every_backend([&](const std::string&, auto run) {
-      test(flushing ? smallest_normal : 0.0, [&](const auto& op) {
+      test(flushing ? smallest_normal() : 0.0, [&](const auto& op) {
         FlushToZero mode(flushing);
         return run(op);
       });
@@ -78,8 +78,7 @@ template <class Test> void with_and_without_flushing(Test&& test) {
 // Of both signs: below the type's smallest normal number down to its least one, and some just above it.
 // With `mixed`, a quarter is between -1 and 1.
 template <int Rank> Tensor<Rank>& subnormals(Tensor<Rank>& tensor, Rng& rng, bool mixed = false) {
-  const bool f16 = tensor.dtype() == DType::f16;
-  const double normal = f16 ? 0x1p-14 : smallest_normal, least = 2 * underflow(tensor.dtype());
+  const double normal = smallest_normal(tensor.dtype()), least = 2 * underflow(tensor.dtype());
   std::uniform_real_distribution<double> values(0, 1);
   for (index k = 0; k < tensor.size(); ++k) {
     const double size =
