@@ -49,8 +49,13 @@ bool Core::mutated(MutationKind kind, const char* verb, Site site) {
 Tensor Core::resolve(const Tensor& tensor) const {
   if (tensor.view == none || tensor.error != nullptr) return tensor;
   const Tensor& bound = bindings_[tensor.view];
+  if (bound.buffer == none) {
+    Tensor nothing = tensor;
+    nothing.error = "nothing has been loaded into an operand";
+    return nothing;
+  }
   Tensor result = bound.slice(static_cast<index>(tensor.begin), tensor.shape.rows, tensor.pitch, tensor.shape.columns);
-  if (bound.buffer != none) result.space = tensor.space;
+  result.space = tensor.space;
   return tensor.flipped ? result.transposed() : result;
 }
 
@@ -67,16 +72,16 @@ bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors
     if (tensor->error != nullptr) return illegal(verb, tensor->error, site), false;
     if (tensor->buffer == none) return illegal(verb, "an operand has no memory", site), false;
     const Buffer& buffer = run_.memories.buffer(tensor->buffer);
-    const std::string where = std::string(verb) + " at " + line_of(site) + " touches " + buffer.name;
+    const auto where = [&] { return std::string(verb) + " at " + line_of(site) + " touches " + buffer.name; };
     if (!run_.memories.live(tensor->buffer)) {
-      report(ReportKind::use_after_release, where + " after its release", site, tensor->buffer);
+      report(ReportKind::use_after_release, where() + " after its release", site, tensor->buffer);
       return false;
     }
     if (buffer.memory != 0 && buffer.core != index_)
       return illegal(verb, buffer.name + " is another core's", site), false;
     const std::uint64_t end = buffer.memory == 0 ? buffer.begin + buffer.bytes : device().memories[buffer.memory].bytes;
     if (tensor->begin < (buffer.memory == 0 ? buffer.begin : 0) || tensor->begin + storage_bytes(*tensor) > end) {
-      report(ReportKind::capacity, where + " beyond its end", site, tensor->buffer);
+      report(ReportKind::capacity, where() + " beyond its end", site, tensor->buffer);
       return false;
     }
   }

@@ -80,6 +80,8 @@ class Core {
   // Rows [first, first + to.rows()) of a sequence whose blocks of `block_rows` rows lie where the table says.
   void gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
                      Site site = Site::current());
+  // Where left and right are views of staging, these bind: a staged tile must stay until its products have
+  // read it. Rings see to that; a program with flags of its own must.
   void load_a(const Tensor& left, const Tensor& staged, Site site = Site::current());
   void load_b(const Tensor& right, const Tensor& staged, bool transpose = false, Site site = Site::current());
   void drain(const Tensor& to, const Tensor& acc, DrainOptions options = {}, Site site = Site::current());

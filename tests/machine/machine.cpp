@@ -192,6 +192,54 @@ TEST(Machine, RefusesWhatTheDeviceDoesNotHave) {
   });
 }
 
+// A ring of views has no flags: the ring of staged tiles releases once the product has read its tile.
+TEST(Machine, StagedTilesOfViewsAreReleasedLate) {
+  const Device device = flat_device(1);
+  const std::vector<f16> x(32 * 32, f16(1));
+  Machine machine(device);
+  const Tensor from = machine.global("x", std::span(x), {32, 32});
+  const Outcome outcome = machine.run([&](Core& m) {
+    auto staged = m.ring("staged", Space::staging, 1, {32, 32}, DType::f16, Pipe::load, Pipe::feed, Layout::nz);
+    auto left = m.ring("left", Space::left, 1, {32, 32}, DType::f16, Pipe::feed, Pipe::matrix, Layout::nz);
+    auto right = m.ring("right", Space::right, 1, {32, 32}, DType::f16, Pipe::feed, Pipe::matrix, Layout::nz);
+    const Tensor acc = m.alloc("acc", Space::accumulator, {32, 32}, DType::f32);
+    for (int i = 0; i < 2; ++i) {
+      m.nd2nz(staged.acquire(), from);
+      staged.commit();
+      const Tensor tile = staged.wait();
+      m.load_a(left.acquire(), tile);
+      left.commit();
+      m.load_b(right.acquire(), tile);
+      right.commit();
+      staged.release();  // before the product
+      m.mma(acc, left.wait(), right.wait(), true);
+      left.release();
+      right.release();
+    }
+  });
+  expect_no_reports(outcome.reports, device.name);
+  std::vector<std::string> order;
+  for (const Entry& entry : outcome.tape.entries)
+    if (entry.pipe == Pipe::matrix) order.push_back(entry.verb);
+  const std::vector<std::string> once = {"ring.wait", "mma", "ring.release"};
+  std::vector<std::string> twice_over = once;
+  twice_over.insert(twice_over.end(), once.begin(), once.end());
+  EXPECT_EQ(order, twice_over);
+  expect_no_reports(check(outcome.tape, device), device.name);
+}
+
+TEST(Machine, AnOperandThatWasNotLoadedIsRefused) {
+  const Device device = flat_device(1);
+  Machine machine(device);
+  const Outcome outcome = machine.run([&](Core& m) {
+    const Tensor left = m.alloc("left", Space::left, {32, 32}, DType::f16, Layout::nz);
+    const Tensor right = m.alloc("right", Space::right, {32, 32}, DType::f16, Layout::nz);
+    m.mma(m.alloc("acc", Space::accumulator, {32, 32}, DType::f32), left, right, true);
+  });
+  ASSERT_EQ(outcome.reports.size(), 1u);
+  EXPECT_NE(outcome.reports[0].message.find("nothing has been loaded"), std::string::npos);
+}
+
 // What an earlier tenant left is not initialised for the next one.
 TEST(Machine, DataOfAnEarlierTenantIsUninitialised) {
   expect_refused(ReportKind::uninitialised_read, {"vscalar", "byte 0 of second"}, [](Core& m, const Tensor&) {
