@@ -23,7 +23,7 @@ suite() {
   ctest --test-dir "build/$preset" -j2 --output-on-failure "$@"
 }
 
-threaded="core_parallel linear linear_int8 linear_w4a16 flash_attention incre_flash_attention paged_attention"
+threaded="core_parallel linear linear_int8 linear_w4a16 flash_attention incre_flash_attention paged_attention exec_decoder"
 
 [ $# -gt 0 ] || set -- asan release
 for preset in "$@"; do
