@@ -160,6 +160,14 @@ def story(seed):
     return tell(seed)[0]
 
 
+def exchange(seed):
+    """Two who meet and name each other in every line: who is who, without the rest of a story."""
+    chance = Chance(seed)
+    text = " ".join(["{Name} lived in {home}.", plots.MEET, plots.WORRY, plots.THANKS, plots.WORRY,
+                     plots.THANKS, plots.FRIENDS])
+    return " ".join(expand(text, draw_slots(chance), chance).split())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=HELD_BACK_SEED)
