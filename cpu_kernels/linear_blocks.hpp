@@ -5,6 +5,8 @@
 #include "cpu_kernels/dtypes.hpp"
 #include "cpu_kernels/linear_tile.hpp"
 #include "cpu_kernels/simd/pairs.hpp"
+#include "cpu_kernels/simd/transpose.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay::cpu {
 
@@ -13,23 +15,6 @@ namespace inlay::cpu {
 inline constexpr index linear_k_block = 192;
 
 inline constexpr index even(index k) { return (k + 1) / 2 * 2; }
-
-// size rows of size lanes become columns. Each round of perfect shuffles turns the bits of (row, lane)
-// by one place: after log2(size) rounds they have changed places.
-template <class F> INLAY_INLINE void transpose(F (&row)[F::size]) {
-  INLAY_UNROLL
-  for (index round = 1; round < F::size; round *= 2) {
-    F next[F::size];
-    INLAY_UNROLL
-    for (index i = 0; i < F::size / 2; ++i) {
-      const auto pair = interleave(row[i], row[i + F::size / 2]);
-      next[2 * i] = pair.first;
-      next[2 * i + 1] = pair.second;
-    }
-    INLAY_UNROLL
-    for (index i = 0; i < F::size; ++i) row[i] = next[i];
-  }
-}
 
 // Rows of a tile, one block of k, as the tile reads them: for each k the rows side by side.
 // load(row, k, n): n lanes of a row from k on. Lanes beyond `rows` are not stored.
@@ -133,14 +118,20 @@ template <class Level, class Load, class Store> INLAY_INLINE void transposed(ind
   using F = simd::Floats<Level>;
   for (index s = 0; s < steps; s += F::size)
     for (index part = 0; part < linear_panel; part += F::size) {
-      const index some = steps - s < F::size ? steps - s : F::size;
       F row[F::size];
-      INLAY_UNROLL
-      for (index i = 0; i < F::size; ++i) row[i] = load(part + i, s, some);
-      transpose(row);
-      INLAY_UNROLL
-      for (index i = 0; i < F::size; ++i)
-        if (i < some) store(s + i, part, row[i]);
+      const auto turn = [&](index some) INLAY_INLINE_LAMBDA {
+        INLAY_UNROLL
+        for (index i = 0; i < F::size; ++i) row[i] = load(part + i, s, some);
+        transpose(row);
+        INLAY_UNROLL
+        for (index i = 0; i < F::size; ++i)
+          if (i < some) store(s + i, part, row[i]);
+      };
+      // Known to be whole, it needs no branch for each row.
+      if (s + F::size <= steps)
+        turn(F::size);
+      else
+        turn(steps - s);
     }
 }
 
