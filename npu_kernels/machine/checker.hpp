@@ -34,8 +34,8 @@ std::vector<Race> races(const Tape& tape, const Device& device);
 
 // Sync that can go: without it all of its executions every conflicting pair is still ordered, no flag
 // overruns and nothing hangs. Sets and waits that take each other's flags go together. Each is judged with
-// all others in place: of two that do the same work both are listed, and one must stay. Empty for a tape that
-// `check` does not pass.
+// all others in place: of two that do the same work both are listed, and one must stay. Empty for a tape with
+// races or with flags in disorder.
 std::vector<Report> redundant_syncs(const Tape& tape, const Device& device);
 
 }  // namespace inlay::npu
