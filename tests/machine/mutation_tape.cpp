@@ -1,6 +1,7 @@
 // Mutants of tapes: from what the worked programs issued, single executions of sync are taken away. A set
 // without its wait is easily found; here the two also go together, so that nothing but the order is missing.
-// The closure of the mutant's tape says what must be reported.
+// The closure of the mutant's tape says what must be reported; of a pair or barrier
+// a report must name the very flag or pipe.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -49,8 +50,15 @@ std::map<std::uint32_t, std::uint32_t> pairs_of(const Tape& tape) {
   return pairs;
 }
 
+// How a report calls what is missing.
+std::string called(const Entry& entry) {
+  const auto pipe = [](Pipe pipe) { return std::string(name(pipe)); };
+  if (is_set(entry)) return "set/wait(" + pipe(entry.from) + ", " + pipe(entry.to) + ")";
+  return entry.event == Event::barrier ? "barrier(" + pipe(entry.pipe) + ")" : "cross_set/cross_wait or sync_all";
+}
+
 struct Count {
-  int mutants = 0, necessary = 0, caught = 0;
+  int mutants = 0, necessary = 0, caught = 0, named = 0;  // named: a report says what is missing
 };
 
 void judge(const Tape& tape, const Device& device, const std::vector<std::set<std::uint32_t>>& mutants,
@@ -65,6 +73,9 @@ void judge(const Tape& tape, const Device& device, const std::vector<std::set<st
     ++count.mutants;
     count.necessary += necessary;
     count.caught += necessary && !reports.empty();
+    const std::string missing = called(tape.entries[*mutants[i].begin()]);
+    count.named +=
+        std::any_of(reports.begin(), reports.end(), [&](const Report& report) { return report.missing == missing; });
   }
 }
 
@@ -84,9 +95,10 @@ TEST(TapeMutants, OfTheWorkedPrograms) {
     }
   std::cout << "half a pair: mutants " << alone.mutants << ", necessary " << alone.necessary << ", caught "
             << alone.caught << "\npairs and barriers: mutants " << together.mutants << ", necessary "
-            << together.necessary << ", caught " << together.caught << "\n";
+            << together.necessary << ", caught " << together.caught << ", named by a report " << together.named << "\n";
   EXPECT_EQ(alone.necessary, alone.mutants);
   EXPECT_GT(together.necessary, 0);
+  EXPECT_EQ(together.named, together.necessary);
   EXPECT_LT(together.necessary, together.mutants);
 }
 
