@@ -1,9 +1,10 @@
 // Mutants of tapes: from what the worked programs issued, single executions of sync are taken away. A set
 // without its wait is easily found; here the two also go together, so that nothing but the order is missing.
-// The closure of the mutant's tape says what must be reported; of a pair or barrier
-// a report must name the very flag or pipe.
+// The closure of the mutant's tape says what must be reported; of a pair or barrier a report must name the
+// very flag or pipe.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <set>
