@@ -144,6 +144,8 @@ class Core {
   struct Operands;
   Operands operands(const char* verb, const Tensor& dst, std::initializer_list<const Tensor*> sources, Site site);
   void misfit(const char* verb, const Tensor& dst, const Tensor& operand, Site site);
+  // Is `op` one of those that the verb knows? Otherwise a report.
+  bool takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site);
   void vector_op(const char* verb, VectorOp op, const Tensor& dst, std::initializer_list<const Tensor*> sources,
                  index elements, Site site, std::function<void()> body);
   Tile tile(const Tensor& tensor) const { return {tensor, run_.memories.data(tensor)}; }

@@ -20,6 +20,9 @@ bool fits(const Tensor& operand, const Tensor& dst) {
 
 index elements(const Tensor& tensor) { return tensor.rows() * tensor.columns(); }
 
+constexpr std::initializer_list<VectorOp> arithmetic = {VectorOp::add, VectorOp::sub, VectorOp::mul,
+                                                        VectorOp::div, VectorOp::max, VectorOp::min};
+
 }  // namespace
 
 void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& right, bool init, Site site) {
@@ -94,7 +97,18 @@ void Core::misfit(const char* verb, const Tensor& dst, const Tensor& operand, Si
   illegal(verb, "the shapes of " + text(operand) + " and " + text(dst) + " do not fit", site);
 }
 
+bool Core::takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site) {
+  std::string names;
+  for (VectorOp each : known) {
+    if (each == op) return true;
+    names += (names.empty() ? "" : ", ") + std::string(name(each));
+  }
+  illegal(verb, "it takes " + names + ", not " + std::string(name(op)), site);
+  return false;
+}
+
 void Core::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, const Tensor& b, Site site) {
+  if (!takes("vbinary", op, arithmetic, site)) return;
   const Operands o = operands("vbinary", destination, {&a, &b}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst.shape) return misfit("vbinary", o.dst, a, site);
@@ -107,6 +121,7 @@ void Core::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, cons
 }
 
 void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, float b, Site site) {
+  if (!takes("vscalar", op, arithmetic, site)) return;
   const Operands o = operands("vscalar", destination, {&a}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst.shape) return misfit("vscalar", o.dst, a, site);
@@ -116,6 +131,7 @@ void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, floa
 }
 
 void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
+  if (!takes("vunary", op, {VectorOp::exp, VectorOp::rsqrt, VectorOp::recip}, site)) return;
   const Operands o = operands("vunary", destination, {&a}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst.shape) return misfit("vunary", o.dst, a, site);
@@ -125,6 +141,7 @@ void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site 
 }
 
 void Core::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
+  if (!takes("vreduce", op, {VectorOp::reduce_sum, VectorOp::reduce_max}, site)) return;
   const Operands o = operands("vreduce", destination, {&a}, site);
   if (!o.ok) return;
   if (o.dst.columns() != 1 || o.dst.rows() != o.source[0].rows()) return misfit("vreduce", o.dst, a, site);
