@@ -51,7 +51,7 @@ template <class Level> class DecodeSplit {
         t_(t),
         scored_(p.bias.present() || p.alibi_slopes.present() || p.softcap > 0),
         masks_(p.mask.present() || sequence.packed_mask != nullptr),
-        stretch_(tokens_of(stretch_bytes / (unit.kv_heads * p.dim * bits(p.k.type) / 8 + 1))) {}
+        stretch_(tokens_of(stretch_bytes / (unit.kv_heads * byte_size(p.k.type, p.dim)))) {}
 
   // (o, m, l) of the unit's rows over the keys of the split; false if none of the rows sees any.
   bool run(KeyRange split) {

@@ -1,6 +1,7 @@
 // From K and V as they lie in memory to tiles of f32 in scratch: rows gathered through the block table,
-// widened, int8 turned back into (x + offset) * scale. Every byte of K and V is read here, once a tile,
-// row after row; whatever lies under the end of a sequence is not touched.
+// widened, int8 turned back into (x + offset) * scale. Prefill reads every byte of K and V here, once a
+// tile, row after row; decode only what is not a float, or may not meet every row. Whatever lies under the
+// end of a sequence is not touched.
 #pragma once
 
 #include "cpu_kernels/attention_problem.hpp"

@@ -1,7 +1,8 @@
 // The layouts of incre_flash_attention, read once; the work is in attention.hpp. The rows of a task
-// are few: keys are read where they lie, four at a time, and never transposed.
+// are few: keys are read where they lie (attention_decode.hpp) and never transposed.
 //
-// Bytes: K and V once. The limit is memory while group * q_len stays below about 16 rows.
+// Bytes: K and V once; one fma a register of K or V and row. The limit is memory up to about three rows
+// (group * q_len) where one fma of 16 lanes goes a cycle, six where two do.
 #pragma once
 
 #include <inlay/cpu.hpp>
