@@ -15,13 +15,13 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-#include "npu_kernels/machine/source_location.hpp"
 
 #include "npu_kernels/machine/memory.hpp"
 #include "npu_kernels/machine/mutation.hpp"
 #include "npu_kernels/machine/report.hpp"
 #include "npu_kernels/machine/ring.hpp"
 #include "npu_kernels/machine/scheduler.hpp"
+#include "npu_kernels/machine/source_location.hpp"
 #include "npu_kernels/machine/tape.hpp"
 #include "npu_kernels/machine/tensor.hpp"
 #include "npu_kernels/machine/tiles.hpp"
