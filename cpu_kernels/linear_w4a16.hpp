@@ -185,10 +185,16 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
   // layer is cut finer, for the threads.
   constexpr int wide = simd::Floats<Level>::size == 16 ? 8 : simd::Floats<Level>::size == 8 ? 4 : 1;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
-    parallel((w.panels + P - 1) / P, [&](index job) {
-      float total[P * w4_panel];
-      w4_row<Level, Bits, P>(w, job * P, x, sums, total);
-      w4_store<Level>(op, 0, job * P * w4_panel, P * w4_panel, total);
+    // Several jobs a task: what the end of one has prefetched is the beginning of the next.
+    constexpr index tasks_a_thread = 8;
+    const index jobs = (w.panels + P - 1) / P, most = tasks_a_thread * parallel.width;
+    const index tasks = jobs < most ? jobs : most;
+    parallel(tasks, [&](index task) {
+      for (index job = jobs * task / tasks; job < jobs * (task + 1) / tasks; ++job) {
+        float total[P * w4_panel];
+        w4_row<Level, Bits, P>(w, job * P, x, sums, total);
+        w4_store<Level>(op, 0, job * P * w4_panel, P * w4_panel, total);
+      }
     });
   };
   if (wide == 1 || w.panels >= wide * parallel.width)
