@@ -105,7 +105,8 @@ template <class Machine> void decode_attention(Machine& m, const DecodeAttention
         const index n = std::min(t.score_columns, tile.tokens - c);
         m.load_b(right.acquire().slice(0, dim, 0, n), k.row_slice(c, n), true);
         right.commit();
-        m.mma(sums.acquire().slice(0, rows, 0, n), q, right.wait().slice(0, dim, 0, n), true);
+        const Tensor keys = right.wait(), sum_of_tile = sums.acquire();  // arguments have no order of their own
+        m.mma(sum_of_tile.slice(0, rows, 0, n), q, keys.slice(0, dim, 0, n), true);
         right.release();
         sums.commit();
         m.drain(to.slice(0, rows, c, n), sums.wait().slice(0, rows, 0, n));
@@ -160,14 +161,16 @@ template <class Machine> void decode_attention(Machine& m, const DecodeAttention
         left.commit();
         m.load_b(right.acquire().slice(0, depth, 0, dim), v.row_slice(k, depth));
         right.commit();
-        m.mma(acc, left.wait().slice(0, rows, 0, depth), right.wait().slice(0, depth, 0, dim), k == 0);
+        const Tensor values = right.wait(), part = left.wait();
+        m.mma(acc, part.slice(0, rows, 0, depth), values.slice(0, depth, 0, dim), k == 0);
         left.release();
         right.release();
       }
       weights.release();
       staged_v.release();
       sums.commit();
-      m.drain(products.acquire(), sums.wait().slice(0, rows, 0, dim));
+      const Tensor product = sums.wait(), to = products.acquire();
+      m.drain(to, product.slice(0, rows, 0, dim));
       sums.release();
       products.commit(rows, dim);
     };

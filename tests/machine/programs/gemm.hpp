@@ -142,7 +142,8 @@ template <class Machine> void gemm(Machine& m, const Gemm& op) {
           left.commit();
           m.load_b(right.acquire().slice(0, ks, 0, n), staged_b.slice(c, n, k, ks), true);
           right.commit();
-          m.mma(sum, left.wait().slice(0, m_, 0, ks), right.wait().slice(0, ks, 0, n), first && k == 0);
+          const Tensor y = right.wait(), x = left.wait();  // as arguments each compiler has its own order
+          m.mma(sum, x.slice(0, m_, 0, ks), y.slice(0, ks, 0, n), first && k == 0);
           left.release();
           right.release();
         }

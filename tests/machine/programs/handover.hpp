@@ -32,7 +32,8 @@ template <class Machine> class ToVector {
   void commit(index rows, index columns) {
     if (direct_) return tiles_.commit();
     through_->commit();
-    m_.copy(tiles_.acquire().slice(0, rows, 0, columns), through_->wait().slice(0, rows, 0, columns));
+    const Tensor from = through_->wait(), to = tiles_.acquire();  // as arguments they have no order
+    m_.copy(to.slice(0, rows, 0, columns), from.slice(0, rows, 0, columns));
     tiles_.commit();
     through_->release();
   }
@@ -66,13 +67,15 @@ template <class Machine> class ToLeft {
   void commit(index rows, index columns) {
     tiles_.commit();
     if (direct_) return;
-    m_.copy(through_->acquire().slice(0, rows, 0, columns), tiles_.wait().slice(0, rows, 0, columns));
+    const Tensor from = tiles_.wait(), to = through_->acquire();
+    m_.copy(to.slice(0, rows, 0, columns), from.slice(0, rows, 0, columns));
     through_->commit();
     tiles_.release();
   }
   Tensor wait(index rows, index columns) {
     if (direct_) return tiles_.wait();
-    m_.nd2nz(staged_->acquire().slice(0, rows, 0, columns), through_->wait().slice(0, rows, 0, columns));
+    const Tensor from = through_->wait(), to = staged_->acquire();
+    m_.nd2nz(to.slice(0, rows, 0, columns), from.slice(0, rows, 0, columns));
     staged_->commit();
     through_->release();
     return staged_->wait();
