@@ -84,12 +84,20 @@ int report(std::string_view program, int argc, char** argv) {
   app.add_flag("--summary", options.summary, "Bounds, stalls and critical path");
   app.add_option("--trace", options.trace, "Write the last run as a Perfetto trace");
   CLI11_PARSE(app, argc, argv);
-  bool good = true;
+  bool good = true, any = false;
   for (const Case& c : cases()) {
     if (c.program != program || (!options.device.empty() && c.device != options.device) ||
         (!options.dtype.empty() && name(c.dtype) != options.dtype))
       continue;
+    any = true;
     good = report_case(c, options) && good;
+  }
+  if (!any) {
+    std::fprintf(stderr, "%s has no case with --device '%s' --dtype '%s'; its cases:\n", std::string(program).c_str(),
+                 options.device.c_str(), options.dtype.c_str());
+    for (const Case& c : cases())
+      if (c.program == program) std::fprintf(stderr, "  %s\n", describe(c).c_str());
+    return 2;
   }
   return good ? 0 : 1;
 }
