@@ -51,7 +51,7 @@ template <class Level> class DecodeSplit {
         t_(t),
         scored_(p.bias.present() || p.alibi_slopes.present() || p.softcap > 0),
         masks_(p.mask.present() || sequence.packed_mask != nullptr),
-        stretch_(tokens_of(stretch_bytes / (unit.kv_heads * byte_size(p.k.type, p.dim)))) {}
+        stretch_(stretch_tokens(unit.kv_heads * byte_size(p.k.type, p.dim))) {}
 
   // (o, m, l) of the unit's rows over the keys of the split; false if none of the rows sees any.
   bool run(KeyRange split) {
@@ -74,10 +74,6 @@ template <class Level> class DecodeSplit {
   }
 
  private:
-  static index tokens_of(index rows) {
-    const index whole = rows / row_tile * row_tile;
-    return whole < row_tile ? row_tile : whole < key_tile ? whole : key_tile;
-  }
   index stretch(const KeyOffsets& keys, index at) const {
     return keys.count - at < stretch_ ? keys.count - at : stretch_;
   }

@@ -11,9 +11,8 @@ namespace inlay::cpu {
 // Keys are taken in tiles that begin at multiples of key_tile counted from the first key of the
 // sequence, whatever the chunk: with that, a row's arithmetic does not depend on its neighbours.
 inline constexpr index key_tile = 64;
-inline constexpr index lane_pad = 16;             // scratch rows are padded to the widest register
-inline constexpr index max_rows = 96;             // (query, head) pairs that share a tile of keys
-inline constexpr index stretch_bytes = 32 << 10;  // of K, of all heads in hand: what decode prefetches ahead
+inline constexpr index lane_pad = 16;  // scratch rows are padded to the widest register
+inline constexpr index max_rows = 96;  // (query, head) pairs that share a tile of keys
 
 INLAY_INLINE index padded(index dim) { return (dim + lane_pad - 1) / lane_pad * lane_pad; }
 

@@ -10,6 +10,7 @@
 
 #include <type_traits>
 
+#include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/simd/prefetch.hpp"
 #include "cpu_kernels/simd/sum_rows.hpp"
@@ -38,6 +39,14 @@ template <class Level> inline constexpr int head_tile = std::is_base_of_v<isa::a
 
 // Rows come in fours, which is what one reduction takes; one head alone needs eight chains of fma.
 inline constexpr index row_tile = 8;
+
+// Tokens of a stretch: what decode reads of all its heads before the next, and prefetches meanwhile.
+// token_bytes: K of one token of those heads.
+INLAY_INLINE index stretch_tokens(index token_bytes) {
+  constexpr index stretch_bytes = 32 << 10;
+  const index whole = stretch_bytes / token_bytes / row_tile * row_tile;
+  return whole < row_tile ? row_tile : whole < key_tile ? whole : key_tile;
+}
 
 // How a row fills registers: one piece of whole registers; pieces of half a register, two at a time
 // (16-bit keys of vLLM's layout at AVX-512); pieces of any length.

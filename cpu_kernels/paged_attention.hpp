@@ -15,7 +15,6 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
-#include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/attention_rows.hpp"
 #include "cpu_kernels/dtypes.hpp"
 #include "cpu_kernels/paged_parts.hpp"
@@ -89,9 +88,7 @@ template <class Level, class T> class PagedPart {
                          (op.value_cache.strides[3] == 1 || op.value_cache.extents[3] == 1)) {
     const ScoreRule rule = score_rule(op, dim_);
     score_ = {static_cast<float>(rule.scale), op.softcap, op.bias_order};
-    const index heads = head_end - head_begin, token = heads * dim_ * static_cast<index>(sizeof(T));
-    const index stretch = stretch_bytes / token / row_tile * row_tile;
-    stretch_ = stretch < row_tile ? row_tile : stretch < paged_tile ? stretch : paged_tile;
+    stretch_ = stretch_tokens((head_end - head_begin) * dim_ * static_cast<index>(sizeof(T)));
   }
 
   void run(KeyRange keys, index position) {

@@ -6,14 +6,12 @@
 #include <inlay/core/workspace.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
+#include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/dtypes.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 
 namespace inlay::cpu::paged {
 
-inline constexpr index paged_pad = 16;  // rows of scratch are padded to the widest register
-
-INLAY_INLINE index paged_padded(index dim) { return (dim + paged_pad - 1) / paged_pad * paged_pad; }
 INLAY_INLINE index paged_parts(const PagedAttention<Host>& op, index length) {
   return op.partition == 0 ? 1 : (length + op.partition - 1) / op.partition;
 }
@@ -43,8 +41,8 @@ template <class Level> PagedScratch paged_shape(const PagedAttention<Host>& op) 
           nullptr,
           op.q.extents[1],
           parts > 0 ? parts : 1,
-          paged_padded(op.q.extents[2]),
-          paged_padded(op.out.extents[2])};
+          cpu::padded(op.q.extents[2]),
+          cpu::padded(op.out.extents[2])};
 }
 
 template <class Level> std::size_t paged_attention_scratch(const PagedAttention<Host>& op) {

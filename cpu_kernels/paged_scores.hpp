@@ -5,12 +5,13 @@
 #include <inlay/core/online_softmax.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
+#include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/simd/tanh.hpp"
 
 namespace inlay::cpu::paged {
 
-inline constexpr index paged_tile = 64;  // tokens: their scores stay in L1, O is loaded once a tile
+inline constexpr index paged_tile = key_tile;  // tokens: their scores stay in L1, O is loaded once a tile
 
 // What a query head adds to the score, and how scores become weights.
 struct PagedScore {

@@ -55,13 +55,6 @@ struct Case {
   }
 };
 
-template <int Rank> void fill_kv(Tensor<Rank>& t, Rng& rng) {
-  if (t.dtype() == DType::i8)
-    t.integers(rng, -128, 127);
-  else
-    t.uniform(rng);
-}
-
 Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, DType out = DType::f32,
           Layout layout = {}, bool swap = false) {
   const index heads = s.kv_heads * s.group;

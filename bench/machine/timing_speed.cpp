@@ -1,9 +1,8 @@
 // Entries of a tape that the timing model works through in a second, on the worked programs' tapes.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <vector>
 
+#include "bench/support/timing.hpp"
 #include "npu_kernels/machine/timing.hpp"
 #include "tests/machine/programs/cases.hpp"
 
@@ -15,16 +14,13 @@ int main() {
     if (!device) return 1;
     const Outcome outcome = run(c, *device);
     if (outcome.tape.entries.size() < least_entries) continue;
-    std::vector<double> seconds;
-    for (std::size_t i = 0; i < runs; ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      const auto time = time_tape(outcome.tape, *device);
-      if (!time) return 1;
-      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    }
-    std::nth_element(seconds.begin(), seconds.begin() + runs / 2, seconds.end());
+    std::vector<double> times;
+    bool good = true;
+    for (std::size_t i = 0; i < runs; ++i)
+      times.push_back(inlay::bench::seconds([&] { good = time_tape(outcome.tape, *device).has_value() && good; }));
+    if (!good) return 1;
     std::printf("%-70s %7zu entries, %4.1f M entries/s\n", describe(c).c_str(), outcome.tape.entries.size(),
-                static_cast<double>(outcome.tape.entries.size()) / seconds[runs / 2] * 1e-6);
+                static_cast<double>(outcome.tape.entries.size()) / inlay::bench::median(times) * 1e-6);
   }
   return 0;
 }

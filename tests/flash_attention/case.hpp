@@ -52,13 +52,6 @@ struct Case {
   }
 };
 
-inline void fill_kv(Tensor<4>& t, Rng& rng) {
-  if (t.dtype() == DType::i8)
-    t.integers(rng, -128, 127);
-  else
-    t.uniform(rng);
-}
-
 inline Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, Layout layout = {},
                  bool swap = false) {
   const index heads = s.kv_heads * s.group;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "tests/support/cases.hpp"
 #include "tests/support/tensor.hpp"
 #include "tests/support/tolerance.hpp"
 
@@ -14,6 +15,13 @@ template <class V> V swap_heads(V view) {
   std::swap(view.extents[1], view.extents[2]);
   std::swap(view.strides[1], view.strides[2]);
   return view;
+}
+
+template <int Rank> void fill_kv(Tensor<Rank>& t, Rng& rng) {
+  if (t.dtype() == DType::i8)
+    t.integers(rng, -128, 127);
+  else
+    t.uniform(rng);
 }
 
 // A tensor [a, b, c, d] whose memory has b and c exchanged, and its view in the logical order.

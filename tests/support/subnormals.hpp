@@ -5,13 +5,10 @@
 
 #include <array>
 
+#include "cpu_kernels/simd/flush.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/tolerance.hpp"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace inlay::test {
 
@@ -24,17 +21,13 @@ inline const std::vector<index> subnormal_sizes = {1, 7, 8, 15, 16, 17, 33, 65, 
 // below it count as zero.
 class FlushToZero {
  public:
-#if defined(__x86_64__)
-  static constexpr bool works = true;
-#else
-  static constexpr bool works = false;  // the flags have another name: both modes are the same
-#endif
+  static constexpr bool works = simd::can_flush;  // otherwise both modes are the same
 
   explicit FlushToZero(bool on) : on_(on) {
-    if (on_) everywhere([] { set(get() | flush); });
+    if (on_) everywhere([] { simd::set_flushes(true); });
   }
   ~FlushToZero() {
-    if (on_) everywhere([] { set(get() & ~flush); });
+    if (on_) everywhere([] { simd::set_flushes(false); });
   }
   FlushToZero(const FlushToZero&) = delete;
   FlushToZero& operator=(const FlushToZero&) = delete;
@@ -48,16 +41,6 @@ class FlushToZero {
 #pragma omp parallel num_threads(most_threads)
     call();
   }
-#if defined(__x86_64__)
-  static constexpr unsigned flush = 0x8040;  // FTZ and DAZ of MXCSR
-  static unsigned get() { return _mm_getcsr(); }
-  static void set(unsigned flags) { _mm_setcsr(flags); }
-#else
-  static constexpr unsigned flush = 0;
-  static unsigned get() { return 0; }
-  static void set(unsigned) {}
-#endif
-
   bool on_;
 };
 
