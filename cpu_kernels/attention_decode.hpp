@@ -66,6 +66,7 @@ template <class Level> class DecodeSplit {
     };
     index tile = from / key_tile * key_tile;
     lay(keys_[0], tile);
+    fetch_first(keys_[0]);
     for (int now = 0; tile < to; tile += key_tile, now = 1 - now) {
       lay(keys_[1 - now], tile + key_tile);
       attend(tile, keys_[now], keys_[1 - now], low, high);
@@ -93,6 +94,15 @@ template <class Level> class DecodeSplit {
     if (at + stretch_ < keys.count) return ahead<T>(which, keys, at + stretch_, head);
     if (which == Which::keys) return ahead<T>(Which::values, keys, 0, head);
     return next.count > 0 ? ahead<T>(Which::keys, next, 0, head) : RowsAhead<T>{};
+  }
+
+  // The first stretch of a split: nobody was there to ask for it.
+  void fetch_first(const KeyOffsets& keys) const {
+    if (keys.count == 0) return;
+    const auto fetch = [&]<class T>(Type<T>) {
+      for (index h = 0; h < unit_.kv_heads; ++h) ahead<T>(Which::keys, keys, 0, unit_.kv_head + h).fetch(0, stretch_);
+    };
+    p_.k.type == DType::i8 ? fetch(Type<std::int8_t>{}) : with_float(p_.k.type, fetch);
   }
 
   void attend(index tile, const KeyOffsets& keys, const KeyOffsets& next, KeyRange low, KeyRange high) {

@@ -12,6 +12,7 @@
 
 #include "cpu_kernels/attention_problem.hpp"
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/opaque.hpp"
 #include "cpu_kernels/simd/prefetch.hpp"
 #include "cpu_kernels/simd/sum_rows.hpp"
 
@@ -43,7 +44,7 @@ inline constexpr index row_tile = 8;
 // Tokens of a stretch: what decode reads of all its heads before the next, and prefetches meanwhile.
 // token_bytes: K of one token of those heads.
 INLAY_INLINE index stretch_tokens(index token_bytes) {
-  constexpr index stretch_bytes = 32 << 10;
+  constexpr index stretch_bytes = 64 << 10;
   const index whole = stretch_bytes / token_bytes / row_tile * row_tile;
   return whole < row_tile ? row_tile : whole < key_tile ? whole : key_tile;
 }
@@ -64,61 +65,83 @@ template <class Level, class T> RowForm row_form(const Pieces& pieces) {
   return RowForm::halves;
 }
 
-template <class Level, class T, int Heads, int Rows, RowForm Form>
-INLAY_INLINE void dot_block(const float* a, index a_stride, const T* b, const index* row, const Pieces& pieces,
-                            float* s, index s_stride) {
+// Sums of Heads x Rows: eight of them, which is what hides the latency of fma.
+template <int Heads> inline constexpr int rows_of_block = Heads == 1 ? 8 : Heads == 2 ? 4 : 2;
+
+template <class Level, class T, RowForm Form, int Heads>
+void dot_heads_of(const float* a, index a_stride, const T* b, const index* row, index rows, const Pieces& pieces,
+                  float* s, index s_stride, const RowsAhead<T>& ahead) {
   using F = simd::Floats<Level>;
-  simd::Register<Level> sum[Heads][Rows];
-  INLAY_UNROLL
-  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) sum[h][r] = F().v;
-  const T* at[Rows];
-  const auto step = [&](auto load_a, auto load_b) {
-    simd::Register<Level> x[Rows];
+  constexpr int block = std::is_base_of_v<isa::avx512, Level> || Heads == 1 ? rows_of_block<Heads> : 4;
+  const index steps = Form == RowForm::whole ? pieces.length[0] / F::size : pieces.count / 2;
+  const index* const place = pieces.at;
+  if constexpr (Form == RowForm::whole) b += place[0];
+  simd::RowSums<Level, Heads, block> results(s, s_stride);
+  constexpr int due = results.pieces;
+  const auto advance = [&](auto piece) INLAY_INLINE_LAMBDA { results.template advance<piece>(); };
+  for (index r = 0; r < rows; r += block) {
+    ahead.fetch(r, r + block);
+    simd::Register<Level> sum[Heads][block];
     INLAY_UNROLL
-    for (int r = 0; r < Rows; ++r) x[r] = load_b(at[r]).v;
+    for (int h = 0; h < Heads; ++h) INLAY_UNROLL
+    for (int k = 0; k < block; ++k) sum[h][k] = F().v;
+    const T* at[block];
     INLAY_UNROLL
-    for (int h = 0; h < Heads; ++h) {
-      const F y = load_a(a + h * a_stride);
+    for (int k = 0; k < block; ++k) at[k] = b + row[r + k];
+    const float* from = simd::opaque(a);
+    const auto step = [&](index lanes, auto load) INLAY_INLINE_LAMBDA {
+      simd::Register<Level> x[block];
       INLAY_UNROLL
-      for (int r = 0; r < Rows; ++r) sum[h][r] = fma(F(x[r]), y, F(sum[h][r])).v;
-    }
-  };
-  constexpr index pieces_a_step = Form == RowForm::halves ? 2 : 1;
-  for (index j = 0; j < pieces.count; j += pieces_a_step) {
-    INLAY_UNROLL
-    for (int r = 0; r < Rows; ++r) at[r] = b + row[r] + pieces.at[j];
-    if constexpr (Form == RowForm::halves) {
-      const index to_second = pieces.at[j + 1] - pieces.at[j];
-      step([](const float* p) { return F::load(p); }, [=](const T* p) { return F::load_halves(p, p + to_second); });
-      a += F::size;
+      for (int k = 0; k < block; ++k) x[k] = load(at[k]).v;
+      INLAY_UNROLL
+      for (int h = 0; h < Heads; ++h) {
+        const float* const y = from + h * a_stride;
+        const F value = simd::opaque(Form == RowForm::pieces ? F::load(y, lanes) : F::load(y));
+        INLAY_UNROLL
+        for (int k = 0; k < block; ++k) sum[h][k] = fma(F(x[k]), value, F(sum[h][k])).v;
+      }
+      from = simd::opaque(from + lanes);
+    };
+    if constexpr (Form == RowForm::pieces) {
+      simd::unroll<due>(advance);
+      for (index j = 0; j < pieces.count; ++j)
+        for (index i = 0; i < pieces.length[j]; i += F::size) {
+          const index left = pieces.length[j] - i, lanes = left < F::size ? left : F::size;
+          step(lanes, [=, i = place[j] + i](const T* x) INLAY_INLINE_LAMBDA { return F::load(x + i, lanes); });
+        }
     } else {
-      const index length = pieces.length[j];
+      const auto whole_step = [&](index i) INLAY_INLINE_LAMBDA {
+        if constexpr (Form == RowForm::whole)
+          step(F::size, [=](const T* x) INLAY_INLINE_LAMBDA { return F::load(x + i * F::size); });
+        else
+          step(F::size, [low = place[2 * i], high = place[2 * i + 1]](const T* x)
+                            INLAY_INLINE_LAMBDA { return F::load_halves(x + low, x + high); });
+      };
       index i = 0;
-      for (; i + F::size <= length; i += F::size)
-        step([i](const float* p) { return F::load(p + i); }, [i](const T* p) { return F::load(p + i); });
-      if constexpr (Form == RowForm::whole) break;
-      if (const index n = length - i; n > 0)
-        step([=](const float* p) { return F::load(p + i, n); }, [=](const T* p) { return F::load(p + i, n); });
-      a += length;
+      if (steps > due) {
+        simd::unroll<due>([&](auto piece) INLAY_INLINE_LAMBDA {
+          whole_step(piece);
+          advance(piece);
+        });
+        whole_step(due);
+        i = due + 1;
+      } else {
+        simd::unroll<due>(advance);
+      }
+      for (; i < steps; ++i) whole_step(i);
     }
+    results.take(sum, s + r);
   }
-  simd::store_row_sums<Level, Heads, Rows>(sum, s, s_stride);
+  simd::unroll<due>(advance);
 }
 
-// row[] has `row_tile` valid entries; results likewise.
 template <class Level, class T, RowForm Form, int Heads>
 void dot_heads(const float* a, index a_stride, index heads, const T* b, const index* row, index rows,
                const Pieces& pieces, float* s, index s_stride, const RowsAhead<T>& ahead) {
-  constexpr int block = Heads == 1 ? row_tile : 4;
-  if (heads == Heads) {
-    for (index r = 0; r < rows; r += block) {
-      ahead.fetch(r, r + block);
-      dot_block<Level, T, Heads, block, Form>(a, a_stride, b, row + r, pieces, s + r, s_stride);
-    }
-  } else if constexpr (Heads > 1) {
+  if (heads == Heads)
+    dot_heads_of<Level, T, Form, Heads>(a, a_stride, b, row, rows, pieces, s, s_stride, ahead);
+  else if constexpr (Heads > 1)
     dot_heads<Level, T, Form, Heads - 1>(a, a_stride, heads, b, row, rows, pieces, s, s_stride, ahead);
-  }
 }
 
 // `rows` is rounded up to row_tile: row[] repeats its last entry, s has room.
@@ -152,13 +175,14 @@ INLAY_INLINE void weigh_block(const float* p, index p_stride, const T* v, const 
   for (int k = 0; k < Vectors; ++k) sum[h][k] = (F::load(o + h * o_stride + k * F::size) * F(factor[h])).v;
   for (index t = 0; t < rows; ++t) {
     ahead.fetch(t, t + 1);
+    const T* const from = simd::opaque(v + row[t]);
     simd::Register<Level> x[Vectors];
     INLAY_UNROLL
     for (int k = 0; k < Vectors; ++k) {
       if constexpr (Partial)
-        x[k] = F::load(v + row[t] + k * F::size, lanes).v;
+        x[k] = F::load(from + k * F::size, lanes).v;
       else
-        x[k] = F::load(v + row[t] + k * F::size).v;
+        x[k] = F::load(from + k * F::size).v;
     }
     INLAY_UNROLL
     for (int h = 0; h < Heads; ++h) {
@@ -178,8 +202,10 @@ void weigh_heads(const float* p, index p_stride, index heads, const T* v, const 
   using F = simd::Floats<Level>;
   constexpr int vectors = vector_tile<Level>;
   if (heads == Heads) {
+    // The first block asks for whole rows: each block for its own part of them read a third slower.
+    constexpr index wide = vectors * F::size;
     index d = 0;
-    for (; d + vectors * F::size <= dim; d += vectors * F::size, ahead = {})
+    for (; d + wide <= dim; d += wide, ahead = {})
       weigh_block<Level, T, Heads, vectors, false>(p, p_stride, v + d, row, rows, 0, o + d, o_stride, factor, ahead);
     for (; d + F::size <= dim; d += F::size, ahead = {})
       weigh_block<Level, T, Heads, 1, false>(p, p_stride, v + d, row, rows, 0, o + d, o_stride, factor, ahead);

@@ -96,6 +96,7 @@ template <class Level, class T> class PagedPart {
     clear();
     PagedTile tiles[2];
     lay_tile<Level>(op_, table, keys.begin, keys.end, tiles[0]);
+    for (index head = head_begin_; head < head_end_; ++head) keys_ahead(tiles[0], head, 0).fetch(0, stretch_);
     for (int now = 0; tiles[now].count > 0; now = 1 - now) {
       const PagedTile& tile = tiles[now];
       PagedTile& next = tiles[1 - now];

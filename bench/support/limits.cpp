@@ -1,4 +1,5 @@
 #include <memory>
+#include <new>
 
 #include <inlay/cpu_limits.hpp>
 
@@ -12,12 +13,12 @@ namespace {
 constexpr std::size_t probe_bytes = std::size_t{256} << 20;
 
 std::span<const std::byte> probe_memory() {
-  static const std::unique_ptr<std::byte[]> memory = [] {
-    auto bytes = std::make_unique<std::byte[]>(probe_bytes);
-    for (std::size_t i = 0; i < probe_bytes; i += 4096) bytes[i] = std::byte{1};
+  static const std::shared_ptr<exec::Mapping> memory = [] {
+    auto bytes = anonymous_memory(probe_bytes);
+    for (std::size_t i = 0; i < probe_bytes; i += 4096) bytes->mutable_data()[i] = std::byte{1};
     return bytes;
   }();
-  return {memory.get(), probe_bytes};
+  return memory->bytes();
 }
 
 double read_seconds(const Cpu& cpu, double bytes) {
@@ -37,6 +38,12 @@ template <class Spin> double spin_seconds(double flops, Spin&& spin) {
 }
 
 }  // namespace
+
+std::shared_ptr<exec::Mapping> anonymous_memory(std::size_t bytes) {
+  auto memory = exec::Mapping::anonymous(bytes);
+  if (!memory) throw std::bad_alloc();
+  return *memory;
+}
 
 double limit_seconds(const Cpu& cpu, const Work& work) {
   switch (work.limit) {

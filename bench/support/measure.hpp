@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <inlay/cpu.hpp>
+#include <inlay/exec/mapped_file.hpp>
 
 #include "bench/support/timing.hpp"
 
@@ -26,6 +28,9 @@ struct Work {
   double flops = 0;  // multiply and add count as two
   Limit limit = Limit::read;
 };
+
+// Memory in huge pages where the system has them.
+std::shared_ptr<exec::Mapping> anonymous_memory(std::size_t bytes);
 
 // Seconds that the limit needs for `work` on `cpu`, measured now (a few milliseconds).
 double limit_seconds(const Cpu& cpu, const Work& work);
