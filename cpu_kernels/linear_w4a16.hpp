@@ -11,52 +11,100 @@
 // The chunk's part of x (128 slots) and its totals stay in L2 over the panels of a job.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cmath>
 
 #include "cpu_kernels/linear_w4a16_int8.hpp"
 #include "cpu_kernels/linear_w4a16_weight.hpp"
+#include "cpu_kernels/simd/fast_subnormals.hpp"
 
 namespace inlay::cpu {
 
-// Slots s .. stop of a row of x as floats, times in_place_factor, into values[0 ..]; returns their
-// sum. A slot without input is 0.
-template <class Level, int Bits, class T>
-float w4_prepare(const T* x, const std::int32_t* perm, index s, index stop, float* values) {
+// The largest |x| of a row, as far as slots name it.
+template <class Level, class T> float w4_largest(const W4Weight& w, const T* x) {
   using F = simd::Floats<Level>;
-  constexpr index period = 4;
-  float factors[period + F::size];
-  for (index i = 0; i < period + F::size; ++i) factors[i] = simd::in_place_factor<Bits>(i);
+  float most = 0;
+  if (w.perm) {
+    for (index s = 0; s < w.slots; ++s) {
+      const float value = w.perm[s] < 0 ? 0 : std::abs(static_cast<float>(x[w.perm[s]]));
+      if (value > most) most = value;
+    }
+    return most;
+  }
+  F largest;
+  for (index s = 0; s < w.slots; s += F::size) {
+    const index n = w.slots - s;
+    largest = max(largest, abs(n < F::size ? F::load(x + s, n) : F::load(x + s)));
+  }
+  return reduce_max(largest);
+}
+
+// A row of x is computed times a power of two, which brings its largest below 2^-22. From there what the
+// form of the codes takes out of x (up to 2^-149) is in the range of f32, and products are far from its ends.
+template <class Level, simd::CodeForm Form, int Bits> struct W4Range {
+  static constexpr index period = 32 / Bits;
+  int power;
+  // An x is multiplied twice, since the codes' power and the row's together may exceed the range.
+  float first, second[period + simd::Floats<Level>::size];
+
+  explicit W4Range(float largest = 0) {
+    constexpr int to = -23, least = -125, most = 101;
+    const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(largest) >> 23 & 255) - 127;
+    power = std::clamp(to - exponent, least, most);
+    const int together = power - simd::least_exponent<Form>;
+    first = power_of_two(together / 2);
+    for (index i = 0; i < period + simd::Floats<Level>::size; ++i)
+      second[i] = power_of_two(together - together / 2 - simd::code_place<Form, Bits>(i % period));
+  }
+  float into() const { return power_of_two(power); }
+  float back() const { return power_of_two(-power); }
+
+ private:
+  static float power_of_two(int n) { return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23); }
+};
+
+// Slots s .. stop of a row of x as the codes' form wants them into values[0 ..]; returns their sum. A
+// slot without input is 0.
+template <class Level, simd::CodeForm Form, int Bits, class T>
+float w4_prepare(const T* x, const W4Range<Level, Form, Bits>& range, const std::int32_t* perm, index s, index stop,
+                 float* values) {
+  using F = simd::Floats<Level>;
   if (perm)
     for (index i = s; i < stop; ++i) values[i - s] = perm[i] < 0 ? 0 : static_cast<float>(x[perm[i]]);
+  const F first(range.first);
   F sum;
   for (index i = 0; i < stop - s; i += F::size) {
     const index n = stop - s - i < F::size ? stop - s - i : F::size;
     const F value = perm ? F::load(values + i, n) : n == F::size ? F::load(x + s + i) : F::load(x + s + i, n);
     sum = sum + value;
-    (value * F::load(factors + i % period)).store(values + i, n);
+    (value * first * F::load(range.second + i % range.period)).store(values + i, n);
   }
-  return reduce_sum(sum);
+  return reduce_sum(sum) * range.into();
 }
 
 // total[0 .. 16P) = the sums of one row over the panels from `first` on; x [slots], sums [segments].
-template <class Level, int Bits, int P>
+template <class Level, simd::CodeForm Form, int Bits, int P>
 void w4_row(const W4Weight& w, index first, const float* x, const float* sums, float* total) {
   using F = simd::Floats<Level>;
   constexpr int count = Panels<Level, P>::count;
   const Panels<Level, P> panels(w, first);
-  F all[count];
+  simd::Register<Level> all[count];
+  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v] = F().v; });
   for (index begin = 0; begin < w.slots; begin += w4_block)
     for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
-      F sum[count];
-      for_each_code<Level, Bits>(w, panels, s, stop, [&](int v, F codes, index at) INLAY_INLINE_LAMBDA {
-        sum[v] = fma(codes, F(x[at]), sum[v]);
+      simd::Register<Level> sum[count];
+      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { sum[v] = F().v; });
+      for_each_code<Level, Form, Bits>(w, panels, s, stop, [&](auto v, F codes, index at) INLAY_INLINE_LAMBDA {
+        sum[v] = fma(codes, F(x[at]), F(sum[v])).v;
       });
       const F of_x(*sums++);
       panels.for_each_scale(w, g, [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
-        all[v] = fma(offset, of_x, fma(sum[v], scale, all[v]));
+        all[v] = fma(offset, of_x, fma(F(sum[v]), scale, F(all[v]))).v;
       });
     });
-  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v].store(total + v * F::size); });
+  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { F(all[v]).store(total + v * F::size); });
 }
 
 // Registers: R * columns sums, columns codes, one broadcast. AVX-512 has 32, AVX2 16.
@@ -79,12 +127,12 @@ template <class Level> struct W4Block {
   float scale[w4_block_segments * width], offset[w4_block_segments * width];
 };
 
-template <class Level, int Bits>
+template <class Level, simd::CodeForm Form, int Bits>
 void w4_unpack(const W4Weight& w, index first, index begin, index end, W4Block<Level>& block) {
   using F = simd::Floats<Level>;
   using Tile = W4Tile<Level>;
   const Panels<Level, Tile::panels> panels(w, first);
-  for_each_code<Level, Bits>(w, panels, begin, end, [&](int v, F codes, index s) INLAY_INLINE_LAMBDA {
+  for_each_code<Level, Form, Bits>(w, panels, begin, end, [&](int v, F codes, index s) INLAY_INLINE_LAMBDA {
     codes.store(block.codes + (s - begin) * Tile::width + v * F::size);
   });
   float *scales = block.scale, *offsets = block.offset;
@@ -146,7 +194,7 @@ INLAY_INLINE void w4_rows(index rows, const W4Block<Level>& block, index begin, 
 }
 
 // `rows` rows of packed x over `panels` panels from `first` on, into totals [rows][8 panels].
-template <class Level, int Bits>
+template <class Level, simd::CodeForm Form, int Bits>
 void w4_job(const W4Weight& w, index first, index panels, const float* x, const float* sums, index rows,
             W4Block<Level>& block, float* totals) {
   using Tile = W4Tile<Level>;
@@ -157,7 +205,7 @@ void w4_job(const W4Weight& w, index first, index panels, const float* x, const 
   for (index begin = 0; begin < w.slots; begin += w4_block) {
     const index end = w.block_end(begin);
     for (index panel = 0; panel < panels; panel += Tile::panels) {
-      w4_unpack<Level, Bits>(w, first + panel, begin, end, block);
+      w4_unpack<Level, Form, Bits>(w, first + panel, begin, end, block);
       for (index row = 0; row < rows; row += Tile::rows)
         w4_rows<Level>(rows - row, block, begin, end, w.group, x + row * w.slots + begin * Tile::rows,
                        sums + row * segments + segment * Tile::rows, totals + row * stride + panel * w4_panel, stride);
@@ -166,7 +214,7 @@ void w4_job(const W4Weight& w, index first, index panels, const float* x, const 
   }
 }
 
-template <class Level, int Bits>
+template <class Level, simd::CodeForm Form, int Bits>
 void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   const W4Weight w(op);
   WorkspaceCutter cutter(workspace);
@@ -174,11 +222,14 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
   float* x = cutter.take<float>(padded);
   float* sums = cutter.take<float>(w4_segments(w.slots, w.groups));
   for (index s = w.slots; s < padded; ++s) x[s] = 0;
+  float back = 1;
   with_float(op.x.dtype, [&]<class T>(Type<T>) {
+    const W4Range<Level, Form, Bits> range(w4_largest<Level>(w, op.x.as<T>()));
+    back = range.back();
     float* sum = sums;
     for (index begin = 0; begin < w.slots; begin += w4_block)
       for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
-        *sum++ = w4_prepare<Level, Bits>(op.x.as<T>(), w.perm, s, stop, x + s);
+        *sum++ = w4_prepare(op.x.as<T>(), range, w.perm, s, stop, x + s);
       });
   });
   // Eight sums hide the latency of fma: four of them are bound by it, at one fma a cycle. A narrow
@@ -190,10 +241,11 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
     const index jobs = (w.panels + P - 1) / P, most = tasks_a_thread * parallel.width;
     const index tasks = jobs < most ? jobs : most;
     parallel(tasks, [&](index task) {
+      const simd::KeepSubnormals mode;
       for (index job = jobs * task / tasks; job < jobs * (task + 1) / tasks; ++job) {
         float total[P * w4_panel];
-        w4_row<Level, Bits, P>(w, job * P, x, sums, total);
-        w4_store<Level>(op, 0, job * P * w4_panel, P * w4_panel, total);
+        w4_row<Level, Form, Bits, P>(w, job * P, x, sums, total);
+        w4_store<Level>(op, 0, job * P * w4_panel, P * w4_panel, total, back);
       }
     });
   };
@@ -203,29 +255,31 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
     run(std::integral_constant < int, wide == 1 ? 1 : 2 > {});
 }
 
-// Tile `t`: rows t * R .. of x side by side. Rows beyond the last are zero.
-template <class Level, int Bits>
-void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, float* x, float* sums) {
+// Tile `t`: rows t * R .. of x side by side. Rows beyond the last are zero. back [R].
+template <class Level, simd::CodeForm Form, int Bits>
+void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, float* x, float* sums, float* back) {
   constexpr index rows = W4Tile<Level>::rows;
-  float values[rows][w4_block];
-  for (index begin = 0; begin < w.slots; begin += w4_block)
-    for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
-      for (index r = 0; r < rows; ++r) {
-        sums[r] = 0;
-        for (index i = 0; i < stop - s; ++i) values[r][i] = 0;
-        if (t * rows + r < op.x.extents[0])
-          with_float(op.x.dtype, [&]<class T>(Type<T>) {
-            const T* row = op.x.as<T>() + (t * rows + r) * op.x.strides[0];
-            sums[r] = w4_prepare<Level, Bits>(row, w.perm, s, stop, values[r]);
-          });
-      }
-      for (index i = 0; i < stop - s; ++i)
-        for (index r = 0; r < rows; ++r) *x++ = values[r][i];
-      sums += rows;
-    });
+  const index have = op.x.extents[0] - t * rows < rows ? op.x.extents[0] - t * rows : rows;
+  float values[rows][w4_block] = {};
+  with_float(op.x.dtype, [&]<class T>(Type<T>) {
+    const auto row = [&](index r) { return op.x.as<T>() + (t * rows + r) * op.x.strides[0]; };
+    W4Range<Level, Form, Bits> ranges[rows];
+    for (index r = 0; r < have; ++r) {
+      ranges[r] = W4Range<Level, Form, Bits>(w4_largest<Level>(w, row(r)));
+      back[r] = ranges[r].back();
+    }
+    for (index begin = 0; begin < w.slots; begin += w4_block)
+      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
+        for (index r = 0; r < rows; ++r)
+          sums[r] = r < have ? w4_prepare(row(r), ranges[r], w.perm, s, stop, values[r]) : 0;
+        for (index i = 0; i < stop - s; ++i)
+          for (index r = 0; r < rows; ++r) *x++ = values[r][i];
+        sums += rows;
+      });
+  });
 }
 
-template <class Level, int Bits>
+template <class Level, simd::CodeForm Form, int Bits>
 void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   using Tile = W4Tile<Level>;
   const W4Weight w(op);
@@ -234,9 +288,11 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   WorkspaceCutter cutter(workspace);
   float* x = cutter.take<float>(tiles * Tile::rows * w.slots);
   float* sums = cutter.take<float>(tiles * Tile::rows * segments);
+  float* back = cutter.take<float>(tiles * Tile::rows);
   parallel.ranges(tiles, 1, [&](index begin, index end) {
     for (index t = begin; t < end; ++t)
-      w4_prepare_tile<Level, Bits>(op, w, t, x + t * Tile::rows * w.slots, sums + t * Tile::rows * segments);
+      w4_prepare_tile<Level, Form, Bits>(op, w, t, x + t * Tile::rows * w.slots, sums + t * Tile::rows * segments,
+                                         back + t * Tile::rows);
   });
   // Few rows: a job is one pass over neighbouring panels. Many: x is reused over eight panels.
   const index job_panels = tiles == 1 ? Tile::panels : w4_job_panels;
@@ -247,6 +303,7 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   // Workers fetch jobs one by one, so that a slow core delays one job only.
   std::atomic<index> next{0};
   parallel(parallel.width, [&](index worker) {
+    const simd::KeepSubnormals mode;
     float* const mine = totals + worker * w4_chunk_rows * w4_job_panels * w4_panel;
     for (index job = next.fetch_add(1, std::memory_order_relaxed); job < jobs * chunks;
          job = next.fetch_add(1, std::memory_order_relaxed)) {
@@ -254,10 +311,11 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
       const index begin = tiles * chunk / chunks * Tile::rows, stop = tiles * (chunk + 1) / chunks * Tile::rows;
       const index end = stop < rows ? stop : rows;
       const index panels = w.panels - first < job_panels ? w.panels - first : job_panels;
-      w4_job<Level, Bits>(w, first, panels, x + begin * w.slots, sums + begin * segments, end - begin, blocks[worker],
-                          mine);
+      w4_job<Level, Form, Bits>(w, first, panels, x + begin * w.slots, sums + begin * segments, end - begin,
+                                blocks[worker], mine);
       for (index t = begin; t < end; ++t)
-        w4_store<Level>(op, t, first * w4_panel, panels * w4_panel, mine + (t - begin) * w4_job_panels * w4_panel);
+        w4_store<Level>(op, t, first * w4_panel, panels * w4_panel, mine + (t - begin) * w4_job_panels * w4_panel,
+                        back[t]);
     }
   });
 }
@@ -270,18 +328,25 @@ template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, 
   const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * (32 / op.bits)) +
                                WorkspaceCutter::padded<float>(padded * segments);
   if (rows <= 1) return prepared;
-  return prepared + WorkspaceCutter::padded<W4Block<Level>>(parallel.width) +
+  return prepared + WorkspaceCutter::padded<float>(padded) + WorkspaceCutter::padded<W4Block<Level>>(parallel.width) +
          WorkspaceCutter::padded<float>(parallel.width * w4_chunk_rows * w4_job_panels * w4_panel);
+}
+
+template <class Level, simd::CodeForm Form, int Bits>
+void w4_exact(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
+  if (op.x.extents[0] == 1)
+    w4_one_row<Level, Form, Bits>(parallel, op, workspace);
+  else
+    w4_many_rows<Level, Form, Bits>(parallel, op, workspace);
 }
 
 template <class Level> Status linear_w4a16(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   const auto run = [&]<int Bits>(std::integral_constant<int, Bits>) {
-    if (op.compute == W4Compute::int8_activations)
-      w4_int8<Level, Bits>(parallel, op, workspace);
-    else if (op.x.extents[0] == 1)
-      w4_one_row<Level, Bits>(parallel, op, workspace);
+    if (op.compute == W4Compute::int8_activations) return w4_int8<Level, Bits>(parallel, op, workspace);
+    if (simd::has_fast_subnormals<Level>())
+      w4_exact<Level, simd::CodeForm::subnormal, Bits>(parallel, op, workspace);
     else
-      w4_many_rows<Level, Bits>(parallel, op, workspace);
+      w4_exact<Level, simd::CodeForm::converted, Bits>(parallel, op, workspace);
   };
   if (op.y.empty()) return {};
   if (op.bits == 4)

@@ -78,7 +78,7 @@ void w4_int8_rows(const W4Weight& w, const W4Activations& x, index t, index firs
       simd::CodeSums<Level> dots[R * count];
       for (; s < stop; s += per_word)
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-          const simd::CodeBytes<Level, Bits> codes(panels.load(w, v, s / per_word));
+          const simd::CodeBytes<Level, Bits> codes(panels.load(v, s / per_word));
           simd::unroll<R>([&](auto r)
                               INLAY_INLINE_LAMBDA { dots[r * count + v].add(codes, bytes + r * x.row_bytes + s); });
         });

@@ -3,6 +3,7 @@
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/matrix.hpp"
+#include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -279,6 +280,30 @@ TEST(linear_w4a16, huge_and_tiny_activations) {
       SCOPED_TRACE(describe(magnitude, static_cast<int>(compute)));
       ASSERT_NO_FATAL_FAILURE(compare(c));
     }
+}
+
+// Codes are subnormal operands on some machines: flushing may take what is small from x, and never a code.
+TEST(linear_w4a16, subnormals) {
+  Rng rng(10);
+  for (index rows : {1, 3})
+    for (index bits : {4, 8})
+      for (bool small : {false, true}) {
+        SCOPED_TRACE(describe(rows, bits, static_cast<int>(small)));
+        Case c = make({rows, 33, 100, 32, bits}, Form::zeros, {}, {}, rng);
+        if (small) subnormals(c.x, rng, true);
+        const Dense d = dense(c);
+        const Matrix size = matrix(c.x).cwiseAbs() * d.size.transpose();
+        Case expected = c;
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, expected.op())));
+        with_and_without_flushing([&](double lost, auto run) {
+          Case got = c;
+          ASSERT_TRUE(ok(run(got.op())));
+          const auto scale = [&](index k) { return size.data()[k] + std::abs(c.bias.get(k % 33)); };
+          // Each x, times its weight, and the result.
+          expect_close(got.y, expected.y, ulps(c), scale, lost * (1 + d.size.rowwise().sum().maxCoeff()));
+        });
+      }
 }
 
 TEST(linear_w4a16, a_row_that_is_not_finite_stays_so_and_leaves_the_others_alone) {

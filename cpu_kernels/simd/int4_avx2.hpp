@@ -14,9 +14,10 @@ struct CodeWords<Level> {
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) {
     return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
   }
-  template <int Bits, int J> INLAY_INLINE Floats<Level> in_place() const {
-    const __m256i half = Bits * J < 16 ? v : _mm256_srli_epi32(v, 16);
-    return _mm256_cvtepi32_ps(_mm256_and_si256(half, _mm256_set1_epi32(in_place_mask<Bits, J>)));
+  template <CodeForm Form, int Bits, int J> INLAY_INLINE Floats<Level> code() const {
+    const __m256i part = code_shift<Form, Bits>(J) == 0 ? v : _mm256_srli_epi32(v, code_shift<Form, Bits>(J));
+    const __m256i bits = _mm256_and_si256(part, _mm256_set1_epi32(code_mask<Form, Bits, J>));
+    return Form == CodeForm::subnormal ? _mm256_castsi256_ps(bits) : _mm256_cvtepi32_ps(bits);
   }
 };
 

@@ -12,11 +12,10 @@ requires std::is_base_of_v<isa::avx512, Level>
 struct CodeWords<Level> {
   __m512i v;
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
-  // Masking and converting run on pipes that fma leaves free; a shift and a look-up by VPERMPS, which
-  // needs no mask, reached 27 GB/s of codes a core instead.
-  template <int Bits, int J> INLAY_INLINE Floats<Level> in_place() const {
-    const __m512i half = Bits * J < 16 ? v : _mm512_srli_epi32(v, 16);
-    return _mm512_cvtepi32_ps(_mm512_and_si512(half, _mm512_set1_epi32(in_place_mask<Bits, J>)));
+  template <CodeForm Form, int Bits, int J> INLAY_INLINE Floats<Level> code() const {
+    const __m512i part = code_shift<Form, Bits>(J) == 0 ? v : _mm512_srli_epi32(v, code_shift<Form, Bits>(J));
+    const __m512i bits = _mm512_and_si512(part, _mm512_set1_epi32(code_mask<Form, Bits, J>));
+    return Form == CodeForm::subnormal ? _mm512_castsi512_ps(bits) : _mm512_cvtepi32_ps(bits);
   }
 };
 
