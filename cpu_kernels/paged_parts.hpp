@@ -16,6 +16,13 @@ INLAY_INLINE index paged_parts(const PagedAttention<Host>& op, index length) {
   return op.partition == 0 ? 1 : (length + op.partition - 1) / op.partition;
 }
 
+// What of the visible keys part `part` has.
+INLAY_INLINE KeyRange part_keys(const PagedAttention<Host>& op, KeyRange visible, index part) {
+  if (op.partition == 0) return visible;
+  const index begin = part * op.partition, end = begin + op.partition;
+  return {visible.begin > begin ? visible.begin : begin, visible.end < end ? visible.end : end};
+}
+
 // Where the workspace keeps what.
 struct PagedScratch {
   float* q;      // [seqs, q_heads, padded key_dim]

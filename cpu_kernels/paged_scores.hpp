@@ -1,17 +1,19 @@
-// From the dot products of one query head with a tile of tokens to weights: scale, bias and softcap, the
-// online softmax.
+// From the dot products of one query head with a tile of tokens to scores: scale, bias and softcap.
 #pragma once
 
-#include <inlay/core/online_softmax.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
-#include "cpu_kernels/attention_problem.hpp"
+#include "cpu_kernels/attention_scores.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/simd/tanh.hpp"
 
 namespace inlay::cpu::paged {
 
 inline constexpr index paged_tile = key_tile;  // tokens: their scores stay in L1, O is loaded once a tile
+
+INLAY_INLINE float alibi_slope(const PagedAttention<Host>& op, index head) {
+  return op.alibi_slopes.present() ? op.alibi_slopes.as<float>()[head * op.alibi_slopes.strides[0]] : 0.0f;
+}
 
 // What a query head adds to the score, and how scores become weights.
 struct PagedScore {
@@ -43,41 +45,9 @@ void score_tile(const PagedScore& score, float* s, float slope, const float* dis
   }
 }
 
-// s: scores over `scale` in, weights out (0 from `count` on); returns what O so far must be multiplied
-// with. The tile stays in registers in between. value_scales is null for a float cache.
-template <class Level>
-float softmax_tile(float scale, float* s, index count, const float* value_scales, SoftmaxState<float>& state) {
-  using F = simd::Floats<Level>;
-  constexpr int vectors = paged_tile / F::size;
-  const F minus_infinity(SoftmaxState<float>::minus_infinity);
-  simd::Register<Level> x[vectors];
-  INLAY_UNROLL
-  for (int i = 0; i < vectors; ++i) x[i] = (F::load(s + i * F::size) * F(scale)).v;
-  if (count < paged_tile) {
-    INLAY_UNROLL
-    for (int i = 0; i < vectors; ++i) {
-      const index left = count - i * F::size;
-      x[i] = select(F::first(left < 0 ? 0 : left < F::size ? left : F::size), F(x[i]), minus_infinity).v;
-    }
-  }
-  F largest(state.max);
-  INLAY_UNROLL
-  for (int i = 0; i < vectors; ++i)
-    largest = max(F(x[i]), largest);  // in this order a NaN is passed over; exp() brings it back
-  const SoftmaxState<float> before = state;
-  state.max = reduce_max(largest);
-  const float factor = state.max == before.max ? 1.0f : state.weight(before.max);
-  const F shift(state.max == SoftmaxState<float>::minus_infinity ? 0.0f : state.max);
-  F sum;
-  INLAY_UNROLL
-  for (int i = 0; i < vectors; ++i) {
-    F weight = exp(F(x[i]) - shift);
-    sum = sum + weight;
-    if (value_scales != nullptr) weight = weight * F::load(value_scales + i * F::size);
-    weight.store(s + i * F::size);
-  }
-  state.sum = before.sum * factor + reduce_sum(sum);
-  return factor;
+// Whether a query head's score is its scaled dot product: then q is scaled instead.
+INLAY_INLINE bool only_scaled(const PagedAttention<Host>& op, index head) {
+  return op.softcap == 0 && op.key_cache.dtype != DType::i8 && alibi_slope(op, head) == 0;
 }
 
 }  // namespace inlay::cpu::paged

@@ -10,7 +10,7 @@
 //   + - * / fma(a,b,c)=a*b+c  min max    min and max return the second operand where one is NaN
 //   abs sqrt round exp                   exp: < 1.5 ulp, exp(-inf) = 0, NaN stays
 //   reduce_sum reduce_max reduce_min      over the lanes
-//   a < b, select(mask, yes, no)         first(n): the mask of the first n lanes
+//   a < b, select(mask, yes, no)         first(n): the mask of the first n lanes; any(mask)
 //   deinterleave(a, b), interleave(a, b) x0 y0 x1 y1 .. <-> x0 x1 .., y0 y1 ..
 #pragma once
 

@@ -80,6 +80,7 @@ struct Floats<Level> {
     std::memcpy(p, part, static_cast<std::size_t>(n));
   }
   static INLAY_INLINE Mask first(index n) { return _mm256_castsi256_ps(lanes_below(n)); }
+  static INLAY_INLINE bool any(Mask mask) { return _mm256_movemask_ps(mask) != 0; }
 
   friend INLAY_INLINE Floats operator+(Floats a, Floats b) { return _mm256_add_ps(a.v, b.v); }
   friend INLAY_INLINE Floats operator-(Floats a, Floats b) { return _mm256_sub_ps(a.v, b.v); }

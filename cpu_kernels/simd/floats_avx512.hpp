@@ -60,6 +60,7 @@ struct Floats<Level> {
     _mm512_mask_cvtusepi32_storeu_epi8(p, first(n), saturated(0, 255));
   }
   static INLAY_INLINE Mask first(index n) { return static_cast<Mask>((1u << n) - 1); }
+  static INLAY_INLINE bool any(Mask mask) { return mask != 0; }
 
   friend INLAY_INLINE Floats operator+(Floats a, Floats b) { return _mm512_add_ps(a.v, b.v); }
   friend INLAY_INLINE Floats operator-(Floats a, Floats b) { return _mm512_sub_ps(a.v, b.v); }

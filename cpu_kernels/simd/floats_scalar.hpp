@@ -38,6 +38,7 @@ struct Floats<Level> {
     if (n > 0) store_u8(p);
   }
   static INLAY_INLINE Mask first(index n) { return n > 0; }
+  static INLAY_INLINE bool any(Mask mask) { return mask; }
 
   friend INLAY_INLINE Floats operator+(Floats a, Floats b) { return Floats(a.v + b.v); }
   friend INLAY_INLINE Floats operator-(Floats a, Floats b) { return Floats(a.v - b.v); }
