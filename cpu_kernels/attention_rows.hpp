@@ -176,19 +176,14 @@ INLAY_INLINE void weigh_block(const float* p, index p_stride, const T* v, const 
   for (index t = 0; t < rows; ++t) {
     ahead.fetch(t, t + 1);
     const T* const from = simd::opaque(v + row[t]);
-    simd::Register<Level> x[Vectors];
+    simd::Register<Level> w[Heads];
+    INLAY_UNROLL
+    for (int h = 0; h < Heads; ++h) w[h] = F(p[h * p_stride + t]).v;
     INLAY_UNROLL
     for (int k = 0; k < Vectors; ++k) {
-      if constexpr (Partial)
-        x[k] = F::load(from + k * F::size, lanes).v;
-      else
-        x[k] = F::load(from + k * F::size).v;
-    }
-    INLAY_UNROLL
-    for (int h = 0; h < Heads; ++h) {
-      const F w(p[h * p_stride + t]);
+      const F x = Partial ? F::load(from + k * F::size, lanes) : F::load(from + k * F::size);
       INLAY_UNROLL
-      for (int k = 0; k < Vectors; ++k) sum[h][k] = fma(w, F(x[k]), F(sum[h][k])).v;
+      for (int h = 0; h < Heads; ++h) sum[h][k] = fma(F(w[h]), x, F(sum[h][k])).v;
     }
   }
   INLAY_UNROLL
