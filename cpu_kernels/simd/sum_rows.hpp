@@ -29,6 +29,7 @@ template <class Level, int Heads, int Rows> class RowSums {
     for (int r = 0; r < Rows; r += 4)
       store_sums<Level>(F(sum[h][r]), F(sum[h][r + 1]), F(sum[h][r + 2]), F(sum[h][r + 3]), p + h * stride_ + r);
   }
+  template <int> INLAY_INLINE void advance() {}
 
  private:
   index stride_;
