@@ -20,6 +20,7 @@
 #include <inlay/core/workspace.hpp>
 
 #include "cpu_kernels/attention_decode.hpp"
+#include "cpu_kernels/attention_int8.hpp"
 #include "cpu_kernels/attention_multiply.hpp"
 #include "cpu_kernels/attention_output.hpp"
 #include "cpu_kernels/attention_pack.hpp"
@@ -30,18 +31,20 @@ namespace inlay::cpu {
 
 // q rows of one task, widened, scaled, padded with zeros.
 template <class Level>
-void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit, float* q) {
+void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+                  const TileScratch& t) {
   using F = simd::Floats<Level>;
   const index pad = padded(p.dim);
   with_float(p.q.dtype, [&]<class T>(Type<T>) {
     for (index r = 0; r < unit.all(); ++r) {
       const AttentionRow row = unit.row(p, sequence, r);
-      float* y = q + r * pad;
+      float* y = t.q + r * pad;
       widen_row<Level>(p.q.template as<T>() + offset(p.q, sequence.q_outer, sequence.q_row + row.query, row.head, 0),
                        p.dim, y);
       for (index d = 0; d < pad; d += F::size) (F::load(y + d) * F(p.scale)).store(y + d);
     }
   });
+  if (!p.packs_keys && tokens_share_scale(p.k, sequence)) fold_key_scales<Level>(p, sequence, unit, t.q, t.shift);
 }
 
 // S of one tile from packed keys: begin..end, of which `tile` would be column 0.
@@ -155,7 +158,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
       for (index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.units;) {
         const AttentionUnit u = cursor.at(i);
         const AttentionSequence sequence = sequences(u.b);
-        load_queries<Level>(p, sequence, u, t.q);
+        load_queries<Level>(p, sequence, u, t);
         clear_total<Level>(p, t, u.all());
         for (index s = 0; s * p.split < sequence.keys; ++s)
           if (attend_split<Level>(p, sequence, u, split_of(s), t)) merge_partial<Level>(p, t.o, t.state, u.all(), t);
@@ -179,7 +182,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
       t.state = slot.state;
       *slot.seen = 0;
       if (i % plan.splits * p.split >= sequence.keys) continue;
-      load_queries<Level>(p, sequence, u, t.q);
+      load_queries<Level>(p, sequence, u, t);
       *slot.seen = attend_split<Level>(p, sequence, u, split_of(i % plan.splits), t);
     }
   });

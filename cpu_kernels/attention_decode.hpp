@@ -10,6 +10,7 @@
 // for reading alone), and prefetching made up for a third of it.
 #pragma once
 
+#include "cpu_kernels/attention_int8.hpp"
 #include "cpu_kernels/attention_multiply.hpp"
 #include "cpu_kernels/attention_output.hpp"
 #include "cpu_kernels/attention_pack.hpp"
@@ -51,6 +52,9 @@ template <class Level> class DecodeSplit {
         t_(t),
         scored_(p.bias.present() || p.alibi_slopes.present() || p.softcap > 0),
         masks_(p.mask.present() || sequence.packed_mask != nullptr),
+        widens_k_(p.k.type == DType::i8 && !tokens_share_scale(p.k, sequence)),
+        widens_v_(p.v.type == DType::i8 && !tokens_share_scale(p.v, sequence)),
+        shifted_(p.k.offset.present() && !widens_k_),
         stretch_(stretch_tokens(unit.kv_heads * byte_size(p.k.type, p.dim))) {}
 
   // (o, m, l) of the unit's rows over the keys of the split; false if none of the rows sees any.
@@ -71,10 +75,14 @@ template <class Level> class DecodeSplit {
       lay(keys_[1 - now], tile + key_tile);
       attend(tile, keys_[now], keys_[1 - now], low, high);
     }
+    if (p_.v.type == DType::i8 && !widens_v_) apply_value_scales<Level>(p_, sequence_, unit_, t_.state, t_.o);
     return from < to;
   }
 
  private:
+  template <class Call> static void with_cached(DType type, Call&& call) {
+    type == DType::i8 ? call(Type<std::int8_t>{}) : with_float(type, call);
+  }
   index stretch(const KeyOffsets& keys, index at) const {
     return keys.count - at < stretch_ ? keys.count - at : stretch_;
   }
@@ -102,7 +110,7 @@ template <class Level> class DecodeSplit {
     const auto fetch = [&]<class T>(Type<T>) {
       for (index h = 0; h < unit_.kv_heads; ++h) ahead<T>(Which::keys, keys, 0, unit_.kv_head + h).fetch(0, stretch_);
     };
-    p_.k.type == DType::i8 ? fetch(Type<std::int8_t>{}) : with_float(p_.k.type, fetch);
+    with_cached(p_.k.type, fetch);
   }
 
   void attend(index tile, const KeyOffsets& keys, const KeyOffsets& next, KeyRange low, KeyRange high) {
@@ -121,7 +129,7 @@ template <class Level> class DecodeSplit {
   void scores(const KeyOffsets& keys, index at, const KeyOffsets& next, index h, float* s) const {
     const index pad = padded(p_.dim), rows = unit_.rows, head = unit_.kv_head + h, count = stretch(keys, at);
     const float* const q = t_.q + h * rows * pad;
-    if (p_.k.type == DType::i8) {
+    if (widens_k_) {
       after<std::int8_t>(Which::keys, keys, at, next, head).fetch(0, stretch_);
       widen_keys<Level>(p_, sequence_, Which::keys, head, keys.first + at, keys.first + at + count, t_.kv);
       index row[key_tile];
@@ -129,7 +137,7 @@ template <class Level> class DecodeSplit {
       const index first = 0;
       return dot_rows<Level, float>(q, pad, rows, t_.kv, row, count, {&first, &pad, 1}, s + at, key_tile, {});
     }
-    with_float(p_.k.type, [&]<class T>(Type<T>) {
+    with_cached(p_.k.type, [&]<class T>(Type<T>) {
       const index first = 0;
       dot_rows<Level, T>(q, pad, rows, static_cast<const T*>(head_of(Which::keys, head)), keys.k + at, count,
                          {&first, &p_.dim, 1}, s + at, key_tile, after<T>(Which::keys, keys, at, next, head));
@@ -141,6 +149,8 @@ template <class Level> class DecodeSplit {
     const bool biased = p_.bias.present() || p_.alibi_slopes.present();
     for (index r = 0; r < unit_.all(); ++r) {
       float* const s = t_.s + r * key_tile;
+      if (shifted_)
+        for (index x = 0; x < key_tile; x += F::size) (F::load(s + x) + F(t_.shift[r])).store(s + x);
       if (scored_ || masks_ || !full) {
         const AttentionRow row = unit_.row(p_, sequence_, r);
         float bias[key_tile];
@@ -157,12 +167,12 @@ template <class Level> class DecodeSplit {
     const float* const weights = t_.s + h * rows * key_tile + column;
     float* const o = t_.o + h * rows * pad;
     const float* const factor = t_.factor + h * rows;
-    if (p_.v.type == DType::i8 || mixed) {
+    if (widens_v_ || (mixed && p_.v.type != DType::i8)) {
       if (p_.v.type == DType::i8) after<std::int8_t>(Which::values, keys, at, next, head).fetch(0, stretch_);
       widen_keys<Level>(p_, sequence_, Which::values, head, keys.first + at, keys.first + at + count, t_.kv);
       return tile_values<Level>(weights, rows, t_.kv, count, pad, mixed, o, factor);
     }
-    with_float(p_.v.type, [&]<class T>(Type<T>) {
+    with_cached(p_.v.type, [&]<class T>(Type<T>) {
       weigh_rows<Level, T>(weights, key_tile, rows, static_cast<const T*>(head_of(Which::values, head)), keys.v + at,
                            count, p_.v_dim, o, pad, factor, after<T>(Which::values, keys, at, next, head));
     });
@@ -172,7 +182,7 @@ template <class Level> class DecodeSplit {
   const AttentionSequence& sequence_;
   const AttentionUnit& unit_;
   const TileScratch& t_;
-  bool scored_, masks_;
+  bool scored_, masks_, widens_k_, widens_v_, shifted_;
   index stretch_;  // keys
   KeyOffsets keys_[2];
 };

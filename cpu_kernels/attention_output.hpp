@@ -16,6 +16,7 @@ inline constexpr index score_overhang = 16;  // dot_rows writes whole tiles of r
 
 struct TileScratch {
   float* q;                    // [rows][padded dim]       scaled
+  float* shift;                // [rows]                   added to scores (attention_int8.hpp)
   float* s;                    // [rows][key_tile]         scores, then weights
   float* o;                    // [rows][padded v_dim]     of the split in hand
   float* total;                // [rows][padded v_dim]     of the splits before
@@ -28,6 +29,7 @@ struct TileScratch {
   template <class Take> INLAY_INLINE void cut(const AttentionProblem& p, index rows, Take&& take) {
     const index dim = padded(p.dim), v_dim = padded(p.v_dim);
     take(q, rows * dim);
+    take(shift, rows);
     take(s, rows * key_tile + score_overhang);
     take(o, rows * v_dim);
     take(total, rows * v_dim);

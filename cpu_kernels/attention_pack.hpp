@@ -1,7 +1,7 @@
 // From K and V as they lie in memory to tiles of f32 in scratch: rows gathered through the block table,
 // widened, int8 turned back into (x + offset) * scale. Prefill reads every byte of K and V here, once a
-// tile, row after row; decode only what is not a float, or may not meet every row. Whatever lies under the
-// end of a sequence is not touched.
+// tile, row after row; decode only int8 whose scales differ from token to token, and floats that may not
+// meet every row. Whatever lies under the end of a sequence is not touched.
 #pragma once
 
 #include "cpu_kernels/attention_problem.hpp"
@@ -28,6 +28,17 @@ struct QuantRow {
   const float *scale, *offset;
   index scale_step, offset_step;
 };
+
+INLAY_INLINE QuantRow quant_row(const KvTensor& tensor, index scale_outer, index row, index kv_head) {
+  const BroadcastRow scale = broadcast_row(tensor.scale, scale_outer, row, kv_head);
+  QuantRow quant{tensor.scale.as<float>() + scale.first, nullptr, scale.step, 0};
+  if (tensor.offset.present()) {
+    const BroadcastRow offset = broadcast_row(tensor.offset, scale_outer, row, kv_head);
+    quant.offset = tensor.offset.as<float>() + offset.first;
+    quant.offset_step = offset.step;
+  }
+  return quant;
+}
 
 template <class Level> void widen_row_i8(const std::int8_t* x, index dim, const QuantRow& quant, float* y) {
   using F = simd::Floats<Level>;
@@ -65,16 +76,9 @@ void widen_run(const KvTensor& tensor, const void* head, index row_stride, index
     return;
   }
   for (index j = 0; j < count; ++j) {
-    const BroadcastRow scale = broadcast_row(tensor.scale, scale_outer, row + j, kv_head);
-    QuantRow quant{tensor.scale.as<float>() + scale.first, nullptr, scale.step, 0};
-    if (tensor.offset.present()) {
-      const BroadcastRow offset = broadcast_row(tensor.offset, scale_outer, row + j, kv_head);
-      quant.offset = tensor.offset.as<float>() + offset.first;
-      quant.offset_step = offset.step;
-    }
     const std::int8_t* x = static_cast<const std::int8_t*>(head) + first + j * row_stride;
     if (j < ahead) simd::prefetch_lines(x + key_tile * row_stride, dim);
-    widen_row_i8<Level>(x, dim, quant, y + j * pad);
+    widen_row_i8<Level>(x, dim, quant_row(tensor, scale_outer, row + j, kv_head), y + j * pad);
   }
 }
 

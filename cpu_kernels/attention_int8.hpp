@@ -1,0 +1,72 @@
+// int8 K and V in decode, where all tokens of a sequence have the same scale and offset: rows are multiplied
+// as they lie in the cache, and what they have in common leaves the loop over tokens.
+//
+//   q . ((k_t + offset) * scale)        =  (q * scale) . k_t  +  (q * scale) . offset        once a unit
+//   sum_t p_t (v_t + offset) * scale    =  (sum_t p_t v_t  +  offset * sum_t p_t) * scale    once a split
+//
+// Scales of tokens differ inside the loop: those rows are widened first (attention_pack.hpp).
+#pragma once
+
+#include <inlay/core/online_softmax.hpp>
+
+#include "cpu_kernels/attention_pack.hpp"
+#include "cpu_kernels/attention_problem.hpp"
+#include "cpu_kernels/attention_unit.hpp"
+#include "cpu_kernels/simd/floats.hpp"
+
+namespace inlay::cpu {
+
+// Is the tensor int8 of which every token of the sequence has the same scale and offset?
+INLAY_INLINE bool tokens_share_scale(const KvTensor& tensor, const AttentionSequence& sequence) {
+  const auto shared = [&](const ConstView<4>& view) {
+    return !view.present() || (view.extents[1] == 1 && (view.extents[0] == 1 || sequence.blocks == nullptr));
+  };
+  return tensor.type == DType::i8 && shared(tensor.scale) && shared(tensor.offset);
+}
+
+// Calls each(d, scale, offset) for every register of a head's dims.
+template <class Level, class Each>
+INLAY_INLINE void each_shared_scale(const KvTensor& tensor, const AttentionSequence& sequence, index kv_head, index dim,
+                                    Each&& each) {
+  using F = simd::Floats<Level>;
+  const QuantRow quant = quant_row(tensor, sequence.scale_outer, 0, kv_head);
+  const auto channels = [](const float* x, index step, index d, index n) {
+    return x == nullptr ? F() : step == 0 ? F(*x) : F::load(x + d, n);
+  };
+  for (index d = 0; d < dim; d += F::size) {
+    const index n = dim - d < F::size ? dim - d : F::size;
+    each(d, channels(quant.scale, quant.scale_step, d, n), channels(quant.offset, quant.offset_step, d, n));
+  }
+}
+
+// q -> q * scale of K;  shift[r] = q * scale . offset, which row r's dot products lack.
+template <class Level>
+void fold_key_scales(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit, float* q,
+                     float* shift) {
+  using F = simd::Floats<Level>;
+  for (index r = 0; r < unit.all(); ++r, q += padded(p.dim)) {
+    F sum;
+    each_shared_scale<Level>(p.k, sequence, unit.kv_head + r / unit.rows, p.dim, [&](index d, F scale, F offset) {
+      const F scaled = F::load(q + d) * scale;
+      scaled.store(q + d);
+      sum = fma(scaled, offset, sum);
+    });
+    shift[r] = reduce_sum(sum);
+  }
+}
+
+// o = sum_t p_t v_t -> (o + offset * sum_t p_t) * scale of V. A row that saw no key keeps its zeros, whatever
+// the scales are.
+template <class Level>
+void apply_value_scales(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+                        const SoftmaxState<float>* state, float* o) {
+  using F = simd::Floats<Level>;
+  for (index r = 0; r < unit.all(); ++r, o += padded(p.v_dim)) {
+    if (state[r].sum == 0) continue;
+    each_shared_scale<Level>(p.v, sequence, unit.kv_head + r / unit.rows, p.v_dim, [&](index d, F scale, F offset) {
+      (fma(offset, F(state[r].sum), F::load(o + d)) * scale).store(o + d);
+    });
+  }
+}
+
+}  // namespace inlay::cpu
