@@ -44,7 +44,8 @@ void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, 
       for (index d = 0; d < pad; d += F::size) (F::load(y + d) * F(p.scale)).store(y + d);
     }
   });
-  if (!p.packs_keys && tokens_share_scale(p.k, sequence)) fold_key_scales<Level>(p, sequence, unit, t.q, t.shift);
+  if (!p.packs_keys && kv_scales(p.k, sequence) == KvScales::shared)
+    fold_key_scales<Level>(p, sequence, unit, t.q, t.shift);
 }
 
 // S of one tile from packed keys: begin..end, of which `tile` would be column 0.

@@ -52,9 +52,9 @@ template <class Level> class DecodeSplit {
         t_(t),
         scored_(p.bias.present() || p.alibi_slopes.present() || p.softcap > 0),
         masks_(p.mask.present() || sequence.packed_mask != nullptr),
-        widens_k_(p.k.type == DType::i8 && !tokens_share_scale(p.k, sequence)),
-        widens_v_(p.v.type == DType::i8 && !tokens_share_scale(p.v, sequence)),
-        shifted_(p.k.offset.present() && !widens_k_),
+        k_scales_(kv_scales(p.k, sequence)),
+        v_scales_(kv_scales(p.v, sequence)),
+        shifted_(k_scales_ == KvScales::shared && p.k.offset.present()),
         stretch_(stretch_tokens(unit.kv_heads * byte_size(p.k.type, p.dim))) {}
 
   // (o, m, l) of the unit's rows over the keys of the split; false if none of the rows sees any.
@@ -75,7 +75,7 @@ template <class Level> class DecodeSplit {
       lay(keys_[1 - now], tile + key_tile);
       attend(tile, keys_[now], keys_[1 - now], low, high);
     }
-    if (p_.v.type == DType::i8 && !widens_v_) apply_value_scales<Level>(p_, sequence_, unit_, t_.state, t_.o);
+    if (v_scales_ == KvScales::shared) apply_value_scales<Level>(p_, sequence_, unit_, t_.state, t_.o);
     return from < to;
   }
 
@@ -118,7 +118,8 @@ template <class Level> class DecodeSplit {
     for (index at = 0; at < keys.count; at += stretch_)
       for (index h = 0; h < unit_.kv_heads; ++h) scores(keys, at, next, h, t_.s + h * unit_.rows * key_tile + skipped);
     const bool all_see = low.end >= end && high.begin <= keys.first;
-    weights(tile, end, all_see && keys.count == key_tile);
+    const bool full = all_see && keys.count == key_tile;
+    for (index h = 0; h < unit_.kv_heads; ++h) weights(tile, {keys.first, end}, h, full);
     const bool mixed = masks_ || !all_see || p_.bias.present();
     for (index at = 0; at < keys.count; at += stretch_) {
       for (index h = 0; h < unit_.kv_heads; ++h) values(keys, at, next, h, skipped + at, mixed);
@@ -129,7 +130,7 @@ template <class Level> class DecodeSplit {
   void scores(const KeyOffsets& keys, index at, const KeyOffsets& next, index h, float* s) const {
     const index pad = padded(p_.dim), rows = unit_.rows, head = unit_.kv_head + h, count = stretch(keys, at);
     const float* const q = t_.q + h * rows * pad;
-    if (widens_k_) {
+    if (k_scales_ == KvScales::widened) {
       after<std::int8_t>(Which::keys, keys, at, next, head).fetch(0, stretch_);
       widen_keys<Level>(p_, sequence_, Which::keys, head, keys.first + at, keys.first + at + count, t_.kv);
       index row[key_tile];
@@ -144,21 +145,26 @@ template <class Level> class DecodeSplit {
     });
   }
 
-  // Dot products of the tile -> weights, for every row.
-  void weights(index tile, index end, bool full) const {
+  // Dot products of the tile -> weights, for every row of a kv head.
+  void weights(index tile, KeyRange keys, index h, bool full) const {
     const bool biased = p_.bias.present() || p_.alibi_slopes.present();
-    for (index r = 0; r < unit_.all(); ++r) {
+    const bool k_tokens = k_scales_ == KvScales::tokens, v_tokens = v_scales_ == KvScales::tokens;
+    TokenScales k_scales, v_scales;
+    if (k_tokens) k_scales.gather(p_.k, sequence_, unit_.kv_head + h, tile, keys);
+    if (v_tokens) v_scales.gather(p_.v, sequence_, unit_.kv_head + h, tile, keys);
+    for (index r = h * unit_.rows; r < (h + 1) * unit_.rows; ++r) {
       float* const s = t_.s + r * key_tile;
-      if (shifted_)
-        for (index x = 0; x < key_tile; x += F::size) (F::load(s + x) + F(t_.shift[r])).store(s + x);
+      if (shifted_) shift_scores<Level>(s, t_.shift[r]);
+      if (k_tokens) k_scales.scale_scores<Level>(s);
       if (scored_ || masks_ || !full) {
         const AttentionRow row = unit_.row(p_, sequence_, r);
         float bias[key_tile];
-        if (biased) tile_bias<Level>(p_, sequence_, row, unit_.b, tile, end, bias);
+        if (biased) tile_bias<Level>(p_, sequence_, row, unit_.b, tile, keys.end, bias);
         if (scored_) bias_and_softcap<Level>(p_, biased ? bias : nullptr, s);
-        if (masks_ || !full) mask_row<Level>(p_, sequence_, row, unit_.b, tile, end, s);
+        if (masks_ || !full) mask_row<Level>(p_, sequence_, row, unit_.b, tile, keys.end, s);
       }
       t_.factor[r] = softmax_tile<Level>(s, t_.state[r]);
+      if (v_tokens) v_scales.scale_weights<Level>(s);
     }
   }
 
@@ -167,7 +173,7 @@ template <class Level> class DecodeSplit {
     const float* const weights = t_.s + h * rows * key_tile + column;
     float* const o = t_.o + h * rows * pad;
     const float* const factor = t_.factor + h * rows;
-    if (widens_v_ || (mixed && p_.v.type != DType::i8)) {
+    if (v_scales_ == KvScales::widened || (v_scales_ == KvScales::none && mixed)) {
       if (p_.v.type == DType::i8) after<std::int8_t>(Which::values, keys, at, next, head).fetch(0, stretch_);
       widen_keys<Level>(p_, sequence_, Which::values, head, keys.first + at, keys.first + at + count, t_.kv);
       return tile_values<Level>(weights, rows, t_.kv, count, pad, mixed, o, factor);
@@ -182,7 +188,9 @@ template <class Level> class DecodeSplit {
   const AttentionSequence& sequence_;
   const AttentionUnit& unit_;
   const TileScratch& t_;
-  bool scored_, masks_, widens_k_, widens_v_, shifted_;
+  bool scored_, masks_;
+  KvScales k_scales_, v_scales_;
+  bool shifted_;
   index stretch_;  // keys
   KeyOffsets keys_[2];
 };

@@ -1,10 +1,13 @@
-// int8 K and V in decode, where all tokens of a sequence have the same scale and offset: rows are multiplied
-// as they lie in the cache, and what they have in common leaves the loop over tokens.
+// int8 K and V in decode: rows are multiplied as they lie, and their scales leave the loop over dims. What
+// all tokens of a sequence share leaves the loop over tokens, too; a token's own scale, without an offset,
+// meets its score and its weight.
 //
-//   q . ((k_t + offset) * scale)        =  (q * scale) . k_t  +  (q * scale) . offset        once a unit
-//   sum_t p_t (v_t + offset) * scale    =  (sum_t p_t v_t  +  offset * sum_t p_t) * scale    once a split
+//   shared   q . ((k_t + offset) * scale)        =  (q * scale) . k_t  +  (q * scale) . offset       once a unit
+//            sum_t p_t (v_t + offset) * scale    =  (sum_t p_t v_t  +  offset * sum_t p_t) * scale   once a split
+//   tokens   q . (k_t * scale_t)                 =  (q . k_t) * scale_t                              once a tile
+//            sum_t p_t (v_t * scale_t)           =  sum_t (p_t * scale_t) v_t
 //
-// Scales of tokens differ inside the loop: those rows are widened first (attention_pack.hpp).
+// With offsets of tokens, or shared ones beside scales of tokens, rows are widened first (attention_pack.hpp).
 #pragma once
 
 #include <inlay/core/online_softmax.hpp>
@@ -16,12 +19,15 @@
 
 namespace inlay::cpu {
 
-// Is the tensor int8 of which every token of the sequence has the same scale and offset?
-INLAY_INLINE bool tokens_share_scale(const KvTensor& tensor, const AttentionSequence& sequence) {
+enum class KvScales { none, shared, tokens, widened };
+
+INLAY_INLINE KvScales kv_scales(const KvTensor& tensor, const AttentionSequence& sequence) {
+  if (tensor.type != DType::i8) return KvScales::none;
   const auto shared = [&](const ConstView<4>& view) {
     return !view.present() || (view.extents[1] == 1 && (view.extents[0] == 1 || sequence.blocks == nullptr));
   };
-  return tensor.type == DType::i8 && shared(tensor.scale) && shared(tensor.offset);
+  if (shared(tensor.scale) && shared(tensor.offset)) return KvScales::shared;
+  return tensor.offset.present() || sequence.blocks != nullptr ? KvScales::widened : KvScales::tokens;
 }
 
 // Calls each(d, scale, offset) for every register of a head's dims.
@@ -55,6 +61,11 @@ void fold_key_scales(const AttentionProblem& p, const AttentionSequence& sequenc
   }
 }
 
+template <class Level> void shift_scores(float* s, float shift) {
+  using F = simd::Floats<Level>;
+  for (index x = 0; x < key_tile; x += F::size) (F::load(s + x) + F(shift)).store(s + x);
+}
+
 // o = sum_t p_t v_t -> (o + offset * sum_t p_t) * scale of V. A row that saw no key keeps its zeros, whatever
 // the scales are.
 template <class Level>
@@ -68,5 +79,30 @@ void apply_value_scales(const AttentionProblem& p, const AttentionSequence& sequ
     });
   }
 }
+
+// The scales of the given keys of a kv head as columns of the tile; 0 in the others.
+struct TokenScales {
+  float at[key_tile];
+
+  INLAY_INLINE void gather(const KvTensor& tensor, const AttentionSequence& sequence, index kv_head, index tile,
+                           KeyRange keys) {
+    const float* const scale = tensor.scale.as<float>() +
+                               broadcast_row(tensor.scale, sequence.scale_outer, sequence.row + tile, kv_head).first;
+    for (index x = 0; x < key_tile; ++x)
+      at[x] = tile + x < keys.begin || tile + x >= keys.end ? 0 : scale[x * tensor.scale.strides[1]];
+  }
+  template <class Level> void scale_scores(float* s) const {
+    using F = simd::Floats<Level>;
+    for (index x = 0; x < key_tile; x += F::size) (F::load(s + x) * F::load(at + x)).store(s + x);
+  }
+  // A key that is not seen stays so, whatever its scale.
+  template <class Level> void scale_weights(float* p) const {
+    using F = simd::Floats<Level>;
+    for (index x = 0; x < key_tile; x += F::size) {
+      const F weight = F::load(p + x);
+      select(F() < weight, weight * F::load(at + x), weight).store(p + x);
+    }
+  }
+};
 
 }  // namespace inlay::cpu

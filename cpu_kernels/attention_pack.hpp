@@ -1,6 +1,6 @@
 // From K and V as they lie in memory to tiles of f32 in scratch: rows gathered through the block table,
 // widened, int8 turned back into (x + offset) * scale. Prefill reads every byte of K and V here, once a
-// tile, row after row; decode only int8 whose scales differ from token to token, and floats that may not
+// tile, row after row; decode only int8 whose offsets differ from token to token, and floats that may not
 // meet every row. Whatever lies under the end of a sequence is not touched.
 #pragma once
 

@@ -290,8 +290,8 @@ TEST(incre_flash_attention, unused_scales_are_not_read) {
   ASSERT_NO_FATAL_FAILURE(compare(c, 40));
 }
 
-// Scales and offsets that all tokens share leave the loop over keys, those of tokens do not: every pair of
-// the two, on a whole register and on a part of one, over more than one split.
+// Scales leave the products where their kind and that of the offsets allow it: every pair of the two, on a whole
+// register and on a part of one, over more than one split.
 TEST(incre_flash_attention, int8_scales_of_every_kind) {
   Rng rng(21);
   const Shape s{.batch = 2, .queries = 2, .slots = 1100, .kv_heads = 2, .group = 3};
@@ -355,6 +355,29 @@ TEST(incre_flash_attention, unseen_int8_scales_reach_no_output) {
         ASSERT_EQ(std::isnan(got.out.get(0, 1, h, d)), d == 17);
       }
   });
+}
+
+TEST(incre_flash_attention, scales_of_masked_tokens_reach_no_output) {
+  Rng rng(23);
+  Case clean = make({.slots = 600, .kv_heads = 2, .group = 2, .dim = 10, .v_dim = 12}, rng, DType::f32, DType::i8);
+  clean.masked = true;
+  clean.mask = Tensor<3>(DType::boolean, {1, 1, 600}).fill(0);
+  clean.k_scale = clean.v_scale = Tensor<4>(DType::f32, {1, 600, 2, 1}).fill(0.005);
+  for (index j : {0, 77, 300, 599}) clean.mask.set(j, 1);
+  Case expected = clean;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  for (double bad : {std::nan(""), HUGE_VAL}) {
+    Case poisoned = clean;
+    for (index j : {0, 77, 300, 599})
+      for (index h = 0; h < 2; ++h) poisoned.k_scale.set(2 * j + h, bad), poisoned.v_scale.set(2 * j + h, bad);
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = poisoned;
+      ASSERT_TRUE(ok(run(got.op())));
+      expect_close_attention(got.out.memory, expected.out.memory, attention_ulps(10, 600, clean.magnitude), 1);
+      expect_close_lse(got.lse, expected.lse, attention_ulps(10, 600, clean.magnitude));
+    });
+  }
 }
 
 TEST(incre_flash_attention, a_visible_nan_gives_nan) {
