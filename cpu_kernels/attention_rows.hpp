@@ -42,12 +42,15 @@ template <class Level> inline constexpr int head_tile = std::is_base_of_v<isa::a
 inline constexpr index row_tile = 8;
 
 // Tokens of a stretch: what decode reads of all its heads before the next, and prefetches meanwhile.
-// token_bytes: K of one token of those heads.
+// token_bytes: K of one token of those heads. A tile has whole stretches: each asks for as many rows as
+// it has, and 48 tokens before 16 left 32 of the next 48 to be waited for (dim 64: 8.7 -> 13.2 cycles for 16 elements).
 INLAY_INLINE index stretch_tokens(index token_bytes) {
   constexpr index stretch_bytes = 64 << 10;
-  const index whole = stretch_bytes / token_bytes / row_tile * row_tile;
-  return whole < row_tile ? row_tile : whole < key_tile ? whole : key_tile;
+  index tokens = row_tile;
+  while (tokens < key_tile && 2 * tokens * token_bytes <= stretch_bytes) tokens *= 2;
+  return tokens;
 }
+static_assert(key_tile % row_tile == 0 && (key_tile / row_tile & (key_tile / row_tile - 1)) == 0);
 
 // How a row fills registers: one piece of whole registers; pieces of half a register, two at a time
 // (16-bit keys of vLLM's layout at AVX-512); pieces of any length.
