@@ -70,10 +70,10 @@ template <class Level> class DecodeSplit {
     };
     index tile = from / key_tile * key_tile;
     lay(keys_[0], tile);
-    fetch_first(keys_[0]);
+    fetch_cold(keys_[0], 0);
     for (int now = 0; tile < to; tile += key_tile, now = 1 - now) {
       lay(keys_[1 - now], tile + key_tile);
-      attend(tile, keys_[now], keys_[1 - now], low, high);
+      attend(tile, keys_[now], keys_[1 - now], low, high, keys_[now].first == from);
     }
     if (v_scales_ == KvScales::shared) apply_value_scales<Level>(p_, sequence_, unit_, t_.state, t_.o);
     return from < to;
@@ -104,19 +104,21 @@ template <class Level> class DecodeSplit {
     return next.count > 0 ? ahead<T>(Which::keys, next, 0, head) : RowsAhead<T>{};
   }
 
-  // The first stretch of a split: nobody was there to ask for it.
-  void fetch_first(const KeyOffsets& keys) const {
-    if (keys.count == 0) return;
-    const auto fetch = [&]<class T>(Type<T>) {
-      for (index h = 0; h < unit_.kv_heads; ++h) ahead<T>(Which::keys, keys, 0, unit_.kv_head + h).fetch(0, stretch_);
-    };
-    with_cached(p_.k.type, fetch);
+  // The first stretch of a split, for which nobody was there to ask: each head asks for the next one's
+  // rows. (All at once: more than the core keeps in flight, and most were lost.)
+  void fetch_cold(const KeyOffsets& keys, index h) const {
+    if (keys.count == 0 || h >= unit_.kv_heads) return;
+    with_cached(p_.k.type,
+                [&]<class T>(Type<T>) { ahead<T>(Which::keys, keys, 0, unit_.kv_head + h).fetch(0, stretch_); });
   }
 
-  void attend(index tile, const KeyOffsets& keys, const KeyOffsets& next, KeyRange low, KeyRange high) {
+  void attend(index tile, const KeyOffsets& keys, const KeyOffsets& next, KeyRange low, KeyRange high, bool cold) {
     const index skipped = keys.first - tile, end = keys.first + keys.count;
     for (index at = 0; at < keys.count; at += stretch_)
-      for (index h = 0; h < unit_.kv_heads; ++h) scores(keys, at, next, h, t_.s + h * unit_.rows * key_tile + skipped);
+      for (index h = 0; h < unit_.kv_heads; ++h) {
+        if (cold && at == 0) fetch_cold(keys, h + 1);
+        scores(keys, at, next, h, t_.s + h * unit_.rows * key_tile + skipped);
+      }
     const bool all_see = low.end >= end && high.begin <= keys.first;
     const bool full = all_see && keys.count == key_tile;
     for (index h = 0; h < unit_.kv_heads; ++h) weights(tile, {keys.first, end}, h, full);

@@ -92,13 +92,13 @@ template <class Level, class T> class PagedPart {
   }
 
   // Keys of the part; `end`: up to where this worker goes on with the parts behind it. `cold`: nobody has
-  // asked for the first stretch yet.
+  // asked for the first stretch yet, and each head asks for the next one's rows.
   void run(KeyRange keys, index end, index position, bool cold) {
     const std::int32_t* const table = op_.block_tables.template as<std::int32_t>() + b_ * op_.block_tables.strides[0];
     clear();
     PagedTile tiles[2];
     lay_tile<Level>(op_, table, keys.begin, keys.end, tiles[0]);
-    for (index head = head_begin_; cold && head < head_end_; ++head) keys_ahead(tiles[0], head, 0).fetch(0, stretch_);
+    if (cold) keys_ahead(tiles[0], head_begin_, 0).fetch(0, stretch_);
     for (int now = 0; tiles[now].first < keys.end; now = 1 - now) {
       const PagedTile& tile = tiles[now];
       PagedTile& next = tiles[1 - now];
@@ -111,7 +111,7 @@ template <class Level, class T> class PagedPart {
           attend(tile,
                  {head, head + whole < head_end_ ? head + whole : head_end_, done,
                   group_ - done < paged_heads ? group_ - done : paged_heads},
-                 next);
+                 next, cold && tile.first == keys.begin);
     }
   }
 
@@ -152,13 +152,15 @@ template <class Level, class T> class PagedPart {
     return tile.count - from < stretch_ ? tile.count - from : stretch_;
   }
 
-  void attend(const PagedTile& tile, const Heads& of, const PagedTile& next) {
+  void attend(const PagedTile& tile, const Heads& of, const PagedTile& next, bool cold) {
     alignas(64) float s[paged_heads][paged_tile];
     float factor[paged_heads];
     for (index t = 0; t < tile.count; t += stretch_)
-      for (index head = of.begin; head < of.end; ++head)
+      for (index head = of.begin; head < of.end; ++head) {
+        if (cold && t == 0 && head + 1 < head_end_) keys_ahead(tile, head + 1, 0).fetch(0, stretch_);
         scores(tile, t, head, of, s[of.row(head)] + t,
                t + stretch_ < tile.count ? keys_ahead(tile, head, t + stretch_) : values_ahead(tile, head, 0));
+      }
     for (index head = of.begin; head < of.end; ++head) weights(tile, head, of, s[of.row(head)], factor + of.row(head));
     if (!rows_of_values_) {
       for (index head = of.begin; head < of.end; ++head) {
@@ -313,14 +315,13 @@ Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op,
   const index deepest = paged_parts(op, longest);
   // Parts side by side are one task where there are more than enough of them: each hands its successor a
   // stretch that is already on its way.
-  const index many = seqs * deepest * cuts / (tasks_per_thread * parallel.width);
-  const index in_a_row = many < 1         ? 1
-                         : many < deepest ? many
-                                          : deepest,
-              rows_of_parts = (deepest + in_a_row - 1) / in_a_row;
+  index in_a_row = seqs * deepest * cuts / (tasks_per_thread * parallel.width);
+  if (in_a_row > deepest) in_a_row = deepest;
+  if (in_a_row < 1) in_a_row = 1;
+  const index runs = (deepest + in_a_row - 1) / in_a_row;
   const auto attend = [&]<class T>(Type<T>) {
-    parallel(seqs * rows_of_parts * cuts, [&](index task) {
-      const index cut = task % cuts, first = task / cuts % rows_of_parts * in_a_row, b = task / cuts / rows_of_parts;
+    parallel(seqs * runs * cuts, [&](index task) {
+      const index cut = task % cuts, first = task / cuts % runs * in_a_row, b = task / cuts / runs;
       const index last = first + in_a_row < deepest ? first + in_a_row : deepest;
       const KeyRange visible = visible_keys(op, length(b));
       bool cold = true;
