@@ -293,12 +293,7 @@ TEST(linear_w4a16, subnormals) {
         if (small) subnormals(c.x, rng, true);
         const Dense d = dense(c);
         const Matrix size = matrix(c.x).cwiseAbs() * d.size.transpose();
-        Case expected = c;
-        Reference reference;
-        ASSERT_TRUE(ok(run(reference, expected.op())));
-        with_and_without_flushing([&](double lost, auto run) {
-          Case got = c;
-          ASSERT_TRUE(ok(run(got.op())));
+        with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
           const auto scale = [&](index k) { return size.data()[k] + std::abs(c.bias.get(k % 33)); };
           // Each x, times its weight, and the result.
           expect_close(got.y, expected.y, ulps(c), scale, lost * (1 + d.size.rowwise().sum().maxCoeff()));

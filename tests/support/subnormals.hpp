@@ -44,18 +44,31 @@ class FlushToZero {
   bool on_;
 };
 
-// test(lost, run) on every backend in both modes. `lost` is what flushing may take each time that an operand,
-// a product or a sum is below smallest_normal(): that much, or 0.
-template <class Test> void with_and_without_flushing(Test&& test) {
+// compare(expected, got, lost) on every backend in both modes: copies of `start` after the reference and the
+// backend ran op(copy). `lost` is what flushing may take each time that an operand, a product or a sum is below
+// smallest_normal(): that much, or 0.
+template <class Start, class MakeOp, class Compare>
+void with_and_without_flushing(const Start& start, MakeOp&& op, Compare&& compare) {
+  Start expected = start;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, op(expected))));
   for (bool flushing : {false, true}) {
     SCOPED_TRACE(flushing ? "flush to zero" : "subnormals");
     on_every_backend([&](const std::string&, auto run) {
-      test(flushing ? smallest_normal() : 0.0, [&](const auto& op) {
+      Start got = start;
+      const auto got_op = op(got);
+      {
         FlushToZero mode(flushing);
-        return run(op);
-      });
+        ASSERT_TRUE(ok(run(got_op)));
+      }
+      compare(expected, got, flushing ? smallest_normal() : 0.0);
     });
   }
+}
+
+template <class Case, class Compare> void with_and_without_flushing(const Case& start, Compare&& compare) {
+  const auto op = [](Case& c) { return c.op(); };
+  with_and_without_flushing(start, op, compare);
 }
 
 // Of both signs: below the type's smallest normal number down to its least one, and some just above it.
