@@ -110,8 +110,7 @@ TEST(flash_attention, subnormals) {
           // For each key an operand, a product and a sum, which round to the least number or are lost.
           const double all_lost = 3 * static_cast<double>(keys) * (lost + underflow(DType::f32)),
                        largest_v = small_v && keys % 2 == 0 ? 2 * smallest_normal(type) : 1;
-          expect_close(
-              got.out.memory, expected.out.memory, ulps(c), [&](index) { return largest_v; }, all_lost);
+          expect_close_attention(got.out.memory, expected.out.memory, ulps(c), largest_v, all_lost);
           expect_close_lse(got.lse, expected.lse, ulps(c));
         });
       }

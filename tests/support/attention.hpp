@@ -53,8 +53,10 @@ inline double attention_ulps(index dim, index keys, double magnitude) {
   return 4 * terms * magnitude + 4 * std::sqrt(static_cast<double>(keys)) + 24;
 }
 
-inline void expect_close_attention(const Tensor<4>& got, const Tensor<4>& expected, double ulps, double largest_v) {
-  expect_close(got, expected, ulps, [&](index) { return largest_v; });
+inline void expect_close_attention(const Tensor<4>& got, const Tensor<4>& expected, double ulps, double largest_v,
+                                   double lost = 0) {
+  const auto scale = [&](index) { return largest_v; };
+  expect_close(got, expected, ulps, scale, lost);
 }
 
 // lse has the absolute error of a score.

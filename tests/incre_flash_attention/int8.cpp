@@ -1,0 +1,111 @@
+// Scales and offsets of int8 keys and values.
+#include "tests/incre_flash_attention/case.hpp"
+
+namespace inlay::test {
+namespace {
+
+// Unused slots hold NaN scales, as a cache that was never written may.
+TEST(incre_flash_attention, unused_scales_are_not_read) {
+  Rng rng(7);
+  Case c = make({.keys = 40, .kv_heads = 1, .group = 2, .dim = 10, .v_dim = 12}, rng, DType::f32, DType::i8);
+  c.limited = true;
+  c.lengths = Tensor<1>(DType::i32, {1}).fill(33);
+  for (Tensor<4>* scale : {&c.k_scale, &c.v_scale}) {
+    *scale = Tensor<4>(DType::f32, {1, 40, 1, 1}).fill(0.01);
+    for (index j = 33; j < 40; ++j) scale->set(j, std::nan(""));
+  }
+  ASSERT_NO_FATAL_FAILURE(compare(c));
+}
+
+// Scales leave the products where their kind and that of the offsets allow it: every pair of the two, on a whole
+// register and on a part of one, over more than one split.
+TEST(incre_flash_attention, int8_scales_of_every_kind) {
+  Rng rng(21);
+  const Shape s{.batch = 2, .queries = 2, .keys = 1100, .kv_heads = 2, .group = 3};
+  const index heads = s.kv_heads * s.group;
+  // tensor, sequence, head, channel, token, head of a token
+  constexpr std::array<std::array<bool, 4>, 6> kinds{
+      {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 0, 1, 0}, {0, 0, 1, 1}, {1, 1, 0, 0}, {1, 1, 1, 0}}};
+  int turn = 0;
+  for (std::size_t scales = 0; scales < kinds.size(); ++scales)
+    for (std::size_t offsets = 0; offsets <= kinds.size(); ++offsets) {
+      const bool part = ++turn % 2 == 0, featured = turn % 3 != 0;
+      Shape shape = s;
+      shape.dim = part ? 20 : 32, shape.v_dim = part ? 21 : 16;
+      SCOPED_TRACE(describe("scales", scales, "offsets", offsets, shape.dim, static_cast<int>(featured)));
+      Case c = make(shape, rng, DType::f32, DType::i8);
+      const auto quant = [&](std::size_t kind, index width, double low, double high) {
+        const std::array full{s.batch, s.keys, s.kv_heads, width};
+        std::array<index, 4> extents{1, 1, 1, 1};
+        for (std::size_t d = 0; d < 4; ++d)
+          if (kinds[kind][d]) extents[d] = full[d];
+        Tensor<4> t(DType::f32, extents);
+        t.uniform(rng, low, high);
+        return t;
+      };
+      c.k_scale = quant(scales, shape.dim, 0.002, 0.008);
+      c.v_scale = quant(scales, shape.v_dim, 0.002, 0.004);
+      if ((c.offsets = offsets < kinds.size())) {
+        c.k_offset = quant(offsets, shape.dim, -20, 20);
+        c.v_offset = quant(offsets, shape.v_dim, -20, 20);
+      }
+      if (featured) {
+        c.softcap = 2;
+        c.order = std::array{BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias,
+                             BiasOrder::bias_scale_softcap}[turn / 3 % 3];
+        c.biased = c.masked = c.causal = true;
+        c.pse = {DType::f32, {1, heads, s.queries, s.keys}};
+        c.pse.uniform(rng);
+        c.mask = {DType::boolean, {s.batch, s.queries, s.keys}};
+        c.mask.integers(rng, 0, 1);
+      }
+      ASSERT_NO_FATAL_FAILURE(compare(c));
+    }
+}
+
+// Of a row that sees no key the output is zero, whatever the scales; the rows beside it meet them.
+TEST(incre_flash_attention, unseen_int8_scales_reach_no_output) {
+  Rng rng(22);
+  Case c =
+      make({.queries = 2, .keys = 1100, .kv_heads = 1, .group = 2, .dim = 8, .v_dim = 20}, rng, DType::f32, DType::i8);
+  c.masked = true;
+  c.mask = Tensor<3>(DType::boolean, {1, 2, 1100}).fill(0);
+  for (index j = 0; j < 1100; ++j) c.mask.set(j, 1);  // query 0 sees nothing
+  c.v_scale = Tensor<4>(DType::f32, {1, 1, 1, 20}).fill(0.01);
+  c.v_scale.set(17, std::nan(""));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = c;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index h = 0; h < 2; ++h)
+      for (index d = 0; d < 20; ++d) {
+        ASSERT_EQ(got.out.get(0, 0, h, d), 0);
+        ASSERT_EQ(std::isnan(got.out.get(0, 1, h, d)), d == 17);
+      }
+  });
+}
+
+TEST(incre_flash_attention, scales_of_masked_tokens_reach_no_output) {
+  Rng rng(23);
+  Case clean = make({.keys = 600, .kv_heads = 2, .group = 2, .dim = 10, .v_dim = 12}, rng, DType::f32, DType::i8);
+  clean.masked = true;
+  clean.mask = Tensor<3>(DType::boolean, {1, 1, 600}).fill(0);
+  clean.k_scale = clean.v_scale = Tensor<4>(DType::f32, {1, 600, 2, 1}).fill(0.005);
+  for (index j : {0, 77, 300, 599}) clean.mask.set(j, 1);
+  Case expected = clean;
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  for (double bad : {std::nan(""), HUGE_VAL}) {
+    Case poisoned = clean;
+    for (index j : {0, 77, 300, 599})
+      for (index h = 0; h < 2; ++h) poisoned.k_scale.set(2 * j + h, bad), poisoned.v_scale.set(2 * j + h, bad);
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = poisoned;
+      ASSERT_TRUE(ok(run(got.op())));
+      expect_close_attention(got.out.memory, expected.out.memory, ulps(clean), 1);
+      expect_close_lse(got.lse, expected.lse, ulps(clean));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace inlay::test
