@@ -20,7 +20,7 @@ namespace {
 using bench::median, bench::seconds;
 
 struct Options {
-  std::string shape = "llama3.2-1b", type = "bf16", isa;
+  std::string shape = "llama3.2-1b", type = "bf16", activations = "exact", isa;
   std::vector<index> prefill = {64, 512}, depth = {0, 4096};
   index tokens = 16;
   int threads = 2;
@@ -133,11 +133,15 @@ int bench(const Options& options) {
   if (!weights) return wrong(weights.error());
   const std::size_t linear_bytes = weights->linear_bytes;
   auto session =
-      exec::Session::make(*config, std::move(*weights), exec::Eager(*cpu), {.context = context, .chunk = 512});
+      exec::Session::make(*config, std::move(*weights), exec::Eager(*cpu),
+                          {.context = context, .chunk = 512, .activations = parse_activations(options.activations)});
   if (!session) return wrong(session.error());
   Limits limits(*cpu);
-  std::printf("%s %s, linears %.0f MB, %s x%d\n", options.shape.c_str(), options.type.c_str(),
-              static_cast<double>(linear_bytes) * 1e-6, std::string(name(cpu->isa())).c_str(), options.threads);
+  // Linears of int8 round their activations whatever is asked for.
+  const std::string activations = options.type == "int8" ? "int8" : options.activations;
+  std::printf("%s %s, activations %s, linears %.0f MB, %s x%d\n", options.shape.c_str(), options.type.c_str(),
+              activations.c_str(), static_cast<double>(linear_bytes) * 1e-6, std::string(name(cpu->isa())).c_str(),
+              options.threads);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, limits, n); code != 0) return code;
   for (index n : options.depth)
@@ -155,6 +159,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--shape", options->shape, "Published shape")->check(CLI::IsMember(model_shapes()));
   command.add_option("--type", options->type, "Type of the linears")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "w4a16"}));
+  add_activations(command, options->activations);
   command.add_option("--prefill", options->prefill, "Lengths of prompts")->check(CLI::Range(1, 1 << 20));
   command.add_option("--depth", options->depth, "Tokens in the cache before decoding")->check(CLI::Range(0, 1 << 20));
   command.add_option("--tokens", options->tokens, "Tokens to decode")->check(CLI::Range(1, 1 << 20));

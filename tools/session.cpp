@@ -26,6 +26,17 @@ DType kv_type(const ModelOptions& options, const exec::ModelFile& file) {
 
 }  // namespace
 
+void add_activations(CLI::App& command, std::string& activations) {
+  command
+      .add_option("--activations", activations,
+                  "What linears of 4- and 8-bit blocks multiply with: x as it is, or rounded to 8 bits by groups")
+      ->check(CLI::IsMember({"exact", "int8"}));
+}
+
+exec::Activations parse_activations(const std::string& activations) {
+  return activations == "int8" ? exec::Activations::int8 : exec::Activations::exact;
+}
+
 void ModelOptions::add_to(CLI::App& command) {
   command.add_option("model", model, "GGUF file, or a directory with safetensors (default: the model of Inlay)");
   command.add_option("--backend", backend, "Where the operators run")->check(CLI::IsMember({"cpu", "reference"}));
@@ -37,6 +48,7 @@ void ModelOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(0, 1 << 30));
   command.add_option("--kv-type", kv_type, "Type of the KV cache")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}));
+  add_activations(command, activations);
 }
 
 int wrong(const std::string& message) {
@@ -86,10 +98,12 @@ Expected<exec::Session> make_session(const ModelOptions& options, const LoadedMo
   auto runner = make_runner(options, backend);
   if (!runner) return failure(std::move(runner.error()));
   Progress progress("packing weights");
-  return exec::Session::make(
-      model.file, std::move(*runner),
-      {.context = options.context, .chunk = options.chunk, .kv_type = kv_type(options, *model.file)},
-      [&](index done, index all) { progress(done, all); });
+  return exec::Session::make(model.file, std::move(*runner),
+                             {.context = options.context,
+                              .chunk = options.chunk,
+                              .kv_type = kv_type(options, *model.file),
+                              .activations = parse_activations(options.activations)},
+                             [&](index done, index all) { progress(done, all); });
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), begin_(now()) {}

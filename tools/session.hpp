@@ -12,12 +12,17 @@
 
 namespace inlay::tools {
 
+// --activations: "exact" or "int8".
+void add_activations(CLI::App& command, std::string& activations);
+exec::Activations parse_activations(const std::string& activations);
+
 struct ModelOptions {
   std::string model;             // empty: the model that ships with Inlay
   std::string backend = "cpu";   // cpu, reference
   std::string isa;               // empty: the best
   std::string kv_type = "auto";  // f32 for f32 weights, else f16
   int threads = 0;               // 0: OpenMP's
+  std::string activations = "exact";
   index chunk = 256;
   index context = 0;  // 0: the model's
 

@@ -120,6 +120,37 @@ TEST_F(CommandLine, eval_prints_bits_per_byte_and_perplexity) {
   EXPECT_GT(perplexity, 1.0);
 }
 
+TEST_F(CommandLine, activations_of_a_4_bit_model) {
+  const std::string model = file("q4_0.gguf");
+  ASSERT_EQ(inlay("convert " + (source / "models/stories.gguf").string() + " --quantize w4a16 -o " + model).code, 0);
+  const std::string run = "run " + model + " --tokens 40";
+  const Outcome plain = inlay(run), exact = inlay(run + " --activations exact"),
+                int8 = inlay(run + " --compare reference --activations int8");
+  EXPECT_EQ(exact.out, plain.out);
+  EXPECT_EQ(int8.code, 0) << int8.err;
+  EXPECT_EQ(int8.out, exact.out);
+  // The reference rounds no activations: the distance shows that the cpu did.
+  double difference = 0;
+  const std::size_t at = int8.err.find("cpu against reference: ");
+  ASSERT_NE(at, std::string::npos) << int8.err;
+  ASSERT_EQ(std::sscanf(int8.err.c_str() + at, "cpu against reference: %lf", &difference), 1);
+  EXPECT_GT(difference, 0.01);
+
+  const auto bits = [&](const std::string& activations) {
+    const Outcome outcome = inlay("eval " + model + " " + (source / "models/held_back.txt").string() +
+                                  " --window 128 --activations " + activations);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    double value = 0;
+    EXPECT_EQ(std::sscanf(outcome.out.c_str(), "bits_per_byte: %lf", &value), 1) << outcome.out;
+    return value;
+  };
+  EXPECT_NEAR(bits("int8"), bits("exact"), 0.001);  // 1%: docs/ops/linear_w4a16.md has the whole text
+
+  for (const char* command : {"run ", "eval /nowhere.gguf /nowhere.txt ", "bench model "})
+    expect_refused(command + std::string("--activations int7"), {"activations", "int7", "exact", "int8"});
+  expect_refused("run --activations int8", {"activations is int8", "exact", "floats"});  // our model is f16
+}
+
 TEST_F(CommandLine, devices_lists_the_levels) {
   const Outcome outcome = inlay("devices");
   EXPECT_EQ(outcome.code, 0);

@@ -12,29 +12,15 @@
 #include <inlay/exec/convert.hpp>
 #include <inlay/exec/generate.hpp>
 #include <inlay/exec/load.hpp>
-#include <inlay/exec/random_weights.hpp>
 
+#include "tests/exec/support/random_session.hpp"
 #include "tests/support/backends.hpp"
 
 namespace inlay::exec {
 namespace {
 
-using test::ok;
-
-ModelConfig tiny() {
-  ModelConfig config;
-  config.architecture = "llama";
-  config.layers = 2;
-  config.dim = 48;
-  config.heads = 6;
-  config.kv_heads = 2;
-  config.head_dim = 12;
-  config.hidden = 80;
-  config.vocab = 101;
-  config.context = 96;
-  config.rope.dim = 12;
-  return config;
-}
+using inlay::test::ok, inlay::test::cpus;
+using test::all, test::distance, test::magnitude, test::session, test::tiny, test::tokens;
 
 // What sets the architectures apart.
 std::vector<std::pair<std::string, ModelConfig>> variants() {
@@ -51,39 +37,6 @@ std::vector<std::pair<std::string, ModelConfig>> variants() {
   return list;
 }
 
-std::vector<Token> tokens(index count, index vocab) {
-  std::vector<Token> list;
-  for (index i = 0; i < count; ++i) list.push_back(static_cast<Token>((i * 37 + 11) % vocab));
-  return list;
-}
-
-Session session(const ModelConfig& config, const std::string& type, Eager run, Session::Options options) {
-  auto weights = random_weights(config, type, serial(), 7);
-  EXPECT_TRUE(weights.has_value());
-  options.context = config.context;
-  auto made = Session::make(config, std::move(*weights), std::move(run), options);
-  EXPECT_TRUE(made.has_value()) << made.error().message();
-  return std::move(*made);
-}
-
-std::vector<float> all(const Expected<ConstView<2>>& logits) {
-  EXPECT_TRUE(logits.has_value()) << logits.error().message();
-  return {logits->as<float>(), logits->as<float>() + logits->size()};
-}
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::fmax(largest, std::fabs(a[i] - b[i]));
-  return largest;
-}
-
-double magnitude(const std::vector<float>& a) {
-  double largest = 0;
-  for (float v : a) largest = std::fmax(largest, std::fabs(v));
-  return largest;
-}
-
 // Rounding grows from layer to layer; two layers of exact formats stay within some hundred eps of the
 // largest logit. int8 activations may fall on the other side of a rounding: one step in 127 of one
 // factor among `dim` (48).
@@ -98,8 +51,8 @@ TEST(decoder, every_level_and_thread_count_agrees_with_the_reference) {
       Session reference = session(config, type, Eager(Reference{}), {.kv_type = DType::f32});
       const auto expected = all(reference.append(prompt, 21));
       const auto next = all(reference.decode(5));
-      for (const Cpu& cpu : test::cpus()) {
-        SCOPED_TRACE(test::name(cpu));
+      for (const Cpu& cpu : cpus()) {
+        SCOPED_TRACE(inlay::test::name(cpu));
         Session fast = session(config, type, Eager(cpu), {.kv_type = DType::f32});
         EXPECT_LE(distance(all(fast.append(prompt, 21)), expected), bound(type, magnitude(expected)));
         EXPECT_LE(distance(all(fast.decode(5)), next), bound(type, magnitude(next)));
@@ -150,7 +103,7 @@ TEST(decoder, decoding_continues_what_prefill_began) {
 
 TEST(decoder, what_does_not_fit_is_refused_and_nothing_is_lost) {
   const ModelConfig config = tiny();
-  Session session = exec::session(config, "f32", Eager(Cpu()), {});
+  Session session = test::session(config, "f32", Eager(Cpu()), {});
   const auto before = all(session.append(tokens(90, config.vocab)));
   auto refused = session.append(tokens(7, config.vocab));
   ASSERT_FALSE(refused.has_value());
@@ -278,7 +231,7 @@ TEST(third_party, stories260k_writes_the_text_of_llama2c) {
     return text + decoder.finish();
   };
   EXPECT_EQ(write(Eager(Reference{})), expected.str());
-  for (const Cpu& cpu : test::cpus()) EXPECT_EQ(write(Eager(cpu)), expected.str()) << test::name(cpu);
+  for (const Cpu& cpu : cpus()) EXPECT_EQ(write(Eager(cpu)), expected.str()) << inlay::test::name(cpu);
 }
 
 TEST(third_party, tiny_models_load_and_run) {
@@ -293,10 +246,11 @@ TEST(third_party, tiny_models_load_and_run) {
     ASSERT_TRUE(reference.has_value()) << reference.error().message();
     const auto expected = all(reference->append(prompt, 20));
     for (float v : expected) ASSERT_TRUE(std::isfinite(v));
-    for (const Cpu& cpu : test::cpus()) {
+    for (const Cpu& cpu : cpus()) {
       auto fast = Session::make(file, Eager(cpu), {.context = 64, .kv_type = DType::f32});
       ASSERT_TRUE(fast.has_value());
-      EXPECT_LE(distance(all(fast->append(prompt, 20)), expected), 1e-4 * magnitude(expected)) << test::name(cpu);
+      EXPECT_LE(distance(all(fast->append(prompt, 20)), expected), 1e-4 * magnitude(expected))
+          << inlay::test::name(cpu);
     }
   }
 }

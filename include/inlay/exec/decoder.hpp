@@ -2,8 +2,8 @@
 // InternLM2 differ by configuration only. `run` is called with one operator after the other; who
 // it is decides what happens to them (Eager runs them at once).
 //
-// Activations are f32. The residual stream is added to inside the norms: each norm takes the branch
-// that the linear before it produced.
+// Activations are f32; linears of codes may round theirs (Activations). The residual stream is added to inside
+// the norms: each norm takes the branch that the linear before it produced.
 #pragma once
 
 #include <cmath>
@@ -23,8 +23,13 @@ namespace inlay::exec {
 
 class Decoder {
  public:
-  // Room for `max_tokens` in one pass.
-  static Expected<Decoder> make(ModelConfig config, Weights weights, index max_tokens) {
+  // Room for `max_tokens` in one pass. int8 activations are refused where all linears are floats: nothing
+  // would be rounded.
+  static Expected<Decoder> make(ModelConfig config, Weights weights, index max_tokens,
+                                Activations activations = Activations::exact) {
+    if (activations == Activations::int8 && weights.all_linears_are_float())
+      return failure(StatusCode::invalid_argument,
+                     "activations is int8; it must be exact for a model whose linears are all floats");
     Decoder decoder;
     const index qkv = (config.heads + 2 * config.kv_heads) * config.head_dim;
     const auto room = [&](OwnedTensor<2>& tensor, index columns) -> Status {
@@ -47,6 +52,7 @@ class Decoder {
     decoder.config_ = std::move(config);
     decoder.weights_ = std::move(weights);
     decoder.max_tokens_ = max_tokens;
+    decoder.activations_ = activations;
     return decoder;
   }
 
@@ -82,10 +88,15 @@ class Decoder {
       first = false;
     }
     norm(run, first ? stream : branch, first ? View<2>() : stream, weights_.output_norm, normed);
-    weights_.head(run, normed.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
+    linear(run, weights_.head, normed.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
   }
 
  private:
+  template <class Run>
+  void linear(Run& run, const LinearWeight& weight, const ConstView<2>& x, const View<2>& y) const {
+    weight(run, x, y, activations_);
+  }
+
   template <class Run>
   void norm(Run& run, const View<2>& x, const View<2>& residual, const ConstView<1>& weight, const View<2>& y) const {
     run(RmsNorm<Host>{.x = x, .weight = weight, .residual = residual, .y = y, .eps = eps()});
@@ -104,9 +115,9 @@ class Decoder {
     const View<3> q_heads(base, {tokens, heads, dim}, {row, dim, 1});
     const View<3> k_heads(k.as<float>(), {tokens, kv_heads, dim}, {row, dim, 1});
     const View<3> v_heads(v.as<float>(), {tokens, kv_heads, dim}, {row, dim, 1});
-    w.q(run, x, q);
-    w.k(run, x, k);
-    w.v(run, x, v);
+    linear(run, w.q, x, q);
+    linear(run, w.k, x, k);
+    linear(run, w.v, x, v);
     if (config_.qk_norm) {
       run(RmsNorm<Host>{.x = q, .weight = w.q_norm, .y = q, .heads = heads, .eps = eps()});
       run(RmsNorm<Host>{.x = k, .weight = w.k_norm, .y = k, .heads = kv_heads, .eps = eps()});
@@ -145,15 +156,15 @@ class Decoder {
                                .causal = true,
                                .window_left = window_left});
     }
-    w.output(run, attended, y);
+    linear(run, w.output, attended, y);
   }
 
   template <class Run> void feed_forward(Run& run, const LayerWeights& w, const View<2>& x, const View<2>& y) const {
     const View<2> gate = gate_.view().slice(0, 0, x.extents[0]), up = up_.view().slice(0, 0, x.extents[0]);
-    w.gate(run, x, gate);
-    w.up(run, x, up);
+    linear(run, w.gate, x, gate);
+    linear(run, w.up, x, up);
     run(Swiglu<Host>{.gate = gate, .up = up, .y = gate});
-    w.down(run, gate, y);
+    linear(run, w.down, gate, y);
   }
 
   float eps() const { return static_cast<float>(config_.rms_eps); }
@@ -161,6 +172,7 @@ class Decoder {
   ModelConfig config_;
   Weights weights_;
   index max_tokens_ = 0;
+  Activations activations_ = Activations::exact;
   OwnedTensor<2> stream_, normed_, branch_, qkv_, attended_, gate_, up_, cos_, sin_;
 };
 

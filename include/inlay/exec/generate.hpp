@@ -23,6 +23,7 @@ class Session {
     index chunk = 256;  // tokens of a prompt in one pass
     DType kv_type = DType::f16;
     index block_size = 16;
+    Activations activations = Activations::exact;  // what linears of 4- and 8-bit codes multiply with
   };
 
   static Expected<Session> make(
@@ -41,7 +42,7 @@ class Session {
   // Weights that come from elsewhere: random ones of a benchmark.
   static Expected<Session> make(const ModelConfig& config, Weights weights, Eager run, const Options& options) {
     const index chunk = std::min(options.chunk, options.context);
-    auto decoder = Decoder::make(config, std::move(weights), chunk);
+    auto decoder = Decoder::make(config, std::move(weights), chunk, options.activations);
     if (!decoder) return failure(std::move(decoder.error()));
     auto pool = KvPool::make({.layers = config.layers,
                               .kv_heads = config.kv_heads,

@@ -17,6 +17,12 @@
 
 namespace inlay::exec {
 
+// What a linear multiplies its codes of 4 or 8 bits with: x as it is, or x rounded to 8 bits with a scale
+// for each group of inputs (integer dot products: W4Compute of linear_w4a16). Other weights run the same
+// under both: floats take x as it is, int8 with a scale for each channel (W8A8) always rounds it. The
+// reference backend rounds nothing: its linear_w4a16 is exact under both.
+enum class Activations : unsigned char { exact, int8 };
+
 class LinearWeight {
  public:
   struct Float {
@@ -31,7 +37,8 @@ class LinearWeight {
   LinearWeight(index n, std::variant<Float, Int8, PackedW4> form) : n_(n), form_(std::move(form)) {}
 
   // y[t,:] = W x[t,:] + bias, emitted as the operator that fits the form.
-  template <class Run> void operator()(Run& run, const ConstView<2>& x, const View<2>& y) const {
+  template <class Run>
+  void operator()(Run& run, const ConstView<2>& x, const View<2>& y, Activations activations) const {
     if (const auto* plain = std::get_if<Float>(&form_))
       run(Linear<Host>{.x = x, .weight = plain->packed, .bias = bias, .y = y});
     else if (const auto* int8 = std::get_if<Int8>(&form_))
@@ -42,10 +49,13 @@ class LinearWeight {
                            .bias = bias,
                            .y = y});
     else
-      run(std::get<PackedW4>(form_).op(x, y, bias));
+      run(std::get<PackedW4>(form_).op(
+          x, y, bias, activations == Activations::int8 ? W4Compute::int8_activations : W4Compute::exact_float));
   }
 
   index channels() const { return n_; }
+  // No option rounds what a float weight is multiplied with.
+  bool is_float() const { return std::holds_alternative<Float>(form_); }
   // What one token reads.
   std::size_t bytes() const {
     if (const auto* plain = std::get_if<Float>(&form_)) return plain->packed.bytes();

@@ -2,6 +2,8 @@
 // used where the file has them; linears are packed and their pages in the file given back.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,13 @@ struct Weights {
   std::vector<OwnedTensor<1>> vectors;
   std::vector<OwnedTensor<2>> tables;
   std::shared_ptr<const ModelFile> file;
+
+  bool all_linears_are_float() const {
+    return head.is_float() && std::all_of(layers.begin(), layers.end(), [](const LayerWeights& w) {
+             const LinearWeight* all[] = {&w.q, &w.k, &w.v, &w.output, &w.gate, &w.up, &w.down};
+             return std::all_of(std::begin(all), std::end(all), [](const auto* each) { return each->is_float(); });
+           });
+  }
 };
 
 namespace detail {

@@ -1,0 +1,280 @@
+// The option that rounds what linears of 4- and 8-bit codes multiply with: which weights it reaches, that
+// every level computes the rounded product, what it costs in the logits, and where it is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <inlay/core/element.hpp>
+#include <inlay/exec/convert.hpp>
+
+#include "tests/exec/support/random_session.hpp"
+#include "tests/exec/support/tiny_model.hpp"
+#include "tests/support/backends.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace inlay::exec::test {
+namespace {
+
+using inlay::test::cpus, inlay::test::ok;
+
+constexpr Sampling<Host> greedy{.logits = {}, .tokens = {}, .temperature = 0};
+
+double rms(const std::vector<float>& a) {
+  double sum = 0;
+  for (float v : a) sum += static_cast<double>(v) * v;
+  return std::sqrt(sum / static_cast<double>(a.size()));
+}
+double rms_distance(std::vector<float> a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+  return rms(a);
+}
+
+// x with each group of a row rounded to 8 bits. Groups of these tests divide the kernel's blocks of 128.
+std::vector<float> rounded(const ConstView<2>& x, index group) {
+  std::vector<float> values;
+  const index k = x.extents[1];
+  for (index t = 0; t < x.extents[0]; ++t) {
+    const float* row = x.as<float>() + t * x.strides[0];
+    for (index begin = 0; begin < k; begin += group) {
+      const index end = std::min(begin + group, k);
+      float largest = 0;
+      for (index i = begin; i < end; ++i) largest = std::max(largest, std::abs(row[i]));
+      const float step = largest / 127, inverse = step > 0 ? 1 / step : 0;
+      for (index i = begin; i < end; ++i) values.push_back(std::nearbyint(row[i] * inverse) * step);
+    }
+  }
+  return values;
+}
+
+// The reference backend computes linear_w4a16 exactly whatever is asked for. This one rounds first.
+class RoundedReference {
+ public:
+  template <class Op> void operator()(const Op& op) {
+    if (!status_.ok()) return;
+    if constexpr (std::is_same_v<Op, LinearW4a16<Host>>) {
+      EXPECT_EQ(op.compute, W4Compute::int8_activations);
+      const std::vector<float> x = rounded(op.x, op.group);
+      Op of_rounded = op;
+      of_rounded.x = {x.data(), {op.x.extents[0], op.x.extents[1]}};
+      status_ = run(reference_, of_rounded);
+    } else {
+      status_ = run(reference_, op);
+    }
+  }
+  Status take_status() { return std::exchange(status_, Status()); }
+
+ private:
+  Reference reference_;
+  Status status_;
+};
+
+// Which operator a linear became.
+struct Emitted {
+  std::string operation;
+  void operator()(const Linear<Host>&) { operation = "float"; }
+  void operator()(const LinearInt8<Host>&) { operation = "int8"; }
+  void operator()(const LinearW4a16<Host>& op) {
+    EXPECT_TRUE(ok(check(op)));
+    operation = op.compute == W4Compute::int8_activations ? "codes, int8 activations" : "codes, exact";
+  }
+};
+
+// Bytes of a [n, k] weight that a file may hold.
+std::vector<std::byte> weight_bytes(GgmlType type, index n, index k) {
+  std::mt19937 random(3);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(n * ggml_row_bytes(type, k)));
+  for (std::byte& each : bytes) each = static_cast<std::byte>(random());
+  // Every f16 of a block becomes a number near 0.06: the scale, and the minimum where there is one.
+  const bool has_min = type == GgmlType::Q4_1 || type == GgmlType::Q4_K;
+  const auto block = static_cast<std::size_t>(ggml_format(type).bytes);
+  for (std::size_t at = 0; at < bytes.size(); at += block)
+    for (std::size_t f = 0; f < (has_min ? 2 : 1); ++f)
+      bytes[at + (type == GgmlType::Q6_K ? 208 : 2 * f) + 1] = std::byte{0x2b};
+  return bytes;
+}
+
+// Every block format can be asked for: no group or shape of theirs is beyond int8_activations.
+TEST(activations, reach_every_block_format_at_every_level) {
+  constexpr index tokens = 5, n = 19, k = 512;
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(tokens * k), y(tokens * n);
+  for (float& each : x) each = normal(random);
+  const ConstView<2> x_view(x.data(), {tokens, k});
+  const View<2> y_view(y.data(), {tokens, n});
+  for (const GgmlType type : {GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q8_0, GgmlType::Q4_K, GgmlType::Q6_K}) {
+    SCOPED_TRACE(ggml_format(type).name);
+    const auto bytes = weight_bytes(type, n, k);
+    std::vector<float> w(n * k);
+    for (index o = 0; o < n; ++o)
+      ASSERT_TRUE(dequantize_row(type, bytes.data() + o * ggml_row_bytes(type, k), k, w.data() + o * k));
+    ModelFile file;
+    file.set_tensors({{.name = "w", .type = type, .rank = 2, .extents = {n, k}, .data = bytes.data()}},
+                     {Mapping::borrow(bytes)});
+    const auto weight = pack_weight(serial(), file, *file.find("w"));
+    ASSERT_TRUE(weight.has_value()) << weight.error().message();
+    Emitted emitted;
+    (*weight)(emitted, x_view, y_view, Activations::exact);
+    EXPECT_EQ(emitted.operation, "codes, exact");
+    (*weight)(emitted, x_view, y_view, Activations::int8);
+    EXPECT_EQ(emitted.operation, "codes, int8 activations");
+
+    const std::vector<float> xq = rounded(x_view, type == GgmlType::Q6_K ? 16 : 32);
+    // Dot products are exact. A group's two terms, codes and offset, are up to 8 times their sum (Q6_K: codes
+    // near 128 for weights near 16 steps) and go through three roundings.
+    const double rounding = 3 * 8 * inlay::test::epsilon(DType::f32);
+    for (const Cpu& cpu : cpus()) {
+      SCOPED_TRACE(inlay::test::name(cpu));
+      Eager run(cpu);
+      (*weight)(run, x_view, y_view, Activations::int8);
+      ASSERT_TRUE(ok(run.take_status()));
+      for (index t = 0; t < tokens; ++t)
+        for (index o = 0; o < n; ++o) {
+          double expected = 0, size = 0;
+          for (index i = 0; i < k; ++i) {
+            const double product = static_cast<double>(xq[t * k + i]) * w[o * k + i];
+            expected += product;
+            size += std::abs(product);
+          }
+          EXPECT_NEAR(y[static_cast<std::size_t>(t * n + o)], expected, rounding * size);
+        }
+    }
+  }
+}
+
+TEST(activations, other_weights_run_as_before) {
+  constexpr index n = 16, k = 32;
+  detail::RandomWeights random(serial(), 1);
+  float x[k] = {}, y[n] = {};
+  for (const auto& [type, operation] :
+       {std::pair("f32", "float"), {"f16", "float"}, {"bf16", "float"}, {"int8", "int8"}})
+    for (const Activations activations : {Activations::exact, Activations::int8}) {
+      const auto weight = random.linear(n, k, type);
+      ASSERT_TRUE(weight.has_value());
+      Emitted emitted;
+      (*weight)(emitted, {x, {1, k}}, {y, {1, n}}, activations);
+      EXPECT_EQ(emitted.operation, operation) << type;
+    }
+}
+
+TEST(activations, a_model_that_rounds_nothing_refuses_int8) {
+  const ModelConfig config = tiny();
+  const auto make = [&](const std::string& type) {
+    auto weights = random_weights(config, type, serial(), 7);
+    EXPECT_TRUE(weights.has_value());
+    return Session::make(config, std::move(*weights), Eager(Cpu()), {.context = 32, .activations = Activations::int8});
+  };
+  for (const char* type : {"f32", "f16", "bf16"}) {
+    const auto refused = make(type);
+    ASSERT_FALSE(refused.has_value()) << type;
+    EXPECT_EQ(refused.error().code(), StatusCode::invalid_argument);
+    EXPECT_NE(refused.error().message().find("activations is int8"), std::string_view::npos);
+  }
+  // W8A8 rounds anyway: both options are the same bits.
+  auto int8 = make("int8");
+  ASSERT_TRUE(int8.has_value()) << int8.error().message();
+  Session plain = session(config, "int8", Eager(Cpu()), {});
+  EXPECT_EQ(all(int8->append(tokens(20, config.vocab), 20)), all(plain.append(tokens(20, config.vocab), 20)));
+}
+
+// A value of a group of 32 near-normal ones is off by step / sqrt(12), step = largest / 127 and largest about
+// 2.2 times their rms: 0.5%, and so is a linear's result. Between embedding and logits lie four linears in
+// series in each of two layers, and the head; independent errors add as squares: 9 of them make 1.5%.
+constexpr double least_rounding = 0.005, most_rounding = 0.02;
+
+TEST(activations, every_level_is_the_reference_over_rounded_inputs) {
+  const ModelConfig config = tiny();
+  const auto prompt = tokens(21, config.vocab);
+  const Session::Options options = {.kv_type = DType::f32, .activations = Activations::int8};
+  // The decoder itself, since a session runs a backend's own form.
+  auto weights = random_weights(config, "w4a16", serial(), 7);
+  ASSERT_TRUE(weights.has_value());
+  auto decoder = Decoder::make(config, std::move(*weights), 32, Activations::int8);
+  ASSERT_TRUE(decoder.has_value());
+  auto pool = KvPool::make({.layers = config.layers,
+                            .kv_heads = config.kv_heads,
+                            .head_dim = config.head_dim,
+                            .dtype = DType::f32,
+                            .blocks = 2});
+  ASSERT_TRUE(pool.has_value());
+  RoundedReference reference;
+  Sequence sequence;
+  Batch batch;
+  ASSERT_TRUE(ok(batch.add(*pool, sequence, prompt)));
+  std::vector<float> expected(static_cast<std::size_t>(21 * config.vocab));
+  decoder->forward(reference, *pool, batch, View<2>(expected.data(), {21, config.vocab}));
+  ASSERT_TRUE(ok(reference.take_status()));
+
+  Session plain = session(config, "w4a16", Eager(Reference{}), {.kv_type = DType::f32});
+  const double size = rms(expected), rounding = rms_distance(all(plain.append(prompt, 21)), expected);
+  EXPECT_GE(rounding, least_rounding * size);
+  EXPECT_LE(rounding, most_rounding * size);
+  for (const Cpu& cpu : cpus()) {
+    SCOPED_TRACE(inlay::test::name(cpu));
+    Session fast = session(config, "w4a16", Eager(cpu), options);
+    // An input within f32's rounding of a half may fall on its other side: a step in 127 of one among `dim` (48)
+    // inputs moves a linear's results by 0.2%, in one row of 21: 0.05% of all.
+    EXPECT_LE(rms_distance(all(fast.append(prompt, 21)), expected), 0.001 * size);
+    fast.reset();
+    (void)all(fast.append({prompt.begin(), prompt.end() - 1}));
+    const auto decoded = all(fast.decode(prompt.back()));
+    const std::vector<float> last(expected.end() - config.vocab, expected.end());
+    EXPECT_LE(rms_distance(decoded, last), 0.003 * rms(last));
+  }
+}
+
+TEST(activations, chunks_and_threads_do_not_change_a_bit) {
+  const ModelConfig config = tiny();
+  const auto prompt = tokens(70, config.vocab);
+  const auto logits = [&](Parallel threads, index chunk) {
+    Session made = session(config, "w4a16", Eager(Cpu(threads)), {.chunk = chunk, .activations = Activations::int8});
+    return all(made.append(prompt, 70));
+  };
+  const auto expected = logits(serial(), 70);
+  for (index chunk : {1, 7, 16, 32, 69, 70}) EXPECT_EQ(logits(openmp(2), chunk), expected) << "chunk " << chunk;
+}
+
+// The model that ships with Inlay in Q4_0, its head F16: 24 linears in series, so 2.5% by the rule above.
+TEST(activations, our_model_in_4_bits_writes_the_same_story) {
+  constexpr index count = 60;
+  const TemporaryDirectory directory;
+  const std::string path = directory / "q4_0.gguf";
+  const auto report = convert(INLAY_SOURCE_DIR "/models/stories.gguf", path, {.weights = WeightFormat::q4_0});
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  auto loaded = load_model(path);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  const auto file = std::make_shared<const ModelFile>(std::move(*loaded));
+  const auto tokenizer = Tokenizer::make(file->tokenizer);
+  ASSERT_TRUE(tokenizer.has_value());
+  for (const Isa isa : available_isas()) {
+    SCOPED_TRACE(name(isa));
+    std::vector<Token> story[2];
+    std::vector<float> logits[2];  // of the exact story
+    for (const Activations activations : {Activations::exact, Activations::int8}) {
+      auto writer = Session::make(file, Eager(Cpu(isa, openmp(2))), {.activations = activations});
+      ASSERT_TRUE(writer.has_value()) << writer.error().message();
+      const bool int8 = activations == Activations::int8;
+      const auto end = generate(*writer, *tokenizer, {tokenizer->bos()}, count, greedy, [&](Token token) {
+        story[int8].push_back(token);
+        return true;
+      });
+      ASSERT_TRUE(end.has_value()) << end.error().message();
+      ASSERT_EQ(end->new_tokens, count);
+      writer->reset();
+      logits[int8] = all(writer->append(story[0], count));
+    }
+    EXPECT_EQ(story[1], story[0]);
+    EXPECT_GE(rms_distance(logits[1], logits[0]), least_rounding * rms(logits[0]));
+    EXPECT_LE(rms_distance(logits[1], logits[0]), 0.025 * rms(logits[0]));
+  }
+}
+
+}  // namespace
+}  // namespace inlay::exec::test

@@ -1,0 +1,64 @@
+// A session over a small model with random weights, and what tests ask of its logits.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <inlay/exec/generate.hpp>
+#include <inlay/exec/random_weights.hpp>
+
+namespace inlay::exec::test {
+
+inline ModelConfig tiny() {
+  ModelConfig config;
+  config.architecture = "llama";
+  config.layers = 2;
+  config.dim = 48;
+  config.heads = 6;
+  config.kv_heads = 2;
+  config.head_dim = 12;
+  config.hidden = 80;
+  config.vocab = 101;
+  config.context = 96;
+  config.rope.dim = 12;
+  return config;
+}
+
+inline std::vector<Token> tokens(index count, index vocab) {
+  std::vector<Token> list;
+  for (index i = 0; i < count; ++i) list.push_back(static_cast<Token>((i * 37 + 11) % vocab));
+  return list;
+}
+
+inline Session session(const ModelConfig& config, const std::string& type, Eager run, Session::Options options) {
+  auto weights = random_weights(config, type, serial(), 7);
+  EXPECT_TRUE(weights.has_value());
+  options.context = config.context;
+  auto made = Session::make(config, std::move(*weights), std::move(run), options);
+  EXPECT_TRUE(made.has_value()) << made.error().message();
+  return std::move(*made);
+}
+
+inline std::vector<float> all(const Expected<ConstView<2>>& logits) {
+  EXPECT_TRUE(logits.has_value()) << logits.error().message();
+  return {logits->as<float>(), logits->as<float>() + logits->size()};
+}
+
+inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::fmax(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+inline double magnitude(const std::vector<float>& a) {
+  double largest = 0;
+  for (float v : a) largest = std::fmax(largest, std::fabs(v));
+  return largest;
+}
+
+}  // namespace inlay::exec::test
