@@ -174,8 +174,7 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
   constexpr int wide = simd::Floats<Level>::size == 16 ? 8 : simd::Floats<Level>::size == 8 ? 4 : 1;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
     // Several jobs a task: what the end of one has prefetched is the beginning of the next.
-    constexpr index tasks_a_thread = 8;
-    const index jobs = (w.panels + P - 1) / P, most = tasks_a_thread * parallel.width;
+    const index jobs = (w.panels + P - 1) / P, most = w4_tasks_a_thread * parallel.width;
     const index tasks = jobs < most ? jobs : most;
     parallel(tasks, [&](index task) {
       const simd::KeepSubnormals mode;

@@ -31,6 +31,7 @@ inline constexpr index w4_block = 128;
 inline constexpr index w4_prefetch = 2048;  // bytes
 inline constexpr index w4_prefetch_groups = 16;
 inline constexpr index w4_step_bytes = 4 * w4_panel;
+inline constexpr index w4_tasks_a_thread = 8;  // of one row: enough for a slow core to do fewer
 
 struct W4Weight {
   const std::uint8_t* codes;
@@ -91,9 +92,10 @@ template <class Level, int P> struct Panels {
   INLAY_INLINE const std::uint8_t* words(int v, index at) const {
     return codes[v / in_panel] + at + v % in_panel * (w4_step_bytes / in_panel);
   }
-  INLAY_INLINE simd::CodeWords<Level> load(int v, index step) const {
+  // What lies `ahead` bytes further is asked for.
+  INLAY_INLINE simd::CodeWords<Level> load(int v, index step, index ahead) const {
     const std::uint8_t* p = words(v, step * w4_step_bytes);
-    if (v % in_panel == 0) __builtin_prefetch(p + w4_prefetch);
+    if (v % in_panel == 0) __builtin_prefetch(p + ahead);
     return simd::CodeWords<Level>::load(p);
   }
   // emit(v, scale, offset) of group g: w[n,s] = q[n,s] * scale + offset. One choice of types for all
