@@ -15,6 +15,7 @@
 #include <inlay/ops/linear.hpp>
 
 #include "cpu_kernels/linear_blocks.hpp"
+#include "cpu_kernels/linear_rows.hpp"
 
 namespace inlay::cpu {
 
@@ -23,16 +24,16 @@ inline constexpr index linear_group = 8;  // panels, where there are row tiles e
 
 // How a problem is cut up. scratch_bytes and the kernel read the same plan.
 template <class Level> struct LinearPlan {
-  index rows, n, k;     // k: with the zero that makes it even for bf16 weights
+  index rows, n, k;     // k: with the zero that makes it even where two k move together
   index chunks, tiles;  // of rows; of the largest chunk
   index panels, group;  // of the weight; of a task
   index workers;        // threads, each with sums and slices of its own
 
   LinearPlan(const Parallel& parallel, const Linear<Host>& op) {
-    const DType weight = op.weight_rows.present() ? op.weight_rows.dtype : op.weight.dtype;
+    const bool pairs = op.weight_rows.present() ? op.weight_rows.dtype != DType::f32 : op.weight.dtype == DType::bf16;
     rows = op.x.extents[0];
     n = op.y.extents[1];
-    k = weight == DType::bf16 ? even(op.x.extents[1]) : op.x.extents[1];
+    k = pairs ? even(op.x.extents[1]) : op.x.extents[1];
     chunks = (rows + linear_row_chunk - 1) / linear_row_chunk;
     tiles = (chunk_rows() + max_tile_rows<Level> - 1) / max_tile_rows<Level>;
     panels = (n + linear_panel - 1) / linear_panel;
@@ -62,6 +63,12 @@ INLAY_INLINE void any_tile(int rows, const typename PackedXOf<Kind>::Element* x,
   if constexpr (Rows > 1) any_tile<Level, Kind, Rows - 1>(rows, x, weight, steps, sums, accumulate, prefetch);
 }
 
+// How the weight comes: slices for the tiles; for few rows of x, columns of an unpacked weight at once.
+template <class Kind> struct WeightForm {
+  SliceOf<Kind> slice;
+  FewRowsOf<Kind> few_rows = nullptr;
+};
+
 // One chunk of rows of a problem: x packed, then groups of panels until none is left.
 template <class Level, class Kind> class LinearChunk {
  public:
@@ -69,9 +76,9 @@ template <class Level, class Kind> class LinearChunk {
   using W = typename PanelOf<Kind>::Element;
   static constexpr index x_step = std::is_same_v<Kind, Bf16Dot> ? 2 : 1;  // k that an element of X holds
 
-  LinearChunk(const LinearPlan<Level>& plan, const Linear<Host>& op, const WeightSource& source, SliceOf<Kind> slice,
+  LinearChunk(const LinearPlan<Level>& plan, const Linear<Host>& op, const WeightSource& source, WeightForm<Kind> form,
               index chunk)
-      : plan_(plan), op_(op), source_(source), slice_(slice) {
+      : plan_(plan), op_(op), source_(source), form_(form) {
     first_row_ = plan.rows * chunk / plan.chunks;
     rows_ = plan.rows * (chunk + 1) / plan.chunks - first_row_;
     tiles_ = (rows_ + max_tile_rows<Level> - 1) / max_tile_rows<Level>;
@@ -102,7 +109,10 @@ template <class Level, class Kind> class LinearChunk {
       for (index g; (g = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < groups;) {
         const index first = g * plan_.group;
         const index count = plan_.panels - first < plan_.group ? plan_.panels - first : plan_.group;
-        multiply(x, first, count, sums, reinterpret_cast<W*>(slices));
+        if (form_.few_rows != nullptr && rows_ <= few_rows<Level>)
+          multiply_few(x, first, count, sums);
+        else
+          multiply(x, first, count, sums, reinterpret_cast<W*>(slices));
         finish(first, count, sums);
       }
     });
@@ -140,7 +150,7 @@ template <class Level, class Kind> class LinearChunk {
         float* out[max_tile_panels];
         for (index i = 0; i < abreast; ++i) {
           slice[i] = p + i < count
-                         ? slice_(source_, first + p + i, begin, some, slices + i * linear_k_block * linear_panel)
+                         ? form_.slice(source_, first + p + i, begin, some, slices + i * linear_k_block * linear_panel)
                          : slice[i - 1];
           out[i] = sums + (p + i) * rows_ * linear_panel;
         }
@@ -152,12 +162,26 @@ template <class Level, class Kind> class LinearChunk {
     } while (begin < plan_.k);
   }
 
+  void multiply_few(const X* x, index first, index count, float* sums) const {
+    const index abreast = turned_panels<Level>(static_cast<int>(rows_));
+    index begin = 0;
+    do {
+      const index some = plan_.k - begin < linear_k_block ? plan_.k - begin : linear_k_block;
+      for (index p = 0; p < count; p += abreast) {
+        float* out[max_tile_panels];
+        for (index i = 0; i < abreast; ++i) out[i] = sums + (p + i) * rows_ * linear_panel;
+        form_.few_rows(rows_, x + begin * rows_ / x_step, source_, first + p, begin, some, out, begin > 0);
+      }
+      begin += linear_k_block;
+    } while (begin < plan_.k);
+  }
+
   // What the tiles of a slice fetch meanwhile. A single tile streams through memory and fetches what
   // lies ahead: on one thread 8 rows of f32 went from 25 to 31 GB/s, f16 from 19 to 23. Several tiles
   // find the slice in L1 and fetch the next one together, each its part: 512 rows
   // of f32 from 179 to 191 GFLOP/s.
   const W* fetched(const W* slice, index first, index panel, index count, index begin) const {
-    if (slice_ != static_cast<SliceOf<Kind>>(packed_slice<Level, Kind>)) return slice;
+    if (form_.slice != static_cast<SliceOf<Kind>>(packed_slice<Level, Kind>)) return slice;
     constexpr index near = 2048, far = 4096;  // bytes
     if (tiles_ == 1) return slice + (rows_ <= 2 ? near : far) / static_cast<index>(sizeof(W));
     const index abreast = tile_panels<Level>(static_cast<int>(tile_begin(1)));
@@ -211,7 +235,7 @@ template <class Level, class Kind> class LinearChunk {
   const LinearPlan<Level>& plan_;
   const Linear<Host>& op_;
   const WeightSource& source_;
-  SliceOf<Kind> slice_;
+  WeightForm<Kind> form_;
   index first_row_, rows_, tiles_;
 };
 
@@ -228,21 +252,23 @@ template <class Level> Status linear(const Parallel& parallel, const Linear<Host
   const WeightSource source =
       packed ? WeightSource{op.weight.data, plan.n, op.x.extents[1], op.weight.strides[0]}
              : WeightSource{op.weight_rows.data, plan.n, op.x.extents[1], op.weight_rows.strides[0]};
-  const auto chunks = [&]<class Kind>(Type<Kind>, SliceOf<Kind> slice) {
+  const auto chunks = [&]<class Kind>(WeightForm<Kind> form) {
     for (index chunk = 0; chunk < plan.chunks; ++chunk)
-      LinearChunk<Level, Kind>(plan, op, source, slice, chunk).run(parallel, workspace);
+      LinearChunk<Level, Kind>(plan, op, source, form, chunk).run(parallel, workspace);
   };
   const DType weight = packed ? op.weight.dtype : op.weight_rows.dtype;
   if constexpr (simd::has_dot_bf16<Level>)
     if (weight == DType::bf16 && op.x.dtype == DType::bf16) {
-      chunks(Type<Bf16Dot>{}, packed ? packed_slice<Level, Bf16Dot> : rows_pair_slice<Level>);
+      using Form = WeightForm<Bf16Dot>;
+      chunks(packed ? Form{packed_slice<Level, Bf16Dot>}
+                    : Form{rows_pair_slice<Level>, any_turned_tile<Level, Bf16Dot, bf16>});
       return {};
     }
   with_float(weight, [&]<class W>(Type<W>) {
-    if (!packed) return chunks(Type<float>{}, rows_slice<Level, W>);
+    if (!packed) return chunks(WeightForm<float>{rows_slice<Level, W>, any_turned_tile<Level, float, W>});
     if constexpr (!std::is_same_v<W, float>)
-      if (widens_once(plan)) return chunks(Type<float>{}, widened_slice<Level, W>);
-    chunks(Type<W>{}, packed_slice<Level, W>);
+      if (widens_once(plan)) return chunks(WeightForm<float>{widened_slice<Level, W>});
+    chunks(WeightForm<W>{packed_slice<Level, W>});
   });
   return {};
 }

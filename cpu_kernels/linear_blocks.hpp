@@ -1,5 +1,5 @@
 // Operands of the register tile, block of k by block of k: x packed for the tiles of a chunk of rows,
-// and the slice of a panel, taken where it lies or made in scratch that stays in the L1 cache.
+// and the slice of a packed panel, taken where it lies or widened into scratch that stays in the L1 cache.
 #pragma once
 
 #include "cpu_kernels/dtypes.hpp"
@@ -94,88 +94,6 @@ const float* widened_slice(const WeightSource& source, index panel, index begin,
   } else {
     for (index i = 0; i < count * linear_panel; i += F::size) F::load(w + i).store(scratch + i);
   }
-  return scratch;
-}
-
-// The 16 rows of a panel in the checkpoint, from `begin` on. Channels beyond n repeat the last one:
-// nobody reads their sums.
-template <class W> struct PanelRows {
-  const W* row[linear_panel];
-  index there;  // elements before the end of a row
-
-  INLAY_INLINE PanelRows(const WeightSource& source, index panel, index begin) : there(source.k - begin) {
-    for (index i = 0; i < linear_panel; ++i) {
-      const index channel = panel * linear_panel + i;
-      row[i] =
-          static_cast<const W*>(source.data) + (channel < source.n ? channel : source.n - 1) * source.stride + begin;
-    }
-  }
-};
-
-// Rows turned into columns: load(channel, step, n) gives n steps of a channel, store(step, part, v)
-// takes size channels of a step from channel `part` on.
-template <class Level, class Load, class Store> INLAY_INLINE void transposed(index steps, Load&& load, Store&& store) {
-  using F = simd::Floats<Level>;
-  for (index s = 0; s < steps; s += F::size)
-    for (index part = 0; part < linear_panel; part += F::size) {
-      F row[F::size];
-      const auto turn = [&](index some) INLAY_INLINE_LAMBDA {
-        INLAY_UNROLL
-        for (index i = 0; i < F::size; ++i) row[i] = load(part + i, s, some);
-        transpose(row);
-        INLAY_UNROLL
-        for (index i = 0; i < F::size; ++i)
-          if (i < some) store(s + i, part, row[i]);
-      };
-      // Known to be whole, it needs no branch for each row.
-      if (s + F::size <= steps)
-        turn(F::size);
-      else
-        turn(steps - s);
-    }
-}
-
-// Two k of 16 bits move as one lane: half the shuffles, and whole cache lines of each row.
-template <class Level, class W, class Store>
-INLAY_INLINE void transposed_pairs(const PanelRows<W>& rows, index count, Store&& store) {
-  using F = simd::Floats<Level>;
-  using Pairs = std::conditional_t<std::is_same_v<W, bf16>, simd::Bf16Pairs<Level>, simd::F16Pairs<Level>>;
-  transposed<Level>((count + 1) / 2,
-                    [&](index i, index step, index steps) {
-                      const index some = rows.there - 2 * step < 2 * steps ? rows.there - 2 * step : 2 * steps;
-                      const W* const row = rows.row[i] + 2 * step;
-                      __builtin_prefetch(row + linear_k_block, 0, 2);
-                      return some == 2 * F::size ? Pairs::load(row).bits() : Pairs::load(row, some).bits();
-                    },
-                    [&](index step, index part, F lanes) { store(step, part, Pairs::of(lanes)); });
-}
-
-template <class Level, class W>
-const float* rows_slice(const WeightSource& source, index panel, index begin, index count, float* scratch) {
-  using F = simd::Floats<Level>;
-  const PanelRows<W> rows(source, panel, begin);
-  if constexpr (std::is_same_v<W, float>)
-    transposed<Level>(
-        count,
-        [&](index i, index k, index some) {
-          __builtin_prefetch(rows.row[i] + k + linear_k_block, 0, 2);
-          return some == F::size ? F::load(rows.row[i] + k) : F::load(rows.row[i] + k, some);
-        },
-        [&](index k, index part, F lanes) { lanes.store(scratch + k * linear_panel + part); });
-  else
-    transposed_pairs<Level>(rows, count, [&](index step, index part, auto pairs) {
-      pairs.even().store(scratch + 2 * step * linear_panel + part);
-      pairs.odd().store(scratch + (2 * step + 1) * linear_panel + part);
-    });
-  return scratch;
-}
-
-template <class Level>
-const bf16* rows_pair_slice(const WeightSource& source, index panel, index begin, index count, bf16* scratch) {
-  const PanelRows<bf16> rows(source, panel, begin);
-  transposed_pairs<Level>(rows, count, [&](index step, index part, auto pairs) {
-    pairs.bits().store(reinterpret_cast<float*>(scratch) + step * linear_panel + part);
-  });
   return scratch;
 }
 
