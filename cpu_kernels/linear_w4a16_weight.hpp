@@ -99,11 +99,12 @@ template <class Level, int P> struct Panels {
     return simd::CodeWords<Level>::load(p);
   }
   // emit(v, scale, offset) of group g: w[n,s] = q[n,s] * scale + offset. One choice of types for all
-  // registers, and none of them in an array: filling arrays with zeros took as long as 32 slots of codes.
+  // registers, and neither in an array: filling arrays with zeros took as long as 32 slots of codes. Types
+  // that no checkpoint has together do go through one, and leave the kernels a third of their size.
   template <class Emit> INLAY_INLINE void for_each_scale(const W4Weight& w, index g, Emit&& emit) const {
     const index ahead = further(w4_prefetch_groups, g, w.groups) * w4_panel;
     const auto load = [&](const auto* values, int v) INLAY_INLINE_LAMBDA {
-      values += scales[v / in_panel] + g * w4_panel + v % in_panel * F::size;
+      values += place(v, g);
       if (v % in_panel == 0) __builtin_prefetch(values + ahead, 0, 2);
       return F::load(values);
     };
@@ -114,19 +115,37 @@ template <class Level, int P> struct Panels {
           emit(v, scale, offset(v, scale));
         });
       };
-      const auto with_zeros = [&]<class Z>(Type<Z>) INLAY_INLINE_LAMBDA {
-        emit_all([&](int v, F scale) INLAY_INLINE_LAMBDA { return F(-1) * load(w.zeros.as<Z>(), v) * scale; });
-      };
-      if (w.offsets.present())
-        with_float(w.offsets.dtype, [&]<class O>(Type<O>) INLAY_INLINE_LAMBDA {
-          emit_all([&](int v, F) INLAY_INLINE_LAMBDA { return load(w.offsets.as<O>(), v); });
-        });
-      else if (!w.zeros.present())
+      if (!w.zeros.present() && !w.offsets.present()) {
         emit_all([&](int, F scale) INLAY_INLINE_LAMBDA { return F(-w.middle) * scale; });
-      else if (w.zeros.dtype == DType::u8)
-        with_zeros(Type<std::uint8_t>{});
-      else
-        with_float(w.zeros.dtype, with_zeros);
+      } else if (w.zeros.present() && w.zeros.dtype == DType::u8) {
+        emit_all([&](int v, F scale)
+                     INLAY_INLINE_LAMBDA { return F(-1) * load(w.zeros.as<std::uint8_t>(), v) * scale; });
+      } else if (w.offsets.present() && w.offsets.dtype == w.scales.dtype) {
+        emit_all([&](int v, F) INLAY_INLINE_LAMBDA { return load(w.offsets.as<S>(), v); });
+      } else {
+        float offsets[count * F::size];
+        other_offsets(w, g, offsets);
+        emit_all([&](int v, F) INLAY_INLINE_LAMBDA { return F::load(offsets + v * F::size); });
+      }
+    });
+  }
+
+ private:
+  INLAY_INLINE index place(int v, index g) const {
+    return scales[v / in_panel] + g * w4_panel + v % in_panel * F::size;
+  }
+  // Zeros as floats, and offsets of another type than the scales.
+  void other_offsets(const W4Weight& w, index g, float* offsets) const {
+    const auto each = [&](auto&& offset) {
+      for (int v = 0; v < count; ++v) offset(place(v, g)).store(offsets + v * F::size);
+    };
+    if (w.offsets.present())
+      return with_float(w.offsets.dtype,
+                        [&]<class O>(Type<O>) { each([&](index at) { return F::load(w.offsets.as<O>() + at); }); });
+    with_float(w.scales.dtype, [&]<class S>(Type<S>) {
+      with_float(w.zeros.dtype, [&]<class Z>(Type<Z>) {
+        each([&](index at) { return F(-1) * F::load(w.zeros.as<Z>() + at) * F::load(w.scales.as<S>() + at); });
+      });
     });
   }
 };

@@ -38,7 +38,7 @@ struct Case {
 };
 
 struct Types {
-  DType x = DType::f32, y = DType::f32, scales = DType::f32, zeros = DType::u8;
+  DType x = DType::f32, y = DType::f32, scales = DType::f32, zeros = DType::u8, offsets = scales;
 };
 
 // Codes fill their words to the last bit, and channels beyond n have NaN scales.
@@ -53,7 +53,7 @@ Case make(const Shape& s, Form form, Types types, Layout layout, Rng& rng, index
          .codes = {DType::u8, {w4_panels(s.n), w4_steps(slots, s.bits), 64}, packed},
          .scales = {types.scales, per_group, packed},
          .zeros = {types.zeros, per_group, packed},
-         .offsets = {types.scales, per_group, packed},
+         .offsets = {types.offsets, per_group, packed},
          .perm = {DType::i32, {slots}},
          .bias = {types.x, {s.n}}};
   c.x.uniform(rng);
@@ -176,14 +176,15 @@ TEST(linear_w4a16, sweep) {
         const Types types{.x = type,
                           .y = turn % 2 ? type : DType::f32,
                           .scales = float_types[turn / 3 % 3],
-                          .zeros = turn % 5 < 2 ? DType::u8 : float_types[turn % 3]};
+                          .zeros = turn % 5 < 2 ? DType::u8 : float_types[turn % 3],
+                          .offsets = float_types[(turn % 5 < 3 ? turn / 3 : turn) % 3]};
         const Shape shape{rows, n, k, group_sizes[turn % 6], turn % 7 < 4 ? 4 : 8};
         const Form form = static_cast<Form>(turn / 2 % 3);
         Case c = make(shape, form, types, layouts[turn % 3], rng);
         if (turn % 4 == 3) c.compute = W4Compute::int8_activations;
         ++turn;
         SCOPED_TRACE(describe(rows, n, k, "group", shape.group, "bits", shape.bits, "form", static_cast<int>(form),
-                              type, types.y, types.scales, types.zeros, static_cast<int>(c.compute)));
+                              type, types.y, types.scales, types.zeros, types.offsets, static_cast<int>(c.compute)));
         ASSERT_NO_FATAL_FAILURE(compare(c));
       }
 }
