@@ -31,7 +31,9 @@ void incre_flash_attention(benchmark::State& state, const Model& m, DType kv, in
   const double error = error_against_reference(cpu, op(0), out.view(0), 200 + static_cast<double>(m.dim));
   BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
   measure(state, cpu,
-          {.bytes = elements * bits(kv) / 8, .flops = 2 * elements * static_cast<double>(m.q_heads / m.kv_heads)},
+          {.bytes = elements * bits(kv) / 8,
+           .flops = 2 * elements * static_cast<double>(m.q_heads / m.kv_heads),
+           .also_fma = true},
           error, [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); });
 }
 

@@ -49,8 +49,10 @@ void paged_attention(benchmark::State& state, DType type, bool vllm, Shape shape
   const double elements = static_cast<double>(seqs * context * kv_heads * 2 * dim);
   BenchWorkspace workspace(workspace_bytes(cpu, op(0, seqs)));
   measure(state, cpu,
-          {.bytes = elements * bits(type) / 8, .flops = 2 * elements * static_cast<double>(q_heads / kv_heads)}, error,
-          [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i, seqs), workspace).ok()); });
+          {.bytes = elements * bits(type) / 8,
+           .flops = 2 * elements * static_cast<double>(q_heads / kv_heads),
+           .also_fma = true},
+          error, [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i, seqs), workspace).ok()); });
 }
 
 void figure(const std::string& name, DType type, bool vllm, Shape shape) {

@@ -27,6 +27,7 @@ struct Work {
   double bytes = 0;  // that memory sees: each operand once
   double flops = 0;  // multiply and add count as two
   Limit limit = Limit::read;
+  bool also_fma = false;  // flops are multiply-adds close to their own limit: its share is printed too
 };
 
 // Memory in huge pages where the system has them.
@@ -48,7 +49,8 @@ inline Cpu cpu() { return Cpu(openmp(threads())); }
 template <class Call>
 void measure(benchmark::State& state, const Cpu& cpu, const Work& work, double error, Call&& call) {
   constexpr double between_probes = 0.02;  // seconds of figure: as long as a probe takes
-  std::vector<double> times, limits;
+  const Work arithmetic{.flops = work.flops, .limit = Limit::fma};
+  std::vector<double> times, limits, fma_limits;
   index iteration = 0;
   double since_probe = between_probes;
   call(iteration++);  // first touch
@@ -58,6 +60,7 @@ void measure(benchmark::State& state, const Cpu& cpu, const Work& work, double e
     state.SetIterationTime(time);
     if ((since_probe += time) >= between_probes) {
       limits.push_back(limit_seconds(cpu, work));
+      if (work.also_fma) fma_limits.push_back(limit_seconds(cpu, arithmetic));
       since_probe = 0;
     }
   }
@@ -67,6 +70,7 @@ void measure(benchmark::State& state, const Cpu& cpu, const Work& work, double e
   else
     state.counters["GFLOP/s"] = work.flops / time * 1e-9;
   state.counters["share"] = median(limits) / time;
+  if (work.also_fma) state.counters["fma"] = median(fma_limits) / time;
   state.counters["error"] = error;
   state.SetLabel(std::string(inlay::name(cpu.isa())) + " x" + std::to_string(cpu.parallel().width) +
                  (error <= 1 ? " PASS" : " FAIL"));
