@@ -84,9 +84,9 @@ Cpu::Cpu(Parallel parallel) : Cpu(preferred(), parallel) {}
 Cpu::Cpu(Isa isa, Parallel parallel) : isa_(best_up_to(isa)), parallel_(parallel) {}
 
 namespace {
-// Limits are probed by the same levels as the operators with dot products: all of them.
+// Limits are probed at every level.
 struct Probe {
-  static constexpr bool has_dot_levels = true;
+  static constexpr Isa dot_levels[] = {Isa::avx512_vnni, Isa::avx512_bf16};
 };
 }  // namespace
 

@@ -37,18 +37,23 @@ namespace cpu {
 template <class Level, class Op> Status compute(const Parallel& parallel, const Op& op, Workspace workspace);
 template <class Level, class Op> std::size_t scratch_bytes(const Parallel& parallel, const Op& op);
 
-// Operators whose kernels use the dot-product instructions say so in their header, and are built for
-// the VNNI and BF16 levels too; for the others those levels are avx512.
-template <class Op> inline constexpr bool has_dot_levels = requires { Op::has_dot_levels; };
+// Operators whose kernels use dot-product instructions name the levels that bring them, and are built for
+// those too; elsewhere a level that changes nothing is the one below it.
+template <class Op> constexpr bool built_for(Isa level) {
+  if constexpr (requires { Op::dot_levels; })
+    for (Isa dots : Op::dot_levels)
+      if (dots == level) return true;
+  return level <= Isa::avx512;
+}
 
 template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
 #if defined(__x86_64__)
   switch (isa) {
     case Isa::avx512_bf16:
-      if constexpr (has_dot_levels<Op>) return call(isa::avx512_bf16{});
+      if constexpr (built_for<Op>(Isa::avx512_bf16)) return call(isa::avx512_bf16{});
       [[fallthrough]];
     case Isa::avx512_vnni:
-      if constexpr (has_dot_levels<Op>) return call(isa::avx512_vnni{});
+      if constexpr (built_for<Op>(Isa::avx512_vnni)) return call(isa::avx512_vnni{});
       [[fallthrough]];
     case Isa::avx512: return call(isa::avx512{});
     case Isa::avx2: return call(isa::avx2{});

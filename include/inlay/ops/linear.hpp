@@ -23,6 +23,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/isa.hpp>
 
 namespace inlay {
 
@@ -53,7 +54,7 @@ template <class Space = Host> struct Linear {
   static constexpr auto fields = std::tuple{in("x", &Linear::x), optional_in("weight", &Linear::weight),
                                             optional_in("weight_rows", &Linear::weight_rows),
                                             optional_in("bias", &Linear::bias), out("y", &Linear::y)};
-  static constexpr bool has_dot_levels = true;
+  static constexpr Isa dot_levels[] = {Isa::avx512_bf16};
 };
 
 template <class Space> Status check(const Linear<Space>& op) {

@@ -36,11 +36,12 @@
 #include <cstring>
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/isa.hpp>
 
 namespace inlay {
 
 template <class Space = Host> struct LinearInt8 {
-  static constexpr bool has_dot_levels = true;
+  static constexpr Isa dot_levels[] = {Isa::avx512_vnni};
 
   ConstView<2, Space> x;                  // [tokens, k]       i8 u8 f32 f16 bf16; row stride free
   ConstView<1, Space> x_scale = {};       // [1] or [tokens]   f32; see above

@@ -32,6 +32,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/isa.hpp>
 
 namespace inlay {
 
@@ -72,7 +73,7 @@ template <class Space = Host> struct LinearW4a16 {
                                             scalar("group", &LinearW4a16::group),
                                             scalar("bits", &LinearW4a16::bits),
                                             scalar("compute", &LinearW4a16::compute)};
-  static constexpr bool has_dot_levels = true;
+  static constexpr Isa dot_levels[] = {Isa::avx512_vnni};
 
   constexpr index slots() const { return perm.present() ? perm.extents[0] : x.extents[1]; }
 };
