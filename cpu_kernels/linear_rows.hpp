@@ -34,41 +34,41 @@ template <class W> inline constexpr index lane_k = std::is_same_v<W, float> ? 1 
 template <class Level, class W>
 using PairsOf = std::conditional_t<std::is_same_v<W, bf16>, simd::Bf16Pairs<Level>, simd::F16Pairs<Level>>;
 
-// Lanes step .. step + size of the channels from `part` on, `steps` in all: store(step, column).
+// One column of what the last whole square leaves of a row.
+template <class Level, class W> simd::Floats<Level> gather(const PanelRows<W>& rows, index part, index step) {
+  using F = simd::Floats<Level>;
+  W lanes[F::size * lane_k<W>] = {};
+  for (index i = 0; i < F::size; ++i)
+    for (index k = step * lane_k<W>; k < (step + 1) * lane_k<W> && k < rows.there; ++k)
+      lanes[i * lane_k<W> + k % lane_k<W>] = rows.row[part + i][k];
+  if constexpr (std::is_same_v<W, float>)
+    return F::load(lanes);
+  else
+    return PairsOf<Level, W>::load(lanes).bits();
+}
+
+// Columns step .. step + size, as far as there are `steps`, of the channels from `part` on: store(step, column).
 template <class Level, class W, class Store>
 INLAY_INLINE void turn(const PanelRows<W>& rows, index part, index step, index steps, Store&& store) {
   using F = simd::Floats<Level>;
-  constexpr index per_lane = lane_k<W>;
-  const auto square = [&](index some, auto load) INLAY_INLINE_LAMBDA {
-    F lanes[F::size];
-    INLAY_UNROLL
-    for (index i = 0; i < F::size; ++i) {
-      const W* const row = rows.row[part + i] + step * per_lane;
-      simd::prefetch_lines(row + linear_k_block, 1);
-      lanes[i] = load(row);
-    }
-    transpose(lanes);
-    INLAY_UNROLL
-    for (index i = 0; i < F::size; ++i)
-      if (i < some) store(step + i, lanes[i]);
-  };
-  const index left = rows.there - step * per_lane;
-  // Known to be whole, it needs no branch for each row.
-  if (step + F::size <= steps && left >= F::size * per_lane)
-    square(F::size, [](const W* row) INLAY_INLINE_LAMBDA {
-      if constexpr (per_lane == 1)
-        return F::load(row);
-      else
-        return PairsOf<Level, W>::load(row).bits();
-    });
-  else
-    square(steps - step, [left](const W* row) INLAY_INLINE_LAMBDA {
-      const index some = left < F::size * per_lane ? left : F::size * per_lane;
-      if constexpr (per_lane == 1)
-        return F::load(row, some);
-      else
-        return PairsOf<Level, W>::load(row, some).bits();
-    });
+  const index end = step + F::size;
+  if (end > steps || end * lane_k < W >> rows.there) {
+    for (; step < steps; ++step) store(step, gather<Level>(rows, part, step));
+    return;
+  }
+  F lanes[F::size];
+  INLAY_UNROLL
+  for (index i = 0; i < F::size; ++i) {
+    const W* const row = rows.row[part + i] + step * lane_k<W>;
+    simd::prefetch_lines(row + linear_k_block, 1);
+    if constexpr (std::is_same_v<W, float>)
+      lanes[i] = F::load(row);
+    else
+      lanes[i] = PairsOf<Level, W>::load(row).bits();
+  }
+  transpose(lanes);
+  INLAY_UNROLL
+  for (index i = 0; i < F::size; ++i) store(step + i, lanes[i]);
 }
 
 template <class Level, class W, class Store>
