@@ -34,7 +34,7 @@ template <class W> inline constexpr index lane_k = std::is_same_v<W, float> ? 1 
 template <class Level, class W>
 using PairsOf = std::conditional_t<std::is_same_v<W, bf16>, simd::Bf16Pairs<Level>, simd::F16Pairs<Level>>;
 
-// One column of what the last whole square leaves of a row.
+// One column.
 template <class Level, class W> simd::Floats<Level> gather(const PanelRows<W>& rows, index part, index step) {
   using F = simd::Floats<Level>;
   W lanes[F::size * lane_k<W>] = {};
@@ -48,11 +48,12 @@ template <class Level, class W> simd::Floats<Level> gather(const PanelRows<W>& r
 }
 
 // Columns step .. step + size, as far as there are `steps`, of the channels from `part` on: store(step, column).
+// What is no whole square, at the end of a row, is gathered.
 template <class Level, class W, class Store>
 INLAY_INLINE void turn(const PanelRows<W>& rows, index part, index step, index steps, Store&& store) {
   using F = simd::Floats<Level>;
   const index end = step + F::size;
-  if (end > steps || end * lane_k < W >> rows.there) {
+  if (steps < end || rows.there < end * lane_k<W>) {
     for (; step < steps; ++step) store(step, gather<Level>(rows, part, step));
     return;
   }
