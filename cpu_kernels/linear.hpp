@@ -142,35 +142,35 @@ template <class Level, class Kind> class LinearChunk {
   // it, into sums that nobody reads.
   void multiply(const X* x, index first, index count, float* sums, W* slices) const {
     const index abreast = tile_panels<Level>(static_cast<int>(tile_begin(1)));
-    index begin = 0;
-    do {
-      const index some = plan_.k - begin < linear_k_block ? plan_.k - begin : linear_k_block;
-      for (index p = 0; p < count; p += abreast) {
-        const W* slice[max_tile_panels];
-        float* out[max_tile_panels];
-        for (index i = 0; i < abreast; ++i) {
-          slice[i] = p + i < count
-                         ? form_.slice(source_, first + p + i, begin, some, slices + i * linear_k_block * linear_panel)
-                         : slice[i - 1];
-          out[i] = sums + (p + i) * rows_ * linear_panel;
-        }
-        const W* next[max_tile_panels];
-        for (index i = 0; i < abreast; ++i) next[i] = fetched(slice[i], first, p + i, count, begin);
-        multiply_block(x + begin * rows_ / x_step, slice, abreast, begin, some, out, next);
-      }
-      begin += linear_k_block;
-    } while (begin < plan_.k);
+    each_block(count, abreast, sums, [&](index begin, index some, index p, float* const* out) {
+      const W* slice[max_tile_panels];
+      for (index i = 0; i < abreast; ++i)
+        slice[i] = i == 0 || p + i < count
+                       ? form_.slice(source_, first + p + i, begin, some, slices + i * linear_k_block * linear_panel)
+                       : slice[i - 1];
+      const W* next[max_tile_panels];
+      for (index i = 0; i < abreast; ++i) next[i] = fetched(slice[i], first, p + i, count, begin);
+      multiply_block(x + begin * rows_ / x_step, slice, abreast, begin, some, out, next);
+    });
   }
 
   void multiply_few(const X* x, index first, index count, float* sums) const {
     const index abreast = turned_panels<Level>(static_cast<int>(rows_));
+    each_block(count, abreast, sums, [&](index begin, index some, index p, float* const* out) {
+      form_.few_rows(rows_, x + begin * rows_ / x_step, source_, first + p, begin, some, out, begin > 0);
+    });
+  }
+
+  // body(begin, some, p, out): a block of k, begin .. begin + some, of the panels p .. p + abreast of the group,
+  // whose sums are out[]. An empty k is one empty block, which makes the sums zero.
+  template <class Body> void each_block(index count, index abreast, float* sums, Body&& body) const {
     index begin = 0;
     do {
       const index some = plan_.k - begin < linear_k_block ? plan_.k - begin : linear_k_block;
       for (index p = 0; p < count; p += abreast) {
         float* out[max_tile_panels];
         for (index i = 0; i < abreast; ++i) out[i] = sums + (p + i) * rows_ * linear_panel;
-        form_.few_rows(rows_, x + begin * rows_ / x_step, source_, first + p, begin, some, out, begin > 0);
+        body(begin, some, p, out);
       }
       begin += linear_k_block;
     } while (begin < plan_.k);

@@ -28,7 +28,7 @@ template <class W> struct PanelRows {
   }
 };
 
-// k that a lane holds.
+// k that a lane holds. Blocks of k are whole lanes: LinearPlan makes k even for pairs.
 template <class W> inline constexpr index lane_k = std::is_same_v<W, float> ? 1 : 2;
 
 template <class Level, class W>
@@ -76,7 +76,7 @@ template <class Level, class W, class Store>
 INLAY_INLINE void turn_all(const WeightSource& source, index panel, index begin, index count, Store&& store) {
   using F = simd::Floats<Level>;
   const PanelRows<W> rows(source, panel, begin);
-  const index steps = (count + lane_k<W> - 1) / lane_k<W>;
+  const index steps = count / lane_k<W>;
   for (index step = 0; step < steps; step += F::size)
     for (index part = 0; part < linear_panel; part += F::size)
       turn<Level>(rows, part, step, steps, [&](index at, F column) { store(at, part, column); });
@@ -125,7 +125,7 @@ void turned_tile(const typename PackedXOf<Kind>::Element* x, const WeightSource&
   constexpr int panels = turned_panels<Level>(Rows);
   PanelRows<W> rows[panels];
   for (int p = 0; p < panels; ++p) rows[p] = PanelRows<W>(source, panel + p, begin);
-  const index steps = (count + lane_k<W> - 1) / lane_k<W>;
+  const index steps = count / lane_k<W>;
   for (index part = 0; part < linear_panel; part += F::size) {
     F acc[panels][Rows];
     const auto meet = [&](int p, index k, F column) INLAY_INLINE_LAMBDA {

@@ -173,12 +173,9 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
   // layer is cut finer, for the threads.
   constexpr int wide = simd::Floats<Level>::size == 16 ? 8 : simd::Floats<Level>::size == 8 ? 4 : 1;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
-    // Several jobs a task: what the end of one has prefetched is the beginning of the next.
-    const index jobs = (w.panels + P - 1) / P, most = w4_tasks_a_thread * parallel.width;
-    const index tasks = jobs < most ? jobs : most;
-    parallel(tasks, [&](index task) {
+    w4_each_run(parallel, (w.panels + P - 1) / P, [&](index begin, index end) {
       const simd::KeepSubnormals mode;
-      for (index job = jobs * task / tasks; job < jobs * (task + 1) / tasks; ++job) {
+      for (index job = begin; job < end; ++job) {
         float total[P * w4_panel];
         w4_row<Level, Form, Bits, P>(w, job * P, x, sums, total);
         w4_store<Level>(op, 0, job * P * w4_panel, P * w4_panel, total, back);

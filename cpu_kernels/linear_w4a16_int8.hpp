@@ -77,12 +77,11 @@ void w4_int8_rows(const W4Weight& w, const W4Activations& x, index t, index firs
     for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
       simd::CodeSums<Level> dots[R * count];
       for (; s < stop; s += per_word) {
-        const index word = s / per_word;
+        const index at = s / per_word * w4_step_bytes;
         // Several rows read most codes from L2, and finding the place would cost them a twentieth.
-        const index ahead =
-            R > 1 ? w4_prefetch : panels.further(w4_prefetch, word * w4_step_bytes, w.steps * w4_step_bytes);
+        const index ahead = at + (R > 1 ? w4_prefetch : panels.further(w4_prefetch, at, w.steps * w4_step_bytes));
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-          const simd::CodeBytes<Level, Bits> codes(panels.load(v, word, ahead));
+          const simd::CodeBytes<Level, Bits> codes(panels.template load<3>(v, at, ahead));
           simd::unroll<R>([&](auto r)
                               INLAY_INLINE_LAMBDA { dots[r * count + v].add(codes, bytes + r * x.row_bytes + s); });
         });
@@ -132,11 +131,10 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
       w4_store<Level>(op, t, first * w4_panel, panels * w4_panel, total);
     }
   };
-  // Several jobs a task where a job is one row: what the end of one has prefetched is the beginning of the next.
-  const index jobs = (w.panels + panels - 1) / panels, most = w4_tasks_a_thread * parallel.width;
-  const index tasks = rows == 1 && jobs > most ? most : jobs;
-  parallel(tasks, [&](index task) {
-    for (index job = jobs * task / tasks; job < jobs * (task + 1) / tasks; ++job) run(job);
+  const index jobs = (w.panels + panels - 1) / panels;
+  if (rows > 1) return parallel(jobs, run);
+  w4_each_run(parallel, jobs, [&](index begin, index end) {
+    for (index job = begin; job < end; ++job) run(job);
   });
 }
 

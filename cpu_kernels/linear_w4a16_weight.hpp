@@ -31,7 +31,6 @@ inline constexpr index w4_block = 128;
 inline constexpr index w4_prefetch = 2048;  // bytes
 inline constexpr index w4_prefetch_groups = 16;
 inline constexpr index w4_step_bytes = 4 * w4_panel;
-inline constexpr index w4_tasks_a_thread = 8;  // of one row: enough for a slow core to do fewer
 
 struct W4Weight {
   const std::uint8_t* codes;
@@ -69,6 +68,14 @@ template <class Body> INLAY_INLINE void for_each_segment(index begin, index end,
   }
 }
 
+// body(begin, end) of the jobs of a call with one row. Several a task: what the end of one has prefetched is the
+// beginning of the next. Several tasks a thread: a slow core does fewer.
+template <class Body> INLAY_INLINE void w4_each_run(const Parallel& parallel, index jobs, Body&& body) {
+  constexpr index tasks_a_thread = 8;
+  const index most = tasks_a_thread * parallel.width, tasks = jobs < most ? jobs : most;
+  parallel(tasks, [&](index task) { body(jobs * task / tasks, jobs * (task + 1) / tasks); });
+}
+
 // The registers of P panels, from `first` on: v of them a panel. Where fewer than P are left the last
 // one is read again, and its results are not stored.
 template <class Level, int P> struct Panels {
@@ -92,11 +99,10 @@ template <class Level, int P> struct Panels {
   INLAY_INLINE const std::uint8_t* words(int v, index at) const {
     return codes[v / in_panel] + at + v % in_panel * (w4_step_bytes / in_panel);
   }
-  // What lies `ahead` bytes further is asked for.
-  INLAY_INLINE simd::CodeWords<Level> load(int v, index step, index ahead) const {
-    const std::uint8_t* p = words(v, step * w4_step_bytes);
-    if (v % in_panel == 0) __builtin_prefetch(p + ahead);
-    return simd::CodeWords<Level>::load(p);
+  // Those at byte `ahead` are asked for meanwhile.
+  template <int Locality> INLAY_INLINE simd::CodeWords<Level> load(int v, index at, index ahead) const {
+    if (v % in_panel == 0) __builtin_prefetch(words(v, ahead), 0, Locality);
+    return simd::CodeWords<Level>::load(words(v, at));
   }
   // emit(v, scale, offset) of group g: w[n,s] = q[n,s] * scale + offset. One choice of types for all
   // registers, and neither in an array: filling arrays with zeros took as long as 32 slots of codes. Types
@@ -162,17 +168,15 @@ INLAY_INLINE void for_each_code(const W4Weight& w, const Panels<Level, P>& panel
   // What a conversion limits has no time to wait for L2; the other form does better with what it needs there,
   // twice as far ahead (Zen 4, 4096 inputs: 20 GB/s a thread, into L1 18).
   constexpr bool into_l1 = Form == simd::CodeForm::converted;
+  constexpr int locality = into_l1 ? 3 : 2;
   constexpr index distance = into_l1 ? w4_prefetch : 2 * w4_prefetch;
   index at = begin / per_word * w4_step_bytes;
   for (; begin < end; begin += per_word, at += w4_step_bytes) {
     const index ahead = at + panels.further(distance, at, w.steps * w4_step_bytes);
     simd::unroll<count / open>([&](auto part) INLAY_INLINE_LAMBDA {
       Words word[open];
-      simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {
-        constexpr int v = part * open + i;
-        if (v % Panels<Level, P>::in_panel == 0) __builtin_prefetch(panels.words(v, ahead), 0, into_l1 ? 3 : 2);
-        word[i] = Words::load(panels.words(v, at));
-      });
+      simd::unroll<open>(
+          [&](auto i) INLAY_INLINE_LAMBDA { word[i] = panels.template load<locality>(part * open + i, at, ahead); });
       simd::unroll<per_word>([&](auto j) INLAY_INLINE_LAMBDA {
         simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {
           constexpr std::integral_constant<int, part * open + i> v;
