@@ -4,7 +4,7 @@
 //
 // "eigen": the same product by Eigen (bench/baselines/linear.cpp, built for this machine), timed in turn
 // with ours: above 1 ours is faster.
-#include <inlay/ops/linear_pack.hpp>
+#include <inlay/weights/linear_pack.hpp>
 
 #include "bench/support/measure.hpp"
 #include "bench/support/operands.hpp"

@@ -2,7 +2,7 @@
 // limit is memory; operands are rotated through 256 MiB. 32 heads of 128: the queries of Llama-3-8B.
 // RopeTable computes 64 pairs a token in double: its limit is arithmetic, its figure is a time.
 #include <inlay/ops/rope.hpp>
-#include <inlay/ops/rope_frequencies.hpp>
+#include <inlay/weights/rope_frequencies.hpp>
 
 #include "bench/support/measure.hpp"
 #include "bench/support/operands.hpp"

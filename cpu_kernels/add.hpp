@@ -4,7 +4,7 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/add.hpp>
 
-#include "cpu_kernels/elementwise.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 
 namespace inlay::cpu {
 

@@ -4,8 +4,8 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/dequantize.hpp>
 
-#include "cpu_kernels/elements.hpp"
-#include "cpu_kernels/quantize_groups.hpp"
+#include "cpu_kernels/support/elements.hpp"
+#include "cpu_kernels/support/quantize_groups.hpp"
 
 namespace inlay::cpu {
 

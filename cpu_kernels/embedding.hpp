@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "cpu_kernels/elementwise.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 
 namespace inlay::cpu {
 

@@ -5,7 +5,7 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/flash_attention.hpp>
 
-#include "cpu_kernels/attention.hpp"
+#include "cpu_kernels/attention/kernel.hpp"
 
 namespace inlay::cpu {
 

@@ -4,9 +4,9 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/gelu.hpp>
 
-#include "cpu_kernels/elementwise.hpp"
 #include "cpu_kernels/simd/normal_cdf.hpp"
 #include "cpu_kernels/simd/sigmoid.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 
 namespace inlay::cpu {
 

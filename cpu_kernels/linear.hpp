@@ -14,8 +14,8 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/linear.hpp>
 
-#include "cpu_kernels/linear_blocks.hpp"
-#include "cpu_kernels/linear_rows.hpp"
+#include "cpu_kernels/linear/blocks.hpp"
+#include "cpu_kernels/linear/rows.hpp"
 
 namespace inlay::cpu {
 

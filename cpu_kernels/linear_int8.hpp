@@ -9,7 +9,7 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/linear_int8.hpp>
 
-#include "cpu_kernels/linear_int8_tokens.hpp"
+#include "cpu_kernels/linear/int8_tokens.hpp"
 #include "cpu_kernels/simd/ints.hpp"
 
 namespace inlay::cpu::int8 {

@@ -13,9 +13,9 @@
 
 #include <atomic>
 
-#include "cpu_kernels/linear_w4a16_int8.hpp"
-#include "cpu_kernels/linear_w4a16_range.hpp"
-#include "cpu_kernels/linear_w4a16_weight.hpp"
+#include "cpu_kernels/linear/w4a16_int8.hpp"
+#include "cpu_kernels/linear/w4a16_range.hpp"
+#include "cpu_kernels/linear/w4a16_weight.hpp"
 #include "cpu_kernels/simd/fast_subnormals.hpp"
 
 namespace inlay::cpu {

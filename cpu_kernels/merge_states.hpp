@@ -12,7 +12,7 @@
 
 #include <limits>
 
-#include "cpu_kernels/elementwise.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 
 namespace inlay::cpu {
 

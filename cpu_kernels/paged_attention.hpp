@@ -7,7 +7,7 @@
 //     for each stretch of it, each kv head          O = O * factor + P V
 //
 // Stretches go through all heads before the next: memory is read in the order in which it lies
-// (attention_decode.hpp has the figures), and while one is in hand, the same heads' share of the next one
+// (attention/decode.hpp has the figures), and while one is in hand, the same heads' share of the next one
 // is on its way; the one after the last of K is the first of V. Parts leave (O, max, sum) in the workspace;
 // a second pass merges them in order and divides.
 #pragma once
@@ -15,10 +15,10 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
-#include "cpu_kernels/attention_rows.hpp"
-#include "cpu_kernels/dtypes.hpp"
-#include "cpu_kernels/paged_parts.hpp"
-#include "cpu_kernels/paged_scores.hpp"
+#include "cpu_kernels/attention/paged_parts.hpp"
+#include "cpu_kernels/attention/paged_scores.hpp"
+#include "cpu_kernels/attention/rows.hpp"
+#include "cpu_kernels/support/dtypes.hpp"
 
 namespace inlay::cpu::paged {
 

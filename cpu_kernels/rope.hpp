@@ -8,8 +8,8 @@
 
 #include <cstring>
 
-#include "cpu_kernels/elementwise.hpp"
 #include "cpu_kernels/simd/sincos.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 
 namespace inlay::cpu {
 

@@ -12,8 +12,8 @@
 
 #include <limits>
 
-#include "cpu_kernels/elementwise.hpp"
 #include "cpu_kernels/sampling_row.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 
 namespace inlay::cpu {
 

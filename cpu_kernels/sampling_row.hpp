@@ -10,9 +10,9 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu_kernels/selection.hpp"
 #include "cpu_kernels/simd/exp_double.hpp"
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/support/selection.hpp"
 
 namespace inlay::cpu {
 

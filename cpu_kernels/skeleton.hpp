@@ -5,8 +5,8 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/skeleton.hpp>
 
-#include "cpu_kernels/dtypes.hpp"
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/support/dtypes.hpp"
 
 namespace inlay::cpu {
 

@@ -16,7 +16,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu_kernels/elementwise.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 
 namespace inlay::cpu {
 

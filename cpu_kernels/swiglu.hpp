@@ -4,8 +4,8 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/swiglu.hpp>
 
-#include "cpu_kernels/elementwise.hpp"
 #include "cpu_kernels/simd/sigmoid.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
 
 namespace inlay::cpu {
 

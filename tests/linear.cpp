@@ -1,4 +1,4 @@
-#include <inlay/ops/linear_pack.hpp>
+#include <inlay/weights/linear_pack.hpp>
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include <inlay/ops/linear_w4a16_import.hpp>
+#include <inlay/weights/linear_w4a16_import.hpp>
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"

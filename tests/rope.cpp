@@ -1,5 +1,5 @@
 #include <inlay/ops/rope.hpp>
-#include <inlay/ops/rope_frequencies.hpp>
+#include <inlay/weights/rope_frequencies.hpp>
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <inlay/cpu_limits.hpp>
-#include <inlay/exec/random_weights.hpp>
+#include <inlay/model/random_weights.hpp>
 
 #include "bench/support/timing.hpp"
 #include "tools/commands.hpp"

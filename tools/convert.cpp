@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include <inlay/exec/convert.hpp>
+#include <inlay/model/convert.hpp>
 
 #include "tools/commands.hpp"
 #include "tools/session.hpp"

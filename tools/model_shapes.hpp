@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <inlay/exec/model_file.hpp>
+#include <inlay/model/model_file.hpp>
 
 namespace inlay::tools {
 

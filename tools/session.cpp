@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include <inlay/exec/load.hpp>
+#include <inlay/model/load.hpp>
 
 namespace inlay::tools {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include <inlay/exec/generate.hpp>
-#include <inlay/exec/model_file.hpp>
-#include <inlay/exec/tokenizer.hpp>
+#include <inlay/model/model_file.hpp>
+#include <inlay/text/tokenizer.hpp>
 
 namespace inlay::tools {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <inlay/cpu.hpp>
-#include <inlay/exec/mapped_file.hpp>
+#include <inlay/model/mapped_file.hpp>
 
 #include "bench/support/timing.hpp"
 

@@ -8,7 +8,7 @@
 //   Sums                    int32 for each channel: dot(sums, weights, inputs), store(p), a + b
 //   rows, panels, sums      the register tile: at most rows tokens by panels, and `sums` Sums at once
 //   in_flight               Sums that hide the latency of dot
-//   chains                  Sums at once for the peak (cpu_kernels/limits.hpp)
+//   chains                  Sums at once for the peak (cpu_kernels/support/limits.hpp)
 //
 // Exact means: no 16-bit sum ever saturates, not even -128 * -128 + -128 * -128. Without VNNI the
 // bytes are therefore widened to 16 bits for VPMADDWD. Its two rivals cost no less per 64 products:

@@ -24,7 +24,7 @@ double spin_bf16(const Cpu& cpu, index rounds);
 double spin_int8(const Cpu& cpu, index rounds);
 
 namespace cpu {
-// One specialisation per level, in cpu_kernels/limits.cpp.
+// One specialisation per level, in cpu_kernels/support/limits.cpp.
 template <class Level> float read_range(const std::byte* begin, const std::byte* end);
 template <class Level> double fma_rounds(index rounds, float* sink);
 template <class Level> double bf16_rounds(index rounds, float* sink);

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include <inlay/core/element.hpp>
-#include <inlay/exec/convert.hpp>
+#include <inlay/model/convert.hpp>
 
 #include "tests/exec/support/random_session.hpp"
-#include "tests/exec/support/tiny_model.hpp"
+#include "tests/model/support/tiny_model.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/tolerance.hpp"
 

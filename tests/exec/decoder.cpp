@@ -9,9 +9,9 @@
 #include <memory>
 #include <sstream>
 
-#include <inlay/exec/convert.hpp>
 #include <inlay/exec/generate.hpp>
-#include <inlay/exec/load.hpp>
+#include <inlay/model/convert.hpp>
+#include <inlay/model/load.hpp>
 
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/backends.hpp"

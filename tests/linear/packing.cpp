@@ -1,5 +1,5 @@
 // pack_linear: what it moves, rounds and refuses.
-#include <inlay/ops/linear_pack.hpp>
+#include <inlay/weights/linear_pack.hpp>
 
 #include <map>
 

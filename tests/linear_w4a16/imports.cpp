@@ -1,5 +1,5 @@
 // Imports: the packed form means the very numbers that the format means.
-#include <inlay/ops/linear_w4a16_import.hpp>
+#include <inlay/weights/linear_w4a16_import.hpp>
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"

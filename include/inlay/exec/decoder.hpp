@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <inlay/exec/batch.hpp>
-#include <inlay/exec/weights.hpp>
+#include <inlay/model/weights.hpp>
 #include <inlay/ops/embedding.hpp>
 #include <inlay/ops/flash_attention.hpp>
 #include <inlay/ops/kv_cache.hpp>

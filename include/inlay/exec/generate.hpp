@@ -10,8 +10,8 @@
 
 #include <inlay/exec/decoder.hpp>
 #include <inlay/exec/eager.hpp>
-#include <inlay/exec/tokenizer.hpp>
 #include <inlay/ops/sampling.hpp>
+#include <inlay/text/tokenizer.hpp>
 
 namespace inlay::exec {
 

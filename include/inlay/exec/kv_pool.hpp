@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <inlay/core/paged_kv.hpp>
-#include <inlay/exec/tensor.hpp>
+#include <inlay/model/tensor.hpp>
 
 namespace inlay::exec {
 

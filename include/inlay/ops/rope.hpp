@@ -6,7 +6,7 @@
 //
 // A model fills one table a forward pass; every layer rotates its q and its k with it, in place or
 // not. Frequencies, scaling rules (NTK, YaRN, Llama 3.1, ...) and M-RoPE's axes are host work done
-// once a model: rope_frequencies() and rope_axes() in <inlay/ops/rope_frequencies.hpp>.
+// once a model: rope_frequencies() and rope_axes() in <inlay/weights/rope_frequencies.hpp>.
 //
 // Where the i-th pair (a, b) of `pairs` lies in a head of x:
 //

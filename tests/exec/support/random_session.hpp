@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <inlay/exec/generate.hpp>
-#include <inlay/exec/random_weights.hpp>
+#include <inlay/model/random_weights.hpp>
 
 namespace inlay::exec::test {
 

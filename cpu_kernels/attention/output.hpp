@@ -1,0 +1,132 @@
+// The scratch of one worker, and what happens to a row once its keys are through: partial results are
+// merged, the sink enters, and the one division and rounding follow.
+#pragma once
+
+#include <inlay/core/online_softmax.hpp>
+#include <inlay/core/workspace.hpp>
+
+#include "cpu_kernels/attention/problem.hpp"
+#include "cpu_kernels/attention/scores.hpp"
+#include "cpu_kernels/attention/unit.hpp"
+#include "cpu_kernels/simd/floats.hpp"
+
+namespace inlay::cpu {
+
+inline constexpr index score_overhang = 16;  // dot_rows writes whole tiles of rows
+
+struct TileScratch {
+  float* q;                    // [rows][padded dim]       scaled
+  float* shift;                // [rows]                   added to scores (attention/int8.hpp)
+  float* s;                    // [rows][key_tile]         scores, then weights
+  float* o;                    // [rows][padded v_dim]     of the split in hand
+  float* total;                // [rows][padded v_dim]     of the splits before
+  float* factor;               // [rows]
+  SoftmaxState<float>* state;  // [rows]
+  SoftmaxState<float>* total_state;
+  float* kv;       // [key_tile][the wider of the two]   K as rows, then V
+  float* columns;  // [padded dim][key_tile]             K transposed, where packs_keys
+
+  template <class Take> INLAY_INLINE void cut(const AttentionProblem& p, index rows, Take&& take) {
+    const index dim = padded(p.dim), v_dim = padded(p.v_dim);
+    take(q, rows * dim);
+    take(shift, rows);
+    take(s, rows * key_tile + score_overhang);
+    take(o, rows * v_dim);
+    take(total, rows * v_dim);
+    take(factor, rows);
+    take(state, rows);
+    take(total_state, rows);
+    take(kv, key_tile * (dim > v_dim ? dim : v_dim));
+    take(columns, p.packs_keys ? key_tile * dim : 0);
+  }
+  TileScratch() = default;
+  INLAY_INLINE TileScratch(const AttentionProblem& p, index rows, std::byte* memory) {
+    WorkspaceCutter cutter({memory, 0});
+    cut(p, rows, [&]<class T>(T*& array, index count) { array = cutter.take<T>(count); });
+  }
+};
+
+INLAY_INLINE std::size_t tile_scratch_bytes(const AttentionProblem& p, index rows) {
+  std::size_t bytes = 0;
+  TileScratch().cut(p, rows, [&]<class T>(T*&, index count) { bytes += WorkspaceCutter::padded<T>(count); });
+  return bytes;
+}
+
+// The result of one split, kept until its row is merged.
+struct Partial {
+  float* o;
+  SoftmaxState<float>* state;
+  index* seen;
+
+  INLAY_INLINE Partial(const AttentionProblem& p, index rows, std::byte* memory) {
+    WorkspaceCutter cutter({memory, 0});
+    o = cutter.take<float>(rows * padded(p.v_dim));
+    state = cutter.take<SoftmaxState<float>>(rows);
+    seen = cutter.take<index>(1);
+  }
+};
+
+INLAY_INLINE std::size_t partial_bytes(const AttentionProblem& p, index rows) {
+  return WorkspaceCutter::padded<float>(rows * padded(p.v_dim)) + WorkspaceCutter::padded<SoftmaxState<float>>(rows) +
+         WorkspaceCutter::padded<index>(1);
+}
+
+template <class Level> void clear_total(const AttentionProblem& p, const TileScratch& t, index rows) {
+  using F = simd::Floats<Level>;
+  for (index i = 0; i < rows * padded(p.v_dim); i += F::size) F().store(t.total + i);
+  for (index r = 0; r < rows; ++r) t.total_state[r] = {};
+}
+
+// total = merge(total, (o, state)); a row that saw nothing in the split keeps its bits.
+template <class Level>
+void merge_partial(const AttentionProblem& p, const float* o, const SoftmaxState<float>* state, index rows,
+                   const TileScratch& t) {
+  using F = simd::Floats<Level>;
+  const index pad = padded(p.v_dim);
+  for (index r = 0; r < rows; ++r) {
+    const Merged<float> both = merge(t.total_state[r], state[r]);
+    t.total_state[r] = both.state;
+    float* total = t.total + r * pad;
+    for (index d = 0; d < pad; d += F::size)
+      fma(F::load(o + r * pad + d), F(both.scale_b), F::load(total + d) * F(both.scale_a)).store(total + d);
+  }
+}
+
+template <class Level> void write_row(const AttentionProblem& p, const float* o, float factor, index at, index head) {
+  using F = simd::Floats<Level>;
+  const auto each = [&](auto&& emit) {
+    for (index d = 0; d < p.v_dim; d += F::size)
+      emit(d, p.v_dim - d < F::size ? p.v_dim - d : F::size, F::load(o + d) * F(factor));
+  };
+  if (p.out.dtype != DType::i8) {
+    with_float(p.out.dtype, [&]<class T>(Type<T>) {
+      T* y = p.out.template as<T>() + at;
+      each([&](index d, index n, F v) { v.store(y + d, n); });
+    });
+    return;
+  }
+  const auto parameter = [&](const ConstView<2>& view, index d, index n) {
+    const float* row = view.as<float>() + (view.extents[0] == 1 ? 0 : head * view.strides[0]);
+    return view.extents[1] == 1 ? F(*row) : F::load(row + d, n);
+  };
+  each([&](index d, index n, F v) {
+    const F offset = p.out_offset.present() ? parameter(p.out_offset, d, n) : F();
+    fma(v, parameter(p.out_scale, d, n), offset).store_i8(p.out.as<std::int8_t>() + at + d, n);
+  });
+}
+
+template <class Level>
+void write_output(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+                  const TileScratch& t) {
+  for (index r = 0; r < unit.all(); ++r) {
+    const AttentionRow row = unit.row(p, sequence, r);
+    const index query = sequence.q_row + row.query;
+    Merged<float> last{t.total_state[r], 1, 0};
+    if (p.sinks.present()) last = add(t.total_state[r], p.sinks.as<float>()[row.head]);
+    write_row<Level>(p, t.total + r * padded(p.v_dim), last.scale_a * last.state.inverse(),
+                     offset(p.out, sequence.q_outer, query, row.head, 0), row.head);
+    if (p.lse.present()) p.lse.as<float>()[offset(p.lse, sequence.q_outer, query, row.head)] = last.state.lse();
+  }
+}
+
+}  // namespace inlay::cpu

@@ -1,0 +1,243 @@
+// The two products of attention with few queries, straight from the cache: K and V are widened in
+// registers and read by all rows (queries, heads of a group) at once.
+//
+//   dot_rows     s[h][r] = sum_i a[h][i] * b[r][i]          q . K over dims;  p . V over slots where V is slot-minor
+//   weigh_rows   o[h][d] = factor[h] * o[h][d] + sum_t p[h][t] * v[t][d]      where a token's dims lie side by side
+//
+// A row may lie in pieces (vLLM's layouts): piece j of row r begins at b + row[r] + piece.at[j].
+// Each result is summed in one fixed order, whatever heads share its register tile.
+#pragma once
+
+#include <type_traits>
+
+#include "cpu_kernels/attention/problem.hpp"
+#include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/opaque.hpp"
+#include "cpu_kernels/simd/prefetch.hpp"
+#include "cpu_kernels/simd/sum_rows.hpp"
+
+namespace inlay::cpu {
+
+struct Pieces {
+  const index* at;
+  const index* length;
+  index count;
+};
+
+// Rows that will be read next, asked for while these are multiplied.
+template <class T> struct RowsAhead {
+  const T* cache = nullptr;
+  const index* line = nullptr;
+  index count = 0, bytes = 0;
+
+  INLAY_INLINE void fetch(index begin, index end) const {
+    for (index r = begin; r < end && r < count; ++r) simd::prefetch_lines(cache + line[r], bytes);
+  }
+  // Rows of part i of n.
+  INLAY_INLINE RowsAhead part(index i, index n) const {
+    const index begin = count * i / n;
+    return {cache, line + begin, count * (i + 1) / n - begin, bytes};
+  }
+};
+
+// Heads that share a register tile: heads x 4 rows of sums, 4 rows of b, one of a: 21 of 32, 13 of 16.
+template <class Level> inline constexpr int head_tile = std::is_base_of_v<isa::avx512, Level> ? 4 : 2;
+
+// Rows come in fours, which is what one reduction takes; one head alone needs eight chains of fma.
+inline constexpr index row_tile = 8;
+
+// Tokens of a stretch: what decode reads of all its heads before the next, and prefetches meanwhile.
+// token_bytes: K of one token of those heads. A tile has whole stretches: each asks for as many rows as
+// it has, and 48 tokens before 16 left 32 of the next 48 to be waited for (dim 64: 8.7 -> 13.2 cycles for 16 elements).
+INLAY_INLINE index stretch_tokens(index token_bytes) {
+  constexpr index stretch_bytes = 64 << 10;
+  index tokens = row_tile;
+  while (tokens < key_tile && 2 * tokens * token_bytes <= stretch_bytes) tokens *= 2;
+  return tokens;
+}
+static_assert(key_tile % row_tile == 0 && (key_tile / row_tile & (key_tile / row_tile - 1)) == 0);
+
+// How a row fills registers: one piece of whole registers; pieces of half a register, two at a time
+// (16-bit keys of vLLM's layout at AVX-512); pieces of any length.
+enum class RowForm { whole, halves, pieces };
+
+template <class Level, class T>
+inline constexpr bool has_halves = std::is_base_of_v<isa::avx512, Level> && sizeof(T) == 2;
+
+template <class Level, class T> RowForm row_form(const Pieces& pieces) {
+  constexpr index lanes = simd::Floats<Level>::size;
+  if (pieces.count == 1 && pieces.length[0] % lanes == 0) return RowForm::whole;
+  if (!has_halves<Level, T> || pieces.count % 2 != 0) return RowForm::pieces;
+  for (index j = 0; j < pieces.count; ++j)
+    if (pieces.length[j] != lanes / 2) return RowForm::pieces;
+  return RowForm::halves;
+}
+
+// Sums of Heads x Rows: eight of them, which is what hides the latency of fma.
+template <int Heads> inline constexpr int rows_of_block = Heads == 1 ? 8 : Heads == 2 ? 4 : 2;
+
+template <class Level, class T, RowForm Form, int Heads>
+void dot_heads_of(const float* a, index a_stride, const T* b, const index* row, index rows, const Pieces& pieces,
+                  float* s, index s_stride, const RowsAhead<T>& ahead) {
+  using F = simd::Floats<Level>;
+  constexpr int block = std::is_base_of_v<isa::avx512, Level> || Heads == 1 ? rows_of_block<Heads> : 4;
+  const index steps = Form == RowForm::whole ? pieces.length[0] / F::size : pieces.count / 2;
+  const index* const place = pieces.at;
+  if constexpr (Form == RowForm::whole) b += place[0];
+  simd::RowSums<Level, Heads, block> results(s, s_stride);
+  constexpr int due = results.pieces;
+  const auto advance = [&](auto piece) INLAY_INLINE_LAMBDA { results.template advance<piece>(); };
+  for (index r = 0; r < rows; r += block) {
+    ahead.fetch(r, r + block);
+    simd::Register<Level> sum[Heads][block];
+    INLAY_UNROLL
+    for (int h = 0; h < Heads; ++h) INLAY_UNROLL
+    for (int k = 0; k < block; ++k) sum[h][k] = F().v;
+    const T* at[block];
+    INLAY_UNROLL
+    for (int k = 0; k < block; ++k) at[k] = b + row[r + k];
+    const float* from = simd::opaque(a);
+    const auto step = [&](index lanes, auto load) INLAY_INLINE_LAMBDA {
+      simd::Register<Level> x[block];
+      INLAY_UNROLL
+      for (int k = 0; k < block; ++k) x[k] = load(at[k]).v;
+      INLAY_UNROLL
+      for (int h = 0; h < Heads; ++h) {
+        const float* const y = from + h * a_stride;
+        const F value = simd::opaque(Form == RowForm::pieces ? F::load(y, lanes) : F::load(y));
+        INLAY_UNROLL
+        for (int k = 0; k < block; ++k) sum[h][k] = fma(F(x[k]), value, F(sum[h][k])).v;
+      }
+      from = simd::opaque(from + lanes);
+    };
+    if constexpr (Form == RowForm::pieces) {
+      simd::unroll<due>(advance);
+      for (index j = 0; j < pieces.count; ++j)
+        for (index i = 0; i < pieces.length[j]; i += F::size) {
+          const index left = pieces.length[j] - i, lanes = left < F::size ? left : F::size;
+          step(lanes, [=, i = place[j] + i](const T* x) INLAY_INLINE_LAMBDA { return F::load(x + i, lanes); });
+        }
+    } else {
+      const auto whole_step = [&](index i) INLAY_INLINE_LAMBDA {
+        if constexpr (Form == RowForm::whole)
+          step(F::size, [=](const T* x) INLAY_INLINE_LAMBDA { return F::load(x + i * F::size); });
+        else
+          step(F::size, [low = place[2 * i], high = place[2 * i + 1]](const T* x)
+                            INLAY_INLINE_LAMBDA { return F::load_halves(x + low, x + high); });
+      };
+      index i = 0;
+      if (steps > due) {
+        simd::unroll<due>([&](auto piece) INLAY_INLINE_LAMBDA {
+          whole_step(piece);
+          advance(piece);
+        });
+        whole_step(due);
+        i = due + 1;
+      } else {
+        simd::unroll<due>(advance);
+      }
+      for (; i < steps; ++i) whole_step(i);
+    }
+    results.take(sum, s + r);
+  }
+  simd::unroll<due>(advance);
+}
+
+template <class Level, class T, RowForm Form, int Heads>
+void dot_heads(const float* a, index a_stride, index heads, const T* b, const index* row, index rows,
+               const Pieces& pieces, float* s, index s_stride, const RowsAhead<T>& ahead) {
+  if (heads == Heads)
+    dot_heads_of<Level, T, Form, Heads>(a, a_stride, b, row, rows, pieces, s, s_stride, ahead);
+  else if constexpr (Heads > 1)
+    dot_heads<Level, T, Form, Heads - 1>(a, a_stride, heads, b, row, rows, pieces, s, s_stride, ahead);
+}
+
+// `rows` is rounded up to row_tile: row[] repeats its last entry, s has room.
+template <class Level, class T>
+void dot_rows(const float* a, index a_stride, index heads, const T* b, const index* row, index rows,
+              const Pieces& pieces, float* s, index s_stride, RowsAhead<T> ahead) {
+  constexpr int most = head_tile<Level>;
+  const RowForm form = row_form<Level, T>(pieces);
+  const auto some = [&]<RowForm Form>(std::integral_constant<RowForm, Form>, index h) {
+    dot_heads<Level, T, Form, most>(a + h * a_stride, a_stride, heads - h < most ? heads - h : most, b, row, rows,
+                                    pieces, s + h * s_stride, s_stride, ahead);
+  };
+  for (index h = 0; h < heads; h += most, ahead = {}) {
+    if (form == RowForm::whole) some(std::integral_constant<RowForm, RowForm::whole>{}, h);
+    if (form == RowForm::pieces) some(std::integral_constant<RowForm, RowForm::pieces>{}, h);
+    if constexpr (has_halves<Level, T>)
+      if (form == RowForm::halves) some(std::integral_constant<RowForm, RowForm::halves>{}, h);
+  }
+}
+
+// heads x vectors accumulators and as many registers of v as vectors: 21 of 32, 11 of 16.
+template <class Level> inline constexpr int vector_tile = std::is_base_of_v<isa::scalar, Level> ? 1 : 4;
+
+// Asks for one row ahead after every `every` rows.
+template <class Level, class T, int Heads, int Vectors, bool Partial>
+INLAY_INLINE void weigh_block(const float* p, index p_stride, const T* v, const index* row, index rows, index lanes,
+                              float* o, index o_stride, const float* factor, const RowsAhead<T>& ahead, index every) {
+  using F = simd::Floats<Level>;
+  index asked = 0, wait = every;
+  simd::Register<Level> sum[Heads][Vectors];
+  INLAY_UNROLL
+  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
+  for (int k = 0; k < Vectors; ++k) sum[h][k] = (F::load(o + h * o_stride + k * F::size) * F(factor[h])).v;
+  for (index t = 0; t < rows; ++t) {
+    if (--wait == 0) {
+      ahead.fetch(asked, asked + 1);
+      ++asked;
+      wait = every;
+    }
+    const T* const from = simd::opaque(v + row[t]);
+    simd::Register<Level> w[Heads];
+    INLAY_UNROLL
+    for (int h = 0; h < Heads; ++h) w[h] = F(p[h * p_stride + t]).v;
+    INLAY_UNROLL
+    for (int k = 0; k < Vectors; ++k) {
+      const F x = Partial ? F::load(from + k * F::size, lanes) : F::load(from + k * F::size);
+      INLAY_UNROLL
+      for (int h = 0; h < Heads; ++h) sum[h][k] = fma(F(w[h]), x, F(sum[h][k])).v;
+    }
+  }
+  INLAY_UNROLL
+  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
+  for (int k = 0; k < Vectors; ++k) F(sum[h][k]).store(o + h * o_stride + k * F::size);
+}
+
+template <class Level, class T, int Heads>
+void weigh_heads(const float* p, index p_stride, index heads, const T* v, const index* row, index rows, index dim,
+                 float* o, index o_stride, const float* factor, RowsAhead<T> ahead) {
+  using F = simd::Floats<Level>;
+  constexpr int vectors = vector_tile<Level>;
+  if (heads == Heads) {
+    // Each block asks for whole rows, its part of them. All of them in the first of two blocks are more than the core
+    // keeps in flight (Zen 4, dim 128: 16.5 instead of 17.1 GB/s a thread paged, 17.5 instead of 18.2 incremental);
+    // each block for its own part of every row read a third slower.
+    constexpr index wide = vectors * F::size;
+    const index blocks = dim / wide;
+    index d = 0;
+    for (index b = 0; b < blocks; ++b, d += wide)
+      weigh_block<Level, T, Heads, vectors, false>(p, p_stride, v + d, row, rows, 0, o + d, o_stride, factor,
+                                                   ahead.part(b, blocks), blocks);
+    if (blocks > 0) ahead = {};
+    for (; d + F::size <= dim; d += F::size, ahead = {})
+      weigh_block<Level, T, Heads, 1, false>(p, p_stride, v + d, row, rows, 0, o + d, o_stride, factor, ahead, 1);
+    if (d < dim)
+      weigh_block<Level, T, Heads, 1, true>(p, p_stride, v + d, row, rows, dim - d, o + d, o_stride, factor, ahead, 1);
+  } else if constexpr (Heads > 1) {
+    weigh_heads<Level, T, Heads - 1>(p, p_stride, heads, v, row, rows, dim, o, o_stride, factor, ahead);
+  }
+}
+
+// o's rows are padded to whole registers.
+template <class Level, class T>
+void weigh_rows(const float* p, index p_stride, index heads, const T* v, const index* row, index rows, index dim,
+                float* o, index o_stride, const float* factor, RowsAhead<T> ahead) {
+  constexpr int most = head_tile<Level>;
+  for (index h = 0; h < heads; h += most, ahead = {})
+    weigh_heads<Level, T, most>(p + h * p_stride, p_stride, heads - h < most ? heads - h : most, v, row, rows, dim,
+                                o + h * o_stride, o_stride, factor + h, ahead);
+}
+
+}  // namespace inlay::cpu

@@ -1,0 +1,77 @@
+// Rows of x for exact_float: a row is multiplied by a power of two of its own, and each x by the power that
+// the form of its code takes out (simd/int4.hpp). Both are exact, and the results are multiplied back:
+//
+//   y[n] = 2^-power * sum_s (x[s] * 2^(power - exponent of s)) * (q[n,s] * 2^(exponent of s))
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "cpu_kernels/linear/w4a16_weight.hpp"
+
+namespace inlay::cpu {
+
+// The largest |x| of a row, as far as slots name it.
+template <class Level, class T> float w4_largest(const W4Weight& w, const T* x) {
+  using F = simd::Floats<Level>;
+  float most = 0;
+  if (w.perm) {
+    for (index s = 0; s < w.slots; ++s) {
+      const float value = w.perm[s] < 0 ? 0 : std::abs(static_cast<float>(x[w.perm[s]]));
+      if (value > most) most = value;
+    }
+    return most;
+  }
+  F largest;
+  for (index s = 0; s < w.slots; s += F::size) {
+    const index n = w.slots - s;
+    largest = max(largest, abs(n < F::size ? F::load(x + s, n) : F::load(x + s)));
+  }
+  return reduce_max(largest);
+}
+
+// The power brings the row's largest below 2^-22. From there what a code takes out of x (up to 2^-149) is in
+// the range of f32, and products are far from its ends.
+template <class Level, simd::CodeForm Form, int Bits> struct W4Range {
+  static constexpr index period = 32 / Bits;
+  int power;
+  // An x is multiplied twice, since the codes' power and the row's together may exceed the range.
+  float first, second[period + simd::Floats<Level>::size];
+
+  explicit W4Range(float largest = 0) {
+    constexpr int to = -23, least = -125, most = 101;
+    const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(largest) >> 23 & 255) - 127;
+    power = std::clamp(to - exponent, least, most);
+    const int together = power - simd::least_exponent<Form>;
+    first = power_of_two(together / 2);
+    for (index i = 0; i < period + simd::Floats<Level>::size; ++i)
+      second[i] = power_of_two(together - together / 2 - simd::code_place<Form, Bits>(i % period));
+  }
+  float into() const { return power_of_two(power); }
+  float back() const { return power_of_two(-power); }
+
+ private:
+  static float power_of_two(int n) { return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23); }
+};
+
+// Slots s .. stop of a row of x as the codes' form wants them into values[0 ..]; returns their sum. A
+// slot without input is 0.
+template <class Level, simd::CodeForm Form, int Bits, class T>
+float w4_prepare(const T* x, const W4Range<Level, Form, Bits>& range, const std::int32_t* perm, index s, index stop,
+                 float* values) {
+  using F = simd::Floats<Level>;
+  if (perm)
+    for (index i = s; i < stop; ++i) values[i - s] = perm[i] < 0 ? 0 : static_cast<float>(x[perm[i]]);
+  const F first(range.first);
+  F sum;
+  for (index i = 0; i < stop - s; i += F::size) {
+    const index n = stop - s - i < F::size ? stop - s - i : F::size;
+    const F value = perm ? F::load(values + i, n) : n == F::size ? F::load(x + s + i) : F::load(x + s + i, n);
+    sum = sum + value;
+    (value * first * F::load(range.second + i % range.period)).store(values + i, n);
+  }
+  return reduce_sum(sum) * range.into();
+}
+
+}  // namespace inlay::cpu

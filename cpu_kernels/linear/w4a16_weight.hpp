@@ -1,0 +1,209 @@
+// The packed weight as the kernels read it: group by group, step by step.
+//
+// Slots are cut into blocks of 128, and each block into segments that have one scale a channel:
+//
+//   blocks    |        128        |        128        |    rest   |
+//   groups    |  g0   |    g1    |    g2    |    g3    |    g4    |
+//   segments  |  g0   |    g1  |g1|   g2   ...
+//
+// A segment's codes are multiplied as they are; its scale and offset follow once:
+//
+//   total[n] += scale[n,g] * sum_s(x[s] * q[n,s]) + offset[n,g] * sum_s(x[s])
+//
+// so that a code costs a mask and an fma, and a conversion where it needs one (simd/int4.hpp). The chain of roundings
+// is a segment and the number of segments long, and it is the same for every number of rows and threads.
+#pragma once
+
+#include <inlay/cpu.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
+
+#include "cpu_kernels/simd/int4.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
+#include "cpu_kernels/support/dtypes.hpp"
+
+namespace inlay::cpu {
+
+inline constexpr index w4_block = 128;
+// What is asked for ahead of its use, in a panel's codes and in its groups. Each stream is short (896 inputs:
+// 7 KiB a panel, 896 bytes of scales) and the hardware's own prefetchers lose it at its end: there the
+// beginning of the panel is asked for that the stream goes on with. Zen 4, 896 inputs, groups of 32: 17 GB/s
+// a thread without the groups, 19.6 with them.
+inline constexpr index w4_prefetch = 2048;  // bytes
+inline constexpr index w4_prefetch_groups = 16;
+inline constexpr index w4_step_bytes = 4 * w4_panel;
+
+struct W4Weight {
+  const std::uint8_t* codes;
+  const std::int32_t* perm;  // or null: slots are inputs
+  ConstView<3> scales, zeros, offsets;
+  index panels, slots, steps, group, groups;
+  float middle;  // the zero point where none is given
+
+  INLAY_INLINE explicit W4Weight(const LinearW4a16<Host>& op)
+      : codes(op.codes.as<std::uint8_t>()),
+        perm(op.perm.present() ? op.perm.as<std::int32_t>() : nullptr),
+        scales(op.scales),
+        zeros(op.zeros),
+        offsets(op.offsets),
+        panels(op.codes.extents[0]),
+        slots(op.slots()),
+        steps(op.codes.extents[1]),
+        group(op.group == 0 ? slots : op.group),
+        groups(op.scales.extents[1]),
+        middle(static_cast<float>(1 << (op.bits - 1))) {}
+
+  INLAY_INLINE index block_end(index begin) const { return begin + w4_block < slots ? begin + w4_block : slots; }
+};
+
+// At most: every block cuts one group in two.
+INLAY_INLINE index w4_segments(index slots, index groups) { return (slots + w4_block - 1) / w4_block + groups; }
+
+// body(begin, end, g) for each segment of the block begin .. end.
+template <class Body> INLAY_INLINE void for_each_segment(index begin, index end, index group, Body&& body) {
+  index g = begin / group;
+  while (begin < end) {
+    const index group_end = (g + 1) * group, stop = group_end < end ? group_end : end;
+    body(begin, stop, g++);
+    begin = stop;
+  }
+}
+
+// body(begin, end) of the jobs of a call with one row. Several a task: what the end of one has prefetched is the
+// beginning of the next. Several tasks a thread: a slow core does fewer.
+template <class Body> INLAY_INLINE void w4_each_run(const Parallel& parallel, index jobs, Body&& body) {
+  constexpr index tasks_a_thread = 8;
+  const index most = tasks_a_thread * parallel.width, tasks = jobs < most ? jobs : most;
+  parallel(tasks, [&](index task) { body(jobs * task / tasks, jobs * (task + 1) / tasks); });
+}
+
+// The registers of P panels, from `first` on: v of them a panel. Where fewer than P are left the last
+// one is read again, and its results are not stored.
+template <class Level, int P> struct Panels {
+  using F = simd::Floats<Level>;
+  static constexpr int in_panel = static_cast<int>(w4_panel / F::size), count = P * in_panel;
+  const std::uint8_t* codes[P];
+  index scales[P];  // where a panel's begin
+
+  INLAY_INLINE Panels(const W4Weight& w, index first) {
+    simd::unroll<P>([&](auto p) INLAY_INLINE_LAMBDA {
+      const index panel = first + p < w.panels ? first + p : w.panels - 1;
+      codes[p] = w.codes + panel * w.steps * w4_step_bytes;
+      scales[p] = panel * w.groups * w4_panel;
+    });
+  }
+  // `distance` further than `at` of a panel's `length`; past its end, in the panel that is P further.
+  static INLAY_INLINE index further(index distance, index at, index length) {
+    return at + distance < length ? distance : distance + (P - 1) * length;
+  }
+  // Register v's words of the step that begins at byte `at` of each panel.
+  INLAY_INLINE const std::uint8_t* words(int v, index at) const {
+    return codes[v / in_panel] + at + v % in_panel * (w4_step_bytes / in_panel);
+  }
+  // Those at byte `ahead` are asked for meanwhile.
+  template <int Locality> INLAY_INLINE simd::CodeWords<Level> load(int v, index at, index ahead) const {
+    if (v % in_panel == 0) __builtin_prefetch(words(v, ahead), 0, Locality);
+    return simd::CodeWords<Level>::load(words(v, at));
+  }
+  // emit(v, scale, offset) of group g: w[n,s] = q[n,s] * scale + offset. One choice of types for all
+  // registers, and neither in an array: filling arrays with zeros took as long as 32 slots of codes. Types
+  // that no checkpoint has together do go through one, and leave the kernels a third of their size.
+  template <class Emit> INLAY_INLINE void for_each_scale(const W4Weight& w, index g, Emit&& emit) const {
+    const index ahead = further(w4_prefetch_groups, g, w.groups) * w4_panel;
+    const auto load = [&](const auto* values, int v) INLAY_INLINE_LAMBDA {
+      values += place(v, g);
+      if (v % in_panel == 0) __builtin_prefetch(values + ahead, 0, 2);
+      return F::load(values);
+    };
+    with_float(w.scales.dtype, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
+      const auto emit_all = [&](auto offset) INLAY_INLINE_LAMBDA {
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
+          const F scale = load(w.scales.as<S>(), v);
+          emit(v, scale, offset(v, scale));
+        });
+      };
+      if (!w.zeros.present() && !w.offsets.present()) {
+        emit_all([&](int, F scale) INLAY_INLINE_LAMBDA { return F(-w.middle) * scale; });
+      } else if (w.zeros.present() && w.zeros.dtype == DType::u8) {
+        emit_all([&](int v, F scale)
+                     INLAY_INLINE_LAMBDA { return F(-1) * load(w.zeros.as<std::uint8_t>(), v) * scale; });
+      } else if (w.offsets.present() && w.offsets.dtype == w.scales.dtype) {
+        emit_all([&](int v, F) INLAY_INLINE_LAMBDA { return load(w.offsets.as<S>(), v); });
+      } else {
+        float offsets[count * F::size];
+        other_offsets(w, g, offsets);
+        emit_all([&](int v, F) INLAY_INLINE_LAMBDA { return F::load(offsets + v * F::size); });
+      }
+    });
+  }
+
+ private:
+  INLAY_INLINE index place(int v, index g) const {
+    return scales[v / in_panel] + g * w4_panel + v % in_panel * F::size;
+  }
+  // Zeros as floats, and offsets of another type than the scales.
+  void other_offsets(const W4Weight& w, index g, float* offsets) const {
+    const auto each = [&](auto&& offset) {
+      for (int v = 0; v < count; ++v) offset(place(v, g)).store(offsets + v * F::size);
+    };
+    if (w.offsets.present())
+      return with_float(w.offsets.dtype,
+                        [&]<class O>(Type<O>) { each([&](index at) { return F::load(w.offsets.as<O>() + at); }); });
+    with_float(w.scales.dtype, [&]<class S>(Type<S>) {
+      with_float(w.zeros.dtype, [&]<class Z>(Type<Z>) {
+        each([&](index at) { return F(-1) * F::load(w.zeros.as<Z>() + at) * F::load(w.scales.as<S>() + at); });
+      });
+    });
+  }
+};
+
+// emit(v, codes, s): the codes of slots begin .. end, in their form, for each of the panels' registers v.
+// Whole words: what lies beyond the last slot meets an x of zero. Of the words, AVX2 has registers for
+// two beside eight sums, four masks and x.
+template <class Level, simd::CodeForm Form, int Bits, int P, class Emit>
+INLAY_INLINE void for_each_code(const W4Weight& w, const Panels<Level, P>& panels, index begin, index end,
+                                Emit&& emit) {
+  using Words = simd::CodeWords<Level>;
+  constexpr int per_word = 32 / Bits, count = Panels<Level, P>::count;
+  constexpr int most = simd::Floats<Level>::size == 8 ? 2 : 4, open = count < most ? count : most;
+  // What a conversion limits has no time to wait for L2; the other form does better with what it needs there,
+  // twice as far ahead (Zen 4, 4096 inputs: 20 GB/s a thread, into L1 18).
+  constexpr bool into_l1 = Form == simd::CodeForm::converted;
+  constexpr int locality = into_l1 ? 3 : 2;
+  constexpr index distance = into_l1 ? w4_prefetch : 2 * w4_prefetch;
+  index at = begin / per_word * w4_step_bytes;
+  for (; begin < end; begin += per_word, at += w4_step_bytes) {
+    const index ahead = at + panels.further(distance, at, w.steps * w4_step_bytes);
+    simd::unroll<count / open>([&](auto part) INLAY_INLINE_LAMBDA {
+      Words word[open];
+      simd::unroll<open>(
+          [&](auto i) INLAY_INLINE_LAMBDA { word[i] = panels.template load<locality>(part * open + i, at, ahead); });
+      simd::unroll<per_word>([&](auto j) INLAY_INLINE_LAMBDA {
+        simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {
+          constexpr std::integral_constant<int, part * open + i> v;
+          emit(v, word[i].template code<Form, Bits, j>(), begin + j);
+        });
+      });
+    });
+  }
+}
+
+// y[t, channel ..] = total * factor + bias, for the channels that exist.
+template <class Level>
+void w4_store(const LinearW4a16<Host>& op, index t, index channel, index count, const float* total, float factor = 1) {
+  using F = simd::Floats<Level>;
+  const index n = op.y.extents[1];
+  const index end = channel + count < n ? channel + count : n;
+  with_float(op.y.dtype, [&]<class T>(Type<T>) {
+    T* y = op.y.as<T>() + t * op.y.strides[0];
+    with_float(op.bias.dtype, [&]<class B>(Type<B>) {
+      for (index c = channel; c < end; c += F::size, total += F::size) {
+        const index left = end - c < F::size ? end - c : F::size;
+        F value = F::load(total) * F(factor);
+        if (op.bias.present()) value = value + F::load(op.bias.as<B>() + c, left);
+        value.store(y + c, left);
+      }
+    });
+  });
+}
+
+}  // namespace inlay::cpu

@@ -1,0 +1,225 @@
+// A Hugging Face checkpoint: config.json, safetensors in one file or several, tokenizer where there is one.
+#pragma once
+
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <inlay/model/check_model.hpp>
+#include <inlay/model/hf_config.hpp>
+#include <inlay/model/hf_tokenizer.hpp>
+#include <inlay/model/safetensors.hpp>
+
+namespace inlay::exec {
+
+namespace detail {
+
+// Their name of a tensor to ours; nothing for those that no layer needs (rotary tables and the like).
+inline std::optional<std::string> gguf_name(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> whole[] = {
+      {"model.embed_tokens.weight", "token_embd.weight"},
+      {"model.tok_embeddings.weight", "token_embd.weight"},
+      {"model.norm.weight", "output_norm.weight"},
+      {"lm_head.weight", "output.weight"},
+      {"output.weight", "output.weight"}};
+  constexpr std::pair<std::string_view, std::string_view> parts[] = {
+      {"input_layernorm", "attn_norm"},
+      {"post_attention_layernorm", "ffn_norm"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+      {"attention_norm", "attn_norm"},  // from here: InternLM2
+      {"ffn_norm", "ffn_norm"},
+      {"attention.wqkv", "attn_qkv"},
+      {"attention.wo", "attn_output"},
+      {"feed_forward.w1", "ffn_gate"},
+      {"feed_forward.w3", "ffn_up"},
+      {"feed_forward.w2", "ffn_down"}};
+  for (const auto& [theirs, ours] : whole)
+    if (name == theirs) return std::string(ours);
+  constexpr std::string_view layers = "model.layers.";
+  if (!name.starts_with(layers)) return std::nullopt;
+  name.remove_prefix(layers.size());
+  index layer = 0;
+  const auto number = std::from_chars(name.data(), name.data() + name.size(), layer);
+  if (number.ec != std::errc{} || layer < 0) return std::nullopt;
+  name.remove_prefix(static_cast<std::size_t>(number.ptr - name.data()));
+  if (!name.starts_with('.')) return std::nullopt;
+  name.remove_prefix(1);
+  for (const std::string_view kind : {".weight", ".bias"})
+    for (const auto& [theirs, ours] : parts)
+      if (name.size() == theirs.size() + kind.size() && name.starts_with(theirs) && name.ends_with(kind))
+        return block_name(layer, std::string(ours) + std::string(kind));
+  return std::nullopt;
+}
+
+// InternLM2 stores, for each kv head, its query heads, its key and its value one after the other:
+//
+//   wqkv [kv_heads][group + 2][head_dim][dim]      rows  q0 .. q(group-1) k v | q .. k v | ...
+inline Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTensor& fused,
+                        std::vector<WeightTensor>& tensors, std::vector<std::shared_ptr<const Mapping>>& memory) {
+  const index group = c.heads / c.kv_heads;
+  const index rows = (group + 2) * c.kv_heads * c.head_dim;
+  if (fused.extents[0] != rows)
+    return {StatusCode::corrupt_data, origin + ": the fused tensor " + quote(fused.name) + " has extents " +
+                                          describe_extents(fused) + "; it must have " + std::to_string(rows) + " rows"};
+  const index head_bytes = fused.bytes / rows * c.head_dim;
+  auto copy = Mapping::anonymous(static_cast<std::size_t>(fused.bytes));
+  if (!copy) return std::move(copy.error());
+  std::byte* to = (*copy)->mutable_data();
+  const std::string stem = fused.name.substr(0, fused.name.find("attn_qkv"));
+  const std::string kind = fused.name.substr(stem.size() + std::string_view("attn_qkv").size());
+  const std::pair<const char*, std::pair<index, index>> parts[] = {
+      {"attn_q", {0, group}}, {"attn_k", {group, 1}}, {"attn_v", {group + 1, 1}}};  // first head, heads
+  for (const auto& [part, span] : parts) {
+    WeightTensor tensor = fused;
+    tensor.name = stem + part + kind;
+    tensor.extents[0] = c.kv_heads * span.second * c.head_dim;
+    tensor.bytes = c.kv_heads * span.second * head_bytes;
+    tensor.data = to;
+    for (index g = 0; g < c.kv_heads; ++g, to += span.second * head_bytes)
+      std::memcpy(to, fused.data + (g * (group + 2) + span.first) * head_bytes,
+                  static_cast<std::size_t>(span.second * head_bytes));
+    tensors.push_back(std::move(tensor));
+  }
+  drop_pages(fused.data, static_cast<std::size_t>(fused.bytes));
+  memory.push_back(std::move(*copy));
+  return {};
+}
+
+// Name -> shard. Names of shards are plain: a path could point anywhere.
+inline Expected<std::map<std::string, std::string>> read_weight_map(const std::string& path) {
+  const auto json = read_json(path);
+  if (!json) return failure(json.error().code(), std::string(json.error().message()));
+  const Json* map = find(*json, "weight_map");
+  if (!map || !map->is_object()) return failure(StatusCode::corrupt_data, path + ": the key 'weight_map' is no object");
+  std::map<std::string, std::string> result;
+  for (const auto& [name, shard] : map->items()) {
+    if (!shard.is_string())
+      return failure(StatusCode::corrupt_data, path + ": the shard of " + quote(name) + " is no string");
+    const std::string& file = shard.get_ref<const std::string&>();
+    if (file.empty() || file == "." || file == ".." ||
+        file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
+      return failure(StatusCode::corrupt_data, path + ": the shard " + quote(file) + " is no plain file name");
+    result.emplace(name, file);
+  }
+  return result;
+}
+
+class HfLoader {
+ public:
+  explicit HfLoader(std::filesystem::path directory) : directory_(std::move(directory)) {}
+
+  Expected<ModelFile> run(const std::string& single) {
+    const std::string config_path = (directory_ / "config.json").string();
+    const auto json = read_json(config_path);
+    if (!json) return failure(json.error().code(), std::string(json.error().message()));
+    auto config = hf_config(*json, config_path);
+    if (!config) return failure(std::move(config.error()));
+    model_.path = directory_.string();
+    model_.config = std::move(*config);
+    if (Status status = read_shards(single); !status) return failure(std::move(status));
+    model_.set_tensors(std::move(tensors_), std::move(memory_));
+    auto tokenizer = hf_tokenizer(directory_, *json, model_.config.vocab);
+    if (!tokenizer) return failure(std::move(tokenizer.error()));
+    model_.tokenizer = std::move(*tokenizer);
+    if (Status status = check_model(model_); !status) return failure(std::move(status));
+    return std::move(model_);
+  }
+
+ private:
+  Status read_shards(const std::string& single) {
+    const std::filesystem::path list = directory_ / "model.safetensors.index.json";
+    std::error_code error;
+    if (!single.empty() || !std::filesystem::exists(list, error))
+      return read_shard(single.empty() ? "model.safetensors" : single, nullptr);
+    const auto shards = read_weight_map(list.string());
+    if (!shards) return {shards.error().code(), std::string(shards.error().message())};
+    std::map<std::string, std::vector<std::string>> by_file;
+    for (const auto& [name, file] : *shards) by_file[file].push_back(name);
+    for (const auto& [file, names] : by_file)
+      if (Status status = read_shard(file, &names); !status) return status;
+    return {};
+  }
+
+  // `wanted`: the tensors that the list expects in this file; null: all that are there.
+  Status read_shard(const std::string& name, const std::vector<std::string>* wanted) {
+    auto file = open_safetensors((directory_ / name).string());
+    if (!file) return std::move(file.error());
+    memory_.push_back(file->mapping);
+    if (!wanted) {
+      for (const auto& [each, tensor] : file->tensors)
+        if (Status status = add(*file, each, tensor); !status) return status;
+      for (const auto& [each, dtype] : file->other_dtypes)
+        if (Status status = refuse(*file, each, dtype); !status) return status;
+      return {};
+    }
+    for (const std::string& each : *wanted) {
+      if (const auto other = file->other_dtypes.find(each); other != file->other_dtypes.end()) {
+        if (Status status = refuse(*file, each, other->second); !status) return status;
+        continue;
+      }
+      const auto at = file->tensors.find(each);
+      if (at == file->tensors.end())
+        return {StatusCode::not_found, file->path + ": the tensor " + quote(each) + " of the index is missing"};
+      if (Status status = add(*file, each, at->second); !status) return status;
+    }
+    return {};
+  }
+
+  Status refuse(const SafetensorsFile& file, const std::string& name, const std::string& dtype) const {
+    if (!gguf_name(name)) return {};
+    return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " has the dtype " + quote(dtype) +
+                                         "; it must be F32, F16 or BF16"};
+  }
+
+  Status add(const SafetensorsFile& file, const std::string& name, WeightTensor tensor) {
+    const auto ours = gguf_name(name);
+    if (!ours || (*ours == "output.weight" && model_.config.tie_embeddings)) return {};
+    tensor.name = *ours;
+    if (!names_.insert(*ours).second)
+      return {StatusCode::corrupt_data, file.path + ": two tensors for " + quote(*ours)};
+    if (tensor.name.find("attn_qkv") != std::string::npos)
+      return split_qkv(model_.config, file.path, tensor, tensors_, memory_);
+    // The format pads to 8 bytes by custom, not by rule.
+    const auto size = static_cast<std::uintptr_t>(ggml_format(tensor.type).bytes);
+    if (reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
+      auto copy = Mapping::anonymous(static_cast<std::size_t>(tensor.bytes));
+      if (!copy) return std::move(copy.error());
+      std::memcpy((*copy)->mutable_data(), tensor.data, static_cast<std::size_t>(tensor.bytes));
+      drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes));
+      tensor.data = (*copy)->data();
+      memory_.push_back(std::move(*copy));
+    }
+    tensors_.push_back(std::move(tensor));
+    return {};
+  }
+
+  std::filesystem::path directory_;
+  ModelFile model_;
+  std::vector<WeightTensor> tensors_;
+  std::set<std::string> names_;  // of ours, the fused ones before they are split
+  std::vector<std::shared_ptr<const Mapping>> memory_;
+};
+
+}  // namespace detail
+
+// A directory, or one .safetensors file in it.
+inline Expected<ModelFile> hf_model(const std::string& path) {
+  const std::filesystem::path place(path);
+  std::error_code error;
+  if (std::filesystem::is_directory(place, error)) return detail::HfLoader(place).run("");
+  return detail::HfLoader(place.has_parent_path() ? place.parent_path() : ".").run(place.filename().string());
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,98 @@
+// The safetensors container: u64 length, JSON of that length, data.
+//
+//   {"name": {"dtype": "BF16", "shape": [256, 64], "data_offsets": [0, 32768]}, "__metadata__": {...}}
+//
+// Offsets count from the end of the JSON. Extents are row-major, innermost last.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <inlay/model/json_file.hpp>
+#include <inlay/model/model_file.hpp>
+
+namespace inlay::exec {
+
+struct SafetensorsFile {
+  std::string path;
+  std::shared_ptr<const Mapping> mapping;
+  std::map<std::string, WeightTensor> tensors;      // F32, F16 and BF16
+  std::map<std::string, std::string> other_dtypes;  // name -> dtype of those that are something else
+};
+
+namespace detail {
+
+inline Status read_safetensors_entry(SafetensorsFile& file, const std::string& name, const Json& entry,
+                                     std::span<const std::byte> data) {
+  const auto corrupt = [&](const std::string& what) -> Status {
+    return {StatusCode::corrupt_data, file.path + ": the tensor " + quote(name) + " " + what};
+  };
+  const Json* dtype = find(entry, "dtype");
+  const Json* shape = find(entry, "shape");
+  const Json* offsets = find(entry, "data_offsets");
+  if (!dtype || !dtype->is_string() || !shape || !shape->is_array() || !offsets || !offsets->is_array() ||
+      offsets->size() != 2)
+    return corrupt("lacks a dtype, a shape or data_offsets");
+  const auto whole = [](const Json& value) { return value.is_number_unsigned(); };
+  if (!whole((*offsets)[0]) || !whole((*offsets)[1])) return corrupt("has data_offsets that are no whole numbers");
+  const auto begin = (*offsets)[0].get<std::uint64_t>(), end = (*offsets)[1].get<std::uint64_t>();
+  if (begin > end || end > data.size())
+    return corrupt("lies at [" + std::to_string(begin) + ", " + std::to_string(end) + "); the file has " +
+                   std::to_string(data.size()) + " bytes of data");
+  const std::string& type = dtype->get_ref<const std::string&>();
+  WeightTensor tensor{.name = name};
+  if (type == "F32")
+    tensor.type = GgmlType::F32;
+  else if (type == "F16")
+    tensor.type = GgmlType::F16;
+  else if (type == "BF16")
+    tensor.type = GgmlType::BF16;
+  else
+    return file.other_dtypes.emplace(name, type), Status{};
+  if (shape->empty() || shape->size() > 4)
+    return corrupt("has rank " + std::to_string(shape->size()) + "; it must be 1 to 4");
+  index bytes = ggml_format(tensor.type).bytes;
+  for (const Json& extent : *shape) {
+    if (!whole(extent) || extent.get<std::uint64_t>() == 0 || extent.get<std::uint64_t>() > INT64_MAX ||
+        __builtin_mul_overflow(bytes, extent.get<index>(), &bytes))
+      return corrupt("has an extent that is no reasonable number");
+    tensor.extents[static_cast<std::size_t>(tensor.rank++)] = extent.get<index>();
+  }
+  if (static_cast<std::uint64_t>(bytes) != end - begin)
+    return corrupt("takes " + std::to_string(end - begin) + " bytes; its shape needs " + std::to_string(bytes));
+  tensor.data = data.data() + begin;
+  tensor.bytes = bytes;
+  file.tensors.emplace(name, std::move(tensor));
+  return {};
+}
+
+}  // namespace detail
+
+inline Expected<SafetensorsFile> open_safetensors(const std::string& path) {
+  auto mapping = Mapping::file(path);
+  if (!mapping) return failure(std::move(mapping.error()));
+  SafetensorsFile file{.path = path, .mapping = *mapping, .tensors = {}, .other_dtypes = {}};
+  const std::span<const std::byte> bytes = file.mapping->bytes();
+  std::uint64_t length = 0;
+  if (bytes.size() < sizeof(length))
+    return failure(StatusCode::corrupt_data, path + ": the file ends within the header's length");
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  if (length > bytes.size() - sizeof(length))
+    return failure(StatusCode::corrupt_data,
+                   path + ": a header of " + std::to_string(length) + " bytes passes the end of the file");
+  const auto header = parse_json(
+      {reinterpret_cast<const char*>(bytes.data()) + sizeof(length), static_cast<std::size_t>(length)}, path);
+  if (!header)
+    return failure(header.error().code(), std::string(header.error().message()) + " where the header should be");
+  const auto data = bytes.subspan(sizeof(length) + static_cast<std::size_t>(length));
+  for (const auto& [name, entry] : header->items()) {
+    if (name == "__metadata__") continue;
+    if (Status status = detail::read_safetensors_entry(file, name, entry, data); !status)
+      return failure(std::move(status));
+  }
+  return file;
+}
+
+}  // namespace inlay::exec

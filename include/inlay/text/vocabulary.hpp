@@ -1,0 +1,31 @@
+// A vocabulary as a file states it. Loaders fill it (inlay/model), Tokenizer works with it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace inlay::exec {
+
+struct TokenizerData {
+  enum class Kind { none, spm, bpe };
+  // As in GGUF's tokenizer.ggml.token_type.
+  enum class TokenType : std::uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+  static constexpr std::int32_t no_token = -1;
+
+  Kind kind = Kind::none;
+  std::string problem = {};                   // why there is none although the file brings one
+  std::string pre = {};                       // bpe: the name of the pre-tokenizer's pattern
+  std::vector<std::string_view> tokens = {};  // by id; bpe: in the byte alphabet of GPT-2
+  std::vector<float> scores = {};             // spm
+  std::vector<TokenType> types = {};          // by id
+  std::vector<std::string_view> merges = {};  // bpe: "left right", best first
+  std::int32_t bos = no_token, eos = no_token, unknown = no_token, padding = no_token, end_of_turn = no_token;
+  bool add_bos = false, add_eos = false, add_space_prefix = false;
+  std::string chat_template = {};
+  std::vector<std::shared_ptr<const void>> text = {};  // keeps what the views look at
+};
+
+}  // namespace inlay::exec
