@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <utility>
 
 #include <inlay/core/backend.hpp>
 #include <inlay/core/isa.hpp>
@@ -15,6 +14,8 @@ std::span<const Isa> available_isas();
 
 class Cpu {
  public:
+  using Space = Host;
+
   // The best available level, or the one that INLAY_ISA names if it is available; OpenMP's threads
   // where the library was built with OpenMP.
   Cpu();
@@ -70,28 +71,14 @@ template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
 // The CPU covers every contract whole.
 template <class Op> Status supports(const Cpu&, const Op&) { return {}; }
 
-// 0 for an operator that check() refuses: run will say why.
-template <class Op> std::size_t workspace_bytes(const Cpu& cpu, const Op& op) {
-  if (!check(op).ok()) return 0;
+template <class Op> std::size_t scratch_bytes(const Cpu& cpu, const Op& op) {
   return cpu::dispatch<Op>(cpu.isa(),
                            [&]<class Level>(Level) { return cpu::scratch_bytes<Level>(cpu.parallel(), op); });
 }
 
-// With scratch from `provide(bytes)`, which is asked once, after the check.
-template <class Op, class Provide>
-requires std::is_invocable_r_v<Workspace, Provide, std::size_t> Status run(const Cpu& cpu, const Op& op,
-                                                                           Provide&& provide) {
-  if (Status status = check(op); !status.ok()) return status;
-  return cpu::dispatch<Op>(cpu.isa(), [&]<class Level>(Level) {
-    const std::size_t needed = cpu::scratch_bytes<Level>(cpu.parallel(), op);
-    const Workspace workspace = provide(needed);
-    Status status = check_workspace(workspace, needed);
-    return status.ok() ? with_outcome(cpu::compute<Level>(cpu.parallel(), op, workspace), op) : std::move(status);
-  });
-}
-
-template <class Op> Status run(const Cpu& cpu, const Op& op, Workspace workspace = {}) {
-  return run(cpu, op, [&](std::size_t) { return workspace; });
+template <class Op> Status compute(const Cpu& cpu, const Op& op, Workspace workspace) {
+  return cpu::dispatch<Op>(cpu.isa(),
+                           [&]<class Level>(Level) { return cpu::compute<Level>(cpu.parallel(), op, workspace); });
 }
 
 }  // namespace inlay

@@ -39,6 +39,8 @@ namespace {
 // The CPU backend of this translation unit.
 class CpuInline {
  public:
+  using Space = Host;
+
   explicit CpuInline(Parallel parallel = serial()) : parallel_(parallel) {}
   const Parallel& parallel() const { return parallel_; }
 
@@ -53,21 +55,12 @@ Status supports(const CpuInline&, const Op&) {
   return {};
 }
 template <class Op>
-std::size_t workspace_bytes(const CpuInline& cpu, const Op& op) {
-  return check(op).ok() ? cpu::scratch_bytes<isa::native>(cpu.parallel(), op) : 0;
-}
-template <class Op, class Provide>
-requires std::is_invocable_r_v<Workspace, Provide, std::size_t> Status run(const CpuInline& cpu, const Op& op,
-                                                                           Provide&& provide) {
-  if (Status status = check(op); !status.ok()) return status;
-  const std::size_t needed = cpu::scratch_bytes<isa::native>(cpu.parallel(), op);
-  const Workspace workspace = provide(needed);
-  Status status = check_workspace(workspace, needed);
-  return status.ok() ? with_outcome(cpu::compute<isa::native>(cpu.parallel(), op, workspace), op) : std::move(status);
+std::size_t scratch_bytes(const CpuInline& cpu, const Op& op) {
+  return cpu::scratch_bytes<isa::native>(cpu.parallel(), op);
 }
 template <class Op>
-Status run(const CpuInline& cpu, const Op& op, Workspace workspace = {}) {
-  return run(cpu, op, [&](std::size_t) { return workspace; });
+Status compute(const CpuInline& cpu, const Op& op, Workspace workspace) {
+  return cpu::compute<isa::native>(cpu.parallel(), op, workspace);
 }
 
 }  // namespace inlay

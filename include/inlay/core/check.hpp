@@ -3,8 +3,8 @@
 //
 //   return Check(op).dtype(op.x, floats).same_shape(op.y, op.x).extent(op.weight, 0, dim);
 //
-// What every operator wants is done for it: required views present, extents not negative, innermost
-// stride one, memory where there are elements, and no output over another field unless may_alias.
+// What every operator wants is done for it, lists of views included: required views present, extents not negative,
+// innermost stride one, memory where there are elements, and no output over another field unless may_alias.
 #pragma once
 
 #include <array>
@@ -38,7 +38,18 @@ template <class Op> class Check {
  public:
   explicit Check(const Op& op) : op_(op) {
     for_each_field(op, [&](const auto& field, const auto& value) {
-      if constexpr (requires { value.extents; }) check_view(field, value);
+      using Value = std::remove_cvref_t<decltype(value)>;
+      if constexpr (ViewLike<Value>) {
+        if (!value.present()) {
+          if (good() && !field.is_optional())
+            status_ = invalid(std::string(field.name) + " is missing; it must be given");
+        } else {
+          check_view([&] { return std::string(field.name); }, value);
+        }
+      } else if constexpr (ListOfViews<Value>) {
+        for (std::size_t i = 0; i < value.size(); ++i)
+          check_view([&] { return std::string(field.name) + "[" + std::to_string(i) + "]"; }, value[i]);
+      }
     });
   }
 
@@ -135,40 +146,34 @@ template <class Op> class Check {
 
   template <class V> static bool shown(const V& view) { return view.present(); }
 
-  template <class F, class V> void check_view(const F& field, const V& view) {
+  // `name` makes the view's name when a message is due.
+  template <class Name, class V> void check_view(Name&& name, const V& view) {
     if (!good()) return;
-    if (!view.present()) {
-      if (!field.is_optional()) status_ = invalid(std::string(field.name) + " is missing; it must be given");
-      return;
-    }
     for (index extent : view.extents)
       if (extent < 0) {
-        status_ = invalid(std::string(field.name) + " has shape " + format_shape<V::rank>(view.extents) +
-                          "; no extent may be negative");
+        status_ = invalid(name() + " has shape " + format_shape<V::rank>(view.extents) + "; no extent may be negative");
         return;
       }
     if (view.empty()) return;
     if (view.data == decltype(view.data){}) {
-      status_ = invalid(std::string(field.name) + " has shape " + format_shape<V::rank>(view.extents) +
+      status_ = invalid(name() + " has shape " + format_shape<V::rank>(view.extents) +
                         " but no memory; its data must not be null");
     } else if (view.extents[V::rank - 1] > 1 && view.strides[V::rank - 1] != 1) {
-      status_ = invalid(std::string(field.name) + " has innermost stride " + std::to_string(view.strides[V::rank - 1]) +
-                        "; it must be 1");
+      status_ =
+          invalid(name() + " has innermost stride " + std::to_string(view.strides[V::rank - 1]) + "; it must be 1");
     }
   }
 
   void check_overlaps() {
     for_each_field(op_, [&](const auto& written, const auto& a) {
-      if constexpr (requires { a.extents; }) {
+      if constexpr (ViewLike<std::remove_cvref_t<decltype(a)>>) {
         if (!written.is_written() || !a.present()) return;
-        for_each_field(op_, [&](const auto& other, const auto& b) {
-          if constexpr (requires { b.extents; }) {
-            const void *pa = &a, *pb = &b;
-            if (!good() || pa == pb || !b.present() || !overlap(a, b)) return;
-            if (allowed(pa, pb, same_memory(a, b))) return;
-            status_ = invalid(std::string(written.name) + " overlaps " + std::string(other.name) +
-                              "; it must have memory of its own" + (named(pa, pb) ? " or be the same view" : ""));
-          }
+        for_each_view(op_, [&](const auto& other, const auto& b) {
+          const void *pa = &a, *pb = &b;
+          if (!good() || pa == pb || !b.present() || !overlap(a, b)) return;
+          if (allowed(pa, pb, same_elements(a, b))) return;
+          status_ = invalid(std::string(written.name) + " overlaps " + std::string(other.name) +
+                            "; it must have memory of its own" + (named(pa, pb) ? " or be the same view" : ""));
         });
       }
     });

@@ -12,20 +12,9 @@
 #include <type_traits>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/space.hpp>
 
 namespace inlay {
-
-// A space is named after what owns the memory. Cl and Npu are backends that a build may lack.
-struct Host {};
-class Cl;
-class Npu;
-
-// What a view of a space points with; a device's header specialises it.
-template <class Space> struct SpacePointer;
-template <> struct SpacePointer<Host> {
-  using Mutable = void*;
-  using Const = const void*;
-};
 
 template <int Rank> constexpr std::array<index, Rank> contiguous_strides(const std::array<index, Rank>& extents) {
   std::array<index, Rank> strides{};
@@ -43,6 +32,7 @@ namespace detail {
 template <int Rank, class Space, class Pointer, class Self> struct BasicView {
   static_assert(Rank >= 1);
   static constexpr int rank = Rank;
+  using space = Space;
   using Extents = std::array<index, Rank>;
 
   Pointer data{};
@@ -79,13 +69,11 @@ template <int Rank, class Space, class Pointer, class Self> struct BasicView {
     return true;
   }
 
-  // Elements begin .. begin + count of one dimension. Host only: other spaces slice by offset.
-  constexpr Self slice(int dimension, index begin, index count) const requires std::is_same_v<Space, Host> {
+  // Elements begin .. begin + count of one dimension.
+  constexpr Self slice(int dimension, index begin, index count) const {
     Self part(data, dtype, extents, strides);
     part.extents[dimension] = count;
-    const index bit = begin * strides[dimension] * bits(dtype);
-    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const std::byte, std::byte>;
-    part.data = static_cast<Byte*>(data) + bit / 8;
+    part.data = SpacePointer<Space>::advance(data, begin * strides[dimension] * bits(dtype) / 8);
     return part;
   }
 };
@@ -108,7 +96,7 @@ struct View : detail::BasicView<Rank, Space, typename SpacePointer<Space>::Mutab
                                                const typename Base::Extents& steps)
       : Base(pointer, dtype_of<T>, shape, steps) {}
 
-  // The elements as T. The caller has checked the dtype.
+  // The elements as T, of memory that the host can touch. The caller has checked the dtype.
   template <class T> T* as() const { return static_cast<T*>(this->data); }
 };
 

@@ -5,27 +5,40 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/space.hpp>
 #include <inlay/core/status.hpp>
 
 namespace inlay {
 
 using Workspace = std::span<std::byte>;
 
+// Scratch in a space of its own: it lies where the operator's views lie.
+template <class Space> struct SpaceWorkspace {
+  typename SpacePointer<Space>::Mutable begin{};
+  std::size_t bytes = 0;
+
+  auto data() const { return begin; }
+  std::size_t size() const { return bytes; }
+};
+template <class Space>
+using WorkspaceIn = std::conditional_t<std::is_same_v<Space, Host>, Workspace, SpaceWorkspace<Space>>;
+
 inline constexpr std::size_t workspace_alignment = 64;
 
-inline Status check_workspace(Workspace workspace, std::size_t needed) {
+template <class Space = Host> Status check_workspace(const WorkspaceIn<Space>& workspace, std::size_t needed) {
   if (needed == 0) return {};
   if (workspace.size() < needed)
     return invalid("workspace has " + std::to_string(workspace.size()) + " bytes; it must have at least " +
                    std::to_string(needed) + " (workspace_bytes)");
-  if (reinterpret_cast<std::uintptr_t>(workspace.data()) % workspace_alignment != 0)
+  if (SpacePointer<Space>::byte_offset(workspace.data()) % static_cast<std::ptrdiff_t>(workspace_alignment) != 0)
     return invalid("workspace begins at an address that is no multiple of 64; it must be aligned to 64 bytes");
   return {};
 }
 
-// Cuts a workspace into aligned arrays, in the same order in which the sizes were added up.
+// Cuts a workspace of the host into aligned arrays, in the same order in which the sizes were added up.
 class WorkspaceCutter {
  public:
   explicit WorkspaceCutter(Workspace workspace) : at_(workspace.data()) {}

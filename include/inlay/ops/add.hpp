@@ -14,6 +14,7 @@ template <class Space = Host> struct Add {
   ConstView<2, Space> b;  // [tokens or 1, dim]  f32 f16 bf16
   View<2, Space> y;       // [tokens, dim]       a's type; may be a or b itself
 
+  static constexpr std::string_view name = "add";
   static constexpr auto fields = std::tuple{in("a", &Add::a), in("b", &Add::b), out("y", &Add::y)};
 };
 

@@ -20,6 +20,7 @@ template <class Space = Host> struct Dequantize {
   index row_group = 0;            // as in quantize
   index column_group = 0;
 
+  static constexpr std::string_view name = "dequantize";
   static constexpr auto fields = std::tuple{in("x", &Dequantize::x),
                                             in("scale", &Dequantize::scale),
                                             optional_in("zero", &Dequantize::zero),

@@ -25,6 +25,7 @@ template <class Space = Host> struct Embedding {
   GgmlType format = GgmlType::F32;     // of a u8 table
   float scale = 1;
 
+  static constexpr std::string_view name = "embedding";
   static constexpr auto fields =
       std::tuple{in("table", &Embedding::table),       optional_in("row_scale", &Embedding::row_scale),
                  in("ids", &Embedding::ids),           out("y", &Embedding::y),

@@ -54,6 +54,7 @@ template <class Space = Host> struct FlashAttention {
   index window_right = -1;    // the same; causal makes it 0
   bool deterministic = true;  // the CPU always is
 
+  static constexpr std::string_view name = "flash_attention";
   static constexpr auto fields = std::tuple{in("q", &FlashAttention::q),
                                             in("k", &FlashAttention::k),
                                             in("v", &FlashAttention::v),

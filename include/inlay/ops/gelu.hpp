@@ -21,6 +21,7 @@ template <class Space = Host> struct Gelu {
   View<2, Space> y;             // [tokens, dim]  x's type; may be x or up itself
   GeluForm form = GeluForm::erf;
 
+  static constexpr std::string_view name = "gelu";
   static constexpr auto fields =
       std::tuple{in("x", &Gelu::x), optional_in("up", &Gelu::up), out("y", &Gelu::y), scalar("form", &Gelu::form)};
 };

@@ -32,6 +32,7 @@ template <class Space = Host> struct ReshapeAndCache {
   View<3, Space> key_scales = {};     // [blocks, kv_heads, block_size] f32; with an i8 cache only
   View<3, Space> value_scales = {};   // [blocks, kv_heads, block_size] f32
 
+  static constexpr std::string_view name = "reshape_and_cache";
   static constexpr auto fields = std::tuple{in("key", &ReshapeAndCache::key),
                                             optional_in("value", &ReshapeAndCache::value),
                                             inout("key_cache", &ReshapeAndCache::key_cache),
@@ -48,6 +49,7 @@ template <class Space = Host> struct CopyBlocks {
   View<3, Space> value_scales = {};   // [blocks, kv_heads, block_size] f32
   ConstView<2, Space> pairs;          // [pairs, 2] i64: source, target; no target occurs twice or as a source
 
+  static constexpr std::string_view name = "copy_blocks";
   static constexpr auto fields =
       std::tuple{inout("key_cache", &CopyBlocks::key_cache), optional_out("value_cache", &CopyBlocks::value_cache),
                  optional_out("key_scales", &CopyBlocks::key_scales),
@@ -61,6 +63,7 @@ template <class Source = Host, class Target = Source> struct SwapBlocks {
   PagedView<Target> target;       // [target blocks, ...]  source's type and, but for the blocks, its shape
   ConstView<2> pairs;             // [pairs, 2] i64: block of source, block of target; no target twice
 
+  static constexpr std::string_view name = "swap_blocks";
   static constexpr auto fields = std::tuple{in("source", &SwapBlocks::source), inout("target", &SwapBlocks::target),
                                             in("pairs", &SwapBlocks::pairs)};
 };

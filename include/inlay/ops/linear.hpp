@@ -51,6 +51,7 @@ template <class Space = Host> struct Linear {
   ConstView<1, Space> bias = {};         // [n]          f32 f16 bf16; optional
   View<2, Space> y;                      // [tokens, n]  f32 or x's type; row stride free
 
+  static constexpr std::string_view name = "linear";
   static constexpr auto fields = std::tuple{in("x", &Linear::x), optional_in("weight", &Linear::weight),
                                             optional_in("weight_rows", &Linear::weight_rows),
                                             optional_in("bias", &Linear::bias), out("y", &Linear::y)};

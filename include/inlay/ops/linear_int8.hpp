@@ -57,6 +57,7 @@ template <class Space = Host> struct LinearInt8 {
   bool asymmetric = false;                // dynamic quantization with zero points
   bool shadow_outliers = false;           // float x with a static x_scale only
 
+  static constexpr std::string_view name = "linear_int8";
   static constexpr auto fields = std::tuple{in("x", &LinearInt8::x),
                                             optional_in("x_scale", &LinearInt8::x_scale),
                                             optional_in("x_zero", &LinearInt8::x_zero),

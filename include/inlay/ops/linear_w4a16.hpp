@@ -62,6 +62,7 @@ template <class Space = Host> struct LinearW4a16 {
   index bits = 4;                    // of a code: 4 or 8
   W4Compute compute = W4Compute::exact_float;
 
+  static constexpr std::string_view name = "linear_w4a16";
   static constexpr auto fields = std::tuple{in("x", &LinearW4a16::x),
                                             in("codes", &LinearW4a16::codes),
                                             in("scales", &LinearW4a16::scales),

@@ -23,6 +23,7 @@ template <class Space = Host> struct MergeStates {
   View<3, Space> out;               // [tokens, heads, head_dim]          f32 f16 bf16
   View<2, Space> lse = {};          // [tokens, heads]                    f32
 
+  static constexpr std::string_view name = "merge_states";
   static constexpr auto fields =
       std::tuple{in("partial_out", &MergeStates::partial_out), in("partial_lse", &MergeStates::partial_lse),
                  inlay::out("out", &MergeStates::out), optional_out("lse", &MergeStates::lse)};

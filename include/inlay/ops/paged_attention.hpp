@@ -41,6 +41,7 @@ template <class Space = Host> struct PagedAttention {
   index partition = 512;
   BiasOrder bias_order = BiasOrder::scale_bias_softcap;
 
+  static constexpr std::string_view name = "paged_attention";
   static constexpr auto fields = std::tuple{in("q", &PagedAttention::q),
                                             in("key_cache", &PagedAttention::key_cache),
                                             in("value_cache", &PagedAttention::value_cache),

@@ -34,6 +34,7 @@ template <class Space = Host> struct Quantize {
   index row_group = 0;             // rows that share a scale; 0: one or all of them, as scale's extent says
   index column_group = 0;          // columns that share a scale; 0: likewise
 
+  static constexpr std::string_view name = "quantize";
   static constexpr auto fields = std::tuple{in("x", &Quantize::x),
                                             optional_in("scale", &Quantize::scale),
                                             optional_in("zero", &Quantize::zero),

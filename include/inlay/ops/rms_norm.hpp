@@ -26,6 +26,7 @@ template <class Space = Host> struct RmsNorm {
   float eps = 1e-5f;        // >= 0
   float weight_offset = 0;  // 1 for Gemma
 
+  static constexpr std::string_view name = "rms_norm";
   static constexpr auto fields = std::tuple{in("x", &RmsNorm::x),
                                             in("weight", &RmsNorm::weight),
                                             optional_out("residual", &RmsNorm::residual),

@@ -31,6 +31,7 @@ template <class Space = Host> struct RopeTable {
   View<2, Space> sin;             // [tokens, pairs]  f32
   float magnitude = 1;            // YaRN's and LongRoPE's attention factor
 
+  static constexpr std::string_view name = "rope_table";
   static constexpr auto fields = std::tuple{in("positions", &RopeTable::positions),
                                             in("inv_freq", &RopeTable::inv_freq),
                                             optional_in("axis", &RopeTable::axis),
@@ -48,6 +49,7 @@ template <class Space = Host> struct Rope {
   index first = 0;                     // where the rotated part of a head begins; 2 * pairs long
   bool interleaved = false;
 
+  static constexpr std::string_view name = "rope";
   static constexpr auto fields = std::tuple{in("x", &Rope::x),
                                             in("cos", &Rope::cos),
                                             in("sin", &Rope::sin),

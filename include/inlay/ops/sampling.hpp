@@ -58,6 +58,7 @@ template <class Space = Host> struct Sampling {
   std::int64_t seed = 0;
   std::int64_t step = 0;  // how many tokens were drawn before: advance it by one for each call
 
+  static constexpr std::string_view name = "sampling";
   static constexpr auto fields = std::tuple{in("logits", &Sampling::logits),
                                             optional_in("history", &Sampling::history),
                                             optional_in("seeds", &Sampling::seeds),

@@ -17,6 +17,7 @@ template <class Space = Host> struct Skeleton {
   float slope = 1;                     // finite
 
   // Named once: check messages, verify, bindings and plan capture read this list.
+  static constexpr std::string_view name = "skeleton";
   static constexpr auto fields = std::tuple{in("x", &Skeleton::x), optional_in("intercept", &Skeleton::intercept),
                                             out("y", &Skeleton::y), scalar("slope", &Skeleton::slope)};
 };

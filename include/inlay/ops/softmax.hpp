@@ -22,6 +22,7 @@ template <class Space = Host> struct Softmax {
   float scale = 1;
   bool log = false;
 
+  static constexpr std::string_view name = "softmax";
   static constexpr auto fields =
       std::tuple{in("x", &Softmax::x),  optional_in("mask", &Softmax::mask), optional_in("sink", &Softmax::sink),
                  out("y", &Softmax::y), scalar("scale", &Softmax::scale),    scalar("log", &Softmax::log)};

@@ -22,6 +22,7 @@ template <class Space = Host> struct Swiglu {
   float limit = std::numeric_limits<float>::infinity();  // > 0
   float up_offset = 0;
 
+  static constexpr std::string_view name = "swiglu";
   static constexpr auto fields = std::tuple{
       in("gate", &Swiglu::gate),       in("up", &Swiglu::up),           out("y", &Swiglu::y),
       scalar("alpha", &Swiglu::alpha), scalar("limit", &Swiglu::limit), scalar("up_offset", &Swiglu::up_offset)};

@@ -1,0 +1,88 @@
+// The same operator over another memory space: every field moved, through the operator's list of fields.
+//
+//   auto moved = rebind<Host>(op, [&](const auto& field, const auto& view) { return copy_of(view); });
+//   run(cpu, moved.op);
+//
+// `move(field, view)` gives the view in the space To. A field that has one type in both operators (a scalar, or
+// SwapBlocks' pairs, which always lie with the host) is copied; a view that was left out stays left out.
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <inlay/core/fields.hpp>
+#include <inlay/core/view.hpp>
+
+namespace inlay {
+
+namespace detail {
+
+template <class Op, class To> struct InSpace;
+template <template <class> class Op, class From, class To> struct InSpace<Op<From>, To> {
+  using type = Op<To>;
+  using space = From;
+};
+// SwapBlocks: from one space to another.
+template <template <class, class> class Op, class Source, class Target, class To>
+struct InSpace<Op<Source, Target>, To> {
+  using type = Op<To, To>;
+  using space = std::conditional_t<std::is_same_v<Source, Host>, Target, Source>;
+};
+
+// Where the views of a list lie that was moved; for other fields, nothing.
+template <class T> struct ListStorage {};
+template <ListOfViews T> struct ListStorage<T> { std::vector<std::remove_const_t<typename T::element_type>> views; };
+
+template <class Op, class Fields> struct ListsOf;
+template <class Op, class... Ts> struct ListsOf<Op, std::tuple<Field<Op, Ts>...>> {
+  using type = std::tuple<ListStorage<Ts>...>;
+};
+
+}  // namespace detail
+
+// The operator over the space To, and the space of an operator: the device's where it has two.
+template <class Op, class To> using InSpace = typename detail::InSpace<std::remove_cvref_t<Op>, To>::type;
+template <class Op> using SpaceOfOp = typename detail::InSpace<std::remove_cvref_t<Op>, Host>::space;
+
+// An operator and the lists that it looks at. May be moved, not copied: a copy's lists would be the original's.
+template <class Op> struct Rebound {
+  Op op;
+  typename detail::ListsOf<Op, std::remove_const_t<decltype(Op::fields)>>::type lists = {};
+
+  Rebound() = default;
+  Rebound(Rebound&&) = default;
+  Rebound& operator=(Rebound&&) = default;
+};
+
+template <class To, class Op, class Move> Rebound<InSpace<Op, To>> rebind(const Op& op, Move&& move) {
+  using Moved = InSpace<Op, To>;
+  Rebound<Moved> result;
+  constexpr std::size_t count = std::tuple_size_v<decltype(Moved::fields)>;
+  const auto one = [&]<std::size_t i>(std::integral_constant<std::size_t, i>) {
+    constexpr auto& from_field = std::get<i>(Op::fields);
+    constexpr auto& to_field = std::get<i>(Moved::fields);
+    const auto& from = op.*(from_field.member);
+    auto& to = result.op.*(to_field.member);
+    using From = std::remove_cvref_t<decltype(from)>;
+    using Target = std::remove_cvref_t<decltype(to)>;
+    if constexpr (std::is_same_v<From, Target>) {
+      to = from;
+    } else if constexpr (ListOfViews<From>) {
+      auto& views = std::get<i>(result.lists).views;
+      views.reserve(from.size());
+      for (const auto& view : from) views.push_back(move(from_field, view));
+      to = views;
+    } else if (from.present()) {
+      to = move(from_field, from);
+    } else {
+      to.dtype = from.dtype;
+    }
+  };
+  [&]<std::size_t... i>(std::index_sequence<i...>) { (one(std::integral_constant<std::size_t, i>{}), ...); }
+  (std::make_index_sequence<count>{});
+  return result;
+}
+
+}  // namespace inlay

@@ -1,0 +1,52 @@
+// Memory spaces. A space says what its views point with and the three things that views ask of a pointer:
+//
+//   template <> struct SpacePointer<Cl> {
+//     using Mutable = ...;                                        // for example {buffer, byte offset}
+//     using Const = ...;                                          // Mutable converts to it
+//     static bool same_memory(Const a, Const b);                  // do a and b point into one allocation?
+//     static std::ptrdiff_t byte_offset(Const p);                 // from the beginning of p's allocation
+//     template <class P> static P advance(P p, std::ptrdiff_t n); // n bytes further in it
+//   };
+//
+// A pointer without a value is null, and == compares pointers. Everything that Inlay does to memory it does
+// not run kernels in (slices, overlaps, workspaces, staging) goes through these.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace inlay {
+
+// A space is named after what owns the memory. Cl is a backend that a build may lack.
+struct Host {};
+class Cl;
+
+template <class Space> struct SpacePointer;
+
+// All host memory is one allocation: addresses can be compared, and offsets are addresses.
+template <> struct SpacePointer<Host> {
+  using Mutable = void*;
+  using Const = const void*;
+
+  static constexpr bool same_memory(Const, Const) { return true; }
+  static std::ptrdiff_t byte_offset(Const p) { return reinterpret_cast<std::intptr_t>(p); }
+  template <class P> static constexpr P advance(P p, std::ptrdiff_t n) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<P>>, const std::byte, std::byte>;
+    return static_cast<Byte*>(p) + n;
+  }
+};
+
+template <class Space>
+concept MemorySpace = requires(typename SpacePointer<Space>::Mutable p, typename SpacePointer<Space>::Const c) {
+  {c = p};
+  { c == c } -> std::convertible_to<bool>;
+  { SpacePointer<Space>::same_memory(c, c) } -> std::same_as<bool>;
+  { SpacePointer<Space>::byte_offset(c) } -> std::same_as<std::ptrdiff_t>;
+  { SpacePointer<Space>::advance(p, std::ptrdiff_t{}) } -> std::same_as<typename SpacePointer<Space>::Mutable>;
+  { SpacePointer<Space>::advance(c, std::ptrdiff_t{}) } -> std::same_as<typename SpacePointer<Space>::Const>;
+};
+static_assert(MemorySpace<Host>);
+
+}  // namespace inlay

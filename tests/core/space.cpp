@@ -1,0 +1,302 @@
+// The seam of memory spaces, proved before a device exists: views, checks, rebind, staging and the order of run over
+// a space that the host cannot touch. The sweep of every operator runs there too (on_every_backend).
+#include <inlay/inlay.hpp>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/tensor.hpp"
+#include "tests/support/test_space.hpp"
+
+namespace inlay::test {
+namespace {
+
+using Device2 = View<2, TestSpace>;
+
+TEST(space, slices_and_presence_need_no_address) {
+  const Device2 x({3, 64}, DType::f16, {4, 8}, {10, 1});
+  const Device2 rows = x.slice(0, 2, 2);
+  EXPECT_EQ(rows.data, (TestPointer{3, 64 + 2 * 10 * 2}));
+  EXPECT_EQ(rows.extents, (std::array<index, 2>{2, 8}));
+  const View<2, TestSpace> nibbles({3, 0}, DType::u4, {4, 8});
+  EXPECT_EQ(nibbles.slice(1, 6, 2).data, (TestPointer{3, 3}));
+  EXPECT_TRUE(x.present());
+  EXPECT_FALSE(Device2().present());
+}
+
+TEST(space, views_overlap_within_a_buffer_only) {
+  const Device2 q({1, 0}, DType::f32, {4, 8}, {24, 1}), k({1, 32}, DType::f32, {4, 8}, {24, 1});
+  const Device2 other({2, 0}, DType::f32, {4, 8}, {24, 1});
+  EXPECT_FALSE(overlap(q, k));  // side by side in fused rows
+  EXPECT_TRUE(overlap(q, Device2({1, 16}, DType::f32, {4, 8}, {24, 1})));
+  EXPECT_FALSE(overlap(q, other));
+  EXPECT_TRUE(same_elements(q, ConstView<2, TestSpace>(q)));
+  EXPECT_FALSE(same_elements(q, other));
+  std::vector<float> host(32);
+  EXPECT_FALSE(overlap(q, View<2>(host.data(), {4, 8})));
+}
+
+TEST(space, a_check_names_what_is_wrong_in_any_space) {
+  Add<TestSpace> op{
+      .a = {{1, 0}, DType::f32, {2, 8}}, .b = {{2, 0}, DType::f32, {2, 8}}, .y = {{1, 4}, DType::f32, {2, 8}}};
+  EXPECT_EQ(check(op).message(), "y overlaps a; it must have memory of its own or be the same view");
+  op.y.data = {};
+  EXPECT_EQ(check(op).message(), "y has shape [2, 8] but no memory; its data must not be null");
+  op.y.data = {1, 0};
+  EXPECT_TRUE(check(op).ok());
+}
+
+TEST(space, a_list_is_checked_view_by_view) {
+  const auto view = [](int buffer) { return ConstView<3, TestSpace>({buffer, 0}, DType::f32, {4, 1, 8}); };
+  std::vector<ConstView<3, TestSpace>> k{view(1), view(2)}, v{view(3), view(4)};
+  IncreFlashAttention<TestSpace> op{
+      .q = {{5, 0}, DType::f32, {2, 1, 1, 8}}, .k_list = k, .v_list = v, .out = {{6, 0}, DType::f32, {2, 1, 1, 8}}};
+  ASSERT_TRUE(ok(check(op)));
+  k[1].strides[2] = 2;
+  EXPECT_EQ(check(op).message(), "k_list[1] has innermost stride 2; it must be 1");
+  k[1] = view(6);
+  EXPECT_EQ(check(op).message(), "out overlaps k_list; it must have memory of its own");
+  k[1] = ConstView<3, TestSpace>({}, DType::f32, {4, 1, 8});
+  EXPECT_EQ(check(op).message(), "k_list[1] has shape [4, 1, 8] but no memory; its data must not be null");
+}
+
+TEST(space, rebind_moves_every_view_and_every_list) {
+  std::vector<float> host(64);
+  std::vector<ConstView<3>> k(2, ConstView<3>(host.data(), {4, 1, 8})), v = k;
+  const IncreFlashAttention<Host> op{.q = {host.data(), {2, 1, 1, 8}},
+                                     .k_list = k,
+                                     .v_list = v,
+                                     .out = {host.data(), {2, 1, 1, 8}},
+                                     .scale = 0.5f,
+                                     .causal = true,
+                                     .window_left = 3};
+  std::vector<std::string> names;
+  auto moved = rebind<TestSpace>(op, [&]<class F, class V>(const F& field, const V& view) {
+    names.emplace_back(field.name);
+    using Moved =
+        std::conditional_t<std::is_same_v<V, View<V::rank>>, View<V::rank, TestSpace>, ConstView<V::rank, TestSpace>>;
+    return Moved(TestPointer{static_cast<int>(names.size()), 0}, view.dtype, view.extents, view.strides);
+  });
+  EXPECT_EQ(names, (std::vector<std::string>{"q", "k_list", "k_list", "v_list", "v_list", "out"}));
+  const auto kept = std::move(moved);  // its lists go with it
+  EXPECT_EQ(kept.op.k_list[1].data, (TestPointer{3, 0}));
+  EXPECT_EQ(kept.op.v_list[0].extents, (std::array<index, 3>{4, 1, 8}));
+  EXPECT_EQ(kept.op.out.data, (TestPointer{6, 0}));
+  EXPECT_FALSE(kept.op.sinks.present());
+  EXPECT_EQ(kept.op.scale, 0.5f);
+  EXPECT_TRUE(kept.op.causal);
+  EXPECT_EQ(kept.op.window_left, 3);
+}
+
+// In place, side by side in one row, and apart: what shares memory shares it on the device.
+TEST(space, staging_keeps_aliases_and_alignment) {
+  Rng rng(1);
+  Tensor<3> qkv(DType::f32, {5, 3, 16}, {.row_gap = 0, .misaligned = 3});
+  Tensor<2> cos(DType::f32, {5, 8}), sin(DType::f32, {5, 8});
+  qkv.uniform(rng);
+  cos.uniform(rng);
+  sin.uniform(rng);
+  Tensor<3> expected = qkv;
+  const auto op = [&](Tensor<3>& t) {
+    const View<3> q = t.view().slice(1, 1, 1);
+    return Rope<Host>{.x = q, .cos = cos, .sin = sin, .y = q};
+  };
+  ASSERT_TRUE(ok(run(Reference(), op(expected))));
+  TestDevice device;
+  ASSERT_TRUE(ok(run_from_host(device, op(qkv))));
+  EXPECT_TRUE(qkv == expected);
+  EXPECT_TRUE(qkv.gaps_untouched());
+}
+
+TEST(space, a_fallback_runs_on_the_host_and_brings_back_what_was_written) {
+  TestDevice device;
+  std::vector<float> x(32), y(32, -1.0f), one(8, 1.0f);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  auto a = Allocation<TestDevice>::make(device, 160), b = Allocation<TestDevice>::make(device, 32);
+  ASSERT_TRUE(a && b);
+  ASSERT_TRUE(ok(device.upload(SpacePointer<TestSpace>::advance(a->data(), 4), std::as_bytes(std::span(x)))));
+  ASSERT_TRUE(ok(device.upload(b->data(), std::as_bytes(std::span(one)))));
+  const View<2, TestSpace> rows(SpacePointer<TestSpace>::advance(a->data(), 4), DType::f32, {4, 8});
+  Cpu cpu(serial());
+  ASSERT_TRUE(
+      ok(run_on_host(device, cpu, RmsNorm<TestSpace>{.x = rows, .weight = {b->data(), DType::f32, {8}}, .y = rows})));
+  ASSERT_TRUE(ok(device.download(std::as_writable_bytes(std::span(y)), rows.data)));
+  ASSERT_TRUE(
+      ok(run(cpu, RmsNorm<Host>{.x = {x.data(), {4, 8}}, .weight = {one.data(), {8}}, .y = {x.data(), {4, 8}}})));
+  EXPECT_EQ(y, x);
+}
+
+TEST(space, a_workspace_lies_in_the_space_of_its_backend) {
+  TestDevice device;
+  auto memory = Allocation<TestDevice>::make(device, 256);
+  ASSERT_TRUE(memory.has_value());
+  const View<2, TestSpace> x(memory->data(), DType::f32, {1, 8});
+  const Add<TestSpace> op{.a = x, .b = x, .y = x};
+  EXPECT_EQ(workspace_bytes(device, op), test_scratch);
+  const TestPointer at = SpacePointer<TestSpace>::advance(memory->data(), 128);
+  EXPECT_TRUE(ok(run(device, op, {at, 96})));
+  EXPECT_NE(run(device, op, {at, 95}).message().find("95 bytes"), std::string_view::npos);
+  EXPECT_FALSE(run(device, op, {SpacePointer<TestSpace>::advance(at, 8), 96}).ok());
+}
+
+// A backend that declines an operator is not asked for scratch, and neither is anything computed.
+struct Declining {
+  using Space = Host;
+  int computed = 0;
+};
+template <class Op> Status supports(const Declining&, const Op&) { return unsupported("no such kernel"); }
+template <class Op> std::size_t scratch_bytes(const Declining&, const Op&) { return 64; }
+template <class Op> Status compute(Declining& backend, const Op&, Workspace) {
+  ++backend.computed;
+  return {};
+}
+
+TEST(space, run_asks_check_then_supports_then_for_scratch) {
+  Declining backend;
+  int asked = 0;
+  const auto provide = [&](std::size_t) {
+    ++asked;
+    return Workspace();
+  };
+  float x[8] = {};
+  const View<2> rows(x, {1, 8});
+  EXPECT_EQ(run(backend, Add<Host>{.a = rows, .b = rows, .y = rows}, provide).code(), StatusCode::unsupported);
+  EXPECT_EQ(run(backend, Add<Host>{.a = rows, .b = {}, .y = rows}, provide).code(), StatusCode::invalid_argument);
+  EXPECT_EQ(workspace_bytes(backend, Add<Host>{.a = rows, .b = rows, .y = rows}), 0u);
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(backend.computed, 0);
+  EXPECT_TRUE(ok(finish(backend)));
+}
+
+// What a device's memory holds is found when the device computes: run succeeds, nothing outside a view is touched,
+// and the next finish() names operator, field, index and value. Once.
+class Contents : public ::testing::Test {
+ protected:
+  // Uploads a copy of each tensor; op's views then look at it.
+  template <int Rank> View<Rank, TestSpace> put(Tensor<Rank>& host) {
+    const ConstView<Rank> view = host;
+    const auto bytes = static_cast<std::size_t>(byte_size(view.dtype, view.size()));
+    auto made = Allocation<TestDevice>::make(device_, bytes);
+    EXPECT_TRUE(made && device_.upload(made->data(), {static_cast<const std::byte*>(view.data), bytes}).ok());
+    memory_.push_back(std::move(*made));
+    return {memory_.back().data(), view.dtype, view.extents};
+  }
+  template <int Rank> View<Rank, TestSpace> floats(const std::array<index, Rank>& extents, double value = 1) {
+    Tensor<Rank> host(DType::f32, extents);
+    host.fill(value);
+    return put(host);
+  }
+  template <int Rank>
+  View<Rank, TestSpace> ids(DType type, const std::array<index, Rank>& extents, std::vector<double> values) {
+    Tensor<Rank> host(type, extents);
+    for (std::size_t i = 0; i < values.size(); ++i) host.set(static_cast<index>(i), values[i]);
+    return put(host);
+  }
+
+  template <class Op, int Rank>
+  void expect_offence(const Op& op, const View<Rank, TestSpace>& out, std::initializer_list<std::string_view> words) {
+    const auto bytes = static_cast<std::size_t>(byte_size(out.dtype, out.size()));
+    std::vector<std::byte> before(bytes), after(bytes);
+    ASSERT_TRUE(ok(device_.download(before, out.data)));
+    ASSERT_TRUE(ok(run(device_, op, [&](std::size_t n) {
+      auto made = Allocation<TestDevice>::make(device_, n);
+      memory_.push_back(std::move(*made));
+      return SpaceWorkspace<TestSpace>{memory_.back().data(), n};
+    })));
+    const Status offence = finish(device_);
+    EXPECT_EQ(offence.code(), StatusCode::invalid_argument);
+    EXPECT_EQ(offence.message().substr(0, Op::name.size() + 2), std::string(Op::name) + ": ");
+    for (std::string_view word : words)
+      EXPECT_NE(offence.message().find(word), std::string_view::npos) << offence.message() << " lacks " << word;
+    EXPECT_TRUE(ok(finish(device_)));
+    ASSERT_TRUE(ok(device_.download(after, out.data)));
+    EXPECT_EQ(before, after);
+  }
+
+  TestDevice device_;
+  std::vector<Allocation<TestDevice>> memory_;
+};
+
+TEST_F(Contents, ids_of_embedding) {
+  const auto y = floats<2>({3, 8}, 7);
+  expect_offence(Embedding<TestSpace>{.table = floats<2>({4, 8}), .ids = ids<1>(DType::i32, {3}, {0, 4, 1}), .y = y}, y,
+                 {"ids[1]", "4", "0..3"});
+}
+
+TEST_F(Contents, tables_and_lengths_of_paged_attention) {
+  const auto out = floats<3>({2, 2, 8}, 7);
+  const auto cache = floats<5>({3, 1, 1, 4, 8});
+  PagedAttention<TestSpace> op{.q = floats<3>({2, 2, 8}),
+                               .key_cache = cache,
+                               .value_cache = cache,
+                               .block_tables = ids<2>(DType::i32, {2, 2}, {0, 1, 2, 99}),
+                               .context_lens = ids<1>(DType::i32, {2}, {5, 6}),
+                               .out = out};
+  expect_offence(op, out, {"block_tables", "99", "1"});
+  op.block_tables = ids<2>(DType::i32, {2, 2}, {0, 1, 2, 1});
+  op.context_lens = ids<1>(DType::i32, {2}, {5, 9});
+  expect_offence(op, out, {"context_lens", "9", "8"});
+}
+
+TEST_F(Contents, slots_and_pairs_of_the_cache) {
+  const auto cache = floats<5>({3, 1, 1, 4, 8}, 7);
+  expect_offence(
+      ReshapeAndCache<TestSpace>{
+          .key = floats<3>({2, 1, 8}), .key_cache = cache, .slot_mapping = ids<1>(DType::i64, {2}, {3, 12})},
+      cache, {"slot_mapping[1]", "12"});
+  expect_offence(CopyBlocks<TestSpace>{.key_cache = cache, .pairs = ids<2>(DType::i64, {2, 2}, {0, 1, 0, 3})}, cache,
+                 {"pairs[1]", "3", "0..2"});
+}
+
+TEST_F(Contents, offsets_tables_and_lengths_of_flash_attention) {
+  const auto out = floats<4>({1, 5, 1, 8}, 7);
+  FlashAttention<TestSpace> op{.q = floats<4>({1, 5, 1, 8}),
+                               .k = floats<4>({3, 4, 1, 8}),
+                               .v = floats<4>({3, 4, 1, 8}),
+                               .out = out,
+                               .q_indptr = ids<1>(DType::i32, {3}, {0, 6, 5}),
+                               .kv_lens = ids<1>(DType::i32, {2}, {4, 7}),
+                               .block_table = ids<2>(DType::i32, {2, 2}, {0, 1, 2, 1})};
+  expect_offence(op, out, {"q_indptr", "6", "1"});
+  op.q_indptr = ids<1>(DType::i32, {3}, {0, 2, 5});
+  op.kv_lens = ids<1>(DType::i32, {2}, {4, 12});
+  expect_offence(op, out, {"kv_lens", "12", "0..8"});
+  op.kv_lens = ids<1>(DType::i32, {2}, {4, 7});
+  op.block_table = ids<2>(DType::i32, {2, 2}, {0, 1, 2, -1});
+  expect_offence(op, out, {"block_table", "-1", "[1, 1]"});
+}
+
+TEST_F(Contents, lengths_of_incre_flash_attention) {
+  const auto out = floats<4>({2, 1, 1, 8}, 7);
+  expect_offence(IncreFlashAttention<TestSpace>{.q = floats<4>({2, 1, 1, 8}),
+                                                .k = floats<4>({2, 4, 1, 8}),
+                                                .v = floats<4>({2, 4, 1, 8}),
+                                                .out = out,
+                                                .actual_seq_lengths = ids<1>(DType::i32, {2}, {4, 5})},
+                 out, {"actual_seq_lengths", "5", "1", "0..4"});
+}
+
+TEST_F(Contents, history_of_sampling) {
+  const auto tokens = ids<1>(DType::i32, {2}, {7, 7});
+  expect_offence(Sampling<TestSpace>{.logits = floats<2>({2, 4}),
+                                     .history = ids<2>(DType::i32, {2, 2}, {0, 1, -1, 4}),
+                                     .tokens = tokens,
+                                     .repetition_penalty = 1.5f},
+                 tokens, {"history[1,1]", "4"});
+}
+
+// A row that has no token is the data's fault too, and comes the same way.
+TEST_F(Contents, a_row_of_nan_is_told_by_finish) {
+  const auto logits = floats<2>({2, 4}, std::numeric_limits<double>::quiet_NaN());
+  const auto tokens = ids<1>(DType::i32, {2}, {7, 7});
+  auto scratch = Allocation<TestDevice>::make(device_, test_scratch);
+  ASSERT_TRUE(
+      ok(run(device_, Sampling<TestSpace>{.logits = logits, .tokens = tokens}, {scratch->data(), test_scratch})));
+  const Status offence = finish(device_);
+  EXPECT_EQ(offence.code(), StatusCode::corrupt_data);
+  EXPECT_NE(offence.message().find("row 0"), std::string_view::npos) << offence.message();
+}
+
+}  // namespace
+}  // namespace inlay::test
