@@ -1,4 +1,4 @@
-#include <inlay/ops/linear_int8.hpp>
+#include <inlay/weights/linear_int8_pack.hpp>
 
 #include <Eigen/Core>
 

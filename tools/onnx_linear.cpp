@@ -1,7 +1,7 @@
 // Matrix products and quantization of ONNX through Inlay's operators.
 #include <inlay/ops/dequantize.hpp>
 #include <inlay/ops/linear.hpp>
-#include <inlay/ops/linear_int8.hpp>
+#include <inlay/weights/linear_int8_pack.hpp>
 #include <inlay/ops/quantize.hpp>
 
 #include "tools/onnx_node.hpp"

@@ -1,11 +1,14 @@
-// Everything public except the executor (inlay/exec/) and the kernels as headers (cpu_inline.hpp).
+// What a caller of operators needs: every contract, views, and the CPU and the reference to run them. By themselves:
+//
+//   inlay/weights/        packing and importing weights, RoPE's frequencies
+//   inlay/core/dlpack.hpp views from and to DLPack's tensors
+//   inlay/core/staging.hpp    an operator on a backend of another memory space
+//   inlay/cpu_inline.hpp  the CPU's kernels as headers
+//   inlay/model/ text/ exec/  the executor
 #pragma once
 
 #include <inlay/core/backend.hpp>
-#include <inlay/core/check.hpp>
-#include <inlay/core/dlpack.hpp>
 #include <inlay/core/dtype.hpp>
-#include <inlay/core/element.hpp>
 #include <inlay/core/parallel.hpp>
 #include <inlay/core/status.hpp>
 #include <inlay/core/view.hpp>
@@ -29,6 +32,3 @@
 #include <inlay/ops/sampling.hpp>
 #include <inlay/ops/softmax.hpp>
 #include <inlay/ops/swiglu.hpp>
-#include <inlay/weights/linear_pack.hpp>
-#include <inlay/weights/linear_w4a16_import.hpp>
-#include <inlay/weights/rope_frequencies.hpp>

@@ -10,7 +10,7 @@
 #include <inlay/model/model_file.hpp>
 #include <inlay/model/tensor.hpp>
 #include <inlay/ops/linear.hpp>
-#include <inlay/ops/linear_int8.hpp>
+#include <inlay/weights/linear_int8_pack.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 #include <inlay/weights/linear_pack.hpp>
 #include <inlay/weights/linear_w4a16_import.hpp>
