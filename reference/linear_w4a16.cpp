@@ -1,6 +1,5 @@
 #include <inlay/ops/linear_w4a16.hpp>
 
-#include <algorithm>
 #include <vector>
 
 #include <inlay/core/backend.hpp>
@@ -27,16 +26,16 @@ double weight(const LinearW4a16<Host>& op, index channel, index slot) {
 
 // int8_activations is a way to compute, not another result: the textbook is the same.
 template <> Status compute(const LinearW4a16<Host>& op) {
-  std::vector<double> row(static_cast<std::size_t>(op.x.extents[1]));
+  // Over slots and not over inputs: what no slot names is never read.
+  std::vector<double> row(static_cast<std::size_t>(op.slots()));
   for (index n = 0; n < op.y.extents[1]; ++n) {
-    std::fill(row.begin(), row.end(), 0.0);
-    for (index s = 0; s < op.slots(); ++s) {
-      const index input = op.perm.present() ? static_cast<index>(at(op.perm, s)) : s;
-      if (input >= 0) row[static_cast<std::size_t>(input)] += weight(op, n, s);
-    }
+    for (index s = 0; s < op.slots(); ++s) row[static_cast<std::size_t>(s)] = weight(op, n, s);
     for (index t = 0; t < op.y.extents[0]; ++t) {
       double sum = op.bias.present() ? at(op.bias, n) : 0;
-      for (index i = 0; i < op.x.extents[1]; ++i) sum += at(op.x, t, i) * row[static_cast<std::size_t>(i)];
+      for (index s = 0; s < op.slots(); ++s) {
+        const index input = op.perm.present() ? static_cast<index>(at(op.perm, s)) : s;
+        if (input >= 0) sum += at(op.x, t, input) * row[static_cast<std::size_t>(s)];
+      }
       put(op.y, t, n, sum);
     }
   }

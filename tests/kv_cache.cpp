@@ -245,7 +245,7 @@ TEST(kv_cache, offsets_pass_2_31_elements) {
   const std::vector<float> source(heads * dim, 1.5f);
   const index last = blocks * block_size - 1;
   EXPECT_EQ(paged_offset(cache, last, heads - 1, dim - 1), (index{1} << 33) - 1);
-  on_every_backend([&](const std::string&, auto run) {
+  on_every_host_backend([&](const std::string&, auto run) {
     static_cast<f16*>(memory)[(index{1} << 33) - 1] = f16{};
     const std::int64_t slots[] = {last};
     ASSERT_TRUE(ok(run(ReshapeAndCache<Host>{.key = ConstView<3>(source.data(), {1, heads, dim}),

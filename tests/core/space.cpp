@@ -109,6 +109,17 @@ TEST(space, staging_keeps_aliases_and_alignment) {
   EXPECT_TRUE(qkv.gaps_untouched());
 }
 
+// Present without elements is not absent: ids of no token.
+TEST(space, staging_keeps_what_is_present_without_elements) {
+  const float somewhere[1] = {};
+  TestDevice device;
+  const Embedding<Host> op{.table = {somewhere, {1, 1}},
+                           .ids = {reinterpret_cast<const std::int32_t*>(somewhere), {0}},
+                           .y = {const_cast<float*>(somewhere), {0, 1}}};
+  EXPECT_TRUE(ok(check(op)));
+  EXPECT_TRUE(ok(run_from_host(device, op)));
+}
+
 TEST(space, a_fallback_runs_on_the_host_and_brings_back_what_was_written) {
   TestDevice device;
   std::vector<float> x(32), y(32, -1.0f), one(8, 1.0f);

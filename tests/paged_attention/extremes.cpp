@@ -108,7 +108,7 @@ TEST(paged_attention, offsets_pass_2_31_elements) {
       flat_cache(ConstView<4>(static_cast<f16*>(memory), {2, block_size, heads, dim}, {stride, heads * dim, dim, 1}));
   const std::vector<float> q(heads * dim, 0.25f);
   const std::int32_t table[] = {1}, length[] = {16};
-  on_every_backend([&](const std::string&, auto run) {
+  on_every_host_backend([&](const std::string&, auto run) {
     std::vector<float> out(heads * dim, -1);
     ASSERT_TRUE(ok(run(PagedAttention<Host>{.q = ConstView<3>(q.data(), {1, heads, dim}),
                                             .key_cache = cache,

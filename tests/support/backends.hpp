@@ -56,18 +56,24 @@ inline std::string name(const Cpu& cpu) {
   return "cpu " + std::string(inlay::name(cpu.isa())) + ", " + std::to_string(cpu.parallel().width) + " threads";
 }
 
-// test(name, run) once for each backend; run(op) returns the Status of the operator.
-// The caller compares with what the reference gives.
-template <class Test> void on_every_backend(Test&& test) {
-  const auto on = [&](auto& backend, const std::string& label) {
-    SCOPED_TRACE(label);
-    test(label, [&](const auto& op) { return run_with_scratch(backend, op); });
-    return !::testing::Test::HasFatalFailure();
-  };
+// test(name, run) once for each backend; run(op) returns the Status of the operator. The caller compares with what the
+// reference gives. True unless the test failed fatally.
+template <class Test, class Backend> bool on_backend(Test& test, Backend& backend, const std::string& label) {
+  SCOPED_TRACE(label);
+  test(label, [&](const auto& op) { return run_with_scratch(backend, op); });
+  return !::testing::Test::HasFatalFailure();
+}
+
+// Those that compute where the operands lie: for operands that no device could take a copy of.
+template <class Test> void on_every_host_backend(Test&& test) {
   for (Cpu& cpu : cpus())
-    if (!on(cpu, name(cpu))) return;
+    if (!on_backend(test, cpu, name(cpu))) return;
+}
+
+template <class Test> void on_every_backend(Test&& test) {
+  on_every_host_backend(test);
   TestDevice device;
-  on(device, "test device");
+  if (!::testing::Test::HasFatalFailure()) on_backend(test, device, "test device");
 }
 
 inline ::testing::AssertionResult ok(const Status& status) {

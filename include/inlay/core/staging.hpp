@@ -142,6 +142,9 @@ Status run_staged(Backend& backend, Memory& memory, const Op& op, Bring&& bring,
   using To = SpaceOf<Memory>;
   // Before anything is looked at: a view may be nonsense.
   if (Status status = check(op); !status.ok()) return status;
+  // What a view without elements points at: with a null pointer it might look like one that was left out.
+  auto nothing = Allocation<Memory>::make(memory, workspace_alignment);
+  if (!nothing) return std::move(nothing.error());
   auto list = regions<From, Memory>(op);
   for (auto& region : list) {
     auto copy = Allocation<Memory>::make(memory, region.bytes() + workspace_alignment);
@@ -151,10 +154,8 @@ Status run_staged(Backend& backend, Memory& memory, const Op& op, Bring&& bring,
   }
   const auto moved = rebind<To>(op, [&](const auto&, const auto& view) {
     using V = std::remove_cvref_t<decltype(view)>;
-    using Pointer = std::conditional_t<std::is_same_v<V, View<V::rank, From>>, typename SpacePointer<To>::Mutable,
-                                       typename SpacePointer<To>::Const>;
     using Moved = std::conditional_t<std::is_same_v<V, View<V::rank, From>>, View<V::rank, To>, ConstView<V::rank, To>>;
-    Moved result(Pointer{}, view.dtype, view.extents, view.strides);
+    Moved result(nothing->data(), view.dtype, view.extents, view.strides);
     if (view.empty()) return result;
     const Footprint bytes = footprint(view);
     for (const auto& region : list)
