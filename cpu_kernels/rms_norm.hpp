@@ -5,6 +5,9 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/rms_norm.hpp>
 
+#include <cstring>
+#include <limits>
+
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
 
@@ -34,6 +37,12 @@ template <class Level, class T> float sum_of_squares(const T* x, T* residual, in
   return reduce_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+// What a row is multiplied with. NaN where the sum is not finite: infinity would make the rest of its row zeros.
+INLAY_INLINE float inverse_rms(float sum, index dim, float eps) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  return sum < infinity ? 1 / __builtin_sqrtf(sum / static_cast<float>(dim) + eps) : __builtin_nanf("");
+}
+
 // emit(i, n, row[i..i+n) * scale * (weight + offset)), rounded to T in between where Llama rounds.
 template <class Level, class T, class W, class Emit>
 INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, float scale, float offset, bool casts,
@@ -55,22 +64,33 @@ INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, float sca
 
 template <class Level, class T, class W>
 void rms_norm_row(const T* x, const W* weight, T* residual, T* y, index dim, float eps, float offset) {
-  const float scale = 1 / __builtin_sqrtf(sum_of_squares<Level>(x, residual, dim) / static_cast<float>(dim) + eps);
+  const float scale = inverse_rms(sum_of_squares<Level>(x, residual, dim), dim, eps);
   scaled_row<Level>(residual ? residual : x, weight, dim, scale, offset, offset == 0,
                     [&](index i, index n, simd::Floats<Level> v) { v.store(y + i, n); });
 }
 
+// The scale of the codes: NaN, and the codes 0, where the row is not finite.
 template <class Level, class T, class W>
 float rms_norm_row_i8(const T* x, const W* weight, T* residual, std::int8_t* y, index dim, float eps, float offset) {
   using F = simd::Floats<Level>;
-  const float scale = 1 / __builtin_sqrtf(sum_of_squares<Level>(x, residual, dim) / static_cast<float>(dim) + eps);
+  const float scale = inverse_rms(sum_of_squares<Level>(x, residual, dim), dim, eps);
   const T* row = residual ? residual : x;
-  F largest;
-  scaled_row<Level>(row, weight, dim, scale, offset, false, [&](index, index, F v) { largest = max(largest, abs(v)); });
-  const float step = reduce_max(largest) / 127;
-  const float inverse = step > 0 ? 1 / step : 0;
-  scaled_row<Level>(row, weight, dim, scale, offset, false,
-                    [&](index i, index n, F v) { (v * F(inverse)).store_i8(y + i, n); });
+  F largest, not_finite;  // 0 * value is 0 for finite values only
+  scaled_row<Level>(row, weight, dim, scale, offset, false, [&](index, index, F v) {
+    largest = max(largest, abs(v));
+    not_finite = fma(v, F(), not_finite);
+  });
+  const float step = reduce_max(largest) / 127 + reduce_sum(not_finite);
+  const auto store = [&](auto&& quotient) {
+    scaled_row<Level>(row, weight, dim, scale, offset, false,
+                      [&](index i, index n, F v) { quotient(v).store_i8(y + i, n); });
+  };
+  if (step >= std::numeric_limits<float>::min())
+    store([inverse = F(1 / step)](F v) { return v * inverse; });
+  else if (step > 0)  // 1 / step may be infinite
+    store([&](F v) { return v / F(step); });
+  else
+    std::memset(y, 0, static_cast<std::size_t>(dim));
   return step;
 }
 

@@ -148,17 +148,77 @@ TEST(rms_norm, zero_rows_stay_zero_and_int8_scale_is_zero) {
   }
 }
 
-TEST(rms_norm, infinite_and_nan_input_gives_nan) {
+// What is not finite in a row, or in the weights, or has squares beyond f32, is NaN in the row: all of it, the scale
+// of its codes too. Infinity must not be what divides the others to zero.
+TEST(rms_norm, rows_that_are_not_finite) {
   Rng rng(7);
-  for (double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    Case start = make(DType::f32, DType::f32, DType::f32, 2, 1, 33, {}, rng);
-    start.x.set(3, bad);  // row 0; row 1 stays clean
-    on_every_backend([&](const std::string&, auto run) {
-      Case got = start;
-      ASSERT_TRUE(ok(run(got.op())));
-      EXPECT_TRUE(std::isnan(got.y.get(3)));
-      for (index k = 33; k < 66; ++k) EXPECT_TRUE(std::isfinite(got.y.get(k)));
-    });
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (DType type : float_types)
+    for (DType out : {type, DType::i8})
+      for (index dim : {1, 16, 33, 129})
+        for (bool fused : {false, true})
+          for (double bad : {infinity, -infinity, std::nan(""), type == DType::f16 ? infinity : 3e30}) {
+            SCOPED_TRACE(describe(type, out, dim, fused, bad));
+            Case c = make(type, DType::f32, out, 3, 1, dim, layouts[2], rng);
+            c.with_residual = fused;
+            (fused ? c.residual : c.x).set(dim + dim / 3, bad);  // row 1
+            ASSERT_NO_FATAL_FAILURE(compare(c));
+            Reference reference;
+            ASSERT_TRUE(ok(run(reference, c.op())));
+            for (index k = 0; k < 3 * dim; ++k) {
+              const bool whole = k / dim != 1;
+              if (out == DType::i8)
+                ASSERT_TRUE(whole ? std::isfinite(c.y_scale.get(k / dim))
+                                  : std::isnan(c.y_scale.get(1)) && c.y.get(k) == 0);
+              else
+                ASSERT_EQ(std::isfinite(c.y.get(k)), whole) << k;
+            }
+          }
+}
+
+TEST(rms_norm, weights_that_are_not_finite) {
+  Rng rng(9);
+  for (double bad : {std::numeric_limits<double>::infinity(), std::nan("")})
+    for (DType out : {DType::f32, DType::i8})
+      for (index dim : {1, 16, 33}) {
+        SCOPED_TRACE(describe(out, dim, bad));
+        Case c = make(DType::f32, DType::f32, out, 2, 1, dim, {}, rng);
+        c.x.set(dim / 2, 0);  // 0 * infinity is NaN
+        c.weight.set(dim / 2, bad);
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, c.op())));
+        if (out == DType::i8) {
+          for (index k = 0; k < 2 * dim; ++k) ASSERT_EQ(c.y.get(k), 0);
+          ASSERT_TRUE(std::isnan(c.y_scale.get(0)) && std::isnan(c.y_scale.get(1)));
+        }
+      }
+}
+
+// Nothing divided by nothing: a row of zeros has no norm without eps.
+TEST(rms_norm, zeros_without_eps_are_nan) {
+  Rng rng(11);
+  for (DType out : {DType::f32, DType::i8}) {
+    Case c = make(DType::f32, DType::f32, out, 2, 1, 33, {}, rng);
+    c.x.fill(0);
+    c.eps = 0;
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+    Reference reference;
+    ASSERT_TRUE(ok(run(reference, c.op())));
+    EXPECT_TRUE(std::isnan(out == DType::i8 ? c.y_scale.get(0) : c.y.get(0)));
+  }
+}
+
+// A largest element whose step is subnormal: 1 / step is beyond f32, and the codes still follow the row.
+TEST(rms_norm, int8_rows_of_small_numbers) {
+  Rng rng(12);
+  for (double largest : {0x1p-118, 0x1p-120, 0x1p-126, 0x1p-140, 0x1p-149}) {
+    SCOPED_TRACE(largest);
+    Case c = make(DType::f32, DType::f32, DType::i8, 3, 1, 65, {}, rng);
+    c.x.uniform(rng, -largest, largest);
+    c.x.set(7, largest);
+    c.eps = 1;  // no row is divided by less
+    ASSERT_NO_FATAL_FAILURE(compare(c));
   }
 }
 

@@ -27,6 +27,7 @@
 //                              group are applied to its sums of x * q and of x
 //            int8_activations  x is rounded to 8 bits, with one scale for each group (and at most
 //                              128 slots): integer dot products, error in docs/ops/linear_w4a16.md
+//                              (a row of x with NaN or infinity gives a row of NaN)
 //
 // A row of y depends on its row of x alone: not on the other rows, nor on the number of threads.
 #pragma once
