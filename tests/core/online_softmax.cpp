@@ -64,6 +64,17 @@ TEST(attention, bias_orders) {
   EXPECT_EQ(score({.softcap = 2}, 3, -infinity), -infinity);
 }
 
+// Ascend: 0 multiplies by the scale and then adds pse, 1 adds it first.
+TEST(attention, bias_order_of_a_pse_type) {
+  const auto s = [](int pse_type) {
+    return score({.scale = 0.5, .bias_order = *bias_order_of_pse_type(pse_type)}, 3, 1);
+  };
+  EXPECT_EQ(s(0), 0.5 * 3 + 1);
+  EXPECT_EQ(s(1), 0.5 * (3 + 1));
+  EXPECT_EQ(bias_order_of_pse_type(0), BiasOrder{});  // the default
+  for (int other : {-1, 2, 3, 9}) EXPECT_EQ(bias_order_of_pse_type(other), std::nullopt);
+}
+
 TEST(attention, visible_keys) {
   const auto range = [](index position, index kv_len, index left, index right) {
     const KeyRange r = visible_keys(position, kv_len, left, right);

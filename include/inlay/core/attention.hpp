@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 
 #include <inlay/core/view.hpp>
 
@@ -23,10 +24,17 @@ namespace inlay {
 
 // bias is ALiBi's and pse_shift's sum.
 enum class BiasOrder : unsigned char {
-  scale_bias_softcap,  // softcap(scale * dot + bias)      the default; Ascend's kernels (pse_type 1)
+  scale_bias_softcap,  // softcap(scale * dot + bias)      the default; Ascend's pse_type 0 (multiply, then add)
   scale_softcap_bias,  // softcap(scale * dot) + bias      ONNX
-  bias_scale_softcap,  // softcap(scale * (dot + bias))    Ascend's design text (pse_type 0)
+  bias_scale_softcap,  // softcap(scale * (dot + bias))    Ascend's pse_type 1 (add, then multiply)
 };
+
+// Ascend's pse_type, for engines that carry it. 2 and 3 take slopes in place of a bias: none is the answer to them.
+constexpr std::optional<BiasOrder> bias_order_of_pse_type(int pse_type) {
+  if (pse_type == 0) return BiasOrder::scale_bias_softcap;
+  if (pse_type == 1) return BiasOrder::bias_scale_softcap;
+  return std::nullopt;
+}
 
 struct ScoreRule {
   double scale = 1;
