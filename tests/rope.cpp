@@ -206,7 +206,24 @@ TEST(rope, axes_of_sections) {
   const std::vector<index> sections{2, 3, 1};
   EXPECT_EQ(rope_axes(sections, 6), (std::vector<std::int32_t>{0, 0, 1, 1, 1, 2}));
   EXPECT_EQ(rope_axes(sections, 8), (std::vector<std::int32_t>{0, 0, 1, 1, 1, 2, 0, 0}));
-  EXPECT_EQ(rope_axes(std::vector<index>{4, 2, 2}, 8, true), (std::vector<std::int32_t>{0, 1, 2, 0, 1, 2, 0, 0}));
+}
+
+// Qwen3-VL's, as Transformers' apply_interleaved_mrope deals them out.
+TEST(rope, axes_of_interleaved_sections) {
+  using Axes = std::vector<std::int32_t>;
+  const auto axes = [](const std::vector<index>& sections, index pairs) { return rope_axes(sections, pairs, true); };
+  EXPECT_EQ(axes({4, 2, 2}, 8), (Axes{0, 1, 2, 0, 1, 2, 0, 0}));
+  EXPECT_EQ(axes({2, 3, 1}, 6), (Axes{0, 1, 2, 0, 1, 0}));     // the pair that ends the turn of axis 2 is axis 0's
+  EXPECT_EQ(axes({4, 2, 2, 0}, 8), axes({4, 2, 2}, 8));        // GGUF writes four sections
+  EXPECT_EQ(axes({4, 0, 2, 0}, 6), (Axes{0, 0, 2, 0, 0, 2}));  // an axis in between keeps its place
+  EXPECT_EQ(axes({2, 2, 0, 0}, 4), (Axes{0, 1, 0, 1}));
+  EXPECT_EQ(axes({0, 0, 0, 0}, 3), (Axes{0, 0, 0}));
+  EXPECT_EQ(axes({}, 3), (Axes{0, 0, 0}));
+
+  Axes qwen3_vl;
+  for (int i = 0; i < 20; ++i) qwen3_vl.insert(qwen3_vl.end(), {0, 1, 2});
+  qwen3_vl.insert(qwen3_vl.end(), {0, 0, 0, 0});
+  EXPECT_EQ(axes({24, 20, 20, 0}, 64), qwen3_vl);
 }
 
 TEST(rope, parameters_are_refused_by_name) {

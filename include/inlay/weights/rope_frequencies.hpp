@@ -165,9 +165,13 @@ inline Expected<RopeFrequencies> rope_frequencies(const RopeParameters& p) {
 // M-RoPE: which axis (time, height, width, ...) turns each pair. `sections` counts the pairs of each.
 //
 //   in blocks (Qwen2-VL)    t t t .. h h h .. w w w ..      sections repeat where pairs remain
-//   interleaved (Qwen3-VL)  t h w t h w .. t t t            axis a > 0 has pairs a, a + 3, .. of 3 * sections[a]
+//   interleaved (Qwen3-VL)  t h w t h w .. t t t            axis a > 0 has pairs a, a + n, .. below n * sections[a]
+//
+// n counts the axes in use: GGUF writes four sections, 24 20 20 0, and they are dealt out by three. Behind the
+// end of its section an axis leaves its turns to t, as in Transformers and vLLM (ggml: to the fourth position).
 inline std::vector<std::int32_t> rope_axes(std::span<const index> sections, index pairs, bool interleaved = false) {
   std::vector<std::int32_t> axes(static_cast<std::size_t>(pairs), 0);
+  while (!sections.empty() && sections.back() == 0) sections = sections.first(sections.size() - 1);
   const index count = static_cast<index>(sections.size());
   if (interleaved) {
     for (index a = 1; a < count; ++a)
