@@ -39,9 +39,11 @@ template <> Status compute(const IncreFlashAttention<Host>& op) {
         const double lse = attention_row(keys, score_of, value_of, sink_of(op.sinks, h), out);
         for (index d = 0; d < v_dim; ++d) {
           double y = out[static_cast<std::size_t>(d)];
-          if (op.out_scale.present())
-            y = y * at_broadcast(op.out_scale, h, d) +
-                (op.out_offset.present() ? at_broadcast(op.out_offset, h, d) : 0);
+          if (op.out_scale.present()) {
+            const double offset = op.out_offset.present() ? at_broadcast(op.out_offset, h, d) : 0;
+            y = y * at_broadcast(op.out_scale, h, d) + offset;
+            if (std::isnan(y)) y = offset;
+          }
           put(op.out, b, i, h, d, y);
         }
         if (op.lse.present()) put(op.lse, b, i, h, lse);

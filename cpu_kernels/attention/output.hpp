@@ -111,7 +111,9 @@ template <class Level> void write_row(const AttentionProblem& p, const float* o,
   };
   each([&](index d, index n, F v) {
     const F offset = p.out_offset.present() ? parameter(p.out_offset, d, n) : F();
-    fma(v, parameter(p.out_scale, d, n), offset).store_i8(p.out.as<std::int8_t>() + at + d, n);
+    const F y = fma(v, parameter(p.out_scale, d, n), offset);
+    const auto is_number = F(-1) < abs(y);
+    select(is_number, y, offset).store_i8(p.out.as<std::int8_t>() + at + d, n);
   });
 }
 

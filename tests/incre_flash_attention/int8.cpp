@@ -107,5 +107,39 @@ TEST(incre_flash_attention, scales_of_masked_tokens_reach_no_output) {
   }
 }
 
+// Codes hold no NaN: it counts as 0, which is the code out_offset. Infinities saturate. A row whose score is NaN is NaN
+// throughout; lse says so.
+TEST(incre_flash_attention, int8_output_of_what_is_not_finite) {
+  Rng rng(24);
+  Case start =
+      make({.keys = 70, .kv_heads = 2, .group = 2, .dim = 8, .v_dim = 20}, rng, DType::f32, DType::f32, DType::i8);
+  start.v.set(0, 5, 0, 3, std::nan(""));
+  start.v.set(0, 5, 0, 4, HUGE_VAL);
+  start.v.set(0, 5, 0, 17, -HUGE_VAL);
+  start.k.set(0, 9, 1, 0, std::nan(""));  // the heads 2 and 3
+  const auto codes = [&](auto&& run, bool with_offset) {
+    Case c = start;
+    IncreFlashAttention<Host> op = c.op();
+    if (!with_offset) op.out_offset = {};
+    ASSERT_TRUE(ok(run(op)));
+    const double nothing = with_offset ? -3 : 0;
+    for (index h = 0; h < 2; ++h) {
+      ASSERT_EQ(c.out.get(0, 0, h, 3), nothing);
+      ASSERT_EQ(c.out.get(0, 0, h, 4), 127);
+      ASSERT_EQ(c.out.get(0, 0, h, 17), -128);
+      ASSERT_TRUE(std::isfinite(c.lse.get(h)));
+    }
+    for (index h = 2; h < 4; ++h) {
+      for (index d = 0; d < 20; ++d) ASSERT_EQ(c.out.get(0, 0, h, d), nothing) << d;
+      ASSERT_TRUE(std::isnan(c.lse.get(h)));
+    }
+  };
+  for (bool with_offset : {true, false}) {
+    Reference reference;
+    codes([&](const auto& op) { return run(reference, op); }, with_offset);
+    on_every_backend([&](const std::string&, auto run) { codes(run, with_offset); });
+  }
+}
+
 }  // namespace
 }  // namespace inlay::test
