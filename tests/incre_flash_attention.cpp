@@ -134,6 +134,26 @@ TEST(incre_flash_attention, no_keys_give_zero) {
   });
 }
 
+// The sink is all that its denominator has.
+TEST(incre_flash_attention, a_row_without_keys_has_its_sink_as_lse) {
+  Rng rng(14);
+  Case start = make({.batch = 2, .keys = 20, .kv_heads = 1, .group = 2, .dim = 8, .v_dim = 8}, rng);
+  start.limited = true;
+  start.lengths = Tensor<1>(DType::i32, {2});
+  start.lengths.set(0, 0), start.lengths.set(1, 20);
+  start.sinking = true;
+  start.sinks = Tensor<1>(DType::f32, {2});
+  start.sinks.set(0, 1.5), start.sinks.set(1, -HUGE_VAL);
+  ASSERT_NO_FATAL_FAILURE(compare(start));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index i = 0; i < 16; ++i) ASSERT_EQ(got.out.memory.get(i), 0);
+    EXPECT_EQ(got.lse.get(0), 1.5);
+    EXPECT_EQ(got.lse.get(1), -HUGE_VAL);
+  });
+}
+
 TEST(incre_flash_attention, left_padding_reads_the_slots_it_should) {
   Rng rng(5);
   Case c = make({.keys = 20, .dim = 8, .v_dim = 8}, rng);

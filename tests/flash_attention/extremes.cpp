@@ -76,6 +76,27 @@ TEST(flash_attention, rows_that_see_nothing) {
   });
 }
 
+// The sink is all that its denominator has.
+TEST(flash_attention, a_row_without_keys_has_its_sink_as_lse) {
+  Rng rng(15);
+  Case start = make({.queries = 10, .keys = 4, .kv_heads = 1, .group = 2, .dim = 8, .v_dim = 8}, rng);
+  start.causal = true;  // rows 0..5 stand before the first key
+  start.sinking = true;
+  start.sinks = Tensor<1>(DType::f32, {2});
+  start.sinks.set(0, 1.5), start.sinks.set(1, -HUGE_VAL);
+  ASSERT_NO_FATAL_FAILURE(compare(start));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index i = 0; i < 6; ++i) {
+      for (index h = 0; h < 2; ++h)
+        for (index d = 0; d < 8; ++d) ASSERT_EQ(got.out.get(0, i, h, d), 0);
+      EXPECT_EQ(got.lse.get(2 * i), 1.5);
+      EXPECT_EQ(got.lse.get(2 * i + 1), -HUGE_VAL);
+    }
+  });
+}
+
 // One key wins by far: the output is its V, whatever the size of the logits.
 TEST(flash_attention, huge_logits) {
   Rng rng(9);

@@ -9,10 +9,11 @@
 // and causal means window_right = 0. Query i of q_len stands at i + kv_len - q_len unless the operator
 // is told otherwise: the last query sees the last key (bottom-right alignment), and where kv_len < q_len
 // the first queries see nothing. A key under a mask has a score of true minus infinity, and its K
-// and V never reach the output. A row that sees no key: output 0, lse -inf.
+// and V never reach the output. A row that sees no key: output 0, lse -inf
+// or, where sinks are given, the sink.
 //
 // Sinks: one logit per head enters the denominator and nothing else. lse counts it too, so that of
-// several parts to be merged exactly one is given the sinks (and an unseeing row's lse is the sink).
+// several parts to be merged exactly one is given the sinks.
 #pragma once
 
 #include <cmath>

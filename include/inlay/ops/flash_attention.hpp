@@ -5,7 +5,7 @@
 //   lse[b,i,h]   = log sum_j exp(score_j)          natural logarithm
 //
 // The score, the mask, sinks and alignment are those of core/attention.hpp. Sums run in f32; p is never
-// rounded. Rows that see no key: out 0, lse -inf.
+// rounded. Rows that see no key: out 0, lse -inf or, with sinks, the sink.
 //
 // Queries                                      Keys and values
 //   padded  q [batch, q_len, ..]                 padded  k [batch, max_len, ..], kv_lens optional

@@ -6,7 +6,7 @@
 // In four stages over a split of the keys: scores, online softmax, the sum over V, and one division at
 // the very end. The splits have a fixed length and are merged in order: the same bits for any number
 // of threads. The score, the mask, sinks and alignment are those of core/attention.hpp; rows that see
-// no key give 0 and lse -inf.
+// no key give 0 and lse -inf, or their sink.
 //
 // Layouts are strides: BSND [batch, len, heads, dim]; BNSD the same with heads before len; BSH is BSND.
 // Keys of sequence b are the slots start .. start + length of its K:

@@ -4,9 +4,9 @@
 //
 // K[j] and V[j] lie in block block_tables[b, j / block_size] for j < context_lens[b]; the query stands at
 // the last of them. score() is core/attention.hpp's: scale, ALiBi, softcap, mask. A sequence of length
-// 0 gives out 0. Only what a query sees is read: table entries past the context or wholly before the
-// window, and slots past the context, may hold anything. Visible entries are checked before anything
-// is written. Softmax and sums run in f32; out is rounded once.
+// 0 gives out 0 and lse -inf or, with sinks, the sink. Only what a query sees is read: table entries past
+// the context or wholly before the window, and slots past the context, may hold anything. Visible entries
+// are checked before anything is written. Softmax and sums run in f32; out is rounded once.
 //
 //   partition > 0   (v2) the context is cut at multiples of `partition`, each part gives (o, m, l), and
 //                   the parts are merged in order: the result depends on `partition` only, never on
