@@ -156,7 +156,7 @@ template <class Level> index sample_row(const Sampling<Host>& op, index r, Sampl
   const float most = block_maxima<Level>(row, vocab, scratch.maxima);
   if (!(most >= std::numeric_limits<float>::lowest())) return -1;
 
-  const bool sigma = op.top_n_sigma < std::numeric_limits<float>::infinity();
+  const bool sigma = op.top_n_sigma > 0 && op.top_n_sigma < std::numeric_limits<float>::infinity();
   float bound = sigma ? -std::numeric_limits<float>::infinity()  // its mean takes every token
                       : top_bound<Level>(scratch.maxima, logit_blocks(vocab), op.top_k, candidates.heap);
   const bool greedy = op.temperature == 0 && !op.temperature_last;

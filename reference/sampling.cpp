@@ -103,7 +103,7 @@ Tokens distribution(const Sampling<Host>& op, index r, double u_xtc) {
     greedy();
     return tokens;
   }
-  keep_sigma(tokens, op.top_n_sigma);
+  if (op.top_n_sigma > 0) keep_sigma(tokens, op.top_n_sigma);
   std::sort(tokens.begin(), tokens.end(), likelier);
   if (op.top_k > 0 && op.top_k < static_cast<index>(tokens.size())) tokens.resize(static_cast<std::size_t>(op.top_k));
   softmax(tokens, op.temperature_last ? 1 : op.temperature);

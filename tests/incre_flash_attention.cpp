@@ -258,6 +258,9 @@ TEST(incre_flash_attention, refuses_what_the_contract_does_not_cover) {
   lengths.set(1, -1);
   expect_refused(op, {"actual_seq_lengths", "-1"});
   op = c.op();
+  op.bias_order = static_cast<BiasOrder>(3);
+  expect_refused(op, {"bias_order", "3", "0..2"});
+  op = c.op();
   op.k = {};
   expect_refused(op, {"k", "k_list"});
   op = c.op();

@@ -365,6 +365,9 @@ TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   op = good;
   op.y = View<2>(c.x.data<float>(), {2, 17});
   expect_refused(op, {"y", "overlaps", "x"});
+  op = good;
+  op.compute = static_cast<W4Compute>(2);
+  expect_refused(op, {"compute", "2", "0..1"});
   c.perm.set(5, 64);
   expect_refused(good, {"perm[5]", "64", "-1..63"});
   c.perm.set(5, -2);

@@ -304,6 +304,7 @@ TEST(paged_attention, refuses_before_anything_is_written) {
   refuse([](Case&, auto& op) { op.key_scale = 2; }, {"key_scale", "i8"});
   refuse([](Case&, auto& op) { op.softcap = -1; }, {"softcap", "-1"});
   refuse([](Case&, auto& op) { op.partition = -1; }, {"partition", "-1"});
+  refuse([](Case&, auto& op) { op.bias_order = static_cast<BiasOrder>(3); }, {"bias_order", "3", "0..2"});
   refuse([](Case&, auto& op) { op.scale = INFINITY; }, {"scale", "finite"});
   refuse([](Case&, auto& op) { op.block_tables.dtype = DType::i64; }, {"block_tables", "i64", "i32"});
   refuse([](Case& c, auto& op) { op.sinks = c.slopes.view().slice(0, 0, 3); }, {"sinks", "3", "4"});

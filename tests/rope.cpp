@@ -231,6 +231,7 @@ TEST(rope, parameters_are_refused_by_name) {
   EXPECT_NE(message({.rotary_dim = 7}).find("rotary_dim is 7"), std::string::npos);
   EXPECT_NE(message({.rotary_dim = 8, .theta = 0}).find("theta"), std::string::npos);
   EXPECT_NE(message({.rotary_dim = 8, .scaling = RopeScaling::yarn}).find("original_context"), std::string::npos);
+  EXPECT_NE(message({.rotary_dim = 8, .scaling = static_cast<RopeScaling>(7)}).find("scaling is 7"), std::string::npos);
   const std::vector<float> three(3, 1.0f);
   EXPECT_NE(message({.rotary_dim = 8, .divisors = three}).find("divisors has 3"), std::string::npos);
 }

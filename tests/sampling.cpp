@@ -223,6 +223,32 @@ std::vector<double> numbers(const std::string& object, const std::string& key) {
   return values;
 }
 
+// 0 is off, as llama.cpp has it, and so is infinity: both give what no filter gives.
+TEST(sampling, top_n_sigma_0_is_off) {
+  Rng rng(8);
+  Tensor<2> logits = model_logits(3, 200, rng);
+  for (bool last : {false, true}) {
+    const auto probs = [&](float n, auto&& run) {
+      Tensor<2> probs(DType::f32, {3, 200});
+      Tensor<1> tokens(DType::i32, {3});
+      EXPECT_TRUE(ok(run(Sampling<Host>{
+          .logits = logits, .tokens = tokens, .probs = probs, .top_n_sigma = n, .temperature_last = last})));
+      return probs;
+    };
+    const auto off_is_off = [&](auto&& run) {
+      expect_equal(probs(0, run), probs(1e6f, run));
+      expect_equal(probs(static_cast<float>(infinity), run), probs(1e6f, run));
+      const Tensor<2> maxima = probs(1e-6f, run);
+      index kept = 0;
+      for (index k = 0; k < maxima.size(); ++k) kept += maxima.get(k) > 0;
+      EXPECT_EQ(kept, 3);
+    };
+    Reference reference;
+    off_is_off([&](const auto& op) { return run(reference, op); });
+    on_every_backend([&](const std::string&, auto run) { off_is_off(run); });
+  }
+}
+
 // llama.cpp's own cases: the distribution after one sampler, sorted.
 TEST(sampling, agrees_with_llama_cpp) {
   if (!have_data("sampling_cases.json")) return;
@@ -296,6 +322,7 @@ TEST(sampling, refuses_what_the_contract_does_not_cover) {
   refused([](auto& op) { op.top_k = -2; }, {"top_k", "-2"});
   refused([](auto& op) { op.repetition_penalty = 0; }, {"repetition_penalty", "positive"});
   refused([](auto& op) { op.top_n_sigma = std::nanf(""); }, {"top_n_sigma", "nan"});
+  refused([](auto& op) { op.top_n_sigma = -1; }, {"top_n_sigma", "-1"});
   refused([&](auto& op) { op.tokens = three; }, {"tokens", "3", "2"});
   history.set(4, 8);
   refused([&](auto& op) { op.history = history; }, {"history[1,1]", "8", "below 8"});

@@ -62,7 +62,7 @@ template <class Op, class K, class V> void check_scores(Check<Op>& check, const 
       .extent(op.sinks, 0, q_heads)
       .finite(op.scale)
       .not_negative(op.softcap)
-      .that(op.bias_order <= BiasOrder::bias_scale_softcap, op.bias_order, "is no BiasOrder");
+      .within(op.bias_order, BiasOrder::scale_bias_softcap, BiasOrder::bias_scale_softcap);
 }
 
 // Lengths, one a sequence: 0..limit.

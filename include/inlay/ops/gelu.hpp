@@ -33,7 +33,8 @@ template <class Space> Status check(const Gelu<Space>& op) {
       .same_shape(op.up, op.x)
       .same_dtype(op.y, op.x)
       .same_shape(op.y, op.x)
-      .that(op.form <= GeluForm::quick, op.form, "must be erf, tanh or quick")
+      .that(op.form <= GeluForm::quick, op.form,
+            [&] { return "is " + format_value(op.form) + "; it must be erf, tanh or quick"; })
       .may_alias(op.y, op.x)
       .may_alias(op.y, op.up);
 }

@@ -14,8 +14,8 @@
 //   start = 0                                     length = actual_seq_lengths[b], or all slots
 //   start = slots - max(kv_padding, 0) - length   with kv_left_padding; start < 0: no key is seen
 //
-// int8 output saturates, infinities too. NaN, of which codes have none, counts as 0 and gives out_offset, as in quantize;
-// where a score made it, lse is NaN.
+// int8 output saturates, infinities too. NaN, of which codes have none, counts as 0 and gives out_offset, as in
+// quantize; where a score made it, lse is NaN.
 //
 // The last dimensions of pse_shift and atten_mask count slots, as Ascend's do.
 #pragma once

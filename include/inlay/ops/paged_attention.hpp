@@ -141,6 +141,7 @@ template <class Space> Status check(const PagedAttention<Space>& op) {
           .that(quantized || op.key_scale == 1, op.key_scale, "is given; it must be 1 without an i8 cache")
           .that(quantized || op.value_scale == 1, op.value_scale, "is given; it must be 1 without an i8 cache")
           .not_negative(op.softcap)
+          .within(op.bias_order, BiasOrder::scale_bias_softcap, BiasOrder::bias_scale_softcap)
           .at_least(op.partition, 0);
   if constexpr (std::is_same_v<Space, Host>)
     if (status.ok())

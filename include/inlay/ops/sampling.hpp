@@ -6,7 +6,8 @@
 //                 v = v > 0 ? v / repetition_penalty : v * repetition_penalty     Keskar et al., 2019
 //                 v = v - (c * frequency_penalty + presence_penalty)
 //   temperature   p_i ~ exp((v_i - max v) / temperature); 0 is greedy: the largest v, the first on ties
-//   top_n_sigma   keeps v_i >= max v - n * sigma, sigma over the finite v        Tang et al., 2024
+//   top_n_sigma   keeps v_i >= max v - n * sigma, sigma over the finite v; 0: all
+//                                                                                Tang et al., 2024
 //   top_k         keeps the k largest; 0: all
 //   typical_p     the tokens whose -ln p_i lies nearest to the entropy, until their sum reaches
 //                 typical_p; 1: all                                              Meister et al., 2022
@@ -48,10 +49,10 @@ template <class Space = Host> struct Sampling {
   float top_p = 1;                   // 0..1
   float min_p = 0;                   // 0..1
   float typical_p = 1;               // 0..1
-  float top_n_sigma = std::numeric_limits<float>::infinity();  // >= 0
-  float xtc_probability = 0;                                   // 0..1
-  float xtc_threshold = 0.1f;                                  // 0..1; above 1/2 it never removes
-  float repetition_penalty = 1;                                // > 0
+  float top_n_sigma = 0;             // >= 0
+  float xtc_probability = 0;         // 0..1
+  float xtc_threshold = 0.1f;        // 0..1; above 1/2 it never removes
+  float repetition_penalty = 1;      // > 0
   float frequency_penalty = 0;
   float presence_penalty = 0;
   bool temperature_last = false;

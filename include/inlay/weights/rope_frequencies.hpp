@@ -111,6 +111,8 @@ inline Status check_rope(const RopeParameters& p) {
   };
   if (p.rotary_dim < 0 || p.rotary_dim % 2 != 0)
     return invalid("rotary_dim is " + std::to_string(p.rotary_dim) + "; it must be even and zero or more");
+  if (p.scaling > RopeScaling::longrope)
+    return invalid("scaling is " + std::to_string(static_cast<int>(p.scaling)) + "; it must be in 0..6");
   if (!(p.theta > 0) || !std::isfinite(p.theta)) return refuse("theta", p.theta, "positive and finite");
   if (!(p.factor > 0) || !std::isfinite(p.factor)) return refuse("factor", p.factor, "positive and finite");
   const bool stretches = p.scaling == RopeScaling::ntk || p.scaling == RopeScaling::dynamic;
