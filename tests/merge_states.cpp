@@ -107,6 +107,30 @@ TEST(merge_states, parts_that_saw_nothing_are_left_out) {
   });
 }
 
+// +inf and NaN are no weights: the row is NaN whatever the other parts are, the reference's too. (+inf would be the
+// sum of a score of +inf, which our attention calls NaN; FlashAttention-2 writes it for a row without keys, and for
+// NaN.)
+TEST(merge_states, an_lse_of_infinity_or_nan_makes_its_row_nan) {
+  Rng rng(9);
+  for (double bad : {infinity, std::nan("")})
+    for (index states : {1, 2, 3})
+      for (index place = 0; place < states; ++place) {
+        SCOPED_TRACE(describe(states, place, bad));
+        Case start = make(DType::f32, DType::f32, {states, 1, 5, 17}, {}, rng);
+        // The other parts' of the heads: finite, without keys, +inf, NaN; head 4 stays clean.
+        const double others[] = {0.5, -infinity, infinity, std::nan("")};
+        for (index h = 0; h < 4; ++h)
+          for (index s = 0; s < states; ++s) start.part_lse.set(s * 5 + h, s == place ? bad : others[h]);
+        ASSERT_NO_FATAL_FAILURE(compare(start));
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, start.op())));
+        for (index h = 0; h < 5; ++h) {
+          ASSERT_EQ(std::isnan(start.lse.get(h)), h < 4) << h;
+          for (index d = 0; d < 17; ++d) ASSERT_EQ(std::isnan(start.out.get(h * 17 + d)), h < 4) << h;
+        }
+      }
+}
+
 TEST(merge_states, far_apart_and_not_finite) {
   Rng rng(5);
   on_every_backend([&](const std::string&, auto run) {

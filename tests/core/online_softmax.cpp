@@ -56,6 +56,32 @@ TEST(online_softmax, a_nan_or_infinite_score_is_not_lost) {
   EXPECT_EQ(add(add(SoftmaxState<double>{}, -infinity).state, 1.0).state.lse(), 1);
 }
 
+// An lse of +inf or NaN is no weight: whatever it is merged with, the row is NaN.
+TEST(online_softmax, a_nan_or_infinite_lse_is_not_lost) {
+  for (double bad : {infinity, std::numeric_limits<double>::quiet_NaN()})
+    for (double other : {-infinity, -3.0, infinity, bad})
+      for (const auto& both : {merge_lse(bad, other), merge_lse(other, bad)}) {
+        EXPECT_TRUE(std::isnan(both.lse)) << bad << " " << other;
+        EXPECT_TRUE(std::isnan(both.scale_a) || std::isnan(both.scale_b)) << bad << " " << other;
+      }
+}
+
+// FlashInfer's states: log2 of the same sum.
+TEST(online_softmax, lse_to_base_2_and_back) {
+  EXPECT_DOUBLE_EQ(lse_from_base2(3.0), std::log(8.0));
+  EXPECT_DOUBLE_EQ(lse_to_base2(std::log(8.0)), 3);
+  EXPECT_FLOAT_EQ(lse_from_base2(3.0f), std::log(8.0f));
+  for (double lse : {-1e5, -2.5, 0.0, 1.0, 37.25}) {
+    EXPECT_NEAR(lse_to_base2(lse_from_base2(lse)), lse, 1e-15 * std::abs(lse));
+    EXPECT_NEAR(lse_from_base2(lse), std::log(2.0) * lse, 1e-15 * std::abs(lse));
+  }
+  for (double lse : {-infinity, infinity}) {
+    EXPECT_EQ(lse_from_base2(lse), lse);
+    EXPECT_EQ(lse_to_base2(lse), lse);
+  }
+  EXPECT_TRUE(std::isnan(lse_from_base2(std::nan(""))));
+}
+
 TEST(attention, bias_orders) {
   const auto s = [](BiasOrder order) { return score({.scale = 0.5, .softcap = 2, .bias_order = order}, 3, 1); };
   EXPECT_DOUBLE_EQ(s(BiasOrder::scale_bias_softcap), 2 * std::tanh(2.5 / 2));

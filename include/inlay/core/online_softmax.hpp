@@ -10,6 +10,7 @@
 #pragma once
 
 #include <limits>
+#include <numbers>
 #include <type_traits>
 
 namespace inlay {
@@ -64,7 +65,8 @@ template <class Real> [[gnu::always_inline]] inline Merged<Real> add(SoftmaxStat
   return merge(a, SoftmaxState<Real>{score, score == SoftmaxState<Real>::minus_infinity ? Real{0} : Real{1}});
 }
 
-// The same for outputs that are divided already, known by their lse: y = a.y * scale_a + b.y * scale_b.
+// The same for outputs that are divided already, known by their lse: y = a.y * scale_a + b.y * scale_b. An lse of NaN
+// or +inf is no weight: it makes lse, and y, NaN.
 template <class Real> struct MergedLse { Real lse, scale_a, scale_b; };
 
 template <class Real> [[gnu::always_inline]] inline MergedLse<Real> merge_lse(Real a, Real b) {
@@ -72,6 +74,14 @@ template <class Real> [[gnu::always_inline]] inline MergedLse<Real> merge_lse(Re
                                   SoftmaxState<Real>{b, b == SoftmaxState<Real>::minus_infinity ? Real{0} : Real{1}});
   const Real inverse = both.state.inverse();
   return {both.state.lse(), both.scale_a * inverse, both.scale_b * inverse};
+}
+
+// FlashInfer's lse is log2 sum exp(s_j). Infinities and NaN stay what they are.
+template <class Real> [[gnu::always_inline]] constexpr Real lse_from_base2(Real lse) {
+  return lse * std::numbers::ln2_v<Real>;
+}
+template <class Real> [[gnu::always_inline]] constexpr Real lse_to_base2(Real lse) {
+  return lse * std::numbers::log2e_v<Real>;
 }
 
 }  // namespace inlay

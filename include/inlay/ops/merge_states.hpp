@@ -7,7 +7,10 @@
 //
 // A part that saw no key has lse -inf and is left out: what its partial_out holds, NaN included, never
 // reaches out. Where no part saw a key, out is 0 and lse -inf. A part whose lse is NaN or +inf makes its
-// row NaN. Accumulated in f32 in the order of s, rounded once: results do not depend on the threads.
+// row NaN: FlashAttention-2 writes +inf both for a row without keys and for one of NaN, and only who called it can tell
+// (-inf is what says "no key"). lse_from_base2 of core/online_softmax.hpp takes FlashInfer's in.
+//
+// Accumulated in f32 in the order of s, rounded once: results do not depend on the threads.
 //
 // Each part may be written by an attention operator straight into its place, since outputs are strided:
 // FlashAttention{.out = the part s of partial_out, .lse = the part s of partial_lse}.
