@@ -75,20 +75,20 @@ void linear(benchmark::State& state, Types types, index tokens, Shape shape, boo
   std::vector<double> ours, theirs;
   const bool beside = types.x == DType::f32 && types.weight == DType::f32 && packs;
   measure(state, cpu, work, deviation, [&](index i) {
-    ours.push_back(seconds([&] { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); }));
+    ours.push_back(measure::seconds([&] { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); }));
   });
   if (!beside) return;
   // In turn, a handful of times: the machine's speed changes.
   Operand<2> plain(types.weight, {shape.n, shape.k}, streams);
   ours.clear();
   for (index i = 0; i < 9; ++i) {
-    ours.push_back(seconds([&] { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); }));
-    theirs.push_back(seconds([&] {
+    ours.push_back(measure::seconds([&] { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); }));
+    theirs.push_back(measure::seconds([&] {
       eigen_linear(x.view(0).as<float>(), plain.view(i).as<float>(), y.view(0).as<float>(), tokens, shape.n, shape.k,
                    threads());
     }));
   }
-  state.counters["eigen"] = median(theirs) / median(ours);
+  state.counters["eigen"] = measure::median(theirs) / measure::median(ours);
 }
 
 void add_shape(Types types, index tokens, Shape shape, bool packs = true) {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include <inlay/cpu_limits.hpp>
 #include <inlay/model/random_weights.hpp>
 
-#include "bench/support/timing.hpp"
+#include "measure/limits.hpp"
+#include "measure/timing.hpp"
 #include "tools/commands.hpp"
 #include "tools/model_shapes.hpp"
 #include "tools/session.hpp"
@@ -17,35 +17,13 @@ namespace inlay::tools {
 
 namespace {
 
-using bench::median, bench::seconds;
+using measure::median, measure::seconds;
 
 struct Options {
   std::string shape = "llama3.2-1b", type = "bf16", activations = "exact", isa;
   std::vector<index> prefill = {64, 512}, depth = {0, 4096};
   index tokens = 16;
   int threads = 2;
-};
-
-// Bytes a second of a read that no cache helps, and f32 multiply-adds a second (two operations each).
-class Limits {
- public:
-  explicit Limits(const Cpu& cpu) : cpu_(cpu), memory_(bytes) {
-    std::fill(memory_.begin(), memory_.end(), std::byte{1});
-  }
-
-  double read() {
-    return static_cast<double>(bytes) / seconds([&] { read_once(cpu_, memory_); });
-  }
-  double fma() {
-    double done = 0;
-    const double time = seconds([&] { done = spin_fma(cpu_, 500000); });
-    return done / time;
-  }
-
- private:
-  static constexpr std::size_t bytes = std::size_t{256} << 20;
-  const Cpu& cpu_;
-  std::vector<std::byte> memory_;
 };
 
 // What one token reads: the linears, and the keys and values of `depth` tokens.
@@ -72,11 +50,11 @@ std::vector<exec::Token> prompt(index tokens, index vocab) {
   return ids;
 }
 
-int bench_prefill(exec::Session& session, Limits& limits, index tokens) {
+int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
   std::vector<double> times, peaks;
   for (int round = 0; round < 4; ++round) {
     session.reset();
-    peaks.push_back(limits.fma());
+    peaks.push_back(measure::fma_rate(cpu));
     Status status;
     const double time = seconds([&] {
       const auto logits = session.append(prompt(tokens, session.config().vocab));
@@ -93,7 +71,7 @@ int bench_prefill(exec::Session& session, Limits& limits, index tokens) {
   return 0;
 }
 
-int bench_decode(exec::Session& session, Limits& limits, index depth, index tokens) {
+int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index tokens) {
   session.reset();
   const index vocab = session.config().vocab;
   Status status;
@@ -107,7 +85,7 @@ int bench_decode(exec::Session& session, Limits& limits, index depth, index toke
   keep(session.decode(1));
   std::vector<double> times, reads;
   for (index i = 0; i < tokens && status.ok(); ++i) {
-    reads.push_back(limits.read());
+    reads.push_back(measure::read_rate(cpu));
     times.push_back(seconds([&] { keep(session.decode(static_cast<exec::Token>(i + 2))); }));
   }
   if (!status.ok()) return wrong(status);
@@ -136,16 +114,15 @@ int bench(const Options& options) {
       exec::Session::make(*config, std::move(*weights), exec::Eager(*cpu),
                           {.context = context, .chunk = 512, .activations = parse_activations(options.activations)});
   if (!session) return wrong(session.error());
-  Limits limits(*cpu);
   // Linears of int8 round their activations whatever is asked for.
   const std::string activations = options.type == "int8" ? "int8" : options.activations;
   std::printf("%s %s, activations %s, linears %.0f MB, %s x%d\n", options.shape.c_str(), options.type.c_str(),
               activations.c_str(), static_cast<double>(linear_bytes) * 1e-6, std::string(name(cpu->isa())).c_str(),
               options.threads);
   for (index n : options.prefill)
-    if (int code = bench_prefill(*session, limits, n); code != 0) return code;
+    if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
   for (index n : options.depth)
-    if (int code = bench_decode(*session, limits, n, options.tokens); code != 0) return code;
+    if (int code = bench_decode(*session, *cpu, n, options.tokens); code != 0) return code;
   return 0;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "bench/support/timing.hpp"
+#include "measure/timing.hpp"
 #include "npu_kernels/machine/checker.hpp"
 #include "tests/machine/programs/cases.hpp"
 
@@ -18,12 +18,12 @@ int main() {
     std::vector<double> times;
     std::size_t reports = 0, removable = 0;
     for (std::size_t i = 0; i < runs; ++i)
-      times.push_back(inlay::bench::seconds([&] { reports = check(outcome.tape, *device).size(); }));
-    const double search = inlay::bench::seconds([&] { removable = redundant_syncs(outcome.tape, *device).size(); });
+      times.push_back(inlay::measure::seconds([&] { reports = check(outcome.tape, *device).size(); }));
+    const double search = inlay::measure::seconds([&] { removable = redundant_syncs(outcome.tape, *device).size(); });
     std::printf(
         "%-70s %7zu entries, %5.2f M entries/s, %zu reports; %zu groups of sync lines removable, found in %.2f s\n",
         describe(c).c_str(), outcome.tape.entries.size(),
-        static_cast<double>(outcome.tape.entries.size()) / inlay::bench::median(times) * 1e-6, reports, removable,
+        static_cast<double>(outcome.tape.entries.size()) / inlay::measure::median(times) * 1e-6, reports, removable,
         search);
   }
   return 0;

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "bench/support/timing.hpp"
+#include "measure/timing.hpp"
 #include "npu_kernels/machine/timing.hpp"
 #include "tests/machine/programs/cases.hpp"
 
@@ -17,10 +17,10 @@ int main() {
     std::vector<double> times;
     bool good = true;
     for (std::size_t i = 0; i < runs; ++i)
-      times.push_back(inlay::bench::seconds([&] { good = time_tape(outcome.tape, *device).has_value() && good; }));
+      times.push_back(inlay::measure::seconds([&] { good = time_tape(outcome.tape, *device).has_value() && good; }));
     if (!good) return 1;
     std::printf("%-70s %7zu entries, %4.1f M entries/s\n", describe(c).c_str(), outcome.tape.entries.size(),
-                static_cast<double>(outcome.tape.entries.size()) / inlay::bench::median(times) * 1e-6);
+                static_cast<double>(outcome.tape.entries.size()) / inlay::measure::median(times) * 1e-6);
   }
   return 0;
 }

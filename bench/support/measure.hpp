@@ -8,15 +8,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <inlay/cpu.hpp>
-#include <inlay/model/mapped_file.hpp>
 
-#include "bench/support/timing.hpp"
+#include "measure/timing.hpp"
 
 namespace inlay::bench {
 
@@ -29,9 +26,6 @@ struct Work {
   Limit limit = Limit::read;
   bool also_fma = false;  // flops are multiply-adds close to their own limit: its share is printed too
 };
-
-// Memory in huge pages where the system has them.
-std::shared_ptr<exec::Mapping> anonymous_memory(std::size_t bytes);
 
 // Seconds that the limit needs for `work` on `cpu`, measured now (a few milliseconds).
 double limit_seconds(const Cpu& cpu, const Work& work);
@@ -55,7 +49,7 @@ void measure(benchmark::State& state, const Cpu& cpu, const Work& work, double e
   double since_probe = between_probes;
   call(iteration++);  // first touch
   for (auto _ : state) {
-    const double time = seconds([&] { call(iteration++); });
+    const double time = measure::seconds([&] { call(iteration++); });
     times.push_back(time);
     state.SetIterationTime(time);
     if ((since_probe += time) >= between_probes) {
@@ -64,13 +58,13 @@ void measure(benchmark::State& state, const Cpu& cpu, const Work& work, double e
       since_probe = 0;
     }
   }
-  const double time = median(times);
+  const double time = measure::median(times);
   if (work.limit == Limit::read)
     state.counters["GB/s"] = work.bytes / time * 1e-9;
   else
     state.counters["GFLOP/s"] = work.flops / time * 1e-9;
-  state.counters["share"] = median(limits) / time;
-  if (work.also_fma) state.counters["fma"] = median(fma_limits) / time;
+  state.counters["share"] = measure::median(limits) / time;
+  if (work.also_fma) state.counters["fma"] = measure::median(fma_limits) / time;
   state.counters["error"] = error;
   state.SetLabel(std::string(inlay::name(cpu.isa())) + " x" + std::to_string(cpu.parallel().width) +
                  (error <= 1 ? " PASS" : " FAIL"));

@@ -1,6 +1,5 @@
 // Operands for benchmarks: random, and enough copies of each to outgrow the caches. They lie in huge pages,
-// as the executor's KV cache and packed weights do, and as the memory that the read limit is measured on
-// (a page walk every 4 KiB: decode attention on Zen 4 reads 13 instead of 17 GB/s a thread).
+// as the memory does that the read limit is measured on.
 #pragma once
 
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <inlay/cpu.hpp>
 
 #include "bench/support/measure.hpp"
+#include "measure/memory.hpp"
 
 namespace inlay::bench {
 
@@ -21,30 +21,32 @@ template <int Rank> class Operand {
   using Extents = std::array<index, Rank>;
 
   // `rotate`: copies until they take 256 MiB; small tensors (weights of a norm) need one.
-  Operand(DType dtype, const Extents& extents, bool rotate = true) : dtype_(dtype), extents_(extents) {
-    bytes_ = (byte_size(dtype, View<Rank>(nullptr, dtype, extents).size()) + 63) / 64 * 64;
-    constexpr index total = index{256} << 20;
-    copies_ = rotate ? std::clamp<index>(total / std::max<index>(bytes_, 1), 1, 4096) : 1;
-    memory_ = anonymous_memory(static_cast<std::size_t>(bytes_ * copies_));
+  Operand(DType dtype, const Extents& extents, bool rotate = true)
+      : dtype_(dtype),
+        extents_(extents),
+        bytes_((byte_size(dtype, View<Rank>(nullptr, dtype, extents).size()) + 63) / 64 * 64),
+        copies_(rotate ? std::clamp<index>(total / std::max<index>(bytes_, 1), 1, 4096) : 1),
+        memory_(static_cast<std::size_t>(bytes_ * copies_)) {
     std::mt19937 rng(1);
     std::uniform_real_distribution<double> values(-1, 1);
     const index size = view(0).size();
     const double scale = dtype == DType::i8 ? 127 : dtype == DType::i4 ? 7 : 1;
-    for (index i = 0; i < size; ++i) store_element(memory_->mutable_data(), dtype, i, scale * values(rng));
+    for (index i = 0; i < size; ++i) store_element(memory_.data(), dtype, i, scale * values(rng));
     for (index copy = 1; copy < copies_; ++copy)
-      std::memcpy(memory_->mutable_data() + copy * bytes_, memory_->data(), static_cast<std::size_t>(bytes_));
+      std::memcpy(memory_.data() + copy * bytes_, memory_.data(), static_cast<std::size_t>(bytes_));
   }
 
   index copies() const { return copies_; }
   View<Rank> view(index iteration) const {
-    return {memory_->mutable_data() + iteration % copies_ * bytes_, dtype_, extents_};
+    return {memory_.data() + iteration % copies_ * bytes_, dtype_, extents_};
   }
 
  private:
+  static constexpr index total = index{256} << 20;
   DType dtype_;
   Extents extents_;
-  index bytes_ = 0, copies_ = 1;
-  std::shared_ptr<exec::Mapping> memory_;
+  index bytes_, copies_;
+  measure::Memory memory_;
 };
 
 // A workspace of the size that the operator asks for, kept over the iterations.

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace inlay::bench {
+namespace inlay::measure {
 
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -20,4 +20,4 @@ template <class Call> double seconds(Call&& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-}  // namespace inlay::bench
+}  // namespace inlay::measure
