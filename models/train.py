@@ -203,7 +203,7 @@ def evaluate(model, tokenizer):
         logits = model(torch.tensor([row[:-1]]))[0]
         nats += F.cross_entropy(logits.double(), torch.tensor(row[1:]), reduction="sum").item()
         tokens += len(row) - 1
-        size += sum(len(tokenizer.piece_bytes(token)) for token in row[1:])
+        size += len(tokenizer.decode(row[1:]).encode())
     print(f"{tokens} tokens, {size} bytes, {nats / tokens:.6f} nats per token, "
           f"{nats / math.log(2) / size:.6f} bits per byte")
 

@@ -75,8 +75,10 @@ int eval(const EvalOptions& options) {
     for (index i = 0; i < count; ++i) {
       const exec::Token next = (*tokens)[i + 1];
       nats += loss(logits->as<float>() + i * vocab, vocab, next);
-      bytes += static_cast<index>(model->tokenizer.piece(next).size());
     }
+    // Decoded, not piece by piece: the blank that SPM puts before a text is no byte of it. The first token is given.
+    bytes += static_cast<index>(model->tokenizer.decode(*tokens).size() -
+                                model->tokenizer.decode({tokens->data(), 1}).size());
     predictions += count;
     progress(++done, static_cast<index>(texts.size()));
   }
