@@ -49,10 +49,7 @@ Isa best_up_to(Isa wanted) {
 Isa preferred() {
   const Isa best = available_isas().back();
   const char* forced = std::getenv("INLAY_ISA");
-  if (forced == nullptr) return best;
-  for (Isa isa : available_isas())
-    if (name(isa) == std::string_view(forced)) return isa;
-  return best;
+  return forced ? available_isa(forced).value_or(best) : best;
 }
 
 Parallel default_parallel() {
@@ -76,6 +73,16 @@ std::span<const Isa> available_isas() {
   };
   static const Levels levels;
   return {levels.list, levels.count};
+}
+
+Expected<Isa> available_isa(std::string_view wanted) {
+  std::string known;
+  for (Isa isa : available_isas()) {
+    if (name(isa) == wanted) return isa;
+    known += (known.empty() ? "" : " ") + std::string(name(isa));
+  }
+  return failure(StatusCode::invalid_argument,
+                 std::string(wanted) + " is no instruction set of this machine, which has " + known);
 }
 
 Cpu::Cpu() : Cpu(preferred(), default_parallel()) {}

@@ -1,13 +1,46 @@
 // `inlay`: the operators at work. Text and results go to standard output, figures and progress to
 // standard error. Wrong input gives one line and exit code 2.
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
+#include <inlay/cpu.hpp>
+
 #include "tools/commands.hpp"
+#include "tools/session.hpp"
+
+namespace inlay::tools {
+
+namespace {
+
+// Where the words of the command line ended that are commands: the application, or a group of commands.
+const CLI::App& last_command(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? app : last_command(*parsed.front());
+}
+
+// A command is missing there, or something else stands in its place. CLI11 says "A subcommand is required" to both.
+int no_command(const CLI::App& there) {
+  std::string path = there.get_name(), known;
+  for (const CLI::App* each = there.get_parent(); each != nullptr; each = each->get_parent())
+    path = each->get_name() + " " + path;
+  for (const CLI::App* command : there.get_subcommands([](const CLI::App*) { return true; }))
+    known += (known.empty() ? "" : " ") + command->get_name();
+  const auto words = there.remaining();
+  const std::string problem = words.empty() ? "a command is missing" : words.front() + " is no command";
+  return wrong(problem + "; " + path + " has: " + known + " (see " + path + " --help)");
+}
+
+// Cpu takes its best level where INLAY_ISA names none: right for a library, a trap for who compares levels by hand.
+Status check_environment() {
+  const char* forced = std::getenv("INLAY_ISA");
+  if (forced == nullptr || *forced == 0) return {};
+  const auto isa = available_isa(forced);
+  return isa ? Status() : Status(isa.error().code(), "INLAY_ISA: " + std::string(isa.error().message()));
+}
 
 int main(int argc, char** argv) {
-  using namespace inlay::tools;
-  CLI::App app("Inlay: operators for LLM inference, and a thin executor over them");
+  CLI::App app("Inlay: operators for LLM inference, and a thin executor over them", "inlay");
   app.require_subcommand(1);
   Command chosen;
   add_run(app, chosen);
@@ -22,14 +55,21 @@ int main(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::CallForAllHelp& help) {
     return app.exit(help);
-  } catch (const CLI::ParseError& wrong) {
-    std::fprintf(stderr, "inlay: %s (see inlay --help)\n", wrong.what());
-    return 2;
+  } catch (const CLI::ParseError& error) {
+    const CLI::App& there = last_command(app);
+    if (there.get_require_subcommand_min() > 0) return no_command(there);
+    return wrong(std::string(error.what()) + " (see inlay --help)");
   }
+  if (Status status = check_environment(); !status.ok()) return wrong(status);
   try {
     return chosen();
   } catch (const std::exception& error) {  // std::bad_alloc: the library itself throws nothing
-    std::fprintf(stderr, "inlay: %s\n", error.what());
-    return 2;
+    return wrong(error.what());
   }
 }
+
+}  // namespace
+
+}  // namespace inlay::tools
+
+int main(int argc, char** argv) { return inlay::tools::main(argc, argv); }

@@ -75,10 +75,10 @@ int run(const RunOptions& options) {
       },
       [&](index done, index all) { (*prefilling)(done, all); });
   prefilling.reset();
-  if (!result) return wrong(result.error());
   std::fputs(stream.finish().c_str(), stdout);
   if (isatty(STDOUT_FILENO)) std::fputc('\n', stdout);  // a file gets the text alone
   std::fflush(stdout);
+  if (!result) return wrong(result.error());
 
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

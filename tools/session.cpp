@@ -78,12 +78,9 @@ Expected<LoadedModel> open_model(const ModelOptions& options) {
 Expected<Cpu> make_cpu(const std::string& isa, int threads) {
   const Parallel parallel = threads == 1 ? serial() : openmp(threads);
   if (isa.empty()) return Cpu(parallel);
-  std::string known;
-  for (Isa level : available_isas()) {
-    if (name(level) == isa) return Cpu(level, parallel);
-    known += (known.empty() ? "" : " ") + std::string(name(level));
-  }
-  return failure(StatusCode::invalid_argument, "--isa is " + isa + "; this machine has " + known);
+  const auto level = available_isa(isa);
+  if (!level) return failure(level.error().code(), "--isa: " + std::string(level.error().message()));
+  return Cpu(*level, parallel);
 }
 
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend) {

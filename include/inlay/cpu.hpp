@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include <inlay/core/backend.hpp>
 #include <inlay/core/isa.hpp>
@@ -11,6 +12,8 @@ namespace inlay {
 
 // Levels that this build holds and this machine executes, ascending.
 std::span<const Isa> available_isas();
+// The one of that name; an error names it and those that there are.
+Expected<Isa> available_isa(std::string_view name);
 
 class Cpu {
  public:

@@ -106,7 +106,15 @@ TEST(cpu, levels_are_listed_in_order_and_can_be_forced) {
     setenv("INLAY_ISA", std::string(name(isa)).c_str(), 1);
     EXPECT_EQ(Cpu().isa(), isa);
     unsetenv("INLAY_ISA");
+    EXPECT_EQ(available_isa(name(isa)), isa);
   }
+  const auto bogus = available_isa("bogus");
+  ASSERT_FALSE(bogus.has_value());
+  for (std::string_view word : {std::string_view("bogus"), std::string_view("scalar"), name(levels.back())})
+    EXPECT_NE(bogus.error().message().find(word), std::string_view::npos) << bogus.error().message();
+  setenv("INLAY_ISA", "bogus", 1);
+  EXPECT_EQ(Cpu().isa(), levels.back());
+  unsetenv("INLAY_ISA");
   EXPECT_EQ(Cpu().isa(), levels.back());
   for (Isa isa : all_isas) EXPECT_LE(Cpu(isa).isa(), isa);  // what is missing falls back
 }

@@ -1,5 +1,6 @@
 // `inlay` as its users start it: what it prints where, and what it does with wrong input.
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +121,16 @@ TEST_F(CommandLine, eval_prints_bits_per_byte_and_perplexity) {
   EXPECT_GT(perplexity, 1.0);
 }
 
+// The blank that SPM puts before a document is no byte of the text: bits per byte divides by what was written.
+TEST_F(CommandLine, eval_counts_the_bytes_of_the_text) {
+  const std::string first = "Once upon a time, a brown fox lived near the mill.", second = "\xc3\x89t\xc3\xa9, she said.";
+  const std::string model = (source / "models/stories.gguf").string();
+  const Outcome outcome = inlay("eval " + model + " " + write("text", first + "<|endoftext|>\n" + second + "\n"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find(", " + std::to_string(first.size() + second.size()) + " bytes,"), std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(CommandLine, activations_of_a_4_bit_model) {
   const std::string model = file("q4_0.gguf");
   ASSERT_EQ(inlay("convert " + (source / "models/stories.gguf").string() + " --quantize w4a16 -o " + model).code, 0);
@@ -158,8 +169,11 @@ TEST_F(CommandLine, devices_lists_the_levels) {
 }
 
 TEST_F(CommandLine, wrong_flags_and_files) {
-  expect_refused("", {"--help"});
-  expect_refused("frobnicate");
+  expect_refused("", {"command", "missing", "run", "eval", "bench", "devices", "--help"});
+  expect_refused("frobnicate", {"frobnicate", "run", "eval", "bench", "devices", "--help"});
+  expect_refused("--frobnicate run", {"--frobnicate"});
+  expect_refused("bench", {"inlay bench", "command", "missing", "model", "inlay bench --help"});
+  expect_refused("bench frobnicate", {"inlay bench", "frobnicate", "model", "inlay bench --help"});
   expect_refused("run --tokens many", {"tokens"});
   expect_refused("run --tokens -1");
   expect_refused("run --chunk 0", {"chunk"});
@@ -179,6 +193,44 @@ TEST_F(CommandLine, wrong_flags_and_files) {
   expect_refused("bench model --shape gpt-9");
   EXPECT_EQ(inlay("--help").code, 0);
   EXPECT_EQ(inlay("run --help").code, 0);
+}
+
+// The library takes its best level then; who sets the variable by hand wants to hear of it.
+TEST_F(CommandLine, a_level_that_this_machine_lacks_is_refused) {
+  const auto with = [](const char* level, auto&& test) {
+    ::setenv("INLAY_ISA", level, 1);
+    test();
+    ::unsetenv("INLAY_ISA");
+  };
+  for (const char* command : {"run --tokens 1", "devices", "bench model", "run --backend reference --tokens 1"})
+    with("bogus", [&] { expect_refused(command, {"INLAY_ISA", "bogus", "scalar"}); });
+  with("avx51", [&] { expect_refused("devices", {"INLAY_ISA", "avx51", "scalar"}); });
+  with("", [&] { EXPECT_EQ(inlay("devices").code, 0); });
+  with("scalar", [&] { EXPECT_NE(inlay("devices").out.find("scalar*"), std::string::npos); });
+}
+
+// What a terminal shows of `inlay <arguments>`: both streams in their order.
+std::string on_a_terminal(const std::string& arguments) {
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child < 0) return "forkpty failed";
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", (INLAY_PROGRAM " " + arguments).c_str(), nullptr);
+    ::_exit(127);
+  }
+  std::string shown;
+  char part[4096];
+  for (ssize_t count; (count = ::read(terminal, part, sizeof part)) > 0;) shown.append(part, part + count);
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return shown;
+}
+
+TEST_F(CommandLine, at_a_terminal_a_line_ends_before_the_figures) {
+  const std::string text = inlay("run --tokens 5").out;
+  const std::string shown = on_a_terminal("run --tokens 5");
+  EXPECT_EQ(shown.rfind(text + "\r\ntime to first token", 0), 0u) << shown;
 }
 
 TEST_F(CommandLine, a_prompt_longer_than_the_context_is_refused) {
