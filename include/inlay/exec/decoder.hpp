@@ -44,11 +44,13 @@ class Decoder {
                                                          {&decoder.qkv_, qkv},
                                                          {&decoder.attended_, config.heads * config.head_dim},
                                                          {&decoder.gate_, config.hidden},
-                                                         {&decoder.up_, config.hidden},
-                                                         {&decoder.cos_, config.rope.dim / 2},
-                                                         {&decoder.sin_, config.rope.dim / 2}};
+                                                         {&decoder.up_, config.hidden}};
     for (const auto& [tensor, columns] : tensors)
       if (Status status = room(*tensor, columns); !status.ok()) return failure(std::move(status));
+    decoder.turns_.resize(weights.ropes.size());
+    for (Turn& turn : decoder.turns_)
+      for (OwnedTensor<2>* tensor : {&turn.cos, &turn.sin})
+        if (Status status = room(*tensor, config.rope.dim / 2); !status.ok()) return failure(std::move(status));
     decoder.config_ = std::move(config);
     decoder.weights_ = std::move(weights);
     decoder.max_tokens_ = max_tokens;
@@ -66,13 +68,13 @@ class Decoder {
     const index tokens = batch.size();
     const auto rows = [&](const OwnedTensor<2>& tensor) { return tensor.view().slice(0, 0, tokens); };
     const View<2> stream = rows(stream_), normed = rows(normed_), branch = rows(branch_);
-    const View<2> cos = rows(cos_), sin = rows(sin_);
 
-    run(RopeTable<Host>{.positions = {batch.positions.data(), {1, tokens}},
-                        .inv_freq = weights_.rope.view(),
-                        .cos = cos,
-                        .sin = sin,
-                        .magnitude = weights_.rope.magnitude});
+    for (std::size_t i = 0; i < turns_.size(); ++i)
+      run(RopeTable<Host>{.positions = {batch.positions.data(), {1, tokens}},
+                          .inv_freq = weights_.ropes[i].view(),
+                          .cos = rows(turns_[i].cos),
+                          .sin = rows(turns_[i].sin),
+                          .magnitude = weights_.ropes[i].magnitude});
     run(Embedding<Host>{.table = weights_.embedding,
                         .row_scale = weights_.embedding_scale,
                         .ids = {batch.tokens.data(), {tokens}},
@@ -82,7 +84,7 @@ class Decoder {
     for (index layer = 0; layer < config_.layers; ++layer) {
       const LayerWeights& w = weights_.layers[layer];
       norm(run, first ? stream : branch, first ? View<2>() : stream, w.attn_norm, normed);
-      attention(run, w, cache, layer, batch, normed, cos, sin, branch);
+      attention(run, w, cache, layer, batch, normed, branch);
       norm(run, branch, stream, w.ffn_norm, normed);
       feed_forward(run, w, normed, branch);
       first = false;
@@ -104,7 +106,7 @@ class Decoder {
 
   template <class Run>
   void attention(Run& run, const LayerWeights& w, const KvPool& cache, index layer, const Batch& batch,
-                 const View<2>& x, const View<2>& cos, const View<2>& sin, const View<2>& y) const {
+                 const View<2>& x, const View<2>& y) const {
     const index tokens = batch.size(), heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
     const index row = qkv_.view().strides[0];
     // | q: heads x dim | k: kv_heads x dim | v: kv_heads x dim |
@@ -122,6 +124,8 @@ class Decoder {
       run(RmsNorm<Host>{.x = q, .weight = w.q_norm, .y = q, .heads = heads, .eps = eps()});
       run(RmsNorm<Host>{.x = k, .weight = w.k_norm, .y = k, .heads = kv_heads, .eps = eps()});
     }
+    const View<2> cos = turns_[w.rope].cos.view().slice(0, 0, tokens);
+    const View<2> sin = turns_[w.rope].sin.view().slice(0, 0, tokens);
     const bool interleaved = config_.rope.pairing == RopeConfig::Pairing::interleaved;
     run(Rope<Host>{.x = q_heads, .cos = cos, .sin = sin, .y = q_heads, .interleaved = interleaved});
     run(Rope<Host>{.x = k_heads, .cos = cos, .sin = sin, .y = k_heads, .interleaved = interleaved});
@@ -136,7 +140,7 @@ class Decoder {
     const ConstView<2> tables(batch.block_table.data(), {batch.sequences(), batch.max_blocks});
     const ConstView<1> lengths(batch.kv_lens.data(), {batch.sequences()});
     // window_left counts the keys before the query, the configuration counts the query too.
-    const index window_left = config_.sliding_window > 0 ? config_.sliding_window - 1 : -1;
+    const index window = config_.layer(layer).window, window_left = window > 0 ? window - 1 : -1;
     if (batch.phase == Batch::Phase::decode) {
       run(PagedAttention<Host>{.q = q_heads,
                                .key_cache = ConstPagedView<>(flat_cache(keys)),
@@ -160,12 +164,21 @@ class Decoder {
   }
 
   template <class Run> void feed_forward(Run& run, const LayerWeights& w, const View<2>& x, const View<2>& y) const {
-    const View<2> gate = gate_.view().slice(0, 0, x.extents[0]), up = up_.view().slice(0, 0, x.extents[0]);
+    // The buffers are as wide as the widest layer.
+    const auto part = [&](const OwnedTensor<2>& buffer) {
+      return buffer.view().slice(0, 0, x.extents[0]).slice(1, 0, w.gate.channels());
+    };
+    const View<2> gate = part(gate_), up = part(up_);
     linear(run, w.gate, x, gate);
     linear(run, w.up, x, up);
     run(Swiglu<Host>{.gate = gate, .up = up, .y = gate});
     linear(run, w.down, gate, y);
   }
+
+  // cos and sin of the positions of one pass, for one theta.
+  struct Turn {
+    OwnedTensor<2> cos, sin;
+  };
 
   float eps() const { return static_cast<float>(config_.rms_eps); }
 
@@ -173,7 +186,8 @@ class Decoder {
   Weights weights_;
   index max_tokens_ = 0;
   Activations activations_ = Activations::exact;
-  OwnedTensor<2> stream_, normed_, branch_, qkv_, attended_, gate_, up_, cos_, sin_;
+  OwnedTensor<2> stream_, normed_, branch_, qkv_, attended_, gate_, up_;
+  std::vector<Turn> turns_;  // as Weights::ropes
 };
 
 }  // namespace inlay::exec

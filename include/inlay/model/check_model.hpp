@@ -6,6 +6,7 @@
 #include <string>
 
 #include <inlay/model/model_file.hpp>
+#include <inlay/model/model_tensors.hpp>
 #include <inlay/text/quote.hpp>
 
 namespace inlay::exec {
@@ -45,11 +46,6 @@ inline Status check_tensor(const ModelFile& file, const std::string& name, std::
 }
 
 }  // namespace detail
-
-// The name of a tensor of one layer: block(3, "attn_q.weight").
-inline std::string block_name(index layer, std::string_view part) {
-  return "blk." + std::to_string(layer) + "." + std::string(part);
-}
 
 // Numbers that later code multiplies and loops over.
 inline Status check_config(const ModelConfig& c, const std::string& origin) {

@@ -1,20 +1,11 @@
-// A file mapped read-only, and anonymous memory of the same kind: both give pages back with drop().
+// A file mapped read-only, and anonymous memory of the same kind: both give pages back with drop_pages().
 #pragma once
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 
-#include <inlay/core/dtype.hpp>
 #include <inlay/core/status.hpp>
 
 namespace inlay::exec {
@@ -23,47 +14,16 @@ class Mapping {
  public:
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() {
-    if (data_ && !borrowed_) ::munmap(data_, size_);
-  }
+  ~Mapping();
 
-  static Expected<std::shared_ptr<const Mapping>> file(const std::string& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return failure(StatusCode::not_found, path + ": " + std::strerror(errno));
-    struct stat info {};
-    if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-      ::close(descriptor);
-      return failure(StatusCode::not_found, path + ": not a regular file");
-    }
-    const auto size = static_cast<std::size_t>(info.st_size);
-    void* data = nullptr;  // an empty file cannot be mapped, and needs not be
-    if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    const int error = errno;
-    ::close(descriptor);
-    if (data == MAP_FAILED) return failure(StatusCode::out_of_memory, path + ": mmap: " + std::strerror(error));
-    return std::shared_ptr<const Mapping>(new Mapping(data, size));
-  }
+  static Expected<std::shared_ptr<const Mapping>> file(const std::string& path);
 
-  // Zeroed memory of our own, for tensors that no file holds in the wanted form.
-  static Expected<std::shared_ptr<Mapping>> anonymous(std::size_t size) {
-    if (size == 0) return std::shared_ptr<Mapping>(new Mapping(nullptr, 0));
-    void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED)
-      return failure(StatusCode::out_of_memory,
-                     "cannot map " + std::to_string(size) + " bytes: " + std::strerror(errno));
-#if defined(MADV_HUGEPAGE)
-    // A page walk every 4 KiB costs decode 2 to 4% (Zen 4, qwen2.5-0.5b). A wish: without it nothing fails.
-    if (size >= huge_from) ::madvise(data, size, MADV_HUGEPAGE);
-#endif
-    return std::shared_ptr<Mapping>(new Mapping(data, size));
-  }
+  // Zeroed memory of our own, for tensors that no file holds in the wanted form. In huge pages where the system has
+  // them and the size is worth it.
+  static Expected<std::shared_ptr<Mapping>> anonymous(std::size_t size);
 
   // Memory that somebody else keeps, as long as whatever was loaded from it lives.
-  static std::shared_ptr<const Mapping> borrow(std::span<const std::byte> bytes) {
-    std::shared_ptr<Mapping> mapping(new Mapping(const_cast<std::byte*>(bytes.data()), bytes.size()));
-    mapping->borrowed_ = true;
-    return mapping;
-  }
+  static std::shared_ptr<const Mapping> borrow(std::span<const std::byte> bytes);
 
   bool borrowed() const { return borrowed_; }
   const std::byte* data() const { return static_cast<const std::byte*>(data_); }
@@ -72,8 +32,7 @@ class Mapping {
   std::span<const std::byte> bytes() const { return {data(), size_}; }
 
  private:
-  static constexpr std::size_t huge_from = std::size_t{8} << 20;  // bytes: four pages of 2 MiB
-  Mapping(void* data, std::size_t size) : data_(data), size_(size) {}
+  Mapping(void* data, std::size_t size, bool borrowed = false) : data_(data), size_(size), borrowed_(borrowed) {}
   void* data_ = nullptr;
   std::size_t size_ = 0;
   bool borrowed_ = false;
@@ -81,12 +40,6 @@ class Mapping {
 
 // Gives back the pages that lie wholly inside [data, data + bytes). A file's pages are read again
 // on the next access; anonymous pages read as zero then.
-inline void drop_pages(const std::byte* data, std::size_t bytes) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
-  // Advice: where it fails, the pages stay, and nothing else changes.
-  if (end > begin) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
+void drop_pages(const std::byte* data, std::size_t bytes);
 
 }  // namespace inlay::exec

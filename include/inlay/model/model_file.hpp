@@ -10,11 +10,9 @@
 // configuration needs are there with the right extents. Tensors point into the mapped file.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +24,7 @@
 #include <inlay/core/status.hpp>
 #include <inlay/core/view.hpp>
 #include <inlay/model/mapped_file.hpp>
+#include <inlay/model/model_config.hpp>
 #include <inlay/text/vocabulary.hpp>
 
 namespace inlay::exec {
@@ -63,41 +62,6 @@ struct WeightTensor {
   ConstView<1> vector() const { return {data, *dtype(), {extents[0]}}; }
 };
 
-struct RopeConfig {
-  // Which elements of a head turn together: (2i, 2i + 1) or (i, i + dim / 2).
-  enum class Pairing { interleaved, half };
-  enum class Scaling {
-    none,
-    linear,        // position / factor
-    yarn,          // factor, original_context, beta_fast, beta_slow, attention_factor
-    llama3,        // factor, original_context, low_freq_factor, high_freq_factor
-    freq_factors,  // frequency i is divided by freq_factors[i]
-  };
-  Pairing pairing = Pairing::half;
-  index dim = 0;  // the first `dim` elements of each head turn
-  double theta = 10000;
-  Scaling scaling = Scaling::none;
-  double factor = 1;
-  index original_context = 0;
-  double low_freq_factor = 1, high_freq_factor = 4;
-  double beta_fast = 32, beta_slow = 1;
-  double attention_factor = 1;           // multiplies cos and sin; already 0.1 ln(factor) + 1 for plain YaRN
-  std::vector<float> freq_factors = {};  // [dim / 2], also filled for llama3 (the same thing in numbers)
-};
-
-struct ModelConfig {
-  std::string architecture = {};  // "llama" "mistral" "qwen2" "qwen3" "internlm2"
-  std::string name = {};
-  index layers = 0, dim = 0, heads = 0, kv_heads = 0, head_dim = 0, hidden = 0, vocab = 0, context = 0;
-  index sliding_window = 0;  // keys seen back from a query, itself included; 0: all
-  double rms_eps = 1e-5;
-  RopeConfig rope = {};
-  bool tie_embeddings = false;  // there is no output.weight: token_embd.weight is the head
-  bool qkv_bias = false;        // attn_q.bias, attn_k.bias, attn_v.bias
-  bool output_bias = false;     // attn_output.bias
-  bool qk_norm = false;         // attn_q_norm.weight, attn_k_norm.weight of [head_dim]
-};
-
 class ModelFile {
  public:
   ModelConfig config;
@@ -107,40 +71,19 @@ class ModelFile {
   // Sorted by name.
   std::span<const WeightTensor> tensors() const { return tensors_; }
 
-  const WeightTensor* find(std::string_view name) const {
-    const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
-                                     [](const WeightTensor& t, std::string_view n) { return t.name < n; });
-    return at != tensors_.end() && at->name == name ? &*at : nullptr;
-  }
+  const WeightTensor* find(std::string_view name) const;
 
   // The f32 [n] scales of an int8 weight, null for other types.
-  const WeightTensor* scales_of(const WeightTensor& weight) const {
-    return weight.type == GgmlType::I8 ? find(weight.name + ".scale") : nullptr;
-  }
+  const WeightTensor* scales_of(const WeightTensor& weight) const;
 
   // Gives a tensor's pages back once it was packed. Reading it again is slow at best: do not.
-  void drop(const WeightTensor& tensor) const {
-    for (const auto& mapping : memory_)
-      if (mapping->borrowed() && std::less_equal<>{}(mapping->data(), tensor.data) &&
-          std::less<>{}(tensor.data, mapping->data() + mapping->size()))
-        return;  // not ours to give back
-    drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes));
-  }
+  void drop(const WeightTensor& tensor) const;
 
   // All weights together.
-  index bytes() const {
-    index sum = 0;
-    for (const WeightTensor& t : tensors_) sum += t.bytes;
-    return sum;
-  }
+  index bytes() const;
 
   // For loaders: the tensors and what keeps their memory.
-  void set_tensors(std::vector<WeightTensor> tensors, std::vector<std::shared_ptr<const Mapping>> memory) {
-    std::sort(tensors.begin(), tensors.end(),
-              [](const WeightTensor& a, const WeightTensor& b) { return a.name < b.name; });
-    tensors_ = std::move(tensors);
-    memory_ = std::move(memory);
-  }
+  void set_tensors(std::vector<WeightTensor> tensors, std::vector<std::shared_ptr<const Mapping>> memory);
 
  private:
   std::vector<WeightTensor> tensors_;

@@ -1,154 +1,16 @@
 // Models with random weights, packed for the operators: what benchmarks and tests need of a model.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include <inlay/model/weights.hpp>
 
 namespace inlay::exec {
 
-namespace detail {
-
-// Fills tensors, each differently, the same in any number of threads and on any machine.
-class RandomWeights {
- public:
-  RandomWeights(const Parallel& parallel, std::uint64_t seed) : parallel_(parallel), next_(seed << 40) {}
-
-  template <int Rank>
-  Expected<OwnedTensor<Rank>> tensor(DType type, const std::array<index, Rank>& extents, float scale) {
-    auto made = OwnedTensor<Rank>::make(type, extents);
-    if (made) fill(type, made->view().data, made->view().size(), scale);
-    return made;
-  }
-
-  // Packed bytes are made as they are: a layout of random numbers is as random as its numbers. The
-  // scale keeps activations near one through all layers.
-  Expected<LinearWeight> linear(index n, index k, const std::string& type) {
-    const float scale = 2 / std::sqrt(static_cast<float>(k));
-    if (type == "int8") return int8(n, k, scale);
-    if (type == "w4a16") return w4(n, k, scale);
-    const DType dtype = type == "f32" ? DType::f32 : type == "f16" ? DType::f16 : DType::bf16;
-    auto packed = tensor<3>(dtype, linear_packed_extents(n, k, dtype), scale);
-    if (!packed) return failure(std::move(packed.error()));
-    return LinearWeight(n, LinearWeight::Float{std::move(*packed)});
-  }
-
- private:
-  static std::uint32_t mix(std::uint64_t i) {
-    i = (i + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
-    i = (i ^ (i >> 27)) * 0x94d049bb133111ebu;
-    return static_cast<std::uint32_t>(i >> 32);
-  }
-
-  // Uniform in -scale..scale; bytes are any byte.
-  void fill(DType type, void* data, index count, float scale) {
-    const std::uint64_t first = next_;
-    next_ += static_cast<std::uint64_t>(count);
-    parallel_.ranges(count, 1 << 16, [&](index begin, index end) {
-      for (index i = begin; i < end; ++i) {
-        const std::uint32_t r = mix(first + static_cast<std::uint64_t>(i));
-        const float value = scale * (static_cast<float>(r >> 8) * 0x1p-23f - 1);
-        switch (type) {
-          case DType::f16: static_cast<f16*>(data)[i] = f16(value); break;
-          case DType::bf16: static_cast<bf16*>(data)[i] = bf16(value); break;
-          case DType::f32: static_cast<float*>(data)[i] = value; break;
-          default: static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(r); break;
-        }
-      }
-    });
-  }
-
-  Expected<LinearWeight> int8(index n, index k, float scale) {
-    auto rows = tensor<2>(DType::i8, {n, k}, 0);
-    if (!rows) return failure(std::move(rows.error()));
-    auto packed = OwnedTensor<3>::make(DType::i8, linear_int8::packed_extents(n, k));
-    if (!packed) return failure(std::move(packed.error()));
-    auto sums = OwnedTensor<1>::make(DType::i32, {n});
-    if (!sums) return failure(std::move(sums.error()));
-    auto scales = OwnedTensor<1>::make(DType::f32, {n});
-    if (!scales) return failure(std::move(scales.error()));
-    for (index o = 0; o < n; ++o) scales->view().as<float>()[o] = scale / 128;
-    if (Status status = pack_linear_int8(*rows, *packed, *sums); !status.ok()) return failure(std::move(status));
-    return LinearWeight(n, LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)});
-  }
-
-  Expected<LinearWeight> w4(index n, index k, float scale) {
-    constexpr index group = 32;
-    PackedW4 packed;
-    packed.n = n;
-    packed.k = packed.slots = k;
-    packed.group = group;
-    packed.codes = AlignedBytes(static_cast<std::size_t>(w4_panels(n) * w4_steps(k, 4) * 64));
-    const index scales = w4_panels(n) * w4_groups(k, group) * w4_panel;
-    packed.scales = AlignedBytes(static_cast<std::size_t>(scales) * sizeof(f16));
-    fill(DType::u8, packed.codes.data(), static_cast<index>(packed.codes.size()), 0);
-    fill(DType::f16, packed.scales.data(), scales, scale / 8);
-    return LinearWeight(n, std::move(packed));
-  }
-
-  Parallel parallel_;
-  std::uint64_t next_;
-};
-
-}  // namespace detail
-
-// Linears of one type: f32 f16 bf16 int8 w4a16 (group 32). The embedding table is f16.
-inline Expected<Weights> random_weights(const ModelConfig& config, const std::string& type, const Parallel& parallel,
-                                        std::uint64_t seed = 1) {
-  Weights weights;
-  detail::RandomWeights random(parallel, seed);
-  Status status;
-  const auto failed = [&](Status why) {
-    if (status.ok()) status = std::move(why);
-  };
-  const auto linear = [&](index n, index k, bool bias) -> LinearWeight {
-    auto made = random.linear(n, k, type);
-    if (!made) return failed(std::move(made.error())), LinearWeight();
-    weights.linear_bytes += made->bytes();
-    if (bias) {
-      auto values = random.tensor<1>(DType::f32, {n}, 0.5f);
-      if (!values) return failed(std::move(values.error())), LinearWeight();
-      weights.vectors.push_back(std::move(*values));
-      made->bias = weights.vectors.back();
-    }
-    return std::move(*made);
-  };
-  const auto norm = [&](index n) -> ConstView<1> {
-    auto values = OwnedTensor<1>::make(DType::f32, {n});
-    if (!values) return failed(std::move(values.error())), ConstView<1>();
-    for (index i = 0; i < n; ++i) values->view().as<float>()[i] = 1 + 0.1f * static_cast<float>(i % 7);
-    weights.vectors.push_back(std::move(*values));
-    return weights.vectors.back();
-  };
-  auto rope = detail::frequencies(config.rope);
-  if (!rope) return failure(std::move(rope.error()));
-  weights.rope = std::move(*rope);
-  auto table = random.tensor<2>(DType::f16, {config.vocab, config.dim}, 1);
-  if (!table) return failure(std::move(table.error()));
-  weights.tables.push_back(std::move(*table));
-  weights.embedding = weights.tables.back();
-  weights.head = linear(config.vocab, config.dim, false);
-  weights.output_norm = norm(config.dim);
-  const index q = config.heads * config.head_dim, kv = config.kv_heads * config.head_dim;
-  for (index layer = 0; layer < config.layers && status.ok(); ++layer) {
-    LayerWeights w;
-    w.attn_norm = norm(config.dim);
-    w.ffn_norm = norm(config.dim);
-    if (config.qk_norm) w.q_norm = w.k_norm = norm(config.head_dim);
-    w.q = linear(q, config.dim, config.qkv_bias);
-    w.k = linear(kv, config.dim, config.qkv_bias);
-    w.v = linear(kv, config.dim, config.qkv_bias);
-    w.output = linear(config.dim, q, config.output_bias);
-    w.gate = linear(config.hidden, config.dim, false);
-    w.up = linear(config.hidden, config.dim, false);
-    w.down = linear(config.dim, config.hidden, false);
-    weights.layers.push_back(std::move(w));
-  }
-  if (!status.ok()) return failure(std::move(status));
-  return weights;
-}
+// Linears of one type: f32 f16 bf16 int8 w4a16 (group 32). The embedding table is f16. The same numbers in any number
+// of threads and on any machine.
+Expected<Weights> random_weights(const ModelConfig& config, const std::string& type, const Parallel& parallel,
+                                 std::uint64_t seed = 1);
 
 }  // namespace inlay::exec

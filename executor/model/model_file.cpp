@@ -1,0 +1,40 @@
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include <inlay/model/model_file.hpp>
+
+namespace inlay::exec {
+
+const WeightTensor* ModelFile::find(std::string_view name) const {
+  const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                   [](const WeightTensor& t, std::string_view n) { return t.name < n; });
+  return at != tensors_.end() && at->name == name ? &*at : nullptr;
+}
+
+const WeightTensor* ModelFile::scales_of(const WeightTensor& weight) const {
+  return weight.type == GgmlType::I8 ? find(weight.name + ".scale") : nullptr;
+}
+
+void ModelFile::drop(const WeightTensor& tensor) const {
+  for (const auto& mapping : memory_)
+    if (mapping->borrowed() && std::less_equal<>{}(mapping->data(), tensor.data) &&
+        std::less<>{}(tensor.data, mapping->data() + mapping->size()))
+      return;  // not ours to give back
+  drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes));
+}
+
+index ModelFile::bytes() const {
+  index sum = 0;
+  for (const WeightTensor& t : tensors_) sum += t.bytes;
+  return sum;
+}
+
+void ModelFile::set_tensors(std::vector<WeightTensor> tensors, std::vector<std::shared_ptr<const Mapping>> memory) {
+  std::sort(tensors.begin(), tensors.end(),
+            [](const WeightTensor& a, const WeightTensor& b) { return a.name < b.name; });
+  tensors_ = std::move(tensors);
+  memory_ = std::move(memory);
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,63 @@
+// Which tensors a model has, under which names and in which shapes: stated once, for whoever checks a file, packs
+// it, writes it or makes one up.
+//
+//   Status status = for_each_tensor(config, [&](const TensorFacts& tensor) -> Status { ... });
+//
+// The order is that of packing: the head and the embedding, which are the largest, then layer by layer (a weight
+// before its bias, ffn_down.weight last), then the last norm.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <inlay/core/status.hpp>
+#include <inlay/model/model_config.hpp>
+
+namespace inlay::exec {
+
+// What a tensor is in the model.
+enum class Part : unsigned char {
+  // of the model
+  head,
+  embedding,
+  rope_factors,
+  output_norm,
+  // of each layer
+  attn_norm,
+  q,
+  q_bias,
+  k,
+  k_bias,
+  v,
+  v_bias,
+  q_norm,
+  k_norm,
+  output,
+  output_bias,
+  ffn_norm,
+  gate,
+  up,
+  down
+};
+
+struct TensorFacts {
+  Part part = Part::head;
+  index layer = -1;  // -1: of the model
+  std::string name = {};
+  int rank = 1;                       // 1 or 2
+  std::array<index, 4> extents = {};  // as in WeightTensor: a linear's weight is {n, k}
+  bool required = true;
+};
+
+// The name of a tensor of one layer: block_name(3, "attn_q.weight").
+std::string block_name(index layer, std::string_view part);
+
+// What the configuration says of one part, whether the model has it or not.
+TensorFacts tensor_facts(const ModelConfig& config, Part part, index layer = -1);
+
+// All tensors of the model; ends with the first failure of `visit`.
+Status for_each_tensor(const ModelConfig& config, const std::function<Status(const TensorFacts&)>& visit);
+
+}  // namespace inlay::exec
