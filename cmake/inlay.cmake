@@ -74,10 +74,12 @@ function(inlay_add_cpu)
   endforeach()
 endfunction()
 
-# inlay::npu: the tile machine. Its functional mode multiplies with the CPU's kernels.
+# inlay::npu: the tile programs and their machine. Its functional mode multiplies with the CPU's kernels.
 function(inlay_add_npu)
   find_package(nlohmann_json REQUIRED)
-  file(GLOB sources CONFIGURE_DEPENDS npu_kernels/machine/*.cpp)
+  set(host npu_kernels/machine/arithmetic/host/product.cpp)
+  file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS npu_kernels/*.cpp)
+  list(REMOVE_ITEM sources ${host})
   add_library(inlay_npu STATIC ${sources})
   target_link_libraries(inlay_npu PUBLIC inlay_core PRIVATE inlay_cpu nlohmann_json::nlohmann_json)
   target_include_directories(inlay_npu PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
@@ -85,8 +87,10 @@ function(inlay_add_npu)
   target_compile_options(inlay_npu PRIVATE -ffp-contract=off)
   inlay_warnings(inlay_npu)
   foreach(level IN LISTS INLAY_LEVELS)
-    if(NOT level MATCHES "scalar|vnni|bf16")
-      add_library(inlay_npu_${level} OBJECT npu_kernels/machine/host/product.cpp)
+    # Its products are f32: a level that only adds instructions for some operators takes those of avx512, and
+    # without vectors the machine's own loop is as good.
+    if(NOT DEFINED INLAY_OPS_${level} AND NOT level STREQUAL "scalar")
+      add_library(inlay_npu_${level} OBJECT ${host})
       target_link_libraries(inlay_npu_${level} PRIVATE inlay_inline)
       target_compile_definitions(inlay_npu_${level} PRIVATE INLAY_LEVEL=${level})
       target_compile_options(inlay_npu_${level} PRIVATE

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <vector>
 
+#include "bench/machine/cases.hpp"
 #include "measure/timing.hpp"
-#include "npu_kernels/machine/checker.hpp"
-#include "tests/machine/programs/cases.hpp"
+#include "npu_kernels/machine/check/checker.hpp"
 
 int main() {
   using namespace inlay::npu;

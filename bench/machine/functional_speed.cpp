@@ -4,8 +4,8 @@
 #include <ctime>
 #include <vector>
 
-#include "npu_kernels/machine/machine.hpp"
-#include "tests/machine/programs/gemm.hpp"
+#include "npu_kernels/linear/gemm.hpp"
+#include "npu_kernels/machine/run/machine.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -21,9 +21,9 @@ template <class M, class Run> double seconds(M& machine, int runs, Run&& run) {
   }
   std::vector<float> c(a.size());
   const Shape shape{extent, extent};
-  const Gemm op{machine.global("a", std::span(std::as_const(a)), shape),
-                machine.global("b", std::span(std::as_const(b)), shape),
-                machine.global("c", std::span(c), shape, Use::out)};
+  const GemmOperands op{machine.global("a", std::span(std::as_const(a)), shape),
+                        machine.global("b", std::span(std::as_const(b)), shape),
+                        machine.global("c", std::span(c), shape, Use::out)};
   double best = 0;
   for (int i = 0; i < runs; ++i) {
     const std::clock_t begin = std::clock();
@@ -45,9 +45,10 @@ int main() {
     Machine checked(*device, {.cores = 1});
     FunctionalMachine functional(*device, 1);
     bool clean = true;
-    const double slow = seconds(
-        checked, 2, [&](const Gemm& op) { clean = checked.run([&](Core& core) { gemm(core, op); }).ok() && clean; });
-    const double fast = seconds(functional, 10, [&](const Gemm& op) {
+    const double slow = seconds(checked, 2, [&](const GemmOperands& op) {
+      clean = checked.run([&](Core& core) { gemm(core, op); }).ok() && clean;
+    });
+    const double fast = seconds(functional, 10, [&](const GemmOperands& op) {
       clean = functional.run([&](Core& core) { gemm(core, op); }).empty() && clean;
     });
     if (!clean) return 1;

@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
-#include "npu_kernels/machine/roofline.hpp"
-#include "npu_kernels/machine/trace.hpp"
-#include "tests/machine/programs/cases.hpp"
+#include "bench/machine/cases.hpp"
+#include "npu_kernels/machine/time/roofline.hpp"
+#include "npu_kernels/machine/time/trace.hpp"
 
 namespace inlay::npu::bench {
 

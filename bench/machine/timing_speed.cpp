@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <vector>
 
+#include "bench/machine/cases.hpp"
 #include "measure/timing.hpp"
-#include "npu_kernels/machine/timing.hpp"
-#include "tests/machine/programs/cases.hpp"
+#include "npu_kernels/machine/time/timing.hpp"
 
 int main() {
   using namespace inlay::npu;

@@ -10,42 +10,41 @@
 
 #include <gtest/gtest.h>
 
-#include "npu_kernels/machine/checker.hpp"
-#include "npu_kernels/machine/machine.hpp"
-#include "npu_kernels/machine/roofline.hpp"
-#include "npu_kernels/machine/trace.hpp"
+#include "npu_kernels/machine/check/checker.hpp"
+#include "npu_kernels/machine/run/machine.hpp"
+#include "npu_kernels/machine/time/roofline.hpp"
+#include "npu_kernels/machine/time/trace.hpp"
 
 namespace inlay::npu {
 namespace {
 
 // clang-format off
 // y = x / max |x| of each row: one load, five vector operations and one store for each block of rows.
-template <class Machine>
-void normalise_rows(Machine& m, const Tensor& x, const Tensor& y, index block) {
-  auto in = m.ring("in", Space::vector, 2, {block, x.columns()}, DType::f32, Pipe::load_vector, Pipe::vector);
-  auto out = m.ring("out", Space::vector, 2, {block, x.columns()}, DType::f32, Pipe::vector, Pipe::store);
-  auto peak = m.alloc("peak", Space::vector, {block, 1}, DType::f32);
-  auto low = m.alloc("low", Space::vector, {block, 1}, DType::f32);
-  auto negated = m.alloc("negated", Space::vector, {block, x.columns()}, DType::f32);
+void normalise_rows(Core& core, const Tensor& x, const Tensor& y, index block) {
+  Ring in = core.ring("in", Space::vector, {block, x.columns()}, DType::f32, {2, Pipe::load_vector, Pipe::vector});
+  Ring out = core.ring("out", Space::vector, {block, x.columns()}, DType::f32, {2, Pipe::vector, Pipe::store});
+  Tensor peak = core.alloc("peak", Space::vector, {block, 1}, DType::f32);
+  Tensor low = core.alloc("low", Space::vector, {block, 1}, DType::f32);
+  Tensor negated = core.alloc("negated", Space::vector, {block, x.columns()}, DType::f32);
 
-  for (index row = m.block_idx() * block; row < x.rows(); row += m.block_dim() * block) {
-    m.copy(in.acquire(), x.row_slice(row, block));  // load_vector: waits until the vector unit has released the slot
+  for (index row = core.block_idx() * block; row < x.rows(); row += core.block_dim() * block) {
+    core.copy(in.acquire(), x.row_slice(row, block));  // load_vector: waits until the vector unit has released the slot
     in.commit();
 
-    auto rows = in.wait();                          // vector: waits until the rows have arrived
-    m.vreduce(VectorOp::reduce_max, peak, rows);
-    m.vscalar(VectorOp::mul, negated, rows, -1);
-    m.barrier(Pipe::vector);                        // the next operation reads what these two wrote
-    m.vreduce(VectorOp::reduce_max, low, negated);
-    m.barrier(Pipe::vector);
-    m.vbinary(VectorOp::max, peak, peak, low);
-    m.barrier(Pipe::vector);
-    m.vbinary(VectorOp::div, out.acquire(), rows, peak);  // one column for all
-    m.barrier(Pipe::vector);                        // .. and the next rows overwrite what this one reads
+    Tensor rows = in.wait();                        // vector: waits until the rows have arrived
+    core.vreduce(VectorOp::reduce_max, peak, rows);
+    core.vscalar(VectorOp::mul, negated, rows, -1);
+    core.barrier(Pipe::vector);                     // the next operation reads what these two wrote
+    core.vreduce(VectorOp::reduce_max, low, negated);
+    core.barrier(Pipe::vector);
+    core.vbinary(VectorOp::max, peak, peak, low);
+    core.barrier(Pipe::vector);
+    core.vbinary(VectorOp::div, out.acquire(), rows, peak);  // one column for all
+    core.barrier(Pipe::vector);                     // .. and the next rows overwrite what this one reads
     in.release();
     out.commit();
 
-    m.copy(y.row_slice(row, block), out.wait());    // store
+    core.copy(y.row_slice(row, block), out.wait());    // store
     out.release();
   }
 }

@@ -2,7 +2,7 @@
 // role and a barrier between dependent vector instructions, one whose roles share a single memory.
 #pragma once
 
-#include "npu_kernels/machine/device.hpp"
+#include "npu_kernels/machine/device/device.hpp"
 
 namespace inlay::npu {
 

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "npu_kernels/machine/checker.hpp"
-#include "npu_kernels/machine/machine.hpp"
+#include "npu_kernels/machine/check/checker.hpp"
+#include "npu_kernels/machine/run/machine.hpp"
 #include "tests/machine/support/devices.hpp"
 
 namespace inlay::npu {

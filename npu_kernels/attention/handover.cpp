@@ -1,0 +1,62 @@
+#include "npu_kernels/attention/handover.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace inlay::npu {
+
+ToVector::ToVector(Core& core, const std::string& name, Shape shape, const Tensor& workspace)
+    : core_(core),
+      direct_(core.device().path(Space::accumulator, Space::vector) != nullptr),
+      tiles_(core.ring(name, Space::vector, shape, DType::f32,
+                       {2, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
+  if (direct_) return;
+  const index first = core.block_idx() * 2 * shape.rows;
+  through_.emplace(
+      core.ring(name + " in global memory",
+                {workspace.row_slice(first, shape.rows), workspace.row_slice(first + shape.rows, shape.rows)},
+                Pipe::drain, Pipe::load_vector));
+}
+
+void ToVector::commit(index rows, index columns) {
+  if (direct_) return tiles_.commit();
+  through_->commit();
+  const Tensor from = through_->wait(), to = tiles_.acquire();  // as arguments they have no order
+  core_.copy(to.slice(0, rows, 0, columns), from.slice(0, rows, 0, columns));
+  tiles_.commit();
+  through_->release();
+}
+
+ToLeft::ToLeft(Core& core, index depth, Shape shape, DType dtype, const Tensor& workspace)
+    : core_(core),
+      direct_(core.device().feeds_are_views() && core.device().same_memory(Space::vector, Space::left)),
+      tiles_(core.ring("probabilities", Space::vector, shape, dtype,
+                       {static_cast<std::uint32_t>(depth), Pipe::vector, direct_ ? Pipe::feed : Pipe::store})) {
+  if (direct_) return;
+  std::vector<Tensor> parts;
+  for (index i = 0; i < depth; ++i)
+    parts.push_back(workspace.row_slice((core.block_idx() * depth + i) * shape.rows, shape.rows));
+  through_.emplace(core.ring("probabilities in global memory", std::move(parts), Pipe::store, Pipe::load));
+  staged_.emplace(
+      core.ring("staged probabilities", Space::staging, shape, dtype, {2, Pipe::load, Pipe::feed}, Layout::nz));
+}
+
+void ToLeft::commit(index rows, index columns) {
+  tiles_.commit();
+  if (direct_) return;
+  const Tensor from = tiles_.wait(), to = through_->acquire();
+  core_.copy(to.slice(0, rows, 0, columns), from.slice(0, rows, 0, columns));
+  through_->commit();
+  tiles_.release();
+}
+
+Tensor ToLeft::wait(index rows, index columns) {
+  if (direct_) return tiles_.wait();
+  const Tensor from = through_->wait(), to = staged_->acquire();
+  core_.nd2nz(to.slice(0, rows, 0, columns), from.slice(0, rows, 0, columns));
+  staged_->commit();
+  through_->release();
+  return staged_->wait();
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,110 @@
+// Elements of a tile as f32: rows of any layout and type, widened exactly and narrowed once.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "npu_kernels/machine/arithmetic/tiles.hpp"
+
+namespace inlay::npu::tiles {
+
+// Vector operations work in pieces of a row, so that their operands stay on the stack.
+inline constexpr index piece = 256;
+
+// Bytes from the tile's first element to element (row, column), for types of whole bytes.
+inline index element_offset(const Tensor& form, index row, index column) {
+  if (form.flipped) std::swap(row, column);
+  if (form.layout == Layout::nd) return row * form.pitch + column;
+  return (column / form.block * form.pitch + row) * form.block + column % form.block;
+}
+
+template <class T> T* element(const Tile& tile, index row, index column) {
+  return reinterpret_cast<T*>(tile.data) + element_offset(tile.form, row, column);
+}
+
+// Elements from (row, column) that lie side by side, up to `count`.
+inline index adjacent(const Tensor& form, index column, index count) {
+  if (form.flipped) return 1;
+  return form.layout == Layout::nd ? count : std::min(count, form.block - column % form.block);
+}
+
+// Elements from one row of the layout to the next.
+inline index row_stride(const Tensor& form) { return form.layout == Layout::nd ? form.pitch : form.block; }
+
+// Calls body(T{}) with the storage type of `dtype`. i4 and u4 are not storage types of their own.
+template <class Body> auto with_type(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::f16: return body(f16{});
+    case DType::bf16: return body(bf16{});
+    case DType::i8: return body(std::int8_t{});
+    case DType::u8:
+    case DType::boolean: return body(std::uint8_t{});
+    case DType::i32: return body(std::int32_t{});
+    default: return body(float{});
+  }
+}
+
+inline float round_to_integer(float value, Round round) {
+  switch (round) {
+    case Round::floor: return std::floor(value);
+    case Round::ceil: return std::ceil(value);
+    case Round::zero: return std::trunc(value);
+    default: return std::nearbyint(value);
+  }
+}
+
+// Rounded, then saturated; NaN becomes 0.
+template <class T> T narrow(float value, Round round) {
+  if constexpr (std::is_integral_v<T>) {
+    const double rounded = round_to_integer(value, round);
+    if (rounded != rounded) return 0;
+    return static_cast<T>(std::clamp(rounded, static_cast<double>(std::numeric_limits<T>::min()),
+                                     static_cast<double>(std::numeric_limits<T>::max())));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+inline void load_nibbles(const Tile& tile, index row, index column, index count, float* to) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(tile.data);
+  for (index i = 0; i < count; ++i) {
+    const index at = element_offset(tile.form, row, column + i);
+    const int nibble = bytes[at / 2] >> (at % 2 * 4) & 15;
+    to[i] = static_cast<float>(tile.form.dtype == DType::i4 && nibble > 7 ? nibble - 16 : nibble);
+  }
+}
+
+inline void load(const Tile& tile, index row, index column, index count, float* to) {
+  if (bits(tile.form.dtype) == 4) return load_nibbles(tile, row, column, count, to);
+  with_type(tile.form.dtype, [&]<class T>(T) {
+    for (index i = 0; i < count;) {
+      const index run = adjacent(tile.form, column + i, count - i);
+      const T* from = element<T>(tile, row, column + i);
+      for (index j = 0; j < run; ++j) to[i + j] = static_cast<float>(from[j]);
+      i += run;
+    }
+  });
+}
+
+inline void store(const Tile& tile, index row, index column, index count, const float* from,
+                  Round round = Round::nearest) {
+  with_type(tile.form.dtype, [&]<class T>(T) {
+    for (index i = 0; i < count;) {
+      const index run = adjacent(tile.form, column + i, count - i);
+      T* to = element<T>(tile, row, column + i);
+      for (index j = 0; j < run; ++j) to[j] = narrow<T>(from[i + j], round);
+      i += run;
+    }
+  });
+}
+
+// body(row, column, count) over the pieces of all rows.
+template <class Body> void for_pieces(const Tensor& form, Body&& body) {
+  for (index row = 0; row < form.shape.rows; ++row)
+    for (index column = 0; column < form.shape.columns; column += piece)
+      body(row, column, std::min(piece, form.shape.columns - column));
+}
+
+}  // namespace inlay::npu::tiles

@@ -1,0 +1,139 @@
+// Moves: copies between layouts, the accumulator's drain, atomic addition.
+#include "npu_kernels/machine/arithmetic/elements.hpp"
+
+namespace inlay::npu::tiles {
+
+namespace {
+
+// Zeros behind the last column of a fractal tile, up to the end of its block.
+void fill_tail(const Tile& to) {
+  const Tensor& form = to.form;
+  const index rows = form.flipped ? form.columns() : form.rows(), columns = form.flipped ? form.rows() : form.columns();
+  const index tail = form.layout == Layout::nz ? columns % form.block : 0;
+  if (tail == 0) return;
+  const auto bytes = static_cast<std::size_t>(bits(form.dtype) / 8);
+  Tile plain = to;
+  plain.form.flipped = false;
+  for (index row = 0; row < rows; ++row)
+    std::memset(to.data + static_cast<std::size_t>(element_offset(plain.form, row, columns)) * bytes, 0,
+                static_cast<std::size_t>(form.block - tail) * bytes);
+}
+
+// The fractal blocks of 16-bit types: bounds that the compiler knows.
+constexpr std::integral_constant<index, 16> square;
+
+template <class T, class Rows, class Columns>
+void turn(Rows rows, Columns columns, T* to, index to_step, const T* from, index from_step) {
+  for (index r = 0; r < rows; ++r)
+    for (index c = 0; c < columns; ++c) to[r * to_step + c] = from[c * from_step + r];
+}
+
+// One of the two is flipped: where their fractal blocks meet, a rectangle of elements is turned.
+template <class T> void copy_turned(const Tile& to, const Tile& from) {
+  Tile plain = to, turned = from;
+  if (to.form.flipped) {
+    plain.form = to.form.transposed();
+    turned.form = from.form.transposed();
+  }
+  const Tensor source = turned.form.transposed();  // as it lies: element (r, c) of `plain` is its (c, r)
+  const index rows = plain.form.rows(), columns = plain.form.columns();
+  const index to_step = row_stride(plain.form), from_step = row_stride(source);
+  for (index row = 0; row < rows;) {
+    const index height = adjacent(source, row, rows - row);
+    for (index column = 0; column < columns;) {
+      const index width = adjacent(plain.form, column, columns - column);
+      T* into = element<T>(plain, row, column);
+      const T* out_of = element<T>(turned, row, column);
+      if (height == square && width == square)
+        turn(square, square, into, to_step, out_of, from_step);
+      else
+        turn(height, width, into, to_step, out_of, from_step);
+      column += width;
+    }
+    row += height;
+  }
+}
+
+template <class T> void copy_elements(const Tile& to, const Tile& from) {
+  if (to.form.flipped != from.form.flipped) return copy_turned<T>(to, from);
+  if (to.form.flipped) {
+    const Tile plain_to{to.form.transposed(), to.data}, plain_from{from.form.transposed(), from.data};
+    return copy_elements<T>(plain_to, plain_from);
+  }
+  const index rows = to.form.rows(), columns = to.form.columns();
+  const index to_step = row_stride(to.form), from_step = row_stride(from.form);
+  for (index column = 0; column < columns;) {
+    const index run =
+        std::min(adjacent(to.form, column, columns - column), adjacent(from.form, column, columns - column));
+    T* into = element<T>(to, 0, column);
+    const T* out_of = element<T>(from, 0, column);
+    constexpr index fractal = 32 / sizeof(T);  // a row of the commonest block: one copy without a call
+    if (run == fractal)
+      for (index row = 0; row < rows; ++row)
+        std::memcpy(into + row * to_step, out_of + row * from_step, fractal * sizeof(T));
+    else
+      for (index row = 0; row < rows; ++row)
+        std::memcpy(into + row * to_step, out_of + row * from_step, static_cast<std::size_t>(run) * sizeof(T));
+    column += run;
+  }
+}
+
+}  // namespace
+
+void copy(const Tile& to, const Tile& from) {
+  const int width = bits(to.form.dtype);
+  if (width == 4) {  // row by row in whole bytes: nd only, and slices start at even columns
+    for (index row = 0; row < to.form.rows(); ++row)
+      std::memcpy(to.data + row * to.form.pitch / 2, from.data + row * from.form.pitch / 2,
+                  static_cast<std::size_t>(byte_size(to.form.dtype, to.form.columns())));
+    return;
+  }
+  if (width == 8) copy_elements<std::uint8_t>(to, from);
+  if (width == 16) copy_elements<std::uint16_t>(to, from);
+  if (width == 32) copy_elements<std::uint32_t>(to, from);
+  if (width == 64) copy_elements<std::uint64_t>(to, from);
+  fill_tail(to);
+}
+
+void drain(const Tile& to, const Tile& acc, const DrainOptions& options) {
+  if (to.form.dtype == DType::i32 && acc.form.dtype == DType::i32) {
+    for (index row = 0; row < to.form.rows(); ++row)
+      for (index column = 0; column < to.form.columns(); ++column) {
+        const std::int32_t value = *element<std::int32_t>(acc, row, column);
+        *element<std::int32_t>(to, row, column) = options.relu ? std::max(0, value) : value;
+      }
+    fill_tail(to);
+    return;
+  }
+  float values[piece];
+  for_pieces(to.form, [&](index row, index column, index count) {
+    load(acc, row, column, count, values);
+    if (options.scale != 1)
+      for (index i = 0; i < count; ++i) values[i] *= options.scale;
+    if (options.relu)
+      for (index i = 0; i < count; ++i) values[i] = values[i] < 0 ? 0 : values[i];
+    store(to, row, column, count, values);
+  });
+  fill_tail(to);
+}
+
+void atomic_add(const Tile& to, const Tile& from) {
+  if (to.form.dtype == DType::i32) return binary(VectorOp::add, to, to, from);
+  float sum[piece], addend[piece];
+  for_pieces(to.form, [&](index row, index column, index count) {
+    load(to, row, column, count, sum);
+    load(from, row, column, count, addend);
+    for (index i = 0; i < count; ++i) sum[i] += addend[i];
+    store(to, row, column, count, sum);
+  });
+}
+
+double read(const Tile& tile, index row, index column) {
+  if (tile.form.dtype == DType::i32) return *element<std::int32_t>(tile, row, column);
+  if (tile.form.dtype == DType::i64) return static_cast<double>(*element<std::int64_t>(tile, row, column));
+  float value = 0;
+  load(tile, row, column, 1, &value);
+  return value;
+}
+
+}  // namespace inlay::npu::tiles

@@ -1,0 +1,44 @@
+#include "npu_kernels/machine/device/device.hpp"
+
+#include <algorithm>
+
+namespace inlay::npu {
+
+std::string_view name(Space space) {
+  constexpr std::string_view table[spaces] = {"global", "staging", "left", "right", "accumulator", "vector"};
+  return table[static_cast<int>(space)];
+}
+
+std::string_view name(Pipe pipe) {
+  constexpr std::string_view table[pipes] = {"scalar", "load",   "load_vector", "feed",
+                                             "matrix", "vector", "drain",       "store"};
+  return table[static_cast<int>(pipe)];
+}
+
+std::string_view name(VectorOp op) {
+  constexpr std::string_view table[vector_ops] = {
+      "add",        "sub",        "mul",           "div",  "max",    "min",     "exp",     "rsqrt", "recip",
+      "reduce_sum", "reduce_max", "broadcast_row", "cast", "select", "unpack4", "shuffle", "fill"};
+  return table[static_cast<int>(op)];
+}
+
+const Path* Device::path(Space from, Space to) const {
+  const auto found =
+      std::find_if(paths.begin(), paths.end(), [&](const Path& path) { return path.from == from && path.to == to; });
+  return found == paths.end() ? nullptr : &*found;
+}
+
+bool Device::feeds_are_views() const {
+  const auto is_view = [&](Space space) {
+    return same_memory(space, Space::staging) && path(Space::staging, space) == nullptr;
+  };
+  return is_view(Space::left) && is_view(Space::right);
+}
+
+const MatrixRate* Device::rate(DType in, DType out) const {
+  const auto found = std::find_if(matrix.rates.begin(), matrix.rates.end(),
+                                  [&](const MatrixRate& rate) { return rate.in == in && rate.out == out; });
+  return found == matrix.rates.end() ? nullptr : &*found;
+}
+
+}  // namespace inlay::npu

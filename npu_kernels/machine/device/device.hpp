@@ -1,0 +1,166 @@
+// A device description: what the tile machine takes from devices/<name>.json, validated.
+//
+// Kernels name roles (a space's place in the flow of tiles, a pipe's job in it); the description says
+// which memory and which queue of the device play them. Where two roles are one memory (Hexagon's VTCM
+// is staging, left, right and vector at once) a move between them costs nothing and is a view.
+//
+//   global --load--> staging --feed--> left, right --matrix--> accumulator --drain--> global | vector
+//   global --load_vector--> vector --vector--> vector --store--> global
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "inlay/core/dtype.hpp"
+#include "inlay/core/status.hpp"
+
+namespace inlay::npu {
+
+enum class Space : std::uint8_t { global, staging, left, right, accumulator, vector };
+enum class Pipe : std::uint8_t { scalar, load, load_vector, feed, matrix, vector, drain, store };
+inline constexpr int spaces = 6;
+inline constexpr int pipes = 8;
+
+std::string_view name(Space space);
+std::string_view name(Pipe pipe);
+
+// Operations of the vector unit that have a cost of their own.
+enum class VectorOp : std::uint8_t {
+  add,
+  sub,
+  mul,
+  div,
+  max,
+  min,
+  exp,
+  rsqrt,
+  recip,
+  reduce_sum,
+  reduce_max,
+  broadcast_row,
+  cast,
+  select,
+  unpack4,
+  shuffle,
+  fill
+};
+inline constexpr int vector_ops = 17;
+std::string_view name(VectorOp op);
+
+// One physical memory of a core, or the global memory (index 0, shared by all cores).
+struct Memory {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint32_t align = 1;  // bytes: of every allocation, and of every DMA run's start
+  std::uint32_t banks = 1;
+};
+
+// One physical in-order queue of a core.
+struct Queue {
+  std::string name;
+  double issue_cycles = 1;   // the scalar unit's cost of putting one instruction into it
+  std::uint32_t depth = 32;  // instructions that wait in it; the scalar unit stalls on a full one
+  // An entry sees the effects of its predecessors in this queue without a barrier. Ascend's vector pipe:
+  // no (dependent instructions need PipeBarrier<PIPE_V>); an accumulating matrix unit or an interlocked
+  // vector unit: yes; a DMA queue: no. The scalar queue is always so.
+  bool in_order_visible = false;
+};
+
+// A legal move between two spaces: bandwidth = min(peak * B / (K + B), share of the memory), where B is
+// the length of the contiguous runs in bytes.
+struct Path {
+  Space from = Space::global, to = Space::staging;
+  Pipe pipe = Pipe::load;
+  double bytes_per_cycle = 0;  // peak
+  double half_burst = 0;       // K, bytes
+  double latency = 0;          // cycles from start to first byte
+  bool dram = false;           // takes part in the sharing of global memory's bandwidth
+};
+
+enum class Dataflow : std::uint8_t { weight_stationary, output_stationary };
+
+struct MatrixRate {
+  DType in = DType::f16, out = DType::f32;
+  std::uint32_t m = 16, n = 16, k = 16;  // the tile of one step
+  double cycles = 1;                     // of one step, once the pipe is full
+};
+
+struct MatrixUnit {
+  std::vector<MatrixRate> rates;
+  Dataflow dataflow = Dataflow::output_stationary;
+  bool systolic = false;  // cycles follow SCALE-Sim's fill and drain of a rows x columns array
+  std::uint32_t rows = 0, columns = 0;
+  std::uint32_t m_granule = 1;  // rows below a multiple of it cost the same
+  bool hidden_preload = false;  // weights are double-buffered: the next load hides behind the product
+  double head = 0;              // cycles before the first step
+};
+
+struct VectorCost {
+  double head = 0;   // cycles before the first result
+  double slope = 1;  // cycles for each full row of lanes
+};
+
+struct VectorUnit {
+  std::uint32_t bytes = 256;  // one instruction's width: lanes = bytes / size of the element
+  std::array<VectorCost, vector_ops> cost{};
+};
+
+struct Sync {
+  std::uint32_t flags = 8;  // ids 0..flags-1 for every ordered pair of pipes
+  std::uint32_t depth = 1;  // sets that may stand before a wait takes one
+  double set_cycles = 1, wait_cycles = 1;
+  double barrier_cycles = 1, cross_cycles = 1;
+};
+
+struct Numerics {
+  bool fused_multiply_add = true;
+  std::uint32_t k_block = 16;  // products summed (in ascending k) before they meet the accumulator; 1: one by one
+};
+
+struct Compile {  // what it costs to bind a static graph: fixed + per_token * length
+  double fixed_ms = 0, per_token_ms = 0;
+};
+
+// Where a number comes from. Every number of a description has one, found by its JSON pointer.
+struct Provenance {
+  std::string pointer, source, confidence;  // confidence: "measured" | "documented" | "derived" | "assumed"
+};
+
+struct Device {
+  std::string name;
+  int version = 0;
+  std::uint32_t cores = 1;
+  double ghz = 1;
+  double dram_bytes_per_cycle = 0;               // all cores together
+  double dram_bytes_per_cycle_core = 0;          // one core alone
+  std::vector<Memory> memories;                  // [0] is global memory
+  std::array<std::uint8_t, spaces> memory_of{};  // role -> memories
+  std::vector<Queue> queues;
+  std::array<std::uint8_t, pipes> queue_of{};  // role -> queues
+  std::vector<Path> paths;
+  MatrixUnit matrix;
+  VectorUnit vector;
+  Sync sync;
+  Numerics numerics;
+  Compile compile;
+  std::vector<Provenance> provenance;
+
+  bool same_memory(Space a, Space b) const { return memory_of[static_cast<int>(a)] == memory_of[static_cast<int>(b)]; }
+  const Memory& memory(Space space) const { return memories[memory_of[static_cast<int>(space)]]; }
+  const Path* path(Space from, Space to) const;  // null: not a legal move
+  bool feeds_are_views() const;                  // left and right are staging itself: to fill them costs nothing
+  const MatrixRate* rate(DType in, DType out) const;
+};
+
+// Errors name the key by its JSON pointer, its value, and what it must be.
+tl::expected<Device, Status> parse_device(std::string_view json);
+tl::expected<Device, Status> load_device(const std::filesystem::path& file);
+
+}  // namespace inlay::npu

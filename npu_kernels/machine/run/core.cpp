@@ -1,0 +1,138 @@
+// The machine's side of every verb: legality, footprints, the tape, the queues.
+#include "npu_kernels/machine/run/core.hpp"
+
+#include <algorithm>
+
+namespace inlay::npu {
+
+Core::Core(Run& run, std::uint32_t index) : run_(run), index_(index), views_(run.device.feeds_are_views()) {}
+
+bool Core::has_path(Space from, Space to) const {
+  return device().same_memory(from, to) || device().path(from, to) != nullptr;
+}
+
+index Core::fractal_block(DType dtype) const {
+  for (const MatrixRate& rate : device().matrix.rates)
+    if (rate.in == dtype) return rate.k;
+  return 1;
+}
+
+void Core::report(ReportKind kind, std::string message, Site site, std::uint32_t buffer) {
+  Report found;
+  found.kind = kind;
+  found.message = std::move(message);
+  found.second = {site, static_cast<std::uint16_t>(index_), Pipe::scalar, no_entry};
+  found.first = found.second;
+  if (buffer != none) found.first.site = run_.memories.buffer(buffer).site;
+  run_.reports.add(std::move(found));
+  run_.failed = true;
+}
+
+void Core::illegal(const char* verb, const std::string& why, Site site) {
+  report(ReportKind::illegal_path, std::string(verb) + " at " + line_of(site) + ": " + why, site);
+}
+
+bool Core::mutated(MutationKind kind, const char* verb, Site site) {
+  return run_.mutations != nullptr && run_.mutations->hit(kind, verb, site);
+}
+
+Tensor Core::resolve(const Tensor& tensor) const {
+  if (tensor.view == none || tensor.error != nullptr) return tensor;
+  const Tensor& bound = bindings_[tensor.view];
+  if (bound.buffer == none) {
+    Tensor nothing = tensor;
+    nothing.error = "nothing has been loaded into an operand";
+    return nothing;
+  }
+  Tensor result = bound.slice(static_cast<index>(tensor.begin), tensor.shape.rows, tensor.pitch, tensor.shape.columns);
+  result.space = tensor.space;
+  return tensor.flipped ? result.transposed() : result;
+}
+
+Tensor Core::target(const Tensor& tensor, const char* verb, Site site) {
+  Tensor result = resolve(tensor);
+  if (mutated(MutationKind::shift_offset, verb, site) && result.buffer != none)
+    result.begin += std::max<std::uint64_t>(device().memory(result.space).align, byte_size(result.dtype, 1));
+  return result;
+}
+
+bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors, Site site) {
+  if (stopped()) return false;
+  for (const Tensor* tensor : tensors) {
+    if (tensor->error != nullptr) return illegal(verb, tensor->error, site), false;
+    if (tensor->buffer == none) return illegal(verb, "an operand has no memory", site), false;
+    const Buffer& buffer = run_.memories.buffer(tensor->buffer);
+    const auto where = [&] { return std::string(verb) + " at " + line_of(site) + " touches " + buffer.name; };
+    if (!run_.memories.live(tensor->buffer)) {
+      report(ReportKind::use_after_release, where() + " after its release", site, tensor->buffer);
+      return false;
+    }
+    if (buffer.memory != 0 && buffer.core != index_)
+      return illegal(verb, buffer.name + " is another core's", site), false;
+    const std::uint64_t end = buffer.memory == 0 ? buffer.begin + buffer.bytes : device().memories[buffer.memory].bytes;
+    if (tensor->begin < (buffer.memory == 0 ? buffer.begin : 0) || tensor->begin + storage_bytes(*tensor) > end) {
+      report(ReportKind::capacity, where() + " beyond its end", site, tensor->buffer);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Core::aligned(const char* verb, const Tensor& tensor, Site site) {
+  const Memory& memory = device().memory(tensor.space);
+  const Region region = tensor.region();
+  const std::uint64_t stride = region.runs > 1 ? region.stride : 0;
+  if (region.begin % memory.align == 0 && stride % memory.align == 0) return true;
+  const bool start = region.begin % memory.align != 0;
+  report(ReportKind::alignment,
+         std::string(verb) + " at " + line_of(site) + ": " + run_.memories.buffer(tensor.buffer).name +
+             (start ? " starts at byte " + std::to_string(region.begin)
+                    : " has rows of " + std::to_string(stride) + " bytes") +
+             " of " + memory.name + ", which must be a multiple of " + std::to_string(memory.align),
+         site, tensor.buffer);
+  return false;
+}
+
+Footprint Core::footprint(const Access& access) const {
+  const Region region = access.tensor.region();
+  Footprint result;
+  result.memory = run_.memories.buffer(access.tensor.buffer).memory;
+  result.write = access.write;
+  result.atomic = access.atomic;
+  result.buffer = access.tensor.buffer;
+  result.begin = region.begin;
+  result.runs = static_cast<std::uint32_t>(region.runs);
+  result.run_bytes = region.bytes;
+  result.stride = region.stride;
+  return result;
+}
+
+Entry Core::entry(Event event, Pipe pipe, const char* verb, Site site) const {
+  Entry result;
+  result.event = event;
+  result.core = static_cast<std::uint16_t>(index_);
+  result.pipe = pipe;
+  result.verb = verb;
+  result.site = site;
+  return result;
+}
+
+std::uint32_t Core::record(Entry& entry, const std::vector<Footprint>& footprints) {
+  if (run_.tape == nullptr) return no_entry;
+  Tape& tape = *run_.tape;
+  entry.footprints = static_cast<std::uint32_t>(tape.footprints.size());
+  entry.footprint_count = static_cast<std::uint32_t>(footprints.size());
+  tape.footprints.insert(tape.footprints.end(), footprints.begin(), footprints.end());
+  tape.entries.push_back(entry);
+  return static_cast<std::uint32_t>(tape.entries.size() - 1);
+}
+
+void Core::enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body) {
+  const std::uint32_t index = record(entry, footprints);
+  Instruction instruction{entry, std::move(footprints), std::move(body), index, 0};
+  if (entry.event == Event::work && entry.pipe == Pipe::scalar) return run_.scheduler->scalar(instruction);
+  if (!run_.compute) instruction.run = [] {};
+  run_.scheduler->put(std::move(instruction));
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,180 @@
+// Allocation and rings.
+#include <algorithm>
+#include <numeric>
+
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "npu_kernels/machine/run/core.hpp"
+
+namespace inlay::npu {
+
+Tensor Core::form(Space space, Shape shape, DType dtype, Layout layout, const char* verb, Site site) {
+  Tensor result;
+  result.space = space;
+  result.dtype = dtype;
+  result.layout = layout;
+  result.shape = shape;
+  if (shape.rows < 0 || shape.columns < 0) {
+    illegal(verb, "a shape of " + describe(shape, dtype), site);
+    return result;
+  }
+  if (layout == Layout::nz) {
+    result.block = fractal_block(dtype);
+    if (result.block <= 1) illegal(verb, "the matrix unit reads no " + std::string(name(dtype)), site);
+    // Every block starts at a granule of the unit and of the memory.
+    const auto align = static_cast<index>(device().memory(space).align);
+    const index granule = align / std::gcd(align, byte_size(dtype, result.block));
+    result.pitch = round_up(shape.rows, std::lcm(std::max<index>(1, device().matrix.m_granule), granule));
+    return result;
+  }
+  const index granule = std::max<index>(1, static_cast<index>(device().memory(space).align) * 8 / bits(dtype));
+  result.pitch = shape.rows == 1 || shape.columns == 1 ? shape.columns : round_up(shape.columns, granule);
+  return result;
+}
+
+Tensor Core::alloc(std::string_view name, Space space, Shape shape, DType dtype, Layout layout, Site site) {
+  Tensor result = form(space, shape, dtype, layout, "alloc", site);
+  if (stopped()) return result;
+  if (space == Space::global) {
+    illegal("alloc", std::string(name) + ": global memory is given to the program, not allocated by it", site);
+    return result;
+  }
+  if (is_view_space(space)) {
+    result.view = bind_number();
+    result.begin = 0;
+    result.pitch = 0;
+    return result;
+  }
+  Tensor storage = result;
+  if (layout == Layout::nz) storage.shape.rows = result.pitch;  // the padding rows are memory too
+  const std::uint64_t bytes = std::max<std::uint64_t>(1, storage_bytes(storage));
+  const auto buffer = run_.memories.allocate(index_, space, std::string(name), bytes, site);
+  if (!buffer) {
+    const Memory& memory = device().memory(space);
+    report(ReportKind::capacity,
+           std::string(name) + " (" + describe(shape, dtype) + ") needs " + std::to_string(bytes) + " bytes of " +
+               std::string(npu::name(space)) + " (" + memory.name + ", " + std::to_string(memory.bytes) +
+               " bytes); the largest free range has " + std::to_string(run_.memories.largest_free(index_, space)),
+           site);
+    return result;
+  }
+  result.buffer = *buffer;
+  result.begin = run_.memories.buffer(*buffer).begin;
+  if (checked()) {
+    Entry allocate = entry(Event::allocate, Pipe::scalar, "alloc", site);
+    allocate.buffer = *buffer;
+    record(allocate, {});
+  }
+  return result;
+}
+
+void Core::release(const Tensor& tensor, Site site) {
+  if (tensor.view != none) return;
+  if (!usable("release", {&tensor}, site)) return;
+  if (checked()) {
+    Entry release = entry(Event::release, Pipe::scalar, "release", site);
+    release.buffer = tensor.buffer;
+    record(release, {});
+  }
+  run_.memories.release(tensor.buffer);
+}
+
+std::uint32_t Core::bind_number() {
+  if (free_bindings_.empty()) {
+    bindings_.emplace_back();
+    return static_cast<std::uint32_t>(bindings_.size() - 1);
+  }
+  const std::uint32_t number = free_bindings_.back();
+  free_bindings_.pop_back();
+  return number;
+}
+
+// From the top, so that a kernel's own flags can start at 0.
+bool Core::take_flags(Ring& ring, std::string_view name) {
+  constexpr std::uint32_t counted = 64;  // ids beyond it are the kernel's
+  const Sync& sync = device().sync;
+  const std::uint32_t wanted = sync.depth >= ring.flow_.depth ? 1 : ring.flow_.depth;
+  std::uint64_t &forth = ring_flags(ring.flow_.producer, ring.flow_.consumer),
+                &back = ring_flags(ring.flow_.consumer, ring.flow_.producer);
+  for (std::uint32_t id = std::min(sync.flags, counted); id > 0 && ring.flags_.size() < wanted; --id)
+    if (((forth | back) >> (id - 1) & 1) == 0) ring.flags_.push_back(static_cast<std::uint16_t>(id - 1));
+  if (ring.flags_.size() < wanted) {
+    report(ReportKind::capacity,
+           "ring " + std::string(name) + " needs " + std::to_string(wanted) + " flags of " +
+               std::string(npu::name(ring.flow_.producer)) + " -> " + std::string(npu::name(ring.flow_.consumer)) +
+               "; " + std::to_string(ring.flags_.size()) + " of " + std::to_string(sync.flags) + " are left",
+           ring.site_);
+    ring.flags_.clear();
+    return false;
+  }
+  for (std::uint16_t id : ring.flags_) {
+    forth |= std::uint64_t{1} << id;
+    back |= std::uint64_t{1} << id;
+  }
+  return true;
+}
+
+void Core::give_flags(const Ring& ring) {
+  for (std::uint16_t id : ring.flags_) {
+    ring_flags(ring.flow_.producer, ring.flow_.consumer) &= ~(std::uint64_t{1} << id);
+    ring_flags(ring.flow_.consumer, ring.flow_.producer) &= ~(std::uint64_t{1} << id);
+  }
+}
+
+Ring Core::ring(std::string_view name, Space space, Shape shape, DType dtype, Flow flow, Layout layout, Site site) {
+  Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer)}, site);
+  result.views_ = is_view_space(space);
+  if (result.views_) {
+    result.tiles_.push_back(form(space, shape, dtype, layout, "ring", site));
+    return result;
+  }
+  std::uint32_t slots = result.flow_.depth;
+  if (slots > 1 && mutated(MutationKind::halve_ring, "ring", site)) slots /= 2;
+  result.first_slot_ = static_cast<std::uint32_t>(slots_.size());
+  slots_.resize(slots_.size() + result.flow_.depth);
+  for (std::uint32_t i = 0; i < slots; ++i)
+    result.tiles_.push_back(
+        alloc(std::string(name) + "[" + std::to_string(i) + "]", space, shape, dtype, layout, site));
+  if (!stopped()) take_flags(result, name);
+  if (result.flags_.empty()) result.flags_.push_back(0);
+  return result;
+}
+
+Ring Core::ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer, Pipe consumer, Site site) {
+  const auto depth = static_cast<std::uint32_t>(std::max<std::size_t>(1, tiles.size()));
+  Ring result(*this, {depth, role(producer), role(consumer)}, site);
+  result.owned_ = false;
+  result.first_slot_ = static_cast<std::uint32_t>(slots_.size());
+  slots_.resize(slots_.size() + result.flow_.depth);
+  if (tiles.empty()) illegal("ring", std::string(name) + " has no tiles", site);
+  if (tiles.size() > 1 && mutated(MutationKind::halve_ring, "ring", site)) tiles.resize(tiles.size() / 2);
+  result.tiles_ = tiles.empty() ? std::vector<Tensor>(1) : std::move(tiles);
+  if (!stopped()) take_flags(result, name);
+  if (result.flags_.empty()) result.flags_.push_back(0);
+  return result;
+}
+
+void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site) {
+  Slot& slot = slots_[number];
+  if (slot.views > 0) {
+    slot.late = true;
+    slot.from = from;
+    slot.to = to;
+    slot.flag = flag;
+    slot.site = site;
+    return;
+  }
+  ring_sync(Event::set, from, to, flag, "ring.release", site);
+}
+
+void Core::release_view(std::uint32_t view) {
+  const std::uint32_t number = bindings_[view].slot;
+  bindings_[view] = Tensor{};
+  free_bindings_.push_back(view);
+  if (number == none || slots_[number].views == 0) return;
+  Slot& slot = slots_[number];
+  if (--slot.views > 0 || !slot.late) return;
+  slot.late = false;
+  ring_sync(Event::set, slot.from, slot.to, slot.flag, "ring.release", slot.site);
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,141 @@
+// DMA verbs.
+#include <algorithm>
+
+#include "npu_kernels/machine/run/core.hpp"
+
+namespace inlay::npu {
+
+const Path* Core::legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site) {
+  const Path* path = device().path(from.space, to.space);
+  if (path == nullptr) {
+    illegal(verb, "there is no path from " + describe(from) + " to " + describe(to), site);
+    return nullptr;
+  }
+  if (to.shape != from.shape) {
+    illegal(verb, "the shapes of " + describe(from) + " and " + describe(to) + " differ", site);
+    return nullptr;
+  }
+  if (to.space == Space::global && run_.memories.use(to.buffer) == Use::in) {
+    illegal(verb, run_.memories.buffer(to.buffer).name + " is an input", site);
+    return nullptr;
+  }
+  const bool right = (to.space == Space::global || aligned(verb, to, site)) &&
+                     (from.space == Space::global || aligned(verb, from, site));
+  return right ? path : nullptr;
+}
+
+Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from) const {
+  Work work;
+  work.unit = Unit::dma;
+  work.path = static_cast<std::uint8_t>(&path - device().paths.data());
+  work.in = from.dtype;
+  work.out = to.dtype;
+  const Region source = from.region(), target = to.region();
+  // What the far side sees decides the length of a run: the scratch side is random access.
+  const Region& far = path.to == Space::global ? target : source;
+  work.bytes = far.runs * far.bytes;
+  work.runs = far.runs;
+  return work;
+}
+
+void Core::move(const char* verb, const Tensor& destination, const Tensor& source, Site site) {
+  const Tensor to = target(destination, verb, site), from = resolve(source);
+  if (!usable(verb, {&to, &from}, site)) return;
+  const Path* path = legal_path(verb, to, from, site);
+  if (path == nullptr) return;
+  if (to.dtype != from.dtype)
+    return illegal(verb, "the types of " + describe(from) + " and " + describe(to) + " differ", site);
+  issue(path->pipe, verb, site, dma_work(*path, to, from), {{from}, {to, true}},
+        [to = tile(to), from = tile(from)] { tiles::copy(to, from); });
+}
+
+void Core::copy(const Tensor& to, const Tensor& from, Site site) {
+  if (to.layout != from.layout) return illegal("copy", "layouts differ; nd2nz changes them", site);
+  move("copy", to, from, site);
+}
+
+void Core::nd2nz(const Tensor& to, const Tensor& from, Site site) {
+  if (to.layout != Layout::nz || from.layout != Layout::nd)
+    return illegal("nd2nz", "it takes an nd tensor into an nz one", site);
+  move("nd2nz", to, from, site);
+}
+
+void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
+                         Site site) {
+  if (stopped()) return;
+  if (block_rows < 1) return illegal("gather_blocks", "block_rows is " + std::to_string(block_rows), site);
+  for (index row = 0; row < to.rows();) {
+    const index block = (first + row) / block_rows, inside = (first + row) % block_rows;
+    const index rows = std::min(block_rows - inside, to.rows() - row);
+    const auto number = static_cast<index>(scalar_read(table, 0, block, site));
+    if (stopped()) return;
+    const index at = number * block_rows + inside;
+    if (number < 0 || at + rows > pool.rows())
+      return illegal("gather_blocks",
+                     "the table names block " + std::to_string(number) + " of a pool of " +
+                         std::to_string(pool.rows() / block_rows),
+                     site);
+    move("gather_blocks", to.row_slice(row, rows), pool.row_slice(at, rows), site);
+    row += rows;
+  }
+}
+
+void Core::bind(const char* verb, const Tensor& view, const Tensor& staged, Site site) {
+  if (view.shape != staged.shape)
+    return illegal(verb, "the shapes of " + describe(staged) + " and " + describe(view) + " differ", site);
+  if (!device().same_memory(staged.space, view.space))
+    return illegal(verb, "there is no path from " + describe(staged) + " to " + describe(view), site);
+  if (view.begin != 0 || view.pitch != 0)
+    return illegal(verb, "a view is bound as a whole, from its first element", site);
+  Tensor& bound = bindings_[view.view];
+  bound = staged;
+  if (staged.slot != none) ++slots_[staged.slot].views;
+}
+
+void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
+  if (left.view != none) {
+    const Tensor from = resolve(staged);
+    if (usable("load_a", {&from}, site)) bind("load_a", left, from, site);
+    return;
+  }
+  if (!stopped() && staged.layout != Layout::nz) return illegal("load_a", "the staged tile must be nz", site);
+  move("load_a", left, staged, site);
+}
+
+void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Site site) {
+  const Tensor from = transpose ? staged.transposed() : staged;
+  if (right.view != none) {
+    const Tensor bound = resolve(from);
+    if (usable("load_b", {&bound}, site)) bind("load_b", right, bound, site);
+    return;
+  }
+  if (!stopped() && staged.layout != Layout::nz) return illegal("load_b", "the staged tile must be nz", site);
+  move("load_b", right, from, site);
+}
+
+void Core::drain(const Tensor& destination, const Tensor& acc, DrainOptions options, Site site) {
+  const Tensor to = target(destination, "drain", site), from = resolve(acc);
+  if (!usable("drain", {&to, &from}, site)) return;
+  if (from.space != Space::accumulator)
+    return illegal("drain", "it empties an accumulator, not " + describe(from), site);
+  const Path* path = legal_path("drain", to, from, site);
+  if (path == nullptr) return;
+  Work work = dma_work(*path, to, from);
+  const Region target_region = to.region();  // the narrow side is what moves
+  work.bytes = target_region.runs * target_region.bytes;
+  work.runs = target_region.runs;
+  issue(path->pipe, "drain", site, work, {{from}, {to, true}},
+        [to = tile(to), from = tile(from), options] { tiles::drain(to, from, options); });
+}
+
+void Core::atomic_add(const Tensor& destination, const Tensor& source, Site site) {
+  const Tensor to = target(destination, "atomic_add", site), from = resolve(source);
+  if (!usable("atomic_add", {&to, &from}, site)) return;
+  if (to.space != Space::global) return illegal("atomic_add", "it adds to global memory, not to " + describe(to), site);
+  const Path* path = legal_path("atomic_add", to, from, site);
+  if (path == nullptr) return;
+  issue(path->pipe, "atomic_add", site, dma_work(*path, to, from), {{from}, {to, false, true}, {to, true, true}},
+        [to = tile(to), from = tile(from)] { tiles::atomic_add(to, from); });
+}
+
+}  // namespace inlay::npu

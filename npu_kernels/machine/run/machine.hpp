@@ -1,0 +1,89 @@
+// The tile machine. Machine runs a tile program checked: queues, flags, poison, reports, a tape.
+// FunctionalMachine runs the same program at once, verb by verb, for its results alone; its bits agree.
+//
+//   Machine machine(device);
+//   const Tensor a = machine.global("a", std::span(weights), {m, k});
+//   const Outcome outcome = machine.run([&](auto& core) { gemm(core, op); });
+//   outcome.reports, outcome.tape
+//
+// Executed paths only: a run proves nothing about a branch that it did not take.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+#include "npu_kernels/machine/tape/source_location.hpp"
+
+#include "npu_kernels/machine/run/core.hpp"
+
+namespace inlay::npu {
+
+struct Options {
+  Policy policy = Policy::issue_order;
+  std::uint64_t seed = 1;   // of Policy::random
+  std::uint32_t cores = 0;  // of the device that run the program; 0: all
+  bool record = true;       // keep a tape
+  // false: nothing that stands in a queue is carried out. The tape, and so its times, are the same unless
+  // the program reads back (scalar_read) what it computed; results are not.
+  bool compute = true;
+  std::optional<Mutation> mutation = std::nullopt;
+};
+
+struct Outcome {
+  Tape tape;
+  std::vector<Report> reports;  // what the run itself met; the checker reads the tape for the rest
+  std::vector<MutationPoint> points;
+  bool ok() const { return reports.empty(); }
+};
+
+// Global memory, the same in both modes. The device must outlive the machine, the data its runs.
+class GlobalMemory {
+ public:
+  using Site = SourceLocation;
+
+  template <class T>
+  Tensor global(std::string name, std::span<T> data, Shape shape, Use use = Use::in_out, Site site = Site::current()) {
+    using Value = std::remove_const_t<T>;
+    if (std::is_const_v<T>) use = Use::in;
+    auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(data.data()));  // an input is not written
+    return add(std::move(name), bytes, data.size_bytes(), dtype_of<Value>, shape, use, site);
+  }
+  // Elements of any type, also those that C++ lacks.
+  Tensor add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
+             Site site = Site::current());
+  Tensor workspace(std::string name, Shape shape, DType dtype, Site site = Site::current());
+
+  const Device& device() const { return device_; }
+  std::uint32_t cores() const { return cores_; }
+
+ protected:
+  GlobalMemory(const Device& device, std::uint32_t cores, bool checked);
+
+  const Device& device_;
+  std::uint32_t cores_;
+  Memories memories_;
+};
+
+class Machine : public GlobalMemory {
+ public:
+  explicit Machine(const Device& device, Options options = {});
+  // The program runs once on every core. A machine can run more than once; scratch starts empty each time.
+  Outcome run(const std::function<void(Core&)>& program);
+
+ private:
+  Options options_;
+};
+
+class FunctionalMachine : public GlobalMemory {
+ public:
+  explicit FunctionalMachine(const Device& device, std::uint32_t cores = 0);
+  // Only capacity, alignment, illegal_path, use_after_release and deadlocks between cores are noticed.
+  std::vector<Report> run(const std::function<void(Core&)>& program);
+};
+
+}  // namespace inlay::npu

@@ -1,0 +1,67 @@
+// A ring: `depth` tiles that one pipe fills and another empties, in order.
+//
+//   producer   Tensor slot = ring.acquire();   waits until the consumer has released it
+//              .. write slot ..; ring.commit();
+//   consumer   Tensor slot = ring.wait();      waits until the producer has committed it
+//              .. read slot ..; ring.release();
+//
+// It is made of flags, one for each slot and direction, or one for all where the device lets as many sets
+// stand: acquire = wait(consumer, producer), commit = set(producer, consumer), wait and release likewise.
+// The first `depth` acquires need no wait. When the ring ends, the producer takes the sets that are left.
+//
+// Where left and right are views of staging (Device::feeds_are_views) a ring of them has no memory and no
+// flags: load_a binds a slot to the staged tile, and the ring of staged tiles releases late.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "npu_kernels/machine/arithmetic/tensor.hpp"
+#include "npu_kernels/machine/tape/tape.hpp"
+
+namespace inlay::npu {
+
+class Core;
+
+// `depth` tiles at most on their way from `producer` to `consumer`.
+struct Flow {
+  std::uint32_t depth = 1;
+  Pipe producer = Pipe::load, consumer = Pipe::vector;
+};
+
+class Ring {
+ public:
+  using Site = SourceLocation;
+
+  Ring(Ring&& other) noexcept;
+  Ring& operator=(Ring&&) = delete;
+  ~Ring();
+
+  Tensor acquire(Site site = Site::current());
+  void commit(Site site = Site::current());
+  Tensor wait(Site site = Site::current());
+  void release(Site site = Site::current());
+  std::uint32_t depth() const { return flow_.depth; }
+
+ private:
+  friend class Core;
+  Ring(Core& core, Flow flow, Site site) : core_(&core), flow_(flow), site_(site) {}
+  std::uint16_t flag(std::uint64_t count) const { return flags_[count % flags_.size()]; }
+  std::uint32_t slot(std::uint64_t count) const {
+    return first_slot_ + static_cast<std::uint32_t>(count % flow_.depth);
+  }
+  Tensor tile(std::uint64_t count) const;
+
+  Core* core_;
+  Flow flow_;
+  Site site_;
+  bool views_ = false, owned_ = true;  // owned: the tiles are released with the ring
+  std::vector<Tensor> tiles_;
+  std::vector<std::uint16_t> flags_;
+  std::uint32_t first_slot_ = 0;
+  std::deque<std::uint32_t> bound_;  // of views: their numbers, from the oldest that is not released
+  std::uint64_t acquired_ = 0, committed_ = 0, waited_ = 0, released_ = 0;
+};
+
+}  // namespace inlay::npu

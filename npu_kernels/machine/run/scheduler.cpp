@@ -1,0 +1,198 @@
+#include "npu_kernels/machine/run/scheduler.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace inlay::npu {
+
+namespace {
+
+std::string flag_text(const Entry& entry) {
+  if (entry.event == Event::cross_wait) return "cross flag " + std::to_string(entry.flag);
+  std::string text = "flag " + std::to_string(entry.flag) + " of ";
+  return text.append(name(entry.from)).append(" -> ").append(name(entry.to));
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Device& device, std::uint32_t cores, Policy policy, std::uint64_t seed, Memories& memories,
+                     Reports& reports, Streams& streams)
+    : device_(device),
+      policy_(policy),
+      random_(seed),
+      memories_(memories),
+      reports_(reports),
+      streams_(streams),
+      cores_(cores) {
+  for (CoreState& core : cores_) core.queues.resize(device.queues.size());
+  streams_.step = [this](std::uint32_t core) { return step(core); };
+  streams_.pending = [this](std::uint32_t core) { return !empty(core); };
+}
+
+bool Scheduler::empty(std::uint32_t core) const {
+  const auto& queues = cores_[core].queues;
+  return std::all_of(queues.begin(), queues.end(), [](const auto& queue) { return queue.empty(); });
+}
+
+bool Scheduler::enabled(const Instruction& instruction) const {
+  if (!waits(instruction.entry.event)) return true;
+  const auto found = standing_.find(channel_of(instruction.entry));
+  return found != standing_.end() && found->second > 0;
+}
+
+bool Scheduler::step(std::uint32_t core) {
+  std::deque<Instruction>* chosen = nullptr;
+  std::size_t candidates = 0;
+  const auto rank = [&](const Instruction& instruction) {
+    const bool dma = instruction.entry.work.unit == Unit::dma;
+    return policy_ == Policy::late_dma ? dma : policy_ == Policy::early_dma && !dma;
+  };
+  const auto before = [&](const Instruction& a, const Instruction& b) {
+    return std::pair(rank(a), a.order) < std::pair(rank(b), b.order);
+  };
+  for (auto& queue : cores_[core].queues) {
+    if (queue.empty() || !enabled(queue.front())) continue;
+    ++candidates;
+    const bool better = policy_ == Policy::random ? random_() % candidates == 0
+                                                  : chosen == nullptr || before(queue.front(), chosen->front());
+    if (better) chosen = &queue;
+  }
+  if (chosen == nullptr) return false;
+  const Instruction instruction = std::move(chosen->front());
+  chosen->pop_front();
+  execute(instruction);
+  return true;
+}
+
+void Scheduler::execute(const Instruction& instruction) {
+  const Entry& entry = instruction.entry;
+  if (sets(entry.event)) ++standing_[channel_of(entry)];
+  if (waits(entry.event)) --standing_[channel_of(entry)];
+  if (entry.event != Event::work) return;
+  for (const Footprint& footprint : instruction.footprints) {
+    if (footprint.write) continue;
+    const auto byte = memories_.unwritten(footprint);
+    if (byte) report_unwritten(entry, footprint, *byte, instruction.index);
+  }
+  instruction.run();
+  for (const Footprint& footprint : instruction.footprints)
+    if (footprint.write) memories_.written(footprint);
+}
+
+void Scheduler::report_unwritten(const Entry& entry, const Footprint& footprint, std::uint64_t byte,
+                                 std::uint32_t index) {
+  const Buffer& buffer = memories_.buffer(footprint.buffer);
+  Report report;
+  report.kind = ReportKind::uninitialised_read;
+  report.message = std::string(entry.verb) + " at " + line_of(entry.site) + " reads byte " +
+                   std::to_string(byte - buffer.begin) + " of " + buffer.name + " (allocated at " +
+                   line_of(buffer.site) + "), which nothing has written";
+  report.first = {buffer.site, buffer.core, Pipe::scalar, no_entry};
+  report.second = {entry.site, entry.core, entry.pipe, index};
+  reports_.add(std::move(report));
+}
+
+void Scheduler::report_unwritten_outputs() {
+  for (std::uint32_t id = 0; id < memories_.buffers().size(); ++id) {
+    const auto byte = memories_.unwritten_output(id);
+    if (!byte) continue;
+    const Buffer& buffer = memories_.buffer(id);
+    Report report;
+    report.kind = ReportKind::uninitialised_read;
+    report.message =
+        "the program ends and nothing has written byte " + std::to_string(*byte) + " of the output " + buffer.name;
+    report.first = report.second = {buffer.site, buffer.core, Pipe::scalar, no_entry};
+    reports_.add(std::move(report));
+  }
+}
+
+void Scheduler::put(Instruction instruction) {
+  if (streams_.cancelled()) return;
+  const Entry entry = instruction.entry;
+  auto& queue = cores_[entry.core].queues[queue_of(entry.pipe)];
+  const std::size_t depth = std::max<std::uint32_t>(1, device_.queues[queue_of(entry.pipe)].depth);
+  if (queue.size() >= depth) stop(entry, [&] { return queue.size() < depth; });
+  if (streams_.cancelled()) return;
+  instruction.order = order_++;
+  queue.push_back(std::move(instruction));
+  if (policy_ == Policy::issue_order)
+    while (step(entry.core)) continue;
+  if (policy_ == Policy::early_dma) step(entry.core);
+  if (policy_ == Policy::random)
+    while (random_() % 2 == 0 && step(entry.core)) continue;
+}
+
+void Scheduler::scalar(Instruction& instruction) {
+  if (!streams_.cancelled()) execute(instruction);
+}
+
+void Scheduler::stop(const Entry& entry, const std::function<bool()>& ready) {
+  CoreState& core = cores_[entry.core];
+  core.stopped = entry;
+  streams_.block(entry.core, ready);
+  core.stopped.reset();
+}
+
+void Scheduler::stream_set(const Entry& entry) { ++standing_[channel_of(entry)]; }
+
+void Scheduler::stream_wait(const Entry& entry) {
+  std::uint64_t& count = standing_[channel_of(entry)];
+  stop(entry, [&] { return count > 0; });
+  if (!streams_.cancelled()) --count;
+}
+
+void Scheduler::drain(const Entry& entry) {
+  stop(entry, [&] { return empty(entry.core); });
+}
+
+void Scheduler::meet(const Entry& entry) {
+  drain(entry);
+  const std::uint64_t meeting = ++cores_[entry.core].meetings;
+  stop(entry, [&] {
+    if (met_ >= meeting) return true;
+    if (!std::all_of(cores_.begin(), cores_.end(), [&](const CoreState& core) { return core.meetings >= meeting; }))
+      return false;
+    met_ = meeting;
+    return true;
+  });
+}
+
+std::string Scheduler::waits_for(const Entry& entry) const {
+  const std::string where = std::string(" at ") + line_of(entry.site);
+  switch (entry.event) {
+    case Event::wait:
+    case Event::cross_wait: return "waits for " + flag_text(entry) + where;
+    case Event::barrier_all: return "waits for its queues to drain" + where;
+    case Event::sync_all: return "waits for the other cores" + where;
+    default: break;
+  }
+  return std::string("waits for a place in the full queue of ").append(name(entry.pipe)) + where;
+}
+
+void Scheduler::report_deadlock() {
+  Report report;
+  report.kind = ReportKind::deadlock;
+  const auto add = [&](const Entry& entry, std::string_view pipe, std::uint32_t index) {
+    const Place place{entry.site, entry.core, entry.pipe, index};
+    if (report.message.empty()) report.first = place;
+    report.second = place;
+    report.message += report.message.empty() ? "" : "; ";
+    report.message += "core " + std::to_string(entry.core) + ": ";
+    report.message.append(pipe).append(" ") += waits_for(entry);
+    if (report.missing.empty() && waits(entry.event)) report.missing = "set for " + flag_text(entry);
+  };
+  for (const CoreState& core : cores_) {
+    for (const auto& queue : core.queues)
+      if (!queue.empty()) add(queue.front().entry, name(queue.front().entry.pipe), queue.front().index);
+    if (core.stopped) add(*core.stopped, "the scalar stream", no_entry);
+  }
+  reports_.add(std::move(report));
+}
+
+void Scheduler::give_up(bool report) {
+  if (report) report_deadlock();
+  for (CoreState& core : cores_)
+    for (auto& queue : core.queues) queue.clear();
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,80 @@
+// Checked mode's execution: in-order queues per core, flags between them, and a choice of which entry
+// runs next. Every order that the synchronisation permits may be chosen; a right program gives the same
+// result in all of them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "npu_kernels/machine/run/memory.hpp"
+#include "npu_kernels/machine/run/streams.hpp"
+#include "npu_kernels/machine/tape/channels.hpp"
+#include "npu_kernels/machine/tape/report.hpp"
+#include "npu_kernels/machine/tape/tape.hpp"
+
+namespace inlay::npu {
+
+enum class Policy : std::uint8_t {
+  issue_order,  // at once, where nothing holds it back
+  late_dma,     // DMA as late as the synchronisation permits: a consumer that does not wait reads poison
+  early_dma,    // DMA first: a producer that does not wait overwrites what is still being read
+  random        // among all entries that may run
+};
+
+// An entry of a queue, and what it does when its turn comes.
+struct Instruction {
+  Entry entry;
+  std::vector<Footprint> footprints;
+  std::function<void()> run;
+  std::uint32_t index = no_entry;  // in the tape
+  std::uint64_t order = 0;         // of issue
+};
+
+class Scheduler {
+ public:
+  Scheduler(const Device& device, std::uint32_t cores, Policy policy, std::uint64_t seed, Memories& memories,
+            Reports& reports, Streams& streams);
+
+  void put(Instruction instruction);      // into its queue; the stream stops while that is full
+  void scalar(Instruction& instruction);  // a work entry of the stream itself: runs now
+  void stream_set(const Entry& entry);    // set(scalar, ..)
+  void stream_wait(const Entry& entry);   // wait(.., scalar)
+  void drain(const Entry& entry);         // barrier_all
+  void meet(const Entry& entry);          // sync_all
+  void give_up(bool report);              // nothing can go on: who waits for what, then empty queues
+  void report_unwritten_outputs();
+
+ private:
+  struct CoreState {
+    std::vector<std::deque<Instruction>> queues;
+    std::optional<Entry> stopped;  // what the stream waits for
+    std::uint64_t meetings = 0;
+  };
+  std::uint8_t queue_of(Pipe pipe) const { return device_.queue_of[static_cast<int>(pipe)]; }
+  bool empty(std::uint32_t core) const;
+  bool enabled(const Instruction& instruction) const;
+  bool step(std::uint32_t core);
+  void execute(const Instruction& instruction);
+  void stop(const Entry& entry, const std::function<bool()>& ready);
+  void report_deadlock();
+  void report_unwritten(const Entry& entry, const Footprint& footprint, std::uint64_t byte, std::uint32_t index);
+  std::string waits_for(const Entry& entry) const;
+
+  const Device& device_;
+  Policy policy_;
+  std::mt19937_64 random_;
+  Memories& memories_;
+  Reports& reports_;
+  Streams& streams_;
+  std::vector<CoreState> cores_;
+  std::map<ChannelId, std::uint64_t> standing_;  // sets that no wait has taken
+  std::uint64_t order_ = 0, met_ = 0;
+};
+
+}  // namespace inlay::npu

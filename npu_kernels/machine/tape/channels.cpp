@@ -1,0 +1,47 @@
+#include "npu_kernels/machine/tape/channels.hpp"
+
+#include <algorithm>
+
+namespace inlay::npu {
+
+ChannelId channel_of(const Entry& entry) {
+  constexpr std::uint32_t pairs = pipes * pipes, of_a_core = pairs + 1;
+  if (entry.event == Event::cross_set) return {entry.peer * of_a_core + pairs, entry.flag};
+  if (entry.event == Event::cross_wait) return {entry.core * of_a_core + pairs, entry.flag};
+  const auto from = static_cast<std::uint32_t>(entry.from), to = static_cast<std::uint32_t>(entry.to);
+  return {entry.core * of_a_core + from * pipes + to, entry.flag};
+}
+
+std::vector<Channel> channels_of(const Tape& tape, const std::vector<bool>& dropped) {
+  std::vector<Channel> channels;
+  std::vector<std::vector<std::uint32_t>> numbers;  // by ends, by flag: tables that grow with the ids in use
+  for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
+    const Entry& entry = tape.entries[e];
+    if ((!sets(entry.event) && !waits(entry.event)) || (!dropped.empty() && dropped[e])) continue;
+    const ChannelId id = channel_of(entry);
+    if (numbers.size() <= id.ends) numbers.resize(id.ends + std::size_t{1});
+    auto& of_flags = numbers[id.ends];
+    if (of_flags.size() <= id.flag) of_flags.resize(id.flag + std::size_t{1}, no_entry);
+    std::uint32_t& number = of_flags[id.flag];
+    if (number == no_entry) {
+      number = static_cast<std::uint32_t>(channels.size());
+      channels.emplace_back();
+    }
+    (sets(entry.event) ? channels[number].sets : channels[number].waits).push_back(e);
+  }
+  return channels;
+}
+
+Pairs pairs_of(const Tape& tape, const std::vector<Channel>& channels) {
+  Pairs pairs;
+  pairs.set_of.assign(tape.entries.size(), no_entry);
+  pairs.wait_of.assign(tape.entries.size(), no_entry);
+  for (const auto& [sets, waits] : channels)
+    for (std::size_t n = 0; n < std::min(sets.size(), waits.size()); ++n) {
+      pairs.set_of[waits[n]] = sets[n];
+      pairs.wait_of[sets[n]] = waits[n];
+    }
+  return pairs;
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,39 @@
+// Channels: where sets meet waits. The n-th wait of a channel takes its n-th set.
+//
+//   set, wait               a channel for each (core, from, to, flag)
+//   cross_set, cross_wait   a channel for each (core that waits, flag)
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "npu_kernels/machine/tape/tape.hpp"
+
+namespace inlay::npu {
+
+struct ChannelId {
+  std::uint32_t ends = 0;  // a number for (core, from, to), or for the core that others signal
+  std::uint16_t flag = 0;
+  friend auto operator<=>(const ChannelId&, const ChannelId&) = default;
+};
+
+// Of a set or wait.
+ChannelId channel_of(const Entry& entry);
+
+// Its entries, in order of issue.
+struct Channel {
+  std::vector<std::uint32_t> sets, waits;
+};
+
+// All of a tape's. Entries marked in `dropped` are treated as if they were not on it.
+std::vector<Channel> channels_of(const Tape& tape, const std::vector<bool>& dropped = {});
+
+struct Pairs {
+  std::vector<std::uint32_t> set_of;   // of a wait: the set that it takes, or no_entry
+  std::vector<std::uint32_t> wait_of;  // of a set: the wait that takes it, or no_entry
+};
+
+Pairs pairs_of(const Tape& tape, const std::vector<Channel>& channels);
+
+}  // namespace inlay::npu

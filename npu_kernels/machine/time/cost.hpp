@@ -1,0 +1,55 @@
+// What one entry of the tape costs on its pipe, alone on the device.
+//
+//   cycles = head + units / throughput
+//     DMA     latency + bytes / (peak * B / (K + B)),  B = bytes / runs
+//     vector  head + slope * ceil(elements / lanes),   lanes = width / widest of its two element types
+//     matrix  head + matrix_cycles (matrix_cost.hpp)
+//
+// Time is an integer: one tick is 1/1024 of a cycle. Sums are exact in any order, so that "busy and idle
+// add up to the makespan" is an equality and not a tolerance.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "npu_kernels/machine/tape/tape.hpp"
+
+namespace inlay::npu {
+
+using Tick = std::int64_t;
+inline constexpr Tick ticks_per_cycle = 1024;
+
+inline Tick to_ticks(double cycles) { return std::llround(cycles * ticks_per_cycle); }
+constexpr double to_cycles(Tick ticks) { return static_cast<double>(ticks) / ticks_per_cycle; }
+
+// Bytes move in units of 2^-28 byte. A rate is such units a tick, 2^-18 byte a cycle: a transfer of up to
+// 16 GiB is exact in 64 bits, and a transfer at a constant rate ends at a tick that no rounding blurs.
+using Rate = std::int64_t;
+using Amount = std::int64_t;
+inline constexpr int amount_shift = 28;
+inline constexpr std::uint64_t max_transfer_bytes = std::uint64_t{1} << 34;
+
+// Rounded down: the model is never faster than the description.
+inline Rate to_rate(double bytes_per_cycle) {
+  return static_cast<Rate>(bytes_per_cycle * (std::int64_t{1} << amount_shift) / ticks_per_cycle);
+}
+constexpr double to_bytes_per_cycle(Rate rate) {
+  return static_cast<double>(rate) * ticks_per_cycle / (std::int64_t{1} << amount_shift);
+}
+constexpr Amount to_amount(std::uint64_t bytes) { return static_cast<Amount>(bytes << amount_shift); }
+constexpr Tick duration(Amount amount, Rate rate) { return (amount + rate - 1) / rate; }
+
+struct Cost {
+  Tick head = 0;   // before the first unit
+  Tick units = 0;  // of the units alone
+  Rate rate = 0;   // dma: alone on the device
+  bool dram = false;
+};
+
+// Of an entry with Event::work, one that TapeOrder::of (tape_order.hpp) let pass.
+Cost cost_of(const Device& device, const Entry& entry);
+
+// Binding a static graph to exact shapes, in milliseconds: fixed + per_token * length.
+double compile_ms(const Compile& compile, double length);
+
+}  // namespace inlay::npu

@@ -1,0 +1,141 @@
+// Scalar streams: issue in program order, and the entries that the scalar unit does itself.
+#include <algorithm>
+
+#include "npu_kernels/machine/time/simulation.hpp"
+
+namespace inlay::npu {
+
+void Simulation::stop(std::uint32_t core, StreamState state) {
+  streams_[core].state = state;
+  streams_[core].since = now_;
+}
+
+void Simulation::pass_time(std::uint32_t core, Tick ticks) {
+  streams_[core].until = now_ + ticks;
+  wakes_.push({now_ + ticks, order_.lanes() + core});
+}
+
+// A stop of the stream idles the scalar unit itself, and each queue that runs out of entries meanwhile.
+void Simulation::charge_stop(std::uint32_t core, const Stall& of, Tick begin, Tick end) {
+  if (begin >= end) return;
+  Stream& stream = streams_[core];
+  stream.stalls.push_back({begin, end, of});
+  lanes_[order_.scalar_lane(core)].ledger.add(of, end - begin, order_.stream(core)[stream.next]);
+}
+
+// True: the entry is in its queue.
+bool Simulation::put_in_queue(std::uint32_t core, std::uint32_t index) {
+  Stream& stream = streams_[core];
+  const Entry& entry = tape_.entries[index];
+  const std::uint32_t lane_index = order_.lane_of(entry);
+  const std::uint32_t queue = lane_index % order_.queues();
+  Lane& lane = lanes_[lane_index];
+  if (stream.state == StreamState::at_entry) {
+    lanes_[order_.scalar_lane(core)].busy += issue_ticks_[queue];
+    stop(core, StreamState::issuing);
+    pass_time(core, issue_ticks_[queue]);
+    return false;
+  }
+  // An entry that runs has left the queue.
+  const bool runs = lane.state != LaneState::idle && lane.state != LaneState::blocked;
+  if (lane.issued - lane.next - runs >= device_.queues[queue].depth) {
+    if (stream.state == StreamState::issuing) stop(core, StreamState::queue_full);
+    return false;
+  }
+  if (stream.state == StreamState::queue_full)
+    charge_stop(core, {.cause = Cause::queue_full, .from = entry.pipe, .to = entry.pipe}, stream.since, now_);
+  spans_[index].issued = now_;
+  stamp(index, Step::issued);
+  ++lane.issued;
+  ++stream.outstanding;
+  advance_lane(lane_index);
+  return true;
+}
+
+bool Simulation::all_at_sync() const {
+  return std::all_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
+    return stream.state == StreamState::sync_all && stream.outstanding == 0;
+  });
+}
+
+// Of an entry that the scalar unit does itself: nothing holds it back. Else the stream stops.
+bool Simulation::may_start(std::uint32_t core, std::uint32_t index) {
+  Stream& stream = streams_[core];
+  const Entry& entry = tape_.entries[index];
+  const auto hold = [&](StreamState state) {
+    if (stream.state == StreamState::at_entry) stop(core, state);
+    return false;
+  };
+  if (waits(entry.event)) {
+    if (!ended(order_.set_of(index))) return hold(StreamState::flag);
+    if (stream.state == StreamState::flag) charge_stop(core, wait_cause(entry), stream.since, now_);
+  } else if (entry.event == Event::barrier_all) {
+    if (stream.outstanding > 0) return hold(StreamState::barrier);
+    if (stream.state == StreamState::barrier) charge_stop(core, {.cause = Cause::barrier}, stream.since, now_);
+  } else if (entry.event == Event::sync_all) {
+    hold(StreamState::sync_all);
+    if (!all_at_sync()) return false;
+    for (std::uint32_t other = 0; other < order_.cores(); ++other) {
+      const Stream& waiting = streams_[other];
+      const Tick emptied = std::max(waiting.since, waiting.emptied);
+      charge_stop(other, {.cause = Cause::barrier}, waiting.since, emptied);
+      charge_stop(other, {.cause = Cause::cross}, emptied, now_);
+      if (other != core) start_on_stream(other, order_.stream(other)[waiting.next]);
+    }
+  }
+  return true;
+}
+
+void Simulation::start_on_stream(std::uint32_t core, std::uint32_t index) {
+  const Entry& entry = tape_.entries[index];
+  spans_[index].started = now_;
+  stamp(index, Step::started);
+  Lane& scalar = lanes_[order_.scalar_lane(core)];
+  Tick ticks = instruction_ticks(entry);
+  scalar.ledger.add(Cause::sync, ticks, index);
+  if (entry.event == Event::work) {
+    const Cost cost = cost_of(device_, entry);
+    ticks = cost.head + cost.units;
+    scalar.busy += ticks;
+  }
+  stop(core, StreamState::running);
+  pass_time(core, ticks);
+}
+
+// One move of the stream. True: it has gone past its entry.
+bool Simulation::step(std::uint32_t core) {
+  Stream& stream = streams_[core];
+  if ((stream.state == StreamState::issuing || stream.state == StreamState::running) && now_ < stream.until)
+    return false;
+  const auto entries = order_.stream(core);
+  if (stream.next == entries.size()) {
+    stream.state = StreamState::done;
+    return false;
+  }
+  const std::uint32_t index = entries[stream.next];
+  if (!order_.on_stream(tape_.entries[index])) {
+    if (!put_in_queue(core, index)) return false;
+  } else if (stream.state == StreamState::running) {
+    spans_[index].ended = now_;
+    stamp(index, Step::ended);
+    if (sets(tape_.entries[index].event)) signal(index);
+  } else {
+    if (stream.state == StreamState::at_entry) {
+      spans_[index].issued = now_;
+      stamp(index, Step::issued);
+    }
+    if (may_start(core, index)) start_on_stream(core, index);
+    return false;
+  }
+  ++stream.next;
+  stream.state = StreamState::at_entry;
+  lanes_[order_.scalar_lane(core)].free = now_;
+  return true;
+}
+
+void Simulation::advance_stream(std::uint32_t core) {
+  while (step(core)) {
+  }
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,114 @@
+#include "npu_kernels/machine/time/tape_order.hpp"
+
+#include <numeric>
+#include <string>
+
+#include "npu_kernels/machine/tape/sites.hpp"
+#include "npu_kernels/machine/time/cost.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+// The counting sort's first half: counts[i + 1] holds how many; afterwards counts[i] is where part i begins.
+void counts_to_begins(std::vector<std::uint32_t>& counts) {
+  std::partial_sum(counts.begin(), counts.end(), counts.begin());
+}
+
+Status bad_entry(const Entry& entry, std::size_t i, const std::string& why) {
+  return invalid("tape.entries[" + std::to_string(i) + "] (" + entry.verb + ", " + line_of(entry.site) + "): " + why);
+}
+
+Status check_transfer(const Device& device, const Entry& entry, std::size_t i) {
+  const Work& work = entry.work;
+  const auto queue_of = [&](Pipe pipe) { return device.queue_of[static_cast<int>(pipe)]; };
+  if (queue_of(entry.pipe) == queue_of(Pipe::scalar)) return bad_entry(entry, i, "the scalar unit moves no bytes");
+  if (work.path >= device.paths.size())
+    return bad_entry(entry, i,
+                     "work.path = " + std::to_string(work.path) + "; the device has " +
+                         std::to_string(device.paths.size()) + " paths");
+  if (work.bytes >= max_transfer_bytes)
+    return bad_entry(entry, i, "work.bytes = " + std::to_string(work.bytes) + "; one transfer moves less than 2^34");
+  return {};
+}
+
+Status check_entry(const Tape& tape, const Device& device, std::size_t i) {
+  const Entry& entry = tape.entries[i];
+  if (entry.core >= tape.cores)
+    return bad_entry(entry, i, "core = " + std::to_string(entry.core) + "; the tape has " + std::to_string(tape.cores));
+  const Work& work = entry.work;
+  if (entry.event != Event::work) return {};
+  if (work.unit == Unit::dma) return check_transfer(device, entry, i);
+  if (work.unit == Unit::matrix && !device.rate(work.in, work.out))
+    return bad_entry(
+        entry, i,
+        "the matrix unit has no rate for " + std::string(name(work.in)) + " -> " + std::string(name(work.out)));
+  return {};
+}
+
+// What the model divides by. The loader checks all of a description; a hand-made one comes here unchecked.
+Status check_device(const Device& device) {
+  for (std::uint8_t queue : device.queue_of)
+    if (queue >= device.queues.size())
+      return invalid("device.queue_of = " + std::to_string(queue) + "; the device has " +
+                     std::to_string(device.queues.size()) + " queues");
+  for (const Queue& queue : device.queues)
+    if (queue.depth == 0) return invalid("device.queues: depth of " + queue.name + " = 0; it must be positive");
+  bool dram = false;
+  for (const Path& path : device.paths) {
+    if (!(path.bytes_per_cycle > 0)) return invalid("device.paths: bytes_per_cycle must be positive");
+    dram = dram || path.dram;
+  }
+  if (dram && !(device.dram_bytes_per_cycle > 0 && device.dram_bytes_per_cycle_core > 0))
+    return invalid("device.dram_bytes_per_cycle and dram_bytes_per_cycle_core must be positive");
+  const MatrixUnit& matrix = device.matrix;
+  if (matrix.m_granule == 0 || (matrix.systolic && (matrix.rows == 0 || matrix.columns == 0)))
+    return invalid("device.matrix: m_granule, rows and columns must be positive");
+  for (const MatrixRate& rate : matrix.rates)
+    if (rate.m == 0 || rate.n == 0 || rate.k == 0 || !(rate.cycles > 0))
+      return invalid("device.matrix.rates: m, n, k and cycles must be positive");
+  return {};
+}
+
+}  // namespace
+
+TapeOrder::TapeOrder(const Tape& tape, const Device& device)
+    : Lanes(tape, device),
+      streams_(tape.entries.size()),
+      stream_begin_(cores() + 1),
+      queued_(tape.entries.size()),
+      queue_begin_(lanes() + 1),
+      pairs_(pairs_of(tape, channels_of(tape))),
+      meetings_(cores()) {
+  for (const Entry& entry : tape.entries) {
+    ++stream_begin_[entry.core + 1];
+    ++queue_begin_[lane_of(entry) + 1];
+  }
+  counts_to_begins(stream_begin_);
+  counts_to_begins(queue_begin_);
+  std::vector<std::uint32_t> in_stream(stream_begin_), in_queue(queue_begin_);
+  for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
+    const Entry& entry = tape.entries[i];
+    streams_[in_stream[entry.core]++] = i;
+    queued_[in_queue[lane_of(entry)]++] = i;
+    if (entry.event == Event::sync_all) meetings_[entry.core].push_back(i);
+  }
+}
+
+tl::expected<TapeOrder, Status> TapeOrder::of(const Tape& tape, const Device& device) {
+  if (Status status = check_device(device); !status.ok()) return tl::unexpected<Status>(std::move(status));
+  if (tape.entries.size() >= no_entry) return failure(StatusCode::invalid_argument, "tape.entries: more than 2^32 - 2");
+  for (std::size_t i = 0; i < tape.entries.size(); ++i)
+    if (Status status = check_entry(tape, device, i); !status.ok()) return tl::unexpected<Status>(std::move(status));
+
+  TapeOrder order(tape, device);
+  const auto calls = [&](std::uint32_t core) { return order.meetings_[core].size(); };
+  for (std::uint32_t core = 1; core < order.cores(); ++core)
+    if (calls(core) != calls(0))
+      return failure(StatusCode::invalid_argument, "tape: core " + std::to_string(core) + " calls sync_all " +
+                                                       std::to_string(calls(core)) + " times, core 0 " +
+                                                       std::to_string(calls(0)) + " times");
+  return order;
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,46 @@
+// The tape sorted as the hardware sees it: a stream for each core, a list for each queue, and for each
+// wait the set that it takes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "inlay/core/status.hpp"
+#include "npu_kernels/machine/tape/channels.hpp"
+#include "npu_kernels/machine/tape/lanes.hpp"
+
+namespace inlay::npu {
+
+class TapeOrder : public Lanes {
+ public:
+  // Errors name the entry: a core, queue, path or type that the device does not have.
+  static tl::expected<TapeOrder, Status> of(const Tape& tape, const Device& device);
+
+  TapeOrder() = default;
+
+  // Entries of a core, in order of issue; those of a lane, in order of start.
+  std::span<const std::uint32_t> stream(std::uint32_t core) const { return part(streams_, stream_begin_, core); }
+  std::span<const std::uint32_t> queue(std::uint32_t lane) const { return part(queued_, queue_begin_, lane); }
+
+  std::uint32_t set_of(std::uint32_t wait) const { return pairs_.set_of[wait]; }
+  std::uint32_t wait_of(std::uint32_t set) const { return pairs_.wait_of[set]; }
+  // The sync_alls of a core, in order. The n-th of every core are one meeting.
+  std::span<const std::uint32_t> sync_alls(std::uint32_t core) const { return meetings_[core]; }
+
+ private:
+  TapeOrder(const Tape& tape, const Device& device);
+
+  static std::span<const std::uint32_t> part(const std::vector<std::uint32_t>& all,
+                                             const std::vector<std::uint32_t>& begin, std::uint32_t i) {
+    return {all.data() + begin[i], all.data() + begin[i + 1]};
+  }
+
+  std::vector<std::uint32_t> streams_, stream_begin_, queued_, queue_begin_;
+  Pairs pairs_;
+  std::vector<std::vector<std::uint32_t>> meetings_;
+};
+
+}  // namespace inlay::npu

@@ -1,0 +1,121 @@
+#include "npu_kernels/machine/time/timing.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "npu_kernels/machine/tape/sites.hpp"
+#include "npu_kernels/machine/time/simulation.hpp"
+
+namespace inlay::npu {
+
+Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& order, const TimingOptions& options)
+    : tape_(tape),
+      device_(device),
+      order_(order),
+      sync_{to_ticks(device.sync.set_cycles), to_ticks(device.sync.wait_cycles), to_ticks(device.sync.barrier_cycles),
+            to_ticks(device.sync.cross_cycles)},
+      dram_(device, order.cores(), options.sharing),
+      lanes_(order.lanes()),
+      streams_(order.cores()),
+      spans_(tape.entries.size()) {
+  steps_.reserve(tape.entries.size() * 3);
+  for (const Queue& queue : device.queues) issue_ticks_.push_back(to_ticks(queue.issue_cycles));
+}
+
+void Simulation::advance_ready() {
+  while (!ready_.empty()) {
+    const std::uint32_t agent = ready_.back();
+    ready_.pop_back();
+    if (agent < order_.lanes())
+      advance_lane(agent);
+    else
+      advance_stream(agent - order_.lanes());
+  }
+}
+
+// Ends what ends at this tick; who may go on because of it is made ready.
+void Simulation::end_at_now() {
+  ended_lanes_.clear();
+  dram_.end(now_, ended_lanes_);
+  for (; !wakes_.empty() && wakes_.top().at == now_; wakes_.pop()) {
+    const std::uint32_t agent = wakes_.top().agent;
+    if (agent >= order_.lanes()) {
+      wake(agent);
+      continue;
+    }
+    Lane& lane = lanes_[agent];
+    const std::uint64_t bytes = tape_.entries[order_.queue(agent)[lane.next]].work.bytes;
+    if (lane.state == LaneState::head && bytes > 0) {
+      lane.state = LaneState::moving;
+      dram_.start(agent, bytes, lane.cost.rate, now_);
+    } else {
+      ended_lanes_.push_back(agent);
+    }
+  }
+  for (std::uint32_t lane : ended_lanes_) {
+    end_entry(lane);
+    wake(lane);
+  }
+}
+
+Status Simulation::run() {
+  for (std::uint32_t core = 0; core < order_.cores(); ++core) wake_stream(core);
+  for (;;) {
+    advance_ready();
+    // Bandwidth is shared anew when all of this tick's transfers have started and ended.
+    if (wakes_.empty() || wakes_.top().at > now_) dram_.share(now_);
+    const Tick next = std::min(wakes_.empty() ? never : wakes_.top().at, dram_.next_end());
+    if (next == never) return deadlock();
+    now_ = next;
+    end_at_now();
+  }
+}
+
+Status Simulation::deadlock() const {
+  std::string waiting;
+  const auto append = [&](std::uint32_t core, std::uint32_t index) {
+    const Entry& entry = tape_.entries[index];
+    waiting += (waiting.empty() ? "" : "; ") + std::string("core ") + std::to_string(core) + ": " + entry.verb +
+               " at " + line_of(entry.site);
+    if (entry.event == Event::wait)
+      waiting.append(" for set(").append(name(entry.from)).append(", ").append(name(entry.to)) +=
+          ", " + std::to_string(entry.flag) + ")";
+  };
+  for (std::uint32_t lane = 0; lane < order_.lanes(); ++lane)
+    if (lanes_[lane].next < lanes_[lane].issued) append(lane / order_.queues(), order_.queue(lane)[lanes_[lane].next]);
+  for (std::uint32_t core = 0; core < order_.cores(); ++core)
+    if (streams_[core].state != StreamState::done) append(core, order_.stream(core)[streams_[core].next]);
+  if (waiting.empty()) return {};
+  return invalid("tape: no entry can go on. " + waiting);
+}
+
+void Simulation::finish(Timeline& timeline) {
+  timeline.makespan = now_;
+  timeline.spans = std::move(spans_);
+  timeline.dram = dram_.samples();
+  timeline.dram_bytes = dram_.moved_bytes();
+  timeline.steps = std::move(steps_);
+  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = lanes_[i];
+    lane.ledger.add(Cause::drain, now_ - lane.free, no_entry);
+    timeline.lanes.push_back({.core = i / order_.queues(),
+                              .queue = i % order_.queues(),
+                              .entries = static_cast<std::uint32_t>(order_.queue(i).size()),
+                              .busy = lane.busy,
+                              .last_end = lane.free,
+                              .stalls = lane.ledger.stalls()});
+  }
+}
+
+tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device, const TimingOptions& options) {
+  auto order = TapeOrder::of(tape, device);
+  if (!order) return tl::unexpected<Status>(std::move(order.error()));
+  Timeline timeline;
+  Simulation simulation(tape, device, *order, options);
+  if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
+  simulation.finish(timeline);
+  timeline.order = std::move(*order);
+  return timeline;
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,69 @@
+// When each entry of a tape starts and ends on a device: the timing model.
+//
+//   issue   a core's scalar stream puts entries into its in-order queues: issue_cycles each; it stops on a
+//           full queue until that queue's first entry starts
+//   start   = max(the queue's previous entry is done, issued, the flag that a wait takes is set)
+//   end     = start + head + units / throughput (cost.hpp); transfers of global memory share its
+//           bandwidth (bandwidth.hpp) and may take longer
+//
+// A queue works on one entry at a time: the head of a transfer or of an instruction is never hidden behind
+// its predecessor. A set or wait takes Sync's cycles of its queue; flags count and never block a set (more
+// sets than the device holds are the checker's matter). Memories have a port for every queue: bank
+// conflicts cost nothing. All cores start at tick 0.
+//
+// What speeds up helps? Without sharing, times are a max-plus function of the costs: no start or end gets
+// later when a cost shrinks. With max-min sharing that is false (an earlier transfer takes bandwidth from
+// one that the makespan hangs on; tests/machine/time/timing.cpp has the example), as Graham found for list
+// schedules. What holds for every entry of every tape, since an agent never gets less than an equal part:
+//   Sharing::none  <=  Sharing::max_min  <=  Sharing::equal_parts
+// and both bounds are monotone in every bandwidth, latency and cost.
+#pragma once
+
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "npu_kernels/machine/time/bandwidth.hpp"
+#include "npu_kernels/machine/time/stalls.hpp"
+#include "npu_kernels/machine/time/tape_order.hpp"
+
+namespace inlay::npu {
+
+struct Span {
+  Tick issued = -1;   // into its queue; of the stream's own entries: reached
+  Tick started = -1;  // left the queue; of a wait: its flag was there
+  Tick ended = -1;
+};
+
+struct LaneTime {  // one queue of one core
+  std::uint32_t core = 0, queue = 0, entries = 0;
+  Tick busy = 0;      // work at its solo cost; of the scalar stream: issue and scalar work
+  Tick last_end = 0;  // of its last entry
+  std::vector<Stall> stalls;
+};
+
+// A step of an entry, in an order in which each comes after all it depends on.
+enum class Step : std::uint8_t { issued, started, ended };
+struct Stamp {
+  std::uint32_t entry;
+  Step step;
+};
+
+struct Timeline {
+  Tick makespan = 0;
+  std::vector<Span> spans;      // of each entry of the tape
+  std::vector<LaneTime> lanes;  // by TapeOrder::lane
+  std::vector<BandwidthSample> dram;
+  std::uint64_t dram_bytes = 0;  // integral of the bandwidth over time
+  TapeOrder order;
+  std::vector<Stamp> steps;
+};
+
+struct TimingOptions {
+  Sharing sharing = Sharing::max_min;
+};
+
+// Errors: an entry outside the device (TapeOrder::of), or a deadlock, which names who waits for what.
+tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device, const TimingOptions& options = {});
+
+}  // namespace inlay::npu

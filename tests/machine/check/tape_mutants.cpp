@@ -1,0 +1,145 @@
+// Mutants of tapes: from what the worked programs issued, single executions of sync are taken away. A set
+// without its wait is easily found; here the two also go together, so that nothing but the order is missing.
+// The closure of the mutant's tape says what must be reported; of a pair or barrier a report must name the
+// very flag or pipe.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "npu_kernels/machine/check/checker.hpp"
+#include "tests/machine/check/oracle.hpp"
+#include "tests/machine/programs/small_problems.hpp"
+
+namespace inlay::npu::test {
+namespace {
+
+constexpr std::size_t most_mutants = 60;  // of one tape and kind: evenly spread, the closure is slow
+
+bool is_set(const Entry& entry) { return entry.event == Event::set || entry.event == Event::cross_set; }
+bool is_wait(const Entry& entry) { return entry.event == Event::wait || entry.event == Event::cross_wait; }
+bool is_barrier(const Entry& entry) {
+  return entry.event == Event::barrier || entry.event == Event::barrier_all || entry.event == Event::sync_all;
+}
+
+Tape without(const Tape& tape, const std::set<std::uint32_t>& dropped) {
+  Tape rest = tape;
+  rest.entries.clear();
+  for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
+    if (dropped.count(e) == 0) rest.entries.push_back(tape.entries[e]);
+  return rest;
+}
+
+// The n-th wait of a channel takes its n-th set.
+std::map<std::uint32_t, std::uint32_t> pairs_of(const Tape& tape) {
+  std::map<std::array<int, 5>, std::array<std::vector<std::uint32_t>, 2>> channels;
+  for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
+    const Entry& entry = tape.entries[e];
+    const int from = static_cast<int>(entry.from), to = static_cast<int>(entry.to);
+    if (!is_set(entry) && !is_wait(entry)) continue;
+    if (entry.event == Event::set || entry.event == Event::wait)
+      channels[{0, entry.core, from, to, entry.flag}][is_wait(entry)].push_back(e);
+    else
+      channels[{1, is_set(entry) ? entry.peer : entry.core, 0, 0, entry.flag}][is_wait(entry)].push_back(e);
+  }
+  std::map<std::uint32_t, std::uint32_t> pairs;
+  for (const auto& [key, channel] : channels)
+    for (std::size_t n = 0; n < std::min(channel[0].size(), channel[1].size()); ++n)
+      pairs[channel[0][n]] = channel[1][n];
+  return pairs;
+}
+
+// How a report calls what is missing.
+std::string called(const Entry& entry) {
+  const auto pipe = [](Pipe pipe) { return std::string(name(pipe)); };
+  if (is_set(entry)) return "set/wait(" + pipe(entry.from) + ", " + pipe(entry.to) + ")";
+  return entry.event == Event::barrier ? "barrier(" + pipe(entry.pipe) + ")" : "cross_set/cross_wait or sync_all";
+}
+
+struct Count {
+  int mutants = 0, necessary = 0, caught = 0, named = 0;  // named: a report says what is missing
+};
+
+void judge(const Tape& tape, const Device& device, const std::vector<std::set<std::uint32_t>>& mutants,
+           const std::string& what, Count& count) {
+  const std::size_t step = mutants.size() / most_mutants + 1;
+  for (std::size_t i = 0; i < mutants.size(); i += step) {
+    const Tape mutant = without(tape, mutants[i]);
+    const bool necessary = !Oracle(mutant, device).clean();
+    const auto reports = check(mutant, device);
+    EXPECT_EQ(!reports.empty(), necessary) << what << " " << *mutants[i].begin() << " on " << device.name << ": "
+                                           << (reports.empty() ? "" : reports.front().message);
+    ++count.mutants;
+    count.necessary += necessary;
+    count.caught += necessary && !reports.empty();
+    const std::string missing = called(tape.entries[*mutants[i].begin()]);
+    count.named +=
+        std::any_of(reports.begin(), reports.end(), [&](const Report& report) { return report.missing == missing; });
+  }
+}
+
+TEST(TapeMutants, OfTheWorkedPrograms) {
+  Count alone, together;
+  for (const Device& device : small_devices())
+    for (const Problem& program : small_problems()) {
+      const Tape tape = program.run(device, {}).outcome.tape;
+      std::vector<std::set<std::uint32_t>> singles, doubles;
+      for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
+        if (is_set(tape.entries[e]) || is_wait(tape.entries[e])) singles.push_back({e});
+        if (is_barrier(tape.entries[e])) doubles.push_back({e});
+      }
+      for (const auto& [set, wait] : pairs_of(tape)) doubles.push_back({set, wait});
+      judge(tape, device, singles, program.name + ", one of a pair:", alone);
+      judge(tape, device, doubles, program.name + ", a pair or barrier:", together);
+    }
+  std::cout << "half a pair: mutants " << alone.mutants << ", necessary " << alone.necessary << ", caught "
+            << alone.caught << "\npairs and barriers: mutants " << together.mutants << ", necessary "
+            << together.necessary << ", caught " << together.caught << ", named by a report " << together.named << "\n";
+  EXPECT_EQ(alone.necessary, alone.mutants);
+  EXPECT_GT(together.necessary, 0);
+  EXPECT_EQ(together.named, together.necessary);
+  EXPECT_LT(together.necessary, together.mutants);
+}
+
+// What redundant_syncs lists are exactly the groups of lines that the closure can do without.
+TEST(TapeMutants, RemovableLinesAreThoseThatTheClosureCanSpare) {
+  int groups = 0, removable = 0;
+  for (const Device& device : small_devices())
+    for (const Problem& program : small_problems()) {
+      const Tape tape = program.run(device, {}).outcome.tape;
+      const auto site = [&](std::uint32_t e) {
+        const Entry& entry = tape.entries[e];
+        return std::tuple(std::string(entry.site.file_name()), entry.site.line(), entry.site.column(),
+                          is_barrier(entry));
+      };
+      // Lines get the number of their group; a pair joins two groups.
+      std::map<decltype(site(0)), std::uint32_t> group;
+      for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
+        if (tape.entries[e].event != Event::work && tape.entries[e].event != Event::allocate &&
+            tape.entries[e].event != Event::release)
+          group.emplace(site(e), e);
+      for (const auto& [set, wait] : pairs_of(tape)) {
+        const std::uint32_t into = group.at(site(set)), from = group.at(site(wait));
+        for (auto& [line, number] : group)
+          if (number == from) number = into;
+      }
+      std::map<std::uint32_t, std::set<std::uint32_t>> members;
+      for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
+        if (const auto found = group.find(site(e)); found != group.end() && tape.entries[e].event != Event::work)
+          members[found->second].insert(e);
+      std::set<std::uint32_t> expected, listed;  // by first entry
+      for (const auto& [number, entries] : members)
+        if (Oracle(without(tape, entries), device).clean()) expected.insert(number);
+      for (const Report& report : redundant_syncs(tape, device)) listed.insert(group.at(site(report.first.entry)));
+      EXPECT_EQ(listed, expected) << program.name << " on " << device.name;
+      groups += static_cast<int>(members.size());
+      removable += static_cast<int>(listed.size());
+    }
+  std::cout << groups << " groups of sync lines, " << removable << " removable\n";
+  EXPECT_GT(removable, 0);
+}
+
+}  // namespace
+}  // namespace inlay::npu::test

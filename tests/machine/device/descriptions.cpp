@@ -1,0 +1,102 @@
+// The four descriptions of devices/ load, and every number of theirs has its provenance.
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "npu_kernels/machine/device/device.hpp"
+#include "tests/machine/device/files.hpp"
+
+namespace inlay::npu {
+namespace {
+
+class Shipped : public testing::TestWithParam<const char*> {};
+
+TEST_P(Shipped, loads) {
+  const std::string name = GetParam();
+  const auto device = load_device(directory / (name + ".json"));
+  ASSERT_TRUE(device) << device.error().message();
+  EXPECT_EQ(device->name, name);
+  EXPECT_GE(device->version, 1);
+}
+
+// Walks the JSON beside the loader: what it counts, the loader has to have found.
+TEST_P(Shipped, every_number_has_its_provenance) {
+  const std::string name = GetParam();
+  const Json json = description(name);
+  const auto device = load_device(directory / (name + ".json"));
+  ASSERT_TRUE(device) << device.error().message();
+
+  std::set<std::string> numbers;
+  std::function<void(const Json&, const std::string&)> walk = [&](const Json& value, const std::string& pointer) {
+    if (value.is_number() && pointer != "/format" && pointer != "/version")
+      numbers.insert(pointer.substr(0, pointer.rfind("/0")));
+    for (const auto& item : value.items())
+      if (value.is_structured()) walk(item.value(), pointer + "/" + item.key());
+  };
+  walk(json, "");
+  ASSERT_GT(numbers.size(), 50u);
+
+  std::set<std::string> documented;
+  for (const Provenance& entry : device->provenance) {
+    EXPECT_TRUE(documented.insert(entry.pointer).second) << entry.pointer << " twice";
+    const Json& source = json["sources"][json.at(Pointer(entry.pointer))[1].get<std::string>()];
+    EXPECT_EQ(entry.source, source["text"]);
+    EXPECT_EQ(entry.confidence, source["confidence"]);
+    EXPECT_FALSE(entry.source.empty());
+  }
+  EXPECT_EQ(documented, numbers);
+}
+
+INSTANTIATE_TEST_SUITE_P(devices, Shipped,
+                         testing::Values("ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(device, the_folder_has_only_descriptions_that_are_tested) {
+  std::set<std::string> stems;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) stems.insert(entry.path().stem().string());
+  EXPECT_EQ(stems, (std::set<std::string>{"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}));
+}
+
+TEST(device, figures_arrive_where_they_belong) {
+  const auto a2 = load_device(directory / "ascend-a2-like.json");
+  ASSERT_TRUE(a2);
+  EXPECT_EQ(a2->memory(Space::staging).bytes, 512u * 1024);
+  EXPECT_EQ(a2->memory(Space::left).bytes, 64u * 1024);
+  EXPECT_EQ(a2->memory(Space::accumulator).bytes, 128u * 1024);
+  EXPECT_EQ(a2->memory(Space::vector).bytes, 192u * 1024);
+  EXPECT_EQ(a2->memory(Space::vector).align, 32u);
+  EXPECT_EQ(a2->sync.flags, 8u);
+  ASSERT_NE(a2->rate(DType::i8, DType::i32), nullptr);
+  EXPECT_EQ(a2->rate(DType::i8, DType::i32)->k, 32u);
+  EXPECT_EQ(a2->path(Space::accumulator, Space::vector), nullptr);  // through global memory only
+  ASSERT_NE(a2->path(Space::accumulator, Space::global), nullptr);
+  EXPECT_TRUE(a2->path(Space::accumulator, Space::global)->dram);
+  EXPECT_FALSE(a2->path(Space::staging, Space::left)->dram);
+  EXPECT_NE(a2->queue_of[static_cast<int>(Pipe::load)], a2->queue_of[static_cast<int>(Pipe::load_vector)]);
+  EXPECT_FALSE(a2->matrix.systolic);
+
+  const auto hexagon = load_device(directory / "hexagon-htp-like.json");
+  ASSERT_TRUE(hexagon);
+  EXPECT_TRUE(hexagon->same_memory(Space::staging, Space::vector));
+  EXPECT_FALSE(hexagon->same_memory(Space::staging, Space::accumulator));
+  EXPECT_EQ(hexagon->vector.bytes, 128u);
+  EXPECT_DOUBLE_EQ(hexagon->vector.cost[static_cast<int>(VectorOp::add)].slope, 0.25);
+  EXPECT_DOUBLE_EQ(hexagon->compile.fixed_ms, 152);
+
+  const auto systolic = load_device(directory / "systolic128.json");
+  ASSERT_TRUE(systolic);
+  EXPECT_TRUE(systolic->matrix.systolic);
+  EXPECT_EQ(systolic->matrix.rows, 128u);
+  EXPECT_EQ(systolic->matrix.columns, 128u);
+  EXPECT_EQ(systolic->matrix.dataflow, Dataflow::weight_stationary);
+}
+
+}  // namespace
+}  // namespace inlay::npu

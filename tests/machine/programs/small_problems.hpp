@@ -1,0 +1,111 @@
+// The worked programs at sizes that take many tiles of small memories: what the mutation suites run.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "npu_kernels/linear/gemm.hpp"
+#include "npu_kernels/machine/run/machine.hpp"
+#include "npu_kernels/rms_norm.hpp"
+#include "tests/machine/programs/decode_problem.hpp"
+
+namespace inlay::npu::test {
+
+struct Ran {
+  Outcome outcome;
+  std::vector<std::byte> output;
+};
+
+struct Problem {
+  std::string name;
+  std::function<Ran(const Device&, const Options&)> run;
+};
+
+// The same queues, paths and flags in small memories: small problems take many tiles, machines are quick to make.
+inline Device small(Device device, std::uint32_t cores, std::initializer_list<std::pair<Space, std::uint64_t>> bytes) {
+  device.cores = cores;
+  for (const auto& [space, size] : bytes)
+    device.memories[device.memory_of[static_cast<std::size_t>(space)]].bytes = size;
+  return device;
+}
+
+inline std::vector<Device> small_devices() {
+  const auto load = [](const char* name) {
+    auto device = load_device(std::string(INLAY_SOURCE_DIR "/devices/") + name + ".json");
+    EXPECT_TRUE(device) << device.error().message();
+    return device ? *std::move(device) : Device{};
+  };
+  return {small(load("ascend-a2-like"), 2,
+                {{Space::staging, 16 << 10},
+                 {Space::left, 4 << 10},
+                 {Space::right, 4 << 10},
+                 {Space::accumulator, 8 << 10},
+                 {Space::vector, 24 << 10}}),
+          small(load("hexagon-htp-like"), 2, {{Space::staging, 48 << 10}})};
+}
+
+template <class T> std::vector<T> values(std::size_t count, int low, int high, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<T> all(count);
+  for (T& value : all)
+    value = static_cast<T>(
+        static_cast<float>(low + static_cast<int>(engine() % static_cast<std::uint64_t>(high - low + 1))));
+  return all;
+}
+
+template <class T> std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <class In, class Out> Ran run_gemm(const Device& device, const Options& options) {
+  constexpr index m = 80, n = 72, k = 160;
+  const auto a = values<In>(m * k, -3, 3, 1), b = values<In>(n * k, -3, 3, 2);
+  std::vector<Out> c(m * n);
+  Machine machine(device, options);
+  const GemmOperands op{machine.global("a", std::span(a), {m, k}), machine.global("b", std::span(b), {n, k}),
+                        machine.global("c", std::span(c), {m, n}, Use::out)};
+  Outcome outcome = machine.run([&](Core& core) { gemm(core, op); });
+  return {std::move(outcome), bytes_of(c)};
+}
+
+inline Ran run_rms_norm(const Device& device, const Options& options) {
+  constexpr index rows = 29, columns = 768;
+  const auto x = values<f16>(rows * columns, -4, 4, 3), weight = values<f16>(columns, 1, 4, 4);
+  std::vector<f16> y(rows * columns);
+  Machine machine(device, options);
+  const RmsNormOperands op{machine.global("x", std::span(x), {rows, columns}),
+                           machine.global("weight", std::span(weight), {1, columns}),
+                           machine.global("y", std::span(y), {rows, columns}, Use::out)};
+  Outcome outcome = machine.run([&](Core& core) { rms_norm(core, op); });
+  return {std::move(outcome), bytes_of(y)};
+}
+
+// One split: the results go straight out. Two: through the workspace and a meeting of the cores.
+template <index splits> Ran run_decode_attention(const Device& device, const Options& options) {
+  DecodeProblem problem(2, 4, 1, 32, 200, splits);
+  Machine machine(device, options);
+  const DecodeOperands op = problem.on(machine);
+  Outcome outcome = machine.run([&](Core& core) { decode_attention(core, op); });
+  return {std::move(outcome), bytes_of(problem.out)};
+}
+
+inline std::vector<Problem> small_problems() {
+  return {{"gemm i8", run_gemm<std::int8_t, std::int32_t>},
+          {"gemm f16", run_gemm<f16, float>},
+          {"rms_norm f16", run_rms_norm},
+          {"decode_attention", run_decode_attention<1>},
+          {"decode_attention in splits", run_decode_attention<2>}};
+}
+
+}  // namespace inlay::npu::test

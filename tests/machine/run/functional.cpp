@@ -1,0 +1,100 @@
+// Functional mode against checked mode: the same bits.
+#include "npu_kernels/machine/run/machine.hpp"
+
+#include <cstring>
+
+#include "npu_kernels/linear/gemm.hpp"
+#include "npu_kernels/rms_norm.hpp"
+#include "tests/machine/programs/decode_problem.hpp"
+#include "tests/machine/run/random_program.hpp"
+#include "tests/machine/support/programs.hpp"
+
+namespace inlay::npu {
+namespace {
+
+template <class T> void expect_same_bits(const std::vector<T>& a, const std::vector<T>& b, const std::string& where) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(T)), 0) << where << " at " << i;
+}
+
+TEST(FunctionalMode, TheWorkedGemm) {
+  for (const Device& device : all_devices()) {
+    const index m = 150, n = 170, k = 500;
+    const auto a = random_values<f16>(static_cast<std::size_t>(m * k), -1, 1, 1);
+    const auto b = random_values<f16>(static_cast<std::size_t>(n * k), -1, 1, 2);
+    std::vector<float> checked(static_cast<std::size_t>(m * n)), fast(checked.size());
+    const auto on = [&](GlobalMemory& machine, std::vector<float>& c) {
+      return GemmOperands{machine.global("a", std::span(a), {m, k}), machine.global("b", std::span(b), {n, k}),
+                          machine.global("c", std::span(c), {m, n}, Use::out)};
+    };
+    Machine slow(device, {.cores = 2});
+    const GemmOperands first = on(slow, checked);
+    expect_no_reports(slow.run([&](Core& core) { gemm(core, first); }).reports, device.name);
+    FunctionalMachine quick(device, 2);
+    const GemmOperands second = on(quick, fast);
+    expect_no_reports(quick.run([&](Core& core) { gemm(core, second); }), device.name);
+    expect_same_bits(checked, fast, device.name);
+  }
+}
+
+TEST(FunctionalMode, TheWorkedDecodeAttention) {
+  for (const Device& device : all_devices()) {
+    DecodeProblem checked(2, 8, 2, 64, 600, 2), fast = checked;
+    Machine slow(device, {.cores = 2});
+    const DecodeOperands first = checked.on(slow);
+    expect_no_reports(slow.run([&](Core& core) { decode_attention(core, first); }).reports, device.name);
+    FunctionalMachine quick(device, 2);
+    const DecodeOperands second = fast.on(quick);
+    expect_no_reports(quick.run([&](Core& core) { decode_attention(core, second); }), device.name);
+    expect_same_bits(checked.out, fast.out, device.name);
+  }
+}
+
+TEST(FunctionalMode, RandomPrograms) {
+  const std::vector<Device> devices = all_devices();
+  std::array<std::uint64_t, random_steps> executed{};
+  for (std::uint32_t seed = 0; seed < 180; ++seed) {
+    const Device& device = devices[seed % devices.size()];
+    RandomProgram checked(seed), fast(seed);
+    Machine slow(device, {.policy = policies[seed / devices.size() % std::size(policies)], .seed = seed, .cores = 2});
+    checked.place(slow);
+    const Outcome outcome = slow.run([&](Core& core) { checked.run(core); });
+    expect_no_reports(outcome.reports, device.name + ", seed " + std::to_string(seed));
+    FunctionalMachine quick(device, 2);
+    fast.place(quick);
+    expect_no_reports(quick.run([&](Core& core) { fast.run(core); }), device.name);
+    expect_same_bits(checked.memory(), fast.memory(), device.name + ", seed " + std::to_string(seed));
+    for (std::size_t step = 0; step < executed.size(); ++step) executed[step] += checked.executed(step);
+  }
+  for (std::size_t step = 0; step < executed.size(); ++step) EXPECT_GT(executed[step], 10u) << "step " << step;
+}
+
+TEST(FunctionalMode, CoresMeet) {
+  const Device device = split_device(3);
+  std::vector<float> y(3);
+  FunctionalMachine machine(device);
+  const Tensor to = machine.global("y", std::span(y), {3, 1}, Use::out);
+  const Tensor shared = machine.workspace("shared", {3, 1}, DType::f32);
+  const auto reports = machine.run([&](Core& m) {
+    const auto me = static_cast<index>(m.block_idx());
+    const Tensor tile = m.alloc("tile", Space::vector, {1, 1}, DType::f32);
+    m.vfill(tile, static_cast<float>(me));
+    m.copy(shared.row_slice(me, 1), tile);
+    m.sync_all();
+    m.copy(tile, shared.row_slice((me + 1) % 3, 1));
+    m.copy(to.row_slice(me, 1), tile);
+  });
+  expect_no_reports(reports, device.name);
+  EXPECT_EQ(y, (std::vector<float>{1, 2, 0}));
+}
+
+TEST(FunctionalMode, RefusesWhatCheckedModeRefuses) {
+  const Device device = split_device(1);
+  FunctionalMachine machine(device);
+  const auto reports = machine.run([](Core& m) { m.alloc("big", Space::left, {320, 128}, DType::f16); });
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].kind, ReportKind::capacity);
+}
+
+}  // namespace
+}  // namespace inlay::npu

@@ -1,0 +1,266 @@
+// Laws of the timing model on random tapes and devices. Seeds are fixed: a failure repeats.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "npu_kernels/machine/time/roofline.hpp"
+#include "tests/machine/time/recurrence.hpp"
+#include "tests/machine/time/tapes.hpp"
+
+namespace inlay::npu {
+namespace {
+
+constexpr std::uint32_t runs = 60;
+constexpr int entries = 600;
+
+std::uint16_t cores_of(std::uint32_t seed) { return static_cast<std::uint16_t>(1 + seed % 5); }
+Tape tape_of(std::uint32_t seed) { return random_tape(seed, cores_of(seed), entries); }
+
+Tick sync_ticks(const Device& device, const Entry& entry) {
+  switch (entry.event) {
+    case Event::set: return to_ticks(device.sync.set_cycles);
+    case Event::wait:
+    case Event::cross_wait: return to_ticks(device.sync.wait_cycles);
+    case Event::barrier:
+    case Event::barrier_all: return to_ticks(device.sync.barrier_cycles);
+    default: return to_ticks(device.sync.cross_cycles);
+  }
+}
+
+void expect_same(const std::vector<Span>& spans, const std::vector<Span>& expected) {
+  ASSERT_EQ(spans.size(), expected.size());
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    ASSERT_EQ(spans[i].issued, expected[i].issued) << i;
+    ASSERT_EQ(spans[i].started, expected[i].started) << i;
+    ASSERT_EQ(spans[i].ended, expected[i].ended) << i;
+  }
+}
+
+TEST(TimingProperties, UnsharedTimesAreTheRecurrence) {
+  for (std::uint32_t seed = 0; seed < runs; ++seed) {
+    const Tape tape = tape_of(seed);
+    const Device device = random_device(seed);
+    const Timeline time = timed(tape, device, Sharing::none);
+    expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i) {
+      const Entry& entry = tape.entries[i];
+      if (entry.event != Event::work) return sync_ticks(device, entry);
+      const Cost cost = cost_of(device, entry);
+      return cost.head + cost.units;
+    }));
+  }
+}
+
+TEST(TimingProperties, SharedTimesAreTheRecurrenceOfTheirDurations) {
+  for (std::uint32_t seed = 0; seed < runs; ++seed) {
+    const Tape tape = tape_of(seed);
+    const Device device = random_device(seed);
+    const Timeline time = timed(tape, device);
+    expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i) {
+      return time.spans[i].ended - time.spans[i].started;
+    }));
+  }
+}
+
+// Max-min by raising one level for all until it binds: slow, in floating point, and nothing of DramShare.
+void raise_level(const std::vector<double>& demand, double capacity, std::vector<double>& grant) {
+  grant.assign(demand.size(), 0);
+  std::vector<std::size_t> open(demand.size());
+  for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
+  while (!open.empty() && capacity > 1e-9) {
+    double step = capacity / static_cast<double>(open.size());
+    for (std::size_t i : open) step = std::min(step, demand[i] - grant[i]);
+    for (std::size_t i : open) grant[i] += step;
+    capacity -= step * static_cast<double>(open.size());
+    open.erase(std::remove_if(open.begin(), open.end(), [&](std::size_t i) { return demand[i] - grant[i] < 1e-9; }),
+               open.end());
+  }
+}
+
+TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
+  for (std::uint32_t seed = 0; seed < runs; ++seed) {
+    const Tape tape = tape_of(seed);
+    const Device device = random_device(seed);
+    const Timeline time = timed(tape, device);
+    struct Transfer {
+      Tick begin, end;
+      double solo, moved = 0;
+      std::uint64_t bytes;
+      std::uint32_t core;
+    };
+    std::vector<Transfer> transfers;
+    std::vector<Tick> changes;
+    for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
+      const Entry& entry = tape.entries[i];
+      if (entry.work.unit != Unit::dma || !device.paths[entry.work.path].dram || entry.work.bytes == 0) continue;
+      const Path& path = device.paths[entry.work.path];
+      const double burst = static_cast<double>(entry.work.bytes) / static_cast<double>(entry.work.runs);
+      const double solo =
+          std::min(path.bytes_per_cycle * burst / (path.half_burst + burst), device.dram_bytes_per_cycle_core);
+      transfers.push_back({.begin = time.spans[i].started + to_ticks(path.latency),
+                           .end = time.spans[i].ended,
+                           .solo = solo,
+                           .bytes = entry.work.bytes,
+                           .core = entry.core});
+      changes.push_back(transfers.back().begin);
+      changes.push_back(transfers.back().end);
+    }
+    std::sort(changes.begin(), changes.end());
+    for (std::size_t c = 0; c + 1 < changes.size(); ++c) {
+      if (changes[c] == changes[c + 1]) continue;
+      std::vector<std::vector<Transfer*>> by_core(tape.cores);
+      for (Transfer& transfer : transfers)
+        if (transfer.begin <= changes[c] && transfer.end >= changes[c + 1]) by_core[transfer.core].push_back(&transfer);
+      std::vector<double> wanted, granted, solo, rate;
+      for (const auto& mine : by_core) {
+        double sum = 0;
+        for (const Transfer* transfer : mine) sum += transfer->solo;
+        wanted.push_back(std::min(sum, device.dram_bytes_per_cycle_core));
+      }
+      raise_level(wanted, device.dram_bytes_per_cycle, granted);
+      for (std::uint32_t core = 0; core < tape.cores; ++core) {
+        solo.clear();
+        for (const Transfer* transfer : by_core[core]) solo.push_back(transfer->solo);
+        raise_level(solo, granted[core], rate);
+        for (std::size_t i = 0; i < rate.size(); ++i)
+          by_core[core][i]->moved += rate[i] * to_cycles(changes[c + 1] - changes[c]);
+      }
+    }
+    // Ends round up to a tick, rates down to 2^-18 byte a cycle.
+    for (const Transfer& transfer : transfers)
+      ASSERT_NEAR(transfer.moved, static_cast<double>(transfer.bytes),
+                  0.2 + 1e-4 * static_cast<double>(transfer.bytes));
+  }
+}
+
+TEST(TimingProperties, BytesAreConserved) {
+  for (std::uint32_t seed = 0; seed < runs; ++seed) {
+    const Tape tape = tape_of(seed);
+    const Device device = random_device(seed);
+    std::uint64_t bytes = 0;
+    for (const Entry& entry : tape.entries)
+      if (entry.work.unit == Unit::dma && device.paths[entry.work.path].dram) bytes += entry.work.bytes;
+    for (Sharing sharing : {Sharing::max_min, Sharing::none, Sharing::equal_parts})
+      EXPECT_EQ(timed(tape, device, sharing).dram_bytes, bytes);
+  }
+}
+
+TEST(TimingProperties, BusyAndStallsAddUpToTheMakespan) {
+  for (std::uint32_t seed = 0; seed < runs; ++seed) {
+    const Timeline time = timed(tape_of(seed), random_device(seed));
+    ASSERT_GT(time.makespan, 0);
+    for (const LaneTime& lane : time.lanes) {
+      EXPECT_EQ(accounted(lane), time.makespan) << seed << ": core " << lane.core << " queue " << lane.queue;
+      EXPECT_LE(lane.busy, time.makespan);
+      for (const Stall& stall : lane.stalls) EXPECT_GT(stall.ticks, 0) << name(stall.cause);
+    }
+  }
+}
+
+TEST(TimingProperties, NoBoundIsBeaten) {
+  for (std::uint32_t seed = 0; seed < runs; ++seed) {
+    const Tape tape = tape_of(seed);
+    const Device device = random_device(seed);
+    for (Sharing sharing : {Sharing::max_min, Sharing::equal_parts}) {
+      const Roofline roof = roofline(tape, device, timed(tape, device, sharing));
+      for (const Bound& bound : roof.bounds) EXPECT_LE(bound.cycles, roof.makespan) << bound.resource;
+      EXPECT_LE(roof.matrix_share(), 1);
+      EXPECT_LE(roof.share(), 1);
+      EXPECT_GE(roof.share(), roof.dma_share());
+    }
+  }
+}
+
+TEST(TimingProperties, RunsRepeatAndTheOrderOfCoresOnTheTapeIsNothing) {
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    const Tape tape = tape_of(seed);
+    const Device device = random_device(seed);
+    const Timeline time = timed(tape, device);
+    expect_same(timed(tape, device).spans, time.spans);
+    Tape sorted = tape;
+    std::vector<std::uint32_t> order(tape.entries.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return tape.entries[a].core > tape.entries[b].core; });
+    std::vector<Span> expected;
+    for (std::uint32_t i = 0; i < order.size(); ++i) {
+      sorted.entries[i] = tape.entries[order[i]];
+      expected.push_back(time.spans[order[i]]);
+    }
+    expect_same(timed(sorted, device).spans, expected);
+  }
+}
+
+void expect_no_later(const std::vector<Span>& fast, const std::vector<Span>& slow, const char* what) {
+  ASSERT_EQ(fast.size(), slow.size());
+  for (std::size_t i = 0; i < fast.size(); ++i) {
+    ASSERT_LE(fast[i].issued, slow[i].issued) << what << " " << i;
+    ASSERT_LE(fast[i].started, slow[i].started) << what << " " << i;
+    ASSERT_LE(fast[i].ended, slow[i].ended) << what << " " << i;
+  }
+}
+
+TEST(TimingProperties, SharingLiesBetweenItsBounds) {
+  for (std::uint32_t seed = 0; seed < runs; ++seed) {
+    const Tape tape = tape_of(seed);
+    const Device device = random_device(seed);
+    const auto shared = timed(tape, device).spans;
+    expect_no_later(timed(tape, device, Sharing::none).spans, shared, "none");
+    expect_no_later(shared, timed(tape, device, Sharing::equal_parts).spans, "equal parts");
+  }
+}
+
+// Each makes one figure of the device better.
+std::vector<Device> improved(const Device& device) {
+  std::vector<Device> result;
+  const auto with = [&](auto&& change) { change(result.emplace_back(device)); };
+  with([](Device& d) { d.dram_bytes_per_cycle *= 1.3; });
+  with([](Device& d) { d.dram_bytes_per_cycle_core *= 1.3; });
+  with([](Device& d) {
+    for (Path& path : d.paths) path.bytes_per_cycle *= 1.7;
+  });
+  with([](Device& d) {
+    for (Path& path : d.paths) path.latency *= 0.5;
+  });
+  with([](Device& d) { d.paths[local_feed].latency = 0; });
+  with([](Device& d) {
+    for (Path& path : d.paths) path.half_burst *= 0.5;
+  });
+  with([](Device& d) {
+    for (VectorCost& cost : d.vector.cost) cost.head = 0;
+  });
+  with([](Device& d) { d.matrix.rates[0].cycles = 0.5; });
+  with([](Device& d) { d.sync.wait_cycles = d.sync.cross_cycles = 0; });
+  with([](Device& d) {
+    for (Queue& queue : d.queues) queue.issue_cycles = 0;
+  });
+  with([](Device& d) {
+    for (Queue& queue : d.queues) queue.depth += 3;
+  });
+  return result;
+}
+
+TEST(TimingProperties, BetterPartsNeverSlowTheBounds) {
+  for (std::uint32_t seed = 0; seed < runs / 2; ++seed) {
+    const Tape tape = tape_of(seed);
+    const Device device = random_device(seed);
+    for (Sharing sharing : {Sharing::none, Sharing::equal_parts}) {
+      const auto before = timed(tape, device, sharing).spans;
+      for (const Device& better : improved(device)) expect_no_later(timed(tape, better, sharing).spans, before, "");
+    }
+  }
+}
+
+// Where no two transfers of global memory can meet, sharing has nothing to share: one core whose only path
+// to it is `load`.
+TEST(TimingProperties, BetterPartsNeverSlowALoneQueue) {
+  for (std::uint32_t seed = 0; seed < runs / 2; ++seed) {
+    const Tape tape = random_tape(seed, 1, entries);
+    Device device = random_device(seed);
+    device.paths[dram_load_vector].dram = device.paths[dram_store].dram = false;
+    const auto before = timed(tape, device).spans;
+    for (const Device& better : improved(device)) expect_no_later(timed(tape, better).spans, before, "");
+  }
+}
+
+}  // namespace
+}  // namespace inlay::npu
