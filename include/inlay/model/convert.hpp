@@ -188,8 +188,14 @@ class GgufConversion {
       std::vector<float> scores = t.scores;
       scores.resize(tokens.size(), -1e4f);
       writer_.set("tokenizer.ggml.scores", std::span<const float>(scores));
+      writer_.set("tokenizer.ggml.remove_extra_whitespaces", t.remove_extra_spaces);
     } else {
       writer_.set("tokenizer.ggml.merges", std::span<const std::string_view>(t.merges));
+      // The format has no keys for these. Other readers go by the name of the pre-tokenizer.
+      writer_.set("inlay.tokenizer.ignore_merges", t.ignore_merges);
+      writer_.set("inlay.tokenizer.nfc", t.nfc);
+      if (!t.normalized.empty())
+        writer_.set("inlay.tokenizer.normalized", std::span<const std::int32_t>(t.normalized));
     }
     const auto id = [&](const char* key, std::int32_t value) {
       if (value >= 0) writer_.set(key, static_cast<std::uint32_t>(value));

@@ -7,6 +7,7 @@
 
 #include <inlay/model/check_model.hpp>
 #include <inlay/model/gguf.hpp>
+#include <inlay/text/pre_tokenizer.hpp>
 
 namespace inlay::exec {
 
@@ -219,12 +220,13 @@ inline Expected<TokenizerData> gguf_tokenizer(const GgufFile& file) {
     t.add_bos = t.add_space_prefix = true;
   } else if (model == "gpt2") {
     t.kind = TokenizerData::Kind::bpe;
-    t.pre = "default";
+    std::string pre = "default";
+    meta.text("tokenizer.ggml.pre", pre, false);
+    set_pre_tokenizer(t, pre);
   } else {
     meta.fail(StatusCode::unsupported, "the tokenizer " + quote(model) + "; it must be llama (SPM) or gpt2 (BPE)");
   }
   const bool spm = t.kind == TokenizerData::Kind::spm;
-  meta.text("tokenizer.ggml.pre", t.pre, false);
   meta.strings("tokenizer.ggml.tokens", t.tokens, true);
   if (!spm) meta.strings("tokenizer.ggml.merges", t.merges, true);
   if (spm && !meta.array("tokenizer.ggml.scores", GgufType::f32, t.scores))
@@ -256,10 +258,14 @@ inline Expected<TokenizerData> gguf_tokenizer(const GgufFile& file) {
   id("tokenizer.ggml.bos_token_id", t.bos), id("tokenizer.ggml.eos_token_id", t.eos);
   id("tokenizer.ggml.unknown_token_id", t.unknown), id("tokenizer.ggml.padding_token_id", t.padding);
   id("tokenizer.ggml.eot_token_id", t.end_of_turn);
-  if (t.pre == "llama-bpe" || t.pre == "llama3") t.add_bos = true;  // as its first converter left the key out
   meta.boolean("tokenizer.ggml.add_bos_token", t.add_bos);
   meta.boolean("tokenizer.ggml.add_eos_token", t.add_eos);
   meta.boolean("tokenizer.ggml.add_space_prefix", t.add_space_prefix);
+  meta.boolean("tokenizer.ggml.remove_extra_whitespaces", t.remove_extra_spaces);
+  // The format has no keys for these: ours (convert.hpp), or what goes with the name of the pre-tokenizer.
+  meta.boolean("inlay.tokenizer.ignore_merges", t.ignore_merges);
+  meta.boolean("inlay.tokenizer.nfc", t.nfc);
+  meta.array("inlay.tokenizer.normalized", GgufType::i32, t.normalized);
   meta.text("tokenizer.chat_template", t.chat_template, false);
   t.text.push_back(file.mapping());
   if (Status status = meta.take_status(); !status) return failure(std::move(status));

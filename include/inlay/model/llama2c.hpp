@@ -15,7 +15,7 @@
 
 #include <inlay/model/check_model.hpp>
 #include <inlay/model/gguf.hpp>
-#include <inlay/text/tokenizer_spm.hpp>
+#include <inlay/text/spm.hpp>
 
 namespace inlay::exec {
 

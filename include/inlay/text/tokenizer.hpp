@@ -27,7 +27,7 @@ struct EncodeOptions {
   bool parse_special = true;  // "<|im_end|>" in the text is the token of that name, not its letters
 };
 
-// Two algorithms behind one face (tokenizer_spm.hpp, tokenizer_bpe.hpp). Cheap to copy, safe to share between threads.
+// Two algorithms behind one face: SPM and byte-level BPE. Cheap to copy, safe to share between threads.
 class Tokenizer {
  public:
   static Expected<Tokenizer> make(const TokenizerData& data);
@@ -37,7 +37,7 @@ class Tokenizer {
   // The bytes of one token: may be a part of a character. Empty for control tokens and ids outside the vocabulary.
   std::string piece(Token id) const;
 
-  // decode(encode(text)) == text. Control tokens print nothing.
+  // decode(encode(text)) == text, in NFC where the vocabulary normalizes. Control tokens print nothing.
   std::string decode(std::span<const Token> ids) const;
 
   index vocab_size() const;
@@ -77,5 +77,3 @@ class StreamDecoder {
 };
 
 }  // namespace inlay::exec
-
-#include <inlay/text/tokenizer_impl.hpp>

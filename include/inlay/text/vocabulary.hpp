@@ -17,13 +17,18 @@ struct TokenizerData {
 
   Kind kind = Kind::none;
   std::string problem = {};                   // why there is none although the file brings one
-  std::string pre = {};                       // bpe: the name of the pre-tokenizer's pattern
+  std::string pre = {};                       // bpe: the name of the pre-tokenizer (pre_tokenizer.hpp)
+  bool ignore_merges = false;                 // bpe: a word that is a token is taken whole, merges or none
+  bool nfc = false;                           // bpe: text is brought into Unicode's form NFC before it is cut
   std::vector<std::string_view> tokens = {};  // by id; bpe: in the byte alphabet of GPT-2
+  // Special tokens that are looked for in what the others left over, after its normalization.
+  std::vector<std::int32_t> normalized = {};
   std::vector<float> scores = {};             // spm
   std::vector<TokenType> types = {};          // by id
   std::vector<std::string_view> merges = {};  // bpe: "left right", best first
   std::int32_t bos = no_token, eos = no_token, unknown = no_token, padding = no_token, end_of_turn = no_token;
   bool add_bos = false, add_eos = false, add_space_prefix = false;
+  bool remove_extra_spaces = false;  // spm: a run of spaces is one, and none at the ends of a text
   std::string chat_template = {};
   std::vector<std::shared_ptr<const void>> text = {};  // keeps what the views look at
 };

@@ -13,46 +13,10 @@
 
 #include <inlay/model/convert.hpp>
 
+#include "tests/support/files.hpp"
+#include "tests/text/support/vocabularies.hpp"
+
 namespace inlay::exec::test {
-
-inline const std::string shared_data = INLAY_SOURCE_DIR "/../shared/data/";
-
-inline bool present(const std::string& path) {
-  if (std::filesystem::exists(path)) return true;
-  std::cout << "not run: there is no " << path << "\n";
-  return false;
-}
-
-inline std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-inline void write_text(const std::filesystem::path& path, std::string_view text) {
-  std::ofstream(path, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
-}
-
-// A directory of its own, gone with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "inlay_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryDirectory() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string string() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Owns what a ModelFile points to.
 struct TinyModel {
@@ -95,24 +59,7 @@ inline TinyModel tiny_model(const std::string& arch = "llama") {
   for (const auto& v : m.values) memory.push_back(Mapping::borrow(std::as_bytes(std::span(v))));
   m.file.path = "tiny";
   m.file.set_tensors(std::move(t), std::move(memory));
-  TokenizerData& v = m.file.tokenizer;
-  auto text = std::make_shared<std::vector<std::string>>(std::vector<std::string>{"<unk>", "<s>", "</s>"});
-  using Type = TokenizerData::TokenType;
-  v.types = {Type::unknown, Type::control, Type::control};
-  for (int b = 0; b < 256; ++b) {
-    char name[8];
-    std::snprintf(name, sizeof(name), "<0x%02X>", static_cast<unsigned>(b));
-    text->push_back(name), v.types.push_back(Type::byte);
-  }
-  for (const char* word : {"a", "b", "ab", "\xe2\x96\x81",
-                           "\xe2\x96\x81"
-                           "ab"})
-    text->push_back(word), v.types.push_back(Type::normal);
-  v.scores.assign(text->size(), 0);
-  v.tokens.assign(text->begin(), text->end());
-  v.kind = TokenizerData::Kind::spm;
-  v.unknown = 0, v.bos = 1, v.eos = 2, v.add_bos = v.add_space_prefix = true;
-  v.text.push_back(text);
+  m.file.tokenizer = tiny_vocabulary();
   return m;
 }
 

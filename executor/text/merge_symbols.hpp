@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include <inlay/text/vocabulary.hpp>

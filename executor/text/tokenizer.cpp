@@ -1,23 +1,48 @@
-// The bodies of tokenizer.hpp: special tokens, the choice of the algorithm, and decoding.
-#pragma once
+// Special tokens, the choice of the algorithm, and decoding.
+#include <inlay/text/tokenizer.hpp>
+
+#include <inlay/text/spm.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
-#include <inlay/text/tokenizer.hpp>
-#include <inlay/text/tokenizer_bpe.hpp>
-#include <inlay/text/tokenizer_spm.hpp>
+#include "executor/text/bpe_encoder.hpp"
+#include "executor/text/byte_alphabet.hpp"
+#include "executor/text/nfc.hpp"
+#include "executor/text/spm_encoder.hpp"
+#include "executor/text/utf8.hpp"
 
 namespace inlay::exec {
+namespace {
+
+// A run of spaces becomes one, and none at the ends.
+std::string squeeze(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+  if (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
+template <class Encoder> Status emplace(std::optional<Encoder>& place, const TokenizerData& data) {
+  auto encoder = Encoder::make(data);
+  if (!encoder) return std::move(encoder.error());
+  place.emplace(std::move(*encoder));
+  return {};
+}
+
+}  // namespace
 
 struct Tokenizer::State {
   // A token that is found in the text as it stands.
   struct Special {
     std::string text;
     Token id;
-    bool always;  // user-defined; control tokens only where the caller parses them
+    bool always;      // user-defined; control tokens only where the caller parses them
+    bool normalized;  // looked for in what the others left over
   };
 
   TokenizerData data;
@@ -28,15 +53,34 @@ struct Tokenizer::State {
   std::vector<Token> stops;
 
   // The special token that `text` starts with.
-  const Special* special_at(std::string_view text, bool parse) const {
-    for (const std::uint32_t i : by_first_byte[static_cast<unsigned char>(text[0])])
-      if ((parse || specials[i].always) && text.substr(0, specials[i].text.size()) == specials[i].text)
-        return &specials[i];
+  const Special* special_at(std::string_view text, bool parse, bool normalized) const {
+    for (const std::uint32_t i : by_first_byte[static_cast<unsigned char>(text[0])]) {
+      const Special& special = specials[i];
+      if ((parse || special.always) && special.normalized == normalized && text.starts_with(special.text))
+        return &special;
+    }
     return nullptr;
+  }
+
+  // Takes the special tokens out of `text`: calls `token` for each and `plain` for what lies between them, in order.
+  template <class Token, class Plain>
+  Status cut(std::string_view text, bool parse, bool normalized, const Token& token, const Plain& plain) const {
+    std::size_t done = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const Special* special = special_at(text.substr(at), parse, normalized);
+      if (!special) {
+        ++at;
+        continue;
+      }
+      if (Status status = plain(text.substr(done, at - done)); !status) return status;
+      token(special->id);
+      done = at += special->text.size();
+    }
+    return plain(text.substr(done));
   }
 };
 
-inline Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
+Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
   using Type = TokenizerData::TokenType;
   if (!data.problem.empty()) return failure(StatusCode::unsupported, data.problem);
   if (data.kind == TokenizerData::Kind::none) return failure(StatusCode::not_found, "the model file has no tokenizer");
@@ -48,21 +92,21 @@ inline Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
                                                  std::to_string(data.scores.size()) + " scores");
   auto state = std::make_shared<State>();
   state->data = data;
-  if (is_spm) {
-    auto encoder = SpmEncoder::make(state->data);
-    if (!encoder) return failure(std::move(encoder.error()));
-    state->spm.emplace(std::move(*encoder));
-  } else {
-    auto encoder = BpeEncoder::make(state->data);
-    if (!encoder) return failure(std::move(encoder.error()));
-    state->bpe.emplace(std::move(*encoder));
-  }
+  if (Status status = is_spm ? emplace(state->spm, state->data) : emplace(state->bpe, state->data); !status)
+    return failure(std::move(status));
   for (std::size_t i = 0; i < count; ++i) {
     const Type type = data.types[i];
     if ((type != Type::control && type != Type::user_defined && type != Type::unknown) || data.tokens[i].empty())
       continue;
+    const bool normalized =
+        std::find(data.normalized.begin(), data.normalized.end(), static_cast<Token>(i)) != data.normalized.end();
     std::string text = is_spm ? spm_unescape(data.tokens[i]) : std::string(data.tokens[i]);
-    state->specials.push_back({std::move(text), static_cast<Token>(i), type == Type::user_defined});
+    if (normalized && data.nfc) {
+      auto nfc = to_nfc(text);
+      if (!nfc) return failure(std::move(nfc.error()));
+      text = std::move(*nfc);
+    }
+    state->specials.push_back({std::move(text), static_cast<Token>(i), type == Type::user_defined, normalized});
   }
   std::stable_sort(state->specials.begin(), state->specials.end(),
                    [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
@@ -79,7 +123,7 @@ inline Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
   return tokenizer;
 }
 
-inline Expected<std::vector<Token>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+Expected<std::vector<Token>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   constexpr std::size_t longest = std::size_t{1} << 29;  // symbols are numbered with 31 bits, and SPM's spaces triple
   if (text.size() > longest)
     return failure(StatusCode::invalid_argument, "a text of " + std::to_string(text.size()) +
@@ -88,31 +132,32 @@ inline Expected<std::vector<Token>> Tokenizer::encode(std::string_view text, con
   std::vector<Token> ids;
   if (options.add_special && s.data.add_bos && s.data.bos >= 0) ids.push_back(s.data.bos);
   bool after_special = true;
-  const auto encode_plain = [&](std::string_view part) -> Status {
+  const auto take = [&](Token id) {
+    ids.push_back(id);
+    after_special = true;
+  };
+  const auto words = [&](std::string_view part) -> Status {
+    std::string squeezed;
+    if (s.data.remove_extra_spaces) part = squeezed = squeeze(part);
     if (part.empty()) return {};
     const bool space = s.data.add_space_prefix && after_special;
     after_special = false;
     if (s.spm) return s.spm->encode((space ? std::string(spm_space) : std::string()) + spm_escape(part), ids);
-    return s.bpe->encode(space ? " " + std::string(part) : std::string(part), ids);
+    return space ? s.bpe->encode(" " + std::string(part), ids) : s.bpe->encode(part, ids);
   };
-  std::size_t plain = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const State::Special* special = s.special_at(text.substr(at), options.parse_special);
-    if (!special) {
-      ++at;
-      continue;
-    }
-    if (Status status = encode_plain(text.substr(plain, at - plain)); !status) return failure(std::move(status));
-    ids.push_back(special->id);
-    after_special = true;
-    plain = at += special->text.size();
-  }
-  if (Status status = encode_plain(text.substr(plain)); !status) return failure(std::move(status));
+  const auto normalized = [&](std::string_view part) -> Status {
+    if (!s.data.nfc) return s.cut(part, options.parse_special, true, take, words);
+    const auto nfc = to_nfc(part);
+    if (!nfc) return Status(nfc.error().code(), std::string(nfc.error().message()));
+    return s.cut(*nfc, options.parse_special, true, take, words);
+  };
+  if (Status status = s.cut(text, options.parse_special, false, take, normalized); !status)
+    return failure(std::move(status));
   if (options.add_special && s.data.add_eos && s.data.eos >= 0) ids.push_back(s.data.eos);
   return ids;
 }
 
-inline std::string Tokenizer::piece(Token id) const {
+std::string Tokenizer::piece(Token id) const {
   using Type = TokenizerData::TokenType;
   const TokenizerData& data = state_->data;
   if (id < 0 || id >= vocab_size()) return {};
@@ -130,35 +175,34 @@ inline std::string Tokenizer::piece(Token id) const {
   return from_byte_alphabet(token, bytes) ? bytes : std::string(token);
 }
 
-inline std::string Tokenizer::decode(std::span<const Token> ids) const {
+std::string Tokenizer::decode(std::span<const Token> ids) const {
   StreamDecoder stream(*this, true);
   std::string text;
   for (const Token id : ids) text += stream.push(id);
   return text + stream.finish();
 }
 
-inline index Tokenizer::vocab_size() const { return static_cast<index>(state_->data.tokens.size()); }
-inline Token Tokenizer::bos() const { return state_->data.bos; }
-inline Token Tokenizer::eos() const { return state_->data.eos; }
-inline bool Tokenizer::stops(Token id) const {
+index Tokenizer::vocab_size() const { return static_cast<index>(state_->data.tokens.size()); }
+Token Tokenizer::bos() const { return state_->data.bos; }
+Token Tokenizer::eos() const { return state_->data.eos; }
+bool Tokenizer::stops(Token id) const {
   return std::find(state_->stops.begin(), state_->stops.end(), id) != state_->stops.end();
 }
-inline Token Tokenizer::find(std::string_view text) const {
-  if (!text.empty())
-    if (const State::Special* special = state_->special_at(text, true); special && special->text == text)
-      return special->id;
+Token Tokenizer::find(std::string_view text) const {
+  for (const State::Special& special : state_->specials)
+    if (special.text == text) return special.id;
   return state_->spm ? state_->spm->find(spm_escape(text)) : state_->bpe->find(to_byte_alphabet(text));
 }
-inline bool Tokenizer::is_special(Token id) const {
+bool Tokenizer::is_special(Token id) const {
   using Type = TokenizerData::TokenType;
   if (id < 0 || id >= vocab_size()) return false;
   const Type type = state_->data.types[static_cast<std::size_t>(id)];
   return type == Type::control || type == Type::unknown || type == Type::user_defined;
 }
-inline bool Tokenizer::adds_space_prefix() const { return state_->data.add_space_prefix; }
-inline const std::string& Tokenizer::chat_template() const { return state_->data.chat_template; }
+bool Tokenizer::adds_space_prefix() const { return state_->data.add_space_prefix; }
+const std::string& Tokenizer::chat_template() const { return state_->data.chat_template; }
 
-inline std::string StreamDecoder::push(Token id) {
+std::string StreamDecoder::push(Token id) {
   std::string piece = tokenizer_.piece(id);
   // A prefix space was put at the start of the text and after every special token.
   if (tokenizer_.adds_space_prefix()) {
@@ -172,6 +216,6 @@ inline std::string StreamDecoder::push(Token id) {
   return text;
 }
 
-inline std::string StreamDecoder::finish() { return std::exchange(held_, {}); }
+std::string StreamDecoder::finish() { return std::exchange(held_, {}); }
 
 }  // namespace inlay::exec

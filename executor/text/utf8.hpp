@@ -41,6 +41,13 @@ constexpr std::size_t utf8_character(std::string_view text) {
   return valid > 0 && valid == utf8_length(static_cast<unsigned char>(text[0])) ? valid : 0;
 }
 
+// How many bytes at the front are whole valid characters.
+constexpr std::size_t utf8_stretch(std::string_view text) {
+  std::size_t valid = 0;
+  while (const std::size_t length = utf8_character(text.substr(valid))) valid += length;
+  return valid;
+}
+
 // The bytes at the end that begin a character which further bytes may complete (0 to 3).
 constexpr std::size_t utf8_unfinished(std::string_view text) {
   for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {

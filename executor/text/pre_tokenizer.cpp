@@ -1,0 +1,55 @@
+#include <inlay/text/pre_tokenizer.hpp>
+
+#include <string>
+
+namespace inlay::exec {
+namespace {
+
+constexpr std::string_view gpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr std::string_view digit = R"(\p{N})";
+// Llama 3 takes up to three digits at a time, Qwen 2 one.
+constexpr std::string_view llama3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view qwen2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Words end where a small letter is followed by a capital one.
+constexpr std::string_view tekken = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+                                    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+                                    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+constexpr std::string_view gpt2_splits[] = {gpt2};
+constexpr std::string_view smollm_splits[] = {digit, gpt2};
+constexpr std::string_view llama3_splits[] = {llama3};
+constexpr std::string_view qwen2_splits[] = {qwen2};
+constexpr std::string_view tekken_splits[] = {tekken};
+constexpr std::string_view default_splits[] = {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"};
+
+// Where several rows have the same words, a tokenizer.json takes the first with its flags.
+//
+// Qwen's and its distillates' own tokenizers bring text into NFC first, so their models never saw any other;
+// llama.cpp leaves that out.
+constexpr PreTokenizer table[] = {
+    {.name = "gpt-2", .splits = gpt2_splits},
+    {.name = "smollm", .splits = smollm_splits},
+    {.name = "llama-bpe", .splits = llama3_splits, .ignore_merges = true, .add_bos = true},
+    {.name = "llama3", .splits = llama3_splits, .ignore_merges = true, .add_bos = true},
+    {.name = "smaug-bpe", .splits = llama3_splits},
+    {.name = "qwen2", .splits = qwen2_splits, .nfc = true},
+    {.name = "deepseek-r1-qwen", .splits = qwen2_splits, .nfc = true},
+    {.name = "tekken", .splits = tekken_splits, .ignore_merges = true, .add_bos = true},
+    {.name = "default", .splits = default_splits},
+};
+
+}  // namespace
+
+std::span<const PreTokenizer> pre_tokenizers() { return table; }
+
+std::string_view gpt2_words() { return gpt2; }
+
+void set_pre_tokenizer(TokenizerData& data, std::string_view name) {
+  data.pre = name;
+  for (const PreTokenizer& each : table)
+    if (each.name == name) data.ignore_merges = each.ignore_merges, data.nfc = each.nfc, data.add_bos = each.add_bos;
+}
+
+}  // namespace inlay::exec

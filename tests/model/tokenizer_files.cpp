@@ -1,0 +1,182 @@
+// Vocabularies from files, against llama.cpp's own test vectors and against each other.
+#include <inlay/model/sentencepiece.hpp>
+#include <inlay/text/tokenizer.hpp>
+
+#include <chrono>
+
+#include "tests/model/support/tiny_model.hpp"
+
+namespace inlay::exec::test {
+namespace {
+
+Tokenizer load(const std::string& path) {
+  const auto file = GgufFile::open(path);
+  EXPECT_TRUE(file) << file.error().message();
+  const auto vocabulary = gguf_tokenizer(*file);
+  EXPECT_TRUE(vocabulary) << vocabulary.error().message();
+  auto tokenizer = Tokenizer::make(*vocabulary);
+  EXPECT_TRUE(tokenizer) << tokenizer.error().message();
+  return *tokenizer;
+}
+
+struct Vector {
+  std::string text;
+  std::vector<Token> ids;
+};
+
+std::vector<Vector> vectors(const std::string& path) {
+  const std::string input = read_text(path + ".inp"), separator = "\n__ggml_vocab_test__\n";
+  std::vector<Vector> all;
+  for (std::size_t at = 0; at < input.size();) {
+    const std::size_t end = std::min(input.find(separator, at), input.size());
+    all.push_back({input.substr(at, end - at), {}});
+    at = end + separator.size();
+  }
+  std::ifstream output(path + ".out");
+  std::size_t lines = 0;
+  for (std::string line; std::getline(output, line); ++lines) {
+    std::istringstream numbers(line);
+    for (Token id; numbers >> id;) all.at(lines).ids.push_back(id);
+  }
+  EXPECT_EQ(lines, all.size());
+  return all;
+}
+
+TEST(tokenizer_files, llama_cpp_vectors) {
+  for (const char* name : {"llama-spm", "gpt-2"}) {
+    const std::string path = shared_data + "tokenizers/ggml-vocab-" + name + ".gguf";
+    if (!present(path)) return;
+    const Tokenizer tokenizer = load(path);
+    const auto all = vectors(path);
+    EXPECT_EQ(all.size(), 46u);
+    for (const Vector& each : all) {
+      SCOPED_TRACE(std::string(name) + ": " + each.text);
+      EXPECT_EQ(encode(tokenizer, each.text, plain), each.ids);
+      EXPECT_EQ(tokenizer.decode(each.ids), each.text);
+    }
+    for (const std::string& text : texts) expect_round_trip(tokenizer, text);
+  }
+}
+
+TEST(tokenizer_files, sentencepiece_file_equals_llama2c_file) {
+  const std::string place = shared_data + "stories260K/";
+  if (!present(place)) return;
+  const auto model = load_llama2c(place + "stories260K.bin", place + "tok512.bin");
+  ASSERT_TRUE(model) << model.error().message();
+  const auto pieces = read_sentencepiece(place + "tok512.model");
+  ASSERT_TRUE(pieces) << pieces.error().message();
+  EXPECT_EQ(pieces->tokens, model->tokenizer.tokens);
+  EXPECT_EQ(pieces->scores, model->tokenizer.scores);
+  EXPECT_EQ(pieces->types, model->tokenizer.types);
+  EXPECT_EQ(pieces->bos, 1);
+  EXPECT_EQ(pieces->eos, 2);
+  EXPECT_TRUE(pieces->remove_extra_spaces);  // which tok512.bin has no place for
+  const auto tokenizer = Tokenizer::make(*pieces);
+  ASSERT_TRUE(tokenizer);
+  const std::string story = read_text(place + "greedy_bos_n200.txt");
+  expect_round_trip(*tokenizer, story);
+  EXPECT_EQ(encode(*tokenizer, "Once upon a time", {}).size(), 5u);  // BOS, then a token a word
+  EXPECT_EQ(encode(*tokenizer, " Once  upon a time "), encode(*tokenizer, "Once upon a time"));
+}
+
+// One field of a protocol buffer.
+std::string field(unsigned number, std::string_view text) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(text.size())} + std::string(text);
+}
+std::string field(unsigned number, char value) {
+  const unsigned tag = number << 3;
+  std::string out;
+  if (tag >= 0x80)
+    out = {static_cast<char>((tag & 0x7f) | 0x80), static_cast<char>(tag >> 7)};
+  else
+    out = {static_cast<char>(tag)};
+  return out + value;
+}
+
+TEST(tokenizer_files, sentencepiece_options_are_done_or_refused_by_name) {
+  const TemporaryDirectory d;
+  const auto read = [&](const std::string& trainer, const std::string& normalizer) {
+    std::string piece = field(1, std::string_view("x"));
+    std::string model;
+    for (int i = 0; i < 3; ++i) model += field(1, piece);
+    model += field(2, trainer) + field(3, normalizer);
+    write_text(d / "tokenizer.model", model);
+    auto data = read_sentencepiece(d / "tokenizer.model");
+    EXPECT_TRUE(data) << data.error().message();
+    return *data;
+  };
+  const std::string bpe = field(3, '\2'), bytes = field(35, '\1');
+  EXPECT_EQ(read(bpe + bytes, "").problem, "");
+  EXPECT_TRUE(read(bpe + bytes, "").remove_extra_spaces);  // the format's default
+  EXPECT_FALSE(read(bpe + bytes, field(4, '\0')).remove_extra_spaces);
+  EXPECT_FALSE(read(bpe + bytes, field(3, '\0')).add_space_prefix);
+  const auto refused = [&](const std::string& trainer, const std::string& normalizer, const char* word) {
+    const TokenizerData data = read(trainer, normalizer);
+    EXPECT_EQ(data.kind, TokenizerData::Kind::none);
+    EXPECT_NE(data.problem.find(word), std::string::npos) << data.problem;
+  };
+  refused(bpe, "", "byte_fallback");
+  refused(bpe + bytes + field(24, '\1'), "", "treat_whitespace_as_suffix");
+  refused(bpe + bytes, field(2, std::string_view("map")), "character map");
+  refused(bpe + bytes, field(5, '\0'), "escape_whitespaces");
+}
+
+// GGUF's own keys have no place for these.
+TEST(tokenizer_files, rules_of_a_vocabulary_survive_gguf) {
+  const TemporaryDirectory d;
+  for (const char* pre : {"qwen2", "llama-bpe", "smollm", "tekken"})
+    for (const bool flip : {false, true}) {
+      SCOPED_TRACE(std::string(pre) + (flip ? ", other than its name says" : ""));
+      TinyModel model = tiny_model();
+      TokenizerData& data = model.file.tokenizer = bpe_vocabulary(pre, "", {"<x>", "<e>"});
+      data.nfc ^= flip, data.ignore_merges ^= flip;
+      if (flip) data.normalized = {257};
+      const auto report = write_gguf(model.file, d / "m.gguf");
+      ASSERT_TRUE(report) << report.error().message();
+      const auto file = load_model(d / "m.gguf");
+      ASSERT_TRUE(file) << file.error().message();
+      EXPECT_EQ(file->tokenizer.pre, pre);
+      EXPECT_EQ(file->tokenizer.nfc, data.nfc);
+      EXPECT_EQ(file->tokenizer.ignore_merges, data.ignore_merges);
+      EXPECT_EQ(file->tokenizer.normalized, data.normalized);
+    }
+}
+
+// What other programs write: the name is all that there is.
+TEST(tokenizer_files, names_of_pre_tokenizers_in_gguf) {
+  const auto data = [](std::string_view name) {
+    TokenizerData t;
+    set_pre_tokenizer(t, name);
+    return t;
+  };
+  EXPECT_TRUE(data("qwen2").nfc && data("deepseek-r1-qwen").nfc);
+  EXPECT_FALSE(data("gpt-2").nfc || data("llama-bpe").nfc || data("tekken").nfc || data("smollm").nfc);
+  EXPECT_TRUE(data("llama-bpe").ignore_merges && data("llama3").ignore_merges && data("tekken").ignore_merges);
+  EXPECT_FALSE(data("smaug-bpe").ignore_merges || data("qwen2").ignore_merges || data("smollm").ignore_merges);
+  EXPECT_TRUE(data("llama-bpe").add_bos && data("tekken").add_bos);
+  EXPECT_FALSE(data("qwen2").add_bos || data("smollm").add_bos || data("deepseek-r1-qwen").add_bos);
+  EXPECT_EQ(data("other").pre, "other");
+}
+
+// A long run without a space is one word for BPE and one text for SPM: neither may be quadratic. Searching all pairs
+// again for each merge would take some twenty minutes, which nobody who runs this will overlook.
+TEST(tokenizer_files, long_texts_take_time_in_proportion) {
+  if (!present(shared_data + "tokenizers/ggml-vocab-gpt-2.gguf")) return;
+  std::string words;
+  while (words.size() < 300000) words += texts[2 + words.size() % 6];
+  const std::string run(300000, 'a'), spaces(300000, ' '), lines(300000, '\n');
+  for (const char* name : {"llama-spm", "gpt-2"}) {
+    const Tokenizer tokenizer = load(shared_data + "tokenizers/ggml-vocab-" + name + ".gguf");
+    for (const std::string* text : std::initializer_list<const std::string*>{&words, &run, &spaces, &lines}) {
+      const auto start = std::chrono::steady_clock::now();
+      const auto ids = encode(tokenizer, *text);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      EXPECT_EQ(tokenizer.decode(ids), *text);
+      std::cout << name << ": " << static_cast<double>(text->size()) / 1e6 / took.count() << " MB/s, " << ids.size()
+                << " tokens\n";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace inlay::exec::test
