@@ -46,6 +46,7 @@ INLAY_INLINE index sampling_pieces(const Parallel& parallel, index rows) {
 
 // The row with its penalties, in scratch. `counts` is borrowed: entries of the history only.
 template <class Level> const float* penalised(const Sampling<Host>& op, index r, float* copy, std::int32_t* counts) {
+  constexpr std::int32_t done = -1;
   const index vocab = op.logits.extents[1], length = op.history.extents[1];
   const float* row = row_of<float>(op.logits, r);
   __builtin_memcpy(copy, row, static_cast<std::size_t>(vocab) * sizeof(float));
@@ -55,15 +56,16 @@ template <class Level> const float* penalised(const Sampling<Host>& op, index r,
   };
   for (index i = 0; i < length; ++i)
     if (token(i) >= 0) counts[token(i)] = 0;
-  for (index i = 0; i < length; ++i)
+  for (index i = output_begin(op, r); i < length; ++i)
     if (token(i) >= 0) ++counts[token(i)];
   for (index i = 0; i < length; ++i) {
     const index id = token(i);
-    if (id < 0 || counts[id] == 0) continue;
+    if (id < 0 || counts[id] == done) continue;
     float v = copy[id];
     v = v > 0 ? v / op.repetition_penalty : v * op.repetition_penalty;
-    copy[id] = v - (static_cast<float>(counts[id]) * op.frequency_penalty + op.presence_penalty);
-    counts[id] = 0;
+    if (counts[id] > 0) v = v - (static_cast<float>(counts[id]) * op.frequency_penalty + op.presence_penalty);
+    copy[id] = v;
+    counts[id] = done;
   }
   return copy;
 }

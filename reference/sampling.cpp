@@ -49,13 +49,13 @@ template <class Before> void keep_mass(Tokens& tokens, double mass, Before&& bef
 
 void penalise(const Sampling<Host>& op, index r, std::vector<float>& logits) {
   if (!op.history.present()) return;
-  std::map<index, index> counts;
+  std::map<index, index> counts;  // in the output; 0 for a token of the prompt alone
   for (index i = 0; i < op.history.extents[1]; ++i)
-    if (const double id = at(op.history, r, i); id >= 0) ++counts[static_cast<index>(id)];
+    if (const double id = at(op.history, r, i); id >= 0) counts[static_cast<index>(id)] += i >= output_begin(op, r);
   for (const auto& [id, count] : counts) {
     float& v = logits[id];
     v = v > 0 ? v / op.repetition_penalty : v * op.repetition_penalty;
-    v = v - (static_cast<float>(count) * op.frequency_penalty + op.presence_penalty);
+    if (count > 0) v = v - (static_cast<float>(count) * op.frequency_penalty + op.presence_penalty);
   }
 }
 

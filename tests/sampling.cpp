@@ -105,14 +105,53 @@ TEST(sampling, penalties_count_the_history_of_each_row) {
   for (DType type : {DType::i32, DType::i64}) {
     Tensor<2> logits = model_logits(3, 90, rng), history(type, {3, 20}, {.row_gap = 2, .misaligned = 0});
     history.integers(rng, -1, 30);
-    ASSERT_NO_FATAL_FAILURE(compare({.logits = {},
-                                     .history = history,
-                                     .tokens = {},
-                                     .repetition_penalty = 1.3f,
-                                     .frequency_penalty = 0.2f,
-                                     .presence_penalty = 0.4f},
-                                    logits));
+    Tensor<1> lengths = Tensor<1>(type, {3}).integers(rng, 0, 20);
+    for (const ConstView<1>& prompts : {ConstView<1>(), ConstView<1>(lengths)})
+      ASSERT_NO_FATAL_FAILURE(compare({.logits = {},
+                                       .history = history,
+                                       .prompt_lengths = prompts,
+                                       .tokens = {},
+                                       .repetition_penalty = 1.3f,
+                                       .frequency_penalty = 0.2f,
+                                       .presence_penalty = 0.4f},
+                                      logits));
   }
+}
+
+// By hand: vLLM's and OpenAI's rule. Token 0 is of neither.
+TEST(sampling, frequency_and_presence_count_the_output_repetition_both) {
+  Tensor<2> logits(DType::f32, {2, 6}), history(DType::i64, {2, 9});
+  for (index k = 0; k < 12; ++k) logits.set(k, k % 6 == 5 ? -1 : 1);
+  //                  prompt             output
+  const double row[] = {1, 1, 2, 5, -1, /**/ 2, 3, 3, -1};
+  for (index k = 0; k < 18; ++k) history.set(k, row[k % 9]);
+  Tensor<1> lengths(DType::i32, {2});
+  lengths.set(0, 5), lengths.set(1, 9);  // the second row has no output yet
+  const double once = 0.5 + 0.25, twice = 2 * 0.5 + 0.25;
+  const double expected[2][6] = {{1, 0.5, 0.5 - once, 0.5 - twice, 1, -2}, {1, 0.5, 0.5, 0.5, 1, -2}};
+  const double all_is_output[6] = {1, 0.5 - twice, 0.5 - twice, 0.5 - twice, 1, -2 - once};
+  const auto expect = [&](auto&& run) {
+    Tensor<2> probs(DType::f32, {2, 6});
+    Tensor<1> tokens(DType::i32, {2});
+    Sampling<Host> op{.logits = logits,
+                      .history = history,
+                      .prompt_lengths = lengths,
+                      .tokens = tokens,
+                      .probs = probs,
+                      .repetition_penalty = 2,
+                      .frequency_penalty = 0.5f,
+                      .presence_penalty = 0.25f};
+    ASSERT_TRUE(ok(run(op)));
+    for (index r = 0; r < 2; ++r)
+      for (index i = 0; i < 6; ++i)
+        ASSERT_NEAR(1 + std::log(probs.get(r * 6 + i) / probs.get(r * 6)), expected[r][i], 1e-6) << r << " " << i;
+    op.prompt_lengths = {};
+    ASSERT_TRUE(ok(run(op)));
+    for (index i = 0; i < 6; ++i) ASSERT_NEAR(1 + std::log(probs.get(i) / probs.get(0)), all_is_output[i], 1e-6) << i;
+  };
+  Reference reference;
+  expect([&](const auto& op) { return run(reference, op); });
+  on_every_backend([&](const std::string&, auto run) { expect(run); });
 }
 
 // One draw depends on (seed, step, row) alone: not on the batch, the threads, or earlier draws.
@@ -281,6 +320,11 @@ TEST(sampling, agrees_with_llama_cpp) {
       settings.presence_penalty = number("present");
     }
     const std::vector<double> given = numbers(json, "probs");
+    // The file is older than llama.cpp's change #13345, since when 0 turns the filter off there too.
+    if (has("top_n_sigma") && settings.top_n_sigma == 0) {
+      expected = given;
+      std::sort(expected.rbegin(), expected.rend());
+    }
     const index n = static_cast<index>(given.size());
     Tensor<2> logits(DType::f32, {1, n});
     for (index i = 0; i < n; ++i) logits.set(i, std::log(given[i]));
@@ -326,6 +370,13 @@ TEST(sampling, refuses_what_the_contract_does_not_cover) {
   refused([&](auto& op) { op.tokens = three; }, {"tokens", "3", "2"});
   history.set(4, 8);
   refused([&](auto& op) { op.history = history; }, {"history[1,1]", "8", "below 8"});
+  history.fill(-1);
+  refused([&](auto& op) { op.prompt_lengths = tokens; }, {"prompt_lengths", "history"});
+  Tensor<1> lengths(DType::i64, {2});
+  lengths.set(0, 0), lengths.set(1, 4);
+  refused([&](auto& op) { op.history = history, op.prompt_lengths = lengths; }, {"prompt_lengths[1]", "4", "0..3"});
+  lengths.set(1, -1);
+  refused([&](auto& op) { op.history = history, op.prompt_lengths = lengths; }, {"prompt_lengths[1]", "-1"});
   Tensor<2> empty(DType::f32, {2, 0});
   refused([&](auto& op) { op.logits = empty; }, {"logits", "no token"});
 }

@@ -2,12 +2,13 @@
 //
 // The stages, in this order; each sees what the one before it left, renormalised:
 //
-//   penalties     for a token that occurs c > 0 times in history[r,:], in f32, in this order:
+//   penalties     for a token of history[r,:], the prompt or the output behind it, in f32, in this order:
 //                 v = v > 0 ? v / repetition_penalty : v * repetition_penalty     Keskar et al., 2019
-//                 v = v - (c * frequency_penalty + presence_penalty)
+//                 v = v - (c * frequency_penalty + presence_penalty)              OpenAI
+//                 the second where it occurs c > 0 times in the output: behind the first prompt_lengths[r]
+//                 entries of history, or anywhere in it without prompt_lengths
 //   temperature   p_i ~ exp((v_i - max v) / temperature); 0 is greedy: the largest v, the first on ties
-//   top_n_sigma   keeps v_i >= max v - n * sigma, sigma over the finite v; 0: all
-//                                                                                Tang et al., 2024
+//   top_n_sigma   keeps v_i >= max v - n * sigma, of the finite v; 0: all        Tang et al., 2024
 //   top_k         keeps the k largest; 0: all
 //   typical_p     the tokens whose -ln p_i lies nearest to the entropy, until their sum reaches
 //                 typical_p; 1: all                                              Meister et al., 2022
@@ -33,26 +34,28 @@
 
 #include <inlay/core/check.hpp>
 #include <inlay/core/element.hpp>
+#include <inlay/core/entries.hpp>
 #include <inlay/core/philox.hpp>
 
 namespace inlay {
 
 template <class Space = Host> struct Sampling {
-  ConstView<2, Space> logits;        // [rows, vocab]  f32; row stride free
-  ConstView<2, Space> history = {};  // [rows, any]    i32 i64, tokens for the penalties; negative: padding
-  ConstView<1, Space> seeds = {};    // [rows]         i64, in place of seed and the row's number
-  ConstView<1, Space> steps = {};    // [rows]         i64, in place of step
-  View<1, Space> tokens;             // [rows]         i32 i64
-  View<2, Space> probs = {};         // [rows, vocab]  f32: what the token was drawn from; 0 for those filtered out
-  float temperature = 1;             // >= 0
-  index top_k = 0;                   // >= 0
-  float top_p = 1;                   // 0..1
-  float min_p = 0;                   // 0..1
-  float typical_p = 1;               // 0..1
-  float top_n_sigma = 0;             // >= 0
-  float xtc_probability = 0;         // 0..1
-  float xtc_threshold = 0.1f;        // 0..1; above 1/2 it never removes
-  float repetition_penalty = 1;      // > 0
+  ConstView<2, Space> logits;               // [rows, vocab]  f32; row stride free
+  ConstView<2, Space> history = {};         // [rows, any]    i32 i64, tokens for the penalties; negative: padding
+  ConstView<1, Space> prompt_lengths = {};  // [rows]         i32 i64, how much of history is the prompt
+  ConstView<1, Space> seeds = {};           // [rows]         i64, in place of seed and the row's number
+  ConstView<1, Space> steps = {};           // [rows]         i64, in place of step
+  View<1, Space> tokens;                    // [rows]         i32 i64
+  View<2, Space> probs = {};                // [rows, vocab]  f32: what the token was drawn from; 0: filtered out
+  float temperature = 1;                    // >= 0
+  index top_k = 0;                          // >= 0
+  float top_p = 1;                          // 0..1
+  float min_p = 0;                          // 0..1
+  float typical_p = 1;                      // 0..1
+  float top_n_sigma = 0;                    // >= 0
+  float xtc_probability = 0;                // 0..1
+  float xtc_threshold = 0.1f;               // 0..1; above 1/2 it never removes
+  float repetition_penalty = 1;             // > 0
   float frequency_penalty = 0;
   float presence_penalty = 0;
   bool temperature_last = false;
@@ -62,6 +65,7 @@ template <class Space = Host> struct Sampling {
   static constexpr std::string_view name = "sampling";
   static constexpr auto fields = std::tuple{in("logits", &Sampling::logits),
                                             optional_in("history", &Sampling::history),
+                                            optional_in("prompt_lengths", &Sampling::prompt_lengths),
                                             optional_in("seeds", &Sampling::seeds),
                                             optional_in("steps", &Sampling::steps),
                                             out("tokens", &Sampling::tokens),
@@ -91,6 +95,10 @@ template <class Space> Status check(const Sampling<Space>& op) {
           .that(vocab <= std::numeric_limits<std::int32_t>::max(), op.logits, "must have fewer than 2^31 tokens")
           .dtype(op.history, ids)
           .extent(op.history, 0, rows)
+          .dtype(op.prompt_lengths, ids)
+          .extent(op.prompt_lengths, 0, rows)
+          .that(!op.prompt_lengths.present() || op.history.present(), op.prompt_lengths,
+                "is given without history; it must be left out")
           .dtype(op.seeds, DType::i64)
           .extent(op.seeds, 0, rows)
           .dtype(op.steps, DType::i64)
@@ -111,6 +119,10 @@ template <class Space> Status check(const Sampling<Space>& op) {
           .finite(op.frequency_penalty)
           .finite(op.presence_penalty);
   if constexpr (std::is_same_v<Space, Host>) {
+    for (index r = 0; status.ok() && r < op.prompt_lengths.extents[0]; ++r)
+      if (const index length = entry(op.prompt_lengths, r); length < 0 || length > op.history.extents[1])
+        return invalid("prompt_lengths[" + std::to_string(r) + "] is " + std::to_string(length) +
+                       "; it must be in 0.." + std::to_string(op.history.extents[1]) + ", the entries of history");
     if (status.ok() && op.history.present())
       for (index r = 0; r < rows; ++r)
         for (index i = 0; i < op.history.extents[1]; ++i)
@@ -120,6 +132,11 @@ template <class Space> Status check(const Sampling<Space>& op) {
                            ", or negative for padding");
   }
   return status;
+}
+
+// Where the output of row r begins in its history.
+[[gnu::always_inline]] inline index output_begin(const Sampling<Host>& op, index r) {
+  return op.prompt_lengths.present() ? entry(op.prompt_lengths, r) : 0;
 }
 
 // The two numbers in [0, 1) that row r draws with. Counter: step, row (0 where the row has a seed of
