@@ -67,7 +67,7 @@ class Findings {
 
   void add_deadlock(const Order& order) {
     const std::uint32_t head = order.blocked.front();
-    Report* report = fresh(ReportKind::deadlock, head, order.pairs.set_of[head]);
+    Report* report = fresh(ReportKind::deadlock, head, order.partner_of[head]);
     report->message = "nothing can run any more:";
     std::size_t listed = 0;
     for (const std::uint32_t e : order.blocked) {
@@ -76,7 +76,7 @@ class Findings {
         break;
       }
       report->message += " " + entry(e);
-      const std::uint32_t set = order.pairs.set_of[e];
+      const std::uint32_t set = order.partner_of[e];
       if (set != no_entry)
         report->message += " waits for " + flag(set) + " of " + line(set) + ";";
       else if (tape_.entries[e].event == Event::sync_all)

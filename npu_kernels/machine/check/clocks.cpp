@@ -93,7 +93,7 @@ void Clocks::run() {
     case Event::wait:
     case Event::cross_wait:
       has_turn_ = comes_after_its_predecessor();  // what its own set knows does not count: it might get another
-      if (order_.pairs.set_of[entry_] != no_entry) take(order_.pairs.set_of[entry_]);
+      if (order_.partner_of[entry_] != no_entry) take(order_.partner_of[entry_]);
       break;
     case Event::barrier: clock[lane_] = position_; break;
     case Event::barrier_all: join_core(entry.core, clock); break;

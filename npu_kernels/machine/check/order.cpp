@@ -12,7 +12,7 @@ void match(const Tape& tape, const Device& device, const std::vector<bool>& drop
   order.room_of.assign(tape.entries.size(), no_entry);
   order.turn_of.assign(tape.entries.size(), no_entry);
   const std::vector<Channel> channels = channels_of(tape, dropped);
-  order.pairs = pairs_of(tape, channels);
+  order.partner_of = partners_of(tape, channels);
   const std::size_t depth = std::max<std::size_t>(1, device.sync.depth);
   const Lanes lanes(tape, device);
   for (const auto& [sets, waits] : channels) {
@@ -104,7 +104,10 @@ class Player {
     }
   }
 
-  bool can_run(std::uint32_t e) const { return order_.pairs.set_of[e] == no_entry || ran_[order_.pairs.set_of[e]]; }
+  bool can_run(std::uint32_t e) const {
+    const std::uint32_t set = order_.partner_of[e];
+    return !waits(tape_.entries[e].event) || set == no_entry || ran_[set];
+  }
 
   bool stream_can_run(std::uint16_t c, std::uint32_t e) {
     const Event event = tape_.entries[e].event;
@@ -130,8 +133,8 @@ class Player {
   void run(std::uint32_t e) {
     ran_[e] = true;
     order_.steps.push_back({e, false});
-    const std::uint32_t waiter = order_.pairs.wait_of[e];
-    if (waiter != no_entry) awake_.push_back(tape_.entries[waiter].core);
+    const std::uint32_t waiter = order_.partner_of[e];
+    if (sets(tape_.entries[e].event) && waiter != no_entry) awake_.push_back(tape_.entries[waiter].core);
   }
 
   const Tape& tape_;

@@ -20,8 +20,8 @@ struct StreamStep {
 
 struct Order {
   std::vector<StreamStep> steps;
-  Pairs pairs;
-  std::vector<std::uint32_t> room_of;  // of a set: the wait that must have taken an earlier set, or no_entry
+  std::vector<std::uint32_t> partner_of;  // of a wait the set that it takes, of a set its wait, or no_entry
+  std::vector<std::uint32_t> room_of;     // of a set: the wait that must have taken an earlier set, or no_entry
   // Of a cross_set or cross_wait: the one before it in its channel, if that is of another queue; or no_entry.
   std::vector<std::uint32_t> turn_of;
   std::vector<std::uint32_t> unpaired_waits, leftover_sets, overruns;  // overruns: no such wait exists

@@ -34,7 +34,7 @@ class Groups {
     parent_.resize(2 * (sites_.empty() ? 0 : 1 + *std::max_element(sites_.begin(), sites_.end())));
     std::iota(parent_.begin(), parent_.end(), 0u);
     for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
-      if (order.pairs.set_of[e] != no_entry) parent_[root(node(tape, e))] = root(node(tape, order.pairs.set_of[e]));
+      if (order.partner_of[e] != no_entry) parent_[root(node(tape, e))] = root(node(tape, order.partner_of[e]));
     std::map<std::uint32_t, std::size_t> index;
     for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
       if (!is_sync(tape.entries[e].event)) continue;
@@ -72,8 +72,8 @@ Report describe(const Tape& tape, const Order& order, const std::vector<std::uin
   for (const std::uint32_t e : group) {
     const Event event = tape.entries[e].event;
     (sets(event) ? set_lines : waits(event) ? wait_lines : barrier_lines).insert(line_of(tape.entries[e].site));
-    if (report.second.entry == no_entry && order.pairs.set_of[e] != no_entry) {
-      report.first = place(order.pairs.set_of[e]);
+    if (report.second.entry == no_entry && waits(event)) {  // a sound tape has a set for it
+      report.first = place(order.partner_of[e]);
       report.second = place(e);
     }
   }

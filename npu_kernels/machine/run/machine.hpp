@@ -17,7 +17,6 @@
 #include <string>
 #include <type_traits>
 #include <vector>
-#include "npu_kernels/machine/tape/source_location.hpp"
 
 #include "npu_kernels/machine/run/core.hpp"
 

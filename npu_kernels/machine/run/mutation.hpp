@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 #include <vector>
+
 #include "npu_kernels/machine/tape/source_location.hpp"
 
 namespace inlay::npu {

@@ -32,16 +32,14 @@ std::vector<Channel> channels_of(const Tape& tape, const std::vector<bool>& drop
   return channels;
 }
 
-Pairs pairs_of(const Tape& tape, const std::vector<Channel>& channels) {
-  Pairs pairs;
-  pairs.set_of.assign(tape.entries.size(), no_entry);
-  pairs.wait_of.assign(tape.entries.size(), no_entry);
+std::vector<std::uint32_t> partners_of(const Tape& tape, const std::vector<Channel>& channels) {
+  std::vector<std::uint32_t> partners(tape.entries.size(), no_entry);
   for (const auto& [sets, waits] : channels)
     for (std::size_t n = 0; n < std::min(sets.size(), waits.size()); ++n) {
-      pairs.set_of[waits[n]] = sets[n];
-      pairs.wait_of[sets[n]] = waits[n];
+      partners[waits[n]] = sets[n];
+      partners[sets[n]] = waits[n];
     }
-  return pairs;
+  return partners;
 }
 
 }  // namespace inlay::npu

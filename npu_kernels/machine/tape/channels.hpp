@@ -29,11 +29,7 @@ struct Channel {
 // All of a tape's. Entries marked in `dropped` are treated as if they were not on it.
 std::vector<Channel> channels_of(const Tape& tape, const std::vector<bool>& dropped = {});
 
-struct Pairs {
-  std::vector<std::uint32_t> set_of;   // of a wait: the set that it takes, or no_entry
-  std::vector<std::uint32_t> wait_of;  // of a set: the wait that takes it, or no_entry
-};
-
-Pairs pairs_of(const Tape& tape, const std::vector<Channel>& channels);
+// By entry: of a wait the set that it takes, of a set the wait that takes it, or no_entry.
+std::vector<std::uint32_t> partners_of(const Tape& tape, const std::vector<Channel>& channels);
 
 }  // namespace inlay::npu

@@ -38,7 +38,7 @@ class Constraints {
       visit(Stamp{index, Step::started}, time_.spans[index].ended - time_.spans[index].started, Reason::work);
     } else if (to.step == Step::started) {
       visit(Stamp{index, Step::issued}, 0, Reason::issue);
-      if (waits(entry.event)) visit(Stamp{order_.set_of(index), Step::ended}, 0, Reason::flag);
+      if (waits(entry.event)) visit(Stamp{order_.partner(index), Step::ended}, 0, Reason::flag);
       if (!on_stream && in_queue_[index] > 0)
         visit(Stamp{order_.queue(order_.lane_of(entry))[in_queue_[index] - 1], Step::ended}, 0, Reason::pipe);
       if (entry.event == Event::barrier_all) each_queue(entry.core, index, visit);

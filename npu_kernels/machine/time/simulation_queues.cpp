@@ -42,7 +42,7 @@ void Simulation::advance_lane(std::uint32_t lane_index) {
   const std::uint32_t index = order_.queue(lane_index)[lane.next];
   const Entry& entry = tape_.entries[index];
   Span& span = spans_[index];
-  if (waits(entry.event) && !ended(order_.set_of(index))) {
+  if (waits(entry.event) && !ended(order_.partner(index))) {
     lane.state = LaneState::blocked;
     return;
   }
@@ -79,7 +79,7 @@ void Simulation::end_entry(std::uint32_t lane_index) {
 }
 
 void Simulation::signal(std::uint32_t entry) {
-  const std::uint32_t waiter = order_.wait_of(entry);
+  const std::uint32_t waiter = order_.partner(entry);
   if (waiter == no_entry) return;
   const Entry& wait = tape_.entries[waiter];
   if (order_.on_stream(wait)) {

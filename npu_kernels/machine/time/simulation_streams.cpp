@@ -67,7 +67,7 @@ bool Simulation::may_start(std::uint32_t core, std::uint32_t index) {
     return false;
   };
   if (waits(entry.event)) {
-    if (!ended(order_.set_of(index))) return hold(StreamState::flag);
+    if (!ended(order_.partner(index))) return hold(StreamState::flag);
     if (stream.state == StreamState::flag) charge_stop(core, wait_cause(entry), stream.since, now_);
   } else if (entry.event == Event::barrier_all) {
     if (stream.outstanding > 0) return hold(StreamState::barrier);

@@ -78,7 +78,7 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
       stream_begin_(cores() + 1),
       queued_(tape.entries.size()),
       queue_begin_(lanes() + 1),
-      pairs_(pairs_of(tape, channels_of(tape))),
+      partners_(partners_of(tape, channels_of(tape))),
       meetings_(cores()) {
   for (const Entry& entry : tape.entries) {
     ++stream_begin_[entry.core + 1];

@@ -25,8 +25,8 @@ class TapeOrder : public Lanes {
   std::span<const std::uint32_t> stream(std::uint32_t core) const { return part(streams_, stream_begin_, core); }
   std::span<const std::uint32_t> queue(std::uint32_t lane) const { return part(queued_, queue_begin_, lane); }
 
-  std::uint32_t set_of(std::uint32_t wait) const { return pairs_.set_of[wait]; }
-  std::uint32_t wait_of(std::uint32_t set) const { return pairs_.wait_of[set]; }
+  // Of a set the wait that takes it, of a wait the set that it takes.
+  std::uint32_t partner(std::uint32_t entry) const { return partners_[entry]; }
   // The sync_alls of a core, in order. The n-th of every core are one meeting.
   std::span<const std::uint32_t> sync_alls(std::uint32_t core) const { return meetings_[core]; }
 
@@ -38,8 +38,7 @@ class TapeOrder : public Lanes {
     return {all.data() + begin[i], all.data() + begin[i + 1]};
   }
 
-  std::vector<std::uint32_t> streams_, stream_begin_, queued_, queue_begin_;
-  Pairs pairs_;
+  std::vector<std::uint32_t> streams_, stream_begin_, queued_, queue_begin_, partners_;
   std::vector<std::vector<std::uint32_t>> meetings_;
 };
 

@@ -125,7 +125,7 @@ class Trace {
   void flows() {
     for (std::uint32_t set = 0; set < tape_.entries.size(); ++set) {
       const Entry& from = tape_.entries[set];
-      const std::uint32_t wait = sets(from.event) ? time_.order.wait_of(set) : no_entry;
+      const std::uint32_t wait = sets(from.event) ? time_.order.partner(set) : no_entry;
       if (wait == no_entry) continue;
       const auto end = [&](const char* phase, std::uint32_t index) {
         const Entry& entry = tape_.entries[index];

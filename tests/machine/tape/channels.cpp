@@ -16,14 +16,12 @@ TEST(Channels, TheNthWaitTakesTheNthSet) {
   TapeBuilder tape;
   const auto early = tape.wait(load, feed), first = tape.set(load, feed), second = tape.set(load, feed),
              late = tape.wait(load, feed), left = tape.set(load, feed);
-  const Pairs pairs = pairs_of(tape.tape, channels_of(tape.tape));
-  EXPECT_EQ(pairs.set_of[early], first);
-  EXPECT_EQ(pairs.set_of[late], second);
-  EXPECT_EQ(pairs.wait_of[first], early);
-  EXPECT_EQ(pairs.wait_of[second], late);
-  EXPECT_EQ(pairs.wait_of[left], no_entry);
-  EXPECT_EQ(pairs.wait_of[late], no_entry) << "a wait is no set";
-  EXPECT_EQ(pairs.set_of[left], no_entry);
+  const auto partner_of = partners_of(tape.tape, channels_of(tape.tape));
+  EXPECT_EQ(partner_of[early], first);
+  EXPECT_EQ(partner_of[late], second);
+  EXPECT_EQ(partner_of[first], early);
+  EXPECT_EQ(partner_of[second], late);
+  EXPECT_EQ(partner_of[left], no_entry);
 }
 
 TEST(Channels, ADroppedEntryGivesItsPlaceToTheNext) {
@@ -31,9 +29,9 @@ TEST(Channels, ADroppedEntryGivesItsPlaceToTheNext) {
   const auto first = tape.set(load, feed), second = tape.set(load, feed), wait = tape.wait(load, feed);
   std::vector<bool> dropped(tape.tape.entries.size());
   dropped[first] = true;
-  const Pairs pairs = pairs_of(tape.tape, channels_of(tape.tape, dropped));
-  EXPECT_EQ(pairs.set_of[wait], second);
-  EXPECT_EQ(pairs.wait_of[first], no_entry);
+  const auto partner_of = partners_of(tape.tape, channels_of(tape.tape, dropped));
+  EXPECT_EQ(partner_of[wait], second);
+  EXPECT_EQ(partner_of[first], no_entry);
 }
 
 TEST(Channels, BetweenCoresTheChannelIsOfTheCoreThatWaits) {
@@ -44,10 +42,10 @@ TEST(Channels, BetweenCoresTheChannelIsOfTheCoreThatWaits) {
   const auto wait_1 = tape.core(1).cross(Event::cross_wait, load, 5, 1);
   const auto wait_2 = tape.core(2).cross(Event::cross_wait, load, 5, 2);
   const auto again_2 = tape.core(2).cross(Event::cross_wait, feed, 5, 2);
-  const Pairs pairs = pairs_of(tape.tape, channels_of(tape.tape));
-  EXPECT_EQ(pairs.set_of[wait_1], to_1);
-  EXPECT_EQ(pairs.set_of[wait_2], from_0);
-  EXPECT_EQ(pairs.set_of[again_2], from_1);
+  const auto partner_of = partners_of(tape.tape, channels_of(tape.tape));
+  EXPECT_EQ(partner_of[wait_1], to_1);
+  EXPECT_EQ(partner_of[wait_2], from_0);
+  EXPECT_EQ(partner_of[again_2], from_1);
 }
 
 // No two of (core, from, to, flag) and (core, flag) have one id.
