@@ -81,14 +81,17 @@ function(inlay_add_npu)
   file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS npu_kernels/*.cpp)
   list(REMOVE_ITEM sources ${host})
   add_library(inlay_npu STATIC ${sources})
-  target_link_libraries(inlay_npu PUBLIC inlay_core PRIVATE inlay_cpu nlohmann_json::nlohmann_json)
-  target_include_directories(inlay_npu PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  # The JSON library is headers, and none of ours that a program includes needs it: the package does without.
+  target_link_libraries(inlay_npu PUBLIC inlay_core PRIVATE inlay_cpu $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  target_include_directories(inlay_npu PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels>)
   # The same bits from every compiler: no product and sum are fused that the source does not fuse.
   target_compile_options(inlay_npu PRIVATE -ffp-contract=off)
   inlay_warnings(inlay_npu)
   foreach(level IN LISTS INLAY_LEVELS)
-    # Its products are f32: a level that only adds instructions for some operators takes those of avx512, and
-    # without vectors the machine's own loop is as good.
+    # The products are f32: a level that adds instructions for some operators only has none of its own, and
+    # without vectors the machine's plain loop does it (arithmetic/multiply_host.cpp).
     if(NOT DEFINED INLAY_OPS_${level} AND NOT level STREQUAL "scalar")
       add_library(inlay_npu_${level} OBJECT ${host})
       target_link_libraries(inlay_npu_${level} PRIVATE inlay_inline)
@@ -104,7 +107,9 @@ endfunction()
 function(inlay_install)
   install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
   install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cpp")
-  set(targets inlay_core inlay_inline inlay_reference inlay_cpu)
+  install(DIRECTORY npu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
+  install(DIRECTORY devices DESTINATION ${CMAKE_INSTALL_DATADIR}/inlay FILES_MATCHING PATTERN "*.json")
+  set(targets inlay_core inlay_inline inlay_reference inlay_cpu inlay_npu)
   if(TARGET inlay_exec)
     list(APPEND targets inlay_text inlay_model inlay_exec)
   endif()
@@ -116,7 +121,7 @@ function(inlay_install)
   install(EXPORT InlayTargets NAMESPACE inlay:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Inlay)
   include(CMakePackageConfigHelpers)
   configure_package_config_file(cmake/InlayConfig.cmake.in ${PROJECT_BINARY_DIR}/InlayConfig.cmake
-    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Inlay)
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Inlay PATH_VARS CMAKE_INSTALL_DATADIR)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/InlayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/InlayConfig.cmake ${PROJECT_BINARY_DIR}/InlayConfigVersion.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Inlay)

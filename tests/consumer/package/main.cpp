@@ -5,6 +5,8 @@
 
 #include <inlay/inlay.hpp>
 
+int run_tile_program();  // tile_program.cpp
+
 int main() {
   std::vector<float> x(3 * 100), weight(100, 1.0f), y(x.size()), expected(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
@@ -20,5 +22,5 @@ int main() {
 
   op.eps = -1;
   if (inlay::run(cpu, op).ok()) return std::printf("a negative eps passed\n"), 1;
-  return 0;
+  return run_tile_program();
 }
