@@ -2,6 +2,7 @@
 // prompt, decoding against prefill, and third-party models where ../shared/data exists.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -191,6 +192,41 @@ TEST(batch, sequences_of_different_lengths_decode_together_as_they_do_alone) {
 }
 
 // Third-party models.
+
+// The words of a prompt may come again under a presence penalty, those of the answer may not; the repetition penalty
+// knows both. Our model writes a token that its prompt holds: what comes first, and whether it does, tells.
+TEST(generate, penalties_tell_the_prompt_from_the_answer) {
+  auto loaded = load_model(INLAY_SOURCE_DIR "/models/stories.gguf");
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
+  const auto file = std::make_shared<const ModelFile>(std::move(*loaded));
+  const auto tokenizer = Tokenizer::make(file->tokenizer);
+  ASSERT_TRUE(tokenizer.has_value());
+  auto session = Session::make(file, Eager(Cpu(serial())), {.context = 256});
+  ASSERT_TRUE(session.has_value()) << session.error().message();
+  const auto write = [&](const std::vector<Token>& prompt, index count, Sampling<Host> sampling) {
+    std::vector<Token> answer;
+    sampling.temperature = 0;
+    session->reset();
+    const auto end = generate(*session, *tokenizer, prompt, count, sampling, [&](Token token) {
+      answer.push_back(token);
+      return true;
+    });
+    EXPECT_TRUE(end.has_value());
+    return answer;
+  };
+  const std::vector<Token> story = write({tokenizer->bos()}, 100, {.logits = {}, .tokens = {}});
+  std::vector<Token> prompt{tokenizer->bos()};
+  std::size_t next = 0;
+  while (std::find(prompt.begin(), prompt.end(), story.at(next)) == prompt.end()) prompt.push_back(story.at(next++));
+
+  const Sampling<Host> presence{.logits = {}, .tokens = {}, .presence_penalty = 1e4f};
+  const Sampling<Host> repetition{.logits = {}, .tokens = {}, .repetition_penalty = 1e4f};
+  EXPECT_EQ(write(prompt, 1, presence), std::vector<Token>{story[next]});
+  EXPECT_NE(write(prompt, 1, repetition), std::vector<Token>{story[next]});
+  std::vector<Token> answer = write(prompt, 60, presence);
+  std::sort(answer.begin(), answer.end());
+  EXPECT_EQ(std::adjacent_find(answer.begin(), answer.end()), answer.end());  // no token twice
+}
 
 const std::filesystem::path shared = std::filesystem::path(INLAY_SOURCE_DIR) / ".." / "shared" / "data";
 

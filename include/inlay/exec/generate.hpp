@@ -101,14 +101,19 @@ class Session {
     return ConstView<2>(logits);
   }
 
-  // The next token by the sampler's settings (views and step are filled in here).
+  // The next token by the sampler's settings (views and step are filled in here). `history` is what penalties count:
+  // the prompt, then the `step` tokens drawn before; or nothing.
   Expected<Token> sample(const ConstView<2>& logits, Sampling<Host> sampling, const std::vector<Token>& history,
                          index step) {
+    const std::int64_t prompt = static_cast<index>(history.size()) - step;
     Token token = 0;
     sampling.logits = logits;
     sampling.tokens = {&token, {1}};
     sampling.step = step;
-    if (!history.empty()) sampling.history = {history.data(), {1, static_cast<index>(history.size())}};
+    if (!history.empty()) {
+      sampling.history = {history.data(), {1, static_cast<index>(history.size())}};
+      sampling.prompt_lengths = {&prompt, {1}};
+    }
     run_(sampling);
     if (Status status = run_.take_status(); !status.ok()) return failure(std::move(status));
     return token;
