@@ -1,15 +1,13 @@
-#include <inlay/model/hf_tokenizer.hpp>
-
-#include <inlay/model/sentencepiece.hpp>
-#include <inlay/text/quote.hpp>
-
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include <inlay/text/quote.hpp>
+
+#include "executor/model/hf_tokenizer.hpp"
+#include "executor/model/sentencepiece.hpp"
 #include "executor/model/tokenizer_json.hpp"
 
 namespace inlay::exec {

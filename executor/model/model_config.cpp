@@ -8,7 +8,7 @@ namespace inlay::exec {
 void ModelConfig::set_layers(std::vector<LayerConfig> each) {
   per_layer.clear();
   if (each.empty()) return;
-  hidden = sliding_window = 0;
+  hidden = each[0].hidden, sliding_window = each[0].window;
   for (const LayerConfig& layer : each) {
     hidden = std::max(hidden, layer.hidden);
     sliding_window = std::max(sliding_window, layer.window);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -14,6 +15,17 @@ const WeightTensor* ModelFile::find(std::string_view name) const {
 
 const WeightTensor* ModelFile::scales_of(const WeightTensor& weight) const {
   return weight.type == GgmlType::I8 ? find(weight.name + ".scale") : nullptr;
+}
+
+void ModelFile::read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const {
+  const index k = tensor.extents[static_cast<std::size_t>(tensor.rank - 1)];
+  out.resize(static_cast<std::size_t>(k));
+  dequantize_row(tensor.type, tensor.data + row * ggml_row_bytes(tensor.type, k), k, out.data());
+  const WeightTensor* scales = scales_of(tensor);
+  if (!scales) return;
+  float scale = 0;
+  std::memcpy(&scale, scales->data + row * static_cast<index>(sizeof(float)), sizeof(float));
+  for (float& x : out) x *= scale;
 }
 
 void ModelFile::drop(const WeightTensor& tensor) const {

@@ -1,17 +1,19 @@
-//   ModelProto   1: piece*     { 1: text, 2: f32 score, 3: type }
-//                2: trainer    { 3: model type, 24: whitespace as suffix, 35: byte fallback, 40..43: unk, bos, eos, pad
-//                id } 3: normalizer { 2: character map, 3: add dummy prefix, 4: remove extra whitespace, 5: escape
-//                whitespace }
-#include <inlay/model/sentencepiece.hpp>
-
-#include <inlay/model/mapped_file.hpp>
-
+//   ModelProto   1: piece*      { 1: text, 2: f32 score, 3: type }
+//                2: trainer     { 3: model type, 24: whitespace as suffix, 35: byte fallback,
+//                                 40..43: unk, bos, eos, pad id }
+//                3: normalizer  { 2: character map, 3: add dummy prefix, 4: remove extra whitespace,
+//                                 5: escape whitespace }
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string_view>
 #include <utility>
+
+#include <inlay/core/view.hpp>
+#include <inlay/model/mapped_file.hpp>
+
+#include "executor/model/sentencepiece.hpp"
 
 namespace inlay::exec {
 namespace {

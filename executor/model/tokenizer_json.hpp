@@ -7,10 +7,9 @@
 
 #include <string>
 
-#include <inlay/core/dtype.hpp>
-#include <inlay/core/status.hpp>
-#include <inlay/model/json_file.hpp>
 #include <inlay/text/vocabulary.hpp>
+
+#include "executor/model/json_file.hpp"
 
 namespace inlay::exec {
 

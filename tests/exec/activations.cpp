@@ -12,6 +12,7 @@
 
 #include <inlay/core/element.hpp>
 #include <inlay/model/convert.hpp>
+#include <inlay/model/load.hpp>
 
 #include "tests/exec/support/random_session.hpp"
 #include "tests/model/support/tiny_model.hpp"
@@ -150,16 +151,16 @@ TEST(activations, reach_every_block_format_at_every_level) {
 }
 
 TEST(activations, other_weights_run_as_before) {
-  constexpr index n = 16, k = 32;
-  detail::RandomWeights random(serial(), 1);
-  float x[k] = {}, y[n] = {};
+  const ModelConfig config = tiny();
+  const index n = config.heads * config.head_dim;
+  std::vector<float> x(static_cast<std::size_t>(config.dim)), y(static_cast<std::size_t>(n));
   for (const auto& [type, operation] :
        {std::pair("f32", "float"), {"f16", "float"}, {"bf16", "float"}, {"int8", "int8"}})
     for (const Activations activations : {Activations::exact, Activations::int8}) {
-      const auto weight = random.linear(n, k, type);
-      ASSERT_TRUE(weight.has_value());
+      const auto weights = random_weights(config, type, serial(), 7);
+      ASSERT_TRUE(weights.has_value());
       Emitted emitted;
-      (*weight)(emitted, {x, {1, k}}, {y, {1, n}}, activations);
+      weights->layers[0].q(emitted, {x.data(), {1, config.dim}}, {y.data(), {1, n}}, activations);
       EXPECT_EQ(emitted.operation, operation) << type;
     }
 }

@@ -1,5 +1,6 @@
 // Conversion: what goes in comes out, within what the target format can hold.
 #include <inlay/model/convert.hpp>
+#include <inlay/model/load.hpp>
 #include <inlay/text/tokenizer.hpp>
 
 #include "tests/model/support/tiny_model.hpp"
@@ -13,7 +14,7 @@ std::vector<float> values(const ModelFile& file, const std::string& name) {
   std::vector<float> all, row;
   const index k = t->extents[static_cast<std::size_t>(t->rank - 1)];
   for (index r = 0; r < t->size() / k; ++r) {
-    detail::read_row(*t, file.scales_of(*t), r, row);
+    file.read_row(*t, r, row);
     all.insert(all.end(), row.begin(), row.end());
   }
   return all;

@@ -2,6 +2,7 @@
 #include <inlay/model/load.hpp>
 #include <inlay/text/tokenizer.hpp>
 
+#include "executor/model/json_file.hpp"
 #include "tests/model/support/tiny_model.hpp"
 
 namespace inlay::exec::test {

@@ -1,9 +1,11 @@
 // Vocabularies from files, against llama.cpp's own test vectors and against each other.
-#include <inlay/model/sentencepiece.hpp>
+#include <inlay/model/load.hpp>
 #include <inlay/text/tokenizer.hpp>
 
 #include <chrono>
 
+#include "executor/model/gguf_vocabulary.hpp"
+#include "executor/model/sentencepiece.hpp"
 #include "tests/model/support/tiny_model.hpp"
 
 namespace inlay::exec::test {
@@ -12,7 +14,7 @@ namespace {
 Tokenizer load(const std::string& path) {
   const auto file = GgufFile::open(path);
   EXPECT_TRUE(file) << file.error().message();
-  const auto vocabulary = gguf_tokenizer(*file);
+  const auto vocabulary = read_gguf_vocabulary(*file);
   EXPECT_TRUE(vocabulary) << vocabulary.error().message();
   auto tokenizer = Tokenizer::make(*vocabulary);
   EXPECT_TRUE(tokenizer) << tokenizer.error().message();

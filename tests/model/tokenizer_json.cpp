@@ -1,9 +1,8 @@
 // tokenizer.json: the ids of Hugging Face's `tokenizers`, and a refusal by name of whatever would change them.
-#include <inlay/model/hf_tokenizer.hpp>
-#include <inlay/model/json_file.hpp>
 #include <inlay/text/pre_tokenizer.hpp>
 #include <inlay/text/tokenizer.hpp>
 
+#include "executor/model/hf_tokenizer.hpp"
 #include "tests/text/support/vocabularies.hpp"
 
 namespace inlay::exec::test {

@@ -33,6 +33,8 @@ struct RopeConfig {
   bool truncate = true;                  // yarn: the ramp's ends are whole pairs
   double attention_factor = 1;           // multiplies cos and sin; already 0.1 ln(factor) + 1 for plain YaRN
   std::vector<float> freq_factors = {};  // [dim / 2], also filled for llama3 (the same thing in numbers)
+
+  bool operator==(const RopeConfig&) const = default;
 };
 
 // What one layer may have of its own.

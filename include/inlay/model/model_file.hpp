@@ -76,6 +76,9 @@ class ModelFile {
   // The f32 [n] scales of an int8 weight, null for other types.
   const WeightTensor* scales_of(const WeightTensor& weight) const;
 
+  // One row (the innermost dimension) as floats, whatever the type; I8 with its scale.
+  void read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const;
+
   // Gives a tensor's pages back once it was packed. Reading it again is slow at best: do not.
   void drop(const WeightTensor& tensor) const;
 

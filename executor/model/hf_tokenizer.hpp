@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include <inlay/core/status.hpp>
-#include <inlay/model/json_file.hpp>
 #include <inlay/text/vocabulary.hpp>
+
+#include "executor/model/json_file.hpp"
 
 namespace inlay::exec {
 

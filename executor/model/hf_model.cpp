@@ -1,73 +1,31 @@
-// A Hugging Face checkpoint: config.json, safetensors in one file or several, tokenizer where there is one.
-#pragma once
-
-#include <charconv>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <inlay/model/check_model.hpp>
-#include <inlay/model/hf_config.hpp>
-#include <inlay/model/hf_tokenizer.hpp>
-#include <inlay/model/safetensors.hpp>
+#include <inlay/model/model_tensors.hpp>
+#include <inlay/text/quote.hpp>
+
+#include "executor/model/check_model.hpp"
+#include "executor/model/hf_config.hpp"
+#include "executor/model/hf_model.hpp"
+#include "executor/model/hf_names.hpp"
+#include "executor/model/hf_tokenizer.hpp"
+#include "executor/model/safetensors.hpp"
 
 namespace inlay::exec {
 
-namespace detail {
-
-// Their name of a tensor to ours; nothing for those that no layer needs (rotary tables and the like).
-inline std::optional<std::string> gguf_name(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> whole[] = {
-      {"model.embed_tokens.weight", "token_embd.weight"},
-      {"model.tok_embeddings.weight", "token_embd.weight"},
-      {"model.norm.weight", "output_norm.weight"},
-      {"lm_head.weight", "output.weight"},
-      {"output.weight", "output.weight"}};
-  constexpr std::pair<std::string_view, std::string_view> parts[] = {
-      {"input_layernorm", "attn_norm"},
-      {"post_attention_layernorm", "ffn_norm"},
-      {"self_attn.q_proj", "attn_q"},
-      {"self_attn.k_proj", "attn_k"},
-      {"self_attn.v_proj", "attn_v"},
-      {"self_attn.o_proj", "attn_output"},
-      {"self_attn.q_norm", "attn_q_norm"},
-      {"self_attn.k_norm", "attn_k_norm"},
-      {"mlp.gate_proj", "ffn_gate"},
-      {"mlp.up_proj", "ffn_up"},
-      {"mlp.down_proj", "ffn_down"},
-      {"attention_norm", "attn_norm"},  // from here: InternLM2
-      {"ffn_norm", "ffn_norm"},
-      {"attention.wqkv", "attn_qkv"},
-      {"attention.wo", "attn_output"},
-      {"feed_forward.w1", "ffn_gate"},
-      {"feed_forward.w3", "ffn_up"},
-      {"feed_forward.w2", "ffn_down"}};
-  for (const auto& [theirs, ours] : whole)
-    if (name == theirs) return std::string(ours);
-  constexpr std::string_view layers = "model.layers.";
-  if (!name.starts_with(layers)) return std::nullopt;
-  name.remove_prefix(layers.size());
-  index layer = 0;
-  const auto number = std::from_chars(name.data(), name.data() + name.size(), layer);
-  if (number.ec != std::errc{} || layer < 0) return std::nullopt;
-  name.remove_prefix(static_cast<std::size_t>(number.ptr - name.data()));
-  if (!name.starts_with('.')) return std::nullopt;
-  name.remove_prefix(1);
-  for (const std::string_view kind : {".weight", ".bias"})
-    for (const auto& [theirs, ours] : parts)
-      if (name.size() == theirs.size() + kind.size() && name.starts_with(theirs) && name.ends_with(kind))
-        return block_name(layer, std::string(ours) + std::string(kind));
-  return std::nullopt;
-}
+namespace {
 
 // InternLM2 stores, for each kv head, its query heads, its key and its value one after the other:
 //
 //   wqkv [kv_heads][group + 2][head_dim][dim]      rows  q0 .. q(group-1) k v | q .. k v | ...
-inline Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTensor& fused,
-                        std::vector<WeightTensor>& tensors, std::vector<std::shared_ptr<const Mapping>>& memory) {
+Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTensor& fused,
+                 std::vector<WeightTensor>& tensors, std::vector<std::shared_ptr<const Mapping>>& memory) {
   const index group = c.heads / c.kv_heads;
   const index rows = (group + 2) * c.kv_heads * c.head_dim;
   if (fused.extents[0] != rows)
@@ -98,7 +56,7 @@ inline Status split_qkv(const ModelConfig& c, const std::string& origin, const W
 }
 
 // Name -> shard. Names of shards are plain: a path could point anywhere.
-inline Expected<std::map<std::string, std::string>> read_weight_map(const std::string& path) {
+Expected<std::map<std::string, std::string>> read_weight_map(const std::string& path) {
   const auto json = read_json(path);
   if (!json) return failure(json.error().code(), std::string(json.error().message()));
   const Json* map = find(*json, "weight_map");
@@ -145,47 +103,46 @@ class HfLoader {
       return read_shard(single.empty() ? "model.safetensors" : single, nullptr);
     const auto shards = read_weight_map(list.string());
     if (!shards) return {shards.error().code(), std::string(shards.error().message())};
-    std::map<std::string, std::vector<std::string>> by_file;
-    for (const auto& [name, file] : *shards) by_file[file].push_back(name);
-    for (const auto& [file, names] : by_file)
-      if (Status status = read_shard(file, &names); !status) return status;
+    std::set<std::string> files;
+    for (const auto& [name, file] : *shards) files.insert(file);
+    for (const std::string& file : files)
+      if (Status status = read_shard(file, &*shards); !status) return status;
     return {};
   }
 
-  // `wanted`: the tensors that the list expects in this file; null: all that are there.
-  Status read_shard(const std::string& name, const std::vector<std::string>* wanted) {
+  // `places`: which file the list expects each tensor in; null where there is no list.
+  Status read_shard(const std::string& name, const std::map<std::string, std::string>* places) {
     auto file = open_safetensors((directory_ / name).string());
     if (!file) return std::move(file.error());
     memory_.push_back(file->mapping);
-    if (!wanted) {
-      for (const auto& [each, tensor] : file->tensors)
+    if (places)
+      for (const auto& [each, place] : *places)
+        if (place == name && !file->tensors.contains(each) && !file->other_dtypes.contains(each))
+          return {StatusCode::not_found, file->path + ": the tensor " + quote(each) + " of the index is missing"};
+    const auto elsewhere = [&](const std::string& each) {
+      if (!places) return false;
+      const auto at = places->find(each);
+      return at != places->end() && at->second != name;
+    };
+    for (const auto& [each, tensor] : file->tensors)
+      if (!elsewhere(each))
         if (Status status = add(*file, each, tensor); !status) return status;
-      for (const auto& [each, dtype] : file->other_dtypes)
-        if (Status status = refuse(*file, each, dtype); !status) return status;
-      return {};
-    }
-    for (const std::string& each : *wanted) {
-      if (const auto other = file->other_dtypes.find(each); other != file->other_dtypes.end()) {
-        if (Status status = refuse(*file, each, other->second); !status) return status;
-        continue;
-      }
-      const auto at = file->tensors.find(each);
-      if (at == file->tensors.end())
-        return {StatusCode::not_found, file->path + ": the tensor " + quote(each) + " of the index is missing"};
-      if (Status status = add(*file, each, at->second); !status) return status;
-    }
+    for (const auto& [each, dtype] : file->other_dtypes)
+      if (!elsewhere(each) && !is_needless(each))
+        return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " + quote(dtype) +
+                                             "; it must be F32, F16 or BF16"};
     return {};
-  }
-
-  Status refuse(const SafetensorsFile& file, const std::string& name, const std::string& dtype) const {
-    if (!gguf_name(name)) return {};
-    return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " has the dtype " + quote(dtype) +
-                                         "; it must be F32, F16 or BF16"};
   }
 
   Status add(const SafetensorsFile& file, const std::string& name, WeightTensor tensor) {
     const auto ours = gguf_name(name);
-    if (!ours || (*ours == "output.weight" && model_.config.tie_embeddings)) return {};
+    // Tied: checkpoints may store the embedding a second time as the head.
+    if (is_needless(name) || (ours == "output.weight" && model_.config.tie_embeddings)) return {};
+    if (!ours)
+      return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " of extents " +
+                                           describe_extents(tensor) + " has no place in a model of the architecture " +
+                                           quote(model_.config.architecture) +
+                                           "; leaving it out would change what it computes"};
     tensor.name = *ours;
     if (!names_.insert(*ours).second)
       return {StatusCode::corrupt_data, file.path + ": two tensors for " + quote(*ours)};
@@ -212,14 +169,13 @@ class HfLoader {
   std::vector<std::shared_ptr<const Mapping>> memory_;
 };
 
-}  // namespace detail
+}  // namespace
 
-// A directory, or one .safetensors file in it.
-inline Expected<ModelFile> hf_model(const std::string& path) {
+Expected<ModelFile> hf_model(const std::string& path) {
   const std::filesystem::path place(path);
   std::error_code error;
-  if (std::filesystem::is_directory(place, error)) return detail::HfLoader(place).run("");
-  return detail::HfLoader(place.has_parent_path() ? place.parent_path() : ".").run(place.filename().string());
+  if (std::filesystem::is_directory(place, error)) return HfLoader(place).run("");
+  return HfLoader(place.has_parent_path() ? place.parent_path() : ".").run(place.filename().string());
 }
 
 }  // namespace inlay::exec

@@ -8,21 +8,28 @@
 //   i32 longest  vocab x { f32 score, i32 length, bytes }
 //
 // RoPE pairs neighbours, as in GGUF's llama, so the matrices go over as they are.
-#pragma once
 
-#include <string>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include <inlay/model/check_model.hpp>
-#include <inlay/model/gguf.hpp>
+#include <inlay/model/load.hpp>
+#include <inlay/model/model_tensors.hpp>
+#include <inlay/text/quote.hpp>
 #include <inlay/text/spm.hpp>
+
+#include "executor/model/check_model.hpp"
+#include "executor/model/gguf.hpp"
 
 namespace inlay::exec {
 
-namespace detail {
+namespace {
 
 // The format has no names: ids 0, 1, 2 are <unk>, <s>, </s>, then come the 256 bytes.
-inline Status read_llama2c_tokenizer(const std::string& path, index vocab, TokenizerData& t) {
+Status read_llama2c_tokenizer(const std::string& path, index vocab, TokenizerData& t) {
   using Type = TokenizerData::TokenType;
   const auto mapping = Mapping::file(path);
   if (!mapping) return Status(mapping.error().code(), std::string(mapping.error().message()));
@@ -61,10 +68,9 @@ inline Status read_llama2c_tokenizer(const std::string& path, index vocab, Token
   return {};
 }
 
-}  // namespace detail
+}  // namespace
 
-// An empty `tokenizer` path leaves the tokenizer out.
-inline Expected<ModelFile> load_llama2c(const std::string& path, const std::string& tokenizer) {
+Expected<ModelFile> load_llama2c(const std::string& path, const std::string& tokenizer) {
   auto mapping = Mapping::file(path);
   if (!mapping) return failure(std::move(mapping.error()));
   GgufCursor cursor((*mapping)->bytes());
@@ -100,35 +106,25 @@ inline Expected<ModelFile> load_llama2c(const std::string& path, const std::stri
       status = Status(StatusCode::corrupt_data, path + ": the file ends within " + name);
     return raw.data();
   };
-  const auto take = [&](const std::string& name, std::initializer_list<index> extents) {
-    WeightTensor tensor{.name = name, .rank = static_cast<int>(extents.size())};
-    std::copy(extents.begin(), extents.end(), tensor.extents.begin());
-    tensor.data = skip(name, extents);
+  const auto take = [&](Part part, index layer = -1) {
+    const TensorFacts facts = tensor_facts(c, part, layer);
+    WeightTensor tensor{.name = facts.name, .rank = facts.rank, .extents = facts.extents};
+    tensor.data = skip(facts.name, {facts.extents[0], std::max<index>(facts.extents[1], 1)});
     tensor.bytes = 4 * tensor.size();
     if (status) tensors.push_back(std::move(tensor));
   };
-  const auto take_layers = [&](std::string_view part, std::initializer_list<index> extents) {
-    for (index layer = 0; layer < c.layers && status; ++layer) take(block_name(layer, part), extents);
-  };
-  const index kv = c.kv_heads * c.head_dim;
-  take("token_embd.weight", {c.vocab, c.dim});
-  take_layers("attn_norm.weight", {c.dim});
-  take_layers("attn_q.weight", {c.dim, c.dim});
-  take_layers("attn_k.weight", {kv, c.dim});
-  take_layers("attn_v.weight", {kv, c.dim});
-  take_layers("attn_output.weight", {c.dim, c.dim});
-  take_layers("ffn_norm.weight", {c.dim});
-  take_layers("ffn_gate.weight", {c.hidden, c.dim});
-  take_layers("ffn_down.weight", {c.dim, c.hidden});
-  take_layers("ffn_up.weight", {c.hidden, c.dim});
-  take("output_norm.weight", {c.dim});
+  take(Part::embedding);
+  for (const Part part :
+       {Part::attn_norm, Part::q, Part::k, Part::v, Part::output, Part::ffn_norm, Part::gate, Part::down, Part::up})
+    for (index layer = 0; layer < c.layers && status; ++layer) take(part, layer);
+  take(Part::output_norm);
   skip("the RoPE tables", {2, c.context, c.head_dim / 2});
-  if (!c.tie_embeddings) take("output.weight", {c.vocab, c.dim});
+  if (!c.tie_embeddings) take(Part::head);
   if (status && cursor.left() > 0)
     status = Status(StatusCode::corrupt_data,
                     path + ": " + std::to_string(cursor.left()) +
                         " bytes follow the last tensor (is this a llama2.c checkpoint of version 0?)");
-  if (status && !tokenizer.empty()) status = detail::read_llama2c_tokenizer(tokenizer, c.vocab, file.tokenizer);
+  if (status && !tokenizer.empty()) status = read_llama2c_tokenizer(tokenizer, c.vocab, file.tokenizer);
   if (!status) return failure(std::move(status));
   file.set_tensors(std::move(tensors), {*mapping});
   if (status = check_model(file); !status) return failure(std::move(status));

@@ -1,31 +1,17 @@
-// The safetensors container: u64 length, JSON of that length, data.
-//
-//   {"name": {"dtype": "BF16", "shape": [256, 64], "data_offsets": [0, 32768]}, "__metadata__": {...}}
-//
-// Offsets count from the end of the JSON. Extents are row-major, innermost last.
-#pragma once
-
 #include <cstring>
-#include <map>
-#include <memory>
-#include <string>
+#include <utility>
 
-#include <inlay/model/json_file.hpp>
-#include <inlay/model/model_file.hpp>
+#include <inlay/text/quote.hpp>
+
+#include "executor/model/json_file.hpp"
+#include "executor/model/safetensors.hpp"
 
 namespace inlay::exec {
 
-struct SafetensorsFile {
-  std::string path;
-  std::shared_ptr<const Mapping> mapping;
-  std::map<std::string, WeightTensor> tensors;      // F32, F16 and BF16
-  std::map<std::string, std::string> other_dtypes;  // name -> dtype of those that are something else
-};
+namespace {
 
-namespace detail {
-
-inline Status read_safetensors_entry(SafetensorsFile& file, const std::string& name, const Json& entry,
-                                     std::span<const std::byte> data) {
+Status read_safetensors_entry(SafetensorsFile& file, const std::string& name, const Json& entry,
+                              std::span<const std::byte> data) {
   const auto corrupt = [&](const std::string& what) -> Status {
     return {StatusCode::corrupt_data, file.path + ": the tensor " + quote(name) + " " + what};
   };
@@ -68,9 +54,9 @@ inline Status read_safetensors_entry(SafetensorsFile& file, const std::string& n
   return {};
 }
 
-}  // namespace detail
+}  // namespace
 
-inline Expected<SafetensorsFile> open_safetensors(const std::string& path) {
+Expected<SafetensorsFile> open_safetensors(const std::string& path) {
   auto mapping = Mapping::file(path);
   if (!mapping) return failure(std::move(mapping.error()));
   SafetensorsFile file{.path = path, .mapping = *mapping, .tensors = {}, .other_dtypes = {}};
@@ -89,8 +75,7 @@ inline Expected<SafetensorsFile> open_safetensors(const std::string& path) {
   const auto data = bytes.subspan(sizeof(length) + static_cast<std::size_t>(length));
   for (const auto& [name, entry] : header->items()) {
     if (name == "__metadata__") continue;
-    if (Status status = detail::read_safetensors_entry(file, name, entry, data); !status)
-      return failure(std::move(status));
+    if (Status status = read_safetensors_entry(file, name, entry, data); !status) return failure(std::move(status));
   }
   return file;
 }

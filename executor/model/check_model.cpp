@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include <inlay/model/model_tensors.hpp>
+#include <inlay/text/quote.hpp>
+
+#include "executor/model/check_model.hpp"
+
+namespace inlay::exec {
+
+namespace {
+
+Status check_tensor(const ModelFile& file, const TensorFacts& facts) {
+  const WeightTensor* tensor = file.find(facts.name);
+  const std::string named = file.path + ": the tensor " + quote(facts.name);
+  if (!tensor && !facts.required) return {};
+  if (!tensor) return {StatusCode::not_found, named + " is missing"};
+  if (tensor->rank != facts.rank || tensor->extents != facts.extents)
+    return {StatusCode::corrupt_data, named + " has extents " + describe_extents(*tensor) + "; they must be " +
+                                          describe_extents({.rank = facts.rank, .extents = facts.extents})};
+  const bool vector = facts.rank == 1;
+  const bool plain = tensor->type == GgmlType::F32 || tensor->type == GgmlType::F16 || tensor->type == GgmlType::BF16;
+  if (vector ? !plain : !is_weight_type(tensor->type))
+    return {StatusCode::unsupported, named + " has the type " + std::string(ggml_format(tensor->type).name) +
+                                         "; it must be " +
+                                         (vector ? "F32, F16 or BF16" : "a float, a block format or I8")};
+  if (tensor->type != GgmlType::I8) return {};
+  if (facts.part == Part::embedding)
+    return {StatusCode::unsupported, named + " has the type I8; embeddings stay floats or blocks"};
+  const WeightTensor* scales = file.scales_of(*tensor);
+  if (!scales) return {StatusCode::not_found, named + " is I8 and has no " + quote(facts.name + ".scale")};
+  if (scales->type != GgmlType::F32 || scales->rank != 1 || scales->extents[0] != tensor->extents[0])
+    return {StatusCode::corrupt_data, file.path + ": the tensor " + quote(scales->name) + " must be F32 of [" +
+                                          std::to_string(tensor->extents[0]) + "]"};
+  return {};
+}
+
+}  // namespace
+
+std::string describe_extents(const WeightTensor& tensor) {
+  std::string text = "[";
+  for (int d = 0; d < tensor.rank; ++d) text += (d ? ", " : "") + std::to_string(tensor.extents[d]);
+  return text + "]";
+}
+
+bool is_needless(std::string_view name) {
+  constexpr std::string_view endings[] = {"rotary_emb.inv_freq",     // a buffer of older Hugging Face checkpoints
+                                          ".attn_rot_embd.weight"};  // the same in older GGUF files
+  return std::any_of(std::begin(endings), std::end(endings), [&](std::string_view end) { return name.ends_with(end); });
+}
+
+Status check_config(const ModelConfig& c, const std::string& origin) {
+  constexpr index most = index{1} << 28;  // products of two of them stay far below 2^63
+  const std::pair<const char*, index> sizes[] = {
+      {"embedding length", c.dim}, {"heads", c.heads},           {"kv heads", c.kv_heads},     {"head dim", c.head_dim},
+      {"hidden", c.hidden},        {"vocabulary size", c.vocab}, {"context length", c.context}};
+  constexpr index most_layers = index{1} << 16;  // lists have an entry for each
+  const auto refuse = [&](const std::string& what, index value, index limit) {
+    return Status(StatusCode::corrupt_data, origin + ": the " + what + " is " + std::to_string(value) +
+                                                "; it must be 1 to " + std::to_string(limit));
+  };
+  for (const auto& [what, value] : sizes)
+    if (value < 1 || value > most) return refuse(what, value, most);
+  if (c.layers < 1 || c.layers > most_layers) return refuse("count of layers", c.layers, most_layers);
+  if (c.heads % c.kv_heads != 0)
+    return {StatusCode::corrupt_data, origin + ": " + std::to_string(c.heads) + " heads cannot share " +
+                                          std::to_string(c.kv_heads) + " kv heads evenly"};
+  if (c.rope.dim < 2 || c.rope.dim > c.head_dim || c.rope.dim % 2 != 0)
+    return {StatusCode::corrupt_data, origin + ": the rope dimension is " + std::to_string(c.rope.dim) +
+                                          "; it must be even and at most the head dim " + std::to_string(c.head_dim)};
+  if (!c.per_layer.empty() && static_cast<index>(c.per_layer.size()) != c.layers)
+    return {StatusCode::corrupt_data, origin + ": there are " + std::to_string(c.per_layer.size()) +
+                                          " layers with facts of their own; there must be none or " +
+                                          std::to_string(c.layers)};
+  const auto positive = [](double x) { return x > 0 && x < 1e30; };
+  if (!positive(c.rope.theta) || !positive(c.rope.factor) || !positive(c.rope.attention_factor))
+    return {StatusCode::corrupt_data, origin + ": rope's theta and factors must be positive numbers"};
+  if (!(c.rms_eps >= 0 && c.rms_eps < 1)) return {StatusCode::corrupt_data, origin + ": rms eps must be 0 to 1"};
+  // Whole values stand for all layers where those have none of their own.
+  for (index i = 0; i < std::max<index>(static_cast<index>(c.per_layer.size()), 1); ++i) {
+    const LayerConfig layer = c.layer(i);
+    const std::string which = c.per_layer.empty() ? "" : " of layer " + std::to_string(i);
+    if (layer.hidden < 1 || layer.hidden > c.hidden) return refuse("hidden" + which, layer.hidden, c.hidden);
+    if (layer.window < 0)
+      return {StatusCode::corrupt_data, origin + ": the window" + which + " is " + std::to_string(layer.window) +
+                                            "; it must be positive, or 0 for none"};
+    if (!positive(layer.rope_theta))
+      return {StatusCode::corrupt_data, origin + ": rope's theta" + which + " must be a positive number"};
+  }
+  if (!c.rope.freq_factors.empty()) {
+    if (static_cast<index>(c.rope.freq_factors.size()) != c.rope.dim / 2)
+      return {StatusCode::corrupt_data, origin + ": rope has " + std::to_string(c.rope.freq_factors.size()) +
+                                            " frequency factors; there must be " + std::to_string(c.rope.dim / 2)};
+    for (const float f : c.rope.freq_factors)
+      if (!positive(f)) return {StatusCode::corrupt_data, origin + ": rope's frequency factors must be positive"};
+  }
+  return {};
+}
+
+Status check_model(const ModelFile& file) {
+  if (Status status = check_config(file.config, file.path); !status) return status;
+  std::unordered_set<std::string> known;
+  Status status = for_each_tensor(file.config, [&](const TensorFacts& facts) {
+    known.insert(facts.name);
+    if (const WeightTensor* tensor = file.find(facts.name); tensor && tensor->type == GgmlType::I8)
+      known.insert(facts.name + ".scale");
+    return check_tensor(file, facts);
+  });
+  if (!status) return status;
+  for (const WeightTensor& tensor : file.tensors())
+    if (!known.contains(tensor.name) && !is_needless(tensor.name))
+      return {StatusCode::unsupported, file.path + ": the tensor " + quote(tensor.name) + " of extents " +
+                                           describe_extents(tensor) + " has no place in a model of the architecture " +
+                                           quote(file.config.architecture) +
+                                           "; leaving it out would change what it computes"};
+  if (file.tokenizer.kind != TokenizerData::Kind::none &&
+      static_cast<index>(file.tokenizer.tokens.size()) > file.config.vocab)
+    return {StatusCode::corrupt_data, file.path + ": the vocabulary has " +
+                                          std::to_string(file.tokenizer.tokens.size()) +
+                                          " tokens, the embedding only " + std::to_string(file.config.vocab) + " rows"};
+  return {};
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,20 @@
+#include <filesystem>
+#include <utility>
+
+#include <inlay/model/load.hpp>
+
+#include "executor/model/gguf_model.hpp"
+#include "executor/model/hf_model.hpp"
+
+namespace inlay::exec {
+
+Expected<ModelFile> load_model(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error) || std::filesystem::path(path).extension() == ".safetensors")
+    return hf_model(path);
+  auto file = GgufFile::open(path);
+  if (!file) return failure(std::move(file.error()));
+  return gguf_model(*file);
+}
+
+}  // namespace inlay::exec
