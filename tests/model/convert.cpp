@@ -204,7 +204,7 @@ TEST(convert, refuses_what_the_target_cannot_hold_and_leaves_no_file) {
   EXPECT_FALSE(parse_weight_format("q5_1"));
   for (const float bad : {1e6f, INFINITY, NAN}) {
     TinyModel tiny = tiny_model();
-    tiny.values[5][3] = bad;  // blk.0.attn_q.weight
+    tiny.of("blk.0.attn_q.weight")[3] = bad;
     const auto report = write_gguf(tiny.file, d / "m.gguf", {WeightFormat::f16});
     ASSERT_FALSE(report);
     EXPECT_NE(report.error().message().find("'blk.0.attn_q.weight'"), std::string_view::npos)

@@ -3,10 +3,9 @@
 #include <inlay/model/load.hpp>
 #include <inlay/text/tokenizer.hpp>
 
-#include "executor/model/gguf_config.hpp"
 #include "executor/model/gguf_model.hpp"
-#include "executor/model/gguf_vocabulary.hpp"
 #include "tests/model/support/tiny_model.hpp"
+#include "tests/model/support/unchecked_gguf.hpp"
 
 namespace inlay::exec::test {
 namespace {
@@ -233,28 +232,6 @@ TEST(gguf, version_2_and_other_alignments_are_read) {
   const WeightTensor& t = file->tensors().at(0);
   EXPECT_EQ(t.extents, (std::array<index, 4>{2, 4, 0, 0}));
   EXPECT_EQ(std::memcmp(t.data, values, sizeof(values)), 0);
-}
-
-// As write_gguf does, without asking whether anything fits.
-void write_unchecked(const ModelFile& file, const std::string& path) {
-  GgufWriter writer;
-  ASSERT_TRUE(write_gguf_config(file.config, file.path, writer));
-  write_gguf_vocabulary(file.tokenizer, file.config.vocab, writer);
-  for (const WeightTensor& t : file.tensors())
-    writer.tensor(t.name, t.type, {t.extents.data(), static_cast<std::size_t>(t.rank)},
-                  [&t](index row, std::byte* out) {
-                    const index bytes = ggml_row_bytes(t.type, t.extents[static_cast<std::size_t>(t.rank - 1)]);
-                    std::memcpy(out, t.data + row * bytes, static_cast<std::size_t>(bytes));
-                    return Status{};
-                  });
-  const std::vector<float>& factors = file.config.rope.freq_factors;
-  if (const index count = static_cast<index>(factors.size()); count > 0)
-    writer.tensor("rope_freqs.weight", GgmlType::F32, {&count, 1}, [&factors](index, std::byte* out) {
-      std::memcpy(out, factors.data(), factors.size() * sizeof(float));
-      return Status{};
-    });
-  const Status status = writer.write(path);
-  ASSERT_TRUE(status) << status.message();
 }
 
 // What the metadata say must fit together: each change of the tiny model is refused with these words.

@@ -121,6 +121,12 @@ TEST(safetensors, shards) {
   const auto file = load_model(d.string());
   ASSERT_TRUE(file) << file.error().message();
   EXPECT_EQ(file->tensors().size(), whole.header.size());
+  // What no index names is not passed over either.
+  Shard more = halves[0];
+  more.add("model.layers.0.self_attn.sinks", {2});
+  write_text(d / "a.safetensors", more.bytes());
+  expect_refused(d.string(), StatusCode::unsupported, {"'model.layers.0.self_attn.sinks'", "no place"});
+  write_text(d / "a.safetensors", halves[0].bytes());
   // A shard that lacks what the index promises, and one that is a path.
   map["model.norm.weight"] = map["model.norm.weight"] == "a.safetensors" ? "b.safetensors" : "a.safetensors";
   write_text(d / "model.safetensors.index.json", Json{{"weight_map", map}}.dump());
@@ -203,6 +209,33 @@ TEST(safetensors, refuses_configurations) {
   }
   std::filesystem::remove(d / "config.json");
   expect_refused(d.string(), not_found, {"config.json"});
+}
+
+TEST(safetensors, unknown_tensors_are_refused_by_name) {
+  const TemporaryDirectory d;
+  const auto load_with = [&](const std::string& name, bool tied = true) {
+    Json config = llama_config();
+    config["tie_word_embeddings"] = tied;
+    Shard s = llama_shard();
+    s.add(name, {10, 8}, 50);
+    write_text(d / "config.json", config.dump()), write_text(d / "model.safetensors", s.bytes());
+    return load_model(d.string());
+  };
+  for (const char* name : {"model.layers.0.self_attn.sinks", "model.layers.1.mlp.up_proj.weight", "vision.patch.weight",
+                           "model.layers.0.mlp.up_proj.bias", "model.layers.x.mlp.up_proj.weight"}) {
+    const auto file = load_with(name);
+    ASSERT_FALSE(file) << name;
+    EXPECT_EQ(file.error().code(), StatusCode::unsupported);
+    // Those that have a name in GGUF are called by it.
+    const bool ours = std::string_view(name).find("up_proj") != std::string_view::npos && !std::strchr(name, 'x');
+    EXPECT_NE(file.error().message().find(ours ? "ffn_up" : name), std::string_view::npos) << file.error().message();
+  }
+  EXPECT_TRUE(load_with("model.layers.0.self_attn.rotary_emb.inv_freq"));
+  // A tied head is the embedding, stored twice.
+  const auto tied = load_with("lm_head.weight"), own = load_with("lm_head.weight", false);
+  ASSERT_TRUE(tied && own);
+  EXPECT_EQ(tied->find("output.weight"), nullptr);
+  EXPECT_EQ(first(*own, "output.weight"), 50);
 }
 
 TEST(safetensors, refuses_broken_files) {
