@@ -33,12 +33,8 @@ INLAY_INLINE AttentionSequence sequence_of(const FlashAttention<Host>& op, index
   s.position = op.q_start.present() ? entry(op.q_start, b) : s.keys - s.queries;
   s.q_outer = op.q_indptr.present() ? 0 : b;
   s.q_row = op.q_indptr.present() ? entry(op.q_indptr, b) : 0;
-  s.k = op.k.data;
-  s.v = op.v.data;
-  s.k_row_stride = op.k.strides[1];
-  s.k_head_stride = op.k.strides[2];
-  s.v_row_stride = op.v.strides[1];
-  s.v_head_stride = op.v.strides[2];
+  s.k = {op.k.data, op.k.strides[1], op.k.strides[2]};
+  s.v = {op.v.data, op.v.strides[1], op.v.strides[2]};
   s.outer = op.kv_indptr.present() ? 0 : b;
   s.row = op.kv_indptr.present() ? entry(op.kv_indptr, b) : 0;
   s.scale_outer = s.outer;
@@ -52,7 +48,7 @@ INLAY_INLINE AttentionSequence sequence_of(const FlashAttention<Host>& op, index
 template <class Level>
 Status flash_attention(const Parallel& parallel, const FlashAttention<Host>& op, Workspace workspace) {
   const auto sequences = [&](index b) { return sequence_of(op, b); };
-  attention<Level>(problem_of(op), sequences, parallel, workspace);
+  attention<Level, RowSource>(problem_of(op), sequences, parallel, workspace);
   return {};
 }
 

@@ -40,12 +40,8 @@ INLAY_INLINE AttentionSequence sequence_of(const IncreFlashAttention<Host>& op, 
   s.keys = slots.end - slots.begin;
   s.position = s.keys - s.queries;
   s.q_outer = b;
-  s.k = k.data;
-  s.v = v.data;
-  s.k_row_stride = k.strides[0];
-  s.k_head_stride = k.strides[1];
-  s.v_row_stride = v.strides[0];
-  s.v_head_stride = v.strides[1];
+  s.k = {k.data, k.strides[0], k.strides[1]};
+  s.v = {v.data, v.strides[0], v.strides[1]};
   s.row = slots.begin;
   s.scale_outer = b;
   s.column = slots.begin;
@@ -56,7 +52,7 @@ template <class Level>
 Status incre_flash_attention(const Parallel& parallel, const IncreFlashAttention<Host>& op, Workspace workspace) {
   const AttentionProblem p = problem_of(op);
   const auto sequences = [&](index b) { return sequence_of(op, b); };
-  attention<Level>(p, sequences, parallel, workspace);
+  attention<Level, RowSource>(p, sequences, parallel, workspace);
   return {};
 }
 

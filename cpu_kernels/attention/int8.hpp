@@ -1,6 +1,6 @@
 // int8 K and V in decode: rows are multiplied as they lie, and their scales leave the loop over dims. What
 // all tokens of a sequence share leaves the loop over tokens, too; a token's own scale, without an offset,
-// meets its score and its weight.
+// meets its score and its probability. A scale of a whole cache meets q and the result.
 //
 //   shared   q . ((k_t + offset) * scale)        =  (q * scale) . k_t  +  (q * scale) . offset       once a unit
 //            sum_t p_t (v_t + offset) * scale    =  (sum_t p_t v_t  +  offset * sum_t p_t) * scale   once a split
@@ -22,25 +22,25 @@ namespace inlay::cpu {
 enum class KvScales { none, shared, tokens, widened };
 
 INLAY_INLINE KvScales kv_scales(const KvTensor& tensor, const AttentionSequence& sequence) {
-  if (tensor.type != DType::i8) return KvScales::none;
+  if (tensor.type != DType::i8 || !tensor.scale.present()) return KvScales::none;
   const auto shared = [&](const ConstView<4>& view) {
     return !view.present() || (view.extents[1] == 1 && (view.extents[0] == 1 || sequence.blocks == nullptr));
   };
   if (shared(tensor.scale) && shared(tensor.offset)) return KvScales::shared;
-  return tensor.offset.present() || sequence.blocks != nullptr ? KvScales::widened : KvScales::tokens;
+  return tensor.offset.present() ? KvScales::widened : KvScales::tokens;
 }
 
 // Calls each(d, scale, offset) for every register of a head's dims.
 template <class Level, class Each>
-INLAY_INLINE void each_shared_scale(const KvTensor& tensor, const AttentionSequence& sequence, index kv_head, index dim,
+INLAY_INLINE void each_shared_scale(const KvTensor& tensor, const AttentionSequence& sequence, index kv_head,
                                     Each&& each) {
   using F = simd::Floats<Level>;
   const QuantRow quant = quant_row(tensor, sequence.scale_outer, 0, kv_head);
   const auto channels = [](const float* x, index step, index d, index n) {
     return x == nullptr ? F() : step == 0 ? F(*x) : F::load(x + d, n);
   };
-  for (index d = 0; d < dim; d += F::size) {
-    const index n = dim - d < F::size ? dim - d : F::size;
+  for (index d = 0; d < tensor.dim; d += F::size) {
+    const index n = tensor.dim - d < F::size ? tensor.dim - d : F::size;
     each(d, channels(quant.scale, quant.scale_step, d, n), channels(quant.offset, quant.offset_step, d, n));
   }
 }
@@ -50,9 +50,9 @@ template <class Level>
 void fold_key_scales(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit, float* q,
                      float* shift) {
   using F = simd::Floats<Level>;
-  for (index r = 0; r < unit.all(); ++r, q += padded(p.dim)) {
+  for (index r = 0; r < unit.all(); ++r, q += padded(p.k.dim)) {
     F sum;
-    each_shared_scale<Level>(p.k, sequence, unit.kv_head + r / unit.rows, p.dim, [&](index d, F scale, F offset) {
+    each_shared_scale<Level>(p.k, sequence, unit.kv_head + r / unit.rows, [&](index d, F scale, F offset) {
       const F scaled = F::load(q + d) * scale;
       scaled.store(q + d);
       sum = fma(scaled, offset, sum);
@@ -72,9 +72,9 @@ template <class Level>
 void apply_value_scales(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
                         const SoftmaxState<float>* state, float* o) {
   using F = simd::Floats<Level>;
-  for (index r = 0; r < unit.all(); ++r, o += padded(p.v_dim)) {
+  for (index r = 0; r < unit.all(); ++r, o += padded(p.v.dim)) {
     if (state[r].sum == 0) continue;
-    each_shared_scale<Level>(p.v, sequence, unit.kv_head + r / unit.rows, p.v_dim, [&](index d, F scale, F offset) {
+    each_shared_scale<Level>(p.v, sequence, unit.kv_head + r / unit.rows, [&](index d, F scale, F offset) {
       (fma(offset, F(state[r].sum), F::load(o + d)) * scale).store(o + d);
     });
   }
@@ -84,23 +84,27 @@ void apply_value_scales(const AttentionProblem& p, const AttentionSequence& sequ
 struct TokenScales {
   float at[key_tile];
 
-  INLAY_INLINE void gather(const KvTensor& tensor, const AttentionSequence& sequence, index kv_head, index tile,
-                           KeyRange keys) {
-    const float* const scale = tensor.scale.as<float>() +
-                               broadcast_row(tensor.scale, sequence.scale_outer, sequence.row + tile, kv_head).first;
-    for (index x = 0; x < key_tile; ++x)
-      at[x] = tile + x < keys.begin || tile + x >= keys.end ? 0 : scale[x * tensor.scale.strides[1]];
+  INLAY_INLINE void gather(const AttentionProblem& p, const AttentionSequence& sequence, const KvTensor& tensor,
+                           index kv_head, KeyRange keys) {
+    for (float& scale : at) scale = 0;
+    float* const to = at + keys.begin % key_tile;
+    const index step = tensor.scale.extents[1] == 1 ? 0 : tensor.scale.strides[1];
+    each_run(p, sequence, keys.begin, keys.end, [&](const KeyRun& run) INLAY_INLINE_LAMBDA {
+      const float* const scale =
+          tensor.scale.as<float>() + broadcast_row(tensor.scale, run.scale_outer, run.row, kv_head).first;
+      for (index i = 0; i < run.count; ++i) to[run.at + i] = scale[i * step];
+    });
   }
   template <class Level> void scale_scores(float* s) const {
     using F = simd::Floats<Level>;
     for (index x = 0; x < key_tile; x += F::size) (F::load(s + x) * F::load(at + x)).store(s + x);
   }
   // A key that is not seen stays so, whatever its scale.
-  template <class Level> void scale_weights(float* p) const {
+  template <class Level> void scale_probabilities(float* p) const {
     using F = simd::Floats<Level>;
     for (index x = 0; x < key_tile; x += F::size) {
-      const F weight = F::load(p + x);
-      select(F() < weight, weight * F::load(at + x), weight).store(p + x);
+      const F seen = F::load(p + x);
+      select(F() < seen, seen * F::load(at + x), seen).store(p + x);
     }
   }
 };

@@ -3,15 +3,15 @@
 //
 //   for each split of the keys                   a fixed number of keys, whatever the threads
 //     for each tile of key_tile keys that some row of the unit sees
-//       S = q K^T         many rows: multiply over keys packed as columns; few: attention/decode.hpp
+//       S = q K^T         many rows: multiply over keys packed as columns; few: attention/split.hpp
 //       S = mask(softcap(S + bias))
 //       o, m, l           online softmax; P V with deferred division
 //     merge into (o, m, l) of the whole row, in the order of the splits
 //   sink, division, rounding
 //
 // The rows of a tile are (query, head of the group) pairs: all heads that share a kv head share its
-// tiles. Where tasks are few, splits run in parallel, each into a slot of its own, and are merged
-// behind; the arithmetic is the same, so the bits are.
+// tiles. Where units are few, runs of splits go in parallel, each split leaves (o, m, l) in a place of its own, and
+// they are merged behind; the arithmetic is the same, so the bits are.
 #pragma once
 
 #include <atomic>
@@ -19,12 +19,12 @@
 #include <inlay/core/parallel.hpp>
 #include <inlay/core/workspace.hpp>
 
-#include "cpu_kernels/attention/decode.hpp"
 #include "cpu_kernels/attention/int8.hpp"
 #include "cpu_kernels/attention/multiply.hpp"
 #include "cpu_kernels/attention/output.hpp"
 #include "cpu_kernels/attention/pack.hpp"
 #include "cpu_kernels/attention/scores.hpp"
+#include "cpu_kernels/attention/split.hpp"
 #include "cpu_kernels/attention/unit.hpp"
 
 namespace inlay::cpu {
@@ -34,171 +34,169 @@ template <class Level>
 void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
                   const TileScratch& t) {
   using F = simd::Floats<Level>;
-  const index pad = padded(p.dim);
+  const index pad = padded(p.k.dim);
+  const F scale(p.scale * p.key_scale);
   with_float(p.q.dtype, [&]<class T>(Type<T>) {
     for (index r = 0; r < unit.all(); ++r) {
       const AttentionRow row = unit.row(p, sequence, r);
       float* y = t.q + r * pad;
       widen_row<Level>(p.q.template as<T>() + offset(p.q, sequence.q_outer, sequence.q_row + row.query, row.head, 0),
-                       p.dim, y);
-      for (index d = 0; d < pad; d += F::size) (F::load(y + d) * F(p.scale)).store(y + d);
+                       p.k.dim, y);
+      for (index d = 0; d < pad; d += F::size) (F::load(y + d) * scale).store(y + d);
     }
   });
   if (!p.packs_keys && kv_scales(p.k, sequence) == KvScales::shared)
     fold_key_scales<Level>(p, sequence, unit, t.q, t.shift);
 }
 
-// S of one tile from packed keys: begin..end, of which `tile` would be column 0.
+// S of one tile from packed keys, of which `tile` would be column 0.
 template <class Level>
-void tile_scores(const AttentionProblem& p, const AttentionSequence& sequence, index kv_head, const TileScratch& t,
-                 index rows, index tile, index begin, index end) {
-  const index pad = padded(p.dim);
-  for (index i = 0; i < (begin - tile) * pad; ++i) t.kv[i] = 0;
-  widen_keys<Level>(p, sequence, Which::keys, kv_head, begin, end, t.kv + (begin - tile) * pad);
-  transpose_keys<Level>(t.kv, end - tile, p.dim, t.columns);
-  multiply<Level>(t.q, pad, rows, t.columns, key_tile, key_tile, p.dim, t.s, key_tile, nullptr);
+void packed_scores(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+                   const TileScratch& t, index tile, KeyRange keys) {
+  const index pad = padded(p.k.dim), skipped = (keys.begin - tile) * pad;
+  for (index i = 0; i < skipped; ++i) t.kv[i] = 0;
+  widen_keys<Level>(p, sequence, Which::keys, unit.kv_head, keys, t.kv + skipped);
+  transpose_keys<Level>(t.kv, keys.end - tile, p.k.dim, t.columns);
+  multiply<Level>({t.q, pad}, unit.rows, {t.columns, key_tile}, key_tile, p.k.dim, {t.s, key_tile}, nullptr);
 }
 
-// (o, m, l) of the unit's rows over the keys begin..end; false if none of the rows sees any.
+// (o, m, l) of many rows over these keys.
 template <class Level>
-bool attend_split(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
-                  KeyRange split, const TileScratch& t) {
-  if (!p.packs_keys) return DecodeSplit<Level>(p, sequence, unit, t).run(split);
-  const auto [b, kv_head, kv_heads, first, rows] = unit;
-  // Ranges grow with the query: the first row's begin and the last row's end bound them all.
-  const AttentionRow low = attention_row(p, sequence, kv_head, first);
-  const AttentionRow high = attention_row(p, sequence, kv_head, first + rows - 1);
-  const index from = low.keys.begin > split.begin ? low.keys.begin : split.begin;
-  const index to = high.keys.end < split.end ? high.keys.end : split.end;
-  const bool scored = p.bias.present() || p.alibi_slopes.present() || p.softcap > 0;
+void attend_packed(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+                   KeyRange keys, const TileScratch& t) {
+  const AttentionRow low = unit.row(p, sequence, 0), high = unit.row(p, sequence, unit.rows - 1);
+  const bool scored = p.biased() || p.softcap > 0;
   const bool masks = p.mask.present() || sequence.packed_mask != nullptr;
-  for (index r = 0; r < rows; ++r) t.state[r] = {};
-  bool seen = false;
-  for (index tile = from / key_tile * key_tile; tile < to; tile += key_tile) {
-    const index begin = tile > from ? tile : from, end = tile + key_tile < to ? tile + key_tile : to;
-    tile_scores<Level>(p, sequence, kv_head, t, rows, tile, begin, end);
+  for (index r = 0; r < unit.rows; ++r) t.state[r] = {};
+  for (index tile = keys.begin / key_tile * key_tile; tile < keys.end; tile += key_tile) {
+    const index begin = tile > keys.begin ? tile : keys.begin;
+    const index end = tile + key_tile < keys.end ? tile + key_tile : keys.end;
+    packed_scores<Level>(p, sequence, unit, t, tile, {begin, end});
     const bool all_see = low.keys.end >= end && high.keys.begin <= begin;
     const bool full = all_see && begin == tile && end == tile + key_tile;
-    for (index r = 0; r < rows; ++r) {
+    for (index r = 0; r < unit.rows; ++r) {
       float* s = t.s + r * key_tile;
       if (scored || masks || !full) {
-        const AttentionRow row = attention_row(p, sequence, kv_head, first + r);
+        const AttentionRow row = unit.row(p, sequence, r);
         float bias[key_tile];
-        const bool biased = p.bias.present() || p.alibi_slopes.present();
-        if (biased) tile_bias<Level>(p, sequence, row, b, tile, end, bias);
-        if (scored) bias_and_softcap<Level>(p, biased ? bias : nullptr, s);
-        if (masks || !full) mask_row<Level>(p, sequence, row, b, tile, end, s);
+        if (p.biased()) tile_bias<Level>(p, sequence, row, unit.b, tile, end, bias);
+        if (scored) bias_and_softcap<Level>(p, p.biased() ? bias : nullptr, s);
+        if (masks || !full) mask_row<Level>(p, sequence, row, unit.b, tile, end, s);
       }
       t.factor[r] = softmax_tile<Level>(s, t.state[r]);
     }
-    widen_keys<Level>(p, sequence, Which::values, kv_head, begin, end, t.kv);
-    tile_values<Level>(t.s + (begin - tile), rows, t.kv, end - begin, padded(p.v_dim),
-                       masks || !all_see || p.bias.present(), t.o, seen ? t.factor : nullptr);
-    seen = true;
+    widen_keys<Level>(p, sequence, Which::values, unit.kv_head, {begin, end}, t.kv);
+    tile_values<Level>({t.s + (begin - tile), key_tile}, unit.rows, t.kv, end - begin,
+                       masks || !all_see || p.bias.present(), {t.o, padded(p.v.dim)},
+                       begin > keys.begin ? t.factor : nullptr);
   }
-  return seen;
 }
 
-// How a call is cut: the number of units, the rows of the largest, and whether splits get slots.
-struct AttentionPlan {
-  index kv_heads = 1;  // of a unit
-  index units = 0, rows = 0, splits = 1;
-  bool parallel_splits = false;
-  index workers = 1;
-};
+inline constexpr index tasks_a_thread = 4;  // with fewer, the last one leaves threads waiting
 
 template <class Sequences>
-INLAY_INLINE AttentionPlan attention_plan(const AttentionProblem& p, const Sequences& sequences,
-                                          const Parallel& parallel) {
-  constexpr index units_a_thread = 4;  // with fewer, the last unit leaves threads waiting
+INLAY_INLINE AttentionPlan attention_plan(const AttentionProblem& p, const Sequences& sequences, index width) {
   AttentionPlan plan;
-  index keys = 0, most = 0, tasks_a_head = 0;
+  plan.width = width;
   for (index b = 0; b < p.batch; ++b) {
-    const AttentionSequence sequence = sequences(b);
-    const index rows = sequence.queries * p.group();
-    most = rows > most ? rows : most;
-    keys = sequence.keys > keys ? sequence.keys : keys;
-    tasks_a_head += (sequence.keys + p.split - 1) / p.split;
+    const index splits = plan.splits_of(sequences(b).keys, p);
+    plan.tasks_a_head += splits;
+    plan.splits = splits > plan.splits ? splits : plan.splits;
   }
-  plan.kv_heads = heads_of_unit(p, most, tasks_a_head, parallel.width);
-  plan.rows = plan.kv_heads * (most < max_rows ? most : max_rows);
-  for (index b = 0; b < p.batch; ++b)
-    plan.units += (sequences(b).queries * p.group() + max_rows - 1) / max_rows *
-                  ((p.kv_heads + plan.kv_heads - 1) / plan.kv_heads);
-  plan.splits = (keys + p.split - 1) / p.split;
-  plan.parallel_splits = parallel.width > 1 && plan.splits > 1 && plan.units < units_a_thread * parallel.width;
-  const index tasks = plan.parallel_splits ? plan.units * plan.splits : plan.units;
-  plan.workers = tasks < parallel.width ? tasks : parallel.width;
+  for (index b = 0; b < p.batch; ++b) {
+    const index rows = sequences(b).queries * p.group(), heads = plan.heads_of_unit(p, rows);
+    const index largest = heads * (rows < max_rows ? rows : max_rows);
+    plan.rows = largest > plan.rows ? largest : plan.rows;
+    plan.units += (rows + max_rows - 1) / max_rows * ((p.kv_heads + heads - 1) / heads);
+  }
+  // The fewest runs that keep all threads busy: the splits of a run hand each other a stretch that is on its way.
+  const auto busy = [&](index tasks) {
+    return tasks >= tasks_a_thread * width || (2 * tasks >= tasks_a_thread * width && tasks % width == 0);
+  };
+  while (width > 1 && plan.units > 0 && plan.runs < plan.splits && !busy(plan.units * plan.runs)) ++plan.runs;
   return plan;
 }
 
+// Enough for any lengths up to these: a captured step may see others.
 template <class Sequences>
 std::size_t attention_scratch_bytes(const AttentionProblem& p, const Sequences& sequences, const Parallel& parallel) {
-  const AttentionPlan plan = attention_plan(p, sequences, parallel);
-  std::size_t bytes = static_cast<std::size_t>(plan.workers) * tile_scratch_bytes(p, plan.rows);
-  if (plan.parallel_splits) bytes += static_cast<std::size_t>(plan.units * plan.splits) * partial_bytes(p, plan.rows);
+  index rows = 0, units = 0, splits = 0;
+  for (index b = 0; b < p.batch; ++b) {
+    const AttentionSequence sequence = sequences(b);
+    const index of_head = sequence.queries * p.group(), heads = heads_that_fit(p, of_head);
+    const index largest = heads * (of_head < max_rows ? of_head : max_rows);
+    rows = largest > rows ? largest : rows;
+    units += (of_head + max_rows - 1) / max_rows * ((p.kv_heads + heads - 1) / heads);
+    const index own = AttentionPlan().splits_of(sequence.keys, p);
+    splits = own > splits ? own : splits;
+  }
+  std::size_t bytes = static_cast<std::size_t>(parallel.width) * tile_scratch_bytes(p, rows);
+  if (parallel.width > 1 && splits > 1 && units < tasks_a_thread * parallel.width) bytes += Partials::bytes(p, splits);
   return bytes;
 }
 
 // sequences(b) describes sequence b.
-template <class Level, class Sequences>
+template <class Level, class Source, class Sequences>
 void attention(const AttentionProblem& p, const Sequences& sequences, const Parallel& parallel, Workspace workspace) {
-  const AttentionPlan plan = attention_plan(p, sequences, parallel);
-  if (plan.units == 0) return;
+  const AttentionPlan plan = attention_plan(p, sequences, parallel.width);
+  const index tasks = plan.units * plan.runs;
+  if (tasks == 0) return;
+  const index workers = tasks < parallel.width ? tasks : parallel.width;
+  const index bytes = static_cast<index>(tile_scratch_bytes(p, plan.rows));
   WorkspaceCutter cutter(workspace);
-  std::byte* scratch = cutter.take<std::byte>(plan.workers * static_cast<index>(tile_scratch_bytes(p, plan.rows)));
-  const auto scratch_of = [&](index worker) {
-    return TileScratch(p, plan.rows, scratch + worker * static_cast<index>(tile_scratch_bytes(p, plan.rows)));
+  std::byte* const scratch = cutter.take<std::byte>(workers * bytes);
+  const Partials partials(p, plan.runs > 1 ? plan.splits : 0, cutter);
+  const auto for_splits = [&](index begin, index end, KeyRange visible, auto&& each) {
+    for (index s = begin; s < end; ++s) {
+      const index first = s * p.split, bound = first + p.split;
+      const KeyRange keys{visible.begin > first ? visible.begin : first, visible.end < bound ? visible.end : bound};
+      if (!keys.empty()) each(s, keys);
+    }
   };
-  const auto split_of = [&](index s) { return KeyRange{s * p.split, (s + 1) * p.split}; };
   std::atomic<index> next{0};
-  if (!plan.parallel_splits) {
-    parallel(plan.workers, [&](index worker) {
-      const TileScratch t = scratch_of(worker);
-      UnitCursor cursor(p, sequences, plan.kv_heads);
-      for (index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.units;) {
-        const AttentionUnit u = cursor.at(i);
-        const AttentionSequence sequence = sequences(u.b);
-        load_queries<Level>(p, sequence, u, t);
-        clear_total<Level>(p, t, u.all());
-        for (index s = 0; s * p.split < sequence.keys; ++s)
-          if (attend_split<Level>(p, sequence, u, split_of(s), t)) merge_partial<Level>(p, t.o, t.state, u.all(), t);
-        write_output<Level>(p, sequence, u, t);
-      }
-    });
-    return;
-  }
-  std::byte* slots = cutter.take<std::byte>(plan.units * plan.splits * static_cast<index>(partial_bytes(p, plan.rows)));
-  const auto slot_of = [&](index i) {
-    return Partial(p, plan.rows, slots + i * static_cast<index>(partial_bytes(p, plan.rows)));
-  };
-  parallel(plan.workers, [&](index worker) {
-    TileScratch t = scratch_of(worker);
-    UnitCursor cursor(p, sequences, plan.kv_heads);
-    for (index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.units * plan.splits;) {
-      const AttentionUnit u = cursor.at(i / plan.splits);
-      const AttentionSequence sequence = sequences(u.b);
-      const Partial slot = slot_of(i);
-      t.o = slot.o;
-      t.state = slot.state;
-      *slot.seen = 0;
-      if (i % plan.splits * p.split >= sequence.keys) continue;
-      load_queries<Level>(p, sequence, u, t);
-      *slot.seen = attend_split<Level>(p, sequence, u, split_of(i % plan.splits), t);
+  parallel(workers, [&](index worker) {
+    TileScratch t(p, plan.rows, scratch + worker * bytes);
+    UnitCursor cursor(p, sequences, plan);
+    for (index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
+      const AttentionUnit unit = cursor.at(i / plan.runs);
+      const AttentionSequence sequence = sequences(unit.b);
+      const index run = i % plan.runs, begin = plan.splits * run / plan.runs, end = plan.splits * (run + 1) / plan.runs;
+      const KeyRange visible = unit.keys(p, sequence);
+      const index last = visible.end < end * p.split ? visible.end : end * p.split;
+      load_queries<Level>(p, sequence, unit, t);
+      if (plan.runs == 1) clear_total<Level>(p, t, unit.all());
+      DecodeSplit<Level, Source> split(p, sequence, unit, t);
+      bool cold = true;
+      for_splits(begin, end, visible, [&](index s, KeyRange keys) {
+        if (plan.runs > 1) {
+          const index row = partials.row(p, sequence, unit, s);
+          t.o = partials.o + row * partials.pad;
+          t.state = partials.state + row;
+        }
+        if (p.packs_keys)
+          attend_packed<Level>(p, sequence, unit, keys, t);
+        else
+          split.run(keys, last, cold);
+        cold = false;
+        if (plan.runs == 1) merge_split<Level>(p, t.o, t.state, unit.all(), t);
+      });
+      if (plan.runs == 1) write_output<Level>(p, sequence, unit, t);
     }
   });
+  if (plan.runs == 1) return;
   std::atomic<index> next_unit{0};
-  parallel(plan.workers < plan.units ? plan.workers : plan.units, [&](index worker) {
-    const TileScratch t = scratch_of(worker);
-    UnitCursor cursor(p, sequences, plan.kv_heads);
+  parallel(workers < plan.units ? workers : plan.units, [&](index worker) {
+    const TileScratch t(p, plan.rows, scratch + worker * bytes);
+    UnitCursor cursor(p, sequences, plan);
     for (index i; (i = next_unit.fetch_add(1, std::memory_order_relaxed)) < plan.units;) {
-      const AttentionUnit u = cursor.at(i);
-      clear_total<Level>(p, t, u.all());
-      for (index s = 0; s < plan.splits; ++s) {
-        const Partial slot = slot_of(i * plan.splits + s);
-        if (*slot.seen) merge_partial<Level>(p, slot.o, slot.state, u.all(), t);
-      }
-      write_output<Level>(p, sequences(u.b), u, t);
+      const AttentionUnit unit = cursor.at(i);
+      const AttentionSequence sequence = sequences(unit.b);
+      clear_total<Level>(p, t, unit.all());
+      for_splits(0, plan.splits, unit.keys(p, sequence), [&](index s, KeyRange) {
+        const index row = partials.row(p, sequence, unit, s);
+        merge_split<Level>(p, partials.o + row * partials.pad, partials.state + row, unit.all(), t);
+      });
+      write_output<Level>(p, sequence, unit, t);
     }
   });
 }

@@ -26,8 +26,8 @@ struct MultiplyTile<Level> {
 };
 
 template <class Level, int Rows, int Vectors>
-void multiply_block(const float* a, index a_stride, const float* b, index b_stride, index depth, float* c,
-                    index c_stride, const float* factor) {
+void multiply_block(Strided<const float> a, Strided<const float> b, index depth, Strided<float> c,
+                    const float* factor) {
   using F = simd::Floats<Level>;
   // Bare registers: GCC 12 runs the constructors of an array of F in a loop over memory.
   decltype(F::v) sum[Rows][Vectors];
@@ -35,15 +35,15 @@ void multiply_block(const float* a, index a_stride, const float* b, index b_stri
   for (int r = 0; r < Rows; ++r) {
     INLAY_UNROLL
     for (int v = 0; v < Vectors; ++v)
-      sum[r][v] = factor != nullptr ? (F::load(c + r * c_stride + v * F::size) * F(factor[r])).v : F().v;
+      sum[r][v] = factor != nullptr ? (F::load(c.at + r * c.stride + v * F::size) * F(factor[r])).v : F().v;
   }
   for (index k = 0; k < depth; ++k) {
     decltype(F::v) row[Vectors];
     INLAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) row[v] = F::load(b + k * b_stride + v * F::size).v;
+    for (int v = 0; v < Vectors; ++v) row[v] = F::load(b.at + k * b.stride + v * F::size).v;
     INLAY_UNROLL
     for (int r = 0; r < Rows; ++r) {
-      const F x(a[r * a_stride + k]);
+      const F x(a.at[r * a.stride + k]);
       INLAY_UNROLL
       for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(x, F(row[v]), F(sum[r][v])).v;
     }
@@ -51,46 +51,44 @@ void multiply_block(const float* a, index a_stride, const float* b, index b_stri
   INLAY_UNROLL
   for (int r = 0; r < Rows; ++r) {
     INLAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) F(sum[r][v]).store(c + r * c_stride + v * F::size);
+    for (int v = 0; v < Vectors; ++v) F(sum[r][v]).store(c.at + r * c.stride + v * F::size);
   }
 }
 
 // The last rows of a strip: fewer than a full register tile.
 template <class Level, int Rows, int Vectors>
-void multiply_rest(const float* a, index a_stride, index rows, const float* b, index b_stride, index depth, float* c,
-                   index c_stride, const float* factor) {
+void multiply_rest(Strided<const float> a, index rows, Strided<const float> b, index depth, Strided<float> c,
+                   const float* factor) {
   if constexpr (Rows > 0) {
     if (rows == Rows)
-      multiply_block<Level, Rows, Vectors>(a, a_stride, b, b_stride, depth, c, c_stride, factor);
+      multiply_block<Level, Rows, Vectors>(a, b, depth, c, factor);
     else
-      multiply_rest<Level, Rows - 1, Vectors>(a, a_stride, rows, b, b_stride, depth, c, c_stride, factor);
+      multiply_rest<Level, Rows - 1, Vectors>(a, rows, b, depth, c, factor);
   }
 }
 
 template <class Level, int Vectors>
-void multiply_strip(const float* a, index a_stride, index rows, const float* b, index b_stride, index depth, float* c,
-                    index c_stride, const float* factor) {
+void multiply_strip(Strided<const float> a, index rows, Strided<const float> b, index depth, Strided<float> c,
+                    const float* factor) {
   constexpr int full = MultiplyTile<Level>::rows;
+  const auto factors = [=](index r) { return factor != nullptr ? factor + r : nullptr; };
   index r = 0;
-  for (; r + full <= rows; r += full)
-    multiply_block<Level, full, Vectors>(a + r * a_stride, a_stride, b, b_stride, depth, c + r * c_stride, c_stride,
-                                         factor != nullptr ? factor + r : nullptr);
-  multiply_rest<Level, full - 1, Vectors>(a + r * a_stride, a_stride, rows - r, b, b_stride, depth, c + r * c_stride,
-                                          c_stride, factor != nullptr ? factor + r : nullptr);
+  for (; r + full <= rows; r += full) multiply_block<Level, full, Vectors>(a.from(r), b, depth, c.from(r), factors(r));
+  multiply_rest<Level, full - 1, Vectors>(a.from(r), rows - r, b, depth, c.from(r), factors(r));
 }
 
 // `cols` is a multiple of lane_pad. A strip of b stays in L1 while the rows pass over it.
 template <class Level>
-void multiply(const float* a, index a_stride, index rows, const float* b, index b_stride, index cols, index depth,
-              float* c, index c_stride, const float* factor) {
+void multiply(Strided<const float> a, index rows, Strided<const float> b, index cols, index depth, Strided<float> c,
+              const float* factor) {
   constexpr index lanes = simd::Floats<Level>::size;
   constexpr int widest = MultiplyTile<Level>::vectors;
   index done = 0;
   for (; done + widest * lanes <= cols; done += widest * lanes)
-    multiply_strip<Level, widest>(a, a_stride, rows, b + done, b_stride, depth, c + done, c_stride, factor);
+    multiply_strip<Level, widest>(a, rows, b.from(0, done), depth, c.from(0, done), factor);
   if constexpr (widest * lanes > lane_pad)
     for (; done < cols; done += lane_pad)
-      multiply_strip<Level, lane_pad / lanes>(a, a_stride, rows, b + done, b_stride, depth, c + done, c_stride, factor);
+      multiply_strip<Level, lane_pad / lanes>(a, rows, b.from(0, done), depth, c.from(0, done), factor);
 }
 
 // Is every element of `count` floats finite? x * 0 is 0 for finite x and NaN otherwise.
@@ -101,20 +99,22 @@ template <class Level> bool all_finite(const float* x, index count) {
   return reduce_sum(sum) == 0;
 }
 
-// o = o * factor + P V, weights `key_tile` apart, no factor: o = P V. Where a mask covers a key for some
-// rows only and its V is not finite, the rows that do not see it must not meet it: 0 * NaN would be NaN.
+// o = o * factor + p V over rows of V in scratch, as wide as those of o; no factor: o = p V. `mixed`: a mask covers a
+// key for some rows only. Where its V is not finite, the rows that do not see it must not meet it: 0 * NaN would be
+// NaN.
 template <class Level>
-void tile_values(const float* weights, index rows, const float* v, index keys, index pad, bool mixed, float* o,
+void tile_values(Strided<const float> p, index rows, const float* v, index keys, bool mixed, Strided<float> o,
                  const float* factor) {
   using F = simd::Floats<Level>;
-  if (!mixed || all_finite<Level>(v, keys * pad))
-    return multiply<Level>(weights, key_tile, rows, v, pad, pad, keys, o, pad, factor);
-  for (index r = 0; r < rows; ++r, o += pad) {
-    for (index d = 0; d < pad; d += F::size) (factor ? F::load(o + d) * F(factor[r]) : F()).store(o + d);
+  const index pad = o.stride;
+  if (!mixed || all_finite<Level>(v, keys * pad)) return multiply<Level>(p, rows, {v, pad}, pad, keys, o, factor);
+  for (index r = 0; r < rows; ++r) {
+    float* const y = o.at + r * pad;
+    for (index d = 0; d < pad; d += F::size) (factor ? F::load(y + d) * F(factor[r]) : F()).store(y + d);
     for (index j = 0; j < keys; ++j) {
-      const float weight = weights[r * key_tile + j];
+      const float weight = p.at[r * p.stride + j];
       if (weight == 0) continue;
-      for (index d = 0; d < pad; d += F::size) fma(F(weight), F::load(v + j * pad + d), F::load(o + d)).store(o + d);
+      for (index d = 0; d < pad; d += F::size) fma(F(weight), F::load(v + j * pad + d), F::load(y + d)).store(y + d);
     }
   }
 }

@@ -17,7 +17,7 @@ inline constexpr index score_overhang = 16;  // dot_rows writes whole tiles of r
 struct TileScratch {
   float* q;                    // [rows][padded dim]       scaled
   float* shift;                // [rows]                   added to scores (attention/int8.hpp)
-  float* s;                    // [rows][key_tile]         scores, then weights
+  float* s;                    // [rows][key_tile]         scores, then probabilities
   float* o;                    // [rows][padded v_dim]     of the split in hand
   float* total;                // [rows][padded v_dim]     of the splits before
   float* factor;               // [rows]
@@ -27,7 +27,7 @@ struct TileScratch {
   float* columns;  // [padded dim][key_tile]             K transposed, where packs_keys
 
   template <class Take> INLAY_INLINE void cut(const AttentionProblem& p, index rows, Take&& take) {
-    const index dim = padded(p.dim), v_dim = padded(p.v_dim);
+    const index dim = padded(p.k.dim), v_dim = padded(p.v.dim);
     take(q, rows * dim);
     take(shift, rows);
     take(s, rows * key_tile + score_overhang);
@@ -52,37 +52,42 @@ INLAY_INLINE std::size_t tile_scratch_bytes(const AttentionProblem& p, index row
   return bytes;
 }
 
-// The result of one split, kept until its row is merged.
-struct Partial {
-  float* o;
-  SoftmaxState<float>* state;
-  index* seen;
+// The results of all splits, kept until they are merged.
+struct Partials {
+  index rows, pad;             // all rows of the call: token after token, of each sequence one kv head after the other
+  float* o;                    // [splits][rows][pad]
+  SoftmaxState<float>* state;  // [splits][rows]
 
-  INLAY_INLINE Partial(const AttentionProblem& p, index rows, std::byte* memory) {
-    WorkspaceCutter cutter({memory, 0});
-    o = cutter.take<float>(rows * padded(p.v_dim));
-    state = cutter.take<SoftmaxState<float>>(rows);
-    seen = cutter.take<index>(1);
+  INLAY_INLINE Partials(const AttentionProblem& p, index splits, WorkspaceCutter& cutter)
+      : rows(rows_of(p)), pad(padded(p.v.dim)) {
+    o = cutter.take<float>(splits * rows * pad);
+    state = cutter.take<SoftmaxState<float>>(splits * rows);
+  }
+  INLAY_INLINE static index rows_of(const AttentionProblem& p) { return p.q.extents[0] * p.q.extents[1] * p.q_heads; }
+  INLAY_INLINE static std::size_t bytes(const AttentionProblem& p, index splits) {
+    const index rows = splits * rows_of(p);
+    return WorkspaceCutter::padded<float>(rows * padded(p.v.dim)) + WorkspaceCutter::padded<SoftmaxState<float>>(rows);
+  }
+  // A unit's rows lie side by side: it takes several kv heads only where it takes all of their rows.
+  INLAY_INLINE index row(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+                         index split) const {
+    const index token = sequence.q_outer * p.q.extents[1] + sequence.q_row;
+    return split * rows + token * p.q_heads + unit.kv_head * sequence.queries * p.group() + unit.first;
   }
 };
 
-INLAY_INLINE std::size_t partial_bytes(const AttentionProblem& p, index rows) {
-  return WorkspaceCutter::padded<float>(rows * padded(p.v_dim)) + WorkspaceCutter::padded<SoftmaxState<float>>(rows) +
-         WorkspaceCutter::padded<index>(1);
-}
-
 template <class Level> void clear_total(const AttentionProblem& p, const TileScratch& t, index rows) {
   using F = simd::Floats<Level>;
-  for (index i = 0; i < rows * padded(p.v_dim); i += F::size) F().store(t.total + i);
+  for (index i = 0; i < rows * padded(p.v.dim); i += F::size) F().store(t.total + i);
   for (index r = 0; r < rows; ++r) t.total_state[r] = {};
 }
 
 // total = merge(total, (o, state)); a row that saw nothing in the split keeps its bits.
 template <class Level>
-void merge_partial(const AttentionProblem& p, const float* o, const SoftmaxState<float>* state, index rows,
-                   const TileScratch& t) {
+void merge_split(const AttentionProblem& p, const float* o, const SoftmaxState<float>* state, index rows,
+                 const TileScratch& t) {
   using F = simd::Floats<Level>;
-  const index pad = padded(p.v_dim);
+  const index pad = padded(p.v.dim);
   for (index r = 0; r < rows; ++r) {
     const Merged<float> both = merge(t.total_state[r], state[r]);
     t.total_state[r] = both.state;
@@ -95,8 +100,8 @@ void merge_partial(const AttentionProblem& p, const float* o, const SoftmaxState
 template <class Level> void write_row(const AttentionProblem& p, const float* o, float factor, index at, index head) {
   using F = simd::Floats<Level>;
   const auto each = [&](auto&& emit) {
-    for (index d = 0; d < p.v_dim; d += F::size)
-      emit(d, p.v_dim - d < F::size ? p.v_dim - d : F::size, F::load(o + d) * F(factor));
+    for (index d = 0; d < p.v.dim; d += F::size)
+      emit(d, p.v.dim - d < F::size ? p.v.dim - d : F::size, F::load(o + d) * F(factor));
   };
   if (p.out.dtype != DType::i8) {
     with_float(p.out.dtype, [&]<class T>(Type<T>) {
@@ -125,7 +130,7 @@ void write_output(const AttentionProblem& p, const AttentionSequence& sequence, 
     const index query = sequence.q_row + row.query;
     Merged<float> last{t.total_state[r], 1, 0};
     if (p.sinks.present()) last = add(t.total_state[r], p.sinks.as<float>()[row.head]);
-    write_row<Level>(p, t.total + r * padded(p.v_dim), last.scale_a * last.state.inverse(),
+    write_row<Level>(p, t.total + r * padded(p.v.dim), p.value_scale * last.scale_a * last.state.inverse(),
                      offset(p.out, sequence.q_outer, query, row.head, 0), row.head);
     if (p.lse.present()) p.lse.as<float>()[offset(p.lse, sequence.q_outer, query, row.head)] = last.state.lse();
   }

@@ -59,52 +59,32 @@ template <class Level> void widen_row_i8(const std::int8_t* x, index dim, const 
   for (; d < padded(dim); d += F::size) F().store(y + d);
 }
 
-// `count` rows of one kv head, from tensor element (outer, row); the first `ahead` of them have a
-// successor one tile on.
-template <class Level>
-void widen_run(const KvTensor& tensor, const void* head, index row_stride, index outer, index row, index kv_head,
-               index scale_outer, index count, index ahead, index dim, float* y) {
-  const index pad = padded(dim), first = outer * tensor.outer_stride + row * row_stride;
-  if (tensor.type != DType::i8) {
-    with_float(tensor.type, [&]<class T>(Type<T>) {
-      for (index j = 0; j < count; ++j) {
-        const T* x = static_cast<const T*>(head) + first + j * row_stride;
-        if (j < ahead) simd::prefetch_lines(x + key_tile * row_stride, dim * static_cast<index>(sizeof(T)));
-        widen_row<Level>(x, dim, y + j * pad);
-      }
-    });
-    return;
-  }
-  for (index j = 0; j < count; ++j) {
-    const std::int8_t* x = static_cast<const std::int8_t*>(head) + first + j * row_stride;
-    if (j < ahead) simd::prefetch_lines(x + key_tile * row_stride, dim);
-    widen_row_i8<Level>(x, dim, quant_row(tensor, scale_outer, row + j, kv_head), y + j * pad);
-  }
-}
-
-enum class Which { keys, values };
-
 // Keys begin..end of a sequence, one row of padded(dim) each.
 template <class Level>
-void widen_keys(const AttentionProblem& p, const AttentionSequence& sequence, Which which, index kv_head, index begin,
-                index end, float* y) {
-  const bool keys = which == Which::keys;
-  const KvTensor& tensor = keys ? p.k : p.v;
-  const index dim = keys ? p.dim : p.v_dim, head_stride = keys ? sequence.k_head_stride : sequence.v_head_stride;
-  const index row_stride = keys ? sequence.k_row_stride : sequence.v_row_stride;
-  const void* head =
-      static_cast<const std::byte*>(keys ? sequence.k : sequence.v) + kv_head * head_stride * bits(tensor.type) / 8;
-  if (sequence.blocks == nullptr)
-    return widen_run<Level>(tensor, head, row_stride, sequence.outer, sequence.row + begin, kv_head,
-                            sequence.scale_outer, end - begin, p.packs_keys ? sequence.keys - begin - key_tile : 0, dim,
-                            y);
-  for (index j = begin; j < end;) {
-    const index row = j % p.block_size, block = sequence.blocks[j / p.block_size];
-    const index run = end - j < p.block_size - row ? end - j : p.block_size - row;
-    widen_run<Level>(tensor, head, row_stride, block, row, kv_head, block, run, 0, dim, y);
-    y += run * padded(dim);
-    j += run;
-  }
+void widen_keys(const AttentionProblem& p, const AttentionSequence& sequence, Which which, index kv_head, KeyRange keys,
+                float* y) {
+  const KvTensor& tensor = p.cached(which);
+  const index row_stride = sequence.rows(which).row_stride, pad = padded(tensor.dim);
+  const std::byte* const head = head_of(p, sequence, which, kv_head);
+  const auto each_row = [&]<class T>(Type<T>, auto&& widen) {
+    each_run(p, sequence, keys.begin, keys.end, [&](const KeyRun& run) {
+      const T* x = reinterpret_cast<const T*>(head) + run.outer * tensor.outer_stride + run.row * row_stride;
+      // Rows that have a successor one tile on.
+      const index ahead = p.packs_keys && sequence.blocks == nullptr ? sequence.keys - keys.begin - key_tile : 0;
+      for (index j = 0; j < run.count; ++j, x += row_stride) {
+        if (j < ahead) simd::prefetch_lines(x + key_tile * row_stride, byte_size(tensor.type, tensor.dim));
+        widen(x, run, run.row + j, y + (run.at + j) * pad);
+      }
+    });
+  };
+  if (tensor.type != DType::i8)
+    with_float(tensor.type, [&]<class T>(Type<T> type) {
+      each_row(type, [&](const T* x, const KeyRun&, index, float* to) { widen_row<Level>(x, tensor.dim, to); });
+    });
+  else
+    each_row(Type<std::int8_t>{}, [&](const std::int8_t* x, const KeyRun& run, index row, float* to) {
+      widen_row_i8<Level>(x, tensor.dim, quant_row(tensor, run.scale_outer, row, kv_head), to);
+    });
 }
 
 // rows [key_tile][padded dim] -> columns [padded dim][key_tile], keys beyond `count` zero.

@@ -18,25 +18,33 @@
 
 namespace inlay::cpu {
 
+// Rows of K or V of one kv head: row r begins at `cache + row[r]`.
+template <class T> struct CacheRows {
+  const T* cache;
+  const index* row;
+  index count;
+};
+
 struct Pieces {
   const index* at;
   const index* length;
   index count;
 };
 
-// Rows that will be read next, asked for while these are multiplied.
-template <class T> struct RowsAhead {
-  const T* cache = nullptr;
-  const index* line = nullptr;
+// Rows that will be read next, asked for while others are multiplied.
+struct RowsAhead {
+  const std::byte* cache = nullptr;
+  const index* row = nullptr;
+  index element = 0;  // bytes
   index count = 0, bytes = 0;
 
   INLAY_INLINE void fetch(index begin, index end) const {
-    for (index r = begin; r < end && r < count; ++r) simd::prefetch_lines(cache + line[r], bytes);
+    for (index r = begin; r < end && r < count; ++r) simd::prefetch_lines(cache + row[r] * element, bytes);
   }
-  // Rows of part i of n.
-  INLAY_INLINE RowsAhead part(index i, index n) const {
+  // Share i of n of them.
+  INLAY_INLINE RowsAhead share(index i, index n) const {
     const index begin = count * i / n;
-    return {cache, line + begin, count * (i + 1) / n - begin, bytes};
+    return {cache, row + begin, element, count * (i + 1) / n - begin, bytes};
   }
 };
 
@@ -77,16 +85,19 @@ template <class Level, class T> RowForm row_form(const Pieces& pieces) {
 template <int Heads> inline constexpr int rows_of_block = Heads == 1 ? 8 : Heads == 2 ? 4 : 2;
 
 template <class Level, class T, RowForm Form, int Heads>
-void dot_heads_of(const float* a, index a_stride, const T* b, const index* row, index rows, const Pieces& pieces,
-                  float* s, index s_stride, const RowsAhead<T>& ahead) {
+void dot_heads_of(Strided<const float> a, const CacheRows<T>& cached, const Pieces& pieces, Strided<float> to,
+                  const RowsAhead& ahead) {
   using F = simd::Floats<Level>;
+  const auto [b_of_head, row, rows] = cached;
+  const auto [s, s_stride] = to;
+  const T* b = b_of_head;
   constexpr int block = std::is_base_of_v<isa::avx512, Level> || Heads == 1 ? rows_of_block<Heads> : 4;
   const index steps = Form == RowForm::whole ? pieces.length[0] / F::size : pieces.count / 2;
   const index* const place = pieces.at;
   if constexpr (Form == RowForm::whole) b += place[0];
   simd::RowSums<Level, Heads, block> results(s, s_stride);
-  constexpr int due = results.pieces;
-  const auto advance = [&](auto piece) INLAY_INLINE_LAMBDA { results.template advance<piece>(); };
+  constexpr int due = results.stages;
+  const auto advance = [&](auto stage) INLAY_INLINE_LAMBDA { results.template advance<stage>(); };
   for (index r = 0; r < rows; r += block) {
     ahead.fetch(r, r + block);
     simd::Register<Level> sum[Heads][block];
@@ -96,14 +107,14 @@ void dot_heads_of(const float* a, index a_stride, const T* b, const index* row, 
     const T* at[block];
     INLAY_UNROLL
     for (int k = 0; k < block; ++k) at[k] = b + row[r + k];
-    const float* from = simd::opaque(a);
+    const float* from = simd::opaque(a.at);
     const auto step = [&](index lanes, auto load) INLAY_INLINE_LAMBDA {
       simd::Register<Level> x[block];
       INLAY_UNROLL
       for (int k = 0; k < block; ++k) x[k] = load(at[k]).v;
       INLAY_UNROLL
       for (int h = 0; h < Heads; ++h) {
-        const float* const y = from + h * a_stride;
+        const float* const y = from + h * a.stride;
         const F value = simd::opaque(Form == RowForm::pieces ? F::load(y, lanes) : F::load(y));
         INLAY_UNROLL
         for (int k = 0; k < block; ++k) sum[h][k] = fma(F(x[k]), value, F(sum[h][k])).v;
@@ -127,9 +138,9 @@ void dot_heads_of(const float* a, index a_stride, const T* b, const index* row, 
       };
       index i = 0;
       if (steps > due) {
-        simd::unroll<due>([&](auto piece) INLAY_INLINE_LAMBDA {
-          whole_step(piece);
-          advance(piece);
+        simd::unroll<due>([&](auto stage) INLAY_INLINE_LAMBDA {
+          whole_step(stage);
+          advance(stage);
         });
         whole_step(due);
         i = due + 1;
@@ -144,23 +155,22 @@ void dot_heads_of(const float* a, index a_stride, const T* b, const index* row, 
 }
 
 template <class Level, class T, RowForm Form, int Heads>
-void dot_heads(const float* a, index a_stride, index heads, const T* b, const index* row, index rows,
-               const Pieces& pieces, float* s, index s_stride, const RowsAhead<T>& ahead) {
+void dot_heads(Strided<const float> a, index heads, const CacheRows<T>& b, const Pieces& pieces, Strided<float> s,
+               const RowsAhead& ahead) {
   if (heads == Heads)
-    dot_heads_of<Level, T, Form, Heads>(a, a_stride, b, row, rows, pieces, s, s_stride, ahead);
+    dot_heads_of<Level, T, Form, Heads>(a, b, pieces, s, ahead);
   else if constexpr (Heads > 1)
-    dot_heads<Level, T, Form, Heads - 1>(a, a_stride, heads, b, row, rows, pieces, s, s_stride, ahead);
+    dot_heads<Level, T, Form, Heads - 1>(a, heads, b, pieces, s, ahead);
 }
 
-// `rows` is rounded up to row_tile: row[] repeats its last entry, s has room.
+// b.count is rounded up to row_tile: row[] repeats its last entry, s has room.
 template <class Level, class T>
-void dot_rows(const float* a, index a_stride, index heads, const T* b, const index* row, index rows,
-              const Pieces& pieces, float* s, index s_stride, RowsAhead<T> ahead) {
+void dot_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const Pieces& pieces, Strided<float> s,
+              RowsAhead ahead) {
   constexpr int most = head_tile<Level>;
   const RowForm form = row_form<Level, T>(pieces);
   const auto some = [&]<RowForm Form>(std::integral_constant<RowForm, Form>, index h) {
-    dot_heads<Level, T, Form, most>(a + h * a_stride, a_stride, heads - h < most ? heads - h : most, b, row, rows,
-                                    pieces, s + h * s_stride, s_stride, ahead);
+    dot_heads<Level, T, Form, most>(a.from(h), heads - h < most ? heads - h : most, b, pieces, s.from(h), ahead);
   };
   for (index h = 0; h < heads; h += most, ahead = {}) {
     if (form == RowForm::whole) some(std::integral_constant<RowForm, RowForm::whole>{}, h);
@@ -173,26 +183,33 @@ void dot_rows(const float* a, index a_stride, index heads, const T* b, const ind
 // heads x vectors accumulators and as many registers of v as vectors: 21 of 32, 11 of 16.
 template <class Level> inline constexpr int vector_tile = std::is_base_of_v<isa::scalar, Level> ? 1 : 4;
 
-// Asks for one row ahead after every `every` rows.
+// What weigh_block asks for while it multiplies: one row after every `every` rows of its own.
+struct PacedAhead {
+  RowsAhead rows;
+  index every = 1;
+};
+
+// lanes: of the last register, where it is not whole.
 template <class Level, class T, int Heads, int Vectors, bool Partial>
-INLAY_INLINE void weigh_block(const float* p, index p_stride, const T* v, const index* row, index rows, index lanes,
-                              float* o, index o_stride, const float* factor, const RowsAhead<T>& ahead, index every) {
+INLAY_INLINE void weigh_block(Strided<const float> p, const CacheRows<T>& v, index lanes, Strided<float> o,
+                              const float* factor, const PacedAhead& ahead) {
   using F = simd::Floats<Level>;
+  const index rows = v.count, every = ahead.every;
   index asked = 0, wait = every;
   simd::Register<Level> sum[Heads][Vectors];
   INLAY_UNROLL
   for (int h = 0; h < Heads; ++h) INLAY_UNROLL
-  for (int k = 0; k < Vectors; ++k) sum[h][k] = (F::load(o + h * o_stride + k * F::size) * F(factor[h])).v;
+  for (int k = 0; k < Vectors; ++k) sum[h][k] = (F::load(o.at + h * o.stride + k * F::size) * F(factor[h])).v;
   for (index t = 0; t < rows; ++t) {
     if (--wait == 0) {
-      ahead.fetch(asked, asked + 1);
+      ahead.rows.fetch(asked, asked + 1);
       ++asked;
       wait = every;
     }
-    const T* const from = simd::opaque(v + row[t]);
+    const T* const from = simd::opaque(v.cache + v.row[t]);
     simd::Register<Level> w[Heads];
     INLAY_UNROLL
-    for (int h = 0; h < Heads; ++h) w[h] = F(p[h * p_stride + t]).v;
+    for (int h = 0; h < Heads; ++h) w[h] = F(p.at[h * p.stride + t]).v;
     INLAY_UNROLL
     for (int k = 0; k < Vectors; ++k) {
       const F x = Partial ? F::load(from + k * F::size, lanes) : F::load(from + k * F::size);
@@ -202,42 +219,41 @@ INLAY_INLINE void weigh_block(const float* p, index p_stride, const T* v, const 
   }
   INLAY_UNROLL
   for (int h = 0; h < Heads; ++h) INLAY_UNROLL
-  for (int k = 0; k < Vectors; ++k) F(sum[h][k]).store(o + h * o_stride + k * F::size);
+  for (int k = 0; k < Vectors; ++k) F(sum[h][k]).store(o.at + h * o.stride + k * F::size);
 }
 
 template <class Level, class T, int Heads>
-void weigh_heads(const float* p, index p_stride, index heads, const T* v, const index* row, index rows, index dim,
-                 float* o, index o_stride, const float* factor, RowsAhead<T> ahead) {
+void weigh_heads(Strided<const float> p, index heads, const CacheRows<T>& v, index dim, Strided<float> o,
+                 const float* factor, RowsAhead ahead) {
   using F = simd::Floats<Level>;
   constexpr int vectors = vector_tile<Level>;
   if (heads == Heads) {
-    // Each block asks for whole rows, its part of them. All of them in the first of two blocks are more than the core
+    const auto columns = [&](index d) { return CacheRows<T>{v.cache + d, v.row, v.count}; };
+    // Each block asks for whole rows, its share of them. All of them in the first of two blocks are more than the core
     // keeps in flight (Zen 4, dim 128: 16.5 instead of 17.1 GB/s a thread paged, 17.5 instead of 18.2 incremental);
-    // each block for its own part of every row read a third slower.
+    // each block for its own columns of every row read a third slower.
     constexpr index wide = vectors * F::size;
     const index blocks = dim / wide;
     index d = 0;
     for (index b = 0; b < blocks; ++b, d += wide)
-      weigh_block<Level, T, Heads, vectors, false>(p, p_stride, v + d, row, rows, 0, o + d, o_stride, factor,
-                                                   ahead.part(b, blocks), blocks);
+      weigh_block<Level, T, Heads, vectors, false>(p, columns(d), 0, o.from(0, d), factor,
+                                                   {ahead.share(b, blocks), blocks});
     if (blocks > 0) ahead = {};
     for (; d + F::size <= dim; d += F::size, ahead = {})
-      weigh_block<Level, T, Heads, 1, false>(p, p_stride, v + d, row, rows, 0, o + d, o_stride, factor, ahead, 1);
-    if (d < dim)
-      weigh_block<Level, T, Heads, 1, true>(p, p_stride, v + d, row, rows, dim - d, o + d, o_stride, factor, ahead, 1);
+      weigh_block<Level, T, Heads, 1, false>(p, columns(d), 0, o.from(0, d), factor, {ahead});
+    if (d < dim) weigh_block<Level, T, Heads, 1, true>(p, columns(d), dim - d, o.from(0, d), factor, {ahead});
   } else if constexpr (Heads > 1) {
-    weigh_heads<Level, T, Heads - 1>(p, p_stride, heads, v, row, rows, dim, o, o_stride, factor, ahead);
+    weigh_heads<Level, T, Heads - 1>(p, heads, v, dim, o, factor, ahead);
   }
 }
 
 // o's rows are padded to whole registers.
 template <class Level, class T>
-void weigh_rows(const float* p, index p_stride, index heads, const T* v, const index* row, index rows, index dim,
-                float* o, index o_stride, const float* factor, RowsAhead<T> ahead) {
+void weigh_rows(Strided<const float> p, index heads, const CacheRows<T>& v, index dim, Strided<float> o,
+                const float* factor, RowsAhead ahead) {
   constexpr int most = head_tile<Level>;
   for (index h = 0; h < heads; h += most, ahead = {})
-    weigh_heads<Level, T, most>(p + h * p_stride, p_stride, heads - h < most ? heads - h : most, v, row, rows, dim,
-                                o + h * o_stride, o_stride, factor + h, ahead);
+    weigh_heads<Level, T, most>(p.from(h), heads - h < most ? heads - h : most, v, dim, o.from(h), factor + h, ahead);
 }
 
 }  // namespace inlay::cpu

@@ -1,4 +1,4 @@
-// From dot products to weights, one row of one tile: bias and softcap, masks, the online softmax.
+// From dot products to probabilities, one row of one tile: bias and softcap, masks, the online softmax.
 #pragma once
 
 #include <limits>

@@ -13,33 +13,51 @@ struct AttentionUnit {
   INLAY_INLINE AttentionRow row(const AttentionProblem& p, const AttentionSequence& sequence, index r) const {
     return attention_row(p, sequence, kv_head + r / rows, first + r % rows);
   }
+  // What some row of it sees: ranges grow with the query, so the first row's begin and the last one's end bound all.
+  INLAY_INLINE KeyRange keys(const AttentionProblem& p, const AttentionSequence& sequence) const {
+    return {row(p, sequence, 0).keys.begin, row(p, sequence, rows - 1).keys.end};
+  }
 };
 
-// How many kv heads a unit takes: as many as have their rows in scratch together, but few enough that
-// every thread gets a few tasks. Heads do not mix, so the cut leaves no trace in the result.
-INLAY_INLINE index heads_of_unit(const AttentionProblem& p, index rows, index tasks_a_head, index width) {
+// How many kv heads have their rows in scratch together.
+INLAY_INLINE index heads_that_fit(const AttentionProblem& p, index rows) {
   if (p.packs_keys || rows > max_rows / 2) return 1;
-  constexpr index tasks_a_thread = 2;
   const index fit = max_rows / (rows > 0 ? rows : 1);
-  const index wanted =
-      width == 1 ? 1 : (tasks_a_thread * width + tasks_a_head - 1) / (tasks_a_head > 0 ? tasks_a_head : 1);
-  const index share = p.kv_heads / (wanted < p.kv_heads ? wanted : p.kv_heads);
-  return share < fit ? share : fit;
+  return fit < p.kv_heads ? fit : p.kv_heads;
 }
+
+// How a call is cut into tasks. A unit takes as many kv heads as fit, but few enough that every thread gets a few
+// tasks. Where units are few, their splits are dealt out in runs. Neither heads nor splits mix: the cuts leave no
+// trace in the result.
+struct AttentionPlan {
+  index width = 1, tasks_a_head = 0;
+  index units = 0, rows = 0;  // rows: of the largest unit
+  index splits = 1, runs = 1;
+
+  INLAY_INLINE index splits_of(index keys, const AttentionProblem& p) const { return (keys + p.split - 1) / p.split; }
+  INLAY_INLINE index heads_of_unit(const AttentionProblem& p, index rows_a_head) const {
+    constexpr index tasks_a_thread = 2;
+    const index fit = heads_that_fit(p, rows_a_head);
+    if (width == 1 || fit == 1) return fit;
+    const index wanted = (tasks_a_thread * width + tasks_a_head - 1) / (tasks_a_head > 0 ? tasks_a_head : 1);
+    const index share = p.kv_heads / (wanted < p.kv_heads ? wanted : p.kv_heads);
+    return share < fit ? share : fit;
+  }
+};
 
 // Walks the units of a batch in order: sequence by sequence, the last queries (they see most) first.
 template <class Sequences> class UnitCursor {
  public:
-  UnitCursor(const AttentionProblem& p, const Sequences& sequences, index kv_heads)
-      : p_(p), sequences_(sequences), kv_heads_(kv_heads) {}
+  UnitCursor(const AttentionProblem& p, const Sequences& sequences, const AttentionPlan& plan)
+      : p_(p), sequences_(sequences), plan_(plan) {}
   // `unit` never falls from call to call.
   INLAY_INLINE AttentionUnit at(index unit) {
-    const index cuts = (p_.kv_heads + kv_heads_ - 1) / kv_heads_;
     for (;;) {
       const index rows = sequences_(b_).queries * p_.group(), tiles = (rows + max_rows - 1) / max_rows;
+      const index heads = plan_.heads_of_unit(p_, rows), cuts = (p_.kv_heads + heads - 1) / heads;
       if (unit < base_ + tiles * cuts) {
-        const index first = (tiles - 1 - (unit - base_) / cuts) * max_rows, head = (unit - base_) % cuts * kv_heads_;
-        return {b_, head, p_.kv_heads - head < kv_heads_ ? p_.kv_heads - head : kv_heads_, first,
+        const index first = (tiles - 1 - (unit - base_) / cuts) * max_rows, head = (unit - base_) % cuts * heads;
+        return {b_, head, p_.kv_heads - head < heads ? p_.kv_heads - head : heads, first,
                 rows - first < max_rows ? rows - first : max_rows};
       }
       base_ += tiles * cuts;
@@ -50,7 +68,8 @@ template <class Sequences> class UnitCursor {
  private:
   const AttentionProblem& p_;
   const Sequences& sequences_;
-  index kv_heads_, b_ = 0, base_ = 0;
+  const AttentionPlan& plan_;
+  index b_ = 0, base_ = 0;
 };
 
 }  // namespace inlay::cpu

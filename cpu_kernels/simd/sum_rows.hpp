@@ -1,9 +1,9 @@
 // RowSums: the sums over the lanes of a block of Heads x Rows registers, each in a fixed order.
 //
 //   take(sum, p)     p[h * stride + r] = the sum over the lanes of sum[h][r], by and by
-//   advance<I>()     piece I of `pieces` of that; all of them before the next take
+//   advance<I>()     stage I of `stages` of that; all of them before the next take
 //
-// At AVX-512 eight sums take 12 shuffles and adds in a chain of 25 cycles. As one piece behind the block's
+// At AVX-512 eight sums take 12 shuffles and adds in a chain of 25 cycles. In one go behind the block's
 // multiplications they fill the scheduler, and the next block's wait behind them: 40 cycles for each
 // sixteen sums. So they go between the multiplications of the next block (Zen 4, f16, 4 heads of 128: 5.4 -> 4.6 cycles
 // for 16 elements, of which fma takes 4). Kept in memory meanwhile instead of registers: 5.6. Half the shuffles,
@@ -22,7 +22,7 @@ template <class Level, int Heads, int Rows> class RowSums {
   using F = Floats<Level>;
 
  public:
-  static constexpr int pieces = 0;
+  static constexpr int stages = 0;
   INLAY_INLINE RowSums(float*, index stride) : stride_(stride) {}
   INLAY_INLINE void take(const Register<Level> (&sum)[Heads][Rows], float* p) {
     INLAY_UNROLL
@@ -57,7 +57,7 @@ requires(std::is_base_of_v<isa::avx512, Level>) class RowSums<Level, Heads, Rows
   static_assert(count <= 8 && (Rows == 2 || Rows % 4 == 0));
 
  public:
-  static constexpr int pieces = 3;
+  static constexpr int stages = 3;
   // Until the first take, zeros go to p.
   INLAY_INLINE RowSums(float* p, index stride) : to_(p), stride_(stride) {
     INLAY_UNROLL

@@ -1,0 +1,128 @@
+// K and V in pages whose tokens are not rows: vLLM's layouts (core/paged_kv.hpp draws them), and any other view.
+// Within a block, a head is one dense stretch of memory in both.
+//
+//   K   a token's dims lie in pieces of x elements            dot_rows over pieces
+//   V   slot-minor: a dim's slots lie side by side            the lanes run over slots: each dim is a row in
+//                                                             pieces, one a block
+//       neither rows nor slot-minor                           gathered into rows, 64 dims at a time
+#pragma once
+
+#include "cpu_kernels/attention/row_source.hpp"
+
+namespace inlay::cpu {
+
+struct PageTile : RowTile {
+  index k_share[key_tile], v_share[key_tile];              // what to ask memory for in place of a row
+  index run_at[key_tile], run_length[key_tile], runs = 0;  // slots of V side by side
+};
+
+class PageSource : RowSource {
+ public:
+  using Tile = PageTile;
+
+  INLAY_INLINE PageSource(const AttentionProblem& p, const AttentionSequence& sequence)
+      : RowSource(p, sequence),
+        rows_of_values_(p.value_pages.extents[2] == 1),
+        slots_of_values_(p.value_pages.extents[4] == 1 &&
+                         (p.value_pages.strides[3] == 1 || p.value_pages.extents[3] == 1)) {}
+
+  INLAY_INLINE void lay(PageTile& tile, index begin, index end) const {
+    RowSource::lay(tile, begin, end);
+    tile.runs = 0;
+    each_run(p_, sequence_, begin, end, [&](const KeyRun& run) INLAY_INLINE_LAMBDA {
+      tile.run_at[tile.runs] = tile.v[run.at];
+      tile.run_length[tile.runs++] = run.count;
+      for (index i = 0; i < run.count; ++i) {
+        tile.k_share[run.at + i] = share_of(p_.key_pages, run.outer, run.row + i);
+        tile.v_share[run.at + i] = share_of(p_.value_pages, run.outer, run.row + i);
+      }
+    });
+  }
+
+  // V that is not in rows is taken a whole tile at a time.
+  INLAY_INLINE bool stretches_values() const { return rows_of_values_; }
+
+  INLAY_INLINE RowsAhead ahead(Which which, const Stretch<PageTile>& next, index kv_head) const {
+    const index* const share = which == Which::keys ? next.tile.k_share : next.tile.v_share;
+    return RowSource::ahead(which, share + next.at, next.count, kv_head);
+  }
+
+  template <class Level, class T>
+  void dot(Strided<const float> q, index rows, const Stretch<PageTile>& of, index kv_head, Strided<float> s,
+           RowsAhead next) const {
+    constexpr index most = 64;  // pieces at a time: dim 512 of f16 in vLLM's layout
+    index at[most], length[most];
+    const index pieces = p_.key_pages.extents[2], x = p_.key_pages.extents[4];
+    const CacheRows<T> keys = cached<T>(Which::keys, {of.tile, of.at, of.count}, kv_head);
+    for (index from = 0; from < pieces; from += most, next = {}) {
+      const index count = pieces - from < most ? pieces - from : most;
+      for (index j = 0; j < count; ++j) at[j] = (from + j) * p_.key_pages.strides[2], length[j] = x;
+      if (from == 0) {
+        dot_rows<Level, T>(q, rows, keys, {at, length, count}, s, next);
+      } else {
+        alignas(64) float more[max_rows][key_tile];
+        dot_rows<Level, T>(q.from(0, from * x), rows, keys, {at, length, count}, {more[0], key_tile}, {});
+        for (index r = 0; r < rows; ++r)
+          for (index i = 0; i < of.count; ++i) s.at[r * s.stride + i] += more[r][i];
+      }
+    }
+  }
+
+  template <class Level, class T>
+  void weigh(Strided<const float> p, index rows, const Stretch<PageTile>& of, index kv_head, Strided<float> o,
+             const float* factor, const RowsAhead& next) const {
+    const T* const values = reinterpret_cast<const T*>(head(Which::values, kv_head));
+    if (rows_of_values_)
+      return RowSource::weigh<Level, T>(p, rows, {of.tile, of.at, of.count}, kv_head, o, factor, next);
+    next.fetch(0, next.count);
+    if (slots_of_values_)
+      weigh_slots<Level, T>(values, of.tile, p, rows, o, factor);
+    else
+      weigh_gathered<Level, T>(values, of.tile, p, rows, o, factor);
+  }
+
+ private:
+  // Where token `in_block`'s share of the block begins; of a row, the row itself.
+  INLAY_INLINE static index share_of(const ConstPagedView<>& cache, index block, index in_block) {
+    const index step = cache.extents[2] == 1 ? cache.strides[3] : cache.extents[2] * cache.extents[4];
+    return block * cache.strides[0] + in_block * step;
+  }
+
+  template <class Level, class T>
+  void weigh_slots(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
+                   const float* factor) const {
+    using F = simd::Floats<Level>;
+    for (index d = 0; d < p_.v.dim; d += key_tile) {
+      const index dims = p_.v.dim - d < key_tile ? p_.v.dim - d : key_tile;
+      alignas(64) float sums[max_rows][key_tile];
+      index row[key_tile];
+      for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.value_pages.strides[2];
+      dot_rows<Level, T>(p, rows, {values, row, dims}, {tile.run_at, tile.run_length, tile.runs}, {sums[0], key_tile},
+                         {});
+      for (index r = 0; r < rows; ++r) {
+        float* const to = o.at + r * o.stride + d;
+        for (index i = 0; i < dims; i += F::size)
+          fma(F::load(to + i), F(factor[r]), F::load(sums[r] + i)).store(to + i);
+      }
+    }
+  }
+
+  template <class Level, class T>
+  void weigh_gathered(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
+                      const float* factor) const {
+    index row[key_tile];
+    for (index t = 0; t < key_tile; ++t) row[t] = t * key_tile;
+    for (index d = 0; d < p_.v.dim; d += key_tile) {
+      const index dims = p_.v.dim - d < key_tile ? p_.v.dim - d : key_tile;
+      T block[key_tile * key_tile];
+      for (index t = 0; t < tile.count; ++t)
+        for (index i = 0; i < dims; ++i)
+          block[t * key_tile + i] = values[tile.v[t] + dim_offset(p_.value_pages, d + i)];
+      weigh_rows<Level, T>(p, rows, {block, row, tile.count}, dims, o.from(0, d), factor, {});
+    }
+  }
+
+  bool rows_of_values_, slots_of_values_;
+};
+
+}  // namespace inlay::cpu

@@ -1,0 +1,84 @@
+// K and V as rows: a token's dims lie side by side, tokens wherever a stride, a list or a block table says.
+//
+// What attention/split.hpp asks of a source: lay() finds a tile of keys, ahead() names what to ask memory for,
+// dot() and weigh() multiply a stretch of it, and stretches_values() says whether weigh() takes stretches at all.
+#pragma once
+
+#include "cpu_kernels/attention/rows.hpp"
+
+namespace inlay::cpu {
+
+// A tile of keys of one sequence: keys first .. first + count, and where each lies in its kv head.
+struct RowTile {
+  index first = 0, count = 0;
+  index k[key_tile], v[key_tile];
+
+  INLAY_INLINE const index* rows(Which which) const { return which == Which::keys ? k : v; }
+};
+
+// `count` keys of a tile from its key `at` on.
+template <class Tile> struct Stretch {
+  const Tile& tile;
+  index at, count;
+};
+
+class RowSource {
+ public:
+  using Tile = RowTile;
+
+  INLAY_INLINE RowSource(const AttentionProblem& p, const AttentionSequence& sequence) : p_(p), sequence_(sequence) {}
+
+  // Entries up to the next whole tile of rows repeat the last one.
+  INLAY_INLINE void lay(RowTile& tile, index begin, index end) const {
+    tile.first = begin;
+    tile.count = end > begin ? end - begin : 0;
+    each_run(p_, sequence_, begin, end, [&](const KeyRun& run) INLAY_INLINE_LAMBDA {
+      const index k = run.outer * p_.k.outer_stride + run.row * sequence_.k.row_stride;
+      const index v = run.outer * p_.v.outer_stride + run.row * sequence_.v.row_stride;
+      for (index i = 0; i < run.count; ++i) {
+        tile.k[run.at + i] = k + i * sequence_.k.row_stride;
+        tile.v[run.at + i] = v + i * sequence_.v.row_stride;
+      }
+    });
+    for (index i = tile.count; i % row_tile != 0; ++i) tile.k[i] = tile.k[tile.count - 1];
+  }
+
+  static constexpr bool stretches_values() { return true; }
+
+  INLAY_INLINE RowsAhead ahead(Which which, const Stretch<RowTile>& next, index kv_head) const {
+    return ahead(which, next.tile.rows(which) + next.at, next.count, kv_head);
+  }
+
+  // s = q K^T
+  template <class Level, class T>
+  void dot(Strided<const float> q, index rows, const Stretch<RowTile>& of, index kv_head, Strided<float> s,
+           const RowsAhead& next) const {
+    const index first = 0;
+    dot_rows<Level, T>(q, rows, cached<T>(Which::keys, of, kv_head), {&first, &p_.k.dim, 1}, s, next);
+  }
+
+  // o = o * factor + p V
+  template <class Level, class T>
+  void weigh(Strided<const float> p, index rows, const Stretch<RowTile>& of, index kv_head, Strided<float> o,
+             const float* factor, const RowsAhead& next) const {
+    weigh_rows<Level, T>(p, rows, cached<T>(Which::values, of, kv_head), p_.v.dim, o, factor, next);
+  }
+
+  template <class T> INLAY_INLINE CacheRows<T> cached(Which which, const Stretch<RowTile>& of, index kv_head) const {
+    return {reinterpret_cast<const T*>(head(which, kv_head)), of.tile.rows(which) + of.at, of.count};
+  }
+
+ protected:
+  INLAY_INLINE RowsAhead ahead(Which which, const index* row, index count, index kv_head) const {
+    const KvTensor& tensor = p_.cached(which);
+    return {head(which, kv_head), row, byte_size(tensor.type, 1), count, byte_size(tensor.type, tensor.dim)};
+  }
+  INLAY_INLINE const std::byte* head(Which which, index kv_head) const {
+    return head_of(p_, sequence_, which, kv_head);
+  }
+
+  const AttentionProblem& p_;
+  const AttentionSequence& sequence_;
+};
+
+}  // namespace inlay::cpu

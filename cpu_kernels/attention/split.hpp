@@ -1,0 +1,177 @@
+// One split of the keys. With few queries each K and V is used a few times only, so memory is the limit,
+// and it gives most to whoever reads it in the order in which it lies: a token's kv heads side by side.
+//
+//   for each tile of key_tile keys
+//     for each stretch of the tile, for each kv head        S = q K^T, the next stretch on its way
+//     for each row                                          mask, softmax so far
+//     for each stretch of the tile, for each kv head        O = O * factor + P V, the next one on its way
+//
+// One head after the other over all keys read half as fast (Zen 4, 8 kv heads of 128: 11 GB/s against 23
+// for reading alone), and prefetching made up for a third of it.
+//
+// Where keys and values lie is the source's business: attention/row_source.hpp, attention/page_source.hpp.
+#pragma once
+
+#include "cpu_kernels/attention/int8.hpp"
+#include "cpu_kernels/attention/multiply.hpp"
+#include "cpu_kernels/attention/output.hpp"
+#include "cpu_kernels/attention/pack.hpp"
+#include "cpu_kernels/attention/row_source.hpp"
+#include "cpu_kernels/attention/rows.hpp"
+#include "cpu_kernels/attention/scores.hpp"
+#include "cpu_kernels/attention/unit.hpp"
+
+namespace inlay::cpu {
+
+template <class Level, class Source> class DecodeSplit {
+  using F = simd::Floats<Level>;
+  using Tile = typename Source::Tile;
+
+ public:
+  DecodeSplit(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+              const TileScratch& t)
+      : p_(p),
+        sequence_(sequence),
+        unit_(unit),
+        t_(t),
+        source_(p, sequence),
+        low_(unit.row(p, sequence, 0).keys),
+        high_(unit.row(p, sequence, unit.rows - 1).keys),
+        scored_(p.biased() || p.softcap > 0),
+        masks_(p.mask.present() || sequence.packed_mask != nullptr),
+        k_scales_(kv_scales(p.k, sequence)),
+        v_scales_(kv_scales(p.v, sequence)),
+        shifted_(k_scales_ == KvScales::shared && p.k.offset.present()),
+        stretch_(stretch_tokens(unit.kv_heads * byte_size(p.k.type, p.k.dim))) {}
+
+  // (o, m, l) of the unit's rows over these keys, of which some row sees each. `end`: up to where this worker goes
+  // on with the splits behind, whose first stretch is asked for in time. `cold`: nobody has asked for this one's.
+  void run(KeyRange keys, index end, bool cold) {
+    for (index r = 0; r < unit_.all(); ++r) t_.state[r] = {};
+    for (index i = 0; i < unit_.all() * padded(p_.v.dim); i += F::size) F().store(t_.o + i);
+    lay(tiles_[0], keys.begin, keys.end);
+    if (cold) fetch_cold(tiles_[0], 0);
+    for (int now = 0; tiles_[now].first < keys.end; now = 1 - now) {
+      const Tile& tile = tiles_[now];
+      const index behind = tile.first + tile.count;
+      lay(tiles_[1 - now], behind, behind < keys.end ? keys.end : end);
+      attend(tile, tiles_[1 - now], cold && tile.first == keys.begin);
+    }
+    if (v_scales_ == KvScales::shared) apply_value_scales<Level>(p_, sequence_, unit_, t_.state, t_.o);
+  }
+
+ private:
+  template <class Call> static void with_cached(DType type, Call&& call) {
+    type == DType::i8 ? call(Type<std::int8_t>{}) : with_float(type, call);
+  }
+  void lay(Tile& tile, index begin, index end) const {
+    const index bound = (begin / key_tile + 1) * key_tile;
+    source_.lay(tile, begin, end < bound ? end : bound);
+  }
+  Stretch<Tile> stretch(const Tile& tile, index at) const {
+    return {tile, at, tile.count - at < stretch_ ? tile.count - at : stretch_};
+  }
+  static KeyRange range(const Stretch<Tile>& of) { return {of.tile.first + of.at, of.tile.first + of.at + of.count}; }
+  // What is read after a stretch of K or V: the next one, or the first of V, or of the next tile.
+  RowsAhead after(Which which, const Stretch<Tile>& now, const Tile& next, index head) const {
+    const index behind = now.at + now.count;
+    if (behind < now.tile.count) return source_.ahead(which, stretch(now.tile, behind), head);
+    if (which == Which::keys) return source_.ahead(Which::values, stretch(now.tile, 0), head);
+    return next.count > 0 ? source_.ahead(Which::keys, stretch(next, 0), head) : RowsAhead{};
+  }
+
+  // The first stretch of a split, for which nobody was there to ask: each head asks for the next one's
+  // rows. (All at once: more than the core keeps in flight, and most were lost.)
+  void fetch_cold(const Tile& tile, index h) const {
+    if (tile.count > 0 && h < unit_.kv_heads)
+      source_.ahead(Which::keys, stretch(tile, 0), unit_.kv_head + h).fetch(0, stretch_);
+  }
+
+  void attend(const Tile& tile, const Tile& next, bool cold) {
+    const index column = tile.first % key_tile, end = tile.first + tile.count;
+    for (index at = 0; at < tile.count; at += stretch_)
+      for (index h = 0; h < unit_.kv_heads; ++h) {
+        if (cold && at == 0) fetch_cold(tile, h + 1);
+        scores(stretch(tile, at), next, h, t_.s + h * unit_.rows * key_tile + column + at);
+      }
+    const bool all_see = low_.end >= end && high_.begin <= tile.first;
+    for (index h = 0; h < unit_.kv_heads; ++h) probabilities(tile, h, all_see && tile.count == key_tile);
+    const bool mixed = masks_ || !all_see || p_.bias.present();
+    const index step = source_.stretches_values() ? stretch_ : key_tile;
+    for (index at = 0; at < tile.count; at += step) {
+      const Stretch<Tile> of{tile, at, tile.count - at < step ? tile.count - at : step};
+      for (index h = 0; h < unit_.kv_heads; ++h) values(of, next, h, column + at, mixed);
+      for (index r = 0; r < unit_.all(); ++r) t_.factor[r] = 1;
+    }
+  }
+
+  void scores(const Stretch<Tile>& of, const Tile& next, index h, float* to) const {
+    const index pad = padded(p_.k.dim), rows = unit_.rows, head = unit_.kv_head + h;
+    const Strided<const float> q{t_.q + h * rows * pad, pad};
+    const Strided<float> s{to, key_tile};
+    const RowsAhead ahead = after(Which::keys, of, next, head);
+    if (k_scales_ == KvScales::widened) {
+      ahead.fetch(0, ahead.count);
+      widen_keys<Level>(p_, sequence_, Which::keys, head, range(of), t_.kv);
+      index row[key_tile];
+      for (index i = 0; i < key_tile; ++i) row[i] = (i < of.count ? i : of.count - 1) * pad;
+      const index first = 0;
+      return dot_rows<Level, float>(q, rows, {t_.kv, row, of.count}, {&first, &pad, 1}, s, {});
+    }
+    with_cached(p_.k.type, [&]<class T>(Type<T>) { source_.template dot<Level, T>(q, rows, of, head, s, ahead); });
+  }
+
+  // Dot products of the tile -> probabilities, for every row of a kv head. `full`: every row sees a whole tile.
+  void probabilities(const Tile& tile, index h, bool full) const {
+    const index column = tile.first % key_tile, origin = tile.first - column, end = tile.first + tile.count;
+    const bool k_tokens = k_scales_ == KvScales::tokens, v_tokens = v_scales_ == KvScales::tokens;
+    TokenScales k_scales, v_scales;
+    if (k_tokens) k_scales.gather(p_, sequence_, p_.k, unit_.kv_head + h, {tile.first, end});
+    if (v_tokens) v_scales.gather(p_, sequence_, p_.v, unit_.kv_head + h, {tile.first, end});
+    for (index r = h * unit_.rows; r < (h + 1) * unit_.rows; ++r) {
+      float* const s = t_.s + r * key_tile;
+      if (shifted_) shift_scores<Level>(s, t_.shift[r]);
+      if (k_tokens) k_scales.scale_scores<Level>(s);
+      if (scored_ || masks_ || !full) {
+        AttentionRow row = unit_.row(p_, sequence_, r);
+        if (row.keys.begin < tile.first) row.keys.begin = tile.first;
+        if (row.keys.end > end) row.keys.end = end;
+        float bias[key_tile];
+        if (p_.biased()) tile_bias<Level>(p_, sequence_, row, unit_.b, origin, end, bias);
+        if (scored_) bias_and_softcap<Level>(p_, p_.biased() ? bias : nullptr, s);
+        if (masks_ || !full) mask_row<Level>(p_, sequence_, row, unit_.b, origin, end, s);
+      }
+      t_.factor[r] = softmax_tile<Level>(s, t_.state[r]);
+      if (v_tokens) v_scales.scale_probabilities<Level>(s);
+    }
+  }
+
+  void values(const Stretch<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
+    const index pad = padded(p_.v.dim), rows = unit_.rows, head = unit_.kv_head + h;
+    const Strided<const float> p{t_.s + h * rows * key_tile + column, key_tile};
+    const Strided<float> o{t_.o + h * rows * pad, pad};
+    const float* const factor = t_.factor + h * rows;
+    const RowsAhead ahead = after(Which::values, of, next, head);
+    if (v_scales_ == KvScales::widened || (p_.v.type != DType::i8 && mixed)) {
+      if (p_.v.type == DType::i8) ahead.fetch(0, ahead.count);
+      widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv);
+      return tile_values<Level>(p, rows, t_.kv, of.count, mixed, o, factor);
+    }
+    with_cached(p_.v.type,
+                [&]<class T>(Type<T>) { source_.template weigh<Level, T>(p, rows, of, head, o, factor, ahead); });
+  }
+
+  const AttentionProblem& p_;
+  const AttentionSequence& sequence_;
+  const AttentionUnit& unit_;
+  const TileScratch& t_;
+  Source source_;
+  KeyRange low_, high_;  // of the unit's first row and its last: ranges grow with the query
+  bool scored_, masks_;
+  KvScales k_scales_, v_scales_;
+  bool shifted_;
+  index stretch_;  // keys
+  Tile tiles_[2];
+};
+
+}  // namespace inlay::cpu
