@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "bench/machine/cases.hpp"
+#include "measure/machine_cases.hpp"
 #include "measure/timing.hpp"
 #include "npu_kernels/machine/check/checker.hpp"
 

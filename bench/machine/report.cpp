@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "bench/machine/cases.hpp"
+#include "measure/machine_cases.hpp"
 #include "npu_kernels/machine/time/roofline.hpp"
 #include "npu_kernels/machine/time/trace.hpp"
 

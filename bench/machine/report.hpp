@@ -5,7 +5,7 @@
 
 namespace inlay::npu::bench {
 
-// main() of bench_machine_<program>: one line for each case of bench/machine/cases.hpp.
+// main() of bench_machine_<program>: one line for each case of measure/machine_cases.hpp.
 //   --device NAME    only this one
 //   --dtype NAME     only this one
 //   --cores N        at most so many of the device

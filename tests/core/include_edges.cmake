@@ -16,10 +16,10 @@ set(rows
   "reference   | core ops"
   "cpu_kernels | core ops face"
   "npu_kernels | core ops face cpu_kernels"
-  "measure     | core face"
+  "measure     | core face npu_kernels"
   "bench       | core ops weights face cpu_kernels npu_kernels measure"
   "tools       | core ops weights text model exec face measure"
-  "tests       | core ops weights text model exec face cpu_kernels npu_kernels tools")
+  "tests       | core ops weights text model exec face cpu_kernels npu_kernels measure tools")
 
 foreach(row IN LISTS rows)
   string(REGEX MATCHALL "[a-z_]+" names "${row}")

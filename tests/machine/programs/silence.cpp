@@ -1,7 +1,7 @@
 // The worked programs at the sizes for which their times are stated, all cores: the checker is silent.
 #include <gtest/gtest.h>
 
-#include "bench/machine/cases.hpp"
+#include "measure/machine_cases.hpp"
 #include "npu_kernels/machine/check/checker.hpp"
 
 namespace inlay::npu {

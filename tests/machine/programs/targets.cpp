@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "bench/machine/cases.hpp"
+#include "measure/machine_cases.hpp"
 #include "npu_kernels/attention/decode_tiles.hpp"
 #include "npu_kernels/linear/gemm.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"

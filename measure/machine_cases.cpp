@@ -1,4 +1,4 @@
-#include "bench/machine/cases.hpp"
+#include "measure/machine_cases.hpp"
 
 #include "npu_kernels/attention/decode_attention.hpp"
 #include "npu_kernels/linear/gemm.hpp"
