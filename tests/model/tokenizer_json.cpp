@@ -99,7 +99,7 @@ TEST(tokenizer_json, a_template_says_what_goes_around_the_text) {
   known["<|eot|>"] = {{"id", "<|eot|>"}, {"ids", {known["<|bos|>"]["ids"][0].get<int>() + 1}}, {"tokens", {"<|eot|>"}}};
   single.push_back({{"SpecialToken", {{"id", "<|eot|>"}, {"type_id", 0}}}});
   const TokenizerData both = good(json);
-  EXPECT_TRUE(both.add_bos && both.add_eos);
+  ASSERT_TRUE(both.add_bos && both.add_eos && both.eos >= 0);
   EXPECT_EQ(both.tokens[static_cast<std::size_t>(both.eos)], "<|eot|>");
   single.erase(0);
   const TokenizerData behind = good(json);

@@ -67,8 +67,9 @@ def learn():
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = byte_level(False)
     plain = [text for text in TEXTS if "<|" not in text]  # letters must not merge into a special token
+    rare = [text for text in plain if "\u00a0" in text or "\u0085" in text]  # twice: pairs that occur once are not learned
     learner.train_from_iterator(
-        plain, trainers.BpeTrainer(vocab_size=256 + 500, min_frequency=2, show_progress=False,
+        plain + rare, trainers.BpeTrainer(vocab_size=256 + 500, min_frequency=2, show_progress=False,
                                    initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     model = json.loads(learner.to_str())["model"]
     # Tokens to which no merge leads: only a model that ignores merges takes them.
