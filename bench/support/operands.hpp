@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include <inlay/core/backend.hpp>
 #include <inlay/core/element.hpp>
+#include <inlay/core/staging.hpp>
 #include <inlay/cpu.hpp>
 
 #include "bench/support/measure.hpp"
@@ -64,10 +64,10 @@ class BenchWorkspace {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
-// Largest |cpu - reference| of `output`, in units of ulps * eps(f32) * max|reference| plus one
-// rounding of the output type: at most 1 passes. Runs the operator on both backends.
-template <class Op, int Rank>
-double error_against_reference(const Cpu& cpu, const Op& op, const View<Rank>& output, double ulps) {
+// Largest |backend - reference| of `output`, in units of ulps * eps(f32) * max|reference| plus one
+// rounding of the output type: at most 1 passes. Runs the operator, which lies on the host, on both.
+template <class Backend, class Op, int Rank>
+double error_against_reference(Backend&& backend, const Op& op, const View<Rank>& output, double ulps) {
   const auto copy = [&] {
     std::vector<double> values(static_cast<std::size_t>(output.size()));
     for (index i = 0; i < output.size(); ++i) values[i] = load_element(output.data, output.dtype, i);
@@ -76,8 +76,13 @@ double error_against_reference(const Cpu& cpu, const Op& op, const View<Rank>& o
   Reference reference;
   if (!run(reference, op).ok()) return 1e30;
   const std::vector<double> expected = copy();
-  BenchWorkspace workspace(workspace_bytes(cpu, op));
-  if (!run(cpu, op, workspace).ok()) return 1e30;
+  const auto run_it = [&] {
+    if constexpr (RunsOn<Backend, Op>)
+      return run(backend, op, BenchWorkspace(workspace_bytes(backend, op)));
+    else
+      return run_from_host(backend, op);
+  };
+  if (!run_it().ok()) return 1e30;
   const std::vector<double> got = copy();
   double largest = 0, worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
