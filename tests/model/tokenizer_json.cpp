@@ -2,6 +2,8 @@
 #include <inlay/text/pre_tokenizer.hpp>
 #include <inlay/text/tokenizer.hpp>
 
+#include <utility>
+
 #include "executor/model/hf_tokenizer.hpp"
 #include "tests/text/support/vocabularies.hpp"
 
@@ -195,6 +197,37 @@ TEST(tokenizer_json, refuses_by_name_what_would_change_the_ids) {
     ASSERT_FALSE(tokenizer);
     EXPECT_EQ(tokenizer.error().code(), StatusCode::unsupported);
   }
+}
+
+// Every value of the file in turn is something else: read, refused or corrupt, and nothing worse.
+TEST(tokenizer_json, survives_any_value_anywhere) {
+  Json json = tokenizer_json("llama-bpe");
+  std::vector<Json::json_pointer> places;
+  const auto walk = [&](const auto& self, const Json& part, const Json::json_pointer& at) -> void {
+    places.push_back(at);
+    const std::string name = at.to_string();
+    if (!part.is_structured() || name == "/model/vocab" || name == "/model/merges") return;
+    for (const auto& [key, value] : part.items())
+      part.is_array() ? self(self, value, at / static_cast<std::size_t>(std::stoul(key))) : self(self, value, at / key);
+  };
+  walk(walk, json, Json::json_pointer());
+  for (const char* inside : {"/model/vocab/a", "/model/merges/0"}) places.emplace_back(inside);
+  int taken = 0;
+  for (const auto& place : places)
+    for (const Json& value : {Json(nullptr), Json(-1), Json(1e300), Json(1ull << 63), Json("x"), Json::array(),
+                              Json::array({1}), Json::object(), Json(true)}) {
+      SCOPED_TRACE(place.to_string() + " = " + value.dump());
+      const Json before = std::exchange(json[place], value);
+      const auto data = read(json);
+      if (data && data->kind == TokenizerData::Kind::none) {
+        EXPECT_FALSE(data->problem.empty());
+      } else if (data) {
+        const auto tokenizer = Tokenizer::make(*data);
+        taken += tokenizer && tokenizer->encode("It's <think> 2024\n");
+      }
+      json[place] = before;
+    }
+  EXPECT_GT(taken, 50);
 }
 
 // Without harm where the words are bytes: offsets, and characters without a token.
