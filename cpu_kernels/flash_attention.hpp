@@ -1,5 +1,5 @@
-// The layouts of flash_attention, read once; the work is in attention.hpp. Keys are packed as columns:
-// a tile of them is used by up to 96 rows.
+// The layouts of flash_attention, read once; the work is in attention/kernel.hpp. Scores are summed dim after dim, for
+// few queries as for many (attention/columns.hpp): a chunk gives the bits of the whole.
 #pragma once
 
 #include <inlay/cpu.hpp>
@@ -22,7 +22,7 @@ INLAY_INLINE AttentionProblem problem_of(const FlashAttention<Host>& op) {
   p.mask = op.atten_mask;
   p.window_right = op.causal ? 0 : op.window_right;
   p.split = 2048;  // a partial result of 96 rows costs what 96 keys of them cost to read back
-  p.packs_keys = true;
+  p.in_order = true;
   return p;
 }
 
@@ -48,7 +48,7 @@ INLAY_INLINE AttentionSequence sequence_of(const FlashAttention<Host>& op, index
 template <class Level>
 Status flash_attention(const Parallel& parallel, const FlashAttention<Host>& op, Workspace workspace) {
   const auto sequences = [&](index b) { return sequence_of(op, b); };
-  attention<Level, RowSource>(problem_of(op), sequences, parallel, workspace);
+  attention<Level, OrderedRowSource>(problem_of(op), sequences, parallel, workspace);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// The layouts of incre_flash_attention, read once; the work is in attention.hpp. The rows of a task
-// are few: keys are read where they lie (attention/decode.hpp) and never transposed.
+// The layouts of incre_flash_attention, read once; the work is in attention/kernel.hpp. Rows are
+// few: keys are read where they lie, summed over lanes, and never transposed.
 //
 // Bytes: K and V once; one fma a register of K or V and row. The limit is memory up to about three rows
 // (group * q_len) where one fma of 16 lanes goes a cycle, six where two do.

@@ -167,22 +167,18 @@ TEST(flash_attention, random_combinations) {
   }
 }
 
-// Rows [begin, end) of a sequence of queries as a call of their own, over the keys up to its end.
-TEST(flash_attention, chunks_give_the_bits_of_the_whole) {
-  Rng rng(4);
-  Case whole = make({.queries = 2200, .keys = 2200, .kv_heads = 1, .group = 3, .dim = 8, .v_dim = 8}, rng, DType::f32,
-                    DType::f16);
+// Rows [begin, end) of a sequence of queries as a call of their own, over the keys up to its end. One query, a few and
+// many are multiplied in different ways.
+void chunks_give_the_bits_of(Case& whole, index queries) {
   whole.causal = true;
-  whole.alibi = Tensor<1>(DType::f32, {3}).fill(0.01);
-  whole.alibied = true;
   for (const Cpu& cpu : cpus()) {
     if (cpu.parallel().width != 2) continue;  // compare() has shown that all widths give the same bits
     SCOPED_TRACE(name(cpu));
     Case expected = whole;
     ASSERT_TRUE(ok(run_with_scratch(cpu, expected.op())));
     Case got = whole;
-    for (index begin = 0, step = 1; begin < 2200; begin += step, step = step * 3 + 1) {
-      const index end = std::min<index>(begin + step, 2200);
+    for (index begin = 0, step = 1; begin < queries; begin += step, step = step * 3 + 1) {
+      const index end = std::min<index>(begin + step, queries);
       FlashAttention<Host> op = got.op();
       op.q = op.q.slice(1, begin, end - begin);
       op.out = op.out.slice(1, begin, end - begin);
@@ -193,6 +189,26 @@ TEST(flash_attention, chunks_give_the_bits_of_the_whole) {
     }
     expect_equal(got.out.memory, expected.out.memory);
     expect_equal(got.lse, expected.lse);
+  }
+}
+
+TEST(flash_attention, chunks_give_the_bits_of_the_whole) {
+  Rng rng(4);
+  Case whole = make({.queries = 2200, .keys = 2200, .kv_heads = 1, .group = 3, .dim = 8, .v_dim = 8}, rng, DType::f32,
+                    DType::f16);
+  whole.alibi = Tensor<1>(DType::f32, {3}).fill(0.01);
+  whole.alibied = true;
+  chunks_give_the_bits_of(whole, 2200);
+}
+
+TEST(flash_attention, chunks_of_every_cache_give_the_bits_of_the_whole) {
+  Rng rng(15);
+  for (DType kv : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    SCOPED_TRACE(describe(kv));
+    Case whole =
+        make({.queries = 150, .keys = 150, .kv_heads = 3, .group = 4, .dim = 40, .v_dim = 24}, rng, DType::f32, kv);
+    whole.left = 90;
+    chunks_give_the_bits_of(whole, 150);
   }
 }
 

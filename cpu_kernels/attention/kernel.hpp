@@ -1,9 +1,9 @@
 // One kernel for all attention over keys in rows: FlashAttention-2's loop order, a task for each unit (a
 // tile of rows of a kv head, or the few rows of several), in it a loop over tiles of keys.
 //
-//   for each split of the keys                   a fixed number of keys, whatever the threads
+//   for each split of the keys                   a fixed number of keys, whatever the threads (attention/split.hpp)
 //     for each tile of key_tile keys that some row of the unit sees
-//       S = q K^T         many rows: multiply over keys packed as columns; few: attention/split.hpp
+//       S = q K^T         few rows: straight from the cache; more: over keys packed as columns
 //       S = mask(softcap(S + bias))
 //       o, m, l           online softmax; P V with deferred division
 //     merge into (o, m, l) of the whole row, in the order of the splits
@@ -20,10 +20,8 @@
 #include <inlay/core/workspace.hpp>
 
 #include "cpu_kernels/attention/int8.hpp"
-#include "cpu_kernels/attention/multiply.hpp"
 #include "cpu_kernels/attention/output.hpp"
 #include "cpu_kernels/attention/pack.hpp"
-#include "cpu_kernels/attention/scores.hpp"
 #include "cpu_kernels/attention/split.hpp"
 #include "cpu_kernels/attention/unit.hpp"
 
@@ -45,51 +43,8 @@ void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, 
       for (index d = 0; d < pad; d += F::size) (F::load(y + d) * scale).store(y + d);
     }
   });
-  if (!p.packs_keys && kv_scales(p.k, sequence) == KvScales::shared)
+  if (!p.in_order && kv_scales(p.k, sequence) == KvScales::shared)
     fold_key_scales<Level>(p, sequence, unit, t.q, t.shift);
-}
-
-// S of one tile from packed keys, of which `tile` would be column 0.
-template <class Level>
-void packed_scores(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
-                   const TileScratch& t, index tile, KeyRange keys) {
-  const index pad = padded(p.k.dim), skipped = (keys.begin - tile) * pad;
-  for (index i = 0; i < skipped; ++i) t.kv[i] = 0;
-  widen_keys<Level>(p, sequence, Which::keys, unit.kv_head, keys, t.kv + skipped);
-  transpose_keys<Level>(t.kv, keys.end - tile, p.k.dim, t.columns);
-  multiply<Level>({t.q, pad}, unit.rows, {t.columns, key_tile}, key_tile, p.k.dim, {t.s, key_tile}, nullptr);
-}
-
-// (o, m, l) of many rows over these keys.
-template <class Level>
-void attend_packed(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
-                   KeyRange keys, const TileScratch& t) {
-  const AttentionRow low = unit.row(p, sequence, 0), high = unit.row(p, sequence, unit.rows - 1);
-  const bool scored = p.biased() || p.softcap > 0;
-  const bool masks = p.mask.present() || sequence.packed_mask != nullptr;
-  for (index r = 0; r < unit.rows; ++r) t.state[r] = {};
-  for (index tile = keys.begin / key_tile * key_tile; tile < keys.end; tile += key_tile) {
-    const index begin = tile > keys.begin ? tile : keys.begin;
-    const index end = tile + key_tile < keys.end ? tile + key_tile : keys.end;
-    packed_scores<Level>(p, sequence, unit, t, tile, {begin, end});
-    const bool all_see = low.keys.end >= end && high.keys.begin <= begin;
-    const bool full = all_see && begin == tile && end == tile + key_tile;
-    for (index r = 0; r < unit.rows; ++r) {
-      float* s = t.s + r * key_tile;
-      if (scored || masks || !full) {
-        const AttentionRow row = unit.row(p, sequence, r);
-        float bias[key_tile];
-        if (p.biased()) tile_bias<Level>(p, sequence, row, unit.b, tile, end, bias);
-        if (scored) bias_and_softcap<Level>(p, p.biased() ? bias : nullptr, s);
-        if (masks || !full) mask_row<Level>(p, sequence, row, unit.b, tile, end, s);
-      }
-      t.factor[r] = softmax_tile<Level>(s, t.state[r]);
-    }
-    widen_keys<Level>(p, sequence, Which::values, unit.kv_head, {begin, end}, t.kv);
-    tile_values<Level>({t.s + (begin - tile), key_tile}, unit.rows, t.kv, end - begin,
-                       masks || !all_see || p.bias.present(), {t.o, padded(p.v.dim)},
-                       begin > keys.begin ? t.factor : nullptr);
-  }
 }
 
 inline constexpr index tasks_a_thread = 4;  // with fewer, the last one leaves threads waiting
@@ -165,7 +120,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
       const index last = visible.end < end * p.split ? visible.end : end * p.split;
       load_queries<Level>(p, sequence, unit, t);
       if (plan.runs == 1) clear_total<Level>(p, t, unit.all());
-      DecodeSplit<Level, Source> split(p, sequence, unit, t);
+      AttentionSplit<Level, Source> split(p, sequence, unit, t);
       bool cold = true;
       for_splits(begin, end, visible, [&](index s, KeyRange keys) {
         if (plan.runs > 1) {
@@ -173,10 +128,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
           t.o = partials.o + row * partials.pad;
           t.state = partials.state + row;
         }
-        if (p.packs_keys)
-          attend_packed<Level>(p, sequence, unit, keys, t);
-        else
-          split.run(keys, last, cold);
+        split.run(keys, last, cold);
         cold = false;
         if (plan.runs == 1) merge_split<Level>(p, t.o, t.state, unit.all(), t);
       });

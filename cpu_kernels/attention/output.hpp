@@ -24,7 +24,7 @@ struct TileScratch {
   SoftmaxState<float>* state;  // [rows]
   SoftmaxState<float>* total_state;
   float* kv;       // [key_tile][the wider of the two]   K as rows, then V
-  float* columns;  // [padded dim][key_tile]             K transposed, where packs_keys
+  float* columns;  // [padded dim][key_tile]             K transposed, where in_order
 
   template <class Take> INLAY_INLINE void cut(const AttentionProblem& p, index rows, Take&& take) {
     const index dim = padded(p.k.dim), v_dim = padded(p.v.dim);
@@ -37,7 +37,7 @@ struct TileScratch {
     take(state, rows);
     take(total_state, rows);
     take(kv, key_tile * (dim > v_dim ? dim : v_dim));
-    take(columns, p.packs_keys ? key_tile * dim : 0);
+    take(columns, p.in_order ? key_tile * dim : 0);
   }
   TileScratch() = default;
   INLAY_INLINE TileScratch(const AttentionProblem& p, index rows, std::byte* memory) {

@@ -1,13 +1,12 @@
 // From K and V as they lie in memory to tiles of f32 in scratch: rows gathered through the block table,
-// widened, int8 turned back into (x + offset) * scale. Prefill reads every byte of K and V here, once a
-// tile, row after row; decode only int8 whose offsets differ from token to token, and floats that may not
-// meet every row. Whatever lies under the end of a sequence is not touched.
+// widened, int8 turned back into (x + offset) * scale. Many rows read all of V here, once a tile, and K if it is
+// int8; few only int8 whose offsets differ from token to token, and floats that may not meet every row. Whatever lies
+// under the end of a sequence is not touched.
 #pragma once
 
 #include "cpu_kernels/attention/problem.hpp"
+#include "cpu_kernels/attention/rows.hpp"
 #include "cpu_kernels/simd/floats.hpp"
-#include "cpu_kernels/simd/prefetch.hpp"
-#include "cpu_kernels/simd/transpose.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
 
 namespace inlay::cpu {
@@ -62,17 +61,15 @@ template <class Level> void widen_row_i8(const std::int8_t* x, index dim, const 
 // Keys begin..end of a sequence, one row of padded(dim) each.
 template <class Level>
 void widen_keys(const AttentionProblem& p, const AttentionSequence& sequence, Which which, index kv_head, KeyRange keys,
-                float* y) {
+                float* y, const RowsAhead& ahead) {
   const KvTensor& tensor = p.cached(which);
   const index row_stride = sequence.rows(which).row_stride, pad = padded(tensor.dim);
   const std::byte* const head = head_of(p, sequence, which, kv_head);
   const auto each_row = [&]<class T>(Type<T>, auto&& widen) {
     each_run(p, sequence, keys.begin, keys.end, [&](const KeyRun& run) {
       const T* x = reinterpret_cast<const T*>(head) + run.outer * tensor.outer_stride + run.row * row_stride;
-      // Rows that have a successor one tile on.
-      const index ahead = p.packs_keys && sequence.blocks == nullptr ? sequence.keys - keys.begin - key_tile : 0;
       for (index j = 0; j < run.count; ++j, x += row_stride) {
-        if (j < ahead) simd::prefetch_lines(x + key_tile * row_stride, byte_size(tensor.type, tensor.dim));
+        ahead.fetch(run.at + j, run.at + j + 1);
         widen(x, run, run.row + j, y + (run.at + j) * pad);
       }
     });
@@ -85,29 +82,6 @@ void widen_keys(const AttentionProblem& p, const AttentionSequence& sequence, Wh
     each_row(Type<std::int8_t>{}, [&](const std::int8_t* x, const KeyRun& run, index row, float* to) {
       widen_row_i8<Level>(x, tensor.dim, quant_row(tensor, run.scale_outer, row, kv_head), to);
     });
-}
-
-// rows [key_tile][padded dim] -> columns [padded dim][key_tile], keys beyond `count` zero.
-//
-//   k0d0 k0d1 k0d2 ..         k0d0 k1d0 .. k63d0
-//   k1d0 k1d1 k1d2 ..   ->    k0d1 k1d1 .. k63d1
-template <class Level> void transpose_keys(const float* rows, index count, index dim, float* columns) {
-  using F = simd::Floats<Level>;
-  const index pad = padded(dim);
-  for (index j = 0; j < key_tile; j += F::size)
-    for (index d = 0; d < pad; d += F::size) {
-      F square[F::size];
-      if (j + F::size <= count) {
-        INLAY_UNROLL
-        for (int i = 0; i < F::size; ++i) square[i] = F::load(rows + (j + i) * pad + d);
-      } else {
-        INLAY_UNROLL
-        for (int i = 0; i < F::size; ++i) square[i] = j + i < count ? F::load(rows + (j + i) * pad + d) : F();
-      }
-      simd::transpose<Level>(square);
-      INLAY_UNROLL
-      for (int i = 0; i < F::size; ++i) square[i].store(columns + (d + i) * key_tile + j);
-    }
 }
 
 }  // namespace inlay::cpu

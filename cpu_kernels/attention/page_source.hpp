@@ -19,6 +19,7 @@ struct PageTile : RowTile {
 class PageSource : RowSource {
  public:
   using Tile = PageTile;
+  using RowSource::in_order;
 
   INLAY_INLINE PageSource(const AttentionProblem& p, const AttentionSequence& sequence)
       : RowSource(p, sequence),

@@ -13,8 +13,9 @@ namespace inlay::cpu {
 // Keys are taken in tiles that begin at multiples of key_tile counted from the first key of the
 // sequence, whatever the chunk: with that, a row's arithmetic does not depend on its neighbours.
 inline constexpr index key_tile = 64;
-inline constexpr index lane_pad = 16;  // scratch rows are padded to the widest register
-inline constexpr index max_rows = 96;  // (query, head) pairs that share a tile of keys
+inline constexpr index lane_pad = 16;            // scratch rows are padded to the widest register
+inline constexpr index max_rows = 96;            // (query, head) pairs that share a tile of keys
+inline constexpr index few_rows = max_rows / 2;  // of a kv head: up to here memory is the limit, and heads share a unit
 
 INLAY_INLINE index padded(index dim) { return (dim + lane_pad - 1) / lane_pad * lane_pad; }
 
@@ -71,8 +72,8 @@ struct AttentionProblem {
   float scale = 1, softcap = 0;
   BiasOrder bias_order = BiasOrder::scale_bias_softcap;
   index window_left = -1, window_right = -1;
-  index split = 0;          // keys after which a partial result is merged into the whole
-  bool packs_keys = false;  // many rows: scores from transposed key tiles; few: attention/decode.hpp
+  index split = 0;        // keys after which a partial result is merged into the whole
+  bool in_order = false;  // scores are summed dim after dim (attention/columns.hpp): flash_attention's
 
   INLAY_INLINE index group() const { return q_heads / kv_heads; }
   INLAY_INLINE const KvTensor& cached(Which which) const { return which == Which::keys ? k : v; }

@@ -40,9 +40,10 @@ class RowSource {
         tile.v[run.at + i] = v + i * sequence_.v.row_stride;
       }
     });
-    for (index i = tile.count; i % row_tile != 0; ++i) tile.k[i] = tile.k[tile.count - 1];
+    for (index i = tile.count; i % lane_pad != 0; ++i) tile.k[i] = tile.k[tile.count - 1];
   }
 
+  static constexpr bool in_order = false;
   static constexpr bool stretches_values() { return true; }
 
   INLAY_INLINE RowsAhead ahead(Which which, const Stretch<RowTile>& next, index kv_head) const {
@@ -79,6 +80,12 @@ class RowSource {
 
   const AttentionProblem& p_;
   const AttentionSequence& sequence_;
+};
+
+// Rows whose scores are summed dim after dim.
+struct OrderedRowSource : RowSource {
+  static constexpr bool in_order = true;
+  using RowSource::RowSource;
 };
 
 }  // namespace inlay::cpu

@@ -1,17 +1,19 @@
-// One split of the keys. With few queries each K and V is used a few times only, so memory is the limit,
-// and it gives most to whoever reads it in the order in which it lies: a token's kv heads side by side.
+// One split of the keys, for the few rows of decode and the many of a prompt.
 //
 //   for each tile of key_tile keys
 //     for each stretch of the tile, for each kv head        S = q K^T, the next stretch on its way
 //     for each row                                          mask, softmax so far
 //     for each stretch of the tile, for each kv head        O = O * factor + P V, the next one on its way
 //
-// One head after the other over all keys read half as fast (Zen 4, 8 kv heads of 128: 11 GB/s against 23
-// for reading alone), and prefetching made up for a third of it.
+// With few rows each K and V is used a few times only, so memory is the limit, and it gives most to whoever reads it in
+// the order in which it lies: a token's kv heads side by side. One head after the other over all keys read half as fast
+// (Zen 4, 8 kv heads of 128: 11 GB/s against 23 for reading alone), and prefetching made up for a third of it. Many
+// rows come one kv head at a time: fma is the limit, and a whole tile is laid out for them in scratch.
 //
 // Where keys and values lie is the source's business: attention/row_source.hpp, attention/page_source.hpp.
 #pragma once
 
+#include "cpu_kernels/attention/columns.hpp"
 #include "cpu_kernels/attention/int8.hpp"
 #include "cpu_kernels/attention/multiply.hpp"
 #include "cpu_kernels/attention/output.hpp"
@@ -23,13 +25,13 @@
 
 namespace inlay::cpu {
 
-template <class Level, class Source> class DecodeSplit {
+template <class Level, class Source> class AttentionSplit {
   using F = simd::Floats<Level>;
   using Tile = typename Source::Tile;
 
  public:
-  DecodeSplit(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
-              const TileScratch& t)
+  AttentionSplit(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+                 const TileScratch& t)
       : p_(p),
         sequence_(sequence),
         unit_(unit),
@@ -39,10 +41,13 @@ template <class Level, class Source> class DecodeSplit {
         high_(unit.row(p, sequence, unit.rows - 1).keys),
         scored_(p.biased() || p.softcap > 0),
         masks_(p.mask.present() || sequence.packed_mask != nullptr),
-        k_scales_(kv_scales(p.k, sequence)),
-        v_scales_(kv_scales(p.v, sequence)),
+        many_(Source::in_order && unit.rows > few_rows),
+        k_scales_(scales(Which::keys)),
+        v_scales_(scales(Which::values)),
         shifted_(k_scales_ == KvScales::shared && p.k.offset.present()),
-        stretch_(stretch_tokens(unit.kv_heads * byte_size(p.k.type, p.k.dim))) {}
+        stretch_(many_ ? key_tile : stretch_tokens(unit.kv_heads * byte_size(p.k.type, p.k.dim))) {
+    if (Source::in_order && stretch_ < lane_pad) stretch_ = lane_pad;
+  }
 
   // (o, m, l) of the unit's rows over these keys, of which some row sees each. `end`: up to where this worker goes
   // on with the splits behind, whose first stretch is asked for in time. `cold`: nobody has asked for this one's.
@@ -61,6 +66,11 @@ template <class Level, class Source> class DecodeSplit {
   }
 
  private:
+  // In order, int8 is widened for few rows too: with scales outside of the sums the bits would not be those of many.
+  KvScales scales(Which which) const {
+    const KvScales own = kv_scales(p_.cached(which), sequence_);
+    return Source::in_order && own != KvScales::none ? KvScales::widened : own;
+  }
   template <class Call> static void with_cached(DType type, Call&& call) {
     type == DType::i8 ? call(Type<std::int8_t>{}) : with_float(type, call);
   }
@@ -111,14 +121,31 @@ template <class Level, class Source> class DecodeSplit {
     const Strided<float> s{to, key_tile};
     const RowsAhead ahead = after(Which::keys, of, next, head);
     if (k_scales_ == KvScales::widened) {
-      ahead.fetch(0, ahead.count);
-      widen_keys<Level>(p_, sequence_, Which::keys, head, range(of), t_.kv);
+      widen_keys<Level>(p_, sequence_, Which::keys, head, range(of), t_.kv, ahead);
       index row[key_tile];
       for (index i = 0; i < key_tile; ++i) row[i] = (i < of.count ? i : of.count - 1) * pad;
+      const CacheRows<float> keys{t_.kv, row, of.count};
       const index first = 0;
-      return dot_rows<Level, float>(q, rows, {t_.kv, row, of.count}, {&first, &pad, 1}, s, {});
+      if constexpr (Source::in_order)
+        return ordered_scores(q, keys, s, {});
+      else
+        return dot_rows<Level, float>(q, rows, keys, {&first, &pad, 1}, s, {});
     }
-    with_cached(p_.k.type, [&]<class T>(Type<T>) { source_.template dot<Level, T>(q, rows, of, head, s, ahead); });
+    with_cached(p_.k.type, [&]<class T>(Type<T>) {
+      if constexpr (!Source::in_order)
+        source_.template dot<Level, T>(q, rows, of, head, s, ahead);
+      else if constexpr (!std::is_same_v<T, std::int8_t>)
+        ordered_scores(q, source_.template cached<T>(Which::keys, of, head), s, ahead);
+    });
+  }
+
+  template <class T>
+  void ordered_scores(Strided<const float> q, const CacheRows<T>& keys, Strided<float> s,
+                      const RowsAhead& ahead) const {
+    if constexpr (square_rows < Level >> 0)
+      if (unit_.rows <= square_rows<Level>) return dot_columns<Level>(q, unit_.rows, keys, p_.k.dim, s, ahead);
+    pack_columns<Level>(keys, p_.k.dim, t_.columns, ahead);
+    multiply<Level>(q, unit_.rows, {t_.columns, key_tile}, padded(keys.count), p_.k.dim, s, nullptr);
   }
 
   // Dot products of the tile -> probabilities, for every row of a kv head. `full`: every row sees a whole tile.
@@ -152,9 +179,8 @@ template <class Level, class Source> class DecodeSplit {
     const Strided<float> o{t_.o + h * rows * pad, pad};
     const float* const factor = t_.factor + h * rows;
     const RowsAhead ahead = after(Which::values, of, next, head);
-    if (v_scales_ == KvScales::widened || (p_.v.type != DType::i8 && mixed)) {
-      if (p_.v.type == DType::i8) ahead.fetch(0, ahead.count);
-      widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv);
+    if (v_scales_ == KvScales::widened || many_ || (p_.v.type != DType::i8 && mixed)) {
+      widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv, ahead);
       return tile_values<Level>(p, rows, t_.kv, of.count, mixed, o, factor);
     }
     with_cached(p_.v.type,
@@ -168,6 +194,7 @@ template <class Level, class Source> class DecodeSplit {
   Source source_;
   KeyRange low_, high_;  // of the unit's first row and its last: ranges grow with the query
   bool scored_, masks_;
+  bool many_;  // rows: keys and values are laid out in scratch for them
   KvScales k_scales_, v_scales_;
   bool shifted_;
   index stretch_;  // keys

@@ -1,0 +1,117 @@
+// q K^T summed dim after dim. With many rows that is what is fast; few rows that do it, too, get the same bits, so a
+// chunk of a prompt gives what the whole prompt gives, however few its queries are.
+//
+//   more rows     pack_columns: a stretch of keys is transposed into scratch, and multiply() takes the rows through it
+//   few           dot_columns: a square of keys and dims is transposed in registers, where each element of q meets it
+//
+//   k0d0 k0d1 k0d2 ..         k0d0 k1d0 k2d0 ..
+//   k1d0 k1d1 k1d2 ..   ->    k0d1 k1d1 k2d1 ..
+//
+// Keys come in lane_pad: row[] repeats its last entry up to there, and results have room.
+//
+// Zen 5, one thread, 4096 keys of 8 heads of 128 in f16, rows of a kv head: scratch -> registers 8 rows 1583 -> 1142
+// us, 12 1867 -> 1715, 16 2328 -> 2058, 24 2733 -> 2779, 32 3501 -> 3522. Summed over lanes (dot_rows) 4 rows take 670
+// instead of 826, 7 rows take as long.
+#pragma once
+
+#include "cpu_kernels/attention/rows.hpp"
+#include "cpu_kernels/simd/transpose.hpp"
+
+namespace inlay::cpu {
+
+// Dims d .. d + n of as many keys as a register has lanes, from key `first` on: register i holds dim d + i.
+template <class Level, class T>
+INLAY_INLINE void load_square(const CacheRows<T>& keys, index first, index d, index n,
+                              simd::Floats<Level> (&square)[simd::Floats<Level>::size]) {
+  using F = simd::Floats<Level>;
+  const T* const from = keys.cache + d;
+  const index* const row = keys.row + first;
+  if (n >= F::size) {
+    INLAY_UNROLL
+    for (int i = 0; i < F::size; ++i) square[i] = F::load(from + row[i]);
+  } else {
+    INLAY_UNROLL
+    for (int i = 0; i < F::size; ++i) square[i] = F::load(from + row[i], n);
+  }
+  simd::transpose<Level>(square);
+}
+
+// columns[d * key_tile + j] = dim d of key j
+template <class Level, class T>
+void pack_columns(const CacheRows<T>& keys, index dim, float* columns, const RowsAhead& ahead) {
+  using F = simd::Floats<Level>;
+  for (index j = 0; j < keys.count; j += F::size) {
+    ahead.fetch(j, j + F::size);
+    for (index d = 0; d < dim; d += F::size) {
+      F square[F::size];
+      load_square<Level>(keys, j, d, dim - d, square);
+      INLAY_UNROLL
+      for (int i = 0; i < F::size; ++i) square[i].store(columns + (d + i) * key_tile + j);
+    }
+  }
+}
+
+// Up to here registers beat scratch. Eight lanes and sixteen registers: never (4 rows 2074 us, from scratch 1337).
+template <class Level> inline constexpr index square_rows = std::is_base_of_v<isa::avx512, Level> ? 16 : 0;
+
+// Rows that share a square, and squares taken together: chains of fma, in 25 registers of 32. Eight rows in one square
+// instead of twice four in two: 1368 -> 1142 us.
+inline constexpr int column_rows = 8;
+template <int Rows> inline constexpr int column_squares = Rows <= 4 ? 2 : 1;
+
+template <class Level, class T, int Rows, int Squares>
+INLAY_INLINE void dot_squares(Strided<const float> q, const CacheRows<T>& keys, index first, index dim,
+                              Strided<float> s, const RowsAhead& ahead) {
+  using F = simd::Floats<Level>;
+  constexpr index width = Squares * F::size;
+  const index asked = (width * F::size + dim - 1) / dim;  // a step's share of the rows ahead
+  index ask = first;
+  simd::Register<Level> sum[Rows][Squares];
+  INLAY_UNROLL
+  for (int r = 0; r < Rows; ++r) INLAY_UNROLL
+  for (int g = 0; g < Squares; ++g) sum[r][g] = F().v;
+  for (index d = 0; d < dim; d += F::size) {
+    const index end = ask + asked < first + width ? ask + asked : first + width;
+    ahead.fetch(ask, end);
+    ask = end;
+    const index n = dim - d < F::size ? dim - d : F::size;
+    INLAY_UNROLL
+    for (int g = 0; g < Squares; ++g) {
+      F square[F::size];
+      load_square<Level>(keys, first + g * F::size, d, n, square);
+      INLAY_UNROLL
+      for (int i = 0; i < F::size; ++i) {
+        if (i >= n) break;
+        INLAY_UNROLL
+        for (int r = 0; r < Rows; ++r) sum[r][g] = fma(F(q.at[r * q.stride + d + i]), square[i], F(sum[r][g])).v;
+      }
+    }
+  }
+  INLAY_UNROLL
+  for (int r = 0; r < Rows; ++r) INLAY_UNROLL
+  for (int g = 0; g < Squares; ++g) F(sum[r][g]).store(s.at + r * s.stride + first + g * F::size);
+}
+
+template <class Level, class T, int Rows>
+void dot_columns_of(Strided<const float> q, index rows, const CacheRows<T>& keys, index dim, Strided<float> s,
+                    const RowsAhead& ahead) {
+  if (rows == Rows) {
+    constexpr int squares = column_squares<Rows>;
+    constexpr index lanes = simd::Floats<Level>::size, width = squares * lanes;
+    index j = 0;
+    for (; j + width <= keys.count; j += width) dot_squares<Level, T, Rows, squares>(q, keys, j, dim, s, ahead);
+    for (; j < keys.count; j += lanes) dot_squares<Level, T, Rows, 1>(q, keys, j, dim, s, ahead);
+  } else if constexpr (Rows > 1) {
+    dot_columns_of<Level, T, Rows - 1>(q, rows, keys, dim, s, ahead);
+  }
+}
+
+template <class Level, class T>
+void dot_columns(Strided<const float> q, index rows, const CacheRows<T>& keys, index dim, Strided<float> s,
+                 RowsAhead ahead) {
+  constexpr int most = column_rows;
+  for (index r = 0; r < rows; r += most, ahead = {})
+    dot_columns_of<Level, T, most>(q.from(r), rows - r < most ? rows - r : most, keys, dim, s.from(r), ahead);
+}
+
+}  // namespace inlay::cpu
