@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <numbers>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,22 +37,20 @@ std::vector<float> llama3_freq_factors(const RopeConfig& rope) {
 // Keys that a scaling is described by, beside those that any may have. What stands there and is read by nobody would
 // change the numbers unseen.
 Status refuse_unread(const Json& scaling, const std::string& type, const std::string& where) {
-  struct Known {
-    std::string_view type;
-    std::initializer_list<std::string_view> keys;
-  };
-  static const std::initializer_list<std::string_view> always = {
-      "rope_type", "type",     "rope_theta", "partial_rotary_factor", "original_max_position_embeddings",
-      "factor",    "finetuned"};
-  static const Known table[] = {
-      {"llama3", {"low_freq_factor", "high_freq_factor"}},
-      {"yarn", {"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate"}}};
-  const auto in = [](const auto& list, std::string_view key) {
+  constexpr std::string_view always[] = {
+      "rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "original_max_position_embeddings",
+      "finetuned"};
+  constexpr std::string_view llama3[] = {"low_freq_factor", "high_freq_factor"};
+  constexpr std::string_view yarn[] = {"beta_fast", "beta_slow",      "attention_factor",
+                                       "mscale",    "mscale_all_dim", "truncate"};
+  std::span<const std::string_view> own;
+  if (type == "llama3") own = llama3;
+  if (type == "yarn") own = yarn;
+  const auto in = [](std::span<const std::string_view> list, std::string_view key) {
     return std::find(list.begin(), list.end(), key) != list.end();
   };
   for (const auto& [key, value] : scaling.items()) {
-    bool known = value.is_null() || in(always, key);
-    for (const Known& each : table) known = known || (each.type == type && in(each.keys, key));
+    const bool known = value.is_null() || in(always, key) || in(own, key);
     if (!known)
       return {StatusCode::unsupported,
               where + " has the key " + quote(key) + ", which a scaling of the type " + quote(type) + " does not read"};
@@ -66,22 +65,33 @@ double yarn_attention_factor(double factor, double mscale, double mscale_all_dim
   return both ? magnitude(mscale) / magnitude(mscale_all_dim) : magnitude(1);
 }
 
+// The first part of each head turns.
+void read_partial(JsonFields& fields, index head_dim, RopeConfig& rope) {
+  double partial = 1;
+  if (!fields.number("partial_rotary_factor", partial)) return;
+  if (!(partial > 0 && partial <= 1))
+    return fields.fail(StatusCode::corrupt_data, "partial_rotary_factor must be in (0, 1]");
+  rope.dim = static_cast<index>(static_cast<double>(head_dim) * partial);
+}
+
 // One object of `rope_type`, `factor` and so on; `where` names it in messages.
 Status read_scaling(const Json& scaling, const std::string& where, const ModelConfig& c, RopeConfig& rope) {
   if (!scaling.is_object()) return {StatusCode::corrupt_data, where + " is no object"};
   JsonFields fields(scaling, where);
   fields.number("rope_theta", rope.theta);
+  read_partial(fields, c.head_dim, rope);
   std::string type = "default";
   if (!fields.text("rope_type", type)) fields.text("type", type);
-  fields.number("factor", rope.factor);
+  const bool scaled = type == "linear" || type == "llama3" || type == "yarn";
+  fields.number("factor", rope.factor, scaled);
   rope.original_context = c.context;
   fields.integer("original_max_position_embeddings", rope.original_context);
   if (type == "linear") {
     rope.scaling = RopeConfig::Scaling::linear;
   } else if (type == "llama3") {
     rope.scaling = RopeConfig::Scaling::llama3;
-    fields.number("low_freq_factor", rope.low_freq_factor);
-    fields.number("high_freq_factor", rope.high_freq_factor);
+    fields.number("low_freq_factor", rope.low_freq_factor, true);
+    fields.number("high_freq_factor", rope.high_freq_factor, true);
     if (!(rope.low_freq_factor < rope.high_freq_factor))
       fields.fail(StatusCode::corrupt_data, "low_freq_factor must be below high_freq_factor");
     if (fields.ok()) rope.freq_factors = llama3_freq_factors(rope);
@@ -137,15 +147,8 @@ Status read_hf_rope(const Json& json, const std::string& origin, HfLayerKinds ki
   const std::string where = origin + ": " + key;
   JsonFields top(json, origin);
   top.number("rope_theta", rope.theta);
-  double partial = 1;
-  top.number("partial_rotary_factor", partial);
-  if (scaling && scaling->is_object()) {
-    JsonFields inner(*scaling, where);
-    inner.number("partial_rotary_factor", partial);
-    if (Status status = inner.take_status(); !status) return status;
-  }
-  if (!(partial > 0 && partial <= 1)) top.fail(StatusCode::corrupt_data, "partial_rotary_factor must be in (0, 1]");
-  if (top.ok()) rope.dim = static_cast<index>(static_cast<double>(c.head_dim) * partial);
+  rope.dim = c.head_dim;
+  read_partial(top, c.head_dim, rope);
   if (scaling && top.ok()) {
     const bool by_kind = find(*scaling, "full_attention") || find(*scaling, "sliding_attention");
     if (by_kind) return read_by_kind(*scaling, where, kinds, c, sliding_theta);

@@ -14,7 +14,12 @@ using Bytes = std::vector<std::byte>;
 
 Bytes tiny_gguf() {
   const TemporaryDirectory directory;
-  const TinyModel tiny = tiny_model();
+  ModelConfig config = tiny_config();  // with all that a configuration may have
+  config.layers = 2;
+  config.set_layers({{.hidden = 32, .window = 0, .rope_theta = 1e4}, {.hidden = 64, .window = 5, .rope_theta = 1e3}});
+  config.rope.scaling = RopeConfig::Scaling::yarn, config.rope.factor = 2, config.rope.original_context = 32;
+  config.rope.truncate = false;
+  const TinyModel tiny = tiny_model(config);
   const auto report = write_gguf(tiny.file, directory / "m.gguf", {WeightFormat::q4_0});
   EXPECT_TRUE(report) << report.error().message();
   const std::string text = read_text(directory / "m.gguf");

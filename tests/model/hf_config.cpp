@@ -139,6 +139,31 @@ TEST(hf_config, unknown_keys_of_a_scaling_are_refused) {
   EXPECT_EQ(read(json).rope.factor, 2);
 }
 
+TEST(hf_config, a_scaling_without_its_factor_is_refused) {
+  for (const char* type : {"linear", "yarn", "llama3"}) {
+    Json json = config_of("llama", 1);
+    json["rope_scaling"] = {{"rope_type", type}};
+    refuse(json, StatusCode::not_found, {"rope_scaling", "'factor'"});
+  }
+  Json json = config_of("llama", 1);
+  json["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}};
+  refuse(json, StatusCode::not_found, {"'high_freq_factor'"});
+}
+
+TEST(hf_config, part_of_a_head_may_turn) {
+  Json json = config_of("llama", 1);
+  EXPECT_EQ(read(json).rope.dim, 8);
+  json["partial_rotary_factor"] = 0.5;
+  EXPECT_EQ(read(json).rope.dim, 4);
+  json["rope_parameters"] = {{"rope_type", "default"}, {"partial_rotary_factor", 0.25}};
+  EXPECT_EQ(read(json).rope.dim, 2);
+  json["rope_parameters"] = {{"full_attention", {{"rope_theta", 1e5}, {"partial_rotary_factor", 0.25}}}};
+  EXPECT_EQ(read(json).rope.dim, 2);
+  EXPECT_EQ(read(json).rope.theta, 1e5);
+  json["rope_parameters"]["full_attention"]["partial_rotary_factor"] = 1.5;
+  refuse(json, StatusCode::corrupt_data, {"partial_rotary_factor"});
+}
+
 TEST(hf_config, feed_forward_width_of_each_layer) {
   Json json = config_of("llama", 3);
   json["intermediate_size"] = {64, 96, 64};
