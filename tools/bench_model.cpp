@@ -30,7 +30,7 @@ struct Options {
 double bytes_a_token(const exec::Session& session, index depth) {
   const exec::ModelConfig& c = session.config();
   const double kv = 2.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim * depth) * sizeof(f16);
-  return static_cast<double>(session.weights().linear_bytes) + kv;
+  return static_cast<double>(session.linear_bytes()) + kv;
 }
 
 // Multiply-adds of a prompt count two; its head is read for the last token only.
@@ -56,10 +56,7 @@ int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
     session.reset();
     peaks.push_back(measure::fma_rate(cpu));
     Status status;
-    const double time = seconds([&] {
-      const auto logits = session.append(prompt(tokens, session.config().vocab));
-      if (!logits) status = {logits.error().code(), std::string(logits.error().message())};
-    });
+    const double time = seconds([&] { status = session.append(prompt(tokens, session.config().vocab)); });
     if (!status.ok()) return wrong(status);
     if (round > 0) times.push_back(time);  // the first one touches memory for the first time
   }
@@ -75,8 +72,8 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
   session.reset();
   const index vocab = session.config().vocab;
   Status status;
-  const auto keep = [&](const Expected<ConstView<2>>& logits) {
-    if (!logits && status.ok()) status = {logits.error().code(), std::string(logits.error().message())};
+  const auto keep = [&](Status passed) {
+    if (status.ok()) status = std::move(passed);
   };
   if (depth > 0) {
     Progress progress("filling the cache");
@@ -109,7 +106,6 @@ int bench(const Options& options) {
   if (!cpu) return wrong(cpu.error());
   auto weights = exec::random_weights(*config, options.type, cpu->parallel());
   if (!weights) return wrong(weights.error());
-  const std::size_t linear_bytes = weights->linear_bytes;
   auto session =
       exec::Session::make(*config, std::move(*weights), exec::Eager(*cpu),
                           {.context = context, .chunk = 512, .activations = parse_activations(options.activations)});
@@ -117,8 +113,8 @@ int bench(const Options& options) {
   // Linears of int8 round their activations whatever is asked for.
   const std::string activations = options.type == "int8" ? "int8" : options.activations;
   std::printf("%s %s, activations %s, linears %.0f MB, %s x%d\n", options.shape.c_str(), options.type.c_str(),
-              activations.c_str(), static_cast<double>(linear_bytes) * 1e-6, std::string(name(cpu->isa())).c_str(),
-              options.threads);
+              activations.c_str(), static_cast<double>(session->linear_bytes()) * 1e-6,
+              std::string(name(cpu->isa())).c_str(), options.threads);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
   for (index n : options.depth)

@@ -69,7 +69,8 @@ int eval(const EvalOptions& options) {
     if (count < 1) continue;
     session->reset();
     const std::vector<exec::Token> seen(tokens->begin(), tokens->end() - 1);
-    const auto logits = session->append(seen, count);
+    if (Status status = session->append(seen, count); !status.ok()) return wrong(status);
+    const auto logits = session->logits();
     if (!logits) return wrong(logits.error());
     const index vocab = logits->extents[1];
     for (index i = 0; i < count; ++i) {

@@ -37,10 +37,12 @@ Status compare(const RunOptions& options, const LoadedModel& model, exec::Sessio
   if (!other) return std::move(other.error());
   const index rows = static_cast<index>(text.size());
   session.reset();
-  const auto ours = session.append(text, rows);
-  if (!ours) return {ours.error().code(), std::string(ours.error().message())};
-  const auto theirs = other->append(text, rows);
-  if (!theirs) return {theirs.error().code(), std::string(theirs.error().message())};
+  if (Status status = session.append(text, rows); !status.ok()) return status;
+  auto ours = session.logits();
+  if (!ours) return std::move(ours.error());
+  if (Status status = other->append(text, rows); !status.ok()) return status;
+  auto theirs = other->logits();
+  if (!theirs) return std::move(theirs.error());
   double largest = 0;
   for (index i = 0; i < ours->size(); ++i)
     largest = std::fmax(largest, std::fabs(static_cast<double>(ours->as<float>()[i]) - theirs->as<float>()[i]));
@@ -91,8 +93,11 @@ int run(const RunOptions& options) {
                static_cast<long>(result->prompt_tokens), rate(decoded, result->decode_seconds),
                static_cast<long>(decoded));
   std::fprintf(stderr, "weights %.1f MB, KV cache %.1f MB reserved, peak memory %.1f MB\n",
-               static_cast<double>(model->file->bytes()) * 1e-6, static_cast<double>(session->cache().bytes()) * 1e-6,
+               static_cast<double>(model->file->bytes()) * 1e-6, static_cast<double>(session->cache_bytes()) * 1e-6,
                static_cast<double>(usage.ru_maxrss) * 1024e-6);
+  for (const exec::Fallback& each : session->fallbacks())
+    std::fprintf(stderr, "%s ran on %s: %s says: %s\n", std::string(each.op).c_str(), std::string(each.to).c_str(),
+                 std::string(each.from).c_str(), each.reason.c_str());
   if (options.compare.empty()) return 0;
   if (static_cast<index>(text.size()) > session->context()) text.resize(static_cast<std::size_t>(session->context()));
   const Status status = compare(options, *model, *session, text);

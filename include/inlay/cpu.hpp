@@ -18,6 +18,7 @@ Expected<Isa> available_isa(std::string_view name);
 class Cpu {
  public:
   using Space = Host;
+  static constexpr std::string_view name = "cpu";
 
   // The best available level, or the one that INLAY_ISA names if it is available; OpenMP's threads
   // where the library was built with OpenMP.

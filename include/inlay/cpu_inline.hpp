@@ -40,6 +40,7 @@ namespace {
 class CpuInline {
  public:
   using Space = Host;
+  static constexpr std::string_view name = "cpu";
 
   explicit CpuInline(Parallel parallel = serial()) : parallel_(parallel) {}
   const Parallel& parallel() const { return parallel_; }

@@ -182,7 +182,8 @@ TEST(activations, a_model_that_rounds_nothing_refuses_int8) {
   auto int8 = make("int8");
   ASSERT_TRUE(int8.has_value()) << int8.error().message();
   Session plain = session(config, "int8", Eager(Cpu()), {});
-  EXPECT_EQ(all(int8->append(tokens(20, config.vocab), 20)), all(plain.append(tokens(20, config.vocab), 20)));
+  EXPECT_EQ(all(*int8, int8->append(tokens(20, config.vocab), 20)),
+            all(plain, plain.append(tokens(20, config.vocab), 20)));
 }
 
 // A value of a group of 32 near-normal ones is off by step / sqrt(12), step = largest / 127 and largest about
@@ -197,24 +198,26 @@ TEST(activations, every_level_is_the_reference_over_rounded_inputs) {
   // The decoder itself, since a session runs a backend's own form.
   auto weights = random_weights(config, "w4a16", serial(), 7);
   ASSERT_TRUE(weights.has_value());
-  auto decoder = Decoder::make(config, std::move(*weights), 32, Activations::int8);
+  HostTensors tensors;
+  auto decoder = Decoder<>::make(config, std::move(*weights), 32, tensors, Activations::int8);
   ASSERT_TRUE(decoder.has_value());
-  auto pool = KvPool::make({.layers = config.layers,
-                            .kv_heads = config.kv_heads,
-                            .head_dim = config.head_dim,
-                            .dtype = DType::f32,
-                            .blocks = 2});
+  auto pool = KvPool<>::make({.layers = config.layers,
+                              .kv_heads = config.kv_heads,
+                              .head_dim = config.head_dim,
+                              .dtype = DType::f32,
+                              .blocks = 2},
+                             tensors);
   ASSERT_TRUE(pool.has_value());
   RoundedReference reference;
   Sequence sequence;
   Batch batch;
   ASSERT_TRUE(ok(batch.add(*pool, sequence, prompt)));
   std::vector<float> expected(static_cast<std::size_t>(21 * config.vocab));
-  decoder->forward(reference, *pool, batch, View<2>(expected.data(), {21, config.vocab}));
+  decoder->forward(reference, *pool, batch.views(), View<2>(expected.data(), {21, config.vocab}));
   ASSERT_TRUE(ok(reference.take_status()));
 
   Session plain = session(config, "w4a16", Eager(Reference{}), {.kv_type = DType::f32});
-  const double size = rms(expected), rounding = rms_distance(all(plain.append(prompt, 21)), expected);
+  const double size = rms(expected), rounding = rms_distance(all(plain, plain.append(prompt, 21)), expected);
   EXPECT_GE(rounding, least_rounding * size);
   EXPECT_LE(rounding, most_rounding * size);
   for (const Cpu& cpu : cpus()) {
@@ -222,10 +225,10 @@ TEST(activations, every_level_is_the_reference_over_rounded_inputs) {
     Session fast = session(config, "w4a16", Eager(cpu), options);
     // An input within f32's rounding of a half may fall on its other side: a step in 127 of one among `dim` (48)
     // inputs moves a linear's results by 0.2%, in one row of 21: 0.05% of all.
-    EXPECT_LE(rms_distance(all(fast.append(prompt, 21)), expected), 0.001 * size);
+    EXPECT_LE(rms_distance(all(fast, fast.append(prompt, 21)), expected), 0.001 * size);
     fast.reset();
-    (void)all(fast.append({prompt.begin(), prompt.end() - 1}));
-    const auto decoded = all(fast.decode(prompt.back()));
+    (void)all(fast, fast.append({prompt.begin(), prompt.end() - 1}));
+    const auto decoded = all(fast, fast.decode(prompt.back()));
     const std::vector<float> last(expected.end() - config.vocab, expected.end());
     EXPECT_LE(rms_distance(decoded, last), 0.003 * rms(last));
   }
@@ -236,7 +239,7 @@ TEST(activations, chunks_and_threads_do_not_change_a_bit) {
   const auto prompt = tokens(70, config.vocab);
   const auto logits = [&](Parallel threads, index chunk) {
     Session made = session(config, "w4a16", Eager(Cpu(threads)), {.chunk = chunk, .activations = Activations::int8});
-    return all(made.append(prompt, 70));
+    return all(made, made.append(prompt, 70));
   };
   const auto expected = logits(serial(), 70);
   for (index chunk : {1, 7, 16, 32, 69, 70}) EXPECT_EQ(logits(openmp(2), chunk), expected) << "chunk " << chunk;
@@ -269,7 +272,7 @@ TEST(activations, our_model_in_4_bits_writes_the_same_story) {
       ASSERT_TRUE(end.has_value()) << end.error().message();
       ASSERT_EQ(end->new_tokens, count);
       writer->reset();
-      logits[int8] = all(writer->append(story[0], count));
+      logits[int8] = all(*writer, writer->append(story[0], count));
     }
     EXPECT_EQ(story[1], story[0]);
     EXPECT_GE(rms_distance(logits[1], logits[0]), least_rounding * rms(logits[0]));

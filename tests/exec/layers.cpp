@@ -47,18 +47,18 @@ TEST(layers, each_runs_with_its_own_facts) {
   EXPECT_EQ(config.sliding_window, 9);
   auto weights = random_weights(config, "f32", serial(), 7);
   ASSERT_TRUE(weights.has_value()) << weights.error().message();
-  auto decoder = Decoder::make(config, std::move(*weights), 16);
+  HostTensors tensors;
+  auto decoder = Decoder<>::make(config, std::move(*weights), 16, tensors);
   ASSERT_TRUE(decoder.has_value()) << decoder.error().message();
-  auto pool = KvPool::make({.layers = 3, .kv_heads = 2, .head_dim = 12, .block_size = 16, .blocks = 4});
+  auto pool = KvPool<>::make({.layers = 3, .kv_heads = 2, .head_dim = 12, .block_size = 16, .blocks = 4}, tensors);
   ASSERT_TRUE(pool.has_value());
-  for (const auto phase : {Batch::Phase::prefill, Batch::Phase::decode}) {
+  for (const auto phase : {Phase::prefill, Phase::decode}) {
     Sequence sequence;
-    Batch batch;
-    batch.phase = phase;
-    ASSERT_TRUE(ok(batch.add(*pool, sequence, tokens(phase == Batch::Phase::decode ? 1 : 4, config.vocab))));
+    Batch batch(phase);
+    ASSERT_TRUE(ok(batch.add(*pool, sequence, tokens(phase == Phase::decode ? 1 : 4, config.vocab))));
     std::vector<float> logits(static_cast<std::size_t>(config.vocab));
     Seen seen;
-    decoder->forward(seen, *pool, batch, View<2>(logits.data(), {1, config.vocab}));
+    decoder->forward(seen, *pool, batch.views(), View<2>(logits.data(), {1, config.vocab}));
     EXPECT_EQ(seen.windows, (std::vector<index>{-1, 4, 8}));
     EXPECT_EQ(seen.widths, (std::vector<index>{80, 48, 33}));
     // theta^(-2 / 12), one table for each theta; q and k of a layer turn by the same.
@@ -76,12 +76,12 @@ TEST(layers, every_backend_runs_them) {
   const ModelConfig config = uneven();
   const auto prompt = tokens(21, config.vocab);
   Session reference = session(config, "f32", Eager(Reference{}), {.kv_type = DType::f32});
-  const auto expected = all(reference.append(prompt, 21)), next = all(reference.decode(5));
+  const auto expected = all(reference, reference.append(prompt, 21)), next = all(reference, reference.decode(5));
   for (const Cpu& cpu : cpus()) {
     SCOPED_TRACE(inlay::test::name(cpu));
     Session fast = session(config, "f32", Eager(cpu), {.chunk = 8, .kv_type = DType::f32});
-    EXPECT_LE(distance(all(fast.append(prompt, 21)), expected), 2e-5 * magnitude(expected));
-    EXPECT_LE(distance(all(fast.decode(5)), next), 2e-5 * magnitude(next));
+    EXPECT_LE(distance(all(fast, fast.append(prompt, 21)), expected), 2e-5 * magnitude(expected));
+    EXPECT_LE(distance(all(fast, fast.decode(5)), next), 2e-5 * magnitude(next));
   }
 }
 
@@ -93,7 +93,7 @@ TEST(layers, alike_ones_are_the_whole_models) {
   each.per_layer.assign(2, {.hidden = whole.hidden, .window = 5, .rope_theta = whole.rope.theta});
   const auto prompt = tokens(21, whole.vocab);
   Session one = session(whole, "f32", Eager(Cpu()), {}), other = session(each, "f32", Eager(Cpu()), {});
-  EXPECT_EQ(all(one.append(prompt, 21)), all(other.append(prompt, 21)));
+  EXPECT_EQ(all(one, one.append(prompt, 21)), all(other, other.append(prompt, 21)));
   each.set_layers(each.per_layer);
   EXPECT_TRUE(each.per_layer.empty());
   EXPECT_EQ(each.sliding_window, 5);

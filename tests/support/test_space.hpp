@@ -56,6 +56,7 @@ namespace inlay::test {
 class TestDevice {
  public:
   using Space = TestSpace;
+  static constexpr std::string_view name = "test device";
 
   TestDevice() = default;
   TestDevice(const TestDevice&) = delete;

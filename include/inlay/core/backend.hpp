@@ -8,7 +8,10 @@
 //
 // in this order and once, in `run` below. A backend is a class with the space that it computes in,
 //
-//   class Cl { public: using Space = Cl; ... };          // Host for those that work on host memory
+//   class Cl {
+//    public:
+//     using Space = Cl;                                  // Host for those that work on host memory
+//     static constexpr std::string_view name = "cl";
 //
 // and three templates beside it, found by its argument:
 //
@@ -26,6 +29,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <inlay/core/check.hpp>
 #include <inlay/core/rebind.hpp>
@@ -86,6 +90,7 @@ template <class Op> Status offence(const Status& refused) {
 class Reference {
  public:
   using Space = Host;
+  static constexpr std::string_view name = "reference";
 };
 
 namespace reference {

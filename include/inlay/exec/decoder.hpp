@@ -4,11 +4,16 @@
 //
 // Activations are f32; linears of codes may round theirs (Activations). The residual stream is added to inside
 // the norms: each norm takes the branch that the linear before it produced.
+//
+// Everything lies in one memory space: weights were brought there once, activations never leave it.
 #pragma once
 
-#include <cmath>
+#include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include <inlay/core/rebind.hpp>
 #include <inlay/exec/batch.hpp>
 #include <inlay/model/weights.hpp>
 #include <inlay/ops/embedding.hpp>
@@ -21,172 +26,251 @@
 
 namespace inlay::exec {
 
-class Decoder {
+// A linear of any form, complete but for x and y.
+template <class Space> using AnyLinear = std::variant<Linear<Space>, LinearInt8<Space>, LinearW4a16<Space>>;
+
+template <class Space = Host> class Decoder {
  public:
-  // Room for `max_tokens` in one pass. int8 activations are refused where all linears are floats: nothing
-  // would be rounded.
-  static Expected<Decoder> make(ModelConfig config, Weights weights, index max_tokens,
+  // Room for `max_tokens` in one pass, in the memory of `tensors`, which must outlive the decoder. int8 activations
+  // are refused where all linears are floats: nothing would be rounded.
+  template <class Tensors>
+  static Expected<Decoder> make(ModelConfig config, Weights weights, index max_tokens, Tensors& tensors,
                                 Activations activations = Activations::exact) {
     if (activations == Activations::int8 && weights.all_linears_are_float())
       return failure(StatusCode::invalid_argument,
                      "activations is int8; it must be exact for a model whose linears are all floats");
     Decoder decoder;
-    const index qkv = (config.heads + 2 * config.kv_heads) * config.head_dim;
-    const auto room = [&](OwnedTensor<2>& tensor, index columns) -> Status {
-      auto made = OwnedTensor<2>::make(DType::f32, {max_tokens, columns});
-      if (!made) return std::move(made.error());
-      tensor = std::move(*made);
-      return {};
-    };
-    const std::pair<OwnedTensor<2>*, index> tensors[] = {{&decoder.stream_, config.dim},
-                                                         {&decoder.normed_, config.dim},
-                                                         {&decoder.branch_, config.dim},
-                                                         {&decoder.qkv_, qkv},
-                                                         {&decoder.attended_, config.heads * config.head_dim},
-                                                         {&decoder.gate_, config.hidden},
-                                                         {&decoder.up_, config.hidden}};
-    for (const auto& [tensor, columns] : tensors)
-      if (Status status = room(*tensor, columns); !status.ok()) return failure(std::move(status));
-    decoder.turns_.resize(weights.ropes.size());
-    for (Turn& turn : decoder.turns_)
-      for (OwnedTensor<2>* tensor : {&turn.cos, &turn.sin})
-        if (Status status = room(*tensor, config.rope.dim / 2); !status.ok()) return failure(std::move(status));
     decoder.config_ = std::move(config);
-    decoder.weights_ = std::move(weights);
     decoder.max_tokens_ = max_tokens;
-    decoder.activations_ = activations;
+    if (Status status = decoder.take_room(tensors, weights.ropes.size()); !status.ok())
+      return failure(std::move(status));
+    if (Status status = decoder.bring_weights(tensors, weights, activations); !status.ok())
+      return failure(std::move(status));
+    if constexpr (std::is_same_v<Space, Host>) decoder.weights_ = std::move(weights);  // they lie there already
     return decoder;
   }
 
   const ModelConfig& config() const { return config_; }
-  const Weights& weights() const { return weights_; }
   index max_tokens() const { return max_tokens_; }
 
   // The batch's keys and values go into the cache; `logits` [rows, vocab] f32 gets those of the last
   // `rows` tokens.
-  template <class Run> void forward(Run& run, const KvPool& cache, const Batch& batch, const View<2>& logits) const {
+  template <class Run>
+  void forward(Run& run, const KvPool<Space>& cache, const BatchViews<Space>& batch,
+               const View<2, Space>& logits) const {
     const index tokens = batch.size();
-    const auto rows = [&](const OwnedTensor<2>& tensor) { return tensor.view().slice(0, 0, tokens); };
-    const View<2> stream = rows(stream_), normed = rows(normed_), branch = rows(branch_);
+    const Rows stream = stream_.slice(0, 0, tokens), normed = normed_.slice(0, 0, tokens);
+    const Rows branch = branch_.slice(0, 0, tokens);
 
-    for (std::size_t i = 0; i < turns_.size(); ++i)
-      run(RopeTable<Host>{.positions = {batch.positions.data(), {1, tokens}},
-                          .inv_freq = weights_.ropes[i].view(),
-                          .cos = rows(turns_[i].cos),
-                          .sin = rows(turns_[i].sin),
-                          .magnitude = weights_.ropes[i].magnitude});
-    run(Embedding<Host>{.table = weights_.embedding,
-                        .row_scale = weights_.embedding_scale,
-                        .ids = {batch.tokens.data(), {tokens}},
-                        .y = stream,
-                        .format = weights_.embedding_format});
+    for (const Turn& turn : turns_)
+      run(RopeTable<Space>{.positions = batch.positions,
+                           .inv_freq = turn.inv_freq,
+                           .cos = turn.cos.slice(0, 0, tokens),
+                           .sin = turn.sin.slice(0, 0, tokens),
+                           .magnitude = turn.magnitude});
+    run(Embedding<Space>{.table = embedding_,
+                         .row_scale = embedding_scale_,
+                         .ids = batch.tokens,
+                         .y = stream,
+                         .format = embedding_format_});
     bool first = true;  // the first norm finds the embedding in the stream, the others add a branch to it
     for (index layer = 0; layer < config_.layers; ++layer) {
-      const LayerWeights& w = weights_.layers[layer];
-      norm(run, first ? stream : branch, first ? View<2>() : stream, w.attn_norm, normed);
-      attention(run, w, cache, layer, batch, normed, branch);
+      const Layer& w = layers_[layer];
+      norm(run, first ? stream : branch, first ? Rows() : stream, w.attn_norm, normed);
+      attention(run, layer, cache, batch, normed, branch);
       norm(run, branch, stream, w.ffn_norm, normed);
-      feed_forward(run, w, normed, branch);
+      feed_forward(run, layer, normed, branch);
       first = false;
     }
-    norm(run, first ? stream : branch, first ? View<2>() : stream, weights_.output_norm, normed);
-    linear(run, weights_.head, normed.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
+    norm(run, first ? stream : branch, first ? Rows() : stream, output_norm_, normed);
+    linear(run, head_, normed.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
   }
 
  private:
-  template <class Run>
-  void linear(Run& run, const LinearWeight& weight, const ConstView<2>& x, const View<2>& y) const {
-    weight(run, x, y, activations_);
+  using Rows = View<2, Space>;
+
+  struct Layer {
+    ConstView<1, Space> attn_norm, ffn_norm;  // [dim]
+    ConstView<1, Space> q_norm, k_norm;       // [head_dim]
+    AnyLinear<Space> q, k, v, output, gate, up, down;
+    std::size_t turn = 0;
+  };
+  // cos and sin of the positions of one pass, for one theta.
+  struct Turn {
+    ConstView<2, Space> inv_freq;
+    float magnitude = 1;
+    Rows cos, sin;
+  };
+
+  template <class Run> void linear(Run& run, const AnyLinear<Space>& weight, const Rows& x, const Rows& y) const {
+    std::visit(
+        [&](auto op) {
+          op.x = x;
+          op.y = y;
+          run(op);
+        },
+        weight);
   }
 
   template <class Run>
-  void norm(Run& run, const View<2>& x, const View<2>& residual, const ConstView<1>& weight, const View<2>& y) const {
-    run(RmsNorm<Host>{.x = x, .weight = weight, .residual = residual, .y = y, .eps = eps()});
+  void norm(Run& run, const Rows& x, const Rows& residual, const ConstView<1, Space>& weight, const Rows& y) const {
+    run(RmsNorm<Space>{.x = x, .weight = weight, .residual = residual, .y = y, .eps = eps()});
   }
 
   template <class Run>
-  void attention(Run& run, const LayerWeights& w, const KvPool& cache, index layer, const Batch& batch,
-                 const View<2>& x, const View<2>& y) const {
+  void attention(Run& run, index layer, const KvPool<Space>& cache, const BatchViews<Space>& batch, const Rows& x,
+                 const Rows& y) const {
+    const Layer& w = layers_[layer];
     const index tokens = batch.size(), heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
-    const index row = qkv_.view().strides[0];
     // | q: heads x dim | k: kv_heads x dim | v: kv_heads x dim |
-    float* const base = qkv_.view().as<float>();
-    const View<2> q(base, {tokens, heads * dim}, {row, 1});
-    const View<2> k(base + heads * dim, {tokens, kv_heads * dim}, {row, 1});
-    const View<2> v(base + (heads + kv_heads) * dim, {tokens, kv_heads * dim}, {row, 1});
-    const View<3> q_heads(base, {tokens, heads, dim}, {row, dim, 1});
-    const View<3> k_heads(k.as<float>(), {tokens, kv_heads, dim}, {row, dim, 1});
-    const View<3> v_heads(v.as<float>(), {tokens, kv_heads, dim}, {row, dim, 1});
+    const Rows rows = qkv_.slice(0, 0, tokens);
+    const Rows q = rows.slice(1, 0, heads * dim), k = rows.slice(1, heads * dim, kv_heads * dim);
+    const Rows v = rows.slice(1, (heads + kv_heads) * dim, kv_heads * dim);
+    const auto by_head = [&](const Rows& part, index count) {
+      return View<3, Space>(part.data, DType::f32, {tokens, count, dim}, {rows.strides[0], dim, 1});
+    };
+    const View<3, Space> q_heads = by_head(q, heads), k_heads = by_head(k, kv_heads), v_heads = by_head(v, kv_heads);
     linear(run, w.q, x, q);
     linear(run, w.k, x, k);
     linear(run, w.v, x, v);
     if (config_.qk_norm) {
-      run(RmsNorm<Host>{.x = q, .weight = w.q_norm, .y = q, .heads = heads, .eps = eps()});
-      run(RmsNorm<Host>{.x = k, .weight = w.k_norm, .y = k, .heads = kv_heads, .eps = eps()});
+      run(RmsNorm<Space>{.x = q, .weight = w.q_norm, .y = q, .heads = heads, .eps = eps()});
+      run(RmsNorm<Space>{.x = k, .weight = w.k_norm, .y = k, .heads = kv_heads, .eps = eps()});
     }
-    const View<2> cos = turns_[w.rope].cos.view().slice(0, 0, tokens);
-    const View<2> sin = turns_[w.rope].sin.view().slice(0, 0, tokens);
+    const Rows cos = turns_[w.turn].cos.slice(0, 0, tokens), sin = turns_[w.turn].sin.slice(0, 0, tokens);
     const bool interleaved = config_.rope.pairing == RopeConfig::Pairing::interleaved;
-    run(Rope<Host>{.x = q_heads, .cos = cos, .sin = sin, .y = q_heads, .interleaved = interleaved});
-    run(Rope<Host>{.x = k_heads, .cos = cos, .sin = sin, .y = k_heads, .interleaved = interleaved});
+    run(Rope<Space>{.x = q_heads, .cos = cos, .sin = sin, .y = q_heads, .interleaved = interleaved});
+    run(Rope<Space>{.x = k_heads, .cos = cos, .sin = sin, .y = k_heads, .interleaved = interleaved});
 
-    const View<4> keys = cache.keys(layer), values = cache.values(layer);
-    run(ReshapeAndCache<Host>{.key = k_heads,
-                              .value = v_heads,
-                              .key_cache = flat_cache(keys),
-                              .value_cache = flat_cache(values),
-                              .slot_mapping = {batch.slots.data(), {tokens}}});
-    const View<2> attended = attended_.view().slice(0, 0, tokens);
-    const ConstView<2> tables(batch.block_table.data(), {batch.sequences(), batch.max_blocks});
-    const ConstView<1> lengths(batch.kv_lens.data(), {batch.sequences()});
+    const View<4, Space> keys = cache.keys(layer), values = cache.values(layer);
+    run(ReshapeAndCache<Space>{.key = k_heads,
+                               .value = v_heads,
+                               .key_cache = flat_cache(keys),
+                               .value_cache = flat_cache(values),
+                               .slot_mapping = batch.slots});
+    const Rows attended = attended_.slice(0, 0, tokens);
     // window_left counts the keys before the query, the configuration counts the query too.
     const index window = config_.layer(layer).window, window_left = window > 0 ? window - 1 : -1;
-    if (batch.phase == Batch::Phase::decode) {
-      run(PagedAttention<Host>{.q = q_heads,
-                               .key_cache = ConstPagedView<>(flat_cache(keys)),
-                               .value_cache = ConstPagedView<>(flat_cache(values)),
-                               .block_tables = tables,
-                               .context_lens = lengths,
-                               .out = {attended.as<float>(), {tokens, heads, dim}},
-                               .window_left = window_left});
+    if (batch.phase == Phase::decode) {
+      run(PagedAttention<Space>{.q = q_heads,
+                                .key_cache = flat_cache(keys),
+                                .value_cache = flat_cache(values),
+                                .block_tables = batch.block_table,
+                                .context_lens = batch.kv_lens,
+                                .out = {attended.data, DType::f32, {tokens, heads, dim}},
+                                .window_left = window_left});
     } else {
-      run(FlashAttention<Host>{.q = {base, {1, tokens, heads, dim}, {tokens * row, row, dim, 1}},
-                               .k = keys,
-                               .v = values,
-                               .out = {attended.as<float>(), {1, tokens, heads, dim}},
-                               .q_indptr = {batch.q_indptr.data(), {batch.sequences() + 1}},
-                               .kv_lens = lengths,
-                               .block_table = tables,
-                               .causal = true,
-                               .window_left = window_left});
+      run(FlashAttention<Space>{
+          .q = {q.data, DType::f32, {1, tokens, heads, dim}, {tokens * rows.strides[0], rows.strides[0], dim, 1}},
+          .k = keys,
+          .v = values,
+          .out = {attended.data, DType::f32, {1, tokens, heads, dim}},
+          .q_indptr = batch.q_indptr,
+          .kv_lens = batch.kv_lens,
+          .block_table = batch.block_table,
+          .causal = true,
+          .window_left = window_left});
     }
     linear(run, w.output, attended, y);
   }
 
-  template <class Run> void feed_forward(Run& run, const LayerWeights& w, const View<2>& x, const View<2>& y) const {
+  template <class Run> void feed_forward(Run& run, index layer, const Rows& x, const Rows& y) const {
+    const Layer& w = layers_[layer];
     // The buffers are as wide as the widest layer.
-    const auto part = [&](const OwnedTensor<2>& buffer) {
-      return buffer.view().slice(0, 0, x.extents[0]).slice(1, 0, w.gate.channels());
-    };
-    const View<2> gate = part(gate_), up = part(up_);
+    const index hidden = config_.layer(layer).hidden;
+    const Rows gate = gate_.slice(0, 0, x.extents[0]).slice(1, 0, hidden);
+    const Rows up = up_.slice(0, 0, x.extents[0]).slice(1, 0, hidden);
     linear(run, w.gate, x, gate);
     linear(run, w.up, x, up);
-    run(Swiglu<Host>{.gate = gate, .up = up, .y = gate});
+    run(Swiglu<Space>{.gate = gate, .up = up, .y = gate});
     linear(run, w.down, gate, y);
   }
 
-  // cos and sin of the positions of one pass, for one theta.
-  struct Turn {
-    OwnedTensor<2> cos, sin;
-  };
+  // Activations of one pass.
+  template <class Tensors> Status take_room(Tensors& tensors, std::size_t turns) {
+    const index qkv = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
+    turns_.resize(turns);
+    std::vector<std::pair<Rows*, index>> wanted = {{&stream_, config_.dim},
+                                                   {&normed_, config_.dim},
+                                                   {&branch_, config_.dim},
+                                                   {&qkv_, qkv},
+                                                   {&gate_, config_.hidden},
+                                                   {&up_, config_.hidden},
+                                                   {&attended_, config_.heads * config_.head_dim}};
+    for (Turn& turn : turns_) {
+      wanted.emplace_back(&turn.cos, config_.rope.dim / 2);
+      wanted.emplace_back(&turn.sin, config_.rope.dim / 2);
+    }
+    for (const auto& [rows, columns] : wanted) {
+      auto made = tensors.template make<2>(DType::f32, {max_tokens_, columns});
+      if (!made) return std::move(made.error());
+      *rows = *made;
+    }
+    return {};
+  }
+
+  template <class Tensors> Status bring_weights(Tensors& tensors, const Weights& weights, Activations activations) {
+    Status status;
+    const auto bring = [&]<int rank>(const ConstView<rank>& host) {
+      ConstView<rank, Space> there;
+      if (!status.ok() || !host.present()) return there;
+      auto brought = tensors.bring(host);
+      if (brought)
+        there = *brought;
+      else
+        status = std::move(brought.error());
+      return there;
+    };
+    // The weight emits its operator without x and y; its views are brought like any other.
+    const auto bring_linear = [&](const LinearWeight& weight) {
+      AnyLinear<Space> there;
+      const auto take = [&](const auto& op) {
+        there = rebind<Space>(op, [&]<class V>(const auto&, const V& view) {
+                  if constexpr (std::is_same_v<V, View<V::rank>>)
+                    return View<V::rank, Space>();  // y, which is not there
+                  else
+                    return bring(view);
+                }).op;
+      };
+      weight(take, {}, {}, activations);
+      return there;
+    };
+    embedding_ = bring(weights.embedding);
+    embedding_scale_ = bring(weights.embedding_scale);
+    embedding_format_ = weights.embedding_format;
+    for (const LayerWeights& w : weights.layers)
+      layers_.push_back({.attn_norm = bring(w.attn_norm),
+                         .ffn_norm = bring(w.ffn_norm),
+                         .q_norm = bring(w.q_norm),
+                         .k_norm = bring(w.k_norm),
+                         .q = bring_linear(w.q),
+                         .k = bring_linear(w.k),
+                         .v = bring_linear(w.v),
+                         .output = bring_linear(w.output),
+                         .gate = bring_linear(w.gate),
+                         .up = bring_linear(w.up),
+                         .down = bring_linear(w.down),
+                         .turn = w.rope});
+    output_norm_ = bring(weights.output_norm);
+    head_ = bring_linear(weights.head);
+    for (std::size_t i = 0; i < turns_.size(); ++i) {
+      turns_[i].inv_freq = bring(weights.ropes[i].view());
+      turns_[i].magnitude = weights.ropes[i].magnitude;
+    }
+    return status;
+  }
 
   float eps() const { return static_cast<float>(config_.rms_eps); }
 
   ModelConfig config_;
-  Weights weights_;
+  Weights weights_;  // of the host's memory only: what the views below look at
   index max_tokens_ = 0;
-  Activations activations_ = Activations::exact;
-  OwnedTensor<2> stream_, normed_, branch_, qkv_, attended_, gate_, up_;
+  ConstView<2, Space> embedding_;
+  ConstView<1, Space> embedding_scale_, output_norm_;
+  GgmlType embedding_format_ = GgmlType::F32;
+  AnyLinear<Space> head_;
+  std::vector<Layer> layers_;
+  Rows stream_, normed_, branch_, qkv_, attended_, gate_, up_;
   std::vector<Turn> turns_;  // as Weights::ropes
 };
 

@@ -1,5 +1,5 @@
-// Runs operators as they come, on the backend that was chosen at run time. The first failure stays
-// and turns what follows into nothing, so that a model is written as a straight line of operators:
+// Runs operators as they come, on backends that are chosen at run time. The first failure stays and turns what
+// follows into nothing, so that a model is written as a straight line of operators:
 //
 //   Eager run{Cpu{}};
 //   run(RmsNorm<Host>{...});
@@ -8,57 +8,184 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <new>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <inlay/core/backend.hpp>
+#include <inlay/core/staging.hpp>
 #include <inlay/cpu.hpp>
 
 namespace inlay::exec {
 
-class Eager {
- public:
-  explicit Eager(Cpu cpu) : backend_(std::move(cpu)) {}
-  explicit Eager(Reference reference) : backend_(reference) {}
+// One kind of operator that a backend declined, and who took it over.
+struct Fallback {
+  std::string_view op, from, to;
+  std::string reason;
+};
 
-  template <class Op> void operator()(const Op& op) {
-    if (!status_.ok()) return;
-    status_ = std::visit([&](auto& backend) { return run_on(backend, op); }, backend_);
+// Scratch of one backend, in its space: kept from operator to operator, and grown where one asks for more.
+template <class Backend> class Scratch {
+ public:
+  using Space = SpaceOf<Backend>;
+
+  WorkspaceIn<Space> get(Backend& backend, std::size_t bytes) {
+    if (bytes > bytes_) {
+      memory_.reset();
+      bytes_ = 0;
+      auto made = Allocation<Memory>::make(memory(backend), bytes);
+      if (!made) {
+        failure_ = std::move(made.error());
+        return {};
+      }
+      memory_.emplace(std::move(*made));
+      bytes_ = bytes;
+    }
+    if (bytes == 0) return {};
+    if constexpr (std::is_same_v<Space, Host>)
+      return {static_cast<std::byte*>(memory_->data()), bytes};
+    else
+      return {memory_->data(), bytes};
+  }
+  // Why the last workspace was none.
+  Status take_failure() { return std::exchange(failure_, Status()); }
+
+ private:
+  using Memory = std::conditional_t<std::is_same_v<Space, Host>, HostMemory, Backend>;
+  static Memory& memory([[maybe_unused]] Backend& backend) {
+    if constexpr (std::is_same_v<Space, Host>) {
+      static HostMemory host;
+      return host;
+    } else {
+      return backend;
+    }
   }
 
-  bool ok() const { return status_.ok(); }
-  // The first failure since the last call.
-  Status take_status() { return std::exchange(status_, Status()); }
+  std::optional<Allocation<Memory>> memory_;
+  std::size_t bytes_ = 0;
+  Status failure_;
+};
 
-  std::string_view backend() const { return std::holds_alternative<Cpu>(backend_) ? "cpu" : "reference"; }
+// Backends in the order in which they are asked. An operator that one declares unsupported runs on the next; where
+// that works in other memory, what the operator looks at is copied there and what it wrote is copied back.
+//
+//   Chain run(std::ref(device), Cpu{});        // the device is the caller's, the Cpu the chain's own
+template <class... Backends> class Chain {
+  template <std::size_t i> using Nth = std::remove_cvref_t<std::tuple_element_t<i, std::tuple<Backends...>>>;
+
+ public:
+  // Where models have their weights, activations and caches: the first one's memory.
+  using First = Nth<0>;
+  using Space = SpaceOf<First>;
+
+  explicit Chain(Backends... backends) : links_{Link<Backends>{std::forward<Backends>(backends)}...} {}
+
+  template <class Op> void operator()(const Op& op) {
+    if (status_.ok()) status_ = run_from<0>(op);
+  }
+
+  // The first failure since the last call, what devices tell only when they are done included.
+  Status take_status() {
+    std::apply([&](auto&... link) { (note_offence(finish(link.backend)), ...); }, links_);
+    return std::exchange(status_, Status());
+  }
+
+  std::span<const Fallback> fallbacks() const { return fallbacks_; }
+  First& first() { return std::get<0>(links_).backend; }
+
   // Threads for host work beside the operators: packing, for example.
   Parallel parallel() const {
-    const Cpu* cpu = std::get_if<Cpu>(&backend_);
-    return cpu ? cpu->parallel() : serial();
+    Parallel threads = serial();
+    const auto visit = [&](const auto& link) {
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(link.backend)>, Cpu>) threads = link.backend.parallel();
+    };
+    std::apply([&](const auto&... link) { (visit(link), ...); }, links_);
+    return threads;
   }
 
  private:
-  template <class Backend, class Op> Status run_on(Backend& backend, const Op& op) {
-    return run(backend, op, [this](std::size_t bytes) { return scratch(bytes); });
-  }
-  Workspace scratch(std::size_t bytes) {
-    if (bytes > scratch_bytes_) {
-      scratch_.reset(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(workspace_alignment))));
-      scratch_bytes_ = bytes;
+  template <class Backend> struct Link {
+    Backend backend;
+    Scratch<std::remove_cvref_t<Backend>> scratch = {};
+  };
+
+  template <std::size_t i, class Op> Status run_from(const Op& op) {
+    Status status = run_on(std::get<i>(links_), op);
+    if constexpr (i + 1 < sizeof...(Backends)) {
+      if (status.code() != StatusCode::unsupported) return status;
+      note_fallback(Op::name, Nth<i>::name, Nth<i + 1>::name, status);
+      return run_from<i + 1>(op);
     }
-    return {scratch_.get(), bytes};
+    return status;
   }
 
-  struct Free {
-    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t(workspace_alignment)); }
-  };
-  std::variant<Cpu, Reference> backend_;
+  template <class L, class Op> Status run_on(L& link, const Op& op) {
+    using Backend = std::remove_cvref_t<decltype(link.backend)>;
+    if constexpr (RunsOn<Backend, Op>) {
+      Status status = run(link.backend, op, [&](std::size_t bytes) { return link.scratch.get(link.backend, bytes); });
+      if (status.ok()) return status;
+      Status no_scratch = link.scratch.take_failure();
+      return no_scratch.ok() ? std::move(status) : std::move(no_scratch);
+    } else if constexpr (std::is_same_v<SpaceOfOp<Op>, Host>) {
+      return run_from_host(link.backend, op);
+    } else if constexpr (std::is_same_v<SpaceOf<Backend>, Host>) {
+      return run_on_host(owner<SpaceOfOp<Op>>(), link.backend, op);
+    } else {
+      return unsupported("the operands lie in another device's memory");
+    }
+  }
+
+  template <class Wanted, std::size_t i = 0> auto& owner() {
+    if constexpr (std::is_same_v<SpaceOf<Nth<i>>, Wanted>)
+      return std::get<i>(links_).backend;
+    else
+      return owner<Wanted, i + 1>();
+  }
+
+  void note_fallback(std::string_view op, std::string_view from, std::string_view to, const Status& declined) {
+    for (const Fallback& known : fallbacks_)
+      if (known.op == op && known.from == from) return;
+    fallbacks_.push_back({op, from, to, std::string(declined.message())});
+  }
+  void note_offence(Status offence) {
+    if (status_.ok()) status_ = std::move(offence);
+  }
+
+  std::tuple<Link<Backends>...> links_;
+  std::vector<Fallback> fallbacks_;
   Status status_;
-  std::unique_ptr<std::byte, Free> scratch_;
-  std::size_t scratch_bytes_ = 0;
+};
+template <class... Backends> Chain(Backends...) -> Chain<std::unwrap_reference_t<Backends>...>;
+
+// A chain of those that this build knows.
+class Eager {
+ public:
+  // What can be chosen: another backend is another line.
+  using Chains = std::variant<Chain<Cpu>,  //
+                              Chain<Reference>>;
+
+  template <class... Backends>
+  explicit Eager(Backends... backends) : chain_(Chain<Backends...>(std::move(backends)...)) {}
+
+  template <class Op> void operator()(const Op& op) {
+    std::visit([&](auto& chain) { chain(op); }, chain_);
+  }
+  Status take_status() {
+    return std::visit([](auto& chain) { return chain.take_status(); }, chain_);
+  }
+  Parallel parallel() const {
+    return std::visit([](const auto& chain) { return chain.parallel(); }, chain_);
+  }
+  Chains release() && { return std::move(chain_); }
+
+ private:
+  Chains chain_;
 };
 
 }  // namespace inlay::exec

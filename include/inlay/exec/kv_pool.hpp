@@ -1,14 +1,14 @@
 // A paged KV cache for all layers of a model: fixed blocks that sequences take and give back. Memory
-// is reserved at once and costs nothing until it is written.
+// is reserved at once; on the host it costs nothing until it is written.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <inlay/core/paged_kv.hpp>
-#include <inlay/model/tensor.hpp>
+#include <inlay/core/status.hpp>
 
 namespace inlay::exec {
 
@@ -18,7 +18,8 @@ struct Sequence {
   index length = 0;  // tokens whose keys and values are in the cache
 };
 
-class KvPool {
+// Who has which block. It knows no memory: the same for the caches of all spaces.
+class BlockPool {
  public:
   struct Shape {
     index layers = 0, kv_heads = 0, head_dim = 0;
@@ -27,45 +28,14 @@ class KvPool {
     index blocks = 0;
   };
 
-  static Expected<KvPool> make(const Shape& shape) {
-    KvPool pool;
-    pool.shape_ = shape;
-    auto memory = OwnedTensor<5>::make(
-        shape.dtype, {2 * shape.layers, shape.blocks, shape.block_size, shape.kv_heads, shape.head_dim});
-    if (!memory) return failure(std::move(memory.error()));
-    pool.memory_ = std::move(*memory);
-    // The lowest blocks first: a short sequence touches few pages.
-    for (index block = shape.blocks; block-- > 0;) pool.free_.push_back(static_cast<std::int32_t>(block));
-    return pool;
-  }
+  explicit BlockPool(const Shape& shape);
 
   const Shape& shape() const { return shape_; }
   index free_blocks() const { return static_cast<index>(free_.size()); }
-  std::size_t bytes() const { return memory_.bytes(); }
-
-  // [blocks, block_size, kv_heads, head_dim]
-  View<4> keys(index layer) const { return part(2 * layer); }
-  View<4> values(index layer) const { return part(2 * layer + 1); }
 
   // Room for `tokens` in all; the sequence keeps what it has if there is none.
-  Status reserve(Sequence& sequence, index tokens) {
-    const index needed = (tokens + shape_.block_size - 1) / shape_.block_size;
-    const index more = needed - static_cast<index>(sequence.blocks.size());
-    if (more > free_blocks())
-      return {StatusCode::out_of_memory, "the KV cache has " + std::to_string(free_blocks()) + " free blocks of " +
-                                             std::to_string(shape_.block_size) + " tokens; " + std::to_string(tokens) +
-                                             " tokens need " + std::to_string(more) + " more"};
-    for (index i = 0; i < more; ++i) {
-      sequence.blocks.push_back(free_.back());
-      free_.pop_back();
-    }
-    return {};
-  }
-
-  void release(Sequence& sequence) {
-    free_.insert(free_.end(), sequence.blocks.rbegin(), sequence.blocks.rend());
-    sequence = {};
-  }
+  Status reserve(Sequence& sequence, index tokens);
+  void release(Sequence& sequence);
 
   // The slot of one position.
   std::int64_t slot(const Sequence& sequence, index position) const {
@@ -73,14 +43,35 @@ class KvPool {
   }
 
  private:
-  View<4> part(index i) const {
-    const View<5>& all = memory_.view();
-    return {all.slice(0, i, 1).data, all.dtype, {all.extents[1], all.extents[2], all.extents[3], all.extents[4]}};
+  Shape shape_;
+  std::vector<std::int32_t> free_;
+};
+
+// The blocks with their memory, which `tensors` keeps.
+template <class Space = Host> class KvPool : public BlockPool {
+ public:
+  template <class Tensors> static Expected<KvPool> make(const Shape& shape, Tensors& tensors) {
+    auto memory = tensors.template make<5>(
+        shape.dtype, {2 * shape.layers, shape.blocks, shape.block_size, shape.kv_heads, shape.head_dim});
+    if (!memory) return failure(std::move(memory.error()));
+    return KvPool(shape, *memory);
   }
 
-  Shape shape_;
-  OwnedTensor<5> memory_;
-  std::vector<std::int32_t> free_;
+  std::size_t bytes() const { return static_cast<std::size_t>(byte_size(memory_.dtype, memory_.size())); }
+
+  // [blocks, block_size, kv_heads, head_dim]
+  View<4, Space> keys(index layer) const { return part(2 * layer); }
+  View<4, Space> values(index layer) const { return part(2 * layer + 1); }
+
+ private:
+  KvPool(const Shape& shape, const View<5, Space>& memory) : BlockPool(shape), memory_(memory) {}
+
+  View<4, Space> part(index i) const {
+    const auto& e = memory_.extents;
+    return {memory_.slice(0, i, 1).data, memory_.dtype, {e[1], e[2], e[3], e[4]}};
+  }
+
+  View<5, Space> memory_;
 };
 
 }  // namespace inlay::exec

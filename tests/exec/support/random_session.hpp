@@ -34,7 +34,8 @@ inline std::vector<Token> tokens(index count, index vocab) {
   return list;
 }
 
-inline Session session(const ModelConfig& config, const std::string& type, Eager run, Session::Options options) {
+template <class Run>
+Session session(const ModelConfig& config, const std::string& type, Run run, Session::Options options) {
   auto weights = random_weights(config, type, serial(), 7);
   EXPECT_TRUE(weights.has_value());
   options.context = config.context;
@@ -43,7 +44,10 @@ inline Session session(const ModelConfig& config, const std::string& type, Eager
   return std::move(*made);
 }
 
-inline std::vector<float> all(const Expected<ConstView<2>>& logits) {
+// The logits of what was just appended or decoded.
+inline std::vector<float> all(Session& session, const Status& passed) {
+  EXPECT_TRUE(passed.ok()) << passed.message();
+  const auto logits = session.logits();
   EXPECT_TRUE(logits.has_value()) << logits.error().message();
   return {logits->as<float>(), logits->as<float>() + logits->size()};
 }

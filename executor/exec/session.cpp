@@ -1,0 +1,94 @@
+#include <inlay/exec/session.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace inlay::exec {
+
+Session::Options Session::completed(Options options, const ModelConfig& config) {
+  if (options.context <= 0 || options.context > config.context) options.context = config.context;
+  return options;
+}
+
+Status Session::check(const Options& options) {
+  if (options.chunk < 1) return invalid("chunk is " + std::to_string(options.chunk) + "; it must be at least 1");
+  if (options.block_size < 1)
+    return invalid("block_size is " + std::to_string(options.block_size) + "; it must be at least 1");
+  return {};
+}
+
+EngineOptions Session::engine_options(const ModelConfig& config, const Options& options) {
+  return {.max_tokens = std::min(options.chunk, options.context),
+          .activations = options.activations,
+          .cache = {.layers = config.layers,
+                    .kv_heads = config.kv_heads,
+                    .head_dim = config.head_dim,
+                    .dtype = options.kv_type,
+                    .block_size = options.block_size,
+                    .blocks = (options.context + options.block_size - 1) / options.block_size}};
+}
+
+Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,
+                                const std::function<void(index, index)>& progress) {
+  if (Status status = check(options); !status.ok()) return failure(std::move(status));
+  const ModelConfig config = file->config;
+  auto weights = load_weights(std::move(file), run.parallel(), progress);
+  if (!weights) return failure(std::move(weights.error()));
+  return make(config, std::move(*weights), std::move(run), options);
+}
+
+Expected<Session> Session::make(const ModelConfig& config, Weights weights, Eager run, const Options& options) {
+  return std::visit(
+      [&]<class C>(C&& chain) { return make(config, std::move(weights), std::forward<C>(chain), options); },
+      std::move(run).release());
+}
+
+Status Session::append(const std::vector<Token>& tokens, index rows,
+                       const std::function<void(index, index)>& progress) {
+  const index count = static_cast<index>(tokens.size());
+  if (count < 1) return invalid("there are no tokens; there must be at least 1");
+  if (rows < 1 || rows > count)
+    return invalid("rows is " + std::to_string(rows) + "; it must be in 1.." + std::to_string(count));
+  if (length() + count > context())
+    return invalid("the text has " + std::to_string(length() + count) + " tokens; it must fit the context of " +
+                   std::to_string(context()));
+  if (Status status = engine_->reserve_logits(rows); !status.ok()) return status;
+  rows_ = rows;
+  for (index begin = 0; begin < count; begin += options_.chunk) {
+    const index size = std::min(options_.chunk, count - begin);
+    // Rows of the logits that this chunk holds.
+    const index first = std::max(begin, count - rows), wanted = std::max<index>(begin + size - first, 0);
+    if (Status status = pass(Phase::prefill, std::span(tokens).subspan(static_cast<std::size_t>(begin), size),
+                             first - (count - rows), wanted);
+        !status.ok())
+      return status;
+    progress(begin + size, count);
+  }
+  return {};
+}
+
+Status Session::decode(Token token) {
+  if (length() + 1 > context()) return invalid("the context of " + std::to_string(context()) + " tokens is full");
+  if (Status status = engine_->reserve_logits(1); !status.ok()) return status;
+  rows_ = 1;
+  return pass(Phase::decode, {&token, 1}, 0, 1);
+}
+
+Expected<Token> Session::sample(const Sampling<Host>& settings) {
+  if (rows_ < 1) return failure(invalid("there are no logits to draw from; tokens must be appended first"));
+  if (settings.probs.present()) return failure(invalid("probs is given; it must be left out: the logits stay inside"));
+  return engine_->sample(settings, rows_ - 1);
+}
+
+Status Session::pass(Phase phase, std::span<const Token> tokens, index first, index count) {
+  for (Token token : tokens)
+    if (token < 0 || token >= config().vocab)
+      return invalid("token is " + std::to_string(token) + "; it must be in 0.." + std::to_string(config().vocab - 1));
+  Batch batch(phase);
+  if (Status status = batch.add(engine_->blocks(), sequence_, tokens); !status.ok()) return status;
+  Status status = engine_->forward(batch, first, count);
+  if (status.ok()) sequence_.length += batch.size();
+  return status;
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,91 @@
+// One sequence of one model: its place in the cache and the logits of its last tokens.
+//
+//   auto session = Session::make(file, Eager(Cpu()), {});
+//   Status status = session->append(prompt);
+//   auto token = session->sample({.logits = {}, .tokens = {}, .temperature = 0});
+//   status = session->decode(*token);
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <inlay/exec/engine.hpp>
+#include <inlay/text/tokenizer.hpp>
+
+namespace inlay::exec {
+
+class Session {
+ public:
+  struct Options {
+    index context = 0;  // 0: the model's
+    index chunk = 256;  // tokens of a prompt in one pass
+    DType kv_type = DType::f16;
+    index block_size = 16;
+    Activations activations = Activations::exact;  // what linears of 4- and 8-bit codes multiply with
+  };
+
+  static Expected<Session> make(
+      std::shared_ptr<const ModelFile> file, Eager run, const Options& options,
+      const std::function<void(index, index)>& progress = [](index, index) {});
+  // Weights that come from elsewhere: random ones of a benchmark.
+  static Expected<Session> make(const ModelConfig& config, Weights weights, Eager run, const Options& options);
+  // Backends that Eager does not know.
+  template <class... Backends>
+  static Expected<Session> make(const ModelConfig& config, Weights weights, Chain<Backends...> chain,
+                                const Options& options) {
+    const Options whole = completed(options, config);
+    if (Status status = check(whole); !status.ok()) return failure(std::move(status));
+    const std::size_t linear_bytes = weights.linear_bytes;
+    auto engine =
+        EngineOn<Chain<Backends...>>::make(config, std::move(weights), std::move(chain), engine_options(config, whole));
+    if (!engine) return failure(std::move(engine.error()));
+    return Session(std::move(*engine), whole, linear_bytes);
+  }
+
+  const ModelConfig& config() const { return engine_->config(); }
+  index context() const { return options_.context; }
+  index length() const { return sequence_.length; }
+  std::size_t cache_bytes() const { return engine_->cache_bytes(); }
+  std::size_t linear_bytes() const { return linear_bytes_; }  // what one token reads of the linears
+  // Operators that the first backend declined, each once.
+  std::span<const Fallback> fallbacks() const { return engine_->fallbacks(); }
+
+  void reset() { engine_->blocks().release(sequence_); }
+
+  // Appends tokens in chunks; the logits of the last `rows` of them can be asked for. `progress(done, all)` after
+  // each chunk.
+  Status append(
+      const std::vector<Token>& tokens, index rows = 1,
+      const std::function<void(index, index)>& progress = [](index, index) {});
+
+  // One more token of the text, by the kernels for decoding.
+  Status decode(Token token);
+
+  // Of the last append or decode, brought to the host: [rows, vocab] f32, valid until the next call.
+  Expected<ConstView<2>> logits() { return engine_->logits(rows_); }
+
+  // The token after the last one, by these settings, of host memory. Logits and tokens are filled in here; there are
+  // no probs.
+  Expected<Token> sample(const Sampling<Host>& settings);
+
+ private:
+  Session(std::unique_ptr<Engine> engine, const Options& options, std::size_t linear_bytes)
+      : engine_(std::move(engine)), options_(options), linear_bytes_(linear_bytes) {}
+
+  static Options completed(Options options, const ModelConfig& config);
+  static Status check(const Options& options);
+  static EngineOptions engine_options(const ModelConfig& config, const Options& options);
+
+  Status pass(Phase phase, std::span<const Token> tokens, index first, index count);
+
+  std::unique_ptr<Engine> engine_;
+  Options options_;
+  std::size_t linear_bytes_ = 0;
+  Sequence sequence_;
+  index rows_ = 0;  // of logits
+};
+
+}  // namespace inlay::exec
