@@ -11,7 +11,7 @@ get_filename_component(name ${CONSUMER} NAME)
 set(prefix ${BUILD}/consumer/prefix_${name})
 set(build ${BUILD}/consumer/${name})
 file(REMOVE_RECURSE ${prefix} ${build})
-if(name STREQUAL "package")
+if(NOT name STREQUAL "headers")
   step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 endif()
 step(${CMAKE_COMMAND} -S ${CONSUMER} -B ${build} -G Ninja -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${FLAGS}
