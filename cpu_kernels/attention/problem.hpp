@@ -15,7 +15,7 @@ namespace inlay::cpu {
 inline constexpr index key_tile = 64;
 inline constexpr index lane_pad = 16;            // scratch rows are padded to the widest register
 inline constexpr index max_rows = 96;            // (query, head) pairs that share a tile of keys
-inline constexpr index few_rows = max_rows / 2;  // of a kv head: up to here memory is the limit, and heads share a unit
+inline constexpr index shared_unit_rows = max_rows / 2;  // of a kv head: up to here memory is the limit, and heads share a unit
 
 INLAY_INLINE index padded(index dim) { return (dim + lane_pad - 1) / lane_pad * lane_pad; }
 

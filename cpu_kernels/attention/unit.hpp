@@ -21,7 +21,7 @@ struct AttentionUnit {
 
 // How many kv heads have their rows in scratch together.
 INLAY_INLINE index heads_that_fit(const AttentionProblem& p, index rows) {
-  if (rows > few_rows) return 1;
+  if (rows > shared_unit_rows) return 1;
   const index fit = max_rows / (rows > 0 ? rows : 1);
   return fit < p.kv_heads ? fit : p.kv_heads;
 }
