@@ -13,7 +13,8 @@ struct CodeWords<Level> {
   __m512i v;
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
   template <CodeForm Form, int Bits, int J> INLAY_INLINE Floats<Level> code() const {
-    const __m512i part = code_shift<Form, Bits>(J) == 0 ? v : _mm512_srli_epi32(v, code_shift<Form, Bits>(J));
+    constexpr int shift = code_shift<Form, Bits>(J);  // without optimisation the intrinsic is a macro
+    const __m512i part = shift == 0 ? v : _mm512_srli_epi32(v, shift);
     const __m512i bits = _mm512_and_si512(part, _mm512_set1_epi32(code_mask<Form, Bits, J>));
     return Form == CodeForm::subnormal ? _mm512_castsi512_ps(bits) : _mm512_cvtepi32_ps(bits);
   }
