@@ -132,14 +132,7 @@ class Findings {
     return text + " (core " + std::to_string(it.core) + ", " + std::string(name(it.pipe)) + ")";
   }
 
-  // "flag 3 of load to feed"
-  std::string flag(std::uint32_t e) const {
-    const Entry& it = tape_.entries[e];
-    std::string text = "flag " + std::to_string(it.flag);
-    if (it.event == Event::cross_set) return text + " of core " + std::to_string(it.peer);
-    if (it.event == Event::cross_wait) return text + " of core " + std::to_string(it.core);
-    return text + " of " + std::string(name(it.from)) + " to " + std::string(name(it.to));
-  }
+  std::string flag(std::uint32_t e) const { return channel_name(tape_.entries[e]); }
 
   // "byte 128 of 'a' in L1"
   std::string bytes_of(std::uint32_t buffer, std::uint64_t byte) const {

@@ -5,16 +5,6 @@
 
 namespace inlay::npu {
 
-namespace {
-
-std::string flag_text(const Entry& entry) {
-  if (entry.event == Event::cross_wait) return "cross flag " + std::to_string(entry.flag);
-  std::string text = "flag " + std::to_string(entry.flag) + " of ";
-  return text.append(name(entry.from)).append(" -> ").append(name(entry.to));
-}
-
-}  // namespace
-
 Scheduler::Scheduler(const Device& device, std::uint32_t cores, Policy policy, std::uint64_t seed, Memories& memories,
                      Reports& reports, Streams& streams)
     : device_(device),
@@ -161,7 +151,7 @@ std::string Scheduler::waits_for(const Entry& entry) const {
   const std::string where = std::string(" at ") + line_of(entry.site);
   switch (entry.event) {
     case Event::wait:
-    case Event::cross_wait: return "waits for " + flag_text(entry) + where;
+    case Event::cross_wait: return "waits for " + channel_name(entry) + where;
     case Event::barrier_all: return "waits for its queues to drain" + where;
     case Event::sync_all: return "waits for the other cores" + where;
     default: break;
@@ -179,7 +169,7 @@ void Scheduler::report_deadlock() {
     report.message += report.message.empty() ? "" : "; ";
     report.message += "core " + std::to_string(entry.core) + ": ";
     report.message.append(pipe).append(" ") += waits_for(entry);
-    if (report.missing.empty() && waits(entry.event)) report.missing = "set for " + flag_text(entry);
+    if (report.missing.empty() && waits(entry.event)) report.missing = "set for " + channel_name(entry);
   };
   for (const CoreState& core : cores_) {
     for (const auto& queue : core.queues)

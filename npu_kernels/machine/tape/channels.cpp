@@ -12,6 +12,13 @@ ChannelId channel_of(const Entry& entry) {
   return {entry.core * of_a_core + from * pipes + to, entry.flag};
 }
 
+std::string channel_name(const Entry& entry) {
+  const std::string flag = "flag " + std::to_string(entry.flag) + " of ";
+  if (entry.event == Event::cross_set) return flag + "core " + std::to_string(entry.peer);
+  if (entry.event == Event::cross_wait) return flag + "core " + std::to_string(entry.core);
+  return flag + std::string(name(entry.from)) + " -> " + std::string(name(entry.to));
+}
+
 std::vector<Channel> channels_of(const Tape& tape, const std::vector<bool>& dropped) {
   std::vector<Channel> channels;
   std::vector<std::vector<std::uint32_t>> numbers;  // by ends, by flag: tables that grow with the ids in use

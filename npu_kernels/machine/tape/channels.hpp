@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "npu_kernels/machine/tape/tape.hpp"
@@ -20,6 +21,8 @@ struct ChannelId {
 
 // Of a set or wait.
 ChannelId channel_of(const Entry& entry);
+// "flag 3 of load -> feed", "flag 3 of core 1": how messages name it.
+std::string channel_name(const Entry& entry);
 
 // Its entries, in order of issue.
 struct Channel {

@@ -80,7 +80,7 @@ TEST(Flags, DeadlockNamesWhatEachWaitsFor) {
   tape.set(feed, load);
   const auto reports = check(tape.tape, one);
   ASSERT_EQ(kinds(reports), Kinds{ReportKind::deadlock});
-  EXPECT_NE(reports.front().message.find("(core 0, load) waits for flag 0 of feed to load of flags.cpp:"),
+  EXPECT_NE(reports.front().message.find("(core 0, load) waits for flag 0 of feed -> load of flags.cpp:"),
             std::string::npos)
       << reports.front().message;
   TapeBuilder lonely(2);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "npu_kernels/machine/check/checker.hpp"
+#include "npu_kernels/machine/tape/channels.hpp"
 #include "tests/machine/check/oracle.hpp"
 #include "tests/machine/programs/small_problems.hpp"
 
@@ -18,8 +19,6 @@ namespace {
 
 constexpr std::size_t most_mutants = 60;  // of one tape and kind: evenly spread, the closure is slow
 
-bool is_set(const Entry& entry) { return entry.event == Event::set || entry.event == Event::cross_set; }
-bool is_wait(const Entry& entry) { return entry.event == Event::wait || entry.event == Event::cross_wait; }
 bool is_barrier(const Entry& entry) {
   return entry.event == Event::barrier || entry.event == Event::barrier_all || entry.event == Event::sync_all;
 }
@@ -32,29 +31,19 @@ Tape without(const Tape& tape, const std::set<std::uint32_t>& dropped) {
   return rest;
 }
 
-// The n-th wait of a channel takes its n-th set.
-std::map<std::uint32_t, std::uint32_t> pairs_of(const Tape& tape) {
-  std::map<std::array<int, 5>, std::array<std::vector<std::uint32_t>, 2>> channels;
-  for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
-    const Entry& entry = tape.entries[e];
-    const int from = static_cast<int>(entry.from), to = static_cast<int>(entry.to);
-    if (!is_set(entry) && !is_wait(entry)) continue;
-    if (entry.event == Event::set || entry.event == Event::wait)
-      channels[{0, entry.core, from, to, entry.flag}][is_wait(entry)].push_back(e);
-    else
-      channels[{1, is_set(entry) ? entry.peer : entry.core, 0, 0, entry.flag}][is_wait(entry)].push_back(e);
-  }
-  std::map<std::uint32_t, std::uint32_t> pairs;
-  for (const auto& [key, channel] : channels)
-    for (std::size_t n = 0; n < std::min(channel[0].size(), channel[1].size()); ++n)
-      pairs[channel[0][n]] = channel[1][n];
+// A set and the wait that takes it.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs_of(const Tape& tape) {
+  const std::vector<std::uint32_t> partners = partners_of(tape, channels_of(tape));
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
+    if (sets(tape.entries[e].event) && partners[e] != no_entry) pairs.emplace_back(e, partners[e]);
   return pairs;
 }
 
 // How a report calls what is missing.
 std::string called(const Entry& entry) {
   const auto pipe = [](Pipe pipe) { return std::string(name(pipe)); };
-  if (is_set(entry)) return "set/wait(" + pipe(entry.from) + ", " + pipe(entry.to) + ")";
+  if (sets(entry.event)) return "set/wait(" + pipe(entry.from) + ", " + pipe(entry.to) + ")";
   return entry.event == Event::barrier ? "barrier(" + pipe(entry.pipe) + ")" : "cross_set/cross_wait or sync_all";
 }
 
@@ -87,7 +76,8 @@ TEST(TapeMutants, OfTheWorkedPrograms) {
       const Tape tape = program.run(device, {}).outcome.tape;
       std::vector<std::set<std::uint32_t>> singles, doubles;
       for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
-        if (is_set(tape.entries[e]) || is_wait(tape.entries[e])) singles.push_back({e});
+        const Event event = tape.entries[e].event;
+        if (sets(event) || waits(event)) singles.push_back({e});
         if (is_barrier(tape.entries[e])) doubles.push_back({e});
       }
       for (const auto& [set, wait] : pairs_of(tape)) doubles.push_back({set, wait});

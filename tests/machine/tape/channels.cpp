@@ -48,6 +48,15 @@ TEST(Channels, BetweenCoresTheChannelIsOfTheCoreThatWaits) {
   EXPECT_EQ(partner_of[again_2], from_1);
 }
 
+TEST(Channels, HaveNames) {
+  TapeBuilder tape(2);
+  const auto set = tape.set(load, feed, 3), cross = tape.cross(Event::cross_set, store, 5, 1);
+  const auto wait = tape.core(1).cross(Event::cross_wait, load, 5, 1);
+  EXPECT_EQ(channel_name(tape.tape.entries[set]), "flag 3 of load -> feed");
+  EXPECT_EQ(channel_name(tape.tape.entries[cross]), "flag 5 of core 1");
+  EXPECT_EQ(channel_name(tape.tape.entries[wait]), "flag 5 of core 1");
+}
+
 // No two of (core, from, to, flag) and (core, flag) have one id.
 TEST(Channels, IdsDiffer) {
   TapeBuilder tape(3);
