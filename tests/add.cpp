@@ -2,23 +2,40 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
 namespace {
 
+// Everything that one case needs, so that backends start from the same bytes.
+struct Case {
+  Tensor<2> a, b, y;
+
+  Add<Host> op() { return {.a = a, .b = b, .y = y}; }
+};
+
+Case make(DType type, DType other, index rows, index b_rows, index dim, Layout layout, Rng& rng) {
+  Case c{.a = {type, {rows, dim}, layout}, .b = {other, {b_rows, dim}, layout}, .y = {type, {rows, dim}, layout}};
+  c.a.uniform(rng);
+  c.b.uniform(rng);
+  c.y.poison();
+  return c;
+}
+
 // One f32 addition, rounded to nearest, then to y's type: for f32 the double sum rounded once is the
 // same number (Figueroa), so no tolerance there; f16 and bf16 may differ by their rounding.
-void compare(Tensor<2> a, Tensor<2> b, Tensor<2> y) {
+void compare(const Case& start) {
+  Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
   Reference reference;
-  Tensor<2> expected = y;
-  ASSERT_TRUE(ok(run(reference, Add<Host>{.a = a, .b = b, .y = expected})));
+  ASSERT_TRUE(ok(run(reference, expected.op())));
   on_every_backend([&](const std::string&, auto run) {
-    Tensor<2> got = y;
-    ASSERT_TRUE(ok(run(Add<Host>{.a = a, .b = b, .y = got})));
-    expect_close(got, expected, 0);
-    EXPECT_TRUE(got.gaps_untouched());
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    expect_close(got.y, expected.y, 0);
+    EXPECT_TRUE(got.y.gaps_untouched());
   });
 }
 
@@ -28,40 +45,28 @@ TEST(add, sweep) {
     for (DType other : {DType::f32, type})
       for (index dim : sizes)
         for (index rows : row_counts)
-          for (const Layout& layout : layouts) {
-            SCOPED_TRACE(describe(type, other, rows, dim, layout));
-            Tensor<2> a(type, {rows, dim}, layout), b(other, {dim % 3 ? rows : 1, dim}, layout),
-                y(type, {rows, dim}, layout);
-            a.uniform(rng);
-            b.uniform(rng);
-            y.poison();
-            ASSERT_NO_FATAL_FAILURE(compare(a, b, y));
-          }
+          for (const Layout& layout : layouts)
+            ASSERT_NO_FATAL_FAILURE(compare(make(type, other, rows, dim % 3 ? rows : 1, dim, layout, rng)));
 }
 
 TEST(add, long_rows_are_cut_for_threads) {
   Rng rng(2);
-  for (index dim : {16383, 16385, 50001}) {
-    Tensor<2> a(DType::f32, {2, dim}), b(DType::bf16, {2, dim}), y(DType::f32, {2, dim});
-    a.uniform(rng);
-    b.uniform(rng);
-    ASSERT_NO_FATAL_FAILURE(compare(a, b, y));
-  }
+  for (index dim : {16383, 16385, 50001})
+    ASSERT_NO_FATAL_FAILURE(compare(make(DType::f32, DType::bf16, 2, 2, dim, {}, rng)));
 }
 
 TEST(add, in_place_on_either_side) {
   Rng rng(3);
-  Tensor<2> a(DType::bf16, {3, 65}), b(DType::bf16, {3, 65}), expected(DType::bf16, {3, 65});
-  a.uniform(rng);
-  b.uniform(rng);
+  const Case start = make(DType::bf16, DType::bf16, 3, 3, 65, {}, rng);
+  Case apart = start;
   Reference reference;
-  ASSERT_TRUE(ok(run(reference, Add<Host>{.a = a, .b = b, .y = expected})));
+  ASSERT_TRUE(ok(run(reference, apart.op())));
   on_every_backend([&](const std::string&, auto run) {
-    Tensor<2> left = a, right = b;
-    ASSERT_TRUE(ok(run(Add<Host>{.a = left, .b = b, .y = left})));
-    ASSERT_TRUE(ok(run(Add<Host>{.a = a, .b = right, .y = right})));
-    expect_close(left, expected, 0);
-    expect_close(right, expected, 0);
+    Case left = start, right = start;
+    ASSERT_TRUE(ok(run(Add<Host>{.a = left.a, .b = left.b, .y = left.a})));
+    ASSERT_TRUE(ok(run(Add<Host>{.a = right.a, .b = right.b, .y = right.b})));
+    expect_close(left.a, apart.y, 0);
+    expect_close(right.b, apart.y, 0);
   });
 }
 
@@ -83,19 +88,16 @@ TEST(add, subnormals) {
   Rng rng(4);
   for (DType type : float_types)
     for (index dim : subnormal_sizes) {
-      SCOPED_TRACE(describe(type, dim));
-      Tensor<2> a(type, {2, dim}), b(type, {2, dim}), y(type, {2, dim});
-      subnormals(a, rng), subnormals(b, rng, dim % 2);
-      a.set(0, 2 * underflow(type)), b.set(0, 0);
-      y.poison();
-      const auto op = [&](Tensor<2>& out) { return Add<Host>{.a = a, .b = b, .y = out}; };
-      with_and_without_flushing(y, op, [&](const Tensor<2>& expected, const Tensor<2>& got, double lost) {
+      Case c = make(type, type, 2, 2, dim, {}, rng);
+      subnormals(c.a, rng), subnormals(c.b, rng, dim % 2);
+      c.a.set(0, 2 * underflow(type)), c.b.set(0, 0);
+      with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
         if (lost > 0 && FlushToZero::works && type != DType::f16) {
-          ASSERT_EQ(got.get(0), 0);
+          ASSERT_EQ(got.y.get(0), 0);
         }
         // Two operands and a sum.
         expect_close(
-            got, expected, 0, [](index) { return 0.0; }, 3 * lost);
+            got.y, expected.y, 0, [](index) { return 0.0; }, 3 * lost);
       });
     }
 }

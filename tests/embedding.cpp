@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -12,6 +13,7 @@ constexpr double ulps = 4;
 
 template <class Op> void compare(const Op& op, const Tensor<2>& y) {
   Tensor<2> expected = y;
+  SCOPED_TRACE(describe(op(expected)));
   Reference reference;
   ASSERT_TRUE(ok(run(reference, op(expected))));
   on_every_backend([&](const std::string&, auto run) {
@@ -30,7 +32,6 @@ TEST(embedding, sweep) {
       for (index dim : sizes)
         for (const Layout& layout : layouts) {
           const index tokens = dim % 6;
-          SCOPED_TRACE(describe(type, out, tokens, dim, layout));
           Tensor<2> table(type, {vocab, dim}, layout), y(out, {tokens, dim}, layout);
           Tensor<1> row_scale(DType::f32, {vocab}), ids(dim % 2 ? DType::i32 : DType::i64, {tokens});
           if (type == DType::i8)

@@ -17,7 +17,6 @@ TEST(flash_attention, head_dims) {
   int turn = 0;
   for (const auto& [dim, v_dim] : dims) {
     const DType type = float_types[turn % 3], kv = std::array{DType::f32, DType::f16, DType::bf16, DType::i8}[turn % 4];
-    SCOPED_TRACE(describe(dim, v_dim, type, kv));
     Case c = make({.queries = 3, .keys = 67, .kv_heads = 2, .group = 1 + turn % 3, .dim = dim, .v_dim = v_dim}, rng,
                   type, kv, layouts[turn % 3], turn % 2);
     c.causal = turn % 2;
@@ -40,7 +39,6 @@ TEST(flash_attention, queries_and_keys_around_the_tiles) {
                                         {65, 129},
                                         {97, 5},
                                         {12, 191}}) {
-      SCOPED_TRACE(describe(group, queries, keys));
       Case c = make(
           {.batch = 2, .queries = queries, .keys = keys, .kv_heads = 1, .group = group, .dim = 20, .v_dim = 24}, rng);
       for (bool causal : {false, true}) {
@@ -55,12 +53,9 @@ TEST(flash_attention, queries_and_keys_around_the_tiles) {
 void add_packed_mask(Case& c, const std::vector<index>& queries, const std::vector<index>& keys, Rng& rng) {
   std::vector<index> begins{0};
   for (std::size_t b = 0; b < queries.size(); ++b) begins.push_back(begins.back() + (queries[b] * keys[b] + 7) / 8 + b);
-  c.packed = true;
   c.packed_mask = Tensor<1>(DType::u8, {begins.back()});
   c.packed_mask.integers(rng, 0, 255);
-  c.mask_indptr = Tensor<1>(DType::i32, {static_cast<index>(begins.size())});
-  for (std::size_t b = 0; b < begins.size(); ++b)
-    c.mask_indptr.set(static_cast<index>(b), static_cast<double>(begins[b]));
+  c.mask_indptr = list_of(DType::i32, begins);
 }
 
 // Every feature with every other, drawn at random.
@@ -84,7 +79,7 @@ TEST(flash_attention, random_combinations) {
     const bool swap = chance(2);
     const Layout layout = layouts[draw(0, 2)];
     Case c = make({.kv_heads = heads, .group = group, .dim = dim, .v_dim = v_dim}, rng);
-    SCOPED_TRACE(describe("turn", turn, batch, heads, group, dim, v_dim, type, kv));
+    SCOPED_TRACE(describe("turn", turn));
     const index extra = ragged_q ? 2 : 0;  // rows behind the last sequence stay as they are
     const std::array<index, 2> q_rows = ragged_q ? std::array<index, 2>{1, total_q + extra} : std::array{batch, most_q};
     const index block = draw(1, 20), blocks_each = (most_kv + block - 1) / block, blocks = batch * blocks_each;
@@ -102,51 +97,43 @@ TEST(flash_attention, random_combinations) {
     c.out.memory.poison();
     c.lse.poison();
     c.longest = most_kv;
-    c.ragged_q = ragged_q, c.ragged_kv = ragged_kv, c.paged = paged, c.lens = !ragged_kv;
-    c.q_indptr = {chance(2) ? DType::i32 : DType::i64, {batch + 1}};
-    c.kv_indptr = {DType::i32, {batch + 1}};
-    c.kv_lens = {chance(2) ? DType::i32 : DType::i64, {batch}};
-    c.q_start = {DType::i32, {batch}};
-    c.table = {DType::i32, {batch, blocks_each}};
-    index q_at = 0, kv_at = 0;
-    for (index b = 0; b < batch; ++b) {
-      c.q_indptr.set(b + 1, static_cast<double>(q_at += queries[b]));
-      c.kv_indptr.set(b + 1, static_cast<double>(kv_at += keys[b]));
-      c.kv_lens.set(b, static_cast<double>(keys[b]));
-      c.q_start.set(b, static_cast<double>(draw(-3, 60)));
+    const auto indptr = [](const std::vector<index>& lengths) {
+      std::vector<index> begins{0};
+      for (index length : lengths) begins.push_back(begins.back() + length);
+      return begins;
+    };
+    if (ragged_q) c.q_indptr = list_of(chance(2) ? DType::i32 : DType::i64, indptr(queries));
+    if (ragged_kv) c.kv_indptr = list_of(DType::i32, indptr(keys));
+    if (!ragged_kv) c.kv_lens = list_of(chance(2) ? DType::i32 : DType::i64, keys);
+    if (paged) {
+      c.table = {DType::i32, {batch, blocks_each}};
+      std::vector<index> order(blocks);
+      for (index i = 0; i < blocks; ++i) order[i] = i;
+      std::shuffle(order.begin(), order.end(), rng);
+      for (index i = 0; i < blocks; ++i) c.table.set(i, static_cast<double>(order[i]));
     }
-    c.q_indptr.set(0, 0), c.kv_indptr.set(0, 0);
-    std::vector<index> order(blocks);
-    for (index i = 0; i < blocks; ++i) order[i] = i;
-    std::shuffle(order.begin(), order.end(), rng);
-    for (index i = 0; i < blocks; ++i) c.table.set(i, static_cast<double>(order[i]));
-    c.starts = chance(3);
-    if ((c.biased = chance(3))) {
+    if (chance(3)) c.q_start = Tensor<1>(DType::i32, {batch}).integers(rng, -3, 60);
+    if (chance(3)) {
       c.bias = {float_types[draw(0, 2)],
                 {chance(2) ? batch : 1, chance(2) ? heads * group : 1, chance(2) ? most_q : 1, most_kv},
                 layout};
       c.bias.uniform(rng);
       for (index i = 0; i < c.bias.size() / 9; ++i) c.bias.set(draw(0, c.bias.size() - 1), -HUGE_VAL);
     }
-    if ((c.masked = chance(3))) {
+    if (chance(3)) {
       c.mask = {DType::boolean,
                 {chance(2) ? batch : 1, chance(2) ? heads * group : 1, chance(2) ? most_q : 1, most_kv},
                 layout};
       c.mask.integers(rng, 0, 1);
     }
     if (chance(4)) add_packed_mask(c, queries, keys, rng);
-    c.alibi = {DType::f32, {heads * group}};
-    for (index h = 0; h < heads * group; ++h) c.alibi.set(h, alibi_slope(h, heads * group));
-    c.alibied = chance(4);
-    c.sinks = {DType::f32, {heads * group}};
-    c.sinks.uniform(rng, -2, 2);
-    c.sinking = chance(4);
+    if (chance(4)) c.alibi = alibi_slopes(heads * group);
+    if (chance(4)) c.sinks = random_sinks(heads * group, rng);
     c.causal = chance(2);
     c.left = chance(3) ? draw(0, 70) : -1;
     c.right = chance(3) ? draw(0, 70) : -1;
     c.softcap = chance(4) ? 3.0f : 0.0f;
-    c.order = std::array{BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias,
-                         BiasOrder::bias_scale_softcap}[draw(0, 2)];
+    c.order = bias_orders[draw(0, 2)];
     c.scale = chance(3) ? 0.25f : 0.0f;
     if (kv == DType::i8) {
       const index kind = draw(0, 2);  // tensor, channel, token
@@ -157,12 +144,13 @@ TEST(flash_attention, random_combinations) {
       };
       c.k_scale = quant(dim).uniform(rng, 0.002, 0.008);
       c.v_scale = quant(v_dim).uniform(rng, 0.002, 0.004);
-      c.k_offset = quant(dim).uniform(rng, -20, 20);
-      c.v_offset = quant(v_dim).uniform(rng, -20, 20);
-      c.offsets = chance(2);
+      if (chance(2)) {
+        c.k_offset = quant(dim).uniform(rng, -20, 20);
+        c.v_offset = quant(v_dim).uniform(rng, -20, 20);
+      }
     }
     c.magnitude = 0.3 * static_cast<double>(dim) * (c.scale > 0 ? c.scale : 1 / std::sqrt(static_cast<double>(dim))) +
-                  1 + (c.alibied ? 100 : 0);
+                  1 + (c.alibi.present() ? 100 : 0);
     ASSERT_NO_FATAL_FAILURE(compare(c));
   }
 }
@@ -197,7 +185,6 @@ TEST(flash_attention, chunks_give_the_bits_of_the_whole) {
   Case whole = make({.queries = 2200, .keys = 2200, .kv_heads = 1, .group = 3, .dim = 8, .v_dim = 8}, rng, DType::f32,
                     DType::f16);
   whole.alibi = Tensor<1>(DType::f32, {3}).fill(0.01);
-  whole.alibied = true;
   chunks_give_the_bits_of(whole, 2200);
 }
 
@@ -275,9 +262,8 @@ TEST(flash_attention, reference_in_closed_form) {
   c = make({.queries = 2, .keys = 1, .kv_heads = 1, .group = 1, .dim = 8, .v_dim = 8}, rng);  // one key: its V
   ASSERT_TRUE(ok(run(reference, c.op())));
   for (index d = 0; d < 8; ++d) EXPECT_EQ(c.out.get(0, 1, 0, d), c.v.get(0, 0, 0, d));
-  c.sinking = true;  // a sink as high as the key takes half
+  c.sinks = Tensor<1>(DType::f32, {1}).fill(0);  // a sink as high as the key takes half
   c.q.memory.fill(0);
-  c.sinks = Tensor<1>(DType::f32, {1}).fill(0);
   ASSERT_TRUE(ok(run(reference, c.op())));
   for (index d = 0; d < 8; ++d) EXPECT_NEAR(c.out.get(0, 1, 0, d), c.v.get(0, 0, 0, d) / 2, 1e-7);
 }

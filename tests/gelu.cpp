@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/onnx.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
@@ -10,6 +11,22 @@ namespace inlay::test {
 namespace {
 
 constexpr GeluForm forms[] = {GeluForm::erf, GeluForm::tanh, GeluForm::quick};
+
+// Everything that one case needs, so that backends start from the same bytes.
+struct Case {
+  Tensor<2> x, up = {}, y;
+  GeluForm form = GeluForm::erf;
+
+  Gelu<Host> op() { return {.x = x, .up = up, .y = y, .form = form}; }
+  void add_up(Rng& rng) { up = Tensor<2>(x).uniform(rng); }
+};
+
+Case make(DType type, GeluForm form, index rows, index dim, Layout layout, Rng& rng) {
+  Case c{.x = {type, {rows, dim}, layout}, .y = {type, {rows, dim}, layout}, .form = form};
+  c.x.uniform(rng, -9, 9);
+  c.y.poison();
+  return c;
+}
 
 // The factor is a quotient of exponentials: 16 eps for polynomial, exp, sum, division and products,
 // and the exponent's own rounding, |exponent| eps a step: x^2/2 (erf), 1.6 x + 0.07 x^3 in four
@@ -28,32 +45,28 @@ void expect_gelu(const Tensor<2>& got, const Tensor<2>& expected, const Tensor<2
   });
 }
 
+void compare(const Case& start) {
+  Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    expect_gelu(got.y, expected.y, start.x, start.form);
+    EXPECT_TRUE(got.y.gaps_untouched());
+  });
+}
+
 TEST(gelu, sweep) {
   Rng rng(1);
   for (GeluForm form : forms)
     for (DType type : float_types)
       for (index dim : sizes)
         for (const Layout& layout : layouts) {
-          const index rows = dim % 4;
-          SCOPED_TRACE(describe(type, static_cast<int>(form), rows, dim, layout));
-          Tensor<2> x(type, {rows, dim}, layout), up(type, {rows, dim}, layout), y(type, {rows, dim}, layout);
-          x.uniform(rng, -9, 9);
-          up.uniform(rng);
-          y.poison();
-          Tensor<2> expected = y;
-          const auto op = [&](Tensor<2>& out) {
-            Gelu<Host> op{.x = x, .y = out, .form = form};
-            if (dim % 2) op.up = up;
-            return op;
-          };
-          Reference reference;
-          ASSERT_TRUE(ok(run(reference, op(expected))));
-          on_every_backend([&](const std::string&, auto run) {
-            Tensor<2> got = y;
-            ASSERT_TRUE(ok(run(op(got))));
-            expect_gelu(got, expected, x, form);
-            EXPECT_TRUE(got.gaps_untouched());
-          });
+          Case c = make(type, form, dim % 4, dim, layout, rng);
+          if (dim % 2) c.add_up(rng);
+          ASSERT_NO_FATAL_FAILURE(compare(c));
         }
 }
 
@@ -116,15 +129,17 @@ TEST(gelu, agrees_with_onnx) {
 
 TEST(gelu, in_place_over_up) {
   Rng rng(3);
-  Tensor<2> x(DType::f16, {3, 33}), up(DType::f16, {3, 33}), expected(DType::f16, {3, 33});
-  x.uniform(rng);
-  up.uniform(rng);
+  Case start = make(DType::f16, GeluForm::erf, 3, 33, {}, rng);
+  start.add_up(rng);
+  Case apart = start;
   Reference reference;
-  ASSERT_TRUE(ok(run(reference, Gelu<Host>{.x = x, .up = up, .y = expected})));
+  ASSERT_TRUE(ok(run(reference, apart.op())));
   on_every_backend([&](const std::string&, auto run) {
-    Tensor<2> got = up;
-    ASSERT_TRUE(ok(run(Gelu<Host>{.x = x, .up = got, .y = got})));
-    expect_gelu(got, expected, x, GeluForm::erf);
+    Case got = start;
+    Gelu<Host> op = got.op();
+    op.y = got.up;
+    ASSERT_TRUE(ok(run(op)));
+    expect_gelu(got.up, apart.y, start.x, GeluForm::erf);
   });
 }
 
@@ -133,15 +148,12 @@ TEST(gelu, subnormals) {
   for (GeluForm form : forms)
     for (DType type : float_types)
       for (index dim : subnormal_sizes) {
-        SCOPED_TRACE(describe(type, dim, static_cast<int>(form)));
-        Tensor<2> x(type, {2, dim}), up(type, {2, dim}), y(type, {2, dim});
-        subnormals(x, rng, dim % 2), up.uniform(rng);
-        const auto op = [&](Tensor<2>& out) { return Gelu<Host>{.x = x, .up = up, .y = out, .form = form}; };
-        y.poison();
-        with_and_without_flushing(y, op, [&](const Tensor<2>& expected, const Tensor<2>& got, double lost) {
-          const auto scale = [&](index k) { return bound(form, x.get(k)) * std::abs(expected.get(k)); };
+        Case c = make(type, form, 2, dim, {}, rng);
+        subnormals(c.x, rng, dim % 2), c.add_up(rng);
+        with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
+          const auto scale = [&](index k) { return bound(form, c.x.get(k)) * std::abs(expected.y.get(k)); };
           // An operand and two products, by factors of at most 1.
-          expect_close(got, expected, 1, scale, 3 * lost);
+          expect_close(got.y, expected.y, 1, scale, 3 * lost);
         });
       }
 }

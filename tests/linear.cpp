@@ -4,6 +4,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/matrix.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
@@ -17,19 +18,18 @@ enum class Form { packed, rows };
 struct Case {
   Tensor<2> x, rows, y;
   Tensor<3> packed;
-  Tensor<1> bias;
-  bool with_bias = false;
+  Tensor<1> bias = {};
   Form form = Form::packed;
 
   Linear<Host> op() {
-    Linear<Host> op{.x = x, .y = y};
+    Linear<Host> op{.x = x, .bias = bias, .y = y};
     if (form == Form::packed)
       op.weight = packed;
     else
       op.weight_rows = rows;
-    if (with_bias) op.bias = bias;
     return op;
   }
+  void add_bias(Rng& rng) { bias = Tensor<1>(DType::f32, {rows.extents()[0]}).uniform(rng); }
   Case& pack() {
     packed = Tensor<3>(rows.dtype(), linear_packed_extents(rows.extents()[0], rows.extents()[1], rows.dtype()));
     packed.fill(std::numeric_limits<double>::quiet_NaN());
@@ -52,11 +52,9 @@ Case make(Types type, index tokens, index n, index k, Layout layout, Rng& rng) {
   Case c{.x = {type.x, {tokens, k}, layout},
          .rows = {type.weight, {n, k}, layout},
          .y = {type.y, {tokens, n}, layout},
-         .packed = {},
-         .bias = {DType::f32, {n}}};
+         .packed = {}};
   c.x.uniform(rng);
   c.rows.uniform(rng);
-  c.bias.uniform(rng);
   c.y.poison();
   c.pack();
   return c;
@@ -70,13 +68,14 @@ double ulps(index k) { return static_cast<double>(std::min<index>(k, 192) + k / 
 // sum_k |x[t,k] w[n,k]| + |bias[n]|, the magnitude that those roundings are relative to, for each y.
 Matrix magnitudes(const Case& c) {
   Matrix sums = matrix(c.x).cwiseAbs() * matrix(c.rows).cwiseAbs().transpose();
-  if (c.with_bias)
+  if (c.bias.present())
     for (index i = 0; i < sums.size(); ++i) sums.data()[i] += std::abs(c.bias.get(i % c.bias.size()));
   return sums;
 }
 
 void compare(const Case& start) {
   Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
   Reference reference;
   ASSERT_TRUE(ok(run(reference, expected.op())));
   const Matrix scale = magnitudes(start);
@@ -104,19 +103,16 @@ TEST(linear, sweep) {
       for (int repeat = 0; repeat < 2; ++repeat, ++at) {
         const index m = tokens[at * 5 % tokens.size()], n = channels[at * 3 % channels.size()];
         const Layout& layout = layouts[at % layouts.size()];
-        SCOPED_TRACE(describe(type.x, type.weight, type.y, m, n, k, layout));
         Case c = make(type, m, n, k, layout, rng);
-        c.with_bias = at % 2;
+        if (at % 2) c.add_bias(rng);
         ASSERT_NO_FATAL_FAILURE(compare(c));
       }
 }
 
 TEST(linear, more_rows_than_a_chunk) {
   Rng rng(2);
-  for (Types type : {types[0], types[2], types[5]}) {
-    SCOPED_TRACE(describe(type.x, type.weight, type.y));
+  for (Types type : {types[0], types[2], types[5]})
     ASSERT_NO_FATAL_FAILURE(compare(make(type, 131, 20, 41, layouts[1], rng)));
-  }
 }
 
 TEST(linear, every_type_of_bias) {
@@ -125,7 +121,6 @@ TEST(linear, every_type_of_bias) {
     Case c = make(types[0], 2, 19, 33, {}, rng);
     c.bias = Tensor<1>(type, {19}, {.row_gap = 0, .misaligned = 1});
     c.bias.uniform(rng);
-    c.with_bias = true;
     ASSERT_NO_FATAL_FAILURE(compare(c));
   }
 }
@@ -136,7 +131,7 @@ TEST(linear, nothing_to_do_and_empty_sums) {
     compare(make(type, 0, 17, 8, {}, rng));
     compare(make(type, 3, 0, 8, {}, rng));
     Case c = make(type, 3, 17, 0, {}, rng);  // y is the bias alone
-    c.with_bias = true;
+    c.add_bias(rng);
     compare(c);
   }
 }
@@ -148,7 +143,7 @@ TEST(linear, a_row_does_not_depend_on_its_batch_threads_or_form_of_weight) {
   for (Types type : types) {
     SCOPED_TRACE(describe(type.x, type.weight, type.y));
     Case start = make(type, tokens, n, k, layouts[2], rng);
-    start.with_bias = true;
+    start.add_bias(rng);
     std::map<Isa, Tensor<2>> first;
     for (const Cpu& cpu : cpus()) {
       SCOPED_TRACE(name(cpu));
@@ -258,7 +253,6 @@ TEST(linear, subnormals) {
   for (const Types& type : types)
     for (index k : subnormal_sizes)
       for (Form form : {Form::packed, Form::rows}) {
-        SCOPED_TRACE(describe(type.x, type.weight, type.y, k, static_cast<int>(form)));
         Case c = make(type, 3, 33, k, {}, rng);
         subnormals(k % 2 ? c.x : c.rows, rng, k % 3 == 0);
         c.pack();

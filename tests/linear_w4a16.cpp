@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/matrix.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
@@ -18,23 +19,21 @@ struct Shape {
 struct Case {
   Shape shape;
   Tensor<2> x, y;
-  Tensor<3> codes, scales, zeros, offsets;
-  Tensor<1> perm, bias;
-  bool with_zeros = false, with_offsets = false, with_perm = false, with_bias = false;
+  Tensor<3> codes, scales, zeros = {}, offsets = {};
+  Tensor<1> perm = {}, bias = {};
   W4Compute compute = W4Compute::exact_float;
 
-  index slots() const { return with_perm ? perm.size() : shape.k; }
+  index slots() const { return perm.present() ? perm.size() : shape.k; }
+  index input(index slot) const { return perm.present() ? static_cast<index>(perm.get(slot)) : slot; }
   LinearW4a16<Host> op() {
     LinearW4a16<Host> op{.x = x, .codes = codes, .scales = scales, .y = y};
-    if (with_zeros) op.zeros = zeros;
-    if (with_offsets) op.offsets = offsets;
-    if (with_perm) op.perm = perm;
-    if (with_bias) op.bias = bias;
-    op.group = shape.group;
-    op.bits = shape.bits;
+    op.zeros = zeros, op.offsets = offsets;
+    op.perm = perm, op.bias = bias;
+    op.group = shape.group, op.bits = shape.bits;
     op.compute = compute;
     return op;
   }
+  void add_bias(Rng& rng) { bias = Tensor<1>(x.dtype(), {shape.n}).uniform(rng); }
 };
 
 struct Types {
@@ -43,36 +42,34 @@ struct Types {
 
 // Codes fill their words to the last bit, and channels beyond n have NaN scales.
 Case make(const Shape& s, Form form, Types types, Layout layout, Rng& rng, index slots = -1) {
-  const bool with_perm = slots >= 0;
-  if (!with_perm) slots = s.k;
+  const bool permuted = slots >= 0;
+  if (!permuted) slots = s.k;
   const std::array<index, 3> per_group{w4_panels(s.n), w4_groups(slots, s.group), w4_panel};
   const Layout packed{.row_gap = 0, .misaligned = layout.misaligned};
   Case c{.shape = s,
          .x = {types.x, {s.rows, s.k}, layout},
          .y = {types.y, {s.rows, s.n}, layout},
          .codes = {DType::u8, {w4_panels(s.n), w4_steps(slots, s.bits), 64}, packed},
-         .scales = {types.scales, per_group, packed},
-         .zeros = {types.zeros, per_group, packed},
-         .offsets = {types.offsets, per_group, packed},
-         .perm = {DType::i32, {slots}},
-         .bias = {types.x, {s.n}}};
+         .scales = {types.scales, per_group, packed}};
   c.x.uniform(rng);
-  c.bias.uniform(rng);
   c.codes.integers(rng, 0, 255);
   c.scales.uniform(rng, 0.01, 0.1);
-  c.offsets.uniform(rng, -0.5, 0.5);
-  if (types.zeros == DType::u8)
-    c.zeros.integers(rng, 0, (1 << s.bits) - 1);
-  else
-    c.zeros.uniform(rng, 0, (1 << s.bits) - 1);
+  if (form == Form::offsets) c.offsets = Tensor<3>(types.offsets, per_group, packed).uniform(rng, -0.5, 0.5);
+  if (form == Form::zeros) {
+    c.zeros = {types.zeros, per_group, packed};
+    if (types.zeros == DType::u8)
+      c.zeros.integers(rng, 0, (1 << s.bits) - 1);
+    else
+      c.zeros.uniform(rng, 0, (1 << s.bits) - 1);
+  }
   for (index i = 0; i < c.scales.size(); ++i)
     if (i / (per_group[1] * w4_panel) * w4_panel + i % w4_panel >= s.n)
       c.scales.set(i, std::numeric_limits<double>::quiet_NaN());
-  c.with_perm = with_perm;
-  for (index i = 0; i < slots; ++i) c.perm.set(i, static_cast<double>(i % s.k));
-  c.with_zeros = form == Form::zeros;
-  c.with_offsets = form == Form::offsets;
-  c.with_bias = (s.n + s.k) % 2;
+  if (permuted) {
+    c.perm = {DType::i32, {slots}};
+    for (index i = 0; i < slots; ++i) c.perm.set(i, static_cast<double>(i % s.k));
+  }
+  if ((s.n + s.k) % 2) c.add_bias(rng);
   c.y.poison();
   return c;
 }
@@ -89,14 +86,14 @@ Dense dense(Case c) {
   Dense d{Matrix::Zero(n, c.shape.k), Matrix::Zero(n, c.shape.k)};
   for (index i = 0; i < n; ++i)
     for (index s = 0; s < slots; ++s) {
-      const index input = c.with_perm ? static_cast<index>(c.perm.get(s)) : s;
+      const index input = c.input(s);
       if (input < 0) continue;
       const std::uint8_t* bytes = codes + ((i / 16 * steps + s / per_word) * 16 + i % 16) * 4;
       const std::uint32_t word = bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
       const double q = word >> (s % per_word * c.shape.bits) & ((1u << c.shape.bits) - 1);
       const index at = (i / 16 * groups + (c.shape.group == 0 ? 0 : s / c.shape.group)) * 16 + i % 16;
-      const double scale = c.scales.get(at), zero = c.with_zeros ? c.zeros.get(at) : 1 << (c.shape.bits - 1);
-      const double offset = c.with_offsets ? c.offsets.get(at) : -zero * scale;
+      const double scale = c.scales.get(at), zero = c.zeros.present() ? c.zeros.get(at) : 1 << (c.shape.bits - 1);
+      const double offset = c.offsets.present() ? c.offsets.get(at) : -zero * scale;
       d.w(i, input) += q * scale + offset;
       d.size(i, input) += std::abs(q * scale + offset) + 2 * std::abs(offset);
     }
@@ -118,16 +115,15 @@ Matrix rounding_of_x(const Case& c, const Dense& d) {
   const index slots = c.slots(), rows = c.shape.rows;
   const index group = c.shape.group == 0 ? std::max<index>(slots, 1) : c.shape.group;
   Matrix bound = Matrix::Zero(rows, c.shape.n);
-  const auto input = [&](index s) { return c.with_perm ? static_cast<index>(c.perm.get(s)) : s; };
   for (index t = 0; t < rows; ++t)
     for (index s = 0; s < slots;) {
       const index end = std::min({slots, (s / group + 1) * group, (s / 128 + 1) * 128});
       double largest = 0;
       for (index i = s; i < end; ++i)
-        if (input(i) >= 0) largest = std::max(largest, std::abs(c.x.get(t * c.shape.k + input(i))));
+        if (c.input(i) >= 0) largest = std::max(largest, std::abs(c.x.get(t * c.shape.k + c.input(i))));
       const double half = largest / 127 / 2 * (1 + 1e-6) + 127 * 0x1p-126;
       for (; s < end; ++s)
-        for (index n = 0; n < c.shape.n && input(s) >= 0; ++n) bound(t, n) += half * std::abs(d.w(n, input(s)));
+        for (index n = 0; n < c.shape.n && c.input(s) >= 0; ++n) bound(t, n) += half * std::abs(d.w(n, c.input(s)));
     }
   return bound;
 }
@@ -136,7 +132,7 @@ void compare(const Case& start) {
   const Dense d = dense(start);
   const Matrix x = matrix(start.x);
   Matrix product = x * d.w.transpose(), size = x.cwiseAbs() * d.size.transpose();
-  for (index n = 0; start.with_bias && start.shape.rows > 0 && n < start.shape.n; ++n) {
+  for (index n = 0; start.bias.present() && start.shape.rows > 0 && n < start.shape.n; ++n) {
     product.col(n).array() += start.bias.get(n);
     size.col(n).array() += std::abs(start.bias.get(n));
   }
@@ -147,6 +143,7 @@ void compare(const Case& start) {
   size.array() += static_cast<double>(start.slots()) * 0x1p-135 / (f32_ulps * epsilon(DType::f32));
 
   Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
   Reference reference;
   ASSERT_TRUE(ok(run(reference, expected.op())));
   for (index k = 0; k < expected.y.size(); ++k)
@@ -183,8 +180,6 @@ TEST(linear_w4a16, sweep) {
         Case c = make(shape, form, types, layouts[turn % 3], rng);
         if (turn % 4 == 3) c.compute = W4Compute::int8_activations;
         ++turn;
-        SCOPED_TRACE(describe(rows, n, k, "group", shape.group, "bits", shape.bits, "form", static_cast<int>(form),
-                              type, types.y, types.scales, types.zeros, types.offsets, static_cast<int>(c.compute)));
         ASSERT_NO_FATAL_FAILURE(compare(c));
       }
 }
@@ -193,7 +188,6 @@ TEST(linear_w4a16, sweep) {
 TEST(linear_w4a16, many_rows) {
   Rng rng(2);
   for (index rows : {4, 6, 7, 8, 11, 12, 25, 241}) {
-    SCOPED_TRACE(describe(rows));
     for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations}) {
       Case c = make({rows, rows == 241 ? 145 : 49, 264, 32, 4}, Form::symmetric, {}, {}, rng);
       c.compute = compute;
@@ -242,7 +236,6 @@ TEST(linear_w4a16, perm) {
         std::shuffle(order.begin(), order.end(), rng);
         for (index s = 0; s < 75; ++s) c.perm.set(s, order[static_cast<std::size_t>(s)]);
         c.compute = compute;
-        SCOPED_TRACE(describe(type, rows, static_cast<int>(compute)));
         ASSERT_NO_FATAL_FAILURE(compare(c));
         Case unread = c;
         for (index s = 0; s < 75; ++s)
@@ -276,9 +269,9 @@ TEST(linear_w4a16, huge_and_tiny_activations) {
     for (double magnitude : {0.0, 1e-39, 1e-37, 1e5, 1e30}) {
       Case c = make({3, 17, 300, 32, 4}, Form::offsets, {}, {}, rng);
       c.x.uniform(rng, -magnitude, magnitude);
-      c.with_bias = false;
+      c.bias = {};
       c.compute = compute;
-      SCOPED_TRACE(describe(magnitude, static_cast<int>(compute)));
+      SCOPED_TRACE(magnitude);
       ASSERT_NO_FATAL_FAILURE(compare(c));
     }
 }
@@ -289,7 +282,7 @@ TEST(linear_w4a16, subnormals) {
   for (index rows : {1, 3})
     for (index bits : {4, 8})
       for (bool small : {false, true}) {
-        SCOPED_TRACE(describe(rows, bits, static_cast<int>(small)));
+        SCOPED_TRACE(small ? "subnormal x" : "x");
         Case c = make({rows, 33, 100, 32, bits}, Form::zeros, {}, {}, rng);
         if (small) subnormals(c.x, rng, true);
         const Dense d = dense(c);
@@ -322,7 +315,7 @@ TEST(linear_w4a16, no_inputs_gives_the_bias) {
   Rng rng(8);
   for (index rows : {1, 2}) {
     Case start = make({rows, 18, 0, 32, 4}, Form::symmetric, {}, {}, rng);
-    start.with_bias = true;
+    start.add_bias(rng);
     on_every_backend([&](const std::string&, auto run) {
       Case got = start;
       ASSERT_TRUE(ok(run(got.op())));
@@ -334,7 +327,6 @@ TEST(linear_w4a16, no_inputs_gives_the_bias) {
 TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   Rng rng(9);
   Case c = make({2, 17, 64, 32, 4}, Form::zeros, {}, {}, rng, 64);
-  c.with_bias = true;
   const LinearW4a16<Host> good = c.op();
   EXPECT_TRUE(ok(check(good)));
   LinearW4a16<Host> op = good;
@@ -351,7 +343,8 @@ TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   op.bits = 8;
   expect_refused(op, {"codes", "[2, 8, 64]", "[2, 16, 64]"});
   op = good;
-  op.offsets = c.offsets;
+  Tensor<3> offsets(DType::f32, c.scales.extents());
+  op.offsets = offsets;
   expect_refused(op, {"offsets", "zeros"});
   op = good;
   op.scales.dtype = DType::i8;

@@ -3,6 +3,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -38,6 +39,7 @@ Case make(DType type, DType out, const std::array<index, 4>& shape, Layout layou
 // value. The logarithm turns the relative error of the sum into an absolute one.
 void compare(const Case& start) {
   Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
   Reference reference;
   ASSERT_TRUE(ok(run(reference, expected.op())));
   const double ulps = 5.0 * static_cast<double>(start.parts.extents()[0]) + 4;
@@ -57,7 +59,6 @@ TEST(merge_states, sweep) {
       for (index dim : sizes)
         for (const Layout& layout : layouts) {
           const index states = 1 + dim % 5, tokens = dim % 4, heads = 1 + dim % 3;
-          SCOPED_TRACE(describe(type, out, states, tokens, heads, dim, layout));
           ASSERT_NO_FATAL_FAILURE(compare(make(type, out, {states, tokens, heads, dim}, layout, rng)));
         }
 }
@@ -65,10 +66,8 @@ TEST(merge_states, sweep) {
 TEST(merge_states, head_dims_and_many_states) {
   Rng rng(2);
   for (index dim : head_dims)
-    for (index states : {2, 33}) {
-      SCOPED_TRACE(describe(states, dim));
+    for (index states : {2, 33})
       ASSERT_NO_FATAL_FAILURE(compare(make(DType::f16, DType::f16, {states, 3, 7, dim}, {}, rng)));
-    }
 }
 
 TEST(merge_states, one_part_comes_out_as_it_is) {
@@ -115,7 +114,7 @@ TEST(merge_states, an_lse_of_infinity_or_nan_makes_its_row_nan) {
   for (double bad : {infinity, std::nan("")})
     for (index states : {1, 2, 3})
       for (index place = 0; place < states; ++place) {
-        SCOPED_TRACE(describe(states, place, bad));
+        SCOPED_TRACE(describe("part", place, bad));
         Case start = make(DType::f32, DType::f32, {states, 1, 5, 17}, {}, rng);
         // The other parts' of the heads: finite, without keys, +inf, NaN; head 4 stays clean.
         const double others[] = {0.5, -infinity, infinity, std::nan("")};

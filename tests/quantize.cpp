@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 
 #include "tests/support/backends.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/quantized.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
@@ -14,41 +15,40 @@ struct Case {
   Tensor<2> x, scale = {}, zero = {}, y;
   Tensor<1> row_scale = {}, row_zero = {};
   index row_group = 0, column_group = 0;
-  bool with_zero = false, dynamic = false;
 
   Quantize<Host> op() {
-    Quantize<Host> op{.x = x, .y = y, .row_group = row_group, .column_group = column_group};
-    if (dynamic) {
-      op.row_scale = row_scale;
-      if (with_zero) op.row_zero = row_zero;
-    } else {
-      op.scale = scale;
-      if (with_zero) op.zero = zero;
-    }
-    return op;
+    return {.x = x,
+            .scale = scale,
+            .zero = zero,
+            .y = y,
+            .row_scale = row_scale,
+            .row_zero = row_zero,
+            .row_group = row_group,
+            .column_group = column_group};
   }
 };
 
 Case make(DType type, DType code, index rows, index cols, std::array<index, 2> scales, Layout layout, Rng& rng) {
-  Case c{.x = {type, {rows, cols}, layout},
-         .scale = {DType::f32, scales},
-         .zero = {code, scales},
-         .y = {code, {rows, cols}, layout},
-         .row_scale = {DType::f32, {rows}},
-         .row_zero = {code, {rows}}};
+  Case c{.x = {type, {rows, cols}, layout}, .scale = {DType::f32, scales}, .y = {code, {rows, cols}, layout}};
   // Quotients reach beyond every range, and many are ties: halves times a power of two.
   for (index i = 0; i < c.x.size(); ++i) c.x.set(i, static_cast<double>(static_cast<int>(rng() % 801) - 400) / 8);
   for (index i = 0; i < c.scale.size(); ++i) c.scale.set(i, i % 3 == 0 ? 0.25 : i % 3 == 1 ? 0.3 : 5);
-  c.zero.integers(rng, lowest(code), highest(code));
+  c.y.poison();
+  return c;
+}
+
+Case make_dynamic(DType type, DType code, index rows, index cols, bool asymmetric, Layout layout) {
+  Case c{.x = {type, {rows, cols}, layout}, .y = {code, {rows, cols}, layout}, .row_scale = {DType::f32, {rows}}};
+  if (asymmetric) c.row_zero = Tensor<1>(code, {rows}).poison();
   c.y.poison();
   c.row_scale.poison();
-  c.row_zero.poison();
   return c;
 }
 
 // Every backend gives the same integers and scales: the rounding points are the contract's.
 void compare(const Case& start) {
   Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
   Reference reference;
   ASSERT_TRUE(ok(run(reference, expected.op())));
   on_every_backend([&](const std::string&, auto run) {
@@ -65,9 +65,9 @@ void compare(const Case& start) {
 TEST(quantize, static_scales_of_every_granularity) {
   Rng rng(1);
   for (const Granularity& g : granularities()) {
-    SCOPED_TRACE(describe_granularity(g));
     Case c = make(g.type, g.code, g.rows, g.cols, g.scales, g.layout, rng);
-    c.row_group = g.row_group, c.column_group = g.column_group, c.with_zero = g.with_zero;
+    c.row_group = g.row_group, c.column_group = g.column_group;
+    if (g.with_zero) c.zero = Tensor<2>(g.code, g.scales).integers(rng, lowest(g.code), highest(g.code));
     ASSERT_NO_FATAL_FAILURE(compare(c));
   }
 }
@@ -79,11 +79,8 @@ TEST(quantize, dynamic_rows) {
       for (index rows : {index{0}, index{1}, index{5}}) {
         const bool asymmetric = code == DType::u8 || code == DType::u4 || cols % 2;
         const DType type = float_types[static_cast<std::size_t>(cols + rows) % 3];
-        SCOPED_TRACE(describe(type, code, rows, cols));
-        Case c = make(type, code, rows, cols, {1, 1}, layouts[static_cast<std::size_t>(cols) % 3], rng);
+        Case c = make_dynamic(type, code, rows, cols, asymmetric, layouts[static_cast<std::size_t>(cols) % 3]);
         c.x.uniform(rng, cols % 3 == 0 ? 0.5 : -2, 3);
-        c.dynamic = true;
-        c.with_zero = asymmetric;
         ASSERT_NO_FATAL_FAILURE(compare(c));
       }
 }
@@ -105,7 +102,6 @@ TEST(quantize, worked_example) {
   for (int i = 0; i < 8; ++i) c.x.set(i, x[i]);
   c.scale.fill(2);
   c.zero.fill(128);
-  c.with_zero = true;
   on_every_backend([&](const std::string&, auto run) {
     Case got = c;
     ASSERT_TRUE(ok(run(got.op())));
@@ -126,7 +122,7 @@ TEST(quantize, reference_agrees_with_eigen) {
 }
 
 TEST(quantize, rows_without_a_scale) {
-  Case c{.x = {DType::f32, {4, 20}}, .y = {DType::i8, {4, 20}}, .row_scale = {DType::f32, {4}}, .dynamic = true};
+  Case c{.x = {DType::f32, {4, 20}}, .y = {DType::i8, {4, 20}}, .row_scale = {DType::f32, {4}}};
   c.x.fill(1);
   c.x.set(3, std::nan(""));
   c.x.set(25, -std::numeric_limits<double>::infinity());
@@ -150,10 +146,8 @@ TEST(quantize, subnormals) {
   for (DType type : float_types)
     for (bool asymmetric : {false, true})
       for (index cols : subnormal_sizes) {
-        SCOPED_TRACE(describe(type, cols, static_cast<int>(asymmetric)));
-        Case c = make(type, DType::i8, 2, cols, {1, 1}, {}, rng);
+        Case c = make_dynamic(type, DType::i8, 2, cols, asymmetric, {});
         subnormals(c.x, rng);
-        c.dynamic = true, c.with_zero = asymmetric;
         with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
           if (lost == 0) {
             expect_equal(got.row_scale, expected.row_scale);
@@ -176,6 +170,7 @@ TEST(quantize, refuses_what_the_contract_does_not_cover) {
   Case c = make(DType::f32, DType::i8, 4, 8, {4, 1}, {}, rng);
   Tensor<2> other(DType::f32, {3, 1}), wide(DType::f32, {4, 3});
   Tensor<2> zero(DType::u8, {4, 1});
+  Tensor<1> row_scale(DType::f32, {4}), row_zero(DType::i8, {4});
   Quantize<Host> op = c.op();
   op.scale = other;
   expect_refused(op, {"scale", "[3, 1]", "4"});
@@ -184,7 +179,7 @@ TEST(quantize, refuses_what_the_contract_does_not_cover) {
   op.column_group = 4;
   expect_refused(op, {"scale", "[4, 3]", "8", "column_group"});
   op = c.op();
-  op.row_scale = c.row_scale;
+  op.row_scale = row_scale;
   expect_refused(op, {"scale", "row_scale"});
   op = c.op();
   op.scale = {};
@@ -196,14 +191,12 @@ TEST(quantize, refuses_what_the_contract_does_not_cover) {
   op.y.dtype = DType::i32;
   expect_refused(op, {"y", "i32", "i8"});
   op = c.op();
-  op.row_zero = c.row_zero;
+  op.row_zero = row_zero;
   expect_refused(op, {"row_zero", "row_scale"});
   op = c.op();
   op.column_group = -1;
   expect_refused(op, {"column_group", "-1"});
-  Case unsigned_codes = make(DType::f32, DType::u8, 4, 8, {1, 1}, {}, rng);
-  unsigned_codes.dynamic = true;
-  expect_refused(unsigned_codes.op(), {"row_zero", "u8"});
+  expect_refused(make_dynamic(DType::f32, DType::u8, 4, 8, false, {}).op(), {"row_zero", "u8"});
 }
 
 }  // namespace

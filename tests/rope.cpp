@@ -3,6 +3,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/onnx.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
@@ -10,12 +11,25 @@
 namespace inlay::test {
 namespace {
 
+// Everything that one case needs, so that backends start from the same bytes.
+struct Case {
+  Tensor<3> x, y;
+  Tensor<2> cos, sin;
+  Tensor<1> positions = {};
+  index first = 0;
+  bool interleaved = false;
+
+  Rope<Host> op() {
+    return {.x = x, .cos = cos, .sin = sin, .positions = positions, .y = y, .first = first, .interleaved = interleaved};
+  }
+};
+
 // Two products and a sum in f32, each rounded once: 2 eps (|a c| + |b s|).
-double scale_of(const Tensor<3>& x, index k, index pairs, index first, bool interleaved) {
-  const index dim = x.extents()[2], head = k / dim * dim, i = k % dim - first;
+double scale_of(const Case& c, index k) {
+  const index dim = c.x.extents()[2], pairs = c.cos.extents()[1], head = k / dim * dim, i = k % dim - c.first;
   if (i < 0 || i >= 2 * pairs) return 0;
-  const index other = interleaved ? i ^ 1 : (i + pairs) % (2 * pairs);
-  return std::abs(x.get(k)) + std::abs(x.get(head + first + other));
+  const index other = c.interleaved ? i ^ 1 : (i + pairs) % (2 * pairs);
+  return std::abs(c.x.get(k)) + std::abs(c.x.get(head + c.first + other));
 }
 
 struct Shape {
@@ -32,35 +46,32 @@ TEST(rope, sweep) {
                             Shape{111, 1, 55}, Shape{128, 64, 32}, Shape{192, 128, 32}, Shape{256, 0, 128}})
           for (const Layout& layout : layouts)
             for (index tokens : {0, 1, 5}) {
-              SCOPED_TRACE(
-                  describe(type, table, static_cast<int>(interleaved), shape.head_dim, shape.pairs, layout, tokens));
               const bool listed = tokens == 1 || shape.pairs % 4 == 0;
-              Tensor<3> x(type, {tokens, heads, shape.head_dim}, layout), y = x;
-              Tensor<2> cos(table, {listed ? cached : tokens, shape.pairs}, layout), sin = cos;
-              Tensor<1> positions(DType::i64, {tokens});
-              x.uniform(rng);
-              cos.uniform(rng);
-              sin.uniform(rng);
-              positions.integers(rng, 0, cached - 1);
-              y.poison();
-              const auto op = [&](Tensor<3>& in, Tensor<3>& out) {
-                Rope<Host> op{
-                    .x = in, .cos = cos, .sin = sin, .y = out, .first = shape.first, .interleaved = interleaved};
-                if (listed) op.positions = positions;
-                return op;
-              };
-              Tensor<3> expected = y;
+              Case start{.x = {type, {tokens, heads, shape.head_dim}, layout},
+                         .y = {type, {tokens, heads, shape.head_dim}, layout},
+                         .cos = {table, {listed ? cached : tokens, shape.pairs}, layout},
+                         .sin = {table, {listed ? cached : tokens, shape.pairs}, layout},
+                         .first = shape.first,
+                         .interleaved = interleaved};
+              start.x.uniform(rng);
+              start.cos.uniform(rng);
+              start.sin.uniform(rng);
+              if (listed) start.positions = Tensor<1>(DType::i64, {tokens}).integers(rng, 0, cached - 1);
+              start.y.poison();
+              Case expected = start;
+              SCOPED_TRACE(describe(expected.op()));
               Reference reference;
-              ASSERT_TRUE(ok(run(reference, op(x, expected))));
-              const auto scale = [&](index k) { return scale_of(x, k, shape.pairs, shape.first, interleaved); };
+              ASSERT_TRUE(ok(run(reference, expected.op())));
               on_every_backend([&](const std::string&, auto run) {
-                Tensor<3> got = y, in_place = x;
-                ASSERT_TRUE(ok(run(op(x, got))));
-                ASSERT_TRUE(ok(run(op(in_place, in_place))));
-                expect_close(got, expected, 2, scale);
-                EXPECT_TRUE(got == in_place);
-                EXPECT_TRUE(got.gaps_untouched());
-                EXPECT_TRUE(in_place.gaps_untouched());
+                Case got = start, in_place = start;
+                Rope<Host> op = in_place.op();
+                op.y = in_place.x;
+                ASSERT_TRUE(ok(run(got.op())));
+                ASSERT_TRUE(ok(run(op)));
+                expect_close(got.y, expected.y, 2, [&](index k) { return scale_of(start, k); });
+                EXPECT_TRUE(got.y == in_place.x);
+                EXPECT_TRUE(got.y.gaps_untouched());
+                EXPECT_TRUE(in_place.x.gaps_untouched());
               });
             }
 }
@@ -285,18 +296,17 @@ TEST(rope, subnormals) {
   for (DType type : float_types)
     for (bool interleaved : {false, true})
       for (index pairs : subnormal_sizes) {
-        SCOPED_TRACE(describe(type, pairs, static_cast<int>(interleaved)));
-        Tensor<3> x(type, {2, 1, 2 * pairs}), y = x;
-        Tensor<2> cos(DType::f32, {2, pairs}), sin = cos;
-        subnormals(x, rng), cos.uniform(rng), subnormals(sin, rng, true);
-        const auto op = [&](Tensor<3>& out) {
-          return Rope<Host>{.x = x, .cos = cos, .sin = sin, .y = out, .interleaved = interleaved};
-        };
-        y.poison();
-        with_and_without_flushing(y, op, [&](const Tensor<3>& expected, const Tensor<3>& got, double lost) {
-          const auto scale = [&](index k) { return scale_of(x, k, pairs, 0, interleaved); };
+        Case c{.x = {type, {2, 1, 2 * pairs}},
+               .y = {type, {2, 1, 2 * pairs}},
+               .cos = {DType::f32, {2, pairs}},
+               .sin = {DType::f32, {2, pairs}},
+               .interleaved = interleaved};
+        subnormals(c.x, rng), c.cos.uniform(rng), subnormals(c.sin, rng, true);
+        c.y.poison();
+        with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
           // Two products, with an operand each, and a sum.
-          expect_close(got, expected, 2, scale, 5 * lost);
+          expect_close(
+              got.y, expected.y, 2, [&](index k) { return scale_of(c, k); }, 5 * lost);
         });
       }
 }

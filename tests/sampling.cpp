@@ -5,6 +5,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/onnx.hpp"
 #include "tests/support/tolerance.hpp"
 
@@ -33,6 +34,7 @@ void compare(const Sampling<Host>& settings, Tensor<2>& logits, bool with_probs 
     if (with_probs) op.probs = distribution;
     return op;
   };
+  SCOPED_TRACE(describe(op(expected, probs)));
   Reference reference;
   ASSERT_TRUE(ok(run(reference, op(expected, probs))));
   on_every_backend([&](const std::string&, auto run) {
@@ -66,7 +68,6 @@ TEST(sampling, sweep_of_filters_and_vocabularies) {
   }
   for (index vocab : {1, 2, 7, 63, 64, 65, 129, 1001})
     for (std::size_t i = 0; i < settings.size(); ++i) {
-      SCOPED_TRACE(describe(vocab, i));
       Tensor<2> logits = model_logits(vocab % 4, vocab, rng, layouts[i % 3]);
       if (vocab > 100)  // ties, and masked tokens
         for (index k = 0; k < logits.size(); ++k)

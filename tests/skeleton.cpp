@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -33,9 +34,9 @@ TEST(skeleton, sweep) {
     for (index rows : row_counts)
       for (index dim : sizes)
         for (const Layout& layout : layouts) {
-          SCOPED_TRACE(describe(type, rows, dim, layout));
           const Case start = make(type, rows, dim, layout, rng);
           Case expected = start;
+          SCOPED_TRACE(describe(expected.op()));
           Reference reference;
           ASSERT_TRUE(ok(run(reference, expected.op())));
           on_every_backend([&](const std::string&, auto run) {

@@ -2,12 +2,27 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/onnx.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
 namespace {
+
+// Everything that one case needs, so that backends start from the same bytes.
+struct Case {
+  Tensor<2> gate, up, y;
+  float alpha = 1, limit = std::numeric_limits<float>::infinity(), up_offset = 0;
+
+  Swiglu<Host> op() { return {.gate = gate, .up = up, .y = y, .alpha = alpha, .limit = limit, .up_offset = up_offset}; }
+};
+
+Case make(DType type, index rows, index dim, Layout layout) {
+  Case c{.gate = {type, {rows, dim}, layout}, .up = {type, {rows, dim}, layout}, .y = {type, {rows, dim}, layout}};
+  c.y.poison();
+  return c;
+}
 
 // exp (3 eps of a value at most 1, in one of two summands), a sum, a division, two products and the
 // offset: at most 12 eps. The product alpha * g adds its rounding to the exponent: |alpha g| eps.
@@ -26,24 +41,19 @@ TEST(swiglu, sweep) {
     for (index dim : sizes)
       for (index rows : row_counts)
         for (const Layout& layout : layouts) {
-          SCOPED_TRACE(describe(type, rows, dim, layout));
-          Tensor<2> gate(type, {rows, dim}, layout), up(type, {rows, dim}, layout), y(type, {rows, dim}, layout);
-          gate.uniform(rng, -20, 20);
-          up.uniform(rng, -10, 10);
-          y.poison();
-          Tensor<2> expected = y;
-          const auto op = [&](Tensor<2>& out) {
-            Swiglu<Host> op{.gate = gate, .up = up, .y = out};
-            if (dim % 2) op.alpha = 1.702f, op.limit = 7, op.up_offset = 1;
-            return op;
-          };
+          Case start = make(type, rows, dim, layout);
+          start.gate.uniform(rng, -20, 20);
+          start.up.uniform(rng, -10, 10);
+          if (dim % 2) start.alpha = 1.702f, start.limit = 7, start.up_offset = 1;
+          Case expected = start;
+          SCOPED_TRACE(describe(expected.op()));
           Reference reference;
-          ASSERT_TRUE(ok(run(reference, op(expected))));
+          ASSERT_TRUE(ok(run(reference, expected.op())));
           on_every_backend([&](const std::string&, auto run) {
-            Tensor<2> got = y;
-            ASSERT_TRUE(ok(run(op(got))));
-            expect_swiglu(got, expected, gate, op(got).alpha);
-            EXPECT_TRUE(got.gaps_untouched());
+            Case got = start;
+            ASSERT_TRUE(ok(run(got.op())));
+            expect_swiglu(got.y, expected.y, start.gate, start.alpha);
+            EXPECT_TRUE(got.y.gaps_untouched());
           });
         }
 }
@@ -124,16 +134,14 @@ TEST(swiglu, subnormals) {
   for (DType type : float_types)
     for (bool small_gate : {false, true})
       for (index dim : subnormal_sizes) {
-        SCOPED_TRACE(describe(type, dim, static_cast<int>(small_gate)));
-        Tensor<2> gate(type, {2, dim}), up(type, {2, dim}), y(type, {2, dim});
-        gate.uniform(rng), up.uniform(rng);
-        subnormals(small_gate ? gate : up, rng, dim % 2);
-        const auto op = [&](Tensor<2>& out) { return Swiglu<Host>{.gate = gate, .up = up, .y = out}; };
-        y.poison();
-        with_and_without_flushing(y, op, [&](const Tensor<2>& expected, const Tensor<2>& got, double lost) {
+        SCOPED_TRACE(small_gate ? "small gate" : "small up");
+        Case c = make(type, 2, dim, {});
+        c.gate.uniform(rng), c.up.uniform(rng);
+        subnormals(small_gate ? c.gate : c.up, rng, dim % 2);
+        with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
           // An operand and two products, by factors of at most 1.
           expect_close(
-              got, expected, ulps + 1, [&](index k) { return std::abs(expected.get(k)); }, 3 * lost);
+              got.y, expected.y, ulps + 1, [&](index k) { return std::abs(expected.y.get(k)); }, 3 * lost);
         });
       }
 }

@@ -12,9 +12,9 @@ struct Case : AttentionCase {
   std::vector<ConstView<3>> k_views, v_views;
   Tensor<3> mask;
   Tensor<1> lengths;
-  Tensor<2> out_scale = Tensor<2>(DType::f32, {1, 1}).fill(300), out_offset = Tensor<2>(DType::f32, {1, 1}).fill(-3);
+  Tensor<2> out_scale, out_offset;
   Tensor<4> pse;
-  bool limited = false, biased = false, masked = false, left_padding = false;
+  bool left_padding = false;
   index padding = 0;
 
   using AttentionCase::AttentionCase;
@@ -27,10 +27,9 @@ struct Case : AttentionCase {
       op.k = op.v = {};
       op.k_list = k_views, op.v_list = v_views;
     }
-    if (limited) op.actual_seq_lengths = lengths;
-    if (biased) op.pse_shift = pse;
-    if (masked) op.atten_mask = mask;
-    if (out.memory.dtype() == DType::i8) op.out_scale = out_scale, op.out_offset = out_offset;
+    op.actual_seq_lengths = lengths;
+    op.pse_shift = pse, op.atten_mask = mask;
+    op.out_scale = out_scale, op.out_offset = out_offset;
     op.kv_left_padding = left_padding, op.kv_padding = padding;
     return op;
   }
@@ -38,7 +37,12 @@ struct Case : AttentionCase {
 
 inline Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, DType out = DType::f32,
                  Layout layout = {}, bool swap = false) {
-  return {s, rng, type, kv, out, layout, swap};
+  Case c(s, rng, type, kv, out, layout, swap);
+  if (out == DType::i8) {
+    c.out_scale = Tensor<2>(DType::f32, {1, 1}).fill(300);
+    c.out_offset = Tensor<2>(DType::f32, {1, 1}).fill(-3);
+  }
+  return c;
 }
 
 }  // namespace inlay::test

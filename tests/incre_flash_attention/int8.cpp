@@ -8,7 +8,6 @@ namespace {
 TEST(incre_flash_attention, unused_scales_are_not_read) {
   Rng rng(7);
   Case c = make({.keys = 40, .kv_heads = 1, .group = 2, .dim = 10, .v_dim = 12}, rng, DType::f32, DType::i8);
-  c.limited = true;
   c.lengths = Tensor<1>(DType::i32, {1}).fill(33);
   for (Tensor<4>* scale : {&c.k_scale, &c.v_scale}) {
     *scale = Tensor<4>(DType::f32, {1, 40, 1, 1}).fill(0.01);
@@ -32,7 +31,7 @@ TEST(incre_flash_attention, int8_scales_of_every_kind) {
       const bool part = ++turn % 2 == 0, featured = turn % 3 != 0;
       Shape shape = s;
       shape.dim = part ? 20 : 32, shape.v_dim = part ? 21 : 16;
-      SCOPED_TRACE(describe("scales", scales, "offsets", offsets, shape.dim, static_cast<int>(featured)));
+      SCOPED_TRACE(describe("scales", scales, "offsets", offsets));
       Case c = make(shape, rng, DType::f32, DType::i8);
       const auto quant = [&](std::size_t kind, index width, double low, double high) {
         const std::array full{s.batch, s.keys, s.kv_heads, width};
@@ -45,15 +44,14 @@ TEST(incre_flash_attention, int8_scales_of_every_kind) {
       };
       c.k_scale = quant(scales, shape.dim, 0.002, 0.008);
       c.v_scale = quant(scales, shape.v_dim, 0.002, 0.004);
-      if ((c.offsets = offsets < kinds.size())) {
+      if (offsets < kinds.size()) {
         c.k_offset = quant(offsets, shape.dim, -20, 20);
         c.v_offset = quant(offsets, shape.v_dim, -20, 20);
       }
       if (featured) {
         c.softcap = 2;
-        c.order = std::array{BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias,
-                             BiasOrder::bias_scale_softcap}[turn / 3 % 3];
-        c.biased = c.masked = c.causal = true;
+        c.order = bias_orders[turn / 3 % 3];
+        c.causal = true;
         c.pse = {DType::f32, {1, heads, s.queries, s.keys}};
         c.pse.uniform(rng);
         c.mask = {DType::boolean, {s.batch, s.queries, s.keys}};
@@ -68,7 +66,6 @@ TEST(incre_flash_attention, unseen_int8_scales_reach_no_output) {
   Rng rng(22);
   Case c =
       make({.queries = 2, .keys = 1100, .kv_heads = 1, .group = 2, .dim = 8, .v_dim = 20}, rng, DType::f32, DType::i8);
-  c.masked = true;
   c.mask = Tensor<3>(DType::boolean, {1, 2, 1100}).fill(0);
   for (index j = 0; j < 1100; ++j) c.mask.set(j, 1);  // query 0 sees nothing
   c.v_scale = Tensor<4>(DType::f32, {1, 1, 1, 20}).fill(0.01);
@@ -87,7 +84,6 @@ TEST(incre_flash_attention, unseen_int8_scales_reach_no_output) {
 TEST(incre_flash_attention, scales_of_masked_tokens_reach_no_output) {
   Rng rng(23);
   Case clean = make({.keys = 600, .kv_heads = 2, .group = 2, .dim = 10, .v_dim = 12}, rng, DType::f32, DType::i8);
-  clean.masked = true;
   clean.mask = Tensor<3>(DType::boolean, {1, 1, 600}).fill(0);
   clean.k_scale = clean.v_scale = Tensor<4>(DType::f32, {1, 600, 2, 1}).fill(0.005);
   for (index j : {0, 77, 300, 599}) clean.mask.set(j, 1);

@@ -5,10 +5,10 @@
 
 #include <limits>
 
+#include "tests/support/attention.hpp"
 #include "tests/support/backends.hpp"
-#include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/paged.hpp"
-#include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
 
@@ -26,12 +26,11 @@ struct Shape {
 // What no query may see is NaN (scales and floats) or out of range (table entries): slots past a
 // context, blocks that no table names, entries past the last block.
 struct Case {
-  Tensor<3> q, out, key_scales, value_scales;
+  Tensor<3> q, out, key_scales = {}, value_scales = {};
   Tensor<2> tables, lse;
-  Tensor<1> lens, slopes, sinks;
+  Tensor<1> lens, slopes = {}, sinks = {};
   Pool keys, values;
   PagedAttention<Host> extra;  // scalars
-  bool with_slopes = false, with_sinks = false;
 
   PagedAttention<Host> op() {
     PagedAttention<Host> op = extra;
@@ -42,12 +41,10 @@ struct Case {
     op.context_lens = lens;
     op.out = out;
     op.lse = lse;
-    if (keys.memory.dtype() == DType::i8) {
-      op.key_scales = key_scales;
-      op.value_scales = value_scales;
-    }
-    if (with_slopes) op.alibi_slopes = slopes;
-    if (with_sinks) op.sinks = sinks;
+    op.key_scales = key_scales;
+    op.value_scales = value_scales;
+    op.alibi_slopes = slopes;
+    op.sinks = sinks;
     return op;
   }
 };
@@ -61,35 +58,29 @@ inline Case make(const Shape& shape, Rng& rng) {
   Case c{
       .q = {shape.q, {seqs, shape.q_heads, shape.key_dim}, shape.layout},
       .out = {shape.out, {seqs, shape.q_heads, shape.value_dim}, shape.layout},
-      .key_scales = {DType::f32, {blocks, shape.kv_heads, bs}, shape.layout},
-      .value_scales = {DType::f32, {blocks, shape.kv_heads, bs}, shape.layout},
       .tables = {DType::i32, {seqs, columns}, shape.layout},
       .lse = {DType::f32, {seqs, shape.q_heads}, shape.layout},
       .lens = {DType::i32, {seqs}},
-      .slopes = {DType::f32, {shape.q_heads}},
-      .sinks = {DType::f32, {shape.q_heads}},
       .keys = {shape.cache, {blocks, bs, shape.kv_heads, shape.key_dim}, shape.pages, Pool::keys, shape.layout},
       .values = {shape.cache, {blocks, bs, shape.kv_heads, shape.value_dim}, shape.pages, Pool::values, shape.layout},
       .extra = {}};
   c.q.uniform(rng);
   c.out.poison();
   c.lse.poison();
-  c.sinks.uniform(rng, -2, 2);
-  for (index h = 0; h < shape.q_heads; ++h) c.slopes.set(h, alibi_slope(h, shape.q_heads));
   c.keys.memory.poison();
   c.values.memory.poison();
-  c.key_scales.poison();
-  c.value_scales.poison();
+  const bool quantized = shape.cache == DType::i8;
+  if (quantized)
+    c.key_scales = c.value_scales = Tensor<3>(DType::f32, {blocks, shape.kv_heads, bs}, shape.layout).poison();
   c.tables.fill(std::numeric_limits<std::int32_t>::max());
   std::uniform_real_distribution<double> number(-1, 1);
-  const bool quantized = shape.cache == DType::i8;
   const auto fill = [&](index block, index slots) {
     for (index slot = block * bs; slot < block * bs + slots; ++slot)
       for (index h = 0; h < shape.kv_heads; ++h) {
         for (index d = 0; d < shape.key_dim; ++d) c.keys.set(slot, h, d, number(rng) * (quantized ? 127 : 1));
         for (index d = 0; d < shape.value_dim; ++d) c.values.set(slot, h, d, number(rng) * (quantized ? 127 : 1));
         for (auto* scales : {&c.key_scales, &c.value_scales})
-          scales->set((block * shape.kv_heads + h) * bs + slot % bs, (1.5 + number(rng)) / 254);
+          if (quantized) scales->set((block * shape.kv_heads + h) * bs + slot % bs, (1.5 + number(rng)) / 254);
       }
   };
   for (index block = 0; block < shared; ++block) fill(block, bs);
@@ -141,13 +132,14 @@ inline Bound bound(const Case& c) {
     for (index d = 0; d < dim; ++d) sum += c.q.get(row * dim + d) * c.q.get(row * dim + d);
     q = std::max(q, sum);
   }
-  const double s = std::sqrt(q / static_cast<double>(dim)) * largest_norm(c, true) + (c.with_slopes ? n : 0);
+  const double s = std::sqrt(q / static_cast<double>(dim)) * largest_norm(c, true) + (c.slopes.present() ? n : 0);
   const double score = (static_cast<double>(dim) + 8) * s;
   return {2 * score + 2 * n + 32, score + n + 32, largest_norm(c, false)};
 }
 
 inline void compare(const Case& start) {
   Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
   Reference reference;
   ASSERT_TRUE(ok(run(reference, expected.op())));
   const Bound limit = bound(start);

@@ -36,12 +36,12 @@ TEST(paged_attention, huge_logits_choose_one_key) {
 TEST(paged_attention, sinks_of_an_empty_context_and_without_a_sink) {
   Rng rng(11);
   Case start = make({.lens = {0, 5}}, rng);
-  start.with_sinks = true;
+  start.sinks = random_sinks(4, rng);
   start.sinks.set(0, 1.5);
   start.sinks.set(1, -infinity);
   on_every_backend([&](const std::string&, auto run) {
     Case got = start, none = start;
-    none.with_sinks = false;
+    none.sinks = {};
     ASSERT_TRUE(ok(run(got.op())));
     ASSERT_TRUE(ok(run(none.op())));
     for (index k = 0; k < 4 * 24; ++k) EXPECT_EQ(got.out.get(k), 0);
@@ -125,7 +125,7 @@ TEST(paged_attention, subnormals) {
   Rng rng(30);
   for (DType type : {DType::f32, DType::bf16})
     for (bool small_values : {false, true}) {
-      SCOPED_TRACE(describe(type, static_cast<int>(small_values)));
+      SCOPED_TRACE(small_values ? "small values" : "small keys");
       Case c = make({.lens = {0, 1, 7, 70}, .cache = type, .q = type}, rng);
       Tensor<5>& small = (small_values ? c.values : c.keys).memory;
       for (index k = 0; k < small.size(); ++k) small.set(k, small.get(k) * smallest_normal());  // poison stays poison

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include <inlay/core/attention.hpp>
+
 #include "tests/support/cases.hpp"
 #include "tests/support/tensor.hpp"
 #include "tests/support/tolerance.hpp"
@@ -23,6 +25,17 @@ template <int Rank> void fill_kv(Tensor<Rank>& t, Rng& rng) {
   else
     t.uniform(rng);
 }
+
+inline Tensor<1> alibi_slopes(index heads) {
+  Tensor<1> slopes(DType::f32, {heads});
+  for (index h = 0; h < heads; ++h) slopes.set(h, alibi_slope(h, heads));
+  return slopes;
+}
+
+inline Tensor<1> random_sinks(index heads, Rng& rng) { return Tensor<1>(DType::f32, {heads}).uniform(rng, -2, 2); }
+
+inline constexpr std::array bias_orders{BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias,
+                                        BiasOrder::bias_scale_softcap};
 
 // A tensor [a, b, c, d] whose memory has b and c exchanged, and its view in the logical order.
 struct Permuted {

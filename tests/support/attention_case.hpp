@@ -1,13 +1,13 @@
 // What the cases of flash_attention and incre_flash_attention share. A case has everything that it needs, so that
-// backends start from the same bytes; each operator derives its own, with op().
+// backends start from the same bytes; each operator derives its own, with op(). What is optional is absent at first,
+// but for the scales of an int8 K and V.
 #pragma once
 
 #include <optional>
 
-#include <inlay/core/attention.hpp>
-
 #include "tests/support/attention.hpp"
 #include "tests/support/backends.hpp"
+#include "tests/support/describe.hpp"
 
 namespace inlay::test {
 
@@ -20,7 +20,6 @@ struct AttentionCase {
   Tensor<3> lse;
   Tensor<1> alibi, sinks;
   Tensor<4> k_scale, k_offset, v_scale, v_offset;
-  bool alibied = false, sinking = false, offsets = false;
   float scale = 0, softcap = 0;
   BiasOrder order = BiasOrder::scale_bias_softcap;
   bool causal = false;
@@ -34,15 +33,12 @@ struct AttentionCase {
         v(kv, {s.batch, s.keys, s.kv_heads, s.v_dim}, layout, swap),
         out(out_type, {s.batch, s.queries, s.kv_heads * s.group, s.v_dim}, layout, swap),
         lse(DType::f32, {s.batch, s.queries, s.kv_heads * s.group}),
-        k_scale(DType::f32, {1, 1, 1, 1}),
-        v_scale(DType::f32, {1, 1, 1, 1}),
         longest(s.keys),
         magnitude(0.3 * std::sqrt(static_cast<double>(s.dim)) + 1) {
     q.memory.uniform(rng);
     fill_kv(k.memory, rng);
     fill_kv(v.memory, rng);
-    k_scale.fill(1.0 / 128);
-    v_scale.fill(1.0 / 128);
+    if (kv == DType::i8) k_scale = v_scale = Tensor<4>(DType::f32, {1, 1, 1, 1}).fill(1.0 / 128);
     out.memory.poison();
     lse.poison();
   }
@@ -50,12 +46,9 @@ struct AttentionCase {
   // The operator with what both call by the same name.
   template <class Op> Op common() {
     Op op{.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view(), .lse = lse};
-    if (alibied) op.alibi_slopes = alibi;
-    if (sinking) op.sinks = sinks;
-    if (k.memory.dtype() == DType::i8) {
-      op.k_scale = k_scale, op.v_scale = v_scale;
-      if (offsets) op.k_offset = k_offset, op.v_offset = v_offset;
-    }
+    op.alibi_slopes = alibi, op.sinks = sinks;
+    op.k_scale = k_scale, op.k_offset = k_offset;
+    op.v_scale = v_scale, op.v_offset = v_offset;
     op.scale = scale, op.softcap = softcap, op.bias_order = order;
     op.causal = causal, op.window_left = left;
     return op;
@@ -66,6 +59,7 @@ inline double ulps(const AttentionCase& c) { return attention_ulps(c.q.memory.ex
 
 template <class Case> void compare(const Case& start) {
   Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
   Reference reference;
   ASSERT_TRUE(ok(run(reference, expected.op())));
   std::optional<Case> first;  // of this level: all numbers of threads give its bits

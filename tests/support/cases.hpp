@@ -25,6 +25,14 @@ inline const std::vector<index> block_sizes = {1, 3, 5, 16, 32, 256};
 // Contiguous and aligned; rows apart; rows apart and off every boundary.
 inline const std::vector<Layout> layouts = {{}, {.row_gap = 5, .misaligned = 0}, {.row_gap = 3, .misaligned = 1}};
 
+// A list of lengths, offsets or ids.
+inline Tensor<1> list_of(DType type, const std::vector<index>& values) {
+  Tensor<1> list(type, {static_cast<index>(values.size())});
+  for (std::size_t i = 0; i < values.size(); ++i) list.set(static_cast<index>(i), static_cast<double>(values[i]));
+  return list;
+}
+
+// What tells one turn of a sweep from the next, where the operator's own fields (describe.hpp) do not say it.
 template <class... Parts> std::string describe(const Parts&... parts) {
   std::string text;
   const auto add = [&](const auto& part) {

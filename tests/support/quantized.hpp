@@ -23,10 +23,6 @@ struct Granularity {
   index row_group = 0, column_group = 0;
 };
 
-inline std::string describe_granularity(const Granularity& g) {
-  return describe(g.type, g.code, g.rows, g.cols, g.scales[0], g.scales[1], g.row_group, g.column_group, g.layout);
-}
-
 // One scale for all, for each row, for each column, for each element; for blocks, whole and cut.
 inline std::vector<Granularity> granularities() {
   std::vector<Granularity> list;

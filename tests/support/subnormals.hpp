@@ -8,6 +8,7 @@
 #include "cpu_kernels/simd/flush.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/describe.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -45,30 +46,25 @@ class FlushToZero {
 };
 
 // compare(expected, got, lost) on every backend in both modes: copies of `start` after the reference and the
-// backend ran op(copy). `lost` is what flushing may take each time that an operand, a product or a sum is below
+// backend ran their op(). `lost` is what flushing may take each time that an operand, a product or a sum is below
 // smallest_normal(): that much, or 0.
-template <class Start, class MakeOp, class Compare>
-void with_and_without_flushing(const Start& start, MakeOp&& op, Compare&& compare) {
-  Start expected = start;
+template <class Case, class Compare> void with_and_without_flushing(const Case& start, Compare&& compare) {
+  Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
   Reference reference;
-  ASSERT_TRUE(ok(run(reference, op(expected))));
+  ASSERT_TRUE(ok(run(reference, expected.op())));
   for (bool flushing : {false, true}) {
     SCOPED_TRACE(flushing ? "flush to zero" : "subnormals");
     on_every_backend([&](const std::string&, auto run) {
-      Start got = start;
-      const auto got_op = op(got);
+      Case got = start;
+      const auto op = got.op();
       {
         FlushToZero mode(flushing);
-        ASSERT_TRUE(ok(run(got_op)));
+        ASSERT_TRUE(ok(run(op)));
       }
       compare(expected, got, flushing ? smallest_normal() : 0.0);
     });
   }
-}
-
-template <class Case, class Compare> void with_and_without_flushing(const Case& start, Compare&& compare) {
-  const auto op = [](Case& c) { return c.op(); };
-  with_and_without_flushing(start, op, compare);
 }
 
 // Of both signs: below the type's smallest normal number down to its least one, and some just above it.

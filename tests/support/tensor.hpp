@@ -24,7 +24,7 @@ template <int Rank> class Tensor {
  public:
   using Extents = std::array<index, Rank>;
 
-  Tensor() = default;
+  Tensor() = default;  // absent: its views are those of a field that was left out
   Tensor(DType dtype, const Extents& extents, Layout layout = {}) : dtype_(dtype), extents_(extents) {
     index step = 1;
     for (int d = Rank - 1; d >= 0; --d) {
@@ -45,6 +45,7 @@ template <int Rank> class Tensor {
   DType dtype() const { return dtype_; }
   const Extents& extents() const { return extents_; }
   index size() const { return view().size(); }
+  bool present() const { return view().present(); }
 
   // Element k in row-major order.
   double get(index k) const { return load_element(const_cast<Tensor*>(this)->begin(), dtype_, place(k)); }
@@ -72,6 +73,7 @@ template <int Rank> class Tensor {
 
   // True if no byte outside the elements was written.
   bool gaps_untouched() const {
+    if (bytes_.empty()) return true;
     std::vector<bool> owned(bytes_.size());
     const index base = const_cast<Tensor*>(this)->begin() - bytes_.data();
     for (index k = 0; k < size(); ++k) {
@@ -92,7 +94,7 @@ template <int Rank> class Tensor {
  private:
   static constexpr unsigned char guard = 0xa5;
 
-  unsigned char* begin() { return bytes_.data() + byte_size(dtype_, first_); }
+  unsigned char* begin() { return bytes_.empty() ? nullptr : bytes_.data() + byte_size(dtype_, first_); }
   index place(index k) const {
     index where = 0;
     for (int d = Rank - 1; d >= 0; --d) {
