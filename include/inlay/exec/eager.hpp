@@ -76,6 +76,8 @@ template <class Backend> class Scratch {
 // that works in other memory, what the operator looks at is copied there and what it wrote is copied back.
 //
 //   Chain run(std::ref(device), Cpu{});        // the device is the caller's, the Cpu the chain's own
+//
+// Scratch knows the device that it came from: a chain that owns one is moved before its first operator, not after.
 template <class... Backends> class Chain {
   template <std::size_t i> using Nth = std::remove_cvref_t<std::tuple_element_t<i, std::tuple<Backends...>>>;
 
