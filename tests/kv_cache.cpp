@@ -43,8 +43,12 @@ struct Case {
   }
 };
 
-Case make(DType type, DType cache, Pages pages, index tokens, index block_size, index heads, index key_dim,
-          index value_dim, Layout layout, Rng& rng) {
+struct Shape {
+  index tokens, block_size, heads, key_dim, value_dim;
+};
+
+Case make(DType type, DType cache, Pages pages, const Shape& shape, Layout layout, Rng& rng) {
+  const auto& [tokens, block_size, heads, key_dim, value_dim] = shape;
   const index blocks = tokens / block_size + 3, slot_total = blocks * block_size;
   Case c{.fused = {type, {tokens, 1, 3 + heads * (key_dim + value_dim)}, layout},
          .heads = heads,
@@ -91,10 +95,10 @@ TEST(kv_cache, reshape_dims_and_types) {
       for (Pages pages : all_pages)
         for (index dim : {1, 15, 17, 33}) {
           SCOPED_TRACE(name(pages));
-          ASSERT_NO_FATAL_FAILURE(compare(make(type, cache, pages, 4, 3, 2, dim, dim + 1, layouts[dim % 3], rng)));
+          ASSERT_NO_FATAL_FAILURE(compare(make(type, cache, pages, {4, 3, 2, dim, dim + 1}, layouts[dim % 3], rng)));
         }
   for (index dim : head_dims)
-    ASSERT_NO_FATAL_FAILURE(compare(make(DType::f32, DType::f16, Pages::flat, 3, 16, 2, dim, 64, {}, rng)));
+    ASSERT_NO_FATAL_FAILURE(compare(make(DType::f32, DType::f16, Pages::flat, {3, 16, 2, dim, 64}, {}, rng)));
 }
 
 TEST(kv_cache, reshape_blocks_and_counts) {
@@ -103,7 +107,7 @@ TEST(kv_cache, reshape_blocks_and_counts) {
     for (index block_size : {1, 3, 5, 16, 256})
       for (index tokens : {0, 1, 7, 42}) {
         SCOPED_TRACE(name(pages));
-        ASSERT_NO_FATAL_FAILURE(compare(make(DType::f32, DType::f16, pages, tokens, block_size, 2, 8, 3, {}, rng)));
+        ASSERT_NO_FATAL_FAILURE(compare(make(DType::f32, DType::f16, pages, {tokens, block_size, 2, 8, 3}, {}, rng)));
       }
 }
 
@@ -144,7 +148,7 @@ TEST(kv_cache, layouts_are_those_of_the_drawings) {
 TEST(kv_cache, the_last_token_of_a_slot_stays) {
   Rng rng(3);
   for (DType cache : {DType::f16, DType::i8}) {
-    Case start = make(DType::f32, cache, Pages::flat, 40, 16, 3, 24, 24, {}, rng);
+    Case start = make(DType::f32, cache, Pages::flat, {40, 16, 3, 24, 24}, {}, rng);
     start.slots.integers(rng, 0, 4);
     compare(start);
   }
@@ -152,7 +156,7 @@ TEST(kv_cache, the_last_token_of_a_slot_stays) {
 
 TEST(kv_cache, keys_alone) {
   Rng rng(4);
-  Case start = make(DType::bf16, DType::bf16, Pages::flat, 5, 16, 1, 576, 8, {}, rng);
+  Case start = make(DType::bf16, DType::bf16, Pages::flat, {5, 16, 1, 576, 8}, {}, rng);
   on_every_backend([&](const std::string&, auto run) {
     Case got = start;
     ReshapeAndCache<Host> op = got.op();
@@ -168,7 +172,7 @@ TEST(kv_cache, keys_alone) {
 // A scale of max/127 and rounding to nearest leave half a step; f32 adds three roundings of 127.
 TEST(kv_cache, int8_reads_back_within_half_a_step) {
   Rng rng(5);
-  Case start = make(DType::f32, DType::i8, Pages::vllm, 4, 8, 2, 80, 80, {}, rng);
+  Case start = make(DType::f32, DType::i8, Pages::vllm, {4, 8, 2, 80, 80}, {}, rng);
   on_every_backend([&](const std::string&, auto run) {
     Case got = start;
     ASSERT_TRUE(ok(run(got.op())));
@@ -189,7 +193,7 @@ TEST(kv_cache, int8_reads_back_within_half_a_step) {
 TEST(kv_cache, int8_of_zeros_and_of_what_is_not_finite) {
   Rng rng(6);
   for (double bad : {0.0, double(INFINITY), -double(INFINITY), double(NAN)}) {
-    Case start = make(DType::f32, DType::i8, Pages::flat, 1, 1, 2, 37, 37, {}, rng);
+    Case start = make(DType::f32, DType::i8, Pages::flat, {1, 1, 2, 37, 37}, {}, rng);
     for (index d = 0; d < 37; ++d)
       if (bad == 0 || d == 35) start.fused.set(3 + d, bad);
     on_every_backend([&](const std::string&, auto run) {
@@ -294,7 +298,7 @@ TEST(kv_cache, onnx_tensor_scatter) {
 
 TEST(kv_cache, refuses_before_anything_is_written) {
   Rng rng(9);
-  const Case start = make(DType::f32, DType::f16, Pages::flat, 4, 8, 2, 16, 16, {}, rng);  // 3 blocks: 24 slots
+  const Case start = make(DType::f32, DType::f16, Pages::flat, {4, 8, 2, 16, 16}, {}, rng);  // 3 blocks: 24 slots
   Case c = start;
   c.slots.set(3, 24);
   expect_refused(c.op(), {"slot_mapping[3]", "24", "negative"});
@@ -322,7 +326,7 @@ TEST(kv_cache, refuses_before_anything_is_written) {
   op = c.op();
   op.value_cache = op.key_cache;
   expect_refused(op, {"key_cache", "overlaps", "value_cache"});
-  Case quantized = make(DType::f32, DType::i8, Pages::flat, 4, 8, 2, 16, 16, {}, rng);
+  Case quantized = make(DType::f32, DType::i8, Pages::flat, {4, 8, 2, 16, 16}, {}, rng);
   op = quantized.op();
   op.value_scales = {};
   expect_refused(op, {"value_scales", "i8"});
