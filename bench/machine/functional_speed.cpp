@@ -13,7 +13,7 @@ namespace {
 constexpr index extent = 512;
 
 // The least processor time of some runs: the other programs of a shared machine do not count.
-template <class M, class Run> double seconds(M& machine, int runs, Run&& run) {
+template <class Run> double seconds(GlobalMemory& machine, int runs, Run&& run) {
   std::vector<f16> a(extent * extent), b(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     a[i] = f16(static_cast<float>(i * 37 % 101) / 50 - 1);

@@ -7,10 +7,6 @@ namespace inlay::npu {
 
 Core::Core(Run& run, std::uint32_t index) : run_(run), index_(index), views_(run.device.feeds_are_views()) {}
 
-bool Core::has_path(Space from, Space to) const {
-  return device().same_memory(from, to) || device().path(from, to) != nullptr;
-}
-
 index Core::fractal_block(DType dtype) const {
   for (const MatrixRate& rate : device().matrix.rates)
     if (rate.in == dtype) return rate.k;

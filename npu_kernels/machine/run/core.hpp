@@ -55,8 +55,6 @@ class Core {
   std::uint32_t block_idx() const { return index_; }
   std::uint32_t block_dim() const { return run_.cores; }
   const Device& device() const { return run_.device; }
-  // A move between the two exists, or they are one memory.
-  bool has_path(Space from, Space to) const;
   index fractal_block(DType dtype) const;  // columns of a block of the nz layout
 
   // Memory. Rows of nd tiles start at granules of the memory unless `rows` or `columns` is one.
