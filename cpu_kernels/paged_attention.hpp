@@ -58,7 +58,7 @@ INLAY_INLINE AttentionProblem problem_of(const PagedAttention<Host>& op) {
   p.bias_order = op.bias_order;
   p.window_left = op.window_left;
   const index reach = op.block_tables.extents[1] * p.block_size;
-  p.split = op.partition > 0 ? op.partition : reach > 0 ? reach : 1;
+  p.split = op.partition > 0 && op.partition < reach ? op.partition : reach > 0 ? reach : 1;
   return p;
 }
 

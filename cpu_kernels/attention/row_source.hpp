@@ -28,7 +28,7 @@ class RowSource {
 
   INLAY_INLINE RowSource(const AttentionProblem& p, const AttentionSequence& sequence) : p_(p), sequence_(sequence) {}
 
-  // Entries up to the next whole tile of rows repeat the last one.
+  // Entries of k up to a multiple of lane_pad repeat the last one: products take whole tiles of rows.
   INLAY_INLINE void lay(RowTile& tile, index begin, index end) const {
     tile.first = begin;
     tile.count = end > begin ? end - begin : 0;
