@@ -57,10 +57,9 @@ inline constexpr index w4_chunk_rows = 240;  // of 128 slots: 120 KiB of x
 inline constexpr index w4_job_panels = 8;    // 120 KiB of totals for 240 rows
 inline constexpr index w4_block_segments = w4_block / w4_group_multiple + 1;
 
-// Slots begin .. end of W4Tile::panels panels as floats: codes in place, and scale and offset of each segment.
+// A block of W4Tile::panels panels as floats: codes in place, and scale and offset of each segment.
 template <class Level> struct W4Block {
   static constexpr index width = W4Tile<Level>::width;
-  index begin, end, group;
   float codes[w4_block * width];
   float scale[w4_block_segments * width], offset[w4_block_segments * width];
 };
@@ -70,7 +69,6 @@ void w4_unpack(const W4Weight& w, index first, index begin, index end, W4Block<L
   using F = simd::Floats<Level>;
   using Tile = W4Tile<Level>;
   const Panels<Level, Tile::panels> panels(w, first);
-  block.begin = begin, block.end = end, block.group = w.group;
   for_each_code<Level, Form, Bits>(w, panels, begin, end, [&](int v, F codes, index s) INLAY_INLINE_LAMBDA {
     codes.store(block.codes + (s - begin) * Tile::width + v * F::size);
   });
@@ -88,11 +86,12 @@ void w4_unpack(const W4Weight& w, index first, index begin, index end, W4Block<L
 // total[r][..] += the block's part for R rows; x [slots of the block][tile rows], sums [its
 // segments][tile rows].
 template <class Level, int R>
-void w4_tile(const W4Block<Level>& block, const float* x, const float* sums, float* total, index stride) {
+void w4_tile(const W4Block<Level>& block, index begin, index end, index group, const float* x, const float* sums,
+             float* total, index stride) {
   using F = simd::Floats<Level>;
   using Tile = W4Tile<Level>;
   const float *codes = block.codes, *scales = block.scale, *offsets = block.offset;
-  for_each_segment(block.begin, block.end, block.group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
+  for_each_segment(begin, end, group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
     F sum[R * Tile::columns];
     for (; s < stop; ++s, codes += Tile::width, x += Tile::rows) {
       F code[Tile::columns];
@@ -120,15 +119,15 @@ void w4_tile(const W4Block<Level>& block, const float* x, const float* sums, flo
 
 // The smallest built tile that has `rows` rows: what lies beyond them is padding.
 template <class Level>
-INLAY_INLINE void w4_rows(index rows, const W4Block<Level>& block, const float* x, const float* sums, float* total,
-                          index stride) {
+INLAY_INLINE void w4_rows(index rows, const W4Block<Level>& block, index begin, index end, index group, const float* x,
+                          const float* sums, float* total, index stride) {
   constexpr int all = W4Tile<Level>::rows;
-  if (rows <= 2) return w4_tile<Level, 2>(block, x, sums, total, stride);
+  if (rows <= 2) return w4_tile<Level, 2>(block, begin, end, group, x, sums, total, stride);
   if constexpr (all > 4)
-    if (rows <= 4) return w4_tile<Level, 4>(block, x, sums, total, stride);
+    if (rows <= 4) return w4_tile<Level, 4>(block, begin, end, group, x, sums, total, stride);
   if constexpr (all > 8)
-    if (rows <= 8) return w4_tile<Level, 8>(block, x, sums, total, stride);
-  w4_tile<Level, all>(block, x, sums, total, stride);
+    if (rows <= 8) return w4_tile<Level, 8>(block, begin, end, group, x, sums, total, stride);
+  w4_tile<Level, all>(block, begin, end, group, x, sums, total, stride);
 }
 
 // `rows` rows of packed x over `panels` panels from `first` on, into totals [rows][8 panels].
@@ -145,7 +144,7 @@ void w4_job(const W4Weight& w, index first, index panels, const float* x, const 
     for (index panel = 0; panel < panels; panel += Tile::panels) {
       w4_unpack<Level, Form, Bits>(w, first + panel, begin, end, block);
       for (index row = 0; row < rows; row += Tile::rows)
-        w4_rows<Level>(rows - row, block, x + row * w.slots + begin * Tile::rows,
+        w4_rows<Level>(rows - row, block, begin, end, w.group, x + row * w.slots + begin * Tile::rows,
                        sums + row * segments + segment * Tile::rows, totals + row * stride + panel * w4_panel, stride);
     }
     for_each_segment(begin, end, w.group, [&](index, index, index) { ++segment; });
