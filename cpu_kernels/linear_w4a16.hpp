@@ -117,17 +117,25 @@ void w4_tile(const W4Block<Level>& block, index begin, index end, index group, c
   });
 }
 
+// The slots begin .. end of a block, in groups: what is unpacked at a time.
+struct W4Slots {
+  index begin, end, group;
+};
+
 // The smallest built tile that has `rows` rows: what lies beyond them is padding.
 template <class Level>
-INLAY_INLINE void w4_rows(index rows, const W4Block<Level>& block, index begin, index end, index group, const float* x,
-                          const float* sums, float* total, index stride) {
+INLAY_INLINE void w4_rows(index rows, const W4Block<Level>& block, W4Slots slots, const float* x, const float* sums,
+                          float* total, index stride) {
   constexpr int all = W4Tile<Level>::rows;
-  if (rows <= 2) return w4_tile<Level, 2>(block, begin, end, group, x, sums, total, stride);
+  const auto tile = [&]<int R>(std::integral_constant<int, R>) INLAY_INLINE_LAMBDA {
+    w4_tile<Level, R>(block, slots.begin, slots.end, slots.group, x, sums, total, stride);
+  };
+  if (rows <= 2) return tile(std::integral_constant<int, 2>{});
   if constexpr (all > 4)
-    if (rows <= 4) return w4_tile<Level, 4>(block, begin, end, group, x, sums, total, stride);
+    if (rows <= 4) return tile(std::integral_constant<int, 4>{});
   if constexpr (all > 8)
-    if (rows <= 8) return w4_tile<Level, 8>(block, begin, end, group, x, sums, total, stride);
-  w4_tile<Level, all>(block, begin, end, group, x, sums, total, stride);
+    if (rows <= 8) return tile(std::integral_constant<int, 8>{});
+  tile(std::integral_constant<int, all>{});
 }
 
 // `rows` rows of packed x over `panels` panels from `first` on, into totals [rows][8 panels].
@@ -144,7 +152,7 @@ void w4_job(const W4Weight& w, index first, index panels, const float* x, const 
     for (index panel = 0; panel < panels; panel += Tile::panels) {
       w4_unpack<Level, Form, Bits>(w, first + panel, begin, end, block);
       for (index row = 0; row < rows; row += Tile::rows)
-        w4_rows<Level>(rows - row, block, begin, end, w.group, x + row * w.slots + begin * Tile::rows,
+        w4_rows<Level>(rows - row, block, {begin, end, w.group}, x + row * w.slots + begin * Tile::rows,
                        sums + row * segments + segment * Tile::rows, totals + row * stride + panel * w4_panel, stride);
     }
     for_each_segment(begin, end, w.group, [&](index, index, index) { ++segment; });
