@@ -150,7 +150,6 @@ Status run_staged(Backend& backend, Memory& memory, const Op& op, Bring&& bring,
     auto copy = Allocation<Memory>::make(memory, region.bytes() + workspace_alignment);
     if (!copy) return std::move(copy.error());
     region.copy = std::move(*copy);
-    if (Status status = bring(region); !status.ok()) return status;
   }
   const auto moved = rebind<To>(op, [&](const auto&, const auto& view) {
     using V = std::remove_cvref_t<decltype(view)>;
@@ -164,6 +163,10 @@ Status run_staged(Backend& backend, Memory& memory, const Op& op, Bring&& bring,
             SpacePointer<To>::advance(region.staged(), SpacePointer<From>::byte_offset(view.data) - region.begin);
     return result;
   });
+  // What will be declined is not copied first.
+  if (Status status = supports(backend, moved.op); !status.ok()) return status;
+  for (auto& region : list)
+    if (Status status = bring(region); !status.ok()) return status;
   std::optional<Allocation<Memory>> scratch;
   Status failed;
   Status status = run(backend, moved.op, [&](std::size_t bytes) {
