@@ -89,24 +89,52 @@ TEST(space, rebind_moves_every_view_and_every_list) {
   EXPECT_EQ(kept.op.window_left, 3);
 }
 
-// In place, side by side in one row, and apart: what shares memory shares it on the device.
-TEST(space, staging_keeps_aliases_and_alignment) {
+// In place, and side by side in one row: what shares memory shares it on the device, or one copy that comes back would
+// undo the other.
+TEST(space, staging_keeps_what_shares_memory_together) {
   Rng rng(1);
-  Tensor<3> qkv(DType::f32, {5, 3, 16}, {.row_gap = 0, .misaligned = 3});
-  Tensor<2> cos(DType::f32, {5, 8}), sin(DType::f32, {5, 8});
-  qkv.uniform(rng);
-  cos.uniform(rng);
-  sin.uniform(rng);
-  Tensor<3> expected = qkv;
-  const auto op = [&](Tensor<3>& t) {
-    const View<3> q = t.view().slice(1, 1, 1);
-    return Rope<Host>{.x = q, .cos = cos, .sin = sin, .y = q};
+  Tensor<3> x(DType::f32, {5, 3, 16}, {.row_gap = 0, .misaligned = 3});
+  Tensor<2> frequencies(DType::f32, {1, 8});
+  Tensor<2> positions(DType::i32, {1, 5}), table(DType::f32, {5, 16});
+  x.uniform(rng);
+  frequencies.uniform(rng);
+  positions.integers(rng, 0, 9);
+  Tensor<2> expected_table = table;
+  Tensor<3> expected_x = x;
+  // | cos: 8 | sin: 8 |, and the second head of x turned where it lies
+  const auto both = [&](auto&& run, Tensor<2>& rows, Tensor<3>& heads) {
+    const View<2> all = rows;
+    const View<2> cos = all.slice(1, 0, 8), sin = all.slice(1, 8, 8);
+    const View<3> q = heads.view().slice(1, 1, 1);
+    ASSERT_TRUE(ok(run(RopeTable<Host>{.positions = positions, .inv_freq = frequencies, .cos = cos, .sin = sin})));
+    ASSERT_TRUE(ok(run(Rope<Host>{.x = q, .cos = cos, .sin = sin, .y = q})));
   };
-  ASSERT_TRUE(ok(run(Reference(), op(expected))));
+  both([](const auto& op) { return run(Reference(), op); }, expected_table, expected_x);
   TestDevice device;
-  ASSERT_TRUE(ok(run_from_host(device, op(qkv))));
-  EXPECT_TRUE(qkv == expected);
-  EXPECT_TRUE(qkv.gaps_untouched());
+  both([&](const auto& op) { return run_from_host(device, op); }, table, x);
+  EXPECT_TRUE(table == expected_table);
+  EXPECT_TRUE(x == expected_x);
+  EXPECT_TRUE(x.gaps_untouched());
+}
+
+// Tells where operands came to lie.
+struct Remainders : TestDevice {
+  std::vector<std::ptrdiff_t> list;
+};
+template <class Op> Status compute(Remainders& device, const Op& op, const SpaceWorkspace<TestSpace>&) {
+  for_each_view(op, [&](const auto&, const auto& view) {
+    if constexpr (!std::is_same_v<typename std::remove_cvref_t<decltype(view)>::space, Host>)
+      if (view.present()) device.list.push_back(view.data.offset % 64);
+  });
+  return {};
+}
+
+TEST(space, staging_keeps_the_remainder_of_an_address) {
+  Tensor<2> a(DType::f32, {2, 8}, {.row_gap = 0, .misaligned = 3}), b(DType::f32, {2, 8});
+  Tensor<2> y(DType::f32, {2, 8}, {.row_gap = 0, .misaligned = 5});
+  Remainders device;
+  ASSERT_TRUE(ok(run_from_host(device, Add<Host>{.a = a.view(), .b = b.view(), .y = y.view()})));
+  EXPECT_EQ(device.list, (std::vector<std::ptrdiff_t>{12, 0, 20}));
 }
 
 // Present without elements is not absent: ids of no token.
