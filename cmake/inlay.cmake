@@ -55,6 +55,11 @@ function(inlay_add_cpu)
     target_link_libraries(inlay_cpu PRIVATE OpenMP::OpenMP_CXX)
   endif()
   inlay_warnings(inlay_cpu)
+  # With a sanitizer's checks in its body, clang does not unroll one loop that it is asked to (attention/columns.hpp). A
+  # fold over lambdas it does unroll, but that costs g++ 10% with four queries.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_FLAGS MATCHES "fsanitize")
+    set_source_files_properties(cpu_kernels/flash_attention.cpp PROPERTIES COMPILE_OPTIONS -Wno-pass-failed)
+  endif()
   foreach(level IN LISTS INLAY_LEVELS)
     set(ops ${INLAY_OPS})
     if(DEFINED INLAY_OPS_${level})

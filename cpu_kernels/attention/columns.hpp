@@ -79,11 +79,12 @@ INLAY_INLINE void dot_squares(Strided<const float> q, const CacheRows<T>& keys, 
     for (int g = 0; g < Squares; ++g) {
       F square[F::size];
       load_square<Level>(keys, first + g * F::size, d, n, square);
-      simd::unroll<F::size>([&](auto i) INLAY_INLINE_LAMBDA {
-        if (i >= n) return;
+      INLAY_UNROLL
+      for (int i = 0; i < F::size; ++i) {
+        if (i >= n) break;
         INLAY_UNROLL
         for (int r = 0; r < Rows; ++r) sum[r][g] = fma(F(q.at[r * q.stride + d + i]), square[i], F(sum[r][g])).v;
-      });
+      }
     }
   }
   INLAY_UNROLL
