@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
@@ -27,13 +28,7 @@ Case make(DType type, DType other, index rows, index b_rows, index dim, Layout l
 // One f32 addition, rounded to nearest, then to y's type: for f32 the double sum rounded once is the
 // same number (Figueroa), so no tolerance there; f16 and bf16 may differ by their rounding.
 void compare(const Case& start) {
-  Case expected = start;
-  SCOPED_TRACE(describe(expected.op()));
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, expected.op())));
-  on_every_backend([&](const std::string&, auto run) {
-    Case got = start;
-    ASSERT_TRUE(ok(run(got.op())));
+  against_the_reference(start, [&](const Case& expected, const Case& got) {
     expect_close(got.y, expected.y, 0);
     EXPECT_TRUE(got.y.gaps_untouched());
   });

@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 
 #include "tests/support/backends.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/quantized.hpp"
 #include "tests/support/tolerance.hpp"
@@ -29,13 +30,7 @@ Case make(DType code, DType type, index rows, index cols, std::array<index, 2> s
 
 // Rounded where the contract says, so there is nothing to tolerate.
 void compare(const Case& start) {
-  Case expected = start;
-  SCOPED_TRACE(describe(expected.op()));
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, expected.op())));
-  on_every_backend([&](const std::string&, auto run) {
-    Case got = start;
-    ASSERT_TRUE(ok(run(got.op())));
+  against_the_reference(start, [&](const Case& expected, const Case& got) {
     expect_equal(got.y, expected.y);
     EXPECT_TRUE(got.y.gaps_untouched());
   });

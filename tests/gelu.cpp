@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/onnx.hpp"
 #include "tests/support/subnormals.hpp"
@@ -46,13 +47,7 @@ void expect_gelu(const Tensor<2>& got, const Tensor<2>& expected, const Tensor<2
 }
 
 void compare(const Case& start) {
-  Case expected = start;
-  SCOPED_TRACE(describe(expected.op()));
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, expected.op())));
-  on_every_backend([&](const std::string&, auto run) {
-    Case got = start;
-    ASSERT_TRUE(ok(run(got.op())));
+  against_the_reference(start, [&](const Case& expected, const Case& got) {
     expect_gelu(got.y, expected.y, start.x, start.form);
     EXPECT_TRUE(got.y.gaps_untouched());
   });

@@ -9,6 +9,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/paged.hpp"
 #include "tests/support/tolerance.hpp"
@@ -71,13 +72,7 @@ Case make(DType type, DType cache, Pages pages, const Shape& shape, Layout layou
 
 // Conversions round to nearest even and the quotient is f32's: every backend writes the same bits.
 void compare(const Case& start) {
-  Case expected = start;
-  SCOPED_TRACE(describe(expected.op()));
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, expected.op())));
-  on_every_backend([&](const std::string&, auto run) {
-    Case got = start;
-    ASSERT_TRUE(ok(run(got.op())));
+  against_the_reference(start, [&](const Case& expected, const Case& got) {
     expect_equal(got.keys.memory, expected.keys.memory);
     expect_equal(got.values.memory, expected.values.memory);
     expect_equal(got.key_scales, expected.key_scales);

@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 
 #include "tests/support/backends.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/quantized.hpp"
 #include "tests/support/subnormals.hpp"
@@ -47,13 +48,7 @@ Case make_dynamic(DType type, DType code, index rows, index cols, bool asymmetri
 
 // Every backend gives the same integers and scales: the rounding points are the contract's.
 void compare(const Case& start) {
-  Case expected = start;
-  SCOPED_TRACE(describe(expected.op()));
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, expected.op())));
-  on_every_backend([&](const std::string&, auto run) {
-    Case got = start;
-    ASSERT_TRUE(ok(run(got.op())));
+  against_the_reference(start, [&](const Case& expected, const Case& got) {
     expect_equal(got.row_scale, expected.row_scale);
     expect_equal(got.row_zero, expected.row_zero);
     expect_equal(got.y, expected.y);

@@ -4,6 +4,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
@@ -54,13 +55,7 @@ double ulps(const Case& c) {
 }
 
 void compare(const Case& start) {
-  Case expected = start;
-  SCOPED_TRACE(describe(expected.op()));
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, expected.op())));
-  on_every_backend([&](const std::string&, auto run) {
-    Case got = start;
-    ASSERT_TRUE(ok(run(got.op())));
+  against_the_reference(start, [&](const Case& expected, const Case& got) {
     if (got.y.dtype() == DType::i8) {
       expect_close(got.y_scale, expected.y_scale, ulps(start));
       // A quotient that lies between two integers to within the scale's error may go either way.

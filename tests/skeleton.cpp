@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/tolerance.hpp"
 
@@ -35,13 +36,7 @@ TEST(skeleton, sweep) {
       for (index dim : sizes)
         for (const Layout& layout : layouts) {
           const Case start = make(type, rows, dim, layout, rng);
-          Case expected = start;
-          SCOPED_TRACE(describe(expected.op()));
-          Reference reference;
-          ASSERT_TRUE(ok(run(reference, expected.op())));
-          on_every_backend([&](const std::string&, auto run) {
-            Case got = start;
-            ASSERT_TRUE(ok(run(got.op())));
+          against_the_reference(start, [&](const Case& expected, const Case& got) {
             expect_close(got.y, expected.y, ulps, [](index) { return 1.0; });
             EXPECT_TRUE(got.y.gaps_untouched());
           });

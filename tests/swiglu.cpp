@@ -2,6 +2,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/onnx.hpp"
 #include "tests/support/subnormals.hpp"
@@ -45,13 +46,7 @@ TEST(swiglu, sweep) {
           start.gate.uniform(rng, -20, 20);
           start.up.uniform(rng, -10, 10);
           if (dim % 2) start.alpha = 1.702f, start.limit = 7, start.up_offset = 1;
-          Case expected = start;
-          SCOPED_TRACE(describe(expected.op()));
-          Reference reference;
-          ASSERT_TRUE(ok(run(reference, expected.op())));
-          on_every_backend([&](const std::string&, auto run) {
-            Case got = start;
-            ASSERT_TRUE(ok(run(got.op())));
+          against_the_reference(start, [&](const Case& expected, const Case& got) {
             expect_swiglu(got.y, expected.y, start.gate, start.alpha);
             EXPECT_TRUE(got.y.gaps_untouched());
           });

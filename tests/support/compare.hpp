@@ -1,0 +1,25 @@
+// One case on the reference and on every backend.
+#pragma once
+
+#include <utility>
+
+#include "tests/support/backends.hpp"
+#include "tests/support/describe.hpp"
+
+namespace inlay::test {
+
+// Each starts from the bytes of `start`; compare(expected, got) tells what must be equal. A failure prints the
+// operator.
+template <class Case, class Compare> void against_the_reference(const Case& start, Compare&& compare) {
+  Case expected = start;
+  SCOPED_TRACE(describe(expected.op()));
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, expected.op())));
+  on_every_backend([&](const std::string&, auto run) {
+    Case got = start;
+    ASSERT_TRUE(ok(run(got.op())));
+    compare(std::as_const(expected), std::as_const(got));
+  });
+}
+
+}  // namespace inlay::test
