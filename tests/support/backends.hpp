@@ -12,7 +12,9 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/cpu.hpp>
 
+#include "tests/support/requirements.hpp"
 #include "tests/support/test_space.hpp"
+#include "tests/support/tolerance_report.hpp"
 
 namespace inlay::test {
 
@@ -60,6 +62,7 @@ inline std::string name(const Cpu& cpu) {
 // reference gives. True unless the test failed fatally.
 template <class Test, class Backend> bool on_backend(Test& test, Backend& backend, const std::string& label) {
   SCOPED_TRACE(label);
+  current_level = label.substr(0, label.find(','));
   test(label, [&](const auto& op) { return run_with_scratch(backend, op); });
   return !::testing::Test::HasFatalFailure();
 }

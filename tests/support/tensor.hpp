@@ -71,6 +71,15 @@ template <int Rank> class Tensor {
     return fill(integral ? -1 : std::numeric_limits<double>::quiet_NaN());
   }
 
+  // The same values in f32, which holds them exactly; other types are left as they are. The reference of widened
+  // operands gives an operator's result before it is rounded to a shorter type.
+  Tensor widened() const {
+    if (dtype_ != DType::f16 && dtype_ != DType::bf16) return *this;
+    Tensor wide(DType::f32, extents_);
+    for (index k = 0; k < size(); ++k) wide.set(k, get(k));
+    return wide;
+  }
+
   // True if no byte outside the elements was written.
   bool gaps_untouched() const {
     if (bytes_.empty()) return true;

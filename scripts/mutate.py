@@ -1,0 +1,209 @@
+"""Mutation testing of the kernels: see scripts/mutate.sh for how it is called, docs/testing.md for the lists' form.
+
+Each worker has a copy of the sources and a release build of its own. A mutant is written into the copy, the test that
+must catch it is built (what depends on the changed file, no more) and run until its first failure, and the file is put
+back.
+"""
+
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LISTS = ROOT / "tests" / "mutants"
+WORK = ROOT / "build" / "mutants"
+
+
+class Mutant:
+    """One planted bug: `old` becomes `new` in `path`; `test` must fail on a machine with `level`."""
+
+    def __init__(self, listed, name, where):
+        self.list, self.name, self.where = listed, name, where
+        self.path, self.test, self.level = None, listed, None
+        self.old, self.new = [], []
+
+    def __str__(self):
+        return f"{self.list}/{self.name}"
+
+    def pattern(self):
+        """Spaces and line breaks match any others, so that formatting does not make a mutant stale."""
+        words = re.split(r"\s+", "\n".join(self.old).strip())
+        return re.compile(r"\s+".join(re.escape(word) for word in words))
+
+    def apply(self, text):
+        return self.pattern().sub(lambda _: "\n".join(self.new), text, count=1)
+
+    def wrong(self):
+        """Why this entry cannot be planted, or None."""
+        if not self.path or not self.old:
+            return "has no file or no line that begins with -"
+        file = ROOT / self.path
+        if not file.is_file():
+            return f"stale: there is no {self.path}"
+        found = len(self.pattern().findall(file.read_text()))
+        if found != 1:
+            return f"stale: its text stands {found} times in {self.path}, it must stand once"
+        return None
+
+
+def read_list(path):
+    mutants, kernels = [], [path.stem]
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        where = f"{path.relative_to(ROOT)}:{number}"
+        if heading := re.fullmatch(r"\[(\w+)\]", line.strip()):
+            mutants.append(Mutant(path.stem, heading.group(1), where))
+        elif line.startswith("#") or not line.strip():
+            continue
+        elif line.startswith("kernels ") and not mutants:
+            kernels += line.split()[1:]
+        elif not mutants:
+            sys.exit(f"{where}: a mutant begins with [its_name]")
+        elif line.startswith(("-", "+")):
+            (mutants[-1].old if line[0] == "-" else mutants[-1].new).append(line[1:].strip())
+        elif line.startswith("test "):
+            mutants[-1].test = line.split()[1]
+        elif line.startswith("level "):
+            mutants[-1].level = line.split()[1]
+        elif mutants[-1].path is None:
+            mutants[-1].path = line.strip()
+        else:
+            sys.exit(f"{where}: neither a file, test, level, - nor +: {line}")
+    names = [mutant.name for mutant in mutants]
+    for name in names:
+        if names.count(name) > 1:
+            sys.exit(f"{path.relative_to(ROOT)}: two mutants are called {name}")
+    return mutants, kernels
+
+
+class Worker:
+    def __init__(self, number):
+        self.source, self.build = WORK / str(number) / "source", WORK / str(number) / "build"
+        self.log = WORK / str(number) / "log.txt"
+
+    def prepare(self):
+        """The copy is brought up to date; files that did not change keep their time, and their objects."""
+        files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
+                               stdout=subprocess.PIPE).stdout.splitlines()
+        wanted = {self.source / file for file in files if (ROOT / file).is_file()}
+        for file in [found for found in self.source.rglob("*") if found.is_file()]:
+            if file not in wanted:
+                file.unlink()
+        for file in wanted:
+            original = ROOT / file.relative_to(self.source)
+            if not file.exists() or file.read_bytes() != original.read_bytes():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(original, file)
+        shared = self.source.parent / "shared"
+        if not shared.exists() and (ROOT.parent / "shared").exists():
+            shared.symlink_to(ROOT.parent / "shared")
+
+    def quiet(self, *command, **options):
+        with self.log.open("w") as log:
+            return subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False, **options).returncode == 0
+
+    def make(self, kernels, test):
+        return self.quiet("cmake", "-G", "Ninja", "-S", self.source, "-B", self.build, "-DCMAKE_BUILD_TYPE=Release",
+                          "-DINLAY_BENCH=OFF", "-DINLAY_TOOLS=OFF", "-DINLAY_KERNELS=" + ";".join(kernels)) and \
+               self.quiet("cmake", "--build", self.build, "-j1", "--target", "test_" + test)
+
+    def run(self, test, limit):
+        """(passed, seconds, the first test that failed)"""
+        begin, environment = time.monotonic(), dict(os.environ, OMP_WAIT_POLICY="passive")
+        try:
+            passed = self.quiet(self.build / "tests" / ("test_" + test), "--gtest_brief=1", "--gtest_fail_fast",
+                                timeout=limit, env=environment)
+        except subprocess.TimeoutExpired:
+            return False, limit, "it does not end"
+        failed = re.findall(r"\[  FAILED  \] (\w+\.\w+)", self.log.read_text(errors="replace"))
+        return passed, time.monotonic() - begin, failed[0] if failed else "it crashed"
+
+    def plant(self, mutant, kernels, limit):
+        """('caught' or what is wrong, detail)"""
+        file = self.source / mutant.path
+        original = file.read_text()
+        file.write_text(mutant.apply(original))
+        try:
+            if not self.make(kernels, mutant.test):
+                return "DOES NOT COMPILE", first_error(self.log)
+            passed, seconds, failed = self.run(mutant.test, limit)
+            return ("SURVIVED", "") if passed else ("caught", f"by {failed} ({seconds:.1f} s)")
+        finally:
+            file.write_text(original)
+
+
+def first_error(log):
+    lines = [line for line in log.read_text(errors="replace").splitlines() if "error" in line.lower()]
+    return lines[0].strip() if lines else f"see {log}"
+
+
+def main():
+    arguments = [argument for argument in sys.argv[1:] if argument != "--check"]
+    wanted = {argument.split("/")[0] for argument in arguments}
+    lists = {path.stem: read_list(path) for path in sorted(LISTS.glob("*.txt")) if not wanted or path.stem in wanted}
+    if unknown := wanted - set(lists):
+        sys.exit(f"there is no tests/mutants/{sorted(unknown)[0]}.txt")
+    chosen = [mutant for mutants, _ in lists.values() for mutant in mutants
+              if not wanted or mutant.list in arguments or str(mutant) in arguments]
+    stale = [(mutant, reason) for mutant in chosen if (reason := mutant.wrong())]
+    for mutant, reason in stale:
+        print(f"{mutant.where}: {mutant}: {reason}")
+    if stale or "--check" in sys.argv:
+        print(f"{len(chosen)} mutants, {len(stale)} that cannot be planted")
+        sys.exit(1 if stale or not chosen else 0)
+
+    # A worker takes a list's mutants that one test must catch: it builds the unchanged test first, and that must pass.
+    groups = queue.Queue()
+    for name, (_, kernels) in lists.items():
+        for test in sorted({mutant.test for mutant in chosen if mutant.list == name}):
+            mine = [mutant for mutant in chosen if mutant.list == name and mutant.test == test]
+            for begin in range(0, len(mine), 8):
+                groups.put((kernels, test, mine[begin:begin + 8]))
+    results, printing = [], threading.Lock()
+
+    def report(mutant, verdict, detail):
+        with printing:
+            results.append(verdict)
+            print(f"{len(results):4}/{len(chosen)} {verdict:9} {mutant} {detail}", flush=True)
+
+    def work(number):
+        worker = Worker(number)
+        worker.prepare()
+        while True:
+            try:
+                kernels, test, mutants = groups.get_nowait()
+            except queue.Empty:
+                return
+            if not worker.make(kernels, test):
+                detail, levels, seconds = "the unchanged sources do not build: " + first_error(worker.log), None, 0
+            else:
+                passed, seconds, failed = worker.run(test, 3600)
+                detail = None if passed else f"the unchanged test_{test} fails: {failed}"
+                listing = subprocess.run([worker.build / "tests" / ("test_" + test), "--gtest_filter=levels.*"],
+                                         stdout=subprocess.PIPE, text=True, check=False).stdout
+                levels = set(re.findall(r"\[       OK \] levels\.(\w+)", listing))
+            for mutant in mutants:
+                if detail:
+                    report(mutant, "NOT TRIED", detail)
+                elif mutant.level and mutant.level not in levels:
+                    report(mutant, "skipped", f"this machine has no {mutant.level}")
+                else:
+                    report(mutant, *worker.plant(mutant, kernels, 60 + 10 * seconds))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(os.cpu_count() or 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    count = {verdict: results.count(verdict) for verdict in sorted(set(results))}
+    print(", ".join(f"{number} {verdict}" for verdict, number in count.items()))
+    sys.exit(0 if set(results) <= {"caught", "skipped"} and len(results) == len(chosen) else 1)
+
+
+if __name__ == "__main__":
+    main()
