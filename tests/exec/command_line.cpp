@@ -13,13 +13,14 @@
 
 #include <inlay/cpu.hpp>
 
+#include "tests/support/requirements.hpp"
+
 namespace inlay {
 namespace {
 
 namespace fs = std::filesystem;
 
 const fs::path source = INLAY_SOURCE_DIR;
-const fs::path shared = source / ".." / "shared" / "data";
 
 struct Outcome {
   int code = -1;  // 128 + signal for a crash
@@ -87,11 +88,8 @@ TEST_F(CommandLine, a_seed_decides_what_is_drawn) {
 }
 
 TEST_F(CommandLine, stories260k_byte_for_byte_at_every_level) {
-  if (!fs::exists(shared)) {
-    std::printf("%s is not here: stories260K is not run\n", shared.c_str());
-    return;
-  }
-  const std::string stories = (shared / "stories260K").string();
+  INLAY_NEEDS_DATA("stories260K");
+  const std::string stories = test::third_party("stories260K");
   const Outcome converted = inlay("convert " + stories + "/stories260K.bin --tokenizer " + stories + "/tok512.bin -o " +
                                   file("stories.gguf"));
   ASSERT_EQ(converted.code, 0) << converted.err;

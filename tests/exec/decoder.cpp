@@ -227,16 +227,10 @@ TEST(generate, penalties_tell_the_prompt_from_the_answer) {
   EXPECT_EQ(std::adjacent_find(answer.begin(), answer.end()), answer.end());  // no token twice
 }
 
-const std::filesystem::path shared = std::filesystem::path(INLAY_SOURCE_DIR) / ".." / "shared" / "data";
-
-bool has_shared() {
-  if (std::filesystem::exists(shared)) return true;
-  std::printf("%s is not here: third-party models are not tested\n", shared.c_str());
-  return false;
-}
+const std::filesystem::path shared = inlay::test::third_party("");
 
 TEST(third_party, stories260k_writes_the_text_of_llama2c) {
-  if (!has_shared()) return;
+  INLAY_NEEDS_DATA("stories260K");
   const auto gguf =
       (std::filesystem::temp_directory_path() / ("inlay_stories260K_" + std::to_string(::getpid()) + ".gguf")).string();
   const auto report = convert_llama2c((shared / "stories260K/stories260K.bin").string(),
@@ -270,7 +264,7 @@ TEST(third_party, stories260k_writes_the_text_of_llama2c) {
 }
 
 TEST(third_party, tiny_models_load_and_run) {
-  if (!has_shared()) return;
+  INLAY_NEEDS_DATA("tiny_models");
   for (const char* name : {"tiny_llama3", "tiny_qwen3", "llama-2-tiny-random/llama-2-tiny-random.gguf"}) {
     SCOPED_TRACE(name);
     auto loaded = load_model((shared / "tiny_models" / name).string());

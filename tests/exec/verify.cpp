@@ -17,13 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path cases = fs::path(INLAY_SOURCE_DIR) / ".." / "shared" / "data" / "onnx_node";
-
-bool has_cases() {
-  if (fs::exists(cases)) return true;
-  std::printf("%s is not here: ONNX node tests are not run\n", cases.c_str());
-  return false;
-}
+const fs::path cases = test::third_party("onnx_node");
 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -50,7 +44,7 @@ std::map<std::string, std::string> skipped(exec::Eager run) {
 }
 
 TEST(verify, every_backend_passes_and_skips_what_the_table_declares) {
-  if (!has_cases()) return;
+  INLAY_NEEDS_DATA("onnx_node");
   // Rows of the table: | `test_name` | reason |
   std::map<std::string, std::string> declared;
   std::stringstream page(text_of(fs::path(INLAY_SOURCE_DIR) / "docs" / "support_table.md"));
@@ -67,7 +61,7 @@ TEST(verify, every_backend_passes_and_skips_what_the_table_declares) {
 }
 
 TEST(verify, attention_rope_norm_softmax_and_swiglu_are_not_skipped) {
-  if (!has_cases()) return;
+  INLAY_NEEDS_DATA("onnx_node");
   for (const auto& [name, reason] : skipped(exec::Eager(Cpu())))
     for (const char* covered : {"test_attention", "test_rotary", "test_rms", "test_softmax", "test_swiglu", "test_gelu",
                                 "test_matmulinteger", "test_tensorscatter"})
@@ -87,7 +81,7 @@ TEST(verify, wrong_input_is_one_line) {
 }
 
 TEST(verify, corrupt_files_are_refused) {
-  if (!has_cases()) return;
+  INLAY_NEEDS_DATA("onnx_node");
   const fs::path copy = fs::temp_directory_path() / ("inlay_verify_corrupt_" + std::to_string(::getpid()));
   exec::Eager run{Cpu()};
   for (const char* name : {"test_attention_3d_gqa_causal", "test_matmulinteger", "test_quantizelinear_axis"}) {

@@ -39,8 +39,8 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
 }
 
 TEST(convert, llama2c) {
+  INLAY_NEEDS_DATA("stories260K/");
   const std::string place = shared_data + "stories260K/";
-  if (!present(place)) return;
   const TemporaryDirectory d;
   const auto report = convert_llama2c(place + "stories260K.bin", place + "tok512.bin", d / "m.gguf");
   ASSERT_TRUE(report) << report.error().message();
@@ -69,8 +69,8 @@ TEST(convert, llama2c) {
 }
 
 TEST(convert, refuses_broken_llama2c) {
+  INLAY_NEEDS_DATA("stories260K/");
   const std::string place = shared_data + "stories260K/";
-  if (!present(place)) return;
   const TemporaryDirectory d;
   const std::string good = read_text(place + "stories260K.bin"), tokens = read_text(place + "tok512.bin");
   const auto refuse = [&](const std::string& model, const std::string& tokenizer, const char* word) {
@@ -144,8 +144,8 @@ TEST(convert, formats_keep_what_they_can) {
 
 // Half pairing turns (i, i + d/2), interleaved (2i, 2i + 1): the same rows under other numbers.
 TEST(convert, llama_of_hugging_face_is_permuted) {
+  INLAY_NEEDS_DATA("tiny_models/tiny_llama3");
   const std::string path = shared_data + "tiny_models/tiny_llama3";
-  if (!present(path)) return;
   const TemporaryDirectory d;
   for (const WeightFormat format : {WeightFormat::keep, WeightFormat::f32, WeightFormat::int8}) {
     const auto report = convert(path, d / "m.gguf", {format});
@@ -168,8 +168,8 @@ TEST(convert, llama_of_hugging_face_is_permuted) {
 }
 
 TEST(convert, qwen_keeps_its_rows) {
+  INLAY_NEEDS_DATA("tiny_models/tiny_qwen3");
   const std::string path = shared_data + "tiny_models/tiny_qwen3";
-  if (!present(path)) return;
   const TemporaryDirectory d;
   ASSERT_TRUE(convert(path, d / "m.gguf"));
   const auto from = load_model(path), to = load_model(d / "m.gguf");

@@ -65,8 +65,8 @@ std::size_t data_begin(const Bytes& bytes) {
 }
 
 TEST(gguf, tiny_llama_of_third_parties) {
+  INLAY_NEEDS_DATA("tiny_models/llama-2-tiny-random/llama-2-tiny-random.gguf");
   const std::string path = shared_data + "tiny_models/llama-2-tiny-random/llama-2-tiny-random.gguf";
-  if (!present(path)) return;
   const auto file = load_model(path);
   ASSERT_TRUE(file) << file.error().message();
   const ModelConfig& c = file->config;
@@ -96,8 +96,8 @@ TEST(gguf, tiny_llama_of_third_parties) {
 }
 
 TEST(gguf, vocabulary_alone_is_no_model) {
+  INLAY_NEEDS_DATA("tokenizers/ggml-vocab-llama-spm.gguf");
   const std::string path = shared_data + "tokenizers/ggml-vocab-llama-spm.gguf";
-  if (!present(path)) return;
   const auto file = load_model(path);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().code(), StatusCode::not_found) << file.error().message();

@@ -45,9 +45,9 @@ std::vector<Vector> vectors(const std::string& path) {
 }
 
 TEST(tokenizer_files, llama_cpp_vectors) {
+  INLAY_NEEDS_DATA("tokenizers");
   for (const char* name : {"llama-spm", "gpt-2"}) {
     const std::string path = shared_data + "tokenizers/ggml-vocab-" + name + ".gguf";
-    if (!present(path)) return;
     const Tokenizer tokenizer = load(path);
     const auto all = vectors(path);
     EXPECT_EQ(all.size(), 46u);
@@ -61,8 +61,8 @@ TEST(tokenizer_files, llama_cpp_vectors) {
 }
 
 TEST(tokenizer_files, sentencepiece_file_equals_llama2c_file) {
+  INLAY_NEEDS_DATA("stories260K/");
   const std::string place = shared_data + "stories260K/";
-  if (!present(place)) return;
   const auto model = load_llama2c(place + "stories260K.bin", place + "tok512.bin");
   ASSERT_TRUE(model) << model.error().message();
   const auto pieces = read_sentencepiece(place + "tok512.model");
@@ -163,7 +163,7 @@ TEST(tokenizer_files, names_of_pre_tokenizers_in_gguf) {
 // A long run without a space is one word for BPE and one text for SPM: neither may be quadratic. Searching all pairs
 // again for each merge would take some twenty minutes, which nobody who runs this will overlook.
 TEST(tokenizer_files, long_texts_take_time_in_proportion) {
-  if (!present(shared_data + "tokenizers/ggml-vocab-gpt-2.gguf")) return;
+  INLAY_NEEDS_DATA("tokenizers");
   std::string words;
   while (words.size() < 300000) words += texts[2 + words.size() % 6];
   const std::string run(300000, 'a'), spaces(300000, ' '), lines(300000, '\n');

@@ -12,7 +12,7 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/cpu.hpp>
 
-#include "tests/support/requirements.hpp"
+#include "tests/support/levels.hpp"
 #include "tests/support/test_space.hpp"
 #include "tests/support/tolerance_report.hpp"
 

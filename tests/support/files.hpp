@@ -4,20 +4,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <sstream>
 #include <string>
 #include <string_view>
 
+#include "tests/support/requirements.hpp"
+
 namespace inlay::exec::test {
 
-inline const std::string shared_data = INLAY_SOURCE_DIR "/../shared/data/";
-
-inline bool present(const std::string& path) {
-  if (std::filesystem::exists(path)) return true;
-  std::cout << "not run: there is no " << path << "\n";
-  return false;
-}
+inline const std::string shared_data = inlay::test::third_party("");
 
 inline std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

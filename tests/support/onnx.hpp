@@ -13,11 +13,9 @@
 #include <inlay/core/element.hpp>
 #include <inlay/core/view.hpp>
 
-namespace inlay::test {
+#include "tests/support/requirements.hpp"
 
-inline std::string third_party(const std::string& path) {
-  return std::string(INLAY_SOURCE_DIR) + "/../shared/data/" + path;
-}
+namespace inlay::test {
 
 // True if the file can be read; otherwise prints the reason.
 inline bool have_data(const std::string& path) {

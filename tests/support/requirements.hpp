@@ -4,14 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
-
-#include <inlay/cpu.hpp>
 
 namespace inlay::test {
 
@@ -26,16 +22,6 @@ inline bool required(std::string_view what) {
 inline std::string third_party(const std::string& path) { return std::string(INLAY_SOURCE_DIR) + "/../shared/data/" + path; }
 
 inline bool has_data(const std::string& path) { return std::filesystem::exists(third_party(path)); }
-
-inline std::span<const Isa> levels_of_this_architecture() {
-#if defined(__x86_64__)
-  return all_isas;
-#else
-  return std::span(all_isas).first(1);  // scalar
-#endif
-}
-
-inline bool has_level(Isa level) { return std::ranges::count(available_isas(), level) == 1; }
 
 }  // namespace inlay::test
 
@@ -53,26 +39,3 @@ inline bool has_level(Isa level) { return std::ranges::count(available_isas(), l
 // `path` under ../shared/data.
 #define INLAY_NEEDS_DATA(path) \
   INLAY_NEEDS(::inlay::test::has_data(path), "data", "there is no ../shared/data/" + std::string(path))
-
-namespace inlay::test {
-
-// Every program that tests backends shows which levels of this architecture it could not run.
-class HasLevel : public ::testing::Test {
- public:
-  explicit HasLevel(Isa level) : level_(level) {}
-  void TestBody() override {
-    INLAY_NEEDS(has_level(level_), std::string(name(level_)), "this machine has no " + std::string(name(level_)));
-  }
-
- private:
-  Isa level_;
-};
-
-inline const bool levels_are_shown = [] {
-  for (Isa level : levels_of_this_architecture())
-    ::testing::RegisterTest("levels", std::string(name(level)).c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [level]() -> ::testing::Test* { return new HasLevel(level); });
-  return true;
-}();
-
-}  // namespace inlay::test

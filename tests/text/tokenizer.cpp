@@ -12,7 +12,7 @@ namespace inlay::exec::test {
 namespace {
 
 TEST(tokenizer, qwen_splits_and_round_trips) {
-  if (!present(qwen_merges)) return;
+  INLAY_NEEDS_DATA("tokenizers/qwen2.5_merges.txt");
   const TokenizerData data = qwen_vocabulary();
   EXPECT_EQ(data.merges.size(), 151387u);
   EXPECT_EQ(data.tokens.size() - 3, 151643u);
@@ -129,7 +129,7 @@ TEST(tokenizer, characters_split_over_tokens_come_out_whole) {
 }
 
 TEST(tokenizer, threads_may_share_one) {
-  if (!present(qwen_merges)) return;
+  INLAY_NEEDS_DATA("tokenizers/qwen2.5_merges.txt");
   const auto tokenizer = Tokenizer::make(qwen_vocabulary());
   ASSERT_TRUE(tokenizer);
   std::vector<std::vector<Token>> results(3);

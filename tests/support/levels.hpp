@@ -1,0 +1,45 @@
+// The ISA levels that a program tests, and those that this machine lacks.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include <inlay/cpu.hpp>
+
+#include "tests/support/requirements.hpp"
+
+namespace inlay::test {
+
+inline std::span<const Isa> levels_of_this_architecture() {
+#if defined(__x86_64__)
+  return all_isas;
+#else
+  return std::span(all_isas).first(1);  // scalar
+#endif
+}
+
+inline bool has_level(Isa level) { return std::ranges::count(available_isas(), level) == 1; }
+
+// Every program that tests backends shows which levels of this architecture it could not run.
+class HasLevel : public ::testing::Test {
+ public:
+  explicit HasLevel(Isa level) : level_(level) {}
+  void TestBody() override {
+    INLAY_NEEDS(has_level(level_), std::string(name(level_)), "this machine has no " + std::string(name(level_)));
+  }
+
+ private:
+  Isa level_;
+};
+
+inline const bool levels_are_shown = [] {
+  for (Isa level : levels_of_this_architecture())
+    ::testing::RegisterTest("levels", std::string(name(level)).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [level]() -> ::testing::Test* { return new HasLevel(level); });
+  return true;
+}();
+
+}  // namespace inlay::test
