@@ -13,6 +13,7 @@
 #include <inlay/cpu.hpp>
 
 #include "tests/support/levels.hpp"
+#include "tests/support/support_table.hpp"
 #include "tests/support/test_space.hpp"
 #include "tests/support/tolerance_report.hpp"
 
@@ -39,6 +40,7 @@ class Scratch {
 // Runs an operator of host memory, whatever memory the backend computes in.
 template <class Backend, class Op> Status run_with_scratch(Backend& backend, const Op& op) {
   if constexpr (RunsOn<Backend, Op>) {
+    if (check(op).ok()) expect_declared(backend, op);
     Scratch scratch(workspace_bytes(backend, op));
     return run(backend, op, scratch);
   } else {
