@@ -7,5 +7,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
-install_packages "${build_packages[@]}" "${test_packages[@]}" python3
+install_packages "${build_packages[@]}" "${test_packages[@]}"
 exec python3 scripts/mutate.py "$@"

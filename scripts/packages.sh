@@ -17,4 +17,4 @@ install_packages() {
 build_packages=(g++ cmake ninja-build pkg-config libexpected-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
   libprotobuf-dev protobuf-compiler libonnx-dev libbenchmark-dev)
 # What the tests need beyond it.
-test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libeigen3-dev libdlpack-dev)
+test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libeigen3-dev libdlpack-dev python3)
