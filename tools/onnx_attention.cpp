@@ -33,11 +33,9 @@ struct Heads {
   }
 };
 
-Expected<Heads> heads_of(OnnxTensor& x, index count) {
-  if (x.rank() == 4) return Heads{&x, x.dims[0], x.dims[1], x.dims[2], x.dims[3], false};
-  if (x.rank() != 3 || count < 1 || x.dims[2] % count != 0)
-    return failure(StatusCode::corrupt_data, "Q, K and V must have 4 dimensions, or 3 and a number of heads");
-  return Heads{&x, x.dims[0], count, x.dims[1], x.dims[2] / count, true};
+Heads heads_of(OnnxTensor& x, index count) {
+  if (x.rank() == 4) return {&x, x.dims[0], x.dims[1], x.dims[2], x.dims[3], false};
+  return {&x, x.dims[0], count, x.dims[1], x.dims[2] / count, true};
 }
 
 // past [batch, heads, past_len, dim] followed by `now`, as [batch, heads, len, dim].
@@ -99,27 +97,24 @@ Expected<OnnxTensor> scores(exec::Eager& run, const OnnxNode& node, const Heads&
 }  // namespace
 
 Expected<OnnxOutputs> run_attention(exec::Eager& run, OnnxNode& node) {
-  auto q = heads_of(*node.inputs[0], node.integer("q_num_heads", 0));
-  auto k = heads_of(*node.inputs[1], node.integer("kv_num_heads", 0));
-  auto v = heads_of(*node.inputs[2], node.integer("kv_num_heads", 0));
-  for (const auto* part : {&q, &k, &v})
-    if (!*part) return failure(part->error().code(), std::string(part->error().message()));
-  if (node.has(6)) return failure(StatusCode::unsupported, "no nonpad_kv_seqlen");
+  const Heads q = heads_of(*node.inputs[0], node.integer("q_num_heads", 0));
+  const Heads k = heads_of(*node.inputs[1], node.integer("kv_num_heads", 0));
+  const Heads v = heads_of(*node.inputs[2], node.integer("kv_num_heads", 0));
   OnnxTensor* past_k = node.has(4) ? &*node.inputs[4] : nullptr;
   OnnxTensor* past_v = node.has(5) ? &*node.inputs[5] : nullptr;
   const index past = past_k ? past_k->dims[2] : 0;
-  OnnxTensor keys = concatenated(past_k, *k), values = concatenated(past_v, *v);
-  const Heads all_k = *heads_of(keys, 0), all_v = *heads_of(values, 0);
+  OnnxTensor keys = concatenated(past_k, k), values = concatenated(past_v, v);
+  const Heads all_k = heads_of(keys, 0), all_v = heads_of(values, 0);
 
-  std::vector<index> dims = q->tensor->dims;
-  dims.back() = q->fused ? q->heads * v->dim : v->dim;
-  OnnxTensor y(q->tensor->dtype, dims);
-  const Heads out{&y, q->batch, q->heads, q->len, v->dim, q->fused};
-  const double scale = node.number("scale", 1 / std::sqrt(static_cast<double>(q->dim)));
+  std::vector<index> dims = q.tensor->dims;
+  dims.back() = q.fused ? q.heads * v.dim : v.dim;
+  OnnxTensor y(q.tensor->dtype, dims);
+  const Heads out{&y, q.batch, q.heads, q.len, v.dim, q.fused};
+  const double scale = node.number("scale", 1 / std::sqrt(static_cast<double>(q.dim)));
   const bool causal = node.integer("is_causal", 0) != 0;
-  const std::vector<std::int64_t> start(static_cast<std::size_t>(q->batch), past);  // ONNX aligns queries top-left
-  FlashAttention<Host> op{.q = q->view(), .k = all_k.view(), .v = all_v.view(), .out = out.view()};
-  op.q_start = {start.data(), {q->batch}};
+  const std::vector<std::int64_t> start(static_cast<std::size_t>(q.batch), past);  // ONNX aligns queries top-left
+  FlashAttention<Host> op{.q = q.view(), .k = all_k.view(), .v = all_v.view(), .out = out.view()};
+  op.q_start = {start.data(), {q.batch}};
   op.scale = static_cast<float>(scale);
   op.softcap = static_cast<float>(node.number("softcap", 0));
   op.bias_order = BiasOrder::scale_softcap_bias;
@@ -127,8 +122,6 @@ Expected<OnnxOutputs> run_attention(exec::Eager& run, OnnxNode& node) {
   OnnxTensor mask;
   if (node.has(3)) {
     mask = *node.inputs[3];
-    if (mask.rank() < 2 || mask.rank() > 4)
-      return failure(StatusCode::unsupported, "attn_mask has " + std::to_string(mask.rank()) + " dimensions");
     if (mask.dtype == DType::boolean) {
       for (index i = 0; i < mask.size(); ++i) mask.set(i, mask.get(i) == 0);  // ONNX: true takes part
       op.atten_mask = mask_view(mask);
@@ -139,7 +132,7 @@ Expected<OnnxOutputs> run_attention(exec::Eager& run, OnnxNode& node) {
   run(op);
   OnnxOutputs outputs{y, keys, values};
   if (node.outputs.size() > 3 && node.outputs[3]) {
-    auto s = scores(run, node, *q, all_k, scale, node.has(3) ? &*node.inputs[3] : nullptr, causal, past);
+    auto s = scores(run, node, q, all_k, scale, node.has(3) ? &*node.inputs[3] : nullptr, causal, past);
     if (!s) return failure(std::move(s.error()));
     outputs.push_back(std::move(*s));
   }
@@ -147,27 +140,27 @@ Expected<OnnxOutputs> run_attention(exec::Eager& run, OnnxNode& node) {
 }
 
 Expected<OnnxOutputs> run_rotary_embedding(exec::Eager& run, OnnxNode& node) {
-  auto x = heads_of(*node.inputs[0], node.integer("num_heads", 0));
-  if (!x) return failure(std::move(x.error()));
-  OnnxTensor y(x->tensor->dtype, x->tensor->dims);
-  const Heads out{&y, x->batch, x->heads, x->len, x->dim, x->fused};
+  const Heads x = heads_of(*node.inputs[0], node.integer("num_heads", 0));
+  OnnxTensor y(x.tensor->dtype, x.tensor->dims);
+  if (y.size() == 0) return finish(run, {y});
+  const Heads out{&y, x.batch, x.heads, x.len, x.dim, x.fused};
   OnnxTensor &cos = *node.inputs[1], &sin = *node.inputs[2];
   const index pairs = cos.dims.back();
-  for (index b = 0; b < x->batch; ++b) {
+  for (index b = 0; b < x.batch; ++b) {
     const auto part = [&](const Heads& heads) {
       const View<4> all = heads.view().slice(0, b, 1);
-      return View<3>(all.data, all.dtype, {x->len, x->heads, x->dim}, {all.strides[1], all.strides[2], 1});
+      return View<3>(all.data, all.dtype, {x.len, x.heads, x.dim}, {all.strides[1], all.strides[2], 1});
     };
-    Rope<Host> op{.x = part(*x), .cos = {}, .sin = {}, .y = part(out)};
+    Rope<Host> op{.x = part(x), .cos = {}, .sin = {}, .y = part(out)};
     op.interleaved = node.integer("interleaved", 0) != 0;
     if (node.has(3)) {  // rows of the caches by position; else the caches have a row for each token
       op.cos = cos.rows(1);
       op.sin = sin.rows(1);
       const View<2> ids = node.inputs[3]->rows(1).slice(0, b, 1);
-      op.positions = {ids.data, ids.dtype, {x->len}};
+      op.positions = {ids.data, ids.dtype, {x.len}};
     } else {
-      op.cos = cos.view<2>({x->batch * x->len, pairs}).slice(0, b * x->len, x->len);
-      op.sin = sin.view<2>({x->batch * x->len, pairs}).slice(0, b * x->len, x->len);
+      op.cos = cos.view<2>({x.batch * x.len, pairs}).slice(0, b * x.len, x.len);
+      op.sin = sin.view<2>({x.batch * x.len, pairs}).slice(0, b * x.len, x.len);
     }
     run(op);
   }
@@ -178,12 +171,9 @@ Expected<OnnxOutputs> run_rotary_embedding(exec::Eager& run, OnnxNode& node) {
 Expected<OnnxOutputs> run_tensor_scatter(exec::Eager& run, OnnxNode& node) {
   OnnxTensor cache = *node.inputs[0];
   OnnxTensor& update = *node.inputs[1];
-  if (node.text("mode", "linear") != "linear") return failure(StatusCode::unsupported, "no circular cache");
-  if (cache.rank() != 4 || update.rank() != 4 || node.axis("axis", -2, 4) != 2)
-    return failure(StatusCode::unsupported,
-                   "kv_cache has [batch, heads, slots, dim]: 4 dimensions, written along the third");
   const index batch = cache.dims[0], heads = cache.dims[1], slots = cache.dims[2], dim = cache.dims[3];
   const index tokens = update.dims[2];
+  if (update.size() == 0) return finish(run, {cache});
   for (index b = 0; b < batch; ++b) {
     const index first = node.has(2) ? static_cast<index>(node.inputs[2]->get(b)) : 0;
     std::vector<std::int64_t> mapping;

@@ -1,5 +1,7 @@
 #include "tools/onnx_node.hpp"
 
+#include "tools/onnx_check.hpp"
+
 #include <inlay/ops/embedding.hpp>
 #include <inlay/ops/gelu.hpp>
 #include <inlay/ops/rms_norm.hpp>
@@ -47,7 +49,6 @@ Expected<OnnxOutputs> run_rms_norm(exec::Eager& run, OnnxNode& node) {
   OnnxTensor& x = *node.inputs[0];
   OnnxTensor y(x.dtype, x.dims);
   const index axis = node.axis("axis", -1, x.rank());
-  if (axis < 0 || axis >= x.rank()) return failure(StatusCode::corrupt_data, "axis is out of range");
   run(RmsNorm<Host>{.x = x.rows(axis),
                     .weight = node.inputs[1]->view<1>({node.inputs[1]->size()}),
                     .y = y.rows(axis),
@@ -58,7 +59,6 @@ Expected<OnnxOutputs> run_rms_norm(exec::Eager& run, OnnxNode& node) {
 Expected<OnnxOutputs> run_softmax(exec::Eager& run, OnnxNode& node) {
   const index rank = node.inputs[0]->rank();
   const index axis = node.axis("axis", -1, rank);
-  if (axis < 0 || axis >= rank) return failure(StatusCode::corrupt_data, "axis is out of range");
   const auto [there, back] = to_the_end(axis, rank);
   OnnxTensor x = transposed(*node.inputs[0], there), y(x.dtype, x.dims);
   const index n = x.dims.back(), rows = n ? x.size() / n : 0;
@@ -76,7 +76,6 @@ Expected<OnnxOutputs> run_gelu(exec::Eager& run, OnnxNode& node) {
 
 Expected<OnnxOutputs> run_swiglu(exec::Eager& run, OnnxNode& node) {
   OnnxTensor &a = *node.inputs[0], &b = *node.inputs[1];
-  if (a.dims != b.dims) return failure(StatusCode::corrupt_data, "a and b differ in shape");
   OnnxTensor y(a.dtype, a.dims);
   run(Swiglu<Host>{
       .gate = a.rows(0), .up = b.rows(0), .y = y.rows(0), .alpha = static_cast<float>(node.number("alpha", 1))});
@@ -85,7 +84,6 @@ Expected<OnnxOutputs> run_swiglu(exec::Eager& run, OnnxNode& node) {
 
 Expected<OnnxOutputs> run_gather(exec::Eager& run, OnnxNode& node) {
   OnnxTensor &data = *node.inputs[0], &ids = *node.inputs[1];
-  if (node.axis("axis", 0, data.rank()) != 0) return no("embedding gathers whole rows: axis 0 only");
   std::vector<index> dims = ids.dims;
   dims.insert(dims.end(), data.dims.begin() + 1, data.dims.end());
   OnnxTensor y(data.dtype, dims), rows = ids;
@@ -102,7 +100,6 @@ Expected<OnnxOutputs> run_gather(exec::Eager& run, OnnxNode& node) {
 Expected<OnnxOutputs> run_argmax(exec::Eager& run, OnnxNode& node) {
   const index rank = node.inputs[0]->rank();
   const index axis = node.axis("axis", 0, rank);
-  if (axis < 0 || axis >= rank) return failure(StatusCode::corrupt_data, "axis is out of range");
   if (node.integer("select_last_index", 0) != 0) return no("sampling takes the first of equal logits, not the last");
   const auto [there, back] = to_the_end(axis, rank);
   OnnxTensor x = transposed(*node.inputs[0], there);
@@ -131,35 +128,38 @@ Expected<OnnxOutputs> run_cast(exec::Eager&, OnnxNode& node) {
 
 struct Mapping {
   const char* op_type;
-  std::size_t inputs;  // that must be there
   Expected<OnnxOutputs> (*run)(exec::Eager&, OnnxNode&);
 };
 
-constexpr Mapping mappings[] = {{"Attention", 3, run_attention},
-                                {"RotaryEmbedding", 3, run_rotary_embedding},
-                                {"TensorScatter", 2, run_tensor_scatter},
-                                {"RMSNormalization", 2, run_rms_norm},
-                                {"Softmax", 1, run_softmax},
-                                {"SwiGLU", 2, run_swiglu},
-                                {"Gelu", 1, run_gelu},
-                                {"MatMul", 2, run_matmul},
-                                {"MatMulInteger", 2, run_matmul_integer},
-                                {"QLinearMatMul", 8, run_qlinear_matmul},
-                                {"QuantizeLinear", 2, run_quantize},
-                                {"DequantizeLinear", 2, run_dequantize},
-                                {"Gather", 2, run_gather},
-                                {"ArgMax", 1, run_argmax},
-                                {"Cast", 1, run_cast}};
+constexpr Mapping mappings[] = {{"Attention", run_attention},
+                                {"RotaryEmbedding", run_rotary_embedding},
+                                {"TensorScatter", run_tensor_scatter},
+                                {"RMSNormalization", run_rms_norm},
+                                {"Softmax", run_softmax},
+                                {"SwiGLU", run_swiglu},
+                                {"Gelu", run_gelu},
+                                {"MatMul", run_matmul},
+                                {"MatMulInteger", run_matmul_integer},
+                                {"QLinearMatMul", run_qlinear_matmul},
+                                {"QuantizeLinear", run_quantize},
+                                {"DequantizeLinear", run_dequantize},
+                                {"Gather", run_gather},
+                                {"ArgMax", run_argmax},
+                                {"Cast", run_cast}};
 
 }  // namespace
 
 Expected<OnnxOutputs> run_node(exec::Eager& run, OnnxNode& node) {
+  if (Status status = check_node(node); !status.ok()) return failure(std::move(status));
   for (const Mapping& mapping : mappings) {
     if (node.op_type != mapping.op_type) continue;
-    for (std::size_t i = 0; i < mapping.inputs; ++i)
-      if (!node.has(i))
-        return failure(StatusCode::corrupt_data, node.op_type + " lacks its input " + std::to_string(i));
-    return mapping.run(run, node);
+    try {
+      return mapping.run(run, node);
+    } catch (TooBig) {
+      (void)run.take_status();
+      return failure(StatusCode::out_of_memory, node.op_type + " needs a tensor of more than " +
+                                                    std::to_string(largest_tensor) + " elements or bytes");
+    }
   }
   return no("no operator for " + node.op_type);
 }

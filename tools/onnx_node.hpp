@@ -31,10 +31,10 @@ struct OnnxNode {
 // By position; an output that is not asked for may be empty.
 using OnnxOutputs = std::vector<std::optional<OnnxTensor>>;
 
-// Runs the node. unsupported: no operator of Inlay covers it, for the reason given.
+// Checks the node (onnx_check.hpp) and runs it. unsupported: no operator of Inlay covers it, for the reason given.
 Expected<OnnxOutputs> run_node(exec::Eager& run, OnnxNode& node);
 
-// Each takes its inputs from the node, which holds at least as many as the operator must have.
+// Each takes its inputs from a node that check_node let pass.
 Expected<OnnxOutputs> run_attention(exec::Eager& run, OnnxNode& node);
 Expected<OnnxOutputs> run_rotary_embedding(exec::Eager& run, OnnxNode& node);
 Expected<OnnxOutputs> run_tensor_scatter(exec::Eager& run, OnnxNode& node);

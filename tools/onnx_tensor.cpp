@@ -63,13 +63,14 @@ Expected<OnnxTensor> read_tensor(const onnx::TensorProto& proto) {
   const TypeName* type = find_type(proto.data_type());
   if (type == nullptr || !type->dtype)
     return failure(StatusCode::unsupported, "no type " + onnx_type_name(proto.data_type()));
-  index size = 1;
+  index size = 1, bounded = 1;  // `bounded` counts dimensions of 0 as 1
   std::vector<index> dims;
   for (index dim : proto.dims()) {
-    if (dim < 0 || (dim > 0 && size > (index{1} << 40) / dim))
+    if (dim < 0 || (dim > 0 && bounded > largest_tensor / dim))
       return failure(StatusCode::corrupt_data, "tensor " + proto.name() + " has a dimension of " + std::to_string(dim));
     dims.push_back(dim);
     size *= dim;
+    bounded *= std::max<index>(dim, 1);
   }
   const auto bad = [&](std::size_t got) {
     return failure(StatusCode::corrupt_data, "tensor " + proto.name() + " holds " + std::to_string(got) +

@@ -1,6 +1,7 @@
 // Tensors of ONNX files as Inlay sees them: dense, row-major, of any rank.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -15,6 +16,11 @@ class TensorProto;
 
 namespace inlay::tools {
 
+// Files of a kilobyte can ask for terabytes: of a tensor that has no elements, or as the product of two. What a tensor
+// may have, and what takes more throws; run_node makes a Status of it.
+inline constexpr index largest_tensor = index{1} << 28;  // elements, and bytes
+struct TooBig {};
+
 struct OnnxTensor {
   DType dtype = DType::f32;
   std::vector<index> dims;
@@ -22,7 +28,7 @@ struct OnnxTensor {
 
   OnnxTensor() = default;
   OnnxTensor(DType type, std::vector<index> shape)
-      : dtype(type), dims(std::move(shape)), bytes(static_cast<std::size_t>(byte_size(type, size())) + 1) {}
+      : dtype(type), dims(std::move(shape)), bytes(static_cast<std::size_t>(bounded_bytes(type, dims)) + 1) {}
 
   index size() const {
     index product = 1;
@@ -46,6 +52,20 @@ struct OnnxTensor {
   }
   // Rows of the dimensions from `axis` on.
   View<2> rows(index axis) { return view<2>({extent(0, axis), extent(axis, rank())}); }
+
+  // Of a shape. Dimensions beside one of 0 are bounded too: loops run over them.
+  static index bounded_bytes(DType type, const std::vector<index>& dims) {
+    index product = 1;
+    bool empty = false;
+    for (index dim : dims) {
+      if (dim < 0 || dim > largest_tensor || product * std::max<index>(dim, 1) > largest_tensor) throw TooBig{};
+      product *= std::max<index>(dim, 1);
+      empty |= dim == 0;
+    }
+    const index bytes = empty ? 0 : byte_size(type, product);
+    if (bytes > largest_tensor) throw TooBig{};
+    return bytes;
+  }
 };
 
 // Elements moved so that dimension order[d] of `x` becomes dimension d.

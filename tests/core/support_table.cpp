@@ -29,7 +29,8 @@ TEST(support_table, has_a_row_for_every_operator_and_a_column_for_every_backend)
   for (const auto& [op, cells] : page.declared) {
     rows.insert(op);
     ASSERT_EQ(cells.size(), page.backends.size()) << op;
-    for (const std::string& cell : cells) EXPECT_TRUE(cell == "all" || cell.starts_with("all but ")) << op << ": " << cell;
+    for (const std::string& cell : cells)
+      EXPECT_TRUE(cell == "all" || cell.starts_with("all but ")) << op << ": " << cell;
   }
   EXPECT_EQ(rows, operators);
 }

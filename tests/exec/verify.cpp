@@ -3,6 +3,7 @@
 #include "tools/verify.hpp"
 
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "tests/support/backends.hpp"
+#include "tools/onnx_node.hpp"
 
 namespace inlay::tools {
 namespace {
@@ -68,6 +70,76 @@ TEST(verify, attention_rope_norm_softmax_and_swiglu_are_not_skipped) {
       EXPECT_NE(name.rfind(covered, 0), 0u) << name << ": " << reason;
 }
 
+OnnxTensor zeros(std::vector<index> dims, DType type = DType::f32) { return OnnxTensor(type, std::move(dims)); }
+
+OnnxNode node(const char* op_type, std::vector<std::optional<OnnxTensor>> inputs,
+              std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes = {}) {
+  OnnxNode made;
+  made.op_type = op_type, made.inputs = std::move(inputs), made.attributes = std::move(attributes);
+  made.outputs = {true, true, true, true};
+  return made;
+}
+
+std::string refusal(OnnxNode wrong) {
+  exec::Eager run{Cpu()};
+  const auto outputs = run_node(run, wrong);
+  return outputs ? "it ran" : std::string(outputs.error().message());
+}
+
+// Each read outside a tensor, divided by zero or asked for all memory before nodes were checked.
+TEST(verify, a_node_whose_inputs_do_not_fit_together_is_refused) {
+  const auto has = [](OnnxNode wrong, const char* words) {
+    const std::string reason = refusal(std::move(wrong));
+    EXPECT_NE(reason.find(words), std::string::npos) << reason << " lacks " << words;
+  };
+  const OnnxTensor q = zeros({1, 2, 3, 4}), kv = zeros({1, 1, 5, 4}), none = zeros({1, 0, 5, 4});
+  const std::optional<OnnxTensor> absent;
+  has(node("Attention", {q, none, none}), "2 heads of Q for 0 of K");
+  has(node("Attention", {q, kv, kv, absent, zeros({1, 5, 4}), kv}), "past_key has 3 dimensions");
+  has(node("Attention", {q, kv, kv, absent, zeros({1, 1, 2, 4}), zeros({1, 1, 1, 4})}), "past_value has shape");
+  has(node("Attention", {q, kv, kv, absent, zeros({1, 1, 2, 2}), zeros({1, 1, 2, 4})}), "past_key has shape");
+  has(node("Attention", {q, kv, kv, absent, kv}), "come together");
+  has(node("Attention", {q, kv, zeros({1, 1, 4, 4})}), "differ in heads or length");
+  has(node("Attention", {q, kv, kv, zeros({2, 5})}), "attn_mask has shape [2, 5]");
+  has(node("Attention", {q, kv, kv, zeros({3, 5}, DType::i64)}), "attn_mask must be");
+  has(node("Attention", {q, kv, kv}, {{"qk_matmul_output_mode", std::int64_t{4}}}), "qk_matmul_output_mode is 4");
+  has(node("Attention", {zeros({1, 3, 8}), zeros({1, 5, 8}), zeros({1, 5, 8})}), "q_num_heads is 0");
+  has(node("RotaryEmbedding", {zeros({1, 2, 3, 4}), zeros({}), zeros({})}), "cos_cache has shape []");
+  has(node("RotaryEmbedding", {zeros({1, 2, 3, 4}), zeros({1, 3, 2}), zeros({1, 2, 2})}), "sin_cache has shape");
+  has(node("RotaryEmbedding", {zeros({1, 2, 3, 4}), zeros({9, 2}), zeros({9, 2}), zeros({}, DType::i64)}),
+      "position_ids has shape []");
+  has(node("TensorScatter", {zeros({2, 1, 4, 3}), zeros({1, 1, 1, 3})}), "update has shape");
+  has(node("TensorScatter", {zeros({2, 1, 4, 3}), zeros({2, 1, 1, 3}), zeros({1}, DType::i64)}),
+      "write_indices has shape");
+  OnnxTensor late = zeros({2}, DType::i64);
+  late.set(0, 4);  // the next sequence's first slot
+  has(node("TensorScatter", {zeros({2, 1, 4, 3}), zeros({2, 1, 1, 3}), late}), "4.000000 at 0; it must be 0 to 3");
+  has(node("RMSNormalization", {zeros({2, 3}), zeros({4})}), "scale has shape [4]");
+  has(node("Softmax", {zeros({2, 3})}, {{"axis", INT64_MIN}}), "axis is -9223372036854775808 of 2");
+  has(node("Gather", {zeros({}), zeros({2}, DType::i64)}), "axis is 0 of 0 dimensions");
+  has(node("MatMul", {zeros({2, 3}), zeros({})}), "product of a scalar");
+  has(node("MatMulInteger", {zeros({2, 3}, DType::u8), zeros({3, 4}, DType::u8), zeros({3}, DType::u8)}),
+      "a_zero_point has 3 elements; it must have 1 or 2");
+  has(node("DequantizeLinear", {zeros({4, 3}, DType::i8), zeros({3}), zeros({}, DType::i8)}),
+      "the zero point has shape");
+  has(node("DequantizeLinear", {zeros({4, 6}, DType::i8), zeros({2, 2})}, {{"block_size", std::int64_t{2}}}),
+      "the scale has shape [2, 2]; it must be [4, 3]");
+}
+
+// Files below a kilobyte can ask for terabytes: of a product of vectors, or of rows without elements.
+TEST(verify, a_node_that_asks_for_too_much_is_refused) {
+  EXPECT_NE(refusal(node("MatMul", {zeros({1 << 20, 0}), zeros({0, 1 << 20})})).find("needs a tensor of more than"),
+            std::string::npos);
+  EXPECT_EQ(refusal(node("Softmax", {zeros({1 << 20, 0})})), "it ran");
+  onnx::TensorProto huge;
+  huge.set_data_type(1);
+  huge.set_raw_data("");
+  for (index dim : {index{0}, index{1} << 40, index{1} << 40}) huge.add_dims(dim);
+  const auto tensor = read_tensor(huge);
+  ASSERT_FALSE(tensor);
+  EXPECT_NE(tensor.error().message().find("has a dimension of"), std::string_view::npos);
+}
+
 // Wrong input: one line, exit code 2, never a crash.
 TEST(verify, wrong_input_is_one_line) {
   exec::Eager run{Cpu()};
@@ -78,6 +150,23 @@ TEST(verify, wrong_input_is_one_line) {
   fs::create_directories(empty);
   EXPECT_EQ(verify(run, {empty.string()}, out, errors), 2);
   fs::remove_all(empty);
+}
+
+// A case whose files are none fails with the reason, and the next one has its turn.
+TEST(verify, goes_on_after_a_case_that_cannot_be_read) {
+  const fs::path folder = fs::temp_directory_path() / ("inlay_verify_mixed_" + std::to_string(::getpid()));
+  for (const char* name : {"a", "b"}) {
+    fs::create_directories(folder / name);
+    std::ofstream(folder / name / "model.onnx", std::ios::binary) << "no model";
+  }
+  exec::Eager run{Cpu()};
+  std::stringstream out, errors;
+  EXPECT_EQ(verify(run, {folder.string()}, out, errors), 1);
+  fs::remove_all(folder);
+  EXPECT_EQ(errors.str(), "");
+  EXPECT_EQ(out.str().rfind("FAIL a ", 0), 0u) << out.str();
+  EXPECT_NE(out.str().find("\nFAIL b "), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("\n0 passed, 2 failed, 0 skipped\n"), std::string::npos) << out.str();
 }
 
 TEST(verify, corrupt_files_are_refused) {

@@ -1,5 +1,6 @@
 // What a machine or a checkout lacks is never passed over in silence: the test shows as skipped, with its reason, and
-// scripts/test.sh lists the reasons at its end. INLAY_REQUIRE=avx512,data,... names what must be there: lacking it fails.
+// scripts/test.sh lists the reasons at its end. INLAY_REQUIRE=avx512,data,... names what must be there: lacking it
+// fails.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,21 +20,23 @@ inline bool required(std::string_view what) {
 }
 
 // The third-party data beside the checkout.
-inline std::string third_party(const std::string& path) { return std::string(INLAY_SOURCE_DIR) + "/../shared/data/" + path; }
+inline std::string third_party(const std::string& path) {
+  return std::string(INLAY_SOURCE_DIR) + "/../shared/data/" + path;
+}
 
 inline bool has_data(const std::string& path) { return std::filesystem::exists(third_party(path)); }
 
 }  // namespace inlay::test
 
 // Ends the test here unless `condition` holds: skipped, or failed where INLAY_REQUIRE names `what`.
-#define INLAY_NEEDS(condition, what, reason)                                                                     \
-  do {                                                                                                           \
-    if (!(condition)) {                                                                                          \
-      const auto* const inlay_test = ::testing::UnitTest::GetInstance()->current_test_info();                    \
-      if (::inlay::test::required(what)) FAIL() << "INLAY_REQUIRE names " << (what) << ": " << (reason);         \
+#define INLAY_NEEDS(condition, what, reason)                                                                         \
+  do {                                                                                                               \
+    if (!(condition)) {                                                                                              \
+      const auto* const inlay_test = ::testing::UnitTest::GetInstance()->current_test_info();                        \
+      if (::inlay::test::required(what)) FAIL() << "INLAY_REQUIRE names " << (what) << ": " << (reason);             \
       GTEST_SKIP() << "not tested: " << inlay_test->test_suite_name() << "." << inlay_test->name() << " (" << (what) \
-                   << "): " << (reason);                                                                         \
-    }                                                                                                            \
+                   << "): " << (reason);                                                                             \
+    }                                                                                                                \
   } while (false)
 
 // `path` under ../shared/data.

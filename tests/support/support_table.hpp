@@ -14,7 +14,7 @@
 namespace inlay::test {
 
 struct SupportTable {
-  std::vector<std::string> backends;                        // columns
+  std::vector<std::string> backends;                         // columns
   std::map<std::string, std::vector<std::string>> declared;  // by operator, a cell for each backend
 
   // The first table of the page.
@@ -53,12 +53,12 @@ template <class Backend, class Op> void expect_declared(const Backend& backend, 
   const Status status = supports(backend, op);
   const std::string* const cell = SupportTable::page().cell(Op::name, Backend::name);
   if (!cell || *cell == "all")
-    EXPECT_TRUE(status.ok()) << Backend::name << " declines " << Op::name << ", which docs/support_table.md does not say: "
-                             << status.message();
+    EXPECT_TRUE(status.ok()) << Backend::name << " declines " << Op::name
+                             << ", which docs/support_table.md does not say: " << status.message();
   else
     EXPECT_TRUE(status.ok() || cell->find(status.message()) != std::string::npos)
-        << Backend::name << " declines " << Op::name << " with a reason that docs/support_table.md does not have: "
-        << status.message();
+        << Backend::name << " declines " << Op::name
+        << " with a reason that docs/support_table.md does not have: " << status.message();
 }
 
 }  // namespace inlay::test

@@ -81,12 +81,12 @@ void expect_close(const Tensor<Rank>& got, const Tensor<Rank>& expected, double 
 template <int Rank>
 void expect_close(const Tensor<Rank>& got, const Tensor<Rank>& expected, double f32_ulps, const Allow& allow = {},
                   const std::source_location& where = std::source_location::current()) {
-  expect_close(got, expected, f32_ulps, [&](index k) { return std::abs(expected.get(k)); }, allow, where);
+  expect_close(
+      got, expected, f32_ulps, [&](index k) { return std::abs(expected.get(k)); }, allow, where);
 }
 
 // Integers and copies: no tolerance at all.
-template <int Rank>
-void expect_equal(const Tensor<Rank>& got, const Tensor<Rank>& expected, const Allow& allow = {}) {
+template <int Rank> void expect_equal(const Tensor<Rank>& got, const Tensor<Rank>& expected, const Allow& allow = {}) {
   ASSERT_EQ(got.extents(), expected.extents());
   ASSERT_NO_FATAL_FAILURE(detail::expect_no_undeclared_nan(expected, allow.nan));
   for (index k = 0; k < got.size(); ++k)

@@ -1,6 +1,6 @@
-// How far each comparison stayed below its bound. A bound that nothing comes near lets wrong kernels pass: at the end of
-// a program that ran whole, a bound above 30 times the worst error that was seen fails it, unless the comparison gives
-// the sentence that proves why (Allow::loose). INLAY_REPORT_TOLERANCE=1 prints the table.
+// How far each comparison stayed below its bound. A bound that nothing comes near lets wrong kernels pass: at the end
+// of a program that ran whole, a bound above 30 times the worst error that was seen fails it, unless the comparison
+// gives the sentence that proves why (Allow::loose). INLAY_REPORT_TOLERANCE=1 prints the table.
 #pragma once
 
 #include <gtest/gtest.h>
