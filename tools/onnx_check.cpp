@@ -122,8 +122,8 @@ Status check_attention(const OnnxNode& node) {
     demands.that(type == DType::boolean || is_float(type), "attn_mask must be of floats or of booleans")
         .covered(demands.at(3).rank() >= 2 && demands.at(3).rank() <= 4,
                  "attn_mask has " + std::to_string(demands.at(3).rank()) + " dimensions")
-        .broadcast(3, "attn_mask", {q[0], q[1], q[2], past + k[2]})
-        .covered(demands.at(3).dims.back() == past + k[2], "attn_mask is one for all keys");
+        .broadcast(3, "attn_mask", {q[0], q[1], q[2], past + k[2]});
+    if (demands.met()) demands.covered(demands.at(3).dims.back() == past + k[2], "attn_mask is one for all keys");
   }
   const std::int64_t mode = node.integer("qk_matmul_output_mode", 0);
   demands.that(mode >= 0 && mode <= 3, "qk_matmul_output_mode is " + std::to_string(mode) + "; it must be 0 to 3");

@@ -102,6 +102,7 @@ TEST(verify, a_node_whose_inputs_do_not_fit_together_is_refused) {
   has(node("Attention", {q, kv, zeros({1, 1, 4, 4})}), "differ in heads or length");
   has(node("Attention", {q, kv, kv, zeros({2, 5})}), "attn_mask has shape [2, 5]");
   has(node("Attention", {q, kv, kv, zeros({3, 5}, DType::i64)}), "attn_mask must be");
+  has(node("Attention", {q, kv, kv, zeros({})}), "attn_mask has 0 dimensions");
   has(node("Attention", {q, kv, kv}, {{"qk_matmul_output_mode", std::int64_t{4}}}), "qk_matmul_output_mode is 4");
   has(node("Attention", {zeros({1, 3, 8}), zeros({1, 5, 8}), zeros({1, 5, 8})}), "q_num_heads is 0");
   has(node("RotaryEmbedding", {zeros({1, 2, 3, 4}), zeros({}), zeros({})}), "cos_cache has shape []");
