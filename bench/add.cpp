@@ -3,21 +3,21 @@
 #include <inlay/ops/add.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
 
 void add(benchmark::State& state, DType type, DType branch, index rows, index dim) {
-  const Cpu cpu = bench::cpu();
   Operand<2> a(type, {rows, dim}), b(branch, {rows, dim});
-  Operand<2> y(type, {rows, dim}, false);
-  const double error =
-      error_against_reference(cpu, Add<Host>{.a = a.view(0), .b = b.view(0), .y = y.view(0)}, y.view(0), 1);
-  const double bytes = static_cast<double>(2 * byte_size(type, rows * dim) + byte_size(branch, rows * dim));
-  measure(state, cpu, {.bytes = bytes, .flops = 1.0 * rows * dim}, error, [&](index i) {
-    benchmark::DoNotOptimize(run(cpu, Add<Host>{.a = a.view(i), .b = b.view(i), .y = a.view(i)}).ok());
-  });
+  const auto op = [&](index i) { return Add<Host>{.a = a.view(i), .b = b.view(i), .y = a.view(i)}; };
+  const auto row = [](Add<Host> op, index r) {
+    keep_row(r, op.a, op.b, op.y);
+    return op;
+  };
+  const double written = static_cast<double>(byte_size(type, rows * dim));
+  const double bytes = 2 * written + static_cast<double>(byte_size(branch, rows * dim));
+  measure(state, {.bytes = bytes, .written = written, .flops = 1.0 * rows * dim}, op,
+          {.rows = rows, .row = row, .ulps = 1, .in_place = true});
 }
 
 }  // namespace

@@ -2,19 +2,22 @@
 #include <inlay/ops/dequantize.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
 
 void dequantize(benchmark::State& state, DType code, DType type, bool per_channel, index rows, index cols) {
-  const Cpu cpu = bench::cpu();
   Operand<2> x(code, {rows, cols}), y(type, {rows, cols});
   Operand<2> scale(DType::f32, {per_channel ? 1 : rows, per_channel ? cols : 1}, false);
   const auto op = [&](index i) { return Dequantize<Host>{.x = x.view(i), .scale = scale.view(0), .y = y.view(i)}; };
-  const double bytes = static_cast<double>(byte_size(code, rows * cols) + 2 * byte_size(type, rows * cols));
-  const double error = error_against_reference(cpu, op(0), y.view(0), 0);
-  measure(state, cpu, {.bytes = bytes}, error, [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i)).ok()); });
+  const double written = static_cast<double>(byte_size(type, rows * cols));
+  const double bytes = static_cast<double>(byte_size(code, rows * cols)) + 2 * written;
+  const auto row = [=](Dequantize<Host> op, index r) {
+    keep_row(r, op.x, op.y);
+    if (!per_channel) keep_row(r, op.scale);
+    return op;
+  };
+  measure(state, {.bytes = bytes, .written = written}, op, {.rows = rows, .row = row, .ulps = 1});
 }
 
 }  // namespace

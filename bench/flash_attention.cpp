@@ -4,7 +4,6 @@
 #include <inlay/ops/flash_attention.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
@@ -17,38 +16,34 @@ struct Model {
 constexpr index few_queries = 8;
 
 void flash_attention(benchmark::State& state, const Model& m, DType kv, index queries, index keys) {
-  const Cpu cpu = bench::cpu();
   const bool few = queries <= few_queries;
   Operand<4> q(DType::f32, {1, queries, m.q_heads, m.dim}, false),
       out(DType::f32, {1, queries, m.q_heads, m.dim}, false);
   Operand<4> k(kv, {1, keys, m.kv_heads, m.dim}, few), v(kv, {1, keys, m.kv_heads, m.dim}, few);
   Operand<4> scale(DType::f32, {1, 1, 1, 1}, false);
   *scale.view(0).as<float>() = 1.0f / 128;
-  const auto op = [&](index i, index heads, index kv_heads) {
-    FlashAttention<Host> call{.q = q.view(0).slice(2, 0, heads),
-                              .k = k.view(i).slice(2, 0, kv_heads),
-                              .v = v.view(i).slice(2, 0, kv_heads),
-                              .out = out.view(0).slice(2, 0, heads),
-                              .causal = true};
-    if (kv == DType::i8) call.k_scale = call.v_scale = scale.view(0);
-    return call;
+  const auto op = [&](index i) {
+    FlashAttention<Host> op{.q = q.view(0), .k = k.view(i), .v = v.view(i), .out = out.view(0), .causal = true};
+    if (kv == DType::i8) op.k_scale = op.v_scale = scale.view(0);
+    return op;
+  };
+  // One query of one head, and the keys up to its own.
+  const auto row = [=](FlashAttention<Host> op, index r) {
+    const index query = r / m.q_heads, head = r % m.q_heads;
+    keep(1, query, 1, op.q, op.out);
+    keep(2, head, 1, op.q, op.out);
+    keep(1, 0, keys - queries + query + 1, op.k, op.v);
+    keep(2, head / (m.q_heads / m.kv_heads), 1, op.k, op.v);
+    return op;
   };
   const double pairs =
       static_cast<double>(queries) * (static_cast<double>(keys) - 0.5 * static_cast<double>(queries - 1));
   const double flops = 4.0 * static_cast<double>(m.q_heads * m.dim) * pairs;
   const double elements = 2.0 * static_cast<double>(keys * m.kv_heads * m.dim);
-  BenchWorkspace workspace(workspace_bytes(cpu, op(0, m.q_heads, m.kv_heads)));
-  // The textbook takes seconds for a whole layer: the last queries of one head stand for it.
-  const index checked = few ? queries : few_queries;
-  FlashAttention<Host> part = op(0, 1, 1);
-  part.q = part.q.slice(1, queries - checked, checked);
-  Operand<4> small(DType::f32, {1, checked, 1, m.dim}, false);
-  part.out = small.view(0);
-  const double error = error_against_reference(cpu, part, part.out, 200 + static_cast<double>(m.dim));
   const Work many_work{.flops = flops, .limit = Limit::fma};
   const Work few_work{.bytes = elements * bits(kv) / 8, .flops = flops, .also_fma = true};
-  measure(state, cpu, few ? few_work : many_work, error,
-          [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i, m.q_heads, m.kv_heads), workspace).ok()); });
+  measure(state, few ? few_work : many_work, op,
+          {.rows = queries * m.q_heads, .row = row, .ulps = 200 + static_cast<double>(m.dim)});
 }
 
 }  // namespace
@@ -58,7 +53,7 @@ void add_all() {
   const auto figure = [](const Model& m, DType kv, index queries, index keys) {
     add("flash_attention/" + std::string(m.name) + "/kv_" + std::string(name(kv)) + "/" + std::to_string(queries) +
             "q_" + std::to_string(keys) + "k",
-        [=](benchmark::State& state) { flash_attention(state, m, kv, queries, keys); });
+        [=](benchmark::State& state) { flash_attention(state, m, kv, cut(queries), cut(keys)); });
   };
   for (index length : {512, 1024, 2048}) {
     figure(llama8, DType::f32, length, length);

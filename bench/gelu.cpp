@@ -3,21 +3,20 @@
 #include <inlay/ops/gelu.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
 
 void gelu(benchmark::State& state, GeluForm form, DType type, index rows, index dim) {
-  const Cpu cpu = bench::cpu();
   Operand<2> x(type, {rows, dim}), up(type, {rows, dim});
-  Operand<2> y(type, {rows, dim}, false);
-  const double error = error_against_reference(
-      cpu, Gelu<Host>{.x = x.view(0), .up = up.view(0), .y = y.view(0), .form = form}, y.view(0), 20);
-  const double bytes = 3.0 * static_cast<double>(byte_size(type, rows * dim));
-  measure(state, cpu, {.bytes = bytes, .flops = 30.0 * rows * dim}, error, [&](index i) {
-    benchmark::DoNotOptimize(run(cpu, Gelu<Host>{.x = x.view(i), .up = up.view(i), .y = x.view(i), .form = form}).ok());
-  });
+  const auto op = [&](index i) { return Gelu<Host>{.x = x.view(i), .up = up.view(i), .y = x.view(i), .form = form}; };
+  const auto row = [](Gelu<Host> op, index r) {
+    keep_row(r, op.x, op.up, op.y);
+    return op;
+  };
+  const double written = static_cast<double>(byte_size(type, rows * dim));
+  measure(state, {.bytes = 3 * written, .written = written, .flops = 30.0 * rows * dim}, op,
+          {.rows = rows, .row = row, .ulps = 20, .in_place = true});
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <inlay/ops/incre_flash_attention.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
@@ -16,7 +15,6 @@ struct Model {
 // int8: a scale a channel, or one a token and kv head.
 void incre_flash_attention(benchmark::State& state, const Model& m, DType kv, index batch, index context,
                            bool token_scales) {
-  const Cpu cpu = bench::cpu();
   Operand<4> q(DType::f32, {batch, 1, m.q_heads, m.dim}, false), out(DType::f32, {batch, 1, m.q_heads, m.dim}, false);
   Operand<4> k(kv, {batch, context, m.kv_heads, m.dim}), v(kv, {batch, context, m.kv_heads, m.dim});
   const index tokens = token_scales ? batch * context : 1, channels = token_scales ? 1 : m.dim;
@@ -28,13 +26,22 @@ void incre_flash_attention(benchmark::State& state, const Model& m, DType kv, in
     return op;
   };
   const double elements = 2.0 * static_cast<double>(batch * context * m.kv_heads * m.dim);
-  const double error = error_against_reference(cpu, op(0), out.view(0), 200 + static_cast<double>(m.dim));
-  BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
-  measure(state, cpu,
+  // One head of one sequence.
+  const auto row = [=](IncreFlashAttention<Host> op, index r) {
+    const index sequence = r / m.q_heads, head = r % m.q_heads, kv_head = head / (m.q_heads / m.kv_heads);
+    keep_row(sequence, op.q, op.k, op.v, op.out);
+    keep(2, head, 1, op.q, op.out);
+    keep(2, kv_head, 1, op.k, op.v);
+    if (kv != DType::i8) return op;
+    keep(2, kv_head, 1, op.k_scale, op.v_scale);
+    if (token_scales) keep_row(sequence, op.k_scale, op.v_scale);
+    return op;
+  };
+  measure(state,
           {.bytes = elements * bits(kv) / 8,
            .flops = 2 * elements * static_cast<double>(m.q_heads / m.kv_heads),
            .also_fma = true},
-          error, [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); });
+          op, {.rows = batch * m.q_heads, .row = row, .ulps = 200 + static_cast<double>(m.dim)});
 }
 
 }  // namespace
@@ -45,7 +52,7 @@ void add_all() {
   const auto figure = [](const Model& m, DType kv, index batch, index context, bool token_scales = false) {
     add("incre_flash_attention/" + std::string(m.name) + "/kv_" + std::string(name(kv)) +
             (token_scales ? "_token_scales" : "") + "/batch_" + std::to_string(batch) + "/" + std::to_string(context),
-        [=](benchmark::State& state) { incre_flash_attention(state, m, kv, batch, context, token_scales); });
+        [=](benchmark::State& state) { incre_flash_attention(state, m, kv, batch, cut(context), token_scales); });
   };
   for (DType kv : {DType::f32, DType::f16, DType::bf16, DType::i8}) figure(llama8, kv, 1, 4096);
   figure(llama8, DType::i8, 1, 4096, true);

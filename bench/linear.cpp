@@ -7,7 +7,6 @@
 #include <inlay/weights/linear_pack.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 
@@ -32,20 +31,27 @@ constexpr index many_rows = 32;
 // Packed copies of one weight, enough to outgrow the caches where the weight is only read once.
 Operand<3> packed_weight(const Operand<2>& rows, DType type, index n, index k, bool rotate) {
   Operand<3> packed(type, linear_packed_extents(n, k, type), rotate);
-  for (index copy = 0; copy < packed.copies(); ++copy)
-    if (!pack_linear(openmp(threads()), rows.view(0), packed.view(copy)).ok()) std::abort();
+  if (!pack_linear(openmp(threads()), rows.view(0), packed.view(0)).ok()) std::abort();
+  packed.spread();
   return packed;
 }
 
-// The first rows against the reference: a row's numbers do not depend on the others
-// (tests/linear.cpp), and the textbook takes its time.
-double error(const Cpu& cpu, Linear<Host> op) {
-  const index rows = std::min<index>(op.x.extents[0], 2), k = op.x.extents[1];
-  op.x = op.x.slice(0, 0, rows);
-  op.y = op.y.slice(0, 0, rows);
-  // max|y| of sums of k uniform products is near sqrt(k); the bound is relative to their magnitudes.
+// One panel of one token's outputs: the textbook takes its time.
+Linear<Host> one_panel(Linear<Host> op, index r) {
+  const index n = op.y.extents[1], panels = (n + linear_panel - 1) / linear_panel;
+  const index token = r / panels, panel = r % panels, first = panel * linear_panel;
+  const index channels = std::min(linear_panel, n - first);
+  keep_row(token, op.x, op.y);
+  keep(1, first, channels, op.y);
+  if (op.weight.present()) keep_row(panel, op.weight);
+  if (op.weight_rows.present()) keep(0, first, channels, op.weight_rows);
+  return op;
+}
+
+// max|y| of sums of k uniform products is near sqrt(k); the bound is relative to their magnitudes.
+double ulps(index k) {
   const double chain = static_cast<double>(std::min<index>(k, 192) + k / 192 + 3);
-  return error_against_reference(cpu, op, op.y, chain * std::sqrt(static_cast<double>(k)));
+  return chain * std::sqrt(static_cast<double>(k));
 }
 
 struct Types {
@@ -53,7 +59,6 @@ struct Types {
 };
 
 void linear(benchmark::State& state, Types types, index tokens, Shape shape, bool packs) {
-  const Cpu cpu = bench::cpu();
   const bool streams = tokens < many_rows;
   Operand<2> x(types.x, {tokens, shape.k}, false), y(types.x, {tokens, shape.n}, false);
   Operand<2> rows(types.weight, {shape.n, shape.k}, streams && !packs);
@@ -69,20 +74,20 @@ void linear(benchmark::State& state, Types types, index tokens, Shape shape, boo
   const double size = static_cast<double>(shape.n) * static_cast<double>(shape.k);
   Work work{.bytes = size * bits(types.weight) / 8, .flops = 2 * size * static_cast<double>(tokens)};
   const bool dots = types.x == DType::bf16 && types.weight == DType::bf16;
-  work.limit = streams ? Limit::read : dots ? Limit::bf16 : Limit::fma;
-  BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
-  const double deviation = error(cpu, op(0));
-  std::vector<double> ours, theirs;
+  work.limit = streams ? Limit::memory : dots ? Limit::bf16 : Limit::fma;
+  const index panels = (shape.n + linear_panel - 1) / linear_panel;
+  measure(state, work, op, {.rows = tokens * panels, .row = one_panel, .ulps = ulps(shape.k)});
   const bool beside = types.x == DType::f32 && types.weight == DType::f32 && packs;
-  measure(state, cpu, work, deviation, [&](index i) {
-    ours.push_back(measure::seconds([&] { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); }));
-  });
-  if (!beside) return;
+  if (!beside || measure::short_run()) return;
   // In turn, a handful of times: the machine's speed changes.
+  const Cpu cpu = bench::cpu();
   Operand<2> plain(types.weight, {shape.n, shape.k}, streams);
-  ours.clear();
+  BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
+  std::vector<double> ours, theirs;
   for (index i = 0; i < 9; ++i) {
-    ours.push_back(measure::seconds([&] { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); }));
+    Status status;
+    ours.push_back(measure::seconds([&] { status = run(cpu, op(i), workspace); }));
+    if (!status.ok()) std::abort();  // measure() has seen this call succeed
     theirs.push_back(measure::seconds([&] {
       eigen_linear(x.view(0).as<float>(), plain.view(i).as<float>(), y.view(0).as<float>(), tokens, shape.n, shape.k,
                    threads());
@@ -94,7 +99,9 @@ void linear(benchmark::State& state, Types types, index tokens, Shape shape, boo
 void add_shape(Types types, index tokens, Shape shape, bool packs = true) {
   add("linear/" + std::string(name(types.x)) + "_" + std::string(name(types.weight)) + (packs ? "/" : "_rows/") +
           shape.model + "/" + std::to_string(tokens),
-      [=](benchmark::State& state) { linear(state, types, tokens, shape, packs); });
+      [=](benchmark::State& state) {
+        linear(state, types, cut(tokens, 64), {shape.model, cut(shape.n), cut(shape.k)}, packs);
+      });
 }
 
 }  // namespace

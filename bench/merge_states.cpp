@@ -3,26 +3,28 @@
 #include <inlay/ops/merge_states.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
 
 void merge_states(benchmark::State& state, DType type, index states, index tokens) {
   constexpr index heads = 32, head_dim = 128;
-  const Cpu cpu = bench::cpu();
   Operand<4> parts(type, {states, tokens, heads, head_dim});
   Operand<3> lse(DType::f32, {states, tokens, heads}, false), out(type, {tokens, heads, head_dim});
   const auto op = [&](index i) {
     return MergeStates<Host>{.partial_out = parts.view(i), .partial_lse = lse.view(0), .out = out.view(i)};
   };
-  BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
-  const double error = error_against_reference(cpu, op(0), out.view(0), 5.0 * static_cast<double>(states) + 4);
+  const auto row = [](MergeStates<Host> op, index r) {
+    keep(1, r, 1, op.partial_out, op.partial_lse);
+    keep_row(r, op.out);
+    return op;
+  };
   const index elements = tokens * heads * head_dim;
-  measure(state, cpu,
+  measure(state,
           {.bytes = static_cast<double>(byte_size(type, (states + 2) * elements)),
+           .written = static_cast<double>(byte_size(type, elements)),
            .flops = 2.0 * static_cast<double>(states * elements)},
-          error, [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i), workspace).ok()); });
+          op, {.rows = tokens, .row = row, .ulps = 5.0 * static_cast<double>(states) + 4});
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
@@ -18,41 +17,50 @@ struct Shape {
 };
 
 void paged_attention(benchmark::State& state, DType type, bool vllm, Shape shape) {
-  const auto [seqs, context, q_heads, kv_heads, dim, block_size, partition] = shape;
-  const Cpu cpu = bench::cpu();
+  // Not a structured binding: the lambdas capture these.
+  const index seqs = shape.seqs, context = cut(shape.context), q_heads = shape.q_heads, kv_heads = shape.kv_heads,
+              dim = shape.dim, block_size = shape.block_size, partition = shape.partition;
   const index per_seq = context / block_size, blocks = seqs * per_seq, x = vllm_key_x(type);
   Operand<3> q(DType::f32, {seqs, q_heads, dim}, false), out(DType::f32, {seqs, q_heads, dim}, false);
   Operand<4> flat_keys(type, {blocks, block_size, kv_heads, dim}), values(type, {blocks, block_size, kv_heads, dim});
-  Operand<3> key_scales(DType::f32, {blocks, kv_heads, block_size}),
-      value_scales(DType::f32, {blocks, kv_heads, block_size});
+  const index scaled = type == DType::i8 ? blocks : 0;
+  Operand<3> key_scales(DType::f32, {scaled, kv_heads, block_size}),
+      value_scales(DType::f32, {scaled, kv_heads, block_size});
   std::vector<std::int32_t> table(static_cast<std::size_t>(blocks)), lens(static_cast<std::size_t>(seqs));
   std::iota(table.begin(), table.end(), 0);
   std::shuffle(table.begin(), table.end(), std::mt19937(1));
   std::fill(lens.begin(), lens.end(), static_cast<std::int32_t>(context));
   // The same memory serves both layouts.
-  const auto op = [&](index i, index count) {
+  const auto op = [&](index i) {
     const View<4> k = flat_keys.view(i), v = values.view(i);
     PagedAttention<Host> op{
-        .q = q.view(0).slice(0, 0, count),
+        .q = q.view(0),
         .key_cache = vllm ? PagedView<>(k.data, type, {blocks, kv_heads, dim / x, block_size, x}) : flat_cache(k),
         .value_cache =
             vllm ? slot_minor_cache(View<4>(v.data, type, {blocks, kv_heads, dim, block_size})) : flat_cache(v),
-        .block_tables = ConstView<2>(table.data(), {count, per_seq}),
-        .context_lens = ConstView<1>(lens.data(), {count}),
-        .out = out.view(0).slice(0, 0, count),
+        .block_tables = ConstView<2>(table.data(), {seqs, per_seq}),
+        .context_lens = ConstView<1>(lens.data(), {seqs}),
+        .out = out.view(0),
         .partition = partition};
     if (type == DType::i8) op.key_scales = key_scales.view(i), op.value_scales = value_scales.view(i);
     return op;
   };
-  // 4096 weights of about 1/4096 and the error of a score of length 128, both small beside max|out|.
-  const double error = error_against_reference(cpu, op(0, 1), out.view(0).slice(0, 0, 1), 2 * static_cast<double>(dim));
+  // One head of one sequence.
+  const auto row = [=](PagedAttention<Host> op, index r) {
+    const index sequence = r / q_heads, head = r % q_heads, kv_head = head / (q_heads / kv_heads);
+    keep_row(sequence, op.q, op.block_tables, op.context_lens, op.out);
+    keep(1, head, 1, op.q, op.out);
+    keep(1, kv_head, 1, op.key_cache, op.value_cache);
+    if (type == DType::i8) keep(1, kv_head, 1, op.key_scales, op.value_scales);
+    return op;
+  };
   const double elements = static_cast<double>(seqs * context * kv_heads * 2 * dim);
-  BenchWorkspace workspace(workspace_bytes(cpu, op(0, seqs)));
-  measure(state, cpu,
+  // 4096 weights of about 1/4096 and the error of a score of length 128, both small beside max|out|.
+  measure(state,
           {.bytes = elements * bits(type) / 8,
            .flops = 2 * elements * static_cast<double>(q_heads / kv_heads),
            .also_fma = true},
-          error, [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i, seqs), workspace).ok()); });
+          op, {.rows = seqs * q_heads, .row = row, .ulps = 2 * static_cast<double>(dim)});
 }
 
 void figure(const std::string& name, DType type, bool vllm, Shape shape) {

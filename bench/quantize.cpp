@@ -3,13 +3,11 @@
 #include <inlay/ops/quantize.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
 
 void quantize(benchmark::State& state, DType type, DType code, bool dynamic, index rows, index cols) {
-  const Cpu cpu = bench::cpu();
   Operand<2> x(type, {rows, cols}), y(code, {rows, cols}), scale(DType::f32, {1, 1}, false);
   Operand<1> row_scale(DType::f32, {rows}, false), row_zero(code, {rows}, false);
   *scale.view(0).as<float>() = 1.0f / 127;
@@ -20,9 +18,15 @@ void quantize(benchmark::State& state, DType type, DType code, bool dynamic, ind
     if (!dynamic) op.scale = scale.view(0);
     return op;
   };
-  const double bytes = static_cast<double>(byte_size(type, rows * cols) + 2 * byte_size(code, rows * cols));
-  const double error = error_against_reference(cpu, op(0), y.view(0), 0);
-  measure(state, cpu, {.bytes = bytes}, error, [&](index i) { benchmark::DoNotOptimize(run(cpu, op(i)).ok()); });
+  const double written = static_cast<double>(byte_size(code, rows * cols));
+  const double bytes = static_cast<double>(byte_size(type, rows * cols)) + 2 * written;
+  const auto row = [=](Quantize<Host> op, index r) {
+    keep_row(r, op.x, op.y);
+    if (op.row_scale.present()) keep_row(r, op.row_scale);
+    if (op.row_zero.present()) keep_row(r, op.row_zero);
+    return op;
+  };
+  measure(state, {.bytes = bytes, .written = written}, op, {.rows = rows, .row = row});
 }
 
 }  // namespace

@@ -5,38 +5,40 @@
 #include <inlay/weights/rope_frequencies.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
 
 void rope(benchmark::State& state, DType type, bool interleaved, index tokens) {
-  const Cpu cpu = bench::cpu();
   const index heads = 32, dim = 128;
-  Operand<3> x(type, {tokens, heads, dim}), y(type, {tokens, heads, dim}, false);
+  Operand<3> x(type, {tokens, heads, dim});
   Operand<2> cos(DType::f32, {tokens, dim / 2}, false), sin(DType::f32, {tokens, dim / 2}, false);
-  const auto op = [&](View<3> in, View<3> out) {
-    return Rope<Host>{.x = in, .cos = cos.view(0), .sin = sin.view(0), .y = out, .interleaved = interleaved};
+  const auto op = [&](index i) {
+    return Rope<Host>{
+        .x = x.view(i), .cos = cos.view(0), .sin = sin.view(0), .y = x.view(i), .interleaved = interleaved};
   };
-  const double error = error_against_reference(cpu, op(x.view(0), y.view(0)), y.view(0), 4);
-  const double bytes = static_cast<double>(2 * byte_size(type, tokens * heads * dim) + tokens * dim * 4);
-  measure(state, cpu, {.bytes = bytes, .flops = 3.0 * tokens * heads * dim}, error,
-          [&](index i) { benchmark::DoNotOptimize(run(cpu, op(x.view(i), x.view(i))).ok()); });
+  const auto row = [](Rope<Host> op, index r) {
+    keep_row(r, op.x, op.cos, op.sin, op.y);
+    return op;
+  };
+  const double written = static_cast<double>(byte_size(type, tokens * heads * dim));
+  const double bytes = 2 * written + static_cast<double>(byte_size(DType::f32, tokens * dim));
+  measure(state, {.bytes = bytes, .written = written, .flops = 3.0 * tokens * heads * dim}, op,
+          {.rows = tokens, .row = row, .ulps = 4, .in_place = true});
 }
 
 void rope_table(benchmark::State& state, index tokens) {
-  const Cpu cpu = bench::cpu();
   const RopeFrequencies frequencies = *rope_frequencies({.rotary_dim = 128, .theta = 500000});
   std::vector<std::int32_t> positions(static_cast<std::size_t>(tokens));
   for (index t = 0; t < tokens; ++t) positions[t] = static_cast<std::int32_t>(1000000 + t);
   Operand<2> cos(DType::f32, {tokens, 64}, false), sin(DType::f32, {tokens, 64}, false);
-  const RopeTable<Host> op{.positions = ConstView<2>(positions.data(), {1, tokens}),
+  const auto op = [&](index) {
+    return RopeTable<Host>{.positions = ConstView<2>(positions.data(), {1, tokens}),
                            .inv_freq = frequencies.view(),
                            .cos = cos.view(0),
                            .sin = sin.view(0)};
-  const double error = error_against_reference(cpu, op, cos.view(0), 1);
-  measure(state, cpu, {.flops = 2 * 40.0 * tokens * 64, .limit = Limit::fma}, error,
-          [&](index) { benchmark::DoNotOptimize(run(cpu, op).ok()); });
+  };
+  measure(state, {.flops = 2 * 40.0 * tokens * 64, .limit = Limit::fma}, op, {.ulps = 1});
 }
 
 }  // namespace

@@ -3,21 +3,20 @@
 #include <inlay/ops/swiglu.hpp>
 
 #include "bench/support/measure.hpp"
-#include "bench/support/operands.hpp"
 
 namespace inlay::bench {
 namespace {
 
 void swiglu(benchmark::State& state, DType type, index rows, index dim) {
-  const Cpu cpu = bench::cpu();
   Operand<2> gate(type, {rows, dim}), up(type, {rows, dim});
-  Operand<2> y(type, {rows, dim}, false);
-  const double error =
-      error_against_reference(cpu, Swiglu<Host>{.gate = gate.view(0), .up = up.view(0), .y = y.view(0)}, y.view(0), 14);
-  const double bytes = 3.0 * static_cast<double>(byte_size(type, rows * dim));
-  measure(state, cpu, {.bytes = bytes, .flops = 25.0 * rows * dim}, error, [&](index i) {
-    benchmark::DoNotOptimize(run(cpu, Swiglu<Host>{.gate = gate.view(i), .up = up.view(i), .y = gate.view(i)}).ok());
-  });
+  const auto op = [&](index i) { return Swiglu<Host>{.gate = gate.view(i), .up = up.view(i), .y = gate.view(i)}; };
+  const auto row = [](Swiglu<Host> op, index r) {
+    keep_row(r, op.gate, op.up, op.y);
+    return op;
+  };
+  const double written = static_cast<double>(byte_size(type, rows * dim));
+  measure(state, {.bytes = 3 * written, .written = written, .flops = 25.0 * rows * dim}, op,
+          {.rows = rows, .row = row, .ulps = 14, .in_place = true});
 }
 
 }  // namespace

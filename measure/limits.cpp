@@ -1,5 +1,9 @@
 #include "measure/limits.hpp"
 
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+
 #include <inlay/cpu_limits.hpp>
 
 #include "measure/memory.hpp"
@@ -12,13 +16,22 @@ namespace {
 // Several times any last-level cache of the machines we run on.
 constexpr std::size_t probe_bytes = std::size_t{256} << 20;
 
-std::span<const std::byte> probe_memory() {
+std::byte* probe_memory() {
   static const Memory memory = [] {
     Memory touched(probe_bytes);
     for (std::size_t i = 0; i < probe_bytes; i += 4096) touched.data()[i] = std::byte{1};
     return touched;
   }();
-  return memory.bytes();
+  return memory.data();
+}
+
+// 64 MiB at a time, moving on, so that no pass finds the last one in the cache.
+constexpr std::size_t part = std::size_t{64} << 20;
+std::byte* next_part() {
+  static std::size_t at = 0;
+  std::byte* const memory = probe_memory() + at;
+  at = (at + part) % probe_bytes;
+  return memory;
 }
 
 template <class Spin> double spin_rate(Spin&& spin) {
@@ -30,12 +43,34 @@ template <class Spin> double spin_rate(Spin&& spin) {
 }  // namespace
 
 double read_rate(const Cpu& cpu) {
-  // 64 MiB at a time, moving on, so that no pass finds the last one in the cache.
-  static std::size_t at = 0;
-  constexpr std::size_t part = std::size_t{64} << 20;
-  const auto memory = probe_memory().subspan(at, part);
-  at = (at + part) % probe_bytes;
+  const std::span<const std::byte> memory(next_part(), part);
   return part / seconds([&] { read_once(cpu, memory); });
+}
+
+double transfer_rate(const Cpu& cpu, double written) {
+  // One word of each line is touched, the first lines of every ten are written; in four streams, as reading is.
+  constexpr index streams = 4, group = 10, line = 64 / sizeof(std::uint64_t);
+  constexpr index groups = part / 64 / streams / group;
+  const index updated = std::lround(written * group);
+  if (updated == 0) return read_rate(cpu);
+  auto* const words = reinterpret_cast<std::uint64_t*>(next_part());
+  std::atomic<std::uint64_t> sink = 0;
+  const double time = seconds([&] {
+    cpu.parallel().ranges(groups, 1, [&](index begin, index end) {
+      std::uint64_t sum = 0;
+      for (index i = begin * group; i < end * group; ++i)
+        for (index stream = 0; stream < streams; ++stream) {
+          std::uint64_t& word = words[(stream * groups * group + i) * line];
+          if (i % group < updated)
+            ++word;
+          else
+            sum += word;
+        }
+      sink += sum;
+    });
+  });
+  const double lines = static_cast<double>(groups * group * streams);
+  return 64 * lines * (1 + static_cast<double>(updated) / group) / time;
 }
 
 double fma_rate(const Cpu& cpu) {

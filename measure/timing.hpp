@@ -1,9 +1,10 @@
-// A call's time by the clock, and the median of several.
+// A call's time by the clock, and the median of several; and whether a program only shows that it works.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 namespace inlay::measure {
@@ -19,5 +20,8 @@ template <class Call> double seconds(Call&& call) {
   call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
+
+// INLAY_BENCH_SHORT: a test runs the program. Small operands, few calls, nothing that is worth writing down.
+inline bool short_run() { return std::getenv("INLAY_BENCH_SHORT") != nullptr; }
 
 }  // namespace inlay::measure

@@ -1,7 +1,13 @@
-// One line per benchmark: shape, GB/s or GFLOP/s, share of the limit, error, PASS.
+// One line per figure: shape, time, GB/s or GFLOP/s, share of the limit, error, PASS.
 //
-// The limit is measured between the iterations of the figure, with the same threads: the memory of a
-// shared machine changes speed within seconds. Both are medians.
+// The limit is measured between the calls of the figure, with the same threads: the memory of a shared machine changes
+// speed within seconds. The time is the median of the calls, the limit the best of the probes around them: a share
+// above 1 would say that the limit was measured wrong. Where others had the processors (measure/processors.hpp) the
+// line ends with `disturbed` and has no share. PASS is said of the last timed call (proof.hpp); without it the
+// program's exit status is 1.
+//
+//   INLAY_THREADS=1       as many threads, in place of two
+//   INLAY_BENCH_SHORT=1   as a test: operands are cut, two timed calls, no limit
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -9,21 +15,26 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <inlay/cpu.hpp>
 
+#include "bench/support/operands.hpp"
+#include "bench/support/proof.hpp"
+#include "measure/processors.hpp"
 #include "measure/timing.hpp"
 
 namespace inlay::bench {
 
-enum class Limit { read, fma, bf16, int8 };
+enum class Limit { memory, fma, bf16, int8 };
 
 // What one call moves and computes, and the limit that follows from it.
 struct Work {
-  double bytes = 0;  // that memory sees: each operand once
-  double flops = 0;  // multiply and add count as two
-  Limit limit = Limit::read;
+  double bytes = 0;    // that memory sees: each operand once, and what is written twice, as its lines are read first
+  double written = 0;  // those of them that go back to memory
+  double flops = 0;    // multiply and add count as two
+  Limit limit = Limit::memory;
   bool also_fma = false;  // flops are multiply-adds close to their own limit: its share is printed too
 };
 
@@ -38,45 +49,94 @@ inline int threads() {
 
 inline Cpu cpu() { return Cpu(openmp(threads())); }
 
-// Times call(iteration), which should rotate its operands where they would fit a cache. `error` is
-// the largest deviation from the reference in units of the operator's tolerance: above 1 it fails.
-template <class Call>
-void measure(benchmark::State& state, const Cpu& cpu, const Work& work, double error, Call&& call) {
-  constexpr double between_probes = 0.02;  // seconds of figure: as long as a probe takes
-  const Work arithmetic{.flops = work.flops, .limit = Limit::fma};
-  std::vector<double> times, limits, fma_limits;
-  index iteration = 0;
-  double since_probe = between_probes;
-  call(iteration++);  // first touch
-  for (auto _ : state) {
-    const double time = measure::seconds([&] { call(iteration++); });
-    times.push_back(time);
-    state.SetIterationTime(time);
-    if ((since_probe += time) >= between_probes) {
-      limits.push_back(limit_seconds(cpu, work));
-      if (work.also_fma) fma_limits.push_back(limit_seconds(cpu, arithmetic));
-      since_probe = 0;
-    }
+// The times of a figure's calls, and what was measured around them.
+class Figure {
+ public:
+  Figure(const Cpu& cpu, const Work& work) : cpu_(cpu), work_(work) {}
+
+  template <class Call> void time(Call&& call) {
+    if (times_.empty() || since_probe_ >= between_probes) probe();
+    const double taken = measure::seconds(call);
+    times_.push_back(taken);
+    since_probe_ += taken;
+    total_ += taken;
   }
-  const double time = measure::median(times);
-  if (work.limit == Limit::read)
-    state.counters["GB/s"] = work.bytes / time * 1e-9;
-  else
-    state.counters["GFLOP/s"] = work.flops / time * 1e-9;
-  state.counters["share"] = measure::median(limits) / time;
-  if (work.also_fma) state.counters["fma"] = measure::median(fma_limits) / time;
-  state.counters["error"] = error;
-  state.SetLabel(std::string(inlay::name(cpu.isa())) + " x" + std::to_string(cpu.parallel().width) +
-                 (error <= 1 ? " PASS" : " FAIL"));
-  if (!(error <= 1)) state.SkipWithError("deviates from the reference");
+  bool enough() const { return measure::short_run() || total_ >= least_total; }
+
+  // What follows is no call of the figure; the next one finds the caches as a probe leaves them.
+  void pause();
+  // Prints the line. `problem`: a status, or what the last call left out.
+  void report(benchmark::State& state, const std::string& problem, const Deviation& deviation);
+
+ private:
+  static constexpr double between_probes = 0.02;  // seconds of figure: as long as a probe takes
+  static constexpr double least_total = 0.5;
+
+  void probe();
+
+  Cpu cpu_;
+  Work work_;
+  std::vector<double> times_;
+  double since_probe_ = 0, total_ = 0;
+  double limit_ = 0, fma_limit_ = 0;  // seconds at best; 0: not measured
+  measure::Processors processors_;
+  bool running_ = false;
+};
+
+template <class MakeOp> using OpOf = std::invoke_result_t<MakeOp, index>;
+
+// Times run(backend, op(i)) for i = 1, 2, ...: op(i) should rotate its operands where they would fit a cache. Every
+// status counts. The limits are those of `cpu`.
+template <class Backend, class MakeOp>
+void measure_on(Backend& backend, const Cpu& cpu, benchmark::State& state, const Work& work, const MakeOp& op,
+                const Proof<OpOf<MakeOp>>& proof) {
+  Figure figure(cpu, work);
+  Deviation deviation;
+  std::string problem;
+  const auto keep_first = [&](const Status& status) {
+    if (!status.ok() && problem.empty()) problem = std::string(status.message());
+  };
+  for (auto _ : state) {
+    BenchWorkspace workspace(workspace_bytes(backend, op(0)));
+    const auto call = [&](const auto& it) { keep_first(run(backend, it, workspace)); };
+    const auto first = proof.in_place ? bytes_of(outputs(op(0))) : std::vector<std::byte>();  // as of every copy
+    call(op(0));                                                                              // first touch
+    index i = 1;
+    do {
+      const auto it = op(i++);
+      figure.time([&] { call(it); });
+    } while (!figure.enough() && problem.empty());
+    figure.pause();
+    const auto last = op(i);
+    const std::vector<Output> written = outputs(last);
+    if (proof.in_place)
+      put_back(written, first);
+    else
+      poison(written);
+    Expected expected;
+    keep_first(expect(last, proof, expected));
+    figure.time([&] { call(last); });
+    deviation = expected.compare(proof.ulps);
+    if (problem.empty() && !proof.in_place) problem = left_out(written);
+  }
+  figure.report(state, problem, deviation);
 }
+
+template <class MakeOp>
+void measure(benchmark::State& state, const Work& work, const MakeOp& op, const Proof<OpOf<MakeOp>>& proof) {
+  const Cpu cpu = bench::cpu();
+  measure_on(cpu, cpu, state, work, op, proof);
+}
+
+// Did a figure fail? The program's exit status.
+bool failed();
 
 // Each operator's file defines it: registers the operator's figures with add().
 void add_all();
 
-// Registers `function` under "op/shape" with the settings that all figures share.
+// Registers `function` under "op/shape" with the settings that all figures share: measure() does the repeating.
 template <class Function> void add(const std::string& name, Function function) {
-  benchmark::RegisterBenchmark(name.c_str(), function)->UseManualTime()->MinTime(0.5)->Unit(benchmark::kMicrosecond);
+  benchmark::RegisterBenchmark(name.c_str(), function)->UseManualTime()->Iterations(1)->Unit(benchmark::kMicrosecond);
 }
 
 }  // namespace inlay::bench
