@@ -7,6 +7,7 @@
 #include <string>
 
 #include "measure/machine_cases.hpp"
+#include "measure/timing.hpp"
 #include "npu_kernels/machine/time/roofline.hpp"
 #include "npu_kernels/machine/time/trace.hpp"
 
@@ -91,6 +92,7 @@ int report(std::string_view program, int argc, char** argv) {
       continue;
     any = true;
     good = report_case(c, options) && good;
+    if (inlay::measure::short_run()) break;
   }
   if (!any) {
     std::fprintf(stderr, "%s has no case with --device '%s' --dtype '%s'; its cases:\n", std::string(program).c_str(),

@@ -5,7 +5,8 @@
 
 namespace inlay::npu::bench {
 
-// main() of bench_machine_<program>: one line for each case of measure/machine_cases.hpp.
+// main() of bench_machine_<program>: one line for each case of measure/machine_cases.hpp, or with
+// INLAY_BENCH_SHORT=1 for one.
 //   --device NAME    only this one
 //   --dtype NAME     only this one
 //   --cores N        at most so many of the device
