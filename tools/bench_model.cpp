@@ -1,5 +1,6 @@
 // inlay bench model: a whole model with random weights, prefill and decode, beside what the machine
-// can do at best. The limit is measured between the passes: shared memory changes its speed.
+// can do at best. The limit is the best of those measured between the passes, as shared memory changes its speed;
+// where others had the processors, no share of it is printed (measure/processors.hpp).
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <inlay/model/random_weights.hpp>
 
 #include "measure/limits.hpp"
+#include "measure/processors.hpp"
 #include "measure/timing.hpp"
 #include "tools/commands.hpp"
 #include "tools/model_shapes.hpp"
@@ -44,6 +46,15 @@ double prefill_flops(const exec::ModelConfig& c, index tokens) {
          2 * static_cast<double>(c.vocab) * static_cast<double>(c.dim);
 }
 
+// The end of a line: the share of `limit`, in the units of `rate` and 1e9 of them, unless the figure was disturbed.
+void print_share(const measure::Processors& processors, const Cpu& cpu, double rate, double limit, const char* unit) {
+  if (processors.disturbed(cpu.parallel().width))
+    std::printf("disturbed\n");
+  else
+    std::printf("%5.1f%% of %.1f %s\n", 100 * rate / limit, limit * 1e-9, unit);
+  std::fflush(stdout);
+}
+
 std::vector<exec::Token> prompt(index tokens, index vocab) {
   std::vector<exec::Token> ids;
   for (index i = 0; i < tokens; ++i) ids.push_back(static_cast<exec::Token>((i * 7919 + 13) % vocab));
@@ -52,19 +63,23 @@ std::vector<exec::Token> prompt(index tokens, index vocab) {
 
 int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
   std::vector<double> times, peaks;
+  measure::Processors processors;
   for (int round = 0; round < 4; ++round) {
     session.reset();
     peaks.push_back(measure::fma_rate(cpu));
     Status status;
+    const bool first = round == 0;  // touches memory for the first time
+    if (!first) processors.begin();
     const double time = seconds([&] { status = session.append(prompt(tokens, session.config().vocab)); });
     if (!status.ok()) return wrong(status);
-    if (round > 0) times.push_back(time);  // the first one touches memory for the first time
+    if (first) continue;
+    processors.end();
+    times.push_back(time);
   }
   const double time = median(times), flops = prefill_flops(session.config(), tokens);
-  std::printf("prefill %5ld tokens %9.1f tok/s %9.1f GFLOP/s  %5.1f%% of %.0f GFLOP/s f32 fma\n",
-              static_cast<long>(tokens), static_cast<double>(tokens) / time, flops / time * 1e-9,
-              100 * flops / time / median(peaks), median(peaks) * 1e-9);
-  std::fflush(stdout);
+  std::printf("prefill %5ld tokens %9.1f tok/s %9.1f GFLOP/s  ", static_cast<long>(tokens),
+              static_cast<double>(tokens) / time, flops / time * 1e-9);
+  print_share(processors, cpu, flops / time, *std::max_element(peaks.begin(), peaks.end()), "GFLOP/s f32 fma");
   return 0;
 }
 
@@ -81,19 +96,23 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
   }
   keep(session.decode(1));
   std::vector<double> times, reads;
+  measure::Processors processors;
   for (index i = 0; i < tokens && status.ok(); ++i) {
     reads.push_back(measure::read_rate(cpu));
+    processors.begin();
     times.push_back(seconds([&] { keep(session.decode(static_cast<exec::Token>(i + 2))); }));
+    processors.end();
   }
   if (!status.ok()) return wrong(status);
-  const double time = median(times), bytes = bytes_a_token(session, depth + 1 + tokens / 2), limit = median(reads);
-  std::printf("decode at depth %5ld   %7.2f tok/s %9.2f GB/s     %5.1f%% of %.1f GB/s read\n", static_cast<long>(depth),
-              1 / time, bytes / time * 1e-9, 100 * bytes / time / limit, limit * 1e-9);
-  std::fflush(stdout);
+  const double time = median(times), bytes = bytes_a_token(session, depth + 1 + tokens / 2);
+  std::printf("decode at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(depth), 1 / time,
+              bytes / time * 1e-9);
+  print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
   return 0;
 }
 
 int bench(const Options& options) {
+  measure::wait_actively();
   auto config = model_shape(options.shape);
   if (!config) return wrong(config.error());
   index context = 0;
