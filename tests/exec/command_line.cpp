@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -108,20 +109,45 @@ TEST_F(CommandLine, stories260k_byte_for_byte_at_every_level) {
   }
 }
 
-TEST_F(CommandLine, eval_prints_bits_per_byte_and_perplexity) {
-  const Outcome outcome = inlay("eval " + (source / "models/stories.gguf").string() + " " +
-                                (source / "models/held_back.txt").string() + " --window 128");
+// models/README.md is the one place that states the numbers of our model: they are read from there.
+TEST_F(CommandLine, eval_prints_the_loss_that_our_model_is_stated_with) {
+  const fs::path model = source / "models/stories.gguf";
+  const std::string page = read(source / "models/README.md");
+  const auto stated = [&](const std::string& row) {
+    const std::size_t at = page.find("| " + row + " | ");
+    EXPECT_NE(at, std::string::npos) << row;
+    return at == std::string::npos ? "" : page.substr(at + row.size() + 5, page.find(" |\n", at) - at - row.size() - 5);
+  };
+  const std::string loss = stated("held-back loss");
+  double nats = 0, bits = 0;
+  ASSERT_EQ(std::sscanf(loss.c_str(), "%lf nats per token, %lf bits per byte", &nats, &bits), 2) << loss;
+  long tokens = 0, bytes = 0;
+  const std::string printed = "prints\n\n    ";
+  const std::size_t at = page.find(printed);
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_EQ(std::sscanf(page.c_str() + at + printed.size(), "%ld tokens, %ld bytes, ", &tokens, &bytes), 2);
+  EXPECT_NE(page.find(" bytes, " + loss + "\n", at), std::string::npos) << "the page states two losses";
+
+  const Outcome outcome = inlay("eval " + model.string() + " " + (source / "models/held_back.txt").string());
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  double bits = 0, perplexity = 0;
-  ASSERT_EQ(std::sscanf(outcome.out.c_str(), "bits_per_byte: %lf\nperplexity: %lf\n", &bits, &perplexity), 2);
-  EXPECT_GT(bits, 0.05);
-  EXPECT_LT(bits, 1.0);
-  EXPECT_GT(perplexity, 1.0);
+  double got_bits = 0, perplexity = 0;
+  ASSERT_EQ(std::sscanf(outcome.out.c_str(), "bits_per_byte: %lf\nperplexity: %lf\n", &got_bits, &perplexity), 2);
+  // 2%: the page's are of PyTorch in f32, ours of f16 weights in any order of summing.
+  EXPECT_NEAR(got_bits, bits, 0.02 * bits);
+  EXPECT_NEAR(std::log(perplexity), nats, 0.02 * nats);
+  EXPECT_NE(outcome.err.find(std::to_string(tokens) + " predictions, " + std::to_string(bytes) + " bytes,"),
+            std::string::npos)
+      << outcome.err;
+
+  std::string size = std::to_string(fs::file_size(model));
+  for (int place = static_cast<int>(size.size()) - 3; place > 0; place -= 3) size.insert(place, ",");
+  EXPECT_EQ(stated("file").rfind(size + " bytes;", 0), 0u) << stated("file") << " for " << size;
 }
 
 // The blank that SPM puts before a document is no byte of the text: bits per byte divides by what was written.
 TEST_F(CommandLine, eval_counts_the_bytes_of_the_text) {
-  const std::string first = "Once upon a time, a brown fox lived near the mill.", second = "\xc3\x89t\xc3\xa9, she said.";
+  const std::string first = "Once upon a time, a brown fox lived near the mill.",
+                    second = "\xc3\x89t\xc3\xa9, she said.";
   const std::string model = (source / "models/stories.gguf").string();
   const Outcome outcome = inlay("eval " + model + " " + write("text", first + "<|endoftext|>\n" + second + "\n"));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
