@@ -2,6 +2,11 @@
 
 #include <unistd.h>
 
+#if defined(_OPENMP) && defined(__linux__)
+#include <omp.h>
+#include <sched.h>
+#endif
+
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -9,6 +14,26 @@
 #include <vector>
 
 namespace inlay::measure {
+
+namespace {
+
+// With OMP_PROC_BIND OpenMP has bound this thread to its place before main(); a program that begins anew would inherit
+// that and have one processor.
+void unbind() {
+#if defined(_OPENMP) && defined(__linux__)
+  if (omp_get_num_places() == 0) return;
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> ids(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, ids.data());
+    for (int id : ids) CPU_SET(id, &all);
+  }
+  ::sched_setaffinity(0, sizeof all, &all);
+#endif
+}
+
+}  // namespace
 
 void wait_actively() {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
@@ -18,6 +43,7 @@ void wait_actively() {
   for (std::size_t at = 0; at < words.size(); at = words.find('\0', at) + 1) arguments.push_back(words.data() + at);
   if (arguments.empty()) return;
   arguments.push_back(nullptr);
+  unbind();
   ::setenv("OMP_WAIT_POLICY", "active", 1);
   ::execv("/proc/self/exe", arguments.data());  // returns where it fails: then we measure as we are
 }
