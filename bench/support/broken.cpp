@@ -22,7 +22,6 @@ constexpr index rows = 64, dim = 256;
 class Broken {
  public:
   using Space = Host;
-  static constexpr std::string_view name = "broken";
 
   Broken(const Cpu& cpu, Bug bug) : cpu(cpu), bug(bug) {}
 
