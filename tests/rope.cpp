@@ -1,8 +1,11 @@
 #include <inlay/ops/rope.hpp>
-#include <inlay/weights/rope_frequencies.hpp>
 
+#include <set>
+
+#include "cpu_kernels/support/elementwise.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/onnx.hpp"
 #include "tests/support/subnormals.hpp"
@@ -17,68 +20,140 @@ struct Case {
   Tensor<2> cos, sin;
   Tensor<1> positions = {};
   index first = 0;
-  bool interleaved = false;
+  bool interleaved = false, in_place = false;
 
   Rope<Host> op() {
-    return {.x = x, .cos = cos, .sin = sin, .positions = positions, .y = y, .first = first, .interleaved = interleaved};
+    View<3> to = in_place ? x.view() : y.view();
+    return {.x = x, .cos = cos, .sin = sin, .positions = positions, .y = to, .first = first, .interleaved = interleaved};
+  }
+  const Tensor<3>& result() const { return in_place ? x : y; }
+  Case unrounded() const {
+    Case wide = *this;
+    wide.x = x.widened(), wide.y = y.widened(), wide.cos = cos.widened(), wide.sin = sin.widened();
+    return wide;
   }
 };
 
-// Two products and a sum in f32, each rounded once: 2 eps (|a c| + |b s|).
+// Two products and a sum in f32, each rounded once, and what is expected is rounded once too: 3 eps (|a c| + |b s|).
+// What is not turned is copied.
+constexpr double ulps = 3;
 double scale_of(const Case& c, index k) {
-  const index dim = c.x.extents()[2], pairs = c.cos.extents()[1], head = k / dim * dim, i = k % dim - c.first;
+  const index dim = c.x.extents()[2], heads = c.x.extents()[1], pairs = c.cos.extents()[1];
+  const index head = k / dim * dim, i = k % dim - c.first, t = k / dim / heads;
   if (i < 0 || i >= 2 * pairs) return 0;
-  const index other = c.interleaved ? i ^ 1 : (i + pairs) % (2 * pairs);
-  return std::abs(c.x.get(k)) + std::abs(c.x.get(head + c.first + other));
+  const index pair = c.interleaved ? i / 2 : i % pairs, other = c.interleaved ? i ^ 1 : (i + pairs) % (2 * pairs);
+  const index at = (c.positions.present() ? static_cast<index>(c.positions.get(t)) : t) * pairs + pair;
+  return std::abs(c.x.get(k) * c.cos.get(at)) + std::abs(c.x.get(head + c.first + other) * c.sin.get(at));
+}
+
+void compare(const Case& start) {
+  against_the_reference(start, [&](const Case& expected, const Case& got) {
+    expect_close(got.result(), expected.result(), ulps, [&](index k) { return scale_of(start, k); });
+    EXPECT_TRUE(got.y.gaps_untouched() && got.x.gaps_untouched());
+    if (!got.in_place) {
+      EXPECT_TRUE(got.x == start.x);
+    }
+  });
 }
 
 struct Shape {
   index head_dim, first, pairs;
 };
 
+Case make(DType type, DType table, index tokens, index heads, Shape shape, DType ids, Layout layout, Rng& rng) {
+  const index rows = ids == DType::f32 ? tokens : 11;  // a cache where ids point into it
+  Case c{.x = {type, {tokens, heads, shape.head_dim}, layout},
+         .y = {type, {tokens, heads, shape.head_dim}, layout},
+         .cos = {table, {rows, shape.pairs}, layout},
+         .sin = {table, {rows, shape.pairs}, layout},
+         .first = shape.first};
+  c.x.uniform(rng), c.cos.uniform(rng), c.sin.uniform(rng);
+  if (ids != DType::f32) c.positions = Tensor<1>(ids, {tokens}).integers(rng, 0, rows - 1);
+  c.y.poison();
+  return c;
+}
+
 TEST(rope, sweep) {
   Rng rng(1);
-  const index heads = 3, cached = 11;
   for (DType type : float_types)
-    for (DType table : {DType::f32, type})
+    for (DType table : std::set{DType::f32, type})
       for (bool interleaved : {false, true})
-        for (Shape shape : {Shape{2, 0, 1}, Shape{1, 0, 0}, Shape{59, 5, 20}, Shape{64, 0, 32}, Shape{80, 0, 40},
-                            Shape{111, 1, 55}, Shape{128, 64, 32}, Shape{192, 128, 32}, Shape{256, 0, 128}})
+        for (Shape shape :
+             {Shape{2, 0, 1}, Shape{1, 0, 0}, Shape{59, 5, 20}, Shape{64, 0, 32}, Shape{80, 0, 40}, Shape{111, 1, 55},
+              Shape{128, 64, 32}, Shape{192, 128, 32}, Shape{256, 0, 128}, Shape{17, 3, 7}, Shape{17, 0, 8},
+              Shape{18, 0, 9}, Shape{31, 1, 15}, Shape{32, 0, 16}, Shape{34, 0, 17}, Shape{65, 2, 31}})
           for (const Layout& layout : layouts)
             for (index tokens : {0, 1, 5}) {
-              const bool listed = tokens == 1 || shape.pairs % 4 == 0;
-              Case start{.x = {type, {tokens, heads, shape.head_dim}, layout},
-                         .y = {type, {tokens, heads, shape.head_dim}, layout},
-                         .cos = {table, {listed ? cached : tokens, shape.pairs}, layout},
-                         .sin = {table, {listed ? cached : tokens, shape.pairs}, layout},
-                         .first = shape.first,
-                         .interleaved = interleaved};
-              start.x.uniform(rng);
-              start.cos.uniform(rng);
-              start.sin.uniform(rng);
-              if (listed) start.positions = Tensor<1>(DType::i64, {tokens}).integers(rng, 0, cached - 1);
-              start.y.poison();
-              Case expected = start;
-              SCOPED_TRACE(describe(expected.op()));
-              Reference reference;
-              ASSERT_TRUE(ok(run(reference, expected.op())));
-              on_every_backend([&](const std::string&, auto run) {
-                Case got = start, in_place = start;
-                Rope<Host> op = in_place.op();
-                op.y = in_place.x;
-                ASSERT_TRUE(ok(run(got.op())));
-                ASSERT_TRUE(ok(run(op)));
-                expect_close(got.y, expected.y, 2, [&](index k) { return scale_of(start, k); });
-                EXPECT_TRUE(got.y == in_place.x);
-                EXPECT_TRUE(got.y.gaps_untouched());
-                EXPECT_TRUE(in_place.x.gaps_untouched());
-              });
+              const DType ids = tokens == 1                 ? DType::i32
+                                : (shape.pairs + tokens) % 4 == 1 ? DType::i64
+                                                            : DType::f32;
+              Case c = make(type, table, tokens, 3, shape, ids, layout, rng);
+              c.interleaved = interleaved;
+              ASSERT_NO_FATAL_FAILURE(compare(c));
+              c.in_place = tokens > 1;
+              if (c.in_place) {
+                ASSERT_NO_FATAL_FAILURE(compare(c));
+              }
             }
+}
+
+// More tokens than one thread takes, and so many that the last piece is cut short.
+TEST(rope, threads_share_the_tokens) {
+  Rng rng(2);
+  const index heads = 3, dim = 63, grain = cpu::elementwise_grain / (heads * dim);
+  for (index tokens : {grain, grain + 1, grain + 2, 2 * grain + 7, 3 * grain + 11})
+    for (bool listed : {false, true})
+      ASSERT_NO_FATAL_FAILURE(compare(
+          make(DType::bf16, DType::f32, tokens, heads, {dim, 1, 30}, listed ? DType::i64 : DType::f32, {}, rng)));
+}
+
+// x by heads and y by tokens, and the other way: each view has strides of its own.
+TEST(rope, strides_of_x_and_y_apart) {
+  Rng rng(3);
+  const index tokens = 5, heads = 3, dim = 37, pairs = 17;
+  for (DType type : float_types)
+    for (bool interleaved : {false, true})
+      for (bool turned : {false, true}) {
+        Case c = make(type, type, tokens, heads, {dim, 2, pairs}, DType::f32, {}, rng);
+        c.interleaved = interleaved;
+        Case expected = c.unrounded();
+        Reference reference;
+        ASSERT_TRUE(ok(run(reference, expected.op())));
+        // [heads, tokens, dim + 3] in memory, seen as [tokens, heads, dim].
+        const auto by_heads = [&](Tensor<3>& memory) {
+          View<3> view = memory;
+          view.extents = {tokens, heads, dim};
+          view.strides = {dim + 3, tokens * (dim + 3), 1};
+          return view;
+        };
+        on_every_backend([&](const std::string&, auto run) {
+          Tensor<3> memory(type, {heads, tokens, dim + 3}), y = c.y;
+          memory.poison();
+          View<3> view = by_heads(memory);
+          Rope<Host> op = c.op();
+          if (turned)
+            op.y = view;
+          else
+            op.x = view, op.y = y;
+          for (index t = 0; t < tokens && !turned; ++t)
+            for (index h = 0; h < heads; ++h)
+              for (index i = 0; i < dim; ++i) put(view, t, h, i, c.x.get((t * heads + h) * dim + i));
+          ASSERT_TRUE(ok(run(op)));
+          Tensor<3> got(type, {tokens, heads, dim});
+          for (index k = 0; k < got.size(); ++k)
+            got.set(k, turned ? at(view, k / dim / heads, k / dim % heads, k % dim) : y.get(k));
+          expect_close(got, expected.y, ulps, [&](index k) { return scale_of(c, k); });
+          for (index k = 0; k < memory.size(); ++k)
+            if (k % (dim + 3) >= dim) {
+              ASSERT_TRUE(std::isnan(memory.get(k))) << "between rows: " << k;
+            }
+        });
+      }
 }
 
 // The q of a fused row of q, k and v: strides of the row, the rest untouched.
 TEST(rope, part_of_a_fused_row) {
-  Rng rng(2);
+  Rng rng(4);
   const index tokens = 4, heads = 2, dim = 16, row = 3 * heads * dim;
   Tensor<2> fused(DType::f32, {tokens, row}), cos(DType::f32, {tokens, 8}), sin = cos;
   fused.uniform(rng);
@@ -93,163 +168,67 @@ TEST(rope, part_of_a_fused_row) {
         const index k = t * row + i, in_q = i - heads * dim;
         if (in_q < 0 || in_q >= heads * dim) {
           ASSERT_EQ(got.get(k), fused.get(k));
-        } else if (in_q % dim < 8) {
-          const double c = cos.get(t * 8 + in_q % dim), s = sin.get(t * 8 + in_q % dim);
-          ASSERT_NEAR(got.get(k), fused.get(k) * c - fused.get(k + 8) * s, 4 * 0x1p-24);
+        } else {
+          const bool second = in_q % dim >= 8;
+          const index other = second ? k - 8 : k + 8;
+          const double c = cos.get(t * 8 + in_q % 8), s = sin.get(t * 8 + in_q % 8);
+          const double kept = fused.get(k) * c, crossed = fused.get(other) * s;
+          ASSERT_NEAR(got.get(k), second ? crossed + kept : kept - crossed,
+                      2 * 0x1p-24 * (std::abs(kept) + std::abs(crossed)));
         }
       }
   });
 }
 
-// The angle is right to |angle| 2^-52, its sine to 1e-14, and one rounding to f32 follows.
-TEST(rope, angles_keep_their_accuracy_far_out) {
-  for (double theta : {10000.0, 500000.0})
-    for (index dim : {2, 18, 128}) {
-      const RopeFrequencies frequencies = *rope_frequencies({.rotary_dim = dim, .theta = theta});
-      const std::int64_t places[] = {0, 1, -1, 2, 100, 4095, 131071, 1000003, 10000019, 2147483647, 1ll << 40, -70000};
-      const index tokens = std::size(places), pairs = dim / 2;
+// No arithmetic on what is not turned: signs of zero, infinities, NaN and subnormal numbers come through, bit by bit.
+TEST(rope, what_lies_beside_the_pairs_is_copied) {
+  Rng rng(5);
+  const double inf = std::numeric_limits<double>::infinity();
+  for (DType type : float_types)
+    for (bool interleaved : {false, true}) {
+      Case start = make(type, DType::f32, 3, 2, {41, 7, 9}, DType::f32, layouts[2], rng);
+      start.interleaved = interleaved;
+      const double special[] = {-0.0, inf, -inf, std::nan(""), 2 * underflow(type), -2 * underflow(type), 0.0};
+      for (index k = 0; k < start.x.size(); ++k)
+        if (scale_of(start, k) == 0) start.x.set(k, special[k % 7]);
       on_every_backend([&](const std::string&, auto run) {
-        Tensor<2> cos(DType::f32, {tokens, pairs}), sin(DType::f32, {tokens, pairs});
-        ASSERT_TRUE(ok(run(RopeTable<Host>{
-            .positions = ConstView<2>(places, {1, tokens}), .inv_freq = frequencies.view(), .cos = cos, .sin = sin})));
-        for (index t = 0; t < tokens; ++t)
-          for (index i = 0; i < pairs; ++i) {
-            const long double exact = places[t] * std::pow(static_cast<long double>(theta), -2.0L * i / dim);
-            // hi + lo holds 48 bits of the frequency.
-            const double bound = 0x1p-25 + std::abs(static_cast<double>(exact)) * 0x1p-46 + 1e-12;
-            ASSERT_NEAR(cos.get(t * pairs + i), static_cast<double>(std::cos(exact)), bound) << places[t] << ' ' << i;
-            ASSERT_NEAR(sin.get(t * pairs + i), static_cast<double>(std::sin(exact)), bound) << places[t] << ' ' << i;
+        Case got = start;
+        ASSERT_TRUE(ok(run(got.op())));
+        for (index k = 0; k < got.y.size(); ++k)
+          if (scale_of(start, k) == 0) {
+            const double y = got.y.get(k), x = start.x.get(k);
+            ASSERT_TRUE(std::isnan(x) ? std::isnan(y) : y == x) << k;
+            ASSERT_EQ(std::signbit(y), std::signbit(x)) << k;
           }
       });
     }
 }
 
-TEST(rope, table_against_the_reference) {
-  Rng rng(3);
-  for (index pairs : {0, 1, 7, 8, 9, 16, 33, 64})
-    for (index rows : {1, 2})
-      for (index tokens : {0, 1, 3, 40}) {
-        Tensor<2> positions(DType::i32, {3, tokens}), inv_freq(DType::f32, {rows, pairs});
-        Tensor<2> cos(DType::f32, {tokens, pairs}, layouts[2]), sin(DType::f32, {tokens, pairs}, layouts[1]);
-        Tensor<1> axis(DType::i32, {pairs});
-        positions.integers(rng, 0, 1000000);
-        inv_freq.uniform(rng, -1, 1);
-        axis.integers(rng, 0, 2);
-        const auto op = [&](Tensor<2>& c, Tensor<2>& s) {
-          return RopeTable<Host>{
-              .positions = positions, .inv_freq = inv_freq, .axis = axis, .cos = c, .sin = s, .magnitude = 1.25f};
-        };
-        Tensor<2> c = cos, s = sin;
-        Reference reference;
-        ASSERT_TRUE(ok(run(reference, op(c, s))));
-        on_every_backend([&](const std::string&, auto run) {
-          Tensor<2> got_c = cos, got_s = sin;
-          ASSERT_TRUE(ok(run(op(got_c, got_s))));
-          expect_close(got_c, c, 2, [](index) { return 1.25; });
-          expect_close(got_s, s, 2, [](index) { return 1.25; });
-          EXPECT_TRUE(got_c.gaps_untouched() && got_s.gaps_untouched());
-        });
-      }
-}
-
-TEST(rope, frequencies_follow_their_rules) {
-  const double tau = 2 * 3.14159265358979323846;
-  const RopeParameters plain{.rotary_dim = 128, .theta = 500000};
-  const auto base = [&](index i) { return std::pow(500000.0, -2.0 * i / 128); };
-  const auto close = [](double got, double expected) { return std::abs(got - expected) <= 1e-13 * expected; };
-
-  RopeParameters p = plain;
-  const RopeFrequencies none = *rope_frequencies(p);
-  p.scaling = RopeScaling::linear, p.factor = 4;
-  const RopeFrequencies linear = *rope_frequencies(p);
-  p.scaling = RopeScaling::ntk;
-  const RopeFrequencies ntk = *rope_frequencies(p);
-  for (index i = 0; i < 64; ++i) {
-    EXPECT_TRUE(close(none[i], base(i)));
-    EXPECT_TRUE(close(linear[i], base(i) / 4));
-  }
-  // NTK keeps the fastest pair and stretches the slowest by the factor.
-  EXPECT_TRUE(close(ntk[0], 1));
-  EXPECT_TRUE(close(ntk[63], base(63) / 4));
-
-  // Llama 3.1: 8192 positions, factor 8: waves below 2048 stay, above 8192 are divided.
-  p = plain;
-  p.scaling = RopeScaling::llama3, p.factor = 8, p.original_context = 8192;
-  const RopeFrequencies llama = *rope_frequencies(p);
-  for (index i = 0; i < 64; ++i) {
-    const double wave = tau / base(i);
-    const double smooth = (8192 / wave - 1) / 3;
-    const double expected = wave < 2048 ? base(i) : wave > 8192 ? base(i) / 8 : base(i) * ((1 - smooth) / 8 + smooth);
-    EXPECT_TRUE(close(llama[i], expected)) << i;
-  }
-  EXPECT_EQ(llama.magnitude, 1);
-
-  // YaRN with Qwen2.5's numbers: theta 10^6, 32768 -> 131072. The ramp runs from pair 23 to pair 40.
-  p = {.rotary_dim = 128, .theta = 1e6, .scaling = RopeScaling::yarn, .factor = 4, .original_context = 32768};
-  const RopeFrequencies yarn = *rope_frequencies(p);
-  const double low = std::floor(128 * std::log(32768 / (32 * tau)) / (2 * std::log(1e6)));
-  const double high = std::ceil(128 * std::log(32768 / tau) / (2 * std::log(1e6)));
-  EXPECT_EQ(low, 23);
-  EXPECT_EQ(high, 40);
-  for (index i = 0; i < 64; ++i) {
-    const double f = std::pow(1e6, -2.0 * i / 128), ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
-    EXPECT_TRUE(close(yarn[i], f * (1 - ramp) + f / 4 * ramp)) << i;
-  }
-  EXPECT_EQ(yarn.magnitude, static_cast<float>(0.1 * std::log(4.0) + 1));
-  p.mscale = 0.707, p.mscale_all_dim = 0.707;  // DeepSeek-V2: they cancel
-  EXPECT_EQ(rope_frequencies(p)->magnitude, 1);
-
-  const std::vector<float> divisors(64, 2.0f);
-  p = plain;
-  p.divisors = divisors;
-  EXPECT_TRUE(close((*rope_frequencies(p))[5], base(5) / 2));
-  p.scaling = RopeScaling::longrope, p.factor = 32, p.original_context = 4096;
-  EXPECT_EQ(rope_frequencies(p)->magnitude, static_cast<float>(std::sqrt(1 + std::log(32.0) / std::log(4096.0))));
-
-  p = plain;
-  p.scaling = RopeScaling::dynamic, p.factor = 2, p.original_context = 4096, p.length = 4096;
-  EXPECT_TRUE(close((*rope_frequencies(p))[63], base(63)));
-  p.length = 8192;  // factor 2 * 2 - 1 = 3
-  EXPECT_TRUE(close((*rope_frequencies(p))[63], base(63) / 3));
-}
-
-TEST(rope, axes_of_sections) {
-  const std::vector<index> sections{2, 3, 1};
-  EXPECT_EQ(rope_axes(sections, 6), (std::vector<std::int32_t>{0, 0, 1, 1, 1, 2}));
-  EXPECT_EQ(rope_axes(sections, 8), (std::vector<std::int32_t>{0, 0, 1, 1, 1, 2, 0, 0}));
-}
-
-// Qwen3-VL's, as Transformers' apply_interleaved_mrope deals them out.
-TEST(rope, axes_of_interleaved_sections) {
-  using Axes = std::vector<std::int32_t>;
-  const auto axes = [](const std::vector<index>& sections, index pairs) { return rope_axes(sections, pairs, true); };
-  EXPECT_EQ(axes({4, 2, 2}, 8), (Axes{0, 1, 2, 0, 1, 2, 0, 0}));
-  EXPECT_EQ(axes({2, 3, 1}, 6), (Axes{0, 1, 2, 0, 1, 0}));     // the pair that ends the turn of axis 2 is axis 0's
-  EXPECT_EQ(axes({4, 2, 2, 0}, 8), axes({4, 2, 2}, 8));        // GGUF writes four sections
-  EXPECT_EQ(axes({4, 0, 2, 0}, 6), (Axes{0, 0, 2, 0, 0, 2}));  // an axis in between keeps its place
-  EXPECT_EQ(axes({2, 2, 0, 0}, 4), (Axes{0, 1, 0, 1}));
-  EXPECT_EQ(axes({0, 0, 0, 0}, 3), (Axes{0, 0, 0}));
-  EXPECT_EQ(axes({}, 3), (Axes{0, 0, 0}));
-
-  Axes qwen3_vl;
-  for (int i = 0; i < 20; ++i) qwen3_vl.insert(qwen3_vl.end(), {0, 1, 2});
-  qwen3_vl.insert(qwen3_vl.end(), {0, 0, 0, 0});
-  EXPECT_EQ(axes({24, 20, 20, 0}, 64), qwen3_vl);
-}
-
-TEST(rope, parameters_are_refused_by_name) {
-  const auto message = [](const RopeParameters& p) { return std::string(rope_frequencies(p).error().message()); };
-  EXPECT_NE(message({.rotary_dim = 7}).find("rotary_dim is 7"), std::string::npos);
-  EXPECT_NE(message({.rotary_dim = 8, .theta = 0}).find("theta"), std::string::npos);
-  EXPECT_NE(message({.rotary_dim = 8, .scaling = RopeScaling::yarn}).find("original_context"), std::string::npos);
-  EXPECT_NE(message({.rotary_dim = 8, .scaling = static_cast<RopeScaling>(7)}).find("scaling is 7"), std::string::npos);
-  const std::vector<float> three(3, 1.0f);
-  EXPECT_NE(message({.rotary_dim = 8, .divisors = three}).find("divisors has 3"), std::string::npos);
+// Turned by nothing is not changed, by a quarter it is swapped, and only the second half changes its sign.
+TEST(rope, quarter_turns_are_exact) {
+  for (bool interleaved : {false, true})
+    for (index pairs : {1, 3, 8, 19})
+      on_every_backend([&](const std::string&, auto run) {
+        for (index quarter = 0; quarter < 4; ++quarter) {
+          const double c = quarter == 0 ? 1 : quarter == 2 ? -1 : 0, s = quarter == 1 ? 1 : quarter == 3 ? -1 : 0;
+          Tensor<3> x(DType::f32, {1, 1, 2 * pairs}), y = x;
+          Tensor<2> cos(DType::f32, {1, pairs}), sin(DType::f32, {1, pairs});
+          for (index k = 0; k < x.size(); ++k) x.set(k, static_cast<double>(k + 1));
+          cos.fill(c), sin.fill(s), y.poison();
+          ASSERT_TRUE(ok(run(Rope<Host>{.x = x, .cos = cos, .sin = sin, .y = y, .interleaved = interleaved})));
+          for (index i = 0; i < pairs; ++i) {
+            const index first = interleaved ? 2 * i : i, second = interleaved ? 2 * i + 1 : i + pairs;
+            const double a = x.get(first), b = x.get(second);
+            ASSERT_EQ(y.get(first), a * c - b * s) << quarter << ' ' << i;
+            ASSERT_EQ(y.get(second), a * s + b * c) << quarter << ' ' << i;
+          }
+        }
+      });
 }
 
 // ONNX's x is [batch, heads, sequence, head] or [batch, sequence, heads * head]: strides, one batch at a time.
 TEST(rope, agrees_with_onnx) {
-  if (!have_data("onnx_node/LICENSE")) return;
+  INLAY_NEEDS_DATA("onnx_node/LICENSE");
   struct Node {
     const char* name;
     bool interleaved, listed, flat;
@@ -305,8 +284,7 @@ TEST(rope, subnormals) {
         c.y.poison();
         with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
           // Two products, with an operand each, and a sum.
-          expect_close(
-              got.y, expected.y, 2, [&](index k) { return scale_of(c, k); }, 5 * lost);
+          expect_close(got.y, expected.y, ulps, [&](index k) { return scale_of(c, k); }, {.lost = 5 * lost});
         });
       }
 }
