@@ -81,7 +81,7 @@ TEST(rope_table, sweep) {
 TEST(rope_table, far_positions) {
   const std::vector<double> places = {0,       1,          -1,        2,       100,        4095,        131071,    1 << 20,
                                       1000003, 10000019,   -70000,    1 << 28, 2147483647, 2147483648., 4294967297.,
-                                      -0x1p33, 0x1p40 + 1, 0x1p52 - 1};
+                                      -0x1p33, 0x1p40 + 1, -0x1p41 - 1, 0x1p37 + 3, -0x1p36 - 5, 0x1p52 - 1, -0x1p51 - 1};
   for (double theta : {10000.0, 500000.0, 1e6})
     for (index dim : {2, 18, 128}) {
       const RopeFrequencies frequencies = *rope_frequencies({.rotary_dim = dim, .theta = theta});

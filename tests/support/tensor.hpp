@@ -80,17 +80,18 @@ template <int Rank> class Tensor {
     return wide;
   }
 
-  // True if no byte outside the elements was written.
+  // True if no bit outside the elements was written: a code of four bits may share its byte with a gap.
   bool gaps_untouched() const {
     if (bytes_.empty()) return true;
-    std::vector<bool> owned(bytes_.size());
+    std::vector<unsigned char> owned(bytes_.size());  // the bits of each byte that belong to elements
     const index base = const_cast<Tensor*>(this)->begin() - bytes_.data();
     for (index k = 0; k < size(); ++k) {
-      const index bit = place(k) * bits(dtype_);
-      for (index b = bit / 8; b < (bit + bits(dtype_) + 7) / 8; ++b) owned[base + b] = true;
+      const index bit = place(k) * bits(dtype_), byte = base + bit / 8;
+      if (bits(dtype_) < 8) owned[byte] |= static_cast<unsigned char>(15 << bit % 8);
+      for (index b = 0; b < bits(dtype_) / 8; ++b) owned[byte + b] = 255;
     }
     for (std::size_t b = 0; b < bytes_.size(); ++b)
-      if (!owned[b] && bytes_[b] != guard) return false;
+      if ((bytes_[b] ^ guard) & ~owned[b]) return false;
     return true;
   }
   bool operator==(const Tensor& other) const {
