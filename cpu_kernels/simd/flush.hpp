@@ -4,7 +4,7 @@
 #pragma once
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "cpu_kernels/simd/immintrin.hpp"
 #endif
 
 #include "cpu_kernels/simd/inline.hpp"
