@@ -41,8 +41,7 @@ TEST(dequantize, every_granularity) {
     c.x.integers(rng, lowest(g.code), highest(g.code));
     c.scale.uniform(rng, -1, 1);
     for (index i = 0; i < c.scale.size(); i += 3) c.scale.set(i, c.scale.get(i) * (rng() % 2 ? 3000.0 : 0x1p-18));
-    if (g.with_zero)
-      c.zero = Tensor<2>(g.code, g.scales, g.layout[3]).integers(rng, lowest(g.code), highest(g.code));
+    if (g.with_zero) c.zero = Tensor<2>(g.code, g.scales, g.layout[3]).integers(rng, lowest(g.code), highest(g.code));
     c.y.poison();
     ASSERT_NO_FATAL_FAILURE(compare(c));
   }
@@ -159,6 +158,19 @@ TEST(dequantize, refuses_what_the_contract_does_not_cover) {
   op = c.op();
   op.row_group = -2;
   expect_refused(op, {"row_group", "-2"});
+  op = c.op();
+  op.column_group = -1;
+  expect_refused(op, {"column_group", "-1"});
+  Tensor<2> short_y(DType::f32, {4, 7}), codes_as_scale(DType::i8, {4, 1}), two_blocks(DType::f32, {4, 2});
+  op = c.op();
+  op.y = short_y;
+  expect_refused(op, {"y", "[4, 7]", "[4, 8]"});
+  op = c.op();
+  op.scale = codes_as_scale;
+  expect_refused(op, {"scale", "i8"});
+  op = c.op();
+  op.scale = two_blocks, op.column_group = 3;
+  expect_refused(op, {"scale", "[4, 2]", "column_group"});
 }
 
 }  // namespace

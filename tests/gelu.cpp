@@ -41,10 +41,10 @@ Case make(DType type, GeluForm form, index rows, index dim, std::size_t layout, 
   return c;
 }
 
-// In eps, relative to the result. erf: the tail is off by 3 (exp), x^2/2 (its exponent), 6.1 (simd/normal_cdf.hpp) and 1
-// (their product), of which the other side sees what the tail is of it, and rounds its own difference. tanh and quick:
-// a sigmoid of z = 2 u, damped by 1 - sigmoid(z): 3 for exp, |z| for each rounding of z: constants, products and the
-// sum, of whose two terms the cube is rounded three times; then its sum and its quotient. Then each: the products
+// In eps, relative to the result. erf: the tail is off by 3 (exp), x^2/2 (its exponent), 6.1 (simd/normal_cdf.hpp) and
+// 1 (their product), of which the other side sees what the tail is of it, and rounds its own difference. tanh and
+// quick: a sigmoid of z = 2 u, damped by 1 - sigmoid(z): 3 for exp, |z| for each rounding of z: constants, products and
+// the sum, of whose two terms the cube is rounded three times; then its sum and its quotient. Then each: the products
 // with x and with up, and what is expected is rounded.
 double relative_bound(GeluForm form, double x) {
   if (form == GeluForm::erf) {
@@ -96,8 +96,12 @@ TEST(gelu, sweep) {
 TEST(gelu, threads_share_the_work) {
   Rng rng(2);
   const index grain = cpu::elementwise_grain;
-  for (const auto& [rows, dim] : {std::pair<index, index>{1, grain - 1}, {2, grain}, {2, grain + 1}, {1, 3 * grain + 5},
-                                  {2 * (grain / 9) + 1, 9}, {3, grain / 2 + 1}})
+  for (const auto& [rows, dim] : {std::pair<index, index>{1, grain - 1},
+                                  {2, grain},
+                                  {2, grain + 1},
+                                  {1, 3 * grain + 5},
+                                  {2 * (grain / 9) + 1, 9},
+                                  {3, grain / 2 + 1}})
     ASSERT_NO_FATAL_FAILURE(compare(make(DType::f16, GeluForm::quick, rows, dim, 1, rows == 2, rng)));
 }
 
@@ -134,8 +138,7 @@ TEST(gelu, every_16_bit_number) {
 // Ends, and the signs of zeros.
 TEST(gelu, extremes) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
-  const double values[] = {0,   1e5, -1e5, inf,  nan, 1e30, -inf, -0.0, -1e30, 3.4e38,
-                           -20, 20,  -15,  -0.0, 0,   2,    2,    2,    2};
+  const double values[] = {0, 1e5, -1e5, inf, nan, 1e30, -inf, -0.0, -1e30, 3.4e38, -20, 20, -15, -0.0, 0, 2, 2, 2, 2};
   const double ups[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, inf, inf, nan, 0, -0.0};
   constexpr index n = std::size(values);
   static_assert(std::size(ups) == n);
@@ -204,10 +207,31 @@ TEST(gelu, subnormals) {
       }
 }
 
+// Far out, where the exponential is subnormal: flushed or not, it is off by a subnormal number at most.
+TEST(gelu, tails_that_are_flushed) {
+  Rng rng(7);
+  for (GeluForm form : forms) {
+    Case c = make(DType::f32, form, 2, 129, 0, true, rng);
+    const double begin = form == GeluForm::erf ? 13 : form == GeluForm::tanh ? 10 : 50;
+    c.x.uniform(rng, -begin * 1.15, -begin);
+    with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
+      const auto scale = [&](index k) { return scale_of(c, expected.y.get(k), k); };
+      expect_close(got.y, expected.y, 1, scale, {.lost = 60 * lost});
+    });
+  }
+}
+
 TEST(gelu, refuses_what_the_contract_does_not_cover) {
   Tensor<2> x(DType::f32, {3, 8}), y(DType::f32, {3, 8}), other(DType::f32, {2, 8}), half(DType::f16, {3, 8});
   expect_refused(Gelu<Host>{.x = x, .up = other, .y = y}, {"up", "[2, 8]", "[3, 8]"});
   expect_refused(Gelu<Host>{.x = x, .y = half}, {"y", "f16", "f32"});
+  expect_refused(Gelu<Host>{.x = x, .up = half, .y = y}, {"up", "f16", "f32", "x"});
+  expect_refused(Gelu<Host>{.x = x, .y = other}, {"y", "[2, 8]", "[3, 8]"});
+  Tensor<2> integers(DType::i8, {3, 8}), wide(DType::f32, {3, 9});
+  expect_refused(Gelu<Host>{.x = integers, .y = integers}, {"x", "i8"});
+  const auto columns = [&](index first) { return wide.view().slice(1, first, 8); };
+  expect_refused(Gelu<Host>{.x = columns(0), .y = columns(1)}, {"y", "overlaps", "x"});
+  expect_refused(Gelu<Host>{.x = x, .up = columns(0), .y = columns(1)}, {"y", "overlaps", "up"});
   expect_refused(Gelu<Host>{.x = x, .y = y, .form = static_cast<GeluForm>(3)}, {"form", "3", "erf, tanh or quick"});
 }
 

@@ -22,8 +22,7 @@ TEST(quantize, static_scales_of_every_granularity) {
     for (index i = 0; i < c.x.size(); ++i) c.x.set(i, static_cast<double>(static_cast<int>(rng() % 801) - 400) / 8);
     const double steps[] = {0.25, 0.3, 5, -0.5, 1.75, 0.0625};
     for (index i = 0; i < c.scale.size(); ++i) c.scale.set(i, steps[rng() % 6]);
-    if (g.with_zero)
-      c.zero = Tensor<2>(g.code, g.scales, g.layout[3]).integers(rng, lowest(g.code), highest(g.code));
+    if (g.with_zero) c.zero = Tensor<2>(g.code, g.scales, g.layout[3]).integers(rng, lowest(g.code), highest(g.code));
     ASSERT_NO_FATAL_FAILURE(compare(c));
   }
 }
@@ -127,6 +126,31 @@ TEST(quantize, refuses_what_the_contract_does_not_cover) {
   op.column_group = -1;
   expect_refused(op, {"column_group", "-1"});
   expect_refused(quantize_rows(DType::f32, DType::u8, 4, 8, false).op(), {"row_zero", "u8"});
+  expect_refused(quantize_rows(DType::f32, DType::u4, 4, 8, false).op(), {"row_zero", "u4"});
+  const auto refused = [](Case start, auto change, std::initializer_list<std::string_view> words) {
+    Quantize<Host> changed = start.op();
+    EXPECT_TRUE(ok(check(changed)));
+    change(changed);
+    expect_refused(changed, words);
+  };
+  Tensor<2> integers(DType::i32, {4, 8}), short_y(DType::i8, {4, 7}), zero_of_all(DType::i8, {1, 1});
+  Tensor<2> whole_scale(DType::i8, {4, 1}), two_blocks(DType::f32, {2, 1}), zeros(DType::i8, {4, 1});
+  Tensor<1> half_scale(DType::f16, {4}), three_scales(DType::f32, {3}), u8_zero(DType::u8, {4}),
+      three_zeros(DType::i8, {3});
+  refused(c, [&](auto& q) { q.x = integers; }, {"x", "i32"});
+  refused(c, [&](auto& q) { q.y = short_y; }, {"y", "[4, 7]", "[4, 8]"});
+  refused(c, [&](auto& q) { q.row_group = -3; }, {"row_group", "-3"});
+  refused(c, [&](auto& q) { q.scale = whole_scale; }, {"scale", "i8"});
+  refused(c, [&](auto& q) { q.scale = two_blocks, q.row_group = 3, q.column_group = 7; },
+          {"scale", "[2, 1]", "column_group"});
+  refused(c, [&](auto& q) { q.scale = two_blocks, q.row_group = 4; }, {"scale", "[2, 1]", "row_group"});
+  refused(c, [&](auto& q) { q.zero = zero_of_all; }, {"zero", "[1, 1]", "[4, 1]"});
+  const Case dynamic = quantize_rows(DType::f32, DType::i8, 4, 8, true);
+  refused(dynamic, [&](auto& q) { q.zero = zeros; }, {"zero", "row_scale"});
+  refused(dynamic, [&](auto& q) { q.row_scale = half_scale; }, {"row_scale", "f16", "f32"});
+  refused(dynamic, [&](auto& q) { q.row_scale = three_scales; }, {"row_scale", "3", "4"});
+  refused(dynamic, [&](auto& q) { q.row_zero = u8_zero; }, {"row_zero", "u8", "i8"});
+  refused(dynamic, [&](auto& q) { q.row_zero = three_zeros; }, {"row_zero", "3", "4"});
 }
 
 }  // namespace

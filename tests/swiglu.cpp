@@ -20,9 +20,7 @@ struct Case {
   float alpha = 1, limit = infinity, up_offset = 0;
 
   Swiglu<Host> op() { return {.gate = gate, .up = up, .y = y, .alpha = alpha, .limit = limit, .up_offset = up_offset}; }
-  Case unrounded() const {
-    return {gate.widened(), up.widened(), y.widened(), alpha, limit, up_offset};
-  }
+  Case unrounded() const { return {gate.widened(), up.widened(), y.widened(), alpha, limit, up_offset}; }
 };
 
 // Every view has rows of its own.
@@ -33,10 +31,10 @@ Case make(DType type, index rows, index dim, std::size_t layout) {
   return c;
 }
 
-// In eps: the exponential of -|z| is off by 3 and by the rounding of z = alpha g, |z|, which reach the sigmoid damped by
-// 1 - sigmoid(z). Its sum, its quotient, the offset, two products and what is expected are rounded once each. Where the
-// exponential is subnormal, it is off by 1.5 of its steps of 2^-149 and the quotient by half of one, and where the first
-// product is, by half of one too.
+// In eps: the exponential of -|z| is off by 3 and by the rounding of z = alpha g, |z|, which reach the sigmoid damped
+// by 1 - sigmoid(z). Its sum, its quotient, the offset, two products and what is expected are rounded once each. Where
+// the exponential is subnormal, it is off by 1.5 of its steps of 2^-149 and the quotient by half of one, and where the
+// first product is, by half of one too.
 double scale_of(const Case& c, double expected, index k) {
   const double g = std::min<double>(c.gate.get(k), c.limit), z = static_cast<double>(c.alpha) * g;
   const double u = std::clamp<double>(c.up.get(k), -c.limit, c.limit) + c.up_offset;
@@ -72,8 +70,12 @@ TEST(swiglu, sweep) {
 TEST(swiglu, threads_share_the_work) {
   Rng rng(2);
   const index grain = cpu::elementwise_grain;
-  for (const auto& [rows, dim] : {std::pair<index, index>{1, grain - 1}, {2, grain}, {2, grain + 1}, {1, 3 * grain + 5},
-                                  {2 * (grain / 9) + 1, 9}, {3, grain / 2 + 1}}) {
+  for (const auto& [rows, dim] : {std::pair<index, index>{1, grain - 1},
+                                  {2, grain},
+                                  {2, grain + 1},
+                                  {1, 3 * grain + 5},
+                                  {2 * (grain / 9) + 1, 9},
+                                  {3, grain / 2 + 1}}) {
     Case c = make(DType::bf16, rows, dim, 1);
     c.gate.uniform(rng, -9, 9);
     c.up.uniform(rng);
@@ -87,9 +89,9 @@ TEST(swiglu, parameters_one_by_one) {
   struct Parameters {
     float alpha = 1, limit = infinity, up_offset = 0;
   };
-  for (const Parameters& p : {Parameters{.alpha = -1.5f}, Parameters{.alpha = 0}, Parameters{.alpha = 0.25f},
-                              Parameters{.limit = 0.5f}, Parameters{.limit = 30}, Parameters{.up_offset = -0.375f},
-                              Parameters{.alpha = 3, .limit = 2, .up_offset = 5}})
+  for (const Parameters& p :
+       {Parameters{.alpha = -1.5f}, Parameters{.alpha = 0}, Parameters{.alpha = 0.25f}, Parameters{.limit = 0.5f},
+        Parameters{.limit = 30}, Parameters{.up_offset = -0.375f}, Parameters{.alpha = 3, .limit = 2, .up_offset = 5}})
     for (DType type : float_types) {
       Case c = make(type, 3, 65, 0);
       c.gate.uniform(rng, -40, 40);
@@ -154,8 +156,8 @@ TEST(swiglu, halves_of_one_row_in_place) {
 // Ends, and the signs of zeros. What is not finite follows the formula.
 TEST(swiglu, extremes) {
   const double inf = infinity, nan = std::nan("");
-  const double gates[] = {0,     -0.0,  88,    89,   104,  1e5,  inf,  -80,  -88,    -104, -1e5, nan, 1,
-                          3e38,  -3e38, 16,    -16,  0.0,  0.0,  1,    1,    1e-40,  -inf, 2,    2,   -2};
+  const double gates[] = {0,    -0.0,  88, 89,  104, 1e5, inf, -80, -88,   -104, -1e5, nan, 1,
+                          3e38, -3e38, 16, -16, 0.0, 0.0, 1,   1,   1e-40, -inf, 2,    2,   -2};
   const double ups[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, nan, 1, 1, -1, -1, -1, inf, inf, -inf, 1, 1, 0, -0.0, 0};
   constexpr index n = std::size(gates);
   static_assert(std::size(ups) == n);
@@ -225,6 +227,19 @@ TEST(swiglu, subnormals) {
       }
 }
 
+// Far out, where the exponential is subnormal: flushed or not, it is off by a subnormal number at most.
+TEST(swiglu, tails_that_are_flushed) {
+  Rng rng(7);
+  for (DType type : {DType::f32, DType::bf16}) {
+    Case c = make(type, 2, 129, 0);
+    c.gate.uniform(rng, -110, -80), c.up.uniform(rng);
+    with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
+      const auto scale = [&](index k) { return scale_of(c, expected.y.get(k), k); };
+      expect_close(got.y, expected.y, 1, scale, {.lost = 110 * lost});
+    });
+  }
+}
+
 TEST(swiglu, refuses_what_the_contract_does_not_cover) {
   Tensor<2> a(DType::f32, {3, 8}), b(DType::f32, {3, 7}), y(DType::f32, {3, 8}), half(DType::f16, {3, 8});
   expect_refused(Swiglu<Host>{.gate = a, .up = b, .y = y}, {"up", "[3, 7]", "[3, 8]"});
@@ -233,6 +248,17 @@ TEST(swiglu, refuses_what_the_contract_does_not_cover) {
   expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .alpha = std::numeric_limits<float>::infinity()},
                  {"alpha", "inf"});
   expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = half}, {"y", "f16", "f32"});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Tensor<2> integers(DType::i8, {3, 8});
+  expect_refused(Swiglu<Host>{.gate = integers, .up = integers, .y = integers}, {"gate", "i8"});
+  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = b}, {"y", "[3, 7]", "[3, 8]"});
+  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .limit = nan}, {"limit", "nan"});
+  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .limit = -1}, {"limit", "-1"});
+  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .up_offset = nan}, {"up_offset", "nan"});
+  Tensor<2> wide(DType::f32, {3, 9});
+  const auto columns = [&](index first) { return wide.view().slice(1, first, 8); };
+  expect_refused(Swiglu<Host>{.gate = columns(0), .up = a, .y = columns(1)}, {"y", "overlaps", "gate"});
+  expect_refused(Swiglu<Host>{.gate = a, .up = columns(0), .y = columns(1)}, {"y", "overlaps", "up"});
 }
 
 }  // namespace

@@ -11,9 +11,9 @@ namespace {
 
 const std::vector<float>& interesting() {
   static const std::vector<float> values = [] {
-    std::vector<float> list = {0.0f,   -0.0f,  1.0f,  -1.0f, 0.5f,   1.5f,    2.5f,      -2.5f,    127.5f,    -128.5f,
-                               1e30f,  -1e30f, 1e-40f, -1e-40f, 0x1p-149f, 65504.0f, 65520.0f, infinity, -infinity,
-                               not_a_number};
+    std::vector<float> list = {0.0f,      -0.0f,    1.0f,     -1.0f,    0.5f,      1.5f,        2.5f,
+                               -2.5f,     127.5f,   -128.5f,  1e30f,    -1e30f,    1e-40f,      -1e-40f,
+                               0x1p-149f, 65504.0f, 65520.0f, infinity, -infinity, not_a_number};
     std::mt19937 rng(1);
     for (int i = 0; i < 20000; ++i) list.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(rng())));
     std::uniform_real_distribution<float> near(-200, 200);

@@ -50,7 +50,8 @@ inline void compare(const QuantizeCase& start) {
   right.y.poison(), right.row_scale.poison(), right.row_zero.poison();
   Reference reference;
   ASSERT_TRUE(ok(run(reference, right.op())));
-  make_wrong(wrong.y, right.y), make_wrong(wrong.row_scale, right.row_scale), make_wrong(wrong.row_zero, right.row_zero);
+  make_wrong(wrong.y, right.y), make_wrong(wrong.row_scale, right.row_scale),
+      make_wrong(wrong.row_zero, right.row_zero);
   against_the_reference(wrong, [&](const QuantizeCase& expected, const QuantizeCase& got) {
     for (const QuantizeCase* result : {&expected, &got}) {
       expect_equal(result->row_scale, right.row_scale, {.nan = true});  // of a row that has none

@@ -75,8 +75,9 @@ TEST(quantize, every_zero_point) {
   for (DType code : codes) {
     const int low = lowest(code), high = highest(code), zeros = high - low + 1;
     std::vector<double> x;
-    for (double q : {-1e30, -700.0, -513.0, -512.0, -300.5, -256.0, -255.5, -128.5, -16.0, -15.5, -8.5, -7.0, -1.5, -0.5,
-                     0.0, 0.5, 1.0, 2.5, 7.5, 8.0, 14.5, 15.0, 126.5, 127.5, 200.5, 254.5, 255.0, 256.5, 511.5, 600.0, 1e30})
+    for (double q : {-1e30, -700.0, -513.0, -512.0, -300.5, -256.0, -255.5, -128.5, -16.0, -15.5, -8.5,
+                     -7.0,  -1.5,   -0.5,   0.0,    0.5,    1.0,    2.5,    7.5,    8.0,   14.5,  15.0,
+                     126.5, 127.5,  200.5,  254.5,  255.0,  256.5,  511.5,  600.0,  1e30})
       x.push_back(q);
     const index rows = static_cast<index>(x.size());
     Case c{.x = {DType::f32, {rows, zeros}}, .scale = {DType::f32, {1, zeros}}, .y = {code, {rows, zeros}}};

@@ -19,16 +19,15 @@ struct Case {
   float magnitude = 1;
 
   RopeTable<Host> op() {
-    return {
-        .positions = positions, .inv_freq = inv_freq, .axis = axis, .cos = cos, .sin = sin, .magnitude = magnitude};
+    return {.positions = positions, .inv_freq = inv_freq, .axis = axis, .cos = cos, .sin = sin, .magnitude = magnitude};
   }
 };
 
 Case make(DType ids, index axes, index tokens, index rows, index pairs, Layout layout) {
   Case c{.positions = {ids, {axes, tokens}, layout},
-         .inv_freq = {DType::f32, {rows, pairs}, layout},
-         .cos = {DType::f32, {tokens, pairs}, layout},
-         .sin = {DType::f32, {tokens, pairs}, layout}};
+         .inv_freq = {DType::f32, {rows, pairs}, {layout.row_gap + 1, layout.misaligned}},
+         .cos = {DType::f32, {tokens, pairs}, {layout.row_gap + 2, layout.misaligned}},
+         .sin = {DType::f32, {tokens, pairs}, {layout.row_gap + 4, layout.misaligned}}};
   c.cos.poison(), c.sin.poison();
   return c;
 }
@@ -39,7 +38,8 @@ void expect_turns(const Tensor<2>& got, const std::vector<double>& exact, const 
   for (index k = 0; k < got.size(); ++k) {
     const double right = exact[static_cast<std::size_t>(k)];
     const double bound = half_ulp(DType::f32, right) + 8 * 0x1p-53 * std::abs(c.magnitude);
-    ASSERT_LE(std::abs(got.get(k) - right), bound) << name << ", element " << k << ": " << got.get(k) << ", not " << right;
+    ASSERT_LE(std::abs(got.get(k) - right), bound)
+        << name << ", element " << k << ": " << got.get(k) << ", not " << right;
   }
 }
 
@@ -55,11 +55,9 @@ void compare(const Case& start) {
       cosines.push_back(static_cast<double>(start.magnitude * std::cos(static_cast<long double>(angle))));
       sines.push_back(static_cast<double>(start.magnitude * std::sin(static_cast<long double>(angle))));
     }
-  against_the_reference(start, [&](const Case& expected, const Case& got) {
-    for (const Case* table : {&expected, &got}) {
-      expect_turns(table->cos, cosines, start, "cosine");
-      expect_turns(table->sin, sines, start, "sine");
-    }
+  against_the_reference(start, [&](const Case&, const Case& got) {  // the test device gives the reference's
+    expect_turns(got.cos, cosines, start, "cosine");
+    expect_turns(got.sin, sines, start, "sine");
     EXPECT_TRUE(got.cos.gaps_untouched() && got.sin.gaps_untouched());
   });
 }
@@ -68,7 +66,7 @@ void compare(const Case& start) {
 TEST(rope_table, sweep) {
   Rng rng(1);
   for (DType ids : {DType::i32, DType::i64})
-    for (index pairs : {0, 1, 7, 8, 9, 16, 33, 64})
+    for (index pairs : {0, 1, 7, 8, 9, 16, 33})
       for (index rows : {1, 2})
         for (index tokens : {0, 1, 3, 16, 17, 40}) {
           const index axes = 1 + (pairs + tokens) % 4;
@@ -84,9 +82,10 @@ TEST(rope_table, sweep) {
 
 // Of a model, as far out as positions go: 2^20 and beyond, past the reach of the fast reduction, and back.
 TEST(rope_table, far_positions) {
-  const std::vector<double> places = {0,       1,          -1,        2,       100,        4095,        131071,    1 << 20,
-                                      1000003, 10000019,   -70000,    1 << 28, 2147483647, 2147483648., 4294967297.,
-                                      -0x1p33, 0x1p40 + 1, -0x1p41 - 1, 0x1p37 + 3, -0x1p36 - 5, 0x1p52 - 1, -0x1p51 - 1};
+  const std::vector<double> places = {0,          1,           -1,          2,          100,        4095,
+                                      131071,     1 << 20,     1000003,     10000019,   -70000,     1 << 28,
+                                      2147483647, 2147483648., 4294967297., -0x1p33,    0x1p40 + 1, -0x1p41 - 1,
+                                      0x1p37 + 3, -0x1p36 - 5, 0x1p52 - 1,  -0x1p51 - 1};
   for (double theta : {10000.0, 500000.0, 1e6})
     for (index dim : {2, 18, 128}) {
       const RopeFrequencies frequencies = *rope_frequencies({.rotary_dim = dim, .theta = theta});
@@ -98,7 +97,8 @@ TEST(rope_table, far_positions) {
       for (index t = 0; t < c.positions.size(); ++t)
         for (index i = 0; i < dim / 2; ++i) {
           const long double angle = places[t] * std::pow(static_cast<long double>(theta), -2.0L * i / dim);
-          ASSERT_NEAR(places[t] * frequencies[i], static_cast<double>(angle), std::abs(static_cast<double>(angle)) * 0x1p-48);
+          ASSERT_NEAR(places[t] * frequencies[i], static_cast<double>(angle),
+                      std::abs(static_cast<double>(angle)) * 0x1p-48);
         }
     }
 }

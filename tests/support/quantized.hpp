@@ -68,8 +68,12 @@ inline std::vector<Granularity> granularities() {
         for (bool each : {false, true}) {
           if (each && row_group > 0 && column_group > 0) continue;
           add(code, rows, cols,
-              {row_group > 0 ? blocks(rows, row_group) : each ? rows : 1,
-               column_group > 0 ? blocks(cols, column_group) : each ? cols : 1},
+              {row_group > 0 ? blocks(rows, row_group)
+               : each        ? rows
+                             : 1,
+               column_group > 0 ? blocks(cols, column_group)
+               : each           ? cols
+                                : 1},
               row_group, column_group);
         }
   }

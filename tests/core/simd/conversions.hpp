@@ -86,7 +86,7 @@ TEST(simd, every_tie_of_bf16_narrows) { every_tie_narrows<bf16>(); }
 
 // Halves over the range of 8 bits and beyond it, what conversions to int32 cannot hold, and what is no number.
 std::vector<float> around_every_half() {
-  std::vector<float> list = {infinity, -infinity,     not_a_number, -not_a_number, 1e30f,      -1e30f, 0x1p31f,
+  std::vector<float> list = {infinity, -infinity,      not_a_number, -not_a_number, 1e30f,     -1e30f, 0x1p31f,
                              -0x1p31f, 0x1.fffffep30f, 4e9f,         -4e9f,         0x1p-149f, -0.0f,  0x1p63f};
   for (int k = -300; k <= 300; ++k) {
     const float half = static_cast<float>(k) + 0.5f;
@@ -149,7 +149,8 @@ template <class T, class Store> void touches_n_elements(Store store) {
         if (whole && n < N) continue;
         for (index i = 0; i < n; ++i) p[i] = static_cast<T>(static_cast<float>(i + 1));
         const Lanes got = lanes(whole ? F::load(p) : F::load(p, n));
-        for (index i = 0; i < N; ++i) ASSERT_EQ(bits_of(got[i]), bits_of(i < n ? static_cast<float>(i + 1) : 0.0f)) << n;
+        for (index i = 0; i < N; ++i)
+          ASSERT_EQ(bits_of(got[i]), bits_of(i < n ? static_cast<float>(i + 1) : 0.0f)) << n;
         Lanes ramp;
         for (index i = 0; i < N; ++i) ramp[i] = static_cast<float>(i + 40);
         store(F::load(ramp.data()), p, n, whole);

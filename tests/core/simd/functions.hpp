@@ -25,7 +25,8 @@ double worst(double low, double high, index count, Function function, Exact exac
   for (index k = 0; k < count; k += N) {
     Lanes in;
     for (index i = 0; i < N; ++i)
-      in[i] = static_cast<float>(low + (high - low) * static_cast<double>(std::min(k + i, count)) / static_cast<double>(count));
+      in[i] = static_cast<float>(low + (high - low) * static_cast<double>(std::min(k + i, count)) /
+                                           static_cast<double>(count));
     const Lanes got = lanes(function(F::load(in.data())));
     for (index i = 0; i < N; ++i) {
       const double x = in[i];
@@ -111,15 +112,17 @@ TEST(simd, normal_distribution_is_within_its_bound) {
     const long double z = static_cast<long double>(x);
     return static_cast<double>(std::erfc(z * std::sqrt(0.5L)) / 2 * std::exp(z * z / 2));
   };
-  EXPECT_LT(worst(
-                0, 15, 100000, [](F x) { return simd::scaled_tail(x); }, ratio, [&](double x) { return eps * ratio(x); }),
-            6.5);
+  EXPECT_LT(
+      worst(
+          0, 15, 100000, [](F x) { return simd::scaled_tail(x); }, ratio, [&](double x) { return eps * ratio(x); }),
+      6.5);
   const auto exact = [&](double x) { return std::erfc(-x * root_half) / 2; };
   const auto unit = [&](double x) {
     const double tail = exact(-std::abs(x));
     return eps * ((10.1 + x * x / 2) * tail + (x < 0 ? 0 : exact(x))) + 0x1p-149;
   };
-  const double share = worst(-15, 15, 200000, [](F x) { return simd::normal_cdf(x); }, exact, unit);
+  const double share = worst(
+      -15, 15, 200000, [](F x) { return simd::normal_cdf(x); }, exact, unit);
   EXPECT_LT(share, 1);
   EXPECT_GT(share, 1.0 / 10);
   const auto of = [](float x) { return lanes(simd::normal_cdf(F(x)))[N - 1]; };

@@ -21,8 +21,21 @@ std::array<std::int32_t, N> int_lanes(Ints v) {
 TEST(simd, integer_lanes) {
   std::mt19937 rng(1);
   std::vector<std::int32_t> a, b;
-  const std::int32_t special[] = {0, 1, -1, 127, -128, 128, 1 << 24, (1 << 24) + 1, (1 << 24) + 3, 33554435,
-                                  2147483647, -2147483647 - 1, -16777219, 0x01020304, -2139062144};
+  const std::int32_t special[] = {0,
+                                  1,
+                                  -1,
+                                  127,
+                                  -128,
+                                  128,
+                                  1 << 24,
+                                  (1 << 24) + 1,
+                                  (1 << 24) + 3,
+                                  33554435,
+                                  2147483647,
+                                  -2147483647 - 1,
+                                  -16777219,
+                                  0x01020304,
+                                  -2139062144};
   for (std::int32_t x : special)
     for (std::int32_t y : special) a.push_back(x), b.push_back(y);
   while (a.size() < 4000 || a.size() % N != 0)
@@ -138,7 +151,9 @@ template <int Bits> void products_of_codes() {
     std::array<std::int8_t, codes> x;
     for (auto& word : words) word = kind % 3 == 0 ? ~0u : static_cast<std::uint32_t>(rng());
     for (auto& value : x)
-      value = static_cast<std::int8_t>(kind % 4 == 0 ? 127 : kind % 4 == 1 ? -127 : static_cast<int>(rng() % 255) - 127);
+      value = static_cast<std::int8_t>(kind % 4 == 0   ? 127
+                                       : kind % 4 == 1 ? -127
+                                                       : static_cast<int>(rng() % 255) - 127);
     simd::CodeSums<Level> sums;
     const auto loaded = simd::CodeWords<Level>::load(reinterpret_cast<const std::uint8_t*>(words.data()));
     for (int repeat = 0; repeat < 3; ++repeat) sums.add(simd::CodeBytes<Level, Bits>(loaded), x.data());

@@ -100,8 +100,7 @@ template <int Heads, int Rows> void sums_of_rows() {
     float expected[3][Heads][Rows];
     simd::RowSums<Level, Heads, Rows> sums(got.data(), stride);
     const auto finish = [&] {
-      if constexpr (sums.stages > 0)
-        sums.template advance<0>(), sums.template advance<1>(), sums.template advance<2>();
+      if constexpr (sums.stages > 0) sums.template advance<0>(), sums.template advance<1>(), sums.template advance<2>();
     };
     for (int block = 0; block < 3; ++block) {
       simd::Register<Level> sum[Heads][Rows];
@@ -118,7 +117,8 @@ template <int Heads, int Rows> void sums_of_rows() {
     for (int h = 0; h < Heads; ++h)
       for (index i = 0; i < stride; ++i) {
         const float right = i < 3 * Rows ? expected[i / Rows][h][i % Rows] : -1;
-        ASSERT_EQ(got[static_cast<std::size_t>(h * stride + i)], right) << Heads << " x " << Rows << ": " << h << ' ' << i;
+        ASSERT_EQ(got[static_cast<std::size_t>(h * stride + i)], right)
+            << Heads << " x " << Rows << ": " << h << ' ' << i;
       }
   }
 }
