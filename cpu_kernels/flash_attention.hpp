@@ -21,7 +21,7 @@ INLAY_INLINE AttentionProblem problem_of(const FlashAttention<Host>& op) {
   p.bias = op.bias;
   p.mask = op.atten_mask;
   p.window_right = op.causal ? 0 : op.window_right;
-  p.split = 2048;  // a partial result of 96 rows costs what 96 keys of them cost to read back
+  p.split = prompt_split;
   p.in_order = true;
   return p;
 }

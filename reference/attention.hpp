@@ -28,11 +28,12 @@ double attention_row(index keys, Score&& score_of, Value&& value_of, double sink
     if (one.score > softmax.max) softmax.max = one.score;
   softmax.sum = softmax.weight(sink);
   for (const Seen& one : seen) softmax.sum += softmax.weight(one.score);
-  for (std::size_t d = 0; d < out.size(); ++d) {
-    double sum = 0;
-    for (const Seen& one : seen) sum += softmax.weight(one.score) * value_of(one.key, static_cast<index>(d));
-    out[d] = sum * softmax.inverse();
+  for (double& o : out) o = 0;
+  for (const Seen& one : seen) {
+    const double weight = softmax.weight(one.score);
+    for (std::size_t d = 0; d < out.size(); ++d) out[d] += weight * value_of(one.key, static_cast<index>(d));
   }
+  for (double& o : out) o *= softmax.inverse();
   return softmax.lse();
 }
 

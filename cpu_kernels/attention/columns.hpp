@@ -52,11 +52,10 @@ void pack_columns(const CacheRows<T>& keys, index dim, float* columns, const Row
 }
 
 // Up to here registers beat scratch. Eight lanes and sixteen registers: never (4 rows 2074 us, from scratch 1337).
-template <class Level> inline constexpr index square_rows = std::is_base_of_v<isa::avx512, Level> ? 16 : 0;
+template <class Level> inline constexpr index square_rows = std::is_base_of_v<isa::avx512, Level> ? most_square_rows : 0;
 
-// Rows that share a square, and squares taken together: chains of fma, in 25 registers of 32. Eight rows in one square
+// Squares taken together, by the rows that share them: chains of fma, in 25 registers of 32. Eight rows in one square
 // instead of twice four in two: 1368 -> 1142 us.
-inline constexpr int column_rows = 8;
 template <int Rows> inline constexpr int column_squares = Rows <= 4 ? 2 : 1;
 
 template <class Level, class T, int Rows, int Squares>

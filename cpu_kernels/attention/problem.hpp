@@ -5,17 +5,11 @@
 #include <inlay/core/attention_check.hpp>
 #include <inlay/core/paged_kv.hpp>
 
+#include "cpu_kernels/attention/sizes.hpp"
 #include "cpu_kernels/simd/inline.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay::cpu {
-
-// Keys are taken in tiles that begin at multiples of key_tile counted from the first key of the
-// sequence, whatever the chunk: with that, a row's arithmetic does not depend on its neighbours.
-inline constexpr index key_tile = 64;
-inline constexpr index lane_pad = 16;            // scratch rows are padded to the widest register
-inline constexpr index max_rows = 96;            // (query, head) pairs that share a tile of keys
-inline constexpr index shared_unit_rows = max_rows / 2;  // of a kv head: up to here memory is the limit, and heads share a unit
 
 INLAY_INLINE index padded(index dim) { return (dim + lane_pad - 1) / lane_pad * lane_pad; }
 

@@ -51,14 +51,10 @@ struct RowsAhead {
 // Heads that share a register tile: heads x 4 rows of sums, 4 rows of b, one of a: 21 of 32, 13 of 16.
 template <class Level> inline constexpr int head_tile = std::is_base_of_v<isa::avx512, Level> ? 4 : 2;
 
-// Rows come in fours, which is what one reduction takes; one head alone needs eight chains of fma.
-inline constexpr index row_tile = 8;
-
 // Tokens of a stretch: what decode reads of all its heads before the next, and prefetches meanwhile.
 // token_bytes: K of one token of those heads. A tile has whole stretches: each asks for as many rows as
 // it has, and 48 tokens before 16 left 32 of the next 48 to be waited for (dim 64: 8.7 -> 13.2 cycles for 16 elements).
 INLAY_INLINE index stretch_tokens(index token_bytes) {
-  constexpr index stretch_bytes = 64 << 10;
   index tokens = row_tile;
   while (tokens < key_tile && 2 * tokens * token_bytes <= stretch_bytes) tokens *= 2;
   return tokens;

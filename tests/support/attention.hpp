@@ -37,6 +37,14 @@ inline Tensor<1> random_sinks(index heads, Rng& rng) { return Tensor<1>(DType::f
 inline constexpr std::array bias_orders{BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias,
                                         BiasOrder::bias_scale_softcap};
 
+// Calls each(a, b, c, d) for every element.
+template <class Each> void each_place(const std::array<index, 4>& extents, Each&& each) {
+  for (index a = 0; a < extents[0]; ++a)
+    for (index b = 0; b < extents[1]; ++b)
+      for (index c = 0; c < extents[2]; ++c)
+        for (index d = 0; d < extents[3]; ++d) each(a, b, c, d);
+}
+
 // A tensor [a, b, c, d] whose memory has b and c exchanged, and its view in the logical order.
 struct Permuted {
   Tensor<4> memory;
@@ -47,6 +55,7 @@ struct Permuted {
       : memory(type, swap ? std::array{extents[0], extents[2], extents[1], extents[3]} : extents, layout),
         swapped(swap) {}
   View<4> view() { return swapped ? swap_heads(memory.view()) : memory.view(); }
+  std::array<index, 4> view_extents() const { return const_cast<Permuted*>(this)->view().extents; }
   double get(index a, index b, index c, index d) const {
     const View<4> v = const_cast<Permuted*>(this)->view();
     return load_element(v.data, v.dtype, offset(v, a, b, c, d));
@@ -57,24 +66,48 @@ struct Permuted {
   }
 };
 
-// Weights are relative errors of exp(s): each score is a sum of dim products, whose rounding errors
-// grow like sqrt(dim) * eps * sum|q k| (`magnitude` bounds scale * sum|q k| + |bias|), twice since the
-// maximum has one too. The output is a mean of V under these weights, summed over `keys` terms; exp, the
-// merges of splits and the division add a few eps. In units of eps(f32) * max|v|.
-inline double attention_ulps(index dim, index keys, double magnitude) {
-  const double terms = std::sqrt(static_cast<double>(dim)) + 4;
-  return 4 * terms * magnitude + 4 * std::sqrt(static_cast<double>(keys)) + 24;
-}
+// What the errors of a row follow from, in units of eps(f32). Rounding errors are a random walk: those of a sum of n
+// terms grow like sqrt(n) times the size of the partial sums, and a mean under the weights p has sqrt(sum p^2) of the
+// errors of its terms.
+//
+//   a score      the sum of dim products, whose partial sums are of the size of |q| |k| / sqrt(dim) where signs mix,
+//   and
+//                of its own size where they do not; a bias, a softcap and the difference to the largest score round
+//                once or twice at its own size. Scores whose weights count lie between lse - log(keys) and lse
+//   a weight     exp makes of it a relative error, and adds an ulp or two
+//   lse          the mean of the scores' errors, but for what all share (the rounding of the scale), and its own
+//   rounding the output   errors of weights meet the root mean square of V under p; partial sums of p V go from that
+//   size to keys
+//                times the mean; a weight that is no key's, a sink's, meets the output
+struct AttentionErrors {
+  double dim = 1;
+  double keys = 1;     // most of a row
+  double product = 0;  // scale * |q| |k|, of the largest rows
 
-inline void expect_close_attention(const Tensor<4>& got, const Tensor<4>& expected, double ulps, double largest_v,
-                                   double lost = 0) {
-  const auto scale = [&](index) { return largest_v; };
-  expect_close(got, expected, ulps, scale, lost);
-}
+  // The size of the scores that count.
+  double own(double lse) const { return std::max(std::abs(lse), std::abs(lse - std::log(keys + 1))); }
+  double of_score(double lse) const { return 2 * product + (0.25 * std::sqrt(dim) + 2) * own(lse) + 4; }
+  // walk: sqrt(sum p^2). A row that sees nothing is exact.
+  double of_lse(double lse, double walk) const {
+    return std::isfinite(lse) ? of_score(lse) * walk + 2 * own(lse) + 2 : 0;
+  }
+  double of_out(double lse, double walk, double root_mean_square, double out) const {
+    if (!std::isfinite(lse)) return 0;
+    return (of_score(lse) * walk + 2) * root_mean_square + (0.5 * std::sqrt(keys) + of_score(lse)) * std::abs(out);
+  }
+};
 
-// lse has the absolute error of a score.
-inline void expect_close_lse(const Tensor<3>& got, const Tensor<3>& expected, double ulps) {
-  expect_close(got, expected, ulps, [&](index k) { return 1 + std::abs(expected.get(k)); });
-}
+// The largest length of a row, given element by element. What is not finite is nobody's to see.
+class LargestRow {
+ public:
+  void add(index d, double x) {
+    square_ = (d == 0 ? 0 : square_) + x * x;
+    if (std::isfinite(square_)) largest_ = std::max(largest_, square_);
+  }
+  double length() const { return std::sqrt(largest_); }
+
+ private:
+  double square_ = 0, largest_ = 0;
+};
 
 }  // namespace inlay::test

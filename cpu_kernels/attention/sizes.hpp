@@ -1,0 +1,28 @@
+// The numbers by which attention is cut. Tests derive their lengths from them.
+#pragma once
+
+#include <inlay/core/view.hpp>
+
+namespace inlay::cpu {
+
+// Keys are taken in tiles that begin at multiples of key_tile counted from the first key of the
+// sequence, whatever the chunk: with that, a row's arithmetic does not depend on its neighbours.
+inline constexpr index key_tile = 64;
+inline constexpr index lane_pad = 16;  // scratch rows are padded to the widest register
+inline constexpr index max_rows = 96;  // (query, head) pairs that share a tile of keys
+inline constexpr index shared_unit_rows =
+    max_rows / 2;  // of a kv head: up to here memory is the limit, and heads share a unit
+
+// Keys after which a partial result is merged into the whole.
+inline constexpr index decode_split =
+    1024;  // a split begins cold: with 512 keys 5% slower (Zen 4, 32:8 x 128, 4096 keys)
+inline constexpr index prompt_split = 2048;  // a partial result of 96 rows costs what 96 keys of them cost to read back
+
+// Keys come in eights where scores are summed over lanes: four are what one reduction takes, and one head alone needs
+// eight chains of fma.
+inline constexpr index row_tile = 8;
+inline constexpr index stretch_bytes = 64 << 10;  // of K, that decode reads of all its heads before the next
+inline constexpr index most_square_rows = 16;     // up to here K is transposed in registers, where there are 32
+inline constexpr int column_rows = 8;             // that share a square of it
+
+}  // namespace inlay::cpu
