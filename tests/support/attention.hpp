@@ -66,34 +66,48 @@ struct Permuted {
   }
 };
 
+// What is known of a row's weights p: their sum, which a sink makes less than 1, sqrt(sum p^2), and the root mean
+// square of V under them.
+struct RowWeights {
+  double sum = 0, walk = 0, root_mean_square = 0;
+};
+
 // What the errors of a row follow from, in units of eps(f32). Rounding errors are a random walk: those of a sum of n
-// terms grow like sqrt(n) times the size of the partial sums, and a mean under the weights p has sqrt(sum p^2) of the
-// errors of its terms.
+// terms grow like sqrt(n) times the size of the partial sums, and a mean under p has sqrt(sum p^2) of the errors of its
+// terms.
 //
-//   a score      the sum of dim products, whose partial sums are of the size of |q| |k| / sqrt(dim) where signs mix,
-//   and
-//                of its own size where they do not; a bias, a softcap and the difference to the largest score round
-//                once or twice at its own size. Scores whose weights count lie between lse - log(keys) and lse
-//   a weight     exp makes of it a relative error, and adds an ulp or two
-//   lse          the mean of the scores' errors, but for what all share (the rounding of the scale), and its own
-//   rounding the output   errors of weights meet the root mean square of V under p; partial sums of p V go from that
-//   size to keys
-//                times the mean; a weight that is no key's, a sink's, meets the output
+// A score is the sum of dim products, whose partial sums are of the size of |q| |k| / sqrt(dim) where signs mix, and of
+// its own size where they do not; a bias, a softcap and the difference to the largest score round once or twice at its
+// own size. The scores whose weights count lie between lse of the keys alone and log(keys) below it. exp makes of a
+// score's error a relative one of the weight, and adds an ulp or two.
+//
+// lse has the mean of the scores' errors, and in full what all of them share, the rounding of the scale; the largest
+// score, the logarithm and their sum round in turn.
+//
+// In the output the errors of weights meet the root mean square of V; partial sums of p V go from that size to keys
+// times the mean; the error of a sink's weight meets the output.
 struct AttentionErrors {
   double dim = 1;
   double keys = 1;     // most of a row
   double product = 0;  // scale * |q| |k|, of the largest rows
 
-  // The size of the scores that count.
-  double own(double lse) const { return std::max(std::abs(lse), std::abs(lse - std::log(keys + 1))); }
-  double of_score(double lse) const { return 2 * product + (0.25 * std::sqrt(dim) + 2) * own(lse) + 4; }
-  // walk: sqrt(sum p^2). A row that sees nothing is exact.
-  double of_lse(double lse, double walk) const {
-    return std::isfinite(lse) ? of_score(lse) * walk + 2 * own(lse) + 2 : 0;
+  // A row that sees no key is exact.
+  double of_lse(double lse, const RowWeights& p) const {
+    return p.sum > 0 ? of_score(lse, p) * p.walk + 4 * std::max(own(lse, p), std::abs(lse)) + 4 : 0;
   }
-  double of_out(double lse, double walk, double root_mean_square, double out) const {
-    if (!std::isfinite(lse)) return 0;
-    return (of_score(lse) * walk + 2) * root_mean_square + (0.5 * std::sqrt(keys) + of_score(lse)) * std::abs(out);
+  double of_out(double lse, const RowWeights& p, double out) const {
+    if (!(p.sum > 0)) return 0;
+    const double score = of_score(lse, p);
+    return (score * p.walk + 2 * p.sum) * p.root_mean_square + (0.5 * std::sqrt(keys) + score) * std::abs(out);
+  }
+
+ private:
+  double own(double lse, const RowWeights& p) const {
+    const double of_keys = lse + std::log(p.sum);
+    return std::max(std::abs(of_keys), std::abs(of_keys - std::log(keys + 1)));
+  }
+  double of_score(double lse, const RowWeights& p) const {
+    return 2 * product + (0.25 * std::sqrt(dim) + 2) * own(lse, p) + 4;
   }
 };
 

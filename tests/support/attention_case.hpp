@@ -82,7 +82,7 @@ struct AttentionCase {
     });
     return largest.length();
   }
-  // The same weights over other values, counted in `unit`: the mean square of each row of V, and random signs.
+  // The same weights over other values: the mean square of each row of V, counted in `unit`, one, and random signs.
   void take_moments(double unit) {
     Rng rng(1);
     const std::array<index, 4> extents = v.view_extents(), outs = out.view_extents();
@@ -95,7 +95,7 @@ struct AttentionCase {
       }
       other.set(a, b, c, 0, square);
       const std::uint64_t bits = rng();
-      for (index d = 1; d < moments; ++d) other.set(a, b, c, d, bits >> d & 1 ? 1 : -1);
+      for (index d = 1; d < moments; ++d) other.set(a, b, c, d, d == 1 || (bits >> d & 1) ? 1 : -1);
     });
     v = other;
     v_scale = v_offset = {};
@@ -125,10 +125,10 @@ template <class Case> class Expected {
     if (ok_) ok_ = ok(run(reference, moments.op()));
     constexpr index count = Case::moments;
     for (index r = 0; r < case_.lse.size(); ++r) {
+      const auto moment = [&](index d) { return moments.out.memory.get(r * count + d); };
       double squares = 0;
-      for (index d = 1; d < count; ++d) squares += std::pow(moments.out.memory.get(r * count + d), 2) / (count - 1);
-      walk_.push_back(std::sqrt(squares));
-      root_mean_square_.push_back(unit * std::sqrt(moments.out.memory.get(r * count)));
+      for (index d = 2; d < count; ++d) squares += moment(d) * moment(d) / (count - 2);
+      weights_.push_back({moment(1), std::sqrt(squares), unit * std::sqrt(moment(0) / moment(1))});
     }
   }
   const Case& result() const { return case_; }
@@ -137,14 +137,14 @@ template <class Case> class Expected {
   void compare(const Case& got, const Allow& allow = {},
                const std::source_location& where = std::source_location::current()) const {
     const auto scale = [&](index k) {
-      const auto r = static_cast<std::size_t>(row(k));
-      return errors_.of_out(case_.lse.get(row(k)), walk_[r], root_mean_square_[r], case_.out.memory.get(k));
+      const index r = row(k);
+      return errors_.of_out(case_.lse.get(r), weights_[static_cast<std::size_t>(r)], case_.out.memory.get(k));
     };
     expect_close(got.out.memory, case_.out.memory, 1, scale, allow, where);
     compare_lse(got, allow);
   }
   void compare_lse(const Case& got, const Allow& allow = {}) const {
-    const auto scale = [&](index r) { return errors_.of_lse(case_.lse.get(r), walk_[static_cast<std::size_t>(r)]); };
+    const auto scale = [&](index r) { return errors_.of_lse(case_.lse.get(r), weights_[static_cast<std::size_t>(r)]); };
     expect_close(got.lse, case_.lse, 1, scale, allow);
   }
 
@@ -159,7 +159,7 @@ template <class Case> class Expected {
 
   Case case_;
   AttentionErrors errors_;
-  std::vector<double> walk_, root_mean_square_;  // of each row: sqrt(sum p^2), and of V under p
+  std::vector<RowWeights> weights_;
   ::testing::AssertionResult ok_ = ::testing::AssertionSuccess();
 };
 
