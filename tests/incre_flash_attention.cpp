@@ -125,6 +125,58 @@ TEST(incre_flash_attention, masked_values_never_reach_the_output) {
   }
 }
 
+// A key that one query alone sees, by every way of not seeing it; of its V the last dim is not finite.
+TEST(incre_flash_attention, values_that_one_query_sees_reach_no_other) {
+  constexpr index keys = 2 * cpu::key_tile + 3, queries = 3, dim = 20;
+  for (std::string way : {"causal", "left", "pse", "mask", "scale"}) {
+    SCOPED_TRACE(way);
+    Rng rng(17);
+    const bool quantized = way == "scale", first = way == "left";
+    Case clean = make({.queries = queries, .keys = keys, .dim = 6, .v_dim = dim}, rng, DType::f32,
+                      quantized ? DType::i8 : DType::f16);
+    // The last query sees the last key alone, or the first one the first.
+    const index key = first ? 0 : keys - 1, query = first ? 0 : queries - 1;
+    clean.causal = way == "causal" || quantized;
+    if (first) clean.left = keys - queries;
+    if (way == "pse") clean.pse = Tensor<4>(DType::f32, {1, 1, queries, keys}).uniform(rng);
+    if (way == "mask") clean.mask = Tensor<3>(DType::boolean, {1, queries, keys}).fill(0);
+    if (quantized) clean.v_scale = Tensor<4>(DType::f32, {1, keys, 1, 1}).fill(0.01);
+    for (index i = 0; i < queries; ++i) {
+      if (i != query && way == "pse") clean.pse.set(i * keys + key, -HUGE_VAL);
+      if (i != query && way == "mask") clean.mask.set(i * keys + key, 1);
+    }
+    const Expected<Case> expected(clean);
+    ASSERT_TRUE(expected.ran());
+    Case spoiled = clean;
+    if (quantized)
+      spoiled.v_scale.set(key, nan);
+    else
+      spoiled.v.set(0, key, 0, dim - 1, nan);
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = spoiled;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index d = quantized ? 0 : dim - 1; d < dim; ++d) {
+        ASSERT_TRUE(std::isnan(got.out.get(0, query, 0, d)));
+        got.out.set(0, query, 0, d, expected.result().out.get(0, query, 0, d));
+      }
+      expected.compare(got);
+    });
+  }
+}
+
+TEST(incre_flash_attention, lse_may_be_left_out) {
+  Rng rng(18);
+  Case c = make({.queries = 3, .keys = 70, .kv_heads = 2, .group = 2, .dim = 6, .v_dim = 5}, rng);
+  on_every_backend([&](const std::string&, auto run) {
+    Case with = c, without = c;
+    ASSERT_TRUE(ok(run(with.op())));
+    IncreFlashAttention<Host> op = without.op();
+    op.lse = {};
+    ASSERT_TRUE(ok(run(op)));
+    expect_equal(without.out.memory, with.out.memory);
+  });
+}
+
 TEST(incre_flash_attention, a_visible_nan_gives_nan) {
   Rng rng(8);
   Case c = make({.keys = 700, .kv_heads = 2, .group = 2, .dim = 8, .v_dim = 8}, rng);

@@ -1,8 +1,8 @@
-#include <inlay/core/attention.hpp>
 #include <inlay/core/online_softmax.hpp>
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
@@ -80,46 +80,6 @@ TEST(online_softmax, lse_to_base_2_and_back) {
     EXPECT_EQ(lse_to_base2(lse), lse);
   }
   EXPECT_TRUE(std::isnan(lse_from_base2(std::nan(""))));
-}
-
-TEST(attention, bias_orders) {
-  const auto s = [](BiasOrder order) { return score({.scale = 0.5, .softcap = 2, .bias_order = order}, 3, 1); };
-  EXPECT_DOUBLE_EQ(s(BiasOrder::scale_bias_softcap), 2 * std::tanh(2.5 / 2));
-  EXPECT_DOUBLE_EQ(s(BiasOrder::scale_softcap_bias), 2 * std::tanh(1.5 / 2) + 1);
-  EXPECT_DOUBLE_EQ(s(BiasOrder::bias_scale_softcap), 2 * std::tanh(2.0 / 2));
-  EXPECT_EQ(score({.softcap = 2}, 3, -infinity), -infinity);
-}
-
-// Ascend: 0 multiplies by the scale and then adds pse, 1 adds it first.
-TEST(attention, bias_order_of_a_pse_type) {
-  const auto s = [](int pse_type) {
-    return score({.scale = 0.5, .bias_order = *bias_order_of_pse_type(pse_type)}, 3, 1);
-  };
-  EXPECT_EQ(s(0), 0.5 * 3 + 1);
-  EXPECT_EQ(s(1), 0.5 * (3 + 1));
-  EXPECT_EQ(bias_order_of_pse_type(0), BiasOrder{});  // the default
-  for (int other : {-1, 2, 3, 9}) EXPECT_EQ(bias_order_of_pse_type(other), std::nullopt);
-}
-
-TEST(attention, visible_keys) {
-  const auto range = [](index position, index kv_len, index left, index right) {
-    const KeyRange r = visible_keys(position, kv_len, left, right);
-    return r.empty() ? std::pair<index, index>{0, 0} : std::pair<index, index>{r.begin, r.end};
-  };
-  using Pair = std::pair<index, index>;
-  EXPECT_EQ(range(4, 10, -1, -1), Pair(0, 10));
-  EXPECT_EQ(range(4, 10, -1, 0), Pair(0, 5));
-  EXPECT_EQ(range(4, 10, 2, 0), Pair(2, 5));
-  EXPECT_EQ(range(4, 10, 0, 3), Pair(4, 8));
-  EXPECT_EQ(range(-1, 10, -1, 0), Pair(0, 0));
-  EXPECT_EQ(range(20, 10, 3, -1), Pair(0, 0));
-}
-
-// The slopes that the authors' code gives for 8 and for 12 heads.
-TEST(attention, alibi_slopes_of_the_paper) {
-  for (index h = 0; h < 8; ++h) EXPECT_DOUBLE_EQ(alibi_slope(h, 8), std::pow(0.5, h + 1));
-  for (index h = 0; h < 8; ++h) EXPECT_DOUBLE_EQ(alibi_slope(h, 12), std::pow(0.5, h + 1));
-  for (index h = 8; h < 12; ++h) EXPECT_DOUBLE_EQ(alibi_slope(h, 12), std::pow(2.0, -0.5 - (h - 8)));
 }
 
 }  // namespace

@@ -39,6 +39,63 @@ TEST(flash_attention, masked_values_never_reach_the_output) {
   }
 }
 
+// A key that one query alone sees, by every way of not seeing it; of its V the last dim is not finite. Few rows read
+// V where it lies, many a copy.
+TEST(flash_attention, values_that_one_query_sees_reach_no_other) {
+  constexpr index keys = 2 * cpu::key_tile + 3, dim = 20;
+  for (index queries : {index{3}, cpu::shared_unit_rows + 5})
+    for (std::string way : {"causal", "right", "left", "bias", "mask", "packed mask"}) {
+      SCOPED_TRACE(describe(way, queries));
+      Rng rng(17);
+      Case clean = make({.queries = queries, .keys = keys, .dim = 6, .v_dim = dim}, rng, DType::f32, DType::f16);
+      // The last query sees the last key alone, or the first one the first.
+      const bool first = way == "left";
+      const index key = first ? 0 : keys - 1, query = first ? 0 : queries - 1;
+      clean.causal = way == "causal";
+      if (way == "right") clean.right = 0;
+      if (first) clean.left = keys - queries;
+      if (way == "bias") clean.bias = Tensor<4>(DType::f32, {1, 1, queries, keys}).uniform(rng);
+      if (way == "mask") clean.mask = Tensor<4>(DType::boolean, {1, 1, queries, keys}).fill(0);
+      if (way == "packed mask") {
+        clean.packed_mask = Tensor<1>(DType::u8, {(queries * keys + 7) / 8}).fill(255);
+        clean.mask_indptr = list_of(DType::i32, {0, clean.packed_mask.size()});
+      }
+      for (index i = 0; i < queries; ++i) {
+        if (i == query) continue;
+        const index pair = i * keys + key;
+        if (way == "bias") clean.bias.set(pair, -HUGE_VAL);
+        if (way == "mask") clean.mask.set(pair, 1);
+        if (way == "packed mask") clean.packed_mask.data<unsigned char>()[pair / 8] &= ~(1 << pair % 8);
+      }
+      const Expected<Case> expected(clean);
+      ASSERT_TRUE(expected.ran());
+      for (double bad : {nan, HUGE_VAL}) {
+        Case spoiled = clean;
+        spoiled.v.set(0, key, 0, dim - 1, bad);
+        on_every_backend([&](const std::string&, auto run) {
+          Case got = spoiled;
+          ASSERT_TRUE(ok(run(got.op())));
+          ASSERT_FALSE(std::isfinite(got.out.get(0, query, 0, dim - 1)));
+          got.out.set(0, query, 0, dim - 1, expected.result().out.get(0, query, 0, dim - 1));
+          expected.compare(got);
+        });
+      }
+    }
+}
+
+TEST(flash_attention, lse_may_be_left_out) {
+  Rng rng(18);
+  Case c = make({.queries = 3, .keys = 70, .kv_heads = 2, .group = 2, .dim = 6, .v_dim = 5}, rng);
+  on_every_backend([&](const std::string&, auto run) {
+    Case with = c, without = c;
+    ASSERT_TRUE(ok(run(with.op())));
+    FlashAttention<Host> op = without.op();
+    op.lse = {};
+    ASSERT_TRUE(ok(run(op)));
+    expect_equal(without.out.memory, with.out.memory);
+  });
+}
+
 TEST(flash_attention, a_visible_nan_or_infinite_key_spoils_its_rows_only) {
   Rng rng(7);
   for (double bad : {std::nan(""), HUGE_VAL}) {
