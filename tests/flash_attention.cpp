@@ -8,7 +8,8 @@ TEST(flash_attention, head_dims) {
   std::vector<std::pair<index, index>> dims;
   for (index dim : head_dims) dims.push_back({dim, dim});
   // FLASH_ATTN_EXT of ggml, and MLA's.
-  for (const auto& pair : {std::pair<index, index>{40, 40}, {72, 72}, {192, 128}, {320, 256}, {576, 512}, {1, 7}})
+  for (const auto& pair :
+       {std::pair<index, index>{40, 40}, {72, 72}, {192, 128}, {320, 256}, {576, 512}, {1, 7}, {16, 48}, {32, 16}})
     dims.push_back(pair);
   int turn = 0;
   for (const auto& [dim, v_dim] : dims) {
@@ -65,6 +66,39 @@ TEST(flash_attention, rows_around_the_squares) {
     Case c = make({.queries = rows, .keys = rows + 5, .kv_heads = 3, .group = 1, .dim = 18, .v_dim = 17}, rng,
                   DType::f32, DType::f16);
     c.left = 9;
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
+}
+
+// What is read of all kv heads before the next: as many tokens as K of one token leaves room for.
+TEST(flash_attention, lengths_around_the_stretches) {
+  Rng rng(19);
+  constexpr index dim = 64;
+  for (index tokens = cpu::row_tile; tokens <= cpu::key_tile; tokens *= 2) {
+    const index heads = std::min<index>(cpu::stretch_bytes / tokens / (4 * dim), cpu::max_rows);
+    SCOPED_TRACE(describe("tokens", tokens, "heads", heads));
+    for (index keys : {tokens + 1, cpu::key_tile + tokens + 5})
+      for (index queries : {1, 2}) {
+        Case c = make({.queries = queries, .keys = keys, .kv_heads = heads, .group = 1, .dim = dim, .v_dim = 20}, rng);
+        c.causal = true;
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+  }
+}
+
+// Scales that are one a block, or one a place in it.
+TEST(flash_attention, int8_scales_of_blocks) {
+  Rng rng(20);
+  for (int turn = 0; turn < 4; ++turn) {
+    Case c = make({.batch = 2, .queries = 3, .keys = 70, .kv_heads = 2, .group = 2, .dim = 9, .v_dim = 10}, rng,
+                  DType::f32, DType::i8);
+    page(c, 16, rng);
+    const auto [blocks, block, heads, dim] = c.k.view_extents();
+    const std::array<index, 4> of_blocks{blocks, 1, turn < 2 ? heads : 1, 1}, of_places{1, block, heads, 1};
+    c.k_scale = Tensor<4>(DType::f32, turn % 2 ? of_blocks : of_places).uniform(rng, 0.002, 0.008);
+    c.v_scale = Tensor<4>(DType::f32, turn % 2 ? of_places : of_blocks).uniform(rng, 0.002, 0.008);
+    if (turn < 2) c.k_offset = Tensor<4>(DType::f32, of_blocks).uniform(rng, -20, 20);
+    if (turn > 0) c.v_offset = Tensor<4>(DType::f32, of_places).uniform(rng, -20, 20);
     ASSERT_NO_FATAL_FAILURE(compare(c));
   }
 }

@@ -10,7 +10,8 @@ TEST(incre_flash_attention, head_dims) {
   Rng rng(1);
   std::vector<std::pair<index, index>> dims;
   for (index dim : head_dims) dims.push_back({dim, dim});
-  for (const auto& pair : {std::pair<index, index>{192, 128}, {576, 512}, {7, 1}}) dims.push_back(pair);
+  for (const auto& pair : {std::pair<index, index>{192, 128}, {576, 512}, {7, 1}, {16, 48}, {32, 16}, {48, 32}})
+    dims.push_back(pair);
   int turn = 0;
   for (const auto& [dim, v_dim] : dims)
     for (index group : {1, 3, 8}) {

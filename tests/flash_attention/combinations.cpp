@@ -80,9 +80,11 @@ Case draw_case(Draw& draw, const Range& range) {
   const auto quantize = [&](DType of, index width, double high, Tensor<4>& scale, Tensor<4>& offset) {
     if (of != DType::i8) return;
     const auto quant = [&](index kind) {
-      return kind == 0   ? Tensor<4>(DType::f32, {1, 1, 1, 1})
-             : kind == 1 ? Tensor<4>(DType::f32, {1, 1, heads, width})
-                         : Tensor<4>(DType::f32, {kv_rows[0], kv_rows[1], draw.chance(2) ? heads : 1, 1}, layout);
+      return kind == 0 ? Tensor<4>(DType::f32, {1, 1, 1, 1})
+             : kind == 1
+                 ? Tensor<4>(DType::f32, {1, 1, heads, width})
+                 : Tensor<4>(DType::f32, {draw.chance(3) ? 1 : kv_rows[0], kv_rows[1], draw.chance(2) ? heads : 1, 1},
+                             layout);
     };
     const index kind = draw(0, 2);
     scale = quant(kind).uniform(draw.rng, 0.002, high);

@@ -63,6 +63,13 @@ TEST(flash_attention, splits_scales_and_offsets) {
       }));
 }
 
+// The largest score moves on by more than exp can take, from tile to tile and from split to split.
+TEST(flash_attention, splits_of_huge_scores) {
+  for (DType kv : {DType::f32, DType::i8})
+    ASSERT_NO_FATAL_FAILURE(
+        over_three_splits(kv, [&](Case& c, Rng&) { c.scale = kv == DType::i8 ? 1000.0f : 100.0f; }));
+}
+
 TEST(flash_attention, splits_sinks) {
   for (double size : {1.0, 9.0, -30.0})
     ASSERT_NO_FATAL_FAILURE(over_three_splits(DType::f32, [&](Case& c, Rng& rng) {

@@ -15,7 +15,7 @@ Tensor<4> draw_quantization(Draw& draw, index kind, index batch, index keys, ind
   if (kind == 0) return {DType::f32, {1, 1, 1, 1}};
   if (kind == 1) return {DType::f32, {1, 1, heads, width}};
   if (kind == 2) return {DType::f32, {batch, 1, heads, 1}};
-  return {DType::f32, {batch, keys, draw.chance(2) ? heads : 1, 1}, layout};
+  return {DType::f32, {draw.chance(3) ? 1 : batch, keys, draw.chance(2) ? heads : 1, 1}, layout};
 }
 
 // Each sequence has memory of its own: one as long as all slots, the others around tiles and ends of splits.

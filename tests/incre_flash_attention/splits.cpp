@@ -62,6 +62,13 @@ TEST(incre_flash_attention, splits_lists) {
     }));
 }
 
+// The largest score moves on by more than exp can take, from tile to tile and from split to split.
+TEST(incre_flash_attention, splits_of_huge_scores) {
+  for (DType kv : {DType::f32, DType::i8})
+    ASSERT_NO_FATAL_FAILURE(
+        over_three_splits(kv, [&](Case& c, Rng&) { c.scale = kv == DType::i8 ? 1000.0f : 100.0f; }));
+}
+
 TEST(incre_flash_attention, splits_sinks) {
   for (double size : {1.0, 9.0, -30.0})
     ASSERT_NO_FATAL_FAILURE(over_three_splits(DType::f32, [&](Case& c, Rng& rng) {
