@@ -20,7 +20,7 @@ TEST(incre_flash_attention, unused_scales_are_not_read) {
 // register and on a part of one, over more than one split.
 TEST(incre_flash_attention, int8_scales_of_every_kind) {
   Rng rng(21);
-  const Shape s{.batch = 2, .queries = 2, .keys = 1100, .kv_heads = 2, .group = 3};
+  const Shape s{.batch = 2, .queries = 2, .keys = cpu::decode_split + cpu::key_tile + 9, .kv_heads = 2, .group = 3};
   const index heads = s.kv_heads * s.group;
   // tensor, sequence, head, channel, token, head of a token
   constexpr std::array<std::array<bool, 4>, 6> kinds{
@@ -64,10 +64,11 @@ TEST(incre_flash_attention, int8_scales_of_every_kind) {
 // Of a row that sees no key the output is zero, whatever the scales; the rows beside it meet them.
 TEST(incre_flash_attention, unseen_int8_scales_reach_no_output) {
   Rng rng(22);
+  constexpr index keys = cpu::decode_split + 76;
   Case c =
-      make({.queries = 2, .keys = 1100, .kv_heads = 1, .group = 2, .dim = 8, .v_dim = 20}, rng, DType::f32, DType::i8);
-  c.mask = Tensor<3>(DType::boolean, {1, 2, 1100}).fill(0);
-  for (index j = 0; j < 1100; ++j) c.mask.set(j, 1);  // query 0 sees nothing
+      make({.queries = 2, .keys = keys, .kv_heads = 1, .group = 2, .dim = 8, .v_dim = 20}, rng, DType::f32, DType::i8);
+  c.mask = Tensor<3>(DType::boolean, {1, 2, keys}).fill(0);
+  for (index j = 0; j < keys; ++j) c.mask.set(j, 1);  // query 0 sees nothing
   c.v_scale = Tensor<4>(DType::f32, {1, 1, 1, 20}).fill(0.01);
   c.v_scale.set(17, std::nan(""));
   on_every_backend([&](const std::string&, auto run) {
