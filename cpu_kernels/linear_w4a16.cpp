@@ -1,11 +1,19 @@
 // Built once per ISA level; INLAY_LEVEL names it.
 #include "cpu_kernels/linear_w4a16.hpp"
+#include "cpu_kernels/linear/w4a16_form.hpp"
 
 namespace inlay::cpu {
 
 template <>
 Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
-  return linear_w4a16<isa::INLAY_LEVEL>(parallel, op, workspace);
+  using simd::CodeForm;
+  const bool fast = simd::has_fast_subnormals<isa::INLAY_LEVEL>();
+  return linear_w4a16<isa::INLAY_LEVEL>(parallel, op, workspace, fast ? CodeForm::subnormal : CodeForm::converted);
+}
+template <>
+Status compute_as<isa::INLAY_LEVEL>(simd::CodeForm form, const Parallel& parallel, const LinearW4a16<Host>& op,
+                                    Workspace workspace) {
+  return linear_w4a16<isa::INLAY_LEVEL>(parallel, op, workspace, form);
 }
 template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearW4a16<Host>& op) {
   return linear_w4a16_bytes<isa::INLAY_LEVEL>(parallel, op);

@@ -45,9 +45,10 @@ void w4_row(const W4Weight& w, index first, const float* x, const float* sums, f
 }
 
 // Registers: R * columns sums, columns codes, one broadcast. AVX-512 has 32, AVX2 16.
+constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 4; }
 template <class Level> struct W4Tile {
   using F = simd::Floats<Level>;
-  static constexpr int rows = F::size == 16 ? 12 : F::size == 8 ? 6 : 4;
+  static constexpr int rows = w4_tile_rows(F::size);
   static constexpr int panels = F::size == 16 ? 2 : 1;
   static constexpr int columns = Panels<Level, panels>::count;  // registers
   static constexpr index width = panels * w4_panel;             // channels
@@ -281,10 +282,12 @@ void w4_exact(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace w
     w4_many_rows<Level, Form, Bits>(parallel, op, workspace);
 }
 
-template <class Level> Status linear_w4a16(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
+// `form` is that of exact_float.
+template <class Level>
+Status linear_w4a16(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace, simd::CodeForm form) {
   const auto run = [&]<int Bits>(std::integral_constant<int, Bits>) {
     if (op.compute == W4Compute::int8_activations) return w4_int8<Level, Bits>(parallel, op, workspace);
-    if (simd::has_fast_subnormals<Level>())
+    if (form == simd::CodeForm::subnormal)
       w4_exact<Level, simd::CodeForm::subnormal, Bits>(parallel, op, workspace);
     else
       w4_exact<Level, simd::CodeForm::converted, Bits>(parallel, op, workspace);

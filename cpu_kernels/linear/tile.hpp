@@ -29,10 +29,8 @@ template <class Kind> inline constexpr index step_of = std::is_same_v<typename P
 //   AVX-512  32 registers: 12 x 2 panels of one register
 //   AVX2     16 registers:  6 x 1 panel of two
 //   scalar   compilers make 4 SSE registers of a panel: 2 x 1
-template <class Level>
-inline constexpr int max_tile_rows = simd::Floats<Level>::size == 16  ? 12
-                                     : simd::Floats<Level>::size == 8 ? 6
-                                                                      : 2;
+constexpr int tile_rows_of(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 2; }
+template <class Level> inline constexpr int max_tile_rows = tile_rows_of(simd::Floats<Level>::size);
 
 // Few rows take more panels, so that there are chains enough to hide the latency of fma.
 template <class Level> inline constexpr int tile_panels(int rows) {

@@ -48,6 +48,33 @@ TEST(linear, packing_converts_with_one_rounding) {
     }
 }
 
+// The layout of the contract, number by number: reference and kernels read it through the same functions.
+TEST(linear, packed_form_by_hand) {
+  using Extents = std::array<index, 3>;
+  EXPECT_EQ(linear_panel, 16);
+  EXPECT_EQ(linear_packed_extents(16, 5, DType::f32), (Extents{1, 5, 16}));
+  EXPECT_EQ(linear_packed_extents(17, 5, DType::f16), (Extents{2, 5, 16}));
+  EXPECT_EQ(linear_packed_extents(33, 5, DType::bf16), (Extents{3, 3, 32}));
+  EXPECT_EQ(linear_packed_extents(32, 4, DType::bf16), (Extents{2, 2, 32}));
+  EXPECT_EQ(linear_packed_extents(0, 4, DType::f32), (Extents{0, 4, 16}));
+  EXPECT_EQ(linear_packed_at(18, 4, DType::f32), (Extents{1, 4, 2}));
+  EXPECT_EQ(linear_packed_at(18, 4, DType::bf16), (Extents{1, 2, 4}));
+  EXPECT_EQ(linear_packed_at(15, 5, DType::bf16), (Extents{0, 2, 31}));
+  // Channel c, input k is 10 c + k.
+  Tensor<2> rows(DType::f32, {18, 3});
+  for (index i = 0; i < rows.size(); ++i) rows.set(i, static_cast<double>(i / 3 * 10 + i % 3));
+  Tensor<3> plain(DType::f32, {2, 3, 16}), paired(DType::bf16, {2, 2, 32});
+  ASSERT_TRUE(ok(pack_linear(serial(), rows, plain)));
+  ASSERT_TRUE(ok(pack_linear(openmp(3), rows, paired)));
+  const std::map<index, double> in_plain = {{0, 0},    {1, 10},   {15, 150}, {16, 1},   {47, 152}, {48, 160},
+                                            {49, 170}, {50, 0},   {80, 162}, {81, 172}, {95, 0}};
+  for (const auto& [i, value] : in_plain) EXPECT_EQ(plain.get(i), value) << i;
+  const std::map<index, double> in_pairs = {{0, 0},    {1, 1},    {2, 10},  {3, 11},   {31, 151}, {32, 2},  {33, 0},
+                                            {34, 12},  {62, 152}, {63, 0},  {66, 170}, {67, 171}, {68, 0},  {98, 172},
+                                            {99, 0},   {127, 0}};
+  for (const auto& [i, value] : in_pairs) EXPECT_EQ(paired.get(i), value) << i;
+}
+
 TEST(linear, packing_refuses_what_does_not_fit) {
   Tensor<2> rows(DType::f32, {20, 8});
   Tensor<3> packed(DType::f32, {2, 8, 16}), bytes(DType::i8, {2, 8, 16}), paired(DType::bf16, {2, 8, 16});

@@ -19,17 +19,23 @@
 
 namespace inlay::test {
 
-// Scratch of exactly the bytes asked for, aligned as run demands.
+// Scratch of exactly the bytes asked for, aligned as run demands, with watched bytes behind them.
 class Scratch {
  public:
   explicit Scratch(std::size_t bytes)
       : size_(bytes),
-        memory_(static_cast<std::byte*>(::operator new(bytes + 1, std::align_val_t(workspace_alignment)))) {
-    for (std::size_t i = 0; i < bytes; ++i) memory_.get()[i] = std::byte{0xff};  // NaN in every float type
+        memory_(static_cast<std::byte*>(::operator new(bytes + watched, std::align_val_t(workspace_alignment)))) {
+    for (std::size_t i = 0; i < bytes + watched; ++i) memory_.get()[i] = std::byte{0xff};  // NaN in every float type
   }
   operator Workspace() { return {memory_.get(), size_}; }
+  bool overrun() const {
+    for (std::size_t i = 0; i < watched; ++i)
+      if (memory_.get()[size_ + i] != std::byte{0xff}) return true;
+    return false;
+  }
 
  private:
+  static constexpr std::size_t watched = 4096;
   struct Free {
     void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t(workspace_alignment)); }
   };
@@ -42,7 +48,9 @@ template <class Backend, class Op> Status run_with_scratch(Backend& backend, con
   if constexpr (RunsOn<Backend, Op>) {
     if (check(op).ok()) expect_declared(backend, op);
     Scratch scratch(workspace_bytes(backend, op));
-    return run(backend, op, scratch);
+    Status status = run(backend, op, scratch);
+    EXPECT_FALSE(scratch.overrun()) << "more was written than the workspace that was asked for";
+    return status;
   } else {
     return run_from_host(backend, op);
   }
