@@ -19,9 +19,6 @@
 
 namespace inlay::cpu {
 
-inline constexpr index linear_row_chunk = 128;
-inline constexpr index linear_group = 8;  // panels, where there are row tiles enough
-
 // How a problem is cut up. scratch_bytes and the kernel read the same plan.
 template <class Level> struct LinearPlan {
   index rows, n, k;     // k: with the zero that makes it even where two k move together

@@ -184,9 +184,8 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   });
 
   // More tasks than threads, since a shared machine slows single threads down.
-  constexpr index tasks_per_thread = 4;
   const index pairs = (panels + Dot::panels - 1) / Dot::panels;
-  const index wanted = parallel.width > 1 ? parallel.width * tasks_per_thread : 1;
+  const index wanted = parallel.width > 1 ? parallel.width * int8_tasks_per_thread : 1;
   const index tasks = pairs < wanted ? pairs : wanted;
   const index panel_bytes = groups * linear_int8::line;
   parallel(tasks, [&](index task) {

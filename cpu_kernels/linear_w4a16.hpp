@@ -44,8 +44,6 @@ void w4_row(const W4Weight& w, index first, const float* x, const float* sums, f
   simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { F(all[v]).store(total + v * F::size); });
 }
 
-// Registers: R * columns sums, columns codes, one broadcast. AVX-512 has 32, AVX2 16.
-constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 4; }
 template <class Level> struct W4Tile {
   using F = simd::Floats<Level>;
   static constexpr int rows = w4_tile_rows(F::size);
@@ -54,8 +52,6 @@ template <class Level> struct W4Tile {
   static constexpr index width = panels * w4_panel;             // channels
 };
 
-inline constexpr index w4_chunk_rows = 240;  // of 128 slots: 120 KiB of x
-inline constexpr index w4_job_panels = 8;    // 120 KiB of totals for 240 rows
 inline constexpr index w4_block_segments = w4_block / w4_group_multiple + 1;
 
 // A block of W4Tile::panels panels as floats: codes in place, and scale and offset of each segment.
@@ -180,7 +176,7 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
   });
   // Eight sums hide the latency of fma: four of them are bound by it, at one fma a cycle. A narrow
   // layer is cut finer, for the threads.
-  constexpr int wide = simd::Floats<Level>::size == 16 ? 8 : simd::Floats<Level>::size == 8 ? 4 : 1;
+  constexpr int wide = w4_row_panels(simd::Floats<Level>::size);
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
     w4_each_run(parallel, (w.panels + P - 1) / P, [&](index begin, index end) {
       const simd::KeepSubnormals mode;

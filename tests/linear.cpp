@@ -13,7 +13,7 @@ constexpr index panel = linear_panel, block = cpu::linear_k_block, chunk = cpu::
 std::vector<index> tokens_around_tiles() {
   std::set<index> sizes = {1, 2, 3, 4, 5};
   for (index lanes : {1, 8, 16}) {
-    const index tile = cpu::tile_rows_of(lanes);
+    const index tile = cpu::linear_tile_rows(lanes);
     sizes.insert({tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1});
   }
   return {sizes.begin(), sizes.end()};
@@ -73,7 +73,7 @@ TEST(linear, every_combination_of_types) {
 TEST(linear, every_tile_of_rows) {
   Rng rng(3);
   for (Types type : kinds)
-    for (index tokens = 1; tokens <= 2 * cpu::tile_rows_of(16) + 1; ++tokens)
+    for (index tokens = 1; tokens <= 2 * cpu::linear_tile_rows(16) + 1; ++tokens)
       for (index k : {index{5}, block + 3}) {
         Case c = make(type, tokens, 2 * panel + 1, k, layouts[static_cast<std::size_t>(tokens) % 3], rng);
         ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));

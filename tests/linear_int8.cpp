@@ -7,7 +7,7 @@ namespace inlay::test {
 namespace {
 
 using linear_int8::panel;
-constexpr index most_rows = cpu::int8::most_tile_rows;
+constexpr index most_rows = cpu::int8_tile_rows;
 
 // Every tile of tokens, with one panel, a pair, and a panel left over.
 TEST(linear_int8, every_tile_of_tokens) {
@@ -41,7 +41,7 @@ TEST(linear_int8, every_remainder_of_k) {
 // More pairs of panels than there are tasks for three threads, and one fewer; an odd panel at the end.
 TEST(linear_int8, channels_are_cut_for_threads) {
   Rng rng(3);
-  constexpr index tasks = 12;
+  constexpr index tasks = 3 * cpu::int8_tasks_per_thread;
   for (index pairs : {tasks - 1, tasks, tasks + 1, 2 * tasks + 3})
     for (index tokens : {1, 2, 14})
       for (index n : {2 * panel * pairs, 2 * panel * pairs - panel - 3})

@@ -10,10 +10,6 @@
 
 namespace inlay::cpu {
 
-// The slices of two panels take 24 KiB of L1 in f32. Every block is a sum of its own, added to the
-// blocks before it: 192 + k/192 roundings deep instead of k. Part of the numbers: every level has it.
-inline constexpr index linear_k_block = 192;
-
 inline constexpr index even(index k) { return (k + 1) / 2 * 2; }
 
 // Rows of a tile, one block of k, as the tile reads them: for each k the rows side by side.

@@ -10,6 +10,7 @@
 
 #include <inlay/ops/linear_int8.hpp>
 
+#include "cpu_kernels/linear/cuts.hpp"
 #include "cpu_kernels/quantize.hpp"
 #include "cpu_kernels/simd/dot_i8.hpp"
 
@@ -29,13 +30,12 @@ struct Tile {
   index first, rows;
 };
 
-inline constexpr int most_tile_rows = 12;  // of any level
 // 12, then 8 4 2 1; or 6, then 4 2 1.
 constexpr int smaller_tile(int rows) { return rows == 12 ? 8 : rows == 6 ? 4 : rows / 2; }
 
 // The tile that begins where `left` tokens are left.
 template <class Level> INLAY_INLINE index tile_rows(index left) {
-  static_assert(simd::DotI8<Level>::rows <= most_tile_rows);
+  static_assert(simd::DotI8<Level>::rows <= int8_tile_rows);
   int rows = simd::DotI8<Level>::rows;
   while (rows > left) rows = smaller_tile(rows);
   return rows;

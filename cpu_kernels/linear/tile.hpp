@@ -7,6 +7,7 @@
 
 #include <inlay/ops/linear.hpp>
 
+#include "cpu_kernels/linear/cuts.hpp"
 #include "cpu_kernels/simd/dot_bf16.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 
@@ -25,12 +26,7 @@ template <> struct PackedXOf<Bf16Dot> { using Element = std::uint32_t; };
 // k that one step of the panel holds.
 template <class Kind> inline constexpr index step_of = std::is_same_v<typename PanelOf<Kind>::Element, bf16> ? 2 : 1;
 
-// Rows that fill the registers: rows * panels accumulators, the weights, one broadcast.
-//   AVX-512  32 registers: 12 x 2 panels of one register
-//   AVX2     16 registers:  6 x 1 panel of two
-//   scalar   compilers make 4 SSE registers of a panel: 2 x 1
-constexpr int tile_rows_of(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 2; }
-template <class Level> inline constexpr int max_tile_rows = tile_rows_of(simd::Floats<Level>::size);
+template <class Level> inline constexpr int max_tile_rows = linear_tile_rows(simd::Floats<Level>::size);
 
 // Few rows take more panels, so that there are chains enough to hide the latency of fma.
 template <class Level> inline constexpr int tile_panels(int rows) {
@@ -39,7 +35,6 @@ template <class Level> inline constexpr int tile_panels(int rows) {
   if (lanes == 8) return rows == 1 ? 4 : rows <= 3 ? 2 : 1;
   return 1;
 }
-inline constexpr int max_tile_panels = 4;
 
 // What a tile fetches while it computes: `bytes` of memory a step, from ahead[panel] on.
 struct Prefetch {

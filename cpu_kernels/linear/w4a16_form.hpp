@@ -5,7 +5,7 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 
-#include "cpu_kernels/simd/int4.hpp"
+#include "cpu_kernels/simd/code_form.hpp"
 
 namespace inlay::cpu {
 

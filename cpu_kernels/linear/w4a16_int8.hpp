@@ -102,7 +102,7 @@ template <class Level, int Bits>
 void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   constexpr bool wide = simd::Floats<Level>::size == 16;
   constexpr int panels = simd::Floats<Level>::size > 1 ? 4 : 1;
-  constexpr int tile = 4, tile_panels = wide ? 2 : 1;  // R * count sums and as many totals
+  constexpr int tile = w4_int8_tile_rows, tile_panels = wide ? 2 : 1;  // R * count sums and as many totals
   const W4Weight w(op);
   const index rows = op.x.extents[0], segments = w4_segments(w.slots, w.groups);
   WorkspaceCutter cutter(workspace);

@@ -17,13 +17,13 @@
 #include <inlay/cpu.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 
+#include "cpu_kernels/linear/cuts.hpp"
 #include "cpu_kernels/simd/int4.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
 
 namespace inlay::cpu {
 
-inline constexpr index w4_block = 128;
 // What is asked for ahead of its use, in a panel's codes and in its groups. Each stream is short (896 inputs:
 // 7 KiB a panel, 896 bytes of scales) and the hardware's own prefetchers lose it at its end: there the
 // beginning of the panel is asked for that the stream goes on with. Zen 4, 896 inputs, groups of 32: 17 GB/s
@@ -71,8 +71,7 @@ template <class Body> INLAY_INLINE void for_each_segment(index begin, index end,
 // body(begin, end) of the jobs of a call with one row. Several a task: what the end of one has prefetched is the
 // beginning of the next. Several tasks a thread: a slow core does fewer.
 template <class Body> INLAY_INLINE void w4_each_run(const Parallel& parallel, index jobs, Body&& body) {
-  constexpr index tasks_a_thread = 8;
-  const index most = tasks_a_thread * parallel.width, tasks = jobs < most ? jobs : most;
+  const index most = w4_tasks_per_thread * parallel.width, tasks = jobs < most ? jobs : most;
   parallel(tasks, [&](index task) { body(jobs * task / tasks, jobs * (task + 1) / tasks); });
 }
 

@@ -20,6 +20,7 @@
 #include <bit>
 #include <cstring>
 
+#include "cpu_kernels/simd/code_form.hpp"
 #include "cpu_kernels/simd/floats.hpp"
 
 namespace inlay::simd {
@@ -30,14 +31,6 @@ template <class Level> struct CodeSums;
 
 // The order above: where the activation of code j lies.
 template <int Bits> INLAY_INLINE constexpr index activation_place(index j) { return Bits == 8 ? j : j % 2 * 4 + j / 2; }
-
-// How a masked code becomes a float:
-//
-//   converted   from int32, in place in its half of the word
-//   subnormal   it is one. Floats count in steps of 2^-149 as long as the exponent's bits are 0 or 1, so that
-//               bits 0 .. 23 of a word, masked, are q * 2^(place - 149). That saves the conversion, a third
-//               of the work. DAZ must be off (KeepSubnormals), and it pays where has_fast_subnormals.
-enum class CodeForm { converted, subnormal };
 
 // Code j: the word is shifted down by code_shift, and the code's lowest bit is then bit code_place.
 template <CodeForm Form, int Bits> INLAY_INLINE constexpr int code_shift(index j) {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "cpu_kernels/linear.hpp"
+#include "cpu_kernels/linear/cuts.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/compare.hpp"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "cpu_kernels/linear/int8_tokens.hpp"
+#include "cpu_kernels/linear/cuts.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/compare.hpp"

@@ -1,0 +1,39 @@
+// What the kernels of linear, linear_int8 and linear_w4a16 cut their work by, without the kernels: tests stand their
+// sizes around these numbers.
+#pragma once
+
+#include <inlay/core/dtype.hpp>
+
+namespace inlay::cpu {
+
+// linear: rows of x that are packed at a time, and panels of a task where there are row tiles enough.
+inline constexpr index linear_row_chunk = 128;
+inline constexpr index linear_group = 8;
+
+// The slices of two panels take 24 KiB of L1 in f32. Every block is a sum of its own, added to the
+// blocks before it: 192 + k/192 roundings deep instead of k. Part of the numbers: every level has it.
+inline constexpr index linear_k_block = 192;
+
+// Rows that fill the registers: rows * panels accumulators, the weights, one broadcast.
+//   AVX-512  32 registers: 12 x 2 panels of one register
+//   AVX2     16 registers:  6 x 1 panel of two
+//   scalar   compilers make 4 SSE registers of a panel: 2 x 1
+constexpr int linear_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 2; }
+inline constexpr int max_tile_panels = 4;
+
+// linear_int8: tokens of the largest tile, and tasks for each thread.
+inline constexpr int int8_tile_rows = 12;
+inline constexpr index int8_tasks_per_thread = 4;
+
+// linear_w4a16: slots whose sums are one chain at most; rows whose x stays in L2 (120 KiB of 128 slots), and panels
+// whose totals do (120 KiB for as many rows). Registers: rows * columns sums, columns codes, one broadcast.
+inline constexpr index w4_block = 128;
+inline constexpr index w4_chunk_rows = 240;
+inline constexpr index w4_job_panels = 8;
+constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 4; }
+// Panels of one row side by side, tasks of one row for each thread; rows that int8_activations takes at a time.
+constexpr int w4_row_panels(index lanes) { return lanes == 16 ? 8 : lanes == 8 ? 4 : 1; }
+inline constexpr index w4_tasks_per_thread = 8;
+inline constexpr int w4_int8_tile_rows = 4;
+
+}  // namespace inlay::cpu
