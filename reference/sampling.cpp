@@ -27,7 +27,10 @@ bool likelier(const Token& a, const Token& b) { return a.logit != b.logit ? a.lo
 void softmax(Tokens& tokens, double temperature) {
   const float most = std::min_element(tokens.begin(), tokens.end(), likelier)->logit;
   double sum = 0;
-  for (Token& t : tokens) sum += t.p = std::exp((static_cast<double>(t.logit) - most) / temperature);
+  for (Token& t : tokens) {
+    const double z = (static_cast<double>(t.logit) - most) / temperature;
+    sum += t.p = z < -708 ? 0 : std::exp(z);
+  }
   for (Token& t : tokens) t.p /= sum;
 }
 

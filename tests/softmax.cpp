@@ -38,6 +38,17 @@ TEST(softmax, every_tail) {
     }
 }
 
+// In row r at place r, and so far above the others that whoever misses it is beyond f32.
+TEST(softmax, the_maximum_at_every_place) {
+  Rng rng(10);
+  for (DType out : {DType::f32, DType::f16})
+    for (index n : {31, 64, 65}) {
+      SoftmaxCase c = softmax_case(out, out, {1, n, n}, {}, rng);
+      for (index r = 0; r < n; ++r) c.x.set(r * n + r, 200);
+      ASSERT_NO_FATAL_FAILURE(compare_softmax(c));
+    }
+}
+
 // Rows enough that each of three threads has a grain of them.
 TEST(softmax, several_rows_a_thread) {
   Rng rng(3);
