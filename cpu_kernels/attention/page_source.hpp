@@ -11,6 +11,8 @@
 
 namespace inlay::cpu {
 
+inline constexpr index pieces_at_a_time = 64;  // of a key: dim 512 of f16 in vLLM's layout
+
 struct PageTile : RowTile {
   index k_share[key_tile], v_share[key_tile];              // what to ask memory for in place of a row
   index run_at[key_tile], run_length[key_tile], runs = 0;  // slots of V side by side
@@ -51,7 +53,7 @@ class PageSource : RowSource {
   template <class Level, class T>
   void dot(Strided<const float> q, index rows, const Stretch<PageTile>& of, index kv_head, Strided<float> s,
            RowsAhead next) const {
-    constexpr index most = 64;  // pieces at a time: dim 512 of f16 in vLLM's layout
+    constexpr index most = pieces_at_a_time;
     index at[most], length[most];
     const index pieces = p_.key_pages.extents[2], x = p_.key_pages.extents[4];
     const CacheRows<T> keys = cached<T>(Which::keys, {of.tile, of.at, of.count}, kv_head);

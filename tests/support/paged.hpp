@@ -10,16 +10,23 @@
 
 namespace inlay::test {
 
-enum class Pages { flat, head_major, vllm };
+// pieces: as vLLM's keys, values too, with any x.
+enum class Pages { flat, head_major, vllm, pieces };
 
-inline constexpr Pages all_pages[] = {Pages::flat, Pages::head_major, Pages::vllm};
+inline constexpr Pages all_pages[] = {Pages::flat, Pages::head_major, Pages::vllm, Pages::pieces};
 
 inline std::string name(Pages pages) {
-  return pages == Pages::flat ? "flat" : pages == Pages::head_major ? "head-major" : "vLLM";
+  return pages == Pages::flat         ? "flat"
+         : pages == Pages::head_major ? "head-major"
+         : pages == Pages::vllm       ? "vLLM"
+                                      : "pieces";
 }
 
 struct PoolShape {
   index blocks, block_size, heads, dim;
+  index x = 0;  // elements of a piece; 0: 16 bytes, as vLLM's
+  index spare =
+      0;  // elements that lie between what the view shows, in each dimension: no stride is a product of extents
 };
 
 class Pool {
@@ -27,28 +34,33 @@ class Pool {
   enum Kind { keys, values };
 
   Pool() = default;
-  Pool(DType type, PoolShape shape, Pages pages, Kind kind, Layout layout = {}) : pages_(pages), kind_(kind) {
-    const auto& [blocks, block_size, heads, dim] = shape;
-    // vLLM asks for 16 bytes; a dim that they do not divide takes what it can.
-    const index x = std::gcd(dim, vllm_key_x(type));
-    if (pages == Pages::flat)
-      memory = {type, {1, blocks, block_size, heads, dim}, layout};
-    else if (pages == Pages::head_major)
-      memory = {type, {1, blocks, heads, block_size, dim}, layout};
-    else if (kind == keys)
-      memory = {type, {blocks, heads, dim / x, block_size, x}, layout};
+  Pool(DType type, PoolShape shape, Pages pages, Kind kind, Layout layout = {})
+      : slot_minor_(pages == Pages::vllm && kind == values),
+        pieces_(pages == Pages::pieces || (pages == Pages::vllm && kind == keys)),
+        flat_(pages == Pages::flat) {
+    const auto& [blocks, block_size, heads, dim, asked, spare] = shape;
+    // A dim that 16 bytes do not divide takes what it can.
+    const index x = asked > 0 ? asked : std::gcd(dim, vllm_key_x(type));
+    if (pieces_)
+      shown_ = {blocks, heads, dim / x, block_size, x};
+    else if (slot_minor_)
+      shown_ = {1, blocks, heads, dim, block_size};
+    else if (flat_)
+      shown_ = {1, blocks, block_size, heads, dim};
     else
-      memory = {type, {1, blocks, heads, dim, block_size}, layout};
+      shown_ = {1, blocks, heads, block_size, dim};
+    std::array<index, 5> all = shown_;
+    for (int d = 1; d < 5; ++d) all[d] += spare;
+    memory = {type, all, layout};
   }
 
   PagedView<> view() {
-    const View<5> all = memory.view();
-    if (pages_ == Pages::vllm && kind_ == keys) return all;
+    View<5> all = memory.view();
+    all.extents = shown_;
+    if (pieces_) return all;
     const View<4> pool(all.data, all.dtype, {all.extents[1], all.extents[2], all.extents[3], all.extents[4]},
                        {all.strides[1], all.strides[2], all.strides[3], all.strides[4]});
-    return pages_ == Pages::flat         ? flat_cache(pool)
-           : pages_ == Pages::head_major ? head_major_cache(pool)
-                                         : slot_minor_cache(pool);
+    return flat_ ? flat_cache(pool) : slot_minor_ ? slot_minor_cache(pool) : head_major_cache(pool);
   }
   operator PagedView<>() { return view(); }
   operator ConstPagedView<>() { return view(); }
@@ -65,8 +77,8 @@ class Pool {
   Tensor<5> memory;
 
  private:
-  Pages pages_ = Pages::flat;
-  Kind kind_ = keys;
+  bool slot_minor_ = false, pieces_ = false, flat_ = false;
+  std::array<index, 5> shown_{};
 };
 
 }  // namespace inlay::test
