@@ -10,6 +10,12 @@
 
 namespace inlay::cpu::kv {
 
+// A head's part of a block stays in L1 while the tokens of that block are written (vLLM's values
+// put 16 of them into one line).
+inline constexpr index tokens_together = 16;
+
+inline constexpr index part_size = 64;  // elements that are converted at full width, then dealt out to groups
+
 // max|row| / 127, NaN where the row is not finite: 0 * value is 0 for finite values only.
 template <class Level, class S> float int8_scale(const S* row, index dim) {
   using F = simd::Floats<Level>;
@@ -51,7 +57,6 @@ INLAY_INLINE void convert_part(const S* from, T* to, index count, [[maybe_unused
 template <class Level, class S, class T>
 void write_vector(const S* from, T* to, index dim, index x, index group_stride, float scale) {
   if (x == dim) return convert_part<Level>(from, to, dim, scale);
-  constexpr index part_size = 64;  // converted at full width, then dealt out
   T part[part_size];
   index group = 0, in_group = 0;
   for (index first = 0; first < dim; first += part_size) {
@@ -103,14 +108,11 @@ void reshape_and_cache(const Parallel& parallel, const ReshapeAndCache<Host>& op
   index last = -1;
   for (index t = 0; t < tokens; ++t)
     if (const index slot = slots[t * step]; slot >= 0) ascending = ascending && slot > last, last = slot;
-  // A head's part of a block stays in L1 while the tokens of that block are written (vLLM's values
-  // put 16 of them into one line).
-  constexpr index together = 16;
   if (ascending)
-    parallel.ranges(tokens, together, [&](index begin, index end) {
-      for (index first = begin; first < end; first += together)
+    parallel.ranges(tokens, tokens_together, [&](index begin, index end) {
+      for (index first = begin; first < end; first += tokens_together)
         for (index h = 0; h < heads; ++h)
-          for (index t = first; t < end && t < first + together; ++t) write(t, h);
+          for (index t = first; t < end && t < first + tokens_together; ++t) write(t, h);
     });
   else
     parallel.ranges(heads, 1, [&](index begin, index end) {

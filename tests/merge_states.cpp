@@ -1,65 +1,19 @@
-#include <inlay/ops/flash_attention.hpp>
-#include <inlay/ops/merge_states.hpp>
-
-#include "tests/support/backends.hpp"
-#include "tests/support/cases.hpp"
-#include "tests/support/describe.hpp"
-#include "tests/support/tolerance.hpp"
+#include "cpu_kernels/support/elementwise.hpp"
+#include "tests/merge_states/case.hpp"
 
 namespace inlay::test {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr float infinity_f32 = std::numeric_limits<float>::infinity();
-
-struct Case {
-  Tensor<4> parts;
-  Tensor<3> part_lse, out;
-  Tensor<2> lse;
-
-  MergeStates<Host> op() { return {.partial_out = parts, .partial_lse = part_lse, .out = out, .lse = lse}; }
-};
-
-Case make(DType type, DType out, const std::array<index, 4>& shape, Layout layout, Rng& rng) {
-  const auto& [states, tokens, heads, dim] = shape;
-  Case c{.parts = {type, shape, layout},
-         .part_lse = {DType::f32, {states, tokens, heads}, layout},
-         .out = {out, {tokens, heads, dim}, layout},
-         .lse = {DType::f32, {tokens, heads}, layout}};
-  c.parts.uniform(rng);
-  c.part_lse.uniform(rng, -6, 6);
-  c.out.poison();
-  c.lse.poison();
-  return c;
-}
-
-// out is a mean of the parts: with x = lse_s - m, rounding x moves a weight exp(x) <= 1 by
-// eps * |x| exp(x) <= eps / e, and exp, the quotient's and the product's rounding by 3 eps more; the sum of
-// the weights and the sum of the products have one rounding a part: 5 * states + 4 in units of the largest
-// value. The logarithm turns the relative error of the sum into an absolute one.
-void compare(const Case& start) {
-  Case expected = start;
-  SCOPED_TRACE(describe(expected.op()));
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, expected.op())));
-  const double ulps = 5.0 * static_cast<double>(start.parts.extents()[0]) + 4;
-  on_every_backend([&](const std::string&, auto run) {
-    Case got = start;
-    ASSERT_TRUE(ok(run(got.op())));
-    expect_close(got.out, expected.out, ulps, [](index) { return 1.0; });
-    expect_close(got.lse, expected.lse, ulps, [&](index k) { return 1 + std::abs(expected.lse.get(k)); });
-    EXPECT_TRUE(got.out.gaps_untouched() && got.lse.gaps_untouched());
-  });
-}
+using cpu::elementwise_grain;
 
 TEST(merge_states, sweep) {
   Rng rng(1);
   for (DType type : float_types)
-    for (DType out : {DType::f32, type, DType::bf16})
+    for (DType out : float_types)
       for (index dim : sizes)
         for (const Layout& layout : layouts) {
           const index states = 1 + dim % 5, tokens = dim % 4, heads = 1 + dim % 3;
-          ASSERT_NO_FATAL_FAILURE(compare(make(type, out, {states, tokens, heads, dim}, layout, rng)));
+          ASSERT_NO_FATAL_FAILURE(compare(make(type, out, {states, tokens, heads, dim}, layout, rng, dim % 2)));
         }
 }
 
@@ -68,133 +22,91 @@ TEST(merge_states, head_dims_and_many_states) {
   for (index dim : head_dims)
     for (index states : {2, 33})
       ASSERT_NO_FATAL_FAILURE(compare(make(DType::f16, DType::f16, {states, 3, 7, dim}, {}, rng)));
+  for (DType type : float_types)
+    for (index states : {3, 16, 17, 64, 65, 200})
+      ASSERT_NO_FATAL_FAILURE(compare(make(type, DType::f32, {states, 2, 3, 19}, layouts[1], rng)));
+}
+
+// Rows beyond what one thread takes at a time, by tokens and by heads, to the last one.
+TEST(merge_states, rows_beyond_a_grain) {
+  Rng rng(10);
+  for (index states : {1, 3, 40})
+    for (index dim : {1, 33})
+      for (index more : {-1, 0, 1}) {
+        const index rows = 3 * (elementwise_grain / (states * dim + 1) + 1) + more;
+        ASSERT_NO_FATAL_FAILURE(compare(make(DType::f32, DType::bf16, {states, rows, 1, dim}, {}, rng, 0)));
+        ASSERT_NO_FATAL_FAILURE(compare(make(DType::bf16, DType::f32, {states, 1, rows, dim}, {}, rng, 1)));
+      }
+}
+
+// Shares from 1 to nothing, the largest in every place: parts without keys before it, behind it and between.
+TEST(merge_states, far_apart_lse_in_every_place) {
+  Rng rng(11);
+  for (index states : {2, 3, 9})
+    for (index place = 0; place < states; ++place)
+      for (double below : {0.5, 20.0, 90.0, 1e4, infinity}) {
+        Case c = make(DType::f32, DType::f32, {states, 2, 3, 17}, {}, rng, 0);
+        for (index s = 0; s < states; ++s)
+          for (index r = 0; r < 6; ++r) {
+            c.part_lse.set(s * 6 + r, s == place ? 30.0 + static_cast<double>(r) : 30.0 - below);
+            if (below == infinity && s != place)  // what was not seen
+              for (index d = 0; d < 17; ++d) c.parts.set((s * 6 + r) * 17 + d, std::nan(""));
+          }
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+}
+
+// The parts need not lie in one tensor's order: the last one first.
+TEST(merge_states, parts_in_any_order) {
+  Rng rng(12);
+  const Case start = make(DType::f16, DType::f32, {4, 2, 3, 20}, layouts[1], rng, 0);
+  Case turned = start;
+  for (index s = 0; s < 4; ++s) {
+    for (index k = 0; k < 6; ++k) turned.part_lse.set(s * 6 + k, start.part_lse.get((3 - s) * 6 + k));
+    for (index k = 0; k < 120; ++k) turned.parts.set(s * 120 + k, start.parts.get((3 - s) * 120 + k));
+  }
+  on_every_backend([&](const std::string&, auto run) {
+    Case a = start, b = turned;
+    MergeStates<Host> op = a.op();
+    const auto backwards = [](auto& view) {
+      view.data = view.slice(0, 3, 1).data;
+      view.strides[0] = -view.strides[0];
+    };
+    backwards(op.partial_out), backwards(op.partial_lse);
+    ASSERT_TRUE(ok(run(op)));
+    ASSERT_TRUE(ok(run(b.op())));
+    expect_equal(a.out, b.out);
+    expect_equal(a.lse, b.lse);
+  });
+}
+
+TEST(merge_states, lse_is_optional) {
+  Rng rng(13);
+  const Case start = make(DType::f32, DType::f32, {3, 2, 3, 20}, {}, rng);
+  on_every_backend([&](const std::string&, auto run) {
+    Case with = start, without = start;
+    ASSERT_TRUE(ok(run(with.op())));
+    MergeStates<Host> op = without.op();
+    op.lse = {};
+    ASSERT_TRUE(ok(run(op)));
+    EXPECT_EQ(with.out, without.out);
+    EXPECT_EQ(without.lse, start.lse);
+  });
 }
 
 TEST(merge_states, one_part_comes_out_as_it_is) {
   Rng rng(3);
   on_every_backend([&](const std::string&, auto run) {
-    Case c = make(DType::f16, DType::f16, {1, 2, 3, 65}, {}, rng);
+    Case c = make(DType::f16, DType::f16, {1, 2, 3, 65}, {}, rng, 0);
     ASSERT_TRUE(ok(run(c.op())));
     for (index k = 0; k < c.out.size(); ++k) ASSERT_EQ(c.out.get(k), c.parts.get(k));
     for (index k = 0; k < c.lse.size(); ++k) ASSERT_EQ(c.lse.get(k), c.part_lse.get(k));
   });
 }
 
-// A part without keys is neutral, whatever lies in its place.
-TEST(merge_states, parts_that_saw_nothing_are_left_out) {
-  Rng rng(4);
-  on_every_backend([&](const std::string&, auto run) {
-    Case three = make(DType::f32, DType::f32, {3, 2, 2, 33}, {}, rng);
-    for (index r = 0; r < 4; ++r) {
-      three.part_lse.set(4 + r, -infinity);  // of the three, the one in the middle
-      for (index d = 0; d < 33; ++d) three.parts.set((4 + r) * 33 + d, d % 2 ? std::nan("") : infinity);
-    }
-    Case two = three;
-    MergeStates<Host> op = two.op();
-    op.partial_out.extents[0] = op.partial_lse.extents[0] = 2;
-    op.partial_out.strides[0] *= 2, op.partial_lse.strides[0] *= 2;
-    ASSERT_TRUE(ok(run(three.op())));
-    ASSERT_TRUE(ok(run(op)));
-    expect_equal(three.out, two.out);
-    expect_equal(three.lse, two.lse);
-
-    three.part_lse.fill(-infinity);
-    three.out.poison(), three.lse.poison();
-    ASSERT_TRUE(ok(run(three.op())));
-    for (index k = 0; k < three.out.size(); ++k) ASSERT_EQ(three.out.get(k), 0);
-    for (index k = 0; k < three.lse.size(); ++k) ASSERT_EQ(three.lse.get(k), -infinity);
-  });
-}
-
-// +inf and NaN are no weights: the row is NaN whatever the other parts are, the reference's too. (+inf would be the
-// sum of a score of +inf, which our attention calls NaN; FlashAttention-2 writes it for a row without keys, and for
-// NaN.)
-TEST(merge_states, an_lse_of_infinity_or_nan_makes_its_row_nan) {
-  Rng rng(9);
-  for (double bad : {infinity, std::nan("")})
-    for (index states : {1, 2, 3})
-      for (index place = 0; place < states; ++place) {
-        SCOPED_TRACE(describe("part", place, bad));
-        Case start = make(DType::f32, DType::f32, {states, 1, 5, 17}, {}, rng);
-        // The other parts' of the heads: finite, without keys, +inf, NaN; head 4 stays clean.
-        const double others[] = {0.5, -infinity, infinity, std::nan("")};
-        for (index h = 0; h < 4; ++h)
-          for (index s = 0; s < states; ++s) start.part_lse.set(s * 5 + h, s == place ? bad : others[h]);
-        ASSERT_NO_FATAL_FAILURE(compare(start));
-        Reference reference;
-        ASSERT_TRUE(ok(run(reference, start.op())));
-        for (index h = 0; h < 5; ++h) {
-          ASSERT_EQ(std::isnan(start.lse.get(h)), h < 4) << h;
-          for (index d = 0; d < 17; ++d) ASSERT_EQ(std::isnan(start.out.get(h * 17 + d)), h < 4) << h;
-        }
-      }
-}
-
-TEST(merge_states, far_apart_and_not_finite) {
-  Rng rng(5);
-  on_every_backend([&](const std::string&, auto run) {
-    Case c = make(DType::f32, DType::f32, {2, 1, 4, 17}, {}, rng);
-    const float lse[2][4] = {{1e5f, -1e5f, std::nanf(""), 1}, {-1e5f, 1e5f, 0, infinity_f32}};
-    for (index h = 0; h < 4; ++h) c.part_lse.set(h, lse[0][h]), c.part_lse.set(4 + h, lse[1][h]);
-    ASSERT_TRUE(ok(run(c.op())));
-    for (index d = 0; d < 17; ++d) {
-      EXPECT_EQ(c.out.get(d), c.parts.get(d));                     // the first part outweighs the second
-      EXPECT_EQ(c.out.get(17 + d), c.parts.get(4 * 17 + 17 + d));  // and the second the first
-      EXPECT_TRUE(std::isnan(c.out.get(2 * 17 + d)) && std::isnan(c.out.get(3 * 17 + d)));
-    }
-    EXPECT_EQ(c.lse.get(0), 1e5);
-    EXPECT_EQ(c.lse.get(1), 1e5);
-    EXPECT_TRUE(std::isnan(c.lse.get(2)) && std::isnan(c.lse.get(3)));
-  });
-}
-
-// Attention over three parts of the keys, each written into its place, is attention over all of them.
-TEST(merge_states, parts_of_attention_give_the_whole) {
-  constexpr index queries = 3, heads = 2, dim = 16, keys = 90;
-  constexpr index cuts[] = {0, 40, 40, keys};  // the part in the middle is empty
-  Rng rng(6);
-  Tensor<4> q(DType::f32, {1, queries, heads, dim}), k(DType::f32, {1, keys, 1, dim}), v(DType::f32, {1, keys, 1, dim}),
-      whole(DType::f32, {1, queries, heads, dim});
-  Tensor<3> whole_lse(DType::f32, {1, queries, heads});
-  q.uniform(rng, -3, 3), k.uniform(rng, -3, 3), v.uniform(rng);
-  Reference reference;
-  const auto attend = [&](index first, index count, View<4> out, View<3> lse) {
-    return run(reference, FlashAttention<Host>{.q = q,
-                                               .k = k.view().slice(1, first, count),
-                                               .v = v.view().slice(1, first, count),
-                                               .out = out,
-                                               .lse = lse,
-                                               .scale = 0.25f});
-  };
-  ASSERT_TRUE(ok(attend(0, keys, whole, whole_lse)));
-  on_every_backend([&](const std::string&, auto run) {
-    Case c = make(DType::f32, DType::f32, {3, queries, heads, dim}, {}, rng);
-    for (index s = 0; s < 3; ++s)
-      ASSERT_TRUE(
-          ok(attend(cuts[s], cuts[s + 1] - cuts[s], c.parts.view().slice(0, s, 1), c.part_lse.view().slice(0, s, 1))));
-    ASSERT_TRUE(ok(run(c.op())));
-    // Both sides have rounded parts of at most 1 once more than the other.
-    for (index i = 0; i < c.out.size(); ++i) ASSERT_NEAR(c.out.get(i), whole.get(i), 24 * epsilon(DType::f32));
-    for (index i = 0; i < c.lse.size(); ++i)
-      ASSERT_NEAR(c.lse.get(i), whole_lse.get(i), 24 * epsilon(DType::f32) * (1 + std::abs(whole_lse.get(i))));
-  });
-}
-
-TEST(merge_states, reference_in_closed_form) {
-  Reference reference;
-  Rng rng(7);
-  Case c = make(DType::f32, DType::f32, {2, 1, 1, 2}, {}, rng);
-  c.part_lse.set(0, 0), c.part_lse.set(1, static_cast<float>(std::log(3.0)));  // one key of weight 1, one of weight 3
-  c.parts.set(0, 4), c.parts.set(1, -8), c.parts.set(2, 0), c.parts.set(3, 8);
-  ASSERT_TRUE(ok(run(reference, c.op())));
-  EXPECT_NEAR(c.out.get(0), 1, 1e-6);
-  EXPECT_NEAR(c.out.get(1), 4, 1e-6);
-  EXPECT_NEAR(c.lse.get(0), std::log(4.0), 1e-6);
-}
-
 TEST(merge_states, refuses_what_the_contract_does_not_cover) {
   Rng rng(8);
-  Case c = make(DType::f32, DType::f32, {2, 3, 4, 8}, {}, rng);
+  Case c = make(DType::f32, DType::f32, {2, 3, 4, 8}, {}, rng, 0);
   MergeStates<Host> op = c.op();
   op.partial_out.extents[0] = op.partial_lse.extents[0] = 0;
   expect_refused(op, {"partial_out", "no states", "at least 1"});

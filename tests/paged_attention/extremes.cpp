@@ -74,6 +74,27 @@ TEST(paged_attention, nan_and_infinity_stay_in_their_head) {
       }
 }
 
+// The last key of a window that begins off every register: products take whole tiles of rows, and what they write
+// behind the scores of the last head must not meet the first head's output.
+TEST(paged_attention, nan_in_the_last_key_of_a_window_stays_in_its_head) {
+  Rng rng(45);
+  for (double bad : {nan, infinity})
+    for (Pages pages : all_pages)
+      for (index window = 0; window < 16; ++window) {
+        SCOPED_TRACE(name(pages));
+        Case start = make({.lens = {64}, .q_heads = 3, .kv_heads = 3, .pages = pages}, rng);
+        start.keys.set(start.slot_of(0, 63), 2, 5, bad);
+        start.extra.window_left = window;
+        start.q.fill(0.5);
+        on_every_backend([&](const std::string&, auto run) {
+          Case got = start;
+          ASSERT_TRUE(ok(run(got.op())));
+          for (index h = 0; h < 3; ++h)
+            for (index d = 0; d < 24; ++d) EXPECT_EQ(std::isnan(got.out.get(got.out_at(0, h, d))), h == 2) << h;
+        });
+      }
+}
+
 // A value that is not finite reaches its own dim of its own heads, and no other: nothing else is multiplied with it.
 TEST(paged_attention, values_that_are_not_finite_stay_in_their_dim) {
   Rng rng(44);

@@ -109,6 +109,27 @@ TEST(paged_attention, parts_are_cut_at_the_partition) {
   }
 }
 
+// Which bits come out depends on `partition` alone: one that no context outgrows is none, another one sums otherwise.
+TEST(paged_attention, the_partition_decides_the_bits) {
+  Rng rng(27);
+  Case start = make(small({200, 64, 0}, 16, Pages::flat), rng);
+  start.sinks = random_sinks(2, rng);
+  for (Isa isa : available_isas()) {
+    const auto with = [&](index partition) {
+      Case c = start;
+      c.extra.partition = partition;
+      const Cpu cpu(isa, serial());
+      EXPECT_TRUE(ok(run_with_scratch(cpu, c.op())));
+      return c.out;
+    };
+    const Tensor<3> whole = with(0);
+    EXPECT_EQ(with(200), whole);
+    EXPECT_EQ(with(512), whole);
+    EXPECT_FALSE(with(48) == whole);
+    EXPECT_FALSE(with(80) == with(48));
+  }
+}
+
 // The table may reach further than any context: none is read there, and the parts behind the end stay away.
 TEST(paged_attention, tables_that_reach_further_than_the_context) {
   Rng rng(26);

@@ -94,6 +94,8 @@ template <int Rank> class Tensor {
       if ((bytes_[b] ^ guard) & ~owned[b]) return false;
     return true;
   }
+  // Every byte alike, those around and between the elements included.
+  bool same_bytes(const Tensor& other) const { return bytes_ == other.bytes_; }
   bool operator==(const Tensor& other) const {
     if (extents_ != other.extents_ || dtype_ != other.dtype_) return false;
     for (index k = 0; k < size(); ++k)
