@@ -57,7 +57,7 @@ INLAY_INLINE AttentionProblem problem_of(const PagedAttention<Host>& op) {
   p.softcap = op.softcap;
   p.bias_order = op.bias_order;
   p.window_left = op.window_left;
-  const index reach = op.block_tables.extents[1] * p.block_size;
+  const index reach = op.max_context_len();
   p.split = op.partition > 0 && op.partition < reach ? op.partition : reach > 0 ? reach : 1;
   return p;
 }
@@ -88,7 +88,7 @@ Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op,
 
 // Sized by the table, not by this call's lengths: a captured step may see longer ones.
 template <class Level> std::size_t paged_attention_scratch(const Parallel& parallel, const PagedAttention<Host>& op) {
-  const index reach = op.block_tables.extents[1] * block_size_of(op.key_cache);
+  const index reach = op.max_context_len();
   const auto sequences = [&](index b) { return sequence_of(op, b, reach); };
   return attention_scratch_bytes(problem_of(op), sequences, parallel);
 }

@@ -101,10 +101,10 @@ template <class Level> bool all_finite(const float* x, index count) {
 
 // o = o * factor + p V over rows of V in scratch, as wide as those of o; no factor: o = p V. `mixed`: a mask covers a
 // key for some rows only. Where its V is not finite, the rows that do not see it must not meet it: 0 * NaN would be
-// NaN.
-template <class Level>
+// NaN. sees(row, key) tells them apart.
+template <class Level, class Sees>
 void tile_values(Strided<const float> p, index rows, const float* v, index keys, bool mixed, Strided<float> o,
-                 const float* factor) {
+                 const float* factor, Sees&& sees) {
   using F = simd::Floats<Level>;
   const index pad = o.stride;
   if (!mixed || all_finite<Level>(v, keys * pad)) return multiply<Level>(p, rows, {v, pad}, pad, keys, o, factor);
@@ -113,7 +113,7 @@ void tile_values(Strided<const float> p, index rows, const float* v, index keys,
     for (index d = 0; d < pad; d += F::size) (factor ? F::load(y + d) * F(factor[r]) : F()).store(y + d);
     for (index j = 0; j < keys; ++j) {
       const float weight = p.at[r * p.stride + j];
-      if (weight == 0) continue;
+      if (weight == 0 && !sees(r, j)) continue;
       for (index d = 0; d < pad; d += F::size) fma(F(weight), F::load(v + j * pad + d), F::load(y + d)).store(y + d);
     }
   }

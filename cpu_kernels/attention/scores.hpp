@@ -99,6 +99,26 @@ void mask_row(const AttentionProblem& p, const AttentionSequence& sequence, cons
       if (!packed_bit(sequence.packed_mask, row.query * sequence.keys + j)) s[j - tile] = minus_infinity;
 }
 
+// Do the windows, the masks and a bias of -inf let a row see a key? Asked one by one only where a V that is not finite
+// makes 0 * V a NaN: a weight of 0 alone does not tell what is hidden from what is far behind the largest score.
+INLAY_INLINE bool sees(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionRow& row, index b,
+                       index key) {
+  if (key < row.keys.begin || key >= row.keys.end) return false;
+  if (p.mask.present()) {
+    const BroadcastRow from = broadcast_row(p.mask, b, row.head, row.query);
+    if (static_cast<const std::uint8_t*>(p.mask.data)[from.first + from.step * (sequence.column + key)] != 0)
+      return false;
+  }
+  if (p.bias.present()) {
+    const BroadcastRow from = broadcast_row(p.bias, b, row.head, row.query);
+    const index at = from.first + from.step * (sequence.column + key);
+    const float bias =
+        with_float(p.bias.dtype, [&]<class T>(Type<T>) { return static_cast<float>(p.bias.template as<T>()[at]); });
+    if (bias == minus_infinity) return false;
+  }
+  return sequence.packed_mask == nullptr || packed_bit(sequence.packed_mask, row.query * sequence.keys + key);
+}
+
 // s -> exp(s - m); returns the factor by which everything gathered before must shrink. The tile stays in
 // registers in between. m seldom grows after the first tiles: asking first whether it does saves the
 // reduction (Zen 4: 105 -> 73 cycles a row). A NaN leaves m as it is and makes the sum NaN; so does an

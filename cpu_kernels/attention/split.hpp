@@ -155,6 +155,7 @@ template <class Level, class Source> class AttentionSplit {
     TokenScales k_scales, v_scales;
     if (k_tokens) k_scales.gather(p_, sequence_, p_.k, unit_.kv_head + h, {tile.first, end});
     if (v_tokens) v_scales.gather(p_, sequence_, p_.v, unit_.kv_head + h, {tile.first, end});
+    const bool finite_scales = !v_tokens || v_scales.finite();
     for (index r = h * unit_.rows; r < (h + 1) * unit_.rows; ++r) {
       float* const s = t_.s + r * key_tile;
       if (shifted_) shift_scores<Level>(s, t_.shift[r]);
@@ -170,7 +171,14 @@ template <class Level, class Source> class AttentionSplit {
       }
       t_.factor[r] = softmax_tile<Level>(s, t_.state[r]);
       if (v_tokens) v_scales.scale_probabilities<Level>(s);
+      if (finite_scales) continue;
+      for (index j = tile.first; j < end; ++j)  // a weight of 0 that meets a scale of NaN, or infinity, is NaN
+        if (float& weight = s[j - origin]; weight == 0 && sees(r, j)) weight *= v_scales.at[j - origin];
     }
+  }
+
+  bool sees(index r, index key) const {
+    return cpu::sees(p_, sequence_, unit_.row(p_, sequence_, r), unit_.b, key);
   }
 
   void values(const Stretch<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
@@ -181,7 +189,9 @@ template <class Level, class Source> class AttentionSplit {
     const RowsAhead ahead = after(Which::values, of, next, head);
     if (v_scales_ == KvScales::widened || many_ || (p_.v.type != DType::i8 && mixed)) {
       widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv, ahead);
-      return tile_values<Level>(p, rows, t_.kv, of.count, mixed, o, factor);
+      return tile_values<Level>(p, rows, t_.kv, of.count, mixed, o, factor, [&](index r, index j) {
+        return sees(h * rows + r, of.tile.first + of.at + j);
+      });
     }
     with_cached(p_.v.type,
                 [&]<class T>(Type<T>) { source_.template weigh<Level, T>(p, rows, of, head, o, factor, ahead); });

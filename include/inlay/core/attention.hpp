@@ -12,6 +12,10 @@
 // and V never reach the output. A row that sees no key: output 0, lse -inf
 // or, where sinks are given, the sink.
 //
+// What is not finite and seen shows: a NaN in q, in a visible K, its bias or scale makes its row NaN, as a score of
+// +inf does; a NaN in a visible V makes that dim of the row NaN, and an infinity infinite or NaN, even where the
+// key's weight is too small for its type.
+//
 // Sinks: one logit per head enters the denominator and nothing else. lse counts it too, so that of
 // several parts to be merged exactly one is given the sinks.
 #pragma once
@@ -67,11 +71,18 @@ struct KeyRange {
   constexpr bool empty() const { return begin >= end; }
 };
 
-// The keys of 0..kv_len-1 that a query at `position` sees; empty() where it sees none.
+// Fewer keys than this: offsets in tables and masks, and what is added to them, fit an index.
+inline constexpr index longest_kv_len = index{1} << 57;
+
+// How far from key 0 a query may be said to stand, on either side: f64 holds distances exactly up to here.
+inline constexpr index farthest_position = index{1} << 53;
+
+// The keys of 0..kv_len-1 that a query at `position` sees; empty() where it sees none. A window of any size: where it
+// reaches past the keys nothing is added up.
 constexpr KeyRange visible_keys(index position, index kv_len, index window_left, index window_right) {
   KeyRange keys{0, kv_len};
-  if (window_left >= 0 && position - window_left > keys.begin) keys.begin = position - window_left;
-  if (window_right >= 0 && position + window_right + 1 < keys.end) keys.end = position + window_right + 1;
+  if (window_left >= 0 && window_left < position) keys.begin = position - window_left;
+  if (window_right >= 0 && window_right < kv_len - position - 1) keys.end = position + window_right + 1;
   return keys;
 }
 

@@ -2,6 +2,7 @@
 //
 //   check       the contract: the same for every backend                                 Status check(op)
 //   supports    does this backend declare that it can?  (docs/support_table.md)
+//               an operator that has no element to write is done here
 //   scratch     how much, and is the caller's workspace large enough
 //   compute     the kernels
 //   outcome     what only the data could tell: a row of NaN has no token                 Status outcome(op), optional
@@ -53,6 +54,7 @@ requires RunsOn<Backend, Op> && ProvidesWorkspace<Provide, Backend> Status run(B
                                                                                Provide&& provide) {
   if (Status status = check(op); !status.ok()) return status;
   if (Status status = supports(backend, op); !status.ok()) return status;
+  if (writes_nothing(op)) return {};
   const std::size_t needed = scratch_bytes(backend, op);
   const WorkspaceIn<SpaceOf<Backend>> workspace = provide(needed);
   if (Status status = check_workspace<SpaceOf<Backend>>(workspace, needed); !status.ok()) return status;
@@ -69,10 +71,10 @@ requires RunsOn<Backend, Op> Status run(Backend&& backend, const Op& op,
   return run(backend, op, [&](std::size_t) { return workspace; });
 }
 
-// The scratch that run needs. 0 for an operator that it will refuse: run says why.
+// The scratch that run needs. 0 for an operator that it will refuse (run says why) or that has nothing to write.
 template <class Backend, class Op>
 requires RunsOn<Backend, Op> std::size_t workspace_bytes(Backend&& backend, const Op& op) {
-  return check(op).ok() && supports(backend, op).ok() ? scratch_bytes(backend, op) : 0;
+  return check(op).ok() && supports(backend, op).ok() && !writes_nothing(op) ? scratch_bytes(backend, op) : 0;
 }
 
 // Waits until all that was given to the backend is done, and tells the first offence since the last call.

@@ -3,8 +3,13 @@
 //
 //   return Check(op).dtype(op.x, floats).same_shape(op.y, op.x).extent(op.weight, 0, dim);
 //
-// What every operator wants is done for it, lists of views included: required views present, extents not negative,
-// innermost stride one, memory where there are elements, and no output over another field unless may_alias.
+// What every operator wants is done for it, lists of views included: required views present, a dtype that there is,
+// extents not negative, extents and strides that memory can have (fits_memory), innermost stride one, no negative
+// stride of i4 and u4, memory where there are elements, and no output over itself, nor over another field unless
+// may_alias.
+//
+// Demands are evaluated behind a refusal too: their arguments must not overflow or divide by zero whatever the fields
+// hold (core/overflow.hpp).
 #pragma once
 
 #include <array>
@@ -44,11 +49,11 @@ template <class Op> class Check {
           if (good() && !field.is_optional())
             status_ = invalid(std::string(field.name) + " is missing; it must be given");
         } else {
-          check_view([&] { return std::string(field.name); }, value);
+          check_view([&] { return std::string(field.name); }, value, field.is_written());
         }
       } else if constexpr (ListOfViews<Value>) {
         for (std::size_t i = 0; i < value.size(); ++i)
-          check_view([&] { return std::string(field.name) + "[" + std::to_string(i) + "]"; }, value[i]);
+          check_view([&] { return std::string(field.name) + "[" + std::to_string(i) + "]"; }, value[i], false);
       }
     });
   }
@@ -147,21 +152,40 @@ template <class Op> class Check {
   template <class V> static bool shown(const V& view) { return view.present(); }
 
   // `name` makes the view's name when a message is due.
-  template <class Name, class V> void check_view(Name&& name, const V& view) {
+  template <class Name, class V> void check_view(Name&& name, const V& view, bool written) {
     if (!good()) return;
+    const auto shape = [&] { return name() + " has shape " + format_shape<V::rank>(view.extents); };
+    const auto strides = [&] { return " and strides " + format_shape<V::rank>(view.strides); };
+    if (static_cast<int>(view.dtype) >= dtype_count) {
+      status_ = invalid(name() + " has a dtype of number " + std::to_string(static_cast<int>(view.dtype)) +
+                        "; it must be below " + std::to_string(dtype_count));
+      return;
+    }
     for (index extent : view.extents)
       if (extent < 0) {
-        status_ = invalid(name() + " has shape " + format_shape<V::rank>(view.extents) + "; no extent may be negative");
+        status_ = invalid(shape() + "; no extent may be negative");
         return;
       }
+    if (!fits_memory(view)) {
+      status_ = invalid(shape() + strides() + "; its elements must lie within 2^57 bytes");
+      return;
+    }
     if (view.empty()) return;
-    if (view.data == decltype(view.data){}) {
-      status_ = invalid(name() + " has shape " + format_shape<V::rank>(view.extents) +
-                        " but no memory; its data must not be null");
-    } else if (view.extents[V::rank - 1] > 1 && view.strides[V::rank - 1] != 1) {
+    if (view.data == decltype(view.data){})
+      status_ = invalid(shape() + " but no memory; its data must not be null");
+    else if (view.extents[V::rank - 1] > 1 && view.strides[V::rank - 1] != 1)
       status_ =
           invalid(name() + " has innermost stride " + std::to_string(view.strides[V::rank - 1]) + "; it must be 1");
-    }
+    else if (bits(view.dtype) < 8 && steps_back(view))
+      status_ = invalid(name() + " has strides " + format_shape<V::rank>(view.strides) +
+                        "; none may be negative where two elements share a byte");
+    else if (written && !elements_apart(view))
+      status_ = invalid(shape() + strides() + "; no two of its elements may share memory");
+  }
+  template <class V> static bool steps_back(const V& view) {
+    for (int d = 0; d < V::rank; ++d)
+      if (view.extents[d] > 1 && view.strides[d] < 0) return true;
+    return false;
   }
 
   void check_overlaps() {

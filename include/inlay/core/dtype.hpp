@@ -27,7 +27,7 @@ constexpr int bits(DType type) {
 
 constexpr std::string_view name(DType type) {
   constexpr std::string_view table[dtype_count] = {"f32", "f16", "bf16", "i8", "u8", "i4", "u4", "i32", "i64", "bool"};
-  return table[static_cast<int>(type)];
+  return static_cast<int>(type) < dtype_count ? table[static_cast<int>(type)] : "of no known number";
 }
 
 // Bytes that `count` elements take when they lie side by side.
@@ -43,7 +43,9 @@ class DTypes {
   constexpr bool contains(DType type) const { return (bits_ & bit(type)) != 0; }
 
  private:
-  static constexpr std::uint32_t bit(DType type) { return 1u << static_cast<int>(type); }
+  static constexpr std::uint32_t bit(DType type) {
+    return static_cast<int>(type) < dtype_count ? 1u << static_cast<int>(type) : 0;
+  }
   std::uint32_t bits_ = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 
 namespace inlay {
 
@@ -74,6 +75,16 @@ template <class Op, class Visit> constexpr void for_each_view(Op& op, Visit&& vi
       for (const auto& view : value) visit(field, view);
     }
   });
+}
+
+// Is there no element to write? Then there is nothing to compute, whatever the other extents are.
+template <class Op> constexpr bool writes_nothing(const Op& op) {
+  bool nothing = true;
+  for_each_field(op, [&](const auto& field, const auto& value) {
+    if constexpr (ViewLike<std::remove_cvref_t<decltype(value)>>)
+      if (field.is_written() && value.present() && !value.empty()) nothing = false;
+  });
+  return nothing;
 }
 
 }  // namespace inlay

@@ -11,10 +11,11 @@ namespace inlay {
 // The bytes of a view that has elements, as offsets in its allocation.
 struct Footprint {
   std::ptrdiff_t begin = 0, end = 0;  // half open
-  std::ptrdiff_t period = 0;          // bytes of the largest stride; 0: none
+  std::ptrdiff_t period = 0;          // bytes of the largest stride; 0: none, or no whole bytes
   std::ptrdiff_t span = 0;            // bytes that one period covers, from `begin`
 };
 
+// Of a view that Check has let pass: its offsets fit.
 template <class V> Footprint footprint(const V& view) {
   const auto magnitude = [](index step) { return step < 0 ? -step : step; };
   index low = 0, high = 0, inner_high = 0, largest = 0;
@@ -31,7 +32,7 @@ template <class V> Footprint footprint(const V& view) {
   Footprint print;
   print.begin = SpacePointer<typename V::space>::byte_offset(view.data) + low / 8;
   print.end = print.begin + (high - low + bits(view.dtype) + 7) / 8;
-  print.period = largest / 8;
+  print.period = largest % 8 == 0 ? largest / 8 : 0;
   print.span = (inner_high + bits(view.dtype) + 7) / 8;
   return print;
 }

@@ -75,8 +75,12 @@ constexpr index vllm_key_x(DType type) { return 16 * 8 / bits(type); }
 template <class V> constexpr index block_count(const V& cache) { return cache.extents[0]; }
 template <class V> constexpr index kv_head_count(const V& cache) { return cache.extents[1]; }
 template <class V> constexpr index block_size_of(const V& cache) { return cache.extents[3]; }
-template <class V> constexpr index head_dim_of(const V& cache) { return cache.extents[2] * cache.extents[4]; }
-template <class V> constexpr index slot_count(const V& cache) { return cache.extents[0] * cache.extents[3]; }
+template <class V> constexpr index head_dim_of(const V& cache) {
+  return saturating_multiply(cache.extents[2], cache.extents[4]);
+}
+template <class V> constexpr index slot_count(const V& cache) {
+  return saturating_multiply(cache.extents[0], cache.extents[3]);
+}
 
 // The element offset of dim 0 of one token of one head; further dims are at group_offset.
 template <class V> constexpr index slot_offset(const V& cache, index slot, index head) {

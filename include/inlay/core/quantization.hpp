@@ -2,8 +2,8 @@
 //
 //   dequantize_row(type, bytes, n, x)    n elements to f32; false where the type is not one of these
 //   quantize_row(type, x, n, bytes)      F32 F16 BF16 Q8_0 Q4_0 Q4_1: the bytes that ggml writes
-//   ggml_row_bytes(type, n)              bytes that n elements take; 0: unknown type, or n is no
-//                                        multiple of the block
+//   ggml_row_bytes(type, n)              bytes that n elements take; 0: unknown type, n is no multiple
+//                                        of the block, or more bytes than an index counts
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <inlay/core/ggml_blocks.hpp>
+#include <inlay/core/overflow.hpp>
 
 namespace inlay {
 
@@ -62,7 +63,8 @@ constexpr bool is_quantized(GgmlType type) { return ggml_format(type).block > 1;
 constexpr index ggml_row_bytes(GgmlType type, index n) {
   const GgmlFormat format = ggml_format(type);
   if (format.block == 0 || n < 0 || n % format.block != 0) return 0;
-  return n / format.block * format.bytes;
+  index bytes = 0;
+  return checked_multiply(n / format.block, format.bytes, bytes) ? bytes : 0;
 }
 
 namespace detail {

@@ -34,7 +34,7 @@ template <> struct SpacePointer<Host> {
   static std::ptrdiff_t byte_offset(Const p) { return reinterpret_cast<std::intptr_t>(p); }
   template <class P> static constexpr P advance(P p, std::ptrdiff_t n) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<P>>, const std::byte, std::byte>;
-    return static_cast<Byte*>(p) + n;
+    return p == nullptr ? p : static_cast<Byte*>(p) + n;  // a view without elements may have no memory
   }
 };
 

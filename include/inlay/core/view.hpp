@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/overflow.hpp>
 #include <inlay/core/space.hpp>
 
 namespace inlay {
@@ -21,14 +22,15 @@ template <int Rank> constexpr std::array<index, Rank> contiguous_strides(const s
   index step = 1;
   for (int d = Rank - 1; d >= 0; --d) {
     strides[d] = step;
-    step *= extents[d];
+    step = saturating_multiply(step, extents[d]);
   }
   return strides;
 }
 
 namespace detail {
 
-// What View and ConstView share. Strides count elements and may be zero (broadcast) or negative.
+// What View and ConstView share. Strides count elements and may be zero (broadcast, of what is only read) or, but for i4
+// and u4, negative.
 template <int Rank, class Space, class Pointer, class Self> struct BasicView {
   static_assert(Rank >= 1);
   static constexpr int rank = Rank;
@@ -46,12 +48,17 @@ template <int Rank, class Space, class Pointer, class Self> struct BasicView {
   constexpr BasicView(Pointer pointer, DType type, const Extents& shape, const Extents& steps)
       : data(pointer), dtype(type), extents(shape), strides(steps) {}
 
+  // The largest index where the product does not fit one: no view that Check lets pass.
   constexpr index size() const {
     index product = 1;
-    for (index extent : extents) product *= extent;
+    for (index extent : extents) product = saturating_multiply(product, extent);
     return product;
   }
-  constexpr bool empty() const { return size() == 0; }
+  constexpr bool empty() const {
+    for (index extent : extents)
+      if (extent == 0) return true;
+    return false;
+  }
   // An optional field that was left out: no memory and no extent.
   // A loop: GCC makes a call of memcmp out of comparing arrays, and kernels ask this in inner loops.
   constexpr bool present() const {
@@ -64,7 +71,7 @@ template <int Rank, class Space, class Pointer, class Self> struct BasicView {
     index step = 1;
     for (int d = Rank - 1; d >= 0; --d) {
       if (extents[d] != 1 && strides[d] != step) return false;
-      step *= extents[d];
+      step = saturating_multiply(step, extents[d]);
     }
     return true;
   }
@@ -119,6 +126,44 @@ struct ConstView : detail::BasicView<Rank, Space, typename SpacePointer<Space>::
 
   template <class T> const T* as() const { return static_cast<const T*>(this->data); }
 };
+
+// Extents and strides that memory can have: fewer than 2^57 bytes, which is what addresses reach, both for the elements
+// and for the offsets from one of them to any other. With that, neither a size nor an offset of the view, nor a small
+// multiple of them, wraps. An extent of 0 counts as 1: what a kernel makes of the other extents is to fit, too. The
+// products are formed in double, which does not wrap either.
+template <class V> constexpr bool fits_memory(const V& view) {
+  double elements = bits(view.dtype), reach = 0;
+  for (int d = 0; d < V::rank; ++d) {
+    const double extent = view.extents[d] > 1 ? static_cast<double>(view.extents[d]) : 1;
+    const double stride = static_cast<double>(view.strides[d]) * bits(view.dtype);
+    elements *= extent;
+    reach += (stride < 0 ? -stride : stride) * extent;
+  }
+  return elements < 0x1p60 && reach < 0x1p60;
+}
+
+// True where no two elements share memory. Dimensions are nested in the order of their strides, each of which must step
+// over what lies within it; that other views may have elements apart as well is of no use to anyone.
+template <class V> constexpr bool elements_apart(const V& view) {
+  struct Dimension {
+    index stride, extent;
+  };
+  std::array<Dimension, V::rank> nested{};  // from the innermost on
+  int count = 0;
+  for (int d = V::rank - 1; d >= 0; --d) {
+    if (view.extents[d] <= 1) continue;
+    const index stride = view.strides[d] < 0 ? -view.strides[d] : view.strides[d];
+    int place = count++;
+    for (; place > 0 && nested[place - 1].stride > stride; --place) nested[place] = nested[place - 1];
+    nested[place] = {stride, view.extents[d]};
+  }
+  index covered = 1;
+  for (int i = 0; i < count; ++i) {
+    if (nested[i].stride < covered) return false;
+    covered += nested[i].stride * (nested[i].extent - 1);
+  }
+  return true;
+}
 
 // The element offset of a multi-index.
 template <class V, class... I>

@@ -35,7 +35,7 @@ template <class Space = Host> struct FlashAttention {
   ConstView<1, Space> kv_lens = {};       // [batch]              i32 i64
   ConstView<2, Space> block_table = {};   // [batch, max_blocks]  i32
   ConstView<1, Space> q_start = {};       // [batch]  i32 i64; position of a sequence's first query among its
-                                          //          keys; left out: kv_len - q_len. Zeros: top-left alignment
+                                          //          keys, -2^53..2^53; left out: kv_len - q_len. Zeros: top-left
   ConstView<4, Space> bias = {};          // [batch|1, q_heads|1, q_len|1, kv_len]  f32 f16 bf16; -inf masks
   ConstView<4, Space> atten_mask = {};    // [batch|1, q_heads|1, q_len|1, kv_len]  bool, true = masked
   ConstView<1, Space> packed_mask = {};   // [bytes]  u8; bit i * kv_len + j of a sequence: 1 = query i sees key j
@@ -83,9 +83,12 @@ template <class Space = Host> struct FlashAttention {
                                             scalar("window_right", &FlashAttention::window_right),
                                             scalar("deterministic", &FlashAttention::deterministic)};
 
+  // Negative where q_indptr is empty.
   index batch() const { return q_indptr.present() ? q_indptr.extents[0] - 1 : q.extents[0]; }
   // The longest sequence of keys that the shapes allow.
-  index max_kv_len() const { return block_table.present() ? block_table.extents[1] * k.extents[1] : k.extents[1]; }
+  index max_kv_len() const {
+    return block_table.present() ? saturating_multiply(block_table.extents[1], k.extents[1]) : k.extents[1];
+  }
 };
 
 // Lengths of one sequence; tables lie in host memory.
@@ -101,18 +104,24 @@ namespace detail {
 
 // Every table entry that a sequence uses; every mask as long as the sequences need it.
 inline void check_contents(Check<FlashAttention<Host>>& check, const FlashAttention<Host>& op) {
-  if (!check.good()) return;
+  if (!check.good() || writes_nothing(op)) return;
   const index block_size = op.k.extents[1];
   for (index b = 0; b < op.batch(); ++b) {
     const index queries = query_count(op, b), keys = key_count(op, b);
     if (op.block_table.present())
-      for (index i = 0; i * block_size < keys; ++i) {
+      for (index i = 0; keys > 0 && i < groups_of(keys, block_size); ++i) {
         const index block = op.block_table.as<std::int32_t>()[offset(op.block_table, b, i)];
         check.that(block >= 0 && block < op.k.extents[0], op.block_table, [&] {
           return "has block " + std::to_string(block) + " at [" + std::to_string(b) + ", " + std::to_string(i) +
                  "]; it must be in 0.." + std::to_string(op.k.extents[0] - 1);
         });
       }
+    if (op.q_start.present())
+      check.that(entry(op.q_start, b) >= -farthest_position && entry(op.q_start, b) <= farthest_position, op.q_start,
+                 [&] {
+                   return "has " + std::to_string(entry(op.q_start, b)) + " at " + std::to_string(b) +
+                          "; it must be in -2^53..2^53";
+                 });
     const auto covers = [&](const ConstView<4>& mask) {
       check.that(!mask.present() || queries == 0 || keys == 0 ||
                      ((mask.extents[2] == 1 || mask.extents[2] >= queries) && mask.extents[3] >= keys),
@@ -126,9 +135,10 @@ inline void check_contents(Check<FlashAttention<Host>>& check, const FlashAttent
     covers(op.atten_mask);
     if (op.packed_mask.present()) {
       const index begin = entry(op.mask_indptr, b), end = entry(op.mask_indptr, b + 1);
-      check.that((end - begin) * 8 >= queries * keys, op.mask_indptr, [&] {
+      const index pairs = saturating_multiply(queries, keys);
+      check.that((end - begin) * 8 >= pairs, op.mask_indptr, [&] {
         return "gives sequence " + std::to_string(b) + " " + std::to_string(end - begin) + " bytes; it must have " +
-               std::to_string((queries * keys + 7) / 8);
+               std::to_string(groups_of(pairs, 8));
       });
     }
   }
@@ -137,8 +147,9 @@ inline void check_contents(Check<FlashAttention<Host>>& check, const FlashAttent
 }  // namespace detail
 
 template <class Space> Status check(const FlashAttention<Space>& op) {
-  const index batch = op.batch(), q_heads = op.q.extents[2], kv_heads = op.k.extents[2];
   Check demands(op);
+  if (!demands.good()) return demands;
+  const index batch = op.batch(), q_heads = op.q.extents[2], kv_heads = op.k.extents[2];
   check_scores(demands, op, op.k, op.v);
   demands.dtype(op.k, kv_types)
       .extent(op.k, 3, op.q.extents[3])
@@ -157,6 +168,7 @@ template <class Space> Status check(const FlashAttention<Space>& op) {
             "is given with kv_indptr; it must be left out")
       .dtype(op.block_table, DType::i32)
       .extent(op.block_table, 0, batch)
+      .that(op.max_kv_len() < longest_kv_len, op.block_table, "reaches 2^57 keys or more; it must reach fewer")
       .that(!op.block_table.present() || op.kv_lens.present(), op.kv_lens, "is left out; block_table demands it")
       .that(op.kv_indptr.present() || op.block_table.present() || op.k.extents[0] == batch, op.k,
             [&] {

@@ -108,7 +108,8 @@ template <class Space = Host> struct IncreFlashAttention {
   const auto& lengths = op.actual_seq_lengths;
   const index length = lengths.present() ? entry(lengths, lengths.extents[0] == 1 ? 0 : b) : slots;
   if (!op.kv_left_padding) return {0, length};
-  const index start = slots - (op.kv_padding > 0 ? op.kv_padding : 0) - length;
+  const index padding = op.kv_padding < 0 ? 0 : op.kv_padding < slots ? op.kv_padding : slots;  // more is all of them
+  const index start = slots - padding - length;
   return start < 0 ? KeyRange{} : KeyRange{start, start + length};
 }
 
@@ -190,7 +191,7 @@ template <class Space> Status check(const IncreFlashAttention<Space>& op) {
     for (const auto& part : op.k_list) check_lengths(demands, op.actual_seq_lengths, part.extents[0]);
   check_lengths(demands, op.actual_seq_lengths, slots);
   if constexpr (std::is_same_v<Space, Host>)
-    for (index b = 0; demands.good() && b < batch; ++b) {
+    for (index b = 0; demands.good() && !op.out.empty() && b < batch; ++b) {
       const index own = op.listed() ? op.k_list[b].extents[0] : slots;
       const KeyRange keys = key_slots(op, b);
       demands.that(keys.end <= own, op.actual_seq_lengths, [&] {

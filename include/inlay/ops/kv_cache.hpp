@@ -11,7 +11,8 @@
 //
 // A row of zeros has scale 0; a row with NaN or infinity has scale NaN, so that it reads as NaN.
 // Tokens with a negative slot are skipped. Of tokens that name one slot the last one stays.
-// Slots and pairs out of range are refused before anything is written.
+// Slots and pairs out of range are refused before anything is written, and so are pairs whose result would depend on
+// their order: a target that occurs twice, in CopyBlocks also one that is a source (of its own pair, too).
 #pragma once
 
 #include <algorithm>
@@ -47,7 +48,7 @@ template <class Space = Host> struct CopyBlocks {
   PagedView<Space> value_cache = {};  // as many blocks; its own shape and type
   View<3, Space> key_scales = {};     // [blocks, kv_heads, block_size] f32
   View<3, Space> value_scales = {};   // [blocks, kv_heads, block_size] f32
-  ConstView<2, Space> pairs;          // [pairs, 2] i64: source, target; no target occurs twice or as a source
+  ConstView<2, Space> pairs;          // [pairs, 2] i64: source, target; no target occurs twice, nor as a source
 
   static constexpr std::string_view name = "copy_blocks";
   static constexpr auto fields =
@@ -85,7 +86,8 @@ inline std::string wrong_pair(const ConstView<2>& pairs, index sources, index ta
   const auto entry = [&](index i, index side) {
     return pairs.as<std::int64_t>()[i * pairs.strides[0] + side * pairs.strides[1]];
   };
-  const index count = pairs.extents[0];
+  // So many pairs cannot all have targets of their own: what is wrong is found among the first.
+  const index count = std::min(pairs.extents[0], targets + 1);
   std::vector<index> written;
   for (index i = 0; i < count; ++i) {
     for (index side = 0; side < 2; ++side)

@@ -35,7 +35,7 @@ constexpr index linear_interleave(DType weight) { return weight == DType::bf16 ?
 // The shape of the packed form of a weight [n, k].
 constexpr std::array<index, 3> linear_packed_extents(index n, index k, DType weight) {
   const index pair = linear_interleave(weight);
-  return {(n + linear_panel - 1) / linear_panel, (k + pair - 1) / pair, linear_panel * pair};
+  return {groups_of(n, linear_panel), groups_of(k, pair), linear_panel * pair};
 }
 
 // Where w[n,k] lies in it.

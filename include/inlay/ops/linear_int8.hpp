@@ -80,7 +80,7 @@ inline constexpr index group = 4;             // inputs in a group
 inline constexpr index line = panel * group;  // bytes
 
 constexpr std::array<index, 3> packed_extents(index n, index k) {
-  return {(n + panel - 1) / panel, (k + group - 1) / group, line};
+  return {groups_of(n, panel), groups_of(k, group), line};
 }
 
 // The longest k whose acc fits int32, from the largest factors: 131071 for i8 without zero points.

@@ -42,12 +42,12 @@ enum class W4Compute : unsigned char { exact_float, int8_activations };
 inline constexpr index w4_panel = 16;          // output channels that lie side by side
 inline constexpr index w4_group_multiple = 8;  // slots in a word of 4-bit codes: groups end with words
 
-constexpr index w4_panels(index n) { return (n + w4_panel - 1) / w4_panel; }
+constexpr index w4_panels(index n) { return groups_of(n, w4_panel); }
 // Steps of 64 bytes that the codes of `slots` take.
-constexpr index w4_steps(index slots, index bits) { return (slots * bits + 31) / 32; }
+constexpr index w4_steps(index slots, index bits) { return groups_of(slots, 32 / bits); }
 // group 0: the whole row is one group.
 constexpr index w4_groups(index slots, index group) {
-  return slots == 0 ? 0 : group == 0 ? 1 : (slots + group - 1) / group;
+  return slots == 0 ? 0 : group == 0 ? 1 : groups_of(slots, group);
 }
 
 template <class Space = Host> struct LinearW4a16 {

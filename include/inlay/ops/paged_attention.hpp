@@ -11,9 +11,10 @@
 //   partition > 0   (v2) the context is cut at multiples of `partition`, each part gives (o, m, l), and
 //                   the parts are merged in order: the result depends on `partition` only, never on
 //                   the batch or on the number of threads
-//   partition = 0   (v1) the context is one part
+//   partition = 0   (v1) the context is one part, and so it is if `partition` is longer
 #pragma once
 
+#include <limits>
 #include <string>
 
 #include <inlay/core/attention.hpp>
@@ -60,6 +61,13 @@ template <class Space = Host> struct PagedAttention {
                                             scalar("window_left", &PagedAttention::window_left),
                                             scalar("partition", &PagedAttention::partition),
                                             scalar("bias_order", &PagedAttention::bias_order)};
+
+  // What a row of block_tables reaches, as far as context_lens can say.
+  [[gnu::always_inline]] index max_context_len() const {
+    constexpr index most = std::numeric_limits<std::int32_t>::max();
+    const index slots = saturating_multiply(block_tables.extents[1], key_cache.extents[3]);
+    return slots < most ? slots : most;
+  }
 };
 
 // The keys that the query of a sequence of `length` tokens sees.
@@ -72,7 +80,7 @@ namespace detail {
 // "" or what is wrong with the lengths and tables, with the name of the field in front.
 inline std::string wrong_table(const PagedAttention<Host>& op) {
   const index block_size = block_size_of(op.key_cache), blocks = block_count(op.key_cache);
-  const index reach = op.block_tables.extents[1] * block_size;
+  const index reach = op.max_context_len();
   for (index b = 0; b < op.context_lens.extents[0]; ++b) {
     const index length = op.context_lens.as<std::int32_t>()[b * op.context_lens.strides[0]];
     if (length < 0 || length > reach)

@@ -13,6 +13,8 @@
 //   asymmetric        row_zero is given too: low = min(row, 0), high = max(row, 0),
 //                     s = (high - low) / 255 (15 for four bits), z = saturate(round(qmin - low / s))
 //
+// Four-bit codes lie two to a byte, the even element in the low nibble; a row may begin in mid-byte.
+//
 // Rounding points: s and x / s are rounded to f32, then to nearest even; so every backend gives the
 // same integers. NaN (0 / 0 too) counts as 0 and gives z. A dynamic row that holds NaN or Inf has
 // no scale: s is NaN, its y are z = 0, and whatever is dequantized from it is NaN.
@@ -49,7 +51,7 @@ namespace detail {
 
 // True if `groups` scales serve `count` elements: one for all, one for each, or one for each `group`.
 constexpr bool serves(index groups, index count, index group) {
-  return group > 0 ? groups == (count + group - 1) / group : groups == 1 || groups == count;
+  return group > 0 ? groups == groups_of(count, group) : groups == 1 || groups == count;
 }
 
 }  // namespace detail

@@ -91,10 +91,11 @@ template <class Space> Status check(const Rope<Space>& op) {
                       .same_dtype(op.y, op.x)
                       .same_shape(op.y, op.x)
                       .at_least(op.first, 0)
-                      .that(op.first + 2 * pairs <= op.x.extents[2], op.first,
+                      .that(pairs <= op.x.extents[2] / 2 && op.first <= op.x.extents[2] - 2 * pairs, op.first,
                             [&] {
-                              return "+ 2 * " + std::to_string(pairs) + " pairs reach past the head of x; they must " +
-                                     "fit in " + std::to_string(op.x.extents[2]);
+                              return "is " + std::to_string(op.first) + ": with 2 * " + std::to_string(pairs) +
+                                     " of cos it reaches past the head of x; they must fit in " +
+                                     std::to_string(op.x.extents[2]);
                             })
                       .may_alias(op.y, op.x);
   return status.ok() ? check_entries("positions", op.positions, op.cos.extents[0]) : std::move(status);
