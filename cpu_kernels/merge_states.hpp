@@ -65,6 +65,7 @@ template <class Level> Status merge_states(const Parallel& parallel, const Merge
               float* const share = table + row * states;
               const float lse = merge_shares(op.partial_lse, t, h, share);
               if (op.lse.present()) op.lse.as<float>()[offset(op.lse, t, h)] = lse;
+              if (dim == 0) continue;  // and no memory, perhaps
               merge_row<Level>(op.partial_out.as<T>() + offset(op.partial_out, 0, t, h, 0), op.partial_out.strides[0],
                                share, states, dim, op.out.as<Y>() + offset(op.out, t, h, 0));
             }

@@ -18,7 +18,8 @@ template <> Status compute(const RmsNorm<Host>& op) {
   const index dim = op.weight.extents[0];
   std::vector<double> row(static_cast<std::size_t>(dim));
   for (index t = 0; t < op.x.extents[0]; ++t) {
-    for (index first = 0; first < op.heads * dim; first += dim) {
+    for (index head = 0; head < op.heads; ++head) {
+      const index first = head * dim;
       double sum = 0;
       for (index i = 0; i < dim; ++i) {
         double value = at(op.x, t, first + i);

@@ -1,0 +1,84 @@
+// Valid structs of the linear layers.
+#pragma once
+
+#include <inlay/inlay.hpp>
+
+#include "tests/fuzz/operators/draw.hpp"
+
+namespace inlay::fuzz {
+
+inline DType output_of(Draw& d, DType x) { return d.chance(50) ? DType::f32 : x; }
+
+inline void draw(Draw& d, Linear<Host>& op) {
+  const index tokens = d.extent(20), k = d.extent(70), n = d.extent(40);
+  op.x = d.in<2>(d.floats(), {tokens, k});
+  const DType type = d.floats();
+  if (d.chance(50)) {
+    op.weight_rows = d.in<2>(type, {n, k});
+  } else {
+    const auto extents = linear_packed_extents(n, k, type);
+    op.weight = d.contiguous<3>(type, extents, 0, 0);  // what lies beyond n and k is zero
+    for (index row = 0; row < n; ++row)
+      for (index i = 0; i < k; ++i) {
+        const auto [panel, step, lane] = linear_packed_at(row, i, type);
+        Draw::set(op.weight, (panel * extents[1] + step) * extents[2] + lane, d.real(-1, 1));
+      }
+  }
+  if (d.chance(50)) op.bias = d.in<1>(d.floats(), {n});
+  op.y = d.out<2>(output_of(d, op.x.dtype), {tokens, n});
+}
+
+inline void draw(Draw& d, LinearInt8<Host>& op) {
+  using namespace linear_int8;
+  const index tokens = d.extent(20), k = d.extent(70), n = d.extent(40);
+  const bool raw = d.chance(15), quantized = !raw && d.chance(30);
+  const DType x = raw ? d.pick({DType::i8, DType::u8}) : d.pick({DType::i8, DType::u8, DType::f32, DType::f16, DType::bf16});
+  const bool float_x = x != DType::i8 && x != DType::u8;
+  op.x = d.in<2>(x, {tokens, k}, float_x ? -1 : x == DType::u8 ? 0 : -128, float_x ? 1 : x == DType::u8 ? 255 : 127);
+  const auto extents = packed_extents(n, k);
+  op.weight = d.contiguous<3>(DType::i8, extents, 0, 0);
+  std::vector<index> sums(static_cast<std::size_t>(n), 0);
+  for (index o = 0; o < n; ++o)
+    for (index i = 0; i < k; ++i) {
+      const index w = d.between(-128, 127);
+      sums[static_cast<std::size_t>(o)] += w;
+      Draw::set(op.weight, (o / panel * extents[1] + i / group) * line + o % panel * group + i % group,
+                static_cast<double>(w));
+    }
+  op.weight_sum = d.list(DType::i32, sums);
+  const auto one_or = [&](index count) { return d.chance(50) ? 1 : count; };
+  if (!raw) op.weight_scale = d.in<1>(DType::f32, {one_or(n)}, 0.001, 0.1);
+  if (d.chance(30)) op.weight_zero = d.in<1>(DType::i8, {one_or(n)}, -8, 8);
+  const bool dynamic = float_x && d.chance(60);
+  if (!raw && !dynamic) op.x_scale = d.in<1>(DType::f32, {one_or(tokens)}, 0.002, 0.02);
+  if (!dynamic && d.chance(40)) op.x_zero = d.in<1>(float_x ? DType::i8 : x, {one_or(tokens)}, 0, 8);
+  op.asymmetric = dynamic && d.chance(50);
+  op.shadow_outliers = float_x && !dynamic && d.chance(50);
+  if (!raw && d.chance(50)) op.bias = d.in<1>(d.floats(), {n});
+  op.y = d.out<2>(raw ? DType::i32 : quantized ? d.pick({DType::i8, DType::u8}) : d.floats(), {tokens, n});
+  if (quantized) {
+    op.y_scale = d.in<1>(DType::f32, {1}, 0.1, 1);
+    if (d.chance(50)) op.y_zero = d.in<1>(op.y.dtype, {1}, 0, 8);
+  }
+}
+
+inline void draw(Draw& d, LinearW4a16<Host>& op) {
+  const index tokens = d.extent(20), k = d.extent(70), n = d.extent(40);
+  op.bits = d.pick<index>({4, 8});
+  op.group = d.pick<index>({0, 8, 16, 32, 128, largest / 8 * 8});
+  const index slots = k > 0 && d.chance(30) ? d.between(1, 80) : k;
+  op.x = d.in<2>(d.floats(), {tokens, k});
+  if (slots != k || d.chance(20)) op.perm = d.indices<1>(DType::i32, {slots}, -1, k - 1);
+  op.codes = d.contiguous<3>(DType::u8, {w4_panels(n), w4_steps(slots, op.bits), 4 * w4_panel}, 0, 255);
+  const std::array<index, 3> per_group{w4_panels(n), w4_groups(slots, op.group), w4_panel};
+  op.scales = d.contiguous<3>(d.floats(), per_group, -0.1, 0.1);
+  if (d.chance(40))
+    op.zeros = d.contiguous<3>(d.pick({DType::u8, DType::f32, DType::f16, DType::bf16}), per_group, 0, 15);
+  else if (d.chance(40))
+    op.offsets = d.contiguous<3>(d.floats(), per_group);
+  if (d.chance(50)) op.bias = d.in<1>(d.floats(), {n});
+  op.y = d.out<2>(output_of(d, op.x.dtype), {tokens, n});
+  op.compute = d.chance(40) ? W4Compute::int8_activations : W4Compute::exact_float;
+}
+
+}  // namespace inlay::fuzz
