@@ -3,7 +3,7 @@
 // The limit is measured between the calls of the figure, with the same threads: the memory of a shared machine changes
 // speed within seconds. The time is the median of the calls, the limit the best of the probes around them: a share
 // above 1 would say that the limit was measured wrong. Where others had the processors (measure/processors.hpp) the
-// line ends with `disturbed` and has no share. PASS is said of the last timed call (proof.hpp); without it the
+// line says `disturbed` and has no share. PASS is said of the last timed call (proof.hpp); without it the
 // program's exit status is 1.
 //
 //   INLAY_THREADS=1       as many threads, in place of two
