@@ -198,6 +198,13 @@ TEST(paged_attention, refuses_before_anything_is_written) {
   refuse([&](Case&, auto& op) { op.key_scales = scales; }, {"key_scales", "i8"});
   refuse([](Case&, auto& op) { op.key_scale = 2; }, {"key_scale", "i8"});
   refuse([](Case&, auto& op) { op.value_scale = 2; }, {"value_scale", "i8"});
+  refuse([](Case&, auto& op) { op.value_cache.extents[0] -= 1; }, {"value_cache", "dimension 0", last.substr(3)});
+  refuse([](Case&, auto& op) { op.value_cache.extents[1] = 1; }, {"value_cache", "dimension 1", "1", "2"});
+  refuse([](Case&, auto& op) { op.value_cache.extents[3] = 15; }, {"value_cache", "dimension 3", "15", "16"});
+  refuse([](Case&, auto& op) { op.context_lens.dtype = DType::i64; }, {"context_lens", "i64", "i32"});
+  refuse([](Case&, auto& op) { op.context_lens.extents[0] = 1; }, {"context_lens", "1", "2"});
+  refuse([](Case&, auto& op) { op.block_tables.extents[0] = 1; }, {"block_tables", "1", "2"});
+  refuse([](Case&, auto& op) { op.out.dtype = DType::i8; }, {"out", "i8"});
   refuse([](Case&, auto& op) { op.softcap = -1; }, {"softcap", "-1"});
   refuse([](Case&, auto& op) { op.partition = -1; }, {"partition", "-1"});
   refuse([](Case&, auto& op) { op.bias_order = static_cast<BiasOrder>(3); }, {"bias_order", "3", "0..2"});
@@ -208,6 +215,22 @@ TEST(paged_attention, refuses_before_anything_is_written) {
   refuse([&](Case&, auto& op) { op.alibi_slopes = three; }, {"alibi_slopes", "3", "4"});
   refuse([](Case&, auto& op) { op.out.extents[2] = 8; }, {"out", "8", "24"});
   refuse([](Case&, auto& op) { op.lse.extents[1] = 2; }, {"lse", "[2, 2]", "[2, 4]"});
+}
+
+TEST(paged_attention, refuses_half_of_the_scales) {
+  Rng rng(46);
+  Case c = make({.lens = {40, 20}, .cache = DType::i8, .spare = 0}, rng);
+  PagedAttention<Host> op = c.op();
+  op.value_scales = {};
+  expect_refused(op, {"key_scales", "left out", "value_scales"});
+  op = c.op(), op.key_scales.extents[2] = 15;
+  expect_refused(op, {"key_scales", "15", "16"});
+  op = c.op(), op.value_scales.dtype = DType::f16;
+  expect_refused(op, {"value_scales", "f16", "f32"});
+  op = c.op(), op.key_scale = 0;
+  expect_refused(op, {"key_scale", "0", "positive"});
+  op = c.op(), op.value_scale = -1;
+  expect_refused(op, {"value_scale", "-1", "positive"});
 }
 
 }  // namespace
