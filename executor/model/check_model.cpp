@@ -51,17 +51,18 @@ bool is_needless(std::string_view name) {
 }
 
 Status check_config(const ModelConfig& c, const std::string& origin) {
-  constexpr index most = index{1} << 28;  // products of two of them stay far below 2^63
-  const std::pair<const char*, index> sizes[] = {
-      {"embedding length", c.dim}, {"heads", c.heads},           {"kv heads", c.kv_heads},     {"head dim", c.head_dim},
-      {"hidden", c.hidden},        {"vocabulary size", c.vocab}, {"context length", c.context}};
-  constexpr index most_layers = index{1} << 16;  // lists have an entry for each
+  constexpr index most = index{1} << 28;           // products of two of them stay far below 2^63
+  constexpr index most_head_dim = index{1} << 16;  // factors of its pairs are made before any tensor is seen
+  const std::pair<const char*, index> sizes[] = {{"embedding length", c.dim},  {"heads", c.heads},
+                                                 {"kv heads", c.kv_heads},     {"hidden", c.hidden},
+                                                 {"vocabulary size", c.vocab}, {"context length", c.context}};
   const auto refuse = [&](const std::string& what, index value, index limit) {
     return Status(StatusCode::corrupt_data, origin + ": the " + what + " is " + std::to_string(value) +
                                                 "; it must be 1 to " + std::to_string(limit));
   };
   for (const auto& [what, value] : sizes)
     if (value < 1 || value > most) return refuse(what, value, most);
+  if (c.head_dim < 1 || c.head_dim > most_head_dim) return refuse("head dim", c.head_dim, most_head_dim);
   if (c.layers < 1 || c.layers > most_layers) return refuse("count of layers", c.layers, most_layers);
   if (c.heads % c.kv_heads != 0)
     return {StatusCode::corrupt_data, origin + ": " + std::to_string(c.heads) + " heads cannot share " +
@@ -82,9 +83,9 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
     const LayerConfig layer = c.layer(i);
     const std::string which = c.per_layer.empty() ? "" : " of layer " + std::to_string(i);
     if (layer.hidden < 1 || layer.hidden > c.hidden) return refuse("hidden" + which, layer.hidden, c.hidden);
-    if (layer.window < 0)
+    if (layer.window < 0 || layer.window > most)
       return {StatusCode::corrupt_data, origin + ": the window" + which + " is " + std::to_string(layer.window) +
-                                            "; it must be positive, or 0 for none"};
+                                            "; it must be 1 to " + std::to_string(most) + ", or 0 for none"};
     if (!positive(layer.rope_theta))
       return {StatusCode::corrupt_data, origin + ": rope's theta" + which + " must be a positive number"};
   }
@@ -114,6 +115,10 @@ Status check_model(const ModelFile& file) {
                                            describe_extents(tensor) + " has no place in a model of the architecture " +
                                            quote(file.config.architecture) +
                                            "; leaving it out would change what it computes"};
+  return check_vocabulary(file);
+}
+
+Status check_vocabulary(const ModelFile& file) {
   if (file.tokenizer.kind != TokenizerData::Kind::none &&
       static_cast<index>(file.tokenizer.tokens.size()) > file.config.vocab)
     return {StatusCode::corrupt_data, file.path + ": the vocabulary has " +

@@ -9,10 +9,16 @@
 
 namespace inlay::exec {
 
+// Lists have an entry for each. The deepest models have some hundred.
+inline constexpr index most_layers = 1024;
+
 // Numbers that later code multiplies, loops over and sizes memory by.
 Status check_config(const ModelConfig& config, const std::string& origin);
 
 Status check_model(const ModelFile& file);
+
+// What of it concerns the tokenizer alone.
+Status check_vocabulary(const ModelFile& file);
 
 // Tensors that files bring and that no model needs: they hold what the configuration says, too. Any other name that
 // the model has no place for is refused.

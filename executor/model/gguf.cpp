@@ -48,7 +48,7 @@ Status GgufFile::parse_all() {
   if (Status status = read_alignment(); !status) return status;
   tensors_.reserve(static_cast<std::size_t>(tensor_count));
   std::vector<std::uint64_t> offsets(static_cast<std::size_t>(tensor_count));
-  std::unordered_set<std::string_view> names;
+  std::set<std::string_view> names;
   for (std::uint64_t i = 0; i < tensor_count; ++i)
     if (Status status = parse_tensor(cursor, i, names, offsets[static_cast<std::size_t>(i)]); !status) return status;
   return place_tensors(cursor.position(), offsets);
@@ -109,7 +109,7 @@ Status GgufFile::read_alignment() {
   return {};
 }
 
-Status GgufFile::parse_tensor(GgufCursor& cursor, std::uint64_t i, std::unordered_set<std::string_view>& names,
+Status GgufFile::parse_tensor(GgufCursor& cursor, std::uint64_t i, std::set<std::string_view>& names,
                               std::uint64_t& offset) {
   std::string_view name;
   std::uint32_t rank = 0, type = 0;

@@ -13,10 +13,10 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include <inlay/model/mapped_file.hpp>
@@ -103,7 +103,7 @@ class GgufFile {
   Status parse_pair(GgufCursor& cursor, std::uint64_t i);
   Status parse_array(GgufCursor& cursor, std::string_view key, GgufValue& value);
   Status read_alignment();
-  Status parse_tensor(GgufCursor& cursor, std::uint64_t i, std::unordered_set<std::string_view>& names,
+  Status parse_tensor(GgufCursor& cursor, std::uint64_t i, std::set<std::string_view>& names,
                       std::uint64_t& offset);
   Status place_tensors(std::size_t table_end, const std::vector<std::uint64_t>& offsets);
 

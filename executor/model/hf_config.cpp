@@ -67,10 +67,8 @@ Status read_windows(const Json& json, const std::string& origin, const std::stri
       const Json& type = (**types)[i];
       sliding = type == "sliding_attention";
       if (!sliding && type != "full_attention")
-        return {StatusCode::unsupported,
-                origin + ": entry " + std::to_string(i) + " of layer_types is " +
-                    quote(type.is_string() ? type.get_ref<const std::string&>() : type.dump()) +
-                    "; it must be full_attention or sliding_attention"};
+        return {StatusCode::unsupported, origin + ": entry " + std::to_string(i) + " of layer_types is " +
+                                             quote(shown(type)) + "; it must be full_attention or sliding_attention"};
       if (sliding && window == 0)
         return {StatusCode::corrupt_data, origin + ": layer_types has sliding_attention, but sliding_window is absent" +
                                               (qwen ? " or use_sliding_window false" : "")};
@@ -138,8 +136,7 @@ Expected<ModelConfig> hf_config(const Json& config, const std::string& origin) {
   if (Status status = f.take_status(); !status) return failure(std::move(status));
   // Before anything is sized by these numbers (lists of layers and frequency factors are).
   c.rope.dim = 2, c.hidden = 1;
-  if (c.head_dim >= 2)
-    if (Status status = check_config(c, origin); !status) return failure(std::move(status));
+  if (Status status = check_config(c, origin); !status) return failure(std::move(status));
   if (Status status = read_layers(config, origin, c); !status) return failure(std::move(status));
   if (Status status = check_config(c, origin); !status) return failure(std::move(status));
   return c;

@@ -88,10 +88,12 @@ class HfLoader {
     model_.config = std::move(*config);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
     model_.set_tensors(std::move(tensors_), std::move(memory_));
+    // The tensors first: ids may be as large as the embedding has rows, and only they say that it has them.
+    if (Status status = check_model(model_); !status) return failure(std::move(status));
     auto tokenizer = hf_tokenizer(directory_, *json, model_.config.vocab);
     if (!tokenizer) return failure(std::move(tokenizer.error()));
     model_.tokenizer = std::move(*tokenizer);
-    if (Status status = check_model(model_); !status) return failure(std::move(status));
+    if (Status status = check_vocabulary(model_); !status) return failure(std::move(status));
     return std::move(model_);
   }
 
@@ -103,22 +105,22 @@ class HfLoader {
       return read_shard(single.empty() ? "model.safetensors" : single, nullptr);
     const auto shards = read_weight_map(list.string());
     if (!shards) return {shards.error().code(), std::string(shards.error().message())};
-    std::set<std::string> files;
-    for (const auto& [name, file] : *shards) files.insert(file);
-    for (const std::string& file : files)
-      if (Status status = read_shard(file, &*shards); !status) return status;
+    std::map<std::string_view, std::vector<std::string_view>> files;
+    for (const auto& [name, file] : *shards) files[file].push_back(name);
+    for (const auto& [file, names] : files)
+      if (Status status = read_shard(std::string(file), &*shards, names); !status) return status;
     return {};
   }
 
-  // `places`: which file the list expects each tensor in; null where there is no list.
-  Status read_shard(const std::string& name, const std::map<std::string, std::string>* places) {
+  // `places`: which file the list expects each tensor in; null where there is no list. `expected`: those of this one.
+  Status read_shard(const std::string& name, const std::map<std::string, std::string>* places,
+                    const std::vector<std::string_view>& expected = {}) {
     auto file = open_safetensors((directory_ / name).string());
     if (!file) return std::move(file.error());
     memory_.push_back(file->mapping);
-    if (places)
-      for (const auto& [each, place] : *places)
-        if (place == name && !file->tensors.contains(each) && !file->other_dtypes.contains(each))
-          return {StatusCode::not_found, file->path + ": the tensor " + quote(each) + " of the index is missing"};
+    for (const std::string_view each : expected)
+      if (const std::string wanted(each); !file->tensors.contains(wanted) && !file->other_dtypes.contains(wanted))
+        return {StatusCode::not_found, file->path + ": the tensor " + quote(each) + " of the index is missing"};
     const auto elsewhere = [&](const std::string& each) {
       if (!places) return false;
       const auto at = places->find(each);

@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,6 +21,13 @@ std::int32_t token_named(const TokenizerData& t, const Json* named) {
   return at == t.tokens.end() ? TokenizerData::no_token : static_cast<std::int32_t>(at - t.tokens.begin());
 }
 
+// As it is written; a number that no vocabulary has where it is no id.
+std::size_t id_of(const std::string& key) {
+  std::size_t id = 0;
+  const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
+  return read.ec == std::errc{} && std::to_string(id) == key ? id : std::numeric_limits<std::size_t>::max();
+}
+
 Status apply_tokenizer_config(const std::string& path, index rows, TokenizerData& t) {
   using Type = TokenizerData::TokenType;
   const auto json = read_json(path);
@@ -28,10 +36,12 @@ Status apply_tokenizer_config(const std::string& path, index rows, TokenizerData
   if (const Json* added = find(*json, "added_tokens_decoder"); added && added->is_object()) {
     auto texts = std::make_shared<std::vector<std::string>>();
     texts->reserve(added->size());
+    std::vector<bool> normal(static_cast<std::size_t>(rows));  // those that are looked for in normal form
+    for (const std::int32_t token : t.normalized) normal[static_cast<std::size_t>(token)] = true;
     for (const auto& [key, each] : added->items()) {
       const Json* content = find(each, "content");
       const Json* special = find(each, "special");
-      const auto id = static_cast<std::size_t>(std::strtoull(key.c_str(), nullptr, 10));
+      const auto id = id_of(key);
       if (!content || !content->is_string() || id >= static_cast<std::size_t>(rows))
         return {StatusCode::corrupt_data,
                 path + ": the added token " + quote(key) + " has no content or no row in the embedding"};
@@ -47,11 +57,12 @@ Status apply_tokenizer_config(const std::string& path, index rows, TokenizerData
       if (t.types[id] == Type::unknown) continue;
       t.tokens[id] = texts->back();
       t.types[id] = special && *special == true ? Type::control : Type::user_defined;
-      const auto token = static_cast<std::int32_t>(id);
       const Json* normalized = find(each, "normalized");
-      std::erase(t.normalized, token);
-      if (t.kind == TokenizerData::Kind::bpe && normalized && *normalized == true) t.normalized.push_back(token);
+      normal[id] = t.kind == TokenizerData::Kind::bpe && normalized && *normalized == true;
     }
+    t.normalized.clear();
+    for (std::size_t id = 0; id < normal.size(); ++id)
+      if (normal[id]) t.normalized.push_back(static_cast<std::int32_t>(id));
     t.text.push_back(std::move(texts));
   }
   if (const auto id = token_named(t, find(*json, "bos_token")); id >= 0) t.bos = id;

@@ -5,7 +5,34 @@
 
 namespace inlay::exec {
 
+namespace {
+
+// Of brackets that are no part of a string. What else is wrong the parser says.
+bool too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > deepest_json) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Expected<Json> parse_json(std::string_view text, const std::string& origin) {
+  if (too_deep(text))
+    return failure(StatusCode::corrupt_data,
+                   origin + ": nested deeper than the " + std::to_string(deepest_json) + " levels that JSON may have");
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object()) return failure(StatusCode::corrupt_data, origin + ": no JSON object");
   return json;
@@ -18,10 +45,15 @@ Expected<Json> read_json(const std::string& path) {
   return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }
 
-const Json* find(const Json& object, const char* key) {
+const Json* find(const Json& object, std::string_view key) {
   if (!object.is_object()) return nullptr;
   const auto at = object.find(key);
   return at == object.end() || at->is_null() ? nullptr : &*at;
+}
+
+std::string shown(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>();
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 void JsonFields::fail(StatusCode code, const std::string& what) {

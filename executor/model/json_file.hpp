@@ -14,12 +14,18 @@ namespace inlay::exec {
 
 using Json = nlohmann::json;
 
+// How deep arrays and objects may lie in one another: what walks them may call itself.
+inline constexpr int deepest_json = 100;
+
 // `origin` names the text in messages.
 Expected<Json> parse_json(std::string_view text, const std::string& origin);
 Expected<Json> read_json(const std::string& path);
 
 // Null where the key is missing or null.
-const Json* find(const Json& object, const char* key);
+const Json* find(const Json& object, std::string_view key);
+
+// As it may stand in a message, before quote() cuts it.
+std::string shown(const Json& value);
 
 class JsonFields {
  public:

@@ -9,7 +9,7 @@ namespace inlay::exec {
 
 namespace {
 
-Expected<LinearWeight> pack_float(const Parallel& parallel, const WeightTensor& tensor) {
+Expected<LinearWeight> pack_float(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor) {
   const ConstView<2> rows = tensor.matrix();
   auto packed = OwnedTensor<3>::make(rows.dtype, linear_packed_extents(rows.extents[0], rows.extents[1], rows.dtype));
   if (!packed) return failure(std::move(packed.error()));
@@ -23,8 +23,8 @@ Expected<LinearWeight> pack_float(const Parallel& parallel, const WeightTensor& 
     const index row = first * linear_panel, end = std::min(rows.extents[0], (first + count) * linear_panel);
     Status status = pack_linear(parallel, rows.slice(0, row, end - row), packed->view().slice(0, first, count));
     if (!status.ok()) return failure(std::move(status));
-    drop_pages(tensor.data + row * byte_size(rows.dtype, rows.strides[0]),
-               static_cast<std::size_t>((end - row) * byte_size(rows.dtype, rows.strides[0])));
+    const index row_bytes = byte_size(rows.dtype, rows.strides[0]);
+    file.drop(tensor, row * row_bytes, (end - row) * row_bytes);
   }
   return LinearWeight(rows.extents[0], LinearWeight::Float{std::move(*packed)});
 }
@@ -58,7 +58,7 @@ Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& fi
                        tensor.name + " is I8; it must have scales in " + tensor.name + ".scale");
       return pack_int8(tensor, *scale);
     }
-    if (tensor.dtype()) return pack_float(parallel, tensor);
+    if (tensor.dtype()) return pack_float(parallel, file, tensor);
     auto packed = import_gguf(tensor.type, tensor.data, tensor.extents[0], tensor.extents[1], {}, parallel);
     if (!packed) return failure(std::move(packed.error()));
     return LinearWeight(tensor.extents[0], std::move(*packed));

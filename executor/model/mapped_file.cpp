@@ -16,7 +16,8 @@ Mapping::~Mapping() {
 }
 
 Expected<std::shared_ptr<const Mapping>> Mapping::file(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe of this name would keep us waiting for its writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return failure(StatusCode::not_found, path + ": " + std::strerror(errno));
   struct stat info {};
   if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {

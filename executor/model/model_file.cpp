@@ -28,12 +28,12 @@ void ModelFile::read_row(const WeightTensor& tensor, index row, std::vector<floa
   for (float& x : out) x *= scale;
 }
 
-void ModelFile::drop(const WeightTensor& tensor) const {
+void ModelFile::drop(const WeightTensor& tensor, index first, index bytes) const {
   for (const auto& mapping : memory_)
     if (mapping->borrowed() && std::less_equal<>{}(mapping->data(), tensor.data) &&
         std::less<>{}(tensor.data, mapping->data() + mapping->size()))
       return;  // not ours to give back
-  drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes));
+  drop_pages(tensor.data + first, static_cast<std::size_t>(bytes));
 }
 
 index ModelFile::bytes() const {

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include <inlay/text/quote.hpp>
 
@@ -54,6 +56,19 @@ Status read_safetensors_entry(SafetensorsFile& file, const std::string& name, co
   return {};
 }
 
+// Loading copies some of them: those that share their bytes could be copied more often than the file is long.
+Status check_apart(const SafetensorsFile& file) {
+  std::vector<const WeightTensor*> order;
+  order.reserve(file.tensors.size());
+  for (const auto& [name, tensor] : file.tensors) order.push_back(&tensor);
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->data < b->data; });
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (order[i - 1]->data + order[i - 1]->bytes > order[i]->data)
+      return {StatusCode::corrupt_data,
+              file.path + ": the tensors " + quote(order[i - 1]->name) + " and " + quote(order[i]->name) + " overlap"};
+  return {};
+}
+
 }  // namespace
 
 Expected<SafetensorsFile> open_safetensors(const std::string& path) {
@@ -77,6 +92,7 @@ Expected<SafetensorsFile> open_safetensors(const std::string& path) {
     if (name == "__metadata__") continue;
     if (Status status = read_safetensors_entry(file, name, entry, data); !status) return failure(std::move(status));
   }
+  if (Status status = check_apart(file); !status) return failure(std::move(status));
   return file;
 }
 

@@ -101,6 +101,9 @@ Expected<TokenizerData> read_sentencepiece(const std::string& path) {
         if (inner.field == 2) score = inner.real();
         if (inner.field == 3) type = inner.number;
       }
+      // It would cost more memory than it has bytes in the file.
+      if (text.empty())
+        return failure(StatusCode::corrupt_data, path + ": piece " + std::to_string(t.tokens.size()) + " is empty");
       if (type < 1 || type > 6)
         return failure(StatusCode::corrupt_data,
                        path + ": a piece of type " + std::to_string(type) + "; it must be 1 to 6");

@@ -4,6 +4,7 @@
 #include <inlay/text/quote.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <string_view>
@@ -44,9 +45,7 @@ class Reader {
     read_post_processor(json);
     read_decoder(json);
     if (!data_.problem.empty()) return TokenizerData{.problem = data_.problem};
-    data_.tokens.assign(tokens_->begin(), tokens_->end());
-    data_.merges.assign(merges_->begin(), merges_->end());
-    data_.text = {tokens_, merges_};
+    data_.text = {texts_};
     data_.kind = TokenizerData::Kind::bpe;
     return std::move(data_);
   }
@@ -170,24 +169,38 @@ class Reader {
   bool put(const Json* id, const std::string& token, Type type) {
     if (!id || !id->is_number_integer() || id->get<index>() < 0 || id->get<index>() >= rows_) return false;
     const auto at = id->get<std::size_t>();
-    if (at >= tokens_->size()) tokens_->resize(at + 1), data_.types.resize(at + 1, Type::unused);
-    (*tokens_)[at] = token, data_.types[at] = type;
+    if (at >= data_.tokens.size()) data_.tokens.resize(at + 1), data_.types.resize(at + 1, Type::unused);
+    data_.tokens[at] = texts_->emplace_back(token), data_.types[at] = type;
     return true;
+  }
+
+  // The id, where a token of the vocabulary has it: one of the two would never be found again.
+  index taken_by(const Json& id) const {
+    if (!id.is_number_integer() || id.get<index>() < 0 || id.get<index>() >= static_cast<index>(data_.types.size()))
+      return -1;
+    return data_.types[id.get<std::size_t>()] == Type::normal ? id.get<index>() : -1;
   }
 
   Status read_tokens(const Json& model, const Json* added) {
     const Json* vocab = find(model, "vocab");
     const Json* merges = find(model, "merges");
     if (!vocab || !vocab->is_object() || !merges || !merges->is_array()) return corrupt("no 'vocab' or no 'merges'");
-    for (const auto& [token, id] : vocab->items())
+    data_.tokens.reserve(std::min(vocab->size(), static_cast<std::size_t>(rows_)));
+    for (const auto& [token, id] : vocab->items()) {
+      if (const index taken = taken_by(id); taken >= 0)
+        return corrupt("the token " + quote(token) + " has the id " + std::to_string(taken) + ", and so has " +
+                       quote(data_.tokens[static_cast<std::size_t>(taken)]));
       if (!put(&id, token, Type::normal))
         return corrupt("the token " + quote(token) + " has no id below the " + std::to_string(rows_) +
                        " rows of the embedding");
+    }
+    data_.merges.reserve(merges->size());
     for (const Json& merge : *merges) {  // "a b", or ["a", "b"] in newer files
       if (merge.is_string())
-        merges_->push_back(merge);
+        data_.merges.push_back(texts_->emplace_back(merge.get_ref<const std::string&>()));
       else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-        merges_->push_back(merge[0].get_ref<const std::string&>() + " " + merge[1].get_ref<const std::string&>());
+        data_.merges.push_back(texts_->emplace_back(merge[0].get_ref<const std::string&>() + " " +
+                                                    merge[1].get_ref<const std::string&>()));
       else
         return corrupt("a merge that is no pair of tokens");
     }
@@ -238,11 +251,11 @@ class Reader {
         continue;
       }
       const Json* known =
-          name && name->is_string() && tokens ? find(*tokens, name->get<std::string>().c_str()) : nullptr;
+          name && name->is_string() && tokens ? find(*tokens, name->get_ref<const std::string&>()) : nullptr;
       const Json* ids = known ? find(*known, "ids") : nullptr;
       if (!ids || !ids->is_array() || ids->size() != 1 || !(*ids)[0].is_number_integer()) return wrong();
       const auto id = (*ids)[0].get<index>();
-      if (id < 0 || id >= static_cast<index>(tokens_->size())) return wrong();
+      if (id < 0 || id >= static_cast<index>(data_.tokens.size())) return wrong();
       if (std::exchange(text_seen ? data_.add_eos : data_.add_bos, true)) return wrong();
       (text_seen ? data_.eos : data_.bos) = static_cast<std::int32_t>(id);
     }
@@ -258,9 +271,8 @@ class Reader {
   std::string path_;
   index rows_;
   TokenizerData data_;
-  // Texts that have no place in a mapped file.
-  std::shared_ptr<std::vector<std::string>> tokens_ = std::make_shared<std::vector<std::string>>();
-  std::shared_ptr<std::vector<std::string>> merges_ = std::make_shared<std::vector<std::string>>();
+  // It has no place in a mapped file. A deque: what is there stays where it is.
+  std::shared_ptr<std::deque<std::string>> texts_ = std::make_shared<std::deque<std::string>>();
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <inlay/text/quote.hpp>
 
+#include <algorithm>
 #include <string>
 
 #include "executor/text/byte_alphabet.hpp"
@@ -21,10 +22,10 @@ Expected<BpeEncoder> BpeEncoder::make(const TokenizerData& data) {
   if (!splitter) return failure(std::move(splitter.error()));
   BpeEncoder encoder(std::move(*splitter));
   encoder.whole_words_ = data.ignore_merges;
-  encoder.ids_.reserve(data.tokens.size());
+  const auto is_text = [](Type type) { return type == Type::normal || type == Type::user_defined; };
+  encoder.ids_.reserve(static_cast<std::size_t>(std::count_if(data.types.begin(), data.types.end(), is_text)));
   for (std::size_t i = 0; i < data.tokens.size(); ++i)
-    if (data.types[i] == Type::normal || data.types[i] == Type::user_defined)
-      encoder.ids_.emplace(data.tokens[i], static_cast<std::int32_t>(i));
+    if (is_text(data.types[i])) encoder.ids_.emplace(data.tokens[i], static_cast<std::int32_t>(i));
   for (unsigned b = 0; b < 256; ++b) {
     const char byte = static_cast<char>(b);
     encoder.bytes_[b] = encoder.find(to_byte_alphabet({&byte, 1}));

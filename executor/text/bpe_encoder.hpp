@@ -11,6 +11,7 @@
 #include <inlay/text/vocabulary.hpp>
 
 #include "executor/text/merge_symbols.hpp"
+#include "executor/text/seeded_hash.hpp"
 #include "executor/text/word_splitter.hpp"
 
 namespace inlay::exec {
@@ -36,9 +37,9 @@ class BpeEncoder {
 
   WordSplitter splitter_;
   bool whole_words_ = false;
-  std::unordered_map<std::string_view, std::int32_t> ids_;
+  std::unordered_map<std::string_view, std::int32_t, SeededHash> ids_;
   std::array<std::int32_t, 256> bytes_{};
-  std::unordered_map<std::uint64_t, Rank> merges_;  // by the two tokens
+  std::unordered_map<std::uint64_t, Rank, SeededHash> merges_;  // by the two tokens
 };
 
 }  // namespace inlay::exec

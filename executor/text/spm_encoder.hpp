@@ -10,6 +10,8 @@
 #include <inlay/core/status.hpp>
 #include <inlay/text/vocabulary.hpp>
 
+#include "executor/text/seeded_hash.hpp"
+
 namespace inlay::exec {
 
 class SpmEncoder {
@@ -24,7 +26,7 @@ class SpmEncoder {
 
  private:
   std::vector<float> scores_;  // before the map: GCC 12 mistakes a map's inner pointer for a Status where it lies first
-  std::unordered_map<std::string_view, std::int32_t> ids_;
+  std::unordered_map<std::string_view, std::int32_t, SeededHash> ids_;
   std::array<std::int32_t, 256> bytes_{};
 };
 

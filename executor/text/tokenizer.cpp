@@ -4,7 +4,6 @@
 #include <inlay/text/spm.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "executor/text/bpe_encoder.hpp"
 #include "executor/text/byte_alphabet.hpp"
 #include "executor/text/nfc.hpp"
+#include "executor/text/special_tokens.hpp"
 #include "executor/text/spm_encoder.hpp"
 #include "executor/text/utf8.hpp"
 
@@ -37,44 +37,20 @@ template <class Encoder> Status emplace(std::optional<Encoder>& place, const Tok
 }  // namespace
 
 struct Tokenizer::State {
-  // A token that is found in the text as it stands.
-  struct Special {
-    std::string text;
-    Token id;
-    bool always;      // user-defined; control tokens only where the caller parses them
-    bool normalized;  // looked for in what the others left over
-  };
-
   TokenizerData data;
   std::optional<SpmEncoder> spm;
   std::optional<BpeEncoder> bpe;
-  std::vector<Special> specials;                              // longest first
-  std::array<std::vector<std::uint32_t>, 256> by_first_byte;  // places in `specials`
+  SpecialTokens specials{{}};
   std::vector<Token> stops;
-
-  // The special token that `text` starts with.
-  const Special* special_at(std::string_view text, bool parse, bool normalized) const {
-    for (const std::uint32_t i : by_first_byte[static_cast<unsigned char>(text[0])]) {
-      const Special& special = specials[i];
-      if ((parse || special.always) && special.normalized == normalized && text.starts_with(special.text))
-        return &special;
-    }
-    return nullptr;
-  }
 
   // Takes the special tokens out of `text`: calls `token` for each and `plain` for what lies between them, in order.
   template <class Token, class Plain>
   Status cut(std::string_view text, bool parse, bool normalized, const Token& token, const Plain& plain) const {
     std::size_t done = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const Special* special = special_at(text.substr(at), parse, normalized);
-      if (!special) {
-        ++at;
-        continue;
-      }
-      if (Status status = plain(text.substr(done, at - done)); !status) return status;
-      token(special->id);
-      done = at += special->text.size();
+    for (const SpecialTokens::Found& special : specials.find(text, parse, normalized)) {
+      if (Status status = plain(text.substr(done, special.begin - done)); !status) return status;
+      token(special.id);
+      done = special.begin + special.length;
     }
     return plain(text.substr(done));
   }
@@ -94,32 +70,35 @@ Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
   state->data = data;
   if (Status status = is_spm ? emplace(state->spm, state->data) : emplace(state->bpe, state->data); !status)
     return failure(std::move(status));
+  std::vector<bool> normal(count);  // looked for in normal form
+  for (const Token id : data.normalized)
+    if (id >= 0 && static_cast<std::size_t>(id) < count) normal[static_cast<std::size_t>(id)] = true;
+  std::vector<SpecialTokens::Entry> specials;
+  std::size_t letters = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const Type type = data.types[i];
     if ((type != Type::control && type != Type::user_defined && type != Type::unknown) || data.tokens[i].empty())
       continue;
-    const bool normalized =
-        std::find(data.normalized.begin(), data.normalized.end(), static_cast<Token>(i)) != data.normalized.end();
+    const bool normalized = normal[i];
     std::string text = is_spm ? spm_unescape(data.tokens[i]) : std::string(data.tokens[i]);
     if (normalized && data.nfc) {
       auto nfc = to_nfc(text);
       if (!nfc) return failure(std::move(nfc.error()));
       text = std::move(*nfc);
     }
-    state->specials.push_back({std::move(text), static_cast<Token>(i), type == Type::user_defined, normalized});
+    letters += text.size();
+    specials.push_back({std::move(text), static_cast<Token>(i), type == Type::user_defined, normalized});
   }
-  std::stable_sort(state->specials.begin(), state->specials.end(),
-                   [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
-  for (std::uint32_t i = 0; i < state->specials.size(); ++i)
-    state->by_first_byte[static_cast<unsigned char>(state->specials[i].text[0])].push_back(i);
+  if (letters > INT32_MAX)
+    return failure(StatusCode::corrupt_data, "special tokens of " + std::to_string(letters) + " bytes together");
+  state->specials = SpecialTokens(std::move(specials));
   Tokenizer tokenizer(state);
   const auto stop = [&](Token id) {
     if (id != TokenizerData::no_token) state->stops.push_back(id);
   };
   stop(data.eos), stop(data.end_of_turn);
   for (const char* name : {"<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "[UNUSED_TOKEN_145]"})
-    for (const State::Special& special : state->specials)
-      if (special.text == name) stop(special.id);
+    stop(state->specials.find(name));
   return tokenizer;
 }
 
@@ -189,8 +168,7 @@ bool Tokenizer::stops(Token id) const {
   return std::find(state_->stops.begin(), state_->stops.end(), id) != state_->stops.end();
 }
 Token Tokenizer::find(std::string_view text) const {
-  for (const State::Special& special : state_->specials)
-    if (special.text == text) return special.id;
+  if (const Token id = state_->specials.find(text); id >= 0) return id;
   return state_->spm ? state_->spm->find(spm_escape(text)) : state_->bpe->find(to_byte_alphabet(text));
 }
 bool Tokenizer::is_special(Token id) const {

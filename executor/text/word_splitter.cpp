@@ -6,6 +6,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include "executor/text/utf8.hpp"
@@ -38,6 +40,9 @@ std::string spell_out_space(std::string_view expression) {
 
 struct FreeMatch {
   void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
+};
+struct FreeContext {
+  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
 };
 
 }  // namespace
@@ -90,7 +95,11 @@ Status WordSplitter::split_valid(std::string_view text, std::size_t level, std::
   }
   const pcre2_code* code = expressions_[level]->code;
   const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create(1, nullptr));
-  if (!match) return {StatusCode::out_of_memory, "PCRE2 has no memory for a match"};
+  const std::unique_ptr<pcre2_match_context, FreeContext> context(pcre2_match_context_create(nullptr));
+  if (!match || !context) return {StatusCode::out_of_memory, "PCRE2 has no memory for a match"};
+  // A run of spaces is one word however long it is, and PCRE2 counts a step back for each of them. The expressions
+  // are ours: each goes back over a run a fixed number of times, and then takes it whole.
+  pcre2_set_match_limit(context.get(), std::numeric_limits<std::uint32_t>::max());
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   const auto next = [&](std::string_view piece) {
     return piece.empty() ? Status{} : split_valid(piece, level + 1, words);
@@ -98,9 +107,10 @@ Status WordSplitter::split_valid(std::string_view text, std::size_t level, std::
   std::size_t done = 0;
   while (done < text.size()) {
     // The text was checked once: checking it at every word would be quadratic.
-    int found = pcre2_match(code, subject, text.size(), done, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+    int found = pcre2_match(code, subject, text.size(), done, PCRE2_NO_UTF_CHECK, match.get(), context.get());
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-      found = pcre2_match(code, subject, text.size(), done, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.get(), nullptr);
+      found =
+          pcre2_match(code, subject, text.size(), done, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.get(), context.get());
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) return {StatusCode::internal, "PCRE2 error " + std::to_string(found) + " while splitting text"};
     const PCRE2_SIZE* span = pcre2_get_ovector_pointer(match.get());

@@ -80,7 +80,9 @@ class ModelFile {
   void read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const;
 
   // Gives a tensor's pages back once it was packed. Reading it again is slow at best: do not.
-  void drop(const WeightTensor& tensor) const;
+  void drop(const WeightTensor& tensor) const { drop(tensor, 0, tensor.bytes); }
+  // Of a part of it. Memory that the file borrowed stays as it is.
+  void drop(const WeightTensor& tensor, index first, index bytes) const;
 
   // All weights together.
   index bytes() const;

@@ -1,4 +1,4 @@
-// Replays what fuzzing the loader of device descriptions found worth keeping (tests/machine/device/fuzz/device.cpp),
+// Replays what fuzzing the loader of device descriptions found worth keeping (tests/fuzz/device.cpp),
 // and cuts and flips of it, under whatever compiler and sanitizers this build has.
 #include <filesystem>
 #include <string>
@@ -6,14 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/machine/device/files.hpp"
-#include "tests/machine/device/fuzz/promise.hpp"
+#include "tests/fuzz/support/device_promise.hpp"
 
 namespace inlay::npu {
 namespace {
 
 TEST(device_corpus, every_text_is_read_or_refused_as_promised) {
   int refused = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(INLAY_SOURCE_DIR "/tests/machine/device/fuzz/corpus")) {
+  for (const auto& entry : std::filesystem::directory_iterator(INLAY_SOURCE_DIR "/tests/fuzz/corpus/device")) {
     const std::string text = text_of(entry.path());
     EXPECT_EQ(broken_promise(text), "") << entry.path();
     if (!parse_device(text)) ++refused;

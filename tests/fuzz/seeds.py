@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Writes the corpora of the fuzz targets that take binary files: small ones, which load. Run it in tests/fuzz/."""
+import json
+import pathlib
+import struct
+
+corpus = pathlib.Path("corpus")
+
+
+def write(target, name, data):
+    (corpus / target).mkdir(parents=True, exist_ok=True)
+    (corpus / target / name).write_bytes(data)
+
+
+def floats(count, start=0):
+    return struct.pack(f"<{count}f", *(((i * 37 + start) % 23 - 11) / 16 for i in range(count)))
+
+
+# GGUF --------------------------------------------------------------------------------------------
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+FORMATS = {U32: "<I", I32: "<i", F32: "<f", BOOL: "<B"}
+
+
+def text(value):
+    data = value if isinstance(value, bytes) else value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def value(kind, item):
+    return text(item) if kind == STRING else struct.pack(FORMATS[kind], item)
+
+
+def pair(key, kind, item):
+    if isinstance(kind, tuple):
+        return text(key) + struct.pack("<IIQ", ARRAY, kind[0], len(item)) + b"".join(value(kind[0], i) for i in item)
+    return text(key) + struct.pack("<I", kind) + value(kind, item)
+
+
+def gguf(pairs, tensors):
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs)) + b"".join(pair(*p) for p in pairs)
+    data = b""
+    for i, (name, extents, kind, content) in enumerate(tensors):
+        head += text(name) + struct.pack("<I", len(extents)) + b"".join(struct.pack("<Q", e) for e in reversed(extents))
+        head += struct.pack("<IQ", kind, len(data))
+        data += content + bytes(-len(content) % 32)
+    return head + bytes(-len(head) % 32) + data
+
+
+def decoder(arch, vocabulary, vocab, dim=8, heads=2, kv=1, hidden=8, more=(), kind=0, tied=True, extra=()):
+    head_dim = dim // heads
+    a = arch + "."
+    pairs = [("general.architecture", STRING, arch), (a + "block_count", U32, 1), (a + "embedding_length", U32, dim),
+             (a + "context_length", U32, 16), (a + "attention.head_count", U32, heads),
+             (a + "attention.head_count_kv", U32, kv), (a + "attention.layer_norm_rms_epsilon", F32, 1e-5),
+             (a + "feed_forward_length", U32, hidden)]
+    pairs += [(key.replace("ARCH", arch), k, v) for key, k, v in more] + vocabulary
+
+    def matrix(name, n, k):
+        if kind == 8:  # Q8_0: f16 scale and 32 codes
+            return (name, (n, k), 8, (struct.pack("<e", 0.01) + bytes((i * 7) % 100 for i in range(32))) * (n * k // 32))
+        if kind == 2:  # Q4_0
+            return (name, (n, k), 2, (struct.pack("<e", 0.1) + bytes((i * 29) % 256 for i in range(16))) * (n * k // 32))
+        return (name, (n, k), 0, floats(n * k, n))
+
+    def vector(name, n):
+        return (name, (n,), 0, floats(n, 3))
+
+    b = "blk.0."
+    tensors = [matrix("token_embd.weight", vocab, dim), vector("output_norm.weight", dim), vector(b + "attn_norm.weight", dim),
+               matrix(b + "attn_q.weight", heads * head_dim, dim), matrix(b + "attn_k.weight", kv * head_dim, dim),
+               matrix(b + "attn_v.weight", kv * head_dim, dim), matrix(b + "attn_output.weight", dim, heads * head_dim),
+               vector(b + "ffn_norm.weight", dim), matrix(b + "ffn_gate.weight", hidden, dim),
+               matrix(b + "ffn_up.weight", hidden, dim), matrix(b + "ffn_down.weight", dim, hidden)]
+    if not tied:
+        tensors.append(matrix("output.weight", vocab, dim))
+    for name, n in extra:
+        tensors.append(vector(name, n))
+    return gguf(pairs, tensors)
+
+
+SPACE = "\u2581"
+spm_tokens = ["<unk>", "<s>", "</s>", "a", "b", "ab", SPACE, SPACE + "ab", "c", "<0x0A>", "<0xFF>", "<|end|>"]
+spm_types = [2, 3, 3, 1, 1, 1, 1, 1, 1, 6, 6, 4]
+T = "tokenizer.ggml."
+spm = [(T + "model", STRING, "llama"), (T + "tokens", (STRING,), spm_tokens), (T + "token_type", (I32,), spm_types),
+       (T + "scores", (F32,), [0.0] * 5 + [-1.0, -2.0, -3.0] + [0.0] * 4), (T + "unknown_token_id", U32, 0)]
+
+
+def alphabet(byte):
+    prints = 0x21 <= byte <= 0x7E or 0xA1 <= byte <= 0xAC or byte >= 0xAE
+    others = [b for b in range(256) if not (0x21 <= b <= 0x7E or 0xA1 <= b <= 0xAC or b >= 0xAE)]
+    return chr(byte) if prints else chr(256 + others.index(byte))
+
+
+G = alphabet(0x20)
+bpe_tokens = [alphabet(b) for b in b"ab c\n<|end>/s"] + [alphabet(0xFF), "ab", G + "ab", "<|end|>"]
+bpe_types = [1] * (len(bpe_tokens) - 1) + [3]
+
+
+def bpe(pre):
+    return [(T + "model", STRING, "gpt2"), (T + "pre", STRING, pre), (T + "tokens", (STRING,), bpe_tokens),
+            (T + "token_type", (I32,), bpe_types), (T + "merges", (STRING,), ["a b", G + " ab"]),
+            (T + "eos_token_id", U32, len(bpe_tokens) - 1), ("inlay.tokenizer.normalized", (I32,), [len(bpe_tokens) - 1])]
+
+
+write("gguf", "llama", decoder("llama", spm, 12))
+write("gguf", "llama_head", decoder("llama", spm, 12, tied=False, more=[("ARCH.rope.dimension_count", U32, 4),
+      ("ARCH.rope.scaling.type", STRING, "linear"), ("ARCH.rope.scaling.factor", F32, 2.0)]))
+write("gguf", "llama_factors", decoder("llama", spm, 12, extra=[("rope_freqs.weight", 2)]))
+write("gguf", "qwen2", decoder("qwen2", bpe("qwen2"), len(bpe_tokens), extra=[("blk.0.attn_q.bias", 8),
+      ("blk.0.attn_k.bias", 4), ("blk.0.attn_v.bias", 4)], more=[("ARCH.rope.scaling.type", STRING, "yarn"),
+      ("ARCH.rope.scaling.factor", F32, 4.0), ("ARCH.rope.scaling.original_context_length", U32, 8),
+      ("ARCH.rope.freq_base", F32, 10000.0)]))
+write("gguf", "qwen3_window", decoder("qwen3", bpe("smollm"), len(bpe_tokens), extra=[("blk.0.attn_q_norm.weight", 4),
+      ("blk.0.attn_k_norm.weight", 4)], more=[("ARCH.attention.sliding_window", U32, 2),
+      ("ARCH.attention.sliding_window_pattern", (BOOL,), [1]), ("ARCH.rope.freq_base_swa", F32, 500.0)]))
+write("gguf", "q8", decoder("llama", spm, 12, dim=32, heads=4, kv=2, hidden=32, kind=8))
+write("gguf", "q4", decoder("internlm2", bpe("default"), len(bpe_tokens), dim=32, heads=4, kv=2, hidden=32, kind=2))
+write("gguf", "no_tokenizer", decoder("llama", [], 3))
+
+# llama2.c ----------------------------------------------------------------------------------------
+
+
+def llama2c(dim=2, hidden=2, layers=1, heads=1, kv=1, vocab=262, context=2, tied=True):
+    kv_dim = dim // heads * kv
+    count = vocab * dim * (1 if tied else 2) + layers * (2 * dim + 2 * dim * dim + 2 * dim * kv_dim + 3 * dim * hidden)
+    count += dim + 2 * context * (dim // heads // 2)
+    return struct.pack("<7i", dim, hidden, layers, heads, kv, vocab if tied else -vocab, context) + floats(count)
+
+
+pieces = ["<unk>", "\n<s>\n", "\n</s>\n"] + [f"<0x{b:02X}>" for b in range(256)] + ["a", "b", "ab"]
+tokenizer = struct.pack("<i", 6) + b"".join(struct.pack("<fi", -float(i % 7), len(p)) + p.encode()
+                                            for i, p in enumerate(pieces))
+for name, parts in {"whole": (tokenizer, llama2c()), "heads": (tokenizer, llama2c(dim=8, heads=2, kv=1, tied=False)),
+                    "alone": (b"", llama2c(dim=4, heads=2, kv=2, vocab=5, layers=2))}.items():
+    write("llama2c", name, struct.pack("<I", len(parts[0])) + parts[0] + parts[1])
+
+# SentencePiece -----------------------------------------------------------------------------------
+
+
+def varint(number):
+    out = b""
+    while number >= 0x80:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def field(number, content):
+    if isinstance(content, bytes):
+        return varint(number << 3 | 2) + varint(len(content)) + content
+    if isinstance(content, float):
+        return varint(number << 3 | 5) + struct.pack("<f", content)
+    return varint(number << 3) + varint(content & (1 << 64) - 1)
+
+
+def sentencepiece(extra=b"", normalizer=b""):
+    kinds = [2, 3, 3] + [6, 6] + [1] * 5 + [4]
+    texts = ["<unk>", "<s>", "</s>", "<0x0A>", "<0xFF>", "a", "b", "ab", SPACE, SPACE + "ab", "<|end|>"]
+    out = b"".join(field(1, field(1, t.encode()) + field(2, -float(i)) + (field(3, k) if k != 1 else b""))
+                   for i, (t, k) in enumerate(zip(texts, kinds)))
+    return out + field(2, field(3, 2) + field(35, 1) + extra) + field(3, normalizer)
+
+
+sample = b"ab  a\n\xff<|end|>b"
+for name, data in {"plain": sentencepiece(), "squeezed": sentencepiece(normalizer=field(4, 0) + field(3, 0)),
+                   "ids": sentencepiece(extra=field(40, 0) + field(41, -1) + field(42, 2) + field(43, -1))}.items():
+    write("sentencepiece", name, bytes([len(sample)]) + sample + data)
+
+# Hugging Face ------------------------------------------------------------------------------------
+all_bytes = {alphabet(b): b for b in range(256)}
+byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+llama3 = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+          "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+")
+
+
+def tokenizer_json(vocab, merges, end, split=None, nfc=False, template=False):
+    steps = byte_level if split is None else {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": False},
+        dict(byte_level, use_regex=False)]}
+    end_id = max(vocab.values()) + 1
+    return {"version": "1.0", "truncation": None, "padding": None,
+            "added_tokens": [{"id": end_id, "content": "<|end|>", "single_word": False, "lstrip": False, "rstrip": False,
+                              "normalized": False, "special": True}] if end else [],
+            "normalizer": {"type": "NFC"} if nfc else None, "pre_tokenizer": steps,
+            "post_processor": {"type": "TemplateProcessing",
+                               "single": [{"SpecialToken": {"id": "<|end|>", "type_id": 0}},
+                                          {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
+                               "special_tokens": {"<|end|>": {"id": "<|end|>", "ids": [end_id], "tokens": ["<|end|>"]}}}
+            if template else None,
+            "decoder": byte_level,
+            "model": {"type": "BPE", "dropout": None, "ignore_merges": split is not None, "vocab": vocab, "merges": merges}}
+
+
+def dump(target, name, content):
+    write(target, name, json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+merged = dict(all_bytes, **{"ab": 256, G + "ab": 257, "1" + "2": 258})
+sample_text = "ab abc  It's 12345\n\n  x\u00ff\u00e9\u00cc\u0081 <|end|>"
+dump("tokenizers", "gpt2", {"text": sample_text, "tokenizer": tokenizer_json(merged, ["a b", G + " ab", "1 2"], False)})
+dump("tokenizers", "llama3", {"text": sample_text, "tokenizer": tokenizer_json(merged, [["a", "b"], [G, "ab"]], True, llama3, template=True),
+     "config": {"added_tokens_decoder": {"260": {"content": "<x>", "special": False, "normalized": True}},
+                "bos_token": "<|end|>", "eos_token": {"content": "<x>"}, "add_bos_token": True, "chat_template": "{{x}}"}})
+dump("tokenizers", "nfc", {"text": "e\u00cc\u0081 a\u00cc\u00a3\u00cc\u0081", "tokenizer": tokenizer_json(all_bytes, [], True, nfc=True)})
+
+config = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+          "num_key_value_heads": 1, "intermediate_size": 4, "vocab_size": 10, "max_position_embeddings": 32,
+          "rms_norm_eps": 1e-5, "tie_word_embeddings": True}
+ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192}
+
+
+def header(tensors, dtype="F16"):
+    at, out = 0, {}
+    for name, shape in tensors:
+        size = {"F16": 2, "BF16": 2, "F32": 4}[dtype]
+        for extent in shape:
+            size *= extent
+        out[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    return {"header": out, "data": at}
+
+
+def checkpoint(fused=False, vocab=10, bias=False):
+    b = "model.layers.0."
+    tensors = [("model.tok_embeddings.weight" if fused else "model.embed_tokens.weight", [vocab, 8]), ("model.norm.weight", [8])]
+    if fused:
+        tensors += [(b + "attention_norm.weight", [8]), (b + "ffn_norm.weight", [8]), (b + "attention.wqkv.weight", [16, 8]),
+                    (b + "attention.wo.weight", [8, 8]), (b + "feed_forward.w1.weight", [4, 8]),
+                    (b + "feed_forward.w3.weight", [4, 8]), (b + "feed_forward.w2.weight", [8, 4])]
+    else:
+        tensors += [(b + "input_layernorm.weight", [8]), (b + "post_attention_layernorm.weight", [8])]
+        for part, rows in (("q", 8), ("k", 4), ("v", 4)):
+            tensors += [(b + f"self_attn.{part}_proj.weight", [rows, 8])]
+            tensors += [(b + f"self_attn.{part}_proj.bias", [rows])] if bias else []
+        tensors += [(b + "self_attn.o_proj.weight", [8, 8]), (b + "mlp.gate_proj.weight", [4, 8]),
+                    (b + "mlp.up_proj.weight", [4, 8]), (b + "mlp.down_proj.weight", [8, 4])]
+    return tensors
+
+
+small = {alphabet(b): i for i, b in enumerate(b"ab It's20")}
+dump("huggingface", "llama", {"config": dict(config, rope_scaling=ROPE), **header(checkpoint()),
+     "tokenizer": tokenizer_json(small, [], True), "tokenizer_config": {"added_tokens_decoder": {"9": {"content": "<|end|>", "special": True}}}})
+dump("huggingface", "internlm2", {"config": dict(config, model_type="internlm2", bias=False, rope_scaling={"type": "dynamic", "factor": 2.0}),
+     **header(checkpoint(fused=True), "F32")})
+dump("huggingface", "qwen2", {"config": dict(config, model_type="qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=0,
+     layer_types=["sliding_attention"], rope_parameters={"full_attention": {"rope_type": "default"},
+     "sliding_attention": {"rope_type": "yarn", "factor": 2.0, "rope_theta": 1000.0, "original_max_position_embeddings": 16}}),
+     **header(checkpoint(bias=True), "BF16")})
+names = [name for name, _ in checkpoint()]
+dump("huggingface", "index", {"config": dict(config, model_type="mistral", intermediate_size=[4]), **header(checkpoint()),
+     "index": {"weight_map": {name: "model.safetensors" for name in names}}})
+dump("huggingface", "raw", {"config": json.dumps(config), "header": json.dumps(header(checkpoint())["header"]), "data": 900})

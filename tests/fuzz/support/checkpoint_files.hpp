@@ -1,0 +1,64 @@
+// The files of a checkpoint, written where the loaders look for them.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "executor/model/json_file.hpp"
+#include "tests/fuzz/support/json_tree.hpp"
+#include "tests/support/files.hpp"
+
+namespace inlay::fuzz {
+
+class CheckpointFiles {
+ public:
+  std::string directory() const { return directory_.string(); }
+  std::string path(const std::string& name) const { return directory_ / name; }
+
+  void write(const std::string& name, std::string_view text) const {
+    std::FILE* file = std::fopen(path(name).c_str(), "wb");
+    if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file) != text.size()) std::abort();
+    std::fclose(file);
+  }
+  // Null: there is no such file. A string is the file's text, JSON or not.
+  void write(const std::string& name, const exec::Json* json) const {
+    if (json == nullptr)
+      ::remove(path(name).c_str());
+    else
+      write(name, text_of(*json));
+  }
+
+  static std::string text_of(const exec::Json& json) {
+    return json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, exec::Json::error_handler_t::replace);
+  }
+
+ private:
+  exec::test::TemporaryDirectory directory_;
+};
+
+// In memory, where there is such a place: thousands of them a second.
+inline CheckpointFiles& checkpoint_files() {
+  static CheckpointFiles files = [] {
+    if (std::filesystem::is_directory("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 1);
+    return CheckpointFiles();
+  }();
+  return files;
+}
+
+// The bytes that a text stands for: its characters below U+0100 one by one, others as they are written.
+inline std::string bytes_of(const exec::Json* json) {
+  std::string bytes;
+  if (json == nullptr || !json->is_string()) return bytes;
+  const std::string& text = json->get_ref<const std::string&>();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    if ((lead == 0xc2 || lead == 0xc3) && i + 1 < text.size())
+      bytes += static_cast<char>((lead & 3) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3f));
+    else
+      bytes += text[i];
+  }
+  return bytes;
+}
+
+}  // namespace inlay::fuzz

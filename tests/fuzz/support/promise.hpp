@@ -1,0 +1,39 @@
+// What a target says where a promise is broken, and what each input may cost. Included by the target's one file.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include <inlay/core/status.hpp>
+
+#include "tests/support/growth.hpp"
+
+namespace inlay::fuzz {
+
+[[noreturn]] inline void broken_promise(std::string_view what) {
+  std::fprintf(stderr, "broken promise: %.*s\n", static_cast<int>(what.size()), what.data());
+  std::abort();
+}
+
+// A refusal is one printable line that is not too long, and says whose fault it is.
+inline void expect_clean(const Status& status) {
+  constexpr std::size_t longest = 1500;
+  const std::string_view message = status.message();
+  if (message.empty() || message.size() > longest) broken_promise("a refusal has a message of a few hundred letters");
+  for (const char c : message)
+    if (c < ' ' || c > '~') broken_promise("a message is printable: " + std::string(message));
+  if (status.code() != StatusCode::corrupt_data && status.code() != StatusCode::not_found &&
+      status.code() != StatusCode::unsupported)
+    broken_promise("a refusal says that the file is at fault: " + std::string(message));
+}
+
+// Ten bytes for a byte of the files, and what any file may cost.
+inline void expect_bounded(const test::Growth& growth, std::size_t size) {
+  constexpr std::size_t share = 10, constant = std::size_t{4} << 20;
+  if (growth.bytes() > share * size + constant)
+    broken_promise(std::to_string(growth.bytes()) + " bytes of memory for " + std::to_string(size) + " of the files");
+}
+
+}  // namespace inlay::fuzz

@@ -1,0 +1,46 @@
+// What a program does with a model that was loaded: three tokens through the executor.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <inlay/core/backend.hpp>
+#include <inlay/exec/engine.hpp>
+#include <inlay/model/weights.hpp>
+
+#include "tests/fuzz/support/promise.hpp"
+
+namespace inlay::fuzz {
+
+inline void run_tokens(exec::ModelFile model) {
+  using Backends = exec::Chain<Reference>;
+  const exec::ModelConfig config = model.config;
+  auto weights = exec::load_weights(std::make_shared<const exec::ModelFile>(std::move(model)), serial());
+  if (!weights) return;  // a rope that has no frequencies
+  constexpr index tokens = 2;
+  const exec::EngineOptions options{.max_tokens = tokens,
+                                    .cache = {.layers = config.layers,
+                                              .kv_heads = config.kv_heads,
+                                              .head_dim = config.head_dim,
+                                              .dtype = DType::f32,
+                                              .block_size = 2,
+                                              .blocks = 2}};
+  auto engine = exec::EngineOn<Backends>::make(config, std::move(*weights), Backends(Reference{}), options);
+  if (!engine) broken_promise("what was loaded runs: " + std::string(engine.error().message()));
+  exec::Sequence sequence;
+  const std::int32_t last = static_cast<std::int32_t>(config.vocab - 1);
+  const auto pass = [&](exec::Phase phase, std::vector<std::int32_t> ids) {
+    exec::Batch batch(phase);
+    Status status = batch.add((*engine)->blocks(), sequence, ids);
+    if (status.ok()) status = (*engine)->reserve_logits(1);
+    if (status.ok()) status = (*engine)->forward(batch, 0, 1);
+    if (!status.ok()) broken_promise("what was loaded runs: " + std::string(status.message()));
+    sequence.length += batch.size();
+  };
+  pass(exec::Phase::prefill, {0, last});
+  pass(exec::Phase::decode, {last});
+}
+
+}  // namespace inlay::fuzz

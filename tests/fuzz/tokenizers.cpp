@@ -1,0 +1,34 @@
+// tokenizer.json with tokenizer_config.json, and a text:
+//
+//   {"tokenizer": {..}, "config": {..}, "text": ".."}        "text": a character below U+0100 is that byte
+//
+// "tokenizer" or "config" as a string is the file's text, JSON or not.
+#include <cstdlib>
+
+#include "executor/model/hf_tokenizer.hpp"
+#include "tests/fuzz/support/checkpoint_files.hpp"
+#include "tests/fuzz/support/use_tokenizer.hpp"
+
+using namespace inlay;
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  return fuzz::mutate_json(data, size, max_size, seed, 20);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr index rows = 1000;
+  const auto input = exec::parse_json({reinterpret_cast<const char*>(data), size}, "input");
+  if (!input) return 0;
+  fuzz::CheckpointFiles& files = fuzz::checkpoint_files();
+  files.write("tokenizer.json", exec::find(*input, "tokenizer"));
+  files.write("tokenizer_config.json", exec::find(*input, "config"));
+  const test::Growth growth;
+  const auto read = exec::hf_tokenizer(files.directory(), exec::Json::object(), rows);
+  if (!read) return fuzz::expect_clean(read.error()), 0;
+  bool exact = read->kind == exec::TokenizerData::Kind::bpe && !read->nfc;
+  for (const auto type : read->types) exact = exact && type <= exec::TokenizerData::TokenType::normal;
+  fuzz::use_tokenizer(*read, fuzz::bytes_of(exec::find(*input, "text")), exact);
+  fuzz::expect_bounded(growth, size);
+  return 0;
+}

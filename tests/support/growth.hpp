@@ -1,0 +1,64 @@
+// What a piece of work takes: bytes of the heap at its peak, and seconds of its thread's processor time. Included by
+// one file of a program, whose operators new and delete it replaces.
+#pragma once
+
+#include <malloc.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace inlay::test {
+
+inline std::atomic<std::size_t> heap_bytes{0}, heap_peak{0};
+
+inline void* counted(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  const std::size_t now = heap_bytes += ::malloc_usable_size(memory);
+  for (std::size_t peak = heap_peak; peak < now && !heap_peak.compare_exchange_weak(peak, now);) {
+  }
+  return memory;
+}
+inline void uncounted(void* memory) {
+  if (memory != nullptr) heap_bytes -= ::malloc_usable_size(memory);
+  std::free(memory);
+}
+
+// From its making on.
+class Growth {
+ public:
+  Growth() : before_(heap_bytes), start_(now()) { heap_peak = before_; }
+
+  std::size_t bytes() const { return heap_peak - before_; }
+  double seconds() const { return now() - start_; }
+
+ private:
+  static double now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  std::size_t before_;
+  double start_;
+};
+
+}  // namespace inlay::test
+
+void* operator new(std::size_t size) { return inlay::test::counted(std::malloc(size)); }
+void* operator new[](std::size_t size) { return inlay::test::counted(std::malloc(size)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  const auto to = static_cast<std::size_t>(alignment);
+  return inlay::test::counted(std::aligned_alloc(to, (size + to - 1) / to * to));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) { return operator new(size, alignment); }
+void operator delete(void* memory) noexcept { inlay::test::uncounted(memory); }
+void operator delete[](void* memory) noexcept { inlay::test::uncounted(memory); }
+void operator delete(void* memory, std::size_t) noexcept { inlay::test::uncounted(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { inlay::test::uncounted(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { inlay::test::uncounted(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { inlay::test::uncounted(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { inlay::test::uncounted(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { inlay::test::uncounted(memory); }
