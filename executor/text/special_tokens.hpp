@@ -33,7 +33,7 @@ class SpecialTokens {
   };
 
   // Of two with the same text the first counts.
-  explicit SpecialTokens(std::vector<Entry> entries);
+  explicit SpecialTokens(std::vector<Entry> entries = {});
 
   // In the order of the text. `parse`: control tokens too.
   std::vector<Found> find(std::string_view text, bool parse, bool normalized) const;

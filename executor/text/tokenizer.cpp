@@ -40,7 +40,7 @@ struct Tokenizer::State {
   TokenizerData data;
   std::optional<SpmEncoder> spm;
   std::optional<BpeEncoder> bpe;
-  SpecialTokens specials{{}};
+  SpecialTokens specials;
   std::vector<Token> stops;
 
   // Takes the special tokens out of `text`: calls `token` for each and `plain` for what lies between them, in order.

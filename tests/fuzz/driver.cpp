@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <sanitizer/allocator_interface.h>
+#include <sanitizer/common_interface_defs.h>
 
 extern "C" {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -41,13 +42,17 @@ std::vector<std::uint8_t> current;
 }
 
 // The input that did it, beside whatever a sanitizer says.
-void write_current(int) {
+void write_current() {
   const char name[] = "crash-input";
   if (std::FILE* file = std::fopen(name, "wb")) {
     std::fwrite(current.data(), 1, current.size(), file);
     std::fclose(file);
     std::fprintf(stderr, "fuzz driver: the input is in %s/%s\n", std::filesystem::current_path().c_str(), name);
   }
+}
+
+void on_abort(int) {
+  write_current();
   std::signal(SIGABRT, SIG_DFL);
 }
 
@@ -122,7 +127,8 @@ int main(int argc, char** argv) {
       files.push_back(argument);
   }
   std::sort(files.begin(), files.end());
-  std::signal(SIGALRM, on_alarm), std::signal(SIGABRT, write_current);
+  std::signal(SIGALRM, on_alarm), std::signal(SIGABRT, on_abort);
+  __sanitizer_set_death_callback(write_current);
   malloc_limit = static_cast<std::size_t>(options["malloc_limit_mb"]) << 20;
   __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
   const auto seconds = static_cast<unsigned>(options["timeout"]);

@@ -6,8 +6,9 @@
 #include "executor/model/gguf_model.hpp"
 #include "tests/fuzz/support/gguf_parts.hpp"
 #include "tests/fuzz/support/json_tree.hpp"
-#include "tests/fuzz/support/run_tokens.hpp"
-#include "tests/fuzz/support/use_tokenizer.hpp"
+#include "tests/fuzz/support/promise.hpp"
+#include "tests/fuzz/support/use_model.hpp"
+#include "tests/support/growth.hpp"
 
 using namespace inlay;
 
@@ -108,11 +109,11 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const test::Growth growth;
   const auto file = exec::GgufFile::parse(exec::Mapping::borrow(std::as_bytes(std::span(data, size))), "f.gguf");
-  if (!file) return fuzz::expect_clean(file.error()), fuzz::expect_bounded(growth, size), 0;
+  if (!file) return fuzz::expect_clean(file.error()), fuzz::expect_bounded(growth.bytes(), size), 0;
   auto model = exec::gguf_model(*file);
-  if (!model) return fuzz::expect_clean(model.error()), fuzz::expect_bounded(growth, size), 0;
+  if (!model) return fuzz::expect_clean(model.error()), fuzz::expect_bounded(growth.bytes(), size), 0;
   fuzz::use_tokenizer(model->tokenizer, "ab abc \xff</s>  b");
   fuzz::run_tokens(std::move(*model));
-  fuzz::expect_bounded(growth, size);
+  fuzz::expect_bounded(growth.bytes(), size);
   return 0;
 }

@@ -7,8 +7,9 @@
 #include <inlay/model/load.hpp>
 
 #include "tests/fuzz/support/checkpoint_files.hpp"
-#include "tests/fuzz/support/run_tokens.hpp"
-#include "tests/fuzz/support/use_tokenizer.hpp"
+#include "tests/fuzz/support/promise.hpp"
+#include "tests/fuzz/support/use_model.hpp"
+#include "tests/support/growth.hpp"
 
 using namespace inlay;
 
@@ -36,9 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   files.write("model.safetensors", bytes);
   const test::Growth growth;
   auto model = exec::load_model(files.directory());
-  if (!model) return fuzz::expect_clean(model.error()), fuzz::expect_bounded(growth, size + bytes.size()), 0;
+  if (!model) return fuzz::expect_clean(model.error()), fuzz::expect_bounded(growth.bytes(), size + bytes.size()), 0;
   fuzz::use_tokenizer(model->tokenizer, "It's <|end|> 2024\n  ab\xff");
   fuzz::run_tokens(std::move(*model));
-  fuzz::expect_bounded(growth, size + bytes.size());
+  fuzz::expect_bounded(growth.bytes(), size + bytes.size());
   return 0;
 }

@@ -6,8 +6,9 @@
 #include <inlay/model/load.hpp>
 
 #include "tests/fuzz/support/checkpoint_files.hpp"
-#include "tests/fuzz/support/run_tokens.hpp"
-#include "tests/fuzz/support/use_tokenizer.hpp"
+#include "tests/fuzz/support/promise.hpp"
+#include "tests/fuzz/support/use_model.hpp"
+#include "tests/support/growth.hpp"
 
 using namespace inlay;
 
@@ -65,9 +66,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   files.write("model.bin", all.substr(front + text));
   const test::Growth growth;
   auto model = exec::load_llama2c(files.path("model.bin"), text > 0 ? files.path("tokenizer.bin") : "");
-  if (!model) return fuzz::expect_clean(model.error()), fuzz::expect_bounded(growth, size), 0;
+  if (!model) return fuzz::expect_clean(model.error()), fuzz::expect_bounded(growth.bytes(), size), 0;
   fuzz::use_tokenizer(model->tokenizer, "ab abc \xff</s>  b");
   fuzz::run_tokens(std::move(*model));
-  fuzz::expect_bounded(growth, size);
+  fuzz::expect_bounded(growth.bytes(), size);
   return 0;
 }

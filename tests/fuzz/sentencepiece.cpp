@@ -5,7 +5,9 @@
 
 #include "executor/model/sentencepiece.hpp"
 #include "tests/fuzz/support/checkpoint_files.hpp"
-#include "tests/fuzz/support/use_tokenizer.hpp"
+#include "tests/fuzz/support/promise.hpp"
+#include "tests/fuzz/support/use_model.hpp"
+#include "tests/support/growth.hpp"
 
 using namespace inlay;
 
@@ -112,6 +114,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::expect_clean(read.error());
   else if (read->problem.empty())
     fuzz::use_tokenizer(*read, all.substr(1, head - 1));
-  fuzz::expect_bounded(growth, size);
+  fuzz::expect_bounded(growth.bytes(), size);
   return 0;
 }

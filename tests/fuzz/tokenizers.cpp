@@ -7,7 +7,9 @@
 
 #include "executor/model/hf_tokenizer.hpp"
 #include "tests/fuzz/support/checkpoint_files.hpp"
-#include "tests/fuzz/support/use_tokenizer.hpp"
+#include "tests/fuzz/support/promise.hpp"
+#include "tests/fuzz/support/use_model.hpp"
+#include "tests/support/growth.hpp"
 
 using namespace inlay;
 
@@ -29,6 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   bool exact = read->kind == exec::TokenizerData::Kind::bpe && !read->nfc;
   for (const auto type : read->types) exact = exact && type <= exec::TokenizerData::TokenType::normal;
   fuzz::use_tokenizer(*read, fuzz::bytes_of(exec::find(*input, "text")), exact);
-  fuzz::expect_bounded(growth, size);
+  fuzz::expect_bounded(growth.bytes(), size);
   return 0;
 }

@@ -1,20 +1,35 @@
 // The files of a checkpoint, written where the loaders look for them.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "executor/model/json_file.hpp"
 #include "tests/fuzz/support/json_tree.hpp"
-#include "tests/support/files.hpp"
 
 namespace inlay::fuzz {
 
 class CheckpointFiles {
  public:
-  std::string directory() const { return directory_.string(); }
-  std::string path(const std::string& name) const { return directory_ / name; }
+  // In memory, where there is such a place: thousands of them a second.
+  CheckpointFiles() {
+    const std::filesystem::path memory = "/dev/shm", disk = std::filesystem::temp_directory_path();
+    directory_ = ((std::filesystem::is_directory(memory) ? memory : disk) / "inlay_fuzz_XXXXXX").string();
+    if (::mkdtemp(directory_.data()) == nullptr) std::abort();
+  }
+  ~CheckpointFiles() {
+    std::error_code error;
+    std::filesystem::remove_all(directory_, error);
+  }
+  CheckpointFiles(const CheckpointFiles&) = delete;
+  CheckpointFiles& operator=(const CheckpointFiles&) = delete;
+
+  const std::string& directory() const { return directory_; }
+  std::string path(const std::string& name) const { return directory_ + "/" + name; }
 
   void write(const std::string& name, std::string_view text) const {
     std::FILE* file = std::fopen(path(name).c_str(), "wb");
@@ -34,15 +49,11 @@ class CheckpointFiles {
   }
 
  private:
-  exec::test::TemporaryDirectory directory_;
+  std::string directory_;
 };
 
-// In memory, where there is such a place: thousands of them a second.
 inline CheckpointFiles& checkpoint_files() {
-  static CheckpointFiles files = [] {
-    if (std::filesystem::is_directory("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 1);
-    return CheckpointFiles();
-  }();
+  static CheckpointFiles files;
   return files;
 }
 

@@ -73,7 +73,7 @@ inline void change_one_value(Json& root, std::minstd_rand& random) {
         target[random() % 2 == 0 ? std::string("\x01/~") : std::string(random() % 300, 'x')] = donor;
       break;
     case 4:  // a text or a key is another
-      if (target.is_string()) target = changed_text(target);
+      if (target.is_string()) target = changed_text(target.get<std::string>());
       if (target.is_object() && !target.empty()) {
         const auto member = std::next(target.begin(), random() % target.size());
         const std::string key = changed_text(member.key());

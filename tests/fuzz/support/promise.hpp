@@ -1,4 +1,4 @@
-// What a target says where a promise is broken, and what each input may cost. Included by the target's one file.
+// What a target says where a promise is broken, and what each input may cost.
 #pragma once
 
 #include <cstdio>
@@ -7,8 +7,6 @@
 #include <string_view>
 
 #include <inlay/core/status.hpp>
-
-#include "tests/support/growth.hpp"
 
 namespace inlay::fuzz {
 
@@ -30,10 +28,10 @@ inline void expect_clean(const Status& status) {
 }
 
 // Ten bytes for a byte of the files, and what any file may cost.
-inline void expect_bounded(const test::Growth& growth, std::size_t size) {
+inline void expect_bounded(std::size_t bytes, std::size_t size) {
   constexpr std::size_t share = 10, constant = std::size_t{4} << 20;
-  if (growth.bytes() > share * size + constant)
-    broken_promise(std::to_string(growth.bytes()) + " bytes of memory for " + std::to_string(size) + " of the files");
+  if (bytes > share * size + constant)
+    broken_promise(std::to_string(bytes) + " bytes of memory for " + std::to_string(size) + " of the files");
 }
 
 }  // namespace inlay::fuzz

@@ -1,5 +1,4 @@
-// What a program does with a model that was loaded: three tokens through the executor.
-#pragma once
+#include "tests/fuzz/support/use_model.hpp"
 
 #include <memory>
 #include <string>
@@ -9,12 +8,36 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/exec/engine.hpp>
 #include <inlay/model/weights.hpp>
+#include <inlay/text/tokenizer.hpp>
 
 #include "tests/fuzz/support/promise.hpp"
 
 namespace inlay::fuzz {
 
-inline void run_tokens(exec::ModelFile model) {
+void use_tokenizer(const exec::TokenizerData& data, std::string_view text, bool exact) {
+  const auto tokenizer = exec::Tokenizer::make(data);
+  if (!tokenizer) return expect_clean(tokenizer.error());
+  for (const bool special : {true, false}) {
+    const auto ids = tokenizer->encode(text, {.add_special = special, .parse_special = special});
+    if (!ids) {
+      expect_clean(ids.error());
+      continue;
+    }
+    std::string streamed;
+    exec::StreamDecoder stream(*tokenizer, true);
+    for (const exec::Token id : *ids) {
+      if (id < 0 || id >= tokenizer->vocab_size()) broken_promise("an id is one of the vocabulary");
+      streamed += stream.push(id);
+    }
+    streamed += stream.finish();
+    const std::string decoded = tokenizer->decode(*ids);
+    if (streamed != decoded) broken_promise("a stream says what decode says");
+    if (exact && !special && decoded != text) broken_promise("decode(encode(text)) is the text");
+  }
+  (void)tokenizer->find(text), (void)tokenizer->stops(tokenizer->eos());
+}
+
+void run_tokens(exec::ModelFile model) {
   using Backends = exec::Chain<Reference>;
   const exec::ModelConfig config = model.config;
   auto weights = exec::load_weights(std::make_shared<const exec::ModelFile>(std::move(model)), serial());
