@@ -1,5 +1,7 @@
 #include <inlay/ops/embedding.hpp>
 
+#include <sys/mman.h>
+
 #include "cpu_kernels/support/elementwise.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
@@ -49,7 +51,8 @@ Case make(DType type, DType out, index vocab, index tokens, index dim, Layout la
     c.table.uniform(rng);
   }
   c.ids.integers(rng, 0, vocab - 1);
-  for (index t = 0; t < tokens && t < 4; ++t) c.ids.set(t, static_cast<double>(t == 1 ? 0 : t == 2 ? vocab / 2 : vocab - 1));
+  for (index t = 0; t < tokens && t < 4; ++t)
+    c.ids.set(t, static_cast<double>(t == 1 ? 0 : t == 2 ? vocab / 2 : vocab - 1));
   c.y.poison();
   return c;
 }
@@ -81,6 +84,31 @@ TEST(embedding, many_rows_are_dealt_to_threads) {
     }
 }
 
+// Places beyond 2^31 and 2^32 elements, in a table of which only the rows have memory.
+TEST(embedding, rows_far_apart) {
+  constexpr index vocab = 5, dim = 24, stride = 1'200'000'000;
+  constexpr auto bytes = static_cast<std::size_t>((vocab - 1) * stride + dim);
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  INLAY_NEEDS(memory != MAP_FAILED, "addresses", "5 GB of addresses cannot be had");
+  auto* const table = static_cast<std::int8_t*>(memory);
+  for (index id = 0; id < vocab; ++id)
+    for (index i = 0; i < dim; ++i) table[id * stride + i] = static_cast<std::int8_t>(20 * id + i);
+  const Tensor<1> ids = list_of(DType::i32, {4, 0, 2, 3});
+  Tensor<1> row_scale(DType::f32, {vocab});
+  row_scale.fill(1);
+  const auto expect = [&](auto&& run) {
+    Tensor<2> y(DType::f32, {4, dim});
+    y.poison();
+    ASSERT_TRUE(ok(run(Embedding<Host>{
+        .table = {table, DType::i8, {vocab, dim}, {stride, 1}}, .row_scale = row_scale, .ids = ids, .y = y})));
+    for (index k = 0; k < y.size(); ++k) ASSERT_EQ(y.get(k), 20 * ids.get(k / dim) + static_cast<double>(k % dim));
+  };
+  Reference reference;
+  expect([&](const auto& op) { return run(reference, op); });
+  on_every_host_backend([&](const std::string&, auto run) { expect(run); });
+  munmap(memory, bytes);
+}
+
 // Every byte at random, but for scales: signs of both kinds, and finite.
 Case random_blocks(GgmlType format, DType out, index tokens, index blocks, Rng& rng) {
   const GgmlFormat of = ggml_format(format);
@@ -94,8 +122,7 @@ Case random_blocks(GgmlType format, DType out, index tokens, index blocks, Rng& 
   if (format == GgmlType::Q4_1 || format == GgmlType::Q4_K) halves.push_back(2);
   if (format == GgmlType::Q6_K) halves = {208};
   for (index block = 0; block < vocab * blocks; ++block)
-    for (index at : halves)
-      c.table.set(block * of.bytes + at + 1, static_cast<double>(rng() % 0x40 | rng() % 2 << 7));
+    for (index at : halves) c.table.set(block * of.bytes + at + 1, static_cast<double>(rng() % 0x40 | rng() % 2 << 7));
   c.ids.integers(rng, 0, vocab - 1);
   c.ids.set(0, 0), c.ids.set(tokens - 1, static_cast<double>(vocab - 1));
   c.y.poison();
@@ -119,8 +146,8 @@ TEST(embedding, gguf_blocks) {
 TEST(embedding, many_rows_of_blocks_are_dealt_to_threads) {
   Rng rng(4);
   for (GgmlType format : block_formats)
-    ASSERT_NO_FATAL_FAILURE(compare(
-        random_blocks(format, DType::f16, rows_for_three_threads(2 * ggml_format(format).block), 2, rng)));
+    ASSERT_NO_FATAL_FAILURE(
+        compare(random_blocks(format, DType::f16, rows_for_three_threads(2 * ggml_format(format).block), 2, rng)));
 }
 
 // What reference and kernel share, dequantization of a block's scales above all, by numbers that the drawings in
@@ -152,10 +179,10 @@ TEST(embedding, blocks_by_hand) {
   expect(GgmlType::Q4_1, bytes, 32, [](index i) { return 0.5 * static_cast<double>(i < 16 ? i : 31 - i) - 4; });
 
   // Scales 1 10 19 28 37 46 55 63 and minima 62 53 44 35 26 17 8 0 of the eight groups.
-  bytes = {0x00, 0x3c, 0x00, 0x34,           // d = 1, dmin = 1/4
-           0x81, 0x8a, 0xd3, 0xdc,           // s0 .. s3; above them 37 = 2 * 16 + 5, 46 = 2 * 16 + 14, 3 * 16 + 7, 3 * 16 + 15
-           0x7e, 0x75, 0x2c, 0x23,           // m0 .. m3; above them 26 = 1 * 16 + 10, 17 = 1 * 16 + 1, 8, 0
-           0xa5, 0x1e, 0x87, 0x0f};          // m4 s4, m5 s5, m6 s6, m7 s7
+  bytes = {0x00, 0x3c, 0x00, 0x34,   // d = 1, dmin = 1/4
+           0x81, 0x8a, 0xd3, 0xdc,   // s0 .. s3; above them 37 = 2 * 16 + 5, 46 = 2 * 16 + 14, 3 * 16 + 7, 3 * 16 + 15
+           0x7e, 0x75, 0x2c, 0x23,   // m0 .. m3; above them 26 = 1 * 16 + 10, 17 = 1 * 16 + 1, 8, 0
+           0xa5, 0x1e, 0x87, 0x0f};  // m4 s4, m5 s5, m6 s6, m7 s7
   for (int i = 0; i < 128; ++i) bytes.push_back(i % 16 | (i / 32 + 3) << 4);
   const double scales[] = {1, 10, 19, 28, 37, 46, 55, 63}, minima[] = {62, 53, 44, 35, 26, 17, 8, 0};
   expect(GgmlType::Q4_K, bytes, 256, [&](index i) {

@@ -13,8 +13,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 SamplingCase random_case(Rng& rng) {
   const auto chance = [&](int of) { return rng() % static_cast<unsigned>(of) == 0; };
   const auto share = [&] { return std::uniform_real_distribution<float>(0, 1)(rng); };
-  const index rows = 1 + static_cast<index>(rng() % 7), vocab = chance(3) ? 1 + static_cast<index>(rng() % 12)
-                                                               : 1 + static_cast<index>(rng() % 400);
+  const index rows = 1 + static_cast<index>(rng() % 7),
+              vocab = chance(3) ? 1 + static_cast<index>(rng() % 12) : 1 + static_cast<index>(rng() % 400);
   Tensor<2> logits = model_logits(rows, vocab, rng, layouts[rng() % 3]);
   const bool ties = chance(2), masked = chance(3);
   const double spread = std::array{0.1, 1.0, 1.0, 30.0}[rng() % 4];
@@ -81,11 +81,12 @@ TEST(sampling, filters_of_many_candidates) {
 TEST(sampling, a_vocabulary_of_llama_3) {
   Rng rng(4);
   Tensor<2> logits = model_logits(1, 128256, rng);
-  for (const Sampling<Host>& settings : {Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0},
-                                         Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0.8f},
-                                         Sampling<Host>{.logits = {}, .tokens = {}, .top_p = 0.95f},
-                                         Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0.7f, .top_k = 50, .top_p = 0.9f},
-                                         Sampling<Host>{.logits = {}, .tokens = {}, .top_k = 20000}})
+  for (const Sampling<Host>& settings :
+       {Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0},
+        Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0.8f},
+        Sampling<Host>{.logits = {}, .tokens = {}, .top_p = 0.95f},
+        Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0.7f, .top_k = 50, .top_p = 0.9f},
+        Sampling<Host>{.logits = {}, .tokens = {}, .top_k = 20000}})
     ASSERT_NO_FATAL_FAILURE(compare_sampling(sampling_case(logits, settings, settings.top_k > 0)));
 }
 
@@ -191,7 +192,8 @@ TEST(sampling, refuses_what_the_contract_does_not_cover) {
   refused([](auto& op) { op.repetition_penalty = static_cast<float>(infinity); }, {"repetition_penalty", "inf"});
   refused([](auto& op) { op.frequency_penalty = std::nanf(""); }, {"frequency_penalty", "nan"});
   refused([](auto& op) { op.presence_penalty = static_cast<float>(infinity); }, {"presence_penalty", "inf"});
-  Tensor<2> half(DType::f16, {2, 8}), long_history(DType::i32, {3, 3}), numbers(DType::f32, {2, 3}), narrow(DType::f32, {2, 7});
+  Tensor<2> half(DType::f16, {2, 8}), long_history(DType::i32, {3, 3}), numbers(DType::f32, {2, 3}),
+      narrow(DType::f32, {2, 7});
   Tensor<1> i32(DType::i32, {2}), three_seeds(DType::i64, {3}), reals(DType::f32, {2});
   refused([&](auto& op) { op.logits = half; }, {"logits", "f16", "f32"});
   refused([&](auto& op) { op.history = long_history; }, {"history", "3", "2"});

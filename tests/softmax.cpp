@@ -105,7 +105,7 @@ TEST(softmax, the_lowest_number_is_not_a_mask) {
     const auto expect = [&](auto&& run) {
       Tensor<3> x(DType::bf16, {1, 3, 20}), mask(kind, {1, 3, 20}), y(DType::f32, {1, 3, 20});
       x.fill(0), mask.fill(lowest), y.poison();
-      mask.set(20, 0);                                               // beside it the lowest weighs nothing
+      mask.set(20, 0);                                         // beside it the lowest weighs nothing
       for (index j = 40; j < 58; ++j) mask.set(j, -infinity);  // beside minus infinity it does
       ASSERT_TRUE(ok(run(Softmax<Host>{.x = x, .mask = mask, .y = y})));
       for (index j = 0; j < 20; ++j) {
@@ -186,7 +186,8 @@ TEST(softmax, sinks_by_hand) {
     Tensor<3> x(DType::f32, {5, 1, 2}), y(DType::f32, {5, 1, 2});
     Tensor<1> sink(DType::f32, {5});
     x.fill(0), y.poison();
-    sink.set(0, std::log(2.0)), sink.set(1, -infinity), sink.set(2, 100), sink.set(3, infinity), sink.set(4, std::nan(""));
+    sink.set(0, std::log(2.0)), sink.set(1, -infinity), sink.set(2, 100), sink.set(3, infinity),
+        sink.set(4, std::nan(""));
     ASSERT_TRUE(ok(run(Softmax<Host>{.x = x, .sink = sink, .y = y, .log = log})));
     for (index k = 0; k < 2; ++k) {
       EXPECT_NEAR(y.get(k), log ? -std::log(4.0) : 0.25, 1e-7);

@@ -21,7 +21,7 @@ TEST(rms_norm, int8_output) {
 
 // mean(x^2) + eps is 1 and the largest product 127: quotients are the weights over 16, exactly. To nearest even.
 TEST(rms_norm, int8_codes_at_ties) {
-  const std::vector<double> quotients = {127,   0.5,   1.5,  2.5,  -0.5,  -1.5, -2.5,  125.5, 126.5,
+  const std::vector<double> quotients = {127,    0.5,    1.5,  2.5,  -0.5,  -1.5, -2.5,  125.5, 126.5,
                                          -126.5, -125.5, 0.25, 0.75, -0.75, -127, 63.49, 0};
   const std::vector<double> codes = {127, 0, 2, 2, 0, -2, -2, 126, 126, -126, -126, 0, 1, -1, -127, 63, 0};
   const auto dim = static_cast<index>(codes.size());

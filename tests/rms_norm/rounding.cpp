@@ -19,8 +19,7 @@ void expect(const Answer& answer, float eps) {
     Tensor<2> x(answer.type, {2, 19}), y(answer.type, {2, 19});
     Tensor<1> weight(answer.weight_type, {19});
     x.fill(answer.x), weight.fill(answer.weight), y.poison();
-    ASSERT_TRUE(
-        ok(run(RmsNorm<Host>{.x = x, .weight = weight, .y = y, .eps = eps, .weight_offset = answer.offset})));
+    ASSERT_TRUE(ok(run(RmsNorm<Host>{.x = x, .weight = weight, .y = y, .eps = eps, .weight_offset = answer.offset})));
     for (index k = 0; k < y.size(); ++k) ASSERT_EQ(y.get(k), answer.y) << k;
   };
   Reference reference;

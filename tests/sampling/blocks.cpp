@@ -100,6 +100,18 @@ TEST(sampling, masked_blocks) {
   }
 }
 
+// In row r token r alone is masked: the mean of the others, which top_n_sigma takes, must not see it.
+TEST(sampling, a_masked_token_at_every_place) {
+  constexpr index vocab = 2 * block;
+  Rng rng(42);
+  SamplingCase c = sampling_case(model_logits(vocab, vocab, rng), sampling_settings());
+  for (index r = 0; r < vocab; ++r) c.logits.set(r * vocab + r, -infinity);
+  for (float sigma : {0.0f, 1.0f}) {
+    c.settings.top_n_sigma = sigma;
+    ASSERT_NO_FATAL_FAILURE(compare_sampling(c));
+  }
+}
+
 // Found wherever it lies: in row r at token r. The row behind them is sound.
 TEST(sampling, what_is_not_finite_at_every_place) {
   constexpr index vocab = block + 19;

@@ -40,8 +40,11 @@ TEST(sampling, top_p_at_its_edges) {
   expect_kept(logarithms({0.1, 0.3, 0.2, 0.4}), [](auto& s) { s.top_p = 0.71f; }, {0, 0.3, 0.2, 0.4});
   // Of what top_k left: 0.4 of 0.7 is 0.571.
   expect_kept(logarithms(falling), [](auto& s) { s.top_k = 2, s.top_p = 0.57f; }, {1, 0, 0, 0});
-  // Logits as far apart as floats can be.
-  expect_kept(logits_of({-3e38, 3e38, 3e38, -3e38}), [](auto& s) { s.top_p = 0.6f; }, {0, 1, 1, 0});
+  // Logits as far apart as floats can be: their difference is beyond f32, and the temperature brings it back.
+  const Tensor<2> apart = logits_of({3e38, -3e38, 3e38});
+  expect_kept(apart, [](auto& s) { s.top_p = 0.6f; }, {1, 0, 1});
+  expect_kept(apart, [](auto& s) { s.top_p = 0.9f, s.temperature = 3e38f; }, {1, 0, 1});
+  expect_kept(apart, [](auto& s) { s.top_p = 0.95f, s.temperature = 3e38f; }, {1, std::exp(-2.0), 1});
 }
 
 TEST(sampling, min_p_at_its_edges) {
@@ -113,9 +116,7 @@ TEST(sampling, typical_p_at_its_edges) {
 }
 
 TEST(sampling, xtc_at_its_edges) {
-  const auto xtc = [](float threshold) {
-    return [=](auto& s) { s.xtc_probability = 1, s.xtc_threshold = threshold; };
-  };
+  const auto xtc = [](float threshold) { return [=](auto& s) { s.xtc_probability = 1, s.xtc_threshold = threshold; }; };
   expect_kept(logits_of({1, 1, 1, 1}), xtc(0.25f), {0, 0, 0, 1});
   expect_kept(logits_of({1, 1, 1, 1}), xtc(std::nextafter(0.25f, 1.0f)), {1, 1, 1, 1});
   expect_kept(logarithms(falling), xtc(0.19f), {0, 0, 0.2, 0.1});
@@ -142,7 +143,8 @@ TEST(sampling, temperature_before_and_after_the_filters) {
               {root(4), root(3), 0, 0});
   // Greedy at once, or what the filters left.
   const auto cold = [](bool last) {
-    return [=](auto& s) { s.temperature = 0, s.xtc_probability = 1, s.xtc_threshold = 0.25f, s.temperature_last = last; };
+    return
+        [=](auto& s) { s.temperature = 0, s.xtc_probability = 1, s.xtc_threshold = 0.25f, s.temperature_last = last; };
   };
   expect_kept(logits, cold(false), {1, 0, 0, 0});
   expect_kept(logits, cold(true), {0, 1, 0, 0});
@@ -154,7 +156,8 @@ TEST(sampling, the_least_weight) {
   const Tensor<2> logits = logits_of({lowest, 0, std::nextafter(lowest, -1000.0f)});
   const auto hot = [](auto& s) { s.temperature = 708, s.temperature_last = true; };
   expect_kept(logits, hot, {std::exp(-1.0), 1, 0});
-  expect_kept(logits, [](auto& s) { s.xtc_probability = 1, s.xtc_threshold = 0, s.temperature_last = true; }, {1, 0, 0});
+  expect_kept(logits, [](auto& s) { s.xtc_probability = 1, s.xtc_threshold = 0, s.temperature_last = true; },
+              {1, 0, 0});
 }
 
 TEST(sampling, zeros_of_both_signs_are_equal) {

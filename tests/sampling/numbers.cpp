@@ -43,7 +43,8 @@ TEST(sampling, numbers_of_seed_step_and_row) {
   }
   Tensor<1> seeds(DType::i64, {4}), steps(DType::i64, {4});
   const std::int64_t own_seeds[] = {1, 42, -0x123456789abcdef, 42}, own_steps[] = {3, 7, 5, 8};
-  for (index r = 0; r < 4; ++r) seeds.data<std::int64_t>()[r] = own_seeds[r], steps.data<std::int64_t>()[r] = own_steps[r];
+  for (index r = 0; r < 4; ++r)
+    seeds.data<std::int64_t>()[r] = own_seeds[r], steps.data<std::int64_t>()[r] = own_steps[r];
   const Sampling<Host> op{.logits = {}, .seeds = seeds, .steps = steps, .tokens = {}, .seed = 5, .step = 6};
   EXPECT_EQ(sampling_numbers(op, 1).draw, 0x1.6ef60ec5a1e12p-2);  // as row 0 of seed 42 and step 7
   EXPECT_EQ(sampling_numbers(op, 2).draw, 0x1.a19a3b2624e20p-6);
@@ -60,8 +61,8 @@ TEST(sampling, numbers_of_seed_step_and_row) {
 void expect_tokens(index vocab, const Sampling<Host>& settings, const Tensor<1>& seeds, const Tensor<1>& steps,
                    const std::vector<double>& tokens) {
   const auto expect = [&](auto&& run) {
-    SamplingCase c = sampling_case(Tensor<2>(DType::f32, {static_cast<index>(tokens.size()), vocab}).fill(-3), settings,
-                                   false);
+    SamplingCase c =
+        sampling_case(Tensor<2>(DType::f32, {static_cast<index>(tokens.size()), vocab}).fill(-3), settings, false);
     c.seeds = seeds, c.steps = steps;
     ASSERT_TRUE(ok(run(c.op())));
     for (std::size_t r = 0; r < tokens.size(); ++r) ASSERT_EQ(c.tokens.get(static_cast<index>(r)), tokens[r]) << r;
@@ -89,7 +90,7 @@ TEST(sampling, tokens_of_known_numbers) {
 
 // xtc draws with the other half of the hash: below its probability, not at it. Rows 0..5 of seed 42.
 TEST(sampling, xtc_has_a_number_of_its_own) {
-  const std::vector<double> u = {0.07323173744158384, 0.23206616768418176,  0.4216173502364807,
+  const std::vector<double> u = {0.07323173744158384, 0.23206616768418176, 0.4216173502364807,
                                  0.7230342835183604,  0.07655451148325232, 0.4809899716341125};
   for (float probability : {0.0732317f, 0.0732318f, 0.25f, 0.4216173f, 0.4216174f, 0.7230342f, 0.7230343f, 1.0f})
     on_every_backend([&](const std::string&, auto run) {

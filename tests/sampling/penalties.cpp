@@ -82,7 +82,8 @@ TEST(sampling, output_begins_where_the_rows_prompt_ends) {
       ASSERT_TRUE(ok(run(c.op())));
       for (index r = 0; r < 4; ++r)
         for (index id = 0; id < 4; ++id)
-          ASSERT_NEAR(c.probs.get(4 * r + id), id <= 3 - r ? 1.0 / static_cast<double>(4 - r) : 0, 1e-6) << r << ' ' << id;
+          ASSERT_NEAR(c.probs.get(4 * r + id), id <= 3 - r ? 1.0 / static_cast<double>(4 - r) : 0, 1e-6)
+              << r << ' ' << id;
     };
     Reference reference;
     expect([&](const auto& op) { return run(reference, op); });
@@ -126,7 +127,8 @@ TEST(sampling, penalties_out_of_range) {
         none.logits.set(0, -1e38), none.logits.set(1, -infinity);
       const Status status = run(none.op());
       EXPECT_EQ(status.code(), StatusCode::corrupt_data);
-      EXPECT_NE(status.message().find(up ? "+infinity" : "no finite logit"), std::string_view::npos) << status.message();
+      EXPECT_NE(status.message().find(up ? "+infinity" : "no finite logit"), std::string_view::npos)
+          << status.message();
       EXPECT_NE(status.message().find("after the penalties"), std::string_view::npos) << status.message();
       EXPECT_EQ(none.tokens.get(0), -1);
     }

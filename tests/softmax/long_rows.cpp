@@ -46,7 +46,8 @@ TEST(softmax, long_rows_with_masks) {
     }
 }
 
-// The largest score lies in the first piece, then in the second and in the last: pieces below it shrink, far or a little.
+// The largest score lies in the first piece, then in the second and in the last: pieces below it shrink, far or a
+// little.
 TEST(softmax, pieces_of_different_maxima) {
   Rng rng(24);
   for (index place : {index{3}, piece + 7, 2 * piece + 40})
@@ -72,6 +73,16 @@ TEST(softmax, a_long_row_masked_whole_gives_zeros) {
         for (index j = 0; j < got.y.size(); ++j) ASSERT_EQ(got.y.get(j), log ? -infinity : 0) << j;
       });
     }
+}
+
+// Two numbers for each piece of each row, and nothing where a row is one piece.
+TEST(softmax, the_workspace_holds_every_piece) {
+  Rng rng(29);
+  const Cpu cpu;
+  SoftmaxCase c = softmax_case(DType::f16, DType::f16, {5, 7, 2 * piece + 1}, {}, rng);
+  EXPECT_GE(workspace_bytes(cpu, c.op()), 5 * 7 * 3 * 2 * sizeof(float));
+  c = softmax_case(DType::f16, DType::f16, {5, 7, 100}, {}, rng);
+  EXPECT_EQ(workspace_bytes(cpu, c.op()), 0u);
 }
 
 // One NaN makes all of its row NaN, other pieces included, and no other row.

@@ -1,4 +1,5 @@
-// A case of rms_norm and what its contract demands of every result, with the rounding points where the contract has them.
+// A case of rms_norm and what its contract demands of every result, with the rounding points where the contract has
+// them.
 #pragma once
 
 #include <inlay/ops/rms_norm.hpp>

@@ -71,7 +71,8 @@ inline void poison_masked(SoftmaxCase& c) {
 //
 // The sum is added up in two chains of a piece or more, of which each reaches half of the piece's sum: a weight below
 // eps of that may be lost whole, the others are rounded to a multiple of it. Equal weights are rounded alike, different
-// ones at random, by 0.6 eps / 2 on average: for the largest n four times that, over pieces that are added to each other.
+// ones at random, by 0.6 eps / 2 on average: for the largest n four times that, over pieces that are added to each
+// other.
 inline Tensor<3> softmax_bounds(const SoftmaxCase& c, const Tensor<3>& exact) {
   const auto& [heads, rows, n] = c.x.extents();
   const auto pieces = static_cast<double>((n + cpu::softmax_piece - 1) / cpu::softmax_piece);

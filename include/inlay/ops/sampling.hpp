@@ -7,8 +7,8 @@
 //                 v = v - (c * frequency_penalty + presence_penalty)              OpenAI
 //                 the second where it occurs c > 0 times in the output: behind the first prompt_lengths[r]
 //                 entries of history, or anywhere in it without prompt_lengths
-//   temperature   p_i ~ exp((v_i - max v) / temperature); 0 is greedy: the largest v, the first on ties. Below e^-708 of
-//                 the largest p_i is 0: such a token is gone
+//   temperature   p_i ~ exp((v_i - max v) / temperature); 0 is greedy: the largest v, the first on ties
+//                 p_i below e^-708 of the largest is 0, and such a token gone
 //   top_n_sigma   keeps v_i >= max v - n * sigma, of the finite v; 0: all        Tang et al., 2024
 //   top_k         keeps the k largest; 0: all
 //   typical_p     the tokens whose -ln p_i lies nearest to the entropy, until their sum reaches
@@ -168,8 +168,9 @@ template <class Space> Status outcome(const Sampling<Space>& op) {
           return {StatusCode::corrupt_data, "logits row " + std::to_string(r) + " holds " +
                                                 (row[i] != row[i] ? "a NaN" : "+infinity") + " at token " +
                                                 std::to_string(i) + "; every logit must be finite or -infinity"};
-      return {StatusCode::corrupt_data, "logits row " + std::to_string(r) + " holds +infinity or no finite logit after " +
-                                            "the penalties; at least one must be above -infinity, and none beyond f32"};
+      return {StatusCode::corrupt_data, "logits row " + std::to_string(r) +
+                                            " holds no finite logit, or +infinity, after " +
+                                            "the penalties; one must be above -infinity and none beyond f32"};
     }
   }
   return {};
