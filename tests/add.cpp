@@ -110,7 +110,7 @@ TEST(add, refuses_what_the_contract_does_not_cover) {
   View<2> over = row;
   over.extents[0] = 3;
   over.strides[0] = 0;
-  expect_refused(Add<Host>{.a = a, .b = row, .y = over}, {"y", "overlaps", "b"});
+  expect_refused(Add<Host>{.a = a, .b = row, .y = over}, {"y", "[0, 1]", "share memory"});
 }
 
 }  // namespace
