@@ -73,7 +73,7 @@ std::vector<std::vector<index>> slot_orders(index tokens) {
     orders[0].push_back(t);                                         // ascending
     orders[1].push_back(2 * t + 1);                                 // ascending, with slots left out
     orders[2].push_back(tokens - 1 - t);                            // descending
-    orders[3].push_back(t / 2);                                     // each twice
+    orders[3].push_back((t + 1) / 2);                               // each twice, across the runs' ends too
     orders[4].push_back(t < tokens / 2 ? t : t - tokens / 2);       // two runs over the same slots
     orders[5].push_back(t % 3 == 1 ? -1 - t : t % 7 == 0 ? 0 : t);  // 0 again and again, padding between
     orders[6].push_back(t % 4 == 0 ? std::numeric_limits<std::int64_t>::min() : t);

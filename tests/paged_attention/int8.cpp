@@ -104,6 +104,28 @@ TEST(paged_attention, int8_extremes) {
   }
 }
 
+// A visible token whose weight has become 0 still brings the NaN of its scale; one before the window does not.
+TEST(paged_attention, int8_scales_that_are_not_finite) {
+  Rng rng(47);
+  for (double bad : {nan, infinity})
+    for (Pages pages : all_pages)
+      for (index hidden : {0, 1}) {
+        SCOPED_TRACE(name(pages));
+        Case start = make({.lens = {70}, .cache = DType::i8, .pages = pages}, rng);
+        start.extra.scale = 1e6f;  // one weight of 1, the others 0
+        start.extra.window_left = 60;
+        for (index i = 0; i < 4; ++i) start.tables.set(i, static_cast<double>(i));  // no repetition
+        start.set_scale(start.value_scales, start.slot_of(0, hidden ? 8 : 20), 1, bad);
+        on_every_backend([&](const std::string&, auto run) {
+          Case got = start;
+          ASSERT_TRUE(ok(run(got.op())));
+          for (index h = 0; h < 4; ++h)
+            for (index d = 0; d < 24; ++d)
+              EXPECT_EQ(std::isnan(got.out.get(got.out_at(0, h, d))), h >= 2 && !hidden) << h << " " << d;
+        });
+      }
+}
+
 // A code is a number from -128 to 127, whatever its place in a register.
 TEST(paged_attention, int8_codes_are_signed) {
   Rng rng(43);
