@@ -32,6 +32,22 @@ TEST(merge_states, parts_that_saw_nothing_are_left_out) {
   });
 }
 
+// A part that saw keys counts, however little it weighs: its NaN is not lost with its weight.
+TEST(merge_states, a_part_whose_weight_has_become_zero_is_not_left_out) {
+  Rng rng(14);
+  for (double bad : {infinity, std::nan("")}) {
+    Case start = make(DType::f32, DType::f32, {2, 1, 3, 17}, {}, rng, 0);
+    for (index h = 0; h < 3; ++h) start.part_lse.set(h, 0), start.part_lse.set(3 + h, -1e4);
+    start.parts.set((3 + 1) * 17 + 16, bad);
+    ASSERT_NO_FATAL_FAILURE(compare(start, {.nan = true}));
+    on_every_backend([&](const std::string&, auto run) {
+      Case got = start;
+      ASSERT_TRUE(ok(run(got.op())));
+      for (index k = 0; k < 3 * 17; ++k) EXPECT_EQ(std::isnan(got.out.get(k)), k == 17 + 16) << k;
+    });
+  }
+}
+
 // +inf and NaN are no weights: the row is NaN whatever the other parts are, the reference's too. (+inf would be the
 // sum of a score of +inf, which our attention calls NaN; FlashAttention-2 writes it for a row without keys, and for
 // NaN.)
