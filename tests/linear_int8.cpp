@@ -48,7 +48,8 @@ TEST(linear_int8, channels_are_cut_for_threads) {
         ASSERT_NO_FATAL_FAILURE(compare_exactly(make(DType::i8, DType::i32, tokens, n, 7, layouts[1], rng)));
 }
 
-// The largest factors over the longest k: no 16-bit sum saturates, and int32 is used to its last bits.
+// The largest factors over the longest k: no 16-bit sum saturates, and int32 is used to its last bits. Few tokens sum k
+// in several chains, four and more in one, which wraps around on its way where x is stored with an offset.
 TEST(linear_int8, extremes_over_the_longest_k) {
   Rng rng(4);
   for (DType x : {DType::i8, DType::u8})
@@ -56,7 +57,7 @@ TEST(linear_int8, extremes_over_the_longest_k) {
       for (bool weight_zero : {false, true})
         for (bool low_x : {false, true})
           for (bool low_w : {false, true}) {
-            const index k = linear_int8::longest_k(x, x_zero, weight_zero), tokens = 2, n = 3;
+            const index k = linear_int8::longest_k(x, x_zero, weight_zero), tokens = low_x == low_w ? 4 : 5, n = 1;
             Case c = make(x, DType::i32, tokens, n, k, {}, rng);
             SCOPED_TRACE(describe(c.op()));
             double a = low_x ? least(x) : most(x), b = low_w ? -128 : 127;

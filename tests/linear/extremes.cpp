@@ -7,31 +7,33 @@ namespace {
 // The x of a row meets no other row's, a channel's weight no other channel's, padding nobody.
 TEST(linear, infinities_and_nan_stay_in_their_row_and_channel) {
   Rng rng(21);
-  constexpr index tokens = 14, n = 35, k = 33;
-  for (Types type : kinds)
-    for (double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-      Case start = make(type, tokens, n, k, {}, rng);
-      start.x.set(3 * k + k - 1, bad);     // row 3, the k beside the padding
-      start.x.set(5 * k, bad);             // row 5, the first: just behind the end of row 4
-      start.rows.set(34 * k + 2, bad);     // channel 34, beside the padding
-      start.rows.set(20 * k, bad);         // channel 20, the first: just behind the end of channel 19
-      start.rows.set(7 * k + k - 1, 0.0);  // 0 * bad
-      start.pack();
-      Case expected = start.unrounded();
-      Reference reference;
-      ASSERT_TRUE(ok(run(reference, expected.op())));
-      each_form(start, [&](const Case& got) {
-        for (index t = 0; t < tokens; ++t)
-          for (index i = 0; i < n; ++i) {
-            const double g = got.y.get(t * n + i), e = expected.y.get(t * n + i);
-            ASSERT_EQ(std::isfinite(g), t != 3 && t != 5 && i != 34 && i != 20) << t << ' ' << i;
-            if (!std::isfinite(e)) {
-              ASSERT_TRUE(g == e || (std::isnan(g) && std::isnan(e))) << t << ' ' << i;
-            }
+  constexpr index tokens = 14, n = 35;
+  for (index turn = 0; turn < 16; ++turn) {
+    const Types type = kinds[static_cast<std::size_t>(turn % 4)];
+    const double bad = turn / 4 % 2 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+    const index k = turn / 8 ? 31 : 33;  // an odd k in the last lanes of a register, and behind it
+    Case start = make(type, tokens, n, k, {}, rng);
+    start.x.set(3 * k + k - 1, bad);     // row 3, the k beside the padding
+    start.x.set(5 * k, bad);             // row 5, the first: just behind the end of row 4
+    start.rows.set(34 * k + 2, bad);     // channel 34, beside the padding
+    start.rows.set(20 * k, bad);         // channel 20, the first: just behind the end of channel 19
+    start.rows.set(7 * k + k - 1, 0.0);  // 0 * bad
+    start.pack();
+    Case expected = start.unrounded();
+    Reference reference;
+    ASSERT_TRUE(ok(run(reference, expected.op())));
+    each_form(start, [&](const Case& got) {
+      for (index t = 0; t < tokens; ++t)
+        for (index i = 0; i < n; ++i) {
+          const double g = got.y.get(t * n + i), e = expected.y.get(t * n + i);
+          ASSERT_EQ(std::isfinite(g), t != 3 && t != 5 && i != 34 && i != 20) << t << ' ' << i;
+          if (!std::isfinite(e)) {
+            ASSERT_TRUE(g == e || (std::isnan(g) && std::isnan(e))) << t << ' ' << i;
           }
-        ASSERT_TRUE(std::isnan(got.y.get(3 * n + 7)));
-      });
-    }
+        }
+      ASSERT_TRUE(std::isnan(got.y.get(3 * n + 7)));
+    });
+  }
 }
 
 TEST(linear, short_outputs_overflow_to_infinity_and_not_before) {

@@ -96,6 +96,17 @@ TEST(linear_int8, refuses_what_the_contract_does_not_cover) {
   expect_refused(integers.op(), {"x_scale", "missing"});
   Case raw = make(DType::i8, DType::i32, 1, 1, 131072, {}, rng);
   expect_refused(raw.op(), {"x", "131072", "131071"});
+  raw = make(DType::i8, DType::i32, 1, 1, 131071, {}, rng);
+  EXPECT_TRUE(ok(check(raw.op())));
+  raw.x_zero = zero;
+  expect_refused(raw.op(), {"x", "131071", "65793"});
+  raw.weight_zero = zero;
+  expect_refused(raw.op(), {"x", "131071", "33025"});
+  Case dynamic = make(DType::f32, DType::f32, 1, 1, 65794, {}, rng);
+  dynamic.weight_scale = ones_about(1, 1, rng);
+  EXPECT_TRUE(ok(check(dynamic.op())));
+  dynamic.asymmetric = true;
+  expect_refused(dynamic.op(), {"x", "65794", "65793"});
   Tensor<2> w(DType::i32, {4, 4});
   EXPECT_FALSE(pack_linear_int8(w, c.weight, c.weight_sum).ok());
 }

@@ -1,34 +1,9 @@
 // Imports: the packed form means the very numbers that the format means.
-#include <inlay/weights/linear_w4a16_import.hpp>
-
-#include "tests/support/backends.hpp"
+#include "tests/linear_w4a16/unpacked.hpp"
 #include "tests/support/cases.hpp"
-#include "tests/support/matrix.hpp"
-#include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
 namespace {
-
-Matrix unpacked(const PackedW4& weight) {
-  Matrix m(weight.n, weight.k);
-  std::vector<float> row(static_cast<std::size_t>(weight.k));
-  for (index n = 0; n < weight.n; ++n) {
-    weight.unpack(n, row.data());
-    for (index i = 0; i < weight.k; ++i) m(n, i) = row[static_cast<std::size_t>(i)];
-  }
-  return m;
-}
-
-// And the operator reads it so.
-void expect_product(const PackedW4& weight, Rng& rng) {
-  Tensor<2> x(DType::f32, {3, weight.k}), y(DType::f32, {3, weight.n});
-  x.uniform(rng);
-  const Matrix w = unpacked(weight), product = matrix(x) * w.transpose();
-  const double size = w.cwiseAbs().maxCoeff() * static_cast<double>(weight.k);
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, weight.op(x, y))));
-  for (index k = 0; k < y.size(); ++k) ASSERT_NEAR(y.get(k), product.data()[k], 4 * epsilon(DType::f32) * size);
-}
 
 // Codes, zero points and scales of GPTQ and AWQ, before they are put into words.
 struct Plain {
@@ -206,39 +181,6 @@ TEST(linear_w4a16, imports_awq) {
     ASSERT_NO_FATAL_FAILURE(expect_weight(*weight, p, group_of));
     ASSERT_NO_FATAL_FAILURE(expect_product(*weight, rng));
   }
-}
-
-// Equal to the format's own dequantization, bit for bit; with f16 scales to their rounding.
-TEST(linear_w4a16, imports_gguf) {
-  Rng rng(22);
-  for (GgmlType type : {GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q8_0, GgmlType::Q4_K, GgmlType::Q6_K}) {
-    SCOPED_TRACE(std::string(ggml_format(type).name));
-    const index n = 19, k = 512, row = ggml_row_bytes(type, k), block = ggml_format(type).bytes;
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(n * row));
-    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(rng());
-    // Every f16 of a block becomes a number near 0.06: the scale, and the minimum where there is one.
-    const bool has_min = type == GgmlType::Q4_1 || type == GgmlType::Q4_K;
-    for (index at = 0; at < n * row; at += block)
-      for (index f = 0; f < (has_min ? 2 : 1); ++f)
-        bytes[static_cast<std::size_t>(at + (type == GgmlType::Q6_K ? 208 : 2 * f) + 1)] = 0x2b;
-    Matrix expected(n, k);
-    std::vector<float> x(static_cast<std::size_t>(k));
-    for (index c = 0; c < n; ++c) {
-      ASSERT_TRUE(dequantize_row(type, bytes.data() + c * row, k, x.data()));
-      for (index i = 0; i < k; ++i) expected(c, i) = x[static_cast<std::size_t>(i)];
-    }
-    const auto weight = import_gguf(type, bytes.data(), n, k, {}, openmp(2));
-    ASSERT_TRUE(weight.has_value()) << weight.error().message();
-    EXPECT_TRUE(unpacked(*weight) == expected);
-    ASSERT_NO_FATAL_FAILURE(expect_product(*weight, rng));
-    const auto narrow = import_gguf(type, bytes.data(), n, k, DType::f16);
-    ASSERT_TRUE(narrow.has_value());
-    // Scale and offset are each off by 2^-11 of codes up to 255 and scales below 0.07 * 128.
-    const double largest = expected.cwiseAbs().maxCoeff() * 2 + 64;
-    EXPECT_LE((unpacked(*narrow) - expected).cwiseAbs().maxCoeff(), 0x1p-11 * 2 * largest);
-  }
-  EXPECT_FALSE(import_gguf(GgmlType::Q4_K, nullptr, 1, 255).has_value());
-  EXPECT_FALSE(import_gguf(GgmlType::F16, nullptr, 1, 256).has_value());
 }
 
 TEST(linear_w4a16, imports_onnx) {
