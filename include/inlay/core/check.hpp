@@ -161,14 +161,16 @@ template <class Op> class Check {
                         "; it must be below " + std::to_string(dtype_count));
       return;
     }
-    for (index extent : view.extents)
-      if (extent < 0) {
-        status_ = invalid(shape() + "; no extent may be negative");
+    if (!surely_fits_memory(view)) {
+      for (index extent : view.extents)
+        if (extent < 0) {
+          status_ = invalid(shape() + "; no extent may be negative");
+          return;
+        }
+      if (!fits_memory(view)) {
+        status_ = invalid(shape() + strides() + "; its elements must lie within 2^57 bytes");
         return;
       }
-    if (!fits_memory(view)) {
-      status_ = invalid(shape() + strides() + "; its elements must lie within 2^57 bytes");
-      return;
     }
     if (view.empty()) return;
     if (view.data == decltype(view.data){})

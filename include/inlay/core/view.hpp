@@ -127,11 +127,24 @@ struct ConstView : detail::BasicView<Rank, Space, typename SpacePointer<Space>::
   template <class T> const T* as() const { return static_cast<const T*>(this->data); }
 };
 
+// True of nearly all views that are not nonsense, and quickly known: no number is negative or has more bits than its
+// share of those that a product of all may have.
+template <class V> [[gnu::always_inline]] constexpr bool surely_fits_memory(const V& view) {
+  constexpr int extent_bits = 54 / V::rank, stride_bits = 51 - extent_bits;
+  std::uint64_t extents = 0, strides = 0;
+  for (int d = 0; d < V::rank; ++d) {
+    extents |= static_cast<std::uint64_t>(view.extents[d]);
+    strides |= static_cast<std::uint64_t>(view.strides[d]);
+  }
+  return extents >> extent_bits == 0 && strides >> stride_bits == 0;
+}
+
 // Extents and strides that memory can have: fewer than 2^57 bytes, which is what addresses reach, both for the elements
 // and for the offsets from one of them to any other. With that, neither a size nor an offset of the view, nor a small
 // multiple of them, wraps. An extent of 0 counts as 1: what a kernel makes of the other extents is to fit, too. The
 // products are formed in double, which does not wrap either.
 template <class V> constexpr bool fits_memory(const V& view) {
+  if (surely_fits_memory(view)) return true;
   double elements = bits(view.dtype), reach = 0;
   for (int d = 0; d < V::rank; ++d) {
     const double extent = view.extents[d] > 1 ? static_cast<double>(view.extents[d]) : 1;
@@ -145,6 +158,14 @@ template <class V> constexpr bool fits_memory(const V& view) {
 // True where no two elements share memory. Dimensions are nested in the order of their strides, each of which must step
 // over what lies within it; that other views may have elements apart as well is of no use to anyone.
 template <class V> constexpr bool elements_apart(const V& view) {
+  index within = 1;
+  bool in_order = true;
+  for (int d = V::rank - 1; d >= 0; --d) {
+    if (view.extents[d] <= 1) continue;
+    in_order = in_order && view.strides[d] >= within;
+    within = view.strides[d] * view.extents[d];
+  }
+  if (in_order) return true;
   struct Dimension {
     index stride, extent;
   };
