@@ -130,7 +130,7 @@ struct ConstView : detail::BasicView<Rank, Space, typename SpacePointer<Space>::
 // True of nearly all views that are not nonsense, and quickly known: no number is negative or has more bits than its
 // share of those that a product of all may have.
 template <class V> [[gnu::always_inline]] constexpr bool surely_fits_memory(const V& view) {
-  constexpr int extent_bits = 54 / V::rank, stride_bits = 51 - extent_bits;
+  constexpr int extent_bits = V::rank == 1 ? 27 : 54 / V::rank, stride_bits = 51 - extent_bits;
   std::uint64_t extents = 0, strides = 0;
   for (int d = 0; d < V::rank; ++d) {
     extents |= static_cast<std::uint64_t>(view.extents[d]);
