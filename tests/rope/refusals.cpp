@@ -12,8 +12,8 @@ TEST(rope, refuses_what_the_contract_does_not_cover) {
   Tensor<1> positions(DType::i32, {3});
   positions.fill(4);
   expect_refused(Rope<Host>{.x = x, .cos = cos, .sin = cos, .y = x}, {"cos", "token"});
-  expect_refused(Rope<Host>{.x = x, .cos = wide, .sin = wide, .y = x}, {"first", "5 pairs", "8"});
-  expect_refused(Rope<Host>{.x = x, .cos = three, .sin = three, .y = x, .first = 1}, {"first", "4 pairs"});
+  expect_refused(Rope<Host>{.x = x, .cos = wide, .sin = wide, .y = x}, {"first", "2 * 5 of cos", "8"});
+  expect_refused(Rope<Host>{.x = x, .cos = three, .sin = three, .y = x, .first = 1}, {"first", "2 * 4 of cos"});
   expect_refused(Rope<Host>{.x = x, .cos = three, .sin = cos, .y = x}, {"sin", "[5, 4]", "[3, 4]"});
   positions.set(1, 5);
   expect_refused(Rope<Host>{.x = x, .cos = cos, .sin = cos, .positions = positions, .y = x},
