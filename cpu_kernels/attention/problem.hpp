@@ -100,7 +100,7 @@ template <class Op> INLAY_INLINE AttentionProblem attention_problem(const Op& op
 INLAY_INLINE const std::byte* head_of(const AttentionProblem& p, const AttentionSequence& sequence, Which which,
                                       index kv_head) {
   const KvRows& rows = sequence.rows(which);
-  return static_cast<const std::byte*>(rows.data) + byte_size(p.cached(which).type, kv_head * rows.head_stride);
+  return static_cast<const std::byte*>(rows.data) + kv_head * rows.head_stride * bits(p.cached(which).type) / 8;
 }
 
 // The first element of row [i0, i1, i2] where extents of 1 are broadcast, and the step to the next.

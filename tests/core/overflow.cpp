@@ -15,11 +15,13 @@ namespace {
 constexpr index largest = std::numeric_limits<index>::max(), least = std::numeric_limits<index>::min();
 constexpr index many = index{1} << 40;
 
-template <int Rank> ConstView<Rank> nothing(const std::array<index, Rank>& extents, DType type = DType::f32) {
-  return {static_cast<const void*>(nullptr), type, extents};
-}
+// Without memory; but a view of no extent at all would be one that was left out.
 template <int Rank> View<Rank> nowhere(const std::array<index, Rank>& extents, DType type = DType::f32) {
-  return {static_cast<void*>(nullptr), type, extents};
+  static float somewhere;
+  return {extents == std::array<index, Rank>{} ? &somewhere : static_cast<void*>(nullptr), type, extents};
+}
+template <int Rank> ConstView<Rank> nothing(const std::array<index, Rank>& extents, DType type = DType::f32) {
+  return nowhere<Rank>(extents, type);
 }
 
 TEST(overflow, products_stop_at_the_largest_index) {

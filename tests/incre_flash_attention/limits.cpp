@@ -48,6 +48,25 @@ TEST(incre_flash_attention, padding_and_windows_of_any_size) {
   });
 }
 
+// Offsets of heads are whole bytes, backwards too: rounded up they were a byte off.
+TEST(incre_flash_attention, heads_in_reverse) {
+  constexpr index slots = 5, heads = 3, dim = 8;
+  std::vector<float> q(heads * dim, 1), kv(slots * heads * dim), out(heads * dim), reversed = out;
+  for (std::size_t i = 0; i < kv.size(); ++i) kv[i] = static_cast<float>(i % 7) - 3;
+  on_every_host_backend([&](const std::string&, auto run) {
+    IncreFlashAttention<Host> op{.q = {q.data(), {1, 1, heads, dim}},
+                                 .k = {kv.data(), {1, slots, heads, dim}},
+                                 .v = {kv.data(), {1, slots, heads, dim}},
+                                 .out = {out.data(), {1, 1, heads, dim}}};
+    ASSERT_TRUE(ok(run(op)));
+    op.k = op.v = {kv.data() + (heads - 1) * dim, {1, slots, heads, dim}, {slots * heads * dim, heads * dim, -dim, 1}};
+    op.out.data = reversed.data();
+    ASSERT_TRUE(ok(run(op)));
+    for (index h = 0; h < heads; ++h)
+      for (index d = 0; d < dim; ++d) ASSERT_EQ(reversed[(heads - 1 - h) * dim + d], out[h * dim + d]) << h;
+  });
+}
+
 // A weight of 0 because the score is far behind is not a mask: NaN times 0 is NaN.
 TEST(incre_flash_attention, a_visible_scale_of_nan_shows_whatever_its_weight) {
   constexpr index slots = 70, dim = 8, key = 66;

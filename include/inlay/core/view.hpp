@@ -166,10 +166,11 @@ template <class V> constexpr bool elements_apart(const V& view) {
     within = view.strides[d] * view.extents[d];
   }
   if (in_order) return true;
+  // One place more than there are dimensions: GCC 12 sees the second one of a single dimension read.
   struct Dimension {
     index stride, extent;
   };
-  std::array<Dimension, V::rank> nested{};  // from the innermost on
+  std::array<Dimension, V::rank + 1> nested{};  // from the innermost on
   int count = 0;
   for (int d = V::rank - 1; d >= 0; --d) {
     if (view.extents[d] <= 1) continue;
