@@ -89,7 +89,7 @@ float rms_norm_row_i8(const T* x, const W* weight, T* residual, std::int8_t* y, 
     store([inverse = F(1 / step)](F v) { return v * inverse; });
   else if (step > 0)  // 1 / step may be infinite
     store([&](F v) { return v / F(step); });
-  else
+  else if (dim > 0)  // y may be null
     std::memset(y, 0, static_cast<std::size_t>(dim));
   return step;
 }

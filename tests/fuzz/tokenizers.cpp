@@ -19,7 +19,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  constexpr index rows = 1000;
+  constexpr inlay::index rows = 1000;
   const auto input = exec::parse_json({reinterpret_cast<const char*>(data), size}, "input");
   if (!input) return 0;
   fuzz::CheckpointFiles& files = fuzz::checkpoint_files();

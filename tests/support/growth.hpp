@@ -54,6 +54,14 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
   return inlay::test::counted(std::aligned_alloc(to, (size + to - 1) / to * to));
 }
 void* operator new[](std::size_t size, std::align_val_t alignment) { return operator new(size, alignment); }
+// What std::stable_sort asks for: null is an answer.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  void* const memory = std::malloc(size);
+  return memory ? inlay::test::counted(memory) : nullptr;
+}
+void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept { return operator new(size, tag); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { inlay::test::uncounted(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { inlay::test::uncounted(memory); }
 void operator delete(void* memory) noexcept { inlay::test::uncounted(memory); }
 void operator delete[](void* memory) noexcept { inlay::test::uncounted(memory); }
 void operator delete(void* memory, std::size_t) noexcept { inlay::test::uncounted(memory); }
