@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -56,6 +57,9 @@ Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTe
 }
 
 // Name -> shard. Names of shards are plain: a path could point anywhere.
+// It would stand in messages as a part of a path.
+bool unprintable(char c) { return c < ' ' || c > '~'; }
+
 Expected<std::map<std::string, std::string>> read_weight_map(const std::string& path) {
   const auto json = read_json(path);
   if (!json) return failure(json.error().code(), std::string(json.error().message()));
@@ -66,7 +70,7 @@ Expected<std::map<std::string, std::string>> read_weight_map(const std::string& 
     if (!shard.is_string())
       return failure(StatusCode::corrupt_data, path + ": the shard of " + quote(name) + " is no string");
     const std::string& file = shard.get_ref<const std::string&>();
-    if (file.empty() || file == "." || file == ".." ||
+    if (file.empty() || file == "." || file == ".." || std::any_of(file.begin(), file.end(), unprintable) ||
         file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
       return failure(StatusCode::corrupt_data, path + ": the shard " + quote(file) + " is no plain file name");
     result.emplace(name, file);

@@ -54,6 +54,7 @@ struct Extent {
   std::size_t bytes = 0, first = 0;
 };
 template <class V> Extent extent_of(const V& view, std::size_t most) {
+  if (static_cast<int>(view.dtype) >= dtype_count) return {};  // of no size
   for (index extent : view.extents)
     if (extent <= 0) return {true, 0, 0};
   index low = 0, high = 0;
