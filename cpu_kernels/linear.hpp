@@ -246,15 +246,10 @@ template <class Level> Status linear(const Parallel& parallel, const Linear<Host
   const LinearPlan<Level> plan(parallel, op);
   if (plan.rows == 0 || plan.n == 0) return {};
   const bool packed = op.weight.present();
-  // Of a weight without inputs nothing is read, but addresses in it are formed.
-  if (plan.k == 0 && op.weight.data == nullptr && op.weight_rows.data == nullptr) {
-    Linear<Host> addressed = op;
-    (packed ? addressed.weight.data : addressed.weight_rows.data) = op.y.data;
-    return linear<Level>(parallel, addressed, workspace);
-  }
-  const WeightSource source =
-      packed ? WeightSource{op.weight.data, plan.n, op.x.extents[1], op.weight.strides[0]}
-             : WeightSource{op.weight_rows.data, plan.n, op.x.extents[1], op.weight_rows.strides[0]};
+  // Of a weight without inputs nothing is read, but addresses in it are formed, and it may have no memory.
+  const void* const memory = packed ? op.weight.data : op.weight_rows.data;
+  const WeightSource source{memory ? memory : op.y.data, plan.n, op.x.extents[1],
+                            packed ? op.weight.strides[0] : op.weight_rows.strides[0]};
   const auto chunks = [&]<class Kind>(WeightForm<Kind> form) {
     for (index chunk = 0; chunk < plan.chunks; ++chunk)
       LinearChunk<Level, Kind>(plan, op, source, form, chunk).run(parallel, workspace);

@@ -99,11 +99,6 @@ struct TokenScales {
     using F = simd::Floats<Level>;
     for (index x = 0; x < key_tile; x += F::size) (F::load(s + x) * F::load(at + x)).store(s + x);
   }
-  INLAY_INLINE bool finite() const {
-    float sum = 0;
-    for (float scale : at) sum += scale * 0;  // 0, or NaN
-    return sum == 0;
-  }
   // A key that is not seen stays so, whatever its scale.
   template <class Level> void scale_probabilities(float* p) const {
     using F = simd::Floats<Level>;

@@ -155,7 +155,7 @@ template <class Level, class Source> class AttentionSplit {
     TokenScales k_scales, v_scales;
     if (k_tokens) k_scales.gather(p_, sequence_, p_.k, unit_.kv_head + h, {tile.first, end});
     if (v_tokens) v_scales.gather(p_, sequence_, p_.v, unit_.kv_head + h, {tile.first, end});
-    const bool finite_scales = !v_tokens || v_scales.finite();
+    const bool finite_scales = !v_tokens || all_finite<Level>(v_scales.at, key_tile);
     for (index r = h * unit_.rows; r < (h + 1) * unit_.rows; ++r) {
       float* const s = t_.s + r * key_tile;
       if (shifted_) shift_scores<Level>(s, t_.shift[r]);
