@@ -2,6 +2,8 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 
 namespace inlay::tools {
@@ -63,21 +65,24 @@ Expected<OnnxTensor> read_tensor(const onnx::TensorProto& proto) {
   const TypeName* type = find_type(proto.data_type());
   if (type == nullptr || !type->dtype)
     return failure(StatusCode::unsupported, "no type " + onnx_type_name(proto.data_type()));
-  index size = 1, bounded = 1;  // `bounded` counts dimensions of 0 as 1
-  std::vector<index> dims;
-  for (index dim : proto.dims()) {
-    if (dim < 0 || (dim > 0 && bounded > largest_tensor / dim))
-      return failure(StatusCode::corrupt_data, "tensor " + proto.name() + " has a dimension of " + std::to_string(dim));
-    dims.push_back(dim);
-    size *= dim;
-    bounded *= std::max<index>(dim, 1);
+  std::vector<index> dims(proto.dims().begin(), proto.dims().end());
+  // Before memory is taken: a corrupt shape must not ask for all of it.
+  const auto needed = OnnxTensor::bytes_of(*type->dtype, dims);
+  if (!needed) {
+    const auto largest = std::max_element(dims.begin(), dims.end(), [](index a, index b) {
+      return static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b);  // a negative one is the largest
+    });
+    return failure(StatusCode::corrupt_data, "tensor " + proto.name() + " has a dimension of " +
+                                                 std::to_string(*largest) + "; a tensor has at most " +
+                                                 std::to_string(largest_tensor) + " elements or bytes");
   }
+  index size = 1;
+  for (index dim : dims) size *= dim;
   const auto bad = [&](std::size_t got) {
     return failure(StatusCode::corrupt_data, "tensor " + proto.name() + " holds " + std::to_string(got) +
                                                  " bytes or numbers; its shape needs " + std::to_string(size));
   };
-  // Counted before memory is taken: a corrupt shape must not ask for all of it.
-  const auto bytes = static_cast<std::size_t>(byte_size(*type->dtype, size));
+  const auto bytes = static_cast<std::size_t>(*needed);
   if (proto.has_raw_data()) {
     if (proto.raw_data().size() != bytes) return bad(proto.raw_data().size());
     OnnxTensor tensor(*type->dtype, std::move(dims));

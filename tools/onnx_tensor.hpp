@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct OnnxTensor {
 
   OnnxTensor() = default;
   OnnxTensor(DType type, std::vector<index> shape)
-      : dtype(type), dims(std::move(shape)), bytes(static_cast<std::size_t>(bounded_bytes(type, dims)) + 1) {}
+      : dtype(type), dims(std::move(shape)), bytes(bytes_or_throw(type, dims) + 1) {}
 
   index size() const {
     index product = 1;
@@ -53,18 +54,24 @@ struct OnnxTensor {
   // Rows of the dimensions from `axis` on.
   View<2> rows(index axis) { return view<2>({extent(0, axis), extent(axis, rank())}); }
 
-  // Of a shape. Dimensions beside one of 0 are bounded too: loops run over them.
-  static index bounded_bytes(DType type, const std::vector<index>& dims) {
+  // Of a shape; nothing where no tensor may have it. Dimensions beside one of 0 are bounded too: loops run over them.
+  static std::optional<index> bytes_of(DType type, const std::vector<index>& dims) {
     index product = 1;
     bool empty = false;
     for (index dim : dims) {
-      if (dim < 0 || dim > largest_tensor || product * std::max<index>(dim, 1) > largest_tensor) throw TooBig{};
+      if (dim < 0 || (dim > 0 && product > largest_tensor / dim)) return {};
       product *= std::max<index>(dim, 1);
       empty |= dim == 0;
     }
     const index bytes = empty ? 0 : byte_size(type, product);
-    if (bytes > largest_tensor) throw TooBig{};
-    return bytes;
+    return bytes > largest_tensor ? std::nullopt : std::optional(bytes);
+  }
+
+ private:
+  static std::size_t bytes_or_throw(DType type, const std::vector<index>& dims) {
+    const auto bytes = bytes_of(type, dims);
+    if (!bytes) throw TooBig{};
+    return static_cast<std::size_t>(*bytes);
   }
 };
 

@@ -136,6 +136,8 @@ TEST(verify, a_node_that_asks_for_too_much_is_refused) {
   huge.set_data_type(1);
   huge.set_raw_data("");
   for (index dim : {index{0}, index{1} << 40, index{1} << 40}) huge.add_dims(dim);
+  EXPECT_TRUE(OnnxTensor::bytes_of(DType::f32, {index{1} << 26}));
+  EXPECT_FALSE(OnnxTensor::bytes_of(DType::f32, {index{1} << 27}));  // too many bytes, in a file as in a product
   const auto tensor = read_tensor(huge);
   ASSERT_FALSE(tensor);
   EXPECT_NE(tensor.error().message().find("has a dimension of"), std::string_view::npos);
