@@ -119,10 +119,12 @@ class Worker:
         with self.log.open("w") as log:
             return subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False, **options).returncode == 0
 
-    def make(self, kernels, test):
+    def configure(self, kernels):
         return self.quiet("cmake", "-G", "Ninja", "-S", self.source, "-B", self.build, "-DCMAKE_BUILD_TYPE=Release",
-                          "-DINLAY_BENCH=OFF", "-DINLAY_TOOLS=OFF", "-DINLAY_KERNELS=" + ";".join(kernels)) and \
-               self.quiet("cmake", "--build", self.build, "-j1", "--target", "test_" + test)
+                          "-DINLAY_BENCH=OFF", "-DINLAY_TOOLS=OFF", "-DINLAY_KERNELS=" + ";".join(kernels))
+
+    def make(self, test):
+        return self.quiet("cmake", "--build", self.build, "-j1", "--target", "test_" + test)
 
     def run(self, test, limit):
         """(passed, seconds, the first test that failed)"""
@@ -135,13 +137,13 @@ class Worker:
         failed = re.findall(r"\[  FAILED  \] (\w+\.\w+)", self.log.read_text(errors="replace"))
         return passed, time.monotonic() - begin, failed[0] if failed else "it crashed"
 
-    def plant(self, mutant, kernels, limit):
+    def plant(self, mutant, limit):
         """('caught' or what is wrong, detail)"""
         file = self.source / mutant.path
         original = file.read_text()
         file.write_text(mutant.apply(original))
         try:
-            if not self.make(kernels, mutant.test):
+            if not self.make(mutant.test):
                 return "DOES NOT COMPILE", first_error(self.log)
             passed, seconds, failed = self.run(mutant.test, limit)
             return ("SURVIVED", "") if passed else ("caught", f"by {failed} ({seconds:.1f} s)")
@@ -194,7 +196,7 @@ def main():
             levels = machine_levels()
             if test.startswith("simd_") and test.removeprefix("simd_") not in levels:
                 detail, seconds = None, 0  # each of them is skipped below
-            elif not worker.make(kernels, test):
+            elif not (worker.configure(kernels) and worker.make(test)):
                 detail, seconds = "the unchanged sources do not build: " + first_error(worker.log), 0
             else:
                 passed, seconds, failed = worker.run(test, 3600)
@@ -208,7 +210,7 @@ def main():
                 elif mutant.level and mutant.level not in levels:
                     report(mutant, "skipped", f"this machine has no {mutant.level}")
                 else:
-                    report(mutant, *worker.plant(mutant, kernels, 60 + 10 * seconds))
+                    report(mutant, *worker.plant(mutant, 60 + 10 * seconds))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(os.cpu_count() or 1)]
     for thread in threads:
