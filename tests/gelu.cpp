@@ -1,10 +1,10 @@
 #include <inlay/ops/gelu.hpp>
 
-#include "cpu_kernels/support/elementwise.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
+#include "tests/support/elementwise.hpp"
 #include "tests/support/onnx.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
@@ -92,16 +92,9 @@ TEST(gelu, sweep) {
   ASSERT_NO_FATAL_FAILURE(compare(make(DType::f32, GeluForm::erf, 0, 17, 0, true, rng)));
 }
 
-// Rows around the length at which they are cut for threads, and so many short ones that threads share them.
 TEST(gelu, threads_share_the_work) {
   Rng rng(2);
-  const index grain = cpu::elementwise_grain;
-  for (const auto& [rows, dim] : {std::pair<index, index>{1, grain - 1},
-                                  {2, grain},
-                                  {2, grain + 1},
-                                  {1, 3 * grain + 5},
-                                  {2 * (grain / 9) + 1, 9},
-                                  {3, grain / 2 + 1}})
+  for (const auto& [rows, dim] : rows_around_the_grain())
     ASSERT_NO_FATAL_FAILURE(compare(make(DType::f16, GeluForm::quick, rows, dim, 1, rows == 2, rng)));
 }
 

@@ -56,10 +56,10 @@ Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTe
   return {};
 }
 
-// Name -> shard. Names of shards are plain: a path could point anywhere.
-// It would stand in messages as a part of a path.
+// The name of a shard stands in messages as a part of a path.
 bool unprintable(char c) { return c < ' ' || c > '~'; }
 
+// Name -> shard. Names of shards are plain: a path could point anywhere.
 Expected<std::map<std::string, std::string>> read_weight_map(const std::string& path) {
   const auto json = read_json(path);
   if (!json) return failure(json.error().code(), std::string(json.error().message()));

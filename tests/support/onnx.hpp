@@ -1,9 +1,8 @@
 // ONNX backend node tests: a folder of inputs and outputs that others computed. Read where the data
-// lies beside the repository; a test prints why it does nothing where it does not.
+// lies beside the repository (INLAY_NEEDS_DATA).
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -16,13 +15,6 @@
 #include "tests/support/requirements.hpp"
 
 namespace inlay::test {
-
-// True if the file can be read; otherwise prints the reason.
-inline bool have_data(const std::string& path) {
-  if (std::ifstream(third_party(path)).good()) return true;
-  std::printf("%s is absent: nothing compared\n", path.c_str());
-  return false;
-}
 
 inline std::string read_file(const std::string& path) {
   std::ifstream file(third_party(path), std::ios::binary);

@@ -126,4 +126,20 @@ inline void compare_softmax(const SoftmaxCase& start) {
   });
 }
 
+// y over x.
+inline void compare_softmax_in_place(const SoftmaxCase& start) {
+  SoftmaxCase apart = start.unrounded();
+  SCOPED_TRACE(describe(apart.op()));
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, apart.op())));
+  const Tensor<3> bounds = softmax_bounds(start, apart.y);
+  on_every_backend([&](const std::string&, auto run) {
+    SoftmaxCase got = start;
+    Softmax<Host> op = got.op();
+    op.y = got.x;
+    ASSERT_TRUE(ok(run(op)));
+    expect_close(got.x, apart.y, 1, [&](index k) { return bounds.get(k); });
+  });
+}
+
 }  // namespace inlay::test
