@@ -54,7 +54,7 @@ INLAY_INLINE __m512 add_quarters(__m512 a, __m512 b) {
 template <class Level, int Heads, int Rows>
 requires(std::is_base_of_v<isa::avx512, Level>) class RowSums<Level, Heads, Rows> {
   static constexpr int count = Heads * Rows;
-  static_assert(count <= 8 && (Rows == 2 || Rows % 4 == 0));
+  static_assert(Rows == 2 ? count <= 8 : count == 8 && Rows % 4 == 0, "two quarters are stored whole");
 
  public:
   static constexpr int stages = 3;

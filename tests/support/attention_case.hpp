@@ -135,7 +135,7 @@ template <class Case> class Expected {
   const ::testing::AssertionResult& ran() const { return ok_; }
 
   void compare(const Case& got, const Allow& allow = {},
-               const Where& where = Where::here()) const {
+               const Where& where = Where::current()) const {
     const auto scale = [&](index k) {
       const index r = row(k);
       return errors_.of_out(case_.lse.get(r), weights_[static_cast<std::size_t>(r)], case_.out.memory.get(k));
@@ -184,7 +184,7 @@ template <class Case, class Run> void expect_written(const Case& start, const Ca
 // `integers` judges int8 outputs.
 template <class Case>
 void compare(const Case& start, RoundedIntegers* integers = nullptr,
-             const Where& where = Where::here()) {
+             const Where& where = Where::current()) {
   const Expected<Case> expected(start);
   Case described = start;
   SCOPED_TRACE(describe(described.op()));

@@ -59,7 +59,7 @@ template <int Rank> void expect_no_undeclared_nan(const Tensor<Rank>& expected, 
 // instead of rounded misses by up to twice as much as this allows.
 template <int Rank, class Scale>
 void expect_close(const Tensor<Rank>& got, const Tensor<Rank>& expected, double f32_ulps, Scale&& scale,
-                  const Allow& allow = {}, const Where& where = Where::here()) {
+                  const Allow& allow = {}, const Where& where = Where::current()) {
   ASSERT_EQ(got.extents(), expected.extents());
   ASSERT_EQ(expected.dtype(), DType::f32) << "what is expected must not be rounded to a shorter type";
   ASSERT_NO_FATAL_FAILURE(detail::expect_no_undeclared_nan(expected, allow.nan));
@@ -79,7 +79,7 @@ void expect_close(const Tensor<Rank>& got, const Tensor<Rank>& expected, double 
 // Relative to the expected value itself.
 template <int Rank>
 void expect_close(const Tensor<Rank>& got, const Tensor<Rank>& expected, double f32_ulps, const Allow& allow = {},
-                  const Where& where = Where::here()) {
+                  const Where& where = Where::current()) {
   expect_close(
       got, expected, f32_ulps, [&](index k) { return std::abs(expected.get(k)); }, allow, where);
 }

@@ -16,17 +16,14 @@
 
 #include <inlay/core/dtype.hpp>
 
+#include "npu_kernels/machine/tape/source_location.hpp"
+
 namespace inlay::test {
 
 // The backend that computes, as on_backend names it; without its number of threads.
 inline std::string current_level = "no backend";
 
-// The line of a call that has it as a default argument: std::source_location, which clang 14 does not have.
-struct Where {
-  const char* file;
-  int line;
-  static constexpr Where here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
-};
+using Where = npu::SourceLocation;
 
 class ToleranceReport : public ::testing::Environment {
  public:
@@ -35,7 +32,8 @@ class ToleranceReport : public ::testing::Environment {
   // The worst |got - expected| / bound of one comparison over its elements.
   void saw(double share, DType type, std::string_view loose, const Where& where) {
     const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-    const std::string line = std::filesystem::path(where.file).filename().string() + ":" + std::to_string(where.line);
+    const std::string line =
+        std::filesystem::path(where.file_name()).filename().string() + ":" + std::to_string(where.line());
     Entry& entry = entries_[{test ? test->test_suite_name() : "", line, std::string(name(type))}];
     double& worst = entry.shares[current_level];
     worst = std::max(worst, share);

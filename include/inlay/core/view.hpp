@@ -144,7 +144,6 @@ template <class V> [[gnu::always_inline]] constexpr bool surely_fits_memory(cons
 // multiple of them, wraps. An extent of 0 counts as 1: what a kernel makes of the other extents is to fit, too. The
 // products are formed in double, which does not wrap either.
 template <class V> constexpr bool fits_memory(const V& view) {
-  if (surely_fits_memory(view)) return true;
   double elements = bits(view.dtype), reach = 0;
   for (int d = 0; d < V::rank; ++d) {
     const double extent = view.extents[d] > 1 ? static_cast<double>(view.extents[d]) : 1;
