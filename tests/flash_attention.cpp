@@ -1,6 +1,8 @@
 #include "tests/flash_attention/case.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(FlashAttention);
+
 namespace {
 
 TEST(flash_attention, head_dims) {

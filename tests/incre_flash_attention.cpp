@@ -4,6 +4,8 @@
 #include "tests/support/subnormals.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(IncreFlashAttention);
+
 namespace {
 
 TEST(incre_flash_attention, head_dims) {

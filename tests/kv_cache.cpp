@@ -3,6 +3,9 @@
 #include "tests/kv_cache/case.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(ReshapeAndCache);
+INLAY_RUNS_OF(CopyBlocks);
+
 namespace {
 
 using cpu::kv::part_size;

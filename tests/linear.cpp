@@ -4,6 +4,8 @@
 #include <set>
 
 namespace inlay::test {
+INLAY_RUNS_OF(Linear);
+
 namespace {
 
 constexpr index panel = linear_panel, block = cpu::linear_k_block, chunk = cpu::linear_row_chunk,

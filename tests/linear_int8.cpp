@@ -4,6 +4,8 @@
 #include "tests/linear_int8/case.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(LinearInt8);
+
 namespace {
 
 using linear_int8::panel;

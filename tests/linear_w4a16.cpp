@@ -5,6 +5,8 @@
 #include <set>
 
 namespace inlay::test {
+INLAY_RUNS_OF(LinearW4a16);
+
 namespace {
 
 constexpr index block = cpu::w4_block;

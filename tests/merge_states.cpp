@@ -2,6 +2,8 @@
 #include "tests/merge_states/case.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(MergeStates);
+
 namespace {
 
 using cpu::elementwise_grain;

@@ -1,6 +1,8 @@
 #include "tests/paged_attention/bound.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(PagedAttention);
+
 namespace {
 
 TEST(paged_attention, block_sizes_layouts_and_types) {

@@ -6,6 +6,8 @@
 #include "tests/support/subnormals.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(Quantize);
+
 namespace {
 
 using Case = QuantizeCase;

@@ -4,6 +4,8 @@
 #include "tests/support/subnormals.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(RmsNorm);
+
 namespace {
 
 TEST(rms_norm, sweep) {

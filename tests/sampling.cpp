@@ -5,6 +5,8 @@
 #include "tests/support/sampling_case.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(Sampling);
+
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();

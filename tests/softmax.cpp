@@ -5,6 +5,8 @@
 #include "tests/support/subnormals.hpp"
 
 namespace inlay::test {
+INLAY_RUNS_OF(Softmax);
+
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -54,7 +54,9 @@ void tile_bias(const AttentionProblem& p, const AttentionSequence& sequence, con
 // s -> score before the mask. The scale is in q already.
 template <class Level> void bias_and_softcap(const AttentionProblem& p, const float* bias, float* s) {
   using F = simd::Floats<Level>;
-  const F cap(p.softcap), inverse_cap(1 / p.softcap), lowest(-std::numeric_limits<float>::max());
+  constexpr float largest = std::numeric_limits<float>::max();
+  // Below 2^-128 a softcap has no reciprocal, and a score of 0 no product with one; any large factor gives +-softcap.
+  const F cap(p.softcap), inverse_cap(1 / p.softcap < largest ? 1 / p.softcap : largest), lowest(-largest);
   const auto softcap = [&](F x) { return p.softcap > 0 ? cap * tanh(x * inverse_cap) : x; };
   for (index x = 0; x < key_tile; x += F::size) {
     F v = F::load(s + x);

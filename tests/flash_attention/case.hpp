@@ -86,4 +86,6 @@ inline void page(Case& c, index block, Rng& rng) {
   }
 }
 
+INLAY_RUNS_OF(FlashAttention, extern);
+
 }  // namespace inlay::test

@@ -111,4 +111,6 @@ inline Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = D
   return c;
 }
 
+INLAY_RUNS_OF(IncreFlashAttention, extern);
+
 }  // namespace inlay::test

@@ -150,4 +150,7 @@ inline void compare(const Case& start) {
   });
 }
 
+INLAY_RUNS_OF(ReshapeAndCache, extern);
+INLAY_RUNS_OF(CopyBlocks, extern);
+
 }  // namespace inlay::test

@@ -156,4 +156,6 @@ inline void compare_exactly(const Case& start) {
   each_form(start, [&](const Case& got) { expect_equal(got.y, expected.y); });
 }
 
+INLAY_RUNS_OF(Linear, extern);
+
 }  // namespace inlay::test

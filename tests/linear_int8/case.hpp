@@ -132,4 +132,6 @@ inline void compare(const Case& start, RoundedIntegers& integers) {
   });
 }
 
+INLAY_RUNS_OF(LinearInt8, extern);
+
 }  // namespace inlay::test

@@ -272,4 +272,6 @@ inline void compare_exactly(const Case& start) {
   on_all(start, [&](const Case& got, bool) { expect_equal(got.y, expected.y); });
 }
 
+INLAY_RUNS_OF(LinearW4a16, extern);
+
 }  // namespace inlay::test

@@ -108,4 +108,6 @@ inline void compare(const Case& start, const Allow& allow = {}) {
   });
 }
 
+INLAY_RUNS_OF(MergeStates, extern);
+
 }  // namespace inlay::test

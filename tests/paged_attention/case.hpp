@@ -147,4 +147,6 @@ inline Case make(const Shape& shape, Rng& rng) {
   return c;
 }
 
+INLAY_RUNS_OF(PagedAttention, extern);
+
 }  // namespace inlay::test

@@ -63,4 +63,6 @@ inline void compare(const QuantizeCase& start) {
   });
 }
 
+INLAY_RUNS_OF(Quantize, extern);
+
 }  // namespace inlay::test

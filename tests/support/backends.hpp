@@ -44,7 +44,7 @@ class Scratch {
 };
 
 // Runs an operator of host memory, whatever memory the backend computes in.
-template <class Backend, class Op> Status run_with_scratch(Backend& backend, const Op& op) {
+template <class Backend, class Op> [[gnu::noinline]] Status run_with_scratch(Backend& backend, const Op& op) {
   if constexpr (RunsOn<Backend, Op>) {
     if (check(op).ok()) expect_declared(backend, op);
     Scratch scratch(workspace_bytes(backend, op));
@@ -55,6 +55,12 @@ template <class Backend, class Op> Status run_with_scratch(Backend& backend, con
     return run_from_host(backend, op);
   }
 }
+
+// The runs of an operator are most of the time that a test takes to compile. A program of several files compiles them
+// once: `extern` where the case is that its files share, without it in tests/<op>.cpp.
+#define INLAY_RUNS_OF(Op, ...)                                         \
+  __VA_ARGS__ template Status run_with_scratch(Cpu&, const Op<Host>&); \
+  __VA_ARGS__ template Status run_with_scratch(TestDevice&, const Op<Host>&)
 
 // The levels to test: all that this machine has, down to scalar. ThreadSanitizer looks at how threads share the work,
 // which is the same at every level, and takes ten times as long: the best one, three threads.

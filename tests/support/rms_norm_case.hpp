@@ -149,4 +149,6 @@ inline void compare_rms_norm(const RmsNormCase& start) {
   });
 }
 
+INLAY_RUNS_OF(RmsNorm, extern);
+
 }  // namespace inlay::test

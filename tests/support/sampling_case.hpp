@@ -93,4 +93,6 @@ inline void expect_distribution(const Tensor<2>& logits, const SamplingSettings&
   on_every_backend([&](const std::string&, auto run) { expect(run); });
 }
 
+INLAY_RUNS_OF(Sampling, extern);
+
 }  // namespace inlay::test

@@ -142,4 +142,6 @@ inline void compare_softmax_in_place(const SoftmaxCase& start) {
   });
 }
 
+INLAY_RUNS_OF(Softmax, extern);
+
 }  // namespace inlay::test
