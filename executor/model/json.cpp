@@ -14,7 +14,6 @@ constexpr std::size_t most_shown = 200;  // letters: more than quote() leaves of
 class Writer {
  public:
   void write(const Json& value) {
-    if (full()) return;
     if (value.is_null()) out_ += "null";
     if (value.is_boolean()) out_ += value.is_true() ? "true" : "false";
     if (value.is_string()) write(value.text());

@@ -30,7 +30,6 @@ class Survey {
   }
 
   std::size_t entries() const { return entries_; }
-  std::size_t letters() const { return letters_; }         // of keys and strings, as they are written
   const std::string& problem() const { return problem_; }  // empty where it may be JSON
 
  private:
@@ -83,11 +82,10 @@ class Survey {
     const bool key = next_ == Next::key || next_ == Next::key_or_end;
     if (!key && !value_may_come()) return refuse("no JSON object");
     ++entries_;
-    const std::size_t begin = at_;
     for (; at_ < text_.size() && text_[at_] != '"'; ++at_)
       if (text_[at_] == '\\') ++at_;
     if (at_ >= text_.size()) return refuse("no JSON object");
-    letters_ += at_++ - begin;
+    ++at_;
     key ? void(next_ = Next::colon) : value_ended();
   }
 
@@ -114,17 +112,15 @@ class Survey {
   std::size_t at_ = 0, depth_ = 0;
   std::array<char, deepest_json> open_{};
   Next next_ = Next::value;
-  std::size_t entries_ = 0, letters_ = 0;
+  std::size_t entries_ = 0;
   std::string problem_;
 };
 
 // What nlohmann's parser calls, value by value. False from any of them ends it.
 class Builder {
  public:
-  explicit Builder(const Survey& survey) {
-    entries_.reserve(survey.entries());
-    text_->reserve(survey.letters());
-  }
+  // The text grows as it comes: the parser holds several copies of a long one that turns out to be none.
+  explicit Builder(std::size_t entries) { entries_.reserve(entries); }
 
   bool null() { return add(Kind::null); }
   bool boolean(bool value) { return add(value ? Kind::yes : Kind::no); }
@@ -140,7 +136,10 @@ class Builder {
   bool end_object() { return hide_replaced(close()), true; }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) { return false; }
 
-  JsonDocument take() { return {std::move(entries_), std::move(text_)}; }
+  JsonDocument take() {
+    text_->shrink_to_fit();
+    return {std::move(entries_), std::move(text_)};
+  }
 
  private:
   using Kind = JsonEntry::Kind;
@@ -221,7 +220,7 @@ Expected<JsonDocument> parse_json(std::string_view text, const std::string& orig
                                                  " bytes of JSON; there must be at most " + std::to_string(longest));
   const Survey survey(text);
   if (!survey.problem().empty()) return failure(StatusCode::corrupt_data, origin + ": " + survey.problem());
-  Builder builder(survey);
+  Builder builder(survey.entries());
   if (nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &builder)) {
     JsonDocument document = builder.take();
     if (document.root().is_object()) return document;

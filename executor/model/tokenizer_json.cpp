@@ -210,8 +210,7 @@ class Reader {
     std::size_t letters = 0;
     for (const Json merge : merges.elements()) {
       const bool pair = is_pair(merge);
-      if (!pair && merge.text().find(' ', 1) == std::string_view::npos)
-        return corrupt("a merge that is no pair of tokens");
+      if (!pair && !merge.is_string()) return corrupt("a merge that is no pair of tokens");
       if (pair) letters += merge[0].text().size() + 1 + merge[1].text().size();
     }
     const auto joined = std::make_shared<std::string>();
