@@ -7,7 +7,7 @@
 namespace inlay::exec::test {
 namespace {
 
-constexpr std::size_t length = (std::size_t{1} << 19) + 100;  // just too much for a buffer that doubles
+constexpr std::size_t length = (std::size_t{1} << 18) + 100;  // just too much for a buffer that doubles
 constexpr std::size_t little = std::size_t{1} << 16;          // of the 4 MB that any file may cost
 
 std::string many(const std::string& open, const std::string& value, const std::string& close) {
@@ -37,7 +37,7 @@ std::string string_of(const std::string& piece, const std::string& end = "\"") {
   return text + end;
 }
 
-// JSON and what is nearly JSON: of the smallest values, and refused behind half a megabyte of them.
+// JSON and what is nearly JSON: of the smallest values, and refused behind a quarter of a megabyte of them.
 std::vector<std::pair<const char*, std::string>> shapes() {
   return {{"lists", many("[", "[]", "]")},
           {"objects", many("[", "{}", "]")},
