@@ -1,6 +1,8 @@
 // Files of JSON that are made of the smallest values: at most ten bytes of memory for each of theirs.
 #include <inlay/text/tokenizer.hpp>
 
+#include <cstring>
+
 #include "executor/model/hf_tokenizer.hpp"
 #include "tests/model/support/bounded.hpp"
 
