@@ -13,12 +13,12 @@ namespace inlay::exec {
 namespace {
 
 // The list that has an entry for each layer; null where the key is missing.
-Expected<const Json*> list_of_layers(const Json& json, const char* key, const std::string& origin, index layers) {
-  const Json* list = find(json, key);
-  if (list && !list->is_array())
+Expected<Json> list_of_layers(const Json& json, const char* key, const std::string& origin, index layers) {
+  const Json list = json.find(key);
+  if (list && !list.is_array())
     return failure(StatusCode::corrupt_data, origin + ": the key " + quote(key) + " is no list");
-  if (list && static_cast<index>(list->size()) != layers)
-    return failure(StatusCode::corrupt_data, origin + ": " + key + " has " + std::to_string(list->size()) +
+  if (list && static_cast<index>(list.size()) != layers)
+    return failure(StatusCode::corrupt_data, origin + ": " + key + " has " + std::to_string(list.size()) +
                                                  " entries; there must be one for each of the " +
                                                  std::to_string(layers) + " layers");
   return list;
@@ -27,8 +27,7 @@ Expected<const Json*> list_of_layers(const Json& json, const char* key, const st
 Status read_widths(const Json& json, const std::string& origin, std::vector<LayerConfig>& layers) {
   constexpr const char* key = "intermediate_size";
   JsonFields fields(json, origin);
-  const Json* value = find(json, key);
-  if (!value || !value->is_array()) {
+  if (!json.find(key).is_array()) {
     index width = 0;
     fields.integer(key, width, true);
     for (LayerConfig& layer : layers) layer.hidden = width;
@@ -36,10 +35,11 @@ Status read_widths(const Json& json, const std::string& origin, std::vector<Laye
   }
   const auto list = list_of_layers(json, key, origin, static_cast<index>(layers.size()));
   if (!list) return {list.error().code(), std::string(list.error().message())};
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (!(**list)[i].is_number_integer())
+  std::size_t i = 0;
+  for (const Json width : list->elements()) {
+    if (!width.is_integer())
       return {StatusCode::corrupt_data, origin + ": entry " + std::to_string(i) + " of " + key + " is no integer"};
-    layers[i].hidden = (**list)[i].get<index>();
+    layers[i++].hidden = width.integer();
   }
   return {};
 }
@@ -53,7 +53,7 @@ Status read_windows(const Json& json, const std::string& origin, const std::stri
   if (!types) return {types.error().code(), std::string(types.error().message())};
   const bool mistral = arch == "mistral", qwen = arch == "qwen2" || arch == "qwen3";
   JsonFields fields(json, origin);
-  bool used = !qwen && (mistral || *types);
+  bool used = !qwen && (mistral || types->is_array());
   if (qwen) fields.boolean("use_sliding_window", used);
   index window = (mistral || qwen) && !json.contains("sliding_window") ? default_window : 0;
   index full_layers = qwen ? default_full_layers : 0;
@@ -63,8 +63,7 @@ Status read_windows(const Json& json, const std::string& origin, const std::stri
   if (!used) window = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     bool sliding = static_cast<index>(i) >= full_layers;
-    if (*types) {
-      const Json& type = (**types)[i];
+    if (const Json type = (*types)[i]; *types) {
       sliding = type == "sliding_attention";
       if (!sliding && type != "full_attention")
         return {StatusCode::unsupported, origin + ": entry " + std::to_string(i) + " of layer_types is " +
@@ -102,9 +101,9 @@ Expected<ModelConfig> hf_config(const Json& config, const std::string& origin) {
   if (f.ok() && arch != "llama" && arch != "mistral" && arch != "qwen2" && arch != "qwen3" && arch != "internlm2")
     f.fail(StatusCode::unsupported,
            "the architecture " + quote(arch) + "; it must be llama, mistral, qwen2, qwen3 or internlm2");
-  if (const Json* quantized = find(config, "quantization_config")) {
+  if (const Json quantized = config.find("quantization_config")) {
     std::string method = "unnamed";
-    if (const Json* named = find(*quantized, "quant_method"); named && named->is_string()) method = *named;
+    if (const Json named = quantized.find("quant_method"); named.is_string()) method = named.text();
     f.fail(StatusCode::unsupported,
            "weights quantized with the method " + quote(method) + "; they must be F32, F16 or BF16");
   }

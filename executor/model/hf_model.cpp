@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -13,6 +13,7 @@
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/hf_config.hpp"
+#include "executor/model/hf_index.hpp"
 #include "executor/model/hf_model.hpp"
 #include "executor/model/hf_names.hpp"
 #include "executor/model/hf_tokenizer.hpp"
@@ -56,37 +57,15 @@ Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTe
   return {};
 }
 
-// The name of a shard stands in messages as a part of a path.
-bool unprintable(char c) { return c < ' ' || c > '~'; }
-
-// Name -> shard. Names of shards are plain: a path could point anywhere.
-Expected<std::map<std::string, std::string>> read_weight_map(const std::string& path) {
-  const auto json = read_json(path);
-  if (!json) return failure(json.error().code(), std::string(json.error().message()));
-  const Json* map = find(*json, "weight_map");
-  if (!map || !map->is_object()) return failure(StatusCode::corrupt_data, path + ": the key 'weight_map' is no object");
-  std::map<std::string, std::string> result;
-  for (const auto& [name, shard] : map->items()) {
-    if (!shard.is_string())
-      return failure(StatusCode::corrupt_data, path + ": the shard of " + quote(name) + " is no string");
-    const std::string& file = shard.get_ref<const std::string&>();
-    if (file.empty() || file == "." || file == ".." || std::any_of(file.begin(), file.end(), unprintable) ||
-        file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
-      return failure(StatusCode::corrupt_data, path + ": the shard " + quote(file) + " is no plain file name");
-    result.emplace(name, file);
-  }
-  return result;
-}
-
 class HfLoader {
  public:
   explicit HfLoader(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
   Expected<ModelFile> run(const std::string& single) {
     const std::string config_path = (directory_ / "config.json").string();
-    const auto json = read_json(config_path);
-    if (!json) return failure(json.error().code(), std::string(json.error().message()));
-    auto config = hf_config(*json, config_path);
+    const auto document = read_json(config_path);
+    if (!document) return failure(document.error().code(), std::string(document.error().message()));
+    auto config = hf_config(document->root(), config_path);
     if (!config) return failure(std::move(config.error()));
     model_.path = directory_.string();
     model_.config = std::move(*config);
@@ -94,7 +73,7 @@ class HfLoader {
     model_.set_tensors(std::move(tensors_), std::move(memory_));
     // The tensors first: ids may be as large as the embedding has rows, and only they say that it has them.
     if (Status status = check_model(model_); !status) return failure(std::move(status));
-    auto tokenizer = hf_tokenizer(directory_, *json, model_.config.vocab);
+    auto tokenizer = hf_tokenizer(directory_, document->root(), model_.config.vocab);
     if (!tokenizer) return failure(std::move(tokenizer.error()));
     model_.tokenizer = std::move(*tokenizer);
     if (Status status = check_vocabulary(model_); !status) return failure(std::move(status));
@@ -106,29 +85,31 @@ class HfLoader {
     const std::filesystem::path list = directory_ / "model.safetensors.index.json";
     std::error_code error;
     if (!single.empty() || !std::filesystem::exists(list, error))
-      return read_shard(single.empty() ? "model.safetensors" : single, nullptr);
-    const auto shards = read_weight_map(list.string());
-    if (!shards) return {shards.error().code(), std::string(shards.error().message())};
-    std::map<std::string_view, std::vector<std::string_view>> files;
-    for (const auto& [name, file] : *shards) files[file].push_back(name);
-    for (const auto& [file, names] : files)
-      if (Status status = read_shard(std::string(file), &*shards, names); !status) return status;
+      return read_shard(single.empty() ? "model.safetensors" : single, {}, {});
+    const auto index = HfIndex::read(list.string());
+    if (!index) return {index.error().code(), std::string(index.error().message())};
+    for (std::span<const HfIndex::Place> rest = index->places(); !rest.empty();) {
+      const std::string shard(rest.front().shard);
+      const auto end = std::find_if(rest.begin(), rest.end(), [&](const auto& each) { return each.shard != shard; });
+      const auto expected = rest.first(static_cast<std::size_t>(end - rest.begin()));
+      if (Status status = read_shard(shard, *index, expected); !status) return status;
+      rest = rest.subspan(expected.size());
+    }
     return {};
   }
 
-  // `places`: which file the list expects each tensor in; null where there is no list. `expected`: those of this one.
-  Status read_shard(const std::string& name, const std::map<std::string, std::string>* places,
-                    const std::vector<std::string_view>& expected = {}) {
+  // `expected`: what the index has in this one. It is of nothing where there is none.
+  Status read_shard(const std::string& name, const HfIndex& index, std::span<const HfIndex::Place> expected) {
     auto file = open_safetensors((directory_ / name).string());
     if (!file) return std::move(file.error());
     memory_.push_back(file->mapping);
-    for (const std::string_view each : expected)
-      if (const std::string wanted(each); !file->tensors.contains(wanted) && !file->other_dtypes.contains(wanted))
-        return {StatusCode::not_found, file->path + ": the tensor " + quote(each) + " of the index is missing"};
+    for (const HfIndex::Place& each : expected)
+      if (const std::string wanted(each.tensor);
+          !file->tensors.contains(wanted) && !file->other_dtypes.contains(wanted))
+        return {StatusCode::not_found, file->path + ": the tensor " + quote(wanted) + " of the index is missing"};
     const auto elsewhere = [&](const std::string& each) {
-      if (!places) return false;
-      const auto at = places->find(each);
-      return at != places->end() && at->second != name;
+      const std::string_view shard = index.shard_of(each);
+      return !shard.empty() && shard != name;
     };
     for (const auto& [each, tensor] : file->tensors)
       if (!elsewhere(each))

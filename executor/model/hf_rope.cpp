@@ -49,7 +49,7 @@ Status refuse_unread(const Json& scaling, const std::string& type, const std::st
   const auto in = [](std::span<const std::string_view> list, std::string_view key) {
     return std::find(list.begin(), list.end(), key) != list.end();
   };
-  for (const auto& [key, value] : scaling.items()) {
+  for (const auto& [key, value] : scaling.members()) {
     const bool known = value.is_null() || in(always, key) || in(own, key);
     if (!known)
       return {StatusCode::unsupported,
@@ -123,9 +123,9 @@ Status read_by_kind(const Json& ropes, const std::string& where, HfLayerKinds ki
       {"full_attention", {kinds.full, &full}}, {"sliding_attention", {kinds.sliding, &sliding}}};
   for (const auto& [kind, to] : wanted) {
     if (!to.first) continue;
-    const Json* scaling = find(ropes, kind);
+    const Json scaling = ropes.find(kind);
     if (!scaling) return {StatusCode::not_found, where + " has no key " + quote(kind)};
-    if (Status status = read_scaling(*scaling, where + " of " + kind, c, *to.second); !status) return status;
+    if (Status status = read_scaling(scaling, where + " of " + kind, c, *to.second); !status) return status;
   }
   sliding_theta = sliding.theta;
   c.rope = kinds.full ? full : sliding;
@@ -142,17 +142,17 @@ Status read_hf_rope(const Json& json, const std::string& origin, HfLayerKinds ki
                     double& sliding_theta) {
   RopeConfig& rope = c.rope;
   rope.pairing = RopeConfig::Pairing::half;
-  const char* key = find(json, "rope_parameters") ? "rope_parameters" : "rope_scaling";  // newer and older files
-  const Json* scaling = find(json, key);
+  const char* key = json.find("rope_parameters") ? "rope_parameters" : "rope_scaling";  // newer and older files
+  const Json scaling = json.find(key);
   const std::string where = origin + ": " + key;
   JsonFields top(json, origin);
   top.number("rope_theta", rope.theta);
   rope.dim = c.head_dim;
   read_partial(top, c.head_dim, rope);
   if (scaling && top.ok()) {
-    const bool by_kind = find(*scaling, "full_attention") || find(*scaling, "sliding_attention");
-    if (by_kind) return read_by_kind(*scaling, where, kinds, c, sliding_theta);
-    if (Status status = read_scaling(*scaling, where, c, rope); !status) return status;
+    const bool by_kind = scaling.find("full_attention") || scaling.find("sliding_attention");
+    if (by_kind) return read_by_kind(scaling, where, kinds, c, sliding_theta);
+    if (Status status = read_scaling(scaling, where, c, rope); !status) return status;
   }
   sliding_theta = rope.theta;
   // The theta of sliding layers, which are never scaled where this key stands (Gemma 3).

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,15 +15,15 @@
 namespace inlay::exec {
 namespace {
 
-std::int32_t token_named(const TokenizerData& t, const Json* named) {
-  if (named && named->is_object()) named = find(*named, "content");
-  if (!named || !named->is_string()) return TokenizerData::no_token;
-  const auto at = std::find(t.tokens.begin(), t.tokens.end(), named->get_ref<const std::string&>());
+std::int32_t token_named(const TokenizerData& t, Json named) {
+  if (named.is_object()) named = named.find("content");
+  if (!named.is_string()) return TokenizerData::no_token;
+  const auto at = std::find(t.tokens.begin(), t.tokens.end(), named.text());
   return at == t.tokens.end() ? TokenizerData::no_token : static_cast<std::int32_t>(at - t.tokens.begin());
 }
 
 // As it is written; a number that no vocabulary has where it is no id.
-std::size_t id_of(const std::string& key) {
+std::size_t id_of(std::string_view key) {
   std::size_t id = 0;
   const auto read = std::from_chars(key.data(), key.data() + key.size(), id);
   return read.ec == std::errc{} && std::to_string(id) == key ? id : std::numeric_limits<std::size_t>::max();
@@ -30,19 +31,17 @@ std::size_t id_of(const std::string& key) {
 
 Status apply_tokenizer_config(const std::string& path, index rows, TokenizerData& t) {
   using Type = TokenizerData::TokenType;
-  const auto json = read_json(path);
-  if (!json) return {json.error().code(), std::string(json.error().message())};
+  const auto document = read_json(path);
+  if (!document) return {document.error().code(), std::string(document.error().message())};
+  const Json json = document->root();
   // SentencePiece models are given their chat tokens here, in places that they keep free.
-  if (const Json* added = find(*json, "added_tokens_decoder"); added && added->is_object()) {
-    auto texts = std::make_shared<std::vector<std::string>>();
-    texts->reserve(added->size());
+  if (const Json added = json.find("added_tokens_decoder"); added.is_object()) {
     std::vector<bool> normal(static_cast<std::size_t>(rows));  // those that are looked for in normal form
     for (const std::int32_t token : t.normalized) normal[static_cast<std::size_t>(token)] = true;
-    for (const auto& [key, each] : added->items()) {
-      const Json* content = find(each, "content");
-      const Json* special = find(each, "special");
+    for (const auto& [key, each] : added.members()) {
+      const Json content = each.find("content");
       const auto id = id_of(key);
-      if (!content || !content->is_string() || id >= static_cast<std::size_t>(rows))
+      if (!content.is_string() || id >= static_cast<std::size_t>(rows))
         return {StatusCode::corrupt_data,
                 path + ": the added token " + quote(key) + " has no content or no row in the embedding"};
       if (const std::string problem = added_token_problem(each); !problem.empty()) {
@@ -50,28 +49,27 @@ Status apply_tokenizer_config(const std::string& path, index rows, TokenizerData
         return {};
       }
       if (id >= t.tokens.size()) {
+        t.tokens.reserve(static_cast<std::size_t>(rows));  // grown by one again and again it would take twice that
         t.tokens.resize(id + 1), t.types.resize(id + 1, Type::unused);
         if (t.kind == TokenizerData::Kind::spm) t.scores.resize(id + 1);
       }
-      texts->push_back(content->get<std::string>());
       if (t.types[id] == Type::unknown) continue;
-      t.tokens[id] = texts->back();
-      t.types[id] = special && *special == true ? Type::control : Type::user_defined;
-      const Json* normalized = find(each, "normalized");
-      normal[id] = t.kind == TokenizerData::Kind::bpe && normalized && *normalized == true;
+      t.tokens[id] = content.text();
+      t.types[id] = each.find("special").is_true() ? Type::control : Type::user_defined;
+      normal[id] = t.kind == TokenizerData::Kind::bpe && each.find("normalized").is_true();
     }
     t.normalized.clear();
     for (std::size_t id = 0; id < normal.size(); ++id)
       if (normal[id]) t.normalized.push_back(static_cast<std::int32_t>(id));
-    t.text.push_back(std::move(texts));
+    t.text.push_back(document->texts());
   }
-  if (const auto id = token_named(t, find(*json, "bos_token")); id >= 0) t.bos = id;
-  if (const auto id = token_named(t, find(*json, "eos_token")); id >= 0) t.eos = id;
-  if (const auto id = token_named(t, find(*json, "pad_token")); id >= 0) t.padding = id;
-  JsonFields fields(*json, path);
+  if (const auto id = token_named(t, json.find("bos_token")); id >= 0) t.bos = id;
+  if (const auto id = token_named(t, json.find("eos_token")); id >= 0) t.eos = id;
+  if (const auto id = token_named(t, json.find("pad_token")); id >= 0) t.padding = id;
+  JsonFields fields(json, path);
   fields.boolean("add_bos_token", t.add_bos);
   fields.boolean("add_eos_token", t.add_eos);
-  if (const Json* chat = find(*json, "chat_template"); chat && chat->is_string()) t.chat_template = *chat;
+  if (const Json chat = json.find("chat_template"); chat.is_string()) t.chat_template = chat.text();
   return fields.take_status();
 }
 
@@ -90,11 +88,10 @@ Expected<TokenizerData> hf_tokenizer(const std::filesystem::path& directory, con
     if (Status status = apply_tokenizer_config((directory / "tokenizer_config.json").string(), rows, *t); !status)
       return failure(std::move(status));
   const auto id = [&](const char* key, std::int32_t& out) {
-    const Json* value = find(config, key);
-    if (value && value->is_array() && !value->empty()) value = &(*value)[0];
-    if (out < 0 && value && value->is_number_integer() && value->get<index>() >= 0 &&
-        value->get<index>() < static_cast<index>(t->tokens.size()))
-      out = value->get<std::int32_t>();
+    Json value = config.find(key);
+    if (value.is_array()) value = value[0];
+    if (out < 0 && value.is_integer() && value.integer() >= 0 && value.integer() < static_cast<index>(t->tokens.size()))
+      out = static_cast<std::int32_t>(value.integer());
   };
   id("bos_token_id", t->bos), id("eos_token_id", t->eos);
   return t;

@@ -5,27 +5,14 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include <inlay/core/status.hpp>
 #include <inlay/core/view.hpp>
 
+#include "executor/model/json.hpp"
+
 namespace inlay::exec {
 
-using Json = nlohmann::json;
-
-// How deep arrays and objects may lie in one another: what walks them may call itself.
-inline constexpr int deepest_json = 100;
-
-// `origin` names the text in messages.
-Expected<Json> parse_json(std::string_view text, const std::string& origin);
-Expected<Json> read_json(const std::string& path);
-
-// Null where the key is missing or null.
-const Json* find(const Json& object, std::string_view key);
-
-// As it may stand in a message, before quote() cuts it.
-std::string shown(const Json& value);
+Expected<JsonDocument> read_json(const std::string& path);
 
 class JsonFields {
  public:
@@ -42,10 +29,11 @@ class JsonFields {
   bool text(const char* key, std::string& out, bool required = false);
 
  private:
-  const Json* lookup(const char* key, bool required);
+  // Null where the key is missing or null.
+  Json lookup(const char* key, bool required);
   bool wrong(const char* key, const char* kind);
 
-  const Json& object_;
+  Json object_;
   std::string origin_;
   Status status_;
 };

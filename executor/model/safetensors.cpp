@@ -1,36 +1,34 @@
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <inlay/text/quote.hpp>
 
-#include "executor/model/json_file.hpp"
+#include "executor/model/json.hpp"
 #include "executor/model/safetensors.hpp"
 
 namespace inlay::exec {
 
 namespace {
 
-Status read_safetensors_entry(SafetensorsFile& file, const std::string& name, const Json& entry,
+Status read_safetensors_entry(SafetensorsFile& file, std::string_view name, const Json& entry,
                               std::span<const std::byte> data) {
   const auto corrupt = [&](const std::string& what) -> Status {
     return {StatusCode::corrupt_data, file.path + ": the tensor " + quote(name) + " " + what};
   };
-  const Json* dtype = find(entry, "dtype");
-  const Json* shape = find(entry, "shape");
-  const Json* offsets = find(entry, "data_offsets");
-  if (!dtype || !dtype->is_string() || !shape || !shape->is_array() || !offsets || !offsets->is_array() ||
-      offsets->size() != 2)
+  const Json dtype = entry.find("dtype"), shape = entry.find("shape"), offsets = entry.find("data_offsets");
+  if (!dtype.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2)
     return corrupt("lacks a dtype, a shape or data_offsets");
-  const auto whole = [](const Json& value) { return value.is_number_unsigned(); };
-  if (!whole((*offsets)[0]) || !whole((*offsets)[1])) return corrupt("has data_offsets that are no whole numbers");
-  const auto begin = (*offsets)[0].get<std::uint64_t>(), end = (*offsets)[1].get<std::uint64_t>();
+  if (!offsets[0].is_natural() || !offsets[1].is_natural())
+    return corrupt("has data_offsets that are no whole numbers");
+  const std::uint64_t begin = offsets[0].natural(), end = offsets[1].natural();
   if (begin > end || end > data.size())
     return corrupt("lies at [" + std::to_string(begin) + ", " + std::to_string(end) + "); the file has " +
                    std::to_string(data.size()) + " bytes of data");
-  const std::string& type = dtype->get_ref<const std::string&>();
-  WeightTensor tensor{.name = name};
+  const std::string_view type = dtype.text();
+  WeightTensor tensor{.name = std::string(name)};
   if (type == "F32")
     tensor.type = GgmlType::F32;
   else if (type == "F16")
@@ -39,14 +37,14 @@ Status read_safetensors_entry(SafetensorsFile& file, const std::string& name, co
     tensor.type = GgmlType::BF16;
   else
     return file.other_dtypes.emplace(name, type), Status{};
-  if (shape->empty() || shape->size() > 4)
-    return corrupt("has rank " + std::to_string(shape->size()) + "; it must be 1 to 4");
+  if (shape.size() == 0 || shape.size() > 4)
+    return corrupt("has rank " + std::to_string(shape.size()) + "; it must be 1 to 4");
   index bytes = ggml_format(tensor.type).bytes;
-  for (const Json& extent : *shape) {
-    if (!whole(extent) || extent.get<std::uint64_t>() == 0 || extent.get<std::uint64_t>() > INT64_MAX ||
-        __builtin_mul_overflow(bytes, extent.get<index>(), &bytes))
+  for (const Json extent : shape.elements()) {
+    if (!extent.is_natural() || extent.natural() == 0 || extent.natural() > INT64_MAX ||
+        __builtin_mul_overflow(bytes, extent.integer(), &bytes))
       return corrupt("has an extent that is no reasonable number");
-    tensor.extents[static_cast<std::size_t>(tensor.rank++)] = extent.get<index>();
+    tensor.extents[static_cast<std::size_t>(tensor.rank++)] = extent.integer();
   }
   if (static_cast<std::uint64_t>(bytes) != end - begin)
     return corrupt("takes " + std::to_string(end - begin) + " bytes; its shape needs " + std::to_string(bytes));
@@ -88,7 +86,7 @@ Expected<SafetensorsFile> open_safetensors(const std::string& path) {
   if (!header)
     return failure(header.error().code(), std::string(header.error().message()) + " where the header should be");
   const auto data = bytes.subspan(sizeof(length) + static_cast<std::size_t>(length));
-  for (const auto& [name, entry] : header->items()) {
+  for (const auto& [name, entry] : header->root().members()) {
     if (name == "__metadata__") continue;
     if (Status status = read_safetensors_entry(file, name, entry, data); !status) return failure(std::move(status));
   }

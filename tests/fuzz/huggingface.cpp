@@ -20,15 +20,15 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t most_data = 1 << 16;
-  const auto input = exec::parse_json({reinterpret_cast<const char*>(data), size}, "input");
-  if (!input) return 0;
+  const fuzz::Json input = fuzz::input_of(data, size);
+  if (input.is_discarded()) return 0;
   fuzz::CheckpointFiles& files = fuzz::checkpoint_files();
-  files.write("config.json", exec::find(*input, "config"));
-  files.write("model.safetensors.index.json", exec::find(*input, "index"));
-  files.write("tokenizer.json", exec::find(*input, "tokenizer"));
-  files.write("tokenizer_config.json", exec::find(*input, "tokenizer_config"));
-  const exec::Json* header = exec::find(*input, "header");
-  const exec::Json* count = exec::find(*input, "data");
+  files.write("config.json", fuzz::member(input, "config"));
+  files.write("model.safetensors.index.json", fuzz::member(input, "index"));
+  files.write("tokenizer.json", fuzz::member(input, "tokenizer"));
+  files.write("tokenizer_config.json", fuzz::member(input, "tokenizer_config"));
+  const fuzz::Json* header = fuzz::member(input, "header");
+  const fuzz::Json* count = fuzz::member(input, "data");
   std::string bytes = header ? fuzz::CheckpointFiles::text_of(*header) : std::string();
   const std::uint64_t length = bytes.size();
   bytes.insert(0, reinterpret_cast<const char*>(&length), sizeof(length));

@@ -20,17 +20,17 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr inlay::index rows = 1000;
-  const auto input = exec::parse_json({reinterpret_cast<const char*>(data), size}, "input");
-  if (!input) return 0;
+  const fuzz::Json input = fuzz::input_of(data, size);
+  if (input.is_discarded()) return 0;
   fuzz::CheckpointFiles& files = fuzz::checkpoint_files();
-  files.write("tokenizer.json", exec::find(*input, "tokenizer"));
-  files.write("tokenizer_config.json", exec::find(*input, "config"));
+  files.write("tokenizer.json", fuzz::member(input, "tokenizer"));
+  files.write("tokenizer_config.json", fuzz::member(input, "config"));
   const test::Growth growth;
-  const auto read = exec::hf_tokenizer(files.directory(), exec::Json::object(), rows);
-  if (!read) return fuzz::expect_clean(read.error()), 0;
+  const auto read = exec::hf_tokenizer(files.directory(), {}, rows);
+  if (!read) return fuzz::expect_clean(read.error()), fuzz::expect_bounded(growth.bytes(), size), 0;
   bool exact = read->kind == exec::TokenizerData::Kind::bpe && !read->nfc;
   for (const auto type : read->types) exact = exact && type <= exec::TokenizerData::TokenType::normal;
-  fuzz::use_tokenizer(*read, fuzz::bytes_of(exec::find(*input, "text")), exact);
+  fuzz::use_tokenizer(*read, fuzz::bytes_of(fuzz::member(input, "text")), exact);
   fuzz::expect_bounded(growth.bytes(), size);
   return 0;
 }

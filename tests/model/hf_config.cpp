@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "executor/model/hf_config.hpp"
 
 namespace inlay::exec::test {
 namespace {
+
+using Json = nlohmann::json;
 
 Json config_of(const std::string& architecture, index layers) {
   return {{"model_type", architecture},  {"hidden_size", 32},
@@ -17,14 +21,20 @@ Json config_of(const std::string& architecture, index layers) {
           {"vocab_size", 100},           {"max_position_embeddings", 4096}};
 }
 
+Expected<ModelConfig> config_from(const Json& json) {
+  const auto document = parse_json(json.dump(), "config.json");
+  EXPECT_TRUE(document) << document.error().message();
+  return hf_config(document->root(), "config.json");
+}
+
 ModelConfig read(const Json& json) {
-  auto config = hf_config(json, "config.json");
+  auto config = config_from(json);
   EXPECT_TRUE(config.has_value()) << config.error().message();
   return config ? *config : ModelConfig{};
 }
 
 void refuse(const Json& json, StatusCode code, std::initializer_list<const char*> words) {
-  const auto config = hf_config(json, "config.json");
+  const auto config = config_from(json);
   ASSERT_FALSE(config.has_value()) << json.dump();
   EXPECT_EQ(config.error().code(), code) << config.error().message();
   for (const char* word : words)

@@ -86,6 +86,15 @@ TEST(safetensors, shards) {
   write_text(d / "a.safetensors", more.bytes());
   expect_refused(d.string(), StatusCode::unsupported, {"'model.layers.0.self_attn.sinks'", "no place"});
   write_text(d / "a.safetensors", halves[0].bytes());
+  // Where two shards have a tensor, the index says which of them counts.
+  Shard both = halves[0];
+  for (const auto& [name, entry] : halves[1].header.items())
+    both.add(name, entry["shape"].get<std::vector<index>>(), 1e6f);
+  write_text(d / "a.safetensors", both.bytes());
+  const auto twice = load_model(d.string());
+  ASSERT_TRUE(twice) << twice.error().message();
+  for (const WeightTensor& tensor : twice->tensors()) EXPECT_LT(first(*twice, tensor.name), 1e6f) << tensor.name;
+  write_text(d / "a.safetensors", halves[0].bytes());
   // A shard that lacks what the index promises, and one that is a path.
   map["model.norm.weight"] = map["model.norm.weight"] == "a.safetensors" ? "b.safetensors" : "a.safetensors";
   write_text(d / "model.safetensors.index.json", Json{{"weight_map", map}}.dump());

@@ -8,8 +8,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "executor/model/json_file.hpp"
+#include "executor/model/json.hpp"
 #include "tests/fuzz/support/json_tree.hpp"
+#include "tests/fuzz/support/promise.hpp"
+#include "tests/model/support/same_json.hpp"
 
 namespace inlay::fuzz {
 
@@ -37,15 +39,15 @@ class CheckpointFiles {
     std::fclose(file);
   }
   // Null: there is no such file. A string is the file's text, JSON or not.
-  void write(const std::string& name, const exec::Json* json) const {
+  void write(const std::string& name, const Json* json) const {
     if (json == nullptr)
       ::remove(path(name).c_str());
     else
       write(name, text_of(*json));
   }
 
-  static std::string text_of(const exec::Json& json) {
-    return json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, exec::Json::error_handler_t::replace);
+  static std::string text_of(const Json& json) {
+    return json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
  private:
@@ -57,8 +59,24 @@ inline CheckpointFiles& checkpoint_files() {
   return files;
 }
 
+// An input that is an object; discarded where the loaders would refuse it as a file.
+inline Json input_of(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto read = exec::parse_json(text, "input");
+  if (!read) return Json(Json::value_t::discarded);
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!exec::test::same_json(read->root(), json)) broken_promise("a document is what nlohmann's parser makes of it");
+  return json;
+}
+
+// Null where the key is missing or null.
+inline const Json* member(const Json& object, const char* key) {
+  const auto at = object.find(key);
+  return at == object.end() || at->is_null() ? nullptr : &*at;
+}
+
 // The bytes that a text stands for: its characters below U+0100 one by one, others as they are written.
-inline std::string bytes_of(const exec::Json* json) {
+inline std::string bytes_of(const Json* json) {
   std::string bytes;
   if (json == nullptr || !json->is_string()) return bytes;
   const std::string& text = json->get_ref<const std::string&>();

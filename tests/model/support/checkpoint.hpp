@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include <inlay/core/view.hpp>
 
-#include "executor/model/json_file.hpp"
-
 namespace inlay::exec::test {
+
+using Json = nlohmann::json;
 
 // A safetensors file of f32 tensors whose elements count up from `first`.
 struct Shard {
