@@ -13,6 +13,7 @@
 #include <inlay/cpu.hpp>
 
 #include "tests/support/levels.hpp"
+#include "tests/support/sanitizers.hpp"
 #include "tests/support/support_table.hpp"
 #include "tests/support/test_space.hpp"
 #include "tests/support/tolerance_report.hpp"
@@ -62,14 +63,9 @@ template <class Backend, class Op> [[gnu::noinline]] Status run_with_scratch(Bac
   __VA_ARGS__ template Status run_with_scratch(Cpu&, const Op<Host>&); \
   __VA_ARGS__ template Status run_with_scratch(TestDevice&, const Op<Host>&)
 
-// The levels to test: all that this machine has, down to scalar. ThreadSanitizer looks at how threads share the work,
-// which is the same at every level, and takes ten times as long: the best one, three threads.
+// The levels to test: all that this machine has, down to scalar.
 inline std::vector<Cpu> cpus() {
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  return {Cpu(available_isas().back(), openmp(3))};
-#endif
-#endif
+  if (thread_sanitizer) return {Cpu(available_isas().back(), openmp(3))};
   std::vector<Cpu> list;
   for (Isa isa : available_isas())
     for (int threads : {1, 2, 3}) list.emplace_back(isa, threads == 1 ? serial() : openmp(threads));

@@ -17,6 +17,7 @@
 #include <inlay/core/dtype.hpp>
 
 #include "npu_kernels/machine/tape/source_location.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace inlay::test {
 
@@ -44,6 +45,7 @@ class ToleranceReport : public ::testing::Environment {
     if (const char* value = std::getenv("INLAY_REPORT_TOLERANCE"); value && std::string_view(value) == "1") print();
     const auto& program = *::testing::UnitTest::GetInstance();
     if (program.test_to_run_count() != program.total_test_count() || program.Failed()) return;
+    if (thread_sanitizer) return;  // one level alone may round as the reference does: a fused y = a x + b has no error
     for (const auto& [key, entry] : entries_)
       EXPECT_TRUE(entry.worst() >= loosest || !entry.loose.empty())
           << std::get<0>(key) << ", " << std::get<1>(key) << ", " << std::get<2>(key)
