@@ -202,6 +202,16 @@ TEST(dtype, four_bit_elements_take_a_nibble_each) {
   EXPECT_EQ(bytes[1], 0xde);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(load_element(bytes, DType::i4, i), -i);
   EXPECT_EQ(load_element(bytes, DType::u4, 3), 13);
+  // Either of the two is written beside what the other one holds.
+  for (int low = 0; low < 16; ++low)
+    for (int high = 0; high < 16; ++high)
+      for (int before : {0x00, 0xff})
+        for (bool low_first : {false, true}) {
+          std::uint8_t byte = static_cast<std::uint8_t>(before);
+          const auto put = [&](int i) { store_element(&byte, DType::u4, i, i ? high : low); };
+          put(low_first ? 0 : 1), put(low_first ? 1 : 0);
+          ASSERT_EQ(byte, high << 4 | low);
+        }
   EXPECT_EQ(byte_size(DType::u4, 3), 2);
 }
 

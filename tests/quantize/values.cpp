@@ -171,17 +171,19 @@ TEST(quantize, dynamic_ties) {
   });
 }
 
-// A scale of one least subnormal number stands for 1.2 of them: the zero point would lie 45 beyond the range.
+// A scale of one least subnormal number stands for 1.2 of them: the zero point would lie 45 beyond the range, and so
+// would what lies between the ends.
 TEST(quantize, zero_points_saturate) {
-  Case c = quantize_rows(DType::f32, DType::i8, 1, 2, true);
-  c.x.set(0, -300 * 0x1p-149), c.x.set(1, 0);
+  Case c = quantize_rows(DType::f32, DType::i8, 1, 3, true);
+  c.x.set(0, -300 * 0x1p-149), c.x.set(1, -150 * 0x1p-149), c.x.set(2, 0);
   on_every_backend([&](const std::string&, auto run) {
     Case got = c;
     ASSERT_TRUE(ok(run(got.op())));
     EXPECT_EQ(got.row_scale.get(0), 0x1p-149);
     EXPECT_EQ(got.row_zero.get(0), 127);
     EXPECT_EQ(got.y.get(0), -128);
-    EXPECT_EQ(got.y.get(1), 127);
+    EXPECT_EQ(got.y.get(1), -150 + 127);
+    EXPECT_EQ(got.y.get(2), 127);
   });
 }
 
