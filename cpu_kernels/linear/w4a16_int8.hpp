@@ -25,7 +25,7 @@ template <class Level> std::size_t w4_int8_bytes(const LinearW4a16<Host>& op) {
          2 * WorkspaceCutter::padded<float>(rows * segments);
 }
 
-// Rounds row `t`. NaN and infinity make the step, and with it the row's results, NaN.
+// Rounds row `t`. NaN makes its sum NaN, infinity too, since the reciprocal of its step is 0; and the sum all results.
 template <class Level, int Bits, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Activations& to, index t) {
   using F = simd::Floats<Level>;
@@ -38,17 +38,16 @@ void w4_quantize_row(const W4Weight& w, const T* x, const W4Activations& to, ind
       float values[w4_block] = {};
       if (w.perm)
         for (index i = s; i < stop; ++i) values[i - s] = w.perm[i] < 0 ? 0 : static_cast<float>(x[w.perm[i]]);
-      F largest, check;  // x * 0 is NaN where x is not finite
+      F largest;
       for (index i = 0; i < stop - s; i += F::size) {
         const index n = stop - s - i < F::size ? stop - s - i : F::size;
         const F value = w.perm ? F::load(values + i) : n == F::size ? F::load(x + s + i) : F::load(x + s + i, n);
         value.store(values + i);
         largest = max(largest, abs(value));
-        check = fma(value, F(0), check);
       }
       const float scale = reduce_max(largest) / 127;
       const F inverse(scale >= 0x1p-126f ? 1 / scale : 0);  // 1 / subnormal may be infinite
-      *step++ = scale + reduce_sum(check);
+      *step++ = scale;
       F total;
       std::int8_t rounded[w4_block];
       for (index i = 0; i < stop - s; i += F::size) {

@@ -115,7 +115,7 @@ TEST(linear_w4a16, imports_gptq) {
   Rng rng(20);
   for (index bits : {4, 8})
     for (bool v2 : {false, true})
-      for (const char* order : {"none", "in order", "act-order", "uneven"})
+      for (const char* order : {"none", "in order", "act-order", "uneven", "last empty"})
         for (index group : {0, 32, 64}) {
           SCOPED_TRACE(describe(bits, "v2", static_cast<int>(v2), std::string(order), group));
           const index k = 160, n = 24, per_word = 32 / bits;
@@ -137,6 +137,8 @@ TEST(linear_w4a16, imports_gptq) {
           if (order == std::string("act-order")) std::shuffle(group_of.begin(), group_of.end(), rng);
           if (order == std::string("uneven"))
             for (auto& g : group_of) g = static_cast<index>(rng()) & 1 ? 0 : p.groups() / 2;
+          if (order == std::string("last empty") && p.groups() > 1)  // and those before it full
+            for (index i = 0; i < k; ++i) group_of[static_cast<std::size_t>(i)] = i * (p.groups() - 1) / k;
           Tensor<1> g_idx(DType::i32, {k});
           for (index i = 0; i < k; ++i) g_idx.set(i, static_cast<double>(group_of[static_cast<std::size_t>(i)]));
           GptqWeight from{.qweight = qweight, .qzeros = qzeros, .scales = p.scales};
