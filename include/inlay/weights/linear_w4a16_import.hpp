@@ -109,10 +109,8 @@ inline std::vector<std::int32_t> sorted_by_group(const std::int32_t* g_idx, inde
     const index g = g_idx[i];
     perm[static_cast<std::size_t>(g * group + next[static_cast<std::size_t>(g)]++)] = static_cast<std::int32_t>(i);
   }
-  while (perm.back() < 0) perm.pop_back();  // there is an input, and the last group may be short
-  // The number of groups follows from the slots: an empty last group keeps one.
-  const std::size_t least = static_cast<std::size_t>((groups - 1) * group + 1);
-  if (perm.size() < least) perm.resize(least, -1);
+  // There is an input. The last group may be short, and empty ones at the end are left out: groups follow from slots.
+  while (perm.back() < 0) perm.pop_back();
   return perm;
 }
 
