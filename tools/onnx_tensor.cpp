@@ -76,8 +76,7 @@ Expected<OnnxTensor> read_tensor(const onnx::TensorProto& proto) {
                                                  std::to_string(*largest) + "; a tensor has at most " +
                                                  std::to_string(largest_tensor) + " elements or bytes");
   }
-  index size = 1;
-  for (index dim : dims) size *= dim;
+  const index size = OnnxTensor::size_of(dims);
   const auto bad = [&](std::size_t got) {
     return failure(StatusCode::corrupt_data, "tensor " + proto.name() + " holds " + std::to_string(got) +
                                                  " bytes or numbers; its shape needs " + std::to_string(size));

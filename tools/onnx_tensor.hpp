@@ -31,11 +31,7 @@ struct OnnxTensor {
   OnnxTensor(DType type, std::vector<index> shape)
       : dtype(type), dims(std::move(shape)), bytes(bytes_or_throw(type, dims) + 1) {}
 
-  index size() const {
-    index product = 1;
-    for (index dim : dims) product *= dim;
-    return product;
-  }
+  index size() const { return size_of(dims); }
   index rank() const { return static_cast<index>(dims.size()); }
   // Product of the dimensions first..last-1.
   index extent(index first, index last) const {
@@ -54,7 +50,13 @@ struct OnnxTensor {
   // Rows of the dimensions from `axis` on.
   View<2> rows(index axis) { return view<2>({extent(0, axis), extent(axis, rank())}); }
 
-  // Of a shape; nothing where no tensor may have it. Dimensions beside one of 0 are bounded too: loops run over them.
+  // Elements of a shape that a tensor may have.
+  static index size_of(const std::vector<index>& dims) {
+    index product = 1;
+    for (index dim : dims) product *= dim;
+    return product;
+  }
+  // Bytes of a shape; nothing where no tensor may have it. Dimensions beside one of 0 are bounded too: loops run over them.
   static std::optional<index> bytes_of(DType type, const std::vector<index>& dims) {
     index product = 1;
     bool empty = false;

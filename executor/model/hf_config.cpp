@@ -33,8 +33,8 @@ Status read_widths(const Json& json, const std::string& origin, std::vector<Laye
     for (LayerConfig& layer : layers) layer.hidden = width;
     return fields.take_status();
   }
-  const auto list = list_of_layers(json, key, origin, static_cast<index>(layers.size()));
-  if (!list) return {list.error().code(), std::string(list.error().message())};
+  auto list = list_of_layers(json, key, origin, static_cast<index>(layers.size()));
+  if (!list) return std::move(list.error());
   std::size_t i = 0;
   for (const Json width : list->elements()) {
     if (!width.is_integer())
@@ -49,8 +49,8 @@ Status read_widths(const Json& json, const std::string& origin, std::vector<Laye
 Status read_windows(const Json& json, const std::string& origin, const std::string& arch,
                     std::vector<LayerConfig>& layers) {
   constexpr index default_window = 4096, default_full_layers = 28;  // transformers' of Mistral and Qwen
-  const auto types = list_of_layers(json, "layer_types", origin, static_cast<index>(layers.size()));
-  if (!types) return {types.error().code(), std::string(types.error().message())};
+  auto types = list_of_layers(json, "layer_types", origin, static_cast<index>(layers.size()));
+  if (!types) return std::move(types.error());
   const bool mistral = arch == "mistral", qwen = arch == "qwen2" || arch == "qwen3";
   JsonFields fields(json, origin);
   bool used = !qwen && (mistral || types->is_array());

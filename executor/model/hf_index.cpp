@@ -22,8 +22,8 @@ bool is_plain_name(std::string_view file) {
 }  // namespace
 
 Expected<HfIndex> HfIndex::read(const std::string& path) {
-  const auto document = read_json(path);
-  if (!document) return failure(document.error().code(), std::string(document.error().message()));
+  auto document = read_json(path);
+  if (!document) return failure(std::move(document.error()));
   const Json map = document->root().find("weight_map");
   if (!map.is_object()) return failure(StatusCode::corrupt_data, path + ": the key 'weight_map' is no object");
   for (const auto& [tensor, shard] : map.members()) {

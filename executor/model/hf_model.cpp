@@ -63,8 +63,8 @@ class HfLoader {
 
   Expected<ModelFile> run(const std::string& single) {
     const std::string config_path = (directory_ / "config.json").string();
-    const auto document = read_json(config_path);
-    if (!document) return failure(document.error().code(), std::string(document.error().message()));
+    auto document = read_json(config_path);
+    if (!document) return failure(std::move(document.error()));
     auto config = hf_config(document->root(), config_path);
     if (!config) return failure(std::move(config.error()));
     model_.path = directory_.string();
@@ -86,8 +86,8 @@ class HfLoader {
     std::error_code error;
     if (!single.empty() || !std::filesystem::exists(list, error))
       return read_shard(single.empty() ? "model.safetensors" : single, {}, {});
-    const auto index = HfIndex::read(list.string());
-    if (!index) return {index.error().code(), std::string(index.error().message())};
+    auto index = HfIndex::read(list.string());
+    if (!index) return std::move(index.error());
     for (std::span<const HfIndex::Place> rest = index->places(); !rest.empty();) {
       const std::string shard(rest.front().shard);
       const auto end = std::find_if(rest.begin(), rest.end(), [&](const auto& each) { return each.shard != shard; });

@@ -31,8 +31,8 @@ std::size_t id_of(std::string_view key) {
 
 Status apply_tokenizer_config(const std::string& path, index rows, TokenizerData& t) {
   using Type = TokenizerData::TokenType;
-  const auto document = read_json(path);
-  if (!document) return {document.error().code(), std::string(document.error().message())};
+  auto document = read_json(path);
+  if (!document) return std::move(document.error());
   const Json json = document->root();
   // SentencePiece models are given their chat tokens here, in places that they keep free.
   if (const Json added = json.find("added_tokens_decoder"); added.is_object()) {

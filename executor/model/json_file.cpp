@@ -6,8 +6,8 @@
 namespace inlay::exec {
 
 Expected<JsonDocument> read_json(const std::string& path) {
-  const auto mapping = Mapping::file(path);
-  if (!mapping) return failure(mapping.error().code(), std::string(mapping.error().message()));
+  auto mapping = Mapping::file(path);
+  if (!mapping) return failure(std::move(mapping.error()));
   const auto bytes = (*mapping)->bytes();
   return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }

@@ -31,8 +31,8 @@ namespace {
 // The format has no names: ids 0, 1, 2 are <unk>, <s>, </s>, then come the 256 bytes.
 Status read_llama2c_tokenizer(const std::string& path, index vocab, TokenizerData& t) {
   using Type = TokenizerData::TokenType;
-  const auto mapping = Mapping::file(path);
-  if (!mapping) return Status(mapping.error().code(), std::string(mapping.error().message()));
+  auto mapping = Mapping::file(path);
+  if (!mapping) return std::move(mapping.error());
   GgufCursor cursor((*mapping)->bytes());
   const auto corrupt = [&](index i) -> Status {
     return {StatusCode::corrupt_data,

@@ -284,8 +284,8 @@ std::string added_token_problem(const Json& token) {
 }
 
 Expected<TokenizerData> read_tokenizer_json(const std::string& path, index rows) {
-  const auto document = read_json(path);
-  if (!document) return failure(document.error().code(), std::string(document.error().message()));
+  auto document = read_json(path);
+  if (!document) return failure(std::move(document.error()));
   return Reader(path, rows, *document).read();
 }
 

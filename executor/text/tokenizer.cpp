@@ -126,8 +126,8 @@ Expected<std::vector<Token>> Tokenizer::encode(std::string_view text, const Enco
   };
   const auto normalized = [&](std::string_view part) -> Status {
     if (!s.data.nfc) return s.cut(part, options.parse_special, true, take, words);
-    const auto nfc = to_nfc(part);
-    if (!nfc) return Status(nfc.error().code(), std::string(nfc.error().message()));
+    auto nfc = to_nfc(part);
+    if (!nfc) return std::move(nfc.error());
     return s.cut(*nfc, options.parse_special, true, take, words);
   };
   if (Status status = s.cut(text, options.parse_special, false, take, normalized); !status)

@@ -187,15 +187,8 @@ TEST(flash_attention, subnormals) {
       }
 }
 
-// Down to one that has no reciprocal, and up to one whose reciprocal is subnormal; a key of zeros scores exactly 0.
 TEST(flash_attention, softcaps_of_every_size) {
-  Rng rng(41);
-  for (float softcap : {1e-45f, 1e-40f, 3e-39f, 1e-20f, 1e20f, std::numeric_limits<float>::max()}) {
-    Case c = make({.queries = 3, .keys = 70, .kv_heads = 1, .group = 2, .dim = 12, .v_dim = 20}, rng);
-    for (index d = 0; d < 12; ++d) c.k.set(0, 5, 0, d, 0);
-    c.softcap = softcap;
-    ASSERT_NO_FATAL_FAILURE(compare(c));
-  }
+  compare_extreme_softcaps([](const Shape& shape, Rng& rng) { return make(shape, rng); });
 }
 
 }  // namespace

@@ -156,10 +156,10 @@ TEST(paged_attention, subnormals) {
     }
 }
 
-// Down to one that has no reciprocal, and up to one whose reciprocal is subnormal; a query of zeros scores exactly 0.
+// A query of zeros scores exactly 0.
 TEST(paged_attention, softcaps_of_every_size) {
   Rng rng(41);
-  for (float softcap : {1e-45f, 1e-40f, 3e-39f, 1e-20f, 1e20f, std::numeric_limits<float>::max()}) {
+  for (float softcap : extreme_softcaps) {
     Case c = make({.lens = {70}}, rng);
     for (index d = 0; d < 24; ++d) c.q.set(c.spare * 24 + d, 0);
     c.extra.softcap = softcap;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include <inlay/core/attention.hpp>
 
@@ -36,6 +37,9 @@ inline Tensor<1> random_sinks(index heads, Rng& rng) { return Tensor<1>(DType::f
 
 inline constexpr std::array bias_orders{BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias,
                                         BiasOrder::bias_scale_softcap};
+
+// Down to one that has no reciprocal, and up to one whose reciprocal is subnormal.
+inline constexpr std::array extreme_softcaps{1e-45f, 1e-40f, 3e-39f, 1e-20f, 1e20f, std::numeric_limits<float>::max()};
 
 // Calls each(a, b, c, d) for every element.
 template <class Each> void each_place(const std::array<index, 4>& extents, Each&& each) {

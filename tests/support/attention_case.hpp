@@ -247,6 +247,17 @@ inline Tensor<1> slight_slopes(index heads, index keys, Rng& rng) {
   return Tensor<1>(DType::f32, {heads}).uniform(rng, -4 / static_cast<double>(keys), 4 / static_cast<double>(keys));
 }
 
+// make(shape, rng) gives a case; a key of zeros scores exactly 0.
+template <class Make> void compare_extreme_softcaps(Make&& make) {
+  Rng rng(41);
+  for (float softcap : extreme_softcaps) {
+    auto c = make(Shape{.queries = 3, .keys = 70, .kv_heads = 1, .group = 2, .dim = 12, .v_dim = 20}, rng);
+    for (index d = 0; d < 12; ++d) c.k.set(0, 5, 0, d, 0);
+    c.softcap = softcap;
+    ASSERT_NO_FATAL_FAILURE(compare(c));
+  }
+}
+
 // Lengths around tiles and the ends of splits, up to `most`.
 inline std::vector<index> lengths_around(index split, index most) {
   std::vector<index> lengths;

@@ -8,6 +8,8 @@
 
 #include <inlay/core/status.hpp>
 
+#include "tests/support/file_cost.hpp"
+
 namespace inlay::fuzz {
 
 [[noreturn]] inline void broken_promise(std::string_view what) {
@@ -27,10 +29,8 @@ inline void expect_clean(const Status& status) {
     broken_promise("a refusal says that the file is at fault: " + std::string(message));
 }
 
-// Ten bytes for a byte of the files, and what any file may cost.
 inline void expect_bounded(std::size_t bytes, std::size_t size) {
-  constexpr std::size_t share = 10, constant = std::size_t{4} << 20;
-  if (bytes > share * size + constant)
+  if (bytes > test::file_share * size + test::any_file_costs)
     broken_promise(std::to_string(bytes) + " bytes of memory for " + std::to_string(size) + " of the files");
 }
 

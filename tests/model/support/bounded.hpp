@@ -9,14 +9,12 @@
 
 #include "tests/model/support/checkpoint.hpp"
 #include "tests/model/support/tiny_model.hpp"
+#include "tests/support/file_cost.hpp"
 #include "tests/support/growth.hpp"
 
 namespace inlay::exec::test {
 
-using inlay::test::Growth;
-
-inline constexpr std::size_t file_share = 10;                  // bytes of memory for a byte of the files,
-inline constexpr std::size_t constant = std::size_t{4} << 20;  // and what any file may cost
+using inlay::test::any_file_costs, inlay::test::file_share, inlay::test::Growth;
 
 inline std::size_t bytes_below(const std::filesystem::path& place) {
   if (std::filesystem::is_regular_file(place)) return std::filesystem::file_size(place);
@@ -26,7 +24,7 @@ inline std::size_t bytes_below(const std::filesystem::path& place) {
 }
 
 // Loads and says what became of it; a failure of the test if that took too much.
-inline Expected<ModelFile> bounded_load(const std::string& path, std::size_t more = constant) {
+inline Expected<ModelFile> bounded_load(const std::string& path, std::size_t more = any_file_costs) {
   const std::size_t size = bytes_below(path);
   const Growth growth;
   auto file = load_model(path);
