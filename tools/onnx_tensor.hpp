@@ -56,7 +56,7 @@ struct OnnxTensor {
     for (index dim : dims) product *= dim;
     return product;
   }
-  // Bytes of a shape; nothing where no tensor may have it. Dimensions beside one of 0 are bounded too: loops run over them.
+  // Its bytes; nothing where no tensor may have it. Dimensions beside one of 0 are bounded too: loops run over them.
   static std::optional<index> bytes_of(DType type, const std::vector<index>& dims) {
     index product = 1;
     bool empty = false;

@@ -134,8 +134,7 @@ template <class Case> class Expected {
   const Case& result() const { return case_; }
   const ::testing::AssertionResult& ran() const { return ok_; }
 
-  void compare(const Case& got, const Allow& allow = {},
-               const Where& where = Where::current()) const {
+  void compare(const Case& got, const Allow& allow = {}, const Where& where = Where::current()) const {
     const auto scale = [&](index k) {
       const index r = row(k);
       return errors_.of_out(case_.lse.get(r), weights_[static_cast<std::size_t>(r)], case_.out.memory.get(k));
@@ -183,8 +182,7 @@ template <class Case, class Run> void expect_written(const Case& start, const Ca
 
 // `integers` judges int8 outputs.
 template <class Case>
-void compare(const Case& start, RoundedIntegers* integers = nullptr,
-             const Where& where = Where::current()) {
+void compare(const Case& start, RoundedIntegers* integers = nullptr, const Where& where = Where::current()) {
   const Expected<Case> expected(start);
   Case described = start;
   SCOPED_TRACE(describe(described.op()));
