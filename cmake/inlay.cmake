@@ -94,6 +94,25 @@ function(inlay_add_cpu)
   endforeach()
 endfunction()
 
+# inlay::cl: the OpenCL kernels, their text embedded, and what launches them.
+function(inlay_add_cl)
+  find_package(OpenCL REQUIRED)
+  file(GLOB_RECURSE launchers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS cl_kernels/*.cpp)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS cl_kernels/*.clh)
+  file(GLOB_RECURSE kernels RELATIVE ${PROJECT_SOURCE_DIR}/cl_kernels CONFIGURE_DEPENDS cl_kernels/*.cl)
+  list(TRANSFORM kernels REPLACE "\\.cl$" "" OUTPUT_VARIABLE stems)
+  list(TRANSFORM kernels PREPEND ${PROJECT_SOURCE_DIR}/cl_kernels/)
+  set(embedded ${PROJECT_BINARY_DIR}/cl_sources.cpp)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_cl.cmake)
+  add_custom_command(OUTPUT ${embedded} DEPENDS ${kernels} ${headers} ${script} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} "-DSTEMS=${stems}" -DOUTPUT=${embedded} -P ${script})
+  add_library(inlay_cl STATIC ${launchers} ${embedded})
+  target_link_libraries(inlay_cl PUBLIC inlay_core OpenCL::OpenCL)
+  target_compile_definitions(inlay_cl PUBLIC CL_TARGET_OPENCL_VERSION=300 PRIVATE CL_USE_DEPRECATED_OPENCL_1_2_APIS)
+  target_include_directories(inlay_cl PRIVATE ${PROJECT_SOURCE_DIR})
+  inlay_warnings(inlay_cl)
+endfunction()
+
 # inlay::npu: the tile programs and their machine. Its functional mode multiplies with the CPU's kernels.
 function(inlay_add_npu)
   find_package(nlohmann_json REQUIRED)

@@ -16,6 +16,9 @@
 #include "tests/support/sanitizers.hpp"
 #include "tests/support/support_table.hpp"
 #include "tests/support/test_space.hpp"
+#ifdef INLAY_TESTS_CL
+#include "tests/support/cl_devices.hpp"
+#endif
 #include "tests/support/tolerance_report.hpp"
 
 namespace inlay::test {
@@ -61,7 +64,13 @@ template <class Backend, class Op> [[gnu::noinline]] Status run_with_scratch(Bac
 // once: `extern` where the case is that its files share, without it in tests/<op>.cpp.
 #define INLAY_RUNS_OF(Op, ...)                                         \
   __VA_ARGS__ template Status run_with_scratch(Cpu&, const Op<Host>&); \
+  INLAY_RUNS_ON_CL(Op, __VA_ARGS__)                                    \
   __VA_ARGS__ template Status run_with_scratch(TestDevice&, const Op<Host>&)
+#ifdef INLAY_TESTS_CL
+#define INLAY_RUNS_ON_CL(Op, ...) __VA_ARGS__ template Status run_with_scratch(WatchedCl&, const Op<Host>&);
+#else
+#define INLAY_RUNS_ON_CL(Op, ...)
+#endif
 
 // The levels to test: all that this machine has, down to scalar.
 inline std::vector<Cpu> cpus() {
@@ -93,6 +102,10 @@ template <class Test> void on_every_host_backend(Test&& test) {
 
 template <class Test> void on_every_backend(Test&& test) {
   on_every_host_backend(test);
+#ifdef INLAY_TESTS_CL
+  for (WatchedCl& cl : cl_devices_to_test())
+    if (::testing::Test::HasFatalFailure() || !on_backend(test, cl, cl.label())) return;
+#endif
   TestDevice device;
   if (!::testing::Test::HasFatalFailure()) on_backend(test, device, "test device");
 }

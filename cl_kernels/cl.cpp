@@ -1,0 +1,107 @@
+#include <inlay/cl.hpp>
+
+#include <cstdlib>
+#include <utility>
+
+#include "cl_kernels/runtime/device.hpp"
+#include "cl_kernels/runtime/errors.hpp"
+#include "cl_kernels/runtime/runtime.hpp"
+
+namespace inlay {
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace
+
+Cl::Cl(std::unique_ptr<cl::Runtime> runtime) : runtime_(std::move(runtime)) {}
+Cl::Cl(Cl&&) noexcept = default;
+Cl& Cl::operator=(Cl&&) noexcept = default;
+Cl::~Cl() = default;
+
+Expected<Cl> Cl::make(const ClOptions& wanted) {
+  ClOptions options = wanted;
+  if (options.device.empty()) options.device = environment("INLAY_CL_DEVICE");
+  if (options.cache.empty()) options.cache = environment("INLAY_CL_CACHE");
+  auto found = cl::choose_device(options.device);
+  if (!found) return failure(std::move(found.error()));
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                              reinterpret_cast<cl_context_properties>(found->platform), 0};
+  cl_int error = CL_SUCCESS;
+  cl_context context = clCreateContext(properties, 1, &found->id, nullptr, nullptr, &error);
+  if (error != CL_SUCCESS) return failure(cl::error_status(error, "a context on " + found->record.name));
+  // The call of OpenCL 1.2: every device has it.
+  cl_command_queue queue =
+      clCreateCommandQueue(context, found->id, options.profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &error);
+  if (error != CL_SUCCESS) {
+    clReleaseContext(context);
+    return failure(cl::error_status(error, "a queue on " + found->record.name));
+  }
+  auto runtime = cl::Runtime::make(context, queue, found->id, std::move(found->record), std::move(options));
+  if (!runtime) return failure(std::move(runtime.error()));
+  return Cl(std::move(*runtime));
+}
+
+Expected<Cl> Cl::make(cl_context context, cl_command_queue queue, const ClOptions& wanted) {
+  if (context == nullptr) return failure(invalid("context is null; it must be an OpenCL context"));
+  if (queue == nullptr) return failure(invalid("queue is null; it must be a queue of the context"));
+  const auto ask = [&](cl_command_queue_info what, auto& value) {
+    return clGetCommandQueueInfo(queue, what, sizeof value, &value, nullptr);
+  };
+  cl_context of_queue = nullptr;
+  cl_device_id id = nullptr;
+  cl_command_queue_properties properties = 0;
+  for (cl_int error : {ask(CL_QUEUE_CONTEXT, of_queue), ask(CL_QUEUE_DEVICE, id), ask(CL_QUEUE_PROPERTIES, properties)})
+    if (error != CL_SUCCESS) return failure(cl::error_status(error, "asking the queue for its device"));
+  if (of_queue != context) return failure(invalid("queue belongs to another context; it must be a queue of the context"));
+  if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    return failure(invalid("queue runs out of order; it must run in order"));
+  auto record = cl::describe(id);
+  if (!record) return failure(std::move(record.error()));
+  ClOptions options = wanted;
+  options.device = record->name;
+  options.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0 && wanted.profiling;
+  clRetainContext(context);
+  clRetainCommandQueue(queue);
+  auto runtime = cl::Runtime::make(context, queue, id, std::move(*record), std::move(options));
+  if (!runtime) return failure(std::move(runtime.error()));
+  return Cl(std::move(*runtime));
+}
+
+const ClDevice& Cl::device() const { return runtime_->device(); }
+const ClOptions& Cl::options() const { return runtime_->options(); }
+cl_context Cl::context() const { return runtime_->context(); }
+cl_command_queue Cl::queue() const { return runtime_->queue(); }
+
+Expected<ClAddress> Cl::allocate(std::size_t bytes) {
+  auto buffer = runtime_->memory().allocate(bytes);
+  if (!buffer) return failure(std::move(buffer.error()));
+  return ClAddress{*buffer, 0};
+}
+void Cl::release(ClAddress buffer) { runtime_->memory().release(buffer.memory); }
+std::size_t Cl::allocations() const { return runtime_->memory().allocations(); }
+
+Status Cl::upload(ClAddress to, std::span<const std::byte> from) {
+  if (from.empty()) return {};
+  const cl_int error = clEnqueueWriteBuffer(queue(), to.memory, CL_TRUE, static_cast<std::size_t>(to.offset),
+                                            from.size(), from.data(), 0, nullptr, nullptr);
+  if (error == CL_SUCCESS) return {};
+  return cl::error_status(error, "copying " + std::to_string(from.size()) + " bytes to " + device().name);
+}
+
+Status Cl::download(std::span<std::byte> to, ConstClAddress from) {
+  if (to.empty()) return {};
+  const cl_int error = clEnqueueReadBuffer(queue(), from.memory, CL_TRUE, static_cast<std::size_t>(from.offset),
+                                           to.size(), to.data(), 0, nullptr, nullptr);
+  if (error == CL_SUCCESS) return {};
+  return cl::error_status(error, "copying " + std::to_string(to.size()) + " bytes from " + device().name);
+}
+
+Status Cl::finish() { return runtime_->finish(); }
+double Cl::kernel_seconds() { return runtime_->kernel_seconds(); }
+
+}  // namespace inlay

@@ -1,0 +1,75 @@
+// y[t,:] = cast(r[t,:] / sqrt(mean(r[t,:]^2) + eps)) * (weight + offset), r = x + residual    Zhang & Sennrich, 2019
+//
+// One group a vector, two passes: it stays in cache between them.
+//
+//   X, W   types of x and weight      Y   of y: X, or i8 with a scale a row
+//   RESIDUAL   residual becomes x + residual
+//   CASTS      the normalised row is rounded to X before the product with weight (Llama's rounding point)
+#include "cl_kernels/support/rows.clh"
+
+#ifndef X
+#define X f32
+#define W f32
+#define Y f32
+#define CASTS 1
+#endif
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
+    global const TYPE(X)* x, long x_begin, long x_stride, global const TYPE(W)* weight, long weight_begin,
+    global TYPE(X)* residual, long residual_begin, long residual_stride, global TYPE(Y)* y, long y_begin, long y_stride,
+    global float* y_scale, long y_scale_begin, long dim, float eps, float offset) {
+  BUTTERFLY_ROOM;
+  const long t = get_group_id(0), head = get_group_id(1);
+  x += x_begin + t * x_stride + head * dim;
+  y += y_begin + t * y_stride + head * dim;
+  weight += weight_begin;
+#ifdef RESIDUAL
+  residual += residual_begin + t * residual_stride + head * dim;
+  global const TYPE(X)* row = residual;
+#else
+  global const TYPE(X)* row = x;
+#endif
+
+  VECTOR(WIDTH) VAR(squares, WIDTH) = 0;
+  float VAR(squares, 1) = 0;
+#ifdef RESIDUAL
+#define SQUARES(N)                                                                    \
+  STORE(X, N)(LOAD(X, N)(x, i) + LOAD(X, N)(residual, i), residual, i);               \
+  const VECTOR(N) v = LOAD(X, N)(residual, i);                                        \
+  VAR(squares, N) = fma(v, v, VAR(squares, N));
+#else
+#define SQUARES(N)                       \
+  const VECTOR(N) v = LOAD(X, N)(x, i);  \
+  VAR(squares, N) = fma(v, v, VAR(squares, N));
+#endif
+  FOR_ROW(i, dim, SQUARES)
+  const float sum = butterfly_sum(SUM_OF(WIDTH)(VAR(squares, WIDTH)) + VAR(squares, 1), butterfly_room);
+  // NaN where the sum is not finite: infinity would make the rest of its row zeros.
+  const float scale = sum < INFINITY ? 1 / sqrt(sum / (float)dim + eps) : NAN;
+
+#ifdef CASTS
+#define NORMALISED(N) (CAST(X, N)(LOAD(X, N)(row, i) * scale) * (LOAD(W, N)(weight, i) + offset))
+#else
+#define NORMALISED(N) (LOAD(X, N)(row, i) * scale * (LOAD(W, N)(weight, i) + offset))
+#endif
+
+#ifndef QUANTIZED
+#define WRITE(N) STORE(Y, N)(NORMALISED(N), y, i);
+  FOR_ROW(i, dim, WRITE)
+#else
+  VECTOR(WIDTH) VAR(largest, WIDTH) = 0, VAR(not_finite, WIDTH) = 0;  // 0 * v is 0 for finite values only
+  float VAR(largest, 1) = 0, VAR(not_finite, 1) = 0;
+#define RANGE(N)                                        \
+  const VECTOR(N) v = NORMALISED(N);                    \
+  VAR(largest, N) = fmax(VAR(largest, N), fabs(v));     \
+  VAR(not_finite, N) += v * 0;
+  FOR_ROW(i, dim, RANGE)
+  const float largest =
+      butterfly_max(fmax(LARGEST_OF(WIDTH)(VAR(largest, WIDTH)), VAR(largest, 1)), butterfly_room);
+  const float step =
+      largest / 127 + butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
+  if (LANE == 0) y_scale[y_scale_begin + t] = step;
+#define CODES(N) STORE(Y, N)(step > 0 ? NORMALISED(N) / step : 0, y, i);
+  FOR_ROW(i, dim, CODES)
+#endif
+}

@@ -1,0 +1,47 @@
+// Indices out of range that kernels meet (core/backend.hpp has the rule). A kernel that reads an index gets one or more
+// places, which say what the index is and what it must be; the first offence is claimed in device memory
+// (support/offence.clh), and finish() makes a Status of it.
+#pragma once
+
+#include <CL/cl.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <inlay/core/status.hpp>
+
+namespace inlay::cl {
+
+// From where it was met and what it was to what a person reads. `at` and `value` are the kernel's.
+using Describe = std::function<Status(std::int64_t at, std::int64_t value)>;
+
+class Offences {
+ public:
+  explicit Offences(cl_mem record) : record_(record) {}
+  Offences(const Offences&) = delete;
+  ~Offences() { clReleaseMemObject(record_); }
+
+  // What support/offence.clh writes.
+  struct Record {
+    cl_int claimed = 0, place = 0;
+    cl_long at = 0, value = 0;
+  };
+
+  cl_int place(Describe describe) {
+    places_.push_back(std::move(describe));
+    return static_cast<cl_int>(places_.size()) - 1;
+  }
+  // Was a kernel launched that may offend?
+  bool pending() const { return !places_.empty(); }
+  cl_mem memory() const { return record_; }
+
+  // What was met since the last time. The queue has finished.
+  Status collect(cl_command_queue queue);
+
+ private:
+  cl_mem record_;
+  std::vector<Describe> places_;
+};
+
+}  // namespace inlay::cl

@@ -1,0 +1,179 @@
+#include "cl_kernels/runtime/programs.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include <unistd.h>
+
+#include "cl_kernels/runtime/errors.hpp"
+#include "cl_kernels/runtime/sources.hpp"
+
+namespace inlay::cl {
+
+namespace {
+
+// PoCL runs `ld` when a kernel is first enqueued, and aborts the process where there is none.
+bool linker_on_path() {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/ld").c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+std::string build_log(cl_program program, cl_device_id device) {
+  std::size_t bytes = 0;
+  if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes) != CL_SUCCESS) return {};
+  std::string log(bytes, '\0');
+  if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr) != CL_SUCCESS) return {};
+  return log.c_str();
+}
+
+// FNV-1a: the name of an entry and its check sum. The key itself lies in the entry, so names may collide.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t value = 0xcbf29ce484222325u;
+  for (unsigned char c : text) value = (value ^ c) * 0x100000001b3u;
+  return value;
+}
+
+constexpr std::string_view format = "inlay-cl-1\n";
+
+void put(std::string& entry, std::uint64_t number) {
+  for (int byte = 0; byte < 8; ++byte) entry.push_back(static_cast<char>(number >> (8 * byte)));
+}
+
+// Bounds are checked by the caller.
+std::uint64_t number_at(std::string_view entry, std::size_t at) {
+  std::uint64_t number = 0;
+  for (int byte = 0; byte < 8; ++byte) number |= std::uint64_t{static_cast<unsigned char>(entry[at + byte])} << (8 * byte);
+  return number;
+}
+
+}  // namespace
+
+Programs::~Programs() {
+  for (auto& [key, kernel] : kernels_) clReleaseKernel(kernel);
+  for (auto& [key, program] : programs_) clReleaseProgram(program);
+}
+
+Expected<cl_kernel> Programs::kernel(const Variant& variant, const char* name) {
+  std::string key = variant.key();
+  key.append(1, '\n').append(name);
+  if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
+  auto program = this->program(variant);
+  if (!program) return failure(std::move(program.error()));
+  cl_int error = CL_SUCCESS;
+  cl_kernel made = clCreateKernel(*program, name, &error);
+  if (error != CL_SUCCESS) return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.key()));
+  kernels_.emplace(std::move(key), made);
+  return made;
+}
+
+Expected<cl_program> Programs::program(const Variant& variant) {
+  if (const auto known = programs_.find(variant.key()); known != programs_.end()) return known->second;
+  const std::string_view text = source(variant.stem());
+  if (text.empty())
+    return failure(StatusCode::internal, "there is no OpenCL source named " + std::string(variant.stem()));
+  const std::string options = options_ + std::string(variant.definitions());
+  const std::string key = cache_.empty() ? std::string() : cache_key(text, options);
+  std::ostringstream file;
+  if (!cache_.empty()) {
+    file << cache_ << '/' << std::hex << hash(key) << ".cl_program";
+    if (auto loaded = load(file.str(), key)) {
+      programs_.emplace(variant.key(), *loaded);
+      return *loaded;
+    }
+  }
+  auto built = build(text, options, variant.key());
+  if (!built) return built;
+  if (!cache_.empty()) save(*built, file.str(), key);
+  programs_.emplace(variant.key(), *built);
+  return *built;
+}
+
+Expected<cl_program> Programs::build(std::string_view text, const std::string& options, const std::string& what) {
+  if (record_.platform == "Portable Computing Language" && !linker_on_path())
+    return failure(StatusCode::not_found,
+                   "PoCL links kernels with `ld`, which PATH does not have; install binutils or mend PATH");
+  const char* data = text.data();
+  const std::size_t size = text.size();
+  cl_int error = CL_SUCCESS;
+  cl_program program = clCreateProgramWithSource(context_, 1, &data, &size, &error);
+  if (error != CL_SUCCESS) return failure(error_status(error, "OpenCL program " + what));
+  error = clBuildProgram(program, 1, &device_, options.c_str(), nullptr, nullptr);
+  if (error != CL_SUCCESS) {
+    std::string log = build_log(program, device_);
+    clReleaseProgram(program);
+    return failure(error_status(error, "OpenCL program " + what + " built with '" + options + "' on " + record_.name +
+                                           " says:\n" + log));
+  }
+  return program;
+}
+
+std::string Programs::cache_key(std::string_view text, std::string_view options) const {
+  std::string key;
+  for (std::string_view part : {std::string_view(record_.platform), std::string_view(record_.name),
+                                std::string_view(record_.driver), options, text})
+    key.append(part).append(1, '\0');
+  return key;
+}
+
+// An entry: the format's name, the key and the binary, each with its length before it, and the hash of all that.
+// Whatever is wrong with it, the program is built anew.
+Expected<cl_program> Programs::load(const std::string& file, const std::string& key) {
+  const auto refused = [] { return failure(StatusCode::corrupt_data, "no usable entry"); };
+  std::ifstream in(file, std::ios::binary);
+  std::string entry((std::istreambuf_iterator<char>(in)), {});
+  const std::size_t fixed = format.size() + 24;
+  if (entry.size() < fixed || !entry.starts_with(format)) return refused();
+  const std::string_view body = std::string_view(entry).substr(0, entry.size() - 8);
+  if (number_at(entry, entry.size() - 8) != hash(body)) return refused();
+  const std::uint64_t key_bytes = number_at(entry, format.size());
+  if (key_bytes != key.size() || key_bytes > entry.size() - fixed) return refused();
+  if (entry.compare(format.size() + 8, key.size(), key) != 0) return refused();
+  const std::size_t at = format.size() + 8 + key.size();
+  const std::uint64_t bytes = number_at(entry, at);
+  if (bytes != entry.size() - fixed - key.size()) return refused();
+  const auto* binary = reinterpret_cast<const unsigned char*>(entry.data() + at + 8);
+  const std::size_t size = bytes;
+  cl_int status = CL_SUCCESS, error = CL_SUCCESS;
+  cl_program program = clCreateProgramWithBinary(context_, 1, &device_, &size, &binary, &status, &error);
+  if (error != CL_SUCCESS) return refused();
+  if (clBuildProgram(program, 1, &device_, options_.c_str(), nullptr, nullptr) != CL_SUCCESS) {
+    clReleaseProgram(program);
+    return refused();
+  }
+  return program;
+}
+
+// A cache that cannot be written is no error: the program is there. Another process sees a whole entry or none.
+void Programs::save(cl_program program, const std::string& file, const std::string& key) const {
+  std::size_t bytes = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return;
+  std::vector<unsigned char> binary(bytes);
+  unsigned char* data = binary.data();
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) != CL_SUCCESS) return;
+  std::string entry(format);
+  put(entry, key.size());
+  entry += key;
+  put(entry, bytes);
+  entry.append(reinterpret_cast<const char*>(data), bytes);
+  put(entry, hash(entry));
+  std::error_code ignored;
+  std::filesystem::create_directories(cache_, ignored);
+  const std::string part = file + "." + std::to_string(getpid());
+  {
+    std::ofstream out(part, std::ios::binary);
+    out << entry;
+    if (!out.flush()) {
+      std::filesystem::remove(part, ignored);
+      return;
+    }
+  }
+  std::filesystem::rename(part, file, ignored);
+}
+
+}  // namespace inlay::cl

@@ -1,0 +1,110 @@
+#include "cl_kernels/runtime/runtime.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "cl_kernels/runtime/errors.hpp"
+
+namespace inlay::cl {
+
+namespace {
+
+Expected<std::string> language(const ClDevice& record, const std::string& wanted) {
+  if (wanted.empty()) return record.language;
+  for (const char* known : {"CL1.2", "CL2.0", "CL3.0"})
+    if (wanted == known) {
+      if (wanted <= record.language) return wanted;
+      return failure(StatusCode::unsupported, record.name + " compiles up to " + record.language + ", not " + wanted);
+    }
+  return failure(invalid("language is '" + wanted + "'; it must be CL1.2, CL2.0 or CL3.0"));
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_queue queue, cl_device_id id,
+                                                 ClDevice record, ClOptions options) {
+  // From here on the Runtime gives them back, whatever fails.
+  std::unique_ptr<Runtime> made(new Runtime);
+  made->context_ = context;
+  made->queue_ = queue;
+  if (options.shape == ClShape::by_device) options.shape = record.is_cpu ? ClShape::cpu : ClShape::gpu;
+  auto chosen = language(record, options.language);
+  if (!chosen) return failure(std::move(chosen.error()));
+  options.language = *chosen;
+
+  made->record_ = std::move(record);
+  made->memory_ = std::make_unique<Memory>(context, made->record_);
+  std::string build = "-cl-std=" + options.language;
+  build += options.shape == ClShape::cpu ? " -D CPU_SHAPE=1" : " -D GPU_SHAPE=1";
+  if (!options.only_fallbacks && options.language == "CL3.0" && made->record_.has("cl_khr_subgroup_shuffle"))
+    build += " -D SUBGROUPS=1";
+  made->programs_ = std::make_unique<Programs>(context, id, made->record_, std::move(build), options.cache);
+  made->options_ = std::move(options);
+
+  cl_int error = CL_SUCCESS;
+  Offences::Record none;
+  cl_mem record_memory =
+      clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, &none, &error);
+  if (error != CL_SUCCESS) return failure(error_status(error, "a record of offences on " + made->record_.name));
+  made->offences_ = std::make_unique<Offences>(record_memory);
+  return made;
+}
+
+Runtime::~Runtime() {
+  if (queue_ != nullptr) clFinish(queue_);
+  for (cl_event event : events_) clReleaseEvent(event);
+  offences_.reset();
+  programs_.reset();
+  memory_.reset();
+  if (queue_ != nullptr) clReleaseCommandQueue(queue_);
+  if (context_ != nullptr) clReleaseContext(context_);
+}
+
+int Runtime::lanes(int wanted) const {
+  return cpu_shape() ? 1 : std::min(wanted, static_cast<int>(std::min<std::size_t>(record_.max_work_group, 1024)));
+}
+
+index Runtime::busy_groups() const {
+  // A GPU hides latency with several groups a unit; a CPU wants a few tasks a thread, so that none waits for the last.
+  return static_cast<index>(record_.compute_units) * (cpu_shape() ? 2 : 8);
+}
+
+Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
+  const auto size = [](index groups, index lanes) { return static_cast<std::size_t>(groups * lanes); };
+  const std::size_t local[] = {size(1, grid.lanes.x), size(1, grid.lanes.y), size(1, grid.lanes.z)};
+  const std::size_t global[] = {size(grid.groups.x, grid.lanes.x), size(grid.groups.y, grid.lanes.y),
+                                size(grid.groups.z, grid.lanes.z)};
+  cl_event event = nullptr;
+  const cl_int error = clEnqueueNDRangeKernel(queue_, kernel, 3, nullptr, global, local, 0, nullptr,
+                                              options_.profiling ? &event : nullptr);
+  if (error != CL_SUCCESS)
+    return error_status(error, "OpenCL kernel " + std::string(name) + " of " + std::to_string(global[0]) + " x " +
+                                   std::to_string(global[1]) + " x " + std::to_string(global[2]) + " work-items on " +
+                                   record_.name);
+  if (event != nullptr) events_.push_back(event);
+  return {};
+}
+
+Status Runtime::finish() {
+  if (cl_int error = clFinish(queue_); error != CL_SUCCESS) return error_status(error, "finishing on " + record_.name);
+  return offences_->collect(queue_);
+}
+
+double Runtime::kernel_seconds() {
+  double seconds = 0;
+  for (cl_event event : std::exchange(events_, {})) {
+    cl_ulong begin = 0, end = 0;
+    clWaitForEvents(1, &event);
+    if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr) == CL_SUCCESS &&
+        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr) == CL_SUCCESS)
+      seconds += static_cast<double>(end - begin) * 1e-9;
+    clReleaseEvent(event);
+  }
+  return seconds;
+}
+
+Status detail::argument_status(cl_int error, const char* kernel, cl_uint argument) {
+  return error_status(error, "argument " + std::to_string(argument) + " of OpenCL kernel " + kernel);
+}
+
+}  // namespace inlay::cl

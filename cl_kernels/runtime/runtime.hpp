@@ -1,0 +1,171 @@
+// What a Cl holds, for the launchers of cl_kernels/<op>.cpp.
+//
+//   Variant variant = Variant("rms_norm").type("X", op.x.dtype)..;
+//   return launch(cl, variant, "rms_norm", {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], .., op.eps);
+//
+// A view is two arguments of a kernel: its buffer and the element where it begins; an absent one is null and 0. index is
+// long, int is int, float is float.
+#pragma once
+
+#include <CL/cl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <inlay/cl.hpp>
+
+#include "cl_kernels/runtime/memory.hpp"
+#include "cl_kernels/runtime/offences.hpp"
+#include "cl_kernels/runtime/programs.hpp"
+#include "cl_kernels/runtime/variant.hpp"
+
+namespace inlay::cl {
+
+// Work-groups, and the work-items of each, by dimension.
+struct Grid {
+  struct Extents {
+    index x = 1, y = 1, z = 1;
+  };
+  Extents groups, lanes;
+};
+
+// A part of a workspace as an argument: a buffer and the element where the part begins.
+struct Part {
+  ClAddress address;
+  int element_bytes;
+};
+
+// Where a kernel tells of an index: two arguments, the record and the place's number.
+struct Place {
+  cl_mem record;
+  cl_int number;
+};
+
+class Runtime {
+ public:
+  static Expected<std::unique_ptr<Runtime>> make(cl_context context, cl_command_queue queue, cl_device_id id,
+                                                 ClDevice record, ClOptions options);
+  Runtime(const Runtime&) = delete;
+  ~Runtime();
+
+  const ClDevice& device() const { return record_; }
+  const ClOptions& options() const { return options_; }
+  cl_context context() const { return context_; }
+  cl_command_queue queue() const { return queue_; }
+  Memory& memory() { return *memory_; }
+  Programs& programs() { return *programs_; }
+
+  bool cpu_shape() const { return options_.shape == ClShape::cpu; }
+  // Work-items that share a row: one in the cpu shape, else `wanted`, or what the device's work-groups hold of them.
+  int lanes(int wanted = 128) const;
+  // Groups that keep the device busy: what a split aims at.
+  index busy_groups() const;
+
+  Place place(Describe describe) { return {offences_->memory(), offences_->place(std::move(describe))}; }
+
+  Status enqueue(cl_kernel kernel, const char* name, const Grid& grid);
+  Status finish();
+  double kernel_seconds();
+
+ private:
+  Runtime() = default;
+
+  ClDevice record_;
+  ClOptions options_;
+  cl_context context_ = nullptr;
+  cl_command_queue queue_ = nullptr;
+  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<Programs> programs_;
+  std::unique_ptr<Offences> offences_;
+  std::vector<cl_event> events_;
+};
+
+namespace detail {
+
+// Sets what one value of a launcher is to its kernel.
+class Arguments {
+ public:
+  explicit Arguments(cl_kernel kernel) : kernel_(kernel) {}
+
+  void add(index value) { set(static_cast<cl_long>(value)); }
+  void add(int value) { set(static_cast<cl_int>(value)); }
+  void add(unsigned value) { set(static_cast<cl_uint>(value)); }
+  void add(float value) { set(static_cast<cl_float>(value)); }
+  void add(bool value) { set(static_cast<cl_int>(value)); }
+  void add(const Part& part) {
+    set(part.address.memory);
+    set(static_cast<cl_long>(part.address.offset / part.element_bytes));
+  }
+  void add(const Place& place) {
+    set(place.record);
+    set(place.number);
+  }
+  template <ViewLike V> void add(const V& view) {
+    set(view.data.memory);
+    set(static_cast<cl_long>(view.data.offset * 8 / bits(view.dtype)));
+  }
+
+  cl_int error() const { return error_; }
+  cl_uint failed() const { return failed_; }
+
+ private:
+  template <class T> void set(const T& value) {
+    const cl_int error = clSetKernelArg(kernel_, next_, sizeof value, &value);
+    if (error != CL_SUCCESS && error_ == CL_SUCCESS) {
+      error_ = error;
+      failed_ = next_;
+    }
+    ++next_;
+  }
+
+  cl_kernel kernel_;
+  cl_uint next_ = 0, failed_ = 0;
+  cl_int error_ = CL_SUCCESS;
+};
+
+Status argument_status(cl_int error, const char* kernel, cl_uint argument);
+
+}  // namespace detail
+
+template <class... Values>
+Status launch(Cl& cl, const Variant& variant, const char* name, const Grid& grid, const Values&... values) {
+  Runtime& runtime = cl.runtime();
+  auto kernel = runtime.programs().kernel(variant, name);
+  if (!kernel) return std::move(kernel.error());
+  detail::Arguments arguments(*kernel);
+  (arguments.add(values), ...);
+  if (arguments.error() != CL_SUCCESS) return detail::argument_status(arguments.error(), name, arguments.failed());
+  return runtime.enqueue(*kernel, name, grid);
+}
+
+// Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent views
+// do not matter. Rows are walked from their first element: a kernel that begins elsewhere asks for more. Of no use to a
+// CPU, which reads vectors from anywhere.
+template <class... V> bool aligned(const Cl& cl, const V&... view) {
+  constexpr index width = 8;  // support/rows.clh, the gpu shape
+  const auto one = [](const auto& v) {
+    if (!v.present()) return true;
+    if (bits(v.dtype) < 8 || v.data.offset * 8 % (width * bits(v.dtype)) != 0) return false;
+    for (int d = 0; d + 1 < std::remove_cvref_t<decltype(v)>::rank; ++d)
+      if (v.extents[d] > 1 && v.strides[d] % width != 0) return false;
+    return true;
+  };
+  return !cl.runtime().cpu_shape() && (one(view) && ...);
+}
+
+// Cuts a workspace into aligned arrays, in the order in which the sizes were added up: WorkspaceCutter on a device.
+class PartCutter {
+ public:
+  explicit PartCutter(const SpaceWorkspace<Cl>& workspace) : at_(workspace.data()) {}
+  template <class T> Part take(index count) {
+    const Part part{at_, sizeof(T)};
+    at_.offset += static_cast<std::ptrdiff_t>(WorkspaceCutter::padded<T>(count));
+    return part;
+  }
+
+ private:
+  ClAddress at_;
+};
+
+}  // namespace inlay::cl

@@ -1,0 +1,141 @@
+// The OpenCL backend: hand-written kernels on any OpenCL 1.2 device, through the ICD loader.
+//
+//   auto cl = Cl::make();                                    // INLAY_CL_DEVICE, or the best device there is
+//   auto cl = Cl::make(context, queue);                      // an engine's own: nothing else is created beside them
+//   run(*cl, RmsNorm<Cl>{.x = {{memory, offset}, DType::f32, {tokens, dim}}, ..});
+//   Status status = finish(*cl);                             // waits; tells the first index that was out of range
+//
+// Views point with {cl_mem, byte offset}: a part of an engine's buffer needs no sub-buffer. Two cl_mem are taken for two
+// allocations; who makes sub-buffers that overlap answers for aliases himself. A Cl is used by one thread at a time.
+// Programs are built when they are first needed, and kept (ClOptions::cache keeps them on disk as well).
+#pragma once
+
+#include <CL/cl.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <inlay/core/backend.hpp>
+
+namespace inlay {
+
+// What a view over Cl points with: `offset` bytes into a buffer.
+struct ClAddress {
+  cl_mem memory = nullptr;
+  std::ptrdiff_t offset = 0;
+  bool operator==(const ClAddress&) const = default;
+};
+struct ConstClAddress {
+  cl_mem memory = nullptr;
+  std::ptrdiff_t offset = 0;
+  ConstClAddress() = default;
+  ConstClAddress(cl_mem m, std::ptrdiff_t o) : memory(m), offset(o) {}
+  ConstClAddress(ClAddress p) : memory(p.memory), offset(p.offset) {}
+  bool operator==(const ConstClAddress&) const = default;
+};
+
+template <> struct SpacePointer<Cl> {
+  using Mutable = ClAddress;
+  using Const = ConstClAddress;
+  static bool same_memory(Const a, Const b) { return a.memory == b.memory; }
+  static std::ptrdiff_t byte_offset(Const p) { return p.offset; }
+  template <class P> static P advance(P p, std::ptrdiff_t n) {
+    p.offset += n;
+    return p;
+  }
+};
+static_assert(MemorySpace<Cl>);
+
+// How kernels are cut. `cpu`: a work-item computes a tile by itself, with vectors and without barriers. `gpu`: the
+// work-items of a group share a tile through local memory and reduce by butterflies.
+enum class ClShape : unsigned char { by_device, cpu, gpu };
+
+struct ClOptions {
+  std::string device = {};             // a part of the device's or its platform's name; empty: INLAY_CL_DEVICE
+  ClShape shape = ClShape::by_device;  // CPUs: cpu; all others: gpu
+  std::string language = {};           // "CL1.2", "CL3.0"; empty: the newest that the device compiles
+  bool only_fallbacks = false;         // no subgroups, no assembly: nothing but the OpenCL C that `language` names
+  bool profiling = false;              // the queue measures kernels: Cl::kernel_seconds
+  std::string cache = {};              // a directory for built programs; empty: INLAY_CL_CACHE, else none
+};
+
+// What a device says of itself, and what follows for kernels.
+struct ClDevice {
+  std::string platform, name, vendor, driver;
+  std::string language;                 // the newest OpenCL C that it compiles: CL1.2, CL2.0, CL3.0
+  std::vector<std::string> extensions;  // sorted
+  bool is_cpu = false;
+  bool shares_memory = false;  // with the host: buffers are mapped, not copied
+  std::size_t compute_units = 0;
+  std::size_t max_work_group = 0;   // work-items
+  std::size_t local_bytes = 0;      // of one work-group
+  std::size_t global_bytes = 0;
+  std::size_t max_allocation = 0;   // bytes of one buffer
+
+  bool has(std::string_view extension) const;
+};
+
+// Every device of every platform. An error says what is missing: a loader without platforms, a platform without devices.
+Expected<std::vector<ClDevice>> cl_devices();
+
+namespace cl {
+class Runtime;
+}
+
+class Cl {
+ public:
+  using Space = Cl;
+  static constexpr std::string_view name = "cl";
+
+  static Expected<Cl> make(const ClOptions& options = {});
+  // An engine's own context and in-order queue, which are retained. options.device and .profiling do not matter.
+  static Expected<Cl> make(cl_context context, cl_command_queue queue, const ClOptions& options = {});
+  Cl(Cl&&) noexcept;
+  Cl& operator=(Cl&&) noexcept;
+  ~Cl();  // waits for what still runs
+
+  const ClDevice& device() const;
+  const ClOptions& options() const;  // as they were chosen: no shape by_device, no empty language
+  cl_context context() const;
+  cl_command_queue queue() const;
+
+  // Buffers of the pool: released ones are given out again, without a call of the driver. Aligned to 64 bytes and more.
+  Expected<ClAddress> allocate(std::size_t bytes);
+  void release(ClAddress buffer);
+  Status upload(ClAddress to, std::span<const std::byte> from);
+  Status download(std::span<std::byte> to, ConstClAddress from);
+  // Buffers that the driver was asked for so far; a decode step makes none after the first.
+  std::size_t allocations() const;
+
+  // Waits for all that was given to the queue. The first index out of range that a kernel met since the last call.
+  Status finish();
+  // The time of the kernels since the last call, with options.profiling; 0 without.
+  double kernel_seconds();
+
+  cl::Runtime& runtime() const { return *runtime_; }  // for cl_kernels/
+
+ private:
+  explicit Cl(std::unique_ptr<cl::Runtime> runtime);
+  std::unique_ptr<cl::Runtime> runtime_;
+};
+
+namespace cl {
+
+// In cl_kernels/<op>.cpp. `op` has passed its check.
+template <class Op> std::size_t scratch_bytes(Cl& cl, const Op& op);
+template <class Op> Status compute(Cl& cl, const Op& op, const SpaceWorkspace<Cl>& workspace);
+
+}  // namespace cl
+
+// OpenCL covers every contract whole.
+template <class Op> Status supports(const Cl&, const Op&) { return {}; }
+template <class Op> std::size_t scratch_bytes(Cl& backend, const Op& op) { return cl::scratch_bytes(backend, op); }
+template <class Op> Status compute(Cl& backend, const Op& op, const SpaceWorkspace<Cl>& workspace) {
+  return cl::compute(backend, op, workspace);
+}
+
+}  // namespace inlay

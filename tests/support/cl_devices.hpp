@@ -1,0 +1,100 @@
+// The OpenCL device of this machine in both shapes: the cpu shape in the newest language that it compiles, the gpu shape
+// in OpenCL C 1.2 with every fallback. Buffers lie between watched bytes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <inlay/cl.hpp>
+#include <inlay/core/staging.hpp>
+
+#include "tests/support/requirements.hpp"
+
+namespace inlay::test {
+
+class WatchedCl {
+ public:
+  using Space = Cl;
+  static constexpr std::string_view name = "cl";
+
+  WatchedCl(Cl cl, std::string label) : cl_(std::move(cl)), label_(std::move(label)) {}
+  Cl& cl() { return cl_; }
+  const std::string& label() const { return label_; }
+
+  Expected<ClAddress> allocate(std::size_t bytes) {
+    auto made = cl_.allocate(bytes + 2 * guard_bytes);
+    if (!made) return made;
+    // NaN in every float type, out of range as every index.
+    const std::vector<std::byte> fill(bytes + 2 * guard_bytes, guard);
+    if (Status status = cl_.upload(*made, fill); !status.ok()) return failure(std::move(status));
+    size_[made->memory] = bytes;
+    return ClAddress{made->memory, guard_bytes};
+  }
+  void release(ClAddress p) {
+    const std::size_t bytes = size_.at(p.memory);
+    std::vector<std::byte> all(bytes + 2 * guard_bytes);
+    EXPECT_TRUE(cl_.download(all, {p.memory, 0}).ok());
+    EXPECT_EQ(std::count(all.begin(), all.begin() + guard_bytes, guard), guard_bytes) << "written before a buffer";
+    EXPECT_EQ(std::count(all.end() - guard_bytes, all.end(), guard), guard_bytes) << "written behind a buffer";
+    size_.erase(p.memory);
+    cl_.release({p.memory, 0});
+  }
+  Status upload(ClAddress to, std::span<const std::byte> from) { return cl_.upload(to, from); }
+  Status download(std::span<std::byte> to, ConstClAddress from) { return cl_.download(to, from); }
+  Status finish() { return cl_.finish(); }
+
+ private:
+  static constexpr std::ptrdiff_t guard_bytes = 256;
+  static constexpr std::byte guard{0xff};
+
+  Cl cl_;
+  std::string label_;
+  std::map<cl_mem, std::size_t> size_;
+};
+static_assert(OwnsMemory<WatchedCl>);
+
+template <class Op> Status supports(WatchedCl& watched, const Op& op) {
+  expect_declared(watched.cl(), op);
+  return supports(watched.cl(), op);
+}
+template <class Op> std::size_t scratch_bytes(WatchedCl& watched, const Op& op) {
+  return scratch_bytes(watched.cl(), op);
+}
+template <class Op> Status compute(WatchedCl& watched, const Op& op, const SpaceWorkspace<Cl>& workspace) {
+  return compute(watched.cl(), op, workspace);
+}
+
+// Never destroyed: a driver may be gone before a static is.
+inline std::vector<WatchedCl>& cl_devices_to_test() {
+  static std::vector<WatchedCl>& list = *new std::vector<WatchedCl>([] {
+    std::vector<WatchedCl> made;
+    for (const auto& [label, options] :
+         {std::pair{"cl cpu shape", ClOptions{.shape = ClShape::cpu}},
+          std::pair{"cl gpu shape", ClOptions{.shape = ClShape::gpu, .language = "CL1.2", .only_fallbacks = true}}})
+      if (auto cl = Cl::make(options)) made.emplace_back(std::move(*cl), label);
+    return made;
+  }());
+  return list;
+}
+
+// Every program that tests backends shows whether it had a device.
+class HasClDevice : public ::testing::Test {
+ public:
+  void TestBody() override {
+    const auto cl = Cl::make();
+    INLAY_NEEDS(cl.has_value(), "cl", std::string(cl.error().message()));
+  }
+};
+
+inline const bool cl_is_shown = [] {
+  ::testing::RegisterTest("levels", "cl", nullptr, nullptr, __FILE__, __LINE__,
+                          []() -> ::testing::Test* { return new HasClDevice; });
+  return true;
+}();
+
+}  // namespace inlay::test
