@@ -53,10 +53,12 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   const Part refused = op.perm.present() ? marks : Part{{}, sizeof(std::int32_t)};
   if (size.needed) {
     const int lanes = cl.runtime().lanes(32);
-    const Place place = cl.runtime().place([k](std::int64_t at, std::int64_t value) {
-      return offence<LinearW4a16<Cl>>(invalid("perm[" + std::to_string(at) + "] is " + std::to_string(value) +
-                                              "; it must be in -1.." + std::to_string(k - 1)));
-    });
+    Place place{nullptr, 0};
+    if (op.perm.present())
+      place = cl.runtime().place([k](std::int64_t at, std::int64_t value) {
+        return offence<LinearW4a16<Cl>>(invalid("perm[" + std::to_string(at) + "] is " + std::to_string(value) +
+                                                "; it must be in -1.." + std::to_string(k - 1)));
+      });
     Status prepared =
         launch(cl, Variant("linear_w4a16").flag("PREPARES", true).number("LANES", lanes), "prepare",
                {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], static_cast<int>(op.x.dtype), op.perm,
@@ -66,7 +68,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/w4_*.clh.
   const int lanes = cl.runtime().lanes(128);
-  const index chunk = tile == 8 ? 32 : tile, panels = !cpu ? 1 : tile == 8 ? 2 : tile == 4 ? 4 : 8;
+  const index chunk = tile == 8 ? 32 : tile, panels = !cpu ? 1 : tile == 8 ? 2 : tile == 4 ? 4 : 6;
   const Variant product =
       Variant("linear_w4a16")
           .number("LANES", lanes)
