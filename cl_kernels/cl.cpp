@@ -82,6 +82,12 @@ Expected<ClAddress> Cl::allocate(std::size_t bytes) {
   if (!buffer) return failure(std::move(buffer.error()));
   return ClAddress{*buffer, 0};
 }
+Expected<std::optional<ClAddress>> Cl::map(std::span<const std::byte> host) {
+  auto buffer = runtime_->memory().map(host);
+  if (!buffer) return failure(std::move(buffer.error()));
+  if (*buffer == nullptr) return std::optional<ClAddress>();
+  return ClAddress{*buffer, 0};
+}
 void Cl::release(ClAddress buffer) { runtime_->memory().release(buffer.memory); }
 std::size_t Cl::allocations() const { return runtime_->memory().allocations(); }
 

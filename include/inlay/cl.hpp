@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -106,6 +107,9 @@ class Cl {
   // Buffers of the pool: released ones are given out again, without a call of the driver. Aligned to 64 bytes and more.
   Expected<ClAddress> allocate(std::size_t bytes);
   void release(ClAddress buffer);
+  // A buffer over host memory that it may look at as it is, read only, where the device can: nothing where a copy is due.
+  // The memory outlives the buffer, which release gives back.
+  Expected<std::optional<ClAddress>> map(std::span<const std::byte> host);
   Status upload(ClAddress to, std::span<const std::byte> from);
   Status download(std::span<std::byte> to, ConstClAddress from);
   // Buffers that the driver was asked for so far; a decode step makes none after the first.
