@@ -57,7 +57,8 @@ Expected<Cl> Cl::make(cl_context context, cl_command_queue queue, const ClOption
   cl_command_queue_properties properties = 0;
   for (cl_int error : {ask(CL_QUEUE_CONTEXT, of_queue), ask(CL_QUEUE_DEVICE, id), ask(CL_QUEUE_PROPERTIES, properties)})
     if (error != CL_SUCCESS) return failure(cl::error_status(error, "asking the queue for its device"));
-  if (of_queue != context) return failure(invalid("queue belongs to another context; it must be a queue of the context"));
+  if (of_queue != context)
+    return failure(invalid("queue belongs to another context; it must be a queue of the context"));
   if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
     return failure(invalid("queue runs out of order; it must run in order"));
   auto record = cl::describe(id);

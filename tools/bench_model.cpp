@@ -125,7 +125,11 @@ int bench(const Options& options) {
   if (!cpu) return wrong(cpu.error());
   auto weights = exec::random_weights(*config, options.type, cpu->parallel());
   if (!weights) return wrong(weights.error());
-  auto runner = make_runner({.isa = options.isa, .device = options.device, .threads = options.threads}, options.backend);
+  ModelOptions settings;
+  settings.isa = options.isa;
+  settings.device = options.device;
+  settings.threads = options.threads;
+  auto runner = make_runner(settings, options.backend);
   if (!runner) return wrong(runner.error());
   auto session =
       exec::Session::make(*config, std::move(*weights), std::move(*runner),

@@ -26,10 +26,11 @@ void print_opencl() {
     const bool is_chosen = chosen && chosen->device().name == d.name && chosen->device().platform == d.platform;
     std::printf("cl         %s%s, %s (%s), driver %s\n", d.name.c_str(), is_chosen ? "*" : "", d.platform.c_str(),
                 d.vendor.c_str(), d.driver.c_str());
-    std::printf("           %s, %s shape, %zu units, groups of %zu, %.0f KiB local, %.0f MiB in all, %.0f MiB a buffer%s\n",
-                d.language.c_str(), d.is_cpu ? "cpu" : "gpu", d.compute_units, d.max_work_group,
-                static_cast<double>(d.local_bytes) / 1024, static_cast<double>(d.global_bytes) / mib,
-                static_cast<double>(d.max_allocation) / mib, d.shares_memory ? ", the host's memory" : "");
+    std::printf(
+        "           %s, %s shape, %zu units, groups of %zu, %.0f KiB local, %.0f MiB in all, %.0f MiB a buffer%s\n",
+        d.language.c_str(), d.is_cpu ? "cpu" : "gpu", d.compute_units, d.max_work_group,
+        static_cast<double>(d.local_bytes) / 1024, static_cast<double>(d.global_bytes) / mib,
+        static_cast<double>(d.max_allocation) / mib, d.shares_memory ? ", the host's memory" : "");
   }
   if (!chosen) std::printf("           none is usable: %s\n", std::string(chosen.error().message()).c_str());
 }

@@ -27,8 +27,8 @@ Memory::~Memory() {
 Expected<cl_mem> Memory::allocate(std::size_t bytes) {
   const auto what = [&] { return std::to_string(bytes) + " bytes on " + record_.name; };
   if (bytes > record_.max_allocation)
-    return failure(StatusCode::out_of_memory, what() + ": one buffer may have at most " +
-                                                  std::to_string(record_.max_allocation) + " there");
+    return failure(StatusCode::out_of_memory,
+                   what() + ": one buffer may have at most " + std::to_string(record_.max_allocation) + " there");
   std::size_t size = size_class(bytes);
   if (size > record_.max_allocation) size = bytes;
   cl_mem buffer = nullptr;

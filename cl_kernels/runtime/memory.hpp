@@ -1,5 +1,5 @@
-// Buffers by size: what is released is given out again. The queue is in order, so a buffer that a kernel still reads may
-// be given to the next one.
+// Buffers by size: what is released is given out again. The queue is in order, so a buffer that a kernel still reads
+// may be given to the next one.
 #pragma once
 
 #include <CL/cl.h>

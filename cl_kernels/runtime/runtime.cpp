@@ -43,8 +43,7 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
 
   cl_int error = CL_SUCCESS;
   Offences::Record none;
-  cl_mem record_memory =
-      clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, &none, &error);
+  cl_mem record_memory = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, &none, &error);
   if (error != CL_SUCCESS) return failure(error_status(error, "a record of offences on " + made->record_.name));
   made->offences_ = std::make_unique<Offences>(record_memory);
   return made;

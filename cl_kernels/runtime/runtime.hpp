@@ -3,8 +3,8 @@
 //   Variant variant = Variant("rms_norm").type("X", op.x.dtype)..;
 //   return launch(cl, variant, "rms_norm", {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], .., op.eps);
 //
-// A view is two arguments of a kernel: its buffer and the element where it begins; an absent one is null and 0. index is
-// long, int is int, float is float.
+// A view is two arguments of a kernel: its buffer and the element where it begins; an absent one is null and 0. index
+// is long, int is int, float is float.
 #pragma once
 
 #include <CL/cl.h>
@@ -139,9 +139,9 @@ Status launch(Cl& cl, const Variant& variant, const char* name, const Grid& grid
   return runtime.enqueue(*kernel, name, grid);
 }
 
-// Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent views
-// do not matter. Rows are walked from their first element: a kernel that begins elsewhere asks for more. Of no use to a
-// CPU, which reads vectors from anywhere.
+// Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent
+// views do not matter. Rows are walked from their first element: a kernel that begins elsewhere asks for more. Of no
+// use to a CPU, which reads vectors from anywhere.
 template <class... V> bool aligned(const Cl& cl, const V&... view) {
   constexpr index width = 8;  // support/rows.clh, the gpu shape
   const auto one = [](const auto& v) {
