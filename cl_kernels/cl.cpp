@@ -16,6 +16,13 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
+ClOptions completed(ClOptions options) {
+  if (options.device.empty()) options.device = environment("INLAY_CL_DEVICE");
+  if (options.language.empty()) options.language = environment("INLAY_CL_LANGUAGE");
+  if (options.cache.empty()) options.cache = environment("INLAY_CL_CACHE");
+  return options;
+}
+
 }  // namespace
 
 Cl::Cl(std::unique_ptr<cl::Runtime> runtime) : runtime_(std::move(runtime)) {}
@@ -24,9 +31,7 @@ Cl& Cl::operator=(Cl&&) noexcept = default;
 Cl::~Cl() = default;
 
 Expected<Cl> Cl::make(const ClOptions& wanted) {
-  ClOptions options = wanted;
-  if (options.device.empty()) options.device = environment("INLAY_CL_DEVICE");
-  if (options.cache.empty()) options.cache = environment("INLAY_CL_CACHE");
+  ClOptions options = completed(wanted);
   auto found = cl::choose_device(options.device);
   if (!found) return failure(std::move(found.error()));
   const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
@@ -63,7 +68,7 @@ Expected<Cl> Cl::make(cl_context context, cl_command_queue queue, const ClOption
     return failure(invalid("queue runs out of order; it must run in order"));
   auto record = cl::describe(id);
   if (!record) return failure(std::move(record.error()));
-  ClOptions options = wanted;
+  ClOptions options = completed(wanted);
   options.device = record->name;
   options.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0 && wanted.profiling;
   clRetainContext(context);

@@ -9,14 +9,31 @@ namespace inlay::cl {
 
 namespace {
 
-Expected<std::string> language(const ClDevice& record, const std::string& wanted) {
-  if (wanted.empty()) return record.language;
-  for (const char* known : {"CL1.2", "CL2.0", "CL3.0"})
-    if (wanted == known) {
-      if (wanted <= record.language) return wanted;
-      return failure(StatusCode::unsupported, record.name + " compiles up to " + record.language + ", not " + wanted);
+constexpr const char* languages[] = {"CL3.0", "CL2.0", "CL1.2"};  // from the newest on
+
+// What was wanted, or the newest that compiles: drivers name versions that their compilers refuse (oclgrind's CL3.0).
+Expected<std::string> choose_language(cl_context context, cl_device_id id, const ClDevice& record,
+                                      const std::string& wanted) {
+  if (!wanted.empty()) {
+    for (const char* known : languages)
+      if (wanted == known) {
+        if (wanted <= record.language) return wanted;
+        return failure(StatusCode::unsupported, record.name + " compiles up to " + record.language + ", not " + wanted);
+      }
+    return failure(invalid("language is '" + wanted + "'; it must be CL1.2, CL2.0 or CL3.0"));
+  }
+  Status refused;
+  for (const char* known : languages) {
+    if (known > record.language) continue;
+    Programs probes(context, id, record, {}, {});
+    auto probe = probes.build("kernel void probe() {}", std::string("-cl-std=") + known, "probe");
+    if (probe) {
+      clReleaseProgram(*probe);
+      return known;
     }
-  return failure(invalid("language is '" + wanted + "'; it must be CL1.2, CL2.0 or CL3.0"));
+    refused = std::move(probe.error());
+  }
+  return failure(std::move(refused));
 }
 
 }  // namespace
@@ -28,11 +45,10 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   made->context_ = context;
   made->queue_ = queue;
   if (options.shape == ClShape::by_device) options.shape = record.is_cpu ? ClShape::cpu : ClShape::gpu;
-  auto chosen = language(record, options.language);
+  made->record_ = std::move(record);
+  auto chosen = choose_language(context, id, made->record_, options.language);
   if (!chosen) return failure(std::move(chosen.error()));
   options.language = *chosen;
-
-  made->record_ = std::move(record);
   made->memory_ = std::make_unique<Memory>(context, made->record_);
   std::string build = "-cl-std=" + options.language;
   build += options.shape == ClShape::cpu ? " -D CPU_SHAPE=1" : " -D GPU_SHAPE=1";
