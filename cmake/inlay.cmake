@@ -3,7 +3,7 @@
 # Every file that an operator must have. A missing one stops the configuration.
 foreach(op IN LISTS INLAY_OPS)
   foreach(file include/inlay/ops/${op}.hpp reference/${op}.cpp cpu_kernels/${op}.hpp cpu_kernels/${op}.cpp
-               tests/${op}.cpp bench/${op}.cpp docs/ops/${op}.md)
+               cl_kernels/${op}.cl cl_kernels/${op}.cpp tests/${op}.cpp bench/${op}.cpp docs/ops/${op}.md)
     if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${file})
       message(FATAL_ERROR "The operator ${op} of INLAY_OPS has no ${file}. See docs/add_an_operator.md.")
     endif()
@@ -97,7 +97,8 @@ endfunction()
 # inlay::cl: the OpenCL kernels, their text embedded, and what launches them.
 function(inlay_add_cl)
   find_package(OpenCL REQUIRED)
-  file(GLOB_RECURSE launchers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS cl_kernels/*.cpp)
+  file(GLOB rooms RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS cl_kernels/*/*.cpp)
+  list(TRANSFORM INLAY_OPS REPLACE "(.+)" "cl_kernels/\\1.cpp" OUTPUT_VARIABLE launchers)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS cl_kernels/*.clh)
   file(GLOB_RECURSE kernels RELATIVE ${PROJECT_SOURCE_DIR}/cl_kernels CONFIGURE_DEPENDS cl_kernels/*.cl)
   list(TRANSFORM kernels REPLACE "\\.cl$" "" OUTPUT_VARIABLE stems)
@@ -106,7 +107,7 @@ function(inlay_add_cl)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_cl.cmake)
   add_custom_command(OUTPUT ${embedded} DEPENDS ${kernels} ${headers} ${script} VERBATIM
     COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} "-DSTEMS=${stems}" -DOUTPUT=${embedded} -P ${script})
-  add_library(inlay_cl STATIC ${launchers} ${embedded})
+  add_library(inlay_cl STATIC cl_kernels/cl.cpp ${rooms} ${launchers} ${embedded})
   target_link_libraries(inlay_cl PUBLIC inlay_core OpenCL::OpenCL)
   target_compile_definitions(inlay_cl PUBLIC CL_TARGET_OPENCL_VERSION=300 INLAY_HAS_CL PRIVATE CL_USE_DEPRECATED_OPENCL_1_2_APIS)
   target_include_directories(inlay_cl PRIVATE ${PROJECT_SOURCE_DIR})
