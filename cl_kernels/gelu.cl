@@ -37,7 +37,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gelu(
   const long t = get_group_id(0), begin = get_group_id(1) * piece, count = min(piece, dim - begin);
   const bool gated = up != 0;
   x += x_begin + t * x_stride + begin;
-  up = gated ? up + up_begin + t * up_stride + begin : x;  // compilers may read before they ask
+  up += up_begin + t * up_stride + begin;
   y += y_begin + t * y_stride + begin;
 #define UNIT(N)                                                                    \
   const VECTOR(N) v = LOAD(T, N)(x, i);                                            \
