@@ -54,6 +54,10 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   build += options.shape == ClShape::cpu ? " -D CPU_SHAPE=1" : " -D GPU_SHAPE=1";
   if (!options.only_fallbacks && options.language == "CL3.0" && made->record_.has("cl_khr_subgroup_shuffle"))
     build += " -D SUBGROUPS=1";
+  // Codes are integers that every backend gives: quotients on a tie may not be 2.5 ulp off.
+  cl_device_fp_config arithmetic = 0;
+  clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof arithmetic, &arithmetic, nullptr);
+  if ((arithmetic & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0) build += " -cl-fp32-correctly-rounded-divide-sqrt";
   made->programs_ = std::make_unique<Programs>(context, id, made->record_, std::move(build), options.cache);
   made->options_ = std::move(options);
 
