@@ -3,9 +3,9 @@
 //   half:          | first: a0 a1 .. ap | b0 b1 .. bp | rest as it is |
 //   interleaved:   | first: a0 b0 a1 b1 ..      ap bp | rest as it is |
 //
-// A head is cut into pieces of WIDTH pairs, and what is not turned into pieces of WIDTH elements, which are copied bit for
-// bit. gpu shape: a lane takes one piece of one head. cpu shape: a work-item takes all pieces of a token. Both elements of
-// a pair are loaded before either is stored: y may be x.
+// A head is cut into pieces of WIDTH pairs, and what is not turned into pieces of WIDTH elements, which are copied bit
+// for bit. gpu shape: a lane takes one piece of one head. cpu shape: a work-item takes all pieces of a token. Both
+// elements of a pair are loaded before either is stored: y may be x.
 //
 //   X, TABLE   types of x (and y), and of cos and sin
 #include "cl_kernels/support/offence.clh"

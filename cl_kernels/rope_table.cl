@@ -9,9 +9,9 @@
 // |angle| below this is reduced here; above, the quotient would outgrow the parts of pi/2, and the library does it.
 #define REACH 0x1p31
 
-// r = angle - k pi/2, |r| <= pi/4, pi/2 in three parts (Cody and Waite, 1980): the first two have 22 bits, so that their
-// products with k < 2^31 are exact, and so is the first difference. Taylor's series to r^15 and r^16 then lie within 1e-14.
-// k is rounded by adding 1.5 * 2^52, whose last bits hold it as an integer.
+// r = angle - k pi/2, |r| <= pi/4, pi/2 in three parts (Cody and Waite, 1980): the first two have 22 bits, so that
+// their products with k < 2^31 are exact, and so is the first difference. Taylor's series to r^15 and r^16 then lie
+// within 1e-14. k is rounded by adding 1.5 * 2^52, whose last bits hold it as an integer.
 inline double2 cos_and_sin(double angle) {
   if (!(fabs(angle) < REACH)) return (double2)(cos(angle), sin(angle));
   const double two_over_pi = 0x1.45f306dc9c883p-1, to_integer = 0x1.8p52;
@@ -41,13 +41,13 @@ inline double2 cos_and_sin(double angle) {
   return (double2)((quadrant + 1) & 2 ? -cosine : cosine, quadrant & 2 ? -sine : sine);
 }
 
-// Neighbouring work-items have neighbouring pairs; each goes through `tokens_each` tokens.
+// Neighbouring work-items have neighbouring pairs; each goes through `pairs_each` of them and `tokens_each` tokens.
 kernel void rope_table(global const int* positions, long positions_begin, long axis_stride, long token_stride,
                        int position_words, global const float* inv_freq, long inv_freq_begin, long inv_freq_row,
-                       int frequency_rows, global const int* axes, long axes_begin, long axes_stride, global float* cosine,
-                       long cosine_begin, long cosine_stride, global float* sine, long sine_begin, long sine_stride,
-                       long axis_count, long tokens, long pairs, long tokens_each, long pairs_each, float magnitude,
-                       global int* record, int place) {
+                       int frequency_rows, global const int* axes, long axes_begin, long axes_stride,
+                       global float* cosine, long cosine_begin, long cosine_stride, global float* sine,
+                       long sine_begin, long sine_stride, long axis_count, long tokens, long pairs, long tokens_each,
+                       long pairs_each, float magnitude, global int* record, int place) {
   const long first = get_group_id(0) * tokens_each, end = min(first + tokens_each, tokens);
   inv_freq += inv_freq_begin;
   const long from = get_global_id(1) * pairs_each, to = min(from + pairs_each, pairs);
