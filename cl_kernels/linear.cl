@@ -1,0 +1,44 @@
+// y[t,n] = sum_k x[t,k] * w[n,k] + bias[n]
+//
+// The sum is the one that docs/ops/linear.md states, so it is the same for any number of rows and in both shapes: k is
+// cut into blocks of 192; in a block one chain of fma runs over ascending k; the blocks are added in order.
+//
+//   W          type of the weight
+//   PACKED     it lies in panels of 16 channels, [panel][k][16], bf16 in pairs of k, [panel][k/2][16][2]; else [n][k]
+//   ROWS       rows of x that a weight is multiplied with while it is in registers: 1, 4, or a tile of many
+//   ALIGNED    see support/types.clh
+#include "cl_kernels/linear/any.clh"
+
+#ifndef W
+#define W f32
+#define PACKED 1
+#define ROWS 1
+#endif
+
+#define BLOCK 192
+#define PANEL 16
+#define IS_PAIRED_bf16 1
+#define IS_PAIRED JOIN(IS_PAIRED_, W)
+#if defined(PACKED) && IS_PAIRED == 1
+#define PAIRED 1
+#endif
+
+// Where a panel begins.
+#ifdef PAIRED
+#define PANEL_SIZE(k) (((k) + 1) / 2 * 2 * PANEL)
+#else
+#define PANEL_SIZE(k) ((k) * PANEL)
+#endif
+
+#define LINEAR_ARGUMENTS                                                                                             \
+  global const void *x, long x_begin, long x_stride, int x_type, global const TYPE(W)*weight, long weight_begin,     \
+      long weight_stride, global const void *bias, long bias_begin, int bias_type, global void *y, long y_begin,     \
+      long y_stride, int y_type, long rows, long n, long k
+
+#ifdef CPU_SHAPE
+#include "cl_kernels/linear/float_cpu.clh"
+#elif ROWS <= 4
+#include "cl_kernels/linear/float_few.clh"
+#else
+#include "cl_kernels/linear/float_tile.clh"
+#endif

@@ -1,0 +1,34 @@
+#include <inlay/ops/linear.hpp>
+
+#include "cl_kernels/runtime/runtime.hpp"
+
+namespace inlay::cl {
+
+template <> std::size_t scratch_bytes(Cl&, const Linear<Cl>&) { return 0; }
+
+template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl>&) {
+  if (op.y.empty()) return {};
+  const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1];
+  const bool cpu = cl.runtime().cpu_shape(), packed = op.weight.present();
+  const DType weight = packed ? op.weight.dtype : op.weight_rows.dtype;
+  // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/float_*.clh.
+  const int tile = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
+  const bool many = tile == 8;
+  const index lanes = cpu ? 1 : many ? 128 : 64;
+  const index chunk = !many ? tile : cpu ? 32 : 64;
+  const index channels = linear_panel * (!many && packed ? (cpu ? 4 : 1) : cpu ? 2 : many ? 4 : 1);
+  const Variant variant = Variant("linear")
+                              .type("W", weight)
+                              .flag("PACKED", packed)
+                              .number("ROWS", tile)
+                              .flag("ALIGNED", aligned(cl, op.x, op.weight, op.weight_rows));
+  const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, channels)}, .lanes = {lanes}};
+  const auto run = [&](const auto& form, index stride) {
+    return launch(cl, variant, "linear", grid, op.x, op.x.strides[0], static_cast<int>(op.x.dtype), form, stride,
+                  op.bias, static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), rows,
+                  n, k);
+  };
+  return packed ? run(op.weight, index{0}) : run(op.weight_rows, op.weight_rows.strides[0]);
+}
+
+}  // namespace inlay::cl

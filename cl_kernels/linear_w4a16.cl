@@ -1,0 +1,71 @@
+// y[t,n] = sum_s x[t, perm[s]] * w[n,s] + bias[n],    w[n,s] = q[n,s] * scale[n,g] + offset[n,g]
+//                                                     offset = -zero * scale where zeros are given
+//
+// Slots are cut into blocks of 128 and those at the groups' bounds into segments, which have one scale a channel:
+//
+//   y[t,n] = sum over segments  scale * sum(x * q) + offset * sum(x)
+//
+// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers, as floats: a
+// segment's sum stays below 2^24, so f32 adds them exactly. It also takes the inputs in the order of a permutation.
+//
+//   values   [rows, slots]                    x in the order of slots, or its steps
+//   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sum: of its steps
+//   refused  [rows]                           the row meets an index out of range and is not written
+//
+//   PREPARES   the program has `prepare`; else `product` with
+//   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers
+//   STEPS      int8_activations   ALIGNED    codes begin at a multiple of 16 bytes
+#include "cl_kernels/linear/any.clh"
+#include "cl_kernels/linear/words.clh"
+#include "cl_kernels/support/offence.clh"
+#include "cl_kernels/support/rows.clh"
+
+#if !defined(PREPARES) && !defined(S)
+#define S f32
+#define BITS 4
+#define ROWS 1
+#endif
+
+#define BLOCK 128
+#define PANEL 16
+#define LINE 64
+#define PER_WORD (32 / BITS)
+// Of a block: groups are 8 slots and more, and the first may have begun before.
+#define MOST_SEGMENTS (BLOCK / 8 + 1)
+
+// Where the segment that begins at s ends.
+inline long segment_end(long s, long group, long slots) {
+  return min(min((s / BLOCK + 1) * BLOCK, (s / group + 1) * group), slots);
+}
+inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
+
+#ifdef PREPARES
+#include "cl_kernels/linear/w4_prepare.clh"
+#else
+
+// Scales, and zeros or offsets, whose type tells them apart: neither is FORM_NONE.
+#define FORM_NONE -1
+#define FORM_ZEROS 0
+#define FORM_OFFSETS 1
+#define DEFINE_OFFSET(N)                                                                                              \
+  inline VECTOR(N) offset##N(VECTOR(N) scale, int form, int type, global const void* other, long i) {                \
+    if (form == FORM_NONE) return scale * -(float)(1 << (BITS - 1));                                                  \
+    if (type == ANY_U8) return scale * -LOAD(u8, N)((global const uchar*)other, i);                                   \
+    const VECTOR(N) v = load##N##_any(type, other, i);                                                                \
+    return form == FORM_ZEROS ? scale * -v : v;                                                                       \
+  }
+
+#define PRODUCT_ARGUMENTS                                                                                             \
+  global const void *x, long x_begin, long x_stride, int x_type, global const float *step, long step_begin,           \
+      global const float *sum_of_steps, long sum_begin, global const int *refused, long refused_begin,                \
+      global const uchar *codes, long codes_begin, global const TYPE(S)*scales, long scales_begin,                    \
+      global const void *other, long other_begin, int other_type, int form, global const void *bias, long bias_begin, \
+      int bias_type, global void *y, long y_begin, long y_stride, int y_type, long rows, long n, long slots,          \
+      long group, long groups
+
+#ifdef CPU_SHAPE
+#include "cl_kernels/linear/w4_cpu.clh"
+#else
+#include "cl_kernels/linear/w4_gpu.clh"
+#endif
+#endif
