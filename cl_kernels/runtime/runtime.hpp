@@ -81,6 +81,9 @@ class Runtime {
   std::vector<cl_event> events_;
 };
 
+// A struct that a kernel takes by value; host and device compile one header that says what it holds.
+template <class T> inline constexpr bool is_kernel_struct = false;
+
 namespace detail {
 
 // Sets what one value of a launcher is to its kernel.
@@ -101,6 +104,7 @@ class Arguments {
     set(place.record);
     set(place.number);
   }
+  template <class T> requires is_kernel_struct<T> void add(const T& value) { set(value); }
   template <ViewLike V> void add(const V& view) {
     set(view.data.memory);
     set(static_cast<cl_long>(view.data.offset * 8 / bits(view.dtype)));
