@@ -60,6 +60,14 @@ TEST(verify, every_backend_passes_and_skips_what_the_table_declares) {
     SCOPED_TRACE(name(isa));
     EXPECT_EQ(skipped(exec::Eager(Cpu(isa))), declared);
   }
+#ifdef INLAY_HAS_CL
+  for (ClShape shape : {ClShape::cpu, ClShape::gpu}) {
+    SCOPED_TRACE(shape == ClShape::cpu ? "cl cpu shape" : "cl gpu shape");
+    auto cl = Cl::make({.shape = shape});
+    INLAY_NEEDS(cl.has_value(), "cl", std::string(cl.error().message()));
+    EXPECT_EQ(skipped(exec::Eager(std::move(*cl))), declared);
+  }
+#endif
 }
 
 TEST(verify, attention_rope_norm_softmax_and_swiglu_are_not_skipped) {
