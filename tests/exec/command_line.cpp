@@ -13,6 +13,9 @@
 #include <string>
 
 #include <inlay/cpu.hpp>
+#ifdef INLAY_HAS_CL
+#include <inlay/cl.hpp>
+#endif
 
 #include "tests/support/requirements.hpp"
 
@@ -102,7 +105,7 @@ TEST_F(CommandLine, stories260k_byte_for_byte_at_every_level) {
   if (const auto cl = Cl::make()) {
     EXPECT_EQ(inlay(run + " --backend cl").out, expected);
     EXPECT_NE(inlay("devices").out.find(cl->device().name), std::string::npos);
-    expect_refused(run + " --backend cl --device nonsense", {"nonsense", cl->device().name});
+    expect_refused(run + " --backend cl --device nonsense", {"nonsense", cl->device().name.c_str()});
   }
 #endif
   for (Isa isa : available_isas())
