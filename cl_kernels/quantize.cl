@@ -4,8 +4,8 @@
 //   quantize_rows   from the row, zero included: s = max|row| / 127, or s = (high - low) / 255 and
 //                   z = saturate(round(lowest - low / s)), lowest the least code; 7 and 15 for four bits
 //
-// One group a row, or the two rows of nibbles that may share a byte, as do their zero points. s and x / s are rounded to
-// f32: a division, for a product with 1 / s would round twice (Runtime builds with correctly rounded ones).
+// One group a row, or the two rows of nibbles that may share a byte, as do their zero points. s and x / s are rounded
+// to f32: a division, for a product with 1 / s would round twice (Runtime builds with correctly rounded ones).
 //
 //   REAL, CODE   types of x and of y (and zero)      NIBBLES   CODE has four bits
 #ifndef CODE
