@@ -13,19 +13,19 @@
 #endif
 
 // `wide`: ids are i64.
-inline long id_at(global const void* ids, long i, int wide) {
+static inline long id_at(global const void* ids, long i, int wide) {
   return wide ? ((global const long*)ids)[i] : (long)((global const int*)ids)[i];
 }
 
 #define IDS                                                                                                       \
   global const void *ids, long ids_begin, int wide, long vocab, global int *record, int place
 #define RESULT global TYPE(Y)* y, long y_begin, long y_stride, long dim, float scale
-#define FIND_ROW                                                      \
+#define FIND_ROW                                                        \
   const long t = get_group_id(0), id = id_at(ids, ids_begin + t, wide); \
-  if (id < 0 || id >= vocab) {                                        \
-    if (LANE == 0) offend(record, place, t, id);                      \
-    return;                                                           \
-  }                                                                   \
+  if (id < 0 || id >= vocab) {                                          \
+    if (LANE == 0) offend(record, place, t, id);                        \
+    return;                                                             \
+  }                                                                     \
   y += y_begin + t * y_stride;
 
 #ifndef BLOCKS

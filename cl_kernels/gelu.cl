@@ -20,12 +20,12 @@
 #define TANH 1
 
 #define FACTOR(N) JOIN(factor, N)
-#define DEFINE_FACTOR(N)                                                                    \
-  inline float##N factor##N(float##N x, int form) {                                         \
-    const float two_root_2_over_pi = 1.5957691216f;                                         \
-    if (form == ERF) return NORMAL_CDF(N)(x);                                               \
-    const float##N cube = fma(0.044715f * x, x, (float##N)(1.0f));                          \
-    return SIGMOID(N)(form == TANH ? two_root_2_over_pi * x * cube : 1.702f * x);           \
+#define DEFINE_FACTOR(N)                                                          \
+  static inline float##N factor##N(float##N x, int form) {                        \
+    const float two_root_2_over_pi = 1.5957691216f;                               \
+    if (form == ERF) return NORMAL_CDF(N)(x);                                     \
+    const float##N cube = fma(0.044715f * x, x, (float##N)(1.0f));                \
+    return SIGMOID(N)(form == TANH ? two_root_2_over_pi * x * cube : 1.702f * x); \
   }
 DEFINE_FACTOR(1)
 DEFINE_FACTOR(8)

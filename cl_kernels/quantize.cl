@@ -4,8 +4,8 @@
 //   quantize_rows   from the row, zero included: s = max|row| / 127, or s = (high - low) / 255 and
 //                   z = saturate(round(lowest - low / s)), lowest the least code; 7 and 15 for four bits
 //
-// One group a row, or the two rows of nibbles that may share a byte, as do their zero points. s and x / s are rounded to
-// f32: a division, for a product with 1 / s would round twice (Runtime builds with correctly rounded ones).
+// One group a row, or the two rows of nibbles that may share a byte, as do their zero points. s and x / s are rounded
+// to f32: a division, for a product with 1 / s would round twice (Runtime builds with correctly rounded ones).
 //
 //   REAL, CODE   types of x and of y (and zero)      NIBBLES   CODE has four bits
 #ifndef CODE
@@ -18,15 +18,15 @@
 // What is beyond 512 is out of reach of every zero point. Adding 1.5 * 2^23 leaves no room for a fraction: rounded to
 // nearest, ties to even. NaN, 0 / 0 too, is 0.
 #define ROUNDED(N) JOIN(rounded, N)
-#define DEFINE_ROUNDED(N)                                                 \
-  inline float##N rounded##N(float##N x, float##N scale, float##N zero) { \
-    const float##N far = 512.0f, shift = 12582912.0f, none = 0.0f;        \
-    const float##N low = LOWEST(CODE), high = HIGHEST(CODE);              \
-    float##N q = x / scale;                                               \
-    q = q > far ? far : q;                                                \
-    q = q < -far ? -far : q;                                              \
-    const float##N code = (q == q ? q + shift - shift : none) + zero;     \
-    return code < low ? low : code > high ? high : code;                  \
+#define DEFINE_ROUNDED(N)                                                        \
+  static inline float##N rounded##N(float##N x, float##N scale, float##N zero) { \
+    const float##N far = 512.0f, shift = 12582912.0f, none = 0.0f;               \
+    const float##N low = LOWEST(CODE), high = HIGHEST(CODE);                     \
+    float##N q = x / scale;                                                      \
+    q = q > far ? far : q;                                                       \
+    q = q < -far ? -far : q;                                                     \
+    const float##N code = (q == q ? q + shift - shift : none) + zero;            \
+    return code < low ? low : code > high ? high : code;                         \
   }
 DEFINE_ROUNDED(1)
 DEFINE_ROUNDED(2)

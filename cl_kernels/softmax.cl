@@ -32,24 +32,24 @@ typedef struct {
 } Row;
 
 #define SCORES(N) JOIN(scores, N)
-#define DEFINE_SCORES(N)                                                                        \
-  inline VECTOR(N) scores##N(Row row, long i) {                                                 \
-    const VECTOR(N) masked = -INFINITY, s = LOAD(X, N)(row.x, i) * row.scale;                   \
-    if (row.kind == NO_MASK) return s;                                                          \
-    if (row.kind == HIDDEN) return LOAD(u8, N)(row.mask, i) > 0.0f ? masked : s;                \
+#define DEFINE_SCORES(N)                                                                           \
+  static inline VECTOR(N) scores##N(Row row, long i) {                                             \
+    const VECTOR(N) masked = -INFINITY, s = LOAD(X, N)(row.x, i) * row.scale;                      \
+    if (row.kind == NO_MASK) return s;                                                             \
+    if (row.kind == HIDDEN) return LOAD(u8, N)(row.mask, i) > 0.0f ? masked : s;                   \
     const VECTOR(N) mask = row.kind == ADDED_F32 ? LOAD(f32, N)((global const float*)row.mask, i)  \
                                                  : LOAD(X, N)((global const TYPE(X)*)row.mask, i); \
-    return mask < -FLT_MAX ? masked : s + mask;                                                 \
+    return mask < -FLT_MAX ? masked : s + mask;                                                    \
   }
 DEFINE_SCORES(1)
 DEFINE_SCORES(8)
 DEFINE_SCORES(16)
 
 // A piece that is masked whole must not compute inf - inf.
-inline float shift_of(float m) { return m < -FLT_MAX ? 0 : m; }
+static inline float shift_of(float m) { return m < -FLT_MAX ? 0 : m; }
 
 // The pair (m, l) of a piece.
-inline float2 reduce(Row row, long count, global TYPE(Y)* y, local float* room) {
+static inline __attribute__((always_inline)) float2 reduce(Row row, long count, global TYPE(Y)* y, local float* room) {
   VECTOR(WIDTH) VAR(most, WIDTH) = -INFINITY, VAR(sum, WIDTH) = 0;
   float VAR(most, 1) = -INFINITY, VAR(sum, 1) = 0;
 #define MOST(N)                            \
@@ -71,8 +71,9 @@ inline float2 reduce(Row row, long count, global TYPE(Y)* y, local float* room) 
   return (float2)(m, butterfly_sum(SUM_OF(WIDTH)(VAR(sum, WIDTH)) + VAR(sum, 1), room));
 }
 
-// `own` of the piece, `whole` of the row.
-inline void emit(Row row, long count, global TYPE(Y)* y, float2 own, float2 whole, int logarithm) {
+// `own` of the piece, `whole` of the row. Two kernels call it; as a function its vectors would lie on a GPU's stack.
+static inline __attribute__((always_inline)) void emit(Row row, long count, global TYPE(Y)* y, float2 own,
+                                                       float2 whole, int logarithm) {
   const float shift = shift_of(whole.x);
 #ifdef STORED
   const float factor = whole.y == 0 ? 0 : EXP(1)(own.x - shift) / whole.y;
@@ -92,7 +93,7 @@ inline void emit(Row row, long count, global TYPE(Y)* y, float2 own, float2 whol
 }
 
 // The row's pair from those of its pieces and the sink.
-inline float2 merged(global const float2* pairs, long pieces, float sink) {
+static inline float2 merged(global const float2* pairs, long pieces, float sink) {
   float m = sink;
   for (long p = 0; p < pieces; ++p) m = fmax(m, pairs[p].x);
   const float shift = shift_of(m);
@@ -106,11 +107,11 @@ inline float2 merged(global const float2* pairs, long pieces, float sink) {
   global const TYPE(X)* x, long x_begin, long x_head, long x_row, global const uchar* mask, long mask_begin,          \
       long mask_head, long mask_row, int mask_kind, float scale, long n, long piece
 #define RESULT global TYPE(Y)* y, long y_begin, long y_head, long y_row
-#define PIECE                                                                                                         \
+#define PIECE                                                                                                          \
   const long r = get_group_id(0), h = get_group_id(1), begin = get_group_id(2) * piece, count = min(piece, n - begin); \
   const int mask_bytes = mask_kind == HIDDEN ? 1 : mask_kind == ADDED_F32 ? 4 : sizeof(TYPE(X));                       \
-  const Row row = {x + x_begin + h * x_head + r * x_row + begin,                                                      \
-                   mask + (mask_begin + h * mask_head + r * mask_row + begin) * mask_bytes, mask_kind, scale};        \
+  const Row row = {x + x_begin + h * x_head + r * x_row + begin,                                                       \
+                   mask + (mask_begin + h * mask_head + r * mask_row + begin) * mask_bytes, mask_kind, scale};         \
   global TYPE(Y)* to = y + y_begin + h * y_head + r * y_row + begin;
 #define SINK (sink == 0 ? -INFINITY : sink[sink_begin + h])
 
