@@ -10,7 +10,7 @@ namespace inlay::cl {
 
 namespace {
 
-constexpr index block = 64, bins = 256, row_bytes = 256;  // sampling_row.clh, sampling_select.clh
+constexpr index block = 64, bins = 256, row_bytes = 256;  // sampling/row.clh, sampling/select.clh
 enum Kind { by_block, by_likelihood, by_mass, by_nearness, by_ties, by_id };
 enum Aim { at_top, at_mass, at_near, at_ties, at_above, at_draw };
 enum Keep { keep_weights, keep_first, keep_near, keep_fraction, keep_last };
