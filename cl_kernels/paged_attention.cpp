@@ -55,6 +55,8 @@ Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
   a.v_type = values.dtype;
   a.k_piece = piece_class(keys.extents[2], keys.extents[4]);
   a.v_piece = piece_class(values.extents[2], values.extents[4]);
+  a.slots_of_values =
+      values.extents[2] > 1 && values.extents[4] == 1 && values.strides[3] == 1 && p.block_size % 16 == 0;
   a.aligned = aligned(cl, keys, values);
   a.rows = op.q.extents[1] / kv_head_count(keys);
   a.q = bytes_of(op.q);

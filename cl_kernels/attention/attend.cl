@@ -5,6 +5,7 @@
 //
 //   K, V        types of the two             K_CODES, V_CODES    it is i8
 //   K_PIECE..   dims of a token that lie side by side: 16, 8, 4, 1 (any number); 0: all
+//   V_SLOTS     16 slots and more of a dim of V lie side by side
 //   DIM         no head is wider             ROWS      rows that share each load of K and V
 //   UNIT_ROWS   no unit has more rows (cpu shape)
 #ifndef K

@@ -78,8 +78,9 @@ Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratc
       .number("ROWS", cut.rows)
       .number("UNIT_ROWS", cut.unit_rows)
       .number("LANES", cut.lanes)
+      .flag("V_SLOTS", a.slots_of_values)
       .flag("ALIGNED", a.aligned);
-  if (!runtime.cpu_shape()) variant.number("KEY_LANES", cut.key_lanes);
+  if (!runtime.cpu_shape()) variant.number("KEY_LANES", cut.key_lanes).flag("UNROLLED", !runtime.device().is_cpu);
   Status status = launch(cl, variant, "attend",
                          {.groups = {units, groups(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}}, p,
                          scratch.sequences, a.q, a.k, a.v, a.table, a.bias, a.mask, a.packed, a.slopes, a.sinks,
