@@ -14,6 +14,7 @@
 #include <inlay/core/staging.hpp>
 
 #include "tests/support/requirements.hpp"
+#include "tests/support/support_table.hpp"
 
 namespace inlay::test {
 
