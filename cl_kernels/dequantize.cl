@@ -16,10 +16,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void dequantize(
     long row_group, long column_group, global TYPE(REAL)* y, long y_begin, long y_stride, long rows, long cols) {
   const long first = get_group_id(0) * ROWS_A_GROUP;
   for (long t = first; t < min(first + ROWS_A_GROUP, rows); ++t) {
-    const Scales of = scales_of_row(scale, scale_type, scale_begin, scale_stride, zero, zero_begin, zero_stride,
-                                    row_group, column_group, t);
+    Scales of;
+    find_scales(&of, scale, scale_type, scale_begin, scale_stride, zero, zero_begin, zero_stride, row_group,
+                column_group, t);
     const long from = x_begin + t * x_stride, to = y_begin + t * y_stride;
 #define NUMBER(N) STORE(REAL, N)((LOAD(CODE, N)(x, from + i) - ZEROS(N)(of, i)) * SCALES(N)(of, i), y, to + i);
-    FOR_CODES(i, from, cols, NUMBER)
+    FOR_CODES(i, from, cols, in_vectors(of, from), NUMBER)
   }
 }

@@ -39,13 +39,14 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize(
     long row_group, long column_group, global TYPE(CODE)* y, long y_begin, long y_stride, long rows, long cols) {
   const long first = get_group_id(0) * ROWS_A_GROUP;
   for (long t = first; t < min(first + ROWS_A_GROUP, rows); ++t) {
-    const Scales of = scales_of_row(scale, scale_type, scale_begin, scale_stride, zero, zero_begin, zero_stride,
-                                    row_group, column_group, t);
+    Scales of;
+    find_scales(&of, scale, scale_type, scale_begin, scale_stride, zero, zero_begin, zero_stride, row_group,
+                column_group, t);
     const long from = x_begin + t * x_stride, to = y_begin + t * y_stride;
 #define CODE_OF(N)                                                                                   \
   const VECTOR(N) codes = ROUNDED(N)(LOAD(REAL, N)(x, from + i), SCALES(N)(of, i), ZEROS(N)(of, i)); \
   STORE_CODES(CODE, N)(codes, y, to + i);
-    FOR_CODES(i, to, cols, CODE_OF)
+    FOR_CODES(i, to, cols, in_vectors(of, to), CODE_OF)
   }
 }
 
@@ -76,6 +77,6 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize_rows(
     if (LANE == 0) row_scale[row_scale_begin + t] = s;
     if (LANE == 0 && asymmetric) STORE_CODES(CODE, 1)(z, row_zero, row_zero_begin + t);
 #define CODE_OF_ROW(N) STORE_CODES(CODE, N)(ROUNDED(N)(LOAD(REAL, N)(x, from + i), s, z), y, to + i);
-    FOR_CODES(i, to, cols, CODE_OF_ROW)
+    FOR_CODES(i, to, cols, true, CODE_OF_ROW)
   }
 }
