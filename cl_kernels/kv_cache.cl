@@ -31,12 +31,11 @@ kernel void claim(global const long* list, long list_begin, long list_stride, lo
 
 #ifdef RAW_BITS
 #define raw_16 ushort
-#define raw_32 uint
+#define raw_32 float  // moved, never computed with
 #define SOURCE JOIN(raw_, RAW_BITS)
 #define CACHE SOURCE
-#define MOVE_8(from, i, to, at, scale) VSTORE(VLOAD(8, SOURCE, from, i), 8, SOURCE, to, at)
-#define MOVE_1(from, i, to, at, scale) (to)[at] = (from)[i]
-#define MOVE(N) JOIN(MOVE_, N)
+#define MOVE_8(from, i, to, at) VSTORE(VLOAD(8, SOURCE, from, i), 8, SOURCE, to, at)
+#define MOVE_1(from, i, to, at) (to)[at] = (from)[i]
 #else
 #ifndef S
 #define S f32
@@ -45,15 +44,19 @@ kernel void claim(global const long* list, long list_begin, long list_stride, lo
 #define SOURCE TYPE(S)
 #define CACHE TYPE(T)
 #ifdef QUANTIZED
-// A scale of 0 or NaN stores zeros. The quotient is f32's, to nearest even.
-#define CONVERTED(v, scale) (scale > 0 ? v / scale : 0)
+// A scale of 0 or NaN stores zeros. The quotient is f32's; 1.5 * 2^23 more leaves its integer, to nearest even, in the
+// last bits. A scale that is subnormal may be rounded down by so much that a quotient passes 127.
+#define CODE(N, v) \
+  (as_int##N(clamp(scale > 0 ? v / scale : 0, (float##N)(-128.0f), (float##N)(127.0f)) + 12582912.0f) - 0x4b400000)
+#define MOVE_8(from, i, to, at) VSTORE(convert_char8(CODE(8, LOAD(S, 8)(from, i))), 8, char, to, at)
+#define MOVE_1(from, i, to, at) (to)[at] = (char)CODE(1, LOAD(S, 1)(from, i))
+#define as_int1 as_int
 #else
-#define CONVERTED(v, scale) (v)
+#define MOVE_8(from, i, to, at) STORE(T, 8)(LOAD(S, 8)(from, i), to, at)
+#define MOVE_1(from, i, to, at) STORE(T, 1)(LOAD(S, 1)(from, i), to, at)
+#endif
 #endif
 #define MOVE(N) JOIN(MOVE_, N)
-#define MOVE_8(from, i, to, at, scale) STORE(T, 8)(CONVERTED(LOAD(S, 8)(from, i), scale), to, at)
-#define MOVE_1(from, i, to, at, scale) STORE(T, 1)(CONVERTED(LOAD(S, 1)(from, i), scale), to, at)
-#endif
 
 enum { ALL_STAY, LOOK_BEHIND, ASK_OWNER };  // how a token learns whether it is the last of its slot
 
@@ -91,12 +94,12 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache
     const long t = first + k, slot = slots[t];
     const bool known = slot >= 0 && slot / block_size < blocks;
     if (slot >= 0 && !known && LANE == 0 && get_group_id(1) == 0 && !values) offend(record, place, t, slot);
-    float again = 0;
+    int again = 0;
     if (last_of_slot == LOOK_BEHIND)
-      for (long u = t + 1 + LANE; u < tokens; u += LANES) again = slots[u] == slot ? 1 : again;
+      for (long u = t + 1 + LANE; u < tokens; u += LANES) again |= slots[u] == slot;
     if (last_of_slot == ASK_OWNER && known) again = owner[slot] != t;
-    again = butterfly_max(again, butterfly_room);
-    if (known && again == 0) stays |= 1u << k;
+    const float anywhere = butterfly_max(again, butterfly_room);
+    if (known && anywhere == 0) stays |= 1u << k;
   }
 
   for (long h = get_group_id(1); h < heads; h += get_num_groups(1))
@@ -105,7 +108,6 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache
       const bool writes = stays >> k & 1;
       global const SOURCE* from = source + t * token_stride + h * head_stride;
       global CACHE* to = cache + block * block_stride + h * cache_head + in_block * slot_stride;
-      float scale = 1;
 #ifdef QUANTIZED
       float8 largest8 = 0, not_finite8 = 0;  // 0 * v is 0 for finite values only
       float largest1 = 0, not_finite1 = 0;
@@ -114,21 +116,24 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache
   VAR(largest, N) = fmax(VAR(largest, N), fabs(v));       \
   VAR(not_finite, N) += v * 0;
       FOR_ROW(i, dim, RANGE)
-      scale = butterfly_max(fmax(LARGEST_OF(8)(largest8), largest1), butterfly_room) / 127;
+      float scale = butterfly_max(fmax(LARGEST_OF(8)(largest8), largest1), butterfly_room) / 127;
       scale += butterfly_sum(SUM_OF(8)(not_finite8) + not_finite1, butterfly_room);
       if (writes && LANE == 0) scales[block * scales_block + h * scales_head + in_block] = scale;
 #endif
       if (!writes) continue;
       // Dim i lies in group i / x: side by side where pieces of eight do not cross groups.
-      if (x % 8 == 0) {
-#define WHOLE(N) MOVE(N)(from, i, to, x == dim ? i : i / x * group_stride + i % x, scale);
+      if (x == dim) {
+#define ALONE(N) MOVE(N)(from, i, to, i);
+        FOR_ROW(i, dim, ALONE)
+      } else if (x % 8 == 0) {
+#define WHOLE(N) MOVE(N)(from, i, to, i / x * group_stride + i % x);
         FOR_ROW(i, dim, WHOLE)
       } else {
-#define DEAL_1 MOVE_1(from, i, to, i / x * group_stride + i % x, scale);
+#define DEAL_1 MOVE_1(from, i, to, i / x * group_stride + i % x);
 #define DEAL_8                                                                   \
   long in_group = i % x, at = i / x * group_stride + in_group;                   \
   for (int e = 0; e < 8; ++e) {                                                  \
-    MOVE_1(from, i + e, to, at, scale);                                          \
+    MOVE_1(from, i + e, to, at);                                                 \
     ++at;                                                                        \
     if (++in_group == x) at += group_stride - x, in_group = 0;                   \
   }

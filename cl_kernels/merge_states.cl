@@ -5,6 +5,7 @@
 //   share[row,s] = exp(lse_s - m) / sum      or UNSEEN where lse_s is -inf: that part is not read
 //
 //   X, Y   types of the parts and of out
+#include "cl_kernels/support/exp.clh"
 #include "cl_kernels/support/rows.clh"
 
 #ifndef X
@@ -27,7 +28,7 @@ kernel void merge_states(global const TYPE(X)* parts, long parts_begin, long par
   for (long s = 0; inside && s < states; ++s) m = fmax(m, partial_lse[s * lse_state]);
   for (long s = LANE; inside && s < states; s += LANES) {
     const float part = partial_lse[s * lse_state];
-    shares[s] = part == -INFINITY ? UNSEEN : exp(part - m);
+    shares[s] = part == -INFINITY ? UNSEEN : EXP(1)(part - m);
   }
   meet_all();
   if (!inside) return;

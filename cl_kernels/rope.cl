@@ -25,27 +25,25 @@
   const VECTOR(N) c = LOAD(TABLE, N)(cos_row, i), s = LOAD(TABLE, N)(sin_row, i);     \
   const VECTOR(N) turned_a = A * c - B * s, turned_b = A * s + B * c;
 
-// Pairs i .. i + n.
-inline void turn_half(global const TYPE(X)* x, global TYPE(X)* y, global const TYPE(TABLE)* cos_row,
-                      global const TYPE(TABLE)* sin_row, long i, long n, long pairs) {
+// Pairs i .. end of a head whose rotated part begins at x and y.
+static inline void turn_half(global const TYPE(X)* x, global TYPE(X)* y, global const TYPE(TABLE)* cos_row,
+                             global const TYPE(TABLE)* sin_row, long i, long end, long pairs) {
 #define TURN_HALF(N)                                                          \
   const VECTOR(N) a = LOAD(X, N)(x, i), b = LOAD(X, N)(x, pairs + i);         \
   ROTATED(N, a, b)                                                            \
   STORE(X, N)(turned_a, y, i);                                                \
   STORE(X, N)(turned_b, y, pairs + i);
-  if (n >= WIDTH) {
+  for (; i + WIDTH <= end; i += WIDTH) {
     TURN_HALF(WIDTH)
-  } else {
-    for (const long end = i + n; i < end; ++i) {
-      TURN_HALF(1)
-    }
+  }
+  for (; i < end; ++i) {
+    TURN_HALF(1)
   }
 }
 
-
-inline void turn_interleaved(global const TYPE(X)* x, global TYPE(X)* y, global const TYPE(TABLE)* cos_row,
-                             global const TYPE(TABLE)* sin_row, long i, long n) {
-  if (n >= WIDTH) {
+static inline void turn_interleaved(global const TYPE(X)* x, global TYPE(X)* y, global const TYPE(TABLE)* cos_row,
+                                    global const TYPE(TABLE)* sin_row, long i, long end) {
+  for (; i + WIDTH <= end; i += WIDTH) {
     const VECTOR(WIDTH) low = LOAD(X, WIDTH)(x, 2 * i), high = LOAD(X, WIDTH)(x, 2 * i + WIDTH);
     const VECTOR(WIDTH) a = (VECTOR(WIDTH))(low.even, high.even), b = (VECTOR(WIDTH))(low.odd, high.odd);
     ROTATED(WIDTH, a, b)
@@ -54,13 +52,21 @@ inline void turn_interleaved(global const TYPE(X)* x, global TYPE(X)* y, global 
     pairs_high.even = turned_a.hi, pairs_high.odd = turned_b.hi;
     STORE(X, WIDTH)(pairs_low, y, 2 * i);
     STORE(X, WIDTH)(pairs_high, y, 2 * i + WIDTH);
-  } else {
-    for (const long end = i + n; i < end; ++i) {
-      const float a = LOAD(X, 1)(x, 2 * i), b = LOAD(X, 1)(x, 2 * i + 1);
-      ROTATED(1, a, b)
-      STORE(X, 1)(turned_a, y, 2 * i);
-      STORE(X, 1)(turned_b, y, 2 * i + 1);
-    }
+  }
+  for (; i < end; ++i) {
+    const float a = LOAD(X, 1)(x, 2 * i), b = LOAD(X, 1)(x, 2 * i + 1);
+    ROTATED(1, a, b)
+    STORE(X, 1)(turned_a, y, 2 * i);
+    STORE(X, 1)(turned_b, y, 2 * i + 1);
+  }
+}
+
+// What lies beside the pairs, its elements begin .. end.
+static inline void copy_kept(global const TYPE(X)* x, global TYPE(X)* y, long begin, long end, long first,
+                             long pairs) {
+  for (long k = begin; k < end; ++k) {
+    const long i = k < first ? k : k + 2 * pairs;
+    ((global BITS(X)*)y)[i] = ((global const BITS(X)*)x)[i];
   }
 }
 
@@ -82,30 +88,27 @@ kernel void rope(global const TYPE(X)* x, long x_begin, long x_token, long x_hea
   cosine += cosine_begin + row * cosine_stride;
   sine += sine_begin + row * sine_stride;
 
-  const long turns = (pairs + WIDTH - 1) / WIDTH, kept = dim - 2 * pairs;
-  const long pieces = turns + (copies ? (kept + WIDTH - 1) / WIDTH : 0);
-  if (pieces == 0) return;
+  const long kept = dim - 2 * pairs;
 #ifdef CPU_SHAPE
-  for (long h = 0; h < heads; ++h)
-    for (long piece = 0; piece < pieces; ++piece) {
-#else
-  const long item = get_global_id(1), h = item / pieces, piece = item - h * pieces;
-  if (h < heads) {
-#endif
-      global const TYPE(X)* from = x + h * x_head;
-      global TYPE(X)* to = y + h * y_head;
-      if (piece < turns) {
-        const long i = piece * WIDTH;
-        if (interleaved)
-          turn_interleaved(from + first, to + first, cosine, sine, i, pairs - i);
-        else
-          turn_half(from + first, to + first, cosine, sine, i, pairs - i, pairs);
-      } else {
-        const long begin = (piece - turns) * WIDTH;
-        for (long k = begin; k < begin + WIDTH && k < kept; ++k) {
-          const long i = k < first ? k : k + 2 * pairs;
-          ((global BITS(X)*)to)[i] = ((global const BITS(X)*)from)[i];
-        }
-      }
+  for (long h = 0; h < heads; ++h, x += x_head, y += y_head) {
+    if (interleaved)
+      turn_interleaved(x + first, y + first, cosine, sine, 0, pairs);
+    else
+      turn_half(x + first, y + first, cosine, sine, 0, pairs, pairs);
+    if (copies) copy_kept(x, y, 0, kept, first, pairs);
   }
+#else
+  const long turns = (pairs + WIDTH - 1) / WIDTH, pieces = turns + (copies ? (kept + WIDTH - 1) / WIDTH : 0);
+  if (pieces == 0) return;
+  const long item = get_global_id(1), h = item / pieces, piece = item - h * pieces, i = piece * WIDTH;
+  if (h >= heads) return;
+  x += h * x_head;
+  y += h * y_head;
+  if (piece >= turns)
+    copy_kept(x, y, i - turns * WIDTH, min(i - turns * WIDTH + WIDTH, kept), first, pairs);
+  else if (interleaved)
+    turn_interleaved(x + first, y + first, cosine, sine, i, min(i + WIDTH, pairs));
+  else
+    turn_half(x + first, y + first, cosine, sine, i, min(i + WIDTH, pairs), pairs);
+#endif
 }

@@ -12,7 +12,7 @@
 // r = angle - k pi/2, |r| <= pi/4, pi/2 in three parts (Cody and Waite, 1980): the first two have 22 bits, so that
 // their products with k < 2^31 are exact, and so is the first difference. Taylor's series to r^15 and r^16 then lie
 // within 1e-14. k is rounded by adding 1.5 * 2^52, whose last bits hold it as an integer.
-inline double2 cos_and_sin(double angle) {
+static inline double2 cos_and_sin(double angle) {
   if (!(fabs(angle) < REACH)) return (double2)(cos(angle), sin(angle));
   const double two_over_pi = 0x1.45f306dc9c883p-1, to_integer = 0x1.8p52;
   const double part1 = 0x1.921fbp+0, part2 = 0x1.5110bp-22, part3 = 0x1.18469898cc517p-44;

@@ -118,16 +118,31 @@ kernel void gather(global Row* rows, long rows_begin, global const float* logits
   ids += ids_begin + r * room;
   listed += listed_begin + r * room;
   const uint bound = max((uint)(row->cut >> 32), ORDER_OF_MINUS_INFINITY + 1);
+  const float least = of_order(bound);
   const double low = row->low;
   for (long block = get_global_id(0); block < blocks; block += get_global_size(0)) {
     if (order_of(maxima[maxima_begin + r * blocks + block]) < bound) continue;
     const long begin = block * BLOCK, end = min(vocab, begin + BLOCK);
     int found = 0;
-    for (long i = begin; i < end; ++i) found += order_of(logits[i]) >= bound && !(logits[i] < low);
+    if (end - begin == BLOCK && low == -INFINITY) {
+      int8 enough = 0;
+      for (int i = 0; i < BLOCK; i += 8) enough -= vload8(0, logits + begin + i) >= least;
+      const int4 half_of = enough.lo + enough.hi;
+      found = half_of.x + half_of.y + half_of.z + half_of.w;
+    } else {
+      for (long i = begin; i < end; ++i) found += logits[i] >= least && !(logits[i] < low);
+    }
     if (found == 0) continue;
     int at = atomic_add(&row->count, found);
+    if (found == BLOCK) {
+      for (int i = 0; i < BLOCK; i += 8) {
+        vstore8((int)begin + i + (int8)(0, 1, 2, 3, 4, 5, 6, 7), 0, ids + at + i);
+        vstore8(vload8(0, logits + begin + i), 0, listed + at + i);
+      }
+      continue;
+    }
     for (long i = begin; i < end; ++i)
-      if (order_of(logits[i]) >= bound && !(logits[i] < low)) {
+      if (logits[i] >= least && !(logits[i] < low)) {
         ids[at] = (int)i;
         listed[at++] = logits[i];
       }
@@ -140,18 +155,30 @@ kernel void pad(global Row* rows, long rows_begin, global float* listed, long li
   for (long i = row->count; i % WIDE != 0; ++i) listed[listed_begin + get_global_id(1) * room + i] = -INFINITY;
 }
 
-// Greedy: the smallest id of the largest logit, of a row or (with ids) of its list.
-kernel void likeliest(global Row* rows, long rows_begin, global const int* ids, long ids_begin,
-                      global const float* logits, long logits_begin, long logits_stride, long vocab) {
+// Greedy: the smallest id of the largest logit, of a row, whose blocks tell where it may be, or of its list.
+kernel void likeliest(global Row* rows, long rows_begin, global const float* logits, long logits_begin,
+                      long logits_stride, global const float* maxima, long maxima_begin, long vocab, long blocks) {
   const long r = get_group_id(1);
   global Row* row = ROW_OF(r);
   if (lost(row)) return;
   logits += logits_begin + r * logits_stride;
   const float highest = of_order(row->highest);
-  int best = INT_MAX;
-  for (long i = get_global_id(0), count = ids ? row->count : vocab; i < count; i += get_global_size(0))
-    if (logits[i] == highest) best = min(best, ids ? ids[ids_begin + r * logits_stride + i] : (int)i);
-  if (best != INT_MAX) atomic_min(&row->token, best);
+  for (long block = get_global_id(0); block < blocks; block += get_global_size(0)) {
+    if (maxima[maxima_begin + r * blocks + block] != highest) continue;
+    long i = block * BLOCK;
+    while (logits[i] != highest) ++i;
+    atomic_min(&row->token, (int)i);
+    return;  // this work-item's other blocks come later
+  }
+}
+kernel void likeliest_of_list(global Row* rows, long rows_begin, global const int* ids, long ids_begin,
+                              global const float* listed, long listed_begin, long room) {
+  const long r = get_group_id(1);
+  global Row* row = ROW_OF(r);
+  if (lost(row)) return;
+  const float highest = of_order(row->highest);
+  for (long i = get_global_id(0); i < row->count; i += get_global_size(0))
+    if (listed[listed_begin + r * room + i] == highest) atomic_min(&row->token, ids[ids_begin + r * room + i]);
 }
 
 kernel void clear_probs(global Row* rows, long rows_begin, global float* probs, long probs_begin, long probs_stride,

@@ -159,11 +159,21 @@ Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, con
   const auto aim = [&](Aim what, index number, float share) {
     run.item_each("aim", s.rows, int{what}, number, share, op.seeds, op.steps, index{op.seed}, index{op.step}, first);
   };
-  const auto select = [&](Kind kind, int digits = 8) {
-    for (int digit = digits - 1; digit >= 0; --digit) {
+  // Digits of 8 bits, `digits` of a key's in all; those below `end` do not count. One group does it where lists are
+  // short, or rows are many.
+  const auto select = [&](Kind kind, int digits = 8, int end = 0) {
+    const bool listed_by_block = op.top_k > 0 && op.top_k <= blocks / 8;
+    const bool to_the_end = kind == by_id;
+    constexpr index few = 4096;
+    if (listed_by_block || vocab <= few || rows >= cl.runtime().busy_groups()) {
+      run.group_each("select_alone", s.rows, s.maxima, s.ids, s.listed, blocks, room, int{kind}, 8 * digits - 8,
+                     8 * end, id_mask, temperature, scale, to_the_end);
+      return;
+    }
+    for (int digit = digits - 1; digit >= end; --digit) {
       run.sweep("histogram", kind == by_block ? blocks : vocab, s.rows, s.of_rows, s.maxima, s.ids, s.listed, blocks,
                 room, int{kind}, 8 * digit, digit == digits - 1, id_mask, temperature, scale);
-      run.group_each("pick", s.rows, s.of_rows, 8 * digit, kind == by_id);
+      run.group_each("pick", s.rows, s.of_rows, 8 * digit, to_the_end);
     }
   };
   const auto measure = [&](bool leans, float threshold = -1) {
@@ -176,7 +186,7 @@ Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, con
   };
 
   if (greedy && !op.temperature_last) {
-    run.sweep("likeliest", vocab, s.rows, Part{{}, 4}, logits, stride, vocab);
+    of_logits("likeliest", vocab, s.maxima, vocab, blocks);
   } else {
     const bool sigma = op.top_n_sigma > 0 && std::isfinite(op.top_n_sigma);
     if (sigma)
@@ -186,7 +196,7 @@ Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, con
       }
     if (op.top_k > 0 && op.top_k <= blocks && !sigma) {
       aim(at_top, op.top_k, 0);
-      select(by_block);
+      select(by_block, 8, 4);  // the logit's digits: a bound, no cut
     }
     of_logits("gather", vocab, s.maxima, s.ids, s.listed, vocab, blocks, room);
     run.item_each("pad", s.rows, s.listed, room);
@@ -220,7 +230,7 @@ Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, con
       keep(keep_last);
     }
     if (greedy) {
-      run.sweep("likeliest", vocab, s.rows, s.ids, s.listed, room, vocab);
+      run.sweep("likeliest_of_list", vocab, s.rows, s.ids, s.listed, room);
     } else {
       temperature = op.temperature;
       measure(false);

@@ -80,7 +80,7 @@ TYPED_TEST_SUITE(ClRandom, All, Names);
 
 TYPED_TEST(ClRandom, is_the_reference) {
   using Op = TypeParam;
-  constexpr std::uint64_t few = 8;
+  constexpr std::uint64_t few = 4;
   constexpr index small = index{1} << 14;
   const std::uint64_t first = number("INLAY_FUZZ_SEED", 1), runs = number("INLAY_FUZZ_RUNS", few);
   Rooms rooms(96, std::size_t{1} << 20);
