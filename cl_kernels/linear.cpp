@@ -4,9 +4,22 @@
 
 namespace inlay::cl {
 
-template <> std::size_t scratch_bytes(Cl&, const Linear<Cl>&) { return 0; }
+namespace {
 
-template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl>&) {
+constexpr index tile_rows = 8, block = 192;  // of packed x: cl_kernels/linear/float_cpu.clh
+
+index packed_x(const Linear<Cl>& op) {
+  return groups_of(op.x.extents[0], tile_rows) * groups_of(op.x.extents[1], block) * tile_rows * block;
+}
+bool packs(Cl& cl, const Linear<Cl>& op) { return cl.runtime().cpu_shape() && op.x.extents[0] > 4; }
+
+}  // namespace
+
+template <> std::size_t scratch_bytes(Cl& cl, const Linear<Cl>& op) {
+  return packs(cl, op) ? WorkspaceCutter::padded<float>(packed_x(op)) : 0;
+}
+
+template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   if (op.y.empty()) return {};
   const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1];
   const bool cpu = cl.runtime().cpu_shape(), packed = op.weight.present();
@@ -23,12 +36,20 @@ template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl
                               .number("ROWS", tile)
                               .flag("ALIGNED", aligned(cl, op.x, op.weight, op.weight_rows));
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, channels)}, .lanes = {lanes}};
-  const auto run = [&](const auto& form, index stride) {
-    return launch(cl, variant, "linear", grid, op.x, op.x.strides[0], static_cast<int>(op.x.dtype), form, stride,
-                  op.bias, static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), rows,
-                  n, k);
+  const int x_type = static_cast<int>(op.x.dtype);
+  const auto run = [&](const auto& form, index stride, const auto&... packed_x) {
+    return launch(cl, variant, "linear", grid, op.x, op.x.strides[0], x_type, form, stride, op.bias,
+                  static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), rows, n, k,
+                  packed_x...);
   };
-  return packed ? run(op.weight, index{0}) : run(op.weight_rows, op.weight_rows.strides[0]);
+  if (!packs(cl, op)) return packed ? run(op.weight, index{0}) : run(op.weight_rows, op.weight_rows.strides[0]);
+  const Part x = PartCutter(workspace).take<float>(packed_x(op));
+  if (k > 0) {
+    Status done = launch(cl, variant, "pack", {.groups = {rows, groups_of(k, block)}, .lanes = {1}}, op.x,
+                         op.x.strides[0], x_type, x, k);
+    if (!done.ok()) return done;
+  }
+  return packed ? run(op.weight, index{0}, x) : run(op.weight_rows, op.weight_rows.strides[0], x);
 }
 
 }  // namespace inlay::cl

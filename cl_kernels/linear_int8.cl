@@ -3,7 +3,7 @@
 //
 // Two kernels. `prepare` makes signed bytes of each token, u8 less 128, and says how its sums become outputs:
 //
-//   q        [tokens, k up to a multiple of 4]       zeros beyond k
+//   q        [tokens, k up to a multiple of 4]       zeros beyond k; in the cpu shape floats, in tiles
 //   clipped  the same, f32, with shadow outliers     what saturation took from an activation, in steps
 //   tokens   [tokens, 4]    | scale | shift | rest | has outliers |
 //
@@ -26,6 +26,11 @@
 #define LINE 64
 #define PANEL 16
 #define OF_TOKEN 4
+#define BLOCK 192  // of k: a chain of fma in the cpu shape
+
+// What weights take out of q in the cpu shape (int8_cpu.clh).
+#define CENTRE 0x1p8f
+#define POWERS (float4)(CENTRE, 1, 0x1p-8f, CENTRE)
 
 inline int entry_i8(global const char* p, long begin, long i) { return p ? p[begin + i] : 0; }
 

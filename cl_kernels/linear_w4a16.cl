@@ -7,9 +7,10 @@
 //
 // int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers, as floats: a
 // segment's sum stays below 2^24, so f32 adds them exactly. It also takes the inputs in the order of a permutation.
+// In the cpu shape every call has it; in the gpu shape those that need it.
 //
 //   values   [rows, slots]                    x in the order of slots, or its steps
-//   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sum: of its steps
+//   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sums: of its values
 //   refused  [rows]                           the row meets an index out of range and is not written
 //
 //   PREPARES   the program has `prepare`; else `product` with
@@ -32,6 +33,13 @@
 #define PER_WORD (32 / BITS)
 // Of a block: groups are 8 slots and more, and the first may have begun before.
 #define MOST_SEGMENTS (BLOCK / 8 + 1)
+
+// What codes take out of x in the cpu shape: slot by slot, and of the whole sum (w4_cpu.clh).
+#ifdef CPU_SHAPE
+#define POWERS4 (float8)(0x1p12f, 0x1p8f, 0x1p4f, 1, 0x1p-4f, 0x1p-8f, 0x1p-12f, 0x1p12f)
+#define POWERS8 (float8)(0x1p8f, 1, 0x1p-8f, 0x1p8f, 0x1p8f, 1, 0x1p-8f, 0x1p8f)
+#define CENTRE(bits) ((bits) == 4 ? 0x1p12f : 0x1p8f)
+#endif
 
 // Where the segment that begins at s ends.
 inline long segment_end(long s, long group, long slots) {
@@ -57,7 +65,7 @@ inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
 
 #define PRODUCT_ARGUMENTS                                                                                             \
   global const void *x, long x_begin, long x_stride, int x_type, global const float *step, long step_begin,           \
-      global const float *sum_of_steps, long sum_begin, global const int *refused, long refused_begin,                \
+      global const float *sums, long sums_begin, global const int *refused, long refused_begin,                \
       global const uchar *codes, long codes_begin, global const TYPE(S)*scales, long scales_begin,                    \
       global const void *other, long other_begin, int other_type, int form, global const void *bias, long bias_begin, \
       int bias_type, global void *y, long y_begin, long y_stride, int y_type, long rows, long n, long slots,          \

@@ -1,4 +1,4 @@
-// What must not change a bit: threads, batches, the form of the weight, the width of a level with fma.
+// What must not change a bit: threads, batches, the form of the weight, the width of a level with fma, a device.
 #include "tests/linear/case.hpp"
 
 #include <map>
@@ -13,15 +13,15 @@ TEST(linear, a_row_does_not_depend_on_its_batch_threads_or_form_of_weight) {
     SCOPED_TRACE(describe(type.x, type.weight, type.y));
     Case start = make(type, tokens, n, k, layouts[2], rng);
     start.add_bias(DType::f32, rng);
-    std::map<Isa, Tensor<2>> first;
-    for (const Cpu& cpu : cpus()) {
-      SCOPED_TRACE(name(cpu));
+    std::map<std::string, Tensor<2>> first;
+    on_every_backend([&](const std::string& label, auto run) {
+      const std::string level = label.substr(0, label.find(','));
       for (Form form : {Form::packed, Form::rows}) {
         Case whole = start;
         whole.form = form;
-        ASSERT_TRUE(ok(run_with_scratch(cpu, whole.op())));
-        ASSERT_TRUE(first.try_emplace(cpu.isa(), whole.y).first->second == whole.y);
-        if (cpu.parallel().width > 1) continue;
+        ASSERT_TRUE(ok(run(whole.op())));
+        ASSERT_TRUE(first.try_emplace(level, whole.y).first->second == whole.y);
+        if (level != label && !label.ends_with(", 1 threads")) continue;
         Case parts = start;
         parts.form = form;
         for (index row = 0, count = 1; row < tokens; row += count, count = count % 26 + 1) {
@@ -29,11 +29,11 @@ TEST(linear, a_row_does_not_depend_on_its_batch_threads_or_form_of_weight) {
           Linear<Host> op = parts.op();
           op.x = op.x.slice(0, row, count);
           op.y = op.y.slice(0, row, count);
-          ASSERT_TRUE(ok(run_with_scratch(cpu, op)));
+          ASSERT_TRUE(ok(run(op)));
         }
         ASSERT_TRUE(parts.y == whole.y);
       }
-    }
+    });
   }
 }
 
@@ -76,16 +76,16 @@ TEST(linear, the_sum_is_the_chain_that_the_page_states) {
       }
       expected.set(t * n + c, total + static_cast<float>(start.bias.get(c)));
     }
-  for (Isa isa : available_isas()) {
-    if (isa == Isa::scalar) continue;  // it rounds products and sums apart
+  on_every_backend([&](const std::string& label, auto run) {
+    // The one rounds products and sums apart, the other is the reference.
+    if (label.starts_with("cpu scalar") || label == "test device") return;
     for (Form form : {Form::packed, Form::rows}) {
       Case got = start;
       got.form = form;
-      const Cpu cpu(isa, openmp(2));
-      ASSERT_TRUE(ok(run_with_scratch(cpu, got.op())));
+      ASSERT_TRUE(ok(run(got.op())));
       expect_equal(got.y, expected);
     }
-  }
+  });
 }
 
 }  // namespace
