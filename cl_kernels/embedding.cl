@@ -49,7 +49,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embedding_blocks(
   FIND_ROW
   table += table_begin + id * table_stride;
   for (long i = (long)LANE * WIDTH; i < dim; i += LANES * WIDTH)
-    STORE(Y, WIDTH)(block_elements(table, format, i) * scale, y, i);
+    STORE(Y, WIDTH)(block_elements(table, format, (ulong)i) * scale, y, i);
 }
 
 #endif
