@@ -35,6 +35,7 @@ template <> std::size_t scratch_bytes(Cl&, const ReshapeAndCache<Cl>& op) {
 
 template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   const index tokens = op.key.extents[0], heads = op.key.extents[1], limit = slot_count(op.key_cache);
+  if (tokens == 0) return {};
   const bool cpu_shape = cl.runtime().cpu_shape(), quantized = op.key_cache.dtype == DType::i8;
   enum { all_stay, look_behind, ask_owner };  // kv_cache.cl
   int last_of_slot = tokens == 1 ? all_stay : look_behind;

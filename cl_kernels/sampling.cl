@@ -125,10 +125,11 @@ kernel void gather(global Row* rows, long rows_begin, global const float* logits
     const long begin = block * BLOCK, end = min(vocab, begin + BLOCK);
     int found = 0;
     if (end - begin == BLOCK && low == -INFINITY) {
-      int8 enough = 0;
-      for (int i = 0; i < BLOCK; i += 8) enough -= vload8(0, logits + begin + i) >= least;
-      const int4 half_of = enough.lo + enough.hi;
-      found = half_of.x + half_of.y + half_of.z + half_of.w;
+      float8 enough = 0;  // in floats: oclgrind 21.10 adds 255 for what is true in a vector of int
+      for (int i = 0; i < BLOCK; i += 8)
+        enough += select((float8)(0.0f), (float8)(1.0f), vload8(0, logits + begin + i) >= least);
+      const float4 half_of = enough.lo + enough.hi;
+      found = (int)(half_of.x + half_of.y + half_of.z + half_of.w);
     } else {
       for (long i = begin; i < end; ++i) found += logits[i] >= least && !(logits[i] < low);
     }

@@ -10,7 +10,7 @@ namespace inlay::cl {
 
 namespace {
 
-constexpr index block = 64, bins = 256, row_bytes = 256;  // sampling/row.clh, sampling/select.clh
+constexpr index block = 64, bins = 256, row_bytes = 128;  // sampling/row.clh, sampling/select.clh
 enum Kind { by_block, by_likelihood, by_mass, by_nearness, by_ties, by_id };
 enum Aim { at_top, at_mass, at_near, at_ties, at_above, at_draw };
 enum Keep { keep_weights, keep_first, keep_near, keep_fraction, keep_last };
@@ -37,7 +37,6 @@ Scratch scratch_of(const Sampling<Cl>& op, index rows, const SpaceWorkspace<Cl>&
   PartCutter cutter(workspace);
   Scratch scratch{};
   scratch.rows = cutter.take<char>(rows * row_bytes);
-  scratch.rows.element_bytes = row_bytes;
   scratch.of_rows = cutter.take<cl_uint>(rows * 3 * bins);
   scratch.ids = cutter.take<cl_int>(rows * room_of(vocab));
   scratch.listed = cutter.take<float>(rows * room_of(vocab));
