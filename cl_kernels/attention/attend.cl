@@ -20,7 +20,7 @@
 
 // What both shapes include stands before them: a header is embedded where it is first named.
 #include "cl_kernels/attention/scores.clh"
-#include "cl_kernels/support/butterfly.clh"
+#include "cl_kernels/support/rows.clh"
 
 #ifdef CPU_SHAPE
 #include "cl_kernels/attention/cpu_shape.clh"
