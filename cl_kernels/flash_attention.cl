@@ -2,7 +2,8 @@
 #include "cl_kernels/attention/sequences.clh"
 
 // Are entries b and b + 1 of an indptr what they must be? It begins with 0, never falls and ends by `rows`.
-inline bool is_part(global const uchar* list, int wide, long stride, int b, long rows, global int* record, int place) {
+static inline bool is_part(global const uchar* list, int wide, long stride, int b, long rows, global int* record,
+                           int place) {
   const long begin = entry(list, wide, b * stride), end = entry(list, wide, (b + 1) * stride);
   const long before = b > 0 ? entry(list, wide, (b - 1) * stride) : 0;
   return is_within(begin, before, b > 0 ? rows : 0, record, place, b) &&

@@ -79,8 +79,7 @@ template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWork
   const Place kv_indptr = indptr_place(cl, "kv_indptr", op.k.extents[1]);
   const Place mask_indptr = indptr_place(cl, "mask_indptr", op.packed_mask.extents[0]);
   const Place kv_lens = runtime.place([=](std::int64_t at, std::int64_t value) {
-    return offence<Op>(
-        invalid("kv_lens has " + text(value) + " at " + text(at) + "; it must be in 0.." + text(limit)));
+    return offence<Op>(invalid("kv_lens has " + text(value) + " at " + text(at) + "; it must be in 0.." + text(limit)));
   });
   const Place q_start = runtime.place([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("q_start has " + text(value) + " at " + text(at) + "; it must be in -2^53..2^53"));

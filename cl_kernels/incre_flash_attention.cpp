@@ -21,9 +21,13 @@ Attention attention_of(const IncreFlashAttention<Cl>& op) {
   p.bias = head_major_strides(op.pse_shift);
   p.bias_type = type_code(op.pse_shift.dtype);
   const auto& mask = op.atten_mask;
-  p.mask = head_major_strides(
-      {mask.data, mask.dtype, {mask.extents[0], 1, mask.extents[1], mask.extents[2]}, {mask.strides[0], 0, mask.strides[1], 1}});
-  const auto step = [](const ConstView<2, Cl>& view, int d) { return view.extents[d] == 1 ? index{0} : view.strides[d]; };
+  p.mask = head_major_strides({mask.data,
+                               mask.dtype,
+                               {mask.extents[0], 1, mask.extents[1], mask.extents[2]},
+                               {mask.strides[0], 0, mask.strides[1], 1}});
+  const auto step = [](const ConstView<2, Cl>& view, int d) {
+    return view.extents[d] == 1 ? index{0} : view.strides[d];
+  };
   p.out_scale_head = static_cast<Int>(step(op.out_scale, 0));
   p.out_scale_dim = static_cast<Int>(step(op.out_scale, 1));
   p.out_offset_head = static_cast<Int>(step(op.out_offset, 0));
@@ -63,10 +67,10 @@ Status attend_some(Cl& cl, const IncreFlashAttention<Cl>& op, const AttentionScr
                                std::to_string(shared ? 0 : at) + "; it must be in 0.." +
                                std::to_string(value > slots ? slots : most)));
   });
-  if (Status status = launch(cl, Variant("incre_flash_attention"), "sequences", {.groups = {batch}, .lanes = {1}}, scratch.sequences,
-                             bytes_of(lengths), shared ? index{0} : lengths.strides[0], lengths.dtype == DType::i64,
-                             static_cast<int>(first), op.q.extents[1], slots, most, k_outer, v_outer, p.k.row, p.v.row,
-                             op.kv_left_padding, op.kv_padding, place);
+  if (Status status = launch(cl, Variant("incre_flash_attention"), "sequences", {.groups = {batch}, .lanes = {1}},
+                             scratch.sequences, bytes_of(lengths), shared ? index{0} : lengths.strides[0],
+                             lengths.dtype == DType::i64, static_cast<int>(first), op.q.extents[1], slots, most,
+                             k_outer, v_outer, p.k.row, p.v.row, op.kv_left_padding, op.kv_padding, place);
       !status.ok())
     return status;
   return attend(cl, a, scratch);

@@ -94,11 +94,10 @@ template <> Status compute(Cl& cl, const PagedAttention<Cl>& op, const SpaceWork
                                ", the blocks of key_cache"));
   });
   const int lanes = cl.runtime().lanes(sequence_lanes);
-  if (Status status =
-          launch(cl, Variant("paged_attention").number("LANES", lanes), "sequences",
-                 {.groups = {seqs}, .lanes = {lanes}}, scratch.sequences, op.context_lens, op.context_lens.strides[0],
-                 op.block_tables, op.block_tables.strides[0], columns, block_size_of(op.key_cache), blocks, reach,
-                 op.window_left, lens, tables.number);
+  if (Status status = launch(cl, Variant("paged_attention").number("LANES", lanes), "sequences",
+                             {.groups = {seqs}, .lanes = {lanes}}, scratch.sequences, op.context_lens,
+                             op.context_lens.strides[0], op.block_tables, op.block_tables.strides[0], columns,
+                             block_size_of(op.key_cache), blocks, reach, op.window_left, lens, tables.number);
       !status.ok())
     return status;
   return attend(cl, attention_of(cl, op), scratch);

@@ -20,7 +20,7 @@
 
 // What both shapes include stands before them: a header is embedded where it is first named.
 #include "cl_kernels/attention/scores.clh"
-#include "cl_kernels/support/butterfly.clh"
+#include "cl_kernels/support/rows.clh"
 
 #ifdef CPU_SHAPE
 #include "cl_kernels/attention/cpu_shape.clh"
@@ -28,10 +28,11 @@
 #include "cl_kernels/attention/gpu_shape.clh"
 #endif
 
-// Units of a sequence begin behind those of the ones before it. Where queries are ragged, floor(q_row * group / unit_rows)
+// Units of a sequence begin behind those of the ones before it. Where queries are ragged, floor(q_row * group /
+// unit_rows)
 // + b is no less than the units before: counted without reading the others.
-inline long first_unit(const Problem* p, const Sequence* s, int b) {
-  return p->tiles > 0 ? b * p->tiles : s->q_row * p->group / p->unit_rows + b;
+static inline long first_unit(const Problem* p, long q_row, int b) {
+  return p->tiles > 0 ? b * p->tiles : q_row * p->group / p->unit_rows + b;
 }
 
 // Groups: units of rows, heads of units, parts.
@@ -48,27 +49,31 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attend(
     long partial_state_begin) {
   // Absent views are null and begin at 0. Begins of q, bias and out are bytes: their types are met at run time.
   const Problem* const p = &problem;
-  const Buffers buffers = {sequences + sequences_begin, q + q_begin, k + k_begin, v + v_begin, table + table_begin,
-                           bias + bias_begin, mask + mask_begin, packed + packed_begin, slopes + slopes_begin,
-                           sinks + sinks_begin, k_scale + k_scale_begin, k_offset + k_offset_begin,
-                           v_scale + v_scale_begin, v_offset + v_offset_begin, out + out_begin, lse + lse_begin,
-                           out_scale + out_scale_begin, out_offset + out_offset_begin, partial + partial_begin,
-                           partial_state + partial_state_begin};
-  const Buffers* const m = &buffers;
+  ROOM Buffers buffers;
+  ROOM Sequence s;
+  ROOM const Buffers* const m = &buffers;
+  if (LANE == 0)
+    buffers = (Buffers){sequences + sequences_begin, q + q_begin, k + k_begin, v + v_begin, table + table_begin,
+                        bias + bias_begin, mask + mask_begin, packed + packed_begin, slopes + slopes_begin,
+                        sinks + sinks_begin, k_scale + k_scale_begin, k_offset + k_offset_begin,
+                        v_scale + v_scale_begin, v_offset + v_offset_begin, out + out_begin, lse + lse_begin,
+                        out_scale + out_scale_begin, out_offset + out_offset_begin, partial + partial_begin,
+                        partial_state + partial_state_begin};
+  meet_all();
   const long unit = get_group_id(0), heads = get_group_id(1);
   const int part = get_group_id(2);
   // The last sequence whose units begin at this one or before.
   int low = p->first_sequence, high = p->first_sequence + p->batch;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    const Sequence s = sequence_of(m, middle);
-    if (first_unit(p, &s, middle - p->first_sequence) <= unit)
+    if (first_unit(p, sequence_at(m, middle)->q_row, middle - p->first_sequence) <= unit)
       low = middle;
     else
       high = middle;
   }
-  const Sequence s = sequence_of(m, low);
-  const long first_row = (unit - first_unit(p, &s, low - p->first_sequence)) * p->unit_rows;
+  if (LANE == 0) s = *sequence_at(m, low);
+  meet_all();
+  const long first_row = (unit - first_unit(p, s.q_row, low - p->first_sequence)) * p->unit_rows;
   const bool is_none = first_row < 0 || first_row >= s.queries * p->group;
 #ifdef CPU_SHAPE
   if (!is_none) attend_part(p, m, &s, low, first_row, heads * p->unit_heads, part);
@@ -85,18 +90,22 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void merge(
     global const float* out_scale, long out_scale_begin, global const float* out_offset, long out_offset_begin,
     global float* partial, long partial_begin, global float* partial_state, long partial_state_begin) {
   const Problem* const p = &problem;
-  Buffers buffers;
-  buffers.sequences = sequences + sequences_begin;
-  buffers.sinks = sinks + sinks_begin;
-  buffers.out = out + out_begin;
-  buffers.lse = lse + lse_begin;
-  buffers.out_scale = out_scale + out_scale_begin;
-  buffers.out_offset = out_offset + out_offset_begin;
-  buffers.partial = partial + partial_begin;
-  buffers.partial_state = partial_state + partial_state_begin;
-  const Buffers* const m = &buffers;
+  ROOM Buffers buffers;
+  ROOM Sequence s;
+  ROOM const Buffers* const m = &buffers;
+  if (LANE == 0) {
+    buffers.sequences = sequences + sequences_begin;
+    buffers.sinks = sinks + sinks_begin;
+    buffers.out = out + out_begin;
+    buffers.lse = lse + lse_begin;
+    buffers.out_scale = out_scale + out_scale_begin;
+    buffers.out_offset = out_offset + out_offset_begin;
+    buffers.partial = partial + partial_begin;
+    buffers.partial_state = partial_state + partial_state_begin;
+    s = *sequence_at(m, p->first_sequence + (int)get_group_id(1));
+  }
+  meet_all();
   const long query = get_group_id(0) / p->q_heads, head = get_group_id(0) % p->q_heads;
-  const Sequence s = sequence_of(m, p->first_sequence + (int)get_group_id(1));
   if (query >= s.queries) return;
   const KeyRange keys = visible_keys(p, &s, query);
   const long first = keys.begin / p->split, last = keys.begin < keys.end ? (keys.end - 1) / p->split + 1 : first;

@@ -81,11 +81,10 @@ Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratc
       .flag("V_SLOTS", a.slots_of_values)
       .flag("ALIGNED", a.aligned);
   if (!runtime.cpu_shape()) variant.number("KEY_LANES", cut.key_lanes).flag("UNROLLED", !runtime.device().is_cpu);
-  Status status = launch(cl, variant, "attend",
-                         {.groups = {units, groups(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}}, p,
-                         scratch.sequences, a.q, a.k, a.v, a.table, a.bias, a.mask, a.packed, a.slopes, a.sinks,
-                         a.k_scale, a.k_offset, a.v_scale, a.v_offset, a.out, a.lse, a.out_scale, a.out_offset,
-                         scratch.partial, scratch.state);
+  Status status = launch(
+      cl, variant, "attend", {.groups = {units, groups(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}}, p,
+      scratch.sequences, a.q, a.k, a.v, a.table, a.bias, a.mask, a.packed, a.slopes, a.sinks, a.k_scale, a.k_offset,
+      a.v_scale, a.v_offset, a.out, a.lse, a.out_scale, a.out_offset, scratch.partial, scratch.state);
   if (!status.ok() || p.splits == 1) return status;
   return launch(cl, variant, "merge", {.groups = {p.q_len * p.q_heads, p.batch}, .lanes = {cut.lanes}}, p,
                 scratch.sequences, a.sinks, a.out, a.lse, a.out_scale, a.out_offset, scratch.partial, scratch.state);

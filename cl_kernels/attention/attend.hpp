@@ -22,7 +22,8 @@ struct Attention {
   int k_piece = 0, v_piece = 0;
   bool aligned = false;
   bool slots_of_values = false;  // 16 slots and more of a dim of V lie side by side
-  // What a unit may hold: rows (query, head of the group) of a kv head, at most, and of all sequences where they are ragged.
+  // What a unit may hold: rows (query, head of the group) of a kv head, at most, and of all sequences where they are
+  // ragged.
   index rows = 1, ragged_rows = 0;
   Part q, k, v, table{}, bias{}, mask{}, packed{}, slopes{}, sinks{};
   Part k_scale{}, k_offset{}, v_scale{}, v_offset{}, out, lse{}, out_scale{}, out_offset{};
