@@ -16,6 +16,7 @@
 #define DIM 128
 #define ROWS 4
 #define UNIT_ROWS 32
+#define KEY_LANES 16
 #endif
 
 // What both shapes include stands before them: a header is embedded where it is first named.
