@@ -17,8 +17,7 @@ static inline long id_at(global const void* ids, long i, int wide) {
   return wide ? ((global const long*)ids)[i] : (long)((global const int*)ids)[i];
 }
 
-#define IDS                                                                                                       \
-  global const void *ids, long ids_begin, int wide, long vocab, global int *record, int place
+#define IDS global const void *ids, long ids_begin, int wide, long vocab, global int *record, int place
 #define RESULT global TYPE(Y)* y, long y_begin, long y_stride, long dim, float scale
 #define FIND_ROW                                                        \
   const long t = get_group_id(0), id = id_at(ids, ids_begin + t, wide); \

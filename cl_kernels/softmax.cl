@@ -103,8 +103,8 @@ static inline float2 merged(global const float2* pairs, long pieces, float sink)
 }
 
 // Group (r, h, p) has piece p of row r of head h.
-#define OPERANDS                                                                                                      \
-  global const TYPE(X)* x, long x_begin, long x_head, long x_row, global const uchar* mask, long mask_begin,          \
+#define OPERANDS                                                                                             \
+  global const TYPE(X)* x, long x_begin, long x_head, long x_row, global const uchar* mask, long mask_begin, \
       long mask_head, long mask_row, int mask_kind, float scale, long n, long piece
 #define RESULT global TYPE(Y)* y, long y_begin, long y_head, long y_row
 #define PIECE                                                                                                          \

@@ -31,7 +31,8 @@ template <> std::size_t scratch_bytes(Cl& cl, const Softmax<Cl>& op) {
 }
 
 template <> Status compute(Cl& cl, const Softmax<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  const int lanes = cl.runtime().lanes();
+  // Two vectors of eight for each work-item; and 32 of them meet by shuffles alone, where a device has them.
+  const int lanes = cl.runtime().lanes(op.x.extents[2] <= 512 ? 32 : 128);
   const index heads = op.x.extents[0], rows = op.x.extents[1], pieces = pieces_of(cl, op);
   const Variant variant = Variant("softmax")
                               .number("LANES", lanes)

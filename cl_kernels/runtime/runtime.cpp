@@ -89,6 +89,8 @@ index Runtime::busy_groups() const {
 }
 
 Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
+  // Before OpenCL 2.1 an empty range is an error.
+  if (grid.groups.x == 0 || grid.groups.y == 0 || grid.groups.z == 0) return {};
   const auto size = [](index groups, index lanes) { return static_cast<std::size_t>(groups * lanes); };
   const std::size_t local[] = {size(1, grid.lanes.x), size(1, grid.lanes.y), size(1, grid.lanes.z)};
   const std::size_t global[] = {size(grid.groups.x, grid.lanes.x), size(grid.groups.y, grid.lanes.y),
