@@ -80,7 +80,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attend(
   if (!is_none) attend_part(p, m, &s, low, first_row, heads * p->unit_heads, part);
 #else
   ATTEND_ROOM;
-  if (!is_none) attend_part(p, m, &s, low, first_row, heads, part, &room);
+  if (!is_none) attend_part(p, m, &s, low, first_row, (int)heads, part, &room);
 #endif
 }
 

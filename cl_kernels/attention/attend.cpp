@@ -26,7 +26,7 @@ Cut cut_of(const Runtime& runtime, const Attention& a) {
     cut.rows = one ? 1 : 4;
     cut.unit_rows = std::max(4, cut.dim <= 256 ? 32 : 8192 / cut.dim / 4 * 4);
   } else {
-    cut.rows = cut.unit_rows = one || cut.dim > 576 ? 1 : cut.dim <= 256 ? 4 : 2;
+    cut.rows = cut.unit_rows = (one && !a.by_chunks) || cut.dim > 576 ? 1 : cut.dim <= 256 ? 4 : 2;
     cut.key_lanes = std::min(cut.dim / 8, 32);
   }
   return cut;

@@ -25,6 +25,7 @@ struct Attention {
   // What a unit may hold: rows (query, head of the group) of a kv head, at most, and of all sequences where they are
   // ragged.
   index rows = 1, ragged_rows = 0;
+  bool by_chunks = false;  // a row has the same bits beside any others
   Part q, k, v, table{}, bias{}, mask{}, packed{}, slopes{}, sinks{};
   Part k_scale{}, k_offset{}, v_scale{}, v_offset{}, out, lse{}, out_scale{}, out_offset{};
 };
