@@ -28,7 +28,7 @@ std::size_t bytes(const Sampling<Cl>& op, index rows) {
   const index vocab = op.logits.extents[1];
   return WorkspaceCutter::padded<char>(rows * row_bytes) + WorkspaceCutter::padded<cl_uint>(rows * 3 * bins) +
          2 * WorkspaceCutter::padded<cl_int>(rows * room_of(vocab)) +
-         WorkspaceCutter::padded<float>(rows * blocks_of(vocab)) +
+         WorkspaceCutter::padded<float>(rows * blocks_of(vocab) + 8) +
          (op.history.present() ? 2 * WorkspaceCutter::padded<cl_int>(rows * vocab) : 0) +
          (op.top_n_sigma > 0 ? WorkspaceCutter::padded<double>(rows * blocks_of(vocab)) : 0);
 }
@@ -40,7 +40,7 @@ Scratch scratch_of(const Sampling<Cl>& op, index rows, const SpaceWorkspace<Cl>&
   scratch.of_rows = cutter.take<cl_uint>(rows * 3 * bins);
   scratch.ids = cutter.take<cl_int>(rows * room_of(vocab));
   scratch.listed = cutter.take<float>(rows * room_of(vocab));
-  scratch.maxima = cutter.take<float>(rows * blocks_of(vocab));
+  scratch.maxima = cutter.take<float>(rows * blocks_of(vocab) + 8);  // lists are read by eight
   if (op.history.present()) {
     scratch.copy = cutter.take<float>(rows * vocab);
     scratch.counts = cutter.take<cl_int>(rows * vocab);
