@@ -16,6 +16,13 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
+ClOptions completed(ClOptions options) {
+  if (options.device.empty()) options.device = environment("INLAY_CL_DEVICE");
+  if (options.language.empty()) options.language = environment("INLAY_CL_LANGUAGE");
+  if (options.cache.empty()) options.cache = environment("INLAY_CL_CACHE");
+  return options;
+}
+
 }  // namespace
 
 Cl::Cl(std::unique_ptr<cl::Runtime> runtime) : runtime_(std::move(runtime)) {}
@@ -24,9 +31,7 @@ Cl& Cl::operator=(Cl&&) noexcept = default;
 Cl::~Cl() = default;
 
 Expected<Cl> Cl::make(const ClOptions& wanted) {
-  ClOptions options = wanted;
-  if (options.device.empty()) options.device = environment("INLAY_CL_DEVICE");
-  if (options.cache.empty()) options.cache = environment("INLAY_CL_CACHE");
+  ClOptions options = completed(wanted);
   auto found = cl::choose_device(options.device);
   if (!found) return failure(std::move(found.error()));
   const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
@@ -57,12 +62,13 @@ Expected<Cl> Cl::make(cl_context context, cl_command_queue queue, const ClOption
   cl_command_queue_properties properties = 0;
   for (cl_int error : {ask(CL_QUEUE_CONTEXT, of_queue), ask(CL_QUEUE_DEVICE, id), ask(CL_QUEUE_PROPERTIES, properties)})
     if (error != CL_SUCCESS) return failure(cl::error_status(error, "asking the queue for its device"));
-  if (of_queue != context) return failure(invalid("queue belongs to another context; it must be a queue of the context"));
+  if (of_queue != context)
+    return failure(invalid("queue belongs to another context; it must be a queue of the context"));
   if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
     return failure(invalid("queue runs out of order; it must run in order"));
   auto record = cl::describe(id);
   if (!record) return failure(std::move(record.error()));
-  ClOptions options = wanted;
+  ClOptions options = completed(wanted);
   options.device = record->name;
   options.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0 && wanted.profiling;
   clRetainContext(context);
@@ -80,6 +86,12 @@ cl_command_queue Cl::queue() const { return runtime_->queue(); }
 Expected<ClAddress> Cl::allocate(std::size_t bytes) {
   auto buffer = runtime_->memory().allocate(bytes);
   if (!buffer) return failure(std::move(buffer.error()));
+  return ClAddress{*buffer, 0};
+}
+Expected<std::optional<ClAddress>> Cl::map(std::span<const std::byte> host) {
+  auto buffer = runtime_->memory().map(host);
+  if (!buffer) return failure(std::move(buffer.error()));
+  if (*buffer == nullptr) return std::optional<ClAddress>();
   return ClAddress{*buffer, 0};
 }
 void Cl::release(ClAddress buffer) { runtime_->memory().release(buffer.memory); }

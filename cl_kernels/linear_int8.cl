@@ -32,7 +32,7 @@
 #define CENTRE 0x1p8f
 #define POWERS (float4)(CENTRE, 1, 0x1p-8f, CENTRE)
 
-inline int entry_i8(global const char* p, long begin, long i) { return p ? p[begin + i] : 0; }
+static inline int entry_i8(global const char* p, long begin, long i) { return p ? p[begin + i] : 0; }
 
 #ifdef X
 #include "cl_kernels/linear/int8_prepare.clh"

@@ -42,10 +42,10 @@
 #endif
 
 // Where the segment that begins at s ends.
-inline long segment_end(long s, long group, long slots) {
+static inline long segment_end(long s, long group, long slots) {
   return min(min((s / BLOCK + 1) * BLOCK, (s / group + 1) * group), slots);
 }
-inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
+static inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
 
 #ifdef PREPARES
 #include "cl_kernels/linear/w4_prepare.clh"
@@ -56,7 +56,7 @@ inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
 #define FORM_ZEROS 0
 #define FORM_OFFSETS 1
 #define DEFINE_OFFSET(N)                                                                                              \
-  inline VECTOR(N) offset##N(VECTOR(N) scale, int form, int type, global const void* other, long i) {                \
+  static inline VECTOR(N) offset##N(VECTOR(N) scale, int form, int type, global const void* other, long i) {                \
     if (form == FORM_NONE) return scale * -(float)(1 << (BITS - 1));                                                  \
     if (type == ANY_U8) return scale * -LOAD(u8, N)((global const uchar*)other, i);                                   \
     const VECTOR(N) v = load##N##_any(type, other, i);                                                                \

@@ -22,7 +22,7 @@ namespace {
 using measure::median, measure::seconds;
 
 struct Options {
-  std::string shape = "llama3.2-1b", type = "bf16", activations = "exact", isa;
+  std::string shape = "llama3.2-1b", type = "bf16", activations = "exact", isa, backend = "cpu", device;
   std::vector<index> prefill = {64, 512}, depth = {0, 4096};
   index tokens = 16;
   int threads = 2;
@@ -125,14 +125,20 @@ int bench(const Options& options) {
   if (!cpu) return wrong(cpu.error());
   auto weights = exec::random_weights(*config, options.type, cpu->parallel());
   if (!weights) return wrong(weights.error());
+  ModelOptions settings;
+  settings.isa = options.isa;
+  settings.device = options.device;
+  settings.threads = options.threads;
+  auto runner = make_runner(settings, options.backend);
+  if (!runner) return wrong(runner.error());
   auto session =
-      exec::Session::make(*config, std::move(*weights), exec::Eager(*cpu),
+      exec::Session::make(*config, std::move(*weights), std::move(*runner),
                           {.context = context, .chunk = 512, .activations = parse_activations(options.activations)});
   if (!session) return wrong(session.error());
   // Linears of int8 round their activations whatever is asked for.
   const std::string activations = options.type == "int8" ? "int8" : options.activations;
-  std::printf("%s %s, activations %s, linears %.0f MB, %s x%d\n", options.shape.c_str(), options.type.c_str(),
-              activations.c_str(), static_cast<double>(session->linear_bytes()) * 1e-6,
+  std::printf("%s %s, activations %s, linears %.0f MB, %s, %s x%d\n", options.shape.c_str(), options.type.c_str(),
+              activations.c_str(), static_cast<double>(session->linear_bytes()) * 1e-6, options.backend.c_str(),
               std::string(name(cpu->isa())).c_str(), options.threads);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
@@ -157,6 +163,8 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--tokens", options->tokens, "Tokens to decode")->check(CLI::Range(1, 1 << 20));
   command.add_option("--threads", options->threads)->check(CLI::Range(1, 1024));
   command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
+  command.add_option("--backend", options->backend, "Where the operators run")->check(CLI::IsMember(backends()));
+  add_device(command, options->device);
   command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
 }
 

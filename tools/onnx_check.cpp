@@ -191,7 +191,16 @@ Status check_rms_norm(const OnnxNode& node) {
 }
 
 Status check_last_axis(const OnnxNode& node) { return Demands(node).axis(-1).status(); }
-Status check_argmax(const OnnxNode& node) { return Demands(node).axis(0).status(); }
+
+Status check_argmax(const OnnxNode& node) {
+  Demands demands(node);
+  demands.axis(0);
+  const std::vector<index>& dims = demands.at(0).dims;
+  return demands
+      .that(demands.met() && dims[node.axis("axis", 0, demands.at(0).rank())] > 0,
+            "x has shape " + shape(dims) + "; its axis must have an element, or nothing is the largest")
+      .status();
+}
 
 Status check_swiglu(const OnnxNode& node) {
   Demands demands(node);

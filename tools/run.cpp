@@ -121,7 +121,7 @@ void add_run(CLI::App& app, Command& chosen) {
   command.add_option("--repetition-penalty", sampling.repetition_penalty)->check(CLI::Range(1e-3, 1e3));
   command.add_option("--seed", sampling.seed, "Equal seeds write equal texts");
   command.add_option("--compare", options->compare, "Afterwards, print the largest logit difference to this backend")
-      ->check(CLI::IsMember({"cpu", "reference"}));
+      ->check(CLI::IsMember(backends()));
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

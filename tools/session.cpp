@@ -26,6 +26,22 @@ DType kv_type(const ModelOptions& options, const exec::ModelFile& file) {
 
 }  // namespace
 
+std::vector<std::string> backends() {
+#ifdef INLAY_HAS_CL
+  return {"cpu", "cl", "reference"};
+#else
+  return {"cpu", "reference"};
+#endif
+}
+
+void add_device(CLI::App& command, std::string& device) {
+#ifdef INLAY_HAS_CL
+  command.add_option("--device", device, "A part of the name of the cl backend's device: see inlay devices");
+#else
+  (void)command, (void)device;
+#endif
+}
+
 void add_activations(CLI::App& command, std::string& activations) {
   command
       .add_option("--activations", activations,
@@ -39,7 +55,8 @@ exec::Activations parse_activations(const std::string& activations) {
 
 void ModelOptions::add_to(CLI::App& command) {
   command.add_option("model", model, "GGUF file, or a directory with safetensors (default: the model of Inlay)");
-  command.add_option("--backend", backend, "Where the operators run")->check(CLI::IsMember({"cpu", "reference"}));
+  command.add_option("--backend", backend, "Where the operators run")->check(CLI::IsMember(backends()));
+  add_device(command, device);
   command.add_option("--isa", isa, "Instruction set of the cpu backend: see inlay devices");
   command.add_option("--threads", threads, "Threads of the cpu backend (0: as many as OpenMP takes)")
       ->check(CLI::Range(0, 1024));
@@ -85,6 +102,13 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads) {
 
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend) {
   if (backend == "reference") return exec::Eager(Reference{});
+#ifdef INLAY_HAS_CL
+  if (backend == "cl") {
+    auto cl = Cl::make({.device = options.device});
+    if (!cl) return failure(std::move(cl.error()));
+    return exec::Eager(std::move(*cl));
+  }
+#endif
   auto cpu = make_cpu(options.isa, options.threads);
   if (!cpu) return failure(std::move(cpu.error()));
   return exec::Eager(std::move(*cpu));

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <inlay/exec/generate.hpp>
 #include <inlay/model/model_file.hpp>
@@ -12,14 +13,20 @@
 
 namespace inlay::tools {
 
+// Those that this build has: cpu, cl, reference.
+std::vector<std::string> backends();
+// --device
+void add_device(CLI::App& command, std::string& device);
+
 // --activations: "exact" or "int8".
 void add_activations(CLI::App& command, std::string& activations);
 exec::Activations parse_activations(const std::string& activations);
 
 struct ModelOptions {
   std::string model;             // empty: the model that ships with Inlay
-  std::string backend = "cpu";   // cpu, reference
+  std::string backend = "cpu";   // one of backends()
   std::string isa;               // empty: the best
+  std::string device;            // of OpenCL; empty: INLAY_CL_DEVICE, else the best
   std::string kv_type = "auto";  // f32 for f32 weights, else f16
   int threads = 0;               // 0: OpenMP's
   std::string activations = "exact";

@@ -1,5 +1,7 @@
 #include "bench/support/measure.hpp"
 
+#include <cstdio>
+
 namespace inlay::bench {
 
 namespace {
@@ -13,6 +15,22 @@ void keep_best(double& best, double now) {
 }  // namespace
 
 bool failed() { return any_failed; }
+
+#ifdef INLAY_HAS_CL
+ClOnHost* device_beside_cpu() {
+  if (std::getenv("INLAY_BENCH_CL") == nullptr) return nullptr;
+  static ClOnHost* const device = [] {
+    auto cl = Cl::make();
+    if (cl && !cl->device().is_cpu) cl = failure(unsupported(cl->device().name + " is no CPU: its memory is its own"));
+    if (!cl) {
+      std::fprintf(stderr, "INLAY_BENCH_CL: %s\n", std::string(cl.error().message()).c_str());
+      std::exit(2);
+    }
+    return new ClOnHost(std::move(*cl));
+  }();
+  return device;
+}
+#endif
 
 void Figure::pause() {
   if (running_) processors_.end();
@@ -47,7 +65,8 @@ void Figure::report(benchmark::State& state, const std::string& problem, const D
   state.counters["error"] = deviation.error;
   const bool good = problem.empty() && deviation.error <= 1;
   any_failed = any_failed || !good;
-  state.SetLabel(std::string(inlay::name(cpu_.isa())) + " x" + std::to_string(width) +
+  const std::string who = who_.empty() ? std::string(inlay::name(cpu_.isa())) : who_;
+  state.SetLabel(who + " x" + std::to_string(width) +
                  (measure::short_run() ? " short"
                   : disturbed          ? " disturbed"
                                        : "") +

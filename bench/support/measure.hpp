@@ -8,6 +8,7 @@
 //
 //   INLAY_THREADS=1       as many threads, in place of two
 //   INLAY_BENCH_SHORT=1   as a test: operands are cut, two timed calls, no limit
+//   INLAY_BENCH_CL=1      OpenCL beside the CPU's kernels, by turns: `of_cpu` is the share of their speed
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -20,6 +21,9 @@
 
 #include <inlay/cpu.hpp>
 
+#ifdef INLAY_HAS_CL
+#include "bench/support/cl_on_host.hpp"
+#endif
 #include "bench/support/operands.hpp"
 #include "bench/support/proof.hpp"
 #include "measure/processors.hpp"
@@ -52,7 +56,8 @@ inline Cpu cpu() { return Cpu(openmp(threads())); }
 // The times of a figure's calls, and what was measured around them.
 class Figure {
  public:
-  Figure(const Cpu& cpu, const Work& work) : cpu_(cpu), work_(work) {}
+  // `who` computes, if it is not the Cpu of the limits.
+  Figure(const Cpu& cpu, const Work& work, std::string who = {}) : cpu_(cpu), work_(work), who_(std::move(who)) {}
 
   template <class Call> void time(Call&& call) {
     if (times_.empty() || since_probe_ >= between_probes) probe();
@@ -61,6 +66,7 @@ class Figure {
     since_probe_ += taken;
     total_ += taken;
   }
+  double median() const { return measure::median(times_); }
   bool enough() const { return measure::short_run() || total_ >= least_total; }
 
   // What follows is no call of the figure; the next one finds the caches as a probe leaves them.
@@ -76,6 +82,7 @@ class Figure {
 
   Cpu cpu_;
   Work work_;
+  std::string who_;
   std::vector<double> times_;
   double since_probe_ = 0, total_ = 0;
   double limit_ = 0, fma_limit_ = 0;  // seconds at best; 0: not measured
@@ -86,11 +93,11 @@ class Figure {
 template <class MakeOp> using OpOf = std::invoke_result_t<MakeOp, index>;
 
 // Times run(backend, op(i)) for i = 1, 2, ...: op(i) should rotate its operands where they would fit a cache. Every
-// status counts. The limits are those of `cpu`.
-template <class Backend, class MakeOp>
-void measure_on(Backend& backend, const Cpu& cpu, benchmark::State& state, const Work& work, const MakeOp& op,
-                const Proof<OpOf<MakeOp>>& proof) {
-  Figure figure(cpu, work);
+// status counts. The limits are those of `cpu`. between(i) comes before each of the timed calls, and may
+// take operands of its own.
+template <class Backend, class MakeOp, class Between>
+void measure_on(Backend& backend, Figure& figure, benchmark::State& state, const MakeOp& op,
+                const Proof<OpOf<MakeOp>>& proof, Between&& between) {
   Deviation deviation;
   std::string problem;
   const auto keep_first = [&](const Status& status) {
@@ -103,6 +110,7 @@ void measure_on(Backend& backend, const Cpu& cpu, benchmark::State& state, const
     call(op(0));                                                                              // first touch
     index i = 1;
     do {
+      between(i);
       const auto it = op(i++);
       figure.time([&] { call(it); });
     } while (!figure.enough() && problem.empty());
@@ -122,9 +130,38 @@ void measure_on(Backend& backend, const Cpu& cpu, benchmark::State& state, const
   figure.report(state, problem, deviation);
 }
 
+template <class Backend, class MakeOp>
+void measure_on(Backend& backend, const Cpu& cpu, benchmark::State& state, const Work& work, const MakeOp& op,
+                const Proof<OpOf<MakeOp>>& proof) {
+  Figure figure(cpu, work);
+  measure_on(backend, figure, state, op, proof, [](index&) {});
+}
+
+#ifdef INLAY_HAS_CL
+// The device of INLAY_BENCH_CL; null where it is not asked for. Ends the program where it is and there is none.
+ClOnHost* device_beside_cpu();
+
+// A call of the Cpu before each one of the device.
+template <class MakeOp>
+void measure_beside(ClOnHost& device, const Cpu& cpu, benchmark::State& state, const Work& work, const MakeOp& op,
+                    const Proof<OpOf<MakeOp>>& proof) {
+  Figure figure(cpu, work, device.cl().device().name);
+  BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
+  std::vector<double> native;
+  measure_on(device, figure, state, op, proof, [&](index& i) {
+    const auto it = op(i++);
+    native.push_back(measure::seconds([&] { (void)run(cpu, it, workspace).ok(); }));
+  });
+  state.counters["of_cpu"] = measure::median(native) / figure.median();
+}
+#endif
+
 template <class MakeOp>
 void measure(benchmark::State& state, const Work& work, const MakeOp& op, const Proof<OpOf<MakeOp>>& proof) {
   const Cpu cpu = bench::cpu();
+#ifdef INLAY_HAS_CL
+  if (ClOnHost* const device = device_beside_cpu()) return measure_beside(*device, cpu, state, work, op, proof);
+#endif
   measure_on(cpu, cpu, state, work, op, proof);
 }
 

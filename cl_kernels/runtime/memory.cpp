@@ -1,6 +1,7 @@
 #include "cl_kernels/runtime/memory.hpp"
 
 #include <bit>
+#include <cstdint>
 
 #include "cl_kernels/runtime/errors.hpp"
 
@@ -26,8 +27,8 @@ Memory::~Memory() {
 Expected<cl_mem> Memory::allocate(std::size_t bytes) {
   const auto what = [&] { return std::to_string(bytes) + " bytes on " + record_.name; };
   if (bytes > record_.max_allocation)
-    return failure(StatusCode::out_of_memory, what() + ": one buffer may have at most " +
-                                                  std::to_string(record_.max_allocation) + " there");
+    return failure(StatusCode::out_of_memory,
+                   what() + ": one buffer may have at most " + std::to_string(record_.max_allocation) + " there");
   std::size_t size = size_class(bytes);
   if (size > record_.max_allocation) size = bytes;
   cl_mem buffer = nullptr;
@@ -49,10 +50,29 @@ Expected<cl_mem> Memory::allocate(std::size_t bytes) {
   return buffer;
 }
 
+Expected<cl_mem> Memory::map(std::span<const std::byte> host) {
+  // A CPU reads it from anywhere; an integrated GPU takes whole pages and copies everything else.
+  constexpr std::size_t page = 4096, line = 64;
+  const bool in_pages = reinterpret_cast<std::uintptr_t>(host.data()) % page == 0 && host.size() % line == 0;
+  if (host.empty() || host.size() > record_.max_allocation || !(record_.is_cpu || (record_.shares_memory && in_pages)))
+    return nullptr;
+  cl_int error = CL_SUCCESS;
+  // OpenCL has no pointer to const; CL_MEM_READ_ONLY is the promise.
+  cl_mem buffer = clCreateBuffer(context_, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, host.size(),
+                                 const_cast<std::byte*>(host.data()), &error);
+  if (error != CL_SUCCESS)
+    return failure(error_status(error, "mapping " + std::to_string(host.size()) + " bytes on " + record_.name));
+  used_.emplace(buffer, 0);
+  return buffer;
+}
+
 void Memory::release(cl_mem buffer) {
   const auto known = used_.find(buffer);
   if (known == used_.end()) return;
-  unused_[known->second].push_back(buffer);
+  if (known->second == 0)
+    clReleaseMemObject(buffer);
+  else
+    unused_[known->second].push_back(buffer);
   used_.erase(known);
 }
 

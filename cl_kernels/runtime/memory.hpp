@@ -1,5 +1,5 @@
-// Buffers by size: what is released is given out again. The queue is in order, so a buffer that a kernel still reads may
-// be given to the next one.
+// Buffers by size: what is released is given out again. The queue is in order, so a buffer that a kernel still reads
+// may be given to the next one.
 #pragma once
 
 #include <CL/cl.h>
@@ -18,6 +18,8 @@ class Memory {
   ~Memory();
 
   Expected<cl_mem> allocate(std::size_t bytes);
+  // Null where the device would copy it.
+  Expected<cl_mem> map(std::span<const std::byte> host);
   void release(cl_mem buffer);
   std::size_t allocations() const { return allocations_; }
 
@@ -27,7 +29,7 @@ class Memory {
   cl_context context_;
   const ClDevice& record_;
   std::map<std::size_t, std::vector<cl_mem>> unused_;
-  std::map<cl_mem, std::size_t> used_;
+  std::map<cl_mem, std::size_t> used_;  // the size to be given out again; 0: memory of the host's
   std::size_t allocations_ = 0;
 };
 

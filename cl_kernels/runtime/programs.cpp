@@ -48,7 +48,8 @@ void put(std::string& entry, std::uint64_t number) {
 // Bounds are checked by the caller.
 std::uint64_t number_at(std::string_view entry, std::size_t at) {
   std::uint64_t number = 0;
-  for (int byte = 0; byte < 8; ++byte) number |= std::uint64_t{static_cast<unsigned char>(entry[at + byte])} << (8 * byte);
+  for (int byte = 0; byte < 8; ++byte)
+    number |= std::uint64_t{static_cast<unsigned char>(entry[at + byte])} << (8 * byte);
   return number;
 }
 
@@ -67,7 +68,8 @@ Expected<cl_kernel> Programs::kernel(const Variant& variant, const char* name) {
   if (!program) return failure(std::move(program.error()));
   cl_int error = CL_SUCCESS;
   cl_kernel made = clCreateKernel(*program, name, &error);
-  if (error != CL_SUCCESS) return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.key()));
+  if (error != CL_SUCCESS)
+    return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.key()));
   kernels_.emplace(std::move(key), made);
   return made;
 }
@@ -107,8 +109,8 @@ Expected<cl_program> Programs::build(std::string_view text, const std::string& o
   if (error != CL_SUCCESS) {
     std::string log = build_log(program, device_);
     clReleaseProgram(program);
-    return failure(error_status(error, "OpenCL program " + what + " built with '" + options + "' on " + record_.name +
-                                           " says:\n" + log));
+    return failure(error_status(
+        error, "OpenCL program " + what + " built with '" + options + "' on " + record_.name + " says:\n" + log));
   }
   return program;
 }
@@ -152,7 +154,8 @@ Expected<cl_program> Programs::load(const std::string& file, const std::string& 
 // A cache that cannot be written is no error: the program is there. Another process sees a whole entry or none.
 void Programs::save(cl_program program, const std::string& file, const std::string& key) const {
   std::size_t bytes = 0;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0)
+    return;
   std::vector<unsigned char> binary(bytes);
   unsigned char* data = binary.data();
   if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) != CL_SUCCESS) return;

@@ -9,14 +9,31 @@ namespace inlay::cl {
 
 namespace {
 
-Expected<std::string> language(const ClDevice& record, const std::string& wanted) {
-  if (wanted.empty()) return record.language;
-  for (const char* known : {"CL1.2", "CL2.0", "CL3.0"})
-    if (wanted == known) {
-      if (wanted <= record.language) return wanted;
-      return failure(StatusCode::unsupported, record.name + " compiles up to " + record.language + ", not " + wanted);
+constexpr const char* languages[] = {"CL3.0", "CL2.0", "CL1.2"};  // from the newest on
+
+// What was wanted, or the newest that compiles: drivers name versions that their compilers refuse (oclgrind's CL3.0).
+Expected<std::string> choose_language(cl_context context, cl_device_id id, const ClDevice& record,
+                                      const std::string& wanted) {
+  if (!wanted.empty()) {
+    for (const char* known : languages)
+      if (wanted == known) {
+        if (wanted <= record.language) return wanted;
+        return failure(StatusCode::unsupported, record.name + " compiles up to " + record.language + ", not " + wanted);
+      }
+    return failure(invalid("language is '" + wanted + "'; it must be CL1.2, CL2.0 or CL3.0"));
+  }
+  Status refused;
+  for (const char* known : languages) {
+    if (known > record.language) continue;
+    Programs probes(context, id, record, {}, {});
+    auto probe = probes.build("kernel void probe() {}", std::string("-cl-std=") + known, "probe");
+    if (probe) {
+      clReleaseProgram(*probe);
+      return known;
     }
-  return failure(invalid("language is '" + wanted + "'; it must be CL1.2, CL2.0 or CL3.0"));
+    refused = std::move(probe.error());
+  }
+  return failure(std::move(refused));
 }
 
 }  // namespace
@@ -28,23 +45,25 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   made->context_ = context;
   made->queue_ = queue;
   if (options.shape == ClShape::by_device) options.shape = record.is_cpu ? ClShape::cpu : ClShape::gpu;
-  auto chosen = language(record, options.language);
+  made->record_ = std::move(record);
+  auto chosen = choose_language(context, id, made->record_, options.language);
   if (!chosen) return failure(std::move(chosen.error()));
   options.language = *chosen;
-
-  made->record_ = std::move(record);
   made->memory_ = std::make_unique<Memory>(context, made->record_);
   std::string build = "-cl-std=" + options.language;
   build += options.shape == ClShape::cpu ? " -D CPU_SHAPE=1" : " -D GPU_SHAPE=1";
   if (!options.only_fallbacks && options.language == "CL3.0" && made->record_.has("cl_khr_subgroup_shuffle"))
     build += " -D SUBGROUPS=1";
+  // Codes are integers that every backend gives: quotients on a tie may not be 2.5 ulp off.
+  cl_device_fp_config arithmetic = 0;
+  clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof arithmetic, &arithmetic, nullptr);
+  if ((arithmetic & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0) build += " -cl-fp32-correctly-rounded-divide-sqrt";
   made->programs_ = std::make_unique<Programs>(context, id, made->record_, std::move(build), options.cache);
   made->options_ = std::move(options);
 
   cl_int error = CL_SUCCESS;
   Offences::Record none;
-  cl_mem record_memory =
-      clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, &none, &error);
+  cl_mem record_memory = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, &none, &error);
   if (error != CL_SUCCESS) return failure(error_status(error, "a record of offences on " + made->record_.name));
   made->offences_ = std::make_unique<Offences>(record_memory);
   return made;
@@ -70,6 +89,8 @@ index Runtime::busy_groups() const {
 }
 
 Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
+  // Before OpenCL 2.1 an empty range is an error.
+  if (grid.groups.x == 0 || grid.groups.y == 0 || grid.groups.z == 0) return {};
   const auto size = [](index groups, index lanes) { return static_cast<std::size_t>(groups * lanes); };
   const std::size_t local[] = {size(1, grid.lanes.x), size(1, grid.lanes.y), size(1, grid.lanes.z)};
   const std::size_t global[] = {size(grid.groups.x, grid.lanes.x), size(grid.groups.y, grid.lanes.y),

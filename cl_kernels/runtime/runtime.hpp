@@ -3,8 +3,8 @@
 //   Variant variant = Variant("rms_norm").type("X", op.x.dtype)..;
 //   return launch(cl, variant, "rms_norm", {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], .., op.eps);
 //
-// A view is two arguments of a kernel: its buffer and the element where it begins; an absent one is null and 0. index is
-// long, int is int, float is float.
+// A view is two arguments of a kernel: its buffer and the element where it begins; an absent one is null and 0. index
+// is long, int is int, float is float.
 #pragma once
 
 #include <CL/cl.h>
@@ -81,6 +81,9 @@ class Runtime {
   std::vector<cl_event> events_;
 };
 
+// A struct that a kernel takes by value; host and device compile one header that says what it holds.
+template <class T> inline constexpr bool is_kernel_struct = false;
+
 namespace detail {
 
 // Sets what one value of a launcher is to its kernel.
@@ -101,6 +104,7 @@ class Arguments {
     set(place.record);
     set(place.number);
   }
+  template <class T> requires is_kernel_struct<T> void add(const T& value) { set(value); }
   template <ViewLike V> void add(const V& view) {
     set(view.data.memory);
     set(static_cast<cl_long>(view.data.offset * 8 / bits(view.dtype)));
@@ -139,9 +143,9 @@ Status launch(Cl& cl, const Variant& variant, const char* name, const Grid& grid
   return runtime.enqueue(*kernel, name, grid);
 }
 
-// Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent views
-// do not matter. Rows are walked from their first element: a kernel that begins elsewhere asks for more. Of no use to a
-// CPU, which reads vectors from anywhere.
+// Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent
+// views do not matter. Rows are walked from their first element: a kernel that begins elsewhere asks for more. Of no
+// use to a CPU, which reads vectors from anywhere.
 template <class... V> bool aligned(const Cl& cl, const V&... view) {
   constexpr index width = 8;  // support/rows.clh, the gpu shape
   const auto one = [](const auto& v) {

@@ -5,15 +5,16 @@
 //   run(*cl, RmsNorm<Cl>{.x = {{memory, offset}, DType::f32, {tokens, dim}}, ..});
 //   Status status = finish(*cl);                             // waits; tells the first index that was out of range
 //
-// Views point with {cl_mem, byte offset}: a part of an engine's buffer needs no sub-buffer. Two cl_mem are taken for two
-// allocations; who makes sub-buffers that overlap answers for aliases himself. A Cl is used by one thread at a time.
-// Programs are built when they are first needed, and kept (ClOptions::cache keeps them on disk as well).
+// Views point with {cl_mem, byte offset}: a part of an engine's buffer needs no sub-buffer. Two cl_mem are taken for
+// two allocations; who makes sub-buffers that overlap answers for aliases himself. A Cl is used by one thread at a
+// time. Programs are built when they are first needed, and kept (ClOptions::cache keeps them on disk as well).
 #pragma once
 
 #include <CL/cl.h>
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,7 +58,7 @@ enum class ClShape : unsigned char { by_device, cpu, gpu };
 struct ClOptions {
   std::string device = {};             // a part of the device's or its platform's name; empty: INLAY_CL_DEVICE
   ClShape shape = ClShape::by_device;  // CPUs: cpu; all others: gpu
-  std::string language = {};           // "CL1.2", "CL3.0"; empty: the newest that the device compiles
+  std::string language = {};           // "CL1.2", "CL3.0"; empty: INLAY_CL_LANGUAGE, else the newest that compiles
   bool only_fallbacks = false;         // no subgroups, no assembly: nothing but the OpenCL C that `language` names
   bool profiling = false;              // the queue measures kernels: Cl::kernel_seconds
   std::string cache = {};              // a directory for built programs; empty: INLAY_CL_CACHE, else none
@@ -71,15 +72,16 @@ struct ClDevice {
   bool is_cpu = false;
   bool shares_memory = false;  // with the host: buffers are mapped, not copied
   std::size_t compute_units = 0;
-  std::size_t max_work_group = 0;   // work-items
-  std::size_t local_bytes = 0;      // of one work-group
+  std::size_t max_work_group = 0;  // work-items
+  std::size_t local_bytes = 0;     // of one work-group
   std::size_t global_bytes = 0;
-  std::size_t max_allocation = 0;   // bytes of one buffer
+  std::size_t max_allocation = 0;  // bytes of one buffer
 
   bool has(std::string_view extension) const;
 };
 
-// Every device of every platform. An error says what is missing: a loader without platforms, a platform without devices.
+// Every device of every platform. An error says what is missing: a loader without platforms, a platform without
+// devices.
 Expected<std::vector<ClDevice>> cl_devices();
 
 namespace cl {
@@ -106,6 +108,9 @@ class Cl {
   // Buffers of the pool: released ones are given out again, without a call of the driver. Aligned to 64 bytes and more.
   Expected<ClAddress> allocate(std::size_t bytes);
   void release(ClAddress buffer);
+  // A buffer over host memory that it may look at as it is, read only, where the device can: nothing where a copy is
+  // due. The memory outlives the buffer, which release gives back.
+  Expected<std::optional<ClAddress>> map(std::span<const std::byte> host);
   Status upload(ClAddress to, std::span<const std::byte> from);
   Status download(std::span<std::byte> to, ConstClAddress from);
   // Buffers that the driver was asked for so far; a decode step makes none after the first.

@@ -79,6 +79,9 @@ TEST_F(CheckTest, asks_of_every_view_what_every_operator_wants) {
   EXPECT_EQ(message(), "a has shape [4, -8]; no extent may be negative");
   op_.a = {static_cast<float*>(nullptr), {4, 8}};
   EXPECT_EQ(message(), "a has shape [4, 8] but no memory; its data must not be null");
+  op_.a = ConstView<2>(reinterpret_cast<const std::byte*>(a_.data()) + 2, DType::f32, {3, 8});
+  EXPECT_EQ(message(),
+            "a begins at a place that is no multiple of 4 bytes; it must be aligned to its elements, which are f32");
   op_.a = {a_.data(), {4, 8}, {1, 4}};
   EXPECT_EQ(message(), "a has innermost stride 4; it must be 1");
   op_.a = {a_.data(), {4, 8}};

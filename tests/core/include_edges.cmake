@@ -15,11 +15,12 @@ set(rows
   "face        | core ops weights cpu_kernels"
   "reference   | core ops"
   "cpu_kernels | core ops face"
+  "cl_kernels  | core ops face"
   "npu_kernels | core ops face cpu_kernels"
   "measure     | core face npu_kernels"
   "bench       | core ops weights face cpu_kernels npu_kernels measure"
   "tools       | core ops weights text model exec face measure"
-  "tests       | core ops weights text model exec face cpu_kernels npu_kernels measure tools")
+  "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels measure tools")
 
 foreach(row IN LISTS rows)
   string(REGEX MATCHALL "[a-z_]+" names "${row}")

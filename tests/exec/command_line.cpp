@@ -13,6 +13,9 @@
 #include <string>
 
 #include <inlay/cpu.hpp>
+#ifdef INLAY_HAS_CL
+#include <inlay/cl.hpp>
+#endif
 
 #include "tests/support/requirements.hpp"
 
@@ -98,6 +101,13 @@ TEST_F(CommandLine, stories260k_byte_for_byte_at_every_level) {
   const std::string run = "run " + file("stories.gguf") + " --temperature 0 --tokens 200";
   EXPECT_EQ(inlay(run).out, expected);
   EXPECT_EQ(inlay(run + " --backend reference").out, expected);
+#ifdef INLAY_HAS_CL
+  if (const auto cl = Cl::make()) {
+    EXPECT_EQ(inlay(run + " --backend cl").out, expected);
+    EXPECT_NE(inlay("devices").out.find(cl->device().name), std::string::npos);
+    expect_refused(run + " --backend cl --device nonsense", {"nonsense", cl->device().name.c_str()});
+  }
+#endif
   for (Isa isa : available_isas())
     EXPECT_EQ(inlay(run + " --isa " + std::string(name(isa))).out, expected) << name(isa);
   for (const char* type : {"int8", "w4a16", "q8_0", "f16", "bf16"}) {

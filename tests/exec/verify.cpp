@@ -60,6 +60,14 @@ TEST(verify, every_backend_passes_and_skips_what_the_table_declares) {
     SCOPED_TRACE(name(isa));
     EXPECT_EQ(skipped(exec::Eager(Cpu(isa))), declared);
   }
+#ifdef INLAY_HAS_CL
+  for (ClShape shape : {ClShape::cpu, ClShape::gpu}) {
+    SCOPED_TRACE(shape == ClShape::cpu ? "cl cpu shape" : "cl gpu shape");
+    auto cl = Cl::make({.shape = shape});
+    INLAY_NEEDS(cl.has_value(), "cl", std::string(cl.error().message()));
+    EXPECT_EQ(skipped(exec::Eager(std::move(*cl))), declared);
+  }
+#endif
 }
 
 TEST(verify, attention_rope_norm_softmax_and_swiglu_are_not_skipped) {
@@ -117,6 +125,7 @@ TEST(verify, a_node_whose_inputs_do_not_fit_together_is_refused) {
   has(node("TensorScatter", {zeros({2, 1, 4, 3}), zeros({2, 1, 1, 3}), late}), "4.000000 at 0; it must be 0 to 3");
   has(node("RMSNormalization", {zeros({2, 3}), zeros({4})}), "scale has shape [4]");
   has(node("Softmax", {zeros({2, 3})}, {{"axis", INT64_MIN}}), "axis is -9223372036854775808 of 2");
+  has(node("ArgMax", {zeros({3, 0})}, {{"axis", std::int64_t{1}}}), "x has shape [3, 0]; its axis must have");
   has(node("Gather", {zeros({}), zeros({2}, DType::i64)}), "axis is 0 of 0 dimensions");
   has(node("MatMul", {zeros({2, 3}), zeros({})}), "product of a scalar");
   has(node("MatMulInteger", {zeros({2, 3}, DType::u8), zeros({3, 4}, DType::u8), zeros({3}, DType::u8)}),

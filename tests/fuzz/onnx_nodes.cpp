@@ -179,14 +179,12 @@ OnnxNode valid(Bytes& bytes) {
   return std::move(make.node);
 }
 
-// The same bytes, cut or continued with zeros, in another shape; as it was, if no file can hold that.
+// The same bytes, cut or continued with zeros, in another shape; as it was, if no file can hold that or it is more than
+// this program's limit of memory should see.
 void reshape(OnnxTensor& tensor, DType type, Dims dims) {
-  OnnxTensor other;
-  try {
-    other = OnnxTensor(type, std::move(dims));
-  } catch (TooBig) {
-    return;
-  }
+  constexpr index most = index{1} << 22;
+  if (OnnxTensor::bytes_of(type, dims).value_or(most + 1) > most) return;
+  OnnxTensor other(type, std::move(dims));
   for (std::size_t i = 0; i < other.bytes.size() && i < tensor.bytes.size(); ++i) other.bytes[i] = tensor.bytes[i];
   tensor = std::move(other);
 }

@@ -106,13 +106,21 @@ TEST(incre_flash_attention, splits_masks) {
       }));
 }
 
+// Scales of tokens lie in the tile where their keys do, and a window begins within one.
 TEST(incre_flash_attention, splits_windows) {
   for (index left : windows_around(split, three.keys))
-    for (bool causal : {false, true})
-      ASSERT_NO_FATAL_FAILURE(over_three_splits(DType::f32, [&](Case& c, Rng&) {
+    for (bool causal : {false, true}) {
+      const auto windowed = [&](Case& c, Rng&) {
         c.left = left, c.causal = causal;
         c.lengths = list_of(DType::i32, {three.keys - 3, split + 1});
+      };
+      ASSERT_NO_FATAL_FAILURE(over_three_splits(DType::f32, windowed));
+      ASSERT_NO_FATAL_FAILURE(over_three_splits(DType::i8, [&](Case& c, Rng& rng) {
+        windowed(c, rng);
+        c.k_scale = Tensor<4>(DType::f32, {2, three.keys, three.kv_heads, 1}).uniform(rng, 0.002, 0.008);
+        c.v_scale = Tensor<4>(DType::f32, {2, three.keys, 1, 1}).uniform(rng, 0.002, 0.008);
       }));
+    }
 }
 
 TEST(incre_flash_attention, splits_int8_outputs) {

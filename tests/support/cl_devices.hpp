@@ -1,5 +1,5 @@
-// The OpenCL device of this machine in both shapes: the cpu shape in the newest language that it compiles, the gpu shape
-// in OpenCL C 1.2 with every fallback. Buffers lie between watched bytes.
+// The OpenCL device of this machine in both shapes: the cpu shape in the newest language that it compiles, the gpu
+// shape in OpenCL C 1.2 with every fallback. Buffers lie between watched bytes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include <inlay/core/staging.hpp>
 
 #include "tests/support/requirements.hpp"
+#include "tests/support/support_table.hpp"
 
 namespace inlay::test {
 

@@ -5,8 +5,8 @@
 //
 // What every operator wants is done for it, lists of views included: required views present, a dtype that there is,
 // extents not negative, extents and strides that memory can have (fits_memory), innermost stride one, no negative
-// stride of i4 and u4, memory where there are elements, and no output over itself, nor over another field unless
-// may_alias.
+// stride of i4 and u4, memory where there are elements, aligned to them, and no output over itself, nor over another field
+// unless may_alias.
 //
 // Demands are evaluated behind a refusal too: their arguments must not overflow or divide by zero whatever the fields
 // hold (core/overflow.hpp).
@@ -175,6 +175,9 @@ template <class Op> class Check {
     if (view.empty()) return;
     if (view.data == decltype(view.data){})
       status_ = invalid(shape() + " but no memory; its data must not be null");
+    else if (const index bytes = bits(view.dtype) / 8; bytes > 1 && place_of(view) % bytes != 0)
+      status_ = invalid(name() + " begins at a place that is no multiple of " + std::to_string(bytes) +
+                        " bytes; it must be aligned to its elements, which are " + std::string(inlay::name(view.dtype)));
     else if (view.extents[V::rank - 1] > 1 && view.strides[V::rank - 1] != 1)
       status_ =
           invalid(name() + " has innermost stride " + std::to_string(view.strides[V::rank - 1]) + "; it must be 1");
@@ -183,6 +186,10 @@ template <class Op> class Check {
                         "; none may be negative where two elements share a byte");
     else if (written && !elements_apart(view))
       status_ = invalid(shape() + strides() + "; no two of its elements may share memory");
+  }
+  // In its allocation; an address on the host.
+  template <class V> static std::ptrdiff_t place_of(const V& view) {
+    return SpacePointer<typename V::space>::byte_offset(view.data);
   }
   template <class V> static bool steps_back(const V& view) {
     for (int d = 0; d < V::rank; ++d)

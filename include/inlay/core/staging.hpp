@@ -64,6 +64,8 @@ template <OwnsMemory Memory> class Allocation {
     if (!made) return failure(std::move(made.error()));
     return Allocation(memory, *made);
   }
+  // What the device has made in another way.
+  static Allocation adopt(Memory& memory, Pointer data) { return Allocation(memory, data); }
   Allocation(Allocation&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)), data_(other.data_) {}
   Allocation& operator=(Allocation&& other) noexcept {
     std::swap(memory_, other.memory_);

@@ -46,7 +46,7 @@ template <class Space = Host> class Decoder {
       return failure(std::move(status));
     if (Status status = decoder.bring_weights(tensors, weights, activations); !status.ok())
       return failure(std::move(status));
-    if constexpr (std::is_same_v<Space, Host>) decoder.weights_ = std::move(weights);  // they lie there already
+    if (tensors.looks_at_host()) decoder.weights_ = std::move(weights);
     return decoder;
   }
 
@@ -263,7 +263,7 @@ template <class Space = Host> class Decoder {
   float eps() const { return static_cast<float>(config_.rms_eps); }
 
   ModelConfig config_;
-  Weights weights_;  // of the host's memory only: what the views below look at
+  Weights weights_;  // what the views below look at, where that is the host's memory
   index max_tokens_ = 0;
   ConstView<2, Space> embedding_;
   ConstView<1, Space> embedding_scale_, output_norm_;

@@ -21,6 +21,9 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/core/staging.hpp>
 #include <inlay/cpu.hpp>
+#ifdef INLAY_HAS_CL
+#include <inlay/cl.hpp>
+#endif
 
 namespace inlay::exec {
 
@@ -103,7 +106,7 @@ template <class... Backends> class Chain {
 
   // Threads for host work beside the operators: packing, for example.
   Parallel parallel() const {
-    Parallel threads = serial();
+    Parallel threads = Cpu().parallel();
     const auto visit = [&](const auto& link) {
       if constexpr (std::is_same_v<std::remove_cvref_t<decltype(link.backend)>, Cpu>) threads = link.backend.parallel();
     };
@@ -169,7 +172,10 @@ template <class... Backends> Chain(Backends...) -> Chain<std::unwrap_reference_t
 class Eager {
  public:
   // What can be chosen: another backend is another line.
-  using Chains = std::variant<Chain<Cpu>,  //
+  using Chains = std::variant<Chain<Cpu>,
+#ifdef INLAY_HAS_CL  // inlay::exec says so to those who link it
+                              Chain<Cl>,
+#endif
                               Chain<Reference>>;
 
   template <class... Backends>

@@ -32,11 +32,19 @@ class HostTensors {
   }
 
   template <int Rank> Expected<ConstView<Rank>> bring(const ConstView<Rank>& host) { return host; }
+  // Does what was brought have to outlive its views?
+  bool looks_at_host() const { return true; }
   template <int Rank> Expected<ConstView<Rank>> bring_again(std::size_t, const ConstView<Rank>& host) { return host; }
   template <int Rank> Expected<ConstView<Rank>> to_host(const ConstView<Rank>& view) { return view; }
 
  private:
   std::vector<std::shared_ptr<Mapping>> kept_;
+};
+
+// A device that may read host memory where it lies: nothing where a copy is due.
+template <class B>
+concept MapsMemory = OwnsMemory<B> && requires(B& backend, std::span<const std::byte> host) {
+  { backend.map(host) } -> std::same_as<Expected<std::optional<typename SpacePointer<SpaceOf<B>>::Mutable>>>;
 };
 
 // A device's. It must outlive them.
@@ -57,13 +65,20 @@ template <OwnsMemory Device> class DeviceTensors {
     return view;
   }
 
-  // A copy of host memory, made once.
+  // Host memory that does not change: looked at where it lies, if the device can, else copied once.
   template <int Rank> Expected<ConstView<Rank, Space>> bring(const ConstView<Rank>& host) {
+    if constexpr (MapsMemory<Device>) {
+      auto mapped = map(host);
+      if (!mapped) return failure(std::move(mapped.error()));
+      if (*mapped) return **mapped;
+    }
     Slot slot;
     auto brought = upload(slot, host);
     if (slot.memory) kept_.push_back(std::move(*slot.memory));
     return brought;
   }
+
+  bool looks_at_host() const { return looks_at_host_; }
 
   // The same into memory that the next call with this number uses again: what changes with every pass.
   template <int Rank> Expected<ConstView<Rank, Space>> bring_again(std::size_t number, const ConstView<Rank>& host) {
@@ -85,23 +100,44 @@ template <OwnsMemory Device> class DeviceTensors {
     std::size_t bytes = 0;
   };
 
-  // All that lies between the first and the last byte of the view, so that its strides stay.
+  // All that lies between the first and the last byte of a view, so that its strides stay.
+  struct Range {
+    std::span<const std::byte> bytes;
+    std::ptrdiff_t first;  // where the view begins in it
+  };
+  template <int Rank> static Range range_of(const ConstView<Rank>& host) {
+    const Footprint range = footprint(host);
+    const std::ptrdiff_t first = SpacePointer<Host>::byte_offset(host.data) - range.begin;
+    return {{static_cast<const std::byte*>(host.data) - first, static_cast<std::size_t>(range.end - range.begin)},
+            first};
+  }
+
+  template <int Rank> Expected<std::optional<ConstView<Rank, Space>>> map(const ConstView<Rank>& host) {
+    ConstView<Rank, Space> view({}, host.dtype, host.extents, host.strides);
+    if (host.empty()) return view;
+    const Range range = range_of(host);
+    auto mapped = device_->map(range.bytes);
+    if (!mapped) return failure(std::move(mapped.error()));
+    if (!*mapped) return std::optional<ConstView<Rank, Space>>();
+    kept_.push_back(Allocation<Device>::adopt(*device_, **mapped));
+    view.data = SpacePointer<Space>::advance(**mapped, range.first);
+    looks_at_host_ = true;
+    return view;
+  }
+
   template <int Rank> Expected<ConstView<Rank, Space>> upload(Slot& slot, const ConstView<Rank>& host) {
     ConstView<Rank, Space> view({}, host.dtype, host.extents, host.strides);
     if (host.empty()) return view;
-    const Footprint range = footprint(host);
-    const auto bytes = static_cast<std::size_t>(range.end - range.begin);
-    if (bytes > slot.bytes) {
-      auto memory = Allocation<Device>::make(*device_, bytes);
+    const Range range = range_of(host);
+    if (range.bytes.size() > slot.bytes) {
+      auto memory = Allocation<Device>::make(*device_, range.bytes.size());
       if (!memory) return failure(std::move(memory.error()));
       slot.memory = std::move(*memory);
-      slot.bytes = bytes;
+      slot.bytes = range.bytes.size();
     }
-    const std::ptrdiff_t first = SpacePointer<Host>::byte_offset(host.data) - range.begin;
-    const auto* begin = static_cast<const std::byte*>(host.data) - first;
-    if (Status status = device_->upload(slot.memory->data(), {begin, bytes}); !status.ok())
+    if (Status status = device_->upload(slot.memory->data(), range.bytes); !status.ok())
       return failure(std::move(status));
-    view.data = SpacePointer<Space>::advance(slot.memory->data(), first);
+    view.data = SpacePointer<Space>::advance(slot.memory->data(), range.first);
     return view;
   }
 
@@ -109,6 +145,7 @@ template <OwnsMemory Device> class DeviceTensors {
   std::vector<Allocation<Device>> kept_;
   std::vector<Slot> slots_;
   std::vector<std::byte> host_;
+  bool looks_at_host_ = false;
 };
 
 // The tensors of a backend.

@@ -50,13 +50,13 @@ template <class Op> class Mutator {
     switch (d_.below(16)) {
       case 0: view.dtype = static_cast<DType>(d_.below(dtype_count)); break;
       case 1: view.dtype = static_cast<DType>(d_.between(dtype_count, 255)); return;
-      case 2: extent += d_.pick<index>({-1, 1, 1, 16}); break;
+      case 2: extent = wrapping_sum(extent, d_.pick<index>({-1, 1, 1, 16})); break;
       case 3: extent = 0; break;
       case 4: extent = d_.pick<index>({-1, least, least + 1, -(index{1} << 32)}); break;
       case 5: extent = huge(); break;
-      case 6: stride += d_.between(-5, 5); break;
+      case 6: stride = wrapping_sum(stride, d_.between(-5, 5)); break;
       case 7: stride = 0; break;
-      case 8: stride = -stride; break;
+      case 8: stride = stride == least ? largest : -stride; break;
       case 9: stride = d_.pick<index>({1, -1}) * huge(); break;
       case 10: stride = least; break;
       case 11: view.data = nullptr; return;
@@ -106,6 +106,10 @@ template <class Op> class Mutator {
   requires std::is_enum_v<E>
   void change(const F&, E& value) { value = static_cast<E>(d_.pick<index>({0, 1, 2, 3, 4, 8, 12, 14, 255})); }
 
+  static index wrapping_sum(index a, index b) {
+    return static_cast<index>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  }
+
   index huge() {
     return d_.pick<index>({index{1} << 31, (index{1} << 32) + 1, index{1} << 40, index{1} << 56, index{1} << 57,
                            index{1} << 60, index{1} << 62, largest, largest - 1});
@@ -142,8 +146,9 @@ template <class Op> class Mutator {
 
   template <class V> void contents(V& view) {
     if (view.data == nullptr || view.empty() || !d_.owns(view)) return;
-    const index i = d_.below(view.extents[V::rank - 1]);
     if (view.dtype == DType::boolean || static_cast<int>(view.dtype) >= dtype_count) return;
+    const index i = d_.below(view.extents[V::rank - 1]) * view.strides[V::rank - 1];
+    if (i < 0 && bits(view.dtype) < 8) return;  // no element lies before the first byte
     if (view.dtype > DType::bf16) {
       const index value = d_.pick<index>({-1, 0, 1, 2, 70, 127, 255, index{1} << 31, -(index{1} << 31), largest, least});
       if (view.dtype == DType::i64)

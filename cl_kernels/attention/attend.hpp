@@ -1,0 +1,111 @@
+// The launch of attention/attend.cl. A launcher of an operator reads its layouts into an Attention, enqueues the kernel
+// of its own that makes sequences of lengths and tables, and hands over.
+#pragma once
+
+#include <inlay/core/attention.hpp>
+#include <inlay/core/paged_kv.hpp>
+
+#include "cl_kernels/attention/problem.clh"
+#include "cl_kernels/runtime/runtime.hpp"
+
+namespace inlay::cl {
+
+template <> inline constexpr bool is_kernel_struct<Problem> = true;
+
+// A view as an argument: in elements of its own type, or in bytes where a kernel meets the type at run time.
+template <class V> Part part_of(const V& view) { return {{view.data.memory, view.data.offset}, bits(view.dtype) / 8}; }
+template <class V> Part bytes_of(const V& view) { return {{view.data.memory, view.data.offset}, 1}; }
+
+struct Attention {
+  Problem problem{};
+  DType k_type = DType::f32, v_type = DType::f32;
+  int k_piece = 0, v_piece = 0;
+  bool aligned = false;
+  bool slots_of_values = false;  // 16 slots and more of a dim of V lie side by side
+  // What a unit may hold: rows (query, head of the group) of a kv head, at most, and of all sequences where they are
+  // ragged.
+  index rows = 1, ragged_rows = 0;
+  bool by_chunks = false;  // a row has the same bits beside any others
+  Part q, k, v, table{}, bias{}, mask{}, packed{}, slopes{}, sinks{};
+  Part k_scale{}, k_offset{}, v_scale{}, v_offset{}, out, lse{}, out_scale{}, out_offset{};
+};
+
+// A view [outer, row, head, dim] whose extents of 1 are broadcast.
+inline Strides broadcast_strides(const ConstView<4, Cl>& view) {
+  const auto step = [&](int d) { return view.extents[d] == 1 ? index{0} : view.strides[d]; };
+  return {step(0), step(1), step(2), step(3)};
+}
+// The same of a view [outer, head, row, dim].
+inline Strides head_major_strides(const ConstView<4, Cl>& view) {
+  const Strides s = broadcast_strides(view);
+  return {s.outer, s.head, s.row, s.dim};
+}
+// How many dims lie side by side, as kernels distinguish it.
+inline int piece_class(index groups, index piece) {
+  if (groups == 1) return 0;
+  return piece == 16 || piece == 8 || piece == 4 ? static_cast<int>(piece) : 1;
+}
+
+// The scales of an i8 K or V [outer, row, head, dim], by which tokens are told apart or not.
+template <class Scales> void read_scales(Cached& cached, const Scales& scale, const Scales& offset, bool paged) {
+  const auto of_tokens = [&](const Scales& s) { return s.extents[1] > 1 || (paged && s.extents[0] > 1); };
+  cached.scale = broadcast_strides(scale);
+  cached.offset = broadcast_strides(offset);
+  cached.token_scales = scale.present() && of_tokens(scale);
+  cached.token_offset = offset.present() && of_tokens(offset);
+}
+
+Int type_code(DType type);
+
+// The fields that flash_attention and incre_flash_attention name alike.
+template <class Op> Attention attention_of(const Op& op, index kv_heads, bool paged) {
+  Attention a;
+  Problem& p = a.problem;
+  const auto strides = [](const auto& view) { return Strides{view.strides[0], view.strides[1], view.strides[2], 0}; };
+  p.q = strides(op.q);
+  p.out = strides(op.out);
+  p.lse = strides(op.lse);
+  p.q_len = op.q.extents[1];
+  p.tokens = op.q.extents[0] * op.q.extents[1];
+  p.q_heads = static_cast<Int>(op.q.extents[2]);
+  p.kv_heads = static_cast<Int>(kv_heads);
+  p.k.dim = static_cast<Int>(op.q.extents[3]);
+  p.v.dim = static_cast<Int>(op.out.extents[3]);
+  p.k.piece = p.k.dim;
+  p.v.piece = p.v.dim;
+  read_scales(p.k, op.k_scale, op.k_offset, paged);
+  read_scales(p.v, op.v_scale, op.v_offset, paged);
+  p.window_left = op.window_left;
+  p.q_type = type_code(op.q.dtype);
+  p.out_type = type_code(op.out.dtype);
+  p.scale = p.q_factor = static_cast<float>(score_rule(op, op.q.extents[3]).scale);
+  p.value_factor = 1;
+  p.softcap = op.softcap;
+  p.bias_order = static_cast<Int>(op.bias_order);
+  a.q = bytes_of(op.q);
+  a.out = bytes_of(op.out);
+  a.lse = part_of(op.lse);
+  a.slopes = part_of(op.alibi_slopes);
+  a.sinks = part_of(op.sinks);
+  a.k_scale = part_of(op.k_scale);
+  a.k_offset = part_of(op.k_offset);
+  a.v_scale = part_of(op.v_scale);
+  a.v_offset = part_of(op.v_offset);
+  return a;
+}
+
+// Scratch: the sequences of a batch and, where keys are cut into several parts, each part's results.
+std::size_t attention_scratch(index batch, index splits, index tokens, index q_heads, index v_dim);
+struct AttentionScratch {
+  Part sequences, partial, state;
+  AttentionScratch(const SpaceWorkspace<Cl>& workspace, index batch, index splits, index tokens, index q_heads,
+                   index v_dim);
+};
+
+// Enqueues attend and, behind several parts, merge. The sequences lie in scratch already.
+Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratch);
+
+// Lanes of the kernels that make sequences.
+inline constexpr int sequence_lanes = 64;
+
+}  // namespace inlay::cl

@@ -1,0 +1,26 @@
+// y[t,i] = (x[t,i] - z) * s                                     s, z: the scale and zero of (t, i)
+//
+// One group a row, or the two rows of nibbles that may share a byte. The product is rounded to f32, then to y's type.
+//
+//   CODE, REAL   types of x (and zero) and of y      NIBBLES   CODE has four bits
+#ifndef CODE
+#define CODE i8
+#define REAL f32
+#endif
+
+#include "cl_kernels/support/scales.clh"
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void dequantize(
+    global const TYPE(CODE)* x, long x_begin, long x_stride, global const void* scale, long scale_begin,
+    long scale_stride, int scale_type, global const TYPE(CODE)* zero, long zero_begin, long zero_stride,
+    long row_group, long column_group, global TYPE(REAL)* y, long y_begin, long y_stride, long rows, long cols) {
+  const long first = get_group_id(0) * ROWS_A_GROUP;
+  for (long t = first; t < min(first + ROWS_A_GROUP, rows); ++t) {
+    Scales of;
+    find_scales(&of, scale, scale_type, scale_begin, scale_stride, zero, zero_begin, zero_stride, row_group,
+                column_group, t);
+    const long from = x_begin + t * x_stride, to = y_begin + t * y_stride;
+#define NUMBER(N) STORE(REAL, N)((LOAD(CODE, N)(x, from + i) - ZEROS(N)(of, i)) * SCALES(N)(of, i), y, to + i);
+    FOR_CODES(i, from, cols, in_vectors(of, from), NUMBER)
+  }
+}

@@ -1,0 +1,98 @@
+#include <inlay/ops/incre_flash_attention.hpp>
+
+#include "cl_kernels/attention/attend.hpp"
+
+namespace inlay::cl {
+
+namespace {
+
+constexpr index split = 1024;
+
+index splits_of(const IncreFlashAttention<Cl>& op) { return std::max<index>(1, (op.max_slots() + split - 1) / split); }
+
+// Without K and V, which may come one a sequence.
+Attention attention_of(const IncreFlashAttention<Cl>& op) {
+  const auto k = op.keys(0), v = op.values(0);
+  Attention a = cl::attention_of(op, k.extents[1], false);
+  Problem& p = a.problem;
+  p.window_right = op.causal ? 0 : -1;
+  p.split = split;
+  p.splits = static_cast<Int>(splits_of(op));
+  p.bias = head_major_strides(op.pse_shift);
+  p.bias_type = type_code(op.pse_shift.dtype);
+  const auto& mask = op.atten_mask;
+  p.mask = head_major_strides({mask.data,
+                               mask.dtype,
+                               {mask.extents[0], 1, mask.extents[1], mask.extents[2]},
+                               {mask.strides[0], 0, mask.strides[1], 1}});
+  const auto step = [](const ConstView<2, Cl>& view, int d) {
+    return view.extents[d] == 1 ? index{0} : view.strides[d];
+  };
+  p.out_scale_head = static_cast<Int>(step(op.out_scale, 0));
+  p.out_scale_dim = static_cast<Int>(step(op.out_scale, 1));
+  p.out_offset_head = static_cast<Int>(step(op.out_offset, 0));
+  p.out_offset_dim = static_cast<Int>(step(op.out_offset, 1));
+  a.k_type = k.dtype;
+  a.v_type = v.dtype;
+  a.rows = op.q.extents[1] * (op.q.extents[2] / k.extents[1]);
+  a.bias = bytes_of(op.pse_shift);
+  a.mask = part_of(op.atten_mask);
+  a.out_scale = part_of(op.out_scale);
+  a.out_offset = part_of(op.out_offset);
+  return a;
+}
+
+// Sequences first .. first + batch, whose K and V are one view each.
+template <class View>
+Status attend_some(Cl& cl, const IncreFlashAttention<Cl>& op, const AttentionScratch& scratch, index first, index batch,
+                   const View& k, const View& v, index k_outer, index v_outer, index slots) {
+  using Op = IncreFlashAttention<Cl>;
+  Attention a = attention_of(op);
+  Problem& p = a.problem;
+  p.batch = static_cast<Int>(batch);
+  p.first_sequence = static_cast<Int>(first);
+  const auto one = View::rank - 3;  // where slots stand
+  p.k.row = k.strides[one];
+  p.k.head = k.strides[one + 1];
+  p.v.row = v.strides[one];
+  p.v.head = v.strides[one + 1];
+  a.k = part_of(k);
+  a.v = part_of(v);
+  a.aligned = aligned(cl, k, v);
+  const auto& lengths = op.actual_seq_lengths;
+  const bool shared = lengths.present() && lengths.extents[0] == 1;
+  const index most = shared ? slots : op.max_slots();
+  const Place place = cl.runtime().place([=](std::int64_t at, std::int64_t value) {
+    return offence<Op>(invalid("actual_seq_lengths has " + std::to_string(value) + " at " +
+                               std::to_string(shared ? 0 : at) + "; it must be in 0.." +
+                               std::to_string(value > slots ? slots : most)));
+  });
+  if (Status status = launch(cl, Variant("incre_flash_attention"), "sequences", {.groups = {batch}, .lanes = {1}},
+                             scratch.sequences, bytes_of(lengths), shared ? index{0} : lengths.strides[0],
+                             lengths.dtype == DType::i64, static_cast<int>(first), op.q.extents[1], slots, most,
+                             k_outer, v_outer, p.k.row, p.v.row, op.kv_left_padding, op.kv_padding, place);
+      !status.ok())
+    return status;
+  return attend(cl, a, scratch);
+}
+
+}  // namespace
+
+template <> std::size_t scratch_bytes(Cl&, const IncreFlashAttention<Cl>& op) {
+  const auto& [batch, q_len, q_heads, v_dim] = op.out.extents;
+  return attention_scratch(batch, splits_of(op), batch * q_len, q_heads, v_dim);
+}
+
+template <> Status compute(Cl& cl, const IncreFlashAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
+  const auto& [batch, q_len, q_heads, v_dim] = op.out.extents;
+  const AttentionScratch scratch(workspace, batch, splits_of(op), batch * q_len, q_heads, v_dim);
+  if (!op.listed())
+    return attend_some(cl, op, scratch, 0, batch, op.k, op.v, op.k.strides[0], op.v.strides[0], op.k.extents[1]);
+  for (index b = 0; b < batch; ++b)
+    if (Status status = attend_some(cl, op, scratch, b, 1, op.k_list[b], op.v_list[b], 0, 0, op.k_list[b].extents[0]);
+        !status.ok())
+      return status;
+  return {};
+}
+
+}  // namespace inlay::cl

@@ -1,0 +1,188 @@
+// A paged KV cache is written: key_cache[slot[t], h, :] = key[t, h, :], and blocks are copied (ops/kv_cache.hpp).
+//
+// Of tokens that name one slot the last one stays, whatever runs at once, and a target that two pairs name is told. A
+// few tokens look through those behind them. For more, each slot has an owner in scratch, the last entry that names it:
+//
+//   forget   owner[list[i]] = -1          for the slots that are named; the others are never read
+//   claim    owner[list[i]] = max i
+//
+//   S, T        types of the source and of the cache; RAW_BITS instead where they are equal: bits are copied
+//   QUANTIZED   T is i8: one scale a token and head
+//   UNIT        bytes that copy_blocks moves at a time
+#define WIDTH 8  // 16 bytes of f16, and the pieces of vLLM's keys
+#include "cl_kernels/support/offence.clh"
+#include "cl_kernels/support/rows.clh"
+
+kernel void forget(global const long* list, long list_begin, long list_stride, long count, long limit,
+                   global int* owner, long owner_begin) {
+  const long i = get_global_id(0);
+  if (i >= count) return;
+  const long named = list[list_begin + i * list_stride];
+  if (named >= 0 && named < limit) owner[owner_begin + named] = -1;
+}
+
+kernel void claim(global const long* list, long list_begin, long list_stride, long count, long limit,
+                  global int* owner, long owner_begin) {
+  const long i = get_global_id(0);
+  if (i >= count) return;
+  const long named = list[list_begin + i * list_stride];
+  if (named >= 0 && named < limit) atomic_max(owner + owner_begin + named, (int)i);
+}
+
+#ifdef RAW_BITS
+#define raw_16 ushort
+#define raw_32 float  // moved, never computed with
+#define SOURCE JOIN(raw_, RAW_BITS)
+#define CACHE SOURCE
+#define MOVE_8(from, i, to, at) VSTORE(VLOAD(8, SOURCE, from, i), 8, SOURCE, to, at)
+#define MOVE_1(from, i, to, at) (to)[at] = (from)[i]
+#else
+#ifndef S
+#define S f32
+#define T f16
+#endif
+#define SOURCE TYPE(S)
+#define CACHE TYPE(T)
+#ifdef QUANTIZED
+// A scale of 0 or NaN stores zeros. The quotient is f32's; 1.5 * 2^23 more leaves its integer, to nearest even, in the
+// last bits. A scale that is subnormal may be rounded down by so much that a quotient passes 127.
+#define CODE(N, v) \
+  (as_int##N(clamp(scale > 0 ? v / scale : 0, (float##N)(-128.0f), (float##N)(127.0f)) + 12582912.0f) - 0x4b400000)
+#define MOVE_8(from, i, to, at) VSTORE(convert_char8(CODE(8, LOAD(S, 8)(from, i))), 8, char, to, at)
+#define MOVE_1(from, i, to, at) (to)[at] = (char)CODE(1, LOAD(S, 1)(from, i))
+#define as_int1 as_int
+#else
+#define MOVE_8(from, i, to, at) STORE(T, 8)(LOAD(S, 8)(from, i), to, at)
+#define MOVE_1(from, i, to, at) STORE(T, 1)(LOAD(S, 1)(from, i), to, at)
+#endif
+#endif
+#define MOVE(N) JOIN(MOVE_, N)
+
+enum { ALL_STAY, LOOK_BEHIND, ASK_OWNER };  // how a token learns whether it is the last of its slot
+
+// group (first token / together, head, 0: keys, 1: values). In the cpu shape a group has all heads, so that a head's
+// part of a block stays in cache while its tokens are written (vLLM's values put 16 of them into one line).
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache(
+    global const SOURCE* key, long key_begin, long key_token, long key_head, long key_dim, global const SOURCE* value,
+    long value_begin, long value_token, long value_head, long value_dim, global CACHE* key_cache, long key_cache_begin,
+    long key_block, long key_cache_head, long key_group, long key_slot, long key_x, global CACHE* value_cache,
+    long value_cache_begin, long value_block, long value_cache_head, long value_group, long value_slot, long value_x,
+    global float* key_scales, long key_scales_begin, long key_scales_block, long key_scales_head,
+    global float* value_scales, long value_scales_begin, long value_scales_block, long value_scales_head,
+    global const long* slots, long slots_begin, global const int* owner, long owner_begin, int last_of_slot,
+    long tokens, long heads, long blocks, long block_size, int together, global int* record, int place) {
+  BUTTERFLY_ROOM;
+  const bool values = get_group_id(2) == 1;
+  global const SOURCE* source = values ? value + value_begin : key + key_begin;
+  const long token_stride = values ? value_token : key_token, head_stride = values ? value_head : key_head;
+  global CACHE* cache = values ? value_cache + value_cache_begin : key_cache + key_cache_begin;
+  const long block_stride = values ? value_block : key_block, cache_head = values ? value_cache_head : key_cache_head;
+  const long group_stride = values ? value_group : key_group, slot_stride = values ? value_slot : key_slot;
+  const long dim = values ? value_dim : key_dim, x = values ? value_x : key_x;
+#ifdef QUANTIZED
+  global float* scales = values ? value_scales + value_scales_begin : key_scales + key_scales_begin;
+  const long scales_block = values ? value_scales_block : key_scales_block;
+  const long scales_head = values ? value_scales_head : key_scales_head;
+#endif
+  slots += slots_begin;
+  owner += owner_begin;
+
+  const long first = get_group_id(0) * (long)together;
+  const int count = (int)min((long)together, tokens - first);
+  uint stays = 0;  // a bit for each of the group's tokens
+  for (int k = 0; k < count; ++k) {
+    const long t = first + k, slot = slots[t];
+    const bool known = slot >= 0 && slot / block_size < blocks;
+    if (slot >= 0 && !known && LANE == 0 && get_group_id(1) == 0 && !values) offend(record, place, t, slot);
+    int again = 0;
+    if (last_of_slot == LOOK_BEHIND)
+      for (long u = t + 1 + LANE; u < tokens; u += LANES) again |= slots[u] == slot;
+    if (last_of_slot == ASK_OWNER && known) again = owner[slot] != t;
+    const float anywhere = butterfly_max(again, butterfly_room);
+    if (known && anywhere == 0) stays |= 1u << k;
+  }
+
+  for (long h = get_group_id(1); h < heads; h += get_num_groups(1))
+    for (int k = 0; k < count; ++k) {
+      const long t = first + k, slot = slots[t], block = slot / block_size, in_block = slot - block * block_size;
+      const bool writes = stays >> k & 1;
+      global const SOURCE* from = source + t * token_stride + h * head_stride;
+      global CACHE* to = cache + block * block_stride + h * cache_head + in_block * slot_stride;
+#ifdef QUANTIZED
+      float8 largest8 = 0, not_finite8 = 0;  // 0 * v is 0 for finite values only
+      float largest1 = 0, not_finite1 = 0;
+#define RANGE(N)                                          \
+  const VECTOR(N) v = LOAD(S, N)(from, i);                \
+  VAR(largest, N) = fmax(VAR(largest, N), fabs(v));       \
+  VAR(not_finite, N) += v * 0;
+      FOR_ROW(i, dim, RANGE)
+      float scale = butterfly_max(fmax(LARGEST_OF(8)(largest8), largest1), butterfly_room) / 127;
+      scale += butterfly_sum(SUM_OF(8)(not_finite8) + not_finite1, butterfly_room);
+      if (writes && LANE == 0) scales[block * scales_block + h * scales_head + in_block] = scale;
+#endif
+      if (!writes) continue;
+      // Dim i lies in group i / x: side by side where pieces of eight do not cross groups.
+      if (x == dim) {
+#define ALONE(N) MOVE(N)(from, i, to, i);
+        FOR_ROW(i, dim, ALONE)
+      } else if (x % 8 == 0) {
+#define WHOLE(N) MOVE(N)(from, i, to, i / x * group_stride + i % x);
+        FOR_ROW(i, dim, WHOLE)
+      } else {
+#define DEAL_1 MOVE_1(from, i, to, i / x * group_stride + i % x);
+#define DEAL_8                                                                   \
+  long in_group = i % x, at = i / x * group_stride + in_group;                   \
+  for (int e = 0; e < 8; ++e) {                                                  \
+    MOVE_1(from, i + e, to, at);                                                 \
+    ++at;                                                                        \
+    if (++in_group == x) at += group_stride - x, in_group = 0;                   \
+  }
+#define DEAL(N) JOIN(DEAL_, N)
+        FOR_ROW(i, dim, DEAL)
+      }
+    }
+}
+
+#ifndef UNIT
+#define UNIT 16
+#endif
+#define unit_16 uint4
+#define unit_4 uint
+#define unit_2 ushort
+#define unit_1 uchar
+#define BYTES JOIN(unit_, UNIT)
+
+// One tensor, pair by pair: a block is `pieces` runs of `run` units, at the strides of up to four loops
+// (core/paged_kv.hpp). Work-items go through runs in x, through pieces in y.
+kernel void copy_blocks(global BYTES* cache, long cache_begin, long block_stride, long run, long pieces, long stride0,
+                        long count1, long stride1, long count2, long stride2, long count3, long stride3,
+                        global const long* pairs, long pairs_begin, long pair_stride, global const int* owner,
+                        long owner_begin, long blocks, global int* record, int bad_source, int bad_target, int twice,
+                        int target_too) {
+  const long pair = get_group_id(2);
+  const long source = pairs[pairs_begin + pair * pair_stride], target = pairs[pairs_begin + pair * pair_stride + 1];
+  owner += owner_begin;
+  int wrong = -1;
+  long value = source;
+  if (source < 0 || source >= blocks) {
+    wrong = bad_source;
+  } else if (target < 0 || target >= blocks) {
+    wrong = bad_target, value = target;
+  } else if (owner[target] != pair) {
+    wrong = twice, value = target;
+  } else if (owner[source] != -1) {
+    wrong = target_too;
+  }
+  if (wrong >= 0) {
+    if (get_global_id(0) == 0 && get_global_id(1) == 0) offend(record, wrong, pair, value);
+    return;
+  }
+  global const BYTES* from = cache + cache_begin + source * block_stride;
+  global BYTES* to = cache + cache_begin + target * block_stride;
+  for (long piece = get_global_id(1); piece < pieces; piece += get_global_size(1)) {
+    const long b = piece / count3, c = b / count2, d = c / count1;
+    const long at =
+        d * stride0 + (c - d * count1) * stride1 + (b - c * count2) * stride2 + (piece - b * count3) * stride3;
+    for (long i = get_global_id(0); i < run; i += get_global_size(0)) to[at + i] = from[at + i];
+  }
+}

@@ -1,0 +1,106 @@
+#include <inlay/ops/paged_attention.hpp>
+
+#include "cl_kernels/attention/attend.hpp"
+
+namespace inlay::cl {
+
+namespace {
+
+index splits_of(const PagedAttention<Cl>& op) {
+  const index reach = op.max_context_len();
+  return op.partition > 0 && op.partition < reach ? (reach + op.partition - 1) / op.partition : 1;
+}
+
+Cached cached_of(const ConstPagedView<Cl>& cache, const ConstView<3, Cl>& scales) {
+  Cached c{};
+  c.outer = cache.strides[0];
+  c.row = cache.strides[3];
+  c.head = cache.strides[1];
+  c.piece = cache.extents[4];
+  c.step = cache.strides[2];
+  c.dim = static_cast<Int>(head_dim_of(cache));
+  c.token_scales = scales.present();
+  c.scale = {scales.strides[0], scales.strides[2], scales.strides[1], 0};
+  return c;
+}
+
+Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
+  Attention a;
+  Problem& p = a.problem;
+  const auto& keys = op.key_cache;
+  const auto& values = op.value_cache;
+  p.k = cached_of(keys, op.key_scales);
+  p.v = cached_of(values, op.value_scales);
+  p.q = {op.q.strides[0], 0, op.q.strides[1], 0};
+  p.out = {op.out.strides[0], 0, op.out.strides[1], 0};
+  p.lse = {op.lse.strides[0], 0, op.lse.strides[1], 0};
+  p.q_len = 1;
+  p.tokens = op.q.extents[0];
+  p.window_left = op.window_left;
+  p.window_right = 0;
+  p.block_size = block_size_of(keys);
+  p.split = op.partition;
+  p.splits = static_cast<Int>(splits_of(op));
+  p.batch = static_cast<Int>(op.q.extents[0]);
+  p.q_heads = static_cast<Int>(op.q.extents[1]);
+  p.kv_heads = static_cast<Int>(kv_head_count(keys));
+  p.q_type = type_code(op.q.dtype);
+  p.out_type = type_code(op.out.dtype);
+  p.scale = static_cast<float>(score_rule(op, op.q.extents[2]).scale);
+  p.q_factor = p.scale * op.key_scale;
+  p.value_factor = op.value_scale;
+  p.softcap = op.softcap;
+  p.bias_order = static_cast<Int>(op.bias_order);
+  a.k_type = keys.dtype;
+  a.v_type = values.dtype;
+  a.k_piece = piece_class(keys.extents[2], keys.extents[4]);
+  a.v_piece = piece_class(values.extents[2], values.extents[4]);
+  a.slots_of_values =
+      values.extents[2] > 1 && values.extents[4] == 1 && values.strides[3] == 1 && p.block_size % 16 == 0;
+  a.aligned = aligned(cl, keys, values);
+  a.rows = op.q.extents[1] / kv_head_count(keys);
+  a.q = bytes_of(op.q);
+  a.k = part_of(keys);
+  a.v = part_of(values);
+  a.table = part_of(op.block_tables);
+  a.slopes = part_of(op.alibi_slopes);
+  a.sinks = part_of(op.sinks);
+  a.k_scale = part_of(op.key_scales);
+  a.v_scale = part_of(op.value_scales);
+  a.out = bytes_of(op.out);
+  a.lse = part_of(op.lse);
+  return a;
+}
+
+}  // namespace
+
+// Sized by the table, not by this call's lengths: a captured step may see longer ones.
+template <> std::size_t scratch_bytes(Cl&, const PagedAttention<Cl>& op) {
+  return attention_scratch(op.q.extents[0], splits_of(op), op.q.extents[0], op.q.extents[1], op.out.extents[2]);
+}
+
+template <> Status compute(Cl& cl, const PagedAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
+  using Op = PagedAttention<Cl>;
+  const index seqs = op.q.extents[0], columns = op.block_tables.extents[1], blocks = block_count(op.key_cache);
+  const index reach = op.max_context_len();
+  const AttentionScratch scratch(workspace, seqs, splits_of(op), seqs, op.q.extents[1], op.out.extents[2]);
+  const Place lens = cl.runtime().place([=](std::int64_t at, std::int64_t value) {
+    return offence<Op>(invalid("context_lens[" + std::to_string(at) + "] is " + std::to_string(value) +
+                               "; it must be in 0.." + std::to_string(reach) + ", what a row of block_tables reaches"));
+  });
+  const Place tables = cl.runtime().place([=](std::int64_t at, std::int64_t value) {
+    return offence<Op>(invalid("block_tables[" + std::to_string(at / columns) + ", " + std::to_string(at % columns) +
+                               "] is " + std::to_string(value) + "; it must be in 0.." + std::to_string(blocks - 1) +
+                               ", the blocks of key_cache"));
+  });
+  const int lanes = cl.runtime().lanes(sequence_lanes);
+  if (Status status = launch(cl, Variant("paged_attention").number("LANES", lanes), "sequences",
+                             {.groups = {seqs}, .lanes = {lanes}}, scratch.sequences, op.context_lens,
+                             op.context_lens.strides[0], op.block_tables, op.block_tables.strides[0], columns,
+                             block_size_of(op.key_cache), blocks, reach, op.window_left, lens, tables.number);
+      !status.ok())
+    return status;
+  return attend(cl, attention_of(cl, op), scratch);
+}
+
+}  // namespace inlay::cl

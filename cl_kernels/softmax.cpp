@@ -1,0 +1,55 @@
+#include <inlay/ops/softmax.hpp>
+
+#include "cl_kernels/runtime/runtime.hpp"
+
+namespace inlay::cl {
+
+namespace {
+
+struct Pair {
+  float max, sum;
+};
+
+// What softmax.cl calls them.
+enum class Mask : int { none, hidden, added_f32, added };
+
+Mask mask_of(const Softmax<Cl>& op) {
+  if (!op.mask.present()) return Mask::none;
+  return op.mask.dtype == DType::boolean ? Mask::hidden : op.mask.dtype == DType::f32 ? Mask::added_f32 : Mask::added;
+}
+
+// A piece stays in the cache of a core over its passes; on a GPU a group has four vectors of it for each work-item.
+index piece_of(const Cl& cl) { return cl.runtime().cpu_shape() ? 16384 : 4096; }
+
+index pieces_of(const Cl& cl, const Softmax<Cl>& op) { return (op.x.extents[2] + piece_of(cl) - 1) / piece_of(cl); }
+
+}  // namespace
+
+template <> std::size_t scratch_bytes(Cl& cl, const Softmax<Cl>& op) {
+  const index pieces = pieces_of(cl, op);
+  return pieces <= 1 ? 0 : WorkspaceCutter::padded<Pair>(op.x.extents[0] * op.x.extents[1] * pieces);
+}
+
+template <> Status compute(Cl& cl, const Softmax<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
+  // Two vectors of eight for each work-item; and 32 of them meet by shuffles alone, where a device has them.
+  const int lanes = cl.runtime().lanes(op.x.extents[2] <= 512 ? 32 : 128);
+  const index heads = op.x.extents[0], rows = op.x.extents[1], pieces = pieces_of(cl, op);
+  const Variant variant = Variant("softmax")
+                              .number("LANES", lanes)
+                              .type("X", op.x.dtype)
+                              .type("Y", op.y.dtype)
+                              .flag("STORED", cl.runtime().cpu_shape() && op.y.dtype == DType::f32 && !op.log)
+                              .flag("ALIGNED", aligned(cl, op.x, op.mask, op.y));
+  const auto kernel = [&](const char* name, const auto&... rest) {
+    return launch(cl, variant, name, {.groups = {rows, heads, pieces}, .lanes = {lanes}}, op.x, op.x.strides[0],
+                  op.x.strides[1], op.mask, op.mask.extents[0] == 1 ? index{0} : op.mask.strides[0],
+                  op.mask.extents[1] == 1 ? index{0} : op.mask.strides[1], static_cast<int>(mask_of(op)), op.scale,
+                  op.x.extents[2], piece_of(cl), op.y, op.y.strides[0], op.y.strides[1], rest...);
+  };
+  if (pieces <= 1) return kernel("softmax", op.sink, op.log);
+  const Part pairs = PartCutter(workspace).take<Pair>(heads * rows * pieces);
+  if (Status status = kernel("softmax_reduce", pairs); !status.ok()) return status;
+  return kernel("softmax_emit", pairs, op.sink, op.log);
+}
+
+}  // namespace inlay::cl

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Compiles the gpu shape of every OpenCL kernel for GPUs that are not here and writes docs/gpu_report.md: registers,
+# spills, local memory, resident warps, widths of loads and stores. It needs no GPU.
+#
+#   scripts/gpu_report.sh            writes the page
+#   scripts/gpu_report.sh --check    fails where the page is not what the kernels give, or a kernel breaks a rule
+#
+# ptxas is NVIDIA's, from PyPI: it is unpacked in build/ptxas.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/packages.sh
+install_packages "${report_packages[@]}"
+
+version=12.9.86
+ptxas=build/ptxas/$version/nvidia/cuda_nvcc/bin/ptxas
+if [ ! -e "$ptxas" ]; then
+  mkdir -p build/ptxas
+  python3 -m pip download --quiet --no-deps --dest build/ptxas "nvidia-cuda-nvcc-cu12==$version"
+  python3 -m zipfile -e build/ptxas/nvidia_cuda_nvcc_cu12-"$version"-*.whl "build/ptxas/$version"
+  rm build/ptxas/*.whl
+  chmod +x "$ptxas"
+fi
+exec python3 scripts/gpu_report.py --ptxas "$ptxas" "$@"

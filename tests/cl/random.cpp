@@ -1,0 +1,145 @@
+// Small random structs of every operator on OpenCL, each shape, against the reference; and the program that
+// scripts/oclgrind.sh runs, where every access of every work-item is watched.
+//
+//   INLAY_FUZZ_RUNS       structs of each operator
+//   INLAY_FUZZ_SEED       of the first one; struct i has this seed + i
+//   INLAY_UNDER_OCLGRIND  buffers hold nothing but what was written, so that what nobody wrote is seen
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "cl_kernels/runtime/runtime.hpp"
+#include "tests/fuzz/operators/cases_attention.hpp"
+#include "tests/fuzz/operators/cases_linear.hpp"
+#include "tests/fuzz/operators/cases_rows.hpp"
+#include "tests/fuzz/operators/compare.hpp"
+#include "tests/support/cl_devices.hpp"
+#include "tests/support/describe.hpp"
+
+namespace inlay::fuzz {
+namespace {
+
+std::uint64_t number(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// Each buffer is new and knows no byte that was not written. oclgrind 21.10 takes a write behind the beginning of a
+// buffer for one at its beginning: so all writes begin there.
+class Unwritten {
+ public:
+  using Space = Cl;
+  static constexpr std::string_view name = "cl";
+
+  explicit Unwritten(Cl& cl) : cl_(cl) {}
+  Expected<ClAddress> allocate(std::size_t bytes) {
+    return ClAddress{clCreateBuffer(cl_.context(), CL_MEM_READ_WRITE, bytes, nullptr, nullptr), 0};
+  }
+  void release(ClAddress p) { clReleaseMemObject(p.memory); }
+  Status upload(ClAddress to, std::span<const std::byte> from) {
+    std::vector<std::byte> whole(static_cast<std::size_t>(to.offset));
+    whole.insert(whole.end(), from.begin(), from.end());
+    return cl_.upload({to.memory, 0}, whole);
+  }
+  Status download(std::span<std::byte> to, ConstClAddress from) { return cl_.download(to, from); }
+  Status finish() { return cl_.finish(); }
+  Cl& cl() { return cl_; }
+
+ private:
+  Cl& cl_;
+};
+template <class Op> Status supports(Unwritten& device, const Op& op) { return inlay::supports(device.cl(), op); }
+template <class Op> std::size_t scratch_bytes(Unwritten& device, const Op& op) {
+  return inlay::scratch_bytes(device.cl(), op);
+}
+template <class Op> Status compute(Unwritten& device, const Op& op, const SpaceWorkspace<Cl>& workspace) {
+  return inlay::compute(device.cl(), op, workspace);
+}
+
+template <class Op> Status run_on(test::WatchedCl& device, const Op& op) {
+  if (std::getenv("INLAY_UNDER_OCLGRIND") == nullptr) return run_from_host(device, op);
+  Unwritten unwritten(device.cl());
+  return run_from_host(unwritten, op);
+}
+
+template <class Op> class ClRandom : public ::testing::Test {
+ protected:
+  void SetUp() override { INLAY_NEEDS(!test::cl_devices_to_test().empty(), "cl", std::string("no OpenCL device")); }
+};
+using All =
+    ::testing::Types<Add<Host>, Swiglu<Host>, Gelu<Host>, Skeleton<Host>, RmsNorm<Host>, Softmax<Host>, RopeTable<Host>,
+                     Rope<Host>, Embedding<Host>, Quantize<Host>, Dequantize<Host>, MergeStates<Host>, Sampling<Host>,
+                     Linear<Host>, LinearInt8<Host>, LinearW4a16<Host>, FlashAttention<Host>, IncreFlashAttention<Host>,
+                     PagedAttention<Host>, ReshapeAndCache<Host>, CopyBlocks<Host>, SwapBlocks<Host>>;
+struct Names {
+  template <class Op> static std::string GetName(int) { return std::string(Op::name); }
+};
+TYPED_TEST_SUITE(ClRandom, All, Names);
+
+TYPED_TEST(ClRandom, is_the_reference) {
+  using Op = TypeParam;
+  constexpr std::uint64_t few = 4;
+  constexpr index small = index{1} << 14;
+  const std::uint64_t first = number("INLAY_FUZZ_SEED", 1), runs = number("INLAY_FUZZ_RUNS", few);
+  Rooms rooms(96, std::size_t{1} << 20);
+  std::uint64_t ran = 0;
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    Draw d(rooms, first + i);
+    Op op{};
+    draw(d, op);
+    bool runs_here = check(op).ok() && !writes_nothing(op);
+    for_each_view(op, [&](const auto&, const auto& view) {
+      runs_here = runs_here && (view.empty() || (view.size() <= small && d.owns(view)));
+    });
+    if (!runs_here) continue;
+    ++ran;
+    SCOPED_TRACE("INLAY_FUZZ_SEED=" + std::to_string(first + i) + " INLAY_FUZZ_RUNS=1: " + test::describe(op));
+    for (Placed& one : d.placed()) one.before.assign(one.begin, one.begin + one.bytes);
+    Reference reference;
+    const Status expected = inlay::run(reference, op);
+    const std::vector<Written> values = written(op);
+    for (test::WatchedCl& device : test::cl_devices_to_test()) {
+      SCOPED_TRACE(device.label());
+      for (const Placed& one : d.placed())
+        if (one.bytes > 0) std::memcpy(one.begin, one.before.data(), one.bytes);
+      const Status status = run_on(device, op);
+      ASSERT_EQ(status.code(), expected.code()) << status.message() << " / " << expected.message();
+      ASSERT_EQ(difference(values, written(op), nearness(op), {}), "");
+    }
+  }
+  EXPECT_TRUE(ran > 0 || runs < few) << "no struct ran";
+}
+
+// Kernels with one bug each, that scripts/oclgrind.sh must be told of. Without it they would do harm.
+class ClBroken : public ::testing::Test {
+ protected:
+  void run(const char* text) {
+    if (std::getenv("INLAY_UNDER_OCLGRIND") == nullptr)
+      GTEST_SKIP() << "not tested: ClBroken (oclgrind): scripts/oclgrind.sh runs it";
+    Cl& cl = test::cl_devices_to_test().at(0).cl();
+    auto program = cl.runtime().programs().build(text, "-cl-std=CL1.2", "broken");
+    ASSERT_TRUE(program.has_value()) << program.error().message();
+    cl_kernel kernel = clCreateKernel(*program, "broken", nullptr);
+    cl_mem y = clCreateBuffer(cl.context(), CL_MEM_READ_WRITE, 64, nullptr, nullptr);
+    clSetKernelArg(kernel, 0, sizeof y, &y);
+    ASSERT_TRUE(cl.runtime().enqueue(kernel, "broken", {.groups = {2}, .lanes = {8}}).ok());
+    ASSERT_TRUE(cl.finish().ok());
+    clReleaseMemObject(y);
+    clReleaseKernel(kernel);
+    clReleaseProgram(*program);
+  }
+};
+
+TEST_F(ClBroken, race) {
+  run("kernel void broken(global int* y) { local int x[8]; int i = get_local_id(0); x[i] = i; y[get_global_id(0)] = "
+      "x[i ^ 1]; }");
+}
+TEST_F(ClBroken, outside) { run("kernel void broken(global int* y) { y[get_global_id(0) + 1] = 1; }"); }
+TEST_F(ClBroken, unwritten) {
+  run("kernel void broken(global int* y) { y[0] = y[get_global_id(0)] + 1 > 3 ? 1 : 2; }");
+}
+
+}  // namespace
+}  // namespace inlay::fuzz

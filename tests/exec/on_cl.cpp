@@ -1,0 +1,120 @@
+// Whole models on OpenCL, in both shapes: the reference's logits, the text that llama2.c writes, and no memory asked
+// for after the first token.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <inlay/cl.hpp>
+#include <inlay/model/convert.hpp>
+#include <inlay/model/load.hpp>
+
+#include "tests/exec/support/random_session.hpp"
+#include "tests/support/cl_devices.hpp"
+#include "tests/support/files.hpp"
+
+namespace inlay::exec::test {
+namespace {
+
+class OnCl : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    INLAY_NEEDS(!inlay::test::cl_devices_to_test().empty(), "cl", std::string("no OpenCL device"));
+  }
+
+  // run(cl) for each shape.
+  template <class Run> void on_each_shape(Run&& run) {
+    for (inlay::test::WatchedCl& device : inlay::test::cl_devices_to_test()) {
+      SCOPED_TRACE(device.label());
+      run(device.cl());
+    }
+  }
+};
+
+// Two layers stay within some hundred eps of the largest logit; int8 activations may fall on the other side of a
+// rounding (tests/exec/decoder.cpp).
+TEST_F(OnCl, logits_are_those_of_the_reference) {
+  ModelConfig config = tiny();
+  config.qkv_bias = config.qk_norm = true;
+  config.sliding_window = 5;
+  for (const std::string type : {"f32", "f16", "bf16", "int8", "w4a16"}) {
+    SCOPED_TRACE(type);
+    const auto prompt = tokens(21, config.vocab);
+    Session reference = session(config, type, Eager(Reference{}), {.chunk = 8, .kv_type = DType::f32});
+    const auto expected = all(reference, reference.append(prompt, 21));
+    const auto next = all(reference, reference.decode(5));
+    const double bound = type == "int8" ? 0.01 : 2e-5;
+    on_each_shape([&](Cl& cl) {
+      Session ours = session(config, type, Chain(std::ref(cl)), {.chunk = 8, .kv_type = DType::f32, .block_size = 5});
+      EXPECT_LE(distance(all(ours, ours.append(prompt, 21)), expected), bound * magnitude(expected));
+      EXPECT_LE(distance(all(ours, ours.decode(5)), next), bound * magnitude(next));
+      EXPECT_TRUE(ours.fallbacks().empty());
+    });
+  }
+}
+
+TEST_F(OnCl, a_step_asks_the_driver_for_no_memory) {
+  const ModelConfig config = tiny();
+  on_each_shape([&](Cl& cl) {
+    Session made = session(config, "w4a16", Chain(std::ref(cl)), {.chunk = 8});
+    ASSERT_TRUE(made.append(tokens(8, config.vocab)).ok());
+    std::size_t before = 0;
+    for (int step = 0; step < 20; ++step) {
+      const auto token = made.sample({.logits = {}, .tokens = {}, .temperature = 0});
+      ASSERT_TRUE(token.has_value()) << token.error().message();
+      ASSERT_TRUE(made.decode(*token).ok());
+      if (step == 1) before = cl.allocations();
+    }
+    EXPECT_EQ(cl.allocations(), before);
+  });
+}
+
+// The greedy text of `file`, 200 tokens from its beginning.
+template <class Run> std::string write(const std::shared_ptr<const ModelFile>& file, Run run) {
+  const auto tokenizer = Tokenizer::make(file->tokenizer);
+  auto weights = load_weights(file, openmp(2));
+  EXPECT_TRUE(tokenizer && weights);
+  auto session =
+      Session::make(file->config, std::move(*weights), std::move(run), {.context = 256, .kv_type = DType::f32});
+  EXPECT_TRUE(session.has_value()) << session.error().message();
+  std::string text;
+  StreamDecoder decoder(*tokenizer, true);
+  const auto result = generate(*session, *tokenizer, {tokenizer->bos()}, 200,
+                               Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0}, [&](Token token) {
+                                 text += decoder.push(token);
+                                 return true;
+                               });
+  EXPECT_TRUE(result.has_value());
+  return text + decoder.finish();
+}
+
+std::shared_ptr<const ModelFile> loaded(const std::string& path) {
+  auto file = load_model(path);
+  EXPECT_TRUE(file.has_value()) << file.error().message();
+  return std::make_shared<const ModelFile>(std::move(*file));
+}
+
+TEST_F(OnCl, our_model_writes_the_same_story) {
+  const auto file = loaded(INLAY_SOURCE_DIR "/models/stories.gguf");
+  const std::string expected = write(file, Eager(Cpu(openmp(2))));
+  EXPECT_GT(expected.size(), 100u);
+  on_each_shape([&](Cl& cl) { EXPECT_EQ(write(file, Chain(std::ref(cl))), expected); });
+}
+
+TEST_F(OnCl, stories260k_writes_the_text_of_llama2c) {
+  INLAY_NEEDS_DATA("stories260K");
+  const TemporaryDirectory folder;
+  const std::string data = shared_data + "stories260K/";
+  const auto report = convert_llama2c(data + "stories260K.bin", data + "tok512.bin", folder / "model.gguf");
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  const auto file = loaded(folder / "model.gguf");
+  on_each_shape([&](Cl& cl) { EXPECT_EQ(write(file, Chain(std::ref(cl))), read_text(data + "greedy_bos_n200.txt")); });
+}
+
+}  // namespace
+}  // namespace inlay::exec::test
