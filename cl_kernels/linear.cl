@@ -7,6 +7,10 @@
 //   PACKED     it lies in panels of 16 channels, [panel][k][16], bf16 in pairs of k, [panel][k/2][16][2]; else [n][k]
 //   ROWS       rows of x that a weight is multiplied with while it is in registers: 1, 4, or a tile of many
 //   ALIGNED    see support/types.clh
+//
+// gpu report, one row, f16: -D W=f16 -D PACKED=1 -D ROWS=1 -D LANES=64
+// gpu report, one row, bf16: -D W=bf16 -D PACKED=1 -D ROWS=1 -D LANES=64
+// gpu report, tiled, f16: -D W=f16 -D PACKED=1 -D ROWS=8 -D LANES=128
 #include "cl_kernels/linear/any.clh"
 
 #ifndef W

@@ -13,6 +13,9 @@
 //
 //   X      type of x: the program has `prepare`
 //   ROWS   tokens that a weight is multiplied with while it is in registers: the program has `product`
+//
+// gpu report, one row: -D ROWS=1
+// gpu report, preparing: -D X=f32
 #include "cl_kernels/linear/any.clh"
 #include "cl_kernels/support/rows.clh"
 

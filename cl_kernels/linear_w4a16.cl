@@ -16,6 +16,10 @@
 //   PREPARES   the program has `prepare`; else `product` with
 //   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers
 //   STEPS      int8_activations   ALIGNED    codes begin at a multiple of 16 bytes
+//
+// gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
+// gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
+// gpu report, preparing: -D PREPARES=1
 #include "cl_kernels/linear/any.clh"
 #include "cl_kernels/linear/words.clh"
 #include "cl_kernels/support/offence.clh"

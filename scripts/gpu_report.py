@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gpu_report.md"
 LANES = 128  # of a group, where a kernel does not say otherwise (Runtime::lanes)
 COMMON = ["-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-O3", "-I.", "-w", "-D", "GPU_SHAPE=1",
-          "-D", "ALIGNED=1"]
+          "-D", "ALIGNED=1", "-D", "UNROLLED=1"]
 CLC = "/usr/lib/clc/"
 
 RULES = """\
@@ -104,7 +104,7 @@ def measure(config, ptxas):
                 r"\.max_flat_workgroup_size: (\d+)\n\s+\.name: +(\w+)", text)}
             amd[arch] = {name: Amd(text, name) for name in threads}
         # It knows no newer architecture than sm_80; ptxas does.
-        ptx = clang(config, ["-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang",
+        ptx = clang(config, ["-D", "SHFL=1", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang",
                              "-mlink-builtin-bitcode", "-Xclang", CLC + "nvptx64--nvidiacl.bc"], f"{folder}/k.ptx")
         for arch in ("sm_80", "sm_90"):
             done = subprocess.run([ptxas, "-v", f"-arch={arch}", f"{folder}/k.ptx", "-o", f"{folder}/k.o"],

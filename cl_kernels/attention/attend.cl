@@ -7,7 +7,11 @@
 //   K_PIECE..   dims of a token that lie side by side: 16, 8, 4, 1 (any number); 0: all
 //   V_SLOTS     16 slots and more of a dim of V lie side by side
 //   DIM         no head is wider             ROWS      rows that share each load of K and V
-//   UNIT_ROWS   no unit has more rows (cpu shape)
+//   UNIT_ROWS   no unit has more rows (cpu shape)      KEY_LANES  lanes that share a key (gpu shape)
+//
+// gpu report, one row, f16: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
+// gpu report, one row, f16, of four heads: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=4 -D KEY_LANES=16
+// gpu report, one row, f16, as vLLM: -D K=f16 -D V=f16 -D K_PIECE=8 -D V_PIECE=1 -D V_SLOTS=1 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
 #ifndef K
 #define K f32
 #define V f32

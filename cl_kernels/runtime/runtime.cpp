@@ -1,6 +1,7 @@
 #include "cl_kernels/runtime/runtime.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "cl_kernels/runtime/errors.hpp"
@@ -36,6 +37,25 @@ Expected<std::string> choose_language(cl_context context, cl_device_id id, const
   return failure(std::move(refused));
 }
 
+// Built with `options`, do butterflies give every lane the right result?
+bool lanes_meet(cl_context context, cl_command_queue queue, cl_device_id id, const ClDevice& record,
+                const std::string& options) {
+  constexpr std::size_t lanes = 64;
+  if (record.max_work_group < lanes) return false;
+  Programs probes(context, id, record, options, {});
+  const auto kernel = probes.kernel(Variant("runtime/probe").number("LANES", lanes), "probe");
+  if (!kernel) return false;
+  float y[lanes] = {};
+  cl_mem there = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof y, y, nullptr);
+  const bool ran =
+      clSetKernelArg(*kernel, 0, sizeof there, &there) == CL_SUCCESS &&
+      clEnqueueNDRangeKernel(queue, *kernel, 1, nullptr, &lanes, &lanes, 0, nullptr, nullptr) == CL_SUCCESS &&
+      clEnqueueReadBuffer(queue, there, CL_TRUE, 0, sizeof y, y, 0, nullptr, nullptr) == CL_SUCCESS;
+  if (there != nullptr) clReleaseMemObject(there);
+  return ran && std::all_of(std::begin(y), std::end(y),
+                            [](float v) { return v == 1000 * lanes * (lanes - 1) / 2 + lanes - 1; });
+}
+
 }  // namespace
 
 Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_queue queue, cl_device_id id,
@@ -52,8 +72,16 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   made->memory_ = std::make_unique<Memory>(context, made->record_);
   std::string build = "-cl-std=" + options.language;
   build += options.shape == ClShape::cpu ? " -D CPU_SHAPE=1" : " -D GPU_SHAPE=1";
-  if (!options.only_fallbacks && options.language == "CL3.0" && made->record_.has("cl_khr_subgroup_shuffle"))
-    build += " -D SUBGROUPS=1";
+  if (!options.only_fallbacks) {
+    // By what the device says it might; that it does is seen.
+    const bool names_subgroups = options.language == "CL3.0" && made->record_.has("cl_khr_subgroup_shuffle");
+    const bool is_nvidia = made->record_.vendor.find("NVIDIA") != std::string::npos;
+    for (const char* way : {names_subgroups ? " -D SUBGROUPS=1" : "", is_nvidia ? " -D SHFL=1" : ""})
+      if (*way != '\0' && lanes_meet(context, queue, id, made->record_, build + way)) {
+        build += way;
+        break;
+      }
+  }
   // Codes are integers that every backend gives: quotients on a tie may not be 2.5 ulp off.
   cl_device_fp_config arithmetic = 0;
   clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof arithmetic, &arithmetic, nullptr);
