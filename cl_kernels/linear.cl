@@ -34,9 +34,9 @@
 #define PANEL_SIZE(k) ((k) * PANEL)
 #endif
 
-#define LINEAR_ARGUMENTS                                                                                             \
-  global const void *x, long x_begin, long x_stride, int x_type, global const TYPE(W)*weight, long weight_begin,     \
-      long weight_stride, global const void *bias, long bias_begin, int bias_type, global void *y, long y_begin,     \
+#define LINEAR_ARGUMENTS                                                                                         \
+  global const void *x, long x_begin, long x_stride, int x_type, global const TYPE(W)*weight, long weight_begin, \
+      long weight_stride, global const void *bias, long bias_begin, int bias_type, global void *y, long y_begin, \
       long y_stride, int y_type, long rows, long n, long k
 
 #ifdef CPU_SHAPE

@@ -59,17 +59,17 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
 #define FORM_NONE -1
 #define FORM_ZEROS 0
 #define FORM_OFFSETS 1
-#define DEFINE_OFFSET(N)                                                                                              \
-  static inline VECTOR(N) offset##N(VECTOR(N) scale, int form, int type, global const void* other, long i) {                \
-    if (form == FORM_NONE) return scale * -(float)(1 << (BITS - 1));                                                  \
-    if (type == ANY_U8) return scale * -LOAD(u8, N)((global const uchar*)other, i);                                   \
-    const VECTOR(N) v = load##N##_any(type, other, i);                                                                \
-    return form == FORM_ZEROS ? scale * -v : v;                                                                       \
+#define DEFINE_OFFSET(N)                                                                                     \
+  static inline VECTOR(N) offset##N(VECTOR(N) scale, int form, int type, global const void* other, long i) { \
+    if (form == FORM_NONE) return scale * -(float)(1 << (BITS - 1));                                         \
+    if (type == ANY_U8) return scale * -LOAD(u8, N)((global const uchar*)other, i);                          \
+    const VECTOR(N) v = load##N##_any(type, other, i);                                                       \
+    return form == FORM_ZEROS ? scale * -v : v;                                                              \
   }
 
 #define PRODUCT_ARGUMENTS                                                                                             \
   global const void *x, long x_begin, long x_stride, int x_type, global const float *step, long step_begin,           \
-      global const float *sums, long sums_begin, global const int *refused, long refused_begin,                \
+      global const float *sums, long sums_begin, global const int *refused, long refused_begin,                       \
       global const uchar *codes, long codes_begin, global const TYPE(S)*scales, long scales_begin,                    \
       global const void *other, long other_begin, int other_type, int form, global const void *bias, long bias_begin, \
       int bias_type, global void *y, long y_begin, long y_stride, int y_type, long rows, long n, long slots,          \
