@@ -33,9 +33,7 @@ void unbind() {
 #endif
 }
 
-}  // namespace
-
-void wait_actively() {
+void begin_anew(const char* policy) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words((std::istreambuf_iterator<char>(file)), {});  // each ends with a zero
@@ -44,8 +42,13 @@ void wait_actively() {
   if (arguments.empty()) return;
   arguments.push_back(nullptr);
   unbind();
-  ::setenv("OMP_WAIT_POLICY", "active", 1);
+  ::setenv("OMP_WAIT_POLICY", policy, 1);
   ::execv("/proc/self/exe", arguments.data());  // returns where it fails: then we measure as we are
 }
+
+}  // namespace
+
+void wait_actively() { begin_anew("active"); }
+void wait_passively() { begin_anew("passive"); }
 
 }  // namespace inlay::measure

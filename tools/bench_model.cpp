@@ -112,7 +112,7 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
 }
 
 int bench(const Options& options) {
-  measure::wait_actively();
+  options.backend == "cl" ? measure::wait_passively() : measure::wait_actively();
   auto config = model_shape(options.shape);
   if (!config) return wrong(config.error());
   index context = 0;

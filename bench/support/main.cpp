@@ -32,8 +32,8 @@ class Lines : public benchmark::ConsoleReporter {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Threads that wait by spinning would take the processors from another device's.
-  if (!inlay::measure::short_run() && std::getenv("INLAY_BENCH_CL") == nullptr) inlay::measure::wait_actively();
+  if (!inlay::measure::short_run())
+    std::getenv("INLAY_BENCH_CL") == nullptr ? inlay::measure::wait_actively() : inlay::measure::wait_passively();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   inlay::bench::add_all();
