@@ -10,6 +10,13 @@ namespace inlay::cpu {
 // The scale or zero point row that serves row t.
 INLAY_INLINE index group_of(index groups, index t, index group) { return group > 0 ? t / group : groups == 1 ? 0 : t; }
 
+// The first lane in all of them. It has the sign of a zero too, which a sum with zeros would lose.
+template <class F> INLAY_INLINE F first_lane(F v) {
+  float lanes[F::size];
+  v.store(lanes);
+  return F(lanes[0]);
+}
+
 // visit(i, n, scale, zero) for the columns i .. i + n of row t, a register at a time.
 template <class Level, class Visit>
 INLAY_INLINE void for_each_scale(const ConstView<2>& scale, const ConstView<2>& zero, index t, index row_group,
@@ -27,8 +34,8 @@ INLAY_INLINE void for_each_scale(const ConstView<2>& scale, const ConstView<2>& 
     const index last = cols - first < run ? cols : first + run;
     F s, z;
     if (!each) {
-      s = F(reduce_sum(scale_at(group, 1)));  // one lane holds it, the others are zero
-      z = F(reduce_sum(zero_at(group, 1)));
+      s = first_lane(scale_at(group, 1));
+      z = first_lane(zero_at(group, 1));
     }
     for (index i = first; i < last; i += F::size) {
       const index n = last - i < F::size ? last - i : F::size;

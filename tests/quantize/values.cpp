@@ -128,6 +128,21 @@ TEST(quantize, what_is_not_a_number_in_every_place) {
     }
 }
 
+// A zero has a sign, and the infinity that a quotient becomes has it too, whoever shares the scale (found by fuzzing).
+TEST(quantize, scales_of_minus_zero) {
+  for (DType type : {DType::f32, DType::f16})
+    for (index group : {0, 1, 5})
+      for (double zero : {0.0, -0.0}) {
+        constexpr index cols = 20;
+        Case c{
+            .x = {type, {3, cols}}, .scale = {type, {1, group == 0 ? 1 : cols / group}}, .y = {DType::u4, {3, cols}}};
+        c.column_group = group, c.row_group = group == 0 ? 0 : 3;
+        c.scale.fill(zero);
+        for (index k = 0; k < c.x.size(); ++k) c.x.set(k, k % 3 - 1);
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+}
+
 // The number that decides about the scale of a row, in every place and on either side.
 TEST(quantize, the_largest_is_found_in_every_place) {
   for (DType code : {DType::i8, DType::i4, DType::u8, DType::u4})
