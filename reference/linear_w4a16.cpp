@@ -34,7 +34,7 @@ template <> Status compute(const LinearW4a16<Host>& op) {
       double sum = op.bias.present() ? at(op.bias, n) : 0;
       for (index s = 0; s < op.slots(); ++s) {
         const index input = op.perm.present() ? static_cast<index>(at(op.perm, s)) : s;
-        if (input >= 0) sum += at(op.x, t, input) * row[static_cast<std::size_t>(s)];
+        sum += (input >= 0 ? at(op.x, t, input) : 0) * row[static_cast<std::size_t>(s)];
       }
       put(op.y, t, n, sum);
     }

@@ -7,7 +7,8 @@
 //   w[n,s] =  q[n,s] * scale[n,g] + offset[n,g]                    offsets given: GGUF's Q4_1 and Q4_K
 //
 // Slots are the k inputs in order, unless perm names another order (GPTQ's act-order: the inputs of
-// one group are brought side by side); perm[s] = -1 is a slot without input, which counts nothing.
+// one group are brought side by side); perm[s] = -1 is a slot without input, which counts as one of 0: a scale that
+// is not finite shows there, too.
 //
 // Sixteen output channels form a panel. A step is 64 bytes: one 32-bit word (little endian) for each
 // channel, which holds the codes of 32 / bits consecutive slots, the first in its lowest bits.
