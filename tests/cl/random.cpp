@@ -31,7 +31,6 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
 class Unwritten {
  public:
   using Space = Cl;
-  static constexpr std::string_view name = "cl";
 
   explicit Unwritten(Cl& cl) : cl_(cl) {}
   Expected<ClAddress> allocate(std::size_t bytes) {
