@@ -45,6 +45,7 @@ void write_token(const ConstView<3>& source, const PagedView<>& cache, const Vie
 }
 
 template <class A, class B> void copy_block(const A& from, const B& to, index source, index target) {
+  if (from.empty()) return;  // beside an extent of 0 another may be huge
   for (index h = 0; h < kv_head_count(from); ++h)
     for (index s = 0; s < block_size_of(from); ++s)
       for (index d = 0; d < head_dim_of(from); ++d)

@@ -53,9 +53,22 @@ TEST_F(Pairs, of_two_pools) {
 // More pairs than blocks name a target twice; nobody goes through 2^40 of them to find out.
 TEST_F(Pairs, without_end) {
   const std::int64_t pair[] = {0, 1};
-  expect_refused(
-      CopyBlocks<Host>{.key_cache = pool_, .pairs = ConstView<2>(pair, {index{1} << 40, 2}, {0, 1})},
-      {"pairs has the target 1 twice"});
+  expect_refused(CopyBlocks<Host>{.key_cache = pool_, .pairs = ConstView<2>(pair, {index{1} << 40, 2}, {0, 1})},
+                 {"pairs has the target 1 twice"});
+}
+
+// Values without elements beside keys that have some: whatever their other extents, there is nothing to copy (found by
+// fuzzing).
+TEST(copy_blocks, an_empty_cache_beside_a_full_one_is_done_at_once) {
+  std::vector<float> keys(2 * 4 * 8);
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<float>(i);
+  const std::vector<std::int64_t> pair = {0, 1};
+  const CopyBlocks<Host> op{.key_cache = {keys.data(), {2, 1, 1, 4, 8}},
+                            .value_cache = View<5>(nullptr, DType::f32, {2, 1, 1, index{1} << 40, 0}),
+                            .pairs = ConstView<2>(pair.data(), {1, 2})};
+  ASSERT_TRUE(ok(run(Reference{}, op)));
+  EXPECT_EQ(keys[32], keys[0]);
+  EXPECT_EQ(keys[63], keys[31]);
 }
 
 }  // namespace
