@@ -76,7 +76,7 @@ Expected<cl_kernel> Programs::kernel(const Variant& variant, const char* name) {
 
 Expected<cl_program> Programs::program(const Variant& variant) {
   if (const auto known = programs_.find(variant.key()); known != programs_.end()) return known->second;
-  const std::string_view text = source(variant.stem());
+  const std::string text = source(variant.stem());
   if (text.empty())
     return failure(StatusCode::internal, "there is no OpenCL source named " + std::string(variant.stem()));
   const std::string options = options_ + std::string(variant.definitions());
