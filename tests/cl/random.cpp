@@ -11,20 +11,13 @@
 #include <vector>
 
 #include "cl_kernels/runtime/runtime.hpp"
-#include "tests/fuzz/operators/cases_attention.hpp"
-#include "tests/fuzz/operators/cases_linear.hpp"
-#include "tests/fuzz/operators/cases_rows.hpp"
 #include "tests/fuzz/operators/compare.hpp"
+#include "tests/fuzz/operators/every.hpp"
 #include "tests/support/cl_devices.hpp"
 #include "tests/support/describe.hpp"
 
 namespace inlay::fuzz {
 namespace {
-
-std::uint64_t number(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // Each buffer is new and knows no byte that was not written. oclgrind 21.10 takes a write behind the beginning of a
 // buffer for one at its beginning: so all writes begin there.
@@ -67,15 +60,7 @@ template <class Op> class ClRandom : public ::testing::Test {
  protected:
   void SetUp() override { INLAY_NEEDS(!test::cl_devices_to_test().empty(), "cl", std::string("no OpenCL device")); }
 };
-using All =
-    ::testing::Types<Add<Host>, Swiglu<Host>, Gelu<Host>, Skeleton<Host>, RmsNorm<Host>, Softmax<Host>, RopeTable<Host>,
-                     Rope<Host>, Embedding<Host>, Quantize<Host>, Dequantize<Host>, MergeStates<Host>, Sampling<Host>,
-                     Linear<Host>, LinearInt8<Host>, LinearW4a16<Host>, FlashAttention<Host>, IncreFlashAttention<Host>,
-                     PagedAttention<Host>, ReshapeAndCache<Host>, CopyBlocks<Host>, SwapBlocks<Host>>;
-struct Names {
-  template <class Op> static std::string GetName(int) { return std::string(Op::name); }
-};
-TYPED_TEST_SUITE(ClRandom, All, Names);
+TYPED_TEST_SUITE(ClRandom, EveryOperator, OperatorNames);
 
 TYPED_TEST(ClRandom, is_the_reference) {
   using Op = TypeParam;
@@ -95,14 +80,13 @@ TYPED_TEST(ClRandom, is_the_reference) {
     if (!runs_here) continue;
     ++ran;
     SCOPED_TRACE("INLAY_FUZZ_SEED=" + std::to_string(first + i) + " INLAY_FUZZ_RUNS=1: " + test::describe(op));
-    for (Placed& one : d.placed()) one.before.assign(one.begin, one.begin + one.bytes);
+    d.remember();
     Reference reference;
     const Status expected = inlay::run(reference, op);
     const std::vector<Written> values = written(op);
     for (test::WatchedCl& device : test::cl_devices_to_test()) {
       SCOPED_TRACE(device.label());
-      for (const Placed& one : d.placed())
-        if (one.bytes > 0) std::memcpy(one.begin, one.before.data(), one.bytes);
+      d.restore();
       const Status status = run_on(device, op);
       ASSERT_EQ(status.code(), expected.code()) << status.message() << " / " << expected.message();
       ASSERT_EQ(difference(values, written(op), nearness(op), {}), "");

@@ -14,6 +14,7 @@
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 
+#include "tests/exec/support/greedy_text.hpp"
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/backends.hpp"
 
@@ -249,15 +250,7 @@ TEST(third_party, stories260k_writes_the_text_of_llama2c) {
   const auto write = [&](Eager run) {
     auto session = Session::make(file, std::move(run), {.kv_type = DType::f32});
     EXPECT_TRUE(session.has_value());
-    std::string text;
-    StreamDecoder decoder(*tokenizer, true);
-    const auto result = generate(*session, *tokenizer, {tokenizer->bos()}, 200,
-                                 Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0}, [&](Token token) {
-                                   text += decoder.push(token);
-                                   return true;
-                                 });
-    EXPECT_TRUE(result.has_value());
-    return text + decoder.finish();
+    return test::greedy_text(*session, *tokenizer, 200);
   };
   EXPECT_EQ(write(Eager(Reference{})), expected.str());
   for (const Cpu& cpu : cpus()) EXPECT_EQ(write(Eager(cpu)), expected.str()) << inlay::test::name(cpu);

@@ -14,6 +14,7 @@
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 
+#include "tests/exec/support/greedy_text.hpp"
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/cl_devices.hpp"
 #include "tests/support/files.hpp"
@@ -82,15 +83,7 @@ template <class Run> std::string write(const std::shared_ptr<const ModelFile>& f
   auto session =
       Session::make(file->config, std::move(*weights), std::move(run), {.context = 256, .kv_type = DType::f32});
   EXPECT_TRUE(session.has_value()) << session.error().message();
-  std::string text;
-  StreamDecoder decoder(*tokenizer, true);
-  const auto result = generate(*session, *tokenizer, {tokenizer->bos()}, 200,
-                               Sampling<Host>{.logits = {}, .tokens = {}, .temperature = 0}, [&](Token token) {
-                                 text += decoder.push(token);
-                                 return true;
-                               });
-  EXPECT_TRUE(result.has_value());
-  return text + decoder.finish();
+  return greedy_text(*session, *tokenizer, 200);
 }
 
 std::shared_ptr<const ModelFile> loaded(const std::string& path) {

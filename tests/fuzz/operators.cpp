@@ -7,31 +7,14 @@
 // What fails prints the struct and its seed: INLAY_FUZZ_SEED=<seed> INLAY_FUZZ_RUNS=1 runs it again.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "tests/fuzz/operators/cases_attention.hpp"
-#include "tests/fuzz/operators/cases_linear.hpp"
-#include "tests/fuzz/operators/cases_rows.hpp"
+#include "tests/fuzz/operators/every.hpp"
 #include "tests/fuzz/operators/session.hpp"
 
 namespace inlay::fuzz {
 namespace {
 
-std::uint64_t number(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 template <class Op> class Operators : public ::testing::Test {};
-using All =
-    ::testing::Types<Add<Host>, Swiglu<Host>, Gelu<Host>, Skeleton<Host>, RmsNorm<Host>, Softmax<Host>, RopeTable<Host>,
-                     Rope<Host>, Embedding<Host>, Quantize<Host>, Dequantize<Host>, MergeStates<Host>, Sampling<Host>,
-                     Linear<Host>, LinearInt8<Host>, LinearW4a16<Host>, FlashAttention<Host>, IncreFlashAttention<Host>,
-                     PagedAttention<Host>, ReshapeAndCache<Host>, CopyBlocks<Host>, SwapBlocks<Host>>;
-struct Names {
-  template <class Op> static std::string GetName(int) { return std::string(Op::name); }
-};
-TYPED_TEST_SUITE(Operators, All, Names);
+TYPED_TEST_SUITE(Operators, EveryOperator, OperatorNames);
 
 TYPED_TEST(Operators, are_refused_or_run) {
   constexpr std::uint64_t few = 60;

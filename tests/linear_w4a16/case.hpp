@@ -207,12 +207,7 @@ template <class Test> void on_every_form(W4Compute compute, Test&& test) {
                       "cpu " + std::string(name(cpu.isa())) + codes + std::to_string(cpu.parallel().width) + " threads"))
         return;
     }
-#ifdef INLAY_TESTS_CL
-  for (WatchedCl& cl : cl_devices_to_test())
-    if (::testing::Test::HasFatalFailure() || !on_backend(test, cl, cl.label())) return;
-#endif
-  TestDevice device;
-  if (!::testing::Test::HasFatalFailure()) on_backend(test, device, "test device");
+  on_every_device(test);
 }
 
 // judge(got) on every backend; forms and threads change no bit of a level.

@@ -100,14 +100,19 @@ template <class Test> void on_every_host_backend(Test&& test) {
     if (!on_backend(test, cpu, name(cpu))) return;
 }
 
-template <class Test> void on_every_backend(Test&& test) {
-  on_every_host_backend(test);
+// Those that have memory of their own; none behind a fatal failure.
+template <class Test> void on_every_device(Test&& test) {
 #ifdef INLAY_TESTS_CL
   for (WatchedCl& cl : cl_devices_to_test())
     if (::testing::Test::HasFatalFailure() || !on_backend(test, cl, cl.label())) return;
 #endif
   TestDevice device;
   if (!::testing::Test::HasFatalFailure()) on_backend(test, device, "test device");
+}
+
+template <class Test> void on_every_backend(Test&& test) {
+  on_every_host_backend(test);
+  on_every_device(test);
 }
 
 inline ::testing::AssertionResult ok(const Status& status) {

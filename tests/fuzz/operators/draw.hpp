@@ -139,6 +139,14 @@ class Draw {
   }
 
   std::vector<Placed>& placed() { return placed_; }
+  // What the placed memory holds now; put back by restore().
+  void remember() {
+    for (Placed& one : placed_) one.before.assign(one.begin, one.begin + one.bytes);
+  }
+  void restore() {
+    for (Placed& one : placed_)
+      if (one.bytes > 0) std::memcpy(one.begin, one.before.data(), one.bytes);
+  }
   std::vector<ConstView<3>> lists[2];  // what spans of views look at
 
  private:

@@ -25,7 +25,7 @@ template <class Op> class Session {
     ++structs_;
     const Watch watch([&] { return words(op, changes, seed); });
     SCOPED_TRACE(words(op, changes, seed));
-    remember(d);
+    d.remember();
     const Status status = check(op);
     if (!status.ok()) {
       ++refused_;
@@ -83,7 +83,7 @@ template <class Op> class Session {
         const int threads = static_cast<int>(turn++ % 3) + 1;
         SCOPED_TRACE(std::string(inlay::name(isa)) + ", " + std::to_string(threads) + " threads");
         const Cpu cpu(isa, threads == 1 ? serial() : openmp(threads));
-        restore(d);
+        d.restore();
         const std::size_t bytes = workspace_bytes(cpu, op);
         ASSERT_LE(bytes, ScratchRoom::most);
         const Status status = inlay::run(cpu, op, scratch_.take(bytes, poison));
@@ -117,13 +117,6 @@ template <class Op> class Session {
     return large;
   }
 
-  static void remember(Draw& d) {
-    for (Placed& one : d.placed()) one.before.assign(one.begin, one.begin + one.bytes);
-  }
-  static void restore(Draw& d) {
-    for (Placed& one : d.placed())
-      if (one.bytes > 0) std::memcpy(one.begin, one.before.data(), one.bytes);
-  }
   static std::vector<std::vector<std::byte>> bytes_of(Draw& d) {
     std::vector<std::vector<std::byte>> all;
     for (const Placed& one : d.placed()) all.emplace_back(one.begin, one.begin + one.bytes);
