@@ -11,14 +11,12 @@
 #include "cl_kernels/support/scales.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void dequantize(
-    global const TYPE(CODE)* x, long x_begin, long x_stride, global const void* scale, long scale_begin,
-    long scale_stride, int scale_type, global const TYPE(CODE)* zero, long zero_begin, long zero_stride,
-    long row_group, long column_group, global TYPE(REAL)* y, long y_begin, long y_stride, long rows, long cols) {
+    global const TYPE(CODE)* x, long x_begin, long x_stride, SCALE_ARGUMENTS,
+    global TYPE(REAL)* y, long y_begin, long y_stride, long rows, long cols) {
   const long first = get_group_id(0) * ROWS_A_GROUP;
   for (long t = first; t < min(first + ROWS_A_GROUP, rows); ++t) {
     Scales of;
-    find_scales(&of, scale, scale_type, scale_begin, scale_stride, zero, zero_begin, zero_stride, row_group,
-                column_group, t);
+    FIND_SCALES(of, t);
     const long from = x_begin + t * x_stride, to = y_begin + t * y_stride;
 #define NUMBER(N) STORE(REAL, N)((LOAD(CODE, N)(x, from + i) - ZEROS(N)(of, i)) * SCALES(N)(of, i), y, to + i);
     FOR_CODES(i, from, cols, in_vectors(of, from), NUMBER)

@@ -12,10 +12,7 @@ template <> Status compute(Cl& cl, const Embedding<Cl>& op, const SpaceWorkspace
   const index vocab = op.table.extents[0], dim = op.y.extents[1];
   const Grid grid{.groups = {op.y.extents[0]}, .lanes = {lanes}};
   const bool wide = op.ids.dtype == DType::i64;
-  const Place place = cl.runtime().place([vocab](std::int64_t at, std::int64_t value) {
-    return offence<Embedding<Cl>>(invalid("ids[" + std::to_string(at) + "] is " + std::to_string(value) +
-                                          "; it must be in 0.." + std::to_string(vocab - 1)));
-  });
+  const Place place = place_of_entry<Embedding<Cl>>(cl, "ids", vocab);
   Variant variant("embedding");
   variant.number("LANES", lanes).type("Y", op.y.dtype);
   if (blocks) {

@@ -23,7 +23,7 @@ Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
   p.batch = static_cast<Int>(op.batch());
   p.splits = 1;
   p.bias = head_major_strides(op.bias);
-  p.bias_type = type_code(op.bias.dtype);
+  p.bias_type = static_cast<Int>(op.bias.dtype);
   p.mask = head_major_strides(op.atten_mask);
   a.k_type = op.k.dtype;
   a.v_type = op.v.dtype;

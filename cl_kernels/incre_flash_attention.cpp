@@ -8,7 +8,7 @@ namespace {
 
 constexpr index split = 1024;
 
-index splits_of(const IncreFlashAttention<Cl>& op) { return std::max<index>(1, (op.max_slots() + split - 1) / split); }
+index splits_of(const IncreFlashAttention<Cl>& op) { return std::max<index>(1, groups_of(op.max_slots(), split)); }
 
 // Without K and V, which may come one a sequence.
 Attention attention_of(const IncreFlashAttention<Cl>& op) {
@@ -19,7 +19,7 @@ Attention attention_of(const IncreFlashAttention<Cl>& op) {
   p.split = split;
   p.splits = static_cast<Int>(splits_of(op));
   p.bias = head_major_strides(op.pse_shift);
-  p.bias_type = type_code(op.pse_shift.dtype);
+  p.bias_type = static_cast<Int>(op.pse_shift.dtype);
   const auto& mask = op.atten_mask;
   p.mask = head_major_strides({mask.data,
                                mask.dtype,

@@ -10,21 +10,19 @@ namespace inlay::cl {
 
 namespace {
 
-index ceil_div(index a, index b) { return (a + b - 1) / b; }
-
 // Up to so many tokens a token looks through those behind it; for more, slots have owners.
 constexpr index tokens_to_look_through = 256;
 
 // owner[named] becomes the last i that names it; forget comes first, for all that is asked for afterwards.
 template <class V> Status claim(Cl& cl, const V& list, index stride, index count, index limit, const Part& owner) {
   const index lanes = cl.runtime().lanes(64);
-  return launch(cl, Variant("kv_cache"), "claim", {.groups = {ceil_div(count, lanes)}, .lanes = {lanes}}, list, stride,
+  return launch(cl, Variant("kv_cache"), "claim", {.groups = {groups_of(count, lanes)}, .lanes = {lanes}}, list, stride,
                 count, limit, owner);
 }
 template <class V> Status forget(Cl& cl, const V& list, index stride, index count, index limit, const Part& owner) {
   const index lanes = cl.runtime().lanes(64);
-  return launch(cl, Variant("kv_cache"), "forget", {.groups = {ceil_div(count, lanes)}, .lanes = {lanes}}, list, stride,
-                count, limit, owner);
+  return launch(cl, Variant("kv_cache"), "forget", {.groups = {groups_of(count, lanes)}, .lanes = {lanes}}, list,
+                stride, count, limit, owner);
 }
 
 }  // namespace
@@ -69,7 +67,7 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
   const auto& values = op.value_cache.strides;
   return launch(
       cl, variant, "reshape_and_cache",
-      {.groups = {ceil_div(tokens, together), cpu_shape ? 1 : heads, op.value.present() ? 2 : 1}, .lanes = {lanes}},
+      {.groups = {groups_of(tokens, together), cpu_shape ? 1 : heads, op.value.present() ? 2 : 1}, .lanes = {lanes}},
       op.key, op.key.strides[0], op.key.strides[1], op.key.extents[2], op.value, op.value.strides[0],
       op.value.strides[1], op.value.extents[2], op.key_cache, keys[0], keys[1], keys[2], keys[3],
       op.key_cache.extents[4], op.value_cache, values[0], values[1], values[2], values[3], op.value_cache.extents[4],

@@ -16,7 +16,7 @@
 //
 // gpu report, one row: -D ROWS=1
 // gpu report, preparing: -D X=f32
-#include "cl_kernels/linear/any.clh"
+#include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/support/rows.clh"
 
 #pragma OPENCL FP_CONTRACT OFF

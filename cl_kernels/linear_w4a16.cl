@@ -20,7 +20,7 @@
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
 // gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
 // gpu report, preparing: -D PREPARES=1
-#include "cl_kernels/linear/any.clh"
+#include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
 #include "cl_kernels/support/offence.clh"
 #include "cl_kernels/support/rows.clh"

@@ -21,9 +21,9 @@ template <> Status compute(Cl& cl, const MergeStates<Cl>& op, const SpaceWorkspa
                               .type("Y", op.out.dtype)
                               .flag("ALIGNED", aligned(cl, op.partial_out, op.out));
   return launch(cl, variant, "merge_states",
-                {.groups = {1, (rows + rows_a_group - 1) / rows_a_group}, .lanes = {lanes, rows_a_group}},
-                op.partial_out, of_parts[0], of_parts[1], of_parts[2], op.partial_lse, of_lse[0], of_lse[1], of_lse[2],
-                op.out, op.out.strides[0], op.out.strides[1], op.lse, op.lse.strides[0], op.lse.strides[1],
+                {.groups = {1, groups_of(rows, rows_a_group)}, .lanes = {lanes, rows_a_group}}, op.partial_out,
+                of_parts[0], of_parts[1], of_parts[2], op.partial_lse, of_lse[0], of_lse[1], of_lse[2], op.out,
+                op.out.strides[0], op.out.strides[1], op.lse, op.lse.strides[0], op.lse.strides[1],
                 PartCutter(workspace).take<float>(op.partial_lse.size()), rows, heads, states, dim);
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 index splits_of(const PagedAttention<Cl>& op) {
   const index reach = op.max_context_len();
-  return op.partition > 0 && op.partition < reach ? (reach + op.partition - 1) / op.partition : 1;
+  return op.partition > 0 && op.partition < reach ? groups_of(reach, op.partition) : 1;
 }
 
 Cached cached_of(const ConstPagedView<Cl>& cache, const ConstView<3, Cl>& scales) {
@@ -25,7 +25,7 @@ Cached cached_of(const ConstPagedView<Cl>& cache, const ConstView<3, Cl>& scales
 }
 
 Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
-  Attention a;
+  Attention a = rules_of(op, op.q.extents[2]);
   Problem& p = a.problem;
   const auto& keys = op.key_cache;
   const auto& values = op.value_cache;
@@ -36,7 +36,6 @@ Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
   p.lse = {op.lse.strides[0], 0, op.lse.strides[1], 0};
   p.q_len = 1;
   p.tokens = op.q.extents[0];
-  p.window_left = op.window_left;
   p.window_right = 0;
   p.block_size = block_size_of(keys);
   p.split = op.partition;
@@ -44,13 +43,8 @@ Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
   p.batch = static_cast<Int>(op.q.extents[0]);
   p.q_heads = static_cast<Int>(op.q.extents[1]);
   p.kv_heads = static_cast<Int>(kv_head_count(keys));
-  p.q_type = type_code(op.q.dtype);
-  p.out_type = type_code(op.out.dtype);
-  p.scale = static_cast<float>(score_rule(op, op.q.extents[2]).scale);
   p.q_factor = p.scale * op.key_scale;
   p.value_factor = op.value_scale;
-  p.softcap = op.softcap;
-  p.bias_order = static_cast<Int>(op.bias_order);
   a.k_type = keys.dtype;
   a.v_type = values.dtype;
   a.k_piece = piece_class(keys.extents[2], keys.extents[4]);
@@ -59,16 +53,11 @@ Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
       values.extents[2] > 1 && values.extents[4] == 1 && values.strides[3] == 1 && p.block_size % 16 == 0;
   a.aligned = aligned(cl, keys, values);
   a.rows = op.q.extents[1] / kv_head_count(keys);
-  a.q = bytes_of(op.q);
   a.k = part_of(keys);
   a.v = part_of(values);
   a.table = part_of(op.block_tables);
-  a.slopes = part_of(op.alibi_slopes);
-  a.sinks = part_of(op.sinks);
   a.k_scale = part_of(op.key_scales);
   a.v_scale = part_of(op.value_scales);
-  a.out = bytes_of(op.out);
-  a.lse = part_of(op.lse);
   return a;
 }
 

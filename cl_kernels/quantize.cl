@@ -34,14 +34,12 @@ DEFINE_ROUNDED(8)
 DEFINE_ROUNDED(16)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize(
-    global const TYPE(REAL)* x, long x_begin, long x_stride, global const void* scale, long scale_begin,
-    long scale_stride, int scale_type, global const TYPE(CODE)* zero, long zero_begin, long zero_stride,
-    long row_group, long column_group, global TYPE(CODE)* y, long y_begin, long y_stride, long rows, long cols) {
+    global const TYPE(REAL)* x, long x_begin, long x_stride, SCALE_ARGUMENTS,
+    global TYPE(CODE)* y, long y_begin, long y_stride, long rows, long cols) {
   const long first = get_group_id(0) * ROWS_A_GROUP;
   for (long t = first; t < min(first + ROWS_A_GROUP, rows); ++t) {
     Scales of;
-    find_scales(&of, scale, scale_type, scale_begin, scale_stride, zero, zero_begin, zero_stride, row_group,
-                column_group, t);
+    FIND_SCALES(of, t);
     const long from = x_begin + t * x_stride, to = y_begin + t * y_stride;
 #define CODE_OF(N)                                                                                   \
   const VECTOR(N) codes = ROUNDED(N)(LOAD(REAL, N)(x, from + i), SCALES(N)(of, i), ZEROS(N)(of, i)); \

@@ -6,18 +6,8 @@ namespace inlay::cl {
 
 namespace {
 
-// An entry outside 0..rows-1: the words of check_entries (core/entries.hpp).
-template <class Op> Place place_of_entry(Cl& cl, const char* name, index rows) {
-  return cl.runtime().place([name, rows](std::int64_t at, std::int64_t value) {
-    return offence<Op>(invalid(std::string(name) + "[" + std::to_string(at) + "] is " + std::to_string(value) +
-                               "; it must be in 0.." + std::to_string(rows - 1)));
-  });
-}
-
 // How many ints an id takes; 0 where none are given.
 template <class V> int words(const V& list) { return list.present() ? bits(list.dtype) / 32 : 0; }
-
-index ceil_div(index a, index b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -33,7 +23,7 @@ template <> Status compute(Cl& cl, const RopeTable<Cl>& op, const SpaceWorkspace
   // A CPU has few tasks, of a whole row each; a GPU reads a frequency once for some tokens.
   const index tokens_each = cpu_shape ? 1 : 4, pairs_each = cpu_shape ? pairs : 1;
   return launch(cl, Variant("rope_table"), "rope_table",
-                {.groups = {ceil_div(tokens, tokens_each), ceil_div(pairs, pairs_each * lanes)}, .lanes = {1, lanes}},
+                {.groups = {groups_of(tokens, tokens_each), groups_of(pairs, pairs_each * lanes)}, .lanes = {1, lanes}},
                 op.positions, op.positions.strides[0], op.positions.strides[1], words(op.positions), op.inv_freq,
                 op.inv_freq.strides[0], static_cast<int>(op.inv_freq.extents[0]), op.axis, op.axis.strides[0], op.cos,
                 op.cos.strides[0], op.sin, op.sin.strides[0], op.positions.extents[0], tokens, pairs, tokens_each,
@@ -47,8 +37,8 @@ template <> Status compute(Cl& cl, const Rope<Cl>& op, const SpaceWorkspace<Cl>&
   const bool copies = op.x.data != ConstClAddress(op.y.data);
   const int lanes = cl.runtime().lanes(64);
   constexpr index width = 8;  // support/rows.clh, the gpu shape
-  const index pieces = ceil_div(pairs, width) + (copies ? ceil_div(dim - 2 * pairs, width) : 0);
-  const index groups = cpu_shape || pieces == 0 ? 1 : ceil_div(heads * pieces, lanes);
+  const index pieces = groups_of(pairs, width) + (copies ? groups_of(dim - 2 * pairs, width) : 0);
+  const index groups = cpu_shape || pieces == 0 ? 1 : groups_of(heads * pieces, lanes);
   const bool whole = op.first % width == 0 && (op.interleaved || pairs % width == 0);
   const Variant variant = Variant("rope")
                               .type("X", op.x.dtype)

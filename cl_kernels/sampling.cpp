@@ -16,9 +16,8 @@ enum Aim { at_top, at_mass, at_near, at_ties, at_above, at_draw };
 enum Keep { keep_weights, keep_first, keep_near, keep_fraction, keep_last };
 enum Sweep { forget, count, penalise };
 
-index ceil_div(index a, index b) { return (a + b - 1) / b; }
-index blocks_of(index vocab) { return ceil_div(vocab, block); }
-index room_of(index vocab) { return ceil_div(vocab, 8) * 8; }
+index blocks_of(index vocab) { return groups_of(vocab, block); }
+index room_of(index vocab) { return groups_of(vocab, 8) * 8; }
 
 // A Row, bins and a list for each row; copy and counts only where there are penalties, sums only for top_n_sigma.
 struct Scratch {
@@ -65,11 +64,11 @@ class Stages {
   template <class... Values> void sweep(const char* name, index entries, const Values&... values) {
     const index in_group = lanes_ * (cl_.runtime().cpu_shape() ? 1024 : 4);
     const index most = std::max<index>(cl_.runtime().busy_groups() / rows_, 1);
-    start(name, {.groups = {std::clamp<index>(ceil_div(entries, in_group), 1, most), rows_}, .lanes = {lanes_}},
+    start(name, {.groups = {std::clamp<index>(groups_of(entries, in_group), 1, most), rows_}, .lanes = {lanes_}},
           values...);
   }
   template <class... Values> void entry_each(const char* name, index entries, const Values&... values) {
-    if (entries > 0) start(name, {.groups = {ceil_div(entries, lanes_), rows_}, .lanes = {lanes_}}, values...);
+    if (entries > 0) start(name, {.groups = {groups_of(entries, lanes_), rows_}, .lanes = {lanes_}}, values...);
   }
   template <class... Values> void group_each(const char* name, const Values&... values) {
     start(name, {.groups = {1, rows_}, .lanes = {lanes_}}, values...);

@@ -7,8 +7,6 @@ namespace inlay::cl {
 
 namespace {
 
-index groups(index count, index size) { return (count + size - 1) / size; }
-
 // How a call is cut. Neither heads nor units leave a trace in the result.
 struct Cut {
   int dim, rows, unit_rows, key_lanes, lanes;
@@ -20,7 +18,7 @@ Cut cut_of(const Runtime& runtime, const Attention& a) {
   cut.lanes = runtime.lanes();
   for (int dim : {64, 128, 256, 576})
     if (cut.dim == 0 && widest <= dim && (dim > 64 || !runtime.cpu_shape())) cut.dim = dim;
-  if (cut.dim == 0) cut.dim = static_cast<int>(groups(widest, 512) * 512);
+  if (cut.dim == 0) cut.dim = static_cast<int>(groups_of(widest, 512) * 512);
   const bool one = a.rows == 1 && a.ragged_rows == 0;
   if (runtime.cpu_shape()) {
     cut.rows = one ? 1 : 4;
@@ -33,8 +31,6 @@ Cut cut_of(const Runtime& runtime, const Attention& a) {
 }
 
 }  // namespace
-
-Int type_code(DType type) { return type == DType::f32 ? 0 : type == DType::f16 ? 1 : type == DType::bf16 ? 2 : 3; }
 
 std::size_t attention_scratch(index batch, index splits, index tokens, index q_heads, index v_dim) {
   const index rows = splits > 1 ? splits * tokens * q_heads : 0;
@@ -60,12 +56,12 @@ Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratc
   p.group = p.q_heads / p.kv_heads;
   // Below 2^-128 a softcap has no reciprocal, and a score of 0 no product with one; any large factor gives +-softcap.
   p.inverse_softcap = std::min(1 / p.softcap, std::numeric_limits<float>::max());
-  const index padded_rows = groups(a.rows, cut.rows) * cut.rows;
+  const index padded_rows = groups_of(a.rows, cut.rows) * cut.rows;
   p.unit_rows = static_cast<Int>(a.ragged_rows > 0 ? cut.unit_rows : std::min<index>(cut.unit_rows, padded_rows));
-  p.tiles = a.ragged_rows > 0 ? 0 : groups(a.rows, p.unit_rows);
+  p.tiles = a.ragged_rows > 0 ? 0 : groups_of(a.rows, p.unit_rows);
   const index units = a.ragged_rows > 0 ? a.ragged_rows / p.unit_rows + p.batch : p.tiles * p.batch;
   index heads = runtime.cpu_shape() ? std::min<index>(p.kv_heads, cut.unit_rows / p.unit_rows) : 1;
-  while (heads > 1 && units * p.splits * groups(p.kv_heads, heads) < runtime.busy_groups()) heads = (heads + 1) / 2;
+  while (heads > 1 && units * p.splits * groups_of(p.kv_heads, heads) < runtime.busy_groups()) heads = (heads + 1) / 2;
   p.unit_heads = static_cast<Int>(heads);
   Variant variant("attention/attend");
   variant.type("K", a.k_type)
@@ -82,7 +78,7 @@ Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratc
       .flag("ALIGNED", a.aligned);
   if (!runtime.cpu_shape()) variant.number("KEY_LANES", cut.key_lanes).flag("UNROLLED", !runtime.device().is_cpu);
   Status status = launch(
-      cl, variant, "attend", {.groups = {units, groups(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}}, p,
+      cl, variant, "attend", {.groups = {units, groups_of(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}}, p,
       scratch.sequences, a.q, a.k, a.v, a.table, a.bias, a.mask, a.packed, a.slopes, a.sinks, a.k_scale, a.k_offset,
       a.v_scale, a.v_offset, a.out, a.lse, a.out_scale, a.out_offset, scratch.partial, scratch.state);
   if (!status.ok() || p.splits == 1) return status;

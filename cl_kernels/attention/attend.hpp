@@ -55,11 +55,28 @@ template <class Scales> void read_scales(Cached& cached, const Scales& scale, co
   cached.token_offset = offset.present() && of_tokens(offset);
 }
 
-Int type_code(DType type);
-
-// The fields that flash_attention and incre_flash_attention name alike.
-template <class Op> Attention attention_of(const Op& op, index kv_heads, bool paged) {
+// The fields that all three operators name alike; a head of q has `dim` numbers.
+template <class Op> Attention rules_of(const Op& op, index dim) {
   Attention a;
+  Problem& p = a.problem;
+  p.window_left = op.window_left;
+  p.q_type = static_cast<Int>(op.q.dtype);
+  p.out_type = static_cast<Int>(op.out.dtype);
+  p.scale = p.q_factor = static_cast<float>(score_rule(op, dim).scale);
+  p.value_factor = 1;
+  p.softcap = op.softcap;
+  p.bias_order = static_cast<Int>(op.bias_order);
+  a.q = bytes_of(op.q);
+  a.out = bytes_of(op.out);
+  a.lse = part_of(op.lse);
+  a.slopes = part_of(op.alibi_slopes);
+  a.sinks = part_of(op.sinks);
+  return a;
+}
+
+// Those that flash_attention and incre_flash_attention name alike.
+template <class Op> Attention attention_of(const Op& op, index kv_heads, bool paged) {
+  Attention a = rules_of(op, op.q.extents[3]);
   Problem& p = a.problem;
   const auto strides = [](const auto& view) { return Strides{view.strides[0], view.strides[1], view.strides[2], 0}; };
   p.q = strides(op.q);
@@ -75,18 +92,6 @@ template <class Op> Attention attention_of(const Op& op, index kv_heads, bool pa
   p.v.piece = p.v.dim;
   read_scales(p.k, op.k_scale, op.k_offset, paged);
   read_scales(p.v, op.v_scale, op.v_offset, paged);
-  p.window_left = op.window_left;
-  p.q_type = type_code(op.q.dtype);
-  p.out_type = type_code(op.out.dtype);
-  p.scale = p.q_factor = static_cast<float>(score_rule(op, op.q.extents[3]).scale);
-  p.value_factor = 1;
-  p.softcap = op.softcap;
-  p.bias_order = static_cast<Int>(op.bias_order);
-  a.q = bytes_of(op.q);
-  a.out = bytes_of(op.out);
-  a.lse = part_of(op.lse);
-  a.slopes = part_of(op.alibi_slopes);
-  a.sinks = part_of(op.sinks);
   a.k_scale = part_of(op.k_scale);
   a.k_offset = part_of(op.k_offset);
   a.v_scale = part_of(op.v_scale);

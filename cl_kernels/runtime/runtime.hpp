@@ -104,7 +104,9 @@ class Arguments {
     set(place.record);
     set(place.number);
   }
-  template <class T> requires is_kernel_struct<T> void add(const T& value) { set(value); }
+  template <class T>
+  requires is_kernel_struct<T>
+  void add(const T& value) { set(value); }
   template <ViewLike V> void add(const V& view) {
     set(view.data.memory);
     set(static_cast<cl_long>(view.data.offset * 8 / bits(view.dtype)));
@@ -156,6 +158,14 @@ template <class... V> bool aligned(const Cl& cl, const V&... view) {
     return true;
   };
   return !cl.runtime().cpu_shape() && (one(view) && ...);
+}
+
+// An entry outside 0..rows-1: the words of check_entries (core/entries.hpp).
+template <class Op> Place place_of_entry(Cl& cl, const char* name, index rows) {
+  return cl.runtime().place([name, rows](std::int64_t at, std::int64_t value) {
+    return offence<Op>(invalid(std::string(name) + "[" + std::to_string(at) + "] is " + std::to_string(value) +
+                               "; it must be in 0.." + std::to_string(rows - 1)));
+  });
 }
 
 // Cuts a workspace into aligned arrays, in the order in which the sizes were added up: WorkspaceCutter on a device.

@@ -16,7 +16,7 @@ struct Pieces {
 inline Pieces pieces_of(const Cl& cl, index dim) {
   // Some microseconds of memory traffic for a thread of a CPU; two vectors of eight for each of 128 work-items.
   const index length = cl.runtime().cpu_shape() ? 16384 : 2048;
-  return {length, (dim + length - 1) / length};
+  return {length, groups_of(dim, length)};
 }
 
 }  // namespace inlay::cl

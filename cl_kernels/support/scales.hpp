@@ -8,19 +8,17 @@
 namespace inlay::cl {
 
 struct Granularity {
-  int type;                       // of scale, by scales.clh's numbers
+  int type;                       // of scale
   index row_group, column_group;  // 0: one for all
 };
 
 template <class Op> Granularity granularity_of(const Op& op) {
   const auto group = [](index groups, index of) { return groups == 1 ? index{0} : of > 0 ? of : index{1}; };
-  return {op.scale.dtype == DType::f32   ? 0
-          : op.scale.dtype == DType::f16 ? 1
-                                         : 2,
-          group(op.scale.extents[0], op.row_group), group(op.scale.extents[1], op.column_group)};
+  return {static_cast<int>(op.scale.dtype), group(op.scale.extents[0], op.row_group),
+          group(op.scale.extents[1], op.column_group)};
 }
 
 // Two rows of nibbles may share a byte: a group has both of them (ROWS_A_GROUP of codes.clh).
-inline index row_groups(index rows, DType code) { return bits(code) < 8 ? (rows + 1) / 2 : rows; }
+inline index row_groups(index rows, DType code) { return bits(code) < 8 ? groups_of(rows, 2) : rows; }
 
 }  // namespace inlay::cl
