@@ -20,6 +20,7 @@ ClOptions completed(ClOptions options) {
   if (options.device.empty()) options.device = environment("INLAY_CL_DEVICE");
   if (options.language.empty()) options.language = environment("INLAY_CL_LANGUAGE");
   if (options.cache.empty()) options.cache = environment("INLAY_CL_CACHE");
+  if (options.build_options.empty()) options.build_options = environment("INLAY_CL_BUILD_OPTIONS");
   return options;
 }
 

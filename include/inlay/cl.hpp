@@ -62,6 +62,7 @@ struct ClOptions {
   bool only_fallbacks = false;         // no subgroups, no assembly: nothing but the OpenCL C that `language` names
   bool profiling = false;              // the queue measures kernels: Cl::kernel_seconds
   std::string cache = {};              // a directory for built programs; empty: INLAY_CL_CACHE, else none
+  std::string build_options = {};      // the compiler's beside ours: "-cl-opt-disable"; empty: INLAY_CL_BUILD_OPTIONS
 };
 
 // What a device says of itself, and what follows for kernels.

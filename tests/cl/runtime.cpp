@@ -150,6 +150,17 @@ TEST_F(ClRuntime, a_program_that_does_not_build_shows_the_compilers_words) {
   EXPECT_LT(norm_error(*cl_), 1e-6);
 }
 
+TEST_F(ClRuntime, build_options_reach_the_compiler) {
+  auto plain = Cl::make({.build_options = "-cl-opt-disable"});
+  ASSERT_TRUE(plain.has_value()) << plain.error().message();
+  EXPECT_LT(norm_error(*plain), 1e-6);
+  auto wrong = Cl::make({.build_options = "-D WIDTH=oats"});
+  ASSERT_TRUE(wrong.has_value()) << wrong.error().message();
+  const auto refused = wrong->runtime().programs().kernel(cl::Variant("add").number("LANES", 1), "add");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(holds(refused.error().message(), "-D WIDTH=oats")) << refused.error().message();
+}
+
 TEST_F(ClRuntime, a_kernel_that_does_not_run_is_a_status) {
   const cl::Variant variant = cl::Variant("add").number("LANES", 1).type("A", DType::f32).type("B", DType::f32);
   auto kernel = cl_->runtime().programs().kernel(variant, "add");
