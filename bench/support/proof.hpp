@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <inlay/core/backend.hpp>
-#include <inlay/core/overlap.hpp>
+#include <inlay/core/layout.hpp>
 
 namespace inlay::bench {
 
@@ -47,7 +47,7 @@ template <class Op> std::vector<Output> outputs(const Op& op) {
     if constexpr (ViewLike<V>) {
       if constexpr (std::is_same_v<V, View<V::rank>>) {
         if (!field.is_written() || value.empty()) return;
-        const Footprint range = footprint(value);
+        const ByteRange range = byte_range(value);
         const auto shift = range.begin - SpacePointer<Host>::byte_offset(value.data);
         list.push_back({field.name,
                         value.data,

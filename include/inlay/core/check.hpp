@@ -5,8 +5,8 @@
 //
 // What every operator wants is done for it, lists of views included: required views present, a dtype that there is,
 // extents not negative, extents and strides that memory can have (fits_memory), innermost stride one, no negative
-// stride of i4 and u4, memory where there are elements, aligned to them, and no output over itself, nor over another field
-// unless may_alias.
+// stride of i4 and u4, memory where there are elements, aligned to them, and no output over itself, nor over another
+// field unless may_alias.
 //
 // Demands are evaluated behind a refusal too: their arguments must not overflow or divide by zero whatever the fields
 // hold (core/overflow.hpp).
@@ -14,20 +14,27 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include <inlay/core/fields.hpp>
+#include <inlay/core/layout.hpp>
 #include <inlay/core/overlap.hpp>
 #include <inlay/core/status.hpp>
 #include <inlay/core/view.hpp>
 
 namespace inlay {
 
-template <int Rank> std::string format_shape(const std::array<index, Rank>& extents) {
+inline std::string format_shape(const index* extents, int rank) {
   std::string text = "[";
-  for (int d = 0; d < Rank; ++d) text += (d ? ", " : "") + std::to_string(extents[d]);
+  for (int d = 0; d < rank; ++d) text += (d ? ", " : "") + std::to_string(extents[d]);
   return text + "]";
+}
+
+template <std::size_t rank> std::string format_shape(const std::array<index, rank>& extents) {
+  return format_shape(extents.data(), static_cast<int>(rank));
 }
 
 template <class T> std::string format_value(const T& value) {
@@ -39,100 +46,76 @@ template <class T> std::string format_value(const T& value) {
     return std::to_string(value);
 }
 
-template <class Op> class Check {
+// The demands, of any operator: what only a message needs is compiled once and out of the way.
+class Demands {
  public:
-  explicit Check(const Op& op) : op_(op) {
-    for_each_field(op, [&](const auto& field, const auto& value) {
-      using Value = std::remove_cvref_t<decltype(value)>;
-      if constexpr (ViewLike<Value>) {
-        if (!value.present()) {
-          if (good() && !field.is_optional())
-            status_ = invalid(std::string(field.name) + " is missing; it must be given");
-        } else {
-          check_view([&] { return std::string(field.name); }, value, field.is_written());
-        }
-      } else if constexpr (ListOfViews<Value>) {
-        for (std::size_t i = 0; i < value.size(); ++i)
-          check_view([&] { return std::string(field.name) + "[" + std::to_string(i) + "]"; }, value[i], false);
-      }
-    });
-  }
-
-  template <class V> Check& dtype(const V& view, DTypes allowed) {
-    if (good() && shown(view) && !allowed.contains(view.dtype))
-      fail(view, "has dtype " + std::string(inlay::name(view.dtype)) + "; it must be one of " + list(allowed));
+  template <class V> Demands& dtype(const V& view, DTypes allowed) {
+    if (good() && view.present() && !allowed.contains(view.dtype)) fail_dtype(&view, view.dtype, allowed);
     return *this;
   }
-  template <class A, class B> Check& same_dtype(const A& view, const B& other) {
-    if (good() && shown(view) && view.dtype != other.dtype)
-      fail(view, "has dtype " + std::string(inlay::name(view.dtype)) + "; it must be " +
-                     std::string(inlay::name(other.dtype)) + ", the dtype of " + name_of(other));
+  template <class A, class B> Demands& same_dtype(const A& view, const B& other) {
+    if (good() && view.present() && view.dtype != other.dtype) fail_same_dtype(&view, view.dtype, &other, other.dtype);
     return *this;
   }
-  template <class V> Check& shape(const V& view, const std::array<index, V::rank>& expected) {
-    if (good() && shown(view) && view.extents != expected)
-      fail(view,
-           "has shape " + format_shape<V::rank>(view.extents) + "; it must be " + format_shape<V::rank>(expected));
+  template <class V> Demands& shape(const V& view, const std::array<index, V::rank>& expected) {
+    if (good() && view.present() && view.extents != expected) fail_shape(&view, view, expected.data());
     return *this;
   }
-  template <class A, class B> Check& same_shape(const A& view, const B& other) { return shape(view, other.extents); }
-  template <class V> Check& extent(const V& view, int dimension, index expected) {
-    if (good() && shown(view) && view.extents[dimension] != expected)
-      fail(view, "has extent " + std::to_string(view.extents[dimension]) + " in dimension " +
-                     std::to_string(dimension) + "; it must be " + std::to_string(expected));
+  template <class A, class B> Demands& same_shape(const A& view, const B& other) { return shape(view, other.extents); }
+  template <class V> Demands& extent(const V& view, int dimension, index expected) {
+    if (good() && view.present() && view.extents[dimension] != expected)
+      fail_extent(&view, view.extents[dimension], dimension, expected);
     return *this;
   }
   // Rows may lie apart, elements may not: true of the innermost dimension for every view.
   // contiguous() asks it of all dimensions.
-  template <class V> Check& contiguous(const V& view) {
-    if (good() && shown(view) && !view.contiguous()) fail(view, "is strided; it must be contiguous");
+  template <class V> Demands& contiguous(const V& view) {
+    if (good() && view.present() && !view.contiguous()) fail(&view, "is strided; it must be contiguous");
     return *this;
   }
   // Two optional fields that make sense only together.
-  template <class A, class B> Check& together(const A& a, const B& b) {
-    if (good() && a.present() != b.present())
-      fail(a, std::string("is ") + (a.present() ? "given" : "left out") + "; it must be " +
-                  (b.present() ? "given, as " : "left out, as ") + name_of(b) + " is");
+  template <class A, class B> Demands& together(const A& a, const B& b) {
+    if (good() && a.present() != b.present()) fail_together(&a, a.present(), &b);
     return *this;
   }
-  template <class T> Check& at_least(const T& value, std::type_identity_t<T> low) {
-    if (good() && !(value >= low)) fail(value, must(value, "at least " + format_value(low)));
+  template <class T> Demands& at_least(const T& value, std::type_identity_t<T> low) {
+    if (good() && !(value >= low)) fail_value(value, "at least " + format_value(low));
     return *this;
   }
-  template <class T> Check& within(const T& value, std::type_identity_t<T> low, std::type_identity_t<T> high) {
+  template <class T> Demands& within(const T& value, std::type_identity_t<T> low, std::type_identity_t<T> high) {
     if (good() && !(value >= low && value <= high))
-      fail(value, must(value, "in " + format_value(low) + ".." + format_value(high)));
+      fail_value(value, "in " + format_value(low) + ".." + format_value(high));
     return *this;
   }
-  template <class T> Check& finite(const T& value) {
-    if (good() && !std::isfinite(value)) fail(value, must(value, "finite"));
+  template <class T> Demands& finite(const T& value) {
+    if (good() && !std::isfinite(value)) fail_value(value, "finite");
     return *this;
   }
-  template <class T> Check& positive(const T& value) {
-    if (good() && !(value > 0 && std::isfinite(value))) fail(value, must(value, "positive and finite"));
+  template <class T> Demands& positive(const T& value) {
+    if (good() && !(value > 0 && std::isfinite(value))) fail_value(value, "positive and finite");
     return *this;
   }
-  template <class T> Check& not_negative(const T& value) {
-    if (good() && !(value >= 0 && std::isfinite(value))) fail(value, must(value, "zero or more, and finite"));
+  template <class T> Demands& not_negative(const T& value) {
+    if (good() && !(value >= 0 && std::isfinite(value))) fail_value(value, "zero or more, and finite");
     return *this;
   }
   // Whatever has no word of its own: `field` is named, `what` goes on from the name.
-  template <class T> Check& that(bool holds, const T& field, const char* what) {
-    if (good() && !holds) fail(field, what);
+  template <class T> Demands& that(bool holds, const T& field, const char* what) {
+    if (good() && !holds) fail(&field, what);
     return *this;
   }
   template <class T, class Describe>
-  requires std::is_invocable_r_v<std::string, Describe> Check& that(bool holds, const T& field, Describe&& what) {
-    if (good() && !holds) fail(field, what());
+  requires std::is_invocable_r_v<std::string, Describe> Demands& that(bool holds, const T& field, Describe&& what) {
+    if (good() && !holds) fail(&field, what());
     return *this;
   }
   // `written` may be `other` itself, element for element; a partial overlap stays refused.
-  template <class A, class B> Check& may_alias(const A& written, const B& other) {
+  template <class A, class B> Demands& may_alias(const A& written, const B& other) {
     allow(&written, &other);
     return *this;
   }
   // `written` and `other` may share memory in any way: a view into a cache that is also written.
-  template <class A, class B> Check& may_overlap(const A& written, const B& other) {
+  template <class A, class B> Demands& may_overlap(const A& written, const B& other) {
     allow(&written, &other);
     free_ |= 1u << (pairs_ - 1);
     return *this;
@@ -142,74 +125,88 @@ template <class Op> class Check {
   bool good() const { return status_.ok(); }
 
   operator Status() {
-    if (good()) check_overlaps();
+    if (good()) check_overlaps_(*this, op_);
     return std::move(status_);
+  }
+
+ protected:
+  // What is to be known of an operator: the name of a field, and a look at all pairs of its views.
+  using NameOf = std::string (*)(const void* op, const void* field);
+  using CheckOverlaps = void (*)(Demands&, const void* op);
+  Demands(const void* op, NameOf name_of, CheckOverlaps check_overlaps)
+      : op_(op), name_of_(name_of), check_overlaps_(check_overlaps) {}
+
+  // A view that is there: the field's name, and its place in a list or -1. `place`: in its allocation; an address on
+  // the host.
+  void check_view(std::string_view field, int in_list, const Layout& view, bool null, std::ptrdiff_t place,
+                  bool written) {
+    if (!good()) return;
+    if (static_cast<int>(view.dtype) >= dtype_count) return fail_view(field, in_list, view, Fault::dtype);
+    if (!surely_fits_memory(view)) {
+      for (int d = 0; d < view.rank; ++d)
+        if (view.extents[d] < 0) return fail_view(field, in_list, view, Fault::negative_extent);
+      if (!fits_memory(view)) return fail_view(field, in_list, view, Fault::memory);
+    }
+    if (view.empty()) return;
+    if (null) return fail_view(field, in_list, view, Fault::null);
+    const index bytes = bits(view.dtype) / 8;
+    if (bytes > 1 && (place & (bytes - 1)) != 0) return fail_view(field, in_list, view, Fault::alignment);
+    if (view.extents[view.rank - 1] > 1 && view.strides[view.rank - 1] != 1)
+      return fail_view(field, in_list, view, Fault::innermost_stride);
+    if (bytes == 0 && steps_back(view)) return fail_view(field, in_list, view, Fault::negative_stride);
+    if (written && !elements_apart(view)) return fail_view(field, in_list, view, Fault::over_itself);
+  }
+  // Two views that touch common bytes; `same`: element for element. A contract may allow it.
+  [[gnu::cold]] void fail_overlap(std::string_view written, const void* a, std::string_view other, const void* b,
+                                  bool same) {
+    if (allowed(a, b, same)) return;
+    status_ = invalid(std::string(written) + " overlaps " + std::string(other) + "; it must have memory of its own" +
+                      (named(a, b) ? " or be the same view" : ""));
+  }
+  [[gnu::cold]] void fail_missing(std::string_view field) {
+    status_ = invalid(std::string(field) + " is missing; it must be given");
   }
 
  private:
   static constexpr unsigned max_pairs = 16;
+  enum class Fault { dtype, negative_extent, memory, null, alignment, innermost_stride, negative_stride, over_itself };
 
-  template <class V> static bool shown(const V& view) { return view.present(); }
-
-  // `name` makes the view's name when a message is due.
-  template <class Name, class V> void check_view(Name&& name, const V& view, bool written) {
-    if (!good()) return;
-    const auto shape = [&] { return name() + " has shape " + format_shape<V::rank>(view.extents); };
-    const auto strides = [&] { return " and strides " + format_shape<V::rank>(view.strides); };
-    if (static_cast<int>(view.dtype) >= dtype_count) {
-      status_ = invalid(name() + " has a dtype of number " + std::to_string(static_cast<int>(view.dtype)) +
-                        "; it must be below " + std::to_string(dtype_count));
-      return;
-    }
-    if (!surely_fits_memory(view)) {
-      for (index extent : view.extents)
-        if (extent < 0) {
-          status_ = invalid(shape() + "; no extent may be negative");
-          return;
-        }
-      if (!fits_memory(view)) {
-        status_ = invalid(shape() + strides() + "; its elements must lie within 2^57 bytes");
-        return;
-      }
-    }
-    if (view.empty()) return;
-    if (view.data == decltype(view.data){})
-      status_ = invalid(shape() + " but no memory; its data must not be null");
-    else if (const index bytes = bits(view.dtype) / 8; bytes > 1 && place_of(view) % bytes != 0)
-      status_ = invalid(name() + " begins at a place that is no multiple of " + std::to_string(bytes) +
-                        " bytes; it must be aligned to its elements, which are " + std::string(inlay::name(view.dtype)));
-    else if (view.extents[V::rank - 1] > 1 && view.strides[V::rank - 1] != 1)
-      status_ =
-          invalid(name() + " has innermost stride " + std::to_string(view.strides[V::rank - 1]) + "; it must be 1");
-    else if (bits(view.dtype) < 8 && steps_back(view))
-      status_ = invalid(name() + " has strides " + format_shape<V::rank>(view.strides) +
-                        "; none may be negative where two elements share a byte");
-    else if (written && !elements_apart(view))
-      status_ = invalid(shape() + strides() + "; no two of its elements may share memory");
-  }
-  // In its allocation; an address on the host.
-  template <class V> static std::ptrdiff_t place_of(const V& view) {
-    return SpacePointer<typename V::space>::byte_offset(view.data);
-  }
-  template <class V> static bool steps_back(const V& view) {
-    for (int d = 0; d < V::rank; ++d)
+  static bool steps_back(const Layout& view) {
+    for (int d = 0; d < view.rank; ++d)
       if (view.extents[d] > 1 && view.strides[d] < 0) return true;
     return false;
   }
-
-  void check_overlaps() {
-    for_each_field(op_, [&](const auto& written, const auto& a) {
-      if constexpr (ViewLike<std::remove_cvref_t<decltype(a)>>) {
-        if (!written.is_written() || !a.present()) return;
-        for_each_view(op_, [&](const auto& other, const auto& b) {
-          const void *pa = &a, *pb = &b;
-          if (!good() || pa == pb || !b.present() || !overlap(a, b)) return;
-          if (allowed(pa, pb, same_elements(a, b))) return;
-          status_ = invalid(std::string(written.name) + " overlaps " + std::string(other.name) +
-                            "; it must have memory of its own" + (named(pa, pb) ? " or be the same view" : ""));
-        });
-      }
-    });
+  [[gnu::cold]] void fail_view(std::string_view field, int in_list, const Layout& view, Fault fault) {
+    std::string name(field);
+    if (in_list >= 0) name += "[" + std::to_string(in_list) + "]";
+    const std::string shape = name + " has shape " + format_shape(view.extents, view.rank);
+    const std::string strides = format_shape(view.strides, view.rank);
+    switch (fault) {
+      case Fault::dtype:
+        status_ = invalid(name + " has a dtype of number " + std::to_string(static_cast<int>(view.dtype)) +
+                          "; it must be below " + std::to_string(dtype_count));
+        break;
+      case Fault::negative_extent: status_ = invalid(shape + "; no extent may be negative"); break;
+      case Fault::memory:
+        status_ = invalid(shape + " and strides " + strides + "; its elements must lie within 2^57 bytes");
+        break;
+      case Fault::null: status_ = invalid(shape + " but no memory; its data must not be null"); break;
+      case Fault::alignment:
+        status_ =
+            invalid(name + " begins at a place that is no multiple of " + std::to_string(bits(view.dtype) / 8) +
+                    " bytes; it must be aligned to its elements, which are " + std::string(inlay::name(view.dtype)));
+        break;
+      case Fault::innermost_stride:
+        status_ =
+            invalid(name + " has innermost stride " + std::to_string(view.strides[view.rank - 1]) + "; it must be 1");
+        break;
+      case Fault::negative_stride:
+        status_ = invalid(name + " has strides " + strides + "; none may be negative where two elements share a byte");
+        break;
+      case Fault::over_itself:
+        status_ = invalid(shape + " and strides " + strides + "; no two of its elements may share memory");
+        break;
+    }
   }
 
   void allow(const void* a, const void* b) {
@@ -229,16 +226,6 @@ template <class Op> class Check {
     return false;
   }
 
-  template <class T> std::string name_of(const T& value) const {
-    std::string name = "a field";
-    for_each_field(op_, [&](const auto& field, const auto& member) {
-      if (static_cast<const void*>(&member) == static_cast<const void*>(&value)) name = std::string(field.name);
-    });
-    return name;
-  }
-  template <class T> std::string must(const T& value, const std::string& what) const {
-    return "is " + format_value(value) + "; it must be " + what;
-  }
   static std::string list(DTypes types) {
     std::string text;
     for (int i = 0; i < dtype_count; ++i)
@@ -246,15 +233,85 @@ template <class Op> class Check {
         text += (text.empty() ? "" : " ") + std::string(inlay::name(static_cast<DType>(i)));
     return text;
   }
-  template <class T> void fail(const T& field, const std::string& what) {
-    status_ = invalid(name_of(field) + " " + what);
+  [[gnu::cold]] void fail(const void* field, const std::string& what) {
+    status_ = invalid(name_of_(op_, field) + " " + what);
+  }
+  [[gnu::cold]] void fail_dtype(const void* field, DType dtype, DTypes allowed) {
+    fail(field, "has dtype " + std::string(inlay::name(dtype)) + "; it must be one of " + list(allowed));
+  }
+  [[gnu::cold]] void fail_same_dtype(const void* field, DType dtype, const void* other, DType expected) {
+    fail(field, "has dtype " + std::string(inlay::name(dtype)) + "; it must be " + std::string(inlay::name(expected)) +
+                    ", the dtype of " + name_of_(op_, other));
+  }
+  [[gnu::cold]] void fail_shape(const void* field, const Layout& view, const index* expected) {
+    fail(field,
+         "has shape " + format_shape(view.extents, view.rank) + "; it must be " + format_shape(expected, view.rank));
+  }
+  [[gnu::cold]] void fail_extent(const void* field, index extent, int dimension, index expected) {
+    fail(field, "has extent " + std::to_string(extent) + " in dimension " + std::to_string(dimension) +
+                    "; it must be " + std::to_string(expected));
+  }
+  [[gnu::cold]] void fail_together(const void* field, bool present, const void* other) {
+    fail(field, std::string("is ") + (present ? "given" : "left out") + "; it must be " +
+                    (present ? "left out, as " : "given, as ") + name_of_(op_, other) + " is");
+  }
+  template <class T> [[gnu::cold]] void fail_value(const T& value, const std::string& demand) {
+    fail(&value, "is " + format_value(value) + "; it must be " + demand);
   }
 
-  const Op& op_;
+  const void* op_;
+  NameOf name_of_;
+  CheckOverlaps check_overlaps_;
   Status status_;
   const void* pair_[max_pairs][2];
   unsigned pairs_ = 0;
   unsigned free_ = 0;
+};
+
+template <class Op> class Check : public Demands {
+ public:
+  explicit Check(const Op& op) : Demands(&op, name_of, check_overlaps) {
+    for_each_field(op, [&](const auto& field, const auto& value) {
+      using Value = std::remove_cvref_t<decltype(value)>;
+      if constexpr (ViewLike<Value>) {
+        if (value.present())
+          check_view(field.name, -1, value, is_null(value), place_of(value), field.is_written());
+        else if (!field.is_optional() && good())
+          fail_missing(field.name);
+      } else if constexpr (ListOfViews<Value>) {
+        int i = 0;
+        for (const auto& view : value) check_view(field.name, i++, view, is_null(view), place_of(view), false);
+      }
+    });
+  }
+
+ private:
+  template <class V> static bool is_null(const V& view) { return view.data == decltype(view.data){}; }
+  template <class V> static std::ptrdiff_t place_of(const V& view) {
+    return SpacePointer<typename V::space>::byte_offset(view.data);
+  }
+
+  static std::string name_of(const void* op, const void* field) {
+    std::string name = "a field";
+    for_each_field(*static_cast<const Op*>(op), [&](const auto& known, const auto& member) {
+      if (static_cast<const void*>(&member) == field) name = std::string(known.name);
+    });
+    return name;
+  }
+
+  static void check_overlaps(Demands& demands, const void* op) {
+    Check& self = static_cast<Check&>(demands);
+    for_each_field(*static_cast<const Op*>(op), [&](const auto& written, const auto& a) {
+      if constexpr (ViewLike<std::remove_cvref_t<decltype(a)>>) {
+        if (!written.is_written() || a.empty()) return;
+        for_each_view(*static_cast<const Op*>(op), [&](const auto& other, const auto& b) {
+          const void *pa = &a, *pb = &b;
+          if (pa == pb || !self.good() || !overlap(a, b)) return;
+          self.fail_overlap(written.name, pa, other.name, pb, same_elements(a, b));
+        });
+      }
+    });
+  }
 };
 
 }  // namespace inlay

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <inlay/core/backend.hpp>
+#include <inlay/core/layout.hpp>
 
 namespace inlay {
 
@@ -115,7 +116,7 @@ template <class From, class Memory, class Op> std::vector<Region<From, Memory>> 
     using V = std::remove_cvref_t<decltype(view)>;
     if constexpr (std::is_same_v<typename V::space, From>) {
       if (view.empty()) return;
-      const Footprint bytes = footprint(view);
+      const ByteRange bytes = byte_range(view);
       Region<From, Memory> region{view.data, bytes.begin, bytes.end};
       if constexpr (std::is_same_v<V, View<V::rank, From>>)
         if (field.is_written()) region.written = view.data;
@@ -158,7 +159,7 @@ Status run_staged(Backend& backend, Memory& memory, const Op& op, Bring&& bring,
     using Moved = std::conditional_t<std::is_same_v<V, View<V::rank, From>>, View<V::rank, To>, ConstView<V::rank, To>>;
     Moved result(nothing->data(), view.dtype, view.extents, view.strides);
     if (view.empty()) return result;
-    const Footprint bytes = footprint(view);
+    const ByteRange bytes = byte_range(view);
     for (const auto& region : list)
       if (region.touches({view.data, bytes.begin, bytes.end}))
         result.data =

@@ -29,8 +29,8 @@ template <int Rank> constexpr std::array<index, Rank> contiguous_strides(const s
 
 namespace detail {
 
-// What View and ConstView share. Strides count elements and may be zero (broadcast, of what is only read) or, but for i4
-// and u4, negative.
+// What View and ConstView share. Strides count elements and may be zero (broadcast, of what is only read) or, but for
+// i4 and u4, negative.
 template <int Rank, class Space, class Pointer, class Self> struct BasicView {
   static_assert(Rank >= 1);
   static constexpr int rank = Rank;
@@ -126,65 +126,6 @@ struct ConstView : detail::BasicView<Rank, Space, typename SpacePointer<Space>::
 
   template <class T> const T* as() const { return static_cast<const T*>(this->data); }
 };
-
-// True of nearly all views that are not nonsense, and quickly known: no number is negative or has more bits than its
-// share of those that a product of all may have.
-template <class V> [[gnu::always_inline]] constexpr bool surely_fits_memory(const V& view) {
-  constexpr int extent_bits = V::rank == 1 ? 27 : 54 / V::rank, stride_bits = 51 - extent_bits;
-  std::uint64_t extents = 0, strides = 0;
-  for (int d = 0; d < V::rank; ++d) {
-    extents |= static_cast<std::uint64_t>(view.extents[d]);
-    strides |= static_cast<std::uint64_t>(view.strides[d]);
-  }
-  return extents >> extent_bits == 0 && strides >> stride_bits == 0;
-}
-
-// Extents and strides that memory can have: fewer than 2^57 bytes, which is what addresses reach, both for the elements
-// and for the offsets from one of them to any other. With that, neither a size nor an offset of the view, nor a small
-// multiple of them, wraps. An extent of 0 counts as 1: what a kernel makes of the other extents is to fit, too. The
-// products are formed in double, which does not wrap either.
-template <class V> constexpr bool fits_memory(const V& view) {
-  double elements = bits(view.dtype), reach = 0;
-  for (int d = 0; d < V::rank; ++d) {
-    const double extent = view.extents[d] > 1 ? static_cast<double>(view.extents[d]) : 1;
-    const double stride = static_cast<double>(view.strides[d]) * bits(view.dtype);
-    elements *= extent;
-    reach += (stride < 0 ? -stride : stride) * extent;
-  }
-  return elements < 0x1p60 && reach < 0x1p60;
-}
-
-// True where no two elements share memory. Dimensions are nested in the order of their strides, each of which must step
-// over what lies within it; that other views may have elements apart as well is of no use to anyone.
-template <class V> constexpr bool elements_apart(const V& view) {
-  index within = 1;
-  bool in_order = true;
-  for (int d = V::rank - 1; d >= 0; --d) {
-    if (view.extents[d] <= 1) continue;
-    in_order = in_order && view.strides[d] >= within;
-    within = view.strides[d] * view.extents[d];
-  }
-  if (in_order) return true;
-  // One place more than there are dimensions: GCC 12 sees the second one of a single dimension read.
-  struct Dimension {
-    index stride, extent;
-  };
-  std::array<Dimension, V::rank + 1> nested{};  // from the innermost on
-  int count = 0;
-  for (int d = V::rank - 1; d >= 0; --d) {
-    if (view.extents[d] <= 1) continue;
-    const index stride = view.strides[d] < 0 ? -view.strides[d] : view.strides[d];
-    int place = count++;
-    for (; place > 0 && nested[place - 1].stride > stride; --place) nested[place] = nested[place - 1];
-    nested[place] = {stride, view.extents[d]};
-  }
-  index covered = 1;
-  for (int i = 0; i < count; ++i) {
-    if (nested[i].stride < covered) return false;
-    covered += nested[i].stride * (nested[i].extent - 1);
-  }
-  return true;
-}
 
 // The element offset of a multi-index.
 template <class V, class... I>

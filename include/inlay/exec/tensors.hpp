@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <inlay/core/overlap.hpp>
+#include <inlay/core/layout.hpp>
 #include <inlay/core/staging.hpp>
 #include <inlay/model/mapped_file.hpp>
 
@@ -106,7 +106,7 @@ template <OwnsMemory Device> class DeviceTensors {
     std::ptrdiff_t first;  // where the view begins in it
   };
   template <int Rank> static Range range_of(const ConstView<Rank>& host) {
-    const Footprint range = footprint(host);
+    const ByteRange range = byte_range(host);
     const std::ptrdiff_t first = SpacePointer<Host>::byte_offset(host.data) - range.begin;
     return {{static_cast<const std::byte*>(host.data) - first, static_cast<std::size_t>(range.end - range.begin)},
             first};
