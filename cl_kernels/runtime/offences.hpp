@@ -32,16 +32,15 @@ class Offences {
     places_.push_back(std::move(describe));
     return static_cast<cl_int>(places_.size()) - 1;
   }
-  // Was a kernel launched that may offend?
-  bool pending() const { return !places_.empty(); }
   cl_mem memory() const { return record_; }
 
-  // What was met since the last time. The queue has finished.
-  Status collect(cl_command_queue queue);
+  // Waits for the queue, and says what was met since the last time: the record comes with the wait, not after it.
+  Status finish(cl_command_queue queue, const std::string& device);
 
  private:
   cl_mem record_;
-  std::vector<Describe> places_;
+  Record met_;                    // the queue may still write it after a wait that failed
+  std::vector<Describe> places_;  // of the kernels since the last wait
 };
 
 }  // namespace inlay::cl

@@ -134,10 +134,7 @@ Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
   return {};
 }
 
-Status Runtime::finish() {
-  if (cl_int error = clFinish(queue_); error != CL_SUCCESS) return error_status(error, "finishing on " + record_.name);
-  return offences_->collect(queue_);
-}
+Status Runtime::finish() { return offences_->finish(queue_, record_.name); }
 
 double Runtime::kernel_seconds() {
   double seconds = 0;
