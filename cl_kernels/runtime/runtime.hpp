@@ -89,7 +89,7 @@ namespace detail {
 // Sets what one value of a launcher is to its kernel.
 class Arguments {
  public:
-  explicit Arguments(cl_kernel kernel) : kernel_(kernel) {}
+  explicit Arguments(Kernel& kernel) : kernel_(kernel) {}
 
   void add(index value) { set(static_cast<cl_long>(value)); }
   void add(int value) { set(static_cast<cl_int>(value)); }
@@ -117,7 +117,7 @@ class Arguments {
 
  private:
   template <class T> void set(const T& value) {
-    const cl_int error = clSetKernelArg(kernel_, next_, sizeof value, &value);
+    const cl_int error = kernel_.set(next_, value);
     if (error != CL_SUCCESS && error_ == CL_SUCCESS) {
       error_ = error;
       failed_ = next_;
@@ -125,7 +125,7 @@ class Arguments {
     ++next_;
   }
 
-  cl_kernel kernel_;
+  Kernel& kernel_;
   cl_uint next_ = 0, failed_ = 0;
   cl_int error_ = CL_SUCCESS;
 };
@@ -139,10 +139,10 @@ Status launch(Cl& cl, const Variant& variant, const char* name, const Grid& grid
   Runtime& runtime = cl.runtime();
   auto kernel = runtime.programs().kernel(variant, name);
   if (!kernel) return std::move(kernel.error());
-  detail::Arguments arguments(*kernel);
+  detail::Arguments arguments(**kernel);
   (arguments.add(values), ...);
   if (arguments.error() != CL_SUCCESS) return detail::argument_status(arguments.error(), name, arguments.failed());
-  return runtime.enqueue(*kernel, name, grid);
+  return runtime.enqueue((*kernel)->object(), name, grid);
 }
 
 // Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent

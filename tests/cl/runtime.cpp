@@ -155,7 +155,7 @@ TEST_F(ClRuntime, a_kernel_that_does_not_run_is_a_status) {
   auto kernel = cl_->runtime().programs().kernel(variant, "add");
   ASSERT_TRUE(kernel.has_value()) << kernel.error().message();
   // Its arguments were never set.
-  const Status failed = cl_->runtime().enqueue(*kernel, "add", {.groups = {4}, .lanes = {1}});
+  const Status failed = cl_->runtime().enqueue((*kernel)->object(), "add", {.groups = {4}, .lanes = {1}});
   ASSERT_FALSE(failed.ok());
   EXPECT_TRUE(holds(failed.message(), "CL_INVALID_KERNEL_ARGS")) << failed.message();
   const auto missing = cl_->runtime().programs().kernel(variant, "subtract");
