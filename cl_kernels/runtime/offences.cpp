@@ -4,25 +4,25 @@
 
 namespace inlay::cl {
 
-Status Offences::finish(cl_command_queue queue, const std::string& device) {
-  const auto what = [&](const char* doing) { return std::string(doing) + " on " + device; };
-  cl_int error = CL_SUCCESS;
-  if (!places_.empty())
-    error = clEnqueueReadBuffer(queue, record_, CL_FALSE, 0, sizeof met_, &met_, 0, nullptr, nullptr);
-  const cl_int finished = clFinish(queue);
-  if (finished != CL_SUCCESS) return error_status(finished, what("finishing"));
-  if (error != CL_SUCCESS) return error_status(error, what("reading what kernels met"));
-  if (places_.empty() || met_.claimed == 0) {
-    places_.clear();
-    return {};
+cl_int Offences::ask(cl_command_queue queue) {
+  if (places_.empty()) return CL_SUCCESS;
+  return clEnqueueReadBuffer(queue, record_, CL_FALSE, 0, sizeof met_, &met_, 0, nullptr, nullptr);
+}
+
+Status Offences::tell(cl_command_queue queue) {
+  if (places_.empty()) return {};
+  Status told;
+  if (met_.claimed != 0) {
+    // Until the record is clear it names one of these places.
+    const Record none;
+    if (cl_int error = clEnqueueWriteBuffer(queue, record_, CL_TRUE, 0, sizeof none, &none, 0, nullptr, nullptr);
+        error != CL_SUCCESS)
+      return error_status(error, "clearing what kernels met");
+    if (met_.place >= 0 && static_cast<std::size_t>(met_.place) < places_.size())
+      told = places_[static_cast<std::size_t>(met_.place)](met_.at, met_.value);
+    else
+      told = {StatusCode::internal, "a kernel met an offence at a place of number " + std::to_string(met_.place)};
   }
-  // Until the record is clear it names one of these places.
-  const Record none;
-  error = clEnqueueWriteBuffer(queue, record_, CL_TRUE, 0, sizeof none, &none, 0, nullptr, nullptr);
-  if (error != CL_SUCCESS) return error_status(error, what("clearing what kernels met"));
-  Status told{StatusCode::internal, "a kernel met an offence at a place of number " + std::to_string(met_.place)};
-  if (met_.place >= 0 && static_cast<std::size_t>(met_.place) < places_.size())
-    told = places_[static_cast<std::size_t>(met_.place)](met_.at, met_.value);
   places_.clear();
   return told;
 }

@@ -34,8 +34,9 @@ class Offences {
   }
   cl_mem memory() const { return record_; }
 
-  // Waits for the queue, and says what was met since the last time: the record comes with the wait, not after it.
-  Status finish(cl_command_queue queue, const std::string& device);
+  // What was met since the last time: the record is asked for before the queue is waited for, and told of afterwards.
+  cl_int ask(cl_command_queue queue);
+  Status tell(cl_command_queue queue);
 
  private:
   cl_mem record_;

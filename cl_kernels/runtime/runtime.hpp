@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <inlay/cl.hpp>
 
@@ -65,11 +67,16 @@ class Runtime {
   Place place(Describe describe) { return {offences_->memory(), offences_->place(std::move(describe))}; }
 
   Status enqueue(cl_kernel kernel, const char* name, const Grid& grid);
+  Status upload(ClAddress to, std::span<const std::byte> from);
+  Status download(std::span<std::byte> to, ConstClAddress from);
   Status finish();
   double kernel_seconds();
 
  private:
-  Runtime() = default;
+  // Bytes on their way to the device. What is small is copied here and not waited for: a model's step brings six lists.
+  static constexpr std::size_t staging_bytes = 16384;
+
+  Runtime() : staging_(staging_bytes) {}
 
   ClDevice record_;
   ClOptions options_;
@@ -79,6 +86,8 @@ class Runtime {
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<Offences> offences_;
   std::vector<cl_event> events_;
+  std::vector<std::byte> staging_;
+  std::size_t staged_ = 0;  // since the queue was last waited for
 };
 
 // A struct that a kernel takes by value; host and device compile one header that says what it holds.

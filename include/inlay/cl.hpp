@@ -111,6 +111,7 @@ class Cl {
   // A buffer over host memory that it may look at as it is, read only, where the device can: nothing where a copy is
   // due. The memory outlives the buffer, which release gives back.
   Expected<std::optional<ClAddress>> map(std::span<const std::byte> host);
+  // In the queue's order. `from` is free again when it returns, though its bytes may still be on their way.
   Status upload(ClAddress to, std::span<const std::byte> from);
   Status download(std::span<std::byte> to, ConstClAddress from);
   // Buffers that the driver was asked for so far; a decode step makes none after the first.
