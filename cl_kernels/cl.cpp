@@ -71,8 +71,10 @@ Expected<Cl> Cl::make(cl_context context, cl_command_queue queue, const ClOption
   ClOptions options = completed(wanted);
   options.device = record->name;
   options.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0 && wanted.profiling;
-  clRetainContext(context);
-  clRetainCommandQueue(queue);
+  cl_int error = clRetainContext(context);
+  if (error == CL_SUCCESS)
+    if (error = clRetainCommandQueue(queue); error != CL_SUCCESS) clReleaseContext(context);
+  if (error != CL_SUCCESS) return failure(cl::error_status(error, "keeping the context and the queue"));
   auto runtime = cl::Runtime::make(context, queue, id, std::move(*record), std::move(options));
   if (!runtime) return failure(std::move(runtime.error()));
   return Cl(std::move(*runtime));

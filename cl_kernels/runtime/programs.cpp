@@ -103,7 +103,8 @@ Expected<cl_program> Programs::load_or_build(const Variant& variant) {
   return built;
 }
 
-Expected<cl_program> Programs::build(std::string_view text, const std::string& options, const std::string& what) {
+Expected<cl_program> Programs::build(std::string_view text, const std::string& options, const std::string& what,
+                                     bool* refused) {
   if (record_.platform == "Portable Computing Language" && !linker_on_path())
     return failure(StatusCode::not_found,
                    "PoCL links kernels with `ld`, which PATH does not have; install binutils or mend PATH");
@@ -113,6 +114,7 @@ Expected<cl_program> Programs::build(std::string_view text, const std::string& o
   cl_program program = clCreateProgramWithSource(context_, 1, &data, &size, &error);
   if (error != CL_SUCCESS) return failure(error_status(error, "OpenCL program " + what));
   error = clBuildProgram(program, 1, &device_, options.c_str(), nullptr, nullptr);
+  if (refused != nullptr) *refused = error == CL_BUILD_PROGRAM_FAILURE || error == CL_INVALID_BUILD_OPTIONS;
   if (error != CL_SUCCESS) {
     std::string log = build_log(program, device_);
     clReleaseProgram(program);

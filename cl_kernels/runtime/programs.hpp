@@ -63,8 +63,9 @@ class Programs {
 
   // The same object each time: its arguments are those of the last launch. `name` is a literal.
   Expected<Kernel*> kernel(const Variant& variant, const char* name);
-  // As above for a text of one's own: probes, and a kernel that does not build.
-  Expected<cl_program> build(std::string_view text, const std::string& options, const std::string& what);
+  // As above for a text of one's own: probes, and a kernel that does not build. `refused`: was it by the compiler?
+  Expected<cl_program> build(std::string_view text, const std::string& options, const std::string& what,
+                             bool* refused = nullptr);
 
  private:
   struct Program {

@@ -23,18 +23,20 @@ Expected<std::string> choose_language(cl_context context, cl_device_id id, const
       }
     return failure(invalid("language is '" + wanted + "'; it must be CL1.2, CL2.0 or CL3.0"));
   }
-  Status refused;
+  Status last;
   for (const char* known : languages) {
     if (known > record.language) continue;
     Programs probes(context, id, record, {}, {});
-    auto probe = probes.build("kernel void probe() {}", std::string("-cl-std=") + known, "probe");
+    bool refused = false;
+    auto probe = probes.build("kernel void probe() {}", std::string("-cl-std=") + known, "probe", &refused);
     if (probe) {
       clReleaseProgram(*probe);
       return known;
     }
-    refused = std::move(probe.error());
+    last = std::move(probe.error());
+    if (!refused) break;
   }
-  return failure(std::move(refused));
+  return failure(std::move(last));
 }
 
 // Built with `options`, do butterflies give every lane the right result?
@@ -84,7 +86,9 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   }
   // Codes are integers that every backend gives: quotients on a tie may not be 2.5 ulp off.
   cl_device_fp_config arithmetic = 0;
-  clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof arithmetic, &arithmetic, nullptr);
+  if (cl_int refused = clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof arithmetic, &arithmetic, nullptr);
+      refused != CL_SUCCESS)
+    return failure(error_status(refused, "asking how " + made->record_.name + " divides"));
   if ((arithmetic & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0) build += " -cl-fp32-correctly-rounded-divide-sqrt";
   made->programs_ = std::make_unique<Programs>(context, id, made->record_, std::move(build), options.cache);
   made->options_ = std::move(options);
