@@ -61,6 +61,8 @@ class Runtime {
   bool cpu_shape() const { return options_.shape == ClShape::cpu; }
   // Work-items that share a row: one in the cpu shape, else `wanted`, or what the device's work-groups hold of them.
   int lanes(int wanted = 128) const;
+  // -D FP64: support/double.clh makes doubles of integers without.
+  bool has_doubles() const { return !options_.only_fallbacks && record_.has("cl_khr_fp64"); }
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
 
