@@ -4,9 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <random>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -107,6 +109,22 @@ TEST(ClDoubles, are_the_hosts) {
     for (std::size_t i = 0; i < a.size(); ++i)
       ASSERT_EQ(got[i], c.expected(a[i], b[i])) << c.expression << " of " << number(a[i]) << ", " << number(b[i]);
   }
+}
+
+// Constants are written twice, as numbers for devices that have doubles and as bits for those that have none.
+TEST(ClDoubles, constants_are_their_bits) {
+  int found = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(INLAY_SOURCE_DIR "/cl_kernels")) {
+    if (!file.is_regular_file()) continue;
+    const std::string text = exec::test::read_text(file.path().string());
+    const std::regex constant(R"(NUMBER\(([^ ,()]+)(?: / (\d+))?,\s+0x([0-9a-f]{16})\))");
+    for (std::sregex_iterator one(text.begin(), text.end(), constant), end; one != end; ++one, ++found) {
+      double value = std::stod((*one)[1].str());
+      if ((*one)[2].matched) value /= std::stod((*one)[2].str());
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(value), std::stoull((*one)[3].str(), nullptr, 16)) << (*one)[0];
+    }
+  }
+  EXPECT_EQ(found, 21);
 }
 
 }  // namespace
