@@ -72,8 +72,10 @@ Expected<Cl> Cl::make(cl_context context, cl_command_queue queue, const ClOption
   ClOptions options = completed(wanted);
   options.device = record->name;
   options.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0 && wanted.profiling;
-  clRetainContext(context);
-  clRetainCommandQueue(queue);
+  cl_int error = clRetainContext(context);
+  if (error == CL_SUCCESS)
+    if (error = clRetainCommandQueue(queue); error != CL_SUCCESS) clReleaseContext(context);
+  if (error != CL_SUCCESS) return failure(cl::error_status(error, "keeping the context and the queue"));
   auto runtime = cl::Runtime::make(context, queue, id, std::move(*record), std::move(options));
   if (!runtime) return failure(std::move(runtime.error()));
   return Cl(std::move(*runtime));
@@ -98,21 +100,8 @@ Expected<std::optional<ClAddress>> Cl::map(std::span<const std::byte> host) {
 void Cl::release(ClAddress buffer) { runtime_->memory().release(buffer.memory); }
 std::size_t Cl::allocations() const { return runtime_->memory().allocations(); }
 
-Status Cl::upload(ClAddress to, std::span<const std::byte> from) {
-  if (from.empty()) return {};
-  const cl_int error = clEnqueueWriteBuffer(queue(), to.memory, CL_TRUE, static_cast<std::size_t>(to.offset),
-                                            from.size(), from.data(), 0, nullptr, nullptr);
-  if (error == CL_SUCCESS) return {};
-  return cl::error_status(error, "copying " + std::to_string(from.size()) + " bytes to " + device().name);
-}
-
-Status Cl::download(std::span<std::byte> to, ConstClAddress from) {
-  if (to.empty()) return {};
-  const cl_int error = clEnqueueReadBuffer(queue(), from.memory, CL_TRUE, static_cast<std::size_t>(from.offset),
-                                           to.size(), to.data(), 0, nullptr, nullptr);
-  if (error == CL_SUCCESS) return {};
-  return cl::error_status(error, "copying " + std::to_string(to.size()) + " bytes from " + device().name);
-}
+Status Cl::upload(ClAddress to, std::span<const std::byte> from) { return runtime_->upload(to, from); }
+Status Cl::download(std::span<std::byte> to, ConstClAddress from) { return runtime_->download(to, from); }
 
 Status Cl::finish() { return runtime_->finish(); }
 double Cl::kernel_seconds() { return runtime_->kernel_seconds(); }

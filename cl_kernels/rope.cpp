@@ -15,14 +15,12 @@ template <> std::size_t scratch_bytes(Cl&, const RopeTable<Cl>&) { return 0; }
 template <> std::size_t scratch_bytes(Cl&, const Rope<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const RopeTable<Cl>& op, const SpaceWorkspace<Cl>&) {
-  if (!cl.device().has("cl_khr_fp64"))
-    return {StatusCode::unsupported, "rope_table computes angles in double, which " + cl.device().name + " does not"};
   const bool cpu_shape = cl.runtime().cpu_shape();
   const index tokens = op.cos.extents[0], pairs = op.cos.extents[1];
   const int lanes = cl.runtime().lanes(32);
   // A CPU has few tasks, of a whole row each; a GPU reads a frequency once for some tokens.
   const index tokens_each = cpu_shape ? 1 : 4, pairs_each = cpu_shape ? pairs : 1;
-  return launch(cl, Variant("rope_table"), "rope_table",
+  return launch(cl, Variant("rope_table").flag("FP64", cl.runtime().has_doubles()), "rope_table",
                 {.groups = {groups_of(tokens, tokens_each), groups_of(pairs, pairs_each * lanes)}, .lanes = {1, lanes}},
                 op.positions, op.positions.strides[0], op.positions.strides[1], words(op.positions), op.inv_freq,
                 op.inv_freq.strides[0], static_cast<int>(op.inv_freq.extents[0]), op.axis, op.axis.strides[0], op.cos,

@@ -31,7 +31,7 @@ kernel void begin(global Row* rows, long rows_begin, global uint* of_rows, long 
   row->done = 0, row->in_bin = 0;
   row->prefix = row->target = row->cut = row->nearest = 0;
   row->last = ULONG_MAX;
-  row->mean = 0, row->low = -INFINITY;
+  row->mean = OF_FLOAT(0.0f), row->low = OF_FLOAT(-INFINITY);
   if (length_words != 0) {
     const long at = prompt_lengths_begin + r;
     const long length = length_words == 2 ? ((global const long*)prompt_lengths)[at] : prompt_lengths[at];
@@ -78,33 +78,34 @@ kernel void scan(global Row* rows, long rows_begin, global const float* logits, 
 
 // top_n_sigma: sums of blocks, in an order of their own; then of the row. `squares` after the mean is known.
 kernel void deviate(global Row* rows, long rows_begin, global const float* logits, long logits_begin,
-                    long logits_stride, global double* sums, long sums_begin, long vocab, long blocks, int squares) {
+                    long logits_stride, global Double* sums, long sums_begin, long vocab, long blocks, int squares) {
   const long r = get_group_id(1);
   global Row* row = ROW_OF(r);
   logits += logits_begin + r * logits_stride;
   for (long block = get_global_id(0); block < blocks; block += get_global_size(0)) {
-    double sum = 0;
+    Double sum = OF_FLOAT(0.0f);
     int finite = 0;
     for (long i = block * BLOCK; i < min(vocab, (block + 1) * BLOCK); ++i) {
       if (logits[i] == -INFINITY) continue;
-      const double v = squares ? logits[i] - row->mean : logits[i];
-      sum += squares ? v * v : v;
+      const Double logit = OF_FLOAT(logits[i]), v = DIFFERENCE(logit, row->mean);
+      sum = SUM(sum, squares ? PRODUCT(v, v) : logit);
       ++finite;
     }
     sums[sums_begin + r * blocks + block] = sum;
     if (!squares) atomic_add(&row->finite, finite);
   }
 }
-kernel void add_deviations(global Row* rows, long rows_begin, global const double* sums, long sums_begin, long blocks,
+kernel void add_deviations(global Row* rows, long rows_begin, global const Double* sums, long sums_begin, long blocks,
                            int squares, float n) {
   global Row* row = ROW_OF(get_global_id(1));
   if (lost(row)) return;
-  double sum = 0;
-  for (long block = 0; block < blocks; ++block) sum += sums[sums_begin + get_global_id(1) * blocks + block];
+  Double sum = OF_FLOAT(0.0f);
+  for (long block = 0; block < blocks; ++block) sum = SUM(sum, sums[sums_begin + get_global_id(1) * blocks + block]);
+  const Double mean = QUOTIENT(sum, OF_LONG(row->finite));
   if (squares)
-    row->low = of_order(row->highest) - (double)n * sqrt(sum / row->finite);
+    row->low = DIFFERENCE(OF_FLOAT(of_order(row->highest)), PRODUCT(OF_FLOAT(n), ROOT(mean)));
   else
-    row->mean = sum / row->finite;
+    row->mean = mean;
 }
 
 // A block at a time: few work-items ask for a place in the list at once. Its order does not matter.
@@ -119,19 +120,20 @@ kernel void gather(global Row* rows, long rows_begin, global const float* logits
   listed += listed_begin + r * room;
   const uint bound = max((uint)(row->cut >> 32), ORDER_OF_MINUS_INFINITY + 1);
   const float least = of_order(bound);
-  const double low = row->low;
+  const Double low = row->low;
+  const bool all_count = TO_FLOAT(low) == -INFINITY;
   for (long block = get_global_id(0); block < blocks; block += get_global_size(0)) {
     if (order_of(maxima[maxima_begin + r * blocks + block]) < bound) continue;
     const long begin = block * BLOCK, end = min(vocab, begin + BLOCK);
     int found = 0;
-    if (end - begin == BLOCK && low == -INFINITY) {
+    if (end - begin == BLOCK && all_count) {
       float8 enough = 0;  // in floats: oclgrind 21.10 adds 255 for what is true in a vector of int
       for (int i = 0; i < BLOCK; i += 8)
         enough += select((float8)(0.0f), (float8)(1.0f), vload8(0, logits + begin + i) >= least);
       const float4 half_of = enough.lo + enough.hi;
       found = (int)(half_of.x + half_of.y + half_of.z + half_of.w);
     } else {
-      for (long i = begin; i < end; ++i) found += logits[i] >= least && !(logits[i] < low);
+      for (long i = begin; i < end; ++i) found += logits[i] >= least && AT_LEAST(OF_FLOAT(logits[i]), low);
     }
     if (found == 0) continue;
     int at = atomic_add(&row->count, found);
@@ -143,7 +145,7 @@ kernel void gather(global Row* rows, long rows_begin, global const float* logits
       continue;
     }
     for (long i = begin; i < end; ++i)
-      if (logits[i] >= least && !(logits[i] < low)) {
+      if (logits[i] >= least && AT_LEAST(OF_FLOAT(logits[i]), low)) {
         ids[at] = (int)i;
         listed[at++] = logits[i];
       }
@@ -196,15 +198,15 @@ kernel void write_probs(global Row* rows, long rows_begin, global const int* ids
   if (lost(row)) return;
   ids += ids_begin + r * room;
   listed += listed_begin + r * room;
-  const double total = convert_double(words_of(row->total)) / scale;
+  const Double total = total_of(row, scale);
   for (long i = get_global_id(0) * WIDE; i < row->count; i += get_global_size(0) * WIDE) {
     const FLOATS v = GATHER(listed, i);
     float logit[WIDE];
-    double p[WIDE];
+    Double p[WIDE];
     SPREAD(v, logit);
-    SPREAD(exp_not_positive(exponent_of(v, row, temperature)) / total, p);
+    SPREAD(QUOTIENT(exp_not_positive(exponent_of(v, row, temperature)), total), p);
     for (int e = 0; e < WIDE; ++e)
-      if (logit[e] > -INFINITY) probs[probs_begin + r * probs_stride + ids[i + e]] = convert_float(p[e]);
+      if (logit[e] > -INFINITY) probs[probs_begin + r * probs_stride + ids[i + e]] = TO_FLOAT(p[e]);
   }
 }
 

@@ -58,7 +58,10 @@ index rows_at_once(const Sampling<Cl>& op) {
 class Stages {
  public:
   Stages(Cl& cl, index rows)
-      : cl_(cl), rows_(rows), lanes_(cl.runtime().lanes(256)), variant_(Variant("sampling").number("LANES", lanes_)) {}
+      : cl_(cl),
+        rows_(rows),
+        lanes_(cl.runtime().lanes(256)),
+        variant_(Variant("sampling").number("LANES", lanes_).flag("FP64", cl.runtime().has_doubles())) {}
 
   // Work-items for `entries` of each row, a few each.
   template <class... Values> void sweep(const char* name, index entries, const Values&... values) {
@@ -250,8 +253,6 @@ Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, con
 template <> std::size_t scratch_bytes(Cl&, const Sampling<Cl>& op) { return bytes(op, rows_at_once(op)); }
 
 template <> Status compute(Cl& cl, const Sampling<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  if (!cl.device().has("cl_khr_fp64"))
-    return {StatusCode::unsupported, "sampling weighs tokens in double, which " + cl.device().name + " does not"};
   const index rows = op.logits.extents[0], at_once = rows_at_once(op);
   const Scratch scratch = scratch_of(op, at_once, workspace);
   const Places place = places(cl, op);

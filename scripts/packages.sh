@@ -23,3 +23,5 @@ test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libe
 report_packages=(clang-15 libclc-15 llvm-15 python3-pip)
 # What scripts/oclgrind.sh runs under.
 oclgrind_packages=(oclgrind)
+# What scripts/rusticl.sh runs on.
+rusticl_packages=(mesa-opencl-icd)

@@ -1,26 +1,30 @@
 #include "cl_kernels/runtime/offences.hpp"
 
-#include <utility>
-
 #include "cl_kernels/runtime/errors.hpp"
 
 namespace inlay::cl {
 
-Status Offences::collect(cl_command_queue queue) {
-  if (!pending()) return {};
-  const auto places = std::exchange(places_, {});
-  Record record;
-  if (cl_int error = clEnqueueReadBuffer(queue, record_, CL_TRUE, 0, sizeof record, &record, 0, nullptr, nullptr);
-      error != CL_SUCCESS)
-    return error_status(error, "reading what kernels met");
-  if (record.claimed == 0) return {};
-  const Record none;
-  if (cl_int error = clEnqueueWriteBuffer(queue, record_, CL_TRUE, 0, sizeof none, &none, 0, nullptr, nullptr);
-      error != CL_SUCCESS)
-    return error_status(error, "clearing what kernels met");
-  if (record.place < 0 || static_cast<std::size_t>(record.place) >= places.size())
-    return {StatusCode::internal, "a kernel met an offence at a place of number " + std::to_string(record.place)};
-  return places[static_cast<std::size_t>(record.place)](record.at, record.value);
+cl_int Offences::ask(cl_command_queue queue) {
+  if (places_.empty()) return CL_SUCCESS;
+  return clEnqueueReadBuffer(queue, record_, CL_FALSE, 0, sizeof met_, &met_, 0, nullptr, nullptr);
+}
+
+Status Offences::tell(cl_command_queue queue) {
+  if (places_.empty()) return {};
+  Status told;
+  if (met_.claimed != 0) {
+    // Until the record is clear it names one of these places.
+    const Record none;
+    if (cl_int error = clEnqueueWriteBuffer(queue, record_, CL_TRUE, 0, sizeof none, &none, 0, nullptr, nullptr);
+        error != CL_SUCCESS)
+      return error_status(error, "clearing what kernels met");
+    if (met_.place >= 0 && static_cast<std::size_t>(met_.place) < places_.size())
+      told = places_[static_cast<std::size_t>(met_.place)](met_.at, met_.value);
+    else
+      told = {StatusCode::internal, "a kernel met an offence at a place of number " + std::to_string(met_.place)};
+  }
+  places_.clear();
+  return told;
 }
 
 }  // namespace inlay::cl

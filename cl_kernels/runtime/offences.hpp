@@ -32,16 +32,16 @@ class Offences {
     places_.push_back(std::move(describe));
     return static_cast<cl_int>(places_.size()) - 1;
   }
-  // Was a kernel launched that may offend?
-  bool pending() const { return !places_.empty(); }
   cl_mem memory() const { return record_; }
 
-  // What was met since the last time. The queue has finished.
-  Status collect(cl_command_queue queue);
+  // What was met since the last time: the record is asked for before the queue is waited for, and told of afterwards.
+  cl_int ask(cl_command_queue queue);
+  Status tell(cl_command_queue queue);
 
  private:
   cl_mem record_;
-  std::vector<Describe> places_;
+  Record met_;                    // the queue may still write it after a wait that failed
+  std::vector<Describe> places_;  // of the kernels since the last wait
 };
 
 }  // namespace inlay::cl

@@ -1,6 +1,7 @@
 #include "cl_kernels/runtime/programs.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -56,47 +57,54 @@ std::uint64_t number_at(std::string_view entry, std::size_t at) {
 }  // namespace
 
 Programs::~Programs() {
-  for (auto& [key, kernel] : kernels_) clReleaseKernel(kernel);
-  for (auto& [key, program] : programs_) clReleaseProgram(program);
+  for (auto& [variant, program] : programs_) {
+    program.kernels.clear();
+    clReleaseProgram(program.object);
+  }
 }
 
-Expected<cl_kernel> Programs::kernel(const Variant& variant, const char* name) {
-  std::string key = variant.key();
-  key.append(1, '\n').append(name);
-  if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
+Expected<Kernel*> Programs::kernel(const Variant& variant, const char* name) {
   auto program = this->program(variant);
   if (!program) return failure(std::move(program.error()));
+  auto& kernels = (*program)->kernels;
+  for (const auto& known : kernels)
+    if (known->name() == name) return known.get();
+  for (const auto& known : kernels)
+    if (std::strcmp(known->name(), name) == 0) return known.get();  // the literal of another file
   cl_int error = CL_SUCCESS;
-  cl_kernel made = clCreateKernel(*program, name, &error);
+  cl_kernel made = clCreateKernel((*program)->object, name, &error);
   if (error != CL_SUCCESS)
-    return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.key()));
-  kernels_.emplace(std::move(key), made);
-  return made;
+    return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.text()));
+  return kernels.emplace_back(std::make_unique<Kernel>(name, made)).get();
 }
 
-Expected<cl_program> Programs::program(const Variant& variant) {
-  if (const auto known = programs_.find(variant.key()); known != programs_.end()) return known->second;
+Expected<Programs::Program*> Programs::program(const Variant& variant) {
+  if (const auto known = programs_.find(variant); known != programs_.end()) return &known->second;
+  auto made = load_or_build(variant);
+  if (!made) return failure(std::move(made.error()));
+  return &programs_.emplace(variant, Program{*made, {}}).first->second;
+}
+
+Expected<cl_program> Programs::load_or_build(const Variant& variant) {
+  if (variant.overfull())
+    return failure(StatusCode::internal, "OpenCL program " + variant.text() + " defines more than " +
+                                             std::to_string(Variant::most_definitions) + " names");
   const std::string text = source(variant.stem());
   if (text.empty())
     return failure(StatusCode::internal, "there is no OpenCL source named " + std::string(variant.stem()));
-  const std::string options = options_ + std::string(variant.definitions());
-  const std::string key = cache_.empty() ? std::string() : cache_key(text, options);
+  const std::string options = options_ + variant.definitions();
+  if (cache_.empty()) return build(text, options, variant.text());
+  const std::string key = cache_key(text, options);
   std::ostringstream file;
-  if (!cache_.empty()) {
-    file << cache_ << '/' << std::hex << hash(key) << ".cl_program";
-    if (auto loaded = load(file.str(), key)) {
-      programs_.emplace(variant.key(), *loaded);
-      return *loaded;
-    }
-  }
-  auto built = build(text, options, variant.key());
-  if (!built) return built;
-  if (!cache_.empty()) save(*built, file.str(), key);
-  programs_.emplace(variant.key(), *built);
-  return *built;
+  file << cache_ << '/' << std::hex << hash(key) << ".cl_program";
+  if (auto loaded = load(file.str(), key)) return loaded;
+  auto built = build(text, options, variant.text());
+  if (built) save(*built, file.str(), key);
+  return built;
 }
 
-Expected<cl_program> Programs::build(std::string_view text, const std::string& options, const std::string& what) {
+Expected<cl_program> Programs::build(std::string_view text, const std::string& options, const std::string& what,
+                                     bool* refused) {
   if (record_.platform == "Portable Computing Language" && !linker_on_path())
     return failure(StatusCode::not_found,
                    "PoCL links kernels with `ld`, which PATH does not have; install binutils or mend PATH");
@@ -106,6 +114,7 @@ Expected<cl_program> Programs::build(std::string_view text, const std::string& o
   cl_program program = clCreateProgramWithSource(context_, 1, &data, &size, &error);
   if (error != CL_SUCCESS) return failure(error_status(error, "OpenCL program " + what));
   error = clBuildProgram(program, 1, &device_, options.c_str(), nullptr, nullptr);
+  if (refused != nullptr) *refused = error == CL_BUILD_PROGRAM_FAILURE || error == CL_INVALID_BUILD_OPTIONS;
   if (error != CL_SUCCESS) {
     std::string log = build_log(program, device_);
     clReleaseProgram(program);

@@ -23,18 +23,20 @@ Expected<std::string> choose_language(cl_context context, cl_device_id id, const
       }
     return failure(invalid("language is '" + wanted + "'; it must be CL1.2, CL2.0 or CL3.0"));
   }
-  Status refused;
+  Status last;
   for (const char* known : languages) {
     if (known > record.language) continue;
     Programs probes(context, id, record, {}, {});
-    auto probe = probes.build("kernel void probe() {}", std::string("-cl-std=") + known, "probe");
+    bool refused = false;
+    auto probe = probes.build("kernel void probe() {}", std::string("-cl-std=") + known, "probe", &refused);
     if (probe) {
       clReleaseProgram(*probe);
       return known;
     }
-    refused = std::move(probe.error());
+    last = std::move(probe.error());
+    if (!refused) break;
   }
-  return failure(std::move(refused));
+  return failure(std::move(last));
 }
 
 // Built with `options`, do butterflies give every lane the right result?
@@ -47,10 +49,10 @@ bool lanes_meet(cl_context context, cl_command_queue queue, cl_device_id id, con
   if (!kernel) return false;
   float y[lanes] = {};
   cl_mem there = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof y, y, nullptr);
-  const bool ran =
-      clSetKernelArg(*kernel, 0, sizeof there, &there) == CL_SUCCESS &&
-      clEnqueueNDRangeKernel(queue, *kernel, 1, nullptr, &lanes, &lanes, 0, nullptr, nullptr) == CL_SUCCESS &&
-      clEnqueueReadBuffer(queue, there, CL_TRUE, 0, sizeof y, y, 0, nullptr, nullptr) == CL_SUCCESS;
+  const bool ran = (*kernel)->set(0, there) == CL_SUCCESS &&
+                   clEnqueueNDRangeKernel(queue, (*kernel)->object(), 1, nullptr, &lanes, &lanes, 0, nullptr,
+                                          nullptr) == CL_SUCCESS &&
+                   clEnqueueReadBuffer(queue, there, CL_TRUE, 0, sizeof y, y, 0, nullptr, nullptr) == CL_SUCCESS;
   if (there != nullptr) clReleaseMemObject(there);
   return ran && std::all_of(std::begin(y), std::end(y),
                             [](float v) { return v == 1000 * lanes * (lanes - 1) / 2 + lanes - 1; });
@@ -85,7 +87,9 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   }
   // Codes are integers that every backend gives: quotients on a tie may not be 2.5 ulp off.
   cl_device_fp_config arithmetic = 0;
-  clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof arithmetic, &arithmetic, nullptr);
+  if (cl_int refused = clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof arithmetic, &arithmetic, nullptr);
+      refused != CL_SUCCESS)
+    return failure(error_status(refused, "asking how " + made->record_.name + " divides"));
   if ((arithmetic & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0) build += " -cl-fp32-correctly-rounded-divide-sqrt";
   made->programs_ = std::make_unique<Programs>(context, id, made->record_, std::move(build), options.cache);
   made->options_ = std::move(options);
@@ -135,9 +139,39 @@ Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
   return {};
 }
 
+Status Runtime::upload(ClAddress to, std::span<const std::byte> from) {
+  if (from.empty()) return {};
+  const bool waits = from.size() > staging_.size() - staged_;
+  const std::byte* bytes = from.data();
+  if (!waits) {
+    bytes = std::copy(from.begin(), from.end(), staging_.data() + staged_) - from.size();
+    staged_ += from.size();
+  }
+  const cl_int error =
+      clEnqueueWriteBuffer(queue_, to.memory, waits ? CL_TRUE : CL_FALSE, static_cast<std::size_t>(to.offset),
+                           from.size(), bytes, 0, nullptr, nullptr);
+  if (error != CL_SUCCESS)
+    return error_status(error, "copying " + std::to_string(from.size()) + " bytes to " + record_.name);
+  if (waits) staged_ = 0;
+  return {};
+}
+
+Status Runtime::download(std::span<std::byte> to, ConstClAddress from) {
+  if (to.empty()) return {};
+  const cl_int error = clEnqueueReadBuffer(queue_, from.memory, CL_TRUE, static_cast<std::size_t>(from.offset),
+                                           to.size(), to.data(), 0, nullptr, nullptr);
+  if (error != CL_SUCCESS)
+    return error_status(error, "copying " + std::to_string(to.size()) + " bytes from " + record_.name);
+  staged_ = 0;
+  return {};
+}
+
 Status Runtime::finish() {
+  const cl_int asked = offences_->ask(queue_);
   if (cl_int error = clFinish(queue_); error != CL_SUCCESS) return error_status(error, "finishing on " + record_.name);
-  return offences_->collect(queue_);
+  staged_ = 0;
+  if (asked != CL_SUCCESS) return error_status(asked, "reading what kernels met on " + record_.name);
+  return offences_->tell(queue_);
 }
 
 double Runtime::kernel_seconds() {

@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <inlay/cl.hpp>
 
@@ -33,7 +35,7 @@ struct Grid {
 // A part of a workspace as an argument: a buffer and the element where the part begins.
 struct Part {
   ClAddress address;
-  int element_bytes;
+  int element_bytes = 1;  // of an absent one too: it is divided by
 };
 
 // Where a kernel tells of an index: two arguments, the record and the place's number.
@@ -59,17 +61,24 @@ class Runtime {
   bool cpu_shape() const { return options_.shape == ClShape::cpu; }
   // Work-items that share a row: one in the cpu shape, else `wanted`, or what the device's work-groups hold of them.
   int lanes(int wanted = 128) const;
+  // -D FP64: support/double.clh makes doubles of integers without.
+  bool has_doubles() const { return !options_.only_fallbacks && record_.has("cl_khr_fp64"); }
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
 
   Place place(Describe describe) { return {offences_->memory(), offences_->place(std::move(describe))}; }
 
   Status enqueue(cl_kernel kernel, const char* name, const Grid& grid);
+  Status upload(ClAddress to, std::span<const std::byte> from);
+  Status download(std::span<std::byte> to, ConstClAddress from);
   Status finish();
   double kernel_seconds();
 
  private:
-  Runtime() = default;
+  // Bytes on their way to the device. What is small is copied here and not waited for: a model's step brings six lists.
+  static constexpr std::size_t staging_bytes = 16384;
+
+  Runtime() : staging_(staging_bytes) {}
 
   ClDevice record_;
   ClOptions options_;
@@ -79,6 +88,8 @@ class Runtime {
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<Offences> offences_;
   std::vector<cl_event> events_;
+  std::vector<std::byte> staging_;
+  std::size_t staged_ = 0;  // since the queue was last waited for
 };
 
 // A struct that a kernel takes by value; host and device compile one header that says what it holds.
@@ -89,7 +100,7 @@ namespace detail {
 // Sets what one value of a launcher is to its kernel.
 class Arguments {
  public:
-  explicit Arguments(cl_kernel kernel) : kernel_(kernel) {}
+  explicit Arguments(Kernel& kernel) : kernel_(kernel) {}
 
   void add(index value) { set(static_cast<cl_long>(value)); }
   void add(int value) { set(static_cast<cl_int>(value)); }
@@ -117,7 +128,7 @@ class Arguments {
 
  private:
   template <class T> void set(const T& value) {
-    const cl_int error = clSetKernelArg(kernel_, next_, sizeof value, &value);
+    const cl_int error = kernel_.set(next_, value);
     if (error != CL_SUCCESS && error_ == CL_SUCCESS) {
       error_ = error;
       failed_ = next_;
@@ -125,7 +136,7 @@ class Arguments {
     ++next_;
   }
 
-  cl_kernel kernel_;
+  Kernel& kernel_;
   cl_uint next_ = 0, failed_ = 0;
   cl_int error_ = CL_SUCCESS;
 };
@@ -139,10 +150,10 @@ Status launch(Cl& cl, const Variant& variant, const char* name, const Grid& grid
   Runtime& runtime = cl.runtime();
   auto kernel = runtime.programs().kernel(variant, name);
   if (!kernel) return std::move(kernel.error());
-  detail::Arguments arguments(*kernel);
+  detail::Arguments arguments(**kernel);
   (arguments.add(values), ...);
   if (arguments.error() != CL_SUCCESS) return detail::argument_status(arguments.error(), name, arguments.failed());
-  return runtime.enqueue(*kernel, name, grid);
+  return runtime.enqueue((*kernel)->object(), name, grid);
 }
 
 // Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent

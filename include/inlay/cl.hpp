@@ -59,7 +59,7 @@ struct ClOptions {
   std::string device = {};             // a part of the device's or its platform's name; empty: INLAY_CL_DEVICE
   ClShape shape = ClShape::by_device;  // CPUs: cpu; all others: gpu
   std::string language = {};           // "CL1.2", "CL3.0"; empty: INLAY_CL_LANGUAGE, else the newest that compiles
-  bool only_fallbacks = false;         // no subgroups, no assembly: nothing but the OpenCL C that `language` names
+  bool only_fallbacks = false;         // no subgroups, no doubles, no assembly: the OpenCL C that `language` names
   bool profiling = false;              // the queue measures kernels: Cl::kernel_seconds
   std::string cache = {};              // a directory for built programs; empty: INLAY_CL_CACHE, else none
   std::string build_options = {};      // the compiler's beside ours: "-cl-opt-disable"; empty: INLAY_CL_BUILD_OPTIONS
@@ -112,6 +112,7 @@ class Cl {
   // A buffer over host memory that it may look at as it is, read only, where the device can: nothing where a copy is
   // due. The memory outlives the buffer, which release gives back.
   Expected<std::optional<ClAddress>> map(std::span<const std::byte> host);
+  // In the queue's order. `from` is free again when it returns, though its bytes may still be on their way.
   Status upload(ClAddress to, std::span<const std::byte> from);
   Status download(std::span<std::byte> to, ConstClAddress from);
   // Buffers that the driver was asked for so far; a decode step makes none after the first.

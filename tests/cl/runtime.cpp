@@ -33,18 +33,18 @@ class ClRuntime : public ::testing::Test {
   std::optional<Cl> cl_;
 };
 
-// y = x / rms(x) of 64 numbers on `cl`: the largest error.
-double norm_error(Cl& cl) {
+// y = x / sqrt(mean of x^2 + eps) of 64 numbers on `cl`: the largest error.
+double norm_error(Cl& cl, double eps = 0) {
   std::vector<float> x(64), weight(64, 1), y(64);
   double squares = 0;
   for (int i = 0; i < 64; ++i) x[i] = static_cast<float>(i - 20), squares += (i - 20.0) * (i - 20.0);
   const Status status = run_from_host(cl, RmsNorm<Host>{.x = ConstView<2>(x.data(), {1, 64}),
                                                         .weight = ConstView<1>(weight.data(), {64}),
                                                         .y = View<2>(y.data(), {1, 64}),
-                                                        .eps = 0});
+                                                        .eps = static_cast<float>(eps)});
   EXPECT_TRUE(status.ok()) << status.message();
   double worst = 0;
-  for (int i = 0; i < 64; ++i) worst = std::max(worst, std::abs(y[i] - x[i] / std::sqrt(squares / 64)));
+  for (int i = 0; i < 64; ++i) worst = std::max(worst, std::abs(y[i] - x[i] / std::sqrt(squares / 64 + eps)));
   return worst;
 }
 
@@ -127,6 +127,42 @@ TEST_F(ClRuntime, operators_of_one_shape_ask_the_driver_for_memory_once) {
   EXPECT_EQ(cl_->allocations(), before);
 }
 
+// They are on their way when upload returns; their source may change at once.
+TEST_F(ClRuntime, small_uploads_keep_their_bytes) {
+  constexpr std::size_t bytes = 100, count = 600;
+  const auto buffer = cl_->allocate(bytes * count);
+  ASSERT_TRUE(buffer.has_value());
+  std::vector<std::byte> source(bytes), all(bytes * count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::fill(source.begin(), source.end(), static_cast<std::byte>(i));
+    ASSERT_TRUE(cl_->upload({buffer->memory, static_cast<std::ptrdiff_t>(i * bytes)}, source).ok());
+    if (i == 250) ASSERT_TRUE(cl_->finish().ok());
+  }
+  ASSERT_TRUE(cl_->download(all, *buffer).ok());
+  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<std::byte>(i / bytes)) << i;
+  cl_->release(*buffer);
+}
+
+// Numbers are set again where they change, and nowhere else; a literal may lie in two places.
+TEST_F(ClRuntime, a_kernel_has_the_numbers_of_its_last_launch) {
+  const std::string other_literal = "add";
+  const auto variant = [](const char* stem) {
+    return cl::Variant(stem).number("LANES", 1).type("A", DType::f32).type("B", DType::f32);
+  };
+  const auto kernel = cl_->runtime().programs().kernel(variant("add"), "add");
+  ASSERT_TRUE(kernel.has_value()) << kernel.error().message();
+  EXPECT_EQ(*kernel, *cl_->runtime().programs().kernel(variant(other_literal.c_str()), other_literal.c_str()));
+  EXPECT_FALSE(variant("add") == variant("add").flag("ALIGNED", true));
+  EXPECT_FALSE(cl::Variant("add").number("LANES", 1) == cl::Variant("add").number("LANES", 2));
+  EXPECT_FALSE(cl::Variant("add").number("X", 0) == cl::Variant("add").type("X", static_cast<DType>(0)));
+  cl::Variant large("add");
+  for (int i = 0; i <= cl::Variant::most_definitions; ++i) large.number("N", i);
+  const auto refused = cl_->runtime().programs().kernel(large, "add");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(holds(refused.error().message(), "defines more than 24 names")) << refused.error().message();
+  for (double eps : {100.0, 200.0, 100.0}) EXPECT_LT(norm_error(*cl_, eps), 1e-6) << eps;
+}
+
 TEST_F(ClRuntime, host_memory_is_mapped_where_it_is_shared) {
   std::vector<std::byte> host(1 << 16, std::byte{7});
   const auto mapped = cl_->map(host);
@@ -166,7 +202,7 @@ TEST_F(ClRuntime, a_kernel_that_does_not_run_is_a_status) {
   auto kernel = cl_->runtime().programs().kernel(variant, "add");
   ASSERT_TRUE(kernel.has_value()) << kernel.error().message();
   // Its arguments were never set.
-  const Status failed = cl_->runtime().enqueue(*kernel, "add", {.groups = {4}, .lanes = {1}});
+  const Status failed = cl_->runtime().enqueue((*kernel)->object(), "add", {.groups = {4}, .lanes = {1}});
   ASSERT_FALSE(failed.ok());
   EXPECT_TRUE(holds(failed.message(), "CL_INVALID_KERNEL_ARGS")) << failed.message();
   const auto missing = cl_->runtime().programs().kernel(variant, "subtract");
