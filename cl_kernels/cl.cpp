@@ -20,6 +20,7 @@ ClOptions completed(ClOptions options) {
   if (options.device.empty()) options.device = environment("INLAY_CL_DEVICE");
   if (options.language.empty()) options.language = environment("INLAY_CL_LANGUAGE");
   if (options.cache.empty()) options.cache = environment("INLAY_CL_CACHE");
+  if (options.tuning.empty()) options.tuning = environment("INLAY_CL_TUNING");
   return options;
 }
 
@@ -112,6 +113,16 @@ Status Cl::download(std::span<std::byte> to, ConstClAddress from) {
   if (error == CL_SUCCESS) return {};
   return cl::error_status(error, "copying " + std::to_string(to.size()) + " bytes from " + device().name);
 }
+
+Status Cl::tune(std::string_view op, std::string_view parameter, long value) {
+  return runtime_->tuning().set(op, parameter, value);
+}
+Expected<int> Cl::tuned(std::string_view op, std::string_view parameter) const {
+  const auto found = cl::find_parameter(op, parameter);
+  if (!found) return failure(found.error().code(), std::string(found.error().message()));
+  return runtime_->tuned(static_cast<cl::Tunable>(*found - cl_parameters().data()));
+}
+const std::string& Cl::tuning() const { return runtime_->tuning().origin(); }
 
 Status Cl::finish() { return runtime_->finish(); }
 double Cl::kernel_seconds() { return runtime_->kernel_seconds(); }

@@ -19,6 +19,7 @@
 #include "cl_kernels/runtime/offences.hpp"
 #include "cl_kernels/runtime/programs.hpp"
 #include "cl_kernels/runtime/variant.hpp"
+#include "cl_kernels/tuning/tuning.hpp"
 
 namespace inlay::cl {
 
@@ -59,6 +60,10 @@ class Runtime {
   bool cpu_shape() const { return options_.shape == ClShape::cpu; }
   // Work-items that share a row: one in the cpu shape, else `wanted`, or what the device's work-groups hold of them.
   int lanes(int wanted = 128) const;
+  int lanes(Tunable wanted) const { return lanes(tuned(wanted)); }
+  // How a kernel is cut: the device's values, or a file's.
+  int tuned(Tunable parameter) const { return tuning_[parameter]; }
+  Tuning& tuning() { return tuning_; }
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
 
@@ -73,6 +78,7 @@ class Runtime {
 
   ClDevice record_;
   ClOptions options_;
+  Tuning tuning_;
   cl_context context_ = nullptr;
   cl_command_queue queue_ = nullptr;
   std::unique_ptr<Memory> memory_;
