@@ -255,7 +255,7 @@ Status write_cl_tuning(const std::string& file, const Cl& cl, const std::string&
     operators[one.op][one.name] =
         Json{{"value", one.value}, {"usual", one.usual}, {"measured", date}, {"seconds", std::move(seconds)}};
   }
-  for (auto op = operators.begin(); op != operators.end();) op = op->empty() ? operators.erase(op) : op + 1;
+  for (auto op = operators.begin(); op != operators.end();) op = op->empty() ? operators.erase(op) : std::next(op);
   return replace(file, json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
