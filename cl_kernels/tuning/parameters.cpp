@@ -28,6 +28,10 @@ constexpr std::string_view of_vector = "elements of a vector";
 constexpr Row table[] = {
     {Tunable::add_lanes, {"add", "lanes", of_row, one, lanes, true, true}},
     {Tunable::add_width, {"add", "width", of_vector, wide, eight, true}},
+    {Tunable::attention_lanes,
+     {"attention", "lanes", "work-items that share the keys of a unit", one, {128, {64, 128, 256}}, false, true}},
+    {Tunable::attention_unit_rows,
+     {"attention", "unit_rows", "rows of a prompt that a work-item takes", {32, {16, 32, 64}}, one, true}},
     {Tunable::dequantize_lanes, {"dequantize", "lanes", of_row, one, lanes, true, true}},
     {Tunable::dequantize_width, {"dequantize", "width", of_vector, wide, eight, true}},
     {Tunable::embedding_lanes, {"embedding", "lanes", of_row, one, lanes, true, true}},
@@ -47,6 +51,12 @@ constexpr Row table[] = {
      {"kv_cache", "copy_lanes", "work-items that copy runs of a block", one, {256, {64, 128, 256}}, true, true}},
     {Tunable::kv_cache_tokens,
      {"kv_cache", "tokens", "tokens that a work-item writes one after the other", {16, {1, 4, 8, 16}}, one, true}},
+    {Tunable::linear_lanes,
+     {"linear", "lanes", "work-items that share a panel by few rows", one, {64, {32, 64, 128}}, true, true}},
+    {Tunable::linear_int8_lanes,
+     {"linear_int8", "lanes", "work-items that share a panel", one, {64, {32, 64, 128}}, false, true}},
+    {Tunable::linear_w4a16_lanes,
+     {"linear_w4a16", "lanes", "work-items that share a panel", one, {128, {64, 128, 256}}, true, true}},
     // Sixteen lanes take 128 elements at a time, a usual head_dim.
     {Tunable::merge_states_lanes, {"merge_states", "lanes", of_row, one, {16, {8, 16, 32}}, true, true}},
     {Tunable::merge_states_rows,

@@ -14,6 +14,8 @@ namespace inlay::cl {
 enum class Tunable : unsigned char {
   add_lanes,
   add_width,
+  attention_lanes,
+  attention_unit_rows,
   dequantize_lanes,
   dequantize_width,
   embedding_lanes,
@@ -23,6 +25,9 @@ enum class Tunable : unsigned char {
   kv_cache_lanes,
   kv_cache_copy_lanes,
   kv_cache_tokens,
+  linear_lanes,
+  linear_int8_lanes,
+  linear_w4a16_lanes,
   merge_states_lanes,
   merge_states_rows,
   quantize_lanes,

@@ -165,7 +165,12 @@ Expected<std::vector<Section>> sections_of(const std::string& file, const Json& 
 // An empty one where there is no file.
 Expected<Json> read_or_begin(const std::string& file) {
   std::error_code error;
-  if (!std::filesystem::exists(file, error)) return Json{{"format", 1}, {"devices", Json::array()}};
+  if (!std::filesystem::exists(file, error)) {
+    const auto folder = std::filesystem::path(file).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+      return failure(StatusCode::not_found, file + " cannot be written: there is no folder " + folder.string());
+    return Json{{"format", 1}, {"devices", Json::array()}};
+  }
   auto text = read_text(file);
   if (!text) return failure(std::move(text.error()));
   auto json = parse(file, *text);

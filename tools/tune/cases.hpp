@@ -52,12 +52,16 @@ template <class... Extents> std::string shape_text(DType dtype, Extents... exten
 
 void add_row_cases(CaseMaker& make, const ClParameter& parameter);
 void add_cache_cases(CaseMaker& make, const ClParameter& parameter);
+void add_linear_cases(CaseMaker& make, const ClParameter& parameter);
+void add_attention_cases(CaseMaker& make, const ClParameter& parameter);
 
 // The calls that `parameter` matters to.
 inline Expected<Cases> cases_of(Cl& cl, const ClParameter& parameter, Size size) {
   CaseMaker make(cl, size);
   add_row_cases(make, parameter);
   add_cache_cases(make, parameter);
+  add_linear_cases(make, parameter);
+  add_attention_cases(make, parameter);
   auto cases = make.result();
   if (cases && cases->empty()) return failure(StatusCode::internal, "no call is made for " + std::string(parameter.op));
   return cases;

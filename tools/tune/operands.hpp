@@ -58,6 +58,11 @@ class Operands {
     return view;
   }
 
+  // For the caller to fill; of exactly this type.
+  template <int Rank> View<Rank> bytes(DType dtype, const std::array<index, Rank>& extents) {
+    return make<Rank>(dtype, extents);
+  }
+
  private:
   DType wide(DType dtype) const {
     return widened_ && (dtype == DType::f16 || dtype == DType::bf16) ? DType::f32 : dtype;
