@@ -148,7 +148,7 @@ TEST_F(ClPlanted, candidates_are_found_and_dropped) {
                                                   {beside, "no element's"},
                                                   {reads_only, "no element's"},
                                                   {beyond_its_workspace, "behind its workspace"},
-                                                  {no_build, "says: error: use of undeclared identifier'undeclared'"},
+                                                  {no_build, "use of undeclared identifier 'undeclared'"},
                                                   {last_bit, "other bits than with 1"}};
   ASSERT_EQ(answer->dropped.size(), std::size(expected));
   for (std::size_t i = 0; i < std::size(expected); ++i) {

@@ -21,6 +21,7 @@ class CaseMaker {
  public:
   CaseMaker(Cl& cl, Size size) : cl_(cl), size_(size) {}
 
+  bool is_small() const { return size_ == Size::small; }
   // An extent of a model, or what stands for it in a test.
   index pick(index typical, index small) const { return size_ == Size::typical ? typical : small; }
   template <class Build> void add(std::string what, double ulps, const Build& build) {
