@@ -60,12 +60,12 @@ class Runtime {
   bool cpu_shape() const { return options_.shape == ClShape::cpu; }
   // Work-items that share a row: one in the cpu shape, else `wanted`, or what the device's work-groups hold of them.
   int lanes(int wanted = 128) const;
-  int lanes(Tunable wanted) const { return lanes(tuned(wanted)); }
-  // How a kernel is cut: the device's values, or a file's.
-  int tuned(Tunable parameter) const { return tuning_[parameter]; }
-  Tuning& tuning() { return tuning_; }
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
+  // How a kernel is cut: the device's values, or a file's.
+  int tuned(Tunable parameter) const { return tuning_[parameter]; }
+  int lanes(Tunable wanted) const { return lanes(tuned(wanted)); }
+  Tuning& tuning() { return tuning_; }
 
   Place place(Describe describe) { return {offences_->memory(), offences_->place(std::move(describe))}; }
 

@@ -7,6 +7,8 @@
 //   record     {"value": <value>, "usual": <what it takes the place of>, "measured": "<date>",
 //               "seconds": {"<case>": [<with the value>, <with the usual one>], ..}}        all but "value" are for
 //               readers
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -47,6 +49,13 @@ std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > most) text = text.substr(0, most) + "..";
   return text;
+}
+
+// Three digits: a reader asks for no more, and the clock gives none.
+double in_short(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", seconds);
+  return std::strtod(text, nullptr);
 }
 
 Expected<Json> parse(const std::string& file, const std::string& text) {
@@ -256,7 +265,8 @@ Status write_cl_tuning(const std::string& file, const Cl& cl, const std::string&
       continue;
     }
     Json seconds = Json::object();
-    for (const ClTuned::Case& each : one.cases) seconds[each.what] = {each.seconds, each.usual_seconds};
+    for (const ClTuned::Case& each : one.cases)
+      seconds[each.what] = {in_short(each.seconds), in_short(each.usual_seconds)};
     operators[one.op][one.name] =
         Json{{"value", one.value}, {"usual", one.usual}, {"measured", date}, {"seconds", std::move(seconds)}};
   }

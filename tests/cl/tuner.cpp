@@ -171,6 +171,15 @@ TEST_F(ClPlanted, the_last_bit_may_differ_where_the_list_says_so) {
   EXPECT_EQ(answer->tuned.value, usual) << "it is no faster";
 }
 
+TEST_F(ClPlanted, where_all_others_are_dropped_the_usual_value_stays) {
+  question_.values = {usual, wrong};
+  const auto answer = tools::tune(question_, cases_, {.seconds = 0, .batch = 0});
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->dropped.size(), 1u);
+  EXPECT_EQ(answer->tuned.value, usual);
+  EXPECT_EQ(value_, usual);
+}
+
 TEST_F(ClPlanted, where_the_usual_value_is_wrong_nothing_is_measured) {
   question_.usual = wrong;
   const auto answer = tools::tune(question_, cases_, {.seconds = 0, .batch = 0});

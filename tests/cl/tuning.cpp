@@ -119,12 +119,12 @@ TEST_F(ClTuning, a_value_is_set_by_name_and_a_wrong_one_is_refused) {
 TEST_F(ClTuning, what_was_written_is_read) {
   Cl cl = make(ClShape::gpu);
   const std::vector<ClTuned> found = {
-      {"softmax", "lanes", 64, 128, {{"softmax f32 [2, 3, 4]", 1e-6, 2e-6}}},
+      {"softmax", "lanes", 64, 128, {{"softmax f32 [2, 3, 4]", 1.23456e-6, 2e-6}}},
       {"add", "lanes", 128, 128, {}},
       {"swiglu", "piece", 4096, 2048, {}},
   };
   ASSERT_TRUE(write_cl_tuning(file_, cl, "2026-11-22", found).ok());
-  for (const char* word : {"softmax f32 [2, 3, 4]", "2026-11-22", "1e-06"})
+  for (const char* word : {"softmax f32 [2, 3, 4]", "2026-11-22", "1.23e-06"})
     EXPECT_NE(read_text(file_).find(word), std::string::npos) << read_text(file_);
   EXPECT_EQ(read_text(file_).find("add"), std::string::npos) << "its usual value is the best";
   Cl tuned = make(ClShape::gpu, file_);
