@@ -169,6 +169,7 @@ TEST_F(ClPlanted, the_last_bit_may_differ_where_the_list_says_so) {
   EXPECT_TRUE(answer->dropped.empty());
   EXPECT_EQ(answer->best, last_bit);
   EXPECT_EQ(answer->tuned.value, usual) << "it is no faster";
+  EXPECT_EQ(value_, usual);
 }
 
 TEST_F(ClPlanted, where_all_others_are_dropped_the_usual_value_stays) {
