@@ -1,5 +1,5 @@
-// The calls that parameters are tried on: shapes of models, and small ones for tests, which meet the same paths of the
-// kernels.
+// The calls that parameters are tried on: shapes of models; for tests small ones, with rests behind whole vectors and
+// pieces, and one where several would differ in a program's types alone: PoCL takes a second to build one.
 #pragma once
 
 #include <memory>
