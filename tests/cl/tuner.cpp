@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <inlay/cl_tuning.hpp>
+#include <inlay/core/staging.hpp>
+#include <inlay/ops/flash_attention.hpp>
 
 #include "cl_kernels/runtime/runtime.hpp"
 #include "tests/support/requirements.hpp"
@@ -45,6 +47,43 @@ TEST_F(ClTuner, every_value_of_every_parameter_is_right) {
       for (const Answer::Dropped& dropped : answer->dropped) ADD_FAILURE() << dropped.value << ": " << dropped.reason;
       EXPECT_EQ(answer->tuned.value, question.usual);
       EXPECT_EQ(cl.tuned(parameter.op, parameter.name), question.usual);
+    }
+  }
+}
+
+// A prompt by chunks has the bits of the whole, with each cut.
+TEST_F(ClTuner, chunks_do_not_show) {
+  constexpr index tokens = 21, heads = 6, dim = 72;
+  tools::Operands operands(false);
+  const View<4> q = operands.random<4>(DType::f16, {1, tokens, heads, dim});
+  const View<4> k = operands.random<4>(DType::f16, {1, tokens, 2, dim});
+  const View<4> v = operands.random<4>(DType::f16, {1, tokens, 2, dim});
+  const auto attend = [&](Cl& cl, index chunk) {
+    const View<4> out = operands.output<4>(DType::f16, {1, tokens, heads, dim});
+    for (index first = 0; first < tokens; first += chunk) {
+      const index count = std::min(chunk, tokens - first);
+      const Status status = run_from_host(cl, FlashAttention<Host>{.q = q.slice(1, first, count),
+                                                                   .k = k.slice(1, 0, first + count),
+                                                                   .v = v.slice(1, 0, first + count),
+                                                                   .out = out.slice(1, first, count),
+                                                                   .causal = true});
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+    std::vector<double> values;
+    for (index k = 0; k < tokens * heads; ++k)
+      for (index d = 0; d < dim; ++d)
+        values.push_back(
+            load_element(out.data, out.dtype, k / heads * out.strides[1] + k % heads * out.strides[2] + d));
+    return values;
+  };
+  for (ClShape shape : {ClShape::cpu, ClShape::gpu}) {
+    Cl cl = make(shape);
+    const char* const parameter = shape == ClShape::cpu ? "unit_rows" : "lanes";
+    for (int value : (*cl::find_parameter("attention", parameter))->of(shape).list()) {
+      SCOPED_TRACE(std::string(parameter) + " " + std::to_string(value));
+      ASSERT_TRUE(cl.tune("attention", parameter, value).ok());
+      const std::vector<double> whole = attend(cl, tokens);
+      for (index chunk : {1, 5, 16}) EXPECT_EQ(attend(cl, chunk), whole) << "chunks of " << chunk;
     }
   }
 }
