@@ -7,9 +7,10 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Add<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Add<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes();
+  const int lanes = cl.runtime().lanes(Tunable::add_lanes);
   const Variant variant = Variant("add")
                               .number("LANES", lanes)
+                              .number("WIDTH", cl.runtime().tuned(Tunable::add_width))
                               .type("A", op.a.dtype)
                               .type("B", op.b.dtype)
                               .flag("ALIGNED", aligned(cl, op.a, op.b, op.y));

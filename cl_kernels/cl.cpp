@@ -21,6 +21,7 @@ ClOptions completed(ClOptions options) {
   if (options.language.empty()) options.language = environment("INLAY_CL_LANGUAGE");
   if (options.cache.empty()) options.cache = environment("INLAY_CL_CACHE");
   if (options.build_options.empty()) options.build_options = environment("INLAY_CL_BUILD_OPTIONS");
+  if (options.tuning.empty()) options.tuning = environment("INLAY_CL_TUNING");
   return options;
 }
 
@@ -102,6 +103,16 @@ std::size_t Cl::allocations() const { return runtime_->memory().allocations(); }
 
 Status Cl::upload(ClAddress to, std::span<const std::byte> from) { return runtime_->upload(to, from); }
 Status Cl::download(std::span<std::byte> to, ConstClAddress from) { return runtime_->download(to, from); }
+
+Status Cl::tune(std::string_view op, std::string_view parameter, long value) {
+  return runtime_->tuning().set(op, parameter, value);
+}
+Expected<int> Cl::tuned(std::string_view op, std::string_view parameter) const {
+  const auto found = cl::find_parameter(op, parameter);
+  if (!found) return failure(found.error().code(), std::string(found.error().message()));
+  return runtime_->tuned(static_cast<cl::Tunable>(*found - cl_parameters().data()));
+}
+const std::string& Cl::tuning() const { return runtime_->tuning().origin(); }
 
 Status Cl::finish() { return runtime_->finish(); }
 double Cl::kernel_seconds() { return runtime_->kernel_seconds(); }

@@ -8,10 +8,11 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Dequantize<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Dequantize<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes();
+  const int lanes = cl.runtime().lanes(Tunable::dequantize_lanes);
   const Granularity granularity = granularity_of(op);
   const Variant variant = Variant("dequantize")
                               .number("LANES", lanes)
+                              .number("WIDTH", cl.runtime().tuned(Tunable::dequantize_width))
                               .type("CODE", op.x.dtype)
                               .type("REAL", op.y.dtype)
                               .flag("NIBBLES", bits(op.x.dtype) < 8)

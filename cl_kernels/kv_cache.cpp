@@ -53,7 +53,7 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
   const auto aligned_cache = [&](const PagedView<Cl>& cache) {
     return cache.extents[4] % 8 != 0 || aligned(cl, cache);
   };
-  const int lanes = cl.runtime().lanes(32);
+  const int lanes = cl.runtime().lanes(Tunable::kv_cache_lanes);
   Variant variant("kv_cache");
   variant.number("LANES", lanes)
       .flag("ALIGNED", aligned(cl, op.key, op.value) && aligned_cache(op.key_cache) && aligned_cache(op.value_cache));
@@ -61,8 +61,8 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
     variant.number("RAW_BITS", bits(op.key.dtype));
   else
     variant.type("S", op.key.dtype).type("T", op.key_cache.dtype).flag("QUANTIZED", quantized);
-  constexpr index most_together = 16;
-  const index together = cpu_shape ? std::clamp<index>(tokens / cl.runtime().busy_groups(), 1, most_together) : 1;
+  const index most_together = cl.runtime().tuned(Tunable::kv_cache_tokens);
+  const index together = std::clamp<index>(tokens / cl.runtime().busy_groups(), 1, most_together);
   const auto& keys = op.key_cache.strides;
   const auto& values = op.value_cache.strides;
   return launch(
@@ -121,7 +121,7 @@ template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspac
     const auto units = [&](index elements) { return elements * size / unit; };
     const index pieces = runs.count[0] * runs.count[1] * runs.count[2] * runs.count[3];
     const bool cpu_shape = cl.runtime().cpu_shape();
-    const int lanes = cl.runtime().lanes(256);
+    const int lanes = cl.runtime().lanes(Tunable::kv_cache_copy_lanes);
     const index in_run = cpu_shape ? 1 : units(runs.run) > 16 ? lanes : std::min(lanes, 16), in_pieces = lanes / in_run;
     return launch(cl, Variant("kv_cache").number("UNIT", unit), "copy_blocks",
                   {.groups = {1, cpu_shape ? 1 : std::clamp<index>(pieces / in_pieces, 1, 32), count},

@@ -27,13 +27,14 @@ template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/float_*.clh.
   const int tile = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
   const bool many = tile == 8;
-  const index lanes = cpu ? 1 : many ? 128 : 64;
+  const index lanes = cpu ? 1 : many ? 128 : cl.runtime().lanes(Tunable::linear_lanes);
   const index chunk = !many ? tile : cpu ? 32 : 64;
   const index channels = linear_panel * (!many && packed ? (cpu ? 4 : 1) : cpu ? 2 : many ? 4 : 1);
   const Variant variant = Variant("linear")
                               .type("W", weight)
                               .flag("PACKED", packed)
                               .number("ROWS", tile)
+                              .number("LANES", lanes)
                               .flag("ALIGNED", aligned(cl, op.x, op.weight, op.weight_rows));
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, channels)}, .lanes = {lanes}};
   const int x_type = static_cast<int>(op.x.dtype);

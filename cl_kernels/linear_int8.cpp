@@ -53,7 +53,7 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/int8_*.clh.
   const index chunk = tile == 8 ? 32 : tile, panels = !cpu ? 1 : tile == 8 ? 2 : tile == 4 ? 4 : 8;
-  const int sharing = cl.runtime().lanes(64);
+  const int sharing = cl.runtime().lanes(Tunable::linear_int8_lanes);
   const Variant product = Variant("linear_int8")
                               .number("LANES", sharing)
                               .number("ROWS", tile)

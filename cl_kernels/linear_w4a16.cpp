@@ -67,7 +67,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   }
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/w4_*.clh.
-  const int lanes = cl.runtime().lanes(128);
+  const int lanes = cl.runtime().lanes(Tunable::linear_w4a16_lanes);
   const index chunk = tile == 8 ? 32 : tile, panels = !cpu ? 1 : tile == 8 ? 2 : tile == 4 ? 4 : 6;
   const Variant product =
       Variant("linear_w4a16")

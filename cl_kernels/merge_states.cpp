@@ -12,9 +12,8 @@ template <> Status compute(Cl& cl, const MergeStates<Cl>& op, const SpaceWorkspa
   const auto& [states, tokens, heads, dim] = op.partial_out.extents;
   const auto& of_parts = op.partial_out.strides;
   const auto& of_lse = op.partial_lse.strides;
-  // Sixteen lanes take 128 elements at a time, a usual head_dim; four rows a group.
-  const int lanes = cl.runtime().lanes(16);
-  const index rows = tokens * heads, rows_a_group = cl.runtime().cpu_shape() ? 8 : 4;
+  const int lanes = cl.runtime().lanes(Tunable::merge_states_lanes);
+  const index rows = tokens * heads, rows_a_group = cl.runtime().tuned(Tunable::merge_states_rows);
   const Variant variant = Variant("merge_states")
                               .number("LANES", lanes)
                               .type("X", op.partial_out.dtype)

@@ -8,11 +8,12 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Quantize<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Quantize<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes();
+  const int lanes = cl.runtime().lanes(Tunable::quantize_lanes);
   const index rows = op.x.extents[0], cols = op.x.extents[1];
   const Grid grid{.groups = {row_groups(rows, op.y.dtype)}, .lanes = {lanes}};
   const Variant variant = Variant("quantize")
                               .number("LANES", lanes)
+                              .number("WIDTH", cl.runtime().tuned(Tunable::quantize_width))
                               .type("REAL", op.x.dtype)
                               .type("CODE", op.y.dtype)
                               .flag("NIBBLES", bits(op.y.dtype) < 8)

@@ -7,10 +7,11 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const RmsNorm<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const RmsNorm<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes();
+  const int lanes = cl.runtime().lanes(Tunable::rms_norm_lanes);
   const bool quantized = op.y.dtype == DType::i8;
   const Variant variant = Variant("rms_norm")
                               .number("LANES", lanes)
+                              .number("WIDTH", cl.runtime().tuned(Tunable::rms_norm_width))
                               .type("X", op.x.dtype)
                               .type("W", op.weight.dtype)
                               .type("Y", op.y.dtype)

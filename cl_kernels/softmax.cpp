@@ -18,8 +18,7 @@ Mask mask_of(const Softmax<Cl>& op) {
   return op.mask.dtype == DType::boolean ? Mask::hidden : op.mask.dtype == DType::f32 ? Mask::added_f32 : Mask::added;
 }
 
-// A piece stays in the cache of a core over its passes; on a GPU a group has four vectors of it for each work-item.
-index piece_of(const Cl& cl) { return cl.runtime().cpu_shape() ? 16384 : 4096; }
+index piece_of(const Cl& cl) { return cl.runtime().tuned(Tunable::softmax_piece); }
 
 index pieces_of(const Cl& cl, const Softmax<Cl>& op) { return (op.x.extents[2] + piece_of(cl) - 1) / piece_of(cl); }
 
@@ -31,11 +30,11 @@ template <> std::size_t scratch_bytes(Cl& cl, const Softmax<Cl>& op) {
 }
 
 template <> Status compute(Cl& cl, const Softmax<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  // Two vectors of eight for each work-item; and 32 of them meet by shuffles alone, where a device has them.
-  const int lanes = cl.runtime().lanes(op.x.extents[2] <= 512 ? 32 : 128);
+  const int lanes = cl.runtime().lanes(op.x.extents[2] <= 512 ? Tunable::softmax_short_lanes : Tunable::softmax_lanes);
   const index heads = op.x.extents[0], rows = op.x.extents[1], pieces = pieces_of(cl, op);
   const Variant variant = Variant("softmax")
                               .number("LANES", lanes)
+                              .number("WIDTH", cl.runtime().tuned(Tunable::softmax_width))
                               .type("X", op.x.dtype)
                               .type("Y", op.y.dtype)
                               .flag("STORED", cl.runtime().cpu_shape() && op.y.dtype == DType::f32 && !op.log)

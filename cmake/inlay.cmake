@@ -97,6 +97,7 @@ endfunction()
 # inlay::cl: the OpenCL kernels, their text embedded, and what launches them.
 function(inlay_add_cl)
   find_package(OpenCL REQUIRED)
+  find_package(nlohmann_json REQUIRED)
   file(GLOB rooms RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS cl_kernels/*/*.cpp)
   list(TRANSFORM INLAY_OPS REPLACE "(.+)" "cl_kernels/\\1.cpp" OUTPUT_VARIABLE launchers)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS cl_kernels/*.clh)
@@ -108,7 +109,8 @@ function(inlay_add_cl)
   add_custom_command(OUTPUT ${embedded} DEPENDS ${kernels} ${headers} ${script} VERBATIM
     COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} "-DSTEMS=${stems}" -DOUTPUT=${embedded} -P ${script})
   add_library(inlay_cl STATIC cl_kernels/cl.cpp ${rooms} ${launchers} ${embedded})
-  target_link_libraries(inlay_cl PUBLIC inlay_core OpenCL::OpenCL)
+  # The JSON library is headers, which a tuning file is read with: the package does without.
+  target_link_libraries(inlay_cl PUBLIC inlay_core OpenCL::OpenCL PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
   target_compile_definitions(inlay_cl PUBLIC CL_TARGET_OPENCL_VERSION=300 INLAY_HAS_CL PRIVATE CL_USE_DEPRECATED_OPENCL_1_2_APIS)
   target_include_directories(inlay_cl PRIVATE ${PROJECT_SOURCE_DIR})
   inlay_warnings(inlay_cl)

@@ -121,7 +121,8 @@ class Worker:
 
     def configure(self, kernels):
         return self.quiet("cmake", "-G", "Ninja", "-S", self.source, "-B", self.build, "-DCMAKE_BUILD_TYPE=Release",
-                          "-DINLAY_BENCH=OFF", "-DINLAY_TOOLS=OFF", "-DINLAY_KERNELS=" + ";".join(kernels))
+                          "-DINLAY_BENCH=OFF", "-DINLAY_TOOLS=" + ("ON" if "cl_tuner" in kernels else "OFF"),
+                          "-DINLAY_KERNELS=" + ";".join(kernels))
 
     def make(self, test):
         return self.quiet("cmake", "--build", self.build, "-j1", "--target", "test_" + test)

@@ -32,6 +32,7 @@ void print_opencl() {
         static_cast<double>(d.local_bytes) / 1024, static_cast<double>(d.global_bytes) / mib,
         static_cast<double>(d.max_allocation) / mib, d.shares_memory ? ", the host's memory" : "");
   }
+  if (chosen) std::printf("           tuning: %s\n", chosen->tuning().c_str());
   if (!chosen) std::printf("           none is usable: %s\n", std::string(chosen.error().message()).c_str());
 }
 

@@ -48,6 +48,9 @@ int main(int argc, char** argv) {
   add_verify(app, chosen);
   add_convert(app, chosen);
   add_bench(app, chosen);
+#ifdef INLAY_HAS_CL
+  add_tune(app, chosen);
+#endif
   add_devices(app, chosen);
   try {
     app.parse(argc, argv);

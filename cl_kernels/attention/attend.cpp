@@ -15,14 +15,14 @@ struct Cut {
 Cut cut_of(const Runtime& runtime, const Attention& a) {
   const int widest = std::max(a.problem.k.dim, a.problem.v.dim);
   Cut cut{};
-  cut.lanes = runtime.lanes();
+  cut.lanes = runtime.lanes(Tunable::attention_lanes);
   for (int dim : {64, 128, 256, 576})
     if (cut.dim == 0 && widest <= dim && (dim > 64 || !runtime.cpu_shape())) cut.dim = dim;
   if (cut.dim == 0) cut.dim = static_cast<int>(groups_of(widest, 512) * 512);
   const bool one = a.rows == 1 && a.ragged_rows == 0;
   if (runtime.cpu_shape()) {
     cut.rows = one ? 1 : 4;
-    cut.unit_rows = std::max(4, cut.dim <= 256 ? 32 : 8192 / cut.dim / 4 * 4);
+    cut.unit_rows = std::max(4, cut.dim <= 256 ? runtime.tuned(Tunable::attention_unit_rows) : 8192 / cut.dim / 4 * 4);
   } else {
     cut.rows = cut.unit_rows = (one && !a.by_chunks) || cut.dim > 576 ? 1 : cut.dim <= 256 ? 4 : 2;
     cut.key_lanes = std::min(cut.dim / 8, 32);

@@ -21,6 +21,7 @@
 #include "cl_kernels/runtime/offences.hpp"
 #include "cl_kernels/runtime/programs.hpp"
 #include "cl_kernels/runtime/variant.hpp"
+#include "cl_kernels/tuning/tuning.hpp"
 
 namespace inlay::cl {
 
@@ -65,6 +66,10 @@ class Runtime {
   bool has_doubles() const { return !options_.only_fallbacks && record_.has("cl_khr_fp64"); }
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
+  // How a kernel is cut: the device's values, or a file's.
+  int tuned(Tunable parameter) const { return tuning_[parameter]; }
+  int lanes(Tunable wanted) const { return lanes(tuned(wanted)); }
+  Tuning& tuning() { return tuning_; }
 
   Place place(Describe describe) { return {offences_->memory(), offences_->place(std::move(describe))}; }
 
@@ -82,6 +87,7 @@ class Runtime {
 
   ClDevice record_;
   ClOptions options_;
+  Tuning tuning_;
   cl_context context_ = nullptr;
   cl_command_queue queue_ = nullptr;
   std::unique_ptr<Memory> memory_;

@@ -13,9 +13,8 @@ struct Pieces {
   index count;   // of a row
 };
 
-inline Pieces pieces_of(const Cl& cl, index dim) {
-  // Some microseconds of memory traffic for a thread of a CPU; two vectors of eight for each of 128 work-items.
-  const index length = cl.runtime().cpu_shape() ? 16384 : 2048;
+inline Pieces pieces_of(const Cl& cl, Tunable piece, index dim) {
+  const index length = cl.runtime().tuned(piece);
   return {length, groups_of(dim, length)};
 }
 

@@ -63,6 +63,7 @@ struct ClOptions {
   bool profiling = false;              // the queue measures kernels: Cl::kernel_seconds
   std::string cache = {};              // a directory for built programs; empty: INLAY_CL_CACHE, else none
   std::string build_options = {};      // the compiler's beside ours: "-cl-opt-disable"; empty: INLAY_CL_BUILD_OPTIONS
+  std::string tuning = {};             // a file of `inlay tune`; empty: INLAY_CL_TUNING, else none; "none": none
 };
 
 // What a device says of itself, and what follows for kernels.
@@ -120,6 +121,12 @@ class Cl {
 
   // Waits for all that was given to the queue. The first index out of range that a kernel met since the last call.
   Status finish();
+  // How operators are cut from the next call on (cl_tuning.hpp); sizes of workspaces may change with it.
+  Status tune(std::string_view op, std::string_view parameter, long value);
+  Expected<int> tuned(std::string_view op, std::string_view parameter) const;
+  // Where the values come from: compiled in, or a file.
+  const std::string& tuning() const;
+
   // The time of the kernels since the last call, with options.profiling; 0 without.
   double kernel_seconds();
 

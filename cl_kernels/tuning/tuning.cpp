@@ -1,0 +1,52 @@
+#include "cl_kernels/tuning/tuning.hpp"
+
+#include <algorithm>
+
+namespace inlay::cl {
+
+std::string choices(std::span<const int> values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == values.size() ? " or " : ", ") + std::to_string(values[i]);
+  return text;
+}
+
+Expected<const ClParameter*> find_parameter(std::string_view op, std::string_view name) {
+  std::string ops, names;
+  for (const ClParameter& parameter : cl_parameters()) {
+    if (parameter.op == op && parameter.name == name) return &parameter;
+    if (parameter.op == op) names += (names.empty() ? "" : ", ") + std::string(parameter.name);
+    if (!ops.ends_with(parameter.op)) ops += (ops.empty() ? "" : ", ") + std::string(parameter.op);
+  }
+  if (names.empty())
+    return failure(invalid("'" + std::string(op) + "' is no operator with parameters; those are " + ops));
+  return failure(invalid("'" + std::string(name) + "' is no parameter of " + std::string(op) + ", which has " + names));
+}
+
+Status check_value(const ClParameter& parameter, ClShape shape, long value) {
+  const auto values = parameter.of(shape).list();
+  if (std::ranges::find(values, value) != values.end()) return {};
+  return invalid("is " + std::to_string(value) + "; in the " + (shape == ClShape::cpu ? "cpu" : "gpu") +
+                 " shape it must be " + choices(values));
+}
+
+Tuning::Tuning(const ClDevice& device, ClShape shape, std::span<const Known> known) : shape_(shape) {
+  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = cl_parameters()[i].of(shape).usual;
+  const auto holds = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
+  for (const Known& row : known)
+    if (row.shape == shape && holds(device.vendor, row.vendor) && holds(device.name, row.name))
+      values_[static_cast<std::size_t>(row.parameter)] = row.value;
+}
+
+Status Tuning::set(std::string_view op, std::string_view name, long value) {
+  auto found = find_parameter(op, name);
+  if (!found) return std::move(found.error());
+  if (Status wrong = check_value(**found, shape_, value); !wrong.ok())
+    return invalid(std::string(op) + "." + std::string(name) + " " + std::string(wrong.message()));
+  values_[static_cast<std::size_t>(*found - cl_parameters().data())] = static_cast<int>(value);
+  return {};
+}
+
+}  // namespace inlay::cl
