@@ -3,9 +3,10 @@
 //
 // Two kernels. `prepare` makes signed bytes of each token, u8 less 128, and says how its sums become outputs:
 //
-//   q        [tokens, k up to a multiple of 4]       zeros beyond k; in the cpu shape floats, in tiles
-//   clipped  the same, f32, with shadow outliers     what saturation took from an activation, in steps
-//   tokens   [tokens, 4]    | scale | shift | rest | has outliers |
+//   q        [tokens, k up to a multiple of 4]       zeros beyond k; in the cpu shape in tiles (int8_cpu.clh)
+//   clipped  the same, f32, with shadow outliers     what saturation took from an activation, in steps;
+//            x 2 in the cpu shape                    or a list of those it took from: | i | steps |
+//   tokens   [tokens, 4]    | scale | shift | rest | outliers: how many in the cpu shape |
 //
 //   acc = sum q w - shift * sum w - rest * weight_zero
 //
@@ -29,14 +30,17 @@
 #define LINE 64
 #define PANEL 16
 #define OF_TOKEN 4
-#define BLOCK 192  // of k: a chain of fma in the cpu shape
-
-// What weights take out of q in the cpu shape (int8_cpu.clh).
-#define CENTRE 0x1p8f
-#define POWERS (float4)(CENTRE, 1, 0x1p-8f, CENTRE)
+#ifdef CPU_SHAPE
+#define CLIPPED 2  // words of clipped for each of q
+#else
+#define CLIPPED 1
+#endif
 
 static inline int entry_i8(global const char* p, long begin, long i) { return p ? p[begin + i] : 0; }
 
+#ifdef CPU_SHAPE
+#include "cl_kernels/linear/dot_cpu.clh"
+#endif
 #ifdef X
 #include "cl_kernels/linear/int8_prepare.clh"
 #endif

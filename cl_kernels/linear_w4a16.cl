@@ -5,11 +5,10 @@
 //
 //   y[t,n] = sum over segments  scale * sum(x * q) + offset * sum(x)
 //
-// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers, as floats: a
-// segment's sum stays below 2^24, so f32 adds them exactly. It also takes the inputs in the order of a permutation.
-// In the cpu shape every call has it; in the gpu shape those that need it.
+// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers. It also takes the
+// inputs in the order of a permutation. In the cpu shape every call has it; in the gpu shape those that need it.
 //
-//   values   [rows, slots]                    x in the order of slots, or its steps
+//   values   [rows, slots]                    x in the order of slots, f32, or its steps
 //   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sums: of its values
 //   refused  [rows]                           the row meets an index out of range and is not written
 //
@@ -51,6 +50,9 @@ static inline long segment_end(long s, long group, long slots) {
 }
 static inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
 
+#ifdef CPU_SHAPE
+#include "cl_kernels/linear/dot_cpu.clh"
+#endif
 #ifdef PREPARES
 #include "cl_kernels/linear/w4_prepare.clh"
 #else
@@ -76,7 +78,12 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
       long group, long groups
 
 #ifdef CPU_SHAPE
+#include "cl_kernels/linear/w4_cpu_scales.clh"
+#ifdef STEPS
+#include "cl_kernels/linear/w4_cpu_steps.clh"
+#else
 #include "cl_kernels/linear/w4_cpu.clh"
+#endif
 #else
 #include "cl_kernels/linear/w4_gpu.clh"
 #endif

@@ -13,7 +13,8 @@ constexpr index block = 128;  // slots: cl_kernels/linear_w4a16.cl
 // Rows that share a code in registers.
 int tile_of(Cl& cl, const LinearW4a16<Cl>& op) {
   const index rows = op.x.extents[0];
-  return rows == 1 ? 1 : rows <= 4 || !cl.runtime().cpu_shape() ? 4 : 8;
+  if (rows <= 4 || !cl.runtime().cpu_shape()) return rows == 1 ? 1 : 4;
+  return op.compute == W4Compute::int8_activations ? cl.runtime().dot().rows : 8;
 }
 
 // What `prepare` writes, where it is needed: x in the order of slots, or its steps; of segments the step and the sum;
@@ -27,7 +28,11 @@ struct Prepared {
         rows(needed ? op.x.extents[0] : 0) {
     if (!needed) return;
     const index tile = tile_of(cl, op), blocks = groups_of(op.slots(), block);
-    values = cl.runtime().cpu_shape() ? groups_of(rows, tile) * tile * blocks * block : rows * op.slots();
+    values = !cl.runtime().cpu_shape() ? rows * op.slots()
+             : !steps
+                 ? groups_of(rows, tile) * tile * blocks * block
+                 // Floats that hold a row's bytes or shorts, up to whole words of codes.
+                 : groups_of(rows, tile) * tile * groups_of(op.slots(), index{8}) * (cl.runtime().dot().bytes ? 2 : 4);
     places = rows * (blocks + op.scales.extents[1]);
   }
 };
@@ -47,6 +52,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   const bool cpu = cl.runtime().cpu_shape();
   const int tile = tile_of(cl, op);
   const Prepared size(cl, op);
+  const bool by_dot = cpu && size.steps;
   PartCutter cutter(workspace);
   const Part values = cutter.take<float>(size.values), step = cutter.take<float>(size.places),
              sums = cutter.take<float>(size.places), marks = cutter.take<std::int32_t>(size.rows);
@@ -59,8 +65,10 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
         return offence<LinearW4a16<Cl>>(invalid("perm[" + std::to_string(at) + "] is " + std::to_string(value) +
                                                 "; it must be in -1.." + std::to_string(k - 1)));
       });
+    Variant prepare("linear_w4a16");
+    if (cpu) cl.runtime().dot().define(prepare);
     Status prepared =
-        launch(cl, Variant("linear_w4a16").flag("PREPARES", true).number("LANES", lanes), "prepare",
+        launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes), "prepare",
                {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], static_cast<int>(op.x.dtype), op.perm,
                values, step, sums, marks, k, slots, group, groups, size.steps, tile, static_cast<int>(op.bits), place);
     if (!prepared.ok()) return prepared;
@@ -68,15 +76,16 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/w4_*.clh.
   const int lanes = cl.runtime().lanes(128);
-  const index chunk = tile == 8 ? 32 : tile, panels = !cpu ? 1 : tile == 8 ? 2 : tile == 4 ? 4 : 6;
-  const Variant product =
-      Variant("linear_w4a16")
-          .number("LANES", lanes)
-          .number("BITS", static_cast<long>(op.bits))
-          .type("S", op.scales.dtype)
-          .number("ROWS", tile)
-          .flag("STEPS", size.steps)
-          .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && op.codes.data.offset % 16 == 0);
+  const index many = by_dot ? cl.runtime().dot().panels : 2;
+  const index chunk = tile > 4 ? 4 * tile : tile, panels = !cpu ? 1 : tile > 4 ? many : tile == 4 ? 4 : 6;
+  Variant product("linear_w4a16");
+  if (by_dot) cl.runtime().dot().define(product);
+  product.number("LANES", lanes)
+      .number("BITS", static_cast<long>(op.bits))
+      .type("S", op.scales.dtype)
+      .number("ROWS", tile)
+      .flag("STEPS", size.steps)
+      .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && op.codes.data.offset % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
   const auto run = [&](const auto& x, index stride, DType type) {
     const bool zeros = op.zeros.present(), offsets = op.offsets.present();

@@ -11,10 +11,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <inlay/cl.hpp>
 
+#include "cl_kernels/runtime/dot.hpp"
 #include "cl_kernels/runtime/memory.hpp"
 #include "cl_kernels/runtime/offences.hpp"
 #include "cl_kernels/runtime/programs.hpp"
@@ -59,6 +61,9 @@ class Runtime {
   bool cpu_shape() const { return options_.shape == ClShape::cpu; }
   // Work-items that share a row: one in the cpu shape, else `wanted`, or what the device's work-groups hold of them.
   int lanes(int wanted = 128) const;
+  // How dot products of bytes are taken: found out when it is first asked for.
+  const Dot& dot();
+  void take(const Dot& dot) { dot_ = dot; }  // one of dot_ways
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
 
@@ -78,6 +83,7 @@ class Runtime {
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<Offences> offences_;
+  std::optional<Dot> dot_;
   std::vector<cl_event> events_;
 };
 
