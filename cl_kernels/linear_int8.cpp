@@ -8,17 +8,21 @@ namespace {
 
 constexpr index of_token = 4;  // words: cl_kernels/linear_int8.cl
 
-index padded_k(const LinearInt8<Cl>& op) { return op.weight.extents[1] * linear_int8::group; }
-// Tokens that a weight is multiplied with in registers.
+// Of q, for one token.
+index padded_k(Cl& cl, const LinearInt8<Cl>& op) {
+  return cl.runtime().cpu_shape() ? op.weight.extents[1] * linear_int8::group : groups_of(op.x.extents[1], 64) * 64;
+}
+// Tokens that a weight is multiplied with in registers, or the tile of a group.
 int tile_of(Cl& cl, const LinearInt8<Cl>& op) {
   const index rows = op.x.extents[0];
-  return rows == 1 ? 1 : rows <= 4 || !cl.runtime().cpu_shape() ? 4 : cl.runtime().dot().rows;
+  if (rows == 1) return 1;
+  if (cl.runtime().cpu_shape()) return rows <= 4 ? 4 : cl.runtime().dot().rows;
+  return rows <= 8 ? 4 : 64;
 }
 // Elements of q: bytes or shorts, in the cpu shape in whole tiles.
 index q_size(Cl& cl, const LinearInt8<Cl>& op) {
-  if (!cl.runtime().cpu_shape()) return op.x.extents[0] * padded_k(op);
-  const index tile = tile_of(cl, op);
-  return groups_of(op.x.extents[0], tile) * tile * padded_k(op);
+  const index tile = cl.runtime().cpu_shape() ? tile_of(cl, op) : 1;
+  return groups_of(op.x.extents[0], tile) * tile * padded_k(cl, op);
 }
 bool q_in_bytes(Cl& cl) { return !cl.runtime().cpu_shape() || cl.runtime().dot().bytes; }
 std::size_t q_bytes(Cl& cl, const LinearInt8<Cl>& op) {
@@ -26,7 +30,7 @@ std::size_t q_bytes(Cl& cl, const LinearInt8<Cl>& op) {
                         : WorkspaceCutter::padded<std::int16_t>(q_size(cl, op));
 }
 index clipped_size(Cl& cl, const LinearInt8<Cl>& op) {
-  return op.shadow_outliers ? op.x.extents[0] * padded_k(op) * (cl.runtime().cpu_shape() ? 2 : 1) : 0;
+  return op.shadow_outliers ? op.x.extents[0] * padded_k(cl, op) * 2 : 0;
 }
 // Of a view of one element or one for each token or channel.
 index stride(const ConstView<1, Cl>& view) { return view.present() && view.extents[0] > 1 ? view.strides[0] : 0; }
@@ -56,8 +60,9 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
   if (!prepared.ok()) return prepared;
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/int8_*.clh.
-  const index chunk = tile > 4 ? 4 * tile : tile, panels = !cpu ? 1 : tile > 4 ? dot.panels : tile == 4 ? 4 : 8;
-  const int sharing = cl.runtime().lanes(64);
+  const index chunk = cpu && tile > 4 ? 4 * tile : tile;
+  const index panels = tile > 4 ? (cpu ? dot.panels : 4) : !cpu ? 1 : tile == 4 ? 4 : 8;
+  const int sharing = cl.runtime().lanes(tile > 4 ? 128 : 64);
   Variant product("linear_int8");
   dot.define(product).number("LANES", sharing).number("ROWS", tile);
   product.flag("ALIGNED", !cpu && op.weight.data.offset % 16 == 0);

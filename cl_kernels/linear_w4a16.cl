@@ -6,18 +6,20 @@
 //   y[t,n] = sum over segments  scale * sum(x * q) + offset * sum(x)
 //
 // int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers. It also takes the
-// inputs in the order of a permutation. In the cpu shape every call has it; in the gpu shape those that need it.
+// inputs in the order of a permutation. In the cpu shape every call has it; in the gpu shape tiles and those that need it.
 //
-//   values   [rows, slots]                    x in the order of slots, f32, or its steps
+//   values   [rows, slots up to 16]           x in the order of slots, f32, or its steps; in the cpu shape in tiles
 //   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sums: of its values
 //   refused  [rows]                           the row meets an index out of range and is not written
 //
 //   PREPARES   the program has `prepare`; else `product` with
-//   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers
+//   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers, or a tile
 //   STEPS      int8_activations   ALIGNED    codes begin at a multiple of 16 bytes
 //
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
 // gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
+// gpu report, tiled, exact: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256
+// gpu report, tiled, int8 activations: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1
 // gpu report, preparing: -D PREPARES=1
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
@@ -84,7 +86,9 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
 #else
 #include "cl_kernels/linear/w4_cpu.clh"
 #endif
+#elif ROWS <= 4
+#include "cl_kernels/linear/w4_few.clh"
 #else
-#include "cl_kernels/linear/w4_gpu.clh"
+#include "cl_kernels/linear/w4_tile.clh"
 #endif
 #endif

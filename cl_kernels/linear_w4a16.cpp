@@ -13,7 +13,9 @@ constexpr index block = 128;  // slots: cl_kernels/linear_w4a16.cl
 // Rows that share a code in registers.
 int tile_of(Cl& cl, const LinearW4a16<Cl>& op) {
   const index rows = op.x.extents[0];
-  if (rows <= 4 || !cl.runtime().cpu_shape()) return rows == 1 ? 1 : 4;
+  if (rows == 1) return 1;
+  if (!cl.runtime().cpu_shape()) return rows <= 8 ? 4 : 64;
+  if (rows <= 4) return 4;
   return op.compute == W4Compute::int8_activations ? cl.runtime().dot().rows : 8;
 }
 
@@ -24,16 +26,17 @@ struct Prepared {
   index rows, values = 0, places = 0;
   Prepared(Cl& cl, const LinearW4a16<Cl>& op)
       : steps(op.compute == W4Compute::int8_activations),
-        needed(cl.runtime().cpu_shape() || steps || op.perm.present()),
+        needed(cl.runtime().cpu_shape() || steps || op.perm.present() || tile_of(cl, op) > 4),
         rows(needed ? op.x.extents[0] : 0) {
     if (!needed) return;
     const index tile = tile_of(cl, op), blocks = groups_of(op.slots(), block);
-    values = !cl.runtime().cpu_shape() ? rows * op.slots()
+    values = !cl.runtime().cpu_shape() ? rows * groups_of(op.slots(), 16) * 16
              : !steps
                  ? groups_of(rows, tile) * tile * blocks * block
                  // Floats that hold a row's bytes or shorts, up to whole words of codes.
                  : groups_of(rows, tile) * tile * groups_of(op.slots(), index{8}) * (cl.runtime().dot().bytes ? 2 : 4);
-    places = rows * (blocks + op.scales.extents[1]);
+    const index whole = tile == 64 ? groups_of(rows, tile) * tile : rows;  // w4_tile.clh reads them all
+    places = whole * (blocks + op.scales.extents[1]);
   }
 };
 
@@ -75,9 +78,10 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   }
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/w4_*.clh.
-  const int lanes = cl.runtime().lanes(128);
-  const index many = by_dot ? cl.runtime().dot().panels : 2;
-  const index chunk = tile > 4 ? 4 * tile : tile, panels = !cpu ? 1 : tile > 4 ? many : tile == 4 ? 4 : 6;
+  const int lanes = cl.runtime().lanes(tile > 4 ? 256 : 128);
+  const index many = !cpu ? 4 : by_dot ? cl.runtime().dot().panels : 2;
+  const index chunk = cpu && tile > 4 ? 4 * tile : tile;
+  const index panels = tile > 4 ? many : !cpu ? 1 : tile == 4 ? 4 : 6;
   Variant product("linear_w4a16");
   if (by_dot) cl.runtime().dot().define(product);
   product.number("LANES", lanes)
@@ -98,7 +102,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                   op.bias, static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), rows,
                   n, slots, group, groups);
   };
-  return size.needed ? run(values, slots, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
+  return size.needed ? run(values, groups_of(slots, 16) * 16, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
 }
 
 }  // namespace inlay::cl

@@ -42,6 +42,9 @@ std::vector<Dot> candidates(const Runtime& runtime) {
     if (has_madd_256()) ways.push_back({"DOT_MADD", 8, false, 6, 1});
     return ways;
   }
+  // By what devices and vendors say; neither has been met yet.
+  if (device.vendor.find("NVIDIA") != std::string::npos) ways.push_back({"DOT_PTX", 1});
+  if (device.has("cl_khr_integer_dot_product")) ways.push_back({"DOT_KHR", 1});
   return ways;
 }
 

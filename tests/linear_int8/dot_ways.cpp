@@ -9,7 +9,7 @@ namespace {
 // Tiles, a token and a channel beyond them, and tokens too few for one; sums are exact. Each way is programs to build.
 TEST(linear_int8, every_way_of_opencl) {
   Rng rng(31);
-  for (index tokens : {6, 7, 12, 13, 50}) {
+  for (index tokens : {6, 7, 12, 13, 70}) {
     const index n = 40 + tokens % 3 * 4, k = 60 + tokens;
     Case start = make(DType::u8, DType::i32, tokens, n, k, {}, rng);
     start.x_zero = zero_points(start.x.dtype(), tokens, rng);
