@@ -5,11 +5,14 @@
 kernel void probe(global uchar* data) {
   global const char* x = (global const char*)data + 64;
   global uint* y = (global uint*)(data + 68);
-  CODE one[4];
-  for (int j = 0; j < 4; ++j) one[PLACE(j)] = x[j];
-  INPUT input;
-  for (int j = 0; j < 4; ++j) ((private CODE*)&input)[j] = one[j];
-  vstore16(dot_line(vload16(0, y), line_of(words_of(data)), input), 0, y);
+  union {
+    CODE codes[4];
+    uint words[DOT_PARTS];
+  } input;
+  for (int j = 0; j < 4; ++j) input.codes[PLACE(j)] = x[j];
+  uint16 sum = vload16(0, y);
+  for (int part = 0; part < DOT_PARTS; ++part) sum = dot_part(sum, part_of(words_of(data), part), input.words[part]);
+  vstore16(sum, 0, y);
 }
 #else
 #include "cl_kernels/linear/dot_gpu.clh"
