@@ -22,21 +22,24 @@ int tile_of(Cl& cl, const LinearW4a16<Cl>& op) {
 // What `prepare` writes, where it is needed: x in the order of slots, or its steps; of segments the step and the sum;
 // which rows are refused.
 struct Prepared {
+  int tile;
   bool steps, needed;
-  index rows, values = 0, places = 0;
+  index rows = 0, stride = 0, values = 0, places = 0;  // stride: words of values in a row
   Prepared(Cl& cl, const LinearW4a16<Cl>& op)
-      : steps(op.compute == W4Compute::int8_activations),
-        needed(cl.runtime().cpu_shape() || steps || op.perm.present() || tile_of(cl, op) > 4),
-        rows(needed ? op.x.extents[0] : 0) {
+      : tile(tile_of(cl, op)), steps(op.compute == W4Compute::int8_activations) {
+    const bool cpu = cl.runtime().cpu_shape(), tiled = tile == 64;
+    needed = cpu || steps || op.perm.present() || tiled;
     if (!needed) return;
-    const index tile = tile_of(cl, op), blocks = groups_of(op.slots(), block);
-    values = !cl.runtime().cpu_shape() ? rows * groups_of(op.slots(), 16) * 16
-             : !steps
-                 ? groups_of(rows, tile) * tile * blocks * block
-                 // Floats that hold a row's bytes or shorts, up to whole words of codes.
-                 : groups_of(rows, tile) * tile * groups_of(op.slots(), index{8}) * (cl.runtime().dot().bytes ? 2 : 4);
-    const index whole = tile == 64 ? groups_of(rows, tile) * tile : rows;  // w4_tile.clh reads them all
-    places = whole * (blocks + op.scales.extents[1]);
+    rows = op.x.extents[0];
+    const index whole = cpu || tiled ? groups_of(rows, tile) * tile : rows;
+    if (!cpu)
+      stride = steps && tiled ? groups_of(op.slots(), 64) * 16 : groups_of(op.slots(), 16) * 16;
+    else if (steps)  // bytes or shorts, up to whole words of codes
+      stride = groups_of(op.slots(), 8) * (cl.runtime().dot().bytes ? 2 : 4);
+    else
+      stride = groups_of(op.slots(), block) * block;
+    values = whole * stride;
+    places = whole * (groups_of(op.slots(), block) + op.scales.extents[1]);
   }
 };
 
@@ -53,9 +56,9 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1], slots = op.slots();
   const index group = op.group == 0 ? std::max(slots, w4_group_multiple) : op.group, groups = op.scales.extents[1];
   const bool cpu = cl.runtime().cpu_shape();
-  const int tile = tile_of(cl, op);
   const Prepared size(cl, op);
-  const bool by_dot = cpu && size.steps;
+  const int tile = size.tile;
+  const Dot dot = size.needed ? cl.runtime().dot() : Dot{};
   PartCutter cutter(workspace);
   const Part values = cutter.take<float>(size.values), step = cutter.take<float>(size.places),
              sums = cutter.take<float>(size.places), marks = cutter.take<std::int32_t>(size.rows);
@@ -69,7 +72,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                                                 "; it must be in -1.." + std::to_string(k - 1)));
       });
     Variant prepare("linear_w4a16");
-    if (cpu) cl.runtime().dot().define(prepare);
+    if (cpu) dot.define(prepare);
     Status prepared =
         launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes), "prepare",
                {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], static_cast<int>(op.x.dtype), op.perm,
@@ -79,11 +82,11 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/w4_*.clh.
   const int lanes = cl.runtime().lanes(tile > 4 ? 256 : 128);
-  const index many = !cpu ? 4 : by_dot ? cl.runtime().dot().panels : 2;
+  const index many = !cpu ? 4 : size.steps ? dot.panels : 2;
   const index chunk = cpu && tile > 4 ? 4 * tile : tile;
   const index panels = tile > 4 ? many : !cpu ? 1 : tile == 4 ? 4 : 6;
   Variant product("linear_w4a16");
-  if (by_dot) cl.runtime().dot().define(product);
+  if (size.steps) dot.define(product);
   product.number("LANES", lanes)
       .number("BITS", static_cast<long>(op.bits))
       .type("S", op.scales.dtype)
@@ -102,7 +105,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                   op.bias, static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), rows,
                   n, slots, group, groups);
   };
-  return size.needed ? run(values, groups_of(slots, 16) * 16, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
+  return size.needed ? run(values, size.stride, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
 }
 
 }  // namespace inlay::cl
