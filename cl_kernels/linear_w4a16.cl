@@ -5,9 +5,9 @@
 //
 //   y[t,n] = sum over segments  scale * sum(x * q) + offset * sum(x)
 //
-// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers, to few rows in the
-// gpu shape as floats: a segment's sum stays below 2^24, so f32 adds them exactly. It also takes the inputs in the order of a
-// permutation. In the cpu shape every call has it; in the gpu shape tiles and those that need it.
+// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers, to few rows in
+// the gpu shape as floats: a segment's sum stays below 2^24, so f32 adds them exactly. It also takes the inputs in the
+// order of a permutation. In the cpu shape every call has it; in the gpu shape tiles and those that need it.
 //
 //   values   [rows, slots up to 16]           x in the order of slots, f32, or its steps; as tiles take them
 //   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sums: of its values
