@@ -61,7 +61,7 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/int8_*.clh.
   const index chunk = cpu && tile > 4 ? 4 * tile : tile;
-  const index panels = tile > 4 ? (cpu ? dot.panels : 4) : !cpu ? 1 : tile == 4 ? 4 : 8;
+  const index panels = tile > 4 ? (cpu ? dot.panels : 4) : cpu ? 4 : 1;
   const int sharing = cl.runtime().lanes(tile > 4 ? 128 : 64);
   Variant product("linear_int8");
   dot.define(product).number("LANES", sharing).number("ROWS", tile);
