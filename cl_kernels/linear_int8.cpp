@@ -19,15 +19,11 @@ int tile_of(Cl& cl, const LinearInt8<Cl>& op) {
   if (cl.runtime().cpu_shape()) return rows <= 4 ? 4 : cl.runtime().dot().rows;
   return rows <= 8 ? 4 : 64;
 }
-// Elements of q: bytes or shorts, in the cpu shape in whole tiles.
-index q_size(Cl& cl, const LinearInt8<Cl>& op) {
+int code_bytes(Cl& cl) { return cl.runtime().cpu_shape() ? cl.runtime().dot().code_bytes : 1; }
+// Of q, in the cpu shape in whole tiles.
+index q_bytes(Cl& cl, const LinearInt8<Cl>& op) {
   const index tile = cl.runtime().cpu_shape() ? tile_of(cl, op) : 1;
-  return groups_of(op.x.extents[0], tile) * tile * padded_k(cl, op);
-}
-bool q_in_bytes(Cl& cl) { return !cl.runtime().cpu_shape() || cl.runtime().dot().bytes; }
-std::size_t q_bytes(Cl& cl, const LinearInt8<Cl>& op) {
-  return q_in_bytes(cl) ? WorkspaceCutter::padded<std::int8_t>(q_size(cl, op))
-                        : WorkspaceCutter::padded<std::int16_t>(q_size(cl, op));
+  return groups_of(op.x.extents[0], tile) * tile * padded_k(cl, op) * code_bytes(cl);
 }
 index clipped_size(Cl& cl, const LinearInt8<Cl>& op) {
   return op.shadow_outliers ? op.x.extents[0] * padded_k(cl, op) * 2 : 0;
@@ -38,7 +34,7 @@ index stride(const ConstView<1, Cl>& view) { return view.present() && view.exten
 }  // namespace
 
 template <> std::size_t scratch_bytes(Cl& cl, const LinearInt8<Cl>& op) {
-  return q_bytes(cl, op) + WorkspaceCutter::padded<float>(clipped_size(cl, op)) +
+  return WorkspaceCutter::padded<std::int8_t>(q_bytes(cl, op)) + WorkspaceCutter::padded<float>(clipped_size(cl, op)) +
          WorkspaceCutter::padded<std::int32_t>(op.x.extents[0] * of_token);
 }
 
@@ -48,8 +44,9 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
   const bool cpu = cl.runtime().cpu_shape();
   const int tile = tile_of(cl, op);
   PartCutter cutter(workspace);
-  const Part q = q_in_bytes(cl) ? cutter.take<std::int8_t>(q_size(cl, op)) : cutter.take<std::int16_t>(q_size(cl, op)),
-             clipped = cutter.take<float>(clipped_size(cl, op)), tokens = cutter.take<std::int32_t>(rows * of_token);
+  Part q = cutter.take<std::int8_t>(q_bytes(cl, op));
+  q.element_bytes = code_bytes(cl);
+  const Part clipped = cutter.take<float>(clipped_size(cl, op)), tokens = cutter.take<std::int32_t>(rows * of_token);
   const int lanes = cl.runtime().lanes();
   const Dot& dot = cl.runtime().dot();
   Variant prepare("linear_int8");

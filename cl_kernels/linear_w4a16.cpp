@@ -34,8 +34,8 @@ struct Prepared {
     const index whole = cpu || tiled ? groups_of(rows, tile) * tile : rows;
     if (!cpu)
       stride = steps && tiled ? groups_of(op.slots(), 64) * 16 : groups_of(op.slots(), 16) * 16;
-    else if (steps)  // bytes or shorts, up to whole words of codes
-      stride = groups_of(op.slots(), 8) * (cl.runtime().dot().bytes ? 2 : 4);
+    else if (steps)  // up to whole words of codes
+      stride = groups_of(op.slots(), 8) * 2 * cl.runtime().dot().code_bytes;
     else
       stride = groups_of(op.slots(), block) * block;
     values = whole * stride;

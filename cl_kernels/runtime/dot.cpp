@@ -36,10 +36,10 @@ std::vector<Dot> candidates(const Runtime& runtime) {
   if (runtime.cpu_shape()) {
     // Assembly of another processor ends oclgrind and rusticl while they build it: they are not even asked.
     if (device.platform != "Portable Computing Language" || !device.is_cpu) return ways;
-    if (has_vnni_512()) ways.push_back({"DOT_VNNI", 16, true});
-    if (has_vnni_256()) ways.push_back({"DOT_VNNI", 8, true, 6, 1});
-    if (has_madd_512()) ways.push_back({"DOT_MADD", 16});
-    if (has_madd_256()) ways.push_back({"DOT_MADD", 8, false, 6, 1});
+    if (has_vnni_512()) ways.push_back({"DOT_VNNI", 16, 1});
+    if (has_vnni_256()) ways.push_back({"DOT_VNNI", 8, 1, 6, 1});
+    if (has_madd_512()) ways.push_back({"DOT_MADD", 16, 2});
+    if (has_madd_256()) ways.push_back({"DOT_MADD", 8, 2, 6, 1});
     return ways;
   }
   // By what devices and vendors say; neither has been met yet.

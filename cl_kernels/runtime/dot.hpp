@@ -12,7 +12,7 @@ class Runtime;
 struct Dot {
   const char* name = "";      // what programs define to take this way
   int value = 0;              // of the definition
-  bool bytes = false;         // the cpu shape's inputs are unsigned bytes, else shorts
+  int code_bytes = 4;         // of an input, in the cpu shape
   int rows = 12, panels = 2;  // of its register tile
 
   Variant& define(Variant& variant) const { return *name != '\0' ? variant.number(name, value) : variant; }

@@ -1,5 +1,5 @@
 // Are dot products of bytes right on this device, the way that is defined? data: 64 bytes u, 4 bytes x, 16 sums.
-#ifdef CPU_SHAPE
+#if defined(DOT_VNNI) || defined(DOT_MADD)
 #include "cl_kernels/linear/dot_cpu.clh"
 
 kernel void probe(global uchar* data) {
@@ -7,10 +7,10 @@ kernel void probe(global uchar* data) {
   global uint* y = (global uint*)(data + 68);
   union {
     CODE codes[4];
-    uint words[DOT_PARTS];
+    WORD words[DOT_PARTS];
   } input;
   for (int j = 0; j < 4; ++j) input.codes[PLACE(j)] = x[j];
-  uint16 sum = vload16(0, y);
+  SUM sum = vload16(0, y);
   for (int part = 0; part < DOT_PARTS; ++part) sum = dot_part(sum, part_of(words_of(data), part), input.words[part]);
   vstore16(sum, 0, y);
 }

@@ -14,8 +14,13 @@ namespace {
 TEST(linear_int8, every_way_of_opencl) {
   Rng rng(31);
   for (index tokens : {6, 7, 12, 13, 70}) {
-    const index n = 40 + tokens % 3 * 4, k = 60 + tokens;
+    const index n = 40 + tokens % 3 * 4, k = tokens == 12 ? 1101 : 60 + tokens;
     Case start = make(DType::u8, DType::i32, tokens, n, k, {}, rng);
+    if (tokens == 12) {  // the largest sums: f32 holds no odd one beyond 2^24
+      start.x.fill(255);
+      start.w.fill(127);
+      start.pack();
+    }
     start.x_zero = zero_points(start.x.dtype(), tokens, rng);
     start.weight_zero = zero_points(DType::i8, n, rng);
     Case expected = start;
