@@ -3,18 +3,21 @@
 //
 // Two kernels. `prepare` makes signed bytes of each token, u8 less 128, and says how its sums become outputs:
 //
-//   q        [tokens, k up to a multiple of 4]       zeros beyond k; in the cpu shape floats, in tiles
-//   clipped  the same, f32, with shadow outliers     what saturation took from an activation, in steps
-//   tokens   [tokens, 4]    | scale | shift | rest | has outliers |
+//   q        [tokens, k up to a multiple of 64]      zeros beyond k; in the cpu shape of 4, in tiles (int8_cpu.clh)
+//   clipped  the same x 2, with shadow outliers      a list: | i | what saturation took from it, in steps, f32 |
+//   tokens   [tokens, 4]    | scale | shift | rest | outliers |
 //
 //   acc = sum q w - shift * sum w - rest * weight_zero
 //
 // `product` multiplies: weights as they are packed, in panels of 16 channels, lines of 4 inputs a channel.
 //
 //   X      type of x: the program has `prepare`
-//   ROWS   tokens that a weight is multiplied with while it is in registers: the program has `product`
+//   ROWS   tokens that a weight is multiplied with while it is in registers, or a tile: the program has `product`
 //
-// gpu report, one row: -D ROWS=1
+// gpu report, one row: -D ROWS=1 -D LANES=64
+// gpu report, one row, dp4a: -D ROWS=1 -D LANES=64 -D DOT_PTX=1
+// gpu report, tiled: -D ROWS=64
+// gpu report, tiled, dp4a: -D ROWS=64 -D DOT_PTX=1
 // gpu report, preparing: -D X=f32
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/support/rows.clh"
@@ -29,22 +32,36 @@
 #define LINE 64
 #define PANEL 16
 #define OF_TOKEN 4
-#define BLOCK 192  // of k: a chain of fma in the cpu shape
-
-// What weights take out of q in the cpu shape (int8_cpu.clh).
-#define CENTRE 0x1p8f
-#define POWERS (float4)(CENTRE, 1, 0x1p-8f, CENTRE)
+// Of q, for one token.
+#ifdef CPU_SHAPE
+#define PADDED(k) (((k) + 3) / 4 * 4)
+#else
+#define PADDED(k) (((k) + 63) / 64 * 64)
+#endif
 
 static inline int entry_i8(global const char* p, long begin, long i) { return p ? p[begin + i] : 0; }
 
+#ifdef CPU_SHAPE
+#include "cl_kernels/linear/dot_cpu.clh"
+#else
+#include "cl_kernels/linear/dot_gpu.clh"
+#define CODE char
+#endif
 #ifdef X
 #include "cl_kernels/linear/int8_prepare.clh"
 #endif
 #ifdef ROWS
 #include "cl_kernels/linear/int8_outputs.clh"
-#ifdef CPU_SHAPE
+
+#define PRODUCT_ARGUMENTS                                                                                              \
+  global const CODE *q, long q_begin, global const float *clipped, long clipped_begin, global const int *tokens,       \
+      long tokens_begin, global const char *weight, long weight_begin, OUTPUT_ARGUMENTS, long rows, long n, long k
+
+#if defined(CPU_SHAPE)
 #include "cl_kernels/linear/int8_cpu.clh"
+#elif ROWS <= 4
+#include "cl_kernels/linear/int8_few.clh"
 #else
-#include "cl_kernels/linear/int8_gpu.clh"
+#include "cl_kernels/linear/int8_tile.clh"
 #endif
 #endif

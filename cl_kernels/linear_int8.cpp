@@ -8,30 +8,33 @@ namespace {
 
 constexpr index of_token = 4;  // words: cl_kernels/linear_int8.cl
 
-index padded_k(const LinearInt8<Cl>& op) { return op.weight.extents[1] * linear_int8::group; }
-// Tokens that a weight is multiplied with in registers.
+// Of q, for one token.
+index padded_k(Cl& cl, const LinearInt8<Cl>& op) {
+  return cl.runtime().cpu_shape() ? op.weight.extents[1] * linear_int8::group : groups_of(op.x.extents[1], 64) * 64;
+}
+// Tokens that a weight is multiplied with in registers, or the tile of a group.
 int tile_of(Cl& cl, const LinearInt8<Cl>& op) {
   const index rows = op.x.extents[0];
-  return rows == 1 ? 1 : rows <= 4 || !cl.runtime().cpu_shape() ? 4 : 8;
+  if (rows == 1) return 1;
+  if (cl.runtime().cpu_shape()) return rows <= 4 ? 4 : cl.runtime().dot().rows;
+  return rows <= 8 ? 4 : 64;
 }
-// Elements of q: bytes; in the cpu shape floats, in whole tiles and blocks.
-index q_size(Cl& cl, const LinearInt8<Cl>& op) {
-  if (!cl.runtime().cpu_shape()) return op.x.extents[0] * padded_k(op);
-  const index tile = tile_of(cl, op), block = 192;
-  return groups_of(op.x.extents[0], tile) * tile * groups_of(padded_k(op), block) * block;
+int code_bytes(Cl& cl) { return cl.runtime().cpu_shape() ? cl.runtime().dot().code_bytes : 1; }
+// Of q, in the cpu shape in whole tiles.
+index q_bytes(Cl& cl, const LinearInt8<Cl>& op) {
+  const index tile = cl.runtime().cpu_shape() ? tile_of(cl, op) : 1;
+  return groups_of(op.x.extents[0], tile) * tile * padded_k(cl, op) * code_bytes(cl);
 }
-std::size_t q_bytes(Cl& cl, const LinearInt8<Cl>& op) {
-  return cl.runtime().cpu_shape() ? WorkspaceCutter::padded<float>(q_size(cl, op))
-                                  : WorkspaceCutter::padded<std::int8_t>(q_size(cl, op));
+index clipped_size(Cl& cl, const LinearInt8<Cl>& op) {
+  return op.shadow_outliers ? op.x.extents[0] * padded_k(cl, op) * 2 : 0;
 }
-index clipped_size(const LinearInt8<Cl>& op) { return op.shadow_outliers ? op.x.extents[0] * padded_k(op) : 0; }
 // Of a view of one element or one for each token or channel.
 index stride(const ConstView<1, Cl>& view) { return view.present() && view.extents[0] > 1 ? view.strides[0] : 0; }
 
 }  // namespace
 
 template <> std::size_t scratch_bytes(Cl& cl, const LinearInt8<Cl>& op) {
-  return q_bytes(cl, op) + WorkspaceCutter::padded<float>(clipped_size(op)) +
+  return WorkspaceCutter::padded<std::int8_t>(q_bytes(cl, op)) + WorkspaceCutter::padded<float>(clipped_size(cl, op)) +
          WorkspaceCutter::padded<std::int32_t>(op.x.extents[0] * of_token);
 }
 
@@ -41,23 +44,25 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
   const bool cpu = cl.runtime().cpu_shape();
   const int tile = tile_of(cl, op);
   PartCutter cutter(workspace);
-  const Part q = cpu ? cutter.take<float>(q_size(cl, op)) : cutter.take<std::int8_t>(q_size(cl, op)),
-             clipped = cutter.take<float>(clipped_size(op)), tokens = cutter.take<std::int32_t>(rows * of_token);
+  Part q = cutter.take<std::int8_t>(q_bytes(cl, op));
+  q.element_bytes = code_bytes(cl);
+  const Part clipped = cutter.take<float>(clipped_size(cl, op)), tokens = cutter.take<std::int32_t>(rows * of_token);
   const int lanes = cl.runtime().lanes();
-  const Variant prepare =
-      Variant("linear_int8").number("LANES", lanes).type("X", op.x.dtype).flag("ALIGNED", aligned(cl, op.x));
+  const Dot& dot = cl.runtime().dot();
+  Variant prepare("linear_int8");
+  dot.define(prepare).number("LANES", lanes).type("X", op.x.dtype).flag("ALIGNED", aligned(cl, op.x));
   Status prepared = launch(cl, prepare, "prepare", {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0],
                            op.x_scale, stride(op.x_scale), op.x_zero, stride(op.x_zero), q, clipped, tokens, k,
                            op.asymmetric, op.shadow_outliers, tile);
   if (!prepared.ok()) return prepared;
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/int8_*.clh.
-  const index chunk = tile == 8 ? 32 : tile, panels = !cpu ? 1 : tile == 8 ? 2 : tile == 4 ? 4 : 8;
-  const int sharing = cl.runtime().lanes(Tunable::linear_int8_lanes);
-  const Variant product = Variant("linear_int8")
-                              .number("LANES", sharing)
-                              .number("ROWS", tile)
-                              .flag("ALIGNED", !cpu && op.weight.data.offset % 16 == 0);
+  const index chunk = cpu && tile > 4 ? 4 * tile : tile;
+  const index panels = tile > 4 ? (cpu ? dot.panels : 4) : cpu ? 4 : 1;
+  const int sharing = tile > 4 ? cl.runtime().lanes(128) : cl.runtime().lanes(Tunable::linear_int8_lanes);
+  Variant product("linear_int8");
+  dot.define(product).number("LANES", sharing).number("ROWS", tile);
+  product.flag("ALIGNED", !cpu && op.weight.data.offset % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * linear_int8::panel)}, .lanes = {sharing}};
   return launch(cl, product, "product", grid, q, clipped, tokens, op.weight, op.weight_sum, op.weight_scale,
                 stride(op.weight_scale), op.weight_zero, stride(op.weight_zero), op.bias,

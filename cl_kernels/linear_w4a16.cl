@@ -5,20 +5,23 @@
 //
 //   y[t,n] = sum over segments  scale * sum(x * q) + offset * sum(x)
 //
-// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers, as floats: a
-// segment's sum stays below 2^24, so f32 adds them exactly. It also takes the inputs in the order of a permutation.
-// In the cpu shape every call has it; in the gpu shape those that need it.
+// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers, to few rows in
+// the gpu shape as floats: a segment's sum stays below 2^24, so f32 adds them exactly. It also takes the inputs in the
+// order of a permutation. In the cpu shape every call has it; in the gpu shape tiles and those that need it.
 //
-//   values   [rows, slots]                    x in the order of slots, or its steps
+//   values   [rows, slots up to 16]           x in the order of slots, f32, or its steps; as tiles take them
 //   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sums: of its values
 //   refused  [rows]                           the row meets an index out of range and is not written
 //
 //   PREPARES   the program has `prepare`; else `product` with
-//   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers
+//   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers, or a tile
 //   STEPS      int8_activations   ALIGNED    codes begin at a multiple of 16 bytes
 //
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
 // gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
+// gpu report, tiled, exact: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256
+// gpu report, tiled, int8 activations: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1
+// gpu report, tiled, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
 // gpu report, preparing: -D PREPARES=1
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
@@ -51,6 +54,11 @@ static inline long segment_end(long s, long group, long slots) {
 }
 static inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
 
+#ifdef CPU_SHAPE
+#include "cl_kernels/linear/dot_cpu.clh"
+#else
+#include "cl_kernels/linear/dot_gpu.clh"
+#endif
 #ifdef PREPARES
 #include "cl_kernels/linear/w4_prepare.clh"
 #else
@@ -76,8 +84,15 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
       long group, long groups
 
 #ifdef CPU_SHAPE
-#include "cl_kernels/linear/w4_cpu.clh"
+#include "cl_kernels/linear/w4_cpu_scales.clh"
+#ifdef STEPS
+#include "cl_kernels/linear/w4_cpu_steps.clh"
 #else
-#include "cl_kernels/linear/w4_gpu.clh"
+#include "cl_kernels/linear/w4_cpu.clh"
+#endif
+#elif ROWS <= 4
+#include "cl_kernels/linear/w4_few.clh"
+#else
+#include "cl_kernels/linear/w4_tile.clh"
 #endif
 #endif

@@ -13,22 +13,33 @@ constexpr index block = 128;  // slots: cl_kernels/linear_w4a16.cl
 // Rows that share a code in registers.
 int tile_of(Cl& cl, const LinearW4a16<Cl>& op) {
   const index rows = op.x.extents[0];
-  return rows == 1 ? 1 : rows <= 4 || !cl.runtime().cpu_shape() ? 4 : 8;
+  if (rows == 1) return 1;
+  if (!cl.runtime().cpu_shape()) return rows <= 8 ? 4 : 64;
+  if (rows <= 4) return 4;
+  return op.compute == W4Compute::int8_activations ? cl.runtime().dot().rows : 8;
 }
 
 // What `prepare` writes, where it is needed: x in the order of slots, or its steps; of segments the step and the sum;
 // which rows are refused.
 struct Prepared {
+  int tile;
   bool steps, needed;
-  index rows, values = 0, places = 0;
+  index rows = 0, stride = 0, values = 0, places = 0;  // stride: words of values in a row
   Prepared(Cl& cl, const LinearW4a16<Cl>& op)
-      : steps(op.compute == W4Compute::int8_activations),
-        needed(cl.runtime().cpu_shape() || steps || op.perm.present()),
-        rows(needed ? op.x.extents[0] : 0) {
+      : tile(tile_of(cl, op)), steps(op.compute == W4Compute::int8_activations) {
+    const bool cpu = cl.runtime().cpu_shape(), tiled = tile == 64;
+    needed = cpu || steps || op.perm.present() || tiled;
     if (!needed) return;
-    const index tile = tile_of(cl, op), blocks = groups_of(op.slots(), block);
-    values = cl.runtime().cpu_shape() ? groups_of(rows, tile) * tile * blocks * block : rows * op.slots();
-    places = rows * (blocks + op.scales.extents[1]);
+    rows = op.x.extents[0];
+    const index whole = cpu || tiled ? groups_of(rows, tile) * tile : rows;
+    if (!cpu)
+      stride = steps && tiled ? groups_of(op.slots(), 64) * 16 : groups_of(op.slots(), 16) * 16;
+    else if (steps)  // up to whole words of codes
+      stride = groups_of(op.slots(), 8) * 2 * cl.runtime().dot().code_bytes;
+    else
+      stride = groups_of(op.slots(), block) * block;
+    values = whole * stride;
+    places = whole * (groups_of(op.slots(), block) + op.scales.extents[1]);
   }
 };
 
@@ -45,8 +56,9 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1], slots = op.slots();
   const index group = op.group == 0 ? std::max(slots, w4_group_multiple) : op.group, groups = op.scales.extents[1];
   const bool cpu = cl.runtime().cpu_shape();
-  const int tile = tile_of(cl, op);
   const Prepared size(cl, op);
+  const int tile = size.tile;
+  const Dot dot = size.needed ? cl.runtime().dot() : Dot{};
   PartCutter cutter(workspace);
   const Part values = cutter.take<float>(size.values), step = cutter.take<float>(size.places),
              sums = cutter.take<float>(size.places), marks = cutter.take<std::int32_t>(size.rows);
@@ -59,24 +71,28 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
         return offence<LinearW4a16<Cl>>(invalid("perm[" + std::to_string(at) + "] is " + std::to_string(value) +
                                                 "; it must be in -1.." + std::to_string(k - 1)));
       });
+    Variant prepare("linear_w4a16");
+    if (cpu) dot.define(prepare);
     Status prepared =
-        launch(cl, Variant("linear_w4a16").flag("PREPARES", true).number("LANES", lanes), "prepare",
+        launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes), "prepare",
                {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], static_cast<int>(op.x.dtype), op.perm,
                values, step, sums, marks, k, slots, group, groups, size.steps, tile, static_cast<int>(op.bits), place);
     if (!prepared.ok()) return prepared;
   }
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/w4_*.clh.
-  const int lanes = cl.runtime().lanes(Tunable::linear_w4a16_lanes);
-  const index chunk = tile == 8 ? 32 : tile, panels = !cpu ? 1 : tile == 8 ? 2 : tile == 4 ? 4 : 6;
-  const Variant product =
-      Variant("linear_w4a16")
-          .number("LANES", lanes)
-          .number("BITS", static_cast<long>(op.bits))
-          .type("S", op.scales.dtype)
-          .number("ROWS", tile)
-          .flag("STEPS", size.steps)
-          .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && op.codes.data.offset % 16 == 0);
+  const int lanes = tile > 4 ? cl.runtime().lanes(256) : cl.runtime().lanes(Tunable::linear_w4a16_lanes);
+  const index many = !cpu ? 4 : size.steps ? dot.panels : 2;
+  const index chunk = cpu && tile > 4 ? 4 * tile : tile;
+  const index panels = tile > 4 ? many : !cpu ? 1 : tile == 4 ? 4 : 6;
+  Variant product("linear_w4a16");
+  if (size.steps) dot.define(product);
+  product.number("LANES", lanes)
+      .number("BITS", static_cast<long>(op.bits))
+      .type("S", op.scales.dtype)
+      .number("ROWS", tile)
+      .flag("STEPS", size.steps)
+      .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && op.codes.data.offset % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
   const auto run = [&](const auto& x, index stride, DType type) {
     const bool zeros = op.zeros.present(), offsets = op.offsets.present();
@@ -89,7 +105,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                   op.bias, static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), rows,
                   n, slots, group, groups);
   };
-  return size.needed ? run(values, slots, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
+  return size.needed ? run(values, size.stride, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
 }
 
 }  // namespace inlay::cl

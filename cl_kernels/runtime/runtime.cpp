@@ -120,6 +120,11 @@ int Runtime::lanes(int wanted) const {
   return cpu_shape() ? 1 : std::min(wanted, static_cast<int>(std::min<std::size_t>(record_.max_work_group, 1024)));
 }
 
+const Dot& Runtime::dot() {
+  if (!dot_) dot_ = best_dot(*this);
+  return *dot_;
+}
+
 index Runtime::busy_groups() const {
   // A GPU hides latency with several groups a unit; a CPU wants a few tasks a thread, so that none waits for the last.
   return static_cast<index>(record_.compute_units) * (cpu_shape() ? 2 : 8);

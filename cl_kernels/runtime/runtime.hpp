@@ -11,12 +11,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <inlay/cl.hpp>
 
+#include "cl_kernels/runtime/dot.hpp"
 #include "cl_kernels/runtime/memory.hpp"
 #include "cl_kernels/runtime/offences.hpp"
 #include "cl_kernels/runtime/programs.hpp"
@@ -64,6 +66,9 @@ class Runtime {
   int lanes(int wanted = 128) const;
   // -D FP64: support/double.clh makes doubles of integers without.
   bool has_doubles() const { return !options_.only_fallbacks && record_.has("cl_khr_fp64"); }
+  // How dot products of bytes are taken: found out when it is first asked for.
+  const Dot& dot();
+  void take(const Dot& dot) { dot_ = dot; }  // one of dot_ways
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
   // How a kernel is cut: the device's values, or a file's.
@@ -93,6 +98,7 @@ class Runtime {
   std::unique_ptr<Memory> memory_;
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<Offences> offences_;
+  std::optional<Dot> dot_;
   std::vector<cl_event> events_;
   std::vector<std::byte> staging_;
   std::size_t staged_ = 0;  // since the queue was last waited for

@@ -54,9 +54,9 @@ constexpr Row table[] = {
     {Tunable::linear_lanes,
      {"linear", "lanes", "work-items that share a panel by few rows", one, {64, {32, 64, 128}}, true, true}},
     {Tunable::linear_int8_lanes,
-     {"linear_int8", "lanes", "work-items that share a panel", one, {64, {32, 64, 128}}, false, true}},
+     {"linear_int8", "lanes", "work-items that share a panel by few rows", one, {64, {32, 64, 128}}, false, true}},
     {Tunable::linear_w4a16_lanes,
-     {"linear_w4a16", "lanes", "work-items that share a panel", one, {128, {64, 128, 256}}, true, true}},
+     {"linear_w4a16", "lanes", "work-items that share a panel by few rows", one, {128, {64, 128, 256}}, true, true}},
     // Sixteen lanes take 128 elements at a time, a usual head_dim.
     {Tunable::merge_states_lanes, {"merge_states", "lanes", of_row, one, {16, {8, 16, 32}}, true, true}},
     {Tunable::merge_states_rows,
