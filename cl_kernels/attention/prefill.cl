@@ -58,6 +58,7 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
     row->q = s->q_outer * p->q.outer + (s->q_row + row->query) * p->q.row + row->head * p->q.head;
     row->keys = visible_keys(p, s, row->query);
   }
+  room->lane[LANE] = LANE;
   meet_all();
   // Ranges grow with the query: the first row's begin and the last one's end bound all.
   local const KeyRange* const low = &room->row[0].keys;
@@ -74,15 +75,15 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
     UNROLL
     for (int c = 0; c < LANE_CHUNKS; ++c) o.of[r][c] = 0;
 
-  // The row whose weights this lane helps to make.
-  const int own = min(LANE / ROW_LANES, rows - 1);
-  const bool is_absent = LANE / ROW_LANES >= rows;
-  local const Row* const row = &room->row[own];
-  local float* const weights = (local float*)(room->weights + own * WEIGHT_ROW);
   const bool masked = m->mask || m->packed || m->bias;
   const bool scored = m->bias || m->slopes || p->softcap > 0;
   State state = {-INFINITY, 0};
   LOOP for (long tile = begin / TILE * TILE; tile < end; tile += TILE) {
+    // The row whose weights this lane helps to make.
+    const int lane = lane_anew(room), own = min(lane / ROW_LANES, rows - 1);
+    const bool is_absent = lane / ROW_LANES >= rows;
+    local const Row* const row = &room->row[own];
+    local float* const weights = (local float*)(room->weights + own * WEIGHT_ROW);
     const int first = tile < begin ? (int)(begin - tile) : 0;
     int last = end - tile < TILE ? (int)(end - tile) : TILE;
     const bool mixed = masked || first > 0 || last < TILE || low->end < tile + TILE || high->begin > tile;
@@ -91,7 +92,7 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
     meet_all();
     uint seen = 0;  // bit i: key i of this lane
     LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
-      const int t = LANE % ROW_LANES + i * ROW_LANES;
+      const int t = lane % ROW_LANES + i * ROW_LANES;
       const long j = tile + t;
       if (is_absent || t < first || t >= last || j < row->keys.begin || j >= row->keys.end) continue;
       if (!masked || is_seen(p, m, s, b, row->head, row->query, j)) seen |= 1u << i;
@@ -106,7 +107,7 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
     float most = -INFINITY;
     LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
       if (!(seen >> i & 1)) continue;
-      const int t = LANE % ROW_LANES + i * ROW_LANES;
+      const int t = lane % ROW_LANES + i * ROW_LANES;
       float x = weights[t];
       if (scored) x = BIAS_AND_SOFTCAP(1)(p, bias_of(p, m, s, b, row->head, row->query, tile + t), x);
       weights[t] = x;
@@ -120,19 +121,21 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
     }
     state.sum *= factor;
     LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
-      const int t = LANE % ROW_LANES + i * ROW_LANES;
+      const int t = lane % ROW_LANES + i * ROW_LANES;
       const bool one = seen >> i & 1;
       const float weight = one ? weight_of(weights[t], state.max) : -1.0f;
       if (one) state.sum += weight;
       if (!is_absent) weights[t] = weight;
     }
-    if (LANE % ROW_LANES == 0 && !is_absent) room->factor[own] = factor;
+    if (lane % ROW_LANES == 0 && !is_absent) room->factor[own] = factor;
     meet_all();
     add_values(p, m, kv_head, rows, first, is_any_seen ? last : first, mixed, v_form, room, &o);
   }
 
   state.sum = sum_over(state.sum, ROW_LANES, room->butterfly);
-  if (LANE % ROW_LANES == 0 && !is_absent) {
+  const int own = LANE / ROW_LANES;
+  if (LANE % ROW_LANES == 0 && own < rows) {
+    local const Row* const row = &room->row[own];
     if (p->splits > 1) {
       const long at = partial_row(p, s, part, row->query, row->head);
       m->partial_state[2 * at] = state.max;
