@@ -33,7 +33,7 @@ struct Grid {
 // A part of a workspace as an argument: a buffer and the element where the part begins.
 struct Part {
   ClAddress address;
-  int element_bytes;
+  int element_bytes = 1;  // of an absent one too: PoCL's handler of SIGFPE would hide that it is divided by
 };
 
 // Where a kernel tells of an index: two arguments, the record and the place's number.
