@@ -12,6 +12,7 @@
 // gpu report, one row, f16: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
 // gpu report, one row, f16, of four heads: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=4 -D KEY_LANES=16
 // gpu report, one row, f16, as vLLM: -D K=f16 -D V=f16 -D K_PIECE=8 -D V_PIECE=1 -D V_SLOTS=1 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
+// gpu report says: loads of K and V do, the others are for a row or a tile once, or for the rest of a head
 #ifndef K
 #define K f32
 #define V f32
