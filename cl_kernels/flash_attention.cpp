@@ -28,6 +28,7 @@ Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
   a.k_type = op.k.dtype;
   a.v_type = op.v.dtype;
   a.aligned = aligned(cl, op.k, op.v);
+  a.q_aligned = aligned(cl, op.q);
   a.by_chunks = true;
   a.rows = op.q.extents[1] * group;
   a.ragged_rows = op.q_indptr.present() ? op.q.extents[1] * group : 0;

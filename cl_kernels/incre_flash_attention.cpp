@@ -59,6 +59,7 @@ Status attend_some(Cl& cl, const IncreFlashAttention<Cl>& op, const AttentionScr
   a.k = part_of(k);
   a.v = part_of(v);
   a.aligned = aligned(cl, k, v);
+  a.q_aligned = aligned(cl, op.q);
   const auto& lengths = op.actual_seq_lengths;
   const bool shared = lengths.present() && lengths.extents[0] == 1;
   const index most = shared ? slots : op.max_slots();

@@ -52,6 +52,7 @@ Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
   a.slots_of_values =
       values.extents[2] > 1 && values.extents[4] == 1 && values.strides[3] == 1 && p.block_size % 16 == 0;
   a.aligned = aligned(cl, keys, values);
+  a.q_aligned = aligned(cl, op.q);
   a.rows = op.q.extents[1] / kv_head_count(keys);
   a.k = part_of(keys);
   a.v = part_of(values);

@@ -10,6 +10,7 @@ namespace {
 // How a call is cut. Neither heads nor units leave a trace in the result.
 struct Cut {
   int dim, rows, unit_rows, key_lanes, lanes;
+  bool tiled;  // attention/prefill.cl
 };
 
 Cut cut_of(const Runtime& runtime, const Attention& a) {
@@ -24,8 +25,12 @@ Cut cut_of(const Runtime& runtime, const Attention& a) {
     cut.rows = one ? 1 : 4;
     cut.unit_rows = std::max(4, cut.dim <= 256 ? runtime.tuned(Tunable::attention_unit_rows) : 8192 / cut.dim / 4 * 4);
   } else {
+    // Rows of a chunk have the bits of the whole: where that is asked for, one row goes as many do.
+    const bool flat = a.k_piece == 0 && a.v_piece == 0 && !a.slots_of_values;
+    cut.tiled = flat && cut.dim <= 576 && cut.lanes % 16 == 0 && (a.by_chunks || a.rows > 16);
     cut.rows = cut.unit_rows = (one && !a.by_chunks) || cut.dim > 576 ? 1 : cut.dim <= 256 ? 4 : 2;
     cut.key_lanes = std::min(cut.dim / 8, 32);
+    if (cut.tiled) cut.rows = cut.unit_rows = cut.lanes / 16 * (cut.dim <= 128 ? 4 : cut.dim <= 256 ? 2 : 1);
   }
   return cut;
 }
@@ -63,27 +68,41 @@ Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratc
   index heads = runtime.cpu_shape() ? std::min<index>(p.kv_heads, cut.unit_rows / p.unit_rows) : 1;
   while (heads > 1 && units * p.splits * groups_of(p.kv_heads, heads) < runtime.busy_groups()) heads = (heads + 1) / 2;
   p.unit_heads = static_cast<Int>(heads);
-  Variant variant("attention/attend");
-  variant.type("K", a.k_type)
-      .type("V", a.v_type)
-      .flag("K_CODES", a.k_type == DType::i8)
-      .flag("V_CODES", a.v_type == DType::i8)
-      .number("K_PIECE", a.k_piece)
-      .number("V_PIECE", a.v_piece)
-      .number("DIM", cut.dim)
-      .number("ROWS", cut.rows)
-      .number("UNIT_ROWS", cut.unit_rows)
-      .number("LANES", cut.lanes)
-      .flag("V_SLOTS", a.slots_of_values)
-      .flag("ALIGNED", a.aligned);
-  if (!runtime.cpu_shape()) variant.number("KEY_LANES", cut.key_lanes).flag("UNROLLED", !runtime.device().is_cpu);
-  Status status = launch(
-      cl, variant, "attend", {.groups = {units, groups_of(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}}, p,
-      scratch.sequences, a.q, a.k, a.v, a.table, a.bias, a.mask, a.packed, a.slopes, a.sinks, a.k_scale, a.k_offset,
-      a.v_scale, a.v_offset, a.out, a.lse, a.out_scale, a.out_offset, scratch.partial, scratch.state);
+  const Grid grid{.groups = {units, groups_of(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}};
+  const bool unrolled = !runtime.cpu_shape() && !runtime.device().is_cpu;
+  const auto launch_over_keys = [&](const Variant& variant, const char* kernel, const Part& k, const Part& v,
+                                    const auto&... more) {
+    return launch(cl, variant, kernel, grid, p, scratch.sequences, a.q, k, v, a.table, a.bias, a.mask, a.packed,
+                  a.slopes, a.sinks, a.k_scale, a.k_offset, a.v_scale, a.v_offset, a.out, a.lse, a.out_scale,
+                  a.out_offset, scratch.partial, scratch.state, more...);
+  };
+  Status status;
+  if (cut.tiled) {
+    Variant variant("attention/prefill");
+    variant.number("DIM", cut.dim).number("ROWS", cut.rows).number("LANES", cut.lanes).flag("UNROLLED", unrolled);
+    status = launch_over_keys(variant, "prefill", {a.k.address, 1}, {a.v.address, 1}, static_cast<int>(a.k_type),
+                              static_cast<int>(a.v_type), a.aligned && a.q_aligned);
+  } else {
+    Variant variant("attention/attend");
+    variant.type("K", a.k_type)
+        .type("V", a.v_type)
+        .flag("K_CODES", a.k_type == DType::i8)
+        .flag("V_CODES", a.v_type == DType::i8)
+        .number("K_PIECE", a.k_piece)
+        .number("V_PIECE", a.v_piece)
+        .number("DIM", cut.dim)
+        .number("ROWS", cut.rows)
+        .number("UNIT_ROWS", cut.unit_rows)
+        .number("LANES", cut.lanes)
+        .flag("V_SLOTS", a.slots_of_values)
+        .flag("ALIGNED", a.aligned);
+    if (!runtime.cpu_shape()) variant.number("KEY_LANES", cut.key_lanes).flag("UNROLLED", unrolled);
+    status = launch_over_keys(variant, "attend", a.k, a.v);
+  }
   if (!status.ok() || p.splits == 1) return status;
-  return launch(cl, variant, "merge", {.groups = {p.q_len * p.q_heads, p.batch}, .lanes = {cut.lanes}}, p,
-                scratch.sequences, a.sinks, a.out, a.lse, a.out_scale, a.out_offset, scratch.partial, scratch.state);
+  return launch(cl, Variant("attention/merge").number("LANES", cut.lanes), "merge",
+                {.groups = {p.q_len * p.q_heads, p.batch}, .lanes = {cut.lanes}}, p, scratch.sequences, a.sinks, a.out,
+                a.lse, a.out_scale, a.out_offset, scratch.partial, scratch.state);
 }
 
 }  // namespace inlay::cl

@@ -1,5 +1,5 @@
-// The launch of attention/attend.cl. A launcher of an operator reads its layouts into an Attention, enqueues the kernel
-// of its own that makes sequences of lengths and tables, and hands over.
+// The launch of attention/attend.cl or attention/prefill.cl. A launcher of an operator reads its layouts into an
+// Attention, enqueues the kernel of its own that makes sequences of lengths and tables, and hands over.
 #pragma once
 
 #include <inlay/core/attention.hpp>
@@ -20,7 +20,8 @@ struct Attention {
   Problem problem{};
   DType k_type = DType::f32, v_type = DType::f32;
   int k_piece = 0, v_piece = 0;
-  bool aligned = false;
+  bool aligned = false;  // K and V
+  bool q_aligned = false;
   bool slots_of_values = false;  // 16 slots and more of a dim of V lie side by side
   // What a unit may hold: rows (query, head of the group) of a kv head, at most, and of all sequences where they are
   // ragged.
@@ -107,7 +108,7 @@ struct AttentionScratch {
                    index v_dim);
 };
 
-// Enqueues attend and, behind several parts, merge. The sequences lie in scratch already.
+// Enqueues attend or prefill and, behind several parts, merge. The sequences lie in scratch already.
 Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratch);
 
 // Lanes of the kernels that make sequences.

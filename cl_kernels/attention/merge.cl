@@ -1,0 +1,66 @@
+// The parts of a row's keys put together (Milakov & Gimelshein, 2018; Ye et al., 2025):
+//
+//   m = max m_i      l = sum l_i exp(m_i - m)      y = sum o_i exp(m_i - m) / l      lse = m + log l
+#define K u8
+#define V u8
+
+#include "cl_kernels/attention/scores.clh"
+#include "cl_kernels/support/butterfly.clh"
+
+// Sums that a lane keeps: in the cpu shape it is alone with its row.
+#ifdef CPU_SHAPE
+#define SUMS 512
+#else
+#define SUMS 1
+#endif
+
+// Groups: rows of a sequence, sequences. Parts that a row does not see were not written.
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void merge(
+    const Problem problem, global const long* sequences, long sequences_begin, global const float* sinks,
+    long sinks_begin, global uchar* out, long out_begin, global float* lse, long lse_begin,
+    global const float* out_scale, long out_scale_begin, global const float* out_offset, long out_offset_begin,
+    global float* partial, long partial_begin, global float* partial_state, long partial_state_begin) {
+  const Problem* const p = &problem;
+  ROOM Buffers buffers;
+  ROOM Sequence s;
+  ROOM const Buffers* const m = &buffers;
+  if (LANE == 0) {
+    buffers.sequences = sequences + sequences_begin;
+    buffers.sinks = sinks + sinks_begin;
+    buffers.out = out + out_begin;
+    buffers.lse = lse + lse_begin;
+    buffers.out_scale = out_scale + out_scale_begin;
+    buffers.out_offset = out_offset + out_offset_begin;
+    buffers.partial = partial + partial_begin;
+    buffers.partial_state = partial_state + partial_state_begin;
+    s = *sequence_at(m, p->first_sequence + (int)get_group_id(1));
+  }
+  meet_all();
+  const long query = get_group_id(0) / p->q_heads, head = get_group_id(0) % p->q_heads;
+  if (query >= s.queries) return;
+  const KeyRange keys = visible_keys(p, &s, query);
+  const long first = keys.begin / p->split, last = keys.begin < keys.end ? (keys.end - 1) / p->split + 1 : first;
+  State whole = {-INFINITY, 0};
+  for (long part = first; part < last; ++part)
+    whole.max = fmax(whole.max, m->partial_state[2 * partial_row(p, &s, part, query, head)]);
+  for (long part = first; part < last; ++part) {
+    const long at = partial_row(p, &s, part, query, head);
+    whole.sum = fma(m->partial_state[2 * at + 1], weight_of(m->partial_state[2 * at], whole.max), whole.sum);
+  }
+  State with_sink = whole;
+  const float factor = final_factor(p, m, head, &with_sink);
+  const long row = output_row(p, &s, query, head);
+  for (int begin = 0; begin < p->v.dim; begin += SUMS * LANES) {
+    float sums[SUMS];
+    for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+    const int count = min(SUMS, (p->v.dim - begin - LANE + LANES - 1) / LANES);
+    for (long part = first; part < last; ++part) {
+      const long at = partial_row(p, &s, part, query, head);
+      const float weight = weight_of(m->partial_state[2 * at], whole.max);
+      global const float* const values = m->partial + at * p->v.dim + begin + LANE;
+      for (int i = 0; i < count; ++i) sums[i] = fma(values[i * LANES], weight, sums[i]);
+    }
+    for (int i = 0; i < count; ++i) write_output(p, m, row, head, begin + LANE + i * LANES, sums[i] * factor);
+  }
+  if (LANE == 0) write_lse(p, m, &s, query, head, with_sink);
+}
