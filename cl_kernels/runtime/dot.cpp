@@ -69,8 +69,9 @@ bool is_right(Runtime& runtime, const Dot& way) {
   cl_mem there = clCreateBuffer(runtime.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof got, &got, nullptr);
   const std::size_t one = 1;
   const bool ran =
-      clSetKernelArg(*kernel, 0, sizeof there, &there) == CL_SUCCESS &&
-      clEnqueueNDRangeKernel(runtime.queue(), *kernel, 1, nullptr, &one, &one, 0, nullptr, nullptr) == CL_SUCCESS &&
+      (*kernel)->set(0, there) == CL_SUCCESS &&
+      clEnqueueNDRangeKernel(runtime.queue(), (*kernel)->object(), 1, nullptr, &one, &one, 0, nullptr, nullptr) ==
+          CL_SUCCESS &&
       clEnqueueReadBuffer(runtime.queue(), there, CL_TRUE, 0, sizeof got, &got, 0, nullptr, nullptr) == CL_SUCCESS;
   if (there != nullptr) clReleaseMemObject(there);
   if (!ran) return false;
