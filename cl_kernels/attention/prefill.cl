@@ -85,7 +85,7 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
     local const Row* const row = &room->row[own];
     local float* const weights = (local float*)(room->weights + own * WEIGHT_ROW);
     const int first = tile < begin ? (int)(begin - tile) : 0;
-    int last = end - tile < TILE ? (int)(end - tile) : TILE;
+    const int last = end - tile < TILE ? (int)(end - tile) : TILE;
     const bool mixed = masked || first > 0 || last < TILE || low->end < tile + TILE || high->begin > tile;
     lay_tile(p, m, s, kv_head, tile, first, last, room);
     if (LANE == 0) room->is_any_seen = !masked;
