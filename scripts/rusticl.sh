@@ -5,7 +5,7 @@
 #   scripts/rusticl.sh                a struct of each operator
 #   scripts/rusticl.sh 10 rms_norm    10 structs of one
 #
-# A wrong result fails. A program that it does not come to an end with (LIMIT seconds, 300), or falls on itself, is told.
+# A wrong result fails. A program that rusticl does not come to an end with (LIMIT seconds, 300), or falls on, is told.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh

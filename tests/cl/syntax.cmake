@@ -1,5 +1,6 @@
 # Compiles one OpenCL source by its defaults, in both shapes, aligned or not, with doubles or not, for versions and
-# machines that are not here. A warning fails. (NVIDIA is for scripts/gpu_report.sh: clang 14 does not know vload_half there.)
+# machines that are not here. A warning fails. (NVIDIA is for scripts/gpu_report.sh: clang 14 does not know vload_half
+# there.)
 #
 #   cmake -DCLANG=<clang> -DROOT=<project> -DSTEM=<stem> -P syntax.cmake
 foreach(machine CL1.2,spir64 CL2.0,spir64 CL3.0,x86_64 CL1.2,amdgcn-amd-amdhsa)
