@@ -3,7 +3,7 @@
 # summary line.
 #
 #   scripts/test.sh          clang under AddressSanitizer and UndefinedBehaviorSanitizer, the programs with threads under
-#                            ThreadSanitizer, clang without tests, then g++ as users get it
+#                            ThreadSanitizer, clang without tests, then g++ as users get it and the GPU report
 #   scripts/test.sh tsan     one of them; likewise asan, ubsan, debug, clang, release
 #
 # INLAY_REQUIRE=avx512,data,... makes it a failure that this machine lacks one of these (tests/support/requirements.hpp).
@@ -35,6 +35,19 @@ check() {
   [ $failed -eq 0 ] || finish 1
 }
 
+# report: the gpu shape of OpenCL kernels as compilers for GPUs see it, where these install.
+report() {
+  echo "== GPU report"
+  local status=0
+  scripts/gpu_report.sh --check >"$log" 2>&1 || status=$?
+  if [ $status -eq 77 ]; then
+    echo "not tested: GPU report, whose compilers do not install" >>"$skipped"
+  elif [ $status -ne 0 ]; then
+    cat "$log"
+    finish 1
+  fi
+}
+
 # finish STATUS: the list of skipped tests; ctest's summary is the last line.
 finish() {
   if [ -s "$skipped" ]; then
@@ -59,7 +72,8 @@ for preset in "$@"; do
       ;;
     # For its warnings: asan compiles the tests with clang, and kernels set their own optimization.
     clang) build clang "-DINLAY_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1" "" ;;
-    release | debug) build "$preset" "" "" && check "$preset" ;;
+    release) build release "" "" && check release && report ;;
+    debug) build debug "" "" && check debug ;;
     *) build "$preset" "-DINLAY_BENCH=OFF" "" && check "$preset" ;;
   esac
 done
