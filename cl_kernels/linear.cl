@@ -11,6 +11,7 @@
 // gpu report, one row, f16: -D W=f16 -D PACKED=1 -D ROWS=1 -D LANES=64
 // gpu report, one row, bf16: -D W=bf16 -D PACKED=1 -D ROWS=1 -D LANES=64
 // gpu report, tiled, f16: -D W=f16 -D PACKED=1 -D ROWS=8 -D LANES=128
+// gpu report says: weights do, and x in its loop; the rest is its tail, one by one in each type, met once a row
 #include "cl_kernels/linear/panels.clh"
 
 #ifndef W

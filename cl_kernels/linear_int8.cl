@@ -19,6 +19,7 @@
 // gpu report, tiled: -D ROWS=64
 // gpu report, tiled, dp4a: -D ROWS=64 -D DOT_PTX=1
 // gpu report, preparing: -D X=f32
+// gpu report says: weights do; four lanes share a word of x, and outliers and scales are met once a row
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/support/rows.clh"
 

@@ -23,6 +23,7 @@
 // gpu report, tiled, int8 activations: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1
 // gpu report, tiled, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
 // gpu report, preparing: -D PREPARES=1
+// gpu report says: codes do; four lanes share x, one by one, in each of its types, of which one is met
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
 #include "cl_kernels/support/offence.clh"
