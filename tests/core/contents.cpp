@@ -103,6 +103,16 @@ TYPED_TEST(Contents, ids_of_embedding) {
       {"ids[1]", "4", "0..3"});
 }
 
+TYPED_TEST(Contents, positions_of_rope) {
+  using Space = typename TestFixture::Space;
+  const auto y = this->floats({3, 1, 8}, 7);
+  Rope<Space> op{.x = this->floats({3, 1, 8}), .cos = this->floats({4, 4}), .sin = this->floats({4, 4}), .y = y};
+  op.positions = this->ids(DType::i32, {3}, {0, 4, 1});
+  this->expect_offence(op, y, 8, 8, {"positions[1]", "4", "0..3"});
+  op.positions = this->ids(DType::i32, {3}, {0, 3, -1});
+  this->expect_offence(op, y, 16, 8, {"positions[2]", "-1", "0..3"});
+}
+
 TYPED_TEST(Contents, tables_and_lengths_of_paged_attention) {
   using Space = typename TestFixture::Space;
   const auto out = this->floats({2, 2, 8}, 7);
