@@ -59,9 +59,13 @@ double in_short(double seconds) {
 }
 
 Expected<Json> parse(const std::string& file, const std::string& text) {
+  constexpr int deepest = 8;  // numbers of "seconds"; what shows a value calls itself for each level
   std::vector<std::set<std::string>> keys;
   std::string twice;
-  const auto each = [&](int, Json::parse_event_t event, Json& parsed) {
+  bool too_deep = false;
+  const auto each = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    too_deep = too_deep || depth > deepest;
+    if (too_deep) return false;
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second && twice.empty())
@@ -70,6 +74,9 @@ Expected<Json> parse(const std::string& file, const std::string& text) {
   };
   try {
     Json json = Json::parse(text, each);
+    if (too_deep)
+      return failure(
+          corrupt(file, "is nested more than " + std::to_string(deepest) + " deep; it must be at most that"));
     if (!twice.empty()) return failure(corrupt(file + ":", "the key '" + twice + "' stands twice; once is allowed"));
     return json;
   } catch (const Json::exception& error) {

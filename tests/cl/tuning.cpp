@@ -116,6 +116,13 @@ TEST_F(ClTuning, a_value_is_set_by_name_and_a_wrong_one_is_refused) {
   EXPECT_EQ(cl.tuned("softmax", "lanes"), 64);
 }
 
+// What shows a value calls itself for each level: 400,000 of them ended the process.
+TEST_F(ClTuning, nesting_is_bounded) {
+  const std::string open(400000, '['), close(400000, ']');
+  expect_refused(file_of(open + close), {"nested", "8"});
+  expect_refused(R"({"format": )" + open + close + "}", {"nested", "8"});
+}
+
 TEST_F(ClTuning, what_was_written_is_read) {
   Cl cl = make(ClShape::gpu);
   const std::vector<ClTuned> found = {
