@@ -20,7 +20,7 @@ Mask mask_of(const Softmax<Cl>& op) {
 
 index piece_of(const Cl& cl) { return cl.runtime().tuned(Tunable::softmax_piece); }
 
-index pieces_of(const Cl& cl, const Softmax<Cl>& op) { return (op.x.extents[2] + piece_of(cl) - 1) / piece_of(cl); }
+index pieces_of(const Cl& cl, const Softmax<Cl>& op) { return groups_of(op.x.extents[2], piece_of(cl)); }
 
 }  // namespace
 

@@ -8,14 +8,24 @@
 
 namespace inlay::cl {
 
-struct Pieces {
-  index length;  // a multiple of every vector width
-  index count;   // of a row
+struct PieceTunables {
+  Tunable lanes, piece, width;
 };
 
-inline Pieces pieces_of(const Cl& cl, Tunable piece, index dim) {
-  const index length = cl.runtime().tuned(piece);
-  return {length, groups_of(dim, length)};
+// y = f(x, up), row by row: the kernel `name` of the program of that name. `more`: its arguments behind these.
+template <class... More>
+Status launch_by_pieces(Cl& cl, const char* name, const PieceTunables& tunables, const ConstView<2, Cl>& x,
+                        const ConstView<2, Cl>& up, const View<2, Cl>& y, const More&... more) {
+  const Runtime& runtime = cl.runtime();
+  const int lanes = runtime.lanes(tunables.lanes);
+  const index dim = y.extents[1], piece = runtime.tuned(tunables.piece);  // a multiple of every vector width
+  const Variant variant = Variant(name)
+                              .number("LANES", lanes)
+                              .number("WIDTH", runtime.tuned(tunables.width))
+                              .type("T", y.dtype)
+                              .flag("ALIGNED", aligned(cl, x, up, y));
+  return launch(cl, variant, name, {.groups = {y.extents[0], groups_of(dim, piece)}, .lanes = {lanes}}, x, x.strides[0],
+                up, up.strides[0], y, y.strides[0], dim, piece, more...);
 }
 
 }  // namespace inlay::cl

@@ -22,8 +22,13 @@ constexpr Choice lanes{128, {32, 64, 128, 256}};
 // A GPU moves 16 bytes a lane, which is eight numbers of 16 bits.
 constexpr Choice wide{16, {8, 16}}, eight{8, {8}};
 
+// Some microseconds of memory traffic for a thread of a CPU; two vectors of eight for each of 128 work-items.
+constexpr Choice long_piece = {16384, {4096, 8192, 16384, 32768, 65536}};
+constexpr Choice short_piece = {2048, {1024, 2048, 4096, 8192}};
+
 constexpr std::string_view of_row = "work-items that share a row";
 constexpr std::string_view of_vector = "elements of a vector";
+constexpr std::string_view of_piece = "elements of a row that a group takes";
 
 constexpr Row table[] = {
     {Tunable::add_lanes, {"add", "lanes", of_row, one, lanes, true, true}},
@@ -36,14 +41,7 @@ constexpr Row table[] = {
     {Tunable::dequantize_width, {"dequantize", "width", of_vector, wide, eight, true}},
     {Tunable::embedding_lanes, {"embedding", "lanes", of_row, one, lanes, true, true}},
     {Tunable::gelu_lanes, {"gelu", "lanes", of_row, one, lanes, true, true}},
-    // Some microseconds of memory traffic for a thread of a CPU; two vectors of eight for each of 128 work-items.
-    {Tunable::gelu_piece,
-     {"gelu",
-      "piece",
-      "elements of a row that a group takes",
-      {16384, {4096, 8192, 16384, 32768, 65536}},
-      {2048, {1024, 2048, 4096, 8192}},
-      true}},
+    {Tunable::gelu_piece, {"gelu", "piece", of_piece, long_piece, short_piece, true}},
     {Tunable::gelu_width, {"gelu", "width", of_vector, wide, eight, false}},
     {Tunable::kv_cache_lanes,
      {"kv_cache", "lanes", "work-items that write a head of a token", one, {32, {16, 32, 64, 128}}, true, true}},
@@ -74,21 +72,10 @@ constexpr Row table[] = {
     // A piece stays in the cache of a core over its passes; on a GPU a group has four vectors of it for each work-item.
     // Sums of longer ones than these lose more than 32 ulps (`inlay tune` dropped them).
     {Tunable::softmax_piece,
-     {"softmax",
-      "piece",
-      "elements of a row that a group takes",
-      {16384, {4096, 8192, 16384}},
-      {4096, {2048, 4096, 8192, 16384}},
-      false}},
+     {"softmax", "piece", of_piece, {16384, {4096, 8192, 16384}}, {4096, {2048, 4096, 8192, 16384}}, false}},
     {Tunable::softmax_width, {"softmax", "width", of_vector, wide, eight, false}},
     {Tunable::swiglu_lanes, {"swiglu", "lanes", of_row, one, lanes, true, true}},
-    {Tunable::swiglu_piece,
-     {"swiglu",
-      "piece",
-      "elements of a row that a group takes",
-      {16384, {4096, 8192, 16384, 32768, 65536}},
-      {2048, {1024, 2048, 4096, 8192}},
-      true}},
+    {Tunable::swiglu_piece, {"swiglu", "piece", of_piece, long_piece, short_piece, true}},
     {Tunable::swiglu_width, {"swiglu", "width", of_vector, wide, eight, false}},
 };
 constexpr std::size_t count = std::size(table);

@@ -10,7 +10,7 @@ namespace {
 constexpr index block = 16, x = 8;  // vLLM's layout of 16-bit keys
 
 void write_cases(CaseMaker& make, index tokens, index heads, index dim) {
-  const std::array<index, 5> cache = {(tokens + block - 1) / block, heads, dim / x, block, x};
+  const std::array<index, 5> cache = {groups_of(tokens, block), heads, dim / x, block, x};
   make.add("reshape_and_cache " + shape_text(DType::f16, tokens, heads, dim), 0, [=](Operands& o) {
     return ReshapeAndCache<Host>{.key = o.random<3>(DType::f16, {tokens, heads, dim}),
                                  .value = o.random<3>(DType::f16, {tokens, heads, dim}),
