@@ -66,15 +66,7 @@ bool is_right(Runtime& runtime, const Dot& way) {
   const auto kernel = runtime.programs().kernel(way.define(variant), "probe");
   if (!kernel) return false;
   Data got = data;
-  cl_mem there = clCreateBuffer(runtime.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof got, &got, nullptr);
-  const std::size_t one = 1;
-  const bool ran =
-      (*kernel)->set(0, there) == CL_SUCCESS &&
-      clEnqueueNDRangeKernel(runtime.queue(), (*kernel)->object(), 1, nullptr, &one, &one, 0, nullptr, nullptr) ==
-          CL_SUCCESS &&
-      clEnqueueReadBuffer(runtime.queue(), there, CL_TRUE, 0, sizeof got, &got, 0, nullptr, nullptr) == CL_SUCCESS;
-  if (there != nullptr) clReleaseMemObject(there);
-  if (!ran) return false;
+  if (!run_probe(runtime.context(), runtime.queue(), **kernel, 1, &got, sizeof got)) return false;
   for (int c = 0; c < 16; ++c) {
     auto sum = static_cast<std::uint32_t>(data.y[c]);
     for (int j = 0; j < 4; ++j) sum += static_cast<std::uint32_t>(data.u[4 * c + j] * data.x[j]);

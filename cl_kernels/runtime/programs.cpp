@@ -56,6 +56,17 @@ std::uint64_t number_at(std::string_view entry, std::size_t at) {
 
 }  // namespace
 
+bool run_probe(cl_context context, cl_command_queue queue, Kernel& kernel, std::size_t items, void* data,
+               std::size_t bytes) {
+  cl_mem there = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, data, nullptr);
+  const bool ran =
+      kernel.set(0, there) == CL_SUCCESS &&
+      clEnqueueNDRangeKernel(queue, kernel.object(), 1, nullptr, &items, &items, 0, nullptr, nullptr) == CL_SUCCESS &&
+      clEnqueueReadBuffer(queue, there, CL_TRUE, 0, bytes, data, 0, nullptr, nullptr) == CL_SUCCESS;
+  if (there != nullptr) clReleaseMemObject(there);
+  return ran;
+}
+
 Programs::~Programs() {
   for (auto& [variant, program] : programs_) {
     program.kernels.clear();

@@ -53,6 +53,11 @@ class Kernel {
   std::vector<std::byte> values_;
 };
 
+// Runs a probe's kernel on one buffer, in one group of `items`; what it makes of the bytes comes back. False where a
+// call fails.
+bool run_probe(cl_context context, cl_command_queue queue, Kernel& kernel, std::size_t items, void* data,
+               std::size_t bytes);
+
 class Programs {
  public:
   // `options` is what every program of the device is built with.

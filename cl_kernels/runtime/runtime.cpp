@@ -48,14 +48,9 @@ bool lanes_meet(cl_context context, cl_command_queue queue, cl_device_id id, con
   const auto kernel = probes.kernel(Variant("runtime/probe").number("LANES", lanes), "probe");
   if (!kernel) return false;
   float y[lanes] = {};
-  cl_mem there = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof y, y, nullptr);
-  const bool ran = (*kernel)->set(0, there) == CL_SUCCESS &&
-                   clEnqueueNDRangeKernel(queue, (*kernel)->object(), 1, nullptr, &lanes, &lanes, 0, nullptr,
-                                          nullptr) == CL_SUCCESS &&
-                   clEnqueueReadBuffer(queue, there, CL_TRUE, 0, sizeof y, y, 0, nullptr, nullptr) == CL_SUCCESS;
-  if (there != nullptr) clReleaseMemObject(there);
-  return ran && std::all_of(std::begin(y), std::end(y),
-                            [](float v) { return v == 1000 * lanes * (lanes - 1) / 2 + lanes - 1; });
+  return run_probe(context, queue, **kernel, lanes, y, sizeof y) &&
+         std::all_of(std::begin(y), std::end(y),
+                     [](float v) { return v == 1000 * lanes * (lanes - 1) / 2 + lanes - 1; });
 }
 
 }  // namespace
