@@ -49,13 +49,14 @@ class Stages {
   void vec2(const TokenTile& tile, index i);
   void store_item(const TokenTile& tile, std::size_t slot);
   void store_statistic(Ring& ring, const Tensor& of_item, const Tensor& all, const TokenTile& tile);
-  Tensor column(const char* name) { return core_.alloc(name, Space::vector, {rows_, 1}, DType::f32); }
+  Tensor column(const char* name) { return core_.alloc(name, Space::vector, {mine_.count, 1}, DType::f32); }
   static std::size_t slot_of(index i) { return static_cast<std::size_t>(i % probabilities_ahead); }
 
   Core& core_;
   const DecodeOperands& op_;
   const DecodeTiles t_;
   const index rows_, dim_;
+  const RowRange mine_;  // of vec1 and vec2
 
   Ring staged_q_, staged_k_, staged_v_, left_, right_, sums_;
   ToVector scores_, products_;
@@ -74,6 +75,7 @@ Stages::Stages(Core& core, const DecodeOperands& op)
       t_(decode_tiles(core.device(), op)),
       rows_(op.group()),
       dim_(op.dim()),
+      mine_(my_rows(core, rows_)),
       staged_q_(core.ring("q", Space::staging, {rows_, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
       staged_k_(core.ring("k", Space::staging, {t_.tokens, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
       staged_v_(core.ring("v", Space::staging, {t_.tokens, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
@@ -83,21 +85,21 @@ Stages::Stages(Core& core, const DecodeOperands& op)
                        op.q.dtype, {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
       sums_(core.ring("sums", Space::accumulator, {rows_, std::max(t_.score_columns, dim_)}, DType::f32,
                       {2, Pipe::matrix, Pipe::drain})),
-      scores_(core, "scores", {rows_, t_.tokens}, op.scores),
-      products_(core, "products", {rows_, dim_}, op.products),
-      probabilities_(core, probabilities_ahead, {rows_, t_.tokens}, op.q.dtype, op.probabilities),
-      result_(core.ring("result", Space::vector, {rows_, dim_}, op.splits == 1 ? op.out.dtype : DType::f32,
+      scores_(core, "scores", {rows_, t_.tokens}, mine_, op.scores),
+      products_(core, "products", {rows_, dim_}, mine_, op.products),
+      probabilities_(core, probabilities_ahead, {rows_, t_.tokens}, mine_, op.q.dtype, op.probabilities),
+      result_(core.ring("result", Space::vector, {mine_.count, dim_}, op.splits == 1 ? op.out.dtype : DType::f32,
                         {1, Pipe::vector, Pipe::store})) {
   if (op.splits > 1) {
-    totals_.emplace(core.ring("totals", Space::vector, {rows_, 1}, DType::f32, {1, Pipe::vector, Pipe::store}));
-    maxima_.emplace(core.ring("maxima", Space::vector, {rows_, 1}, DType::f32, {1, Pipe::vector, Pipe::store}));
+    totals_.emplace(core.ring("totals", Space::vector, {mine_.count, 1}, DType::f32, {1, Pipe::vector, Pipe::store}));
+    maxima_.emplace(core.ring("maxima", Space::vector, {mine_.count, 1}, DType::f32, {1, Pipe::vector, Pipe::store}));
   }
   maximum_ = column("maximum");
   total_ = column("total");
   fresh_maximum_ = column("fresh maximum");
   tile_maximum_ = column("maximum of a tile");
   tile_total_ = column("total of a tile");
-  sum_ = core.alloc("sum", Space::vector, {rows_, dim_}, DType::f32);
+  sum_ = core.alloc("sum", Space::vector, {mine_.count, dim_}, DType::f32);
   for (index i = 0; i < probabilities_ahead; ++i) {
     rescale_.push_back(column("rescale"));
     end_total_.push_back(column("total of an item"));
@@ -154,11 +156,11 @@ void Stages::mm1(const TokenTile& tile) {
   left_.release();
   staged_k_.release();
   if (tile.last) staged_q_.release();
-  scores_.commit(rows_, tile.tokens);
+  scores_.commit(tile.tokens);
 }
 
 void Stages::vec1(const TokenTile& tile, index i) {
-  const Tensor s = scores_.wait().slice(0, rows_, 0, tile.tokens), alpha = rescale_[slot_of(i)];
+  const Tensor s = scores_.wait().slice(0, mine_.count, 0, tile.tokens), alpha = rescale_[slot_of(i)];
   if (tile.first) {
     core_.vfill(maximum_, -std::numeric_limits<float>::infinity());
     core_.vfill(total_, 0);
@@ -178,8 +180,8 @@ void Stages::vec1(const TokenTile& tile, index i) {
   core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::mul, total_, total_, alpha);
   core_.vreduce(VectorOp::reduce_sum, tile_total_, s);
-  core_.vcast(probabilities_.acquire().slice(0, rows_, 0, tile.tokens), s);
-  probabilities_.commit(rows_, tile.tokens);
+  core_.vcast(probabilities_.acquire().slice(0, mine_.count, 0, tile.tokens), s);
+  probabilities_.commit(tile.tokens);
   scores_.release();
   core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::add, total_, total_, tile_total_);
@@ -210,7 +212,7 @@ void Stages::mm2(const TokenTile& tile) {
   const Tensor product = sums_.wait(), to = products_.acquire();
   core_.drain(to, product.slice(0, rows_, 0, dim_));
   sums_.release();
-  products_.commit(rows_, dim_);
+  products_.commit(dim_);
 }
 
 void Stages::vec2(const TokenTile& tile, index i) {
@@ -235,8 +237,8 @@ void Stages::store_item(const TokenTile& tile, std::size_t slot) {
   core_.vcast(result_.acquire(), sum_);
   result_.commit();
   core_.barrier(Pipe::vector);
-  const Tensor to =
-      op_.splits == 1 ? op_.out.row_slice(tile.query_row, rows_) : op_.sums.row_slice(tile.item * rows_, rows_);
+  const Tensor to = op_.splits == 1 ? op_.out.row_slice(tile.query_row + mine_.first, mine_.count)
+                                    : op_.sums.row_slice(tile.item * rows_ + mine_.first, mine_.count);
   core_.copy(to, result_.wait());
   if (op_.splits > 1) {
     store_statistic(*totals_, end_total_[slot], op_.totals, tile);
@@ -249,7 +251,7 @@ void Stages::store_item(const TokenTile& tile, std::size_t slot) {
 void Stages::store_statistic(Ring& ring, const Tensor& of_item, const Tensor& all, const TokenTile& tile) {
   core_.vcast(ring.acquire(), of_item);
   ring.commit();
-  core_.copy(all.row_slice(tile.item * rows_, rows_), ring.wait());
+  core_.copy(all.row_slice(tile.item * rows_ + mine_.first, mine_.count), ring.wait());
   ring.release();
 }
 

@@ -33,6 +33,12 @@ struct Options {
   std::optional<Mutation> mutation = std::nullopt;
 };
 
+// Of one program: how many of a core's streams with a vector unit run it; 0: all. Ascend launches a mixed kernel
+// with one or with both of its vector cores.
+struct Launch {
+  std::uint32_t vectors = 0;
+};
+
 struct Outcome {
   Tape tape;
   std::vector<Report> reports;  // what the run itself met; the checker reads the tape for the rest
@@ -71,8 +77,9 @@ class GlobalMemory {
 class Machine : public GlobalMemory {
  public:
   explicit Machine(const Device& device, Options options = {});
-  // The program runs once on every core. A machine can run more than once; scratch starts empty each time.
-  Outcome run(const std::function<void(Core&)>& program);
+  // The program runs once on every stream of every core. A machine can run more than once; scratch starts empty
+  // each time.
+  Outcome run(const std::function<void(Core&)>& program, Launch launch = {});
 
  private:
   Options options_;
@@ -82,7 +89,7 @@ class FunctionalMachine : public GlobalMemory {
  public:
   explicit FunctionalMachine(const Device& device, std::uint32_t cores = 0);
   // Only capacity, alignment, illegal_path, use_after_release and deadlocks between cores are noticed.
-  std::vector<Report> run(const std::function<void(Core&)>& program);
+  std::vector<Report> run(const std::function<void(Core&)>& program, Launch launch = {});
 };
 
 }  // namespace inlay::npu
