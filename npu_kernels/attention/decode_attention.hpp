@@ -17,12 +17,17 @@
 // A partial result of a split item goes through global memory; after sync_all the splits are merged.
 #pragma once
 
+#include <string_view>
+
 #include "npu_kernels/machine/run/machine.hpp"
 
 namespace inlay::npu {
 
-// Vector units to one matrix unit. A device with one stream for all makes no difference between them.
-enum class DecodePlan : std::uint8_t { c1v1, c1v2 };
+// How many vector units work for a matrix unit, or that they work alone (decode_vector.hpp). A device with one stream
+// for all makes no difference between the first two.
+enum class DecodePlan : std::uint8_t { c1v1, c1v2, vector };
+inline constexpr DecodePlan decode_plans[] = {DecodePlan::c1v1, DecodePlan::c1v2, DecodePlan::vector};
+std::string_view name(DecodePlan plan);
 
 struct DecodeOperands {
   Tensor q, out;  // [sequence, head] rows of `dim`
@@ -38,7 +43,9 @@ struct DecodeOperands {
   index dim() const { return q.columns(); }
   index items() const { return sequences * cache_heads * splits; }
   // A single row cannot be shared.
-  Launch launch() const { return {.vectors = plan == DecodePlan::c1v1 || group() == 1 ? 1u : 0u}; }
+  Launch launch() const {
+    return {.vectors = plan == DecodePlan::c1v1 || (plan == DecodePlan::c1v2 && group() == 1) ? 1u : 0u};
+  }
 };
 
 // Fills in the workspace of an operator whose other fields are there, for all cores of the machine.

@@ -78,12 +78,14 @@ class Findings {
       }
       report->message += " " + entry(e);
       const std::uint32_t set = order.partner_of[e];
-      if (set != no_entry)
+      if (set != no_entry) {
         report->message += " waits for " + flag(set) + " of " + line(set) + ";";
-      else if (tape_.entries[e].event == Event::sync_all)
-        report->message += " waits for the other cores;";
-      else
-        report->message += " waits for the queues of its core;";
+      } else if (tape_.entries[e].event == Event::sync_all) {
+        report->message += " waits for the other streams;";
+        report->missing = "sync_all";  // of one that does not come
+      } else {
+        report->message += " waits for the queues of its stream;";
+      }
     }
     report->message.pop_back();
   }

@@ -36,10 +36,10 @@ void report_end(Run& run, Streams::End end) {
 
 }  // namespace
 
-GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool checked)
+GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed)
     : device_(device),
       cores_(core_count(device, cores)),
-      memories_(device, cores_, static_cast<std::uint32_t>(streams_of_a_core(device, {}).size()), checked) {}
+      memories_(device, cores_, static_cast<std::uint32_t>(streams_of_a_core(device, {}).size()), shadowed) {}
 
 Tensor GlobalMemory::add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
                          Site site) {
@@ -71,7 +71,7 @@ Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site 
 }
 
 Machine::Machine(const Device& device, Options options)
-    : GlobalMemory(device, options.cores, true), options_(std::move(options)) {}
+    : GlobalMemory(device, options.cores, options.compute), options_(std::move(options)) {}
 
 Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   memories_.restart();

@@ -28,7 +28,8 @@ struct Options {
   std::uint32_t cores = 0;  // of the device that run the program; 0: all
   bool record = true;       // keep a tape
   // false: nothing that stands in a queue is carried out. The tape, and so its times, are the same unless
-  // the program reads back (scalar_read) what it computed; results are not.
+  // the program reads back (scalar_read) what it computed; results are not, nor is it seen what is read before
+  // it is written (the checker finds that on the tape). Tensors of global memory need no data then.
   bool compute = true;
   std::optional<Mutation> mutation = std::nullopt;
 };
@@ -67,7 +68,7 @@ class GlobalMemory {
   std::uint32_t cores() const { return cores_; }
 
  protected:
-  GlobalMemory(const Device& device, std::uint32_t cores, bool checked);
+  GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed);
 
   const Device& device_;
   std::uint32_t cores_;

@@ -140,6 +140,7 @@ bool Memories::inside(const Tensor& tensor) const {
 }
 
 std::uint32_t* Memories::writers(const Footprint& footprint) {
+  if (!shadowed_) return nullptr;
   if (footprint.memory != 0)
     return scratch(buffers_[footprint.buffer].core, buffers_[footprint.buffer].stream, footprint.memory).writer.get() +
            footprint.begin;
@@ -167,7 +168,7 @@ void Memories::written(const Footprint& footprint) {
 
 std::optional<std::uint64_t> Memories::unwritten_output(std::uint32_t id) const {
   const State& state = state_[id];
-  if (state.use != Use::out) return std::nullopt;
+  if (state.use != Use::out || !shadowed_) return std::nullopt;
   const auto wrong = std::find(state.writer.begin(), state.writer.end(), none);
   return wrong == state.writer.end() ? std::nullopt : std::optional<std::uint64_t>(wrong - state.writer.begin());
 }

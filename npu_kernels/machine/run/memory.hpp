@@ -55,10 +55,12 @@ class Memories {
   bool inside(const Tensor& tensor) const;  // all its bytes are its buffer's
   std::byte* data(const Tensor& tensor) const {
     const State& state = state_[tensor.buffer];
+    if (state.data == nullptr) return nullptr;  // a tape is made without data
     return state.data + (tensor.begin - buffers_[tensor.buffer].begin);
   }
 
-  // Of the shadow. The first byte of the footprint that its buffer has not written; none: all are there.
+  // Of the shadow; without one all is there. The first byte of the footprint that its buffer has not written; none: all
+  // are there.
   std::optional<std::uint64_t> unwritten(const Footprint& footprint) const;
   void written(const Footprint& footprint);
   std::optional<std::uint64_t> unwritten_output(std::uint32_t buffer) const;

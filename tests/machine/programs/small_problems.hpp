@@ -95,8 +95,7 @@ inline Ran run_rms_norm(const Device& device, const Options& options) {
 template <index splits, DecodePlan plan> Ran run_decode_attention(const Device& device, const Options& options) {
   DecodeProblem problem(2, 4, 1, 32, 200, splits);
   Machine machine(device, options);
-  DecodeOperands op = problem.on(machine);
-  op.plan = plan;
+  const DecodeOperands op = problem.on(machine, plan);
   Outcome outcome = machine.run([&](Core& core) { decode_attention(core, op); }, op.launch());
   return {std::move(outcome), bytes_of(problem.out)};
 }
@@ -107,7 +106,8 @@ inline std::vector<Problem> small_problems() {
           {"rms_norm f16", run_rms_norm},
           {"decode_attention C1V1", run_decode_attention<1, DecodePlan::c1v1>},
           {"decode_attention C1V2", run_decode_attention<1, DecodePlan::c1v2>},
-          {"decode_attention C1V2 in splits", run_decode_attention<2, DecodePlan::c1v2>}};
+          {"decode_attention C1V2 in splits", run_decode_attention<2, DecodePlan::c1v2>},
+          {"decode_attention vector in splits", run_decode_attention<2, DecodePlan::vector>}};
 }
 
 }  // namespace inlay::npu::test
