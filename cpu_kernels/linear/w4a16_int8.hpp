@@ -106,16 +106,13 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, cons
   const std::uint8_t* from[C];
   simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
   const std::int8_t* bytes = x.words(tile);
-  const float *scale = scales.scale + channel, *offset = scales.offset + channel;
-  const index of_segments = x.of_segments(tile);
-  const float *step = x.step + of_segments, *sum = x.sum + of_segments;
-  const std::int32_t* start = x.start + of_segments;
+  index at = x.of_segments(tile);  // of the segment's first row; `channel` goes along
   for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
   for (index segment = 0; segment < x.segments; ++segment) {
     Sums dots[R * C];
     simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const std::int32_t start_of_r = Offsets ? 0 : start[r];
-      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start_of_r); });
+      const std::int32_t start = Offsets ? 0 : x.start[at + r];
+      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start); });
     });
     index left = scales.slots[segment];
     do {
@@ -151,24 +148,23 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, cons
     // cycles of a group of 32 already.
     F of_c[C], offset_of_c[C];
     simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-      of_c[c] = simd::opaque<Level>(F::load(scale + c * F::size));
-      if constexpr (Offsets) offset_of_c[c] = simd::opaque<Level>(F::load(offset + c * F::size));
+      of_c[c] = simd::opaque<Level>(F::load(scales.scale + channel + c * F::size));
+      if constexpr (Offsets) offset_of_c[c] = simd::opaque<Level>(F::load(scales.offset + channel + c * F::size));
     });
     simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const F of_r = simd::opaque<Level>(F(step[r])), sum_of_r = F(Offsets ? sum[r] : 0);
+      const F step = simd::opaque<Level>(F(x.step[at + r])), sum = F(Offsets ? x.sum[at + r] : 0);
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
         float* const to = totals + (r * C + c) * F::size;
         const F dot = dots[r * C + c].to_floats();
         F part;
         if constexpr (Offsets)
-          part = fma(dot, of_c[c], offset_of_c[c] * sum_of_r);
+          part = fma(dot, of_c[c], offset_of_c[c] * sum);
         else
           part = dot * of_c[c];
-        fma(part, of_r, F::load(to)).store(to);
+        fma(part, step, F::load(to)).store(to);
       });
     });
-    scale += W4Scales::width, offset += W4Scales::width;
-    step += R, sum += R, start += R;
+    at += R, channel += W4Scales::width;
   }
 }
 
