@@ -31,9 +31,8 @@ inline constexpr index w4_block = 128;
 inline constexpr index w4_chunk_rows = 240;
 inline constexpr index w4_job_panels = 8;
 constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 4; }
-// Panels of one row side by side, tasks of one row for each thread; rows that int8_activations takes at a time.
+// Panels of one row side by side; rows that int8_activations takes at a time.
 constexpr int w4_row_panels(index lanes) { return lanes == 16 ? 8 : lanes == 8 ? 4 : 1; }
-inline constexpr index w4_tasks_per_thread = 8;
 inline constexpr int w4_int8_tile_rows = 4;
 
 }  // namespace inlay::cpu

@@ -109,7 +109,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   x.bytes = cutter.take<std::int8_t>(rows * x.row_bytes);
   x.step = cutter.take<float>(rows * segments);
   x.sum = cutter.take<float>(rows * segments);
-  parallel.ranges(rows, 1, [&](index begin, index end) {
+  parallel.ranges(rows, 1, Work{.bytes = 5.0 * static_cast<double>(rows * w.slots)}, [&](index begin, index end) {
     with_float(op.x.dtype, [&]<class T>(Type<T>) {
       for (index t = begin; t < end; ++t) w4_quantize_row<Level, Bits>(w, op.x.as<T>() + t * op.x.strides[0], x, t);
     });
@@ -131,8 +131,8 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
     }
   };
   const index jobs = (w.panels + panels - 1) / panels;
-  if (rows > 1) return parallel(jobs, run);
-  w4_each_run(parallel, jobs, [&](index begin, index end) {
+  if (rows > 1) return parallel(jobs, w.work(rows), run);
+  w4_each_run(parallel, jobs, w.work(1), [&](index begin, index end) {
     for (index job = begin; job < end; ++job) run(job);
   });
 }

@@ -52,6 +52,10 @@ struct W4Weight {
         groups(op.scales.extents[1]),
         middle(static_cast<float>(1 << (op.bits - 1))) {}
 
+  INLAY_INLINE Work work(index rows) const {
+    const double bytes = static_cast<double>(panels * steps * w4_step_bytes);
+    return {bytes, 2 * static_cast<double>(rows * panels) * static_cast<double>(w4_panel * slots)};
+  }
   INLAY_INLINE index block_end(index begin) const { return begin + w4_block < slots ? begin + w4_block : slots; }
 };
 
@@ -70,9 +74,10 @@ template <class Body> INLAY_INLINE void for_each_segment(index begin, index end,
 
 // body(begin, end) of the jobs of a call with one row. Several a task: what the end of one has prefetched is the
 // beginning of the next. Several tasks a thread: a slow core does fewer.
-template <class Body> INLAY_INLINE void w4_each_run(const Parallel& parallel, index jobs, Body&& body) {
-  const index most = w4_tasks_per_thread * parallel.width, tasks = jobs < most ? jobs : most;
-  parallel(tasks, [&](index task) { body(jobs * task / tasks, jobs * (task + 1) / tasks); });
+template <class Body>
+INLAY_INLINE void w4_each_run(const Parallel& parallel, index jobs, const Work& work, Body&& body) {
+  const index tasks = parallel.pieces(jobs, work);
+  parallel(tasks, work, [&](index task) { body(jobs * task / tasks, jobs * (task + 1) / tasks); });
 }
 
 // The registers of P panels, from `first` on: v of them a panel. Where fewer than P are left the last
