@@ -31,8 +31,12 @@ inline constexpr index w4_block = 128;
 inline constexpr index w4_chunk_rows = 240;
 inline constexpr index w4_job_panels = 8;
 constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 4; }
-// Panels of one row side by side; rows that int8_activations takes at a time.
+// Panels of one row side by side.
 constexpr int w4_row_panels(index lanes) { return lanes == 16 ? 8 : lanes == 8 ? 4 : 1; }
-inline constexpr int w4_int8_tile_rows = 4;
+// int8_activations: rows of the largest tile, with a dot product of bytes or without; panels of a job; and the jobs
+// that each thread has at least, where there are rows enough to cut.
+constexpr int w4_int8_tile_rows(index lanes, bool dot) { return lanes == 16 ? dot ? 12 : 8 : 4; }
+inline constexpr index w4_int8_job_panels = 4;
+inline constexpr index w4_int8_jobs_per_thread = 4;
 
 }  // namespace inlay::cpu
