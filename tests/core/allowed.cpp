@@ -32,6 +32,8 @@ std::optional<int> of_version1(const std::string& quota, const std::string& peri
                   {"/proc/self/mountinfo",
                    "30 24 0:26 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
                    "31 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"},
+                  {"/sys/fs/cgroup/cpuset/cpu.cfs_quota_us", "50000"},  // of a hierarchy that knows none
+                  {"/sys/fs/cgroup/cpuset/cpu.cfs_period_us", "100000"},
                   {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota},
                   {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", period}});
 }
@@ -87,7 +89,7 @@ TEST(allowed, groups_above_count) {
 // A container without a namespace of its own, its group mounted as the root; one whose path is not below the mount; and
 // both versions at once.
 TEST(allowed, mounts_that_begin_in_a_group) {
-  Files files = {{"/proc/self/cgroup", "4:cpu:/docker/c1/sub\n0::/docker/c1\n"},
+  Files files = {{"/proc/self/cgroup", "9:name=systemd:/docker/c2\n4:cpu:/docker/c1/sub\n0::/docker/c1\n"},
                  {"/proc/self/mountinfo", "31 24 0:27 /docker/c1 /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"},
                  {"/sys/fs/cgroup/cpu/sub/cpu.cfs_quota_us", "300000"},
                  {"/sys/fs/cgroup/cpu/sub/cpu.cfs_period_us", "100000"}};
