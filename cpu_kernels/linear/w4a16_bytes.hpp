@@ -9,9 +9,7 @@
 
 namespace inlay::cpu {
 
-template <class Level>
-inline constexpr int w4_int8_rows = w4_int8_tile_rows(simd::Floats<Level>::size,
-                                                      std::is_base_of_v<isa::avx512_vnni, Level>);
+template <class Level, int Bits> inline constexpr int w4_int8_rows = w4_int8_tile_rows(simd::Floats<Level>::size, Bits);
 
 // Tiles of R rows, each a stream of words of x in the order of CodeInputs, padded with zeros; and what belongs to
 // segments in the same way:

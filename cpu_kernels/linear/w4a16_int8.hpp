@@ -6,13 +6,14 @@
 // A row has the same chain of roundings in every tile: its bits do not depend on the other rows.
 //
 // Many rows: a job is four panels. Its scales become floats once, and all rows pass by its codes, which stay in L2.
-// What a tile of 12 rows x 2 registers does with VNNI, for each register of sums and group of 32:
+// What a tile of 8 rows x 2 registers does with VNNI, for each register of sums and group of 32:
 //
 //   8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets); its total is loaded and stored
 //
-// and for two registers of words, 8 slots: 2 loads and 6 operations that spread the codes, 24 broadcasts, 48 VPDPBUSD.
+// and for two registers of words, 8 slots: 2 loads and 6 operations that spread the codes, 16 broadcasts, 32 VPDPBUSD.
 // On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 / 10 of the peak is the limit, 8 /
-// 11 with offsets, 32 / 34 and 32 / 35 with groups of 128.
+// 11 with offsets, 32 / 34 and 32 / 35 with groups of 128. VPMADDUBSW has as many products an instruction and one more
+// instruction, which adds, for each.
 #pragma once
 
 #include "cpu_kernels/linear/w4a16_bytes.hpp"
@@ -41,9 +42,13 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
         for (; s < pause; s += per_word, bytes += per_word) {
           const index at = s / per_word * w4_step_bytes;
           const index ahead = at + panels.further(w4_prefetch, at, w.steps * w4_step_bytes);
-          const auto inputs = simd::CodeInputs<Level, Bits>::load(bytes);
-          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-            dots[v].add(simd::CodeBytes<Level, Bits>(panels.template load<3>(v, at, ahead)), inputs);
+          simd::CodeWords<Level> words[count];
+          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { words[v] = panels.template load<3>(v, at, ahead); });
+          simd::unroll<Sums::halves>([&](auto h) INLAY_INLINE_LAMBDA {
+            const auto inputs = simd::CodeInputs<Level>::load(bytes + simd::half_place<Bits, h>);
+            simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
+              dots[v].template add<h>(words[v].template bytes<Bits, h>(), inputs);
+            });
           });
         }
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].close(); });
@@ -97,7 +102,6 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, cons
                                             const W4Scales& scales, index channel, float* total) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Bits>;
-  using Codes = simd::CodeBytes<Level, Bits>;
   constexpr int per_word = 32 / Bits, in_panel = Panels<Level, 1>::count;
   const std::uint8_t* from[C];
   simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
@@ -121,15 +125,19 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, cons
         simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].open(); });
       });
       do {
-        Codes codes[C];
+        simd::CodeWords<Level> word[C];
         simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
           if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 3);
-          codes[c] = Codes(simd::CodeWords<Level>::load(from[c]));
+          word[c] = simd::CodeWords<Level>::load(from[c]);
           from[c] += w4_step_bytes;
         });
-        simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-          const auto inputs = simd::CodeInputs<Level, Bits>::load(bytes + r * per_word);
-          simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].add(codes[c], inputs); });
+        simd::unroll<Sums::halves>([&](auto h) INLAY_INLINE_LAMBDA {
+          simd::CodeBytes<Level> codes[C];
+          simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { codes[c] = word[c].template bytes<Bits, h>(); });
+          simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+            const auto inputs = simd::CodeInputs<Level>::load(bytes + r * per_word + simd::half_place<Bits, h>);
+            simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].template add<h>(codes[c], inputs); });
+          });
         });
         bytes += R * per_word;
       } while (bytes < end);
@@ -139,16 +147,24 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, cons
       left -= slots;
     } while (Sums::most < w4_block && left > 0);
     float* const totals = simd::opaque(total);  // or they are kept in other memory meanwhile, and stored to both
+    // What rows or columns share is loaded once: at two loads a cycle (Zen 5) those of the words take 40 of the 64
+    // cycles of a group of 32 already.
+    F of_c[C], offset_of_c[C];
+    simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
+      of_c[c] = simd::opaque<Level>(F::load(scale + c * F::size));
+      if constexpr (Offsets) offset_of_c[c] = simd::opaque<Level>(F::load(offset + c * F::size));
+    });
     simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+      const F of_r = simd::opaque<Level>(F(step[r])), sum_of_r = F(Offsets ? sum[r] : 0);
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
         float* const to = totals + (r * C + c) * F::size;
-        const F dot = dots[r * C + c].to_floats(), of_c = F::load(scale + c * F::size);
+        const F dot = dots[r * C + c].to_floats();
         F part;
         if constexpr (Offsets)
-          part = fma(dot, of_c, F::load(offset + c * F::size) * F(sum[r]));
+          part = fma(dot, of_c[c], offset_of_c[c] * sum_of_r);
         else
-          part = dot * of_c;
-        fma(part, F(step[r]), F::load(to)).store(to);
+          part = dot * of_c[c];
+        fma(part, of_r, F::load(to)).store(to);
       });
     });
     scale += W4Scales::width, offset += W4Scales::width;
@@ -166,8 +182,8 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   const Panels<Level, w4_int8_job_panels> panels(w, first);
   const index there = w.panels - first < w4_int8_job_panels ? w.panels - first : w4_int8_job_panels;
   for (RowTile tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
-    tile.rows = tile_rows(w4_int8_rows<Level>, end - tile.first);
-    with_tile_rows<w4_int8_rows<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
+    tile.rows = tile_rows(w4_int8_rows<Level, Bits>, end - tile.first);
+    with_tile_rows<w4_int8_rows<Level, Bits>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Bits>::columns(R);
       alignas(64) float total[R * columns * size];
       for (int v = 0; v < there * in_panel; v += columns) {
@@ -184,7 +200,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
 template <class Level, int Bits, bool Offsets>
 void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x,
                        float* scale, float* offset, std::int32_t* slots) {
-  constexpr int full = w4_int8_rows<Level>;
+  constexpr int full = w4_int8_rows<Level, Bits>;
   const index jobs = (w.panels + w4_int8_job_panels - 1) / w4_int8_job_panels, tiles = (x.rows + full - 1) / full;
   const index wanted = (w4_int8_jobs_per_thread * parallel.width + jobs - 1) / jobs;
   const index chunks = wanted < tiles ? wanted : tiles;
@@ -224,7 +240,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   const W4Weight w(op);
   const index rows = op.x.extents[0], segments = w.segments();
   WorkspaceCutter cutter(workspace);
-  W4Bytes x{.rows = rows, .row_bytes = w.steps * (32 / Bits), .segments = segments, .full = w4_int8_rows<Level>};
+  W4Bytes x{.rows = rows, .row_bytes = w.steps * (32 / Bits), .segments = segments, .full = w4_int8_rows<Level, Bits>};
   x.bytes = cutter.take<std::int8_t>(rows * x.row_bytes);
   x.step = cutter.take<float>(rows * segments);
   if (w.symmetric())

@@ -4,16 +4,16 @@
 //   CodeWords<Level>          load(p); code<Form, Bits, J>(): code J of every word as floats, times
 //                             2^code_exponent<Form, Bits>(J): bits are not moved more than they must be, and
 //                             who multiplies takes the power out of x.
-//   CodeBytes<Level, Bits>    a word's codes spread to unsigned bytes, once for several rows of x
-//   CodeInputs<Level, Bits>   load(x): the activations that meet a word, seen by every lane
-//   CodeSums<Level, Bits>     int32 lanes, all of them `start` at first. open(), then add(codes, inputs) for at most
-//                             `most` slots: the dot products of the words' codes; close(). to_floats() converts.
+//                             bytes<Bits, H>(): half H of its codes as unsigned bytes, for several rows of x
+//   CodeInputs<Level>         load(x): four activations, seen by every lane
+//   CodeSums<Level, Bits>     int32 lanes, all of them `start` at first. open(), then add<H>(bytes, inputs) of each of
+//                             the `halves` of words, for at most `most` slots; close(). to_floats() converts.
 //                             columns(rows) is how many registers of words a tile of rows multiplies at once
 //
-// The activations of one word are signed bytes in the order in which CodeBytes has the codes:
+// The activations of one word are signed bytes in the order in which its halves have the codes:
 //
-//   4 bits   x0 x2 x4 x6 x1 x3 x5 x7     (low nibbles, then high nibbles)
-//   8 bits   x0 x1 x2 x3
+//   4 bits   x0 x2 x4 x6 | x1 x3 x5 x7     (low nibbles, then high nibbles)
+//   8 bits   x0 x1 x2 x3                   (for both nibbles of its codes, where they are halves)
 //
 // arrange<Level, Bits>(bytes) brings a block of bytes into this order, in place.
 //
@@ -31,12 +31,14 @@
 namespace inlay::simd {
 
 template <class Level> struct CodeWords;
-template <class Level, int Bits> struct CodeBytes;
-template <class Level, int Bits> struct CodeInputs;
+template <class Level> struct CodeBytes;
+template <class Level> struct CodeInputs;
 template <class Level, int Bits> struct CodeSums;
 
 // The order above: where the activation of code j lies.
 template <int Bits> INLAY_INLINE constexpr index activation_place(index j) { return Bits == 8 ? j : j % 2 * 4 + j / 2; }
+
+template <int Bits, int H> inline constexpr index half_place = Bits == 4 ? 4 * H : 0;
 
 inline constexpr index arranged = 32;  // bytes that arrange takes at a time
 template <class Level, int Bits> INLAY_INLINE void arrange(std::int8_t* bytes) {
@@ -64,6 +66,11 @@ inline constexpr int code_mask = ((1 << Bits) - 1) << code_place<Form, Bits>(J);
 
 template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
+struct CodeBytes<Level> {
+  std::uint32_t v;
+};
+template <class Level>
+requires std::is_base_of_v<isa::scalar, Level>
 struct CodeWords<Level> {
   std::uint32_t v;
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) {
@@ -75,17 +82,13 @@ struct CodeWords<Level> {
     const std::uint32_t bits = v >> code_shift<Form, Bits>(J) & code_mask<Form, Bits, J>;
     return Floats<Level>(Form == CodeForm::subnormal ? std::bit_cast<float>(bits) : static_cast<float>(bits));
   }
+  template <int Bits, int H> INLAY_INLINE CodeBytes<Level> bytes() const {
+    return {Bits == 8 ? v : v >> 4 * H & 0x0f0f0f0fu};
+  }
 };
-template <class Level, int Bits>
+template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
-struct CodeBytes<Level, Bits> {
-  std::uint32_t v;
-  CodeBytes() = default;
-  INLAY_INLINE explicit CodeBytes(CodeWords<Level> words) : v(words.v) {}
-};
-template <class Level, int Bits>
-requires std::is_base_of_v<isa::scalar, Level>
-struct CodeInputs<Level, Bits> {
+struct CodeInputs<Level> {
   const std::int8_t* x;
   static INLAY_INLINE CodeInputs load(const std::int8_t* x) { return {x}; }
 };
@@ -93,14 +96,14 @@ template <class Level, int Bits>
 requires std::is_base_of_v<isa::scalar, Level>
 struct CodeSums<Level, Bits> {
   static constexpr index most = 128;
+  static constexpr int halves = Bits == 4 ? 2 : 1;
   static constexpr int columns(int) { return 16; }
   std::int32_t v;
   CodeSums() = default;
   INLAY_INLINE explicit CodeSums(std::int32_t start) : v(start) {}
   INLAY_INLINE void open() {}
-  INLAY_INLINE void add(CodeBytes<Level, Bits> codes, CodeInputs<Level, Bits> inputs) {
-    for (index j = 0; j < 32 / Bits; ++j)
-      v += static_cast<std::int32_t>(codes.v >> (Bits * j) & ((1u << Bits) - 1)) * inputs.x[activation_place<Bits>(j)];
+  template <int> INLAY_INLINE void add(CodeBytes<Level> codes, CodeInputs<Level> inputs) {
+    for (index j = 0; j < 4; ++j) v += static_cast<std::int32_t>(codes.v >> 8 * j & 255) * inputs.x[j];
   }
   INLAY_INLINE void close() {}
   INLAY_INLINE Floats<Level> to_floats() const { return Floats<Level>(static_cast<float>(v)); }

@@ -11,7 +11,7 @@ void merge_splits(Core& core, const DecodeOperands& op) {
   Ring out = core.ring("out", Space::vector, {rows, dim}, op.out.dtype, {2, Pipe::vector, Pipe::store});
   const Tensor maximum = core.alloc("maximum over splits", Space::vector, {rows, 1}, DType::f32);
 
-  for (index head = core.block_idx(); head < op.sequences * op.cache_heads; head += core.block_dim()) {
+  for (index head = core.vector_worker(); head < op.sequences * op.cache_heads; head += core.vector_workers()) {
     core.copy(maxima.acquire(), op.maxima.row_slice(head * all, all));
     maxima.commit();
     core.copy(totals.acquire(), op.totals.row_slice(head * all, all));

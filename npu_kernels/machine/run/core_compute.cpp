@@ -21,6 +21,7 @@ constexpr std::initializer_list<VectorOp> arithmetic = {VectorOp::add, VectorOp:
 }  // namespace
 
 void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& right, bool init, Site site) {
+  if (!runs(Pipe::matrix)) return;
   const Tensor acc = target(accumulator, "mma", site), a = resolve(left), b = resolve(right);
   if (!usable("mma", {&acc, &a, &b}, site)) return;
   if (acc.space != Space::accumulator || a.space != Space::left || b.space != Space::right)
@@ -76,6 +77,7 @@ struct Core::Operands {
 Core::Operands Core::operands(const char* verb, const Tensor& dst, std::initializer_list<const Tensor*> sources,
                               Site site) {
   Operands result;
+  if (!runs(Pipe::vector)) return result;
   result.dst = target(dst, verb, site);
   if (!usable(verb, {&result.dst}, site)) return result;
   std::size_t count = 0;
@@ -210,6 +212,7 @@ void Core::vfill(const Tensor& destination, float value, Site site) {
 }
 
 double Core::scalar_read(const Tensor& tensor, index row, index column, Site site) {
+  if (!has(tensor.space)) return 0;
   const Tensor from = resolve(tensor).slice(row, 1, column, 1);
   if (!usable("scalar_read", {&from}, site)) return 0;
   double value = 0;

@@ -39,6 +39,7 @@ Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from) cons
 }
 
 void Core::move(const char* verb, const Tensor& destination, const Tensor& source, Site site) {
+  if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, verb, site), from = resolve(source);
   if (!usable(verb, {&to, &from}, site)) return;
   const Path* path = legal_path(verb, to, from, site);
@@ -62,7 +63,7 @@ void Core::nd2nz(const Tensor& to, const Tensor& from, Site site) {
 
 void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
                          Site site) {
-  if (stopped()) return;
+  if (stopped() || !moves_here(to, pool)) return;
   if (block_rows < 1) return illegal("gather_blocks", "block_rows is " + std::to_string(block_rows), site);
   for (index row = 0; row < to.rows();) {
     const index block = (first + row) / block_rows, inside = (first + row) % block_rows;
@@ -93,6 +94,7 @@ void Core::bind(const char* verb, const Tensor& view, const Tensor& staged, Site
 }
 
 void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
+  if (!runs(Pipe::feed)) return;
   if (left.view != none) {
     const Tensor from = resolve(staged);
     if (usable("load_a", {&from}, site)) bind("load_a", left, from, site);
@@ -103,6 +105,7 @@ void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
 }
 
 void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Site site) {
+  if (!runs(Pipe::feed)) return;
   const Tensor from = transpose ? staged.transposed() : staged;
   if (right.view != none) {
     const Tensor bound = resolve(from);
@@ -114,6 +117,7 @@ void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Sit
 }
 
 void Core::drain(const Tensor& destination, const Tensor& acc, DrainOptions options, Site site) {
+  if (!moves_here(destination, acc)) return;
   const Tensor to = target(destination, "drain", site), from = resolve(acc);
   if (!usable("drain", {&to, &from}, site)) return;
   if (from.space != Space::accumulator)
@@ -129,6 +133,7 @@ void Core::drain(const Tensor& destination, const Tensor& acc, DrainOptions opti
 }
 
 void Core::atomic_add(const Tensor& destination, const Tensor& source, Site site) {
+  if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, "atomic_add", site), from = resolve(source);
   if (!usable("atomic_add", {&to, &from}, site)) return;
   if (to.space != Space::global) return illegal("atomic_add", "it adds to global memory, not to " + describe(to), site);

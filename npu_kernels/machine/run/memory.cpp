@@ -50,8 +50,9 @@ std::uint64_t Allocator::largest() const {
   return result;
 }
 
-Memories::Memories(const Device& device, std::uint32_t cores, bool shadowed) : device_(device), shadowed_(shadowed) {
-  for (std::uint32_t core = 0; core < cores; ++core)
+Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed)
+    : device_(device), streams_(streams), shadowed_(shadowed) {
+  for (std::uint32_t stream = 0; stream < cores * streams; ++stream)
     for (std::size_t memory = 1; memory < device.memories.size(); ++memory) {
       const std::uint64_t bytes = device.memories[memory].bytes;
       scratch_.push_back({std::make_unique_for_overwrite<std::byte[]>(bytes),
@@ -90,7 +91,7 @@ std::uint32_t Memories::add_global(std::string name, std::byte* data, std::uint6
   const std::uint64_t begin = next_global_;
   next_global_ = round_up(begin + bytes, global_granule);
   permanent_ = id + 1;
-  return add({0, 0, begin, bytes, std::move(name), site}, std::move(state));
+  return add({0, 0, begin, bytes, std::move(name), site, 0}, std::move(state));
 }
 
 std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, SourceLocation site) {
@@ -102,10 +103,10 @@ std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, Sou
   return id;
 }
 
-std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, Space space, std::string name, std::uint64_t bytes,
-                                                SourceLocation site) {
+std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, std::uint8_t stream, Space space, std::string name,
+                                                std::uint64_t bytes, SourceLocation site) {
   const std::uint8_t memory = device_.memory_of[static_cast<int>(space)];
-  Scratch& place = scratch(core, memory);
+  Scratch& place = scratch(core, stream, memory);
   const std::optional<std::uint64_t> begin = place.allocator.take(bytes, device_.memories[memory].align);
   if (!begin) return std::nullopt;
   // A write that a mutation shifts by a granule stays in poisoned memory.
@@ -117,19 +118,20 @@ std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, Space space,
   }
   State state;
   state.data = place.bytes.get() + *begin;
-  return add({memory, static_cast<std::uint16_t>(core), *begin, bytes, std::move(name), site}, std::move(state));
+  return add({memory, static_cast<std::uint16_t>(core), *begin, bytes, std::move(name), site, stream},
+             std::move(state));
 }
 
 void Memories::release(std::uint32_t id) {
   const Buffer& buffer = buffers_[id];
   if (buffer.memory == 0 || !state_[id].live) return;
   state_[id].live = false;
-  scratch(buffer.core, buffer.memory).allocator.give(buffer.begin, buffer.bytes);
+  scratch(buffer.core, buffer.stream, buffer.memory).allocator.give(buffer.begin, buffer.bytes);
 }
 
-std::uint64_t Memories::largest_free(std::uint32_t core, Space space) const {
+std::uint64_t Memories::largest_free(std::uint32_t core, std::uint8_t stream, Space space) const {
   const std::uint8_t memory = device_.memory_of[static_cast<int>(space)];
-  return const_cast<Memories*>(this)->scratch(core, memory).allocator.largest();
+  return const_cast<Memories*>(this)->scratch(core, stream, memory).allocator.largest();
 }
 
 bool Memories::inside(const Tensor& tensor) const {
@@ -138,8 +140,10 @@ bool Memories::inside(const Tensor& tensor) const {
 }
 
 std::uint32_t* Memories::writers(const Footprint& footprint) {
+  if (!shadowed_) return nullptr;
   if (footprint.memory != 0)
-    return scratch(buffers_[footprint.buffer].core, footprint.memory).writer.get() + footprint.begin;
+    return scratch(buffers_[footprint.buffer].core, buffers_[footprint.buffer].stream, footprint.memory).writer.get() +
+           footprint.begin;
   State& state = state_[footprint.buffer];
   return state.writer.empty() ? nullptr : state.writer.data() + (footprint.begin - buffers_[footprint.buffer].begin);
 }
@@ -164,7 +168,7 @@ void Memories::written(const Footprint& footprint) {
 
 std::optional<std::uint64_t> Memories::unwritten_output(std::uint32_t id) const {
   const State& state = state_[id];
-  if (state.use != Use::out) return std::nullopt;
+  if (state.use != Use::out || !shadowed_) return std::nullopt;
   const auto wrong = std::find(state.writer.begin(), state.writer.end(), none);
   return wrong == state.writer.end() ? std::nullopt : std::optional<std::uint64_t>(wrong - state.writer.begin());
 }

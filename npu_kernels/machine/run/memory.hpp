@@ -21,7 +21,7 @@ namespace inlay::npu {
 
 enum class Use : std::uint8_t { in, out, in_out };  // of a tensor in global memory, by the kernels
 
-// First fit over the free ranges of one memory of one core.
+// First fit over the free ranges of one memory of one stream.
 class Allocator {
  public:
   explicit Allocator(std::uint64_t bytes);
@@ -35,19 +35,19 @@ class Allocator {
 
 class Memories {
  public:
-  Memories(const Device& device, std::uint32_t cores, bool shadowed);
+  Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed);
 
   // A tensor that lives in the caller's memory; `bytes` of it are given an address.
   std::uint32_t add_global(std::string name, std::byte* data, std::uint64_t bytes, Use use, SourceLocation site);
   // A poisoned one that the machine keeps.
   std::uint32_t add_workspace(std::string name, std::uint64_t bytes, SourceLocation site);
   // None where `bytes` do not fit.
-  std::optional<std::uint32_t> allocate(std::uint32_t core, Space space, std::string name, std::uint64_t bytes,
-                                        SourceLocation site);
+  std::optional<std::uint32_t> allocate(std::uint32_t core, std::uint8_t stream, Space space, std::string name,
+                                        std::uint64_t bytes, SourceLocation site);
   void release(std::uint32_t buffer);
   void restart();  // before another run: scratch is empty and poisoned, outputs and workspace are unwritten
 
-  std::uint64_t largest_free(std::uint32_t core, Space space) const;
+  std::uint64_t largest_free(std::uint32_t core, std::uint8_t stream, Space space) const;
   const std::vector<Buffer>& buffers() const { return buffers_; }
   const Buffer& buffer(std::uint32_t id) const { return buffers_[id]; }
   bool live(std::uint32_t id) const { return state_[id].live; }
@@ -55,10 +55,12 @@ class Memories {
   bool inside(const Tensor& tensor) const;  // all its bytes are its buffer's
   std::byte* data(const Tensor& tensor) const {
     const State& state = state_[tensor.buffer];
+    if (state.data == nullptr) return nullptr;  // a tape is made without data
     return state.data + (tensor.begin - buffers_[tensor.buffer].begin);
   }
 
-  // Of the shadow. The first byte of the footprint that its buffer has not written; none: all are there.
+  // Of the shadow; without one all is there. The first byte of the footprint that its buffer has not written; none: all
+  // are there.
   std::optional<std::uint64_t> unwritten(const Footprint& footprint) const;
   void written(const Footprint& footprint);
   std::optional<std::uint64_t> unwritten_output(std::uint32_t buffer) const;
@@ -77,14 +79,15 @@ class Memories {
     std::vector<std::uint32_t> writer;  // global memory, except inputs
     std::vector<std::byte> workspace;
   };
-  Scratch& scratch(std::uint32_t core, std::uint32_t memory) {
-    return scratch_[core * (device_.memories.size() - 1) + memory - 1];
+  Scratch& scratch(std::uint32_t core, std::uint8_t stream, std::uint32_t memory) {
+    return scratch_[(core * streams_ + stream) * (device_.memories.size() - 1) + memory - 1];
   }
   std::uint32_t add(Buffer buffer, State state);
   // The shadow of the byte at `begin`; null: always valid.
   std::uint32_t* writers(const Footprint& footprint);
 
   const Device& device_;
+  std::uint32_t streams_;  // of a core
   bool shadowed_;
   std::uint64_t next_global_ = 0;
   std::size_t permanent_ = 0;  // buffers of global memory, made before the run

@@ -4,6 +4,7 @@
 #include "cpu_kernels/simd/dot_bf16.hpp"
 #include "cpu_kernels/simd/dot_i8.hpp"
 #include "cpu_kernels/simd/int4.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 #include "cpu_kernels/simd/ints.hpp"
 #include "tests/core/simd/lanes.hpp"
 
@@ -157,11 +158,14 @@ template <int Bits> void products_of_codes() {
     const auto start = static_cast<std::int32_t>(rng() % 65536) - 32768;
     simd::CodeSums<Level, Bits> sums(start);
     const auto loaded = simd::CodeWords<Level>::load(reinterpret_cast<const std::uint8_t*>(words.data()));
-    const auto inputs = simd::CodeInputs<Level, Bits>::load(x.data());
     constexpr index most = simd::CodeSums<Level, Bits>::most / codes;
+    const auto add = [&](auto h) {
+      const auto inputs = simd::CodeInputs<Level>::load(x.data() + simd::half_place<Bits, h>);
+      sums.template add<h>(loaded.template bytes<Bits, h>(), inputs);
+    };
     for (int part = 0; part < 2; ++part) {
       sums.open();
-      for (index word = 0; word < most; ++word) sums.add(simd::CodeBytes<Level, Bits>(loaded), inputs);
+      for (index word = 0; word < most; ++word) simd::unroll<simd::CodeSums<Level, Bits>::halves>(add);
       sums.close();
     }
     const Lanes got = lanes(sums.to_floats());
