@@ -200,7 +200,7 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
   const index jobs = (w.panels + w4_int8_job_panels - 1) / w4_int8_job_panels, tiles = (x.rows + full - 1) / full;
   const index wanted = (w4_int8_jobs_per_thread * parallel.width + jobs - 1) / jobs;
   const index chunks = wanted < tiles ? wanted : tiles;
-  w4_each_job(parallel, jobs * chunks, [&](index worker, index job) {
+  w4_each_job(parallel, jobs * chunks, w.work(x.rows), [&](index worker, index job) {
     const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels, of_worker = worker * x.segments;
     const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
     const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
@@ -213,7 +213,7 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
 template <class Level, int Bits, bool Offsets>
 void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x) {
   constexpr int panels = simd::Floats<Level>::size > 1 ? 4 : 1;
-  w4_each_run(parallel, (w.panels + panels - 1) / panels, [&](index begin, index end) {
+  w4_each_run(parallel, (w.panels + panels - 1) / panels, w.work(1), [&](index begin, index end) {
     for (index job = begin; job < end; ++job) {
       float total[panels * w4_panel];
       w4_int8_row<Level, Bits, panels, Offsets>(w, x, job * panels, total);
@@ -243,7 +243,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
     x.start = cutter.take<std::int32_t>(rows * segments);
   else
     x.sum = cutter.take<float>(rows * segments);
-  parallel.ranges(rows, 1, [&](index begin, index end) {
+  parallel.ranges(rows, 1, Work{.bytes = 5.0 * static_cast<double>(rows * w.slots)}, [&](index begin, index end) {
     with_float(op.x.dtype, [&]<class T>(Type<T>) {
       for (index t = begin; t < end; ++t) w4_quantize_row<Level, Bits>(w, op.x.as<T>() + t * op.x.strides[0], x, t);
     });
