@@ -85,10 +85,9 @@ TEST(threads, sleepers_are_woken) {
   for (int width : {2, 3, 5}) {
     Threads pool({.width = width});
     for (int round = 0; round < 300; ++round) {
-      if (const auto pause = std::chrono::microseconds(random() % 120); round % 2 == 0) {
-        const auto end = Clock::now() + pause;  // no sleep: that would not end so early
-        while (Clock::now() < end) continue;
-      }
+      // Around the end of their spin, of 50 us. (No sleep: that would not end so early.)
+      const auto end = Clock::now() + std::chrono::nanoseconds(40'000 + random() % 30'000);
+      while (Clock::now() < end) continue;
       ASSERT_TRUE(all_meet(pool.parallel(), width)) << width << " threads, round " << round;
     }
   }
@@ -210,6 +209,7 @@ TEST(threads, what_a_task_throws_the_caller_gets) {
       pool.parallel()(40, [&](index) { ++after; });
       EXPECT_EQ(after, 40);
     }
+    EXPECT_TRUE(all_meet(pool.parallel(), width));  // who was thrown out has given the pool back
   }
 }
 
