@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -255,6 +256,16 @@ TEST(threads, a_child_of_fork_makes_its_own) {
   ends = true;
   other.join();
   EXPECT_TRUE(all_meet(pool.parallel(), 3));
+}
+
+// Between two tokens nobody spins.
+TEST(threads, idle_ones_use_no_processor) {
+  Threads pool({.width = 4});
+  ASSERT_TRUE(all_meet(pool.parallel(), 4));
+  std::this_thread::sleep_for(20ms);
+  const std::clock_t before = std::clock();  // processor time of all threads
+  std::this_thread::sleep_for(100ms);
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.02);
 }
 
 TEST(threads, are_pinned_on_request_only) {
