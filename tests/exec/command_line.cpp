@@ -199,7 +199,8 @@ TEST_F(CommandLine, activations_of_a_4_bit_model) {
 
 TEST_F(CommandLine, threads_are_chosen_within_reason) {
   expect_refused("run --pool bogus", {"--pool", "bogus", "inlay", "openmp"});
-  for (const char* threads : {"-1", "1000000", "many"}) expect_refused(std::string("run --threads ") + threads, {"--threads"});
+  for (const char* threads : {"-1", "1000000", "many"})
+    expect_refused(std::string("run --threads ") + threads, {"--threads"});
   expect_refused("bench contention --loops 0", {"--loops", "0"});
   const Outcome outcome = inlay("bench contention --runs 1 --seconds 0.02 --loops 1 --prefill 4 --threads 2");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
