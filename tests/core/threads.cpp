@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -85,10 +86,9 @@ TEST(threads, sleepers_are_woken) {
   for (int width : {2, 3, 5}) {
     Threads pool({.width = width});
     for (int round = 0; round < 300; ++round) {
-      if (const auto pause = std::chrono::microseconds(random() % 120); round % 2 == 0) {
-        const auto end = Clock::now() + pause;  // no sleep: that would not end so early
-        while (Clock::now() < end) continue;
-      }
+      // Around the end of their spin, of 50 us. (No sleep: that would not end so early.)
+      const auto end = Clock::now() + std::chrono::nanoseconds(40'000 + random() % 30'000);
+      while (Clock::now() < end) continue;
       ASSERT_TRUE(all_meet(pool.parallel(), width)) << width << " threads, round " << round;
     }
   }
@@ -210,6 +210,7 @@ TEST(threads, what_a_task_throws_the_caller_gets) {
       pool.parallel()(40, [&](index) { ++after; });
       EXPECT_EQ(after, 40);
     }
+    EXPECT_TRUE(all_meet(pool.parallel(), width));  // who was thrown out has given the pool back
   }
 }
 
@@ -255,6 +256,16 @@ TEST(threads, a_child_of_fork_makes_its_own) {
   ends = true;
   other.join();
   EXPECT_TRUE(all_meet(pool.parallel(), 3));
+}
+
+// Between two tokens nobody spins.
+TEST(threads, idle_ones_use_no_processor) {
+  Threads pool({.width = 4});
+  ASSERT_TRUE(all_meet(pool.parallel(), 4));
+  std::this_thread::sleep_for(20ms);
+  const std::clock_t before = std::clock();  // processor time of all threads
+  std::this_thread::sleep_for(100ms);
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.02);
 }
 
 TEST(threads, are_pinned_on_request_only) {
