@@ -102,8 +102,8 @@ void shadow_of(const LinearInt8<Host>& op, index t, const Token& token, const st
 // The sums of one panel for the tokens of a tile, to y. Products and sums are rounded one by one, never
 // fused: every level gives the same bits. What belongs to channels is loaded once for all tokens.
 template <class Level>
-void finish(const LinearInt8<Host>& op, RowTile tile, const Token* tokens, const std::uint64_t* outliers, index words,
-            index panel, const std::int32_t* sums, index sums_stride) {
+void finish(const LinearInt8<Host>& op, TileOfRows tile, const Token* tokens, const std::uint64_t* outliers,
+            index words, index panel, const std::int32_t* sums, index sums_stride) {
   using F = simd::Floats<Level>;
   using I = simd::Ints<Level>;
   constexpr index channels = linear_int8::panel;
@@ -178,7 +178,7 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   const Work preparing{.bytes = 5 * static_cast<double>(tokens * token_inputs)};
   parallel.ranges(tokens, 1, preparing, [&](index begin, index end) {
     for (index t = begin; t < end; ++t) {
-      const RowTile tile = tile_of(Dot::rows, t, tokens);
+      const TileOfRows tile = tile_of(Dot::rows, t, tokens);
       prepare_token<Level>(op, t, tile, inputs + tile.first * token_inputs, token[t],
                            words ? outliers + t * words : nullptr);
     }

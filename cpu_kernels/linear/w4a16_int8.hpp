@@ -98,7 +98,7 @@ struct W4Scales {
 // total[r][c] of a tile of R rows and C registers; the words of register c begin at words[c].
 // Out of line: its totals have no registers, and must not get two places in memory.
 template <class Level, int Bits, int R, int C, bool Offsets>
-__attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, const std::uint8_t* const* words,
+__attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, const std::uint8_t* const* words,
                                             const W4Scales& scales, index channel, float* total) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Bits>;
@@ -177,7 +177,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   scales.read<Level, Bits>(w, first);
   const Panels<Level, w4_int8_job_panels> panels(w, first);
   const index there = w.panels - first < w4_int8_job_panels ? w.panels - first : w4_int8_job_panels;
-  for (RowTile tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
+  for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
     tile.rows = tile_rows(w4_int8_rows<Level, Bits>, end - tile.first);
     with_tile_rows<w4_int8_rows<Level, Bits>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Bits>::columns(R);
