@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "tests/quantize/case.hpp"
+#include "tests/support/handed_out.hpp"
 
 namespace inlay::test {
 namespace {
@@ -275,7 +276,7 @@ TEST(quantize, no_two_tasks_write_one_byte) {
       Case c = quantize_rows(DType::f32, DType::u4, rows, cols, true);
       c.x.uniform(rng, -2, 3);
       Watch watch({&y, &zeros});
-      Cpu cpu(isa, watch.parallel());
+      Cpu cpu(isa, handed_out(watch.parallel()));
       Quantize<Host> op = c.op();
       op.y = View<2>(y.data<std::uint8_t>(), DType::u4, {rows, cols}, {stride, 1});
       op.row_zero = View<1>(zeros.data<std::uint8_t>(), DType::u4, {rows}, {1});

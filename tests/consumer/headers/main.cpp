@@ -23,10 +23,11 @@ struct Pool {
 }  // namespace
 
 int main() {
-  std::vector<float> x(4 * 64), weight(64, 2.0f), y(x.size());
+  constexpr inlay::index rows = 4096;  // so many are worth handing out
+  std::vector<float> x(rows * 64), weight(64, 2.0f), y(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::cos(static_cast<float>(i));
   const inlay::RmsNorm<inlay::Host> op{
-      .x = {x.data(), {4, 64}}, .weight = {weight.data(), {64}}, .y = {y.data(), {4, 64}}};
+      .x = {x.data(), {rows, 64}}, .weight = {weight.data(), {64}}, .y = {y.data(), {rows, 64}}};
 
   Pool pool;
   const inlay::CpuInline cpu(inlay::from_pool(pool, 3));
