@@ -136,4 +136,17 @@ double read(const Tile& tile, index row, index column) {
   return value;
 }
 
+void write(const Tile& tile, index row, index column, double value) {
+  if (tile.form.dtype == DType::i32) {
+    *element<std::int32_t>(tile, row, column) = narrow<std::int32_t>(value, Round::nearest);
+  } else if (tile.form.dtype == DType::i64) {
+    *element<std::int64_t>(tile, row, column) = std::llrint(value);
+  } else if (tile.form.dtype == DType::f32) {
+    *element<float>(tile, row, column) = static_cast<float>(value);
+  } else {
+    const float rounded = round_to_odd(value);  // so that the next rounding is as if there had been one
+    store(tile, row, column, 1, &rounded);
+  }
+}
+
 }  // namespace inlay::npu::tiles

@@ -17,8 +17,11 @@ std::string_view name(Pipe pipe) {
 
 std::string_view name(VectorOp op) {
   constexpr std::string_view table[vector_ops] = {
-      "add",        "sub",        "mul",           "div",  "max",    "min",     "exp",     "rsqrt", "recip",
-      "reduce_sum", "reduce_max", "broadcast_row", "cast", "select", "unpack4", "shuffle", "fill"};
+      "add",     "sub",        "mul",         "div",           "max",    "min",        "exp",        "rsqrt",
+      "recip",   "reduce_sum", "reduce_max",  "broadcast_row", "cast",   "select",     "unpack4",    "shuffle",
+      "fill",    "log",        "sqrt",        "tanh",          "erf",    "abs",        "bit_and",    "bit_or",
+      "bit_xor", "shift_left", "shift_right", "reduce_min",    "argmax", "column_sum", "column_max", "compare",
+      "iota",    "gather",     "sort",        "grouped",       "pack4",  "transpose",  "pack_nz"};
   return table[static_cast<int>(op)];
 }
 

@@ -49,9 +49,31 @@ enum class VectorOp : std::uint8_t {
   select,
   unpack4,
   shuffle,
-  fill
+  fill,
+  log,
+  sqrt,
+  tanh,
+  erf,
+  abs,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shift_left,
+  shift_right,
+  reduce_min,
+  argmax,
+  column_sum,  // over the rows of each column
+  column_max,
+  compare,
+  iota,
+  gather,
+  sort,
+  grouped,  // arithmetic whose second operand has one element for a group of columns
+  pack4,
+  transpose,
+  pack_nz
 };
-inline constexpr int vector_ops = 17;
+inline constexpr int vector_ops = 39;
 std::string_view name(VectorOp op);
 
 // One physical memory of a core, or the global memory (index 0, shared by all cores).
@@ -103,8 +125,9 @@ struct MatrixUnit {
 };
 
 struct VectorCost {
-  double head = 0;   // cycles before the first result
-  double slope = 1;  // cycles for each full row of lanes
+  double head = 0;        // cycles before the first result
+  double slope = 1;       // cycles for each full row of lanes
+  bool available = true;  // false: the description gives it no price, and the unit does not have it
 };
 
 struct VectorUnit {

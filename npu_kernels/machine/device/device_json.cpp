@@ -1,4 +1,5 @@
-// devices/<name>.json -> Device. The schema is this file, read top to bottom; every key is required:
+// devices/<name>.json -> Device. The schema is this file, read top to bottom; every key is required, but for
+// operations of the vector unit: one without a price is one that the unit does not have.
 //
 //   format       1
 //   name         letters, digits, '-', '_', '.'
@@ -227,11 +228,14 @@ void DeviceReader::vector(const Node& section) {
   const Node node = object(section, {"bytes", "operations"});
   figure(node, "bytes", vector_bytes, device_.vector.bytes);
   const auto operation_names = names<VectorOp, vector_ops>();
-  const Node operations = object(get(node, "operations"), operation_names);
+  const Node operations = some_of(get(node, "operations"), operation_names);
   for (int i = 0; i < vector_ops; ++i) {
+    VectorCost& price = device_.vector.cost[i];
+    price.available = has(operations, operation_names[i]);
+    if (!price.available) continue;
     const Node cost = object(get(operations, operation_names[i]), {"head", "slope"});
-    figure(cost, "head", cycles, device_.vector.cost[i].head);
-    figure(cost, "slope", rate, device_.vector.cost[i].slope);
+    figure(cost, "head", cycles, price.head);
+    figure(cost, "slope", rate, price.slope);
   }
 }
 

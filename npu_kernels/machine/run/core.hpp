@@ -83,18 +83,36 @@ class Core {
   // acc[m, n] (+)= a[m, k] * b[k, n]; init: acc starts at zero.
   void mma(const Tensor& acc, const Tensor& a, const Tensor& b, bool init, Site site = Site::current());
 
-  // Vector unit. The second operand of binaries may be one row or one column for all.
+  // Vector unit (tiles.hpp says what each does to its elements). An operation that the device's description gives
+  // no price is not there, and is refused. The second operand of binaries may be one row or one column for all.
   void vbinary(VectorOp op, const Tensor& dst, const Tensor& a, const Tensor& b, Site site = Site::current());
-  void vscalar(VectorOp op, const Tensor& dst, const Tensor& a, float b, Site site = Site::current());
+  void vscalar(VectorOp op, const Tensor& dst, const Tensor& a, Scalar b, Site site = Site::current());
+  // .. or one element for `group` columns each: a scale for 32 or 128 of them.
+  void vgrouped(VectorOp op, const Tensor& dst, const Tensor& a, const Tensor& b, index group,
+                Site site = Site::current());
   void vunary(VectorOp op, const Tensor& dst, const Tensor& a, Site site = Site::current());
-  void vreduce(VectorOp op, const Tensor& dst, const Tensor& a, Site site = Site::current());
+  void vcompare(Compare how, const Tensor& mask, const Tensor& a, const Tensor& b, Site site = Site::current());
+  void vcompare(Compare how, const Tensor& mask, const Tensor& a, Scalar b, Site site = Site::current());
+  void vselect(const Tensor& dst, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site = Site::current());
+  void vreduce(VectorOp op, const Tensor& dst, const Tensor& a, Site site = Site::current());          // of each row
+  void vreduce_columns(VectorOp op, const Tensor& dst, const Tensor& a, Site site = Site::current());  // of each column
+  void vargmax(const Tensor& value, const Tensor& column, const Tensor& a, Site site = Site::current());
+  // The values.columns() largest of each row in falling order, and their columns; of all: a sort.
+  void vtopk(const Tensor& values, const Tensor& columns, const Tensor& a, Site site = Site::current());
   void vbroadcast_row(const Tensor& dst, const Tensor& a, Site site = Site::current());
   void vcast(const Tensor& dst, const Tensor& a, Round round = Round::nearest, Site site = Site::current());
-  void vselect(const Tensor& dst, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site = Site::current());
   void unpack4(const Tensor& dst, const Tensor& a, Site site = Site::current());
   void vshuffle(const Tensor& dst, const Tensor& a, const Tensor& columns, Site site = Site::current());
+  void vgather(const Tensor& dst, const Tensor& a, const Tensor& columns, Site site = Site::current());
+  void viota(const Tensor& dst, Iota sequence, Site site = Site::current());
   void vfill(const Tensor& dst, float value, Site site = Site::current());
+  void vtranspose(const Tensor& dst, const Tensor& a, Site site = Site::current());
+  void vpack_nz(const Tensor& dst, const Tensor& a, Site site = Site::current());    // nd -> nz
+  void vunpack_nz(const Tensor& dst, const Tensor& a, Site site = Site::current());  // nz -> nd
+
+  // Scalar unit: one element. Both stop the program until they are done.
   double scalar_read(const Tensor& from, index row, index column, Site site = Site::current());
+  void scalar_write(const Tensor& to, index row, index column, double value, Site site = Site::current());
 
   // Sync. set and wait of one channel pair up in order.
   void set(Pipe from, Pipe to, std::uint16_t flag, Site site = Site::current());
@@ -134,13 +152,28 @@ class Core {
   void move(const char* verb, const Tensor& to, const Tensor& from, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
   Work dma_work(const Path& path, const Tensor& to, const Tensor& from) const;
-  struct Operands;
-  Operands operands(const char* verb, const Tensor& dst, std::initializer_list<const Tensor*> sources, Site site);
+  struct Operands {  // of a vector verb, resolved; ok: they are in its memory, and the device has the operation
+    std::array<Tensor, 2> target;
+    std::array<Tensor, 3> source;
+    std::size_t targets = 0, sources = 0;
+    bool ok = false;
+    const Tensor& dst() const { return target[0]; }
+  };
+  Operands operands(const char* verb, VectorOp op, std::initializer_list<const Tensor*> targets,
+                    std::initializer_list<const Tensor*> sources, Site site);
   void misfit(const char* verb, const Tensor& dst, const Tensor& operand, Site site);
   // Is `op` one of those that the verb knows? Otherwise a report.
   bool takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site);
-  void vector_op(const char* verb, VectorOp op, const Tensor& dst, std::initializer_list<const Tensor*> sources,
-                 index elements, Site site, std::function<void()> body);
+  void relayout(const char* verb, const Tensor& dst, const Tensor& a, Layout layout, Site site);
+  bool orders(const char* verb, const Tensor& a, const Tensor& columns, Site site);
+  bool takes_types(const char* verb, VectorOp op, const Operands& o, Site site);
+  void enqueue_vector(const char* verb, VectorOp op, const Operands& o, index elements, std::function<void()> body,
+                      Site site);
+  template <class Body>
+  void vector_op(const char* verb, VectorOp op, const Operands& o, index elements, Body&& body, Site site) {
+    if (!checked()) return body();
+    enqueue_vector(verb, op, o, elements, std::forward<Body>(body), site);
+  }
   Tile tile(const Tensor& tensor) const { return {tensor, run_.memories.data(tensor)}; }
   Footprint footprint(const Access& access) const;
   Entry entry(Event event, Pipe pipe, const char* verb, Site site) const;

@@ -89,6 +89,7 @@ TEST(device, figures_arrive_where_they_belong) {
   EXPECT_EQ(hexagon->vector.bytes, 128u);
   EXPECT_DOUBLE_EQ(hexagon->vector.cost[static_cast<int>(VectorOp::add)].slope, 0.25);
   EXPECT_DOUBLE_EQ(hexagon->compile.fixed_ms, 152);
+  EXPECT_DOUBLE_EQ(hexagon->vector.cost[static_cast<int>(VectorOp::pack_nz)].slope, 0.5);
 
   const auto systolic = load_device(directory / "systolic128.json");
   ASSERT_TRUE(systolic);
@@ -96,6 +97,11 @@ TEST(device, figures_arrive_where_they_belong) {
   EXPECT_EQ(systolic->matrix.rows, 128u);
   EXPECT_EQ(systolic->matrix.columns, 128u);
   EXPECT_EQ(systolic->matrix.dataflow, Dataflow::weight_stationary);
+  EXPECT_TRUE(systolic->vector.cost[static_cast<int>(VectorOp::sort)].available);
+
+  const auto gemmini = load_device(directory / "systolic32.json");
+  ASSERT_TRUE(gemmini);
+  EXPECT_FALSE(gemmini->vector.cost[static_cast<int>(VectorOp::sort)].available);  // its host sorts
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace inlay::npu {
 
-inline constexpr std::size_t random_steps = 13;
+inline constexpr std::size_t random_steps = 22;
 
 class RandomProgram {
  public:
@@ -158,12 +158,15 @@ class RandomProgram {
       }
       case 4: {
         const Tensor dst = made(shape, type % 3);
-        m.vunary(pick({VectorOp::exp, VectorOp::rsqrt, VectorOp::recip}), dst, data(m, shape, type % 3, random));
+        m.vunary(pick({VectorOp::exp, VectorOp::rsqrt, VectorOp::recip, VectorOp::log, VectorOp::sqrt, VectorOp::tanh,
+                       VectorOp::erf, VectorOp::abs}),
+                 dst, data(m, shape, type % 3, random));
         return keep(m, dst);
       }
       case 5: {
         const Tensor dst = made({shape.rows, 1}, type % 3);
-        m.vreduce(pick({VectorOp::reduce_sum, VectorOp::reduce_max}), dst, data(m, shape, type % 3, random));
+        m.vreduce(pick({VectorOp::reduce_sum, VectorOp::reduce_max, VectorOp::reduce_min}), dst,
+                  data(m, shape, type % 3, random));
         return keep(m, dst);
       }
       case 6: {
@@ -203,6 +206,83 @@ class RandomProgram {
         const index first = static_cast<index>(random()) % (side - shape.rows + 1);
         const auto column = static_cast<index>(random()) % (side - shape.columns + 1);
         m.gather_blocks(dst, inputs_[type].slice(0, side, column, shape.columns), table_, first, block_rows);
+        return keep(m, dst);
+      }
+      case 12: {
+        const Tensor dst = made(shape, 3);
+        const VectorOp op =
+            pick({VectorOp::bit_and, VectorOp::bit_or, VectorOp::bit_xor, VectorOp::shift_left, VectorOp::shift_right});
+        if (random() % 2 == 0)
+          m.vscalar(op, dst, data(m, shape, 3, random), static_cast<std::int32_t>(random() % 40));
+        else
+          m.vbinary(op, dst, data(m, shape, 3, random), data(m, shapes[random() % 3], 3, random));
+        return keep(m, dst);
+      }
+      case 13: {
+        const Tensor mask = made(shape, 4);
+        const auto how = static_cast<Compare>(random() % 6);
+        if (random() % 2 == 0)
+          m.vcompare(how, mask, data(m, shape, type, random), 0.5f);
+        else
+          m.vcompare(how, mask, data(m, shape, type, random), data(m, shapes[random() % 3], type, random));
+        return keep(m, mask);
+      }
+      case 14: {
+        const Tensor dst = made(shape, type);
+        m.viota(dst, {static_cast<double>(random() % 100), 0.5, static_cast<double>(random() % 7) - 3});
+        return keep(m, dst);
+      }
+      case 15: {
+        const Tensor dst = made({1, shape.columns}, type);
+        m.vreduce_columns(pick({VectorOp::column_sum, VectorOp::column_max}), dst, data(m, shape, type, random));
+        return keep(m, dst);
+      }
+      case 16: {
+        const index k =
+            m.device().vector.cost[static_cast<std::size_t>(VectorOp::sort)].available ? up_to(shape.columns) : 1;
+        const Tensor values = made({shape.rows, k}, type % 3), columns = made({shape.rows, k}, 3);
+        const Tensor from = data(m, shape, type % 3, random);
+        if (k == 1)
+          m.vargmax(values, columns, from);
+        else
+          m.vtopk(values, columns, from);
+        return keep(m, random() % 2 == 0 ? values : columns);
+      }
+      case 17: {
+        const Tensor dst = made(shape, type), order = made({1, shape.columns}, 3);
+        m.copy(order, order_.slice(0, 1, 0, shape.columns));
+        m.barrier_all();
+        m.vgather(dst, data(m, {random() % 2 == 0 ? 1 : shape.rows, side}, type, random), order);
+        return keep(m, dst);
+      }
+      case 18: {
+        const index group = up_to(40);
+        const Tensor dst = made(shape, type);
+        const Shape groups{random() % 2 == 0 ? 1 : shape.rows, (shape.columns + group - 1) / group};
+        m.vgrouped(pick({VectorOp::mul, VectorOp::add, VectorOp::sub}), dst, data(m, shape, 4, random),
+                   data(m, groups, type % 3, random), group);
+        return keep(m, dst);
+      }
+      case 19: {
+        const Shape even{shape.rows, shape.columns / 2 * 2};
+        const Tensor packed = make(m, Space::vector, even, random() % 2 == 0 ? DType::i4 : DType::u4);
+        const Tensor dst = made(even, 4);
+        m.vcast(packed, data(m, even, random() % 5, random));
+        m.barrier_all();
+        m.vcast(dst, packed);
+        return keep(m, dst);
+      }
+      case 20: {
+        const std::size_t of = 1 + random() % 4;
+        const Tensor from = data(m, shape, of, random), dst = made({shape.columns, shape.rows}, of);
+        m.vtranspose(dst, from);
+        if (types[of] != DType::f16) return keep(m, dst);
+        const Tensor packed = make(m, Space::vector, shape, DType::f16, Layout::nz), again = made(shape, of);
+        m.vpack_nz(packed, from);
+        m.barrier_all();
+        m.vunpack_nz(again, packed);
+        m.barrier_all();
+        m.vtranspose(dst, again);
         return keep(m, dst);
       }
       default: {
