@@ -23,8 +23,8 @@ float log_of(float x) {
   const std::int64_t exponent = static_cast<std::int64_t>(bits - sqrt_half) >> 52;
   const double m = std::bit_cast<double>(bits - (static_cast<std::uint64_t>(exponent) << 52));
   const double s = (m - 1) / (m + 1), z = s * s;
-  double series = 1.0 / 15;
-  for (const double term : {1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0}) series = series * z + term;
+  double series = 1.0 / 11;
+  for (const double term : {1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0}) series = series * z + term;
   const auto result = static_cast<float>(static_cast<double>(exponent) * 0.693147180559945309417 + 2 * s * series);
   constexpr float infinity = std::numeric_limits<float>::infinity();
   if (x == 0) return -infinity;

@@ -1,4 +1,7 @@
 // Moves: copies between layouts, the accumulator's drain, atomic addition.
+#include <array>
+#include <type_traits>
+
 #include "npu_kernels/machine/arithmetic/elements.hpp"
 
 namespace inlay::npu::tiles {
@@ -93,6 +96,44 @@ void copy(const Tile& to, const Tile& from) {
   if (width == 32) copy_elements<std::uint32_t>(to, from);
   if (width == 64) copy_elements<std::uint64_t>(to, from);
   fill_tail(to);
+}
+
+void copy_by_axes(const NdTensor& to, std::byte* into, const NdTensor& from, const std::byte* out_of) {
+  const index run = common_run(to, from);
+  const int width = bits(to.first.dtype);
+  // Odometer over the axes outside of the run, the innermost one in a loop of its own.
+  int outer = to.rank;
+  for (index inside = 1; outer > 0 && inside < run; --outer) inside *= to.extent(outer - 1);
+  while (outer > 0 && to.extent(outer - 1) == 1) --outer;
+  const index count = outer > 0 ? to.extent(outer - 1) : 1;
+  const index to_step = outer > 0 ? to.stride(outer - 1) * width / 8 : 0;
+  const index from_step = outer > 0 ? from.stride(outer - 1) * width / 8 : 0;
+  const auto bytes = static_cast<std::size_t>(byte_size(to.first.dtype, run));
+  const auto line = [&](std::byte* a, const std::byte* b) {
+    const auto move = [&](auto fixed) {
+      for (index i = 0; i < count; ++i) std::memcpy(a + i * to_step, b + i * from_step, fixed);
+    };
+    switch (bytes) {  // sizes that are one instruction
+      case 1: return move(std::integral_constant<std::size_t, 1>{});
+      case 2: return move(std::integral_constant<std::size_t, 2>{});
+      case 4: return move(std::integral_constant<std::size_t, 4>{});
+      case 16: return move(std::integral_constant<std::size_t, 16>{});
+      default: return move(bytes);
+    }
+  };
+  std::array<index, NdTensor::max_rank> at{};
+  for (;;) {
+    index to_at = 0, from_at = 0;
+    for (int a = 0; a < outer - 1; ++a) {
+      to_at += at[static_cast<std::size_t>(a)] * to.stride(a);
+      from_at += at[static_cast<std::size_t>(a)] * from.stride(a);
+    }
+    line(into + to_at * width / 8, out_of + from_at * width / 8);
+    int axis = outer - 2;
+    while (axis >= 0 && ++at[static_cast<std::size_t>(axis)] == to.extent(axis))
+      at[static_cast<std::size_t>(axis--)] = 0;
+    if (axis < 0) return;
+  }
 }
 
 void drain(const Tile& to, const Tile& acc, const DrainOptions& options) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "inlay/core/isa.hpp"
+#include "npu_kernels/machine/arithmetic/nd_tensor.hpp"
 #include "npu_kernels/machine/arithmetic/tensor.hpp"
 
 namespace inlay::npu {
@@ -43,6 +44,8 @@ namespace tiles {
 
 // Moves of equal shape and type between any two layouts. Rest of the last fractal block: zeros.
 void copy(const Tile& to, const Tile& from);
+// Of equal extents, whatever their strides; the pointers are to the elements at 0, 0, ..
+void copy_by_axes(const NdTensor& to, std::byte* into, const NdTensor& from, const std::byte* out_of);
 void drain(const Tile& to, const Tile& acc, const DrainOptions& options);
 void atomic_add(const Tile& to, const Tile& from);  // element by element, rounded to the type of `to`
 

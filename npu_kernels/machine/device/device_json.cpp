@@ -8,7 +8,7 @@
 //   sources      {"<source>": {"confidence": "documented", "text": "where it stands"}, ..}
 //   cores, ghz   figures
 //   dram         {bytes_per_cycle, bytes_per_cycle_core}
-//   memories     [{name, bytes, align, banks}, ..], the first is global memory
+//   memories     [{name, bytes, align, granule, banks}, ..], the first is global memory
 //   spaces       {"<role>": "<memory>", ..}: roles may share a memory
 //   queues       [{name, issue_cycles, depth, in_order_visible}, ..]
 //   pipes        {"<role>": "<queue>", ..}: roles may share a queue
@@ -94,10 +94,11 @@ std::uint8_t DeviceReader::reference(const Node& node, const std::vector<Named>&
 void DeviceReader::memories(const Node& root) {
   list(get(root, "memories"), most_memories, [&](const Node& node) {
     const bool global = device_.memories.empty();
-    const Node entry = object(node, {"name", "bytes", "align", "banks"});
+    const Node entry = object(node, {"name", "bytes", "align", "granule", "banks"});
     Memory memory{.name = identifier(get(entry, "name"))};
     figure(entry, "bytes", global ? global_bytes : local_bytes, memory.bytes);
     figure(entry, "align", alignment, memory.align);
+    figure(entry, "granule", alignment, memory.granule);
     figure(entry, "banks", bank_count, memory.banks);
     if (ok() && memory.bytes % memory.align != 0)
       refuse(child(entry.pointer, "bytes"), "is " + std::to_string(memory.bytes) +

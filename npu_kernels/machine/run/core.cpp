@@ -65,8 +65,9 @@ bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors
     }
     if (buffer.memory != 0 && buffer.core != index_)
       return illegal(verb, buffer.name + " is another core's", site), false;
-    const std::uint64_t end = buffer.memory == 0 ? buffer.begin + buffer.bytes : device().memories[buffer.memory].bytes;
-    if (tensor->begin < (buffer.memory == 0 ? buffer.begin : 0) || tensor->begin + storage_bytes(*tensor) > end) {
+    // Global memory ends with the buffer; in scratch a mutation's shifted write may pass it.
+    const std::uint64_t end = buffer.memory == 0 ? buffer.bytes : device().memories[buffer.memory].bytes;
+    if (tensor->begin + storage_bytes(*tensor) > end) {
       report(ReportKind::capacity, where() + " beyond its end", site, tensor->buffer);
       return false;
     }
@@ -96,7 +97,7 @@ Footprint Core::footprint(const Access& access) const {
   result.write = access.write;
   result.atomic = access.atomic;
   result.buffer = access.tensor.buffer;
-  result.begin = region.begin;
+  result.begin = run_.memories.address(access.tensor.buffer, region.begin);
   result.runs = static_cast<std::uint32_t>(region.runs);
   result.run_bytes = region.bytes;
   result.stride = region.stride;

@@ -68,7 +68,9 @@ class Core {
             Site site = Site::current());
 
   // DMA. The pipe is that of the device's path between the two spaces.
-  void copy(const Tensor& to, const Tensor& from, Site site = Site::current());   // strided, same layout
+  void copy(const Tensor& to, const Tensor& from, Site site = Site::current());  // strided, same layout
+  // By axes of equal extents, any strides on either side: the price is that of the runs that both sides have.
+  void copy(const NdTensor& to, const NdTensor& from, Site site = Site::current());
   void nd2nz(const Tensor& to, const Tensor& from, Site site = Site::current());  // rows become fractal blocks
   // Rows [first, first + to.rows()) of a sequence whose blocks of `block_rows` rows lie where the table says.
   void gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
@@ -150,6 +152,7 @@ class Core {
   bool aligned(const char* verb, const Tensor& tensor, Site site);
   const Path* legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site);
   void move(const char* verb, const Tensor& to, const Tensor& from, Site site);
+  bool reachable(const char* verb, const NdTensor& tensor, index run, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
   Work dma_work(const Path& path, const Tensor& to, const Tensor& from) const;
   struct Operands {  // of a vector verb, resolved; ok: they are in its memory, and the device has the operation
@@ -192,6 +195,8 @@ class Core {
   std::uint64_t& ring_flags(Pipe from, Pipe to) {
     return ring_flags_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
   }
+
+  std::vector<Footprint> footprints(const NdTensor& tensor, bool write) const;
 
   template <class Body>
   void issue(Pipe pipe, const char* verb, Site site, const Work& work, std::initializer_list<Access> accesses,

@@ -33,6 +33,7 @@ inline Device split_device(std::uint32_t cores = 2) {
                      {"l0b", 64 << 10, 32, 1},
                      {"l0c", 128 << 10, 32, 1},
                      {"ub", 192 << 10, 32, 1}};
+  for (Memory& memory : device.memories) memory.granule = memory.align;
   for (int space = 0; space < spaces; ++space) set_role(device, static_cast<Space>(space), space);
   for (int pipe = 0; pipe < pipes; ++pipe) {
     Queue queue;
