@@ -40,7 +40,7 @@ float erf_of(float x) {
   const float near = p * x + x;
   const float tail = 2 * (simd::exp(One(-square)) * simd::scaled_tail(One(magnitude * 1.41421356237f))).v;
   const float far = std::copysign(1 - tail, x);
-  return magnitude < 1 ? near : x == x ? far : x;
+  return magnitude < 1 ? near : far;
 }
 
 template <class F> void apply(const Tile& dst, const Tile& a, F&& f) {

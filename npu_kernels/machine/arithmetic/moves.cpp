@@ -81,15 +81,34 @@ template <class T> void copy_elements(const Tile& to, const Tile& from) {
   }
 }
 
+// Two elements to a byte, in rows of whole bytes: a tile of bytes with half the columns.
+Tile halved(const Tile& tile) {
+  Tile bytes = tile;
+  bytes.form.dtype = DType::u8;
+  bytes.form.shape.columns = (tile.form.columns() + 1) / 2;
+  if (tile.form.layout == Layout::nd)
+    bytes.form.pitch = tile.form.pitch / 2;
+  else
+    bytes.form.block = tile.form.block / 2;
+  return bytes;
+}
+
+// One by one: what is turned, or cut in mid-byte.
+void copy_nibbles(const Tile& to, const Tile& from) {
+  float values[piece];
+  for_pieces(to.form, [&](index row, index column, index count) {
+    load(from, row, column, count, values);
+    store(to, row, column, count, values);
+  });
+}
+
 }  // namespace
 
 void copy(const Tile& to, const Tile& from) {
   const int width = bits(to.form.dtype);
-  if (width == 4) {  // row by row in whole bytes: nd only, and slices start at even columns
-    for (index row = 0; row < to.form.rows(); ++row)
-      std::memcpy(to.data + row * to.form.pitch / 2, from.data + row * from.form.pitch / 2,
-                  static_cast<std::size_t>(byte_size(to.form.dtype, to.form.columns())));
-    return;
+  if (width == 4) {
+    if (to.form.flipped || from.form.flipped) return copy_nibbles(to, from);
+    return copy(halved(to), halved(from));
   }
   if (width == 8) copy_elements<std::uint8_t>(to, from);
   if (width == 16) copy_elements<std::uint16_t>(to, from);
@@ -136,23 +155,34 @@ void copy_by_axes(const NdTensor& to, std::byte* into, const NdTensor& from, con
   }
 }
 
-void drain(const Tile& to, const Tile& acc, const DrainOptions& options) {
+void drain(const Tile& to, const Tile& acc, const DrainOptions& options, const Tile& scales, const Tile& bias) {
   if (to.form.dtype == DType::i32 && acc.form.dtype == DType::i32) {
-    for (index row = 0; row < to.form.rows(); ++row)
-      for (index column = 0; column < to.form.columns(); ++column) {
-        const std::int32_t value = *element<std::int32_t>(acc, row, column);
-        *element<std::int32_t>(to, row, column) = options.relu ? std::max(0, value) : value;
-      }
-    fill_tail(to);
-    return;
+    std::int32_t sums[piece];
+    for_pieces(to.form, [&](index row, index column, index count) {
+      load_bits(acc, row, column, count, sums);
+      if (options.relu)
+        for (index i = 0; i < count; ++i) sums[i] = std::max(0, sums[i]);
+      store_bits(to, row, column, count, sums);
+    });
+    return fill_tail(to);
   }
-  float values[piece];
+  float values[piece], of_columns[piece];
   for_pieces(to.form, [&](index row, index column, index count) {
     load(acc, row, column, count, values);
     if (options.scale != 1)
       for (index i = 0; i < count; ++i) values[i] *= options.scale;
+    if (scales.data != nullptr) {
+      load(scales, 0, column, count, of_columns);
+      for (index i = 0; i < count; ++i) values[i] *= of_columns[i];
+    }
+    if (bias.data != nullptr) {
+      load(bias, 0, column, count, of_columns);
+      for (index i = 0; i < count; ++i) values[i] += of_columns[i];
+    }
     if (options.relu)
       for (index i = 0; i < count; ++i) values[i] = values[i] < 0 ? 0 : values[i];
+    if (options.zero != 0)  // after the rounding
+      for (index i = 0; i < count; ++i) values[i] = std::nearbyint(values[i]) + static_cast<float>(options.zero);
     store(to, row, column, count, values);
   });
   fill_tail(to);

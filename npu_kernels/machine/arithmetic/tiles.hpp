@@ -20,10 +20,17 @@ struct Tile {
 // round: to nearest even, floor, ceil, toward zero. Of casts to integers; floats round to nearest even.
 enum class Round : std::uint8_t { nearest, floor, ceil, zero };
 
-// dst = f(scale * acc), f = max(0, x) with relu; rounded and saturated to dst's type.
+// What becomes of an accumulator on its way out, in f32:
+//
+//   dst[r, c] = f(acc[r, c] * scale * scale_row[0, c] + bias_row[0, c]),  f = max(0, x) with relu
+//
+// rounded and saturated to dst's type; in integers `zero` is added between the two. i32 to i32 stays exact.
+// The rows are optional, f32, in staging memory. Which of all this a device can do is data (Device::drain).
 struct DrainOptions {
   float scale = 1;
   bool relu = false;
+  Tensor scale_row{}, bias_row{};
+  std::int32_t zero = 0;
 };
 
 enum class Compare : std::uint8_t { less, less_equal, greater, greater_equal, equal, not_equal };
@@ -46,7 +53,7 @@ namespace tiles {
 void copy(const Tile& to, const Tile& from);
 // Of equal extents, whatever their strides; the pointers are to the elements at 0, 0, ..
 void copy_by_axes(const NdTensor& to, std::byte* into, const NdTensor& from, const std::byte* out_of);
-void drain(const Tile& to, const Tile& acc, const DrainOptions& options);
+void drain(const Tile& to, const Tile& acc, const DrainOptions& options, const Tile& scales, const Tile& bias);
 void atomic_add(const Tile& to, const Tile& from);  // element by element, rounded to the type of `to`
 
 // acc[m, n] (+)= a[m, k] * b[k, n] in the order of the device: for each block of k_block products,

@@ -44,4 +44,10 @@ const MatrixRate* Device::rate(DType in, DType out) const {
   return found == matrix.rates.end() ? nullptr : &*found;
 }
 
+const DrainForm* Device::drain(DType from, DType to) const {
+  const auto found = std::find_if(matrix.drain.begin(), matrix.drain.end(),
+                                  [&](const DrainForm& form) { return form.from == from && form.to == to; });
+  return found == matrix.drain.end() ? nullptr : &*found;
+}
+
 }  // namespace inlay::npu

@@ -115,8 +115,18 @@ struct MatrixRate {
   double cycles = 1;                     // of one step, once the pipe is full
 };
 
+enum class DrainScales : std::uint8_t { none, one, columns };
+
+// What an accumulator can become on its way out.
+struct DrainForm {
+  DType from = DType::f32, to = DType::f32;
+  DrainScales scales = DrainScales::none;  // one for all, or also one for each column
+  bool bias = false;                       // one for each column
+};
+
 struct MatrixUnit {
   std::vector<MatrixRate> rates;
+  std::vector<DrainForm> drain;
   Dataflow dataflow = Dataflow::output_stationary;
   bool systolic = false;  // cycles follow SCALE-Sim's fill and drain of a rows x columns array
   std::uint32_t rows = 0, columns = 0;
@@ -181,6 +191,7 @@ struct Device {
   const Path* path(Space from, Space to) const;  // null: not a legal move
   bool feeds_are_views() const;                  // left and right are staging itself: to fill them costs nothing
   const MatrixRate* rate(DType in, DType out) const;
+  const DrainForm* drain(DType from, DType to) const;  // null: the device does not
 };
 
 // Errors name the key by its JSON pointer, its value, and what it must be.

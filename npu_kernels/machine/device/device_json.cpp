@@ -14,7 +14,8 @@
 //   pipes        {"<role>": "<queue>", ..}: roles may share a queue
 //   paths        [{from, to, pipe, bytes_per_cycle, half_burst, latency}, ..]
 //   matrix       {dataflow, systolic: null | {rows, columns}, m_granule, hidden_preload, head,
-//                 rates: [{in, out, m, n, k, cycles}, ..]}
+//                 rates: [{in, out, m, n, k, cycles}, ..],
+//                 drain: [{from, to, scales: "none" | "one" | "columns", bias}, ..]}
 //   vector       {bytes, operations: {"<operation>": {head, slope}, ..}}
 //   sync         {flags, depth, set_cycles, wait_cycles, barrier_cycles, cross_cycles}
 //   numerics     {fused_multiply_add, k_block}
@@ -54,6 +55,8 @@ constexpr Range flag_count{1, 1024, true};
 constexpr Range milliseconds{0, 1e9, false};
 
 constexpr std::array<std::string_view, 2> dataflows{"weight_stationary", "output_stationary"};
+
+constexpr std::array<std::string_view, 3> drain_scales{"none", "one", "columns"};
 
 template <class Enum, int n> constexpr auto names() {
   std::array<std::string_view, n> result{};
@@ -197,7 +200,7 @@ void DeviceReader::needed_moves(const std::string& pointer) {
 }
 
 void DeviceReader::matrix(const Node& section) {
-  const Node node = object(section, {"dataflow", "systolic", "m_granule", "hidden_preload", "head", "rates"});
+  const Node node = object(section, {"dataflow", "systolic", "m_granule", "hidden_preload", "head", "rates", "drain"});
   MatrixUnit& unit = device_.matrix;
   unit.dataflow =
       choice(get(node, "dataflow"), dataflows) == 0 ? Dataflow::weight_stationary : Dataflow::output_stationary;
@@ -222,6 +225,19 @@ void DeviceReader::matrix(const Node& section) {
     if (ok() && device_.rate(step.in, step.out) != nullptr)
       refuse_value(out, "unlike that of the other rates of " + std::string(name(step.in)));
     unit.rates.push_back(step);
+  });
+  list(get(node, "drain"), most_rates, [&](const Node& form_node) {
+    const Node entry = object(form_node, {"from", "to", "scales", "bias"});
+    const Node from = get(entry, "from"), to = get(entry, "to");
+    DrainForm form{.from = dtype(from), .to = dtype(to)};
+    form.scales = static_cast<DrainScales>(choice(get(entry, "scales"), drain_scales));
+    form.bias = boolean(get(entry, "bias"));
+    if (!ok()) return;
+    if (std::none_of(unit.rates.begin(), unit.rates.end(), [&](const auto& rate) { return rate.out == form.from; }))
+      refuse_value(from, "the type of an accumulator, out of one of the rates");
+    if (device_.drain(form.from, form.to) != nullptr)
+      refuse_value(to, "unlike that of the other drains of " + std::string(name(form.from)));
+    unit.drain.push_back(form);
   });
 }
 

@@ -79,7 +79,7 @@ class Core {
   // read it. Rings see to that; a program with flags of its own must.
   void load_a(const Tensor& left, const Tensor& staged, Site site = Site::current());
   void load_b(const Tensor& right, const Tensor& staged, bool transpose = false, Site site = Site::current());
-  void drain(const Tensor& to, const Tensor& acc, DrainOptions options = {}, Site site = Site::current());
+  void drain(const Tensor& to, const Tensor& acc, const DrainOptions& options = {}, Site site = Site::current());
   void atomic_add(const Tensor& to, const Tensor& from, Site site = Site::current());
 
   // acc[m, n] (+)= a[m, k] * b[k, n]; init: acc starts at zero.
@@ -154,6 +154,8 @@ class Core {
   void move(const char* verb, const Tensor& to, const Tensor& from, Site site);
   bool reachable(const char* verb, const NdTensor& tensor, index run, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
+  bool drains(DType from, DType to, const DrainOptions& options, Site site);
+  bool drain_row(const Tensor& row, const Tensor& to, Site site);
   Work dma_work(const Path& path, const Tensor& to, const Tensor& from) const;
   struct Operands {  // of a vector verb, resolved; ok: they are in its memory, and the device has the operation
     std::array<Tensor, 2> target;

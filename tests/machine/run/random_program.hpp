@@ -11,7 +11,7 @@
 
 namespace inlay::npu {
 
-inline constexpr std::size_t random_steps = 22;
+inline constexpr std::size_t random_steps = 23;
 
 class RandomProgram {
  public:
@@ -100,7 +100,7 @@ class RandomProgram {
   void product(Core& m, DType in, DType out, std::mt19937& random) {
     const auto up_to = [&](index limit) { return 1 + static_cast<index>(random()) % limit; };
     const Shape shape{up_to(32), up_to(64)};
-    const Tensor& source = in == DType::i8 ? inputs_[4] : inputs_[1];
+    const Tensor& source = in == DType::i4 ? nibbles_ : in == DType::i8 ? inputs_[4] : inputs_[1];
     const Tensor acc = make(m, Space::accumulator, shape, out);
     const int rounds = 1 + static_cast<int>(random() % 2);
     for (int round = 0; round < rounds; ++round) {
@@ -120,11 +120,23 @@ class RandomProgram {
       m.mma(acc, left, right, round == 0);
       m.barrier_all();
     }
+    const std::vector<DrainForm>& forms = m.device().matrix.drain;
+    std::size_t which = random() % forms.size();
+    while (forms[which].from != out || forms[which].to == DType::u8) which = (which + 1) % forms.size();
+    const DrainForm& form = forms[which];
+    const DType to = form.to;
     DrainOptions options;
     options.relu = random() % 2 == 0;
-    if (random() % 2 == 0) options.scale = 0.37f;
-    const DType narrow[] = {out, DType::f16, DType::bf16, DType::i8};
-    const DType to = narrow[random() % std::size(narrow)];
+    if (form.scales != DrainScales::none && random() % 2 == 0) options.scale = 0.37f;
+    if (to == DType::i8 && form.scales != DrainScales::none) options.zero = static_cast<int>(random() % 9) - 4;
+    const auto row = [&] {
+      const Tensor tile = make(m, Space::staging, {1, shape.columns}, DType::f32);
+      m.copy(tile, at(inputs_[0], tile.shape, random));
+      m.barrier_all();
+      return tile;
+    };
+    if (form.scales == DrainScales::columns && random() % 2 == 0) options.scale_row = row();
+    if (form.bias && random() % 2 == 0) options.bias_row = row();
     if (m.device().path(Space::accumulator, Space::vector) == nullptr) {
       const auto type = static_cast<std::size_t>(std::find(types.begin(), types.end(), to) - types.begin());
       return m.drain((*place_)[type].slice(0, shape.rows, 0, shape.columns), acc, options);
@@ -285,6 +297,7 @@ class RandomProgram {
         m.vtranspose(dst, again);
         return keep(m, dst);
       }
+      case 21: return product(m, m.device().rate(DType::i4, DType::i32) ? DType::i4 : DType::i8, DType::i32, random);
       default: {
         const Tensor addend = data(m, shape, type, random);
         for (int twice = 0; twice < 2; ++twice) {
