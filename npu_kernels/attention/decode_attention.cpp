@@ -56,6 +56,7 @@ class Stages {
   const DecodeOperands& op_;
   const DecodeTiles t_;
   const index rows_, dim_;
+  const Chain chain_;  // of vec1 and vec2
 
   Ring staged_q_, staged_k_, staged_v_, left_, right_, sums_;
   ToVector scores_, products_;
@@ -74,6 +75,7 @@ Stages::Stages(Core& core, const DecodeOperands& op)
       t_(decode_tiles(core.device(), op)),
       rows_(op.group()),
       dim_(op.dim()),
+      chain_(core.chain(Pipe::vector)),
       staged_q_(core.ring("q", Space::staging, {rows_, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
       staged_k_(core.ring("k", Space::staging, {t_.tokens, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
       staged_v_(core.ring("v", Space::staging, {t_.tokens, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
@@ -164,30 +166,22 @@ void Stages::vec1(const TokenTile& tile, index i) {
     core_.vfill(total_, 0);
   }
   core_.vscalar(VectorOp::mul, s, s, op_.scale);
-  core_.barrier(Pipe::vector);
   core_.vreduce(VectorOp::reduce_max, tile_maximum_, s);
-  core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::max, fresh_maximum_, maximum_, tile_maximum_);
-  core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::sub, alpha, maximum_, fresh_maximum_);
   core_.vbinary(VectorOp::sub, s, s, fresh_maximum_);
-  core_.barrier(Pipe::vector);
   core_.vcast(maximum_, fresh_maximum_);
   core_.vunary(VectorOp::exp, alpha, alpha);
   core_.vunary(VectorOp::exp, s, s);
-  core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::mul, total_, total_, alpha);
   core_.vreduce(VectorOp::reduce_sum, tile_total_, s);
   core_.vcast(probabilities_.acquire().slice(0, rows_, 0, tile.tokens), s);
   probabilities_.commit(rows_, tile.tokens);
   scores_.release();
-  core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::add, total_, total_, tile_total_);
-  core_.barrier(Pipe::vector);
   if (!tile.last) return;
   core_.vcast(end_total_[slot_of(i)], total_);
   core_.vcast(end_maximum_[slot_of(i)], maximum_);
-  core_.barrier(Pipe::vector);
 }
 
 void Stages::mm2(const TokenTile& tile) {
@@ -219,29 +213,22 @@ void Stages::vec2(const TokenTile& tile, index i) {
     core_.vcast(sum_, product);
   } else {
     core_.vbinary(VectorOp::mul, sum_, sum_, rescale_[slot_of(i)]);
-    core_.barrier(Pipe::vector);
     core_.vbinary(VectorOp::add, sum_, sum_, product);
   }
   products_.release();
-  core_.barrier(Pipe::vector);
   if (tile.last) store_item(tile, slot_of(i));
 }
 
 void Stages::store_item(const TokenTile& tile, std::size_t slot) {
-  if (op_.splits == 1) {
-    core_.vbinary(VectorOp::div, sum_, sum_, end_total_[slot]);
-    core_.barrier(Pipe::vector);
-  }
+  if (op_.splits == 1) core_.vbinary(VectorOp::div, sum_, sum_, end_total_[slot]);
   core_.vcast(result_.acquire(), sum_);
   result_.commit();
-  core_.barrier(Pipe::vector);
   const Tensor to =
       op_.splits == 1 ? op_.out.row_slice(tile.query_row, rows_) : op_.sums.row_slice(tile.item * rows_, rows_);
   core_.copy(to, result_.wait());
   if (op_.splits > 1) {
     store_statistic(*totals_, end_total_[slot], op_.totals, tile);
     store_statistic(*maxima_, end_maximum_[slot], op_.maxima, tile);
-    core_.barrier(Pipe::vector);
   }
   result_.release();
 }

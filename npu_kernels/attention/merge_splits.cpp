@@ -11,6 +11,7 @@ void merge_splits(Core& core, const DecodeOperands& op) {
   Ring out = core.ring("out", Space::vector, {rows, dim}, op.out.dtype, {2, Pipe::vector, Pipe::store});
   const Tensor maximum = core.alloc("maximum over splits", Space::vector, {rows, 1}, DType::f32);
 
+  const Chain chain = core.chain(Pipe::vector);
   for (index head = core.block_idx(); head < op.sequences * op.cache_heads; head += core.block_dim()) {
     core.copy(maxima.acquire(), op.maxima.row_slice(head * all, all));
     maxima.commit();
@@ -21,32 +22,22 @@ void merge_splits(Core& core, const DecodeOperands& op) {
     const Tensor top = maxima.wait(), total = totals.wait(), sum = sums.wait();
     const auto of = [&](const Tensor& tensor, index split) { return tensor.row_slice(split * rows, rows); };
     core.vcast(maximum, of(top, 0));
-    for (index split = 1; split < op.splits; ++split) {
-      core.barrier(Pipe::vector);
-      core.vbinary(VectorOp::max, maximum, maximum, of(top, split));
-    }
-    core.barrier(Pipe::vector);
+    for (index split = 1; split < op.splits; ++split) core.vbinary(VectorOp::max, maximum, maximum, of(top, split));
     for (index split = 0; split < op.splits; ++split)
       core.vbinary(VectorOp::sub, of(top, split), of(top, split), maximum);
-    core.barrier(Pipe::vector);
     core.vunary(VectorOp::exp, top, top);
-    core.barrier(Pipe::vector);
     core.vbinary(VectorOp::mul, total, total, top);
     core.vbinary(VectorOp::mul, sum, sum, top);
-    core.barrier(Pipe::vector);
     for (index split = 1; split < op.splits; ++split) {
       core.vbinary(VectorOp::add, of(total, 0), of(total, 0), of(total, split));
       core.vbinary(VectorOp::add, of(sum, 0), of(sum, 0), of(sum, split));
-      core.barrier(Pipe::vector);
     }
     core.vbinary(VectorOp::div, of(sum, 0), of(sum, 0), of(total, 0));
-    core.barrier(Pipe::vector);
     core.vcast(out.acquire(), of(sum, 0));
     out.commit();
     maxima.release();
     totals.release();
     sums.release();
-    core.barrier(Pipe::vector);
     core.copy(op.out.row_slice(head * rows, rows), out.wait());
     out.release();
   }

@@ -5,7 +5,8 @@
 
 namespace inlay::npu {
 
-Core::Core(Run& run, std::uint32_t index) : run_(run), index_(index), views_(run.device.feeds_are_views()) {}
+Core::Core(Run& run, std::uint32_t index)
+    : run_(run), index_(index), views_(run.device.feeds_are_views()), chains_(run.device.queues.size()) {}
 
 index Core::fractal_block(DType dtype) const {
   for (const MatrixRate& rate : device().matrix.rates)
@@ -115,6 +116,7 @@ Entry Core::entry(Event event, Pipe pipe, const char* verb, Site site) const {
 }
 
 std::uint32_t Core::record(Entry& entry, const std::vector<Footprint>& footprints) {
+  notice(entry, footprints);
   if (run_.tape == nullptr) return no_entry;
   Tape& tape = *run_.tape;
   entry.footprints = static_cast<std::uint32_t>(tape.footprints.size());
@@ -125,6 +127,7 @@ std::uint32_t Core::record(Entry& entry, const std::vector<Footprint>& footprint
 }
 
 void Core::enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body) {
+  if (entry.event == Event::work) link(entry, footprints);
   const std::uint32_t index = record(entry, footprints);
   Instruction instruction{entry, std::move(footprints), std::move(body), index, 0};
   if (entry.event == Event::work && entry.pipe == Pipe::scalar) return run_.scheduler->scalar(instruction);

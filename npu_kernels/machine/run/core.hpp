@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +19,10 @@
 
 #include "npu_kernels/machine/arithmetic/tensor.hpp"
 #include "npu_kernels/machine/arithmetic/tiles.hpp"
+#include "npu_kernels/machine/run/chain.hpp"
 #include "npu_kernels/machine/run/memory.hpp"
 #include "npu_kernels/machine/run/mutation.hpp"
+#include "npu_kernels/machine/run/pipe_order.hpp"
 #include "npu_kernels/machine/run/ring.hpp"
 #include "npu_kernels/machine/run/scheduler.hpp"
 #include "npu_kernels/machine/tape/report.hpp"
@@ -120,13 +123,20 @@ class Core {
   void set(Pipe from, Pipe to, std::uint16_t flag, Site site = Site::current());
   void wait(Pipe from, Pipe to, std::uint16_t flag, Site site = Site::current());
   void barrier(Pipe pipe, Site site = Site::current());
+  Chain chain(Pipe pipe);  // a scope that puts the pipe's barriers by itself
   void barrier_all(Site site = Site::current());
   void cross_set(Pipe pipe, std::uint32_t core, std::uint16_t flag, Site site = Site::current());
   void cross_wait(Pipe pipe, std::uint16_t flag, Site site = Site::current());
   void sync_all(Site site = Site::current());
 
  private:
+  friend class Chain;
   friend class Ring;
+  struct OpenChain {  // of a queue
+    std::uint32_t scopes = 0;
+    std::uint64_t works = 0;  // since its last barrier
+    std::optional<PipeOrder> order;
+  };
   struct Access {
     const Tensor& tensor;
     bool write = false, atomic = false;
@@ -182,6 +192,10 @@ class Core {
   Tile tile(const Tensor& tensor) const { return {tensor, run_.memories.data(tensor)}; }
   Footprint footprint(const Access& access) const;
   Entry entry(Event event, Pipe pipe, const char* verb, Site site) const;
+  void open_chain(Pipe pipe);
+  void close_chain(Pipe pipe);
+  void link(const Entry& entry, const std::vector<Footprint>& footprints);
+  void notice(const Entry& entry, const std::vector<Footprint>& footprints);
   std::uint32_t record(Entry& entry, const std::vector<Footprint>& footprints);
   void enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body);
   void sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb,
@@ -217,6 +231,7 @@ class Core {
   std::vector<Tensor> bindings_;  // of views
   std::vector<std::uint32_t> free_bindings_;
   std::vector<Slot> slots_;
+  std::vector<OpenChain> chains_;  // by queue
   tiles::HostBuffers host_;
   std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};  // bits: ids that rings hold
 };
