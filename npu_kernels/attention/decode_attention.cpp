@@ -146,8 +146,7 @@ void Stages::mm1(const TokenTile& tile) {
     const index n = std::min(t_.score_columns, tile.tokens - c);
     core_.load_b(right_.acquire().slice(0, dim_, 0, n), k.row_slice(c, n), true);
     right_.commit();
-    const Tensor keys = right_.wait(), sum = sums_.acquire();  // arguments have no order of their own
-    core_.mma(sum.slice(0, rows_, 0, n), q, keys.slice(0, dim_, 0, n), true);
+    core_.mma(sums_.acquire().slice(0, rows_, 0, n), q, right_.wait().slice(0, dim_, 0, n), true);
     right_.release();
     sums_.commit();
     core_.drain(to.slice(0, rows_, c, n), sums_.wait().slice(0, rows_, 0, n));
@@ -193,16 +192,14 @@ void Stages::mm2(const TokenTile& tile) {
     left_.commit();
     core_.load_b(right_.acquire().slice(0, depth, 0, dim_), v.row_slice(k, depth));
     right_.commit();
-    const Tensor y = right_.wait(), x = left_.wait();
-    core_.mma(acc, x.slice(0, rows_, 0, depth), y.slice(0, depth, 0, dim_), k == 0);
+    core_.mma(acc, left_.wait().slice(0, rows_, 0, depth), right_.wait().slice(0, depth, 0, dim_), k == 0);
     left_.release();
     right_.release();
   }
   probabilities_.release();
   staged_v_.release();
   sums_.commit();
-  const Tensor product = sums_.wait(), to = products_.acquire();
-  core_.drain(to, product.slice(0, rows_, 0, dim_));
+  core_.drain(products_.acquire(), sums_.wait().slice(0, rows_, 0, dim_));
   sums_.release();
   products_.commit(rows_, dim_);
 }

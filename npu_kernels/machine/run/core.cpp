@@ -33,8 +33,11 @@ bool Core::mutated(MutationKind kind, const char* verb, Site site) {
   return run_.mutations != nullptr && run_.mutations->hit(kind, verb, site);
 }
 
-Tensor Core::resolve(const Tensor& tensor) const {
-  if (tensor.view == none || tensor.error != nullptr) return tensor;
+Tensor Core::resolve(const Tensor& tensor) {
+  if (tensor.view == none || tensor.error != nullptr) {
+    arrive(tensor.slot);
+    return tensor;
+  }
   const Tensor& bound = bindings_[tensor.view];
   if (bound.buffer == none) {
     Tensor nothing = tensor;

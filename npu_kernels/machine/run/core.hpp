@@ -70,6 +70,13 @@ class Core {
   Ring ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer, Pipe consumer,
             Site site = Site::current());
 
+  // .. of several tiles each, which share its flags.
+  template <std::size_t N>
+  TupleRing<N> ring(std::string_view name, const std::array<TileForm, N>& forms, Flow flow,
+                    Site site = Site::current()) {
+    return TupleRing<N>(ring(name, forms.data(), N, flow, site));
+  }
+
   // DMA. The pipe is that of the device's path between the two spaces.
   void copy(const Tensor& to, const Tensor& from, Site site = Site::current());  // strided, same layout
   // By axes of equal extents, any strides on either side: the price is that of the runs that both sides have.
@@ -149,6 +156,14 @@ class Core {
     Site site;
   };
 
+  struct Wait {  // of a ring, for a slot; put when the slot is used
+    std::uint32_t slot, ring;
+    Pipe from, to;
+    std::uint16_t flag;
+    const char* verb;
+    Site site;
+  };
+
   bool checked() const { return run_.scheduler != nullptr; }
   bool stopped() const { return run_.failed || run_.streams.cancelled(); }
   Pipe role(Pipe pipe) const { return pipe == Pipe::feed && views_ ? Pipe::matrix : pipe; }
@@ -156,7 +171,7 @@ class Core {
   void illegal(const char* verb, const std::string& why, Site site);
   bool mutated(MutationKind kind, const char* verb, Site site);
   Tensor form(Space space, Shape shape, DType dtype, Layout layout, const char* verb, Site site);
-  Tensor resolve(const Tensor& tensor) const;                        // through its view
+  Tensor resolve(const Tensor& tensor);                              // through its view, after its ring's waits
   Tensor target(const Tensor& tensor, const char* verb, Site site);  // .. of a write: may be mutated
   bool usable(const char* verb, std::initializer_list<const Tensor*> tensors, Site site);
   bool aligned(const char* verb, const Tensor& tensor, Site site);
@@ -202,6 +217,9 @@ class Core {
                   Site site);
   void flag_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
   void ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
+  void await(const Wait& wait) { waits_.push_back(wait); }
+  void arrive(std::uint32_t slot);
+  Ring ring(std::string_view name, const TileForm* forms, std::size_t count, Flow flow, Site site);
   void release_slot(std::uint32_t slot, Pipe from, Pipe to, std::uint16_t flag, Site site);
   void release_view(std::uint32_t view);
   bool is_view_space(Space space) const { return views_ && (space == Space::left || space == Space::right); }
@@ -231,6 +249,7 @@ class Core {
   std::vector<Tensor> bindings_;  // of views
   std::vector<std::uint32_t> free_bindings_;
   std::vector<Slot> slots_;
+  std::vector<Wait> waits_;        // that have not been put yet
   std::vector<OpenChain> chains_;  // by queue
   tiles::HostBuffers host_;
   std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};  // bits: ids that rings hold

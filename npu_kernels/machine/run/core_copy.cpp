@@ -50,8 +50,9 @@ void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) 
   if (stopped()) return;
   NdTensor to = destination;
   to.first = target(destination.first, verb, site);
-  const NdTensor& from = source;
-  for (const NdTensor* each : {static_cast<const NdTensor*>(&to), &from})
+  NdTensor from = source;
+  from.first = resolve(source.first);
+  for (const NdTensor* each : {&to, &from})
     if (each->first.error != nullptr) return illegal(verb, each->first.error, site);
   const Path* path = device().path(from.first.space, to.first.space);
   if (path == nullptr) return illegal(verb, "there is no path from " + describe(from) + " to " + describe(to), site);
@@ -62,7 +63,7 @@ void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) 
   const index run = common_run(to, from);
   if (bits(to.first.dtype) == 4) {
     bool whole = run % 2 == 0;
-    for (const NdTensor* each : {static_cast<const NdTensor*>(&to), &from})
+    for (const NdTensor* each : {&to, &from})
       for (int axis = 0; axis < each->rank; ++axis)
         whole = whole && (each->stride(axis) == 1 || each->stride(axis) % 2 == 0);
     if (!whole) return illegal(verb, "runs of " + describe(to) + " must be whole bytes", site);

@@ -39,7 +39,7 @@ void Core::drain(const Tensor& destination, const Tensor& acc, const DrainOption
     return illegal("drain", "it empties an accumulator, not " + describe(from), site);
   const Path* path = legal_path("drain", to, from, site);
   if (path == nullptr || !drains(from.dtype, to.dtype, options, site)) return;
-  const Tensor &scales = options.scale_row, &bias = options.bias_row;
+  const Tensor scales = resolve(options.scale_row), bias = resolve(options.bias_row);
   if (!drain_row(scales, to, site) || !drain_row(bias, to, site)) return;
   const auto row = [&](const Tensor& tensor) { return tensor.buffer == none ? Tile{} : tile(tensor); };
   const auto body = [to = tile(to), from = tile(from), options, x = row(scales), y = row(bias)] {

@@ -137,7 +137,7 @@ TEST(Bind, AnOutputIsItsElements) {
 TEST(Bind, WhatIsInputAndOutputIsInitialised) {
   const Device device = split_device(1);
   std::vector<float> rows = counted<float>(64);
-  const auto reports_of = [&](bool with_input) {
+  const auto reports_of = [&](bool with_input, index written = 64) {
     Machine machine(device);
     const NdTensor y = machine.bind("y", View<1>(rows.data(), {64}), Use::out);
     const NdTensor x = with_input ? machine.bind("x", ConstView<1>(rows.data(), {64})) : y;
@@ -146,11 +146,12 @@ TEST(Bind, WhatIsInputAndOutputIsInitialised) {
           const Tensor tile = m.alloc("tile", Space::vector, {1, 64}, DType::f32);
           m.copy(tile, x.matrix());
           m.barrier_all();
-          m.copy(y.matrix(), tile);
+          m.copy(y.slice(0, 0, written).matrix(), tile.slice(0, 1, 0, written));
         })
         .reports;
   };
   EXPECT_TRUE(reports_of(true).empty());
+  EXPECT_EQ(reports_of(true, 32).size(), 1u);  // what the host left there is no output
   const auto found = reports_of(false);
   ASSERT_FALSE(found.empty());
   EXPECT_NE(found[0].message.find("reads byte 0 of y"), std::string::npos) << found[0].message;
