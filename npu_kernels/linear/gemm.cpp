@@ -121,8 +121,7 @@ void gemm(Core& core, const GemmOperands& op) {
           left.commit();
           core.load_b(right.acquire().slice(0, ks, 0, n), staged_b.slice(c, n, k, ks), true);
           right.commit();
-          const Tensor y = right.wait(), x = left.wait();  // as arguments each compiler has its own order
-          core.mma(sum, x.slice(0, m, 0, ks), y.slice(0, ks, 0, n), first && k == 0);
+          core.mma(sum, left.wait().slice(0, m, 0, ks), right.wait().slice(0, ks, 0, n), first && k == 0);
           left.release();
           right.release();
         }

@@ -26,6 +26,7 @@ void normalise_rows(Core& core, const Tensor& x, const Tensor& y, index block) {
   Tensor peak = core.alloc("peak", Space::vector, {block, 1}, DType::f32);
   Tensor low = core.alloc("low", Space::vector, {block, 1}, DType::f32);
   Tensor negated = core.alloc("negated", Space::vector, {block, x.columns()}, DType::f32);
+  const Chain chain = core.chain(Pipe::vector);  // dependent vector operations wait for one another
 
   for (index row = core.vector_worker() * block; row < x.rows(); row += core.vector_workers() * block) {
     core.copy(in.acquire(), x.row_slice(row, block));  // load_vector: waits until the vector unit has released the slot
@@ -34,13 +35,9 @@ void normalise_rows(Core& core, const Tensor& x, const Tensor& y, index block) {
     Tensor rows = in.wait();                        // vector: waits until the rows have arrived
     core.vreduce(VectorOp::reduce_max, peak, rows);
     core.vscalar(VectorOp::mul, negated, rows, -1);
-    core.barrier(Pipe::vector);                     // the next operation reads what these two wrote
     core.vreduce(VectorOp::reduce_max, low, negated);
-    core.barrier(Pipe::vector);
     core.vbinary(VectorOp::max, peak, peak, low);
-    core.barrier(Pipe::vector);
     core.vbinary(VectorOp::div, out.acquire(), rows, peak);  // one column for all
-    core.barrier(Pipe::vector);                     // .. and the next rows overwrite what this one reads
     in.release();
     out.commit();
 
@@ -125,8 +122,8 @@ std::string page() {
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
-// What the page says of barriers: each of the four is needed where the vector unit does not wait for itself,
-// and none is issued where it does.
+// What the page says of barriers: each of the four that the chain puts is needed where the vector unit does not wait
+// for itself, and none is issued where it does.
 TEST(guide, every_barrier_is_needed_where_there_is_one) {
   const std::vector<float> x = input();
   std::vector<float> y(x.size());

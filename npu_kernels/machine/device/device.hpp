@@ -49,17 +49,40 @@ enum class VectorOp : std::uint8_t {
   select,
   unpack4,
   shuffle,
-  fill
+  fill,
+  log,
+  sqrt,
+  tanh,
+  erf,
+  abs,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shift_left,
+  shift_right,
+  reduce_min,
+  argmax,
+  column_sum,  // over the rows of each column
+  column_max,
+  compare,
+  iota,
+  gather,
+  sort,
+  grouped,  // arithmetic whose second operand has one element for a group of columns
+  pack4,
+  transpose,
+  pack_nz
 };
-inline constexpr int vector_ops = 17;
+inline constexpr int vector_ops = 39;
 std::string_view name(VectorOp op);
 
 // One physical memory of a core, or the global memory (index 0, shared by all cores).
 struct Memory {
   std::string name;
   std::uint64_t bytes = 0;
-  std::uint32_t align = 1;  // bytes: of every allocation, and of every DMA run's start
+  std::uint32_t align = 1;  // bytes: of every allocation, and of every row of a transfer
   std::uint32_t banks = 1;
+  std::uint32_t granule = 1;  // of every run of a copy by axes
 };
 
 // One physical in-order queue of a core.
@@ -100,8 +123,18 @@ struct MatrixRate {
   double cycles = 1;                     // of one step, once the pipe is full
 };
 
+enum class DrainScales : std::uint8_t { none, one, columns };
+
+// What an accumulator can become on its way out.
+struct DrainForm {
+  DType from = DType::f32, to = DType::f32;
+  DrainScales scales = DrainScales::none;  // one for all, or also one for each column
+  bool bias = false;                       // one for each column
+};
+
 struct MatrixUnit {
   std::vector<MatrixRate> rates;
+  std::vector<DrainForm> drain;
   Dataflow dataflow = Dataflow::output_stationary;
   bool systolic = false;  // cycles follow SCALE-Sim's fill and drain of a rows x columns array
   std::uint32_t rows = 0, columns = 0;
@@ -111,8 +144,9 @@ struct MatrixUnit {
 };
 
 struct VectorCost {
-  double head = 0;   // cycles before the first result
-  double slope = 1;  // cycles for each full row of lanes
+  double head = 0;        // cycles before the first result
+  double slope = 1;       // cycles for each full row of lanes
+  bool available = true;  // false: the description gives it no price, and the unit does not have it
 };
 
 struct VectorUnit {
@@ -176,6 +210,7 @@ struct Device {
   bool has_queue(std::size_t stream, std::size_t queue) const;  // of a stream: the scalar one, or its own
   bool feeds_are_views() const;  // left and right are staging itself: to fill them costs nothing
   const MatrixRate* rate(DType in, DType out) const;
+  const DrainForm* drain(DType from, DType to) const;  // null: the device does not
 };
 
 // Errors name the key by its JSON pointer, its value, and what it must be.

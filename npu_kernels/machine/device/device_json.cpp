@@ -1,4 +1,5 @@
-// devices/<name>.json -> Device. The schema is this file, read top to bottom; every key is required:
+// devices/<name>.json -> Device. The schema is this file, read top to bottom; every key is required, but for
+// operations of the vector unit: one without a price is one that the unit does not have.
 //
 //   format       1
 //   name         letters, digits, '-', '_', '.'
@@ -7,7 +8,7 @@
 //   sources      {"<source>": {"confidence": "documented", "text": "where it stands"}, ..}
 //   cores, ghz   figures
 //   dram         {bytes_per_cycle, bytes_per_cycle_core}
-//   memories     [{name, bytes, align, banks}, ..], the first is global memory
+//   memories     [{name, bytes, align, granule, banks}, ..], the first is global memory
 //   spaces       {"<role>": "<memory>", ..}: roles may share a memory
 //   queues       [{name, issue_cycles, depth, in_order_visible}, ..]
 //   pipes        {"<role>": "<queue>", ..}: roles may share a queue
@@ -16,7 +17,8 @@
 //                 a core, and the flags between them
 //   paths        [{from, to, pipe, bytes_per_cycle, half_burst, latency}, ..]
 //   matrix       {dataflow, systolic: null | {rows, columns}, m_granule, hidden_preload, head,
-//                 rates: [{in, out, m, n, k, cycles}, ..]}
+//                 rates: [{in, out, m, n, k, cycles}, ..],
+//                 drain: [{from, to, scales: "none" | "one" | "columns", bias}, ..]}
 //   vector       {bytes, operations: {"<operation>": {head, slope}, ..}}
 //   sync         {flags, depth, set_cycles, wait_cycles, barrier_cycles, cross_cycles}
 //   numerics     {fused_multiply_add, k_block}
@@ -57,6 +59,8 @@ constexpr Range flag_count{1, 1024, true};
 constexpr Range milliseconds{0, 1e9, false};
 
 constexpr std::array<std::string_view, 2> dataflows{"weight_stationary", "output_stationary"};
+
+constexpr std::array<std::string_view, 3> drain_scales{"none", "one", "columns"};
 
 template <class Enum, int n> constexpr auto names() {
   std::array<std::string_view, n> result{};
@@ -99,10 +103,11 @@ std::uint8_t DeviceReader::reference(const Node& node, const std::vector<Named>&
 void DeviceReader::memories(const Node& root) {
   list(get(root, "memories"), most_memories, [&](const Node& node) {
     const bool global = device_.memories.empty();
-    const Node entry = object(node, {"name", "bytes", "align", "banks"});
+    const Node entry = object(node, {"name", "bytes", "align", "granule", "banks"});
     Memory memory{.name = identifier(get(entry, "name"))};
     figure(entry, "bytes", global ? global_bytes : local_bytes, memory.bytes);
     figure(entry, "align", alignment, memory.align);
+    figure(entry, "granule", alignment, memory.granule);
     figure(entry, "banks", bank_count, memory.banks);
     if (ok() && memory.bytes % memory.align != 0)
       refuse(child(entry.pointer, "bytes"), "is " + std::to_string(memory.bytes) +
@@ -244,7 +249,7 @@ void DeviceReader::needed_moves(const std::string& pointer) {
 }
 
 void DeviceReader::matrix(const Node& section) {
-  const Node node = object(section, {"dataflow", "systolic", "m_granule", "hidden_preload", "head", "rates"});
+  const Node node = object(section, {"dataflow", "systolic", "m_granule", "hidden_preload", "head", "rates", "drain"});
   MatrixUnit& unit = device_.matrix;
   unit.dataflow =
       choice(get(node, "dataflow"), dataflows) == 0 ? Dataflow::weight_stationary : Dataflow::output_stationary;
@@ -270,17 +275,33 @@ void DeviceReader::matrix(const Node& section) {
       refuse_value(out, "unlike that of the other rates of " + std::string(name(step.in)));
     unit.rates.push_back(step);
   });
+  list(get(node, "drain"), most_rates, [&](const Node& form_node) {
+    const Node entry = object(form_node, {"from", "to", "scales", "bias"});
+    const Node from = get(entry, "from"), to = get(entry, "to");
+    DrainForm form{.from = dtype(from), .to = dtype(to)};
+    form.scales = static_cast<DrainScales>(choice(get(entry, "scales"), drain_scales));
+    form.bias = boolean(get(entry, "bias"));
+    if (!ok()) return;
+    if (std::none_of(unit.rates.begin(), unit.rates.end(), [&](const auto& rate) { return rate.out == form.from; }))
+      refuse_value(from, "the type of an accumulator, out of one of the rates");
+    if (device_.drain(form.from, form.to) != nullptr)
+      refuse_value(to, "unlike that of the other drains of " + std::string(name(form.from)));
+    unit.drain.push_back(form);
+  });
 }
 
 void DeviceReader::vector(const Node& section) {
   const Node node = object(section, {"bytes", "operations"});
   figure(node, "bytes", vector_bytes, device_.vector.bytes);
   const auto operation_names = names<VectorOp, vector_ops>();
-  const Node operations = object(get(node, "operations"), operation_names);
+  const Node operations = some_of(get(node, "operations"), operation_names);
   for (int i = 0; i < vector_ops; ++i) {
+    VectorCost& price = device_.vector.cost[i];
+    price.available = has(operations, operation_names[i]);
+    if (!price.available) continue;
     const Node cost = object(get(operations, operation_names[i]), {"head", "slope"});
-    figure(cost, "head", cycles, device_.vector.cost[i].head);
-    figure(cost, "slope", rate, device_.vector.cost[i].slope);
+    figure(cost, "head", cycles, price.head);
+    figure(cost, "slope", rate, price.slope);
   }
 }
 

@@ -35,12 +35,19 @@ void FigureReader::refuse_value(const Node& node, const std::string& must) {
 
 Node FigureReader::object(Node node, Words keys) {
   if (!ok() || node.json == nullptr) return {};
+  if (node.json->is_object())
+    for (const std::string_view key : keys)
+      if (!node.json->contains(key)) refuse(child(node.pointer, key), "is missing; the keys here are " + listed(keys));
+  return some_of(std::move(node), keys);
+}
+
+Node FigureReader::some_of(Node node, Words keys) {
+  if (!ok() || node.json == nullptr) return {};
   if (!node.json->is_object()) {
     refuse_value(node, "an object");
     return {};
   }
-  for (const std::string_view key : keys)
-    if (!node.json->contains(key)) refuse(child(node.pointer, key), "is missing; the keys here are " + listed(keys));
+  if (node.json->empty()) refuse(node.pointer, "is empty: it must have some of the keys " + listed(keys));
   for (const auto& item : node.json->items())
     if (std::find(keys.begin(), keys.end(), item.key()) == keys.end())
       refuse(child(node.pointer, item.key()), "is unknown: the key must be one of " + listed(keys));

@@ -42,11 +42,13 @@ class FigureReader {
   void refuse(const std::string& pointer, const std::string& what);
   void refuse_value(const Node& node, const std::string& must);
 
-  // Structure. An object has exactly these keys; a list has 1 to `most` elements.
+  // Structure. An object has exactly these keys, or some of them; a list has 1 to `most` elements.
   Node object(Node node, Words keys);
   Node object(Node node, std::initializer_list<std::string_view> keys) {
     return object(std::move(node), Words(keys.begin(), keys.size()));
   }
+  Node some_of(Node node, Words keys);
+  bool has(const Node& parent, std::string_view key) const { return parent.json && parent.json->contains(key); }
   Node get(const Node& parent, std::string_view key) const;
   template <class F> void list(const Node& node, std::size_t most, F each) {
     const std::size_t size = list_size(node, most);

@@ -116,22 +116,6 @@ void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Sit
   move("load_b", right, from, site);
 }
 
-void Core::drain(const Tensor& destination, const Tensor& acc, DrainOptions options, Site site) {
-  if (!moves_here(destination, acc)) return;
-  const Tensor to = target(destination, "drain", site), from = resolve(acc);
-  if (!usable("drain", {&to, &from}, site)) return;
-  if (from.space != Space::accumulator)
-    return illegal("drain", "it empties an accumulator, not " + describe(from), site);
-  const Path* path = legal_path("drain", to, from, site);
-  if (path == nullptr) return;
-  Work work = dma_work(*path, to, from);
-  const Region target_region = to.region();  // the narrow side is what moves
-  work.bytes = target_region.runs * target_region.bytes;
-  work.runs = target_region.runs;
-  issue(path->pipe, "drain", site, work, {{from}, {to, true}},
-        [to = tile(to), from = tile(from), options] { tiles::drain(to, from, options); });
-}
-
 void Core::atomic_add(const Tensor& destination, const Tensor& source, Site site) {
   if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, "atomic_add", site), from = resolve(source);

@@ -18,7 +18,7 @@ void Core::sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t 
   if (event == Event::wait) run_.scheduler->stream_wait(sync);
 }
 
-void Core::await(const Entry& wait) {
+void Core::await_set(const Entry& wait) {
   std::uint64_t& standing = run_.standing[channel_of(wait, run_.kinds.size())];
   run_.streams.block(number(), [&] { return standing > 0; });
   if (standing > 0) --standing;
@@ -41,7 +41,7 @@ void Core::stream_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, bool
       if (set)
         ++run_.standing[channel_of(sync, run_.kinds.size())];
       else
-        await(sync);
+        await_set(sync);
     } else if (pipe != Pipe::scalar) {
       enqueue(sync, {}, {});
     } else {
@@ -127,7 +127,7 @@ void Core::cross_wait(Pipe pipe, std::uint16_t flag, Site site) {
   Entry sync = entry(Event::cross_wait, role(pipe), "cross_wait", site);
   sync.peer = static_cast<std::uint16_t>(index_);
   sync.flag = flag;
-  if (!checked()) return await(sync);
+  if (!checked()) return await_set(sync);
   if (sync.pipe != Pipe::scalar) return enqueue(sync, {}, {});
   record(sync, {});
   run_.scheduler->stream_wait(sync);

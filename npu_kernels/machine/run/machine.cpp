@@ -51,9 +51,27 @@ Tensor GlobalMemory::add(std::string name, std::byte* data, std::uint64_t bytes,
     result.error = "a tensor of global memory is larger than its data";
     return result;
   }
-  result.buffer = memories_.add_global(std::move(name), data, bytes, use, site);
-  result.begin = memories_.buffer(result.buffer).begin;
+  result.buffer = memories_.add_global(std::move(name), data, {Region{0, 1, bytes, 0}}, use, site);
   return result;
+}
+
+NdTensor GlobalMemory::bind(std::string name, NdTensor window, std::byte* data, Use use, Site site) {
+  Tensor& first = window.first;
+  first.shape = {1, 1};
+  first.pitch = 1;
+  for (int axis = 0; axis < window.rank; ++axis)
+    if (window.extent(axis) < 0) first.error = "a view has a negative extent";
+  if (first.error != nullptr) return window;
+  if (data == nullptr && !window.empty()) first.error = "a view has elements and no memory";
+  if (use != Use::in && !elements_apart(window)) first.error = "elements of a view that is written share memory";
+  const std::int64_t lowest = span_of(window).begin;  // counted from the first element, bytes of a buffer from its own
+  if (bits(first.dtype) == 4)
+    for (int axis = 0; axis < window.rank; ++axis)
+      if (window.stride(axis) < 0) first.error = "a view of half bytes runs backwards";
+  if (first.error != nullptr) return window;
+  first.begin = static_cast<std::uint64_t>(-lowest);
+  first.buffer = memories_.add_global(std::move(name), data + lowest, regions_of(window), use, site);
+  return window;
 }
 
 Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site site) {
@@ -66,7 +84,6 @@ Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site 
     return result;
   }
   result.buffer = memories_.add_workspace(std::move(name), storage_bytes(result), site);
-  result.begin = memories_.buffer(result.buffer).begin;
   return result;
 }
 

@@ -90,6 +90,11 @@ TEST(device, figures_arrive_where_they_belong) {
   EXPECT_FALSE(a2->path(Space::staging, Space::left)->dram);
   EXPECT_NE(a2->queue_of[static_cast<int>(Pipe::load)], a2->queue_of[static_cast<int>(Pipe::load_vector)]);
   EXPECT_FALSE(a2->matrix.systolic);
+  ASSERT_NE(a2->rate(DType::i4, DType::i32), nullptr);
+  EXPECT_EQ(a2->rate(DType::i4, DType::i32)->k, 64u);
+  ASSERT_NE(a2->drain(DType::i32, DType::f16), nullptr);
+  EXPECT_EQ(a2->drain(DType::i32, DType::f16)->scales, DrainScales::columns);
+  EXPECT_EQ(a2->drain(DType::i32, DType::f32), nullptr);
 
   const auto hexagon = load_device(directory / "hexagon-htp-like.json");
   ASSERT_TRUE(hexagon);
@@ -99,6 +104,9 @@ TEST(device, figures_arrive_where_they_belong) {
   EXPECT_EQ(hexagon->vector.bytes, 128u);
   EXPECT_DOUBLE_EQ(hexagon->vector.cost[static_cast<int>(VectorOp::add)].slope, 0.25);
   EXPECT_DOUBLE_EQ(hexagon->compile.fixed_ms, 152);
+  ASSERT_NE(hexagon->drain(DType::f32, DType::f16), nullptr);
+  EXPECT_TRUE(hexagon->drain(DType::f32, DType::f16)->bias);
+  EXPECT_DOUBLE_EQ(hexagon->vector.cost[static_cast<int>(VectorOp::pack_nz)].slope, 0.5);
 
   const auto systolic = load_device(directory / "systolic128.json");
   ASSERT_TRUE(systolic);
@@ -106,6 +114,11 @@ TEST(device, figures_arrive_where_they_belong) {
   EXPECT_EQ(systolic->matrix.rows, 128u);
   EXPECT_EQ(systolic->matrix.columns, 128u);
   EXPECT_EQ(systolic->matrix.dataflow, Dataflow::weight_stationary);
+  EXPECT_TRUE(systolic->vector.cost[static_cast<int>(VectorOp::sort)].available);
+
+  const auto gemmini = load_device(directory / "systolic32.json");
+  ASSERT_TRUE(gemmini);
+  EXPECT_FALSE(gemmini->vector.cost[static_cast<int>(VectorOp::sort)].available);  // its host sorts
 }
 
 }  // namespace

@@ -73,9 +73,9 @@ TEST(DecodePlans, TheBestChangesWithTheGroup) {
   const auto group_of_4 = choices_of(device, {1, 16, 4, 128, 1024});
   EXPECT_GT(least(group_of_4, DecodePlan::vector), 1.5 * group_of_4.front().cycles) << "four passes over each tile";
 
-  const auto group_of_32 = choices_of(device, {1, 32, 1, 128, 2048});
-  EXPECT_EQ(group_of_32.front().plan, DecodePlan::c1v2) << "the softmax of 32 rows bounds one vector core";
-  EXPECT_GT(least(group_of_32, DecodePlan::c1v1), 1.03 * group_of_32.front().cycles);
+  const auto group_of_48 = choices_of(device, {1, 48, 1, 128, 2048});
+  EXPECT_EQ(group_of_48.front().plan, DecodePlan::c1v2) << "the softmax of 48 rows bounds one vector core";
+  EXPECT_GT(least(group_of_48, DecodePlan::c1v1), 1.05 * group_of_48.front().cycles);
 }
 
 // Two rows a group in both.
