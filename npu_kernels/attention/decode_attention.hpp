@@ -15,6 +15,7 @@
 // A partial result of a split item goes through global memory; after sync_all the splits are merged.
 #pragma once
 
+#include "npu_kernels/machine/device/problem.hpp"
 #include "npu_kernels/machine/run/machine.hpp"
 
 namespace inlay::npu {
@@ -37,5 +38,8 @@ struct DecodeOperands {
 void add_workspace(GlobalMemory& machine, DecodeOperands& op);
 
 void decode_attention(Core& core, const DecodeOperands& op);
+
+// The cache and q once, the result once; both products.
+Problem decode_problem(const DecodeOperands& op);
 
 }  // namespace inlay::npu

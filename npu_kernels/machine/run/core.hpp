@@ -130,12 +130,14 @@ class Core {
   Tensor target(const Tensor& tensor, const char* verb, Site site);  // .. of a write: may be mutated
   bool usable(const char* verb, std::initializer_list<const Tensor*> tensors, Site site);
   bool aligned(const char* verb, const Tensor& tensor, Site site);
+  bool aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t align, std::string_view of, Site site);
   const Path* legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site);
-  void move(const char* verb, const Tensor& to, const Tensor& from, Site site);
+  void move(const char* verb, const Tensor& to, const Tensor& from, Change change, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
-  Work dma_work(const Path& path, const Tensor& to, const Tensor& from) const;
+  Work dma_work(const Path& path, const Tensor& to, const Tensor& from, Change change = Change::none) const;
   struct Operands;
-  Operands operands(const char* verb, const Tensor& dst, std::initializer_list<const Tensor*> sources, Site site);
+  Operands operands(const char* verb, VectorOp op, const Tensor& dst, std::initializer_list<const Tensor*> sources,
+                    Site site);
   void misfit(const char* verb, const Tensor& dst, const Tensor& operand, Site site);
   // Is `op` one of those that the verb knows? Otherwise a report.
   bool takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site);
@@ -147,10 +149,10 @@ class Core {
   std::uint32_t record(Entry& entry, const std::vector<Footprint>& footprints);
   void enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body);
   void sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb,
-                  Site site);
+                  Site site, bool unit = false);
   void flag_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
-  void ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
-  void release_slot(std::uint32_t slot, Pipe from, Pipe to, std::uint16_t flag, Site site);
+  void ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site, bool unit = false);
+  void release_slot(std::uint32_t slot, Pipe from, Pipe to, std::uint16_t flag, Site site, bool unit);
   void release_view(std::uint32_t view);
   bool is_view_space(Space space) const { return views_ && (space == Space::left || space == Space::right); }
   std::uint32_t bind_number();

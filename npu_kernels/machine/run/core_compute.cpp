@@ -18,6 +18,21 @@ index elements(const Tensor& tensor) { return tensor.rows() * tensor.columns(); 
 constexpr std::initializer_list<VectorOp> arithmetic = {VectorOp::add, VectorOp::sub, VectorOp::mul,
                                                         VectorOp::div, VectorOp::max, VectorOp::min};
 
+// Operands of one shape without gaps are one row of lanes after another, whatever their rows. All others are worked
+// through row by row: the last lanes of a row stay empty.
+void count_rows(Work& work, const Tensor& dst, std::initializer_list<const Tensor*> sources) {
+  const Tensor* widest = &dst;
+  for (const Tensor* source : sources)
+    if (elements(*source) > elements(*widest)) widest = source;
+  const auto gapless = [&](const Tensor& tensor) { return tensor.shape == widest->shape && tensor.region().runs <= 1; };
+  bool flat = gapless(dst);
+  for (const Tensor* source : sources) {
+    flat = flat && gapless(*source);
+    work.column = work.column || (source->columns() == 1 && widest->columns() > 1);
+  }
+  work.rows = flat ? 1 : static_cast<std::uint64_t>(std::max<index>(1, widest->rows()));
+}
+
 }  // namespace
 
 void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& right, bool init, Site site) {
@@ -43,6 +58,7 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
   work.m = static_cast<std::uint32_t>(a.rows());
   work.n = static_cast<std::uint32_t>(b.columns());
   work.k = static_cast<std::uint32_t>(a.columns());
+  work.turned = device().turns(b.flipped);
   const auto body = [to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics] {
     tiles::multiply(to, x, y, init, numerics);
   };
@@ -60,6 +76,7 @@ void Core::vector_op(const char* verb, VectorOp op, const Tensor& dst, std::init
   work_entry.work.in = sources.size() == 0 ? dst.dtype : (*sources.begin())->dtype;
   work_entry.work.out = dst.dtype;
   work_entry.work.elements = static_cast<std::uint64_t>(count);
+  count_rows(work_entry.work, dst, sources);
   std::vector<Footprint> footprints;
   for (const Tensor* source : sources) footprints.push_back(footprint({*source}));
   footprints.push_back(footprint({dst, true}));
@@ -73,9 +90,13 @@ struct Core::Operands {
   bool ok = false;
 };
 
-Core::Operands Core::operands(const char* verb, const Tensor& dst, std::initializer_list<const Tensor*> sources,
-                              Site site) {
+Core::Operands Core::operands(const char* verb, VectorOp op, const Tensor& dst,
+                              std::initializer_list<const Tensor*> sources, Site site) {
   Operands result;
+  if (!device().vector.cost[static_cast<std::size_t>(op)].available) {
+    illegal(verb, device().name + " has no vector operation " + std::string(name(op)), site);
+    return result;
+  }
   result.dst = target(dst, verb, site);
   if (!usable(verb, {&result.dst}, site)) return result;
   std::size_t count = 0;
@@ -87,6 +108,9 @@ Core::Operands Core::operands(const char* verb, const Tensor& dst, std::initiali
   for (std::size_t i = 0; i < count; ++i)
     result.ok = result.ok && device().same_memory(result.source[i].space, Space::vector);
   if (!result.ok) illegal(verb, "an operand is not in the vector unit's memory", site);
+  for (std::size_t i = 0; i <= count && result.ok; ++i)
+    result.ok =
+        aligned_rows(verb, i < count ? result.source[i] : result.dst, device().vector.align, "vector operands", site);
   return result;
 }
 
@@ -106,7 +130,7 @@ bool Core::takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> 
 
 void Core::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, const Tensor& b, Site site) {
   if (!takes("vbinary", op, arithmetic, site)) return;
-  const Operands o = operands("vbinary", destination, {&a, &b}, site);
+  const Operands o = operands("vbinary", op, destination, {&a, &b}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst.shape) return misfit("vbinary", o.dst, a, site);
   if (!fits(o.source[1], o.dst)) return misfit("vbinary", o.dst, b, site);
@@ -119,7 +143,7 @@ void Core::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, cons
 
 void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, float b, Site site) {
   if (!takes("vscalar", op, arithmetic, site)) return;
-  const Operands o = operands("vscalar", destination, {&a}, site);
+  const Operands o = operands("vscalar", op, destination, {&a}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst.shape) return misfit("vscalar", o.dst, a, site);
   const auto body = [op, to = tile(o.dst), x = tile(o.source[0]), b] { tiles::scalar(op, to, x, b); };
@@ -129,7 +153,7 @@ void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, floa
 
 void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
   if (!takes("vunary", op, {VectorOp::exp, VectorOp::rsqrt, VectorOp::recip}, site)) return;
-  const Operands o = operands("vunary", destination, {&a}, site);
+  const Operands o = operands("vunary", op, destination, {&a}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst.shape) return misfit("vunary", o.dst, a, site);
   const auto body = [op, to = tile(o.dst), x = tile(o.source[0])] { tiles::unary(op, to, x); };
@@ -139,7 +163,7 @@ void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site 
 
 void Core::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
   if (!takes("vreduce", op, {VectorOp::reduce_sum, VectorOp::reduce_max}, site)) return;
-  const Operands o = operands("vreduce", destination, {&a}, site);
+  const Operands o = operands("vreduce", op, destination, {&a}, site);
   if (!o.ok) return;
   if (o.dst.columns() != 1 || o.dst.rows() != o.source[0].rows()) return misfit("vreduce", o.dst, a, site);
   const std::uint32_t lanes = std::max<std::uint32_t>(1, device().vector.bytes / sizeof(float));
@@ -149,7 +173,7 @@ void Core::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site
 }
 
 void Core::vbroadcast_row(const Tensor& destination, const Tensor& a, Site site) {
-  const Operands o = operands("vbroadcast_row", destination, {&a}, site);
+  const Operands o = operands("vbroadcast_row", VectorOp::broadcast_row, destination, {&a}, site);
   if (!o.ok) return;
   if (!fits(o.source[0], o.dst)) return misfit("vbroadcast_row", o.dst, a, site);
   const auto body = [to = tile(o.dst), x = tile(o.source[0])] { tiles::broadcast_row(to, x); };
@@ -158,7 +182,7 @@ void Core::vbroadcast_row(const Tensor& destination, const Tensor& a, Site site)
 }
 
 void Core::vcast(const Tensor& destination, const Tensor& a, Round round, Site site) {
-  const Operands o = operands("vcast", destination, {&a}, site);
+  const Operands o = operands("vcast", VectorOp::cast, destination, {&a}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst.shape) return misfit("vcast", o.dst, a, site);
   const auto body = [to = tile(o.dst), x = tile(o.source[0]), round] { tiles::cast(to, x, round); };
@@ -167,7 +191,7 @@ void Core::vcast(const Tensor& destination, const Tensor& a, Round round, Site s
 }
 
 void Core::vselect(const Tensor& destination, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site) {
-  const Operands o = operands("vselect", destination, {&mask, &yes, &no}, site);
+  const Operands o = operands("vselect", VectorOp::select, destination, {&mask, &yes, &no}, site);
   if (!o.ok) return;
   for (const Tensor& source : o.source)
     if (!fits(source, o.dst)) return misfit("vselect", o.dst, source, site);
@@ -180,7 +204,7 @@ void Core::vselect(const Tensor& destination, const Tensor& mask, const Tensor& 
 }
 
 void Core::unpack4(const Tensor& destination, const Tensor& a, Site site) {
-  const Operands o = operands("unpack4", destination, {&a}, site);
+  const Operands o = operands("unpack4", VectorOp::unpack4, destination, {&a}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst.shape) return misfit("unpack4", o.dst, a, site);
   if (bits(o.source[0].dtype) != 4) return illegal("unpack4", "it takes i4 or u4, not " + describe(a), site);
@@ -190,7 +214,7 @@ void Core::unpack4(const Tensor& destination, const Tensor& a, Site site) {
 }
 
 void Core::vshuffle(const Tensor& destination, const Tensor& a, const Tensor& columns, Site site) {
-  const Operands o = operands("vshuffle", destination, {&a, &columns}, site);
+  const Operands o = operands("vshuffle", VectorOp::shuffle, destination, {&a, &columns}, site);
   if (!o.ok) return;
   if (o.source[0].rows() != o.dst.rows()) return misfit("vshuffle", o.dst, a, site);
   const Tensor& order = o.source[1];
@@ -202,7 +226,7 @@ void Core::vshuffle(const Tensor& destination, const Tensor& a, const Tensor& co
 }
 
 void Core::vfill(const Tensor& destination, float value, Site site) {
-  const Operands o = operands("vfill", destination, {}, site);
+  const Operands o = operands("vfill", VectorOp::fill, destination, {}, site);
   if (!o.ok) return;
   const auto body = [to = tile(o.dst), value] { tiles::fill(to, value); };
   if (!checked()) return body();
@@ -218,7 +242,7 @@ double Core::scalar_read(const Tensor& tensor, index row, index column, Site sit
   work.in = work.out = from.dtype;
   work.elements = 1;
   issue(Pipe::scalar, "scalar_read", site, work, {{from}},
-        [&value, from = tile(from)] { value = tiles::read(from, 0, 0); });
+        [&value, from = tile(from)] { value = from.data == nullptr ? 0 : tiles::read(from, 0, 0); });
   return value;
 }
 

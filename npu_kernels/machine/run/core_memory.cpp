@@ -121,12 +121,18 @@ void Core::give_flags(const Ring& ring) {
 }
 
 Ring Core::ring(std::string_view name, Space space, Shape shape, DType dtype, Flow flow, Layout layout, Site site) {
-  Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer)}, site);
+  Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer), flow.unit}, site);
   result.views_ = is_view_space(space);
   if (result.views_) {
     result.tiles_.push_back(form(space, shape, dtype, layout, "ring", site));
     return result;
   }
+  const bool joined = result.flow_.producer == Pipe::matrix && result.flow_.consumer == Pipe::drain;
+  if (flow.unit && (!joined || device().sync.unit_flag_bytes == 0))
+    illegal("ring",
+            std::string(name) + ": " + device().name + " has no unit flag from " +
+                std::string(npu::name(flow.producer)) + " to " + std::string(npu::name(flow.consumer)),
+            site);
   std::uint32_t slots = result.flow_.depth;
   if (slots > 1 && mutated(MutationKind::halve_ring, "ring", site)) slots /= 2;
   result.first_slot_ = static_cast<std::uint32_t>(slots_.size());
@@ -153,7 +159,7 @@ Ring Core::ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer,
   return result;
 }
 
-void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site) {
+void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site, bool unit) {
   Slot& slot = slots_[number];
   if (slot.views > 0) {
     slot.late = true;
@@ -163,7 +169,7 @@ void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t 
     slot.site = site;
     return;
   }
-  ring_sync(Event::set, from, to, flag, "ring.release", site);
+  ring_sync(Event::set, from, to, flag, "ring.release", site, unit);
 }
 
 void Core::release_view(std::uint32_t view) {

@@ -24,8 +24,8 @@ void report_end(Run& run, Streams::End end) {
 
 }  // namespace
 
-GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool checked)
-    : device_(device), cores_(core_count(device, cores)), memories_(device, cores_, checked) {}
+GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool checked, bool data)
+    : device_(device), cores_(core_count(device, cores)), memories_(device, cores_, checked && data, data) {}
 
 Tensor GlobalMemory::add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
                          Site site) {
@@ -40,6 +40,15 @@ Tensor GlobalMemory::add(std::string name, std::byte* data, std::uint64_t bytes,
   result.buffer = memories_.add_global(std::move(name), data, bytes, use, site);
   result.begin = memories_.buffer(result.buffer).begin;
   return result;
+}
+
+Tensor GlobalMemory::absent(std::string name, DType dtype, Shape shape, Use use, Site site) {
+  Tensor form;
+  form.dtype = dtype;
+  form.shape = shape;
+  form.pitch = shape.columns;
+  return add(std::move(name), nullptr, shape.rows < 0 || shape.columns < 0 ? 0 : storage_bytes(form), dtype, shape, use,
+             site);
 }
 
 Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site site) {
@@ -57,7 +66,7 @@ Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site 
 }
 
 Machine::Machine(const Device& device, Options options)
-    : GlobalMemory(device, options.cores, true), options_(std::move(options)) {}
+    : GlobalMemory(device, options.cores, true, options.data), options_(std::move(options)) {}
 
 Outcome Machine::run(const std::function<void(Core&)>& program) {
   memories_.restart();
@@ -68,7 +77,7 @@ Outcome Machine::run(const std::function<void(Core&)>& program) {
   Scheduler scheduler(device_, cores_, options_.policy, options_.seed, memories_, run.reports, run.streams);
   run.scheduler = &scheduler;
   run.tape = options_.record ? &outcome.tape : nullptr;
-  run.compute = options_.compute;
+  run.compute = options_.compute && options_.data;
   run.mutations = &mutations;
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end = run.streams.run(cores_, [&](std::uint32_t index) {

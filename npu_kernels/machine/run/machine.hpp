@@ -30,6 +30,9 @@ struct Options {
   // false: nothing that stands in a queue is carried out. The tape, and so its times, are the same unless
   // the program reads back (scalar_read) what it computed; results are not.
   bool compute = true;
+  // false: no memory has bytes, only addresses; nothing is computed and no shadow is kept. scalar_read reads what
+  // the caller gave (a table of blocks), and zero from all else.
+  bool data = true;
   std::optional<Mutation> mutation = std::nullopt;
 };
 
@@ -52,6 +55,8 @@ class GlobalMemory {
     auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(data.data()));  // an input is not written
     return add(std::move(name), bytes, data.size_bytes(), dtype_of<Value>, shape, use, site);
   }
+  // A tensor of which only the address matters (Options::data).
+  Tensor absent(std::string name, DType dtype, Shape shape, Use use = Use::in_out, Site site = Site::current());
   // Elements of any type, also those that C++ lacks.
   Tensor add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
              Site site = Site::current());
@@ -61,7 +66,7 @@ class GlobalMemory {
   std::uint32_t cores() const { return cores_; }
 
  protected:
-  GlobalMemory(const Device& device, std::uint32_t cores, bool checked);
+  GlobalMemory(const Device& device, std::uint32_t cores, bool checked, bool data = true);
 
   const Device& device_;
   std::uint32_t cores_;

@@ -50,11 +50,12 @@ std::uint64_t Allocator::largest() const {
   return result;
 }
 
-Memories::Memories(const Device& device, std::uint32_t cores, bool shadowed) : device_(device), shadowed_(shadowed) {
+Memories::Memories(const Device& device, std::uint32_t cores, bool shadowed, bool backed)
+    : device_(device), shadowed_(shadowed), backed_(backed) {
   for (std::uint32_t core = 0; core < cores; ++core)
     for (std::size_t memory = 1; memory < device.memories.size(); ++memory) {
       const std::uint64_t bytes = device.memories[memory].bytes;
-      scratch_.push_back({std::make_unique_for_overwrite<std::byte[]>(bytes),
+      scratch_.push_back({backed ? std::make_unique_for_overwrite<std::byte[]>(bytes) : nullptr,
                           shadowed ? std::make_unique_for_overwrite<std::uint32_t[]>(bytes) : nullptr, Allocator(bytes),
                           0});
     }
@@ -96,9 +97,12 @@ std::uint32_t Memories::add_global(std::string name, std::byte* data, std::uint6
 std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, SourceLocation site) {
   const std::uint32_t id = add_global(std::move(name), nullptr, bytes, Use::in_out, site);
   State& state = state_[id];
-  state.workspace.assign(bytes, poison);
-  state.data = state.workspace.data();
+  if (backed_) {
+    state.workspace.assign(bytes, poison);
+    state.data = state.workspace.data();
+  }
   std::fill(state.writer.begin(), state.writer.end(), none);
+  buffers_[id].workspace = true;
   return id;
 }
 
@@ -110,13 +114,13 @@ std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, Space space,
   if (!begin) return std::nullopt;
   // A write that a mutation shifts by a granule stays in poisoned memory.
   const std::uint64_t end = std::min(device_.memories[memory].bytes, *begin + bytes + device_.memories[memory].align);
-  if (end > place.prepared) {
+  if (backed_ && end > place.prepared) {
     std::fill(place.bytes.get() + place.prepared, place.bytes.get() + end, poison);
     if (shadowed_) std::fill(place.writer.get() + place.prepared, place.writer.get() + end, none);
     place.prepared = end;
   }
   State state;
-  state.data = place.bytes.get() + *begin;
+  if (backed_) state.data = place.bytes.get() + *begin;
   return add({memory, static_cast<std::uint16_t>(core), *begin, bytes, std::move(name), site}, std::move(state));
 }
 
@@ -138,6 +142,7 @@ bool Memories::inside(const Tensor& tensor) const {
 }
 
 std::uint32_t* Memories::writers(const Footprint& footprint) {
+  if (!shadowed_) return nullptr;
   if (footprint.memory != 0)
     return scratch(buffers_[footprint.buffer].core, footprint.memory).writer.get() + footprint.begin;
   State& state = state_[footprint.buffer];

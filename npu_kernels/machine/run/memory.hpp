@@ -35,7 +35,8 @@ class Allocator {
 
 class Memories {
  public:
-  Memories(const Device& device, std::uint32_t cores, bool shadowed);
+  // Not backed: buffers have addresses and no bytes.
+  Memories(const Device& device, std::uint32_t cores, bool shadowed, bool backed = true);
 
   // A tensor that lives in the caller's memory; `bytes` of it are given an address.
   std::uint32_t add_global(std::string name, std::byte* data, std::uint64_t bytes, Use use, SourceLocation site);
@@ -55,7 +56,7 @@ class Memories {
   bool inside(const Tensor& tensor) const;  // all its bytes are its buffer's
   std::byte* data(const Tensor& tensor) const {
     const State& state = state_[tensor.buffer];
-    return state.data + (tensor.begin - buffers_[tensor.buffer].begin);
+    return state.data == nullptr ? nullptr : state.data + (tensor.begin - buffers_[tensor.buffer].begin);
   }
 
   // Of the shadow. The first byte of the footprint that its buffer has not written; none: all are there.
@@ -85,7 +86,7 @@ class Memories {
   std::uint32_t* writers(const Footprint& footprint);
 
   const Device& device_;
-  bool shadowed_;
+  bool shadowed_, backed_;
   std::uint64_t next_global_ = 0;
   std::size_t permanent_ = 0;  // buffers of global memory, made before the run
   std::vector<Scratch> scratch_;

@@ -38,12 +38,13 @@ Tensor Ring::acquire(Site site) {
     return view;
   }
   if (acquired_ >= flow_.depth)
-    core_->ring_sync(Event::wait, flow_.consumer, flow_.producer, flag(acquired_), "ring.acquire", site);
+    core_->ring_sync(Event::wait, flow_.consumer, flow_.producer, flag(acquired_), "ring.acquire", site, flow_.unit);
   return tile(acquired_++);
 }
 
 void Ring::commit(Site site) {
-  if (!views_) core_->ring_sync(Event::set, flow_.producer, flow_.consumer, flag(committed_), "ring.commit", site);
+  if (!views_)
+    core_->ring_sync(Event::set, flow_.producer, flow_.consumer, flag(committed_), "ring.commit", site, flow_.unit);
   ++committed_;
 }
 
@@ -60,13 +61,13 @@ Tensor Ring::wait(Site site) {
     view.pitch = 0;
     return view;
   }
-  core_->ring_sync(Event::wait, flow_.producer, flow_.consumer, flag(waited_), "ring.wait", site);
+  core_->ring_sync(Event::wait, flow_.producer, flow_.consumer, flag(waited_), "ring.wait", site, flow_.unit);
   return tile(waited_++);
 }
 
 void Ring::release(Site site) {
   if (!views_) {
-    core_->release_slot(slot(released_), flow_.consumer, flow_.producer, flag(released_), site);
+    core_->release_slot(slot(released_), flow_.consumer, flow_.producer, flag(released_), site, flow_.unit);
   } else if (!bound_.empty()) {
     core_->release_view(bound_.front());
     bound_.pop_front();

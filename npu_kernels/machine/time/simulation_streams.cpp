@@ -36,9 +36,8 @@ bool Simulation::put_in_queue(std::uint32_t core, std::uint32_t index) {
     pass_time(core, issue_ticks_[queue]);
     return false;
   }
-  // An entry that runs has left the queue.
-  const bool runs = lane.state != LaneState::idle && lane.state != LaneState::blocked;
-  if (lane.issued - lane.next - runs >= device_.queues[queue].depth) {
+  // An entry that has started has left the queue.
+  if (lane.issued - lane.begun >= device_.queues[queue].depth) {
     if (stream.state == StreamState::issuing) stop(core, StreamState::queue_full);
     return false;
   }
@@ -94,7 +93,7 @@ void Simulation::start_on_stream(std::uint32_t core, std::uint32_t index) {
   Tick ticks = instruction_ticks(entry);
   scalar.ledger.add(Cause::sync, ticks, index);
   if (entry.event == Event::work) {
-    const Cost cost = cost_of(device_, entry);
+    const Cost cost = cost_of(device_, entry, residency_.before(index));
     ticks = cost.head + cost.units;
     scalar.busy += ticks;
   }

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/machine/device/files.hpp"
 #include "tests/fuzz/support/device_promise.hpp"
+#include "tests/machine/device/files.hpp"
 
 namespace inlay::npu {
 namespace {

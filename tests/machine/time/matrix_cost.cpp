@@ -56,7 +56,7 @@ TEST(MatrixCost, OutputStationaryIsScaleSim) {
 TEST(MatrixCost, HiddenPreloadShowsOnlyTheFirst) {
   Device device = systolic(32, Dataflow::weight_stationary);
   const double exposed = cycles_of(device, 256, 512, 512);
-  device.matrix.hidden_preload = true;
+  device.matrix.preload = Preload::hidden;
   constexpr double folds = 16 * 16;
   EXPECT_EQ(exposed - cycles_of(device, 256, 512, 512), (folds - 1) * 32);
   EXPECT_EQ(cycles_of(device, 7, 32, 32), 2 * 32 + 32 + 7 - 2 - 1) << "one fold has nothing to hide behind";

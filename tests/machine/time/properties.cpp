@@ -61,7 +61,7 @@ TEST(TimingProperties, SharedTimesAreTheRecurrenceOfTheirDurations) {
   }
 }
 
-// Max-min by raising one level for all until it binds: slow, in floating point, and nothing of DramShare.
+// Max-min by raising one level for all until it binds: slow, in floating point, and nothing of BandwidthShare.
 void raise_level(const std::vector<double>& demand, double capacity, std::vector<double>& grant) {
   grant.assign(demand.size(), 0);
   std::vector<std::size_t> open(demand.size());
