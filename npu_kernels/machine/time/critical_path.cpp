@@ -40,7 +40,7 @@ class Constraints {
       each_of_end(index, visit);
     } else if (to.step == Step::started) {
       visit(Stamp{index, Step::issued}, 0, Reason::issue);
-      if (waits(entry.event)) flag(order_.partner(index), visit);
+      if (waits(entry.event)) flag(order_.partner(index), on_stream, visit);
       if (!on_stream && in_queue_[index] > 0) each_of_queue(index, visit);
       if (entry.event == Event::barrier_all) each_queue(entry.core, index, visit);
       if (entry.event == Event::sync_all) {
@@ -91,12 +91,14 @@ class Constraints {
           Reason::flag);
   }
 
-  template <class Visit> void flag(std::uint32_t set, Visit&& visit) const {
-    const std::uint32_t leader = units_.leader(set);
+  template <class Visit> void flag(std::uint32_t set, bool on_stream, Visit&& visit) const {
+    const std::uint32_t leader = on_stream ? no_entry : units_.leader(set);
     if (leader == no_entry) return visit(Stamp{set, Step::ended}, 0, Reason::flag);
     const Cost led = cost(leader);
     const Tick granule = UnitFlags::granule(device_, tape_.entries[leader].work, led.units);
     visit(Stamp{leader, Step::started}, led.head + granule, Reason::flag);
+    if (in_queue_[leader] > 0 && outstanding(leader) > 1)
+      visit(Stamp{before(leader, 1), Step::ended}, granule, Reason::flag);
   }
 
   template <class Visit> void each_of_queue(std::uint32_t index, Visit&& visit) const {

@@ -11,11 +11,14 @@ UnitFlags::UnitFlags(const Tape& tape, const Device& device, const TapeOrder& or
   if (device.sync.unit_flag_bytes == 0) return;
   if (std::none_of(tape.entries.begin(), tape.entries.end(), [](const Entry& entry) { return entry.unit; })) return;
   for (auto* table : {&leader_, &wait_, &set_}) table->assign(tape.entries.size(), no_entry);
+  const auto granular = [&](const Entry& entry) {
+    return entry.event == Event::work && (entry.work.unit == Unit::matrix || entry.work.unit == Unit::dma);
+  };
   for (std::uint32_t lane = 0; lane < order.lanes(); ++lane) {
     std::uint32_t work = no_entry, last = no_entry;  // before this entry; the last set of it
     for (std::uint32_t index : order.queue(lane)) {
       if (tape.entries[index].event == Event::work) {
-        work = last = index;
+        work = last = granular(tape.entries[index]) ? index : no_entry;
       } else if (unit_set(index) && work != no_entry) {
         leader_[index] = work;
         set_[last] = index;
@@ -28,8 +31,8 @@ UnitFlags::UnitFlags(const Tape& tape, const Device& device, const TapeOrder& or
     for (std::uint32_t index : order.queue(lane)) {
       const Entry& entry = tape.entries[index];
       if (waits(entry.event) && unit_set(order.partner(index))) wait = index;
-      if (entry.event != Event::work || wait == no_entry) continue;
-      leader_[index] = leader_[order.partner(wait)];
+      if (entry.event != Event::work) continue;
+      if (wait != no_entry && granular(entry)) leader_[index] = leader_[order.partner(wait)];
       wait_[index] = wait;
       wait = no_entry;
     }

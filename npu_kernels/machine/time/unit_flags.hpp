@@ -1,4 +1,4 @@
-// Unit flags of a tape (timing.hpp): which work leads, which follows it granule by granule.
+// Unit flags of a tape (timing.hpp): which work leads, which follows it granule by granule. Products and moves do.
 #pragma once
 
 #include <vector>
