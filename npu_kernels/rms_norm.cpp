@@ -22,6 +22,12 @@ index rows_of_a_tile(const Core& core, const RmsNormOperands& op) {
 
 }  // namespace
 
+Problem rms_norm_problem(const RmsNormOperands& op) {
+  const index columns = op.x.columns();
+  const index rows = op.x.rows() * (byte_size(op.x.dtype, columns) + byte_size(op.y.dtype, columns));
+  return {.bytes = static_cast<std::uint64_t>(rows + byte_size(op.weight.dtype, columns))};
+}
+
 void rms_norm(Core& core, const RmsNormOperands& op) {
   const index columns = op.x.columns(), tile = rows_of_a_tile(core, op);
   Ring in = core.ring("x", Space::vector, {tile, columns}, op.x.dtype, {2, Pipe::load_vector, Pipe::vector});

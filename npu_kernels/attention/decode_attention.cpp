@@ -194,6 +194,13 @@ void add_workspace(GlobalMemory& machine, DecodeOperands& op) {
   op.products = machine.workspace("products", {in_flight * 2, dim}, DType::f32);
 }
 
+Problem decode_problem(const DecodeOperands& op) {
+  const index cache = 2 * op.sequences * op.cache_heads * op.length, rows = op.sequences * op.heads;
+  const index bytes = (cache + rows) * byte_size(op.q.dtype, op.dim()) + rows * byte_size(op.out.dtype, op.dim());
+  const index operations = 2 * 2 * rows * op.length * op.dim();
+  return {static_cast<std::uint64_t>(bytes), {{op.q.dtype, DType::f32, static_cast<std::uint64_t>(operations)}}};
+}
+
 void decode_attention(Core& core, const DecodeOperands& op) {
   if (op.plan == DecodePlan::vector)
     decode_on_vectors(core, op);

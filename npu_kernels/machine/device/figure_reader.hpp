@@ -66,15 +66,26 @@ class FigureReader {
     if (ok()) out = static_cast<T>(value);
   }
 
+  // Of a section that may be null: false, and nothing is read.
+  bool present(const Node& node) const { return ok() && node.json != nullptr && !node.json->is_null(); }
+  // Has the object this key, which may be left out?
+  bool has(const Node& parent, std::string_view key) const {
+    return ok() && parent.json != nullptr && parent.json->contains(key);
+  }
+  // An object with any of these keys.
+  Node some_of(Node node, Words keys);
+
   // The table of sources, read before the first figure; each must be named by one.
   void sources(const Node& node);
   void refuse_unused_sources(const Node& node);
 
  private:
   std::size_t list_size(const Node& node, std::size_t most);
+  std::pair<double, double> factors(const Node& node);
 
   struct Source {
     std::string key, text, confidence;
+    double low = 1, high = 1;
     bool used = false;
   };
 

@@ -111,15 +111,19 @@ bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors
 
 bool Core::aligned(const char* verb, const Tensor& tensor, Site site) {
   const Memory& memory = device().memory(tensor.space);
+  return aligned_rows(verb, tensor, memory.align, memory.name, site);
+}
+
+bool Core::aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t align, std::string_view of, Site site) {
   const Region region = tensor.region();
   const std::uint64_t stride = region.runs > 1 ? region.stride : 0;
-  if (region.begin % memory.align == 0 && stride % memory.align == 0) return true;
-  const bool start = region.begin % memory.align != 0;
+  if (region.begin % align == 0 && stride % align == 0) return true;
+  const bool start = region.begin % align != 0;
   report(ReportKind::alignment,
          std::string(verb) + " at " + line_of(site) + ": " + run_.memories.buffer(tensor.buffer).name +
              (start ? " starts at byte " + std::to_string(region.begin)
                     : " has rows of " + std::to_string(stride) + " bytes") +
-             " of " + memory.name + ", which must be a multiple of " + std::to_string(memory.align),
+             " of " + std::string(of) + ", which must be a multiple of " + std::to_string(align),
          site, tensor.buffer);
   return false;
 }
@@ -130,6 +134,7 @@ Footprint Core::footprint(const Access& access) const {
   result.memory = run_.memories.buffer(access.tensor.buffer).memory;
   result.write = access.write;
   result.atomic = access.atomic;
+  result.streamed = access.tensor.streamed;
   result.buffer = access.tensor.buffer;
   result.begin = run_.memories.address(access.tensor.buffer, region.begin);
   result.runs = static_cast<std::uint32_t>(region.runs);

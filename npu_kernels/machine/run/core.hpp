@@ -176,6 +176,7 @@ class Core {
     std::uint32_t slot, ring;
     Pipe from, to;
     std::uint16_t flag;
+    bool unit;
     const char* verb;
     Site site;
   };
@@ -197,13 +198,14 @@ class Core {
   Tensor target(const Tensor& tensor, const char* verb, Site site);  // .. of a write: may be mutated
   bool usable(const char* verb, std::initializer_list<const Tensor*> tensors, Site site);
   bool aligned(const char* verb, const Tensor& tensor, Site site);
+  bool aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t align, std::string_view of, Site site);
   const Path* legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site);
-  void move(const char* verb, const Tensor& to, const Tensor& from, Site site);
+  void move(const char* verb, const Tensor& to, const Tensor& from, Change change, Site site);
   bool reachable(const char* verb, const NdTensor& tensor, index run, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
   bool drains(DType from, DType to, const DrainOptions& options, Site site);
   bool drain_row(const Tensor& row, const Tensor& to, Site site);
-  Work dma_work(const Path& path, const Tensor& to, const Tensor& from) const;
+  Work dma_work(const Path& path, const Tensor& to, const Tensor& from, Change change = Change::none) const;
   struct Operands {  // of a vector verb, resolved; ok: they are in its memory, and the device has the operation
     std::array<Tensor, 2> target;
     std::array<Tensor, 3> source;
@@ -219,6 +221,7 @@ class Core {
   void relayout(const char* verb, const Tensor& dst, const Tensor& a, Layout layout, Site site);
   bool orders(const char* verb, const Tensor& a, const Tensor& columns, Site site);
   bool takes_types(const char* verb, VectorOp op, const Operands& o, Site site);
+  static void count_rows(Work& work, const Operands& o);
   void enqueue_vector(const char* verb, VectorOp op, const Operands& o, index elements, std::function<void()> body,
                       Site site);
   template <class Body>
@@ -236,17 +239,17 @@ class Core {
   std::uint32_t record(Entry& entry, const std::vector<Footprint>& footprints);
   void enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body);
   void sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb,
-                  Site site);
+                  Site site, bool unit = false);
   void stream_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb, Site site);
   void await_set(const Entry& wait);  // functional mode
   void flag_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
-  void ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
+  void ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site, bool unit = false);
   void await(const Wait& wait) {
     if (is_mine(Event::wait, wait.from, wait.to)) waits_.push_back(wait);
   }
   void arrive(std::uint32_t slot);
   Ring ring(std::string_view name, const TileForm* forms, std::size_t count, Flow flow, Site site);
-  void release_slot(std::uint32_t slot, Pipe from, Pipe to, std::uint16_t flag, Site site);
+  void release_slot(std::uint32_t slot, Pipe from, Pipe to, std::uint16_t flag, Site site, bool unit);
   void release_view(std::uint32_t view);
   bool is_view_space(Space space) const { return views_ && (space == Space::left || space == Space::right); }
   std::uint32_t bind_number();

@@ -27,6 +27,7 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
   work.m = static_cast<std::uint32_t>(a.rows());
   work.n = static_cast<std::uint32_t>(b.columns());
   work.k = static_cast<std::uint32_t>(a.columns());
+  work.turned = device().turns(b.flipped);
   const auto body = [to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics] {
     tiles::multiply(to, x, y, init, numerics);
   };
@@ -46,7 +47,7 @@ double Core::scalar_read(const Tensor& tensor, index row, index column, Site sit
   work.in = work.out = from.dtype;
   work.elements = 1;
   issue(Pipe::scalar, "scalar_read", site, work, {{from}},
-        [&value, from = tile(from)] { value = tiles::read(from, 0, 0); });
+        [&value, from = tile(from)] { value = from.data == nullptr ? 0 : tiles::read(from, 0, 0); });
   return value;
 }
 
@@ -66,7 +67,9 @@ void Core::scalar_write(const Tensor& destination, index row, index column, doub
   work.in = work.out = to.dtype;
   work.elements = 1;
   issue(Pipe::scalar, "scalar_write", site, work, {{to, true}},
-        [to = tile(to), value] { tiles::write(to, 0, 0, value); });
+        [to = tile(to), value] {
+          if (to.data != nullptr) tiles::write(to, 0, 0, value);
+        });
 }
 
 }  // namespace inlay::npu

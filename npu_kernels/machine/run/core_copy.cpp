@@ -9,6 +9,7 @@ std::vector<Footprint> Core::footprints(const NdTensor& tensor, bool write) cons
     Footprint each;
     each.memory = run_.memories.buffer(tensor.first.buffer).memory;
     each.write = write;
+    each.streamed = tensor.first.streamed;
     each.buffer = tensor.first.buffer;
     each.begin = run_.memories.address(tensor.first.buffer, region.begin);
     each.runs = static_cast<std::uint32_t>(region.runs);

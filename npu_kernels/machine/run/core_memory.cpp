@@ -132,7 +132,7 @@ Ring Core::ring(std::string_view name, Space space, Shape shape, DType dtype, Fl
 }
 
 Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count, Flow flow, Site site) {
-  Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer)}, site);
+  Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer), flow.unit}, site);
   result.views_ = is_view_space(forms[0].space) && has(forms[0].space);
   result.members_ = count;
   for (std::size_t i = 0; i < count; ++i)
@@ -143,6 +143,12 @@ Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count,
       result.tiles_.push_back(form(forms[i].space, forms[i].shape, forms[i].dtype, forms[i].layout, "ring", site));
     return result;
   }
+  const bool joined = result.flow_.producer == Pipe::matrix && result.flow_.consumer == Pipe::drain;
+  if (flow.unit && (!joined || device().sync.unit_flag_bytes == 0))
+    illegal("ring",
+            std::string(name) + ": " + device().name + " has no unit flag from " +
+                std::string(npu::name(flow.producer)) + " to " + std::string(npu::name(flow.consumer)),
+            site);
   std::uint32_t slots = result.flow_.depth;
   const bool here = std::any_of(forms, forms + count, [&](const TileForm& each) { return has(each.space); });
   if (slots > 1 && here && mutated(MutationKind::halve_ring, "ring", site)) slots /= 2;
@@ -181,7 +187,7 @@ void Core::arrive(std::uint32_t slot) {
     for (std::size_t j = 0; j < waits_.size(); ++j) {
       const Wait wait = waits_[j];
       if (j <= i && wait.ring == wanted.ring && wait.to == wanted.to)
-        ring_sync(Event::wait, wait.from, wait.to, wait.flag, wait.verb, wait.site);
+        ring_sync(Event::wait, wait.from, wait.to, wait.flag, wait.verb, wait.site, wait.unit);
       else
         waits_[left++] = wait;
     }
@@ -190,7 +196,7 @@ void Core::arrive(std::uint32_t slot) {
   }
 }
 
-void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site) {
+void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site, bool unit) {
   Slot& slot = slots_[number];
   if (slot.views > 0) {
     slot.late = true;
@@ -200,7 +206,7 @@ void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t 
     slot.site = site;
     return;
   }
-  ring_sync(Event::set, from, to, flag, "ring.release", site);
+  ring_sync(Event::set, from, to, flag, "ring.release", site, unit);
 }
 
 void Core::release_view(std::uint32_t view) {

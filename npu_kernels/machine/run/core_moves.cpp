@@ -24,9 +24,10 @@ const Path* Core::legal_path(const char* verb, const Tensor& to, const Tensor& f
   return right ? path : nullptr;
 }
 
-Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from) const {
+Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from, Change change) const {
   Work work;
   work.unit = Unit::dma;
+  work.change = change;
   work.path = static_cast<std::uint8_t>(&path - device().paths.data());
   work.in = from.dtype;
   work.out = to.dtype;
@@ -38,7 +39,7 @@ Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from) cons
   return work;
 }
 
-void Core::move(const char* verb, const Tensor& destination, const Tensor& source, Site site) {
+void Core::move(const char* verb, const Tensor& destination, const Tensor& source, Change change, Site site) {
   if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, verb, site), from = resolve(source);
   if (!usable(verb, {&to, &from}, site)) return;
@@ -46,19 +47,24 @@ void Core::move(const char* verb, const Tensor& destination, const Tensor& sourc
   if (path == nullptr) return;
   if (to.dtype != from.dtype)
     return illegal(verb, "the types of " + describe(from) + " and " + describe(to) + " differ", site);
-  issue(path->pipe, verb, site, dma_work(*path, to, from), {{from}, {to, true}},
+  if ((change == Change::nd2nz && !path->nd2nz.legal) || (change == Change::turn && !path->turn.legal))
+    return illegal(verb,
+                   std::string("the path from ").append(name(from.space)).append(" to ").append(name(to.space)) +
+                       (change == Change::turn ? " does not turn an operand" : " does not change layouts"),
+                   site);
+  issue(path->pipe, verb, site, dma_work(*path, to, from, change), {{from}, {to, true}},
         [to = tile(to), from = tile(from)] { tiles::copy(to, from); });
 }
 
 void Core::copy(const Tensor& to, const Tensor& from, Site site) {
   if (to.layout != from.layout) return illegal("copy", "layouts differ; nd2nz changes them", site);
-  move("copy", to, from, site);
+  move("copy", to, from, Change::none, site);
 }
 
 void Core::nd2nz(const Tensor& to, const Tensor& from, Site site) {
   if (to.layout != Layout::nz || from.layout != Layout::nd)
     return illegal("nd2nz", "it takes an nd tensor into an nz one", site);
-  move("nd2nz", to, from, site);
+  move("nd2nz", to, from, Change::nd2nz, site);
 }
 
 void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
@@ -76,7 +82,8 @@ void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& tab
                      "the table names block " + std::to_string(number) + " of a pool of " +
                          std::to_string(pool.rows() / block_rows),
                      site);
-    move("gather_blocks", to.row_slice(row, rows), pool.row_slice(at, rows), site);
+    const Change change = to.layout == pool.layout ? Change::none : Change::nd2nz;
+    move("gather_blocks", to.row_slice(row, rows), pool.row_slice(at, rows), change, site);
     row += rows;
   }
 }
@@ -101,7 +108,7 @@ void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
     return;
   }
   if (!stopped() && staged.layout != Layout::nz) return illegal("load_a", "the staged tile must be nz", site);
-  move("load_a", left, staged, site);
+  move("load_a", left, staged, staged.flipped ? Change::turn : Change::none, site);
 }
 
 void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Site site) {
@@ -113,7 +120,7 @@ void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Sit
     return;
   }
   if (!stopped() && staged.layout != Layout::nz) return illegal("load_b", "the staged tile must be nz", site);
-  move("load_b", right, from, site);
+  move("load_b", right, from, device().turns(from.flipped) ? Change::turn : Change::none, site);
 }
 
 void Core::atomic_add(const Tensor& destination, const Tensor& source, Site site) {

@@ -6,12 +6,13 @@
 namespace inlay::npu {
 
 void Core::sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb,
-                      Site site) {
+                      Site site, bool unit) {
   Entry sync = entry(event, pipe, verb, site);
   sync.from = from;
   sync.to = to;
   sync.flag = flag;
   sync.ring = ring;
+  sync.unit = unit;
   if (pipe != Pipe::scalar) return enqueue(sync, {}, {});
   record(sync, {});
   if (event == Event::set) run_.scheduler->stream_set(sync);
@@ -51,14 +52,14 @@ void Core::stream_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, bool
   }
 }
 
-void Core::ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site) {
+void Core::ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site, bool unit) {
   if (stopped() || !is_mine(event, from, to)) return;
   const bool streams = across(from, to);
   if (!checked() && !streams) return;
   const bool release = std::string_view(verb) == "ring.release";
   if (mutated(release ? MutationKind::drop_release : MutationKind::drop_sync, verb, site)) return;
   if (streams) return stream_sync(event, from, to, flag, true, verb, site);
-  sync_entry(event, event == Event::set ? from : to, from, to, flag, true, verb, site);
+  sync_entry(event, event == Event::set ? from : to, from, to, flag, true, verb, site, unit);
 }
 
 void Core::flag_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site) {

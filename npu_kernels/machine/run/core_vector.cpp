@@ -24,17 +24,36 @@ constexpr std::initializer_list<VectorOp> arithmetic_and_bits = {
 
 }  // namespace
 
+// Operands of one shape without gaps are one row of lanes after another, whatever their rows. All others are worked
+// through row by row: the last lanes of a row stay empty. A sort has a row at a time, and passes over it once for each
+// doubling of its length.
+void Core::count_rows(Work& work, const Operands& o) {
+  const auto each = [&](auto&& visit) {
+    for (std::size_t i = 0; i < o.targets; ++i) visit(o.target[i]);
+    for (std::size_t i = 0; i < o.sources; ++i) visit(o.source[i]);
+  };
+  const Tensor* widest = &o.dst();
+  each([&](const Tensor& tensor) { widest = elements(tensor) > elements(*widest) ? &tensor : widest; });
+  bool flat = work.op != VectorOp::sort;
+  each([&](const Tensor& tensor) { flat = flat && tensor.shape == widest->shape && tensor.region().runs <= 1; });
+  for (std::size_t i = 0; i < o.sources; ++i)
+    work.column = work.column || (o.source[i].columns() == 1 && widest->columns() > 1);
+  const auto passes = static_cast<index>(work.elements) / std::max<index>(1, elements(*widest));
+  work.rows = flat ? 1 : static_cast<std::uint64_t>(std::max<index>(1, widest->rows() * passes));
+}
+
 Core::Operands Core::operands(const char* verb, VectorOp op, std::initializer_list<const Tensor*> targets,
                               std::initializer_list<const Tensor*> sources, Site site) {
   Operands result;
   if (stopped() || !runs(Pipe::vector)) return result;
   if (!device().vector.cost[static_cast<std::size_t>(op)].available) {
-    illegal(verb, device().name + " has no " + std::string(name(op)) + ": its description gives it no price", site);
+    illegal(verb, device().name + " has no vector operation " + std::string(name(op)) + ": its description gives it no price", site);
     return result;
   }
   const auto in_reach = [&](const Tensor& tensor) {
     if (!usable(verb, {&tensor}, site)) return false;
-    if (device().same_memory(tensor.space, Space::vector)) return true;
+    if (device().same_memory(tensor.space, Space::vector))
+      return aligned_rows(verb, tensor, device().vector.align, "vector operands", site);
     illegal(verb, describe(tensor) + " is not in the vector unit's memory", site);
     return false;
   };
@@ -73,6 +92,7 @@ void Core::enqueue_vector(const char* verb, VectorOp op, const Operands& o, inde
   work_entry.work.in = o.sources == 0 ? o.dst().dtype : o.source[0].dtype;
   work_entry.work.out = o.dst().dtype;
   work_entry.work.elements = static_cast<std::uint64_t>(count);
+  count_rows(work_entry.work, o);
   std::vector<Footprint> footprints;
   for (std::size_t i = 0; i < o.sources; ++i) footprints.push_back(footprint({o.source[i]}));
   for (std::size_t i = 0; i < o.targets; ++i) footprints.push_back(footprint({o.target[i], true}));

@@ -36,10 +36,10 @@ void report_end(Run& run, Streams::End end) {
 
 }  // namespace
 
-GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed)
+GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed, bool data)
     : device_(device),
       cores_(core_count(device, cores)),
-      memories_(device, cores_, static_cast<std::uint32_t>(streams_of_a_core(device, {}).size()), shadowed) {}
+      memories_(device, cores_, static_cast<std::uint32_t>(streams_of_a_core(device, {}).size()), shadowed, data) {}
 
 Tensor GlobalMemory::add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
                          Site site) {
@@ -74,6 +74,15 @@ NdTensor GlobalMemory::bind(std::string name, NdTensor window, std::byte* data, 
   return window;
 }
 
+Tensor GlobalMemory::absent(std::string name, DType dtype, Shape shape, Use use, Site site) {
+  Tensor form;
+  form.dtype = dtype;
+  form.shape = shape;
+  form.pitch = shape.columns;
+  return add(std::move(name), nullptr, shape.rows < 0 || shape.columns < 0 ? 0 : storage_bytes(form), dtype, shape, use,
+             site);
+}
+
 Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site site) {
   Tensor result;
   result.dtype = dtype;
@@ -88,7 +97,8 @@ Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site 
 }
 
 Machine::Machine(const Device& device, Options options)
-    : GlobalMemory(device, options.cores, options.compute), options_(std::move(options)) {}
+    : GlobalMemory(device, options.cores, options.compute && options.data, options.data), options_(std::move(options)) {
+}
 
 Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   memories_.restart();
@@ -101,7 +111,7 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   Scheduler scheduler(device_, cores_, kinds, options_.policy, options_.seed, memories_, run.reports, run.streams);
   run.scheduler = &scheduler;
   run.tape = options_.record ? &outcome.tape : nullptr;
-  run.compute = options_.compute;
+  run.compute = options_.compute && options_.data;
   run.mutations = &mutations;
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end =

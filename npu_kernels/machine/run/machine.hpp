@@ -34,6 +34,9 @@ struct Options {
   // the program reads back (scalar_read) what it computed; results are not, nor is it seen what is read before
   // it is written (the checker finds that on the tape). Tensors of global memory need no data then.
   bool compute = true;
+  // false: no memory has bytes, only addresses; nothing is computed and no shadow is kept. scalar_read reads what
+  // the caller gave (a table of blocks), and zero from all else.
+  bool data = true;
   std::optional<Mutation> mutation = std::nullopt;
 };
 
@@ -72,6 +75,8 @@ class GlobalMemory {
     auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // an input is not written
     return bind(std::move(name), window_of(view), data, Use::in, site);
   }
+  // A tensor of which only the address matters (Options::data).
+  Tensor absent(std::string name, DType dtype, Shape shape, Use use = Use::in_out, Site site = Site::current());
   // Elements of any type, also those that C++ lacks.
   Tensor add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
              Site site = Site::current());
@@ -93,7 +98,7 @@ class GlobalMemory {
   NdTensor bind(std::string name, NdTensor window, std::byte* data, Use use, Site site);
 
  protected:
-  GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed);
+  GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed, bool data = true);
 
   const Device& device_;
   std::uint32_t cores_;

@@ -49,12 +49,12 @@ std::uint64_t Allocator::largest() const {
   return result;
 }
 
-Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed)
-    : device_(device), streams_(streams), shadowed_(shadowed) {
+Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed, bool backed)
+    : device_(device), streams_(streams), shadowed_(shadowed), backed_(backed) {
   for (std::uint32_t stream = 0; stream < cores * streams; ++stream)
     for (std::size_t memory = 1; memory < device.memories.size(); ++memory) {
       const std::uint64_t bytes = device.memories[memory].bytes;
-      scratch_.push_back({std::make_unique_for_overwrite<std::byte[]>(bytes),
+      scratch_.push_back({backed ? std::make_unique_for_overwrite<std::byte[]>(bytes) : nullptr,
                           shadowed ? std::make_unique_for_overwrite<std::uint32_t[]>(bytes) : nullptr, Allocator(bytes),
                           0});
     }
@@ -67,7 +67,7 @@ void Memories::restart() {
   for (std::size_t id = 0; id < permanent_; ++id) {
     State& state = state_[id];
     std::fill(state.workspace.begin(), state.workspace.end(), poison);
-    named.push_back({state.data, buffers_[id].bytes, &state.elements, state.use, !state.workspace.empty()});
+    named.push_back({state.data, buffers_[id].bytes, &state.elements, state.use, buffers_[id].workspace});
   }
   const std::vector<std::uint64_t> addresses = global_.lay_out(named, shadowed_);
   for (std::size_t id = 0; id < permanent_; ++id) buffers_[id].begin = addresses[id];
@@ -101,8 +101,11 @@ std::uint32_t Memories::add_global(std::string name, std::byte* data, std::vecto
 std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, SourceLocation site) {
   const std::uint32_t id = add_global(std::move(name), nullptr, {Region{0, 1, bytes, 0}}, Use::in_out, site);
   State& state = state_[id];
-  state.workspace.assign(bytes, poison);
-  state.data = state.workspace.data();
+  if (backed_) {
+    state.workspace.assign(bytes, poison);
+    state.data = state.workspace.data();
+  }
+  buffers_[id].workspace = true;
   return id;
 }
 
@@ -114,13 +117,13 @@ std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, std::uint8_t
   if (!begin) return std::nullopt;
   // A write that a mutation shifts by a granule stays in poisoned memory.
   const std::uint64_t end = std::min(device_.memories[memory].bytes, *begin + bytes + device_.memories[memory].align);
-  if (end > place.prepared) {
+  if (backed_ && end > place.prepared) {
     std::fill(place.bytes.get() + place.prepared, place.bytes.get() + end, poison);
     if (shadowed_) std::fill(place.writer.get() + place.prepared, place.writer.get() + end, none);
     place.prepared = end;
   }
   State state;
-  state.data = place.bytes.get() + *begin;
+  if (backed_) state.data = place.bytes.get() + *begin;
   state.origin = *begin;
   return add({memory, static_cast<std::uint16_t>(core), *begin, bytes, std::move(name), site, stream},
              std::move(state));

@@ -36,7 +36,8 @@ class Allocator {
 
 class Memories {
  public:
-  Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed);
+  // Not backed: buffers have addresses and no bytes.
+  Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed, bool backed = true);
 
   // A tensor that lives in the caller's memory: `elements` are its bytes, as offsets from `data`.
   std::uint32_t add_global(std::string name, std::byte* data, std::vector<Region> elements, Use use,
@@ -95,7 +96,7 @@ class Memories {
 
   const Device& device_;
   std::uint32_t streams_;  // of a core
-  bool shadowed_;
+  bool shadowed_, backed_;
   AddressSpace global_;
   std::size_t permanent_ = 0;  // buffers of global memory, made before the run
   std::vector<Scratch> scratch_;

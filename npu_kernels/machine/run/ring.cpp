@@ -42,14 +42,15 @@ Tensor Ring::acquire(Site site) {
   if (acquired_ - released_ >= flow_.depth && !core_->checked() && !core_->across(flow_.producer, flow_.consumer))
     core_->illegal("ring.acquire", "the slot's release comes later in the program; the ring needs another slot", site);
   if (acquired_ >= flow_.depth)
-    core_->await({slot(acquired_), first_slot_, flow_.consumer, flow_.producer, flag(acquired_), "ring.acquire", site});
+    core_->await({slot(acquired_), first_slot_, flow_.consumer, flow_.producer, flag(acquired_), flow_.unit,
+                  "ring.acquire", site});
   return tile(acquired_++);
 }
 
 void Ring::commit(Site site) {
   if (!views_) {
     core_->arrive(slot(committed_));
-    core_->ring_sync(Event::set, flow_.producer, flow_.consumer, flag(committed_), "ring.commit", site);
+    core_->ring_sync(Event::set, flow_.producer, flow_.consumer, flag(committed_), "ring.commit", site, flow_.unit);
   }
   ++committed_;
 }
@@ -67,14 +68,15 @@ Tensor Ring::wait(Site site) {
     view.pitch = 0;
     return view;
   }
-  core_->await({slot(waited_), first_slot_, flow_.producer, flow_.consumer, flag(waited_), "ring.wait", site});
+  core_->await(
+      {slot(waited_), first_slot_, flow_.producer, flow_.consumer, flag(waited_), flow_.unit, "ring.wait", site});
   return tile(waited_++);
 }
 
 void Ring::release(Site site) {
   if (!views_) {
     core_->arrive(slot(released_));
-    core_->release_slot(slot(released_), flow_.consumer, flow_.producer, flag(released_), site);
+    core_->release_slot(slot(released_), flow_.consumer, flow_.producer, flag(released_), site, flow_.unit);
   } else if (!bound_.empty()) {
     core_->release_view(bound_.front());
     bound_.pop_front();

@@ -41,6 +41,9 @@ class Core;
 struct Flow {
   std::uint32_t depth = 1;
   Pipe producer = Pipe::load, consumer = Pipe::vector;
+  // From the matrix unit to the drain on a device with a unit flag (Sync::unit_flag_bytes): the one follows the other
+  // through the tile granule by granule, so that one tile is enough where two would take turns.
+  bool unit = false;
 };
 
 // A tile of each slot of a ring of tuples.

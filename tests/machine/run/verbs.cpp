@@ -441,7 +441,7 @@ TEST(Verbs, WhatTheDeviceDoesNotHaveIsRefused) {
     const Tensor x = tile(m, {1, 8}, DType::f32);
     m.vunary(VectorOp::erf, x, x);
   });
-  expect_refused(device, "split has no erf: its description gives it no price", [&](Core& m) {
+  expect_refused(device, "split has no vector operation erf: its description gives it no price", [&](Core& m) {
     const Tensor x = tile(m, {1, 8}, DType::f32);
     m.vunary(VectorOp::erf, x, x);
   });
