@@ -1,6 +1,6 @@
 // One row (decode): bytes = codes + scales + zeros, each read once; the limit is memory, and the
 // weights rotate through 256 MiB so that no cache serves them. x and y are below 0.1%.
-// 512 rows (prefill): 2 * rows * n * k flops; the limit is f32 multiply-add, or int8 dot products
+// Many rows (prefill): 2 * rows * n * k flops; the limit is f32 multiply-add, or int8 dot products
 // for int8_activations.
 #include <inlay/ops/linear_w4a16.hpp>
 
@@ -59,6 +59,7 @@ void add_all() {
       {"gptq_g128", 128, 4, DType::f16, true, exact}, {"q4_0", 32, 4, DType::f16, false, exact},
       {"q8_0", 32, 8, DType::f16, false, exact},      {"gptq_g128_int8", 128, 4, DType::f16, true, int8},
       {"q4_0_int8", 32, 4, DType::f16, false, int8},  {"q8_0_int8", 32, 8, DType::f16, false, int8},
+      {"q4_1_int8", 32, 4, DType::f16, true, int8},   {"q6_k_int8", 16, 8, DType::f16, false, int8},
   };
   struct Layer {
     const char* name;
@@ -67,7 +68,7 @@ void add_all() {
   // Llama-3-8B: up, down, o. Qwen2.5-0.5B: up.
   for (const Layer layer : {Layer{"4096x14336", 4096, 14336}, Layer{"14336x4096", 14336, 4096},
                             Layer{"4096x4096", 4096, 4096}, Layer{"896x4864", 896, 4864}})
-    for (index rows : {1, 4, 512})
+    for (index rows : {1, 4, 16, 64, 512})
       for (const Form& form : forms)
         add("linear_w4a16/" + std::string(form.name) + "/" + std::to_string(rows) + "x" + layer.name,
             [=](benchmark::State& state) {

@@ -102,7 +102,7 @@ void shadow_of(const LinearInt8<Host>& op, index t, const Token& token, const st
 // The sums of one panel for the tokens of a tile, to y. Products and sums are rounded one by one, never
 // fused: every level gives the same bits. What belongs to channels is loaded once for all tokens.
 template <class Level>
-void finish(const LinearInt8<Host>& op, Tile tile, const Token* tokens, const std::uint64_t* outliers, index words,
+void finish(const LinearInt8<Host>& op, RowTile tile, const Token* tokens, const std::uint64_t* outliers, index words,
             index panel, const std::int32_t* sums, index sums_stride) {
   using F = simd::Floats<Level>;
   using I = simd::Ints<Level>;
@@ -177,7 +177,7 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   const index token_inputs = groups * linear_int8::group;
   parallel.ranges(tokens, 1, [&](index begin, index end) {
     for (index t = begin; t < end; ++t) {
-      const Tile tile = tile_of<Level>(t, tokens);
+      const RowTile tile = tile_of(Dot::rows, t, tokens);
       prepare_token<Level>(op, t, tile, inputs + tile.first * token_inputs, token[t],
                            words ? outliers + t * words : nullptr);
     }
@@ -194,7 +194,7 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
       const index here = panels - panel < Dot::panels ? 1 : Dot::panels;
       const std::int8_t* weights = op.weight.template as<std::int8_t>() + panel * panel_bytes;
       for (index first = 0, rows = 0; first < tokens; first += rows) {
-        rows = tile_rows<Level>(tokens - first);
+        rows = tile_rows(Dot::rows, tokens - first);
         alignas(64) std::int32_t sums[Dot::rows * Dot::panels * 16];
         const InputOf<Level>* tile = inputs + first * token_inputs;
         here == 1 ? dot_panels<Level, Dot::rows, 1>(rows, tile, weights, panel_bytes, groups, sums)

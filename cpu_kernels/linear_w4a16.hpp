@@ -11,8 +11,6 @@
 // The chunk's part of x (128 slots) and its totals stay in L2 over the panels of a job.
 #pragma once
 
-#include <atomic>
-
 #include "cpu_kernels/linear/w4a16_int8.hpp"
 #include "cpu_kernels/linear/w4a16_range.hpp"
 #include "cpu_kernels/linear/w4a16_weight.hpp"
@@ -140,7 +138,7 @@ template <class Level, simd::CodeForm Form, int Bits>
 void w4_job(const W4Weight& w, index first, index panels, const float* x, const float* sums, index rows,
             W4Block<Level>& block, float* totals) {
   using Tile = W4Tile<Level>;
-  const index stride = w4_job_panels * w4_panel, segments = w4_segments(w.slots, w.groups);
+  const index stride = w4_job_panels * w4_panel, segments = w.segments();
   const index padded = (rows + Tile::rows - 1) / Tile::rows * Tile::rows;
   for (index i = 0; i < padded * stride; ++i) totals[i] = 0;
   index segment = 0;  // the first of the block
@@ -162,7 +160,7 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
   WorkspaceCutter cutter(workspace);
   const index padded = w.steps * (32 / Bits);
   float* x = cutter.take<float>(padded);
-  float* sums = cutter.take<float>(w4_segments(w.slots, w.groups));
+  float* sums = cutter.take<float>(w.segments());
   for (index s = w.slots; s < padded; ++s) x[s] = 0;
   float back = 1;
   with_float(op.x.dtype, [&]<class T>(Type<T>) {
@@ -183,7 +181,7 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
       for (index job = begin; job < end; ++job) {
         float total[P * w4_panel];
         w4_row<Level, Form, Bits, P>(w, job * P, x, sums, total);
-        w4_store<Level>(op, 0, job * P * w4_panel, P * w4_panel, total, back);
+        w4_store<Level>(op, 0, 1, job * P * w4_panel, P * w4_panel, total, 0, &back);
       }
     });
   };
@@ -222,7 +220,7 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   using Tile = W4Tile<Level>;
   const W4Weight w(op);
   const index rows = op.x.extents[0], tiles = (rows + Tile::rows - 1) / Tile::rows;
-  const index segments = w4_segments(w.slots, w.groups);
+  const index segments = w.segments();
   WorkspaceCutter cutter(workspace);
   float* x = cutter.take<float>(tiles * Tile::rows * w.slots);
   float* sums = cutter.take<float>(tiles * Tile::rows * segments);
@@ -238,30 +236,24 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   const index chunks = (tiles * Tile::rows + w4_chunk_rows - 1) / w4_chunk_rows;
   W4Block<Level>* blocks = cutter.take<W4Block<Level>>(parallel.width);
   float* totals = cutter.take<float>(parallel.width * w4_chunk_rows * w4_job_panels * w4_panel);
-  // Workers fetch jobs one by one, so that a slow core delays one job only.
-  std::atomic<index> next{0};
-  parallel(parallel.width, [&](index worker) {
+  w4_each_job(parallel, jobs * chunks, [&](index worker, index job) {
     const simd::KeepSubnormals mode;
-    float* const mine = totals + worker * w4_chunk_rows * w4_job_panels * w4_panel;
-    for (index job = next.fetch_add(1, std::memory_order_relaxed); job < jobs * chunks;
-         job = next.fetch_add(1, std::memory_order_relaxed)) {
-      const index chunk = job / jobs, first = job % jobs * job_panels;
-      const index begin = tiles * chunk / chunks * Tile::rows, stop = tiles * (chunk + 1) / chunks * Tile::rows;
-      const index end = stop < rows ? stop : rows;
-      const index panels = w.panels - first < job_panels ? w.panels - first : job_panels;
-      w4_job<Level, Form, Bits>(w, first, panels, x + begin * w.slots, sums + begin * segments, end - begin,
-                                blocks[worker], mine);
-      for (index t = begin; t < end; ++t)
-        w4_store<Level>(op, t, first * w4_panel, panels * w4_panel, mine + (t - begin) * w4_job_panels * w4_panel,
-                        back[t]);
-    }
+    constexpr index stride = w4_job_panels * w4_panel;
+    float* const mine = totals + worker * w4_chunk_rows * stride;
+    const index chunk = job / jobs, first = job % jobs * job_panels;
+    const index begin = tiles * chunk / chunks * Tile::rows, stop = tiles * (chunk + 1) / chunks * Tile::rows;
+    const index end = stop < rows ? stop : rows;
+    const index panels = w.panels - first < job_panels ? w.panels - first : job_panels;
+    w4_job<Level, Form, Bits>(w, first, panels, x + begin * w.slots, sums + begin * segments, end - begin,
+                              blocks[worker], mine);
+    w4_store<Level>(op, begin, end - begin, first * w4_panel, panels * w4_panel, mine, stride, back + begin);
   });
 }
 
 template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
   using Tile = W4Tile<Level>;
-  const index rows = op.x.extents[0], segments = w4_segments(op.slots(), op.scales.extents[1]);
-  if (op.compute == W4Compute::int8_activations) return w4_int8_bytes<Level>(op);
+  const index rows = op.x.extents[0], segments = W4Weight(op).segments();
+  if (op.compute == W4Compute::int8_activations) return w4_int8_bytes<Level>(parallel, op);
   const index padded = rows == 1 ? 1 : (rows + Tile::rows - 1) / Tile::rows * Tile::rows;
   const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * (32 / op.bits)) +
                                WorkspaceCutter::padded<float>(padded * segments);

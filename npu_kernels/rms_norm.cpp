@@ -16,7 +16,7 @@ index rows_of_a_tile(const Core& core, const RmsNormOperands& op) {
   const index taken = row(op.weight.dtype) + wide, statistics = memory.align;
   const index per_row = 2 * row(op.x.dtype) + 2 * row(op.y.dtype) + 2 * wide + 4;
   const index fit = (static_cast<index>(memory.bytes) - taken - statistics) / per_row;
-  const index share = op.x.rows() / core.block_dim() / 16;  // the first load and the last store stand alone
+  const index share = op.x.rows() / core.vector_workers() / 16;  // the first load and the last store stand alone
   return std::max<index>(1, std::min(fit, share));
 }
 
@@ -38,7 +38,7 @@ void rms_norm(Core& core, const RmsNormOperands& op) {
   core.wait(Pipe::load_vector, Pipe::vector, 0);
   core.vcast(weight, narrow);
 
-  const index tiles = ceil_div(op.x.rows(), tile), me = core.block_idx(), cores = core.block_dim();
+  const index tiles = ceil_div(op.x.rows(), tile), me = core.vector_worker(), all = core.vector_workers();
   const auto rows_of = [&](index t) { return std::min(tile, op.x.rows() - t * tile); };
   const auto load = [&](index t) {
     core.copy(in.acquire().row_slice(0, rows_of(t)), op.x.row_slice(t * tile, rows_of(t)));
@@ -46,8 +46,8 @@ void rms_norm(Core& core, const RmsNormOperands& op) {
   };
 
   if (me < tiles) load(me);
-  for (index t = me; t < tiles; t += cores) {
-    if (t + cores < tiles) load(t + cores);
+  for (index t = me; t < tiles; t += all) {
+    if (t + all < tiles) load(t + all);
     const index rows = rows_of(t);
     const Tensor x = values.row_slice(0, rows), x2 = squares.row_slice(0, rows), scale = scales.row_slice(0, rows);
 

@@ -1,9 +1,7 @@
 // Activations of linear_int8 on their way into the dot products: quantized where they are floats,
-// stored as DotI8's Input, and laid out by register tiles. A tile of R tokens is one stream:
+// stored as DotI8's Input, and laid out by register tiles (linear/row_tiles.hpp). A tile of R tokens is one stream:
 //
 //   | t0[0..3] | t1[0..3] | .. | t(R-1)[0..3] | t0[4..7] | t1[4..7] | ..
-//
-// (Rows k apart would meet in the same sets of the first cache wherever k is a multiple of 4096.)
 #pragma once
 
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <inlay/ops/linear_int8.hpp>
 
 #include "cpu_kernels/linear/cuts.hpp"
+#include "cpu_kernels/linear/row_tiles.hpp"
 #include "cpu_kernels/quantize.hpp"
 #include "cpu_kernels/simd/dot_i8.hpp"
 
@@ -24,33 +23,6 @@ struct Token {
   std::int32_t rest;   // sum_i (q[i] - zero): what a zero point of the weights multiplies
   bool outliers;       // any of q was clipped: its bits say which
 };
-
-// Tokens first .. first + rows share a tile.
-struct Tile {
-  index first, rows;
-};
-
-// 12, then 8 4 2 1; or 6, then 4 2 1.
-constexpr int smaller_tile(int rows) { return rows == 12 ? 8 : rows == 6 ? 4 : rows / 2; }
-
-// The tile that begins where `left` tokens are left.
-template <class Level> INLAY_INLINE index tile_rows(index left) {
-  static_assert(simd::DotI8<Level>::rows <= int8_tile_rows);
-  int rows = simd::DotI8<Level>::rows;
-  while (rows > left) rows = smaller_tile(rows);
-  return rows;
-}
-
-template <class Level> INLAY_INLINE Tile tile_of(index token, index tokens) {
-  constexpr index full = simd::DotI8<Level>::rows;
-  index first = token / full * full;
-  index rows = tile_rows<Level>(tokens - first);
-  while (first + rows <= token) {
-    first += rows;
-    rows = tile_rows<Level>(tokens - first);
-  }
-  return {first, rows};
-}
 
 INLAY_INLINE index entry_of(const ConstView<1>& view, index i) { return view.extents[0] == 1 ? 0 : i; }
 
@@ -73,7 +45,7 @@ INLAY_INLINE std::uint64_t outliers_of(const LinearInt8<Host>& op, index from, i
 
 // Token t: its scale, its Inputs (`inputs` begins with its tile) and the bits of its outliers.
 template <class Level>
-void prepare_token(const LinearInt8<Host>& op, index t, Tile tile, typename simd::DotI8<Level>::Input* inputs,
+void prepare_token(const LinearInt8<Host>& op, index t, RowTile tile, typename simd::DotI8<Level>::Input* inputs,
                    Token& token, std::uint64_t* outliers) {
   using F = simd::Floats<Level>;
   using Input = typename simd::DotI8<Level>::Input;

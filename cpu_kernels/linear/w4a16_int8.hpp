@@ -1,140 +1,265 @@
-// int8_activations: a segment of x (slots of one group inside one block of 128) becomes signed bytes
-// with one scale, max|x| / 127, and its dot product with the codes is exact in int32:
+// int8_activations: the dot product of a segment's codes with its x as bytes is exact in int32.
 //
 //   y[t,n] = sum over segments  step_x * (scale * sum(q * xq) + offset * sum(xq))
+//   y[t,n] = sum over segments  step_x * (scale * (sum(q * xq) - middle * sum(xq)))      symmetric
 //
-// Bytes of x lie in the order of CodeBytes, padded with zeros to whole words:
+// A row has the same chain of roundings in every tile: its bits do not depend on the other rows.
 //
-//   xq [rows][steps][32 / bits]   step [rows][segments]   sum [rows][segments]
+// Many rows: a job is four panels. Its scales become floats once, and all rows pass by its codes, which stay in L2.
+// What a tile of 8 rows x 2 registers does with VNNI, for each register of sums and group of 32:
+//
+//   8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets); its total is loaded and stored
+//
+// and for two registers of words, 8 slots: 2 loads and 6 operations that spread the codes, 16 broadcasts, 32 VPDPBUSD.
+// On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 / 10 of the peak is the limit, 8 /
+// 11 with offsets, 32 / 34 and 32 / 35 with groups of 128. VPMADDUBSW has as many products an instruction and one more
+// instruction, which adds, for each.
 #pragma once
 
-#include "cpu_kernels/linear/w4a16_weight.hpp"
+#include "cpu_kernels/linear/w4a16_bytes.hpp"
+#include "cpu_kernels/simd/opaque.hpp"
 
 namespace inlay::cpu {
 
-struct W4Activations {
-  index row_bytes, segments;
-  std::int8_t* bytes = nullptr;
-  float *step = nullptr, *sum = nullptr;
-};
-
-template <class Level> std::size_t w4_int8_bytes(const LinearW4a16<Host>& op) {
-  const index rows = op.x.extents[0], per_word = 32 / op.bits;
-  const index segments = w4_segments(op.slots(), op.scales.extents[1]);
-  return WorkspaceCutter::padded<std::int8_t>(rows * op.codes.extents[1] * per_word) +
-         2 * WorkspaceCutter::padded<float>(rows * segments);
-}
-
-// Rounds row `t`. NaN makes its sum NaN, infinity too, since the reciprocal of its step is 0; and the sum all results.
-template <class Level, int Bits, class T>
-void w4_quantize_row(const W4Weight& w, const T* x, const W4Activations& to, index t) {
+// One row: the codes of P panels, read once.
+template <class Level, int Bits, int P, bool Offsets>
+void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total) {
   using F = simd::Floats<Level>;
-  constexpr index per_word = 32 / Bits;
-  std::int8_t* bytes = to.bytes + t * to.row_bytes;
-  float *step = to.step + t * to.segments, *sum = to.sum + t * to.segments;
-  for (index begin = 0; begin < w.slots; begin += w4_block)
-    for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
-      // Whole words, and whole pairs of registers: the rest is zero.
-      float values[w4_block] = {};
-      if (w.perm)
-        for (index i = s; i < stop; ++i) values[i - s] = w.perm[i] < 0 ? 0 : static_cast<float>(x[w.perm[i]]);
-      F largest;
-      for (index i = 0; i < stop - s; i += F::size) {
-        const index n = stop - s - i < F::size ? stop - s - i : F::size;
-        const F value = w.perm ? F::load(values + i) : n == F::size ? F::load(x + s + i) : F::load(x + s + i, n);
-        value.store(values + i);
-        largest = max(largest, abs(value));
-      }
-      const float scale = reduce_max(largest) / 127;
-      const F inverse(scale >= 0x1p-126f ? 1 / scale : 0);  // 1 / subnormal may be infinite
-      *step++ = scale;
-      F total;
-      std::int8_t rounded[w4_block];
-      for (index i = 0; i < stop - s; i += F::size) {
-        const F value = round(F::load(values + i) * inverse);
-        total = total + value;
-        value.store_i8(rounded + i);
-      }
-      *sum++ = reduce_sum(total);
-      for (index i = 0; i < stop - s; i += per_word)
-        for (index j = 0; j < per_word; ++j)
-          bytes[s + i + simd::activation_place<Bits>(j)] = i + j < stop - s ? rounded[i + j] : std::int8_t{0};
-    });
-}
-
-// total[r][0 .. 16P) of R rows from `t` on.
-template <class Level, int Bits, int R, int P>
-void w4_int8_rows(const W4Weight& w, const W4Activations& x, index t, index first, float* total) {
-  using F = simd::Floats<Level>;
-  using Group = Panels<Level, P>;
-  constexpr int per_word = 32 / Bits, count = Group::count;
-  const Group panels(w, first);
-  const std::int8_t* bytes = x.bytes + t * x.row_bytes;
-  const float *step = x.step + t * x.segments, *sum = x.sum + t * x.segments;
-  F all[R * count];
+  using Sums = simd::CodeSums<Level, Bits>;
+  constexpr int per_word = 32 / Bits, count = Panels<Level, P>::count;
+  const Panels<Level, P> panels(w, first);
+  const std::int8_t* bytes = x.bytes;
+  index segment = 0;
+  F all[count];
   for (index begin = 0; begin < w.slots; begin += w4_block)
     for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
-      simd::CodeSums<Level> dots[R * count];
-      for (; s < stop; s += per_word) {
-        const index at = s / per_word * w4_step_bytes;
-        // Several rows read most codes from L2, and finding the place would cost them a twentieth.
-        const index ahead = at + (R > 1 ? w4_prefetch : panels.further(w4_prefetch, at, w.steps * w4_step_bytes));
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-          const simd::CodeBytes<Level, Bits> codes(panels.template load<3>(v, at, ahead));
-          simd::unroll<R>([&](auto r)
-                              INLAY_INLINE_LAMBDA { dots[r * count + v].add(codes, bytes + r * x.row_bytes + s); });
+      Sums dots[count];
+      const std::int32_t start = Offsets ? 0 : x.start[segment];
+      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v] = Sums(start); });
+      while (s < stop) {
+        const index pause = stop - s < Sums::most ? stop : s + Sums::most;
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
+        for (; s < pause; s += per_word, bytes += per_word) {
+          const index at = s / per_word * w4_step_bytes;
+          const index ahead = at + panels.further(w4_prefetch, at, w.steps * w4_step_bytes);
+          simd::CodeWords<Level> words[count];
+          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { words[v] = panels.template load<3>(v, at, ahead); });
+          simd::unroll<Sums::halves>([&](auto h) INLAY_INLINE_LAMBDA {
+            const auto inputs = simd::CodeInputs<Level>::load(bytes + simd::half_place<Bits, h>);
+            simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
+              dots[v].template add<h>(words[v].template bytes<Bits, h>(), inputs);
+            });
+          });
+        }
+        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].close(); });
+      }
+      const F step(x.step[segment]);
+      if constexpr (Offsets) {
+        const F sum(x.sum[segment]);
+        panels.for_each_scale(w, g, [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
+          all[v] = fma(fma(dots[v].to_floats(), scale, offset * sum), step, all[v]);
+        });
+      } else {
+        panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA {
+          all[v] = fma(dots[v].to_floats() * scale, step, all[v]);
         });
       }
-      panels.for_each_scale(w, g, [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
-        simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-          const F part = fma(dots[r * count + v].to_floats(), scale, offset * F(sum[r * x.segments]));
-          all[r * count + v] = fma(part, F(step[r * x.segments]), all[r * count + v]);
-        });
-      });
-      ++step;
-      ++sum;
+      ++segment;
     });
-  simd::unroll<R * count>([&](auto i) INLAY_INLINE_LAMBDA { all[i].store(total + i * F::size); });
+  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v].store(total + v * F::size); });
+}
+
+// The scales (and offsets) of a job's panels, [segments][width], and how many slots the segments have, in whole words.
+struct W4Scales {
+  static constexpr index width = w4_int8_job_panels * w4_panel;
+  float *scale = nullptr, *offset = nullptr;  // offset is null where the weight is symmetric
+  std::int32_t* slots = nullptr;
+
+  template <class Level, int Bits> void read(const W4Weight& w, index first) {
+    using F = simd::Floats<Level>;
+    const Panels<Level, w4_int8_job_panels> panels(w, first);
+    index at = 0, segment = 0;
+    for (index begin = 0; begin < w.slots; begin += w4_block)
+      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
+        slots[segment++] = static_cast<std::int32_t>((stop - s + 32 / Bits - 1) / (32 / Bits) * (32 / Bits));
+        if (offset)
+          panels.for_each_scale(w, g, [&](auto v, F of_v, F offset_of_v) INLAY_INLINE_LAMBDA {
+            of_v.store(scale + at + v * F::size);
+            offset_of_v.store(offset + at + v * F::size);
+          });
+        else
+          panels.for_each_plain_scale(
+              w, g, [&](auto v, F of_v) INLAY_INLINE_LAMBDA { of_v.store(scale + at + v * F::size); });
+        at += width;
+      });
+  }
+};
+
+// total[r][c] of a tile of R rows and C registers; the words of register c begin at words[c].
+// Out of line: its totals have no registers, and must not get two places in memory.
+template <class Level, int Bits, int R, int C, bool Offsets>
+__attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, const std::uint8_t* const* words,
+                                            const W4Scales& scales, index channel, float* total) {
+  using F = simd::Floats<Level>;
+  using Sums = simd::CodeSums<Level, Bits>;
+  constexpr int per_word = 32 / Bits, in_panel = Panels<Level, 1>::count;
+  const std::uint8_t* from[C];
+  simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
+  const std::int8_t* bytes = x.words(tile);
+  const float *scale = scales.scale + channel, *offset = scales.offset + channel;
+  const index of_segments = x.of_segments(tile);
+  const float *step = x.step + of_segments, *sum = x.sum + of_segments;
+  const std::int32_t* start = x.start + of_segments;
+  for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
+  for (index segment = 0; segment < x.segments; ++segment) {
+    Sums dots[R * C];
+    simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+      const std::int32_t start_of_r = Offsets ? 0 : start[r];
+      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start_of_r); });
+    });
+    index left = scales.slots[segment];
+    do {
+      const index slots = Sums::most >= w4_block || left < Sums::most ? left : Sums::most;
+      const std::int8_t* const end = bytes + slots * R;
+      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].open(); });
+      });
+      do {
+        simd::CodeWords<Level> word[C];
+        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
+          if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 3);
+          word[c] = simd::CodeWords<Level>::load(from[c]);
+          from[c] += w4_step_bytes;
+        });
+        simd::unroll<Sums::halves>([&](auto h) INLAY_INLINE_LAMBDA {
+          simd::CodeBytes<Level> codes[C];
+          simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { codes[c] = word[c].template bytes<Bits, h>(); });
+          simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+            const auto inputs = simd::CodeInputs<Level>::load(bytes + r * per_word + simd::half_place<Bits, h>);
+            simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].template add<h>(codes[c], inputs); });
+          });
+        });
+        bytes += R * per_word;
+      } while (bytes < end);
+      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].close(); });
+      });
+      left -= slots;
+    } while (Sums::most < w4_block && left > 0);
+    float* const totals = simd::opaque(total);  // or they are kept in other memory meanwhile, and stored to both
+    // What rows or columns share is loaded once: at two loads a cycle (Zen 5) those of the words take 40 of the 64
+    // cycles of a group of 32 already.
+    F of_c[C], offset_of_c[C];
+    simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
+      of_c[c] = simd::opaque<Level>(F::load(scale + c * F::size));
+      if constexpr (Offsets) offset_of_c[c] = simd::opaque<Level>(F::load(offset + c * F::size));
+    });
+    simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+      const F of_r = simd::opaque<Level>(F(step[r])), sum_of_r = F(Offsets ? sum[r] : 0);
+      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
+        float* const to = totals + (r * C + c) * F::size;
+        const F dot = dots[r * C + c].to_floats();
+        F part;
+        if constexpr (Offsets)
+          part = fma(dot, of_c[c], offset_of_c[c] * sum_of_r);
+        else
+          part = dot * of_c[c];
+        fma(part, of_r, F::load(to)).store(to);
+      });
+    });
+    scale += W4Scales::width, offset += W4Scales::width;
+    step += R, sum += R, start += R;
+  }
+}
+
+// The rows begin .. end over the panels of a job.
+template <class Level, int Bits, bool Offsets>
+void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index first, index begin, index end,
+                 W4Scales scales) {
+  constexpr int in_panel = Panels<Level, 1>::count;
+  constexpr index size = simd::Floats<Level>::size;
+  scales.read<Level, Bits>(w, first);
+  const Panels<Level, w4_int8_job_panels> panels(w, first);
+  const index there = w.panels - first < w4_int8_job_panels ? w.panels - first : w4_int8_job_panels;
+  for (RowTile tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
+    tile.rows = tile_rows(w4_int8_rows<Level, Bits>, end - tile.first);
+    with_tile_rows<w4_int8_rows<Level, Bits>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
+      constexpr int columns = simd::CodeSums<Level, Bits>::columns(R);
+      alignas(64) float total[R * columns * size];
+      for (int v = 0; v < there * in_panel; v += columns) {
+        const std::uint8_t* words[columns];
+        for (int c = 0; c < columns; ++c) words[c] = panels.words(v + c, 0);
+        w4_int8_tile<Level, Bits, R, columns, Offsets>(x, tile, words, scales, v * size, total);
+        w4_store<Level>(op, tile.first, R, first * w4_panel + v * size, columns * size, total, columns * size, nullptr);
+      }
+    });
+  }
+}
+
+// Jobs of panels, and of rows too where there are few panels for the threads.
+template <class Level, int Bits, bool Offsets>
+void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x,
+                       float* scale, float* offset, std::int32_t* slots) {
+  constexpr int full = w4_int8_rows<Level, Bits>;
+  const index jobs = (w.panels + w4_int8_job_panels - 1) / w4_int8_job_panels, tiles = (x.rows + full - 1) / full;
+  const index wanted = (w4_int8_jobs_per_thread * parallel.width + jobs - 1) / jobs;
+  const index chunks = wanted < tiles ? wanted : tiles;
+  w4_each_job(parallel, jobs * chunks, [&](index worker, index job) {
+    const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels, of_worker = worker * x.segments;
+    const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
+    const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
+                          .offset = Offsets ? offset + of_worker * W4Scales::width : nullptr,
+                          .slots = slots + of_worker};
+    w4_int8_job<Level, Bits, Offsets>(op, w, x, first, begin, stop < x.rows ? stop : x.rows, scales);
+  });
+}
+
+template <class Level, int Bits, bool Offsets>
+void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x) {
+  constexpr int panels = simd::Floats<Level>::size > 1 ? 4 : 1;
+  w4_each_run(parallel, (w.panels + panels - 1) / panels, [&](index begin, index end) {
+    for (index job = begin; job < end; ++job) {
+      float total[panels * w4_panel];
+      w4_int8_row<Level, Bits, panels, Offsets>(w, x, job * panels, total);
+      w4_store<Level>(op, 0, 1, job * panels * w4_panel, panels * w4_panel, total, 0, nullptr);
+    }
+  });
+}
+
+template <class Level> std::size_t w4_int8_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
+  const W4Weight w(op);
+  const index rows = op.x.extents[0], segments = w.segments();
+  const index in_jobs = rows > 1 ? parallel.width * segments : 0;
+  return WorkspaceCutter::padded<std::int8_t>(rows * w.steps * (32 / op.bits)) +
+         2 * WorkspaceCutter::padded<float>(rows * segments) + WorkspaceCutter::padded<std::int32_t>(in_jobs) +
+         (w.symmetric() ? 1 : 2) * WorkspaceCutter::padded<float>(in_jobs * W4Scales::width);
 }
 
 template <class Level, int Bits>
 void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
-  constexpr bool wide = simd::Floats<Level>::size == 16;
-  constexpr int panels = simd::Floats<Level>::size > 1 ? 4 : 1;
-  constexpr int tile = w4_int8_tile_rows, tile_panels = wide ? 2 : 1;  // R * count sums and as many totals
   const W4Weight w(op);
-  const index rows = op.x.extents[0], segments = w4_segments(w.slots, w.groups);
+  const index rows = op.x.extents[0], segments = w.segments();
   WorkspaceCutter cutter(workspace);
-  W4Activations x{.row_bytes = w.steps * (32 / Bits), .segments = segments};
+  W4Bytes x{.rows = rows, .row_bytes = w.steps * (32 / Bits), .segments = segments, .full = w4_int8_rows<Level, Bits>};
   x.bytes = cutter.take<std::int8_t>(rows * x.row_bytes);
   x.step = cutter.take<float>(rows * segments);
-  x.sum = cutter.take<float>(rows * segments);
+  if (w.symmetric())
+    x.start = cutter.take<std::int32_t>(rows * segments);
+  else
+    x.sum = cutter.take<float>(rows * segments);
   parallel.ranges(rows, 1, [&](index begin, index end) {
     with_float(op.x.dtype, [&]<class T>(Type<T>) {
       for (index t = begin; t < end; ++t) w4_quantize_row<Level, Bits>(w, op.x.as<T>() + t * op.x.strides[0], x, t);
     });
   });
-  // A job's codes stay in L2 while the rows pass by.
-  const auto run = [&](index job) {
-    float total[tile * panels * w4_panel];
-    const index first = job * panels;
-    index t = 0;
-    for (; t + tile <= rows; t += tile)
-      for (index p = first; p < first + panels && p < w.panels; p += tile_panels) {
-        w4_int8_rows<Level, Bits, tile, tile_panels>(w, x, t, p, total);
-        for (index r = 0; r < tile; ++r)
-          w4_store<Level>(op, t + r, p * w4_panel, tile_panels * w4_panel, total + r * tile_panels * w4_panel);
-      }
-    for (; t < rows; ++t) {
-      w4_int8_rows<Level, Bits, 1, panels>(w, x, t, first, total);
-      w4_store<Level>(op, t, first * w4_panel, panels * w4_panel, total);
-    }
+  const auto run = [&]<bool Offsets>(std::bool_constant<Offsets>) {
+    if (rows == 1) return w4_int8_one_row<Level, Bits, Offsets>(parallel, op, w, x);
+    std::int32_t* slots = cutter.take<std::int32_t>(parallel.width * segments);
+    float* scale = cutter.take<float>(parallel.width * segments * W4Scales::width);
+    float* offset = Offsets ? cutter.take<float>(parallel.width * segments * W4Scales::width) : nullptr;
+    w4_int8_many_rows<Level, Bits, Offsets>(parallel, op, w, x, scale, offset, slots);
   };
-  const index jobs = (w.panels + panels - 1) / panels;
-  if (rows > 1) return parallel(jobs, run);
-  w4_each_run(parallel, jobs, [&](index begin, index end) {
-    for (index job = begin; job < end; ++job) run(job);
-  });
+  w.symmetric() ? run(std::false_type{}) : run(std::true_type{});
 }
 
 }  // namespace inlay::cpu

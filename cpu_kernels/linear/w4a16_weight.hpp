@@ -14,6 +14,8 @@
 // is a segment and the number of segments long, and it is the same for every number of rows and threads.
 #pragma once
 
+#include <atomic>
+
 #include <inlay/cpu.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 
@@ -52,11 +54,27 @@ struct W4Weight {
         groups(op.scales.extents[1]),
         middle(static_cast<float>(1 << (op.bits - 1))) {}
 
+  // Its zero point is the middle of the codes.
+  INLAY_INLINE bool symmetric() const { return !zeros.present() && !offsets.present(); }
+  // Segments begin at the multiples of the group and of the block.
+  INLAY_INLINE index segments() const {
+    if (slots == 0) return 0;
+    const index both = group / (group & -group) * ((group & -group) < w4_block ? w4_block : group & -group);
+    return groups_of(slots, group) + groups_of(slots, w4_block) - groups_of(slots, both);
+  }
   INLAY_INLINE index block_end(index begin) const { return begin + w4_block < slots ? begin + w4_block : slots; }
 };
 
-// At most: every block cuts one group in two.
-INLAY_INLINE index w4_segments(index slots, index groups) { return (slots + w4_block - 1) / w4_block + groups; }
+// body(worker, job) for each job, on the workers 0 .. width - 1, which fetch jobs one by one, so that a slow core
+// delays one job only.
+template <class Body> INLAY_INLINE void w4_each_job(const Parallel& parallel, index jobs, Body&& body) {
+  std::atomic<index> next{0};
+  parallel(parallel.width, [&](index worker) {
+    for (index job = next.fetch_add(1, std::memory_order_relaxed); job < jobs;
+         job = next.fetch_add(1, std::memory_order_relaxed))
+      body(worker, job);
+  });
+}
 
 // body(begin, end, g) for each segment of the block begin .. end.
 template <class Body> INLAY_INLINE void for_each_segment(index begin, index end, index group, Body&& body) {
@@ -103,16 +121,19 @@ template <class Level, int P> struct Panels {
     if (v % in_panel == 0) __builtin_prefetch(words(v, ahead), 0, Locality);
     return simd::CodeWords<Level>::load(words(v, at));
   }
+  // emit(v, scale) of group g.
+  template <class Emit> INLAY_INLINE void for_each_plain_scale(const W4Weight& w, index g, Emit&& emit) const {
+    const index ahead = further(w4_prefetch_groups, g, w.groups) * w4_panel;
+    with_float(w.scales.dtype, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
+      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { emit(v, load_ahead(w.scales.as<S>(), v, g, ahead)); });
+    });
+  }
   // emit(v, scale, offset) of group g: w[n,s] = q[n,s] * scale + offset. One choice of types for all
   // registers, and neither in an array: filling arrays with zeros took as long as 32 slots of codes. Types
   // that no checkpoint has together do go through one, and leave the kernels a third of their size.
   template <class Emit> INLAY_INLINE void for_each_scale(const W4Weight& w, index g, Emit&& emit) const {
     const index ahead = further(w4_prefetch_groups, g, w.groups) * w4_panel;
-    const auto load = [&](const auto* values, int v) INLAY_INLINE_LAMBDA {
-      values += place(v, g);
-      if (v % in_panel == 0) __builtin_prefetch(values + ahead, 0, 2);
-      return F::load(values);
-    };
+    const auto load = [&](const auto* values, int v) INLAY_INLINE_LAMBDA { return load_ahead(values, v, g, ahead); };
     with_float(w.scales.dtype, [&]<class S>(Type<S>) INLAY_INLINE_LAMBDA {
       const auto emit_all = [&](auto offset) INLAY_INLINE_LAMBDA {
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
@@ -120,7 +141,7 @@ template <class Level, int P> struct Panels {
           emit(v, scale, offset(v, scale));
         });
       };
-      if (!w.zeros.present() && !w.offsets.present()) {
+      if (w.symmetric()) {
         emit_all([&](int, F scale) INLAY_INLINE_LAMBDA { return F(-w.middle) * scale; });
       } else if (w.zeros.present() && w.zeros.dtype == DType::u8) {
         emit_all([&](int v, F scale)
@@ -138,6 +159,11 @@ template <class Level, int P> struct Panels {
  private:
   INLAY_INLINE index place(int v, index g) const {
     return scales[v / in_panel] + g * w4_panel + v % in_panel * F::size;
+  }
+  template <class T> INLAY_INLINE F load_ahead(const T* values, int v, index g, index ahead) const {
+    values += place(v, g);
+    if (v % in_panel == 0) __builtin_prefetch(values + ahead, 0, 2);
+    return F::load(values);
   }
   // Zeros as floats, and offsets of another type than the scales.
   void other_offsets(const W4Weight& w, index g, float* offsets) const {
@@ -186,20 +212,25 @@ INLAY_INLINE void for_each_code(const W4Weight& w, const Panels<Level, P>& panel
   }
 }
 
-// y[t, channel ..] = total * factor + bias, for the channels that exist.
+// y[t + r, channel ..] = total[r][..] * factor[r] + bias for `rows` rows, `stride` totals each, and for the channels
+// that exist. factor may be null: 1.
 template <class Level>
-void w4_store(const LinearW4a16<Host>& op, index t, index channel, index count, const float* total, float factor = 1) {
+void w4_store(const LinearW4a16<Host>& op, index t, index rows, index channel, index count, const float* total,
+              index stride, const float* factor) {
   using F = simd::Floats<Level>;
   const index n = op.y.extents[1];
   const index end = channel + count < n ? channel + count : n;
   with_float(op.y.dtype, [&]<class T>(Type<T>) {
-    T* y = op.y.as<T>() + t * op.y.strides[0];
     with_float(op.bias.dtype, [&]<class B>(Type<B>) {
-      for (index c = channel; c < end; c += F::size, total += F::size) {
-        const index left = end - c < F::size ? end - c : F::size;
-        F value = F::load(total) * F(factor);
-        if (op.bias.present()) value = value + F::load(op.bias.as<B>() + c, left);
-        value.store(y + c, left);
+      for (index r = 0; r < rows; ++r) {
+        T* y = op.y.as<T>() + (t + r) * op.y.strides[0];
+        const F times(factor ? factor[r] : 1);
+        for (index c = channel; c < end; c += F::size) {
+          const index left = end - c < F::size ? end - c : F::size;
+          F value = F::load(total + r * stride + (c - channel)) * times;
+          if (op.bias.present()) value = value + F::load(op.bias.as<B>() + c, left);
+          value.store(y + c, left);
+        }
       }
     });
   });

@@ -1,20 +1,25 @@
 // Packed codes: one 32-bit word of 4-bit or 8-bit codes for each f32 lane of Floats<Level>, the first
 // code in the lowest bits.
 //
-//   CodeWords<Level>   load(p); code<Form, Bits, J>(): code J of every word as floats, times
-//                      2^code_exponent<Form, Bits>(J): bits are not moved more than they must be, and
-//                      who multiplies takes the power out of x.
-//   CodeBytes<...>     a word's codes spread to unsigned bytes, once for several rows of x
-//   CodeSums<Level>    int32 lanes: add(bytes, x) adds the dot product of the word's codes and the
-//                      activations at x, to_floats() converts
+//   CodeWords<Level>          load(p); code<Form, Bits, J>(): code J of every word as floats, times
+//                             2^code_exponent<Form, Bits>(J): bits are not moved more than they must be, and
+//                             who multiplies takes the power out of x.
+//                             bytes<Bits, H>(): half H of its codes as unsigned bytes, for several rows of x
+//   CodeInputs<Level>         load(x): four activations, seen by every lane
+//   CodeSums<Level, Bits>     int32 lanes, all of them `start` at first. open(), then add<H>(bytes, inputs) of each of
+//                             the `halves` of words, for at most `most` slots; close(). to_floats() converts.
+//                             columns(rows) is how many registers of words a tile of rows multiplies at once
 //
-// The activations of one word are signed bytes in the order in which CodeBytes has the codes:
+// The activations of one word are signed bytes in the order in which its halves have the codes:
 //
-//   4 bits   x0 x2 x4 x6 x1 x3 x5 x7     (low nibbles, then high nibbles)
-//   8 bits   x0 x1 x2 x3
+//   4 bits   x0 x2 x4 x6 | x1 x3 x5 x7     (low nibbles, then high nibbles)
+//   8 bits   x0 x1 x2 x3                   (for both nibbles of its codes, where they are halves)
 //
-// Sums are exact: nothing saturates while |x| <= 127. Without VNNI an 8-bit code is two nibbles,
-// because 255 * 127 * 2 does not fit the 16 bits of VPMADDUBSW.
+// arrange<Level, Bits>(bytes) brings a block of bytes into this order, in place.
+//
+// Sums are exact while |x| <= 127. VNNI adds to the int32 themselves. VPMADDUBSW gives pairs in 16 bits: one of
+// 4-bit codes is 3810 at most, so that eight fit, 32 slots, and only these are widened; an 8-bit code is two
+// nibbles with sums of their own, because 255 * 127 * 2 does not fit.
 #pragma once
 
 #include <bit>
@@ -26,11 +31,23 @@
 namespace inlay::simd {
 
 template <class Level> struct CodeWords;
-template <class Level, int Bits> struct CodeBytes;
-template <class Level> struct CodeSums;
+template <class Level> struct CodeBytes;
+template <class Level> struct CodeInputs;
+template <class Level, int Bits> struct CodeSums;
 
 // The order above: where the activation of code j lies.
 template <int Bits> INLAY_INLINE constexpr index activation_place(index j) { return Bits == 8 ? j : j % 2 * 4 + j / 2; }
+
+template <int Bits, int H> inline constexpr index half_place = Bits == 4 ? 4 * H : 0;
+
+inline constexpr index arranged = 32;  // bytes that arrange takes at a time
+template <class Level, int Bits> INLAY_INLINE void arrange(std::int8_t* bytes) {
+  if constexpr (Bits == 4) {
+    std::int8_t ordered[arranged];
+    for (index i = 0; i < arranged; ++i) ordered[i / 8 * 8 + activation_place<Bits>(i % 8)] = bytes[i];
+    std::memcpy(bytes, ordered, sizeof ordered);
+  }
+}
 
 // Code j: the word is shifted down by code_shift, and the code's lowest bit is then bit code_place.
 template <CodeForm Form, int Bits> INLAY_INLINE constexpr int code_shift(index j) {
@@ -49,6 +66,11 @@ inline constexpr int code_mask = ((1 << Bits) - 1) << code_place<Form, Bits>(J);
 
 template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
+struct CodeBytes<Level> {
+  std::uint32_t v;
+};
+template <class Level>
+requires std::is_base_of_v<isa::scalar, Level>
 struct CodeWords<Level> {
   std::uint32_t v;
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) {
@@ -60,21 +82,30 @@ struct CodeWords<Level> {
     const std::uint32_t bits = v >> code_shift<Form, Bits>(J) & code_mask<Form, Bits, J>;
     return Floats<Level>(Form == CodeForm::subnormal ? std::bit_cast<float>(bits) : static_cast<float>(bits));
   }
-};
-template <class Level, int Bits>
-requires std::is_base_of_v<isa::scalar, Level>
-struct CodeBytes<Level, Bits> {
-  std::uint32_t v;
-  INLAY_INLINE explicit CodeBytes(CodeWords<Level> words) : v(words.v) {}
+  template <int Bits, int H> INLAY_INLINE CodeBytes<Level> bytes() const {
+    return {Bits == 8 ? v : v >> 4 * H & 0x0f0f0f0fu};
+  }
 };
 template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
-struct CodeSums<Level> {
-  std::int32_t v = 0;
-  template <int Bits> INLAY_INLINE void add(CodeBytes<Level, Bits> codes, const std::int8_t* x) {
-    for (index j = 0; j < 32 / Bits; ++j)
-      v += static_cast<std::int32_t>(codes.v >> (Bits * j) & ((1u << Bits) - 1)) * x[activation_place<Bits>(j)];
+struct CodeInputs<Level> {
+  const std::int8_t* x;
+  static INLAY_INLINE CodeInputs load(const std::int8_t* x) { return {x}; }
+};
+template <class Level, int Bits>
+requires std::is_base_of_v<isa::scalar, Level>
+struct CodeSums<Level, Bits> {
+  static constexpr index most = 128;
+  static constexpr int halves = Bits == 4 ? 2 : 1;
+  static constexpr int columns(int) { return 16; }
+  std::int32_t v;
+  CodeSums() = default;
+  INLAY_INLINE explicit CodeSums(std::int32_t start) : v(start) {}
+  INLAY_INLINE void open() {}
+  template <int> INLAY_INLINE void add(CodeBytes<Level> codes, CodeInputs<Level> inputs) {
+    for (index j = 0; j < 4; ++j) v += static_cast<std::int32_t>(codes.v >> 8 * j & 255) * inputs.x[j];
   }
+  INLAY_INLINE void close() {}
   INLAY_INLINE Floats<Level> to_floats() const { return Floats<Level>(static_cast<float>(v)); }
 };
 

@@ -1,38 +1,18 @@
 #include "npu_kernels/attention/decode_attention.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
-#include <string>
 #include <vector>
 
+#include "npu_kernels/attention/decode_results.hpp"
 #include "npu_kernels/attention/decode_tiles.hpp"
+#include "npu_kernels/attention/decode_vector.hpp"
 #include "npu_kernels/attention/handover.hpp"
 #include "npu_kernels/attention/merge_splits.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "npu_kernels/attention/online_softmax.hpp"
 
 namespace inlay::npu {
 
 namespace {
-
-// Tokens of an item, with all query rows of its head.
-struct TokenTile {
-  index item, cache_row, query_row, tokens;
-  bool first, last;  // of its item
-};
-
-// Those of one core in order. Items differ in length by the rounding of the splits.
-std::vector<TokenTile> tiles_of(const Core& core, const DecodeOperands& op, index tokens) {
-  std::vector<TokenTile> tiles;
-  const index range = ceil_div(op.length, op.splits);
-  for (index item = core.block_idx(); item < op.items(); item += core.block_dim()) {
-    const index cache = item / op.splits, begin = item % op.splits * range, end = std::min(op.length, begin + range);
-    for (index token = begin; token < end; token += tokens)
-      tiles.push_back({item, cache * op.length + token, cache * op.group(), std::min(tokens, end - token),
-                       token == begin, token + tokens >= end});
-  }
-  return tiles;
-}
 
 // The four stages on one core, and what passes between them.
 class Stages {
@@ -47,24 +27,23 @@ class Stages {
   void vec1(const TokenTile& tile, index i);
   void mm2(const TokenTile& tile);
   void vec2(const TokenTile& tile, index i);
-  void store_item(const TokenTile& tile, std::size_t slot);
-  void store_statistic(Ring& ring, const Tensor& of_item, const Tensor& all, const TokenTile& tile);
-  Tensor column(const char* name) { return core_.alloc(name, Space::vector, {rows_, 1}, DType::f32); }
+  Tensor column(const char* name) { return core_.alloc(name, Space::vector, {mine_.count, 1}, DType::f32); }
   static std::size_t slot_of(index i) { return static_cast<std::size_t>(i % probabilities_ahead); }
 
   Core& core_;
   const DecodeOperands& op_;
   const DecodeTiles t_;
   const index rows_, dim_;
-  const Chain chain_;  // of vec1 and vec2
+  const Chain chain_;    // of vec1 and vec2
+  const RowRange mine_;  // their rows
 
   Ring staged_q_, staged_k_, staged_v_, left_, right_, sums_;
   ToVector scores_, products_;
   ToLeft probabilities_;
-  Ring result_;
-  std::optional<Ring> totals_, maxima_;  // of an item that is one of several splits
+  DecodeResults results_;
+  OnlineSoftmax softmax_;
 
-  Tensor query_, maximum_, total_, fresh_maximum_, tile_maximum_, tile_total_, sum_;
+  Tensor query_, sum_;
   // What vec1 leaves for vec2, which is two tiles behind: of each tile the rescale, of its item the ends.
   std::vector<Tensor> rescale_, end_total_, end_maximum_;
 };
@@ -76,6 +55,7 @@ Stages::Stages(Core& core, const DecodeOperands& op)
       rows_(op.group()),
       dim_(op.dim()),
       chain_(core.chain(Pipe::vector)),
+      mine_(my_rows(core, rows_)),
       staged_q_(core.ring("q", Space::staging, {rows_, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
       staged_k_(core.ring("k", Space::staging, {t_.tokens, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
       staged_v_(core.ring("v", Space::staging, {t_.tokens, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
@@ -85,21 +65,12 @@ Stages::Stages(Core& core, const DecodeOperands& op)
                        op.q.dtype, {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
       sums_(core.ring("sums", Space::accumulator, {rows_, std::max(t_.score_columns, dim_)}, DType::f32,
                       {2, Pipe::matrix, Pipe::drain})),
-      scores_(core, "scores", {rows_, t_.tokens}, op.scores),
-      products_(core, "products", {rows_, dim_}, op.products),
-      probabilities_(core, probabilities_ahead, {rows_, t_.tokens}, op.q.dtype, op.probabilities),
-      result_(core.ring("result", Space::vector, {rows_, dim_}, op.splits == 1 ? op.out.dtype : DType::f32,
-                        {1, Pipe::vector, Pipe::store})) {
-  if (op.splits > 1) {
-    totals_.emplace(core.ring("totals", Space::vector, {rows_, 1}, DType::f32, {1, Pipe::vector, Pipe::store}));
-    maxima_.emplace(core.ring("maxima", Space::vector, {rows_, 1}, DType::f32, {1, Pipe::vector, Pipe::store}));
-  }
-  maximum_ = column("maximum");
-  total_ = column("total");
-  fresh_maximum_ = column("fresh maximum");
-  tile_maximum_ = column("maximum of a tile");
-  tile_total_ = column("total of a tile");
-  sum_ = core.alloc("sum", Space::vector, {rows_, dim_}, DType::f32);
+      scores_(core, "scores", {rows_, t_.tokens}, mine_, op.scores),
+      products_(core, "products", {rows_, dim_}, mine_, op.products),
+      probabilities_(core, probabilities_ahead, {rows_, t_.tokens}, mine_, op.q.dtype, op.probabilities),
+      results_(core, op, mine_),
+      softmax_(core, mine_.count) {
+  sum_ = core.alloc("sum", Space::vector, {mine_.count, dim_}, DType::f32);
   for (index i = 0; i < probabilities_ahead; ++i) {
     rescale_.push_back(column("rescale"));
     end_total_.push_back(column("total of an item"));
@@ -108,7 +79,7 @@ Stages::Stages(Core& core, const DecodeOperands& op)
 }
 
 void Stages::run() {
-  const std::vector<TokenTile> tiles = tiles_of(core_, op_, t_.tokens);
+  const std::vector<TokenTile> tiles = token_tiles(op_, {core_.block_idx(), core_.block_dim()}, t_.tokens);
   const auto count = static_cast<index>(tiles.size());
   const auto has = [&](index i) { return i >= 0 && i < count; };
   const auto tile = [&](index i) -> const TokenTile& { return tiles[static_cast<std::size_t>(i)]; };
@@ -155,32 +126,19 @@ void Stages::mm1(const TokenTile& tile) {
   left_.release();
   staged_k_.release();
   if (tile.last) staged_q_.release();
-  scores_.commit(rows_, tile.tokens);
+  scores_.commit(tile.tokens);
 }
 
 void Stages::vec1(const TokenTile& tile, index i) {
-  const Tensor s = scores_.wait().slice(0, rows_, 0, tile.tokens), alpha = rescale_[slot_of(i)];
-  if (tile.first) {
-    core_.vfill(maximum_, -std::numeric_limits<float>::infinity());
-    core_.vfill(total_, 0);
-  }
-  core_.vscalar(VectorOp::mul, s, s, op_.scale);
-  core_.vreduce(VectorOp::reduce_max, tile_maximum_, s);
-  core_.vbinary(VectorOp::max, fresh_maximum_, maximum_, tile_maximum_);
-  core_.vbinary(VectorOp::sub, alpha, maximum_, fresh_maximum_);
-  core_.vbinary(VectorOp::sub, s, s, fresh_maximum_);
-  core_.vcast(maximum_, fresh_maximum_);
-  core_.vunary(VectorOp::exp, alpha, alpha);
-  core_.vunary(VectorOp::exp, s, s);
-  core_.vbinary(VectorOp::mul, total_, total_, alpha);
-  core_.vreduce(VectorOp::reduce_sum, tile_total_, s);
-  core_.vcast(probabilities_.acquire().slice(0, rows_, 0, tile.tokens), s);
-  probabilities_.commit(rows_, tile.tokens);
+  const Tensor s = scores_.wait().slice(0, mine_.count, 0, tile.tokens), alpha = rescale_[slot_of(i)];
+  if (tile.first) softmax_.begin();
+  softmax_.tile(s, alpha, op_.scale);
+  core_.vcast(probabilities_.acquire().slice(0, mine_.count, 0, tile.tokens), s);
+  probabilities_.commit(tile.tokens);
   scores_.release();
-  core_.vbinary(VectorOp::add, total_, total_, tile_total_);
   if (!tile.last) return;
-  core_.vcast(end_total_[slot_of(i)], total_);
-  core_.vcast(end_maximum_[slot_of(i)], maximum_);
+  core_.vcast(end_total_[slot_of(i)], softmax_.total());
+  core_.vcast(end_maximum_[slot_of(i)], softmax_.maximum());
 }
 
 void Stages::mm2(const TokenTile& tile) {
@@ -201,7 +159,7 @@ void Stages::mm2(const TokenTile& tile) {
   sums_.commit();
   core_.drain(products_.acquire(), sums_.wait().slice(0, rows_, 0, dim_));
   sums_.release();
-  products_.commit(rows_, dim_);
+  products_.commit(dim_);
 }
 
 void Stages::vec2(const TokenTile& tile, index i) {
@@ -213,31 +171,15 @@ void Stages::vec2(const TokenTile& tile, index i) {
     core_.vbinary(VectorOp::add, sum_, sum_, product);
   }
   products_.release();
-  if (tile.last) store_item(tile, slot_of(i));
-}
-
-void Stages::store_item(const TokenTile& tile, std::size_t slot) {
-  if (op_.splits == 1) core_.vbinary(VectorOp::div, sum_, sum_, end_total_[slot]);
-  core_.vcast(result_.acquire(), sum_);
-  result_.commit();
-  const Tensor to =
-      op_.splits == 1 ? op_.out.row_slice(tile.query_row, rows_) : op_.sums.row_slice(tile.item * rows_, rows_);
-  core_.copy(to, result_.wait());
-  if (op_.splits > 1) {
-    store_statistic(*totals_, end_total_[slot], op_.totals, tile);
-    store_statistic(*maxima_, end_maximum_[slot], op_.maxima, tile);
-  }
-  result_.release();
-}
-
-void Stages::store_statistic(Ring& ring, const Tensor& of_item, const Tensor& all, const TokenTile& tile) {
-  core_.vcast(ring.acquire(), of_item);
-  ring.commit();
-  core_.copy(all.row_slice(tile.item * rows_, rows_), ring.wait());
-  ring.release();
+  if (tile.last) results_.store(tile, sum_, end_total_[slot_of(i)], end_maximum_[slot_of(i)]);
 }
 
 }  // namespace
+
+std::string_view name(DecodePlan plan) {
+  constexpr std::string_view table[] = {"C1V1", "C1V2", "vector"};
+  return table[static_cast<int>(plan)];
+}
 
 void add_workspace(GlobalMemory& machine, DecodeOperands& op) {
   const DecodeTiles t = decode_tiles(machine.device(), op);
@@ -246,13 +188,17 @@ void add_workspace(GlobalMemory& machine, DecodeOperands& op) {
   op.sums = machine.workspace("partial sums", {items, dim}, DType::f32);
   op.maxima = machine.workspace("partial maxima", {items, 1}, DType::f32);
   op.totals = machine.workspace("partial totals", {items, 1}, DType::f32);
+  if (op.plan == DecodePlan::vector) return;
   op.scores = machine.workspace("scores", {in_flight * 2, t.tokens}, DType::f32);
   op.probabilities = machine.workspace("probabilities", {in_flight * probabilities_ahead, t.tokens}, op.q.dtype);
   op.products = machine.workspace("products", {in_flight * 2, dim}, DType::f32);
 }
 
 void decode_attention(Core& core, const DecodeOperands& op) {
-  Stages(core, op).run();  // its rings end before the cores meet
+  if (op.plan == DecodePlan::vector)
+    decode_on_vectors(core, op);
+  else
+    Stages(core, op).run();  // its rings end before the cores meet
   if (op.splits > 1) merge_splits(core, op);
 }
 

@@ -1,14 +1,23 @@
 #include "npu_kernels/attention/handover.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
 namespace inlay::npu {
 
-ToVector::ToVector(Core& core, const std::string& name, Shape shape, const Tensor& workspace)
+RowRange my_rows(const Core& core, index rows) {
+  const index part = ceil_div(rows, core.vector_dim()), first = std::min(rows, core.vector_idx() * part);
+  return {first, std::min(part, rows - first)};
+}
+
+ToVector::ToVector(Core& core, const std::string& name, Shape shape, RowRange mine, const Tensor& workspace)
     : core_(core),
+      mine_(mine),
       direct_(core.device().path(Space::accumulator, Space::vector) != nullptr),
-      tiles_(core.ring(name, Space::vector, shape, DType::f32,
+      tiles_(core.ring(name, Space::vector, {mine.count, shape.columns}, DType::f32,
                        {2, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
   if (direct_) return;
   const index first = core.block_idx() * 2 * shape.rows;
@@ -18,18 +27,20 @@ ToVector::ToVector(Core& core, const std::string& name, Shape shape, const Tenso
                 Pipe::drain, Pipe::load_vector));
 }
 
-void ToVector::commit(index rows, index columns) {
+void ToVector::commit(index columns) {
   if (direct_) return tiles_.commit();
   through_->commit();
-  core_.copy(tiles_.acquire().slice(0, rows, 0, columns), through_->wait().slice(0, rows, 0, columns));
+  core_.copy(tiles_.acquire().slice(0, mine_.count, 0, columns),
+             through_->wait().slice(mine_.first, mine_.count, 0, columns));
   tiles_.commit();
   through_->release();
 }
 
-ToLeft::ToLeft(Core& core, index depth, Shape shape, DType dtype, const Tensor& workspace)
+ToLeft::ToLeft(Core& core, index depth, Shape shape, RowRange mine, DType dtype, const Tensor& workspace)
     : core_(core),
+      mine_(mine),
       direct_(core.device().feeds_are_views() && core.device().same_memory(Space::vector, Space::left)),
-      tiles_(core.ring("probabilities", Space::vector, shape, dtype,
+      tiles_(core.ring("probabilities", Space::vector, {mine.count, shape.columns}, dtype,
                        {static_cast<std::uint32_t>(depth), Pipe::vector, direct_ ? Pipe::feed : Pipe::store})) {
   if (direct_) return;
   std::vector<Tensor> parts;
@@ -40,10 +51,11 @@ ToLeft::ToLeft(Core& core, index depth, Shape shape, DType dtype, const Tensor& 
       core.ring("staged probabilities", Space::staging, shape, dtype, {2, Pipe::load, Pipe::feed}, Layout::nz));
 }
 
-void ToLeft::commit(index rows, index columns) {
+void ToLeft::commit(index columns) {
   tiles_.commit();
   if (direct_) return;
-  core_.copy(through_->acquire().slice(0, rows, 0, columns), tiles_.wait().slice(0, rows, 0, columns));
+  core_.copy(through_->acquire().slice(mine_.first, mine_.count, 0, columns),
+             tiles_.wait().slice(0, mine_.count, 0, columns));
   through_->commit();
   tiles_.release();
 }

@@ -9,18 +9,25 @@
 
 namespace inlay::npu {
 
+// Of `rows` rows those that this vector stream works on: equal parts, the last one shorter.
+struct RowRange {
+  index first = 0, count = 0;
+};
+RowRange my_rows(const Core& core, index rows);
+
 // Tiles on their way from the accumulator to the vector unit: drained into its memory, or where there is no
-// such path through global memory.
+// such path through global memory, where each vector stream takes its rows.
 class ToVector {
  public:
-  ToVector(Core& core, const std::string& name, Shape shape, const Tensor& workspace);
+  ToVector(Core& core, const std::string& name, Shape shape, RowRange mine, const Tensor& workspace);
   Tensor acquire() { return direct_ ? tiles_.acquire() : through_->acquire(); }
-  void commit(index rows, index columns);
+  void commit(index columns);
   Tensor wait() { return tiles_.wait(); }
   void release() { tiles_.release(); }
 
  private:
   Core& core_;
+  RowRange mine_;
   bool direct_;
   Ring tiles_;
   std::optional<Ring> through_;
@@ -30,14 +37,15 @@ class ToVector {
 // where left is that memory, else through global memory into staging.
 class ToLeft {
  public:
-  ToLeft(Core& core, index depth, Shape shape, DType dtype, const Tensor& workspace);
+  ToLeft(Core& core, index depth, Shape shape, RowRange mine, DType dtype, const Tensor& workspace);
   Tensor acquire() { return tiles_.acquire(); }
-  void commit(index rows, index columns);
+  void commit(index columns);
   Tensor wait(index rows, index columns);
   void release() { direct_ ? tiles_.release() : staged_->release(); }
 
  private:
   Core& core_;
+  RowRange mine_;
   bool direct_;
   Ring tiles_;
   std::optional<Ring> through_, staged_;

@@ -14,7 +14,7 @@ void merge_splits(Core& core, const DecodeOperands& op) {
   const Tensor maximum = core.alloc("maximum over splits", Space::vector, {rows, 1}, DType::f32);
 
   const Chain chain = core.chain(Pipe::vector);
-  for (index head = core.block_idx(); head < op.sequences * op.cache_heads; head += core.block_dim()) {
+  for (index head = core.vector_worker(); head < op.sequences * op.cache_heads; head += core.vector_workers()) {
     const auto [maxima, totals, sums] = parts.acquire();
     core.copy(maxima, op.maxima.row_slice(head * all, all));
     core.copy(totals, op.totals.row_slice(head * all, all));

@@ -28,7 +28,7 @@ void normalise_rows(Core& core, const Tensor& x, const Tensor& y, index block) {
   Tensor negated = core.alloc("negated", Space::vector, {block, x.columns()}, DType::f32);
   const Chain chain = core.chain(Pipe::vector);  // dependent vector operations wait for one another
 
-  for (index row = core.block_idx() * block; row < x.rows(); row += core.block_dim() * block) {
+  for (index row = core.vector_worker() * block; row < x.rows(); row += core.vector_workers() * block) {
     core.copy(in.acquire(), x.row_slice(row, block));  // load_vector: waits until the vector unit has released the slot
     in.commit();
 
@@ -47,7 +47,7 @@ void normalise_rows(Core& core, const Tensor& x, const Tensor& y, index block) {
 }
 // clang-format on
 
-constexpr index rows = 576, columns = 256, block = 8;
+constexpr index rows = 1152, columns = 256, block = 8;
 const char* const descriptions[] = {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"};
 
 std::vector<float> input() {

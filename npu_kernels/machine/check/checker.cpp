@@ -45,7 +45,7 @@ class Findings {
   void add_overrun(std::uint32_t set, std::uint32_t wait) {
     Report* report = fresh(ReportKind::flag_overrun, set, wait);
     if (report == nullptr) return;
-    report->message = entry(set) + " sets " + flag(set) + " while " + std::to_string(device_.sync.depth) +
+    report->message = entry(set) + " sets " + flag(set) + " while " + std::to_string(depth(set)) +
                       " may already stand, all that the device holds; ";
     report->message +=
         wait == no_entry ? "no wait takes one of them" : "nothing orders it after the wait at " + line(wait);
@@ -59,10 +59,11 @@ class Findings {
 
   void check_id(std::uint32_t e) {
     const Entry& it = tape_.entries[e];
-    if ((it.event != Event::set && it.event != Event::wait) || it.flag < device_.sync.flags) return;
+    const bool streams = it.event == Event::stream_set || it.event == Event::stream_wait;
+    const std::int64_t ids = streams ? device_.sync.stream_flags : device_.sync.flags;
+    if ((it.event != Event::set && it.event != Event::wait && !streams) || it.flag < ids) return;
     if (Report* report = fresh(ReportKind::flag_overrun, e))
-      report->message = entry(e) + " names " + flag(e) + "; the device has ids 0 to " +
-                        std::to_string(static_cast<std::int64_t>(device_.sync.flags) - 1);
+      report->message = entry(e) + " names " + flag(e) + "; the device has ids 0 to " + std::to_string(ids - 1);
   }
 
   void add_deadlock(const Order& order) {
@@ -77,12 +78,14 @@ class Findings {
       }
       report->message += " " + entry(e);
       const std::uint32_t set = order.partner_of[e];
-      if (set != no_entry)
+      if (set != no_entry) {
         report->message += " waits for " + flag(set) + " of " + line(set) + ";";
-      else if (tape_.entries[e].event == Event::sync_all)
-        report->message += " waits for the other cores;";
-      else
-        report->message += " waits for the queues of its core;";
+      } else if (tape_.entries[e].event == Event::sync_all) {
+        report->message += " waits for the other streams;";
+        report->missing = "sync_all";  // of one that does not come
+      } else {
+        report->message += " waits for the queues of its stream;";
+      }
     }
     report->message.pop_back();
   }
@@ -107,6 +110,9 @@ class Findings {
       report.missing = "cross_set/cross_wait or sync_all";
       report.message +=
           "no cross_set after " + from + " has its cross_wait before " + to + ", nor is a sync_all between";
+    } else if (first.stream != second.stream && tape_.streams[first.stream] == tape_.streams[second.stream]) {
+      report.missing = "sync_all";  // equal streams have no flags between them
+      report.message += "no sync_all is after " + from + " and before " + to;
     } else if (lanes_.lane_of(first) == lanes_.lane_of(second)) {
       report.missing = "barrier(" + second_pipe + ")";
       report.message += "no " + report.missing + " after " + from + " and before " + to;
@@ -118,9 +124,16 @@ class Findings {
   }
 
   Place place(std::uint32_t e) const {
-    if (e == no_entry) return {{}, 0, Pipe::scalar, no_entry};
+    if (e == no_entry) return {{}, 0, Pipe::scalar, no_entry, 0};
     const Entry& it = tape_.entries[e];
-    return {it.site, it.core, it.pipe, e};
+    return {it.site, it.core, it.pipe, e, it.stream};
+  }
+  std::uint32_t depth(std::uint32_t set) const {
+    return tape_.entries[set].event == Event::stream_set ? device_.sync.stream_depth : device_.sync.depth;
+  }
+  std::string stream(const Entry& entry) const {
+    const std::string mine = stream_name(device_, tape_.streams, entry.stream);
+    return mine.empty() ? "" : ", " + mine;
   }
   std::string line(std::uint32_t e) const { return line_of(tape_.entries[e].site); }
 
@@ -129,7 +142,7 @@ class Findings {
     const Entry& it = tape_.entries[e];
     std::string text = line(e);
     if (*it.verb != '\0') text += std::string(" ") + it.verb;
-    return text + " (core " + std::to_string(it.core) + ", " + std::string(name(it.pipe)) + ")";
+    return text + " (core " + std::to_string(it.core) + stream(it) + ", " + std::string(name(it.pipe)) + ")";
   }
 
   std::string flag(std::uint32_t e) const { return channel_name(tape_.entries[e]); }

@@ -9,7 +9,7 @@
 //   races         race_raw, race_war, race_waw; core_overlap where the two are of different cores
 //   flags         unpaired_wait, leftover_flag, deadlock; flag_overrun: a set that nothing orders after the
 //                 wait that makes room for it, or an id that the device does not have; ambiguous_flag: two
-//                 queues set (or wait for) one flag between cores without an order between them
+//                 queues set (or wait for) one flag between streams or cores without an order between them
 //   allocations   uninitialised_read, use_after_release; capacity: two allocations in one place
 //
 // Executed paths only: the tape of one run says nothing of the branches that it did not take, nor of other

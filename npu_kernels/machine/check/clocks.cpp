@@ -18,14 +18,14 @@ Clocks::Clocks(const Tape& tape, const Device& device, const Order& order)
       clocks_(lanes_.lanes(), Clock(lanes_.lanes())),
       ran_(lanes_.lanes()),
       positions_(tape.entries.size(), no_entry),
-      stream_version_(tape.cores),
+      stream_version_(lanes_.streams()),
       seen_version_(lanes_.lanes()),
-      at_issue_(tape.cores),
+      at_issue_(lanes_.streams()),
       slot_of_(tape.entries.size(), no_entry),
-      meetings_(tape.cores) {
+      meetings_(lanes_.streams()) {
   for (std::uint32_t lane = 0; lane < lanes_.lanes(); ++lane)
     visible_.push_back(device.queues[lane % lanes_.queues()].in_order_visible);
-  for (std::uint16_t core = 0; core < tape.cores; ++core) visible_[lanes_.scalar_lane(core)] = true;
+  for (std::uint32_t stream = 0; stream < lanes_.streams(); ++stream) visible_[lanes_.scalar_lane(stream)] = true;
 }
 
 bool Clocks::next() {
@@ -54,18 +54,18 @@ bool Clocks::comes_after_its_predecessor() const {
 }
 
 void Clocks::enter(std::uint32_t entry) {
-  const std::uint16_t core = tape_.entries[entry].core;
-  if (!at_issue_[core]) {
-    Clock clock = clocks_[lanes_.scalar_lane(core)];
-    clock[lanes_.scalar_lane(core)] = ran_[lanes_.scalar_lane(core)];
-    at_issue_[core] = std::make_shared<const Clock>(std::move(clock));
+  const std::uint32_t stream = lanes_.stream_of(tape_.entries[entry]);
+  if (!at_issue_[stream]) {
+    Clock clock = clocks_[lanes_.scalar_lane(stream)];
+    clock[lanes_.scalar_lane(stream)] = ran_[lanes_.scalar_lane(stream)];
+    at_issue_[stream] = std::make_shared<const Clock>(std::move(clock));
   }
-  entered_[entry] = at_issue_[core];
+  entered_[entry] = at_issue_[stream];
 }
 
 void Clocks::run() {
   const Entry& entry = tape_.entries[entry_];
-  const std::uint32_t stream = lanes_.scalar_lane(entry.core);
+  const std::uint32_t mine = lanes_.stream_of(entry), stream = lanes_.scalar_lane(mine);
   lane_ = lanes_.lane_of(entry);
   position_ = ran_[lane_]++;
   positions_[entry_] = position_;
@@ -75,10 +75,10 @@ void Clocks::run() {
   if (const auto entered = entered_.find(entry_); entered != entered_.end()) {
     join(clock, *entered->second);
     entered_.erase(entered);
-  } else if (lane_ != stream && seen_version_[lane_] != stream_version_[entry.core]) {
+  } else if (lane_ != stream && seen_version_[lane_] != stream_version_[mine]) {
     join(clock, clocks_[stream]);
     clock[stream] = ran_[stream];  // what the stream did is over before it issued this
-    seen_version_[lane_] = stream_version_[entry.core];
+    seen_version_[lane_] = stream_version_[mine];
   }
   if (visible_[lane_]) clock[lane_] = position_;
   switch (entry.event) {
@@ -86,22 +86,24 @@ void Clocks::run() {
     case Event::allocate:
     case Event::release: break;
     case Event::set:
+    case Event::stream_set:
     case Event::cross_set:
       set();
       has_turn_ = comes_after_its_predecessor();
       break;
     case Event::wait:
+    case Event::stream_wait:
     case Event::cross_wait:
       has_turn_ = comes_after_its_predecessor();  // what its own set knows does not count: it might get another
       if (order_.partner_of[entry_] != no_entry) take(order_.partner_of[entry_]);
       break;
     case Event::barrier: clock[lane_] = position_; break;
-    case Event::barrier_all: join_core(entry.core, clock); break;
-    case Event::sync_all: meet(entry.core); break;
+    case Event::barrier_all: join_stream(mine, clock); break;
+    case Event::sync_all: meet(mine); break;
   }
   if (lane_ == stream) {
-    ++stream_version_[entry.core];
-    at_issue_[entry.core].reset();
+    ++stream_version_[mine];
+    at_issue_[mine].reset();
   }
 }
 
@@ -123,19 +125,19 @@ void Clocks::take(std::uint32_t set) {
   free_.push_back(slot_of_[set]);
 }
 
-void Clocks::join_core(std::uint16_t core, Clock& into) const {
+void Clocks::join_stream(std::uint32_t stream, Clock& into) const {
   for (std::uint32_t queue = 0; queue < lanes_.queues(); ++queue) {
-    const std::uint32_t lane = lanes_.lane(core, queue);
+    const std::uint32_t lane = lanes_.lane(stream, queue);
     join(into, clocks_[lane]);
     into[lane] = ran_[lane];
   }
 }
 
-void Clocks::meet(std::uint16_t core) {
-  const std::uint32_t meeting = meetings_[core]++;
+void Clocks::meet(std::uint32_t stream) {
+  const std::uint32_t meeting = meetings_[stream]++;
   if (meeting == met_.size()) {
     met_.emplace_back(clocks_.size());
-    for (std::uint16_t c = 0; c < tape_.cores; ++c) join_core(c, met_.back());
+    for (std::uint32_t other = 0; other < lanes_.streams(); ++other) join_stream(other, met_.back());
   }
   join(clocks_[lane_], met_[meeting]);
 }

@@ -1,6 +1,6 @@
 // Vector clocks over a tape: what is known to be complete when an entry starts.
 //
-// One component for each lane (a queue of a core): how many of its entries, from the first on, are known to be
+// One component for each lane (a queue of a stream): how many of its entries, from the first on, are known to be
 // complete. Completion becomes known only through sync, and sync always speaks of all that a lane has been
 // given before; so a count is exact, although entries of one lane may overlap in time.
 //
@@ -31,7 +31,7 @@ class Clocks {
   bool knows(std::uint32_t lane, std::uint32_t position) const { return (*clock_)[lane] > position; }
   // Of a set: the wait that must take an earlier flag of its channel is done before, whatever the times.
   bool has_room() const;
-  // Of a cross_set or cross_wait: the one before it in its channel is done before, whatever the times.
+  // Of a set or wait: the one before it in its channel is done before, whatever the times.
   bool has_turn() const { return has_turn_; }
 
  private:
@@ -42,8 +42,8 @@ class Clocks {
   void run();
   void set();
   void take(std::uint32_t set);
-  void join_core(std::uint16_t core, Clock& into) const;
-  void meet(std::uint16_t core);
+  void join_stream(std::uint32_t stream, Clock& into) const;
+  void meet(std::uint32_t stream);
 
   const Tape& tape_;
   const Order& order_;
@@ -58,13 +58,13 @@ class Clocks {
   std::vector<std::uint32_t> ran_;        // by lane: entries so far
   std::vector<std::uint32_t> positions_;  // by entry; no_entry: has not run
 
-  std::vector<std::uint32_t> stream_version_, seen_version_;  // by core, by lane: is there news of the stream?
-  std::vector<std::shared_ptr<const Clock>> at_issue_;        // by core: the stream's clock for entries that wait
+  std::vector<std::uint32_t> stream_version_, seen_version_;  // by stream, by lane: is there news of the stream?
+  std::vector<std::shared_ptr<const Clock>> at_issue_;        // by stream: its clock for entries that wait
   std::unordered_map<std::uint32_t, std::shared_ptr<const Clock>> entered_;  // by entry
 
   std::vector<Clock> pool_;  // of the sets that no wait has taken yet
   std::vector<std::uint32_t> free_, slot_of_;
-  std::vector<std::uint32_t> meetings_;  // by core: sync_all's so far
+  std::vector<std::uint32_t> meetings_;  // by stream: sync_all's so far
   std::vector<Clock> met_;               // by meeting
 };
 

@@ -15,15 +15,16 @@ constexpr std::int64_t pages_of_a_region = 1 << 20;
 
 History::History(const Tape& tape, const Device& device, std::size_t limit)
     : tape_(tape),
+      lanes_(tape, device),
       memories_(device.memories.size()),
       limit_(limit),
-      regions_(1 + tape.cores * (device.memories.size() - 1)) {
+      regions_(1 + lanes_.streams() * (device.memories.size() - 1)) {
   const auto each = [&](auto&& visit) {
     for (const Entry& entry : tape.entries) {
       if (entry.event != Event::work) continue;
       for (std::uint32_t f = entry.footprints; f < entry.footprints + entry.footprint_count; ++f) {
         const Runs runs = runs_of(tape.footprints[f]);
-        if (runs.count > 0) visit(tape.footprints[f], region(tape.footprints[f], entry.core), runs);
+        if (runs.count > 0) visit(tape.footprints[f], region(tape.footprints[f], lanes_.stream_of(entry)), runs);
       }
     }
   };
@@ -53,8 +54,8 @@ History::History(const Tape& tape, const Device& device, std::size_t limit)
   pages_.resize(slots);
 }
 
-History::Region& History::region(const Footprint& footprint, std::uint16_t core) {
-  return regions_[footprint.memory == 0 ? 0 : core * (memories_ - 1) + footprint.memory];
+History::Region& History::region(const Footprint& footprint, std::uint32_t stream) {
+  return regions_[footprint.memory == 0 ? 0 : stream * (memories_ - 1) + footprint.memory];
 }
 
 template <class Visit> void History::each_page(Region& region, const Runs& runs, Visit&& visit) {
@@ -106,7 +107,7 @@ const std::vector<Race>& History::visit(const Clocks& clocks) {
     const Footprint& footprint = tape_.footprints[f];
     const Runs runs = runs_of(footprint);
     if (runs.count == 0) continue;
-    each_page(region(footprint, entry.core), runs, [&](std::uint32_t slot) {
+    each_page(region(footprint, lanes_.stream_of(entry)), runs, [&](std::uint32_t slot) {
       if (slot == no_slot) return;
       Page& page = pages_[slot];
       look(page.writes, clocks, f, runs);

@@ -1,7 +1,7 @@
 // Who touched which bytes: finds the earlier accesses that conflict with an entry and are not known to be
 // complete when it starts.
 //
-// Every memory of every core is cut into pages. A page keeps, for each lane, the accesses that touch it in
+// Every memory of every stream is cut into pages. A page keeps, for each lane, the accesses that touch it in
 // the order of that lane. As clocks count completed prefixes, the accesses without an order are the tail of
 // each such list: a look-up walks back until it meets a completed one. Pages that nobody writes keep nothing.
 #pragma once
@@ -42,18 +42,19 @@ class History {
   struct Page {
     std::vector<Accesses> reads, writes;
   };
-  struct Region {  // the touched part of one memory of one core
+  struct Region {  // the touched part of one memory of one stream
     std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
     std::int64_t extents = 0, longest = 0, count = 0;  // of its footprints
     int shift = 0;                                     // a page has 2^shift bytes
     std::vector<std::uint32_t> slots;                  // by page: index into pages_, or none
   };
 
-  Region& region(const Footprint& footprint, std::uint16_t core);
+  Region& region(const Footprint& footprint, std::uint32_t stream);
   template <class Visit> void each_page(Region& region, const Runs& runs, Visit&& visit);
   void look(const std::vector<Accesses>& of_lanes, const Clocks& clocks, std::uint32_t footprint, const Runs& runs);
 
   const Tape& tape_;
+  Lanes lanes_;
   std::size_t memories_, limit_;
   std::vector<Region> regions_;
   std::vector<Page> pages_;

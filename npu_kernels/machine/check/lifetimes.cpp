@@ -22,6 +22,9 @@ template <class Visit> bool each_word(std::uint64_t first, std::uint64_t last, V
   return true;
 }
 
+// Entries or buffers.
+template <class T> bool same_stream(const T& a, const T& b) { return a.core == b.core && a.stream == b.stream; }
+
 }  // namespace
 
 Lifetimes::Lifetimes(const Tape& tape) : tape_(tape), bytes_(tape.buffers.size()) {}
@@ -42,7 +45,7 @@ const std::vector<Lifetimes::Finding>& Lifetimes::visit(std::uint32_t e) {
     }
   };
   const auto use = [&](const Footprint& footprint, const Bytes& bytes) {
-    if (bytes.released < e && tape_.entries[bytes.released].core == entry.core)
+    if (bytes.released < e && same_stream(tape_.entries[bytes.released], entry))
       found_.push_back({ReportKind::use_after_release, e, bytes.released, footprint.buffer, footprint.begin});
   };
   footprints(false, [&](const Footprint& footprint, const Bytes& bytes) {
@@ -61,7 +64,7 @@ void Lifetimes::allocate(std::uint32_t e) {
   const Buffer& buffer = tape_.buffers[b];
   for (const std::uint32_t other : live_) {
     const Buffer& there = tape_.buffers[other];
-    if (there.memory != buffer.memory || (buffer.memory != 0 && there.core != buffer.core)) continue;
+    if (there.memory != buffer.memory || (buffer.memory != 0 && !same_stream(there, buffer))) continue;
     const std::uint64_t byte = std::max(there.begin, buffer.begin);
     if (byte < there.begin + there.bytes && byte < buffer.begin + buffer.bytes)
       found_.push_back({ReportKind::capacity, e, bytes_[other].allocated, b, byte});

@@ -1,6 +1,6 @@
 // An order in which a tape's entries can run, and who waits for whom.
 //
-// The stream of a core and its queues are played by the rules of tape.hpp, without time: an entry runs as
+// Each stream and its queues are played by the rules of tape.hpp, without time: an entry runs as
 // soon as its predecessor in the queue has run and what it waits for is there. Entries run in the tape's own
 // order wherever that is possible. What remains when nothing can run any more is a deadlock.
 #pragma once
@@ -22,7 +22,7 @@ struct Order {
   std::vector<StreamStep> steps;
   std::vector<std::uint32_t> partner_of;  // of a wait the set that it takes, of a set its wait, or no_entry
   std::vector<std::uint32_t> room_of;     // of a set: the wait that must have taken an earlier set, or no_entry
-  // Of a cross_set or cross_wait: the one before it in its channel, if that is of another queue; or no_entry.
+  // Of a set or wait: the one before it in its channel, if that is of another queue; or no_entry.
   std::vector<std::uint32_t> turn_of;
   std::vector<std::uint32_t> unpaired_waits, leftover_sets, overruns;  // overruns: no such wait exists
   std::vector<std::uint32_t> blocked;  // deadlock: heads of queues and streams that cannot run

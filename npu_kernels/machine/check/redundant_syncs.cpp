@@ -64,7 +64,7 @@ class Groups {
 Report describe(const Tape& tape, const Order& order, const std::vector<std::uint32_t>& group) {
   const auto place = [&](std::uint32_t e) {
     const Entry& entry = tape.entries[e];
-    return Place{entry.site, entry.core, entry.pipe, e};
+    return Place{entry.site, entry.core, entry.pipe, e, entry.stream};
   };
   Report report{ReportKind::redundant_sync, {}, place(group.front()), {}, {}, group.size()};
   report.second.entry = no_entry;

@@ -31,6 +31,26 @@ const Path* Device::path(Space from, Space to) const {
   return found == paths.end() ? nullptr : &*found;
 }
 
+std::uint8_t Device::stream_of(Pipe pipe) const {
+  const std::uint8_t queue = queue_of[static_cast<int>(pipe)];
+  for (std::size_t i = 0; i < streams.size(); ++i)
+    if (std::count(streams[i].queues.begin(), streams[i].queues.end(), queue) > 0) return static_cast<std::uint8_t>(i);
+  return 0;
+}
+
+std::uint8_t Device::stream_of(Space space) const {
+  const std::uint8_t memory = memory_of[static_cast<int>(space)];
+  for (std::size_t i = 0; i < streams.size(); ++i)
+    if (std::count(streams[i].memories.begin(), streams[i].memories.end(), memory) > 0)
+      return static_cast<std::uint8_t>(i);
+  return 0;
+}
+
+bool Device::has_queue(std::size_t stream, std::size_t queue) const {
+  if (stream >= streams.size() || queue == queue_of[static_cast<int>(Pipe::scalar)]) return true;
+  return std::count(streams[stream].queues.begin(), streams[stream].queues.end(), queue) > 0;
+}
+
 bool Device::feeds_are_views() const {
   const auto is_view = [&](Space space) {
     return same_memory(space, Space::staging) && path(Space::staging, space) == nullptr;

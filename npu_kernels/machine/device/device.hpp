@@ -96,6 +96,14 @@ struct Queue {
   bool in_order_visible = false;
 };
 
+// A scalar stream of a core, or `count` equal ones, with the queues that it issues into and the memories that
+// these reach. Ascend's AI Core has one for its cube core and two for its vector cores.
+struct Stream {
+  std::string name;
+  std::uint32_t count = 1;
+  std::vector<std::uint8_t> queues, memories;  // indices; the scalar queue and global memory are every stream's
+};
+
 // A legal move between two spaces: bandwidth = min(peak * B / (K + B), share of the memory), where B is
 // the length of the contiguous runs in bytes.
 struct Path {
@@ -151,6 +159,12 @@ struct Sync {
   std::uint32_t depth = 1;  // sets that may stand before a wait takes one
   double set_cycles = 1, wait_cycles = 1;
   double barrier_cycles = 1, cross_cycles = 1;
+  // Flags between the streams of a core: ids of each direction between two streams, sets that may stand, cycles
+  // from a set to the earliest end of its wait. wait_stops_stream: the waiting stream issues nothing until then;
+  // else only the queue that waits stands.
+  std::uint32_t stream_flags = 0, stream_depth = 1;
+  double stream_cycles = 0;
+  bool wait_stops_stream = false;
 };
 
 struct Numerics {
@@ -178,6 +192,7 @@ struct Device {
   std::array<std::uint8_t, spaces> memory_of{};  // role -> memories
   std::vector<Queue> queues;
   std::array<std::uint8_t, pipes> queue_of{};  // role -> queues
+  std::vector<Stream> streams;                 // of a core; none: one stream issues into all queues
   std::vector<Path> paths;
   MatrixUnit matrix;
   VectorUnit vector;
@@ -189,7 +204,11 @@ struct Device {
   bool same_memory(Space a, Space b) const { return memory_of[static_cast<int>(a)] == memory_of[static_cast<int>(b)]; }
   const Memory& memory(Space space) const { return memories[memory_of[static_cast<int>(space)]]; }
   const Path* path(Space from, Space to) const;  // null: not a legal move
-  bool feeds_are_views() const;                  // left and right are staging itself: to fill them costs nothing
+  // Index into streams of the one that has the pipe, or the memory. Of what all have, and without streams: 0.
+  std::uint8_t stream_of(Pipe pipe) const;
+  std::uint8_t stream_of(Space space) const;
+  bool has_queue(std::size_t stream, std::size_t queue) const;  // of a stream: the scalar one, or its own
+  bool feeds_are_views() const;  // left and right are staging itself: to fill them costs nothing
   const MatrixRate* rate(DType in, DType out) const;
   const DrainForm* drain(DType from, DType to) const;  // null: the device does not
 };

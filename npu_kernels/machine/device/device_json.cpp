@@ -12,6 +12,9 @@
 //   spaces       {"<role>": "<memory>", ..}: roles may share a memory
 //   queues       [{name, issue_cycles, depth, in_order_visible}, ..]
 //   pipes        {"<role>": "<queue>", ..}: roles may share a queue
+//   streams      null: one scalar stream issues into all queues; or {flags, depth, cycles, wait_stops_stream,
+//                 list: [{name, count, queues: ["<queue>", ..], memories: ["<memory>", ..]}, ..]}: the streams of
+//                 a core, and the flags between them
 //   paths        [{from, to, pipe, bytes_per_cycle, half_burst, latency}, ..]
 //   matrix       {dataflow, systolic: null | {rows, columns}, m_granule, hidden_preload, head,
 //                 rates: [{in, out, m, n, k, cycles}, ..],
@@ -36,7 +39,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int supported_format = 1;
-constexpr std::size_t most_memories = 16, most_queues = 16, most_paths = 36, most_rates = 64;
+constexpr std::size_t most_memories = 16, most_queues = 16, most_streams = 4, most_paths = 36, most_rates = 64;
 
 constexpr Range core_count{1, 4096, true};
 constexpr Range clock_ghz{0.001, 100, false};
@@ -47,6 +50,7 @@ constexpr Range bank_count{1, 1024, true};
 constexpr Range rate{0x1p-20, 0x1p20, false};  // bytes per cycle, cycles per step: never zero
 constexpr Range cycles{0, 0x1p20, false};
 constexpr Range burst_bytes{0, 0x1p20, false};
+constexpr Range stream_count{1, 16, true};
 constexpr Range queue_depth{1, 0x1p16, true};
 constexpr Range tile{1, 1024, true};
 constexpr Range array_side{1, 4096, true};
@@ -76,6 +80,8 @@ class DeviceReader : private FigureReader {
 
   void memories(const Node& root);
   void queues(const Node& root);
+  void streams(const Node& section);
+  void owned_once(const Node& section);
   void paths(const Node& list_node);
   void needed_moves(const std::string& pointer);
   void matrix(const Node& section);
@@ -176,9 +182,52 @@ void DeviceReader::paths(const Node& list_node) {
       refuse_value(pipe, "a pipe that moves data, not " + std::string(name(path.pipe)));
     if (device_.path(path.from, path.to) != nullptr)
       refuse_value(to, "unlike that of the other paths from " + std::string(name(path.from)));
+    for (Space space : {path.from, path.to})
+      if (space != Space::global && device_.stream_of(space) != device_.stream_of(path.pipe))
+        refuse_value(pipe, "a pipe of the stream that has the memory of " + std::string(name(space)));
     device_.paths.push_back(path);
   });
   needed_moves(list_node.pointer);
+}
+
+void DeviceReader::streams(const Node& section) {
+  if (!ok() || section.json->is_null()) return;
+  const Node node = object(section, {"flags", "depth", "cycles", "wait_stops_stream", "list"});
+  figure(node, "flags", flag_count, device_.sync.stream_flags);
+  figure(node, "depth", flag_count, device_.sync.stream_depth);
+  figure(node, "cycles", cycles, device_.sync.stream_cycles);
+  device_.sync.wait_stops_stream = boolean(get(node, "wait_stops_stream"));
+  list(get(node, "list"), most_streams, [&](const Node& stream_node) {
+    const Node entry = object(stream_node, {"name", "count", "queues", "memories"});
+    Stream stream{.name = identifier(get(entry, "name")), .queues = {}, .memories = {}};
+    figure(entry, "count", stream_count, stream.count);
+    list(get(entry, "queues"), most_queues,
+         [&](const Node& queue) { stream.queues.push_back(reference(queue, device_.queues, "/queues")); });
+    list(get(entry, "memories"), most_memories,
+         [&](const Node& memory) { stream.memories.push_back(reference(memory, device_.memories, "/memories")); });
+    for (const Stream& other : device_.streams)
+      if (other.name == stream.name) refuse_value(get(entry, "name"), "unlike the other streams' names");
+    device_.streams.push_back(std::move(stream));
+  });
+  owned_once(section);
+}
+
+// Each queue and each memory is one stream's, but the scalar queue and global memory, which all have.
+void DeviceReader::owned_once(const Node& section) {
+  const auto once = [&](const auto& table, std::size_t shared, std::vector<std::uint8_t> Stream::*owned,
+                        const std::string& what) {
+    for (std::size_t i = 0; ok() && i < table.size(); ++i) {
+      std::ptrdiff_t owners = 0;
+      for (const Stream& stream : device_.streams)
+        owners += std::count((stream.*owned).begin(), (stream.*owned).end(), i);
+      if (owners != (i == shared ? 0 : 1))
+        refuse(section.pointer, "has " + what + " " + table[i].name + " " + std::to_string(owners) +
+                                    " times: it must be " +
+                                    (i == shared ? "no stream's, as all have it" : "one stream's, and once"));
+    }
+  };
+  once(device_.queues, device_.queue_of[static_cast<int>(Pipe::scalar)], &Stream::queues, "the queue");
+  once(device_.memories, 0, &Stream::memories, "the memory");
 }
 
 // Without these no tile would come in, be multiplied, or go out.
@@ -276,9 +325,9 @@ void DeviceReader::rest(const Node& root) {
 }
 
 Status DeviceReader::read(const Json& json) {
-  const Node root =
-      object({&json, ""}, {"format", "name", "version", "about", "sources", "cores", "ghz", "dram", "memories",
-                           "spaces", "queues", "pipes", "paths", "matrix", "vector", "sync", "numerics", "compile"});
+  const Node root = object(
+      {&json, ""}, {"format", "name", "version", "about", "sources", "cores", "ghz", "dram", "memories", "spaces",
+                    "queues", "pipes", "streams", "paths", "matrix", "vector", "sync", "numerics", "compile"});
   if (const Node format = get(root, "format"); ok() && *format.json != supported_format)
     refuse_value(format, std::to_string(supported_format) + ", the format that this loader reads");
   device_.name = identifier(get(root, "name"));
@@ -301,6 +350,7 @@ Status DeviceReader::read(const Json& json) {
                                                             shown(device_.dram_bytes_per_cycle));
   memories(root);
   queues(root);
+  streams(get(root, "streams"));
   paths(get(root, "paths"));
   matrix(get(root, "matrix"));
   vector(get(root, "vector"));

@@ -29,7 +29,8 @@ std::vector<std::uint64_t> AddressSpace::lay_out(const std::vector<Buffer>& buff
   std::vector<Group> groups;
   for (const std::size_t i : by_place) {
     const std::byte* end = buffers[i].first + buffers[i].bytes;
-    if (groups.empty() || !before(buffers[i].first, groups.back().end))
+    const bool nowhere = buffers[i].first == nullptr;  // a tape is made without data: nothing is shared
+    if (groups.empty() || nowhere || !before(buffers[i].first, groups.back().end))
       groups.push_back({buffers[i].first, end, i, {}});
     Group& group = groups.back();
     group.end = std::max(group.end, end, before);

@@ -5,8 +5,38 @@
 
 namespace inlay::npu {
 
-Core::Core(Run& run, std::uint32_t index)
-    : run_(run), index_(index), views_(run.device.feeds_are_views()), chains_(run.device.queues.size()) {}
+Core::Core(Run& run, std::uint32_t stream)
+    : run_(run),
+      index_(stream / static_cast<std::uint32_t>(run.kinds.size())),
+      stream_(static_cast<std::uint8_t>(stream % run.kinds.size())),
+      views_(run.device.feeds_are_views()),
+      chains_(run.device.queues.size()) {
+  const std::uint8_t kind = run.kinds[stream_], vectors = device().stream_of(Pipe::vector);
+  const bool all = device().streams.empty();
+  for (int pipe = 0; pipe < pipes; ++pipe)
+    runs_[static_cast<std::size_t>(pipe)] = all || device().has_queue(kind, device().queue_of[pipe]);
+  for (int space = 0; space < spaces; ++space)
+    has_[static_cast<std::size_t>(space)] =
+        all || device().memory_of[space] == 0 || device().stream_of(static_cast<Space>(space)) == kind;
+  vector_dim_ = static_cast<std::uint32_t>(std::count(run.kinds.begin(), run.kinds.end(), vectors));
+  if (kind == vectors)
+    vector_idx_ = static_cast<std::uint32_t>(std::count(run.kinds.begin(), run.kinds.begin() + stream_, vectors));
+}
+
+bool Core::across(Pipe from, Pipe to) const {
+  return !device().streams.empty() && from != Pipe::scalar && to != Pipe::scalar &&
+         device().stream_of(from) != device().stream_of(to);
+}
+
+bool Core::is_mine(Event event, Pipe from, Pipe to) const {
+  const Pipe acts = event == Event::set ? from : to, other = event == Event::set ? to : from;
+  return runs(acts == Pipe::scalar ? other : acts);
+}
+
+bool Core::moves_here(const Tensor& to, const Tensor& from) const {
+  const Path* path = device().path(from.space, to.space);
+  return path == nullptr || runs(path->pipe);
+}
 
 index Core::fractal_block(DType dtype) const {
   for (const MatrixRate& rate : device().matrix.rates)
@@ -18,7 +48,7 @@ void Core::report(ReportKind kind, std::string message, Site site, std::uint32_t
   Report found;
   found.kind = kind;
   found.message = std::move(message);
-  found.second = {site, static_cast<std::uint16_t>(index_), Pipe::scalar, no_entry};
+  found.second = {site, static_cast<std::uint16_t>(index_), Pipe::scalar, no_entry, stream_};
   found.first = found.second;
   if (buffer != none) found.first.site = run_.memories.buffer(buffer).site;
   run_.reports.add(std::move(found));
@@ -67,7 +97,7 @@ bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors
       report(ReportKind::use_after_release, where() + " after its release", site, tensor->buffer);
       return false;
     }
-    if (buffer.memory != 0 && buffer.core != index_)
+    if (buffer.memory != 0 && (buffer.core != index_ || buffer.stream != stream_))
       return illegal(verb, buffer.name + " is another core's", site), false;
     // Global memory ends with the buffer; in scratch a mutation's shifted write may pass it.
     const std::uint64_t end = buffer.memory == 0 ? buffer.bytes : device().memories[buffer.memory].bytes;
@@ -112,6 +142,7 @@ Entry Core::entry(Event event, Pipe pipe, const char* verb, Site site) const {
   Entry result;
   result.event = event;
   result.core = static_cast<std::uint16_t>(index_);
+  result.stream = stream_;
   result.pipe = pipe;
   result.verb = verb;
   result.site = site;

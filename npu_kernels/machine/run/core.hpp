@@ -5,6 +5,13 @@
 // and run unchanged checked (Machine) and fast (FunctionalMachine). A verb puts one entry into the queue
 // of its pipe and returns; only scalar_read, wait(.., scalar), barrier_all and sync_all stop the program.
 // What a verb cannot do it reports (capacity, alignment, illegal_path, use_after_release) and leaves out.
+//
+// A core may have several scalar streams (Device::streams; Ascend's has one for its cube core and two for its
+// vector cores). The program runs once on each. A verb of a pipe that the stream does not have is left out
+// there, as is an allocation of a memory that it does not have: the tensor has a shape and no bytes. Scalar
+// work is done by each. So all streams go the same way through the program, each doing its part, and meet where a
+// flag or a ring joins pipes of two streams: a set reaches every stream that has the other pipe, a wait takes a
+// set of each of them.
 #pragma once
 
 #include <array>
@@ -34,17 +41,18 @@ namespace inlay::npu {
 struct Run {
   const Device& device;
   std::uint32_t cores;
+  std::vector<std::uint8_t> kinds;  // of the streams of each core, as in Tape::streams
   Memories& memories;
   Reports reports{};
   Streams streams{};
   Scheduler* scheduler = nullptr;
   Tape* tape = nullptr;
   Mutations* mutations = nullptr;
-  std::vector<std::uint64_t> meetings{};                                         // functional mode: sync_all by core,
-  std::map<std::pair<std::uint32_t, std::uint16_t>, std::uint64_t> crossings{};  // sets that stand, by core and flag
-  bool compute = true;                                                           // Options::compute
-  Isa isa = Isa::scalar;  // of the host, for functional mode's products
-  bool failed = false;    // after a report that leaves work out
+  std::vector<std::uint64_t> meetings{};          // functional mode: sync_all's by stream,
+  std::map<ChannelId, std::uint64_t> standing{};  // sets between streams and cores that stand
+  bool compute = true;                            // Options::compute
+  Isa isa = Isa::scalar;                          // of the host, for functional mode's products
+  bool failed = false;                            // after a report that leaves work out
 };
 
 class ScalarTable;
@@ -53,12 +61,19 @@ class Core {
  public:
   using Site = SourceLocation;
 
-  Core(Run& run, std::uint32_t index);
+  Core(Run& run, std::uint32_t stream);  // of all cores
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
   std::uint32_t block_idx() const { return index_; }
   std::uint32_t block_dim() const { return run_.cores; }
+  // The streams that have the vector unit share what is done by rows: this one is vector_idx() of vector_dim().
+  std::uint32_t vector_idx() const { return vector_idx_; }
+  std::uint32_t vector_dim() const { return vector_dim_; }
+  // .. and among those of all cores.
+  index vector_worker() const { return index{index_} * vector_dim_ + vector_idx_; }
+  index vector_workers() const { return index{run_.cores} * vector_dim_; }
+  bool runs(Pipe pipe) const { return runs_[static_cast<std::size_t>(pipe)]; }  // the pipe is this stream's
   const Device& device() const { return run_.device; }
   index fractal_block(DType dtype) const;  // columns of a block of the nz layout
 
@@ -172,6 +187,12 @@ class Core {
     Site site;
   };
 
+  bool has(Space space) const { return has_[static_cast<std::size_t>(space)]; }
+  bool across(Pipe from, Pipe to) const;  // they are of different streams
+  // A flag's set or wait is this stream's.
+  bool is_mine(Event event, Pipe from, Pipe to) const;
+  bool moves_here(const Tensor& to, const Tensor& from) const;
+  std::uint32_t number() const { return index_ * static_cast<std::uint32_t>(run_.kinds.size()) + stream_; }
   bool checked() const { return run_.scheduler != nullptr; }
   bool stopped() const { return run_.failed || run_.streams.cancelled(); }
   Pipe role(Pipe pipe) const { return pipe == Pipe::feed && views_ ? Pipe::matrix : pipe; }
@@ -225,6 +246,8 @@ class Core {
   void enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body);
   void sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb,
                   Site site);
+  void stream_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb, Site site);
+  void await(const Entry& wait);  // functional mode
   void flag_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
   void ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
   void await(const Wait& wait) { waits_.push_back(wait); }
@@ -237,6 +260,7 @@ class Core {
   bool take_flags(Ring& ring, std::string_view name);
   void give_flags(const Ring& ring);
   std::uint64_t& ring_flags(Pipe from, Pipe to) {
+    if (across(from, to)) return stream_flags_[{device().stream_of(from), device().stream_of(to)}];
     return ring_flags_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
   }
 
@@ -254,7 +278,10 @@ class Core {
   }
 
   Run& run_;
-  std::uint32_t index_;
+  std::uint32_t index_, vector_idx_ = 0, vector_dim_ = 1;
+  std::uint8_t stream_;  // of the core
+  std::array<bool, pipes> runs_{};
+  std::array<bool, spaces> has_{};
   bool views_;
   std::vector<Tensor> bindings_;  // of views
   std::vector<std::uint32_t> free_bindings_;
@@ -262,7 +289,9 @@ class Core {
   std::vector<Wait> waits_;        // that have not been put yet
   std::vector<OpenChain> chains_;  // by queue
   tiles::HostBuffers host_;
-  std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};  // bits: ids that rings hold
+  // Bits: ids that rings hold, of two pipes and of two streams.
+  std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};
+  std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint64_t> stream_flags_;
 };
 
 }  // namespace inlay::npu

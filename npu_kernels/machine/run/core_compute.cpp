@@ -4,6 +4,7 @@
 namespace inlay::npu {
 
 void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& right, bool init, Site site) {
+  if (!runs(Pipe::matrix)) return;
   const Tensor acc = target(accumulator, "mma", site), a = resolve(left), b = resolve(right);
   if (!usable("mma", {&acc, &a, &b}, site)) return;
   if (acc.space != Space::accumulator || a.space != Space::left || b.space != Space::right)
@@ -36,6 +37,7 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
 }
 
 double Core::scalar_read(const Tensor& tensor, index row, index column, Site site) {
+  if (!has(tensor.space)) return 0;
   const Tensor from = resolve(tensor).slice(row, 1, column, 1);
   if (!usable("scalar_read", {&from}, site)) return 0;
   double value = 0;
@@ -49,6 +51,10 @@ double Core::scalar_read(const Tensor& tensor, index row, index column, Site sit
 }
 
 void Core::scalar_write(const Tensor& destination, index row, index column, double value, Site site) {
+  // Of several streams that could write global memory the first with a vector unit does.
+  const bool mine =
+      destination.space == Space::global ? runs(Pipe::vector) && vector_idx_ == 0 : has(destination.space);
+  if (!mine) return;
   const Tensor to = target(destination, "scalar_write", site).slice(row, 1, column, 1);
   if (!usable("scalar_write", {&to}, site)) return;
   if (to.space != Space::global && !device().same_memory(to.space, Space::vector))

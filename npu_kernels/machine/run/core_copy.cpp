@@ -47,7 +47,7 @@ bool Core::reachable(const char* verb, const NdTensor& tensor, index run, Site s
 
 void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) {
   constexpr const char* verb = "copy";
-  if (stopped()) return;
+  if (stopped() || !moves_here(destination.first, source.first)) return;
   NdTensor to = destination;
   to.first = target(destination.first, verb, site);
   NdTensor from = source;

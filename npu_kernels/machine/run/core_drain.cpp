@@ -33,6 +33,7 @@ bool Core::drain_row(const Tensor& row, const Tensor& to, Site site) {
 }
 
 void Core::drain(const Tensor& destination, const Tensor& acc, const DrainOptions& options, Site site) {
+  if (!moves_here(destination, acc)) return;
   const Tensor to = target(destination, "drain", site), from = resolve(acc);
   if (!usable("drain", {&to, &from}, site)) return;
   if (from.space != Space::accumulator)

@@ -33,7 +33,7 @@ Tensor Core::form(Space space, Shape shape, DType dtype, Layout layout, const ch
 
 Tensor Core::alloc(std::string_view name, Space space, Shape shape, DType dtype, Layout layout, Site site) {
   Tensor result = form(space, shape, dtype, layout, "alloc", site);
-  if (stopped()) return result;
+  if (stopped() || !has(space)) return result;
   if (space == Space::global) {
     illegal("alloc", std::string(name) + ": global memory is given to the program, not allocated by it", site);
     return result;
@@ -47,13 +47,14 @@ Tensor Core::alloc(std::string_view name, Space space, Shape shape, DType dtype,
   Tensor storage = result;
   if (layout == Layout::nz) storage.shape.rows = result.pitch;  // the padding rows are memory too
   const std::uint64_t bytes = std::max<std::uint64_t>(1, storage_bytes(storage));
-  const auto buffer = run_.memories.allocate(index_, space, std::string(name), bytes, site);
+  const auto buffer = run_.memories.allocate(index_, stream_, space, std::string(name), bytes, site);
   if (!buffer) {
     const Memory& memory = device().memory(space);
     report(ReportKind::capacity,
            std::string(name) + " (" + describe(shape, dtype) + ") needs " + std::to_string(bytes) + " bytes of " +
                std::string(npu::name(space)) + " (" + memory.name + ", " + std::to_string(memory.bytes) +
-               " bytes); the largest free range has " + std::to_string(run_.memories.largest_free(index_, space)),
+               " bytes); the largest free range has " +
+               std::to_string(run_.memories.largest_free(index_, stream_, space)),
            site);
     return result;
   }
@@ -68,7 +69,7 @@ Tensor Core::alloc(std::string_view name, Space space, Shape shape, DType dtype,
 }
 
 void Core::release(const Tensor& tensor, Site site) {
-  if (tensor.view != none) return;
+  if (tensor.view != none || !has(tensor.space)) return;
   if (!usable("release", {&tensor}, site)) return;
   if (checked()) {
     Entry release = entry(Event::release, Pipe::scalar, "release", site);
@@ -92,16 +93,21 @@ std::uint32_t Core::bind_number() {
 bool Core::take_flags(Ring& ring, std::string_view name) {
   constexpr std::uint32_t counted = 64;  // ids beyond it are the kernel's
   const Sync& sync = device().sync;
-  const std::uint32_t wanted = sync.depth >= ring.flow_.depth ? 1 : ring.flow_.depth;
+  const bool streams = across(ring.flow_.producer, ring.flow_.consumer);
+  const std::uint32_t ids = streams ? sync.stream_flags : sync.flags;
+  const std::uint32_t wanted = (streams ? sync.stream_depth : sync.depth) >= ring.flow_.depth ? 1 : ring.flow_.depth;
+  const bool mine = is_mine(Event::set, ring.flow_.producer, ring.flow_.consumer) ||
+                    is_mine(Event::wait, ring.flow_.producer, ring.flow_.consumer);
+  if (!mine) return true;
   std::uint64_t &forth = ring_flags(ring.flow_.producer, ring.flow_.consumer),
                 &back = ring_flags(ring.flow_.consumer, ring.flow_.producer);
-  for (std::uint32_t id = std::min(sync.flags, counted); id > 0 && ring.flags_.size() < wanted; --id)
+  for (std::uint32_t id = std::min(ids, counted); id > 0 && ring.flags_.size() < wanted; --id)
     if (((forth | back) >> (id - 1) & 1) == 0) ring.flags_.push_back(static_cast<std::uint16_t>(id - 1));
   if (ring.flags_.size() < wanted) {
     report(ReportKind::capacity,
            "ring " + std::string(name) + " needs " + std::to_string(wanted) + " flags of " +
                std::string(npu::name(ring.flow_.producer)) + " -> " + std::string(npu::name(ring.flow_.consumer)) +
-               "; " + std::to_string(ring.flags_.size()) + " of " + std::to_string(sync.flags) + " are left",
+               "; " + std::to_string(ring.flags_.size()) + " of " + std::to_string(ids) + " are left",
            ring.site_);
     ring.flags_.clear();
     return false;
@@ -127,7 +133,7 @@ Ring Core::ring(std::string_view name, Space space, Shape shape, DType dtype, Fl
 
 Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count, Flow flow, Site site) {
   Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer)}, site);
-  result.views_ = is_view_space(forms[0].space);
+  result.views_ = is_view_space(forms[0].space) && has(forms[0].space);
   result.members_ = count;
   for (std::size_t i = 0; i < count; ++i)
     if (count > 1 && is_view_space(forms[i].space))
@@ -138,7 +144,7 @@ Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count,
     return result;
   }
   std::uint32_t slots = result.flow_.depth;
-  if (slots > 1 && mutated(MutationKind::halve_ring, "ring", site)) slots /= 2;
+  if (slots > 1 && has(forms[0].space) && mutated(MutationKind::halve_ring, "ring", site)) slots /= 2;
   result.first_slot_ = static_cast<std::uint32_t>(slots_.size());
   slots_.resize(slots_.size() + result.flow_.depth);
   for (std::uint32_t i = 0; i < slots; ++i)

@@ -40,6 +40,7 @@ Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from) cons
 }
 
 void Core::move(const char* verb, const Tensor& destination, const Tensor& source, Site site) {
+  if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, verb, site), from = resolve(source);
   if (!usable(verb, {&to, &from}, site)) return;
   const Path* path = legal_path(verb, to, from, site);
@@ -63,7 +64,7 @@ void Core::nd2nz(const Tensor& to, const Tensor& from, Site site) {
 
 void Core::gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
                   index block_rows, Site site) {
-  if (stopped()) return;
+  if (stopped() || !moves_here(to, pool)) return;
   if (block_rows < 1) return illegal("gather_blocks", "block_rows is " + std::to_string(block_rows), site);
   for (index row = 0; row < to.rows();) {
     const index block = (first + row) / block_rows, inside = (first + row) % block_rows;
@@ -106,6 +107,7 @@ void Core::bind(const char* verb, const Tensor& view, const Tensor& staged, Site
 }
 
 void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
+  if (!runs(Pipe::feed)) return;
   if (left.view != none) {
     const Tensor from = resolve(staged);
     if (usable("load_a", {&from}, site)) bind("load_a", left, from, site);
@@ -116,6 +118,7 @@ void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
 }
 
 void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Site site) {
+  if (!runs(Pipe::feed)) return;
   const Tensor from = transpose ? staged.transposed() : staged;
   if (right.view != none) {
     const Tensor bound = resolve(from);
@@ -127,6 +130,7 @@ void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Sit
 }
 
 void Core::atomic_add(const Tensor& destination, const Tensor& source, Site site) {
+  if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, "atomic_add", site), from = resolve(source);
   if (!usable("atomic_add", {&to, &from}, site)) return;
   if (to.space != Space::global) return illegal("atomic_add", "it adds to global memory, not to " + describe(to), site);

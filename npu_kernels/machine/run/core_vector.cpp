@@ -27,7 +27,7 @@ constexpr std::initializer_list<VectorOp> arithmetic_and_bits = {
 Core::Operands Core::operands(const char* verb, VectorOp op, std::initializer_list<const Tensor*> targets,
                               std::initializer_list<const Tensor*> sources, Site site) {
   Operands result;
-  if (stopped()) return result;
+  if (stopped() || !runs(Pipe::vector)) return result;
   if (!device().vector.cost[static_cast<std::size_t>(op)].available) {
     illegal(verb, device().name + " has no " + std::string(name(op)) + ": its description gives it no price", site);
     return result;

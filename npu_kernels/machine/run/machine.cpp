@@ -12,6 +12,18 @@ std::uint32_t core_count(const Device& device, std::uint32_t wanted) {
   return wanted == 0 ? std::max(1u, device.cores) : std::min(wanted, std::max(1u, device.cores));
 }
 
+// As in Tape::streams.
+std::vector<std::uint8_t> streams_of_a_core(const Device& device, Launch launch) {
+  if (device.streams.empty()) return {0};
+  std::vector<std::uint8_t> kinds;
+  for (std::size_t kind = 0; kind < device.streams.size(); ++kind) {
+    const bool limited = launch.vectors > 0 && kind == device.stream_of(Pipe::vector);
+    const std::uint32_t count = device.streams[kind].count;
+    kinds.insert(kinds.end(), limited ? std::min(count, launch.vectors) : count, static_cast<std::uint8_t>(kind));
+  }
+  return kinds;
+}
+
 void report_end(Run& run, Streams::End end) {
   if (end == Streams::End::finished || end == Streams::End::deadlock) return;
   Report report;
@@ -24,8 +36,10 @@ void report_end(Run& run, Streams::End end) {
 
 }  // namespace
 
-GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool checked)
-    : device_(device), cores_(core_count(device, cores)), memories_(device, cores_, checked) {}
+GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed)
+    : device_(device),
+      cores_(core_count(device, cores)),
+      memories_(device, cores_, static_cast<std::uint32_t>(streams_of_a_core(device, {}).size()), shadowed) {}
 
 Tensor GlobalMemory::add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
                          Site site) {
@@ -74,24 +88,27 @@ Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site 
 }
 
 Machine::Machine(const Device& device, Options options)
-    : GlobalMemory(device, options.cores, true), options_(std::move(options)) {}
+    : GlobalMemory(device, options.cores, options.compute), options_(std::move(options)) {}
 
-Outcome Machine::run(const std::function<void(Core&)>& program) {
+Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   memories_.restart();
   Outcome outcome;
+  const std::vector<std::uint8_t> kinds = streams_of_a_core(device_, launch);
+  outcome.tape.streams = kinds;
   outcome.tape.cores = static_cast<std::uint16_t>(cores_);
   Mutations mutations(options_.mutation);
-  Run run{.device = device_, .cores = cores_, .memories = memories_};
-  Scheduler scheduler(device_, cores_, options_.policy, options_.seed, memories_, run.reports, run.streams);
+  Run run{.device = device_, .cores = cores_, .kinds = kinds, .memories = memories_};
+  Scheduler scheduler(device_, cores_, kinds, options_.policy, options_.seed, memories_, run.reports, run.streams);
   run.scheduler = &scheduler;
   run.tape = options_.record ? &outcome.tape : nullptr;
   run.compute = options_.compute;
   run.mutations = &mutations;
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
-  const Streams::End end = run.streams.run(cores_, [&](std::uint32_t index) {
-    Core core(run, index);
-    program(core);
-  });
+  const Streams::End end =
+      run.streams.run(cores_ * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
+        Core core(run, stream);
+        program(core);
+      });
   report_end(run, end);
   if (end == Streams::End::finished && !run.failed) scheduler.report_unwritten_outputs();
   outcome.tape.buffers = memories_.buffers();
@@ -102,10 +119,10 @@ Outcome Machine::run(const std::function<void(Core&)>& program) {
 
 FunctionalMachine::FunctionalMachine(const Device& device, std::uint32_t cores) : GlobalMemory(device, cores, false) {}
 
-std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& program) {
+std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& program, Launch launch) {
   memories_.restart();
-  Run run{.device = device_, .cores = cores_, .memories = memories_};
-  run.meetings.assign(cores_, 0);
+  Run run{.device = device_, .cores = cores_, .kinds = streams_of_a_core(device_, launch), .memories = memories_};
+  run.meetings.assign(cores_ * run.kinds.size(), 0);
   run.isa = Cpu(serial()).isa();
   run.streams.stuck = [&] {
     if (run.failed) return;
@@ -114,10 +131,11 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
     report.message = "a core waits for another one that never comes; a checked run names the lines";
     run.reports.add(std::move(report));
   };
-  const Streams::End end = run.streams.run(cores_, [&](std::uint32_t index) {
-    Core core(run, index);
-    program(core);
-  });
+  const Streams::End end =
+      run.streams.run(cores_ * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
+        Core core(run, stream);
+        program(core);
+      });
   report_end(run, end);
   return run.reports.take();
 }

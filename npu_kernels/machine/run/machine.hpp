@@ -31,9 +31,16 @@ struct Options {
   std::uint32_t cores = 0;  // of the device that run the program; 0: all
   bool record = true;       // keep a tape
   // false: nothing that stands in a queue is carried out. The tape, and so its times, are the same unless
-  // the program reads back (scalar_read) what it computed; results are not.
+  // the program reads back (scalar_read) what it computed; results are not, nor is it seen what is read before
+  // it is written (the checker finds that on the tape). Tensors of global memory need no data then.
   bool compute = true;
   std::optional<Mutation> mutation = std::nullopt;
+};
+
+// Of one program: how many of a core's streams with a vector unit run it; 0: all. Ascend launches a mixed kernel
+// with one or with both of its vector cores.
+struct Launch {
+  std::uint32_t vectors = 0;
 };
 
 struct Outcome {
@@ -86,7 +93,7 @@ class GlobalMemory {
   NdTensor bind(std::string name, NdTensor window, std::byte* data, Use use, Site site);
 
  protected:
-  GlobalMemory(const Device& device, std::uint32_t cores, bool checked);
+  GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed);
 
   const Device& device_;
   std::uint32_t cores_;
@@ -96,8 +103,9 @@ class GlobalMemory {
 class Machine : public GlobalMemory {
  public:
   explicit Machine(const Device& device, Options options = {});
-  // The program runs once on every core. A machine can run more than once; scratch starts empty each time.
-  Outcome run(const std::function<void(Core&)>& program);
+  // The program runs once on every stream of every core. A machine can run more than once; scratch starts empty
+  // each time.
+  Outcome run(const std::function<void(Core&)>& program, Launch launch = {});
 
  private:
   Options options_;
@@ -107,7 +115,7 @@ class FunctionalMachine : public GlobalMemory {
  public:
   explicit FunctionalMachine(const Device& device, std::uint32_t cores = 0);
   // Only capacity, alignment, illegal_path, use_after_release and deadlocks between cores are noticed.
-  std::vector<Report> run(const std::function<void(Core&)>& program);
+  std::vector<Report> run(const std::function<void(Core&)>& program, Launch launch = {});
 };
 
 }  // namespace inlay::npu

@@ -49,8 +49,9 @@ std::uint64_t Allocator::largest() const {
   return result;
 }
 
-Memories::Memories(const Device& device, std::uint32_t cores, bool shadowed) : device_(device), shadowed_(shadowed) {
-  for (std::uint32_t core = 0; core < cores; ++core)
+Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed)
+    : device_(device), streams_(streams), shadowed_(shadowed) {
+  for (std::uint32_t stream = 0; stream < cores * streams; ++stream)
     for (std::size_t memory = 1; memory < device.memories.size(); ++memory) {
       const std::uint64_t bytes = device.memories[memory].bytes;
       scratch_.push_back({std::make_unique_for_overwrite<std::byte[]>(bytes),
@@ -105,10 +106,10 @@ std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, Sou
   return id;
 }
 
-std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, Space space, std::string name, std::uint64_t bytes,
-                                                SourceLocation site) {
+std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, std::uint8_t stream, Space space, std::string name,
+                                                std::uint64_t bytes, SourceLocation site) {
   const std::uint8_t memory = device_.memory_of[static_cast<int>(space)];
-  Scratch& place = scratch(core, memory);
+  Scratch& place = scratch(core, stream, memory);
   const std::optional<std::uint64_t> begin = place.allocator.take(bytes, device_.memories[memory].align);
   if (!begin) return std::nullopt;
   // A write that a mutation shifts by a granule stays in poisoned memory.
@@ -121,28 +122,31 @@ std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, Space space,
   State state;
   state.data = place.bytes.get() + *begin;
   state.origin = *begin;
-  return add({memory, static_cast<std::uint16_t>(core), *begin, bytes, std::move(name), site}, std::move(state));
+  return add({memory, static_cast<std::uint16_t>(core), *begin, bytes, std::move(name), site, stream},
+             std::move(state));
 }
 
 void Memories::release(std::uint32_t id) {
   const Buffer& buffer = buffers_[id];
   if (buffer.memory == 0 || !state_[id].live) return;
   state_[id].live = false;
-  scratch(buffer.core, buffer.memory).allocator.give(buffer.begin, buffer.bytes);
+  scratch(buffer.core, buffer.stream, buffer.memory).allocator.give(buffer.begin, buffer.bytes);
 }
 
-std::uint64_t Memories::largest_free(std::uint32_t core, Space space) const {
+std::uint64_t Memories::largest_free(std::uint32_t core, std::uint8_t stream, Space space) const {
   const std::uint8_t memory = device_.memory_of[static_cast<int>(space)];
-  return const_cast<Memories*>(this)->scratch(core, memory).allocator.largest();
+  return const_cast<Memories*>(this)->scratch(core, stream, memory).allocator.largest();
 }
 
 std::uint32_t* Memories::writers(const Footprint& footprint) {
-  return scratch(buffers_[footprint.buffer].core, footprint.memory).writer.get() + footprint.begin;
+  return scratch(buffers_[footprint.buffer].core, buffers_[footprint.buffer].stream, footprint.memory).writer.get() +
+         footprint.begin;
 }
 
 std::optional<std::uint64_t> Memories::unwritten(const Footprint& footprint) const {
   if (footprint.memory == 0)
     return global_.unwritten({footprint.begin, footprint.runs, footprint.run_bytes, footprint.stride});
+  if (!shadowed_) return std::nullopt;
   const std::uint32_t* writer = const_cast<Memories*>(this)->writers(footprint);
   for (std::uint32_t run = 0; run < footprint.runs; ++run, writer += footprint.stride) {
     const std::uint32_t* end = writer + footprint.run_bytes;
@@ -155,13 +159,14 @@ std::optional<std::uint64_t> Memories::unwritten(const Footprint& footprint) con
 void Memories::written(const Footprint& footprint) {
   if (footprint.memory == 0)
     return global_.written({footprint.begin, footprint.runs, footprint.run_bytes, footprint.stride});
+  if (!shadowed_) return;
   std::uint32_t* writer = writers(footprint);
   for (std::uint32_t run = 0; run < footprint.runs; ++run)
     std::fill_n(writer + run * footprint.stride, footprint.run_bytes, footprint.buffer);
 }
 
 std::optional<std::uint64_t> Memories::unwritten_output(std::uint32_t id) const {
-  if (buffers_[id].memory != 0 || state_[id].use != Use::out) return std::nullopt;
+  if (buffers_[id].memory != 0 || state_[id].use != Use::out || !shadowed_) return std::nullopt;
   for (Region region : state_[id].elements) {
     region.begin += buffers_[id].begin;
     if (const auto byte = global_.untouched(region)) return *byte - buffers_[id].begin;

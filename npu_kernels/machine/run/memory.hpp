@@ -22,7 +22,7 @@
 
 namespace inlay::npu {
 
-// First fit over the free ranges of one memory of one core.
+// First fit over the free ranges of one memory of one stream.
 class Allocator {
  public:
   explicit Allocator(std::uint64_t bytes);
@@ -36,7 +36,7 @@ class Allocator {
 
 class Memories {
  public:
-  Memories(const Device& device, std::uint32_t cores, bool shadowed);
+  Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed);
 
   // A tensor that lives in the caller's memory: `elements` are its bytes, as offsets from `data`.
   std::uint32_t add_global(std::string name, std::byte* data, std::vector<Region> elements, Use use,
@@ -44,18 +44,19 @@ class Memories {
   // A poisoned one that the machine keeps.
   std::uint32_t add_workspace(std::string name, std::uint64_t bytes, SourceLocation site);
   // None where `bytes` do not fit.
-  std::optional<std::uint32_t> allocate(std::uint32_t core, Space space, std::string name, std::uint64_t bytes,
-                                        SourceLocation site);
+  std::optional<std::uint32_t> allocate(std::uint32_t core, std::uint8_t stream, Space space, std::string name,
+                                        std::uint64_t bytes, SourceLocation site);
   void release(std::uint32_t buffer);
   void restart();  // before another run: scratch is empty and poisoned, outputs and workspace are unwritten
 
-  std::uint64_t largest_free(std::uint32_t core, Space space) const;
+  std::uint64_t largest_free(std::uint32_t core, std::uint8_t stream, Space space) const;
   const std::vector<Buffer>& buffers() const { return buffers_; }
   const Buffer& buffer(std::uint32_t id) const { return buffers_[id]; }
   bool live(std::uint32_t id) const { return state_[id].live; }
   Use use(std::uint32_t id) const { return state_[id].use; }
   std::byte* data(const Tensor& tensor) const {
     const State& state = state_[tensor.buffer];
+    if (state.data == nullptr) return nullptr;  // a tape is made without data
     return state.data + (tensor.begin - state.origin);
   }
   // Where byte `begin` of a tensor of the buffer lies in its memory. A buffer of global memory counts its bytes from
@@ -64,7 +65,8 @@ class Memories {
     return buffers_[id].begin + (begin - state_[id].origin);
   }
 
-  // Of the shadow. The first byte of the footprint that its buffer has not written; none: all are there.
+  // Of the shadow; without one all is there. The first byte of the footprint that its buffer has not written; none: all
+  // are there.
   std::optional<std::uint64_t> unwritten(const Footprint& footprint) const;
   void written(const Footprint& footprint);
   std::optional<std::uint64_t> unwritten_output(std::uint32_t buffer) const;
@@ -84,13 +86,14 @@ class Memories {
     std::vector<Region> elements;  // of global memory: the bytes that are the buffer's, from its first one
     std::vector<std::byte> workspace;
   };
-  Scratch& scratch(std::uint32_t core, std::uint32_t memory) {
-    return scratch_[core * (device_.memories.size() - 1) + memory - 1];
+  Scratch& scratch(std::uint32_t core, std::uint8_t stream, std::uint32_t memory) {
+    return scratch_[(core * streams_ + stream) * (device_.memories.size() - 1) + memory - 1];
   }
   std::uint32_t add(Buffer buffer, State state);
   std::uint32_t* writers(const Footprint& footprint);  // of scratch: the shadow of the byte at `begin`
 
   const Device& device_;
+  std::uint32_t streams_;  // of a core
   bool shadowed_;
   AddressSpace global_;
   std::size_t permanent_ = 0;  // buffers of global memory, made before the run

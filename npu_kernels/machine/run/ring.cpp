@@ -38,6 +38,9 @@ Tensor Ring::acquire(Site site) {
     ++acquired_;
     return view;
   }
+  // Functional mode runs in the order of the program: a queue that waits for a release further on has run by then.
+  if (acquired_ - released_ >= flow_.depth && !core_->checked() && !core_->across(flow_.producer, flow_.consumer))
+    core_->illegal("ring.acquire", "the slot's release comes later in the program; the ring needs another slot", site);
   if (acquired_ >= flow_.depth)
     core_->await({slot(acquired_), first_slot_, flow_.consumer, flow_.producer, flag(acquired_), "ring.acquire", site});
   return tile(acquired_++);

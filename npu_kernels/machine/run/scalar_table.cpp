@@ -31,6 +31,8 @@ index ScalarTable::at(index i, Site site) {
                  site);
     return 0;
   }
+  // A stream without that memory goes the same way through the program, and reads global memory.
+  if (!core_.runs(Pipe::load_vector)) return static_cast<index>(core_.scalar_read(row_, 0, i, site));
   while (waited_ <= i / part_) {
     if (waited_ > 0) {
       ring_.release(site_);

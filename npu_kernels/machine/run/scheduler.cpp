@@ -3,34 +3,37 @@
 #include <algorithm>
 #include <utility>
 
+#include "npu_kernels/machine/tape/lanes.hpp"
+
 namespace inlay::npu {
 
-Scheduler::Scheduler(const Device& device, std::uint32_t cores, Policy policy, std::uint64_t seed, Memories& memories,
-                     Reports& reports, Streams& streams)
+Scheduler::Scheduler(const Device& device, std::uint32_t cores, std::vector<std::uint8_t> kinds, Policy policy,
+                     std::uint64_t seed, Memories& memories, Reports& reports, Streams& streams)
     : device_(device),
+      kinds_(std::move(kinds)),
       policy_(policy),
       random_(seed),
       memories_(memories),
       reports_(reports),
       streams_(streams),
-      cores_(cores) {
-  for (CoreState& core : cores_) core.queues.resize(device.queues.size());
-  streams_.step = [this](std::uint32_t core) { return step(core); };
-  streams_.pending = [this](std::uint32_t core) { return !empty(core); };
+      states_(cores * kinds_.size()) {
+  for (StreamState& stream : states_) stream.queues.resize(device.queues.size());
+  streams_.step = [this](std::uint32_t stream) { return step(stream); };
+  streams_.pending = [this](std::uint32_t stream) { return !empty(stream); };
 }
 
-bool Scheduler::empty(std::uint32_t core) const {
-  const auto& queues = cores_[core].queues;
+bool Scheduler::empty(std::uint32_t stream) const {
+  const auto& queues = states_[stream].queues;
   return std::all_of(queues.begin(), queues.end(), [](const auto& queue) { return queue.empty(); });
 }
 
 bool Scheduler::enabled(const Instruction& instruction) const {
   if (!waits(instruction.entry.event)) return true;
-  const auto found = standing_.find(channel_of(instruction.entry));
+  const auto found = standing_.find(channel(instruction.entry));
   return found != standing_.end() && found->second > 0;
 }
 
-bool Scheduler::step(std::uint32_t core) {
+bool Scheduler::step(std::uint32_t stream) {
   std::deque<Instruction>* chosen = nullptr;
   std::size_t candidates = 0;
   const auto rank = [&](const Instruction& instruction) {
@@ -40,7 +43,7 @@ bool Scheduler::step(std::uint32_t core) {
   const auto before = [&](const Instruction& a, const Instruction& b) {
     return std::pair(rank(a), a.order) < std::pair(rank(b), b.order);
   };
-  for (auto& queue : cores_[core].queues) {
+  for (auto& queue : states_[stream].queues) {
     if (queue.empty() || !enabled(queue.front())) continue;
     ++candidates;
     const bool better = policy_ == Policy::random ? random_() % candidates == 0
@@ -56,8 +59,8 @@ bool Scheduler::step(std::uint32_t core) {
 
 void Scheduler::execute(const Instruction& instruction) {
   const Entry& entry = instruction.entry;
-  if (sets(entry.event)) ++standing_[channel_of(entry)];
-  if (waits(entry.event)) --standing_[channel_of(entry)];
+  if (sets(entry.event)) ++standing_[channel(entry)];
+  if (waits(entry.event)) --standing_[channel(entry)];
   if (entry.event != Event::work) return;
   for (const Footprint& footprint : instruction.footprints) {
     if (footprint.write) continue;
@@ -77,8 +80,8 @@ void Scheduler::report_unwritten(const Entry& entry, const Footprint& footprint,
   report.message = std::string(entry.verb) + " at " + line_of(entry.site) + " reads byte " +
                    std::to_string(byte - buffer.begin) + " of " + buffer.name + " (allocated at " +
                    line_of(buffer.site) + "), which nothing has written";
-  report.first = {buffer.site, buffer.core, Pipe::scalar, no_entry};
-  report.second = {entry.site, entry.core, entry.pipe, index};
+  report.first = {buffer.site, buffer.core, Pipe::scalar, no_entry, buffer.stream};
+  report.second = {entry.site, entry.core, entry.pipe, index, entry.stream};
   reports_.add(std::move(report));
 }
 
@@ -91,7 +94,7 @@ void Scheduler::report_unwritten_outputs() {
     report.kind = ReportKind::uninitialised_read;
     report.message =
         "the program ends and nothing has written byte " + std::to_string(*byte) + " of the output " + buffer.name;
-    report.first = report.second = {buffer.site, buffer.core, Pipe::scalar, no_entry};
+    report.first = report.second = {buffer.site, buffer.core, Pipe::scalar, no_entry, buffer.stream};
     reports_.add(std::move(report));
   }
 }
@@ -99,17 +102,17 @@ void Scheduler::report_unwritten_outputs() {
 void Scheduler::put(Instruction instruction) {
   if (streams_.cancelled()) return;
   const Entry entry = instruction.entry;
-  auto& queue = cores_[entry.core].queues[queue_of(entry.pipe)];
+  auto& queue = states_[number(entry)].queues[queue_of(entry.pipe)];
   const std::size_t depth = std::max<std::uint32_t>(1, device_.queues[queue_of(entry.pipe)].depth);
   if (queue.size() >= depth) stop(entry, [&] { return queue.size() < depth; });
   if (streams_.cancelled()) return;
   instruction.order = order_++;
   queue.push_back(std::move(instruction));
   if (policy_ == Policy::issue_order)
-    while (step(entry.core)) continue;
-  if (policy_ == Policy::early_dma) step(entry.core);
+    while (step(number(entry))) continue;
+  if (policy_ == Policy::early_dma) step(number(entry));
   if (policy_ == Policy::random)
-    while (random_() % 2 == 0 && step(entry.core)) continue;
+    while (random_() % 2 == 0 && step(number(entry))) continue;
 }
 
 void Scheduler::scalar(Instruction& instruction) {
@@ -117,30 +120,31 @@ void Scheduler::scalar(Instruction& instruction) {
 }
 
 void Scheduler::stop(const Entry& entry, const std::function<bool()>& ready) {
-  CoreState& core = cores_[entry.core];
-  core.stopped = entry;
-  streams_.block(entry.core, ready);
-  core.stopped.reset();
+  StreamState& stream = states_[number(entry)];
+  stream.stopped = entry;
+  streams_.block(number(entry), ready);
+  stream.stopped.reset();
 }
 
-void Scheduler::stream_set(const Entry& entry) { ++standing_[channel_of(entry)]; }
+void Scheduler::stream_set(const Entry& entry) { ++standing_[channel(entry)]; }
 
 void Scheduler::stream_wait(const Entry& entry) {
-  std::uint64_t& count = standing_[channel_of(entry)];
+  std::uint64_t& count = standing_[channel(entry)];
   stop(entry, [&] { return count > 0; });
   if (!streams_.cancelled()) --count;
 }
 
 void Scheduler::drain(const Entry& entry) {
-  stop(entry, [&] { return empty(entry.core); });
+  stop(entry, [&] { return empty(number(entry)); });
 }
 
 void Scheduler::meet(const Entry& entry) {
   drain(entry);
-  const std::uint64_t meeting = ++cores_[entry.core].meetings;
+  const std::uint64_t meeting = ++states_[number(entry)].meetings;
   stop(entry, [&] {
     if (met_ >= meeting) return true;
-    if (!std::all_of(cores_.begin(), cores_.end(), [&](const CoreState& core) { return core.meetings >= meeting; }))
+    if (!std::all_of(states_.begin(), states_.end(),
+                     [&](const StreamState& other) { return other.meetings >= meeting; }))
       return false;
     met_ = meeting;
     return true;
@@ -151,6 +155,7 @@ std::string Scheduler::waits_for(const Entry& entry) const {
   const std::string where = std::string(" at ") + line_of(entry.site);
   switch (entry.event) {
     case Event::wait:
+    case Event::stream_wait:
     case Event::cross_wait: return "waits for " + channel_name(entry) + where;
     case Event::barrier_all: return "waits for its queues to drain" + where;
     case Event::sync_all: return "waits for the other cores" + where;
@@ -163,26 +168,27 @@ void Scheduler::report_deadlock() {
   Report report;
   report.kind = ReportKind::deadlock;
   const auto add = [&](const Entry& entry, std::string_view pipe, std::uint32_t index) {
-    const Place place{entry.site, entry.core, entry.pipe, index};
+    const Place place{entry.site, entry.core, entry.pipe, index, entry.stream};
+    const std::string mine = stream_name(device_, kinds_, entry.stream);
     if (report.message.empty()) report.first = place;
     report.second = place;
     report.message += report.message.empty() ? "" : "; ";
-    report.message += "core " + std::to_string(entry.core) + ": ";
+    report.message += "core " + std::to_string(entry.core) + (mine.empty() ? ": " : " " + mine + ": ");
     report.message.append(pipe).append(" ") += waits_for(entry);
     if (report.missing.empty() && waits(entry.event)) report.missing = "set for " + channel_name(entry);
   };
-  for (const CoreState& core : cores_) {
-    for (const auto& queue : core.queues)
+  for (const StreamState& stream : states_) {
+    for (const auto& queue : stream.queues)
       if (!queue.empty()) add(queue.front().entry, name(queue.front().entry.pipe), queue.front().index);
-    if (core.stopped) add(*core.stopped, "the scalar stream", no_entry);
+    if (stream.stopped) add(*stream.stopped, "the scalar stream", no_entry);
   }
   reports_.add(std::move(report));
 }
 
 void Scheduler::give_up(bool report) {
   if (report) report_deadlock();
-  for (CoreState& core : cores_)
-    for (auto& queue : core.queues) queue.clear();
+  for (StreamState& stream : states_)
+    for (auto& queue : stream.queues) queue.clear();
 }
 
 }  // namespace inlay::npu

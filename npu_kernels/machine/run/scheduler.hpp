@@ -1,4 +1,4 @@
-// Checked mode's execution: in-order queues per core, flags between them, and a choice of which entry
+// Checked mode's execution: in-order queues of each stream, flags between them, and a choice of which entry
 // runs next. Every order that the synchronisation permits may be chosen; a right program gives the same
 // result in all of them.
 #pragma once
@@ -38,8 +38,9 @@ struct Instruction {
 
 class Scheduler {
  public:
-  Scheduler(const Device& device, std::uint32_t cores, Policy policy, std::uint64_t seed, Memories& memories,
-            Reports& reports, Streams& streams);
+  // `kinds`: of the streams of each core, as in Tape::streams.
+  Scheduler(const Device& device, std::uint32_t cores, std::vector<std::uint8_t> kinds, Policy policy,
+            std::uint64_t seed, Memories& memories, Reports& reports, Streams& streams);
 
   void put(Instruction instruction);      // into its queue; the stream stops while that is full
   void scalar(Instruction& instruction);  // a work entry of the stream itself: runs now
@@ -51,15 +52,19 @@ class Scheduler {
   void report_unwritten_outputs();
 
  private:
-  struct CoreState {
+  struct StreamState {
     std::vector<std::deque<Instruction>> queues;
-    std::optional<Entry> stopped;  // what the stream waits for
+    std::optional<Entry> stopped;  // what it waits for
     std::uint64_t meetings = 0;
   };
   std::uint8_t queue_of(Pipe pipe) const { return device_.queue_of[static_cast<int>(pipe)]; }
-  bool empty(std::uint32_t core) const;
+  std::uint32_t number(const Entry& entry) const {
+    return entry.core * static_cast<std::uint32_t>(kinds_.size()) + entry.stream;
+  }
+  ChannelId channel(const Entry& entry) const { return channel_of(entry, kinds_.size()); }
+  bool empty(std::uint32_t stream) const;
   bool enabled(const Instruction& instruction) const;
-  bool step(std::uint32_t core);
+  bool step(std::uint32_t stream);
   void execute(const Instruction& instruction);
   void stop(const Entry& entry, const std::function<bool()>& ready);
   void report_deadlock();
@@ -67,12 +72,13 @@ class Scheduler {
   std::string waits_for(const Entry& entry) const;
 
   const Device& device_;
+  std::vector<std::uint8_t> kinds_;
   Policy policy_;
   std::mt19937_64 random_;
   Memories& memories_;
   Reports& reports_;
   Streams& streams_;
-  std::vector<CoreState> cores_;
+  std::vector<StreamState> states_;              // by stream, core by core
   std::map<ChannelId, std::uint64_t> standing_;  // sets that no wait has taken
   std::uint64_t order_ = 0, met_ = 0;
 };

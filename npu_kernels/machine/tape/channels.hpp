@@ -1,6 +1,7 @@
 // Channels: where sets meet waits. The n-th wait of a channel takes its n-th set.
 //
-//   set, wait               a channel for each (core, from, to, flag)
+//   set, wait               a channel for each (core, stream, from, to, flag)
+//   stream_set, stream_wait  a channel for each (core, from stream, to stream, flag)
 //   cross_set, cross_wait   a channel for each (core that waits, flag)
 #pragma once
 
@@ -14,13 +15,13 @@
 namespace inlay::npu {
 
 struct ChannelId {
-  std::uint32_t ends = 0;  // a number for (core, from, to), or for the core that others signal
+  std::uint32_t ends = 0;  // a number for (stream, from, to), (stream, from stream), or who others signal
   std::uint16_t flag = 0;
   friend auto operator<=>(const ChannelId&, const ChannelId&) = default;
 };
 
-// Of a set or wait.
-ChannelId channel_of(const Entry& entry);
+// Of a set or wait. `streams`: of a core.
+ChannelId channel_of(const Entry& entry, std::size_t streams);
 // "flag 3 of load -> feed", "flag 3 of core 1": how messages name it.
 std::string channel_name(const Entry& entry);
 

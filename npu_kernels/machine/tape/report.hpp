@@ -39,6 +39,7 @@ struct Place {
   std::uint16_t core = 0;
   Pipe pipe = Pipe::scalar;
   std::uint32_t entry = 0;  // index into Tape::entries; no_entry where nothing was issued
+  std::uint8_t stream = 0;  // of the core
 };
 
 struct Report {

@@ -4,8 +4,9 @@
 // suite's oracle read it. It holds no data, only footprints, synchronisation and work: the three readers
 // need neither the machine nor each other.
 //
-// Meaning. Each core has one scalar stream that issues entries into in-order queues (device.queues). An
-// entry of a queue starts after its predecessors in that queue, and after the scalar stream issued it.
+// Meaning. Each core has one scalar stream, or several (device.streams), that issue entries into in-order
+// queues (device.queues), each stream into queues of its own. An entry of a queue starts after its
+// predecessors in that queue, and after its scalar stream issued it.
 //   set(from, to, flag)   entry of `from`'s queue: done when all earlier entries of that queue are done
 //   wait(from, to, flag)  entry of `to`'s queue: later entries of that queue start after the matching set;
 //                         the n-th wait of a channel (core, from, to, flag) takes its n-th set. With
@@ -13,9 +14,11 @@
 //   barrier(pipe)         later entries of that queue start after all of its earlier ones are complete
 //                         (queues start in order, but only sync makes effects visible, except in a queue
 //                         that the device calls in_order_visible)
-//   barrier_all           the stream stops until every queue of the core is empty
+//   barrier_all           the stream stops until every queue of its own is empty
+//   stream_set/stream_wait  as set and wait between two streams of a core: channel (core, from stream, to
+//                         stream, flag); the wait is over stream_cycles after its set, at the earliest
 //   cross_set/cross_wait  the same between cores: channel (flag id, to core)
-//   sync_all              every core's stream stops until all cores have come, queues empty
+//   sync_all              every stream of every core stops until all have come, queues empty
 #pragma once
 
 #include <cstdint>
@@ -33,6 +36,8 @@ enum class Event : std::uint8_t {
   wait,
   barrier,
   barrier_all,
+  stream_set,
+  stream_wait,
   cross_set,
   cross_wait,
   sync_all,
@@ -57,6 +62,7 @@ struct Buffer {
   std::uint64_t begin = 0, bytes = 0;
   std::string name;  // as the kernel called it
   SourceLocation site{};
+  std::uint8_t stream = 0;  // of the core: whose memory it is in
 };
 
 enum class Unit : std::uint8_t { none, dma, matrix, vector, scalar };
@@ -77,9 +83,11 @@ struct Entry {
   Event event = Event::work;
   bool ring = false;  // set/wait that a ring made: a wait on it is "ring full" or "ring empty"
   std::uint16_t core = 0;
+  std::uint8_t stream = 0;                            // of the core, index into Tape::streams
+  std::uint8_t peer_stream = 0;                       // stream_*: the other stream
   Pipe pipe = Pipe::scalar;                           // whose queue holds it: of a set `from`, of a wait `to`
-  Pipe from = Pipe::scalar, to = Pipe::scalar;        // set, wait
-  std::uint16_t flag = 0;                             // set, wait, cross_*
+  Pipe from = Pipe::scalar, to = Pipe::scalar;        // set, wait, stream_*
+  std::uint16_t flag = 0;                             // set, wait, stream_*, cross_*
   std::uint16_t peer = 0;                             // cross_*: the other core
   std::uint32_t buffer = 0;                           // allocate, release
   std::uint32_t footprints = 0, footprint_count = 0;  // range in Tape::footprints
@@ -91,12 +99,15 @@ struct Entry {
 // In place of an entry's number: there is none.
 inline constexpr std::uint32_t no_entry = 0xffffffffu;
 
-inline bool sets(Event event) { return event == Event::set || event == Event::cross_set; }
-inline bool waits(Event event) { return event == Event::wait || event == Event::cross_wait; }
+inline bool sets(Event event) { return event == Event::set || event == Event::stream_set || event == Event::cross_set; }
+inline bool waits(Event event) {
+  return event == Event::wait || event == Event::stream_wait || event == Event::cross_wait;
+}
 
 struct Tape {
   std::uint16_t cores = 1;
-  std::vector<Entry> entries;  // of all cores, in an order in which the machine really ran them
+  std::vector<std::uint8_t> streams = {0};  // of each core: which of Device::streams each is an instance of
+  std::vector<Entry> entries;               // of all cores, in an order in which the machine really ran them
   std::vector<Footprint> footprints;
   std::vector<Buffer> buffers;
 };

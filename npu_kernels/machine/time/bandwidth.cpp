@@ -7,12 +7,16 @@ namespace inlay::npu {
 
 namespace {
 
-// Queues of a core that a transfer of global memory can stand in.
-Rate dram_queues(const Device& device) {
-  std::vector<bool> seen(device.queues.size());
-  for (const Path& path : device.paths)
-    if (path.dram) seen[device.queue_of[static_cast<int>(path.pipe)]] = true;
-  return std::max<Rate>(std::count(seen.begin(), seen.end(), true), 1);
+// Queues of a core, in all its streams, that a transfer of global memory can stand in.
+Rate dram_queues(const Device& device, const std::vector<std::uint8_t>& streams) {
+  Rate all = 0;
+  for (const std::uint8_t stream : streams) {
+    std::vector<bool> seen(device.queues.size());
+    for (const Path& path : device.paths)
+      if (path.dram && device.stream_of(path.pipe) == stream) seen[device.queue_of[static_cast<int>(path.pipe)]] = true;
+    all += std::count(seen.begin(), seen.end(), true);
+  }
+  return std::max<Rate>(all, 1);
 }
 
 }  // namespace
@@ -39,13 +43,14 @@ void fill_max_min(std::span<const Rate> demand, Rate capacity, std::span<Rate> g
   std::replace(grant.begin(), grant.end(), open, capacity / count);
 }
 
-DramShare::DramShare(const Device& device, std::uint32_t cores, Sharing sharing)
-    : queues_(static_cast<std::uint32_t>(device.queues.size())),
+DramShare::DramShare(const Device& device, const std::vector<std::uint8_t>& streams, std::uint32_t cores,
+                     Sharing sharing)
+    : queues_(static_cast<std::uint32_t>(device.queues.size() * streams.size())),
       sharing_(sharing),
       total_(to_rate(device.dram_bytes_per_cycle)),
       core_cap_(to_rate(device.dram_bytes_per_cycle_core)),
       transfers_(std::size_t{cores} * queues_) {
-  const Rate sharers = dram_queues(device);
+  const Rate sharers = dram_queues(device, streams);
   part_ = std::min(core_cap_ / sharers, total_ / (sharers * cores));
 }
 

@@ -32,8 +32,8 @@ struct BandwidthSample {
 
 class DramShare {
  public:
-  // A lane is one queue of one core: core * queues + queue. It has at most one transfer.
-  DramShare(const Device& device, std::uint32_t cores, Sharing sharing);
+  // Lanes are numbered core by core (lanes.hpp), `streams` as the tape's. A lane has at most one transfer.
+  DramShare(const Device& device, const std::vector<std::uint8_t>& streams, std::uint32_t cores, Sharing sharing);
 
   void start(std::uint32_t lane, std::uint64_t bytes, Rate solo, Tick now);
   Tick next_end() const { return next_end_; }
@@ -58,7 +58,7 @@ class DramShare {
   void grant(Transfer& transfer, Rate rate, Tick now);
   void share_max_min(Tick now);
 
-  std::uint32_t queues_;
+  std::uint32_t queues_;  // of a core, in all its streams
   Sharing sharing_;
   Rate total_, core_cap_, part_ = 0;
   std::vector<Transfer> transfers_;    // by lane

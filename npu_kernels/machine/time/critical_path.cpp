@@ -18,10 +18,10 @@ class Constraints {
       : tape_(tape), device_(device), time_(timeline), order_(timeline.order) {
     in_stream_.resize(tape.entries.size());
     in_queue_.resize(tape.entries.size());
-    for (std::uint32_t core = 0; core < order_.cores(); ++core) number(order_.stream(core), in_stream_);
+    for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) number(order_.stream(stream), in_stream_);
     for (std::uint32_t lane = 0; lane < order_.lanes(); ++lane) number(order_.queue(lane), in_queue_);
     meeting_.resize(tape.entries.size());
-    for (std::uint32_t core = 0; core < order_.cores(); ++core) number(order_.sync_alls(core), meeting_);
+    for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) number(order_.sync_alls(stream), meeting_);
   }
 
   Tick at(Stamp stamp) const {
@@ -38,21 +38,21 @@ class Constraints {
       visit(Stamp{index, Step::started}, time_.spans[index].ended - time_.spans[index].started, Reason::work);
     } else if (to.step == Step::started) {
       visit(Stamp{index, Step::issued}, 0, Reason::issue);
-      if (waits(entry.event)) visit(Stamp{order_.partner(index), Step::ended}, 0, Reason::flag);
+      if (waits(entry.event)) visit(Stamp{order_.partner(index), Step::ended}, flight(entry), Reason::flag);
       if (!on_stream && in_queue_[index] > 0)
         visit(Stamp{order_.queue(order_.lane_of(entry))[in_queue_[index] - 1], Step::ended}, 0, Reason::pipe);
-      if (entry.event == Event::barrier_all) each_queue(entry.core, index, visit);
+      if (entry.event == Event::barrier_all) each_queue(order_.stream_of(entry), index, visit);
       if (entry.event == Event::sync_all) {
-        for (std::uint32_t core = 0; core < order_.cores(); ++core) {
-          const std::uint32_t other = order_.sync_alls(core)[meeting_[index]];
+        for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) {
+          const std::uint32_t other = order_.sync_alls(stream)[meeting_[index]];
           visit(Stamp{other, Step::issued}, 0, Reason::barrier);
-          each_queue(core, other, visit);
+          each_queue(stream, other, visit);
         }
       }
     } else {
       const std::uint32_t lane = order_.lane_of(entry);
       if (in_stream_[index] > 0)
-        visit(passed(order_.stream(entry.core)[in_stream_[index] - 1]), issue_delay(entry), Reason::issue);
+        visit(passed(order_.stream(order_.stream_of(entry))[in_stream_[index] - 1]), issue_delay(entry), Reason::issue);
       const std::uint32_t depth = device_.queues[lane % order_.queues()].depth;
       if (!on_stream && in_queue_[index] >= depth)
         visit(Stamp{order_.queue(lane)[in_queue_[index] - depth], Step::started}, 0, Reason::queue_full);
@@ -73,11 +73,15 @@ class Constraints {
     return order_.on_stream(entry) ? 0 : to_ticks(device_.queues[order_.lane_of(entry) % order_.queues()].issue_cycles);
   }
 
-  // The last entry of each of the core's queues that was issued before entry `index` of its stream.
-  template <class Visit> void each_queue(std::uint32_t core, std::uint32_t index, Visit&& visit) const {
+  Tick flight(const Entry& wait) const {
+    return wait.event == Event::stream_wait ? to_ticks(device_.sync.stream_cycles) : 0;
+  }
+
+  // The last entry of each of a stream's queues that was issued before entry `index` of the stream.
+  template <class Visit> void each_queue(std::uint32_t stream, std::uint32_t index, Visit&& visit) const {
     for (std::uint32_t queue = 0; queue < order_.queues(); ++queue) {
-      const std::uint32_t lane = order_.lane(core, queue);
-      if (lane == order_.scalar_lane(core)) continue;
+      const std::uint32_t lane = order_.lane(stream, queue);
+      if (lane == order_.scalar_lane(stream)) continue;
       const auto entries = order_.queue(lane);
       const auto after = std::lower_bound(entries.begin(), entries.end(), index);
       if (after != entries.begin()) visit(Stamp{*(after - 1), Step::ended}, 0, Reason::barrier);

@@ -1,9 +1,10 @@
 // The event loop behind time_tape. Events are starts and ends of entries, never cycles.
 //
-// Two kinds of agents: a lane (one queue of one core) and a stream (one core's scalar unit). An agent is
+// Two kinds of agents: a lane (one queue of one stream) and a stream (one scalar unit). An agent is
 // advanced when something that it may wait for has happened; it moves as far as it can at this tick.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <queue>
 #include <utility>
@@ -44,7 +45,7 @@ class Simulation {
     Stall of;
   };
   struct Stream {
-    std::uint32_t next = 0;         // of the core's entries
+    std::uint32_t next = 0;         // of its entries
     std::uint32_t outstanding = 0;  // issued to queues, not ended
     StreamState state = StreamState::at_entry;
     Tick since = 0;    // of the state
@@ -55,7 +56,7 @@ class Simulation {
 
   struct Wake {
     Tick at;
-    std::uint32_t agent;  // a lane, or lanes + core
+    std::uint32_t agent;  // a lane: its entry ends; lanes + stream; lanes + streams + lane: a flag has come
     bool operator>(const Wake& other) const { return std::pair(at, agent) > std::pair(other.at, other.agent); }
   };
 
@@ -65,29 +66,41 @@ class Simulation {
   void charge_gap(std::uint32_t lane, Tick end, std::uint32_t entry);
 
   // Streams (simulation_streams.cpp)
-  void advance_stream(std::uint32_t core);
-  bool step(std::uint32_t core);
-  bool put_in_queue(std::uint32_t core, std::uint32_t entry);
-  bool may_start(std::uint32_t core, std::uint32_t entry);
-  void start_on_stream(std::uint32_t core, std::uint32_t entry);
+  void advance_stream(std::uint32_t stream);
+  bool step(std::uint32_t stream);
+  bool put_in_queue(std::uint32_t stream, std::uint32_t entry);
+  bool may_start(std::uint32_t stream, std::uint32_t entry);
+  void start_on_stream(std::uint32_t stream, std::uint32_t entry);
   bool all_at_sync() const;
-  void stop(std::uint32_t core, StreamState state);
-  void charge_stop(std::uint32_t core, const Stall& of, Tick begin, Tick end);
-  void pass_time(std::uint32_t core, Tick ticks);
+  void stop(std::uint32_t stream, StreamState state);
+  void charge_stop(std::uint32_t stream, const Stall& of, Tick begin, Tick end);
+  void pass_time(std::uint32_t stream, Tick ticks);
 
   // Both
   void wake(std::uint32_t agent) { ready_.push_back(agent); }
-  void wake_stream(std::uint32_t core) { ready_.push_back(order_.lanes() + core); }
+  void wake_stream(std::uint32_t stream) { ready_.push_back(order_.lanes() + stream); }
   void signal(std::uint32_t entry);
   void stamp(std::uint32_t entry, Step step) { steps_.push_back({entry, step}); }
-  bool ended(std::uint32_t entry) const { return entry != no_entry && spans_[entry].ended >= 0; }
+  // The set that a wait takes is done, and the flag has come over.
+  bool arrived(std::uint32_t wait) const {
+    const std::uint32_t set = order_.partner(wait);
+    return set != no_entry && spans_[set].ended >= 0 && spans_[set].ended + flight(tape_.entries[set]) <= now_;
+  }
+  // What a wait from `begin` to now is charged to: charge(stall, begin, end).
+  template <class Charge> void each_cause(std::uint32_t wait, Tick begin, Charge&& charge) const {
+    const Stall of = wait_cause(tape_.entries[wait]);
+    const Tick set = std::clamp(spans_[order_.partner(wait)].ended, begin, now_);
+    charge(of, begin, set);
+    charge(Stall{.cause = Cause::flight, .from = of.from, .to = of.to}, set, now_);
+  }
+  Tick flight(const Entry& set) const { return set.event == Event::stream_set ? sync_.stream : 0; }
   Tick instruction_ticks(const Entry& entry) const;
   void advance_ready();
   void end_at_now();
   Status deadlock() const;
 
   struct SyncTicks {
-    Tick set, wait, barrier, cross;
+    Tick set, wait, barrier, cross, stream;
   };
 
   const Tape& tape_;

@@ -5,45 +5,45 @@
 
 namespace inlay::npu {
 
-void Simulation::stop(std::uint32_t core, StreamState state) {
-  streams_[core].state = state;
-  streams_[core].since = now_;
+void Simulation::stop(std::uint32_t number, StreamState state) {
+  streams_[number].state = state;
+  streams_[number].since = now_;
 }
 
-void Simulation::pass_time(std::uint32_t core, Tick ticks) {
-  streams_[core].until = now_ + ticks;
-  wakes_.push({now_ + ticks, order_.lanes() + core});
+void Simulation::pass_time(std::uint32_t number, Tick ticks) {
+  streams_[number].until = now_ + ticks;
+  wakes_.push({now_ + ticks, order_.lanes() + number});
 }
 
 // A stop of the stream idles the scalar unit itself, and each queue that runs out of entries meanwhile.
-void Simulation::charge_stop(std::uint32_t core, const Stall& of, Tick begin, Tick end) {
+void Simulation::charge_stop(std::uint32_t number, const Stall& of, Tick begin, Tick end) {
   if (begin >= end) return;
-  Stream& stream = streams_[core];
+  Stream& stream = streams_[number];
   stream.stalls.push_back({begin, end, of});
-  lanes_[order_.scalar_lane(core)].ledger.add(of, end - begin, order_.stream(core)[stream.next]);
+  lanes_[order_.scalar_lane(number)].ledger.add(of, end - begin, order_.stream(number)[stream.next]);
 }
 
 // True: the entry is in its queue.
-bool Simulation::put_in_queue(std::uint32_t core, std::uint32_t index) {
-  Stream& stream = streams_[core];
+bool Simulation::put_in_queue(std::uint32_t number, std::uint32_t index) {
+  Stream& stream = streams_[number];
   const Entry& entry = tape_.entries[index];
   const std::uint32_t lane_index = order_.lane_of(entry);
   const std::uint32_t queue = lane_index % order_.queues();
   Lane& lane = lanes_[lane_index];
   if (stream.state == StreamState::at_entry) {
-    lanes_[order_.scalar_lane(core)].busy += issue_ticks_[queue];
-    stop(core, StreamState::issuing);
-    pass_time(core, issue_ticks_[queue]);
+    lanes_[order_.scalar_lane(number)].busy += issue_ticks_[queue];
+    stop(number, StreamState::issuing);
+    pass_time(number, issue_ticks_[queue]);
     return false;
   }
   // An entry that runs has left the queue.
   const bool runs = lane.state != LaneState::idle && lane.state != LaneState::blocked;
   if (lane.issued - lane.next - runs >= device_.queues[queue].depth) {
-    if (stream.state == StreamState::issuing) stop(core, StreamState::queue_full);
+    if (stream.state == StreamState::issuing) stop(number, StreamState::queue_full);
     return false;
   }
   if (stream.state == StreamState::queue_full)
-    charge_stop(core, {.cause = Cause::queue_full, .from = entry.pipe, .to = entry.pipe}, stream.since, now_);
+    charge_stop(number, {.cause = Cause::queue_full, .from = entry.pipe, .to = entry.pipe}, stream.since, now_);
   spans_[index].issued = now_;
   stamp(index, Step::issued);
   ++lane.issued;
@@ -59,38 +59,40 @@ bool Simulation::all_at_sync() const {
 }
 
 // Of an entry that the scalar unit does itself: nothing holds it back. Else the stream stops.
-bool Simulation::may_start(std::uint32_t core, std::uint32_t index) {
-  Stream& stream = streams_[core];
+bool Simulation::may_start(std::uint32_t number, std::uint32_t index) {
+  Stream& stream = streams_[number];
   const Entry& entry = tape_.entries[index];
   const auto hold = [&](StreamState state) {
-    if (stream.state == StreamState::at_entry) stop(core, state);
+    if (stream.state == StreamState::at_entry) stop(number, state);
     return false;
   };
   if (waits(entry.event)) {
-    if (!ended(order_.partner(index))) return hold(StreamState::flag);
-    if (stream.state == StreamState::flag) charge_stop(core, wait_cause(entry), stream.since, now_);
+    if (!arrived(index)) return hold(StreamState::flag);
+    if (stream.state == StreamState::flag)
+      each_cause(index, stream.since,
+                 [&](const Stall& of, Tick begin, Tick end) { charge_stop(number, of, begin, end); });
   } else if (entry.event == Event::barrier_all) {
     if (stream.outstanding > 0) return hold(StreamState::barrier);
-    if (stream.state == StreamState::barrier) charge_stop(core, {.cause = Cause::barrier}, stream.since, now_);
+    if (stream.state == StreamState::barrier) charge_stop(number, {.cause = Cause::barrier}, stream.since, now_);
   } else if (entry.event == Event::sync_all) {
     hold(StreamState::sync_all);
     if (!all_at_sync()) return false;
-    for (std::uint32_t other = 0; other < order_.cores(); ++other) {
+    for (std::uint32_t other = 0; other < order_.streams(); ++other) {
       const Stream& waiting = streams_[other];
       const Tick emptied = std::max(waiting.since, waiting.emptied);
       charge_stop(other, {.cause = Cause::barrier}, waiting.since, emptied);
       charge_stop(other, {.cause = Cause::cross}, emptied, now_);
-      if (other != core) start_on_stream(other, order_.stream(other)[waiting.next]);
+      if (other != number) start_on_stream(other, order_.stream(other)[waiting.next]);
     }
   }
   return true;
 }
 
-void Simulation::start_on_stream(std::uint32_t core, std::uint32_t index) {
+void Simulation::start_on_stream(std::uint32_t number, std::uint32_t index) {
   const Entry& entry = tape_.entries[index];
   spans_[index].started = now_;
   stamp(index, Step::started);
-  Lane& scalar = lanes_[order_.scalar_lane(core)];
+  Lane& scalar = lanes_[order_.scalar_lane(number)];
   Tick ticks = instruction_ticks(entry);
   scalar.ledger.add(Cause::sync, ticks, index);
   if (entry.event == Event::work) {
@@ -98,23 +100,23 @@ void Simulation::start_on_stream(std::uint32_t core, std::uint32_t index) {
     ticks = cost.head + cost.units;
     scalar.busy += ticks;
   }
-  stop(core, StreamState::running);
-  pass_time(core, ticks);
+  stop(number, StreamState::running);
+  pass_time(number, ticks);
 }
 
 // One move of the stream. True: it has gone past its entry.
-bool Simulation::step(std::uint32_t core) {
-  Stream& stream = streams_[core];
+bool Simulation::step(std::uint32_t number) {
+  Stream& stream = streams_[number];
   if ((stream.state == StreamState::issuing || stream.state == StreamState::running) && now_ < stream.until)
     return false;
-  const auto entries = order_.stream(core);
+  const auto entries = order_.stream(number);
   if (stream.next == entries.size()) {
     stream.state = StreamState::done;
     return false;
   }
   const std::uint32_t index = entries[stream.next];
   if (!order_.on_stream(tape_.entries[index])) {
-    if (!put_in_queue(core, index)) return false;
+    if (!put_in_queue(number, index)) return false;
   } else if (stream.state == StreamState::running) {
     spans_[index].ended = now_;
     stamp(index, Step::ended);
@@ -124,17 +126,17 @@ bool Simulation::step(std::uint32_t core) {
       spans_[index].issued = now_;
       stamp(index, Step::issued);
     }
-    if (may_start(core, index)) start_on_stream(core, index);
+    if (may_start(number, index)) start_on_stream(number, index);
     return false;
   }
   ++stream.next;
   stream.state = StreamState::at_entry;
-  lanes_[order_.scalar_lane(core)].free = now_;
+  lanes_[order_.scalar_lane(number)].free = now_;
   return true;
 }
 
-void Simulation::advance_stream(std::uint32_t core) {
-  while (step(core)) {
+void Simulation::advance_stream(std::uint32_t number) {
+  while (step(number)) {
   }
 }
 

@@ -5,15 +5,17 @@
 namespace inlay::npu {
 
 std::string_view name(Cause cause) {
-  constexpr std::string_view table[causes] = {"issue",      "queue full", "flag",    "ring full", "ring empty",
-                                              "DRAM share", "sync",       "barrier", "cross",     "drain"};
+  constexpr std::string_view table[causes] = {"issue",      "queue full",  "flag",       "ring full",
+                                              "ring empty", "flag flight", "DRAM share", "sync",
+                                              "barrier",    "cross",       "drain"};
   return table[static_cast<int>(cause)];
 }
 
 std::string describe(const Stall& stall) {
   std::string text(name(stall.cause));
   if (stall.cause == Cause::queue_full) return text.append(" ").append(name(stall.to));
-  if (stall.cause == Cause::flag || stall.cause == Cause::ring_full || stall.cause == Cause::ring_empty)
+  if (stall.cause == Cause::flag || stall.cause == Cause::ring_full || stall.cause == Cause::ring_empty ||
+      stall.cause == Cause::flight)
     text.append(" ").append(name(stall.from)).append(" -> ").append(name(stall.to));
   if (stall.cause == Cause::flag) text.append(" #").append(std::to_string(stall.flag));
   return text;

@@ -39,11 +39,18 @@ std::string bounds_text(const Roofline& roof) {
   return text;
 }
 
-// Stalls of one queue over all cores, the largest first.
-std::vector<Stall> merged(const Timeline& timeline, std::uint32_t queue) {
+// The lanes of one queue: of each stream that has it.
+std::vector<LaneTime> lanes_of(const Tape& tape, const Device& device, const Timeline& timeline, std::uint32_t queue) {
+  std::vector<LaneTime> result;
+  for (const LaneTime& lane : timeline.lanes)
+    if (lane.queue == queue && device.has_queue(tape.streams[lane.stream], queue)) result.push_back(lane);
+  return result;
+}
+
+// Their stalls, the largest first.
+std::vector<Stall> merged(const std::vector<LaneTime>& lanes) {
   std::map<std::string, Stall> sums;
-  for (const LaneTime& lane : timeline.lanes) {
-    if (lane.queue != queue) continue;
+  for (const LaneTime& lane : lanes) {
     for (const Stall& stall : lane.stalls) {
       Stall& sum = sums.try_emplace(describe(stall),
                                     Stall{.cause = stall.cause, .from = stall.from, .to = stall.to, .flag = stall.flag})
@@ -68,15 +75,15 @@ std::string pipes_text(const Tape& tape, const Device& device, const Timeline& t
   for (std::uint32_t queue = 0; queue < device.queues.size(); ++queue) {
     Tick busy = 0;
     std::uint64_t entries = 0;
-    for (const LaneTime& lane : timeline.lanes) {
-      if (lane.queue != queue) continue;
+    const std::vector<LaneTime> lanes = lanes_of(tape, device, timeline, queue);
+    for (const LaneTime& lane : lanes) {
       busy += lane.busy;
       entries += lane.entries;
     }
     if (entries == 0) continue;
-    const double all = to_cycles(timeline.makespan) * timeline.order.cores();
+    const double all = to_cycles(timeline.makespan) * static_cast<double>(lanes.size());
     text += "  " + padded(device.queues[queue].name, name_width) + "busy " + percent(to_cycles(busy), all);
-    const std::vector<Stall> stalls = merged(timeline, queue);
+    const std::vector<Stall> stalls = merged(lanes);
     for (std::size_t i = 0; i < std::min(shown, stalls.size()); ++i) {
       text += ", " + describe(stalls[i]) + " " + percent(to_cycles(stalls[i].ticks), all);
       if (stalls[i].entry != no_entry) text += " (" + line_of(tape.entries[stalls[i].entry].site) + ")";

@@ -36,6 +36,10 @@ Status check_entry(const Tape& tape, const Device& device, std::size_t i) {
   const Entry& entry = tape.entries[i];
   if (entry.core >= tape.cores)
     return bad_entry(entry, i, "core = " + std::to_string(entry.core) + "; the tape has " + std::to_string(tape.cores));
+  if (entry.stream >= tape.streams.size())
+    return bad_entry(
+        entry, i,
+        "stream = " + std::to_string(entry.stream) + "; a core of the tape has " + std::to_string(tape.streams.size()));
   const Work& work = entry.work;
   if (entry.event != Event::work) return {};
   if (work.unit == Unit::dma) return check_transfer(device, entry, i);
@@ -75,13 +79,13 @@ Status check_device(const Device& device) {
 TapeOrder::TapeOrder(const Tape& tape, const Device& device)
     : Lanes(tape, device),
       streams_(tape.entries.size()),
-      stream_begin_(cores() + 1),
+      stream_begin_(streams() + 1),
       queued_(tape.entries.size()),
       queue_begin_(lanes() + 1),
       partners_(partners_of(tape, channels_of(tape))),
-      meetings_(cores()) {
+      meetings_(streams()) {
   for (const Entry& entry : tape.entries) {
-    ++stream_begin_[entry.core + 1];
+    ++stream_begin_[stream_of(entry) + 1];
     ++queue_begin_[lane_of(entry) + 1];
   }
   counts_to_begins(stream_begin_);
@@ -89,9 +93,9 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
   std::vector<std::uint32_t> in_stream(stream_begin_), in_queue(queue_begin_);
   for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
     const Entry& entry = tape.entries[i];
-    streams_[in_stream[entry.core]++] = i;
+    streams_[in_stream[stream_of(entry)]++] = i;
     queued_[in_queue[lane_of(entry)]++] = i;
-    if (entry.event == Event::sync_all) meetings_[entry.core].push_back(i);
+    if (entry.event == Event::sync_all) meetings_[stream_of(entry)].push_back(i);
   }
 }
 
@@ -102,11 +106,15 @@ tl::expected<TapeOrder, Status> TapeOrder::of(const Tape& tape, const Device& de
     if (Status status = check_entry(tape, device, i); !status.ok()) return tl::unexpected<Status>(std::move(status));
 
   TapeOrder order(tape, device);
-  const auto calls = [&](std::uint32_t core) { return order.meetings_[core].size(); };
-  for (std::uint32_t core = 1; core < order.cores(); ++core)
-    if (calls(core) != calls(0))
-      return failure(StatusCode::invalid_argument, "tape: core " + std::to_string(core) + " calls sync_all " +
-                                                       std::to_string(calls(core)) + " times, core 0 " +
+  const auto calls = [&](std::uint32_t stream) { return order.meetings_[stream].size(); };
+  const auto called = [&](std::uint32_t stream) {
+    const std::string mine = stream_name(device, tape.streams, stream % order.streams_of_a_core());
+    return "core " + std::to_string(order.core_of_stream(stream)) + (mine.empty() ? "" : " " + mine);
+  };
+  for (std::uint32_t stream = 1; stream < order.streams(); ++stream)
+    if (calls(stream) != calls(0))
+      return failure(StatusCode::invalid_argument, "tape: " + called(stream) + " calls sync_all " +
+                                                       std::to_string(calls(stream)) + " times, " + called(0) + " " +
                                                        std::to_string(calls(0)) + " times");
   return order;
 }

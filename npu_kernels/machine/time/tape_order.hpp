@@ -1,4 +1,4 @@
-// The tape sorted as the hardware sees it: a stream for each core, a list for each queue, and for each
+// The tape sorted as the hardware sees it: a list for each scalar stream and for each queue, and for each
 // wait the set that it takes.
 #pragma once
 
@@ -21,14 +21,14 @@ class TapeOrder : public Lanes {
 
   TapeOrder() = default;
 
-  // Entries of a core, in order of issue; those of a lane, in order of start.
-  std::span<const std::uint32_t> stream(std::uint32_t core) const { return part(streams_, stream_begin_, core); }
+  // Entries of a stream, in order of issue; those of a lane, in order of start.
+  std::span<const std::uint32_t> stream(std::uint32_t number) const { return part(streams_, stream_begin_, number); }
   std::span<const std::uint32_t> queue(std::uint32_t lane) const { return part(queued_, queue_begin_, lane); }
 
   // Of a set the wait that takes it, of a wait the set that it takes.
   std::uint32_t partner(std::uint32_t entry) const { return partners_[entry]; }
-  // The sync_alls of a core, in order. The n-th of every core are one meeting.
-  std::span<const std::uint32_t> sync_alls(std::uint32_t core) const { return meetings_[core]; }
+  // The sync_alls of a stream, in order. The n-th of every stream are one meeting.
+  std::span<const std::uint32_t> sync_alls(std::uint32_t stream) const { return meetings_[stream]; }
 
  private:
   TapeOrder(const Tape& tape, const Device& device);

@@ -13,10 +13,10 @@ Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& 
       device_(device),
       order_(order),
       sync_{to_ticks(device.sync.set_cycles), to_ticks(device.sync.wait_cycles), to_ticks(device.sync.barrier_cycles),
-            to_ticks(device.sync.cross_cycles)},
-      dram_(device, order.cores(), options.sharing),
+            to_ticks(device.sync.cross_cycles), to_ticks(device.sync.stream_cycles)},
+      dram_(device, tape.streams, order.cores(), options.sharing),
       lanes_(order.lanes()),
-      streams_(order.cores()),
+      streams_(order.streams()),
       spans_(tape.entries.size()) {
   steps_.reserve(tape.entries.size() * 3);
   for (const Queue& queue : device.queues) issue_ticks_.push_back(to_ticks(queue.issue_cycles));
@@ -28,8 +28,10 @@ void Simulation::advance_ready() {
     ready_.pop_back();
     if (agent < order_.lanes())
       advance_lane(agent);
-    else
+    else if (agent < order_.lanes() + order_.streams())
       advance_stream(agent - order_.lanes());
+    else
+      advance_lane(agent - order_.lanes() - order_.streams());
   }
 }
 
@@ -59,7 +61,7 @@ void Simulation::end_at_now() {
 }
 
 Status Simulation::run() {
-  for (std::uint32_t core = 0; core < order_.cores(); ++core) wake_stream(core);
+  for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) wake_stream(stream);
   for (;;) {
     advance_ready();
     // Bandwidth is shared anew when all of this tick's transfers have started and ended.
@@ -73,18 +75,19 @@ Status Simulation::run() {
 
 Status Simulation::deadlock() const {
   std::string waiting;
-  const auto append = [&](std::uint32_t core, std::uint32_t index) {
+  const auto append = [&](std::uint32_t index) {
     const Entry& entry = tape_.entries[index];
-    waiting += (waiting.empty() ? "" : "; ") + std::string("core ") + std::to_string(core) + ": " + entry.verb +
-               " at " + line_of(entry.site);
-    if (entry.event == Event::wait)
+    const std::string mine = stream_name(device_, tape_.streams, entry.stream);
+    waiting += (waiting.empty() ? "" : "; ") + std::string("core ") + std::to_string(entry.core) +
+               (mine.empty() ? "" : " " + mine) + ": " + entry.verb + " at " + line_of(entry.site);
+    if (entry.event == Event::wait || entry.event == Event::stream_wait)
       waiting.append(" for set(").append(name(entry.from)).append(", ").append(name(entry.to)) +=
           ", " + std::to_string(entry.flag) + ")";
   };
   for (std::uint32_t lane = 0; lane < order_.lanes(); ++lane)
-    if (lanes_[lane].next < lanes_[lane].issued) append(lane / order_.queues(), order_.queue(lane)[lanes_[lane].next]);
-  for (std::uint32_t core = 0; core < order_.cores(); ++core)
-    if (streams_[core].state != StreamState::done) append(core, order_.stream(core)[streams_[core].next]);
+    if (lanes_[lane].next < lanes_[lane].issued) append(order_.queue(lane)[lanes_[lane].next]);
+  for (std::uint32_t stream = 0; stream < order_.streams(); ++stream)
+    if (streams_[stream].state != StreamState::done) append(order_.stream(stream)[streams_[stream].next]);
   if (waiting.empty()) return {};
   return invalid("tape: no entry can go on. " + waiting);
 }
@@ -98,7 +101,9 @@ void Simulation::finish(Timeline& timeline) {
   for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
     lane.ledger.add(Cause::drain, now_ - lane.free, no_entry);
-    timeline.lanes.push_back({.core = i / order_.queues(),
+    const std::uint32_t stream = order_.stream_of_lane(i);
+    timeline.lanes.push_back({.core = order_.core_of_stream(stream),
+                              .stream = stream % order_.streams_of_a_core(),
                               .queue = i % order_.queues(),
                               .entries = static_cast<std::uint32_t>(order_.queue(i).size()),
                               .busy = lane.busy,

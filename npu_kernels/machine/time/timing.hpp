@@ -1,8 +1,9 @@
 // When each entry of a tape starts and ends on a device: the timing model.
 //
-//   issue   a core's scalar stream puts entries into its in-order queues: issue_cycles each; it stops on a
+//   issue   a scalar stream puts entries into its in-order queues: issue_cycles each; it stops on a
 //           full queue until that queue's first entry starts
-//   start   = max(the queue's previous entry is done, issued, the flag that a wait takes is set)
+//   start   = max(the queue's previous entry is done, issued, the flag that a wait takes is set; one between
+//           streams comes over stream_cycles later)
 //   end     = start + head + units / throughput (cost.hpp); transfers of global memory share its
 //           bandwidth (bandwidth.hpp) and may take longer
 //
@@ -35,8 +36,8 @@ struct Span {
   Tick ended = -1;
 };
 
-struct LaneTime {  // one queue of one core
-  std::uint32_t core = 0, queue = 0, entries = 0;
+struct LaneTime {  // one queue of one stream
+  std::uint32_t core = 0, stream = 0, queue = 0, entries = 0;
   Tick busy = 0;      // work at its solo cost; of the scalar stream: issue and scalar work
   Tick last_end = 0;  // of its last entry
   std::vector<Stall> stalls;

@@ -61,12 +61,14 @@ class Trace {
   void name_threads() {
     for (std::uint32_t core = 0; core < time_.order.cores(); ++core) {
       name_process(process(core), "core " + std::to_string(core));
-      for (std::uint32_t queue = 0; queue < time_.order.queues(); ++queue) {
-        if (time_.lanes[time_.order.lane(core, queue)].entries == 0) continue;
-        const json where = {{"ph", "M"}, {"pid", process(core)}, {"tid", thread(queue)}};
+      for (std::uint32_t of_core = 0; of_core < lanes_of_a_core(); ++of_core) {
+        const LaneTime& lane = time_.lanes[core * lanes_of_a_core() + of_core];
+        if (lane.entries == 0) continue;
+        const json where = {{"ph", "M"}, {"pid", process(core)}, {"tid", thread(of_core)}};
         json named = where, sorted = where;
-        named.update({{"name", "thread_name"}, {"args", {{"name", device_.queues[queue].name}}}});
-        sorted.update({{"name", "thread_sort_index"}, {"args", {{"sort_index", queue}}}});
+        named.update({{"name", "thread_name"},
+                      {"args", {{"name", queue_name(device_, tape_.streams, lane.stream, lane.queue)}}}});
+        sorted.update({{"name", "thread_sort_index"}, {"args", {{"sort_index", of_core}}}});
         names_.push_back(std::move(named));
         names_.push_back(std::move(sorted));
       }
@@ -76,7 +78,8 @@ class Trace {
 
   // Counted from 1: process and thread 0 are the idle task to Perfetto, which mixes its slices with others'.
   static std::uint32_t process(std::uint32_t core) { return core + 1; }
-  std::uint32_t thread(std::uint32_t lane) const { return lane % time_.order.queues() + 1; }
+  std::uint32_t lanes_of_a_core() const { return time_.order.queues() * time_.order.streams_of_a_core(); }
+  std::uint32_t thread(std::uint32_t lane) const { return lane % lanes_of_a_core() + 1; }
   std::uint32_t memory_process() const { return process(time_.order.cores()); }
 
   json arguments(std::uint32_t index) const {
@@ -154,15 +157,17 @@ class Trace {
   }
 
   void occupancy() {
-    for (std::uint32_t core = 0; core < time_.order.cores(); ++core) {
+    for (std::uint32_t stream = 0; stream < time_.order.streams(); ++stream) {
+      const std::string mine = stream_name(device_, tape_.streams, stream % time_.order.streams_of_a_core());
+      const std::string prefix = mine.empty() ? "" : mine + ".";
       std::vector<std::uint64_t> bytes(device_.memories.size());
-      for (std::uint32_t index : time_.order.stream(core)) {
+      for (std::uint32_t index : time_.order.stream(stream)) {
         const Entry& entry = tape_.entries[index];
         if (shown(entry) || entry.buffer >= tape_.buffers.size()) continue;
         const Buffer& buffer = tape_.buffers[entry.buffer];
         if (buffer.memory == 0 || buffer.memory >= bytes.size()) continue;  // global memory is not scratch
         bytes[buffer.memory] += entry.event == Event::allocate ? buffer.bytes : -buffer.bytes;
-        counter(time_.spans[index].ended, process(core), device_.memories[buffer.memory].name, "bytes",
+        counter(time_.spans[index].ended, process(entry.core), prefix + device_.memories[buffer.memory].name, "bytes",
                 static_cast<double>(bytes[buffer.memory]));
       }
     }

@@ -4,6 +4,7 @@
 #include "cpu_kernels/simd/dot_bf16.hpp"
 #include "cpu_kernels/simd/dot_i8.hpp"
 #include "cpu_kernels/simd/int4.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 #include "cpu_kernels/simd/ints.hpp"
 #include "tests/core/simd/lanes.hpp"
 
@@ -154,21 +155,42 @@ template <int Bits> void products_of_codes() {
       value = static_cast<std::int8_t>(kind % 4 == 0   ? 127
                                        : kind % 4 == 1 ? -127
                                                        : static_cast<int>(rng() % 255) - 127);
-    simd::CodeSums<Level> sums;
+    const auto start = static_cast<std::int32_t>(rng() % 65536) - 32768;
+    simd::CodeSums<Level, Bits> sums(start);
     const auto loaded = simd::CodeWords<Level>::load(reinterpret_cast<const std::uint8_t*>(words.data()));
-    for (int repeat = 0; repeat < 3; ++repeat) sums.add(simd::CodeBytes<Level, Bits>(loaded), x.data());
+    constexpr index most = simd::CodeSums<Level, Bits>::most / codes;
+    const auto add = [&](auto h) {
+      const auto inputs = simd::CodeInputs<Level>::load(x.data() + simd::half_place<Bits, h>);
+      sums.template add<h>(loaded.template bytes<Bits, h>(), inputs);
+    };
+    for (int part = 0; part < 2; ++part) {
+      sums.open();
+      for (index word = 0; word < most; ++word) simd::unroll<simd::CodeSums<Level, Bits>::halves>(add);
+      sums.close();
+    }
     const Lanes got = lanes(sums.to_floats());
     for (index i = 0; i < N; ++i) {
       double expected = 0;
       for (index j = 0; j < codes; ++j)
         expected += static_cast<double>(words[i] >> Bits * j & ((1u << Bits) - 1)) * x[simd::activation_place<Bits>(j)];
-      ASSERT_EQ(got[i], 3 * expected) << Bits << " bits, lane " << i;
+      ASSERT_EQ(got[i], start + 2 * most * expected) << Bits << " bits, lane " << i;
     }
   }
 }
 TEST(simd, products_of_codes) {
   products_of_codes<4>();
   products_of_codes<8>();
+}
+
+TEST(simd, activations_in_the_order_of_codes) {
+  std::array<std::int8_t, simd::arranged> four, eight;
+  for (index i = 0; i < simd::arranged; ++i) four[i] = eight[i] = static_cast<std::int8_t>(3 * i - 40);
+  simd::arrange<Level, 4>(four.data());
+  simd::arrange<Level, 8>(eight.data());
+  for (index i = 0; i < simd::arranged; ++i) {
+    ASSERT_EQ(four[i / 8 * 8 + simd::activation_place<4>(i % 8)], 3 * i - 40) << i;
+    ASSERT_EQ(eight[i], 3 * i - 40) << i;
+  }
 }
 
 // Odd first, each product fused into the sum; subnormal operands and results are zero.

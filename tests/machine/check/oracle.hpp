@@ -46,6 +46,10 @@ struct Oracle {
   bool before(std::uint32_t a, std::uint32_t b) const { return reaches(done(a), start(b)); }
 
  private:
+  enum class Between { pipes, streams, cores };  // what a channel joins
+
+  std::size_t streams() const { return tape_.cores * tape_.streams.size(); }
+  std::size_t stream_of(const Entry& entry) const { return entry.core * tape_.streams.size() + entry.stream; }
   static std::uint32_t start(std::uint32_t e) { return 3 * e; }
   static std::uint32_t done(std::uint32_t e) { return 3 * e + 1; }
   static std::uint32_t all_done(std::uint32_t e) { return 3 * e + 2; }
@@ -58,6 +62,8 @@ struct Oracle {
       case Event::wait: return queue_of(entry.to);
       case Event::work:
       case Event::barrier:
+      case Event::stream_set:
+      case Event::stream_wait:
       case Event::cross_set:
       case Event::cross_wait: return queue_of(entry.pipe);
       default: return queue_of(Pipe::scalar);
@@ -66,15 +72,15 @@ struct Oracle {
 
   void connect() {
     const std::uint32_t none = no_entry;
-    using Key = std::tuple<bool, int, int, int, int>;
+    using Key = std::tuple<Between, int, int, int, int, int>;
     std::map<Key, std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>>> channels;
-    std::vector<std::vector<std::uint32_t>> last(tape_.cores, std::vector<std::uint32_t>(device_.queues.size(), none));
-    std::vector<std::vector<std::uint32_t>> meetings(tape_.cores);
-    std::map<std::uint32_t, std::vector<std::uint32_t>> arrived;  // sync_all: the ends of its core's queues
+    std::vector<std::vector<std::uint32_t>> last(streams(), std::vector<std::uint32_t>(device_.queues.size(), none));
+    std::vector<std::vector<std::uint32_t>> meetings(streams());
+    std::map<std::uint32_t, std::vector<std::uint32_t>> arrived;  // sync_all: the ends of its stream's queues
     const std::uint8_t stream = queue_of(Pipe::scalar);
     for (std::uint32_t e = 0; e < tape_.entries.size(); ++e) {
       const Entry& entry = tape_.entries[e];
-      auto& ends = last[entry.core];
+      auto& ends = last[stream_of(entry)];
       const std::uint8_t queue = queue_of(entry);
       edge(start(e), done(e));
       edge(done(e), all_done(e));
@@ -83,35 +89,42 @@ struct Oracle {
         const Event event = tape_.entries[previous].event;
         edge(start(previous), start(e));
         edge(all_done(previous), all_done(e));
-        if (device_.queues[queue].in_order_visible || event == Event::wait || event == Event::cross_wait ||
-            event == Event::barrier)
+        if (device_.queues[queue].in_order_visible || event == Event::wait || event == Event::stream_wait ||
+            event == Event::cross_wait || event == Event::barrier)
           edge(done(previous), start(e));
-        if (entry.event == Event::set || entry.event == Event::cross_set || entry.event == Event::barrier)
+        if (entry.event == Event::set || entry.event == Event::stream_set || entry.event == Event::cross_set ||
+            entry.event == Event::barrier)
           edge(all_done(previous), done(e));
       }
       const int from = static_cast<int>(entry.from), to = static_cast<int>(entry.to);
-      if (entry.event == Event::set) channels[{false, entry.core, from, to, entry.flag}].first.push_back(e);
-      if (entry.event == Event::wait) channels[{false, entry.core, from, to, entry.flag}].second.push_back(e);
-      if (entry.event == Event::cross_set) channels[{true, entry.peer, 0, 0, entry.flag}].first.push_back(e);
-      if (entry.event == Event::cross_wait) channels[{true, entry.core, 0, 0, entry.flag}].second.push_back(e);
+      const int core = entry.core, mine = entry.stream, peer = entry.peer_stream, flag = entry.flag;
+      const auto channel = [&](const Key& key) -> auto& { return channels[key]; };
+      using enum Between;
+      if (entry.event == Event::set) channel({pipes, core, mine, from, to, flag}).first.push_back(e);
+      if (entry.event == Event::wait) channel({pipes, core, mine, from, to, flag}).second.push_back(e);
+      if (entry.event == Event::stream_set) channel({streams, core, mine, peer, 0, flag}).first.push_back(e);
+      if (entry.event == Event::stream_wait) channel({streams, core, peer, mine, 0, flag}).second.push_back(e);
+      if (entry.event == Event::cross_set) channel({cores, entry.peer, mine, 0, 0, flag}).first.push_back(e);
+      if (entry.event == Event::cross_wait) channel({cores, core, mine, 0, 0, flag}).second.push_back(e);
       if (entry.event == Event::barrier_all)
         for (const std::uint32_t end : ends)
           if (end != none) edge(all_done(end), done(e));
       if (entry.event == Event::sync_all) {
-        meetings[entry.core].push_back(e);
+        meetings[stream_of(entry)].push_back(e);
         arrived[e] = ends;
       }
       ends[queue] = e;
     }
     for (const auto& [key, channel] : channels) {
       const auto& [sets, waits] = channel;
+      const std::size_t depth = std::get<0>(key) == Between::streams ? device_.sync.stream_depth : device_.sync.depth;
       for (std::size_t n = 0; n < std::min(sets.size(), waits.size()); ++n) edge(done(sets[n]), done(waits[n]));
       for (std::size_t n = sets.size(); n < waits.size(); ++n) unpaired_waits.insert(waits[n]);
       for (std::size_t n = waits.size(); n < sets.size(); ++n) leftover_sets.insert(sets[n]);
       for (const auto* side : {&sets, &waits})
         for (std::size_t n = 1; n < side->size(); ++n) neighbours_.emplace_back((*side)[n - 1], (*side)[n]);
-      for (std::size_t n = device_.sync.depth; n < sets.size(); ++n)
-        room_.emplace_back(sets[n], n - device_.sync.depth < waits.size() ? waits[n - device_.sync.depth] : none);
+      for (std::size_t n = depth; n < sets.size(); ++n)
+        room_.emplace_back(sets[n], n - depth < waits.size() ? waits[n - depth] : none);
     }
     for (const auto& mine : meetings) {
       if (mine.size() != meetings.front().size()) deadlock = true;
@@ -176,7 +189,7 @@ struct Oracle {
         std::set<ReportKind> kinds;
         each_footprint(first, [&](const Footprint& x) {
           each_footprint(second, [&](const Footprint& y) {
-            if (x.memory != y.memory || (x.memory != 0 && first.core != second.core)) return;
+            if (x.memory != y.memory || (x.memory != 0 && stream_of(first) != stream_of(second))) return;
             if ((!x.write && !y.write) || (x.atomic && y.atomic) || !meet(intervals(x), intervals(y))) return;
             kinds.insert(first.core != second.core ? ReportKind::core_overlap
                          : !x.write                ? ReportKind::race_war
@@ -232,9 +245,9 @@ struct Oracle {
   // that comes from its own set does not hold if it takes another.
   void find_ambiguous() {
     for (const auto& [a, b] : neighbours_)
-      if ((tape_.entries[a].core != tape_.entries[b].core ||
+      if ((stream_of(tape_.entries[a]) != stream_of(tape_.entries[b]) ||
            queue_of(tape_.entries[a]) != queue_of(tape_.entries[b])) &&
-          !reaches(done(a), tape_.entries[b].event == Event::cross_wait ? start(b) : done(b)))
+          !reaches(done(a), waits(tape_.entries[b].event) ? start(b) : done(b)))
         ambiguous.insert(b);
   }
 

@@ -69,34 +69,42 @@ Device random_device(Random& random, std::uint32_t cores) {
     if (random.chance(0.2)) queue = static_cast<std::uint8_t>(random.below(pipes));
   for (Queue& queue : device.queues) queue.in_order_visible = random.chance(0.2);
   device.sync.depth = 1 + random.below(2);
+  device.sync.stream_depth = 1 + random.below(3);
   return device;
 }
 
-// A few bytes, a few pipes: entries meet. Flags come in pairs, in either order and apart, so that many tapes
-// run through; some are lost.
+// A few bytes, a few pipes, cores of one to three streams: entries meet. Flags come in pairs, in either order and
+// apart, so that many tapes run through; some are lost.
 Tape random_tape(Random& random, std::uint16_t cores) {
   TapeBuilder tape(cores);
+  const auto streams = static_cast<std::uint8_t>(random.chance(0.5) ? 1 : 2 + random.below(2));
+  tape.tape.streams.assign(streams, 0);
   const auto pipe = [&] { return static_cast<Pipe>(random.below(random.chance(0.5) ? 4 : pipes)); };
-  std::vector<std::vector<std::uint32_t>> live(cores);
+  std::vector<std::vector<std::uint32_t>> live(cores * streams);
   struct Owed {
     std::uint16_t core;
+    std::uint8_t stream;
     Event event;
     Pipe from, to;
     std::uint16_t flag, peer;
   };
   std::vector<Owed> owed;
   const auto pay = [&](const Owed& due) {
-    tape.core(due.core);
+    tape.core(due.core, due.stream);
     if (due.event == Event::set) tape.set(due.from, due.to, due.flag);
     if (due.event == Event::wait) tape.wait(due.from, due.to, due.flag);
     if (due.event == Event::cross_set || due.event == Event::cross_wait)
       tape.cross(due.event, due.from, due.flag, due.peer);
+    if (due.event == Event::stream_set || due.event == Event::stream_wait)
+      tape.across(due.event, due.from, due.flag, static_cast<std::uint8_t>(due.peer));
     if (due.event == Event::sync_all) tape.sync_all();
   };
   const std::uint32_t length = 5 + random.below(50);
   while (tape.tape.entries.size() < length) {
     const auto core = static_cast<std::uint16_t>(random.below(cores));
-    tape.core(core);
+    const auto stream = static_cast<std::uint8_t>(streams == 1 ? 0 : random.below(streams));
+    auto& mine = live[core * streams + stream];
+    tape.core(core, stream);
     const std::uint32_t kind = random.below(100);
     if (kind < 50) {
       std::vector<Access> accesses;
@@ -105,8 +113,8 @@ Tape random_tape(Random& random, std::uint16_t cores) {
         Access access{random.chance(0.5), f.begin, f.run_bytes, f.runs, f.stride};
         access.memory = random.chance(0.3) ? 0 : 1;
         access.atomic = access.write && random.chance(0.2);
-        if (access.memory == 1 && !live[core].empty()) {
-          access.buffer = live[core][random.below(static_cast<std::uint32_t>(live[core].size()))];
+        if (access.memory == 1 && !mine.empty()) {
+          access.buffer = mine[random.below(static_cast<std::uint32_t>(mine.size()))];
           access.begin += tape.tape.buffers[access.buffer].begin / 2;
         }
         accesses.push_back(access);
@@ -115,27 +123,33 @@ Tape random_tape(Random& random, std::uint16_t cores) {
     } else if (kind < 75) {
       const Pipe from = pipe(), to = pipe();
       const auto flag = static_cast<std::uint16_t>(random.below(2));
-      Owed first{core, Event::set, from, to, flag, 0}, second{core, Event::wait, from, to, flag, 0};
+      Owed first{core, stream, Event::set, from, to, flag, 0}, second{core, stream, Event::wait, from, to, flag, 0};
+      if (streams > 1 && random.chance(0.4)) {  // to another stream, or to itself by the way of others
+        const auto peer = static_cast<std::uint8_t>(random.below(streams));
+        first = {core, stream, Event::stream_set, from, {}, flag, peer};
+        second = {core, peer, Event::stream_wait, to, {}, flag, stream};
+      }
       if (random.chance(0.1)) std::swap(first, second);
       pay(first);
       if (!random.chance(0.05)) owed.push_back(second);
     } else if (kind < 80) {
       const auto peer = static_cast<std::uint16_t>(random.below(cores));
       const auto flag = static_cast<std::uint16_t>(random.below(2));
-      pay({core, Event::cross_set, pipe(), {}, flag, peer});
-      if (!random.chance(0.05)) owed.push_back({peer, Event::cross_wait, pipe(), {}, flag, core});
+      pay({core, stream, Event::cross_set, pipe(), {}, flag, peer});
+      if (!random.chance(0.05)) owed.push_back({peer, stream, Event::cross_wait, pipe(), {}, flag, core});
     } else if (kind < 87) {
       tape.barrier(pipe());
     } else if (kind < 89) {
       tape.barrier_all();
     } else if (kind < 91) {
-      for (std::uint16_t c = 0; c < cores; ++c) owed.push_back({c, Event::sync_all, {}, {}, 0, 0});
+      for (std::uint16_t c = 0; c < cores; ++c)
+        for (std::uint8_t s = 0; s < streams; ++s) owed.push_back({c, s, Event::sync_all, {}, {}, 0, 0});
     } else if (kind < 96) {
       const std::uint64_t begin = random.below(80);
-      live[core].push_back(tape.allocate(begin, 1 + random.below(40)));
-    } else if (!live[core].empty()) {
-      tape.release(live[core].back());
-      live[core].pop_back();
+      mine.push_back(tape.allocate(begin, 1 + random.below(40)));
+    } else if (!mine.empty()) {
+      tape.release(mine.back());
+      mine.pop_back();
     }
     while (!owed.empty() && random.chance(0.6)) {
       const std::size_t at = random.below(static_cast<std::uint32_t>(owed.size()));

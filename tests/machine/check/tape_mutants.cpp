@@ -43,8 +43,8 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs_of(const Tape& tape) 
 // How a report calls what is missing.
 std::string called(const Entry& entry) {
   const auto pipe = [](Pipe pipe) { return std::string(name(pipe)); };
-  if (sets(entry.event)) return "set/wait(" + pipe(entry.from) + ", " + pipe(entry.to) + ")";
-  return entry.event == Event::barrier ? "barrier(" + pipe(entry.pipe) + ")" : "cross_set/cross_wait or sync_all";
+  if (sets(entry.event) || waits(entry.event)) return "set/wait(" + pipe(entry.from) + ", " + pipe(entry.to) + ")";
+  return entry.event == Event::barrier ? "barrier(" + pipe(entry.pipe) + ")" : "sync_all";
 }
 
 struct Count {
@@ -64,8 +64,10 @@ void judge(const Tape& tape, const Device& device, const std::vector<std::set<st
     count.necessary += necessary;
     count.caught += necessary && !reports.empty();
     const std::string missing = called(tape.entries[*mutants[i].begin()]);
-    count.named +=
-        std::any_of(reports.begin(), reports.end(), [&](const Report& report) { return report.missing == missing; });
+    // Between cores a report has "cross_set/cross_wait or sync_all".
+    count.named += std::any_of(reports.begin(), reports.end(), [&](const Report& report) {
+      return report.missing == missing || (missing == "sync_all" && report.missing.ends_with(missing));
+    });
   }
 }
 

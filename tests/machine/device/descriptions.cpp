@@ -73,6 +73,15 @@ TEST(device, figures_arrive_where_they_belong) {
   EXPECT_EQ(a2->memory(Space::vector).bytes, 192u * 1024);
   EXPECT_EQ(a2->memory(Space::vector).align, 32u);
   EXPECT_EQ(a2->sync.flags, 8u);
+  ASSERT_EQ(a2->streams.size(), 2u);
+  EXPECT_EQ(a2->streams[1].count, 2u);  // vector cores
+  EXPECT_EQ(a2->sync.stream_flags, 11u);
+  EXPECT_EQ(a2->sync.stream_depth, 15u);
+  EXPECT_TRUE(a2->sync.wait_stops_stream);
+  for (Pipe pipe : {Pipe::load, Pipe::feed, Pipe::matrix, Pipe::drain}) EXPECT_EQ(a2->stream_of(pipe), 0);
+  for (Pipe pipe : {Pipe::load_vector, Pipe::vector, Pipe::store}) EXPECT_EQ(a2->stream_of(pipe), 1);
+  EXPECT_EQ(a2->stream_of(Space::accumulator), 0);
+  EXPECT_EQ(a2->stream_of(Space::vector), 1);
   ASSERT_NE(a2->rate(DType::i8, DType::i32), nullptr);
   EXPECT_EQ(a2->rate(DType::i8, DType::i32)->k, 32u);
   EXPECT_EQ(a2->path(Space::accumulator, Space::vector), nullptr);  // through global memory only
@@ -89,6 +98,7 @@ TEST(device, figures_arrive_where_they_belong) {
 
   const auto hexagon = load_device(directory / "hexagon-htp-like.json");
   ASSERT_TRUE(hexagon);
+  EXPECT_TRUE(hexagon->streams.empty());
   EXPECT_TRUE(hexagon->same_memory(Space::staging, Space::vector));
   EXPECT_FALSE(hexagon->same_memory(Space::staging, Space::accumulator));
   EXPECT_EQ(hexagon->vector.bytes, 128u);

@@ -87,6 +87,22 @@ TEST(device, a_wrong_value_is_named_by_its_pointer) {
       {"/pipes/load", "\"S\"", "/pipes/load is \"S\": it must be another queue than the scalar one"},
       {"/pipes/load", "\"AIC.MTE1\"", "/queues/1 is AIC.MTE2: a queue must have a role in /pipes"},
 
+      {"/streams", "[]", "/streams is an array of 0: it must be an object"},
+      {"/streams/flags/0", "0", "/streams/flags/0 is 0: it must be a whole number from 1 to 1024"},
+      {"/streams/cycles/0", "-1", "/streams/cycles/0 is -1: it must be a number from 0"},
+      {"/streams/wait_stops_stream", "1", "/streams/wait_stops_stream is 1: it must be true or false"},
+      {"/streams/list", "[]", "/streams/list is an array of 0: it must be an array of 1 to 4"},
+      {"/streams/list/1/count/0", "17", "/streams/list/1/count/0 is 17: it must be a whole number from 1 to 16"},
+      {"/streams/list/1/name", "\"AIC\"",
+       "/streams/list/1/name is \"AIC\": it must be unlike the other streams' names"},
+      {"/streams/list/1/queues/0", "\"UB\"",
+       "/streams/list/1/queues/0 is \"UB\": it must be the name of one of /queues"},
+      {"/streams/list/1/queues/0", "\"AIC.M\"",
+       "/streams has the queue AIC.M 2 times: it must be one stream's, and once"},
+      {"/streams/list/1/queues/3", "\"S\"", "/streams has the queue S 1 times: it must be no stream's, as all have it"},
+      {"/streams/list/1/memories/0", "\"GM\"", "/streams has the memory GM 1 times: it must be no stream's"},
+      {"/streams/list/0/memories/4", "\"UB\"", "/streams has the memory UB 2 times: it must be one stream's"},
+
       {"/paths/0/from", "\"L1\"", "/paths/0/from is \"L1\": it must be one of global, staging, left"},
       {"/paths/0/to", "\"global\"", "/paths/0/to is \"global\": it must be in another memory than global"},
       {"/paths/0/pipe", "\"matrix\"", "/paths/0/pipe is \"matrix\": it must be a pipe that moves data"},
@@ -94,7 +110,9 @@ TEST(device, a_wrong_value_is_named_by_its_pointer) {
       {"/paths/0/latency/0", "-0.5", "/paths/0/latency/0 is -0.5: it must be a number from 0"},
       {"/paths/1/to", "\"staging\"",
        "/paths/1/to is \"staging\": it must be unlike that of the other paths from global"},
-      {"/paths/2/to", "\"vector\"", "/paths has no path from staging to left: there must be one"},
+      {"/paths/2/to", "\"accumulator\"", "/paths has no path from staging to left: there must be one"},
+      {"/paths/2/to", "\"vector\"",
+       "/paths/2/pipe is \"feed\": it must be a pipe of the stream that has the memory of vector"},
       {"/paths/4/to", "\"staging\"", "/paths has no path from accumulator to global or vector"},
 
       {"/matrix/dataflow", "\"input_stationary\"", "/matrix/dataflow is \"input_stationary\": it must be one of"},
@@ -127,7 +145,7 @@ TEST(device, a_wrong_value_is_named_by_its_pointer) {
   }
 }
 
-// Values of every kind, none of them right anywhere in a description (but null as an absent array).
+// Values of every kind, none of them right anywhere in a description (but null as an absent array or streams).
 const Json wrong_kinds[] = {nullptr, true, -1, 1e300, "\x7f", Json::array(), Json::object(), Json::array({1, 2, 3})};
 
 // Visits every value of the description but the root, with the JSON pointer to it.
@@ -146,7 +164,8 @@ TEST(device, every_value_of_a_wrong_kind_is_named) {
     each_value(base, "", [&](const std::string& pointer) {
       const Json& old = base.at(Pointer(pointer));
       for (const Json& wrong : wrong_kinds) {
-        if ((wrong.is_boolean() && old.is_boolean()) || pointer == "/matrix/systolic") continue;
+        if ((wrong.is_boolean() && old.is_boolean()) || pointer == "/matrix/systolic" || pointer == "/streams")
+          continue;
         if (wrong.is_string() && (pointer == "/about" || pointer.ends_with("/text"))) continue;
         Json json = base;
         json[Pointer(pointer)] = wrong;

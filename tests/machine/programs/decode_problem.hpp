@@ -22,8 +22,9 @@ struct DecodeProblem {
   }
 
   // The tensors in the machine's global memory. The problem must outlive the run.
-  DecodeOperands on(GlobalMemory& machine) {
+  DecodeOperands on(GlobalMemory& machine, DecodePlan plan = DecodePlan::c1v2) {
     DecodeOperands op;
+    op.plan = plan;
     op.q = machine.global("q", std::span(std::as_const(q)), {sequences * heads, dim});
     op.k = machine.global("k", std::span(std::as_const(k)), {sequences * cache_heads * length, dim});
     op.v = machine.global("v", std::span(std::as_const(v)), {sequences * cache_heads * length, dim});

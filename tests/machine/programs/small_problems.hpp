@@ -92,11 +92,11 @@ inline Ran run_rms_norm(const Device& device, const Options& options) {
 }
 
 // One split: the results go straight out. Two: through the workspace and a meeting of the cores.
-template <index splits> Ran run_decode_attention(const Device& device, const Options& options) {
+template <index splits, DecodePlan plan> Ran run_decode_attention(const Device& device, const Options& options) {
   DecodeProblem problem(2, 4, 1, 32, 200, splits);
   Machine machine(device, options);
-  const DecodeOperands op = problem.on(machine);
-  Outcome outcome = machine.run([&](Core& core) { decode_attention(core, op); });
+  const DecodeOperands op = problem.on(machine, plan);
+  Outcome outcome = machine.run([&](Core& core) { decode_attention(core, op); }, op.launch());
   return {std::move(outcome), bytes_of(problem.out)};
 }
 
@@ -104,8 +104,10 @@ inline std::vector<Problem> small_problems() {
   return {{"gemm i8", run_gemm<std::int8_t, std::int32_t>},
           {"gemm f16", run_gemm<f16, float>},
           {"rms_norm f16", run_rms_norm},
-          {"decode_attention", run_decode_attention<1>},
-          {"decode_attention in splits", run_decode_attention<2>}};
+          {"decode_attention C1V1", run_decode_attention<1, DecodePlan::c1v1>},
+          {"decode_attention C1V2", run_decode_attention<1, DecodePlan::c1v2>},
+          {"decode_attention C1V2 in splits", run_decode_attention<2, DecodePlan::c1v2>},
+          {"decode_attention vector in splits", run_decode_attention<2, DecodePlan::vector>}};
 }
 
 }  // namespace inlay::npu::test

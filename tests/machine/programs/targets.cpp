@@ -45,8 +45,9 @@ std::uint64_t analytic_bytes(const Case& c, const Device& device) {
     const index loads = m * ceil_div(n, tiles.block_n) + n * ceil_div(m, tiles.block_m);
     return static_cast<std::uint64_t>(loads * k * element + m * n * wide);
   }
-  if (c.program == "rms_norm") {  // gamma once for each core
-    return static_cast<std::uint64_t>((both_ways * c.size[0] + device.cores) * c.size[1] * element);
+  if (c.program == "rms_norm") {  // gamma once for each vector unit
+    const index units = device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
+    return static_cast<std::uint64_t>((both_ways * c.size[0] + device.cores * units) * c.size[1] * element);
   }
   const index sequences = c.size[0], heads = c.size[1], caches = c.size[2], dim = c.size[3], length = c.size[4],
               splits = c.size[5], group = heads / caches;

@@ -38,19 +38,22 @@ TEST(FunctionalMode, TheWorkedGemm) {
 }
 
 TEST(FunctionalMode, TheWorkedDecodeAttention) {
-  for (const Device& device : all_devices()) {
-    DecodeProblem checked(2, 8, 2, 64, 600, 2), fast = checked;
-    Machine slow(device, {.cores = 2});
-    const DecodeOperands first = checked.on(slow);
-    expect_no_reports(slow.run([&](Core& core) { decode_attention(core, first); }).reports, device.name);
-    FunctionalMachine quick(device, 2);
-    const DecodeOperands second = fast.on(quick);
-    expect_no_reports(quick.run([&](Core& core) { decode_attention(core, second); }), device.name);
-    expect_same_bits(checked.out, fast.out, device.name);
-  }
+  for (const Device& device : all_devices())
+    for (DecodePlan plan : decode_plans) {
+      DecodeProblem checked(2, 6, 2, 64, 600, 2), fast = checked;
+      Machine slow(device, {.cores = 2});
+      const DecodeOperands first = checked.on(slow, plan);
+      expect_no_reports(slow.run([&](Core& core) { decode_attention(core, first); }, first.launch()).reports,
+                        device.name);
+      FunctionalMachine quick(device, 2);
+      const DecodeOperands second = fast.on(quick, plan);
+      expect_no_reports(quick.run([&](Core& core) { decode_attention(core, second); }, second.launch()), device.name);
+      expect_same_bits(checked.out, fast.out, device.name + ", " + std::string(name(plan)));
+    }
 }
 
 TEST(FunctionalMode, RandomPrograms) {
+  constexpr Launch one{.vectors = 1};  // two would write the same results
   const std::vector<Device> devices = all_devices();
   std::array<std::uint64_t, random_steps> executed{};
   for (std::uint32_t seed = 0; seed < 180; ++seed) {
@@ -58,11 +61,11 @@ TEST(FunctionalMode, RandomPrograms) {
     RandomProgram checked(seed), fast(seed);
     Machine slow(device, {.policy = policies[seed / devices.size() % std::size(policies)], .seed = seed, .cores = 2});
     checked.place(slow);
-    const Outcome outcome = slow.run([&](Core& core) { checked.run(core); });
+    const Outcome outcome = slow.run([&](Core& core) { checked.run(core); }, one);
     expect_no_reports(outcome.reports, device.name + ", seed " + std::to_string(seed));
     FunctionalMachine quick(device, 2);
     fast.place(quick);
-    expect_no_reports(quick.run([&](Core& core) { fast.run(core); }), device.name);
+    expect_no_reports(quick.run([&](Core& core) { fast.run(core); }, one), device.name);
     expect_same_bits(checked.memory(), fast.memory(), device.name + ", seed " + std::to_string(seed));
     for (std::size_t step = 0; step < executed.size(); ++step) executed[step] += checked.executed(step);
   }
@@ -86,6 +89,38 @@ TEST(FunctionalMode, CoresMeet) {
   });
   expect_no_reports(reports, device.name);
   EXPECT_EQ(y, (std::vector<float>{1, 2, 0}));
+}
+
+// Two slots ahead of a ring with one: checked mode's load queue waits for the release, functional mode cannot.
+TEST(FunctionalMode, ASlotThatIsReleasedLaterIsRefused) {
+  const Device device = split_device(1);
+  const std::vector<float> x(64, 1);
+  for (const std::uint32_t depth : {1u, 2u}) {
+    const auto program = [&](const Tensor& from) {
+      return [&, from](Core& core) {
+        Ring in = core.ring("in", Space::vector, {1, 32}, DType::f32, {depth, Pipe::load_vector, Pipe::vector});
+        const Tensor sum = core.alloc("sum", Space::vector, {1, 32}, DType::f32);
+        core.vfill(sum, 0);
+        for (index i = 0; i < 2; ++i) {
+          core.copy(in.acquire(), from.slice(0, 1, i * 32, 32));
+          in.commit();
+        }
+        for (index i = 0; i < 2; ++i) {
+          core.barrier(Pipe::vector);
+          core.vbinary(VectorOp::add, sum, sum, in.wait());
+          in.release();
+        }
+      };
+    };
+    Machine checked(device);
+    expect_clean(checked, program(checked.global("x", std::span(x), {1, 64})));
+    FunctionalMachine functional(device);
+    const auto reports = functional.run(program(functional.global("x", std::span(x), {1, 64})));
+    ASSERT_EQ(reports.size(), depth == 1 ? 1u : 0u);
+    if (depth == 1) {
+      EXPECT_NE(reports[0].message.find("ring.acquire at functional.cpp:"), std::string::npos) << reports[0].message;
+    }
+  }
 }
 
 TEST(FunctionalMode, RefusesWhatCheckedModeRefuses) {

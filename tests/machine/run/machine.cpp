@@ -14,7 +14,7 @@ namespace {
 void twice(Core& m, const Tensor& x, const Tensor& y, index tile) {
   auto in = m.ring("in", Space::vector, {1, tile}, x.dtype, {2, Pipe::load_vector, Pipe::vector});
   auto out = m.ring("out", Space::vector, {1, tile}, x.dtype, {2, Pipe::vector, Pipe::store});
-  for (index first = m.block_idx() * tile; first < x.columns(); first += m.block_dim() * tile) {
+  for (index first = m.vector_worker() * tile; first < x.columns(); first += m.vector_workers() * tile) {
     m.copy(in.acquire(), x.slice(0, 1, first, tile));
     in.commit();
     m.vscalar(VectorOp::mul, out.acquire(), in.wait(), 2);
@@ -26,7 +26,7 @@ void twice(Core& m, const Tensor& x, const Tensor& y, index tile) {
 }
 
 TEST(Machine, RingsCarryTilesInEveryOrder) {
-  for (const Device& device : {split_device(3), flat_device(3)})
+  for (const Device& device : {split_device(3), twin_device(3), flat_device(3)})
     for (Policy policy : policies) {
       std::vector<float> x(1 << 12), y(x.size());
       std::iota(x.begin(), x.end(), 1.0f);

@@ -62,6 +62,24 @@ inline Device split_device(std::uint32_t cores = 2) {
   return device;
 }
 
+// The split device's cube and vector units, each with a scalar stream; two of the vector unit. A wait between
+// streams stops its queue only.
+inline Device twin_device(std::uint32_t cores = 2) {
+  Device device = split_device(cores);
+  device.name = "twin";
+  const auto queues = [](std::initializer_list<Pipe> pipes) {
+    std::vector<std::uint8_t> result;
+    for (Pipe pipe : pipes) result.push_back(static_cast<std::uint8_t>(pipe));
+    return result;
+  };
+  device.streams = {{"cube", 1, queues({Pipe::load, Pipe::feed, Pipe::matrix, Pipe::drain}), {1, 2, 3, 4}},
+                    {"vec", 2, queues({Pipe::load_vector, Pipe::vector, Pipe::store}), {5}}};
+  device.sync.stream_flags = 11;
+  device.sync.stream_depth = 15;
+  device.sync.stream_cycles = 300;
+  return device;
+}
+
 // All roles but the accumulator are one memory; the vector unit is interlocked; a flag holds many sets.
 inline Device flat_device(std::uint32_t cores = 2) {
   Device device = split_device(cores);

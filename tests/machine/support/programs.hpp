@@ -15,9 +15,9 @@ namespace inlay::npu {
 
 inline constexpr Policy policies[] = {Policy::issue_order, Policy::late_dma, Policy::early_dma, Policy::random};
 
-// Those of devices/, and the two made by hand.
+// Those of devices/, and the three made by hand.
 inline std::vector<Device> all_devices() {
-  std::vector<Device> devices = {split_device(), flat_device()};
+  std::vector<Device> devices = {split_device(), twin_device(), flat_device()};
   for (const char* name : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {
     auto device = load_device(std::string(INLAY_SOURCE_DIR) + "/devices/" + name + ".json");
     if (device)
@@ -33,8 +33,8 @@ inline void expect_no_reports(const std::vector<Report>& reports, const std::str
 }
 
 // Neither the run nor the checker finds anything.
-inline void expect_clean(Machine& machine, const std::function<void(Core&)>& program) {
-  const Outcome outcome = machine.run(program);
+inline void expect_clean(Machine& machine, const std::function<void(Core&)>& program, Launch launch = {}) {
+  const Outcome outcome = machine.run(program, launch);
   expect_no_reports(outcome.reports, machine.device().name);
   expect_no_reports(check(outcome.tape, machine.device()), machine.device().name + ", checker");
 }

@@ -58,8 +58,9 @@ class TapeBuilder {
 
   explicit TapeBuilder(std::uint16_t cores = 1) { tape.cores = cores; }
 
-  TapeBuilder& core(std::uint16_t core) {
+  TapeBuilder& core(std::uint16_t core, std::uint8_t stream = 0) {
     core_ = core;
+    stream_ = stream;
     return *this;
   }
   std::uint32_t work(Pipe pipe, std::initializer_list<Access> accesses, Site site = Site::current()) {
@@ -89,10 +90,18 @@ class TapeBuilder {
     entry.peer = peer;
     return push(entry);
   }
+  // Between two streams of the core: stream_set's pipe is `from`, stream_wait's `to`, or the scalar one.
+  std::uint32_t across(Event event, Pipe pipe, std::uint16_t flag, std::uint8_t peer, Site site = Site::current()) {
+    Entry entry = blank(event, pipe, site);
+    entry.from = entry.to = pipe;
+    entry.flag = flag;
+    entry.peer_stream = peer;
+    return push(entry);
+  }
   // Returns the buffer.
   std::uint32_t allocate(std::uint64_t begin, std::uint64_t bytes, std::uint8_t memory = 1,
                          Site site = Site::current()) {
-    tape.buffers.push_back({memory, core_, begin, bytes, "buffer", site});
+    tape.buffers.push_back({memory, core_, begin, bytes, "buffer", site, stream_});
     Entry entry = blank(Event::allocate, Pipe::scalar, site);
     entry.buffer = static_cast<std::uint32_t>(tape.buffers.size() - 1);
     push(entry);
@@ -111,6 +120,7 @@ class TapeBuilder {
     Entry entry;
     entry.event = event;
     entry.core = core_;
+    entry.stream = stream_;
     entry.pipe = pipe;
     entry.site = site;
     return entry;
@@ -128,6 +138,7 @@ class TapeBuilder {
   }
 
   std::uint16_t core_ = 0;
+  std::uint8_t stream_ = 0;
 };
 
 }  // namespace inlay::npu::test

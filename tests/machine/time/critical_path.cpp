@@ -32,9 +32,30 @@ TEST(CriticalPath, FollowsTheFlagThatBinds) {
   EXPECT_EQ(entries, (std::vector<std::uint32_t>{load, set, wait, product}));
 }
 
+TEST(CriticalPath, ShowsTheFlightOfAFlag) {
+  Device device = round_device();
+  device.sync.stream_cycles = 300;
+  TapeWriter tape;
+  tape.tape().streams = {0, 0};
+  tape.vector(100);
+  tape.stream_set(Pipe::vector, 0, 0, 1, 0);
+  tape.on_stream(1);
+  const auto wait = tape.stream_wait(Pipe::vector, 0, 0, 1, 0);
+  tape.vector(50);
+  const auto path = critical_path(tape.tape(), device, timed(tape.tape(), device));
+  const auto flight =
+      std::find_if(path.begin(), path.end(), [](const Link& link) { return link.reason == Reason::flag; });
+  ASSERT_NE(flight, path.end());
+  EXPECT_EQ(flight->entry, wait);
+  EXPECT_EQ(to_cycles(flight->begin), 100);
+  EXPECT_EQ(to_cycles(flight->end), 400);
+  EXPECT_EQ(to_cycles(path.back().end), 450);
+}
+
 TEST(CriticalPath, IsAChainFromZeroToTheMakespan) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
-    const Tape tape = random_tape(seed, static_cast<std::uint16_t>(1 + seed % 4), 500);
+    const Tape tape =
+        random_tape(seed, static_cast<std::uint16_t>(1 + seed % 4), 500, static_cast<std::uint8_t>(1 + seed % 3));
     const Device device = random_device(seed);
     const Timeline time = timed(tape, device);
     const auto slack = slacks(tape, device, time);

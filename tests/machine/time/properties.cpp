@@ -14,12 +14,15 @@ constexpr std::uint32_t runs = 60;
 constexpr int entries = 600;
 
 std::uint16_t cores_of(std::uint32_t seed) { return static_cast<std::uint16_t>(1 + seed % 5); }
-Tape tape_of(std::uint32_t seed) { return random_tape(seed, cores_of(seed), entries); }
+std::uint8_t streams_of(std::uint32_t seed) { return static_cast<std::uint8_t>(1 + seed / 5 % 3); }  // of a core
+Tape tape_of(std::uint32_t seed) { return random_tape(seed, cores_of(seed), entries, streams_of(seed)); }
 
 Tick sync_ticks(const Device& device, const Entry& entry) {
   switch (entry.event) {
-    case Event::set: return to_ticks(device.sync.set_cycles);
+    case Event::set:
+    case Event::stream_set: return to_ticks(device.sync.set_cycles);
     case Event::wait:
+    case Event::stream_wait:
     case Event::cross_wait: return to_ticks(device.sync.wait_cycles);
     case Event::barrier:
     case Event::barrier_all: return to_ticks(device.sync.barrier_cycles);
@@ -230,6 +233,7 @@ std::vector<Device> improved(const Device& device) {
   });
   with([](Device& d) { d.matrix.rates[0].cycles = 0.5; });
   with([](Device& d) { d.sync.wait_cycles = d.sync.cross_cycles = 0; });
+  with([](Device& d) { d.sync.stream_cycles *= 0.5; });
   with([](Device& d) {
     for (Queue& queue : d.queues) queue.issue_cycles = 0;
   });

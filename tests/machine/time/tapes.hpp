@@ -76,7 +76,31 @@ class TapeWriter {
   std::uint32_t stream(Event event, std::uint16_t core = 0, const char* verb = "barrier_all") {
     return add({.event = event, .core = core, .verb = verb});
   }
+  // Between two streams of a core.
+  std::uint32_t stream_set(Pipe pipe, std::uint16_t core, std::uint8_t from, std::uint8_t to, std::uint16_t flag) {
+    return add({.event = Event::stream_set,
+                .core = core,
+                .stream = from,
+                .peer_stream = to,
+                .pipe = pipe,
+                .from = pipe,
+                .flag = flag,
+                .verb = "set"});
+  }
+  std::uint32_t stream_wait(Pipe pipe, std::uint16_t core, std::uint8_t from, std::uint8_t to, std::uint16_t flag) {
+    return add({.event = Event::stream_wait,
+                .core = core,
+                .stream = to,
+                .peer_stream = from,
+                .pipe = pipe,
+                .to = pipe,
+                .flag = flag,
+                .verb = "wait"});
+  }
+  // Who issues what comes next, where an entry does not say it itself.
+  void on_stream(std::uint8_t stream) { stream_ = stream; }
   std::uint32_t add(Entry entry) {
+    if (entry.event != Event::stream_set && entry.event != Event::stream_wait) entry.stream = stream_;
     tape_.entries.push_back(entry);
     return static_cast<std::uint32_t>(tape_.entries.size() - 1);
   }
@@ -85,18 +109,21 @@ class TapeWriter {
 
  private:
   Tape tape_;
+  std::uint8_t stream_ = 0;
 };
 
 // Every kind of entry, in an order in which no wait comes before its set.
-inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries) {
+inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries, std::uint8_t streams = 1) {
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   constexpr std::uint8_t path_of[pipes] = {0, dram_load, dram_load_vector, local_feed, 0, 0, local_drain, dram_store};
   TapeWriter tape(cores);
+  tape.tape().streams.assign(streams, 0);
   struct Set {
-    bool cross;
+    Event event;
     Pipe from, to;
     std::uint16_t flag, core;
+    std::uint8_t stream = 0, peer = 0;
   };
   std::vector<Set> sets;
   for (int i = 0; i < entries; ++i) {
@@ -106,6 +133,9 @@ inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries) {
     const auto flag = static_cast<std::uint16_t>(below(4));
     const std::uint32_t kind = below(100);
     const std::uint32_t size = below(8000), runs = below(4);
+    const auto stream = static_cast<std::uint8_t>(streams > 1 ? below(streams) : 0);
+    const auto peer_stream = static_cast<std::uint8_t>(streams > 1 ? below(streams) : 0);
+    tape.on_stream(stream);
     if (kind < 50) {
       if (pipe == Pipe::matrix)
         tape.mma(1 + size % 64, 1 + size / 64 % 64, 1 + runs * 16, core);
@@ -116,15 +146,24 @@ inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries) {
       else
         tape.dma(pipe, path_of[static_cast<int>(pipe)], size, 1 + runs, core);
     } else if (kind < 72) {
+      if (peer_stream != stream) {  // ids of a stream's own: no two queues set one channel
+        const auto own = static_cast<std::uint16_t>(pipe);
+        tape.stream_set(pipe, core, stream, peer_stream, own);
+        sets.push_back({Event::stream_set, pipe, other, own, core, stream, peer_stream});
+        continue;
+      }
       if (pipe == other) continue;
       tape.set(pipe, other, flag, core);
-      sets.push_back({false, pipe, other, flag, core});
+      sets.push_back({Event::set, pipe, other, flag, core, stream});
     } else if (kind < 90 && !sets.empty()) {
       const std::uint32_t at = below(static_cast<std::uint32_t>(sets.size()));
       const Set set = sets[at];
       sets.erase(sets.begin() + at);
-      if (set.cross)
+      tape.on_stream(set.stream);
+      if (set.event == Event::cross_set)
         tape.cross_wait(set.to, set.core, set.flag);
+      else if (set.event == Event::stream_set)
+        tape.stream_wait(set.to, set.core, set.stream, set.peer, set.flag);
       else
         tape.wait(set.from, set.to, set.flag, set.core);
     } else if (kind < 94) {
@@ -134,9 +173,13 @@ inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries) {
     } else if (kind < 99) {
       const auto peer = static_cast<std::uint16_t>(below(cores));
       tape.cross_set(pipe, core, peer, core);  // a flag for each sender: no two cores set one channel
-      sets.push_back({true, pipe, other, core, peer});
+      sets.push_back({Event::cross_set, pipe, other, core, peer, stream});
     } else {
-      for (std::uint16_t each = 0; each < cores; ++each) tape.stream(Event::sync_all, each, "sync_all");
+      for (std::uint16_t each = 0; each < cores; ++each)
+        for (std::uint8_t of_core = 0; of_core < streams; ++of_core) {
+          tape.on_stream(of_core);
+          tape.stream(Event::sync_all, each, "sync_all");
+        }
     }
   }
   return tape.tape();
@@ -164,6 +207,7 @@ inline Device random_device(std::uint32_t seed) {
   device.sync.wait_cycles = below(3);
   device.sync.barrier_cycles = below(5);
   device.sync.cross_cycles = below(30);
+  device.sync.stream_cycles = below(200);
   return device;
 }
 

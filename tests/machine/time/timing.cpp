@@ -183,6 +183,46 @@ TEST(Timing, CoresMeetAndSignal) {
 }
 
 // 16 bytes a cycle for both; each takes 16 alone.
+// The flag of another stream is on its way for 300 cycles, in which neither queue works for it.
+TEST(Timing, AFlagBetweenStreamsHasItsFlight) {
+  Device device = round_device();
+  device.sync.stream_cycles = 300;
+  for (const bool stops : {false, true}) {
+    TapeWriter tape;
+    tape.tape().streams = {0, 0, 0};
+    const Pipe waits = stops ? Pipe::scalar : Pipe::load_vector;
+    const auto product = tape.vector(100);
+    tape.stream_set(Pipe::vector, 0, 0, 1, 4);
+    tape.stream_set(Pipe::vector, 0, 0, 2, 4);
+    const auto beside = tape.vector(50);
+    tape.on_stream(1);
+    const auto busy = tape.dma(Pipe::load_vector, dram_load_vector, 160);
+    const auto wait = tape.stream_wait(waits, 0, 0, 1, 4);
+    const auto after = tape.dma(Pipe::load_vector, dram_load_vector, 1600);
+    tape.on_stream(2);
+    const auto long_busy = tape.vector(700);
+    tape.stream_wait(Pipe::vector, 0, 0, 2, 4);
+    const auto at_once = tape.vector(10);
+    const Timeline time = timed(tape.tape(), device);
+    EXPECT_EQ(ended(time, product), 100);
+    EXPECT_EQ(ended(time, beside), 150) << "the queue that sets does not wait for the flight";
+    EXPECT_EQ(ended(time, busy), 10);
+    EXPECT_EQ(started(time, wait), 400);
+    EXPECT_EQ(ended(time, after), 500);
+    EXPECT_EQ(ended(time, long_busy), 700);
+    EXPECT_EQ(started(time, at_once), 700) << "the flag had come";
+    const auto of = [&](Cause cause) {
+      Tick ticks = 0;
+      for (const Stall& stall : time.lanes[time.order.lane(1, static_cast<std::uint32_t>(waits))].stalls)
+        if (stall.cause == cause) ticks += stall.ticks;
+      return to_cycles(ticks);
+    };
+    EXPECT_EQ(of(Cause::flag), stops ? 100 : 90) << "until the set";
+    EXPECT_EQ(of(Cause::flight), 300);
+    for (const LaneTime& lane : time.lanes) EXPECT_EQ(accounted(lane), time.makespan);
+  }
+}
+
 TEST(Timing, TransfersShareGlobalMemory) {
   Device device = round_device();
   device.dram_bytes_per_cycle = 16;

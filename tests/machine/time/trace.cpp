@@ -159,6 +159,38 @@ TEST(Trace, NamesCoresAndQueues) {
   EXPECT_EQ(threads, 3 * pipes);
 }
 
+TEST(Trace, ThreadsOfACoreAreItsStreamsQueues) {
+  Device device = round_device();
+  device.queues[static_cast<int>(Pipe::matrix)].name = "AIC.M";
+  device.queues[static_cast<int>(Pipe::vector)].name = "AIV.V";
+  constexpr auto index = [](Pipe pipe) { return static_cast<std::uint8_t>(pipe); };
+  device.streams = {{"AIC", 1, {index(Pipe::load), index(Pipe::feed), index(Pipe::matrix), index(Pipe::drain)}, {}},
+                    {"AIV", 2, {index(Pipe::load_vector), index(Pipe::vector), index(Pipe::store)}, {1}}};
+  TapeWriter tape(2);
+  tape.tape().streams = {0, 1, 1};
+  for (std::uint16_t core = 0; core < 2; ++core) {
+    tape.on_stream(0);
+    tape.mma(16, 16, 16, core);
+    tape.stream_set(Pipe::matrix, core, 0, 2, 0);
+    tape.stream_wait(Pipe::vector, core, 0, 2, 0);
+    tape.on_stream(1);
+    tape.vector(10, core);
+  }
+  const json trace = json::parse(trace_json(tape.tape(), device, timed(tape.tape(), device)));
+  std::map<Thread, std::string> names;
+  std::map<std::string, int> arrows;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") names[thread_of(event)] = event["args"]["name"];
+    if (event["ph"] == "s" || event["ph"] == "f") ++arrows[names.at(thread_of(event))];
+  }
+  std::map<std::string, int> counted;
+  for (const auto& [thread, called] : names) counted[std::to_string(thread.first) + " " + called]++;
+  EXPECT_EQ(counted,
+            (std::map<std::string, int>{
+                {"1 AIC.M", 1}, {"1 AIV0.V", 1}, {"1 AIV1.V", 1}, {"2 AIC.M", 1}, {"2 AIV0.V", 1}, {"2 AIV1.V", 1}}));
+  EXPECT_EQ(arrows, (std::map<std::string, int>{{"AIC.M", 2}, {"AIV1.V", 2}}));
+}
+
 TEST(Trace, IsWrittenOrTheFileIsNamed) {
   const Tape tape = random_tape(6, 1, 50);
   const Device device = round_device();

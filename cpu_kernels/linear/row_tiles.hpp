@@ -1,0 +1,41 @@
+// Rows of x (tokens) by register tiles: as many full tiles as there are, then smaller ones. What a tile holds lies
+// side by side in one stream, since rows k apart would meet in the same sets of the first cache wherever k is a
+// multiple of 4096.
+#pragma once
+
+#include <inlay/core/dtype.hpp>
+
+#include "cpu_kernels/simd/inline.hpp"
+
+namespace inlay::cpu {
+
+struct RowTile {
+  index first, rows;
+};
+
+// 12, then 8 4 2 1; or 6, then 4 2 1.
+constexpr int smaller_tile(int rows) { return rows == 12 ? 8 : rows == 6 ? 4 : rows / 2; }
+
+// The tile that begins where `left` rows are left.
+INLAY_INLINE index tile_rows(int full, index left) {
+  int rows = full;
+  while (rows > left) rows = smaller_tile(rows);
+  return rows;
+}
+
+// The tile of `row`, of `rows`.
+INLAY_INLINE RowTile tile_of(int full, index row, index rows) {
+  RowTile tile{row / full * full, 0};
+  for (tile.rows = tile_rows(full, rows - tile.first); tile.first + tile.rows <= row;
+       tile.rows = tile_rows(full, rows - tile.first))
+    tile.first += tile.rows;
+  return tile;
+}
+
+// run(std::integral_constant<int, R>) for the R = rows of a tile.
+template <int Full, class Run> INLAY_INLINE void with_tile_rows(index rows, Run&& run) {
+  if (rows == Full) return run(std::integral_constant<int, Full>{});
+  if constexpr (Full > 1) with_tile_rows<smaller_tile(Full)>(rows, run);
+}
+
+}  // namespace inlay::cpu
