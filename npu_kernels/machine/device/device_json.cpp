@@ -391,10 +391,9 @@ void DeviceReader::global_memory(const Node& root) {
 }
 
 Status DeviceReader::read(const Json& json) {
-  const Node root =
-      object({&json, ""}, {"format", "name",   "version", "about",   "sources", "cores",  "ghz",
-                           "dram",   "l2",     "scalar",  "memories", "spaces", "queues", "pipes",
-                           "streams", "paths", "matrix",  "vector",  "sync",    "numerics", "compile"});
+  const Node root = object({&json, ""}, {"format",  "name",  "version", "about",    "sources", "cores",    "ghz",
+                                         "dram",    "l2",    "scalar",  "memories", "spaces",  "queues",   "pipes",
+                                         "streams", "paths", "matrix",  "vector",   "sync",    "numerics", "compile"});
   if (const Node format = get(root, "format"); ok() && *format.json != supported_format)
     refuse_value(format, std::to_string(supported_format) + ", the format that this loader reads");
   device_.name = identifier(get(root, "name"));

@@ -55,6 +55,8 @@ struct Run {
   bool failed = false;                            // after a report that leaves work out
 };
 
+class ScalarTable;
+
 class Core {
  public:
   using Site = SourceLocation;
@@ -100,6 +102,9 @@ class Core {
   // Rows [first, first + to.rows()) of a sequence whose blocks of `block_rows` rows lie where the table says.
   void gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
                      Site site = Site::current());
+  // .. with a table that is read ahead.
+  void gather_blocks(const Tensor& to, const Tensor& pool, ScalarTable& table, index first, index block_rows,
+                     Site site = Site::current());
   // Where left and right are views of staging, these bind: a staged tile must stay until its products have
   // read it. Rings see to that; a program with flags of its own must.
   void load_a(const Tensor& left, const Tensor& staged, Site site = Site::current());
@@ -141,6 +146,9 @@ class Core {
   double scalar_read(const Tensor& from, index row, index column, Site site = Site::current());
   // The streams with a vector unit write.
   void scalar_write(const Tensor& to, index row, index column, double value, Site site = Site::current());
+
+  // A report of a helper that finds its arguments wrong; what follows is left out.
+  void refuse(const char* what, const std::string& why, Site site) { illegal(what, why, site); }
 
   // Sync. set and wait of one channel pair up in order.
   void set(Pipe from, Pipe to, std::uint16_t flag, Site site = Site::current());
@@ -202,6 +210,8 @@ class Core {
   const Path* legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site);
   void move(const char* verb, const Tensor& to, const Tensor& from, Change change, Site site);
   bool reachable(const char* verb, const NdTensor& tensor, index run, Site site);
+  void gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
+              index block_rows, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
   bool drains(DType from, DType to, const DrainOptions& options, Site site);
   bool drain_row(const Tensor& row, const Tensor& to, Site site);

@@ -66,10 +66,9 @@ void Core::scalar_write(const Tensor& destination, index row, index column, doub
   work.unit = Unit::scalar;
   work.in = work.out = to.dtype;
   work.elements = 1;
-  issue(Pipe::scalar, "scalar_write", site, work, {{to, true}},
-        [to = tile(to), value] {
-          if (to.data != nullptr) tiles::write(to, 0, 0, value);
-        });
+  issue(Pipe::scalar, "scalar_write", site, work, {{to, true}}, [to = tile(to), value] {
+    if (to.data != nullptr) tiles::write(to, 0, 0, value);
+  });
 }
 
 }  // namespace inlay::npu

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "npu_kernels/machine/run/core.hpp"
+#include "npu_kernels/machine/run/scalar_table.hpp"
 
 namespace inlay::npu {
 
@@ -67,14 +68,14 @@ void Core::nd2nz(const Tensor& to, const Tensor& from, Site site) {
   move("nd2nz", to, from, Change::nd2nz, site);
 }
 
-void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
-                         Site site) {
+void Core::gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
+                  index block_rows, Site site) {
   if (stopped() || !moves_here(to, pool)) return;
   if (block_rows < 1) return illegal("gather_blocks", "block_rows is " + std::to_string(block_rows), site);
   for (index row = 0; row < to.rows();) {
     const index block = (first + row) / block_rows, inside = (first + row) % block_rows;
     const index rows = std::min(block_rows - inside, to.rows() - row);
-    const auto number = static_cast<index>(scalar_read(table, 0, block, site));
+    const index number = table(block);
     if (stopped()) return;
     const index at = number * block_rows + inside;
     if (number < 0 || at + rows > pool.rows())
@@ -86,6 +87,18 @@ void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& tab
     move("gather_blocks", to.row_slice(row, rows), pool.row_slice(at, rows), change, site);
     row += rows;
   }
+}
+
+void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
+                         Site site) {
+  const auto read = [&](index block) { return static_cast<index>(scalar_read(table, 0, block, site)); };
+  gather(to, pool, read, first, block_rows, site);
+}
+
+void Core::gather_blocks(const Tensor& to, const Tensor& pool, ScalarTable& table, index first, index block_rows,
+                         Site site) {
+  const auto read = [&](index block) { return table.at(block, site); };
+  gather(to, pool, read, first, block_rows, site);
 }
 
 void Core::bind(const char* verb, const Tensor& view, const Tensor& staged, Site site) {

@@ -47,7 +47,9 @@ Core::Operands Core::operands(const char* verb, VectorOp op, std::initializer_li
   Operands result;
   if (stopped() || !runs(Pipe::vector)) return result;
   if (!device().vector.cost[static_cast<std::size_t>(op)].available) {
-    illegal(verb, device().name + " has no vector operation " + std::string(name(op)) + ": its description gives it no price", site);
+    illegal(verb,
+            device().name + " has no vector operation " + std::string(name(op)) + ": its description gives it no price",
+            site);
     return result;
   }
   const auto in_reach = [&](const Tensor& tensor) {

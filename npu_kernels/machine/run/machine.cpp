@@ -97,8 +97,8 @@ Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site 
 }
 
 Machine::Machine(const Device& device, Options options)
-    : GlobalMemory(device, options.cores, options.compute && options.data, options.data), options_(std::move(options)) {
-}
+    : GlobalMemory(device, options.cores, options.compute && options.data, options.data),
+      options_(std::move(options)) {}
 
 Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   memories_.restart();
