@@ -30,7 +30,7 @@ void count_rows(Work& work, const Tensor& dst, std::initializer_list<const Tenso
     flat = flat && gapless(*source);
     work.column = work.column || (source->columns() == 1 && widest->columns() > 1);
   }
-  work.rows = flat ? 1 : static_cast<std::uint64_t>(std::max<index>(1, widest->rows()));
+  work.rows = flat ? 1 : static_cast<std::uint32_t>(std::max<index>(1, widest->rows()));
 }
 
 }  // namespace

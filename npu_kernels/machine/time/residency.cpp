@@ -16,10 +16,7 @@ namespace {
 // Visits the entries of all cores as if they ran side by side. `visit` gives the bytes that an entry moves.
 class SideBySide {
  public:
-  SideBySide(const Tape& tape, const TapeOrder& order) : tape_(tape), order_(order), cores_(order.cores()) {
-    for (std::uint32_t index = 0; index < tape.entries.size(); ++index)
-      if (matters(tape.entries[index])) cores_[tape.entries[index].core].entries.push_back(index);
-  }
+  SideBySide(const Tape& tape, const TapeOrder& order) : tape_(tape), order_(order), cores_(order.cores()) {}
 
   template <class Visit> void each(Visit&& visit) {
     for (std::uint32_t core = 0; core < cores_.size(); ++core) run_.push({0, core});
@@ -33,23 +30,18 @@ class SideBySide {
 
  private:
   struct Progress {
-    std::vector<std::uint32_t> entries;  // those that matter
-    std::size_t next = 0;
+    std::size_t next = 0;     // of its entries that reach outward
     std::uint64_t moved = 0;  // bytes
     std::uint32_t waits_for = no_entry;
     bool meets = false;
   };
 
-  static bool matters(const Entry& entry) {
-    if (entry.event == Event::work) return entry.work.unit == Unit::dma || entry.work.unit == Unit::scalar;
-    return entry.event == Event::cross_set || entry.event == Event::cross_wait || entry.event == Event::sync_all;
-  }
-
   // Until it has moved something or is held back.
   template <class Visit> void advance(std::uint32_t number, Visit& visit) {
     Progress& core = cores_[number];
-    while (core.next < core.entries.size()) {
-      const std::uint32_t index = core.entries[core.next];
+    const auto entries = order_.outward(number);
+    while (core.next < entries.size()) {
+      const std::uint32_t index = entries[core.next];
       const Entry& entry = tape_.entries[index];
       if (entry.event == Event::cross_wait) {
         const std::uint32_t set = order_.partner(index);
@@ -97,7 +89,7 @@ class SideBySide {
 
   void release_all() {
     for (std::uint32_t core = 0; core < cores_.size(); ++core)
-      if (cores_[core].next < cores_[core].entries.size()) {
+      if (cores_[core].next < order_.outward(core).size()) {
         given_up_ = true;
         run_.push({cores_[core].moved, core});
       }
@@ -117,17 +109,19 @@ std::span<const Footprint> footprints_of(const Tape& tape, const Entry& entry) {
   return {tape.footprints.data() + entry.footprints, entry.footprint_count};
 }
 
-std::uint64_t end_of_addresses(const Tape& tape) {
+std::uint64_t end_of_addresses(const Tape& tape, const TapeOrder& order) {
   std::uint64_t end = 0;
-  for (const Footprint& at : tape.footprints)
-    if (at.memory == 0 && at.runs > 0) end = std::max(end, at.begin + (at.runs - 1) * at.stride + at.run_bytes);
+  for (std::uint32_t core = 0; core < order.cores(); ++core)
+    for (std::uint32_t index : order.outward(core))
+      for (const Footprint& at : footprints_of(tape, tape.entries[index]))
+        if (at.memory == 0 && at.runs > 0) end = std::max(end, at.begin + (at.runs - 1) * at.stride + at.run_bytes);
   return end;
 }
 
 class L2 {
  public:
-  L2(const Tape& tape, const Device& device)
-      : tape_(tape), device_(device), cache_(device.l2.bytes, device.l2.line, end_of_addresses(tape)) {}
+  L2(const Tape& tape, const Device& device, const TapeOrder& order)
+      : tape_(tape), device_(device), cache_(device.l2.bytes, device.l2.line, end_of_addresses(tape, order)) {}
 
   Traffic transfer(const Entry& entry) {
     Traffic traffic;
@@ -219,7 +213,7 @@ Residency::Residency(const Tape& tape, const Device& device, const TapeOrder& or
   std::optional<L2> l2;
   if (device.l2.bytes > 0) {
     traffic_.resize(tape.entries.size());
-    l2.emplace(tape, device);
+    l2.emplace(tape, device, order);
   }
   if (!l2 && device.scalar.miss_cycles == 0) return;
   ScalarCaches scalar(tape, device);

@@ -74,6 +74,7 @@ class Simulation {
   bool may_begin(std::uint32_t lane, std::uint32_t index) const;
   void begin(std::uint32_t lane);
   void run_first(std::uint32_t lane);
+  void wake_set(std::uint32_t set, const Lane& lane, const Work& work);
   bool move_bytes(std::uint32_t lane);
   bool may_end(std::uint32_t lane);
   void end_entry(std::uint32_t lane);

@@ -15,6 +15,11 @@ void counts_to_begins(std::vector<std::uint32_t>& counts) {
   std::partial_sum(counts.begin(), counts.end(), counts.begin());
 }
 
+bool reaches_outward(const Entry& entry) {
+  if (entry.event == Event::work) return entry.work.unit == Unit::dma || entry.work.unit == Unit::scalar;
+  return entry.event == Event::cross_set || entry.event == Event::cross_wait || entry.event == Event::sync_all;
+}
+
 Status bad_entry(const Entry& entry, std::size_t i, const std::string& why) {
   return invalid("tape.entries[" + std::to_string(i) + "] (" + entry.verb + ", " + line_of(entry.site) + "): " + why);
 }
@@ -79,7 +84,8 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
       queued_(tape.entries.size()),
       queue_begin_(lanes() + 1),
       partners_(partners_of(tape, channels_of(tape))),
-      meetings_(cores()) {
+      meetings_(cores()),
+      outward_(cores()) {
   for (const Entry& entry : tape.entries) {
     ++stream_begin_[entry.core + 1];
     ++queue_begin_[lane_of(entry) + 1];
@@ -92,6 +98,8 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
     streams_[in_stream[entry.core]++] = i;
     queued_[in_queue[lane_of(entry)]++] = i;
     if (entry.event == Event::sync_all) meetings_[entry.core].push_back(i);
+    if (reaches_outward(entry)) outward_[entry.core].push_back(i);
+    unit_flags_ = unit_flags_ || entry.unit;
   }
 }
 
