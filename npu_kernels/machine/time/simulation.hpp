@@ -34,7 +34,7 @@ class Simulation {
   };
   struct Lane {
     std::uint32_t next = 0, begun = 0, issued = 0;  // of the lane's list: first not ended, not started, not issued
-    std::uint32_t transfers = 0;                    // under way
+    std::uint32_t outstanding = 1, transfers = 0;   // transfers that may be under way, and that are
     std::uint32_t stall_cursor = 0;                 // the stream's stalls before it ended before `free`
     LaneState state = LaneState::idle;
     Tick free = 0;    // end of the last entry

@@ -45,10 +45,9 @@ bool Simulation::may_begin(std::uint32_t lane_index, std::uint32_t index) const 
   const Lane& lane = lanes_[lane_index];
   const Entry& entry = tape_.entries[index];
   if (lane.begun > lane.next) {  // behind others that have not ended
-    const std::uint32_t outstanding = device_.queues[lane_index % order_.queues()].outstanding;
-    if (outstanding <= 1 || now_ < lane.passed || !overlaps(entry)) return false;
+    if (lane.outstanding <= 1 || now_ < lane.passed || !overlaps(entry)) return false;
     if (!overlaps(tape_.entries[order_.queue(lane_index)[lane.next]])) return false;
-    if (entry.event == Event::work && lane.transfers >= outstanding) return false;
+    if (entry.event == Event::work && lane.transfers >= lane.outstanding) return false;
   }
   return !waits(entry.event) || standing(order_.partner(index));
 }
