@@ -39,7 +39,7 @@ void Core::count_rows(Work& work, const Operands& o) {
   for (std::size_t i = 0; i < o.sources; ++i)
     work.column = work.column || (o.source[i].columns() == 1 && widest->columns() > 1);
   const auto passes = static_cast<index>(work.elements) / std::max<index>(1, elements(*widest));
-  work.rows = flat ? 1 : static_cast<std::uint64_t>(std::max<index>(1, widest->rows() * passes));
+  work.rows = flat ? 1 : static_cast<std::uint32_t>(std::max<index>(1, widest->rows() * passes));
 }
 
 Core::Operands Core::operands(const char* verb, VectorOp op, std::initializer_list<const Tensor*> targets,

@@ -75,17 +75,17 @@ enum class Unit : std::uint8_t { none, dma, matrix, vector, scalar };
 // What an entry costs: units, not cycles. The timing model turns them into cycles.
 struct Work {
   Unit unit = Unit::none;
-  std::uint8_t path = 0;  // dma: index into Device::paths
-  Change change = Change::none;
-  bool turned = false;          // matrix: the right operand goes against the unit's order
-  bool column = false;          // vector: an operand is one column, brought to all lanes row by row
-  VectorOp op = VectorOp::add;  // vector
+  std::uint8_t path = 0;         // dma: index into Device::paths
+  Change change = Change::none;  // dma
+  bool turned = false;           // matrix: the right operand goes against the unit's order
+  bool column = false;           // vector: an operand is one column, brought to all lanes row by row
+  VectorOp op = VectorOp::add;   // vector
   DType in = DType::f32, out = DType::f32;
   std::uint32_t m = 0, n = 0, k = 0;  // matrix
+  std::uint32_t rows = 1;             // vector: the elements stand in as many rows, each of which starts in lane 0
   std::uint64_t bytes = 0;            // dma: moved
   std::uint64_t runs = 0;             // dma: contiguous runs (bytes / runs = B)
-  std::uint64_t elements = 0;         // vector: in all,
-  std::uint64_t rows = 1;             // .. in as many rows of one length, each of which starts in lane 0
+  std::uint64_t elements = 0;         // vector: in all rows
 };
 
 struct Entry {

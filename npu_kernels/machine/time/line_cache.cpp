@@ -73,25 +73,26 @@ template <class Each> void LineCache::each_page(std::uint64_t first, std::uint64
     const std::uint64_t number = line / page_lines, begin = line % page_lines;
     const std::uint64_t end = std::min(page_lines, begin + last - line + 1);
     const std::uint64_t wide = end - begin;
-    each(number, (wide == page_lines ? ~std::uint64_t{0} : (std::uint64_t{1} << wide) - 1) << begin);
+    each(number, (wide == page_lines ? ~std::uint64_t{0} : (std::uint64_t{1} << wide) - 1) << begin, wide);
     line += wide;
   }
 }
 
 LineCache::Lines LineCache::read(std::uint64_t first, std::uint64_t last, bool keep) {
   Lines result;
-  each_page(first, last, [&](std::uint64_t number, std::uint64_t mask) {
+  each_page(first, last, [&](std::uint64_t number, std::uint64_t mask, std::uint64_t wide) {
     if (!keep && !roomy_ && slot_of_[number] == nowhere) {
-      result.missing += count(mask);
+      result.missing += wide;
       return;
     }
     Page& page = use(number);
-    const std::uint64_t missing = mask & ~page.there;
-    result.there += count(mask & page.there);
-    result.missing += count(missing);
-    if (!keep) return;
+    const std::uint64_t lacking = mask & ~page.there;
+    const std::uint64_t missing = lacking == 0 ? 0 : lacking == mask ? wide : count(lacking);
+    result.there += wide - missing;
+    result.missing += missing;
+    if (!keep || missing == 0) return;
     page.there |= mask;
-    lines_ += count(missing);
+    lines_ += missing;
     make_room();
   });
   return result;
@@ -99,11 +100,11 @@ LineCache::Lines LineCache::read(std::uint64_t first, std::uint64_t last, bool k
 
 LineCache::Lines LineCache::write(std::uint64_t first, std::uint64_t last, bool outlives) {
   Lines result;
-  each_page(first, last, [&](std::uint64_t number, std::uint64_t mask) {
+  each_page(first, last, [&](std::uint64_t number, std::uint64_t mask, std::uint64_t wide) {
     Page& page = use(number);
-    const std::uint64_t fresh = outlives ? mask & ~page.dirty : 0;
-    result.missing += count(fresh);
-    result.there += count(mask & ~fresh);
+    const std::uint64_t fresh = outlives ? count(mask & ~page.dirty) : 0;
+    result.missing += fresh;
+    result.there += wide - fresh;
     lines_ += count(mask & ~page.there);
     if (!outlives) page.owed |= mask & ~page.dirty;
     page.there |= mask;

@@ -16,11 +16,7 @@ namespace {
 // Visits the entries of all streams as if they ran side by side. `visit` gives the bytes that an entry moves.
 class SideBySide {
  public:
-  SideBySide(const Tape& tape, const TapeOrder& order) : tape_(tape), order_(order), streams_(order.streams()) {
-    for (std::uint32_t stream = 0; stream < order.streams(); ++stream)
-      for (const std::uint32_t index : order.stream(stream))
-        if (matters(tape.entries[index])) streams_[stream].entries.push_back(index);
-  }
+  SideBySide(const Tape& tape, const TapeOrder& order) : tape_(tape), order_(order), streams_(order.streams()) {}
 
   template <class Visit> void each(Visit&& visit) {
     for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) run_.push({0, stream});
@@ -34,25 +30,20 @@ class SideBySide {
 
  private:
   struct Progress {
-    std::vector<std::uint32_t> entries;  // those that matter
-    std::size_t next = 0;
+    std::size_t next = 0;     // of its entries that reach outward
     std::uint64_t moved = 0;  // bytes
     std::uint32_t waits_for = no_entry;
     bool meets = false;
   };
 
   static bool crosses(Event event) { return event == Event::cross_wait || event == Event::stream_wait; }
-  static bool matters(const Entry& entry) {
-    if (entry.event == Event::work) return entry.work.unit == Unit::dma || entry.work.unit == Unit::scalar;
-    return crosses(entry.event) || entry.event == Event::cross_set || entry.event == Event::stream_set ||
-           entry.event == Event::sync_all;
-  }
 
   // Until it has moved something or is held back.
   template <class Visit> void advance(std::uint32_t number, Visit& visit) {
     Progress& stream = streams_[number];
-    while (stream.next < stream.entries.size()) {
-      const std::uint32_t index = stream.entries[stream.next];
+    const auto entries = order_.outward(number);
+    while (stream.next < entries.size()) {
+      const std::uint32_t index = entries[stream.next];
       const Entry& entry = tape_.entries[index];
       if (crosses(entry.event)) {
         const std::uint32_t set = order_.partner(index);
@@ -100,7 +91,7 @@ class SideBySide {
 
   void release_all() {
     for (std::uint32_t stream = 0; stream < streams_.size(); ++stream)
-      if (streams_[stream].next < streams_[stream].entries.size()) {
+      if (streams_[stream].next < order_.outward(stream).size()) {
         given_up_ = true;
         run_.push({streams_[stream].moved, stream});
       }
@@ -120,17 +111,19 @@ std::span<const Footprint> footprints_of(const Tape& tape, const Entry& entry) {
   return {tape.footprints.data() + entry.footprints, entry.footprint_count};
 }
 
-std::uint64_t end_of_addresses(const Tape& tape) {
+std::uint64_t end_of_addresses(const Tape& tape, const TapeOrder& order) {
   std::uint64_t end = 0;
-  for (const Footprint& at : tape.footprints)
-    if (at.memory == 0 && at.runs > 0) end = std::max(end, at.begin + (at.runs - 1) * at.stride + at.run_bytes);
+  for (std::uint32_t stream = 0; stream < order.streams(); ++stream)
+    for (std::uint32_t index : order.outward(stream))
+      for (const Footprint& at : footprints_of(tape, tape.entries[index]))
+        if (at.memory == 0 && at.runs > 0) end = std::max(end, at.begin + (at.runs - 1) * at.stride + at.run_bytes);
   return end;
 }
 
 class L2 {
  public:
-  L2(const Tape& tape, const Device& device)
-      : tape_(tape), device_(device), cache_(device.l2.bytes, device.l2.line, end_of_addresses(tape)) {}
+  L2(const Tape& tape, const Device& device, const TapeOrder& order)
+      : tape_(tape), device_(device), cache_(device.l2.bytes, device.l2.line, end_of_addresses(tape, order)) {}
 
   Traffic transfer(const Entry& entry) {
     Traffic traffic;
@@ -224,7 +217,7 @@ Residency::Residency(const Tape& tape, const Device& device, const TapeOrder& or
   std::optional<L2> l2;
   if (device.l2.bytes > 0) {
     traffic_.resize(tape.entries.size());
-    l2.emplace(tape, device);
+    l2.emplace(tape, device, order);
   }
   if (!l2 && device.scalar.miss_cycles == 0) return;
   ScalarCaches scalar(tape, device, order);

@@ -35,7 +35,7 @@ class Simulation {
   };
   struct Lane {
     std::uint32_t next = 0, begun = 0, issued = 0;  // of the lane's list: first not ended, not started, not issued
-    std::uint32_t transfers = 0;                    // under way
+    std::uint32_t outstanding = 1, transfers = 0;   // transfers that may be under way, and that are
     std::uint32_t stall_cursor = 0;                 // the stream's stalls before it ended before `free`
     LaneState state = LaneState::idle;
     Tick free = 0;    // end of the last entry
@@ -75,6 +75,7 @@ class Simulation {
   bool may_begin(std::uint32_t lane, std::uint32_t index) const;
   void begin(std::uint32_t lane);
   void run_first(std::uint32_t lane);
+  void wake_set(std::uint32_t set, const Lane& lane, const Work& work);
   bool move_bytes(std::uint32_t lane);
   bool may_end(std::uint32_t lane);
   void end_entry(std::uint32_t lane);

@@ -47,10 +47,9 @@ bool Simulation::may_begin(std::uint32_t lane_index, std::uint32_t index) const 
   const Lane& lane = lanes_[lane_index];
   const Entry& entry = tape_.entries[index];
   if (lane.begun > lane.next) {  // behind others that have not ended
-    const std::uint32_t outstanding = device_.queues[lane_index % order_.queues()].outstanding;
-    if (outstanding <= 1 || now_ < lane.passed || !overlaps(entry)) return false;
+    if (lane.outstanding <= 1 || now_ < lane.passed || !overlaps(entry)) return false;
     if (!overlaps(tape_.entries[order_.queue(lane_index)[lane.next]])) return false;
-    if (entry.event == Event::work && lane.transfers >= outstanding) return false;
+    if (entry.event == Event::work && lane.transfers >= lane.outstanding) return false;
   }
   return !waits(entry.event) || standing(index);
 }
@@ -86,17 +85,25 @@ void Simulation::run_first(std::uint32_t lane_index) {
   lane.state = LaneState::running;
   if (entry.event != Event::work) {
     lane.cost = {.head = instruction_ticks(entry)};
-    const Tick from = waits(entry.event) ? spans_[index].started : now_;
-    wakes_.push({std::max(now_, from + lane.cost.head), lane_index});
+    const Tick end = (waits(entry.event) ? spans_[index].started : now_) + lane.cost.head;
+    if (end <= now_ && spans_[index].started < now_) return end_entry(lane_index);  // it was over behind others
+    wakes_.push({std::max(now_, end), lane_index});
     return;
   }
   lane.cost = cost_of(device_, entry, residency_.before(index));
   lane.moves = std::max(now_, spans_[index].started + lane.cost.head);
   if (lane.cost.shared) lane.state = LaneState::head;
+  if (lane.cost.shared && lane.moves == now_ && move_bytes(lane_index)) {
+    units_.each_set(index, [&](std::uint32_t set) { wake_set(set, lane, entry.work); });
+    return;
+  }
   wakes_.push({lane.cost.shared ? lane.moves : lane.moves + lane.cost.units, lane_index});
-  units_.each_set(index, [&](std::uint32_t set) {
-    wakes_.push({lane.moves + UnitFlags::granule(device_, entry.work, lane.cost.units), std::uint64_t{sets_} + set});
-  });
+  units_.each_set(index, [&](std::uint32_t set) { wake_set(set, lane, entry.work); });
+}
+
+// A unit flag stands when the first granule of the work before it is done.
+void Simulation::wake_set(std::uint32_t set, const Lane& lane, const Work& work) {
+  wakes_.push({lane.moves + UnitFlags::granule(device_, work, lane.cost.units), std::uint64_t{sets_} + set});
 }
 
 // Starts the part of the first entry's bytes that has not moved yet; false: there is none.
@@ -198,8 +205,8 @@ void Simulation::signal(std::uint32_t entry) {
     wakes_.push({now_ + later, agent});
   } else if (order_.on_stream(wait)) {
     if (streams_[stream].state == StreamState::flag) wake_stream(stream);
-  } else {
-    wake(order_.lane_of(wait));
+  } else if (const std::uint32_t lane = order_.lane_of(wait); lanes_[lane].begun < lanes_[lane].issued) {
+    wake(lane);
   }
 }
 

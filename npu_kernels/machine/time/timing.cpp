@@ -29,6 +29,8 @@ Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& 
       early_(units_.any() ? tape.entries.size() : 0) {
   steps_.reserve(tape.entries.size() * 3);
   for (const Queue& queue : device.queues) issue_ticks_.push_back(to_ticks(queue.issue_cycles));
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    lanes_[lane].outstanding = device.queues[lane % device.queues.size()].outstanding;
 }
 
 void Simulation::advance_ready() {

@@ -8,8 +8,7 @@ UnitFlags::UnitFlags(const Tape& tape, const Device& device, const TapeOrder& or
   const auto unit_set = [&](std::uint32_t index) {
     return index != no_entry && tape.entries[index].unit && sets(tape.entries[index].event);
   };
-  if (device.sync.unit_flag_bytes == 0) return;
-  if (std::none_of(tape.entries.begin(), tape.entries.end(), [](const Entry& entry) { return entry.unit; })) return;
+  if (device.sync.unit_flag_bytes == 0 || !order.unit_flags()) return;
   for (auto* table : {&leader_, &wait_, &set_}) table->assign(tape.entries.size(), no_entry);
   const auto granular = [&](const Entry& entry) {
     return entry.event == Event::work && (entry.work.unit == Unit::matrix || entry.work.unit == Unit::dma);
