@@ -48,7 +48,10 @@ class FigureReader {
     return object(std::move(node), Words(keys.begin(), keys.size()));
   }
   Node some_of(Node node, Words keys);
-  bool has(const Node& parent, std::string_view key) const { return parent.json && parent.json->contains(key); }
+  // Has the object this key, which may be left out?
+  bool has(const Node& parent, std::string_view key) const {
+    return ok() && parent.json != nullptr && parent.json->contains(key);
+  }
   Node get(const Node& parent, std::string_view key) const;
   template <class F> void list(const Node& node, std::size_t most, F each) {
     const std::size_t size = list_size(node, most);
@@ -68,12 +71,6 @@ class FigureReader {
 
   // Of a section that may be null: false, and nothing is read.
   bool present(const Node& node) const { return ok() && node.json != nullptr && !node.json->is_null(); }
-  // Has the object this key, which may be left out?
-  bool has(const Node& parent, std::string_view key) const {
-    return ok() && parent.json != nullptr && parent.json->contains(key);
-  }
-  // An object with any of these keys.
-  Node some_of(Node node, Words keys);
 
   // The table of sources, read before the first figure; each must be named by one.
   void sources(const Node& node);
