@@ -11,7 +11,7 @@
 
 namespace inlay::npu {
 
-inline constexpr std::size_t random_steps = 23;
+inline constexpr std::size_t random_steps = 24;
 
 class RandomProgram {
  public:
@@ -295,6 +295,13 @@ class RandomProgram {
         m.vunpack_nz(again, packed);
         m.barrier_all();
         m.vtranspose(dst, again);
+        return keep(m, dst);
+      }
+      case 22: {  // rows in another order, by axes
+        const index inner = up_to(6), rows = inner * up_to(6);
+        const Tensor dst = made({rows, shape.columns}, type);
+        const Tensor from = at(inputs_[type], {rows, shape.columns}, random);
+        m.copy(by_axes(dst).split(0, rows / inner), by_axes(from).split(0, inner).permuted({1, 0, 2}));
         return keep(m, dst);
       }
       case 21: return product(m, m.device().rate(DType::i4, DType::i32) ? DType::i4 : DType::i8, DType::i32, random);
