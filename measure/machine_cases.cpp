@@ -145,10 +145,11 @@ Problem problem_of(const Case& c) {
 }
 
 PricedProgram priced(const Case& c) {
-  return {std::string(c.program), c.size, {c.dtype}, problem_of(c), launch_of(c), [c](GlobalMemory& machine) {
-            Operands operands(machine, false);
-            return program_of(c, machine, operands);
-          }};
+  const auto build = [c](GlobalMemory& machine) {
+    Operands operands(machine, false);
+    return program_of(c, machine, operands);
+  };
+  return {std::string(c.program), c.size, {c.dtype}, problem_of(c), build, launch_of(c)};
 }
 
 Outcome run(const Case& c, const Device& device, bool compute) {

@@ -23,9 +23,9 @@ struct PricedProgram {
   std::vector<index> sizes;
   std::vector<DType> types;
   Problem problem{};
-  Launch launch{};
   // Makes its tensors (GlobalMemory::absent, workspace) and gives what each core runs.
   std::function<std::function<void(Core&)>(GlobalMemory&)> build;
+  Launch launch{};
 };
 
 inline constexpr std::array<double, 4> dram_shares{1, 0.75, 0.5, 0.25};

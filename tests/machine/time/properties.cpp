@@ -57,7 +57,7 @@ TEST(TimingProperties, UnsharedTimesAreTheRecurrence) {
     const Timeline time = timed(tape, device, Sharing::none);
     expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i, Tick) -> Recurrence::Parts {
       const Entry& entry = tape.entries[i];
-      const bool wait = entry.event == Event::wait || entry.event == Event::cross_wait;
+      const bool wait = waits(entry.event);
       if (wait) return {.head = sync_ticks(device, entry)};
       if (entry.event != Event::work) return {.rest = sync_ticks(device, entry)};
       const Cost cost = cost_of(device, entry, time.residency.before(i));
@@ -73,7 +73,7 @@ TEST(TimingProperties, SharedTimesAreTheRecurrenceOfTheirDurations) {
     const Timeline time = timed(tape, device);
     expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i, Tick previous) -> Recurrence::Parts {
       const Entry& entry = tape.entries[i];
-      const bool wait = entry.event == Event::wait || entry.event == Event::cross_wait;
+      const bool wait = waits(entry.event);
       if (wait) return {.head = sync_ticks(device, entry)};
       const Tick ended = time.spans[i].ended, started = time.spans[i].started;
       if (entry.event != Event::work) return {.rest = ended - std::max(started, previous)};
@@ -105,7 +105,7 @@ TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
     device.l2 = {};  // spans do not say when bytes of the one end and of the other begin
     device.sync.unit_flag_bytes = 0;
     const Timeline time = timed(tape, device);
-    std::vector<Tick> previous(tape.cores * pipes);  // end of the transfer before it in its queue
+    std::vector<Tick> previous(tape.cores * tape.streams.size() * pipes);  // end of the transfer before it in its queue
     struct Transfer {
       Tick begin, end;
       double solo, moved = 0;
@@ -116,7 +116,8 @@ TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
     std::vector<Tick> changes;
     for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
       const Entry& entry = tape.entries[i];
-      Tick& before = previous[entry.core * pipes + static_cast<std::size_t>(entry.pipe)];
+      const std::size_t stream = entry.core * tape.streams.size() + entry.stream;
+      Tick& before = previous[stream * pipes + static_cast<std::size_t>(entry.pipe)];
       const Tick behind = std::exchange(before, time.spans[i].ended);
       if (entry.work.unit != Unit::dma || !device.paths[entry.work.path].dram || entry.work.bytes == 0) continue;
       const Path& path = device.paths[entry.work.path];
