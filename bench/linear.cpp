@@ -31,7 +31,7 @@ constexpr index many_rows = 32;
 // Packed copies of one weight, enough to outgrow the caches where the weight is only read once.
 Operand<3> packed_weight(const Operand<2>& rows, DType type, index n, index k, bool rotate) {
   Operand<3> packed(type, linear_packed_extents(n, k, type), rotate);
-  if (!pack_linear(openmp(threads()), rows.view(0), packed.view(0)).ok()) std::abort();
+  if (!pack_linear(inlay::threads(threads()), rows.view(0), packed.view(0)).ok()) std::abort();
   packed.spread();
   return packed;
 }

@@ -17,7 +17,8 @@ template <class Level> Status add(const Parallel& parallel, const Add<Host>& op)
   const index b_step = op.b.extents[0] == 1 ? 0 : op.b.strides[0];
   with_float(op.a.dtype, [&]<class A>(Type<A>) {
     with_float(op.b.dtype, [&]<class B>(Type<B>) {
-      row_pieces(parallel, op.a.extents[0], op.a.extents[1], [&](index t, index begin, index end) {
+      constexpr Work element{.bytes = 2 * sizeof(A) + sizeof(B), .operations = 1};
+      row_pieces(parallel, op.a.extents[0], op.a.extents[1], element, [&](index t, index begin, index end) {
         add_row<Level>(row_of<A>(op.a, t), op.b.template as<B>() + t * b_step, row_of<A>(op.y, t), begin, end);
       });
     });

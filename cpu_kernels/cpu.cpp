@@ -1,5 +1,6 @@
 // Which levels this machine executes, and which one a Cpu takes. Built for the baseline.
 #include <inlay/cpu.hpp>
+#include <inlay/core/threads.hpp>
 #include <inlay/cpu_limits.hpp>
 
 #include <atomic>
@@ -52,14 +53,6 @@ Isa preferred() {
   return forced ? available_isa(forced).value_or(best) : best;
 }
 
-Parallel default_parallel() {
-#if defined(_OPENMP)
-  return openmp();
-#else
-  return serial();
-#endif
-}
-
 }  // namespace
 
 std::span<const Isa> available_isas() {
@@ -85,8 +78,8 @@ Expected<Isa> available_isa(std::string_view wanted) {
                  std::string(wanted) + " is no instruction set of this machine, which has " + known);
 }
 
-Cpu::Cpu() : Cpu(preferred(), default_parallel()) {}
-Cpu::Cpu(Isa isa) : Cpu(isa, default_parallel()) {}
+Cpu::Cpu() : Cpu(preferred(), threads()) {}
+Cpu::Cpu(Isa isa) : Cpu(isa, threads()) {}
 Cpu::Cpu(Parallel parallel) : Cpu(preferred(), parallel) {}
 Cpu::Cpu(Isa isa, Parallel parallel) : isa_(best_up_to(isa)), parallel_(parallel) {}
 

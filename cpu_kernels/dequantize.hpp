@@ -11,7 +11,8 @@ namespace inlay::cpu {
 
 template <class Level> Status dequantize(const Parallel& parallel, const Dequantize<Host>& op) {
   using F = simd::Floats<Level>;
-  parallel.ranges(op.x.extents[0], 1, [&](index begin, index end) {
+  const Work work = static_cast<double>(op.x.size()) * Work{.bytes = 5, .operations = 5};
+  parallel.ranges(op.x.extents[0], 1, work, [&](index begin, index end) {
     for (index t = begin; t < end; ++t) {
       const index from = t * op.x.strides[0], to = t * op.y.strides[0];
       for_each_scale<Level>(op.scale, op.zero, t, op.row_group, op.column_group, op.x.extents[1],

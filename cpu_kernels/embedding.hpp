@@ -100,7 +100,8 @@ template <class Level, class T, class Y> void scaled_copy(const T* row, Y* y, in
 template <class Level> Status embedding(const Parallel& parallel, const Embedding<Host>& op) {
   const index dim = op.y.extents[1];
   with_float(op.y.dtype, [&]<class Y>(Type<Y>) {
-    parallel.ranges(op.y.extents[0], elementwise_grain / (dim + 1) + 1, [&](index begin, index end) {
+    const Work work = static_cast<double>(op.y.size()) * Work{.bytes = 2 * sizeof(Y), .operations = 4};
+    parallel.ranges(op.y.extents[0], elementwise_grain / (dim + 1) + 1, work, [&](index begin, index end) {
       for (index t = begin; t < end; ++t) {
         const index id =
             op.ids.dtype == DType::i64 ? row_of<std::int64_t>(op.ids, t)[0] : row_of<std::int32_t>(op.ids, t)[0];

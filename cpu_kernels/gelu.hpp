@@ -30,7 +30,8 @@ template <class Level, GeluForm form, class T> void gelu_row(const T* x, const T
 
 template <class Level> Status gelu(const Parallel& parallel, const Gelu<Host>& op) {
   with_float(op.x.dtype, [&]<class T>(Type<T>) {
-    row_pieces(parallel, op.x.extents[0], op.x.extents[1], [&](index t, index begin, index end) {
+    constexpr Work element{.bytes = 3 * sizeof(T), .operations = 40};
+    row_pieces(parallel, op.x.extents[0], op.x.extents[1], element, [&](index t, index begin, index end) {
       const T* x = row_of<T>(op.x, t);
       const T* up = op.up.present() ? row_of<T>(op.up, t) : nullptr;
       T* y = row_of<T>(op.y, t);

@@ -104,18 +104,20 @@ void reshape_and_cache(const Parallel& parallel, const ReshapeAndCache<Host>& op
   };
   // Slots that ascend name no slot twice, so tokens are independent. Otherwise heads are, and each
   // goes through the tokens in order: the last one stays, whatever the number of threads.
+  const index elements = op.key.size() + (op.value.present() ? op.value.size() : 0);
+  const Work work = static_cast<double>(elements) * Work{.bytes = sizeof(S) + sizeof(T), .operations = 4};
   bool ascending = true;
   index last = -1;
   for (index t = 0; t < tokens; ++t)
     if (const index slot = slots[t * step]; slot >= 0) ascending = ascending && slot > last, last = slot;
   if (ascending)
-    parallel.ranges(tokens, tokens_together, [&](index begin, index end) {
+    parallel.ranges(tokens, tokens_together, work, [&](index begin, index end) {
       for (index first = begin; first < end; first += tokens_together)
         for (index h = 0; h < heads; ++h)
           for (index t = first; t < end && t < first + tokens_together; ++t) write(t, h);
     });
   else
-    parallel.ranges(heads, 1, [&](index begin, index end) {
+    parallel.ranges(heads, 1, work, [&](index begin, index end) {
       for (index t = 0; t < tokens; ++t)
         for (index h = begin; h < end; ++h) write(t, h);
     });
@@ -156,7 +158,9 @@ template <class Level> Status copy_blocks(const Parallel& parallel, const CopyBl
                                 op.key_scales.present() ? scales_cache(op.key_scales) : PagedView<>(),
                                 op.value_scales.present() ? scales_cache(op.value_scales) : PagedView<>()};
   constexpr index tensors = 4;
-  parallel(count * tensors, [&](index task) {
+  const index block = byte_size(op.key_cache.dtype, op.key_cache.strides[0]);
+  const Work work{.bytes = 4 * static_cast<double>(count * block)};
+  parallel(count * tensors, work, [&](index task) {
     const std::int64_t* const pair = op.pairs.template as<std::int64_t>() + task / tensors * op.pairs.strides[0];
     if (const PagedView<>& cache = caches[task % tensors]; !cache.empty())
       copy_block<Level>(cache, cache, pair[0], pair[1]);
@@ -166,7 +170,9 @@ template <class Level> Status copy_blocks(const Parallel& parallel, const CopyBl
 
 template <class Level> Status swap_blocks(const Parallel& parallel, const SwapBlocks<Host>& op) {
   if (op.source.empty()) return {};
-  parallel(op.pairs.extents[0], [&](index i) {
+  const index block = byte_size(op.source.dtype, op.source.strides[0]);
+  const Work work{.bytes = 2 * static_cast<double>(op.pairs.extents[0] * block)};
+  parallel(op.pairs.extents[0], work, [&](index i) {
     const std::int64_t* const pair = op.pairs.template as<std::int64_t>() + i * op.pairs.strides[0];
     copy_block<Level>(op.source, op.target, pair[0], pair[1]);
   });

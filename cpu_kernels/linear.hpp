@@ -88,14 +88,17 @@ template <class Level, class Kind> class LinearChunk {
     constexpr index worth_a_thread = 16384;
     const index blocks = (plan_.k + linear_k_block - 1) / linear_k_block;
     const index grain = worth_a_thread / (rows_ * linear_k_block) + 1;
-    parallel.ranges(blocks, grain, [&](index begin, index end) {
+    const Work packing{.bytes = 8 * static_cast<double>(rows_ * plan_.k)};
+    parallel.ranges(blocks, grain, packing, [&](index begin, index end) {
       for (index b = begin; b < end; ++b) pack_block(b * linear_k_block, x);
     });
     // Threads take groups as they become free: a shared machine slows single threads down. Which
     // thread computes a group changes nothing in it.
     index next = 0;
     const auto shared = reinterpret_cast<std::byte*>(cut.take<float>(0)) - workspace.data();
-    parallel(plan_.workers, [&](index worker) {
+    const double elements = static_cast<double>(plan_.n * plan_.k);
+    const Work work{.bytes = elements * sizeof(W), .operations = 2 * static_cast<double>(rows_) * elements};
+    parallel(plan_.workers, work, [&](index worker) {
       WorkspaceCutter mine(workspace.subspan(static_cast<std::size_t>(shared)));
       float *sums = nullptr, *slices = nullptr;
       for (index w = 0; w <= worker; ++w) {

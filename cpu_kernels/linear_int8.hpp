@@ -102,8 +102,8 @@ void shadow_of(const LinearInt8<Host>& op, index t, const Token& token, const st
 // The sums of one panel for the tokens of a tile, to y. Products and sums are rounded one by one, never
 // fused: every level gives the same bits. What belongs to channels is loaded once for all tokens.
 template <class Level>
-void finish(const LinearInt8<Host>& op, RowTile tile, const Token* tokens, const std::uint64_t* outliers, index words,
-            index panel, const std::int32_t* sums, index sums_stride) {
+void finish(const LinearInt8<Host>& op, TileOfRows tile, const Token* tokens, const std::uint64_t* outliers,
+            index words, index panel, const std::int32_t* sums, index sums_stride) {
   using F = simd::Floats<Level>;
   using I = simd::Ints<Level>;
   constexpr index channels = linear_int8::panel;
@@ -175,9 +175,10 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   Token* token = cutter.take<Token>(tokens);
   std::uint64_t* outliers = cutter.take<std::uint64_t>(tokens * words);
   const index token_inputs = groups * linear_int8::group;
-  parallel.ranges(tokens, 1, [&](index begin, index end) {
+  const Work preparing{.bytes = 5 * static_cast<double>(tokens * token_inputs)};
+  parallel.ranges(tokens, 1, preparing, [&](index begin, index end) {
     for (index t = begin; t < end; ++t) {
-      const RowTile tile = tile_of(Dot::rows, t, tokens);
+      const TileOfRows tile = tile_of(Dot::rows, t, tokens);
       prepare_token<Level>(op, t, tile, inputs + tile.first * token_inputs, token[t],
                            words ? outliers + t * words : nullptr);
     }
@@ -188,7 +189,8 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   const index wanted = parallel.width > 1 ? parallel.width * int8_tasks_per_thread : 1;
   const index tasks = pairs < wanted ? pairs : wanted;
   const index panel_bytes = groups * linear_int8::line;
-  parallel(tasks, [&](index task) {
+  const double bytes = static_cast<double>(panels * panel_bytes);
+  parallel(tasks, Work{.bytes = bytes, .operations = static_cast<double>(tokens) * bytes}, [&](index task) {
     for (index pair = pairs * task / tasks; pair < pairs * (task + 1) / tasks; ++pair) {
       const index panel = pair * Dot::panels;
       const index here = panels - panel < Dot::panels ? 1 : Dot::panels;

@@ -176,7 +176,7 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
   // layer is cut finer, for the threads.
   constexpr int wide = w4_row_panels(simd::Floats<Level>::size);
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
-    w4_each_run(parallel, (w.panels + P - 1) / P, [&](index begin, index end) {
+    w4_each_run(parallel, (w.panels + P - 1) / P, w.work(1), [&](index begin, index end) {
       const simd::KeepSubnormals mode;
       for (index job = begin; job < end; ++job) {
         float total[P * w4_panel];
@@ -225,7 +225,7 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   float* x = cutter.take<float>(tiles * Tile::rows * w.slots);
   float* sums = cutter.take<float>(tiles * Tile::rows * segments);
   float* back = cutter.take<float>(tiles * Tile::rows);
-  parallel.ranges(tiles, 1, [&](index begin, index end) {
+  parallel.ranges(tiles, 1, Work{.bytes = 8.0 * static_cast<double>(rows * w.slots)}, [&](index begin, index end) {
     for (index t = begin; t < end; ++t)
       w4_prepare_tile<Level, Form, Bits>(op, w, t, x + t * Tile::rows * w.slots, sums + t * Tile::rows * segments,
                                          back + t * Tile::rows);
@@ -236,7 +236,7 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   const index chunks = (tiles * Tile::rows + w4_chunk_rows - 1) / w4_chunk_rows;
   W4Block<Level>* blocks = cutter.take<W4Block<Level>>(parallel.width);
   float* totals = cutter.take<float>(parallel.width * w4_chunk_rows * w4_job_panels * w4_panel);
-  w4_each_job(parallel, jobs * chunks, [&](index worker, index job) {
+  w4_each_job(parallel, jobs * chunks, w.work(rows), [&](index worker, index job) {
     const simd::KeepSubnormals mode;
     constexpr index stride = w4_job_panels * w4_panel;
     float* const mine = totals + worker * w4_chunk_rows * stride;

@@ -58,8 +58,10 @@ template <class Level> Status merge_states(const Parallel& parallel, const Merge
   float* const table = WorkspaceCutter(workspace).take<float>(op.partial_lse.size());
   with_float(op.partial_out.dtype, [&]<class T>(Type<T>) {
     with_float(op.out.dtype, [&]<class Y>(Type<Y>) {
+      const Work work =
+          static_cast<double>(op.partial_out.size()) * Work{.bytes = sizeof(T) + sizeof(Y), .operations = 2};
       parallel.ranges(
-          op.out.extents[0] * heads, elementwise_grain / (states * dim + 1) + 1, [&](index first, index last) {
+          op.out.extents[0] * heads, elementwise_grain / (states * dim + 1) + 1, work, [&](index first, index last) {
             for (index row = first; row < last; ++row) {
               const index t = row / heads, h = row % heads;
               float* const share = table + row * states;

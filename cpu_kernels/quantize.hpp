@@ -62,7 +62,8 @@ template <class Level> Status quantize(const Parallel& parallel, const Quantize<
   const index cols = op.x.extents[1];
   const bool dynamic = op.row_scale.present();
   // Two rows of nibbles, or two of row_zero, may share a byte: tasks get pairs.
-  parallel.ranges(op.x.extents[0], 2, [&](index begin, index end) {
+  const Work work = static_cast<double>(op.x.size()) * Work{.bytes = 5, .operations = 10};
+  parallel.ranges(op.x.extents[0], 2, work, [&](index begin, index end) {
     for (index t = begin; t < end; ++t) {
       const index from = t * op.x.strides[0], to = t * op.y.strides[0];
       const auto put = [&](index i, index n, F scale, F zero) {

@@ -100,7 +100,9 @@ template <class Level> Status rms_norm(const Parallel& parallel, const RmsNorm<H
     with_float(op.weight.dtype, [&]<class W>(Type<W>) {
       if constexpr (std::is_same_v<W, float> || std::is_same_v<W, T>) {
         const W* weight = op.weight.template as<W>();
-        parallel.ranges(op.x.extents[0], 1, [&](index begin, index end) {
+        const index elements = op.x.extents[0] * op.heads * dim;
+        const Work work = static_cast<double>(elements) * Work{.bytes = 4 * sizeof(T), .operations = 5};
+        parallel.ranges(op.x.extents[0], 1, work, [&](index begin, index end) {
           for (index t = begin; t < end; ++t) {
             const T* x = op.x.template as<T>() + t * op.x.strides[0];
             T* residual = op.residual.present() ? op.residual.template as<T>() + t * op.residual.strides[0] : nullptr;

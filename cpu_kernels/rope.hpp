@@ -50,7 +50,8 @@ template <class Level> void rope_table_row(const RopeTable<Host>& op, index t) {
 
 template <class Level> Status rope_table(const Parallel& parallel, const RopeTable<Host>& op) {
   constexpr index tokens_a_task = 16;
-  parallel.ranges(op.cos.extents[0], tokens_a_task, [&](index begin, index end) {
+  const Work work = static_cast<double>(op.cos.size()) * Work{.bytes = 16, .operations = 100};
+  parallel.ranges(op.cos.extents[0], tokens_a_task, work, [&](index begin, index end) {
     for (index t = begin; t < end; ++t) rope_table_row<Level>(op, t);
   });
   return {};
@@ -109,7 +110,8 @@ template <class Level, class T, class C> void rope_token(const Rope<Host>& op, i
 template <class Level> Status rope(const Parallel& parallel, const Rope<Host>& op) {
   const index grain = elementwise_grain / (op.x.extents[1] * op.x.extents[2] + 1) + 1;
   with_float(op.x.dtype, [&]<class T>(Type<T>) {
-    parallel.ranges(op.x.extents[0], grain, [&](index begin, index end) {
+    const Work work = static_cast<double>(op.x.size()) * Work{.bytes = 2 * sizeof(T), .operations = 4};
+    parallel.ranges(op.x.extents[0], grain, work, [&](index begin, index end) {
       for (index t = begin; t < end; ++t)
         op.cos.dtype == DType::f32 ? rope_token<Level, T, float>(op, t) : rope_token<Level, T, T>(op, t);
     });

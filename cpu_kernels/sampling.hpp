@@ -185,7 +185,9 @@ template <class Level> index sample_row(const Sampling<Host>& op, index r, Sampl
 template <class Level> Status sampling(const Parallel& parallel, const Sampling<Host>& op, Workspace workspace) {
   const index rows = op.logits.extents[0], vocab = op.logits.extents[1], pieces = sampling_pieces(parallel, rows);
   const std::size_t scratch_bytes = SamplingScratch<Level>::bytes(vocab);
-  parallel(pieces, [&](index piece) {
+  // Where nothing but the largest logit is asked for it is less.
+  const Work work = static_cast<double>(rows * vocab) * Work{.bytes = 8, .operations = 50};
+  parallel(pieces, work, [&](index piece) {
     WorkspaceCutter cutter(workspace.subspan(static_cast<std::size_t>(piece) * scratch_bytes));
     SamplingScratch<Level> scratch(cutter, vocab);
     for (index r = rows * piece / pieces; r < rows * (piece + 1) / pieces; ++r) {

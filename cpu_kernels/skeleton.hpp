@@ -21,7 +21,8 @@ template <class Level, class T> void skeleton_row(const T* x, const float* inter
 template <class Level> Status skeleton(const Parallel& parallel, const Skeleton<Host>& op) {
   with_float(op.x.dtype, [&]<class T>(Type<T>) {
     const float* intercept = op.intercept.present() ? op.intercept.template as<float>() : nullptr;
-    parallel.ranges(op.x.extents[0], 1, [&](index begin, index end) {
+    const Work work = static_cast<double>(op.x.size()) * Work{.bytes = 2 * sizeof(T), .operations = 2};
+    parallel.ranges(op.x.extents[0], 1, work, [&](index begin, index end) {
       for (index t = begin; t < end; ++t)
         skeleton_row<Level>(op.x.template as<T>() + t * op.x.strides[0], intercept,
                             op.y.template as<T>() + t * op.y.strides[0], op.x.extents[1], op.slope);

@@ -147,8 +147,9 @@ void softmax_typed(const Parallel& parallel, const Softmax<Host>& op, Workspace 
     return softmax_reduce<Level>(source(h, r), begin, end, stored);
   };
 
+  const Work work = static_cast<double>(rows * n) * Work{.bytes = sizeof(T) + sizeof(Y), .operations = 30};
   if (pieces <= 1)
-    return parallel.ranges(rows, elementwise_grain / (n + 1) + 1, [&](index first, index last) {
+    return parallel.ranges(rows, elementwise_grain / (n + 1) + 1, work, [&](index first, index last) {
       for (index row = first; row < last; ++row) {
         const index h = row / op.x.extents[1], r = row % op.x.extents[1];
         const SoftmaxPiece own = reduce(h, r, 0, n);
@@ -158,7 +159,7 @@ void softmax_typed(const Parallel& parallel, const Softmax<Host>& op, Workspace 
     });
   SoftmaxPiece* const table = WorkspaceCutter(workspace).take<SoftmaxPiece>(rows * pieces);
   const auto each_piece = [&](auto&& body) {
-    parallel(rows * pieces, [&](index task) {
+    parallel(rows * pieces, work, [&](index task) {
       const index row = task / pieces, begin = task % pieces * softmax_piece;
       const index end = begin + softmax_piece < n ? begin + softmax_piece : n;
       body(row, row / op.x.extents[1], row % op.x.extents[1], task, begin, end);

@@ -22,7 +22,8 @@ void swiglu_row(const T* gate, const T* up, T* y, index begin, index end, float 
 
 template <class Level> Status swiglu(const Parallel& parallel, const Swiglu<Host>& op) {
   with_float(op.gate.dtype, [&]<class T>(Type<T>) {
-    row_pieces(parallel, op.gate.extents[0], op.gate.extents[1], [&](index t, index begin, index end) {
+    constexpr Work element{.bytes = 3 * sizeof(T), .operations = 25};
+    row_pieces(parallel, op.gate.extents[0], op.gate.extents[1], element, [&](index t, index begin, index end) {
       swiglu_row<Level>(row_of<T>(op.gate, t), row_of<T>(op.up, t), row_of<T>(op.y, t), begin, end, op.alpha, op.limit,
                         op.up_offset);
     });

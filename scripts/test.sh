@@ -59,7 +59,7 @@ finish() {
 }
 
 # Every operator divides its output among threads, and the executor runs them all.
-threaded="$(sed -n '/^set(INLAY_OPS$/,/^)/p' CMakeLists.txt | grep -E '^  ') core_parallel exec_decoder"
+threaded="$(sed -n '/^set(INLAY_OPS$/,/^)/p' CMakeLists.txt | grep -E '^  ') core_parallel core_threads exec_decoder"
 
 [ $# -gt 0 ] || set -- asan tsan clang release
 for preset in "$@"; do

@@ -22,10 +22,10 @@ namespace {
 using measure::median, measure::seconds;
 
 struct Options {
-  std::string shape = "llama3.2-1b", type = "bf16", activations = "exact", isa, backend = "cpu", device;
+  std::string shape = "llama3.2-1b", type = "bf16", activations = "exact", isa, backend = "cpu", device, pool = "inlay";
   std::vector<index> prefill = {64, 512}, depth = {0, 4096};
   index tokens = 16;
-  int threads = 2;
+  int threads = 2;  // 0: as many as this process may use
 };
 
 // What one token reads: the linears, and the keys and values of `depth` tokens.
@@ -121,7 +121,7 @@ int bench(const Options& options) {
   if (context > config->context)
     return wrong("--depth and --prefill need a context of " + std::to_string(context) + "; it must be at most " +
                  std::to_string(config->context));
-  auto cpu = make_cpu(options.isa, options.threads);
+  auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return wrong(cpu.error());
   auto weights = exec::random_weights(*config, options.type, cpu->parallel());
   if (!weights) return wrong(weights.error());
@@ -129,6 +129,7 @@ int bench(const Options& options) {
   settings.isa = options.isa;
   settings.device = options.device;
   settings.threads = options.threads;
+  settings.pool = options.pool;
   auto runner = make_runner(settings, options.backend);
   if (!runner) return wrong(runner.error());
   auto session =
@@ -139,7 +140,7 @@ int bench(const Options& options) {
   const std::string activations = options.type == "int8" ? "int8" : options.activations;
   std::printf("%s %s, activations %s, linears %.0f MB, %s, %s x%d\n", options.shape.c_str(), options.type.c_str(),
               activations.c_str(), static_cast<double>(session->linear_bytes()) * 1e-6, options.backend.c_str(),
-              std::string(name(cpu->isa())).c_str(), options.threads);
+              std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
   for (index n : options.depth)
@@ -161,11 +162,12 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--prefill", options->prefill, "Lengths of prompts")->check(CLI::Range(1, 1 << 20));
   command.add_option("--depth", options->depth, "Tokens in the cache before decoding")->check(CLI::Range(0, 1 << 20));
   command.add_option("--tokens", options->tokens, "Tokens to decode")->check(CLI::Range(1, 1 << 20));
-  command.add_option("--threads", options->threads)->check(CLI::Range(1, 1024));
+  add_threads(command, options->threads, options->pool);
   command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
   command.add_option("--backend", options->backend, "Where the operators run")->check(CLI::IsMember(backends()));
   add_device(command, options->device);
   command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
+  add_bench_contention(group, chosen);
 }
 
 }  // namespace inlay::tools

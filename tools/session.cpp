@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <inlay/core/threads.hpp>
 #include <inlay/model/load.hpp>
 
 namespace inlay::tools {
@@ -42,6 +43,16 @@ void add_device(CLI::App& command, std::string& device) {
 #endif
 }
 
+void add_threads(CLI::App& command, int& threads, std::string& pool) {
+  command.add_option("--threads", threads, "Threads of the cpu backend (0: as many as this process may use)")
+      ->check(CLI::Range(0, Threads::most));
+#if defined(_OPENMP)
+  command.add_option("--pool", pool, "Whose threads")->check(CLI::IsMember({"inlay", "openmp"}));
+#else
+  (void)pool;
+#endif
+}
+
 void add_activations(CLI::App& command, std::string& activations) {
   command
       .add_option("--activations", activations,
@@ -58,8 +69,7 @@ void ModelOptions::add_to(CLI::App& command) {
   command.add_option("--backend", backend, "Where the operators run")->check(CLI::IsMember(backends()));
   add_device(command, device);
   command.add_option("--isa", isa, "Instruction set of the cpu backend: see inlay devices");
-  command.add_option("--threads", threads, "Threads of the cpu backend (0: as many as OpenMP takes)")
-      ->check(CLI::Range(0, 1024));
+  add_threads(command, threads, pool);
   command.add_option("--chunk", chunk, "Tokens of the prompt in one pass")->check(CLI::Range(1, 1 << 20));
   command.add_option("--context", context, "Tokens that the cache holds (0: the model's context)")
       ->check(CLI::Range(0, 1 << 30));
@@ -92,8 +102,13 @@ Expected<LoadedModel> open_model(const ModelOptions& options) {
   return LoadedModel{std::make_shared<const exec::ModelFile>(std::move(*file)), std::move(*tokenizer)};
 }
 
-Expected<Cpu> make_cpu(const std::string& isa, int threads) {
-  const Parallel parallel = threads == 1 ? serial() : openmp(threads);
+Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& pool) {
+  Parallel parallel = inlay::threads(threads);
+#if defined(_OPENMP)
+  if (pool == "openmp") parallel = openmp(threads);
+#else
+  (void)pool;
+#endif
   if (isa.empty()) return Cpu(parallel);
   const auto level = available_isa(isa);
   if (!level) return failure(level.error().code(), "--isa: " + std::string(level.error().message()));
@@ -109,7 +124,7 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
     return exec::Eager(std::move(*cl));
   }
 #endif
-  auto cpu = make_cpu(options.isa, options.threads);
+  auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return failure(std::move(cpu.error()));
   return exec::Eager(std::move(*cpu));
 }

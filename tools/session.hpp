@@ -18,6 +18,9 @@ std::vector<std::string> backends();
 // --device
 void add_device(CLI::App& command, std::string& device);
 
+// --threads and --pool.
+void add_threads(CLI::App& command, int& threads, std::string& pool);
+
 // --activations: "exact" or "int8".
 void add_activations(CLI::App& command, std::string& activations);
 exec::Activations parse_activations(const std::string& activations);
@@ -28,7 +31,8 @@ struct ModelOptions {
   std::string isa;               // empty: the best
   std::string device;            // of OpenCL; empty: INLAY_CL_DEVICE, else the best
   std::string kv_type = "auto";  // f32 for f32 weights, else f16
-  int threads = 0;               // 0: OpenMP's
+  int threads = 0;               // 0: default_width()
+  std::string pool = "inlay";    // whose threads: Inlay's, or OpenMP's
   std::string activations = "exact";
   index chunk = 256;
   index context = 0;  // 0: the model's
@@ -50,7 +54,7 @@ std::string default_model();
 
 Expected<LoadedModel> open_model(const ModelOptions& options);
 // The level and the threads that were asked for; an unknown level is refused.
-Expected<Cpu> make_cpu(const std::string& isa, int threads);
+Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& pool);
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);
 Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model, const std::string& backend);
 

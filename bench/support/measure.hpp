@@ -7,6 +7,7 @@
 // program's exit status is 1.
 //
 //   INLAY_THREADS=1       as many threads, in place of two
+//   INLAY_BENCH_POOL=openmp   OpenMP's threads in place of Inlay's
 //   INLAY_BENCH_SHORT=1   as a test: operands are cut, two timed calls, no limit
 //   INLAY_BENCH_CL=1      OpenCL beside the CPU's kernels, by turns: `of_cpu` is the share of their speed
 #pragma once
@@ -16,9 +17,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include <inlay/core/threads.hpp>
 #include <inlay/cpu.hpp>
 
 #ifdef INLAY_HAS_CL
@@ -51,7 +54,10 @@ inline int threads() {
   return value ? std::max(1, std::atoi(value)) : 2;
 }
 
-inline Cpu cpu() { return Cpu(openmp(threads())); }
+inline Cpu cpu() {
+  const char* pool = std::getenv("INLAY_BENCH_POOL");
+  return Cpu(pool != nullptr && std::string_view(pool) == "openmp" ? openmp(threads()) : inlay::threads(threads()));
+}
 
 // The times of a figure's calls, and what was measured around them.
 class Figure {

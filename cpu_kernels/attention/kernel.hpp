@@ -50,9 +50,16 @@ void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, 
 inline constexpr index tasks_a_thread = 4;  // with fewer, the last one leaves threads waiting
 
 template <class Sequences>
-INLAY_INLINE AttentionPlan attention_plan(const AttentionProblem& p, const Sequences& sequences, index width) {
+INLAY_INLINE AttentionPlan attention_plan(const AttentionProblem& p, const Sequences& sequences,
+                                          const Parallel& parallel) {
   AttentionPlan plan;
-  plan.width = width;
+  for (index b = 0; b < p.batch; ++b) {
+    const AttentionSequence sequence = sequences(b);
+    const double cached = static_cast<double>(sequence.keys * p.kv_heads * (p.k.dim + p.v.dim));
+    plan.work.bytes += cached * sizeof(f16);
+    plan.work.operations += 2 * static_cast<double>(sequence.queries * p.group()) * cached;
+  }
+  const index width = plan.width = parallel.alone(plan.work) ? 1 : parallel.width;
   for (index b = 0; b < p.batch; ++b) {
     const index splits = plan.splits_of(sequences(b).keys, p);
     plan.tasks_a_head += splits;
@@ -93,10 +100,10 @@ std::size_t attention_scratch_bytes(const AttentionProblem& p, const Sequences& 
 // sequences(b) describes sequence b.
 template <class Level, class Source, class Sequences>
 void attention(const AttentionProblem& p, const Sequences& sequences, const Parallel& parallel, Workspace workspace) {
-  const AttentionPlan plan = attention_plan(p, sequences, parallel.width);
+  const AttentionPlan plan = attention_plan(p, sequences, parallel);
   const index tasks = plan.units * plan.runs;
   if (tasks == 0) return;
-  const index workers = tasks < parallel.width ? tasks : parallel.width;
+  const index workers = tasks < plan.width ? tasks : plan.width;
   const index bytes = static_cast<index>(tile_scratch_bytes(p, plan.rows));
   WorkspaceCutter cutter(workspace);
   std::byte* const scratch = cutter.take<std::byte>(workers * bytes);
@@ -109,7 +116,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
     }
   };
   std::atomic<index> next{0};
-  parallel(workers, [&](index worker) {
+  parallel(workers, plan.work, [&](index worker) {
     TileScratch t(p, plan.rows, scratch + worker * bytes);
     UnitCursor cursor(p, sequences, plan);
     for (index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
@@ -137,7 +144,8 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
   });
   if (plan.runs == 1) return;
   std::atomic<index> next_unit{0};
-  parallel(workers < plan.units ? workers : plan.units, [&](index worker) {
+  const Work merging{.bytes = 4 * static_cast<double>(plan.splits * p.q.size())};
+  parallel(workers < plan.units ? workers : plan.units, merging, [&](index worker) {
     const TileScratch t(p, plan.rows, scratch + worker * bytes);
     UnitCursor cursor(p, sequences, plan);
     for (index i; (i = next_unit.fetch_add(1, std::memory_order_relaxed)) < plan.units;) {

@@ -33,6 +33,7 @@ struct AttentionPlan {
   index width = 1, tasks_a_head = 0;
   index units = 0, rows = 0;  // rows: of the largest unit
   index splits = 1, runs = 1;
+  Work work;  // of the whole call, as if every query saw every key
 
   INLAY_INLINE index splits_of(index keys, const AttentionProblem& p) const { return (keys + p.split - 1) / p.split; }
   INLAY_INLINE index heads_of_unit(const AttentionProblem& p, index rows_a_head) const {

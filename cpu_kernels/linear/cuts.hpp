@@ -31,9 +31,8 @@ inline constexpr index w4_block = 128;
 inline constexpr index w4_chunk_rows = 240;
 inline constexpr index w4_job_panels = 8;
 constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 4; }
-// Panels of one row side by side, tasks of one row for each thread.
+// Panels of one row side by side.
 constexpr int w4_row_panels(index lanes) { return lanes == 16 ? 8 : lanes == 8 ? 4 : 1; }
-inline constexpr index w4_tasks_per_thread = 8;
 // int8_activations: rows of the largest tile; panels of a job; and the jobs that each thread has at least, where there
 // are rows enough to cut. AVX2 has registers for eight rows by one of words, and for bytes, that have two sums each,
 // for four. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot products

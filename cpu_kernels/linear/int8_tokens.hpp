@@ -45,7 +45,7 @@ INLAY_INLINE std::uint64_t outliers_of(const LinearInt8<Host>& op, index from, i
 
 // Token t: its scale, its Inputs (`inputs` begins with its tile) and the bits of its outliers.
 template <class Level>
-void prepare_token(const LinearInt8<Host>& op, index t, RowTile tile, typename simd::DotI8<Level>::Input* inputs,
+void prepare_token(const LinearInt8<Host>& op, index t, TileOfRows tile, typename simd::DotI8<Level>::Input* inputs,
                    Token& token, std::uint64_t* outliers) {
   using F = simd::Floats<Level>;
   using Input = typename simd::DotI8<Level>::Input;

@@ -9,7 +9,7 @@
 
 namespace inlay::cpu {
 
-struct RowTile {
+struct TileOfRows {
   index first, rows;
 };
 
@@ -24,8 +24,8 @@ INLAY_INLINE index tile_rows(int full, index left) {
 }
 
 // The tile of `row`, of `rows`.
-INLAY_INLINE RowTile tile_of(int full, index row, index rows) {
-  RowTile tile{row / full * full, 0};
+INLAY_INLINE TileOfRows tile_of(int full, index row, index rows) {
+  TileOfRows tile{row / full * full, 0};
   for (tile.rows = tile_rows(full, rows - tile.first); tile.first + tile.rows <= row;
        tile.rows = tile_rows(full, rows - tile.first))
     tile.first += tile.rows;

@@ -25,8 +25,8 @@ struct W4Bytes {
   std::int32_t* start = nullptr;  // -middle * the sum, where the dot products start
 
   // The stream of a tile, and of its segments.
-  INLAY_INLINE std::int8_t* words(RowTile tile) const { return bytes + tile.first * row_bytes; }
-  INLAY_INLINE index of_segments(RowTile tile) const { return tile.first * segments; }
+  INLAY_INLINE std::int8_t* words(TileOfRows tile) const { return bytes + tile.first * row_bytes; }
+  INLAY_INLINE index of_segments(TileOfRows tile) const { return tile.first * segments; }
 };
 
 // A segment's step and the sum of its bytes, which come in order. count: whole registers.
@@ -53,7 +53,7 @@ template <class Level, int Bits, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
   using F = simd::Floats<Level>;
   constexpr index per_word = 32 / Bits, whole = F::size > 8 ? F::size : 8;  // words and registers
-  const RowTile tile = tile_of(to.full, t, to.rows);
+  const TileOfRows tile = tile_of(to.full, t, to.rows);
   std::int8_t* word = to.words(tile) + (t - tile.first) * per_word;
   index at = to.of_segments(tile) + t - tile.first;
   for (index begin = 0; begin < w.slots; begin += w4_block)

@@ -98,7 +98,7 @@ struct W4Scales {
 // total[r][c] of a tile of R rows and C registers; the words of register c begin at words[c].
 // Out of line: its totals have no registers, and must not get two places in memory.
 template <class Level, int Bits, int R, int C, bool Offsets>
-__attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, const std::uint8_t* const* words,
+__attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, const std::uint8_t* const* words,
                                             const W4Scales& scales, index channel, float* total) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Bits>;
@@ -106,16 +106,13 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, cons
   const std::uint8_t* from[C];
   simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
   const std::int8_t* bytes = x.words(tile);
-  const float *scale = scales.scale + channel, *offset = scales.offset + channel;
-  const index of_segments = x.of_segments(tile);
-  const float *step = x.step + of_segments, *sum = x.sum + of_segments;
-  const std::int32_t* start = x.start + of_segments;
+  index at = x.of_segments(tile);  // of the segment's first row; `channel` goes along
   for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
   for (index segment = 0; segment < x.segments; ++segment) {
     Sums dots[R * C];
     simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const std::int32_t start_of_r = Offsets ? 0 : start[r];
-      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start_of_r); });
+      const std::int32_t start = Offsets ? 0 : x.start[at + r];
+      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start); });
     });
     index left = scales.slots[segment];
     do {
@@ -151,24 +148,23 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, RowTile tile, cons
     // cycles of a group of 32 already.
     F of_c[C], offset_of_c[C];
     simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-      of_c[c] = simd::opaque<Level>(F::load(scale + c * F::size));
-      if constexpr (Offsets) offset_of_c[c] = simd::opaque<Level>(F::load(offset + c * F::size));
+      of_c[c] = simd::opaque<Level>(F::load(scales.scale + channel + c * F::size));
+      if constexpr (Offsets) offset_of_c[c] = simd::opaque<Level>(F::load(scales.offset + channel + c * F::size));
     });
     simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const F of_r = simd::opaque<Level>(F(step[r])), sum_of_r = F(Offsets ? sum[r] : 0);
+      const F step = simd::opaque<Level>(F(x.step[at + r])), sum = F(Offsets ? x.sum[at + r] : 0);
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
         float* const to = totals + (r * C + c) * F::size;
         const F dot = dots[r * C + c].to_floats();
         F part;
         if constexpr (Offsets)
-          part = fma(dot, of_c[c], offset_of_c[c] * sum_of_r);
+          part = fma(dot, of_c[c], offset_of_c[c] * sum);
         else
           part = dot * of_c[c];
-        fma(part, of_r, F::load(to)).store(to);
+        fma(part, step, F::load(to)).store(to);
       });
     });
-    scale += W4Scales::width, offset += W4Scales::width;
-    step += R, sum += R, start += R;
+    at += R, channel += W4Scales::width;
   }
 }
 
@@ -181,7 +177,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   scales.read<Level, Bits>(w, first);
   const Panels<Level, w4_int8_job_panels> panels(w, first);
   const index there = w.panels - first < w4_int8_job_panels ? w.panels - first : w4_int8_job_panels;
-  for (RowTile tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
+  for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
     tile.rows = tile_rows(w4_int8_rows<Level, Bits>, end - tile.first);
     with_tile_rows<w4_int8_rows<Level, Bits>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Bits>::columns(R);
@@ -204,7 +200,7 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
   const index jobs = (w.panels + w4_int8_job_panels - 1) / w4_int8_job_panels, tiles = (x.rows + full - 1) / full;
   const index wanted = (w4_int8_jobs_per_thread * parallel.width + jobs - 1) / jobs;
   const index chunks = wanted < tiles ? wanted : tiles;
-  w4_each_job(parallel, jobs * chunks, [&](index worker, index job) {
+  w4_each_job(parallel, jobs * chunks, w.work(x.rows), [&](index worker, index job) {
     const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels, of_worker = worker * x.segments;
     const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
     const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
@@ -217,7 +213,7 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
 template <class Level, int Bits, bool Offsets>
 void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x) {
   constexpr int panels = simd::Floats<Level>::size > 1 ? 4 : 1;
-  w4_each_run(parallel, (w.panels + panels - 1) / panels, [&](index begin, index end) {
+  w4_each_run(parallel, (w.panels + panels - 1) / panels, w.work(1), [&](index begin, index end) {
     for (index job = begin; job < end; ++job) {
       float total[panels * w4_panel];
       w4_int8_row<Level, Bits, panels, Offsets>(w, x, job * panels, total);
@@ -247,7 +243,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
     x.start = cutter.take<std::int32_t>(rows * segments);
   else
     x.sum = cutter.take<float>(rows * segments);
-  parallel.ranges(rows, 1, [&](index begin, index end) {
+  parallel.ranges(rows, 1, Work{.bytes = 5.0 * static_cast<double>(rows * w.slots)}, [&](index begin, index end) {
     with_float(op.x.dtype, [&]<class T>(Type<T>) {
       for (index t = begin; t < end; ++t) w4_quantize_row<Level, Bits>(w, op.x.as<T>() + t * op.x.strides[0], x, t);
     });

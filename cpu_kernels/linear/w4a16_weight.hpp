@@ -54,6 +54,10 @@ struct W4Weight {
         groups(op.scales.extents[1]),
         middle(static_cast<float>(1 << (op.bits - 1))) {}
 
+  INLAY_INLINE Work work(index rows) const {
+    const double bytes = static_cast<double>(panels * steps * w4_step_bytes);
+    return {bytes, 2 * static_cast<double>(rows * panels) * static_cast<double>(w4_panel * slots)};
+  }
   // Its zero point is the middle of the codes.
   INLAY_INLINE bool symmetric() const { return !zeros.present() && !offsets.present(); }
   // Segments begin at the multiples of the group and of the block.
@@ -67,9 +71,10 @@ struct W4Weight {
 
 // body(worker, job) for each job, on the workers 0 .. width - 1, which fetch jobs one by one, so that a slow core
 // delays one job only.
-template <class Body> INLAY_INLINE void w4_each_job(const Parallel& parallel, index jobs, Body&& body) {
+template <class Body>
+INLAY_INLINE void w4_each_job(const Parallel& parallel, index jobs, const Work& work, Body&& body) {
   std::atomic<index> next{0};
-  parallel(parallel.width, [&](index worker) {
+  parallel(parallel.width, work, [&](index worker) {
     for (index job = next.fetch_add(1, std::memory_order_relaxed); job < jobs;
          job = next.fetch_add(1, std::memory_order_relaxed))
       body(worker, job);
@@ -88,9 +93,10 @@ template <class Body> INLAY_INLINE void for_each_segment(index begin, index end,
 
 // body(begin, end) of the jobs of a call with one row. Several a task: what the end of one has prefetched is the
 // beginning of the next. Several tasks a thread: a slow core does fewer.
-template <class Body> INLAY_INLINE void w4_each_run(const Parallel& parallel, index jobs, Body&& body) {
-  const index most = w4_tasks_per_thread * parallel.width, tasks = jobs < most ? jobs : most;
-  parallel(tasks, [&](index task) { body(jobs * task / tasks, jobs * (task + 1) / tasks); });
+template <class Body>
+INLAY_INLINE void w4_each_run(const Parallel& parallel, index jobs, const Work& work, Body&& body) {
+  const index tasks = parallel.pieces(jobs, work);
+  parallel(tasks, work, [&](index task) { body(jobs * task / tasks, jobs * (task + 1) / tasks); });
 }
 
 // The registers of P panels, from `first` on: v of them a panel. Where fewer than P are left the last

@@ -9,14 +9,15 @@
 
 namespace inlay::cpu {
 
-// A thread must have this many elements to be worth waking: some microseconds of memory traffic.
+// A task must have this many elements to be worth its claim: some microseconds of memory traffic.
 inline constexpr index elementwise_grain = 16384;
 
-// body(row, begin, end) for every row, long rows cut at multiples of the grain.
-template <class Body> INLAY_INLINE void row_pieces(const Parallel& parallel, index rows, index dim, Body&& body) {
+// body(row, begin, end) for every row, long rows cut at multiples of the grain; `element` is the work of one.
+template <class Body>
+INLAY_INLINE void row_pieces(const Parallel& parallel, index rows, index dim, const Work& element, Body&& body) {
   const index cuts = (dim + elementwise_grain - 1) / elementwise_grain;
   const index rows_per_grain = dim > 0 && dim < elementwise_grain ? elementwise_grain / dim : 1;
-  parallel.ranges(rows * cuts, rows_per_grain, [&](index first, index last) {
+  parallel.ranges(rows * cuts, rows_per_grain, static_cast<double>(rows * dim) * element, [&](index first, index last) {
     for (index piece = first; piece < last; ++piece) {
       const index begin = piece % cuts * elementwise_grain, end = begin + elementwise_grain;
       body(piece / cuts, begin, end < dim ? end : dim);

@@ -20,8 +20,8 @@ class Cpu {
   using Space = Host;
   static constexpr std::string_view name = "cpu";
 
-  // The best available level, or the one that INLAY_ISA names if it is available; OpenMP's threads
-  // where the library was built with OpenMP.
+  // The best available level, or the one that INLAY_ISA names if it is available; the process's own
+  // threads (inlay/core/threads.hpp).
   Cpu();
   // A level that is not available falls back to the best one below it: see isa().
   explicit Cpu(Isa isa);

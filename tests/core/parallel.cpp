@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include <inlay/core/threads.hpp>
 #include <inlay/core/workspace.hpp>
 #include <inlay/cpu.hpp>
 #include <inlay/ops/softmax.hpp>
@@ -24,7 +25,9 @@ struct ThreadPerTask {
   }
 };
 
-std::vector<Parallel> all(ThreadPerTask& pool) { return {serial(), openmp(1), openmp(2), openmp(3), from_pool(pool, 3)}; }
+std::vector<Parallel> all(ThreadPerTask& pool) {
+  return {serial(), openmp(1), openmp(2), openmp(3), threads(2), threads(3), from_pool(pool, 3)};
+}
 
 TEST(parallel, every_task_runs_once) {
   ThreadPerTask pool;
@@ -50,8 +53,49 @@ TEST(parallel, ranges_cover_without_overlap_and_keep_to_the_grain) {
           for (index i = begin; i < end; ++i) ++seen[i];
         });
         for (const auto& times : seen) EXPECT_EQ(times, 1);
-        EXPECT_LE(pieces, parallel.width);
+        EXPECT_LE(pieces, parallel.width > 1 ? Parallel::pieces_a_thread * parallel.width : 1);
       }
+}
+
+// Work that takes less than others need to come stays with the caller, in one piece; more is cut finer than there are
+// threads, and long work into pieces that are soon over.
+TEST(parallel, work_is_handed_out_by_its_size) {
+  int calls = 0;
+  Parallel counted{.context = &calls, .width = 3, .run = [](void* context, index tasks, auto task, void* data) {
+                     ++*static_cast<int*>(context);
+                     for (index i = 0; i < tasks; ++i) task(data, i);
+                   }};
+  const auto handed_out = [&](const Work& work) {
+    const int before = calls;
+    index ran = 0;
+    counted(5, work, [&](index) { ++ran; });
+    EXPECT_EQ(ran, 5);
+    return calls > before;
+  };
+  const auto pieces = [&](const Work& work) {
+    index count = 0;
+    counted.ranges(100000, 1, work, [&](index, index) { ++count; });
+    EXPECT_EQ(count, counted.pieces(100000, work));
+    return count;
+  };
+  EXPECT_FALSE(handed_out({}));
+  EXPECT_FALSE(handed_out({.bytes = 300e3, .operations = 1.9e6}));
+  EXPECT_TRUE(handed_out({.bytes = 500e3}));
+  EXPECT_TRUE(handed_out({.operations = 2.1e6}));
+  EXPECT_TRUE(handed_out(Parallel::unestimated));
+  EXPECT_EQ(pieces({.bytes = 300e3}), 1);
+  EXPECT_EQ(pieces({.bytes = 500e3}), 24);
+  EXPECT_EQ(pieces(Parallel::unestimated), 24);
+  EXPECT_EQ(pieces({.bytes = 2e9}), 5000);  // a tenth of a second
+  EXPECT_EQ(counted.pieces(7, {.bytes = 2e9}), 7);
+  EXPECT_EQ(counted.pieces(0, {.bytes = 2e9}), 0);
+  counted.least = 0;
+  EXPECT_TRUE(handed_out({}));
+  counted.least = 1;
+  EXPECT_FALSE(handed_out({.bytes = 500e3}));
+  counted.least = 0;
+  counted.width = 1;
+  EXPECT_FALSE(handed_out({.bytes = 2e9}));
 }
 
 TEST(workspace, too_small_or_misaligned_is_refused) {

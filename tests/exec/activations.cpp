@@ -17,6 +17,7 @@
 #include "tests/exec/support/random_session.hpp"
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/support/backends.hpp"
+#include "tests/support/handed_out.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::exec::test {
@@ -242,7 +243,8 @@ TEST(activations, chunks_and_threads_do_not_change_a_bit) {
     return all(made, made.append(prompt, 70));
   };
   const auto expected = logits(serial(), 70);
-  for (index chunk : {1, 7, 16, 32, 69, 70}) EXPECT_EQ(logits(openmp(2), chunk), expected) << "chunk " << chunk;
+  for (index chunk : {1, 7, 16, 32, 69, 70})
+    EXPECT_EQ(logits(inlay::test::handed_out(2), chunk), expected) << "chunk " << chunk;
 }
 
 // The model that ships with Inlay in Q4_0, its head F16: 24 linears in series, so 2.5% by the rule above.
@@ -262,7 +264,7 @@ TEST(activations, our_model_in_4_bits_writes_the_same_story) {
     std::vector<Token> story[2];
     std::vector<float> logits[2];  // of the exact story
     for (const Activations activations : {Activations::exact, Activations::int8}) {
-      auto writer = Session::make(file, Eager(Cpu(isa, openmp(2))), {.activations = activations});
+      auto writer = Session::make(file, Eager(Cpu(isa, inlay::test::handed_out(2))), {.activations = activations});
       ASSERT_TRUE(writer.has_value()) << writer.error().message();
       const bool int8 = activations == Activations::int8;
       const auto end = generate(*writer, *tokenizer, {tokenizer->bos()}, count, greedy, [&](Token token) {

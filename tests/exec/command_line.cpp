@@ -77,6 +77,7 @@ TEST_F(CommandLine, our_model_writes_the_text_that_its_training_recorded) {
   EXPECT_NE(outcome.err.find("time to first token"), std::string::npos);
   EXPECT_NE(outcome.err.find("tok/s"), std::string::npos);
   EXPECT_EQ(inlay("run --tokens 128 --chunk 1 --threads 1").out, outcome.out);
+  EXPECT_EQ(inlay("run --tokens 128 --chunk 1 --threads 3 --pool openmp").out, outcome.out);
   const Outcome compared = inlay("run --tokens 16 --compare reference");
   EXPECT_EQ(compared.code, 0);
   EXPECT_NE(compared.err.find("largest logit difference, cpu against reference"), std::string::npos);
@@ -194,6 +195,17 @@ TEST_F(CommandLine, activations_of_a_4_bit_model) {
   for (const char* command : {"run ", "eval /nowhere.gguf /nowhere.txt ", "bench model "})
     expect_refused(command + std::string("--activations int7"), {"activations", "int7", "exact", "int8"});
   expect_refused("run --activations int8", {"activations is int8", "exact", "floats"});  // our model is f16
+}
+
+TEST_F(CommandLine, threads_are_chosen_within_reason) {
+  expect_refused("run --pool bogus", {"--pool", "bogus", "inlay", "openmp"});
+  for (const char* threads : {"-1", "1000000", "many"})
+    expect_refused(std::string("run --threads ") + threads, {"--threads"});
+  expect_refused("bench contention --loops 0", {"--loops", "0"});
+  const Outcome outcome = inlay("bench contention --runs 1 --seconds 0.02 --loops 1 --prefill 4 --threads 2");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* word : {"decode   quiet", "decode   1 loops", "prefill  1 loops", "worst"})
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << outcome.out;
 }
 
 TEST_F(CommandLine, devices_lists_the_levels) {

@@ -17,6 +17,7 @@
 #include "tests/exec/support/greedy_text.hpp"
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/backends.hpp"
+#include "tests/support/handed_out.hpp"
 
 namespace inlay::exec {
 namespace {
@@ -67,10 +68,10 @@ TEST(decoder, chunks_give_the_bits_of_the_whole_prompt) {
     for (const std::string type : {"f32", "w4a16", "int8"}) {
       SCOPED_TRACE(name + " " + type);
       const auto prompt = tokens(70, config.vocab);
-      Session whole = session(config, type, Eager(Cpu(openmp(2))), {.chunk = 70});
+      Session whole = session(config, type, Eager(Cpu(inlay::test::handed_out(2))), {.chunk = 70});
       const auto expected = all(whole, whole.append(prompt, 70));
       for (index chunk : {1, 7, 16, 32, 69}) {
-        Session parts = session(config, type, Eager(Cpu(openmp(2))), {.chunk = chunk});
+        Session parts = session(config, type, Eager(Cpu(inlay::test::handed_out(2))), {.chunk = chunk});
         EXPECT_EQ(all(parts, parts.append(prompt, 70)), expected) << "chunk " << chunk;
       }
     }
@@ -81,9 +82,9 @@ TEST(decoder, threads_and_block_sizes_do_not_change_a_bit) {
   const auto prompt = tokens(40, config.vocab);
   Session one = session(config, "f32", Eager(Cpu(serial())), {});
   const auto expected = all(one, one.append(prompt, 40)), next = all(one, one.decode(3));
-  for (int threads : {2, 3})
+  for (int threads : {2, 3, 7})
     for (index block : {1, 5, 32}) {
-      Session other = session(config, "f32", Eager(Cpu(openmp(threads))), {.block_size = block});
+      Session other = session(config, "f32", Eager(Cpu(inlay::test::handed_out(threads))), {.block_size = block});
       EXPECT_EQ(all(other, other.append(prompt, 40)), expected) << threads << " threads, blocks of " << block;
       EXPECT_EQ(all(other, other.decode(3)), next) << threads << " threads, blocks of " << block;
     }
@@ -156,7 +157,7 @@ TEST(batch, sequences_of_different_lengths_decode_together_as_they_do_alone) {
                               .blocks = 40},
                              tensors);
   ASSERT_TRUE(pool.has_value());
-  Eager run{Cpu(openmp(2))};
+  Eager run{Cpu(inlay::test::handed_out(2))};
   const auto pass = [&](Batch& batch, index rows) {
     std::vector<float> logits(static_cast<std::size_t>(rows * config.vocab));
     decoder->forward(run, *pool, batch.views(), View<2>(logits.data(), {rows, config.vocab}));

@@ -18,6 +18,7 @@
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/cl_devices.hpp"
 #include "tests/support/files.hpp"
+#include "tests/support/handed_out.hpp"
 
 namespace inlay::exec::test {
 namespace {
@@ -78,7 +79,7 @@ TEST_F(OnCl, a_step_asks_the_driver_for_no_memory) {
 // The greedy text of `file`, 200 tokens from its beginning.
 template <class Run> std::string write(const std::shared_ptr<const ModelFile>& file, Run run) {
   const auto tokenizer = Tokenizer::make(file->tokenizer);
-  auto weights = load_weights(file, openmp(2));
+  auto weights = load_weights(file, inlay::test::handed_out(2));
   EXPECT_TRUE(tokenizer && weights);
   auto session =
       Session::make(file->config, std::move(*weights), std::move(run), {.context = 256, .kv_type = DType::f32});
@@ -94,7 +95,7 @@ std::shared_ptr<const ModelFile> loaded(const std::string& path) {
 
 TEST_F(OnCl, our_model_writes_the_same_story) {
   const auto file = loaded(INLAY_SOURCE_DIR "/models/stories.gguf");
-  const std::string expected = write(file, Eager(Cpu(openmp(2))));
+  const std::string expected = write(file, Eager(Cpu(inlay::test::handed_out(2))));
   EXPECT_GT(expected.size(), 100u);
   on_each_shape([&](Cl& cl) { EXPECT_EQ(write(file, Chain(std::ref(cl))), expected); });
 }

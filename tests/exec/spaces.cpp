@@ -12,6 +12,7 @@
 
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/backends.hpp"
+#include "tests/support/handed_out.hpp"
 #include "tests/support/test_space.hpp"
 
 namespace inlay::exec::test {
@@ -109,7 +110,7 @@ TEST(spaces, a_device_that_declines_everything_gives_the_bits_of_its_fallback) {
   const ModelConfig config = with_everything();
   Picky device;
   device.declined = everything;
-  const Cpu cpu(openmp(2));
+  const Cpu cpu(inlay::test::handed_out(2));
   EXPECT_EQ(story(session(config, "f16", Chain(std::ref(device), cpu), options)),
             story(session(config, "f16", Eager(cpu), options)));
 }

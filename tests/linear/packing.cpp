@@ -1,4 +1,5 @@
 // pack_linear: what it moves, rounds and refuses.
+#include <inlay/core/threads.hpp>
 #include <inlay/weights/linear_pack.hpp>
 
 #include <map>
@@ -19,7 +20,7 @@ TEST(linear, packing_keeps_every_bit_and_pads_with_zeros) {
         rows.set(0, std::numeric_limits<double>::infinity());
         Tensor<3> packed(type, linear_packed_extents(n, k, type));
         packed.poison();
-        ASSERT_TRUE(ok(pack_linear(openmp(2), rows, packed)));
+        ASSERT_TRUE(ok(pack_linear(inlay::threads(2), rows, packed)));
         std::map<std::array<index, 3>, double> expected;
         for (index i = 0; i < n; ++i)
           for (index j = 0; j < k; ++j) expected[linear_packed_at(i, j, type)] = rows.get(i * k + j);
@@ -65,7 +66,7 @@ TEST(linear, packed_form_by_hand) {
   for (index i = 0; i < rows.size(); ++i) rows.set(i, static_cast<double>(i / 3 * 10 + i % 3));
   Tensor<3> plain(DType::f32, {2, 3, 16}), paired(DType::bf16, {2, 2, 32});
   ASSERT_TRUE(ok(pack_linear(serial(), rows, plain)));
-  ASSERT_TRUE(ok(pack_linear(openmp(3), rows, paired)));
+  ASSERT_TRUE(ok(pack_linear(inlay::threads(3), rows, paired)));
   const std::map<index, double> in_plain = {{0, 0},    {1, 10},   {15, 150}, {16, 1},   {47, 152}, {48, 160},
                                             {49, 170}, {50, 0},   {80, 162}, {81, 172}, {95, 0}};
   for (const auto& [i, value] : in_plain) EXPECT_EQ(plain.get(i), value) << i;

@@ -1,4 +1,6 @@
 // Blocks of GGUF files: the packed form means the very numbers that the format means.
+#include <inlay/core/threads.hpp>
+
 #include "tests/linear_w4a16/unpacked.hpp"
 
 namespace inlay::test {
@@ -89,7 +91,7 @@ TEST(linear_w4a16, imports_gguf) {
       ASSERT_TRUE(dequantize_row(type, bytes.data() + c * row, k, x.data()));
       for (index i = 0; i < k; ++i) expected(c, i) = x[static_cast<std::size_t>(i)];
     }
-    const auto weight = import_gguf(type, bytes.data(), n, k, {}, openmp(2));
+    const auto weight = import_gguf(type, bytes.data(), n, k, {}, inlay::threads(2));
     ASSERT_TRUE(weight.has_value()) << weight.error().message();
     EXPECT_TRUE(unpacked(*weight) == expected);
     ASSERT_NO_FATAL_FAILURE(expect_product(*weight, rng));

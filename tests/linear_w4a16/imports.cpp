@@ -1,4 +1,6 @@
 // Imports: the packed form means the very numbers that the format means.
+#include <inlay/core/threads.hpp>
+
 #include "tests/linear_w4a16/unpacked.hpp"
 #include "tests/support/cases.hpp"
 
@@ -146,7 +148,7 @@ TEST(linear_w4a16, imports_gptq) {
           from.group = group;
           from.bits = bits;
           from.v2 = v2;
-          const auto weight = import_gptq(from, openmp(2));
+          const auto weight = import_gptq(from, inlay::threads(2));
           ASSERT_TRUE(weight.has_value()) << weight.error().message();
           if (order == std::string("in order")) {
             EXPECT_TRUE(weight->perm.empty());

@@ -1,4 +1,5 @@
 // quantize_w4a16: the grid of every group, and the nearest code on it.
+#include <inlay/core/threads.hpp>
 #include <inlay/weights/linear_w4a16_pack.hpp>
 
 #include "tests/support/cases.hpp"
@@ -20,7 +21,7 @@ TEST(linear_w4a16, quantizes_to_nearest) {
           for (index i = 0; i < k; ++i) w.set(3 * k + i, 0);  // zeros
           for (index i = 0; i < k; ++i) w.set(4 * k + i, 0.5 + 0.001 * static_cast<double>(i));  // one sign
           w.set(n * k - 1, symmetric ? 2 : -2);  // the last element of the last group is its largest
-          const PackedW4 weight = quantize_w4a16(w, group, bits, symmetric, type, openmp(2));
+          const PackedW4 weight = quantize_w4a16(w, group, bits, symmetric, type, inlay::threads(2));
           const index length = group == 0 ? k : group;
           const int last = (1 << bits) - 1, middle = 1 << (bits - 1);
           ASSERT_EQ(weight.zeros.size() == 0, symmetric);

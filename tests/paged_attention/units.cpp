@@ -1,6 +1,7 @@
 // How a call is cut: groups beyond a tile of rows, kv heads that share a unit, stretches, threads, scratch.
 #include "cpu_kernels/attention/rows.hpp"
 #include "tests/paged_attention/bound.hpp"
+#include "tests/support/handed_out.hpp"
 
 namespace inlay::test {
 namespace {
@@ -100,9 +101,9 @@ TEST(paged_attention, bits_depend_on_the_sequence_alone) {
         const Cpu one(isa, serial());
         ASSERT_TRUE(ok(run_with_scratch(one, first.op())));
         // Width decides how heads are cut; 16 of them need no 16 threads.
-        Parallel wide = openmp(2);
+        Parallel wide = test::handed_out(2);
         wide.width = 16;
-        for (const Parallel& parallel : {openmp(2), openmp(3), wide}) {
+        for (const Parallel& parallel : {test::handed_out(2), test::handed_out(3), wide}) {
           Case got = start;
           const Cpu many(isa, parallel);
           ASSERT_TRUE(ok(run_with_scratch(many, got.op())));
@@ -138,9 +139,9 @@ TEST(paged_attention, scratch_is_enough_and_no_more_is_written) {
         start.extra.partition = partition;
         Case shorter = start;
         for (index b = 0; b < shorter.lens.size(); ++b) shorter.lens.set(b, std::min(shorter.lens.get(b), 1.0));
-        Parallel wide = openmp(2);
+        Parallel wide = test::handed_out(2);
         wide.width = 16;
-        for (const Parallel& parallel : {serial(), openmp(2), openmp(3), wide}) {
+        for (const Parallel& parallel : {serial(), test::handed_out(2), test::handed_out(3), wide}) {
           const Cpu cpu(available_isas().back(), parallel);
           const index bytes = static_cast<index>(workspace_bytes(cpu, start.op()));
           EXPECT_EQ(static_cast<index>(workspace_bytes(cpu, shorter.op())), bytes);

@@ -1,4 +1,5 @@
 // Rows of several pieces, which threads share and merge.
+#include "tests/support/handed_out.hpp"
 #include "tests/support/softmax_case.hpp"
 
 namespace inlay::test {
@@ -126,7 +127,7 @@ TEST(softmax, huge_rows) {
       ASSERT_NO_FATAL_FAILURE(compare_softmax(start));
     }
     for (Isa isa : available_isas()) {
-      const Cpu alone(isa, serial()), three_threads(isa, openmp(3));
+      const Cpu alone(isa, serial()), three_threads(isa, test::handed_out(3));
       Tensor<3> one = start.y, three = start.y;
       Softmax<Host> op = start.op();
       op.y = one;

@@ -12,6 +12,7 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/cpu.hpp>
 
+#include "tests/support/handed_out.hpp"
 #include "tests/support/levels.hpp"
 #include "tests/support/sanitizers.hpp"
 #include "tests/support/support_table.hpp"
@@ -74,10 +75,11 @@ template <class Backend, class Op> [[gnu::noinline]] Status run_with_scratch(Bac
 
 // The levels to test: all that this machine has, down to scalar.
 inline std::vector<Cpu> cpus() {
-  if (thread_sanitizer) return {Cpu(available_isas().back(), openmp(3))};
+  if (thread_sanitizer) return {Cpu(available_isas().back(), handed_out(3))};
   std::vector<Cpu> list;
   for (Isa isa : available_isas())
-    for (int threads : {1, 2, 3}) list.emplace_back(isa, threads == 1 ? serial() : openmp(threads));
+    for (int threads : {1, 2, 3}) list.emplace_back(isa, threads == 1 ? serial() : handed_out(threads));
+  list.emplace_back(available_isas().back(), handed_out(openmp(2)));
   return list;
 }
 

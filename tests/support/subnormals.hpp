@@ -4,6 +4,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <thread>
 
 #include "cpu_kernels/simd/flush.hpp"
 #include "tests/support/backends.hpp"
@@ -19,7 +21,7 @@ inline double smallest_normal(DType type = DType::f32) { return type == DType::f
 
 inline const std::vector<index> subnormal_sizes = {1, 7, 8, 15, 16, 17, 33, 65, 129};
 
-// On this thread and on OpenMP's, while it lives: results below smallest_normal() become zero, operands
+// On this thread and on those of cpus(), while it lives: results below smallest_normal() become zero, operands
 // below it count as zero.
 class FlushToZero {
  public:
@@ -35,12 +37,17 @@ class FlushToZero {
   FlushToZero& operator=(const FlushToZero&) = delete;
 
  private:
-  static constexpr int most_threads = 3;  // that cpus() asks for
-
-  // A new thread begins with the flags of the one that starts it.
+  // A new thread begins with the flags of the one that starts it. Tasks that wait for each other take a thread each.
   template <class Call> static void everywhere(Call call) {
     call();
-#pragma omp parallel num_threads(most_threads)
+    for (const Parallel& parallel : {handed_out(2), handed_out(3)}) {
+      std::atomic<int> here = 0;
+      parallel(parallel.width, [&](index) {
+        call();
+        for (++here; here < parallel.width;) std::this_thread::yield();
+      });
+    }
+#pragma omp parallel num_threads(2)
     call();
   }
   bool on_;

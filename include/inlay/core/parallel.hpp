@@ -13,6 +13,21 @@
 
 namespace inlay {
 
+// What a call is about to do, in all its tasks together: bytes that it moves and operations that it does, an estimate.
+// (Inlined always: kernels of several instruction sets include this, and may not leave a body of theirs to others.)
+// Other threads come within some microseconds if they are awake and some tens if not: below that the caller does
+// the work itself.
+struct Work {
+  double bytes = 0, operations = 0;
+
+  // Of one thread on a processor of today, whose vectors do the operations while the bytes come.
+  [[gnu::always_inline]] double seconds() const {
+    const double moved = bytes / 20e9, computed = operations / 100e9;
+    return moved > computed ? moved : computed;
+  }
+  [[gnu::always_inline]] friend Work operator*(double n, Work one) { return {n * one.bytes, n * one.operations}; }
+};
+
 struct Parallel {
   // Runs task(data, i) for each i in 0..tasks-1, in any order, on any thread, and waits for all.
   using Run = void (*)(void* context, index tasks, void (*task)(void* data, index i), void* data);
@@ -20,10 +35,21 @@ struct Parallel {
   void* context = nullptr;
   int width = 1;  // how many tasks run at once: kernels cut their work by it
   Run run = nullptr;
+  double least = 20e-6;  // seconds of work that is worth handing out; 0 hands out everything
 
-  template <class Task> void operator()(index tasks, Task&& task) const {
+  // Work is cut for more threads than there are, so that one which is kept off its core holds a small part of it; long
+  // work finer still.
+  static constexpr index pieces_a_thread = 8;
+  static constexpr double longest_piece = 20e-6;
+
+  // Nobody else has a part in it.
+  [[gnu::always_inline]] bool alone(const Work& work) const {
+    return width <= 1 || run == nullptr || work.seconds() < least;
+  }
+
+  template <class Task> void operator()(index tasks, const Work& work, Task&& task) const {
     if (tasks <= 0) return;
-    if (tasks == 1 || width <= 1 || run == nullptr) {
+    if (tasks == 1 || alone(work)) {
       for (index i = 0; i < tasks; ++i) task(i);
       return;
     }
@@ -32,18 +58,31 @@ struct Parallel {
         context, tasks, [](void* data, index i) { (*static_cast<T*>(data))(i); },
         const_cast<void*>(static_cast<const void*>(&task)));
   }
+  template <class Task> void operator()(index tasks, Task&& task) const { (*this)(tasks, unestimated, task); }
 
-  // 0..count-1 in at most `width` contiguous pieces whose bounds are multiples of `grain`:
-  // body(begin, end).
-  template <class Body> void ranges(index count, index grain, Body&& body) const {
-    const index grains = (count + grain - 1) / grain;
-    const index pieces = grains < width ? grains : width;
-    (*this)(pieces, [&](index i) {
-      const index begin = grains * i / pieces * grain;
-      const index end = grains * (i + 1) / pieces * grain;
+  // How many tasks `work` becomes that can be cut into `most`.
+  [[gnu::always_inline]] index pieces(index most, const Work& work) const {
+    if (most <= 1 || alone(work)) return most < 1 ? most : 1;
+    const index few = pieces_a_thread * width;
+    const double many = work.seconds() / longest_piece;
+    if (most <= few || static_cast<double>(most) <= many) return most;
+    return many > static_cast<double>(few) ? static_cast<index>(many) : few;
+  }
+
+  // 0..count-1 in contiguous pieces whose bounds are multiples of `grain`: body(begin, end).
+  template <class Body> void ranges(index count, index grain, const Work& work, Body&& body) const {
+    const index grains = (count + grain - 1) / grain, tasks = pieces(grains, work);
+    (*this)(tasks, work, [&](index i) {
+      const index begin = grains * i / tasks * grain;
+      const index end = grains * (i + 1) / tasks * grain;
       body(begin, end < count ? end : count);
     });
   }
+  template <class Body> void ranges(index count, index grain, Body&& body) const {
+    ranges(count, grain, unestimated, body);
+  }
+
+  static constexpr Work unestimated{.bytes = 1e6};  // is handed out
 };
 
 // One thread: the caller's.

@@ -9,6 +9,7 @@
 #include "tests/fuzz/operators/compare.hpp"
 #include "tests/fuzz/operators/watch.hpp"
 #include "tests/support/describe.hpp"
+#include "tests/support/handed_out.hpp"
 
 namespace inlay::fuzz {
 
@@ -82,7 +83,7 @@ template <class Op> class Session {
       for (int again = 0; again < (static_cast<int>(isa) % 3 == odd ? 2 : 1); ++again) {
         const int threads = static_cast<int>(turn++ % 3) + 1;
         SCOPED_TRACE(std::string(inlay::name(isa)) + ", " + std::to_string(threads) + " threads");
-        const Cpu cpu(isa, threads == 1 ? serial() : openmp(threads));
+        const Cpu cpu(isa, threads == 1 ? serial() : test::handed_out(threads));
         d.restore();
         const std::size_t bytes = workspace_bytes(cpu, op);
         ASSERT_LE(bytes, ScratchRoom::most);
