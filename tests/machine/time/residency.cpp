@@ -1,4 +1,4 @@
-// What the L2 has, against a cache of lines written apart: lists and sets, one line at a time, cores by a search.
+// What the L2 has, against a cache of lines written apart: lists and sets, one line at a time, streams by a search.
 #include "npu_kernels/machine/time/residency.hpp"
 
 #include <gtest/gtest.h>
@@ -134,44 +134,54 @@ class Oracle {
 
   std::map<std::uint32_t, Traffic> traffic() {
     std::map<std::uint32_t, Traffic> result;
-    std::vector<std::vector<std::uint32_t>> entries(tape_.cores);
-    for (std::uint32_t i = 0; i < tape_.entries.size(); ++i) entries[tape_.entries[i].core].push_back(i);
-    std::vector<std::size_t> next(tape_.cores);
-    std::vector<std::uint64_t> moved(tape_.cores);
+    const std::size_t of_a_core = tape_.streams.size(), count = tape_.cores * of_a_core;
+    std::vector<std::vector<std::uint32_t>> entries(count);
+    for (std::uint32_t i = 0; i < tape_.entries.size(); ++i)
+      if (matters(i)) entries[tape_.entries[i].core * of_a_core + tape_.entries[i].stream].push_back(i);
+    std::vector<std::size_t> next(count);
+    std::vector<std::uint64_t> moved(count);
+    const auto stands_at = [&](std::size_t stream, Event event) {
+      return next[stream] < entries[stream].size() && tape_.entries[entries[stream][next[stream]]].event == event;
+    };
     for (;;) {
-      // Cores that stand before a sync_all wait for all others.
-      std::vector<bool> waits(tape_.cores);
-      bool all = true, any = false;
-      for (std::uint16_t core = 0; core < tape_.cores; ++core) {
-        while (next[core] < entries[core].size() && !matters(entries[core][next[core]])) ++next[core];
-        const bool left = next[core] < entries[core].size();
-        waits[core] = left && tape_.entries[entries[core][next[core]]].event == Event::sync_all;
-        all = all && waits[core];
-        any = any || left;
+      // Streams that stand before a sync_all wait for all others, those before a flag for its set.
+      std::size_t meet = 0, least = count;
+      for (std::size_t stream = 0; stream < count; ++stream) {
+        meet += stands_at(stream, Event::sync_all);
+        if (next[stream] == entries[stream].size() || stands_at(stream, Event::sync_all)) continue;
+        const Entry& entry = tape_.entries[entries[stream][next[stream]]];
+        if (entry.event == Event::stream_wait && sets_.count(entry.flag) == 0) continue;
+        if (least == count || moved[stream] < moved[least]) least = stream;
       }
-      if (!any) return result;
-      if (all) {
+      if (meet == count) {
         const std::uint64_t most = *std::max_element(moved.begin(), moved.end());
-        for (std::uint16_t core = 0; core < tape_.cores; ++core) {
-          ++next[core];
-          moved[core] = most;
+        for (std::size_t stream = 0; stream < count; ++stream) {
+          ++next[stream];
+          moved[stream] = most;
         }
         continue;
       }
-      std::uint16_t least = tape_.cores;
-      for (std::uint16_t core = 0; core < tape_.cores; ++core)
-        if (!waits[core] && next[core] < entries[core].size() && (least == tape_.cores || moved[core] < moved[least]))
-          least = core;
-      const std::uint32_t entry = entries[least][next[least]++];
-      result[entry] = transfer(tape_.entries[entry]);
-      moved[least] += tape_.entries[entry].work.bytes;
+      if (least == count) return result;
+      // Its flags, up to its next transfer.
+      while (next[least] < entries[least].size() && !stands_at(least, Event::sync_all)) {
+        const std::uint32_t index = entries[least][next[least]];
+        const Entry& entry = tape_.entries[index];
+        if (entry.event == Event::stream_wait && sets_.count(entry.flag) == 0) break;
+        ++next[least];
+        if (entry.event == Event::stream_set) sets_[entry.flag] = moved[least];
+        if (entry.event == Event::stream_wait) moved[least] = std::max(moved[least], sets_[entry.flag]);
+        if (entry.event != Event::work) continue;
+        result[index] = transfer(entry);
+        moved[least] += entry.work.bytes;
+        break;
+      }
     }
   }
 
  private:
   bool matters(std::uint32_t i) const {
     const Entry& entry = tape_.entries[i];
-    return entry.event == Event::sync_all || (entry.event == Event::work && entry.work.bytes > 0);
+    return entry.event != Event::work || entry.work.bytes > 0;
   }
 
   Traffic transfer(const Entry& entry) {
@@ -231,6 +241,7 @@ class Oracle {
   const Device& device_;
   std::list<std::uint64_t> pages_;  // the most recent one last
   std::set<std::uint64_t> lines_, dirty_, owed_;
+  std::map<std::uint16_t, std::uint64_t> sets_;  // by flag: what its stream had moved
 };
 
 TEST(Residency, IsThatOfTheOracleOnRandomTapes) {
@@ -239,13 +250,37 @@ TEST(Residency, IsThatOfTheOracleOnRandomTapes) {
     std::mt19937 random(seed);
     const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
     const auto cores = static_cast<std::uint16_t>(1 + seed % 4);
+    const auto streams = static_cast<std::uint8_t>(1 + seed / 4 % 3);
     TapeWriter tape(cores);
+    tape.tape().streams.assign(streams, 0);
     buffers(tape);
+    struct Set {
+      std::uint16_t core, flag;
+      std::uint8_t from, to;
+    };
+    std::vector<Set> pending;
+    std::uint16_t flags = 0;
     for (int i = 0; i < 150; ++i) {
       if (below(20) == 0) {
-        for (std::uint16_t core = 0; core < cores; ++core) tape.stream(Event::sync_all, core, "sync_all");
+        for (std::uint16_t core = 0; core < cores; ++core)
+          for (std::uint8_t stream = 0; stream < streams; ++stream) {
+            tape.on_stream(stream);
+            tape.stream(Event::sync_all, core, "sync_all");
+          }
         continue;
       }
+      const auto core = static_cast<std::uint16_t>(below(cores));
+      const auto stream = static_cast<std::uint8_t>(below(streams)), other = static_cast<std::uint8_t>(below(streams));
+      if (stream != other && below(3) == 0) {
+        pending.push_back({core, flags++, stream, other});
+        tape.stream_set(Pipe::load, core, stream, other, pending.back().flag);
+      }
+      if (!pending.empty() && below(3) == 0) {
+        const Set set = pending[below(static_cast<std::uint32_t>(pending.size()))];
+        std::erase_if(pending, [&](const Set& each) { return each.flag == set.flag; });
+        tape.stream_wait(below(2) == 0 ? Pipe::scalar : Pipe::load, set.core, set.from, set.to, set.flag);
+      }
+      tape.on_stream(stream);
       const std::uint64_t bytes = 1 + below(700), runs = 1 + below(12);
       add(tape,
           {.begin = below(40000),
@@ -255,7 +290,7 @@ TEST(Residency, IsThatOfTheOracleOnRandomTapes) {
            .write = below(3) == 0,
            .streamed = below(8) == 0,
            .buffer = below(2)},
-          static_cast<std::uint16_t>(below(cores)));
+          core);
     }
     const Device device = cached_device(seed % 3 == 0 ? 1000 : 2 + seed % 6);
     const auto expected = Oracle(tape.tape(), device).traffic();
