@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "npu_kernels/machine/run/machine.hpp"
+#include "npu_kernels/price/price.hpp"
 
 namespace inlay::npu {
 
@@ -24,6 +25,11 @@ struct Case {
 
 const std::vector<Case>& cases();
 std::string describe(const Case& c);
+
+// What it asks for, whatever the program.
+Problem problem_of(const Case& c);
+// As `price` (npu_kernels/price) takes it.
+PricedProgram priced(const Case& c);
 
 // The case's run. Without `compute` only its tape is made: shapes of models would take minutes.
 Outcome run(const Case& c, const Device& device, bool compute = false);

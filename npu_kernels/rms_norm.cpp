@@ -22,6 +22,12 @@ index rows_of_a_tile(const Core& core, const RmsNormOperands& op) {
 
 }  // namespace
 
+Problem rms_norm_problem(const RmsNormOperands& op) {
+  const index columns = op.x.columns();
+  const index rows = op.x.rows() * (byte_size(op.x.dtype, columns) + byte_size(op.y.dtype, columns));
+  return {.bytes = static_cast<std::uint64_t>(rows + byte_size(op.weight.dtype, columns))};
+}
+
 void rms_norm(Core& core, const RmsNormOperands& op) {
   const index columns = op.x.columns(), tile = rows_of_a_tile(core, op);
   Ring in = core.ring("x", Space::vector, {tile, columns}, op.x.dtype, {2, Pipe::load_vector, Pipe::vector});
@@ -32,6 +38,7 @@ void rms_norm(Core& core, const RmsNormOperands& op) {
   const Tensor squares = core.alloc("squares", Space::vector, {tile, columns}, DType::f32);
   const Tensor scales = core.alloc("scales", Space::vector, {tile, 1}, DType::f32);
 
+  const Chain chain = core.chain(Pipe::vector);
   core.copy(narrow, op.weight);
   core.set(Pipe::load_vector, Pipe::vector, 0);
   core.wait(Pipe::load_vector, Pipe::vector, 0);
@@ -52,24 +59,15 @@ void rms_norm(Core& core, const RmsNormOperands& op) {
 
     core.vcast(x, in.wait().row_slice(0, rows));
     in.release();
-    core.barrier(Pipe::vector);
     core.vbinary(VectorOp::mul, x2, x, x);
-    core.barrier(Pipe::vector);
     core.vreduce(VectorOp::reduce_sum, scale, x2);
-    core.barrier(Pipe::vector);
     core.vscalar(VectorOp::mul, scale, scale, 1.0f / static_cast<float>(columns));
-    core.barrier(Pipe::vector);
     core.vscalar(VectorOp::add, scale, scale, op.eps);
-    core.barrier(Pipe::vector);
     core.vunary(VectorOp::rsqrt, scale, scale);
-    core.barrier(Pipe::vector);
     core.vbinary(VectorOp::mul, x, x, scale);
-    core.barrier(Pipe::vector);
     core.vbinary(VectorOp::mul, x, x, weight);
-    core.barrier(Pipe::vector);
     core.vcast(out.acquire().row_slice(0, rows), x);
     out.commit();
-    core.barrier(Pipe::vector);
 
     core.copy(op.y.row_slice(t * tile, rows), out.wait().row_slice(0, rows));
     out.release();

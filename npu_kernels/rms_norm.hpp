@@ -4,6 +4,7 @@
 //   load_vector   rows of x     vector   the sum of squares, then the two products     store   rows of y
 #pragma once
 
+#include "npu_kernels/machine/device/problem.hpp"
 #include "npu_kernels/machine/run/core.hpp"
 
 namespace inlay::npu {
@@ -14,5 +15,8 @@ struct RmsNormOperands {
 };
 
 void rms_norm(Core& core, const RmsNormOperands& op);
+
+// x and the weight once, y once.
+Problem rms_norm_problem(const RmsNormOperands& op);
 
 }  // namespace inlay::npu

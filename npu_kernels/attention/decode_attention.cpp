@@ -35,6 +35,7 @@ class Stages {
   const DecodeTiles t_;
   const index rows_, dim_;
   const RowRange mine_;  // of vec1 and vec2
+  const Chain chain_;    // .. whose verbs wait for one another
 
   Ring staged_q_, staged_k_, staged_v_, left_, right_, sums_;
   ToVector scores_, products_;
@@ -54,6 +55,7 @@ Stages::Stages(Core& core, const DecodeOperands& op)
       rows_(op.group()),
       dim_(op.dim()),
       mine_(my_rows(core, rows_)),
+      chain_(core.chain(Pipe::vector)),
       staged_q_(core.ring("q", Space::staging, {rows_, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
       staged_k_(core.ring("k", Space::staging, {t_.tokens, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
       staged_v_(core.ring("v", Space::staging, {t_.tokens, dim_}, op.q.dtype, {2, Pipe::load, Pipe::feed}, Layout::nz)),
@@ -115,8 +117,7 @@ void Stages::mm1(const TokenTile& tile) {
     const index n = std::min(t_.score_columns, tile.tokens - c);
     core_.load_b(right_.acquire().slice(0, dim_, 0, n), k.row_slice(c, n), true);
     right_.commit();
-    const Tensor keys = right_.wait(), sum = sums_.acquire();  // arguments have no order of their own
-    core_.mma(sum.slice(0, rows_, 0, n), q, keys.slice(0, dim_, 0, n), true);
+    core_.mma(sums_.acquire().slice(0, rows_, 0, n), q, right_.wait().slice(0, dim_, 0, n), true);
     right_.release();
     sums_.commit();
     core_.drain(to.slice(0, rows_, c, n), sums_.wait().slice(0, rows_, 0, n));
@@ -135,11 +136,9 @@ void Stages::vec1(const TokenTile& tile, index i) {
   core_.vcast(probabilities_.acquire().slice(0, mine_.count, 0, tile.tokens), s);
   probabilities_.commit(tile.tokens);
   scores_.release();
-  core_.barrier(Pipe::vector);
   if (!tile.last) return;
   core_.vcast(end_total_[slot_of(i)], softmax_.total());
   core_.vcast(end_maximum_[slot_of(i)], softmax_.maximum());
-  core_.barrier(Pipe::vector);
 }
 
 void Stages::mm2(const TokenTile& tile) {
@@ -151,16 +150,14 @@ void Stages::mm2(const TokenTile& tile) {
     left_.commit();
     core_.load_b(right_.acquire().slice(0, depth, 0, dim_), v.row_slice(k, depth));
     right_.commit();
-    const Tensor y = right_.wait(), x = left_.wait();
-    core_.mma(acc, x.slice(0, rows_, 0, depth), y.slice(0, depth, 0, dim_), k == 0);
+    core_.mma(acc, left_.wait().slice(0, rows_, 0, depth), right_.wait().slice(0, depth, 0, dim_), k == 0);
     left_.release();
     right_.release();
   }
   probabilities_.release();
   staged_v_.release();
   sums_.commit();
-  const Tensor product = sums_.wait(), to = products_.acquire();
-  core_.drain(to, product.slice(0, rows_, 0, dim_));
+  core_.drain(products_.acquire(), sums_.wait().slice(0, rows_, 0, dim_));
   sums_.release();
   products_.commit(dim_);
 }
@@ -171,11 +168,9 @@ void Stages::vec2(const TokenTile& tile, index i) {
     core_.vcast(sum_, product);
   } else {
     core_.vbinary(VectorOp::mul, sum_, sum_, rescale_[slot_of(i)]);
-    core_.barrier(Pipe::vector);
     core_.vbinary(VectorOp::add, sum_, sum_, product);
   }
   products_.release();
-  core_.barrier(Pipe::vector);
   if (tile.last) results_.store(tile, sum_, end_total_[slot_of(i)], end_maximum_[slot_of(i)]);
 }
 
@@ -197,6 +192,13 @@ void add_workspace(GlobalMemory& machine, DecodeOperands& op) {
   op.scores = machine.workspace("scores", {in_flight * 2, t.tokens}, DType::f32);
   op.probabilities = machine.workspace("probabilities", {in_flight * probabilities_ahead, t.tokens}, op.q.dtype);
   op.products = machine.workspace("products", {in_flight * 2, dim}, DType::f32);
+}
+
+Problem decode_problem(const DecodeOperands& op) {
+  const index cache = 2 * op.sequences * op.cache_heads * op.length, rows = op.sequences * op.heads;
+  const index bytes = (cache + rows) * byte_size(op.q.dtype, op.dim()) + rows * byte_size(op.out.dtype, op.dim());
+  const index operations = 2 * 2 * rows * op.length * op.dim();
+  return {static_cast<std::uint64_t>(bytes), {{op.q.dtype, DType::f32, static_cast<std::uint64_t>(operations)}}};
 }
 
 void decode_attention(Core& core, const DecodeOperands& op) {

@@ -19,6 +19,7 @@
 
 #include <string_view>
 
+#include "npu_kernels/machine/device/problem.hpp"
 #include "npu_kernels/machine/run/machine.hpp"
 
 namespace inlay::npu {
@@ -52,5 +53,8 @@ struct DecodeOperands {
 void add_workspace(GlobalMemory& machine, DecodeOperands& op);
 
 void decode_attention(Core& core, const DecodeOperands& op);
+
+// The cache and q once, the result once; both products.
+Problem decode_problem(const DecodeOperands& op);
 
 }  // namespace inlay::npu

@@ -15,9 +15,9 @@ constexpr index shortest_split = 128;  // tokens: below it a tile is no longer a
 
 tl::expected<double, Status> cycles_of(const Device& device, const DecodeOperands& shape, DecodePlan plan,
                                        index splits) {
-  Machine machine(device, {.compute = false});
+  Machine machine(device, {.data = false});
   const auto without_data = [&](const char* name, const Tensor& like, Use use) {
-    return machine.add(name, nullptr, storage_bytes(like), like.dtype, like.shape, use);
+    return machine.absent(name, like.dtype, like.shape, use);
   };
   DecodeOperands op = shape;
   op.plan = plan;

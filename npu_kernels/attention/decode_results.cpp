@@ -15,20 +15,15 @@ DecodeResults::DecodeResults(Core& core, const DecodeOperands& op, RowRange mine
 
 void DecodeResults::store(const TokenTile& tile, const Tensor& sum, const Tensor& total, const Tensor& maximum) {
   const index row = tile.item * op_.group() + mine_.first;  // of the splits' results
-  if (op_.splits == 1) {
-    core_.vbinary(VectorOp::div, sum, sum, total);
-    core_.barrier(Pipe::vector);
-  }
+  if (op_.splits == 1) core_.vbinary(VectorOp::div, sum, sum, total);
   core_.vcast(result_.acquire(), sum);
   result_.commit();
-  core_.barrier(Pipe::vector);
   const Tensor to = op_.splits == 1 ? op_.out.row_slice(tile.query_row + mine_.first, mine_.count)
                                     : op_.sums.row_slice(row, mine_.count);
   core_.copy(to, result_.wait());
   if (op_.splits > 1) {
     store_statistic(*totals_, total, op_.totals, row);
     store_statistic(*maxima_, maximum, op_.maxima, row);
-    core_.barrier(Pipe::vector);
   }
   result_.release();
 }

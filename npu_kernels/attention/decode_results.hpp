@@ -12,6 +12,7 @@ class DecodeResults {
  public:
   DecodeResults(Core& core, const DecodeOperands& op, RowRange mine);
   // The item of `tile`: sum / total, or sum, total and maximum as they are. The sum is overwritten.
+  // The caller has a chain of the vector unit open.
   void store(const TokenTile& tile, const Tensor& sum, const Tensor& total, const Tensor& maximum);
 
  private:

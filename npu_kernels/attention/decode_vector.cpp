@@ -24,6 +24,7 @@ class OnVectors {
   Core& core_;
   const DecodeOperands& op_;
   const index rows_, tokens_;
+  const Chain chain_;
   Ring q_, k_, v_;
   DecodeResults results_;
   OnlineSoftmax softmax_;
@@ -35,6 +36,7 @@ OnVectors::OnVectors(Core& core, const DecodeOperands& op)
       op_(op),
       rows_(op.group()),
       tokens_(vector_tile(core.device(), op)),
+      chain_(core.chain(Pipe::vector)),
       q_(core.ring("q", Space::vector, {rows_, op.dim()}, op.q.dtype, {2, Pipe::load_vector, Pipe::vector})),
       k_(core.ring("k", Space::vector, {tokens_, op.dim()}, op.k.dtype, {2, Pipe::load_vector, Pipe::vector})),
       v_(core.ring("v", Space::vector, {tokens_, op.dim()}, op.v.dtype, {2, Pipe::load_vector, Pipe::vector})),
@@ -80,13 +82,10 @@ void OnVectors::weigh(const TokenTile& tile) {
   }
   core_.vcast(k, k_.wait().row_slice(0, tile.tokens));
   k_.release();
-  core_.barrier(Pipe::vector);
   for (index g = 0; g < rows_; ++g) {
     core_.vbinary(VectorOp::mul, products, k, query_.row_slice(g, 1));
-    core_.barrier(Pipe::vector);
     const Tensor scores = scores_.slice(g, 1, 0, tile.tokens);
     core_.vreduce(VectorOp::reduce_sum, scores.reshape({tile.tokens, 1}), products);
-    core_.barrier(Pipe::vector);
   }
   softmax_.tile(scores_.slice(0, rows_, 0, tile.tokens), rescale_, op_.scale);
 }
@@ -96,18 +95,14 @@ void OnVectors::sum_up(const TokenTile& tile) {
   core_.vcast(v, v_.wait().row_slice(0, tile.tokens));
   v_.release();
   core_.vbinary(VectorOp::mul, sum_, sum_, rescale_);
-  core_.barrier(Pipe::vector);
   for (index g = 0; g < rows_; ++g) {
     const Tensor weights = scores_.slice(g, 1, 0, tile.tokens).reshape({tile.tokens, 1}), sum = sum_.row_slice(g, 1);
     core_.vbinary(VectorOp::mul, products, v, weights);
-    core_.barrier(Pipe::vector);
     for (index rows = tile.tokens; rows > 1; rows -= rows / 2) {
       const Tensor low = products.row_slice(0, rows / 2), high = products.row_slice(rows - rows / 2, rows / 2);
       core_.vbinary(VectorOp::add, low, low, high);
-      core_.barrier(Pipe::vector);
     }
     core_.vbinary(VectorOp::add, sum, sum, products.row_slice(0, 1));
-    core_.barrier(Pipe::vector);
   }
 }
 

@@ -30,8 +30,8 @@ ToVector::ToVector(Core& core, const std::string& name, Shape shape, RowRange mi
 void ToVector::commit(index columns) {
   if (direct_) return tiles_.commit();
   through_->commit();
-  const Tensor from = through_->wait(), to = tiles_.acquire();  // as arguments they have no order
-  core_.copy(to.slice(0, mine_.count, 0, columns), from.slice(mine_.first, mine_.count, 0, columns));
+  core_.copy(tiles_.acquire().slice(0, mine_.count, 0, columns),
+             through_->wait().slice(mine_.first, mine_.count, 0, columns));
   tiles_.commit();
   through_->release();
 }
@@ -54,16 +54,15 @@ ToLeft::ToLeft(Core& core, index depth, Shape shape, RowRange mine, DType dtype,
 void ToLeft::commit(index columns) {
   tiles_.commit();
   if (direct_) return;
-  const Tensor from = tiles_.wait(), to = through_->acquire();
-  core_.copy(to.slice(mine_.first, mine_.count, 0, columns), from.slice(0, mine_.count, 0, columns));
+  core_.copy(through_->acquire().slice(mine_.first, mine_.count, 0, columns),
+             tiles_.wait().slice(0, mine_.count, 0, columns));
   through_->commit();
   tiles_.release();
 }
 
 Tensor ToLeft::wait(index rows, index columns) {
   if (direct_) return tiles_.wait();
-  const Tensor from = through_->wait(), to = staged_->acquire();
-  core_.nd2nz(to.slice(0, rows, 0, columns), from.slice(0, rows, 0, columns));
+  core_.nd2nz(staged_->acquire().slice(0, rows, 0, columns), through_->wait().slice(0, rows, 0, columns));
   staged_->commit();
   through_->release();
   return staged_->wait();

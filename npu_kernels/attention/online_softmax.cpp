@@ -20,21 +20,15 @@ void OnlineSoftmax::begin() {
 
 void OnlineSoftmax::tile(const Tensor& s, const Tensor& alpha, float scale) {
   core_.vscalar(VectorOp::mul, s, s, scale);
-  core_.barrier(Pipe::vector);
   core_.vreduce(VectorOp::reduce_max, tile_maximum_, s);
-  core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::max, fresh_maximum_, maximum_, tile_maximum_);
-  core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::sub, alpha, maximum_, fresh_maximum_);
   core_.vbinary(VectorOp::sub, s, s, fresh_maximum_);
-  core_.barrier(Pipe::vector);
   core_.vcast(maximum_, fresh_maximum_);
   core_.vunary(VectorOp::exp, alpha, alpha);
   core_.vunary(VectorOp::exp, s, s);
-  core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::mul, total_, total_, alpha);
   core_.vreduce(VectorOp::reduce_sum, tile_total_, s);
-  core_.barrier(Pipe::vector);
   core_.vbinary(VectorOp::add, total_, total_, tile_total_);
 }
 

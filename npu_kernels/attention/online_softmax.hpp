@@ -14,7 +14,7 @@ class OnlineSoftmax {
  public:
   OnlineSoftmax(Core& core, index rows);
   void begin();  // of the rows' first tile
-  // s becomes s'. Both may be read after the next barrier of the vector unit.
+  // s becomes s'. The caller has a chain of the vector unit open.
   void tile(const Tensor& s, const Tensor& alpha, float scale);
   const Tensor& maximum() const { return maximum_; }
   const Tensor& total() const { return total_; }

@@ -64,6 +64,12 @@ GemmTiles gemm_tiles(const Device& device, index cores, const GemmOperands& op) 
   return t;
 }
 
+Problem gemm_problem(const GemmOperands& op) {
+  const index m = op.c.rows(), n = op.c.columns(), k = op.a.columns();
+  const index bytes = (m + n) * byte_size(op.a.dtype, k) + m * byte_size(op.c.dtype, n);
+  return {static_cast<std::uint64_t>(bytes), {{op.a.dtype, op.c.dtype, static_cast<std::uint64_t>(2 * m * n * k)}}};
+}
+
 void gemm(Core& core, const GemmOperands& op) {
   const GemmTiles t = gemm_tiles(core.device(), core.block_dim(), op);
   const index rows = op.c.rows(), columns = op.c.columns(), depth = op.a.columns();
@@ -121,8 +127,7 @@ void gemm(Core& core, const GemmOperands& op) {
           left.commit();
           core.load_b(right.acquire().slice(0, ks, 0, n), staged_b.slice(c, n, k, ks), true);
           right.commit();
-          const Tensor y = right.wait(), x = left.wait();  // as arguments each compiler has its own order
-          core.mma(sum, x.slice(0, m, 0, ks), y.slice(0, ks, 0, n), first && k == 0);
+          core.mma(sum, left.wait().slice(0, m, 0, ks), right.wait().slice(0, ks, 0, n), first && k == 0);
           left.release();
           right.release();
         }

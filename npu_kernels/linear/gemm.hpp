@@ -9,6 +9,7 @@
 // this one, and two accumulators let one drain while the other sums.
 #pragma once
 
+#include "npu_kernels/machine/device/problem.hpp"
 #include "npu_kernels/machine/run/core.hpp"
 
 namespace inlay::npu {
@@ -27,5 +28,8 @@ struct GemmTiles {
 GemmTiles gemm_tiles(const Device& device, index cores, const GemmOperands& op);
 
 void gemm(Core& core, const GemmOperands& op);
+
+// a and b once, c once.
+Problem gemm_problem(const GemmOperands& op);
 
 }  // namespace inlay::npu

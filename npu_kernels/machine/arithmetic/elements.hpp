@@ -46,7 +46,7 @@ template <class Body> auto with_type(DType dtype, Body&& body) {
   }
 }
 
-inline float round_to_integer(float value, Round round) {
+template <class Number> Number round_to_integer(Number value, Round round) {
   switch (round) {
     case Round::floor: return std::floor(value);
     case Round::ceil: return std::ceil(value);
@@ -55,13 +55,15 @@ inline float round_to_integer(float value, Round round) {
   }
 }
 
-// Rounded, then saturated; NaN becomes 0.
-template <class T> T narrow(float value, Round round) {
+// Rounded, then saturated; NaN becomes 0. Of a double: rounded once.
+template <class T, class Number> T narrow(Number value, Round round) {
   if constexpr (std::is_integral_v<T>) {
     const double rounded = round_to_integer(value, round);
     if (rounded != rounded) return 0;
     return static_cast<T>(std::clamp(rounded, static_cast<double>(std::numeric_limits<T>::min()),
                                      static_cast<double>(std::numeric_limits<T>::max())));
+  } else if constexpr (std::is_same_v<Number, double> && !std::is_same_v<T, float>) {
+    return static_cast<T>(round_to_odd(value));
   } else {
     return static_cast<T>(value);
   }
@@ -88,8 +90,22 @@ inline void load(const Tile& tile, index row, index column, index count, float* 
   });
 }
 
+// Rounded, then saturated to -8..7 or 0..15; the other half of a byte stays.
+inline void store_nibbles(const Tile& tile, index row, index column, index count, const float* from, Round round) {
+  auto* bytes = reinterpret_cast<std::uint8_t*>(tile.data);
+  const float low = tile.form.dtype == DType::i4 ? -8 : 0, high = low + 15;
+  for (index i = 0; i < count; ++i) {
+    const index at = element_offset(tile.form, row, column + i);
+    const float rounded = round_to_integer(from[i], round);
+    const int code = rounded != rounded ? 0 : static_cast<int>(std::clamp(rounded, low, high));
+    const int shift = static_cast<int>(at % 2) * 4;
+    bytes[at / 2] = static_cast<std::uint8_t>((bytes[at / 2] & ~(15 << shift)) | (code & 15) << shift);
+  }
+}
+
 inline void store(const Tile& tile, index row, index column, index count, const float* from,
                   Round round = Round::nearest) {
+  if (bits(tile.form.dtype) == 4) return store_nibbles(tile, row, column, count, from, round);
   with_type(tile.form.dtype, [&]<class T>(T) {
     for (index i = 0; i < count;) {
       const index run = adjacent(tile.form, column + i, count - i);
@@ -99,6 +115,51 @@ inline void store(const Tile& tile, index row, index column, index count, const 
     }
   });
 }
+
+// Elements as they lie, of a type as wide as T.
+template <class T> void load_bits(const Tile& tile, index row, index column, index count, T* to) {
+  for (index i = 0; i < count;) {
+    const index run = adjacent(tile.form, column + i, count - i);
+    std::memcpy(to + i, element<T>(tile, row, column + i), static_cast<std::size_t>(run) * sizeof(T));
+    i += run;
+  }
+}
+template <class T> void store_bits(const Tile& tile, index row, index column, index count, const T* from) {
+  for (index i = 0; i < count;) {
+    const index run = adjacent(tile.form, column + i, count - i);
+    std::memcpy(element<T>(tile, row, column + i), from + i, static_cast<std::size_t>(run) * sizeof(T));
+    i += run;
+  }
+}
+
+// Calls body(T{}) with an unsigned integer as wide as the elements, which are whole bytes.
+template <class Body> void with_width(DType dtype, Body&& body) {
+  switch (bits(dtype)) {
+    case 8: return body(std::uint8_t{});
+    case 16: return body(std::uint16_t{});
+    case 64: return body(std::uint64_t{});
+    default: return body(std::uint32_t{});
+  }
+}
+
+// Row `row` of an operand that may have one row or one column only: load(tile, row, column, count, to).
+template <class T, class Load>
+void load_operand(const Tile& tile, index row, index column, index count, T* to, Load&& load) {
+  if (tile.form.rows() == 1) row = 0;
+  if (tile.form.columns() == 1 && count > 0) {
+    load(tile, row, index{0}, index{1}, to);
+    std::fill(to + 1, to + count, to[0]);
+  } else {
+    load(tile, row, column, count, to);
+  }
+}
+
+inline constexpr auto load_floats = [](const Tile& tile, index row, index column, index count, float* to) {
+  load(tile, row, column, count, to);
+};
+inline constexpr auto load_as_they_lie = [](const Tile& tile, index row, index column, index count, auto* to) {
+  load_bits(tile, row, column, count, to);
+};
 
 // body(row, column, count) over the pieces of all rows.
 template <class Body> void for_pieces(const Tensor& form, Body&& body) {

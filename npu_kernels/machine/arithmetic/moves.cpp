@@ -1,4 +1,7 @@
 // Moves: copies between layouts, the accumulator's drain, atomic addition.
+#include <array>
+#include <type_traits>
+
 #include "npu_kernels/machine/arithmetic/elements.hpp"
 
 namespace inlay::npu::tiles {
@@ -78,15 +81,34 @@ template <class T> void copy_elements(const Tile& to, const Tile& from) {
   }
 }
 
+// Two elements to a byte, in rows of whole bytes: a tile of bytes with half the columns.
+Tile halved(const Tile& tile) {
+  Tile bytes = tile;
+  bytes.form.dtype = DType::u8;
+  bytes.form.shape.columns = (tile.form.columns() + 1) / 2;
+  if (tile.form.layout == Layout::nd)
+    bytes.form.pitch = tile.form.pitch / 2;
+  else
+    bytes.form.block = tile.form.block / 2;
+  return bytes;
+}
+
+// One by one: what is turned, or cut in mid-byte.
+void copy_nibbles(const Tile& to, const Tile& from) {
+  float values[piece];
+  for_pieces(to.form, [&](index row, index column, index count) {
+    load(from, row, column, count, values);
+    store(to, row, column, count, values);
+  });
+}
+
 }  // namespace
 
 void copy(const Tile& to, const Tile& from) {
   const int width = bits(to.form.dtype);
-  if (width == 4) {  // row by row in whole bytes: nd only, and slices start at even columns
-    for (index row = 0; row < to.form.rows(); ++row)
-      std::memcpy(to.data + row * to.form.pitch / 2, from.data + row * from.form.pitch / 2,
-                  static_cast<std::size_t>(byte_size(to.form.dtype, to.form.columns())));
-    return;
+  if (width == 4) {
+    if (to.form.flipped || from.form.flipped) return copy_nibbles(to, from);
+    return copy(halved(to), halved(from));
   }
   if (width == 8) copy_elements<std::uint8_t>(to, from);
   if (width == 16) copy_elements<std::uint16_t>(to, from);
@@ -95,23 +117,72 @@ void copy(const Tile& to, const Tile& from) {
   fill_tail(to);
 }
 
-void drain(const Tile& to, const Tile& acc, const DrainOptions& options) {
-  if (to.form.dtype == DType::i32 && acc.form.dtype == DType::i32) {
-    for (index row = 0; row < to.form.rows(); ++row)
-      for (index column = 0; column < to.form.columns(); ++column) {
-        const std::int32_t value = *element<std::int32_t>(acc, row, column);
-        *element<std::int32_t>(to, row, column) = options.relu ? std::max(0, value) : value;
-      }
-    fill_tail(to);
-    return;
+void copy_by_axes(const NdTensor& to, std::byte* into, const NdTensor& from, const std::byte* out_of) {
+  const index run = common_run(to, from);
+  const int width = bits(to.first.dtype);
+  // Odometer over the axes outside of the run, the innermost one in a loop of its own.
+  int outer = to.rank;
+  for (index inside = 1; outer > 0 && inside < run; --outer) inside *= to.extent(outer - 1);
+  while (outer > 0 && to.extent(outer - 1) == 1) --outer;
+  const index count = outer > 0 ? to.extent(outer - 1) : 1;
+  const index to_step = outer > 0 ? to.stride(outer - 1) * width / 8 : 0;
+  const index from_step = outer > 0 ? from.stride(outer - 1) * width / 8 : 0;
+  const auto bytes = static_cast<std::size_t>(byte_size(to.first.dtype, run));
+  const auto line = [&](std::byte* a, const std::byte* b) {
+    const auto move = [&](auto fixed) {
+      for (index i = 0; i < count; ++i) std::memcpy(a + i * to_step, b + i * from_step, fixed);
+    };
+    switch (bytes) {  // sizes that are one instruction
+      case 1: return move(std::integral_constant<std::size_t, 1>{});
+      case 2: return move(std::integral_constant<std::size_t, 2>{});
+      case 4: return move(std::integral_constant<std::size_t, 4>{});
+      case 16: return move(std::integral_constant<std::size_t, 16>{});
+      default: return move(bytes);
+    }
+  };
+  std::array<index, NdTensor::max_rank> at{};
+  for (;;) {
+    index to_at = 0, from_at = 0;
+    for (int a = 0; a < outer - 1; ++a) {
+      to_at += at[static_cast<std::size_t>(a)] * to.stride(a);
+      from_at += at[static_cast<std::size_t>(a)] * from.stride(a);
+    }
+    line(into + to_at * width / 8, out_of + from_at * width / 8);
+    int axis = outer - 2;
+    while (axis >= 0 && ++at[static_cast<std::size_t>(axis)] == to.extent(axis))
+      at[static_cast<std::size_t>(axis--)] = 0;
+    if (axis < 0) return;
   }
-  float values[piece];
+}
+
+void drain(const Tile& to, const Tile& acc, const DrainOptions& options, const Tile& scales, const Tile& bias) {
+  if (to.form.dtype == DType::i32 && acc.form.dtype == DType::i32) {
+    std::int32_t sums[piece];
+    for_pieces(to.form, [&](index row, index column, index count) {
+      load_bits(acc, row, column, count, sums);
+      if (options.relu)
+        for (index i = 0; i < count; ++i) sums[i] = std::max(0, sums[i]);
+      store_bits(to, row, column, count, sums);
+    });
+    return fill_tail(to);
+  }
+  float values[piece], of_columns[piece];
   for_pieces(to.form, [&](index row, index column, index count) {
     load(acc, row, column, count, values);
     if (options.scale != 1)
       for (index i = 0; i < count; ++i) values[i] *= options.scale;
+    if (scales.data != nullptr) {
+      load(scales, 0, column, count, of_columns);
+      for (index i = 0; i < count; ++i) values[i] *= of_columns[i];
+    }
+    if (bias.data != nullptr) {
+      load(bias, 0, column, count, of_columns);
+      for (index i = 0; i < count; ++i) values[i] += of_columns[i];
+    }
     if (options.relu)
       for (index i = 0; i < count; ++i) values[i] = values[i] < 0 ? 0 : values[i];
+    if (options.zero != 0)  // after the rounding
+      for (index i = 0; i < count; ++i) values[i] = std::nearbyint(values[i]) + static_cast<float>(options.zero);
     store(to, row, column, count, values);
   });
   fill_tail(to);
@@ -134,6 +205,19 @@ double read(const Tile& tile, index row, index column) {
   float value = 0;
   load(tile, row, column, 1, &value);
   return value;
+}
+
+void write(const Tile& tile, index row, index column, double value) {
+  if (tile.form.dtype == DType::i32) {
+    *element<std::int32_t>(tile, row, column) = narrow<std::int32_t>(value, Round::nearest);
+  } else if (tile.form.dtype == DType::i64) {
+    *element<std::int64_t>(tile, row, column) = std::llrint(value);
+  } else if (tile.form.dtype == DType::f32) {
+    *element<float>(tile, row, column) = static_cast<float>(value);
+  } else {
+    const float rounded = round_to_odd(value);  // so that the next rounding is as if there had been one
+    store(tile, row, column, 1, &rounded);
+  }
 }
 
 }  // namespace inlay::npu::tiles

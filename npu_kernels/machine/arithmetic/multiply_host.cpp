@@ -36,6 +36,7 @@ const std::byte* address(const Tile& tile, index row, index column) {
 
 // Columns [first, first + count) of a row, side by side in f32.
 void widen_row(const Host& host, const Tile& tile, index row, index first, index count, float* to) {
+  if (bits(tile.form.dtype) == 4) return load_nibbles(tile, row, first, count, to);
   for (index i = 0; i < count;) {
     const index run = adjacent(tile.form, first + i, count - i);
     host.widen(tile.form.dtype, address(tile, row, first + i), to + i, run);

@@ -43,7 +43,8 @@ struct Tensor {
   Space space = Space::global;
   DType dtype = DType::f32;
   Layout layout = Layout::nd;
-  bool flipped = false;  // element (r, c) is element (c, r) of the layout
+  bool flipped = false;   // element (r, c) is element (c, r) of the layout
+  bool streamed = false;  // of global memory: read or written once, so that a cache need not keep it
   Shape shape;
   std::uint64_t begin = 0;      // byte address of element (0, 0) in its memory
   index pitch = 0, block = 1;   // see above; block is 1 in nd
@@ -56,6 +57,11 @@ struct Tensor {
   Tensor slice(index row, index rows, index column, index columns) const;
   Tensor row_slice(index row, index rows) const { return slice(row, rows, 0, shape.columns); }
   Tensor transposed() const;
+  Tensor once() const {  // a hint, and no promise
+    Tensor result = *this;
+    result.streamed = true;
+    return result;
+  }
   // The same elements in order under other extents; they must lie side by side.
   Tensor reshape(Shape other) const;
 

@@ -1,78 +1,30 @@
-// The vector unit's arithmetic.
-#include <vector>
-
-#include "cpu_kernels/simd/floats.hpp"
+// Arithmetic of the vector unit between two operands.
 #include "npu_kernels/machine/arithmetic/elements.hpp"
+#include "npu_kernels/machine/arithmetic/integers.hpp"
 
 namespace inlay::npu::tiles {
 
 namespace {
 
-template <class T> T combine(VectorOp op, T a, T b) {
-  switch (op) {
-    case VectorOp::add: return a + b;
-    case VectorOp::sub: return a - b;
-    case VectorOp::mul: return a * b;
-    case VectorOp::div: return b == 0 && std::is_integral_v<T> ? T{0} : a / b;
-    case VectorOp::max: return a > b ? a : b;
-    default: return a < b ? a : b;
-  }
-}
-
 // The operator is chosen once for a piece, so that the loop over it vectorises.
-template <class T> void combine_all(VectorOp op, index count, const T* a, const T* b, T* out) {
+void combine_all(VectorOp op, index count, const float* a, const float* b, float* out) {
   const auto loop = [&](auto&& f) {
     for (index i = 0; i < count; ++i) out[i] = f(a[i], b[i]);
   };
   switch (op) {
-    case VectorOp::add: return loop([](T x, T y) { return combine(VectorOp::add, x, y); });
-    case VectorOp::sub: return loop([](T x, T y) { return combine(VectorOp::sub, x, y); });
-    case VectorOp::mul: return loop([](T x, T y) { return combine(VectorOp::mul, x, y); });
-    case VectorOp::div: return loop([](T x, T y) { return combine(VectorOp::div, x, y); });
-    case VectorOp::max: return loop([](T x, T y) { return combine(VectorOp::max, x, y); });
-    default: return loop([](T x, T y) { return combine(VectorOp::min, x, y); });
+    case VectorOp::add: return loop([](float x, float y) { return x + y; });
+    case VectorOp::sub: return loop([](float x, float y) { return x - y; });
+    case VectorOp::mul: return loop([](float x, float y) { return x * y; });
+    case VectorOp::div: return loop([](float x, float y) { return x / y; });
+    case VectorOp::max: return loop([](float x, float y) { return x > y ? x : y; });
+    default: return loop([](float x, float y) { return x < y ? x : y; });
   }
-}
-
-// Row `row` of an operand that may have one row or one column only.
-template <class Load> void load_operand(const Tile& tile, index row, index column, index count, auto* to, Load&& load) {
-  if (tile.form.rows() == 1) row = 0;
-  if (tile.form.columns() == 1 && count > 0) {
-    load(tile, row, index{0}, index{1}, to);
-    std::fill(to + 1, to + count, to[0]);
-  } else {
-    load(tile, row, column, count, to);
-  }
-}
-
-constexpr auto load_floats = [](const Tile& tile, index row, index column, index count, float* to) {
-  load(tile, row, column, count, to);
-};
-// Unsigned: the sums of a device wrap.
-constexpr auto load_ints = [](const Tile& tile, index row, index column, index count, std::uint32_t* to) {
-  for (index i = 0; i < count; ++i) to[i] = *element<std::uint32_t>(tile, row, column + i);
-};
-
-void binary_ints(VectorOp op, const Tile& dst, const Tile& a, const Tile& b) {
-  std::uint32_t x[piece], y[piece];
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load_operand(a, row, column, count, x, load_ints);
-    load_operand(b, row, column, count, y, load_ints);
-    for (index i = 0; i < count; ++i) {
-      const bool wraps = op == VectorOp::add || op == VectorOp::sub || op == VectorOp::mul;
-      *element<std::uint32_t>(dst, row, column + i) =
-          wraps ? combine(op, x[i], y[i])
-                : static_cast<std::uint32_t>(combine(op, static_cast<std::int64_t>(static_cast<std::int32_t>(x[i])),
-                                                     static_cast<std::int64_t>(static_cast<std::int32_t>(y[i]))));
-    }
-  });
 }
 
 }  // namespace
 
 void binary(VectorOp op, const Tile& dst, const Tile& a, const Tile& b) {
-  if (dst.form.dtype == DType::i32 && a.form.dtype == DType::i32 && b.form.dtype == DType::i32)
-    return binary_ints(op, dst, a, b);
+  if (works_on_integers(op, dst.form.dtype, a.form.dtype)) return binary_integers(op, dst, a, b);
   float x[piece], y[piece];
   for_pieces(dst.form, [&](index row, index column, index count) {
     load_operand(a, row, column, count, x, load_floats);
@@ -82,9 +34,11 @@ void binary(VectorOp op, const Tile& dst, const Tile& a, const Tile& b) {
   });
 }
 
-void scalar(VectorOp op, const Tile& dst, const Tile& a, float b) {
+void scalar(VectorOp op, const Tile& dst, const Tile& a, Scalar b) {
+  if (b.whole && works_on_integers(op, dst.form.dtype, a.form.dtype))
+    return scalar_integers(op, dst, a, static_cast<std::int32_t>(b.value));
   float x[piece], y[piece];
-  std::fill(y, y + piece, b);
+  std::fill(y, y + piece, static_cast<float>(b.value));
   for_pieces(dst.form, [&](index row, index column, index count) {
     load(a, row, column, count, x);
     combine_all(op, count, x, y, x);
@@ -92,37 +46,40 @@ void scalar(VectorOp op, const Tile& dst, const Tile& a, float b) {
   });
 }
 
-void unary(VectorOp op, const Tile& dst, const Tile& a) {
-  using One = simd::Floats<isa::scalar>;
-  float x[piece];
+void grouped(VectorOp op, const Tile& dst, const Tile& a, const Tile& b, index group) {
+  float x[piece], y[piece], scales[piece];
   for_pieces(dst.form, [&](index row, index column, index count) {
     load(a, row, column, count, x);
-    if (op == VectorOp::exp)
-      for (index i = 0; i < count; ++i) x[i] = exp(One(x[i])).v;
-    if (op == VectorOp::rsqrt)
-      for (index i = 0; i < count; ++i) x[i] = 1 / std::sqrt(x[i]);
-    if (op == VectorOp::recip)
-      for (index i = 0; i < count; ++i) x[i] = 1 / x[i];
+    const index first = column / group, last = (column + count - 1) / group;
+    load(b, b.form.rows() == 1 ? 0 : row, first, last - first + 1, scales);
+    for (index i = 0, g = first; i < count; ++g) {
+      const index end = std::min(count, (g + 1) * group - column);
+      std::fill(y + i, y + end, scales[g - first]);
+      i = end;
+    }
+    combine_all(op, count, x, y, x);
     store(dst, row, column, count, x);
   });
 }
 
-void reduce(VectorOp op, const Tile& dst, const Tile& a, std::uint32_t lanes) {
-  const VectorOp merge = op == VectorOp::reduce_max ? VectorOp::max : VectorOp::add;
-  const float neutral = merge == VectorOp::max ? -std::numeric_limits<float>::infinity() : 0.0f;
-  const index width = lanes, columns = a.form.columns();
-  std::vector<float> partial(lanes), next(lanes);
-  for (index row = 0; row < a.form.rows(); ++row) {
-    std::fill(partial.begin(), partial.end(), neutral);
-    for (index column = 0; column < columns; column += width) {
-      const index count = std::min(width, columns - column);
-      load(a, row, column, count, next.data());
-      combine_all(merge, count, partial.data(), next.data(), partial.data());
-    }
-    for (index half = width / 2; half > 0; half /= 2)
-      combine_all(merge, half, partial.data(), partial.data() + half, partial.data());
-    store(dst, row, 0, 1, partial.data());
-  }
+void select(const Tile& dst, const Tile& mask, const Tile& yes, const Tile& no) {
+  float m[piece];
+  const auto choose = [&](auto* x, auto* y, auto&& load_values, auto&& store_values) {
+    for_pieces(dst.form, [&](index row, index column, index count) {
+      load_operand(mask, row, column, count, m, load_floats);
+      load_operand(yes, row, column, count, x, load_values);
+      load_operand(no, row, column, count, y, load_values);
+      for (index i = 0; i < count; ++i) x[i] = m[i] != 0 ? x[i] : y[i];
+      store_values(dst, row, column, count, x);
+    });
+  };
+  if (dst.form.dtype == yes.form.dtype && dst.form.dtype == no.form.dtype)
+    return with_width(dst.form.dtype, [&]<class T>(T) {
+      T x[piece], y[piece];
+      choose(x, y, load_as_they_lie, [](auto&&... to) { store_bits(to...); });
+    });
+  float x[piece], y[piece];
+  choose(x, y, load_floats, [](auto&&... to) { store(to...); });
 }
 
 void broadcast_row(const Tile& dst, const Tile& a) {
@@ -131,38 +88,6 @@ void broadcast_row(const Tile& dst, const Tile& a) {
     load_operand(a, row, column, count, x, load_floats);
     store(dst, row, column, count, x);
   });
-}
-
-void cast(const Tile& dst, const Tile& a, Round round) {
-  float x[piece];
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load(a, row, column, count, x);
-    store(dst, row, column, count, x, round);
-  });
-}
-
-void select(const Tile& dst, const Tile& mask, const Tile& yes, const Tile& no) {
-  float m[piece], x[piece], y[piece];
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load_operand(mask, row, column, count, m, load_floats);
-    load_operand(yes, row, column, count, x, load_floats);
-    load_operand(no, row, column, count, y, load_floats);
-    for (index i = 0; i < count; ++i) x[i] = m[i] != 0 ? x[i] : y[i];
-    store(dst, row, column, count, x);
-  });
-}
-
-void unpack4(const Tile& dst, const Tile& a) { cast(dst, a, Round::nearest); }
-
-void shuffle(const Tile& dst, const Tile& a, const Tile& columns) {
-  float x = 0;
-  for (index row = 0; row < dst.form.rows(); ++row)
-    for (index column = 0; column < dst.form.columns(); ++column) {
-      const index from = *element<std::int32_t>(columns, 0, column);
-      x = 0;
-      if (from >= 0 && from < a.form.columns()) load(a, row, from, 1, &x);
-      store(dst, row, column, 1, &x);
-    }
 }
 
 void fill(const Tile& dst, float value) {

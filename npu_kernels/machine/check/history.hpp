@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "npu_kernels/machine/check/clocks.hpp"
-#include "npu_kernels/machine/check/overlap.hpp"
+#include "npu_kernels/machine/tape/overlap.hpp"
 #include "npu_kernels/machine/tape/report.hpp"
 
 namespace inlay::npu {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "npu_kernels/machine/check/overlap.hpp"
+#include "npu_kernels/machine/tape/overlap.hpp"
 
 namespace inlay::npu {
 namespace {

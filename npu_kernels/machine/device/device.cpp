@@ -17,8 +17,11 @@ std::string_view name(Pipe pipe) {
 
 std::string_view name(VectorOp op) {
   constexpr std::string_view table[vector_ops] = {
-      "add",        "sub",        "mul",           "div",  "max",    "min",     "exp",     "rsqrt", "recip",
-      "reduce_sum", "reduce_max", "broadcast_row", "cast", "select", "unpack4", "shuffle", "fill"};
+      "add",     "sub",        "mul",         "div",           "max",    "min",        "exp",        "rsqrt",
+      "recip",   "reduce_sum", "reduce_max",  "broadcast_row", "cast",   "select",     "unpack4",    "shuffle",
+      "fill",    "log",        "sqrt",        "tanh",          "erf",    "abs",        "bit_and",    "bit_or",
+      "bit_xor", "shift_left", "shift_right", "reduce_min",    "argmax", "column_sum", "column_max", "compare",
+      "iota",    "gather",     "sort",        "grouped",       "pack4",  "transpose",  "pack_nz"};
   return table[static_cast<int>(op)];
 }
 
@@ -59,6 +62,12 @@ const MatrixRate* Device::rate(DType in, DType out) const {
   const auto found = std::find_if(matrix.rates.begin(), matrix.rates.end(),
                                   [&](const MatrixRate& rate) { return rate.in == in && rate.out == out; });
   return found == matrix.rates.end() ? nullptr : &*found;
+}
+
+const DrainForm* Device::drain(DType from, DType to) const {
+  const auto found = std::find_if(matrix.drain.begin(), matrix.drain.end(),
+                                  [&](const DrainForm& form) { return form.from == from && form.to == to; });
+  return found == matrix.drain.end() ? nullptr : &*found;
 }
 
 }  // namespace inlay::npu

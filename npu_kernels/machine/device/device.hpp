@@ -49,17 +49,40 @@ enum class VectorOp : std::uint8_t {
   select,
   unpack4,
   shuffle,
-  fill
+  fill,
+  log,
+  sqrt,
+  tanh,
+  erf,
+  abs,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shift_left,
+  shift_right,
+  reduce_min,
+  argmax,
+  column_sum,  // over the rows of each column
+  column_max,
+  compare,
+  iota,
+  gather,
+  sort,
+  grouped,  // arithmetic whose second operand has one element for a group of columns
+  pack4,
+  transpose,
+  pack_nz
 };
-inline constexpr int vector_ops = 17;
+inline constexpr int vector_ops = 39;
 std::string_view name(VectorOp op);
 
 // One physical memory of a core, or the global memory (index 0, shared by all cores).
 struct Memory {
   std::string name;
   std::uint64_t bytes = 0;
-  std::uint32_t align = 1;  // bytes: of every allocation, and of every DMA run's start
+  std::uint32_t align = 1;  // bytes: of every allocation, and of every row of a transfer
   std::uint32_t banks = 1;
+  std::uint32_t granule = 1;  // of every run of a copy by axes
 };
 
 // One physical in-order queue of a core.
@@ -71,6 +94,16 @@ struct Queue {
   // no (dependent instructions need PipeBarrier<PIPE_V>); an accumulating matrix unit or an interlocked
   // vector unit: yes; a DMA queue: no. The scalar queue is always so.
   bool in_order_visible = false;
+  // Transfers that may be under way: with more than one, the next one's latency passes while the bytes of the
+  // first still move. Bytes of one queue move one transfer after the other.
+  std::uint32_t outstanding = 1;
+};
+
+// What a move costs that also changes the layout of its elements.
+struct Relayout {
+  bool legal = true;
+  double bytes_per_cycle = 0;  // peak while it does; 0: the path's own
+  double run_cycles = 0;       // for each contiguous run of the nd side
 };
 
 // A scalar stream of a core, or `count` equal ones, with the queues that it issues into and the memories that
@@ -90,33 +123,59 @@ struct Path {
   double half_burst = 0;       // K, bytes
   double latency = 0;          // cycles from start to first byte
   bool dram = false;           // takes part in the sharing of global memory's bandwidth
+  Relayout nd2nz{}, turn{};    // rows become fractal blocks; an operand goes against the unit's order
 };
 
 enum class Dataflow : std::uint8_t { weight_stationary, output_stationary };
+
+// Loads of an array's weights: seen in each fold, only in the first (the fold's stream of rows, its skew
+// included, hides the next one), or only in the first and with the rows of folds one behind the other.
+enum class Preload : std::uint8_t { exposed, hidden, pipelined };
+
+// How the right operand must lie for the matrix unit to take it as it comes: its rows (of n elements) or
+// its columns (of k) one after another; the other way it is turned.
+enum class RightOrder : std::uint8_t { any, rows, columns };
 
 struct MatrixRate {
   DType in = DType::f16, out = DType::f32;
   std::uint32_t m = 16, n = 16, k = 16;  // the tile of one step
   double cycles = 1;                     // of one step, once the pipe is full
+  double weight_cycles = 0;              // to bring a k x n tile of the right operand in, before m x k tiles stream by
+  double turn_cycles = 0;                // .. and to turn it, where no feed path has done so
+};
+
+enum class DrainScales : std::uint8_t { none, one, columns };
+
+// What an accumulator can become on its way out.
+struct DrainForm {
+  DType from = DType::f32, to = DType::f32;
+  DrainScales scales = DrainScales::none;  // one for all, or also one for each column
+  bool bias = false;                       // one for each column
 };
 
 struct MatrixUnit {
   std::vector<MatrixRate> rates;
+  std::vector<DrainForm> drain;
   Dataflow dataflow = Dataflow::output_stationary;
   bool systolic = false;  // cycles follow SCALE-Sim's fill and drain of a rows x columns array
   std::uint32_t rows = 0, columns = 0;
   std::uint32_t m_granule = 1;  // rows below a multiple of it cost the same
-  bool hidden_preload = false;  // weights are double-buffered: the next load hides behind the product
-  double head = 0;              // cycles before the first step
+  Preload preload = Preload::exposed;
+  std::uint32_t arrays = 1;  // systolic: as many share the folds of a product
+  RightOrder right = RightOrder::any;
+  double head = 0;  // cycles before the first step
 };
 
 struct VectorCost {
-  double head = 0;   // cycles before the first result
-  double slope = 1;  // cycles for each full row of lanes
+  double head = 0;        // cycles before the first result
+  double slope = 1;       // cycles for each full row of lanes
+  bool available = true;  // false: the description gives it no price, and the unit does not have it
 };
 
 struct VectorUnit {
   std::uint32_t bytes = 256;  // one instruction's width: lanes = bytes / size of the element
+  std::uint32_t align = 1;    // bytes: of every row of an operand
+  double column_cycles = 0;   // for each row whose operand of one column is brought to all lanes
   std::array<VectorCost, vector_ops> cost{};
 };
 
@@ -131,6 +190,24 @@ struct Sync {
   std::uint32_t stream_flags = 0, stream_depth = 1;
   double stream_cycles = 0;
   bool wait_stops_stream = false;
+  // Granule in which the drain follows the product of the same accumulator without a flag; 0: it cannot.
+  std::uint32_t unit_flag_bytes = 0;
+};
+
+// Reads of global memory by the scalar unit, through a cache of its own.
+struct ScalarReads {
+  double miss_cycles = 0;  // of a line that is not there
+  std::uint32_t line = 64, lines = 256;
+};
+
+// The cache between global memory and the cores. What is there costs global memory nothing.
+struct Cache {
+  std::uint64_t bytes = 0;  // 0: there is none
+  std::uint32_t line = 128;
+  double bytes_per_cycle = 0;       // all cores together
+  double bytes_per_cycle_core = 0;  // one core alone
+  double latency = 0;               // cycles from start to first byte, of a transfer that finds everything there
+  bool hints = false;               // a tensor that is read or written once may stay out of it
 };
 
 struct Numerics {
@@ -145,6 +222,10 @@ struct Compile {  // what it costs to bind a static graph: fixed + per_token * l
 // Where a number comes from. Every number of a description has one, found by its JSON pointer.
 struct Provenance {
   std::string pointer, source, confidence;  // confidence: "measured" | "documented" | "derived" | "assumed"
+  double value = 0;
+  bool whole = false;
+  double low = 0, high = 0;  // the true value lies between them, as far as the source says: of its confidence where
+                             // it says nothing (assumed: half to twice, derived: a fifth either way)
 };
 
 struct Device {
@@ -152,8 +233,10 @@ struct Device {
   int version = 0;
   std::uint32_t cores = 1;
   double ghz = 1;
-  double dram_bytes_per_cycle = 0;               // all cores together
-  double dram_bytes_per_cycle_core = 0;          // one core alone
+  double dram_bytes_per_cycle = 0;       // all cores together
+  double dram_bytes_per_cycle_core = 0;  // one core alone
+  Cache l2;
+  ScalarReads scalar;
   std::vector<Memory> memories;                  // [0] is global memory
   std::array<std::uint8_t, spaces> memory_of{};  // role -> memories
   std::vector<Queue> queues;
@@ -176,6 +259,10 @@ struct Device {
   bool has_queue(std::size_t stream, std::size_t queue) const;  // of a stream: the scalar one, or its own
   bool feeds_are_views() const;  // left and right are staging itself: to fill them costs nothing
   const MatrixRate* rate(DType in, DType out) const;
+  const DrainForm* drain(DType from, DType to) const;  // null: the device does not
+  bool turns(bool flipped) const {  // the right operand, or its transpose, goes against the unit's order
+    return matrix.right != RightOrder::any && (matrix.right == RightOrder::columns) != flipped;
+  }
 };
 
 // Errors name the key by its JSON pointer, its value, and what it must be.

@@ -1,24 +1,30 @@
-// devices/<name>.json -> Device. The schema is this file, read top to bottom; every key is required:
+// devices/<name>.json -> Device. The schema is this file, read top to bottom; every key is required, but for
+// operations of the vector unit: one without a price is one that the unit does not have.
 //
-//   format       1
+//   format       2
 //   name         letters, digits, '-', '_', '.'
 //   version      of the figures, 1 ..; it grows when one of them changes
 //   about        one sentence
-//   sources      {"<source>": {"confidence": "documented", "text": "where it stands"}, ..}
+//   sources      {"<source>": {"confidence": "documented", "text": "where it stands"}, ..}; a source may add
+//                "range": [0.8, 1.5], the factors between which its numbers may be wrong
 //   cores, ghz   figures
 //   dram         {bytes_per_cycle, bytes_per_cycle_core}
-//   memories     [{name, bytes, align, banks}, ..], the first is global memory
+//   l2           null | {bytes, line, bytes_per_cycle, bytes_per_cycle_core, latency, hints}
+//   scalar       {miss_cycles, line, lines}
+//   memories     [{name, bytes, align, granule, banks}, ..], the first is global memory
 //   spaces       {"<role>": "<memory>", ..}: roles may share a memory
-//   queues       [{name, issue_cycles, depth, in_order_visible}, ..]
+//   queues       [{name, issue_cycles, depth, in_order_visible, outstanding}, ..]
 //   pipes        {"<role>": "<queue>", ..}: roles may share a queue
 //   streams      null: one scalar stream issues into all queues; or {flags, depth, cycles, wait_stops_stream,
 //                 list: [{name, count, queues: ["<queue>", ..], memories: ["<memory>", ..]}, ..]}: the streams of
 //                 a core, and the flags between them
-//   paths        [{from, to, pipe, bytes_per_cycle, half_burst, latency}, ..]
-//   matrix       {dataflow, systolic: null | {rows, columns}, m_granule, hidden_preload, head,
-//                 rates: [{in, out, m, n, k, cycles}, ..]}
-//   vector       {bytes, operations: {"<operation>": {head, slope}, ..}}
-//   sync         {flags, depth, set_cycles, wait_cycles, barrier_cycles, cross_cycles}
+//   paths        [{from, to, pipe, bytes_per_cycle, half_burst, latency, nd2nz, turn}, ..]: the last two are
+//                null, "free" or {bytes_per_cycle, run_cycles}
+//   matrix       {dataflow, systolic: null | {rows, columns, arrays}, preload, m_granule, right, head,
+//                 rates: [{in, out, m, n, k, cycles, weight_cycles, turn_cycles}, ..],
+//                 drain: [{from, to, scales: "none" | "one" | "columns", bias}, ..]}
+//   vector       {bytes, align, column_cycles, operations: {"<operation>": {head, slope}, ..}}
+//   sync         {flags, depth, set_cycles, wait_cycles, barrier_cycles, cross_cycles, unit_flag: null | bytes}
 //   numerics     {fused_multiply_add, k_block}
 //   compile      {fixed_ms, per_token_ms}
 //
@@ -36,7 +42,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int supported_format = 1;
+constexpr int supported_format = 2;
 constexpr std::size_t most_memories = 16, most_queues = 16, most_streams = 4, most_paths = 36, most_rates = 64;
 
 constexpr Range core_count{1, 4096, true};
@@ -55,8 +61,18 @@ constexpr Range array_side{1, 4096, true};
 constexpr Range vector_bytes{4, 0x1p16, true, true};
 constexpr Range flag_count{1, 1024, true};
 constexpr Range milliseconds{0, 1e9, false};
+constexpr Range cache_bytes{1 << 12, 0x1p34, true};
+constexpr Range line_bytes{8, 4096, true, true};
+constexpr Range line_count{1, 0x1p20, true};
+constexpr Range array_count{1, 64, true};
+constexpr Range transfer_count{1, 64, true};
+constexpr Range granule_bytes{1, 0x1p20, true};
 
 constexpr std::array<std::string_view, 2> dataflows{"weight_stationary", "output_stationary"};
+constexpr std::array<std::string_view, 3> preloads{"exposed", "hidden", "pipelined"};
+constexpr std::array<std::string_view, 3> right_orders{"any", "rows", "columns"};
+
+constexpr std::array<std::string_view, 3> drain_scales{"none", "one", "columns"};
 
 template <class Enum, int n> constexpr auto names() {
   std::array<std::string_view, n> result{};
@@ -74,7 +90,9 @@ class DeviceReader : private FigureReader {
   template <class Named> std::uint8_t reference(const Node& node, const std::vector<Named>& table, const char* plural);
   DType dtype(const Node& node) { return static_cast<DType>(choice(node, names<DType, dtype_count>())); }
 
+  void global_memory(const Node& root);
   void memories(const Node& root);
+  Relayout relayout(const Node& node);
   void queues(const Node& root);
   void streams(const Node& section);
   void owned_once(const Node& section);
@@ -99,10 +117,11 @@ std::uint8_t DeviceReader::reference(const Node& node, const std::vector<Named>&
 void DeviceReader::memories(const Node& root) {
   list(get(root, "memories"), most_memories, [&](const Node& node) {
     const bool global = device_.memories.empty();
-    const Node entry = object(node, {"name", "bytes", "align", "banks"});
+    const Node entry = object(node, {"name", "bytes", "align", "granule", "banks"});
     Memory memory{.name = identifier(get(entry, "name"))};
     figure(entry, "bytes", global ? global_bytes : local_bytes, memory.bytes);
     figure(entry, "align", alignment, memory.align);
+    figure(entry, "granule", alignment, memory.granule);
     figure(entry, "banks", bank_count, memory.banks);
     if (ok() && memory.bytes % memory.align != 0)
       refuse(child(entry.pointer, "bytes"), "is " + std::to_string(memory.bytes) +
@@ -129,11 +148,12 @@ void DeviceReader::memories(const Node& root) {
 
 void DeviceReader::queues(const Node& root) {
   list(get(root, "queues"), most_queues, [&](const Node& node) {
-    const Node entry = object(node, {"name", "issue_cycles", "depth", "in_order_visible"});
+    const Node entry = object(node, {"name", "issue_cycles", "depth", "in_order_visible", "outstanding"});
     Queue queue{.name = identifier(get(entry, "name"))};
     figure(entry, "issue_cycles", cycles, queue.issue_cycles);
     figure(entry, "depth", queue_depth, queue.depth);
     queue.in_order_visible = boolean(get(entry, "in_order_visible"));
+    figure(entry, "outstanding", transfer_count, queue.outstanding);
     for (const Queue& other : device_.queues)
       if (other.name == queue.name) refuse_value(get(entry, "name"), "unlike the other queues' names");
     device_.queues.push_back(std::move(queue));
@@ -157,9 +177,22 @@ void DeviceReader::queues(const Node& root) {
            "is false: it must be true, the scalar unit sees what it did");
 }
 
+// null: it cannot; "free": at the path's own speed.
+Relayout DeviceReader::relayout(const Node& node) {
+  if (!present(node)) return {.legal = false};
+  if (*node.json == "free") return {};
+  if (node.json->is_string()) refuse_value(node, "null, \"free\" or an object");
+  Relayout result;
+  const Node entry = object(node, {"bytes_per_cycle", "run_cycles"});
+  figure(entry, "bytes_per_cycle", rate, result.bytes_per_cycle);
+  figure(entry, "run_cycles", cycles, result.run_cycles);
+  return result;
+}
+
 void DeviceReader::paths(const Node& list_node) {
   list(list_node, most_paths, [&](const Node& node) {
-    const Node entry = object(node, {"from", "to", "pipe", "bytes_per_cycle", "half_burst", "latency"});
+    const Node entry =
+        object(node, {"from", "to", "pipe", "bytes_per_cycle", "half_burst", "latency", "nd2nz", "turn"});
     const auto space_names = names<Space, spaces>();
     const auto pipe_names = names<Pipe, pipes>();
     const Node to = get(entry, "to"), pipe = get(entry, "pipe");
@@ -169,6 +202,8 @@ void DeviceReader::paths(const Node& list_node) {
     figure(entry, "bytes_per_cycle", rate, path.bytes_per_cycle);
     figure(entry, "half_burst", burst_bytes, path.half_burst);
     figure(entry, "latency", cycles, path.latency);
+    path.nd2nz = relayout(get(entry, "nd2nz"));
+    path.turn = relayout(get(entry, "turn"));
     path.dram = path.from == Space::global || path.to == Space::global;
     if (!ok()) return;
     if (path.from == path.to || device_.same_memory(path.from, path.to))
@@ -244,55 +279,79 @@ void DeviceReader::needed_moves(const std::string& pointer) {
 }
 
 void DeviceReader::matrix(const Node& section) {
-  const Node node = object(section, {"dataflow", "systolic", "m_granule", "hidden_preload", "head", "rates"});
+  const Node node =
+      object(section, {"dataflow", "systolic", "preload", "m_granule", "right", "head", "rates", "drain"});
   MatrixUnit& unit = device_.matrix;
   unit.dataflow =
       choice(get(node, "dataflow"), dataflows) == 0 ? Dataflow::weight_stationary : Dataflow::output_stationary;
   const Node systolic = get(node, "systolic");
-  if (ok() && !systolic.json->is_null()) {
+  if (present(systolic)) {
     unit.systolic = true;
-    const Node array = object(systolic, {"rows", "columns"});
+    const Node array = object(systolic, {"rows", "columns", "arrays"});
     figure(array, "rows", array_side, unit.rows);
     figure(array, "columns", array_side, unit.columns);
+    figure(array, "arrays", array_count, unit.arrays);
   }
+  unit.preload = static_cast<Preload>(choice(get(node, "preload"), preloads));
   figure(node, "m_granule", tile, unit.m_granule);
-  unit.hidden_preload = boolean(get(node, "hidden_preload"));
+  unit.right = static_cast<RightOrder>(choice(get(node, "right"), right_orders));
   figure(node, "head", cycles, unit.head);
   list(get(node, "rates"), most_rates, [&](const Node& rate_node) {
-    const Node entry = object(rate_node, {"in", "out", "m", "n", "k", "cycles"});
+    const Node entry = object(rate_node, {"in", "out", "m", "n", "k", "cycles", "weight_cycles", "turn_cycles"});
     const Node out = get(entry, "out");
     MatrixRate step{.in = dtype(get(entry, "in")), .out = dtype(out)};
     figure(entry, "m", tile, step.m);
     figure(entry, "n", tile, step.n);
     figure(entry, "k", tile, step.k);
     figure(entry, "cycles", rate, step.cycles);
+    figure(entry, "weight_cycles", cycles, step.weight_cycles);
+    figure(entry, "turn_cycles", cycles, step.turn_cycles);
     if (ok() && device_.rate(step.in, step.out) != nullptr)
       refuse_value(out, "unlike that of the other rates of " + std::string(name(step.in)));
     unit.rates.push_back(step);
   });
+  list(get(node, "drain"), most_rates, [&](const Node& form_node) {
+    const Node entry = object(form_node, {"from", "to", "scales", "bias"});
+    const Node from = get(entry, "from"), to = get(entry, "to");
+    DrainForm form{.from = dtype(from), .to = dtype(to)};
+    form.scales = static_cast<DrainScales>(choice(get(entry, "scales"), drain_scales));
+    form.bias = boolean(get(entry, "bias"));
+    if (!ok()) return;
+    if (std::none_of(unit.rates.begin(), unit.rates.end(), [&](const auto& rate) { return rate.out == form.from; }))
+      refuse_value(from, "the type of an accumulator, out of one of the rates");
+    if (device_.drain(form.from, form.to) != nullptr)
+      refuse_value(to, "unlike that of the other drains of " + std::string(name(form.from)));
+    unit.drain.push_back(form);
+  });
 }
 
 void DeviceReader::vector(const Node& section) {
-  const Node node = object(section, {"bytes", "operations"});
+  const Node node = object(section, {"bytes", "align", "column_cycles", "operations"});
   figure(node, "bytes", vector_bytes, device_.vector.bytes);
+  figure(node, "align", alignment, device_.vector.align);
+  figure(node, "column_cycles", cycles, device_.vector.column_cycles);
   const auto operation_names = names<VectorOp, vector_ops>();
-  const Node operations = object(get(node, "operations"), operation_names);
+  const Node operations = some_of(get(node, "operations"), operation_names);
   for (int i = 0; i < vector_ops; ++i) {
+    VectorCost& price = device_.vector.cost[i];
+    price.available = has(operations, operation_names[i]);
+    if (!price.available) continue;
     const Node cost = object(get(operations, operation_names[i]), {"head", "slope"});
-    figure(cost, "head", cycles, device_.vector.cost[i].head);
-    figure(cost, "slope", rate, device_.vector.cost[i].slope);
+    figure(cost, "head", cycles, price.head);
+    figure(cost, "slope", rate, price.slope);
   }
 }
 
 void DeviceReader::rest(const Node& root) {
-  const Node sync =
-      object(get(root, "sync"), {"flags", "depth", "set_cycles", "wait_cycles", "barrier_cycles", "cross_cycles"});
+  const Node sync = object(get(root, "sync"), {"flags", "depth", "set_cycles", "wait_cycles", "barrier_cycles",
+                                               "cross_cycles", "unit_flag"});
   figure(sync, "flags", flag_count, device_.sync.flags);
   figure(sync, "depth", flag_count, device_.sync.depth);
   figure(sync, "set_cycles", cycles, device_.sync.set_cycles);
   figure(sync, "wait_cycles", cycles, device_.sync.wait_cycles);
   figure(sync, "barrier_cycles", cycles, device_.sync.barrier_cycles);
   figure(sync, "cross_cycles", cycles, device_.sync.cross_cycles);
+  if (present(get(sync, "unit_flag"))) figure(sync, "unit_flag", granule_bytes, device_.sync.unit_flag_bytes);
 
   const Node numerics = object(get(root, "numerics"), {"fused_multiply_add", "k_block"});
   device_.numerics.fused_multiply_add = boolean(get(numerics, "fused_multiply_add"));
@@ -303,10 +362,38 @@ void DeviceReader::rest(const Node& root) {
   figure(compile, "per_token_ms", milliseconds, device_.compile.per_token_ms);
 }
 
+// Global memory's bandwidth, the cache before it, and what a scalar read of it costs.
+void DeviceReader::global_memory(const Node& root) {
+  const auto at_most_all = [&](const Node& node, double core, double all) {
+    if (ok() && core > all)
+      refuse(child(node.pointer, "bytes_per_cycle_core"),
+             "is " + shown(core) + ": it must be at most bytes_per_cycle, " + shown(all));
+  };
+  const Node dram = object(get(root, "dram"), {"bytes_per_cycle", "bytes_per_cycle_core"});
+  figure(dram, "bytes_per_cycle", rate, device_.dram_bytes_per_cycle);
+  figure(dram, "bytes_per_cycle_core", rate, device_.dram_bytes_per_cycle_core);
+  at_most_all(dram, device_.dram_bytes_per_cycle_core, device_.dram_bytes_per_cycle);
+  if (const Node cache = get(root, "l2"); present(cache)) {
+    Cache& l2 = device_.l2;
+    const Node node = object(cache, {"bytes", "line", "bytes_per_cycle", "bytes_per_cycle_core", "latency", "hints"});
+    figure(node, "bytes", cache_bytes, l2.bytes);
+    figure(node, "line", line_bytes, l2.line);
+    figure(node, "bytes_per_cycle", rate, l2.bytes_per_cycle);
+    figure(node, "bytes_per_cycle_core", rate, l2.bytes_per_cycle_core);
+    at_most_all(node, l2.bytes_per_cycle_core, l2.bytes_per_cycle);
+    figure(node, "latency", cycles, l2.latency);
+    l2.hints = boolean(get(node, "hints"));
+  }
+  const Node scalar = object(get(root, "scalar"), {"miss_cycles", "line", "lines"});
+  figure(scalar, "miss_cycles", cycles, device_.scalar.miss_cycles);
+  figure(scalar, "line", line_bytes, device_.scalar.line);
+  figure(scalar, "lines", line_count, device_.scalar.lines);
+}
+
 Status DeviceReader::read(const Json& json) {
-  const Node root = object(
-      {&json, ""}, {"format", "name", "version", "about", "sources", "cores", "ghz", "dram", "memories", "spaces",
-                    "queues", "pipes", "streams", "paths", "matrix", "vector", "sync", "numerics", "compile"});
+  const Node root = object({&json, ""}, {"format",  "name",  "version", "about",    "sources", "cores",    "ghz",
+                                         "dram",    "l2",    "scalar",  "memories", "spaces",  "queues",   "pipes",
+                                         "streams", "paths", "matrix",  "vector",   "sync",    "numerics", "compile"});
   if (const Node format = get(root, "format"); ok() && *format.json != supported_format)
     refuse_value(format, std::to_string(supported_format) + ", the format that this loader reads");
   device_.name = identifier(get(root, "name"));
@@ -320,13 +407,7 @@ Status DeviceReader::read(const Json& json) {
 
   figure(root, "cores", core_count, device_.cores);
   figure(root, "ghz", clock_ghz, device_.ghz);
-  const Node dram = object(get(root, "dram"), {"bytes_per_cycle", "bytes_per_cycle_core"});
-  figure(dram, "bytes_per_cycle", rate, device_.dram_bytes_per_cycle);
-  figure(dram, "bytes_per_cycle_core", rate, device_.dram_bytes_per_cycle_core);
-  if (ok() && device_.dram_bytes_per_cycle_core > device_.dram_bytes_per_cycle)
-    refuse(child(dram.pointer, "bytes_per_cycle_core"), "is " + shown(device_.dram_bytes_per_cycle_core) +
-                                                            ": it must be at most bytes_per_cycle, " +
-                                                            shown(device_.dram_bytes_per_cycle));
+  global_memory(root);
   memories(root);
   queues(root);
   streams(get(root, "streams"));

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <tuple>
 
 namespace inlay::npu {
 namespace {
@@ -11,6 +12,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::array<std::string_view, 4> confidences{"documented", "measured", "derived", "assumed"};
+// The factors between which a number may be wrong whose source does not say.
+constexpr std::array<std::pair<double, double>, 4> usual_ranges{{{1, 1}, {1, 1}, {0.8, 1.2}, {0.5, 2}}};
+constexpr Range below{0.01, 1}, above{1, 100};
 
 }  // namespace
 
@@ -35,12 +39,19 @@ void FigureReader::refuse_value(const Node& node, const std::string& must) {
 
 Node FigureReader::object(Node node, Words keys) {
   if (!ok() || node.json == nullptr) return {};
+  if (node.json->is_object())
+    for (const std::string_view key : keys)
+      if (!node.json->contains(key)) refuse(child(node.pointer, key), "is missing; the keys here are " + listed(keys));
+  return some_of(std::move(node), keys);
+}
+
+Node FigureReader::some_of(Node node, Words keys) {
+  if (!ok() || node.json == nullptr) return {};
   if (!node.json->is_object()) {
     refuse_value(node, "an object");
     return {};
   }
-  for (const std::string_view key : keys)
-    if (!node.json->contains(key)) refuse(child(node.pointer, key), "is missing; the keys here are " + listed(keys));
+  if (node.json->empty()) refuse(node.pointer, "is empty: it must have some of the keys " + listed(keys));
   for (const auto& item : node.json->items())
     if (std::find(keys.begin(), keys.end(), item.key()) == keys.end())
       refuse(child(node.pointer, item.key()), "is unknown: the key must be one of " + listed(keys));
@@ -116,7 +127,13 @@ double FigureReader::figure(const Node& node, const Range& range) {
     return 0;
   }
   source->used = true;
-  provenance_.push_back({node.pointer, source->text, source->confidence});
+  provenance_.push_back({.pointer = node.pointer,
+                         .source = source->text,
+                         .confidence = source->confidence,
+                         .value = value,
+                         .whole = range.whole,
+                         .low = std::max(range.low, value * source->low),
+                         .high = std::min(range.high, value * source->high)});
   return value + 0.0;  // -0 becomes 0
 }
 
@@ -124,16 +141,37 @@ void FigureReader::sources(const Node& node) {
   if (!ok()) return;
   if (!node.json->is_object() || node.json->empty()) return refuse_value(node, "an object with at least one source");
   for (const auto& item : node.json->items()) {
-    const Node source = object({&item.value(), child(node.pointer, item.key())}, {"confidence", "text"});
+    const bool ranged = item.value().is_object() && item.value().contains("range");
+    const Node entry{&item.value(), child(node.pointer, item.key())};
+    const Node source = ranged ? object(entry, {"confidence", "text", "range"}) : object(entry, {"confidence", "text"});
     const Node reason = get(source, "text");
-    const std::string confidence(confidences[choice(get(source, "confidence"), confidences)]);
+    const int sure = choice(get(source, "confidence"), confidences);
+    const std::string confidence(confidences[static_cast<std::size_t>(sure)]);
+    auto [low, high] = usual_ranges[static_cast<std::size_t>(sure)];
+    if (ranged) std::tie(low, high) = factors(get(source, "range"));
     const std::string where = text(reason, longest_text);
     if (!ok()) return;
     const bool findable = where.find("https://") != where.npos || where.find("arXiv:") != where.npos;
     if ((confidence == "documented" || confidence == "measured") && !findable)
       return refuse_value(reason, "findable: what is " + confidence + " names an https:// or arXiv: address");
-    sources_.push_back({item.key(), where, confidence});
+    sources_.push_back({item.key(), where, confidence, low, high});
   }
+}
+
+// [low, high]: a number times `low` to times `high`.
+std::pair<double, double> FigureReader::factors(const Node& node) {
+  if (!ok()) return {1, 1};
+  if (!node.json->is_array() || node.json->size() != 2) refuse_value(node, "[low, high], two factors");
+  const auto factor = [&](std::size_t i, const Range& range) {
+    if (!ok()) return 1.0;
+    const Node number{&(*node.json)[i], child(node.pointer, i)};
+    const double value = number.json->is_number() ? number.json->get<double>() : NAN;
+    if (value >= range.low && value <= range.high) return value;
+    refuse_value(number, "a number from " + shown(range.low) + " to " + shown(range.high));
+    return 1.0;
+  };
+  const double low = factor(0, below), high = factor(1, above);
+  return {low, high};
 }
 
 void FigureReader::refuse_unused_sources(const Node& node) {

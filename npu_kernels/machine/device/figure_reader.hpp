@@ -42,10 +42,15 @@ class FigureReader {
   void refuse(const std::string& pointer, const std::string& what);
   void refuse_value(const Node& node, const std::string& must);
 
-  // Structure. An object has exactly these keys; a list has 1 to `most` elements.
+  // Structure. An object has exactly these keys, or some of them; a list has 1 to `most` elements.
   Node object(Node node, Words keys);
   Node object(Node node, std::initializer_list<std::string_view> keys) {
     return object(std::move(node), Words(keys.begin(), keys.size()));
+  }
+  Node some_of(Node node, Words keys);
+  // Has the object this key, which may be left out?
+  bool has(const Node& parent, std::string_view key) const {
+    return ok() && parent.json != nullptr && parent.json->contains(key);
   }
   Node get(const Node& parent, std::string_view key) const;
   template <class F> void list(const Node& node, std::size_t most, F each) {
@@ -64,15 +69,20 @@ class FigureReader {
     if (ok()) out = static_cast<T>(value);
   }
 
+  // Of a section that may be null: false, and nothing is read.
+  bool present(const Node& node) const { return ok() && node.json != nullptr && !node.json->is_null(); }
+
   // The table of sources, read before the first figure; each must be named by one.
   void sources(const Node& node);
   void refuse_unused_sources(const Node& node);
 
  private:
   std::size_t list_size(const Node& node, std::size_t most);
+  std::pair<double, double> factors(const Node& node);
 
   struct Source {
     std::string key, text, confidence;
+    double low = 1, high = 1;
     bool used = false;
   };
 

@@ -9,7 +9,8 @@ Core::Core(Run& run, std::uint32_t stream)
     : run_(run),
       index_(stream / static_cast<std::uint32_t>(run.kinds.size())),
       stream_(static_cast<std::uint8_t>(stream % run.kinds.size())),
-      views_(run.device.feeds_are_views()) {
+      views_(run.device.feeds_are_views()),
+      chains_(run.device.queues.size()) {
   const std::uint8_t kind = run.kinds[stream_], vectors = device().stream_of(Pipe::vector);
   const bool all = device().streams.empty();
   for (int pipe = 0; pipe < pipes; ++pipe)
@@ -62,8 +63,11 @@ bool Core::mutated(MutationKind kind, const char* verb, Site site) {
   return run_.mutations != nullptr && run_.mutations->hit(kind, verb, site);
 }
 
-Tensor Core::resolve(const Tensor& tensor) const {
-  if (tensor.view == none || tensor.error != nullptr) return tensor;
+Tensor Core::resolve(const Tensor& tensor) {
+  if (tensor.view == none || tensor.error != nullptr) {
+    arrive(tensor.slot);
+    return tensor;
+  }
   const Tensor& bound = bindings_[tensor.view];
   if (bound.buffer == none) {
     Tensor nothing = tensor;
@@ -95,8 +99,9 @@ bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors
     }
     if (buffer.memory != 0 && (buffer.core != index_ || buffer.stream != stream_))
       return illegal(verb, buffer.name + " is another core's", site), false;
-    const std::uint64_t end = buffer.memory == 0 ? buffer.begin + buffer.bytes : device().memories[buffer.memory].bytes;
-    if (tensor->begin < (buffer.memory == 0 ? buffer.begin : 0) || tensor->begin + storage_bytes(*tensor) > end) {
+    // Global memory ends with the buffer; in scratch a mutation's shifted write may pass it.
+    const std::uint64_t end = buffer.memory == 0 ? buffer.bytes : device().memories[buffer.memory].bytes;
+    if (tensor->begin + storage_bytes(*tensor) > end) {
       report(ReportKind::capacity, where() + " beyond its end", site, tensor->buffer);
       return false;
     }
@@ -106,15 +111,19 @@ bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors
 
 bool Core::aligned(const char* verb, const Tensor& tensor, Site site) {
   const Memory& memory = device().memory(tensor.space);
+  return aligned_rows(verb, tensor, memory.align, memory.name, site);
+}
+
+bool Core::aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t align, std::string_view of, Site site) {
   const Region region = tensor.region();
   const std::uint64_t stride = region.runs > 1 ? region.stride : 0;
-  if (region.begin % memory.align == 0 && stride % memory.align == 0) return true;
-  const bool start = region.begin % memory.align != 0;
+  if (region.begin % align == 0 && stride % align == 0) return true;
+  const bool start = region.begin % align != 0;
   report(ReportKind::alignment,
          std::string(verb) + " at " + line_of(site) + ": " + run_.memories.buffer(tensor.buffer).name +
              (start ? " starts at byte " + std::to_string(region.begin)
                     : " has rows of " + std::to_string(stride) + " bytes") +
-             " of " + memory.name + ", which must be a multiple of " + std::to_string(memory.align),
+             " of " + std::string(of) + ", which must be a multiple of " + std::to_string(align),
          site, tensor.buffer);
   return false;
 }
@@ -125,8 +134,9 @@ Footprint Core::footprint(const Access& access) const {
   result.memory = run_.memories.buffer(access.tensor.buffer).memory;
   result.write = access.write;
   result.atomic = access.atomic;
+  result.streamed = access.tensor.streamed;
   result.buffer = access.tensor.buffer;
-  result.begin = region.begin;
+  result.begin = run_.memories.address(access.tensor.buffer, region.begin);
   result.runs = static_cast<std::uint32_t>(region.runs);
   result.run_bytes = region.bytes;
   result.stride = region.stride;
@@ -145,6 +155,7 @@ Entry Core::entry(Event event, Pipe pipe, const char* verb, Site site) const {
 }
 
 std::uint32_t Core::record(Entry& entry, const std::vector<Footprint>& footprints) {
+  notice(entry, footprints);
   if (run_.tape == nullptr) return no_entry;
   Tape& tape = *run_.tape;
   entry.footprints = static_cast<std::uint32_t>(tape.footprints.size());
@@ -155,6 +166,7 @@ std::uint32_t Core::record(Entry& entry, const std::vector<Footprint>& footprint
 }
 
 void Core::enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body) {
+  if (entry.event == Event::work) link(entry, footprints);
   const std::uint32_t index = record(entry, footprints);
   Instruction instruction{entry, std::move(footprints), std::move(body), index, 0};
   if (entry.event == Event::work && entry.pipe == Pipe::scalar) return run_.scheduler->scalar(instruction);

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,8 +26,10 @@
 
 #include "npu_kernels/machine/arithmetic/tensor.hpp"
 #include "npu_kernels/machine/arithmetic/tiles.hpp"
+#include "npu_kernels/machine/run/chain.hpp"
 #include "npu_kernels/machine/run/memory.hpp"
 #include "npu_kernels/machine/run/mutation.hpp"
+#include "npu_kernels/machine/run/pipe_order.hpp"
 #include "npu_kernels/machine/run/ring.hpp"
 #include "npu_kernels/machine/run/scheduler.hpp"
 #include "npu_kernels/machine/tape/report.hpp"
@@ -51,6 +54,8 @@ struct Run {
   Isa isa = Isa::scalar;                          // of the host, for functional mode's products
   bool failed = false;                            // after a report that leaves work out
 };
+
+class ScalarTable;
 
 class Core {
  public:
@@ -82,46 +87,87 @@ class Core {
   Ring ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer, Pipe consumer,
             Site site = Site::current());
 
+  // .. of several tiles each, which share its flags.
+  template <std::size_t N>
+  TupleRing<N> ring(std::string_view name, const std::array<TileForm, N>& forms, Flow flow,
+                    Site site = Site::current()) {
+    return TupleRing<N>(ring(name, forms.data(), N, flow, site));
+  }
+
   // DMA. The pipe is that of the device's path between the two spaces.
-  void copy(const Tensor& to, const Tensor& from, Site site = Site::current());   // strided, same layout
+  void copy(const Tensor& to, const Tensor& from, Site site = Site::current());  // strided, same layout
+  // By axes of equal extents, any strides on either side: the price is that of the runs that both sides have.
+  void copy(const NdTensor& to, const NdTensor& from, Site site = Site::current());
   void nd2nz(const Tensor& to, const Tensor& from, Site site = Site::current());  // rows become fractal blocks
   // Rows [first, first + to.rows()) of a sequence whose blocks of `block_rows` rows lie where the table says.
   void gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
+                     Site site = Site::current());
+  // .. with a table that is read ahead.
+  void gather_blocks(const Tensor& to, const Tensor& pool, ScalarTable& table, index first, index block_rows,
                      Site site = Site::current());
   // Where left and right are views of staging, these bind: a staged tile must stay until its products have
   // read it. Rings see to that; a program with flags of its own must.
   void load_a(const Tensor& left, const Tensor& staged, Site site = Site::current());
   void load_b(const Tensor& right, const Tensor& staged, bool transpose = false, Site site = Site::current());
-  void drain(const Tensor& to, const Tensor& acc, DrainOptions options = {}, Site site = Site::current());
+  void drain(const Tensor& to, const Tensor& acc, const DrainOptions& options = {}, Site site = Site::current());
   void atomic_add(const Tensor& to, const Tensor& from, Site site = Site::current());
 
   // acc[m, n] (+)= a[m, k] * b[k, n]; init: acc starts at zero.
   void mma(const Tensor& acc, const Tensor& a, const Tensor& b, bool init, Site site = Site::current());
 
-  // Vector unit. The second operand of binaries may be one row or one column for all.
+  // Vector unit (tiles.hpp says what each does to its elements). An operation that the device's description gives
+  // no price is not there, and is refused. The second operand of binaries may be one row or one column for all.
   void vbinary(VectorOp op, const Tensor& dst, const Tensor& a, const Tensor& b, Site site = Site::current());
-  void vscalar(VectorOp op, const Tensor& dst, const Tensor& a, float b, Site site = Site::current());
+  void vscalar(VectorOp op, const Tensor& dst, const Tensor& a, Scalar b, Site site = Site::current());
+  // .. or one element for `group` columns each: a scale for 32 or 128 of them.
+  void vgrouped(VectorOp op, const Tensor& dst, const Tensor& a, const Tensor& b, index group,
+                Site site = Site::current());
   void vunary(VectorOp op, const Tensor& dst, const Tensor& a, Site site = Site::current());
-  void vreduce(VectorOp op, const Tensor& dst, const Tensor& a, Site site = Site::current());
+  void vcompare(Compare how, const Tensor& mask, const Tensor& a, const Tensor& b, Site site = Site::current());
+  void vcompare(Compare how, const Tensor& mask, const Tensor& a, Scalar b, Site site = Site::current());
+  void vselect(const Tensor& dst, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site = Site::current());
+  void vreduce(VectorOp op, const Tensor& dst, const Tensor& a, Site site = Site::current());          // of each row
+  void vreduce_columns(VectorOp op, const Tensor& dst, const Tensor& a, Site site = Site::current());  // of each column
+  void vargmax(const Tensor& value, const Tensor& column, const Tensor& a, Site site = Site::current());
+  // The values.columns() largest of each row in falling order, and their columns; of all: a sort.
+  void vtopk(const Tensor& values, const Tensor& columns, const Tensor& a, Site site = Site::current());
   void vbroadcast_row(const Tensor& dst, const Tensor& a, Site site = Site::current());
   void vcast(const Tensor& dst, const Tensor& a, Round round = Round::nearest, Site site = Site::current());
-  void vselect(const Tensor& dst, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site = Site::current());
   void unpack4(const Tensor& dst, const Tensor& a, Site site = Site::current());
   void vshuffle(const Tensor& dst, const Tensor& a, const Tensor& columns, Site site = Site::current());
+  void vgather(const Tensor& dst, const Tensor& a, const Tensor& columns, Site site = Site::current());
+  void viota(const Tensor& dst, Iota sequence, Site site = Site::current());
   void vfill(const Tensor& dst, float value, Site site = Site::current());
+  void vtranspose(const Tensor& dst, const Tensor& a, Site site = Site::current());
+  void vpack_nz(const Tensor& dst, const Tensor& a, Site site = Site::current());    // nd -> nz
+  void vunpack_nz(const Tensor& dst, const Tensor& a, Site site = Site::current());  // nz -> nd
+
+  // Scalar unit: one element. Both stop the program until they are done.
   double scalar_read(const Tensor& from, index row, index column, Site site = Site::current());
+  // The streams with a vector unit write.
+  void scalar_write(const Tensor& to, index row, index column, double value, Site site = Site::current());
+
+  // A report of a helper that finds its arguments wrong; what follows is left out.
+  void refuse(const char* what, const std::string& why, Site site) { illegal(what, why, site); }
 
   // Sync. set and wait of one channel pair up in order.
   void set(Pipe from, Pipe to, std::uint16_t flag, Site site = Site::current());
   void wait(Pipe from, Pipe to, std::uint16_t flag, Site site = Site::current());
   void barrier(Pipe pipe, Site site = Site::current());
+  Chain chain(Pipe pipe);  // a scope that puts the pipe's barriers by itself
   void barrier_all(Site site = Site::current());
   void cross_set(Pipe pipe, std::uint32_t core, std::uint16_t flag, Site site = Site::current());
   void cross_wait(Pipe pipe, std::uint16_t flag, Site site = Site::current());
   void sync_all(Site site = Site::current());
 
  private:
+  friend class Chain;
   friend class Ring;
+  struct OpenChain {  // of a queue
+    std::uint32_t scopes = 0;
+    std::uint64_t works = 0;  // since its last barrier
+    std::optional<PipeOrder> order;
+  };
   struct Access {
     const Tensor& tensor;
     bool write = false, atomic = false;
@@ -131,6 +177,15 @@ class Core {
     bool late = false;
     Pipe from = Pipe::scalar, to = Pipe::scalar;
     std::uint16_t flag = 0;
+    Site site;
+  };
+
+  struct Wait {  // of a ring, for a slot; put when the slot is used
+    std::uint32_t slot, ring;
+    Pipe from, to;
+    std::uint16_t flag;
+    bool unit;
+    const char* verb;
     Site site;
   };
 
@@ -147,33 +202,64 @@ class Core {
   void illegal(const char* verb, const std::string& why, Site site);
   bool mutated(MutationKind kind, const char* verb, Site site);
   Tensor form(Space space, Shape shape, DType dtype, Layout layout, const char* verb, Site site);
-  Tensor resolve(const Tensor& tensor) const;                        // through its view
+  Tensor resolve(const Tensor& tensor);                              // through its view, after its ring's waits
   Tensor target(const Tensor& tensor, const char* verb, Site site);  // .. of a write: may be mutated
   bool usable(const char* verb, std::initializer_list<const Tensor*> tensors, Site site);
   bool aligned(const char* verb, const Tensor& tensor, Site site);
+  bool aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t align, std::string_view of, Site site);
   const Path* legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site);
-  void move(const char* verb, const Tensor& to, const Tensor& from, Site site);
+  void move(const char* verb, const Tensor& to, const Tensor& from, Change change, Site site);
+  bool reachable(const char* verb, const NdTensor& tensor, index run, Site site);
+  void gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
+              index block_rows, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
-  Work dma_work(const Path& path, const Tensor& to, const Tensor& from) const;
-  struct Operands;
-  Operands operands(const char* verb, const Tensor& dst, std::initializer_list<const Tensor*> sources, Site site);
+  bool drains(DType from, DType to, const DrainOptions& options, Site site);
+  bool drain_row(const Tensor& row, const Tensor& to, Site site);
+  Work dma_work(const Path& path, const Tensor& to, const Tensor& from, Change change = Change::none) const;
+  struct Operands {  // of a vector verb, resolved; ok: they are in its memory, and the device has the operation
+    std::array<Tensor, 2> target;
+    std::array<Tensor, 3> source;
+    std::size_t targets = 0, sources = 0;
+    bool ok = false;
+    const Tensor& dst() const { return target[0]; }
+  };
+  Operands operands(const char* verb, VectorOp op, std::initializer_list<const Tensor*> targets,
+                    std::initializer_list<const Tensor*> sources, Site site);
   void misfit(const char* verb, const Tensor& dst, const Tensor& operand, Site site);
   // Is `op` one of those that the verb knows? Otherwise a report.
   bool takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site);
-  void vector_op(const char* verb, VectorOp op, const Tensor& dst, std::initializer_list<const Tensor*> sources,
-                 index elements, Site site, std::function<void()> body);
+  void relayout(const char* verb, const Tensor& dst, const Tensor& a, Layout layout, Site site);
+  bool orders(const char* verb, const Tensor& a, const Tensor& columns, Site site);
+  bool takes_types(const char* verb, VectorOp op, const Operands& o, Site site);
+  static void count_rows(Work& work, const Operands& o);
+  void enqueue_vector(const char* verb, VectorOp op, const Operands& o, index elements, std::function<void()> body,
+                      Site site);
+  template <class Body>
+  void vector_op(const char* verb, VectorOp op, const Operands& o, index elements, Body&& body, Site site) {
+    if (!checked()) return body();
+    enqueue_vector(verb, op, o, elements, std::forward<Body>(body), site);
+  }
   Tile tile(const Tensor& tensor) const { return {tensor, run_.memories.data(tensor)}; }
   Footprint footprint(const Access& access) const;
   Entry entry(Event event, Pipe pipe, const char* verb, Site site) const;
+  void open_chain(Pipe pipe);
+  void close_chain(Pipe pipe);
+  void link(const Entry& entry, const std::vector<Footprint>& footprints);
+  void notice(const Entry& entry, const std::vector<Footprint>& footprints);
   std::uint32_t record(Entry& entry, const std::vector<Footprint>& footprints);
   void enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body);
   void sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb,
-                  Site site);
+                  Site site, bool unit = false);
   void stream_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb, Site site);
-  void await(const Entry& wait);  // functional mode
+  void await_set(const Entry& wait);  // functional mode
   void flag_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
-  void ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site);
-  void release_slot(std::uint32_t slot, Pipe from, Pipe to, std::uint16_t flag, Site site);
+  void ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site, bool unit = false);
+  void await(const Wait& wait) {
+    if (is_mine(Event::wait, wait.from, wait.to)) waits_.push_back(wait);
+  }
+  void arrive(std::uint32_t slot);
+  Ring ring(std::string_view name, const TileForm* forms, std::size_t count, Flow flow, Site site);
+  void release_slot(std::uint32_t slot, Pipe from, Pipe to, std::uint16_t flag, Site site, bool unit);
   void release_view(std::uint32_t view);
   bool is_view_space(Space space) const { return views_ && (space == Space::left || space == Space::right); }
   std::uint32_t bind_number();
@@ -183,6 +269,8 @@ class Core {
     if (across(from, to)) return stream_flags_[{device().stream_of(from), device().stream_of(to)}];
     return ring_flags_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
   }
+
+  std::vector<Footprint> footprints(const NdTensor& tensor, bool write) const;
 
   template <class Body>
   void issue(Pipe pipe, const char* verb, Site site, const Work& work, std::initializer_list<Access> accesses,
@@ -204,6 +292,8 @@ class Core {
   std::vector<Tensor> bindings_;  // of views
   std::vector<std::uint32_t> free_bindings_;
   std::vector<Slot> slots_;
+  std::vector<Wait> waits_;        // that have not been put yet
+  std::vector<OpenChain> chains_;  // by queue
   tiles::HostBuffers host_;
   // Bits: ids that rings hold, of two pipes and of two streams.
   std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};

@@ -1,24 +1,7 @@
-// Products, vector operations and the scalar read.
-#include <algorithm>
-
+// Products, and the scalar unit's elements.
 #include "npu_kernels/machine/run/core.hpp"
 
 namespace inlay::npu {
-
-namespace {
-
-// One row or one column may serve all rows and columns of the result.
-bool fits(const Tensor& operand, const Tensor& dst) {
-  return (operand.rows() == dst.rows() || operand.rows() == 1) &&
-         (operand.columns() == dst.columns() || operand.columns() == 1);
-}
-
-index elements(const Tensor& tensor) { return tensor.rows() * tensor.columns(); }
-
-constexpr std::initializer_list<VectorOp> arithmetic = {VectorOp::add, VectorOp::sub, VectorOp::mul,
-                                                        VectorOp::div, VectorOp::max, VectorOp::min};
-
-}  // namespace
 
 void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& right, bool init, Site site) {
   if (!runs(Pipe::matrix)) return;
@@ -44,6 +27,7 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
   work.m = static_cast<std::uint32_t>(a.rows());
   work.n = static_cast<std::uint32_t>(b.columns());
   work.k = static_cast<std::uint32_t>(a.columns());
+  work.turned = device().turns(b.flipped);
   const auto body = [to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics] {
     tiles::multiply(to, x, y, init, numerics);
   };
@@ -51,164 +35,6 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
     issue(Pipe::matrix, "mma", site, work, {{a}, {b}, {acc, true}}, body);
   else
     issue(Pipe::matrix, "mma", site, work, {{a}, {b}, {acc}, {acc, true}}, body);
-}
-
-void Core::vector_op(const char* verb, VectorOp op, const Tensor& dst, std::initializer_list<const Tensor*> sources,
-                     index count, Site site, std::function<void()> body) {
-  Entry work_entry = entry(Event::work, Pipe::vector, verb, site);
-  work_entry.work.unit = Unit::vector;
-  work_entry.work.op = op;
-  work_entry.work.in = sources.size() == 0 ? dst.dtype : (*sources.begin())->dtype;
-  work_entry.work.out = dst.dtype;
-  work_entry.work.elements = static_cast<std::uint64_t>(count);
-  std::vector<Footprint> footprints;
-  for (const Tensor* source : sources) footprints.push_back(footprint({*source}));
-  footprints.push_back(footprint({dst, true}));
-  enqueue(work_entry, std::move(footprints), std::move(body));
-}
-
-// Operands of a vector verb, resolved; ok: they are in the vector's memory and fit.
-struct Core::Operands {
-  Tensor dst;
-  std::array<Tensor, 3> source;
-  bool ok = false;
-};
-
-Core::Operands Core::operands(const char* verb, const Tensor& dst, std::initializer_list<const Tensor*> sources,
-                              Site site) {
-  Operands result;
-  if (!runs(Pipe::vector)) return result;
-  result.dst = target(dst, verb, site);
-  if (!usable(verb, {&result.dst}, site)) return result;
-  std::size_t count = 0;
-  for (const Tensor* source : sources) {
-    Tensor& operand = result.source[count++] = resolve(*source);
-    if (!usable(verb, {&operand}, site)) return result;
-  }
-  result.ok = device().same_memory(result.dst.space, Space::vector);
-  for (std::size_t i = 0; i < count; ++i)
-    result.ok = result.ok && device().same_memory(result.source[i].space, Space::vector);
-  if (!result.ok) illegal(verb, "an operand is not in the vector unit's memory", site);
-  return result;
-}
-
-void Core::misfit(const char* verb, const Tensor& dst, const Tensor& operand, Site site) {
-  illegal(verb, "the shapes of " + describe(operand) + " and " + describe(dst) + " do not fit", site);
-}
-
-bool Core::takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site) {
-  std::string names;
-  for (VectorOp each : known) {
-    if (each == op) return true;
-    names += (names.empty() ? "" : ", ") + std::string(name(each));
-  }
-  illegal(verb, "it takes " + names + ", not " + std::string(name(op)), site);
-  return false;
-}
-
-void Core::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, const Tensor& b, Site site) {
-  if (!takes("vbinary", op, arithmetic, site)) return;
-  const Operands o = operands("vbinary", destination, {&a, &b}, site);
-  if (!o.ok) return;
-  if (o.source[0].shape != o.dst.shape) return misfit("vbinary", o.dst, a, site);
-  if (!fits(o.source[1], o.dst)) return misfit("vbinary", o.dst, b, site);
-  const auto body = [op, to = tile(o.dst), x = tile(o.source[0]), y = tile(o.source[1])] {
-    tiles::binary(op, to, x, y);
-  };
-  if (!checked()) return body();
-  vector_op("vbinary", op, o.dst, {&o.source[0], &o.source[1]}, elements(o.dst), site, body);
-}
-
-void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, float b, Site site) {
-  if (!takes("vscalar", op, arithmetic, site)) return;
-  const Operands o = operands("vscalar", destination, {&a}, site);
-  if (!o.ok) return;
-  if (o.source[0].shape != o.dst.shape) return misfit("vscalar", o.dst, a, site);
-  const auto body = [op, to = tile(o.dst), x = tile(o.source[0]), b] { tiles::scalar(op, to, x, b); };
-  if (!checked()) return body();
-  vector_op("vscalar", op, o.dst, {&o.source[0]}, elements(o.dst), site, body);
-}
-
-void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
-  if (!takes("vunary", op, {VectorOp::exp, VectorOp::rsqrt, VectorOp::recip}, site)) return;
-  const Operands o = operands("vunary", destination, {&a}, site);
-  if (!o.ok) return;
-  if (o.source[0].shape != o.dst.shape) return misfit("vunary", o.dst, a, site);
-  const auto body = [op, to = tile(o.dst), x = tile(o.source[0])] { tiles::unary(op, to, x); };
-  if (!checked()) return body();
-  vector_op("vunary", op, o.dst, {&o.source[0]}, elements(o.dst), site, body);
-}
-
-void Core::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
-  if (!takes("vreduce", op, {VectorOp::reduce_sum, VectorOp::reduce_max}, site)) return;
-  const Operands o = operands("vreduce", destination, {&a}, site);
-  if (!o.ok) return;
-  if (o.dst.columns() != 1 || o.dst.rows() != o.source[0].rows()) return misfit("vreduce", o.dst, a, site);
-  const std::uint32_t lanes = std::max<std::uint32_t>(1, device().vector.bytes / sizeof(float));
-  const auto body = [op, to = tile(o.dst), x = tile(o.source[0]), lanes] { tiles::reduce(op, to, x, lanes); };
-  if (!checked()) return body();
-  vector_op("vreduce", op, o.dst, {&o.source[0]}, elements(o.source[0]), site, body);
-}
-
-void Core::vbroadcast_row(const Tensor& destination, const Tensor& a, Site site) {
-  const Operands o = operands("vbroadcast_row", destination, {&a}, site);
-  if (!o.ok) return;
-  if (!fits(o.source[0], o.dst)) return misfit("vbroadcast_row", o.dst, a, site);
-  const auto body = [to = tile(o.dst), x = tile(o.source[0])] { tiles::broadcast_row(to, x); };
-  if (!checked()) return body();
-  vector_op("vbroadcast_row", VectorOp::broadcast_row, o.dst, {&o.source[0]}, elements(o.dst), site, body);
-}
-
-void Core::vcast(const Tensor& destination, const Tensor& a, Round round, Site site) {
-  const Operands o = operands("vcast", destination, {&a}, site);
-  if (!o.ok) return;
-  if (o.source[0].shape != o.dst.shape) return misfit("vcast", o.dst, a, site);
-  const auto body = [to = tile(o.dst), x = tile(o.source[0]), round] { tiles::cast(to, x, round); };
-  if (!checked()) return body();
-  vector_op("vcast", VectorOp::cast, o.dst, {&o.source[0]}, elements(o.dst), site, body);
-}
-
-void Core::vselect(const Tensor& destination, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site) {
-  const Operands o = operands("vselect", destination, {&mask, &yes, &no}, site);
-  if (!o.ok) return;
-  for (const Tensor& source : o.source)
-    if (!fits(source, o.dst)) return misfit("vselect", o.dst, source, site);
-  const auto body = [to = tile(o.dst), m = tile(o.source[0]), x = tile(o.source[1]), y = tile(o.source[2])] {
-    tiles::select(to, m, x, y);
-  };
-  if (!checked()) return body();
-  vector_op("vselect", VectorOp::select, o.dst, {&o.source[0], &o.source[1], &o.source[2]}, elements(o.dst), site,
-            body);
-}
-
-void Core::unpack4(const Tensor& destination, const Tensor& a, Site site) {
-  const Operands o = operands("unpack4", destination, {&a}, site);
-  if (!o.ok) return;
-  if (o.source[0].shape != o.dst.shape) return misfit("unpack4", o.dst, a, site);
-  if (bits(o.source[0].dtype) != 4) return illegal("unpack4", "it takes i4 or u4, not " + describe(a), site);
-  const auto body = [to = tile(o.dst), x = tile(o.source[0])] { tiles::unpack4(to, x); };
-  if (!checked()) return body();
-  vector_op("unpack4", VectorOp::unpack4, o.dst, {&o.source[0]}, elements(o.dst), site, body);
-}
-
-void Core::vshuffle(const Tensor& destination, const Tensor& a, const Tensor& columns, Site site) {
-  const Operands o = operands("vshuffle", destination, {&a, &columns}, site);
-  if (!o.ok) return;
-  if (o.source[0].rows() != o.dst.rows()) return misfit("vshuffle", o.dst, a, site);
-  const Tensor& order = o.source[1];
-  if (order.rows() != 1 || order.columns() != o.dst.columns() || order.dtype != DType::i32)
-    return misfit("vshuffle", o.dst, columns, site);
-  const auto body = [to = tile(o.dst), x = tile(o.source[0]), y = tile(order)] { tiles::shuffle(to, x, y); };
-  if (!checked()) return body();
-  vector_op("vshuffle", VectorOp::shuffle, o.dst, {&o.source[0], &order}, elements(o.dst), site, body);
-}
-
-void Core::vfill(const Tensor& destination, float value, Site site) {
-  const Operands o = operands("vfill", destination, {}, site);
-  if (!o.ok) return;
-  const auto body = [to = tile(o.dst), value] { tiles::fill(to, value); };
-  if (!checked()) return body();
-  vector_op("vfill", VectorOp::fill, o.dst, {}, elements(o.dst), site, body);
 }
 
 double Core::scalar_read(const Tensor& tensor, index row, index column, Site site) {
@@ -221,8 +47,28 @@ double Core::scalar_read(const Tensor& tensor, index row, index column, Site sit
   work.in = work.out = from.dtype;
   work.elements = 1;
   issue(Pipe::scalar, "scalar_read", site, work, {{from}},
-        [&value, from = tile(from)] { value = tiles::read(from, 0, 0); });
+        [&value, from = tile(from)] { value = from.data == nullptr ? 0 : tiles::read(from, 0, 0); });
   return value;
+}
+
+// Of the streams those write that have the vector unit: a vector's memory is theirs alone, and what lies in global
+// memory would else be written by each. They share it by rows, as what the vector unit writes.
+void Core::scalar_write(const Tensor& destination, index row, index column, double value, Site site) {
+  if (!runs(Pipe::vector)) return;
+  const Tensor to = target(destination, "scalar_write", site).slice(row, 1, column, 1);
+  if (!usable("scalar_write", {&to}, site)) return;
+  if (to.space != Space::global && !device().same_memory(to.space, Space::vector))
+    return illegal("scalar_write", "the scalar unit does not reach " + describe(to), site);
+  if (to.space == Space::global && run_.memories.use(to.buffer) == Use::in)
+    return illegal("scalar_write", run_.memories.buffer(to.buffer).name + " is an input", site);
+  if (bits(to.dtype) < 8) return illegal("scalar_write", "it writes whole bytes, not " + describe(to), site);
+  Work work;
+  work.unit = Unit::scalar;
+  work.in = work.out = to.dtype;
+  work.elements = 1;
+  issue(Pipe::scalar, "scalar_write", site, work, {{to, true}}, [to = tile(to), value] {
+    if (to.data != nullptr) tiles::write(to, 0, 0, value);
+  });
 }
 
 }  // namespace inlay::npu

@@ -127,19 +127,37 @@ void Core::give_flags(const Ring& ring) {
 }
 
 Ring Core::ring(std::string_view name, Space space, Shape shape, DType dtype, Flow flow, Layout layout, Site site) {
-  Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer)}, site);
-  result.views_ = is_view_space(space) && has(space);
+  const TileForm form_of_all{name, space, shape, dtype, layout};
+  return ring(name, &form_of_all, 1, flow, site);
+}
+
+Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count, Flow flow, Site site) {
+  Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer), flow.unit}, site);
+  result.views_ = is_view_space(forms[0].space) && has(forms[0].space);
+  result.members_ = count;
+  for (std::size_t i = 0; i < count; ++i)
+    if (count > 1 && is_view_space(forms[i].space))
+      illegal("ring", std::string(name) + " is of tuples, which views of staging cannot be part of", site);
   if (result.views_) {
-    result.tiles_.push_back(form(space, shape, dtype, layout, "ring", site));
+    for (std::size_t i = 0; i < count; ++i)
+      result.tiles_.push_back(form(forms[i].space, forms[i].shape, forms[i].dtype, forms[i].layout, "ring", site));
     return result;
   }
+  const bool joined = result.flow_.producer == Pipe::matrix && result.flow_.consumer == Pipe::drain;
+  if (flow.unit && (!joined || device().sync.unit_flag_bytes == 0))
+    illegal("ring",
+            std::string(name) + ": " + device().name + " has no unit flag from " +
+                std::string(npu::name(flow.producer)) + " to " + std::string(npu::name(flow.consumer)),
+            site);
   std::uint32_t slots = result.flow_.depth;
-  if (slots > 1 && has(space) && mutated(MutationKind::halve_ring, "ring", site)) slots /= 2;
+  const bool here = std::any_of(forms, forms + count, [&](const TileForm& each) { return has(each.space); });
+  if (slots > 1 && here && mutated(MutationKind::halve_ring, "ring", site)) slots /= 2;
   result.first_slot_ = static_cast<std::uint32_t>(slots_.size());
   slots_.resize(slots_.size() + result.flow_.depth);
   for (std::uint32_t i = 0; i < slots; ++i)
-    result.tiles_.push_back(
-        alloc(std::string(name) + "[" + std::to_string(i) + "]", space, shape, dtype, layout, site));
+    for (const TileForm* each = forms; each != forms + count; ++each)
+      result.tiles_.push_back(alloc(std::string(each->name) + "[" + std::to_string(i) + "]", each->space, each->shape,
+                                    each->dtype, each->layout, site));
   if (!stopped()) take_flags(result, name);
   if (result.flags_.empty()) result.flags_.push_back(0);
   return result;
@@ -159,7 +177,26 @@ Ring Core::ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer,
   return result;
 }
 
-void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site) {
+// A flag of several slots counts: earlier waits of its ring go first.
+void Core::arrive(std::uint32_t slot) {
+  if (slot == none || waits_.empty()) return;
+  for (std::size_t i = 0; i < waits_.size(); ++i) {
+    if (waits_[i].slot != slot) continue;
+    const Wait wanted = waits_[i];
+    std::size_t left = 0;
+    for (std::size_t j = 0; j < waits_.size(); ++j) {
+      const Wait wait = waits_[j];
+      if (j <= i && wait.ring == wanted.ring && wait.to == wanted.to)
+        ring_sync(Event::wait, wait.from, wait.to, wait.flag, wait.verb, wait.site, wait.unit);
+      else
+        waits_[left++] = wait;
+    }
+    waits_.resize(left);
+    return arrive(slot);  // the other side's
+  }
+}
+
+void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site, bool unit) {
   Slot& slot = slots_[number];
   if (slot.views > 0) {
     slot.late = true;
@@ -169,7 +206,7 @@ void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t 
     slot.site = site;
     return;
   }
-  ring_sync(Event::set, from, to, flag, "ring.release", site);
+  ring_sync(Event::set, from, to, flag, "ring.release", site, unit);
 }
 
 void Core::release_view(std::uint32_t view) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "npu_kernels/machine/run/core.hpp"
+#include "npu_kernels/machine/run/scalar_table.hpp"
 
 namespace inlay::npu {
 
@@ -24,9 +25,10 @@ const Path* Core::legal_path(const char* verb, const Tensor& to, const Tensor& f
   return right ? path : nullptr;
 }
 
-Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from) const {
+Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from, Change change) const {
   Work work;
   work.unit = Unit::dma;
+  work.change = change;
   work.path = static_cast<std::uint8_t>(&path - device().paths.data());
   work.in = from.dtype;
   work.out = to.dtype;
@@ -38,7 +40,7 @@ Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from) cons
   return work;
 }
 
-void Core::move(const char* verb, const Tensor& destination, const Tensor& source, Site site) {
+void Core::move(const char* verb, const Tensor& destination, const Tensor& source, Change change, Site site) {
   if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, verb, site), from = resolve(source);
   if (!usable(verb, {&to, &from}, site)) return;
@@ -46,29 +48,34 @@ void Core::move(const char* verb, const Tensor& destination, const Tensor& sourc
   if (path == nullptr) return;
   if (to.dtype != from.dtype)
     return illegal(verb, "the types of " + describe(from) + " and " + describe(to) + " differ", site);
-  issue(path->pipe, verb, site, dma_work(*path, to, from), {{from}, {to, true}},
+  if ((change == Change::nd2nz && !path->nd2nz.legal) || (change == Change::turn && !path->turn.legal))
+    return illegal(verb,
+                   std::string("the path from ").append(name(from.space)).append(" to ").append(name(to.space)) +
+                       (change == Change::turn ? " does not turn an operand" : " does not change layouts"),
+                   site);
+  issue(path->pipe, verb, site, dma_work(*path, to, from, change), {{from}, {to, true}},
         [to = tile(to), from = tile(from)] { tiles::copy(to, from); });
 }
 
 void Core::copy(const Tensor& to, const Tensor& from, Site site) {
   if (to.layout != from.layout) return illegal("copy", "layouts differ; nd2nz changes them", site);
-  move("copy", to, from, site);
+  move("copy", to, from, Change::none, site);
 }
 
 void Core::nd2nz(const Tensor& to, const Tensor& from, Site site) {
   if (to.layout != Layout::nz || from.layout != Layout::nd)
     return illegal("nd2nz", "it takes an nd tensor into an nz one", site);
-  move("nd2nz", to, from, site);
+  move("nd2nz", to, from, Change::nd2nz, site);
 }
 
-void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
-                         Site site) {
+void Core::gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
+                  index block_rows, Site site) {
   if (stopped() || !moves_here(to, pool)) return;
   if (block_rows < 1) return illegal("gather_blocks", "block_rows is " + std::to_string(block_rows), site);
   for (index row = 0; row < to.rows();) {
     const index block = (first + row) / block_rows, inside = (first + row) % block_rows;
     const index rows = std::min(block_rows - inside, to.rows() - row);
-    const auto number = static_cast<index>(scalar_read(table, 0, block, site));
+    const index number = table(block);
     if (stopped()) return;
     const index at = number * block_rows + inside;
     if (number < 0 || at + rows > pool.rows())
@@ -76,9 +83,22 @@ void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& tab
                      "the table names block " + std::to_string(number) + " of a pool of " +
                          std::to_string(pool.rows() / block_rows),
                      site);
-    move("gather_blocks", to.row_slice(row, rows), pool.row_slice(at, rows), site);
+    const Change change = to.layout == pool.layout ? Change::none : Change::nd2nz;
+    move("gather_blocks", to.row_slice(row, rows), pool.row_slice(at, rows), change, site);
     row += rows;
   }
+}
+
+void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
+                         Site site) {
+  const auto read = [&](index block) { return static_cast<index>(scalar_read(table, 0, block, site)); };
+  gather(to, pool, read, first, block_rows, site);
+}
+
+void Core::gather_blocks(const Tensor& to, const Tensor& pool, ScalarTable& table, index first, index block_rows,
+                         Site site) {
+  const auto read = [&](index block) { return table.at(block, site); };
+  gather(to, pool, read, first, block_rows, site);
 }
 
 void Core::bind(const char* verb, const Tensor& view, const Tensor& staged, Site site) {
@@ -101,7 +121,7 @@ void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
     return;
   }
   if (!stopped() && staged.layout != Layout::nz) return illegal("load_a", "the staged tile must be nz", site);
-  move("load_a", left, staged, site);
+  move("load_a", left, staged, staged.flipped ? Change::turn : Change::none, site);
 }
 
 void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Site site) {
@@ -113,23 +133,7 @@ void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Sit
     return;
   }
   if (!stopped() && staged.layout != Layout::nz) return illegal("load_b", "the staged tile must be nz", site);
-  move("load_b", right, from, site);
-}
-
-void Core::drain(const Tensor& destination, const Tensor& acc, DrainOptions options, Site site) {
-  if (!moves_here(destination, acc)) return;
-  const Tensor to = target(destination, "drain", site), from = resolve(acc);
-  if (!usable("drain", {&to, &from}, site)) return;
-  if (from.space != Space::accumulator)
-    return illegal("drain", "it empties an accumulator, not " + describe(from), site);
-  const Path* path = legal_path("drain", to, from, site);
-  if (path == nullptr) return;
-  Work work = dma_work(*path, to, from);
-  const Region target_region = to.region();  // the narrow side is what moves
-  work.bytes = target_region.runs * target_region.bytes;
-  work.runs = target_region.runs;
-  issue(path->pipe, "drain", site, work, {{from}, {to, true}},
-        [to = tile(to), from = tile(from), options] { tiles::drain(to, from, options); });
+  move("load_b", right, from, device().turns(from.flipped) ? Change::turn : Change::none, site);
 }
 
 void Core::atomic_add(const Tensor& destination, const Tensor& source, Site site) {

@@ -6,19 +6,20 @@
 namespace inlay::npu {
 
 void Core::sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb,
-                      Site site) {
+                      Site site, bool unit) {
   Entry sync = entry(event, pipe, verb, site);
   sync.from = from;
   sync.to = to;
   sync.flag = flag;
   sync.ring = ring;
+  sync.unit = unit;
   if (pipe != Pipe::scalar) return enqueue(sync, {}, {});
   record(sync, {});
   if (event == Event::set) run_.scheduler->stream_set(sync);
   if (event == Event::wait) run_.scheduler->stream_wait(sync);
 }
 
-void Core::await(const Entry& wait) {
+void Core::await_set(const Entry& wait) {
   std::uint64_t& standing = run_.standing[channel_of(wait, run_.kinds.size())];
   run_.streams.block(number(), [&] { return standing > 0; });
   if (standing > 0) --standing;
@@ -41,7 +42,7 @@ void Core::stream_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, bool
       if (set)
         ++run_.standing[channel_of(sync, run_.kinds.size())];
       else
-        await(sync);
+        await_set(sync);
     } else if (pipe != Pipe::scalar) {
       enqueue(sync, {}, {});
     } else {
@@ -51,14 +52,14 @@ void Core::stream_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, bool
   }
 }
 
-void Core::ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site) {
+void Core::ring_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site, bool unit) {
   if (stopped() || !is_mine(event, from, to)) return;
   const bool streams = across(from, to);
   if (!checked() && !streams) return;
   const bool release = std::string_view(verb) == "ring.release";
   if (mutated(release ? MutationKind::drop_release : MutationKind::drop_sync, verb, site)) return;
   if (streams) return stream_sync(event, from, to, flag, true, verb, site);
-  sync_entry(event, event == Event::set ? from : to, from, to, flag, true, verb, site);
+  sync_entry(event, event == Event::set ? from : to, from, to, flag, true, verb, site, unit);
 }
 
 void Core::flag_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, const char* verb, Site site) {
@@ -127,7 +128,7 @@ void Core::cross_wait(Pipe pipe, std::uint16_t flag, Site site) {
   Entry sync = entry(Event::cross_wait, role(pipe), "cross_wait", site);
   sync.peer = static_cast<std::uint16_t>(index_);
   sync.flag = flag;
-  if (!checked()) return await(sync);
+  if (!checked()) return await_set(sync);
   if (sync.pipe != Pipe::scalar) return enqueue(sync, {}, {});
   record(sync, {});
   run_.scheduler->stream_wait(sync);

@@ -36,10 +36,10 @@ void report_end(Run& run, Streams::End end) {
 
 }  // namespace
 
-GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed)
+GlobalMemory::GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed, bool data)
     : device_(device),
       cores_(core_count(device, cores)),
-      memories_(device, cores_, static_cast<std::uint32_t>(streams_of_a_core(device, {}).size()), shadowed) {}
+      memories_(device, cores_, static_cast<std::uint32_t>(streams_of_a_core(device, {}).size()), shadowed, data) {}
 
 Tensor GlobalMemory::add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
                          Site site) {
@@ -51,9 +51,36 @@ Tensor GlobalMemory::add(std::string name, std::byte* data, std::uint64_t bytes,
     result.error = "a tensor of global memory is larger than its data";
     return result;
   }
-  result.buffer = memories_.add_global(std::move(name), data, bytes, use, site);
-  result.begin = memories_.buffer(result.buffer).begin;
+  result.buffer = memories_.add_global(std::move(name), data, {Region{0, 1, bytes, 0}}, use, site);
   return result;
+}
+
+NdTensor GlobalMemory::bind(std::string name, NdTensor window, std::byte* data, Use use, Site site) {
+  Tensor& first = window.first;
+  first.shape = {1, 1};
+  first.pitch = 1;
+  for (int axis = 0; axis < window.rank; ++axis)
+    if (window.extent(axis) < 0) first.error = "a view has a negative extent";
+  if (first.error != nullptr) return window;
+  if (data == nullptr && !window.empty()) first.error = "a view has elements and no memory";
+  if (use != Use::in && !elements_apart(window)) first.error = "elements of a view that is written share memory";
+  const std::int64_t lowest = span_of(window).begin;  // counted from the first element, bytes of a buffer from its own
+  if (bits(first.dtype) == 4)
+    for (int axis = 0; axis < window.rank; ++axis)
+      if (window.stride(axis) < 0) first.error = "a view of half bytes runs backwards";
+  if (first.error != nullptr) return window;
+  first.begin = static_cast<std::uint64_t>(-lowest);
+  first.buffer = memories_.add_global(std::move(name), data + lowest, regions_of(window), use, site);
+  return window;
+}
+
+Tensor GlobalMemory::absent(std::string name, DType dtype, Shape shape, Use use, Site site) {
+  Tensor form;
+  form.dtype = dtype;
+  form.shape = shape;
+  form.pitch = shape.columns;
+  return add(std::move(name), nullptr, shape.rows < 0 || shape.columns < 0 ? 0 : storage_bytes(form), dtype, shape, use,
+             site);
 }
 
 Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site site) {
@@ -66,12 +93,12 @@ Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site 
     return result;
   }
   result.buffer = memories_.add_workspace(std::move(name), storage_bytes(result), site);
-  result.begin = memories_.buffer(result.buffer).begin;
   return result;
 }
 
 Machine::Machine(const Device& device, Options options)
-    : GlobalMemory(device, options.cores, options.compute), options_(std::move(options)) {}
+    : GlobalMemory(device, options.cores, options.compute && options.data, options.data),
+      options_(std::move(options)) {}
 
 Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   memories_.restart();
@@ -84,7 +111,7 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   Scheduler scheduler(device_, cores_, kinds, options_.policy, options_.seed, memories_, run.reports, run.streams);
   run.scheduler = &scheduler;
   run.tape = options_.record ? &outcome.tape : nullptr;
-  run.compute = options_.compute;
+  run.compute = options_.compute && options_.data;
   run.mutations = &mutations;
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end =

@@ -9,6 +9,7 @@
 // Executed paths only: a run proves nothing about a branch that it did not take.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,8 @@
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <inlay/core/view.hpp>
 
 #include "npu_kernels/machine/run/core.hpp"
 
@@ -31,6 +34,9 @@ struct Options {
   // the program reads back (scalar_read) what it computed; results are not, nor is it seen what is read before
   // it is written (the checker finds that on the tape). Tensors of global memory need no data then.
   bool compute = true;
+  // false: no memory has bytes, only addresses; nothing is computed and no shadow is kept. scalar_read reads what
+  // the caller gave (a table of blocks), and zero from all else.
+  bool data = true;
   std::optional<Mutation> mutation = std::nullopt;
 };
 
@@ -59,6 +65,18 @@ class GlobalMemory {
     auto* bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(data.data()));  // an input is not written
     return add(std::move(name), bytes, data.size_bytes(), dtype_of<Value>, shape, use, site);
   }
+  // A view of any rank and strides. Views that share bytes share addresses: aliases are seen, and of an output the
+  // elements are what must be written. What is only read may run backwards or repeat elements (stride 0).
+  template <int N>
+  NdTensor bind(std::string name, const View<N>& view, Use use = Use::in_out, Site site = Site::current()) {
+    return bind(std::move(name), window_of(view), static_cast<std::byte*>(view.data), use, site);
+  }
+  template <int N> NdTensor bind(std::string name, const ConstView<N>& view, Site site = Site::current()) {
+    auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // an input is not written
+    return bind(std::move(name), window_of(view), data, Use::in, site);
+  }
+  // A tensor of which only the address matters (Options::data).
+  Tensor absent(std::string name, DType dtype, Shape shape, Use use = Use::in_out, Site site = Site::current());
   // Elements of any type, also those that C++ lacks.
   Tensor add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
              Site site = Site::current());
@@ -67,8 +85,20 @@ class GlobalMemory {
   const Device& device() const { return device_; }
   std::uint32_t cores() const { return cores_; }
 
+ private:
+  template <class V> static NdTensor window_of(const V& view) {
+    static_assert(V::rank <= NdTensor::max_rank);
+    NdTensor window;
+    window.first.dtype = view.dtype;
+    window.rank = V::rank;
+    std::copy(view.extents.begin(), view.extents.end(), window.extents.begin());
+    std::copy(view.strides.begin(), view.strides.end(), window.strides.begin());
+    return window;
+  }
+  NdTensor bind(std::string name, NdTensor window, std::byte* data, Use use, Site site);
+
  protected:
-  GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed);
+  GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed, bool data = true);
 
   const Device& device_;
   std::uint32_t cores_;

@@ -8,7 +8,6 @@ namespace inlay::npu {
 namespace {
 
 constexpr std::byte poison{0xff};
-constexpr std::uint64_t global_granule = 512;  // buffers of global memory start at multiples of it
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t granule) { return (value + granule - 1) / granule * granule; }
 
@@ -50,12 +49,12 @@ std::uint64_t Allocator::largest() const {
   return result;
 }
 
-Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed)
-    : device_(device), streams_(streams), shadowed_(shadowed) {
+Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed, bool backed)
+    : device_(device), streams_(streams), shadowed_(shadowed), backed_(backed) {
   for (std::uint32_t stream = 0; stream < cores * streams; ++stream)
     for (std::size_t memory = 1; memory < device.memories.size(); ++memory) {
       const std::uint64_t bytes = device.memories[memory].bytes;
-      scratch_.push_back({std::make_unique_for_overwrite<std::byte[]>(bytes),
+      scratch_.push_back({backed ? std::make_unique_for_overwrite<std::byte[]>(bytes) : nullptr,
                           shadowed ? std::make_unique_for_overwrite<std::uint32_t[]>(bytes) : nullptr, Allocator(bytes),
                           0});
     }
@@ -64,10 +63,14 @@ Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t stre
 void Memories::restart() {
   buffers_.resize(permanent_);
   state_.resize(permanent_);
-  for (State& state : state_) {
+  std::vector<AddressSpace::Buffer> named;
+  for (std::size_t id = 0; id < permanent_; ++id) {
+    State& state = state_[id];
     std::fill(state.workspace.begin(), state.workspace.end(), poison);
-    if (state.use != Use::in_out || !state.workspace.empty()) std::fill(state.writer.begin(), state.writer.end(), none);
+    named.push_back({state.data, buffers_[id].bytes, &state.elements, state.use, buffers_[id].workspace});
   }
+  const std::vector<std::uint64_t> addresses = global_.lay_out(named, shadowed_);
+  for (std::size_t id = 0; id < permanent_; ++id) buffers_[id].begin = addresses[id];
   for (Scratch& scratch : scratch_) {
     const std::size_t memory = 1 + static_cast<std::size_t>(&scratch - scratch_.data()) % (device_.memories.size() - 1);
     scratch.allocator = Allocator(device_.memories[memory].bytes);
@@ -81,25 +84,28 @@ std::uint32_t Memories::add(Buffer buffer, State state) {
   return static_cast<std::uint32_t>(buffers_.size() - 1);
 }
 
-std::uint32_t Memories::add_global(std::string name, std::byte* data, std::uint64_t bytes, Use use,
+std::uint32_t Memories::add_global(std::string name, std::byte* data, std::vector<Region> elements, Use use,
                                    SourceLocation site) {
   State state;
   state.data = data;
   state.use = use;
-  const auto id = static_cast<std::uint32_t>(buffers_.size());
-  if (shadowed_ && use != Use::in) state.writer.assign(bytes, use == Use::out ? none : id);
-  const std::uint64_t begin = next_global_;
-  next_global_ = round_up(begin + bytes, global_granule);
+  std::uint64_t bytes = 0;
+  for (const Region& region : elements)
+    if (region.runs > 0) bytes = std::max(bytes, region.begin + (region.runs - 1) * region.stride + region.bytes);
+  state.elements = std::move(elements);
+  const std::uint32_t id = add({0, 0, 0, bytes, std::move(name), site, 0}, std::move(state));
   permanent_ = id + 1;
-  return add({0, 0, begin, bytes, std::move(name), site, 0}, std::move(state));
+  return id;
 }
 
 std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, SourceLocation site) {
-  const std::uint32_t id = add_global(std::move(name), nullptr, bytes, Use::in_out, site);
+  const std::uint32_t id = add_global(std::move(name), nullptr, {Region{0, 1, bytes, 0}}, Use::in_out, site);
   State& state = state_[id];
-  state.workspace.assign(bytes, poison);
-  state.data = state.workspace.data();
-  std::fill(state.writer.begin(), state.writer.end(), none);
+  if (backed_) {
+    state.workspace.assign(bytes, poison);
+    state.data = state.workspace.data();
+  }
+  buffers_[id].workspace = true;
   return id;
 }
 
@@ -111,13 +117,14 @@ std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, std::uint8_t
   if (!begin) return std::nullopt;
   // A write that a mutation shifts by a granule stays in poisoned memory.
   const std::uint64_t end = std::min(device_.memories[memory].bytes, *begin + bytes + device_.memories[memory].align);
-  if (end > place.prepared) {
+  if (backed_ && end > place.prepared) {
     std::fill(place.bytes.get() + place.prepared, place.bytes.get() + end, poison);
     if (shadowed_) std::fill(place.writer.get() + place.prepared, place.writer.get() + end, none);
     place.prepared = end;
   }
   State state;
-  state.data = place.bytes.get() + *begin;
+  if (backed_) state.data = place.bytes.get() + *begin;
+  state.origin = *begin;
   return add({memory, static_cast<std::uint16_t>(core), *begin, bytes, std::move(name), site, stream},
              std::move(state));
 }
@@ -134,21 +141,15 @@ std::uint64_t Memories::largest_free(std::uint32_t core, std::uint8_t stream, Sp
   return const_cast<Memories*>(this)->scratch(core, stream, memory).allocator.largest();
 }
 
-bool Memories::inside(const Tensor& tensor) const {
-  const Buffer& buffer = buffers_[tensor.buffer];
-  return tensor.begin >= buffer.begin && tensor.begin + storage_bytes(tensor) <= buffer.begin + buffer.bytes;
-}
-
 std::uint32_t* Memories::writers(const Footprint& footprint) {
   if (!shadowed_) return nullptr;
-  if (footprint.memory != 0)
-    return scratch(buffers_[footprint.buffer].core, buffers_[footprint.buffer].stream, footprint.memory).writer.get() +
-           footprint.begin;
-  State& state = state_[footprint.buffer];
-  return state.writer.empty() ? nullptr : state.writer.data() + (footprint.begin - buffers_[footprint.buffer].begin);
+  return scratch(buffers_[footprint.buffer].core, buffers_[footprint.buffer].stream, footprint.memory).writer.get() +
+         footprint.begin;
 }
 
 std::optional<std::uint64_t> Memories::unwritten(const Footprint& footprint) const {
+  if (footprint.memory == 0)
+    return global_.unwritten({footprint.begin, footprint.runs, footprint.run_bytes, footprint.stride});
   const std::uint32_t* writer = const_cast<Memories*>(this)->writers(footprint);
   if (writer == nullptr) return std::nullopt;
   for (std::uint32_t run = 0; run < footprint.runs; ++run, writer += footprint.stride) {
@@ -160,6 +161,8 @@ std::optional<std::uint64_t> Memories::unwritten(const Footprint& footprint) con
 }
 
 void Memories::written(const Footprint& footprint) {
+  if (footprint.memory == 0)
+    return global_.written({footprint.begin, footprint.runs, footprint.run_bytes, footprint.stride});
   std::uint32_t* writer = writers(footprint);
   if (writer == nullptr) return;
   for (std::uint32_t run = 0; run < footprint.runs; ++run)
@@ -167,10 +170,12 @@ void Memories::written(const Footprint& footprint) {
 }
 
 std::optional<std::uint64_t> Memories::unwritten_output(std::uint32_t id) const {
-  const State& state = state_[id];
-  if (state.use != Use::out || !shadowed_) return std::nullopt;
-  const auto wrong = std::find(state.writer.begin(), state.writer.end(), none);
-  return wrong == state.writer.end() ? std::nullopt : std::optional<std::uint64_t>(wrong - state.writer.begin());
+  if (buffers_[id].memory != 0 || state_[id].use != Use::out) return std::nullopt;
+  for (Region region : state_[id].elements) {
+    region.begin += buffers_[id].begin;
+    if (const auto byte = global_.untouched(region)) return *byte - buffers_[id].begin;
+  }
+  return std::nullopt;
 }
 
 }  // namespace inlay::npu

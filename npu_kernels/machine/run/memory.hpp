@@ -3,6 +3,8 @@
 // Every byte of scratch starts poisoned (0xff: a NaN in f32, f16 and bf16). The shadow keeps for each
 // byte the buffer through which it was last written; a read through another one is uninitialised, also
 // where an earlier tenant of the place left its data.
+//
+// Global memory is the host's (address_space.hpp): a byte has one address, whichever buffers share it.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +17,10 @@
 
 #include "npu_kernels/machine/arithmetic/tensor.hpp"
 #include "npu_kernels/machine/device/device.hpp"
+#include "npu_kernels/machine/run/address_space.hpp"
 #include "npu_kernels/machine/tape/tape.hpp"
 
 namespace inlay::npu {
-
-enum class Use : std::uint8_t { in, out, in_out };  // of a tensor in global memory, by the kernels
 
 // First fit over the free ranges of one memory of one stream.
 class Allocator {
@@ -35,10 +36,12 @@ class Allocator {
 
 class Memories {
  public:
-  Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed);
+  // Not backed: buffers have addresses and no bytes.
+  Memories(const Device& device, std::uint32_t cores, std::uint32_t streams, bool shadowed, bool backed = true);
 
-  // A tensor that lives in the caller's memory; `bytes` of it are given an address.
-  std::uint32_t add_global(std::string name, std::byte* data, std::uint64_t bytes, Use use, SourceLocation site);
+  // A tensor that lives in the caller's memory: `elements` are its bytes, as offsets from `data`.
+  std::uint32_t add_global(std::string name, std::byte* data, std::vector<Region> elements, Use use,
+                           SourceLocation site);
   // A poisoned one that the machine keeps.
   std::uint32_t add_workspace(std::string name, std::uint64_t bytes, SourceLocation site);
   // None where `bytes` do not fit.
@@ -52,11 +55,15 @@ class Memories {
   const Buffer& buffer(std::uint32_t id) const { return buffers_[id]; }
   bool live(std::uint32_t id) const { return state_[id].live; }
   Use use(std::uint32_t id) const { return state_[id].use; }
-  bool inside(const Tensor& tensor) const;  // all its bytes are its buffer's
   std::byte* data(const Tensor& tensor) const {
     const State& state = state_[tensor.buffer];
     if (state.data == nullptr) return nullptr;  // a tape is made without data
-    return state.data + (tensor.begin - buffers_[tensor.buffer].begin);
+    return state.data + (tensor.begin - state.origin);
+  }
+  // Where byte `begin` of a tensor of the buffer lies in its memory. A buffer of global memory counts its bytes from
+  // 0: where it lies is known when all of them are.
+  std::uint64_t address(std::uint32_t id, std::uint64_t begin) const {
+    return buffers_[id].begin + (begin - state_[id].origin);
   }
 
   // Of the shadow; without one all is there. The first byte of the footprint that its buffer has not written; none: all
@@ -76,20 +83,21 @@ class Memories {
     std::byte* data = nullptr;
     bool live = true;
     Use use = Use::in_out;
-    std::vector<std::uint32_t> writer;  // global memory, except inputs
+    std::uint64_t origin = 0;      // what Tensor::begin is at the buffer's first byte
+    std::vector<Region> elements;  // of global memory: the bytes that are the buffer's, from its first one
     std::vector<std::byte> workspace;
   };
   Scratch& scratch(std::uint32_t core, std::uint8_t stream, std::uint32_t memory) {
     return scratch_[(core * streams_ + stream) * (device_.memories.size() - 1) + memory - 1];
   }
   std::uint32_t add(Buffer buffer, State state);
-  // The shadow of the byte at `begin`; null: always valid.
+  // Of scratch: the shadow of the byte at `begin`; null: always valid.
   std::uint32_t* writers(const Footprint& footprint);
 
   const Device& device_;
   std::uint32_t streams_;  // of a core
-  bool shadowed_;
-  std::uint64_t next_global_ = 0;
+  bool shadowed_, backed_;
+  AddressSpace global_;
   std::size_t permanent_ = 0;  // buffers of global memory, made before the run
   std::vector<Scratch> scratch_;
   std::vector<Buffer> buffers_;

@@ -12,6 +12,7 @@ Ring::Ring(Ring&& other) noexcept
       site_(other.site_),
       views_(other.views_),
       owned_(other.owned_),
+      members_(other.members_),
       tiles_(std::move(other.tiles_)),
       flags_(std::move(other.flags_)),
       first_slot_(other.first_slot_),
@@ -21,8 +22,8 @@ Ring::Ring(Ring&& other) noexcept
       waited_(other.waited_),
       released_(other.released_) {}
 
-Tensor Ring::tile(std::uint64_t count) const {
-  Tensor result = tiles_[count % tiles_.size()];
+Tensor Ring::tile(std::uint64_t count, std::size_t member) const {
+  Tensor result = tiles_[count % (tiles_.size() / members_) * members_ + member];
   result.slot = slot(count);
   return result;
 }
@@ -41,12 +42,16 @@ Tensor Ring::acquire(Site site) {
   if (acquired_ - released_ >= flow_.depth && !core_->checked() && !core_->across(flow_.producer, flow_.consumer))
     core_->illegal("ring.acquire", "the slot's release comes later in the program; the ring needs another slot", site);
   if (acquired_ >= flow_.depth)
-    core_->ring_sync(Event::wait, flow_.consumer, flow_.producer, flag(acquired_), "ring.acquire", site);
+    core_->await({slot(acquired_), first_slot_, flow_.consumer, flow_.producer, flag(acquired_), flow_.unit,
+                  "ring.acquire", site});
   return tile(acquired_++);
 }
 
 void Ring::commit(Site site) {
-  if (!views_) core_->ring_sync(Event::set, flow_.producer, flow_.consumer, flag(committed_), "ring.commit", site);
+  if (!views_) {
+    core_->arrive(slot(committed_));
+    core_->ring_sync(Event::set, flow_.producer, flow_.consumer, flag(committed_), "ring.commit", site, flow_.unit);
+  }
   ++committed_;
 }
 
@@ -63,13 +68,15 @@ Tensor Ring::wait(Site site) {
     view.pitch = 0;
     return view;
   }
-  core_->ring_sync(Event::wait, flow_.producer, flow_.consumer, flag(waited_), "ring.wait", site);
+  core_->await(
+      {slot(waited_), first_slot_, flow_.producer, flow_.consumer, flag(waited_), flow_.unit, "ring.wait", site});
   return tile(waited_++);
 }
 
 void Ring::release(Site site) {
   if (!views_) {
-    core_->release_slot(slot(released_), flow_.consumer, flow_.producer, flag(released_), site);
+    core_->arrive(slot(released_));
+    core_->release_slot(slot(released_), flow_.consumer, flow_.producer, flag(released_), site, flow_.unit);
   } else if (!bound_.empty()) {
     core_->release_view(bound_.front());
     bound_.pop_front();
@@ -79,6 +86,7 @@ void Ring::release(Site site) {
 
 Ring::~Ring() {
   if (core_ == nullptr || views_) return;
+  for (std::uint32_t i = 0; i < flow_.depth; ++i) core_->arrive(first_slot_ + i);
   const std::uint64_t taken = acquired_ > flow_.depth ? acquired_ - flow_.depth : 0;
   for (std::uint64_t left = taken; left < released_; ++left)
     core_->ring_sync(Event::wait, flow_.consumer, flow_.producer, flag(left), "ring", site_);

@@ -54,6 +54,7 @@ struct Footprint {
   std::uint64_t begin = 0;   // bytes from the start of the memory (global: of the machine's address space)
   std::uint32_t runs = 1;
   std::uint64_t run_bytes = 0, stride = 0;
+  bool streamed = false;  // of global memory: touched once, need not stay in a cache
 };
 
 struct Buffer {
@@ -63,25 +64,34 @@ struct Buffer {
   std::string name;  // as the kernel called it
   SourceLocation site{};
   std::uint8_t stream = 0;  // of the core: whose memory it is in
+  bool workspace = false;   // of global memory: nobody reads it after the run
 };
+
+// What a transfer changes beside the place (Path::nd2nz, Path::turn).
+enum class Change : std::uint8_t { none, nd2nz, turn };
 
 enum class Unit : std::uint8_t { none, dma, matrix, vector, scalar };
 
 // What an entry costs: units, not cycles. The timing model turns them into cycles.
 struct Work {
   Unit unit = Unit::none;
-  std::uint8_t path = 0;        // dma: index into Device::paths
-  VectorOp op = VectorOp::add;  // vector
+  std::uint8_t path = 0;         // dma: index into Device::paths
+  Change change = Change::none;  // dma
+  bool turned = false;           // matrix: the right operand goes against the unit's order
+  bool column = false;           // vector: an operand is one column, brought to all lanes row by row
+  VectorOp op = VectorOp::add;   // vector
   DType in = DType::f32, out = DType::f32;
   std::uint32_t m = 0, n = 0, k = 0;  // matrix
+  std::uint32_t rows = 1;             // vector: the elements stand in as many rows, each of which starts in lane 0
   std::uint64_t bytes = 0;            // dma: moved
   std::uint64_t runs = 0;             // dma: contiguous runs (bytes / runs = B)
-  std::uint64_t elements = 0;         // vector
+  std::uint64_t elements = 0;         // vector: in all rows
 };
 
 struct Entry {
   Event event = Event::work;
   bool ring = false;  // set/wait that a ring made: a wait on it is "ring full" or "ring empty"
+  bool unit = false;  // set of a unit flag: the waiting queue follows granule by granule (Sync::unit_flag_bytes)
   std::uint16_t core = 0;
   std::uint8_t stream = 0;                            // of the core, index into Tape::streams
   std::uint8_t peer_stream = 0;                       // stream_*: the other stream

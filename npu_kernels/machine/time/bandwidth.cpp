@@ -43,24 +43,24 @@ void fill_max_min(std::span<const Rate> demand, Rate capacity, std::span<Rate> g
   std::replace(grant.begin(), grant.end(), open, capacity / count);
 }
 
-DramShare::DramShare(const Device& device, const std::vector<std::uint8_t>& streams, std::uint32_t cores,
-                     Sharing sharing)
+BandwidthShare::BandwidthShare(const Device& device, const std::vector<std::uint8_t>& streams, const Limits& limits,
+                               std::uint32_t cores, Sharing sharing)
     : queues_(static_cast<std::uint32_t>(device.queues.size() * streams.size())),
       sharing_(sharing),
-      total_(to_rate(device.dram_bytes_per_cycle)),
-      core_cap_(to_rate(device.dram_bytes_per_cycle_core)),
+      total_(to_rate(limits.bytes_per_cycle)),
+      core_cap_(to_rate(limits.bytes_per_cycle_core)),
       transfers_(std::size_t{cores} * queues_) {
   const Rate sharers = dram_queues(device, streams);
   part_ = std::min(core_cap_ / sharers, total_ / (sharers * cores));
 }
 
-void DramShare::start(std::uint32_t lane, std::uint64_t bytes, Rate solo, Tick now) {
+void BandwidthShare::start(std::uint32_t lane, std::uint64_t bytes, Rate solo, Tick now) {
   transfers_[lane] = {.left = to_amount(bytes), .solo = solo, .rate = 0, .since = now, .end = never};
   active_.insert(std::upper_bound(active_.begin(), active_.end(), lane), lane);
   changed_ = true;
 }
 
-void DramShare::settle(Transfer& transfer, Tick now) {
+void BandwidthShare::settle(Transfer& transfer, Tick now) {
   const Amount part = std::min(transfer.left, transfer.rate * (now - transfer.since));
   transfer.left -= part;
   transfer.since = now;
@@ -69,14 +69,14 @@ void DramShare::settle(Transfer& transfer, Tick now) {
   moved_rest_ &= (Amount{1} << amount_shift) - 1;
 }
 
-void DramShare::grant(Transfer& transfer, Rate rate, Tick now) {
+void BandwidthShare::grant(Transfer& transfer, Rate rate, Tick now) {
   if (rate == transfer.rate) return;
   settle(transfer, now);
   transfer.rate = rate;
   transfer.end = rate > 0 ? now + duration(transfer.left, rate) : never;
 }
 
-void DramShare::end(Tick now, std::vector<std::uint32_t>& lanes) {
+void BandwidthShare::end(Tick now, std::vector<std::uint32_t>& lanes) {
   if (next_end_ != now) return;
   const auto ends = [&](std::uint32_t lane) { return transfers_[lane].end == now; };
   for (std::uint32_t lane : active_) {
@@ -88,7 +88,7 @@ void DramShare::end(Tick now, std::vector<std::uint32_t>& lanes) {
   changed_ = true;
 }
 
-void DramShare::share_max_min(Tick now) {
+void BandwidthShare::share_max_min(Tick now) {
   demand_.clear();
   solo_.clear();
   for (std::size_t i = 0; i < active_.size();) {
@@ -114,7 +114,7 @@ void DramShare::share_max_min(Tick now) {
   for (std::size_t i = 0; i < active_.size(); ++i) grant(transfers_[active_[i]], share_[i], now);
 }
 
-void DramShare::share(Tick now) {
+void BandwidthShare::share(Tick now) {
   if (!changed_) return;
   changed_ = false;
   if (sharing_ == Sharing::max_min) {

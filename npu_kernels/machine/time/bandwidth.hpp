@@ -1,5 +1,5 @@
-// Who gets how much of global memory's bandwidth: a fluid model. Rates change only when a transfer starts
-// or ends; between two changes every transfer moves exactly rate * time.
+// Who gets how much of a bandwidth that all cores share, global memory's or the L2's: a fluid model. Rates change only
+// when a transfer starts or ends; between two changes every transfer moves exactly rate * time.
 //
 //   max-min, in two steps: the cores share the total, each asking for min(its cap, what its transfers can
 //   take alone); then the transfers of a core share what it got. Who asks for less than an equal share
@@ -30,10 +30,16 @@ struct BandwidthSample {
   Rate rate = 0;  // of all transfers together, from `at` on
 };
 
-class DramShare {
+struct Limits {
+  double bytes_per_cycle = 0, bytes_per_cycle_core = 0;
+};
+
+class BandwidthShare {
  public:
-  // Lanes are numbered core by core (lanes.hpp), `streams` as the tape's. A lane has at most one transfer.
-  DramShare(const Device& device, const std::vector<std::uint8_t>& streams, std::uint32_t cores, Sharing sharing);
+  // Lanes are numbered core by core (lanes.hpp), `streams` as the tape's. A lane has at most one transfer whose bytes
+  // move.
+  BandwidthShare(const Device& device, const std::vector<std::uint8_t>& streams, const Limits& limits,
+                 std::uint32_t cores, Sharing sharing);
 
   void start(std::uint32_t lane, std::uint64_t bytes, Rate solo, Tick now);
   Tick next_end() const { return next_end_; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "npu_kernels/machine/time/unit_flags.hpp"
+
 namespace inlay::npu {
 
 std::string_view name(Reason reason) {
@@ -15,7 +17,7 @@ namespace {
 class Constraints {
  public:
   Constraints(const Tape& tape, const Device& device, const Timeline& timeline)
-      : tape_(tape), device_(device), time_(timeline), order_(timeline.order) {
+      : tape_(tape), device_(device), time_(timeline), order_(timeline.order), units_(tape, device, timeline.order) {
     in_stream_.resize(tape.entries.size());
     in_queue_.resize(tape.entries.size());
     for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) number(order_.stream(stream), in_stream_);
@@ -35,12 +37,11 @@ class Constraints {
     const Entry& entry = tape_.entries[index];
     const bool on_stream = order_.on_stream(entry);
     if (to.step == Step::ended) {
-      visit(Stamp{index, Step::started}, time_.spans[index].ended - time_.spans[index].started, Reason::work);
+      each_of_end(index, visit);
     } else if (to.step == Step::started) {
       visit(Stamp{index, Step::issued}, 0, Reason::issue);
-      if (waits(entry.event)) visit(Stamp{order_.partner(index), Step::ended}, flight(entry), Reason::flag);
-      if (!on_stream && in_queue_[index] > 0)
-        visit(Stamp{order_.queue(order_.lane_of(entry))[in_queue_[index] - 1], Step::ended}, 0, Reason::pipe);
+      if (waits(entry.event)) flag(order_.partner(index), on_stream, visit);
+      if (!on_stream && in_queue_[index] > 0) each_of_queue(index, visit);
       if (entry.event == Event::barrier_all) each_queue(order_.stream_of(entry), index, visit);
       if (entry.event == Event::sync_all) {
         for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) {
@@ -60,6 +61,64 @@ class Constraints {
   }
 
  private:
+  std::uint32_t before(std::uint32_t index, std::uint32_t places) const {  // in its queue
+    return order_.queue(order_.lane_of(tape_.entries[index]))[in_queue_[index] - places];
+  }
+  bool transfer(std::uint32_t index) const {
+    return tape_.entries[index].event == Event::work && tape_.entries[index].work.unit == Unit::dma;
+  }
+  std::uint32_t outstanding(std::uint32_t index) const {
+    return device_.queues[order_.lane_of(tape_.entries[index]) % order_.queues()].outstanding;
+  }
+  Cost cost(std::uint32_t index) const { return cost_of(device_, tape_.entries[index], time_.residency.before(index)); }
+
+  template <class Visit> void each_of_end(std::uint32_t index, Visit&& visit) const {
+    const Entry& entry = tape_.entries[index];
+    const Span& span = time_.spans[index];
+    if (order_.on_stream(entry) || in_queue_[index] == 0 || outstanding(index) <= 1) {
+      visit(Stamp{index, Step::started}, span.ended - span.started, Reason::work);
+    } else {  // behind others that were under way
+      const Tick previous = time_.spans[before(index, 1)].ended;
+      const Tick head = waits(entry.event) ? to_ticks(device_.sync.wait_cycles)
+                        : transfer(index)  ? cost(index).head
+                                           : 0;
+      const Tick rest = span.ended - std::max(span.started + head, previous);
+      visit(Stamp{index, Step::started}, head + rest, Reason::work);
+      visit(Stamp{before(index, 1), Step::ended}, rest, Reason::pipe);
+    }
+    if (entry.event != Event::work || units_.leader(index) == no_entry) return;
+    visit(Stamp{units_.leader(index), Step::ended}, UnitFlags::granule(device_, entry.work, cost(index).units),
+          Reason::flag);
+  }
+
+  template <class Visit> void flag(std::uint32_t set, bool on_stream, Visit&& visit) const {
+    const std::uint32_t leader = on_stream ? no_entry : units_.leader(set);
+    if (leader == no_entry) return visit(Stamp{set, Step::ended}, flight(tape_.entries[set]), Reason::flag);
+    const Cost led = cost(leader);
+    const Tick granule = UnitFlags::granule(device_, tape_.entries[leader].work, led.units);
+    visit(Stamp{leader, Step::started}, led.head + granule, Reason::flag);
+    if (in_queue_[leader] > 0 && outstanding(leader) > 1)
+      visit(Stamp{before(leader, 1), Step::ended}, granule, Reason::flag);
+  }
+
+  template <class Visit> void each_of_queue(std::uint32_t index, Visit&& visit) const {
+    const Event event = tape_.entries[index].event;
+    const std::uint32_t previous = before(index, 1);
+    const bool beside = outstanding(index) > 1 && (transfer(index) || waits(event) || sets(event));
+    if (!beside) return visit(Stamp{previous, Step::ended}, 0, Reason::pipe);
+    visit(Stamp{previous, Step::started}, waits(tape_.entries[previous].event) ? to_ticks(device_.sync.wait_cycles) : 0,
+          Reason::pipe);
+    std::uint32_t under_way = outstanding(index);
+    for (std::uint32_t places = 1; places <= in_queue_[index]; ++places) {
+      const std::uint32_t other = before(index, places);
+      const Event kind = tape_.entries[other].event;
+      if (!transfer(other) && !waits(kind) && !sets(kind)) return visit(Stamp{other, Step::ended}, 0, Reason::pipe);
+      if (!transfer(other) || --under_way > 0) continue;
+      if (transfer(index)) visit(Stamp{other, Step::ended}, 0, Reason::pipe);
+      return;
+    }
+  }
+
   static void number(std::span<const std::uint32_t> list, std::vector<std::uint32_t>& numbers) {
     for (std::uint32_t i = 0; i < list.size(); ++i) numbers[list[i]] = i;
   }
@@ -73,8 +132,8 @@ class Constraints {
     return order_.on_stream(entry) ? 0 : to_ticks(device_.queues[order_.lane_of(entry) % order_.queues()].issue_cycles);
   }
 
-  Tick flight(const Entry& wait) const {
-    return wait.event == Event::stream_wait ? to_ticks(device_.sync.stream_cycles) : 0;
+  Tick flight(const Entry& set) const {
+    return set.event == Event::stream_set ? to_ticks(device_.sync.stream_cycles) : 0;
   }
 
   // The last entry of each of a stream's queues that was issued before entry `index` of the stream.
@@ -92,6 +151,7 @@ class Constraints {
   const Device& device_;
   const Timeline& time_;
   const TapeOrder& order_;
+  const UnitFlags units_;
   std::vector<std::uint32_t> in_stream_, in_queue_, meeting_;
 };
 

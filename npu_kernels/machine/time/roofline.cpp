@@ -9,12 +9,32 @@ namespace inlay::npu {
 namespace {
 
 // The least cycles of one entry on its pipe.
-double least_cycles(const Device& device, const Entry& entry) {
-  if (entry.work.unit != Unit::dma) return to_cycles(cost_of(device, entry).units);
+double least_cycles(const Device& device, const Entry& entry, const Before& before) {
+  if (entry.work.unit != Unit::dma) return to_cycles(cost_of(device, entry, before).units);
   const Path& path = device.paths[entry.work.path];
-  double bandwidth = path.bytes_per_cycle;
-  if (path.dram) bandwidth = std::min({bandwidth, device.dram_bytes_per_cycle_core, device.dram_bytes_per_cycle});
-  return static_cast<double>(entry.work.bytes) / bandwidth;
+  const double peak = peak_bandwidth(path, entry.work);
+  if (!path.dram) return static_cast<double>(entry.work.bytes) / peak;
+  const Traffic traffic = before.traffic != nullptr ? *before.traffic : Traffic{.dram = entry.work.bytes};
+  double cycles = static_cast<double>(traffic.dram) /
+                  std::min({peak, device.dram_bytes_per_cycle_core, device.dram_bytes_per_cycle});
+  if (traffic.l2 > 0) cycles += static_cast<double>(traffic.l2) / std::min(peak, device.l2.bytes_per_cycle_core);
+  return cycles;
+}
+
+// A bandwidth that all cores share: the bytes of each against all of it and against one core's part.
+void add_shared(Roofline& roof, const std::string& name, const Limits& limits,
+                const std::vector<std::uint64_t>& bytes) {
+  Bound all{.resource = name, .dma = true}, core{.resource = name + ", one core", .dma = true};
+  for (std::uint64_t of_core : bytes) {
+    all.bytes += of_core;
+    if (of_core > 0) core.cycles = std::max(core.cycles, static_cast<double>(of_core) / limits.bytes_per_cycle_core);
+  }
+  core.bytes = all.bytes;
+  if (all.bytes > 0) all.cycles = static_cast<double>(all.bytes) / limits.bytes_per_cycle;
+  all.busy = all.cycles;
+  core.busy = core.cycles;
+  roof.bounds.push_back(all);
+  roof.bounds.push_back(core);
 }
 
 double peak_cycles(const Device& device, const Work& work) {
@@ -30,22 +50,38 @@ double Roofline::dma_share() const {
   return makespan > 0 ? cycles / makespan : 0;
 }
 
-Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline) {
+double least_cycles(const Device& device, const Problem& problem) {
+  const double bandwidth = std::min(device.dram_bytes_per_cycle, device.cores * device.dram_bytes_per_cycle_core);
+  const double bytes = problem.bytes > 0 ? static_cast<double>(problem.bytes) / bandwidth : 0;
+  double products = 0;
+  for (const Problem::Products& part : problem.products)
+    if (const MatrixRate* rate = device.rate(part.in, part.out))
+      products += static_cast<double>(part.operations) / 2 / peak_products(device.matrix, *rate) / device.cores;
+  return std::max(bytes, products);
+}
+
+Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline, const Problem& problem) {
   const TapeOrder& order = timeline.order;
   Roofline result;
+  result.problem = least_cycles(device, problem);
   result.makespan = to_cycles(timeline.makespan);
   for (const Queue& queue : device.queues) result.bounds.push_back({.resource = queue.name});
   std::vector<double> lane_cycles(order.lanes()), products(order.cores());
-  std::vector<std::uint64_t> dram_bytes(order.cores());
-  for (const Entry& entry : tape.entries) {
+  std::vector<std::uint64_t> dram_bytes(order.cores()), l2_bytes(order.cores());
+  for (std::uint32_t index = 0; index < tape.entries.size(); ++index) {
+    const Entry& entry = tape.entries[index];
     if (entry.event != Event::work) continue;
     const Work& work = entry.work;
+    const Before before = timeline.residency.before(index);
     const std::uint32_t lane = order.lane_of(entry);
     Bound& bound = result.bounds[lane % order.queues()];
-    lane_cycles[lane] += least_cycles(device, entry);
+    lane_cycles[lane] += least_cycles(device, entry, before);
     if (work.unit == Unit::dma) {
       bound.bytes += work.bytes;
-      if (device.paths[work.path].dram) dram_bytes[entry.core] += work.bytes;
+      if (device.paths[work.path].dram) {
+        dram_bytes[entry.core] += before.traffic != nullptr ? before.traffic->dram : work.bytes;
+        l2_bytes[entry.core] += before.traffic != nullptr ? before.traffic->l2 : 0;
+      }
     } else if (work.unit == Unit::matrix) {
       bound.operations += std::uint64_t{2} * work.m * work.n * work.k;
       products[entry.core] += peak_cycles(device, work);
@@ -59,17 +95,9 @@ Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeli
     bound.cycles = std::max(bound.cycles, lane_cycles[lane]);
     bound.busy = std::max(bound.busy, to_cycles(timeline.lanes[lane].busy));
   }
-  Bound memory{.resource = "global memory", .dma = true}, core{.resource = "global memory, one core", .dma = true};
-  for (std::uint64_t bytes : dram_bytes) {
-    memory.bytes += bytes;
-    if (bytes > 0) core.cycles = std::max(core.cycles, static_cast<double>(bytes) / device.dram_bytes_per_cycle_core);
-  }
-  core.bytes = memory.bytes;
-  if (memory.bytes > 0) memory.cycles = static_cast<double>(memory.bytes) / device.dram_bytes_per_cycle;
-  memory.busy = memory.cycles;
-  core.busy = core.cycles;
-  result.bounds.push_back(memory);
-  result.bounds.push_back(core);
+  add_shared(result, "global memory", {device.dram_bytes_per_cycle, device.dram_bytes_per_cycle_core}, dram_bytes);
+  if (device.l2.bytes > 0)
+    add_shared(result, "L2", {device.l2.bytes_per_cycle, device.l2.bytes_per_cycle_core}, l2_bytes);
   for (double cycles : products) result.matrix_peak = std::max(result.matrix_peak, cycles);
   result.bounding =
       static_cast<std::size_t>(std::max_element(result.bounds.begin(), result.bounds.end(),

@@ -6,14 +6,17 @@
 //   a vector op  slope * rows of lanes, no head
 //   global memory  all bytes at the device's bandwidth; a core's bytes at the core's
 //
-// The bound of the run is the largest; makespan >= bound. Its share, bound / makespan, is what a program
-// is measured by.
+// The bound of the run is the largest; makespan >= bound. Its share, bound / makespan, says how well the program
+// keeps its own bottleneck at work; it rewards waste. What a program is measured by is the share of the problem's
+// bound (device/problem.hpp), which no program of this operator can beat:
+//   max(bytes / bandwidth of global memory, operations / peak of the matrix unit) / makespan
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "npu_kernels/machine/device/problem.hpp"
 #include "npu_kernels/machine/time/timing.hpp"
 
 namespace inlay::npu {
@@ -32,15 +35,20 @@ struct Roofline {
   std::size_t bounding = 0;   // index into bounds: of the largest
   double makespan = 0;        // cycles
   double matrix_peak = 0;     // cycles that the products of the busiest core take with every cell at work
+  double problem = 0;         // cycles that the problem takes at least; 0: the program states none
 
   double share() const { return makespan > 0 ? bounds[bounding].cycles / makespan : 0; }
+  double problem_share() const { return makespan > 0 ? problem / makespan : 0; }
   double dma_share() const;  // the largest DMA bound / makespan
   double matrix_share() const { return makespan > 0 ? matrix_peak / makespan : 0; }
 };
 
-Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline);
+// Of all cores of the device together.
+double least_cycles(const Device& device, const Problem& problem);
+
+Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline, const Problem& problem = {});
 
 // Several lines: makespan, bounds, stalls of each pipe, critical path, slack. For a person; its form may change.
-std::string summary(const Tape& tape, const Device& device, const Timeline& timeline);
+std::string summary(const Tape& tape, const Device& device, const Timeline& timeline, const Problem& problem = {});
 
 }  // namespace inlay::npu

@@ -11,31 +11,40 @@
 #include <vector>
 
 #include "npu_kernels/machine/time/timing.hpp"
+#include "npu_kernels/machine/time/unit_flags.hpp"
 
 namespace inlay::npu {
 
 class Simulation {
  public:
-  Simulation(const Tape& tape, const Device& device, const TapeOrder& order, const TimingOptions& options);
+  Simulation(const Tape& tape, const Device& device, const TapeOrder& order, const Residency& residency,
+             const TimingOptions& options);
 
   Status run();
   void finish(Timeline& timeline);
 
  private:
+  // Of the first entry that has not ended. Others may have started behind it (Queue::outstanding).
   enum class LaneState : std::uint8_t {
-    idle,
-    blocked,  // its first entry waits for a flag
-    head,     // latency of a transfer that shares bandwidth
-    moving,   // its bytes
-    running   // anything else
+    idle,       // it has not started
+    head,       // latency of a transfer that shares bandwidth
+    moving_l2,  // its bytes that the L2 has
+    moving,     // the others
+    running,    // anything else
+    following   // its work is done, but not that of the entry that it follows by a unit flag
   };
   struct Lane {
-    std::uint32_t next = 0, issued = 0;  // of the lane's list: first not ended, first not issued
-    std::uint32_t stall_cursor = 0;      // the stream's stalls before it ended before `free`
+    std::uint32_t next = 0, begun = 0, issued = 0;  // of the lane's list: first not ended, not started, not issued
+    std::uint32_t outstanding = 1, transfers = 0;   // transfers that may be under way, and that are
+    std::uint32_t stall_cursor = 0;                 // the stream's stalls before it ended before `free`
     LaneState state = LaneState::idle;
-    Tick free = 0;  // end of the last entry
+    Tick free = 0;    // end of the last entry
+    Tick passed = 0;  // the last wait that it has passed is done
     Tick busy = 0;
-    Cost cost;  // of the entry that runs
+    Tick moves = 0;      // the first entry's bytes began to move, or its units to be worked
+    Tick l2_waited = 0;  // what it lost to others in the L2
+    Tick done = 0;       // .. its own work was done: it may have to follow another's
+    Cost cost;           // of it
     StallLedger ledger;
   };
 
@@ -56,13 +65,21 @@ class Simulation {
 
   struct Wake {
     Tick at;
-    std::uint32_t agent;  // a lane: its entry ends; lanes + stream; lanes + streams + lane: a flag has come
+    std::uint64_t agent;  // a lane, or lanes + stream, or see below
     bool operator>(const Wake& other) const { return std::pair(at, agent) > std::pair(other.at, other.agent); }
   };
 
   // Queues (simulation_queues.cpp)
   void advance_lane(std::uint32_t lane);
+  bool overlaps(const Entry& entry) const;
+  bool may_begin(std::uint32_t lane, std::uint32_t index) const;
+  void begin(std::uint32_t lane);
+  void run_first(std::uint32_t lane);
+  void wake_set(std::uint32_t set, const Lane& lane, const Work& work);
+  bool move_bytes(std::uint32_t lane);
+  bool may_end(std::uint32_t lane);
   void end_entry(std::uint32_t lane);
+  void charge(std::uint32_t lane, std::uint32_t entry);
   void charge_gap(std::uint32_t lane, Tick end, std::uint32_t entry);
 
   // Streams (simulation_streams.cpp)
@@ -81,17 +98,25 @@ class Simulation {
   void wake_stream(std::uint32_t stream) { ready_.push_back(order_.lanes() + stream); }
   void signal(std::uint32_t entry);
   void stamp(std::uint32_t entry, Step step) { steps_.push_back({entry, step}); }
+  bool ended(std::uint32_t entry) const { return entry != no_entry && spans_[entry].ended >= 0; }
   // The set that a wait takes is done, and the flag has come over.
   bool arrived(std::uint32_t wait) const {
     const std::uint32_t set = order_.partner(wait);
-    return set != no_entry && spans_[set].ended >= 0 && spans_[set].ended + flight(tape_.entries[set]) <= now_;
+    return ended(set) && spans_[set].ended + flight(tape_.entries[set]) <= now_;
   }
-  // What a wait from `begin` to now is charged to: charge(stall, begin, end).
-  template <class Charge> void each_cause(std::uint32_t wait, Tick begin, Charge&& charge) const {
+  // .. or it is that of a unit flag whose first granule is done, for which a queue need not wait longer.
+  bool standing(std::uint32_t wait) const {
+    const std::uint32_t set = order_.partner(wait);
+    return arrived(wait) || (set != no_entry && units_.any() && early_[set]);
+  }
+  // What a wait from `begin` to `end` is charged to: charge(stall, begin, end).
+  template <class Charge> void each_cause(std::uint32_t wait, Tick begin, Tick end, Charge&& charge) const {
     const Stall of = wait_cause(tape_.entries[wait]);
-    const Tick set = std::clamp(spans_[order_.partner(wait)].ended, begin, now_);
+    const std::uint32_t taken = order_.partner(wait);
+    const bool flies = flight(tape_.entries[taken]) > 0;
+    const Tick set = flies ? std::clamp(spans_[taken].ended, begin, end) : end;
     charge(of, begin, set);
-    charge(Stall{.cause = Cause::flight, .from = of.from, .to = of.to}, set, now_);
+    charge(Stall{.cause = Cause::flight, .from = of.from, .to = of.to}, set, end);
   }
   Tick flight(const Entry& set) const { return set.event == Event::stream_set ? sync_.stream : 0; }
   Tick instruction_ticks(const Entry& entry) const;
@@ -107,7 +132,8 @@ class Simulation {
   const Device& device_;
   const TapeOrder& order_;
   const SyncTicks sync_;
-  DramShare dram_;
+  const Residency& residency_;
+  BandwidthShare dram_, l2_;
   std::vector<Tick> issue_ticks_;  // by queue
   std::vector<Lane> lanes_;
   std::vector<Stream> streams_;
@@ -115,6 +141,11 @@ class Simulation {
   std::vector<Stamp> steps_;
   std::vector<std::uint32_t> ready_, ended_lanes_;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
+  // Agents beyond lanes and streams: lanes + streams + lane looks at a lane again; then come the sets of unit flags.
+  std::uint32_t again_ = 0, sets_ = 0;
+  UnitFlags units_;
+  std::vector<bool> early_;               // sets of unit flags whose first granule is done
+  std::vector<std::uint32_t> followers_;  // lanes whose work is done before its leader's
   Tick now_ = 0;
 };
 

@@ -38,50 +38,161 @@ void Simulation::charge_gap(std::uint32_t lane_index, Tick end, std::uint32_t en
   lane.ledger.add(Cause::issue, rest, entry);
 }
 
+// Others may be under way beside it.
+bool Simulation::overlaps(const Entry& entry) const {
+  return waits(entry.event) || sets(entry.event) || (entry.event == Event::work && entry.work.unit == Unit::dma);
+}
+
+bool Simulation::may_begin(std::uint32_t lane_index, std::uint32_t index) const {
+  const Lane& lane = lanes_[lane_index];
+  const Entry& entry = tape_.entries[index];
+  if (lane.begun > lane.next) {  // behind others that have not ended
+    if (lane.outstanding <= 1 || now_ < lane.passed || !overlaps(entry)) return false;
+    if (!overlaps(tape_.entries[order_.queue(lane_index)[lane.next]])) return false;
+    if (entry.event == Event::work && lane.transfers >= lane.outstanding) return false;
+  }
+  return !waits(entry.event) || standing(index);
+}
+
 void Simulation::advance_lane(std::uint32_t lane_index) {
   Lane& lane = lanes_[lane_index];
-  if ((lane.state != LaneState::idle && lane.state != LaneState::blocked) || lane.next == lane.issued) return;
-  const std::uint32_t index = order_.queue(lane_index)[lane.next];
+  while (lane.begun < lane.issued && may_begin(lane_index, order_.queue(lane_index)[lane.begun])) begin(lane_index);
+}
+
+void Simulation::begin(std::uint32_t lane_index) {
+  Lane& lane = lanes_[lane_index];
+  const std::uint32_t index = order_.queue(lane_index)[lane.begun++];
   const Entry& entry = tape_.entries[index];
-  Span& span = spans_[index];
-  if (waits(entry.event) && !arrived(index)) {
-    lane.state = LaneState::blocked;
-    return;
-  }
-  charge_gap(lane_index, span.issued, index);
-  if (waits(entry.event))
-    each_cause(index, std::max(lane.free, span.issued),
-               [&](const Stall& of, Tick begin, Tick end) { lane.ledger.add(of, end - begin, index); });
-  span.started = now_;
+  spans_[index].started = now_;
   stamp(index, Step::started);
   const std::uint32_t stream = order_.stream_of_lane(lane_index);
   if (streams_[stream].state == StreamState::queue_full) wake_stream(stream);
-  if (entry.event == Event::work) {
-    lane.cost = cost_of(device_, entry);
-    lane.busy += lane.cost.head + lane.cost.units;
-  } else {
-    lane.cost = {.head = instruction_ticks(entry)};
-    lane.ledger.add(Cause::sync, lane.cost.head, index);
+  const bool first = lane.begun == lane.next + 1;
+  if (entry.event == Event::work && entry.work.unit == Unit::dma) ++lane.transfers;
+  if (waits(entry.event)) {
+    lane.passed = now_ + sync_.wait;
+    if (!first) wakes_.push({lane.passed, again_ + lane_index});
   }
-  lane.state = lane.cost.dram ? LaneState::head : LaneState::running;
-  wakes_.push({now_ + lane.cost.head + (lane.cost.dram ? 0 : lane.cost.units), lane_index});
+  if (first) run_first(lane_index);
+}
+
+// The first entry is at work now: all before it have ended.
+void Simulation::run_first(std::uint32_t lane_index) {
+  Lane& lane = lanes_[lane_index];
+  const std::uint32_t index = order_.queue(lane_index)[lane.next];
+  const Entry& entry = tape_.entries[index];
+  lane.l2_waited = 0;
+  lane.state = LaneState::running;
+  if (entry.event != Event::work) {
+    lane.cost = {.head = instruction_ticks(entry)};
+    const Tick end = (waits(entry.event) ? spans_[index].started : now_) + lane.cost.head;
+    if (end <= now_ && spans_[index].started < now_) return end_entry(lane_index);  // it was over behind others
+    wakes_.push({std::max(now_, end), lane_index});
+    return;
+  }
+  lane.cost = cost_of(device_, entry, residency_.before(index));
+  lane.moves = std::max(now_, spans_[index].started + lane.cost.head);
+  if (lane.cost.shared) lane.state = LaneState::head;
+  if (lane.cost.shared && lane.moves == now_ && move_bytes(lane_index)) {
+    units_.each_set(index, [&](std::uint32_t set) { wake_set(set, lane, entry.work); });
+    return;
+  }
+  wakes_.push({lane.cost.shared ? lane.moves : lane.moves + lane.cost.units, lane_index});
+  units_.each_set(index, [&](std::uint32_t set) { wake_set(set, lane, entry.work); });
+}
+
+// A unit flag stands when the first granule of the work before it is done.
+void Simulation::wake_set(std::uint32_t set, const Lane& lane, const Work& work) {
+  wakes_.push({lane.moves + UnitFlags::granule(device_, work, lane.cost.units), std::uint64_t{sets_} + set});
+}
+
+// Starts the part of the first entry's bytes that has not moved yet; false: there is none.
+bool Simulation::move_bytes(std::uint32_t lane_index) {
+  Lane& lane = lanes_[lane_index];
+  const Traffic& traffic = lane.cost.traffic;
+  if (lane.state == LaneState::head && traffic.l2 > 0) {
+    lane.state = LaneState::moving_l2;
+    l2_.start(lane_index, traffic.l2, lane.cost.l2_rate, now_);
+  } else if (lane.state < LaneState::moving && traffic.dram > 0) {
+    if (lane.state == LaneState::moving_l2)
+      lane.l2_waited = now_ - lane.moves - duration(to_amount(traffic.l2), lane.cost.l2_rate);
+    lane.state = LaneState::moving;
+    dram_.start(lane_index, traffic.dram, lane.cost.rate, now_);
+  } else {
+    if (lane.state == LaneState::moving_l2)
+      lane.l2_waited = now_ - lane.moves - duration(to_amount(traffic.l2), lane.cost.l2_rate);
+    return false;
+  }
+  return true;
+}
+
+// What the first entry's time up to now is charged to: what of it the entry before it did not see.
+void Simulation::charge(std::uint32_t lane_index, std::uint32_t index) {
+  Lane& lane = lanes_[lane_index];
+  const Entry& entry = tape_.entries[index];
+  const Span& span = spans_[index];
+  charge_gap(lane_index, span.issued, index);
+  const Tick begin = std::max(lane.free, span.issued);
+  if (waits(entry.event) && span.started > begin)
+    each_cause(index, begin, span.started,
+               [&](const Stall& of, Tick from, Tick to) { lane.ledger.add(of, to - from, index); });
+  const Tick seen = now_ - std::max(lane.free, span.started);
+  if (entry.event != Event::work) {
+    lane.ledger.add(Cause::sync, seen, index);
+    return;
+  }
+  const Tick work = std::max<Tick>(lane.moves - std::max(lane.free, span.started), 0) + lane.cost.units;
+  lane.busy += work;
+  lane.ledger.add(Cause::l2_share, lane.l2_waited, index);
+  const Tick rest = seen - work - lane.l2_waited;
+  const Tick followed = now_ - lane.done;
+  if (followed > 0) lane.ledger.add(wait_cause(tape_.entries[units_.wait(index)]), followed, index);
+  lane.ledger.add(Cause::dram_share, rest - followed, index);
+}
+
+// The first entry's own work is done. By a unit flag it ends no earlier than its last granule after its leader's.
+bool Simulation::may_end(std::uint32_t lane_index) {
+  Lane& lane = lanes_[lane_index];
+  const std::uint32_t index = order_.queue(lane_index)[lane.next];
+  if (lane.state != LaneState::following) lane.done = now_;
+  const std::uint32_t leader = units_.leader(index);
+  if (leader == no_entry || tape_.entries[index].event != Event::work) return true;
+  const auto place = std::find(followers_.begin(), followers_.end(), lane_index);
+  if (!ended(leader)) {
+    if (place == followers_.end()) followers_.push_back(lane_index);
+    lane.state = LaneState::following;
+    return false;
+  }
+  if (place != followers_.end()) followers_.erase(place);
+  const Tick end = spans_[leader].ended + UnitFlags::granule(device_, tape_.entries[index].work, lane.cost.units);
+  if (end <= now_) return true;
+  lane.state = LaneState::following;
+  wakes_.push({end, lane_index});
+  return false;
 }
 
 void Simulation::end_entry(std::uint32_t lane_index) {
   Lane& lane = lanes_[lane_index];
   const std::uint32_t index = order_.queue(lane_index)[lane.next++];
   const Entry& entry = tape_.entries[index];
-  Span& span = spans_[index];
-  span.ended = lane.free = now_;
+  spans_[index].ended = now_;
+  charge(lane_index, index);
+  lane.free = now_;
   lane.state = LaneState::idle;
   stamp(index, Step::ended);
-  if (lane.cost.dram) lane.ledger.add(Cause::dram_share, now_ - span.started - lane.cost.head - lane.cost.units, index);
+  if (entry.event == Event::work && entry.work.unit == Unit::dma) --lane.transfers;
+  for (std::uint32_t follower : followers_) {
+    if (units_.leader(order_.queue(follower)[lanes_[follower].next]) != index) continue;
+    wakes_.push({now_, follower});
+  }
   if (sets(entry.event)) signal(index);
   const std::uint32_t number = order_.stream_of_lane(lane_index);
   Stream& stream = streams_[number];
-  if (--stream.outstanding > 0) return;
-  stream.emptied = now_;
-  if (stream.state == StreamState::barrier || stream.state == StreamState::sync_all) wake_stream(number);
+  if (--stream.outstanding == 0) {
+    stream.emptied = now_;
+    if (stream.state == StreamState::barrier || stream.state == StreamState::sync_all) wake_stream(number);
+  }
+  if (lane.begun > lane.next) run_first(lane_index);
 }
 
 void Simulation::signal(std::uint32_t entry) {
@@ -90,11 +201,11 @@ void Simulation::signal(std::uint32_t entry) {
   const Entry& wait = tape_.entries[waiter];
   const std::uint32_t stream = order_.stream_of(wait);
   if (const Tick later = flight(tape_.entries[entry]); later > 0) {
-    const std::uint32_t agent = order_.on_stream(wait) ? stream : order_.streams() + order_.lane_of(wait);
-    wakes_.push({now_ + later, order_.lanes() + agent});
+    const std::uint32_t agent = order_.on_stream(wait) ? order_.lanes() + stream : again_ + order_.lane_of(wait);
+    wakes_.push({now_ + later, agent});
   } else if (order_.on_stream(wait)) {
     if (streams_[stream].state == StreamState::flag) wake_stream(stream);
-  } else if (const std::uint32_t lane = order_.lane_of(wait); lanes_[lane].state == LaneState::blocked) {
+  } else if (const std::uint32_t lane = order_.lane_of(wait); lanes_[lane].begun < lanes_[lane].issued) {
     wake(lane);
   }
 }

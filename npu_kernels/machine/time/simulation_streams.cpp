@@ -36,9 +36,8 @@ bool Simulation::put_in_queue(std::uint32_t number, std::uint32_t index) {
     pass_time(number, issue_ticks_[queue]);
     return false;
   }
-  // An entry that runs has left the queue.
-  const bool runs = lane.state != LaneState::idle && lane.state != LaneState::blocked;
-  if (lane.issued - lane.next - runs >= device_.queues[queue].depth) {
+  // An entry that has started has left the queue.
+  if (lane.issued - lane.begun >= device_.queues[queue].depth) {
     if (stream.state == StreamState::issuing) stop(number, StreamState::queue_full);
     return false;
   }
@@ -69,7 +68,7 @@ bool Simulation::may_start(std::uint32_t number, std::uint32_t index) {
   if (waits(entry.event)) {
     if (!arrived(index)) return hold(StreamState::flag);
     if (stream.state == StreamState::flag)
-      each_cause(index, stream.since,
+      each_cause(index, stream.since, now_,
                  [&](const Stall& of, Tick begin, Tick end) { charge_stop(number, of, begin, end); });
   } else if (entry.event == Event::barrier_all) {
     if (stream.outstanding > 0) return hold(StreamState::barrier);
@@ -96,7 +95,7 @@ void Simulation::start_on_stream(std::uint32_t number, std::uint32_t index) {
   Tick ticks = instruction_ticks(entry);
   scalar.ledger.add(Cause::sync, ticks, index);
   if (entry.event == Event::work) {
-    const Cost cost = cost_of(device_, entry);
+    const Cost cost = cost_of(device_, entry, residency_.before(index));
     ticks = cost.head + cost.units;
     scalar.busy += ticks;
   }

@@ -6,8 +6,8 @@ namespace inlay::npu {
 
 std::string_view name(Cause cause) {
   constexpr std::string_view table[causes] = {"issue",      "queue full",  "flag",       "ring full",
-                                              "ring empty", "flag flight", "DRAM share", "sync",
-                                              "barrier",    "cross",       "drain"};
+                                              "ring empty", "flag flight", "DRAM share", "L2 share",
+                                              "sync",       "barrier",     "cross",      "drain"};
   return table[static_cast<int>(cause)];
 }
 

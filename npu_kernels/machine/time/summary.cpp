@@ -134,12 +134,16 @@ std::string slack_text(const Tape& tape, const Device& device, const Timeline& t
 
 }  // namespace
 
-std::string summary(const Tape& tape, const Device& device, const Timeline& timeline) {
-  const Roofline roof = roofline(tape, device, timeline);
-  return "makespan " + number(roof.makespan, 0) + " cycles, " + std::to_string(timeline.order.cores()) + " cores, " +
-         std::to_string(tape.entries.size()) + " entries\nbounds\n" + bounds_text(roof) + "pipes, all cores\n" +
-         pipes_text(tape, device, timeline) + "critical path\n" + path_text(tape, device, timeline) +
-         "slack of work\n" + slack_text(tape, device, timeline);
+std::string summary(const Tape& tape, const Device& device, const Timeline& timeline, const Problem& problem) {
+  const Roofline roof = roofline(tape, device, timeline, problem);
+  const std::string stated = roof.problem > 0 ? "problem " + percent(roof.problem, roof.makespan) +
+                                                    " of the makespan: no program takes less than " +
+                                                    number(roof.problem, 0) + " cycles\n"
+                                              : "";
+  return stated + "makespan " + number(roof.makespan, 0) + " cycles, " + std::to_string(timeline.order.cores()) +
+         " cores, " + std::to_string(tape.entries.size()) + " entries\nbounds\n" + bounds_text(roof) +
+         "pipes, all cores\n" + pipes_text(tape, device, timeline) + "critical path\n" +
+         path_text(tape, device, timeline) + "slack of work\n" + slack_text(tape, device, timeline);
 }
 
 }  // namespace inlay::npu

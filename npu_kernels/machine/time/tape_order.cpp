@@ -15,6 +15,18 @@ void counts_to_begins(std::vector<std::uint32_t>& counts) {
   std::partial_sum(counts.begin(), counts.end(), counts.begin());
 }
 
+bool reaches_outward(const Entry& entry) {
+  if (entry.event == Event::work) return entry.work.unit == Unit::dma || entry.work.unit == Unit::scalar;
+  switch (entry.event) {
+    case Event::stream_set:
+    case Event::stream_wait:
+    case Event::cross_set:
+    case Event::cross_wait:
+    case Event::sync_all: return true;
+    default: return false;
+  }
+}
+
 Status bad_entry(const Entry& entry, std::size_t i, const std::string& why) {
   return invalid("tape.entries[" + std::to_string(i) + "] (" + entry.verb + ", " + line_of(entry.site) + "): " + why);
 }
@@ -83,7 +95,8 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
       queued_(tape.entries.size()),
       queue_begin_(lanes() + 1),
       partners_(partners_of(tape, channels_of(tape))),
-      meetings_(streams()) {
+      meetings_(streams()),
+      outward_(streams()) {
   for (const Entry& entry : tape.entries) {
     ++stream_begin_[stream_of(entry) + 1];
     ++queue_begin_[lane_of(entry) + 1];
@@ -96,6 +109,8 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
     streams_[in_stream[stream_of(entry)]++] = i;
     queued_[in_queue[lane_of(entry)]++] = i;
     if (entry.event == Event::sync_all) meetings_[stream_of(entry)].push_back(i);
+    if (reaches_outward(entry)) outward_[stream_of(entry)].push_back(i);
+    unit_flags_ = unit_flags_ || entry.unit;
   }
 }
 

@@ -25,6 +25,11 @@ class TapeOrder : public Lanes {
   std::span<const std::uint32_t> stream(std::uint32_t number) const { return part(streams_, stream_begin_, number); }
   std::span<const std::uint32_t> queue(std::uint32_t lane) const { return part(queued_, queue_begin_, lane); }
 
+  // Of a stream, those that reach beyond it: moves, scalar reads, flags of other streams and cores, and sync_alls.
+  std::span<const std::uint32_t> outward(std::uint32_t stream) const { return outward_[stream]; }
+  // The tape has sets of unit flags.
+  bool unit_flags() const { return unit_flags_; }
+
   // Of a set the wait that takes it, of a wait the set that it takes.
   std::uint32_t partner(std::uint32_t entry) const { return partners_[entry]; }
   // The sync_alls of a stream, in order. The n-th of every stream are one meeting.
@@ -39,7 +44,8 @@ class TapeOrder : public Lanes {
   }
 
   std::vector<std::uint32_t> streams_, stream_begin_, queued_, queue_begin_, partners_;
-  std::vector<std::vector<std::uint32_t>> meetings_;
+  std::vector<std::vector<std::uint32_t>> meetings_, outward_;
+  bool unit_flags_ = false;
 };
 
 }  // namespace inlay::npu

@@ -8,18 +8,29 @@
 
 namespace inlay::npu {
 
-Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& order, const TimingOptions& options)
+Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& order, const Residency& residency,
+                       const TimingOptions& options)
     : tape_(tape),
       device_(device),
       order_(order),
       sync_{to_ticks(device.sync.set_cycles), to_ticks(device.sync.wait_cycles), to_ticks(device.sync.barrier_cycles),
             to_ticks(device.sync.cross_cycles), to_ticks(device.sync.stream_cycles)},
-      dram_(device, tape.streams, order.cores(), options.sharing),
+      residency_(residency),
+      dram_(device, tape.streams, {device.dram_bytes_per_cycle, device.dram_bytes_per_cycle_core}, order.cores(),
+            options.sharing),
+      l2_(device, tape.streams, {device.l2.bytes_per_cycle, device.l2.bytes_per_cycle_core}, order.cores(),
+          options.sharing),
       lanes_(order.lanes()),
       streams_(order.streams()),
-      spans_(tape.entries.size()) {
+      spans_(tape.entries.size()),
+      again_(order.lanes() + order.streams()),
+      sets_(again_ + order.lanes()),
+      units_(tape, device, order),
+      early_(units_.any() ? tape.entries.size() : 0) {
   steps_.reserve(tape.entries.size() * 3);
   for (const Queue& queue : device.queues) issue_ticks_.push_back(to_ticks(queue.issue_cycles));
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    lanes_[lane].outstanding = device.queues[lane % device.queues.size()].outstanding;
 }
 
 void Simulation::advance_ready() {
@@ -28,33 +39,33 @@ void Simulation::advance_ready() {
     ready_.pop_back();
     if (agent < order_.lanes())
       advance_lane(agent);
-    else if (agent < order_.lanes() + order_.streams())
-      advance_stream(agent - order_.lanes());
     else
-      advance_lane(agent - order_.lanes() - order_.streams());
+      advance_stream(agent - order_.lanes());
   }
 }
 
 // Ends what ends at this tick; who may go on because of it is made ready.
 void Simulation::end_at_now() {
   ended_lanes_.clear();
+  l2_.end(now_, ended_lanes_);
   dram_.end(now_, ended_lanes_);
-  for (; !wakes_.empty() && wakes_.top().at == now_; wakes_.pop()) {
-    const std::uint32_t agent = wakes_.top().agent;
-    if (agent >= order_.lanes()) {
-      wake(agent);
-      continue;
-    }
-    Lane& lane = lanes_[agent];
-    const std::uint64_t bytes = tape_.entries[order_.queue(agent)[lane.next]].work.bytes;
-    if (lane.state == LaneState::head && bytes > 0) {
-      lane.state = LaneState::moving;
-      dram_.start(agent, bytes, lane.cost.rate, now_);
+  while (!wakes_.empty() && wakes_.top().at == now_) {
+    const std::uint64_t agent = wakes_.top().agent;
+    wakes_.pop();
+    if (agent < order_.lanes()) {
+      ended_lanes_.push_back(static_cast<std::uint32_t>(agent));
+    } else if (agent < again_) {
+      wake(static_cast<std::uint32_t>(agent));
+    } else if (agent < sets_) {
+      wake(static_cast<std::uint32_t>(agent - again_));
     } else {
-      ended_lanes_.push_back(agent);
+      early_[agent - sets_] = true;
+      signal(static_cast<std::uint32_t>(agent - sets_));
     }
   }
   for (std::uint32_t lane : ended_lanes_) {
+    const bool transfer = lanes_[lane].cost.shared && lanes_[lane].state < LaneState::running;
+    if ((transfer && move_bytes(lane)) || !may_end(lane)) continue;
     end_entry(lane);
     wake(lane);
   }
@@ -65,8 +76,11 @@ Status Simulation::run() {
   for (;;) {
     advance_ready();
     // Bandwidth is shared anew when all of this tick's transfers have started and ended.
-    if (wakes_.empty() || wakes_.top().at > now_) dram_.share(now_);
-    const Tick next = std::min(wakes_.empty() ? never : wakes_.top().at, dram_.next_end());
+    if (wakes_.empty() || wakes_.top().at > now_) {
+      dram_.share(now_);
+      l2_.share(now_);
+    }
+    const Tick next = std::min({wakes_.empty() ? never : wakes_.top().at, dram_.next_end(), l2_.next_end()});
     if (next == never) return deadlock();
     now_ = next;
     end_at_now();
@@ -97,6 +111,7 @@ void Simulation::finish(Timeline& timeline) {
   timeline.spans = std::move(spans_);
   timeline.dram = dram_.samples();
   timeline.dram_bytes = dram_.moved_bytes();
+  timeline.l2_bytes = l2_.moved_bytes();
   timeline.steps = std::move(steps_);
   for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
@@ -116,7 +131,8 @@ tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device,
   auto order = TapeOrder::of(tape, device);
   if (!order) return tl::unexpected<Status>(std::move(order.error()));
   Timeline timeline;
-  Simulation simulation(tape, device, *order, options);
+  timeline.residency = options.residency != nullptr ? *options.residency : Residency(tape, device, *order);
+  Simulation simulation(tape, device, *order, timeline.residency, options);
   if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
   simulation.finish(timeline);
   timeline.order = std::move(*order);

@@ -4,13 +4,22 @@
 //           full queue until that queue's first entry starts
 //   start   = max(the queue's previous entry is done, issued, the flag that a wait takes is set; one between
 //           streams comes over stream_cycles later)
-//   end     = start + head + units / throughput (cost.hpp); transfers of global memory share its
-//           bandwidth (bandwidth.hpp) and may take longer
+//   end     = start + head + units / throughput (cost.hpp); transfers of global memory share its bandwidth and
+//           that of the L2 (bandwidth.hpp) and may take longer. Which bytes are the L2's the tape says
+//           (residency.hpp)
 //
-// A queue works on one entry at a time: the head of a transfer or of an instruction is never hidden behind
-// its predecessor. A set or wait takes Sync's cycles of its queue; flags count and never block a set (more
-// sets than the device holds are the checker's matter). Memories have a port for every queue: bank
-// conflicts cost nothing. All cores start at tick 0.
+// A queue works on one entry at a time, unless several transfers may be under way in it (Queue::outstanding = n):
+//   start   = max(the previous entry has started, the n-th transfer before it is done, issued); a wait holds back what
+//           comes after it, a set nothing; all but transfers, sets and waits start as in any queue
+//   end     = max(start + head, the previous entry is done) + units / throughput: bytes move one transfer after another
+//
+// A unit flag (Entry::unit) joins a matrix queue and a drain in granules of their accumulator, G of them in an entry:
+//   the wait passes    when the first granule of the work entry before the set is done: start + head + units / G
+//   the next entry     ends no earlier than that entry's end + its own units / G
+//
+// A set or wait takes Sync's cycles of its queue; flags count and never block a set (more sets than the device holds
+// are the checker's matter). Memories have a port for every queue: bank conflicts cost nothing. All cores start at
+// tick 0.
 //
 // What speeds up helps? Without sharing, times are a max-plus function of the costs: no start or end gets
 // later when a cost shrinks. With max-min sharing that is false (an earlier transfer takes bandwidth from
@@ -25,6 +34,7 @@
 #include <tl/expected.hpp>
 
 #include "npu_kernels/machine/time/bandwidth.hpp"
+#include "npu_kernels/machine/time/residency.hpp"
 #include "npu_kernels/machine/time/stalls.hpp"
 #include "npu_kernels/machine/time/tape_order.hpp"
 
@@ -56,12 +66,15 @@ struct Timeline {
   std::vector<LaneTime> lanes;  // by TapeOrder::lane
   std::vector<BandwidthSample> dram;
   std::uint64_t dram_bytes = 0;  // integral of the bandwidth over time
+  std::uint64_t l2_bytes = 0;    // .. of the L2's
+  Residency residency;
   TapeOrder order;
   std::vector<Stamp> steps;
 };
 
 struct TimingOptions {
   Sharing sharing = Sharing::max_min;
+  const Residency* residency = nullptr;  // of this tape on this device, where it is known already
 };
 
 // Errors: an entry outside the device (TapeOrder::of), or a deadlock, which names who waits for what.

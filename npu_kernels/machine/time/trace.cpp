@@ -23,7 +23,11 @@ double microseconds(std::int64_t eighths) { return static_cast<double>(eighths) 
 class Trace {
  public:
   Trace(const Tape& tape, const Device& device, const Timeline& timeline)
-      : tape_(tape), device_(device), time_(timeline), slack_(slacks(tape, device, timeline)) {}
+      : tape_(tape),
+        device_(device),
+        time_(timeline),
+        slack_(slacks(tape, device, timeline)),
+        arrow_(tape.entries.size()) {}
 
   json build() {
     name_threads();
@@ -90,7 +94,7 @@ class Trace {
     if (work.unit == Unit::dma) result.update({{"bytes", work.bytes}, {"runs", work.runs}});
     if (work.unit == Unit::vector) result.update({{"operation", name(work.op)}, {"elements", work.elements}});
     if (entry.event == Event::work) {
-      const Cost cost = cost_of(device_, entry);
+      const Cost cost = cost_of(device_, entry, time_.residency.before(index));
       const Span& span = time_.spans[index];
       result["cycles alone"] = to_cycles(cost.head + cost.units);
       if (work.unit == Unit::dma) result["bytes per cycle"] = achieved(work.bytes, span.ended - span.started);
@@ -110,8 +114,10 @@ class Trace {
       const Entry& entry = tape_.entries[index];
       const Span& span = time_.spans[index];
       const bool stalls = entry.event != Event::work && !sets(entry.event);
-      const Tick begin = stalls ? std::max(free, span.issued) : span.started;
+      // Of what is under way beside others: the part after them.
+      const Tick begin = std::max(free, stalls ? span.issued : span.started);
       free = span.ended;
+      arrow_[index] = std::max(begin, span.started);
       if (!shown(entry)) continue;
       const std::string label = waits(entry.event) ? describe(wait_cause(entry)) : entry.verb;
       const char* category = entry.event == Event::work ? "work" : waits(entry.event) ? "wait" : "sync";
@@ -142,8 +148,8 @@ class Trace {
                     {"pid", process(entry.core)},
                     {"tid", thread(time_.order.lane_of(entry))}};
       };
-      add(time_.spans[set].started, end("s", set));
-      add(time_.spans[wait].started, end("f", wait));
+      add(std::min(arrow_[set], arrow_[wait]), end("s", set));  // by a unit flag out of the work before the set
+      add(arrow_[wait], end("f", wait));
     }
   }
 
@@ -176,7 +182,7 @@ class Trace {
   const Tape& tape_;
   const Device& device_;
   const Timeline& time_;
-  std::vector<Tick> slack_;
+  std::vector<Tick> slack_, arrow_;  // by entry; arrow_: where flows meet its slice
   json names_ = json::array();
   std::vector<Timed> events_;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -131,6 +132,130 @@ TEST(CheckerAgainstTheMachine, SilenceMeansTheSameBitsInEveryOrder) {
     }
   }
   std::cout << silent << " programs without a report, " << reported << " with; " << shown
+            << " of those gave other results in another order\n";
+  EXPECT_GT(silent, 100);
+  EXPECT_GT(shown, 100);
+}
+
+// The same with a core of three streams, which hand rows on in a circle through global memory:
+//
+//   rows16 --load--> staging --feed--> left --matrix--> sums --drain--> rows32
+//   rows32 --load_vector--> values --vector--> halves --store--> rows16     each vector stream its half of a row
+namespace circle {
+
+constexpr Pipe of_step[] = {Pipe::load,        Pipe::feed,   Pipe::matrix, Pipe::drain,
+                            Pipe::load_vector, Pipe::vector, Pipe::store};
+constexpr index steps = std::size(of_step), cube_steps = 4, rows = 2, side = 32;
+
+struct Action {
+  bool flag;
+  index step, before, row;  // flag: from `before` to `step`
+};
+
+std::vector<Action> random_actions(std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  const auto below = [&](std::uint64_t n) { return static_cast<index>(engine() % n); };
+  const std::uint64_t care = 78 + engine() % 20;  // per cent
+  std::vector<Action> actions;
+  index step = below(steps);
+  for (int i = 0; i < 9; ++i) {
+    for (index before = 0; before < steps; ++before)
+      if (static_cast<std::uint64_t>(below(100)) < care) actions.push_back({true, step, before, 0});
+    actions.push_back({false, step, 0, below(rows)});
+    step = below(4) == 0 ? below(steps) : (step + 1) % steps;
+  }
+  return actions;
+}
+
+void run_actions(Core& core, const std::vector<Action>& actions, const Tensor& rows16, const Tensor& rows32) {
+  const Tensor staged = core.alloc("staged", Space::staging, {1, side}, DType::f16, Layout::nz);
+  const Tensor weights = core.alloc("weights", Space::staging, {side, side}, DType::f16, Layout::nz);
+  const Tensor left = core.alloc("left", Space::left, {1, side}, DType::f16, Layout::nz);
+  const Tensor right = core.alloc("right", Space::right, {side, side}, DType::f16, Layout::nz);
+  const Tensor sums = core.alloc("sums", Space::accumulator, {1, side}, DType::f32);
+  const index part = side / core.vector_dim(), first = core.vector_idx() * part;
+  const Tensor values = core.alloc("values", Space::vector, {1, part}, DType::f32);
+  const Tensor halves = core.alloc("halves", Space::vector, {1, part}, DType::f16);
+  core.nd2nz(staged, rows16.row_slice(0, 1));
+  core.nd2nz(weights, rows16.row_slice(rows, side));
+  core.barrier_all();
+  core.load_a(left, staged);
+  core.load_b(right, weights);
+  core.barrier_all();
+  core.mma(sums, left, right, true);
+  core.vfill(values, 1);
+  core.vfill(halves, 1);
+  core.sync_all();
+  std::map<std::pair<index, index>, std::uint16_t> ids;
+  for (const Action& action : actions) {
+    const Pipe pipe = of_step[action.step];
+    const Tensor wide = rows32.row_slice(action.row, 1), narrow = rows16.row_slice(action.row, 1);
+    if (action.flag) {
+      const Pipe from = of_step[action.before];
+      if (from == pipe) {
+        core.barrier(pipe);
+        continue;
+      }
+      const bool across = (action.before < cube_steps) != (action.step < cube_steps);
+      const index pair = action.before < action.step ? action.before * (steps - cube_steps) + action.step - cube_steps
+                                                     : (action.before - cube_steps) * cube_steps + action.step;
+      const auto id = across ? static_cast<std::uint16_t>(pair) : ids[{action.before, action.step}]++;
+      const Sync& sync = core.device().sync;
+      if (id >= (across ? sync.stream_flags : sync.flags)) continue;
+      core.set(from, pipe, id);
+      core.wait(from, pipe, id);
+      continue;
+    }
+    if (pipe == Pipe::load) core.nd2nz(staged, narrow);
+    if (pipe == Pipe::feed) core.load_a(left, staged);
+    if (pipe == Pipe::matrix) core.mma(sums, left, right, true);
+    if (pipe == Pipe::drain) core.drain(wide, sums);
+    if (pipe == Pipe::load_vector) core.copy(values, wide.slice(0, 1, first, part));
+    if (pipe == Pipe::vector) core.vcast(halves, values);
+    if (pipe == Pipe::store) core.copy(narrow.slice(0, 1, first, part), halves);
+  }
+}
+
+}  // namespace circle
+
+TEST(CheckerAgainstTheMachine, SoItIsForStreamsOfACore) {
+  int silent = 0, reported = 0, shown = 0;
+  Device device = twin_device(1);
+  for (Memory& memory : device.memories)
+    memory.bytes = std::min<std::uint64_t>(memory.bytes, 1 << 16);  // quick to make
+  for (std::uint64_t seed = 0; seed < 800; ++seed) {
+    device.sync.wait_stops_stream = seed % 2 == 0;
+    const auto actions = circle::random_actions(seed);
+    const auto run = [&](Policy policy, std::uint64_t order, std::vector<float>& y) {
+      std::vector<f16> x(static_cast<std::size_t>((circle::rows + circle::side) * circle::side));
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = f16(static_cast<float>(i * 7 % 13) - 6);
+      y.assign(static_cast<std::size_t>(circle::rows * circle::side), 3);
+      Machine machine(device, {.policy = policy, .seed = order});
+      const Tensor rows16 = machine.global("rows16", std::span(x), {circle::rows + circle::side, circle::side});
+      const Tensor rows32 = machine.global("rows32", std::span(y), {circle::rows, circle::side});
+      Outcome outcome = machine.run([&](Core& core) { circle::run_actions(core, actions, rows16, rows32); });
+      for (std::size_t i = 0; i < static_cast<std::size_t>(circle::rows * circle::side); ++i) y.push_back(x[i]);
+      return outcome;
+    };
+    std::vector<float> base, other;
+    const Outcome outcome = run(Policy::issue_order, 0, base);
+    ASSERT_TRUE(outcome.ok()) << seed << ": " << outcome.reports.front().message;
+    const auto reports = check(outcome.tape, device);
+    bool differs = false;
+    const auto compare = [&](Policy policy, std::uint64_t order) {
+      const Outcome again = run(policy, order, other);
+      differs = differs || !again.ok() || std::memcmp(base.data(), other.data(), base.size() * sizeof(float)) != 0;
+    };
+    compare(Policy::late_dma, 0);
+    compare(Policy::early_dma, 0);
+    for (std::uint64_t order = 1; order <= 4; ++order) compare(Policy::random, order);
+    (reports.empty() ? silent : reported) += 1;
+    shown += differs && !reports.empty();
+    if (reports.empty()) {
+      ASSERT_FALSE(differs) << "seed " << seed;
+    }
+  }
+  std::cout << silent << " programs of three streams without a report, " << reported << " with; " << shown
             << " of those gave other results in another order\n";
   EXPECT_GT(silent, 100);
   EXPECT_GT(shown, 100);

@@ -37,6 +37,19 @@ TEST(DecodeAttentionProgram, GroupsTailsAndSplits) {
     }
 }
 
+// Launched with more vector streams than rows, some have none, and take part in the flags only.
+TEST(DecodeAttentionProgram, AVectorStreamWithoutRows) {
+  for (const Device& device : {twin_device(1), all_devices()[3]})
+    for (index splits : {1, 2}) {
+      DecodeProblem problem(1, 2, 2, 64, 400, splits);
+      Machine machine(device, {.cores = 2});
+      const DecodeOperands op = problem.on(machine, DecodePlan::c1v2);
+      expect_clean(machine, [&](Core& core) { decode_attention(core, op); });
+      const std::vector<double> exact = problem.exact();
+      for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(problem.out[i], exact[i], 2e-3) << device.name;
+    }
+}
+
 TEST(DecodeAttentionProgram, InEveryOrderOfExecution) {
   for (const Device& device : all_devices())
     for (DecodePlan plan : plans_of(device))

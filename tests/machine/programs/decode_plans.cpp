@@ -2,8 +2,13 @@
 // that the program leaves with data.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <string>
 
 #include "npu_kernels/attention/decode_price.hpp"
 #include "npu_kernels/machine/time/timing.hpp"
@@ -47,41 +52,64 @@ Device four_cores() {
 }
 
 std::vector<DecodeChoice> choices_of(const Device& device, const Extents& e) {
-  const auto choices = price_decode(device, operands(e));
+  auto choices = price_decode(device, operands(e));
   EXPECT_TRUE(choices) << choices.error().message();
-  if (!choices) return {};
-  std::cout << e.sequences << " x " << e.heads << " x " << e.cache_heads << " x " << e.dim << " x " << e.length << ":";
-  for (const DecodeChoice& choice : *choices)
-    std::cout << "  " << name(choice.plan) << " in " << choice.splits << ": " << std::llround(choice.cycles);
-  std::cout << "\n";
-  return *choices;
+  return choices ? *std::move(choices) : std::vector<DecodeChoice>{};
 }
 
-// The least cycles of a plan; infinity: it does not fit.
+// The best of a plan; none: it does not fit, or is another by another name.
+const DecodeChoice* best(const std::vector<DecodeChoice>& choices, DecodePlan plan) {
+  const auto found =
+      std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.plan == plan; });
+  return found == choices.end() ? nullptr : &*found;
+}
 double least(const std::vector<DecodeChoice>& choices, DecodePlan plan) {
-  for (const DecodeChoice& choice : choices)
-    if (choice.plan == plan) return choice.cycles;
-  return std::numeric_limits<double>::infinity();
+  const DecodeChoice* choice = best(choices, plan);
+  return choice == nullptr ? std::numeric_limits<double>::infinity() : choice->cycles;
+}
+
+// docs/npu.md has the prices of these shapes.
+void expect_on_the_page(const Extents& e, const std::vector<DecodeChoice>& choices) {
+  std::ifstream stream(INLAY_SOURCE_DIR "/docs/npu.md");
+  const std::string page{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  std::ostringstream row;
+  row << "| " << e.sequences << " x " << e.heads << " x " << e.cache_heads << " x " << e.dim << " x " << e.length
+      << " |";
+  for (DecodePlan plan : decode_plans) {
+    const DecodeChoice* choice = best(choices, plan);
+    if (choice == nullptr)
+      row << " - |";
+    else
+      row << " " << std::llround(choice->cycles) << " in " << choice->splits << " |";
+  }
+  EXPECT_NE(page.find(row.str()), page.npos) << "docs/npu.md does not have " << row.str();
+}
+
+std::vector<DecodeChoice> shown_choices_of(const Device& device, const Extents& e) {
+  auto choices = choices_of(device, e);
+  expect_on_the_page(e, choices);
+  return choices;
 }
 
 TEST(DecodePlans, TheBestChangesWithTheGroup) {
   const Device device = four_cores();
-  const auto alone = choices_of(device, {8, 8, 8, 128, 2048});
+  const auto alone = shown_choices_of(device, {8, 8, 8, 128, 512});
   EXPECT_EQ(alone.front().plan, DecodePlan::vector) << "one row: the vector units need not wait for a matrix unit";
-  EXPECT_GT(least(alone, DecodePlan::c1v1), 1.02 * least(alone, DecodePlan::vector));
+  EXPECT_GT(least(alone, DecodePlan::c1v1), 1.025 * least(alone, DecodePlan::vector));
 
-  const auto group_of_4 = choices_of(device, {1, 16, 4, 128, 1024});
+  const auto group_of_4 = shown_choices_of(device, {1, 16, 4, 128, 1024});
   EXPECT_GT(least(group_of_4, DecodePlan::vector), 1.5 * group_of_4.front().cycles) << "four passes over each tile";
 
-  const auto group_of_32 = choices_of(device, {1, 32, 1, 128, 2048});
-  EXPECT_EQ(group_of_32.front().plan, DecodePlan::c1v2) << "the softmax of 32 rows bounds one vector core";
-  EXPECT_GT(least(group_of_32, DecodePlan::c1v1), 1.03 * group_of_32.front().cycles);
+  const auto group_of_48 = shown_choices_of(device, {1, 48, 1, 128, 2048});
+  EXPECT_EQ(group_of_48.front().plan, DecodePlan::c1v2) << "the softmax of 48 rows bounds one vector core";
+  EXPECT_GT(least(group_of_48, DecodePlan::c1v1), 1.05 * group_of_48.front().cycles);
 }
 
 // Two rows a group in both.
 TEST(DecodePlans, TheBestChangesWithTheShape) {
   const Device device = four_cores();
-  const auto short_ones = choices_of(device, {2, 16, 8, 64, 128}), alone = choices_of(device, {1, 2, 1, 128, 256});
+  const auto short_ones = shown_choices_of(device, {2, 16, 8, 64, 128}),
+             alone = shown_choices_of(device, {1, 2, 1, 128, 256});
   EXPECT_EQ(short_ones.front().plan, DecodePlan::vector) << "an item for each vector unit, over before a flag has come";
   EXPECT_GT(least(short_ones, DecodePlan::c1v1), 1.1 * short_ones.front().cycles);
   EXPECT_NE(alone.front().plan, DecodePlan::vector) << "one vector unit has all the work";

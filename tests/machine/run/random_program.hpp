@@ -11,7 +11,7 @@
 
 namespace inlay::npu {
 
-inline constexpr std::size_t random_steps = 13;
+inline constexpr std::size_t random_steps = 24;
 
 class RandomProgram {
  public:
@@ -100,7 +100,7 @@ class RandomProgram {
   void product(Core& m, DType in, DType out, std::mt19937& random) {
     const auto up_to = [&](index limit) { return 1 + static_cast<index>(random()) % limit; };
     const Shape shape{up_to(32), up_to(64)};
-    const Tensor& source = in == DType::i8 ? inputs_[4] : inputs_[1];
+    const Tensor& source = in == DType::i4 ? nibbles_ : in == DType::i8 ? inputs_[4] : inputs_[1];
     const Tensor acc = make(m, Space::accumulator, shape, out);
     const int rounds = 1 + static_cast<int>(random() % 2);
     for (int round = 0; round < rounds; ++round) {
@@ -120,11 +120,23 @@ class RandomProgram {
       m.mma(acc, left, right, round == 0);
       m.barrier_all();
     }
+    const std::vector<DrainForm>& forms = m.device().matrix.drain;
+    std::size_t which = random() % forms.size();
+    while (forms[which].from != out || forms[which].to == DType::u8) which = (which + 1) % forms.size();
+    const DrainForm& form = forms[which];
+    const DType to = form.to;
     DrainOptions options;
     options.relu = random() % 2 == 0;
-    if (random() % 2 == 0) options.scale = 0.37f;
-    const DType narrow[] = {out, DType::f16, DType::bf16, DType::i8};
-    const DType to = narrow[random() % std::size(narrow)];
+    if (form.scales != DrainScales::none && random() % 2 == 0) options.scale = 0.37f;
+    if (to == DType::i8 && form.scales != DrainScales::none) options.zero = static_cast<int>(random() % 9) - 4;
+    const auto row = [&] {
+      const Tensor tile = make(m, Space::staging, {1, shape.columns}, DType::f32);
+      m.copy(tile, at(inputs_[0], tile.shape, random));
+      m.barrier_all();
+      return tile;
+    };
+    if (form.scales == DrainScales::columns && random() % 2 == 0) options.scale_row = row();
+    if (form.bias && random() % 2 == 0) options.bias_row = row();
     if (m.device().path(Space::accumulator, Space::vector) == nullptr) {
       const auto type = static_cast<std::size_t>(std::find(types.begin(), types.end(), to) - types.begin());
       return m.drain((*place_)[type].slice(0, shape.rows, 0, shape.columns), acc, options);
@@ -158,12 +170,15 @@ class RandomProgram {
       }
       case 4: {
         const Tensor dst = made(shape, type % 3);
-        m.vunary(pick({VectorOp::exp, VectorOp::rsqrt, VectorOp::recip}), dst, data(m, shape, type % 3, random));
+        m.vunary(pick({VectorOp::exp, VectorOp::rsqrt, VectorOp::recip, VectorOp::log, VectorOp::sqrt, VectorOp::tanh,
+                       VectorOp::erf, VectorOp::abs}),
+                 dst, data(m, shape, type % 3, random));
         return keep(m, dst);
       }
       case 5: {
         const Tensor dst = made({shape.rows, 1}, type % 3);
-        m.vreduce(pick({VectorOp::reduce_sum, VectorOp::reduce_max}), dst, data(m, shape, type % 3, random));
+        m.vreduce(pick({VectorOp::reduce_sum, VectorOp::reduce_max, VectorOp::reduce_min}), dst,
+                  data(m, shape, type % 3, random));
         return keep(m, dst);
       }
       case 6: {
@@ -205,6 +220,91 @@ class RandomProgram {
         m.gather_blocks(dst, inputs_[type].slice(0, side, column, shape.columns), table_, first, block_rows);
         return keep(m, dst);
       }
+      case 12: {
+        const Tensor dst = made(shape, 3);
+        const VectorOp op =
+            pick({VectorOp::bit_and, VectorOp::bit_or, VectorOp::bit_xor, VectorOp::shift_left, VectorOp::shift_right});
+        if (random() % 2 == 0)
+          m.vscalar(op, dst, data(m, shape, 3, random), static_cast<std::int32_t>(random() % 40));
+        else
+          m.vbinary(op, dst, data(m, shape, 3, random), data(m, shapes[random() % 3], 3, random));
+        return keep(m, dst);
+      }
+      case 13: {
+        const Tensor mask = made(shape, 4);
+        const auto how = static_cast<Compare>(random() % 6);
+        if (random() % 2 == 0)
+          m.vcompare(how, mask, data(m, shape, type, random), 0.5f);
+        else
+          m.vcompare(how, mask, data(m, shape, type, random), data(m, shapes[random() % 3], type, random));
+        return keep(m, mask);
+      }
+      case 14: {
+        const Tensor dst = made(shape, type);
+        m.viota(dst, {static_cast<double>(random() % 100), 0.5, static_cast<double>(random() % 7) - 3});
+        return keep(m, dst);
+      }
+      case 15: {
+        const Tensor dst = made({1, shape.columns}, type);
+        m.vreduce_columns(pick({VectorOp::column_sum, VectorOp::column_max}), dst, data(m, shape, type, random));
+        return keep(m, dst);
+      }
+      case 16: {
+        const index k =
+            m.device().vector.cost[static_cast<std::size_t>(VectorOp::sort)].available ? up_to(shape.columns) : 1;
+        const Tensor values = made({shape.rows, k}, type % 3), columns = made({shape.rows, k}, 3);
+        const Tensor from = data(m, shape, type % 3, random);
+        if (k == 1)
+          m.vargmax(values, columns, from);
+        else
+          m.vtopk(values, columns, from);
+        return keep(m, random() % 2 == 0 ? values : columns);
+      }
+      case 17: {
+        const Tensor dst = made(shape, type), order = made({1, shape.columns}, 3);
+        m.copy(order, order_.slice(0, 1, 0, shape.columns));
+        m.barrier_all();
+        m.vgather(dst, data(m, {random() % 2 == 0 ? 1 : shape.rows, side}, type, random), order);
+        return keep(m, dst);
+      }
+      case 18: {
+        const index group = up_to(40);
+        const Tensor dst = made(shape, type);
+        const Shape groups{random() % 2 == 0 ? 1 : shape.rows, (shape.columns + group - 1) / group};
+        m.vgrouped(pick({VectorOp::mul, VectorOp::add, VectorOp::sub}), dst, data(m, shape, 4, random),
+                   data(m, groups, type % 3, random), group);
+        return keep(m, dst);
+      }
+      case 19: {
+        const Shape even{shape.rows, shape.columns / 2 * 2};
+        const Tensor packed = make(m, Space::vector, even, random() % 2 == 0 ? DType::i4 : DType::u4);
+        const Tensor dst = made(even, 4);
+        m.vcast(packed, data(m, even, random() % 5, random));
+        m.barrier_all();
+        m.vcast(dst, packed);
+        return keep(m, dst);
+      }
+      case 20: {
+        const std::size_t of = 1 + random() % 4;
+        const Tensor from = data(m, shape, of, random), dst = made({shape.columns, shape.rows}, of);
+        m.vtranspose(dst, from);
+        if (types[of] != DType::f16) return keep(m, dst);
+        const Tensor packed = make(m, Space::vector, shape, DType::f16, Layout::nz), again = made(shape, of);
+        m.vpack_nz(packed, from);
+        m.barrier_all();
+        m.vunpack_nz(again, packed);
+        m.barrier_all();
+        m.vtranspose(dst, again);
+        return keep(m, dst);
+      }
+      case 22: {  // rows in another order, by axes
+        const index inner = up_to(6), rows = inner * up_to(6);
+        const Tensor dst = made({rows, shape.columns}, type);
+        const Tensor from = at(inputs_[type], {rows, shape.columns}, random);
+        m.copy(by_axes(dst).split(0, rows / inner), by_axes(from).split(0, inner).permuted({1, 0, 2}));
+        return keep(m, dst);
+      }
+      case 21: return product(m, m.device().rate(DType::i4, DType::i32) ? DType::i4 : DType::i8, DType::i32, random);
       default: {
         const Tensor addend = data(m, shape, type, random);
         for (int twice = 0; twice < 2; ++twice) {

@@ -239,6 +239,41 @@ TEST(MachineStreams, ProgramsThatForgetTheSecondVectorStreamAreReported) {
   EXPECT_TRUE(kinds_of(false, {.vectors = 1}).empty());
 }
 
+TEST(MachineStreams, AMissingFlagBetweenStreamsIsNamed) {
+  const Device device = twin_device(1);
+  const std::vector<float> x(64, 1);
+  for (const bool right : {true, false}) {
+    Machine machine(device);
+    const Tensor from = machine.global("x", std::span(x), {1, 64});
+    const Tensor between = machine.workspace("between", {1, 64}, DType::f16);
+    const Outcome outcome = machine.run(
+        [&](Core& core) {
+          const Tensor tile = core.alloc("tile", Space::vector, {1, 64}, DType::f32);
+          const Tensor half = core.alloc("half", Space::vector, {1, 64}, DType::f16);
+          const Tensor staged = core.alloc("staged", Space::staging, {1, 64}, DType::f16, Layout::nz);
+          core.copy(tile, from);
+          core.barrier_all();
+          core.vcast(half, tile);
+          core.barrier_all();
+          core.copy(between, half);
+          core.set(right ? Pipe::store : Pipe::load_vector, Pipe::load, 0);  // of the queue that wrote, or another
+          core.wait(Pipe::store, Pipe::load, 0);
+          core.nd2nz(staged, between);
+        },
+        {.vectors = 1});
+    expect_no_reports(outcome.reports, device.name);
+    const auto reports = check(outcome.tape, device);
+    if (right) {
+      expect_no_reports(reports, device.name);
+      continue;
+    }
+    ASSERT_EQ(reports.size(), 1u);
+    // Two streams have no common order in the program: which of the two accesses comes first is the run's.
+    EXPECT_TRUE(reports[0].missing == "set/wait(store, load)" || reports[0].missing == "set/wait(load, store)")
+        << reports[0].message;
+  }
+}
+
 TEST(MachineStreams, AllMeet) {
   const Device device = twin_device(2);
   std::vector<float> y(4 * 8);

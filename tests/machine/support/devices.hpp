@@ -33,6 +33,7 @@ inline Device split_device(std::uint32_t cores = 2) {
                      {"l0b", 64 << 10, 32, 1},
                      {"l0c", 128 << 10, 32, 1},
                      {"ub", 192 << 10, 32, 1}};
+  for (Memory& memory : device.memories) memory.granule = memory.align;
   for (int space = 0; space < spaces; ++space) set_role(device, static_cast<Space>(space), space);
   for (int pipe = 0; pipe < pipes; ++pipe) {
     Queue queue;
@@ -47,7 +48,14 @@ inline Device split_device(std::uint32_t cores = 2) {
                   {Space::staging, Space::right, Pipe::feed, 128, 0, 20, false},
                   {Space::accumulator, Space::global, Pipe::drain, 64, 256, 300, true},
                   {Space::vector, Space::global, Pipe::store, 128, 512, 300, true}};
-  device.matrix.rates = {{DType::f16, DType::f32, 16, 16, 16, 1}, {DType::i8, DType::i32, 16, 16, 32, 1}};
+  device.matrix.rates = {{DType::f16, DType::f32, 16, 16, 16, 1},
+                         {DType::i8, DType::i32, 16, 16, 32, 1},
+                         {DType::i4, DType::i32, 16, 16, 64, 1}};
+  for (DType from : {DType::f32, DType::i32})
+    for (DType to : {DType::f16, DType::bf16, DType::i8, DType::u8})
+      device.matrix.drain.push_back({from, to, DrainScales::columns, true});
+  device.matrix.drain.push_back({DType::f32, DType::f32, DrainScales::columns, true});
+  device.matrix.drain.push_back({DType::i32, DType::i32, DrainScales::none, false});
   device.matrix.m_granule = 16;
   device.vector = plain_vector_unit(256);
   device.sync = {8, 1, 1, 1, 10, 100};
@@ -86,7 +94,9 @@ inline Device flat_device(std::uint32_t cores = 2) {
                   {Space::global, Space::vector, Pipe::load, 64, 256, 300, true},
                   {Space::accumulator, Space::vector, Pipe::drain, 128, 0, 20, false},
                   {Space::vector, Space::global, Pipe::store, 64, 256, 300, true}};
-  device.matrix.rates = {{DType::f16, DType::f32, 32, 32, 32, 16}, {DType::i8, DType::i32, 32, 32, 32, 16}};
+  device.matrix.rates = {{DType::f16, DType::f32, 32, 32, 32, 16},
+                         {DType::i8, DType::i32, 32, 32, 32, 16},
+                         {DType::i4, DType::i32, 32, 32, 64, 16}};
   device.matrix.m_granule = 32;
   device.vector = plain_vector_unit(128);
   device.sync.depth = 8;

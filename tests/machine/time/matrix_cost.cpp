@@ -56,10 +56,36 @@ TEST(MatrixCost, OutputStationaryIsScaleSim) {
 TEST(MatrixCost, HiddenPreloadShowsOnlyTheFirst) {
   Device device = systolic(32, Dataflow::weight_stationary);
   const double exposed = cycles_of(device, 256, 512, 512);
-  device.matrix.hidden_preload = true;
+  device.matrix.preload = Preload::hidden;
   constexpr double folds = 16 * 16;
   EXPECT_EQ(exposed - cycles_of(device, 256, 512, 512), (folds - 1) * 32);
   EXPECT_EQ(cycles_of(device, 7, 32, 32), 2 * 32 + 32 + 7 - 2 - 1) << "one fold has nothing to hide behind";
+}
+
+// F folds of at least R rows: the first one's weights, F streams of M rows, and one skew.
+TEST(MatrixCost, PipelinedFoldsSeeOneSkew) {
+  Device device = systolic(32, Dataflow::weight_stationary);
+  device.matrix.preload = Preload::pipelined;
+  constexpr double folds = 16 * 16, skew = 32 + 32 - 2;
+  EXPECT_EQ(cycles_of(device, 256, 512, 512), 32 + folds * 256 + skew - 1);
+  EXPECT_EQ(cycles_of(device, 4, 512, 512), 32 + (folds - 1) * 32 + 4 + skew - 1) << "the next weights take 32 cycles";
+  EXPECT_EQ(cycles_of(device, 7, 32, 32), cycles_of(systolic(32, Dataflow::weight_stationary), 7, 32, 32));
+  device.matrix.arrays = 4;
+  EXPECT_EQ(cycles_of(device, 256, 512, 512), 32 + folds / 4 * 256 + skew - 1);
+  EXPECT_EQ(cycles_of(device, 256, 96, 32), cycles_of(device, 256, 32, 32)) << "three folds at once";
+  EXPECT_EQ(peak_products(device.matrix, device.matrix.rates[0]), 4 * 32 * 32);
+}
+
+TEST(MatrixCost, WeightsAreBroughtInOnceForAllRows) {
+  Device device = round_device();
+  device.matrix.rates[0].weight_cycles = 5;
+  device.matrix.rates[0].turn_cycles = 3;
+  EXPECT_EQ(cycles_of(device, 16, 16, 16), 5 + 1);
+  EXPECT_EQ(cycles_of(device, 160, 32, 48), 2 * 3 * (5 + 10));
+  EXPECT_EQ(cycles_of(device, 32, 160, 48), 10 * 3 * (5 + 2)) << "m and n are not alike";
+  TapeWriter tape;
+  tape.entry(tape.mma(160, 32, 48)).work.turned = true;
+  EXPECT_EQ(to_cycles(timed(tape.tape(), device).makespan), 2 * 3 * (5 + 3 + 10));
 }
 
 TEST(MatrixCost, TheOrderOfOperandsMatters) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "npu_kernels/machine/time/roofline.hpp"
 #include "tests/machine/time/recurrence.hpp"
@@ -16,6 +17,16 @@ constexpr int entries = 600;
 std::uint16_t cores_of(std::uint32_t seed) { return static_cast<std::uint16_t>(1 + seed % 5); }
 std::uint8_t streams_of(std::uint32_t seed) { return static_cast<std::uint8_t>(1 + seed / 5 % 3); }  // of a core
 Tape tape_of(std::uint32_t seed) { return random_tape(seed, cores_of(seed), entries, streams_of(seed)); }
+
+// Ticks of a granule, counted apart: of the bytes of the sums, or of those that move.
+Tick granule_of(const Device& device, const Entry& entry, Tick units) {
+  if (device.sync.unit_flag_bytes == 0) return units;
+  const Work& work = entry.work;
+  const std::uint64_t bytes = work.unit == Unit::matrix ? std::uint64_t{4} * work.m * work.n : work.bytes;
+  std::uint64_t granules = 0;
+  for (std::uint64_t at = 0; at < bytes; at += device.sync.unit_flag_bytes) ++granules;
+  return units / static_cast<Tick>(std::max<std::uint64_t>(1, granules));
+}
 
 Tick sync_ticks(const Device& device, const Entry& entry) {
   switch (entry.event) {
@@ -44,11 +55,13 @@ TEST(TimingProperties, UnsharedTimesAreTheRecurrence) {
     const Tape tape = tape_of(seed);
     const Device device = random_device(seed);
     const Timeline time = timed(tape, device, Sharing::none);
-    expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i) {
+    expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i, Tick) -> Recurrence::Parts {
       const Entry& entry = tape.entries[i];
-      if (entry.event != Event::work) return sync_ticks(device, entry);
-      const Cost cost = cost_of(device, entry);
-      return cost.head + cost.units;
+      const bool wait = waits(entry.event);
+      if (wait) return {.head = sync_ticks(device, entry)};
+      if (entry.event != Event::work) return {.rest = sync_ticks(device, entry)};
+      const Cost cost = cost_of(device, entry, time.residency.before(i));
+      return {cost.head, cost.units, granule_of(device, entry, cost.units)};
     }));
   }
 }
@@ -58,13 +71,19 @@ TEST(TimingProperties, SharedTimesAreTheRecurrenceOfTheirDurations) {
     const Tape tape = tape_of(seed);
     const Device device = random_device(seed);
     const Timeline time = timed(tape, device);
-    expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i) {
-      return time.spans[i].ended - time.spans[i].started;
+    expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i, Tick previous) -> Recurrence::Parts {
+      const Entry& entry = tape.entries[i];
+      const bool wait = waits(entry.event);
+      if (wait) return {.head = sync_ticks(device, entry)};
+      const Tick ended = time.spans[i].ended, started = time.spans[i].started;
+      if (entry.event != Event::work) return {.rest = ended - std::max(started, previous)};
+      const Cost cost = cost_of(device, entry, time.residency.before(i));
+      return {cost.head, ended - std::max(started + cost.head, previous), granule_of(device, entry, cost.units)};
     }));
   }
 }
 
-// Max-min by raising one level for all until it binds: slow, in floating point, and nothing of DramShare.
+// Max-min by raising one level for all until it binds: slow, in floating point, and nothing of BandwidthShare.
 void raise_level(const std::vector<double>& demand, double capacity, std::vector<double>& grant) {
   grant.assign(demand.size(), 0);
   std::vector<std::size_t> open(demand.size());
@@ -82,8 +101,11 @@ void raise_level(const std::vector<double>& demand, double capacity, std::vector
 TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
     const Tape tape = tape_of(seed);
-    const Device device = random_device(seed);
+    Device device = random_device(seed);
+    device.l2 = {};  // spans do not say when bytes of the one end and of the other begin
+    device.sync.unit_flag_bytes = 0;
     const Timeline time = timed(tape, device);
+    std::vector<Tick> previous(tape.cores * tape.streams.size() * pipes);  // end of the transfer before it in its queue
     struct Transfer {
       Tick begin, end;
       double solo, moved = 0;
@@ -94,12 +116,15 @@ TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
     std::vector<Tick> changes;
     for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
       const Entry& entry = tape.entries[i];
+      const std::size_t stream = entry.core * tape.streams.size() + entry.stream;
+      Tick& before = previous[stream * pipes + static_cast<std::size_t>(entry.pipe)];
+      const Tick behind = std::exchange(before, time.spans[i].ended);
       if (entry.work.unit != Unit::dma || !device.paths[entry.work.path].dram || entry.work.bytes == 0) continue;
       const Path& path = device.paths[entry.work.path];
       const double burst = static_cast<double>(entry.work.bytes) / static_cast<double>(entry.work.runs);
       const double solo =
           std::min(path.bytes_per_cycle * burst / (path.half_burst + burst), device.dram_bytes_per_cycle_core);
-      transfers.push_back({.begin = time.spans[i].started + to_ticks(path.latency),
+      transfers.push_back({.begin = std::max(time.spans[i].started + to_ticks(path.latency), behind),
                            .end = time.spans[i].ended,
                            .solo = solo,
                            .bytes = entry.work.bytes,
@@ -139,11 +164,22 @@ TEST(TimingProperties, BytesAreConserved) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
     const Tape tape = tape_of(seed);
     const Device device = random_device(seed);
-    std::uint64_t bytes = 0;
-    for (const Entry& entry : tape.entries)
-      if (entry.work.unit == Unit::dma && device.paths[entry.work.path].dram) bytes += entry.work.bytes;
-    for (Sharing sharing : {Sharing::max_min, Sharing::none, Sharing::equal_parts})
-      EXPECT_EQ(timed(tape, device, sharing).dram_bytes, bytes);
+    for (Sharing sharing : {Sharing::max_min, Sharing::none, Sharing::equal_parts}) {
+      const Timeline time = timed(tape, device, sharing);
+      std::uint64_t moved = 0;
+      Traffic known;
+      for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
+        const Entry& entry = tape.entries[i];
+        if (entry.work.unit != Unit::dma || !device.paths[entry.work.path].dram) continue;
+        moved += entry.work.bytes;
+        if (const Traffic* traffic = time.residency.before(i).traffic; traffic != nullptr) {
+          known.dram += traffic->dram;
+          known.l2 += traffic->l2;
+        }
+      }
+      EXPECT_EQ(time.dram_bytes, device.l2.bytes > 0 ? known.dram : moved);
+      EXPECT_EQ(time.l2_bytes, known.l2);
+    }
   }
 }
 
@@ -232,6 +268,13 @@ std::vector<Device> improved(const Device& device) {
     for (VectorCost& cost : d.vector.cost) cost.head = 0;
   });
   with([](Device& d) { d.matrix.rates[0].cycles = 0.5; });
+  with([](Device& d) { d.scalar.miss_cycles = 0; });
+  with([](Device& d) { d.l2.bytes_per_cycle *= 1.3; });
+  with([](Device& d) { d.l2.bytes_per_cycle_core *= 1.3; });
+  with([](Device& d) { d.l2.latency = 0; });
+  with([](Device& d) {
+    for (Queue& queue : d.queues) ++queue.outstanding;
+  });
   with([](Device& d) { d.sync.wait_cycles = d.sync.cross_cycles = 0; });
   with([](Device& d) { d.sync.stream_cycles *= 0.5; });
   with([](Device& d) {

@@ -46,6 +46,14 @@ class TapeWriter {
                 .work = {.unit = Unit::dma, .path = path, .bytes = bytes, .runs = runs},
                 .verb = "copy"});
   }
+  // A transfer that touches global memory at `begin`.
+  std::uint32_t at(std::uint32_t transfer, std::uint64_t begin, bool write) {
+    Entry& entry = tape_.entries[transfer];
+    entry.footprints = static_cast<std::uint32_t>(tape_.footprints.size());
+    entry.footprint_count = 1;
+    tape_.footprints.push_back({.memory = 0, .write = write, .begin = begin, .runs = 1, .run_bytes = entry.work.bytes});
+    return transfer;
+  }
   std::uint32_t load(std::uint64_t bytes, std::uint16_t core = 0) { return dma(Pipe::load, dram_load, bytes, 1, core); }
   // `cycles` cycles of round_device().
   std::uint32_t vector(std::uint64_t cycles, std::uint16_t core = 0) {
@@ -142,9 +150,11 @@ inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries, st
       else if (pipe == Pipe::vector)
         tape.vector(1 + size % 200, core);
       else if (pipe == Pipe::scalar)
-        tape.add({.core = core, .work = {.unit = Unit::scalar}, .verb = "scalar_read"});
+        tape.at(tape.add({.core = core, .work = {.unit = Unit::scalar, .bytes = 4}, .verb = "scalar_read"}), size,
+                false);
       else
-        tape.dma(pipe, path_of[static_cast<int>(pipe)], size, 1 + runs, core);
+        tape.at(tape.dma(pipe, path_of[static_cast<int>(pipe)], size, 1 + runs, core), below(4) * 4096,
+                pipe == Pipe::store);
     } else if (kind < 72) {
       if (peer_stream != stream) {  // ids of a stream's own: no two queues set one channel
         const auto own = static_cast<std::uint16_t>(pipe);
@@ -153,7 +163,7 @@ inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries, st
         continue;
       }
       if (pipe == other) continue;
-      tape.set(pipe, other, flag, core);
+      tape.entry(tape.set(pipe, other, flag, core)).unit = below(3) == 0;
       sets.push_back({Event::set, pipe, other, flag, core, stream});
     } else if (kind < 90 && !sets.empty()) {
       const std::uint32_t at = below(static_cast<std::uint32_t>(sets.size()));
@@ -193,6 +203,7 @@ inline Device random_device(std::uint32_t seed) {
   for (Queue& queue : device.queues) {
     queue.issue_cycles = below(4);
     queue.depth = 1 + random() % 8;
+    queue.outstanding = 1 + random() % 4;
   }
   for (Path& path : device.paths) {
     path.bytes_per_cycle = 8 + below(120);
@@ -208,6 +219,14 @@ inline Device random_device(std::uint32_t seed) {
   device.sync.barrier_cycles = below(5);
   device.sync.cross_cycles = below(30);
   device.sync.stream_cycles = below(200);
+  device.sync.unit_flag_bytes = seed % 3 == 0 ? 0 : 1 + random() % 2000;
+  device.scalar = {.miss_cycles = below(50), .line = 64, .lines = 4};
+  if (seed % 4 == 0) return device;
+  device.l2 = {.bytes = 8192,
+               .line = 64,
+               .bytes_per_cycle = device.dram_bytes_per_cycle + below(400),
+               .bytes_per_cycle_core = device.dram_bytes_per_cycle_core,
+               .latency = below(40)};
   return device;
 }
 

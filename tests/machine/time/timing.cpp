@@ -183,46 +183,6 @@ TEST(Timing, CoresMeetAndSignal) {
 }
 
 // 16 bytes a cycle for both; each takes 16 alone.
-// The flag of another stream is on its way for 300 cycles, in which neither queue works for it.
-TEST(Timing, AFlagBetweenStreamsHasItsFlight) {
-  Device device = round_device();
-  device.sync.stream_cycles = 300;
-  for (const bool stops : {false, true}) {
-    TapeWriter tape;
-    tape.tape().streams = {0, 0, 0};
-    const Pipe waits = stops ? Pipe::scalar : Pipe::load_vector;
-    const auto product = tape.vector(100);
-    tape.stream_set(Pipe::vector, 0, 0, 1, 4);
-    tape.stream_set(Pipe::vector, 0, 0, 2, 4);
-    const auto beside = tape.vector(50);
-    tape.on_stream(1);
-    const auto busy = tape.dma(Pipe::load_vector, dram_load_vector, 160);
-    const auto wait = tape.stream_wait(waits, 0, 0, 1, 4);
-    const auto after = tape.dma(Pipe::load_vector, dram_load_vector, 1600);
-    tape.on_stream(2);
-    const auto long_busy = tape.vector(700);
-    tape.stream_wait(Pipe::vector, 0, 0, 2, 4);
-    const auto at_once = tape.vector(10);
-    const Timeline time = timed(tape.tape(), device);
-    EXPECT_EQ(ended(time, product), 100);
-    EXPECT_EQ(ended(time, beside), 150) << "the queue that sets does not wait for the flight";
-    EXPECT_EQ(ended(time, busy), 10);
-    EXPECT_EQ(started(time, wait), 400);
-    EXPECT_EQ(ended(time, after), 500);
-    EXPECT_EQ(ended(time, long_busy), 700);
-    EXPECT_EQ(started(time, at_once), 700) << "the flag had come";
-    const auto of = [&](Cause cause) {
-      Tick ticks = 0;
-      for (const Stall& stall : time.lanes[time.order.lane(1, static_cast<std::uint32_t>(waits))].stalls)
-        if (stall.cause == cause) ticks += stall.ticks;
-      return to_cycles(ticks);
-    };
-    EXPECT_EQ(of(Cause::flag), stops ? 100 : 90) << "until the set";
-    EXPECT_EQ(of(Cause::flight), 300);
-    for (const LaneTime& lane : time.lanes) EXPECT_EQ(accounted(lane), time.makespan);
-  }
-}
-
 TEST(Timing, TransfersShareGlobalMemory) {
   Device device = round_device();
   device.dram_bytes_per_cycle = 16;
@@ -238,6 +198,62 @@ TEST(Timing, TransfersShareGlobalMemory) {
   EXPECT_EQ(lost(time, Pipe::load, Cause::dram_share, 0), 50);
   EXPECT_EQ(lost(time, Pipe::load, Cause::dram_share, 1), 50);
   EXPECT_EQ(time.dram_bytes, 3200u);
+}
+
+// Both read what the L2 has, 32 bytes a cycle for all and 24 for one.
+TEST(Timing, HitsShareTheL2AndNotGlobalMemory) {
+  Device device = round_device();
+  device.dram_bytes_per_cycle = 16;
+  device.paths[dram_load].bytes_per_cycle = 64;
+  device.paths[dram_load].latency = 50;
+  device.l2 = {.bytes = 1 << 20, .line = 64, .bytes_per_cycle = 32, .bytes_per_cycle_core = 24, .latency = 10};
+  TapeWriter tape(2);
+  tape.at(tape.load(6400, 0), 0, false);
+  tape.stream(Event::sync_all, 0, "sync_all");
+  tape.stream(Event::sync_all, 1, "sync_all");
+  const auto a = tape.at(tape.load(6400, 0), 0, false), b = tape.at(tape.load(3200, 1), 3200, false);
+  const Timeline time = timed(tape.tape(), device);
+  EXPECT_EQ(started(time, a), 50 + 400);
+  EXPECT_EQ(ended(time, b), 450 + 10 + 200) << "16 for each";
+  EXPECT_NEAR(ended(time, a), 660 + 3200.0 / 24, 0.01);
+  EXPECT_NEAR(lost(time, Pipe::load, Cause::l2_share, 0), 200 - 3200.0 / 24, 0.01);
+  EXPECT_EQ(lost(time, Pipe::load, Cause::dram_share, 0), 0);
+  EXPECT_EQ(time.dram_bytes, 6400u);
+  EXPECT_EQ(time.l2_bytes, 9600u);
+}
+
+TEST(Timing, LatenciesOverlapInAQueueOfSeveralTransfers) {
+  Device device = round_device();
+  device.paths[dram_load].latency = 40;
+  device.queues[static_cast<int>(Pipe::load)].outstanding = 2;
+  TapeWriter tape;
+  const auto a = tape.load(160), set = tape.set(Pipe::load, Pipe::vector, 0), b = tape.load(160), c = tape.load(160);
+  const Timeline time = timed(tape.tape(), device);
+  EXPECT_EQ(started(time, b), 0);
+  EXPECT_EQ(ended(time, a), 50);
+  EXPECT_EQ(ended(time, set), 50) << "of what came before it";
+  EXPECT_EQ(ended(time, b), 60) << "bytes move one transfer after the other";
+  EXPECT_EQ(started(time, c), 50) << "two at once";
+  EXPECT_EQ(ended(time, c), 100);
+  EXPECT_EQ(accounted(time.lanes[static_cast<int>(Pipe::load)]), time.makespan);
+}
+
+// 8 granules of 512 bytes; the product takes 64 cycles, the drain 16 or, faster than its source, follows it.
+TEST(Timing, AUnitFlagLetsTheDrainFollow) {
+  Device device = round_device();
+  device.sync.unit_flag_bytes = 512;
+  device.queues[static_cast<int>(Pipe::drain)].issue_cycles = 0;
+  TapeWriter tape;
+  const auto product = tape.mma(32, 32, 256);
+  tape.entry(tape.set(Pipe::matrix, Pipe::drain, 0)).unit = true;
+  const auto wait = tape.wait(Pipe::matrix, Pipe::drain, 0);
+  const auto drain = tape.dma(Pipe::drain, local_drain, 4096);
+  const Timeline time = timed(tape.tape(), device);
+  EXPECT_EQ(ended(time, product), 64);
+  EXPECT_EQ(started(time, wait), 8);
+  EXPECT_EQ(started(time, drain), 8);
+  EXPECT_EQ(ended(time, drain), 64 + 64.0 / 8) << "its last granule after that of the product";
+  EXPECT_EQ(lost(time, Pipe::drain, Cause::flag), 8);
 }
 
 TEST(Timing, ACoreSharesItsOwnPort) {

@@ -1,0 +1,93 @@
+// The copy by axes.
+#include "npu_kernels/machine/run/core.hpp"
+
+namespace inlay::npu {
+
+std::vector<Footprint> Core::footprints(const NdTensor& tensor, bool write) const {
+  std::vector<Footprint> result;
+  for (const Region& region : regions_of(tensor)) {
+    Footprint each;
+    each.memory = run_.memories.buffer(tensor.first.buffer).memory;
+    each.write = write;
+    each.streamed = tensor.first.streamed;
+    each.buffer = tensor.first.buffer;
+    each.begin = run_.memories.address(tensor.first.buffer, region.begin);
+    each.runs = static_cast<std::uint32_t>(region.runs);
+    each.run_bytes = region.bytes;
+    each.stride = region.stride;
+    result.push_back(each);
+  }
+  return result;
+}
+
+// Its elements are the buffer's, and in scratch memory each run of `run` elements starts at a granule.
+bool Core::reachable(const char* verb, const NdTensor& tensor, index run, Site site) {
+  if (!usable(verb, {&tensor.first}, site)) return false;
+  const Buffer& buffer = run_.memories.buffer(tensor.first.buffer);
+  const Memory& memory = device().memory(tensor.first.space);
+  const auto where = [&] { return std::string(verb) + " at " + line_of(site); };
+  const auto [low, high] = span_of(tensor);
+  const std::uint64_t end = buffer.memory == 0 ? buffer.bytes : memory.bytes;
+  if (low < 0 || static_cast<std::uint64_t>(high) > end) {
+    report(ReportKind::capacity, where() + " touches " + buffer.name + " beyond its end", site, tensor.first.buffer);
+    return false;
+  }
+  if (tensor.first.space == Space::global) return true;
+  index inside = 1;
+  bool right = tensor.first.begin % memory.granule == 0;
+  for (int axis = tensor.rank - 1; axis >= 0; inside *= tensor.extent(axis--))
+    if (inside >= run && tensor.extent(axis) > 1)
+      right = right && byte_size(tensor.first.dtype, tensor.stride(axis)) % memory.granule == 0;
+  if (right) return true;
+  report(ReportKind::alignment,
+         where() + ": runs of " + describe(tensor) + " start off the " + std::to_string(memory.granule) + " bytes of " +
+             memory.name,
+         site, tensor.first.buffer);
+  return false;
+}
+
+void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) {
+  constexpr const char* verb = "copy";
+  if (stopped() || !moves_here(destination.first, source.first)) return;
+  NdTensor to = destination;
+  to.first = target(destination.first, verb, site);
+  NdTensor from = source;
+  from.first = resolve(source.first);
+  for (const NdTensor* each : {&to, &from})
+    if (each->first.error != nullptr) return illegal(verb, each->first.error, site);
+  const Path* path = device().path(from.first.space, to.first.space);
+  if (path == nullptr) return illegal(verb, "there is no path from " + describe(from) + " to " + describe(to), site);
+  bool equal = to.rank == from.rank && to.first.dtype == from.first.dtype;
+  for (int axis = 0; equal && axis < to.rank; ++axis) equal = to.extent(axis) == from.extent(axis);
+  if (!equal) return illegal(verb, describe(from) + " is not " + describe(to), site);
+  if (to.empty()) return;
+  const index run = common_run(to, from);
+  if (bits(to.first.dtype) == 4) {
+    bool whole = run % 2 == 0;
+    for (const NdTensor* each : {&to, &from})
+      for (int axis = 0; axis < each->rank; ++axis)
+        whole = whole && (each->stride(axis) == 1 || each->stride(axis) % 2 == 0);
+    if (!whole) return illegal(verb, "runs of " + describe(to) + " must be whole bytes", site);
+  }
+  if (!reachable(verb, to, run, site) || !reachable(verb, from, run, site)) return;
+  if (to.first.space == Space::global && run_.memories.use(to.first.buffer) == Use::in)
+    return illegal(verb, run_.memories.buffer(to.first.buffer).name + " is an input", site);
+  if (!elements_apart(to)) return illegal(verb, "elements of " + describe(to) + " share memory", site);
+
+  const auto body = [to, from, into = run_.memories.data(to.first), out_of = run_.memories.data(from.first)] {
+    tiles::copy_by_axes(to, into, from, out_of);
+  };
+  if (!checked()) return body();
+  Entry entry_of_copy = entry(Event::work, path->pipe, verb, site);
+  Work& work = entry_of_copy.work;
+  work.unit = Unit::dma;
+  work.path = static_cast<std::uint8_t>(path - device().paths.data());
+  work.in = work.out = to.first.dtype;
+  work.bytes = static_cast<std::uint64_t>(byte_size(to.first.dtype, to.size()));
+  work.runs = static_cast<std::uint64_t>(to.size() / run);
+  std::vector<Footprint> all = footprints(from, false), written = footprints(to, true);
+  all.insert(all.end(), written.begin(), written.end());
+  enqueue(entry_of_copy, std::move(all), body);
+}
+
+}  // namespace inlay::npu

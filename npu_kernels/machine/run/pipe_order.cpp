@@ -1,0 +1,69 @@
+#include "npu_kernels/machine/run/pipe_order.hpp"
+
+#include <algorithm>
+
+namespace inlay::npu {
+
+PipeOrder::PipeOrder(const Device& device, Pipe pipe, bool strangers)
+    : device_(device), queue_(queue_of(pipe)), strangers_(strangers), known_(device.queues.size()) {}
+
+bool PipeOrder::needs_barrier(const std::vector<Footprint>& footprints) {
+  if (strangers_) return true;
+  const std::uint64_t complete = known_[queue_];
+  open_.erase(open_.begin(),
+              std::find_if(open_.begin(), open_.end(), [&](const Access& access) { return access.number > complete; }));
+  for (const Footprint& mine : footprints)
+    for (const Access& access : open_) {
+      const Footprint& other = access.footprint;
+      const bool apart = mine.memory != other.memory || (!mine.write && !other.write) || (mine.atomic && other.atomic);
+      if (!apart && common_byte(runs_of(mine), runs_of(other))) return true;
+    }
+  return false;
+}
+
+void PipeOrder::learn(std::size_t queue, std::uint64_t count) { known_[queue] = std::max(known_[queue], count); }
+
+void PipeOrder::saw(const Entry& entry, const std::vector<Footprint>& footprints) {
+  const std::size_t queue = queue_of(entry.pipe);
+  switch (entry.event) {
+    case Event::work:
+      if (queue != queue_) return;
+      ++issued_;
+      for (const Footprint& footprint : footprints) open_.push_back({issued_, footprint});
+      return;
+    case Event::barrier:
+      if (queue != queue_) return;
+      strangers_ = false;
+      return learn(queue_, issued_);
+    case Event::barrier_all:
+    case Event::sync_all:
+      strangers_ = false;
+      for (std::size_t each = 0; each < known_.size(); ++each) learn(each, issued_);
+      return;
+    case Event::set: {
+      Messages& messages = channels_[{entry.from, entry.to, entry.flag}];
+      const std::size_t from = queue_of(entry.from);
+      if (messages.owed > 0)
+        --messages.owed;
+      else
+        messages.sent.push_back(from == queue_ ? issued_ : known_[from]);
+      return;
+    }
+    case Event::wait: {
+      Messages& messages = channels_[{entry.from, entry.to, entry.flag}];
+      if (messages.sent.empty()) {
+        ++messages.owed;
+        return;
+      }
+      const std::uint64_t count = messages.sent.front();
+      messages.sent.pop_front();
+      learn(queue_of(entry.to), count);
+      if (entry.to == Pipe::scalar)
+        for (std::size_t each = 0; each < known_.size(); ++each) learn(each, count);
+      return;
+    }
+    default: return;
+  }
+}
+
+}  // namespace inlay::npu

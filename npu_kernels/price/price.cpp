@@ -1,0 +1,76 @@
+#include "npu_kernels/price/price.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "npu_kernels/machine/time/roofline.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+std::string key_of(const Device& device, const PricedProgram& program) {
+  std::string key =
+      device.name + " " + std::to_string(device.version) + " " + std::to_string(device.cores) + ": " + program.name;
+  for (index size : program.sizes) key += " " + std::to_string(size);
+  for (DType type : program.types) key.append(" ").append(name(type));
+  if (program.launch.vectors > 0) key += " on " + std::to_string(program.launch.vectors);
+  return key;
+}
+
+double microseconds(const Device& device, double cycles) { return cycles / (device.ghz * 1e3); }
+
+}  // namespace
+
+tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program) {
+  Machine machine(device, {.data = false});
+  const std::function<void(Core&)> body = program.build(machine);
+  Outcome outcome = machine.run(body, program.launch);
+  if (!outcome.ok()) return tl::unexpected<Status>(invalid(program.name + ": " + outcome.reports.front().message));
+  return std::move(outcome.tape);
+}
+
+tl::expected<Price, Status> price(const Device& device, const PricedProgram& program) {
+  auto tape = tape_of(device, program);
+  if (!tape) return tl::unexpected<Status>(std::move(tape.error()));
+  Price result;
+  Residency residency;  // does not depend on the bandwidth
+  for (std::size_t i = 0; i < dram_shares.size(); ++i) {
+    Device slower = device;
+    slower.dram_bytes_per_cycle *= dram_shares[i];
+    slower.dram_bytes_per_cycle_core = std::min(slower.dram_bytes_per_cycle_core, slower.dram_bytes_per_cycle);
+    TimingOptions options;
+    if (i > 0) options.residency = &residency;
+    auto time = time_tape(*tape, slower, options);
+    if (!time) return tl::unexpected<Status>(std::move(time.error()));
+    result.us_at_share[i] = microseconds(device, to_cycles(time->makespan));
+    if (i > 0) continue;
+    residency = time->residency;
+    const Roofline roof = roofline(*tape, device, *time, program.problem);
+    result.cycles = roof.makespan;
+    result.us = result.us_at_share[0];
+    result.bytes = time->dram_bytes;
+    result.bound = roof.bounds[roof.bounding].resource;
+    result.problem_share = roof.problem_share();
+  }
+  return result;
+}
+
+tl::expected<Price, Status> Prices::of(const Device& device, const PricedProgram& program) {
+  const std::string key = key_of(device, program);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  }
+  auto result = price(device, program);
+  if (!result) return result;
+  const std::lock_guard lock(mutex_);
+  return known_.try_emplace(key, std::move(*result)).first->second;
+}
+
+std::size_t Prices::known() const {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
+}
+
+}  // namespace inlay::npu
