@@ -114,6 +114,7 @@ TEST(Operands, VerbsAreCountedByTheRow) {
     };
     const Tensor x = tile({4, 96}), column = tile({4, 1});
     core.vtopk(tile({4, 10}), tile({4, 10}, DType::i32), x);
+    core.vtopk(tile({4, 96}), tile({4, 96}, DType::i32), x);  // without gaps
     core.vargmax(column, tile({4, 1}, DType::i32), x);
     core.vgrouped(VectorOp::mul, x, x, tile({4, 3}), 32);
     core.vgrouped(VectorOp::mul, x, x, column, 96);
@@ -138,8 +139,8 @@ TEST(Operands, VerbsAreCountedByTheRow) {
       counted.push_back({entry.verb, entry.work.elements, entry.work.rows, entry.work.column});
   const std::vector<Counted> expected = {
       {"vtopk", 4 * 96 * 7, 4 * 7, false},  // 96 are 7 doublings
-      {"vargmax", 4 * 96, 4, false},       {"vgrouped", 4 * 96, 4, false},
-      {"vgrouped", 4 * 96, 4, false},  // its price has the broadcast
+      {"vtopk", 4 * 96 * 7, 4 * 7, false}, {"vargmax", 4 * 96, 4, false},
+      {"vgrouped", 4 * 96, 4, false},      {"vgrouped", 4 * 96, 4, false},  // its price has the broadcast
       {"vcompare", 4 * 96, 4, true},       {"vreduce_columns", 4 * 96, 4, false},
       {"viota", 4 * 96, 1, false},         {"vtranspose", 8 * 96, 1, false},  // blocks, not rows
       {"vtranspose", 8 * 96, 96, false},   {"vgather", 4 * 96, 4, false},
