@@ -26,7 +26,8 @@ constexpr std::initializer_list<VectorOp> arithmetic_and_bits = {
 
 // Operands of one shape without gaps are one row of lanes after another, whatever their rows. All others are worked
 // through row by row: the last lanes of a row stay empty. A sort has a row at a time, and passes over it once for each
-// doubling of its length.
+// doubling of its length; a transposition has blocks, and no shape of its own; the price of `grouped` has its
+// broadcast.
 void Core::count_rows(Work& work, const Operands& o) {
   const auto each = [&](auto&& visit) {
     for (std::size_t i = 0; i < o.targets; ++i) visit(o.target[i]);
@@ -35,9 +36,12 @@ void Core::count_rows(Work& work, const Operands& o) {
   const Tensor* widest = &o.dst();
   each([&](const Tensor& tensor) { widest = elements(tensor) > elements(*widest) ? &tensor : widest; });
   bool flat = work.op != VectorOp::sort;
-  each([&](const Tensor& tensor) { flat = flat && tensor.shape == widest->shape && tensor.region().runs <= 1; });
+  each([&](const Tensor& tensor) {
+    const bool alike = tensor.shape == widest->shape || work.op == VectorOp::transpose;
+    flat = flat && alike && tensor.region().runs <= 1;
+  });
   for (std::size_t i = 0; i < o.sources; ++i)
-    work.column = work.column || (o.source[i].columns() == 1 && widest->columns() > 1);
+    work.column = work.column || (o.source[i].columns() == 1 && widest->columns() > 1 && work.op != VectorOp::grouped);
   const auto passes = static_cast<index>(work.elements) / std::max<index>(1, elements(*widest));
   work.rows = flat ? 1 : static_cast<std::uint32_t>(std::max<index>(1, widest->rows() * passes));
 }

@@ -305,6 +305,7 @@ TEST(Residency, IsThatOfTheOracleOnRandomTapes) {
     }
   }
   EXPECT_GT(hits, 100000u);
+  EXPECT_GT(writes_back, 0u);
 }
 
 TEST(Residency, AScalarLineIsReadOnce) {
