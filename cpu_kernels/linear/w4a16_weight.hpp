@@ -62,7 +62,7 @@ struct W4Weight {
   INLAY_INLINE bool symmetric() const { return !zeros.present() && !offsets.present(); }
   // Segments begin at the multiples of the group and of the block.
   INLAY_INLINE index segments() const {
-    if (slots == 0) return 0;
+    if (group >= slots) return groups_of(slots, w4_block);  // also where it is too large to be multiplied
     const index both = group / (group & -group) * ((group & -group) < w4_block ? w4_block : group & -group);
     return groups_of(slots, group) + groups_of(slots, w4_block) - groups_of(slots, both);
   }
