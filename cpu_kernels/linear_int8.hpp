@@ -11,6 +11,7 @@
 
 #include "cpu_kernels/linear/int8_tokens.hpp"
 #include "cpu_kernels/simd/ints.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay::cpu::int8 {
 
@@ -55,20 +56,19 @@ void dot_tile(const InputOf<Level>* inputs, const std::int8_t* weights, index pa
   }
 }
 
-// A tile of tokens by 1 or Dot::panels panels.
-template <class Level, int R, int P>
+// A tile of tokens by P panels, 1 or Dot::panels.
+template <class Level, int P>
 INLAY_INLINE void dot_panels(index rows, const InputOf<Level>* inputs, const std::int8_t* weights, index panel_bytes,
                              index groups, std::int32_t* out) {
   using Dot = simd::DotI8<Level>;
+  static_assert(Dot::rows <= int8_tile_rows);
   constexpr int parts = linear_int8::panel / Dot::channels * P;
-  constexpr int at_once = R * parts <= Dot::sums ? parts : 1;
-  if (rows == R) {
+  with_tile_rows<Dot::rows>(rows, [&]<int R>(std::integral_constant<int, R>) INLAY_INLINE_LAMBDA {
+    constexpr int at_once = R * parts <= Dot::sums ? parts : 1;
     for (int part = 0; part < parts; part += at_once)
       dot_tile<Level, R, at_once>(inputs, weights + part * Dot::channels * 4, panel_bytes, groups,
                                   out + part * Dot::channels, P * linear_int8::panel);
-  } else if constexpr (R > 1) {
-    dot_panels<Level, smaller_tile(R), P>(rows, inputs, weights, panel_bytes, groups, out);
-  }
+  });
 }
 
 // shadow[c] = sum over token t's outliers of (r - q) * (w - weight_zero), for 16 channels from `o`.
@@ -199,8 +199,8 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
         rows = tile_rows(Dot::rows, tokens - first);
         alignas(64) std::int32_t sums[Dot::rows * Dot::panels * 16];
         const InputOf<Level>* tile = inputs + first * token_inputs;
-        here == 1 ? dot_panels<Level, Dot::rows, 1>(rows, tile, weights, panel_bytes, groups, sums)
-                  : dot_panels<Level, Dot::rows, Dot::panels>(rows, tile, weights, panel_bytes, groups, sums);
+        here == 1 ? dot_panels<Level, 1>(rows, tile, weights, panel_bytes, groups, sums)
+                  : dot_panels<Level, Dot::panels>(rows, tile, weights, panel_bytes, groups, sums);
         for (index p = 0; p < here; ++p)
           finish<Level>(op, {first, rows}, token + first, outliers + first * words, words, panel + p, sums + p * 16,
                         here * 16);

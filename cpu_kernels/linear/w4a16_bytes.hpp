@@ -18,7 +18,7 @@ template <class Level, int Bits> inline constexpr int w4_int8_rows = w4_int8_til
 //   step    | segment 0: t0 .. t(R-1) | segment 1: ..
 struct W4Bytes {
   index rows, row_bytes, segments;
-  int full;  // rows of the largest tile
+  std::int32_t* slots = nullptr;  // of each segment, in whole words
   std::int8_t* bytes = nullptr;
   float* step = nullptr;          // NaN where x is not finite
   float* sum = nullptr;           // of xq; null where the weight is symmetric: there
@@ -27,6 +27,15 @@ struct W4Bytes {
   // The stream of a tile, and of its segments.
   INLAY_INLINE std::int8_t* words(TileOfRows tile) const { return bytes + tile.first * row_bytes; }
   INLAY_INLINE index of_segments(TileOfRows tile) const { return tile.first * segments; }
+
+  // Fills `slots`.
+  INLAY_INLINE void measure_segments(const W4Weight& w, index per_word) const {
+    std::int32_t* to = slots;
+    for (index begin = 0; begin < w.slots; begin += w4_block)
+      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
+        *to++ = static_cast<std::int32_t>(groups_of(stop - s, per_word) * per_word);
+      });
+  }
 };
 
 // A segment's step and the sum of its bytes, which come in order. count: whole registers.
@@ -53,12 +62,12 @@ template <class Level, int Bits, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
   using F = simd::Floats<Level>;
   constexpr index per_word = 32 / Bits, whole = F::size > 8 ? F::size : 8;  // words and registers
-  const TileOfRows tile = tile_of(to.full, t, to.rows);
+  const TileOfRows tile = tile_of(w4_int8_rows<Level, Bits>, t, to.rows);
   std::int8_t* word = to.words(tile) + (t - tile.first) * per_word;
   index at = to.of_segments(tile) + t - tile.first;
   for (index begin = 0; begin < w.slots; begin += w4_block)
     for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
-      const index count = stop - s, padded = (count + whole - 1) / whole * whole;
+      const index count = stop - s, padded = groups_of(count, whole) * whole;
       alignas(64) float values[w4_block];
       alignas(64) std::int8_t bytes[w4_block];
       for (index i = count / whole * whole; i < padded; i += F::size) F().store(values + i);

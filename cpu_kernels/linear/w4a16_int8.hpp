@@ -21,6 +21,14 @@
 
 namespace inlay::cpu {
 
+// The roundings of a segment, the same for one row and for many: what `dot` adds to the total of a channel.
+template <bool Offsets, class F> INLAY_INLINE F w4_add(F total, F dot, F scale, F offset, F sum, F step) {
+  if constexpr (Offsets)
+    return fma(fma(dot, scale, offset * sum), step, total);
+  else
+    return fma(dot * scale, step, total);
+}
+
 // One row: the codes of P panels, read once.
 template <class Level, int Bits, int P, bool Offsets>
 void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total) {
@@ -53,35 +61,30 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
         }
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].close(); });
       }
-      const F step(x.step[segment]);
-      if constexpr (Offsets) {
-        const F sum(x.sum[segment]);
-        panels.for_each_scale(w, g, [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
-          all[v] = fma(fma(dots[v].to_floats(), scale, offset * sum), step, all[v]);
-        });
-      } else {
-        panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA {
-          all[v] = fma(dots[v].to_floats() * scale, step, all[v]);
-        });
-      }
+      const F step(x.step[segment]), sum(Offsets ? x.sum[segment] : 0);
+      const auto add = [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
+        all[v] = w4_add<Offsets>(all[v], dots[v].to_floats(), scale, offset, sum, step);
+      };
+      if constexpr (Offsets)
+        panels.for_each_scale(w, g, add);
+      else
+        panels.for_each_plain_scale(w, g, [&](auto v, F scale) INLAY_INLINE_LAMBDA { add(v, scale, F()); });
       ++segment;
     });
   simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v].store(total + v * F::size); });
 }
 
-// The scales (and offsets) of a job's panels, [segments][width], and how many slots the segments have, in whole words.
+// The scales (and offsets) of a job's panels, [segments][width].
 struct W4Scales {
   static constexpr index width = w4_int8_job_panels * w4_panel;
   float *scale = nullptr, *offset = nullptr;  // offset is null where the weight is symmetric
-  std::int32_t* slots = nullptr;
 
-  template <class Level, int Bits> void read(const W4Weight& w, index first) {
+  template <class Level> void read(const W4Weight& w, index first) {
     using F = simd::Floats<Level>;
     const Panels<Level, w4_int8_job_panels> panels(w, first);
-    index at = 0, segment = 0;
+    index at = 0;
     for (index begin = 0; begin < w.slots; begin += w4_block)
-      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
-        slots[segment++] = static_cast<std::int32_t>((stop - s + 32 / Bits - 1) / (32 / Bits) * (32 / Bits));
+      for_each_segment(begin, w.block_end(begin), w.group, [&](index, index, index g) INLAY_INLINE_LAMBDA {
         if (offset)
           panels.for_each_scale(w, g, [&](auto v, F of_v, F offset_of_v) INLAY_INLINE_LAMBDA {
             of_v.store(scale + at + v * F::size);
@@ -114,7 +117,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       const std::int32_t start = Offsets ? 0 : x.start[at + r];
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start); });
     });
-    index left = scales.slots[segment];
+    index left = x.slots[segment];
     do {
       const index slots = Sums::most >= w4_block || left < Sums::most ? left : Sums::most;
       const std::int8_t* const end = bytes + slots * R;
@@ -156,12 +159,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
         float* const to = totals + (r * C + c) * F::size;
         const F dot = dots[r * C + c].to_floats();
-        F part;
-        if constexpr (Offsets)
-          part = fma(dot, of_c[c], offset_of_c[c] * sum);
-        else
-          part = dot * of_c[c];
-        fma(part, step, F::load(to)).store(to);
+        w4_add<Offsets>(F::load(to), dot, of_c[c], offset_of_c[c], sum, step).store(to);
       });
     });
     at += R, channel += W4Scales::width;
@@ -174,7 +172,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
                  W4Scales scales) {
   constexpr int in_panel = Panels<Level, 1>::count;
   constexpr index size = simd::Floats<Level>::size;
-  scales.read<Level, Bits>(w, first);
+  scales.read<Level>(w, first);
   const Panels<Level, w4_int8_job_panels> panels(w, first);
   const index there = w.panels - first < w4_int8_job_panels ? w.panels - first : w4_int8_job_panels;
   for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
@@ -195,17 +193,16 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
 // Jobs of panels, and of rows too where there are few panels for the threads.
 template <class Level, int Bits, bool Offsets>
 void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x,
-                       float* scale, float* offset, std::int32_t* slots) {
+                       float* scale, float* offset) {
   constexpr int full = w4_int8_rows<Level, Bits>;
-  const index jobs = (w.panels + w4_int8_job_panels - 1) / w4_int8_job_panels, tiles = (x.rows + full - 1) / full;
-  const index wanted = (w4_int8_jobs_per_thread * parallel.width + jobs - 1) / jobs;
+  const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = groups_of(x.rows, full);
+  const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
   const index chunks = wanted < tiles ? wanted : tiles;
   w4_each_job(parallel, jobs * chunks, w.work(x.rows), [&](index worker, index job) {
     const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels, of_worker = worker * x.segments;
     const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
     const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
-                          .offset = Offsets ? offset + of_worker * W4Scales::width : nullptr,
-                          .slots = slots + of_worker};
+                          .offset = Offsets ? offset + of_worker * W4Scales::width : nullptr};
     w4_int8_job<Level, Bits, Offsets>(op, w, x, first, begin, stop < x.rows ? stop : x.rows, scales);
   });
 }
@@ -213,7 +210,7 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
 template <class Level, int Bits, bool Offsets>
 void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x) {
   constexpr int panels = simd::Floats<Level>::size > 1 ? 4 : 1;
-  w4_each_run(parallel, (w.panels + panels - 1) / panels, w.work(1), [&](index begin, index end) {
+  w4_each_run(parallel, groups_of(w.panels, panels), w.work(1), [&](index begin, index end) {
     for (index job = begin; job < end; ++job) {
       float total[panels * w4_panel];
       w4_int8_row<Level, Bits, panels, Offsets>(w, x, job * panels, total);
@@ -227,7 +224,8 @@ template <class Level> std::size_t w4_int8_bytes(const Parallel& parallel, const
   const index rows = op.x.extents[0], segments = w.segments();
   const index in_jobs = rows > 1 ? parallel.width * segments : 0;
   return WorkspaceCutter::padded<std::int8_t>(rows * w.steps * (32 / op.bits)) +
-         2 * WorkspaceCutter::padded<float>(rows * segments) + WorkspaceCutter::padded<std::int32_t>(in_jobs) +
+         2 * WorkspaceCutter::padded<float>(rows * segments) +
+         WorkspaceCutter::padded<std::int32_t>(rows > 1 ? segments : 0) +
          (w.symmetric() ? 1 : 2) * WorkspaceCutter::padded<float>(in_jobs * W4Scales::width);
 }
 
@@ -236,7 +234,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   const W4Weight w(op);
   const index rows = op.x.extents[0], segments = w.segments();
   WorkspaceCutter cutter(workspace);
-  W4Bytes x{.rows = rows, .row_bytes = w.steps * (32 / Bits), .segments = segments, .full = w4_int8_rows<Level, Bits>};
+  W4Bytes x{.rows = rows, .row_bytes = w.steps * (32 / Bits), .segments = segments};
   x.bytes = cutter.take<std::int8_t>(rows * x.row_bytes);
   x.step = cutter.take<float>(rows * segments);
   if (w.symmetric())
@@ -250,10 +248,11 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   });
   const auto run = [&]<bool Offsets>(std::bool_constant<Offsets>) {
     if (rows == 1) return w4_int8_one_row<Level, Bits, Offsets>(parallel, op, w, x);
-    std::int32_t* slots = cutter.take<std::int32_t>(parallel.width * segments);
+    x.slots = cutter.take<std::int32_t>(segments);
+    x.measure_segments(w, 32 / Bits);
     float* scale = cutter.take<float>(parallel.width * segments * W4Scales::width);
     float* offset = Offsets ? cutter.take<float>(parallel.width * segments * W4Scales::width) : nullptr;
-    w4_int8_many_rows<Level, Bits, Offsets>(parallel, op, w, x, scale, offset, slots);
+    w4_int8_many_rows<Level, Bits, Offsets>(parallel, op, w, x, scale, offset);
   };
   w.symmetric() ? run(std::false_type{}) : run(std::true_type{});
 }
