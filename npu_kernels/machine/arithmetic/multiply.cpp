@@ -8,7 +8,7 @@ namespace inlay::npu::tiles {
 namespace {
 
 std::vector<float> widened(const Tile& tile) {
-  std::vector<float> values(static_cast<std::size_t>(tile.form.rows() * tile.form.columns()));
+  std::vector<float> values(static_cast<std::size_t>(tile.form.elements()));
   for (index row = 0; row < tile.form.rows(); ++row)
     load(tile, row, 0, tile.form.columns(), values.data() + row * tile.form.columns());
   return values;

@@ -52,6 +52,7 @@ struct Tensor {
 
   index rows() const { return shape.rows; }
   index columns() const { return shape.columns; }
+  index elements() const { return shape.rows * shape.columns; }
 
   // The window of `rows` x `columns` at (row, column).
   Tensor slice(index row, index rows, index column, index columns) const;
@@ -67,6 +68,12 @@ struct Tensor {
 
   Region region() const;
 };
+
+// One row or one column may serve all rows and columns of the result.
+inline bool fits(const Tensor& operand, const Tensor& result) {
+  return (operand.rows() == result.rows() || operand.rows() == 1) &&
+         (operand.columns() == result.columns() || operand.columns() == 1);
+}
 
 // Bytes that a buffer of this form takes.
 std::uint64_t storage_bytes(const Tensor& tensor);

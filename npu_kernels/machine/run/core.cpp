@@ -128,8 +128,7 @@ bool Core::aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t al
   return false;
 }
 
-Footprint Core::footprint(const Access& access) const {
-  const Region region = access.tensor.region();
+Footprint Core::footprint(const Access& access, const Region& region) const {
   Footprint result;
   result.memory = run_.memories.buffer(access.tensor.buffer).memory;
   result.write = access.write;

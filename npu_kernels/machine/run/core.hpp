@@ -240,7 +240,8 @@ class Core {
     enqueue_vector(verb, op, o, elements, std::forward<Body>(body), site);
   }
   Tile tile(const Tensor& tensor) const { return {tensor, run_.memories.data(tensor)}; }
-  Footprint footprint(const Access& access) const;
+  Footprint footprint(const Access& access) const { return footprint(access, access.tensor.region()); }
+  Footprint footprint(const Access& access, const Region& region) const;  // of a part of it
   Entry entry(Event event, Pipe pipe, const char* verb, Site site) const;
   void open_chain(Pipe pipe);
   void close_chain(Pipe pipe);

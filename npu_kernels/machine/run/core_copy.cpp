@@ -5,18 +5,7 @@ namespace inlay::npu {
 
 std::vector<Footprint> Core::footprints(const NdTensor& tensor, bool write) const {
   std::vector<Footprint> result;
-  for (const Region& region : regions_of(tensor)) {
-    Footprint each;
-    each.memory = run_.memories.buffer(tensor.first.buffer).memory;
-    each.write = write;
-    each.streamed = tensor.first.streamed;
-    each.buffer = tensor.first.buffer;
-    each.begin = run_.memories.address(tensor.first.buffer, region.begin);
-    each.runs = static_cast<std::uint32_t>(region.runs);
-    each.run_bytes = region.bytes;
-    each.stride = region.stride;
-    result.push_back(each);
-  }
+  for (const Region& region : regions_of(tensor)) result.push_back(footprint({tensor.first, write}, region));
   return result;
 }
 

@@ -8,14 +8,6 @@ namespace inlay::npu {
 
 namespace {
 
-// One row or one column may serve all rows and columns of the result.
-bool fits(const Tensor& operand, const Tensor& dst) {
-  return (operand.rows() == dst.rows() || operand.rows() == 1) &&
-         (operand.columns() == dst.columns() || operand.columns() == 1);
-}
-
-index elements(const Tensor& tensor) { return tensor.rows() * tensor.columns(); }
-
 constexpr std::initializer_list<VectorOp> arithmetic = {VectorOp::add, VectorOp::sub, VectorOp::mul,
                                                         VectorOp::div, VectorOp::max, VectorOp::min};
 constexpr std::initializer_list<VectorOp> arithmetic_and_bits = {
@@ -34,7 +26,7 @@ void Core::count_rows(Work& work, const Operands& o) {
     for (std::size_t i = 0; i < o.sources; ++i) visit(o.source[i]);
   };
   const Tensor* widest = &o.dst();
-  each([&](const Tensor& tensor) { widest = elements(tensor) > elements(*widest) ? &tensor : widest; });
+  each([&](const Tensor& tensor) { widest = tensor.elements() > widest->elements() ? &tensor : widest; });
   bool flat = work.op != VectorOp::sort;
   each([&](const Tensor& tensor) {
     const bool alike = tensor.shape == widest->shape || work.op == VectorOp::transpose;
@@ -42,7 +34,7 @@ void Core::count_rows(Work& work, const Operands& o) {
   });
   for (std::size_t i = 0; i < o.sources; ++i)
     work.column = work.column || (o.source[i].columns() == 1 && widest->columns() > 1 && work.op != VectorOp::grouped);
-  const auto passes = static_cast<index>(work.elements) / std::max<index>(1, elements(*widest));
+  const auto passes = static_cast<index>(work.elements) / std::max<index>(1, widest->elements());
   work.rows = flat ? 1 : static_cast<std::uint32_t>(std::max<index>(1, widest->rows() * passes));
 }
 
@@ -128,7 +120,7 @@ void Core::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, cons
   const auto body = [op, to = tile(o.dst()), x = tile(o.source[0]), y = tile(o.source[1])] {
     tiles::binary(op, to, x, y);
   };
-  vector_op("vbinary", op, o, elements(o.dst()), body, site);
+  vector_op("vbinary", op, o, o.dst().elements(), body, site);
 }
 
 void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, Scalar b, Site site) {
@@ -138,7 +130,7 @@ void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, Scal
   if (o.source[0].shape != o.dst().shape) return misfit("vscalar", o.dst(), a, site);
   if (op >= VectorOp::bit_and && !b.whole) return illegal("vscalar", "bits need a whole number", site);
   const auto body = [op, to = tile(o.dst()), x = tile(o.source[0]), b] { tiles::scalar(op, to, x, b); };
-  vector_op("vscalar", op, o, elements(o.dst()), body, site);
+  vector_op("vscalar", op, o, o.dst().elements(), body, site);
 }
 
 void Core::vgrouped(VectorOp op, const Tensor& destination, const Tensor& a, const Tensor& b, index group, Site site) {
@@ -154,7 +146,7 @@ void Core::vgrouped(VectorOp op, const Tensor& destination, const Tensor& a, con
   const auto body = [op, to = tile(o.dst()), x = tile(o.source[0]), y = tile(of_groups), group] {
     tiles::grouped(op, to, x, y, group);
   };
-  vector_op("vgrouped", VectorOp::grouped, o, elements(o.dst()), body, site);
+  vector_op("vgrouped", VectorOp::grouped, o, o.dst().elements(), body, site);
 }
 
 void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
@@ -167,7 +159,7 @@ void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site 
   if (!o.ok) return;
   if (o.source[0].shape != o.dst().shape) return misfit("vunary", o.dst(), a, site);
   const auto body = [op, to = tile(o.dst()), x = tile(o.source[0])] { tiles::unary(op, to, x); };
-  vector_op("vunary", op, o, elements(o.dst()), body, site);
+  vector_op("vunary", op, o, o.dst().elements(), body, site);
 }
 
 void Core::vcompare(Compare how, const Tensor& mask, const Tensor& a, const Tensor& b, Site site) {
@@ -178,7 +170,7 @@ void Core::vcompare(Compare how, const Tensor& mask, const Tensor& a, const Tens
   const auto body = [how, to = tile(o.dst()), x = tile(o.source[0]), y = tile(o.source[1])] {
     tiles::compare(how, to, x, y);
   };
-  vector_op("vcompare", VectorOp::compare, o, elements(o.dst()), body, site);
+  vector_op("vcompare", VectorOp::compare, o, o.dst().elements(), body, site);
 }
 
 void Core::vcompare(Compare how, const Tensor& mask, const Tensor& a, Scalar b, Site site) {
@@ -186,7 +178,7 @@ void Core::vcompare(Compare how, const Tensor& mask, const Tensor& a, Scalar b, 
   if (!o.ok) return;
   if (!fits(o.source[0], o.dst())) return misfit("vcompare", o.dst(), a, site);
   const auto body = [how, to = tile(o.dst()), x = tile(o.source[0]), b] { tiles::compare(how, to, x, b); };
-  vector_op("vcompare", VectorOp::compare, o, elements(o.dst()), body, site);
+  vector_op("vcompare", VectorOp::compare, o, o.dst().elements(), body, site);
 }
 
 void Core::vselect(const Tensor& destination, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site) {
@@ -197,7 +189,7 @@ void Core::vselect(const Tensor& destination, const Tensor& mask, const Tensor& 
   const auto body = [to = tile(o.dst()), m = tile(o.source[0]), x = tile(o.source[1]), y = tile(o.source[2])] {
     tiles::select(to, m, x, y);
   };
-  vector_op("vselect", VectorOp::select, o, elements(o.dst()), body, site);
+  vector_op("vselect", VectorOp::select, o, o.dst().elements(), body, site);
 }
 
 void Core::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
@@ -207,7 +199,7 @@ void Core::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site
   if (o.dst().columns() != 1 || o.dst().rows() != o.source[0].rows()) return misfit("vreduce", o.dst(), a, site);
   const std::uint32_t lanes = std::max<std::uint32_t>(1, device().vector.bytes / sizeof(float));
   const auto body = [op, to = tile(o.dst()), x = tile(o.source[0]), lanes] { tiles::reduce(op, to, x, lanes); };
-  vector_op("vreduce", op, o, elements(o.source[0]), body, site);
+  vector_op("vreduce", op, o, o.source[0].elements(), body, site);
 }
 
 void Core::vreduce_columns(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
@@ -217,7 +209,7 @@ void Core::vreduce_columns(VectorOp op, const Tensor& destination, const Tensor&
   if (o.dst().rows() != 1 || o.dst().columns() != o.source[0].columns())
     return misfit("vreduce_columns", o.dst(), a, site);
   const auto body = [op, to = tile(o.dst()), x = tile(o.source[0])] { tiles::reduce_columns(op, to, x); };
-  vector_op("vreduce_columns", op, o, elements(o.source[0]), body, site);
+  vector_op("vreduce_columns", op, o, o.source[0].elements(), body, site);
 }
 
 bool Core::orders(const char* verb, const Tensor& a, const Tensor& columns, Site site) {
@@ -240,7 +232,7 @@ void Core::vargmax(const Tensor& value, const Tensor& column, const Tensor& a, S
   const auto body = [values = tile(o.dst()), columns = tile(index_of), from = tile(x)] {
     tiles::largest(values, columns, from);
   };
-  vector_op("vargmax", VectorOp::argmax, o, elements(x), body, site);
+  vector_op("vargmax", VectorOp::argmax, o, x.elements(), body, site);
 }
 
 void Core::vtopk(const Tensor& values, const Tensor& columns, const Tensor& a, Site site) {
@@ -253,7 +245,7 @@ void Core::vtopk(const Tensor& values, const Tensor& columns, const Tensor& a, S
   index doublings = 1;  // a sort passes over its row once for each
   while (index{1} << doublings < x.columns()) ++doublings;
   const auto body = [to = tile(o.dst()), places = tile(order), from = tile(x)] { tiles::largest(to, places, from); };
-  vector_op("vtopk", VectorOp::sort, o, elements(x) * doublings, body, site);
+  vector_op("vtopk", VectorOp::sort, o, x.elements() * doublings, body, site);
 }
 
 }  // namespace inlay::npu

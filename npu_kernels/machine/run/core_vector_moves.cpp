@@ -5,8 +5,6 @@ namespace inlay::npu {
 
 namespace {
 
-index elements(const Tensor& tensor) { return tensor.rows() * tensor.columns(); }
-
 bool plain(const Tensor& tensor) { return tensor.layout == Layout::nd && !tensor.flipped; }
 
 }  // namespace
@@ -14,11 +12,9 @@ bool plain(const Tensor& tensor) { return tensor.layout == Layout::nd && !tensor
 void Core::vbroadcast_row(const Tensor& destination, const Tensor& a, Site site) {
   const Operands o = operands("vbroadcast_row", VectorOp::broadcast_row, {&destination}, {&a}, site);
   if (!o.ok) return;
-  const Tensor& x = o.source[0];
-  if ((x.rows() != 1 && x.rows() != o.dst().rows()) || (x.columns() != 1 && x.columns() != o.dst().columns()))
-    return misfit("vbroadcast_row", o.dst(), a, site);
-  const auto body = [to = tile(o.dst()), from = tile(x)] { tiles::broadcast_row(to, from); };
-  vector_op("vbroadcast_row", VectorOp::broadcast_row, o, elements(o.dst()), body, site);
+  if (!fits(o.source[0], o.dst())) return misfit("vbroadcast_row", o.dst(), a, site);
+  const auto body = [to = tile(o.dst()), from = tile(o.source[0])] { tiles::broadcast_row(to, from); };
+  vector_op("vbroadcast_row", VectorOp::broadcast_row, o, o.dst().elements(), body, site);
 }
 
 void Core::vcast(const Tensor& destination, const Tensor& a, Round round, Site site) {
@@ -29,7 +25,7 @@ void Core::vcast(const Tensor& destination, const Tensor& a, Round round, Site s
   if (!o.ok) return;
   if (o.source[0].shape != o.dst().shape) return misfit("vcast", o.dst(), a, site);
   const auto body = [to = tile(o.dst()), x = tile(o.source[0]), round] { tiles::cast(to, x, round); };
-  vector_op("vcast", op, o, elements(o.dst()), body, site);
+  vector_op("vcast", op, o, o.dst().elements(), body, site);
 }
 
 void Core::unpack4(const Tensor& destination, const Tensor& a, Site site) {
@@ -38,7 +34,7 @@ void Core::unpack4(const Tensor& destination, const Tensor& a, Site site) {
   if (o.source[0].shape != o.dst().shape) return misfit("unpack4", o.dst(), a, site);
   if (bits(o.source[0].dtype) != 4) return illegal("unpack4", "it takes i4 or u4, not " + describe(a), site);
   const auto body = [to = tile(o.dst()), x = tile(o.source[0])] { tiles::cast(to, x, Round::nearest); };
-  vector_op("unpack4", VectorOp::unpack4, o, elements(o.dst()), body, site);
+  vector_op("unpack4", VectorOp::unpack4, o, o.dst().elements(), body, site);
 }
 
 void Core::vshuffle(const Tensor& destination, const Tensor& a, const Tensor& columns, Site site) {
@@ -49,7 +45,7 @@ void Core::vshuffle(const Tensor& destination, const Tensor& a, const Tensor& co
   if (order.shape != Shape{1, o.dst().columns()}) return misfit("vshuffle", o.dst(), columns, site);
   if (order.dtype != DType::i32) return illegal("vshuffle", "columns are i32, not " + describe(order), site);
   const auto body = [to = tile(o.dst()), x = tile(o.source[0]), y = tile(order)] { tiles::shuffle(to, x, y); };
-  vector_op("vshuffle", VectorOp::shuffle, o, elements(o.dst()), body, site);
+  vector_op("vshuffle", VectorOp::shuffle, o, o.dst().elements(), body, site);
 }
 
 void Core::vgather(const Tensor& destination, const Tensor& a, const Tensor& columns, Site site) {
@@ -61,21 +57,21 @@ void Core::vgather(const Tensor& destination, const Tensor& a, const Tensor& col
     return misfit("vgather", o.dst(), columns, site);
   if (which.dtype != DType::i32) return illegal("vgather", "columns are i32, not " + describe(which), site);
   const auto body = [to = tile(o.dst()), from = tile(x), at = tile(which)] { tiles::gather(to, from, at); };
-  vector_op("vgather", VectorOp::gather, o, elements(o.dst()), body, site);
+  vector_op("vgather", VectorOp::gather, o, o.dst().elements(), body, site);
 }
 
 void Core::viota(const Tensor& destination, Iota sequence, Site site) {
   const Operands o = operands("viota", VectorOp::iota, {&destination}, {}, site);
   if (!o.ok) return;
   const auto body = [to = tile(o.dst()), sequence] { tiles::iota(to, sequence); };
-  vector_op("viota", VectorOp::iota, o, elements(o.dst()), body, site);
+  vector_op("viota", VectorOp::iota, o, o.dst().elements(), body, site);
 }
 
 void Core::vfill(const Tensor& destination, float value, Site site) {
   const Operands o = operands("vfill", VectorOp::fill, {&destination}, {}, site);
   if (!o.ok) return;
   const auto body = [to = tile(o.dst()), value] { tiles::fill(to, value); };
-  vector_op("vfill", VectorOp::fill, o, elements(o.dst()), body, site);
+  vector_op("vfill", VectorOp::fill, o, o.dst().elements(), body, site);
 }
 
 void Core::vtranspose(const Tensor& destination, const Tensor& a, Site site) {
@@ -86,7 +82,7 @@ void Core::vtranspose(const Tensor& destination, const Tensor& a, Site site) {
   if (o.source[0].dtype != o.dst().dtype || !plain(o.dst()) || !plain(o.source[0]))
     return illegal("vtranspose", "it takes one nd tensor into another of its type, not " + describe(a), site);
   const auto body = [to = tile(o.dst()), from = tile(turned)] { tiles::copy(to, from); };
-  vector_op("vtranspose", VectorOp::transpose, o, elements(o.dst()), body, site);
+  vector_op("vtranspose", VectorOp::transpose, o, o.dst().elements(), body, site);
 }
 
 void Core::relayout(const char* verb, const Tensor& destination, const Tensor& a, Layout to_layout, Site site) {
@@ -100,7 +96,7 @@ void Core::relayout(const char* verb, const Tensor& destination, const Tensor& a
                        " one of its type, not " + describe(a),
                    site);
   const auto body = [to = tile(o.dst()), from = tile(o.source[0])] { tiles::copy(to, from); };
-  vector_op(verb, VectorOp::pack_nz, o, elements(o.dst()), body, site);
+  vector_op(verb, VectorOp::pack_nz, o, o.dst().elements(), body, site);
 }
 
 void Core::vpack_nz(const Tensor& dst, const Tensor& a, Site site) { relayout("vpack_nz", dst, a, Layout::nz, site); }

@@ -106,6 +106,20 @@ Result run(const Device& device, const std::vector<std::vector<Action>>& program
   return result;
 }
 
+// Does any other order fail, or give other bits than `base`? run(policy, order) gives a Result.
+template <class Run> bool differs_in_another_order(const std::vector<float>& base, Run&& run) {
+  bool differs = false;
+  const auto compare = [&](Policy policy, std::uint64_t order) {
+    const Result other = run(policy, order);
+    differs =
+        differs || !other.outcome.ok() || std::memcmp(base.data(), other.y.data(), base.size() * sizeof(float)) != 0;
+  };
+  compare(Policy::late_dma, 0);
+  compare(Policy::early_dma, 0);
+  for (std::uint64_t order = 1; order <= 4; ++order) compare(Policy::random, order);
+  return differs;
+}
+
 TEST(CheckerAgainstTheMachine, SilenceMeansTheSameBitsInEveryOrder) {
   int silent = 0, reported = 0, shown = 0;
   for (Device device : {split_device(cores), flat_device(cores)}) {
@@ -115,15 +129,8 @@ TEST(CheckerAgainstTheMachine, SilenceMeansTheSameBitsInEveryOrder) {
       const Result base = run(device, programs, Policy::issue_order, 0);
       ASSERT_TRUE(base.outcome.ok()) << base.outcome.reports.front().message;
       const auto reports = check(base.outcome.tape, device);
-      bool differs = false;
-      const auto compare = [&](Policy policy, std::uint64_t order) {
-        const Result other = run(device, programs, policy, order);
-        differs = differs || !other.outcome.ok() ||
-                  std::memcmp(base.y.data(), other.y.data(), base.y.size() * sizeof(float)) != 0;
-      };
-      compare(Policy::late_dma, 0);
-      compare(Policy::early_dma, 0);
-      for (std::uint64_t order = 1; order <= 4; ++order) compare(Policy::random, order);
+      const bool differs = differs_in_another_order(
+          base.y, [&](Policy policy, std::uint64_t order) { return run(device, programs, policy, order); });
       (reports.empty() ? silent : reported) += 1;
       shown += differs && !reports.empty();
       if (reports.empty()) {
@@ -226,29 +233,23 @@ TEST(CheckerAgainstTheMachine, SoItIsForStreamsOfACore) {
   for (std::uint64_t seed = 0; seed < 800; ++seed) {
     device.sync.wait_stops_stream = seed % 2 == 0;
     const auto actions = circle::random_actions(seed);
-    const auto run = [&](Policy policy, std::uint64_t order, std::vector<float>& y) {
+    const auto run = [&](Policy policy, std::uint64_t order) {
       std::vector<f16> x(static_cast<std::size_t>((circle::rows + circle::side) * circle::side));
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = f16(static_cast<float>(i * 7 % 13) - 6);
+      Result result;
+      std::vector<float>& y = result.y;
       y.assign(static_cast<std::size_t>(circle::rows * circle::side), 3);
       Machine machine(device, {.policy = policy, .seed = order});
       const Tensor rows16 = machine.global("rows16", std::span(x), {circle::rows + circle::side, circle::side});
       const Tensor rows32 = machine.global("rows32", std::span(y), {circle::rows, circle::side});
-      Outcome outcome = machine.run([&](Core& core) { circle::run_actions(core, actions, rows16, rows32); });
+      result.outcome = machine.run([&](Core& core) { circle::run_actions(core, actions, rows16, rows32); });
       for (std::size_t i = 0; i < static_cast<std::size_t>(circle::rows * circle::side); ++i) y.push_back(x[i]);
-      return outcome;
+      return result;
     };
-    std::vector<float> base, other;
-    const Outcome outcome = run(Policy::issue_order, 0, base);
-    ASSERT_TRUE(outcome.ok()) << seed << ": " << outcome.reports.front().message;
-    const auto reports = check(outcome.tape, device);
-    bool differs = false;
-    const auto compare = [&](Policy policy, std::uint64_t order) {
-      const Outcome again = run(policy, order, other);
-      differs = differs || !again.ok() || std::memcmp(base.data(), other.data(), base.size() * sizeof(float)) != 0;
-    };
-    compare(Policy::late_dma, 0);
-    compare(Policy::early_dma, 0);
-    for (std::uint64_t order = 1; order <= 4; ++order) compare(Policy::random, order);
+    const Result base = run(Policy::issue_order, 0);
+    ASSERT_TRUE(base.outcome.ok()) << seed << ": " << base.outcome.reports.front().message;
+    const auto reports = check(base.outcome.tape, device);
+    const bool differs = differs_in_another_order(base.y, run);
     (reports.empty() ? silent : reported) += 1;
     shown += differs && !reports.empty();
     if (reports.empty()) {
