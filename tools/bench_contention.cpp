@@ -49,8 +49,7 @@ Expected<exec::Session> open(const Options& options) {
 
 // Tokens a second of passes that take `least` seconds together: whole prompts, or single tokens at depths up to 256.
 double prefill_speed(exec::Session& session, index tokens, double least, Status& status) {
-  std::vector<exec::Token> ids;
-  for (index i = 0; i < tokens; ++i) ids.push_back(static_cast<exec::Token>((i * 7919 + 13) % session.config().vocab));
+  const std::vector<exec::Token> ids = any_prompt(tokens, session.config().vocab);
   double time = 0;
   index done = 0;
   for (; time < least && status.ok(); done += tokens) {

@@ -55,12 +55,6 @@ void print_share(const measure::Processors& processors, const Cpu& cpu, double r
   std::fflush(stdout);
 }
 
-std::vector<exec::Token> prompt(index tokens, index vocab) {
-  std::vector<exec::Token> ids;
-  for (index i = 0; i < tokens; ++i) ids.push_back(static_cast<exec::Token>((i * 7919 + 13) % vocab));
-  return ids;
-}
-
 int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
   std::vector<double> times, peaks;
   measure::Processors processors;
@@ -70,7 +64,7 @@ int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
     Status status;
     const bool first = round == 0;  // touches memory for the first time
     if (!first) processors.begin();
-    const double time = seconds([&] { status = session.append(prompt(tokens, session.config().vocab)); });
+    const double time = seconds([&] { status = session.append(any_prompt(tokens, session.config().vocab)); });
     if (!status.ok()) return wrong(status);
     if (first) continue;
     processors.end();
@@ -92,7 +86,7 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
   };
   if (depth > 0) {
     Progress progress("filling the cache");
-    keep(session.append(prompt(depth, vocab), 1, [&](index done, index all) { progress(done, all); }));
+    keep(session.append(any_prompt(depth, vocab), 1, [&](index done, index all) { progress(done, all); }));
   }
   keep(session.decode(1));
   std::vector<double> times, reads;

@@ -93,6 +93,12 @@ std::string default_model() {
   return INLAY_BUILD_MODEL;
 }
 
+std::vector<exec::Token> any_prompt(index tokens, index vocab) {
+  std::vector<exec::Token> ids;
+  for (index i = 0; i < tokens; ++i) ids.push_back(static_cast<exec::Token>((i * 7919 + 13) % vocab));
+  return ids;
+}
+
 Expected<LoadedModel> open_model(const ModelOptions& options) {
   const std::string path = options.model.empty() ? default_model() : options.model;
   auto file = exec::load_model(path);

@@ -58,6 +58,9 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);
 Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model, const std::string& backend);
 
+// A prompt of tokens that differ, for what is measured and not read.
+std::vector<exec::Token> any_prompt(index tokens, index vocab);
+
 // A bar on standard error, if that is a terminal and the work takes longer than a second.
 class Progress {
  public:
