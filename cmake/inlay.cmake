@@ -120,7 +120,13 @@ function(inlay_add_npu)
   set(host npu_kernels/machine/arithmetic/host/product.cpp)
   file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS npu_kernels/*.cpp)
   list(REMOVE_ITEM sources ${host})
-  add_library(inlay_npu STATIC ${sources})
+  file(GLOB devices CONFIGURE_DEPENDS devices/*.json)
+  list(TRANSFORM devices REPLACE "^.*/(.+)\\.json$" "\\1" OUTPUT_VARIABLE names)
+  set(embedded ${PROJECT_BINARY_DIR}/npu_descriptions.cpp)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_devices.cmake)
+  add_custom_command(OUTPUT ${embedded} DEPENDS ${devices} ${script} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} "-DNAMES=${names}" -DOUTPUT=${embedded} -P ${script})
+  add_library(inlay_npu STATIC ${sources} ${embedded})
   # The JSON library is headers, and none of ours that a program includes needs it: the package does without.
   target_link_libraries(inlay_npu PUBLIC inlay_core PRIVATE inlay_cpu $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
   target_include_directories(inlay_npu PUBLIC

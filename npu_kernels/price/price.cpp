@@ -15,6 +15,7 @@ std::string key_of(const Device& device, const PricedProgram& program) {
   for (index size : program.sizes) key += " " + std::to_string(size);
   for (DType type : program.types) key.append(" ").append(name(type));
   if (program.launch.vectors > 0) key += " on " + std::to_string(program.launch.vectors);
+  if (program.launch.cores > 0) key += " of " + std::to_string(program.launch.cores);
   return key;
 }
 

@@ -20,6 +20,9 @@
 #ifdef INLAY_TESTS_CL
 #include "tests/support/cl_devices.hpp"
 #endif
+#ifdef INLAY_TESTS_NPU
+#include "tests/support/npu_devices.hpp"
+#endif
 #include "tests/support/tolerance_report.hpp"
 
 namespace inlay::test {
@@ -66,11 +69,18 @@ template <class Backend, class Op> [[gnu::noinline]] Status run_with_scratch(Bac
 #define INLAY_RUNS_OF(Op, ...)                                         \
   __VA_ARGS__ template Status run_with_scratch(Cpu&, const Op<Host>&); \
   INLAY_RUNS_ON_CL(Op, __VA_ARGS__)                                    \
+  INLAY_RUNS_ON_NPU(Op, __VA_ARGS__)                                   \
   __VA_ARGS__ template Status run_with_scratch(TestDevice&, const Op<Host>&)
 #ifdef INLAY_TESTS_CL
 #define INLAY_RUNS_ON_CL(Op, ...) __VA_ARGS__ template Status run_with_scratch(WatchedCl&, const Op<Host>&);
 #else
 #define INLAY_RUNS_ON_CL(Op, ...)
+#endif
+
+#ifdef INLAY_TESTS_NPU
+#define INLAY_RUNS_ON_NPU(Op, ...) __VA_ARGS__ template Status run_with_scratch(Npu&, const Op<Host>&);
+#else
+#define INLAY_RUNS_ON_NPU(Op, ...)
 #endif
 
 // The levels to test: all that this machine has, down to scalar.
@@ -100,6 +110,9 @@ template <class Test, class Backend> bool on_backend(Test& test, Backend& backen
 template <class Test> void on_every_host_backend(Test&& test) {
   for (Cpu& cpu : cpus())
     if (!on_backend(test, cpu, name(cpu))) return;
+#ifdef INLAY_TESTS_NPU
+  on_npus_of_this_case([&](Npu& npu) { return on_backend(test, npu, name(npu)); });
+#endif
 }
 
 // Those that have memory of their own; none behind a fatal failure.

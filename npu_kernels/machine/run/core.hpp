@@ -44,7 +44,7 @@ struct Run {
   std::vector<std::uint8_t> kinds;  // of the streams of each core, as in Tape::streams
   Memories& memories;
   Reports reports{};
-  Streams streams{};
+  Streams& streams;
   Scheduler* scheduler = nullptr;
   Tape* tape = nullptr;
   Mutations* mutations = nullptr;

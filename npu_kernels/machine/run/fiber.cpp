@@ -62,6 +62,16 @@ struct Fiber::State {
   void *inside_thread = nullptr, *outside_thread = nullptr;  // TSan's
 
   std::byte* stack() const { return mapping + guard; }
+  void prepare() {
+    inside.uc_stack.ss_sp = stack();
+    inside.uc_stack.ss_size = stack_bytes;
+    const auto address = reinterpret_cast<std::uintptr_t>(this);
+    makecontext(&inside, reinterpret_cast<void (*)()>(&State::enter), 2, static_cast<unsigned>(address >> 32),
+                static_cast<unsigned>(address));
+#if defined(INLAY_FIBER_TSAN)
+    inside_thread = __tsan_create_fiber(0);
+#endif
+  }
   void switch_thread([[maybe_unused]] void* to) {
 #if defined(INLAY_FIBER_TSAN)
     __tsan_switch_to_fiber(to, 0);
@@ -97,14 +107,17 @@ Fiber::Fiber(std::function<void()> body) : state_(std::make_unique<State>()) {
     s.mapping = nullptr;
     return;
   }
-  s.inside.uc_stack.ss_sp = s.stack();
-  s.inside.uc_stack.ss_size = stack_bytes;
-  const auto address = reinterpret_cast<std::uintptr_t>(&s);
-  makecontext(&s.inside, reinterpret_cast<void (*)()>(&State::enter), 2, static_cast<unsigned>(address >> 32),
-              static_cast<unsigned>(address));
+  s.prepare();
+}
+
+void Fiber::restart(std::function<void()> body) {
+  State& s = *state_;
+  s.body = std::move(body);
+  s.done = s.threw = false;
 #if defined(INLAY_FIBER_TSAN)
-  s.inside_thread = __tsan_create_fiber(0);
+  __tsan_destroy_fiber(s.inside_thread);
 #endif
+  s.prepare();
 }
 
 Fiber::~Fiber() {

@@ -10,6 +10,7 @@ namespace inlay::npu {
 class Fiber {
  public:
   explicit Fiber(std::function<void()> body);
+  void restart(std::function<void()> body);  // with the same stack, once it is done
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;

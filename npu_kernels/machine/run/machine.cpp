@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <inlay/core/workspace.hpp>
 #include <inlay/cpu.hpp>
 
 namespace inlay::npu {
@@ -92,9 +93,27 @@ Tensor GlobalMemory::workspace(std::string name, Shape shape, DType dtype, Site 
     result.error = "a workspace of negative extent";
     return result;
   }
-  result.buffer = memories_.add_workspace(std::move(name), storage_bytes(result), site);
+  const std::uint64_t bytes = storage_bytes(result), first = taken_;
+  taken_ += (bytes + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+  if (!lent_) {
+    result.buffer = memories_.add_workspace(std::move(name), bytes, nullptr, site);
+  } else if (first + bytes > lent_->size()) {
+    result.error = "a workspace is larger than what the caller has lent";
+  } else {
+    result.buffer = memories_.add_workspace(std::move(name), bytes, lent_->data() + first, site);
+  }
   return result;
 }
+
+void GlobalMemory::lend(std::span<std::byte> workspace) { lent_ = workspace; }
+
+void GlobalMemory::forget() {
+  memories_.forget();
+  lent_.reset();
+  taken_ = 0;
+}
+
+PlanningMemory::PlanningMemory(const Device& device, std::uint32_t cores) : GlobalMemory(device, cores, false, false) {}
 
 Machine::Machine(const Device& device, Options options)
     : GlobalMemory(device, options.cores, options.compute && options.data, options.data),
@@ -105,17 +124,19 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   Outcome outcome;
   const std::vector<std::uint8_t> kinds = streams_of_a_core(device_, launch);
   outcome.tape.streams = kinds;
-  outcome.tape.cores = static_cast<std::uint16_t>(cores_);
+  const std::uint32_t cores = cores_of(launch);
+  outcome.tape.cores = static_cast<std::uint16_t>(cores);
   Mutations mutations(options_.mutation);
-  Run run{.device = device_, .cores = cores_, .kinds = kinds, .memories = memories_};
-  Scheduler scheduler(device_, cores_, kinds, options_.policy, options_.seed, memories_, run.reports, run.streams);
+  Streams streams;
+  Run run{.device = device_, .cores = cores, .kinds = kinds, .memories = memories_, .streams = streams};
+  Scheduler scheduler(device_, cores, kinds, options_.policy, options_.seed, memories_, run.reports, run.streams);
   run.scheduler = &scheduler;
   run.tape = options_.record ? &outcome.tape : nullptr;
   run.compute = options_.compute && options_.data;
   run.mutations = &mutations;
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end =
-      run.streams.run(cores_ * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
+      run.streams.run(cores * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
         Core core(run, stream);
         program(core);
       });
@@ -131,8 +152,13 @@ FunctionalMachine::FunctionalMachine(const Device& device, std::uint32_t cores) 
 
 std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& program, Launch launch) {
   memories_.restart();
-  Run run{.device = device_, .cores = cores_, .kinds = streams_of_a_core(device_, launch), .memories = memories_};
-  run.meetings.assign(cores_ * run.kinds.size(), 0);
+  const std::uint32_t cores = cores_of(launch);
+  Run run{.device = device_,
+          .cores = cores,
+          .kinds = streams_of_a_core(device_, launch),
+          .memories = memories_,
+          .streams = streams_};
+  run.meetings.assign(cores * run.kinds.size(), 0);
   run.isa = Cpu(serial()).isa();
   run.streams.stuck = [&] {
     if (run.failed) return;
@@ -142,7 +168,7 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
     run.reports.add(std::move(report));
   };
   const Streams::End end =
-      run.streams.run(cores_ * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
+      run.streams.run(cores * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
         Core core(run, stream);
         program(core);
       });

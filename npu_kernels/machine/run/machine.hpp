@@ -40,10 +40,10 @@ struct Options {
   std::optional<Mutation> mutation = std::nullopt;
 };
 
-// Of one program: how many of a core's streams with a vector unit run it; 0: all. Ascend launches a mixed kernel
-// with one or with both of its vector cores.
+// Of one program: how many of a core's streams with a vector unit run it, and how many cores; 0: all. Ascend launches a
+// mixed kernel with one or with both of its vector cores, and each kernel on as many cores as it asks for.
 struct Launch {
-  std::uint32_t vectors = 0;
+  std::uint32_t vectors = 0, cores = 0;
 };
 
 struct Outcome {
@@ -80,7 +80,13 @@ class GlobalMemory {
   // Elements of any type, also those that C++ lacks.
   Tensor add(std::string name, std::byte* data, std::uint64_t bytes, DType dtype, Shape shape, Use use,
              Site site = Site::current());
+  // Of the caller's, once he has lent some: each tensor starts at a multiple of workspace_alignment.
   Tensor workspace(std::string name, Shape shape, DType dtype, Site site = Site::current());
+  void lend(std::span<std::byte> workspace);
+  std::uint64_t workspace_bytes() const { return taken_; }  // that were asked for so far
+
+  // All tensors are gone, the memories of the cores stay: for the next program.
+  void forget();
 
   const Device& device() const { return device_; }
   std::uint32_t cores() const { return cores_; }
@@ -100,9 +106,21 @@ class GlobalMemory {
  protected:
   GlobalMemory(const Device& device, std::uint32_t cores, bool shadowed, bool data = true);
 
+  std::uint32_t cores_of(Launch launch) const { return launch.cores == 0 ? cores_ : std::min(launch.cores, cores_); }
+
   const Device& device_;
   std::uint32_t cores_;
   Memories memories_;
+
+ private:
+  std::optional<std::span<std::byte>> lent_;
+  std::uint64_t taken_ = 0;
+};
+
+// A memory that nothing runs in, for what a program asks of it: the bytes of its workspace.
+class PlanningMemory : public GlobalMemory {
+ public:
+  explicit PlanningMemory(const Device& device, std::uint32_t cores = 0);
 };
 
 class Machine : public GlobalMemory {
@@ -121,6 +139,9 @@ class FunctionalMachine : public GlobalMemory {
   explicit FunctionalMachine(const Device& device, std::uint32_t cores = 0);
   // Only capacity, alignment, illegal_path, use_after_release and deadlocks between cores are noticed.
   std::vector<Report> run(const std::function<void(Core&)>& program, Launch launch = {});
+
+ private:
+  Streams streams_;
 };
 
 }  // namespace inlay::npu

@@ -60,13 +60,19 @@ Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t stre
     }
 }
 
+void Memories::forget() {
+  permanent_ = 0;
+  buffers_.clear();
+  state_.clear();
+}
+
 void Memories::restart() {
   buffers_.resize(permanent_);
   state_.resize(permanent_);
   std::vector<AddressSpace::Buffer> named;
   for (std::size_t id = 0; id < permanent_; ++id) {
     State& state = state_[id];
-    std::fill(state.workspace.begin(), state.workspace.end(), poison);
+    if (buffers_[id].workspace && state.data != nullptr) std::fill_n(state.data, buffers_[id].bytes, poison);
     named.push_back({state.data, buffers_[id].bytes, &state.elements, state.use, buffers_[id].workspace});
   }
   const std::vector<std::uint64_t> addresses = global_.lay_out(named, shadowed_);
@@ -98,11 +104,11 @@ std::uint32_t Memories::add_global(std::string name, std::byte* data, std::vecto
   return id;
 }
 
-std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, SourceLocation site) {
-  const std::uint32_t id = add_global(std::move(name), nullptr, {Region{0, 1, bytes, 0}}, Use::in_out, site);
+std::uint32_t Memories::add_workspace(std::string name, std::uint64_t bytes, std::byte* lent, SourceLocation site) {
+  const std::uint32_t id = add_global(std::move(name), lent, {Region{0, 1, bytes, 0}}, Use::in_out, site);
   State& state = state_[id];
-  if (backed_) {
-    state.workspace.assign(bytes, poison);
+  if (backed_ && lent == nullptr) {
+    state.workspace.resize(bytes);
     state.data = state.workspace.data();
   }
   buffers_[id].workspace = true;

@@ -42,12 +42,13 @@ class Memories {
   // A tensor that lives in the caller's memory: `elements` are its bytes, as offsets from `data`.
   std::uint32_t add_global(std::string name, std::byte* data, std::vector<Region> elements, Use use,
                            SourceLocation site);
-  // A poisoned one that the machine keeps.
-  std::uint32_t add_workspace(std::string name, std::uint64_t bytes, SourceLocation site);
+  // A poisoned one, in the caller's memory or (null) in the machine's.
+  std::uint32_t add_workspace(std::string name, std::uint64_t bytes, std::byte* lent, SourceLocation site);
   // None where `bytes` do not fit.
   std::optional<std::uint32_t> allocate(std::uint32_t core, std::uint8_t stream, Space space, std::string name,
                                         std::uint64_t bytes, SourceLocation site);
   void release(std::uint32_t buffer);
+  void forget();   // all tensors of global memory
   void restart();  // before another run: scratch is empty and poisoned, outputs and workspace are unwritten
 
   std::uint64_t largest_free(std::uint32_t core, std::uint8_t stream, Space space) const;
@@ -83,9 +84,9 @@ class Memories {
     std::byte* data = nullptr;
     bool live = true;
     Use use = Use::in_out;
-    std::uint64_t origin = 0;      // what Tensor::begin is at the buffer's first byte
-    std::vector<Region> elements;  // of global memory: the bytes that are the buffer's, from its first one
-    std::vector<std::byte> workspace;
+    std::uint64_t origin = 0;          // what Tensor::begin is at the buffer's first byte
+    std::vector<Region> elements;      // of global memory: the bytes that are the buffer's, from its first one
+    std::vector<std::byte> workspace;  // the machine's own
   };
   Scratch& scratch(std::uint32_t core, std::uint8_t stream, std::uint32_t memory) {
     return scratch_[(core * streams_ + stream) * (device_.memories.size() - 1) + memory - 1];

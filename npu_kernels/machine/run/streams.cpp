@@ -1,6 +1,7 @@
 #include "npu_kernels/machine/run/streams.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace inlay::npu {
 
@@ -14,14 +15,20 @@ void Streams::block(std::uint32_t stream, const std::function<bool()>& ready) {
 }
 
 Streams::End Streams::run(std::uint32_t count, const std::function<void(std::uint32_t)>& body) {
-  fibers_.clear();
   waiting_.assign(count, nullptr);
   cancelled_ = false;
   for (std::uint32_t stream = 0; stream < count; ++stream) {
-    fibers_.push_back(std::make_unique<Fiber>([&body, stream] { body(stream); }));
-    if (!fibers_.back()->started()) return End::no_memory;
+    const auto run_stream = [&body, stream] { body(stream); };
+    if (stream < fibers_.size()) {
+      fibers_[stream]->restart(run_stream);
+      continue;
+    }
+    auto fiber = std::make_unique<Fiber>(run_stream);
+    if (!fiber->started()) return End::no_memory;
+    fibers_.push_back(std::move(fiber));
   }
   End end = End::finished;
+  const auto mine = std::span(fibers_).first(count);
   const auto done = [](const auto& fiber) { return fiber->done(); };
   for (bool progress = true; progress;) {
     progress = false;
@@ -31,18 +38,17 @@ Streams::End Streams::run(std::uint32_t count, const std::function<void(std::uin
       if (runnable || step(stream)) progress = true;
     }
   }
-  bool left = !std::all_of(fibers_.begin(), fibers_.end(), done);
+  bool left = !std::all_of(mine.begin(), mine.end(), done);
   for (std::uint32_t stream = 0; stream < count; ++stream) left = left || pending(stream);
   if (left) {
     stuck();
     end = End::deadlock;
     cancelled_ = true;
-    for (auto& fiber : fibers_)
+    for (auto& fiber : mine)
       while (!fiber->done()) fiber->resume();
   }
   const auto threw = [](const auto& fiber) { return fiber->threw(); };
-  if (std::any_of(fibers_.begin(), fibers_.end(), threw)) end = End::threw;
-  fibers_.clear();
+  if (std::any_of(mine.begin(), mine.end(), threw)) end = End::threw;
   return end;
 }
 

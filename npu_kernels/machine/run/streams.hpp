@@ -27,7 +27,7 @@ class Streams {
   bool cancelled() const { return cancelled_; }
 
  private:
-  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;  // as many as a run has needed so far: their stacks serve the next one
   std::vector<const std::function<bool()>*> waiting_;
   bool cancelled_ = false;
 };

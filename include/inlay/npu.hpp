@@ -1,0 +1,102 @@
+// The NPU backend: every operator as a tile program, run by a machine that has the memories, queues and units of a
+// described device (docs/npu.md). SoCs share their memory with the host: views are those of the host.
+//
+//   auto npu = Npu::make({.device = "hexagon-htp-like"});
+//   run(*npu, RmsNorm<Host>{.x = .., .weight = .., .y = ..});
+//   auto cost = price(*npu, RmsNorm<Host>{..});              // cycles on the device, without touching a buffer
+//
+// `functional` computes at once, `checked` proves each program's synchronisation as it runs: a race, a flag that is
+// left over or an unwritten output is the Status. Their bits agree. An Npu is used by one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <inlay/core/backend.hpp>
+
+namespace inlay {
+
+enum class NpuMode : unsigned char { functional, checked };
+
+// Matrix units take f16, bf16 and int8. `exact`: an f32 operand goes in two halves, so that tolerances are those of
+// every backend. `f16`: it is rounded to f16 once, which is faster and off by what the operator's page states.
+enum class NpuActivations : unsigned char { exact, f16 };
+
+struct NpuOptions {
+  std::string device = {};  // a description's name, or the path of a file; empty: INLAY_NPU_DEVICE, else ascend-a2-like
+  NpuMode mode = NpuMode::functional;
+  NpuActivations activations = NpuActivations::exact;
+  std::uint32_t cores = 0;  // of the device, that programs may use; 0: all
+};
+
+// What the timing model says of an operator at its shapes. Simulated time is no prediction of a device.
+struct NpuPrice {
+  double cycles = 0, us = 0;
+  std::uint64_t bytes = 0;                   // that global memory moves
+  std::string bound;                         // the resource that the program takes longest
+  double problem_share = 0;                  // of the makespan that compulsory bytes and products take at least
+  std::array<double, 4> us_at_dram_share{};  // where others leave 1, 3/4, 1/2, 1/4 of global memory's bandwidth
+};
+
+namespace npu {
+class Runtime;
+}
+
+// The names of the descriptions that the library brings.
+std::vector<std::string_view> npu_devices();
+
+class Npu {
+ public:
+  using Space = Host;
+  static constexpr std::string_view name = "npu";
+
+  // Errors: a device that there is not (with those that there are), a file that is no description.
+  static Expected<Npu> make(const NpuOptions& options = {});
+  Npu(Npu&&) noexcept;
+  Npu& operator=(Npu&&) noexcept;
+  ~Npu();
+
+  const NpuOptions& options() const;       // as they were completed
+  const std::string& device_name() const;  // as the description says
+
+  npu::Runtime& runtime() const { return *runtime_; }  // for npu_kernels/
+
+ private:
+  explicit Npu(std::unique_ptr<npu::Runtime> runtime);
+  std::unique_ptr<npu::Runtime> runtime_;
+};
+
+namespace npu {
+
+// Instantiated in npu_kernels/<op>.cpp. `op` has passed its check.
+template <class Op> struct Operator {
+  static Status supports(const Npu& npu, const Op& op);
+  static std::size_t scratch_bytes(const Npu& npu, const Op& op);
+  static Status compute(const Npu& npu, const Op& op, const Workspace& workspace);
+  static Expected<NpuPrice> price(const Npu& npu, const Op& op);
+};
+
+}  // namespace npu
+
+template <class Op> Status supports(const Npu& npu, const Op& op) { return npu::Operator<Op>::supports(npu, op); }
+template <class Op> std::size_t scratch_bytes(const Npu& npu, const Op& op) {
+  return npu::Operator<Op>::scratch_bytes(npu, op);
+}
+template <class Op> Status compute(const Npu& npu, const Op& op, const Workspace& workspace) {
+  return npu::Operator<Op>::compute(npu, op, workspace);
+}
+
+// Kept by operator, shapes, types and device: asked for again, it is there. What an operator refuses or the backend
+// declines has no price.
+template <class Op> Expected<NpuPrice> price(const Npu& npu, const Op& op) {
+  if (Status status = check(op); !status.ok()) return failure(std::move(status));
+  if (Status status = supports(npu, op); !status.ok()) return failure(std::move(status));
+  if (writes_nothing(op)) return NpuPrice{};
+  return npu::Operator<Op>::price(npu, op);
+}
+
+}  // namespace inlay
