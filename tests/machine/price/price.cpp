@@ -210,5 +210,17 @@ TEST(Hexagon, TheOrderAndTheShapeOfAProductMatter) {
       << "tall is better than wide at the same operations";
 }
 
+// .. and what the scalar unit would write stays as it was.
+TEST(Price, TouchesNoBufferOfTheCaller) {
+  const Device device = device_of("ascend-a2-like");
+  std::vector<float> y{7};
+  const PricedProgram program{.name = "scalar_write", .sizes = {}, .types = {}, .build = [&](GlobalMemory& memory) {
+                                const Tensor to = memory.global("y", std::span(y), {1, 1}, Use::out);
+                                return [to](Core& core) { core.scalar_write(to, 0, 0, 1); };
+                              }};
+  ASSERT_TRUE(price(device, program));
+  EXPECT_EQ(y[0], 7);
+}
+
 }  // namespace
 }  // namespace inlay::npu
