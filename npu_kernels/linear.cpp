@@ -74,7 +74,8 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
     if (left.prepared) make_halves(core, left.source, left.halves);
     if (right.prepared) make_halves(core, right.source, right.halves);
     if (left.prepared || right.prepared) core.sync_all();
-    FloatEpilogue epilogue(core, result, tiles, products.steps());
+    Scratch scratch(core);
+    FloatEpilogue epilogue(core, scratch, result, tiles, products.steps());
     const Chain chain = core.chain(Pipe::vector);
     multiply(core, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); });
   };

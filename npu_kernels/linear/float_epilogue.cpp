@@ -13,12 +13,13 @@ bool given(const Tensor& tensor) { return tensor.buffer != none; }
 
 }  // namespace
 
-FloatEpilogue::FloatEpilogue(Core& core, const FloatResult& result, const ProductTiles& tiles, index steps)
+FloatEpilogue::FloatEpilogue(Core& core, Scratch& scratch, const FloatResult& result, const ProductTiles& tiles,
+                             index steps)
     : core_(core),
       to_(result),
       steps_(steps),
-      work_(core.alloc("y in f32", Space::vector, {tiles.vector_m, tiles.sum_n}, DType::f32)),
-      other_(core.alloc("powers, or finite", Space::vector, {tiles.vector_m, tiles.sum_n}, DType::f32)),
+      work_(scratch.alloc("y in f32", {tiles.vector_m, tiles.sum_n}, DType::f32)),
+      other_(scratch.alloc("powers, or finite", {tiles.vector_m, tiles.sum_n}, DType::f32)),
       row_powers_(core.ring("powers of rows", Space::vector, {tiles.vector_m, 2}, DType::f32,
                             {2, Pipe::load_vector, Pipe::vector})),
       col_powers_(core.ring("powers of columns", Space::vector, {1, tiles.sum_n}, DType::f32,
@@ -30,8 +31,8 @@ FloatEpilogue::FloatEpilogue(Core& core, const FloatResult& result, const Produc
                             {2, Pipe::load_vector, Pipe::vector}));
   if (steps == 1) return;
   const Shape kept{rows_of_vector(core, tiles), tiles.sum_n};
-  kept_ = core.alloc("sums of the high halves", Space::vector, kept, DType::f32);
-  rest_ = core.alloc("sums of the others", Space::vector, kept, DType::f32);
+  kept_ = scratch.alloc("sums of the high halves", kept, DType::f32);
+  rest_ = scratch.alloc("sums of the others", kept, DType::f32);
 }
 
 // All steps together, once the last one has come; before that nothing.

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "npu_kernels/linear/products.hpp"
+#include "npu_kernels/linear/scratch.hpp"
 
 namespace inlay::npu {
 
@@ -18,7 +19,7 @@ struct FloatResult {
 
 class FloatEpilogue {
  public:
-  FloatEpilogue(Core& core, const FloatResult& result, const ProductTiles& tiles, index steps);
+  FloatEpilogue(Core& core, Scratch& scratch, const FloatResult& result, const ProductTiles& tiles, index steps);
   void operator()(const Sums& sums);
 
  private:

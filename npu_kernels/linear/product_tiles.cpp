@@ -35,9 +35,9 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
                                  ceil_div(t.sum_m, vector_units(device)));
   t.feed_k = depth;
   if (!device.feeds_are_views())
-    t.feed_k = std::min(
-        depth, round_down(std::min(bytes(Space::left) / 2 / (t.sum_m * in), bytes(Space::right) / 2 / (t.sum_n * in)),
-                          unit_k));
+    t.feed_k = std::min(depth, round_down(std::min(bytes(Space::left) / 2 / (t.sum_m * in),
+                                                   bytes(Space::right) / 2 / (round_up(t.sum_n, unit_k) * in)),
+                                          unit_k));
 
   const index budget = shared ? bytes(Space::staging) / 8 * 3 : bytes(Space::staging);
   const auto fits = [&](index block_m, index block_n, index k) { return 2 * (block_m + block_n) * k * in <= budget; };
