@@ -77,8 +77,8 @@ TEST(linear, the_sum_is_the_chain_that_the_page_states) {
       expected.set(t * n + c, total + static_cast<float>(start.bias.get(c)));
     }
   on_every_backend([&](const std::string& label, auto run) {
-    // The one rounds products and sums apart, the other is the reference.
-    if (label.starts_with("cpu scalar") || label == "test device") return;
+    // The first rounds products and sums apart, a matrix unit has an order of its own, the last is the reference.
+    if (label.starts_with("cpu scalar") || label.starts_with("npu ") || label == "test device") return;
     for (Form form : {Form::packed, Form::rows}) {
       Case got = start;
       got.form = form;

@@ -141,9 +141,10 @@ TEST(linear_int8, stays_near_the_float_layer) {
   Tensor<2> w(DType::f32, {n, k});
   w.uniform(rng, -0.1, 0.1);
   c.weight_scale = Tensor<1>(DType::f32, {n});
+  Reference reference;
+  ASSERT_TRUE(ok(run(reference, Quantize<Host>{.x = w, .y = c.w, .row_scale = c.weight_scale})));
+  c.pack();
   on_every_backend([&](const std::string&, auto run) {
-    ASSERT_TRUE(ok(run(Quantize<Host>{.x = w, .y = c.w, .row_scale = c.weight_scale})));
-    c.pack();
     ASSERT_TRUE(ok(run(c.op())));
     for (index t = 0; t < tokens; ++t)
       for (index o = 0; o < n; ++o) {

@@ -1,0 +1,92 @@
+// y = x w^T + bias: x and w as f16, in one part where that is exact, in two halves where they are f32 (halves.hpp).
+//
+//   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is
+//   --- all cores meet ---
+//   load -> feed -> matrix -> drain         each pair of parts (products.hpp)
+//   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (float_epilogue.hpp)
+#include <inlay/ops/linear.hpp>
+
+#include <algorithm>
+
+#include "npu_kernels/backend/operator.hpp"
+#include "npu_kernels/linear/float_epilogue.hpp"
+#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+// One side of the product, and whether the vector unit prepares it.
+struct Side {
+  RowSource source;
+  bool prepared = false;
+  Halves halves;
+  std::vector<Operand> parts;
+};
+
+Side prepared_side(const RowSource& source, const Halves& halves) {
+  return {.source = source, .prepared = true, .halves = halves, .parts = halves.parts};
+}
+
+// The packed weight as words of 16 channels: pairs of bf16 are words of 32 bits.
+RowSource weight_of(GlobalMemory& memory, const Linear<Host>& op) {
+  const index n = op.y.extents[1], k = op.x.extents[1];
+  if (op.weight_rows.present())
+    return {.rows = memory.bind("weight_rows", op.weight_rows),
+            .panels = {},
+            .dtype = op.weight_rows.dtype,
+            .count = n,
+            .depth = k};
+  ConstView<3> words = op.weight;
+  if (words.dtype == DType::bf16)
+    words = {op.weight.data, DType::i32, {words.extents[0], words.extents[1], panel_rows}};
+  return {.rows = {}, .panels = memory.bind("weight", words), .dtype = op.weight.dtype, .count = n, .depth = k};
+}
+
+}  // namespace
+
+Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
+  const Device& device = memory.device();
+  const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
+  const RowSource x{.rows = memory.bind("x", op.x), .panels = {}, .dtype = op.x.dtype, .count = m, .depth = k};
+  const RowSource w = weight_of(memory, op);
+  FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
+  if (op.bias.present()) result.bias = memory.bind("bias", op.bias);
+
+  const bool bf16 = x.dtype == DType::bf16 && w.dtype == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
+  const DType unit = bf16 ? DType::bf16 : DType::f16;
+  const auto side_of = [&](const std::string& name, const RowSource& source) {
+    if (source.dtype == unit && !source.packed())
+      return Side{.source = source, .prepared = false, .halves = {}, .parts = {rows_operand(source.rows)}};
+    if (source.dtype == unit) return prepared_side(source, blocks_of(memory, name, source.count, k, unit));
+    const bool two = source.dtype == DType::f32 && choices.activations == NpuActivations::exact;
+    return prepared_side(source, halves(memory, name, source.count, k, two ? 2 : 1));
+  };
+  const Side left = side_of("x", x), right = side_of("w", w);
+  if (k > 0 && left.prepared) result.row_power = left.halves.power;
+  if (k > 0 && right.prepared) result.col_power = right.halves.power;
+
+  const Products products{.left = left.parts, .right = right.parts, .sum = DType::f32, .segment = k, .stride = k};
+  const ProductTiles tiles = product_tiles(device, memory.cores(), products);
+  const Tensor handover = handover_workspace(memory, products, tiles);
+  const auto body = [=](Core& core) {
+    if (left.prepared) make_halves(core, left.source, left.halves);
+    if (right.prepared) make_halves(core, right.source, right.halves);
+    if (left.prepared || right.prepared) core.sync_all();
+    Scratch scratch(core);
+    FloatEpilogue epilogue(core, scratch, result, tiles, products.steps());
+    const Chain chain = core.chain(Pipe::vector);
+    multiply(core, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); });
+  };
+  const index bytes = byte_size(x.dtype, m * k) + byte_size(w.dtype, n * k) + byte_size(op.y.dtype, m * n);
+  const index blocks = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);
+  return {
+      .body = body,
+      .problem = {static_cast<std::uint64_t>(bytes), {{unit, DType::f32, static_cast<std::uint64_t>(2 * m * n * k)}}},
+      .launch = {.cores = cores_for(std::max(blocks, ceil_div(m + n, 4 * panel_rows)), 1, memory.cores())}};
+}
+
+template struct Operator<Linear<Host>>;
+
+}  // namespace inlay::npu

@@ -1,0 +1,64 @@
+#include "npu_kernels/linear/handover.hpp"
+
+#include <algorithm>
+
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+bool drains_to_vector(const Device& device) { return device.path(Space::accumulator, Space::vector) != nullptr; }
+
+}  // namespace
+
+Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles) {
+  if (drains_to_vector(memory.device())) return {};
+  return memory.workspace("sums in global memory", {index{memory.cores()} * 2 * tiles.sum_m, tiles.sum_n},
+                          products.sum);
+}
+
+SumsToVector::SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, const Tensor& workspace)
+    : core_(core),
+      rows_(tiles.vector_m),
+      direct_(drains_to_vector(core.device())),
+      tiles_(core.ring("rows of sums", Space::vector, {tiles.vector_m, tiles.sum_n}, dtype,
+                       {2, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
+  if (direct_) return;
+  const index first = core.block_idx() * 2 * tiles.sum_m;
+  through_.emplace(
+      core.ring("sums in global memory",
+                {workspace.row_slice(first, tiles.sum_m), workspace.row_slice(first + tiles.sum_m, tiles.sum_m)},
+                Pipe::drain, Pipe::load_vector));
+}
+
+void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const Consumer& consume) {
+  const Tensor sum = sums.wait().slice(0, m, 0, n);
+  Tensor passed;
+  if (!direct_) {
+    core_.drain(through_->acquire().slice(0, m, 0, n), sum);
+    through_->commit();
+    passed = through_->wait();
+  }
+  const index part = ceil_div(m, index{core_.vector_dim()}), first = std::min(m, core_.vector_idx() * part);
+  const index mine = std::min(part, m - first);
+  for (index at = 0; at < mine; at += rows_) {
+    const index count = std::min(rows_, mine - at), row = first + at;
+    const Tensor to = tiles_.acquire().slice(0, count, 0, n);
+    if (direct_)
+      core_.drain(to, sum.slice(row, count, 0, n));
+    else
+      core_.copy(to, passed.slice(row, count, 0, n));
+    tiles_.commit();
+    Sums here = where;
+    here.tile = tiles_.wait().slice(0, count, 0, n);
+    here.row += row;
+    here.at = at;
+    consume(here);
+    tiles_.release();
+  }
+  sums.release();
+  if (!direct_) through_->release();
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,27 @@
+// Finished sums on their way from the accumulator to the vector unit: drained into its memory where the device has
+// such a path, else through a workspace in global memory, where each vector stream of the core takes its rows.
+//
+//   drain   | tile |  --->  vector | rows | rows | ..          or    drain --> global --load_vector--> vector
+#pragma once
+
+#include <optional>
+
+#include "npu_kernels/linear/products.hpp"
+
+namespace inlay::npu {
+
+class SumsToVector {
+ public:
+  SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, const Tensor& workspace);
+  // The tile of m x n sums that `sums` has committed goes to the consumer, a few rows after the others.
+  void pass(Ring& sums, index m, index n, const Sums& where, const Consumer& consume);
+
+ private:
+  Core& core_;
+  index rows_;
+  bool direct_;
+  Ring tiles_;
+  std::optional<Ring> through_;
+};
+
+}  // namespace inlay::npu

@@ -1,0 +1,33 @@
+// Rows of x as int8, and what each row's sums are read with:
+//
+//   q[t,i]    blocks, i8       x itself (u8 less 128), or saturate(round(x / scale) + zero)
+//   scale[t]  f32              NaN where the row is not finite
+//   shift[t]  i32              the zero point of q
+//   rest[t]   i32              sum_i (q - shift), for weights with zero points
+//   clipped   [rows, depth]    what saturation took, for shadow outliers
+//
+//   load_vector  rows    vector  largest and smallest, scale and zero point; quotient, rounding    store  all of these
+#pragma once
+
+#include <inlay/ops/linear_int8.hpp>
+
+#include "npu_kernels/linear/operand.hpp"
+
+namespace inlay::npu {
+
+struct Int8Rows {
+  NdTensor x, x_scale, x_zero;  // rank 0: not given
+  DType dtype = DType::f32;     // of x
+  index rows = 0, depth = 0;
+  bool asymmetric = false, with_rest = false;
+
+  Operand q;
+  Tensor scale, shift, rest, clipped;  // of no buffer: not wanted
+  bool floats() const { return dtype != DType::i8 && dtype != DType::u8; }
+  bool quantizes() const { return dtype != DType::i8; }  // q is not x
+};
+
+Int8Rows int8_rows(GlobalMemory& memory, const LinearInt8<Host>& op);
+void make_int8_rows(Core& core, const Int8Rows& to);
+
+}  // namespace inlay::npu

@@ -1,0 +1,36 @@
+#include "npu_kernels/linear/operand.hpp"
+
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+index fractal_block(const Device& device, DType dtype) {
+  for (const MatrixRate& rate : device.matrix.rates)
+    if (rate.in == dtype) return rate.k;
+  return 1;
+}
+
+Operand rows_operand(const NdTensor& rows) {
+  const Tensor lines = rows.matrix();
+  return {.rows = lines.rows(), .depth = lines.columns(), .dtype = lines.dtype, .lines = lines, .blocks = {}};
+}
+
+Operand blocked_operand(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype) {
+  const index block = fractal_block(memory.device(), dtype);
+  const Tensor all = memory.workspace(name, {ceil_div(depth, block) * rows, block}, dtype);
+  return {.rows = rows, .depth = depth, .dtype = dtype, .lines = {}, .blocks = by_axes(all).split(0, rows)};
+}
+
+void stage(Core& core, const Tensor& tile, const Operand& operand, index row, index rows, index k, index depth) {
+  if (!operand.blocked()) return core.nd2nz(tile.slice(0, rows, 0, depth), operand.lines.slice(row, rows, k, depth));
+  const index block = operand.blocks.extent(2), blocks = ceil_div(depth, block);
+  core.copy(by_axes(tile.slice(0, rows, 0, blocks * block)),
+            operand.blocks.slice(0, k / block, blocks).slice(1, row, rows));
+}
+
+void store_blocks(Core& core, const Operand& operand, const Tensor& tile, index row, index k) {
+  const index block = operand.blocks.extent(2);
+  core.copy(operand.blocks.slice(0, k / block, tile.columns() / block).slice(1, row, tile.rows()), by_axes(tile));
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,35 @@
+// A matrix [rows, depth] on its way to the matrix unit. In global memory it lies as rows, as a caller gave it, or
+// as the fractal blocks that the unit reads, as a workspace holds what the vector unit prepared:
+//
+//   rows      | k0 k1 k2 ..          |        the load changes the layout, at a price
+//   blocks    [depth / block][rows][block]    whole runs: the load is a plain copy
+#pragma once
+
+#include <string>
+
+#include "npu_kernels/machine/run/core.hpp"
+#include "npu_kernels/machine/run/machine.hpp"
+
+namespace inlay::npu {
+
+struct Operand {
+  index rows = 0, depth = 0;
+  DType dtype = DType::f16;
+  Tensor lines;     // nd
+  NdTensor blocks;  // or these: the last one is filled up with zeros
+  bool blocked() const { return blocks.rank != 0; }
+};
+
+// Columns of a block: those of a step of the matrix unit.
+index fractal_block(const Device& device, DType dtype);
+
+Operand rows_operand(const NdTensor& rows);
+Operand blocked_operand(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
+
+// Rows [row, row + rows) and columns [k, k + depth) into a staged nz tile; k is the first of a block.
+void stage(Core& core, const Tensor& tile, const Operand& operand, index row, index rows, index k, index depth);
+
+// A tile in nz, of whole blocks, becomes the blocks of its rows and columns.
+void store_blocks(Core& core, const Operand& operand, const Tensor& tile, index row, index k);
+
+}  // namespace inlay::npu

@@ -1,0 +1,69 @@
+// Sums of products, a tile of [rows, columns] after the other, each handed to the vector unit as it is done:
+//
+//   load     left, right: chunks of the depth            global -> staging, fractal
+//   feed     the part that one product takes             staging -> left, right
+//   matrix   sums over the depth                         left x right -> accumulator
+//   drain    a finished tile of sums                     accumulator -> vector, or through global memory
+//   vector   the consumer's: scales, bias, rounding
+//
+// Operands may be given in parts (a high and a low half): each pair of parts has sums of its own. And the depth may be
+// given in segments with scales of their own: each has sums of its own, too. A tile's sums come step after step,
+//
+//   segment 0: left 0 x right 0, left 0 x right 1, left 1 x right 0, ..   segment 1: ..
+//
+// and the consumer adds them up. What a row becomes does not depend on the tiles, as every cut of the depth is one of
+// the matrix unit's own.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "npu_kernels/linear/operand.hpp"
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+struct Products {
+  std::vector<Operand> left, right;  // parts of [rows, depth] and of [columns, depth]
+  DType sum = DType::f32;
+  index segment = 0, stride = 0;  // of the depth: a segment's length, and from one to the next
+  index segments = 1;
+
+  index rows() const { return left.front().rows; }
+  index columns() const { return right.front().rows; }
+  index depth() const { return segment * segments; }
+  index pairs() const { return static_cast<index>(left.size() * right.size()); }
+  index steps() const { return segments * pairs(); }
+};
+
+struct ProductTiles {
+  index sum_m, sum_n;      // of the result in one accumulator
+  index block_m, block_n;  // .. for what is staged at once; one accumulator's where there are several steps, or chunks
+  index chunk_k, feed_k;   // of a segment in staging, in left and right
+  index vector_m;          // rows that the vector unit takes at once
+};
+
+ProductTiles product_tiles(const Device& device, index cores, const Products& products);
+
+// Rows of sums, in the vector unit's memory.
+struct Sums {
+  Tensor tile;
+  index row, column;  // of the result
+  index at;           // of these rows among those of this vector unit in the tile
+  index step;
+  bool last;
+};
+using Consumer = std::function<void(const Sums&)>;
+
+// Rows of a tile that one vector unit keeps.
+inline index rows_of_vector(const Core& core, const ProductTiles& tiles) {
+  return ceil_div(tiles.sum_m, index{core.vector_dim()});
+}
+
+// Two tiles for each core, where no path leads from the accumulator to the vector unit; else nothing.
+Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
+
+void multiply(Core& core, const Products& products, const ProductTiles& tiles, const Tensor& handover,
+              const Consumer& consume);
+
+}  // namespace inlay::npu

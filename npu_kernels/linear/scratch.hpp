@@ -1,0 +1,30 @@
+// Tiles of a phase of a program: they are given back with it, once everything before has read and written them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "npu_kernels/machine/run/core.hpp"
+
+namespace inlay::npu {
+
+class Scratch {
+ public:
+  explicit Scratch(Core& core) : core_(core) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    core_.barrier_all();
+    for (const Tensor& tile : tiles_) core_.release(tile);
+  }
+  Tensor alloc(std::string_view name, Shape shape, DType dtype) {
+    tiles_.push_back(core_.alloc(name, Space::vector, shape, dtype));
+    return tiles_.back();
+  }
+
+ private:
+  Core& core_;
+  std::vector<Tensor> tiles_;
+};
+
+}  // namespace inlay::npu

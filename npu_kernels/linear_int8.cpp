@@ -1,0 +1,78 @@
+// y = (sum (q - x_zero) (w - weight_zero)) scales + bias, in int8 on the matrix unit.
+//
+//   vector   x -> q, scale, shift, rest of each row (int8_rows.hpp)      w: panels -> fractal blocks (halves.hpp)
+//   --- all cores meet ---
+//   load -> feed -> matrix (i8 -> i32) -> drain                          (products.hpp)
+//   vector   zero points, scales, bias, rounding -> y (int8_epilogue.hpp)
+#include <inlay/ops/linear_int8.hpp>
+
+#include <algorithm>
+
+#include "npu_kernels/backend/operator.hpp"
+#include "npu_kernels/linear/int8_epilogue.hpp"
+#include "npu_kernels/linear/shadow.hpp"
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&) {
+  const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
+  const Int8Rows x = int8_rows(memory, op);
+  // Four inputs of a channel are a word.
+  const ConstView<3> words{op.weight.data, DType::i32, {op.weight.extents[0], op.weight.extents[1], panel_rows}};
+  const RowSource w{.rows = {}, .panels = memory.bind("weight", words), .dtype = DType::i8, .count = n, .depth = k};
+  const Halves blocks = blocks_of(memory, "w", n, k, DType::i8);
+
+  Int8Result result{.y = memory.bind("y", op.y, Use::out),
+                    .weight_sum = memory.bind("weight_sum", op.weight_sum),
+                    .weight_scale = {},
+                    .weight_zero = {},
+                    .bias = {},
+                    .y_scale = {},
+                    .y_zero = {},
+                    .scale = x.scale,
+                    .shift = x.shift,
+                    .rest = x.rest,
+                    .shadow = {}};
+  const auto optional = [&](const char* name, const auto& view) {
+    return view.present() ? memory.bind(name, view) : NdTensor{};
+  };
+  result.weight_scale = optional("weight_scale", op.weight_scale);
+  result.weight_zero = optional("weight_zero", op.weight_zero);
+  result.bias = optional("bias", op.bias);
+  result.y_scale = optional("y_scale", op.y_scale);
+  result.y_zero = optional("y_zero", op.y_zero);
+
+  const Products products{
+      .left = {x.q}, .right = blocks.parts, .sum = DType::i32, .segment = k, .stride = k, .segments = 1};
+  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products);
+  const Tensor handover = handover_workspace(memory, products, tiles);
+  std::optional<Shadow> outliers;
+  if (op.shadow_outliers) {
+    outliers = shadow(memory, x.clipped, w, result.weight_zero);
+    result.shadow = outliers->sums;
+  }
+  const auto body = [=](Core& core) {
+    make_int8_rows(core, x);
+    make_halves(core, w, blocks);
+    core.sync_all();
+    if (outliers) {
+      make_shadow(core, *outliers);
+      core.sync_all();
+    }
+    Scratch scratch(core);
+    Int8Epilogue epilogue(core, scratch, result, tiles);
+    const Chain chain = core.chain(Pipe::vector);
+    multiply(core, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); });
+  };
+  const index bytes = byte_size(op.x.dtype, m * k) + n * k + byte_size(op.y.dtype, m * n);
+  const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);
+  return {.body = body,
+          .problem = {static_cast<std::uint64_t>(bytes),
+                      {{DType::i8, DType::i32, static_cast<std::uint64_t>(2 * m * n * k)}}},
+          .launch = {.cores = cores_for(std::max(pieces, ceil_div(m + n, 4 * panel_rows)), 1, memory.cores())}};
+}
+
+template struct Operator<LinearInt8<Host>>;
+
+}  // namespace inlay::npu
