@@ -4,6 +4,12 @@
 
 namespace inlay::npu {
 
+void inverse_of(Core& core, const Tensor& inverse, const Tensor& total, const Tensor& none, const Tensor& zero) {
+  core.vcompare(Compare::equal, none, total, 0.0f);
+  core.vunary(VectorOp::recip, inverse, total);
+  core.vselect(inverse, none, zero, inverse);
+}
+
 OnlineSoftmax::OnlineSoftmax(Core& core, index rows) : core_(core) {
   const auto column = [&](const char* name) { return core.alloc(name, Space::vector, {rows, 1}, DType::f32); };
   maximum_ = column("maximum");
