@@ -16,8 +16,10 @@ void bind_views(GlobalMemory& memory, const FlashAttention<Host>& op, AttentionP
   p.k.views.push_back(as_one_piece(memory.bind("k", op.k)));
   p.v.views.push_back(as_one_piece(memory.bind("v", op.v)));
   p.k.dim = op.q.extents[3], p.v.dim = op.out.extents[3];
-  p.to.out = memory.bind("out", op.out, Use::out);
-  if (op.lse.present()) p.to.lse = memory.bind("lse", op.lse, Use::out);
+  // Rows behind the last sequence are not written.
+  const index rows = op.q_indptr.present() ? entry(op.q_indptr, op.batch()) : op.q.extents[1];
+  p.to.out = memory.bind("out", op.out.slice(1, 0, rows), Use::out);
+  if (op.lse.present()) p.to.lse = memory.bind("lse", op.lse.slice(1, 0, rows), Use::out);
   bind("k_scale", op.k_scale, p.k.scale);
   bind("k_offset", op.k_offset, p.k.offset);
   bind("v_scale", op.v_scale, p.v.scale);

@@ -5,7 +5,6 @@
 
 #include "npu_kernels/attention/cache_tiles.hpp"
 #include "npu_kernels/attention/online_softmax.hpp"
-#include "npu_kernels/attention/results.hpp"
 #include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
@@ -15,8 +14,8 @@ namespace {
 
 class OnVectors {
  public:
-  OnVectors(Core& core, const AttentionProblem& problem, VectorTiles tiles);
-  void run(const WorkUnit& unit);
+  OnVectors(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, VectorTiles tiles);
+  void run(const WorkUnit& unit, index number);
 
  private:
   Tensor tile(const char* name, index rows, index columns) {
@@ -38,12 +37,12 @@ class OnVectors {
   TupleRing<2> q_;  // .. and the slopes of its rows
   OnlineSoftmax softmax_;
   ScoreRules rules_;
-  Results results_;
+  Finish finish_;
   Tensor query_, products_, scores_, sum_, of_tile_, rescale_, zero_;
   index used_ = 0;  // rows
 };
 
-OnVectors::OnVectors(Core& core, const AttentionProblem& problem, VectorTiles tiles)
+OnVectors::OnVectors(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, VectorTiles tiles)
     : core_(core),
       problem_(problem),
       rows_(tiles.rows),
@@ -71,7 +70,7 @@ OnVectors::OnVectors(Core& core, const AttentionProblem& problem, VectorTiles ti
                       {1, Pipe::load_vector, Pipe::vector})),
       softmax_(core, rows_),
       rules_(core, problem, rows_, tokens_),
-      results_(core, problem.to, rows_, problem.v.dim),
+      finish_(core, problem, space, rows_),
       query_(tile("query", rows_, problem.k.dim)),
       products_(tile("products", tokens_, std::max(problem.k.dim, problem.v.dim))),
       scores_(tile("scores", rows_, tokens_)),
@@ -113,7 +112,7 @@ std::vector<index> OnVectors::blocks_of(const WorkUnit& unit, const KeyTile& til
   return blocks;
 }
 
-void OnVectors::run(const WorkUnit& unit) {
+void OnVectors::run(const WorkUnit& unit, index number) {
   begin(unit);
   const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
   const std::vector<KeyTile> tiles = key_tiles(problem_, unit, tokens_);
@@ -134,8 +133,7 @@ void OnVectors::run(const WorkUnit& unit) {
   }
   q_.release();
   const Tensor total = softmax_.total().row_slice(0, used_), maximum = softmax_.maximum().row_slice(0, used_);
-  const RowWindow window{s.q_outer, s.q_row + unit.query, unit.queries, unit.head, unit.heads, 0, problem_.v.dim};
-  results_.store(window, sum_.slice(0, used_, 0, problem_.v.dim), total, maximum);
+  finish_.store(unit, number, 0, sum_.slice(0, used_, 0, problem_.v.dim), total, maximum);
 }
 
 bool OnVectors::weigh(const KeyTile& tile, const TokenRange& range) {
@@ -194,11 +192,13 @@ VectorTiles vector_tiles(const Device& device, const AttentionProblem& p) {
 }
 
 void attend_on_vectors(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
-                       VectorTiles tiles) {
-  if (!core.runs(Pipe::vector)) return;
-  OnVectors attention(core, problem, tiles);
-  for (index i = core.vector_worker(); i < static_cast<index>(units.size()); i += core.vector_workers())
-    attention.run(units[static_cast<std::size_t>(i)]);
+                       const PartsWorkspace& space, VectorTiles tiles) {
+  if (core.runs(Pipe::vector)) {
+    OnVectors attention(core, problem, space, tiles);  // its rings end before the cores meet
+    for (index i = core.vector_worker(); i < static_cast<index>(units.size()); i += core.vector_workers())
+      attention.run(units[static_cast<std::size_t>(i)], i);
+  }
+  if (problem.splits > 1) merge_parts(core, problem, units, space);
 }
 
 }  // namespace inlay::npu

@@ -13,9 +13,7 @@
 // go key after key, and tiles start at fixed keys, so that what a row does not see changes none of its bits.
 #pragma once
 
-#include <memory>
-
-#include "npu_kernels/attention/problem.hpp"
+#include "npu_kernels/attention/parts.hpp"
 #include "npu_kernels/machine/run/core.hpp"
 
 namespace inlay::npu {
@@ -27,6 +25,6 @@ struct VectorTiles {
 VectorTiles vector_tiles(const Device& device, const AttentionProblem& problem);
 
 void attend_on_vectors(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
-                       VectorTiles tiles);
+                       const PartsWorkspace& space, VectorTiles tiles);
 
 }  // namespace inlay::npu

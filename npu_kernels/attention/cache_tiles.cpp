@@ -88,7 +88,14 @@ CacheTiles::CacheTiles(Core& core, const AttentionProblem& problem, const Cached
   const index of_a_group = room / groups() * 8 / bits(cached.dtype()) / granule * granule;
   part_rows_ = std::clamp<index>(of_a_group / step_, 1, std::min(tokens, problem.block_size));
   pitch_ = round_up(part_rows_ * step_, granule);
-  ring_.emplace(core.ring(name, Space::vector, {1, groups() * pitch_}, cached.dtype(), flow));
+  // The gather reads a whole row: what no transfer fills in it is there from the start.
+  std::vector<Tensor> parts;
+  for (std::uint32_t i = 0; i < flow.depth; ++i) {
+    parts.push_back(core.alloc(name, Space::vector, {1, groups() * pitch_}, cached.dtype()));
+    core.vfill(parts.back(), 0);
+  }
+  core.barrier_all();
+  ring_.emplace(core.ring(name, std::move(parts), flow.producer, flow.consumer));
   tile_ = core.alloc("tokens", Space::vector, rows, cached.dtype());
   make_places(space);
 }

@@ -63,7 +63,7 @@ struct AttentionProblem {
   index kv_heads = 1;
   index splits = 1;  // of the keys of a sequence, each `split` long
   index split = 0;
-  Tensor sums, maxima, totals;  // workspace of the splits: [split, outer, row, head] rows
+  bool hides = true;  // somebody may not see a key that others of its unit see
 
   index heads() const { return q.extent(2); }
   index group() const { return heads() / kv_heads; }

@@ -125,11 +125,11 @@ void ScoreRules::add_slopes(const Tensor& bias, const KeyTile& tile) {
 void ScoreRules::unpack(const Tensor& to, const Tensor& bytes, const KeyTile& tile) {
   const auto row = [&](const Tensor& tensor) { return tensor.slice(0, 1, 0, tile.count); };
   for (index i = 0; i < unit_.queries; ++i) {
-    const index bit = first_bit(i, tile) % 8;
+    const index bit = first_bit(i, tile) % 8, used = (bit + tile.count + 7) / 8;
     core_.viota(row(shifts_), {.first = static_cast<double>(bit)});
     core_.vscalar(VectorOp::shift_right, row(places_), row(shifts_), 3);
     core_.vscalar(VectorOp::bit_and, row(shifts_), row(shifts_), 7);
-    core_.vgather(row(bytes_), bytes.row_slice(i, 1), row(places_));
+    core_.vgather(row(bytes_), bytes.slice(i, 1, 0, used), row(places_));
     core_.vcast(row(bits_), row(bytes_));
     core_.vbinary(VectorOp::shift_right, row(bits_), row(bits_), row(shifts_));
     core_.vscalar(VectorOp::bit_and, row(bits_), row(bits_), 1);
