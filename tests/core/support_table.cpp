@@ -16,7 +16,7 @@ namespace {
 
 TEST(support_table, has_a_row_for_every_operator_and_a_column_for_every_backend) {
   const SupportTable& page = SupportTable::page();
-  EXPECT_EQ(page.backends, (std::vector<std::string>{std::string(Reference::name), std::string(Cpu::name), "cl"}));
+  EXPECT_EQ(page.backends, (std::vector<std::string>{std::string(Reference::name), std::string(Cpu::name), "cl", "npu"}));
   std::set<std::string> operators, rows;
   const std::regex name("std::string_view name = \"(\\w+)\"");
   for (const auto& entry : std::filesystem::directory_iterator(INLAY_SOURCE_DIR "/include/inlay/ops")) {
