@@ -57,7 +57,7 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   const bool bf16 = x.dtype == DType::bf16 && w.dtype == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
   const DType unit = bf16 ? DType::bf16 : DType::f16;
   const auto side_of = [&](const std::string& name, const RowSource& source) {
-    if (source.dtype == unit && !source.packed())
+    if (source.dtype == unit && !source.packed() && loads_as_rows(source.rows))
       return Side{.source = source, .prepared = false, .halves = {}, .parts = {rows_operand(source.rows)}};
     if (source.dtype == unit) return prepared_side(source, blocks_of(memory, name, source.count, k, unit));
     const bool two = source.dtype == DType::f32 && choices.activations == NpuActivations::exact;

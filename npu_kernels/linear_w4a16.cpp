@@ -35,8 +35,8 @@ Plan plan_of(GlobalMemory& memory, Products products) {
 std::function<void(Core&)> in_floats(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
                                      FloatResult result, NpuActivations mode) {
   const std::size_t parts = mode == NpuActivations::exact ? 2 : 1;
-  const bool whole = x.dtype == DType::f16;
-  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, x.dtype == DType::bf16 ? 1 : parts);
+  const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows);
+  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, x.dtype == DType::f32 ? parts : 1);
   const Halves right = halves(memory, "w", weight.codes.count, x.depth, parts);
   if (x.depth > 0) result.row_power = left.power, result.col_power = right.power;
   const Plan plan = plan_of(memory, {.left = whole ? std::vector{rows_operand(x.rows)} : left.parts,

@@ -10,6 +10,8 @@ index fractal_block(const Device& device, DType dtype) {
   return 1;
 }
 
+bool loads_as_rows(const NdTensor& rows) { return rows.matrix().error == nullptr; }
+
 Operand rows_operand(const NdTensor& rows) {
   const Tensor lines = rows.matrix();
   return {.rows = lines.rows(), .depth = lines.columns(), .dtype = lines.dtype, .lines = lines, .blocks = {}};

@@ -23,6 +23,8 @@ struct Operand {
 // Columns of a block: those of a step of the matrix unit.
 index fractal_block(const Device& device, DType dtype);
 
+// The unit's load takes rows that lie one after another.
+bool loads_as_rows(const NdTensor& rows);
 Operand rows_operand(const NdTensor& rows);
 Operand blocked_operand(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
 
