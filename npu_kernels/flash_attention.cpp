@@ -30,9 +30,7 @@ void bind_views(GlobalMemory& memory, const FlashAttention<Host>& op, AttentionP
   bind("packed_mask", op.packed_mask, p.packed);
 }
 
-}  // namespace
-
-Program program(GlobalMemory& memory, const FlashAttention<Host>& op, const Choices& choices) {
+AttentionProblem problem_of(GlobalMemory& memory, const FlashAttention<Host>& op) {
   AttentionProblem p = rules_of(memory, op, op.q.extents[3]);
   bind_views(memory, op, p);
   p.block_size = op.block_table.present() ? op.k.extents[1] : 0;
@@ -49,7 +47,14 @@ Program program(GlobalMemory& memory, const FlashAttention<Host>& op, const Choi
     if (op.packed_mask.present()) s.packed = entry(op.mask_indptr, b);
     p.sequences.push_back(s);
   }
-  return attend(memory, std::move(p), choices);
+  return p;
+}
+
+}  // namespace
+
+Program program(GlobalMemory& memory, const FlashAttention<Host>& op, const Choices& choices) {
+  return attend(
+      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, shape_key(op), choices);
 }
 
 template struct Operator<FlashAttention<Host>>;

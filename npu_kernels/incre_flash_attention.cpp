@@ -28,9 +28,7 @@ void bind_cache(GlobalMemory& memory, const IncreFlashAttention<Host>& op, Atten
   if (op.v_offset.present()) p.v.offset = memory.bind("v_offset", op.v_offset);
 }
 
-}  // namespace
-
-Program program(GlobalMemory& memory, const IncreFlashAttention<Host>& op, const Choices& choices) {
+AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host>& op) {
   AttentionProblem p = rules_of(memory, op, op.q.extents[3]);
   p.q = memory.bind("q", op.q);
   bind_cache(memory, op, p);
@@ -53,7 +51,14 @@ Program program(GlobalMemory& memory, const IncreFlashAttention<Host>& op, const
     s.row = s.scale_row = s.column = slots.begin;
     p.sequences.push_back(s);
   }
-  return attend(memory, std::move(p), choices);
+  return p;
+}
+
+}  // namespace
+
+Program program(GlobalMemory& memory, const IncreFlashAttention<Host>& op, const Choices& choices) {
+  return attend(
+      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, shape_key(op), choices);
 }
 
 template struct Operator<IncreFlashAttention<Host>>;

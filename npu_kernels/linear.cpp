@@ -67,7 +67,7 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   if (k > 0 && left.prepared) result.row_power = left.halves.power;
   if (k > 0 && right.prepared) result.col_power = right.halves.power;
 
-  const Products products{.left = left.parts, .right = right.parts, .sum = DType::f32, .segment = k, .stride = k};
+  const Products products{.left = left.parts, .right = right.parts, .sum = DType::f32, .segments = {{0, k}}};
   const ProductTiles tiles = product_tiles(device, memory.cores(), products);
   const Tensor handover = handover_workspace(memory, products, tiles);
   const auto body = [=](Core& core) {

@@ -43,8 +43,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   result.y_scale = optional("y_scale", op.y_scale);
   result.y_zero = optional("y_zero", op.y_zero);
 
-  const Products products{
-      .left = {x.q}, .right = blocks.parts, .sum = DType::i32, .segment = k, .stride = k, .segments = 1};
+  const Products products{.left = {x.q}, .right = blocks.parts, .sum = DType::i32, .segments = {{0, k}}};
   const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products);
   const Tensor handover = handover_workspace(memory, products, tiles);
   std::optional<Shadow> outliers;

@@ -18,9 +18,7 @@ NdTensor bind_cache(GlobalMemory& memory, const char* name, const ConstPagedView
 NdTensor bind_scales(GlobalMemory& memory, const char* name, const ConstView<3>& scales) {
   return with_axis(memory.bind(name, scales).permuted({0, 2, 1}), 3);
 }
-}  // namespace
-
-Program program(GlobalMemory& memory, const PagedAttention<Host>& op, const Choices& choices) {
+AttentionProblem problem_of(GlobalMemory& memory, const PagedAttention<Host>& op) {
   AttentionProblem p = rules_of(memory, op, op.q.extents[2]);
   p.q = with_axis(memory.bind("q", op.q), 0);
   p.k.views.push_back(bind_cache(memory, "key_cache", op.key_cache));
@@ -39,7 +37,14 @@ Program program(GlobalMemory& memory, const PagedAttention<Host>& op, const Choi
     const index length = entry(op.context_lens, b);
     p.sequences.push_back({.queries = 1, .keys = length, .position = length - 1, .q_outer = 0, .q_row = b});
   }
-  return attend(memory, std::move(p), choices);
+  return p;
+}
+
+}  // namespace
+
+Program program(GlobalMemory& memory, const PagedAttention<Host>& op, const Choices& choices) {
+  return attend(
+      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, shape_key(op), choices);
 }
 
 template struct Operator<PagedAttention<Host>>;

@@ -1,12 +1,19 @@
 // From an operator's problem to its program: the template that serves it, the units, the workspace.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "npu_kernels/attention/problem.hpp"
 #include "npu_kernels/backend/program.hpp"
 
 namespace inlay::npu {
 
-Program attend(GlobalMemory& memory, AttentionProblem problem, const Choices& choices);
+// Binds an operator's views; more than once, as a price has a memory of its own.
+using BindProblem = std::function<AttentionProblem(GlobalMemory&)>;
+
+// `key`: all that the time depends on.
+Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string& key, const Choices& choices);
 
 // The rules that all three operators name alike; a head of q has `dim` numbers.
 template <class Op> AttentionProblem rules_of(GlobalMemory& memory, const Op& op, index dim) {

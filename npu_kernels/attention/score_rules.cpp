@@ -15,8 +15,10 @@ ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, 
     : core_(core), problem_(problem), rows_(rows), tokens_(tokens) {
   const auto column = [&](const char* name, DType dtype) { return core.alloc(name, Space::vector, {rows, 1}, dtype); };
   const auto row = [&](const char* name) { return core.alloc(name, Space::vector, {1, tokens}, DType::i32); };
-  seen_ = full("seen");
-  more_ = full("seen by one rule");
+  if (problem.hides) {
+    seen_ = full("seen");
+    more_ = full("seen by one rule");
+  }
   hidden_ = core.alloc("hidden", Space::vector, {1, 1}, DType::f32);
   column_ = core.alloc("keys", Space::vector, {1, tokens}, DType::f32);
   query_ = column("query", DType::f32);

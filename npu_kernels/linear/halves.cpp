@@ -72,12 +72,19 @@ Halves blocks_of(GlobalMemory& memory, const std::string& name, index rows, inde
 }
 
 void make_halves(Core& core, const RowSource& source, const Halves& to) {
+  const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
+    return std::make_unique<RowReader>(core, scratch, source, tile.rows, tile.depth);
+  };
+  make_halves(core, source.count, source.depth, reader, to);
+}
+
+void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const Halves& to) {
   const bool scaled = to.power.buffer != none;
   const DType dtype = to.parts.front().dtype;
-  const RowTile tile = row_tile(core.device(), dtype, source.depth);
+  const RowTile tile = row_tile(core.device(), dtype, all);
   const index block = core.fractal_block(dtype);
   Scratch scratch(core);
-  RowReader reader(core, scratch, source, tile.rows, tile.depth);
+  const std::unique_ptr<RowTiles> reader = make_reader(core, scratch, tile);
   const Shape shape{tile.rows, tile.depth};
   const DType read_as = scaled ? DType::f32 : dtype;
   const Tensor x = scratch.alloc("x", shape, read_as);
@@ -86,10 +93,10 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
 
   // Rows, filled up with zeros to whole blocks.
   const auto read = [&](index row, index rows, index k) {
-    const index depth = std::min(tile.depth, source.depth - k), padded = round_up(depth, block);
+    const index depth = std::min(tile.depth, all - k), padded = round_up(depth, block);
     if (padded > depth) core.vfill(x.slice(0, rows, 0, padded), 0);
-    core.vcast(x.slice(0, rows, 0, depth), reader.read(row, rows, k, depth));
-    reader.release();
+    core.vcast(x.slice(0, rows, 0, depth), reader->read(row, rows, k, depth));
+    reader->release();
     return x.slice(0, rows, 0, padded);
   };
   const auto write = [&](const Operand& part, const Tensor& rows, index row, index k) {
@@ -98,11 +105,11 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
     store_blocks(core, part, out.wait().slice(0, rows.rows(), 0, rows.columns()), row, k);
     out.release();
   };
-  const index tiles = ceil_div(source.count, tile.rows), first = core.vector_worker(), step = core.vector_workers();
-  const auto rows_at = [&](index row) { return std::min(tile.rows, source.count - row); };
+  const index tiles = ceil_div(count, tile.rows), first = core.vector_worker(), step = core.vector_workers();
+  const auto rows_at = [&](index row) { return std::min(tile.rows, count - row); };
   if (!scaled) {
     for (index row = first * tile.rows; row < tiles * tile.rows; row += step * tile.rows)
-      for (index k = 0; k < source.depth; k += tile.depth) write(to.parts.front(), read(row, rows_at(row), k), row, k);
+      for (index k = 0; k < all; k += tile.depth) write(to.parts.front(), read(row, rows_at(row), k), row, k);
     return;
   }
   const Tensor wide = scratch.alloc("a half in f32", shape, DType::f32);
@@ -112,7 +119,7 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
   for (index row = first * tile.rows; row < tiles * tile.rows; row += step * tile.rows) {
     const index rows = rows_at(row);
     power.start(rows);
-    for (index k = 0; k < source.depth; k += tile.depth) {
+    for (index k = 0; k < all; k += tile.depth) {
       const Tensor part = read(row, rows, k);
       power.add(part, wide.slice(0, rows, 0, part.columns()));
     }
@@ -121,7 +128,7 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
     core.copy(by_axes(to.power).at(0, 0).slice(0, row, rows), by_axes(powers.wait().slice(0, rows, 0, 1)).at(1, 0));
     powers.release();
     const Tensor scale = power.scale(rows);
-    for (index k = 0; k < source.depth; k += tile.depth) {
+    for (index k = 0; k < all; k += tile.depth) {
       const Tensor part = read(row, rows, k);
       const auto window = [&](const Tensor& full) { return full.slice(0, rows, 0, part.columns()); };
       core.vbinary(VectorOp::mul, part, part, scale);

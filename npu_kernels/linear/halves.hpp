@@ -9,12 +9,20 @@
 //   load_vector  rows    vector  s from the largest; scaled, split, made fractal    store  blocks of each half
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "npu_kernels/linear/operand.hpp"
 #include "npu_kernels/linear/row_reader.hpp"
 
 namespace inlay::npu {
+
+// Rows, and columns of whole blocks, that the vector units prepare at once.
+struct RowTile {
+  index rows, depth;
+};
+RowTile row_tile(const Device& device, DType dtype, index depth);
 
 struct Halves {
   std::vector<Operand> parts;  // high, or high and low
@@ -28,11 +36,8 @@ Halves blocks_of(GlobalMemory& memory, const std::string& name, index rows, inde
 
 // Each vector unit takes its share of the rows.
 void make_halves(Core& core, const RowSource& source, const Halves& to);
-
-// Rows, and columns of whole blocks, that the vector units prepare at once.
-struct RowTile {
-  index rows, depth;
-};
-RowTile row_tile(const Device& device, DType dtype, index depth);
+// .. of rows that are read in some other way.
+using MakeReader = std::function<std::unique_ptr<RowTiles>(Core&, Scratch&, RowTile)>;
+void make_halves(Core& core, index count, index depth, const MakeReader& reader, const Halves& to);
 
 }  // namespace inlay::npu

@@ -21,7 +21,7 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
   const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1);
   const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
   const index rows = round_up(p.rows(), unit_m), columns = round_up(p.columns(), unit_n);
-  const index depth = round_up(std::max<index>(1, p.segment), unit_k);
+  const index depth = round_up(std::max<index>(1, p.longest()), unit_k);
   const bool shared = device.same_memory(Space::staging, Space::vector);
 
   // What the vector unit adds up over several steps, it keeps: twice, in a quarter of its memory.

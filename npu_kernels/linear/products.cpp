@@ -24,10 +24,30 @@ void pass_zeros(Core& core, const Products& p, const ProductTiles& t, const Cons
   }
 }
 
+// What is staged at once for a block: a chunk of a segment, of one pair of parts.
+struct Slice {
+  index step, k, depth;
+  std::size_t left, right;
+  bool first, last;  // of its sums
+};
+
+std::vector<Slice> slices_of(const Products& p, const ProductTiles& t) {
+  std::vector<Slice> slices;
+  index step = 0;
+  for (const Segment& segment : p.segments)
+    for (std::size_t left = 0; left < p.left.size(); ++left)
+      for (std::size_t right = 0; right < p.right.size(); ++right, ++step)
+        for (index k = 0; k < segment.depth; k += t.chunk_k) {
+          const index depth = std::min(t.chunk_k, segment.depth - k);
+          slices.push_back({step, segment.first + k, depth, left, right, k == 0, k + depth == segment.depth});
+        }
+  return slices;
+}
+
 }  // namespace
 
 void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume) {
-  if (p.depth() == 0) return pass_zeros(core, p, t, consume);
+  if (p.longest() == 0) return pass_zeros(core, p, t, consume);
   const DType in = p.left.front().dtype;
   Ring a = core.ring("a", Space::staging, {t.block_m, t.chunk_k}, in, {2, Pipe::load, Pipe::feed}, Layout::nz);
   Ring b = core.ring("b", Space::staging, {t.block_n, t.chunk_k}, in, {2, Pipe::load, Pipe::feed}, Layout::nz);
@@ -36,49 +56,41 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum, {2, Pipe::matrix, Pipe::drain});
   SumsToVector out(core, t, p.sum, handover);
 
+  const std::vector<Slice> slices = slices_of(p, t);
+  const auto of_block = static_cast<index>(slices.size());
   const index rows = p.rows(), columns = p.columns();
   const index blocks_n = ceil_div(columns, t.block_n), blocks = ceil_div(rows, t.block_m) * blocks_n;
-  const index chunks = std::max<index>(1, ceil_div(p.segment, t.chunk_k)), of_block = p.steps() * chunks;
   const index me = core.block_idx(), cores = core.block_dim();
   const index turns = me < blocks ? ceil_div(blocks - me, cores) * of_block : 0;
 
   struct Turn {
-    index row, rows, column, columns, step, k, depth, first;  // first: of the segment in the operands
-    std::size_t left, right;
+    index row, rows, column, columns;
+    Slice slice;
   };
   const auto turn_at = [&](index turn) {
-    const index block = me + turn / of_block * cores, step = turn % of_block / chunks, k = turn % chunks * t.chunk_k;
+    const index block = me + turn / of_block * cores;
     const index row = block / blocks_n * t.block_m, column = block % blocks_n * t.block_n;
-    const auto pair = static_cast<std::size_t>(step % p.pairs());
-    return Turn{.row = row,
-                .rows = std::min(t.block_m, rows - row),
-                .column = column,
-                .columns = std::min(t.block_n, columns - column),
-                .step = step,
-                .k = k,
-                .depth = std::min(t.chunk_k, p.segment - k),
-                .first = step / p.pairs() * p.stride,
-                .left = pair / p.right.size(),
-                .right = pair % p.right.size()};
+    return Turn{row, std::min(t.block_m, rows - row), column, std::min(t.block_n, columns - column),
+                slices[static_cast<std::size_t>(turn % of_block)]};
   };
 
   const auto load = [&](const Turn& s) {
-    stage(core, a.acquire(), p.left[s.left], s.row, s.rows, s.first + s.k, s.depth);
+    stage(core, a.acquire(), p.left[s.slice.left], s.row, s.rows, s.slice.k, s.slice.depth);
     a.commit();
-    stage(core, b.acquire(), p.right[s.right], s.column, s.columns, s.first + s.k, s.depth);
+    stage(core, b.acquire(), p.right[s.slice.right], s.column, s.columns, s.slice.k, s.slice.depth);
     b.commit();
   };
 
   Tensor sum;
   const auto product = [&](const Turn& s) {
-    const bool first = s.k == 0, last = s.k + s.depth == p.segment;
+    const bool first = s.slice.first, last = s.slice.last;
     const Tensor staged_a = a.wait(), staged_b = b.wait();
     for (index r = 0; r < s.rows; r += t.sum_m)
       for (index c = 0; c < s.columns; c += t.sum_n) {
         const index m = std::min(t.sum_m, s.rows - r), n = std::min(t.sum_n, s.columns - c);
         if (first) sum = sums.acquire().slice(0, m, 0, n);
-        for (index k = 0; k < s.depth; k += t.feed_k) {
-          const index ks = std::min(t.feed_k, s.depth - k);
+        for (index k = 0; k < s.slice.depth; k += t.feed_k) {
+          const index ks = std::min(t.feed_k, s.slice.depth - k);
           core.load_a(left.acquire().slice(0, m, 0, ks), staged_a.slice(r, m, k, ks));
           left.commit();
           core.load_b(right.acquire().slice(0, ks, 0, n), staged_b.slice(c, n, k, ks), true);
@@ -89,7 +101,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
         }
         if (!last) continue;
         sums.commit();
-        out.pass(sums, m, n, {{}, s.row + r, s.column + c, 0, s.step, s.step + 1 == p.steps()}, consume);
+        out.pass(sums, m, n, {{}, s.row + r, s.column + c, 0, s.slice.step, s.slice.step + 1 == p.steps()}, consume);
       }
     a.release();
     b.release();

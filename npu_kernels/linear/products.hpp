@@ -15,6 +15,7 @@
 // the matrix unit's own.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -23,17 +24,24 @@
 
 namespace inlay::npu {
 
+// Of the depth: where it starts in the operands, at a block's first column, and how long it is.
+struct Segment {
+  index first = 0, depth = 0;
+};
+
 struct Products {
   std::vector<Operand> left, right;  // parts of [rows, depth] and of [columns, depth]
   DType sum = DType::f32;
-  index segment = 0, stride = 0;  // of the depth: a segment's length, and from one to the next
-  index segments = 1;
+  std::vector<Segment> segments;
 
   index rows() const { return left.front().rows; }
   index columns() const { return right.front().rows; }
-  index depth() const { return segment * segments; }
-  index pairs() const { return static_cast<index>(left.size() * right.size()); }
-  index steps() const { return segments * pairs(); }
+  index steps() const { return static_cast<index>(segments.size() * left.size() * right.size()); }
+  index longest() const {
+    index most = 0;
+    for (const Segment& each : segments) most = std::max(most, each.depth);
+    return most;
+  }
 };
 
 struct ProductTiles {

@@ -25,12 +25,23 @@ struct RowSource {
   index per_word() const { return bits(panels.first.dtype) / bits(dtype); }
 };
 
-class RowReader {
+// Tiles of rows, one at a time.
+class RowTiles {
+ public:
+  RowTiles() = default;
+  RowTiles(const RowTiles&) = delete;
+  RowTiles& operator=(const RowTiles&) = delete;
+  virtual ~RowTiles() = default;
+  virtual Tensor read(index row, index rows, index k, index depth) = 0;
+  virtual void release() = 0;
+};
+
+class RowReader final : public RowTiles {
  public:
   // Up to `rows` and `depth` at once; of panels 16 rows, which start a panel, and whole words.
   RowReader(Core& core, Scratch& scratch, const RowSource& source, index rows, index depth);
-  Tensor read(index row, index rows, index k, index depth);
-  void release();
+  Tensor read(index row, index rows, index k, index depth) override;
+  void release() override;
 
  private:
   Core& core_;

@@ -63,7 +63,7 @@ Shadow shadow(GlobalMemory& memory, const Tensor& clipped, const RowSource& weig
            .tiles = {},
            .handover = {},
            .sums = {}};
-  s.products = {.left = s.left.parts, .right = s.right.parts, .sum = DType::f32, .segment = weight.depth};
+  s.products = {.left = s.left.parts, .right = s.right.parts, .sum = DType::f32, .segments = {{0, weight.depth}}};
   s.tiles = product_tiles(memory.device(), memory.cores(), s.products);
   s.handover = handover_workspace(memory, s.products, s.tiles);
   s.sums = memory.workspace("shadow", {clipped.rows(), weight.count}, DType::f32);

@@ -114,13 +114,21 @@ template <class Test, class Backend> bool on_backend(Test& test, Backend& backen
   return !::testing::Test::HasFatalFailure();
 }
 
-// Those that compute where the operands lie: for operands that no device could take a copy of.
-template <class Test> void on_every_host_backend(Test&& test) {
+// Those that compute with the host's threads, and have their modes.
+template <class Test> void on_every_cpu(Test&& test) {
   for (Cpu& cpu : cpus())
     if (!on_backend(test, cpu, name(cpu))) return;
+}
+template <class Test> void on_every_npu([[maybe_unused]] Test&& test) {
 #ifdef INLAY_TESTS_NPU
   on_npus_of_this_case([&](Npu& npu) { return on_backend(test, npu, name(npu)); });
 #endif
+}
+
+// Those that compute where the operands lie: for operands that no device could take a copy of.
+template <class Test> void on_every_host_backend(Test&& test) {
+  on_every_cpu(test);
+  if (!::testing::Test::HasFatalFailure()) on_every_npu(test);
 }
 
 // Those that have memory of their own; none behind a fatal failure.

@@ -1,0 +1,128 @@
+// y = x w^T + bias with w in codes of four or eight bits.
+//
+//   exact_float       vector  codes -> w in f32 -> halves (w4_rows.hpp, halves.hpp), x -> halves
+//   int8_activations  vector  codes -> bytes, x -> bytes of each segment (w4_int8.hpp)
+//   --- all cores meet ---
+//   load -> feed -> matrix -> drain        f16 -> f32, each pair of halves; or i8 -> i32, each segment (products.hpp)
+//   vector   powers, or scales; bias, rounding -> y
+#include <inlay/ops/linear_w4a16.hpp>
+
+#include <algorithm>
+
+#include "npu_kernels/backend/operator.hpp"
+#include "npu_kernels/linear/float_epilogue.hpp"
+#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/w4_int8.hpp"
+#include "npu_kernels/linear/w4_slots.hpp"
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+struct Plan {
+  Products products;
+  ProductTiles tiles;
+  Tensor handover;
+};
+
+Plan plan_of(GlobalMemory& memory, Products products) {
+  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products);
+  const Tensor handover = handover_workspace(memory, products, tiles);
+  return {std::move(products), tiles, handover};
+}
+
+std::function<void(Core&)> in_floats(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
+                                     FloatResult result, NpuActivations mode) {
+  const std::size_t parts = mode == NpuActivations::exact ? 2 : 1;
+  const bool whole = x.dtype == DType::f16;
+  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, x.dtype == DType::bf16 ? 1 : parts);
+  const Halves right = halves(memory, "w", weight.codes.count, x.depth, parts);
+  if (x.depth > 0) result.row_power = left.power, result.col_power = right.power;
+  const Plan plan = plan_of(memory, {.left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
+                                     .right = right.parts,
+                                     .sum = DType::f32,
+                                     .segments = {{0, x.depth}}});
+  return [=](Core& core) {
+    if (!whole) make_halves(core, x, left);
+    const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
+      return std::make_unique<W4Reader>(core, scratch, weight, tile.depth);
+    };
+    make_halves(core, weight.codes.count, x.depth, reader, right);
+    core.sync_all();
+    Scratch scratch(core);
+    FloatEpilogue epilogue(core, scratch, result, plan.tiles, plan.products.steps());
+    const Chain chain = core.chain(Pipe::vector);
+    multiply(core, plan.products, plan.tiles, plan.handover, [&](const Sums& sums) { epilogue(sums); });
+  };
+}
+
+std::function<void(Core&)> in_bytes(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
+                                    const FloatResult& result) {
+  W4Int8 op = w4_int8(memory, x, weight);
+  op.bias = result.bias;
+  op.y = result.y;
+  Products products{.left = {op.bytes}, .right = {op.codes}, .sum = DType::i32, .segments = {}};
+  for (const W4Segment& each : op.segments) products.segments.push_back({each.first, each.depth});
+  const Plan plan = plan_of(memory, products);
+  return [=](Core& core) {
+    make_w4_int8(core, op);
+    core.sync_all();
+    Scratch scratch(core);
+    W4Epilogue epilogue(core, scratch, op, plan.tiles);
+    const Chain chain = core.chain(Pipe::vector);
+    multiply(core, plan.products, plan.tiles, plan.handover, [&](const Sums& sums) { epilogue(sums); });
+  };
+}
+
+std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
+  const auto all = [](const auto& view) {
+    index elements = view.present() ? 1 : 0;
+    for (index extent : view.extents) elements *= extent;
+    return byte_size(view.dtype, elements);
+  };
+  return static_cast<std::uint64_t>(all(op.x) + all(op.codes) + all(op.scales) + all(op.zeros) + all(op.offsets) +
+                                    all(op.perm) + all(op.bias) + all(op.y));
+}
+
+}  // namespace
+
+Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices& choices) {
+  const index m = op.x.extents[0], n = op.y.extents[1], slots = op.slots();
+  W4Slots order{
+      .x = {.rows = memory.bind("x", op.x), .panels = {}, .dtype = op.x.dtype, .count = m, .depth = op.x.extents[1]},
+      .perm = {},
+      .slots = {}};
+  RowSource x = order.x;
+  x.depth = slots;
+  const bool permuted = op.perm.present() && slots > 0;
+  if (permuted) {
+    order.perm = memory.bind("perm", op.perm);
+    order.slots = memory.workspace("x by slots", {m, slots}, DType::f32);
+    x = {.rows = by_axes(order.slots), .panels = {}, .dtype = DType::f32, .count = m, .depth = slots};
+  }
+  const W4Weight weight = w4_weight(memory, op);
+  FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
+  if (op.bias.present()) result.bias = memory.bind("bias", op.bias);
+
+  const bool bytes = op.compute == W4Compute::int8_activations && slots > 0;
+  const auto rest =
+      bytes ? in_bytes(memory, x, weight, result) : in_floats(memory, x, weight, result, choices.activations);
+  const auto body = [=](Core& core) {
+    if (permuted) {
+      make_slots(core, order);
+      core.sync_all();
+    }
+    rest(core);
+  };
+  const auto operations = static_cast<std::uint64_t>(2 * m * n * slots);
+  return {.body = body,
+          .problem = {bytes_of(op),
+                      {bytes ? Problem::Products{DType::i8, DType::i32, operations}
+                             : Problem::Products{DType::f16, DType::f32, operations}}},
+          .launch = {.cores = cores_for(ceil_div(m + n, 4 * panel_rows), 1, memory.cores())}};
+}
+
+template struct Operator<LinearW4a16<Host>>;
+
+}  // namespace inlay::npu

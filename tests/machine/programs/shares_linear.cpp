@@ -1,0 +1,100 @@
+// Shares of the problem's roofline that the linear layers reach: deterministic, so a floor is a floor. Nothing is
+// computed; of a tensor only its address counts.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <inlay/npu.hpp>
+#include <inlay/ops/linear.hpp>
+#include <inlay/ops/linear_int8.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
+
+namespace inlay::test {
+namespace {
+
+// Addresses that lie apart, behind which there is nothing.
+struct Addresses {
+  std::uintptr_t next = std::uintptr_t{1} << 40;
+  template <int N> View<N> view(DType dtype, std::array<index, N> extents) {
+    void* const at = reinterpret_cast<void*>(next);
+    next += std::uintptr_t{1} << 36;
+    return View<N>(at, dtype, extents);
+  }
+};
+
+double share_of(const char* what, const char* device, const auto& op, NpuActivations mode = NpuActivations::exact) {
+  auto npu = Npu::make({.device = device, .activations = mode});
+  EXPECT_TRUE(npu) << npu.error().message();
+  const auto cost = price(*npu, op);
+  EXPECT_TRUE(cost) << cost.error().message();
+  if (!cost) return 0;
+  std::printf("| %s | %s | %.0f | %.1f%% | %s |\n", what, device, cost->cycles, 100 * cost->problem_share,
+              cost->bound.c_str());
+  return cost->problem_share;
+}
+
+struct Case {
+  const char* device;
+  index m, n, k;
+  double floor;
+};
+
+std::string shape(const Case& c) {
+  return std::to_string(c.m) + " x " + std::to_string(c.n) + " x " + std::to_string(c.k);
+}
+
+TEST(shares, linear_f16) {
+  for (const Case& c : {Case{"ascend-a2-like", 512, 4096, 4096, 0}, {"ascend-a2-like", 2048, 4096, 4096, 0},
+                        {"systolic128", 512, 4096, 4096, 0}, {"systolic128", 2048, 4096, 4096, 0},
+                        {"hexagon-htp-like", 512, 4096, 4096, 0}})
+    for (const bool packed : {false, true}) {
+      Addresses at;
+      Linear<Host> op{.x = at.view<2>(DType::f16, {c.m, c.k}), .y = at.view<2>(DType::f16, {c.m, c.n})};
+      if (packed)
+        op.weight = at.view<3>(DType::f16, linear_packed_extents(c.n, c.k, DType::f16));
+      else
+        op.weight_rows = at.view<2>(DType::f16, {c.n, c.k});
+      const std::string what = std::string("linear f16, ") + (packed ? "packed, " : "rows, ") + shape(c);
+      EXPECT_GE(share_of(what.c_str(), c.device, op), c.floor) << what << " on " << c.device;
+    }
+}
+
+TEST(shares, linear_int8) {
+  for (const Case& c : {Case{"ascend-a2-like", 128, 4096, 4096, 0}, {"ascend-a2-like", 512, 4096, 4096, 0},
+                        {"ascend-a2-like", 2048, 4096, 4096, 0}, {"systolic128", 128, 4096, 4096, 0},
+                        {"systolic128", 512, 4096, 4096, 0}, {"systolic128", 2048, 4096, 4096, 0},
+                        {"hexagon-htp-like", 128, 4096, 4096, 0}}) {
+    Addresses at;
+    const std::vector<std::int32_t> sums(static_cast<std::size_t>(c.n));  // a price reads lists of whole numbers
+    const LinearInt8<Host> op{.x = at.view<2>(DType::i8, {c.m, c.k}),
+                              .x_scale = at.view<1>(DType::f32, {c.m}),
+                              .weight = at.view<3>(DType::i8, linear_int8::packed_extents(c.n, c.k)),
+                              .weight_sum = {sums.data(), {c.n}},
+                              .weight_scale = at.view<1>(DType::f32, {c.n}),
+                              .y = at.view<2>(DType::f16, {c.m, c.n})};
+    const std::string what = "linear_int8, " + shape(c);
+    EXPECT_GE(share_of(what.c_str(), c.device, op), c.floor) << what << " on " << c.device;
+  }
+}
+
+TEST(shares, linear_w4a16) {
+  for (const Case& c : {Case{"hexagon-htp-like", 1, 4096, 4096, 0}, {"ascend-a2-like", 1, 4096, 4096, 0}})
+    for (NpuActivations mode : {NpuActivations::f16, NpuActivations::exact}) {
+      Addresses at;
+      const index group = 128;
+      const LinearW4a16<Host> op{
+          .x = at.view<2>(DType::f16, {c.m, c.k}),
+          .codes = at.view<3>(DType::u8, {w4_panels(c.n), w4_steps(c.k, 4), 64}),
+          .scales = at.view<3>(DType::f16, {w4_panels(c.n), w4_groups(c.k, group), w4_panel}),
+          .y = at.view<2>(DType::f16, {c.m, c.n}),
+          .group = group};
+      const std::string what =
+          std::string("linear_w4a16, ") + (mode == NpuActivations::f16 ? "f16, " : "exact, ") + shape(c);
+      EXPECT_GE(share_of(what.c_str(), c.device, op, mode), c.floor) << what << " on " << c.device;
+    }
+}
+
+}  // namespace
+}  // namespace inlay::test
