@@ -12,6 +12,39 @@ index vector_units(const Device& device) {
   return device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
 }
 
+struct Extents {
+  index m, n;
+};
+
+// Cycles that a row of an operand takes to load, for each column.
+double load_cycles(const Device& device, const Operand& operand) {
+  const Path* path = device.path(Space::global, Space::staging);
+  const bool changes = !operand.blocked() && path->nd2nz.bytes_per_cycle > 0;
+  return static_cast<double>(byte_size(operand.dtype, 1)) /
+         (changes ? path->nd2nz.bytes_per_cycle : path->bytes_per_cycle);
+}
+
+// Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer.
+Extents cheapest_tile(const Device& device, const Products& p, Extents all, Extents unit, index sums, index cores) {
+  const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
+  const double products = rate->cycles / (rate->m * rate->n * rate->k);
+  const double left = load_cycles(device, p.left.front()), right = load_cycles(device, p.right.front());
+  Extents best{};
+  double least = 0;
+  for (index n = unit.n; n <= std::min(all.n, sums / unit.m); n += unit.n)
+    for (index m = unit.m; m <= std::min(all.m, round_down(sums / n, unit.m)); m += unit.m) {
+      const auto wide = static_cast<double>(n), high = static_cast<double>(m);
+      const auto rounds = static_cast<double>(ceil_div(ceil_div(all.m, m) * ceil_div(all.n, n), cores));
+      // The shorter of the two counts a little: of equals the one that loads less.
+      const double work = high * wide * products, loads = high * left + wide * right;
+      const double cycles = rounds * (std::max(work, loads) + std::min(work, loads) / 8);
+      if (best.m > 0 && cycles >= least) continue;
+      best = {m, n};
+      least = cycles;
+    }
+  return best;
+}
+
 }  // namespace
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& p) {
@@ -26,11 +59,19 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
 
   // What the vector unit adds up over several steps, it keeps: twice, in a quarter of its memory.
   ProductTiles t{};
-  index sums = bytes(Space::accumulator) / 2 / out;
+  t.staged = 2;
+  t.unit = device.sync.unit_flag_bytes > 0;
+  index sums = bytes(Space::accumulator) / (t.unit ? 1 : 2) / out;
   if (p.steps() > 1) sums = std::min(sums, bytes(Space::vector) * vector_units(device) / 8 / out);
-  t.sum_n = unit_n;
-  while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
-  t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
+  if (device.feeds_are_views()) {
+    t.sum_n = unit_n;
+    while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
+    t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
+  } else {
+    const Extents best = cheapest_tile(device, p, {rows, columns}, {unit_m, unit_n}, sums, cores);
+    t.sum_m = best.m;
+    t.sum_n = best.n;
+  }
   t.vector_m = std::clamp<index>(bytes(Space::vector) / (shared ? 24 : 16) / (t.sum_n * out), 1,
                                  ceil_div(t.sum_m, vector_units(device)));
   t.feed_k = depth;
@@ -40,12 +81,19 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
                                           unit_k));
 
   const index budget = shared ? bytes(Space::staging) / 8 * 3 : bytes(Space::staging);
-  const auto fits = [&](index block_m, index block_n, index k) { return 2 * (block_m + block_n) * k * in <= budget; };
+  const auto fits = [&](index block_m, index block_n, index k) {
+    return index{t.staged} * (block_m + block_n) * k * in <= budget;
+  };
   t.block_m = t.sum_m;
   t.block_n = t.sum_n;
   t.chunk_k = depth;
   if (p.steps() > 1 || !fits(t.block_m, t.block_n, depth)) {
     const index unit = std::min(t.feed_k, round_up(64, unit_k));
+    // Blocks have long runs in any chunk: short ones, and more of them on their way, start sooner.
+    if (!shared && p.left.front().blocked() && p.right.front().blocked()) {
+      t.chunk_k = std::min(depth, round_up(128, unit_k));
+      t.staged = 4;
+    }
     while (t.chunk_k > unit && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
     t.feed_k = std::min(t.feed_k, t.chunk_k);
     return t;

@@ -49,17 +49,24 @@ std::vector<Slice> slices_of(const Products& p, const ProductTiles& t) {
 void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume) {
   if (p.longest() == 0) return pass_zeros(core, p, t, consume);
   const DType in = p.left.front().dtype;
-  Ring a = core.ring("a", Space::staging, {t.block_m, t.chunk_k}, in, {2, Pipe::load, Pipe::feed}, Layout::nz);
-  Ring b = core.ring("b", Space::staging, {t.block_n, t.chunk_k}, in, {2, Pipe::load, Pipe::feed}, Layout::nz);
+  Ring a = core.ring("a", Space::staging, {t.block_m, t.chunk_k}, in, {t.staged, Pipe::load, Pipe::feed}, Layout::nz);
+  const bool turned = p.right.front().turned;
+  const Shape shape_of_b = turned ? Shape{t.chunk_k, t.block_n} : Shape{t.block_n, t.chunk_k};
+  Ring b = core.ring("b", Space::staging, shape_of_b, in, {t.staged, Pipe::load, Pipe::feed}, Layout::nz);
   Ring left = core.ring("left", Space::left, {t.sum_m, t.feed_k}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
   Ring right = core.ring("right", Space::right, {t.feed_k, t.sum_n}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
-  Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum, {2, Pipe::matrix, Pipe::drain});
+  Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum,
+                        {t.unit ? 1u : 2u, Pipe::matrix, Pipe::drain, t.unit});
   SumsToVector out(core, t, p.sum, handover);
 
   const std::vector<Slice> slices = slices_of(p, t);
   const auto of_block = static_cast<index>(slices.size());
   const index rows = p.rows(), columns = p.columns();
-  const index blocks_n = ceil_div(columns, t.block_n), blocks = ceil_div(rows, t.block_m) * blocks_n;
+  // Cores side by side take the same part of the longer operand: it comes from global memory over the whole run, and
+  // not all of it at its start.
+  const index blocks_m = ceil_div(rows, t.block_m), blocks_n = ceil_div(columns, t.block_n),
+              blocks = blocks_m * blocks_n;
+  const bool down = columns >= rows;
   const index me = core.block_idx(), cores = core.block_dim();
   const index turns = me < blocks ? ceil_div(blocks - me, cores) * of_block : 0;
 
@@ -69,7 +76,8 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   };
   const auto turn_at = [&](index turn) {
     const index block = me + turn / of_block * cores;
-    const index row = block / blocks_n * t.block_m, column = block % blocks_n * t.block_n;
+    const index row = (down ? block % blocks_m : block / blocks_n) * t.block_m;
+    const index column = (down ? block / blocks_m : block % blocks_n) * t.block_n;
     return Turn{row, std::min(t.block_m, rows - row), column, std::min(t.block_n, columns - column),
                 slices[static_cast<std::size_t>(turn % of_block)]};
   };
@@ -93,7 +101,8 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
           const index ks = std::min(t.feed_k, s.slice.depth - k);
           core.load_a(left.acquire().slice(0, m, 0, ks), staged_a.slice(r, m, k, ks));
           left.commit();
-          core.load_b(right.acquire().slice(0, ks, 0, n), staged_b.slice(c, n, k, ks), true);
+          core.load_b(right.acquire().slice(0, ks, 0, n),
+                      turned ? staged_b.slice(k, ks, c, n) : staged_b.slice(c, n, k, ks), !turned);
           right.commit();
           core.mma(sum, left.wait().slice(0, m, 0, ks), right.wait().slice(0, ks, 0, n), first && k == 0);
           left.release();
@@ -107,9 +116,10 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
     b.release();
   };
 
-  if (turns > 0) load(turn_at(0));
+  const index ahead = index{t.staged} - 1;
+  for (index turn = 0; turn < std::min(ahead, turns); ++turn) load(turn_at(turn));
   for (index turn = 0; turn < turns; ++turn) {
-    if (turn + 1 < turns) load(turn_at(turn + 1));
+    if (turn + ahead < turns) load(turn_at(turn + ahead));
     product(turn_at(turn));
   }
 }

@@ -49,6 +49,8 @@ struct ProductTiles {
   index block_m, block_n;  // .. for what is staged at once; one accumulator's where there are several steps, or chunks
   index chunk_k, feed_k;   // of a segment in staging, in left and right
   index vector_m;          // rows that the vector unit takes at once
+  std::uint32_t staged;    // chunks on their way
+  bool unit;               // the drain follows the products through one accumulator, granule by granule
 };
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& products);
