@@ -47,7 +47,12 @@ Extents cheapest_tile(const Device& device, const Products& p, Extents all, Exte
 
 }  // namespace
 
-ProductTiles product_tiles(const Device& device, index cores, const Products& p) {
+bool makes_right(const Device& device, index cores, const Products& p) {
+  return device.feeds_are_views() && device.same_memory(Space::staging, Space::vector) && p.longest() > 0 &&
+         product_tiles(device, cores, p, true).block_m >= p.rows();
+}
+
+ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
   const DType dtype = p.left.front().dtype;
   const MatrixRate* rate = device.rate(dtype, p.sum);
   const index unit_m = std::max<index>(rate->m, device.matrix.m_granule), unit_n = rate->n, unit_k = rate->k;
@@ -108,7 +113,7 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
     return false;
   };
   for (bool more = true; more;) {
-    more = t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
+    more = made || t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
     if (!more) more = t.block_m <= t.block_n ? grow(t.block_n, t.sum_n, columns) : grow(t.block_m, t.sum_m, rows);
   }
   return t;

@@ -46,13 +46,15 @@ std::vector<Slice> slices_of(const Products& p, const ProductTiles& t) {
 
 }  // namespace
 
-void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume) {
+void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume,
+              const MakeRight& make_right) {
   if (p.longest() == 0) return pass_zeros(core, p, t, consume);
   const DType in = p.left.front().dtype;
   Ring a = core.ring("a", Space::staging, {t.block_m, t.chunk_k}, in, {t.staged, Pipe::load, Pipe::feed}, Layout::nz);
   const bool turned = p.right.front().turned;
   const Shape shape_of_b = turned ? Shape{t.chunk_k, t.block_n} : Shape{t.block_n, t.chunk_k};
-  Ring b = core.ring("b", Space::staging, shape_of_b, in, {t.staged, Pipe::load, Pipe::feed}, Layout::nz);
+  Ring b = core.ring("b", Space::staging, shape_of_b, in,
+                     {t.staged, make_right ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
   Ring left = core.ring("left", Space::left, {t.sum_m, t.feed_k}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
   Ring right = core.ring("right", Space::right, {t.feed_k, t.sum_n}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
   Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum,
@@ -85,7 +87,10 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   const auto load = [&](const Turn& s) {
     stage(core, a.acquire(), p.left[s.slice.left], s.row, s.rows, s.slice.k, s.slice.depth);
     a.commit();
-    stage(core, b.acquire(), p.right[s.slice.right], s.column, s.columns, s.slice.k, s.slice.depth);
+    if (make_right)
+      make_right(b.acquire(), s.column, s.columns, s.slice.k, s.slice.depth);
+    else
+      stage(core, b.acquire(), p.right[s.slice.right], s.column, s.columns, s.slice.k, s.slice.depth);
     b.commit();
   };
 
