@@ -10,7 +10,7 @@ namespace {
 
 // Columns at once: whole blocks, and of groups that are cut nowhere else than at a tile's start.
 index depth_at_once(const Core& core, const ProductTiles& tiles, DType dtype, index bytes_of_element, index group) {
-  const index room = row_tile(core.device(), dtype, tiles.chunk_k, 4 * bytes_of_element).depth;
+  const index room = row_tile(core.device(), dtype, tiles.chunk_k, 8 * bytes_of_element).depth;
   const index whole = round_down(room, group);
   return whole > 0 && whole % core.fractal_block(dtype) == 0 ? whole : room;
 }
