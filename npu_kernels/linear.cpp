@@ -56,16 +56,19 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
 
   const bool bf16 = x.dtype == DType::bf16 && w.dtype == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
   const DType unit = bf16 ? DType::bf16 : DType::f16;
-  const auto side_of = [&](const std::string& name, const RowSource& source) {
-    if (source.dtype == unit && !source.packed())
+  const auto side_of = [&](const std::string& name, const RowSource& source, index tiles) {
+    if (source.dtype == unit && source.packed() && fractal_block(device, unit) == panel_rows && source.per_word() == 1)
+      return Side{
+          .source = source, .prepared = false, .halves = {}, .parts = {panels_operand(source.panels, source.count)}};
+    if (source.dtype == unit && !source.packed() && !blocks_pay(device, tiles) && loads_as_rows(source.rows))
       return Side{.source = source, .prepared = false, .halves = {}, .parts = {rows_operand(source.rows)}};
     if (source.dtype == unit) return prepared_side(source, blocks_of(memory, name, source.count, k, unit));
     const bool two = source.dtype == DType::f32 && choices.activations == NpuActivations::exact;
     return prepared_side(source, halves(memory, name, source.count, k, two ? 2 : 1));
   };
-  const Side left = side_of("x", x), right = side_of("w", w);
-  if (k > 0 && left.prepared) result.row_power = left.halves.power;
-  if (k > 0 && right.prepared) result.col_power = right.halves.power;
+  const Side left = side_of("x", x, n / 256), right = side_of("w", w, m / 128);
+  if (k > 0) result.row_power = left.halves.power;
+  if (k > 0) result.col_power = right.halves.power;
 
   const Products products{.left = left.parts, .right = right.parts, .sum = DType::f32, .segments = {{0, k}}};
   const ProductTiles tiles = product_tiles(device, memory.cores(), products);

@@ -62,6 +62,7 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
     t.rows = std::max(t.rows, round_up(unit.rows(), 2));
     t.most = std::max(t.most, mine);
   }
+  if (units.empty()) return t;  // no query: nothing for the matrix unit
   const index rows = t.rows, most = t.most;
   const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
   const bool views = device.feeds_are_views();

@@ -53,10 +53,11 @@ class RowPower {
 
 }  // namespace
 
-RowTile row_tile(const Device& device, DType dtype, index depth) {
+RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element) {
   const index block = fractal_block(device, dtype);
-  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 48 / panel_rows;
-  return {panel_rows, std::min(round_up(depth, block), std::max(block, round_down(room, block)))};
+  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 * 7 / panel_rows / bytes_of_element;
+  return {panel_rows,
+          std::min({round_up(depth, block), round_up(8192, block), std::max(block, round_down(room, block))})};
 }
 
 Halves halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts) {
@@ -81,7 +82,7 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
 void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const Halves& to) {
   const bool scaled = to.power.buffer != none;
   const DType dtype = to.parts.front().dtype;
-  const RowTile tile = row_tile(core.device(), dtype, all);
+  const RowTile tile = row_tile(core.device(), dtype, all, scaled ? 44 : 8 * byte_size(dtype, 1));
   const index block = core.fractal_block(dtype);
   Scratch scratch(core);
   const std::unique_ptr<RowTiles> reader = make_reader(core, scratch, tile);
