@@ -69,7 +69,7 @@ SoftmaxPiece softmax_reduce(const SoftmaxRow<T>& row, index begin, index end, fl
   const F shift(softmax_shift(m));
   F sum[2];
   const auto add = [&](F& total, index k, auto n) {
-    const F e = exp(scores<F>(row, k, n) - shift);
+    const F e = exp_below(scores<F>(row, k, n) - shift);
     if (y != nullptr) store(e, y + k, n);
     if constexpr (std::is_same_v<decltype(n), All>)
       total = total + e;
@@ -109,7 +109,8 @@ void softmax_emit(const SoftmaxRow<T>& row, SoftmaxPiece own, SoftmaxPiece whole
     const F factor(inverse * __builtin_expf(own.max - softmax_shift(whole.max)));
     registers<F>(begin, end, [&](index i, auto n) { store(load<F>(y + i, n) * factor, y + i, n); });
   } else {
-    registers<F>(begin, end, [&](index i, auto n) { store(exp(scores<F>(row, i, n) - shift) * F(inverse), y + i, n); });
+    registers<F>(begin, end,
+                 [&](index i, auto n) { store(exp_below(scores<F>(row, i, n) - shift) * F(inverse), y + i, n); });
   }
 }
 

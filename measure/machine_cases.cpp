@@ -2,7 +2,6 @@
 
 #include "npu_kernels/attention/decode_attention.hpp"
 #include "npu_kernels/linear/gemm.hpp"
-#include "npu_kernels/rms_norm.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -43,12 +42,6 @@ GemmOperands gemm_operands(const Case& c, Operands& operands) {
   return {operands.in("a", c.dtype, m, k), operands.in("b", c.dtype, n, k), operands.out("c", sum_type(c.dtype), m, n)};
 }
 
-RmsNormOperands rms_norm_operands(const Case& c, Operands& operands) {
-  const index rows = c.size[0], columns = c.size[1];
-  return {operands.in("x", c.dtype, rows, columns), operands.in("weight", c.dtype, 1, columns),
-          operands.out("y", c.dtype, rows, columns)};
-}
-
 DecodeOperands decode_operands(const Case& c, Operands& operands) {
   const index sequences = c.size[0], heads = c.size[1], cache_heads = c.size[2], dim = c.size[3], length = c.size[4];
   DecodeOperands op;
@@ -76,7 +69,6 @@ Launch launch_of(const Case& c) {
 // What each core runs; tensors are made on the machine.
 std::function<void(Core&)> program_of(const Case& c, GlobalMemory& machine, Operands& operands) {
   if (c.program == "gemm") return [op = gemm_operands(c, operands)](Core& core) { gemm(core, op); };
-  if (c.program == "rms_norm") return [op = rms_norm_operands(c, operands)](Core& core) { rms_norm(core, op); };
   DecodeOperands op = decode_operands(c, operands);
   add_workspace(machine, op);
   return [op](Core& core) { decode_attention(core, op); };
@@ -109,11 +101,6 @@ const std::vector<Case>& cases() {
        0,
        "by a hair: the first loads, before the four arrays have work"},
       {"gemm", "systolic128", DType::i8, {4096, 4096, 1024}, 0.90},
-      {"rms_norm", "ascend-a2-like", DType::f16, {3072, 4096}, 0.90},
-      {"rms_norm", "ascend-a2-like", DType::f32, {3072, 4096}, 0.90},
-      {"rms_norm", "hexagon-htp-like", DType::f16, {1024, 4096}, 0.90},
-      {"rms_norm", "systolic32", DType::f16, {512, 4096}, 0.90},
-      {"rms_norm", "systolic128", DType::f16, {8192, 4096}, 0.90},
       {"decode_attention", "ascend-a2-like", DType::f16, {6, 32, 8, 128, 4096, 1}, 0.85},
       {"decode_attention", "ascend-a2-like", DType::f16, {1, 32, 8, 128, 16384, 3}, 0.85},
       {"decode_attention", "hexagon-htp-like", DType::f16, {1, 32, 8, 128, 4096, 1}, 0.85},
@@ -140,7 +127,6 @@ Problem problem_of(const Case& c) {
   Machine machine(nowhere, {.data = false});
   Operands operands(machine, false);
   if (c.program == "gemm") return gemm_problem(gemm_operands(c, operands));
-  if (c.program == "rms_norm") return rms_norm_problem(rms_norm_operands(c, operands));
   return decode_problem(decode_operands(c, operands));
 }
 

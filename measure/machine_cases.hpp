@@ -14,10 +14,9 @@ namespace inlay::npu {
 struct Case {
   std::string_view program, device;
   DType dtype;
-  // gemm: m, n, k; rms_norm: rows, columns; decode_attention: sequences, heads, heads of the cache, dim,
-  // length, splits
+  // gemm: m, n, k; decode_attention: sequences, heads, heads of the cache, dim, length, splits
   std::vector<index> size;
-  // Least share of the makespan: of the bounding resource, for rms_norm and decode_attention of DMA. Zero
+  // Least share of the makespan: of the bounding resource, for decode_attention of DMA. Zero
   // where the target is missed; `why` says what stands in its way.
   double floor = 0;
   std::string_view why = "";

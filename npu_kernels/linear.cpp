@@ -61,7 +61,7 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
     if (source.dtype == unit && source.packed() && fractal_block(device, unit) == panel_rows && source.per_word() == 1)
       return Side{
           .source = source, .prepared = false, .halves = {}, .parts = {panels_operand(source.panels, source.count)}};
-    if (source.dtype == unit && !source.packed() && !blocks_pay(device, tiles))
+    if (source.dtype == unit && !source.packed() && !blocks_pay(device, tiles) && loads_as_rows(source.rows))
       return Side{.source = source, .prepared = false, .halves = {}, .parts = {rows_operand(source.rows)}};
     if (source.dtype == unit) return prepared_side(source, blocks_of(memory, name, source.count, k, unit));
     const bool two = source.dtype == DType::f32 && choices.activations == NpuActivations::exact;

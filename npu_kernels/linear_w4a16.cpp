@@ -36,8 +36,8 @@ Plan plan_of(GlobalMemory& memory, Products products, bool made = false) {
 std::function<void(Core&)> in_floats(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
                                      FloatResult result, NpuActivations mode) {
   const std::size_t parts = mode == NpuActivations::exact ? 2 : 1;
-  const bool whole = x.dtype == DType::f16;
-  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, x.dtype == DType::bf16 ? 1 : parts);
+  const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows);
+  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, x.dtype == DType::f32 ? parts : 1);
   Products products{
       .left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
       .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}}},

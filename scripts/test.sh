@@ -2,9 +2,10 @@
 # Builds and tests everything. Warnings are errors. Ends with what this machine could not test, and why, and ctest's
 # summary line.
 #
-#   scripts/test.sh          clang under AddressSanitizer and UndefinedBehaviorSanitizer, the programs with threads under
-#                            ThreadSanitizer, clang without tests, then g++ as users get it and the GPU report
-#   scripts/test.sh tsan     one of them; likewise asan, ubsan, debug, clang, release
+#   scripts/test.sh          g++ as users get it; clang under AddressSanitizer and UndefinedBehaviorSanitizer, the programs
+#                            with threads under ThreadSanitizer, each with the sweeps of operators as g++ has compiled
+#                            them; clang without tests; the GPU report
+#   scripts/test.sh tsan     one of them, compiled as a whole; likewise asan, ubsan, debug, clang, release
 #
 # INLAY_REQUIRE=avx512,data,... makes it a failure that this machine lacks one of these (tests/support/requirements.hpp).
 set -euo pipefail
@@ -61,20 +62,40 @@ finish() {
 # Every operator divides its output among threads, and the executor runs them all.
 threaded="$(sed -n '/^set(INLAY_OPS$/,/^)/p' CMakeLists.txt | grep -E '^  ') core_parallel core_threads exec_decoder"
 
-[ $# -gt 0 ] || set -- asan tsan clang release
+# A sanitizer's build; $2: where the objects of the operators' tests come from, or nothing.
+sanitized() {
+  local objects="-DINLAY_TEST_OBJECTS=${2:-}"
+  # There is no OpenCL in it, nor a platform for objects that have been compiled with it.
+  local -x INLAY_REQUIRE
+  INLAY_REQUIRE=$(tr , '\n' <<<"${INLAY_REQUIRE:-}" | grep -vx cl | paste -sd,)
+  if [ "$1" = tsan ]; then
+    # shellcheck disable=SC2086
+    build tsan "-DINLAY_BENCH=OFF -DINLAY_TOOLS=OFF $objects" "--target $(printf 'test_%s ' $threaded)"
+    # shellcheck disable=SC2086
+    check tsan -R "^($(printf '%s|' $threaded)none)\$"
+  else
+    build "$1" "-DINLAY_BENCH=OFF $objects" ""
+    check "$1"
+  fi
+}
+
+# For its warnings: kernels set their own optimization, and tests are compiled once.
+clang_build() { build clang "-DINLAY_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1" ""; }
+
+if [ $# -eq 0 ]; then
+  build release "" ""
+  sanitized asan "$PWD/build/release"
+  sanitized tsan "$PWD/build/release"
+  clang_build
+  check release
+  report
+fi
 for preset in "$@"; do
   case $preset in
-    tsan)
-      # shellcheck disable=SC2086
-      build tsan "-DINLAY_BENCH=OFF -DINLAY_TOOLS=OFF" "--target $(printf 'test_%s ' $threaded)"
-      # shellcheck disable=SC2086
-      check tsan -R "^($(printf '%s|' $threaded)none)\$"
-      ;;
-    # For its warnings: asan compiles the tests with clang, and kernels set their own optimization.
-    clang) build clang "-DINLAY_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1" "" ;;
+    asan | ubsan | tsan) sanitized "$preset" ;;
+    clang) clang_build ;;
     release) build release "" "" && check release && report ;;
-    debug) build debug "" "" && check debug ;;
-    *) build "$preset" "-DINLAY_BENCH=OFF" "" && check "$preset" ;;
+    *) build "$preset" "" "" && check "$preset" ;;
   esac
 done
 finish 0

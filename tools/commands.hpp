@@ -17,6 +17,7 @@ void add_convert(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_bench_contention(CLI::App& group, Command& chosen);  // group: `inlay bench`
-void add_tune(CLI::App& app, Command& chosen);                // with OpenCL only
+void add_npu(CLI::App& app, Command& chosen);
+void add_tune(CLI::App& app, Command& chosen);  // with OpenCL only
 
 }  // namespace inlay::tools

@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   add_verify(app, chosen);
   add_convert(app, chosen);
   add_bench(app, chosen);
+  add_npu(app, chosen);
 #ifdef INLAY_HAS_CL
   add_tune(app, chosen);
 #endif

@@ -142,10 +142,10 @@ template <class Level> float softmax_tile(float* s, SoftmaxState<float>& state) 
     factor = __builtin_expf(state.max - max);
     state.max = max;
   }
-  const F origin(state.max == minus_infinity ? 0 : state.max);
+  const F origin = max(F(-std::numeric_limits<float>::max()), F(state.max));  // of -inf: nothing minus this is nothing
   INLAY_UNROLL
   for (int i = 0; i < vectors; ++i) {
-    const F p = simd::exp(F(x[i]) - origin);
+    const F p = simd::exp_below(F(x[i]) - origin);
     p.store(s + i * F::size);
     sum[i % chains] = i < chains ? p.v : (F(sum[i % chains]) + p).v;
   }

@@ -97,14 +97,30 @@ template <class Level, class Source> class AttentionSplit {
       source_.ahead(Which::keys, stretch(tile, 0), unit_.kv_head + h).fetch(0, stretch_);
   }
 
+  // Rows of a kv head that are taken through a tile: of many those that see some of it, which grow with the query.
+  // Under a causal mask half of them do not see the last tile.
+  struct Rows {
+    index begin, end;
+    INLAY_INLINE index count() const { return end - begin; }
+  };
+  Rows rows_of(const Tile& tile, bool all_see) const {
+    Rows rows{0, unit_.rows};
+    if (!many_ || all_see) return rows;
+    const auto keys = [&](index r) { return unit_.row(p_, sequence_, r).keys; };
+    while (rows.begin < rows.end && keys(rows.begin).end <= tile.first) ++rows.begin;
+    while (rows.begin < rows.end && keys(rows.end - 1).begin >= tile.first + tile.count) --rows.end;
+    return rows;
+  }
+
   void attend(const Tile& tile, const Tile& next, bool cold) {
     const index column = tile.first % key_tile, end = tile.first + tile.count;
+    const bool all_see = low_.end >= end && high_.begin <= tile.first;
+    taken_ = rows_of(tile, all_see);
     for (index at = 0; at < tile.count; at += stretch_)
       for (index h = 0; h < unit_.kv_heads; ++h) {
         if (cold && at == 0) fetch_cold(tile, h + 1);
-        scores(stretch(tile, at), next, h, t_.s + h * unit_.rows * key_tile + column + at);
+        scores(stretch(tile, at), next, h, t_.s + (h * unit_.rows + taken_.begin) * key_tile + column + at);
       }
-    const bool all_see = low_.end >= end && high_.begin <= tile.first;
     for (index h = 0; h < unit_.kv_heads; ++h) probabilities(tile, h, all_see && tile.count == key_tile);
     const bool mixed = masks_ || !all_see || p_.bias.present();
     const index step = source_.stretches_values() ? stretch_ : key_tile;
@@ -116,8 +132,8 @@ template <class Level, class Source> class AttentionSplit {
   }
 
   void scores(const Stretch<Tile>& of, const Tile& next, index h, float* to) const {
-    const index pad = padded(p_.k.dim), rows = unit_.rows, head = unit_.kv_head + h;
-    const Strided<const float> q{t_.q + h * rows * pad, pad};
+    const index pad = padded(p_.k.dim), rows = taken_.count(), head = unit_.kv_head + h;
+    const Strided<const float> q{t_.q + (h * unit_.rows + taken_.begin) * pad, pad};
     const Strided<float> s{to, key_tile};
     const RowsAhead ahead = after(Which::keys, of, next, head);
     if (k_scales_ == KvScales::widened) {
@@ -145,7 +161,7 @@ template <class Level, class Source> class AttentionSplit {
     if constexpr (square_rows < Level >> 0)
       if (unit_.rows <= square_rows<Level>) return dot_columns<Level>(q, unit_.rows, keys, p_.k.dim, s, ahead);
     pack_columns<Level>(keys, p_.k.dim, t_.columns, ahead);
-    multiply<Level>(q, unit_.rows, {t_.columns, key_tile}, padded(keys.count), p_.k.dim, s, nullptr);
+    multiply<Level>(q, taken_.count(), {t_.columns, key_tile}, padded(keys.count), p_.k.dim, s, nullptr);
   }
 
   // Dot products of the tile -> probabilities, for every row of a kv head. `full`: every row sees a whole tile.
@@ -156,7 +172,7 @@ template <class Level, class Source> class AttentionSplit {
     if (k_tokens) k_scales.gather(p_, sequence_, p_.k, unit_.kv_head + h, {tile.first, end});
     if (v_tokens) v_scales.gather(p_, sequence_, p_.v, unit_.kv_head + h, {tile.first, end});
     const bool finite_scales = !v_tokens || all_finite<Level>(v_scales.at, key_tile);
-    for (index r = h * unit_.rows; r < (h + 1) * unit_.rows; ++r) {
+    for (index r = h * unit_.rows + taken_.begin; r < h * unit_.rows + taken_.end; ++r) {
       float* const s = t_.s + r * key_tile;
       if (shifted_) shift_scores<Level>(s, t_.shift[r]);
       if (k_tokens) k_scales.scale_scores<Level>(s);
@@ -177,21 +193,19 @@ template <class Level, class Source> class AttentionSplit {
     }
   }
 
-  bool sees(index r, index key) const {
-    return cpu::sees(p_, sequence_, unit_.row(p_, sequence_, r), unit_.b, key);
-  }
+  bool sees(index r, index key) const { return cpu::sees(p_, sequence_, unit_.row(p_, sequence_, r), unit_.b, key); }
 
   void values(const Stretch<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
-    const index pad = padded(p_.v.dim), rows = unit_.rows, head = unit_.kv_head + h;
-    const Strided<const float> p{t_.s + h * rows * key_tile + column, key_tile};
-    const Strided<float> o{t_.o + h * rows * pad, pad};
-    const float* const factor = t_.factor + h * rows;
+    const index pad = padded(p_.v.dim), rows = taken_.count(), first = h * unit_.rows + taken_.begin;
+    const index head = unit_.kv_head + h;
+    const Strided<const float> p{t_.s + first * key_tile + column, key_tile};
+    const Strided<float> o{t_.o + first * pad, pad};
+    const float* const factor = t_.factor + first;
     const RowsAhead ahead = after(Which::values, of, next, head);
     if (v_scales_ == KvScales::widened || many_ || (p_.v.type != DType::i8 && mixed)) {
       widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv, ahead);
-      return tile_values<Level>(p, rows, t_.kv, of.count, mixed, o, factor, [&](index r, index j) {
-        return sees(h * rows + r, of.tile.first + of.at + j);
-      });
+      return tile_values<Level>(p, rows, t_.kv, of.count, mixed, o, factor,
+                                [&](index r, index j) { return sees(first + r, of.tile.first + of.at + j); });
     }
     with_cached(p_.v.type,
                 [&]<class T>(Type<T>) { source_.template weigh<Level, T>(p, rows, of, head, o, factor, ahead); });
@@ -208,6 +222,7 @@ template <class Level, class Source> class AttentionSplit {
   KvScales k_scales_, v_scales_;
   bool shifted_;
   index stretch_;  // keys
+  Rows taken_{};   // through the tile in hand
   Tile tiles_[2];
 };
 

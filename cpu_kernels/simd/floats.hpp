@@ -33,9 +33,9 @@ template <class F> struct FloatPair { F first, second; };
 
 // exp(x) = 2^n * p(r), n = round(x / ln 2), |r| <= ln(2)/2. The polynomial is Cephes' expf; ln 2 is
 // subtracted in two parts so that r is exact. The clamp keeps 2^n in reach of two factors: below
-// -104 every result rounds to zero, from 88.73 on it is infinite.
-template <class F> INLAY_INLINE F exp(F x) {
-  x = min(F(89.0f), max(F(-104.0f), x));
+// -104 every result rounds to zero, from 88.73 on it is infinite. exp_below is for what is no more than 89.
+template <class F> INLAY_INLINE F exp_below(F x) {
+  x = max(F(-104.0f), x);
   const F n = round(x * F(1.44269504088896341f));
   F r = fma(n, F(-0.693359375f), x);
   r = fma(n, F(2.12194440e-4f), r);
@@ -47,6 +47,7 @@ template <class F> INLAY_INLINE F exp(F x) {
   p = fma(p * r, r, r) + F(1.0f);
   return scale_by_power(p, n);
 }
+template <class F> INLAY_INLINE F exp(F x) { return exp_below(min(F(89.0f), x)); }
 
 }  // namespace inlay::simd
 

@@ -1,6 +1,6 @@
 // set_flushes(on): whether this thread takes subnormal operands for zero and flushes subnormal
 // results to it (DAZ and FTZ of MXCSR). can_flush: whether the machine has such flags that we know.
-// KeepSubnormals: while it lives, this thread's subnormal operands are what they are.
+// KeepSubnormals: while it lives, this thread's subnormal operands are what they are. NoFlushing: and its results too.
 #pragma once
 
 #if defined(__x86_64__)
@@ -31,11 +31,22 @@ class KeepSubnormals {
  private:
   unsigned before_;
 };
+class NoFlushing {
+ public:
+  INLAY_INLINE NoFlushing() : before_(_mm_getcsr()) { set_flushes(false); }
+  INLAY_INLINE ~NoFlushing() { _mm_setcsr(before_); }
+  NoFlushing(const NoFlushing&) = delete;
+  NoFlushing& operator=(const NoFlushing&) = delete;
+
+ private:
+  unsigned before_;
+};
 #else
 inline constexpr bool can_flush = false;
 INLAY_INLINE void set_flushes(bool) {}
 
 class [[maybe_unused]] KeepSubnormals {};
+class [[maybe_unused]] NoFlushing {};
 #endif
 
 }  // namespace inlay::simd

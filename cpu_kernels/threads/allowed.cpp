@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +13,15 @@
 #include <thread>
 
 #include <inlay/core/threads.hpp>
+
+// OpenMP's runtime, where the program has one. OMP_PROC_BIND makes it bind the thread that loads it to one of its
+// places, before main(): all places together are what the process was given.
+extern "C" {
+[[gnu::weak]] int omp_get_proc_bind();
+[[gnu::weak]] int omp_get_num_places();
+[[gnu::weak]] int omp_get_place_num_procs(int place);
+[[gnu::weak]] void omp_get_place_proc_ids(int place, int* ids);
+}
 
 namespace inlay {
 
@@ -102,7 +112,7 @@ std::optional<int> cgroup_processors(const ReadFile& read) {
   return least;
 }
 
-std::vector<int> allowed_processors() {
+std::vector<int> processors_of_thread() {
   std::vector<int> list;
 #if defined(__linux__)
   cpu_set_t set;
@@ -111,6 +121,23 @@ std::vector<int> allowed_processors() {
       if (CPU_ISSET(i, &set)) list.push_back(i);
 #endif
   return list;
+}
+
+std::vector<int> allowed_processors() {
+  std::vector<int> own = processors_of_thread(), places;
+  if (omp_get_proc_bind == nullptr || omp_get_proc_bind() == 0) return own;
+  bool bound = false;  // to one of the places
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> ids(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, ids.data());
+    std::sort(ids.begin(), ids.end());
+    bound = bound || ids == own;
+    places.insert(places.end(), ids.begin(), ids.end());
+  }
+  if (!bound) return own;
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
 }
 
 int default_width() {

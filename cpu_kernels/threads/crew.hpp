@@ -49,7 +49,8 @@ struct Threads::Crew {
     sigset_t all, before;
     sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    const std::vector<int> processors = options.pin ? allowed_processors() : std::vector<int>();
+    const std::vector<int> processors = allowed_processors();
+    const bool choose = options.pin || processors != processors_of_thread();
     for (std::size_t i = 1; i < ranges.size(); ++i) {
       try {
         workers.emplace_back([this, i] { work(i); });
@@ -59,11 +60,14 @@ struct Threads::Crew {
 #if defined(__linux__)
       const pthread_t handle = workers.back().native_handle();
       ::pthread_setname_np(handle, "inlay");
-      if (!processors.empty()) {
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(processors[i % processors.size()], &one);
-        ::pthread_setaffinity_np(handle, sizeof one, &one);
+      if (choose && !processors.empty()) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        if (options.pin)
+          CPU_SET(processors[i % processors.size()], &set);
+        else
+          for (const int processor : processors) CPU_SET(processor, &set);
+        ::pthread_setaffinity_np(handle, sizeof set, &set);
       }
 #endif
     }

@@ -27,7 +27,9 @@ enum class NpuMode : unsigned char { functional, checked };
 enum class NpuActivations : unsigned char { exact, f16 };
 
 struct NpuOptions {
-  std::string device = {};  // a description's name, or the path of a file; empty: INLAY_NPU_DEVICE, else ascend-a2-like
+  // A description's name, the path of a file, or a description itself (JSON); empty: INLAY_NPU_DEVICE, else
+  // ascend-a2-like.
+  std::string device = {};
   NpuMode mode = NpuMode::functional;
   NpuActivations activations = NpuActivations::exact;
   std::uint32_t cores = 0;  // of the device, that programs may use; 0: all
@@ -44,7 +46,8 @@ struct NpuPrice {
 
 namespace npu {
 class Runtime;
-}
+struct Plan;  // npu_kernels/backend/plan.hpp
+}  // namespace npu
 
 // The names of the descriptions that the library brings.
 std::vector<std::string_view> npu_devices();
@@ -78,6 +81,7 @@ template <class Op> struct Operator {
   static std::size_t scratch_bytes(const Npu& npu, const Op& op);
   static Status compute(const Npu& npu, const Op& op, const Workspace& workspace);
   static Expected<NpuPrice> price(const Npu& npu, const Op& op);
+  static Expected<Plan> plan(const Npu& npu, const Op& op);  // what the price is read from
 };
 
 }  // namespace npu

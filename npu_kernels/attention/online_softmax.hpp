@@ -6,9 +6,17 @@
 // What a reader has summed up with weights of earlier tiles is to be multiplied by alpha.
 #pragma once
 
+#include <limits>
+
 #include "npu_kernels/machine/run/core.hpp"
 
 namespace inlay::npu {
+
+// Maxima start here rather than at -inf: what is -inf itself then weighs exp(-inf - lowest) = 0.
+inline constexpr float lowest_score = std::numeric_limits<float>::lowest();
+
+// inverse = 1 / total, or 0 where nothing was seen; `none` is a column of their rows, `zero` one element.
+void inverse_of(Core& core, const Tensor& inverse, const Tensor& total, const Tensor& none, const Tensor& zero);
 
 class OnlineSoftmax {
  public:

@@ -1,6 +1,8 @@
 #include <inlay/npu.hpp>
 
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "npu_kernels/backend/descriptions.hpp"
@@ -11,16 +13,39 @@ namespace inlay {
 namespace {
 
 bool names_a_file(std::string_view device) { return device.find('/') != device.npos || device.ends_with(".json"); }
+bool is_a_description(std::string_view device) { return device.starts_with('{'); }
 
-Expected<npu::Device> device_of(const std::string& wanted) {
-  if (names_a_file(wanted)) return npu::load_device(wanted);
+}  // namespace
+
+namespace npu {
+
+Expected<std::string> description_of(const std::string& device) {
+  if (is_a_description(device)) return device;
+  if (names_a_file(device)) {
+    std::ifstream file(device, std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    if (!file) return failure(StatusCode::not_found, device + " cannot be read");
+    return text.str();
+  }
   std::string known;
-  for (const npu::Description& description : npu::descriptions()) {
-    if (description.name == wanted) return npu::parse_device(description.text);
+  for (const Description& description : descriptions()) {
+    if (description.name == device) return std::string(description.text);
     known.append(known.empty() ? "" : ", ").append(description.name);
   }
   return failure(StatusCode::not_found,
-                 "device is " + wanted + "; it must be one of " + known + ", or the path of a description (.json)");
+                 "device is " + device + "; it must be one of " + known + ", or the path of a description (.json)");
+}
+
+}  // namespace npu
+
+namespace {
+
+Expected<npu::Device> device_of(const std::string& wanted) {
+  if (names_a_file(wanted) && !is_a_description(wanted)) return npu::load_device(wanted);  // which names the file
+  auto text = npu::description_of(wanted);
+  if (!text) return failure(std::move(text.error()));
+  return npu::parse_device(*text);
 }
 
 }  // namespace

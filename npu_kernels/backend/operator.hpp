@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "npu_kernels/backend/plan.hpp"
 #include "npu_kernels/backend/program.hpp"
 #include "npu_kernels/backend/runtime.hpp"
 
@@ -54,6 +55,10 @@ template <class Op> Status Operator<Op>::compute(const Npu& npu, const Op& op, c
 template <class Op> Expected<NpuPrice> Operator<Op>::price(const Npu& npu, const Op& op) {
   Runtime& runtime = npu.runtime();
   return runtime.price(shape_key(op), [&](GlobalMemory& memory) { return program(memory, op, runtime.choices()); });
+}
+template <class Op> Expected<Plan> Operator<Op>::plan(const Npu& npu, const Op& op) {
+  Runtime& runtime = npu.runtime();
+  return runtime.plan(Op::name, [&](GlobalMemory& memory) { return program(memory, op, runtime.choices()); });
 }
 
 }  // namespace inlay::npu

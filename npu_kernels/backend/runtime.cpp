@@ -12,11 +12,17 @@ Status failed(std::string_view op, const Report& report) {
   return {StatusCode::internal, std::string(op) + ": " + std::string(name(report.kind)) + ": " + report.message};
 }
 
+// With no more cores than programs may use: what they are priced for is what they run on.
+Device of_cores(Device device, std::uint32_t cores) {
+  if (cores > 0) device.cores = cores;
+  return device;
+}
+
 }  // namespace
 
 Runtime::Runtime(NpuOptions options, Device device)
     : options_(std::move(options)),
-      device_(std::move(device)),
+      device_(of_cores(std::move(device), options_.cores)),
       machine_(device_, options_.cores),
       planning_(device_, options_.cores) {}
 
@@ -45,19 +51,29 @@ Status Runtime::run_checked(std::string_view op, const Workspace& workspace, con
   return reports.empty() ? Status() : failed(op, reports.front());
 }
 
-Expected<NpuPrice> Runtime::price(const std::string& key, const Build& build) {
-  // One build for the problem and the launch, which the price is asked with.
+PricedProgram Runtime::priced(std::string name, const Build& build) {
+  // One build for the problem and the launch, which the tape is asked with.
   planning_.forget();
   const Program plan = build(planning_);
-  const PricedProgram priced{.name = key,
-                             .sizes = {},
-                             .types = {},
-                             .problem = plan.problem,
-                             .build = [&](GlobalMemory& memory) { return build(memory).body; },
-                             .launch = plan.launch};
-  auto found = prices_.of(device_, priced);
+  return {.name = std::move(name),
+          .sizes = {},
+          .types = {},
+          .problem = plan.problem,
+          .build = [&build](GlobalMemory& memory) { return build(memory).body; },
+          .launch = plan.launch};
+}
+
+Expected<NpuPrice> Runtime::price(const std::string& key, const Build& build) {
+  auto found = prices_.of(device_, priced(key, build));
   if (!found) return failure(std::move(found.error()));
   return NpuPrice{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
+}
+
+Expected<Plan> Runtime::plan(std::string_view op, const Build& build) {
+  const PricedProgram program = priced(std::string(op), build);
+  auto tape = tape_of(device_, program);
+  if (!tape) return failure(std::move(tape.error()));
+  return Plan{std::move(*tape), program.problem};
 }
 
 }  // namespace inlay::npu

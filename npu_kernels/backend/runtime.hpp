@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "npu_kernels/backend/plan.hpp"
 #include "npu_kernels/backend/program.hpp"
 
 namespace inlay::npu {
@@ -24,8 +25,10 @@ class Runtime {
   // Errors: `internal`, with the first report.
   Status run(std::string_view op, const Workspace& workspace, const Build& build);
   Expected<NpuPrice> price(const std::string& key, const Build& build);
+  Expected<Plan> plan(std::string_view op, const Build& build);
 
  private:
+  PricedProgram priced(std::string name, const Build& build);
   Status run_checked(std::string_view op, const Workspace& workspace, const Build& build);
 
   NpuOptions options_;

@@ -214,7 +214,8 @@ Int8Rows int8_rows(GlobalMemory& memory, const LinearInt8<Host>& op) {
   rows.with_rest = op.weight_zero.present();
   if (op.x_scale.present()) rows.x_scale = memory.bind("x_scale", op.x_scale);
   if (op.x_zero.present()) rows.x_zero = memory.bind("x_zero", op.x_zero);
-  rows.in_blocks = op.x.dtype != DType::i8 || blocks_pay(memory.device(), op.y.extents[1] / 256);  // q is not x
+  rows.in_blocks = op.x.dtype != DType::i8 || !loads_as_rows(rows.x) ||
+                   blocks_pay(memory.device(), op.y.extents[1] / 256);  // q is not x
   rows.q = rows.in_blocks ? blocked_operand(memory, "q", rows.rows, rows.depth, DType::i8) : rows_operand(rows.x);
   if (op.y.dtype != DType::i32) rows.scale = memory.workspace("scales", {1, rows.rows}, DType::f32);
   rows.shift = memory.workspace("shifts", {1, rows.rows}, DType::i32);

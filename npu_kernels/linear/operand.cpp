@@ -10,6 +10,8 @@ index fractal_block(const Device& device, DType dtype) {
   return 1;
 }
 
+bool loads_as_rows(const NdTensor& rows) { return rows.matrix().error == nullptr; }
+
 bool blocks_pay(const Device& device, index tiles) {
   const Path* path = device.path(Space::global, Space::staging);
   return path->nd2nz.bytes_per_cycle > 0 && path->nd2nz.bytes_per_cycle < path->bytes_per_cycle && tiles >= 4;

@@ -24,6 +24,8 @@ struct Operand {
 // Columns of a block: those of a step of the matrix unit.
 index fractal_block(const Device& device, DType dtype);
 
+// The unit's load takes rows that lie one after another.
+bool loads_as_rows(const NdTensor& rows);
 // Rows become blocks as they are loaded, slower than blocks load: worth a pass of the vector unit where they are loaded
 // for `tiles` tiles of the other operand.
 bool blocks_pay(const Device& device, index tiles);

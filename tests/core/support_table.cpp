@@ -16,7 +16,8 @@ namespace {
 
 TEST(support_table, has_a_row_for_every_operator_and_a_column_for_every_backend) {
   const SupportTable& page = SupportTable::page();
-  EXPECT_EQ(page.backends, (std::vector<std::string>{std::string(Reference::name), std::string(Cpu::name), "cl"}));
+  EXPECT_EQ(page.backends,
+            (std::vector<std::string>{std::string(Reference::name), std::string(Cpu::name), "cl", "npu"}));
   std::set<std::string> operators, rows;
   const std::regex name("std::string_view name = \"(\\w+)\"");
   for (const auto& entry : std::filesystem::directory_iterator(INLAY_SOURCE_DIR "/include/inlay/ops")) {
@@ -30,7 +31,7 @@ TEST(support_table, has_a_row_for_every_operator_and_a_column_for_every_backend)
     rows.insert(op);
     ASSERT_EQ(cells.size(), page.backends.size()) << op;
     for (const std::string& cell : cells)
-      EXPECT_TRUE(cell == "all" || cell.starts_with("all but ")) << op << ": " << cell;
+      EXPECT_TRUE(cell == "all" || cell.starts_with("all but ") || cell.starts_with("none: ")) << op << ": " << cell;
   }
   EXPECT_EQ(rows, operators);
 }
@@ -46,6 +47,14 @@ struct Norm {
 
 TEST(support_table, a_decline_that_it_does_not_declare_fails) {
   EXPECT_NONFATAL_FAILURE(expect_declared(Picky(), Norm()), "no rows on Mondays");
+}
+
+TEST(support_table, who_declines_everything_hides_behind_its_sentence) {
+  EXPECT_EQ(fault("all but rows on Mondays", {.computed = 1, .declined = 9}), "");
+  EXPECT_EQ(fault("all but rows on Mondays", {.computed = 0, .declined = 9}), "declines all 9 cases of");
+  EXPECT_EQ(fault("none: tables are the host's", {.computed = 0, .declined = 9}), "");
+  EXPECT_EQ(fault("none: tables are the host's", {.computed = 2, .declined = 9}), "computes 2 cases of");
+  EXPECT_EQ(fault("all", {.computed = 0, .declined = 0}), "");
 }
 
 }  // namespace

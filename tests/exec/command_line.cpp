@@ -313,5 +313,61 @@ TEST_F(CommandLine, corrupted_models_are_refused_and_never_crash) {
   expect_refused("run " + write("unknown.gguf", unknown), {"lamda"});
 }
 
+TEST_F(CommandLine, npu_tells_the_cycles_and_bounds_of_an_operator) {
+  const std::string program = "npu reshape_and_cache --shape tokens=64,heads=4 --device ";
+  for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {
+    const Outcome outcome = inlay(program + device);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.rfind(std::string("reshape_and_cache on ") + device, 0), 0u) << outcome.out;
+    // The problem's roofline first.
+    const std::size_t cycles = outcome.out.find(" cycles, "), problem = outcome.out.find("of the problem's roofline"),
+                      own = outcome.out.find("of the program's");
+    EXPECT_TRUE(cycles < problem && problem < own && own != std::string::npos) << outcome.out;
+    for (const char* part : {"utilisation of pipes", "critical path", "redundant syncs", "busy"})
+      EXPECT_NE(outcome.out.find(part), std::string::npos) << part << '\n' << outcome.out;
+    EXPECT_EQ(inlay(program + device).out, outcome.out);
+  }
+  const Outcome changed = inlay(program + "ascend-a2-like --what-if ub=2x,dram=0.5x --trace " + file("trace.json"));
+  EXPECT_EQ(changed.code, 0) << changed.err;
+  EXPECT_NE(changed.out.find("what if ub=2x,dram=0.5x: "), std::string::npos) << changed.out;
+  EXPECT_NE(changed.out.find(" times as long"), std::string::npos) << changed.out;
+  EXPECT_NE(read(file("trace.json")).find("\"traceEvents\""), std::string::npos);
+  // A description of one's own.
+  const std::string own = write("own.json", read(source / "devices/systolic32.json"));
+  EXPECT_EQ(inlay(program + own).out, inlay(program + "systolic32").out);
+}
+
+TEST_F(CommandLine, npu_ranks_two_operators_and_a_seed_decides_the_samples) {
+  const std::string pair = "npu rank reshape_and_cache:tokens=32 reshape_and_cache:tokens=32,layout=vllm --samples 20 ";
+  const Outcome one = inlay(pair + "--seed 1");
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_NE(one.out.find(" of 20 samples of "), std::string::npos) << one.out;
+  EXPECT_EQ(inlay(pair + "--seed 1").out, one.out);
+  EXPECT_NE(inlay(pair + "--seed 2").out, one.out);
+}
+
+TEST_F(CommandLine, npu_refuses_wrong_names_shapes_and_devices_in_one_line) {
+  expect_refused("npu", {"an operator is missing"});
+  expect_refused("npu reshape", {"reshape is no operator", "reshape_and_cache"});
+  expect_refused("npu sampling --device pdp-11", {"pdp-11", "ascend-a2-like"});
+  expect_refused("npu sampling --device /nowhere.json", {"/nowhere.json"});
+  expect_refused("npu sampling --device " + write("half.json", "{\"name\": "), {"half.json"});
+  expect_refused("npu sampling --cores 1000", {"cores is 1000"});
+  expect_refused("npu sampling --shape rows", {"rows", "key=value"});
+  expect_refused("npu sampling --shape rows=1,rows=2", {"rows twice"});
+  expect_refused("npu sampling --shape rowz=1", {"rowz", "rows=1,vocab=128256"});
+  for (const char* bad : {"0", "-1", "x", "1.5", "99999999999999999999"})
+    expect_refused(std::string("npu sampling --shape rows=") + bad, {"rows is", "a number of 1 or more"});
+  expect_refused("npu reshape_and_cache --shape cache=f64", {"cache is f64", "a type"});
+  expect_refused("npu reshape_and_cache --shape layout=odd", {"layout is odd", "flat, head_major, vllm"});
+  expect_refused("npu reshape_and_cache --shape tokens=100,blocks=1", {"slot_mapping[16]"});
+  expect_refused("npu sampling --what-if ub=2", {"ub=2", "NAME=FACTORx"});
+  expect_refused("npu sampling --what-if ub=1e300x", {"what-if", "/memories/"});
+  expect_refused("npu rank sampling", {"pair"});
+  expect_refused("npu rank sampling nothing", {"nothing is no operator"});
+  expect_refused("npu rank sampling sampling:rows=0", {"sampling:rows=0", "rows is 0"});
+  expect_refused("npu sampling --trace /nowhere/trace.json", {"/nowhere/trace.json"});
+}
+
 }  // namespace
 }  // namespace inlay

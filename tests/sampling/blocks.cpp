@@ -170,5 +170,18 @@ TEST(sampling, greedy_takes_the_first_of_equals) {
   });
 }
 
+// Equals in different parts of a vocabulary, which different units look through.
+TEST(sampling, greedy_takes_the_first_of_equals_far_apart) {
+  on_every_backend([&](const std::string&, auto run) {
+    Tensor<2> logits(DType::f32, {2, 70000});
+    logits.fill(-1);
+    for (index k : {8191, 8192, 16384, 69999, 70000 + 40000, 70000 + 69999}) logits.set(k, 2.5);
+    Tensor<1> tokens(DType::i64, {2});
+    ASSERT_TRUE(ok(run(Sampling<Host>{.logits = logits, .tokens = tokens, .top_k = 1})));
+    EXPECT_EQ(tokens.get(0), 8191);
+    EXPECT_EQ(tokens.get(1), 40000);
+  });
+}
+
 }  // namespace
 }  // namespace inlay::test

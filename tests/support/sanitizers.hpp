@@ -1,15 +1,13 @@
 #pragma once
 
+// The sanitizer's runtime, where the program is linked with it: operators' tests may be linked as they were compiled
+// for another build (INLAY_TEST_OBJECTS).
+extern "C" [[gnu::weak]] void __tsan_init();  // NOLINT(bugprone-reserved-identifier)
+
 namespace inlay::test {
 
 // ThreadSanitizer looks at how threads share the work, which is the same at every level, and takes ten times as long:
 // programs run at the machine's best level alone.
-inline constexpr bool thread_sanitizer =
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-    true ||
-#endif
-#endif
-    false;
+inline const bool thread_sanitizer = __tsan_init != nullptr;
 
 }  // namespace inlay::test

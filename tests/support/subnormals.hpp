@@ -53,9 +53,9 @@ class FlushToZero {
   bool on_;
 };
 
-// compare(expected, got, lost) on every backend, and with flushing on those that run on the host's threads, which have
-// its mode: copies of `start` after the reference and the backend ran their op(). `lost` is what flushing may take each
-// time that an operand, a product or a sum is below smallest_normal(): that much, or 0.
+// compare(expected, got, lost) on every backend, and with flushing on those that run on the host's threads: a CPU has
+// their mode, a simulated NPU must not. Copies of `start` after the reference and the backend ran their op(). `lost` is
+// what flushing may take each time that an operand, a product or a sum is below smallest_normal(): that much, or 0.
 template <class Case, class Compare> void with_and_without_flushing(const Case& start, Compare&& compare) {
   Case expected = unrounded(start);
   SCOPED_TRACE(describe(expected.op()));
@@ -63,16 +63,23 @@ template <class Case, class Compare> void with_and_without_flushing(const Case& 
   ASSERT_TRUE(ok(run(reference, expected.op())));
   for (bool flushing : {false, true}) {
     SCOPED_TRACE(flushing ? "flush to zero" : "subnormals");
-    const auto one = [&](const std::string&, auto run) {
-      Case got = start;
-      const auto op = got.op();
-      {
-        FlushToZero mode(flushing);
-        ASSERT_TRUE(ok(run(op)));
-      }
-      compare(expected, got, flushing ? smallest_normal() : 0.0);
+    const auto one = [&](double lost) {
+      return [&, lost](const std::string&, auto run) {
+        Case got = start;
+        const auto op = got.op();
+        {
+          FlushToZero mode(flushing);
+          ASSERT_TRUE(ok(run(op)));
+        }
+        compare(expected, got, lost);
+      };
     };
-    flushing ? on_every_host_backend(one) : on_every_backend(one);
+    if (!flushing) {
+      on_every_backend(one(0));
+      continue;
+    }
+    on_every_cpu(one(smallest_normal()));
+    if (!::testing::Test::HasFatalFailure()) on_every_npu(one(0));
   }
 }
 

@@ -66,9 +66,12 @@ void Core::scalar_write(const Tensor& destination, index row, index column, doub
   work.unit = Unit::scalar;
   work.in = work.out = to.dtype;
   work.elements = 1;
-  issue(Pipe::scalar, "scalar_write", site, work, {{to, true}}, [to = tile(to), value] {
-    if (to.data != nullptr) tiles::write(to, 0, 0, value);
-  });
+  // A price is asked of buffers that nobody may touch.
+  const bool callers = to.space == Space::global && !run_.memories.buffer(to.buffer).workspace;
+  issue(Pipe::scalar, "scalar_write", site, work, {{to, true}},
+        [to = tile(to), value, kept = callers && !run_.compute] {
+          if (to.data != nullptr && !kept) tiles::write(to, 0, 0, value);
+        });
 }
 
 }  // namespace inlay::npu

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "cpu_kernels/simd/flush.hpp"
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define INLAY_FIBER_ASAN 1
@@ -79,6 +81,7 @@ struct Fiber::State {
   }
   void run() {
     arrive(nullptr, &outside_bottom, &outside_bytes);
+    const simd::NoFlushing device;  // a stack is kept, and with it the mode of the thread that made it
     try {
       body();
     } catch (...) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "cpu_kernels/simd/flush.hpp"
+
 namespace inlay::npu {
 
 void Streams::block(std::uint32_t stream, const std::function<bool()>& ready) {
@@ -15,6 +17,7 @@ void Streams::block(std::uint32_t stream, const std::function<bool()>& ready) {
 }
 
 Streams::End Streams::run(std::uint32_t count, const std::function<void(std::uint32_t)>& body) {
+  const simd::NoFlushing device;  // its arithmetic is not that of the thread that simulates it
   waiting_.assign(count, nullptr);
   cancelled_ = false;
   for (std::uint32_t stream = 0; stream < count; ++stream) {

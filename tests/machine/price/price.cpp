@@ -9,12 +9,29 @@
 #include <fstream>
 #include <iterator>
 
+#include <inlay/ops/rms_norm.hpp>
+
 #include "measure/machine_cases.hpp"
+#include "npu_kernels/backend/program.hpp"
 #include "npu_kernels/machine/time/roofline.hpp"
 #include "npu_kernels/price/rank.hpp"
 
 namespace inlay::npu {
+
+Program program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);
+
 namespace {
+
+// The operator's program on rows that nobody reads.
+PricedProgram rms_norm(index rows, index columns) {
+  static std::vector<f16> x(1024 * 4096), weight(4096), y(x.size());
+  const auto made = [rows, columns](GlobalMemory& memory) {
+    const RmsNorm<Host> op{
+        .x = {x.data(), {rows, columns}}, .weight = {weight.data(), {columns}}, .y = {y.data(), {rows, columns}}};
+    return program(memory, op, {});
+  };
+  return {"rms_norm", {rows, columns}, {DType::f16}, {}, [made](GlobalMemory& memory) { return made(memory).body; }};
+}
 
 std::string text_of(std::string_view name) {
   std::ifstream stream(std::string(INLAY_SOURCE_DIR) + "/devices/" + std::string(name) + ".json");
@@ -53,8 +70,7 @@ TEST(Price, IsWhatTheRunTakes) {
 }
 
 TEST(Price, AQuarterOfTheMemoryCostsAMemoryBoundProgramFourTimes) {
-  const Case c{"rms_norm", "hexagon-htp-like", DType::f16, {1024, 4096}};
-  const auto result = price(device_of(c.device), priced(c));
+  const auto result = price(device_of("hexagon-htp-like"), rms_norm(1024, 4096));
   ASSERT_TRUE(result);
   EXPECT_NEAR(result->us_at_share[3] / result->us_at_share[0], 4, 0.1);
   EXPECT_EQ(result->bound, "global memory");
@@ -123,18 +139,18 @@ TEST(Price, OfAProgramThatTheMachineRefusesIsItsReport) {
       << result.error().message();
 }
 
-Tape tape_for(const Case& c) {
-  auto tape = tape_of(device_of(c.device), priced(c));
+Tape tape_for(std::string_view device, const PricedProgram& program) {
+  auto tape = tape_of(device_of(device), program);
   EXPECT_TRUE(tape) << tape.error().message();
   return tape ? std::move(*tape) : Tape{};
 }
 
 // More work of one kind is slower whatever the figures are; a program against itself is never faster.
 TEST(Rank, IsSureWhereOneProgramDoesMore) {
-  const Case less{"rms_norm", "ascend-a2-like", DType::f16, {192, 1024}},
-      more{"rms_norm", "ascend-a2-like", DType::f16, {384, 1024}};
+  const Tape less = tape_for("ascend-a2-like", rms_norm(192, 1024)),
+             more = tape_for("ascend-a2-like", rms_norm(384, 1024));
   const std::string text = text_of("ascend-a2-like");
-  const auto sure = rank(text, tape_for(less), tape_for(more), {.samples = 20});
+  const auto sure = rank(text, less, more, {.samples = 20});
   ASSERT_TRUE(sure) << sure.error().message();
   EXPECT_EQ(sure->a_faster, 20u);
   EXPECT_EQ(sure->share(), 1);
@@ -143,7 +159,7 @@ TEST(Rank, IsSureWhereOneProgramDoesMore) {
   EXPECT_LE(sure->middle, sure->high);
   EXPECT_TRUE(sure->flips.empty());
   EXPECT_GT(sure->figures, 40u);
-  const auto same = rank(text, tape_for(less), tape_for(less), {.samples = 5});
+  const auto same = rank(text, less, less, {.samples = 5});
   ASSERT_TRUE(same);
   EXPECT_EQ(same->a_faster + same->b_faster, 0u);
   EXPECT_EQ(same->middle, 1);
@@ -208,6 +224,18 @@ TEST(Hexagon, TheOrderAndTheShapeOfAProductMatter) {
   EXPECT_NEAR(cycles(32, 14336, 4096) / cycles(14336, 32, 4096), 1.7, 0.01);
   EXPECT_LT(cycles(14336, 32, 4096) / (double{14336} * 32 * 4096), cycles(4096, 64, 7168) / (double{4096} * 64 * 7168))
       << "tall is better than wide at the same operations";
+}
+
+// .. and what the scalar unit would write stays as it was.
+TEST(Price, TouchesNoBufferOfTheCaller) {
+  const Device device = device_of("ascend-a2-like");
+  std::vector<float> y{7};
+  const PricedProgram program{.name = "scalar_write", .sizes = {}, .types = {}, .build = [&](GlobalMemory& memory) {
+                                const Tensor to = memory.global("y", std::span(y), {1, 1}, Use::out);
+                                return [to](Core& core) { core.scalar_write(to, 0, 0, 1); };
+                              }};
+  ASSERT_TRUE(price(device, program));
+  EXPECT_EQ(y[0], 7);
 }
 
 }  // namespace

@@ -13,10 +13,18 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/ops/rms_norm.hpp>
+
+#include "npu_kernels/backend/program.hpp"
 #include "npu_kernels/linear/gemm.hpp"
 #include "npu_kernels/machine/run/machine.hpp"
-#include "npu_kernels/rms_norm.hpp"
 #include "tests/machine/programs/decode_problem.hpp"
+
+namespace inlay::npu {
+
+Program program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);
+
+}  // namespace inlay::npu
 
 namespace inlay::npu::test {
 
@@ -79,16 +87,22 @@ template <class In, class Out> Ran run_gemm(const Device& device, const Options&
   return {std::move(outcome), bytes_of(c)};
 }
 
+// An operator's program.
+template <class Op, class T>
+Ran run_operator(const Device& device, const Options& options, const Op& op, const std::vector<T>& output) {
+  Machine machine(device, options);
+  const Program made = program(machine, op, {});
+  Outcome outcome = machine.run(made.body, made.launch);
+  return {std::move(outcome), bytes_of(output)};
+}
+
 inline Ran run_rms_norm(const Device& device, const Options& options) {
   constexpr index rows = 29, columns = 768;
   const auto x = values<f16>(rows * columns, -4, 4, 3), weight = values<f16>(columns, 1, 4, 4);
   std::vector<f16> y(rows * columns);
-  Machine machine(device, options);
-  const RmsNormOperands op{machine.global("x", std::span(x), {rows, columns}),
-                           machine.global("weight", std::span(weight), {1, columns}),
-                           machine.global("y", std::span(y), {rows, columns}, Use::out)};
-  Outcome outcome = machine.run([&](Core& core) { rms_norm(core, op); });
-  return {std::move(outcome), bytes_of(y)};
+  const RmsNorm<Host> op{
+      .x = {x.data(), {rows, columns}}, .weight = {weight.data(), {columns}}, .y = {y.data(), {rows, columns}}};
+  return run_operator(device, options, op, y);
 }
 
 // One split: the results go straight out. Two: through the workspace and a meeting of the cores.

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "npu_kernels/linear/gemm.hpp"
-#include "npu_kernels/rms_norm.hpp"
 #include "tests/machine/programs/decode_problem.hpp"
 #include "tests/machine/run/random_program.hpp"
 #include "tests/machine/support/programs.hpp"

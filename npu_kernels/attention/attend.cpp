@@ -1,0 +1,176 @@
+#include "npu_kernels/attention/attend.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "npu_kernels/attention/attend_matrix.hpp"
+#include "npu_kernels/attention/attend_vectors.hpp"
+#include "npu_kernels/attention/finite_values.hpp"
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+// Rows of a unit that see different keys, or keys that are loaded for the sake of where a tile starts.
+bool hides(const AttentionProblem& p, const std::vector<WorkUnit>& units) {
+  if (present(p.bias) || present(p.mask) || present(p.packed) || (p.by_chunks && p.window_left >= 0)) return true;
+  for (const WorkUnit& unit : units) {
+    const Sequence& s = p.sequences[static_cast<std::size_t>(unit.sequence)];
+    const KeyRange first = p.visible(s, unit.query), last = p.visible(s, unit.query + unit.queries - 1);
+    if (first.begin != last.begin || first.end != last.end) return true;
+  }
+  return false;
+}
+
+// What is made for the vector units alone, or for the matrix unit beside them.
+Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds) {
+  const VectorTiles tiles = vector_tiles(memory.device(), wanted);
+  auto units = std::make_shared<const std::vector<WorkUnit>>(units_of(wanted, tiles.rows));
+  wanted.hides = hides(wanted, *units);
+  const auto count = static_cast<index>(units->size());
+  const PartsWorkspace space = parts_workspace(memory, wanted, count, tiles.rows);
+  const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
+  return {.body = [=](Core& core) { attend_on_vectors(core, *problem, *units, space, tiles); },
+          .problem = bounds,
+          .launch = {.cores = cores_for(count, 2, memory.cores())}};
+}
+
+// Units of `most` rows at most, and the tiles for them.
+std::vector<WorkUnit> plan_units(const Device& device, AttentionProblem& problem, index most, MatrixPlan& plan) {
+  index rows = 1;
+  for (const Sequence& s : problem.sequences) rows = std::max(rows, std::min(most, s.queries * problem.group()));
+  std::vector<WorkUnit> units = units_of(problem, problem.by_chunks ? most : rows);
+  problem.hides = hides(problem, units);
+  plan.most_rows = most;
+  plan.tiles = matrix_tiles(device, problem, units, plan);
+  return units;
+}
+
+// A body-less program where its tiles do not fit.
+Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices,
+                  std::uint32_t vectors) {
+  if (!fits_matrix(memory.device(), wanted)) return {};
+  const bool exact = choices.activations == NpuActivations::exact, narrow = wanted.q.first.dtype == DType::f16;
+  MatrixPlan plan;
+  plan.q_pieces = exact && !narrow ? 2 : 1;
+  plan.weight_pieces = exact ? 2 : 1;
+  plan.vectors = vectors;
+  plan.q_as_it_is = narrow && std::all_of(wanted.sequences.begin(), wanted.sequences.end(),
+                                          [](const Sequence& s) { return s.queries <= 1; });
+  // The more rows, the seldomer K and V are loaded; the longer the tiles, the fewer waits.
+  constexpr index long_enough = 128;
+  std::vector<WorkUnit> made;
+  for (const index most : {index{128}, index{64}, index{32}}) {
+    made = plan_units(memory.device(), wanted, most, plan);
+    if (plan.tiles.tokens >= long_enough) break;
+  }
+  if (plan.tiles.tokens == 0) return {};
+  const auto count = static_cast<index>(made.size());
+  const auto units = std::make_shared<const std::vector<WorkUnit>>(std::move(made));
+  const PartsWorkspace space = parts_workspace(memory, wanted, count, plan.tiles.rows);
+  add_workspace(memory, wanted, plan);
+  const Launch launch{.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())};
+  if (!wanted.hides) {
+    const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
+    return {.body = [=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); },
+            .problem = bounds,
+            .launch = launch};
+  }
+  const Program otherwise = on_vectors(memory, wanted, bounds);
+  const Tensor flags = finite_flags(memory);
+  const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
+  return {.body =
+              [=](Core& core) {
+                if (!values_are_finite(core, *problem, flags)) return otherwise.body(core);
+                attend_on_matrix(core, *problem, *units, space, plan);
+              },
+          .problem = bounds,
+          .launch = launch};
+}
+
+// Compulsory bytes below which a price is not worth its time: the program is the first that fits.
+constexpr double priced_from = 2e6;
+
+struct Template {
+  bool matrix;
+  std::uint32_t vectors;  // of a core; 0: all
+  index splits;
+};
+
+Program program_of(GlobalMemory& memory, AttentionProblem problem, const Problem& bounds, const Choices& choices,
+                   const Template& by) {
+  index longest = 1;
+  for (const Sequence& s : problem.sequences) longest = std::max(longest, s.keys);
+  constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut
+  problem.split = round_up(ceil_div(longest, by.splits), granule);
+  problem.splits = by.splits;
+  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices, by.vectors)
+                   : on_vectors(memory, std::move(problem), bounds);
+}
+
+// Splits that give each core one unit or two, as long as they are worth their merge.
+std::vector<index> splits_of(const AttentionProblem& p, const Device& device, std::uint32_t cores) {
+  if (p.by_chunks) return {1};
+  constexpr index shortest = 256;
+  index longest = 1, units = 0;
+  for (const Sequence& s : p.sequences) longest = std::max(longest, s.keys), units += s.queries > 0 ? p.kv_heads : 0;
+  const index vectors = device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
+  std::vector<index> splits{1};
+  for (const index wanted : {ceil_div(cores, units), ceil_div(2 * cores, units), ceil_div(vectors * cores, units)})
+    if (const index most = std::min(wanted, longest / shortest);
+        most > 1 && std::find(splits.begin(), splits.end(), most) == splits.end())
+      splits.push_back(most);
+  return splits;
+}
+
+// Every template, in a few numbers of splits.
+std::vector<Template> templates_of(const AttentionProblem& problem, const Device& device, std::uint32_t cores) {
+  std::vector<Template> all;
+  const bool alone = device.streams.empty() || problem.group() == 1;  // C1V1 and C1V2 are one
+  for (const index splits : splits_of(problem, device, cores)) {
+    all.push_back({true, 0, splits});
+    if (!alone) all.push_back({true, 1, splits});
+    all.push_back({false, 0, splits});
+  }
+  return all;
+}
+
+// The quickest by the timing model, whose prices are kept.
+Template quickest(GlobalMemory& memory, const BindProblem& bind, const AttentionProblem& problem, const Problem& bounds,
+                  const std::string& key, const Choices& choices) {
+  const std::vector<Template> all = templates_of(problem, memory.device(), memory.cores());
+  Template best = all.front();
+  double least = 0;
+  for (const Template& by : all) {
+    const Program plan = program_of(memory, problem, bounds, choices, by);
+    if (!plan.body) continue;
+    const auto build = [&](GlobalMemory& other) { return program_of(other, bind(other), bounds, choices, by).body; };
+    const PricedProgram priced{.name = key,
+                               .sizes = {by.matrix, by.splits, by.vectors, static_cast<index>(choices.activations)},
+                               .types = {},
+                               .problem = bounds,
+                               .build = build,
+                               .launch = plan.launch};
+    const auto price = choices.prices->of(memory.device(), priced);
+    if (price && (least == 0 || price->cycles < least)) best = by, least = price->cycles;
+  }
+  return best;
+}
+
+}  // namespace
+
+Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string& key, const Choices& choices) {
+  const AttentionProblem problem = bind(memory);
+  const Problem bounds = bounds_of(problem);
+  Template by{true, 0, 1};
+  if (!problem.by_chunks && choices.prices != nullptr && static_cast<double>(bounds.bytes) >= priced_from) {
+    // What is asked only for a price takes no workspace of the caller's.
+    PlanningMemory apart(memory.device(), memory.cores());
+    by = quickest(apart, bind, bind(apart), bounds, key, choices);
+  }
+  if (Program program = program_of(memory, problem, bounds, choices, by); program.body) return program;
+  return program_of(memory, problem, bounds, choices, {false, 0, by.splits});
+}
+
+}  // namespace inlay::npu

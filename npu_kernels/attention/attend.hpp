@@ -1,0 +1,33 @@
+// From an operator's problem to its program: the template that serves it, the units, the workspace.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "npu_kernels/attention/problem.hpp"
+#include "npu_kernels/backend/program.hpp"
+
+namespace inlay::npu {
+
+// Binds an operator's views; more than once, as a price has a memory of its own.
+using BindProblem = std::function<AttentionProblem(GlobalMemory&)>;
+
+// `key`: all that the time depends on.
+Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string& key, const Choices& choices);
+
+// The rules that all three operators name alike; a head of q has `dim` numbers.
+template <class Op> AttentionProblem rules_of(GlobalMemory& memory, const Op& op, index dim) {
+  AttentionProblem problem;
+  problem.scale = static_cast<float>(score_rule(op, dim).scale);
+  problem.softcap = op.softcap;
+  problem.order = op.bias_order;
+  problem.window_left = op.window_left;
+  if (op.alibi_slopes.present()) problem.slopes = memory.bind("alibi_slopes", op.alibi_slopes);
+  if (op.sinks.present()) problem.to.sinks = memory.bind("sinks", op.sinks);
+  return problem;
+}
+
+// [.., row, head, dim] with a group of dims for each piece: all of them are one.
+inline NdTensor as_one_piece(const NdTensor& rows) { return with_axis(rows, rows.rank - 1); }
+
+}  // namespace inlay::npu

@@ -1,0 +1,186 @@
+#include "npu_kernels/attention/cache_tiles.hpp"
+
+#include <algorithm>
+
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+index granule_of(const Device& device, DType dtype) {
+  return std::max<index>(1, index{device.memory(Space::vector).granule} * 8 / bits(dtype));
+}
+
+}  // namespace
+
+std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const Sequence& sequence,
+                             const TokenRange& range) {
+  std::vector<index> blocks;
+  const index size = problem.block_size;
+  if (size == 0) return blocks;
+  const Tensor row = problem.table.at(0, &sequence - problem.sequences.data()).matrix();
+  for (index i = range.first / size; i * size < range.first + range.count; ++i)
+    blocks.push_back(static_cast<index>(core.scalar_read(row, 0, i)));
+  return blocks;
+}
+
+bool must_gather(const Device& device, const Cached& cached) {
+  const NdTensor& view = cached.views.front();
+  return view.extent(3) > 1 && view.extent(4) % granule_of(device, cached.dtype()) != 0;
+}
+
+ScaleTiles::ScaleTiles(Core& core, const AttentionProblem& problem, index tokens)
+    : core_(core), problem_(problem), ring_([&] {
+        const auto form = [&](const char* name, const NdTensor& k, const NdTensor& v) {
+          Shape shape{1, 2};
+          for (const auto& [scale, dim] : {std::pair{&k, problem.k.dim}, std::pair{&v, problem.v.dim}}) {
+            if (!present(*scale)) continue;
+            if (of_tokens(*scale)) shape.rows = tokens;
+            if (scale->extent(3) > 1) shape.columns = std::max(shape.columns, dim);
+          }
+          return TileForm{name, Space::vector, shape, DType::f32, Layout::nd};
+        };
+        return core.ring<2>(
+            "scales",
+            {form("scales", problem.k.scale, problem.v.scale), form("offsets", problem.k.offset, problem.v.offset)},
+            {1, Pipe::load_vector, Pipe::vector});
+      }()) {}
+
+Tensor ScaleTiles::part_of(const Tensor& slot, const NdTensor& scale, index tokens) const {
+  return slot.slice(0, of_tokens(scale) ? tokens : 1, 0, scale.extent(3));
+}
+
+void ScaleTiles::load(const Tensor& slot, const NdTensor& scale, const TokenRange& range) {
+  const Sequence& s = *range.sequence;
+  const auto outer_of = [&](index outer) { return scale.extent(0) > 1 ? outer : 0; };
+  const NdTensor of_head = scale.slice(2, scale.extent(2) > 1 ? range.kv_head : 0, 1);
+  const auto rows = [&](index outer, index row, index count) {
+    const NdTensor of_outer = of_head.at(0, outer_of(outer));  // [row, 1, dim]
+    return (scale.extent(1) > 1 ? of_outer.slice(0, row, count) : spread(of_outer, 0, count)).at(1, 0);
+  };
+  const Tensor tile = part_of(slot, scale, range.count);
+  if (!of_tokens(scale)) return core_.copy(by_axes(tile), rows(problem_.block_size > 0 ? 0 : s.scale_outer, 0, 1));
+  if (problem_.block_size == 0)
+    return core_.copy(by_axes(tile), rows(s.scale_outer, s.scale_row + range.first, range.count));
+  const index size = problem_.block_size;
+  for (index at = 0, n; at < range.count; at += n) {
+    const index key = range.first + at, inside = key % size;
+    n = std::min(size - inside, range.count - at);
+    const index block = (*range.blocks)[static_cast<std::size_t>(key / size - range.first / size)];
+    core_.copy(by_axes(tile.row_slice(at, n)), rows(block, inside, n));
+  }
+}
+
+void ScaleTiles::apply(const Cached& cached, const TokenRange& range, const Tensor& tile) {
+  const auto slots = ring_.acquire();
+  load(slots[0], cached.scale, range);
+  if (present(cached.offset)) load(slots[1], cached.offset, range);
+  ring_.commit();
+  const auto filled = ring_.wait();
+  if (present(cached.offset)) core_.vbinary(VectorOp::add, tile, tile, part_of(filled[1], cached.offset, range.count));
+  core_.vbinary(VectorOp::mul, tile, tile, part_of(filled[0], cached.scale, range.count));
+  ring_.release();
+}
+
+CacheTiles::CacheTiles(Core& core, const AttentionProblem& problem, const Cached& cached, const char* name,
+                       index tokens, ScaleTiles* scales, const Tensor& space)
+    : core_(core), problem_(problem), cached_(cached), scales_(scales), gathers_(must_gather(core.device(), cached)) {
+  const Shape rows{std::max<index>(tokens, 2), std::max<index>(cached.dim, 2)};
+  const Flow flow{2, Pipe::load_vector, Pipe::vector};
+  if (!gathers_) {
+    ring_.emplace(core.ring(name, Space::vector, rows, cached.dtype(), flow));
+    return;
+  }
+  const NdTensor& view = cached.views.front();
+  const index granule = granule_of(core.device(), cached.dtype());
+  step_ = view.stride(1) == piece() ? piece() : round_up(piece(), granule);
+  const index room = static_cast<index>(core.device().memory(Space::vector).bytes) / gathered_share;
+  const index of_a_group = room / groups() * 8 / bits(cached.dtype()) / granule * granule;
+  part_rows_ = std::clamp<index>(of_a_group / step_, 1, std::min(tokens, problem.block_size));
+  pitch_ = round_up(part_rows_ * step_, granule);
+  // The gather reads a whole row: what no transfer fills in it is there from the start.
+  std::vector<Tensor> parts;
+  for (std::uint32_t i = 0; i < flow.depth; ++i) {
+    parts.push_back(core.alloc(name, Space::vector, {1, groups() * pitch_}, cached.dtype()));
+    core.vfill(parts.back(), 0);
+  }
+  core.barrier_all();
+  ring_.emplace(core.ring(name, std::move(parts), flow.producer, flow.consumer));
+  tile_ = core.alloc("tokens", Space::vector, rows, cached.dtype());
+  make_places(space);
+}
+
+// place(t, d) = d + t * step + d / x * (pitch - x), exact in f32 as all of them are below 2^24.
+void CacheTiles::make_places(const Tensor& space) {
+  const index dim = cached_.dim;
+  const Shape shape{std::max<index>(part_rows_, 2), std::max<index>(dim, 2)};
+  places_ = core_.alloc("places", Space::vector, shape, DType::i32);
+  const Tensor sums = space.slice(0, shape.rows, 0, shape.columns);
+  const Tensor row = core_.alloc("first place of a group", Space::vector, {1, shape.columns}, DType::f32);
+  const Tensor whole = core_.alloc("group", Space::vector, {1, shape.columns}, DType::i32);
+  const double x = static_cast<double>(piece());
+  core_.viota(row, {.first = 0.5 / x, .column_step = 1 / x});
+  core_.vcast(whole, row, Round::floor);
+  core_.vcast(row, whole);
+  core_.vscalar(VectorOp::mul, row, row, static_cast<float>(pitch_ - piece()));
+  core_.viota(sums, {.first = 0, .column_step = 1, .row_step = static_cast<double>(step_)});
+  core_.vbinary(VectorOp::add, sums, sums, row);
+  core_.vcast(places_, sums);
+}
+
+void CacheTiles::for_parts(const TokenRange& range, const Part& part) const {
+  const Sequence& s = *range.sequence;
+  const index size = problem_.block_size;
+  if (size == 0) return part(s.outer, s.row + range.first, 0, range.count);
+  for (index at = 0, n; at < range.count; at += n) {
+    const index key = range.first + at;
+    n = std::min(size - key % size, range.count - at);
+    part((*range.blocks)[static_cast<std::size_t>(key / size - range.first / size)], key % size, at, n);
+  }
+}
+
+// [token, group, dim of the group]
+NdTensor CacheTiles::source(const TokenRange& range, index outer, index row, index count) const {
+  const NdTensor& view = cached_.views[static_cast<std::size_t>(range.sequence->view)];
+  return view.at(0, outer).slice(0, row, count).at(1, range.kv_head);
+}
+
+void CacheTiles::load(const TokenRange& range) {
+  if (gathers_) return;  // part after part, where they are gathered
+  const Tensor tile = ring_->acquire();
+  for_parts(range, [&](index outer, index row, index at, index count) {
+    core_.copy(by_axes(tile.slice(at, count, 0, cached_.dim)).split(1, piece()), source(range, outer, row, count));
+  });
+  ring_->commit();
+}
+
+void CacheTiles::gather(const TokenRange& range, const Tensor& tile) {
+  for_parts(range, [&](index outer, index row, index at, index count) {
+    for (index done = 0; done < count; done += part_rows_) {
+      const index n = std::min(part_rows_, count - done);
+      const NdTensor slot = by_axes(ring_->acquire()).split(1, pitch_).at(0, 0).slice(1, 0, n * step_);
+      core_.copy(slot.split(1, step_).slice(2, 0, piece()), source(range, outer, row + done, n).permuted({1, 0, 2}));
+      ring_->commit();
+      core_.vgather(tile.row_slice(at + done, n), ring_->wait(), places_.slice(0, n, 0, cached_.dim));
+      ring_->release();
+    }
+  });
+}
+
+Tensor CacheTiles::widen(const TokenRange& range, const Tensor& space) {
+  const Tensor wide = space.slice(0, range.count, 0, cached_.dim);
+  const auto used = [&](const Tensor& tile) { return tile.slice(0, range.count, 0, cached_.dim); };
+  if (gathers_) gather(range, used(tile_));
+  if (cached_.dtype() == DType::f32) return gathers_ ? used(tile_) : used(ring_->wait());
+  core_.vcast(wide, gathers_ ? used(tile_) : used(ring_->wait()));
+  if (!gathers_) ring_->release();
+  if (scales_ != nullptr && present(cached_.scale)) scales_->apply(cached_, range, wide);
+  return wide;
+}
+
+void CacheTiles::release() {
+  if (!gathers_ && cached_.dtype() == DType::f32) ring_->release();
+}
+
+}  // namespace inlay::npu

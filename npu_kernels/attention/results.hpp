@@ -1,0 +1,42 @@
+// What becomes of a row's sum, total and maximum: sink, division, lse, the output's type.
+//
+//   m' = max(m, sink)    l' = l exp(m - m') + exp(sink - m')    out = exp(m - m') sum / l'    lse = m' + log l'
+#pragma once
+
+#include <optional>
+
+#include "npu_kernels/attention/problem.hpp"
+#include "npu_kernels/machine/run/core.hpp"
+
+namespace inlay::npu {
+
+// Rows (query, head) of out, and the columns of them.
+struct RowWindow {
+  index outer = 0, row = 0, rows = 0, head = 0, heads = 0, column = 0, columns = 0;
+  index count() const { return rows * heads; }
+  // Of [outer, row, head, ..].
+  NdTensor of(const NdTensor& tensor) const { return tensor.at(0, outer).slice(0, row, rows).slice(1, head, heads); }
+};
+
+class Results {
+ public:
+  Results(Core& core, const Outputs& to, index rows, index columns);
+  // Of a window's rows; what is given is overwritten. The caller has a chain of the vector unit open.
+  void store(const RowWindow& window, const Tensor& sum, const Tensor& total, const Tensor& maximum);
+
+ private:
+  bool coded() const { return present(to_.out_scale); }
+  NdTensor of_heads(const NdTensor& list, const RowWindow& window) const;
+  Tensor coefficient(const Tensor& slot, const NdTensor& from, const RowWindow& window) const;
+  void load(const RowWindow& window);
+  void add_sinks(const Tensor& sinks, const Tensor& sum, const Tensor& total, const Tensor& maximum);
+
+  Core& core_;
+  const Outputs& to_;
+  const index rows_;
+  std::optional<TupleRing<3>> loaded_;  // sinks, scales, offsets
+  TupleRing<2> stored_;                 // out, lse
+  Tensor zero_, none_, factor_, top_;
+};
+
+}  // namespace inlay::npu

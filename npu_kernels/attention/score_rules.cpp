@@ -1,0 +1,183 @@
+#include "npu_kernels/attention/score_rules.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace inlay::npu {
+
+namespace {
+
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, index tokens)
+    : core_(core), problem_(problem), rows_(rows), tokens_(tokens) {
+  const auto column = [&](const char* name, DType dtype) { return core.alloc(name, Space::vector, {rows, 1}, dtype); };
+  const auto row = [&](const char* name) { return core.alloc(name, Space::vector, {1, tokens}, DType::i32); };
+  if (problem.hides) {
+    seen_ = full("seen");
+    more_ = full("seen by one rule");
+  }
+  hidden_ = core.alloc("hidden", Space::vector, {1, 1}, DType::f32);
+  column_ = core.alloc("keys", Space::vector, {1, tokens}, DType::f32);
+  query_ = column("query", DType::f32);
+  whole_query_ = column("query in i32", DType::i32);
+  bound_ = column("bound", DType::f32);
+  core.vfill(hidden_, minus_infinity);
+  core.viota(column_, {});
+  if (biased()) bias_ = full("bias in f32");
+  if (present(problem.slopes)) distance_ = full("distance");
+  if (present(problem.packed)) {
+    places_ = row("bits"), shifts_ = row("shifts"), bits_ = row("seen bits");
+    bytes_ = core.alloc("bytes", Space::vector, {1, tokens}, DType::u8);
+  }
+  if (!present(problem.bias) && !present(problem.mask) && !present(problem.packed)) return;
+  const auto form = [&](const char* name, const NdTensor& tensor, index columns) {
+    const Shape shape = present(tensor) ? Shape{std::max<index>(rows, 2), std::max<index>(columns, 2)} : Shape{1, 2};
+    return TileForm{name, Space::vector, shape, present(tensor) ? tensor.first.dtype : DType::f32, Layout::nd};
+  };
+  loaded_.emplace(core.ring<3>("rules of a tile",
+                               {form("bias", problem.bias, tokens), form("mask", problem.mask, tokens),
+                                form("packed mask", problem.packed, tokens / 8 + 2)},
+                               {1, Pipe::load_vector, Pipe::vector}));
+}
+
+void ScoreRules::begin(const WorkUnit& unit, const Tensor& slopes) {
+  unit_ = unit;
+  slopes_ = slopes;
+  const Tensor query = query_.row_slice(0, unit.rows()), whole = whole_query_.row_slice(0, unit.rows());
+  const double heads = static_cast<double>(unit.heads);
+  core_.viota(query, {.first = 0.5 / heads, .column_step = 0, .row_step = 1 / heads});
+  core_.vcast(whole, query, Round::floor);
+  core_.vcast(query, whole);
+}
+
+// [sequence|1, head|1, query|1, key] as [query, head, key] of the unit's rows.
+void ScoreRules::load_rows(const Tensor& slot, const NdTensor& from, const KeyTile& tile) {
+  const NdTensor of_sequence = from.at(0, from.extent(0) > 1 ? unit_.sequence : 0);
+  const auto part = [](const NdTensor& tensor, int axis, index first, index count) {
+    return tensor.extent(axis) > 1 ? tensor.slice(axis, first, count) : spread(tensor, axis, count);
+  };
+  const NdTensor rows = part(part(of_sequence, 0, unit_.head, unit_.heads), 1, unit_.query, unit_.queries);
+  const index column = problem_.sequences[static_cast<std::size_t>(unit_.sequence)].column + tile.first;
+  core_.copy(by_axes(slot.slice(0, unit_.rows(), 0, tile.count)).split(0, unit_.heads),
+             rows.slice(2, column, tile.count).permuted({1, 0, 2}));
+}
+
+index ScoreRules::first_bit(index query, const KeyTile& tile) const {
+  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  return s.packed * 8 + (unit_.query + query) * s.keys + tile.first;
+}
+
+void ScoreRules::load_bits(const Tensor& slot, const KeyTile& tile) {
+  for (index i = 0; i < unit_.queries; ++i) {
+    const index bit = first_bit(i, tile), bytes = (bit % 8 + tile.count + 7) / 8;
+    core_.copy(by_axes(slot.slice(i, 1, 0, bytes)).at(0, 0), problem_.packed.slice(0, bit / 8, bytes));
+  }
+}
+
+void ScoreRules::load(const KeyTile& tile) {
+  const auto slots = loaded_->acquire();
+  if (present(problem_.bias)) load_rows(slots[0], problem_.bias, tile);
+  if (present(problem_.mask)) load_rows(slots[1], problem_.mask, tile);
+  if (present(problem_.packed)) load_bits(slots[2], tile);
+  loaded_->commit();
+}
+
+template <class Write> void ScoreRules::demand(const Tensor& used, Write&& write) {
+  const auto part = [&](const Tensor& tile) { return tile.slice(0, used.rows(), 0, used.columns()); };
+  write(part(partial_ ? more_ : seen_));
+  if (partial_) core_.vbinary(VectorOp::mul, part(seen_), part(seen_), part(more_));
+  partial_ = true;
+}
+
+// Column c is seen from first[r] = position(r) - left - key 0 on, and before end[r] = position(r) + right + 1 - key 0.
+void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
+  constexpr index far = index{1} << 20;  // beyond every row and column
+  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const KeyRange of_first = problem_.visible(s, unit_.query);
+  const KeyRange of_last = problem_.visible(s, unit_.query + unit_.queries - 1);
+  const Tensor bound = bound_.row_slice(0, used.rows()), keys = column_.slice(0, 1, 0, used.columns());
+  const auto bounded = [&](Compare how, index of_first_query) {
+    demand(used, [&](const Tensor& to) {
+      const index local = std::clamp(of_first_query - tile.first, -far, far);
+      core_.vscalar(VectorOp::add, bound, query_.row_slice(0, used.rows()), static_cast<float>(local));
+      core_.vcompare(how, to, keys, bound);
+    });
+  };
+  const index position = s.position + unit_.query, end = tile.first + tile.count;
+  // Where a window begins before key 0, or ends behind the last key, there is nothing to compare with.
+  if (problem_.window_left >= 0 && std::max(of_first.begin, of_last.begin) > tile.first)
+    bounded(Compare::greater_equal, position - std::min(problem_.window_left, 2 * farthest_position));
+  if (problem_.window_right >= 0 && std::min(of_first.end, of_last.end) < end)
+    bounded(Compare::less, position + std::min(problem_.window_right, 2 * farthest_position) + 1);
+}
+
+// slope * (key - position of the row): exact as far as f32 counts.
+void ScoreRules::add_slopes(const Tensor& bias, const KeyTile& tile) {
+  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const Tensor distance = present(problem_.bias) ? distance_.slice(0, bias.rows(), 0, bias.columns()) : bias;
+  core_.viota(distance, {.first = static_cast<double>(tile.first - s.position - unit_.query)});
+  core_.vbinary(VectorOp::sub, distance, distance, query_.row_slice(0, bias.rows()));
+  core_.vbinary(VectorOp::mul, distance, distance, slopes_);
+  if (present(problem_.bias)) core_.vbinary(VectorOp::add, bias, bias, distance);
+}
+
+void ScoreRules::unpack(const Tensor& to, const Tensor& bytes, const KeyTile& tile) {
+  const auto row = [&](const Tensor& tensor) { return tensor.slice(0, 1, 0, tile.count); };
+  for (index i = 0; i < unit_.queries; ++i) {
+    const index bit = first_bit(i, tile) % 8, used = (bit + tile.count + 7) / 8;
+    core_.viota(row(shifts_), {.first = static_cast<double>(bit)});
+    core_.vscalar(VectorOp::shift_right, row(places_), row(shifts_), 3);
+    core_.vscalar(VectorOp::bit_and, row(shifts_), row(shifts_), 7);
+    core_.vgather(row(bytes_), bytes.slice(i, 1, 0, used), row(places_));
+    core_.vcast(row(bits_), row(bytes_));
+    core_.vbinary(VectorOp::shift_right, row(bits_), row(bits_), row(shifts_));
+    core_.vscalar(VectorOp::bit_and, row(bits_), row(bits_), 1);
+    core_.vbroadcast_row(to.row_slice(i * unit_.heads, unit_.heads), row(bits_));
+  }
+}
+
+void ScoreRules::softcap(const Tensor& scores) {
+  if (problem_.softcap <= 0) return;
+  core_.vscalar(VectorOp::div, scores, scores, problem_.softcap);
+  core_.vunary(VectorOp::tanh, scores, scores);
+  core_.vscalar(VectorOp::mul, scores, scores, problem_.softcap);
+}
+
+bool ScoreRules::apply(const Tensor& scores, const KeyTile& tile) {
+  const auto used = [&](const Tensor& full) { return full.slice(0, scores.rows(), 0, scores.columns()); };
+  partial_ = false;
+  demand_window(scores, tile);
+  std::array<Tensor, 3> loaded;
+  if (loaded_) load(tile), loaded = loaded_->wait();
+  if (present(problem_.mask))
+    demand(scores, [&](const Tensor& to) { core_.vcompare(Compare::equal, to, used(loaded[1]), 0.0f); });
+  if (present(problem_.packed)) demand(scores, [&](const Tensor& to) { unpack(to, loaded[2], tile); });
+  if (!biased()) {
+    if (loaded_) loaded_->release();
+    softcap(scores);
+  } else {
+    const Tensor bias = used(bias_);
+    if (present(problem_.bias)) {
+      core_.vcast(bias, used(loaded[0]));
+      demand(scores, [&](const Tensor& to) { core_.vcompare(Compare::not_equal, to, bias, minus_infinity); });
+    }
+    if (loaded_) loaded_->release();
+    if (present(problem_.slopes)) add_slopes(bias, tile);
+    const bool behind = problem_.order == BiasOrder::scale_softcap_bias;
+    if (behind) softcap(scores);
+    if (problem_.order == BiasOrder::bias_scale_softcap) core_.vscalar(VectorOp::mul, bias, bias, problem_.scale);
+    core_.vbinary(VectorOp::add, scores, scores, bias);
+    if (!behind && problem_.softcap > 0) {
+      softcap(scores);  // .. makes a bias of -inf finite, which it stays
+      core_.vcompare(Compare::equal, bias, bias, minus_infinity);
+      core_.vselect(scores, bias, hidden_, scores);
+    }
+  }
+  if (partial_) core_.vselect(scores, used(seen_), scores, hidden_);
+  return partial_;
+}
+
+}  // namespace inlay::npu

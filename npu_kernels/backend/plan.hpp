@@ -1,0 +1,14 @@
+// An operator at its shapes, as the device would run it: what the timing model and the checker read.
+#pragma once
+
+#include "npu_kernels/machine/device/problem.hpp"
+#include "npu_kernels/machine/tape/tape.hpp"
+
+namespace inlay::npu {
+
+struct Plan {
+  Tape tape;  // made without data
+  Problem problem;
+};
+
+}  // namespace inlay::npu

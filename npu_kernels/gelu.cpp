@@ -1,0 +1,113 @@
+// y = g(x) * up, or g(x):
+//
+//   erf     g(x) = x normal_cdf(x)
+//   tanh    g(x) = x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)), since (1 + tanh v) / 2 = sigmoid(2 v)
+//   quick   g(x) = x sigmoid(1.702 x)
+//
+//   load_vector   x, up         vector   the factor of x, one or two products         store   y
+#include <inlay/ops/gelu.hpp>
+
+#include <optional>
+
+#include "npu_kernels/backend/operator.hpp"
+#include "npu_kernels/rows/sigmoid.hpp"
+#include "npu_kernels/rows/tiles.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+struct GeluOperands {
+  rows::Grid grid;
+  NdTensor x, up, y;
+  GeluForm form;
+  bool gated;
+};
+
+// The tail beyond |x| is exp(-x^2/2) t p(t) with t = 1 / (1 + 0.35 |x|), p as in cpu_kernels/simd/normal_cdf.hpp. On
+// the side of x it is what is wanted, on the other one minus it: 1 + erf would cancel for negative x.
+void normal_cdf(Core& core, const Tensor& cdf, const Tensor& x, const Tensor& t, const Tensor& p) {
+  constexpr float series[] = {1.469509221e-01f, -2.617126692e-01f, 1.658018015e-01f, -2.748288953e-02f,
+                              1.072627730e-01f, 1.194170361e-01f,  1.399148040e-01f, 1.396186429e-01f};
+  core.vunary(VectorOp::abs, t, x);
+  core.vscalar(VectorOp::mul, t, t, 0.35f);
+  core.vscalar(VectorOp::add, t, t, 1.0f);
+  core.vunary(VectorOp::recip, t, t);
+  core.vscalar(VectorOp::mul, p, t, -2.977043899e-02f);
+  for (const float& term : series) {
+    if (&term != series) core.vbinary(VectorOp::mul, p, p, t);
+    core.vscalar(VectorOp::add, p, p, term);
+  }
+  core.vbinary(VectorOp::mul, p, p, t);
+  core.vbinary(VectorOp::mul, t, x, x);
+  core.vscalar(VectorOp::mul, t, t, -0.5f);
+  core.vunary(VectorOp::exp, t, t);
+  core.vbinary(VectorOp::mul, p, p, t);
+  core.vscalar(VectorOp::mul, t, p, -1.0f);
+  core.vscalar(VectorOp::add, t, t, 1.0f);
+  core.vcompare(Compare::less, cdf, x, 0.0f);
+  core.vselect(cdf, cdf, p, t);
+}
+
+void factor(Core& core, GeluForm form, const Tensor& z, const Tensor& x, const Tensor& spare, const Tensor& other) {
+  if (form == GeluForm::erf) return normal_cdf(core, z, x, spare, other);
+  if (form == GeluForm::quick) {
+    core.vscalar(VectorOp::mul, z, x, 1.702f);
+  } else {
+    core.vscalar(VectorOp::mul, z, x, 0.044715f);
+    core.vbinary(VectorOp::mul, z, z, x);
+    core.vscalar(VectorOp::add, z, z, 1.0f);
+    core.vscalar(VectorOp::mul, spare, x, 1.5957691216f);
+    core.vbinary(VectorOp::mul, z, z, spare);
+  }
+  rows::sigmoid(core, z, spare);
+}
+
+void gelu(Core& core, const GeluOperands& op) {
+  const DType type = op.x.first.dtype;
+  const bool tail = op.form == GeluForm::erf;
+  rows::Need need = rows::Need().input(type).output(type).spare().spare();
+  if (op.gated) need.input(type);
+  if (tail) need.spare();
+  const rows::Walk walk(core, op.grid, need);
+  rows::Input x(core, "x", walk, op.x);
+  std::optional<rows::Input> up;
+  if (op.gated) up.emplace(core, "up", walk, op.up);
+  rows::Output y(core, "y", walk, op.y);
+  const Tensor factors = core.alloc("factor", Space::vector, walk.tile(), DType::f32);
+  const Tensor spare = core.alloc("spare", Space::vector, walk.tile(), DType::f32);
+  const Tensor other = tail ? core.alloc("tail", Space::vector, walk.tile(), DType::f32) : spare;
+
+  const Chain chain = core.chain(Pipe::vector);
+  for (index step = 0; step < walk.steps(); ++step) {
+    const rows::Window window = walk.at(step);
+    const Tensor values = x.wide(), z = window.of(factors);
+    factor(core, op.form, z, values, window.of(spare), window.of(other));
+    core.vbinary(VectorOp::mul, op.gated ? values : y.into(window, values), values, z);
+    if (op.gated) {
+      core.vbinary(VectorOp::mul, y.into(window, values), values, up->wide());
+      up->done();
+    }
+    x.done();
+    y.store(window);
+  }
+}
+
+}  // namespace
+
+Program program(GlobalMemory& memory, const Gelu<Host>& op, const Choices&) {
+  GeluOperands operands{.grid = {.rows = op.x.extents[0], .columns = op.x.extents[1]},
+                        .x = rows::planes_of(memory.bind("x", op.x)),
+                        .up = {},
+                        .y = rows::planes_of(memory.bind("y", op.y, Use::out)),
+                        .form = op.form,
+                        .gated = op.up.present()};
+  if (operands.gated) operands.up = rows::planes_of(memory.bind("up", op.up));
+  return {.body = [operands](Core& core) { gelu(core, operands); },
+          .problem = {.bytes = rows::bytes_of(op.x, op.up, op.y)},
+          .launch = {.cores = rows::cores_of(memory, operands.grid)}};
+}
+
+template struct Operator<Gelu<Host>>;
+
+}  // namespace inlay::npu

@@ -1,0 +1,13 @@
+// What an operator hands on as it is: from global memory through the vector unit's memory and back, without the unit.
+//
+//   load_vector   a piece         store   the same
+#pragma once
+
+#include "npu_kernels/machine/run/core.hpp"
+
+namespace inlay::npu::rows {
+
+// Of three axes, equal extents.
+void forward(Core& core, const NdTensor& to, const NdTensor& from);
+
+}  // namespace inlay::npu::rows

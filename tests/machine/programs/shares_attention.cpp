@@ -1,0 +1,120 @@
+// Shares of the problem's roofline that the attention operators reach: deterministic, so a floor is a floor. Nothing
+// is computed; of a tensor only its address counts, and of a block table its entries.
+//
+// Floor 0: a miss, with what bounds it. C1V1 and C1V2 wait for the bandwidth alike, the arrays of systolic32 and
+// systolic128 preload weights for products of four rows, three of them where weights go in halves.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <inlay/npu.hpp>
+#include <inlay/ops/flash_attention.hpp>
+#include <inlay/ops/incre_flash_attention.hpp>
+#include <inlay/ops/paged_attention.hpp>
+
+namespace inlay::test {
+namespace {
+
+// Addresses that lie apart, behind which there is nothing.
+struct Addresses {
+  std::uintptr_t next = std::uintptr_t{1} << 40;
+  void* place() {
+    next += std::uintptr_t{1} << 36;
+    return reinterpret_cast<void*>(next);
+  }
+};
+
+struct Case {
+  const char* device;
+  index sequences, heads, cache_heads, dim, length;
+  DType q;
+  double floor;
+};
+
+std::string describe(const char* what, const Case& c) {
+  std::string text = std::string(what) + " " + std::string(name(c.q));
+  for (index n : {c.sequences, c.heads, c.cache_heads, c.dim, c.length}) text += " " + std::to_string(n);
+  return text;
+}
+
+template <class Op>
+double share_of(const char* what, const Case& c, const Op& op, NpuActivations mode = NpuActivations::exact) {
+  auto npu = Npu::make({.device = c.device, .activations = mode});
+  EXPECT_TRUE(npu) << npu.error().message();
+  const auto cost = price(*npu, op);
+  EXPECT_TRUE(cost) << cost.error().message();
+  if (!cost) return 0;
+  std::printf("| %s | %s | %.0f | %.1f%% | %s |\n", describe(what, c).c_str(), c.device, cost->cycles,
+              100 * cost->problem_share, cost->bound.c_str());
+  EXPECT_GE(cost->problem_share, c.floor) << describe(what, c) << " on " << c.device;
+  return cost->problem_share;
+}
+
+// A cache whose heads' tokens are one run: BNSD.
+IncreFlashAttention<Host> decode(const Case& c) {
+  Addresses at;
+  const auto rows = [&](DType type) { return View<4>(at.place(), type, {c.sequences, 1, c.heads, c.dim}); };
+  const auto cache = [&] {
+    return View<4>(at.place(), DType::f16, {c.sequences, c.length, c.cache_heads, c.dim},
+                   {c.length * c.cache_heads * c.dim, c.dim, c.length * c.dim, 1});
+  };
+  return {.q = rows(c.q), .k = cache(), .v = cache(), .out = rows(c.q)};
+}
+
+struct Paged {
+  std::vector<std::int32_t> table, lengths;
+  PagedAttention<Host> op;
+
+  Paged(const Case& c, index block) : lengths(static_cast<std::size_t>(c.sequences), static_cast<int>(c.length)) {
+    Addresses at;
+    const index columns = c.length / block, blocks = c.sequences * columns;
+    for (index i = 0; i < blocks; ++i) table.push_back(static_cast<std::int32_t>(i * 7919 % blocks));
+    const auto rows = [&] { return View<3>(at.place(), c.q, {c.sequences, c.heads, c.dim}); };
+    const auto cache = [&] {
+      return head_major_cache(ConstView<4>(View<4>(at.place(), DType::f16, {blocks, c.cache_heads, block, c.dim})));
+    };
+    op.q = rows();
+    op.key_cache = cache(), op.value_cache = cache();
+    op.block_tables = ConstView<2>(table.data(), {c.sequences, columns});
+    op.context_lens = ConstView<1>(lengths.data(), {c.sequences});
+    op.out = rows();
+  }
+};
+
+const Case decode_cases[] = {{"ascend-a2-like", 6, 32, 8, 128, 4096, DType::f16, 0.92},
+                             {"ascend-a2-like", 1, 32, 8, 128, 16384, DType::f16, 0.88},
+                             {"ascend-a2-like", 1, 32, 8, 128, 16384, DType::f32, 0.85},
+                             {"hexagon-htp-like", 1, 32, 8, 128, 4096, DType::f16, 0.98},
+                             {"hexagon-htp-like", 1, 32, 8, 128, 4096, DType::f32, 0.97},
+                             {"systolic32", 1, 32, 8, 128, 4096, DType::f16, 0},
+                             {"systolic128", 4, 32, 8, 128, 4096, DType::f16, 0}};
+
+TEST(shares, decode_attention) {
+  for (const Case& c : decode_cases) share_of("incre_flash_attention", c, decode(c));
+}
+
+TEST(shares, paged_attention_is_within_a_tenth_of_contiguous) {
+  for (Case c : decode_cases) {
+    if (c.floor == 0 || c.q != DType::f16) continue;
+    const double contiguous = share_of("incre_flash_attention", c, decode(c));
+    c.floor = 0.85;
+    EXPECT_GE(share_of("paged_attention, blocks of 16,", c, Paged(c, 16).op), 0.9 * contiguous);
+  }
+}
+
+TEST(shares, prefill_attention) {
+  for (const Case& c : {Case{"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0},
+                        {"hexagon-htp-like", 1, 8, 2, 128, 512, DType::f16, 0}})
+    for (const NpuActivations mode : {NpuActivations::exact, NpuActivations::f16}) {
+      Addresses at;
+      const auto rows = [&](index heads) { return View<4>(at.place(), c.q, {c.sequences, c.length, heads, c.dim}); };
+      const FlashAttention<Host> op{
+          .q = rows(c.heads), .k = rows(c.cache_heads), .v = rows(c.cache_heads), .out = rows(c.heads), .causal = true};
+      share_of(mode == NpuActivations::f16 ? "flash_attention, activations f16," : "flash_attention", c, op, mode);
+    }
+}
+
+}  // namespace
+}  // namespace inlay::test

@@ -1,0 +1,88 @@
+#include <inlay/ops/kv_cache.hpp>
+
+#include <numeric>
+
+#include "tools/npu/shape.hpp"
+
+namespace inlay::tools {
+
+namespace {
+
+struct Cache {
+  index blocks, slots, heads, dim;
+  DType type;
+  std::string layout;
+  PagedView<> keys = {}, values = {};
+  View<3> key_scales = {}, value_scales = {};
+
+  explicit Cache(Shape& shape)
+      : blocks(shape.size("blocks", 1024)),
+        slots(shape.size("block", 16)),
+        heads(shape.size("heads", 8)),
+        dim(shape.size("dim", 128)),
+        type(shape.type("cache", DType::f16)),
+        layout(shape.word("layout", {"flat", "head_major", "vllm"})) {
+    keys = pool(shape, true);
+    values = pool(shape, false);
+    if (type != DType::i8) return;
+    key_scales = shape.out<3>(DType::f32, {blocks, heads, slots});
+    value_scales = shape.out<3>(DType::f32, {blocks, heads, slots});
+  }
+
+  PagedView<> pool(Shape& shape, bool of_keys) const {
+    const index x = std::min(dim, vllm_key_x(type));
+    if (layout == "head_major") return head_major_cache(shape.out<4>(type, {blocks, heads, slots, dim}));
+    if (layout == "vllm" && of_keys) return shape.out<5>(type, {blocks, heads, dim / x, slots, x});
+    if (layout == "vllm") return slot_minor_cache(shape.out<4>(type, {blocks, heads, dim, slots}));
+    return flat_cache(shape.out<4>(type, {blocks, slots, heads, dim}));
+  }
+};
+
+Expected<npu::Plan> plan_reshape_and_cache(const Npu& npu, Shape& shape) {
+  const index tokens = shape.size("tokens", 256);
+  const DType type = shape.type("type", DType::f16);
+  const Cache cache(shape);
+  std::vector<index> slots(static_cast<std::size_t>(tokens));
+  std::iota(slots.begin(), slots.end(), index{0});
+  return shape.plan(npu, ReshapeAndCache<Host>{.key = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
+                                               .value = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
+                                               .key_cache = cache.keys,
+                                               .value_cache = cache.values,
+                                               .slot_mapping = shape.list<1>(DType::i64, {tokens}, slots),
+                                               .key_scales = cache.key_scales,
+                                               .value_scales = cache.value_scales});
+}
+
+// The first blocks to the last.
+ConstView<2> pairs_of(Shape& shape, index count, index blocks) {
+  std::vector<index> pairs;
+  for (index i = 0; i < count; ++i) pairs.insert(pairs.end(), {i, blocks - count + i});
+  return shape.list<2>(DType::i64, {count, 2}, pairs);
+}
+
+Expected<npu::Plan> plan_copy_blocks(const Npu& npu, Shape& shape) {
+  const index count = shape.size("pairs", 64);
+  const Cache cache(shape);
+  return shape.plan(npu, CopyBlocks<Host>{.key_cache = cache.keys,
+                                          .value_cache = cache.values,
+                                          .key_scales = cache.key_scales,
+                                          .value_scales = cache.value_scales,
+                                          .pairs = pairs_of(shape, count, cache.blocks)});
+}
+
+Expected<npu::Plan> plan_swap_blocks(const Npu& npu, Shape& shape) {
+  const index count = shape.size("pairs", 64);
+  const Cache cache(shape);
+  const PagedView<> other = cache.pool(shape, true);
+  return shape.plan(npu, SwapBlocks<Host>{.source = {other.data, other.dtype, other.extents, other.strides},
+                                          .target = cache.keys,
+                                          .pairs = pairs_of(shape, count, cache.blocks)});
+}
+
+const Registered reshape_and_cache("reshape_and_cache", plan_reshape_and_cache);
+const Registered copy_blocks("copy_blocks", plan_copy_blocks);
+const Registered swap_blocks("swap_blocks", plan_swap_blocks);
+
+}  // namespace
+
+}  // namespace inlay::tools
