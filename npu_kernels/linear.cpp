@@ -1,6 +1,6 @@
 // y = x w^T + bias: x and w as f16, in one part where that is exact, in two halves where they are f32 (halves.hpp).
 //
-//   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is
+//   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is, or is made fractal only
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain         each pair of parts (products.hpp)
 //   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (float_epilogue.hpp)
@@ -11,6 +11,7 @@
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
 #include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -66,12 +67,19 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
     const bool two = source.dtype == DType::f32 && choices.activations == NpuActivations::exact;
     return prepared_side(source, halves(memory, name, source.count, k, two ? 2 : 1));
   };
-  const Side left = side_of("x", x, n / 256), right = side_of("w", w, m / 128);
+  const Side left = side_of("x", x, n / 256);
+  Products products{.left = left.parts,
+                    .right = {{.rows = n, .depth = k, .dtype = unit, .lines = {}, .blocks = {}}},
+                    .sum = DType::f32,
+                    .segments = {{0, k}}};
+  const bool made = w.packed() && w.dtype == unit && makes_right(device, memory.cores(), products);
+  const Side right =
+      made ? Side{.source = w, .prepared = false, .halves = {}, .parts = products.right} : side_of("w", w, m / 128);
+  products.right = right.parts;
   if (k > 0) result.row_power = left.halves.power;
   if (k > 0) result.col_power = right.halves.power;
 
-  const Products products{.left = left.parts, .right = right.parts, .sum = DType::f32, .segments = {{0, k}}};
-  const ProductTiles tiles = product_tiles(device, memory.cores(), products);
+  const ProductTiles tiles = product_tiles(device, memory.cores(), products, made);
   const Tensor handover = handover_workspace(memory, products, tiles);
   const auto body = [=](Core& core) {
     if (left.prepared) make_halves(core, left.source, left.halves);
@@ -80,7 +88,10 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
     Scratch scratch(core);
     FloatEpilogue epilogue(core, scratch, result, tiles, products.steps());
     const Chain chain = core.chain(Pipe::vector);
-    multiply(core, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); });
+    const auto consume = [&](const Sums& sums) { epilogue(sums); };
+    if (!made) return multiply(core, products, tiles, handover, consume);
+    MadeBlocks blocks(core, scratch, right.source, tiles);
+    multiply(core, products, tiles, handover, consume, std::ref(blocks));
   };
   const index bytes = byte_size(x.dtype, m * k) + byte_size(w.dtype, n * k) + byte_size(op.y.dtype, m * n);
   const index blocks = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);

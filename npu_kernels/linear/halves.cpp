@@ -16,16 +16,13 @@ class RowPower {
       : core_(core),
         power_(scratch.alloc("power", {tile.rows, 2}, DType::f32)),
         chunk_(scratch.alloc("largest of a chunk", {tile.rows, 2}, DType::f32)),
-        size_(scratch.alloc("magnitude", {tile.rows, tile.depth}, DType::f32)),
-        zero_(scratch.alloc("zero", {1, 2}, DType::f32)) {
-    core.vfill(zero_, 0);
-  }
+        size_(scratch.alloc("magnitude", {tile.rows, tile.depth}, DType::f32)) {}
   void start(index rows) { core_.vfill(column(power_, rows), least); }
   void add(const Tensor& x, const Tensor& mask) {
     const Tensor size = size_.slice(0, x.rows(), 0, x.columns());
     core_.vunary(VectorOp::abs, size, x);
     core_.vcompare(Compare::less, mask, size, std::numeric_limits<float>::infinity());
-    core_.vselect(size, mask, size, zero_.slice(0, 1, 0, 1));
+    core_.vselect(size, mask, size, mask);  // 0 where it is not finite
     const Tensor chunk = column(chunk_, x.rows()), power = column(power_, x.rows());
     core_.vreduce(VectorOp::reduce_max, chunk, size);
     core_.vbinary(VectorOp::max, power, power, chunk);
@@ -48,7 +45,7 @@ class RowPower {
   static constexpr float least = 0x1p-112f;
   static Tensor column(const Tensor& tile, index rows) { return tile.slice(0, rows, 0, 1); }
   Core& core_;
-  Tensor power_, chunk_, size_, zero_;
+  Tensor power_, chunk_, size_;
 };
 
 }  // namespace

@@ -36,16 +36,13 @@ class RowQuantizer {
         zero_(scratch.alloc("zero", {tile_.rows, 2}, DType::i32)),
         rest_(scratch.alloc("rest", {tile_.rows, 2}, DType::i32)),
         narrow_(scratch.alloc("zero in eight bits", {tile_.rows, 2}, DType::i8)),
-        nan_(scratch.alloc("nan", {1, 2}, DType::f32)),
         given_(core.ring("given", Space::vector, {tile_.rows, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
         given_zero_(core.ring("given zero", Space::vector, {tile_.rows, 2},
                               to.dtype == DType::u8 ? DType::u8 : DType::i8, {1, Pipe::load_vector, Pipe::vector})),
         out_(core.ring("q blocks", Space::vector, shape(), DType::i8, {2, Pipe::vector, Pipe::store}, Layout::nz)),
         columns_(core.ring("of rows", Space::vector, {tile_.rows, 2}, DType::i32, {2, Pipe::vector, Pipe::store})),
         clips_(core.ring("clipped", Space::vector, to.clipped.buffer == none ? Shape{1, 2} : shape(), DType::f32,
-                         {2, Pipe::vector, Pipe::store})) {
-    core.vfill(nan_, std::numeric_limits<float>::quiet_NaN());
-  }
+                         {2, Pipe::vector, Pipe::store})) {}
 
   void rows(index row) {
     row_ = row;
@@ -133,7 +130,8 @@ class RowQuantizer {
       core_.vcast(column(narrow_), low);
       core_.vcast(column(zero_), column(narrow_));
     }
-    core_.vselect(scale, column(finite_), scale, nan_.slice(0, 1, 0, 1));
+    core_.vbinary(VectorOp::div, column(finite_), column(finite_), column(finite_));  // 1, or NaN
+    core_.vbinary(VectorOp::mul, scale, scale, column(finite_));
   }
 
   // r = round(x / scale) + zero, q = saturate(r), clipped = r - q.
@@ -191,7 +189,7 @@ class RowQuantizer {
   RowTile tile_;
   index block_;
   RowReader reader_;
-  Tensor x_, wide_, q_, low_, high_, finite_, chunk_, scale_, zero_, rest_, narrow_, nan_;
+  Tensor x_, wide_, q_, low_, high_, finite_, chunk_, scale_, zero_, rest_, narrow_;
   Ring given_, given_zero_, out_, columns_, clips_;
   index row_ = 0, count_ = 0;
 };

@@ -8,6 +8,8 @@ namespace inlay::npu {
 
 namespace {
 
+constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the latency of global memory
+
 // Columns at once: whole blocks, and of groups that are cut nowhere else than at a tile's start.
 index depth_at_once(const Core& core, const ProductTiles& tiles, DType dtype, index bytes_of_element, index group) {
   const index room = row_tile(core.device(), dtype, tiles.chunk_k, 8 * bytes_of_element).depth;
@@ -27,7 +29,7 @@ template <class Visit> void for_pieces(index row, index rows, index k, index dep
 MadeBlocks::MadeBlocks(Core& core, Scratch& scratch, const RowSource& source, const ProductTiles& tiles)
     : core_(core),
       depth_(depth_at_once(core, tiles, source.dtype, 4 * byte_size(source.dtype, 1), 1)),
-      reader_(core, scratch, source, panel_rows, depth_),
+      reader_(core, scratch, source, panel_rows, depth_, panels_ahead),
       filled_(scratch.alloc("w, filled up", {panel_rows, depth_}, source.dtype)) {}
 
 void MadeBlocks::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
@@ -53,8 +55,8 @@ MadeCodes::MadeCodes(Core& core, Scratch& scratch, const W4Weight& weight, const
     : core_(core),
       weight_(weight),
       depth_(depth_at_once(core, tiles, DType::f16, 6, std::min(weight.group, tiles.chunk_k))),
-      codes_(core, scratch, weight.codes, panel_rows, depth_),
-      scales_(core, scratch, weight.scales, panel_rows, depth_ / weight.group + 2),
+      codes_(core, scratch, weight.codes, panel_rows, depth_, panels_ahead),
+      scales_(core, scratch, weight.scales, panel_rows, depth_ / weight.group + 2, panels_ahead),
       bytes_(scratch.alloc("codes in bytes", {panel_rows, depth_}, DType::i8)),
       halves_(scratch.alloc("w", {panel_rows, depth_}, DType::f16)) {}
 

@@ -49,8 +49,9 @@ Extents cheapest_tile(const Device& device, const Products& p, Extents all, Exte
 }  // namespace
 
 bool makes_right(const Device& device, index cores, const Products& p) {
-  return device.feeds_are_views() && device.same_memory(Space::staging, Space::vector) && p.longest() > 0 &&
-         product_tiles(device, cores, p, true).block_m >= p.rows();
+  if (!device.feeds_are_views() || !device.same_memory(Space::staging, Space::vector) || p.longest() == 0) return false;
+  const ProductTiles tiles = product_tiles(device, cores, p, true);
+  return tiles.block_m >= p.rows() && tiles.chunk_k >= p.longest();
 }
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
@@ -88,7 +89,7 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
 
   // The left operand is staged once where all its rows are a block.
   const index budget = !shared ? bytes(Space::staging)
-                       : made  ? bytes(Space::staging) / 2
+                       : made  ? bytes(Space::staging) / 16 * 9
                                : bytes(Space::staging) / 8 * 5;
   const auto fits = [&](index block_m, index block_n, index k) {
     const bool kept = block_m >= rows && k == depth && p.steps() == 1;

@@ -16,12 +16,13 @@ Shape tile_shape(const RowSource& source, index rows, index depth) {
 
 }  // namespace
 
-RowReader::RowReader(Core& core, Scratch& scratch, const RowSource& source, index rows, index depth)
+RowReader::RowReader(Core& core, Scratch& scratch, const RowSource& source, index rows, index depth,
+                     std::uint32_t on_their_way)
     : core_(core),
       source_(source),
       tiles_(core.ring("rows", Space::vector, tile_shape(source, rows, depth),
                        source.packed() ? source.panels.first.dtype : source.dtype,
-                       {2, Pipe::load_vector, Pipe::vector})) {
+                       {on_their_way, Pipe::load_vector, Pipe::vector})) {
   if (!source.packed()) return;
   const index words = std::max<index>(2, ceil_div(depth, source.per_word()));
   turned_ = scratch.alloc("turned words", {panel_rows, words}, source.panels.first.dtype);

@@ -12,8 +12,8 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
   Rng rng(31);
   for (const std::string_view device : npu_devices())
     for (const NpuMode mode : {NpuMode::functional, NpuMode::checked}) {
-      auto npu = Npu::make(
-          {.device = std::string(device), .mode = mode, .activations = NpuActivations::f16, .cores = 1});
+      auto npu =
+          Npu::make({.device = std::string(device), .mode = mode, .activations = NpuActivations::f16, .cores = 1});
       ASSERT_TRUE(npu) << npu.error().message();
       int turn = 0;
       for (index rows : {1, 3, 40})
@@ -22,9 +22,11 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
             for (index group : {0, 8, 24, 32, 128})
               for (index bits : {4, 8}) {
                 if (mode == NpuMode::checked && ++turn % 9 != 0) continue;
-                Types types{.x = float_types[rng() % 3], .y = DType::f32, .scales = rng() % 3 ? DType::f16 : DType::f32};
+                Types types{
+                    .x = float_types[rng() % 3], .y = DType::f32, .scales = rng() % 3 ? DType::f16 : DType::f32};
                 types.offsets = types.scales;
-                const Case start = make({rows, n, k, group, bits}, static_cast<Form>(rng() % 4 ? 0 : 1), types, {}, rng);
+                const Case start =
+                    make({rows, n, k, group, bits}, static_cast<Form>(rng() % 4 ? 0 : 1), types, {}, rng);
                 SCOPED_TRACE(std::string(device) + " " + std::to_string(rows) + " x " + std::to_string(n) + " x " +
                              std::to_string(k) + ", group " + std::to_string(group));
                 Case got = start;
