@@ -51,6 +51,18 @@ TEST(incre_flash_attention, lengths_around_the_stretches) {
   }
 }
 
+// One head, and keys enough for the NPU backend to ask for prices, and to cut them for its cores.
+TEST(incre_flash_attention, a_long_cache_of_one_head) {
+  Rng rng(21);
+  for (DType type : {DType::f32, DType::f16})
+    for (DType kv : {DType::f16, DType::i8}) {
+      const index keys = kv == DType::i8 ? 16600 : 8300;
+      Case c = make({.keys = keys, .kv_heads = 1, .group = 4, .dim = 64, .v_dim = 64}, rng, type, kv, DType::f32);
+      drift(c, type == DType::f32);
+      ASSERT_NO_FATAL_FAILURE(compare(c));
+    }
+}
+
 TEST(incre_flash_attention, no_keys_give_zero) {
   Rng rng(4);
   Case c = make({.batch = 3, .keys = 20, .kv_heads = 2, .group = 2, .dim = 8, .v_dim = 8}, rng);

@@ -6,6 +6,7 @@
 #include "npu_kernels/attention/online_softmax.hpp"
 #include "npu_kernels/attention/query_halves.hpp"
 #include "npu_kernels/attention/score_rules.hpp"
+#include "npu_kernels/attention/staged_loads.hpp"
 #include "npu_kernels/attention/unit_handover.hpp"
 
 namespace inlay::npu {
@@ -22,16 +23,12 @@ class Stages {
 
  private:
   void store_nothing(const KeyWork& work);
-  void load_k(const KeyWork& work, std::vector<index>& blocks);
-  void load_v(const KeyWork& work, const std::vector<index>& blocks);
-  void load_cache(const Tensor& tile, const Cached& cached, const KeyWork& work, const std::vector<index>& blocks);
-  void read_table(const KeyWork& work, std::vector<index>& blocks);
   void begin(const KeyWork& work);
   void mm1(const KeyWork& work);
   void vec1(const KeyWork& work, index i);
   void mm2(const KeyWork& work);
   void vec2(const KeyWork& work, index i);
-  void multiply(const Tensor& acc, const Tensor& left, index pieces, const Tensor& right, bool transpose);
+  void multiply(const Tensor& to, const Tensor& left, index pieces, const Tensor& right, bool transpose);
   Tensor column(const char* name) { return core_.alloc(name, Space::vector, {most_, 1}, DType::f32); }
   static std::size_t slot_of(index i) { return static_cast<std::size_t>(i % weights_ahead); }
 
@@ -41,7 +38,8 @@ class Stages {
   const MatrixTiles& t_;
   const index dim_, v_dim_, most_;  // rows of a vector unit, at most
   const Chain chain_;
-  Ring staged_q_, staged_k_, staged_v_, left_, right_, sums_;
+  StagedLoads loads_;
+  Ring left_, right_, sums_;
   UnitToVector scores_, products_;
   UnitToLeft weights_;
   std::optional<TupleRing<2>> columns_;  // factors and slopes of a unit's rows
@@ -62,16 +60,13 @@ Stages::Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace
       v_dim_(problem.v.dim),
       most_(t_.most),
       chain_(core.chain(Pipe::vector)),
-      staged_q_(core.ring("q", Space::staging, {plan.q_pieces * t_.rows, dim_}, DType::f16, {2, Pipe::load, Pipe::feed},
-                          Layout::nz)),
-      staged_k_(core.ring("k", Space::staging, {t_.tokens, dim_}, DType::f16, {2, Pipe::load, Pipe::feed}, Layout::nz)),
-      staged_v_(
-          core.ring("v", Space::staging, {t_.tokens, v_dim_}, DType::f16, {2, Pipe::load, Pipe::feed}, Layout::nz)),
-      left_(core.ring("left", Space::left, {t_.rows, t_.depth}, DType::f16, {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
+      loads_(core, problem, plan),
+      left_(core.ring("left", Space::left, {t_.product_rows, t_.depth}, DType::f16, {2, Pipe::feed, Pipe::matrix},
+                      Layout::nz)),
       right_(core.ring("right", Space::right, {t_.depth, std::max(t_.score_columns, t_.value_columns)}, DType::f16,
                        {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
-      sums_(core.ring("sums", Space::accumulator, {t_.rows, std::max(t_.score_columns, t_.value_columns)}, DType::f32,
-                      {2, Pipe::matrix, Pipe::drain})),
+      sums_(core.ring("sums", Space::accumulator, {t_.product_rows, std::max(t_.score_columns, t_.value_columns)},
+                      DType::f32, {2, Pipe::matrix, Pipe::drain})),
       scores_(core, "scores", {t_.rows, t_.tokens}, most_, plan.scores),
       products_(core, "products", {t_.rows, v_dim_}, most_, plan.products),
       weights_(core, plan.weight_pieces, {t_.rows, t_.tokens}, most_, plan.weights),
@@ -104,8 +99,8 @@ void Stages::run(const std::vector<WorkUnit>& units) {
   const auto has = [&](index i) { return i >= 0 && i < count; };
   const auto work = [&](index i) -> const KeyWork& { return works[static_cast<std::size_t>(i)]; };
   for (index i = 0; i < count + 3; ++i) {
-    if (has(i)) load_k(work(i), blocks[slot_of(i)]);
-    if (has(i - 2)) load_v(work(i - 2), blocks[slot_of(i - 2)]);
+    if (has(i)) loads_.load_k(work(i), blocks[slot_of(i)]);
+    if (has(i - 2)) loads_.load_v(work(i - 2), blocks[slot_of(i - 2)]);
     if (has(i - 1)) mm1(work(i - 1));
     if (has(i - 1)) vec1(work(i - 1), i - 1);
     if (has(i - 3)) mm2(work(i - 3));
@@ -127,93 +122,42 @@ void Stages::store_nothing(const KeyWork& work) {
                 softmax_.maximum().row_slice(0, rows));
 }
 
-// The blocks of a tile: read once, for K and two steps later for V.
-void Stages::read_table(const KeyWork& work, std::vector<index>& blocks) {
-  blocks.clear();
-  const index size = problem_.block_size;
-  if (size == 0 || !core_.runs(Pipe::load)) return;
-  const Tensor table = problem_.table.at(0, work.unit->sequence).matrix();
-  for (index i = work.tile.first / size; i * size < work.tile.first + work.tile.count; ++i)
-    blocks.push_back(static_cast<index>(core_.scalar_read(table, 0, i)));
-}
-
-void Stages::load_cache(const Tensor& tile, const Cached& cached, const KeyWork& work,
-                        const std::vector<index>& blocks) {
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(work.unit->sequence)];
-  const NdTensor& view = cached.views[static_cast<std::size_t>(s.view)];
-  const auto load = [&](index outer, index row, index at, index count) {
-    const NdTensor rows = view.at(0, outer).slice(0, row, count).at(1, work.unit->kv_head);
-    core_.nd2nz(tile.row_slice(at, count), rows.at(1, 0).matrix());
-  };
-  const index size = problem_.block_size, first = work.tile.first;
-  if (size == 0) return load(s.outer, s.row + first, 0, work.tile.count);
-  if (!core_.runs(Pipe::load)) return;
-  for (index at = 0, n; at < work.tile.count; at += n) {
-    const index key = first + at;
-    n = std::min(size - key % size, work.tile.count - at);
-    load(blocks[static_cast<std::size_t>(key / size - first / size)], key % size, at, n);
-  }
-}
-
-void Stages::load_k(const KeyWork& work, std::vector<index>& blocks) {
-  const WorkUnit& unit = *work.unit;
-  if (work.first) {
-    const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
-    const Tensor slot = staged_q_.acquire();
-    if (plan_.q_as_it_is) {
-      const NdTensor row = problem_.q.at(0, s.q_outer).at(0, s.q_row + unit.query);
-      core_.nd2nz(slot.row_slice(0, unit.heads), row.slice(0, unit.head, unit.heads).matrix());
+// to = sum over pieces of left * right, in steps of the depth; pieces are t_.rows rows apart.
+void Stages::multiply(const Tensor& to, const Tensor& left, index pieces, const Tensor& right, bool transpose) {
+  const index depth = transpose ? right.columns() : right.rows(), columns = to.columns();
+  for (index r = 0; r < to.rows(); r += t_.product_rows) {
+    const index rows = std::min(t_.product_rows, to.rows() - r);
+    const Tensor acc = sums_.acquire().slice(0, rows, 0, columns);
+    for (index k = 0; k < depth; k += t_.depth) {
+      const index n = std::min(t_.depth, depth - k);
+      const Tensor part = transpose ? right.slice(0, right.rows(), k, n) : right.row_slice(k, n);
+      core_.load_b(right_.acquire().slice(0, n, 0, columns), part, transpose);
+      right_.commit();
+      const Tensor b = right_.wait().slice(0, n, 0, columns);
+      for (index piece = 0; piece < pieces; ++piece) {
+        core_.load_a(left_.acquire().slice(0, rows, 0, n), left.slice(piece * t_.rows + r, rows, k, n));
+        left_.commit();
+        core_.mma(acc, left_.wait().slice(0, rows, 0, n), b, k == 0 && piece == 0);
+        left_.release();
+      }
+      right_.release();
     }
-    for (index piece = 0; piece < plan_.q_pieces && !plan_.q_as_it_is; ++piece) {
-      const index rows = problem_.to.out.extent(1), group = problem_.group();
-      const index head = (piece * problem_.q.extent(0) + s.q_outer) * problem_.kv_heads + unit.kv_head;
-      const index first = (head * rows + s.q_row + unit.query) * group + unit.head - unit.kv_head * group;
-      core_.nd2nz(slot.row_slice(piece * t_.rows, unit.rows()), plan_.q.row_slice(first, unit.rows()));
-    }
-    staged_q_.commit();
-  }
-  read_table(work, blocks);
-  load_cache(staged_k_.acquire(), problem_.k, work, blocks);
-  staged_k_.commit();
-}
-
-void Stages::load_v(const KeyWork& work, const std::vector<index>& blocks) {
-  load_cache(staged_v_.acquire(), problem_.v, work, blocks);
-  staged_v_.commit();
-}
-
-// acc = sum over pieces of left * right, in steps of the depth; pieces are t_.rows rows apart.
-void Stages::multiply(const Tensor& acc, const Tensor& left, index pieces, const Tensor& right, bool transpose) {
-  const index depth = transpose ? right.columns() : right.rows(), rows = acc.rows(), columns = acc.columns();
-  for (index k = 0; k < depth; k += t_.depth) {
-    const index n = std::min(t_.depth, depth - k);
-    const Tensor part = transpose ? right.slice(0, right.rows(), k, n) : right.row_slice(k, n);
-    core_.load_b(right_.acquire().slice(0, n, 0, columns), part, transpose);
-    right_.commit();
-    const Tensor b = right_.wait().slice(0, n, 0, columns);
-    for (index piece = 0; piece < pieces; ++piece) {
-      core_.load_a(left_.acquire().slice(0, rows, 0, n), left.slice(piece * t_.rows, rows, k, n));
-      left_.commit();
-      core_.mma(acc, left_.wait().slice(0, rows, 0, n), b, k == 0 && piece == 0);
-      left_.release();
-    }
-    right_.release();
+    sums_.commit();
+    core_.drain(to.row_slice(r, rows), sums_.wait().slice(0, rows, 0, columns));
+    sums_.release();
   }
 }
 
 void Stages::mm1(const KeyWork& work) {
   const index rows = work.unit->rows(), tokens = work.tile.count;
-  if (work.first) query_ = staged_q_.wait();
-  const Tensor k = staged_k_.wait(), to = scores_.acquire();
+  if (work.first) query_ = loads_.q().wait();
+  const Tensor k = loads_.k().wait(), to = scores_.acquire();
   for (index c = 0; c < tokens; c += t_.score_columns) {
     const index n = std::min(t_.score_columns, tokens - c);
-    multiply(sums_.acquire().slice(0, rows, 0, n), query_, plan_.q_pieces, k.row_slice(c, n), true);
-    sums_.commit();
-    core_.drain(to.slice(0, rows, c, n), sums_.wait().slice(0, rows, 0, n));
-    sums_.release();
+    multiply(to.slice(0, rows, c, n), query_, plan_.q_pieces, k.row_slice(c, n), true);
   }
-  staged_k_.release();
-  if (work.last) staged_q_.release();
+  loads_.k().release();
+  if (work.last) loads_.q().release();
   scores_.commit(work.mine, tokens);
 }
 
@@ -271,17 +215,13 @@ void Stages::vec1(const KeyWork& work, index i) {
 
 void Stages::mm2(const KeyWork& work) {
   const index rows = work.unit->rows(), tokens = work.tile.count;
-  const Tensor p = weights_.wait(rows, tokens), v = staged_v_.wait(), to = products_.acquire();
-  const Tensor used = v.row_slice(0, tokens);
+  const Tensor p = weights_.wait(rows, tokens), v = loads_.v().wait().row_slice(0, tokens), to = products_.acquire();
   for (index c = 0; c < v_dim_; c += t_.value_columns) {
     const index n = std::min(t_.value_columns, v_dim_ - c);
-    multiply(sums_.acquire().slice(0, rows, 0, n), p, plan_.weight_pieces, used.slice(0, tokens, c, n), false);
-    sums_.commit();
-    core_.drain(to.slice(0, rows, c, n), sums_.wait().slice(0, rows, 0, n));
-    sums_.release();
+    multiply(to.slice(0, rows, c, n), p, plan_.weight_pieces, v.slice(0, tokens, c, n), false);
   }
   weights_.release();
-  staged_v_.release();
+  loads_.v().release();
   products_.commit(work.mine, v_dim_);
 }
 

@@ -31,6 +31,7 @@ inline constexpr float below_one = 1 - 0x1p-11f;
 struct MatrixTiles {
   index rows = 0;           // of a unit, even
   index most = 0;           // of them that a vector unit has
+  index product_rows = 0;   // of one product
   index tokens = 0;         // of a tile
   index score_columns = 0;  // of one product of mm1
   index value_columns = 0;  // of one product of mm2

@@ -46,6 +46,7 @@ void look(Core& core, const AttentionProblem& p, const Tensor& flags) {
   out.commit();
   core.copy(flags.slice(core.vector_worker(), 1, 0, 1), out.wait().slice(0, 1, 0, 1));
   out.release();
+  for (const Tensor& each : {wide, rows, sums, sum}) core.release(each);
 }
 
 }  // namespace

@@ -72,7 +72,10 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
   const index padded = round_up(rows, std::max<index>(device.matrix.m_granule, 2));
   const index dim = round_up(p.k.dim, unit), v_dim = round_up(p.v.dim, unit), widest = std::max(dim, v_dim);
 
-  const index sums = bytes(Space::accumulator) / 2 / (rows * f32_bytes) / unit * unit;
+  const auto sums_of = [&](index of) { return bytes(Space::accumulator) / 2 / (of * f32_bytes) / unit * unit; };
+  t.product_rows = rows;
+  while (t.product_rows > unit && sums_of(t.product_rows) == 0) t.product_rows = round_up(t.product_rows / 2, unit);
+  const index sums = sums_of(t.product_rows);
   index side = views ? std::max(sums, widest) : unit;  // one ring of tiles serves K^T and V
   while (!views && 2 * (side + unit) * (side + unit) * f16_bytes <= bytes(Space::right)) side += unit;
   t.score_columns = std::min(sums, side);
@@ -82,11 +85,12 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
   const index staged = 2 * (dim + v_dim) * f16_bytes + (views ? 0 : 2 * weight_pieces * padded * f16_bytes);
   // Seen and by one rule; bias and distances in f32, and what is loaded.
   const bool biased = present(p.bias) || present(p.slopes);
-  const index rules = (p.hides || p.by_chunks ? 2 : 0) + (biased ? 2 : 0) + (present(p.bias) ? 1 : 0) +
+  const index rules = (p.hides || p.by_chunks ? 2 : 0) + f32_bytes * ((biased ? 2 : 0) + (present(p.bias) ? 1 : 0)) +
                       (present(p.mask) || present(p.packed) ? 1 : 0);
-  const index vector = std::max<index>(most, 2) * (2 * f32_bytes + weights_ahead * weight_pieces * f16_bytes +
-                                                   (weight_pieces > 1 ? f32_bytes : 0) + rules * f32_bytes) +
-                       6 * f32_bytes;
+  const index vector =
+      std::max<index>(most, 2) * (2 * f32_bytes + (views ? weights_ahead : 2) * weight_pieces * f16_bytes +
+                                  (weight_pieces > 1 ? f32_bytes : 0) + rules) +
+      6 * f32_bytes;
   // Sum, products, out and its coefficients; columns, and those of transfers.
   const index of_vector = std::max<index>(most, 2) * (v_dim * f32_bytes * (present(p.to.out_scale) ? 6 : 4) + 96 +
                                                       6 * index{device.memory(Space::vector).align}) +

@@ -67,6 +67,7 @@ void convert(Core& core, const AttentionProblem& p, const MatrixPlan& plan) {
     if (halves) core.copy(with_axis(window(plan.factors.at(0, outer)), 2), axes(column(filled[2])));
     out.release();
   }
+  for (const Tensor& each : {wide, work, peak, inverse}) core.release(each);
 }
 
 }  // namespace

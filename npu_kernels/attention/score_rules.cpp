@@ -16,8 +16,8 @@ ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, 
   const auto column = [&](const char* name, DType dtype) { return core.alloc(name, Space::vector, {rows, 1}, dtype); };
   const auto row = [&](const char* name) { return core.alloc(name, Space::vector, {1, tokens}, DType::i32); };
   if (problem.hides) {
-    seen_ = full("seen");
-    more_ = full("seen by one rule");
+    seen_ = full("seen", DType::u8);
+    more_ = full("seen by one rule", DType::u8);
   }
   hidden_ = core.alloc("hidden", Space::vector, {1, 1}, DType::f32);
   column_ = core.alloc("keys", Space::vector, {1, tokens}, DType::f32);

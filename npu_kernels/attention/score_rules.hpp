@@ -24,8 +24,8 @@ class ScoreRules {
 
  private:
   bool biased() const { return present(problem_.bias) || present(problem_.slopes); }
-  Tensor full(const char* name) {
-    return core_.alloc(name, Space::vector, {std::max<index>(rows_, 2), std::max<index>(tokens_, 2)}, DType::f32);
+  Tensor full(const char* name, DType dtype = DType::f32) {
+    return core_.alloc(name, Space::vector, {std::max<index>(rows_, 2), std::max<index>(tokens_, 2)}, dtype);
   }
   // Bias, mask and bits of the tile's keys.
   void load(const KeyTile& tile);

@@ -35,7 +35,8 @@ UnitToLeft::UnitToLeft(Core& core, index pieces, Shape shape, index most, const 
       most_(core.device().feeds_are_views() ? shape.rows : most),
       direct_(core.device().feeds_are_views() && core.device().same_memory(Space::vector, Space::left)),
       tiles_(core.ring("weights", Space::vector, {std::max<index>(pieces * most_, 2), shape.columns}, DType::f16,
-                       {static_cast<std::uint32_t>(weights_ahead), Pipe::vector, direct_ ? Pipe::feed : Pipe::store})) {
+                       {direct_ ? static_cast<std::uint32_t>(weights_ahead) : 2u, Pipe::vector,
+                        direct_ ? Pipe::feed : Pipe::store})) {
   if (direct_) return;
   const Shape all{pieces * shape.rows, shape.columns};
   std::vector<Tensor> parts;
