@@ -5,6 +5,7 @@
 
 #include "npu_kernels/attention/attend_matrix.hpp"
 #include "npu_kernels/attention/attend_vectors.hpp"
+#include "npu_kernels/attention/finite_values.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -35,29 +36,57 @@ Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const Problem&
           .launch = {.cores = cores_for(count, 2, memory.cores())}};
 }
 
+// Units of `most` rows at most, and the tiles for them.
+std::vector<WorkUnit> plan_units(const Device& device, AttentionProblem& problem, index most, MatrixPlan& plan) {
+  index rows = 1;
+  for (const Sequence& s : problem.sequences) rows = std::max(rows, std::min(most, s.queries * problem.group()));
+  std::vector<WorkUnit> units = units_of(problem, problem.by_chunks ? most : rows);
+  problem.hides = hides(problem, units);
+  plan.most_rows = most;
+  plan.tiles = matrix_tiles(device, problem, units, plan);
+  return units;
+}
+
 // A body-less program where its tiles do not fit.
 Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices,
                   std::uint32_t vectors) {
-  constexpr index most_rows = 32;
-  index rows = 1;
-  for (const Sequence& s : wanted.sequences) rows = std::max(rows, std::min(most_rows, s.queries * wanted.group()));
-  auto units = std::make_shared<const std::vector<WorkUnit>>(units_of(wanted, rows));
-  wanted.hides = hides(wanted, *units);
-  if (!fits_matrix(memory.device(), wanted, *units)) return {};
-  const bool exact = choices.activations == NpuActivations::exact;
+  if (!fits_matrix(memory.device(), wanted)) return {};
+  const bool exact = choices.activations == NpuActivations::exact, narrow = wanted.q.first.dtype == DType::f16;
   MatrixPlan plan;
-  plan.q_pieces = exact && wanted.q.first.dtype != DType::f16 ? 2 : 1;
+  plan.q_pieces = exact && !narrow ? 2 : 1;
   plan.weight_pieces = exact ? 2 : 1;
   plan.vectors = vectors;
-  plan.tiles = matrix_tiles(memory.device(), wanted, *units, plan);
+  plan.q_as_it_is = narrow && std::all_of(wanted.sequences.begin(), wanted.sequences.end(),
+                                          [](const Sequence& s) { return s.queries <= 1; });
+  // The more rows, the seldomer K and V are loaded; the longer the tiles, the fewer waits.
+  constexpr index long_enough = 128;
+  std::vector<WorkUnit> made;
+  for (const index most : {index{128}, index{64}, index{32}}) {
+    made = plan_units(memory.device(), wanted, most, plan);
+    if (plan.tiles.tokens >= long_enough) break;
+  }
   if (plan.tiles.tokens == 0) return {};
-  const auto count = static_cast<index>(units->size());
-  const PartsWorkspace space = parts_workspace(memory, wanted, count, rows);
+  const auto count = static_cast<index>(made.size());
+  const auto units = std::make_shared<const std::vector<WorkUnit>>(std::move(made));
+  const PartsWorkspace space = parts_workspace(memory, wanted, count, plan.tiles.rows);
   add_workspace(memory, wanted, plan);
+  const Launch launch{.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())};
+  if (!wanted.hides) {
+    const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
+    return {.body = [=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); },
+            .problem = bounds,
+            .launch = launch};
+  }
+  const Program otherwise = on_vectors(memory, wanted, bounds);
+  const Tensor flags = finite_flags(memory);
   const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
-  return {.body = [=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); },
+  return {.body =
+              [=](Core& core) {
+                if (!values_are_finite(core, *problem, flags)) return otherwise.body(core);
+                attend_on_matrix(core, *problem, *units, space, plan);
+              },
           .problem = bounds,
-          .launch = {.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())}};
+          .launch = launch};
 }
 
 // Compulsory bytes below which a price is not worth its time: the program is the first that fits.
@@ -135,7 +164,7 @@ Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string&
   const AttentionProblem problem = bind(memory);
   const Problem bounds = bounds_of(problem);
   Template by{true, 0, 1};
-  if (choices.prices != nullptr && static_cast<double>(bounds.bytes) >= priced_from) {
+  if (!problem.by_chunks && choices.prices != nullptr && static_cast<double>(bounds.bytes) >= priced_from) {
     // What is asked only for a price takes no workspace of the caller's.
     PlanningMemory apart(memory.device(), memory.cores());
     by = quickest(apart, bind, bind(apart), bounds, key, choices);

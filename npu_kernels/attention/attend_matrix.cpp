@@ -160,12 +160,16 @@ void Stages::load_k(const KeyWork& work, std::vector<index>& blocks) {
   if (work.first) {
     const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
     const Tensor slot = staged_q_.acquire();
-    for (index piece = 0; piece < plan_.q_pieces; ++piece)
-      for (index i = 0; i < unit.queries; ++i) {
-        const NdTensor row = plan_.q.at(0, piece).at(0, s.q_outer).at(0, s.q_row + unit.query + i);
-        core_.nd2nz(slot.row_slice(piece * t_.rows + i * unit.heads, unit.heads),
-                    row.slice(0, unit.head, unit.heads).matrix());
-      }
+    if (plan_.q_as_it_is) {
+      const NdTensor row = problem_.q.at(0, s.q_outer).at(0, s.q_row + unit.query);
+      core_.nd2nz(slot.row_slice(0, unit.heads), row.slice(0, unit.head, unit.heads).matrix());
+    }
+    for (index piece = 0; piece < plan_.q_pieces && !plan_.q_as_it_is; ++piece) {
+      const index rows = problem_.to.out.extent(1), group = problem_.group();
+      const index head = (piece * problem_.q.extent(0) + s.q_outer) * problem_.kv_heads + unit.kv_head;
+      const index first = (head * rows + s.q_row + unit.query) * group + unit.head - unit.kv_head * group;
+      core_.nd2nz(slot.row_slice(piece * t_.rows, unit.rows()), plan_.q.row_slice(first, unit.rows()));
+    }
     staged_q_.commit();
   }
   read_table(work, blocks);
@@ -303,7 +307,7 @@ void Stages::vec2(const KeyWork& work, index i) {
 
 void attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
                       const PartsWorkspace& space, const MatrixPlan& plan) {
-  if (plan.q_pieces > 1 || present(plan.factors)) make_query_halves(core, problem, plan);
+  if (!plan.q_as_it_is) make_query_halves(core, problem, plan);
   Stages(core, problem, space, plan).run(units);  // its rings end before the cores meet
   if (problem.splits > 1) merge_parts(core, problem, units, space);
 }

@@ -41,16 +41,19 @@ struct MatrixPlan {
   MatrixTiles tiles;
   index q_pieces = 1, weight_pieces = 2;
   std::uint32_t vectors = 0;  // units of a core that share the rows; 0: all
-  // Workspace: q in halves and what a row of them is multiplied with; what passes between the units.
-  NdTensor q, factors;
-  Tensor scores, weights, products;
+  index most_rows = 32;       // of a unit
+  bool q_as_it_is = false;    // else from the workspace: rows of a unit one after another, in pieces
+  // Workspace: q [piece, outer, head of the cache, row, head of the group], and what a row of halves is multiplied
+  // with; what passes between the units.
+  NdTensor factors;
+  Tensor q, scores, weights, products;
 };
 
 // Does the program serve this problem on this device?
-bool fits_matrix(const Device& device, const AttentionProblem& problem, const std::vector<WorkUnit>& units);
+bool fits_matrix(const Device& device, const AttentionProblem& problem);
 // Vector units of a core that share its rows: as many as the plan says that the device has.
 index sharing_vectors(const Device& device, const MatrixPlan& plan);
-// No tokens: they do not fit.
+// No tokens: they do not fit. Of by_chunks' problems they do not depend on lengths.
 MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
                          const MatrixPlan& plan);
 void add_workspace(GlobalMemory& memory, const AttentionProblem& problem, MatrixPlan& plan);

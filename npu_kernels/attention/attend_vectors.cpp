@@ -23,7 +23,6 @@ class OnVectors {
   }
   Tensor column(const char* name) { return core_.alloc(name, Space::vector, {rows_, 1}, DType::f32); }
   void begin(const WorkUnit& unit);
-  std::vector<index> blocks_of(const WorkUnit& unit, const KeyTile& tile);
   bool weigh(const KeyTile& tile, const TokenRange& range);
   void sum_up(const TokenRange& range, bool hidden);
 
@@ -103,15 +102,6 @@ void OnVectors::begin(const WorkUnit& unit) {
   softmax_.begin();
 }
 
-std::vector<index> OnVectors::blocks_of(const WorkUnit& unit, const KeyTile& tile) {
-  std::vector<index> blocks;
-  if (problem_.block_size == 0) return blocks;
-  const Tensor row = problem_.table.at(0, unit.sequence).matrix();
-  for (index i = tile.first / problem_.block_size; i * problem_.block_size < tile.first + tile.count; ++i)
-    blocks.push_back(static_cast<index>(core_.scalar_read(row, 0, i)));
-  return blocks;
-}
-
 void OnVectors::run(const WorkUnit& unit, index number) {
   begin(unit);
   const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
@@ -122,7 +112,7 @@ void OnVectors::run(const WorkUnit& unit, index number) {
   };
   const auto load = [&](std::size_t i) {
     if (i >= tiles.size()) return;
-    blocks[i % 2] = blocks_of(unit, tiles[i]);
+    blocks[i % 2] = blocks_of(core_, problem_, s, range(i));
     k_.load(range(i));
     v_.load(range(i));
   };

@@ -14,6 +14,17 @@ index granule_of(const Device& device, DType dtype) {
 
 }  // namespace
 
+std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const Sequence& sequence,
+                             const TokenRange& range) {
+  std::vector<index> blocks;
+  const index size = problem.block_size;
+  if (size == 0) return blocks;
+  const Tensor row = problem.table.at(0, &sequence - problem.sequences.data()).matrix();
+  for (index i = range.first / size; i * size < range.first + range.count; ++i)
+    blocks.push_back(static_cast<index>(core.scalar_read(row, 0, i)));
+  return blocks;
+}
+
 bool must_gather(const Device& device, const Cached& cached) {
   const NdTensor& view = cached.views.front();
   return view.extent(3) > 1 && view.extent(4) % granule_of(device, cached.dtype()) != 0;

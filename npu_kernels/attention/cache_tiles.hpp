@@ -24,6 +24,10 @@ struct TokenRange {
   const std::vector<index>* blocks = nullptr;
 };
 
+// Read from the table; none without one.
+std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const Sequence& sequence,
+                             const TokenRange& range);
+
 // Pieces of x dims of K or V must be gathered. A part that is, of two, takes so much of the memory at most.
 inline constexpr index gathered_share = 16;
 bool must_gather(const Device& device, const Cached& cached);

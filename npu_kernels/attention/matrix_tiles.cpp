@@ -36,11 +36,9 @@ std::vector<KeyWork> key_works(const Core& core, const AttentionProblem& problem
   return works;
 }
 
-bool fits_matrix(const Device& device, const AttentionProblem& p, const std::vector<WorkUnit>& units) {
-  if (p.hides || p.quantized() || device.rate(DType::f16, DType::f32) == nullptr) return false;
+bool fits_matrix(const Device& device, const AttentionProblem& p) {
+  if (p.quantized() || device.rate(DType::f16, DType::f32) == nullptr) return false;
   if (p.block_size > 0 && (p.block_size % 2 != 0 || p.window_left >= 0)) return false;  // odd rows of a fractal tile
-  for (const WorkUnit& unit : units)
-    if (unit.queries > 1 && unit.heads % 2 != 0) return false;
   for (const Cached* cached : {&p.k, &p.v})
     for (const NdTensor& view : cached->views)
       if (view.first.dtype != DType::f16 || view.extent(3) > 1 || (view.extent(1) > 1 && view.stride(1) < cached->dim))
@@ -57,12 +55,14 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
                          const MatrixPlan& plan) {
   const index q_pieces = plan.q_pieces, weight_pieces = plan.weight_pieces, share = sharing_vectors(device, plan);
   MatrixTiles t{};
-  for (const WorkUnit& unit : units) {
-    const index mine = unit.queries > 1 ? ceil_div(unit.queries, share) * unit.heads : ceil_div(unit.heads, share);
-    t.rows = std::max(t.rows, round_up(unit.rows(), 2));
-    t.most = std::max(t.most, mine);
-  }
   if (units.empty()) return t;  // no query: nothing for the matrix unit
+  const auto hold = [&](index queries, index heads) {
+    t.rows = std::max(t.rows, round_up(queries * heads, 2));
+    t.most = std::max(t.most, queries > 1 ? ceil_div(queries, share) * heads : ceil_div(heads, share));
+  };
+  for (const WorkUnit& unit : units) hold(unit.queries, unit.heads);
+  if (const index heads = std::min(p.group(), plan.most_rows); p.by_chunks)
+    hold(std::max<index>(1, plan.most_rows / heads), heads);
   const index rows = t.rows, most = t.most;
   const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
   const bool views = device.feeds_are_views();
@@ -80,12 +80,17 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
   if (t.score_columns == 0) return t;
 
   const index staged = 2 * (dim + v_dim) * f16_bytes + (views ? 0 : 2 * weight_pieces * padded * f16_bytes);
-  const index rules = present(p.slopes) ? 1 : 0;
+  // Seen and by one rule; bias and distances in f32, and what is loaded.
+  const bool biased = present(p.bias) || present(p.slopes);
+  const index rules = (p.hides || p.by_chunks ? 2 : 0) + (biased ? 2 : 0) + (present(p.bias) ? 1 : 0) +
+                      (present(p.mask) || present(p.packed) ? 1 : 0);
   const index vector = std::max<index>(most, 2) * (2 * f32_bytes + weights_ahead * weight_pieces * f16_bytes +
                                                    (weight_pieces > 1 ? f32_bytes : 0) + rules * f32_bytes) +
-                       f32_bytes;
-  // Sums, products, out, the query and a dozen of columns.
-  const index of_vector = std::max<index>(most, 2) * (v_dim * f32_bytes * 5 + 24 * 128);
+                       6 * f32_bytes;
+  // Sum, products, out and its coefficients; columns, and those of transfers.
+  const index of_vector = std::max<index>(most, 2) * (v_dim * f32_bytes * (present(p.to.out_scale) ? 6 : 4) + 96 +
+                                                      6 * index{device.memory(Space::vector).align}) +
+                          8192;
   const index of_staging = 2 * q_pieces * padded * dim * f16_bytes;
   const index room = bytes(Space::vector) - of_vector, staging = bytes(Space::staging) - of_staging;
   const bool shared = device.same_memory(Space::staging, Space::vector);
@@ -110,11 +115,9 @@ void add_workspace(GlobalMemory& memory, const AttentionProblem& p, MatrixPlan& 
   const Device& device = memory.device();
   const index outer = p.q.extent(0), rows = p.to.out.extent(1), heads = p.heads();
   const index in_flight = static_cast<index>(memory.cores()) * t.rows;
-  if (p.q.first.dtype == DType::f16) {
-    plan.q = with_axis(p.q, 0);
-  } else {
-    const Tensor space = memory.workspace("q in halves", {plan.q_pieces * outer * rows * heads, p.k.dim}, DType::f16);
-    plan.q = by_axes(space).split(0, heads).split(0, rows).split(0, outer);
+  if (!plan.q_as_it_is)
+    plan.q = memory.workspace("q in pieces", {plan.q_pieces * outer * rows * heads, p.k.dim}, DType::f16);
+  if (p.q.first.dtype != DType::f16) {
     const Tensor factors = memory.workspace("factors of q", {outer * rows * heads, 1}, DType::f32);
     plan.factors = by_axes(factors).at(1, 0).split(0, heads).split(0, rows);
   }

@@ -2,7 +2,8 @@
 //
 //   high = f16(q / f * below_one)    low = f16(q / f - high)    factor = f * scale
 //
-// 2^-21 of the largest is left out, and nothing overflows, whatever the size of q.
+// 2^-21 of the largest is left out, and nothing overflows, whatever the size of q. What is f16 already is laid out for
+// its units, no more.
 #pragma once
 
 #include "npu_kernels/attention/attend_matrix.hpp"

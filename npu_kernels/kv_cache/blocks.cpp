@@ -8,7 +8,7 @@ namespace inlay::npu::kv {
 
 namespace {
 
-constexpr std::uint32_t under_way = 4;  // pieces: a device of high bandwidth waits for latencies with fewer
+constexpr std::uint32_t under_way = 8;  // pieces: a device of high bandwidth waits for latencies with fewer
 
 index extent(const BlockRuns& runs, int axis) { return axis < 4 ? runs.count[axis] : runs.run; }
 

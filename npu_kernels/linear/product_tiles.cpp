@@ -3,6 +3,7 @@
 
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "npu_kernels/machine/time/matrix_cost.hpp"
 
 namespace inlay::npu {
 
@@ -47,7 +48,12 @@ Extents cheapest_tile(const Device& device, const Products& p, Extents all, Exte
 
 }  // namespace
 
-ProductTiles product_tiles(const Device& device, index cores, const Products& p) {
+bool makes_right(const Device& device, index cores, const Products& p) {
+  return device.feeds_are_views() && device.same_memory(Space::staging, Space::vector) && p.longest() > 0 &&
+         product_tiles(device, cores, p, true).block_m >= p.rows();
+}
+
+ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
   const DType dtype = p.left.front().dtype;
   const MatrixRate* rate = device.rate(dtype, p.sum);
   const index unit_m = std::max<index>(rate->m, device.matrix.m_granule), unit_n = rate->n, unit_k = rate->k;
@@ -72,7 +78,7 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
     t.sum_m = best.m;
     t.sum_n = best.n;
   }
-  t.vector_m = std::clamp<index>(bytes(Space::vector) / (shared ? 24 : 16) / (t.sum_n * out), 1,
+  t.vector_m = std::clamp<index>(bytes(Space::vector) / (shared ? 28 : 16) / (t.sum_n * out), 1,
                                  ceil_div(t.sum_m, vector_units(device)));
   t.feed_k = depth;
   if (!device.feeds_are_views())
@@ -80,20 +86,23 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
                                                    bytes(Space::right) / 2 / (round_up(t.sum_n, unit_k) * in)),
                                           unit_k));
 
-  const index budget = shared ? bytes(Space::staging) / 8 * 3 : bytes(Space::staging);
+  // The left operand is staged once where all its rows are a block.
+  const index budget = !shared ? bytes(Space::staging)
+                       : made  ? bytes(Space::staging) / 2
+                               : bytes(Space::staging) / 8 * 5;
   const auto fits = [&](index block_m, index block_n, index k) {
-    return index{t.staged} * (block_m + block_n) * k * in <= budget;
+    const bool kept = block_m >= rows && k == depth && p.steps() == 1;
+    return ((kept ? 1 : index{t.staged}) * block_m + index{t.staged} * block_n) * k * in <= budget;
   };
   t.block_m = t.sum_m;
   t.block_n = t.sum_n;
   t.chunk_k = depth;
   if (p.steps() > 1 || !fits(t.block_m, t.block_n, depth)) {
     const index unit = std::min(t.feed_k, round_up(64, unit_k));
-    // Blocks have long runs in any chunk: short ones, and more of them on their way, start sooner.
-    if (!shared && p.left.front().blocked() && p.right.front().blocked()) {
-      t.chunk_k = std::min(depth, round_up(128, unit_k));
-      t.staged = 4;
-    }
+    // Short chunks start sooner; blocks have long runs in any, so that more of them are on their way.
+    const bool blocked = p.left.front().blocked() && p.right.front().blocked();
+    t.chunk_k = std::min(depth, round_up(blocked ? 128 : 512, unit_k));
+    if (blocked) t.staged = 4;
     while (t.chunk_k > unit && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
     t.feed_k = std::min(t.feed_k, t.chunk_k);
     return t;
@@ -107,11 +116,19 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
     extent = before;
     return false;
   };
+  ProductTiles whole = t;
+  whole.block_m = rows;
+  const bool may_keep = fits(rows, t.block_n, depth) && ceil_div(columns, t.block_n) >= 2 * cores;
+  if (made) return may_keep ? whole : t;
   for (bool more = true; more;) {
     more = t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
     if (!more) more = t.block_m <= t.block_n ? grow(t.block_n, t.sum_n, columns) : grow(t.block_m, t.sum_m, rows);
   }
-  return t;
+  // Where loads take longer than products, the left operand comes once.
+  const double blocks = static_cast<double>(ceil_div(rows, t.block_m) * ceil_div(columns, t.block_n));
+  const double loads = blocks * static_cast<double>((t.block_m + t.block_n) * in) / device.dram_bytes_per_cycle;
+  const double products = static_cast<double>(rows * columns) / peak_products(device.matrix, *rate) / device.cores;
+  return may_keep && loads > products ? whole : t;
 }
 
 }  // namespace inlay::npu
