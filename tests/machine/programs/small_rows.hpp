@@ -139,6 +139,18 @@ inline Ran run_embedding(const Device& device, const Options& options) {
   return run_operator(device, options, op, y);
 }
 
+template <GgmlType format> Ran run_blocks(const Device& device, const Options& options) {
+  constexpr index vocab = 5, dim = 1024, tokens = 3, bytes = ggml_row_bytes(format, dim);
+  auto table = values<std::uint8_t>(vocab * bytes, 0, 0x3f, 1);  // scales are finite
+  const std::vector<std::int32_t> ids{3, 0, 4};
+  std::vector<f16> y(tokens * dim);
+  const Embedding<Host> op{.table = {table.data(), {vocab, bytes}},
+                           .ids = {ids.data(), {tokens}},
+                           .y = {y.data(), {tokens, dim}},
+                           .format = format};
+  return run_operator(device, options, op, y);
+}
+
 template <bool interleaved> Ran run_rope(const Device& device, const Options& options) {
   constexpr index tokens = 5, heads = 6, dim = 80, pairs = 32, cached = 7;
   const auto x = values<f16>(tokens * heads * dim, -4, 4, 1);
@@ -166,6 +178,9 @@ inline std::vector<Problem> small_rows() {
           {"quantize to half bytes", run_quantize_4},
           {"dequantize", run_dequantize},
           {"embedding", run_embedding},
+          {"embedding Q4_1", run_blocks<GgmlType::Q4_1>},
+          {"embedding Q4_K", run_blocks<GgmlType::Q4_K>},
+          {"embedding Q6_K", run_blocks<GgmlType::Q6_K>},
           {"rope", run_rope<false>},
           {"rope interleaved", run_rope<true>}};
 }
