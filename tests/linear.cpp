@@ -95,6 +95,15 @@ TEST(linear, every_number_of_panels) {
       }
 }
 
+// More channels than any memory of a tile holds, for one row: a head of many words.
+TEST(linear, one_row_and_very_many_channels) {
+  Rng rng(14);
+  for (Types type : kinds) {
+    Case c = make(type, 1, 32000 - 5, 9, {}, rng);
+    ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
+  }
+}
+
 // Blocks of k, odd and even, for all ways through them: few rows, a tile, tiles that share widened slices.
 TEST(linear, every_block_of_k) {
   Rng rng(5);

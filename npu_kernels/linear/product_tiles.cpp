@@ -26,14 +26,15 @@ double load_cycles(const Device& device, const Operand& operand) {
 }
 
 // Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer.
-Extents cheapest_tile(const Device& device, const Products& p, Extents all, Extents unit, index sums, index cores) {
+Extents cheapest_tile(const Device& device, const Products& p, Extents all, Extents most, Extents unit, index sums,
+                      index cores) {
   const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
   const double products = rate->cycles / (rate->m * rate->n * rate->k);
   const double left = load_cycles(device, p.left.front()), right = load_cycles(device, p.right.front());
   Extents best{};
   double least = 0;
-  for (index n = unit.n; n <= std::min(all.n, sums / unit.m); n += unit.n)
-    for (index m = unit.m; m <= std::min(all.m, round_down(sums / n, unit.m)); m += unit.m) {
+  for (index n = unit.n; n <= std::min(most.n, sums / unit.m); n += unit.n)
+    for (index m = unit.m; m <= std::min(most.m, round_down(sums / n, unit.m)); m += unit.m) {
       const auto wide = static_cast<double>(n), high = static_cast<double>(m);
       const auto rounds = static_cast<double>(ceil_div(ceil_div(all.m, m) * ceil_div(all.n, n), cores));
       // The shorter of the two counts a little: of equals the one that loads less.
@@ -75,7 +76,10 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
     while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
     t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
   } else {
-    const Extents best = cheapest_tile(device, p, {rows, columns}, {unit_m, unit_n}, sums, cores);
+    // Left and right hold a step of the unit twice.
+    const Extents most{std::min(rows, bytes(Space::left) / 2 / (unit_k * in)),
+                       std::min(columns, round_down(bytes(Space::right) / 2 / (unit_k * in), unit_k))};
+    const Extents best = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores);
     t.sum_m = best.m;
     t.sum_n = best.n;
   }

@@ -1,8 +1,6 @@
 // NpuActivations::f16: x and w are rounded to f16 once, on every description.
 #include "tests/linear_w4a16/case.hpp"
 
-#ifdef INLAY_TESTS_NPU
-
 namespace inlay::test {
 namespace {
 
@@ -44,4 +42,3 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
 }  // namespace
 }  // namespace inlay::test
 
-#endif
