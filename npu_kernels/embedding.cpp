@@ -1,4 +1,4 @@
-// y[t,:] = scale * table[ids[t],:], times row_scale[ids[t]] of an i8 table
+// y[t,:] = scale * table[ids[t],:], times row_scale[ids[t]] of an i8 table; of GGUF blocks: embedding/blocks.hpp
 //
 //   scalar   ids[t]     load_vector   a row of the table for each     vector   one or two products     store   y
 #include <inlay/ops/embedding.hpp>
@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "npu_kernels/backend/operator.hpp"
+#include "npu_kernels/embedding/blocks.hpp"
 #include "npu_kernels/rows/tiles.hpp"
 
 namespace inlay::npu {
@@ -61,11 +62,6 @@ void embedding(Core& core, const EmbeddingOperands& op) {
 
 }  // namespace
 
-Status declined(const Device&, const Embedding<Host>& op) {
-  if (op.table.dtype != DType::u8) return {};
-  return {StatusCode::unsupported, "a table of GGUF blocks is made floats by the host"};
-}
-
 Program program(GlobalMemory& memory, const Embedding<Host>& op, const Choices&) {
   EmbeddingOperands operands{.grid = {.rows = op.y.extents[0], .columns = op.y.extents[1]},
                              .table = memory.bind("table", op.table),
@@ -75,7 +71,10 @@ Program program(GlobalMemory& memory, const Embedding<Host>& op, const Choices&)
                              .scale = op.scale};
   if (operands.scales) operands.row_scale = memory.bind("row_scale", op.row_scale).split(0, 1);
   const index read = op.y.extents[0] * (byte_size(op.table.dtype, op.table.extents[1]) + (operands.scales ? 4 : 0));
-  return {.body = [operands](Core& core) { embedding(core, operands); },
+  const BlockTable blocks{
+      .table = operands.table, .y = operands.y.at(0, 0), .ids = operands.ids, .format = op.format, .scale = op.scale};
+  const bool of_blocks = op.table.dtype == DType::u8;
+  return {.body = [=](Core& core) { of_blocks ? embed_blocks(core, blocks) : embedding(core, operands); },
           .problem = {.bytes = static_cast<std::uint64_t>(read) + rows::bytes_of(op.ids, op.y)},
           .launch = {.cores = rows::cores_of(memory, operands.grid)}};
 }

@@ -1,6 +1,6 @@
 // y = x w^T + bias: x and w as f16, in one part where that is exact, in two halves where they are f32 (halves.hpp).
 //
-//   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is
+//   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is, or is made fractal only
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain         each pair of parts (products.hpp)
 //   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (float_epilogue.hpp)
@@ -11,6 +11,7 @@
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
 #include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -56,19 +57,29 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
 
   const bool bf16 = x.dtype == DType::bf16 && w.dtype == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
   const DType unit = bf16 ? DType::bf16 : DType::f16;
-  const auto side_of = [&](const std::string& name, const RowSource& source) {
-    if (source.dtype == unit && !source.packed())
+  const auto side_of = [&](const std::string& name, const RowSource& source, index tiles) {
+    if (source.dtype == unit && source.packed() && fractal_block(device, unit) == panel_rows && source.per_word() == 1)
+      return Side{
+          .source = source, .prepared = false, .halves = {}, .parts = {panels_operand(source.panels, source.count)}};
+    if (source.dtype == unit && !source.packed() && !blocks_pay(device, tiles) && loads_as_rows(source.rows))
       return Side{.source = source, .prepared = false, .halves = {}, .parts = {rows_operand(source.rows)}};
     if (source.dtype == unit) return prepared_side(source, blocks_of(memory, name, source.count, k, unit));
     const bool two = source.dtype == DType::f32 && choices.activations == NpuActivations::exact;
     return prepared_side(source, halves(memory, name, source.count, k, two ? 2 : 1));
   };
-  const Side left = side_of("x", x), right = side_of("w", w);
-  if (k > 0 && left.prepared) result.row_power = left.halves.power;
-  if (k > 0 && right.prepared) result.col_power = right.halves.power;
+  const Side left = side_of("x", x, n / 256);
+  Products products{.left = left.parts,
+                    .right = {{.rows = n, .depth = k, .dtype = unit, .lines = {}, .blocks = {}}},
+                    .sum = DType::f32,
+                    .segments = {{0, k}}};
+  const bool made = w.packed() && w.dtype == unit && makes_right(device, memory.cores(), products);
+  const Side right =
+      made ? Side{.source = w, .prepared = false, .halves = {}, .parts = products.right} : side_of("w", w, m / 128);
+  products.right = right.parts;
+  if (k > 0) result.row_power = left.halves.power;
+  if (k > 0) result.col_power = right.halves.power;
 
-  const Products products{.left = left.parts, .right = right.parts, .sum = DType::f32, .segments = {{0, k}}};
-  const ProductTiles tiles = product_tiles(device, memory.cores(), products);
+  const ProductTiles tiles = product_tiles(device, memory.cores(), products, made);
   const Tensor handover = handover_workspace(memory, products, tiles);
   const auto body = [=](Core& core) {
     if (left.prepared) make_halves(core, left.source, left.halves);
@@ -77,7 +88,10 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
     Scratch scratch(core);
     FloatEpilogue epilogue(core, scratch, result, tiles, products.steps());
     const Chain chain = core.chain(Pipe::vector);
-    multiply(core, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); });
+    const auto consume = [&](const Sums& sums) { epilogue(sums); };
+    if (!made) return multiply(core, products, tiles, handover, consume);
+    MadeBlocks blocks(core, scratch, right.source, tiles);
+    multiply(core, products, tiles, handover, consume, std::ref(blocks));
   };
   const index bytes = byte_size(x.dtype, m * k) + byte_size(w.dtype, n * k) + byte_size(op.y.dtype, m * n);
   const index blocks = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);

@@ -10,6 +10,7 @@
 
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/int8_epilogue.hpp"
+#include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/shadow.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
@@ -21,7 +22,6 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   // Four inputs of a channel are a word.
   const ConstView<3> words{op.weight.data, DType::i32, {op.weight.extents[0], op.weight.extents[1], panel_rows}};
   const RowSource w{.rows = {}, .panels = memory.bind("weight", words), .dtype = DType::i8, .count = n, .depth = k};
-  const Halves blocks = blocks_of(memory, "w", n, k, DType::i8);
 
   Int8Result result{.y = memory.bind("y", op.y, Use::out),
                     .weight_sum = memory.bind("weight_sum", op.weight_sum),
@@ -43,8 +43,14 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   result.y_scale = optional("y_scale", op.y_scale);
   result.y_zero = optional("y_zero", op.y_zero);
 
-  const Products products{.left = {x.q}, .right = blocks.parts, .sum = DType::i32, .segments = {{0, k}}};
-  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products);
+  Products products{.left = {x.q},
+                    .right = {{.rows = n, .depth = k, .dtype = DType::i8, .lines = {}, .blocks = {}}},
+                    .sum = DType::i32,
+                    .segments = {{0, k}}};
+  const bool made = makes_right(memory.device(), memory.cores(), products);
+  const Halves blocks = made ? Halves{} : blocks_of(memory, "w", n, k, DType::i8);
+  if (!made) products.right = blocks.parts;
+  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, made);
   const Tensor handover = handover_workspace(memory, products, tiles);
   std::optional<Shadow> outliers;
   if (op.shadow_outliers) {
@@ -53,7 +59,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   }
   const auto body = [=](Core& core) {
     make_int8_rows(core, x);
-    make_halves(core, w, blocks);
+    if (!made) make_halves(core, w, blocks);
     core.sync_all();
     if (outliers) {
       make_shadow(core, *outliers);
@@ -62,7 +68,10 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
     Scratch scratch(core);
     Int8Epilogue epilogue(core, scratch, result, tiles);
     const Chain chain = core.chain(Pipe::vector);
-    multiply(core, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); });
+    const auto consume = [&](const Sums& sums) { epilogue(sums); };
+    if (!made) return multiply(core, products, tiles, handover, consume);
+    MadeBlocks right(core, scratch, w, tiles);
+    multiply(core, products, tiles, handover, consume, std::ref(right));
   };
   const index bytes = byte_size(op.x.dtype, m * k) + n * k + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);

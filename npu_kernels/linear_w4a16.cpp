@@ -12,6 +12,7 @@
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
 #include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/w4_int8.hpp"
 #include "npu_kernels/linear/w4_slots.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
@@ -26,8 +27,8 @@ struct Plan {
   Tensor handover;
 };
 
-Plan plan_of(GlobalMemory& memory, Products products) {
-  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products);
+Plan plan_of(GlobalMemory& memory, Products products, bool made = false) {
+  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, made);
   const Tensor handover = handover_workspace(memory, products, tiles);
   return {std::move(products), tiles, handover};
 }
@@ -35,25 +36,33 @@ Plan plan_of(GlobalMemory& memory, Products products) {
 std::function<void(Core&)> in_floats(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
                                      FloatResult result, NpuActivations mode) {
   const std::size_t parts = mode == NpuActivations::exact ? 2 : 1;
-  const bool whole = x.dtype == DType::f16;
-  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, x.dtype == DType::bf16 ? 1 : parts);
-  const Halves right = halves(memory, "w", weight.codes.count, x.depth, parts);
+  const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows);
+  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, x.dtype == DType::f32 ? parts : 1);
+  Products products{
+      .left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
+      .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}}},
+      .sum = DType::f32,
+      .segments = {{0, x.depth}}};
+  const bool made =
+      mode == NpuActivations::f16 && MadeCodes::takes(weight) && makes_right(memory.device(), memory.cores(), products);
+  const Halves right = made ? Halves{} : halves(memory, "w", weight.codes.count, x.depth, parts);
+  if (!made) products.right = right.parts;
   if (x.depth > 0) result.row_power = left.power, result.col_power = right.power;
-  const Plan plan = plan_of(memory, {.left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
-                                     .right = right.parts,
-                                     .sum = DType::f32,
-                                     .segments = {{0, x.depth}}});
+  const Plan plan = plan_of(memory, products, made);
   return [=](Core& core) {
     if (!whole) make_halves(core, x, left);
     const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
       return std::make_unique<W4Reader>(core, scratch, weight, tile.depth);
     };
-    make_halves(core, weight.codes.count, x.depth, reader, right);
-    core.sync_all();
+    if (!made) make_halves(core, weight.codes.count, x.depth, reader, right);
+    if (!made || !whole) core.sync_all();
     Scratch scratch(core);
     FloatEpilogue epilogue(core, scratch, result, plan.tiles, plan.products.steps());
     const Chain chain = core.chain(Pipe::vector);
-    multiply(core, plan.products, plan.tiles, plan.handover, [&](const Sums& sums) { epilogue(sums); });
+    const auto consume = [&](const Sums& sums) { epilogue(sums); };
+    if (!made) return multiply(core, plan.products, plan.tiles, plan.handover, consume);
+    MadeCodes codes(core, scratch, weight, plan.tiles);
+    multiply(core, plan.products, plan.tiles, plan.handover, consume, std::ref(codes));
   };
 }
 

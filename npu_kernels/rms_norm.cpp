@@ -136,6 +136,7 @@ class RmsNormProgram {
     core_.vscalar(VectorOp::mul, spare, v, 0.0f);
     reduce(VectorOp::reduce_sum, VectorOp::add, finite_, spare);
     if (!walk_.closes(step_)) return;
+    core_.vscalar(VectorOp::max, scale_, scale_, 0.0f);  // of no elements
     core_.vscalar(VectorOp::div, scale_, scale_, 127.0f);
     core_.vbinary(VectorOp::add, scale_, scale_, column(finite_));
     core_.vcompare(Compare::greater, column(finite_), scale_, 0.0f);

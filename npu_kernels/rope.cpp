@@ -51,7 +51,7 @@ class RopeProgram {
         walk_(core, op.grid(), op.need(), {.column_group = op.width, .least_columns = op.width}),
         tokens_(walk_.tile().rows),
         pairs_(tokens_ * walk_.tile().columns / op.width),
-        by_token_(instructions(pairs_ / tokens_, tokens_) > instructions(tokens_, pairs_ / tokens_)),
+        by_token_(products(tokens_, pairs_ / tokens_, true) < products(pairs_ / tokens_, tokens_, false)),
         x_(core.ring("x", Space::vector, slot(), type_, {rows::slots, Pipe::load_vector, Pipe::vector})),
         y_(core.ring("y", Space::vector, slot(), type_, {rows::slots, Pipe::vector, Pipe::store})),
         cos_(core, "cos", walk_, op.cos.first.dtype, table(), extents(), rows_of(op.cos)),
@@ -83,12 +83,13 @@ class RopeProgram {
   };
   Part of(const rows::Window& w) const { return {w.row, w.rows, w.column / op_.width, w.columns / op_.width}; }
 
-  // Of `outer` products with `inner` rows each.
-  double instructions(index outer, index inner) const {
+  // Cycles of `outer` products of `inner` rows each: with one row of a table the lanes behind each row stay empty.
+  double products(index outer, index inner, bool one_row) const {
     const VectorUnit& unit = core_.device().vector;
-    const double lanes = static_cast<double>(inner * op_.pairs) * sizeof(float) / unit.bytes;
     const VectorCost& mul = unit.cost[static_cast<std::size_t>(VectorOp::mul)];
-    return static_cast<double>(outer) * (mul.head + mul.slope * std::max(lanes, 1.0));
+    const index lanes = unit.bytes / index{sizeof(float)};
+    const index instructions = one_row ? inner * ceil_div(op_.pairs, lanes) : ceil_div(inner * op_.pairs, lanes);
+    return static_cast<double>(outer) * (mul.head + mul.slope * static_cast<double>(instructions));
   }
 
   Shape planes() const { return {2 * pairs_, std::max<index>(2, op_.pairs)}; }

@@ -47,7 +47,7 @@ class Greedy {
   Greedy(Core& core, const GreedyOperands& op)
       : core_(core),
         op_(op),
-        in_(core.ring("logits", Space::vector, {1, op.part}, DType::f32, {2, Pipe::load_vector, Pipe::vector})),
+        in_(core.ring("logits", Space::vector, {1, op.part}, DType::f32, {4, Pipe::load_vector, Pipe::vector})),
         same_(core.alloc("x == x", Space::vector, {1, op.part}, DType::f32)),
         value_(core.alloc("largest", Space::vector, {op.parts, 2}, DType::f32)),
         sound_(core.alloc("sound", Space::vector, {op.parts, 2}, DType::f32)),
@@ -139,8 +139,8 @@ Status declined(const Device&, const Sampling<Host>& op) {
 Program program(GlobalMemory& memory, const Sampling<Host>& op, const Choices&) {
   const index rows = op.logits.extents[0], vocab = op.logits.extents[1];
   const Device& device = memory.device();
-  // Two parts under way, one that is compared: a third of the memory for all.
-  const auto room = static_cast<index>(device.memory(Space::vector).bytes / 3 / (3 * sizeof(float)));
+  // Four parts under way, one that is compared: half of the memory for all.
+  const auto room = static_cast<index>(device.memory(Space::vector).bytes / 2 / (5 * sizeof(float)));
   const index part = std::clamp<index>(vocab, 2, std::min<index>(room, 8192)), parts = ceil_div(vocab, part);
   const index units = device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
   const std::uint32_t cores = cores_for(rows * parts, units, memory.cores());

@@ -142,7 +142,7 @@ class SoftmaxProgram {
   }
 
   void take(const Tensor& more) {
-    core_.vcast(of(most_), more);
+    if (walk_.pieces() > 1) core_.vcast(of(most_), more);
     core_.vcompare(Compare::less, of(shift_), more, lowest);
     core_.vselect(of(shift_), of(shift_), zero_, more);
   }

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include <inlay/cpu.hpp>
+#include <inlay/npu.hpp>
 
 #include "tools/commands.hpp"
 
@@ -11,9 +12,9 @@
 
 namespace inlay::tools {
 
-#ifdef INLAY_HAS_CL
 namespace {
 
+#ifdef INLAY_HAS_CL
 void print_opencl() {
   const auto devices = cl_devices();
   if (!devices) {
@@ -36,8 +37,19 @@ void print_opencl() {
   if (!chosen) std::printf("           none is usable: %s\n", std::string(chosen.error().message()).c_str());
 }
 
-}  // namespace
 #endif
+
+// Descriptions, not devices of this machine.
+void print_npus() {
+  const auto chosen = Npu::make();
+  std::printf("npu        modelled (chosen: *):");
+  for (const std::string_view name : npu_devices())
+    std::printf(" %s%s", std::string(name).c_str(), chosen && chosen->device_name() == name ? "*" : "");
+  std::printf("\n");
+  if (!chosen) std::printf("           none is usable: %s\n", std::string(chosen.error().message()).c_str());
+}
+
+}  // namespace
 
 void add_devices(CLI::App& app, Command& chosen) {
   app.add_subcommand("devices", "Backends, instruction sets and threads of this machine")->callback([&chosen] {
@@ -51,6 +63,7 @@ void add_devices(CLI::App& app, Command& chosen) {
 #ifdef INLAY_HAS_CL
       print_opencl();
 #endif
+      print_npus();
       return 0;
     };
   });

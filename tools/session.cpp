@@ -29,18 +29,16 @@ DType kv_type(const ModelOptions& options, const exec::ModelFile& file) {
 
 std::vector<std::string> backends() {
 #ifdef INLAY_HAS_CL
-  return {"cpu", "cl", "reference"};
+  return {"cpu", "cl", "npu", "reference"};
 #else
-  return {"cpu", "reference"};
+  return {"cpu", "npu", "reference"};
 #endif
 }
 
 void add_device(CLI::App& command, std::string& device) {
-#ifdef INLAY_HAS_CL
-  command.add_option("--device", device, "A part of the name of the cl backend's device: see inlay devices");
-#else
-  (void)command, (void)device;
-#endif
+  command.add_option(
+      "--device", device,
+      "A part of the name of the cl backend's device, or the npu backend's description: see inlay devices");
 }
 
 void add_threads(CLI::App& command, int& threads, std::string& pool) {
@@ -132,6 +130,11 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
 #endif
   auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return failure(std::move(cpu.error()));
+  if (backend == "npu") {  // what it declines runs on the CPU
+    auto npu = Npu::make({.device = options.device});
+    if (!npu) return failure(std::move(npu.error()));
+    return exec::Eager(std::move(*npu), std::move(*cpu));
+  }
   return exec::Eager(std::move(*cpu));
 }
 

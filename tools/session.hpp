@@ -13,7 +13,7 @@
 
 namespace inlay::tools {
 
-// Those that this build has: cpu, cl, reference.
+// Those that this build has: cpu, cl, npu, reference.
 std::vector<std::string> backends();
 // --device
 void add_device(CLI::App& command, std::string& device);
@@ -29,7 +29,7 @@ struct ModelOptions {
   std::string model;             // empty: the model that ships with Inlay
   std::string backend = "cpu";   // one of backends()
   std::string isa;               // empty: the best
-  std::string device;            // of OpenCL; empty: INLAY_CL_DEVICE, else the best
+  std::string device;            // of OpenCL; empty: INLAY_CL_DEVICE, else the best. Of the NPU: INLAY_NPU_DEVICE
   std::string kv_type = "auto";  // f32 for f32 weights, else f16
   int threads = 0;               // 0: default_width()
   std::string pool = "inlay";    // whose threads: Inlay's, or OpenMP's

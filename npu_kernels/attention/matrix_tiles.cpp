@@ -55,6 +55,7 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
                          const MatrixPlan& plan) {
   const index q_pieces = plan.q_pieces, weight_pieces = plan.weight_pieces, share = sharing_vectors(device, plan);
   MatrixTiles t{};
+  if (units.empty()) return t;  // no query: nothing for the matrix unit
   const auto hold = [&](index queries, index heads) {
     t.rows = std::max(t.rows, round_up(queries * heads, 2));
     t.most = std::max(t.most, queries > 1 ? ceil_div(queries, share) * heads : ceil_div(heads, share));

@@ -20,7 +20,7 @@ template <class Op> std::string shape_key(const Op& op) {
     for (index extent : v.extents) number(extent);
     for (index stride : v.strides) number(stride);
     using V = std::remove_cvref_t<decltype(v)>;
-    if constexpr (V::rank == 1)
+    if constexpr (V::rank == 1 && std::is_const_v<std::remove_pointer_t<decltype(v.data)>>)  // not what is written
       if (v.present() && (v.dtype == DType::i32 || v.dtype == DType::i64))
         for (index i = 0; i < v.extents[0]; ++i)
           number(v.dtype == DType::i64 ? static_cast<const std::int64_t*>(v.data)[i * v.strides[0]]

@@ -8,6 +8,8 @@ namespace inlay::npu::kv {
 
 namespace {
 
+constexpr std::uint32_t under_way = 8;  // pieces: a device of high bandwidth waits for latencies with fewer
+
 index extent(const BlockRuns& runs, int axis) { return axis < 4 ? runs.count[axis] : runs.run; }
 
 // Of a piece: the axes before the one that is cut are gone through one by one.
@@ -19,7 +21,7 @@ Ring ring_of(Core& core, const BlockCopy& copy) {
   index rows = 1;
   for (int axis = 0; axis < 4; ++axis) rows *= extent_of_piece(copy, axis);
   return core.ring("blocks", Space::vector, {rows, std::max<index>(2, extent_of_piece(copy, 4))},
-                   copy.source.first.dtype, {2, Pipe::load_vector, Pipe::store});
+                   copy.source.first.dtype, {under_way, Pipe::load_vector, Pipe::store});
 }
 
 }  // namespace
@@ -30,7 +32,7 @@ BlockCopy block_copy(const NdTensor& source, const ConstPagedView<>& from, const
   for (int axis = 1; axis < 5; ++axis)
     if (from.extents[axis] == 0) return copy;
   const auto granule = static_cast<index>(device.memory(Space::vector).align);
-  const index budget = static_cast<index>(std::min<std::uint64_t>(bytes, 1024 * 1024)) / 2;  // of each slot
+  const index budget = static_cast<index>(std::min<std::uint64_t>(bytes, 1024 * 1024)) / under_way;  // of each slot
   const auto unit = [&](int axis) {  // bytes of one step along it
     index rows = 1;
     for (int inner = axis + 1; inner < 4; ++inner) rows *= copy.runs.count[inner];

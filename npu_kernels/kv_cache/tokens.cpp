@@ -216,7 +216,10 @@ void TokenWriter::write(const TokenTile& tile, std::span<const TokenRun> runs) {
         measure(part, first);
         first = false;
       });
-      if (first) continue;  // no elements
+      if (first) {  // no elements
+        core_.vfill(column(peaks_, all.rows()), 0);
+        core_.vfill(column(probes_, all.rows()), 0);
+      }
       finish_scales(all, runs);
     }
     for_parts(all, [&](const Part& part) {

@@ -16,16 +16,13 @@ class RowPower {
       : core_(core),
         power_(scratch.alloc("power", {tile.rows, 2}, DType::f32)),
         chunk_(scratch.alloc("largest of a chunk", {tile.rows, 2}, DType::f32)),
-        size_(scratch.alloc("magnitude", {tile.rows, tile.depth}, DType::f32)),
-        zero_(scratch.alloc("zero", {1, 2}, DType::f32)) {
-    core.vfill(zero_, 0);
-  }
+        size_(scratch.alloc("magnitude", {tile.rows, tile.depth}, DType::f32)) {}
   void start(index rows) { core_.vfill(column(power_, rows), least); }
   void add(const Tensor& x, const Tensor& mask) {
     const Tensor size = size_.slice(0, x.rows(), 0, x.columns());
     core_.vunary(VectorOp::abs, size, x);
     core_.vcompare(Compare::less, mask, size, std::numeric_limits<float>::infinity());
-    core_.vselect(size, mask, size, zero_.slice(0, 1, 0, 1));
+    core_.vselect(size, mask, size, mask);  // 0 where it is not finite
     const Tensor chunk = column(chunk_, x.rows()), power = column(power_, x.rows());
     core_.vreduce(VectorOp::reduce_max, chunk, size);
     core_.vbinary(VectorOp::max, power, power, chunk);
@@ -48,15 +45,16 @@ class RowPower {
   static constexpr float least = 0x1p-112f;
   static Tensor column(const Tensor& tile, index rows) { return tile.slice(0, rows, 0, 1); }
   Core& core_;
-  Tensor power_, chunk_, size_, zero_;
+  Tensor power_, chunk_, size_;
 };
 
 }  // namespace
 
-RowTile row_tile(const Device& device, DType dtype, index depth) {
+RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element) {
   const index block = fractal_block(device, dtype);
-  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 48 / panel_rows;
-  return {panel_rows, std::min(round_up(depth, block), std::max(block, round_down(room, block)))};
+  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 * 7 / panel_rows / bytes_of_element;
+  return {panel_rows,
+          std::min({round_up(depth, block), round_up(8192, block), std::max(block, round_down(room, block))})};
 }
 
 Halves halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts) {
@@ -81,7 +79,7 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
 void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const Halves& to) {
   const bool scaled = to.power.buffer != none;
   const DType dtype = to.parts.front().dtype;
-  const RowTile tile = row_tile(core.device(), dtype, all);
+  const RowTile tile = row_tile(core.device(), dtype, all, scaled ? 44 : 8 * byte_size(dtype, 1));
   const index block = core.fractal_block(dtype);
   Scratch scratch(core);
   const std::unique_ptr<RowTiles> reader = make_reader(core, scratch, tile);

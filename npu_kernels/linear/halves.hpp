@@ -22,7 +22,7 @@ namespace inlay::npu {
 struct RowTile {
   index rows, depth;
 };
-RowTile row_tile(const Device& device, DType dtype, index depth);
+RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element);
 
 struct Halves {
   std::vector<Operand> parts;  // high, or high and low

@@ -23,7 +23,7 @@ SumsToVector::SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, c
       rows_(tiles.vector_m),
       direct_(drains_to_vector(core.device())),
       tiles_(core.ring("rows of sums", Space::vector, {tiles.vector_m, tiles.sum_n}, dtype,
-                       {2, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
+                       {direct_ ? 3u : 2u, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
   if (direct_) return;
   const index first = core.block_idx() * 2 * tiles.sum_m;
   through_.emplace(
@@ -51,14 +51,26 @@ void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const C
       core_.copy(to, passed.slice(row, count, 0, n));
     tiles_.commit();
     Sums here = where;
-    here.tile = tiles_.wait().slice(0, count, 0, n);
+    here.tile = to;
     here.row += row;
     here.at = at;
-    consume(here);
-    tiles_.release();
+    drained_.push_back(here);
+    while (drained_.size() > (direct_ ? 1 : 0)) consume_oldest(consume);
   }
   sums.release();
   if (!direct_) through_->release();
+}
+
+void SumsToVector::consume_oldest(const Consumer& consume) {
+  Sums sums = drained_.front();
+  drained_.pop_front();
+  sums.tile = tiles_.wait().slice(0, sums.tile.rows(), 0, sums.tile.columns());
+  consume(sums);
+  tiles_.release();
+}
+
+void SumsToVector::finish(const Consumer& consume) {
+  while (!drained_.empty()) consume_oldest(consume);
 }
 
 }  // namespace inlay::npu

@@ -4,6 +4,7 @@
 //   drain   | tile |  --->  vector | rows | rows | ..          or    drain --> global --load_vector--> vector
 #pragma once
 
+#include <deque>
 #include <optional>
 
 #include "npu_kernels/linear/products.hpp"
@@ -15,13 +16,18 @@ class SumsToVector {
   SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, const Tensor& workspace);
   // The tile of m x n sums that `sums` has committed goes to the consumer, a few rows after the others.
   void pass(Ring& sums, index m, index n, const Sums& where, const Consumer& consume);
+  // .. and what is still on its way.
+  void finish(const Consumer& consume);
 
  private:
+  void consume_oldest(const Consumer& consume);
+
   Core& core_;
   index rows_;
   bool direct_;
   Ring tiles_;
   std::optional<Ring> through_;
+  std::deque<Sums> drained_;  // one behind: the vector unit has work while the matrix unit makes the next sums
 };
 
 }  // namespace inlay::npu

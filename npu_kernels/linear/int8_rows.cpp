@@ -21,7 +21,7 @@ class RowQuantizer {
   RowQuantizer(Core& core, const Int8Rows& to, Scratch& scratch)
       : core_(core),
         to_(to),
-        tile_(row_tile(core.device(), DType::i8, to.depth)),
+        tile_(row_tile(core.device(), DType::i8, to.depth, 32)),
         block_(core.fractal_block(DType::i8)),
         reader_(core, scratch, {.rows = to.x, .panels = {}, .dtype = to.dtype, .count = to.rows, .depth = to.depth},
                 tile_.rows, tile_.depth),
@@ -36,16 +36,13 @@ class RowQuantizer {
         zero_(scratch.alloc("zero", {tile_.rows, 2}, DType::i32)),
         rest_(scratch.alloc("rest", {tile_.rows, 2}, DType::i32)),
         narrow_(scratch.alloc("zero in eight bits", {tile_.rows, 2}, DType::i8)),
-        nan_(scratch.alloc("nan", {1, 2}, DType::f32)),
         given_(core.ring("given", Space::vector, {tile_.rows, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
         given_zero_(core.ring("given zero", Space::vector, {tile_.rows, 2},
                               to.dtype == DType::u8 ? DType::u8 : DType::i8, {1, Pipe::load_vector, Pipe::vector})),
         out_(core.ring("q blocks", Space::vector, shape(), DType::i8, {2, Pipe::vector, Pipe::store}, Layout::nz)),
         columns_(core.ring("of rows", Space::vector, {tile_.rows, 2}, DType::i32, {2, Pipe::vector, Pipe::store})),
         clips_(core.ring("clipped", Space::vector, to.clipped.buffer == none ? Shape{1, 2} : shape(), DType::f32,
-                         {2, Pipe::vector, Pipe::store})) {
-    core.vfill(nan_, std::numeric_limits<float>::quiet_NaN());
-  }
+                         {2, Pipe::vector, Pipe::store})) {}
 
   void rows(index row) {
     row_ = row;
@@ -57,7 +54,7 @@ class RowQuantizer {
     if (to_.floats()) measure();
     if (to_.scale.buffer != none) store(to_.scale, as(column(scale_), DType::i32));
     store(to_.shift, column(zero_));
-    if (!to_.quantizes() && !to_.with_rest) return;
+    if (!to_.in_blocks && !to_.with_rest) return;
     core_.vfill(column(rest_), 0);
     for (index k = 0; k < to_.depth; k += tile_.depth) quantize(k);
     if (!to_.with_rest) return;
@@ -133,7 +130,8 @@ class RowQuantizer {
       core_.vcast(column(narrow_), low);
       core_.vcast(column(zero_), column(narrow_));
     }
-    core_.vselect(scale, column(finite_), scale, nan_.slice(0, 1, 0, 1));
+    core_.vbinary(VectorOp::div, column(finite_), column(finite_), column(finite_));  // 1, or NaN
+    core_.vbinary(VectorOp::mul, scale, scale, column(finite_));
   }
 
   // r = round(x / scale) + zero, q = saturate(r), clipped = r - q.
@@ -161,7 +159,7 @@ class RowQuantizer {
       core_.vreduce(VectorOp::reduce_sum, as(column(chunk_), DType::i32), whole);
       core_.vbinary(VectorOp::add, column(rest_), column(rest_), as(column(chunk_), DType::i32));
     }
-    if (!to_.quantizes()) return;
+    if (!to_.in_blocks) return;
     core_.vpack_nz(window(out_.acquire(), padded), window(q_, padded));
     out_.commit();
     store_blocks(core_, to_.q, window(out_.wait(), padded), row_, k);
@@ -191,7 +189,7 @@ class RowQuantizer {
   RowTile tile_;
   index block_;
   RowReader reader_;
-  Tensor x_, wide_, q_, low_, high_, finite_, chunk_, scale_, zero_, rest_, narrow_, nan_;
+  Tensor x_, wide_, q_, low_, high_, finite_, chunk_, scale_, zero_, rest_, narrow_;
   Ring given_, given_zero_, out_, columns_, clips_;
   index row_ = 0, count_ = 0;
 };
@@ -214,7 +212,9 @@ Int8Rows int8_rows(GlobalMemory& memory, const LinearInt8<Host>& op) {
   rows.with_rest = op.weight_zero.present();
   if (op.x_scale.present()) rows.x_scale = memory.bind("x_scale", op.x_scale);
   if (op.x_zero.present()) rows.x_zero = memory.bind("x_zero", op.x_zero);
-  rows.q = rows.quantizes() ? blocked_operand(memory, "q", rows.rows, rows.depth, DType::i8) : rows_operand(rows.x);
+  rows.in_blocks = op.x.dtype != DType::i8 || !loads_as_rows(rows.x) ||
+                   blocks_pay(memory.device(), op.y.extents[1] / 256);  // q is not x
+  rows.q = rows.in_blocks ? blocked_operand(memory, "q", rows.rows, rows.depth, DType::i8) : rows_operand(rows.x);
   if (op.y.dtype != DType::i32) rows.scale = memory.workspace("scales", {1, rows.rows}, DType::f32);
   rows.shift = memory.workspace("shifts", {1, rows.rows}, DType::i32);
   if (rows.with_rest) rows.rest = memory.workspace("rests", {1, rows.rows}, DType::i32);

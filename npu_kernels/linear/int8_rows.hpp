@@ -19,12 +19,11 @@ struct Int8Rows {
   NdTensor x, x_scale, x_zero;  // rank 0: not given
   DType dtype = DType::f32;     // of x
   index rows = 0, depth = 0;
-  bool asymmetric = false, with_rest = false;
+  bool asymmetric = false, with_rest = false, in_blocks = true;
 
   Operand q;
   Tensor scale, shift, rest, clipped;  // of no buffer: not wanted
   bool floats() const { return dtype != DType::i8 && dtype != DType::u8; }
-  bool quantizes() const { return dtype != DType::i8; }  // q is not x
 };
 
 Int8Rows int8_rows(GlobalMemory& memory, const LinearInt8<Host>& op);

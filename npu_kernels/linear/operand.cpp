@@ -10,6 +10,13 @@ index fractal_block(const Device& device, DType dtype) {
   return 1;
 }
 
+bool loads_as_rows(const NdTensor& rows) { return rows.matrix().error == nullptr; }
+
+bool blocks_pay(const Device& device, index tiles) {
+  const Path* path = device.path(Space::global, Space::staging);
+  return path->nd2nz.bytes_per_cycle > 0 && path->nd2nz.bytes_per_cycle < path->bytes_per_cycle && tiles >= 4;
+}
+
 Operand rows_operand(const NdTensor& rows) {
   const Tensor lines = rows.matrix();
   return {.rows = lines.rows(), .depth = lines.columns(), .dtype = lines.dtype, .lines = lines, .blocks = {}};
@@ -21,9 +28,21 @@ Operand blocked_operand(GlobalMemory& memory, const std::string& name, index row
   return {.rows = rows, .depth = depth, .dtype = dtype, .lines = {}, .blocks = by_axes(all).split(0, rows)};
 }
 
+Operand panels_operand(const NdTensor& panels, index rows) {
+  return {.rows = rows,
+          .depth = panels.extent(1),
+          .dtype = panels.first.dtype,
+          .lines = {},
+          .blocks = panels,
+          .turned = true};
+}
+
 void stage(Core& core, const Tensor& tile, const Operand& operand, index row, index rows, index k, index depth) {
   if (!operand.blocked()) return core.nd2nz(tile.slice(0, rows, 0, depth), operand.lines.slice(row, rows, k, depth));
-  const index block = operand.blocks.extent(2), blocks = ceil_div(depth, block);
+  const index block = operand.blocks.extent(2), blocks = ceil_div(operand.turned ? rows : depth, block);
+  if (operand.turned)
+    return core.copy(by_axes(tile.slice(0, depth, 0, blocks * block)),
+                     operand.blocks.slice(0, row / block, blocks).slice(1, k, depth));
   core.copy(by_axes(tile.slice(0, rows, 0, blocks * block)),
             operand.blocks.slice(0, k / block, blocks).slice(1, row, rows));
 }

@@ -15,18 +15,29 @@ namespace inlay::npu {
 struct Operand {
   index rows = 0, depth = 0;
   DType dtype = DType::f16;
-  Tensor lines;     // nd
-  NdTensor blocks;  // or these: the last one is filled up with zeros
+  Tensor lines;         // nd
+  NdTensor blocks;      // or these: the last one is filled up with zeros
+  bool turned = false;  // blocks of the transpose, [rows / block][depth][block]: packed f16 where blocks are panels
   bool blocked() const { return blocks.rank != 0; }
 };
 
 // Columns of a block: those of a step of the matrix unit.
 index fractal_block(const Device& device, DType dtype);
 
+// The unit's load takes rows that lie one after another.
+bool loads_as_rows(const NdTensor& rows);
+// Rows become blocks as they are loaded, slower than blocks load: worth a pass of the vector unit where they are loaded
+// for `tiles` tiles of the other operand.
+bool blocks_pay(const Device& device, index tiles);
+
 Operand rows_operand(const NdTensor& rows);
 Operand blocked_operand(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
 
-// Rows [row, row + rows) and columns [k, k + depth) into a staged nz tile; k is the first of a block.
+// The packed weight of f16 as it lies, where the unit's blocks are its panels.
+Operand panels_operand(const NdTensor& panels, index rows);
+
+// Rows [row, row + rows) and columns [k, k + depth) into a staged nz tile; k is the first of a block. Of a turned
+// operand the tile has its columns as rows.
 void stage(Core& core, const Tensor& tile, const Operand& operand, index row, index rows, index k, index depth);
 
 // A tile in nz, of whole blocks, becomes the blocks of its rows and columns.

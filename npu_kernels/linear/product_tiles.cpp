@@ -3,6 +3,7 @@
 
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "npu_kernels/machine/time/matrix_cost.hpp"
 
 namespace inlay::npu {
 
@@ -12,9 +13,48 @@ index vector_units(const Device& device) {
   return device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
 }
 
+struct Extents {
+  index m, n;
+};
+
+// Cycles that a row of an operand takes to load, for each column.
+double load_cycles(const Device& device, const Operand& operand) {
+  const Path* path = device.path(Space::global, Space::staging);
+  const bool changes = !operand.blocked() && path->nd2nz.bytes_per_cycle > 0;
+  return static_cast<double>(byte_size(operand.dtype, 1)) /
+         (changes ? path->nd2nz.bytes_per_cycle : path->bytes_per_cycle);
+}
+
+// Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer.
+Extents cheapest_tile(const Device& device, const Products& p, Extents all, Extents unit, index sums, index cores) {
+  const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
+  const double products = rate->cycles / (rate->m * rate->n * rate->k);
+  const double left = load_cycles(device, p.left.front()), right = load_cycles(device, p.right.front());
+  Extents best{};
+  double least = 0;
+  for (index n = unit.n; n <= std::min(all.n, sums / unit.m); n += unit.n)
+    for (index m = unit.m; m <= std::min(all.m, round_down(sums / n, unit.m)); m += unit.m) {
+      const auto wide = static_cast<double>(n), high = static_cast<double>(m);
+      const auto rounds = static_cast<double>(ceil_div(ceil_div(all.m, m) * ceil_div(all.n, n), cores));
+      // The shorter of the two counts a little: of equals the one that loads less.
+      const double work = high * wide * products, loads = high * left + wide * right;
+      const double cycles = rounds * (std::max(work, loads) + std::min(work, loads) / 8);
+      if (best.m > 0 && cycles >= least) continue;
+      best = {m, n};
+      least = cycles;
+    }
+  return best;
+}
+
 }  // namespace
 
-ProductTiles product_tiles(const Device& device, index cores, const Products& p) {
+bool makes_right(const Device& device, index cores, const Products& p) {
+  if (!device.feeds_are_views() || !device.same_memory(Space::staging, Space::vector) || p.longest() == 0) return false;
+  const ProductTiles tiles = product_tiles(device, cores, p, true);
+  return tiles.block_m >= p.rows() && tiles.chunk_k >= p.longest();
+}
+
+ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
   const DType dtype = p.left.front().dtype;
   const MatrixRate* rate = device.rate(dtype, p.sum);
   const index unit_m = std::max<index>(rate->m, device.matrix.m_granule), unit_n = rate->n, unit_k = rate->k;
@@ -26,12 +66,20 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
 
   // What the vector unit adds up over several steps, it keeps: twice, in a quarter of its memory.
   ProductTiles t{};
-  index sums = bytes(Space::accumulator) / 2 / out;
+  t.staged = 2;
+  t.unit = device.sync.unit_flag_bytes > 0;
+  index sums = bytes(Space::accumulator) / (t.unit ? 1 : 2) / out;
   if (p.steps() > 1) sums = std::min(sums, bytes(Space::vector) * vector_units(device) / 8 / out);
-  t.sum_n = unit_n;
-  while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
-  t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
-  t.vector_m = std::clamp<index>(bytes(Space::vector) / (shared ? 24 : 16) / (t.sum_n * out), 1,
+  if (device.feeds_are_views()) {
+    t.sum_n = unit_n;
+    while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
+    t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
+  } else {
+    const Extents best = cheapest_tile(device, p, {rows, columns}, {unit_m, unit_n}, sums, cores);
+    t.sum_m = best.m;
+    t.sum_n = best.n;
+  }
+  t.vector_m = std::clamp<index>(bytes(Space::vector) / (shared ? 28 : 16) / (t.sum_n * out), 1,
                                  ceil_div(t.sum_m, vector_units(device)));
   t.feed_k = depth;
   if (!device.feeds_are_views())
@@ -39,13 +87,23 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
                                                    bytes(Space::right) / 2 / (round_up(t.sum_n, unit_k) * in)),
                                           unit_k));
 
-  const index budget = shared ? bytes(Space::staging) / 8 * 3 : bytes(Space::staging);
-  const auto fits = [&](index block_m, index block_n, index k) { return 2 * (block_m + block_n) * k * in <= budget; };
+  // The left operand is staged once where all its rows are a block.
+  const index budget = !shared ? bytes(Space::staging)
+                       : made  ? bytes(Space::staging) / 16 * 9
+                               : bytes(Space::staging) / 8 * 5;
+  const auto fits = [&](index block_m, index block_n, index k) {
+    const bool kept = block_m >= rows && k == depth && p.steps() == 1;
+    return ((kept ? 1 : index{t.staged}) * block_m + index{t.staged} * block_n) * k * in <= budget;
+  };
   t.block_m = t.sum_m;
   t.block_n = t.sum_n;
   t.chunk_k = depth;
   if (p.steps() > 1 || !fits(t.block_m, t.block_n, depth)) {
     const index unit = std::min(t.feed_k, round_up(64, unit_k));
+    // Short chunks start sooner; blocks have long runs in any, so that more of them are on their way.
+    const bool blocked = p.left.front().blocked() && p.right.front().blocked();
+    t.chunk_k = std::min(depth, round_up(blocked ? 128 : 512, unit_k));
+    if (blocked) t.staged = 4;
     while (t.chunk_k > unit && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
     t.feed_k = std::min(t.feed_k, t.chunk_k);
     return t;
@@ -59,11 +117,19 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p)
     extent = before;
     return false;
   };
+  ProductTiles whole = t;
+  whole.block_m = rows;
+  const bool may_keep = fits(rows, t.block_n, depth) && ceil_div(columns, t.block_n) >= 2 * cores;
+  if (made) return may_keep ? whole : t;
   for (bool more = true; more;) {
     more = t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
     if (!more) more = t.block_m <= t.block_n ? grow(t.block_n, t.sum_n, columns) : grow(t.block_m, t.sum_m, rows);
   }
-  return t;
+  // Where loads take longer than products, the left operand comes once.
+  const double blocks = static_cast<double>(ceil_div(rows, t.block_m) * ceil_div(columns, t.block_n));
+  const double loads = blocks * static_cast<double>((t.block_m + t.block_n) * in) / device.dram_bytes_per_cycle;
+  const double products = static_cast<double>(rows * columns) / peak_products(device.matrix, *rate) / device.cores;
+  return may_keep && loads > products ? whole : t;
 }
 
 }  // namespace inlay::npu

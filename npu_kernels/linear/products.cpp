@@ -46,20 +46,32 @@ std::vector<Slice> slices_of(const Products& p, const ProductTiles& t) {
 
 }  // namespace
 
-void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume) {
+void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume,
+              const MakeRight& make_right) {
   if (p.longest() == 0) return pass_zeros(core, p, t, consume);
-  const DType in = p.left.front().dtype;
-  Ring a = core.ring("a", Space::staging, {t.block_m, t.chunk_k}, in, {2, Pipe::load, Pipe::feed}, Layout::nz);
-  Ring b = core.ring("b", Space::staging, {t.block_n, t.chunk_k}, in, {2, Pipe::load, Pipe::feed}, Layout::nz);
-  Ring left = core.ring("left", Space::left, {t.sum_m, t.feed_k}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
-  Ring right = core.ring("right", Space::right, {t.feed_k, t.sum_n}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
-  Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum, {2, Pipe::matrix, Pipe::drain});
-  SumsToVector out(core, t, p.sum, handover);
-
   const std::vector<Slice> slices = slices_of(p, t);
   const auto of_block = static_cast<index>(slices.size());
   const index rows = p.rows(), columns = p.columns();
-  const index blocks_n = ceil_div(columns, t.block_n), blocks = ceil_div(rows, t.block_m) * blocks_n;
+  // Cores side by side take the same part of the longer operand: it comes from global memory over the whole run, and
+  // not all of it at its start.
+  const index blocks_m = ceil_div(rows, t.block_m), blocks_n = ceil_div(columns, t.block_n),
+              blocks = blocks_m * blocks_n;
+  // All of the left operand is one block: it is loaded once.
+  const bool keeps = blocks_m == 1 && of_block == 1;
+  const DType in = p.left.front().dtype;
+  Ring a = core.ring("a", Space::staging, {t.block_m, t.chunk_k}, in, {keeps ? 1 : t.staged, Pipe::load, Pipe::feed},
+                     Layout::nz);
+  const bool turned = p.right.front().turned;
+  const Shape shape_of_b = turned ? Shape{t.chunk_k, t.block_n} : Shape{t.block_n, t.chunk_k};
+  Ring b = core.ring("b", Space::staging, shape_of_b, in,
+                     {t.staged, make_right ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
+  Ring left = core.ring("left", Space::left, {t.sum_m, t.feed_k}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
+  Ring right = core.ring("right", Space::right, {t.feed_k, t.sum_n}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
+  Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum,
+                        {t.unit ? 1u : 2u, Pipe::matrix, Pipe::drain, t.unit});
+  SumsToVector out(core, t, p.sum, handover);
+
+  const bool down = columns >= rows;
   const index me = core.block_idx(), cores = core.block_dim();
   const index turns = me < blocks ? ceil_div(blocks - me, cores) * of_block : 0;
 
@@ -69,22 +81,31 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   };
   const auto turn_at = [&](index turn) {
     const index block = me + turn / of_block * cores;
-    const index row = block / blocks_n * t.block_m, column = block % blocks_n * t.block_n;
+    const index row = (down ? block % blocks_m : block / blocks_n) * t.block_m;
+    const index column = (down ? block / blocks_m : block % blocks_n) * t.block_n;
     return Turn{row, std::min(t.block_m, rows - row), column, std::min(t.block_n, columns - column),
                 slices[static_cast<std::size_t>(turn % of_block)]};
   };
 
-  const auto load = [&](const Turn& s) {
-    stage(core, a.acquire(), p.left[s.slice.left], s.row, s.rows, s.slice.k, s.slice.depth);
-    a.commit();
-    stage(core, b.acquire(), p.right[s.slice.right], s.column, s.columns, s.slice.k, s.slice.depth);
+  const auto load = [&](index turn) {
+    const Turn s = turn_at(turn);
+    if (!keeps || turn == 0) {
+      stage(core, a.acquire(), p.left[s.slice.left], s.row, s.rows, s.slice.k, s.slice.depth);
+      a.commit();
+    }
+    if (make_right)
+      make_right(b.acquire(), s.column, s.columns, s.slice.k, s.slice.depth);
+    else
+      stage(core, b.acquire(), p.right[s.slice.right], s.column, s.columns, s.slice.k, s.slice.depth);
     b.commit();
   };
 
-  Tensor sum;
-  const auto product = [&](const Turn& s) {
+  Tensor sum, staged_a;
+  const auto product = [&](index turn) {
+    const Turn s = turn_at(turn);
     const bool first = s.slice.first, last = s.slice.last;
-    const Tensor staged_a = a.wait(), staged_b = b.wait();
+    if (!keeps || turn == 0) staged_a = a.wait();
+    const Tensor staged_b = b.wait();
     for (index r = 0; r < s.rows; r += t.sum_m)
       for (index c = 0; c < s.columns; c += t.sum_n) {
         const index m = std::min(t.sum_m, s.rows - r), n = std::min(t.sum_n, s.columns - c);
@@ -93,7 +114,8 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
           const index ks = std::min(t.feed_k, s.slice.depth - k);
           core.load_a(left.acquire().slice(0, m, 0, ks), staged_a.slice(r, m, k, ks));
           left.commit();
-          core.load_b(right.acquire().slice(0, ks, 0, n), staged_b.slice(c, n, k, ks), true);
+          core.load_b(right.acquire().slice(0, ks, 0, n),
+                      turned ? staged_b.slice(k, ks, c, n) : staged_b.slice(c, n, k, ks), !turned);
           right.commit();
           core.mma(sum, left.wait().slice(0, m, 0, ks), right.wait().slice(0, ks, 0, n), first && k == 0);
           left.release();
@@ -103,15 +125,17 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
         sums.commit();
         out.pass(sums, m, n, {{}, s.row + r, s.column + c, 0, s.slice.step, s.slice.step + 1 == p.steps()}, consume);
       }
-    a.release();
+    if (!keeps || turn + 1 == turns) a.release();
     b.release();
   };
 
-  if (turns > 0) load(turn_at(0));
+  const index ahead = index{t.staged} - 1;
+  for (index turn = 0; turn < std::min(ahead, turns); ++turn) load(turn);
   for (index turn = 0; turn < turns; ++turn) {
-    if (turn + 1 < turns) load(turn_at(turn + 1));
-    product(turn_at(turn));
+    if (turn + ahead < turns) load(turn + ahead);
+    product(turn);
   }
+  out.finish(consume);
 }
 
 }  // namespace inlay::npu

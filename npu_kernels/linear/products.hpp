@@ -44,14 +44,22 @@ struct Products {
   }
 };
 
+// The vector unit makes the right operand as it is used, in the staging memory that is its own: rows [row, row + rows)
+// and columns [k, k + depth), into an nz tile. Each chunk is made once, as a block has all rows of the left operand.
+using MakeRight = std::function<void(const Tensor& tile, index row, index rows, index k, index depth)>;
+// Staging is the vector unit's memory, and all rows fit a block: nothing has to pass through global memory.
+bool makes_right(const Device& device, index cores, const Products& products);
+
 struct ProductTiles {
   index sum_m, sum_n;      // of the result in one accumulator
   index block_m, block_n;  // .. for what is staged at once; one accumulator's where there are several steps, or chunks
   index chunk_k, feed_k;   // of a segment in staging, in left and right
   index vector_m;          // rows that the vector unit takes at once
+  std::uint32_t staged;    // chunks on their way
+  bool unit;               // the drain follows the products through one accumulator, granule by granule
 };
 
-ProductTiles product_tiles(const Device& device, index cores, const Products& products);
+ProductTiles product_tiles(const Device& device, index cores, const Products& products, bool made = false);
 
 // Rows of sums, in the vector unit's memory.
 struct Sums {
@@ -72,6 +80,6 @@ inline index rows_of_vector(const Core& core, const ProductTiles& tiles) {
 Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
 
 void multiply(Core& core, const Products& products, const ProductTiles& tiles, const Tensor& handover,
-              const Consumer& consume);
+              const Consumer& consume, const MakeRight& make_right = {});
 
 }  // namespace inlay::npu

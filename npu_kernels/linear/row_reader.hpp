@@ -39,7 +39,8 @@ class RowTiles {
 class RowReader final : public RowTiles {
  public:
   // Up to `rows` and `depth` at once; of panels 16 rows, which start a panel, and whole words.
-  RowReader(Core& core, Scratch& scratch, const RowSource& source, index rows, index depth);
+  RowReader(Core& core, Scratch& scratch, const RowSource& source, index rows, index depth,
+            std::uint32_t on_their_way = 2);
   Tensor read(index row, index rows, index k, index depth) override;
   void release() override;
 

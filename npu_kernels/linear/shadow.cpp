@@ -7,7 +7,7 @@ namespace inlay::npu {
 namespace {
 
 void make_differences(Core& core, const Shadow& s) {
-  const RowTile tile = row_tile(core.device(), DType::f16, s.weight.depth);
+  const RowTile tile = row_tile(core.device(), DType::f16, s.weight.depth, 16);
   const index block = core.fractal_block(DType::f16);
   Scratch scratch(core);
   RowReader reader(core, scratch, s.weight, tile.rows, tile.depth);

@@ -29,15 +29,11 @@ void make_bytes(Core& core, const W4Int8& to) {
   const Shape one{rows_at_once, 2};
   const Tensor step_of = scratch.alloc("step", one, DType::f32), inverse_of = scratch.alloc("inverse", one, DType::f32);
   const Tensor whole_of = scratch.alloc("all finite", one, DType::f32);
-  const Tensor constants = scratch.alloc("not a number", {1, 2}, DType::f32),
-               zeros = scratch.alloc("zero", {1, 2}, DType::f32);
   Ring out = core.ring("blocks", Space::vector, {rows_at_once, padded_most}, DType::i8, {2, Pipe::vector, Pipe::store},
                        Layout::nz);
   auto columns = core.ring<2>("of rows", {{{"steps", Space::vector, one}, {"sums", Space::vector, one}}},
                               {2, Pipe::vector, Pipe::store});
   const Chain chain = core.chain(Pipe::vector);
-  core.vfill(constants, std::numeric_limits<float>::quiet_NaN());
-  core.vfill(zeros, 0);
   const auto segments = static_cast<index>(to.segments.size()), tiles = ceil_div(to.x.count, rows_at_once) * segments;
   for (index i = core.vector_worker(); i < tiles; i += core.vector_workers()) {
     const index row = i / segments * rows_at_once, s = i % segments, rows = std::min(rows_at_once, to.x.count - row);
@@ -57,8 +53,9 @@ void make_bytes(Core& core, const W4Int8& to) {
     core.vbinary(VectorOp::div, inverse, inverse, step);
     const Tensor normal = finite.slice(0, rows, 0, 1);
     core.vcompare(Compare::greater_equal, normal, step, 0x1p-126f);
-    core.vselect(inverse, normal, inverse, zeros.slice(0, 1, 0, 1));
-    core.vselect(step, whole, step, constants.slice(0, 1, 0, 1));
+    core.vselect(inverse, normal, inverse, normal);    // 0 where the step is not
+    core.vbinary(VectorOp::div, whole, whole, whole);  // 1, or NaN
+    core.vbinary(VectorOp::mul, step, step, whole);
     core.vbinary(VectorOp::mul, window(x), window(x), inverse);
     if (padded > depth) core.vfill(bytes.slice(0, rows, 0, padded), 0);
     core.vcast(window(bytes), window(x));

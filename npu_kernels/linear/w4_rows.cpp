@@ -26,7 +26,7 @@ W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op) {
   weight.scales = per_group("scales", op.scales);
   weight.zeros = per_group("zeros", op.zeros);
   weight.offsets = per_group("offsets", op.offsets);
-  weight.group = op.group == 0 ? std::max<index>(slots, 1) : op.group;
+  weight.group = op.group == 0 ? std::max<index>(slots, 1) : std::min(op.group, std::max<index>(slots, 1));
   weight.middle = op.bits == 4 ? 8 : 128;
   return weight;
 }

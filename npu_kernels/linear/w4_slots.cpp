@@ -9,7 +9,7 @@ namespace inlay::npu {
 
 void make_slots(Core& core, const W4Slots& to) {
   const index slots = to.slots.columns(), inputs = to.x.depth;
-  const RowTile tile = row_tile(core.device(), DType::f16, std::max(slots, inputs));
+  const RowTile tile = row_tile(core.device(), DType::f16, std::max(slots, inputs), 32);
   Scratch scratch(core);
   RowReader reader(core, scratch, to.x, tile.rows, tile.depth);
   const Shape shape{tile.rows, tile.depth};

@@ -71,6 +71,7 @@ HalfByteOutput::HalfByteOutput(Core& core, std::string_view name, const HalfByte
 
 void HalfByteOutput::store(index first, const Tensor& values) {
   const Span span{first, values.columns()};
+  if (span.count == 0) return;
   const index bytes = bytes_of(span), all = 2 * bytes, off = first % 2;
   core_.copy(by_axes(part(old_.acquire(), bytes)).at(0, 0), bytes_of(codes_.bytes, span));
   old_.commit();

@@ -313,6 +313,24 @@ TEST_F(CommandLine, corrupted_models_are_refused_and_never_crash) {
   expect_refused("run " + write("unknown.gguf", unknown), {"lamda"});
 }
 
+TEST_F(CommandLine, our_model_writes_the_same_text_on_every_npu) {
+  const std::string expected = inlay("run --tokens 24").out;
+  ASSERT_FALSE(expected.empty());
+  for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {
+    const Outcome outcome = inlay(std::string("run --tokens 24 --backend npu --device ") + device);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, expected) << device;
+    // What is the host's, and nothing else.
+    EXPECT_NE(outcome.err.find("rope_table ran on cpu: npu says: "), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("ran on cpu"), outcome.err.rfind("ran on cpu")) << outcome.err;
+    EXPECT_NE(inlay("devices").out.find(device), std::string::npos);
+  }
+  expect_refused("run --backend npu --device pdp-11", {"pdp-11", "ascend-a2-like"});
+  const Outcome compared = inlay("run --tokens 4 --backend npu --device systolic32 --compare cpu");
+  EXPECT_EQ(compared.code, 0) << compared.err;
+  EXPECT_NE(compared.err.find("largest logit difference, npu against cpu"), std::string::npos) << compared.err;
+}
+
 TEST_F(CommandLine, npu_tells_the_cycles_and_bounds_of_an_operator) {
   const std::string program = "npu reshape_and_cache --shape tokens=64,heads=4 --device ";
   for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {

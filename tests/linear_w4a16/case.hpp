@@ -207,9 +207,7 @@ template <class Test> void on_every_form(W4Compute compute, Test&& test) {
                       "cpu " + std::string(name(cpu.isa())) + codes + std::to_string(cpu.parallel().width) + " threads"))
         return;
     }
-#ifdef INLAY_TESTS_NPU
-  on_npus_of_this_case([&](Npu& npu) { return on_backend(test, npu, name(npu)); });
-#endif
+  on_every_npu(test);
   on_every_device(test);
 }
 

@@ -21,6 +21,7 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/core/staging.hpp>
 #include <inlay/cpu.hpp>
+#include <inlay/npu.hpp>
 #ifdef INLAY_HAS_CL
 #include <inlay/cl.hpp>
 #endif
@@ -172,7 +173,7 @@ template <class... Backends> Chain(Backends...) -> Chain<std::unwrap_reference_t
 class Eager {
  public:
   // What can be chosen: another backend is another line.
-  using Chains = std::variant<Chain<Cpu>,
+  using Chains = std::variant<Chain<Cpu>, Chain<Npu, Cpu>,
 #ifdef INLAY_HAS_CL  // inlay::exec says so to those who link it
                               Chain<Cl>,
 #endif

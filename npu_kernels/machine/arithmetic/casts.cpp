@@ -29,9 +29,9 @@ void cast(const Tile& dst, const Tile& a, Round round) {
   if (dst.form.dtype == a.form.dtype) return copy(dst, a);
   if (a.form.dtype == DType::i32) return cast_whole(dst, a);
   float x[piece];
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load(a, row, column, count, x);
-    store(dst, row, column, count, x, round);
+  for_blocks(dst.form, [&](const Block& block) {
+    load(a, block, x);
+    store(dst, block, x, round);
   });
 }
 

@@ -161,6 +161,99 @@ inline constexpr auto load_as_they_lie = [](const Tile& tile, index row, index c
   load_bits(tile, row, column, count, to);
 };
 
+// Short rows are worked through several at a time: what a row costs to find is then paid for a piece.
+struct Block {
+  index row, rows, column, columns;
+  index count() const { return rows * columns; }
+};
+
+// body(block) over all blocks of a piece at most.
+template <class Body> void for_blocks(const Tensor& form, Body&& body) {
+  const index columns = form.shape.columns, together = columns < 1 ? 1 : std::max<index>(1, piece / columns);
+  for (index row = 0; row < form.shape.rows; row += together)
+    for (index column = 0; column < columns; column += piece)
+      body(Block{row, std::min(together, form.shape.rows - row), column, std::min(piece, columns - column)});
+}
+
+// Row after row into `to`, with(from, to, count) for what lies side by side; and back, with(to, from, count).
+template <class T, class With> void for_runs(const Tile& tile, const Block& block, With&& with) {
+  const bool plain = tile.form.layout == Layout::nd && !tile.form.flipped;
+  index done = 0;
+  for (index row = block.row; row < block.row + block.rows; ++row) {
+    if (plain) {
+      with(element<T>(tile, row, block.column), done, block.columns);
+      done += block.columns;
+      continue;
+    }
+    for (index i = 0; i < block.columns;) {
+      const index run = adjacent(tile.form, block.column + i, block.columns - i);
+      with(element<T>(tile, row, block.column + i), done, run);
+      done += run;
+      i += run;
+    }
+  }
+}
+
+inline void load(const Tile& tile, const Block& block, float* to) {
+  if (bits(tile.form.dtype) == 4) {
+    for (index r = 0; r < block.rows; ++r)
+      load_nibbles(tile, block.row + r, block.column, block.columns, to + r * block.columns);
+    return;
+  }
+  with_type(tile.form.dtype, [&]<class T>(T) {
+    for_runs<T>(tile, block, [&](const T* from, index at, index count) {
+      for (index j = 0; j < count; ++j) to[at + j] = static_cast<float>(from[j]);
+    });
+  });
+}
+
+inline void store(const Tile& tile, const Block& block, const float* from, Round round = Round::nearest) {
+  if (bits(tile.form.dtype) == 4) {
+    for (index r = 0; r < block.rows; ++r)
+      store_nibbles(tile, block.row + r, block.column, block.columns, from + r * block.columns, round);
+    return;
+  }
+  with_type(tile.form.dtype, [&]<class T>(T) {
+    for_runs<T>(tile, block, [&](T* to, index at, index count) {
+      for (index j = 0; j < count; ++j) to[j] = narrow<T>(from[at + j], round);
+    });
+  });
+}
+
+template <class T> void load_bits(const Tile& tile, const Block& block, T* to) {
+  for_runs<T>(tile, block, [&](const T* from, index at, index count) {
+    std::memcpy(to + at, from, static_cast<std::size_t>(count) * sizeof(T));
+  });
+}
+template <class T> void store_bits(const Tile& tile, const Block& block, const T* from) {
+  for_runs<T>(tile, block, [&](T* to, index at, index count) {
+    std::memcpy(to, from + at, static_cast<std::size_t>(count) * sizeof(T));
+  });
+}
+
+// Of an operand that may have one row or one column only: load_values(tile, block, to).
+template <class T, class Load> void load_operand(const Tile& tile, const Block& block, T* to, Load&& load_values) {
+  const bool one_row = tile.form.rows() == 1, one_column = tile.form.columns() == 1 && block.columns > 0;
+  if (!one_row && !one_column) return load_values(tile, block, to);
+  for (index r = 0; r < block.rows; ++r) {
+    T* const row = to + r * block.columns;
+    const index from = one_row ? 0 : block.row + r;
+    if (one_row && r > 0) {
+      std::copy_n(to, block.columns, row);
+    } else if (one_column) {
+      load_values(tile, Block{from, 1, 0, 1}, row);
+      std::fill(row + 1, row + block.columns, row[0]);
+    } else {
+      load_values(tile, Block{from, 1, block.column, block.columns}, row);
+    }
+  }
+}
+
+inline constexpr auto load_block = [](const Tile& tile, const Block& block, float* to) { load(tile, block, to); };
+inline constexpr auto load_block_bits = [](const Tile& tile, const Block& block, auto* to) {
+  load_bits(tile, block, to);
+};
+
 // body(row, column, count) over the pieces of all rows.
 template <class Body> void for_pieces(const Tensor& form, Body&& body) {
   for (index row = 0; row < form.shape.rows; ++row)

@@ -45,10 +45,10 @@ float erf_of(float x) {
 
 template <class F> void apply(const Tile& dst, const Tile& a, F&& f) {
   float x[piece];
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load(a, row, column, count, x);
-    for (index i = 0; i < count; ++i) x[i] = f(x[i]);
-    store(dst, row, column, count, x);
+  for_blocks(dst.form, [&](const Block& block) {
+    load(a, block, x);
+    for (index i = 0; i < block.count(); ++i) x[i] = f(x[i]);
+    store(dst, block, x);
   });
 }
 

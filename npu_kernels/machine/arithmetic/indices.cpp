@@ -23,11 +23,11 @@ template <class T, class Load, class Second>
 void compare_with(Compare how, const Tile& dst, const Tile& a, Load&& load_values, Second&& second) {
   T x[piece], y[piece];
   float mask[piece];
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load_operand(a, row, column, count, x, load_values);
-    second(row, column, count, y);
-    compare_all(how, count, x, y, mask);
-    store(dst, row, column, count, mask);
+  for_blocks(dst.form, [&](const Block& block) {
+    load_operand(a, block, x, load_values);
+    second(block, y);
+    compare_all(how, block.count(), x, y, mask);
+    store(dst, block, mask);
   });
 }
 
@@ -56,22 +56,20 @@ template <class At> void pick(const Tile& dst, const Tile& a, At&& at) {
 
 void compare(Compare how, const Tile& dst, const Tile& a, const Tile& b) {
   if (a.form.dtype == DType::i32 && b.form.dtype == DType::i32)
-    return compare_with<std::int32_t>(how, dst, a, load_as_they_lie,
-                                      [&](index row, index column, index count, auto* to) {
-                                        load_operand(b, row, column, count, to, load_as_they_lie);
-                                      });
-  compare_with<float>(how, dst, a, load_floats, [&](index row, index column, index count, float* to) {
-    load_operand(b, row, column, count, to, load_floats);
-  });
+    return compare_with<std::int32_t>(how, dst, a, load_block_bits, [&](const Block& block, std::int32_t* to) {
+      load_operand(b, block, to, load_block_bits);
+    });
+  compare_with<float>(how, dst, a, load_block,
+                      [&](const Block& block, float* to) { load_operand(b, block, to, load_block); });
 }
 
 void compare(Compare how, const Tile& dst, const Tile& a, Scalar b) {
   if (b.whole && a.form.dtype == DType::i32)
-    return compare_with<std::int32_t>(how, dst, a, load_as_they_lie, [&](index, index, index count, auto* to) {
-      std::fill(to, to + count, static_cast<std::int32_t>(b.value));
+    return compare_with<std::int32_t>(how, dst, a, load_block_bits, [&](const Block& block, std::int32_t* to) {
+      std::fill(to, to + block.count(), static_cast<std::int32_t>(b.value));
     });
-  compare_with<float>(how, dst, a, load_floats, [&](index, index, index count, float* to) {
-    std::fill(to, to + count, static_cast<float>(b.value));
+  compare_with<float>(how, dst, a, load_block, [&](const Block& block, float* to) {
+    std::fill(to, to + block.count(), static_cast<float>(b.value));
   });
 }
 

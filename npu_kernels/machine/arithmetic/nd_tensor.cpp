@@ -11,13 +11,34 @@ struct Axis {
   index extent, stride;
 };
 
+// A list of axes without memory of its own.
+class Axes {
+ public:
+  void push_back(Axis axis) { list_[count_++] = axis; }
+  void erase(Axis* which) {
+    std::copy(which + 1, end(), which);
+    --count_;
+  }
+  bool empty() const { return count_ == 0; }
+  Axis* begin() { return list_.data(); }
+  Axis* end() { return list_.data() + count_; }
+  Axis& front() { return list_[0]; }
+  Axis& back() { return list_[count_ - 1]; }
+
+ private:
+  std::array<Axis, NdTensor::max_rank> list_{};
+  std::size_t count_ = 0;
+};
+
 // Those of more than one element, from the smallest stride on; backward ones turned round, equal neighbours merged.
-std::vector<Axis> sorted_axes(const NdTensor& tensor) {
-  std::vector<Axis> axes;
-  for (int a = 0; a < tensor.rank; ++a)
-    if (tensor.extent(a) > 1) axes.push_back({tensor.extent(a), std::abs(tensor.stride(a))});
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
-  std::vector<Axis> merged;
+Axes sorted_axes(const NdTensor& tensor) {
+  Axes axes;
+  for (int a = 0; a < tensor.rank; ++a) {
+    if (tensor.extent(a) <= 1) continue;
+    axes.push_back({tensor.extent(a), std::abs(tensor.stride(a))});
+    for (Axis* at = axes.end() - 1; at != axes.begin() && at->stride < (at - 1)->stride; --at) std::swap(*at, at[-1]);
+  }
+  Axes merged;
   for (const Axis& axis : axes) {
     if (axis.stride == 0) continue;  // the same bytes again
     if (!merged.empty() && axis.stride == merged.back().stride * merged.back().extent)
@@ -142,7 +163,7 @@ NdTensor by_axes(const Tensor& tensor) {
 std::vector<Region> regions_of(const NdTensor& tensor) {
   if (tensor.empty()) return {};
   const DType dtype = tensor.first.dtype;
-  std::vector<Axis> axes = sorted_axes(tensor);
+  Axes axes = sorted_axes(tensor);
   index run = 1;
   if (!axes.empty() && axes.front().stride == 1) {
     run = axes.front().extent;
@@ -183,7 +204,8 @@ bool elements_apart(const NdTensor& tensor) {
   for (int a = 0; a < tensor.rank; ++a)
     if (tensor.extent(a) > 1 && tensor.stride(a) == 0) return false;
   index covered = 1;
-  for (const Axis& axis : sorted_axes(tensor)) {
+  Axes axes = sorted_axes(tensor);
+  for (const Axis& axis : axes) {
     if (axis.stride < covered) return false;
     covered += axis.stride * (axis.extent - 1);
   }

@@ -26,11 +26,11 @@ void combine_all(VectorOp op, index count, const float* a, const float* b, float
 void binary(VectorOp op, const Tile& dst, const Tile& a, const Tile& b) {
   if (works_on_integers(op, dst.form.dtype, a.form.dtype)) return binary_integers(op, dst, a, b);
   float x[piece], y[piece];
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load_operand(a, row, column, count, x, load_floats);
-    load_operand(b, row, column, count, y, load_floats);
-    combine_all(op, count, x, y, x);
-    store(dst, row, column, count, x);
+  for_blocks(dst.form, [&](const Block& block) {
+    load_operand(a, block, x, load_block);
+    load_operand(b, block, y, load_block);
+    combine_all(op, block.count(), x, y, x);
+    store(dst, block, x);
   });
 }
 
@@ -39,10 +39,10 @@ void scalar(VectorOp op, const Tile& dst, const Tile& a, Scalar b) {
     return scalar_integers(op, dst, a, static_cast<std::int32_t>(b.value));
   float x[piece], y[piece];
   std::fill(y, y + piece, static_cast<float>(b.value));
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load(a, row, column, count, x);
-    combine_all(op, count, x, y, x);
-    store(dst, row, column, count, x);
+  for_blocks(dst.form, [&](const Block& block) {
+    load(a, block, x);
+    combine_all(op, block.count(), x, y, x);
+    store(dst, block, x);
   });
 }
 
@@ -65,35 +65,35 @@ void grouped(VectorOp op, const Tile& dst, const Tile& a, const Tile& b, index g
 void select(const Tile& dst, const Tile& mask, const Tile& yes, const Tile& no) {
   float m[piece];
   const auto choose = [&](auto* x, auto* y, auto&& load_values, auto&& store_values) {
-    for_pieces(dst.form, [&](index row, index column, index count) {
-      load_operand(mask, row, column, count, m, load_floats);
-      load_operand(yes, row, column, count, x, load_values);
-      load_operand(no, row, column, count, y, load_values);
-      for (index i = 0; i < count; ++i) x[i] = m[i] != 0 ? x[i] : y[i];
-      store_values(dst, row, column, count, x);
+    for_blocks(dst.form, [&](const Block& block) {
+      load_operand(mask, block, m, load_block);
+      load_operand(yes, block, x, load_values);
+      load_operand(no, block, y, load_values);
+      for (index i = 0; i < block.count(); ++i) x[i] = m[i] != 0 ? x[i] : y[i];
+      store_values(dst, block, x);
     });
   };
   if (dst.form.dtype == yes.form.dtype && dst.form.dtype == no.form.dtype)
     return with_width(dst.form.dtype, [&]<class T>(T) {
       T x[piece], y[piece];
-      choose(x, y, load_as_they_lie, [](auto&&... to) { store_bits(to...); });
+      choose(x, y, load_block_bits, [](auto&&... to) { store_bits(to...); });
     });
   float x[piece], y[piece];
-  choose(x, y, load_floats, [](auto&&... to) { store(to...); });
+  choose(x, y, load_block, [](auto&&... to) { store(to...); });
 }
 
 void broadcast_row(const Tile& dst, const Tile& a) {
   float x[piece];
-  for_pieces(dst.form, [&](index row, index column, index count) {
-    load_operand(a, row, column, count, x, load_floats);
-    store(dst, row, column, count, x);
+  for_blocks(dst.form, [&](const Block& block) {
+    load_operand(a, block, x, load_block);
+    store(dst, block, x);
   });
 }
 
 void fill(const Tile& dst, float value) {
   float x[piece];
   std::fill(x, x + piece, value);
-  for_pieces(dst.form, [&](index row, index column, index count) { store(dst, row, column, count, x); });
+  for_blocks(dst.form, [&](const Block& block) { store(dst, block, x); });
 }
 
 }  // namespace inlay::npu::tiles

@@ -13,8 +13,10 @@ Core::Core(Run& run, std::uint32_t stream)
       chains_(run.device.queues.size()) {
   const std::uint8_t kind = run.kinds[stream_], vectors = device().stream_of(Pipe::vector);
   const bool all = device().streams.empty();
-  for (int pipe = 0; pipe < pipes; ++pipe)
+  for (int pipe = 0; pipe < pipes; ++pipe) {
+    stream_of_[static_cast<std::size_t>(pipe)] = device().stream_of(static_cast<Pipe>(pipe));
     runs_[static_cast<std::size_t>(pipe)] = all || device().has_queue(kind, device().queue_of[pipe]);
+  }
   for (int space = 0; space < spaces; ++space)
     has_[static_cast<std::size_t>(space)] =
         all || device().memory_of[space] == 0 || device().stream_of(static_cast<Space>(space)) == kind;
@@ -24,8 +26,8 @@ Core::Core(Run& run, std::uint32_t stream)
 }
 
 bool Core::across(Pipe from, Pipe to) const {
-  return !device().streams.empty() && from != Pipe::scalar && to != Pipe::scalar &&
-         device().stream_of(from) != device().stream_of(to);
+  return from != Pipe::scalar && to != Pipe::scalar &&
+         stream_of_[static_cast<std::size_t>(from)] != stream_of_[static_cast<std::size_t>(to)];
 }
 
 bool Core::is_mine(Event event, Pipe from, Pipe to) const {

@@ -288,6 +288,7 @@ class Core {
   std::uint32_t index_, vector_idx_ = 0, vector_dim_ = 1;
   std::uint8_t stream_;  // of the core
   std::array<bool, pipes> runs_{};
+  std::array<std::uint8_t, pipes> stream_of_{};  // of a pipe
   std::array<bool, spaces> has_{};
   bool views_;
   std::vector<Tensor> bindings_;  // of views

@@ -154,10 +154,13 @@ Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count,
   if (slots > 1 && here && mutated(MutationKind::halve_ring, "ring", site)) slots /= 2;
   result.first_slot_ = static_cast<std::uint32_t>(slots_.size());
   slots_.resize(slots_.size() + result.flow_.depth);
+  result.tiles_.reserve(slots * count);
   for (std::uint32_t i = 0; i < slots; ++i)
-    for (const TileForm* each = forms; each != forms + count; ++each)
-      result.tiles_.push_back(alloc(std::string(each->name) + "[" + std::to_string(i) + "]", each->space, each->shape,
+    for (const TileForm* each = forms; each != forms + count; ++each) {
+      const std::string name_of_slot = checked() ? std::string(each->name) + "[" + std::to_string(i) + "]" : "";
+      result.tiles_.push_back(alloc(checked() ? std::string_view(name_of_slot) : each->name, each->space, each->shape,
                                     each->dtype, each->layout, site));
+    }
   if (!stopped()) take_flags(result, name);
   if (result.flags_.empty()) result.flags_.push_back(0);
   return result;

@@ -102,11 +102,9 @@ void Core::misfit(const char* verb, const Tensor& dst, const Tensor& operand, Si
 }
 
 bool Core::takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site) {
+  if (std::find(known.begin(), known.end(), op) != known.end()) return true;
   std::string names;
-  for (VectorOp each : known) {
-    if (each == op) return true;
-    names += (names.empty() ? "" : ", ") + std::string(name(each));
-  }
+  for (VectorOp each : known) names += (names.empty() ? "" : ", ") + std::string(name(each));
   illegal(verb, "it takes " + names + ", not " + std::string(name(op)), site);
   return false;
 }

@@ -13,16 +13,25 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t granule) { return (val
 
 }  // namespace
 
-Allocator::Allocator(std::uint64_t bytes) { free_.emplace(0, bytes); }
+void Allocator::reset(std::uint64_t bytes) {
+  free_.clear();
+  free_.push_back({0, bytes});
+}
 
 std::optional<std::uint64_t> Allocator::take(std::uint64_t bytes, std::uint64_t align) {
   for (auto range = free_.begin(); range != free_.end(); ++range) {
     const auto [begin, size] = *range;
-    const std::uint64_t first = round_up(begin, align);
-    if (first + bytes > begin + size) continue;
-    free_.erase(range);
-    if (first > begin) free_.emplace(begin, first - begin);
-    if (first + bytes < begin + size) free_.emplace(first + bytes, begin + size - first - bytes);
+    const std::uint64_t first = round_up(begin, align), end = begin + size;
+    if (first + bytes > end) continue;
+    const Range before{begin, first - begin}, behind{first + bytes, end - first - bytes};
+    if (before.bytes > 0 && behind.bytes > 0) {
+      *range = before;
+      free_.insert(range + 1, behind);
+    } else if (before.bytes > 0 || behind.bytes > 0) {
+      *range = before.bytes > 0 ? before : behind;
+    } else {
+      free_.erase(range);
+    }
     return first;
   }
   return std::nullopt;
@@ -30,22 +39,22 @@ std::optional<std::uint64_t> Allocator::take(std::uint64_t bytes, std::uint64_t 
 
 void Allocator::give(std::uint64_t begin, std::uint64_t bytes) {
   if (bytes == 0) return;
-  const auto range = free_.emplace(begin, bytes).first;
-  const auto next = std::next(range);
-  if (next != free_.end() && range->first + range->second == next->first) {
-    range->second += next->second;
-    free_.erase(next);
+  const auto next = std::find_if(free_.begin(), free_.end(), [&](const Range& range) { return range.begin > begin; });
+  const bool joins_next = next != free_.end() && begin + bytes == next->begin;
+  const bool joins_previous = next != free_.begin() && std::prev(next)->begin + std::prev(next)->bytes == begin;
+  if (joins_previous) {
+    std::prev(next)->bytes += bytes + (joins_next ? next->bytes : 0);
+    if (joins_next) free_.erase(next);
+  } else if (joins_next) {
+    *next = {begin, bytes + next->bytes};
+  } else {
+    free_.insert(next, {begin, bytes});
   }
-  if (range == free_.begin()) return;
-  const auto previous = std::prev(range);
-  if (previous->first + previous->second != range->first) return;
-  previous->second += range->second;
-  free_.erase(range);
 }
 
 std::uint64_t Allocator::largest() const {
   std::uint64_t result = 0;
-  for (const auto& range : free_) result = std::max(result, range.second);
+  for (const Range& range : free_) result = std::max(result, range.bytes);
   return result;
 }
 
@@ -55,8 +64,8 @@ Memories::Memories(const Device& device, std::uint32_t cores, std::uint32_t stre
     for (std::size_t memory = 1; memory < device.memories.size(); ++memory) {
       const std::uint64_t bytes = device.memories[memory].bytes;
       scratch_.push_back({backed ? std::make_unique_for_overwrite<std::byte[]>(bytes) : nullptr,
-                          shadowed ? std::make_unique_for_overwrite<std::uint32_t[]>(bytes) : nullptr, Allocator(bytes),
-                          0});
+                          shadowed ? std::make_unique_for_overwrite<std::uint32_t[]>(bytes) : nullptr,
+                          Allocator(bytes)});
     }
 }
 
@@ -77,11 +86,7 @@ void Memories::restart() {
   }
   const std::vector<std::uint64_t> addresses = global_.lay_out(named, shadowed_);
   for (std::size_t id = 0; id < permanent_; ++id) buffers_[id].begin = addresses[id];
-  for (Scratch& scratch : scratch_) {
-    const std::size_t memory = 1 + static_cast<std::size_t>(&scratch - scratch_.data()) % (device_.memories.size() - 1);
-    scratch.allocator = Allocator(device_.memories[memory].bytes);
-    scratch.prepared = 0;
-  }
+  ++run_;
 }
 
 std::uint32_t Memories::add(Buffer buffer, State state) {

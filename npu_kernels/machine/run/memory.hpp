@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,13 +24,17 @@ namespace inlay::npu {
 // First fit over the free ranges of one memory of one stream.
 class Allocator {
  public:
-  explicit Allocator(std::uint64_t bytes);
+  explicit Allocator(std::uint64_t bytes) { reset(bytes); }
+  void reset(std::uint64_t bytes);  // all of it is free
   std::optional<std::uint64_t> take(std::uint64_t bytes, std::uint64_t align);
   void give(std::uint64_t begin, std::uint64_t bytes);
   std::uint64_t largest() const;  // free range
 
  private:
-  std::map<std::uint64_t, std::uint64_t> free_;  // begin -> bytes
+  struct Range {
+    std::uint64_t begin, bytes;
+  };
+  std::vector<Range> free_;  // by begin; its room is kept from one run to the next
 };
 
 class Memories {
@@ -78,6 +81,7 @@ class Memories {
     std::unique_ptr<std::byte[]> bytes;
     std::unique_ptr<std::uint32_t[]> writer;
     Allocator allocator;
+    std::uint64_t run = 0;       // that it was emptied for
     std::uint64_t prepared = 0;  // bytes from the start that are poisoned or in use: no more than a run needs
   };
   struct State {
@@ -88,8 +92,14 @@ class Memories {
     std::vector<Region> elements;      // of global memory: the bytes that are the buffer's, from its first one
     std::vector<std::byte> workspace;  // the machine's own
   };
+  // Emptied when a run first comes to it: a small program on a device of many cores has few to empty.
   Scratch& scratch(std::uint32_t core, std::uint8_t stream, std::uint32_t memory) {
-    return scratch_[(core * streams_ + stream) * (device_.memories.size() - 1) + memory - 1];
+    Scratch& place = scratch_[(core * streams_ + stream) * (device_.memories.size() - 1) + memory - 1];
+    if (place.run == run_) return place;
+    place.run = run_;
+    place.allocator.reset(device_.memories[memory].bytes);
+    place.prepared = 0;
+    return place;
   }
   std::uint32_t add(Buffer buffer, State state);
   // Of scratch: the shadow of the byte at `begin`; null: always valid.
@@ -99,6 +109,7 @@ class Memories {
   std::uint32_t streams_;  // of a core
   bool shadowed_, backed_;
   AddressSpace global_;
+  std::uint64_t run_ = 0;      // counts restarts
   std::size_t permanent_ = 0;  // buffers of global memory, made before the run
   std::vector<Scratch> scratch_;
   std::vector<Buffer> buffers_;

@@ -14,7 +14,7 @@ Ring::Ring(Ring&& other) noexcept
       owned_(other.owned_),
       members_(other.members_),
       tiles_(std::move(other.tiles_)),
-      flags_(std::move(other.flags_)),
+      flags_(other.flags_),
       first_slot_(other.first_slot_),
       bound_(std::move(other.bound_)),
       acquired_(other.acquired_),
@@ -79,7 +79,7 @@ void Ring::release(Site site) {
     core_->release_slot(slot(released_), flow_.consumer, flow_.producer, flag(released_), site, flow_.unit);
   } else if (!bound_.empty()) {
     core_->release_view(bound_.front());
-    bound_.pop_front();
+    bound_.erase(bound_.begin());
   }
   ++released_;
 }

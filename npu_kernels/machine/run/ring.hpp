@@ -25,7 +25,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -53,6 +52,22 @@ struct TileForm {
   Shape shape;
   DType dtype = DType::f32;
   Layout layout = Layout::nd;
+};
+
+// The flags of a ring, without memory of their own: rings are made and ended with each tile of some programs.
+class Flags {
+ public:
+  void push_back(std::uint16_t id) { ids_[count_++] = id; }
+  void clear() { count_ = 0; }
+  bool empty() const { return count_ == 0; }
+  std::size_t size() const { return count_; }
+  std::uint16_t operator[](std::size_t i) const { return ids_[i]; }
+  const std::uint16_t* begin() const { return ids_.data(); }
+  const std::uint16_t* end() const { return ids_.data() + count_; }
+
+ private:
+  std::array<std::uint16_t, 64> ids_{};  // ids that rings may hold
+  std::size_t count_ = 0;
 };
 
 class Ring {
@@ -85,9 +100,9 @@ class Ring {
   bool views_ = false, owned_ = true;  // owned: the tiles are released with the ring
   std::size_t members_ = 1;            // tiles of a slot
   std::vector<Tensor> tiles_;          // slot by slot
-  std::vector<std::uint16_t> flags_;
+  Flags flags_;
   std::uint32_t first_slot_ = 0;
-  std::deque<std::uint32_t> bound_;  // of views: their numbers, from the oldest that is not released
+  std::vector<std::uint32_t> bound_;  // of views: their numbers, from the oldest that is not released
   std::uint64_t acquired_ = 0, committed_ = 0, waited_ = 0, released_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "tests/fuzz/operators/watch.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/handed_out.hpp"
+#include "tests/support/npu_devices.hpp"
 
 namespace inlay::fuzz {
 
@@ -84,14 +85,7 @@ template <class Op> class Session {
         const int threads = static_cast<int>(turn++ % 3) + 1;
         SCOPED_TRACE(std::string(inlay::name(isa)) + ", " + std::to_string(threads) + " threads");
         const Cpu cpu(isa, threads == 1 ? serial() : test::handed_out(threads));
-        d.restore();
-        const std::size_t bytes = workspace_bytes(cpu, op);
-        ASSERT_LE(bytes, ScratchRoom::most);
-        const Status status = inlay::run(cpu, op, scratch_.take(bytes, poison));
-        ASSERT_EQ(status.code(), expected.code()) << status.message() << " / " << expected.message();
-        for (std::size_t i = 0; i < d.placed().size(); ++i) expect_gaps(d.placed()[i], owned[i]);
-        const std::string found = comparable(changes) ? difference(values, written(op), nearness(op), changes) : "";
-        ASSERT_EQ(found, "");
+        ASSERT_NO_FATAL_FAILURE(expect_computes(cpu, d, op, changes, poison, {expected, values, owned}));
         if (again == 0) {
           first = bytes_of(d);
         } else {
@@ -99,7 +93,31 @@ template <class Op> class Session {
         }
       }
     }
+    test::on_npus_of_this_case([&](const Npu& npu) {
+      SCOPED_TRACE(test::name(npu));
+      if (supports(npu, op).ok()) expect_computes(npu, d, op, changes, poison, {expected, values, owned});
+      return !::testing::Test::HasFatalFailure();
+    });
   }
+  struct Expected {
+    const Status& status;
+    const std::vector<Written>& values;
+    const std::vector<std::vector<bool>>& owned;
+  };
+  template <class Backend>
+  void expect_computes(const Backend& backend, Draw& d, const Op& op, const Changes& changes, bool poison,
+                       const Expected& expected) {
+    d.restore();
+    const std::size_t bytes = workspace_bytes(backend, op);
+    ASSERT_LE(bytes, ScratchRoom::most);
+    const Status status = inlay::run(backend, op, scratch_.take(bytes, poison));
+    ASSERT_EQ(status.code(), expected.status.code()) << status.message() << " / " << expected.status.message();
+    for (std::size_t i = 0; i < d.placed().size(); ++i) expect_gaps(d.placed()[i], expected.owned[i]);
+    const std::string found =
+        comparable(changes) ? difference(expected.values, written(op), nearness(op), changes) : "";
+    ASSERT_EQ(found, "");
+  }
+
   // What is rounded to codes, or drawn, may jump where a changed scale or a tie lets it.
   bool comparable(const Changes& changes) const {
     constexpr bool jumps = std::is_same_v<Op, RmsNorm<Host>> || std::is_same_v<Op, LinearInt8<Host>> ||

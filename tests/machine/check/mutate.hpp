@@ -1,9 +1,15 @@
-// One program on one device: every line of sync left out, every ring halved, every write shifted, one at a time
-// (mutants.cpp says what is necessary of them).
+// Mutations of one program on one device: every line of sync is left out, every ring halved, every write shifted, one
+// at a time. What was left out is necessary if an oracle that knows nothing of the checker says so: the closure of the
+// mutant's tape is not clean, or its results are others, or depend on the order of execution. Every mutant without
+// something necessary must be reported, and no other.
+//
+// One kind is beyond a checker of sync: a write that is shifted within bytes that an earlier write has filled
+// makes another program, wrong but as deterministic as the right one. These are counted by themselves.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <iostream>
 
 #include "npu_kernels/machine/check/checker.hpp"
@@ -11,6 +17,7 @@
 #include "tests/machine/programs/small_problems.hpp"
 
 namespace inlay::npu::test {
+
 inline constexpr std::uint64_t random_orders = 3;
 
 inline std::string text(const std::vector<Report>& reports) {

@@ -8,7 +8,7 @@
 #include <inlay/ops/paged_attention.hpp>
 
 #include "npu_kernels/backend/program.hpp"
-#include "tests/machine/check/mutation_suite.hpp"
+#include "tests/machine/check/mutate.hpp"
 
 namespace inlay::npu {
 

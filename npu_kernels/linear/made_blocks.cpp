@@ -1,0 +1,96 @@
+#include "npu_kernels/linear/made_blocks.hpp"
+
+#include <algorithm>
+
+#include "npu_kernels/linear/halves.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the latency of global memory
+
+// Columns at once: whole blocks, and of groups that are cut nowhere else than at a tile's start.
+index depth_at_once(const Core& core, const ProductTiles& tiles, DType dtype, index bytes_of_element, index group) {
+  const index room = row_tile(core.device(), dtype, tiles.chunk_k, 8 * bytes_of_element).depth;
+  const index whole = round_down(room, group);
+  return whole > 0 && whole % core.fractal_block(dtype) == 0 ? whole : room;
+}
+
+// visit(row, rows, k, depth) of panels and pieces; rows of the tile are those of the operand less `first`.
+template <class Visit> void for_pieces(index row, index rows, index k, index depth, index at_once, Visit&& visit) {
+  for (index r = 0; r < rows; r += panel_rows)
+    for (index i = 0; i < depth; i += at_once)
+      visit(row + r, std::min(panel_rows, rows - r), k + i, std::min(at_once, depth - i));
+}
+
+}  // namespace
+
+MadeBlocks::MadeBlocks(Core& core, Scratch& scratch, const RowSource& source, const ProductTiles& tiles)
+    : core_(core),
+      depth_(depth_at_once(core, tiles, source.dtype, 4 * byte_size(source.dtype, 1), 1)),
+      reader_(core, scratch, source, panel_rows, depth_, panels_ahead),
+      filled_(scratch.alloc("w, filled up", {panel_rows, depth_}, source.dtype)) {}
+
+void MadeBlocks::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+  for_pieces(row, rows, k, depth, depth_, [&](index r, index count, index at, index part) {
+    const index padded = round_up(part, tile.block);
+    Tensor w = reader_.read(r, count, at, part);
+    if (padded > part) {
+      const Tensor filled = filled_.slice(0, count, 0, padded);
+      core_.vfill(filled, 0);
+      core_.vcast(filled_.slice(0, count, 0, part), w);
+      w = filled;
+    }
+    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), w);
+    reader_.release();
+  });
+}
+
+bool MadeCodes::takes(const W4Weight& weight) {
+  return weight.zeros.count == 0 && weight.offsets.count == 0 && weight.scales.dtype == DType::f16;
+}
+
+MadeCodes::MadeCodes(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles)
+    : core_(core),
+      weight_(weight),
+      depth_(depth_at_once(core, tiles, DType::f16, 6, std::min(weight.group, tiles.chunk_k))),
+      codes_(core, scratch, weight.codes, panel_rows, depth_, panels_ahead),
+      scales_(core, scratch, weight.scales, panel_rows, depth_ / weight.group + 2, panels_ahead),
+      bytes_(scratch.alloc("codes in bytes", {panel_rows, depth_}, DType::i8)),
+      halves_(scratch.alloc("w", {panel_rows, depth_}, DType::f16)) {}
+
+// With the upper bit of each code turned, q is q - 2^(bits - 1) in two's complement.
+void MadeCodes::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+  const bool four = weight_.codes.dtype == DType::u4;
+  for_pieces(row, rows, k, depth, depth_, [&](index r, index count, index at, index part) {
+    const index padded = round_up(part, tile.block), group = weight_.group;
+    Tensor codes = codes_.read(r, count, at, part);
+    Tensor words = codes;
+    words.dtype = DType::i32;
+    words.shape.columns = ceil_div(part, weight_.codes.per_word());
+    words.pitch /= weight_.codes.per_word();
+    core_.vscalar(VectorOp::bit_xor, words, words, static_cast<std::int32_t>(four ? 0x88888888u : 0x80808080u));
+    codes.dtype = four ? DType::i4 : DType::i8;
+    const Tensor bytes = bytes_.slice(0, count, 0, part), w = halves_.slice(0, count, 0, padded);
+    core_.vcast(bytes, codes);
+    codes_.release();
+    if (padded > part) core_.vfill(w, 0);
+    for (index first = 0; first < part;) {
+      const index head = (at + first) % group, last = head == 0 ? part : std::min(part, first + group - head);
+      const index groups = ceil_div(head + last - first, group);
+      const Tensor to = halves_.slice(0, count, first, last - first),
+                   from = bytes_.slice(0, count, first, last - first);
+      const Tensor scales = scales_.read(r, count, (at + first) / group, groups);
+      if (groups == 1)
+        core_.vbinary(VectorOp::mul, to, from, scales);
+      else
+        core_.vgrouped(VectorOp::mul, to, from, scales, group);
+      scales_.release();
+      first = last;
+    }
+    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), w);
+  });
+}
+
+}  // namespace inlay::npu
