@@ -36,7 +36,7 @@ class Stages {
   const AttentionProblem& problem_;
   const MatrixPlan& plan_;
   const MatrixTiles& t_;
-  const index dim_, v_dim_, most_;  // rows of a vector unit, at most
+  const index v_dim_, most_;  // rows of a vector unit, at most
   const Chain chain_;
   StagedLoads loads_;
   Ring left_, right_, sums_;
@@ -56,7 +56,6 @@ Stages::Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace
       problem_(problem),
       plan_(plan),
       t_(plan.tiles),
-      dim_(problem.k.dim),
       v_dim_(problem.v.dim),
       most_(t_.most),
       chain_(core.chain(Pipe::vector)),

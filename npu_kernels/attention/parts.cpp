@@ -88,7 +88,8 @@ void merge_parts(Core& core, const AttentionProblem& problem, const std::vector<
         for (index s = 0; s < splits; ++s)
           core.copy(sums.slice(s * rows, rows, 0, dim), space.sums.row_slice((number + s) * space.rows + first, rows));
         parts.commit();
-        const auto [tops, partial, sum] = parts.wait();
+        const auto filled = parts.wait();
+        const Tensor tops = filled[0], partial = filled[1], sum = filled[2];
         const auto column = [&](const Tensor& tensor, index s) {
           return tensor.slice(s, 1, 0, rows).reshape({rows, 1});
         };

@@ -17,7 +17,6 @@ TileForm form(const char* name, Shape shape, DType dtype = DType::f32) {
 Results::Results(Core& core, const Outputs& to, index rows, index columns)
     : core_(core),
       to_(to),
-      rows_(rows),
       stored_(core.ring<2>("results", {form("out", {rows, columns}, to.out.first.dtype), form("lse", {rows, 1})},
                            {1, Pipe::vector, Pipe::store})) {
   const auto column = [&](const char* name) { return core.alloc(name, Space::vector, {rows, 1}, DType::f32); };

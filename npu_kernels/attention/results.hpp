@@ -33,7 +33,6 @@ class Results {
 
   Core& core_;
   const Outputs& to_;
-  const index rows_;
   std::optional<TupleRing<3>> loaded_;  // sinks, scales, offsets
   TupleRing<2> stored_;                 // out, lse
   Tensor zero_, none_, factor_, top_;
