@@ -11,6 +11,7 @@
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
 #include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
@@ -98,7 +99,7 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   return {
       .body = body,
       .problem = {static_cast<std::uint64_t>(bytes), {{unit, DType::f32, static_cast<std::uint64_t>(2 * m * n * k)}}},
-      .launch = {.cores = cores_for(std::max(blocks, ceil_div(m + n, 4 * panel_rows)), 1, memory.cores())}};
+      .launch = {.cores = cores_of_layer(memory, m, n, k, blocks)}};
 }
 
 template struct Operator<Linear<Host>>;

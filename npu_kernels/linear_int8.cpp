@@ -10,6 +10,7 @@
 
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/int8_epilogue.hpp"
+#include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/shadow.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
@@ -78,7 +79,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   return {.body = body,
           .problem = {static_cast<std::uint64_t>(bytes),
                       {{DType::i8, DType::i32, static_cast<std::uint64_t>(2 * m * n * k)}}},
-          .launch = {.cores = cores_for(std::max(pieces, ceil_div(m + n, 4 * panel_rows)), 1, memory.cores())}};
+          .launch = {.cores = cores_of_layer(memory, m, n, k, pieces)}};
 }
 
 template struct Operator<LinearInt8<Host>>;

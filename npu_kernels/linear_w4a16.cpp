@@ -12,6 +12,7 @@
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
 #include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/w4_int8.hpp"
 #include "npu_kernels/linear/w4_slots.hpp"
@@ -129,7 +130,7 @@ Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices
           .problem = {bytes_of(op),
                       {bytes ? Problem::Products{DType::i8, DType::i32, operations}
                              : Problem::Products{DType::f16, DType::f32, operations}}},
-          .launch = {.cores = cores_for(ceil_div(m + n, 4 * panel_rows), 1, memory.cores())}};
+          .launch = {.cores = cores_of_layer(memory, m, n, slots, 1)}};
 }
 
 template struct Operator<LinearW4a16<Host>>;

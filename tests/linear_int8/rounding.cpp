@@ -121,7 +121,8 @@ TEST(linear_int8, dynamic_scales_of_special_rows) {
         for (index t = 0; t < tokens; ++t)
           for (index i = 0; i < k; ++i) {
             const double value = c.x.get(t * k + i);
-            const double all[] = {0, 0.75, -0.75, std::abs(value), -std::abs(value), 1 + 0.01 * value, -1 + 0.01 * value};
+            const double all[] = {
+                0, 0.75, -0.75, std::abs(value), -std::abs(value), 1 + 0.01 * value, -1 + 0.01 * value};
             if (t < 7) c.x.set(t * k + i, all[t]);
             if (t >= 7) c.x.set(t * k + i, std::ldexp(value, static_cast<int>(t - 10) * (x == DType::f16 ? 4 : 30)));
           }

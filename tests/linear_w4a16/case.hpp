@@ -203,8 +203,9 @@ template <class Test> void on_every_form(W4Compute compute, Test&& test) {
     for (simd::CodeForm form : {simd::CodeForm::converted, simd::CodeForm::subnormal}) {
       CpuWithForm backend(cpu, form);
       const std::string codes = form == simd::CodeForm::converted ? " converted codes, " : " subnormal codes, ";
-      if (!on_backend(test, backend,
-                      "cpu " + std::string(name(cpu.isa())) + codes + std::to_string(cpu.parallel().width) + " threads"))
+      if (!on_backend(
+              test, backend,
+              "cpu " + std::string(name(cpu.isa())) + codes + std::to_string(cpu.parallel().width) + " threads"))
         return;
     }
   on_every_npu(test);

@@ -41,4 +41,3 @@ TEST(linear_w4a16, f16_rounds_x_and_w_once) {
 
 }  // namespace
 }  // namespace inlay::test
-

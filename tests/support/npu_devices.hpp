@@ -12,6 +12,8 @@
 
 #include <inlay/npu.hpp>
 
+#include "tests/support/sanitizers.hpp"
+
 namespace inlay::test {
 
 inline bool is_set(const char* variable, std::string_view value) {
@@ -47,6 +49,7 @@ inline std::string name(const Npu& npu) {
 // The one whose turn it is, or all.
 template <class Visit> void on_npus_of_this_case(Visit&& visit) {
   static std::size_t turn = 0;
+  if (thread_sanitizer) return;  // it has no threads
   if (!is_set("INLAY_SWEEP", "whole")) return (void)visit(npus()[turn++ % npus().size()]);
   for (Npu& npu : npus())
     if (!visit(npu)) return;

@@ -97,10 +97,8 @@ struct Device {
 TEST(shares, copy_blocks) {
   std::vector<std::int64_t> pairs;
   for (index i = 0; i < 256; ++i) pairs.insert(pairs.end(), {i, 256 + i});
-  for (const Device& c : {Device{"ascend-a2-like", 0.94},
-                          {"hexagon-htp-like", 0.99},
-                          {"systolic32", 0.97},
-                          {"systolic128", 0.9}}) {
+  for (const Device& c :
+       {Device{"ascend-a2-like", 0.94}, {"hexagon-htp-like", 0.99}, {"systolic32", 0.97}, {"systolic128", 0.9}}) {
     Addresses at;
     const CopyBlocks<Host> op{.key_cache = flat_cache(at.view<4>(DType::f16, {512, 16, 8, 128})),
                               .value_cache = flat_cache(at.view<4>(DType::f16, {512, 16, 8, 128})),
