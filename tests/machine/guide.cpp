@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <inlay/npu.hpp>
+#include <inlay/ops/rms_norm.hpp>
+
 #include <gtest/gtest.h>
 
 #include "npu_kernels/machine/check/checker.hpp"
@@ -243,6 +246,26 @@ std::string unindented(const std::string& text) {
   return result;
 }
 
+TEST(guide, the_backend_runs_and_prices_an_operator) {
+  std::vector<float> numbers(2 * 64, 2), ones(64, 1), result(2 * 64);
+  const ConstView<2> x{numbers.data(), DType::f32, {2, 64}};
+  const ConstView<1> weight{ones.data(), DType::f32, {64}};
+  const View<2> y{result.data(), DType::f32, {2, 64}};
+  for (const char* name : descriptions) {
+    // clang-format off
+    Expected<Npu> npu = Npu::make({.device = name});              // a name, a file, or the description itself
+    RmsNorm<Host> norm{.x = x, .weight = weight, .y = y};
+    Status computed = run(*npu, norm);
+    Expected<NpuPrice> cost = price(*npu, norm);                  // cycles, bytes, bound; touches no buffer
+    // clang-format on
+    ASSERT_TRUE(computed.ok()) << computed.message();
+    for (const float value : result) EXPECT_NEAR(value, 1, 1e-5);
+    ASSERT_TRUE(cost.has_value()) << cost.error().message();
+    EXPECT_GT(cost->cycles, 0);
+    EXPECT_GE(cost->bytes, 2 * numbers.size() * sizeof(float));
+  }
+}
+
 TEST(guide, the_page_has_this_code) {
   std::ifstream stream(INLAY_SOURCE_DIR "/tests/machine/guide.cpp");
   const std::string here = unindented({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
@@ -256,7 +279,7 @@ TEST(guide, the_page_has_this_code) {
     at = end;
     ++blocks;
   }
-  EXPECT_EQ(blocks, 4);
+  EXPECT_EQ(blocks, 5);
 }
 
 }  // namespace

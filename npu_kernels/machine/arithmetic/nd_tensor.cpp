@@ -201,6 +201,7 @@ ByteSpan span_of(const NdTensor& tensor) {
 }
 
 bool elements_apart(const NdTensor& tensor) {
+  if (tensor.empty()) return true;
   for (int a = 0; a < tensor.rank; ++a)
     if (tensor.extent(a) > 1 && tensor.stride(a) == 0) return false;
   index covered = 1;
