@@ -97,10 +97,10 @@ void* Shape::numbers(DType type, const std::vector<index>& values) {
 Status Shape::finished() {
   std::string known;
   for (const std::string& each : asked_) known.append(known.empty() ? "" : ",").append(each);
-  for (const auto& [key, value] : values_) {
-    const auto is_asked = [&](const std::string& each) { return each.substr(0, each.find('=')) == key; };
+  for (const auto& given : values_) {
+    const auto is_asked = [&](const std::string& each) { return each.substr(0, each.find('=')) == given.first; };
     if (std::none_of(asked_.begin(), asked_.end(), is_asked))
-      return invalid("--shape has " + key + "; it can have " + known);
+      return invalid("--shape has " + given.first + "; it can have " + known);
   }
   return std::move(status_);
 }

@@ -37,7 +37,7 @@ template <bool shadow> Ran run_linear_int8(const Device& device, const Options& 
   constexpr index m = 18, n = 20, k = 70;
   auto x = values<float>(m * k, shadow ? -400 : -40, shadow ? 400 : 40, 1);
   if (shadow)
-    for (std::size_t i = 5; i < x.size(); i += 11) x[i] = 16777217;  // its quotient is no float below 2^23
+    for (std::size_t i = 5; i < x.size(); i += 11) x[i] = 16777216.0f;  // its quotient is no float below 2^23
   const auto scale = values<float>(n, 1, 3, 2), x_scale = values<float>(1, 1, 1, 3);
   const auto w = values<std::int8_t>(n * k, -9, 9, 4), zero = values<std::int8_t>(n, -3, 3, 5);
   const auto extents = linear_int8::packed_extents(n, k);
