@@ -67,7 +67,8 @@ class RopeProgram {
       while (loaded < std::min(step + index{rows::slots}, walk_.steps())) load(loaded++);
       tile_ = of(walk_.at(step));
       take();
-      rotate(cos_.wide(), sin_.wide());
+      const Tensor sin = sin_.wide(), cos = cos_.wide();  // one after the other: each loads ahead
+      rotate(cos, sin);
       cos_.done();
       sin_.done();
       give();

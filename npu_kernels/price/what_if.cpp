@@ -75,7 +75,7 @@ class Knobs {
 void multiply(Json& figure, double factor) {
   Json& number = figure[0];
   const double product = number.get<double>() * factor;
-  if (number.is_number_integer() && product == std::floor(product))
+  if (number.is_number_integer() && product == std::floor(product) && std::abs(product) < 0x1p53)
     number = static_cast<std::int64_t>(product);
   else
     number = product;
