@@ -64,10 +64,10 @@ threaded="$(sed -n '/^set(INLAY_OPS$/,/^)/p' CMakeLists.txt | grep -E '^  ') cor
 
 # A sanitizer's build; $2: where the objects of the operators' tests come from, or nothing.
 sanitized() {
-  local objects="-DINLAY_TEST_OBJECTS=${2:-}"
+  local objects="-DINLAY_TEST_OBJECTS=${2:-}" required
   # There is no OpenCL in it, nor a platform for objects that have been compiled with it.
-  local -x INLAY_REQUIRE
-  INLAY_REQUIRE=$(tr , '\n' <<<"${INLAY_REQUIRE:-}" | grep -vx cl | paste -sd,)
+  required=$(tr , '\n' <<<"${INLAY_REQUIRE:-}" | sed '/^cl$/d' | paste -sd,)
+  local -x INLAY_REQUIRE=$required
   if [ "$1" = tsan ]; then
     # shellcheck disable=SC2086
     build tsan "-DINLAY_BENCH=OFF -DINLAY_TOOLS=OFF $objects" "--target $(printf 'test_%s ' $threaded)"
