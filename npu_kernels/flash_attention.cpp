@@ -9,9 +9,6 @@ namespace inlay::npu {
 namespace {
 
 void bind_views(GlobalMemory& memory, const FlashAttention<Host>& op, AttentionProblem& p) {
-  const auto bind = [&](const char* name, const auto& view, NdTensor& to) {
-    if (view.present()) to = memory.bind(name, view);
-  };
   p.q = memory.bind("q", op.q);
   p.k.views.push_back(as_one_piece(memory.bind("k", op.k)));
   p.v.views.push_back(as_one_piece(memory.bind("v", op.v)));
@@ -20,14 +17,14 @@ void bind_views(GlobalMemory& memory, const FlashAttention<Host>& op, AttentionP
   const index rows = op.q_indptr.present() ? entry(op.q_indptr, op.batch()) : op.q.extents[1];
   p.to.out = memory.bind("out", op.out.slice(1, 0, rows), Use::out);
   if (op.lse.present()) p.to.lse = memory.bind("lse", op.lse.slice(1, 0, rows), Use::out);
-  bind("k_scale", op.k_scale, p.k.scale);
-  bind("k_offset", op.k_offset, p.k.offset);
-  bind("v_scale", op.v_scale, p.v.scale);
-  bind("v_offset", op.v_offset, p.v.offset);
-  bind("block_table", op.block_table, p.table);
-  bind("bias", op.bias, p.bias);
-  bind("atten_mask", op.atten_mask, p.mask);
-  bind("packed_mask", op.packed_mask, p.packed);
+  p.k.scale = memory.bind_optional("k_scale", op.k_scale);
+  p.k.offset = memory.bind_optional("k_offset", op.k_offset);
+  p.v.scale = memory.bind_optional("v_scale", op.v_scale);
+  p.v.offset = memory.bind_optional("v_offset", op.v_offset);
+  p.table = memory.bind_optional("block_table", op.block_table);
+  p.bias = memory.bind_optional("bias", op.bias);
+  p.mask = memory.bind_optional("atten_mask", op.atten_mask);
+  p.packed = memory.bind_optional("packed_mask", op.packed_mask);
 }
 
 AttentionProblem problem_of(GlobalMemory& memory, const FlashAttention<Host>& op) {

@@ -22,10 +22,10 @@ void bind_cache(GlobalMemory& memory, const IncreFlashAttention<Host>& op, Atten
     p.v.views.push_back(as_one_piece(memory.bind("v", op.v)));
   }
   p.k.dim = op.q.extents[3], p.v.dim = op.out.extents[3];
-  if (op.k_scale.present()) p.k.scale = memory.bind("k_scale", op.k_scale);
-  if (op.k_offset.present()) p.k.offset = memory.bind("k_offset", op.k_offset);
-  if (op.v_scale.present()) p.v.scale = memory.bind("v_scale", op.v_scale);
-  if (op.v_offset.present()) p.v.offset = memory.bind("v_offset", op.v_offset);
+  p.k.scale = memory.bind_optional("k_scale", op.k_scale);
+  p.k.offset = memory.bind_optional("k_offset", op.k_offset);
+  p.v.scale = memory.bind_optional("v_scale", op.v_scale);
+  p.v.offset = memory.bind_optional("v_offset", op.v_offset);
 }
 
 AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host>& op) {
@@ -33,10 +33,10 @@ AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host
   p.q = memory.bind("q", op.q);
   bind_cache(memory, op, p);
   p.to.out = memory.bind("out", op.out, Use::out);
-  if (op.lse.present()) p.to.lse = memory.bind("lse", op.lse, Use::out);
-  if (op.out_scale.present()) p.to.out_scale = memory.bind("out_scale", op.out_scale);
-  if (op.out_offset.present()) p.to.out_offset = memory.bind("out_offset", op.out_offset);
-  if (op.pse_shift.present()) p.bias = memory.bind("pse_shift", op.pse_shift);
+  p.to.lse = memory.bind_optional("lse", op.lse, Use::out);
+  p.to.out_scale = memory.bind_optional("out_scale", op.out_scale);
+  p.to.out_offset = memory.bind_optional("out_offset", op.out_offset);
+  p.bias = memory.bind_optional("pse_shift", op.pse_shift);
   // [batch, query, slot]: of all heads.
   if (op.atten_mask.present()) p.mask = with_axis(memory.bind("atten_mask", op.atten_mask), 1);
   p.window_right = op.causal ? 0 : -1;

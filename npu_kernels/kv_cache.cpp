@@ -19,10 +19,6 @@ namespace {
 
 std::uint64_t bytes_of(DType type, index elements) { return static_cast<std::uint64_t>(byte_size(type, elements)); }
 
-std::uint32_t vector_units(const Device& device) {
-  return device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
-}
-
 // --- tokens ---
 
 struct TokensOfPool {
@@ -81,7 +77,7 @@ Program blocks_program(const GlobalMemory& memory, std::vector<kv::BlockCopy> co
   auto op = std::make_shared<const Blocks>(Blocks{std::move(copies), pairs});
   return {.body = [op](Core& core) { move_blocks(core, *op); },
           .problem = {.bytes = bytes},
-          .launch = {.cores = cores_for(pieces, vector_units(memory.device()), memory.cores())}};
+          .launch = {.cores = cores_for(pieces, memory.device().vector_units(), memory.cores())}};
 }
 
 }  // namespace
@@ -90,8 +86,9 @@ Program program(GlobalMemory& memory, const ReshapeAndCache<Host>& op, const Cho
   auto tokens = std::make_shared<Tokens>();
   const auto add = [&](const char* source, const ConstView<3>& from, const char* cache, const PagedView<>& to,
                        const char* scales, const View<3>& scale) {
-    kv::Pool pool{.source = memory.bind(source, from), .cache = memory.bind(cache, to), .scales = {}};
-    if (scale.present()) pool.scales = memory.bind(scales, scale);
+    const kv::Pool pool{.source = memory.bind(source, from),
+                        .cache = memory.bind(cache, to),
+                        .scales = memory.bind_optional(scales, scale)};
     tokens->pools.push_back({pool, {}});
   };
   add("key", op.key, "key_cache", op.key_cache, "key_scales", op.key_scales);
@@ -100,8 +97,8 @@ Program program(GlobalMemory& memory, const ReshapeAndCache<Host>& op, const Cho
   // Every vector unit gets tokens, a few at least.
   const Device& device = memory.device();
   const index count = op.slot_mapping.extents[0];
-  const std::uint32_t cores = cores_for(count, index{2} * vector_units(device), memory.cores());
-  index together = ceil_div(std::max<index>(1, count), index{cores} * vector_units(device)), run = together;
+  const std::uint32_t cores = cores_for(count, index{2} * device.vector_units(), memory.cores());
+  index together = ceil_div(std::max<index>(1, count), index{cores} * device.vector_units()), run = together;
   const std::uint64_t bytes = device.memory(Space::vector).bytes * 9 / 10 / tokens->pools.size();
   for (TokensOfPool& each : tokens->pools) {
     each.size = kv::tile_size(device, each.pool, together, bytes);

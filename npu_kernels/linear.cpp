@@ -54,12 +54,12 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   const RowSource x{.rows = memory.bind("x", op.x), .panels = {}, .dtype = op.x.dtype, .count = m, .depth = k};
   const RowSource w = weight_of(memory, op);
   FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
-  if (op.bias.present()) result.bias = memory.bind("bias", op.bias);
+  result.bias = memory.bind_optional("bias", op.bias);
 
   const bool bf16 = x.dtype == DType::bf16 && w.dtype == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
   const DType unit = bf16 ? DType::bf16 : DType::f16;
   const auto side_of = [&](const std::string& name, const RowSource& source, index tiles) {
-    if (source.dtype == unit && source.packed() && fractal_block(device, unit) == panel_rows && source.per_word() == 1)
+    if (source.dtype == unit && source.packed() && device.fractal_block(unit) == panel_rows && source.per_word() == 1)
       return Side{
           .source = source, .prepared = false, .halves = {}, .parts = {panels_operand(source.panels, source.count)}};
     if (source.dtype == unit && !source.packed() && !blocks_pay(device, tiles) && loads_as_rows(source.rows))

@@ -26,23 +26,15 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
 
   Int8Result result{.y = memory.bind("y", op.y, Use::out),
                     .weight_sum = memory.bind("weight_sum", op.weight_sum),
-                    .weight_scale = {},
-                    .weight_zero = {},
-                    .bias = {},
-                    .y_scale = {},
-                    .y_zero = {},
+                    .weight_scale = memory.bind_optional("weight_scale", op.weight_scale),
+                    .weight_zero = memory.bind_optional("weight_zero", op.weight_zero),
+                    .bias = memory.bind_optional("bias", op.bias),
+                    .y_scale = memory.bind_optional("y_scale", op.y_scale),
+                    .y_zero = memory.bind_optional("y_zero", op.y_zero),
                     .scale = x.scale,
                     .shift = x.shift,
                     .rest = x.rest,
                     .shadow = {}};
-  const auto optional = [&](const char* name, const auto& view) {
-    return view.present() ? memory.bind(name, view) : NdTensor{};
-  };
-  result.weight_scale = optional("weight_scale", op.weight_scale);
-  result.weight_zero = optional("weight_zero", op.weight_zero);
-  result.bias = optional("bias", op.bias);
-  result.y_scale = optional("y_scale", op.y_scale);
-  result.y_zero = optional("y_zero", op.y_zero);
 
   Products products{.left = {x.q},
                     .right = {{.rows = n, .depth = k, .dtype = DType::i8, .lines = {}, .blocks = {}}},

@@ -113,7 +113,7 @@ Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices
   }
   const W4Weight weight = w4_weight(memory, op);
   FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
-  if (op.bias.present()) result.bias = memory.bind("bias", op.bias);
+  result.bias = memory.bind_optional("bias", op.bias);
 
   const bool bytes = op.compute == W4Compute::int8_activations && slots > 0;
   const auto rest =

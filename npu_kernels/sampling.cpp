@@ -104,7 +104,7 @@ void clear(Core& core, const NdTensor& probs, index part) {
 
 void greedy(Core& core, const GreedyOperands& op) {
   const index rows = op.logits.extent(0);
-  if (op.probs.rank > 0) clear(core, op.probs, op.part);
+  if (op.probs.present()) clear(core, op.probs, op.part);
   {
     Greedy program(core, op);
     for (index item = core.vector_worker(); item < rows * op.segments; item += core.vector_workers())
@@ -118,7 +118,7 @@ void greedy(Core& core, const GreedyOperands& op) {
                 static_cast<index>(core.scalar_read(op.places, row, segment)));
     const index token = best.drawn();
     core.scalar_write(op.tokens.slice(0, row, 1).matrix(), 0, 0, static_cast<double>(token));
-    if (op.probs.rank > 0 && token >= 0) core.scalar_write(op.probs.at(0, row).slice(0, token, 1).matrix(), 0, 0, 1);
+    if (op.probs.present() && token >= 0) core.scalar_write(op.probs.at(0, row).slice(0, token, 1).matrix(), 0, 0, 1);
   }
 }
 
@@ -142,7 +142,7 @@ Program program(GlobalMemory& memory, const Sampling<Host>& op, const Choices&) 
   // Four parts under way, one that is compared: half of the memory for all.
   const auto room = static_cast<index>(device.memory(Space::vector).bytes / 2 / (5 * sizeof(float)));
   const index part = std::clamp<index>(vocab, 2, std::min<index>(room, 8192)), parts = ceil_div(vocab, part);
-  const index units = device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
+  const index units = device.vector_units();
   const std::uint32_t cores = cores_for(rows * parts, units, memory.cores());
   const index segments = std::clamp<index>(index{cores} * units / std::max<index>(1, rows), 1, parts);
   GreedyOperands operands{.logits = memory.bind("logits", op.logits),

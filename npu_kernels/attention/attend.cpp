@@ -14,7 +14,7 @@ namespace {
 
 // Rows of a unit that see different keys, or keys that are loaded for the sake of where a tile starts.
 bool hides(const AttentionProblem& p, const std::vector<WorkUnit>& units) {
-  if (present(p.bias) || present(p.mask) || present(p.packed) || (p.by_chunks && p.window_left >= 0)) return true;
+  if (p.bias.present() || p.mask.present() || p.packed.present() || (p.by_chunks && p.window_left >= 0)) return true;
   for (const WorkUnit& unit : units) {
     const Sequence& s = p.sequences[static_cast<std::size_t>(unit.sequence)];
     const KeyRange first = p.visible(s, unit.query), last = p.visible(s, unit.query + unit.queries - 1);
@@ -115,7 +115,7 @@ std::vector<index> splits_of(const AttentionProblem& p, const Device& device, st
   constexpr index shortest = 256;
   index longest = 1, units = 0;
   for (const Sequence& s : p.sequences) longest = std::max(longest, s.keys), units += s.queries > 0 ? p.kv_heads : 0;
-  const index vectors = device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
+  const index vectors = device.vector_units();
   std::vector<index> splits{1};
   for (const index wanted : {ceil_div(cores, units), ceil_div(2 * cores, units), ceil_div(vectors * cores, units)})
     if (const index most = std::min(wanted, longest / shortest);

@@ -22,8 +22,8 @@ template <class Op> AttentionProblem rules_of(GlobalMemory& memory, const Op& op
   problem.softcap = op.softcap;
   problem.order = op.bias_order;
   problem.window_left = op.window_left;
-  if (op.alibi_slopes.present()) problem.slopes = memory.bind("alibi_slopes", op.alibi_slopes);
-  if (op.sinks.present()) problem.to.sinks = memory.bind("sinks", op.sinks);
+  problem.slopes = memory.bind_optional("alibi_slopes", op.alibi_slopes);
+  problem.to.sinks = memory.bind_optional("sinks", op.sinks);
   return problem;
 }
 

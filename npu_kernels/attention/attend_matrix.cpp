@@ -83,7 +83,7 @@ Stages::Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace
     end_total_.push_back(column("total of a unit"));
     end_maximum_.push_back(column("maximum of a unit"));
   }
-  if (!present(plan.factors) && !present(problem.slopes)) return;
+  if (!plan.factors.present() && !problem.slopes.present()) return;
   const Shape shape{std::max<index>(most_, 2), 2};
   columns_.emplace(core.ring<2>("of the rows",
                                 {{{"factors", Space::vector, shape, DType::f32, Layout::nd},
@@ -171,15 +171,15 @@ void Stages::begin(const KeyWork& work) {
   const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
   const RowWindow window{s.q_outer, s.q_row + unit.query, unit.queries, unit.head, unit.heads};
   const auto slots = columns_->acquire();
-  if (present(plan_.factors)) core_.copy(rows(slots[0]), with_axis(window.of(plan_.factors), 2));
-  if (present(problem_.slopes)) {
+  if (plan_.factors.present()) core_.copy(rows(slots[0]), with_axis(window.of(plan_.factors), 2));
+  if (problem_.slopes.present()) {
     const NdTensor of_heads = with_axis(with_axis(problem_.slopes.slice(0, unit.head, unit.heads), 1), 0);
     core_.copy(rows(slots[1]), spread(of_heads, 0, unit.queries));
   }
   columns_->commit();
   const auto filled = columns_->wait();
-  if (present(plan_.factors)) core_.vcast(factor_.row_slice(0, unit.rows()), used(filled[0]));
-  rules_.begin(unit, present(problem_.slopes) ? used(filled[1]) : Tensor{});
+  if (plan_.factors.present()) core_.vcast(factor_.row_slice(0, unit.rows()), used(filled[0]));
+  rules_.begin(unit, problem_.slopes.present() ? used(filled[1]) : Tensor{});
 }
 
 void Stages::vec1(const KeyWork& work, index i) {
@@ -187,7 +187,7 @@ void Stages::vec1(const KeyWork& work, index i) {
   if (work.first) begin(work);
   const Tensor s = scores_.wait().slice(0, rows, 0, tokens), weights = weights_.acquire();
   if (rows > 0) {
-    if (present(plan_.factors))
+    if (plan_.factors.present())
       core_.vbinary(VectorOp::mul, s, s, factor_.row_slice(0, rows));
     else
       core_.vscalar(VectorOp::mul, s, s, problem_.scale * problem_.key_factor);

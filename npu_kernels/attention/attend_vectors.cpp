@@ -63,7 +63,7 @@ OnVectors::OnVectors(Core& core, const AttentionProblem& problem, const PartsWor
                          Layout::nd},
                         {"slopes",
                          Space::vector,
-                         {present(problem.slopes) ? std::max<index>(rows_, 2) : 1, 2},
+                         {problem.slopes.present() ? std::max<index>(rows_, 2) : 1, 2},
                          DType::f32,
                          Layout::nd}}},
                       {1, Pipe::load_vector, Pipe::vector})),
@@ -88,7 +88,7 @@ void OnVectors::begin(const WorkUnit& unit) {
   const RowWindow window{s.q_outer, s.q_row + unit.query, unit.queries, unit.head, unit.heads};
   core_.copy(by_axes(q).split(0, unit.heads), window.of(problem_.q));
   Tensor slopes = slots[1];
-  if (present(problem_.slopes)) {
+  if (problem_.slopes.present()) {
     slopes = slopes.slice(0, used_, 0, 1);
     const NdTensor of_heads = problem_.slopes.slice(0, unit.head, unit.heads).split(0, 1).split(0, unit.heads);
     core_.copy(by_axes(slopes).split(0, unit.heads), spread(of_heads, 0, unit.queries));
@@ -97,7 +97,7 @@ void OnVectors::begin(const WorkUnit& unit) {
   const auto filled = q_.wait();
   core_.vscalar(VectorOp::mul, query_.slice(0, used_, 0, problem_.k.dim), filled[0].slice(0, used_, 0, problem_.k.dim),
                 problem_.scale * problem_.key_factor);
-  rules_.begin(unit, present(problem_.slopes) ? filled[1].slice(0, used_, 0, 1) : filled[1]);
+  rules_.begin(unit, problem_.slopes.present() ? filled[1].slice(0, used_, 0, 1) : filled[1]);
   core_.vfill(sum_.slice(0, used_, 0, problem_.v.dim), 0);
   softmax_.begin();
 }
@@ -164,7 +164,7 @@ VectorTiles vector_tiles(const Device& device, const AttentionProblem& p) {
   const auto bytes = static_cast<index>(memory.bytes);
   // Query and its load, sum and that of a tile, out and its scales and offsets, a dozen of columns.
   const index row_bytes =
-      2 * row(dim, DType::f32) + (present(p.to.out_scale) ? 5 : 3) * row(v_dim, DType::f32) + 12 * row(1, DType::f32);
+      2 * row(dim, DType::f32) + (p.to.out_scale.present() ? 5 : 3) * row(v_dim, DType::f32) + 12 * row(1, DType::f32);
   constexpr index most_rows = 32, most_tokens = 128;
   const index rows = std::clamp<index>(bytes / 3 / row_bytes, 1, most_rows);
   index token_bytes = 2 * row(dim, p.k.dtype()) + 2 * row(v_dim, p.v.dtype()) + 2 * row(widest, DType::f32) +

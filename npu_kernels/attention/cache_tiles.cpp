@@ -35,7 +35,7 @@ ScaleTiles::ScaleTiles(Core& core, const AttentionProblem& problem, index tokens
         const auto form = [&](const char* name, const NdTensor& k, const NdTensor& v) {
           Shape shape{1, 2};
           for (const auto& [scale, dim] : {std::pair{&k, problem.k.dim}, std::pair{&v, problem.v.dim}}) {
-            if (!present(*scale)) continue;
+            if (!scale->present()) continue;
             if (of_tokens(*scale)) shape.rows = tokens;
             if (scale->extent(3) > 1) shape.columns = std::max(shape.columns, dim);
           }
@@ -75,10 +75,10 @@ void ScaleTiles::load(const Tensor& slot, const NdTensor& scale, const TokenRang
 void ScaleTiles::apply(const Cached& cached, const TokenRange& range, const Tensor& tile) {
   const auto slots = ring_.acquire();
   load(slots[0], cached.scale, range);
-  if (present(cached.offset)) load(slots[1], cached.offset, range);
+  if (cached.offset.present()) load(slots[1], cached.offset, range);
   ring_.commit();
   const auto filled = ring_.wait();
-  if (present(cached.offset)) core_.vbinary(VectorOp::add, tile, tile, part_of(filled[1], cached.offset, range.count));
+  if (cached.offset.present()) core_.vbinary(VectorOp::add, tile, tile, part_of(filled[1], cached.offset, range.count));
   core_.vbinary(VectorOp::mul, tile, tile, part_of(filled[0], cached.scale, range.count));
   ring_.release();
 }
@@ -175,7 +175,7 @@ Tensor CacheTiles::widen(const TokenRange& range, const Tensor& space) {
   if (cached_.dtype() == DType::f32) return gathers_ ? used(tile_) : used(ring_->wait());
   core_.vcast(wide, gathers_ ? used(tile_) : used(ring_->wait()));
   if (!gathers_) ring_->release();
-  if (scales_ != nullptr && present(cached_.scale)) scales_->apply(cached_, range, wide);
+  if (scales_ != nullptr && cached_.scale.present()) scales_->apply(cached_, range, wide);
   return wide;
 }
 

@@ -44,8 +44,7 @@ tl::expected<std::vector<DecodeChoice>, Status> price_decode(const Device& devic
     if (plan == DecodePlan::c1v2 && (device.streams.empty() || shape.group() == 1)) continue;  // C1V1 by another name
     // One split, or as many as give each worker an item or two.
     index workers = device.cores;
-    if (plan == DecodePlan::vector && !device.streams.empty())
-      workers *= device.streams[device.stream_of(Pipe::vector)].count;
+    if (plan == DecodePlan::vector) workers *= device.vector_units();
     const index each = ceil_div(workers, shape.sequences * shape.cache_heads);
     for (index splits : {index{1}, each, 2 * each}) {
       const auto known = [&](const DecodeChoice& choice) { return choice.plan == plan && choice.splits == splits; };

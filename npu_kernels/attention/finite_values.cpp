@@ -53,7 +53,7 @@ void look(Core& core, const AttentionProblem& p, const Tensor& flags) {
 
 Tensor finite_flags(GlobalMemory& memory) {
   const Device& device = memory.device();
-  const index vectors = device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
+  const index vectors = device.vector_units();
   return memory.workspace("not finite", {static_cast<index>(memory.cores()) * vectors, 1}, DType::f32);
 }
 

@@ -1,30 +1,16 @@
 #include "npu_kernels/attention/handover.hpp"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
-
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
-
 namespace inlay::npu {
-
-RowRange my_rows(const Core& core, index rows) {
-  const index part = ceil_div(rows, core.vector_dim()), first = std::min(rows, core.vector_idx() * part);
-  return {first, std::min(part, rows - first)};
-}
 
 ToVector::ToVector(Core& core, const std::string& name, Shape shape, RowRange mine, const Tensor& workspace)
     : core_(core),
       mine_(mine),
-      direct_(core.device().path(Space::accumulator, Space::vector) != nullptr),
+      direct_(drains_to_vector(core.device())),
       tiles_(core.ring(name, Space::vector, {mine.count, shape.columns}, DType::f32,
                        {2, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
   if (direct_) return;
-  const index first = core.block_idx() * 2 * shape.rows;
   through_.emplace(
-      core.ring(name + " in global memory",
-                {workspace.row_slice(first, shape.rows), workspace.row_slice(first + shape.rows, shape.rows)},
-                Pipe::drain, Pipe::load_vector));
+      workspace_ring(core, name + " in global memory", workspace, shape.rows, 2, Pipe::drain, Pipe::load_vector));
 }
 
 void ToVector::commit(index columns) {
@@ -43,10 +29,8 @@ ToLeft::ToLeft(Core& core, index depth, Shape shape, RowRange mine, DType dtype,
       tiles_(core.ring("probabilities", Space::vector, {mine.count, shape.columns}, dtype,
                        {static_cast<std::uint32_t>(depth), Pipe::vector, direct_ ? Pipe::feed : Pipe::store})) {
   if (direct_) return;
-  std::vector<Tensor> parts;
-  for (index i = 0; i < depth; ++i)
-    parts.push_back(workspace.row_slice((core.block_idx() * depth + i) * shape.rows, shape.rows));
-  through_.emplace(core.ring("probabilities in global memory", std::move(parts), Pipe::store, Pipe::load));
+  through_.emplace(
+      workspace_ring(core, "probabilities in global memory", workspace, shape.rows, depth, Pipe::store, Pipe::load));
   staged_.emplace(
       core.ring("staged probabilities", Space::staging, shape, dtype, {2, Pipe::load, Pipe::feed}, Layout::nz));
 }

@@ -5,15 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "npu_kernels/machine/run/core.hpp"
+#include "npu_kernels/backend/handover.hpp"
 
 namespace inlay::npu {
-
-// Of `rows` rows those that this vector stream works on: equal parts, the last one shorter.
-struct RowRange {
-  index first = 0, count = 0;
-};
-RowRange my_rows(const Core& core, index rows);
 
 // Tiles on their way from the accumulator to the vector unit: drained into its memory, or where there is no
 // such path through global memory, where each vector stream takes its rows.

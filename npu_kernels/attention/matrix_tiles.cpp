@@ -47,7 +47,7 @@ bool fits_matrix(const Device& device, const AttentionProblem& p) {
 }
 
 index sharing_vectors(const Device& device, const MatrixPlan& plan) {
-  const index all = device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
+  const index all = device.vector_units();
   return plan.vectors == 0 ? all : std::min<index>(all, plan.vectors);
 }
 
@@ -84,15 +84,15 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
 
   const index staged = 2 * (dim + v_dim) * f16_bytes + (views ? 0 : 2 * weight_pieces * padded * f16_bytes);
   // Seen and by one rule; bias and distances in f32, and what is loaded.
-  const bool biased = present(p.bias) || present(p.slopes);
-  const index rules = (p.hides || p.by_chunks ? 2 : 0) + f32_bytes * ((biased ? 2 : 0) + (present(p.bias) ? 1 : 0)) +
-                      (present(p.mask) || present(p.packed) ? 1 : 0);
+  const bool biased = p.bias.present() || p.slopes.present();
+  const index rules = (p.hides || p.by_chunks ? 2 : 0) + f32_bytes * ((biased ? 2 : 0) + (p.bias.present() ? 1 : 0)) +
+                      (p.mask.present() || p.packed.present() ? 1 : 0);
   const index vector =
       std::max<index>(most, 2) * (2 * f32_bytes + (views ? weights_ahead : 2) * weight_pieces * f16_bytes +
                                   (weight_pieces > 1 ? f32_bytes : 0) + rules) +
       6 * f32_bytes;
   // Sum, products, out and its coefficients; columns, and those of transfers.
-  const index of_vector = std::max<index>(most, 2) * (v_dim * f32_bytes * (present(p.to.out_scale) ? 6 : 4) + 96 +
+  const index of_vector = std::max<index>(most, 2) * (v_dim * f32_bytes * (p.to.out_scale.present() ? 6 : 4) + 96 +
                                                       6 * index{device.memory(Space::vector).align}) +
                           8192;
   const index of_staging = 2 * q_pieces * padded * dim * f16_bytes;

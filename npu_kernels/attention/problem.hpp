@@ -33,9 +33,6 @@ struct Sequence {
   index packed = 0;                      // the byte at which its bits begin
 };
 
-// What is left out has rank 0.
-inline bool present(const NdTensor& tensor) { return tensor.rank > 0; }
-
 // Where rows (query, head) go, and what the last step applies to them.
 struct Outputs {
   NdTensor out, lse;               // [outer, row, head, dim], [outer, row, head]
@@ -67,7 +64,7 @@ struct AttentionProblem {
 
   index heads() const { return q.extent(2); }
   index group() const { return heads() / kv_heads; }
-  bool quantized() const { return present(k.scale) || present(v.scale); }
+  bool quantized() const { return k.scale.present() || v.scale.present(); }
   KeyRange visible(const Sequence& s, index query) const {
     return visible_keys(s.position + query, s.keys, window_left, window_right);
   }

@@ -10,7 +10,7 @@ namespace {
 
 void convert(Core& core, const AttentionProblem& p, const MatrixPlan& plan) {
   const index outers = p.q.extent(0), rows = p.to.out.extent(1), group = p.group(), dim = p.k.dim;
-  const bool halves = present(plan.factors);
+  const bool halves = plan.factors.present();
   // q twice, its halves twice, two tiles of f32; columns.
   const Memory& memory = core.device().memory(Space::vector);
   const index row_bytes = 24 * round_up(dim, 64) + 5 * index{memory.align};

@@ -25,9 +25,9 @@ Results::Results(Core& core, const Outputs& to, index rows, index columns)
   factor_ = column("factor");
   top_ = column("maximum with the sink");
   core.vfill(zero_, 0);
-  if (!present(to.sinks) && !coded()) return;
+  if (!to.sinks.present() && !coded()) return;
   const auto coefficients = [&](const char* name, const NdTensor& tensor) {
-    if (!present(tensor)) return form(name, {1, 1});
+    if (!tensor.present()) return form(name, {1, 1});
     return form(name, {rows, tensor.extent(1) > 1 ? columns : 1});
   };
   loaded_.emplace(core.ring<3>("of the heads",
@@ -49,10 +49,10 @@ Tensor Results::coefficient(const Tensor& slot, const NdTensor& from, const RowW
 void Results::load(const RowWindow& window) {
   const auto slots = loaded_->acquire();
   const auto rows = [&](const Tensor& tile) { return by_axes(tile).split(0, window.heads); };
-  if (present(to_.sinks))
+  if (to_.sinks.present())
     core_.copy(rows(slots[0].slice(0, window.count(), 0, 1)), of_heads(to_.sinks.split(0, 1), window));
   const auto copy = [&](const Tensor& slot, const NdTensor& from) {
-    if (!present(from)) return;
+    if (!from.present()) return;
     const NdTensor of_rows = of_heads(from, window);
     core_.copy(rows(coefficient(slot, from, window)),
                from.extent(1) > 1 ? of_rows.slice(2, window.column, window.columns) : of_rows);
@@ -80,9 +80,9 @@ void Results::store(const RowWindow& window, const Tensor& sum, const Tensor& to
   if (loaded_) load(window), loaded = loaded_->wait();
   const auto slots = stored_.acquire();
   const Tensor factor = factor_.row_slice(0, window.count());
-  if (present(to_.sinks)) add_sinks(loaded[0].slice(0, window.count(), 0, 1), sum, total, maximum);
+  if (to_.sinks.present()) add_sinks(loaded[0].slice(0, window.count(), 0, 1), sum, total, maximum);
   const Tensor lse = slots[1].slice(0, window.count(), 0, 1);
-  const bool with_lse = present(to_.lse) && window.column == 0;
+  const bool with_lse = to_.lse.present() && window.column == 0;
   if (with_lse) {
     core_.vunary(VectorOp::log, factor, total);
     core_.vbinary(VectorOp::add, lse, factor, maximum);
@@ -94,7 +94,7 @@ void Results::store(const RowWindow& window, const Tensor& sum, const Tensor& to
     core_.vbinary(VectorOp::mul, coded() ? sum : out, sum, factor);
     if (coded()) {
       core_.vbinary(VectorOp::mul, sum, sum, coefficient(loaded[1], to_.out_scale, window));
-      if (present(to_.out_offset)) {
+      if (to_.out_offset.present()) {
         // Codes have no NaN: it counts as 0, and the code is the offset.
         const Tensor offset = coefficient(loaded[2], to_.out_offset, window);
         core_.vbinary(VectorOp::add, sum, sum, offset);

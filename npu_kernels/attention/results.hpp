@@ -25,7 +25,7 @@ class Results {
   void store(const RowWindow& window, const Tensor& sum, const Tensor& total, const Tensor& maximum);
 
  private:
-  bool coded() const { return present(to_.out_scale); }
+  bool coded() const { return to_.out_scale.present(); }
   NdTensor of_heads(const NdTensor& list, const RowWindow& window) const;
   Tensor coefficient(const Tensor& slot, const NdTensor& from, const RowWindow& window) const;
   void load(const RowWindow& window);

@@ -27,15 +27,15 @@ ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, 
   core.vfill(hidden_, minus_infinity);
   core.viota(column_, {});
   if (biased()) bias_ = full("bias in f32");
-  if (present(problem.slopes)) distance_ = full("distance");
-  if (present(problem.packed)) {
+  if (problem.slopes.present()) distance_ = full("distance");
+  if (problem.packed.present()) {
     places_ = row("bits"), shifts_ = row("shifts"), bits_ = row("seen bits");
     bytes_ = core.alloc("bytes", Space::vector, {1, tokens}, DType::u8);
   }
-  if (!present(problem.bias) && !present(problem.mask) && !present(problem.packed)) return;
+  if (!problem.bias.present() && !problem.mask.present() && !problem.packed.present()) return;
   const auto form = [&](const char* name, const NdTensor& tensor, index columns) {
-    const Shape shape = present(tensor) ? Shape{std::max<index>(rows, 2), std::max<index>(columns, 2)} : Shape{1, 2};
-    return TileForm{name, Space::vector, shape, present(tensor) ? tensor.first.dtype : DType::f32, Layout::nd};
+    const Shape shape = tensor.present() ? Shape{std::max<index>(rows, 2), std::max<index>(columns, 2)} : Shape{1, 2};
+    return TileForm{name, Space::vector, shape, tensor.present() ? tensor.first.dtype : DType::f32, Layout::nd};
   };
   loaded_.emplace(core.ring<3>("rules of a tile",
                                {form("bias", problem.bias, tokens), form("mask", problem.mask, tokens),
@@ -79,9 +79,9 @@ void ScoreRules::load_bits(const Tensor& slot, const KeyTile& tile) {
 
 void ScoreRules::load(const KeyTile& tile) {
   const auto slots = loaded_->acquire();
-  if (present(problem_.bias)) load_rows(slots[0], problem_.bias, tile);
-  if (present(problem_.mask)) load_rows(slots[1], problem_.mask, tile);
-  if (present(problem_.packed)) load_bits(slots[2], tile);
+  if (problem_.bias.present()) load_rows(slots[0], problem_.bias, tile);
+  if (problem_.mask.present()) load_rows(slots[1], problem_.mask, tile);
+  if (problem_.packed.present()) load_bits(slots[2], tile);
   loaded_->commit();
 }
 
@@ -117,11 +117,11 @@ void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
 // slope * (key - position of the row): exact as far as f32 counts.
 void ScoreRules::add_slopes(const Tensor& bias, const KeyTile& tile) {
   const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
-  const Tensor distance = present(problem_.bias) ? distance_.slice(0, bias.rows(), 0, bias.columns()) : bias;
+  const Tensor distance = problem_.bias.present() ? distance_.slice(0, bias.rows(), 0, bias.columns()) : bias;
   core_.viota(distance, {.first = static_cast<double>(tile.first - s.position - unit_.query)});
   core_.vbinary(VectorOp::sub, distance, distance, query_.row_slice(0, bias.rows()));
   core_.vbinary(VectorOp::mul, distance, distance, slopes_);
-  if (present(problem_.bias)) core_.vbinary(VectorOp::add, bias, bias, distance);
+  if (problem_.bias.present()) core_.vbinary(VectorOp::add, bias, bias, distance);
 }
 
 void ScoreRules::unpack(const Tensor& to, const Tensor& bytes, const KeyTile& tile) {
@@ -152,20 +152,20 @@ bool ScoreRules::apply(const Tensor& scores, const KeyTile& tile) {
   demand_window(scores, tile);
   std::array<Tensor, 3> loaded;
   if (loaded_) load(tile), loaded = loaded_->wait();
-  if (present(problem_.mask))
+  if (problem_.mask.present())
     demand(scores, [&](const Tensor& to) { core_.vcompare(Compare::equal, to, used(loaded[1]), 0.0f); });
-  if (present(problem_.packed)) demand(scores, [&](const Tensor& to) { unpack(to, loaded[2], tile); });
+  if (problem_.packed.present()) demand(scores, [&](const Tensor& to) { unpack(to, loaded[2], tile); });
   if (!biased()) {
     if (loaded_) loaded_->release();
     softcap(scores);
   } else {
     const Tensor bias = used(bias_);
-    if (present(problem_.bias)) {
+    if (problem_.bias.present()) {
       core_.vcast(bias, used(loaded[0]));
       demand(scores, [&](const Tensor& to) { core_.vcompare(Compare::not_equal, to, bias, minus_infinity); });
     }
     if (loaded_) loaded_->release();
-    if (present(problem_.slopes)) add_slopes(bias, tile);
+    if (problem_.slopes.present()) add_slopes(bias, tile);
     const bool behind = problem_.order == BiasOrder::scale_softcap_bias;
     if (behind) softcap(scores);
     if (problem_.order == BiasOrder::bias_scale_softcap) core_.vscalar(VectorOp::mul, bias, bias, problem_.scale);

@@ -1,22 +1,17 @@
 #include "npu_kernels/attention/unit_handover.hpp"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 namespace inlay::npu {
 
 UnitToVector::UnitToVector(Core& core, const std::string& name, Shape shape, index most, const Tensor& workspace)
     : core_(core),
-      direct_(core.device().path(Space::accumulator, Space::vector) != nullptr),
+      direct_(drains_to_vector(core.device())),
       tiles_(core.ring(name, Space::vector, {std::max<index>(most, 2), std::max<index>(shape.columns, 2)}, DType::f32,
                        {2, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
   if (direct_) return;
-  const index first = core.block_idx() * 2 * shape.rows;
   through_.emplace(
-      core.ring(name + " in global memory",
-                {workspace.row_slice(first, shape.rows), workspace.row_slice(first + shape.rows, shape.rows)},
-                Pipe::drain, Pipe::load_vector));
+      workspace_ring(core, name + " in global memory", workspace, shape.rows, 2, Pipe::drain, Pipe::load_vector));
 }
 
 void UnitToVector::commit(RowRange mine, index columns) {
@@ -39,10 +34,8 @@ UnitToLeft::UnitToLeft(Core& core, index pieces, Shape shape, index most, const 
                         direct_ ? Pipe::feed : Pipe::store})) {
   if (direct_) return;
   const Shape all{pieces * shape.rows, shape.columns};
-  std::vector<Tensor> parts;
-  for (index i = 0; i < weights_ahead; ++i)
-    parts.push_back(workspace.row_slice((core.block_idx() * weights_ahead + i) * all.rows, all.rows));
-  through_.emplace(core.ring("weights in global memory", std::move(parts), Pipe::store, Pipe::load));
+  through_.emplace(
+      workspace_ring(core, "weights in global memory", workspace, all.rows, weights_ahead, Pipe::store, Pipe::load));
   staged_.emplace(
       core.ring("staged weights", Space::staging, all, DType::f16, {2, Pipe::load, Pipe::feed}, Layout::nz));
 }

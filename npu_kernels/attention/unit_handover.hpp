@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "npu_kernels/attention/handover.hpp"
+#include "npu_kernels/backend/handover.hpp"
 #include "npu_kernels/attention/problem.hpp"
 
 namespace inlay::npu {

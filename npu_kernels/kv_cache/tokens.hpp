@@ -31,7 +31,7 @@ struct Pool {
   NdTensor cache;   // [blocks, heads, groups, slots, x]
   NdTensor scales;  // [blocks, heads, slots], of an int8 cache; else of no rank
 
-  bool quantized() const { return scales.rank > 0; }
+  bool quantized() const { return scales.present(); }
   bool turned() const { return cache.extent(4) == 1; }
   bool direct() const { return !turned() && source.first.dtype == cache.first.dtype; }
   bool token_major() const { return !turned() && cache.stride(3) > cache.stride(1); }

@@ -7,12 +7,6 @@
 
 namespace inlay::npu {
 
-namespace {
-
-bool given(const Tensor& tensor) { return tensor.buffer != none; }
-
-}  // namespace
-
 FloatEpilogue::FloatEpilogue(Core& core, Scratch& scratch, const FloatResult& result, const ProductTiles& tiles,
                              index steps)
     : core_(core),
@@ -26,7 +20,7 @@ FloatEpilogue::FloatEpilogue(Core& core, Scratch& scratch, const FloatResult& re
                             {2, Pipe::load_vector, Pipe::vector})),
       out_(core.ring("y", Space::vector, {tiles.vector_m, tiles.sum_n}, result.y.first.dtype,
                      {2, Pipe::vector, Pipe::store})) {
-  if (result.bias.rank != 0)
+  if (result.bias.present())
     bias_.emplace(core.ring("bias", Space::vector, {1, tiles.sum_n}, result.bias.first.dtype,
                             {2, Pipe::load_vector, Pipe::vector}));
   if (steps == 1) return;
@@ -56,7 +50,7 @@ Tensor FloatEpilogue::total(const Sums& sums) {
 // The product of two powers may overflow where a sum is zero: it stays finite.
 void FloatEpilogue::scale(const Tensor& y, index row, index column) {
   const index m = y.rows(), n = y.columns();
-  const bool rows = given(to_.row_power), columns = given(to_.col_power);
+  const bool rows = to_.row_power.present(), columns = to_.col_power.present();
   if (!rows && !columns) return;
   core_.vscalar(VectorOp::mul, y, y, rows && columns ? 1 / (half_scale * half_scale) : 1 / half_scale);
   const Tensor powers = other_.slice(0, m, 0, n);

@@ -51,7 +51,7 @@ class RowPower {
 }  // namespace
 
 RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element) {
-  const index block = fractal_block(device, dtype);
+  const index block = device.fractal_block(dtype);
   const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 * 7 / panel_rows / bytes_of_element;
   return {panel_rows,
           std::min({round_up(depth, block), round_up(8192, block), std::max(block, round_down(room, block))})};
@@ -77,10 +77,10 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
 }
 
 void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const Halves& to) {
-  const bool scaled = to.power.buffer != none;
+  const bool scaled = to.power.present();
   const DType dtype = to.parts.front().dtype;
   const RowTile tile = row_tile(core.device(), dtype, all, scaled ? 44 : 8 * byte_size(dtype, 1));
-  const index block = core.fractal_block(dtype);
+  const index block = core.device().fractal_block(dtype);
   Scratch scratch(core);
   const std::unique_ptr<RowTiles> reader = make_reader(core, scratch, tile);
   const Shape shape{tile.rows, tile.depth};

@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "npu_kernels/backend/handover.hpp"
 
 namespace inlay::npu {
-
-namespace {
-
-bool drains_to_vector(const Device& device) { return device.path(Space::accumulator, Space::vector) != nullptr; }
-
-}  // namespace
 
 Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles) {
   if (drains_to_vector(memory.device())) return {};
@@ -25,11 +19,8 @@ SumsToVector::SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, c
       tiles_(core.ring("rows of sums", Space::vector, {tiles.vector_m, tiles.sum_n}, dtype,
                        {direct_ ? 3u : 2u, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
   if (direct_) return;
-  const index first = core.block_idx() * 2 * tiles.sum_m;
   through_.emplace(
-      core.ring("sums in global memory",
-                {workspace.row_slice(first, tiles.sum_m), workspace.row_slice(first + tiles.sum_m, tiles.sum_m)},
-                Pipe::drain, Pipe::load_vector));
+      workspace_ring(core, "sums in global memory", workspace, tiles.sum_m, 2, Pipe::drain, Pipe::load_vector));
 }
 
 void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const Consumer& consume) {
@@ -40,10 +31,9 @@ void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const C
     through_->commit();
     passed = through_->wait();
   }
-  const index part = ceil_div(m, index{core_.vector_dim()}), first = std::min(m, core_.vector_idx() * part);
-  const index mine = std::min(part, m - first);
-  for (index at = 0; at < mine; at += rows_) {
-    const index count = std::min(rows_, mine - at), row = first + at;
+  const RowRange mine = my_rows(core_, m);
+  for (index at = 0; at < mine.count; at += rows_) {
+    const index count = std::min(rows_, mine.count - at), row = mine.first + at;
     const Tensor to = tiles_.acquire().slice(0, count, 0, n);
     if (direct_)
       core_.drain(to, sum.slice(row, count, 0, n));

@@ -11,14 +11,11 @@ Tensor as(Tensor tile, DType dtype) {
   return tile;
 }
 
-bool given(const NdTensor& tensor) { return tensor.rank != 0; }
-bool given(const Tensor& tensor) { return tensor.buffer != none; }
-
 TileForm row_form(const char* name, const NdTensor& from, index columns) {
-  return {name, Space::vector, {1, given(from) ? columns : 2}, given(from) ? from.first.dtype : DType::f32};
+  return {name, Space::vector, {1, from.present() ? columns : 2}, from.present() ? from.first.dtype : DType::f32};
 }
 TileForm column_form(const char* name, const Tensor& from, index rows) {
-  return {name, Space::vector, {given(from) ? rows : 1, 2}, given(from) ? from.dtype : DType::f32};
+  return {name, Space::vector, {from.present() ? rows : 1, 2}, from.present() ? from.dtype : DType::f32};
 }
 
 }  // namespace
@@ -45,7 +42,7 @@ Int8Epilogue::Int8Epilogue(Core& core, Scratch& scratch, const Int8Result& to, c
            column_form("rest", to.rest, tiles.vector_m)},
           {2, Pipe::load_vector, Pipe::vector})),
       out_(core.ring("y", Space::vector, shape_, to.y.first.dtype, {2, Pipe::vector, Pipe::store})) {
-  if (given(shadow_))
+  if (shadow_.present())
     shadows_.emplace(core.ring("shadow", Space::vector, shape_, DType::f32, {2, Pipe::load_vector, Pipe::vector}));
 }
 
@@ -55,7 +52,7 @@ void Int8Epilogue::load(const Sums& sums) {
   const auto to_channels = channels_.acquire();
   for (std::size_t i = 0; i < of_channels; ++i) {
     const NdTensor& from = from_channels_[i];
-    if (!given(from)) continue;
+    if (!from.present()) continue;
     const index count = from.extent(0) == 1 ? 1 : n;
     const NdTensor part = from.extent(0) == 1 ? from : from.slice(0, sums.column, n);
     core_.copy(by_axes(to_channels[i].slice(0, 1, 0, count)).at(0, 0), part);
@@ -63,13 +60,13 @@ void Int8Epilogue::load(const Sums& sums) {
   channels_.commit();
   const auto to_rows = rows_.acquire();
   for (std::size_t i = 0; i < of_rows; ++i)
-    if (given(from_rows_[i]))
+    if (from_rows_[i].present())
       core_.copy(by_axes(to_rows[i].slice(0, m, 0, 1)).at(1, 0), by_axes(from_rows_[i]).at(0, 0).slice(0, sums.row, m));
   rows_.commit();
   channel_ = channels_.wait();
   row_ = rows_.wait();
   for (std::size_t i = 0; i < of_channels; ++i)
-    if (given(from_channels_[i])) channel_[i] = channel_[i].slice(0, 1, 0, from_channels_[i].extent(0) == 1 ? 1 : n);
+    if (from_channels_[i].present()) channel_[i] = channel_[i].slice(0, 1, 0, from_channels_[i].extent(0) == 1 ? 1 : n);
   for (Tensor& column : row_) column = column.slice(0, std::min(m, column.rows()), 0, 1);
 }
 
@@ -77,7 +74,7 @@ void Int8Epilogue::exact(const Tensor& acc, const Tensor& work, const Tensor& su
   core_.vbroadcast_row(work, channel_[weight_sum]);
   core_.vbinary(VectorOp::mul, work, work, row_[shift]);
   core_.vbinary(VectorOp::sub, acc, sums, work);
-  if (!given(from_channels_[weight_zero])) return;
+  if (!from_channels_[weight_zero].present()) return;
   const Tensor zeros = zeros_.slice(0, 1, 0, channel_[weight_zero].columns());
   core_.vcast(zeros, channel_[weight_zero]);
   core_.vbroadcast_row(work, zeros);
@@ -96,7 +93,7 @@ void Int8Epilogue::scaled(const Tensor& y, const Tensor& work, const Sums& sums)
   core_.vbroadcast_row(work, channel_[weight_scale]);
   core_.vbinary(VectorOp::mul, work, work, row_[scale]);
   core_.vbinary(VectorOp::mul, y, y, work);
-  if (given(from_channels_[bias])) core_.vbinary(VectorOp::add, y, y, channel_[bias]);
+  if (from_channels_[bias].present()) core_.vbinary(VectorOp::add, y, y, channel_[bias]);
 }
 
 void Int8Epilogue::requantized(const Tensor& whole, const Tensor& y) {
@@ -105,7 +102,7 @@ void Int8Epilogue::requantized(const Tensor& whole, const Tensor& y) {
   core_.vcast(whole, y);
   core_.vscalar(VectorOp::max, whole, whole, -far);
   core_.vscalar(VectorOp::min, whole, whole, far);
-  if (!given(from_channels_[y_zero])) return;
+  if (!from_channels_[y_zero].present()) return;
   const Tensor zero = zeros_.slice(0, 1, 0, 1);
   core_.vcast(zero, channel_[y_zero]);
   core_.vbinary(VectorOp::add, whole, whole, zero);
@@ -116,7 +113,7 @@ void Int8Epilogue::operator()(const Sums& sums) {
   const Tensor acc = acc_.slice(0, m, 0, n), work = work_.slice(0, m, 0, n);
   load(sums);
   exact(acc, work, sums.tile);
-  const bool raw = y_.first.dtype == DType::i32, whole = given(from_channels_[y_scale]);
+  const bool raw = y_.first.dtype == DType::i32, whole = from_channels_[y_scale].present();
   const Tensor y = as(work, DType::f32);
   if (!raw) {
     core_.vcast(y, acc);

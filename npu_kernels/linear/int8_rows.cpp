@@ -22,7 +22,7 @@ class RowQuantizer {
       : core_(core),
         to_(to),
         tile_(row_tile(core.device(), DType::i8, to.depth, 32)),
-        block_(core.fractal_block(DType::i8)),
+        block_(core.device().fractal_block(DType::i8)),
         reader_(core, scratch, {.rows = to.x, .panels = {}, .dtype = to.dtype, .count = to.rows, .depth = to.depth},
                 tile_.rows, tile_.depth),
         x_(scratch.alloc("x", shape(), DType::f32)),
@@ -41,18 +41,18 @@ class RowQuantizer {
                               to.dtype == DType::u8 ? DType::u8 : DType::i8, {1, Pipe::load_vector, Pipe::vector})),
         out_(core.ring("q blocks", Space::vector, shape(), DType::i8, {2, Pipe::vector, Pipe::store}, Layout::nz)),
         columns_(core.ring("of rows", Space::vector, {tile_.rows, 2}, DType::i32, {2, Pipe::vector, Pipe::store})),
-        clips_(core.ring("clipped", Space::vector, to.clipped.buffer == none ? Shape{1, 2} : shape(), DType::f32,
+        clips_(core.ring("clipped", Space::vector, !to.clipped.present() ? Shape{1, 2} : shape(), DType::f32,
                          {2, Pipe::vector, Pipe::store})) {}
 
   void rows(index row) {
     row_ = row;
     count_ = std::min(tile_.rows, to_.rows - row);
     core_.vfill(column(zero_), 0);
-    if (to_.x_zero.rank != 0) load_zero();
+    if (to_.x_zero.present()) load_zero();
     if (to_.dtype == DType::u8) core_.vscalar(VectorOp::add, column(zero_), column(zero_), std::int32_t{-128});
-    if (to_.x_scale.rank != 0) load_scale();
+    if (to_.x_scale.present()) load_scale();
     if (to_.floats()) measure();
-    if (to_.scale.buffer != none) store(to_.scale, as(column(scale_), DType::i32));
+    if (to_.scale.present()) store(to_.scale, as(column(scale_), DType::i32));
     store(to_.shift, column(zero_));
     if (!to_.in_blocks && !to_.with_rest) return;
     core_.vfill(column(rest_), 0);
@@ -112,16 +112,16 @@ class RowQuantizer {
       core_.vunary(VectorOp::abs, finite, x);
       core_.vcompare(Compare::less, finite, finite, std::numeric_limits<float>::infinity());
       fold(VectorOp::reduce_min, VectorOp::min, finite_, finite);
-      if (to_.x_scale.rank != 0) continue;
+      if (to_.x_scale.present()) continue;
       fold(VectorOp::reduce_min, VectorOp::min, low_, x);
       fold(VectorOp::reduce_max, VectorOp::max, high_, x);
     }
     const Tensor scale = column(scale_), low = column(low_), high = column(high_);
-    if (to_.x_scale.rank == 0 && !to_.asymmetric) {
+    if (!to_.x_scale.present() && !to_.asymmetric) {
       core_.vscalar(VectorOp::mul, low, low, -1.0f);
       core_.vbinary(VectorOp::max, high, high, low);
       core_.vscalar(VectorOp::div, scale, high, 127.0f);
-    } else if (to_.x_scale.rank == 0) {
+    } else if (!to_.x_scale.present()) {
       core_.vbinary(VectorOp::sub, high, high, low);
       core_.vscalar(VectorOp::div, scale, high, 255.0f);
       core_.vbinary(VectorOp::div, low, low, scale);  // 0 / 0: NaN, which becomes 0
@@ -153,7 +153,7 @@ class RowQuantizer {
       core_.vcast(q, whole);
     }
     reader_.release();
-    if (to_.clipped.buffer != none) clip(x, q, k);
+    if (to_.clipped.present()) clip(x, q, k);
     if (to_.with_rest) {
       core_.vcast(whole, q);
       core_.vreduce(VectorOp::reduce_sum, as(column(chunk_), DType::i32), whole);
@@ -210,8 +210,8 @@ Int8Rows int8_rows(GlobalMemory& memory, const LinearInt8<Host>& op) {
   rows.depth = op.x.extents[1];
   rows.asymmetric = op.asymmetric;
   rows.with_rest = op.weight_zero.present();
-  if (op.x_scale.present()) rows.x_scale = memory.bind("x_scale", op.x_scale);
-  if (op.x_zero.present()) rows.x_zero = memory.bind("x_zero", op.x_zero);
+  rows.x_scale = memory.bind_optional("x_scale", op.x_scale);
+  rows.x_zero = memory.bind_optional("x_zero", op.x_zero);
   rows.in_blocks = op.x.dtype != DType::i8 || !loads_as_rows(rows.x) ||
                    blocks_pay(memory.device(), op.y.extents[1] / 256);  // q is not x
   rows.q = rows.in_blocks ? blocked_operand(memory, "q", rows.rows, rows.depth, DType::i8) : rows_operand(rows.x);

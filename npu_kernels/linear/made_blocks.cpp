@@ -14,7 +14,7 @@ constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the laten
 index depth_at_once(const Core& core, const ProductTiles& tiles, DType dtype, index bytes_of_element, index group) {
   const index room = row_tile(core.device(), dtype, tiles.chunk_k, 8 * bytes_of_element).depth;
   const index whole = round_down(room, group);
-  return whole > 0 && whole % core.fractal_block(dtype) == 0 ? whole : room;
+  return whole > 0 && whole % core.device().fractal_block(dtype) == 0 ? whole : room;
 }
 
 // visit(row, rows, k, depth) of panels and pieces; rows of the tile are those of the operand less `first`.

@@ -4,12 +4,6 @@
 
 namespace inlay::npu {
 
-index fractal_block(const Device& device, DType dtype) {
-  for (const MatrixRate& rate : device.matrix.rates)
-    if (rate.in == dtype) return rate.k;
-  return 1;
-}
-
 bool loads_as_rows(const NdTensor& rows) { return rows.matrix().error == nullptr; }
 
 bool blocks_pay(const Device& device, index tiles) {
@@ -23,7 +17,7 @@ Operand rows_operand(const NdTensor& rows) {
 }
 
 Operand blocked_operand(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype) {
-  const index block = fractal_block(memory.device(), dtype);
+  const index block = memory.device().fractal_block(dtype);
   const Tensor all = memory.workspace(name, {ceil_div(depth, block) * rows, block}, dtype);
   return {.rows = rows, .depth = depth, .dtype = dtype, .lines = {}, .blocks = by_axes(all).split(0, rows)};
 }

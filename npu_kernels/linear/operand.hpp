@@ -18,11 +18,8 @@ struct Operand {
   Tensor lines;         // nd
   NdTensor blocks;      // or these: the last one is filled up with zeros
   bool turned = false;  // blocks of the transpose, [rows / block][depth][block]: packed f16 where blocks are panels
-  bool blocked() const { return blocks.rank != 0; }
+  bool blocked() const { return blocks.present(); }
 };
-
-// Columns of a block: those of a step of the matrix unit.
-index fractal_block(const Device& device, DType dtype);
 
 // The unit's load takes rows that lie one after another.
 bool loads_as_rows(const NdTensor& rows);

@@ -9,10 +9,6 @@ namespace inlay::npu {
 
 namespace {
 
-index vector_units(const Device& device) {
-  return device.streams.empty() ? 1 : device.streams[device.stream_of(Pipe::vector)].count;
-}
-
 struct Extents {
   index m, n;
 };
@@ -70,7 +66,7 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   t.staged = 2;
   t.unit = device.sync.unit_flag_bytes > 0;
   index sums = bytes(Space::accumulator) / (t.unit ? 1 : 2) / out;
-  if (p.steps() > 1) sums = std::min(sums, bytes(Space::vector) * vector_units(device) / 8 / out);
+  if (p.steps() > 1) sums = std::min(sums, bytes(Space::vector) * device.vector_units() / 8 / out);
   if (device.feeds_are_views()) {
     t.sum_n = unit_n;
     while (t.sum_n < columns && (t.sum_n + unit_n) * (t.sum_n + unit_n) <= sums) t.sum_n += unit_n;
@@ -84,7 +80,7 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
     t.sum_n = best.n;
   }
   t.vector_m = std::clamp<index>(bytes(Space::vector) / (shared ? 28 : 16) / (t.sum_n * out), 1,
-                                 ceil_div(t.sum_m, vector_units(device)));
+                                 ceil_div(t.sum_m, device.vector_units()));
   t.feed_k = depth;
   if (!device.feeds_are_views())
     t.feed_k = std::min(depth, round_down(std::min(bytes(Space::left) / 2 / (t.sum_m * in),

@@ -21,7 +21,7 @@ struct RowSource {
   NdTensor panels;  // or [panels, words, 16], of f32, f16 or i32
   DType dtype = DType::f32;
   index count = 0, depth = 0;
-  bool packed() const { return panels.rank != 0; }
+  bool packed() const { return panels.present(); }
   index per_word() const { return bits(panels.first.dtype) / bits(dtype); }
 };
 

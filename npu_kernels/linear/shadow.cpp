@@ -8,11 +8,11 @@ namespace {
 
 void make_differences(Core& core, const Shadow& s) {
   const RowTile tile = row_tile(core.device(), DType::f16, s.weight.depth, 16);
-  const index block = core.fractal_block(DType::f16);
+  const index block = core.device().fractal_block(DType::f16);
   Scratch scratch(core);
   RowReader reader(core, scratch, s.weight, tile.rows, tile.depth);
   const Tensor w = scratch.alloc("w", {tile.rows, tile.depth}, DType::f16);
-  const bool given = s.weight_zero.rank != 0;
+  const bool given = s.weight_zero.present();
   Ring zeros = core.ring("zeros", Space::vector, {tile.rows, 2}, DType::i8, {1, Pipe::load_vector, Pipe::vector});
   Ring out = core.ring("differences", Space::vector, {tile.rows, tile.depth}, DType::f16,
                        {2, Pipe::vector, Pipe::store}, Layout::nz);

@@ -21,14 +21,14 @@ W4Epilogue::W4Epilogue(Core& core, Scratch& scratch, const W4Int8& op, const Pro
           {2, Pipe::load_vector, Pipe::vector})),
       out_(core.ring("y", Space::vector, {tiles.vector_m, tiles.sum_n}, op.y.first.dtype,
                      {2, Pipe::vector, Pipe::store})) {
-  if (op.bias.rank != 0)
+  if (op.bias.present())
     bias_.emplace(
         core.ring("bias", Space::vector, {1, tiles.sum_n}, op.bias.first.dtype, {1, Pipe::load_vector, Pipe::vector}));
 }
 
 void W4Epilogue::operator()(const Sums& s) {
   const index m = s.tile.rows(), n = s.tile.columns(), group = op_.segments[static_cast<std::size_t>(s.step)].group;
-  const bool offsets = op_.offsets.buffer != none;
+  const bool offsets = op_.offsets.present();
   const auto window = [&](const Tensor& tile) { return tile.slice(0, m, 0, n); };
   const auto to_rows = rows_.acquire();
   const auto load_column = [&](const Tensor& to, const Tensor& from) {

@@ -162,7 +162,7 @@ std::vector<W4Segment> w4_segments(index slots, index group, index block) {
 }
 
 W4Int8 w4_int8(GlobalMemory& memory, const RowSource& x, const W4Weight& weight) {
-  const index block = fractal_block(memory.device(), DType::i8), m = x.count, n = weight.codes.count;
+  const index block = memory.device().fractal_block(DType::i8), m = x.count, n = weight.codes.count;
   W4Int8 op{.x = x,
             .weight = weight,
             .segments = w4_segments(x.depth, weight.group, block),

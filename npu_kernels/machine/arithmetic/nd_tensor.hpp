@@ -23,6 +23,7 @@ struct NdTensor {
 
   index extent(int axis) const { return extents[static_cast<std::size_t>(axis)]; }
   index stride(int axis) const { return strides[static_cast<std::size_t>(axis)]; }
+  bool present() const { return rank != 0; }  // else an operand that was left out
   bool empty() const;
   index size() const;  // elements
 

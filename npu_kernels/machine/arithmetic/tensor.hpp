@@ -50,6 +50,7 @@ struct Tensor {
   index pitch = 0, block = 1;   // see above; block is 1 in nd
   const char* error = nullptr;  // why this window does not exist; verbs report it
 
+  bool present() const { return buffer != none; }  // of a workspace that a program may do without
   index rows() const { return shape.rows; }
   index columns() const { return shape.columns; }
   index elements() const { return shape.rows * shape.columns; }

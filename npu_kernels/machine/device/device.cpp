@@ -64,6 +64,12 @@ const MatrixRate* Device::rate(DType in, DType out) const {
   return found == matrix.rates.end() ? nullptr : &*found;
 }
 
+index Device::fractal_block(DType dtype) const {
+  const auto found =
+      std::find_if(matrix.rates.begin(), matrix.rates.end(), [&](const MatrixRate& rate) { return rate.in == dtype; });
+  return found == matrix.rates.end() ? 1 : index{found->k};
+}
+
 const DrainForm* Device::drain(DType from, DType to) const {
   const auto found = std::find_if(matrix.drain.begin(), matrix.drain.end(),
                                   [&](const DrainForm& form) { return form.from == from && form.to == to; });

@@ -257,8 +257,12 @@ struct Device {
   std::uint8_t stream_of(Pipe pipe) const;
   std::uint8_t stream_of(Space space) const;
   bool has_queue(std::size_t stream, std::size_t queue) const;  // of a stream: the scalar one, or its own
+  std::uint32_t vector_units() const {                          // of a core, each with a stream
+    return streams.empty() ? 1 : streams[stream_of(Pipe::vector)].count;
+  }
   bool feeds_are_views() const;  // left and right are staging itself: to fill them costs nothing
   const MatrixRate* rate(DType in, DType out) const;
+  index fractal_block(DType dtype) const;  // columns of a block of the nz layout: those of a step of the matrix unit
   const DrainForm* drain(DType from, DType to) const;  // null: the device does not
   bool turns(bool flipped) const {  // the right operand, or its transpose, goes against the unit's order
     return matrix.right != RightOrder::any && (matrix.right == RightOrder::columns) != flipped;

@@ -40,12 +40,6 @@ bool Core::moves_here(const Tensor& to, const Tensor& from) const {
   return path == nullptr || runs(path->pipe);
 }
 
-index Core::fractal_block(DType dtype) const {
-  for (const MatrixRate& rate : device().matrix.rates)
-    if (rate.in == dtype) return rate.k;
-  return 1;
-}
-
 void Core::report(ReportKind kind, std::string message, Site site, std::uint32_t buffer) {
   Report found;
   found.kind = kind;

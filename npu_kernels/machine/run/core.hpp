@@ -75,7 +75,6 @@ class Core {
   index vector_workers() const { return index{run_.cores} * vector_dim_; }
   bool runs(Pipe pipe) const { return runs_[static_cast<std::size_t>(pipe)]; }  // the pipe is this stream's
   const Device& device() const { return run_.device; }
-  index fractal_block(DType dtype) const;  // columns of a block of the nz layout
 
   // Memory. Rows of nd tiles start at granules of the memory unless `rows` or `columns` is one.
   Tensor alloc(std::string_view name, Space space, Shape shape, DType dtype, Layout layout = Layout::nd,

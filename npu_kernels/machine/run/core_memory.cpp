@@ -18,7 +18,7 @@ Tensor Core::form(Space space, Shape shape, DType dtype, Layout layout, const ch
     return result;
   }
   if (layout == Layout::nz) {
-    result.block = fractal_block(dtype);
+    result.block = device().fractal_block(dtype);
     if (result.block <= 1) illegal(verb, "the matrix unit reads no " + std::string(name(dtype)), site);
     // Every block starts at a granule of the unit and of the memory.
     const auto align = static_cast<index>(device().memory(space).align);

@@ -75,6 +75,14 @@ class GlobalMemory {
     auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // an input is not written
     return bind(std::move(name), window_of(view), data, Use::in, site);
   }
+  // .. that may have been left out, as optional operands are: then it is of rank 0.
+  template <int N>
+  NdTensor bind_optional(std::string name, const View<N>& view, Use use = Use::in_out, Site site = Site::current()) {
+    return view.present() ? bind(std::move(name), view, use, site) : NdTensor{};
+  }
+  template <int N> NdTensor bind_optional(std::string name, const ConstView<N>& view, Site site = Site::current()) {
+    return view.present() ? bind(std::move(name), view, site) : NdTensor{};
+  }
   // A tensor of which only the address matters (Options::data).
   Tensor absent(std::string name, DType dtype, Shape shape, Use use = Use::in_out, Site site = Site::current());
   // Elements of any type, also those that C++ lacks.
