@@ -20,14 +20,6 @@ Program program(GlobalMemory& memory, const MergeStates<Host>& op, const Choices
 namespace test {
 namespace {
 
-template <class Op>
-Ran run_operator(const Op& op, std::vector<float>& out, const Device& device, const Options& options) {
-  Machine machine(device, options);
-  const Program made = program(machine, op, {});
-  Outcome outcome = machine.run(made.body, made.launch);
-  return {std::move(outcome), bytes_of(out)};
-}
-
 constexpr index heads = 4, dim = 32;
 
 Ran run_decode(const Device& device, const Options& options) {
@@ -40,7 +32,7 @@ Ran run_decode(const Device& device, const Options& options) {
                                      .v = ConstView<4>(v.data(), {1, keys, 1, dim}),
                                      .out = View<4>(out.data(), {1, 1, heads, dim}),
                                      .lse = View<3>(out.data() + heads * dim, {1, 1, heads})};
-  return run_operator(op, out, device, options);
+  return run_operator(device, options, op, out);
 }
 
 Ran run_int8(const Device& device, const Options& options) {
@@ -56,7 +48,7 @@ Ran run_int8(const Device& device, const Options& options) {
                                      .k_scale = ConstView<4>(scale.data(), {1, keys, 1, 1}),
                                      .v_scale = ConstView<4>(scale.data(), {1, keys, 1, 1}),
                                      .causal = true};
-  return run_operator(op, out, device, options);
+  return run_operator(device, options, op, out);
 }
 
 Ran run_paged(const Device& device, const Options& options) {
@@ -72,7 +64,7 @@ Ran run_paged(const Device& device, const Options& options) {
                                 .context_lens = ConstView<1>(lengths.data(), {1}),
                                 .out = View<3>(out.data(), {1, heads, dim}),
                                 .lse = View<2>(out.data() + heads * dim, {1, heads})};
-  return run_operator(op, out, device, options);
+  return run_operator(device, options, op, out);
 }
 
 Ran run_prefill(const Device& device, const Options& options) {
@@ -86,7 +78,7 @@ Ran run_prefill(const Device& device, const Options& options) {
                                 .out = View<4>(out.data(), {1, tokens, group, dim}),
                                 .lse = View<3>(out.data() + tokens * group * dim, {1, tokens, group}),
                                 .causal = true};
-  return run_operator(op, out, device, options);
+  return run_operator(device, options, op, out);
 }
 
 Ran run_merge_states(const Device& device, const Options& options) {
@@ -97,7 +89,7 @@ Ran run_merge_states(const Device& device, const Options& options) {
   const MergeStates<Host> op{.partial_out = ConstView<4>(parts.data(), {states, tokens, 2, dim}),
                              .partial_lse = ConstView<3>(lse.data(), {states, tokens, 2}),
                              .out = View<3>(out.data(), {tokens, 2, dim})};
-  return run_operator(op, out, device, options);
+  return run_operator(device, options, op, out);
 }
 
 TEST(AttentionMutants, EachNecessarySyncIsMissed) {

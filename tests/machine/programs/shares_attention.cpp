@@ -1,30 +1,18 @@
-// Shares of the problem's roofline that the attention operators reach: deterministic, so a floor is a floor. Nothing
-// is computed; of a tensor only its address counts, and of a block table its entries.
+// Shares of the attention operators.
 //
 // Floor 0: a miss, with what bounds it. C1V1 and C1V2 wait for the bandwidth alike, the arrays of systolic32 and
 // systolic128 preload weights for products of four rows, three of them where weights go in halves.
-#include <gtest/gtest.h>
-
-#include <cstdio>
 #include <string>
 #include <vector>
 
-#include <inlay/npu.hpp>
 #include <inlay/ops/flash_attention.hpp>
 #include <inlay/ops/incre_flash_attention.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
+#include "tests/machine/programs/shares.hpp"
+
 namespace inlay::test {
 namespace {
-
-// Addresses that lie apart, behind which there is nothing.
-struct Addresses {
-  std::uintptr_t next = std::uintptr_t{1} << 40;
-  void* place() {
-    next += std::uintptr_t{1} << 36;
-    return reinterpret_cast<void*>(next);
-  }
-};
 
 struct Case {
   const char* device;
@@ -41,15 +29,7 @@ std::string describe(const char* what, const Case& c) {
 
 template <class Op>
 double share_of(const char* what, const Case& c, const Op& op, NpuActivations mode = NpuActivations::exact) {
-  auto npu = Npu::make({.device = c.device, .activations = mode});
-  EXPECT_TRUE(npu) << npu.error().message();
-  const auto cost = price(*npu, op);
-  EXPECT_TRUE(cost) << cost.error().message();
-  if (!cost) return 0;
-  std::printf("| %s | %s | %.0f | %.1f%% | %s |\n", describe(what, c).c_str(), c.device, cost->cycles,
-              100 * cost->problem_share, cost->bound.c_str());
-  EXPECT_GE(cost->problem_share, c.floor) << describe(what, c) << " on " << c.device;
-  return cost->problem_share;
+  return expect_share(describe(what, c), c.device, op, c.floor, mode);
 }
 
 // A cache whose heads' tokens are one run: BNSD.

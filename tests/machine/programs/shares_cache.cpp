@@ -1,38 +1,15 @@
-// Shares of the problem's roofline that the cache's operators and greedy sampling reach. Deterministic: a floor is a
-// floor. A miss stays with floor 0 and the stall that explains it.
-#include <gtest/gtest.h>
-
-#include <cstdio>
+// Shares of the cache's operators and of greedy sampling. A miss stays with floor 0 and the stall that explains it.
 #include <numeric>
 #include <string>
 #include <vector>
 
-#include <inlay/npu.hpp>
 #include <inlay/ops/kv_cache.hpp>
 #include <inlay/ops/sampling.hpp>
 
+#include "tests/machine/programs/shares.hpp"
+
 namespace inlay::test {
 namespace {
-
-// Addresses that lie apart, behind which there is nothing.
-struct Addresses {
-  std::uintptr_t next = std::uintptr_t{1} << 40;
-  template <int N> View<N> view(DType dtype, std::array<index, N> extents) {
-    void* const at = reinterpret_cast<void*>(next);
-    next += std::uintptr_t{1} << 36;
-    return View<N>(at, dtype, extents);
-  }
-};
-
-void expect_share(const std::string& what, const char* device, const auto& op, double floor) {
-  auto npu = Npu::make({.device = device});
-  ASSERT_TRUE(npu) << npu.error().message();
-  const auto cost = price(*npu, op);
-  ASSERT_TRUE(cost) << cost.error().message();
-  std::printf("| %s | %s | %.0f | %.1f%% | %s |\n", what.c_str(), device, cost->cycles, 100 * cost->problem_share,
-              cost->bound.c_str());
-  EXPECT_GE(cost->problem_share, floor) << what << " on " << device;
-}
 
 enum class Pages { flat, head_major, vllm };
 

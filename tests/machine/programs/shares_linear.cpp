@@ -1,39 +1,15 @@
-// Shares of the problem's roofline that the linear layers reach: deterministic, so a floor is a floor. Nothing is
-// computed; of a tensor only its address counts.
-#include <gtest/gtest.h>
-
-#include <cstdio>
+// Shares of the linear layers.
 #include <string>
 #include <vector>
 
-#include <inlay/npu.hpp>
 #include <inlay/ops/linear.hpp>
 #include <inlay/ops/linear_int8.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 
+#include "tests/machine/programs/shares.hpp"
+
 namespace inlay::test {
 namespace {
-
-// Addresses that lie apart, behind which there is nothing.
-struct Addresses {
-  std::uintptr_t next = std::uintptr_t{1} << 40;
-  template <int N> View<N> view(DType dtype, std::array<index, N> extents) {
-    void* const at = reinterpret_cast<void*>(next);
-    next += std::uintptr_t{1} << 36;
-    return View<N>(at, dtype, extents);
-  }
-};
-
-double share_of(const char* what, const char* device, const auto& op, NpuActivations mode = NpuActivations::exact) {
-  auto npu = Npu::make({.device = device, .activations = mode});
-  EXPECT_TRUE(npu) << npu.error().message();
-  const auto cost = price(*npu, op);
-  EXPECT_TRUE(cost) << cost.error().message();
-  if (!cost) return 0;
-  std::printf("| %s | %s | %.0f | %.1f%% | %s |\n", what, device, cost->cycles, 100 * cost->problem_share,
-              cost->bound.c_str());
-  return cost->problem_share;
-}
 
 struct Case {
   const char* device;
@@ -65,7 +41,7 @@ TEST(shares, linear_f16) {
       else
         op.weight_rows = at.view<2>(DType::f16, {c.n, c.k});
       const std::string what = std::string("linear f16, ") + (packed ? "packed, " : "rows, ") + shape(c);
-      EXPECT_GE(share_of(what.c_str(), c.device, op), packed ? packed_floor : c.floor) << what << " on " << c.device;
+      expect_share(what, c.device, op, packed ? packed_floor : c.floor);
     }
 }
 
@@ -88,7 +64,7 @@ TEST(shares, linear_int8) {
                               .weight_scale = at.view<1>(DType::f32, {c.n}),
                               .y = at.view<2>(DType::f16, {c.m, c.n})};
     const std::string what = "linear_int8, " + shape(c);
-    EXPECT_GE(share_of(what.c_str(), c.device, op), c.floor) << what << " on " << c.device;
+    expect_share(what, c.device, op, c.floor);
   }
 }
 
@@ -106,8 +82,7 @@ TEST(shares, linear_w4a16) {
                                  .group = group};
       const std::string what =
           std::string("linear_w4a16, ") + (mode == NpuActivations::f16 ? "f16, " : "exact, ") + shape(c);
-      EXPECT_GE(share_of(what.c_str(), c.device, op, mode), mode == NpuActivations::f16 ? c.floor : 0)
-          << what << " on " << c.device;
+      expect_share(what, c.device, op, mode == NpuActivations::f16 ? c.floor : 0, mode);
     }
 }
 
