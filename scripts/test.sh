@@ -2,9 +2,9 @@
 # Builds and tests everything. Warnings are errors. Ends with what this machine could not test, and why, and ctest's
 # summary line.
 #
-#   scripts/test.sh          g++ as users get it; clang under AddressSanitizer and UndefinedBehaviorSanitizer, the programs
-#                            with threads under ThreadSanitizer, each with the sweeps of operators as g++ has compiled
-#                            them; clang without tests; the GPU report
+#   scripts/test.sh          g++ as users get it; libraries by clang under AddressSanitizer and UndefinedBehaviorSanitizer,
+#                            and those with threads under ThreadSanitizer, linked with the tests that g++ has compiled;
+#                            clang's warnings about the rest; the GPU report
 #   scripts/test.sh tsan     one of them, compiled as a whole; likewise asan, ubsan, debug, clang, release
 #
 # INLAY_REQUIRE=avx512,data,... makes it a failure that this machine lacks one of these (tests/support/requirements.hpp).
@@ -60,33 +60,54 @@ finish() {
 }
 
 # Every operator divides its output among threads, and the executor runs them all.
-threaded="$(sed -n '/^set(INLAY_OPS$/,/^)/p' CMakeLists.txt | grep -E '^  ') core_parallel core_threads exec_decoder"
+operators=$(sed -n '/^set(INLAY_OPS$/,/^)/p' CMakeLists.txt | grep -E '^  ')
+threaded="$operators core_parallel core_threads exec_decoder"
+either() { local IFS="|" && echo "$*"; }  # words as alternatives of a regular expression
 
-# A sanitizer's build; $2: where the objects of the operators' tests come from, or nothing.
+# A sanitizer's build; $2: the build whose objects it takes for what it need not watch, or nothing.
 sanitized() {
-  local objects="-DINLAY_TEST_OBJECTS=${2:-}" required
-  # There is no OpenCL in it, nor a platform for objects that have been compiled with it.
+  local preset=$1 options="-DINLAY_BENCH=OFF" operator_tests plain required
+  operator_tests=$(printf 'test_%s\n' $operators)
+  # There is no OpenCL in it, nor a platform for what was compiled with it.
   required=$(tr , '\n' <<<"${INLAY_REQUIRE:-}" | sed '/^cl$/d' | paste -sd,)
   local -x INLAY_REQUIRE=$required
-  if [ "$1" = tsan ]; then
-    # shellcheck disable=SC2086
-    build tsan "-DINLAY_BENCH=OFF -DINLAY_TOOLS=OFF $objects" "--target $(printf 'test_%s ' $threaded)"
-    # shellcheck disable=SC2086
-    check tsan -R "^($(printf '%s|' $threaded)none)\$"
+  case $preset in
+    # What has threads is watched, tests with threads of their own among it; of the levels those that run.
+    tsan)
+      plain="inlay_(cl|npu|reference|text|model) $operator_tests" options+=" -DINLAY_TOOLS=OFF"
+      if grep -qw avx512f /proc/cpuinfo; then
+        plain+=" inlay_cpu_(scalar|avx2)"
+      else
+        plain+=" inlay_cpu_avx512.*"
+      fi
+      ;;
+    # What starts the command line starts that of its own build.
+    *) plain="inlay_cl test_(core|machine|model|text|fuzz)_.* $operator_tests" ;;
+  esac
+  [ -z "${2:-}" ] || options+=" -DINLAY_CL=ON -DINLAY_PLAIN_BUILD=$2 -DINLAY_PLAIN=$(either $plain)"
+  if [ "$preset" = tsan ]; then
+    build tsan "$options" "--target $(printf 'test_%s ' $threaded)"
+    check tsan -R "^($(either $threaded))\$"
   else
-    build "$1" "-DINLAY_BENCH=OFF $objects" ""
-    check "$1"
+    build "$preset" "$options" ""
+    check "$preset"
   fi
 }
 
 # For its warnings: kernels set their own optimization, and tests are compiled once.
 clang_build() { build clang "-DINLAY_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1" ""; }
 
+# clang_reads: its warnings about what it has not compiled.
+clang_reads() {
+  echo "== clang reads the rest"
+  scripts/clang_reads.py build/release build/asan
+}
+
 if [ $# -eq 0 ]; then
-  build release "" ""
+  build release -DINLAY_TEST_HEADERS=ON ""
   sanitized asan "$PWD/build/release"
+  clang_reads
   sanitized tsan "$PWD/build/release"
-  clang_build
   check release
   report
 fi

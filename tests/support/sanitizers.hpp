@@ -1,7 +1,7 @@
 #pragma once
 
-// The sanitizer's runtime, where the program is linked with it: operators' tests may be linked as they were compiled
-// for another build (INLAY_TEST_OBJECTS).
+// The sanitizer's runtime, where the program is linked with it: tests may be linked as they were compiled for
+// another build (INLAY_PLAIN_BUILD).
 extern "C" [[gnu::weak]] void __tsan_init();  // NOLINT(bugprone-reserved-identifier)
 
 namespace inlay::test {
