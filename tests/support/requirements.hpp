@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/source_dir.hpp"
+
 namespace inlay::test {
 
 // True if INLAY_REQUIRE, a list with commas between, names `what`.
@@ -21,7 +23,7 @@ inline bool required(std::string_view what) {
 
 // The third-party data beside the checkout.
 inline std::string third_party(const std::string& path) {
-  return std::string(INLAY_SOURCE_DIR) + "/../shared/data/" + path;
+  return std::string(source_dir) + "/../shared/data/" + path;
 }
 
 inline bool has_data(const std::string& path) { return std::filesystem::exists(third_party(path)); }

@@ -12,6 +12,8 @@
 
 #include <inlay/core/backend.hpp>
 
+#include "tests/support/source_dir.hpp"
+
 namespace inlay::test {
 
 struct SupportTable {
@@ -22,7 +24,7 @@ struct SupportTable {
   static const SupportTable& page() {
     static const SupportTable table = [] {
       SupportTable read;
-      std::ifstream file(INLAY_SOURCE_DIR "/docs/support_table.md");
+      std::ifstream file(std::string(source_dir) + "/docs/support_table.md");
       for (std::string line; std::getline(file, line) && (read.backends.empty() || line.starts_with("|"));) {
         if (!line.starts_with("| ")) continue;
         std::vector<std::string> cells;
