@@ -20,13 +20,14 @@
 #include <inlay/core/isa.hpp>
 
 #include "cpu_kernels/simd/inline.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay::simd {
 
 template <class Level> struct Floats;
 
 // Arrays of registers are arrays of these: GCC 12 keeps an array of Floats in memory too.
-template <class Level> using Register = decltype(Floats<Level>::v);
+template <class Level> using Register = typename Floats<Level>::Lane;
 
 // Two registers: what the interleaving functions return.
 template <class F> struct FloatPair { F first, second; };
@@ -57,4 +58,7 @@ template <class F> INLAY_INLINE F exp(F x) { return exp_below(min(F(89.0f), x));
 #endif
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #include "cpu_kernels/simd/floats_avx512.hpp"
+#endif
+#if defined(__aarch64__)
+#include "cpu_kernels/simd/floats_neon.hpp"
 #endif
