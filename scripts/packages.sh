@@ -25,3 +25,5 @@ report_packages=(clang-15 libclc-15 llvm-15 python3-pip)
 oclgrind_packages=(oclgrind)
 # What scripts/rusticl.sh runs on.
 rusticl_packages=(mesa-opencl-icd)
+# What scripts/arm.sh cross-builds with and runs under.
+arm_packages=(g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user googletest)
