@@ -35,6 +35,9 @@ template <class F> struct FloatPair { F first, second; };
 // exp(x) = 2^n * p(r), n = round(x / ln 2), |r| <= ln(2)/2. The polynomial is Cephes' expf; ln 2 is
 // subtracted in two parts so that r is exact. The clamp keeps 2^n in reach of two factors: below
 // -104 every result rounds to zero, from 88.73 on it is infinite. exp_below is for what is no more than 89.
+//
+// Not xsimd's: it gives 0 below -87.34, where results are subnormal, 1.49 ulp elsewhere (this: 0.99), and takes 0.8
+// cycles an element at AVX-512 instead of 0.5 (Zen 5, g++ 12; at AVX2 1.0 instead of 1.4).
 template <class F> INLAY_INLINE F exp_below(F x) {
   x = max(F(-104.0f), x);
   const F n = round(x * F(1.44269504088896341f));
