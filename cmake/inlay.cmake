@@ -78,6 +78,8 @@ endfunction()
 set(INLAY_LEVELS scalar)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND INLAY_LEVELS avx2 avx512 avx512_vnni avx512_bf16)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
+  list(APPEND INLAY_LEVELS neon neon_dotprod neon_i8mm)
 endif()
 set(inlay_flags_scalar)
 # GCC's generic tuning spills addresses to vector registers, and on Zen 4 fetching them back waits in line
@@ -86,6 +88,9 @@ set(inlay_flags_avx2 -mavx2 -mfma -mf16c $<$<CXX_COMPILER_ID:GNU>:-mtune=haswell
 set(inlay_flags_avx512 ${inlay_flags_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprefer-vector-width=512)
 set(inlay_flags_avx512_vnni ${inlay_flags_avx512} -mavx512vnni)
 set(inlay_flags_avx512_bf16 ${inlay_flags_avx512_vnni} -mavx512bf16)
+set(inlay_flags_neon)
+set(inlay_flags_neon_dotprod -march=armv8.2-a+dotprod)
+set(inlay_flags_neon_i8mm -march=armv8.2-a+dotprod+i8mm)
 
 # Kernels in sanitizer builds, which took half of CI. What null and object-size look for, ASan sees when it happens;
 # addresses are the same templates at every level, and watching their arithmetic takes longest.

@@ -9,6 +9,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace inlay {
@@ -33,8 +35,20 @@ bool machine_has(Isa isa) {
              __builtin_cpu_supports("avx512vl");
     case Isa::avx512_vnni: return machine_has(Isa::avx512) && __builtin_cpu_supports("avx512vnni");
     case Isa::avx512_bf16: return machine_has(Isa::avx512_vnni) && __builtin_cpu_supports("avx512bf16");
+    default: return false;
   }
-  return false;
+}
+#elif defined(__aarch64__)
+// Bits of the kernel's account of the machine (HWCAP_ASIMDDP and HWCAP2_I8MM of its uapi; older headers lack them).
+bool machine_has(Isa isa) {
+  constexpr unsigned long has_dotprod = 1ul << 20, has_i8mm = 1ul << 13;
+  switch (isa) {
+    case Isa::scalar:
+    case Isa::neon: return true;  // part of Armv8-A as Linux knows it
+    case Isa::neon_dotprod: return getauxval(AT_HWCAP) & has_dotprod;
+    case Isa::neon_i8mm: return machine_has(Isa::neon_dotprod) && (getauxval(AT_HWCAP2) & has_i8mm);
+    default: return false;
+  }
 }
 #else
 bool machine_has(Isa isa) { return isa == Isa::scalar; }
@@ -86,7 +100,7 @@ Cpu::Cpu(Isa isa, Parallel parallel) : isa_(best_up_to(isa)), parallel_(parallel
 namespace {
 // Limits are probed at every level.
 struct Probe {
-  static constexpr Isa dot_levels[] = {Isa::avx512_vnni, Isa::avx512_bf16};
+  static constexpr Isa dot_levels[] = {Isa::avx512_vnni, Isa::avx512_bf16, Isa::neon_dotprod, Isa::neon_i8mm};
 };
 }  // namespace
 

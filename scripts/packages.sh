@@ -14,8 +14,8 @@ install_packages() {
 }
 
 # What the library and the command line are built with.
-build_packages=(g++ cmake ninja-build pkg-config libexpected-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
-  libprotobuf-dev protobuf-compiler libonnx-dev libbenchmark-dev ocl-icd-opencl-dev opencl-c-headers)
+build_packages=(g++ cmake ninja-build pkg-config libexpected-dev libxsimd-dev libcli11-dev nlohmann-json3-dev libpcre2-dev
+  libutf8proc-dev libprotobuf-dev protobuf-compiler libonnx-dev libbenchmark-dev ocl-icd-opencl-dev opencl-c-headers)
 # What the tests need beyond it.
 test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libeigen3-dev libdlpack-dev python3
   pocl-opencl-icd binutils)
@@ -25,3 +25,5 @@ report_packages=(clang-15 libclc-15 llvm-15 python3-pip)
 oclgrind_packages=(oclgrind)
 # What scripts/rusticl.sh runs on.
 rusticl_packages=(mesa-opencl-icd)
+# What scripts/arm.sh cross-builds with and runs under.
+arm_packages=(g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user googletest)

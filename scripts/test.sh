@@ -4,7 +4,7 @@
 #
 #   scripts/test.sh          g++ as users get it; libraries by clang under AddressSanitizer and UndefinedBehaviorSanitizer,
 #                            and those with threads under ThreadSanitizer, linked with the tests that g++ has compiled;
-#                            clang's warnings about the rest; the GPU report
+#                            clang's warnings about the rest; the GPU report; the kernels of Arm under qemu (scripts/arm.sh)
 #   scripts/test.sh tsan     one of them, compiled as a whole; likewise asan, ubsan, debug, clang, release
 #
 # INLAY_REQUIRE=avx512,data,... makes it a failure that this machine lacks one of these (tests/support/requirements.hpp).
@@ -43,6 +43,19 @@ report() {
   scripts/gpu_report.sh --check >"$log" 2>&1 || status=$?
   if [ $status -eq 77 ]; then
     echo "not tested: GPU report, whose compilers do not install" >>"$skipped"
+  elif [ $status -ne 0 ]; then
+    cat "$log"
+    finish 1
+  fi
+}
+
+# arm: the CPU kernels of the other architecture, where its compiler installs.
+arm() {
+  echo "== Arm"
+  local status=0
+  scripts/arm.sh >"$log" 2>&1 || status=$?
+  if [ $status -eq 77 ]; then
+    echo "not tested: levels of Arm, whose compiler or emulator does not install" >>"$skipped"
   elif [ $status -ne 0 ]; then
     cat "$log"
     finish 1
@@ -110,6 +123,7 @@ if [ $# -eq 0 ]; then
   sanitized tsan "$PWD/build/release"
   check release
   report
+  arm
 fi
 for preset in "$@"; do
   case $preset in

@@ -20,8 +20,7 @@ struct MultiplyTile<Level> {
   static constexpr int rows = 6, vectors = 2;
 };
 template <class Level>
-requires std::is_base_of_v<isa::avx512, Level>
-struct MultiplyTile<Level> {
+requires(std::is_base_of_v<isa::avx512, Level> || std::is_base_of_v<isa::neon, Level>) struct MultiplyTile<Level> {
   static constexpr int rows = 6, vectors = 4;
 };
 
@@ -30,7 +29,7 @@ void multiply_block(Strided<const float> a, Strided<const float> b, index depth,
                     const float* factor) {
   using F = simd::Floats<Level>;
   // Bare registers: GCC 12 runs the constructors of an array of F in a loop over memory.
-  decltype(F::v) sum[Rows][Vectors];
+  simd::Register<Level> sum[Rows][Vectors];
   INLAY_UNROLL
   for (int r = 0; r < Rows; ++r) {
     INLAY_UNROLL
@@ -38,7 +37,7 @@ void multiply_block(Strided<const float> a, Strided<const float> b, index depth,
       sum[r][v] = factor != nullptr ? (F::load(c.at + r * c.stride + v * F::size) * F(factor[r])).v : F().v;
   }
   for (index k = 0; k < depth; ++k) {
-    decltype(F::v) row[Vectors];
+    simd::Register<Level> row[Vectors];
     INLAY_UNROLL
     for (int v = 0; v < Vectors; ++v) row[v] = F::load(b.at + k * b.stride + v * F::size).v;
     INLAY_UNROLL

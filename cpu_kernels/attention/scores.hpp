@@ -132,7 +132,7 @@ template <class Level> float softmax_tile(float* s, SoftmaxState<float>& state) 
   INLAY_UNROLL
   for (int i = 0; i < vectors; ++i) {
     x[i] = F::load(s + i * F::size).v;
-    largest[i % chains] = i < chains ? x[i] : max(F(x[i]), F(largest[i % chains])).v;
+    largest[i % chains] = (i < chains ? F(x[i]) : max(F(x[i]), F(largest[i % chains]))).v;
   }
   INLAY_UNROLL
   for (int c = 1; c < chains; ++c) largest[0] = max(F(largest[c]), F(largest[0])).v;
@@ -147,7 +147,7 @@ template <class Level> float softmax_tile(float* s, SoftmaxState<float>& state) 
   for (int i = 0; i < vectors; ++i) {
     const F p = simd::exp_below(F(x[i]) - origin);
     p.store(s + i * F::size);
-    sum[i % chains] = i < chains ? p.v : (F(sum[i % chains]) + p).v;
+    sum[i % chains] = (i < chains ? p : F(sum[i % chains]) + p).v;
   }
   INLAY_UNROLL
   for (int c = 1; c < chains; ++c) sum[0] = (F(sum[0]) + F(sum[c])).v;

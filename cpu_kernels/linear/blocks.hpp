@@ -23,14 +23,18 @@ template <class Level, class Load> INLAY_INLINE void packed_rows(index rows, ind
     } else if constexpr (F::size == 1) {
       for (index r = 0; r < rows; ++r) load(r, k, lanes).store(out + k * rows + r);
     } else {
-      F row[F::size];
-      INLAY_UNROLL
-      for (index r = 0; r < F::size; ++r)
-        if (r < rows) row[r] = load(r, k, lanes);
-      transpose(row);
-      INLAY_UNROLL
-      for (index i = 0; i < F::size; ++i)
-        if (i < lanes) row[i].store(out + (k + i) * rows, rows);
+      constexpr bool one_square = max_tile_rows<Level> <= F::size;
+      for (index first = 0; one_square ? first == 0 : first < rows; first += F::size) {
+        const index here = one_square || rows - first < F::size ? rows - first : F::size;
+        F row[F::size];
+        INLAY_UNROLL
+        for (index r = 0; r < F::size; ++r)
+          if (r < here) row[r] = load(first + r, k, lanes);
+        transpose(row);
+        INLAY_UNROLL
+        for (index i = 0; i < F::size; ++i)
+          if (i < lanes) row[i].store(out + (k + i) * rows + first, here);
+      }
     }
   }
 }

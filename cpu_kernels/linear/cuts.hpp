@@ -17,8 +17,9 @@ inline constexpr index linear_k_block = 192;
 // Rows that fill the registers: rows * panels accumulators, the weights, one broadcast.
 //   AVX-512  32 registers: 12 x 2 panels of one register
 //   AVX2     16 registers:  6 x 1 panel of two
+//   NEON     32 registers:  6 x 1 panel of four
 //   scalar   compilers make 4 SSE registers of a panel: 2 x 1
-constexpr int linear_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 2; }
+constexpr int linear_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 1 ? 2 : 6; }
 inline constexpr int max_tile_panels = 4;
 
 // linear_int8: tokens of the largest tile, and tasks for each thread.
@@ -30,9 +31,9 @@ inline constexpr index int8_tasks_per_thread = 4;
 inline constexpr index w4_block = 128;
 inline constexpr index w4_chunk_rows = 240;
 inline constexpr index w4_job_panels = 8;
-constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 8 ? 6 : 4; }
-// Panels of one row side by side.
-constexpr int w4_row_panels(index lanes) { return lanes == 16 ? 8 : lanes == 8 ? 4 : 1; }
+constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 1 ? 4 : 6; }
+// Panels of one row side by side: eight registers.
+constexpr int w4_row_panels(index lanes) { return lanes == 1 ? 1 : static_cast<int>(lanes / 2); }
 // int8_activations: rows of the largest tile; panels of a job; and the jobs that each thread has at least, where there
 // are rows enough to cut. AVX2 has registers for eight rows by one of words, and for bytes, that have two sums each,
 // for four. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot products

@@ -64,7 +64,7 @@ void prepare_token(const LinearInt8<Host>& op, index t, TileOfRows tile, typenam
     finite = !range.holds_nan;
     if (!op.x_scale.present()) row = dynamic_scale(range, DType::i8, op.asymmetric);
   }
-  const int offset = is_unsigned ? 0 : simd::DotI8<Level>::input_offset;
+  const int offset = simd::DotI8<Level>::input_offset(is_unsigned);
   std::int32_t sum = 0;
   token.outliers = false;
   for (index first = 0; first < k; first += chunk) {

@@ -51,7 +51,12 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
   constexpr int panels = tile_panels<Level>(Rows);
   constexpr int parts = static_cast<int>(linear_panel / F::size);
   constexpr int width = panels * parts;
-  F acc[Rows][width];
+  simd::Register<Level> acc[Rows][width];
+  INLAY_UNROLL
+  for (int r = 0; r < Rows; ++r) {
+    INLAY_UNROLL
+    for (int p = 0; p < width; ++p) acc[r][p] = F().v;
+  }
   const W* w[panels];
   INLAY_UNROLL
   for (int p = 0; p < panels; ++p) w[p] = weight[p];
@@ -71,27 +76,27 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
       for (int r = 0; r < Rows; ++r) {
         const Pairs a = Pairs::broadcast(x[s * Rows + r]);
         INLAY_UNROLL
-        for (int p = 0; p < width; ++p) acc[r][p] = dot(acc[r][p], a, b[p]);
+        for (int p = 0; p < width; ++p) acc[r][p] = dot(F(acc[r][p]), a, b[p]).v;
       }
     } else {
       INLAY_UNROLL
       for (int half = 0; half < step_of<Kind>; ++half) {
-        F b[width];
+        simd::Register<Level> b[width];
         INLAY_UNROLL
         for (int p = 0; p < width; ++p) {
           const index part = p % parts * F::size;
           if constexpr (std::is_same_v<W, bf16>) {
             const auto pairs = simd::Bf16Pairs<Level>::load(w[p / parts] + (s * linear_panel + part) * 2);
-            b[p] = half ? pairs.odd() : pairs.even();
+            b[p] = (half ? pairs.odd() : pairs.even()).v;
           } else {
-            b[p] = F::load(w[p / parts] + s * linear_panel + part);
+            b[p] = F::load(w[p / parts] + s * linear_panel + part).v;
           }
         }
         INLAY_UNROLL
         for (int r = 0; r < Rows; ++r) {
           const F a(x[(s * step_of<Kind> + half) * Rows + r]);
           INLAY_UNROLL
-          for (int p = 0; p < width; ++p) acc[r][p] = fma(a, b[p], acc[r][p]);
+          for (int p = 0; p < width; ++p) acc[r][p] = fma(a, F(b[p]), F(acc[r][p])).v;
         }
       }
     }
@@ -103,7 +108,7 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
     INLAY_UNROLL
     for (int r = 0; r < Rows; ++r) {
       const F old = accumulate ? F::load(out + r * linear_panel) : F();
-      (old + acc[r][p]).store(out + r * linear_panel);
+      (old + F(acc[r][p])).store(out + r * linear_panel);
     }
   }
 }

@@ -1,7 +1,7 @@
 // DotI8<Level>: the exact dot product of 8-bit integers, four at a time, for channels side by side.
 //
-//   Input                   what an activation is stored as: u8 where the dot product is u8 x s8, else i16
-//   input_offset            what a signed activation is stored with: q + 128 fits u8; 0 for i16
+//   Input                   what an activation is stored as: u8 or s8 where the dot product takes it so, else i16
+//   input_offset(unsigned)  what a signed or an unsigned activation is stored with: q + 128 fits u8; 0 for i16
 //   channels                of one Sums: a panel of 16, or half of one
 //   Weights::load(p)        channels x 4 inputs, as linear_int8 packs them
 //   Inputs::load(p)         4 inputs of one token, seen by every channel
@@ -16,7 +16,7 @@
 // VPMADDUBSW on the nibbles of x + 128 sums eight groups in 16 bits, at two maddubs and two adds.
 #pragma once
 
-#include "cpu_kernels/simd/immintrin.hpp"
+#include "cpu_kernels/simd/intrinsics.hpp"
 
 #include <cstring>
 #include <type_traits>
@@ -24,7 +24,9 @@
 #include <inlay/core/dtype.hpp>
 #include <inlay/core/isa.hpp>
 
+#include "cpu_kernels/simd/four_bytes.hpp"
 #include "cpu_kernels/simd/inline.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay::simd {
 
@@ -34,7 +36,7 @@ template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
 struct DotI8<Level> {
   using Input = std::int16_t;
-  static constexpr int input_offset = 0;
+  static constexpr int input_offset(bool) { return 0; }
   static constexpr int channels = 16, rows = 2, panels = 1, sums = 2, in_flight = 1, chains = 1;
 
   struct Weights {
@@ -68,7 +70,7 @@ template <class Level>
 requires std::is_base_of_v<isa::avx2, Level>
 struct DotI8<Level> {
   using Input = std::int16_t;
-  static constexpr int input_offset = 0;
+  static constexpr int input_offset(bool) { return 0; }
   static constexpr int channels = 8, rows = 6, panels = 1, sums = 6, in_flight = 2, chains = 2;
 
   struct Weights {
@@ -113,7 +115,7 @@ struct DotI8<Level> {
 template <class Level>
 requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512_vnni, Level>) struct DotI8<Level> {
   using Input = std::int16_t;
-  static constexpr int input_offset = 0;
+  static constexpr int input_offset(bool) { return 0; }
   static constexpr int channels = 16, rows = 12, panels = 1, sums = 12, in_flight = 1, chains = 6;
 
   struct Weights {
@@ -159,7 +161,7 @@ template <class Level>
 requires std::is_base_of_v<isa::avx512_vnni, Level>
 struct DotI8<Level> {
   using Input = std::uint8_t;
-  static constexpr int input_offset = 128;
+  static constexpr int input_offset(bool is_unsigned) { return is_unsigned ? 0 : 128; }
   static constexpr int channels = 16, rows = 12, panels = 2, sums = 24, in_flight = 4, chains = 12;
 
   struct Weights {
@@ -168,11 +170,7 @@ struct DotI8<Level> {
   };
   struct Inputs {
     __m512i v;
-    static INLAY_INLINE Inputs load(const Input* p) {
-      int four;
-      std::memcpy(&four, p, sizeof four);
-      return {_mm512_set1_epi32(four)};
-    }
+    static INLAY_INLINE Inputs load(const Input* p) { return {_mm512_set1_epi32(four_bytes(p))}; }
     INLAY_INLINE void hide() { asm volatile("" : "+v"(v)); }
   };
   struct Sums {
@@ -180,6 +178,80 @@ struct DotI8<Level> {
     INLAY_INLINE void store(std::int32_t* p) const { _mm512_storeu_si512(p, v); }
     friend INLAY_INLINE Sums operator+(Sums a, Sums b) { return {_mm512_add_epi32(a.v, b.v)}; }
     friend INLAY_INLINE void dot(Sums& sums, Weights w, Inputs x) { sums.v = _mm512_dpbusd_epi32(sums.v, x.v, w.v); }
+  };
+};
+#endif
+
+#if defined(__aarch64__)
+// Eight channels, each as two halves of its sum, as at AVX2. SMULL's products of bytes fit 16 bits, and SADALP adds two
+// of them to an int32.
+template <class Level>
+requires(std::is_base_of_v<isa::neon, Level> && !std::is_base_of_v<isa::neon_dotprod, Level>) struct DotI8<Level> {
+  using Input = std::int8_t;
+  static constexpr int input_offset(bool is_unsigned) { return is_unsigned ? -128 : 0; }
+  static constexpr int channels = 8, rows = 4, panels = 1, sums = 4, in_flight = 2, chains = 4;
+
+  struct Weights {
+    int8x16_t low, high;
+    static INLAY_INLINE Weights load(const std::int8_t* p) { return {vld1q_s8(p), vld1q_s8(p + 16)}; }
+  };
+  struct Inputs {
+    int8x16_t v;
+    static INLAY_INLINE Inputs load(const Input* p) { return {vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(p)))}; }
+    INLAY_INLINE void hide() { asm volatile("" : "+w"(v)); }
+  };
+  struct Sums {
+    int32x4_t v[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+    INLAY_INLINE void store(std::int32_t* p) const {
+      vst1q_s32(p, vpaddq_s32(v[0], v[1]));
+      vst1q_s32(p + 4, vpaddq_s32(v[2], v[3]));
+    }
+    friend INLAY_INLINE Sums operator+(Sums a, const Sums& b) {
+      unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { a.v[i] = vaddq_s32(a.v[i], b.v[i]); });
+      return a;
+    }
+    friend INLAY_INLINE void dot(Sums& sums, Weights w, Inputs x) {
+      sums.v[0] = vpadalq_s16(sums.v[0], vmull_s8(vget_low_s8(w.low), vget_low_s8(x.v)));
+      sums.v[1] = vpadalq_s16(sums.v[1], vmull_high_s8(w.low, x.v));
+      sums.v[2] = vpadalq_s16(sums.v[2], vmull_s8(vget_low_s8(w.high), vget_low_s8(x.v)));
+      sums.v[3] = vpadalq_s16(sums.v[3], vmull_high_s8(w.high, x.v));
+    }
+  };
+};
+#endif
+
+#if defined(__ARM_FEATURE_DOTPROD)
+// SDOT: 16 products an instruction, s8 x s8; USDOT has them u8 x s8, which saves nothing here.
+template <class Level>
+requires std::is_base_of_v<isa::neon_dotprod, Level>
+struct DotI8<Level> {
+  using Input = std::int8_t;
+  static constexpr int input_offset(bool is_unsigned) { return is_unsigned ? -128 : 0; }
+  static constexpr int channels = 16, rows = 6, panels = 1, sums = 6, in_flight = 2, chains = 4;
+
+  struct Weights {
+    int8x16_t v[4];
+    static INLAY_INLINE Weights load(const std::int8_t* p) {
+      return {{vld1q_s8(p), vld1q_s8(p + 16), vld1q_s8(p + 32), vld1q_s8(p + 48)}};
+    }
+  };
+  struct Inputs {
+    int8x16_t v;
+    static INLAY_INLINE Inputs load(const Input* p) { return {vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(p)))}; }
+    INLAY_INLINE void hide() { asm volatile("" : "+w"(v)); }
+  };
+  struct Sums {
+    int32x4_t v[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+    INLAY_INLINE void store(std::int32_t* p) const {
+      unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { vst1q_s32(p + 4 * i, v[i]); });
+    }
+    friend INLAY_INLINE Sums operator+(Sums a, const Sums& b) {
+      unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { a.v[i] = vaddq_s32(a.v[i], b.v[i]); });
+      return a;
+    }
+    friend INLAY_INLINE void dot(Sums& sums, const Weights& w, Inputs x) {
+      unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { sums.v[i] = vdotq_s32(sums.v[i], w.v[i], x.v); });
+    }
   };
 };
 #endif

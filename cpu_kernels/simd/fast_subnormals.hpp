@@ -1,6 +1,6 @@
 // has_fast_subnormals<Level>(): whether an fma with a subnormal operand takes as long as any other. No flag
 // of the machine tells, so it is measured, once in a process: Zen 4 does not notice them, others call
-// microcode for each.
+// microcode for each. Not measured without a counter of cycles, as on Arm: no.
 #pragma once
 
 #include <cstdint>

@@ -20,13 +20,14 @@
 #include <inlay/core/isa.hpp>
 
 #include "cpu_kernels/simd/inline.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay::simd {
 
 template <class Level> struct Floats;
 
 // Arrays of registers are arrays of these: GCC 12 keeps an array of Floats in memory too.
-template <class Level> using Register = decltype(Floats<Level>::v);
+template <class Level> using Register = typename Floats<Level>::Lane;
 
 // Two registers: what the interleaving functions return.
 template <class F> struct FloatPair { F first, second; };
@@ -34,6 +35,9 @@ template <class F> struct FloatPair { F first, second; };
 // exp(x) = 2^n * p(r), n = round(x / ln 2), |r| <= ln(2)/2. The polynomial is Cephes' expf; ln 2 is
 // subtracted in two parts so that r is exact. The clamp keeps 2^n in reach of two factors: below
 // -104 every result rounds to zero, from 88.73 on it is infinite. exp_below is for what is no more than 89.
+//
+// Not xsimd's: it gives 0 below -87.34, where results are subnormal, 1.49 ulp elsewhere (this: 0.99), and takes 0.8
+// cycles an element at AVX-512 instead of 0.5 (Zen 5, g++ 12; at AVX2 1.0 instead of 1.4).
 template <class F> INLAY_INLINE F exp_below(F x) {
   x = max(F(-104.0f), x);
   const F n = round(x * F(1.44269504088896341f));
@@ -57,4 +61,7 @@ template <class F> INLAY_INLINE F exp(F x) { return exp_below(min(F(89.0f), x));
 #endif
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #include "cpu_kernels/simd/floats_avx512.hpp"
+#endif
+#if defined(__aarch64__)
+#include "cpu_kernels/simd/floats_neon.hpp"
 #endif

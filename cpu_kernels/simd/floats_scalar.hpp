@@ -11,6 +11,7 @@ template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
 struct Floats<Level> {
   static constexpr index size = 1;
+  using Lane = float;
   using Mask = bool;
   float v;
 

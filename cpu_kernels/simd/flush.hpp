@@ -1,52 +1,57 @@
 // set_flushes(on): whether this thread takes subnormal operands for zero and flushes subnormal
-// results to it (DAZ and FTZ of MXCSR). can_flush: whether the machine has such flags that we know.
+// results to it (DAZ and FTZ of MXCSR; FZ of FPCR, which is both). can_flush: whether we know the machine's flags.
 // KeepSubnormals: while it lives, this thread's subnormal operands are what they are. NoFlushing: and its results too.
 #pragma once
 
-#if defined(__x86_64__)
-#include "cpu_kernels/simd/immintrin.hpp"
-#endif
+#include <cstdint>
 
 #include "cpu_kernels/simd/inline.hpp"
+#include "cpu_kernels/simd/intrinsics.hpp"
 
 namespace inlay::simd {
 
+// The thread's modes of arithmetic, and their flags.
 #if defined(__x86_64__)
 inline constexpr bool can_flush = true;
-INLAY_INLINE void set_flushes(bool on) {
-  constexpr unsigned both = 0x8040;
-  _mm_setcsr(on ? _mm_getcsr() | both : _mm_getcsr() & ~both);
+inline constexpr std::uint64_t operands_flush = 0x40, all_flush = 0x8040;
+INLAY_INLINE std::uint64_t float_modes() { return _mm_getcsr(); }
+INLAY_INLINE void set_float_modes(std::uint64_t modes) { _mm_setcsr(static_cast<unsigned>(modes)); }
+#elif defined(__aarch64__)
+inline constexpr bool can_flush = true;
+inline constexpr std::uint64_t operands_flush = std::uint64_t{1} << 24, all_flush = operands_flush;
+INLAY_INLINE std::uint64_t float_modes() {
+  std::uint64_t modes;
+  asm volatile("mrs %0, fpcr" : "=r"(modes));
+  return modes;
 }
+INLAY_INLINE void set_float_modes(std::uint64_t modes) { asm volatile("msr fpcr, %0" : : "r"(modes)); }
+#else
+inline constexpr bool can_flush = false;
+inline constexpr std::uint64_t operands_flush = 0, all_flush = 0;
+INLAY_INLINE std::uint64_t float_modes() { return 0; }
+INLAY_INLINE void set_float_modes(std::uint64_t) {}
+#endif
+
+INLAY_INLINE void set_flushes(bool on) { set_float_modes(on ? float_modes() | all_flush : float_modes() & ~all_flush); }
 
 class KeepSubnormals {
  public:
-  INLAY_INLINE KeepSubnormals() : before_(_mm_getcsr()) {
-    constexpr unsigned operands_are_zero = 0x40;
-    _mm_setcsr(before_ & ~operands_are_zero);
-  }
-  INLAY_INLINE ~KeepSubnormals() { _mm_setcsr(before_); }
+  INLAY_INLINE KeepSubnormals() : KeepSubnormals(operands_flush) {}
+  INLAY_INLINE ~KeepSubnormals() { set_float_modes(before_); }
   KeepSubnormals(const KeepSubnormals&) = delete;
   KeepSubnormals& operator=(const KeepSubnormals&) = delete;
 
+ protected:
+  INLAY_INLINE explicit KeepSubnormals(std::uint64_t without) : before_(float_modes()) {
+    set_float_modes(before_ & ~without);
+  }
+
  private:
-  unsigned before_;
+  std::uint64_t before_;
 };
-class NoFlushing {
+class NoFlushing : KeepSubnormals {
  public:
-  INLAY_INLINE NoFlushing() : before_(_mm_getcsr()) { set_flushes(false); }
-  INLAY_INLINE ~NoFlushing() { _mm_setcsr(before_); }
-  NoFlushing(const NoFlushing&) = delete;
-  NoFlushing& operator=(const NoFlushing&) = delete;
-
- private:
-  unsigned before_;
+  INLAY_INLINE NoFlushing() : KeepSubnormals(all_flush) {}
 };
-#else
-inline constexpr bool can_flush = false;
-INLAY_INLINE void set_flushes(bool) {}
-
-class [[maybe_unused]] KeepSubnormals {};
-class [[maybe_unused]] NoFlushing {};
-#endif
 
 }  // namespace inlay::simd

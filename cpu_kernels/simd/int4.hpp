@@ -27,6 +27,7 @@
 
 #include "cpu_kernels/simd/code_form.hpp"
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/four_bytes.hpp"
 
 namespace inlay::simd {
 
@@ -109,12 +110,6 @@ struct CodeSums<Level, Bits> {
   INLAY_INLINE Floats<Level> to_floats() const { return Floats<Level>(static_cast<float>(v)); }
 };
 
-INLAY_INLINE std::int32_t four_bytes(const std::int8_t* p) {
-  std::int32_t word;
-  std::memcpy(&word, p, sizeof(word));
-  return word;
-}
-
 }  // namespace inlay::simd
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
@@ -122,4 +117,7 @@ INLAY_INLINE std::int32_t four_bytes(const std::int8_t* p) {
 #endif
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #include "cpu_kernels/simd/int4_avx512.hpp"
+#endif
+#if defined(__aarch64__)
+#include "cpu_kernels/simd/int4_neon.hpp"
 #endif

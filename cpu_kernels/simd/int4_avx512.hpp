@@ -1,7 +1,7 @@
 // Sixteen words.
 #pragma once
 
-#include "cpu_kernels/simd/immintrin.hpp"
+#include "cpu_kernels/simd/intrinsics.hpp"
 
 #include "cpu_kernels/simd/int4.hpp"
 

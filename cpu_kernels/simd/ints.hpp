@@ -8,8 +8,6 @@
 //   byte(j)                byte j of each lane, its sign extended
 #pragma once
 
-#include "cpu_kernels/simd/immintrin.hpp"
-
 #include <cstring>
 
 #include "cpu_kernels/simd/floats.hpp"
@@ -38,54 +36,59 @@ struct Ints<Level> {
   }
 };
 
-#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#if defined(INLAY_BATCHES)
 template <class Level>
-requires std::is_base_of_v<isa::avx2, Level>
+requires has_batches<Level>
 struct Ints<Level> {
-  __m256i v;
-  INLAY_INLINE Ints() : v(_mm256_setzero_si256()) {}
-  INLAY_INLINE explicit Ints(std::int32_t value) : v(_mm256_set1_epi32(value)) {}
-  INLAY_INLINE Ints(__m256i lanes) : v(lanes) {}
-  static INLAY_INLINE Ints load(const std::int32_t* p) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  using Lanes = Batch<std::int32_t, Level>;
+  Lanes v;
+  INLAY_INLINE Ints() : v(0) {}
+  INLAY_INLINE explicit Ints(std::int32_t value) : v(value) {}
+  INLAY_INLINE Ints(Lanes lanes) : v(lanes) {}
+  static INLAY_INLINE Ints load(const std::int32_t* p) { return Lanes::load_unaligned(p); }
+  // The bits of some lanes move as those of floats do.
+  static INLAY_INLINE Ints load(const std::int32_t* p, index n) {
+    return xsimd::bitwise_cast<Lanes>(Floats<Level>::load(reinterpret_cast<const float*>(p), n).v);
   }
-  static INLAY_INLINE Ints load(const std::int32_t* p, index n) { return _mm256_maskload_epi32(p, below(n)); }
-  INLAY_INLINE void store(std::int32_t* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
-  INLAY_INLINE void store(std::int32_t* p, index n) const { _mm256_maskstore_epi32(p, below(n), v); }
-  INLAY_INLINE Floats<Level> floats() const { return _mm256_cvtepi32_ps(v); }
+  INLAY_INLINE void store(std::int32_t* p) const { v.store_unaligned(p); }
+  INLAY_INLINE void store(std::int32_t* p, index n) const {
+    Floats<Level>(xsimd::bitwise_cast<Batch<float, Level>>(v)).store(reinterpret_cast<float*>(p), n);
+  }
+  INLAY_INLINE Floats<Level> floats() const { return xsimd::to_float(v); }
   INLAY_INLINE Ints byte(int j) const {
-    return _mm256_srai_epi32(_mm256_sll_epi32(v, _mm_cvtsi32_si128(24 - 8 * j)), 24);
+    Lanes top = v;
+    top <<= 24 - 8 * j;
+    return top >>= 24;
   }
-  friend INLAY_INLINE Ints operator-(Ints a, Ints b) { return _mm256_sub_epi32(a.v, b.v); }
-  friend INLAY_INLINE Ints operator*(Ints a, Ints b) { return _mm256_mullo_epi32(a.v, b.v); }
-
- private:
-  static INLAY_INLINE __m256i below(index n) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  }
+  friend INLAY_INLINE Ints operator-(Ints a, Ints b) { return a.v -= b.v; }
+  friend INLAY_INLINE Ints operator*(Ints a, Ints b) { return a.v *= b.v; }
 };
 #endif
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#if defined(__aarch64__)
 template <class Level>
-requires std::is_base_of_v<isa::avx512, Level>
+requires std::is_base_of_v<isa::neon, Level>
 struct Ints<Level> {
-  __m512i v;
-  INLAY_INLINE Ints() : v(_mm512_setzero_si512()) {}
-  INLAY_INLINE explicit Ints(std::int32_t value) : v(_mm512_set1_epi32(value)) {}
-  INLAY_INLINE Ints(__m512i lanes) : v(lanes) {}
-  static INLAY_INLINE Ints load(const std::int32_t* p) { return _mm512_loadu_si512(p); }
+  int32x4_t v;
+  INLAY_INLINE Ints() : v(vdupq_n_s32(0)) {}
+  INLAY_INLINE explicit Ints(std::int32_t value) : v(vdupq_n_s32(value)) {}
+  INLAY_INLINE Ints(int32x4_t lanes) : v(lanes) {}
+  static INLAY_INLINE Ints load(const std::int32_t* p) { return vld1q_s32(p); }
   static INLAY_INLINE Ints load(const std::int32_t* p, index n) {
-    return _mm512_maskz_loadu_epi32(Floats<Level>::first(n), p);
+    std::int32_t part[4] = {};
+    std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(std::int32_t));
+    return load(part);
   }
-  INLAY_INLINE void store(std::int32_t* p) const { _mm512_storeu_si512(p, v); }
-  INLAY_INLINE void store(std::int32_t* p, index n) const { _mm512_mask_storeu_epi32(p, Floats<Level>::first(n), v); }
-  INLAY_INLINE Floats<Level> floats() const { return _mm512_cvtepi32_ps(v); }
-  INLAY_INLINE Ints byte(int j) const {
-    return _mm512_srai_epi32(_mm512_sll_epi32(v, _mm_cvtsi32_si128(24 - 8 * j)), 24);
+  INLAY_INLINE void store(std::int32_t* p) const { vst1q_s32(p, v); }
+  INLAY_INLINE void store(std::int32_t* p, index n) const {
+    std::int32_t part[4];
+    store(part);
+    std::memcpy(p, part, static_cast<std::size_t>(n) * sizeof(std::int32_t));
   }
-  friend INLAY_INLINE Ints operator-(Ints a, Ints b) { return _mm512_sub_epi32(a.v, b.v); }
-  friend INLAY_INLINE Ints operator*(Ints a, Ints b) { return _mm512_mullo_epi32(a.v, b.v); }
+  INLAY_INLINE Floats<Level> floats() const { return vcvtq_f32_s32(v); }
+  INLAY_INLINE Ints byte(int j) const { return vshrq_n_s32(vshlq_s32(v, vdupq_n_s32(24 - 8 * j)), 24); }
+  friend INLAY_INLINE Ints operator-(Ints a, Ints b) { return vsubq_s32(a.v, b.v); }
+  friend INLAY_INLINE Ints operator*(Ints a, Ints b) { return vmulq_s32(a.v, b.v); }
 };
 #endif
 

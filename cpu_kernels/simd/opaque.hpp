@@ -14,13 +14,16 @@ template <class T> INLAY_INLINE T* opaque(T* p) {
   return p;
 }
 template <class Level> INLAY_INLINE Floats<Level> opaque(Floats<Level> x) {
-#if defined(__x86_64__)
+  Register<Level> lanes = x.v;
+#if defined(__aarch64__)
+  asm volatile("" : "+w"(lanes));
+#elif defined(__x86_64__)
   if constexpr (std::is_base_of_v<isa::avx512, Level>)
-    asm volatile("" : "+v"(x.v));
+    asm volatile("" : "+v"(lanes));
   else
-    asm volatile("" : "+x"(x.v));
+    asm volatile("" : "+x"(lanes));
 #endif
-  return x;
+  return Floats<Level>(lanes);
 }
 
 }  // namespace inlay::simd

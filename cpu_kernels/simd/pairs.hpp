@@ -7,7 +7,7 @@
 //   bits(), of(bits)      the pairs as they are, to be moved about as f32 lanes
 #pragma once
 
-#include "cpu_kernels/simd/immintrin.hpp"
+#include "cpu_kernels/simd/intrinsics.hpp"
 
 #include <bit>
 #include <cstring>
@@ -90,6 +90,34 @@ struct Pairs<Level, T> {
       return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16)));
     else
       return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+  }
+};
+#endif
+
+#if defined(__aarch64__)
+template <class Level, class T>
+requires std::is_base_of_v<isa::neon, Level>
+struct Pairs<Level, T> {
+  uint16x8_t v;
+  static INLAY_INLINE Pairs load(const T* p) { return {vld1q_u16(reinterpret_cast<const std::uint16_t*>(p))}; }
+  static INLAY_INLINE Pairs load(const T* p, index n) {
+    T part[2 * Floats<Level>::size] = {};
+    std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(T));
+    return load(part);
+  }
+  static INLAY_INLINE Pairs of(Floats<Level> bits) { return {vreinterpretq_u16_f32(bits.v)}; }
+  INLAY_INLINE Floats<Level> bits() const { return vreinterpretq_f32_u16(v); }
+  INLAY_INLINE Floats<Level> even() const {
+    if constexpr (std::is_same_v<T, f16>)
+      return vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(vreinterpretq_u32_u16(v))));
+    else
+      return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_u16(v), 16));
+  }
+  INLAY_INLINE Floats<Level> odd() const {
+    if constexpr (std::is_same_v<T, f16>)
+      return vcvt_f32_f16(vreinterpret_f16_u16(vshrn_n_u32(vreinterpretq_u32_u16(v), 16)));
+    else
+      return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_u16(v), vdupq_n_u32(0xffff0000u)));
   }
 };
 #endif

@@ -14,9 +14,11 @@ INLAY_INLINE void prefetch_lines(const void* p, index bytes) {
   constexpr index line = 64;
   const char* const first = static_cast<const char*>(p);
   for (index at = 0; at < bytes; at += line) {
-#if defined(__x86_64__)
     // GCC 12 deletes calls of functions that do nothing but __builtin_prefetch.
+#if defined(__x86_64__)
     asm volatile("prefetcht1 %0" : : "m"(first[at]));
+#elif defined(__aarch64__)
+    asm volatile("prfm pldl2keep, [%0]" : : "r"(first + at));
 #else
     __builtin_prefetch(first + at, 0, 2);
 #endif

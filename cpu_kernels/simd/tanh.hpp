@@ -1,4 +1,7 @@
 // tanh(x), < 3 ulp: Cephes' polynomial below 0.625, 1 - 2 / (exp(2x) + 1) above. NaN stays.
+//
+// xsimd's, of the same error, takes 2.0 cycles an element instead of 2.8 at AVX2, and 1.6 instead of 1.1 at AVX-512
+// (Zen 5, g++ 12), where exp scales in one instruction.
 #pragma once
 
 #include "cpu_kernels/simd/floats.hpp"
@@ -6,6 +9,9 @@
 namespace inlay::simd {
 
 template <class F> INLAY_INLINE F tanh(F x) {
+#if defined(INLAY_BATCHES)
+  if constexpr (F::size == 8) return xsimd::tanh(x.v);
+#endif
   const F magnitude = abs(x), square = x * x;
   F p = fma(F(-5.70498872745e-3f), square, F(2.06390887954e-2f));
   p = fma(p, square, F(-5.37397155531e-2f));

@@ -9,10 +9,8 @@ namespace inlay::simd {
 template <class Level> INLAY_INLINE void transpose(Floats<Level> (&)[1]) {}
 
 template <class Level>
-requires std::is_same_v<decltype(Floats<Level>::v), float> INLAY_INLINE void store_sums(Floats<Level> a,
-                                                                                        Floats<Level> b,
-                                                                                        Floats<Level> c,
-                                                                                        Floats<Level> d, float* p) {
+requires(std::is_same_v<Register<Level>, float>) INLAY_INLINE
+    void store_sums(Floats<Level> a, Floats<Level> b, Floats<Level> c, Floats<Level> d, float* p) {
   p[0] = a.v, p[1] = b.v, p[2] = c.v, p[3] = d.v;
 }
 
@@ -25,15 +23,13 @@ INLAY_INLINE void store_sums(__m256 a, __m256 b, __m256 c, __m256 d, float* p) {
 }  // namespace detail
 
 template <class Level>
-requires std::is_same_v<decltype(Floats<Level>::v), __m256> INLAY_INLINE void store_sums(Floats<Level> a,
-                                                                                         Floats<Level> b,
-                                                                                         Floats<Level> c,
-                                                                                         Floats<Level> d, float* p) {
+requires(std::is_same_v<Register<Level>, __m256>) INLAY_INLINE
+    void store_sums(Floats<Level> a, Floats<Level> b, Floats<Level> c, Floats<Level> d, float* p) {
   detail::store_sums(a.v, b.v, c.v, d.v, p);
 }
 
 template <class Level>
-requires std::is_same_v<decltype(Floats<Level>::v), __m256> INLAY_INLINE void transpose(Floats<Level> (&r)[8]) {
+requires(std::is_same_v<Register<Level>, __m256>) INLAY_INLINE void transpose(Floats<Level> (&r)[8]) {
   __m256 pair[8], quad[8];
   INLAY_UNROLL
   for (int i = 0; i < 8; i += 2) {
@@ -61,15 +57,13 @@ INLAY_INLINE __m256 halves(__m512 x) { return _mm256_add_ps(_mm512_castps512_ps2
 }  // namespace detail
 
 template <class Level>
-requires std::is_same_v<decltype(Floats<Level>::v), __m512> INLAY_INLINE void store_sums(Floats<Level> a,
-                                                                                         Floats<Level> b,
-                                                                                         Floats<Level> c,
-                                                                                         Floats<Level> d, float* p) {
+requires(std::is_same_v<Register<Level>, __m512>) INLAY_INLINE
+    void store_sums(Floats<Level> a, Floats<Level> b, Floats<Level> c, Floats<Level> d, float* p) {
   detail::store_sums(detail::halves(a.v), detail::halves(b.v), detail::halves(c.v), detail::halves(d.v), p);
 }
 
 template <class Level>
-requires std::is_same_v<decltype(Floats<Level>::v), __m512> INLAY_INLINE void transpose(Floats<Level> (&r)[16]) {
+requires(std::is_same_v<Register<Level>, __m512>) INLAY_INLINE void transpose(Floats<Level> (&r)[16]) {
   __m512 a[16], b[16];
   INLAY_UNROLL
   for (int i = 0; i < 16; i += 2) {
@@ -94,6 +88,25 @@ requires std::is_same_v<decltype(Floats<Level>::v), __m512> INLAY_INLINE void tr
     r[c + 4].v = _mm512_shuffle_f32x4(high, high2, 0x88);
     r[c + 12].v = _mm512_shuffle_f32x4(high, high2, 0xdd);
   }
+}
+#endif
+
+#if defined(__aarch64__)
+template <class Level>
+requires(std::is_same_v<Register<Level>, float32x4_t>) INLAY_INLINE
+    void store_sums(Floats<Level> a, Floats<Level> b, Floats<Level> c, Floats<Level> d, float* p) {
+  vst1q_f32(p, vpaddq_f32(vpaddq_f32(a.v, b.v), vpaddq_f32(c.v, d.v)));
+}
+
+template <class Level>
+requires(std::is_same_v<Register<Level>, float32x4_t>) INLAY_INLINE void transpose(Floats<Level> (&r)[4]) {
+  const auto wide = [](float32x4_t x) INLAY_INLINE_LAMBDA { return vreinterpretq_f64_f32(x); };
+  const float64x2_t low = wide(vtrn1q_f32(r[0].v, r[1].v)), high = wide(vtrn2q_f32(r[0].v, r[1].v));
+  const float64x2_t low2 = wide(vtrn1q_f32(r[2].v, r[3].v)), high2 = wide(vtrn2q_f32(r[2].v, r[3].v));
+  r[0] = vreinterpretq_f32_f64(vtrn1q_f64(low, low2));
+  r[1] = vreinterpretq_f32_f64(vtrn1q_f64(high, high2));
+  r[2] = vreinterpretq_f32_f64(vtrn2q_f64(low, low2));
+  r[3] = vreinterpretq_f32_f64(vtrn2q_f64(high, high2));
 }
 #endif
 

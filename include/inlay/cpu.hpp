@@ -48,12 +48,12 @@ template <class Op> constexpr bool built_for(Isa level) {
   if constexpr (requires { Op::dot_levels; })
     for (Isa dots : Op::dot_levels)
       if (dots == level) return true;
-  return level <= Isa::avx512;
+  return level == Isa::scalar || level == Isa::avx2 || level == Isa::avx512 || level == Isa::neon;
 }
 
 template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
-#if defined(__x86_64__)
   switch (isa) {
+#if defined(__x86_64__)
     case Isa::avx512_bf16:
       if constexpr (built_for<Op>(Isa::avx512_bf16)) return call(isa::avx512_bf16{});
       [[fallthrough]];
@@ -62,11 +62,17 @@ template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
       [[fallthrough]];
     case Isa::avx512: return call(isa::avx512{});
     case Isa::avx2: return call(isa::avx2{});
-    case Isa::scalar: break;
-  }
-#else
-  (void)isa;
+#elif defined(__aarch64__)
+    case Isa::neon_i8mm:
+      if constexpr (built_for<Op>(Isa::neon_i8mm)) return call(isa::neon_i8mm{});
+      [[fallthrough]];
+    case Isa::neon_dotprod:
+      if constexpr (built_for<Op>(Isa::neon_dotprod)) return call(isa::neon_dotprod{});
+      [[fallthrough]];
+    case Isa::neon: return call(isa::neon{});
 #endif
+    default: break;
+  }
   return call(isa::scalar{});
 }
 

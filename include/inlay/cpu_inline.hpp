@@ -1,5 +1,5 @@
 // The CPU kernels as headers, compiled for the instruction set of the including translation unit:
-// -march=native, or whatever that unit is built with. Needs this project's headers and nothing to
+// -march=native, or whatever that unit is built with. Needs this project's headers, xsimd's, and nothing to
 // link; threads come from the caller.
 //
 //   #include <inlay/cpu_inline.hpp>
@@ -28,6 +28,12 @@ struct native : avx512_vnni {};
 struct native : avx512 {};
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 struct native : avx2 {};
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_MATMUL_INT8)
+struct native : neon_i8mm {};
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+struct native : neon_dotprod {};
+#elif defined(__aarch64__)
+struct native : neon {};
 #else
 struct native : scalar {};
 #endif
@@ -51,16 +57,11 @@ class CpuInline {
 
 }  // namespace
 
-template <class Op>
-Status supports(const CpuInline&, const Op&) {
-  return {};
-}
-template <class Op>
-std::size_t scratch_bytes(const CpuInline& cpu, const Op& op) {
+template <class Op> Status supports(const CpuInline&, const Op&) { return {}; }
+template <class Op> std::size_t scratch_bytes(const CpuInline& cpu, const Op& op) {
   return cpu::scratch_bytes<isa::native>(cpu.parallel(), op);
 }
-template <class Op>
-Status compute(const CpuInline& cpu, const Op& op, Workspace workspace) {
+template <class Op> Status compute(const CpuInline& cpu, const Op& op, Workspace workspace) {
   return cpu::compute<isa::native>(cpu.parallel(), op, workspace);
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <span>
 #include <string>
 
 #include <inlay/cpu.hpp>
@@ -12,14 +11,6 @@
 #include "tests/support/requirements.hpp"
 
 namespace inlay::test {
-
-inline std::span<const Isa> levels_of_this_architecture() {
-#if defined(__x86_64__)
-  return all_isas;
-#else
-  return std::span(all_isas).first(1);  // scalar
-#endif
-}
 
 inline bool has_level(Isa level) { return std::ranges::count(available_isas(), level) == 1; }
 
@@ -36,7 +27,7 @@ class HasLevel : public ::testing::Test {
 };
 
 inline const bool levels_are_shown = [] {
-  for (Isa level : levels_of_this_architecture())
+  for (Isa level : all_isas)
     ::testing::RegisterTest("levels", std::string(name(level)).c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [level]() -> ::testing::Test* { return new HasLevel(level); });
   return true;

@@ -1,6 +1,6 @@
 // The NPU backend on every description that the library brings, on two of its cores at most. Cases take turns with
 // the descriptions: the next run of a program starts where the last one stopped. INLAY_SWEEP=whole takes all of them
-// for every case, and INLAY_NPU_MODE=checked proves each run's synchronisation.
+// for every case, INLAY_SWEEP=cpu none, and INLAY_NPU_MODE=checked proves each run's synchronisation.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,12 +47,16 @@ inline std::string name(const Npu& npu) {
 }
 
 // The one whose turn it is, or all.
+#ifdef INLAY_WITHOUT_NPU
+template <class Visit> void on_npus_of_this_case(Visit&&) {}
+#else
 template <class Visit> void on_npus_of_this_case(Visit&& visit) {
   static std::size_t turn = 0;
-  if (thread_sanitizer) return;  // it has no threads
+  if (thread_sanitizer || is_set("INLAY_SWEEP", "cpu")) return;  // there are no threads in it
   if (!is_set("INLAY_SWEEP", "whole")) return (void)visit(npus()[turn++ % npus().size()]);
   for (Npu& npu : npus())
     if (!visit(npu)) return;
 }
+#endif
 
 }  // namespace inlay::test

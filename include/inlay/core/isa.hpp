@@ -6,12 +6,20 @@
 
 namespace inlay {
 
-enum class Isa : unsigned char { scalar, avx2, avx512, avx512_vnni, avx512_bf16 };
+enum class Isa : unsigned char { scalar, avx2, avx512, avx512_vnni, avx512_bf16, neon, neon_dotprod, neon_i8mm };
 
+// Those of the architecture that this is compiled for, ascending.
+#if defined(__aarch64__)
+inline constexpr Isa all_isas[] = {Isa::scalar, Isa::neon, Isa::neon_dotprod, Isa::neon_i8mm};
+#elif defined(__x86_64__)
 inline constexpr Isa all_isas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16};
+#else
+inline constexpr Isa all_isas[] = {Isa::scalar};
+#endif
 
 constexpr std::string_view name(Isa isa) {
-  constexpr std::string_view table[] = {"scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
+  constexpr std::string_view table[] = {"scalar",      "avx2", "avx512",       "avx512_vnni",
+                                        "avx512_bf16", "neon", "neon_dotprod", "neon_i8mm"};
   return table[static_cast<int>(isa)];
 }
 
@@ -21,6 +29,9 @@ struct avx2 {};                       // AVX2, FMA, F16C
 struct avx512 {};                     // F, BW, CD, DQ, VL
 struct avx512_vnni : avx512 {};       // + VNNI: dot_i8 in one instruction
 struct avx512_bf16 : avx512_vnni {};  // + BF16: dot_bf16 in one instruction
+struct neon {};                       // Armv8-A
+struct neon_dotprod : neon {};        // + SDOT: dot_i8 in one instruction
+struct neon_i8mm : neon_dotprod {};   // + USDOT: with unsigned codes
 }  // namespace isa
 
 }  // namespace inlay

@@ -41,7 +41,7 @@
 namespace inlay {
 
 template <class Space = Host> struct LinearInt8 {
-  static constexpr Isa dot_levels[] = {Isa::avx512_vnni};
+  static constexpr Isa dot_levels[] = {Isa::avx512_vnni, Isa::neon_dotprod};
 
   ConstView<2, Space> x;                  // [tokens, k]       i8 u8 f32 f16 bf16; row stride free
   ConstView<1, Space> x_scale = {};       // [1] or [tokens]   f32; see above

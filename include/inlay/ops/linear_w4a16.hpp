@@ -76,7 +76,7 @@ template <class Space = Host> struct LinearW4a16 {
                                             scalar("group", &LinearW4a16::group),
                                             scalar("bits", &LinearW4a16::bits),
                                             scalar("compute", &LinearW4a16::compute)};
-  static constexpr Isa dot_levels[] = {Isa::avx512_vnni};
+  static constexpr Isa dot_levels[] = {Isa::avx512_vnni, Isa::neon_dotprod, Isa::neon_i8mm};
 
   constexpr index slots() const { return perm.present() ? perm.extents[0] : x.extents[1]; }
 };

@@ -1,6 +1,8 @@
 // Integer lanes, pairs of 16-bit numbers and dot products, all exact: against the same sums one by one.
 #pragma once
 
+#include <algorithm>
+
 #include "cpu_kernels/simd/dot_bf16.hpp"
 #include "cpu_kernels/simd/dot_i8.hpp"
 #include "cpu_kernels/simd/int4.hpp"
@@ -118,7 +120,9 @@ TEST(simd, products_of_8_bits) {
   using Dot = simd::DotI8<Level>;
   using Input = typename Dot::Input;
   constexpr index channels = Dot::channels, groups = 300;
-  const int lowest = -128 + Dot::input_offset, highest = 127 + Dot::input_offset;
+  // What signed and unsigned activations are stored as.
+  const int lowest = std::min(-128 + Dot::input_offset(false), Dot::input_offset(true));
+  const int highest = std::max(127 + Dot::input_offset(false), 255 + Dot::input_offset(true));
   std::mt19937 rng(2);
   for (int kind = 0; kind < 6; ++kind) {
     std::vector<std::int8_t> weights(static_cast<std::size_t>(channels * 4 * groups));

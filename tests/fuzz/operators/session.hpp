@@ -93,7 +93,7 @@ template <class Op> class Session {
         }
       }
     }
-    test::on_npus_of_this_case([&](const Npu& npu) {
+    test::on_npus_of_this_case([&](const auto& npu) {
       SCOPED_TRACE(test::name(npu));
       if (supports(npu, op).ok()) expect_computes(npu, d, op, changes, poison, {expected, values, owned});
       return !::testing::Test::HasFatalFailure();

@@ -40,7 +40,7 @@ template <class Level> index panel_columns();
 
 template <class Level> struct Panel {
   using F = simd::Floats<Level>;
-  static constexpr int vectors = F::size == 16 ? 4 : 2;  // 24 or 12 sums in registers
+  static constexpr int vectors = F::size == 8 ? 2 : 4;  // 24 or 12 sums in registers
   static constexpr index columns = vectors * F::size;
 };
 
