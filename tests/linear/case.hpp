@@ -98,16 +98,18 @@ inline Case make(Types type, index tokens, index n, index k, Layout layout, Rng&
 // over +-eps or less, their deviation is 0.58 eps at most, and 4 eps are seven of these deviations.
 inline constexpr double walk_ulps = 4;
 
+// x or the weight as it is multiplied.
+inline Matrix factors(const Case& c, const Tensor<2>& of) {
+  Matrix values = matrix(of);
+  if (c.compute == LinearCompute::bf16_products)
+    for (double& each : values.reshaped()) each = round_to(DType::bf16, each);
+  return values;
+}
+
 // The root of the squares of all that is rounded on the way to each y: in a block of k a chain of sums, and at the
 // scalar level its products; then the sums of the blocks, and the bias.
 inline Matrix walks(const Case& c) {
-  const auto factors = [&](const Tensor<2>& of) {
-    Matrix values = matrix(of);
-    if (c.compute == LinearCompute::bf16_products)
-      for (double& each : values.reshaped()) each = round_to(DType::bf16, each);
-    return values;
-  };
-  const Matrix x = factors(c.x), w = factors(c.rows);
+  const Matrix x = factors(c, c.x), w = factors(c, c.rows);
   Matrix walk(x.rows(), w.rows());
   for (index t = 0; t < x.rows(); ++t)
     for (index n = 0; n < w.rows(); ++n) {
