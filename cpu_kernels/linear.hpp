@@ -292,8 +292,10 @@ template <class Level> Status linear(const Parallel& parallel, const Linear<Host
       }
     if constexpr (!simd::has_dot_bf16<Level> && !std::is_same_v<W, bf16>)
       if (op.compute == LinearCompute::bf16_products)
-        return chunks(packed ? WeightForm<float>{rounded_slice<Level, widened_slice<Level, W>>, sizeof(W)}
-                             : WeightForm<float>{rounded_slice<Level, rows_slice<Level, W>>});
+        return packed && plan.tiles <= 1
+                   ? chunks(WeightForm<AsBf16<W>>{packed_slice<Level, AsBf16<W>>, sizeof(W)})
+                   : chunks(packed ? WeightForm<float>{rounded_slice<Level, widened_slice<Level, W>>, sizeof(W)}
+                                   : WeightForm<float>{rounded_slice<Level, rows_slice<Level, W>>});
     if (!packed) return chunks(WeightForm<float>{rows_slice<Level, W>, 0, any_turned_tile<Level, float, W>});
     if constexpr (!std::is_same_v<W, float>)
       if (widens_once(plan)) return chunks(WeightForm<float>{widened_slice<Level, W>, sizeof(W)});

@@ -68,12 +68,9 @@ void pack_x_pairs(const T* x, index row_stride, index rows, index there, index c
 // Values that lie in L1, rounded to bf16 where they lie: for levels without the dot product.
 template <class Level> void round_to_bf16(float* values, index count) {
   using F = simd::Floats<Level>;
-  for (index i = 0; i < count; i += F::size) {
-    const index lanes = count - i < F::size ? count - i : F::size;
-    bf16 rounded[F::size];
-    F::load(values + i, lanes).store(rounded);
-    F::load(rounded).store(values + i, lanes);
-  }
+  index i = 0;
+  for (; i + F::size <= count; i += F::size) as_bf16(F::load(values + i)).store(values + i);
+  if (i < count) as_bf16(F::load(values + i, count - i)).store(values + i, count - i);
 }
 
 // Where the weight lies: `stride` is that of a panel or of a row, in elements.

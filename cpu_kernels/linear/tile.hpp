@@ -15,13 +15,17 @@ namespace inlay::cpu {
 
 // What a panel holds and how it is multiplied: f32 and f16 by fma, bf16 (two k at a time) by fma
 // after widening, or two k at a time by the dot product instruction, which takes x in bf16 as well:
-// Bf16Dot<W>, where a W that is no bf16 is rounded on the way.
+// Bf16Dot<W>, where a W that is no bf16 is rounded on the way. Without it by fma, after rounding: AsBf16<W>.
 template <class W> struct Bf16Dot {};
+template <class W> struct AsBf16 {};
 template <class Kind> inline constexpr bool is_bf16_dot = false;
 template <class W> inline constexpr bool is_bf16_dot<Bf16Dot<W>> = true;
+template <class Kind> inline constexpr bool is_as_bf16 = false;
+template <class W> inline constexpr bool is_as_bf16<AsBf16<W>> = true;
 
 template <class Kind> struct PanelOf { using Element = Kind; };
 template <class W> struct PanelOf<Bf16Dot<W>> { using Element = W; };
+template <class W> struct PanelOf<AsBf16<W>> { using Element = W; };
 
 // x of a tile: for each k its Rows values side by side; pairs of bf16 for the dot product.
 template <class Kind> struct PackedXOf { using Element = float; };
@@ -39,6 +43,13 @@ template <class Level, class W> INLAY_INLINE simd::Bf16Pairs<Level> bf16_step(co
     return simd::Bf16Pairs<Level>::load(w);
   else
     return to_bf16_pairs(F::load(w), F::load(w + linear_panel));
+}
+
+// Floats rounded to bf16.
+template <class F> INLAY_INLINE F as_bf16(F v) {
+  bf16 rounded[F::size];
+  v.store(rounded);
+  return F::load(rounded);
 }
 
 template <class Level> inline constexpr int max_tile_rows = linear_tile_rows(simd::Floats<Level>::size);
@@ -104,6 +115,7 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
           } else {
             b[p] = F::load(w[p / parts] + s * linear_panel + part);
           }
+          if constexpr (is_as_bf16<Kind>) b[p] = as_bf16(b[p]);
         }
         INLAY_UNROLL
         for (int r = 0; r < Rows; ++r) {

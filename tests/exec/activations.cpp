@@ -243,7 +243,8 @@ TEST(activations, every_level_is_the_reference_over_rounded_inputs) {
 }
 
 // Rounding to bf16 is off by 2^-8 / sqrt(3) / 1.36 of a number, 0.17% (mantissas evenly spread by their logarithm); the
-// f16 weight too: 0.23%. Nine linears in series make 0.7%.
+// f16 weight too: 0.23%. Nine linears in series make 0.5 to 0.7%; where two of them are multiplied both errors count:
+// at most twice that.
 TEST(activations, bf16_products_at_every_level_are_those_of_the_reference) {
   const ModelConfig config = tiny();
   const auto prompt = tokens(21, config.vocab);
@@ -256,8 +257,8 @@ TEST(activations, bf16_products_at_every_level_are_those_of_the_reference) {
     const auto expected = logits(Eager(Reference{}), Activations::bf16);
     const double size = rms(expected),
                  rounding = rms_distance(logits(Eager(Reference{}), Activations::exact), expected);
-    EXPECT_GE(rounding, 0.002 * size);
-    EXPECT_LE(rounding, 0.01 * size);
+    EXPECT_GE(rounding, 0.004 * size);
+    EXPECT_LE(rounding, 0.014 * size);
     // An input near the middle between two bf16 may fall on its other side: 2^-8 of one among 48, in one row of 21.
     for (const Cpu& cpu : cpus())
       EXPECT_LE(rms_distance(logits(Eager(cpu), Activations::bf16), expected), 0.0003 * size) << inlay::test::name(cpu);
