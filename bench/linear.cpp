@@ -1,6 +1,6 @@
 // Few rows: the weight is read once, bytes = n * k * size, and memory is the limit. The copies of the
 // weight take 256 MiB and more, so that every pass reads memory. Many rows: 2 * tokens * n * k
-// operations, limited by fma, or by the bf16 dot product where x and the weight are bf16.
+// operations, limited by fma, or by the bf16 dot product where x and the weight are bf16 or are rounded to it.
 //
 // "eigen": the same product by Eigen (bench/baselines/linear.cpp, built for this machine), timed in turn
 // with ours: above 1 ours is faster.
@@ -20,9 +20,10 @@ struct Shape {
   index n, k;
 };
 
-// Projections of Llama-3-8B and Qwen2.5-0.5B.
+// Projections of Llama-3-8B, Llama-3.2-1B and Qwen2.5-0.5B.
 constexpr Shape llama_qo{"llama-8b/o", 4096, 4096}, llama_up{"llama-8b/up", 14336, 4096},
-    llama_down{"llama-8b/down", 4096, 14336}, qwen_up{"qwen-0.5b/up", 4864, 896},
+    llama_down{"llama-8b/down", 4096, 14336}, small_o{"llama-1b/o", 2048, 2048}, small_up{"llama-1b/up", 8192, 2048},
+    small_down{"llama-1b/down", 2048, 8192}, qwen_up{"qwen-0.5b/up", 4864, 896},
     qwen_down{"qwen-0.5b/down", 896, 4864};
 
 // From here on arithmetic is the limit: at 12 rows a byte of weights meets 6 to 12 operations.
@@ -56,6 +57,7 @@ double ulps(index k) {
 
 struct Types {
   DType x, weight;
+  LinearCompute compute = LinearCompute::exact_float;
 };
 
 void linear(benchmark::State& state, Types types, index tokens, Shape shape, bool packs) {
@@ -64,7 +66,7 @@ void linear(benchmark::State& state, Types types, index tokens, Shape shape, boo
   Operand<2> rows(types.weight, {shape.n, shape.k}, streams && !packs);
   const Operand<3> weight = packed_weight(rows, types.weight, shape.n, shape.k, streams && packs);
   const auto op = [&](index i) {
-    Linear<Host> op{.x = x.view(0), .y = y.view(0)};
+    Linear<Host> op{.x = x.view(0), .y = y.view(0), .compute = types.compute};
     if (packs)
       op.weight = weight.view(i);
     else
@@ -73,11 +75,12 @@ void linear(benchmark::State& state, Types types, index tokens, Shape shape, boo
   };
   const double size = static_cast<double>(shape.n) * static_cast<double>(shape.k);
   Work work{.bytes = size * bits(types.weight) / 8, .flops = 2 * size * static_cast<double>(tokens)};
-  const bool dots = types.x == DType::bf16 && types.weight == DType::bf16;
+  const bool rounds = types.compute == LinearCompute::bf16_products;
+  const bool dots = rounds || (types.x == DType::bf16 && types.weight == DType::bf16);
   work.limit = streams ? Limit::memory : dots ? Limit::bf16 : Limit::fma;
   const index panels = (shape.n + linear_panel - 1) / linear_panel;
   measure(state, work, op, {.rows = tokens * panels, .row = one_panel, .ulps = ulps(shape.k)});
-  const bool beside = types.x == DType::f32 && types.weight == DType::f32 && packs;
+  const bool beside = types.x == DType::f32 && types.weight == DType::f32 && packs && !rounds;
   if (!beside || measure::short_run()) return;
   // In turn, a handful of times: the machine's speed changes.
   const Cpu cpu = bench::cpu();
@@ -97,8 +100,9 @@ void linear(benchmark::State& state, Types types, index tokens, Shape shape, boo
 }
 
 void add_shape(Types types, index tokens, Shape shape, bool packs = true) {
-  add("linear/" + std::string(name(types.x)) + "_" + std::string(name(types.weight)) + (packs ? "/" : "_rows/") +
-          shape.model + "/" + std::to_string(tokens),
+  const std::string rounds = types.compute == LinearCompute::bf16_products ? "_bf16_products" : "";
+  add("linear/" + std::string(name(types.x)) + "_" + std::string(name(types.weight)) + rounds +
+          (packs ? "/" : "_rows/") + shape.model + "/" + std::to_string(tokens),
       [=](benchmark::State& state) {
         linear(state, types, cut(tokens, 64), {shape.model, cut(shape.n), cut(shape.k)}, packs);
       });
@@ -116,6 +120,13 @@ void add_all() {
     add_shape(types, 1, llama_up);
     for (index tokens : {1, 64}) add_shape(types, tokens, qwen_up);
     add_shape(types, 1, qwen_down);
+  }
+  for (DType weight : {f32, f16, bf16}) {
+    const Types types{f32, weight, LinearCompute::bf16_products};
+    for (index tokens : {1, 2, 8, 64, 512}) add_shape(types, tokens, llama_qo);
+    for (index tokens : {1, 512}) add_shape(types, tokens, llama_qo, false);
+    for (Shape shape : {llama_up, llama_down, small_o, small_up, small_down, qwen_up, qwen_down})
+      add_shape(types, 512, shape);
   }
 }
 

@@ -6,6 +6,7 @@
 //   W          type of the weight
 //   PACKED     it lies in panels of 16 channels, [panel][k][16], bf16 in pairs of k, [panel][k/2][16][2]; else [n][k]
 //   ROWS       rows of x that a weight is multiplied with while it is in registers: 1, 4, or a tile of many
+//   ROUNDED    bf16_products: x and w are rounded to bf16 as they are loaded
 //   ALIGNED    see support/types.clh
 //
 // gpu report, one row, f16: -D W=f16 -D PACKED=1 -D ROWS=1 -D LANES=64
@@ -34,6 +35,14 @@
 #else
 #define PANEL_SIZE(k) ((k) * PANEL)
 #endif
+
+// What is multiplied.
+#ifdef ROUNDED
+#define FACTOR(N, v) CAST(bf16, N)(v)
+#else
+#define FACTOR(N, v) (v)
+#endif
+#define LOAD_WEIGHT(N, p, i) FACTOR(N, LOAD(W, N)(p, i))
 
 #define LINEAR_ARGUMENTS                                                                                         \
   global const void *x, long x_begin, long x_stride, int x_type, global const TYPE(W)*weight, long weight_begin, \

@@ -30,11 +30,13 @@ template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl
   const index lanes = cpu ? 1 : many ? 128 : cl.runtime().lanes(Tunable::linear_lanes);
   const index chunk = !many ? tile : cpu ? 32 : 64;
   const index channels = linear_panel * (!many && packed ? (cpu ? 4 : 1) : cpu ? 2 : many ? 4 : 1);
+  const bool are_bf16 = op.x.dtype == DType::bf16 && weight == DType::bf16;
   const Variant variant = Variant("linear")
                               .type("W", weight)
                               .flag("PACKED", packed)
                               .number("ROWS", tile)
                               .number("LANES", lanes)
+                              .flag("ROUNDED", op.compute == LinearCompute::bf16_products && !are_bf16)
                               .flag("ALIGNED", aligned(cl, op.x, op.weight, op.weight_rows));
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, channels)}, .lanes = {lanes}};
   const int x_type = static_cast<int>(op.x.dtype);

@@ -9,6 +9,7 @@
 //
 // Other cuts, 512 x 4096 x 4096 in f32 on one Zen 5 core, share of the fma peak: chunks of 256 rows with
 // 256 k 0.77 and with 192 k 0.81; of 512 rows 0.82; of 128 rows with 8 panels 0.85 and with 16 panels 0.82.
+// In pairs of bf16, half as large: chunks of 256 rows 0.84 of the dot product's peak, of 128 rows 0.86 (Zen 4).
 #pragma once
 
 #include <inlay/cpu.hpp>
@@ -19,6 +20,16 @@
 
 namespace inlay::cpu {
 
+inline DType weight_type(const Linear<Host>& op) {
+  return op.weight.present() ? op.weight.dtype : op.weight_rows.dtype;
+}
+
+// Does the dot product instruction multiply it?
+template <class Level> bool takes_bf16_dot(const Linear<Host>& op) {
+  const bool are_bf16 = op.x.dtype == DType::bf16 && weight_type(op) == DType::bf16;
+  return simd::has_dot_bf16<Level> && (are_bf16 || op.compute == LinearCompute::bf16_products);
+}
+
 // How a problem is cut up. scratch_bytes and the kernel read the same plan.
 template <class Level> struct LinearPlan {
   index rows, n, k;     // k: with the zero that makes it even where two k move together
@@ -27,16 +38,24 @@ template <class Level> struct LinearPlan {
   index workers;        // threads, each with sums and slices of its own
 
   LinearPlan(const Parallel& parallel, const Linear<Host>& op) {
-    const bool pairs = op.weight_rows.present() ? op.weight_rows.dtype != DType::f32 : op.weight.dtype == DType::bf16;
+    const DType weight = weight_type(op);
+    const bool pairs =
+        weight == DType::bf16 || (op.weight_rows.present() && weight == DType::f16) || takes_bf16_dot<Level>(op);
     rows = op.x.extents[0];
     n = op.y.extents[1];
     k = pairs ? even(op.x.extents[1]) : op.x.extents[1];
     chunks = (rows + linear_row_chunk - 1) / linear_row_chunk;
     tiles = (chunk_rows() + max_tile_rows<Level> - 1) / max_tile_rows<Level>;
     panels = (n + linear_panel - 1) / linear_panel;
-    group = tiles <= 1 ? tile_panels<Level>(static_cast<int>(rows)) : linear_group;
-    const index groups = (panels + group - 1) / group;
-    workers = parallel.width < groups ? (parallel.width < 1 ? 1 : parallel.width) : groups;
+    const index width = parallel.width < 1 ? 1 : parallel.width;
+    // Panels of the thread that has most. Smaller groups read x more often: worth it for a sixteenth.
+    const auto longest = [&](index size) { return groups_of(groups_of(panels, size), width) * size; };
+    group = linear_group;
+    for (index smaller = linear_group - 2; smaller > 0; smaller -= 2)
+      if (longest(smaller) * 17 < longest(group) * 16) group = smaller;
+    if (tiles <= 1) group = tile_panels<Level>(static_cast<int>(rows));
+    const index groups = groups_of(panels, group);
+    workers = width < groups ? width : groups;
   }
   index chunk_rows() const { return chunks > 0 ? (rows + chunks - 1) / chunks : 0; }
   index x_elements() const { return chunk_rows() * k; }
@@ -60,9 +79,11 @@ INLAY_INLINE void any_tile(int rows, const typename PackedXOf<Kind>::Element* x,
   if constexpr (Rows > 1) any_tile<Level, Kind, Rows - 1>(rows, x, weight, steps, sums, accumulate, prefetch);
 }
 
-// How the weight comes: slices for the tiles; for few rows of x, columns of an unpacked weight at once.
+// How the weight comes: slices for the tiles, of a packed weight whose elements have so many bytes (0: it is not
+// packed); for few rows of x, columns of an unpacked weight at once.
 template <class Kind> struct WeightForm {
   SliceOf<Kind> slice;
+  index packed_element = 0;
   FewRowsOf<Kind> few_rows = nullptr;
 };
 
@@ -71,7 +92,7 @@ template <class Level, class Kind> class LinearChunk {
  public:
   using X = typename PackedXOf<Kind>::Element;
   using W = typename PanelOf<Kind>::Element;
-  static constexpr index x_step = std::is_same_v<Kind, Bf16Dot> ? 2 : 1;  // k that an element of X holds
+  static constexpr index x_step = is_bf16_dot<Kind> ? 2 : 1;  // k that an element of X holds
 
   LinearChunk(const LinearPlan<Level>& plan, const Linear<Host>& op, const WeightSource& source, WeightForm<Kind> form,
               index chunk)
@@ -90,7 +111,8 @@ template <class Level, class Kind> class LinearChunk {
     const index grain = worth_a_thread / (rows_ * linear_k_block) + 1;
     const Work packing{.bytes = 8 * static_cast<double>(rows_ * plan_.k)};
     parallel.ranges(blocks, grain, packing, [&](index begin, index end) {
-      for (index b = begin; b < end; ++b) pack_block(b * linear_k_block, x);
+      for (index tile = 0; tile < tiles_; ++tile)
+        for (index b = begin; b < end; ++b) pack_tile(tile, b * linear_k_block, x);
     });
     // Threads take groups as they become free: a shared machine slows single threads down. Which
     // thread computes a group changes nothing in it.
@@ -121,21 +143,21 @@ template <class Level, class Kind> class LinearChunk {
  private:
   index tile_begin(index tile) const { return rows_ * tile / tiles_; }
 
-  // A block of x: tile after tile.
-  void pack_block(index begin, X* x) const {
+  // A block of k of a tile of x.
+  void pack_tile(index tile, index begin, X* x) const {
     const index count = plan_.k - begin < linear_k_block ? plan_.k - begin : linear_k_block;
-    const index there = op_.x.extents[1] - begin;
-    for (index tile = 0; tile < tiles_; ++tile) {
-      const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
-      const index from = (first_row_ + row) * op_.x.strides[0] + begin;
-      X* const out = x + (begin * rows_ + row * count) / x_step;
-      if constexpr (std::is_same_v<Kind, Bf16Dot>)
-        pack_x_pairs<Level>(op_.x.template as<bf16>() + from, op_.x.strides[0], rows, there, count, out);
+    const index there = op_.x.extents[1] - begin, stride = op_.x.strides[0];
+    const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
+    X* const out = x + (begin * rows_ + row * count) / x_step;
+    with_float(op_.x.dtype, [&]<class T>(Type<T>) {
+      const T* const from = op_.x.template as<T>() + (first_row_ + row) * stride + begin;
+      if constexpr (is_bf16_dot<Kind>)
+        pack_x_pairs<Level>(from, stride, rows, there, count, out);
       else
-        with_float(op_.x.dtype, [&]<class T>(Type<T>) {
-          pack_x<Level>(op_.x.template as<T>() + from, op_.x.strides[0], rows, there, count, out);
-        });
-    }
+        pack_x<Level>(from, stride, rows, there, count, out);
+    });
+    if constexpr (!is_bf16_dot<Kind>)
+      if (op_.compute == LinearCompute::bf16_products) round_to_bf16<Level>(out, rows * count);
   }
 
   // sums[panel][row][16] of the panels first .. first + count. Beyond the last panel the tiles repeat
@@ -148,8 +170,8 @@ template <class Level, class Kind> class LinearChunk {
         slice[i] = i == 0 || p + i < count
                        ? form_.slice(source_, first + p + i, begin, some, slices + i * linear_k_block * linear_panel)
                        : slice[i - 1];
-      const W* next[max_tile_panels];
-      for (index i = 0; i < abreast; ++i) next[i] = fetched(slice[i], first, p + i, count, begin);
+      const std::byte* next[max_tile_panels];
+      for (index i = 0; i < abreast; ++i) next[i] = fetched(first, p + i, count, begin);
       multiply_block(x + begin * rows_ / x_step, slice, abreast, begin, some, out, next);
     });
   }
@@ -180,20 +202,22 @@ template <class Level, class Kind> class LinearChunk {
   // lies ahead: on one thread 8 rows of f32 went from 25 to 31 GB/s, f16 from 19 to 23. Several tiles
   // find the slice in L1 and fetch the next one together, each its part: 512 rows
   // of f32 from 179 to 191 GFLOP/s.
-  const W* fetched(const W* slice, index first, index panel, index count, index begin) const {
-    if (form_.slice != static_cast<SliceOf<Kind>>(packed_slice<Level, Kind>)) return slice;
+  const std::byte* fetched(index first, index panel, index count, index begin) const {
+    const auto packed = [&](index at, index k) {
+      return static_cast<const std::byte*>(source_.data) +
+             (at * source_.stride + k * linear_panel) * form_.packed_element;
+    };
     constexpr index near = 2048, far = 4096;  // bytes
-    if (tiles_ == 1) return slice + (rows_ <= 2 ? near : far) / static_cast<index>(sizeof(W));
+    if (tiles_ == 1) return packed(first + panel, begin) + (rows_ <= 2 ? near : far);
     const index abreast = tile_panels<Level>(static_cast<int>(tile_begin(1)));
     const bool last = panel + abreast >= count;
-    return last ? packed_slice<Level, Kind>(source_, first + panel % abreast, begin + linear_k_block, 0, nullptr)
-                : packed_slice<Level, Kind>(source_, first + panel + abreast, begin, 0, nullptr);
+    return last ? packed(first + panel % abreast, begin + linear_k_block) : packed(first + panel + abreast, begin);
   }
 
   void multiply_block(const X* x, const W* const* slice, index abreast, index begin, index count, float* const* sums,
-                      const W* const* next) const {
+                      const std::byte* const* next) const {
     const index steps = count / step_of<Kind>;
-    constexpr index step_bytes = step_of<Kind> * linear_panel * static_cast<index>(sizeof(W));
+    const index step_bytes = step_of<Kind> * linear_panel * form_.packed_element;
     for (index tile = 0; tile < tiles_; ++tile) {
       const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
       const index panels = tile_panels<Level>(static_cast<int>(rows));
@@ -201,8 +225,7 @@ template <class Level, class Kind> class LinearChunk {
         float* out[max_tile_panels];
         for (index i = 0; i < panels; ++i) out[i] = sums[p + i] + row * linear_panel;
         Prefetch fetch{.ahead = {}, .bytes = step_bytes / tiles_};
-        for (index i = 0; i < panels; ++i)
-          fetch.ahead[i] = reinterpret_cast<const std::byte*>(next[p + i]) + tile * steps * fetch.bytes;
+        for (index i = 0; i < panels; ++i) fetch.ahead[i] = next[p + i] + tile * steps * fetch.bytes;
         any_tile<Level, Kind>(static_cast<int>(rows), x + row * count / x_step, slice + p, steps, out, begin > 0,
                               fetch);
       }
@@ -257,19 +280,26 @@ template <class Level> Status linear(const Parallel& parallel, const Linear<Host
     for (index chunk = 0; chunk < plan.chunks; ++chunk)
       LinearChunk<Level, Kind>(plan, op, source, form, chunk).run(parallel, workspace);
   };
-  const DType weight = packed ? op.weight.dtype : op.weight_rows.dtype;
-  if constexpr (simd::has_dot_bf16<Level>)
-    if (weight == DType::bf16 && op.x.dtype == DType::bf16) {
-      using Form = WeightForm<Bf16Dot>;
-      chunks(packed ? Form{packed_slice<Level, Bf16Dot>}
-                    : Form{rows_pair_slice<Level>, any_turned_tile<Level, Bf16Dot, bf16>});
-      return {};
-    }
-  with_float(weight, [&]<class W>(Type<W>) {
-    if (!packed) return chunks(WeightForm<float>{rows_slice<Level, W>, any_turned_tile<Level, float, W>});
+  with_float(weight_type(op), [&]<class W>(Type<W>) {
+    using Dot = Bf16Dot<bf16>;
+    if constexpr (simd::has_dot_bf16<Level>)
+      if (takes_bf16_dot<Level>(op)) {
+        if (!packed) return chunks(WeightForm<Dot>{rows_bf16_slice<Level, W>, 0, any_turned_tile<Level, Dot, W>});
+        // A single tile rounds in its registers, more share what is rounded. Behind an odd k lies another panel.
+        if constexpr (!std::is_same_v<W, bf16>)
+          if (plan.tiles > 1 || source.k < plan.k) return chunks(WeightForm<Dot>{bf16_slice<Level, W>, sizeof(W)});
+        return chunks(WeightForm<Bf16Dot<W>>{packed_slice<Level, Bf16Dot<W>>, sizeof(W)});
+      }
+    if constexpr (!simd::has_dot_bf16<Level> && !std::is_same_v<W, bf16>)
+      if (op.compute == LinearCompute::bf16_products)
+        return packed && plan.tiles <= 1
+                   ? chunks(WeightForm<AsBf16<W>>{packed_slice<Level, AsBf16<W>>, sizeof(W)})
+                   : chunks(packed ? WeightForm<float>{rounded_slice<Level, widened_slice<Level, W>>, sizeof(W)}
+                                   : WeightForm<float>{rounded_slice<Level, rows_slice<Level, W>>});
+    if (!packed) return chunks(WeightForm<float>{rows_slice<Level, W>, 0, any_turned_tile<Level, float, W>});
     if constexpr (!std::is_same_v<W, float>)
-      if (widens_once(plan)) return chunks(WeightForm<float>{widened_slice<Level, W>});
-    chunks(WeightForm<W>{packed_slice<Level, W>});
+      if (widens_once(plan)) return chunks(WeightForm<float>{widened_slice<Level, W>, sizeof(W)});
+    chunks(WeightForm<W>{packed_slice<Level, W>, sizeof(W)});
   });
   return {};
 }

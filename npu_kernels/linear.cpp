@@ -48,6 +48,13 @@ RowSource weight_of(GlobalMemory& memory, const Linear<Host>& op) {
 
 }  // namespace
 
+Status declined(const Device&, const Linear<Host>& op) {
+  const DType weight = op.weight.present() ? op.weight.dtype : op.weight_rows.dtype;
+  const bool are_bf16 = op.x.dtype == DType::bf16 && weight == DType::bf16;
+  if (op.compute == LinearCompute::exact_float || are_bf16) return {};
+  return unsupported("bf16_products are the CPU's");
+}
+
 Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
   const Device& device = memory.device();
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];

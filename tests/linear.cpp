@@ -144,7 +144,7 @@ TEST(linear, reference_agrees_with_eigen) {
   Rng rng(8);
   for (Types type : kinds) {
     const Case start = make(type, 24, 100, 777, layouts[1], rng);
-    const Matrix expected = matrix(start.x) * matrix(start.rows).transpose();
+    const Matrix expected = factors(start, start.x) * factors(start, start.rows).transpose();
     for (Form form : {Form::packed, Form::rows}) {
       Case textbook = start.unrounded();
       textbook.form = form;

@@ -54,12 +54,14 @@ void add_threads(CLI::App& command, int& threads, std::string& pool) {
 void add_activations(CLI::App& command, std::string& activations) {
   command
       .add_option("--activations", activations,
-                  "What linears of 4- and 8-bit blocks multiply with: x as it is, or rounded to 8 bits by groups")
-      ->check(CLI::IsMember({"exact", "int8"}));
+                  "What linears multiply with: x as it is; for 4- and 8-bit blocks x rounded to 8 bits by groups; for "
+                  "floats x and the weight rounded to bf16")
+      ->check(CLI::IsMember({"exact", "int8", "bf16"}));
 }
 
 exec::Activations parse_activations(const std::string& activations) {
-  return activations == "int8" ? exec::Activations::int8 : exec::Activations::exact;
+  if (activations == "int8") return exec::Activations::int8;
+  return activations == "bf16" ? exec::Activations::bf16 : exec::Activations::exact;
 }
 
 void ModelOptions::add_to(CLI::App& command) {

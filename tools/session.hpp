@@ -21,7 +21,7 @@ void add_device(CLI::App& command, std::string& device);
 // --threads and --pool.
 void add_threads(CLI::App& command, int& threads, std::string& pool);
 
-// --activations: "exact" or "int8".
+// --activations: "exact", "int8" or "bf16".
 void add_activations(CLI::App& command, std::string& activations);
 exec::Activations parse_activations(const std::string& activations);
 

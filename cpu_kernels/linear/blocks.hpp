@@ -49,16 +49,32 @@ void pack_x(const T* x, index row_stride, index rows, index there, index count, 
   });
 }
 
-// The same in pairs of bf16, which move as one lane, for the dot product.
-template <class Level>
-void pack_x_pairs(const bf16* x, index row_stride, index rows, index there, index count, std::uint32_t* out) {
+// The first n elements of two registers, rounded to bf16 where they are not; the rest zero.
+template <class Level, class T> INLAY_INLINE simd::Bf16Pairs<Level> load_bf16(const T* x, index n) {
   using F = simd::Floats<Level>;
-  using Pairs = simd::Bf16Pairs<Level>;
+  if constexpr (std::is_same_v<T, bf16>)
+    return n == 2 * F::size ? simd::Bf16Pairs<Level>::load(x) : simd::Bf16Pairs<Level>::load(x, n);
+  else if (n == 2 * F::size)
+    return to_bf16(F::load(x), F::load(x + F::size));
+  else
+    return n <= F::size ? to_bf16(F::load(x, n), F()) : to_bf16(F::load(x), F::load(x + F::size, n - F::size));
+}
+
+// The same in pairs of bf16, which move as one lane, for the dot product.
+template <class Level, class T>
+void pack_x_pairs(const T* x, index row_stride, index rows, index there, index count, std::uint32_t* out) {
   packed_rows<Level>(rows, count / 2, reinterpret_cast<float*>(out), [&](index r, index k, index lanes) {
     const index some = there - 2 * k < 2 * lanes ? there - 2 * k : 2 * lanes;
-    const bf16* const row = x + r * row_stride + 2 * k;
-    return some == 2 * F::size ? Pairs::load(row).bits() : Pairs::load(row, some).bits();
+    return load_bf16<Level>(x + r * row_stride + 2 * k, some).bits();
   });
+}
+
+// Values that lie in L1, rounded to bf16 where they lie: for levels without the dot product.
+template <class Level> void round_to_bf16(float* values, index count) {
+  using F = simd::Floats<Level>;
+  index i = 0;
+  for (; i + F::size <= count; i += F::size) as_bf16(F::load(values + i)).store(values + i);
+  if (i < count) as_bf16(F::load(values + i, count - i)).store(values + i, count - i);
 }
 
 // Where the weight lies: `stride` is that of a panel or of a row, in elements.
@@ -94,6 +110,28 @@ const float* widened_slice(const WeightSource& source, index panel, index begin,
   } else {
     for (index i = 0; i < count * linear_panel; i += F::size) F::load(w + i).store(scratch + i);
   }
+  return scratch;
+}
+
+// What `slice` writes, rounded to bf16.
+template <class Level, SliceOf<float> slice>
+const float* rounded_slice(const WeightSource& source, index panel, index begin, index count, float* scratch) {
+  slice(source, panel, begin, count, scratch);
+  round_to_bf16<Level>(scratch, count * linear_panel);
+  return scratch;
+}
+
+// Steps for the dot product of a weight that is no bf16. `count` is even: an odd last k meets a zero.
+template <class Level, class W>
+const bf16* bf16_slice(const WeightSource& source, index panel, index begin, index count, bf16* scratch) {
+  using F = simd::Floats<Level>;
+  const W* const w = static_cast<const W*>(source.data) + panel * source.stride + begin * linear_panel;
+  const auto store = [&](index k, simd::Bf16Pairs<Level> step) {
+    step.bits().store(reinterpret_cast<float*>(scratch + k * linear_panel));
+  };
+  const index pairs = source.k - begin < count ? count - 2 : count;
+  for (index k = 0; k < pairs; k += 2) store(k, bf16_step<Level>(w + k * linear_panel));
+  if (pairs < count) store(pairs, to_bf16_pairs(F::load(w + pairs * linear_panel), F()));
   return scratch;
 }
 

@@ -72,6 +72,27 @@ INLAY_INLINE void turn(const PanelRows<W>& rows, index part, index step, index s
   for (index i = 0; i < F::size; ++i) store(step + i, lanes[i]);
 }
 
+// The same two k at a time, as the dot product takes them: store(pair, column).
+template <class Level, class W, class Store>
+INLAY_INLINE void turn_pairs(const PanelRows<W>& rows, index part, index step, index steps, Store&& store) {
+  using F = simd::Floats<Level>;
+  if constexpr (std::is_same_v<W, float>) {
+    F columns[F::size];
+    turn<Level>(rows, part, step, steps, [&](index at, F column) INLAY_INLINE_LAMBDA { columns[at - step] = column; });
+    INLAY_UNROLL
+    for (index i = 0; i < F::size; i += 2)
+      if (step + i < steps) store((step + i) / 2, to_bf16_pairs(columns[i], columns[i + 1]));
+  } else {
+    turn<Level>(rows, part, step, steps, [&](index at, F column) INLAY_INLINE_LAMBDA {
+      const auto pairs = PairsOf<Level, W>::of(column);
+      if constexpr (std::is_same_v<W, bf16>)
+        store(at, pairs);
+      else
+        store(at, to_bf16_pairs(pairs.even(), pairs.odd()));
+    });
+  }
+}
+
 template <class Level, class W, class Store>
 INLAY_INLINE void turn_all(const WeightSource& source, index panel, index begin, index count, Store&& store) {
   using F = simd::Floats<Level>;
@@ -98,12 +119,15 @@ const float* rows_slice(const WeightSource& source, index panel, index begin, in
   return scratch;
 }
 
-template <class Level>
-const bf16* rows_pair_slice(const WeightSource& source, index panel, index begin, index count, bf16* scratch) {
+template <class Level, class W>
+const bf16* rows_bf16_slice(const WeightSource& source, index panel, index begin, index count, bf16* scratch) {
   using F = simd::Floats<Level>;
-  turn_all<Level, bf16>(source, panel, begin, count, [&](index step, index part, F column) {
-    column.store(reinterpret_cast<float*>(scratch) + step * linear_panel + part);
-  });
+  const PanelRows<W> rows(source, panel, begin);
+  const index steps = count / lane_k<W>;
+  for (index step = 0; step < steps; step += F::size)
+    turn_pairs<Level>(rows, 0, step, steps, [&](index pair, simd::Bf16Pairs<Level> column) {
+      column.bits().store(reinterpret_cast<float*>(scratch) + pair * linear_panel);
+    });
   return scratch;
 }
 
@@ -135,20 +159,23 @@ void turned_tile(const typename PackedXOf<Kind>::Element* x, const WeightSource&
     for (index step = 0; step < steps; step += F::size) {
       INLAY_UNROLL
       for (int p = 0; p < panels; ++p)
-        turn<Level>(rows[p], part, step, steps, [&](index at, F column) INLAY_INLINE_LAMBDA {
-          if constexpr (std::is_same_v<Kind, Bf16Dot>) {
-            using Pairs = simd::Bf16Pairs<Level>;
+        if constexpr (is_bf16_dot<Kind>) {
+          using Pairs = simd::Bf16Pairs<Level>;
+          turn_pairs<Level>(rows[p], part, step, steps, [&](index at, Pairs column) INLAY_INLINE_LAMBDA {
             INLAY_UNROLL
-            for (int r = 0; r < Rows; ++r)
-              acc[p][r] = dot(acc[p][r], Pairs::broadcast(x[at * Rows + r]), Pairs::of(column));
-          } else if constexpr (std::is_same_v<W, float>) {
-            meet(p, at, column);
-          } else {
-            const auto pairs = PairsOf<Level, W>::of(column);
-            meet(p, 2 * at, pairs.even());
-            meet(p, 2 * at + 1, pairs.odd());
-          }
-        });
+            for (int r = 0; r < Rows; ++r) acc[p][r] = dot(acc[p][r], Pairs::broadcast(x[at * Rows + r]), column);
+          });
+        } else {
+          turn<Level>(rows[p], part, step, steps, [&](index at, F column) INLAY_INLINE_LAMBDA {
+            if constexpr (std::is_same_v<W, float>) {
+              meet(p, at, column);
+            } else {
+              const auto pairs = PairsOf<Level, W>::of(column);
+              meet(p, 2 * at, pairs.even());
+              meet(p, 2 * at + 1, pairs.odd());
+            }
+          });
+        }
     }
     INLAY_UNROLL
     for (int p = 0; p < panels; ++p) INLAY_UNROLL

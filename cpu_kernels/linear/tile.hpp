@@ -14,17 +14,43 @@
 namespace inlay::cpu {
 
 // What a panel holds and how it is multiplied: f32 and f16 by fma, bf16 (two k at a time) by fma
-// after widening, or by the dot product instruction, which takes x in bf16 as well.
-struct Bf16Dot {};
+// after widening, or two k at a time by the dot product instruction, which takes x in bf16 as well:
+// Bf16Dot<W>, where a W that is no bf16 is rounded on the way. Without it by fma, after rounding: AsBf16<W>.
+template <class W> struct Bf16Dot {};
+template <class W> struct AsBf16 {};
+template <class Kind> inline constexpr bool is_bf16_dot = false;
+template <class W> inline constexpr bool is_bf16_dot<Bf16Dot<W>> = true;
+template <class Kind> inline constexpr bool is_as_bf16 = false;
+template <class W> inline constexpr bool is_as_bf16<AsBf16<W>> = true;
+
 template <class Kind> struct PanelOf { using Element = Kind; };
-template <> struct PanelOf<Bf16Dot> { using Element = bf16; };
+template <class W> struct PanelOf<Bf16Dot<W>> { using Element = W; };
+template <class W> struct PanelOf<AsBf16<W>> { using Element = W; };
 
 // x of a tile: for each k its Rows values side by side; pairs of bf16 for the dot product.
 template <class Kind> struct PackedXOf { using Element = float; };
-template <> struct PackedXOf<Bf16Dot> { using Element = std::uint32_t; };
+template <class W> struct PackedXOf<Bf16Dot<W>> { using Element = std::uint32_t; };
 
-// k that one step of the panel holds.
-template <class Kind> inline constexpr index step_of = std::is_same_v<typename PanelOf<Kind>::Element, bf16> ? 2 : 1;
+// k that one step of the panel holds, and the cache lines that these take.
+template <class Kind>
+inline constexpr index step_of = is_bf16_dot<Kind> || std::is_same_v<typename PanelOf<Kind>::Element, bf16> ? 2 : 1;
+template <class Kind> inline constexpr int step_lines = std::is_same_v<Kind, Bf16Dot<float>> ? 2 : 1;
+
+// A step of a panel as the dot product takes it.
+template <class Level, class W> INLAY_INLINE simd::Bf16Pairs<Level> bf16_step(const W* w) {
+  using F = simd::Floats<Level>;
+  if constexpr (std::is_same_v<W, bf16>)
+    return simd::Bf16Pairs<Level>::load(w);
+  else
+    return to_bf16_pairs(F::load(w), F::load(w + linear_panel));
+}
+
+// Floats rounded to bf16.
+template <class F> INLAY_INLINE F as_bf16(F v) {
+  bf16 rounded[F::size];
+  v.store(rounded);
+  return F::load(rounded);
+}
 
 template <class Level> inline constexpr int max_tile_rows = linear_tile_rows(simd::Floats<Level>::size);
 
@@ -66,12 +92,15 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
 
   for (index s = 0; s < steps; ++s) {
     INLAY_UNROLL
-    for (int p = 0; p < panels; ++p) __builtin_prefetch(ahead[p] + s * prefetch.bytes, 0, 3);
-    if constexpr (std::is_same_v<Kind, Bf16Dot>) {
+    for (int p = 0; p < panels; ++p) {
+      __builtin_prefetch(ahead[p] + s * prefetch.bytes, 0, 3);
+      if constexpr (step_lines<Kind> == 2) __builtin_prefetch(ahead[p] + s * prefetch.bytes + 64, 0, 3);
+    }
+    if constexpr (is_bf16_dot<Kind>) {
       using Pairs = simd::Bf16Pairs<Level>;
       Pairs b[width];
       INLAY_UNROLL
-      for (int p = 0; p < width; ++p) b[p] = Pairs::load(w[p] + s * 2 * linear_panel);
+      for (int p = 0; p < width; ++p) b[p] = bf16_step<Level>(w[p] + s * 2 * linear_panel);
       INLAY_UNROLL
       for (int r = 0; r < Rows; ++r) {
         const Pairs a = Pairs::broadcast(x[s * Rows + r]);
@@ -91,6 +120,7 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
           } else {
             b[p] = F::load(w[p / parts] + s * linear_panel + part).v;
           }
+          if constexpr (is_as_bf16<Kind>) b[p] = as_bf16(b[p]);
         }
         INLAY_UNROLL
         for (int r = 0; r < Rows; ++r) {

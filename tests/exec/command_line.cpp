@@ -197,8 +197,25 @@ TEST_F(CommandLine, activations_of_a_4_bit_model) {
   EXPECT_NEAR(bits("int8"), bits("exact"), 0.001);  // 1%: docs/ops/linear_w4a16.md has the whole text
 
   for (const char* command : {"run ", "eval /nowhere.gguf /nowhere.txt ", "bench model "})
-    expect_refused(command + std::string("--activations int7"), {"activations", "int7", "exact", "int8"});
+    expect_refused(command + std::string("--activations int7"), {"activations", "int7", "exact", "int8", "bf16"});
   expect_refused("run --activations int8", {"activations is int8", "exact", "floats"});  // our model is f16
+}
+
+TEST_F(CommandLine, activations_of_a_model_of_floats) {
+  const Outcome exact = inlay("run --tokens 40"),
+                bf16 = inlay("run --tokens 40 --compare reference --activations bf16");
+  EXPECT_EQ(bf16.code, 0) << bf16.err;
+  EXPECT_EQ(bf16.out, exact.out);
+  const auto bits = [&](const std::string& activations) {
+    const Outcome outcome =
+        inlay("eval " + (source / "models/stories.gguf").string() + " " + (source / "models/held_back.txt").string() +
+              " --window 128 --activations " + activations);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    double value = 0;
+    EXPECT_EQ(std::sscanf(outcome.out.c_str(), "bits_per_byte: %lf", &value), 1) << outcome.out;
+    return value;
+  };
+  EXPECT_NEAR(bits("bf16"), bits("exact"), 0.0002);  // docs/ops/linear.md: the same to all digits
 }
 
 TEST_F(CommandLine, threads_are_chosen_within_reason) {

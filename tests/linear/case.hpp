@@ -24,9 +24,10 @@ struct Case {
   Tensor<3> packed;
   Tensor<1> bias = {};
   Form form = Form::packed;
+  LinearCompute compute = LinearCompute::exact_float;
 
   Linear<Host> op() {
-    Linear<Host> op{.x = x, .bias = bias, .y = y};
+    Linear<Host> op{.x = x, .bias = bias, .y = y, .compute = compute};
     if (form == Form::packed)
       op.weight = packed;
     else
@@ -52,6 +53,7 @@ struct Case {
 
 struct Types {
   DType x, weight, y;
+  LinearCompute compute = LinearCompute::exact_float;
 };
 
 // All that the contract allows.
@@ -64,17 +66,26 @@ inline std::vector<Types> all_types() {
   return list;
 }
 
-// One for each way to multiply: f32; f16 and bf16 widened; pairs of bf16 in one instruction.
+// One for each way to multiply: f32; f16 and bf16 widened; pairs of bf16 in one instruction, as they are and rounded.
 inline const std::vector<Types> kinds = {{DType::f32, DType::f32, DType::f32},
                                          {DType::f32, DType::f16, DType::f32},
                                          {DType::f16, DType::bf16, DType::f16},
-                                         {DType::bf16, DType::bf16, DType::bf16}};
+                                         {DType::bf16, DType::bf16, DType::bf16},
+                                         {DType::f32, DType::f32, DType::f32, LinearCompute::bf16_products},
+                                         {DType::f16, DType::f16, DType::f16, LinearCompute::bf16_products},
+                                         {DType::f32, DType::bf16, DType::f32, LinearCompute::bf16_products}};
+
+// May the instruction multiply it that flushes whatever the mode (docs/ops/linear.md)?
+inline bool may_flush(const Types& type) {
+  return type.compute == LinearCompute::bf16_products || (type.x == DType::bf16 && type.weight == DType::bf16);
+}
 
 inline Case make(Types type, index tokens, index n, index k, Layout layout, Rng& rng) {
   Case c{.x = {type.x, {tokens, k}, layout},
          .rows = {type.weight, {n, k}, layout},
          .y = {type.y, {tokens, n}, layout},
-         .packed = {}};
+         .packed = {},
+         .compute = type.compute};
   c.x.uniform(rng);
   c.rows.uniform(rng);
   c.y.poison();
@@ -87,10 +98,18 @@ inline Case make(Types type, index tokens, index n, index k, Layout layout, Rng&
 // over +-eps or less, their deviation is 0.58 eps at most, and 4 eps are seven of these deviations.
 inline constexpr double walk_ulps = 4;
 
+// x or the weight as it is multiplied.
+inline Matrix factors(const Case& c, const Tensor<2>& of) {
+  Matrix values = matrix(of);
+  if (c.compute == LinearCompute::bf16_products)
+    for (double& each : values.reshaped()) each = round_to(DType::bf16, each);
+  return values;
+}
+
 // The root of the squares of all that is rounded on the way to each y: in a block of k a chain of sums, and at the
 // scalar level its products; then the sums of the blocks, and the bias.
 inline Matrix walks(const Case& c) {
-  const Matrix x = matrix(c.x), w = matrix(c.rows);
+  const Matrix x = factors(c, c.x), w = factors(c, c.rows);
   Matrix walk(x.rows(), w.rows());
   for (index t = 0; t < x.rows(); ++t)
     for (index n = 0; n < w.rows(); ++n) {

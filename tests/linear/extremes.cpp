@@ -7,11 +7,14 @@ namespace {
 // The x of a row meets no other row's, a channel's weight no other channel's, padding nobody.
 TEST(linear, infinities_and_nan_stay_in_their_row_and_channel) {
   Rng rng(21);
-  constexpr index tokens = 14, n = 35;
-  for (index turn = 0; turn < 16; ++turn) {
-    const Types type = kinds[static_cast<std::size_t>(turn % 4)];
-    const double bad = turn / 4 % 2 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-    const index k = turn / 8 ? 31 : 33;  // an odd k in the last lanes of a register, and behind it
+  constexpr index n = 35;
+  const auto ways = static_cast<index>(kinds.size());
+  for (index turn = 0; turn < 8 * ways; ++turn) {
+    const Types type = kinds[static_cast<std::size_t>(turn % ways)];
+    const double bad =
+        turn / ways % 2 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+    const index k = turn / (2 * ways) % 2 ? 31 : 33;  // an odd k in the last lanes of a register, and behind it
+    const index tokens = turn / (4 * ways) ? 6 : 14;  // one tile, and more
     Case start = make(type, tokens, n, k, {}, rng);
     start.x.set(3 * k + k - 1, bad);     // row 3, the k beside the padding
     start.x.set(5 * k, bad);             // row 5, the first: just behind the end of row 4
@@ -63,8 +66,7 @@ TEST(linear, subnormals) {
         c.pack();
         c.form = form;
         const Matrix walk = walks(c);
-        // The instruction that multiplies bf16 flushes whatever the mode (docs/ops/linear.md).
-        const bool always = type.x == DType::bf16 && type.weight == DType::bf16;
+        const bool always = may_flush(type);
         with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
           // For each term an operand, a product and a sum; all other factors are at most 1.
           const double all_lost = 3 * static_cast<double>(k) * (always ? smallest_normal() : lost);
@@ -118,6 +120,9 @@ TEST(linear, refuses_what_the_contract_does_not_cover) {
   op = c.op();
   op.x.data = nullptr;
   expect_refused(op, {"x", "null"});
+  op = c.op();
+  op.compute = static_cast<LinearCompute>(2);
+  expect_refused(op, {"compute", "2", "0..1"});
 }
 
 TEST(linear, wants_its_workspace) {

@@ -2,7 +2,7 @@
 // InternLM2 differ by configuration only. `run` is called with one operator after the other; who
 // it is decides what happens to them (Eager runs them at once).
 //
-// Activations are f32; linears of codes may round theirs (Activations). The residual stream is added to inside
+// Activations are f32; linears may round theirs (Activations). The residual stream is added to inside
 // the norms: each norm takes the branch that the linear before it produced.
 //
 // Everything lies in one memory space: weights were brought there once, activations never leave it.
@@ -32,13 +32,16 @@ template <class Space> using AnyLinear = std::variant<Linear<Space>, LinearInt8<
 template <class Space = Host> class Decoder {
  public:
   // Room for `max_tokens` in one pass, in the memory of `tensors`, which must outlive the decoder. int8 activations
-  // are refused where all linears are floats: nothing would be rounded.
+  // are refused where all linears are floats, bf16 ones where none is: nothing would be rounded.
   template <class Tensors>
   static Expected<Decoder> make(ModelConfig config, Weights weights, index max_tokens, Tensors& tensors,
                                 Activations activations = Activations::exact) {
-    if (activations == Activations::int8 && weights.all_linears_are_float())
+    if (activations == Activations::int8 && weights.all_linears_are(true))
       return failure(StatusCode::invalid_argument,
-                     "activations is int8; it must be exact for a model whose linears are all floats");
+                     "activations is int8; it must be exact or bf16 for a model whose linears are all floats");
+    if (activations == Activations::bf16 && weights.all_linears_are(false))
+      return failure(StatusCode::invalid_argument,
+                     "activations is bf16; it must be exact or int8 for a model none of whose linears are floats");
     Decoder decoder;
     decoder.config_ = std::move(config);
     decoder.max_tokens_ = max_tokens;

@@ -24,7 +24,7 @@ class Session {
     index chunk = 256;  // tokens of a prompt in one pass
     DType kv_type = DType::f16;
     index block_size = 16;
-    Activations activations = Activations::exact;  // what linears of 4- and 8-bit codes multiply with
+    Activations activations = Activations::exact;  // what linears multiply with
   };
 
   static Expected<Session> make(

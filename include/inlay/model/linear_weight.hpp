@@ -10,17 +10,19 @@
 #include <inlay/model/model_file.hpp>
 #include <inlay/model/tensor.hpp>
 #include <inlay/ops/linear.hpp>
-#include <inlay/weights/linear_int8_pack.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
+#include <inlay/weights/linear_int8_pack.hpp>
 #include <inlay/weights/linear_w4a16_pack.hpp>
 
 namespace inlay::exec {
 
-// What a linear multiplies its codes of 4 or 8 bits with: x as it is, or x rounded to 8 bits with a scale
-// for each group of inputs (integer dot products: W4Compute of linear_w4a16). Other weights run the same
-// under both: floats take x as it is, int8 with a scale for each channel (W8A8) always rounds it. The
-// reference backend rounds nothing: its linear_w4a16 is exact under both.
-enum class Activations : unsigned char { exact, int8 };
+// What linears multiply with.
+//   exact  x as it is
+//   int8   codes of 4 or 8 bits: x rounded to 8 bits with a scale for each group of inputs (integer dot products:
+//          W4Compute of linear_w4a16). The reference backend rounds nothing: its linear_w4a16 is exact.
+//   bf16   floats: x and the weight rounded to bf16 (LinearCompute of linear)
+// Other weights run as under exact. int8 with a scale for each channel (W8A8) always rounds x.
+enum class Activations : unsigned char { exact, int8, bf16 };
 
 class LinearWeight {
  public:
@@ -39,7 +41,12 @@ class LinearWeight {
   template <class Run>
   void operator()(Run& run, const ConstView<2>& x, const View<2>& y, Activations activations) const {
     if (const auto* plain = std::get_if<Float>(&form_))
-      run(Linear<Host>{.x = x, .weight = plain->packed, .bias = bias, .y = y});
+      run(Linear<Host>{
+          .x = x,
+          .weight = plain->packed,
+          .bias = bias,
+          .y = y,
+          .compute = activations == Activations::bf16 ? LinearCompute::bf16_products : LinearCompute::exact_float});
     else if (const auto* int8 = std::get_if<Int8>(&form_))
       run(LinearInt8<Host>{.x = x,
                            .weight = int8->packed,
@@ -53,7 +60,6 @@ class LinearWeight {
   }
 
   index channels() const { return n_; }
-  // No option rounds what a float weight is multiplied with.
   bool is_float() const { return std::holds_alternative<Float>(form_); }
   // What one token reads.
   std::size_t bytes() const {

@@ -36,10 +36,12 @@ struct Weights {
   std::vector<OwnedTensor<2>> tables;
   std::shared_ptr<const ModelFile> file;
 
-  bool all_linears_are_float() const {
-    return head.is_float() && std::all_of(layers.begin(), layers.end(), [](const LayerWeights& w) {
+  // Floats, or codes and int8.
+  bool all_linears_are(bool floats) const {
+    return head.is_float() == floats && std::all_of(layers.begin(), layers.end(), [&](const LayerWeights& w) {
              const LinearWeight* all[] = {&w.q, &w.k, &w.v, &w.output, &w.gate, &w.up, &w.down};
-             return std::all_of(std::begin(all), std::end(all), [](const auto* each) { return each->is_float(); });
+             return std::all_of(std::begin(all), std::end(all),
+                                [&](const auto* each) { return each->is_float() == floats; });
            });
   }
 };

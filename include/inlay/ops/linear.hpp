@@ -18,6 +18,11 @@
 //   weight_rows   as checkpoints store it, [n, k]: nothing to pack, no second copy (an embedding
 //                 table that is the output projection too), at more work per byte.
 //
+//   compute  exact_float    nothing is rounded before the product
+//            bf16_products  x and the weight are rounded to bf16 where they are not, to nearest even: relative error
+//                           2^-8 each at most; products are exact. NaN and infinities stay, and finite numbers from
+//                           0x1.ffp127 on become infinite.
+//
 // Accumulation is f32. A row of y depends on its row of x alone: not on the other rows, nor on the
 // number of threads. docs/ops/linear.md states the order of the sum and what bf16 dot products round.
 #pragma once
@@ -26,6 +31,8 @@
 #include <inlay/core/isa.hpp>
 
 namespace inlay {
+
+enum class LinearCompute : unsigned char { exact_float, bf16_products };
 
 inline constexpr index linear_panel = 16;  // output channels that lie side by side
 
@@ -50,11 +57,15 @@ template <class Space = Host> struct Linear {
   ConstView<2, Space> weight_rows = {};  // [n, k]       f32 f16 bf16; row stride free; in place of weight
   ConstView<1, Space> bias = {};         // [n]          f32 f16 bf16; optional
   View<2, Space> y;                      // [tokens, n]  f32 or x's type; row stride free
+  LinearCompute compute = LinearCompute::exact_float;
 
   static constexpr std::string_view name = "linear";
-  static constexpr auto fields = std::tuple{in("x", &Linear::x), optional_in("weight", &Linear::weight),
+  static constexpr auto fields = std::tuple{in("x", &Linear::x),
+                                            optional_in("weight", &Linear::weight),
                                             optional_in("weight_rows", &Linear::weight_rows),
-                                            optional_in("bias", &Linear::bias), out("y", &Linear::y)};
+                                            optional_in("bias", &Linear::bias),
+                                            out("y", &Linear::y),
+                                            scalar("compute", &Linear::compute)};
   static constexpr Isa dot_levels[] = {Isa::avx512_bf16};
 };
 
@@ -72,7 +83,8 @@ template <class Space> Status check(const Linear<Space>& op) {
       .dtype(op.weight_rows, floats)
       .shape(op.weight_rows, {n, k})
       .dtype(op.bias, floats)
-      .extent(op.bias, 0, n);
+      .extent(op.bias, 0, n)
+      .within(op.compute, LinearCompute::exact_float, LinearCompute::bf16_products);
 }
 
 }  // namespace inlay

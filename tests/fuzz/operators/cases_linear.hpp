@@ -26,6 +26,7 @@ inline void draw(Draw& d, Linear<Host>& op) {
   }
   if (d.chance(50)) op.bias = d.in<1>(d.floats(), {n});
   op.y = d.out<2>(output_of(d, op.x.dtype), {tokens, n});
+  op.compute = d.chance(40) ? LinearCompute::bf16_products : LinearCompute::exact_float;
 }
 
 inline void draw(Draw& d, LinearInt8<Host>& op) {
