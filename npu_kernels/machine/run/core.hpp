@@ -32,6 +32,7 @@
 #include "npu_kernels/machine/run/pipe_order.hpp"
 #include "npu_kernels/machine/run/ring.hpp"
 #include "npu_kernels/machine/run/scheduler.hpp"
+#include "npu_kernels/machine/run/script.hpp"
 #include "npu_kernels/machine/tape/report.hpp"
 #include "npu_kernels/machine/tape/tape.hpp"
 
@@ -52,6 +53,8 @@ struct Run {
   std::map<ChannelId, std::uint64_t> standing{};  // sets between streams and cores that stand
   bool compute = true;                            // Options::compute
   Isa isa = Isa::scalar;                          // of the host, for functional mode's products
+  tiles::HostBuffers* host = nullptr;             // .. and their space
+  Script* script = nullptr;                       // of functional mode, where one is kept
   bool failed = false;                            // after a report that leaves work out
 };
 
@@ -235,7 +238,7 @@ class Core {
                       Site site);
   template <class Body>
   void vector_op(const char* verb, VectorOp op, const Operands& o, index elements, Body&& body, Site site) {
-    if (!checked()) return body();
+    if (!checked()) return perform(body);
     enqueue_vector(verb, op, o, elements, std::forward<Body>(body), site);
   }
   Tile tile(const Tensor& tensor) const { return {tensor, run_.memories.data(tensor)}; }
@@ -272,15 +275,20 @@ class Core {
 
   std::vector<Footprint> footprints(const NdTensor& tensor, bool write) const;
 
+  // Functional mode's work. `pointers`: of the step, to tensors that may lie in global memory.
+  template <class Step> void perform(const Step& step, std::initializer_list<Script::Pointer> pointers = {}) {
+    if (run_.script == nullptr) return step();
+    run_.script->add(step, pointers);
+  }
   template <class Body>
   void issue(Pipe pipe, const char* verb, Site site, const Work& work, std::initializer_list<Access> accesses,
-             Body&& body) {
-    if (!checked()) return body();
+             const Body& body, std::initializer_list<Script::Pointer> pointers = {}) {
+    if (!checked()) return perform(body, pointers);
     Entry work_entry = entry(Event::work, pipe, verb, site);
     work_entry.work = work;
     std::vector<Footprint> footprints;
     for (const Access& access : accesses) footprints.push_back(footprint(access));
-    enqueue(work_entry, std::move(footprints), std::forward<Body>(body));
+    enqueue(work_entry, std::move(footprints), body);
   }
 
   Run& run_;
@@ -295,7 +303,6 @@ class Core {
   std::vector<Slot> slots_;
   std::vector<Wait> waits_;        // that have not been put yet
   std::vector<OpenChain> chains_;  // by queue
-  tiles::HostBuffers host_;
   // Bits: ids that rings hold, of two pipes and of two streams.
   std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};
   std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint64_t> stream_flags_;

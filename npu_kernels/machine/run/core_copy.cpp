@@ -3,6 +3,16 @@
 
 namespace inlay::npu {
 
+namespace {
+
+struct CopyByAxes {
+  NdTensor to, from;
+  std::byte *into, *out_of;
+  void operator()() const { tiles::copy_by_axes(to, into, from, out_of); }
+};
+
+}  // namespace
+
 std::vector<Footprint> Core::footprints(const NdTensor& tensor, bool write) const {
   std::vector<Footprint> result;
   for (const Region& region : regions_of(tensor)) result.push_back(footprint({tensor.first, write}, region));
@@ -63,10 +73,8 @@ void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) 
     return illegal(verb, run_.memories.buffer(to.first.buffer).name + " is an input", site);
   if (!elements_apart(to)) return illegal(verb, "elements of " + describe(to) + " share memory", site);
 
-  const auto body = [to, from, into = run_.memories.data(to.first), out_of = run_.memories.data(from.first)] {
-    tiles::copy_by_axes(to, into, from, out_of);
-  };
-  if (!checked()) return body();
+  const CopyByAxes body{to, from, run_.memories.data(to.first), run_.memories.data(from.first)};
+  if (!checked()) return perform(body, {{body.to.first, body.into}, {body.from.first, body.out_of}});
   Entry entry_of_copy = entry(Event::work, path->pipe, verb, site);
   Work& work = entry_of_copy.work;
   work.unit = Unit::dma;
