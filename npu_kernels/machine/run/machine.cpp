@@ -197,6 +197,7 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
         program(core);
       });
   report_end(run, end);
+  if (script != nullptr && end == Streams::End::finished && !run.failed) script->end();
   return run.reports.take();
 }
 

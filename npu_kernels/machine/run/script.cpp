@@ -26,12 +26,13 @@ bool Script::play() {
     if (!header->call(reinterpret_cast<std::byte*>(header + 1))) return false;
     place = behind(place, *header);
   }
-  return steps_ > 0;
+  return whole_;
 }
 
 void Script::resume() {
   passed_ = 0;
   passing_ = {};
+  whole_ = false;
 }
 
 // What comes behind the last step that has been played is done anew.

@@ -37,8 +37,9 @@ class Script {
   // Does every step. False: there is none, or a read gave something else; then the steps before it have been done.
   bool play();
   bool started() const { return played_ > 0; }
-  // The program runs (again): steps that have been played are passed over, others done and kept.
+  // The program runs (again): steps that have been played are passed over, others done and kept, until it ends.
   void resume();
+  void end() { whole_ = !too_long_; }
 
   template <class Step> void add(const Step& step, std::initializer_list<Pointer> pointers = {}) {
     static_assert(std::is_trivially_copyable_v<Step> && alignof(Step) <= alignment);
@@ -102,7 +103,7 @@ class Script {
   std::byte* keep(Call call, std::size_t bytes);
 
   std::size_t most_, bytes_ = 0;
-  bool too_long_ = false;
+  bool too_long_ = false, whole_ = false;  // whole: the program has come to its end
   std::vector<Chunk> chunks_;
   std::vector<Moving> moving_;
   std::vector<std::byte*> buffers_;
