@@ -60,6 +60,16 @@ struct Run {
 
 class ScalarTable;
 
+// A row of a table that a whole number in memory names: of `count` rows, `bytes` apart, row numbers[0, at].
+struct NamedRow {
+  Tensor numbers;
+  index at = 0, count = 0, bytes = 0;
+  // .. of what stands along the first axis of `table`.
+  static NamedRow of(const NdTensor& table, const Tensor& numbers, index at) {
+    return {numbers, at, table.extent(0), byte_size(table.first.dtype, table.stride(0))};
+  }
+};
+
 class Core {
  public:
   using Site = SourceLocation;
@@ -100,6 +110,8 @@ class Core {
   void copy(const Tensor& to, const Tensor& from, Site site = Site::current());  // strided, same layout
   // By axes of equal extents, any strides on either side: the price is that of the runs that both sides have.
   void copy(const NdTensor& to, const NdTensor& from, Site site = Site::current());
+  // .. of a row that the scalar unit looks up, from what lies in row 0.
+  void copy_row(const NdTensor& to, const NdTensor& from_row_0, const NamedRow& row, Site site = Site::current());
   void nd2nz(const Tensor& to, const Tensor& from, Site site = Site::current());  // rows become fractal blocks
   // Rows [first, first + to.rows()) of a sequence whose blocks of `block_rows` rows lie where the table says.
   void gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
@@ -212,6 +224,13 @@ class Core {
   const Path* legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site);
   void move(const char* verb, const Tensor& to, const Tensor& from, Change change, Site site);
   bool reachable(const char* verb, const NdTensor& tensor, index run, Site site);
+  struct CopyByAxes {
+    NdTensor to, from;
+    std::byte *into, *out_of;
+    void operator()() const { tiles::copy_by_axes(to, into, from, out_of); }
+  };
+  // What a copy does, resolved; none: nothing, and a report if that is wrong.
+  std::optional<CopyByAxes> copying(const NdTensor& to, const NdTensor& from, Site site);
   void gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
               index block_rows, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
@@ -277,8 +296,10 @@ class Core {
 
   // Functional mode's work. `pointers`: of the step, to tensors that may lie in global memory.
   template <class Step> void perform(const Step& step, std::initializer_list<Script::Pointer> pointers = {}) {
-    if (run_.script == nullptr) return step();
-    run_.script->add(step, pointers);
+    if (run_.script == nullptr)
+      step();
+    else
+      run_.script->add(step, pointers);
   }
   template <class Body>
   void issue(Pipe pipe, const char* verb, Site site, const Work& work, std::initializer_list<Access> accesses,
