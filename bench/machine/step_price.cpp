@@ -43,7 +43,8 @@ constexpr index dim = 4096, hidden = 14336, heads = 32, kv_heads = 8, head = 128
 
 class Step {
  public:
-  Step(const Npu& npu, index tokens, index depth) : npu_(npu), tokens_(tokens), depth_(depth) {
+  Step(const Npu& npu, bool four_bits, index tokens, index depth)
+      : npu_(npu), four_bits_(four_bits), tokens_(tokens), depth_(depth) {
     for (index t = 0; t < tokens; ++t) {
       ids_.push_back(static_cast<std::int32_t>(t * 7919 % vocab));
       positions_.push_back(static_cast<std::int32_t>(depth + t));
@@ -97,9 +98,10 @@ class Step {
 
  private:
   void linears(Tensors& t, index m, index n, index k) {
-    price(Linear<Host>{.x = t.in<2>(DType::f16, {m, k}),
-                       .weight = t.in<3>(DType::f16, linear_packed_extents(n, k, DType::f16)),
-                       .y = t.out<2>(DType::f16, {m, n})});
+    if (!four_bits_)
+      return price(Linear<Host>{.x = t.in<2>(DType::f16, {m, k}),
+                                .weight = t.in<3>(DType::f16, linear_packed_extents(n, k, DType::f16)),
+                                .y = t.out<2>(DType::f16, {m, n})});
     price(LinearW4a16<Host>{.x = t.in<2>(DType::f16, {m, k}),
                             .codes = t.in<3>(DType::u8, {w4_panels(n), w4_steps(k, 4), 4 * w4_panel}),
                             .scales = t.in<3>(DType::f16, {w4_panels(n), k / group, w4_panel}),
@@ -113,11 +115,12 @@ class Step {
     good_ = good_ && found.has_value();
     if (!found)
       std::printf("%s: %s\n", std::string(Op::name).c_str(), std::string(found.error().message()).c_str());
-    else if (std::getenv("INLAY_BENCH_EACH") != nullptr)
+    else if (seconds > 1e-4 && std::getenv("INLAY_BENCH_EACH") != nullptr)
       std::printf("    %-24s %10.0f cycles, %9.3f ms\n", std::string(Op::name).c_str(), found->cycles, seconds * 1e3);
   }
 
   const Npu& npu_;
+  bool four_bits_;
   index tokens_, depth_;
   std::vector<std::int32_t> ids_, positions_;
   std::vector<std::int64_t> slots_;
@@ -127,25 +130,29 @@ class Step {
 }  // namespace
 }  // namespace inlay::bench
 
-int main() {
+int main(int argc, char** argv) {
   using namespace inlay;
-  for (const std::string_view device : npu_devices())
-    for (const auto& [tokens, depth] :
-         {std::pair{inlay::index{1}, inlay::index{4096}}, std::pair{inlay::index{512}, inlay::index{0}}}) {
-      const auto npu = Npu::make({.device = std::string(device)});
-      if (!npu) return 1;
-      bench::Step step(*npu, tokens, depth);
-      measure::Processors processors;
-      processors.begin();
-      const double cold = measure::seconds([&] { step.price_all(); });
-      processors.end();
-      std::vector<double> again;
-      for (int i = 0; i < 9; ++i) again.push_back(measure::seconds([&] { step.price_all(); }));
-      if (!step.good()) return 1;
-      std::printf("%-18s %3lld tokens behind %4lld: %7.3f s, again %6.3f ms%s\n", std::string(device).c_str(),
-                  static_cast<long long>(tokens), static_cast<long long>(depth), cold, measure::median(again) * 1e3,
-                  processors.disturbed(1) ? " disturbed" : "");
-      if (measure::short_run()) return 0;
-    }
+  const bool short_run = measure::short_run();
+  for (const bool four_bits : {false, true})
+    for (const std::string_view device : npu_devices())
+      for (const auto& [tokens, depth] : {std::pair{inlay::index{1}, inlay::index{4096}}, {512, 0}}) {
+        if (argc > 1 && argv[1] != std::string_view(four_bits ? "w4a16" : "f16")) continue;
+        if (argc > 2 && argv[2] != device) continue;
+        const auto npu = Npu::make({.device = std::string(device)});
+        if (!npu) return 1;
+        bench::Step step(*npu, four_bits, tokens, depth);
+        measure::Processors processors;
+        processors.begin();
+        const double cold = measure::seconds([&] { step.price_all(); });
+        processors.end();
+        std::vector<double> again;
+        for (int i = 0; i < 9; ++i) again.push_back(measure::seconds([&] { step.price_all(); }));
+        if (!step.good()) return 1;
+        std::printf("%-5s %-18s %3lld tokens behind %4lld: %7.3f s, again %6.3f ms%s\n", four_bits ? "w4a16" : "f16",
+                    std::string(device).c_str(), static_cast<long long>(tokens), static_cast<long long>(depth), cold,
+                    measure::median(again) * 1e3, processors.disturbed(1) ? " disturbed" : "");
+        std::fflush(stdout);
+        if (short_run) return 0;
+      }
   return 0;
 }

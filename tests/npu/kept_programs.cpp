@@ -235,5 +235,26 @@ TYPED_TEST(KeptPrograms, a_second_call_allocates_nothing) {
   EXPECT_EQ(calls == 0, on_the_host);
 }
 
+// A program takes hundreds of allocations, a tape thousands; what is looked up, at most that of its text.
+TYPED_TEST(KeptPrograms, a_known_price_builds_no_program) {
+  const Npu npu = npu_of("hexagon-htp-like");
+  std::size_t prices = 0;
+  for (std::uint64_t seed = number("INLAY_FUZZ_SEED", 100), last = seed + 1000; prices < 3 && seed < last; ++seed) {
+    Draw d(this->rooms_, seed);
+    TypeParam op{};
+    draw(d, op);
+    if (!this->runs(npu, d, op)) continue;
+    const auto first = npu::Operator<TypeParam>::price(npu, op);
+    ASSERT_TRUE(first.has_value()) << first.error().message();
+    const test::Growth growth;
+    const auto again = npu::Operator<TypeParam>::price(npu, op);
+    EXPECT_LE(growth.allocations(), 1u);
+    ASSERT_TRUE(again.has_value());
+    EXPECT_EQ(again->cycles, first->cycles);
+    ++prices;
+  }
+  EXPECT_EQ(prices == 0, (std::is_same_v<TypeParam, RopeTable<Host>>));
+}
+
 }  // namespace
 }  // namespace inlay::fuzz

@@ -66,7 +66,7 @@ struct NamedRow {
   index at = 0, count = 0, bytes = 0;
   // .. of what stands along the first axis of `table`.
   static NamedRow of(const NdTensor& table, const Tensor& numbers, index at) {
-    return {numbers, at, table.extent(0), byte_size(table.first.dtype, table.stride(0))};
+    return {numbers, at, table.extent(0), table.stride(0) * bits(table.first.dtype) / 8};  // may run backwards
   }
 };
 
