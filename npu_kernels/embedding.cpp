@@ -24,11 +24,11 @@ struct EmbeddingOperands {
 // Rows of `from` by id, one after another; elements of a column start at granules of their own, so they have two.
 rows::Load rows_by_id(const EmbeddingOperands& op, const NdTensor& from) {
   return [ids = op.ids, from](Core& core, const Tensor& tile, const rows::Window& window) {
-    for (index r = 0; r < window.rows; ++r) {
-      const auto id = static_cast<index>(core.scalar_read(ids, 0, window.row + r));
-      const NdTensor row = from.slice(0, id, 1);
-      core.copy(by_axes(tile.row_slice(r, 1)), from.extent(1) == 1 ? row : row.slice(1, window.column, window.columns));
-    }
+    const NdTensor row = from.slice(0, 0, 1);
+    for (index r = 0; r < window.rows; ++r)
+      core.copy_row(by_axes(tile.row_slice(r, 1)),
+                    from.extent(1) == 1 ? row : row.slice(1, window.column, window.columns),
+                    NamedRow::of(from, ids, window.row + r));
   };
 }
 

@@ -51,8 +51,13 @@ AttentionProblem problem_of(GlobalMemory& memory, const FlashAttention<Host>& op
 
 Program program(GlobalMemory& memory, const FlashAttention<Host>& op, const Choices& choices) {
   return attend(
-      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, shape_key(op), choices);
+      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, choices.key, choices);
 }
+
+template <>
+inline constexpr auto lists_read<FlashAttention<Host>> = std::tuple{
+    &FlashAttention<Host>::q_indptr,    &FlashAttention<Host>::kv_indptr, &FlashAttention<Host>::kv_lens,
+    &FlashAttention<Host>::block_table, &FlashAttention<Host>::q_start,   &FlashAttention<Host>::mask_indptr};
 
 template struct Operator<FlashAttention<Host>>;
 

@@ -58,8 +58,12 @@ AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host
 
 Program program(GlobalMemory& memory, const IncreFlashAttention<Host>& op, const Choices& choices) {
   return attend(
-      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, shape_key(op), choices);
+      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, choices.key, choices);
 }
+
+template <>
+inline constexpr auto lists_read<IncreFlashAttention<Host>> =
+    std::tuple{&IncreFlashAttention<Host>::actual_seq_lengths};
 
 template struct Operator<IncreFlashAttention<Host>>;
 

@@ -141,6 +141,10 @@ Program program(GlobalMemory& memory, const SwapBlocks<Host, Host>& op, const Ch
                         op.pairs);
 }
 
+template <> inline constexpr auto lists_read<ReshapeAndCache<Host>> = std::tuple{&ReshapeAndCache<Host>::slot_mapping};
+template <> inline constexpr auto lists_read<CopyBlocks<Host>> = std::tuple{&CopyBlocks<Host>::pairs};
+template <> inline constexpr auto lists_read<SwapBlocks<Host, Host>> = std::tuple{&SwapBlocks<Host, Host>::pairs};
+
 template struct Operator<ReshapeAndCache<Host>>;
 template struct Operator<CopyBlocks<Host>>;
 template struct Operator<SwapBlocks<Host, Host>>;

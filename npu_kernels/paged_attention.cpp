@@ -44,8 +44,12 @@ AttentionProblem problem_of(GlobalMemory& memory, const PagedAttention<Host>& op
 
 Program program(GlobalMemory& memory, const PagedAttention<Host>& op, const Choices& choices) {
   return attend(
-      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, shape_key(op), choices);
+      memory, [op](GlobalMemory& other) { return problem_of(other, op); }, choices.key, choices);
 }
+
+template <>
+inline constexpr auto lists_read<PagedAttention<Host>> =
+    std::tuple{&PagedAttention<Host>::block_tables, &PagedAttention<Host>::context_lens};
 
 template struct Operator<PagedAttention<Host>>;
 

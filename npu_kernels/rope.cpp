@@ -102,10 +102,9 @@ class RopeProgram {
   rows::Load rows_of(const NdTensor& table) const {
     return [table, &op = op_](Core& core, const Tensor& tile, const rows::Window& window) {
       if (!op.at_positions) return core.copy(by_axes(tile), table.slice(0, window.row, window.rows));
-      for (index r = 0; r < window.rows; ++r) {
-        const auto at = static_cast<index>(core.scalar_read(op.positions, 0, window.row + r));
-        core.copy(by_axes(tile.row_slice(r, 1)), table.slice(0, at, 1));
-      }
+      for (index r = 0; r < window.rows; ++r)
+        core.copy_row(by_axes(tile.row_slice(r, 1)), table.slice(0, 0, 1),
+                      NamedRow::of(table, op.positions, window.row + r));
     };
   }
 

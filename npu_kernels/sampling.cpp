@@ -164,6 +164,9 @@ Program program(GlobalMemory& memory, const Sampling<Host>& op, const Choices&) 
           .launch = {.cores = cores}};
 }
 
+template <>
+inline constexpr auto scalars_unread<Sampling<Host>> = std::tuple{&Sampling<Host>::seed, &Sampling<Host>::step};
+
 template struct Operator<Sampling<Host>>;
 
 }  // namespace inlay::npu

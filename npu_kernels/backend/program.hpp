@@ -4,11 +4,22 @@
 //   Program  program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);      binds its views, takes its workspace
 //   template struct Operator<RmsNorm<Host>>;                                    (backend/operator.hpp)
 //
-// program() runs once for the bytes of workspace, once for the price and once for the results; it reads lists of the
-// host (lengths), but no tensor. Workspace is memory.workspace(..): in a run the caller's.
+// program() runs once for all calls of the same shapes, strides, types and scalars, and once for their price. It looks
+// at no element of an operand but those of lists that it declares, whose contents count as a shape then,
+//
+//   template <> inline constexpr auto lists_read<PagedAttention<Host>> =
+//   std::tuple{&PagedAttention<Host>::context_lens};
+//
+// and of scalars that it declares not to read it sees zero:
+//
+//   template <> inline constexpr auto scalars_unread<Sampling<Host>> = std::tuple{&Sampling<Host>::seed};
+//
+// Both before the template of the operator. Workspace is memory.workspace(..): in a run the caller's.
 #pragma once
 
 #include <functional>
+#include <string>
+#include <tuple>
 
 #include <inlay/npu.hpp>
 
@@ -28,7 +39,11 @@ struct Program {
 struct Choices {
   NpuActivations activations = NpuActivations::exact;
   Prices* prices = nullptr;  // of its variants
+  std::string key = {};      // all that the program depends on
 };
+
+template <class Op> inline constexpr auto lists_read = std::tuple{};
+template <class Op> inline constexpr auto scalars_unread = std::tuple{};
 
 // Workers that are worth their start: each gets so many rows, or tiles, at least.
 inline std::uint32_t cores_for(index pieces, index pieces_of_a_core, std::uint32_t cores) {

@@ -1,5 +1,6 @@
 #include "npu_kernels/backend/runtime.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "npu_kernels/machine/check/checker.hpp"
@@ -26,19 +27,55 @@ Runtime::Runtime(NpuOptions options, Device device)
       machine_(device_, options_.cores),
       planning_(device_, options_.cores) {}
 
-std::size_t Runtime::scratch_bytes(const Build& build) {
-  planning_.forget();
-  build(planning_);
-  return planning_.workspace_bytes();
+Prepared* Runtime::prepared() {
+  const auto found = programs_.find(call_.key());
+  if (found == programs_.end()) return nullptr;
+  found->second.used = ++calls_;
+  return &found->second;
 }
 
-Status Runtime::run(std::string_view op, const Workspace& workspace, const Build& build) {
-  if (options_.mode == NpuMode::checked) return run_checked(op, workspace, build);
-  machine_.forget();
-  machine_.lend(workspace);
-  const Program program = build(machine_);
-  const std::vector<Report> reports = machine_.run(program.body, program.launch);
+Prepared& Runtime::prepare(const Build& build, std::vector<std::shared_ptr<void>> kept) {
+  Prepared prepared;
+  planning_.forget();
+  prepared.program = build(planning_);
+  prepared.workspace_bytes = planning_.workspace_bytes();
+  prepared.tensors = planning_.named();
+  prepared.kept = std::move(kept);
+  prepared.used = ++calls_;
+  return programs_.insert_or_assign(call_.key(), std::move(prepared)).first->second;
+}
+
+Status Runtime::run(std::string_view op, Prepared& prepared, const Workspace& workspace) {
+  if (Status status = check_workspace<Host>(workspace, prepared.workspace_bytes); !status.ok()) return status;
+  places_.clear();
+  WorkspaceCutter cutter(workspace);
+  for (const GlobalMemory::Named& tensor : prepared.tensors)
+    places_.push_back(tensor.workspace ? cutter.take<std::byte>(static_cast<index>(tensor.bytes))
+                                       : call_.place(tensor.place));
+  prepared.script.place(places_);
+  if (prepared.script.play()) return {};
+  machine_.name_again(prepared.tensors, places_);
+  const std::vector<Report> reports = machine_.run(prepared.program.body, prepared.program.launch, &prepared.script);
+  if (!reports.empty()) prepared.script.clear();
+  bytes_ += prepared.script.bytes() - prepared.script_bytes;
+  prepared.script_bytes = prepared.script.bytes();
+  make_room();
   return reports.empty() ? Status() : failed(op, reports.front());
+}
+
+// Once they take too much, the half of the programs goes that nobody has asked for lately.
+void Runtime::make_room() {
+  constexpr std::size_t most = std::size_t{1} << 28;
+  if (bytes_ <= most) return;
+  std::vector<std::uint64_t> calls;
+  for (const auto& [key, program] : programs_) calls.push_back(program.used);
+  const auto middle = calls.begin() + static_cast<std::ptrdiff_t>(calls.size() / 2);
+  std::nth_element(calls.begin(), middle, calls.end());
+  for (auto each = programs_.begin(); each != programs_.end();) {
+    const bool goes = each->second.used < *middle;
+    if (goes) bytes_ -= each->second.script_bytes;
+    each = goes ? programs_.erase(each) : std::next(each);
+  }
 }
 
 Status Runtime::run_checked(std::string_view op, const Workspace& workspace, const Build& build) {
@@ -51,7 +88,7 @@ Status Runtime::run_checked(std::string_view op, const Workspace& workspace, con
   return reports.empty() ? Status() : failed(op, reports.front());
 }
 
-PricedProgram Runtime::priced(std::string name, const Build& build) {
+PricedProgram Runtime::to_price(std::string name, const Build& build) {
   // One build for the problem and the launch, which the tape is asked with.
   planning_.forget();
   const Program plan = build(planning_);
@@ -63,14 +100,20 @@ PricedProgram Runtime::priced(std::string name, const Build& build) {
           .launch = plan.launch};
 }
 
-Expected<NpuPrice> Runtime::price(const std::string& key, const Build& build) {
-  auto found = prices_.of(device_, priced(key, build));
+const NpuPrice* Runtime::priced() const {
+  const auto found = priced_.find(call_.key());
+  return found == priced_.end() ? nullptr : &found->second;
+}
+
+Expected<NpuPrice> Runtime::price(const Build& build) {
+  auto found = npu::price(device_, to_price(call_.key().c_str(), build));
   if (!found) return failure(std::move(found.error()));
-  return NpuPrice{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
+  NpuPrice price{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
+  return priced_.insert_or_assign(call_.key(), std::move(price)).first->second;
 }
 
 Expected<Plan> Runtime::plan(std::string_view op, const Build& build) {
-  const PricedProgram program = priced(std::string(op), build);
+  const PricedProgram program = to_price(std::string(op), build);
   auto tape = tape_of(device_, program);
   if (!tape) return failure(std::move(tape.error()));
   return Plan{std::move(*tape), program.problem};

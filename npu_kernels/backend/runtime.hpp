@@ -1,12 +1,14 @@
 // What an Npu keeps from one operator to the next: the device, the machine of functional mode with its memories and
-// stacks, and the prices.
+// stacks, the programs with what they did, and the prices.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "npu_kernels/backend/plan.hpp"
+#include "npu_kernels/backend/prepared.hpp"
 #include "npu_kernels/backend/program.hpp"
 
 namespace inlay::npu {
@@ -19,23 +21,35 @@ class Runtime {
 
   const NpuOptions& options() const { return options_; }
   const Device& device() const { return device_; }
-  Choices choices() { return {options_.activations, &prices_}; }
+  Choices choices() { return {options_.activations, &prices_, call_.key()}; }
 
-  std::size_t scratch_bytes(const Build& build);
+  Call& call() { return call_; }  // the space of the one that is under way
+  // The program of that call, if it has been prepared.
+  Prepared* prepared();
+  Prepared& prepare(const Build& build, std::vector<std::shared_ptr<void>> kept);
+
   // Errors: `internal`, with the first report.
-  Status run(std::string_view op, const Workspace& workspace, const Build& build);
-  Expected<NpuPrice> price(const std::string& key, const Build& build);
+  Status run(std::string_view op, Prepared& prepared, const Workspace& workspace);
+  Status run_checked(std::string_view op, const Workspace& workspace, const Build& build);
+  const NpuPrice* priced() const;  // of that call
+  Expected<NpuPrice> price(const Build& build);
   Expected<Plan> plan(std::string_view op, const Build& build);
 
  private:
-  PricedProgram priced(std::string name, const Build& build);
-  Status run_checked(std::string_view op, const Workspace& workspace, const Build& build);
+  PricedProgram to_price(std::string name, const Build& build);
+  void make_room();
 
   NpuOptions options_;
   Device device_;
   FunctionalMachine machine_;
   PlanningMemory planning_;
   Prices prices_;
+  Call call_;
+  std::unordered_map<std::string, Prepared> programs_;
+  std::unordered_map<std::string, NpuPrice> priced_;
+  std::vector<std::byte*> places_;
+  std::uint64_t calls_ = 0;
+  std::size_t bytes_ = 0;  // of their scripts
 };
 
 }  // namespace inlay::npu

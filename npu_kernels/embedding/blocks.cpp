@@ -34,14 +34,13 @@ class BlockProgram {
       return Shape{window.columns / block, count};
     };
     const auto load = [&op = op_, type, byte, count](Core& core, const Tensor& tile, const rows::Window& window) {
-      const auto id = static_cast<index>(core.scalar_read(op.ids, 0, window.row));
       const index size = bits(type) / 8, first = window.column / op.block() * op.bytes() + byte;
-      NdTensor part = op.table.at(0, id).slice(0, first, 1);  // bytes anywhere, as numbers
+      NdTensor part = op.table.at(0, 0).slice(0, first, 1);  // bytes anywhere, as numbers
       part.first.dtype = type;
       part.rank = 2;
       part.extents = {tile.rows(), count};
       part.strides = {op.bytes() / size, 1};
-      core.copy(by_axes(tile), part);
+      core.copy_row(by_axes(tile), part, NamedRow::of(op.table, op.ids, window.row));
     };
     return {core_, name, walk_, type, Shape{blocks_, std::max<index>(2, count)}, extents, load, 1};
   }

@@ -406,6 +406,24 @@ TEST_F(CommandLine, npu_refuses_wrong_names_shapes_and_devices_in_one_line) {
   expect_refused("npu rank sampling nothing", {"nothing is no operator"});
   expect_refused("npu rank sampling sampling:rows=0", {"sampling:rows=0", "rows is 0"});
   expect_refused("npu sampling --trace /nowhere/trace.json", {"/nowhere/trace.json"});
+  expect_refused("npu sampling --picture /nowhere/picture.svg", {"/nowhere/picture.svg"});
+  expect_refused("npu sampling --shape rows=4294967297", {"rows is 4294967297", "4294967296 at most"});
+  expect_refused("npu sampling --shape ,rows=1", {"nothing before a comma", "key=value"});
+  expect_refused("npu sampling --what-if foo=2x", {"there is no foo", "dram"});
+  expect_refused("npu sampling --device /dev", {"/dev cannot be read"});
+  expect_refused("npu linear --shape m=4294967296,n=4294967296", {"2^44 elements"});
+}
+
+TEST_F(CommandLine, the_picture_of_the_readme_is_what_npu_draws) {
+  const std::string command =
+      "npu incre_flash_attention --shape sequences=1,heads=8,kv_heads=2,length=1024 --cores 1 --picture ";
+  const Outcome outcome = inlay(command + file("picture.svg"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string picture = "docs/npu_timeline.svg", readme = read(source / "README.md");
+  EXPECT_TRUE(read(file("picture.svg")) == read(source / picture))
+      << picture << " is not what is drawn now; in the project's folder: inlay " << command << picture;
+  EXPECT_NE(readme.find("(" + picture + ")"), std::string::npos);
+  EXPECT_NE(readme.find("inlay " + command + picture), std::string::npos);
 }
 
 }  // namespace

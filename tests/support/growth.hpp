@@ -1,5 +1,5 @@
-// What a piece of work takes: bytes of the heap at its peak, and seconds of its thread's processor time. Included by
-// one file of a program, whose operators new and delete it replaces.
+// What a piece of work takes: bytes of the heap at its peak, how often it asked for some, and seconds of its thread's
+// processor time. Included by one file of a program, whose operators new and delete it replaces.
 #pragma once
 
 #include <malloc.h>
@@ -12,10 +12,11 @@
 
 namespace inlay::test {
 
-inline std::atomic<std::size_t> heap_bytes{0}, heap_peak{0};
+inline std::atomic<std::size_t> heap_bytes{0}, heap_peak{0}, heap_calls{0};
 
 inline void* counted(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
+  ++heap_calls;
   const std::size_t now = heap_bytes += ::malloc_usable_size(memory);
   for (std::size_t peak = heap_peak; peak < now && !heap_peak.compare_exchange_weak(peak, now);) {
   }
@@ -29,9 +30,10 @@ inline void uncounted(void* memory) {
 // From its making on.
 class Growth {
  public:
-  Growth() : before_(heap_bytes), start_(now()) { heap_peak = before_; }
+  Growth() : before_(heap_bytes), calls_(heap_calls), start_(now()) { heap_peak = before_; }
 
   std::size_t bytes() const { return heap_peak - before_; }
+  std::size_t allocations() const { return heap_calls - calls_; }
   double seconds() const { return now() - start_; }
 
  private:
@@ -41,7 +43,7 @@ class Growth {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
 
-  std::size_t before_;
+  std::size_t before_, calls_;
   double start_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "npu_kernels/backend/descriptions.hpp"
 #include "npu_kernels/machine/check/checker.hpp"
+#include "npu_kernels/machine/time/picture.hpp"
 #include "npu_kernels/machine/time/roofline.hpp"
 #include "npu_kernels/machine/time/trace.hpp"
 #include "npu_kernels/price/rank.hpp"
@@ -17,7 +18,7 @@ namespace inlay::tools {
 namespace {
 
 struct NpuCommand {
-  std::string op, shape, device, trace, change, activations = "exact";
+  std::string op, shape, device, trace, picture, change, activations = "exact";
   std::vector<std::string> pair;  // of rank
   std::uint32_t cores = 0, samples = 100;
   std::uint64_t seed = 1;
@@ -117,6 +118,12 @@ int show(const NpuCommand& command) {
     if (Status status = npu::write_trace(command.trace, as_it_is->plan.tape, as_it_is->device, as_it_is->timeline);
         !status.ok())
       return wrong(status);
+  if (!command.picture.empty()) {
+    const std::string title =
+        command.op + (command.shape.empty() ? "" : " " + command.shape) + " on " + as_it_is->device.name;
+    const std::string svg = npu::picture_svg(as_it_is->plan.tape, as_it_is->device, as_it_is->timeline, title);
+    if (Status status = npu::write_picture(command.picture, svg); !status.ok()) return wrong(status);
+  }
 
   std::printf("%s on %s\n", command.op.c_str(), as_it_is->device.name.c_str());
   print_line("", *as_it_is);
@@ -172,6 +179,7 @@ void add_npu(CLI::App& app, Command& chosen) {
   command.add_option("operator", options->op, "Its name: add, linear, paged_attention ..");
   command.add_option("--shape", options->shape, "Its sizes, key=value,key=value (a wrong key lists them)");
   command.add_option("--trace", options->trace, "A file for the timeline, as Perfetto reads it");
+  command.add_option("--picture", options->picture, "A file for the first core's timeline as a picture, SVG");
   command.add_option("--what-if", options->change, "The same on a changed device: ub=2x,dram=0.5x");
   add_machine(command, *options);
   CLI::App& ranked = *command.add_subcommand("rank", "Which of two is faster, where the device's figures are assumed");

@@ -13,7 +13,8 @@ Expected<Shape> Shape::parse(std::string_view text) {
     text.remove_prefix(std::min(text.size(), part.size() + 1));
     const std::size_t equals = part.find('=');
     if (equals == 0 || equals == part.npos || equals + 1 == part.size())
-      return failure(invalid("--shape has " + std::string(part) + "; it must be key=value,key=value"));
+      return failure(invalid("--shape has " + (part.empty() ? "nothing before a comma" : std::string(part)) +
+                             "; it must be key=value,key=value"));
     if (!shape.values_.emplace(part.substr(0, equals), part.substr(equals + 1)).second)
       return failure(invalid("--shape has " + std::string(part.substr(0, equals)) + " twice"));
   }
@@ -37,7 +38,7 @@ index Shape::size(const std::string& key, index otherwise, index least) {
   index value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error == std::errc() && end == text->data() + text->size() && value >= least && value <= most) return value;
-  refuse(key, "a number of " + std::to_string(least) + " or more");
+  refuse(key, "a number of " + std::to_string(least) + " or more, and " + std::to_string(most) + " at most");
   return otherwise;
 }
 

@@ -42,15 +42,23 @@ template <class T> std::vector<T>& lanes_of(int which) {
 template <class T, class Load, class Store>
 void reduce_rows(VectorOp op, const Tile& dst, const Tile& a, index lanes, Load&& load_row, Store&& store_one) {
   std::vector<T>&partial = lanes_of<T>(0), &next = lanes_of<T>(1);
-  next.resize(static_cast<std::size_t>(lanes));
+  // Lanes that no element comes to stay neutral: the halves of nothing else are met once, as meeting them again changes
+  // no bit.
+  index width = lanes;
+  while (width / 2 >= std::max<index>(1, a.form.columns())) width /= 2;
+  next.resize(static_cast<std::size_t>(width));
   for (index row = 0; row < a.form.rows(); ++row) {
-    partial.assign(static_cast<std::size_t>(lanes), neutral<T>(op));
-    for (index column = 0; column < a.form.columns(); column += lanes) {
-      const index count = std::min(lanes, a.form.columns() - column);
+    partial.assign(static_cast<std::size_t>(width), neutral<T>(op));
+    for (index column = 0; column < a.form.columns(); column += width) {
+      const index count = std::min(width, a.form.columns() - column);
       load_row(a, row, column, count, next.data());
       merge(op, count, partial.data(), next.data(), partial.data());
     }
-    for (index half = lanes / 2; half > 0; half /= 2)
+    if (width < lanes) {
+      next.assign(static_cast<std::size_t>(width), neutral<T>(op));
+      merge(op, width, partial.data(), next.data(), partial.data());
+    }
+    for (index half = width / 2; half > 0; half /= 2)
       merge(op, half, partial.data(), partial.data() + half, partial.data());
     store_one(dst, row, index{0}, index{1}, partial.data());
   }

@@ -32,6 +32,7 @@
 #include "npu_kernels/machine/run/pipe_order.hpp"
 #include "npu_kernels/machine/run/ring.hpp"
 #include "npu_kernels/machine/run/scheduler.hpp"
+#include "npu_kernels/machine/run/script.hpp"
 #include "npu_kernels/machine/tape/report.hpp"
 #include "npu_kernels/machine/tape/tape.hpp"
 
@@ -52,10 +53,22 @@ struct Run {
   std::map<ChannelId, std::uint64_t> standing{};  // sets between streams and cores that stand
   bool compute = true;                            // Options::compute
   Isa isa = Isa::scalar;                          // of the host, for functional mode's products
+  tiles::HostBuffers* host = nullptr;             // .. and their space
+  Script* script = nullptr;                       // of functional mode, where one is kept
   bool failed = false;                            // after a report that leaves work out
 };
 
 class ScalarTable;
+
+// A row of a table that a whole number in memory names: of `count` rows, `bytes` apart, row numbers[0, at].
+struct NamedRow {
+  Tensor numbers;
+  index at = 0, count = 0, bytes = 0;
+  // .. of what stands along the first axis of `table`.
+  static NamedRow of(const NdTensor& table, const Tensor& numbers, index at) {
+    return {numbers, at, table.extent(0), table.stride(0) * bits(table.first.dtype) / 8};  // may run backwards
+  }
+};
 
 class Core {
  public:
@@ -97,6 +110,8 @@ class Core {
   void copy(const Tensor& to, const Tensor& from, Site site = Site::current());  // strided, same layout
   // By axes of equal extents, any strides on either side: the price is that of the runs that both sides have.
   void copy(const NdTensor& to, const NdTensor& from, Site site = Site::current());
+  // .. of a row that the scalar unit looks up, from what lies in row 0.
+  void copy_row(const NdTensor& to, const NdTensor& from_row_0, const NamedRow& row, Site site = Site::current());
   void nd2nz(const Tensor& to, const Tensor& from, Site site = Site::current());  // rows become fractal blocks
   // Rows [first, first + to.rows()) of a sequence whose blocks of `block_rows` rows lie where the table says.
   void gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
@@ -209,6 +224,13 @@ class Core {
   const Path* legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site);
   void move(const char* verb, const Tensor& to, const Tensor& from, Change change, Site site);
   bool reachable(const char* verb, const NdTensor& tensor, index run, Site site);
+  struct CopyByAxes {
+    NdTensor to, from;
+    std::byte *into, *out_of;
+    void operator()() const { tiles::copy_by_axes(to, into, from, out_of); }
+  };
+  // What a copy does, resolved; none: nothing, and a report if that is wrong.
+  std::optional<CopyByAxes> copying(const NdTensor& to, const NdTensor& from, Site site);
   void gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
               index block_rows, Site site);
   void bind(const char* verb, const Tensor& view, const Tensor& staged, Site site);
@@ -235,7 +257,7 @@ class Core {
                       Site site);
   template <class Body>
   void vector_op(const char* verb, VectorOp op, const Operands& o, index elements, Body&& body, Site site) {
-    if (!checked()) return body();
+    if (!checked()) return perform(body);
     enqueue_vector(verb, op, o, elements, std::forward<Body>(body), site);
   }
   Tile tile(const Tensor& tensor) const { return {tensor, run_.memories.data(tensor)}; }
@@ -272,15 +294,22 @@ class Core {
 
   std::vector<Footprint> footprints(const NdTensor& tensor, bool write) const;
 
+  // Functional mode's work. `pointers`: of the step, to tensors that may lie in global memory.
+  template <class Step> void perform(const Step& step, std::initializer_list<Script::Pointer> pointers = {}) {
+    if (run_.script == nullptr)
+      step();
+    else
+      run_.script->add(step, pointers);
+  }
   template <class Body>
   void issue(Pipe pipe, const char* verb, Site site, const Work& work, std::initializer_list<Access> accesses,
-             Body&& body) {
-    if (!checked()) return body();
+             const Body& body, std::initializer_list<Script::Pointer> pointers = {}) {
+    if (!checked()) return perform(body, pointers);
     Entry work_entry = entry(Event::work, pipe, verb, site);
     work_entry.work = work;
     std::vector<Footprint> footprints;
     for (const Access& access : accesses) footprints.push_back(footprint(access));
-    enqueue(work_entry, std::move(footprints), std::forward<Body>(body));
+    enqueue(work_entry, std::move(footprints), body);
   }
 
   Run& run_;
@@ -295,7 +324,6 @@ class Core {
   std::vector<Slot> slots_;
   std::vector<Wait> waits_;        // that have not been put yet
   std::vector<OpenChain> chains_;  // by queue
-  tiles::HostBuffers host_;
   // Bits: ids that rings hold, of two pipes and of two streams.
   std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};
   std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint64_t> stream_flags_;

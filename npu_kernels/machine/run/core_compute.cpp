@@ -3,6 +3,19 @@
 
 namespace inlay::npu {
 
+namespace {
+
+struct Write {
+  Tile to;
+  double value;
+  bool kept;  // what is there
+  void operator()() const {
+    if (to.data != nullptr && !kept) tiles::write(to, 0, 0, value);
+  }
+};
+
+}  // namespace
+
 void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& right, bool init, Site site) {
   if (!runs(Pipe::matrix)) return;
   const Tensor acc = target(accumulator, "mma", site), a = resolve(left), b = resolve(right);
@@ -19,7 +32,9 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
     return illegal("mma",
                    "the matrix unit does not multiply " + describe(a) + " by " + describe(b) + " into " + describe(acc),
                    site);
-  if (!checked()) return tiles::multiply_on_host(tile(acc), tile(a), tile(b), init, device().numerics, run_.isa, host_);
+  if (!checked())
+    return perform([to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics, isa = run_.isa,
+                    &host = *run_.host] { tiles::multiply_on_host(to, x, y, init, numerics, isa, host); });
   Work work;
   work.unit = Unit::matrix;
   work.in = a.dtype;
@@ -41,13 +56,15 @@ double Core::scalar_read(const Tensor& tensor, index row, index column, Site sit
   if (!has(tensor.space)) return 0;
   const Tensor from = resolve(tensor).slice(row, 1, column, 1);
   if (!usable("scalar_read", {&from}, site)) return 0;
+  const Tile there = tile(from);
+  if (run_.script != nullptr) return run_.script->read(there);
   double value = 0;
   Work work;
   work.unit = Unit::scalar;
   work.in = work.out = from.dtype;
   work.elements = 1;
   issue(Pipe::scalar, "scalar_read", site, work, {{from}},
-        [&value, from = tile(from)] { value = from.data == nullptr ? 0 : tiles::read(from, 0, 0); });
+        [&value, there] { value = there.data == nullptr ? 0 : tiles::read(there, 0, 0); });
   return value;
 }
 
@@ -68,10 +85,8 @@ void Core::scalar_write(const Tensor& destination, index row, index column, doub
   work.elements = 1;
   // A price is asked of buffers that nobody may touch.
   const bool callers = to.space == Space::global && !run_.memories.buffer(to.buffer).workspace;
-  issue(Pipe::scalar, "scalar_write", site, work, {{to, true}},
-        [to = tile(to), value, kept = callers && !run_.compute] {
-          if (to.data != nullptr && !kept) tiles::write(to, 0, 0, value);
-        });
+  const Write body{tile(to), value, callers && !run_.compute};
+  issue(Pipe::scalar, "scalar_write", site, work, {{to, true}}, body, {{body.to.form, body.to.data}});
 }
 
 }  // namespace inlay::npu

@@ -3,6 +3,24 @@
 
 namespace inlay::npu {
 
+namespace {
+
+// The row that the number names when the step is done.
+struct CopyRow {
+  NdTensor to, from;
+  std::byte *into, *out_of;  // of row 0
+  Tile number;
+  index count, bytes;
+  bool operator()() const {
+    const auto row = static_cast<index>(tiles::read(number, 0, 0));
+    if (row < 0 || row >= count) return false;
+    tiles::copy_by_axes(to, into, from, out_of + row * bytes);
+    return true;
+  }
+};
+
+}  // namespace
+
 std::vector<Footprint> Core::footprints(const NdTensor& tensor, bool write) const {
   std::vector<Footprint> result;
   for (const Region& region : regions_of(tensor)) result.push_back(footprint({tensor.first, write}, region));
@@ -35,48 +53,76 @@ bool Core::reachable(const char* verb, const NdTensor& tensor, index run, Site s
   return false;
 }
 
-void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) {
+std::optional<Core::CopyByAxes> Core::copying(const NdTensor& destination, const NdTensor& source, Site site) {
   constexpr const char* verb = "copy";
-  if (stopped() || !moves_here(destination.first, source.first)) return;
+  const auto refuse = [&](const std::string& why) {
+    illegal(verb, why, site);
+    return std::nullopt;
+  };
   NdTensor to = destination;
   to.first = target(destination.first, verb, site);
   NdTensor from = source;
   from.first = resolve(source.first);
   for (const NdTensor* each : {&to, &from})
-    if (each->first.error != nullptr) return illegal(verb, each->first.error, site);
-  const Path* path = device().path(from.first.space, to.first.space);
-  if (path == nullptr) return illegal(verb, "there is no path from " + describe(from) + " to " + describe(to), site);
+    if (each->first.error != nullptr) return refuse(each->first.error);
+  if (device().path(from.first.space, to.first.space) == nullptr)
+    return refuse("there is no path from " + describe(from) + " to " + describe(to));
   bool equal = to.rank == from.rank && to.first.dtype == from.first.dtype;
   for (int axis = 0; equal && axis < to.rank; ++axis) equal = to.extent(axis) == from.extent(axis);
-  if (!equal) return illegal(verb, describe(from) + " is not " + describe(to), site);
-  if (to.empty()) return;
+  if (!equal) return refuse(describe(from) + " is not " + describe(to));
+  if (to.empty()) return std::nullopt;
   const index run = common_run(to, from);
   if (bits(to.first.dtype) == 4) {
     bool whole = run % 2 == 0;
     for (const NdTensor* each : {&to, &from})
       for (int axis = 0; axis < each->rank; ++axis)
         whole = whole && (each->stride(axis) == 1 || each->stride(axis) % 2 == 0);
-    if (!whole) return illegal(verb, "runs of " + describe(to) + " must be whole bytes", site);
+    if (!whole) return refuse("runs of " + describe(to) + " must be whole bytes");
   }
-  if (!reachable(verb, to, run, site) || !reachable(verb, from, run, site)) return;
+  if (!reachable(verb, to, run, site) || !reachable(verb, from, run, site)) return std::nullopt;
   if (to.first.space == Space::global && run_.memories.use(to.first.buffer) == Use::in)
-    return illegal(verb, run_.memories.buffer(to.first.buffer).name + " is an input", site);
-  if (!elements_apart(to)) return illegal(verb, "elements of " + describe(to) + " share memory", site);
+    return refuse(run_.memories.buffer(to.first.buffer).name + " is an input");
+  if (!elements_apart(to)) return refuse("elements of " + describe(to) + " share memory");
+  return CopyByAxes{to, from, run_.memories.data(to.first), run_.memories.data(from.first)};
+}
 
-  const auto body = [to, from, into = run_.memories.data(to.first), out_of = run_.memories.data(from.first)] {
-    tiles::copy_by_axes(to, into, from, out_of);
-  };
-  if (!checked()) return body();
-  Entry entry_of_copy = entry(Event::work, path->pipe, verb, site);
+void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) {
+  if (stopped() || !moves_here(destination.first, source.first)) return;
+  const auto found = copying(destination, source, site);
+  if (!found) return;
+  const CopyByAxes& body = *found;
+  if (!checked()) return perform(body, {{body.to.first, body.into}, {body.from.first, body.out_of}});
+  const NdTensor &to = body.to, &from = body.from;
+  const Path* path = device().path(from.first.space, to.first.space);
+  Entry entry_of_copy = entry(Event::work, path->pipe, "copy", site);
   Work& work = entry_of_copy.work;
   work.unit = Unit::dma;
   work.path = static_cast<std::uint8_t>(path - device().paths.data());
   work.in = work.out = to.first.dtype;
   work.bytes = static_cast<std::uint64_t>(byte_size(to.first.dtype, to.size()));
-  work.runs = static_cast<std::uint64_t>(to.size() / run);
+  work.runs = static_cast<std::uint64_t>(to.size() / common_run(to, from));
   std::vector<Footprint> all = footprints(from, false), written = footprints(to, true);
   all.insert(all.end(), written.begin(), written.end());
   enqueue(entry_of_copy, std::move(all), body);
+}
+
+void Core::copy_row(const NdTensor& to, const NdTensor& from_row_0, const NamedRow& row, Site site) {
+  const auto row_at = [&](index number) {
+    NdTensor from = from_row_0;
+    from.first.begin += static_cast<std::uint64_t>(number * row.bytes);
+    if (number < 0 || number >= row.count) from.first.error = "a row that the table does not have";
+    return from;
+  };
+  if (run_.script == nullptr)
+    return copy(to, row_at(static_cast<index>(scalar_read(row.numbers, 0, row.at, site))), site);
+  const Tensor number = row.numbers.slice(0, 1, row.at, 1);
+  if (stopped() || !moves_here(to.first, from_row_0.first) || !usable("copy_row", {&number}, site)) return;
+  const Tile named = tile(number);
+  const auto body = copying(to, row_at(static_cast<index>(tiles::read(named, 0, 0))), site);
+  if (!body) return;
+  const CopyRow step{body->to, body->from, body->into, run_.memories.data(from_row_0.first),
+                     named,    row.count,  row.bytes};
+  perform(step, {{step.to.first, step.into}, {step.from.first, step.out_of}, {step.number.form, step.number.data}});
 }
 
 }  // namespace inlay::npu

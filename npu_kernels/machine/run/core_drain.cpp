@@ -3,6 +3,17 @@
 
 namespace inlay::npu {
 
+namespace {
+
+struct Drain {
+  Tile to, from;
+  DrainOptions options;
+  Tile scales, bias;
+  void operator()() const { tiles::drain(to, from, options, scales, bias); }
+};
+
+}  // namespace
+
 // Can the device do what the options ask of an accumulator of `from` that becomes `to`? Otherwise a report.
 bool Core::drains(DType from, DType to, const DrainOptions& options, Site site) {
   const DrainForm* form = device().drain(from, to);
@@ -43,10 +54,8 @@ void Core::drain(const Tensor& destination, const Tensor& acc, const DrainOption
   const Tensor scales = resolve(options.scale_row), bias = resolve(options.bias_row);
   if (!drain_row(scales, to, site) || !drain_row(bias, to, site)) return;
   const auto row = [&](const Tensor& tensor) { return tensor.buffer == none ? Tile{} : tile(tensor); };
-  const auto body = [to = tile(to), from = tile(from), options, x = row(scales), y = row(bias)] {
-    tiles::drain(to, from, options, x, y);
-  };
-  if (!checked()) return body();
+  const Drain body{tile(to), tile(from), options, row(scales), row(bias)};
+  if (!checked()) return perform(body, {{body.to.form, body.to.data}});
   Entry work = entry(Event::work, path->pipe, "drain", site);
   work.work = dma_work(*path, to, from);
   const Region target_region = to.region();  // the narrow side is what moves

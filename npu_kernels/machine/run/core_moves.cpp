@@ -6,6 +6,20 @@
 
 namespace inlay::npu {
 
+namespace {
+
+struct Move {
+  Tile to, from;
+  void operator()() const { tiles::copy(to, from); }
+};
+
+struct Sum {
+  Tile to, from;
+  void operator()() const { tiles::atomic_add(to, from); }
+};
+
+}  // namespace
+
 const Path* Core::legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site) {
   const Path* path = device().path(from.space, to.space);
   if (path == nullptr) {
@@ -53,8 +67,9 @@ void Core::move(const char* verb, const Tensor& destination, const Tensor& sourc
                    std::string("the path from ").append(name(from.space)).append(" to ").append(name(to.space)) +
                        (change == Change::turn ? " does not turn an operand" : " does not change layouts"),
                    site);
-  issue(path->pipe, verb, site, dma_work(*path, to, from, change), {{from}, {to, true}},
-        [to = tile(to), from = tile(from)] { tiles::copy(to, from); });
+  const Move body{tile(to), tile(from)};
+  issue(path->pipe, verb, site, dma_work(*path, to, from, change), {{from}, {to, true}}, body,
+        {{body.to.form, body.to.data}, {body.from.form, body.from.data}});
 }
 
 void Core::copy(const Tensor& to, const Tensor& from, Site site) {
@@ -143,8 +158,9 @@ void Core::atomic_add(const Tensor& destination, const Tensor& source, Site site
   if (to.space != Space::global) return illegal("atomic_add", "it adds to global memory, not to " + describe(to), site);
   const Path* path = legal_path("atomic_add", to, from, site);
   if (path == nullptr) return;
-  issue(path->pipe, "atomic_add", site, dma_work(*path, to, from), {{from}, {to, false, true}, {to, true, true}},
-        [to = tile(to), from = tile(from)] { tiles::atomic_add(to, from); });
+  const Sum body{tile(to), tile(from)};
+  issue(path->pipe, "atomic_add", site, dma_work(*path, to, from), {{from}, {to, false, true}, {to, true, true}}, body,
+        {{body.to.form, body.to.data}, {body.from.form, body.from.data}});
 }
 
 }  // namespace inlay::npu

@@ -113,6 +113,27 @@ void GlobalMemory::forget() {
   taken_ = 0;
 }
 
+std::vector<GlobalMemory::Named> GlobalMemory::named() const {
+  std::vector<Named> result;
+  for (std::uint32_t id = 0; id < memories_.permanent(); ++id) {
+    const Buffer& buffer = memories_.buffer(id);
+    result.push_back(
+        {buffer.name, memories_.first_byte(id), buffer.bytes, memories_.use(id), buffer.workspace, buffer.site});
+  }
+  return result;
+}
+
+void GlobalMemory::name_again(const std::vector<Named>& tensors, std::span<std::byte* const> places) {
+  forget();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Named& tensor = tensors[i];
+    if (tensor.workspace)
+      memories_.add_workspace(tensor.name, tensor.bytes, places[i], tensor.site);
+    else
+      memories_.add_global(tensor.name, places[i], {Region{0, 1, tensor.bytes, 0}}, tensor.use, tensor.site);
+  }
+}
+
 PlanningMemory::PlanningMemory(const Device& device, std::uint32_t cores) : GlobalMemory(device, cores, false, false) {}
 
 Machine::Machine(const Device& device, Options options)
@@ -150,8 +171,8 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
 
 FunctionalMachine::FunctionalMachine(const Device& device, std::uint32_t cores) : GlobalMemory(device, cores, false) {}
 
-std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& program, Launch launch) {
-  memories_.restart();
+std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& program, Launch launch, Script* script) {
+  memories_.restart(script != nullptr && script->started());
   const std::uint32_t cores = cores_of(launch);
   Run run{.device = device_,
           .cores = cores,
@@ -160,6 +181,9 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
           .streams = streams_};
   run.meetings.assign(cores * run.kinds.size(), 0);
   run.isa = Cpu(serial()).isa();
+  run.host = &host_;
+  run.script = script;
+  if (script != nullptr) script->resume();
   run.streams.stuck = [&] {
     if (run.failed) return;
     Report report;
@@ -173,6 +197,7 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
         program(core);
       });
   report_end(run, end);
+  if (script != nullptr && end == Streams::End::finished && !run.failed) script->end();
   return run.reports.take();
 }
 

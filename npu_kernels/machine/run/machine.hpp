@@ -96,6 +96,18 @@ class GlobalMemory {
   // All tensors are gone, the memories of the cores stay: for the next program.
   void forget();
 
+  // A tensor of global memory as it was named, and the same ones in another memory, each where `places` says.
+  struct Named {
+    std::string name;
+    std::byte* place = nullptr;
+    std::uint64_t bytes = 0;
+    Use use = Use::in_out;
+    bool workspace = false;
+    Site site{};
+  };
+  std::vector<Named> named() const;
+  void name_again(const std::vector<Named>& tensors, std::span<std::byte* const> places);
+
   const Device& device() const { return device_; }
   std::uint32_t cores() const { return cores_; }
 
@@ -145,11 +157,13 @@ class Machine : public GlobalMemory {
 class FunctionalMachine : public GlobalMemory {
  public:
   explicit FunctionalMachine(const Device& device, std::uint32_t cores = 0);
-  // Only capacity, alignment, illegal_path, use_after_release and deadlocks between cores are noticed.
-  std::vector<Report> run(const std::function<void(Core&)>& program, Launch launch = {});
+  // Only capacity, alignment, illegal_path, use_after_release and deadlocks between cores are noticed. `script`: what
+  // is done is kept there; of one that has been played in part, only the rest is done.
+  std::vector<Report> run(const std::function<void(Core&)>& program, Launch launch = {}, Script* script = nullptr);
 
  private:
   Streams streams_;
+  tiles::HostBuffers host_;
 };
 
 }  // namespace inlay::npu

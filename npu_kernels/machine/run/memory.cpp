@@ -75,13 +75,15 @@ void Memories::forget() {
   state_.clear();
 }
 
-void Memories::restart() {
+void Memories::restart(bool goes_on) {
+  poisons_ = !goes_on;
   buffers_.resize(permanent_);
   state_.resize(permanent_);
   std::vector<AddressSpace::Buffer> named;
   for (std::size_t id = 0; id < permanent_; ++id) {
     State& state = state_[id];
-    if (buffers_[id].workspace && state.data != nullptr) std::fill_n(state.data, buffers_[id].bytes, poison);
+    if (poisons_ && buffers_[id].workspace && state.data != nullptr)
+      std::fill_n(state.data, buffers_[id].bytes, poison);
     named.push_back({state.data, buffers_[id].bytes, &state.elements, state.use, buffers_[id].workspace});
   }
   const std::vector<std::uint64_t> addresses = global_.lay_out(named, shadowed_);
@@ -128,7 +130,7 @@ std::optional<std::uint32_t> Memories::allocate(std::uint32_t core, std::uint8_t
   if (!begin) return std::nullopt;
   // A write that a mutation shifts by a granule stays in poisoned memory.
   const std::uint64_t end = std::min(device_.memories[memory].bytes, *begin + bytes + device_.memories[memory].align);
-  if (backed_ && end > place.prepared) {
+  if (backed_ && poisons_ && end > place.prepared) {
     std::fill(place.bytes.get() + place.prepared, place.bytes.get() + end, poison);
     if (shadowed_) std::fill(place.writer.get() + place.prepared, place.writer.get() + end, none);
     place.prepared = end;

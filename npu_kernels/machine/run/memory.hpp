@@ -21,6 +21,10 @@
 
 namespace inlay::npu {
 
+// An address with no memory behind it, of an operand whose elements nobody may look at: a program is made with such,
+// and kept for others (npu_kernels/backend/prepared.hpp).
+inline bool is_symbol(const std::byte* address) { return reinterpret_cast<std::uintptr_t>(address) >> 63 != 0; }
+
 // First fit over the free ranges of one memory of one stream.
 class Allocator {
  public:
@@ -51,17 +55,20 @@ class Memories {
   std::optional<std::uint32_t> allocate(std::uint32_t core, std::uint8_t stream, Space space, std::string name,
                                         std::uint64_t bytes, SourceLocation site);
   void release(std::uint32_t buffer);
-  void forget();   // all tensors of global memory
-  void restart();  // before another run: scratch is empty and poisoned, outputs and workspace are unwritten
+  void forget();  // all tensors of global memory
+  // Before another run: scratch is empty and poisoned, outputs and workspace are unwritten. `goes_on`: no byte changes.
+  void restart(bool goes_on = false);
 
   std::uint64_t largest_free(std::uint32_t core, std::uint8_t stream, Space space) const;
   const std::vector<Buffer>& buffers() const { return buffers_; }
   const Buffer& buffer(std::uint32_t id) const { return buffers_[id]; }
+  std::size_t permanent() const { return permanent_; }
+  std::byte* first_byte(std::uint32_t id) const { return state_[id].data; }
   bool live(std::uint32_t id) const { return state_[id].live; }
   Use use(std::uint32_t id) const { return state_[id].use; }
   std::byte* data(const Tensor& tensor) const {
     const State& state = state_[tensor.buffer];
-    if (state.data == nullptr) return nullptr;  // a tape is made without data
+    if (state.data == nullptr || is_symbol(state.data)) return nullptr;  // a tape is made without data
     return state.data + (tensor.begin - state.origin);
   }
   // Where byte `begin` of a tensor of the buffer lies in its memory. A buffer of global memory counts its bytes from
@@ -110,6 +117,7 @@ class Memories {
   bool shadowed_, backed_;
   AddressSpace global_;
   std::uint64_t run_ = 0;      // counts restarts
+  bool poisons_ = true;        // what a run allocates
   std::size_t permanent_ = 0;  // buffers of global memory, made before the run
   std::vector<Scratch> scratch_;
   std::vector<Buffer> buffers_;
