@@ -15,6 +15,7 @@ Tensor handover_workspace(GlobalMemory& memory, const Products& products, const 
 SumsToVector::SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, const Tensor& workspace)
     : core_(core),
       rows_(tiles.vector_m),
+      unit_(tiles.row_unit),
       direct_(drains_to_vector(core.device())),
       tiles_(core.ring("rows of sums", Space::vector, {tiles.vector_m, tiles.sum_n}, dtype,
                        {direct_ ? 3u : 2u, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
@@ -31,7 +32,7 @@ void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const C
     through_->commit();
     passed = through_->wait();
   }
-  const RowRange mine = my_rows(core_, m);
+  const RowRange units = my_rows(core_, m / unit_), mine{units.first * unit_, units.count * unit_};
   for (index at = 0; at < mine.count; at += rows_) {
     const index count = std::min(rows_, mine.count - at), row = mine.first + at;
     const Tensor to = tiles_.acquire().slice(0, count, 0, n);
@@ -43,7 +44,7 @@ void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const C
     Sums here = where;
     here.tile = to;
     here.row += row;
-    here.at = at;
+    here.at += at;
     drained_.push_back(here);
     while (drained_.size() > (direct_ ? 1 : 0)) consume_oldest(consume);
   }

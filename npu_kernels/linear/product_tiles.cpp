@@ -54,7 +54,8 @@ bool makes_right(const Device& device, index cores, const Products& p) {
 ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
   const DType dtype = p.left.front().dtype;
   const MatrixRate* rate = device.rate(dtype, p.sum);
-  const index unit_m = std::max<index>(rate->m, device.matrix.m_granule), unit_n = rate->n, unit_k = rate->k;
+  const index unit_m = std::max<index>({rate->m, device.matrix.m_granule, p.row_unit}), unit_n = rate->n,
+              unit_k = rate->k;
   const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1);
   const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
   const index rows = round_up(p.rows(), unit_m), columns = round_up(p.columns(), unit_n);
@@ -65,6 +66,7 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   ProductTiles t{};
   t.staged = 2;
   t.unit = device.sync.unit_flag_bytes > 0;
+  t.row_unit = p.row_unit;
   index sums = bytes(Space::accumulator) / (t.unit ? 1 : 2) / out;
   if (p.steps() > 1) sums = std::min(sums, bytes(Space::vector) * device.vector_units() / 8 / out);
   if (device.feeds_are_views()) {
@@ -79,8 +81,8 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
     t.sum_m = best.m;
     t.sum_n = best.n;
   }
-  t.vector_m = std::clamp<index>(bytes(Space::vector) / (shared ? 28 : 16) / (t.sum_n * out), 1,
-                                 ceil_div(t.sum_m, device.vector_units()));
+  t.vector_m = std::clamp<index>(round_down(bytes(Space::vector) / (shared ? 28 : 16) / (t.sum_n * out), p.row_unit),
+                                 p.row_unit, round_up(ceil_div(t.sum_m, device.vector_units()), p.row_unit));
   t.feed_k = depth;
   if (!device.feeds_are_views())
     t.feed_k = std::min(depth, round_down(std::min(bytes(Space::left) / 2 / (t.sum_m * in),
@@ -98,6 +100,16 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   t.block_m = t.sum_m;
   t.block_n = t.sum_n;
   t.chunk_k = depth;
+  // Of several segments: the left operand stays with all of them, and the vector unit keeps the sums of all rows.
+  const index all = round_up(p.left.front().depth, unit_k);
+  const bool pairs = p.left.size() > 1 || p.right.size() > 1;
+  if (p.steps() > 1 && !pairs && device.feeds_are_views() &&
+      (rows * all + index{t.staged} * t.block_n * depth) * in <= budget &&
+      rows * t.sum_n * out <= bytes(Space::vector) / 8) {
+    t.block_m = rows;
+    t.keeps = true;
+    return t;
+  }
   if (p.steps() > 1 || !fits(t.block_m, t.block_n, depth)) {
     const index unit = std::min(t.feed_k, round_up(64, unit_k));
     // Short chunks start sooner; blocks have long runs in any, so that more of them are on their way.
@@ -120,6 +132,7 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   ProductTiles whole = t;
   whole.block_m = rows;
   const bool may_keep = fits(rows, t.block_n, depth) && ceil_div(columns, t.block_n) >= 2 * cores;
+  whole.keeps = p.steps() == 1;
   if (made) return may_keep ? whole : t;
   for (bool more = true; more;) {
     more = t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
@@ -129,7 +142,9 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   const double blocks = static_cast<double>(ceil_div(rows, t.block_m) * ceil_div(columns, t.block_n));
   const double loads = blocks * static_cast<double>((t.block_m + t.block_n) * in) / device.dram_bytes_per_cycle;
   const double products = static_cast<double>(rows * columns) / peak_products(device.matrix, *rate) / device.cores;
-  return may_keep && loads > products ? whole : t;
+  if (may_keep && loads > products) return whole;
+  t.keeps = t.block_m >= rows;
+  return t;
 }
 
 }  // namespace inlay::npu

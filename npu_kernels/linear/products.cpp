@@ -47,7 +47,7 @@ std::vector<Slice> slices_of(const Products& p, const ProductTiles& t) {
 }  // namespace
 
 void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume,
-              const MakeRight& make_right) {
+              const MakeRight& make_right, const MakeLeft& make_left) {
   if (p.longest() == 0) return pass_zeros(core, p, t, consume);
   const std::vector<Slice> slices = slices_of(p, t);
   const auto of_block = static_cast<index>(slices.size());
@@ -56,11 +56,10 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   // not all of it at its start.
   const index blocks_m = ceil_div(rows, t.block_m), blocks_n = ceil_div(columns, t.block_n),
               blocks = blocks_m * blocks_n;
-  // All of the left operand is one block: it is loaded once.
-  const bool keeps = blocks_m == 1 && of_block == 1;
   const DType in = p.left.front().dtype;
-  Ring a = core.ring("a", Space::staging, {t.block_m, t.chunk_k}, in, {keeps ? 1 : t.staged, Pipe::load, Pipe::feed},
-                     Layout::nz);
+  const index depth_of_a = t.keeps ? round_up(p.left.front().depth, core.device().fractal_block(in)) : t.chunk_k;
+  Ring a = core.ring("a", Space::staging, {t.block_m, depth_of_a}, in,
+                     {t.keeps ? 1 : t.staged, make_left ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
   const bool turned = p.right.front().turned;
   const Shape shape_of_b = turned ? Shape{t.chunk_k, t.block_n} : Shape{t.block_n, t.chunk_k};
   Ring b = core.ring("b", Space::staging, shape_of_b, in,
@@ -89,7 +88,13 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
 
   const auto load = [&](index turn) {
     const Turn s = turn_at(turn);
-    if (!keeps || turn == 0) {
+    if (t.keeps && turn == 0) {
+      if (make_left)
+        make_left(a.acquire());
+      else
+        stage(core, a.acquire(), p.left.front(), 0, rows, 0, p.left.front().depth);
+      a.commit();
+    } else if (!t.keeps) {
       stage(core, a.acquire(), p.left[s.slice.left], s.row, s.rows, s.slice.k, s.slice.depth);
       a.commit();
     }
@@ -100,11 +105,13 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
     b.commit();
   };
 
+  const index kept = rows_of_vector(core, t);
   Tensor sum, staged_a;
   const auto product = [&](index turn) {
     const Turn s = turn_at(turn);
     const bool first = s.slice.first, last = s.slice.last;
-    if (!keeps || turn == 0) staged_a = a.wait();
+    if (!t.keeps || turn == 0) staged_a = a.wait();
+    const index k_of_a = t.keeps ? s.slice.k : 0;
     const Tensor staged_b = b.wait();
     for (index r = 0; r < s.rows; r += t.sum_m)
       for (index c = 0; c < s.columns; c += t.sum_n) {
@@ -112,7 +119,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
         if (first) sum = sums.acquire().slice(0, m, 0, n);
         for (index k = 0; k < s.slice.depth; k += t.feed_k) {
           const index ks = std::min(t.feed_k, s.slice.depth - k);
-          core.load_a(left.acquire().slice(0, m, 0, ks), staged_a.slice(r, m, k, ks));
+          core.load_a(left.acquire().slice(0, m, 0, ks), staged_a.slice(r, m, k_of_a + k, ks));
           left.commit();
           core.load_b(right.acquire().slice(0, ks, 0, n),
                       turned ? staged_b.slice(k, ks, c, n) : staged_b.slice(c, n, k, ks), !turned);
@@ -123,9 +130,11 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
         }
         if (!last) continue;
         sums.commit();
-        out.pass(sums, m, n, {{}, s.row + r, s.column + c, 0, s.slice.step, s.slice.step + 1 == p.steps()}, consume);
+        out.pass(sums, m, n,
+                 {{}, s.row + r, s.column + c, r / t.sum_m * kept, s.slice.step, s.slice.step + 1 == p.steps()},
+                 consume);
       }
-    if (!keeps || turn + 1 == turns) a.release();
+    if (!t.keeps || turn + 1 == turns) a.release();
     b.release();
   };
 
