@@ -51,7 +51,8 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
       .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}}},
       .sum = DType::f32,
       .segments = {{0, x.depth}}};
-  const bool made = MadeCodes::takes(weight) && makes_right(memory.device(), memory.cores(), products);
+  const bool made = MadeCodes::takes(weight) && stages_for_vector(memory.device()) &&
+                    makes_right(memory.device(), memory.cores(), products);
   const Halves right = made ? Halves{} : halves(memory, "w", weight.codes.count, x.depth, 1);
   if (!made) products.right = right.parts;
   if (x.depth > 0) result.row_power = left.power, result.col_power = right.power;

@@ -8,7 +8,7 @@ namespace inlay::npu {
 
 Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles) {
   if (drains_to_vector(memory.device())) return {};
-  return memory.workspace("sums in global memory", {index{memory.cores()} * 2 * tiles.sum_m, tiles.sum_n},
+  return memory.workspace("sums in global memory", {index{memory.cores()} * tiles.handed * tiles.sum_m, tiles.sum_n},
                           products.sum);
 }
 
@@ -20,8 +20,8 @@ SumsToVector::SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, c
       tiles_(core.ring("rows of sums", Space::vector, {tiles.vector_m, tiles.sum_n}, dtype,
                        {direct_ ? 3u : 2u, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
   if (direct_) return;
-  through_.emplace(
-      workspace_ring(core, "sums in global memory", workspace, tiles.sum_m, 2, Pipe::drain, Pipe::load_vector));
+  through_.emplace(workspace_ring(core, "sums in global memory", workspace, tiles.sum_m, tiles.handed, Pipe::drain,
+                                  Pipe::load_vector));
 }
 
 void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const Consumer& consume) {

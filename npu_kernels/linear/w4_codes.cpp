@@ -90,24 +90,39 @@ void W4Codes::panel(const Tensor& tile, index row, index k, index depth) {
   core_.vcast(tile, codes);
 }
 
+W4StoredCodes::W4StoredCodes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, const Operand& to,
+                             index depth)
+    : core_(core),
+      count_(codes.count),
+      to_(to),
+      codes_(core, scratch, codes, less_middle, depth, 2),
+      out_(core.ring("codes", Space::vector, {panel_rows, depth}, DType::f16, {2, Pipe::vector, Pipe::store},
+                     Layout::nz)) {}
+
+void W4StoredCodes::panel(index row, index k, index depth) {
+  const index rows = std::min(panel_rows, count_ - row), padded = round_up(depth, to_.blocks.extent(2));
+  codes_(out_.acquire().slice(0, rows, 0, padded), row, rows, k, depth);
+  out_.commit();
+  store_blocks(core_, to_, out_.wait().slice(0, rows, 0, padded), row, k);
+  out_.release();
+}
+
+void W4StoredCodes::operator()(index row, index rows, index k, index depth) {
+  const index step = panel_rows * index{core_.vector_dim()};
+  for (index r = core_.vector_idx() * panel_rows; r < rows; r += step) panel(row + r, k, depth);
+}
+
 void make_w4_codes(Core& core, const RowSource& codes, bool less_middle, const Operand& to) {
   // Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out.
   const index per_word = codes.per_word(), bytes_of_slot = 3 * 4 * panel_rows / per_word + 2 * 2 * panel_rows;
   const index depth = w4_slots_at_once(core.device(), codes.depth, bytes_of_slot / 3 * 4);
   Scratch scratch(core);
-  W4Codes make(core, scratch, codes, less_middle, depth, 2);
-  Ring out =
-      core.ring("codes", Space::vector, {panel_rows, depth}, DType::f16, {2, Pipe::vector, Pipe::store}, Layout::nz);
+  W4StoredCodes store(core, scratch, codes, less_middle, to, depth);
   const Chain chain = core.chain(Pipe::vector);
   const index across = ceil_div(codes.depth, depth), tiles = ceil_div(codes.count, panel_rows) * across;
   for (index i = core.vector_worker(); i < tiles; i += core.vector_workers()) {
-    const index row = i / across * panel_rows, k = i % across * depth;
-    const index rows = std::min(panel_rows, codes.count - row), part = std::min(depth, codes.depth - k);
-    const index padded = round_up(part, to.blocks.extent(2));
-    make(out.acquire().slice(0, rows, 0, padded), row, rows, k, part);
-    out.commit();
-    store_blocks(core, to, out.wait().slice(0, rows, 0, padded), row, k);
-    out.release();
+    const index k = i % across * depth;
+    store.panel(i / across * panel_rows, k, std::min(depth, codes.depth - k));
   }
 }
 

@@ -33,7 +33,23 @@ class W4Codes {
 // Slots at once, where `bytes_of_slot` of the vector unit's memory hold one.
 index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot);
 
-// All of them through the workspace, each vector worker its share.
+// .. through the workspace.
+class W4StoredCodes {
+ public:
+  W4StoredCodes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, const Operand& to, index depth);
+  void panel(index row, index k, index depth);
+  // The vector units of a core share the panels.
+  void operator()(index row, index rows, index k, index depth);
+
+ private:
+  Core& core_;
+  index count_;
+  Operand to_;
+  W4Codes codes_;
+  Ring out_;
+};
+
+// All of them, each vector worker its share.
 void make_w4_codes(Core& core, const RowSource& codes, bool less_middle, const Operand& to);
 
 }  // namespace inlay::npu

@@ -39,7 +39,7 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
       of_groups_(core.ring<2>("of groups",
                               {raw_form("scales", op.weight.scales, op.tiles.sum_n / panel_rows, window_),
                                raw_form("zeros or offsets", other(op), op.tiles.sum_n / panel_rows, window_)},
-                              {2, Pipe::load_vector, Pipe::vector})),
+                              {rings_ahead(core), Pipe::load_vector, Pipe::vector})),
       scales_(scratch.alloc("scales in f32", {window_, op.tiles.sum_n}, DType::f32)),
       kept_(scratch.alloc("y in f32",
                           {std::max<index>(2, kept_rows(core, op.tiles) / op.products.row_unit), op.tiles.sum_n},
@@ -47,7 +47,7 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
       terms_(
           scratch.alloc("terms", {1 + std::max(op.spread, op.tiles.vector_m / op.parts), op.tiles.sum_n}, DType::f32)),
       sums_(core.ring("sums of x", Space::vector, {std::max(op.spread, op.tiles.vector_m), 2}, DType::f32,
-                      {2, Pipe::load_vector, Pipe::vector})),
+                      {rings_ahead(core), Pipe::load_vector, Pipe::vector})),
       powers_(
           core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
       out_(core.ring("y", Space::vector, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n},

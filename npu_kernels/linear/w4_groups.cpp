@@ -216,12 +216,16 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
       .left = {op.left}, .right = {codes}, .sum = DType::f32, .segments = {}, .row_unit = op.spread * op.parts};
   for (index k = 0; k < std::max<index>(1, x.depth); k += op.slots_of_product())
     op.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
-  const bool made = makes_right(device, memory.cores(), op.products);
-  if (!made) codes = blocked_operand(memory, "codes", n, x.depth, DType::f16);
+  const auto store = [&] { codes = blocked_operand(memory, "codes", n, x.depth, DType::f16); };
+  if (!stages_for_vector(device)) store();
+  op.products.right = {codes};
+  op.products.source_bits = bits(weight.codes.dtype);
+  op.made = makes_right(device, memory.cores(), op.products);
+  if (!op.made && !codes.blocked()) store();
   op.codes = codes;
   op.products.right = {codes};
-  op.tiles = product_tiles(device, memory.cores(), op.products, made);
-  if (op.spread > 1 && made && op.tiles.keeps)
+  op.tiles = product_tiles(device, memory.cores(), op.products, op.made);
+  if (op.spread > 1 && !codes.blocked() && op.tiles.block_m >= op.left.rows)
     op.left.blocks = {};
   else if (op.spread > 1)
     op.left = blocked_operand(memory, "spread rows of x", op.left.rows, x.depth, DType::f16);
@@ -233,15 +237,16 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
 void make_w4_operands(Core& core, const W4Groups& op) {
   const bool spread = op.spread > 1 && op.left.blocked();
   make_halves(core, op.x, op.halves);
-  if (!op.made()) make_w4_codes(core, op.weight.codes, op.less_middle(), op.codes);
-  core.sync_all();
+  if (!op.made) make_w4_codes(core, op.weight.codes, op.less_middle(), op.codes);
+  if (spread || op.shifts()) core.sync_all();
   if (op.shifts()) make_sums(core, op);
   if (spread) store_spread_rows(core, op);
-  if (spread || op.shifts()) core.sync_all();
 }
 
 void multiply_w4_groups(Core& core, const W4Groups& op) {
+  const bool stores = op.made && op.codes.blocked();
   if (op.x.depth > 0) make_w4_operands(core, op);
+  if (op.x.depth > 0 && !stores) core.sync_all();
 
   Scratch scratch(core);
   W4GroupEpilogue epilogue(core, scratch, op);
@@ -252,15 +257,21 @@ void multiply_w4_groups(Core& core, const W4Groups& op) {
     make_left = std::ref(*rows);
   }
   std::optional<W4Codes> codes;
+  std::optional<W4StoredCodes> stored;
   MakeRight make_right;
-  if (op.made()) {
+  StoreRight store_right;
+  if (stores) {
+    stored.emplace(core, scratch, op.weight.codes, op.less_middle(), op.codes, op.tiles.stored_k);
+    store_right = {.store = std::ref(*stored), .meet = [&] { core.sync_all(); }};
+  } else if (op.made) {
     const index depth = w4_slots_at_once(core.device(), op.tiles.chunk_k, 2 * panels_ahead * 4 * panel_rows / 8 * 4);
     codes.emplace(core, scratch, op.weight.codes, op.less_middle(), depth, panels_ahead);
     make_right = std::ref(*codes);
   }
   const Chain chain = core.chain(Pipe::vector);
   multiply(
-      core, op.products, op.tiles, op.handover, [&](const Sums& sums) { epilogue(sums); }, make_right, make_left);
+      core, op.products, op.tiles, op.handover, [&](const Sums& sums) { epilogue(sums); }, make_right, make_left,
+      store_right);
 }
 
 }  // namespace inlay::npu

@@ -31,6 +31,7 @@ struct W4Groups {
   Operand rows;       // [x rows, parts], blocks
   Halves halves;      // its parts
   Operand left;       // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
+  bool made = false;  // codes as they are used
   Operand codes;      // no blocks: made as it is used
   Products products;
   ProductTiles tiles;
@@ -40,7 +41,6 @@ struct W4Groups {
   index groups() const { return weight.scales.depth; }
   bool less_middle() const { return weight.offsets.count == 0; }
   bool shifts() const { return weight.zeros.count > 0 || weight.offsets.count > 0; }
-  bool made() const { return !codes.blocked(); }
   index slots_of_product() const { return spread * weight.group; }
 };
 
