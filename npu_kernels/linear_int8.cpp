@@ -1,7 +1,8 @@
 // y = (sum (q - x_zero) (w - weight_zero)) scales + bias, in int8 on the matrix unit.
 //
-//   vector   x -> q, scale, shift, rest of each row (int8_rows.hpp)      w: panels -> fractal blocks (halves.hpp)
+//   vector   x -> q, scale, shift, rest of each row                      (int8_rows.hpp)
 //   --- all cores meet ---
+//   vector   w: panels -> fractal blocks, as they are needed             (made_blocks.hpp)
 //   load -> feed -> matrix (i8 -> i32) -> drain                          (products.hpp)
 //   vector   zero points, scales, bias, rounding -> y (int8_epilogue.hpp)
 #include <inlay/ops/linear_int8.hpp>
@@ -52,7 +53,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
       core.sync_all();
       make_shadow(core, *outliers);
     }
-    if (!right.stored()) core.sync_all();
+    if (!right.stored()) core.sync_all();  // else once some of it is on its way
     Scratch scratch(core);
     Int8Epilogue epilogue(core, scratch, result, tiles);
     const Chain chain = core.chain(Pipe::vector);

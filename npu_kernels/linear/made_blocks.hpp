@@ -38,8 +38,8 @@ class StoredBlocks {
   Ring out_;
 };
 
-// A packed or ragged right operand of the unit's own type on its way to it: made as it is used (in staging, or stored
-// by the core that multiplies it), or all of it stored before the first product.
+// A right operand of the unit's own type that does not lie as the unit takes it. It is laid out anew as it is used, in
+// staging or stored by the core that multiplies it; else all of it is stored before the first product.
 struct LaidOut {
   RowSource source;
   Operand blocks;  // in global memory; not blocked where it is made in staging
@@ -47,8 +47,9 @@ struct LaidOut {
   bool stored() const { return made && blocks.blocked(); }
 };
 LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
-// Before it the cores must meet if other operands are made, too; `meets`: they have not yet.
+// What has to be done before the cores meet.
 void lay_out_before(Core& core, const LaidOut& right);
+// `meets`: they have to, and have not yet where the right operand is stored() as it is used.
 void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
               const Tensor& handover, const Consumer& consume, bool meets);
 

@@ -47,7 +47,7 @@ struct Products {
 };
 
 // The vector unit makes the right operand as it is used, in the staging memory that is its own: rows [row, row + rows)
-// and columns [k, k + depth), into an nz tile. Each chunk is made once, as a block has all rows of the left operand.
+// and columns [k, k + depth), into an nz tile. Each chunk is made once for a block of rows of the left operand.
 using MakeRight = std::function<void(const Tensor& tile, index row, index rows, index k, index depth)>;
 // .. and all of the left one, which stays (ProductTiles::keeps).
 using MakeLeft = std::function<void(const Tensor& tile)>;
@@ -96,7 +96,7 @@ inline index kept_rows(const Core& core, const ProductTiles& tiles) {
   return ceil_div(tiles.block_m, tiles.sum_m) * rows_of_vector(core, tiles);
 }
 
-// Two tiles for each core, where no path leads from the accumulator to the vector unit; else nothing.
+// A few tiles for each core, where no path leads from the accumulator to the vector unit; else nothing.
 Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
 
 void multiply(Core& core, const Products& products, const ProductTiles& tiles, const Tensor& handover,
