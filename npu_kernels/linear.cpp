@@ -1,6 +1,7 @@
 // y = x w^T + bias: x and w as f16, in one part where that is exact, in two halves where they are f32 (halves.hpp).
 //
-//   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is, or is made fractal only
+//   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is, or is made fractal only:
+//                                           w as it is used (made_blocks.hpp)
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain         each pair of parts (products.hpp)
 //   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (float_epilogue.hpp)
@@ -65,48 +66,53 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
 
   const bool bf16 = x.dtype == DType::bf16 && w.dtype == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
   const DType unit = bf16 ? DType::bf16 : DType::f16;
+  // Fractal blocks as they lie, or rows that may be loaded as blocks.
+  const auto lies_well = [&](const RowSource& source, index tiles) {
+    if (source.dtype != unit) return false;
+    if (source.packed()) return device.fractal_block(unit) == panel_rows && source.per_word() == 1;
+    return !blocks_pay(device, tiles) && loads_as_rows(source.rows);
+  };
   const auto side_of = [&](const std::string& name, const RowSource& source, index tiles) {
-    if (source.dtype == unit && source.packed() && device.fractal_block(unit) == panel_rows && source.per_word() == 1)
-      return Side{
-          .source = source, .prepared = false, .halves = {}, .parts = {panels_operand(source.panels, source.count)}};
-    if (source.dtype == unit && !source.packed() && !blocks_pay(device, tiles) && loads_as_rows(source.rows))
-      return Side{.source = source, .prepared = false, .halves = {}, .parts = {rows_operand(source.rows)}};
+    if (lies_well(source, tiles))
+      return Side{.source = source,
+                  .prepared = false,
+                  .halves = {},
+                  .parts = {source.packed() ? panels_operand(source.panels, source.count) : rows_operand(source.rows)}};
     if (source.dtype == unit) return prepared_side(source, blocks_of(memory, name, source.count, k, unit));
     const bool two = source.dtype == DType::f32 && choices.activations == NpuActivations::exact;
     return prepared_side(source, halves(memory, name, source.count, k, two ? 2 : 1));
   };
   const Side left = side_of("x", x, n / 256);
-  Products products{.left = left.parts,
-                    .right = {{.rows = n, .depth = k, .dtype = unit, .lines = {}, .blocks = {}}},
-                    .sum = DType::f32,
-                    .segments = {{0, k}}};
-  const bool made = w.packed() && w.dtype == unit && makes_right(device, memory.cores(), products);
-  const Side right =
-      made ? Side{.source = w, .prepared = false, .halves = {}, .parts = products.right} : side_of("w", w, m / 128);
-  products.right = right.parts;
+  Products products{.left = left.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
+  // One part of the unit's type that has to be laid out anew may be so as it is used.
+  const bool anew = w.dtype == unit && !lies_well(w, m / 128) && left.parts.size() == 1;
+  const Side right = anew ? Side{} : side_of("w", w, m / 128);
+  const LaidOut blocks = anew ? laid_out(memory, "w", w, products) : LaidOut{};
+  if (!anew) products.right = right.parts;
   if (k > 0) result.row_power = left.halves.power;
   if (k > 0) result.col_power = right.halves.power;
 
-  const ProductTiles tiles = product_tiles(device, memory.cores(), products, made);
+  const ProductTiles tiles = product_tiles(device, memory.cores(), products, blocks.made);
   const Tensor handover = handover_workspace(memory, products, tiles);
   const auto body = [=](Core& core) {
     if (left.prepared) make_halves(core, left.source, left.halves);
     if (right.prepared) make_halves(core, right.source, right.halves);
-    if (left.prepared || right.prepared) core.sync_all();
+    if (anew) lay_out_before(core, blocks);
+    const bool meets = left.prepared || right.prepared || (anew && !blocks.made);
+    if (meets && !blocks.stored()) core.sync_all();
     Scratch scratch(core);
     FloatEpilogue epilogue(core, scratch, result, tiles, products.steps());
     const Chain chain = core.chain(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
-    if (!made) return multiply(core, products, tiles, handover, consume);
-    MadeBlocks blocks(core, scratch, right.source, tiles);
-    multiply(core, products, tiles, handover, consume, std::ref(blocks));
+    if (!anew) return multiply(core, products, tiles, handover, consume);
+    multiply(core, scratch, blocks, products, tiles, handover, consume, meets);
   };
   const index bytes = byte_size(x.dtype, m * k) + byte_size(w.dtype, n * k) + byte_size(op.y.dtype, m * n);
-  const index blocks = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);
+  const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);
   return {
       .body = body,
       .problem = {static_cast<std::uint64_t>(bytes), {{unit, DType::f32, static_cast<std::uint64_t>(2 * m * n * k)}}},
-      .launch = {.cores = cores_of_layer(memory, m, n, k, blocks)}};
+      .launch = {.cores = cores_of_layer(memory, m, n, k, pieces)}};
 }
 
 template struct Operator<Linear<Host>>;

@@ -1,7 +1,8 @@
 // y = (sum (q - x_zero) (w - weight_zero)) scales + bias, in int8 on the matrix unit.
 //
-//   vector   x -> q, scale, shift, rest of each row (int8_rows.hpp)      w: panels -> fractal blocks (halves.hpp)
+//   vector   x -> q, scale, shift, rest of each row                      (int8_rows.hpp)
 //   --- all cores meet ---
+//   vector   w: panels -> fractal blocks, as they are needed             (made_blocks.hpp)
 //   load -> feed -> matrix (i8 -> i32) -> drain                          (products.hpp)
 //   vector   zero points, scales, bias, rounding -> y (int8_epilogue.hpp)
 #include <inlay/ops/linear_int8.hpp>
@@ -36,14 +37,9 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
                     .rest = x.rest,
                     .shadow = {}};
 
-  Products products{.left = {x.q},
-                    .right = {{.rows = n, .depth = k, .dtype = DType::i8, .lines = {}, .blocks = {}}},
-                    .sum = DType::i32,
-                    .segments = {{0, k}}};
-  const bool made = makes_right(memory.device(), memory.cores(), products);
-  const Halves blocks = made ? Halves{} : blocks_of(memory, "w", n, k, DType::i8);
-  if (!made) products.right = blocks.parts;
-  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, made);
+  Products products{.left = {x.q}, .right = {}, .sum = DType::i32, .segments = {{0, k}}};
+  const LaidOut right = laid_out(memory, "w", w, products);
+  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, right.made);
   const Tensor handover = handover_workspace(memory, products, tiles);
   std::optional<Shadow> outliers;
   if (op.shadow_outliers) {
@@ -52,19 +48,17 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   }
   const auto body = [=](Core& core) {
     make_int8_rows(core, x);
-    if (!made) make_halves(core, w, blocks);
-    core.sync_all();
+    lay_out_before(core, right);
     if (outliers) {
-      make_shadow(core, *outliers);
       core.sync_all();
+      make_shadow(core, *outliers);
     }
+    if (!right.stored()) core.sync_all();  // else once some of it is on its way
     Scratch scratch(core);
     Int8Epilogue epilogue(core, scratch, result, tiles);
     const Chain chain = core.chain(Pipe::vector);
-    const auto consume = [&](const Sums& sums) { epilogue(sums); };
-    if (!made) return multiply(core, products, tiles, handover, consume);
-    MadeBlocks right(core, scratch, w, tiles);
-    multiply(core, products, tiles, handover, consume, std::ref(right));
+    multiply(
+        core, scratch, right, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); }, true);
   };
   const index bytes = byte_size(op.x.dtype, m * k) + n * k + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);

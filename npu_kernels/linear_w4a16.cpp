@@ -1,10 +1,11 @@
 // y = x w^T + bias with w in codes of four or eight bits.
 //
-//   exact_float       vector  codes -> w in f32 -> halves (w4_rows.hpp, halves.hpp), x -> halves
+//   exact_float       vector  x -> halves, codes as they are (w4_groups.hpp)
+//   activations f16   vector  codes -> w in f32 -> f16 (w4_rows.hpp, halves.hpp), x -> f16
 //   int8_activations  vector  codes -> bytes, x -> bytes of each segment (w4_int8.hpp)
 //   --- all cores meet ---
-//   load -> feed -> matrix -> drain        f16 -> f32, each pair of halves; or i8 -> i32, each segment (products.hpp)
-//   vector   powers, or scales; bias, rounding -> y
+//   load -> feed -> matrix -> drain        f16 -> f32, each group or all of the depth; or i8 -> i32, each segment
+//   vector   scales, powers; bias, rounding -> y
 #include <inlay/ops/linear_w4a16.hpp>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "npu_kernels/linear/halves.hpp"
 #include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
+#include "npu_kernels/linear/w4_groups.hpp"
 #include "npu_kernels/linear/w4_int8.hpp"
 #include "npu_kernels/linear/w4_slots.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
@@ -34,19 +36,24 @@ Plan plan_of(GlobalMemory& memory, Products products, bool made = false) {
   return {std::move(products), tiles, handover};
 }
 
-std::function<void(Core&)> in_floats(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
-                                     FloatResult result, NpuActivations mode) {
-  const std::size_t parts = mode == NpuActivations::exact ? 2 : 1;
+std::function<void(Core&)> in_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
+                                     const FloatResult& result) {
+  return [op = w4_groups(memory, x, weight, result)](Core& core) { multiply_w4_groups(core, op); };
+}
+
+// x and w rounded to f16 once.
+std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
+                                     FloatResult result) {
   const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows);
-  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, x.dtype == DType::f32 ? parts : 1);
+  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, 1);
   Products products{
       .left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
       .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}}},
       .sum = DType::f32,
       .segments = {{0, x.depth}}};
-  const bool made =
-      mode == NpuActivations::f16 && MadeCodes::takes(weight) && makes_right(memory.device(), memory.cores(), products);
-  const Halves right = made ? Halves{} : halves(memory, "w", weight.codes.count, x.depth, parts);
+  const bool made = MadeCodes::takes(weight) && stages_for_vector(memory.device()) &&
+                    makes_right(memory.device(), memory.cores(), products);
+  const Halves right = made ? Halves{} : halves(memory, "w", weight.codes.count, x.depth, 1);
   if (!made) products.right = right.parts;
   if (x.depth > 0) result.row_power = left.power, result.col_power = right.power;
   const Plan plan = plan_of(memory, products, made);
@@ -116,8 +123,10 @@ Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices
   result.bias = memory.bind_optional("bias", op.bias);
 
   const bool bytes = op.compute == W4Compute::int8_activations && slots > 0;
-  const auto rest =
-      bytes ? in_bytes(memory, x, weight, result) : in_floats(memory, x, weight, result, choices.activations);
+  const bool exact = choices.activations == NpuActivations::exact;
+  const auto rest = bytes   ? in_bytes(memory, x, weight, result)
+                    : exact ? in_groups(memory, x, weight, result)
+                            : in_halves(memory, x, weight, result);
   const auto body = [=](Core& core) {
     if (permuted) {
       make_slots(core, order);

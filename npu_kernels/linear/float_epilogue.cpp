@@ -14,17 +14,19 @@ FloatEpilogue::FloatEpilogue(Core& core, Scratch& scratch, const FloatResult& re
       steps_(steps),
       work_(scratch.alloc("y in f32", {tiles.vector_m, tiles.sum_n}, DType::f32)),
       other_(scratch.alloc("powers, or finite", {tiles.vector_m, tiles.sum_n}, DType::f32)),
-      row_powers_(core.ring("powers of rows", Space::vector, {tiles.vector_m, 2}, DType::f32,
-                            {2, Pipe::load_vector, Pipe::vector})),
-      col_powers_(core.ring("powers of columns", Space::vector, {1, tiles.sum_n}, DType::f32,
-                            {2, Pipe::load_vector, Pipe::vector})),
       out_(core.ring("y", Space::vector, {tiles.vector_m, tiles.sum_n}, result.y.first.dtype,
                      {2, Pipe::vector, Pipe::store})) {
+  if (result.row_power.present())
+    row_powers_.emplace(core.ring("powers of rows", Space::vector, {tiles.vector_m, 2}, DType::f32,
+                                  {2, Pipe::load_vector, Pipe::vector}));
+  if (result.col_power.present())
+    col_powers_.emplace(core.ring("powers of columns", Space::vector, {1, tiles.sum_n}, DType::f32,
+                                  {2, Pipe::load_vector, Pipe::vector}));
   if (result.bias.present())
     bias_.emplace(core.ring("bias", Space::vector, {1, tiles.sum_n}, result.bias.first.dtype,
                             {2, Pipe::load_vector, Pipe::vector}));
   if (steps == 1) return;
-  const Shape kept{rows_of_vector(core, tiles), tiles.sum_n};
+  const Shape kept{kept_rows(core, tiles), tiles.sum_n};
   kept_ = scratch.alloc("sums of the high halves", kept, DType::f32);
   rest_ = scratch.alloc("sums of the others", kept, DType::f32);
 }
@@ -55,24 +57,24 @@ void FloatEpilogue::scale(const Tensor& y, index row, index column) {
   core_.vscalar(VectorOp::mul, y, y, rows && columns ? 1 / (half_scale * half_scale) : 1 / half_scale);
   const Tensor powers = other_.slice(0, m, 0, n);
   if (rows) {
-    core_.copy(by_axes(row_powers_.acquire().slice(0, m, 0, 1)).at(1, 0),
+    core_.copy(by_axes(row_powers_->acquire().slice(0, m, 0, 1)).at(1, 0),
                by_axes(to_.row_power).at(0, 0).slice(0, row, m));
-    row_powers_.commit();
+    row_powers_->commit();
   }
   if (columns) {
-    core_.copy(col_powers_.acquire().slice(0, 1, 0, n), to_.col_power.slice(0, 1, column, n));
-    col_powers_.commit();
-    core_.vbroadcast_row(powers, col_powers_.wait().slice(0, 1, 0, n));
-    col_powers_.release();
+    core_.copy(col_powers_->acquire().slice(0, 1, 0, n), to_.col_power.slice(0, 1, column, n));
+    col_powers_->commit();
+    core_.vbroadcast_row(powers, col_powers_->wait().slice(0, 1, 0, n));
+    col_powers_->release();
     if (rows) {
-      core_.vbinary(VectorOp::mul, powers, powers, row_powers_.wait().slice(0, m, 0, 1));
+      core_.vbinary(VectorOp::mul, powers, powers, row_powers_->wait().slice(0, m, 0, 1));
       core_.vscalar(VectorOp::min, powers, powers, std::numeric_limits<float>::max());
     }
     core_.vbinary(VectorOp::mul, y, y, powers);
   } else {
-    core_.vbinary(VectorOp::mul, y, y, row_powers_.wait().slice(0, m, 0, 1));
+    core_.vbinary(VectorOp::mul, y, y, row_powers_->wait().slice(0, m, 0, 1));
   }
-  if (rows) row_powers_.release();
+  if (rows) row_powers_->release();
 }
 
 void FloatEpilogue::operator()(const Sums& sums) {

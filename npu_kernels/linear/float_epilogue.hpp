@@ -30,8 +30,8 @@ class FloatEpilogue {
   FloatResult to_;
   index steps_;
   Tensor kept_, rest_, work_, other_;
-  Ring row_powers_, col_powers_, out_;
-  std::optional<Ring> bias_;
+  Ring out_;
+  std::optional<Ring> row_powers_, col_powers_, bias_;
 };
 
 }  // namespace inlay::npu

@@ -8,19 +8,20 @@ namespace inlay::npu {
 
 Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles) {
   if (drains_to_vector(memory.device())) return {};
-  return memory.workspace("sums in global memory", {index{memory.cores()} * 2 * tiles.sum_m, tiles.sum_n},
+  return memory.workspace("sums in global memory", {index{memory.cores()} * tiles.handed * tiles.sum_m, tiles.sum_n},
                           products.sum);
 }
 
 SumsToVector::SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, const Tensor& workspace)
     : core_(core),
       rows_(tiles.vector_m),
+      unit_(tiles.row_unit),
       direct_(drains_to_vector(core.device())),
       tiles_(core.ring("rows of sums", Space::vector, {tiles.vector_m, tiles.sum_n}, dtype,
                        {direct_ ? 3u : 2u, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
   if (direct_) return;
-  through_.emplace(
-      workspace_ring(core, "sums in global memory", workspace, tiles.sum_m, 2, Pipe::drain, Pipe::load_vector));
+  through_.emplace(workspace_ring(core, "sums in global memory", workspace, tiles.sum_m, tiles.handed, Pipe::drain,
+                                  Pipe::load_vector));
 }
 
 void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const Consumer& consume) {
@@ -31,7 +32,7 @@ void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const C
     through_->commit();
     passed = through_->wait();
   }
-  const RowRange mine = my_rows(core_, m);
+  const RowRange units = my_rows(core_, m / unit_), mine{units.first * unit_, units.count * unit_};
   for (index at = 0; at < mine.count; at += rows_) {
     const index count = std::min(rows_, mine.count - at), row = mine.first + at;
     const Tensor to = tiles_.acquire().slice(0, count, 0, n);
@@ -43,7 +44,7 @@ void SumsToVector::pass(Ring& sums, index m, index n, const Sums& where, const C
     Sums here = where;
     here.tile = to;
     here.row += row;
-    here.at = at;
+    here.at += at;
     drained_.push_back(here);
     while (drained_.size() > (direct_ ? 1 : 0)) consume_oldest(consume);
   }

@@ -23,7 +23,7 @@ class SumsToVector {
   void consume_oldest(const Consumer& consume);
 
   Core& core_;
-  index rows_;
+  index rows_, unit_;
   bool direct_;
   Ring tiles_;
   std::optional<Ring> through_;

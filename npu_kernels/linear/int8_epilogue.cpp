@@ -35,12 +35,12 @@ Int8Epilogue::Int8Epilogue(Core& core, Scratch& scratch, const Int8Result& to, c
           {row_form("weight_sum", to.weight_sum, tiles.sum_n), row_form("weight_scale", to.weight_scale, tiles.sum_n),
            row_form("weight_zero", to.weight_zero, tiles.sum_n), row_form("bias", to.bias, tiles.sum_n),
            row_form("y_scale", to.y_scale, 2), row_form("y_zero", to.y_zero, 2)},
-          {2, Pipe::load_vector, Pipe::vector})),
+          {to.shadow.present() ? 1u : 2u, Pipe::load_vector, Pipe::vector})),
       rows_(core.ring<of_rows>(
           "of rows",
           {column_form("scale", to.scale, tiles.vector_m), column_form("shift", to.shift, tiles.vector_m),
            column_form("rest", to.rest, tiles.vector_m)},
-          {2, Pipe::load_vector, Pipe::vector})),
+          {to.shadow.present() ? 1u : 2u, Pipe::load_vector, Pipe::vector})),
       out_(core.ring("y", Space::vector, shape_, to.y.first.dtype, {2, Pipe::vector, Pipe::store})) {
   if (shadow_.present())
     shadows_.emplace(core.ring("shadow", Space::vector, shape_, DType::f32, {2, Pipe::load_vector, Pipe::vector}));

@@ -21,12 +21,13 @@ class RowQuantizer {
   RowQuantizer(Core& core, const Int8Rows& to, Scratch& scratch)
       : core_(core),
         to_(to),
-        tile_(row_tile(core.device(), DType::i8, to.depth, 32)),
+        tile_(to.reads_x() ? row_tile(core.device(), DType::i8, to.depth, to.floats() || to.with_rest ? 32 : 6)
+                           : RowTile{8 * panel_rows, 1}),
         block_(core.device().fractal_block(DType::i8)),
         reader_(core, scratch, {.rows = to.x, .panels = {}, .dtype = to.dtype, .count = to.rows, .depth = to.depth},
                 tile_.rows, tile_.depth),
-        x_(scratch.alloc("x", shape(), DType::f32)),
-        wide_(scratch.alloc("integers, or finite", shape(), DType::f32)),
+        x_(scratch.alloc("x", to.floats() ? shape() : Shape{1, 2}, DType::f32)),
+        wide_(scratch.alloc("integers, or finite", to.floats() || to.with_rest ? shape() : Shape{1, 2}, DType::f32)),
         q_(scratch.alloc("q", shape(), DType::i8)),
         low_(scratch.alloc("smallest", {tile_.rows, 2}, DType::f32)),
         high_(scratch.alloc("largest", {tile_.rows, 2}, DType::f32)),
@@ -54,7 +55,7 @@ class RowQuantizer {
     if (to_.floats()) measure();
     if (to_.scale.present()) store(to_.scale, as(column(scale_), DType::i32));
     store(to_.shift, column(zero_));
-    if (!to_.in_blocks && !to_.with_rest) return;
+    if (!to_.reads_x()) return;
     core_.vfill(column(rest_), 0);
     for (index k = 0; k < to_.depth; k += tile_.depth) quantize(k);
     if (!to_.with_rest) return;

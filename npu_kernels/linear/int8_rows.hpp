@@ -22,7 +22,8 @@ struct Int8Rows {
   bool asymmetric = false, with_rest = false, in_blocks = true;
 
   Operand q;
-  Tensor scale, shift, rest, clipped;  // of no buffer: not wanted
+  Tensor scale, shift, rest, clipped;                      // of no buffer: not wanted
+  bool reads_x() const { return in_blocks || with_rest; }  // else it is q, with a scale and a shift
   bool floats() const { return dtype != DType::i8 && dtype != DType::u8; }
 };
 

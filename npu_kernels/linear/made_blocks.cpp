@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 
@@ -45,6 +46,65 @@ void MadeBlocks::operator()(const Tensor& tile, index row, index rows, index k, 
     core_.vpack_nz(tile.slice(r - row, count, at - k, padded), w);
     reader_.release();
   });
+}
+
+StoredBlocks::StoredBlocks(Core& core, Scratch& scratch, const RowSource& source, const Operand& to, index depth)
+    : core_(core),
+      to_(to),
+      reader_(core, scratch, source, panel_rows, depth),
+      filled_(scratch.alloc("w, filled up", {panel_rows, depth}, source.dtype)),
+      out_(core.ring("w", Space::vector, {panel_rows, depth}, source.dtype, {2, Pipe::vector, Pipe::store},
+                     Layout::nz)) {}
+
+void StoredBlocks::operator()(index row, index rows, index k, index depth) {
+  const index block = to_.blocks.extent(2), step = panel_rows * index{core_.vector_dim()};
+  for (index r = core_.vector_idx() * panel_rows; r < rows; r += step) {
+    const index count = std::min(panel_rows, rows - r), padded = round_up(depth, block);
+    Tensor w = reader_.read(row + r, count, k, depth);
+    if (padded > depth) {
+      const Tensor filled = filled_.slice(0, count, 0, padded);
+      core_.vfill(filled, 0);
+      core_.vcast(filled.slice(0, count, 0, depth), w);
+      w = filled;
+    }
+    core_.vpack_nz(out_.acquire().slice(0, count, 0, padded), w);
+    out_.commit();
+    reader_.release();
+    store_blocks(core_, to_, out_.wait().slice(0, count, 0, padded), row + r, k);
+    out_.release();
+  }
+}
+
+LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products) {
+  const DType dtype = products.left.front().dtype;
+  LaidOut right{.source = source,
+                .blocks = {.rows = source.count, .depth = source.depth, .dtype = dtype, .lines = {}, .blocks = {}}};
+  const auto store = [&] { right.blocks = blocked_operand(memory, name, source.count, source.depth, dtype); };
+  if (!stages_for_vector(memory.device())) store();
+  products.right = {right.blocks};
+  products.source_bits = bits(source.dtype);
+  right.made = source.dtype == dtype && makes_right(memory.device(), memory.cores(), products);
+  if (!right.made && !right.blocks.blocked()) store();
+  products.right = {right.blocks};
+  return right;
+}
+
+void lay_out_before(Core& core, const LaidOut& right) {
+  if (!right.made) make_halves(core, right.source, {.parts = {right.blocks}, .power = {}});
+}
+
+void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
+              const Tensor& handover, const Consumer& consume, bool meets) {
+  if (!right.made) return multiply(core, products, tiles, handover, consume);
+  if (!right.blocks.blocked()) {
+    MadeBlocks blocks(core, scratch, right.source, tiles);
+    return multiply(core, products, tiles, handover, consume, std::ref(blocks));
+  }
+  StoredBlocks blocks(core, scratch, right.source, right.blocks, tiles.stored_k);
+  const auto meet = [&] {
+    if (meets) core.sync_all();
+  };
+  multiply(core, products, tiles, handover, consume, {}, {}, {.store = std::ref(blocks), .meet = meet});
 }
 
 bool MadeCodes::takes(const W4Weight& weight) {

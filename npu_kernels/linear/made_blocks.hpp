@@ -4,7 +4,7 @@
 //   load_vector  words    vector  transposed -> (codes: unpacked, times their group's scale) -> fractal    feed
 #pragma once
 
-#include <optional>
+#include <string>
 
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/linear/w4_rows.hpp"
@@ -23,6 +23,35 @@ class MadeBlocks {
   RowReader reader_;
   Tensor filled_;
 };
+
+// .. stored in the blocks of an operand: the vector units of a core share the panels.
+class StoredBlocks {
+ public:
+  StoredBlocks(Core& core, Scratch& scratch, const RowSource& source, const Operand& to, index depth);
+  void operator()(index row, index rows, index k, index depth);
+
+ private:
+  Core& core_;
+  Operand to_;
+  RowReader reader_;
+  Tensor filled_;
+  Ring out_;
+};
+
+// A right operand of the unit's own type that does not lie as the unit takes it. It is laid out anew as it is used, in
+// staging or stored by the core that multiplies it; else all of it is stored before the first product.
+struct LaidOut {
+  RowSource source;
+  Operand blocks;  // in global memory; not blocked where it is made in staging
+  bool made = false;
+  bool stored() const { return made && blocks.blocked(); }
+};
+LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
+// What has to be done before the cores meet.
+void lay_out_before(Core& core, const LaidOut& right);
+// `meets`: they have to, and have not yet where the right operand is stored() as it is used.
+void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
+              const Tensor& handover, const Consumer& consume, bool meets);
 
 // Codes without zero points, with scales of f16, as f16: w = f16((q - 2^(bits - 1)) scale), rounded once.
 class MadeCodes {

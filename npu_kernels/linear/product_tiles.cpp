@@ -21,40 +21,116 @@ double load_cycles(const Device& device, const Operand& operand) {
          (changes ? path->nd2nz.bytes_per_cycle : path->bytes_per_cycle);
 }
 
-// Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer.
-Extents cheapest_tile(const Device& device, const Products& p, Extents all, Extents most, Extents unit, index sums,
-                      index cores) {
+struct PricedTile {
+  Extents extents;
+  double cycles = 0;
+};
+
+// The right operand comes from global memory once, whoever lays it out anew.
+double laid_out_cycles(const Device& device, const Products& p) {
+  return static_cast<double>(p.columns() * p.right.front().depth * p.source_bits / 8) / device.dram_bytes_per_cycle;
+}
+
+// Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer,
+// of all columns of the depth. `own`: a core has all rows of its columns, and lays them out while the first rows are
+// multiplied.
+PricedTile cheapest_tile(const Device& device, const Products& p, Extents all, Extents most, Extents unit, index sums,
+                         index cores, bool own) {
   const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
   const double products = rate->cycles / (rate->m * rate->n * rate->k);
   const double left = load_cycles(device, p.left.front()), right = load_cycles(device, p.right.front());
-  Extents best{};
-  double least = 0;
+  const auto depth = static_cast<double>(p.right.front().depth);
+  PricedTile best{};
   for (index n = unit.n; n <= std::min(most.n, sums / unit.m); n += unit.n)
     for (index m = unit.m; m <= std::min(most.m, round_down(sums / n, unit.m)); m += unit.m) {
       const auto wide = static_cast<double>(n), high = static_cast<double>(m);
-      const auto rounds = static_cast<double>(ceil_div(ceil_div(all.m, m) * ceil_div(all.n, n), cores));
+      const index down = ceil_div(all.m, m), across = ceil_div(all.n, n);
+      const auto rounds = static_cast<double>(own ? ceil_div(across, cores) * down : ceil_div(across * down, cores));
       // The shorter of the two counts a little: of equals the one that loads less.
       const double work = high * wide * products, loads = high * left + wide * right;
-      const double cycles = rounds * (std::max(work, loads) + std::min(work, loads) / 8);
-      if (best.m > 0 && cycles >= least) continue;
-      best = {m, n};
-      least = cycles;
+      const double tile = depth * (std::max(work, loads) + std::min(work, loads) / 8);
+      const double first = tile * rounds / static_cast<double>(down);
+      const double waits = own ? std::max(0.0, laid_out_cycles(device, p) - first) : 0;
+      const double cycles = rounds * tile * 9 / 8 + waits;
+      if (best.extents.m > 0 && cycles >= best.cycles) continue;
+      best = {{m, n}, cycles};
     }
   return best;
+}
+
+// The right operand's columns stream by rows of the left one that stay, some of them where not all fit.
+struct KeptBlock {
+  Extents sum, block;  // block.m is 0: there is none
+  double cycles = 0;
+};
+
+// Drains of a unit that has one queue for both come between products, and leave no use for a second accumulator.
+bool drains_between(const Device& device) {
+  return device.queue_of[static_cast<std::size_t>(Pipe::matrix)] ==
+         device.queue_of[static_cast<std::size_t>(Pipe::drain)];
+}
+
+// The block that takes the least cycles: products, or loads, and the wait for the first operands of each.
+KeptBlock kept_block(const Device& device, const Products& p, Extents all, Extents unit, index sums, index staged,
+                     index budget, index cores) {
+  const DType dtype = p.left.front().dtype;
+  const MatrixRate* rate = device.rate(dtype, p.sum);
+  const Path* way = device.path(Space::accumulator, Space::vector);
+  const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1), block = device.fractal_block(dtype);
+  const index depth = round_up(p.left.front().depth, block), segment = round_up(p.longest(), block);
+  const index kept = static_cast<index>(device.memory(Space::vector).bytes) / 8;
+  const auto columns = static_cast<double>(all.n), rows = static_cast<double>(all.m);
+  const auto bytes_of_column = static_cast<double>(depth * in);
+  KeptBlock best{};
+  for (index n = unit.n; n <= std::min(all.n, sums / unit.m); n += unit.n) {
+    const index most = std::min(all.m, round_down(sums / n, unit.m));
+    for (index blocks = 1; blocks <= ceil_div(all.m, unit.m); ++blocks) {
+      const index high = round_up(ceil_div(all.m, blocks), unit.m);
+      const index m = round_up(ceil_div(high, ceil_div(high, most)), unit.m);
+      if ((high * depth + staged * n * segment) * in > budget || (p.steps() > 1 && high * n * out > kept)) continue;
+      const auto of_block = static_cast<double>(ceil_div(high, m) * static_cast<index>(p.segments.size()));
+      const double between =
+          drains_between(device) ? way->latency + static_cast<double>(m * n * out) / way->bytes_per_cycle : 0;
+      const double product = device.matrix.head + between +
+                             matrix_cycles(device.matrix, *rate, static_cast<std::uint64_t>(m),
+                                           static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(segment), false);
+      const auto rounds = static_cast<double>(ceil_div(blocks * ceil_div(all.n, n), cores));
+      const double loads =
+          (static_cast<double>(blocks) * columns + rows) * bytes_of_column / device.dram_bytes_per_cycle;
+      const double first = static_cast<double>(high + n) * bytes_of_column / device.dram_bytes_per_cycle_core;
+      const double cycles = std::max(rounds * of_block * product, loads) + static_cast<double>(blocks) * first;
+      if (best.block.m == 0 || cycles < best.cycles) best = {{m, n}, {high, n}, cycles};
+      break;
+    }
+  }
+  return best;
+}
+
+// The vector unit lays a packed operand out anew for each block of rows: no longer than the products take.
+bool makes_in_time(const Device& device, index cores, const Products& p, const ProductTiles& t) {
+  const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
+  const auto cost = [&](VectorOp op) { return device.vector.cost[static_cast<std::size_t>(op)].slope; };
+  const double vectors = static_cast<double>(p.columns() * p.longest() * byte_size(p.left.front().dtype, 1)) /
+                         device.vector.bytes / static_cast<double>(cores);
+  const double made = vectors * static_cast<double>(ceil_div(p.rows(), t.block_m)) *
+                      (cost(VectorOp::transpose) + cost(VectorOp::pack_nz));
+  return made < static_cast<double>(p.rows() * p.columns() * p.longest()) / peak_products(device.matrix, *rate) /
+                    static_cast<double>(cores);
 }
 
 }  // namespace
 
 bool makes_right(const Device& device, index cores, const Products& p) {
-  if (!device.feeds_are_views() || !device.same_memory(Space::staging, Space::vector) || p.longest() == 0) return false;
+  if (p.longest() == 0 || (stages_for_vector(device) && !device.feeds_are_views())) return false;
   const ProductTiles tiles = product_tiles(device, cores, p, true);
-  return tiles.block_m >= p.rows() && tiles.chunk_k >= p.longest();
+  return tiles.own || (tiles.keeps && (tiles.block_m >= p.rows() || makes_in_time(device, cores, p, tiles)));
 }
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
   const DType dtype = p.left.front().dtype;
   const MatrixRate* rate = device.rate(dtype, p.sum);
-  const index unit_m = std::max<index>(rate->m, device.matrix.m_granule), unit_n = rate->n, unit_k = rate->k;
+  const index unit_m = std::max<index>({rate->m, device.matrix.m_granule, p.row_unit}), unit_n = rate->n,
+              unit_k = rate->k;
   const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1);
   const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
   const index rows = round_up(p.rows(), unit_m), columns = round_up(p.columns(), unit_n);
@@ -65,7 +141,10 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   ProductTiles t{};
   t.staged = 2;
   t.unit = device.sync.unit_flag_bytes > 0;
-  index sums = bytes(Space::accumulator) / (t.unit ? 1 : 2) / out;
+  t.row_unit = p.row_unit;
+  t.handed = p.steps() > 1 ? 8 : 2;
+  t.accumulators = t.unit || drains_between(device) ? 1 : 2;
+  index sums = bytes(Space::accumulator) / t.accumulators / out;
   if (p.steps() > 1) sums = std::min(sums, bytes(Space::vector) * device.vector_units() / 8 / out);
   if (device.feeds_are_views()) {
     t.sum_n = unit_n;
@@ -75,12 +154,24 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
     // Left and right hold a step of the unit twice.
     const Extents most{std::min(rows, bytes(Space::left) / 2 / (unit_k * in)),
                        std::min(columns, round_down(bytes(Space::right) / 2 / (unit_k * in), unit_k))};
-    const Extents best = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores);
-    t.sum_m = best.m;
-    t.sum_n = best.n;
+    const PricedTile shared_out = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, false);
+    PricedTile best = shared_out;
+    if (made && !shared) {
+      const PricedTile own = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, true);
+      t.own = own.cycles < shared_out.cycles + laid_out_cycles(device, p);
+      if (t.own) best = own;
+    }
+    t.sum_m = best.extents.m;
+    t.sum_n = best.extents.n;
+    // Four tiles of 16 columns as they come and two as they go, beside what an epilogue keeps of a large tile.
+    const index room = bytes(Space::vector) / 8 * (t.sum_m * t.sum_n * out <= bytes(Space::vector) / 8 ? 4 : 3);
+    t.stored_k = std::min(depth, round_down(room / (16 * (4 * p.source_bits / 8 + 2 * in)), unit_k));
   }
-  t.vector_m = std::clamp<index>(bytes(Space::vector) / (shared ? 28 : 16) / (t.sum_n * out), 1,
-                                 ceil_div(t.sum_m, device.vector_units()));
+  const auto vector_rows = [&](index sum_m, index sum_n) {
+    return std::clamp<index>(round_down(bytes(Space::vector) / (shared ? 28 : 16) / (sum_n * out), p.row_unit),
+                             p.row_unit, round_up(ceil_div(sum_m, device.vector_units()), p.row_unit));
+  };
+  t.vector_m = vector_rows(t.sum_m, t.sum_n);
   t.feed_k = depth;
   if (!device.feeds_are_views())
     t.feed_k = std::min(depth, round_down(std::min(bytes(Space::left) / 2 / (t.sum_m * in),
@@ -98,6 +189,19 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   t.block_m = t.sum_m;
   t.block_n = t.sum_n;
   t.chunk_k = depth;
+  // Of several segments the left operand stays with all of them, and the vector unit keeps the sums of all rows.
+  const bool pairs = p.left.size() > 1 || p.right.size() > 1;
+  ProductTiles keeping = t;
+  if (!pairs && device.feeds_are_views() && p.longest() > 0) {
+    const KeptBlock kept = kept_block(device, p, {rows, columns}, {unit_m, unit_n}, sums, t.staged, budget, cores);
+    keeping.keeps = kept.block.m > 0;
+    if (keeping.keeps) {
+      keeping.sum_m = kept.sum.m, keeping.sum_n = kept.sum.n;
+      keeping.block_m = kept.block.m, keeping.block_n = kept.block.n;
+      keeping.vector_m = vector_rows(keeping.sum_m, keeping.sum_n);
+    }
+  }
+  if (keeping.keeps) return keeping;
   if (p.steps() > 1 || !fits(t.block_m, t.block_n, depth)) {
     const index unit = std::min(t.feed_k, round_up(64, unit_k));
     // Short chunks start sooner; blocks have long runs in any, so that more of them are on their way.
@@ -117,19 +221,12 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
     extent = before;
     return false;
   };
-  ProductTiles whole = t;
-  whole.block_m = rows;
-  const bool may_keep = fits(rows, t.block_n, depth) && ceil_div(columns, t.block_n) >= 2 * cores;
-  if (made) return may_keep ? whole : t;
   for (bool more = true; more;) {
     more = t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
     if (!more) more = t.block_m <= t.block_n ? grow(t.block_n, t.sum_n, columns) : grow(t.block_m, t.sum_m, rows);
   }
-  // Where loads take longer than products, the left operand comes once.
-  const double blocks = static_cast<double>(ceil_div(rows, t.block_m) * ceil_div(columns, t.block_n));
-  const double loads = blocks * static_cast<double>((t.block_m + t.block_n) * in) / device.dram_bytes_per_cycle;
-  const double products = static_cast<double>(rows * columns) / peak_products(device.matrix, *rate) / device.cores;
-  return may_keep && loads > products ? whole : t;
+  t.keeps = t.block_m >= rows;
+  return t;
 }
 
 }  // namespace inlay::npu

@@ -33,6 +33,8 @@ struct Products {
   std::vector<Operand> left, right;  // parts of [rows, depth] and of [columns, depth]
   DType sum = DType::f32;
   std::vector<Segment> segments;
+  index source_bits = 8;  // of an element of the right operand that is laid out anew
+  index row_unit = 1;     // rows that the consumer takes together, a power of two
 
   index rows() const { return left.front().rows; }
   index columns() const { return right.front().rows; }
@@ -45,18 +47,33 @@ struct Products {
 };
 
 // The vector unit makes the right operand as it is used, in the staging memory that is its own: rows [row, row + rows)
-// and columns [k, k + depth), into an nz tile. Each chunk is made once, as a block has all rows of the left operand.
+// and columns [k, k + depth), into an nz tile. Each chunk is made once for a block of rows of the left operand.
 using MakeRight = std::function<void(const Tensor& tile, index row, index rows, index k, index depth)>;
-// Staging is the vector unit's memory, and all rows fit a block: nothing has to pass through global memory.
+// .. and all of the left one, which stays (ProductTiles::keeps).
+using MakeLeft = std::function<void(const Tensor& tile)>;
+// Where staging is the matrix unit's alone, they pass through the operand in global memory: each core's vector units
+// make the columns that are its own, while its matrix unit multiplies what is there.
+struct StoreRight {
+  std::function<void(index row, index rows, index k, index depth)> store;
+  std::function<void()> meet;  // all cores, before the left operand is loaded and with some of the right one on its way
+};
+// The vector unit makes the right operand as it is used, in either way; else all of it before the first product.
 bool makes_right(const Device& device, index cores, const Products& products);
+inline bool stages_for_vector(const Device& device) { return device.same_memory(Space::staging, Space::vector); }
 
 struct ProductTiles {
   index sum_m, sum_n;      // of the result in one accumulator
-  index block_m, block_n;  // .. for what is staged at once; one accumulator's where there are several steps, or chunks
+  index block_m, block_n;  // .. for what is staged at once; one accumulator's where there are several chunks of a step
   index chunk_k, feed_k;   // of a segment in staging, in left and right
+  index stored_k;          // that a core's vector units store at once
   index vector_m;          // rows that the vector unit takes at once
   std::uint32_t staged;    // chunks on their way
-  bool unit;               // the drain follows the products through one accumulator, granule by granule
+  std::uint32_t accumulators;  // the next product has one while the last one drains
+  bool unit;                   // the drain follows the products through one accumulator, granule by granule
+  bool keeps;                  // a block's rows of the left operand have all of its depth, and stay for all columns
+  bool own;                    // a core has all rows of its columns, whose right operand it stores
+  index handed;                // tiles of sums on their way through global memory
+  index row_unit;
 };
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& products, bool made = false);
@@ -65,21 +82,25 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& pr
 struct Sums {
   Tensor tile;
   index row, column;  // of the result
-  index at;           // of these rows among those of this vector unit in the tile
+  index at;           // of these rows among those that this vector unit keeps of the block
   index step;
   bool last;
 };
 using Consumer = std::function<void(const Sums&)>;
 
-// Rows of a tile that one vector unit keeps.
+// Rows of a tile that one vector unit takes, and of a block that it keeps where there are several steps.
 inline index rows_of_vector(const Core& core, const ProductTiles& tiles) {
-  return ceil_div(tiles.sum_m, index{core.vector_dim()});
+  return round_up(ceil_div(tiles.sum_m, index{core.vector_dim()}), tiles.row_unit);
+}
+inline index kept_rows(const Core& core, const ProductTiles& tiles) {
+  return ceil_div(tiles.block_m, tiles.sum_m) * rows_of_vector(core, tiles);
 }
 
-// Two tiles for each core, where no path leads from the accumulator to the vector unit; else nothing.
+// A few tiles for each core, where no path leads from the accumulator to the vector unit; else nothing.
 Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
 
 void multiply(Core& core, const Products& products, const ProductTiles& tiles, const Tensor& handover,
-              const Consumer& consume, const MakeRight& make_right = {});
+              const Consumer& consume, const MakeRight& make_right = {}, const MakeLeft& make_left = {},
+              const StoreRight& store_right = {});
 
 }  // namespace inlay::npu

@@ -27,4 +27,7 @@ class Scratch {
   std::vector<Tensor> tiles_;
 };
 
+// Slots of a ring of small things that an epilogue reads: one where flags are few, as each slot may take one.
+inline std::uint32_t rings_ahead(const Core& core) { return core.device().sync.flags < 16 ? 1 : 2; }
+
 }  // namespace inlay::npu

@@ -1,0 +1,189 @@
+// Sums of groups, scaled and added up in the order of the groups, whatever the products were.
+#include <algorithm>
+
+#include "npu_kernels/linear/w4_groups.hpp"
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+// Rows first, first + step, ..
+Tensor every(Tensor tile, index step, index first) {
+  Tensor rows = tile.slice(first, tile.rows() - first, 0, tile.columns());
+  rows.shape.rows = tile.rows() / step;
+  rows.pitch *= step;
+  return rows;
+}
+
+// Groups whose scales fit a sixteenth of the vector unit's memory, in whole products.
+index groups_at_once(const Core& core, const W4Groups& op) {
+  const index room = static_cast<index>(core.device().memory(Space::vector).bytes) / 16;
+  const index products = round_down(room / (op.tiles.sum_n * 4), op.spread) / op.spread;
+  return std::min(round_up(std::max<index>(1, op.groups()), op.spread), products * op.spread);
+}
+
+TileForm raw_form(const char* name, const RowSource& source, index panels, index groups) {
+  return {name, Space::vector, source.count > 0 ? Shape{panels, groups * panel_rows} : Shape{1, 2},
+          source.count > 0 ? source.dtype : DType::f32};
+}
+
+const RowSource& other(const W4Groups& op) { return op.weight.zeros.count > 0 ? op.weight.zeros : op.weight.offsets; }
+
+}  // namespace
+
+W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& op)
+    : core_(core),
+      op_(op),
+      window_(groups_at_once(core, op)),
+      of_groups_(core.ring<2>("of groups",
+                              {raw_form("scales", op.weight.scales, op.tiles.sum_n / panel_rows, window_),
+                               raw_form("zeros or offsets", other(op), op.tiles.sum_n / panel_rows, window_)},
+                              {rings_ahead(core), Pipe::load_vector, Pipe::vector})),
+      scales_(scratch.alloc("scales in f32", {window_, op.tiles.sum_n}, DType::f32)),
+      kept_(scratch.alloc("y in f32",
+                          {std::max<index>(2, kept_rows(core, op.tiles) / op.products.row_unit), op.tiles.sum_n},
+                          DType::f32)),
+      terms_(
+          scratch.alloc("terms", {1 + std::max(op.spread, op.tiles.vector_m / op.parts), op.tiles.sum_n}, DType::f32)),
+      sums_(core.ring("sums of x", Space::vector, {std::max(op.spread, op.tiles.vector_m), 2}, DType::f32,
+                      {rings_ahead(core), Pipe::load_vector, Pipe::vector})),
+      powers_(
+          core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
+      out_(core.ring("y", Space::vector, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n},
+                     op.y.first.dtype, {2, Pipe::vector, Pipe::store})) {
+  if (op.shifts()) {
+    shifts_ = scratch.alloc("shifts", {window_, op.tiles.sum_n}, DType::f32);
+    shifted_ = scratch.alloc("shifts times sums", {std::max(op.spread, op.tiles.vector_m), op.tiles.sum_n}, DType::f32);
+  }
+  if (op.bias.present())
+    bias_.emplace(core.ring("bias", Space::vector, {1, op.tiles.sum_n}, op.bias.first.dtype,
+                            {1, Pipe::load_vector, Pipe::vector}));
+}
+
+// Panels [groups, 16] side by side, in f32.
+void W4GroupEpilogue::load_scales(const Chunk& chunk, index column, index columns) {
+  const index first = chunk.first / window_ * window_;
+  if (first == first_group_ && column == first_column_) return;
+  first_group_ = first;
+  first_column_ = column;
+  const index groups = std::min(window_, op_.groups() - first), panels = ceil_div(columns, panel_rows);
+  const W4Weight& w = op_.weight;
+  const auto load = [&](const Tensor& to, const RowSource& from) {
+    core_.copy(by_axes(to.slice(0, panels, 0, groups * panel_rows)).split(1, panel_rows),
+               from.panels.slice(0, column / panel_rows, panels).slice(1, first, groups));
+  };
+  const auto to = of_groups_.acquire();
+  load(to[0], w.scales);
+  if (op_.shifts()) load(to[1], other(op_));
+  of_groups_.commit();
+  const auto from = of_groups_.wait();
+  const auto each_panel = [&](const Tensor& wide, const Tensor& raw, auto&& visit) {
+    for (index p = 0; p < panels; ++p)
+      visit(wide.slice(0, groups, p * panel_rows, panel_rows),
+            raw.slice(p, 1, 0, groups * panel_rows).reshape({groups, panel_rows}));
+  };
+  each_panel(scales_, from[0], [&](const Tensor& wide, const Tensor& raw) { core_.vcast(wide, raw); });
+  if (op_.shifts())
+    each_panel(shifts_, from[1], [&](const Tensor& wide, const Tensor& raw) { core_.vcast(wide, raw); });
+  if (w.zeros.count > 0) {
+    const index all = panels * panel_rows;
+    const Tensor scales = scales_.slice(0, groups, 0, all), shifts = shifts_.slice(0, groups, 0, all);
+    core_.vscalar(VectorOp::sub, shifts, shifts, w.middle);
+    core_.vscalar(VectorOp::mul, shifts, shifts, -1.0f);
+    core_.vbinary(VectorOp::mul, shifts, shifts, scales);
+  }
+  of_groups_.release();
+}
+
+// X of a product's groups, a column of rows for each.
+Tensor W4GroupEpilogue::load_sums(const Chunk& chunk, index row, index rows) {
+  const index count = chunk.count * rows;
+  core_.copy(by_axes(sums_.acquire().slice(0, count, 0, 1)).at(1, 0).split(0, rows),
+             by_axes(op_.sums).slice(0, chunk.first, chunk.count).slice(1, row, rows));
+  sums_.commit();
+  return sums_.wait().slice(0, count, 0, 1);
+}
+
+// One group of many rows.
+void W4GroupEpilogue::add_group(const Tensor& y, const Tensor& c, const Tensor& sums, index group) {
+  const index rows = y.rows(), n = y.columns(), at = group - first_group_;
+  const Tensor terms = terms_.slice(0, rows, 0, n);
+  core_.vbinary(VectorOp::mul, terms, c, scales_.slice(at, 1, 0, n));
+  if (op_.shifts()) {
+    const Tensor shifted = shifted_.slice(0, rows, 0, n);
+    core_.vbroadcast_row(shifted, shifts_.slice(at, 1, 0, n));
+    core_.vbinary(VectorOp::mul, shifted, shifted, sums);
+    core_.vbinary(VectorOp::add, terms, terms, shifted);
+  }
+  core_.vbinary(VectorOp::add, y, y, terms);
+}
+
+// Many groups of one row: y and its terms are summed from above.
+void W4GroupEpilogue::add_groups(const Tensor& y, const Tensor& c, const Tensor& sums, const Chunk& chunk) {
+  const index n = y.columns(), at = chunk.first - first_group_;
+  const Tensor all = terms_.slice(0, 1 + chunk.count, 0, n), terms = all.row_slice(1, chunk.count);
+  core_.vbinary(VectorOp::mul, terms, c, scales_.slice(at, chunk.count, 0, n));
+  if (op_.shifts()) {
+    const Tensor shifted = shifted_.slice(0, chunk.count, 0, n);
+    core_.vbinary(VectorOp::mul, shifted, shifts_.slice(at, chunk.count, 0, n), sums);
+    core_.vbinary(VectorOp::add, terms, terms, shifted);
+  }
+  core_.vcast(all.row_slice(0, 1), y);
+  core_.vreduce_columns(VectorOp::column_sum, y, all);
+}
+
+void W4GroupEpilogue::add(const Tensor& y, const Tensor& c, const Chunk& chunk, index row) {
+  const index rows = y.rows();
+  const Tensor sums = op_.shifts() ? load_sums(chunk, row, rows) : Tensor{};
+  if (rows < op_.spread)
+    for (index t = 0; t < rows; ++t)
+      add_groups(y.row_slice(t, 1), c.row_slice(t * op_.spread, chunk.count),
+                 op_.shifts() ? every(sums, rows, t) : sums, chunk);
+  else
+    for (index j = 0; j < chunk.count; ++j)
+      add_group(y, every(c, op_.spread, j), op_.shifts() ? sums.row_slice(j * rows, rows) : sums, chunk.first + j);
+  if (op_.shifts()) sums_.release();
+}
+
+void W4GroupEpilogue::finish(const Tensor& y, const Sums& sums, index row) {
+  const index m = y.rows(), n = y.columns();
+  if (op_.halves.power.present() && op_.groups() > 0) {
+    core_.vscalar(VectorOp::mul, y, y, 1 / half_scale);
+    core_.copy(by_axes(powers_.acquire().slice(0, m, 0, 1)).at(1, 0),
+               by_axes(op_.halves.power).at(0, 0).slice(0, row, m));
+    powers_.commit();
+    core_.vbinary(VectorOp::mul, y, y, powers_.wait().slice(0, m, 0, 1));
+    powers_.release();
+  }
+  if (bias_) {
+    core_.copy(by_axes(bias_->acquire().slice(0, 1, 0, n)).at(0, 0), op_.bias.slice(0, sums.column, n));
+    bias_->commit();
+    core_.vbinary(VectorOp::add, y, y, bias_->wait().slice(0, 1, 0, n));
+    bias_->release();
+  }
+  core_.vcast(out_.acquire().slice(0, m, 0, n), y);
+  out_.commit();
+  core_.copy(op_.y.slice(0, row, m).slice(1, sums.column, n), by_axes(out_.wait().slice(0, m, 0, n)));
+  out_.release();
+}
+
+void W4GroupEpilogue::operator()(const Sums& sums) {
+  const index unit = op_.products.row_unit, n = sums.tile.columns(), row = sums.row / unit;
+  const Tensor y = kept_.slice(sums.at / unit, sums.tile.rows() / unit, 0, n);
+  if (sums.step == 0) core_.vfill(y, 0);
+  const index first = sums.step * op_.spread;
+  const Chunk chunk{first, std::min(op_.spread, op_.groups() - first)};
+  if (chunk.count > 0) {
+    load_scales(chunk, sums.column, n);
+    Tensor c = sums.tile;
+    if (op_.parts == 2) {
+      c = every(sums.tile, 2, 0);
+      core_.vbinary(VectorOp::add, c, c, every(sums.tile, 2, 1));
+    }
+    add(y, c, chunk, row);
+  }
+  if (sums.last) finish(y, sums, row);
+}
+
+}  // namespace inlay::npu

@@ -1,0 +1,277 @@
+#include "npu_kernels/linear/w4_groups.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "npu_kernels/linear/w4_codes.hpp"
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "npu_kernels/machine/time/matrix_cost.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the latency of global memory
+
+// Rows of x, each spread over a row for each group of a product.
+class SpreadRows {
+ public:
+  SpreadRows(Core& core, Scratch& scratch, const W4Groups& op)
+      : core_(core),
+        op_(op),
+        block_(core.device().fractal_block(DType::f16)),
+        piece_(piece(core.device(), op)),
+        rows_(core.ring("x", Space::vector, {piece_.rows * op.parts, piece_.depth}, DType::f16,
+                        {1, Pipe::load_vector, Pipe::vector}, Layout::nz)) {
+    if (op.sharing == 1) return;
+    const index group = op.weight.group, grain = op.sharing * group;
+    mine_ = scratch.alloc("slots of each group", {op.sharing, grain}, DType::f16);
+    const Tensor slot = scratch.alloc("slots", {1, grain}, DType::f32);
+    const Tensor below = scratch.alloc("slots below the next group", {1, grain}, DType::f32);
+    const Chain chain = core.chain(Pipe::vector);
+    core.viota(slot, {});
+    for (index j = 0; j < op.sharing; ++j) {
+      const Tensor mine = mine_.row_slice(j, 1);
+      core.vcompare(Compare::less, below, slot, static_cast<float>((j + 1) * group));
+      core.vcompare(Compare::greater_equal, mine, slot, static_cast<float>(j * group));
+      core.vbinary(VectorOp::mul, mine, mine, below);
+    }
+  }
+  // Rows and slots at once; of the result each row has `spread` times `parts`.
+  static RowTile piece(const Device& device, const W4Groups& op) {
+    const index unit = op.products.row_unit, all = std::min(op.x.depth, op.slots_of_product());
+    const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 / (2 * 64);
+    const index rows = std::min(op.x.count, round_down(room, unit) / unit);
+    return {rows, w4_slots_at_once(device, all, 8 * 2 * round_up(rows * unit, 32))};
+  }
+  void operator()(const Tensor& tile) {
+    for (index row = 0; row < op_.x.count; row += piece_.rows)
+      for (index k = 0; k < op_.x.depth; k += piece_.depth) {
+        const index rows = std::min(piece_.rows, op_.x.count - row), depth = std::min(piece_.depth, op_.x.depth - k);
+        const index unit = op_.products.row_unit;
+        (*this)(tile.slice(row * unit, rows * unit, k, round_up(depth, block_)), row, k, depth);
+      }
+  }
+  void operator()(const Tensor& tile, index row, index k, index depth) {
+    const index rows = tile.rows() / op_.spread, padded = tile.columns();
+    core_.vfill(tile, 0);
+    stage(core_, rows_.acquire(), op_.rows, row * op_.parts, rows, k, depth);
+    rows_.commit();
+    spread(tile, rows_.wait().slice(0, rows, 0, padded), k, depth);
+    rows_.release();
+  }
+
+ private:
+  void spread(const Tensor& tile, const Tensor& x, index begin, index depth) {
+    const index group = op_.weight.group, end = begin + depth;
+    for (index g = begin / group; g * group < end; ++g) {
+      const index first = std::max(begin, g * group), last = std::min(end, (g + 1) * group);
+      const index from = first / block_ * block_, to = std::min(round_up(last, block_), begin + tile.columns());
+      for (index t = 0; t < x.rows() / op_.parts; ++t) {
+        const Tensor row =
+            tile.slice((t * op_.spread + g % op_.spread) * op_.parts, op_.parts, from - begin, to - from);
+        const Tensor source = x.slice(t * op_.parts, op_.parts, from - begin, to - from);
+        if (op_.sharing == 1) {
+          core_.vcast(row, source);
+        } else {
+          const index grain = g / op_.sharing * op_.sharing * group;
+          core_.vselect(row, mine_.slice(g % op_.sharing, 1, from - grain, to - from), source, row);
+        }
+      }
+    }
+  }
+
+  Core& core_;
+  const W4Groups& op_;
+  index block_;
+  RowTile piece_;
+  Ring rows_;
+  Tensor mine_;  // [groups that share blocks, their slots]: not 0 where the slot is the group's
+};
+
+void store_spread_rows(Core& core, const W4Groups& op) {
+  Scratch scratch(core);
+  SpreadRows make(core, scratch, op);
+  const RowTile piece = SpreadRows::piece(core.device(), op);
+  const index block = core.device().fractal_block(DType::f16), unit = op.products.row_unit;
+  Ring out = core.ring("spread rows", Space::vector, {piece.rows * unit, piece.depth}, DType::f16,
+                       {1, Pipe::vector, Pipe::store}, Layout::nz);
+  const Chain chain = core.chain(Pipe::vector);
+  const index across = ceil_div(op.x.depth, piece.depth), pieces = ceil_div(op.x.count, piece.rows) * across;
+  for (index i = core.vector_worker(); i < pieces; i += core.vector_workers()) {
+    const index row = i / across * piece.rows, k = i % across * piece.depth;
+    const index rows = std::min(piece.rows, op.x.count - row) * unit, depth = std::min(piece.depth, op.x.depth - k);
+    const index padded = round_up(depth, block);
+    make(out.acquire().slice(0, rows, 0, padded), row, k, depth);
+    out.commit();
+    store_blocks(core, op.left, out.wait().slice(0, rows, 0, padded), row * unit, k);
+    out.release();
+  }
+}
+
+// X, of x times what its halves were scaled by.
+void make_sums(Core& core, const W4Groups& op) {
+  const RowTile tile = row_tile(core.device(), DType::f16, std::min(op.weight.group, op.x.depth), 16);
+  Scratch scratch(core);
+  RowReader reader(core, scratch, op.x, tile.rows, tile.depth);
+  const Shape one{tile.rows, 2};
+  const Tensor part = scratch.alloc("of a piece", one, DType::f32), total = scratch.alloc("sum", one, DType::f32);
+  const Tensor x = scratch.alloc("x", {tile.rows, tile.depth}, DType::f32);
+  Ring powers = core.ring("powers", Space::vector, one, DType::f32, {1, Pipe::load_vector, Pipe::vector});
+  Ring out = core.ring("sums", Space::vector, one, DType::f32, {2, Pipe::vector, Pipe::store});
+  const Chain chain = core.chain(Pipe::vector);
+  const index groups = op.groups(), tiles = ceil_div(op.x.count, tile.rows) * groups;
+  for (index i = core.vector_worker(); i < tiles; i += core.vector_workers()) {
+    const index row = i / groups * tile.rows, g = i % groups, rows = std::min(tile.rows, op.x.count - row);
+    const index end = std::min(op.x.depth, (g + 1) * op.weight.group);
+    const auto column = [&](const Tensor& of) { return of.slice(0, rows, 0, 1); };
+    core.vfill(column(total), 0);
+    for (index k = g * op.weight.group; k < end; k += tile.depth) {
+      const Tensor piece = x.slice(0, rows, 0, std::min(tile.depth, end - k));
+      core.vcast(piece, reader.read(row, rows, k, piece.columns()));
+      reader.release();
+      core.vreduce(VectorOp::reduce_sum, column(part), piece);
+      core.vbinary(VectorOp::add, column(total), column(total), column(part));
+    }
+    if (op.halves.power.present()) {
+      core.copy(by_axes(column(powers.acquire())).at(1, 0), by_axes(op.halves.power).at(0, 0).slice(0, row, rows));
+      powers.commit();
+      core.vfill(column(part), half_scale);
+      core.vbinary(VectorOp::div, column(part), column(part), column(powers.wait()));
+      powers.release();
+      core.vbinary(VectorOp::mul, column(total), column(total), column(part));
+    }
+    core.vcast(column(out.acquire()), column(total));
+    out.commit();
+    core.copy(by_axes(op.sums).at(0, g).slice(0, row, rows), by_axes(column(out.wait())).at(1, 0));
+    out.release();
+  }
+}
+
+// The spread whose products and drains take the unit least: of few rows as many groups as make up its granule.
+index cheapest_spread(const Device& device, const W4Groups& op) {
+  const MatrixRate* rate = device.rate(DType::f16, DType::f32);
+  const bool direct = device.path(Space::accumulator, Space::vector) != nullptr;
+  const Path* way = device.path(Space::accumulator, direct ? Space::vector : Space::global);
+  const index rows = op.x.count * op.parts, n = op.weight.codes.count, sum_bytes = byte_size(DType::f32, 1);
+  // Square tiles of half the accumulators.
+  const auto sums = static_cast<double>(device.memory(Space::accumulator).bytes) / 2 / 4;
+  const index side = round_down(static_cast<index>(std::sqrt(sums)), rate->n);
+  const bool kept = device.feeds_are_views() && device.same_memory(Space::staging, Space::vector);
+  const index most = static_cast<index>(device.memory(kept ? Space::staging : Space::vector).bytes) / 4;
+  index best = op.sharing;
+  double least = 0;
+  for (index spread = op.sharing; spread < 2 * op.groups(); spread *= 2) {
+    const index high = rows * spread, products = ceil_div(op.groups(), spread);
+    if (spread > op.sharing && 2 * high * (kept ? op.x.depth : 64) > most) break;
+    const auto bytes = static_cast<double>(high * n * sum_bytes);
+    const auto drained = static_cast<double>(ceil_div(high, side) * ceil_div(n, side));
+    const double drains = drained * (way->latency + device.matrix.head) + bytes / way->bytes_per_cycle;
+    const double work =
+        matrix_cycles(device.matrix, *rate, static_cast<std::uint64_t>(high), static_cast<std::uint64_t>(n),
+                      static_cast<std::uint64_t>(std::min(spread * op.weight.group, op.x.depth)), false);
+    const double cycles = static_cast<double>(products) * (work + drains);
+    if (spread > op.sharing && cycles >= least) continue;
+    best = spread;
+    least = cycles;
+  }
+  return best;
+}
+
+}  // namespace
+
+W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result) {
+  const Device& device = memory.device();
+  const index block = device.fractal_block(DType::f16), n = weight.codes.count, m = x.count;
+  W4Groups op{.x = x,
+              .weight = weight,
+              .rows = {},
+              .halves = {},
+              .left = {},
+              .codes = {},
+              .products = {},
+              .tiles = {},
+              .handover = {},
+              .sums = {},
+              .bias = result.bias,
+              .y = result.y};
+  op.parts = x.dtype == DType::f32 ? 2 : 1;
+  if (op.groups() > 1) op.sharing = block / std::gcd(weight.group, block);
+  op.spread = cheapest_spread(device, op);
+  op.rows = blocked_operand(memory, "x", m * op.parts, x.depth, DType::f16);
+  for (index part = 0; part < op.parts; ++part) {
+    Operand rows = op.rows;
+    rows.rows = m;
+    rows.blocks = op.rows.blocks.split(1, op.parts).at(2, part);
+    op.halves.parts.push_back(rows);
+  }
+  if (x.dtype != DType::f16) op.halves.power = memory.workspace("powers of x", {1, m}, DType::f32);
+  if (op.shifts()) op.sums = memory.workspace("sums of x", {std::max<index>(1, op.groups()), m}, DType::f32);
+
+  op.left = op.rows;
+  op.left.rows = m * op.spread * op.parts;
+  Operand codes{.rows = n, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}};
+  op.products = {
+      .left = {op.left}, .right = {codes}, .sum = DType::f32, .segments = {}, .row_unit = op.spread * op.parts};
+  for (index k = 0; k < std::max<index>(1, x.depth); k += op.slots_of_product())
+    op.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
+  const auto store = [&] { codes = blocked_operand(memory, "codes", n, x.depth, DType::f16); };
+  if (!stages_for_vector(device)) store();
+  op.products.right = {codes};
+  op.products.source_bits = bits(weight.codes.dtype);
+  op.made = makes_right(device, memory.cores(), op.products);
+  if (!op.made && !codes.blocked()) store();
+  op.codes = codes;
+  op.products.right = {codes};
+  op.tiles = product_tiles(device, memory.cores(), op.products, op.made);
+  if (op.spread > 1 && !codes.blocked() && op.tiles.block_m >= op.left.rows)
+    op.left.blocks = {};
+  else if (op.spread > 1)
+    op.left = blocked_operand(memory, "spread rows of x", op.left.rows, x.depth, DType::f16);
+  op.products.left = {op.left};
+  op.handover = handover_workspace(memory, op.products, op.tiles);
+  return op;
+}
+
+void make_w4_operands(Core& core, const W4Groups& op) {
+  const bool spread = op.spread > 1 && op.left.blocked();
+  make_halves(core, op.x, op.halves);
+  if (!op.made) make_w4_codes(core, op.weight.codes, op.less_middle(), op.codes);
+  if (spread || op.shifts()) core.sync_all();
+  if (op.shifts()) make_sums(core, op);
+  if (spread) store_spread_rows(core, op);
+}
+
+void multiply_w4_groups(Core& core, const W4Groups& op) {
+  const bool stores = op.made && op.codes.blocked();
+  if (op.x.depth > 0) make_w4_operands(core, op);
+  if (op.x.depth > 0 && !stores) core.sync_all();
+
+  Scratch scratch(core);
+  W4GroupEpilogue epilogue(core, scratch, op);
+  std::optional<SpreadRows> rows;
+  MakeLeft make_left;
+  if (!op.left.blocked()) {
+    rows.emplace(core, scratch, op);
+    make_left = std::ref(*rows);
+  }
+  std::optional<W4Codes> codes;
+  std::optional<W4StoredCodes> stored;
+  MakeRight make_right;
+  StoreRight store_right;
+  if (stores) {
+    stored.emplace(core, scratch, op.weight.codes, op.less_middle(), op.codes, op.tiles.stored_k);
+    store_right = {.store = std::ref(*stored), .meet = [&] { core.sync_all(); }};
+  } else if (op.made) {
+    const index depth = w4_slots_at_once(core.device(), op.tiles.chunk_k, 2 * panels_ahead * 4 * panel_rows / 8 * 4);
+    codes.emplace(core, scratch, op.weight.codes, op.less_middle(), depth, panels_ahead);
+    make_right = std::ref(*codes);
+  }
+  const Chain chain = core.chain(Pipe::vector);
+  multiply(
+      core, op.products, op.tiles, op.handover, [&](const Sums& sums) { epilogue(sums); }, make_right, make_left,
+      store_right);
+}
+
+}  // namespace inlay::npu

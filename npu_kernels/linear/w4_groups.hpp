@@ -1,0 +1,77 @@
+// exact_float: codes go to the matrix unit as the small integers that they are, each group of slots has sums of its
+// own, and scales come after them:
+//
+//   C[t,g,n] = sum over the slots s of g of x[t,s] (q[n,s] - middle)                       matrix unit
+//   y[t,n]   = sum over g of (scale[n,g] C[t,g,n] + shift[n,g] X[t,g]) + bias[n]           vector unit
+//   X[t,g]   = sum over the slots s of g of x[t,s],   shift = (middle - zero) scale; or offset, with a middle of 0
+//
+// Symmetric weights have no shift. A product of few rows takes the unit as long as one of many: then `spread` groups
+// are rows of one product and leave in one drain, each with zeros where the others have their slots,
+//
+//                  slots of g0   g1      g2      g3
+//   row of g0    |     x      |   0   |   0   |   0   |         x of f32: two rows each, high and low (halves.hpp)
+//   row of g1    |     0      |   x   |   0   |   0   |
+//
+// and a row of y has the same bits for any spread: a zero changes no sum. Groups that share a block of the unit are
+// always spread.
+#pragma once
+
+#include "npu_kernels/linear/float_epilogue.hpp"
+#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/w4_rows.hpp"
+
+namespace inlay::npu {
+
+struct W4Groups {
+  RowSource x;  // by slots
+  W4Weight weight;
+  index parts = 1;    // of x
+  index spread = 1;   // groups of a product
+  index sharing = 1;  // of them, in whole blocks of the unit: the least spread
+  Operand rows;       // [x rows, parts], blocks
+  Halves halves;      // its parts
+  Operand left;       // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
+  bool made = false;  // codes as they are used
+  Operand codes;      // no blocks: made as it is used
+  Products products;
+  ProductTiles tiles;
+  Tensor handover, sums;  // X [groups, rows] f32, or none
+  NdTensor bias, y;
+
+  index groups() const { return weight.scales.depth; }
+  bool less_middle() const { return weight.offsets.count == 0; }
+  bool shifts() const { return weight.zeros.count > 0 || weight.offsets.count > 0; }
+  index slots_of_product() const { return spread * weight.group; }
+};
+
+W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result);
+void multiply_w4_groups(Core& core, const W4Groups& op);
+
+// C of some rows and channels, product by product.
+class W4GroupEpilogue {
+ public:
+  W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& op);
+  void operator()(const Sums& sums);
+
+ private:
+  struct Chunk {  // the groups of a product
+    index first, count;
+  };
+  void load_scales(const Chunk& chunk, index column, index columns);
+  Tensor load_sums(const Chunk& chunk, index row, index rows);
+  void add(const Tensor& y, const Tensor& c, const Chunk& chunk, index row);
+  void add_group(const Tensor& y, const Tensor& c, const Tensor& sums, index group);
+  void add_groups(const Tensor& y, const Tensor& c, const Tensor& sums, const Chunk& chunk);
+  void finish(const Tensor& y, const Sums& sums, index row);
+
+  Core& core_;
+  const W4Groups& op_;
+  index window_;  // groups whose scales are here
+  TupleRing<2> of_groups_;
+  Tensor scales_, shifts_, kept_, terms_, shifted_;
+  Ring sums_, powers_, out_;
+  std::optional<Ring> bias_;
+  index first_group_ = -1, first_column_ = -1;  // of the window
+};
+
+}  // namespace inlay::npu
