@@ -5,7 +5,9 @@
 
 #include "npu_kernels/attention/attend_matrix.hpp"
 #include "npu_kernels/attention/attend_vectors.hpp"
-#include "npu_kernels/attention/finite_values.hpp"
+#include "npu_kernels/attention/finite_sums.hpp"
+#include "npu_kernels/attention/matrix_tiles.hpp"
+#include "npu_kernels/attention/query_halves.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -43,34 +45,66 @@ std::vector<WorkUnit> plan_units(const Device& device, AttentionProblem& problem
   std::vector<WorkUnit> units = units_of(problem, problem.by_chunks ? most : rows);
   problem.hides = hides(problem, units);
   plan.most_rows = most;
+  plan.packed = !drains_to_vector(device) && problem.by_chunks;
   plan.tiles = matrix_tiles(device, problem, units, plan);
   return units;
+}
+
+// .. by as many rows as serve best: the more of them, the seldomer K and V are loaded, the longer the tiles, the
+// seldomer sums are rescaled. Of a prompt neither depends on its length, as its bits do on the tiles.
+std::vector<WorkUnit> plan_units(const Device& device, AttentionProblem& problem, MatrixPlan& plan) {
+  if (!problem.by_chunks) {
+    constexpr index long_enough = 128;
+    std::vector<WorkUnit> units;
+    for (const index most : {index{128}, index{64}, index{32}}) {
+      units = plan_units(device, problem, most, plan);
+      if (plan.tiles.tokens >= long_enough) break;
+    }
+    return units;
+  }
+  index best = 0;
+  double least = 0;
+  for (const index most : {index{256}, index{128}, index{64}, index{32}}) {
+    plan_units(device, problem, most, plan);
+    if (plan.tiles.tokens == 0) continue;
+    const double loads = 2.0 * static_cast<double>(problem.k.dim + problem.v.dim) / static_cast<double>(most);
+    const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(plan.tiles.tokens);
+    if (best == 0 || bytes < least) best = most, least = bytes;
+  }
+  return plan_units(device, problem, std::max<index>(best, 32), plan);
+}
+
+MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, const Choices& choices) {
+  const bool exact = choices.activations == NpuActivations::exact, f16_q = problem.q.first.dtype == DType::f16;
+  MatrixPlan plan;
+  plan.q_pieces = exact && !f16_q ? 2 : 1;
+  plan.weight_pieces = exact ? 2 : 1;
+  plan.q_as_it_is = loads_as_it_is(device, problem);
+  const float scale = problem.scale * problem.key_factor;
+  const bool plain = !problem.bias.present() && !problem.slopes.present() && problem.softcap == 0 && scale > 0;
+  plan.narrow = !exact && problem.by_chunks && plain && device.drain(DType::f32, DType::f16) != nullptr;
+  if (plan.narrow && !drains_to_vector(device)) plan.product_type = DType::f16;
+  const DrainForm* form = device.drain(DType::f32, plan.narrow ? DType::f16 : DType::f32);
+  if (form != nullptr && form->scales != DrainScales::none) plan.drain_scale = scale;
+  if (plan.narrow && f16_q) plan.weight_scale = scale / plan.drain_scale;
+  return plan;
 }
 
 // A body-less program where its tiles do not fit.
 Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices,
                   std::uint32_t vectors) {
   if (!fits_matrix(memory.device(), wanted)) return {};
-  const bool exact = choices.activations == NpuActivations::exact, narrow = wanted.q.first.dtype == DType::f16;
-  MatrixPlan plan;
-  plan.q_pieces = exact && !narrow ? 2 : 1;
-  plan.weight_pieces = exact ? 2 : 1;
+  MatrixPlan plan = plan_numbers(memory.device(), wanted, choices);
   plan.vectors = vectors;
-  plan.q_as_it_is = narrow && std::all_of(wanted.sequences.begin(), wanted.sequences.end(),
-                                          [](const Sequence& s) { return s.queries <= 1; });
-  // The more rows, the seldomer K and V are loaded; the longer the tiles, the fewer waits.
-  constexpr index long_enough = 128;
-  std::vector<WorkUnit> made;
-  for (const index most : {index{128}, index{64}, index{32}}) {
-    made = plan_units(memory.device(), wanted, most, plan);
-    if (plan.tiles.tokens >= long_enough) break;
-  }
+  std::vector<WorkUnit> made = plan_units(memory.device(), wanted, plan);
   if (plan.tiles.tokens == 0) return {};
   const auto count = static_cast<index>(made.size());
   const auto units = std::make_shared<const std::vector<WorkUnit>>(std::move(made));
   const PartsWorkspace space = parts_workspace(memory, wanted, count, plan.tiles.rows);
   add_workspace(memory, wanted, plan);
+  if (blocks_pay(memory.device(), wanted, *units)) plan.cache = cache_blocks(memory, wanted);
   const Launch launch{.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())};
+  plan.shares = shares_of(*units, launch.cores);
   if (!wanted.hides) {
     const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
     return {.body = [=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); },
@@ -78,12 +112,12 @@ Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& 
             .launch = launch};
   }
   const Program otherwise = on_vectors(memory, wanted, bounds);
-  const Tensor flags = finite_flags(memory);
+  plan.not_numbers = not_numbers_flags(memory);
   const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
   return {.body =
               [=](Core& core) {
-                if (!values_are_finite(core, *problem, flags)) return otherwise.body(core);
                 attend_on_matrix(core, *problem, *units, space, plan);
+                if (!sums_are_numbers(core, plan.not_numbers)) otherwise.body(core);
               },
           .problem = bounds,
           .launch = launch};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "npu_kernels/attention/finite_sums.hpp"
 #include "npu_kernels/attention/matrix_tiles.hpp"
 #include "npu_kernels/attention/online_softmax.hpp"
 #include "npu_kernels/attention/query_halves.hpp"
@@ -13,12 +14,16 @@ namespace inlay::npu {
 
 namespace {
 
-constexpr float weight_unit = 16384;  // of weights in f16: their low halves stay normal numbers
+// An accumulator as so many rows and columns.
+Tensor window(const Tensor& slot, index rows, index columns) {
+  return slot.slice(0, 1, 0, rows * columns).reshape({rows, columns});
+}
 
 // The four stages on one core, and what passes between them.
 class Stages {
  public:
-  Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, const MatrixPlan& plan);
+  Stages(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units, const PartsWorkspace& space,
+         const MatrixPlan& plan);
   void run(const std::vector<WorkUnit>& units);
 
  private:
@@ -26,9 +31,16 @@ class Stages {
   void begin(const KeyWork& work);
   void mm1(const KeyWork& work);
   void vec1(const KeyWork& work, index i);
+  void weigh(const KeyWork& work, const RowBlock& block, const Tensor& scores);
+  struct Step {  // of mm2
+    index row, rows, column, columns, first, keys, count;
+  };
+  void stage_weights(const KeyWork& work);
+  void stage(const Step& step) { weights_.stage(step.row, step.rows, step.first, step.count); }
   void mm2(const KeyWork& work);
   void vec2(const KeyWork& work, index i);
-  void multiply(const Tensor& to, const Tensor& left, index pieces, const Tensor& right, bool transpose);
+  void multiply(const Tensor& sum, const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose,
+                bool first);
   Tensor column(const char* name) { return core_.alloc(name, Space::vector, {most_, 1}, DType::f32); }
   static std::size_t slot_of(index i) { return static_cast<std::size_t>(i % weights_ahead); }
 
@@ -37,77 +49,111 @@ class Stages {
   const MatrixPlan& plan_;
   const MatrixTiles& t_;
   const index v_dim_, most_;  // rows of a vector unit, at most
+  const float weight_unit_;   // of weights in f16: their low halves stay normal numbers
+  const std::vector<KeyWork> works_;
   const Chain chain_;
-  StagedLoads loads_;
-  Ring left_, right_, sums_;
+  TableReads tables_;
+  PartLoads k_, v_;
+  Queries queries_;
+  Ring left_, right_;
+  Ring sums_;  // of both products
   UnitToVector scores_, products_;
   UnitToLeft weights_;
-  std::optional<TupleRing<2>> columns_;  // factors and slopes of a unit's rows
+  std::optional<Ring> slopes_;  // of a unit's rows
   OnlineSoftmax softmax_;
   ScoreRules rules_;
   Finish finish_;
-  Tensor query_, sum_, factor_, low_;
+  std::optional<FiniteSums> finite_;
+  Tensor query_, sum_, slopes_of_rows_;
+  std::vector<Step> steps_;
   // What vec1 leaves for vec2, which is two tiles behind: of each tile the rescale, of its unit the ends.
   std::vector<Tensor> rescale_, end_total_, end_maximum_;
 };
 
-Stages::Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, const MatrixPlan& plan)
+Stages::Stages(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
+               const PartsWorkspace& space, const MatrixPlan& plan)
     : core_(core),
       problem_(problem),
       plan_(plan),
       t_(plan.tiles),
       v_dim_(problem.v.dim),
       most_(t_.most),
+      weight_unit_(plan.narrow ? 1.0f : 16384.0f),
+      works_(key_works(core, problem, units, plan)),
       chain_(core.chain(Pipe::vector)),
-      loads_(core, problem, plan),
-      left_(core.ring("left", Space::left, {t_.product_rows, t_.depth}, DType::f16, {2, Pipe::feed, Pipe::matrix},
-                      Layout::nz)),
+      tables_(core, problem, works_.size() * static_cast<std::size_t>(t_.parts)),
+      k_(core, problem, problem.k, plan.cache, plan.cache.k, "k", t_, 2),
+      v_(core, problem, problem.v, plan.cache, plan.cache.v, "v", t_, 2),
+      queries_(core, problem, plan),
+      left_(core.ring("left", Space::left, {std::max(t_.score_rows, t_.product_rows), t_.depth}, DType::f16,
+                      {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
       right_(core.ring("right", Space::right, {t_.depth, std::max(t_.score_columns, t_.value_columns)}, DType::f16,
                        {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
-      sums_(core.ring("sums", Space::accumulator, {t_.product_rows, std::max(t_.score_columns, t_.value_columns)},
-                      DType::f32, {2, Pipe::matrix, Pipe::drain})),
-      scores_(core, "scores", {t_.rows, t_.tokens}, most_, plan.scores),
-      products_(core, "products", {t_.rows, v_dim_}, most_, plan.products),
-      weights_(core, plan.weight_pieces, {t_.rows, t_.tokens}, most_, plan.weights),
-      softmax_(core, most_),
-      rules_(core, problem, most_, t_.tokens),
-      finish_(core, problem, space, most_) {
-  const auto tile = [&](const char* name, index columns, DType dtype) {
-    return core.alloc(name, Space::vector, {std::max<index>(most_, 2), std::max<index>(columns, 2)}, dtype);
-  };
-  sum_ = tile("sum", v_dim_, DType::f32);
-  if (plan.weight_pieces > 1) low_ = tile("what the high half leaves", t_.tokens, DType::f32);
-  factor_ = column("factor");
+      sums_(core.ring(
+          "sums", Space::accumulator,
+          {1, std::max(t_.score_rows * t_.score_columns, t_.product_rows * t_.value_columns)}, DType::f32,
+          {static_cast<std::uint32_t>(t_.sums), Pipe::matrix, Pipe::drain, core.device().sync.unit_flag_bytes > 0})),
+      scores_(core, "scores", t_, t_.tokens, true, plan.narrow ? DType::f16 : DType::f32, 2, plan.scores),
+      products_(core, "products", t_, v_dim_, false, plan.product_type, t_.products, plan.products),
+      weights_(core, plan, plan.weights),
+      softmax_(core, most_, plan.narrow ? DType::f16 : DType::f32, plan.weight_scale),
+      rules_(core, problem, t_.block, t_.tokens, hidden_columns(core.device(), problem, t_)),
+      finish_(core, problem, space, most_, t_.block) {
+  sum_ = core.alloc("sum", Space::vector, {std::max<index>(most_, 2), std::max<index>(v_dim_, 2)}, DType::f32);
   for (index i = 0; i < weights_ahead; ++i) {
     rescale_.push_back(column("rescale"));
     end_total_.push_back(column("total of a unit"));
     end_maximum_.push_back(column("maximum of a unit"));
   }
-  if (!plan.factors.present() && !problem.slopes.present()) return;
-  const Shape shape{std::max<index>(most_, 2), 2};
-  columns_.emplace(core.ring<2>("of the rows",
-                                {{{"factors", Space::vector, shape, DType::f32, Layout::nd},
-                                  {"slopes", Space::vector, shape, DType::f32, Layout::nd}}},
-                                {1, Pipe::load_vector, Pipe::vector}));
+  if (plan.not_numbers.present() && core.runs(Pipe::vector)) finite_.emplace(core, v_dim_);
+  if (!problem.slopes.present()) return;
+  slopes_.emplace(core.ring("slopes", Space::vector, {std::max<index>(most_, 2), 2}, DType::f32,
+                            {1, Pipe::load_vector, Pipe::vector}));
 }
 
 void Stages::run(const std::vector<WorkUnit>& units) {
-  const std::vector<KeyWork> works = key_works(core_, problem_, units, t_.tokens);
-  const auto count = static_cast<index>(works.size());
-  std::array<std::vector<index>, weights_ahead> blocks;
+  const auto count = static_cast<index>(works_.size());
   const auto has = [&](index i) { return i >= 0 && i < count; };
-  const auto work = [&](index i) -> const KeyWork& { return works[static_cast<std::size_t>(i)]; };
-  for (index i = 0; i < count + 3; ++i) {
-    if (has(i)) loads_.load_k(work(i), blocks[slot_of(i)]);
-    if (has(i - 2)) loads_.load_v(work(i - 2), blocks[slot_of(i - 2)]);
-    if (has(i - 1)) mm1(work(i - 1));
+  const auto work = [&](index i) -> const KeyWork& { return works_[static_cast<std::size_t>(i)]; };
+  // q of a unit, made and loaded before the products of its first tile.
+  const auto load_queries = [&](index i) {
+    if (has(i) && work(i).first) queries_.load(work(i));
+  };
+  const auto make_queries = [&](index i) {
+    if (has(i) && work(i).first) queries_.begin(work(i));
+  };
+  k_.start(works_, tables_);
+  // While the vector units make the cache's blocks, the matrix unit takes rows: some tiles of scores are ahead.
+  const index ahead = plan_.cache.present() ? scores_ahead : 0;
+  const index loaded = std::max<index>(ahead, 1);
+  for (index i = 0; i < loaded; ++i) {
+    make_queries(i);
+    queries_.finish();
+    load_queries(i);
+    if (i < ahead && has(i)) mm1(work(i));
+  }
+  if (plan_.cache.present()) {
+    core_.sync_all();
+    k_.take_blocks(), v_.take_blocks();
+  }
+  v_.start(works_, tables_);
+  make_queries(loaded);
+  queries_.finish();
+  for (index i = 1; i < count + 3; ++i) {
+    if (i >= loaded) load_queries(i);
+    if (has(i - 3)) stage_weights(work(i - 3));
+    if (i > ahead && has(i - 1)) mm1(work(i - 1));
+    if (i >= loaded) make_queries(i + 1);
     if (has(i - 1)) vec1(work(i - 1), i - 1);
+    queries_.finish();
     if (has(i - 3)) mm2(work(i - 3));
     if (has(i - 3)) vec2(work(i - 3), i - 3);
   }
-  for (index i = core_.block_idx(); i < static_cast<index>(units.size()); i += core_.block_dim())
+  finish_.finish();
+  for (const index i : plan_.shares[core_.block_idx()])
     if (units[static_cast<std::size_t>(i)].begin >= units[static_cast<std::size_t>(i)].end)
       store_nothing(part_of(core_, units[static_cast<std::size_t>(i)], i));
+  if (finite_) finite_->store(plan_.not_numbers);
 }
 
 // Of a unit that sees no key.
@@ -121,133 +167,182 @@ void Stages::store_nothing(const KeyWork& work) {
                 softmax_.maximum().row_slice(0, rows));
 }
 
-// to = sum over pieces of left * right, in steps of the depth; pieces are t_.rows rows apart.
-void Stages::multiply(const Tensor& to, const Tensor& left, index pieces, const Tensor& right, bool transpose) {
-  const index depth = transpose ? right.columns() : right.rows(), columns = to.columns();
-  for (index r = 0; r < to.rows(); r += t_.product_rows) {
-    const index rows = std::min(t_.product_rows, to.rows() - r);
-    const Tensor acc = sums_.acquire().slice(0, rows, 0, columns);
-    for (index k = 0; k < depth; k += t_.depth) {
-      const index n = std::min(t_.depth, depth - k);
-      const Tensor part = transpose ? right.slice(0, right.rows(), k, n) : right.row_slice(k, n);
-      core_.load_b(right_.acquire().slice(0, n, 0, columns), part, transpose);
-      right_.commit();
-      const Tensor b = right_.wait().slice(0, n, 0, columns);
-      for (index piece = 0; piece < pieces; ++piece) {
-        core_.load_a(left_.acquire().slice(0, rows, 0, n), left.slice(piece * t_.rows + r, rows, k, n));
-        left_.commit();
-        core_.mma(acc, left_.wait().slice(0, rows, 0, n), b, k == 0 && piece == 0);
-        left_.release();
-      }
-      right_.release();
+// sum (+)= left * right over pieces, in steps of the depth.
+void Stages::multiply(const Tensor& sum, const Tensor& left, index pieces, index apart, const Tensor& right,
+                      bool transpose, bool first) {
+  const index depth = transpose ? right.columns() : right.rows(), rows = sum.rows(), columns = sum.columns();
+  for (index k = 0; k < depth; k += t_.depth) {
+    const index n = std::min(t_.depth, depth - k);
+    const Tensor part = transpose ? right.slice(0, right.rows(), k, n) : right.row_slice(k, n);
+    core_.load_b(right_.acquire().slice(0, n, 0, columns), part, transpose);
+    right_.commit();
+    const Tensor b = right_.wait().slice(0, n, 0, columns);
+    for (index piece = 0; piece < pieces; ++piece) {
+      core_.load_a(left_.acquire().slice(0, rows, 0, n), left.slice(piece * apart, rows, k, n));
+      left_.commit();
+      core_.mma(sum, left_.wait().slice(0, rows, 0, n), b, first && k == 0 && piece == 0);
+      left_.release();
     }
-    sums_.commit();
-    core_.drain(to.row_slice(r, rows), sums_.wait().slice(0, rows, 0, columns));
-    sums_.release();
+    right_.release();
   }
 }
 
 void Stages::mm1(const KeyWork& work) {
-  const index rows = work.unit->rows(), tokens = work.tile.count;
-  if (work.first) query_ = loads_.q().wait();
-  const Tensor k = loads_.k().wait(), to = scores_.acquire();
-  for (index c = 0; c < tokens; c += t_.score_columns) {
-    const index n = std::min(t_.score_columns, tokens - c);
-    multiply(to.slice(0, rows, c, n), query_, plan_.q_pieces, k.row_slice(c, n), true);
+  const index all = work.unit->rows(), apart = t_.rows;
+  if (work.first) query_ = queries_.wait();
+  const Tensor to = scores_.acquire();
+  for (index at = 0; at < work.tile.count; at += t_.part()) {
+    const Tensor k = k_.wait();
+    for (index c = 0; c < k.rows(); c += t_.score_columns)
+      for (index r = 0; r < all; r += t_.score_rows) {
+        const index rows = std::min(t_.score_rows, all - r), keys = keys_of(problem_, t_, work, r) - at - c;
+        const index n = std::min({t_.score_columns, k.rows() - c, keys});
+        if (n <= 0) continue;  // nobody sees them
+        const auto used = [&](const Tensor& slot) {
+          return window(slot, t_.score_rows, t_.score_columns).slice(0, rows, 0, n);
+        };
+        const Tensor sum = used(sums_.acquire());
+        const Tensor q = query_.slice(r, (plan_.q_pieces - 1) * apart + rows, 0, problem_.k.dim);
+        multiply(sum, q, plan_.q_pieces, apart, k.row_slice(c, n), true, true);
+        sums_.commit();
+        core_.drain(to.slice(r, rows, at + c, n), used(sums_.wait()), {.scale = plan_.drain_scale});
+        sums_.release();
+      }
+    k_.release();
   }
-  loads_.k().release();
-  if (work.last) loads_.q().release();
-  scores_.commit(work.mine, tokens);
+  if (work.last) queries_.release();
+  scores_.commit();
 }
 
-// Factors and slopes of the unit's rows.
+// Of a unit: maxima and totals, and the slopes of its rows.
 void Stages::begin(const KeyWork& work) {
   const WorkUnit& unit = work.mine_unit;
   softmax_.begin();
-  if (work.mine.count == 0) return;
-  if (!columns_) return rules_.begin(unit, {});
-  const auto used = [&](const Tensor& slot) { return slot.slice(0, unit.rows(), 0, 1); };
-  const auto rows = [&](const Tensor& slot) { return by_axes(used(slot)).split(0, unit.heads); };
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
-  const RowWindow window{s.q_outer, s.q_row + unit.query, unit.queries, unit.head, unit.heads};
-  const auto slots = columns_->acquire();
-  if (plan_.factors.present()) core_.copy(rows(slots[0]), with_axis(window.of(plan_.factors), 2));
-  if (problem_.slopes.present()) {
-    const NdTensor of_heads = with_axis(with_axis(problem_.slopes.slice(0, unit.head, unit.heads), 1), 0);
-    core_.copy(rows(slots[1]), spread(of_heads, 0, unit.queries));
+  if (work.mine.count == 0 || !slopes_) return;
+  const NdTensor of_heads = with_axis(with_axis(problem_.slopes.slice(0, unit.head, unit.heads), 1), 0);
+  const Tensor to = slopes_->acquire().slice(0, unit.rows(), 0, 1);
+  core_.copy(by_axes(to).split(0, unit.heads), spread(of_heads, 0, unit.queries));
+  slopes_->commit();
+  slopes_of_rows_ = slopes_->wait().slice(0, unit.rows(), 0, 1);
+}
+
+// Scores of a block become its weights.
+void Stages::weigh(const KeyWork& work, const RowBlock& block, const Tensor& s) {
+  const auto used = [&](const Tensor& column) { return column.row_slice(block.first, block.rows); };
+  if (queries_.has_factors())
+    core_.vbinary(VectorOp::mul, s, s, used(queries_.factor(work)));
+  else if (const float scale = problem_.scale * problem_.key_factor / plan_.drain_scale; !plan_.narrow && scale != 1)
+    core_.vscalar(VectorOp::mul, s, s, scale);
+  const KeyTile tile{work.tile.first, block.keys, work.tile.last};
+  if (rules_.concern(block.unit, tile)) {
+    rules_.begin(block.unit, slopes_ ? used(slopes_of_rows_) : Tensor{});
+    if (one_rule(problem_) && !slopes_ && problem_.softcap <= 0)
+      rules_.hide_ends(s, tile);
+    else
+      rules_.apply(s, tile);
   }
-  columns_->commit();
-  const auto filled = columns_->wait();
-  if (plan_.factors.present()) core_.vcast(factor_.row_slice(0, unit.rows()), used(filled[0]));
-  rules_.begin(unit, problem_.slopes.present() ? used(filled[1]) : Tensor{});
+  const Tensor high = weights_.piece(block, 0);
+  softmax_.weigh(s, plan_.narrow ? high : s, block.first);
+  if (!weights_.in_place()) softmax_.sum(plan_.narrow ? high : s, block.first);
+  if (plan_.narrow) return;
+  if (plan_.weight_pieces == 1) return core_.vscalar(VectorOp::mul, high, s, weight_unit_);
+  core_.vscalar(VectorOp::mul, high, s, weight_unit_ * below_one);
+  core_.vscalar(VectorOp::mul, s, s, weight_unit_);
+  core_.vbinary(VectorOp::sub, weights_.piece(block, 1), s, high);
 }
 
 void Stages::vec1(const KeyWork& work, index i) {
-  const index rows = work.mine.count, tokens = work.tile.count;
   if (work.first) begin(work);
-  const Tensor s = scores_.wait().slice(0, rows, 0, tokens), weights = weights_.acquire();
-  if (rows > 0) {
-    if (plan_.factors.present())
-      core_.vbinary(VectorOp::mul, s, s, factor_.row_slice(0, rows));
-    else
-      core_.vscalar(VectorOp::mul, s, s, problem_.scale * problem_.key_factor);
-    rules_.apply(s, work.tile);
-    softmax_.tile(s, rescale_[slot_of(i)], 1);
-    if (plan_.weight_pieces > 1) {
-      const Tensor high = weights.slice(0, rows, 0, tokens), low = low_.slice(0, rows, 0, tokens);
-      core_.vscalar(VectorOp::mul, high, s, weight_unit * below_one);
-      core_.vscalar(VectorOp::mul, s, s, weight_unit);
-      core_.vbinary(VectorOp::sub, low, s, high);
-      core_.vcast(weights.slice(weights_.most(), rows, 0, tokens), low);
-    } else {
-      core_.vscalar(VectorOp::mul, weights.slice(0, rows, 0, tokens), s, weight_unit);
-    }
-  }
-  weights_.commit(work.mine, tokens);
-  scores_.release();
-  if (work.last) {
-    if (columns_ && rows > 0) columns_->release();
-    core_.vcast(end_total_[slot_of(i)], softmax_.total());
-    core_.vcast(end_maximum_[slot_of(i)], softmax_.maximum());
-  }
+  weights_.open();
+  scores_.visit(work, row_blocks(problem_, t_, work), [&](const RowBlock& block, const Tensor& scores) {
+    weights_.open(block, scores);
+    weigh(work, block, scores);
+    weights_.close(work, block);
+    if (weights_.in_place()) softmax_.fold_and_sum(scores, block.first, t_.tokens);
+    queries_.advance();
+    finish_.advance();
+  });
+  weights_.close();
+  finish_.finish();  // of the unit before
+  if (work.mine.count > 0) softmax_.finish(rescale_[slot_of(i)].row_slice(0, work.mine.count));
+  if (!work.last) return;
+  if (slopes_ && work.mine.count > 0) slopes_->release();
+  core_.vcast(end_total_[slot_of(i)], softmax_.total());
+  core_.vscalar(VectorOp::mul, end_maximum_[slot_of(i)], softmax_.maximum(), plan_.weight_scale);
+}
+
+// The products of mm2, by rows, columns of V, parts of the tile; the first of their weights on their way.
+void Stages::stage_weights(const KeyWork& work) {
+  const index all = work.unit->rows();
+  steps_.clear();
+  for (index r = 0; r < all; r += t_.product_rows)
+    for (index c = 0; c < v_dim_; c += t_.value_columns)
+      for (index at = 0, keys = keys_of(problem_, t_, work, r); at < keys; at += t_.part())
+        steps_.push_back({r, std::min(t_.product_rows, all - r), c, std::min(t_.value_columns, v_dim_ - c), at, keys,
+                          std::min(t_.part(), keys - at)});
+  weights_.wait_tile();
+  for (std::size_t i = 0; i < std::min<std::size_t>(steps_.size(), 2); ++i) stage(steps_[i]);
 }
 
 void Stages::mm2(const KeyWork& work) {
-  const index rows = work.unit->rows(), tokens = work.tile.count;
-  const Tensor p = weights_.wait(rows, tokens), v = loads_.v().wait().row_slice(0, tokens), to = products_.acquire();
-  for (index c = 0; c < v_dim_; c += t_.value_columns) {
-    const index n = std::min(t_.value_columns, v_dim_ - c);
-    multiply(to.slice(0, rows, c, n), p, plan_.weight_pieces, v.slice(0, tokens, c, n), false);
+  const index all = work.unit->rows();
+  const Tensor to = products_.acquire();
+  std::vector<Tensor> v;  // parts, which stay for all products
+  Tensor sum;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const index row = steps_[i].row, rows = steps_[i].rows, column = steps_[i].column, columns = steps_[i].columns;
+    const index first = steps_[i].first, keys = steps_[i].keys, count = steps_[i].count;
+    const auto part = static_cast<std::size_t>(first / t_.part());
+    if (part == v.size()) v.push_back(v_.wait());
+    const auto used = [&](const Tensor& slot) {
+      return window(slot, t_.product_rows, t_.value_columns).slice(0, rows, 0, columns);
+    };
+    if (first == 0) sum = used(sums_.acquire());
+    const Tensor left = weights_.wait(row, rows, first, count);
+    multiply(sum, left, plan_.weight_pieces, weights_.apart(), v[part].slice(0, count, column, columns), false,
+             first == 0);
+    weights_.release();
+    if (i + 2 < steps_.size()) stage(steps_[i + 2]);
+    if (row + rows == all && column + columns == v_dim_) v_.release();
+    if (first + count < keys) continue;
+    sums_.commit();
+    core_.drain(to.slice(row, rows, column, columns), used(sums_.wait()));
+    sums_.release();
   }
-  weights_.release();
-  loads_.v().release();
-  products_.commit(work.mine, v_dim_);
+  weights_.release_tile();
+  products_.commit();
 }
 
 void Stages::vec2(const KeyWork& work, index i) {
-  const index rows = work.mine.count;
-  const Tensor product = products_.wait().slice(0, rows, 0, v_dim_), sum = sum_.slice(0, rows, 0, v_dim_);
-  const auto used = [&](const std::vector<Tensor>& of_tiles) { return of_tiles[slot_of(i)].row_slice(0, rows); };
-  if (rows > 0) {
+  if (work.first) finish_.finish();  // of the unit before
+  const auto add = [&](const RowBlock& block, const Tensor& product) {
+    const auto used = [&](const std::vector<Tensor>& of_tiles) {
+      return of_tiles[slot_of(i)].row_slice(block.first, block.rows);
+    };
+    const Tensor sum = sum_.slice(block.first, block.rows, 0, v_dim_);
     if (work.first) {
       core_.vcast(sum, product);
     } else {
       core_.vbinary(VectorOp::mul, sum, sum, used(rescale_));
       core_.vbinary(VectorOp::add, sum, sum, product);
     }
-  }
-  products_.release();
+  };
+  products_.visit(work, row_blocks(problem_, t_, work), add);
+  const index rows = work.mine.count;
   if (!work.last || rows == 0) return;
-  core_.vscalar(VectorOp::mul, sum, sum, 1 / weight_unit);
-  finish_.store(work.mine_unit, work.number, work.mine.first, sum, used(end_total_), used(end_maximum_));
+  const auto used = [&](const std::vector<Tensor>& of_tiles) { return of_tiles[slot_of(i)].row_slice(0, rows); };
+  const Tensor sum = sum_.slice(0, rows, 0, v_dim_);
+  if (finite_) finite_->look(sum);
+  if (weight_unit_ != 1) core_.vscalar(VectorOp::mul, sum, sum, 1 / weight_unit_);
+  finish_.begin(work.mine_unit, work.number, work.mine.first, sum, used(end_total_), used(end_maximum_));
 }
 
 }  // namespace
 
 void attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
                       const PartsWorkspace& space, const MatrixPlan& plan) {
-  if (!plan.q_as_it_is) make_query_halves(core, problem, plan);
-  Stages(core, problem, space, plan).run(units);  // its rings end before the cores meet
+  if (plan.cache.present() && core.runs(Pipe::vector)) make_cache_blocks(core, problem, plan.cache);
+  Stages(core, problem, units, space, plan).run(units);  // its rings end before the cores meet
   if (problem.splits > 1) merge_parts(core, problem, units, space);
 }
 

@@ -7,9 +7,13 @@
 //
 // The rows (query, head of the group) of a unit are the rows of one product. Stages work on different tiles of keys:
 //
-//   step i:   load K(i), V(i-2)    mm1, vec1 (i-1)    mm2, vec2 (i-3)
+//   step i:   mm1, vec1 (i-1)    mm2, vec2 (i-3)    q of i and i+1;   K and V as far ahead as there is room for them
 //
-// Tiles of all units of a core are one sequence: the pipeline does not run empty between two units.
+// Tiles of all units of a core are one sequence: the pipeline does not run empty between two units. Long units come
+// first, so that the last tile, behind which nothing is left to overlap with, is a short one.
+//
+// Products are made for some rows of a unit at a time, and stop where the keys of the last of them end: under a causal
+// mask few pairs are multiplied that nobody sees. The vector units take their rows in blocks.
 //
 // Exact to f32's tolerances: what f16 cannot hold goes in two halves, one product each into the same accumulator,
 //
@@ -19,8 +23,13 @@
 // as the rounding may raise it. q in f16 is one piece as it is. Where left is the vector unit's memory halves are views
 // of it; else they pass through global memory, as scores and products do where no path leads from the accumulator to
 // the vector unit.
+//
+// `activations f16`: one piece of each. Where rows see many keys (a prompt) and nothing is added to scores, these are
+// f16 too, scale q k as it leaves the accumulator, and so is what becomes of them up to the weights: half the bytes
+// between the units, and twice the lanes.
 #pragma once
 
+#include "npu_kernels/attention/cache_blocks.hpp"
 #include "npu_kernels/attention/parts.hpp"
 #include "npu_kernels/attention/problem.hpp"
 
@@ -31,23 +40,36 @@ inline constexpr float below_one = 1 - 0x1p-11f;
 struct MatrixTiles {
   index rows = 0;           // of a unit, even
   index most = 0;           // of them that a vector unit has
-  index product_rows = 0;   // of one product
+  index block = 0;          // .. that it takes at a time
+  index graded = 0;         // .. for which products stop where the keys of the last of them end
+  index score_rows = 0;     // of one product of mm1
+  index product_rows = 0;   // of one product of mm2
   index tokens = 0;         // of a tile
+  index parts = 1;          // of a tile's K and V, each on its own way into staging
   index score_columns = 0;  // of one product of mm1
   index value_columns = 0;  // of one product of mm2
-  index depth = 0;          // of one product
+  index depth = 0;          // of one step of a product
+  index sums = 2;           // accumulators
+  index products = 2;       // blocks of them on their way to a vector unit
+  index part() const { return tokens / parts; }
 };
 
 struct MatrixPlan {
   MatrixTiles tiles;
   index q_pieces = 1, weight_pieces = 2;
-  std::uint32_t vectors = 0;  // units of a core that share the rows; 0: all
-  index most_rows = 32;       // of a unit
-  bool q_as_it_is = false;    // else from the workspace: rows of a unit one after another, in pieces
-  // Workspace: q [piece, outer, head of the cache, row, head of the group], and what a row of halves is multiplied
-  // with; what passes between the units.
-  NdTensor factors;
+  std::uint32_t vectors = 0;               // units of a core that share the rows; 0: all
+  index most_rows = 32;                    // of a unit
+  bool q_as_it_is = false;                 // else the vector units make its pieces
+  bool narrow = false;                     // scores in f16
+  DType product_type = DType::f32;         // f16 where scores are, and products go through global memory
+  float drain_scale = 1;                   // of scores on their way out of the accumulator
+  float weight_scale = 1;                  // .. or in f16 where their weights are made
+  bool packed = false;                     // weights leave the vector unit as blocks of the matrix unit's
+  std::vector<std::vector<index>> shares;  // units of each core
+  // Workspace: what passes between the units; q in pieces.
   Tensor q, scores, weights, products;
+  CacheBlocks cache;
+  Tensor not_numbers;  // flags, where rows of a unit see different keys
 };
 
 // Does the program serve this problem on this device?

@@ -1,7 +1,6 @@
 // Softmax of rows whose columns come in tiles, one after the other:
 //
-//   m = max(m_before, max(scale s))    s' = exp(scale s - m)    alpha = exp(m_before - m)    total = alpha total + sum
-//   s'
+//   m = max(m_before, max(s))    s' = exp(s - m)    alpha = exp(m_before - m)    total = alpha total + sum s'
 //
 // What a reader has summed up with weights of earlier tiles is to be multiplied by alpha.
 #pragma once
@@ -20,15 +19,25 @@ void inverse_of(Core& core, const Tensor& inverse, const Tensor& total, const Te
 
 class OnlineSoftmax {
  public:
-  OnlineSoftmax(Core& core, index rows);
+  // Scores of f32, or of f16; maxima and totals are f32. A positive scale of scores not yet applied: exp(scale (s -
+  // m)).
+  OnlineSoftmax(Core& core, index rows, DType scores = DType::f32, float scale = 1);
   void begin();  // of the rows' first tile
-  // s becomes s'. The caller has a chain of the vector unit open.
+  // A tile: s' of some rows, from `first` on, in `weights`, which may be s; s is overwritten. Then their sums; then,
+  // once for all rows of it, alpha. The caller has a chain of the vector unit open.
+  void weigh(const Tensor& s, const Tensor& weights, index first);
+  void sum(const Tensor& weights, index first);
+  // .. of weights in f16 that nobody needs any more, of tiles of `columns`: folded twice, column j onto j + half.
+  void fold_and_sum(const Tensor& weights, index first, index columns);
+  void finish(const Tensor& alpha);
+  // .. of all rows at once, scaled, in place.
   void tile(const Tensor& s, const Tensor& alpha, float scale);
   const Tensor& maximum() const { return maximum_; }
   const Tensor& total() const { return total_; }
 
  private:
   Core& core_;
+  const float scale_;
   Tensor maximum_, total_, fresh_maximum_, tile_maximum_, tile_total_;
 };
 

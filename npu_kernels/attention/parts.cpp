@@ -23,10 +23,10 @@ PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionProblem& pro
           .totals = memory.workspace("partial totals", {units, rows}, DType::f32)};
 }
 
-Finish::Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows)
+Finish::Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows, index block)
     : core_(core), problem_(problem), space_(space) {
   if (problem.splits == 1) {
-    results_.emplace(core, problem.to, rows, problem.v.dim);
+    results_.emplace(core, problem.to, rows, block, problem.v.dim);
     return;
   }
   const auto of = [](index n) { return std::max<index>(n, 2); };
@@ -37,9 +37,9 @@ Finish::Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace
                              {1, Pipe::vector, Pipe::store}));
 }
 
-void Finish::store(const WorkUnit& unit, index number, index first, const Tensor& sum, const Tensor& total,
+void Finish::begin(const WorkUnit& unit, index number, index first, const Tensor& sum, const Tensor& total,
                    const Tensor& maximum) {
-  if (results_) return results_->store(window_of(problem_, unit), sum, total, maximum);
+  if (results_) return results_->begin(window_of(problem_, unit), sum, total, maximum);
   store_part(number, first, sum, total, maximum);
 }
 
@@ -71,7 +71,7 @@ void merge_parts(Core& core, const AttentionProblem& problem, const std::vector<
                               {"partial totals", Space::vector, {splits, of(most)}, DType::f32, Layout::nd},
                               {"partial sums", Space::vector, {of(splits * most), of(dim)}, DType::f32, Layout::nd}}},
                             {2, Pipe::load_vector, Pipe::vector});
-  Results results(core, problem.to, most, dim);
+  Results results(core, problem.to, most, most, dim);
   const Tensor top_of_all = core.alloc("maximum over splits", Space::vector, {most, 1}, DType::f32);
   const Chain chain = core.chain(Pipe::vector);
 

@@ -20,10 +20,23 @@ PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionProblem& pro
 // Of one of several splits, or of all keys: to the workspace, or to the results.
 class Finish {
  public:
-  Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows);
+  // Of `rows` at most, which leave `block` at a time.
+  Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows, index block);
   // Rows of `unit`, the number-th of all, from row `first` of it on. What is given is overwritten.
   void store(const WorkUnit& unit, index number, index first, const Tensor& sum, const Tensor& total,
+             const Tensor& maximum) {
+    begin(unit, number, first, sum, total, maximum);
+    finish();
+  }
+  // .. block by block (Results).
+  void begin(const WorkUnit& unit, index number, index first, const Tensor& sum, const Tensor& total,
              const Tensor& maximum);
+  void advance() {
+    if (results_) results_->advance();
+  }
+  void finish() {
+    if (results_) results_->finish();
+  }
 
  private:
   void store_part(index number, index first, const Tensor& sum, const Tensor& total, const Tensor& maximum);

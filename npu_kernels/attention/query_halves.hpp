@@ -1,16 +1,62 @@
-// q, in f32 or bf16, as f16: each row divided by its largest, f = max |q|,
+// q of a unit, made by the vector units for the matrix unit while they work on the unit before it. In f32 or bf16 each
+// row is divided by its largest, f = max |q|,
 //
 //   high = f16(q / f * below_one)    low = f16(q / f - high)    factor = f * scale
 //
-// 2^-21 of the largest is left out, and nothing overflows, whatever the size of q. What is f16 already is laid out for
-// its units, no more.
+// 2^-21 of the largest is left out, and nothing overflows, whatever the size of q. For scores in f16 it is
+// f16(scale * q), and the factor 1. What is f16 already is taken as it is
+// where it can be loaded so.
 #pragma once
 
-#include "npu_kernels/attention/attend_matrix.hpp"
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "npu_kernels/attention/matrix_tiles.hpp"
 
 namespace inlay::npu {
 
-// All vector units share the rows; returns when all rows are there.
-void make_query_halves(Core& core, const AttentionProblem& problem, const MatrixPlan& plan);
+// May q in f16 be loaded as it is: whole blocks, or rows of a query that start where staging memory lets them?
+bool loads_as_it_is(const Device& device, const AttentionProblem& problem);
+// .. so many heads of one query.
+bool rows_are_aligned(const Device& device, index heads);
+
+class Queries {
+ public:
+  Queries(Core& core, const AttentionProblem& problem, const MatrixPlan& plan);
+  // The vector units' part, block by block between their other work: begin, advance for a block, finish with those
+  // that are left. Two units may be made that no product has read.
+  void begin(const KeyWork& work);
+  void advance();
+  void finish();
+  // .. and how it comes to the matrix unit: [pieces * rows, dim].
+  void load(const KeyWork& work);
+  Tensor wait() { return flat_ ? tiles_->wait() : staged_->wait(); }
+  void release() { flat_ ? tiles_->release() : staged_->release(); }
+  // Of a unit's rows, all of this vector unit's; none where scores are scaled alike.
+  bool has_factors() const { return halves_; }
+  Tensor factor(const KeyWork& work) const { return factors_[slot_of(work)].row_slice(0, work.mine.count); }
+
+ private:
+  static constexpr std::size_t ahead = 3;  // units whose factors are kept
+  static std::size_t slot_of(const KeyWork& work) { return static_cast<std::size_t>(work.turn) % ahead; }
+  void load();
+  void load_rows(const Tensor& slot, const WorkUnit& unit);
+  // Rows of q, and of `pieces`, in f16.
+  void convert(const Tensor& q, const std::array<Tensor, 2>& pieces, const Tensor& factor);
+
+  Core& core_;
+  const AttentionProblem& problem_;
+  const MatrixPlan& plan_;
+  const index rows_, block_;
+  const bool flat_, halves_;
+  std::optional<Ring> in_, out_, tiles_, through_, staged_;
+  Tensor wide_, work_, peak_, inverse_;
+  std::array<Tensor, ahead> factors_;
+  const KeyWork* making_ = nullptr;  // the unit that is being made
+  std::vector<RowBlock> blocks_;
+  std::size_t loaded_ = 0, made_ = 0;
+  Tensor all_;
+};
 
 }  // namespace inlay::npu

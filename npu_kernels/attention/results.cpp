@@ -14,11 +14,12 @@ TileForm form(const char* name, Shape shape, DType dtype = DType::f32) {
 
 }  // namespace
 
-Results::Results(Core& core, const Outputs& to, index rows, index columns)
+Results::Results(Core& core, const Outputs& to, index rows, index block, index columns)
     : core_(core),
       to_(to),
-      stored_(core.ring<2>("results", {form("out", {rows, columns}, to.out.first.dtype), form("lse", {rows, 1})},
-                           {1, Pipe::vector, Pipe::store})) {
+      block_(block),
+      stored_(core.ring<2>("results", {form("out", {block, columns}, to.out.first.dtype), form("lse", {block, 1})},
+                           {block < rows ? 2u : 1u, Pipe::vector, Pipe::store})) {
   const auto column = [&](const char* name) { return core.alloc(name, Space::vector, {rows, 1}, DType::f32); };
   zero_ = core.alloc("zero", Space::vector, {1, 1}, DType::f32);
   none_ = column("none seen");
@@ -75,43 +76,71 @@ void Results::add_sinks(const Tensor& sinks, const Tensor& sum, const Tensor& to
   core_.vcast(maximum, top);
 }
 
-void Results::store(const RowWindow& window, const Tensor& sum, const Tensor& total, const Tensor& maximum) {
+void Results::begin(const RowWindow& window, const Tensor& sum, const Tensor& total, const Tensor& maximum) {
   std::array<Tensor, 3> loaded;
   if (loaded_) load(window), loaded = loaded_->wait();
-  const auto slots = stored_.acquire();
   const Tensor factor = factor_.row_slice(0, window.count());
+  window_ = window, stored_rows_ = 0;
+  sum_ = sum, lse_ = top_.row_slice(0, window.count());
   if (to_.sinks.present()) add_sinks(loaded[0].slice(0, window.count(), 0, 1), sum, total, maximum);
-  const Tensor lse = slots[1].slice(0, window.count(), 0, 1);
-  const bool with_lse = to_.lse.present() && window.column == 0;
-  if (with_lse) {
-    core_.vunary(VectorOp::log, factor, total);
-    core_.vbinary(VectorOp::add, lse, factor, maximum);
+  if (with_lse(window)) {
+    core_.vunary(VectorOp::log, lse_, total);
+    core_.vbinary(VectorOp::add, lse_, lse_, maximum);
   }
-  const Tensor out = slots[0].slice(0, window.count(), 0, window.columns);
   if (window.columns > 0) {
     inverse_of(core_, factor, total, none_.row_slice(0, window.count()), zero_);
     if (to_.factor != 1) core_.vscalar(VectorOp::mul, factor, factor, to_.factor);
+  }
+  if (coded()) coefficients_[0] = coefficient(loaded[1], to_.out_scale, window);
+  if (to_.out_offset.present()) coefficients_[1] = coefficient(loaded[2], to_.out_offset, window);
+  if (loaded_ && !coded()) loaded_->release();
+}
+
+// Whole queries, or heads of one.
+void Results::advance() {
+  const index first = stored_rows_, heads = window_.heads;
+  if (first == window_.count()) return;
+  const index step = window_.rows > 1 ? std::max<index>(1, block_ / heads) * heads : block_;
+  const index rows = std::min(step, window_.count() - first);
+  RowWindow part = window_;
+  if (window_.rows > 1)
+    part.row += first / heads, part.rows = rows / heads;
+  else
+    part.head += first, part.heads = rows;
+  const auto of = [&](const Tensor& tensor) { return tensor.row_slice(first, rows); };
+  std::array<Tensor, 2> coefficients;
+  if (coded()) coefficients[0] = of(coefficients_[0]);
+  if (to_.out_offset.present()) coefficients[1] = of(coefficients_[1]);
+  store_part(part, of(sum_), of(factor_), of(lse_), coefficients);
+  stored_rows_ += rows;
+  if (loaded_ && coded() && stored_rows_ == window_.count()) loaded_->release();
+}
+
+void Results::store_part(const RowWindow& window, const Tensor& sum, const Tensor& factor, const Tensor& lse,
+                         const std::array<Tensor, 2>& coefficients) {
+  const auto slots = stored_.acquire();
+  const Tensor out = slots[0].slice(0, window.count(), 0, window.columns);
+  if (with_lse(window)) core_.vcast(slots[1].slice(0, window.count(), 0, 1), lse);
+  if (window.columns > 0) {
     core_.vbinary(VectorOp::mul, coded() ? sum : out, sum, factor);
     if (coded()) {
-      core_.vbinary(VectorOp::mul, sum, sum, coefficient(loaded[1], to_.out_scale, window));
+      core_.vbinary(VectorOp::mul, sum, sum, coefficients[0]);
       if (to_.out_offset.present()) {
         // Codes have no NaN: it counts as 0, and the code is the offset.
-        const Tensor offset = coefficient(loaded[2], to_.out_offset, window);
-        core_.vbinary(VectorOp::add, sum, sum, offset);
+        core_.vbinary(VectorOp::add, sum, sum, coefficients[1]);
         core_.vcompare(Compare::equal, out, sum, sum);
-        core_.vselect(sum, out, sum, offset);
+        core_.vselect(sum, out, sum, coefficients[1]);
       }
       core_.vcast(out, sum);
     }
   }
-  if (loaded_) loaded_->release();
   stored_.commit();
   const auto filled = stored_.wait();
   const auto rows = [&](const Tensor& tile) { return by_axes(tile).split(0, window.heads); };
   if (window.columns > 0)
     core_.copy(window.of(to_.out).slice(2, window.column, window.columns),
                rows(filled[0].slice(0, window.count(), 0, window.columns)));
-  if (with_lse) core_.copy(window.of(to_.lse).split(1, 1), rows(filled[1].slice(0, window.count(), 0, 1)));
+  if (with_lse(window)) core_.copy(window.of(to_.lse).split(1, 1), rows(filled[1].slice(0, window.count(), 0, 1)));
   stored_.release();
 }
 

@@ -7,17 +7,18 @@ namespace inlay::npu {
 
 namespace {
 
+constexpr index far = index{1} << 20;  // beyond every row and column
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, index tokens)
+ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, index tokens, index seen)
     : core_(core), problem_(problem), rows_(rows), tokens_(tokens) {
   const auto column = [&](const char* name, DType dtype) { return core.alloc(name, Space::vector, {rows, 1}, dtype); };
   const auto row = [&](const char* name) { return core.alloc(name, Space::vector, {1, tokens}, DType::i32); };
   if (problem.hides) {
-    seen_ = full("seen", DType::u8);
-    more_ = full("seen by one rule", DType::u8);
+    seen_ = core.alloc("seen", Space::vector, {std::max<index>(rows, 2), std::max<index>(seen, 2)}, DType::u8);
+    if (!one_rule(problem)) more_ = full("seen by one rule", DType::u8);
   }
   hidden_ = core.alloc("hidden", Space::vector, {1, 1}, DType::f32);
   column_ = core.alloc("keys", Space::vector, {1, tokens}, DType::f32);
@@ -43,9 +44,20 @@ ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, 
                                {1, Pipe::load_vector, Pipe::vector}));
 }
 
+bool ScoreRules::concern(const WorkUnit& unit, const KeyTile& tile) const {
+  if (biased() || problem_.softcap > 0 || problem_.mask.present() || problem_.packed.present()) return true;
+  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
+  const KeyRange of_first = problem_.visible(s, unit.query);
+  const KeyRange of_last = problem_.visible(s, unit.query + unit.queries - 1);
+  return std::max(of_first.begin, of_last.begin) > tile.first ||
+         std::min(of_first.end, of_last.end) < tile.first + tile.count;
+}
+
 void ScoreRules::begin(const WorkUnit& unit, const Tensor& slopes) {
   unit_ = unit;
   slopes_ = slopes;
+  if (unit.heads == of_heads_ && unit.rows() <= of_rows_) return;
+  of_heads_ = unit.heads, of_rows_ = unit.rows();
   const Tensor query = query_.row_slice(0, unit.rows()), whole = whole_query_.row_slice(0, unit.rows());
   const double heads = static_cast<double>(unit.heads);
   core_.viota(query, {.first = 0.5 / heads, .column_step = 0, .row_step = 1 / heads});
@@ -94,7 +106,6 @@ template <class Write> void ScoreRules::demand(const Tensor& used, Write&& write
 
 // Column c is seen from first[r] = position(r) - left - key 0 on, and before end[r] = position(r) + right + 1 - key 0.
 void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
-  constexpr index far = index{1} << 20;  // beyond every row and column
   const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
   const KeyRange of_first = problem_.visible(s, unit_.query);
   const KeyRange of_last = problem_.visible(s, unit_.query + unit_.queries - 1);
@@ -112,6 +123,21 @@ void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
     bounded(Compare::greater_equal, position - std::min(problem_.window_left, 2 * farthest_position));
   if (problem_.window_right >= 0 && std::min(of_first.end, of_last.end) < end)
     bounded(Compare::less, position + std::min(problem_.window_right, 2 * farthest_position) + 1);
+}
+
+void ScoreRules::hide_ends(const Tensor& scores, const KeyTile& tile) {
+  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const index columns = scores.columns(), align = index{core_.device().vector.align};
+  const index end = std::clamp<index>(problem_.visible(s, unit_.query).end - tile.first, 0, columns);
+  const index from = end / align * align, rows = scores.rows(), count = columns - from;
+  if (count == 0) return;
+  const Tensor bound = bound_.row_slice(0, rows), seen = seen_.slice(0, rows, 0, count);
+  const index of_first_query = s.position + unit_.query + std::min(problem_.window_right, 2 * farthest_position) + 1;
+  const index local = std::clamp(of_first_query - tile.first - from, -far, far);
+  core_.vscalar(VectorOp::add, bound, query_.row_slice(0, rows), static_cast<float>(local));
+  core_.vcompare(Compare::less, seen, column_.slice(0, 1, 0, count), bound);
+  const Tensor behind = scores.slice(0, rows, from, count);
+  core_.vselect(behind, seen, behind, hidden_);
 }
 
 // slope * (key - position of the row): exact as far as f32 counts.

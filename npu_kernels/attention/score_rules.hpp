@@ -12,14 +12,24 @@
 
 namespace inlay::npu {
 
+// Is the end of a window the only rule by which keys are hidden, as under a causal mask?
+inline bool one_rule(const AttentionProblem& problem) {
+  return problem.window_left < 0 && !problem.bias.present() && !problem.mask.present() && !problem.packed.present();
+}
+
 class ScoreRules {
  public:
-  ScoreRules(Core& core, const AttentionProblem& problem, index rows, index tokens);
+  // `seen` columns of a tile's tokens, at most, are seen by some rows and not by others.
+  ScoreRules(Core& core, const AttentionProblem& problem, index rows, index tokens, index seen);
+  // Is there a rule that changes a score of these rows and keys?
+  bool concern(const WorkUnit& unit, const KeyTile& tile) const;
   // Of the unit whose tiles follow; `slopes` are those of its rows.
   void begin(const WorkUnit& unit, const Tensor& slopes);
   // Of scores without key_factor and scale in them already. Is there a key that a row does not see? Its score is -inf
   // then, and seen() says which.
   bool apply(const Tensor& scores, const KeyTile& tile);
+  // .. where the end of a window is the only rule: behind it -inf. Columns that all rows see are not looked at.
+  void hide_ends(const Tensor& scores, const KeyTile& tile);
   Tensor seen(index row, index count) const { return seen_.slice(row, 1, 0, count).reshape({count, 1}); }
 
  private:
@@ -46,6 +56,7 @@ class ScoreRules {
   Tensor seen_, more_, bias_, distance_, hidden_, column_, query_, whole_query_, bound_;
   Tensor places_, shifts_, bytes_, bits_;  // of a packed mask, i32: a row each
   WorkUnit unit_{};
+  index of_heads_ = 0, of_rows_ = 0;  // what the queries of rows are known for
   Tensor slopes_;
   bool partial_ = false;  // somebody misses a key of the tile
 };

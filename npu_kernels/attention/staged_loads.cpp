@@ -4,71 +4,90 @@
 
 namespace inlay::npu {
 
-StagedLoads::StagedLoads(Core& core, const AttentionProblem& problem, const MatrixPlan& plan)
+const std::vector<index>& TableReads::of(std::size_t part, const KeyWork& work, index first, index count) {
+  std::vector<index>& blocks = blocks_[part];
+  const index size = problem_.block_size;
+  if (size == 0 || !blocks.empty() || !core_.runs(Pipe::load)) return blocks;
+  const Tensor table = problem_.table.at(0, work.unit->sequence).matrix();
+  for (index i = first / size; i * size < first + count; ++i)
+    blocks.push_back(static_cast<index>(core_.scalar_read(table, 0, i)));
+  return blocks;
+}
+
+PartLoads::PartLoads(Core& core, const AttentionProblem& problem, const Cached& cached, const CacheBlocks& cache,
+                     const Tensor& blocks, const char* name, const MatrixTiles& tiles, std::uint32_t depth)
     : core_(core),
       problem_(problem),
-      plan_(plan),
-      t_(plan.tiles),
-      q_(core.ring("q", Space::staging, {plan.q_pieces * t_.rows, problem.k.dim}, DType::f16,
-                   {2, Pipe::load, Pipe::feed}, Layout::nz)),
-      k_(core.ring("k", Space::staging, {t_.tokens, problem.k.dim}, DType::f16, {2, Pipe::load, Pipe::feed},
-                   Layout::nz)),
-      v_(core.ring("v", Space::staging, {t_.tokens, problem.v.dim}, DType::f16, {2, Pipe::load, Pipe::feed},
-                   Layout::nz)) {}
+      cached_(cached),
+      cache_(cache),
+      blocks_(blocks),
+      rows_(tiles.part()),
+      parts_(tiles.parts),
+      ring_(core.ring(name, Space::staging, {rows_, cached.dim}, DType::f16, {depth, Pipe::load, Pipe::feed},
+                      Layout::nz)) {}
 
-// The blocks of a tile: read once, for K and two steps later for V.
-void StagedLoads::read_table(const KeyWork& work, std::vector<index>& blocks) {
-  blocks.clear();
-  const index size = problem_.block_size;
-  if (size == 0 || !core_.runs(Pipe::load)) return;
-  const Tensor table = problem_.table.at(0, work.unit->sequence).matrix();
-  for (index i = work.tile.first / size; i * size < work.tile.first + work.tile.count; ++i)
-    blocks.push_back(static_cast<index>(core_.scalar_read(table, 0, i)));
+void PartLoads::start(const std::vector<KeyWork>& works, TableReads& tables) {
+  tables_ = &tables;
+  for (const KeyWork& work : works)
+    for (index at = 0; at < work.tile.count; at += rows_) {
+      const index first = work.tile.first + at, count = std::min(rows_, work.tile.count - at);
+      counts_.push_back(count);
+      // Tiles of one part: a part has been used before the next one is asked for.
+      const bool again = parts_ == 1 && !all_.empty() && all_.back().first == first && all_.back().count >= count &&
+                         all_.back().work->unit->sequence == work.unit->sequence &&
+                         all_.back().work->unit->kv_head == work.unit->kv_head;
+      if (again)
+        ++all_.back().uses;
+      else
+        all_.push_back({&work, first, count, 1});
+    }
+  fill();
 }
 
-void StagedLoads::load_cache(const Tensor& tile, const Cached& cached, const KeyWork& work,
-                             const std::vector<index>& blocks) {
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(work.unit->sequence)];
-  const NdTensor& view = cached.views[static_cast<std::size_t>(s.view)];
-  const auto load = [&](index outer, index row, index at, index count) {
-    const NdTensor rows = view.at(0, outer).slice(0, row, count).at(1, work.unit->kv_head);
-    core_.nd2nz(tile.row_slice(at, count), rows.at(1, 0).matrix());
+void PartLoads::fill() {
+  for (; loaded_ < all_.size() && loaded_ < released_ + ring_.depth(); ++loaded_) load(loaded_);
+}
+
+void PartLoads::load(std::size_t part) {
+  const auto& [work, first, count, uses] = all_[part];
+  const Sequence& s = problem_.sequences[static_cast<std::size_t>(work->unit->sequence)];
+  const NdTensor& view = cached_.views[static_cast<std::size_t>(s.view)];
+  const index kv_head = work->unit->kv_head;
+  const Tensor tile = ring_.acquire();
+  if (ready_) {
+    const Tensor all = cache_.of(blocks_, problem_, work->unit->sequence, kv_head, cached_.dim);
+    core_.copy(tile.row_slice(0, count), all.row_slice(first, count));
+    return ring_.commit();
+  }
+  const std::vector<index>& blocks = tables_->of(part, *work, first, count);
+  const auto copy = [&](index outer, index row, index at, index rows) {
+    core_.nd2nz(tile.row_slice(at, rows), view.at(0, outer).slice(0, row, rows).at(1, kv_head).at(1, 0).matrix());
   };
-  const index size = problem_.block_size, first = work.tile.first;
-  if (size == 0) return load(s.outer, s.row + first, 0, work.tile.count);
-  if (!core_.runs(Pipe::load)) return;
-  for (index at = 0, n; at < work.tile.count; at += n) {
-    const index key = first + at;
-    n = std::min(size - key % size, work.tile.count - at);
-    load(blocks[static_cast<std::size_t>(key / size - first / size)], key % size, at, n);
+  const index size = problem_.block_size;
+  if (size == 0) {
+    copy(s.outer, s.row + first, 0, count);
+  } else if (core_.runs(Pipe::load)) {
+    for (index at = 0, n; at < count; at += n) {
+      const index key = first + at;
+      n = std::min(size - key % size, count - at);
+      copy(blocks[static_cast<std::size_t>(key / size - first / size)], key % size, at, n);
+    }
   }
+  ring_.commit();
 }
 
-void StagedLoads::load_k(const KeyWork& work, std::vector<index>& blocks) {
-  const WorkUnit& unit = *work.unit;
-  if (work.first) {
-    const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
-    const Tensor slot = q_.acquire();
-    if (plan_.q_as_it_is) {
-      const NdTensor row = problem_.q.at(0, s.q_outer).at(0, s.q_row + unit.query);
-      core_.nd2nz(slot.row_slice(0, unit.heads), row.slice(0, unit.head, unit.heads).matrix());
-    }
-    for (index piece = 0; piece < plan_.q_pieces && !plan_.q_as_it_is; ++piece) {
-      const index rows = problem_.to.out.extent(1), group = problem_.group();
-      const index head = (piece * problem_.q.extent(0) + s.q_outer) * problem_.kv_heads + unit.kv_head;
-      const index first = (head * rows + s.q_row + unit.query) * group + unit.head - unit.kv_head * group;
-      core_.nd2nz(slot.row_slice(piece * t_.rows, unit.rows()), plan_.q.row_slice(first, unit.rows()));
-    }
-    q_.commit();
-  }
-  read_table(work, blocks);
-  load_cache(k_.acquire(), problem_.k, work, blocks);
-  k_.commit();
+Tensor PartLoads::wait() {
+  if (waits_ == 0) tile_ = ring_.wait();
+  if (++waits_ == all_[waited_].uses) ++waited_, waits_ = 0;
+  return tile_.row_slice(0, counts_[use_++]);
 }
 
-void StagedLoads::load_v(const KeyWork& work, const std::vector<index>& blocks) {
-  load_cache(v_.acquire(), problem_.v, work, blocks);
-  v_.commit();
+void PartLoads::release() {
+  if (++releases_ < all_[released_].uses) return;
+  releases_ = 0;
+  ring_.release();
+  ++released_;
+  fill();
 }
 
 }  // namespace inlay::npu

@@ -1,4 +1,5 @@
-// What the matrix unit reads, on its way into staging memory: q of a unit, tiles of K and V.
+// What the matrix unit reads, on its way into staging memory: parts of the tiles of K or V, as far ahead as the ring is
+// long.
 #pragma once
 
 #include <vector>
@@ -7,25 +8,56 @@
 
 namespace inlay::npu {
 
-class StagedLoads {
+// Blocks of a cache that hold a part of a tile: read from the table once, for K or V, whichever comes first.
+class TableReads {
  public:
-  StagedLoads(Core& core, const AttentionProblem& problem, const MatrixPlan& plan);
-  // q with the first tile of a unit. The blocks that hold the tile stay for load_v.
-  void load_k(const KeyWork& work, std::vector<index>& blocks);
-  void load_v(const KeyWork& work, const std::vector<index>& blocks);
-  Ring& q() { return q_; }
-  Ring& k() { return k_; }
-  Ring& v() { return v_; }
+  TableReads(Core& core, const AttentionProblem& problem, std::size_t parts)
+      : core_(core), problem_(problem), blocks_(parts) {}
+  const std::vector<index>& of(std::size_t part, const KeyWork& work, index first, index count);
 
  private:
-  void load_cache(const Tensor& tile, const Cached& cached, const KeyWork& work, const std::vector<index>& blocks);
-  void read_table(const KeyWork& work, std::vector<index>& blocks);
+  Core& core_;
+  const AttentionProblem& problem_;
+  std::vector<std::vector<index>> blocks_;
+};
+
+class PartLoads {
+ public:
+  // From rows, or from `blocks` once they are there.
+  PartLoads(Core& core, const AttentionProblem& problem, const Cached& cached, const CacheBlocks& cache,
+            const Tensor& blocks, const char* name, const MatrixTiles& tiles, std::uint32_t depth);
+  // The tiles to come; loads what there is room for.
+  void start(const std::vector<KeyWork>& works, TableReads& tables);
+  void take_blocks() { ready_ = blocks_.present(); }
+  // [tokens, dim] of the next part; what the unit before had of the same keys is still there.
+  Tensor wait();
+  void release();  // .. and the next load
+
+ private:
+  void fill();
+  void load(std::size_t part);
 
   Core& core_;
   const AttentionProblem& problem_;
-  const MatrixPlan& plan_;
-  const MatrixTiles& t_;
-  Ring q_, k_, v_;
+  const Cached& cached_;
+  const CacheBlocks& cache_;
+  const Tensor blocks_;
+  const index rows_;   // of a part
+  const index parts_;  // of a tile
+  Ring ring_;
+  struct Part {
+    const KeyWork* work;
+    index first, count;  // of the sequence
+    index uses;          // by works one after the other, with as many keys or fewer
+  };
+  std::vector<Part> all_;
+  TableReads* tables_ = nullptr;
+  bool ready_ = false;  // blocks are there
+  std::size_t loaded_ = 0, waited_ = 0, released_ = 0;
+  index waits_ = 0, releases_ = 0;  // of the part that is used
+  std::vector<index> counts_;       // keys of each use
+  std::size_t use_ = 0;
+  Tensor tile_;
 };
 
 }  // namespace inlay::npu

@@ -1,7 +1,12 @@
-// `activations f16` rounds q and the weights once where `exact` takes two halves: how far off that may be.
+// `activations f16` rounds q and the weights once where `exact` takes two halves: how far off that may be. Decode:
 //
 //   score   2^-11 max |q| scale |k|, the roundings of q having signs of their own      weight   that, and 2^-11 of it
 //   out     4 of that / sqrt(keys), for weights that are nearly equal and values up to 1
+//
+// A prompt's scores are f16 too, as are their difference from the maximum, that times the scale, and products of a
+// tile:
+//
+//   weight  2^-11 (5 max |s| + 1)      out   2 of that, and 2^-11 of the products, for values up to 1
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +16,7 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/core/cache_line_allocator.hpp>
 #include <inlay/npu.hpp>
+#include <inlay/ops/flash_attention.hpp>
 #include <inlay/ops/incre_flash_attention.hpp>
 
 namespace inlay::test {
@@ -58,6 +64,61 @@ TEST(activations_f16, attention_is_off_by_two_roundings) {
     EXPECT_LE(worst, bound) << device;
     EXPECT_GT(worst, 1e-6) << device << ": is it rounded at all?";
   }
+}
+
+void expect_prompt_within_bound(index tokens, NpuMode mode) {
+  constexpr index group = 4;
+  std::mt19937 engine(2);
+  std::uniform_real_distribution<float> number(-1, 1);
+  const auto size = [&](index rows) { return static_cast<std::size_t>(rows * dim); };
+  std::vector<f16> q(size(tokens * group)), k(size(tokens)), v(size(tokens));
+  for (std::vector<f16>* list : {&q, &k, &v})
+    for (f16& x : *list) x = f16(number(engine));
+  double top = 0;
+  for (index i = 0; i < tokens * group; ++i)
+    for (index j = 0; j <= i / group; ++j) {
+      double sum = 0;
+      for (index d = 0; d < dim; ++d)
+        sum += static_cast<double>(static_cast<float>(q[static_cast<std::size_t>(i * dim + d)])) *
+               static_cast<float>(k[static_cast<std::size_t>(j * dim + d)]);
+      top = std::max(top, std::abs(sum) / std::sqrt(static_cast<double>(dim)));
+    }
+  const double bound = 0x1p-11 * (2 * (5 * top + 1) + 1);
+  for (const std::string_view device : npu_devices()) {
+    std::vector<float> results[2];
+    for (const bool f16_mode : {false, true}) {
+      auto npu = Npu::make({.device = std::string(device),
+                            .mode = mode,
+                            .activations = f16_mode ? NpuActivations::f16 : NpuActivations::exact,
+                            .cores = 1});
+      ASSERT_TRUE(npu);
+      std::vector<float>& out = results[f16_mode ? 1 : 0];
+      out.resize(size(tokens * group));
+      const FlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, tokens, group, dim}),
+                                    .k = ConstView<4>(k.data(), {1, tokens, 1, dim}),
+                                    .v = ConstView<4>(v.data(), {1, tokens, 1, dim}),
+                                    .out = View<4>(out.data(), {1, tokens, group, dim}),
+                                    .causal = true};
+      std::vector<std::byte, CacheLineAllocator<std::byte>> workspace(scratch_bytes(*npu, op));
+      const Status status = run(*npu, op, workspace);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    double worst = 0;
+    for (std::size_t i = 0; i < results[0].size(); ++i)
+      worst = std::max<double>(worst, std::abs(results[1][i] - results[0][i]));
+    std::printf("%s: %.2e of %.2e\n", std::string(device).c_str(), worst, bound);
+    EXPECT_LE(worst, bound) << device;
+    EXPECT_GT(worst, 1e-6) << device << ": is it rounded at all?";
+  }
+}
+
+TEST(activations_f16, a_prompt_is_off_by_the_roundings_of_its_scores) {
+  expect_prompt_within_bound(200, NpuMode::checked);
+}
+
+// Several tiles, and so many units that the cache's blocks are made before.
+TEST(activations_f16, a_long_prompt_is_off_by_the_roundings_of_its_scores) {
+  expect_prompt_within_bound(900, NpuMode::functional);
 }
 
 }  // namespace
