@@ -120,7 +120,7 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
           } else {
             b[p] = F::load(w[p / parts] + s * linear_panel + part).v;
           }
-          if constexpr (is_as_bf16<Kind>) b[p] = as_bf16(b[p]);
+          if constexpr (is_as_bf16<Kind>) b[p] = as_bf16(F(b[p])).v;
         }
         INLAY_UNROLL
         for (int r = 0; r < Rows; ++r) {
