@@ -95,7 +95,7 @@ sanitized() {
       fi
       ;;
     # What starts the command line starts that of its own build.
-    *) plain="inlay_(cl|tune) test_(core|machine|model|text|fuzz)_.* $operator_tests" ;;
+    *) plain="inlay_(cl|tune) test_(core|machine|model|npu|text|fuzz)_.* $operator_tests" ;;
   esac
   [ -z "${2:-}" ] || options+=" -DINLAY_CL=ON -DINLAY_PLAIN_BUILD=$2 -DINLAY_PLAIN=$(either $plain)"
   if [ "$preset" = tsan ]; then
