@@ -94,8 +94,9 @@ sanitized() {
         plain+=" inlay_cpu_avx512.*"
       fi
       ;;
-    # What starts the command line starts that of its own build.
-    *) plain="inlay_(cl|tune) test_(core|machine|model|npu|text|fuzz)_.* $operator_tests" ;;
+    # What starts the command line starts that of its own build. clang 14 has another std::source_location than g++, which
+    # tests of the tile machine hand over.
+    *) plain="inlay_(cl|tune) test_(core|model|npu|text|fuzz)_.* $operator_tests" ;;
   esac
   [ -z "${2:-}" ] || options+=" -DINLAY_CL=ON -DINLAY_PLAIN_BUILD=$2 -DINLAY_PLAIN=$(either $plain)"
   if [ "$preset" = tsan ]; then
