@@ -18,6 +18,7 @@
 
 #include "cpu_kernels/simd/intrinsics.hpp"
 
+#include <concepts>
 #include <cstring>
 #include <type_traits>
 
@@ -183,32 +184,40 @@ struct DotI8<Level> {
 #endif
 
 #if defined(__aarch64__)
+// Signed bytes meet signed ones, and sums are four registers.
+struct NeonDot {
+  using Input = std::int8_t;
+  static constexpr int input_offset(bool is_unsigned) { return is_unsigned ? -128 : 0; }
+
+  struct Inputs {
+    int8x16_t v;
+    static INLAY_INLINE Inputs load(const Input* p) { return {vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(p)))}; }
+    INLAY_INLINE void hide() { asm volatile("" : "+w"(v)); }
+  };
+  struct FourSums {
+    int32x4_t v[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+    template <std::derived_from<FourSums> Sums> friend INLAY_INLINE Sums operator+(Sums a, const Sums& b) {
+      unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { a.v[i] = vaddq_s32(a.v[i], b.v[i]); });
+      return a;
+    }
+  };
+};
+
 // Eight channels, each as two halves of its sum, as at AVX2. SMULL's products of bytes fit 16 bits, and SADALP adds two
 // of them to an int32.
 template <class Level>
-requires(std::is_base_of_v<isa::neon, Level> && !std::is_base_of_v<isa::neon_dotprod, Level>) struct DotI8<Level> {
-  using Input = std::int8_t;
-  static constexpr int input_offset(bool is_unsigned) { return is_unsigned ? -128 : 0; }
+requires(std::is_base_of_v<isa::neon, Level> && !std::is_base_of_v<isa::neon_dotprod, Level>) struct DotI8<Level>
+    : NeonDot {
   static constexpr int channels = 8, rows = 4, panels = 1, sums = 4, in_flight = 2, chains = 4;
 
   struct Weights {
     int8x16_t low, high;
     static INLAY_INLINE Weights load(const std::int8_t* p) { return {vld1q_s8(p), vld1q_s8(p + 16)}; }
   };
-  struct Inputs {
-    int8x16_t v;
-    static INLAY_INLINE Inputs load(const Input* p) { return {vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(p)))}; }
-    INLAY_INLINE void hide() { asm volatile("" : "+w"(v)); }
-  };
-  struct Sums {
-    int32x4_t v[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+  struct Sums : NeonDot::FourSums {
     INLAY_INLINE void store(std::int32_t* p) const {
       vst1q_s32(p, vpaddq_s32(v[0], v[1]));
       vst1q_s32(p + 4, vpaddq_s32(v[2], v[3]));
-    }
-    friend INLAY_INLINE Sums operator+(Sums a, const Sums& b) {
-      unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { a.v[i] = vaddq_s32(a.v[i], b.v[i]); });
-      return a;
     }
     friend INLAY_INLINE void dot(Sums& sums, Weights w, Inputs x) {
       sums.v[0] = vpadalq_s16(sums.v[0], vmull_s8(vget_low_s8(w.low), vget_low_s8(x.v)));
@@ -224,9 +233,7 @@ requires(std::is_base_of_v<isa::neon, Level> && !std::is_base_of_v<isa::neon_dot
 // SDOT: 16 products an instruction, s8 x s8; USDOT has them u8 x s8, which saves nothing here.
 template <class Level>
 requires std::is_base_of_v<isa::neon_dotprod, Level>
-struct DotI8<Level> {
-  using Input = std::int8_t;
-  static constexpr int input_offset(bool is_unsigned) { return is_unsigned ? -128 : 0; }
+struct DotI8<Level> : NeonDot {
   static constexpr int channels = 16, rows = 6, panels = 1, sums = 6, in_flight = 2, chains = 4;
 
   struct Weights {
@@ -235,19 +242,9 @@ struct DotI8<Level> {
       return {{vld1q_s8(p), vld1q_s8(p + 16), vld1q_s8(p + 32), vld1q_s8(p + 48)}};
     }
   };
-  struct Inputs {
-    int8x16_t v;
-    static INLAY_INLINE Inputs load(const Input* p) { return {vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(p)))}; }
-    INLAY_INLINE void hide() { asm volatile("" : "+w"(v)); }
-  };
-  struct Sums {
-    int32x4_t v[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+  struct Sums : NeonDot::FourSums {
     INLAY_INLINE void store(std::int32_t* p) const {
       unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { vst1q_s32(p + 4 * i, v[i]); });
-    }
-    friend INLAY_INLINE Sums operator+(Sums a, const Sums& b) {
-      unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { a.v[i] = vaddq_s32(a.v[i], b.v[i]); });
-      return a;
     }
     friend INLAY_INLINE void dot(Sums& sums, const Weights& w, Inputs x) {
       unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { sums.v[i] = vdotq_s32(sums.v[i], w.v[i], x.v); });

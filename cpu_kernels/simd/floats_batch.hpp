@@ -1,10 +1,9 @@
 // Registers of lanes: what xsimd knows of its batches, and Lanes<Level>, in intrinsics, for the rest.
 #pragma once
 
-#include <cstring>
-
 #include "cpu_kernels/simd/batch.hpp"
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/part.hpp"
 
 namespace inlay::simd {
 
@@ -37,9 +36,7 @@ struct Floats<Level> {
     if constexpr (requires { Own::load(p, n); }) {
       return Own::load(p, n);
     } else {
-      T part[size] = {};
-      std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(T));
-      return load(part);
+      return load_part<size>(p, n, [](const T* part) INLAY_INLINE_LAMBDA { return load(part); });
     }
   }
   // Half the lanes from each of two places.
@@ -53,21 +50,21 @@ struct Floats<Level> {
     if constexpr (requires { Own::store(p, Lane(v), n); })
       Own::store(p, v, n);
     else
-      store_part(p, n, [&](T* part) INLAY_INLINE_LAMBDA { store(part); });
+      store_part<size>(p, n, [&](T* part) INLAY_INLINE_LAMBDA { store(part); });
   }
   INLAY_INLINE void store_i8(std::int8_t* p) const { Own::store_i8(p, v); }
   INLAY_INLINE void store_i8(std::int8_t* p, index n) const {
     if constexpr (requires { Own::store_i8(p, Lane(v), n); })
       Own::store_i8(p, v, n);
     else
-      store_part(p, n, [&](std::int8_t* part) INLAY_INLINE_LAMBDA { store_i8(part); });
+      store_part<size>(p, n, [&](std::int8_t* part) INLAY_INLINE_LAMBDA { store_i8(part); });
   }
   INLAY_INLINE void store_u8(std::uint8_t* p) const { Own::store_u8(p, v); }
   INLAY_INLINE void store_u8(std::uint8_t* p, index n) const {
     if constexpr (requires { Own::store_u8(p, Lane(v), n); })
       Own::store_u8(p, v, n);
     else
-      store_part(p, n, [&](std::uint8_t* part) INLAY_INLINE_LAMBDA { store_u8(part); });
+      store_part<size>(p, n, [&](std::uint8_t* part) INLAY_INLINE_LAMBDA { store_u8(part); });
   }
   static INLAY_INLINE Mask first(index n) { return Own::first(n); }
   static INLAY_INLINE bool any(Mask mask) { return xsimd::any(mask); }
@@ -101,13 +98,6 @@ struct Floats<Level> {
   friend INLAY_INLINE FloatPair<Floats> interleave(Floats a, Floats b) { return Own::interleave(a.v, b.v); }
   // p * 2^n, rounded once. A NaN is in p as well.
   friend INLAY_INLINE Floats scale_by_power(Floats p, Floats n) { return Own::scale_by_power(p.v, n.v); }
-
- private:
-  template <class T, class Store> static INLAY_INLINE void store_part(T* p, index n, Store&& store) {
-    T part[size];
-    store(part);
-    std::memcpy(p, part, static_cast<std::size_t>(n) * sizeof(T));
-  }
 };
 
 }  // namespace inlay::simd

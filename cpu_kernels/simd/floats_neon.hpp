@@ -6,6 +6,7 @@
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/simd/four_bytes.hpp"
 #include "cpu_kernels/simd/intrinsics.hpp"
+#include "cpu_kernels/simd/part.hpp"
 
 namespace inlay::simd {
 
@@ -35,9 +36,7 @@ struct Floats<Level> {
     return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_s32(vdup_n_s32(four_bytes(p)))))));
   }
   template <class T> static INLAY_INLINE Floats load(const T* p, index n) {
-    T part[size] = {};
-    std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(T));
-    return load(part);
+    return load_part<size>(p, n, [](const T* part) INLAY_INLINE_LAMBDA { return load(part); });
   }
 
   INLAY_INLINE void store(float* p) const { vst1q_f32(p, v); }
@@ -63,13 +62,13 @@ struct Floats<Level> {
     std::memcpy(p, &bytes, sizeof bytes);
   }
   template <class T> INLAY_INLINE void store(T* p, index n) const {
-    store_part(p, n, [&](T* part) INLAY_INLINE_LAMBDA { store(part); });
+    store_part<size>(p, n, [&](T* part) INLAY_INLINE_LAMBDA { store(part); });
   }
   INLAY_INLINE void store_i8(std::int8_t* p, index n) const {
-    store_part(p, n, [&](std::int8_t* part) INLAY_INLINE_LAMBDA { store_i8(part); });
+    store_part<size>(p, n, [&](std::int8_t* part) INLAY_INLINE_LAMBDA { store_i8(part); });
   }
   INLAY_INLINE void store_u8(std::uint8_t* p, index n) const {
-    store_part(p, n, [&](std::uint8_t* part) INLAY_INLINE_LAMBDA { store_u8(part); });
+    store_part<size>(p, n, [&](std::uint8_t* part) INLAY_INLINE_LAMBDA { store_u8(part); });
   }
   static INLAY_INLINE Mask first(index n) {
     const uint32x4_t place = {0, 1, 2, 3};
@@ -111,13 +110,6 @@ struct Floats<Level> {
     const int32x4_t a = vshlq_n_s32(vaddq_s32(half, bias), 23);
     const int32x4_t b = vshlq_n_s32(vaddq_s32(vsubq_s32(whole, half), bias), 23);
     return vmulq_f32(vmulq_f32(p.v, vreinterpretq_f32_s32(a)), vreinterpretq_f32_s32(b));
-  }
-
- private:
-  template <class T, class Store> static INLAY_INLINE void store_part(T* p, index n, Store&& store) {
-    T part[size];
-    store(part);
-    std::memcpy(p, part, static_cast<std::size_t>(n) * sizeof(T));
   }
 };
 

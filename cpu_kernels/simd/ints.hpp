@@ -8,9 +8,8 @@
 //   byte(j)                byte j of each lane, its sign extended
 #pragma once
 
-#include <cstring>
-
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/part.hpp"
 
 namespace inlay::simd {
 
@@ -75,15 +74,11 @@ struct Ints<Level> {
   INLAY_INLINE Ints(int32x4_t lanes) : v(lanes) {}
   static INLAY_INLINE Ints load(const std::int32_t* p) { return vld1q_s32(p); }
   static INLAY_INLINE Ints load(const std::int32_t* p, index n) {
-    std::int32_t part[4] = {};
-    std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(std::int32_t));
-    return load(part);
+    return load_part<4>(p, n, [](const std::int32_t* part) INLAY_INLINE_LAMBDA { return load(part); });
   }
   INLAY_INLINE void store(std::int32_t* p) const { vst1q_s32(p, v); }
   INLAY_INLINE void store(std::int32_t* p, index n) const {
-    std::int32_t part[4];
-    store(part);
-    std::memcpy(p, part, static_cast<std::size_t>(n) * sizeof(std::int32_t));
+    store_part<4>(p, n, [&](std::int32_t* part) INLAY_INLINE_LAMBDA { store(part); });
   }
   INLAY_INLINE Floats<Level> floats() const { return vcvtq_f32_s32(v); }
   INLAY_INLINE Ints byte(int j) const { return vshrq_n_s32(vshlq_s32(v, vdupq_n_s32(24 - 8 * j)), 24); }

@@ -10,9 +10,9 @@
 #include "cpu_kernels/simd/intrinsics.hpp"
 
 #include <bit>
-#include <cstring>
 
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/part.hpp"
 
 namespace inlay::simd {
 
@@ -40,9 +40,7 @@ struct Pairs<Level, T> {
   __m256i v;
   static INLAY_INLINE Pairs load(const T* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
   static INLAY_INLINE Pairs load(const T* p, index n) {
-    T part[2 * Floats<Level>::size] = {};
-    std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(T));
-    return load(part);
+    return load_part<2 * Floats<Level>::size>(p, n, [](const T* part) INLAY_INLINE_LAMBDA { return load(part); });
   }
   static INLAY_INLINE Pairs of(Floats<Level> bits) { return {_mm256_castps_si256(bits.v)}; }
   INLAY_INLINE Floats<Level> bits() const { return _mm256_castsi256_ps(v); }
@@ -101,9 +99,7 @@ struct Pairs<Level, T> {
   uint16x8_t v;
   static INLAY_INLINE Pairs load(const T* p) { return {vld1q_u16(reinterpret_cast<const std::uint16_t*>(p))}; }
   static INLAY_INLINE Pairs load(const T* p, index n) {
-    T part[2 * Floats<Level>::size] = {};
-    std::memcpy(part, p, static_cast<std::size_t>(n) * sizeof(T));
-    return load(part);
+    return load_part<2 * Floats<Level>::size>(p, n, [](const T* part) INLAY_INLINE_LAMBDA { return load(part); });
   }
   static INLAY_INLINE Pairs of(Floats<Level> bits) { return {vreinterpretq_u16_f32(bits.v)}; }
   INLAY_INLINE Floats<Level> bits() const { return vreinterpretq_f32_u16(v); }
