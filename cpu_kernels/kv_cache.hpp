@@ -7,6 +7,7 @@
 
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu::kv {
 
@@ -60,10 +61,10 @@ void write_vector(const S* from, T* to, index dim, index x, index group_stride, 
   T part[part_size];
   index group = 0, in_group = 0;
   for (index first = 0; first < dim; first += part_size) {
-    const index count = dim - first < part_size ? dim - first : part_size;
+    const index count = min(dim - first, part_size);
     convert_part<Level>(from + first, part, count, scale);
     for (index i = 0; i < count;) {
-      const index n = x - in_group < count - i ? x - in_group : count - i;
+      const index n = min(x - in_group, count - i);
       T* const place = to + group * group_stride + in_group;
       if (n == 1)
         *place = part[i];

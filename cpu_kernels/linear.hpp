@@ -17,6 +17,7 @@
 
 #include "cpu_kernels/linear/blocks.hpp"
 #include "cpu_kernels/linear/rows.hpp"
+#include "cpu_kernels/support/jobs.hpp"
 
 namespace inlay::cpu {
 
@@ -55,29 +56,21 @@ template <class Level> struct LinearPlan {
       if (longest(smaller) * 17 < longest(group) * 16) group = smaller;
     if (tiles <= 1) group = tile_panels<Level>(static_cast<int>(rows));
     const index groups = groups_of(panels, group);
-    workers = width < groups ? width : groups;
+    workers = min(width, groups);
   }
   index chunk_rows() const { return chunks > 0 ? (rows + chunks - 1) / chunks : 0; }
   index x_elements() const { return chunk_rows() * k; }
   index sums() const { return (group + max_tile_panels) * chunk_rows() * linear_panel; }
   static constexpr index slices = max_tile_panels * linear_k_block * linear_panel;
 
+  std::size_t worker_bytes() const {
+    return WorkspaceCutter::padded<float>(sums()) + WorkspaceCutter::padded<float>(slices);
+  }
   std::size_t bytes() const {
-    using Cut = WorkspaceCutter;
     if (rows == 0 || n == 0) return 0;
-    return Cut::padded<float>(x_elements()) +
-           static_cast<std::size_t>(workers) * (Cut::padded<float>(sums()) + Cut::padded<float>(slices));
+    return WorkspaceCutter::padded<float>(x_elements()) + static_cast<std::size_t>(workers) * worker_bytes();
   }
 };
-
-// The tile of run-time `rows`.
-template <class Level, class Kind, int Rows = max_tile_rows<Level>>
-INLAY_INLINE void any_tile(int rows, const typename PackedXOf<Kind>::Element* x,
-                           const typename PanelOf<Kind>::Element* const* weight, index steps, float* const* sums,
-                           bool accumulate, const Prefetch& prefetch) {
-  if (rows == Rows) return linear_tile<Level, Kind, Rows>(x, weight, steps, sums, accumulate, prefetch);
-  if constexpr (Rows > 1) any_tile<Level, Kind, Rows - 1>(rows, x, weight, steps, sums, accumulate, prefetch);
-}
 
 // How the weight comes: slices for the tiles, of a packed weight whose elements have so many bytes (0: it is not
 // packed); for few rows of x, columns of an unpacked weight at once.
@@ -114,29 +107,25 @@ template <class Level, class Kind> class LinearChunk {
       for (index tile = 0; tile < tiles_; ++tile)
         for (index b = begin; b < end; ++b) pack_tile(tile, b * linear_k_block, x);
     });
-    // Threads take groups as they become free: a shared machine slows single threads down. Which
-    // thread computes a group changes nothing in it.
-    index next = 0;
-    const auto shared = reinterpret_cast<std::byte*>(cut.take<float>(0)) - workspace.data();
+    // Which thread computes a group changes nothing in it.
+    Jobs groups(groups_of(plan_.panels, plan_.group));
+    std::byte* const of_workers = cut.take<std::byte>(0);
     const double elements = static_cast<double>(plan_.n * plan_.k);
     const Work work{.bytes = elements * sizeof(W), .operations = 2 * static_cast<double>(rows_) * elements};
     parallel(plan_.workers, work, [&](index worker) {
-      WorkspaceCutter mine(workspace.subspan(static_cast<std::size_t>(shared)));
-      float *sums = nullptr, *slices = nullptr;
-      for (index w = 0; w <= worker; ++w) {
-        sums = mine.take<float>(plan_.sums());
-        slices = mine.take<float>(LinearPlan<Level>::slices);
-      }
-      const index groups = (plan_.panels + plan_.group - 1) / plan_.group;
-      for (index g; (g = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED)) < groups;) {
+      WorkspaceCutter mine(
+          {of_workers + static_cast<std::size_t>(worker) * plan_.worker_bytes(), plan_.worker_bytes()});
+      float* const sums = mine.take<float>(plan_.sums());
+      float* const slices = mine.take<float>(LinearPlan<Level>::slices);
+      groups.each([&](index g) INLAY_INLINE_LAMBDA {
         const index first = g * plan_.group;
-        const index count = plan_.panels - first < plan_.group ? plan_.panels - first : plan_.group;
+        const index count = min(plan_.panels - first, plan_.group);
         if (form_.few_rows != nullptr && rows_ <= few_rows<Level>)
           multiply_few(x, first, count, sums);
         else
           multiply(x, first, count, sums, reinterpret_cast<W*>(slices));
         finish(first, count, sums);
-      }
+      });
     });
   }
 
@@ -145,7 +134,7 @@ template <class Level, class Kind> class LinearChunk {
 
   // A block of k of a tile of x.
   void pack_tile(index tile, index begin, X* x) const {
-    const index count = plan_.k - begin < linear_k_block ? plan_.k - begin : linear_k_block;
+    const index count = min(plan_.k - begin, linear_k_block);
     const index there = op_.x.extents[1] - begin, stride = op_.x.strides[0];
     const index row = tile_begin(tile), rows = tile_begin(tile + 1) - row;
     X* const out = x + (begin * rows_ + row * count) / x_step;
@@ -188,7 +177,7 @@ template <class Level, class Kind> class LinearChunk {
   template <class Body> void each_block(index count, index abreast, float* sums, Body&& body) const {
     index begin = 0;
     do {
-      const index some = plan_.k - begin < linear_k_block ? plan_.k - begin : linear_k_block;
+      const index some = min(plan_.k - begin, linear_k_block);
       for (index p = 0; p < count; p += abreast) {
         float* out[max_tile_panels];
         for (index i = 0; i < abreast; ++i) out[i] = sums + (p + i) * rows_ * linear_panel;
@@ -226,8 +215,9 @@ template <class Level, class Kind> class LinearChunk {
         for (index i = 0; i < panels; ++i) out[i] = sums[p + i] + row * linear_panel;
         Prefetch fetch{.ahead = {}, .bytes = step_bytes / tiles_};
         for (index i = 0; i < panels; ++i) fetch.ahead[i] = next[p + i] + tile * steps * fetch.bytes;
-        any_tile<Level, Kind>(static_cast<int>(rows), x + row * count / x_step, slice + p, steps, out, begin > 0,
-                              fetch);
+        simd::with_count<max_tile_rows<Level>>(rows, [&](auto r) INLAY_INLINE_LAMBDA {
+          linear_tile<Level, Kind, r>(x + row * count / x_step, slice + p, steps, out, begin > 0, fetch);
+        });
       }
     }
   }
@@ -237,7 +227,7 @@ template <class Level, class Kind> class LinearChunk {
     using F = simd::Floats<Level>;
     for (index p = 0; p < count; ++p, sums += rows_ * linear_panel) {
       const index channel = (first + p) * linear_panel;
-      const index width = plan_.n - channel < linear_panel ? plan_.n - channel : linear_panel;
+      const index width = min(plan_.n - channel, linear_panel);
       float bias[linear_panel] = {};
       if (op_.bias.present())
         with_float(op_.bias.dtype, [&]<class B>(Type<B>) {
@@ -284,7 +274,7 @@ template <class Level> Status linear(const Parallel& parallel, const Linear<Host
     using Dot = Bf16Dot<bf16>;
     if constexpr (simd::has_dot_bf16<Level>)
       if (takes_bf16_dot<Level>(op)) {
-        if (!packed) return chunks(WeightForm<Dot>{rows_bf16_slice<Level, W>, 0, any_turned_tile<Level, Dot, W>});
+        if (!packed) return chunks(WeightForm<Dot>{rows_bf16_slice<Level, W>, 0, turned_tiles<Level, Dot, W>});
         // A single tile rounds in its registers, more share what is rounded. Behind an odd k lies another panel.
         if constexpr (!std::is_same_v<W, bf16>)
           if (plan.tiles > 1 || source.k < plan.k) return chunks(WeightForm<Dot>{bf16_slice<Level, W>, sizeof(W)});
@@ -296,7 +286,7 @@ template <class Level> Status linear(const Parallel& parallel, const Linear<Host
                    ? chunks(WeightForm<AsBf16<W>>{packed_slice<Level, AsBf16<W>>, sizeof(W)})
                    : chunks(packed ? WeightForm<float>{rounded_slice<Level, widened_slice<Level, W>>, sizeof(W)}
                                    : WeightForm<float>{rounded_slice<Level, rows_slice<Level, W>>});
-    if (!packed) return chunks(WeightForm<float>{rows_slice<Level, W>, 0, any_turned_tile<Level, float, W>});
+    if (!packed) return chunks(WeightForm<float>{rows_slice<Level, W>, 0, turned_tiles<Level, float, W>});
     if constexpr (!std::is_same_v<W, float>)
       if (widens_once(plan)) return chunks(WeightForm<float>{widened_slice<Level, W>, sizeof(W)});
     chunks(WeightForm<W>{packed_slice<Level, W>, sizeof(W)});

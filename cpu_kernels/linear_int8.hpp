@@ -113,9 +113,9 @@ void finish(const LinearInt8<Host>& op, TileOfRows tile, const Token* tokens, co
   for (index r = 0; r < tile.rows; ++r)
     if (tokens[r].outliers) shadow_of<Level>(op, tile.first + r, tokens[r], outliers + r * words, panel, shadows[r]);
   const index first = panel * channels, left = op.y.extents[1] - first;
-  const index count = left < channels ? left : channels;
+  const index count = min(left, channels);
   for (index c = 0; c < count; c += F::size) {
-    const index n = count - c < F::size ? count - c : F::size, o = first + c;
+    const index n = min(count - c, F::size), o = first + c;
     const I weight_sum = I::load(op.weight_sum.template as<std::int32_t>() + o, n);
     I weight_zero;
     if (with_weight_zero) {
@@ -187,7 +187,7 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
   // More tasks than threads, since a shared machine slows single threads down.
   const index pairs = (panels + Dot::panels - 1) / Dot::panels;
   const index wanted = parallel.width > 1 ? parallel.width * int8_tasks_per_thread : 1;
-  const index tasks = pairs < wanted ? pairs : wanted;
+  const index tasks = min(pairs, wanted);
   const index panel_bytes = groups * linear_int8::line;
   const double bytes = static_cast<double>(panels * panel_bytes);
   parallel(tasks, Work{.bytes = bytes, .operations = static_cast<double>(tokens) * bytes}, [&](index task) {

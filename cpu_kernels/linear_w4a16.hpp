@@ -15,6 +15,7 @@
 #include "cpu_kernels/linear/w4a16_range.hpp"
 #include "cpu_kernels/linear/w4a16_weight.hpp"
 #include "cpu_kernels/simd/fast_subnormals.hpp"
+#include "cpu_kernels/simd/register_tile.hpp"
 
 namespace inlay::cpu {
 
@@ -87,24 +88,16 @@ void w4_tile(const W4Block<Level>& block, index begin, index end, index group, c
   using Tile = W4Tile<Level>;
   const float *codes = block.codes, *scales = block.scale, *offsets = block.offset;
   for_each_segment(begin, end, group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
-    F sum[R * Tile::columns];
+    simd::RegisterTile<Level, R, Tile::columns> tile;
     for (; s < stop; ++s, codes += Tile::width, x += Tile::rows) {
-      F code[Tile::columns];
-      simd::unroll<Tile::columns>([&](auto c) INLAY_INLINE_LAMBDA { code[c] = F::load(codes + c * F::size); });
-      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-        const F value(x[r]);
-        simd::unroll<Tile::columns>([&](auto c) INLAY_INLINE_LAMBDA {
-          sum[r * Tile::columns + c] = fma(code[c], value, sum[r * Tile::columns + c]);
-        });
-      });
+      simd::Register<Level> code[Tile::columns];
+      simd::unroll<Tile::columns>([&](auto c) INLAY_INLINE_LAMBDA { code[c] = F::load(codes + c * F::size).v; });
+      tile.add([&](int r) INLAY_INLINE_LAMBDA { return F(x[r]); }, code);
     }
-    simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const F of_x(sums[r]);
-      simd::unroll<Tile::columns>([&](auto c) INLAY_INLINE_LAMBDA {
-        float* to = total + r * stride + c * F::size;
-        const F part = fma(sum[r * Tile::columns + c], F::load(scales + c * F::size), F::load(to));
-        fma(F::load(offsets + c * F::size), of_x, part).store(to);
-      });
+    tile.each([&](int r, int c, F sum) INLAY_INLINE_LAMBDA {
+      float* to = total + r * stride + c * F::size;
+      const F part = fma(sum, F::load(scales + c * F::size), F::load(to));
+      fma(F::load(offsets + c * F::size), F(sums[r]), part).store(to);
     });
     scales += Tile::width;
     offsets += Tile::width;
@@ -195,7 +188,7 @@ void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace
 template <class Level, simd::CodeForm Form, int Bits>
 void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, float* x, float* sums, float* back) {
   constexpr index rows = W4Tile<Level>::rows;
-  const index have = op.x.extents[0] - t * rows < rows ? op.x.extents[0] - t * rows : rows;
+  const index have = min(op.x.extents[0] - t * rows, rows);
   float values[rows][w4_block] = {};
   with_float(op.x.dtype, [&]<class T>(Type<T>) {
     const auto row = [&](index r) { return op.x.as<T>() + (t * rows + r) * op.x.strides[0]; };
@@ -242,8 +235,8 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
     float* const mine = totals + worker * w4_chunk_rows * stride;
     const index chunk = job / jobs, first = job % jobs * job_panels;
     const index begin = tiles * chunk / chunks * Tile::rows, stop = tiles * (chunk + 1) / chunks * Tile::rows;
-    const index end = stop < rows ? stop : rows;
-    const index panels = w.panels - first < job_panels ? w.panels - first : job_panels;
+    const index end = min(stop, rows);
+    const index panels = min(w.panels - first, job_panels);
     w4_job<Level, Form, Bits>(w, first, panels, x + begin * w.slots, sums + begin * segments, end - begin,
                               blocks[worker], mine);
     w4_store<Level>(op, begin, end - begin, first * w4_panel, panels * w4_panel, mine, stride, back + begin);

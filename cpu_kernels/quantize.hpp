@@ -7,6 +7,7 @@
 #include <inlay/ops/quantize.hpp>
 
 #include "cpu_kernels/support/elements.hpp"
+#include "cpu_kernels/support/min.hpp"
 #include "cpu_kernels/support/quantize_groups.hpp"
 
 namespace inlay::cpu {
@@ -28,7 +29,7 @@ template <class Level> RowRange row_range(const void* x, DType type, index at, i
   using F = simd::Floats<Level>;
   F low, high, probe;
   for (index i = 0; i < cols; i += F::size) {
-    const F v = load_elements<Level>(x, type, at + i, cols - i < F::size ? cols - i : F::size);
+    const F v = load_elements<Level>(x, type, at + i, min(cols - i, F::size));
     low = min(v, low);
     high = max(v, high);
     probe = probe + v * F();  // NaN times zero and infinity times zero are NaN
@@ -75,8 +76,7 @@ template <class Level> Status quantize(const Parallel& parallel, const Quantize<
         const RowScale row = dynamic_scale(range, op.y.dtype, op.row_zero.present());
         op.row_scale.template as<float>()[t] = row.scale;
         if (op.row_zero.present()) store_elements<Level>(F(row.zero), op.row_zero.data, op.row_zero.dtype, t, 1);
-        for (index i = 0; i < cols; i += F::size)
-          put(i, cols - i < F::size ? cols - i : F::size, F(row.scale), F(row.zero));
+        for (index i = 0; i < cols; i += F::size) put(i, min(cols - i, F::size), F(row.scale), F(row.zero));
       } else {
         for_each_scale<Level>(op.scale, op.zero, t, op.row_group, op.column_group, cols, put);
       }

@@ -10,6 +10,7 @@
 
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -31,7 +32,7 @@ template <class Level, class T> float sum_of_squares(const T* x, T* residual, in
       sum[k] = fma(v, v, sum[k]);
     }
   for (; i < dim; i += F::size) {
-    const F v = value(i, dim - i < F::size ? dim - i : F::size);
+    const F v = value(i, min(dim - i, F::size));
     sum[0] = fma(v, v, sum[0]);
   }
   return reduce_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
@@ -49,7 +50,7 @@ INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, float sca
                              Emit&& emit) {
   using F = simd::Floats<Level>;
   for (index i = 0; i < dim; i += F::size) {
-    const index n = dim - i < F::size ? dim - i : F::size;
+    const index n = min(dim - i, F::size);
     F v = F::load(row + i, n) * F(scale);
     if constexpr (!std::is_same_v<T, float>) {
       if (casts) {

@@ -10,6 +10,7 @@
 
 #include "cpu_kernels/simd/sincos.hpp"
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -26,7 +27,7 @@ template <class Level> void rope_table_row(const RopeTable<Host>& op, index t) {
   const float* low = op.inv_freq.extents[0] == 2 ? row_of<float>(op.inv_freq, 1) : nullptr;
   float *cos = row_of<float>(op.cos, t), *sin = row_of<float>(op.sin, t);
   for (index i = 0; i < pairs; i += width) {
-    const index n = pairs - i < width ? pairs - i : width;
+    const index n = min(pairs - i, width);
     double angle[width] = {}, sine[width], cosine[width];
     bool far = false;
     for (index k = 0; k < n; ++k) {
@@ -81,7 +82,7 @@ void rope_interleaved(const T* x, const C* cos, const C* sin, T* y, index pairs)
     turned.second.store(y + 2 * i + F::size);
   }
   if (i == pairs) return;
-  const index left = pairs - i, first = 2 * left < F::size ? 2 * left : F::size, second = 2 * left - first;
+  const index left = pairs - i, first = min(2 * left, F::size), second = 2 * left - first;
   const auto turned = rotate(F::load(x + 2 * i, first), second ? F::load(x + 2 * i + F::size, second) : F(),
                              F::load(cos + i, left), F::load(sin + i, left));
   turned.first.store(y + 2 * i, first);

@@ -14,6 +14,7 @@
 
 #include "cpu_kernels/sampling_row.hpp"
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -40,9 +41,7 @@ template <class Level> struct SamplingScratch {
   }
 };
 
-INLAY_INLINE index sampling_pieces(const Parallel& parallel, index rows) {
-  return rows < parallel.width ? rows : parallel.width;
-}
+INLAY_INLINE index sampling_pieces(const Parallel& parallel, index rows) { return min(rows, parallel.width); }
 
 // The row with its penalties, in scratch. `counts` is borrowed: entries of the history only.
 template <class Level> const float* penalised(const Sampling<Host>& op, index r, float* copy, std::int32_t* counts) {
@@ -77,7 +76,7 @@ template <class Level> float block_maxima(const float* row, index vocab, float* 
   const F lowest(std::numeric_limits<float>::lowest()), minus_infinity(-std::numeric_limits<float>::infinity());
   F bad, most = minus_infinity;
   for (index begin = 0; begin < vocab; begin += logit_block) {
-    const index end = begin + logit_block < vocab ? begin + logit_block : vocab;
+    const index end = min(begin + logit_block, vocab);
     F of_block = minus_infinity;
     registers<F>(begin, end, [&](index i, auto n) {
       F v = load<F>(row + i, n);
@@ -119,7 +118,7 @@ void gather(const float* row, index vocab, const float* maxima, float bound, Can
   candidates.count = 0;
   for (index begin = 0; begin < vocab; begin += logit_block) {
     if (maxima[begin / logit_block] < bound) continue;
-    const index end = begin + logit_block < vocab ? begin + logit_block : vocab;
+    const index end = min(begin + logit_block, vocab);
     if (all && end - begin == logit_block && block_minimum<Level>(row + begin) > minus_infinity) {
       __builtin_memcpy(candidates.logit + candidates.count, row + begin, logit_block * sizeof(float));
       for (index i = 0; i < logit_block; ++i)

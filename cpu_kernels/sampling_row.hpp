@@ -12,6 +12,7 @@
 
 #include "cpu_kernels/simd/exp_double.hpp"
 #include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/support/min.hpp"
 #include "cpu_kernels/support/selection.hpp"
 
 namespace inlay::cpu {
@@ -60,7 +61,7 @@ template <class Level> struct Candidates {
     const std::int32_t last = id[cut];
     index kept = 0;
     for (index begin = 0; begin < count; begin += stretch) {
-      const index end = begin + stretch < count ? begin + stretch : count;
+      const index end = min(begin + stretch, count);
       if (most(begin, end) < v) continue;
       for (index i = begin; i < end; ++i)
         if (logit[i] > v || (logit[i] == v && id[i] <= last)) move(i, kept++);
@@ -218,7 +219,7 @@ template <class Level> struct Candidates {
     const double target = u * total();
     double reached = 0;
     for (index begin = 0; begin < count; begin += block) {
-      const index end = begin + block < count ? begin + block : count;
+      const index end = min(begin + block, count);
       const double of_block = sum(weight + begin, end - begin);
       if (reached + of_block > target) {
         double inside = reached;

@@ -7,13 +7,14 @@
 
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
 template <class Level, class T> void skeleton_row(const T* x, const float* intercept, T* y, index dim, float slope) {
   using F = simd::Floats<Level>;
   for (index i = 0; i < dim; i += F::size) {
-    const index n = dim - i < F::size ? dim - i : F::size;  // the last step takes what is left
+    const index n = min(dim - i, F::size);  // the last step takes what is left
     fma(F::load(x + i, n), F(slope), intercept ? F::load(intercept + i, n) : F()).store(y + i, n);
   }
 }

@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -162,7 +163,7 @@ void softmax_typed(const Parallel& parallel, const Softmax<Host>& op, Workspace 
   const auto each_piece = [&](auto&& body) {
     parallel(rows * pieces, work, [&](index task) {
       const index row = task / pieces, begin = task % pieces * softmax_piece;
-      const index end = begin + softmax_piece < n ? begin + softmax_piece : n;
+      const index end = min(begin + softmax_piece, n);
       body(row, row / op.x.extents[1], row % op.x.extents[1], task, begin, end);
     });
   };

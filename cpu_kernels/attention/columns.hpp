@@ -52,7 +52,8 @@ void pack_columns(const CacheRows<T>& keys, index dim, float* columns, const Row
 }
 
 // Up to here registers beat scratch. Eight lanes and sixteen registers: never (4 rows 2074 us, from scratch 1337).
-template <class Level> inline constexpr index square_rows = std::is_base_of_v<isa::avx512, Level> ? most_square_rows : 0;
+template <class Level>
+inline constexpr index square_rows = std::is_base_of_v<isa::avx512, Level> ? most_square_rows : 0;
 
 // Squares taken together, by the rows that share them: chains of fma, in 25 registers of 32. Eight rows in one square
 // instead of twice four in two: 1368 -> 1142 us.
@@ -65,45 +66,36 @@ INLAY_INLINE void dot_squares(Strided<const float> q, const CacheRows<T>& keys, 
   constexpr index width = Squares * F::size;
   const index asked = (width * F::size + dim - 1) / dim;  // a step's share of the rows ahead
   index ask = first;
-  simd::Register<Level> sum[Rows][Squares];
-  INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) INLAY_UNROLL
-  for (int g = 0; g < Squares; ++g) sum[r][g] = F().v;
+  simd::RegisterTile<Level, Rows, Squares> tile;
   for (index d = 0; d < dim; d += F::size) {
-    const index end = ask + asked < first + width ? ask + asked : first + width;
+    const index end = min(ask + asked, first + width);
     ahead.fetch(ask, end);
     ask = end;
-    const index n = dim - d < F::size ? dim - d : F::size;
+    const index n = min(dim - d, F::size);
     INLAY_UNROLL
     for (int g = 0; g < Squares; ++g) {
       F square[F::size];
       load_square<Level>(keys, first + g * F::size, d, n, square);
-      // A fold over lambdas in place of this loop costs g++ 10% with four queries.
+      // Lambdas in place of these loops cost g++ 10% with four queries: it keeps the broadcasts of q on the stack.
       INLAY_UNROLL
       for (int i = 0; i < F::size; ++i) {
         if (i >= n) break;
-        INLAY_UNROLL
-        for (int r = 0; r < Rows; ++r) sum[r][g] = fma(F(q.at[r * q.stride + d + i]), square[i], F(sum[r][g])).v;
+        tile.add_column(
+            g, [&](int r) INLAY_INLINE_LAMBDA { return F(q.at[r * q.stride + d + i]); }, square[i]);
       }
     }
   }
-  INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) INLAY_UNROLL
-  for (int g = 0; g < Squares; ++g) F(sum[r][g]).store(s.at + r * s.stride + first + g * F::size);
+  tile.each([&](int r, int g, F sum) INLAY_INLINE_LAMBDA { sum.store(s.at + r * s.stride + first + g * F::size); });
 }
 
 template <class Level, class T, int Rows>
-void dot_columns_of(Strided<const float> q, index rows, const CacheRows<T>& keys, index dim, Strided<float> s,
+void dot_columns_of(Strided<const float> q, const CacheRows<T>& keys, index dim, Strided<float> s,
                     const RowsAhead& ahead) {
-  if (rows == Rows) {
-    constexpr int squares = column_squares<Rows>;
-    constexpr index lanes = simd::Floats<Level>::size, width = squares * lanes;
-    index j = 0;
-    for (; j + width <= keys.count; j += width) dot_squares<Level, T, Rows, squares>(q, keys, j, dim, s, ahead);
-    for (; j < keys.count; j += lanes) dot_squares<Level, T, Rows, 1>(q, keys, j, dim, s, ahead);
-  } else if constexpr (Rows > 1) {
-    dot_columns_of<Level, T, Rows - 1>(q, rows, keys, dim, s, ahead);
-  }
+  constexpr int squares = column_squares<Rows>;
+  constexpr index lanes = simd::Floats<Level>::size, width = squares * lanes;
+  index j = 0;
+  for (; j + width <= keys.count; j += width) dot_squares<Level, T, Rows, squares>(q, keys, j, dim, s, ahead);
+  for (; j < keys.count; j += lanes) dot_squares<Level, T, Rows, 1>(q, keys, j, dim, s, ahead);
 }
 
 template <class Level, class T>
@@ -111,7 +103,9 @@ void dot_columns(Strided<const float> q, index rows, const CacheRows<T>& keys, i
                  RowsAhead ahead) {
   constexpr int most = column_rows;
   for (index r = 0; r < rows; r += most, ahead = {})
-    dot_columns_of<Level, T, most>(q.from(r), rows - r < most ? rows - r : most, keys, dim, s.from(r), ahead);
+    simd::with_count<most>(min(rows - r, most), [&](auto some) INLAY_INLINE_LAMBDA {
+      dot_columns_of<Level, T, some>(q.from(r), keys, dim, s.from(r), ahead);
+    });
 }
 
 }  // namespace inlay::cpu

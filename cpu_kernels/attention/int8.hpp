@@ -40,7 +40,7 @@ INLAY_INLINE void each_shared_scale(const KvTensor& tensor, const AttentionSeque
     return x == nullptr ? F() : step == 0 ? F(*x) : F::load(x + d, n);
   };
   for (index d = 0; d < tensor.dim; d += F::size) {
-    const index n = tensor.dim - d < F::size ? tensor.dim - d : F::size;
+    const index n = min(tensor.dim - d, F::size);
     each(d, channels(quant.scale, quant.scale_step, d, n), channels(quant.offset, quant.offset_step, d, n));
   }
 }

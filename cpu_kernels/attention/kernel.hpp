@@ -14,8 +14,6 @@
 // they are merged behind; the arithmetic is the same, so the bits are.
 #pragma once
 
-#include <atomic>
-
 #include <inlay/core/parallel.hpp>
 #include <inlay/core/workspace.hpp>
 
@@ -24,6 +22,7 @@
 #include "cpu_kernels/attention/pack.hpp"
 #include "cpu_kernels/attention/split.hpp"
 #include "cpu_kernels/attention/unit.hpp"
+#include "cpu_kernels/support/jobs.hpp"
 
 namespace inlay::cpu {
 
@@ -67,7 +66,7 @@ INLAY_INLINE AttentionPlan attention_plan(const AttentionProblem& p, const Seque
   }
   for (index b = 0; b < p.batch; ++b) {
     const index rows = sequences(b).queries * p.group(), heads = plan.heads_of_unit(p, rows);
-    const index largest = heads * (rows < max_rows ? rows : max_rows);
+    const index largest = heads * min(rows, max_rows);
     plan.rows = largest > plan.rows ? largest : plan.rows;
     plan.units += (rows + max_rows - 1) / max_rows * ((p.kv_heads + heads - 1) / heads);
   }
@@ -86,7 +85,7 @@ std::size_t attention_scratch_bytes(const AttentionProblem& p, const Sequences& 
   for (index b = 0; b < p.batch; ++b) {
     const AttentionSequence sequence = sequences(b);
     const index of_head = sequence.queries * p.group(), heads = heads_that_fit(p, of_head);
-    const index largest = heads * (of_head < max_rows ? of_head : max_rows);
+    const index largest = heads * min(of_head, max_rows);
     rows = largest > rows ? largest : rows;
     units += (of_head + max_rows - 1) / max_rows * ((p.kv_heads + heads - 1) / heads);
     const index own = AttentionPlan().splits_of(sequence.keys, p);
@@ -103,7 +102,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
   const AttentionPlan plan = attention_plan(p, sequences, parallel);
   const index tasks = plan.units * plan.runs;
   if (tasks == 0) return;
-  const index workers = tasks < plan.width ? tasks : plan.width;
+  const index workers = min(tasks, plan.width);
   const index bytes = static_cast<index>(tile_scratch_bytes(p, plan.rows));
   WorkspaceCutter cutter(workspace);
   std::byte* const scratch = cutter.take<std::byte>(workers * bytes);
@@ -111,20 +110,20 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
   const auto for_splits = [&](index begin, index end, KeyRange visible, auto&& each) {
     for (index s = begin; s < end; ++s) {
       const index first = s * p.split, bound = first + p.split;
-      const KeyRange keys{visible.begin > first ? visible.begin : first, visible.end < bound ? visible.end : bound};
+      const KeyRange keys{visible.begin > first ? visible.begin : first, min(visible.end, bound)};
       if (!keys.empty()) each(s, keys);
     }
   };
-  std::atomic<index> next{0};
+  Jobs jobs(tasks);
   parallel(workers, plan.work, [&](index worker) {
     TileScratch t(p, plan.rows, scratch + worker * bytes);
     UnitCursor cursor(p, sequences, plan);
-    for (index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
+    jobs.each([&](index i) INLAY_INLINE_LAMBDA {
       const AttentionUnit unit = cursor.at(i / plan.runs);
       const AttentionSequence sequence = sequences(unit.b);
       const index run = i % plan.runs, begin = plan.splits * run / plan.runs, end = plan.splits * (run + 1) / plan.runs;
       const KeyRange visible = unit.keys(p, sequence);
-      const index last = visible.end < end * p.split ? visible.end : end * p.split;
+      const index last = min(visible.end, end * p.split);
       load_queries<Level>(p, sequence, unit, t);
       if (plan.runs == 1) clear_total<Level>(p, t, unit.all());
       AttentionSplit<Level, Source> split(p, sequence, unit, t);
@@ -140,15 +139,15 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
         if (plan.runs == 1) merge_split<Level>(p, t.o, t.state, unit.all(), t);
       });
       if (plan.runs == 1) write_output<Level>(p, sequence, unit, t);
-    }
+    });
   });
   if (plan.runs == 1) return;
-  std::atomic<index> next_unit{0};
+  Jobs merges(plan.units);
   const Work merging{.bytes = 4 * static_cast<double>(plan.splits * p.q.size())};
-  parallel(workers < plan.units ? workers : plan.units, merging, [&](index worker) {
+  parallel(min(workers, plan.units), merging, [&](index worker) {
     const TileScratch t(p, plan.rows, scratch + worker * bytes);
     UnitCursor cursor(p, sequences, plan);
-    for (index i; (i = next_unit.fetch_add(1, std::memory_order_relaxed)) < plan.units;) {
+    merges.each([&](index i) INLAY_INLINE_LAMBDA {
       const AttentionUnit unit = cursor.at(i);
       const AttentionSequence sequence = sequences(unit.b);
       clear_total<Level>(p, t, unit.all());
@@ -157,7 +156,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
         merge_split<Level>(p, partials.o + row * partials.pad, partials.state + row, unit.all(), t);
       });
       write_output<Level>(p, sequence, unit, t);
-    }
+    });
   });
 }
 

@@ -7,8 +7,7 @@
 #pragma once
 
 #include "cpu_kernels/attention/problem.hpp"
-#include "cpu_kernels/simd/floats.hpp"
-#include "cpu_kernels/simd/inline.hpp"
+#include "cpu_kernels/simd/register_tile.hpp"
 
 namespace inlay::cpu {
 
@@ -28,52 +27,26 @@ template <class Level, int Rows, int Vectors>
 void multiply_block(Strided<const float> a, Strided<const float> b, index depth, Strided<float> c,
                     const float* factor) {
   using F = simd::Floats<Level>;
-  // Bare registers: GCC 12 runs the constructors of an array of F in a loop over memory.
-  simd::Register<Level> sum[Rows][Vectors];
-  INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) {
-    INLAY_UNROLL
-    for (int v = 0; v < Vectors; ++v)
-      sum[r][v] = factor != nullptr ? (F::load(c.at + r * c.stride + v * F::size) * F(factor[r])).v : F().v;
-  }
+  const auto at = [&](int r, int v) INLAY_INLINE_LAMBDA { return c.at + r * c.stride + v * F::size; };
+  simd::RegisterTile<Level, Rows, Vectors> tile(
+      [&](int r, int v) INLAY_INLINE_LAMBDA { return factor != nullptr ? F::load(at(r, v)) * F(factor[r]) : F(); });
   for (index k = 0; k < depth; ++k) {
     simd::Register<Level> row[Vectors];
     INLAY_UNROLL
     for (int v = 0; v < Vectors; ++v) row[v] = F::load(b.at + k * b.stride + v * F::size).v;
-    INLAY_UNROLL
-    for (int r = 0; r < Rows; ++r) {
-      const F x(a.at[r * a.stride + k]);
-      INLAY_UNROLL
-      for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(x, F(row[v]), F(sum[r][v])).v;
-    }
+    tile.add([&](int r) INLAY_INLINE_LAMBDA { return F(a.at[r * a.stride + k]); }, row);
   }
-  INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) {
-    INLAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) F(sum[r][v]).store(c.at + r * c.stride + v * F::size);
-  }
-}
-
-// The last rows of a strip: fewer than a full register tile.
-template <class Level, int Rows, int Vectors>
-void multiply_rest(Strided<const float> a, index rows, Strided<const float> b, index depth, Strided<float> c,
-                   const float* factor) {
-  if constexpr (Rows > 0) {
-    if (rows == Rows)
-      multiply_block<Level, Rows, Vectors>(a, b, depth, c, factor);
-    else
-      multiply_rest<Level, Rows - 1, Vectors>(a, rows, b, depth, c, factor);
-  }
+  tile.each([&](int r, int v, F sum) INLAY_INLINE_LAMBDA { sum.store(at(r, v)); });
 }
 
 template <class Level, int Vectors>
 void multiply_strip(Strided<const float> a, index rows, Strided<const float> b, index depth, Strided<float> c,
                     const float* factor) {
   constexpr int full = MultiplyTile<Level>::rows;
-  const auto factors = [=](index r) { return factor != nullptr ? factor + r : nullptr; };
-  index r = 0;
-  for (; r + full <= rows; r += full) multiply_block<Level, full, Vectors>(a.from(r), b, depth, c.from(r), factors(r));
-  multiply_rest<Level, full - 1, Vectors>(a.from(r), rows - r, b, depth, c.from(r), factors(r));
+  for (index r = 0; r < rows; r += full)
+    simd::with_count<full>(min(rows - r, full), [&](auto some) INLAY_INLINE_LAMBDA {
+      multiply_block<Level, some, Vectors>(a.from(r), b, depth, c.from(r), factor != nullptr ? factor + r : nullptr);
+    });
 }
 
 // `cols` is a multiple of lane_pad. A strip of b stays in L1 while the rows pass over it.

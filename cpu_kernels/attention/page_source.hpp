@@ -58,7 +58,7 @@ class PageSource : RowSource {
     const index pieces = p_.key_pages.extents[2], x = p_.key_pages.extents[4];
     const CacheRows<T> keys = cached<T>(Which::keys, {of.tile, of.at, of.count}, kv_head);
     for (index from = 0; from < pieces; from += most, next = {}) {
-      const index count = pieces - from < most ? pieces - from : most;
+      const index count = min(pieces - from, most);
       for (index j = 0; j < count; ++j) at[j] = (from + j) * p_.key_pages.strides[2], length[j] = x;
       if (from == 0) {
         dot_rows<Level, T>(q, rows, keys, {at, length, count}, s, next);
@@ -96,7 +96,7 @@ class PageSource : RowSource {
                    const float* factor) const {
     using F = simd::Floats<Level>;
     for (index d = 0; d < p_.v.dim; d += key_tile) {
-      const index dims = p_.v.dim - d < key_tile ? p_.v.dim - d : key_tile;
+      const index dims = min(p_.v.dim - d, key_tile);
       alignas(64) float sums[max_rows][key_tile];
       index row[key_tile];
       for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.value_pages.strides[2];
@@ -116,7 +116,7 @@ class PageSource : RowSource {
     index row[key_tile];
     for (index t = 0; t < key_tile; ++t) row[t] = t * key_tile;
     for (index d = 0; d < p_.v.dim; d += key_tile) {
-      const index dims = p_.v.dim - d < key_tile ? p_.v.dim - d : key_tile;
+      const index dims = min(p_.v.dim - d, key_tile);
       T block[key_tile * key_tile];
       for (index t = 0; t < tile.count; ++t)
         for (index i = 0; i < dims; ++i)

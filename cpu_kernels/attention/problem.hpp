@@ -8,6 +8,7 @@
 #include "cpu_kernels/attention/sizes.hpp"
 #include "cpu_kernels/simd/inline.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -132,7 +133,7 @@ INLAY_INLINE void each_run(const AttentionProblem& p, const AttentionSequence& s
   index entry = begin / p.block_size, row = begin % p.block_size;
   for (index at = begin; at < end; ++entry, row = 0) {
     const index block = sequence.blocks[entry], left = end - at;
-    const index count = p.block_size - row < left ? p.block_size - row : left;
+    const index count = min(p.block_size - row, left);
     each(KeyRun{block, row, at - begin, count, block});
     at += count;
   }

@@ -11,9 +11,9 @@
 #include <type_traits>
 
 #include "cpu_kernels/attention/problem.hpp"
-#include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/simd/opaque.hpp"
 #include "cpu_kernels/simd/prefetch.hpp"
+#include "cpu_kernels/simd/register_tile.hpp"
 #include "cpu_kernels/simd/sum_rows.hpp"
 
 namespace inlay::cpu {
@@ -81,8 +81,8 @@ template <class Level, class T> RowForm row_form(const Pieces& pieces) {
 template <int Heads> inline constexpr int rows_of_block = Heads == 1 ? 8 : Heads == 2 ? 4 : 2;
 
 template <class Level, class T, RowForm Form, int Heads>
-void dot_heads_of(Strided<const float> a, const CacheRows<T>& cached, const Pieces& pieces, Strided<float> to,
-                  const RowsAhead& ahead) {
+void dot_heads(Strided<const float> a, const CacheRows<T>& cached, const Pieces& pieces, Strided<float> to,
+               const RowsAhead& ahead) {
   using F = simd::Floats<Level>;
   const auto [b_of_head, row, rows] = cached;
   const auto [s, s_stride] = to;
@@ -96,10 +96,7 @@ void dot_heads_of(Strided<const float> a, const CacheRows<T>& cached, const Piec
   const auto advance = [&](auto stage) INLAY_INLINE_LAMBDA { results.template advance<stage>(); };
   for (index r = 0; r < rows; r += block) {
     ahead.fetch(r, r + block);
-    simd::Register<Level> sum[Heads][block];
-    INLAY_UNROLL
-    for (int h = 0; h < Heads; ++h) INLAY_UNROLL
-    for (int k = 0; k < block; ++k) sum[h][k] = F().v;
+    simd::RegisterTile<Level, Heads, block> tile;
     const T* at[block];
     INLAY_UNROLL
     for (int k = 0; k < block; ++k) at[k] = b + row[r + k];
@@ -108,20 +105,18 @@ void dot_heads_of(Strided<const float> a, const CacheRows<T>& cached, const Piec
       simd::Register<Level> x[block];
       INLAY_UNROLL
       for (int k = 0; k < block; ++k) x[k] = load(at[k]).v;
-      INLAY_UNROLL
-      for (int h = 0; h < Heads; ++h) {
+      const auto value = [&](int h) INLAY_INLINE_LAMBDA {
         const float* const y = from + h * a.stride;
-        const F value = simd::opaque(Form == RowForm::pieces ? F::load(y, lanes) : F::load(y));
-        INLAY_UNROLL
-        for (int k = 0; k < block; ++k) sum[h][k] = fma(F(x[k]), value, F(sum[h][k])).v;
-      }
+        return simd::opaque(Form == RowForm::pieces ? F::load(y, lanes) : F::load(y));
+      };
+      tile.add(value, x);
       from = simd::opaque(from + lanes);
     };
     if constexpr (Form == RowForm::pieces) {
       simd::unroll<due>(advance);
       for (index j = 0; j < pieces.count; ++j)
         for (index i = 0; i < pieces.length[j]; i += F::size) {
-          const index left = pieces.length[j] - i, lanes = left < F::size ? left : F::size;
+          const index left = pieces.length[j] - i, lanes = min(left, F::size);
           step(lanes, [=, i = place[j] + i](const T* x) INLAY_INLINE_LAMBDA { return F::load(x + i, lanes); });
         }
     } else {
@@ -145,18 +140,9 @@ void dot_heads_of(Strided<const float> a, const CacheRows<T>& cached, const Piec
       }
       for (; i < steps; ++i) whole_step(i);
     }
-    results.take(sum, s + r);
+    results.take(tile.sum, s + r);
   }
   simd::unroll<due>(advance);
-}
-
-template <class Level, class T, RowForm Form, int Heads>
-void dot_heads(Strided<const float> a, index heads, const CacheRows<T>& b, const Pieces& pieces, Strided<float> s,
-               const RowsAhead& ahead) {
-  if (heads == Heads)
-    dot_heads_of<Level, T, Form, Heads>(a, b, pieces, s, ahead);
-  else if constexpr (Heads > 1)
-    dot_heads<Level, T, Form, Heads - 1>(a, heads, b, pieces, s, ahead);
 }
 
 // b.count is rounded up to row_tile: row[] repeats its last entry, s has room.
@@ -166,7 +152,9 @@ void dot_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const 
   constexpr int most = head_tile<Level>;
   const RowForm form = row_form<Level, T>(pieces);
   const auto some = [&]<RowForm Form>(std::integral_constant<RowForm, Form>, index h) {
-    dot_heads<Level, T, Form, most>(a.from(h), heads - h < most ? heads - h : most, b, pieces, s.from(h), ahead);
+    simd::with_count<most>(min(heads - h, most), [&](auto some) INLAY_INLINE_LAMBDA {
+      dot_heads<Level, T, Form, some>(a.from(h), b, pieces, s.from(h), ahead);
+    });
   };
   for (index h = 0; h < heads; h += most, ahead = {}) {
     if (form == RowForm::whole) some(std::integral_constant<RowForm, RowForm::whole>{}, h);
@@ -192,10 +180,9 @@ INLAY_INLINE void weigh_block(Strided<const float> p, const CacheRows<T>& v, ind
   using F = simd::Floats<Level>;
   const index rows = v.count, every = ahead.every;
   index asked = 0, wait = every;
-  simd::Register<Level> sum[Heads][Vectors];
-  INLAY_UNROLL
-  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
-  for (int k = 0; k < Vectors; ++k) sum[h][k] = (F::load(o.at + h * o.stride + k * F::size) * F(factor[h])).v;
+  const auto at = [&](int h, int k) INLAY_INLINE_LAMBDA { return o.at + h * o.stride + k * F::size; };
+  simd::RegisterTile<Level, Heads, Vectors> tile([&](int h, int k)
+                                                     INLAY_INLINE_LAMBDA { return F::load(at(h, k)) * F(factor[h]); });
   for (index t = 0; t < rows; ++t) {
     if (--wait == 0) {
       ahead.rows.fetch(asked, asked + 1);
@@ -209,38 +196,32 @@ INLAY_INLINE void weigh_block(Strided<const float> p, const CacheRows<T>& v, ind
     INLAY_UNROLL
     for (int k = 0; k < Vectors; ++k) {
       const F x = Partial ? F::load(from + k * F::size, lanes) : F::load(from + k * F::size);
-      INLAY_UNROLL
-      for (int h = 0; h < Heads; ++h) sum[h][k] = fma(F(w[h]), x, F(sum[h][k])).v;
+      tile.add_column(
+          k, [&](int h) INLAY_INLINE_LAMBDA { return F(w[h]); }, x);
     }
   }
-  INLAY_UNROLL
-  for (int h = 0; h < Heads; ++h) INLAY_UNROLL
-  for (int k = 0; k < Vectors; ++k) F(sum[h][k]).store(o.at + h * o.stride + k * F::size);
+  tile.each([&](int h, int k, F sum) INLAY_INLINE_LAMBDA { sum.store(at(h, k)); });
 }
 
 template <class Level, class T, int Heads>
-void weigh_heads(Strided<const float> p, index heads, const CacheRows<T>& v, index dim, Strided<float> o,
-                 const float* factor, RowsAhead ahead) {
+void weigh_heads(Strided<const float> p, const CacheRows<T>& v, index dim, Strided<float> o, const float* factor,
+                 RowsAhead ahead) {
   using F = simd::Floats<Level>;
   constexpr int vectors = vector_tile<Level>;
-  if (heads == Heads) {
-    const auto columns = [&](index d) { return CacheRows<T>{v.cache + d, v.row, v.count}; };
-    // Each block asks for whole rows, its share of them. All of them in the first of two blocks are more than the core
-    // keeps in flight (Zen 4, dim 128: 16.5 instead of 17.1 GB/s a thread paged, 17.5 instead of 18.2 incremental);
-    // each block for its own columns of every row read a third slower.
-    constexpr index wide = vectors * F::size;
-    const index blocks = dim / wide;
-    index d = 0;
-    for (index b = 0; b < blocks; ++b, d += wide)
-      weigh_block<Level, T, Heads, vectors, false>(p, columns(d), 0, o.from(0, d), factor,
-                                                   {ahead.share(b, blocks), blocks});
-    if (blocks > 0) ahead = {};
-    for (; d + F::size <= dim; d += F::size, ahead = {})
-      weigh_block<Level, T, Heads, 1, false>(p, columns(d), 0, o.from(0, d), factor, {ahead});
-    if (d < dim) weigh_block<Level, T, Heads, 1, true>(p, columns(d), dim - d, o.from(0, d), factor, {ahead});
-  } else if constexpr (Heads > 1) {
-    weigh_heads<Level, T, Heads - 1>(p, heads, v, dim, o, factor, ahead);
-  }
+  const auto columns = [&](index d) { return CacheRows<T>{v.cache + d, v.row, v.count}; };
+  // Each block asks for whole rows, its share of them. All of them in the first of two blocks are more than the core
+  // keeps in flight (Zen 4, dim 128: 16.5 instead of 17.1 GB/s a thread paged, 17.5 instead of 18.2 incremental);
+  // each block for its own columns of every row read a third slower.
+  constexpr index wide = vectors * F::size;
+  const index blocks = dim / wide;
+  index d = 0;
+  for (index b = 0; b < blocks; ++b, d += wide)
+    weigh_block<Level, T, Heads, vectors, false>(p, columns(d), 0, o.from(0, d), factor,
+                                                 {ahead.share(b, blocks), blocks});
+  if (blocks > 0) ahead = {};
+  for (; d + F::size <= dim; d += F::size, ahead = {})
+    weigh_block<Level, T, Heads, 1, false>(p, columns(d), 0, o.from(0, d), factor, {ahead});
+  if (d < dim) weigh_block<Level, T, Heads, 1, true>(p, columns(d), dim - d, o.from(0, d), factor, {ahead});
 }
 
 // o's rows are padded to whole registers.
@@ -249,7 +230,9 @@ void weigh_rows(Strided<const float> p, index heads, const CacheRows<T>& v, inde
                 const float* factor, RowsAhead ahead) {
   constexpr int most = head_tile<Level>;
   for (index h = 0; h < heads; h += most, ahead = {})
-    weigh_heads<Level, T, most>(p.from(h), heads - h < most ? heads - h : most, v, dim, o.from(h), factor + h, ahead);
+    simd::with_count<most>(min(heads - h, most), [&](auto some) INLAY_INLINE_LAMBDA {
+      weigh_heads<Level, T, some>(p.from(h), v, dim, o.from(h), factor + h, ahead);
+    });
 }
 
 }  // namespace inlay::cpu

@@ -38,7 +38,7 @@ void tile_bias(const AttentionProblem& p, const AttentionSequence& sequence, con
     with_float(p.bias.dtype, [&]<class T>(Type<T>) {
       const T* values = p.bias.template as<T>() + from.first;
       for (index x = 0; tile + x < end; x += F::size) {
-        const index n = end - tile - x < F::size ? end - tile - x : F::size;
+        const index n = min(end - tile - x, F::size);
         const F value =
             from.step == 0 ? F(static_cast<float>(*values)) : F::load(values + sequence.column + tile + x, n);
         value.store(bias + x);
@@ -81,7 +81,7 @@ void mask_row(const AttentionProblem& p, const AttentionSequence& sequence, cons
               index tile, index end, float* s) {
   using F = simd::Floats<Level>;
   const F masked(minus_infinity);
-  const auto lanes = [](index n) { return n < 0 ? index{0} : n < F::size ? n : F::size; };
+  const auto lanes = [](index n) { return n < 0 ? index{0} : min(n, F::size); };
   for (index x = 0; x < key_tile; x += F::size) {
     F v = select(F::first(lanes(row.keys.end - tile - x)), F::load(s + x), masked);
     v = select(F::first(lanes(row.keys.begin - tile - x)), masked, v);
@@ -127,7 +127,7 @@ INLAY_INLINE bool sees(const AttentionProblem& p, const AttentionSequence& seque
 // infinite score, as exp(inf - inf) does in the textbook.
 template <class Level> float softmax_tile(float* s, SoftmaxState<float>& state) {
   using F = simd::Floats<Level>;
-  constexpr int vectors = key_tile / F::size, chains = vectors < 4 ? vectors : 4;
+  constexpr int vectors = key_tile / F::size, chains = min(vectors, 4);
   simd::Register<Level> x[vectors], largest[chains], sum[chains];
   INLAY_UNROLL
   for (int i = 0; i < vectors; ++i) {

@@ -76,11 +76,9 @@ template <class Level, class Source> class AttentionSplit {
   }
   void lay(Tile& tile, index begin, index end) const {
     const index bound = (begin / key_tile + 1) * key_tile;
-    source_.lay(tile, begin, end < bound ? end : bound);
+    source_.lay(tile, begin, min(end, bound));
   }
-  Stretch<Tile> stretch(const Tile& tile, index at) const {
-    return {tile, at, tile.count - at < stretch_ ? tile.count - at : stretch_};
-  }
+  Stretch<Tile> stretch(const Tile& tile, index at) const { return {tile, at, min(tile.count - at, stretch_)}; }
   static KeyRange range(const Stretch<Tile>& of) { return {of.tile.first + of.at, of.tile.first + of.at + of.count}; }
   // What is read after a stretch of K or V: the next one, or the first of V, or of the next tile.
   RowsAhead after(Which which, const Stretch<Tile>& now, const Tile& next, index head) const {
@@ -125,7 +123,7 @@ template <class Level, class Source> class AttentionSplit {
     const bool mixed = masks_ || !all_see || p_.bias.present();
     const index step = source_.stretches_values() ? stretch_ : key_tile;
     for (index at = 0; at < tile.count; at += step) {
-      const Stretch<Tile> of{tile, at, tile.count - at < step ? tile.count - at : step};
+      const Stretch<Tile> of{tile, at, min(tile.count - at, step)};
       for (index h = 0; h < unit_.kv_heads; ++h) values(of, next, h, column + at, mixed);
       for (index r = 0; r < unit_.all(); ++r) t_.factor[r] = 1;
     }

@@ -23,7 +23,7 @@ struct AttentionUnit {
 INLAY_INLINE index heads_that_fit(const AttentionProblem& p, index rows) {
   if (rows > shared_unit_rows) return 1;
   const index fit = max_rows / (rows > 0 ? rows : 1);
-  return fit < p.kv_heads ? fit : p.kv_heads;
+  return min(fit, p.kv_heads);
 }
 
 // How a call is cut into tasks. A unit takes as many kv heads as fit, but few enough that every thread gets a few
@@ -41,8 +41,8 @@ struct AttentionPlan {
     const index fit = heads_that_fit(p, rows_a_head);
     if (width == 1 || fit == 1) return fit;
     const index wanted = (tasks_a_thread * width + tasks_a_head - 1) / (tasks_a_head > 0 ? tasks_a_head : 1);
-    const index share = p.kv_heads / (wanted < p.kv_heads ? wanted : p.kv_heads);
-    return share < fit ? share : fit;
+    const index share = p.kv_heads / min(wanted, p.kv_heads);
+    return min(share, fit);
   }
 };
 
@@ -58,8 +58,7 @@ template <class Sequences> class UnitCursor {
       const index heads = plan_.heads_of_unit(p_, rows), cuts = (p_.kv_heads + heads - 1) / heads;
       if (unit < base_ + tiles * cuts) {
         const index first = (tiles - 1 - (unit - base_) / cuts) * max_rows, head = (unit - base_) % cuts * heads;
-        return {b_, head, p_.kv_heads - head < heads ? p_.kv_heads - head : heads, first,
-                rows - first < max_rows ? rows - first : max_rows};
+        return {b_, head, min(p_.kv_heads - head, heads), first, min(rows - first, max_rows)};
       }
       base_ += tiles * cuts;
       ++b_;

@@ -7,6 +7,7 @@
 #include "cpu_kernels/simd/transpose.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -17,7 +18,7 @@ inline constexpr index even(index k) { return (k + 1) / 2 * 2; }
 template <class Level, class Load> INLAY_INLINE void packed_rows(index rows, index count, float* out, Load&& load) {
   using F = simd::Floats<Level>;
   for (index k = 0; k < count; k += F::size) {
-    const index lanes = count - k < F::size ? count - k : F::size;
+    const index lanes = min(count - k, F::size);
     if (rows == 1) {
       load(0, k, lanes).store(out + k, lanes);
     } else if constexpr (F::size == 1) {
@@ -44,7 +45,7 @@ template <class Level, class T>
 void pack_x(const T* x, index row_stride, index rows, index there, index count, float* out) {
   using F = simd::Floats<Level>;
   packed_rows<Level>(rows, count, out, [&](index r, index k, index lanes) {
-    const index some = there - k < lanes ? there - k : lanes;
+    const index some = min(there - k, lanes);
     return some == F::size ? F::load(x + r * row_stride + k) : F::load(x + r * row_stride + k, some);
   });
 }
@@ -64,7 +65,7 @@ template <class Level, class T> INLAY_INLINE simd::Bf16Pairs<Level> load_bf16(co
 template <class Level, class T>
 void pack_x_pairs(const T* x, index row_stride, index rows, index there, index count, std::uint32_t* out) {
   packed_rows<Level>(rows, count / 2, reinterpret_cast<float*>(out), [&](index r, index k, index lanes) {
-    const index some = there - 2 * k < 2 * lanes ? there - 2 * k : 2 * lanes;
+    const index some = min(there - 2 * k, 2 * lanes);
     return load_bf16<Level>(x + r * row_stride + 2 * k, some).bits();
   });
 }

@@ -12,6 +12,7 @@
 #include "cpu_kernels/linear/row_tiles.hpp"
 #include "cpu_kernels/quantize.hpp"
 #include "cpu_kernels/simd/dot_i8.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu::int8 {
 
@@ -32,7 +33,7 @@ INLAY_INLINE std::uint64_t outliers_of(const LinearInt8<Host>& op, index from, i
   using F = simd::Floats<Level>;
   std::uint64_t found = 0;
   for (index i = 0; i < n; i += F::size) {
-    const index m = n - i < F::size ? n - i : F::size;
+    const index m = min(n - i, F::size);
     const F r = round(load_elements<Level>(op.x.data, op.x.dtype, from + i, m) / F(scale)) + F(zero);
     const F beyond = max(r - F(127), F(-128) - r);  // in lanes past m: -127 or less, unless zero is out of range
     if (!(reduce_max(beyond) > 0)) continue;
@@ -68,11 +69,11 @@ void prepare_token(const LinearInt8<Host>& op, index t, TileOfRows tile, typenam
   std::int32_t sum = 0;
   token.outliers = false;
   for (index first = 0; first < k; first += chunk) {
-    const index n = k - first < chunk ? k - first : chunk;
+    const index n = min(k - first, chunk);
     std::int8_t q[chunk] = {};
     if (float_x) {
       for (index i = 0; i < n; i += F::size) {
-        const index m = n - i < F::size ? n - i : F::size;
+        const index m = min(n - i, F::size);
         const F v = load_elements<Level>(op.x.data, op.x.dtype, from + first + i, m);
         (rounded_quotient(v, F(row.scale)) + F(row.zero)).store_i8(q + i, m);
       }
@@ -90,7 +91,7 @@ void prepare_token(const LinearInt8<Host>& op, index t, TileOfRows tile, typenam
       stored[i] = static_cast<Input>(value + offset);
       sum += value;
     }
-    const index first_group = first / 4, here = groups - first_group < chunk / 4 ? groups - first_group : chunk / 4;
+    const index first_group = first / 4, here = min(groups - first_group, chunk / 4);
     Input* to = inputs + (first_group * tile.rows + (t - tile.first)) * 4;
     for (index g = 0; g < here; ++g) std::memcpy(to + g * tile.rows * 4, stored + 4 * g, 4 * sizeof(Input));
   }

@@ -151,10 +151,10 @@ void turned_tile(const typename PackedXOf<Kind>::Element* x, const WeightSource&
   for (int p = 0; p < panels; ++p) rows[p] = PanelRows<W>(source, panel + p, begin);
   const index steps = count / lane_k<W>;
   for (index part = 0; part < linear_panel; part += F::size) {
-    F acc[panels][Rows];
+    simd::RegisterTile<Level, Rows, panels> tile;
     const auto meet = [&](int p, index k, F column) INLAY_INLINE_LAMBDA {
-      INLAY_UNROLL
-      for (int r = 0; r < Rows; ++r) acc[p][r] = fma(F(x[k * Rows + r]), column, acc[p][r]);
+      tile.add_column(
+          p, [&](int r) INLAY_INLINE_LAMBDA { return F(x[k * Rows + r]); }, column);
     };
     for (index step = 0; step < steps; step += F::size) {
       INLAY_UNROLL
@@ -162,8 +162,8 @@ void turned_tile(const typename PackedXOf<Kind>::Element* x, const WeightSource&
         if constexpr (is_bf16_dot<Kind>) {
           using Pairs = simd::Bf16Pairs<Level>;
           turn_pairs<Level>(rows[p], part, step, steps, [&](index at, Pairs column) INLAY_INLINE_LAMBDA {
-            INLAY_UNROLL
-            for (int r = 0; r < Rows; ++r) acc[p][r] = dot(acc[p][r], Pairs::broadcast(x[at * Rows + r]), column);
+            tile.add_column(
+                p, [&](int r) INLAY_INLINE_LAMBDA { return Pairs::broadcast(x[at * Rows + r]); }, column);
           });
         } else {
           turn<Level>(rows[p], part, step, steps, [&](index at, F column) INLAY_INLINE_LAMBDA {
@@ -177,21 +177,19 @@ void turned_tile(const typename PackedXOf<Kind>::Element* x, const WeightSource&
           });
         }
     }
-    INLAY_UNROLL
-    for (int p = 0; p < panels; ++p) INLAY_UNROLL
-    for (int r = 0; r < Rows; ++r) {
+    tile.each([&](int r, int p, F sum) INLAY_INLINE_LAMBDA {
       float* const out = sums[p] + r * linear_panel + part;
-      ((accumulate ? F::load(out) : F()) + acc[p][r]).store(out);
-    }
+      ((accumulate ? F::load(out) : F()) + sum).store(out);
+    });
   }
 }
 
-template <class Level, class Kind, class W, int Rows = few_rows<Level>>
-void any_turned_tile(index rows, const typename PackedXOf<Kind>::Element* x, const WeightSource& source, index panel,
-                     index begin, index count, float* const* sums, bool accumulate) {
-  if (rows == Rows) return turned_tile<Level, Kind, W, Rows>(x, source, panel, begin, count, sums, accumulate);
-  if constexpr (Rows > 1)
-    any_turned_tile<Level, Kind, W, Rows - 1>(rows, x, source, panel, begin, count, sums, accumulate);
+template <class Level, class Kind, class W>
+void turned_tiles(index rows, const typename PackedXOf<Kind>::Element* x, const WeightSource& source, index panel,
+                  index begin, index count, float* const* sums, bool accumulate) {
+  simd::with_count<few_rows<Level>>(rows, [&](auto r) INLAY_INLINE_LAMBDA {
+    turned_tile<Level, Kind, W, r>(x, source, panel, begin, count, sums, accumulate);
+  });
 }
 
 }  // namespace inlay::cpu

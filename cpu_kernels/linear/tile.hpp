@@ -8,8 +8,7 @@
 #include <inlay/ops/linear.hpp>
 
 #include "cpu_kernels/linear/cuts.hpp"
-#include "cpu_kernels/simd/dot_bf16.hpp"
-#include "cpu_kernels/simd/floats.hpp"
+#include "cpu_kernels/simd/register_tile.hpp"
 
 namespace inlay::cpu {
 
@@ -77,12 +76,7 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
   constexpr int panels = tile_panels<Level>(Rows);
   constexpr int parts = static_cast<int>(linear_panel / F::size);
   constexpr int width = panels * parts;
-  simd::Register<Level> acc[Rows][width];
-  INLAY_UNROLL
-  for (int r = 0; r < Rows; ++r) {
-    INLAY_UNROLL
-    for (int p = 0; p < width; ++p) acc[r][p] = F().v;
-  }
+  simd::RegisterTile<Level, Rows, width> tile;
   const W* w[panels];
   INLAY_UNROLL
   for (int p = 0; p < panels; ++p) w[p] = weight[p];
@@ -101,12 +95,7 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
       Pairs b[width];
       INLAY_UNROLL
       for (int p = 0; p < width; ++p) b[p] = bf16_step<Level>(w[p] + s * 2 * linear_panel);
-      INLAY_UNROLL
-      for (int r = 0; r < Rows; ++r) {
-        const Pairs a = Pairs::broadcast(x[s * Rows + r]);
-        INLAY_UNROLL
-        for (int p = 0; p < width; ++p) acc[r][p] = dot(F(acc[r][p]), a, b[p]).v;
-      }
+      tile.add([&](int r) INLAY_INLINE_LAMBDA { return Pairs::broadcast(x[s * Rows + r]); }, b);
     } else {
       INLAY_UNROLL
       for (int half = 0; half < step_of<Kind>; ++half) {
@@ -122,25 +111,19 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
           }
           if constexpr (is_as_bf16<Kind>) b[p] = as_bf16(F(b[p])).v;
         }
-        INLAY_UNROLL
-        for (int r = 0; r < Rows; ++r) {
-          const F a(x[(s * step_of<Kind> + half) * Rows + r]);
-          INLAY_UNROLL
-          for (int p = 0; p < width; ++p) acc[r][p] = fma(a, F(b[p]), F(acc[r][p])).v;
-        }
+        const index k = s * step_of<Kind> + half;
+        tile.add([&](int r) INLAY_INLINE_LAMBDA { return F(x[k * Rows + r]); }, b);
       }
     }
   }
 
+  float* to[width];
   INLAY_UNROLL
-  for (int p = 0; p < width; ++p) {
-    float* const out = sums[p / parts] + p % parts * F::size;
-    INLAY_UNROLL
-    for (int r = 0; r < Rows; ++r) {
-      const F old = accumulate ? F::load(out + r * linear_panel) : F();
-      (old + F(acc[r][p])).store(out + r * linear_panel);
-    }
-  }
+  for (int p = 0; p < width; ++p) to[p] = sums[p / parts] + p % parts * F::size;
+  tile.each([&](int r, int p, F sum) INLAY_INLINE_LAMBDA {
+    float* const out = to[p] + r * linear_panel;
+    ((accumulate ? F::load(out) : F()) + sum).store(out);
+  });
 }
 
 }  // namespace inlay::cpu

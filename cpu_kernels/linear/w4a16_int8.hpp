@@ -174,7 +174,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   constexpr index size = simd::Floats<Level>::size;
   scales.read<Level>(w, first);
   const Panels<Level, w4_int8_job_panels> panels(w, first);
-  const index there = w.panels - first < w4_int8_job_panels ? w.panels - first : w4_int8_job_panels;
+  const index there = min(w.panels - first, w4_int8_job_panels);
   for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
     tile.rows = tile_rows(w4_int8_rows<Level, Bits>, end - tile.first);
     with_tile_rows<w4_int8_rows<Level, Bits>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
@@ -197,13 +197,13 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
   constexpr int full = w4_int8_rows<Level, Bits>;
   const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = groups_of(x.rows, full);
   const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
-  const index chunks = wanted < tiles ? wanted : tiles;
+  const index chunks = min(wanted, tiles);
   w4_each_job(parallel, jobs * chunks, w.work(x.rows), [&](index worker, index job) {
     const index chunk = job / jobs, first = job % jobs * w4_int8_job_panels, of_worker = worker * x.segments;
     const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
     const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
                           .offset = Offsets ? offset + of_worker * W4Scales::width : nullptr};
-    w4_int8_job<Level, Bits, Offsets>(op, w, x, first, begin, stop < x.rows ? stop : x.rows, scales);
+    w4_int8_job<Level, Bits, Offsets>(op, w, x, first, begin, min(stop, x.rows), scales);
   });
 }
 

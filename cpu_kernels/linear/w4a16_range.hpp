@@ -66,7 +66,7 @@ float w4_prepare(const T* x, const W4Range<Level, Form, Bits>& range, const std:
   const F first(range.first);
   F sum;
   for (index i = 0; i < stop - s; i += F::size) {
-    const index n = stop - s - i < F::size ? stop - s - i : F::size;
+    const index n = min(stop - s - i, F::size);
     const F value = perm ? F::load(values + i, n) : n == F::size ? F::load(x + s + i) : F::load(x + s + i, n);
     sum = sum + value;
     (value * first * F::load(range.second + i % range.period)).store(values + i, n);

@@ -14,8 +14,6 @@
 // is a segment and the number of segments long, and it is the same for every number of rows and threads.
 #pragma once
 
-#include <atomic>
-
 #include <inlay/cpu.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 
@@ -23,6 +21,8 @@
 #include "cpu_kernels/simd/int4.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/jobs.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -66,26 +66,22 @@ struct W4Weight {
     const index both = group / (group & -group) * ((group & -group) < w4_block ? w4_block : group & -group);
     return groups_of(slots, group) + groups_of(slots, w4_block) - groups_of(slots, both);
   }
-  INLAY_INLINE index block_end(index begin) const { return begin + w4_block < slots ? begin + w4_block : slots; }
+  INLAY_INLINE index block_end(index begin) const { return min(begin + w4_block, slots); }
 };
 
-// body(worker, job) for each job, on the workers 0 .. width - 1, which fetch jobs one by one, so that a slow core
-// delays one job only.
+// body(worker, job) for each job, on the workers 0 .. width - 1.
 template <class Body>
-INLAY_INLINE void w4_each_job(const Parallel& parallel, index jobs, const Work& work, Body&& body) {
-  std::atomic<index> next{0};
-  parallel(parallel.width, work, [&](index worker) {
-    for (index job = next.fetch_add(1, std::memory_order_relaxed); job < jobs;
-         job = next.fetch_add(1, std::memory_order_relaxed))
-      body(worker, job);
-  });
+INLAY_INLINE void w4_each_job(const Parallel& parallel, index count, const Work& work, Body&& body) {
+  Jobs jobs(count);
+  parallel(parallel.width, work,
+           [&](index worker) { jobs.each([&](index job) INLAY_INLINE_LAMBDA { body(worker, job); }); });
 }
 
 // body(begin, end, g) for each segment of the block begin .. end.
 template <class Body> INLAY_INLINE void for_each_segment(index begin, index end, index group, Body&& body) {
   index g = begin / group;
   while (begin < end) {
-    const index group_end = (g + 1) * group, stop = group_end < end ? group_end : end;
+    const index group_end = (g + 1) * group, stop = min(group_end, end);
     body(begin, stop, g++);
     begin = stop;
   }
@@ -195,7 +191,7 @@ INLAY_INLINE void for_each_code(const W4Weight& w, const Panels<Level, P>& panel
                                 Emit&& emit) {
   using Words = simd::CodeWords<Level>;
   constexpr int per_word = 32 / Bits, count = Panels<Level, P>::count;
-  constexpr int most = simd::Floats<Level>::size == 8 ? 2 : 4, open = count < most ? count : most;
+  constexpr int most = simd::Floats<Level>::size == 8 ? 2 : 4, open = min(count, most);
   // What a conversion limits has no time to wait for L2; the other form does better with what it needs there,
   // twice as far ahead (Zen 4, 4096 inputs: 20 GB/s a thread, into L1 18).
   constexpr bool into_l1 = Form == simd::CodeForm::converted;
@@ -225,14 +221,14 @@ void w4_store(const LinearW4a16<Host>& op, index t, index rows, index channel, i
               index stride, const float* factor) {
   using F = simd::Floats<Level>;
   const index n = op.y.extents[1];
-  const index end = channel + count < n ? channel + count : n;
+  const index end = min(channel + count, n);
   with_float(op.y.dtype, [&]<class T>(Type<T>) {
     with_float(op.bias.dtype, [&]<class B>(Type<B>) {
       for (index r = 0; r < rows; ++r) {
         T* y = op.y.as<T>() + (t + r) * op.y.strides[0];
         const F times(factor ? factor[r] : 1);
         for (index c = channel; c < end; c += F::size) {
-          const index left = end - c < F::size ? end - c : F::size;
+          const index left = min(end - c, F::size);
           F value = F::load(total + r * stride + (c - channel)) * times;
           if (op.bias.present()) value = value + F::load(op.bias.as<B>() + c, left);
           value.store(y + c, left);

@@ -2,9 +2,12 @@
 // counts are immediates, whatever the compiler thinks of the loop's size.
 //
 //   unroll<4>([&](auto i) INLAY_INLINE_LAMBDA { sum[i] = fma(a[i], b, sum[i]); });
+//   with_count<4>(rows, [&](auto r) INLAY_INLINE_LAMBDA { tile<r>(x); });
 #pragma once
 
 #include <utility>
+
+#include <inlay/core/dtype.hpp>
 
 #include "cpu_kernels/simd/inline.hpp"
 
@@ -21,6 +24,12 @@ template <int N, class Body> INLAY_INLINE void unroll(Body&& body) {
     for (int i = 0; i < N; ++i) body(i);
   else
     unroll_over(std::make_integer_sequence<int, N>{}, body);
+}
+
+// run(std::integral_constant<int, n>) for an n of 1 .. Most that is known when the program runs; nothing for others.
+template <int Most, class Run> INLAY_INLINE void with_count(index n, Run&& run) {
+  if (n == Most) return run(std::integral_constant<int, Most>{});
+  if constexpr (Most > 1) with_count<Most - 1>(n, run);
 }
 
 }  // namespace inlay::simd

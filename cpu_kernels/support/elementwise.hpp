@@ -6,6 +6,7 @@
 
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -20,7 +21,7 @@ INLAY_INLINE void row_pieces(const Parallel& parallel, index rows, index dim, co
   parallel.ranges(rows * cuts, rows_per_grain, static_cast<double>(rows * dim) * element, [&](index first, index last) {
     for (index piece = first; piece < last; ++piece) {
       const index begin = piece % cuts * elementwise_grain, end = begin + elementwise_grain;
-      body(piece / cuts, begin, end < dim ? end : dim);
+      body(piece / cuts, begin, min(end, dim));
     }
   });
 }

@@ -4,6 +4,7 @@
 #include <inlay/core/view.hpp>
 
 #include "cpu_kernels/support/elements.hpp"
+#include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
 
@@ -38,7 +39,7 @@ INLAY_INLINE void for_each_scale(const ConstView<2>& scale, const ConstView<2>& 
       z = first_lane(zero_at(group, 1));
     }
     for (index i = first; i < last; i += F::size) {
-      const index n = last - i < F::size ? last - i : F::size;
+      const index n = min(last - i, F::size);
       if (each) {
         s = scale_at(i, n);
         z = zero_at(i, n);
