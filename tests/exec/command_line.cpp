@@ -1,78 +1,19 @@
 // `inlay` as its users start it: what it prints where, and what it does with wrong input.
-#include <gtest/gtest.h>
 #include <pty.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
-#include <string>
 
 #include <inlay/cpu.hpp>
 #ifdef INLAY_HAS_CL
 #include <inlay/cl.hpp>
 #endif
 
+#include "tests/exec/support/command_line.hpp"
 #include "tests/support/requirements.hpp"
 
-namespace inlay {
+namespace inlay::test {
 namespace {
-
-namespace fs = std::filesystem;
-
-const fs::path source = INLAY_SOURCE_DIR;
-
-struct Outcome {
-  int code = -1;  // 128 + signal for a crash
-  std::string out, err;
-};
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-class CommandLine : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("inlay_command_line_" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  std::string write(const std::string& name, const std::string& content) const {
-    std::ofstream(file(name), std::ios::binary) << content;
-    return file(name);
-  }
-  Outcome inlay(const std::string& arguments) const {
-    const std::string command =
-        std::string(INLAY_PROGRAM) + " " + arguments + " >" + file("out") + " 2>" + file("err") + " </dev/null";
-    const int status = std::system(command.c_str());
-    std::string err = read(file("err"));
-    // AddressSanitizer's, of a program that has fibers.
-    if (const std::size_t end = err.find('\n'); err.starts_with("==") && err.find("swapcontext") < end)
-      err.erase(0, end + 1);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read(file("out")), std::move(err)};
-  }
-  // Wrong input: code 2, nothing on standard output, one line that holds the words.
-  void expect_refused(const std::string& arguments, std::initializer_list<const char*> words = {}) const {
-    const Outcome outcome = inlay(arguments);
-    EXPECT_EQ(outcome.code, 2) << arguments << '\n' << outcome.err;
-    EXPECT_TRUE(outcome.out.empty()) << arguments.substr(0, 80);
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << arguments << '\n' << outcome.err;
-    EXPECT_EQ(outcome.err.rfind("inlay: ", 0), 0u) << outcome.err;
-    for (const char* word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err << word;
-  }
-
-  fs::path folder_;
-};
 
 TEST_F(CommandLine, our_model_writes_the_text_that_its_training_recorded) {
   const Outcome outcome = inlay("run --tokens 128");
@@ -98,7 +39,7 @@ TEST_F(CommandLine, a_seed_decides_what_is_drawn) {
 
 TEST_F(CommandLine, stories260k_byte_for_byte_at_every_level) {
   INLAY_NEEDS_DATA("stories260K");
-  const std::string stories = test::third_party("stories260K");
+  const std::string stories = third_party("stories260K");
   const Outcome converted = inlay("convert " + stories + "/stories260K.bin --tokenizer " + stories + "/tok512.bin -o " +
                                   file("stories.gguf"));
   ASSERT_EQ(converted.code, 0) << converted.err;
@@ -186,15 +127,8 @@ TEST_F(CommandLine, activations_of_a_4_bit_model) {
   ASSERT_EQ(std::sscanf(int8.err.c_str() + at, "cpu against reference: %lf", &difference), 1);
   EXPECT_GT(difference, 0.01);
 
-  const auto bits = [&](const std::string& activations) {
-    const Outcome outcome = inlay("eval " + model + " " + (source / "models/held_back.txt").string() +
-                                  " --window 128 --activations " + activations);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    double value = 0;
-    EXPECT_EQ(std::sscanf(outcome.out.c_str(), "bits_per_byte: %lf", &value), 1) << outcome.out;
-    return value;
-  };
-  EXPECT_NEAR(bits("int8"), bits("exact"), 0.001);  // 1%: docs/ops/linear_w4a16.md has the whole text
+  EXPECT_NEAR(bits_per_byte(model, "--activations int8"), bits_per_byte(model, "--activations exact"),
+              0.001);  // 1%: docs/ops/linear_w4a16.md has the whole text
 
   for (const char* command : {"run ", "eval /nowhere.gguf /nowhere.txt ", "bench model "})
     expect_refused(command + std::string("--activations int7"), {"activations", "int7", "exact", "int8", "bf16"});
@@ -206,16 +140,9 @@ TEST_F(CommandLine, activations_of_a_model_of_floats) {
                 bf16 = inlay("run --tokens 40 --compare reference --activations bf16");
   EXPECT_EQ(bf16.code, 0) << bf16.err;
   EXPECT_EQ(bf16.out, exact.out);
-  const auto bits = [&](const std::string& activations) {
-    const Outcome outcome =
-        inlay("eval " + (source / "models/stories.gguf").string() + " " + (source / "models/held_back.txt").string() +
-              " --window 128 --activations " + activations);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    double value = 0;
-    EXPECT_EQ(std::sscanf(outcome.out.c_str(), "bits_per_byte: %lf", &value), 1) << outcome.out;
-    return value;
-  };
-  EXPECT_NEAR(bits("bf16"), bits("exact"), 0.0002);  // docs/ops/linear.md: the same to all digits
+  const std::string model = (source / "models/stories.gguf").string();
+  EXPECT_NEAR(bits_per_byte(model, "--activations bf16"), bits_per_byte(model, "--activations exact"),
+              0.0002);  // docs/ops/linear.md: the same to all digits
 }
 
 TEST_F(CommandLine, threads_are_chosen_within_reason) {
@@ -334,97 +261,5 @@ TEST_F(CommandLine, corrupted_models_are_refused_and_never_crash) {
   expect_refused("run " + write("unknown.gguf", unknown), {"lamda"});
 }
 
-TEST_F(CommandLine, our_model_writes_the_same_text_on_every_npu) {
-  const std::string expected = inlay("run --tokens 24").out;
-  ASSERT_FALSE(expected.empty());
-  for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {
-    const Outcome outcome = inlay(std::string("run --tokens 24 --backend npu --device ") + device);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.out, expected) << device;
-    // What is the host's, and nothing else.
-    EXPECT_NE(outcome.err.find("rope_table ran on cpu: npu says: "), std::string::npos) << outcome.err;
-    EXPECT_EQ(outcome.err.find("ran on cpu"), outcome.err.rfind("ran on cpu")) << outcome.err;
-    EXPECT_NE(inlay("devices").out.find(device), std::string::npos);
-  }
-  expect_refused("run --backend npu --device pdp-11", {"pdp-11", "ascend-a2-like"});
-  const Outcome compared = inlay("run --tokens 4 --backend npu --device systolic32 --compare cpu");
-  EXPECT_EQ(compared.code, 0) << compared.err;
-  EXPECT_NE(compared.err.find("largest logit difference, npu against cpu"), std::string::npos) << compared.err;
-}
-
-TEST_F(CommandLine, npu_tells_the_cycles_and_bounds_of_an_operator) {
-  const std::string program = "npu reshape_and_cache --shape tokens=64,heads=4 --device ";
-  for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {
-    const Outcome outcome = inlay(program + device);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.out.rfind(std::string("reshape_and_cache on ") + device, 0), 0u) << outcome.out;
-    // The problem's roofline first.
-    const std::size_t cycles = outcome.out.find(" cycles, "), problem = outcome.out.find("of the problem's roofline"),
-                      own = outcome.out.find("of the program's");
-    EXPECT_TRUE(cycles < problem && problem < own && own != std::string::npos) << outcome.out;
-    for (const char* part : {"utilisation of pipes", "critical path", "redundant syncs", "busy"})
-      EXPECT_NE(outcome.out.find(part), std::string::npos) << part << '\n' << outcome.out;
-    EXPECT_EQ(inlay(program + device).out, outcome.out);
-  }
-  const Outcome changed = inlay(program + "ascend-a2-like --what-if ub=2x,dram=0.5x --trace " + file("trace.json"));
-  EXPECT_EQ(changed.code, 0) << changed.err;
-  EXPECT_NE(changed.out.find("what if ub=2x,dram=0.5x: "), std::string::npos) << changed.out;
-  EXPECT_NE(changed.out.find(" times as long"), std::string::npos) << changed.out;
-  EXPECT_NE(read(file("trace.json")).find("\"traceEvents\""), std::string::npos);
-  // A description of one's own.
-  const std::string own = write("own.json", read(source / "devices/systolic32.json"));
-  EXPECT_EQ(inlay(program + own).out, inlay(program + "systolic32").out);
-}
-
-TEST_F(CommandLine, npu_ranks_two_operators_and_a_seed_decides_the_samples) {
-  const std::string pair = "npu rank reshape_and_cache:tokens=32 reshape_and_cache:tokens=32,layout=vllm --samples 20 ";
-  const Outcome one = inlay(pair + "--seed 1");
-  EXPECT_EQ(one.code, 0) << one.err;
-  EXPECT_NE(one.out.find(" of 20 samples of "), std::string::npos) << one.out;
-  EXPECT_EQ(inlay(pair + "--seed 1").out, one.out);
-  EXPECT_NE(inlay(pair + "--seed 2").out, one.out);
-}
-
-TEST_F(CommandLine, npu_refuses_wrong_names_shapes_and_devices_in_one_line) {
-  expect_refused("npu", {"an operator is missing"});
-  expect_refused("npu reshape", {"reshape is no operator", "reshape_and_cache"});
-  expect_refused("npu sampling --device pdp-11", {"pdp-11", "ascend-a2-like"});
-  expect_refused("npu sampling --device /nowhere.json", {"/nowhere.json"});
-  expect_refused("npu sampling --device " + write("half.json", "{\"name\": "), {"half.json"});
-  expect_refused("npu sampling --cores 1000", {"cores is 1000"});
-  expect_refused("npu sampling --shape rows", {"rows", "key=value"});
-  expect_refused("npu sampling --shape rows=1,rows=2", {"rows twice"});
-  expect_refused("npu sampling --shape rowz=1", {"rowz", "rows=1,vocab=128256"});
-  for (const char* bad : {"0", "-1", "x", "1.5", "99999999999999999999"})
-    expect_refused(std::string("npu sampling --shape rows=") + bad, {"rows is", "a number of 1 or more"});
-  expect_refused("npu reshape_and_cache --shape cache=f64", {"cache is f64", "a type"});
-  expect_refused("npu reshape_and_cache --shape layout=odd", {"layout is odd", "flat, head_major, vllm"});
-  expect_refused("npu reshape_and_cache --shape tokens=100,blocks=1", {"slot_mapping[16]"});
-  expect_refused("npu sampling --what-if ub=2", {"ub=2", "NAME=FACTORx"});
-  expect_refused("npu sampling --what-if ub=1e300x", {"what-if", "/memories/"});
-  expect_refused("npu rank sampling", {"pair"});
-  expect_refused("npu rank sampling nothing", {"nothing is no operator"});
-  expect_refused("npu rank sampling sampling:rows=0", {"sampling:rows=0", "rows is 0"});
-  expect_refused("npu sampling --trace /nowhere/trace.json", {"/nowhere/trace.json"});
-  expect_refused("npu sampling --picture /nowhere/picture.svg", {"/nowhere/picture.svg"});
-  expect_refused("npu sampling --shape rows=4294967297", {"rows is 4294967297", "4294967296 at most"});
-  expect_refused("npu sampling --shape ,rows=1", {"nothing before a comma", "key=value"});
-  expect_refused("npu sampling --what-if foo=2x", {"there is no foo", "dram"});
-  expect_refused("npu sampling --device /dev", {"/dev cannot be read"});
-  expect_refused("npu linear --shape m=4294967296,n=4294967296", {"2^44 elements"});
-}
-
-TEST_F(CommandLine, the_picture_of_the_readme_is_what_npu_draws) {
-  const std::string command =
-      "npu incre_flash_attention --shape sequences=1,heads=8,kv_heads=2,length=1024 --cores 1 --picture ";
-  const Outcome outcome = inlay(command + file("picture.svg"));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  const std::string picture = "docs/npu_timeline.svg", readme = read(source / "README.md");
-  EXPECT_TRUE(read(file("picture.svg")) == read(source / picture))
-      << picture << " is not what is drawn now; in the project's folder: inlay " << command << picture;
-  EXPECT_NE(readme.find("(" + picture + ")"), std::string::npos);
-  EXPECT_NE(readme.find("inlay " + command + picture), std::string::npos);
-}
-
 }  // namespace
-}  // namespace inlay
+}  // namespace inlay::test

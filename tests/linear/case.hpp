@@ -175,6 +175,21 @@ inline void compare_exactly(const Case& start) {
   each_form(start, [&](const Case& got) { expect_equal(got.y, expected.y); });
 }
 
+// expected(label): number for number what every backend gives whose sums are chains of fma in the page's order. The
+// CPU's scalar level, which "test device" computes with too, rounds products and sums apart; a matrix unit has its own
+// order.
+template <class Expected> void expect_chains(const Case& start, Expected&& expected) {
+  on_every_backend([&](const std::string& label, auto run) {
+    if (label.starts_with("cpu scalar") || label.starts_with("npu ") || label == "test device") return;
+    for (Form form : {Form::packed, Form::rows}) {
+      Case got = start;
+      got.form = form;
+      ASSERT_TRUE(ok(run(got.op())));
+      expect_equal(got.y, expected(label));
+    }
+  });
+}
+
 INLAY_RUNS_OF(Linear, extern);
 
 }  // namespace inlay::test

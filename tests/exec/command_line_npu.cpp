@@ -1,0 +1,100 @@
+// `inlay npu`, and models on the devices that it describes.
+#include "tests/exec/support/command_line.hpp"
+
+namespace inlay::test {
+namespace {
+
+TEST_F(CommandLine, our_model_writes_the_same_text_on_every_npu) {
+  const std::string expected = inlay("run --tokens 24").out;
+  ASSERT_FALSE(expected.empty());
+  for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {
+    const Outcome outcome = inlay(std::string("run --tokens 24 --backend npu --device ") + device);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, expected) << device;
+    // What is the host's, and nothing else.
+    EXPECT_NE(outcome.err.find("rope_table ran on cpu: npu says: "), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("ran on cpu"), outcome.err.rfind("ran on cpu")) << outcome.err;
+    EXPECT_NE(inlay("devices").out.find(device), std::string::npos);
+  }
+  expect_refused("run --backend npu --device pdp-11", {"pdp-11", "ascend-a2-like"});
+  const Outcome compared = inlay("run --tokens 4 --backend npu --device systolic32 --compare cpu");
+  EXPECT_EQ(compared.code, 0) << compared.err;
+  EXPECT_NE(compared.err.find("largest logit difference, npu against cpu"), std::string::npos) << compared.err;
+}
+
+TEST_F(CommandLine, npu_tells_the_cycles_and_bounds_of_an_operator) {
+  const std::string program = "npu reshape_and_cache --shape tokens=64,heads=4 --device ";
+  for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"}) {
+    const Outcome outcome = inlay(program + device);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.rfind(std::string("reshape_and_cache on ") + device, 0), 0u) << outcome.out;
+    // The problem's roofline first.
+    const std::size_t cycles = outcome.out.find(" cycles, "), problem = outcome.out.find("of the problem's roofline"),
+                      own = outcome.out.find("of the program's");
+    EXPECT_TRUE(cycles < problem && problem < own && own != std::string::npos) << outcome.out;
+    for (const char* part : {"utilisation of pipes", "critical path", "redundant syncs", "busy"})
+      EXPECT_NE(outcome.out.find(part), std::string::npos) << part << '\n' << outcome.out;
+    EXPECT_EQ(inlay(program + device).out, outcome.out);
+  }
+  const Outcome changed = inlay(program + "ascend-a2-like --what-if ub=2x,dram=0.5x --trace " + file("trace.json"));
+  EXPECT_EQ(changed.code, 0) << changed.err;
+  EXPECT_NE(changed.out.find("what if ub=2x,dram=0.5x: "), std::string::npos) << changed.out;
+  EXPECT_NE(changed.out.find(" times as long"), std::string::npos) << changed.out;
+  EXPECT_NE(read(file("trace.json")).find("\"traceEvents\""), std::string::npos);
+  // A description of one's own.
+  const std::string own = write("own.json", read(source / "devices/systolic32.json"));
+  EXPECT_EQ(inlay(program + own).out, inlay(program + "systolic32").out);
+}
+
+TEST_F(CommandLine, npu_ranks_two_operators_and_a_seed_decides_the_samples) {
+  const std::string pair = "npu rank reshape_and_cache:tokens=32 reshape_and_cache:tokens=32,layout=vllm --samples 20 ";
+  const Outcome one = inlay(pair + "--seed 1");
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_NE(one.out.find(" of 20 samples of "), std::string::npos) << one.out;
+  EXPECT_EQ(inlay(pair + "--seed 1").out, one.out);
+  EXPECT_NE(inlay(pair + "--seed 2").out, one.out);
+}
+
+TEST_F(CommandLine, npu_refuses_wrong_names_shapes_and_devices_in_one_line) {
+  expect_refused("npu", {"an operator is missing"});
+  expect_refused("npu reshape", {"reshape is no operator", "reshape_and_cache"});
+  expect_refused("npu sampling --device pdp-11", {"pdp-11", "ascend-a2-like"});
+  expect_refused("npu sampling --device /nowhere.json", {"/nowhere.json"});
+  expect_refused("npu sampling --device " + write("half.json", "{\"name\": "), {"half.json"});
+  expect_refused("npu sampling --cores 1000", {"cores is 1000"});
+  expect_refused("npu sampling --shape rows", {"rows", "key=value"});
+  expect_refused("npu sampling --shape rows=1,rows=2", {"rows twice"});
+  expect_refused("npu sampling --shape rowz=1", {"rowz", "rows=1,vocab=128256"});
+  for (const char* bad : {"0", "-1", "x", "1.5", "99999999999999999999"})
+    expect_refused(std::string("npu sampling --shape rows=") + bad, {"rows is", "a number of 1 or more"});
+  expect_refused("npu reshape_and_cache --shape cache=f64", {"cache is f64", "a type"});
+  expect_refused("npu reshape_and_cache --shape layout=odd", {"layout is odd", "flat, head_major, vllm"});
+  expect_refused("npu reshape_and_cache --shape tokens=100,blocks=1", {"slot_mapping[16]"});
+  expect_refused("npu sampling --what-if ub=2", {"ub=2", "NAME=FACTORx"});
+  expect_refused("npu sampling --what-if ub=1e300x", {"what-if", "/memories/"});
+  expect_refused("npu rank sampling", {"pair"});
+  expect_refused("npu rank sampling nothing", {"nothing is no operator"});
+  expect_refused("npu rank sampling sampling:rows=0", {"sampling:rows=0", "rows is 0"});
+  expect_refused("npu sampling --trace /nowhere/trace.json", {"/nowhere/trace.json"});
+  expect_refused("npu sampling --picture /nowhere/picture.svg", {"/nowhere/picture.svg"});
+  expect_refused("npu sampling --shape rows=4294967297", {"rows is 4294967297", "4294967296 at most"});
+  expect_refused("npu sampling --shape ,rows=1", {"nothing before a comma", "key=value"});
+  expect_refused("npu sampling --what-if foo=2x", {"there is no foo", "dram"});
+  expect_refused("npu sampling --device /dev", {"/dev cannot be read"});
+  expect_refused("npu linear --shape m=4294967296,n=4294967296", {"2^44 elements"});
+}
+
+TEST_F(CommandLine, the_picture_of_the_readme_is_what_npu_draws) {
+  const std::string command =
+      "npu incre_flash_attention --shape sequences=1,heads=8,kv_heads=2,length=1024 --cores 1 --picture ";
+  const Outcome outcome = inlay(command + file("picture.svg"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string picture = "docs/npu_timeline.svg", readme = read(source / "README.md");
+  EXPECT_TRUE(read(file("picture.svg")) == read(source / picture))
+      << picture << " is not what is drawn now; in the project's folder: inlay " << command << picture;
+  EXPECT_NE(readme.find("(" + picture + ")"), std::string::npos);
+  EXPECT_NE(readme.find("inlay " + command + picture), std::string::npos);
+}
+
+}  // namespace
+}  // namespace inlay::test
