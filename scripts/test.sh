@@ -17,9 +17,12 @@ log=$(mktemp)
 skipped=$(mktemp)
 trap 'rm -f "$log" "$skipped"' EXIT
 
+# stage TITLE: what comes now, and how long everything before it took.
+stage() { echo "== $1, after $SECONDS s"; }
+
 # build PRESET "CMAKE OPTIONS" "TARGETS": configures and builds one preset.
 build() {
-  echo "== $1"
+  stage "$1"
   # shellcheck disable=SC2086  # lists of words
   cmake --preset "$1" $2 >"$log" 2>&1 || { cat "$log"; exit 1; }
   # shellcheck disable=SC2086
@@ -30,37 +33,28 @@ build() {
 check() {
   local preset=$1 failed=0
   shift
+  stage "tests of $preset"
   ctest --test-dir "build/$preset" -j2 --output-on-failure "$@" | tee "$log" || failed=1
   grep -oh 'not tested: .*' "build/$preset/Testing/Temporary/LastTest.log" >>"$skipped" || true
   summary=$(grep 'tests passed' "$log" || true)
   [ $failed -eq 0 ] || finish 1
 }
 
-# report: the gpu shape of OpenCL kernels as compilers for GPUs see it, where these install.
-report() {
-  echo "== GPU report"
-  local status=0
-  scripts/gpu_report.sh --check >"$log" 2>&1 || status=$?
+# where_it_installs TITLE "WHAT IS MISSING" COMMAND..: a stage that exits with 77 where its tools do not install.
+where_it_installs() {
+  local missing=$2 status=0
+  stage "$1"
+  "${@:3}" >"$log" 2>&1 || status=$?
   if [ $status -eq 77 ]; then
-    echo "not tested: GPU report, whose compilers do not install" >>"$skipped"
+    echo "not tested: $missing" >>"$skipped"
   elif [ $status -ne 0 ]; then
     cat "$log"
     finish 1
   fi
 }
-
-# arm: the CPU kernels of the other architecture, where its compiler installs.
-arm() {
-  echo "== Arm"
-  local status=0
-  scripts/arm.sh >"$log" 2>&1 || status=$?
-  if [ $status -eq 77 ]; then
-    echo "not tested: levels of Arm, whose compiler or emulator does not install" >>"$skipped"
-  elif [ $status -ne 0 ]; then
-    cat "$log"
-    finish 1
-  fi
-}
+# The gpu shape of OpenCL kernels as compilers for GPUs see it; the CPU kernels of the other architecture.
+report() { where_it_installs "GPU report" "GPU report, whose compilers do not install" scripts/gpu_report.sh --check; }
+arm() { where_it_installs Arm "levels of Arm, whose compiler or emulator does not install" scripts/arm.sh; }
 
 # finish STATUS: the list of skipped tests; ctest's summary is the last line.
 finish() {
@@ -113,7 +107,7 @@ clang_build() { build clang "-DINLAY_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1" ""
 
 # clang_reads: its warnings about what it has not compiled.
 clang_reads() {
-  echo "== clang reads the rest"
+  stage "clang reads the rest"
   scripts/clang_reads.py build/release build/asan
 }
 
