@@ -11,17 +11,8 @@
 
 namespace inlay::cpu {
 
-// rows x vectors accumulators, `vectors` registers of b and one of a: 29 of 32, 15 of 16.
-template <class Level> struct MultiplyTile { static constexpr int rows = 3, vectors = 4; };
-template <class Level>
-requires std::is_base_of_v<isa::avx2, Level>
-struct MultiplyTile<Level> {
-  static constexpr int rows = 6, vectors = 2;
-};
-template <class Level>
-requires(std::is_base_of_v<isa::avx512, Level> || std::is_base_of_v<isa::neon, Level>) struct MultiplyTile<Level> {
-  static constexpr int rows = 6, vectors = 4;
-};
+// Registers of b beside each other: tiles of 6 x 4, or of 6 x 2 where there are 16 registers.
+template <class Level> inline constexpr int multiply_vectors = simd::registers<Level> == 32 ? 4 : 2;
 
 template <class Level, int Rows, int Vectors>
 void multiply_block(Strided<const float> a, Strided<const float> b, index depth, Strided<float> c,
@@ -42,7 +33,7 @@ void multiply_block(Strided<const float> a, Strided<const float> b, index depth,
 template <class Level, int Vectors>
 void multiply_strip(Strided<const float> a, index rows, Strided<const float> b, index depth, Strided<float> c,
                     const float* factor) {
-  constexpr int full = MultiplyTile<Level>::rows;
+  constexpr int full = simd::tile_rows<Level>(multiply_vectors<Level>);
   for (index r = 0; r < rows; r += full)
     simd::with_count<full>(min(rows - r, full), [&](auto some) INLAY_INLINE_LAMBDA {
       multiply_block<Level, some, Vectors>(a.from(r), b, depth, c.from(r), factor != nullptr ? factor + r : nullptr);
@@ -54,7 +45,7 @@ template <class Level>
 void multiply(Strided<const float> a, index rows, Strided<const float> b, index cols, index depth, Strided<float> c,
               const float* factor) {
   constexpr index lanes = simd::Floats<Level>::size;
-  constexpr int widest = MultiplyTile<Level>::vectors;
+  constexpr int widest = multiply_vectors<Level>;
   index done = 0;
   for (; done + widest * lanes <= cols; done += widest * lanes)
     multiply_strip<Level, widest>(a, rows, b.from(0, done), depth, c.from(0, done), factor);

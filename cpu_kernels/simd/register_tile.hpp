@@ -10,6 +10,9 @@
 //   add_column(c, x, b)                       sum[r][c] += x(r) * b
 //   each(emit)                                emit(r, c, sum)
 //
+// registers<Level> has the machine, and tile_rows<Level>(C) are the rows that fill them: they go by the level and not by
+// the width of a vector, since NEON has 4 lanes and as many registers as AVX-512.
+//
 // A product is an fma; of pairs of bf16 it is their dot product. A sum is one chain, in the order of the calls: its
 // bits are the same in a tile of any size.
 #pragma once
@@ -18,6 +21,10 @@
 #include "cpu_kernels/simd/floats.hpp"
 
 namespace inlay::simd {
+
+template <class Level>
+inline constexpr int registers = std::is_base_of_v<isa::avx512, Level> || std::is_base_of_v<isa::neon, Level> ? 32 : 16;
+template <class Level> constexpr int tile_rows(int columns) { return (registers<Level> - columns - 1) / columns; }
 
 // Bare registers: GCC 12 runs the constructors of an array of Floats in a loop over memory.
 template <class Level, int R, int C> struct RegisterTile {

@@ -16,7 +16,10 @@ set(commands "${CMAKE_MATCH_1}")
 if(commands STREQUAL "")
   message(FATAL_ERROR "docs/add_an_operator.md has no commands")
 endif()
-# The other operators are left out of the copy: compiling them again would prove nothing here.
+# Compiling again what is there proves nothing: the other operators are left out of the copy, and what its NPU library has
+# in common with this build is linked from there.
+string(REPLACE "cmake --preset release" "cmake --preset release '-DINLAY_PLAIN_BUILD=${BUILD}' -DINLAY_PLAIN=inlay_npu"
+       commands "${commands}")
 file(WRITE ${copy}/commands.sh "set -e
 export CXX='${COMPILER}'
 sed -i '/^set(INLAY_\\(DOT_\\)\\?OPS$/,/^)/{/^  [a-z]/{/skeleton/!d}}' CMakeLists.txt
