@@ -26,7 +26,7 @@ FloatEpilogue::FloatEpilogue(Core& core, Scratch& scratch, const FloatResult& re
     bias_.emplace(core.ring("bias", Space::vector, {1, tiles.sum_n}, result.bias.first.dtype,
                             {2, Pipe::load_vector, Pipe::vector}));
   if (steps == 1) return;
-  const Shape kept{kept_rows(core, tiles), tiles.sum_n};
+  const Shape kept{kept_rows(core.vector_dim(), tiles), tiles.sum_n};
   kept_ = scratch.alloc("sums of the high halves", kept, DType::f32);
   rest_ = scratch.alloc("sums of the others", kept, DType::f32);
 }

@@ -12,13 +12,23 @@ Tensor handover_workspace(GlobalMemory& memory, const Products& products, const 
                           products.sum);
 }
 
+namespace {
+
+std::uint32_t rows_on_their_way(const Device& device) { return drains_to_vector(device) ? 3 : 2; }
+
+}  // namespace
+
+index SumsToVector::bytes(const Device& device, const ProductTiles& tiles, DType dtype) {
+  return rows_on_their_way(device) * tiles.vector_m * tiles.sum_n * byte_size(dtype, 1);
+}
+
 SumsToVector::SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, const Tensor& workspace)
     : core_(core),
       rows_(tiles.vector_m),
       unit_(tiles.row_unit),
       direct_(drains_to_vector(core.device())),
       tiles_(core.ring("rows of sums", Space::vector, {tiles.vector_m, tiles.sum_n}, dtype,
-                       {direct_ ? 3u : 2u, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
+                       {rows_on_their_way(core.device()), direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
   if (direct_) return;
   through_.emplace(workspace_ring(core, "sums in global memory", workspace, tiles.sum_m, tiles.handed, Pipe::drain,
                                   Pipe::load_vector));

@@ -14,6 +14,8 @@ namespace inlay::npu {
 class SumsToVector {
  public:
   SumsToVector(Core& core, const ProductTiles& tiles, DType dtype, const Tensor& workspace);
+  // Of the vector unit's memory.
+  static index bytes(const Device& device, const ProductTiles& tiles, DType dtype);
   // The tile of m x n sums that `sums` has committed goes to the consumer, a few rows after the others.
   void pass(Ring& sums, index m, index n, const Sums& where, const Consumer& consume);
   // .. and what is still on its way.

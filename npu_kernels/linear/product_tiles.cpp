@@ -152,8 +152,10 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
     t.sum_m = std::min(rows, round_down(sums / t.sum_n, unit_m));
   } else {
     // Left and right hold a step of the unit twice.
+    // The vector unit takes the rows that belong together at once, and has half a dozen such tiles.
+    const index together = round_down(bytes(Space::vector) / 16 / (p.row_unit * out), unit_n);
     const Extents most{std::min(rows, bytes(Space::left) / 2 / (unit_k * in)),
-                       std::min(columns, round_down(bytes(Space::right) / 2 / (unit_k * in), unit_k))};
+                       std::min({columns, together, round_down(bytes(Space::right) / 2 / (unit_k * in), unit_k)})};
     const PricedTile shared_out = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, false);
     PricedTile best = shared_out;
     if (made && !shared) {

@@ -163,7 +163,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
     b.commit();
   };
 
-  const index kept = rows_of_vector(core, t);
+  const index kept = rows_of_vector(core.vector_dim(), t);
   // With a second accumulator a tile is passed on once the next products are on their way.
   struct Done {
     index m, n;

@@ -89,11 +89,11 @@ struct Sums {
 using Consumer = std::function<void(const Sums&)>;
 
 // Rows of a tile that one vector unit takes, and of a block that it keeps where there are several steps.
-inline index rows_of_vector(const Core& core, const ProductTiles& tiles) {
-  return round_up(ceil_div(tiles.sum_m, index{core.vector_dim()}), tiles.row_unit);
+inline index rows_of_vector(index vectors, const ProductTiles& tiles) {
+  return round_up(ceil_div(tiles.sum_m, vectors), tiles.row_unit);
 }
-inline index kept_rows(const Core& core, const ProductTiles& tiles) {
-  return ceil_div(tiles.block_m, tiles.sum_m) * rows_of_vector(core, tiles);
+inline index kept_rows(index vectors, const ProductTiles& tiles) {
+  return ceil_div(tiles.block_m, tiles.sum_m) * rows_of_vector(vectors, tiles);
 }
 
 // A few tiles for each core, where no path leads from the accumulator to the vector unit; else nothing.

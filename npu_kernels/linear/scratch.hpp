@@ -28,6 +28,6 @@ class Scratch {
 };
 
 // Slots of a ring of small things that an epilogue reads: one where flags are few, as each slot may take one.
-inline std::uint32_t rings_ahead(const Core& core) { return core.device().sync.flags < 16 ? 1 : 2; }
+inline std::uint32_t rings_ahead(const Device& device) { return device.sync.flags < 16 ? 1 : 2; }
 
 }  // namespace inlay::npu

@@ -90,6 +90,14 @@ void W4Codes::panel(const Tensor& tile, index row, index k, index depth) {
   core_.vcast(tile, codes);
 }
 
+// Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out.
+index W4StoredCodes::slots_in(const Device& device, const RowSource& codes, index bytes) {
+  const index block = device.fractal_block(DType::f16);
+  const index bytes_of_slot = 3 * 4 * panel_rows / codes.per_word() + 2 * 2 * panel_rows;
+  const index order = 2 * 4 * words_of_a_row(device, block / codes.per_word());
+  return round_down((bytes - order) / bytes_of_slot, std::max<index>(block, 64));
+}
+
 W4StoredCodes::W4StoredCodes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, const Operand& to,
                              index depth)
     : core_(core),

@@ -37,6 +37,8 @@ index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot);
 class W4StoredCodes {
  public:
   W4StoredCodes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, const Operand& to, index depth);
+  // How many slots so many bytes of the vector unit's memory hold.
+  static index slots_in(const Device& device, const RowSource& codes, index bytes);
   void panel(index row, index k, index depth);
   // The vector units of a core share the panels.
   void operator()(index row, index rows, index k, index depth);

@@ -9,7 +9,8 @@ W4Epilogue::W4Epilogue(Core& core, Scratch& scratch, const W4Int8& op, const Pro
     : core_(core),
       op_(op),
       whole_(op.segments.size() == 1),
-      kept_(scratch.alloc("y in f32", {whole_ ? tiles.vector_m : kept_rows(core, tiles), tiles.sum_n}, DType::f32)),
+      kept_(scratch.alloc("y in f32", {whole_ ? tiles.vector_m : kept_rows(core.vector_dim(), tiles), tiles.sum_n},
+                          DType::f32)),
       dot_(scratch.alloc("dot products", {tiles.vector_m, tiles.sum_n}, DType::f32)),
       shift_(scratch.alloc("offsets", {tiles.vector_m, tiles.sum_n}, DType::f32)),
       rows_(core.ring<2>(

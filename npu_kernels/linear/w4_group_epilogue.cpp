@@ -1,6 +1,7 @@
 // Sums of groups, scaled and added up in the order of the groups, whatever the products were.
 #include <algorithm>
 
+#include "npu_kernels/linear/handover.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
@@ -17,8 +18,8 @@ Tensor every(Tensor tile, index step, index first) {
 }
 
 // Groups whose scales fit a sixteenth of the vector unit's memory, in whole products.
-index groups_at_once(const Core& core, const W4Groups& op) {
-  const index room = static_cast<index>(core.device().memory(Space::vector).bytes) / 16;
+index groups_at_once(const Device& device, const W4Groups& op) {
+  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 16;
   const index products = round_down(room / (op.tiles.sum_n * 4), op.spread) / op.spread;
   return std::min(round_up(std::max<index>(1, op.groups()), op.spread), products * op.spread);
 }
@@ -32,22 +33,41 @@ const RowSource& other(const W4Groups& op) { return op.weight.zeros.count > 0 ? 
 
 }  // namespace
 
+// As the constructor takes them, and two or three tiles of sums.
+index W4GroupEpilogue::bytes(const Device& device, const W4Groups& op) {
+  const ProductTiles& t = op.tiles;
+  const W4Weight& w = op.weight;
+  const index row = t.sum_n * 4, unit = op.products.row_unit, ahead = index{rings_ahead(device)};
+  const index window = groups_at_once(device, op), high = std::max(op.spread, t.vector_m);
+  const auto of_group = [&](const RowSource& source) {
+    return source.count > 0 ? t.sum_n * byte_size(source.dtype, 1) : 0;
+  };
+  const index scales = window * (row + ahead * (of_group(w.scales) + of_group(other(op))));
+  const index kept = std::max<index>(2, kept_rows(device.vector_units(), t) / unit);
+  const index terms = 1 + std::max(op.spread, t.vector_m / op.parts), shifts = op.shifts() ? window + high : 0;
+  const index columns = std::max<index>(8, device.memory(Space::vector).align) * (ahead * high + t.vector_m);
+  const index y = 2 * std::max<index>(2, t.vector_m / unit) * t.sum_n * byte_size(op.y.first.dtype, 1);
+  const index bias = op.bias.present() ? row : 0;
+  return scales + (kept + terms + shifts) * row + columns + y + bias + SumsToVector::bytes(device, t, DType::f32);
+}
+
 W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& op)
     : core_(core),
       op_(op),
-      window_(groups_at_once(core, op)),
+      window_(groups_at_once(core.device(), op)),
       of_groups_(core.ring<2>("of groups",
                               {raw_form("scales", op.weight.scales, op.tiles.sum_n / panel_rows, window_),
                                raw_form("zeros or offsets", other(op), op.tiles.sum_n / panel_rows, window_)},
-                              {rings_ahead(core), Pipe::load_vector, Pipe::vector})),
+                              {rings_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
       scales_(scratch.alloc("scales in f32", {window_, op.tiles.sum_n}, DType::f32)),
-      kept_(scratch.alloc("y in f32",
-                          {std::max<index>(2, kept_rows(core, op.tiles) / op.products.row_unit), op.tiles.sum_n},
-                          DType::f32)),
+      kept_(scratch.alloc(
+          "y in f32",
+          {std::max<index>(2, kept_rows(core.vector_dim(), op.tiles) / op.products.row_unit), op.tiles.sum_n},
+          DType::f32)),
       terms_(
           scratch.alloc("terms", {1 + std::max(op.spread, op.tiles.vector_m / op.parts), op.tiles.sum_n}, DType::f32)),
       sums_(core.ring("sums of x", Space::vector, {std::max(op.spread, op.tiles.vector_m), 2}, DType::f32,
-                      {rings_ahead(core), Pipe::load_vector, Pipe::vector})),
+                      {rings_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
       powers_(
           core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
       out_(core.ring("y", Space::vector, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n},

@@ -225,6 +225,10 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
   op.codes = codes;
   op.products.right = {codes};
   op.tiles = product_tiles(device, memory.cores(), op.products, op.made);
+  if (op.made && codes.blocked()) {
+    const index room = static_cast<index>(device.memory(Space::vector).bytes) - W4GroupEpilogue::bytes(device, op);
+    op.tiles.stored_k = std::min(op.tiles.stored_k, W4StoredCodes::slots_in(device, weight.codes, room));
+  }
   if (op.spread > 1 && !codes.blocked() && op.tiles.block_m >= op.left.rows)
     op.left.blocks = {};
   else if (op.spread > 1)

@@ -51,6 +51,8 @@ void multiply_w4_groups(Core& core, const W4Groups& op);
 class W4GroupEpilogue {
  public:
   W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& op);
+  // Of the vector unit's memory, the rows of sums on their way to it among them.
+  static index bytes(const Device& device, const W4Groups& op);
   void operator()(const Sums& sums);
 
  private:

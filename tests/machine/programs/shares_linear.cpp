@@ -71,8 +71,9 @@ TEST(shares, linear_int8) {
   }
 }
 
-// One row. The misses, without a floor or with a low one: on ascend-a2-like codes pass the vector cores and the L2 as
-// f16, eight times their bytes, and `f16` lays out all weights before the first product.
+// The misses, without a floor or with a low one: on ascend-a2-like codes pass the vector cores and the L2 as
+// f16, eight times their bytes, and `f16` lays out all weights before the first product. Other layers of Llama 8B than
+// the square one have other tiles: they must fit the vector unit's memory.
 TEST(shares, linear_w4a16) {
   struct W4 {
     const char* device;
@@ -80,15 +81,19 @@ TEST(shares, linear_w4a16) {
     index group;
     bool zeros;
     double floor;
+    index m = 1, n = 4096;
   };
-  constexpr index m = 1, n = 4096, k = 4096;
+  constexpr index k = 4096;
   constexpr NpuActivations exact = NpuActivations::exact, f16 = NpuActivations::f16;
   for (const W4& c : {W4{"hexagon-htp-like", exact, 128, false, 0.97},
                       {"hexagon-htp-like", exact, 128, true, 0.93},
                       {"hexagon-htp-like", exact, 32, false, 0.96},
                       {"hexagon-htp-like", f16, 128, false, 0.89},
                       {"ascend-a2-like", exact, 128, false, 0.31},
-                      {"ascend-a2-like", f16, 128, false, 0}}) {
+                      {"ascend-a2-like", f16, 128, false, 0},
+                      {"ascend-a2-like", exact, 128, true, 0.35, 1, 6144},
+                      {"ascend-a2-like", exact, 128, true, 0.3, 512, 6144}}) {
+    const index m = c.m, n = c.n;
     Addresses at;
     const std::array<index, 3> per_group{w4_panels(n), w4_groups(k, c.group), w4_panel};
     LinearW4a16<Host> op{.x = at.view<2>(DType::f16, {m, k}),
@@ -98,7 +103,8 @@ TEST(shares, linear_w4a16) {
                          .group = c.group};
     if (c.zeros) op.zeros = at.view<3>(DType::u8, per_group);
     const std::string what = std::string("linear_w4a16, ") + (c.mode == f16 ? "f16" : "exact") + ", groups of " +
-                             std::to_string(c.group) + (c.zeros ? ", zeros, " : ", ") + "1 x 4096 x 4096";
+                             std::to_string(c.group) + (c.zeros ? ", zeros, " : ", ") + std::to_string(m) + " x " +
+                             std::to_string(n) + " x 4096";
     expect_share(what, c.device, op, c.floor, c.mode);
   }
 }
