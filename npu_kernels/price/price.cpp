@@ -34,25 +34,22 @@ tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& pr
 tl::expected<Price, Status> price(const Device& device, const PricedProgram& program) {
   auto tape = tape_of(device, program);
   if (!tape) return tl::unexpected<Status>(std::move(tape.error()));
+  auto time = time_tape(*tape, device, {.detail = false});
+  if (!time) return tl::unexpected<Status>(std::move(time.error()));
+  const Roofline roof = roofline(*tape, device, *time, program.problem);
   Price result;
-  Residency residency;  // does not depend on the bandwidth
+  result.cycles = roof.makespan;
+  result.us = microseconds(device, roof.makespan);
+  result.bytes = time->dram_bytes;
+  result.bound = roof.bounds[roof.bounding].resource;
+  result.problem_share = roof.problem_share();
   for (std::size_t i = 0; i < dram_shares.size(); ++i) {
     Device slower = device;
     slower.dram_bytes_per_cycle *= dram_shares[i];
     slower.dram_bytes_per_cycle_core = std::min(slower.dram_bytes_per_cycle_core, slower.dram_bytes_per_cycle);
-    TimingOptions options;
-    if (i > 0) options.residency = &residency;
-    auto time = time_tape(*tape, slower, options);
-    if (!time) return tl::unexpected<Status>(std::move(time.error()));
-    result.us_at_share[i] = microseconds(device, to_cycles(time->makespan));
-    if (i > 0) continue;
-    residency = time->residency;
-    const Roofline roof = roofline(*tape, device, *time, program.problem);
-    result.cycles = roof.makespan;
-    result.us = result.us_at_share[0];
-    result.bytes = time->dram_bytes;
-    result.bound = roof.bounds[roof.bounding].resource;
-    result.problem_share = roof.problem_share();
+    auto end = dram_shares[i] < 1 ? makespan_of(*tape, slower, *time) : time->makespan;
+    if (!end) return tl::unexpected<Status>(std::move(end.error()));
+    result.us_at_share[i] = microseconds(device, to_cycles(*end));
   }
   return result;
 }

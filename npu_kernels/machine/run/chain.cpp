@@ -34,7 +34,7 @@ void Core::link(const Entry& entry_of_work, const std::vector<Footprint>& footpr
 }
 
 void Core::notice(const Entry& issued, const std::vector<Footprint>& footprints) {
-  for (std::size_t queue = 0; queue < chains_.size(); ++queue) {
+  for (const std::size_t queue : chained_) {
     OpenChain& open = chains_[queue];
     if (open.order) open.order->saw(issued, footprints);
     const bool mine = device().queue_of[static_cast<std::size_t>(issued.pipe)] == queue;

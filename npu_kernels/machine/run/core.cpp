@@ -20,6 +20,8 @@ Core::Core(Run& run, std::uint32_t stream)
   for (int space = 0; space < spaces; ++space)
     has_[static_cast<std::size_t>(space)] =
         all || device().memory_of[space] == 0 || device().stream_of(static_cast<Space>(space)) == kind;
+  for (std::size_t queue = 0; queue < chains_.size(); ++queue)
+    if (!device().queues[queue].in_order_visible) chained_.push_back(queue);
   vector_dim_ = static_cast<std::uint32_t>(std::count(run.kinds.begin(), run.kinds.end(), vectors));
   if (kind == vectors)
     vector_idx_ = static_cast<std::uint32_t>(std::count(run.kinds.begin(), run.kinds.begin() + stream_, vectors));
@@ -149,23 +151,27 @@ Entry Core::entry(Event event, Pipe pipe, const char* verb, Site site) const {
   return result;
 }
 
-std::uint32_t Core::record(Entry& entry, const std::vector<Footprint>& footprints) {
+std::uint32_t Core::record(const Entry& entry, const std::vector<Footprint>& footprints) {
   notice(entry, footprints);
   if (run_.tape == nullptr) return no_entry;
   Tape& tape = *run_.tape;
-  entry.footprints = static_cast<std::uint32_t>(tape.footprints.size());
-  entry.footprint_count = static_cast<std::uint32_t>(footprints.size());
-  tape.footprints.insert(tape.footprints.end(), footprints.begin(), footprints.end());
   tape.entries.push_back(entry);
+  tape.entries.back().footprints = static_cast<std::uint32_t>(tape.footprints.size());
+  tape.entries.back().footprint_count = static_cast<std::uint32_t>(footprints.size());
+  tape.footprints.insert(tape.footprints.end(), footprints.begin(), footprints.end());
   return static_cast<std::uint32_t>(tape.entries.size() - 1);
 }
 
-void Core::enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body) {
+void Core::enqueue(const Entry& entry, std::vector<Footprint> footprints, std::function<void()> body) {
   if (entry.event == Event::work) link(entry, footprints);
   const std::uint32_t index = record(entry, footprints);
+  const bool scalar = entry.event == Event::work && entry.pipe == Pipe::scalar;
+  if (!run_.compute && !scalar) {
+    if (footprints.capacity() > spare_.capacity()) spare_ = std::move(footprints);
+    return run_.scheduler->pass(entry, index);
+  }
   Instruction instruction{entry, std::move(footprints), std::move(body), index, 0};
-  if (entry.event == Event::work && entry.pipe == Pipe::scalar) return run_.scheduler->scalar(instruction);
-  if (!run_.compute) instruction.run = [] {};
+  if (scalar) return run_.scheduler->scalar(instruction);
   run_.scheduler->put(std::move(instruction));
 }
 

@@ -258,7 +258,7 @@ class Core {
   template <class Body>
   void vector_op(const char* verb, VectorOp op, const Operands& o, index elements, Body&& body, Site site) {
     if (!checked()) return perform(body);
-    enqueue_vector(verb, op, o, elements, std::forward<Body>(body), site);
+    enqueue_vector(verb, op, o, elements, carried_out(Pipe::vector, body), site);
   }
   Tile tile(const Tensor& tensor) const { return {tensor, run_.memories.data(tensor)}; }
   Footprint footprint(const Access& access) const { return footprint(access, access.tensor.region()); }
@@ -268,8 +268,12 @@ class Core {
   void close_chain(Pipe pipe);
   void link(const Entry& entry, const std::vector<Footprint>& footprints);
   void notice(const Entry& entry, const std::vector<Footprint>& footprints);
-  std::uint32_t record(Entry& entry, const std::vector<Footprint>& footprints);
-  void enqueue(Entry entry, std::vector<Footprint> footprints, std::function<void()> body);
+  std::uint32_t record(const Entry& entry, const std::vector<Footprint>& footprints);
+  // What stands in a queue is carried out where the run computes; scalar work always is.
+  template <class Body> std::function<void()> carried_out(Pipe pipe, const Body& body) const {
+    return run_.compute || pipe == Pipe::scalar ? std::function<void()>(body) : std::function<void()>();
+  }
+  void enqueue(const Entry& entry, std::vector<Footprint> footprints, std::function<void()> body);
   void sync_entry(Event event, Pipe pipe, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb,
                   Site site, bool unit = false);
   void stream_sync(Event event, Pipe from, Pipe to, std::uint16_t flag, bool ring, const char* verb, Site site);
@@ -292,7 +296,13 @@ class Core {
     return ring_flags_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
   }
 
-  std::vector<Footprint> footprints(const NdTensor& tensor, bool write) const;
+  void add_footprints(std::vector<Footprint>& to, const NdTensor& tensor, bool write) const;
+  // A list with the space of an earlier one.
+  std::vector<Footprint> no_footprints() {
+    std::vector<Footprint> list = std::move(spare_);
+    list.clear();
+    return list;
+  }
 
   // Functional mode's work. `pointers`: of the step, to tensors that may lie in global memory.
   template <class Step> void perform(const Step& step, std::initializer_list<Script::Pointer> pointers = {}) {
@@ -307,9 +317,9 @@ class Core {
     if (!checked()) return perform(body, pointers);
     Entry work_entry = entry(Event::work, pipe, verb, site);
     work_entry.work = work;
-    std::vector<Footprint> footprints;
+    std::vector<Footprint> footprints = no_footprints();
     for (const Access& access : accesses) footprints.push_back(footprint(access));
-    enqueue(work_entry, std::move(footprints), body);
+    enqueue(work_entry, std::move(footprints), carried_out(pipe, body));
   }
 
   Run& run_;
@@ -322,8 +332,10 @@ class Core {
   std::vector<Tensor> bindings_;  // of views
   std::vector<std::uint32_t> free_bindings_;
   std::vector<Slot> slots_;
-  std::vector<Wait> waits_;        // that have not been put yet
-  std::vector<OpenChain> chains_;  // by queue
+  std::vector<Wait> waits_;           // that have not been put yet
+  std::vector<OpenChain> chains_;     // by queue
+  std::vector<std::size_t> chained_;  // queues that need barriers
+  std::vector<Footprint> spare_;
   // Bits: ids that rings hold, of two pipes and of two streams.
   std::array<std::array<std::uint64_t, pipes>, pipes> ring_flags_{};
   std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint64_t> stream_flags_;

@@ -21,10 +21,8 @@ struct CopyRow {
 
 }  // namespace
 
-std::vector<Footprint> Core::footprints(const NdTensor& tensor, bool write) const {
-  std::vector<Footprint> result;
-  for (const Region& region : regions_of(tensor)) result.push_back(footprint({tensor.first, write}, region));
-  return result;
+void Core::add_footprints(std::vector<Footprint>& to, const NdTensor& tensor, bool write) const {
+  for (const Region& region : regions_of(tensor)) to.push_back(footprint({tensor.first, write}, region));
 }
 
 // Its elements are the buffer's, and in scratch memory each run of `run` elements starts at a granule.
@@ -101,9 +99,10 @@ void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) 
   work.in = work.out = to.first.dtype;
   work.bytes = static_cast<std::uint64_t>(byte_size(to.first.dtype, to.size()));
   work.runs = static_cast<std::uint64_t>(to.size() / common_run(to, from));
-  std::vector<Footprint> all = footprints(from, false), written = footprints(to, true);
-  all.insert(all.end(), written.begin(), written.end());
-  enqueue(entry_of_copy, std::move(all), body);
+  std::vector<Footprint> all = no_footprints();
+  add_footprints(all, from, false);
+  add_footprints(all, to, true);
+  enqueue(entry_of_copy, std::move(all), carried_out(path->pipe, body));
 }
 
 void Core::copy_row(const NdTensor& to, const NdTensor& from_row_0, const NamedRow& row, Site site) {

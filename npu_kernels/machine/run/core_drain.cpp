@@ -61,11 +61,12 @@ void Core::drain(const Tensor& destination, const Tensor& acc, const DrainOption
   const Region target_region = to.region();  // the narrow side is what moves
   work.work.bytes = target_region.runs * target_region.bytes;
   work.work.runs = target_region.runs;
-  std::vector<Footprint> footprints{footprint({from})};
+  std::vector<Footprint> footprints = no_footprints();
+  footprints.push_back(footprint({from}));
   for (const Tensor* each : {&scales, &bias})
     if (each->buffer != none) footprints.push_back(footprint({*each}));
   footprints.push_back(footprint({to, true}));
-  enqueue(work, std::move(footprints), body);
+  enqueue(work, std::move(footprints), carried_out(path->pipe, body));
 }
 
 }  // namespace inlay::npu

@@ -91,7 +91,7 @@ void Core::enqueue_vector(const char* verb, VectorOp op, const Operands& o, inde
   work_entry.work.out = o.dst().dtype;
   work_entry.work.elements = static_cast<std::uint64_t>(count);
   count_rows(work_entry.work, o);
-  std::vector<Footprint> footprints;
+  std::vector<Footprint> footprints = no_footprints();
   for (std::size_t i = 0; i < o.sources; ++i) footprints.push_back(footprint({o.source[i]}));
   for (std::size_t i = 0; i < o.targets; ++i) footprints.push_back(footprint({o.target[i], true}));
   enqueue(work_entry, std::move(footprints), std::move(body));

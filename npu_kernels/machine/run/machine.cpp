@@ -154,7 +154,7 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   run.scheduler = &scheduler;
   run.tape = options_.record ? &outcome.tape : nullptr;
   run.compute = options_.compute && options_.data;
-  run.mutations = &mutations;
+  if (options_.data || options_.mutation) run.mutations = &mutations;  // a price asks for no points
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end =
       run.streams.run(cores * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {

@@ -21,6 +21,14 @@ bool PipeOrder::needs_barrier(const std::vector<Footprint>& footprints) {
   return false;
 }
 
+PipeOrder::Messages& PipeOrder::messages(const Entry& entry) {
+  const std::size_t ends = static_cast<std::size_t>(entry.from) * pipes + static_cast<std::size_t>(entry.to);
+  if (channels_.size() <= ends) channels_.resize(ends + 1);
+  auto& of_flags = channels_[ends];
+  if (of_flags.size() <= entry.flag) of_flags.resize(entry.flag + std::size_t{1});
+  return of_flags[entry.flag];
+}
+
 void PipeOrder::learn(std::size_t queue, std::uint64_t count) { known_[queue] = std::max(known_[queue], count); }
 
 void PipeOrder::saw(const Entry& entry, const std::vector<Footprint>& footprints) {
@@ -41,22 +49,22 @@ void PipeOrder::saw(const Entry& entry, const std::vector<Footprint>& footprints
       for (std::size_t each = 0; each < known_.size(); ++each) learn(each, issued_);
       return;
     case Event::set: {
-      Messages& messages = channels_[{entry.from, entry.to, entry.flag}];
+      Messages& sent = messages(entry);
       const std::size_t from = queue_of(entry.from);
-      if (messages.owed > 0)
-        --messages.owed;
+      if (sent.owed > 0)
+        --sent.owed;
       else
-        messages.sent.push_back(from == queue_ ? issued_ : known_[from]);
+        sent.sent.push_back(from == queue_ ? issued_ : known_[from]);
       return;
     }
     case Event::wait: {
-      Messages& messages = channels_[{entry.from, entry.to, entry.flag}];
-      if (messages.sent.empty()) {
-        ++messages.owed;
+      Messages& sent = messages(entry);
+      if (sent.taken == sent.sent.size()) {
+        ++sent.owed;
         return;
       }
-      const std::uint64_t count = messages.sent.front();
-      messages.sent.pop_front();
+      const std::uint64_t count = sent.sent[sent.taken++];
+      if (sent.taken == sent.sent.size()) sent.sent.clear(), sent.taken = 0;
       learn(queue_of(entry.to), count);
       if (entry.to == Pipe::scalar)
         for (std::size_t each = 0; each < known_.size(); ++each) learn(each, count);

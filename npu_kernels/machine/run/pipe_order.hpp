@@ -12,9 +12,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
-#include <map>
-#include <tuple>
 #include <vector>
 
 #include "npu_kernels/machine/tape/overlap.hpp"
@@ -38,21 +35,22 @@ class PipeOrder {
     std::uint64_t number;
     Footprint footprint;
   };
-  using Channel = std::tuple<Pipe, Pipe, std::uint16_t>;
   struct Messages {
-    std::deque<std::uint64_t> sent;  // by sets that no wait has taken yet
-    std::uint64_t owed = 0;          // waits that were issued before their sets
+    std::vector<std::uint64_t> sent;  // by sets,
+    std::size_t taken = 0;            // .. of which waits have taken so many
+    std::uint64_t owed = 0;           // waits that were issued before their sets
   };
+  Messages& messages(const Entry& entry);
   std::size_t queue_of(Pipe pipe) const { return device_.queue_of[static_cast<std::size_t>(pipe)]; }
   void learn(std::size_t queue, std::uint64_t count);
 
   const Device& device_;
   std::size_t queue_;
   bool strangers_;
-  std::uint64_t issued_ = 0;          // entries of the queue that do work
-  std::vector<std::uint64_t> known_;  // by queue: how many of these are complete to what it is given next
-  std::vector<Access> open_;          // accesses of the others
-  std::map<Channel, Messages> channels_;
+  std::uint64_t issued_ = 0;                     // entries of the queue that do work
+  std::vector<std::uint64_t> known_;             // by queue: how many of these are complete to what it is given next
+  std::vector<Access> open_;                     // accesses of the others
+  std::vector<std::vector<Messages>> channels_;  // by the two pipes, by flag
 };
 
 }  // namespace inlay::npu

@@ -22,15 +22,13 @@ Scheduler::Scheduler(const Device& device, std::uint32_t cores, std::vector<std:
   streams_.pending = [this](std::uint32_t stream) { return !empty(stream); };
 }
 
-bool Scheduler::empty(std::uint32_t stream) const {
-  const auto& queues = states_[stream].queues;
-  return std::all_of(queues.begin(), queues.end(), [](const auto& queue) { return queue.empty(); });
-}
+bool Scheduler::empty(std::uint32_t stream) const { return states_[stream].standing == 0; }
 
-bool Scheduler::enabled(const Instruction& instruction) const {
-  if (!waits(instruction.entry.event)) return true;
-  const auto found = standing_.find(channel(instruction.entry));
-  return found != standing_.end() && found->second > 0;
+bool Scheduler::enabled(const Entry& entry) { return !waits(entry.event) || standing_.of(channel(entry)) > 0; }
+
+void Scheduler::count_flags(const Entry& entry) {
+  if (sets(entry.event)) ++standing_.of(channel(entry));
+  if (waits(entry.event)) --standing_.of(channel(entry));
 }
 
 bool Scheduler::step(std::uint32_t stream) {
@@ -44,7 +42,7 @@ bool Scheduler::step(std::uint32_t stream) {
     return std::pair(rank(a), a.order) < std::pair(rank(b), b.order);
   };
   for (auto& queue : states_[stream].queues) {
-    if (queue.empty() || !enabled(queue.front())) continue;
+    if (queue.empty() || !enabled(queue.front().entry)) continue;
     ++candidates;
     const bool better = policy_ == Policy::random ? random_() % candidates == 0
                                                   : chosen == nullptr || before(queue.front(), chosen->front());
@@ -53,14 +51,14 @@ bool Scheduler::step(std::uint32_t stream) {
   if (chosen == nullptr) return false;
   const Instruction instruction = std::move(chosen->front());
   chosen->pop_front();
+  --states_[stream].standing;
   execute(instruction);
   return true;
 }
 
 void Scheduler::execute(const Instruction& instruction) {
   const Entry& entry = instruction.entry;
-  if (sets(entry.event)) ++standing_[channel(entry)];
-  if (waits(entry.event)) --standing_[channel(entry)];
+  count_flags(entry);
   if (entry.event != Event::work) return;
   for (const Footprint& footprint : instruction.footprints) {
     if (footprint.write) continue;
@@ -108,11 +106,18 @@ void Scheduler::put(Instruction instruction) {
   if (streams_.cancelled()) return;
   instruction.order = order_++;
   queue.push_back(std::move(instruction));
+  ++states_[number(entry)].standing;
   if (policy_ == Policy::issue_order)
     while (step(number(entry))) continue;
   if (policy_ == Policy::early_dma) step(number(entry));
   if (policy_ == Policy::random)
     while (random_() % 2 == 0 && step(number(entry))) continue;
+}
+
+void Scheduler::pass(const Entry& entry, std::uint32_t index) {
+  if (streams_.cancelled()) return;
+  if (policy_ == Policy::issue_order && empty(number(entry)) && enabled(entry)) return count_flags(entry);
+  put({entry, {}, [] {}, index, 0});
 }
 
 void Scheduler::scalar(Instruction& instruction) {
@@ -126,12 +131,11 @@ void Scheduler::stop(const Entry& entry, const std::function<bool()>& ready) {
   stream.stopped.reset();
 }
 
-void Scheduler::stream_set(const Entry& entry) { ++standing_[channel(entry)]; }
+void Scheduler::stream_set(const Entry& entry) { count_flags(entry); }
 
 void Scheduler::stream_wait(const Entry& entry) {
-  std::uint64_t& count = standing_[channel(entry)];
-  stop(entry, [&] { return count > 0; });
-  if (!streams_.cancelled()) --count;
+  if (!enabled(entry)) stop(entry, [&] { return enabled(entry); });
+  if (!streams_.cancelled()) count_flags(entry);
 }
 
 void Scheduler::drain(const Entry& entry) {
@@ -187,8 +191,10 @@ void Scheduler::report_deadlock() {
 
 void Scheduler::give_up(bool report) {
   if (report) report_deadlock();
-  for (StreamState& stream : states_)
+  for (StreamState& stream : states_) {
     for (auto& queue : stream.queues) queue.clear();
+    stream.standing = 0;
+  }
 }
 
 }  // namespace inlay::npu

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -36,13 +35,29 @@ struct Instruction {
   std::uint64_t order = 0;         // of issue
 };
 
+// Sets that no wait has taken, by channel.
+class StandingSets {
+ public:
+  std::uint64_t& of(const ChannelId& channel) {
+    if (counts_.size() <= channel.ends) counts_.resize(channel.ends + std::size_t{1});
+    auto& of_flags = counts_[channel.ends];
+    if (of_flags.size() <= channel.flag) of_flags.resize(channel.flag + std::size_t{1});
+    return of_flags[channel.flag];
+  }
+
+ private:
+  std::vector<std::vector<std::uint64_t>> counts_;  // tables that grow with the ids in use
+};
+
 class Scheduler {
  public:
   // `kinds`: of the streams of each core, as in Tape::streams.
   Scheduler(const Device& device, std::uint32_t cores, std::vector<std::uint8_t> kinds, Policy policy,
             std::uint64_t seed, Memories& memories, Reports& reports, Streams& streams);
 
-  void put(Instruction instruction);      // into its queue; the stream stops while that is full
+  void put(Instruction instruction);  // into its queue; the stream stops while that is full
+  // .. of a run that carries nothing out: what nothing holds back has no need to stand in a queue.
+  void pass(const Entry& entry, std::uint32_t index);
   void scalar(Instruction& instruction);  // a work entry of the stream itself: runs now
   void stream_set(const Entry& entry);    // set(scalar, ..)
   void stream_wait(const Entry& entry);   // wait(.., scalar)
@@ -56,6 +71,7 @@ class Scheduler {
     std::vector<std::deque<Instruction>> queues;
     std::optional<Entry> stopped;  // what it waits for
     std::uint64_t meetings = 0;
+    std::size_t standing = 0;  // instructions in its queues
   };
   std::uint8_t queue_of(Pipe pipe) const { return device_.queue_of[static_cast<int>(pipe)]; }
   std::uint32_t number(const Entry& entry) const {
@@ -63,8 +79,9 @@ class Scheduler {
   }
   ChannelId channel(const Entry& entry) const { return channel_of(entry, kinds_.size()); }
   bool empty(std::uint32_t stream) const;
-  bool enabled(const Instruction& instruction) const;
+  bool enabled(const Entry& entry);
   bool step(std::uint32_t stream);
+  void count_flags(const Entry& entry);
   void execute(const Instruction& instruction);
   void stop(const Entry& entry, const std::function<bool()>& ready);
   void report_deadlock();
@@ -78,8 +95,8 @@ class Scheduler {
   Memories& memories_;
   Reports& reports_;
   Streams& streams_;
-  std::vector<StreamState> states_;              // by stream, core by core
-  std::map<ChannelId, std::uint64_t> standing_;  // sets that no wait has taken
+  std::vector<StreamState> states_;  // by stream, core by core
+  StandingSets standing_;
   std::uint64_t order_ = 0, met_ = 0;
 };
 

@@ -21,6 +21,7 @@ class Simulation {
              const TimingOptions& options);
 
   Status run();
+  Tick makespan() const { return now_; }
   void finish(Timeline& timeline);
 
  private:
@@ -79,6 +80,7 @@ class Simulation {
   bool move_bytes(std::uint32_t lane);
   bool may_end(std::uint32_t lane);
   void end_entry(std::uint32_t lane);
+  Tick work_of(const Lane& lane, std::uint32_t entry) const;
   void charge(std::uint32_t lane, std::uint32_t entry);
   void charge_gap(std::uint32_t lane, Tick end, std::uint32_t entry);
 
@@ -97,7 +99,9 @@ class Simulation {
   void wake(std::uint32_t agent) { ready_.push_back(agent); }
   void wake_stream(std::uint32_t stream) { ready_.push_back(order_.lanes() + stream); }
   void signal(std::uint32_t entry);
-  void stamp(std::uint32_t entry, Step step) { steps_.push_back({entry, step}); }
+  void stamp(std::uint32_t entry, Step step) {
+    if (detail_) steps_.push_back({entry, step});
+  }
   bool ended(std::uint32_t entry) const { return entry != no_entry && spans_[entry].ended >= 0; }
   // The set that a wait takes is done, and the flag has come over.
   bool arrived(std::uint32_t wait) const {
@@ -133,6 +137,7 @@ class Simulation {
   const TapeOrder& order_;
   const SyncTicks sync_;
   const Residency& residency_;
+  const bool detail_;
   BandwidthShare dram_, l2_;
   std::vector<Tick> issue_ticks_;  // by queue
   std::vector<Lane> lanes_;

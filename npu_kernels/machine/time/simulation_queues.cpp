@@ -126,7 +126,13 @@ bool Simulation::move_bytes(std::uint32_t lane_index) {
   return true;
 }
 
-// What the first entry's time up to now is charged to: what of it the entry before it did not see.
+// Of the first entry: what the one before it did not see.
+Tick Simulation::work_of(const Lane& lane, std::uint32_t index) const {
+  if (tape_.entries[index].event != Event::work) return 0;
+  return std::max<Tick>(lane.moves - std::max(lane.free, spans_[index].started), 0) + lane.cost.units;
+}
+
+// What the first entry's time up to now is charged to, of what the one before it did not see.
 void Simulation::charge(std::uint32_t lane_index, std::uint32_t index) {
   Lane& lane = lanes_[lane_index];
   const Entry& entry = tape_.entries[index];
@@ -141,8 +147,7 @@ void Simulation::charge(std::uint32_t lane_index, std::uint32_t index) {
     lane.ledger.add(Cause::sync, seen, index);
     return;
   }
-  const Tick work = std::max<Tick>(lane.moves - std::max(lane.free, span.started), 0) + lane.cost.units;
-  lane.busy += work;
+  const Tick work = work_of(lane, index);
   lane.ledger.add(Cause::l2_share, lane.l2_waited, index);
   const Tick rest = seen - work - lane.l2_waited;
   const Tick followed = now_ - lane.done;
@@ -176,7 +181,8 @@ void Simulation::end_entry(std::uint32_t lane_index) {
   const std::uint32_t index = order_.queue(lane_index)[lane.next++];
   const Entry& entry = tape_.entries[index];
   spans_[index].ended = now_;
-  charge(lane_index, index);
+  lane.busy += work_of(lane, index);
+  if (detail_) charge(lane_index, index);
   lane.free = now_;
   lane.state = LaneState::idle;
   stamp(index, Step::ended);

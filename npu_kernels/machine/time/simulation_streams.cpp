@@ -17,7 +17,7 @@ void Simulation::pass_time(std::uint32_t number, Tick ticks) {
 
 // A stop of the stream idles the scalar unit itself, and each queue that runs out of entries meanwhile.
 void Simulation::charge_stop(std::uint32_t number, const Stall& of, Tick begin, Tick end) {
-  if (begin >= end) return;
+  if (begin >= end || !detail_) return;
   Stream& stream = streams_[number];
   stream.stalls.push_back({begin, end, of});
   lanes_[order_.scalar_lane(number)].ledger.add(of, end - begin, order_.stream(number)[stream.next]);
@@ -93,7 +93,7 @@ void Simulation::start_on_stream(std::uint32_t number, std::uint32_t index) {
   stamp(index, Step::started);
   Lane& scalar = lanes_[order_.scalar_lane(number)];
   Tick ticks = instruction_ticks(entry);
-  scalar.ledger.add(Cause::sync, ticks, index);
+  if (detail_) scalar.ledger.add(Cause::sync, ticks, index);
   if (entry.event == Event::work) {
     const Cost cost = cost_of(device_, entry, residency_.before(index));
     ticks = cost.head + cost.units;

@@ -16,6 +16,7 @@ Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& 
       sync_{to_ticks(device.sync.set_cycles), to_ticks(device.sync.wait_cycles), to_ticks(device.sync.barrier_cycles),
             to_ticks(device.sync.cross_cycles), to_ticks(device.sync.stream_cycles)},
       residency_(residency),
+      detail_(options.detail),
       dram_(device, tape.streams, {device.dram_bytes_per_cycle, device.dram_bytes_per_cycle_core}, order.cores(),
             options.sharing),
       l2_(device, tape.streams, {device.l2.bytes_per_cycle, device.l2.bytes_per_cycle_core}, order.cores(),
@@ -27,7 +28,7 @@ Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& 
       sets_(again_ + order.lanes()),
       units_(tape, device, order),
       early_(units_.any() ? tape.entries.size() : 0) {
-  steps_.reserve(tape.entries.size() * 3);
+  if (detail_) steps_.reserve(tape.entries.size() * 3);
   for (const Queue& queue : device.queues) issue_ticks_.push_back(to_ticks(queue.issue_cycles));
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
     lanes_[lane].outstanding = device.queues[lane % device.queues.size()].outstanding;
@@ -108,14 +109,14 @@ Status Simulation::deadlock() const {
 
 void Simulation::finish(Timeline& timeline) {
   timeline.makespan = now_;
-  timeline.spans = std::move(spans_);
+  if (detail_) timeline.spans = std::move(spans_);
   timeline.dram = dram_.samples();
   timeline.dram_bytes = dram_.moved_bytes();
   timeline.l2_bytes = l2_.moved_bytes();
   timeline.steps = std::move(steps_);
   for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
-    lane.ledger.add(Cause::drain, now_ - lane.free, no_entry);
+    if (detail_) lane.ledger.add(Cause::drain, now_ - lane.free, no_entry);
     const std::uint32_t stream = order_.stream_of_lane(i);
     timeline.lanes.push_back({.core = order_.core_of_stream(stream),
                               .stream = stream % order_.streams_of_a_core(),
@@ -131,12 +132,18 @@ tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device,
   auto order = TapeOrder::of(tape, device);
   if (!order) return tl::unexpected<Status>(std::move(order.error()));
   Timeline timeline;
-  timeline.residency = options.residency != nullptr ? *options.residency : Residency(tape, device, *order);
+  timeline.residency = Residency(tape, device, *order);
   Simulation simulation(tape, device, *order, timeline.residency, options);
   if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
   simulation.finish(timeline);
   timeline.order = std::move(*order);
   return timeline;
+}
+
+tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& earlier) {
+  Simulation simulation(tape, device, earlier.order, earlier.residency, {.detail = false});
+  if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
+  return simulation.makespan();
 }
 
 }  // namespace inlay::npu

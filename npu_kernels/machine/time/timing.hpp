@@ -74,10 +74,12 @@ struct Timeline {
 
 struct TimingOptions {
   Sharing sharing = Sharing::max_min;
-  const Residency* residency = nullptr;  // of this tape on this device, where it is known already
+  bool detail = true;  // false: no spans, no steps, no stalls
 };
 
 // Errors: an entry outside the device (TapeOrder::of), or a deadlock, which names who waits for what.
 tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device, const TimingOptions& options = {});
+// The makespan alone, on a device that differs from that of an earlier timeline of the tape in bandwidths at most.
+tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& earlier);
 
 }  // namespace inlay::npu
