@@ -70,12 +70,31 @@ bool drains_between(const Device& device) {
          device.queue_of[static_cast<std::size_t>(Pipe::drain)];
 }
 
+// Of a tile of sums, a segment after the other: the product, and the drain where it comes between.
+double product_cycles(const Device& device, const Products& p, Extents tile) {
+  const DType dtype = p.left.front().dtype;
+  const Path* way = device.path(Space::accumulator, Space::vector);
+  const index segment = round_up(p.longest(), device.fractal_block(dtype));
+  const double drain = way->latency + static_cast<double>(tile.m * tile.n * byte_size(p.sum, 1)) / way->bytes_per_cycle;
+  return device.matrix.head + (drains_between(device) ? drain : 0) +
+         matrix_cycles(device.matrix, *device.rate(dtype, p.sum), static_cast<std::uint64_t>(tile.m),
+                       static_cast<std::uint64_t>(tile.n), static_cast<std::uint64_t>(segment), false);
+}
+
+// Tiles whose operands both come anew for each.
+double streamed_cycles(const Device& device, const Products& p, Extents all, Extents tile, index cores) {
+  const index down = ceil_div(all.m, tile.m), across = ceil_div(all.n, tile.n);
+  const index columns_of_all = down * all.n + across * all.m;
+  const double loads = static_cast<double>(columns_of_all * p.left.front().depth) *
+                       static_cast<double>(byte_size(p.left.front().dtype, 1)) / device.dram_bytes_per_cycle;
+  const auto products = static_cast<double>(ceil_div(down * across, cores) * static_cast<index>(p.segments.size()));
+  return std::max(products * product_cycles(device, p, tile), loads);
+}
+
 // The block that takes the least cycles: products, or loads, and the wait for the first operands of each.
 KeptBlock kept_block(const Device& device, const Products& p, Extents all, Extents unit, index sums, index staged,
                      index budget, index cores) {
   const DType dtype = p.left.front().dtype;
-  const MatrixRate* rate = device.rate(dtype, p.sum);
-  const Path* way = device.path(Space::accumulator, Space::vector);
   const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1), block = device.fractal_block(dtype);
   const index depth = round_up(p.left.front().depth, block), segment = round_up(p.longest(), block);
   const index kept = static_cast<index>(device.memory(Space::vector).bytes) / 8;
@@ -89,16 +108,12 @@ KeptBlock kept_block(const Device& device, const Products& p, Extents all, Exten
       const index m = round_up(ceil_div(high, ceil_div(high, most)), unit.m);
       if ((high * depth + staged * n * segment) * in > budget || (p.steps() > 1 && high * n * out > kept)) continue;
       const auto of_block = static_cast<double>(ceil_div(high, m) * static_cast<index>(p.segments.size()));
-      const double between =
-          drains_between(device) ? way->latency + static_cast<double>(m * n * out) / way->bytes_per_cycle : 0;
-      const double product = device.matrix.head + between +
-                             matrix_cycles(device.matrix, *rate, static_cast<std::uint64_t>(m),
-                                           static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(segment), false);
       const auto rounds = static_cast<double>(ceil_div(blocks * ceil_div(all.n, n), cores));
       const double loads =
           (static_cast<double>(blocks) * columns + rows) * bytes_of_column / device.dram_bytes_per_cycle;
       const double first = static_cast<double>(high + n) * bytes_of_column / device.dram_bytes_per_cycle_core;
-      const double cycles = std::max(rounds * of_block * product, loads) + static_cast<double>(blocks) * first;
+      const double cycles =
+          std::max(rounds * of_block * product_cycles(device, p, {m, n}), loads) + static_cast<double>(blocks) * first;
       if (best.block.m == 0 || cycles < best.cycles) best = {{m, n}, {high, n}, cycles};
       break;
     }
@@ -196,7 +211,13 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   ProductTiles keeping = t;
   if (!pairs && device.feeds_are_views() && p.longest() > 0) {
     const KeptBlock kept = kept_block(device, p, {rows, columns}, {unit_m, unit_n}, sums, t.staged, budget, cores);
-    keeping.keeps = kept.block.m > 0;
+    // Few rows in a small memory, and w comes for each of them: large tiles load less, of a w that is laid out before.
+    // The estimates have to differ by more than what they leave out.
+    const index element = p.source_bits + 8 * in;
+    const double before =
+        made ? static_cast<double>(columns * p.right.front().depth * element / 8) / device.dram_bytes_per_cycle : 0;
+    const double streamed = streamed_cycles(device, p, {rows, columns}, {t.sum_m, t.sum_n}, cores) + before;
+    keeping.keeps = kept.block.m > 0 && kept.cycles <= (p.steps() > 1 ? 1.0 : 1.25) * streamed;
     if (keeping.keeps) {
       keeping.sum_m = kept.sum.m, keeping.sum_n = kept.sum.n;
       keeping.block_m = kept.block.m, keeping.block_n = kept.block.n;
