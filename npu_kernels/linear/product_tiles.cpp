@@ -114,7 +114,9 @@ KeptBlock kept_block(const Device& device, const Products& p, Extents all, Exten
       const double first = static_cast<double>(high + n) * bytes_of_column / device.dram_bytes_per_cycle_core;
       const double cycles =
           std::max(rounds * of_block * product_cycles(device, p, {m, n}), loads) + static_cast<double>(blocks) * first;
-      if (best.block.m == 0 || cycles < best.cycles) best = {{m, n}, {high, n}, cycles};
+      // Of few rows in several segments the wider tile, if it is by a hair: fewer pass the vector unit.
+      const double close = p.steps() > 1 && all.m <= m ? 1.02 : 1;
+      if (best.block.m == 0 || cycles < best.cycles * close) best = {{m, n}, {high, n}, cycles};
       break;
     }
   }
