@@ -37,6 +37,8 @@ class Simulation {
   struct Lane {
     std::uint32_t next = 0, begun = 0, issued = 0;  // of the lane's list: first not ended, not started, not issued
     std::uint32_t outstanding = 1, transfers = 0;   // transfers that may be under way, and that are
+    std::uint32_t stream = 0, depth = 0;            // whose it is, and how many entries it holds
+    Tick issue = 0;                                 // .. takes the scalar unit so long for one
     std::uint32_t stall_cursor = 0;                 // the stream's stalls before it ended before `free`
     LaneState state = LaneState::idle;
     Tick free = 0;    // end of the last entry
@@ -72,7 +74,7 @@ class Simulation {
 
   // Queues (simulation_queues.cpp)
   void advance_lane(std::uint32_t lane);
-  bool overlaps(const Entry& entry) const;
+  static bool overlaps(const EntryKind& kind) { return kind.waits || kind.sets || kind.moves; }
   bool may_begin(std::uint32_t lane, std::uint32_t index) const;
   void begin(std::uint32_t lane);
   void run_first(std::uint32_t lane);
@@ -106,7 +108,7 @@ class Simulation {
   // The set that a wait takes is done, and the flag has come over.
   bool arrived(std::uint32_t wait) const {
     const std::uint32_t set = order_.partner(wait);
-    return ended(set) && spans_[set].ended + flight(tape_.entries[set]) <= now_;
+    return ended(set) && spans_[set].ended + flight(set) <= now_;
   }
   // .. or it is that of a unit flag whose first granule is done, for which a queue need not wait longer.
   bool standing(std::uint32_t wait) const {
@@ -117,13 +119,13 @@ class Simulation {
   template <class Charge> void each_cause(std::uint32_t wait, Tick begin, Tick end, Charge&& charge) const {
     const Stall of = wait_cause(tape_.entries[wait]);
     const std::uint32_t taken = order_.partner(wait);
-    const bool flies = flight(tape_.entries[taken]) > 0;
+    const bool flies = flight(taken) > 0;
     const Tick set = flies ? std::clamp(spans_[taken].ended, begin, end) : end;
     charge(of, begin, set);
     charge(Stall{.cause = Cause::flight, .from = of.from, .to = of.to}, set, end);
   }
-  Tick flight(const Entry& set) const { return set.event == Event::stream_set ? sync_.stream : 0; }
-  Tick instruction_ticks(const Entry& entry) const;
+  Tick flight(std::uint32_t set) const { return order_.kind(set).event == Event::stream_set ? sync_.stream : 0; }
+  Tick instruction_ticks(Event event) const;
   void advance_ready();
   void end_at_now();
   Status deadlock() const;
@@ -139,7 +141,6 @@ class Simulation {
   const Residency& residency_;
   const bool detail_;
   BandwidthShare dram_, l2_;
-  std::vector<Tick> issue_ticks_;  // by queue
   std::vector<Lane> lanes_;
   std::vector<Stream> streams_;
   std::vector<Span> spans_;

@@ -5,8 +5,8 @@
 
 namespace inlay::npu {
 
-Tick Simulation::instruction_ticks(const Entry& entry) const {
-  switch (entry.event) {
+Tick Simulation::instruction_ticks(Event event) const {
+  switch (event) {
     case Event::set:
     case Event::stream_set: return sync_.set;
     case Event::wait:
@@ -27,7 +27,7 @@ Tick Simulation::instruction_ticks(const Entry& entry) const {
 void Simulation::charge_gap(std::uint32_t lane_index, Tick end, std::uint32_t entry) {
   Lane& lane = lanes_[lane_index];
   if (end <= lane.free) return;
-  const auto& stalls = streams_[order_.stream_of_lane(lane_index)].stalls;
+  const auto& stalls = streams_[lane.stream].stalls;
   while (lane.stall_cursor < stalls.size() && stalls[lane.stall_cursor].end <= lane.free) ++lane.stall_cursor;
   Tick rest = end - lane.free;
   for (std::size_t i = lane.stall_cursor; i < stalls.size() && stalls[i].begin < end; ++i) {
@@ -38,20 +38,15 @@ void Simulation::charge_gap(std::uint32_t lane_index, Tick end, std::uint32_t en
   lane.ledger.add(Cause::issue, rest, entry);
 }
 
-// Others may be under way beside it.
-bool Simulation::overlaps(const Entry& entry) const {
-  return waits(entry.event) || sets(entry.event) || (entry.event == Event::work && entry.work.unit == Unit::dma);
-}
-
 bool Simulation::may_begin(std::uint32_t lane_index, std::uint32_t index) const {
   const Lane& lane = lanes_[lane_index];
-  const Entry& entry = tape_.entries[index];
+  const EntryKind& entry = order_.kind(index);
   if (lane.begun > lane.next) {  // behind others that have not ended
     if (lane.outstanding <= 1 || now_ < lane.passed || !overlaps(entry)) return false;
-    if (!overlaps(tape_.entries[order_.queue(lane_index)[lane.next]])) return false;
+    if (!overlaps(order_.kind(order_.queue(lane_index)[lane.next]))) return false;
     if (entry.event == Event::work && lane.transfers >= lane.outstanding) return false;
   }
-  return !waits(entry.event) || standing(index);
+  return !entry.waits || standing(index);
 }
 
 void Simulation::advance_lane(std::uint32_t lane_index) {
@@ -62,14 +57,13 @@ void Simulation::advance_lane(std::uint32_t lane_index) {
 void Simulation::begin(std::uint32_t lane_index) {
   Lane& lane = lanes_[lane_index];
   const std::uint32_t index = order_.queue(lane_index)[lane.begun++];
-  const Entry& entry = tape_.entries[index];
+  const EntryKind& entry = order_.kind(index);
   spans_[index].started = now_;
   stamp(index, Step::started);
-  const std::uint32_t stream = order_.stream_of_lane(lane_index);
-  if (streams_[stream].state == StreamState::queue_full) wake_stream(stream);
+  if (streams_[lane.stream].state == StreamState::queue_full) wake_stream(lane.stream);
   const bool first = lane.begun == lane.next + 1;
-  if (entry.event == Event::work && entry.work.unit == Unit::dma) ++lane.transfers;
-  if (waits(entry.event)) {
+  if (entry.moves) ++lane.transfers;
+  if (entry.waits) {
     lane.passed = now_ + sync_.wait;
     if (!first) wakes_.push({lane.passed, again_ + lane_index});
   }
@@ -80,16 +74,17 @@ void Simulation::begin(std::uint32_t lane_index) {
 void Simulation::run_first(std::uint32_t lane_index) {
   Lane& lane = lanes_[lane_index];
   const std::uint32_t index = order_.queue(lane_index)[lane.next];
-  const Entry& entry = tape_.entries[index];
+  const EntryKind& kind = order_.kind(index);
   lane.l2_waited = 0;
   lane.state = LaneState::running;
-  if (entry.event != Event::work) {
-    lane.cost = {.head = instruction_ticks(entry)};
-    const Tick end = (waits(entry.event) ? spans_[index].started : now_) + lane.cost.head;
+  if (kind.event != Event::work) {
+    lane.cost = {.head = instruction_ticks(kind.event)};
+    const Tick end = (kind.waits ? spans_[index].started : now_) + lane.cost.head;
     if (end <= now_ && spans_[index].started < now_) return end_entry(lane_index);  // it was over behind others
     wakes_.push({std::max(now_, end), lane_index});
     return;
   }
+  const Entry& entry = tape_.entries[index];
   lane.cost = cost_of(device_, entry, residency_.before(index));
   lane.moves = std::max(now_, spans_[index].started + lane.cost.head);
   if (lane.cost.shared) lane.state = LaneState::head;
@@ -128,7 +123,7 @@ bool Simulation::move_bytes(std::uint32_t lane_index) {
 
 // Of the first entry: what the one before it did not see.
 Tick Simulation::work_of(const Lane& lane, std::uint32_t index) const {
-  if (tape_.entries[index].event != Event::work) return 0;
+  if (order_.kind(index).event != Event::work) return 0;
   return std::max<Tick>(lane.moves - std::max(lane.free, spans_[index].started), 0) + lane.cost.units;
 }
 
@@ -161,7 +156,7 @@ bool Simulation::may_end(std::uint32_t lane_index) {
   const std::uint32_t index = order_.queue(lane_index)[lane.next];
   if (lane.state != LaneState::following) lane.done = now_;
   const std::uint32_t leader = units_.leader(index);
-  if (leader == no_entry || tape_.entries[index].event != Event::work) return true;
+  if (leader == no_entry || order_.kind(index).event != Event::work) return true;
   const auto place = std::find(followers_.begin(), followers_.end(), lane_index);
   if (!ended(leader)) {
     if (place == followers_.end()) followers_.push_back(lane_index);
@@ -179,20 +174,20 @@ bool Simulation::may_end(std::uint32_t lane_index) {
 void Simulation::end_entry(std::uint32_t lane_index) {
   Lane& lane = lanes_[lane_index];
   const std::uint32_t index = order_.queue(lane_index)[lane.next++];
-  const Entry& entry = tape_.entries[index];
+  const EntryKind& entry = order_.kind(index);
   spans_[index].ended = now_;
   lane.busy += work_of(lane, index);
   if (detail_) charge(lane_index, index);
   lane.free = now_;
   lane.state = LaneState::idle;
   stamp(index, Step::ended);
-  if (entry.event == Event::work && entry.work.unit == Unit::dma) --lane.transfers;
+  if (entry.moves) --lane.transfers;
   for (std::uint32_t follower : followers_) {
     if (units_.leader(order_.queue(follower)[lanes_[follower].next]) != index) continue;
     wakes_.push({now_, follower});
   }
-  if (sets(entry.event)) signal(index);
-  const std::uint32_t number = order_.stream_of_lane(lane_index);
+  if (entry.sets) signal(index);
+  const std::uint32_t number = lane.stream;
   Stream& stream = streams_[number];
   if (--stream.outstanding == 0) {
     stream.emptied = now_;
@@ -204,15 +199,14 @@ void Simulation::end_entry(std::uint32_t lane_index) {
 void Simulation::signal(std::uint32_t entry) {
   const std::uint32_t waiter = order_.partner(entry);
   if (waiter == no_entry) return;
-  const Entry& wait = tape_.entries[waiter];
-  const std::uint32_t stream = order_.stream_of(wait);
-  if (const Tick later = flight(tape_.entries[entry]); later > 0) {
-    const std::uint32_t agent = order_.on_stream(wait) ? order_.lanes() + stream : again_ + order_.lane_of(wait);
-    wakes_.push({now_ + later, agent});
-  } else if (order_.on_stream(wait)) {
-    if (streams_[stream].state == StreamState::flag) wake_stream(stream);
-  } else if (const std::uint32_t lane = order_.lane_of(wait); lanes_[lane].begun < lanes_[lane].issued) {
-    wake(lane);
+  const EntryKind& wait = order_.kind(waiter);
+  const Lane& lane = lanes_[wait.lane];
+  if (const Tick later = flight(entry); later > 0) {
+    wakes_.push({now_ + later, wait.on_stream ? order_.lanes() + lane.stream : again_ + wait.lane});
+  } else if (wait.on_stream) {
+    if (streams_[lane.stream].state == StreamState::flag) wake_stream(lane.stream);
+  } else if (lane.begun < lane.issued) {
+    wake(wait.lane);
   }
 }
 

@@ -26,23 +26,23 @@ void Simulation::charge_stop(std::uint32_t number, const Stall& of, Tick begin, 
 // True: the entry is in its queue.
 bool Simulation::put_in_queue(std::uint32_t number, std::uint32_t index) {
   Stream& stream = streams_[number];
-  const Entry& entry = tape_.entries[index];
-  const std::uint32_t lane_index = order_.lane_of(entry);
-  const std::uint32_t queue = lane_index % order_.queues();
+  const std::uint32_t lane_index = order_.kind(index).lane;
   Lane& lane = lanes_[lane_index];
   if (stream.state == StreamState::at_entry) {
-    lanes_[order_.scalar_lane(number)].busy += issue_ticks_[queue];
+    lanes_[order_.scalar_lane(number)].busy += lane.issue;
     stop(number, StreamState::issuing);
-    pass_time(number, issue_ticks_[queue]);
+    pass_time(number, lane.issue);
     return false;
   }
   // An entry that has started has left the queue.
-  if (lane.issued - lane.begun >= device_.queues[queue].depth) {
+  if (lane.issued - lane.begun >= lane.depth) {
     if (stream.state == StreamState::issuing) stop(number, StreamState::queue_full);
     return false;
   }
-  if (stream.state == StreamState::queue_full)
-    charge_stop(number, {.cause = Cause::queue_full, .from = entry.pipe, .to = entry.pipe}, stream.since, now_);
+  if (stream.state == StreamState::queue_full) {
+    const Pipe pipe = tape_.entries[index].pipe;
+    charge_stop(number, {.cause = Cause::queue_full, .from = pipe, .to = pipe}, stream.since, now_);
+  }
   spans_[index].issued = now_;
   stamp(index, Step::issued);
   ++lane.issued;
@@ -92,7 +92,7 @@ void Simulation::start_on_stream(std::uint32_t number, std::uint32_t index) {
   spans_[index].started = now_;
   stamp(index, Step::started);
   Lane& scalar = lanes_[order_.scalar_lane(number)];
-  Tick ticks = instruction_ticks(entry);
+  Tick ticks = instruction_ticks(entry.event);
   if (detail_) scalar.ledger.add(Cause::sync, ticks, index);
   if (entry.event == Event::work) {
     const Cost cost = cost_of(device_, entry, residency_.before(index));
@@ -114,12 +114,12 @@ bool Simulation::step(std::uint32_t number) {
     return false;
   }
   const std::uint32_t index = entries[stream.next];
-  if (!order_.on_stream(tape_.entries[index])) {
+  if (!order_.kind(index).on_stream) {
     if (!put_in_queue(number, index)) return false;
   } else if (stream.state == StreamState::running) {
     spans_[index].ended = now_;
     stamp(index, Step::ended);
-    if (sets(tape_.entries[index].event)) signal(index);
+    if (order_.kind(index).sets) signal(index);
   } else {
     if (stream.state == StreamState::at_entry) {
       spans_[index].issued = now_;

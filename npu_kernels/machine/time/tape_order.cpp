@@ -97,9 +97,17 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
       partners_(partners_of(tape, channels_of(tape))),
       meetings_(streams()),
       outward_(streams()) {
+  kinds_.reserve(tape.entries.size());
   for (const Entry& entry : tape.entries) {
+    const bool moves = entry.event == Event::work && entry.work.unit == Unit::dma;
+    kinds_.push_back({.lane = lane_of(entry),
+                      .event = entry.event,
+                      .on_stream = on_stream(entry),
+                      .moves = moves,
+                      .sets = sets(entry.event),
+                      .waits = waits(entry.event)});
     ++stream_begin_[stream_of(entry) + 1];
-    ++queue_begin_[lane_of(entry) + 1];
+    ++queue_begin_[kinds_.back().lane + 1];
   }
   counts_to_begins(stream_begin_);
   counts_to_begins(queue_begin_);
@@ -107,7 +115,7 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
   for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
     const Entry& entry = tape.entries[i];
     streams_[in_stream[stream_of(entry)]++] = i;
-    queued_[in_queue[lane_of(entry)]++] = i;
+    queued_[in_queue[kinds_[i].lane]++] = i;
     if (entry.event == Event::sync_all) meetings_[stream_of(entry)].push_back(i);
     if (reaches_outward(entry)) outward_[stream_of(entry)].push_back(i);
     unit_flags_ = unit_flags_ || entry.unit;

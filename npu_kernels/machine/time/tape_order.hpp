@@ -14,6 +14,15 @@
 
 namespace inlay::npu {
 
+// What the event loop asks of each entry again and again: an eighth of a cache line, where the entry is two.
+struct EntryKind {
+  std::uint32_t lane = 0;
+  Event event = Event::work;
+  bool on_stream = false;  // of the scalar unit itself
+  bool moves = false;      // a transfer
+  bool sets = false, waits = false;
+};
+
 class TapeOrder : public Lanes {
  public:
   // Errors name the entry: a core, queue, path or type that the device does not have.
@@ -30,6 +39,7 @@ class TapeOrder : public Lanes {
   // The tape has sets of unit flags.
   bool unit_flags() const { return unit_flags_; }
 
+  const EntryKind& kind(std::uint32_t entry) const { return kinds_[entry]; }
   // Of a set the wait that takes it, of a wait the set that it takes.
   std::uint32_t partner(std::uint32_t entry) const { return partners_[entry]; }
   // The sync_alls of a stream, in order. The n-th of every stream are one meeting.
@@ -44,6 +54,7 @@ class TapeOrder : public Lanes {
   }
 
   std::vector<std::uint32_t> streams_, stream_begin_, queued_, queue_begin_, partners_;
+  std::vector<EntryKind> kinds_;
   std::vector<std::vector<std::uint32_t>> meetings_, outward_;
   bool unit_flags_ = false;
 };

@@ -29,9 +29,13 @@ Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& 
       units_(tape, device, order),
       early_(units_.any() ? tape.entries.size() : 0) {
   if (detail_) steps_.reserve(tape.entries.size() * 3);
-  for (const Queue& queue : device.queues) issue_ticks_.push_back(to_ticks(queue.issue_cycles));
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    lanes_[lane].outstanding = device.queues[lane % device.queues.size()].outstanding;
+  for (std::uint32_t i = 0; i < order.lanes(); ++i) {
+    const Queue& queue = device.queues[i % order.queues()];
+    lanes_[i].outstanding = queue.outstanding;
+    lanes_[i].stream = order.stream_of_lane(i);
+    lanes_[i].depth = queue.depth;
+    lanes_[i].issue = to_ticks(queue.issue_cycles);
+  }
 }
 
 void Simulation::advance_ready() {
