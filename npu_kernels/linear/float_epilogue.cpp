@@ -14,17 +14,13 @@ FloatEpilogue::FloatEpilogue(Core& core, Scratch& scratch, const FloatResult& re
       steps_(steps),
       work_(scratch.alloc("y in f32", {tiles.vector_m, tiles.sum_n}, DType::f32)),
       other_(scratch.alloc("powers, or finite", {tiles.vector_m, tiles.sum_n}, DType::f32)),
-      out_(core.ring("y", Space::vector, {tiles.vector_m, tiles.sum_n}, result.y.first.dtype,
-                     {2, Pipe::vector, Pipe::store})) {
+      finished_(core, result.y, result.bias, {tiles.vector_m, tiles.sum_n}, 2) {
   if (result.row_power.present())
     row_powers_.emplace(core.ring("powers of rows", Space::vector, {tiles.vector_m, 2}, DType::f32,
                                   {2, Pipe::load_vector, Pipe::vector}));
   if (result.col_power.present())
     col_powers_.emplace(core.ring("powers of columns", Space::vector, {1, tiles.sum_n}, DType::f32,
                                   {2, Pipe::load_vector, Pipe::vector}));
-  if (result.bias.present())
-    bias_.emplace(core.ring("bias", Space::vector, {1, tiles.sum_n}, result.bias.first.dtype,
-                            {2, Pipe::load_vector, Pipe::vector}));
   if (steps == 1) return;
   const Shape kept{kept_rows(core.vector_dim(), tiles), tiles.sum_n};
   kept_ = scratch.alloc("sums of the high halves", kept, DType::f32);
@@ -84,16 +80,7 @@ void FloatEpilogue::operator()(const Sums& sums) {
   const Tensor y = work_.slice(0, m, 0, n);
   if (steps_ == 1) core_.vcast(y, all);
   scale(y, sums.row, sums.column);
-  if (bias_) {
-    core_.copy(by_axes(bias_->acquire().slice(0, 1, 0, n)).at(0, 0), to_.bias.slice(0, sums.column, n));
-    bias_->commit();
-    core_.vbinary(VectorOp::add, y, y, bias_->wait().slice(0, 1, 0, n));
-    bias_->release();
-  }
-  core_.vcast(out_.acquire().slice(0, m, 0, n), y);
-  out_.commit();
-  core_.copy(to_.y.slice(0, sums.row, m).slice(1, sums.column, n), by_axes(out_.wait().slice(0, m, 0, n)));
-  out_.release();
+  finished_(y, sums.row, sums.column);
 }
 
 }  // namespace inlay::npu

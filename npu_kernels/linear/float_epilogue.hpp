@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "npu_kernels/linear/finished_rows.hpp"
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/linear/scratch.hpp"
 
@@ -30,8 +31,8 @@ class FloatEpilogue {
   FloatResult to_;
   index steps_;
   Tensor kept_, rest_, work_, other_;
-  Ring out_;
-  std::optional<Ring> row_powers_, col_powers_, bias_;
+  FinishedRows finished_;
+  std::optional<Ring> row_powers_, col_powers_;
 };
 
 }  // namespace inlay::npu

@@ -19,12 +19,7 @@ W4Epilogue::W4Epilogue(Core& core, Scratch& scratch, const W4Int8& op, const Pro
       channels_(core.ring<2>(
           "of channels", {{{"scales", Space::vector, {1, tiles.sum_n}}, {"offsets", Space::vector, {1, tiles.sum_n}}}},
           {2, Pipe::load_vector, Pipe::vector})),
-      out_(core.ring("y", Space::vector, {tiles.vector_m, tiles.sum_n}, op.y.first.dtype,
-                     {2, Pipe::vector, Pipe::store})) {
-  if (op.bias.present())
-    bias_.emplace(
-        core.ring("bias", Space::vector, {1, tiles.sum_n}, op.bias.first.dtype, {1, Pipe::load_vector, Pipe::vector}));
-}
+      finished_(core, op.y, op.bias, {tiles.vector_m, tiles.sum_n}) {}
 
 void W4Epilogue::operator()(const Sums& s) {
   const index m = s.tile.rows(), n = s.tile.columns(), group = op_.segments[static_cast<std::size_t>(s.step)].group;
@@ -67,16 +62,7 @@ void W4Epilogue::operator()(const Sums& s) {
   rows_.release();
   channels_.release();
   if (!s.last) return;
-  if (bias_) {
-    core_.copy(by_axes(bias_->acquire().slice(0, 1, 0, n)).at(0, 0), op_.bias.slice(0, s.column, n));
-    bias_->commit();
-    core_.vbinary(VectorOp::add, y, y, bias_->wait().slice(0, 1, 0, n));
-    bias_->release();
-  }
-  core_.vcast(window(out_.acquire()), y);
-  out_.commit();
-  core_.copy(op_.y.slice(0, s.row, m).slice(1, s.column, n), by_axes(window(out_.wait())));
-  out_.release();
+  finished_(y, s.row, s.column);
 }
 
 }  // namespace inlay::npu

@@ -7,6 +7,7 @@
 // Where the weight is symmetric, the offset takes the middle away: both terms are left out.
 #pragma once
 
+#include "npu_kernels/linear/finished_rows.hpp"
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/linear/w4_rows.hpp"
 
@@ -42,8 +43,7 @@ class W4Epilogue {
   bool whole_;  // one step: nothing is kept
   Tensor kept_, dot_, shift_;
   TupleRing<2> rows_, channels_;  // steps and sums of x; scales and offsets
-  std::optional<Ring> bias_;
-  Ring out_;
+  FinishedRows finished_;
 };
 
 }  // namespace inlay::npu
