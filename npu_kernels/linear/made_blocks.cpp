@@ -9,8 +9,6 @@ namespace inlay::npu {
 
 namespace {
 
-constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the latency of global memory
-
 // Columns at once: whole blocks, and of groups that are cut nowhere else than at a tile's start.
 index depth_at_once(const Core& core, const ProductTiles& tiles, DType dtype, index bytes_of_element, index group) {
   const index room = row_tile(core.device(), dtype, tiles.chunk_k, 8 * bytes_of_element).depth;
@@ -27,22 +25,24 @@ template <class Visit> void for_pieces(index row, index rows, index k, index dep
 
 }  // namespace
 
+Tensor FilledUp::operator()(const Tensor& w, index padded) {
+  if (padded == w.columns()) return w;
+  const Tensor filled = filled_.slice(0, w.rows(), 0, padded);
+  core_.vfill(filled, 0);
+  core_.vcast(filled.slice(0, w.rows(), 0, w.columns()), w);
+  return filled;
+}
+
 MadeBlocks::MadeBlocks(Core& core, Scratch& scratch, const RowSource& source, const ProductTiles& tiles)
     : core_(core),
       depth_(depth_at_once(core, tiles, source.dtype, 4 * byte_size(source.dtype, 1), 1)),
       reader_(core, scratch, source, panel_rows, depth_, panels_ahead),
-      filled_(scratch.alloc("w, filled up", {panel_rows, depth_}, source.dtype)) {}
+      filled_up_(core, scratch, source.dtype, depth_) {}
 
 void MadeBlocks::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
   for_pieces(row, rows, k, depth, depth_, [&](index r, index count, index at, index part) {
     const index padded = round_up(part, tile.block);
-    Tensor w = reader_.read(r, count, at, part);
-    if (padded > part) {
-      const Tensor filled = filled_.slice(0, count, 0, padded);
-      core_.vfill(filled, 0);
-      core_.vcast(filled_.slice(0, count, 0, part), w);
-      w = filled;
-    }
+    const Tensor w = filled_up_(reader_.read(r, count, at, part), padded);
     core_.vpack_nz(tile.slice(r - row, count, at - k, padded), w);
     reader_.release();
   });
@@ -52,7 +52,7 @@ StoredBlocks::StoredBlocks(Core& core, Scratch& scratch, const RowSource& source
     : core_(core),
       to_(to),
       reader_(core, scratch, source, panel_rows, depth),
-      filled_(scratch.alloc("w, filled up", {panel_rows, depth}, source.dtype)),
+      filled_up_(core, scratch, source.dtype, depth),
       out_(core.ring("w", Space::vector, {panel_rows, depth}, source.dtype, {2, Pipe::vector, Pipe::store},
                      Layout::nz)) {}
 
@@ -60,13 +60,7 @@ void StoredBlocks::operator()(index row, index rows, index k, index depth) {
   const index block = to_.blocks.extent(2), step = panel_rows * index{core_.vector_dim()};
   for (index r = core_.vector_idx() * panel_rows; r < rows; r += step) {
     const index count = std::min(panel_rows, rows - r), padded = round_up(depth, block);
-    Tensor w = reader_.read(row + r, count, k, depth);
-    if (padded > depth) {
-      const Tensor filled = filled_.slice(0, count, 0, padded);
-      core_.vfill(filled, 0);
-      core_.vcast(filled.slice(0, count, 0, depth), w);
-      w = filled;
-    }
+    const Tensor w = filled_up_(reader_.read(row + r, count, k, depth), padded);
     core_.vpack_nz(out_.acquire().slice(0, count, 0, padded), w);
     out_.commit();
     reader_.release();
@@ -75,18 +69,21 @@ void StoredBlocks::operator()(index row, index rows, index k, index depth) {
   }
 }
 
+bool make_or_store(GlobalMemory& memory, const std::string& name, Products& products, bool may_be_made) {
+  Operand& right = products.right.front();
+  const auto store = [&] { right = blocked_operand(memory, name, right.rows, right.depth, right.dtype); };
+  if (!stages_for_vector(memory.device())) store();
+  const bool made = may_be_made && makes_right(memory.device(), memory.cores(), products);
+  if (!made && !right.blocked()) store();
+  return made;
+}
+
 LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products) {
   const DType dtype = products.left.front().dtype;
-  LaidOut right{.source = source,
-                .blocks = {.rows = source.count, .depth = source.depth, .dtype = dtype, .lines = {}, .blocks = {}}};
-  const auto store = [&] { right.blocks = blocked_operand(memory, name, source.count, source.depth, dtype); };
-  if (!stages_for_vector(memory.device())) store();
-  products.right = {right.blocks};
+  products.right = {{.rows = source.count, .depth = source.depth, .dtype = dtype, .lines = {}, .blocks = {}}};
   products.source_bits = bits(source.dtype);
-  right.made = source.dtype == dtype && makes_right(memory.device(), memory.cores(), products);
-  if (!right.made && !right.blocks.blocked()) store();
-  products.right = {right.blocks};
-  return right;
+  const bool made = make_or_store(memory, name, products, source.dtype == dtype);
+  return {.source = source, .blocks = products.right.front(), .made = made};
 }
 
 void lay_out_before(Core& core, const LaidOut& right) {
@@ -107,9 +104,7 @@ void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products
   multiply(core, products, tiles, handover, consume, {}, {}, {.store = std::ref(blocks), .meet = meet});
 }
 
-bool MadeCodes::takes(const W4Weight& weight) {
-  return weight.zeros.count == 0 && weight.offsets.count == 0 && weight.scales.dtype == DType::f16;
-}
+bool MadeCodes::takes(const W4Weight& weight) { return !weight.shifts() && weight.scales.dtype == DType::f16; }
 
 MadeCodes::MadeCodes(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles)
     : core_(core),
@@ -120,9 +115,7 @@ MadeCodes::MadeCodes(Core& core, Scratch& scratch, const W4Weight& weight, const
       bytes_(scratch.alloc("codes in bytes", {panel_rows, depth_}, DType::i8)),
       halves_(scratch.alloc("w", {panel_rows, depth_}, DType::f16)) {}
 
-// With the upper bit of each code turned, q is q - 2^(bits - 1) in two's complement.
 void MadeCodes::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
-  const bool four = weight_.codes.dtype == DType::u4;
   for_pieces(row, rows, k, depth, depth_, [&](index r, index count, index at, index part) {
     const index padded = round_up(part, tile.block), group = weight_.group;
     Tensor codes = codes_.read(r, count, at, part);
@@ -130,8 +123,7 @@ void MadeCodes::operator()(const Tensor& tile, index row, index rows, index k, i
     words.dtype = DType::i32;
     words.shape.columns = ceil_div(part, weight_.codes.per_word());
     words.pitch /= weight_.codes.per_word();
-    core_.vscalar(VectorOp::bit_xor, words, words, static_cast<std::int32_t>(four ? 0x88888888u : 0x80808080u));
-    codes.dtype = four ? DType::i4 : DType::i8;
+    codes.dtype = turn_upper_bits(core_, words, weight_.codes.dtype);
     const Tensor bytes = bytes_.slice(0, count, 0, part), w = halves_.slice(0, count, 0, padded);
     core_.vcast(bytes, codes);
     codes_.release();

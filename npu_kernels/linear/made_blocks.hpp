@@ -11,6 +11,18 @@
 
 namespace inlay::npu {
 
+// Rows whose columns are filled up with zeros to whole blocks.
+class FilledUp {
+ public:
+  FilledUp(Core& core, Scratch& scratch, DType dtype, index depth)
+      : core_(core), filled_(scratch.alloc("w, filled up", {panel_rows, depth}, dtype)) {}
+  Tensor operator()(const Tensor& w, index padded);  // valid until the next one
+
+ private:
+  Core& core_;
+  Tensor filled_;
+};
+
 // Elements of the unit's own type.
 class MadeBlocks {
  public:
@@ -21,7 +33,7 @@ class MadeBlocks {
   Core& core_;
   index depth_;  // at once
   RowReader reader_;
-  Tensor filled_;
+  FilledUp filled_up_;
 };
 
 // .. stored in the blocks of an operand: the vector units of a core share the panels.
@@ -34,7 +46,7 @@ class StoredBlocks {
   Core& core_;
   Operand to_;
   RowReader reader_;
-  Tensor filled_;
+  FilledUp filled_up_;
   Ring out_;
 };
 
@@ -46,6 +58,9 @@ struct LaidOut {
   bool made = false;
   bool stored() const { return made && blocks.blocked(); }
 };
+// Gives products.right, of which form, type and source_bits stand there, blocks in global memory where it needs them:
+// where staging is not the vector unit's, or where it is not made as it is used. True: it is.
+bool make_or_store(GlobalMemory& memory, const std::string& name, Products& products, bool may_be_made = true);
 LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
 // What has to be done before the cores meet.
 void lay_out_before(Core& core, const LaidOut& right);

@@ -36,6 +36,8 @@ class RowTiles {
   virtual void release() = 0;
 };
 
+inline constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the latency of global memory
+
 class RowReader final : public RowTiles {
  public:
   // Up to `rows` and `depth` at once; of panels 16 rows, which start a panel, and whole words.

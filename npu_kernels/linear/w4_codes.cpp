@@ -67,7 +67,6 @@ void W4Codes::operator()(const Tensor& tile, index row, index rows, index k, ind
     }
 }
 
-// With the upper bit of each code turned, q is q - 2^(bits - 1) in two's complement.
 void W4Codes::panel(const Tensor& tile, index row, index k, index depth) {
   const index count = words_of(codes_, depth) * panel_rows, padded = round_up(count, words_of_row_);
   core_.copy(by_axes(words_.acquire().slice(0, 1, 0, count)).at(0, 0).split(0, panel_rows),
@@ -78,11 +77,8 @@ void W4Codes::panel(const Tensor& tile, index row, index k, index depth) {
   const Shape rows_of_blocks{padded / words_of_row_, words_of_row_};
   core_.vshuffle(permuted.reshape(rows_of_blocks), words.reshape(rows_of_blocks), order_.row_slice(0, 1));
   words_.release();
-  const bool four = codes_.dtype == DType::u4;
-  if (less_middle_)
-    core_.vscalar(VectorOp::bit_xor, permuted, permuted, static_cast<std::int32_t>(four ? 0x88888888u : 0x80808080u));
   Tensor codes = permuted;
-  codes.dtype = !less_middle_ ? codes_.dtype : four ? DType::i4 : DType::i8;
+  codes.dtype = less_middle_ ? turn_upper_bits(core_, permuted, codes_.dtype) : codes_.dtype;
   codes.layout = Layout::nz;
   codes.block = block_;
   codes.pitch = panel_rows;

@@ -29,8 +29,6 @@ TileForm raw_form(const char* name, const RowSource& source, index panels, index
           source.count > 0 ? source.dtype : DType::f32};
 }
 
-const RowSource& other(const W4Groups& op) { return op.weight.zeros.count > 0 ? op.weight.zeros : op.weight.offsets; }
-
 }  // namespace
 
 // As the constructor takes them, and two or three tiles of sums.
@@ -42,7 +40,7 @@ index W4GroupEpilogue::bytes(const Device& device, const W4Groups& op) {
   const auto of_group = [&](const RowSource& source) {
     return source.count > 0 ? t.sum_n * byte_size(source.dtype, 1) : 0;
   };
-  const index scales = window * (row + ahead * (of_group(w.scales) + of_group(other(op))));
+  const index scales = window * (row + ahead * (of_group(w.scales) + of_group(op.weight.zeros_or_offsets())));
   const index kept = std::max<index>(2, kept_rows(device.vector_units(), t) / unit);
   const index terms = 1 + std::max(op.spread, t.vector_m / op.parts), shifts = op.shifts() ? window + high : 0;
   const index columns = std::max<index>(8, device.memory(Space::vector).align) * (ahead * high + t.vector_m);
@@ -55,10 +53,11 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
     : core_(core),
       op_(op),
       window_(groups_at_once(core.device(), op)),
-      of_groups_(core.ring<2>("of groups",
-                              {raw_form("scales", op.weight.scales, op.tiles.sum_n / panel_rows, window_),
-                               raw_form("zeros or offsets", other(op), op.tiles.sum_n / panel_rows, window_)},
-                              {rings_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
+      of_groups_(core.ring<2>(
+          "of groups",
+          {raw_form("scales", op.weight.scales, op.tiles.sum_n / panel_rows, window_),
+           raw_form("zeros or offsets", op.weight.zeros_or_offsets(), op.tiles.sum_n / panel_rows, window_)},
+          {rings_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
       scales_(scratch.alloc("scales in f32", {window_, op.tiles.sum_n}, DType::f32)),
       kept_(scratch.alloc(
           "y in f32",
@@ -70,15 +69,11 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
                       {rings_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
       powers_(
           core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
-      out_(core.ring("y", Space::vector, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n},
-                     op.y.first.dtype, {2, Pipe::vector, Pipe::store})) {
+      finished_(core, op.y, op.bias, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
   if (op.shifts()) {
     shifts_ = scratch.alloc("shifts", {window_, op.tiles.sum_n}, DType::f32);
     shifted_ = scratch.alloc("shifts times sums", {std::max(op.spread, op.tiles.vector_m), op.tiles.sum_n}, DType::f32);
   }
-  if (op.bias.present())
-    bias_.emplace(core.ring("bias", Space::vector, {1, op.tiles.sum_n}, op.bias.first.dtype,
-                            {1, Pipe::load_vector, Pipe::vector}));
 }
 
 // Panels [groups, 16] side by side, in f32.
@@ -95,7 +90,7 @@ void W4GroupEpilogue::load_scales(const Chunk& chunk, index column, index column
   };
   const auto to = of_groups_.acquire();
   load(to[0], w.scales);
-  if (op_.shifts()) load(to[1], other(op_));
+  if (op_.shifts()) load(to[1], op_.weight.zeros_or_offsets());
   of_groups_.commit();
   const auto from = of_groups_.wait();
   const auto each_panel = [&](const Tensor& wide, const Tensor& raw, auto&& visit) {
@@ -167,7 +162,7 @@ void W4GroupEpilogue::add(const Tensor& y, const Tensor& c, const Chunk& chunk, 
 }
 
 void W4GroupEpilogue::finish(const Tensor& y, const Sums& sums, index row) {
-  const index m = y.rows(), n = y.columns();
+  const index m = y.rows();
   if (op_.halves.power.present() && op_.groups() > 0) {
     core_.vscalar(VectorOp::mul, y, y, 1 / half_scale);
     core_.copy(by_axes(powers_.acquire().slice(0, m, 0, 1)).at(1, 0),
@@ -176,16 +171,7 @@ void W4GroupEpilogue::finish(const Tensor& y, const Sums& sums, index row) {
     core_.vbinary(VectorOp::mul, y, y, powers_.wait().slice(0, m, 0, 1));
     powers_.release();
   }
-  if (bias_) {
-    core_.copy(by_axes(bias_->acquire().slice(0, 1, 0, n)).at(0, 0), op_.bias.slice(0, sums.column, n));
-    bias_->commit();
-    core_.vbinary(VectorOp::add, y, y, bias_->wait().slice(0, 1, 0, n));
-    bias_->release();
-  }
-  core_.vcast(out_.acquire().slice(0, m, 0, n), y);
-  out_.commit();
-  core_.copy(op_.y.slice(0, row, m).slice(1, sums.column, n), by_axes(out_.wait().slice(0, m, 0, n)));
-  out_.release();
+  finished_(y, row, sums.column);
 }
 
 void W4GroupEpilogue::operator()(const Sums& sums) {

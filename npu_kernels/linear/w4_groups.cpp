@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/w4_codes.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 #include "npu_kernels/machine/time/matrix_cost.hpp"
@@ -11,8 +12,6 @@
 namespace inlay::npu {
 
 namespace {
-
-constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the latency of global memory
 
 // Rows of x, each spread over a row for each group of a product.
 class SpreadRows {
@@ -211,25 +210,22 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
 
   op.left = op.rows;
   op.left.rows = m * op.spread * op.parts;
-  Operand codes{.rows = n, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}};
-  op.products = {
-      .left = {op.left}, .right = {codes}, .sum = DType::f32, .segments = {}, .row_unit = op.spread * op.parts};
+  op.products = {.left = {op.left},
+                 .right = {{.rows = n, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}}},
+                 .sum = DType::f32,
+                 .segments = {},
+                 .row_unit = op.spread * op.parts};
   for (index k = 0; k < std::max<index>(1, x.depth); k += op.slots_of_product())
     op.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
-  const auto store = [&] { codes = blocked_operand(memory, "codes", n, x.depth, DType::f16); };
-  if (!stages_for_vector(device)) store();
-  op.products.right = {codes};
   op.products.source_bits = bits(weight.codes.dtype);
-  op.made = makes_right(device, memory.cores(), op.products);
-  if (!op.made && !codes.blocked()) store();
-  op.codes = codes;
-  op.products.right = {codes};
+  op.made = make_or_store(memory, "codes", op.products);
+  op.codes = op.products.right.front();
   op.tiles = product_tiles(device, memory.cores(), op.products, op.made);
-  if (op.made && codes.blocked()) {
+  if (op.made && op.codes.blocked()) {
     const index room = static_cast<index>(device.memory(Space::vector).bytes) - W4GroupEpilogue::bytes(device, op);
     op.tiles.stored_k = std::min(op.tiles.stored_k, W4StoredCodes::slots_in(device, weight.codes, room));
   }
-  if (op.spread > 1 && !codes.blocked() && op.tiles.block_m >= op.left.rows)
+  if (op.spread > 1 && !op.codes.blocked() && op.tiles.block_m >= op.left.rows)
     op.left.blocks = {};
   else if (op.spread > 1)
     op.left = blocked_operand(memory, "spread rows of x", op.left.rows, x.depth, DType::f16);

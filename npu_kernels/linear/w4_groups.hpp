@@ -40,7 +40,7 @@ struct W4Groups {
 
   index groups() const { return weight.scales.depth; }
   bool less_middle() const { return weight.offsets.count == 0; }
-  bool shifts() const { return weight.zeros.count > 0 || weight.offsets.count > 0; }
+  bool shifts() const { return weight.shifts(); }
   index slots_of_product() const { return spread * weight.group; }
 };
 
@@ -71,8 +71,8 @@ class W4GroupEpilogue {
   index window_;  // groups whose scales are here
   TupleRing<2> of_groups_;
   Tensor scales_, shifts_, kept_, terms_, shifted_;
-  Ring sums_, powers_, out_;
-  std::optional<Ring> bias_;
+  Ring sums_, powers_;
+  FinishedRows finished_;
   index first_group_ = -1, first_column_ = -1;  // of the window
 };
 

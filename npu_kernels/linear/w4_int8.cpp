@@ -110,8 +110,8 @@ void make_codes(Core& core, const W4Int8& to) {
 // Scales, and offsets = -zero scale where zeros are given, in f32, a row for each group.
 void make_scales(Core& core, const W4Int8& to) {
   const W4Weight& w = to.weight;
-  const RowSource& other = w.zeros.count > 0 ? w.zeros : w.offsets;
-  const bool zeros = w.zeros.count > 0, more = other.count > 0;
+  const RowSource& other = w.zeros_or_offsets();
+  const bool zeros = w.zeros.count > 0, more = w.shifts();
   const index groups = to.scales.rows(), at_once = std::min<index>(groups, 64),
               panels = ceil_div(w.codes.count, panel_rows);
   const Shape shape{at_once, panel_rows};
@@ -181,8 +181,7 @@ W4Int8 w4_int8(GlobalMemory& memory, const RowSource& x, const W4Weight& weight)
   op.steps = memory.workspace("steps", {segments, m}, DType::f32);
   op.sums = memory.workspace("sums of x", {segments, m}, DType::f32);
   op.scales = memory.workspace("scales in f32", {groups, round_up(n, panel_rows)}, DType::f32);
-  if (weight.zeros.count > 0 || weight.offsets.count > 0)
-    op.offsets = memory.workspace("offsets in f32", {groups, round_up(n, panel_rows)}, DType::f32);
+  if (weight.shifts()) op.offsets = memory.workspace("offsets in f32", {groups, round_up(n, panel_rows)}, DType::f32);
   return op;
 }
 

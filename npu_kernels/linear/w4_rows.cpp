@@ -31,14 +31,19 @@ W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op) {
   return weight;
 }
 
+DType turn_upper_bits(Core& core, const Tensor& words, DType codes) {
+  const bool four = codes == DType::u4;
+  core.vscalar(VectorOp::bit_xor, words, words, static_cast<std::int32_t>(four ? 0x88888888u : 0x80808080u));
+  return four ? DType::i4 : DType::i8;
+}
+
 W4Reader::W4Reader(Core& core, Scratch& scratch, const W4Weight& weight, index depth)
     : core_(core),
       weight_(weight),
       codes_(core, scratch, weight.codes, panel_rows, depth),
       scales_(core, scratch, weight.scales, panel_rows, depth / weight.group + 2),
       w_(scratch.alloc("w", {panel_rows, std::max<index>(2, depth)}, DType::f32)) {
-  for (const RowSource* other : {&weight_.zeros, &weight_.offsets})
-    if (other->count > 0) others_.emplace(core, scratch, *other, panel_rows, depth / weight.group + 2);
+  if (weight.shifts()) others_.emplace(core, scratch, weight.zeros_or_offsets(), panel_rows, depth / weight.group + 2);
 }
 
 // w (op)= what each group has, in columns of which the first is of w's first slot.
@@ -57,7 +62,7 @@ Tensor W4Reader::read(index row, index rows, index k, index depth) {
   core_.vcast(all, codes_.read(row, rows, k, depth));
   codes_.release();
   const bool zeros = weight_.zeros.count > 0, offsets = weight_.offsets.count > 0;
-  if (!zeros && !offsets) core_.vscalar(VectorOp::sub, all, all, weight_.middle);
+  if (!weight_.shifts()) core_.vscalar(VectorOp::sub, all, all, weight_.middle);
   const index group = weight_.group, head = k % group == 0 ? 0 : std::min(depth, group - k % group);
   for (const auto& [first, count] : {std::pair{index{0}, head}, std::pair{head, depth - head}}) {
     if (count == 0) continue;

@@ -17,9 +17,16 @@ struct W4Weight {
   RowSource codes, scales, zeros, offsets;  // zeros and offsets of count 0: not given
   index group = 0;                          // slots
   float middle = 8;
+
+  bool shifts() const { return zeros.count > 0 || offsets.count > 0; }
+  const RowSource& zeros_or_offsets() const { return zeros.count > 0 ? zeros : offsets; }
 };
 
 W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op);
+
+// Words of codes with the upper bit of each turned: q is q - 2^(bits - 1) in two's complement, of the type that it
+// gives.
+DType turn_upper_bits(Core& core, const Tensor& words, DType codes);
 
 class W4Reader final : public RowTiles {
  public:
