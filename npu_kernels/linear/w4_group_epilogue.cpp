@@ -24,6 +24,20 @@ index groups_at_once(const Device& device, const W4Groups& op) {
   return std::min(round_up(std::max<index>(1, op.groups()), op.spread), products * op.spread);
 }
 
+// A load of few bytes for each tile and group is latency: as many are on their way as the queue of the vector unit has
+// room for the work between them.
+std::uint32_t sums_ahead(const Device& device) { return rings_ahead(device) == 1 ? 1 : 4; }
+
+index elements_of_a_granule(const Device& device) {
+  return std::max<index>(2, static_cast<index>(device.memory(Space::vector).align) / 4);
+}
+
+// Of a tile of granules: rows that start with them.
+Tensor rows_of_groups(const Tensor& tile, index groups, index rows) {
+  const index wide = round_up(rows, tile.columns());
+  return tile.row_slice(0, groups * wide / tile.columns()).reshape({groups, wide}).slice(0, groups, 0, rows);
+}
+
 TileForm raw_form(const char* name, const RowSource& source, index panels, index groups) {
   return {name, Space::vector, source.count > 0 ? Shape{panels, groups * panel_rows} : Shape{1, 2},
           source.count > 0 ? source.dtype : DType::f32};
@@ -43,7 +57,7 @@ index W4GroupEpilogue::bytes(const Device& device, const W4Groups& op) {
   const index scales = window * (row + ahead * (of_group(w.scales) + of_group(op.weight.zeros_or_offsets())));
   const index kept = std::max<index>(2, kept_rows(device.vector_units(), t) / unit);
   const index terms = 1 + std::max(op.spread, t.vector_m / op.parts), shifts = op.shifts() ? window + high : 0;
-  const index columns = std::max<index>(8, device.memory(Space::vector).align) * (ahead * high + t.vector_m);
+  const index columns = 4 * elements_of_a_granule(device) * (index{sums_ahead(device)} * high + t.vector_m);
   const index y = 2 * std::max<index>(2, t.vector_m / unit) * t.sum_n * byte_size(op.y.first.dtype, 1);
   const index bias = op.bias.present() ? row : 0;
   return scales + (kept + terms + shifts) * row + columns + y + bias + SumsToVector::bytes(device, t, DType::f32);
@@ -65,8 +79,9 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
           DType::f32)),
       terms_(
           scratch.alloc("terms", {1 + std::max(op.spread, op.tiles.vector_m / op.parts), op.tiles.sum_n}, DType::f32)),
-      sums_(core.ring("sums of x", Space::vector, {std::max(op.spread, op.tiles.vector_m), 2}, DType::f32,
-                      {rings_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
+      sums_(core.ring("sums of x", Space::vector,
+                      {std::max(op.spread, op.tiles.vector_m), elements_of_a_granule(core.device())}, DType::f32,
+                      {sums_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
       powers_(
           core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
       finished_(core, op.y, op.bias, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
@@ -111,13 +126,19 @@ void W4GroupEpilogue::load_scales(const Chunk& chunk, index column, index column
   of_groups_.release();
 }
 
-// X of a product's groups, a column of rows for each.
+// X of a product's groups. Many rows: a row for each group, which comes in one run. Few: a granule for each number, as
+// columns of groups are taken out of them.
 Tensor W4GroupEpilogue::load_sums(const Chunk& chunk, index row, index rows) {
-  const index count = chunk.count * rows;
-  core_.copy(by_axes(sums_.acquire().slice(0, count, 0, 1)).at(1, 0).split(0, rows),
-             by_axes(op_.sums).slice(0, chunk.first, chunk.count).slice(1, row, rows));
+  const index count = chunk.count;
+  const NdTensor from = by_axes(op_.sums).slice(0, chunk.first, count).slice(1, row, rows);
+  const bool many = rows >= op_.spread;
+  const Tensor to = sums_.acquire();
+  core_.copy(many ? by_axes(rows_of_groups(to, count, rows))
+                  : by_axes(to.slice(0, count * rows, 0, 1)).at(1, 0).split(0, rows),
+             from);
   sums_.commit();
-  return sums_.wait().slice(0, count, 0, 1);
+  const Tensor sums = sums_.wait();
+  return many ? rows_of_groups(sums, count, rows) : sums.slice(0, count * rows, 0, 1);
 }
 
 // One group of many rows.
@@ -157,7 +178,8 @@ void W4GroupEpilogue::add(const Tensor& y, const Tensor& c, const Chunk& chunk, 
                  op_.shifts() ? every(sums, rows, t) : sums, chunk);
   else
     for (index j = 0; j < chunk.count; ++j)
-      add_group(y, every(c, op_.spread, j), op_.shifts() ? sums.row_slice(j * rows, rows) : sums, chunk.first + j);
+      add_group(y, every(c, op_.spread, j), op_.shifts() ? sums.row_slice(j, 1).reshape({rows, 1}) : sums,
+                chunk.first + j);
   if (op_.shifts()) sums_.release();
 }
 
