@@ -1,6 +1,7 @@
 #include "npu_kernels/machine/run/pipe_order.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace inlay::npu {
 
@@ -49,22 +50,25 @@ void PipeOrder::saw(const Entry& entry, const std::vector<Footprint>& footprints
       for (std::size_t each = 0; each < known_.size(); ++each) learn(each, issued_);
       return;
     case Event::set: {
-      Messages& sent = messages(entry);
+      Messages& channel = messages(entry);
       const std::size_t from = queue_of(entry.from);
-      if (sent.owed > 0)
-        --sent.owed;
+      if (channel.owed > 0)
+        --channel.owed;
       else
-        sent.sent.push_back(from == queue_ ? issued_ : known_[from]);
+        channel.sent.push_back(from == queue_ ? issued_ : known_[from]);
       return;
     }
     case Event::wait: {
-      Messages& sent = messages(entry);
-      if (sent.taken == sent.sent.size()) {
-        ++sent.owed;
+      Messages& channel = messages(entry);
+      if (channel.taken == channel.sent.size()) {
+        ++channel.owed;
         return;
       }
-      const std::uint64_t count = sent.sent[sent.taken++];
-      if (sent.taken == sent.sent.size()) sent.sent.clear(), sent.taken = 0;
+      const std::uint64_t count = channel.sent[channel.taken++];
+      if (channel.taken == channel.sent.size() || channel.taken == 1024) {
+        channel.sent.erase(channel.sent.begin(), channel.sent.begin() + static_cast<std::ptrdiff_t>(channel.taken));
+        channel.taken = 0;
+      }
       learn(queue_of(entry.to), count);
       if (entry.to == Pipe::scalar)
         for (std::size_t each = 0; each < known_.size(); ++each) learn(each, count);
