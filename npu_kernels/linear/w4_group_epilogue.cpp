@@ -25,8 +25,11 @@ index groups_at_once(const Device& device, const W4Groups& op) {
 }
 
 // A load of few bytes for each tile and group is latency: as many are on their way as the queue of the vector unit has
-// room for the work between them.
-std::uint32_t sums_ahead(const Device& device) { return rings_ahead(device) == 1 ? 1 : 4; }
+// room for the work between them, or as flags are left.
+std::uint32_t sums_ahead(const Device& device, const W4Groups& op) {
+  if (rings_ahead(device) > 1) return 4;
+  return op.bias.present() && op.halves.power.present() ? 1 : 2;
+}
 
 index elements_of_a_granule(const Device& device) {
   return std::max<index>(2, static_cast<index>(device.memory(Space::vector).align) / 4);
@@ -57,7 +60,7 @@ index W4GroupEpilogue::bytes(const Device& device, const W4Groups& op) {
   const index scales = window * (row + ahead * (of_group(w.scales) + of_group(op.weight.zeros_or_offsets())));
   const index kept = std::max<index>(2, kept_rows(device.vector_units(), t) / unit);
   const index terms = 1 + std::max(op.spread, t.vector_m / op.parts), shifts = op.shifts() ? window + high : 0;
-  const index columns = 4 * elements_of_a_granule(device) * (index{sums_ahead(device)} * high + t.vector_m);
+  const index columns = 4 * elements_of_a_granule(device) * (index{sums_ahead(device, op)} * high + t.vector_m);
   const index y = 2 * std::max<index>(2, t.vector_m / unit) * t.sum_n * byte_size(op.y.first.dtype, 1);
   const index bias = op.bias.present() ? row : 0;
   return scales + (kept + terms + shifts) * row + columns + y + bias + SumsToVector::bytes(device, t, DType::f32);
@@ -81,10 +84,11 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
           scratch.alloc("terms", {1 + std::max(op.spread, op.tiles.vector_m / op.parts), op.tiles.sum_n}, DType::f32)),
       sums_(core.ring("sums of x", Space::vector,
                       {std::max(op.spread, op.tiles.vector_m), elements_of_a_granule(core.device())}, DType::f32,
-                      {sums_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
-      powers_(
-          core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
+                      {sums_ahead(core.device(), op), Pipe::load_vector, Pipe::vector})),
       finished_(core, op.y, op.bias, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
+  if (op.halves.power.present())
+    powers_.emplace(
+        core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector}));
   if (op.shifts()) {
     shifts_ = scratch.alloc("shifts", {window_, op.tiles.sum_n}, DType::f32);
     shifted_ = scratch.alloc("shifts times sums", {std::max(op.spread, op.tiles.vector_m), op.tiles.sum_n}, DType::f32);
@@ -187,11 +191,11 @@ void W4GroupEpilogue::finish(const Tensor& y, const Sums& sums, index row) {
   const index m = y.rows();
   if (op_.halves.power.present() && op_.groups() > 0) {
     core_.vscalar(VectorOp::mul, y, y, 1 / half_scale);
-    core_.copy(by_axes(powers_.acquire().slice(0, m, 0, 1)).at(1, 0),
+    core_.copy(by_axes(powers_->acquire().slice(0, m, 0, 1)).at(1, 0),
                by_axes(op_.halves.power).at(0, 0).slice(0, row, m));
-    powers_.commit();
-    core_.vbinary(VectorOp::mul, y, y, powers_.wait().slice(0, m, 0, 1));
-    powers_.release();
+    powers_->commit();
+    core_.vbinary(VectorOp::mul, y, y, powers_->wait().slice(0, m, 0, 1));
+    powers_->release();
   }
   finished_(y, row, sums.column);
 }

@@ -71,8 +71,9 @@ class W4GroupEpilogue {
   index window_;  // groups whose scales are here
   TupleRing<2> of_groups_;
   Tensor scales_, shifts_, kept_, terms_, shifted_;
-  Ring sums_, powers_;
+  Ring sums_;
   FinishedRows finished_;
+  std::optional<Ring> powers_;
   index first_group_ = -1, first_column_ = -1;  // of the window
 };
 

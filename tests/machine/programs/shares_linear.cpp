@@ -92,7 +92,9 @@ TEST(shares, linear_w4a16) {
                       {"ascend-a2-like", exact, 128, false, 0.31},
                       {"ascend-a2-like", f16, 128, false, 0},
                       {"ascend-a2-like", exact, 128, true, 0.35, 1, 6144},
-                      {"ascend-a2-like", exact, 128, true, 0.3, 512, 6144}}) {
+                      {"ascend-a2-like", exact, 128, true, 0.33, 512, 6144},
+                      {"ascend-a2-like", exact, 128, true, 0.24, 512},
+                      {"hexagon-htp-like", exact, 128, true, 0.26, 512}}) {
     const index m = c.m, n = c.n;
     Addresses at;
     const std::array<index, 3> per_group{w4_panels(n), w4_groups(k, c.group), w4_panel};
