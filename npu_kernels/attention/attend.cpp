@@ -126,23 +126,6 @@ Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& 
 // Compulsory bytes below which a price is not worth its time: the program is the first that fits.
 constexpr double priced_from = 2e6;
 
-struct Template {
-  bool matrix;
-  std::uint32_t vectors;  // of a core; 0: all
-  index splits;
-};
-
-Program program_of(GlobalMemory& memory, AttentionProblem problem, const Problem& bounds, const Choices& choices,
-                   const Template& by) {
-  index longest = 1;
-  for (const Sequence& s : problem.sequences) longest = std::max(longest, s.keys);
-  constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut
-  problem.split = round_up(ceil_div(longest, by.splits), granule);
-  problem.splits = by.splits;
-  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices, by.vectors)
-                   : on_vectors(memory, std::move(problem), bounds);
-}
-
 // Splits that give each core one unit or two, as long as they are worth their merge.
 std::vector<index> splits_of(const AttentionProblem& p, const Device& device, std::uint32_t cores) {
   if (p.by_chunks) return {1};
@@ -158,32 +141,20 @@ std::vector<index> splits_of(const AttentionProblem& p, const Device& device, st
   return splits;
 }
 
-// Every template, in a few numbers of splits.
-std::vector<Template> templates_of(const AttentionProblem& problem, const Device& device, std::uint32_t cores) {
-  std::vector<Template> all;
-  const bool alone = device.streams.empty() || problem.group() == 1;  // C1V1 and C1V2 are one
-  for (const index splits : splits_of(problem, device, cores)) {
-    all.push_back({true, 0, splits});
-    if (!alone) all.push_back({true, 1, splits});
-    all.push_back({false, 0, splits});
-  }
-  return all;
-}
-
 // The quickest by the timing model, whose prices are kept.
-Template quickest(GlobalMemory& memory, const BindProblem& bind, const AttentionProblem& problem, const Problem& bounds,
-                  const std::string& key, const Choices& choices) {
-  const std::vector<Template> all = templates_of(problem, memory.device(), memory.cores());
-  Template best = all.front();
+AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const AttentionProblem& problem,
+                           const std::string& key, const Choices& choices) {
+  const std::vector<AttentionTemplate> all = templates_of(problem, memory.device(), memory.cores());
+  AttentionTemplate best = all.front();
   double least = 0;
-  for (const Template& by : all) {
-    const Program plan = program_of(memory, problem, bounds, choices, by);
+  for (const AttentionTemplate& by : all) {
+    const Program plan = attend_by(memory, problem, choices, by);
     if (!plan.body) continue;
-    const auto build = [&](GlobalMemory& other) { return program_of(other, bind(other), bounds, choices, by).body; };
+    const auto build = [&](GlobalMemory& other) { return attend_by(other, bind(other), choices, by).body; };
     const PricedProgram priced{.name = key,
                                .sizes = {by.matrix, by.splits, by.vectors, static_cast<index>(choices.activations)},
                                .types = {},
-                               .problem = bounds,
+                               .problem = plan.problem,
                                .build = build,
                                .launch = plan.launch};
     const auto price = choices.prices->of(memory.device(), priced);
@@ -194,17 +165,41 @@ Template quickest(GlobalMemory& memory, const BindProblem& bind, const Attention
 
 }  // namespace
 
+std::vector<AttentionTemplate> templates_of(const AttentionProblem& problem, const Device& device,
+                                            std::uint32_t cores) {
+  std::vector<AttentionTemplate> all;
+  const bool alone = device.streams.empty() || problem.group() == 1;  // C1V1 and C1V2 are one
+  for (const index splits : splits_of(problem, device, cores)) {
+    all.push_back({true, 0, splits});
+    if (!alone) all.push_back({true, 1, splits});
+    all.push_back({false, 0, splits});
+  }
+  return all;
+}
+
+Program attend_by(GlobalMemory& memory, AttentionProblem problem, const Choices& choices, const AttentionTemplate& by) {
+  const Problem bounds = bounds_of(problem);
+  index longest = 1;
+  for (const Sequence& s : problem.sequences) longest = std::max(longest, s.keys);
+  constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut
+  problem.split = round_up(ceil_div(longest, by.splits), granule);
+  problem.splits = by.splits;
+  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices, by.vectors)
+                   : on_vectors(memory, std::move(problem), bounds);
+}
+
 Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string& key, const Choices& choices) {
   const AttentionProblem problem = bind(memory);
-  const Problem bounds = bounds_of(problem);
-  Template by{true, 0, 1};
-  if (!problem.by_chunks && choices.prices != nullptr && static_cast<double>(bounds.bytes) >= priced_from) {
+  AttentionTemplate by;
+  const auto bytes = static_cast<double>(bounds_of(problem).bytes);
+  if (!problem.by_chunks && choices.prices != nullptr && bytes >= priced_from) {
     // What is asked only for a price takes no workspace of the caller's.
     PlanningMemory apart(memory.device(), memory.cores());
-    by = quickest(apart, bind, bind(apart), bounds, key, choices);
+    by = quickest(apart, bind, bind(apart), key, choices);
   }
-  if (Program program = program_of(memory, problem, bounds, choices, by); program.body) return program;
-  return program_of(memory, problem, bounds, choices, {false, 0, by.splits});
+  if (Program program = attend_by(memory, problem, choices, by); program.body) return program;
+  by.matrix = false, by.vectors = 0;
+  return attend_by(memory, problem, choices, by);
 }
 
 }  // namespace inlay::npu

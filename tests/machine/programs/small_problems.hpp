@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <ostream>
 #include <random>
 #include <span>
 #include <string>
@@ -36,6 +37,9 @@ struct Ran {
 struct Problem {
   std::string name;
   std::function<Ran(const Device&, const Options&)> run;
+  bool writes_twice = false;  // what goes wrong at first need not be seen
+
+  friend std::ostream& operator<<(std::ostream& out, const Problem& problem) { return out << problem.name; }
 };
 
 // The same queues, paths and flags in small memories: small problems take many tiles, machines are quick to make.
