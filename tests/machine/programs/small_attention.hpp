@@ -10,6 +10,7 @@
 #include <inlay/ops/paged_attention.hpp>
 
 #include "npu_kernels/attention/attend.hpp"
+#include "npu_kernels/attention/cache_blocks.hpp"
 #include "tests/machine/programs/small_problems.hpp"
 
 namespace inlay::npu {
@@ -50,9 +51,10 @@ struct Prompt {
   index past = 0;
   NpuActivations activations = NpuActivations::exact;
   index block_size = 0;  // of a cache in blocks
-  bool rules = false;    // slopes, a mask, sinks
-  bool bits = false;     // a packed mask and a bias
-  index spoiled = -1;    // a key whose V is no number
+  bool slopes = false, sinks = false, mask = false, packed_mask = false, bias = false;
+  float softcap = 0;
+  BiasOrder order = BiasOrder::scale_bias_softcap;
+  index spoiled = -1;  // a key whose V is no number
 };
 
 template <class T> Ran run_prompt(const Device& device, const Options& options, const Prompt& p) {
@@ -69,6 +71,8 @@ template <class T> Ran run_prompt(const Device& device, const Options& options, 
                           .v = ConstView<4>(v.data(), {1, keys, p.cache_heads, p.dim}),
                           .out = View<4>(out.data(), {1, p.tokens, p.heads, p.dim}),
                           .lse = View<3>(out.data() + rows * p.dim, {1, p.tokens, p.heads}),
+                          .softcap = p.softcap,
+                          .bias_order = p.order,
                           .causal = true};
   std::vector<std::int32_t> table(static_cast<std::size_t>(blocks));
   const std::vector<std::int32_t> lengths{static_cast<std::int32_t>(keys)};
@@ -86,16 +90,12 @@ template <class T> Ran run_prompt(const Device& device, const Options& options, 
   const auto bits = values<std::uint8_t>(static_cast<std::size_t>(pairs / 8 + 1), 0, 255, 18);
   const std::vector<std::int32_t> of_bits{0, static_cast<std::int32_t>(bits.size())};
   const auto bias = values<float>(static_cast<std::size_t>(pairs), -2, 2, 19);
-  if (p.rules) {
-    op.alibi_slopes = ConstView<1>(slopes.data(), {p.heads});
-    op.sinks = ConstView<1>(sinks.data(), {p.heads});
-    op.atten_mask = ConstView<4>(masked.data(), DType::boolean, {1, 1, p.tokens, keys});
-  }
-  if (p.bits) {
-    op.packed_mask = ConstView<1>(bits.data(), {static_cast<index>(bits.size())});
-    op.mask_indptr = ConstView<1>(of_bits.data(), {2});
-    op.bias = ConstView<4>(bias.data(), {1, 1, p.tokens, keys});
-  }
+  if (p.slopes) op.alibi_slopes = ConstView<1>(slopes.data(), {p.heads});
+  if (p.sinks) op.sinks = ConstView<1>(sinks.data(), {p.heads});
+  if (p.mask) op.atten_mask = ConstView<4>(masked.data(), DType::boolean, {1, 1, p.tokens, keys});
+  if (p.packed_mask) op.packed_mask = ConstView<1>(bits.data(), {static_cast<index>(bits.size())});
+  if (p.packed_mask) op.mask_indptr = ConstView<1>(of_bits.data(), {2});
+  if (p.bias) op.bias = ConstView<4>(bias.data(), {1, 1, p.tokens, keys});
   return run_by(device, options, op, out, {}, p.activations);
 }
 
@@ -117,6 +117,21 @@ template <class T> Ran run_step(const Device& device, const Options& options, co
                                      .out = View<4>(out.data(), {1, 1, s.heads, s.dim}),
                                      .lse = View<3>(out.data() + s.heads * s.dim, {1, 1, s.heads})};
   return run_by(device, options, op, out, s.by, s.activations);
+}
+
+// A cache of f32, and slopes, on the vector units.
+inline Ran run_f32_cache(const Device& device, const Options& options) {
+  constexpr index keys = 40, heads = 2, dim = 32;
+  const auto q = values<float>(heads * dim, -3, 3, 1), slopes = values<float>(heads, 1, 2, 4);
+  const auto k = values<float>(keys * dim, -2, 2, 2), v = values<float>(keys * dim, -3, 3, 3);
+  std::vector<float> out(heads * (dim + 1));
+  const IncreFlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, 1, heads, dim}),
+                                     .k = ConstView<4>(k.data(), {1, keys, 1, dim}),
+                                     .v = ConstView<4>(v.data(), {1, keys, 1, dim}),
+                                     .out = View<4>(out.data(), {1, 1, heads, dim}),
+                                     .lse = View<3>(out.data() + heads * dim, {1, 1, heads}),
+                                     .alibi_slopes = ConstView<1>(slopes.data(), {heads})};
+  return run_by(device, options, op, out, {.matrix = false});
 }
 
 // Two tokens over int8 with scales of tokens and of channels, to int8.
@@ -156,23 +171,27 @@ inline Ran run_paged(const Device& device, const Options& options) {
   return run_by(device, options, op, out, {});
 }
 
-// vLLM's pieces of keys and turned values, which are gathered, in int8 with a scale for each place.
+// vLLM's pieces of keys and turned values, which are gathered, in int8 with a scale for each place; sinks.
 inline Ran run_pieces(const Device& device, const Options& options) {
-  constexpr index block = 4, blocks = 7, heads = 2, dim = 24, x = 8;
-  const std::vector<std::int32_t> table{5, 2, 0, 6, 1}, lengths{18};
-  const auto q = values<float>(heads * dim, -3, 3, 8), scales = values<float>(blocks * block, 1, 3, 22);
+  constexpr index block = 4, blocks = 7, sequences = 9, heads = 2, dim = 24, x = 8;
+  const auto table = values<std::int32_t>(sequences * 5, 0, blocks - 1, 23);
+  const std::vector<std::int32_t> lengths{18, 3, 7, 1, 20, 9, 2, 8, 5};
+  const auto q = values<float>(sequences * heads * dim, -3, 3, 8), scales = values<float>(blocks * block, 1, 3, 22);
   const auto k = values<std::int8_t>(blocks * block * dim, -2, 2, 9),
              v = values<std::int8_t>(blocks * block * dim, -3, 3, 10);
-  std::vector<float> out(heads * (dim + 1));
-  const PagedAttention<Host> op{.q = ConstView<3>(q.data(), {1, heads, dim}),
+  const auto sinks = values<float>(heads, 1, 2, 24);
+  std::vector<float> out(sequences * heads * (dim + 1));
+  const PagedAttention<Host> op{.q = ConstView<3>(q.data(), {sequences, heads, dim}),
                                 .key_cache = ConstView<5>(k.data(), {blocks, 1, dim / x, block, x}),
                                 .value_cache = slot_minor_cache(ConstView<4>(v.data(), {blocks, 1, dim, block})),
-                                .block_tables = ConstView<2>(table.data(), {1, 5}),
-                                .context_lens = ConstView<1>(lengths.data(), {1}),
-                                .out = View<3>(out.data(), {1, heads, dim}),
-                                .lse = View<2>(out.data() + heads * dim, {1, heads}),
+                                .block_tables = ConstView<2>(table.data(), {sequences, 5}),
+                                .context_lens = ConstView<1>(lengths.data(), {sequences}),
+                                .out = View<3>(out.data(), {sequences, heads, dim}),
+                                .lse = View<2>(out.data() + sequences * heads * dim, {sequences, heads}),
                                 .key_scales = ConstView<3>(scales.data(), {blocks, 1, block}),
-                                .value_scales = ConstView<3>(scales.data(), {blocks, 1, block})};
+                                .value_scales = ConstView<3>(scales.data(), {blocks, 1, block}),
+                                .sinks = ConstView<1>(sinks.data(), {heads}),
+                                .value_scale = 2};
   return run_by(device, options, op, out, {.matrix = false});
 }
 
@@ -180,11 +199,36 @@ inline Ran run_merge_states(const Device& device, const Options& options) {
   constexpr index states = 3, tokens = 40, dim = 32;
   const auto parts = values<float>(states * tokens * 2 * dim, -9, 9, 14);
   const auto lse = values<float>(states * tokens * 2, -2, 2, 15);
-  std::vector<float> out(tokens * 2 * dim);
+  std::vector<float> out(tokens * 2 * (dim + 1));
   const MergeStates<Host> op{.partial_out = ConstView<4>(parts.data(), {states, tokens, 2, dim}),
                              .partial_lse = ConstView<3>(lse.data(), {states, tokens, 2}),
-                             .out = View<3>(out.data(), {tokens, 2, dim})};
+                             .out = View<3>(out.data(), {tokens, 2, dim}),
+                             .lse = View<2>(out.data() + tokens * 2 * dim, {tokens, 2})};
   return run_operator(device, options, op, out);
+}
+
+// K and V become blocks of the matrix unit's, more of them than are under way at a time.
+inline Ran run_cache_blocks(const Device& device, const Options& options) {
+  constexpr index keys = 288, heads = 2, dim = 32, rows = keys;
+  const auto k = values<f16>(keys * heads * dim, -2, 2, 25), v = values<f16>(keys * heads * dim, -3, 3, 26);
+  std::vector<f16> out(2 * heads * rows * dim);
+  Machine machine(device, options);
+  AttentionProblem problem;
+  problem.k.views = {as_one_piece(machine.bind("k", ConstView<4>(k.data(), {1, keys, heads, dim})))};
+  problem.v.views = {as_one_piece(machine.bind("v", ConstView<4>(v.data(), {1, keys, heads, dim})))};
+  problem.k.dim = problem.v.dim = dim;
+  problem.kv_heads = heads;
+  problem.sequences = {{.queries = 1, .keys = keys, .position = keys - 1}};
+  const auto blocks = [&](const char* name, std::size_t first) {
+    Tensor all = machine.global(name, std::span(out).subspan(first, heads * rows * dim), {heads * rows, dim}, Use::out);
+    all.block = device.fractal_block(DType::f16);
+    return all;
+  };
+  const CacheBlocks to{blocks("k in blocks", 0), blocks("v in blocks", heads * rows * dim), {0}, rows};
+  Outcome outcome = machine.run([&](Core& core) {
+    if (core.runs(Pipe::vector)) make_cache_blocks(core, problem, to);
+  });
+  return {std::move(outcome), bytes_of(out)};
 }
 
 inline std::vector<Problem> small_attention() {
@@ -199,24 +243,34 @@ inline std::vector<Problem> small_attention() {
   return {
       {"incre_flash_attention, f32 q", step({}, true)},
       {"incre_flash_attention, activations f16", step({.activations = f16_mode}, true)},
+      {"incre_flash_attention, long", step({.keys = 400}, true)},
+      {"incre_flash_attention, one head", step({.keys = 64, .heads = 1, .by = {true, 0, 1}})},
       {"incre_flash_attention, C1V1 in splits", step({.heads = 2, .by = {true, 1, 2}})},
-      {"incre_flash_attention, C1V2 in splits", step({.by = {true, 0, 2}})},
+      {"incre_flash_attention, C1V2 in splits", step({.keys = 70, .heads = 24, .cache_heads = 12, .by = {true, 0, 2}})},
       {"incre_flash_attention, vectors in splits", step({.keys = 60, .heads = 2, .by = {false, 0, 2}})},
+      {"incre_flash_attention, f32 cache", run_f32_cache},
       {"incre_flash_attention, int8", run_int8},
       {"paged_attention", run_paged},
       {"paged_attention, pieces of int8", run_pieces},
       {"flash_attention", prompt({})},
       {"flash_attention, f32 q", prompt({}, true)},
+      {"flash_attention, rows of 24", prompt({.dim = 24})},
+      {"flash_attention, rows that see no key", prompt({.tokens = 40, .past = -34})},
       {"flash_attention, activations f16", prompt({.activations = f16_mode})},
       {"flash_attention, activations f16, f32 q", prompt({.activations = f16_mode}, true)},
       {"flash_attention, in blocks of 16", prompt({.tokens = 48, .block_size = 16})},
-      {"flash_attention, slopes, mask, sinks", prompt({.rules = true})},
-      {"flash_attention, bias, packed mask", prompt({.bits = true})},
+      {"flash_attention, slopes, sinks, mask", prompt({.tokens = 40, .slopes = true, .sinks = true, .mask = true})},
+      {"flash_attention, mask, softcap", prompt({.mask = true, .softcap = 4})},
+      {"flash_attention, bias, packed mask", prompt({.packed_mask = true, .bias = true})},
+      {"flash_attention, slopes, bias, softcap",
+       prompt({.slopes = true, .bias = true, .softcap = 4, .order = BiasOrder::bias_scale_softcap})},
       {"flash_attention, V that is no number", prompt({.spoiled = 20}), true},
+      {"flash_attention, V that is no number, mask", prompt({.mask = true, .spoiled = 20}), true},
       {"flash_attention, packed K and V", prompt({.tokens = 4, .heads = 48, .past = 20})},
-      {"flash_attention, packed K and V, activations f16",
-       prompt({.tokens = 4, .heads = 48, .past = 20, .activations = f16_mode})},
+      {"flash_attention, packed K and V, activations f16, f32 q",
+       prompt({.tokens = 4, .heads = 48, .past = 20, .activations = f16_mode}, true)},
       {"flash_attention, packed K and V of blocks", prompt({.tokens = 4, .heads = 48, .past = 28, .block_size = 16})},
+      {"blocks of K and V", run_cache_blocks},
       {"merge_states", run_merge_states}};
 }
 
