@@ -8,6 +8,7 @@
 #include "npu_kernels/attention/finite_sums.hpp"
 #include "npu_kernels/attention/matrix_tiles.hpp"
 #include "npu_kernels/attention/query_halves.hpp"
+#include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -105,22 +106,30 @@ Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& 
   if (blocks_pay(memory.device(), wanted, *units)) plan.cache = cache_blocks(memory, wanted);
   const Launch launch{.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())};
   plan.shares = shares_of(*units, launch.cores);
-  if (!wanted.hides) {
+  const auto bounded = [&](std::function<void(Core&)> body) { return Program{std::move(body), bounds, launch}; };
+  if (!wanted.hides && !plan.narrow) {
     const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
-    return {.body = [=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); },
-            .problem = bounds,
-            .launch = launch};
+    return bounded([=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); });
   }
-  const Program otherwise = on_vectors(memory, wanted, bounds);
   plan.not_numbers = not_numbers_flags(memory);
+  if (!wanted.by_chunks) {
+    const Program otherwise = on_vectors(memory, wanted, bounds);
+    const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
+    return bounded([=](Core& core) {
+      attend_on_matrix(core, *problem, *units, space, plan);
+      if (!sums_are_numbers(core, plan.not_numbers)) otherwise.body(core);
+    });
+  }
+  const VectorTiles tiles = vector_tiles(memory.device(), wanted);
+  const auto alone = std::make_shared<const QueriesAlone>(
+      queries_alone(memory, wanted, plan, std::min(plan.most_rows, tiles.rows), launch.cores));
+  // A query that is alone sees all that it is multiplied with, or rules hide some of it.
+  const bool hidden = plan.narrow || !one_rule(wanted);
   const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
-  return {.body =
-              [=](Core& core) {
-                attend_on_matrix(core, *problem, *units, space, plan);
-                if (!sums_are_numbers(core, plan.not_numbers)) otherwise.body(core);
-              },
-          .problem = bounds,
-          .launch = launch};
+  return bounded([=](Core& core) {
+    const bool numbers = attend_on_matrix(core, *problem, *units, space, plan, alone.get());
+    if (!numbers && hidden) attend_on_vectors(core, *problem, not_numbers(core, *alone), {}, tiles);
+  });
 }
 
 // Compulsory bytes below which a price is not worth its time: the program is the first that fits.

@@ -69,7 +69,8 @@ struct MatrixPlan {
   // Workspace: what passes between the units; q in pieces.
   Tensor q, scores, weights, products;
   CacheBlocks cache;
-  Tensor not_numbers;  // flags, where rows of a unit see different keys
+  Tensor not_numbers;           // flags of vector units, where sums may be none (finite_sums.hpp)
+  bool flags_of_units = false;  // .. of each one's part of each unit
 };
 
 // Does the program serve this problem on this device?
@@ -81,7 +82,14 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& problem, 
                          const MatrixPlan& plan);
 void add_workspace(GlobalMemory& memory, const AttentionProblem& problem, MatrixPlan& plan);
 
-void attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
-                      const PartsWorkspace& space, const MatrixPlan& plan);
+// Each query of a prompt for itself, once more (finite_sums.hpp).
+struct QueriesAlone {
+  std::vector<WorkUnit> units;
+  MatrixPlan plan;  // whose flags are of units
+};
+
+// False: sums were no numbers, and queries have been taken alone.
+bool attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
+                      const PartsWorkspace& space, const MatrixPlan& plan, const QueriesAlone* alone = nullptr);
 
 }  // namespace inlay::npu
