@@ -87,7 +87,8 @@ MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, c
   if (plan.narrow && !drains_to_vector(device)) plan.product_type = DType::f16;
   const DrainForm* form = device.drain(DType::f32, plan.narrow ? DType::f16 : DType::f32);
   if (form != nullptr && form->scales != DrainScales::none) plan.drain_scale = scale;
-  if (plan.narrow && f16_q) plan.weight_scale = scale / plan.drain_scale;
+  plan.score_scale = scale / plan.drain_scale;
+  if (plan.narrow && f16_q) plan.weight_scale = plan.score_scale;
   return plan;
 }
 

@@ -241,8 +241,8 @@ void Stages::weigh(const KeyWork& work, const RowBlock& block, const Tensor& s) 
   const auto used = [&](const Tensor& column) { return column.row_slice(block.first, block.rows); };
   if (queries_.has_factors())
     core_.vbinary(VectorOp::mul, s, s, used(queries_.factor(work)));
-  else if (const float scale = problem_.scale * problem_.key_factor / plan_.drain_scale; !plan_.narrow && scale != 1)
-    core_.vscalar(VectorOp::mul, s, s, scale);
+  else if (!plan_.narrow && plan_.score_scale != 1)
+    core_.vscalar(VectorOp::mul, s, s, plan_.score_scale);
   const KeyTile tile{work.tile.first, block.keys, work.tile.last};
   if (rules_.concern(block.unit, tile)) {
     rules_.begin(block.unit, slopes_ ? used(slopes_of_rows_) : Tensor{});

@@ -63,7 +63,8 @@ struct MatrixPlan {
   bool narrow = false;                     // scores in f16
   DType product_type = DType::f32;         // f16 where scores are, and products go through global memory
   float drain_scale = 1;                   // of scores on their way out of the accumulator
-  float weight_scale = 1;                  // .. or in f16 where their weights are made
+  float score_scale = 1;                   // .. what of it is left for q or the vector unit
+  float weight_scale = 1;                  // .. or in f16 where weights are made
   bool packed = false;                     // weights leave the vector unit as blocks of the matrix unit's
   std::vector<std::vector<index>> shares;  // units of each core
   // Workspace: what passes between the units; q in pieces.
