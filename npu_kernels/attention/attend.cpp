@@ -39,40 +39,46 @@ Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const Problem&
           .launch = {.cores = cores_for(count, 2, memory.cores())}};
 }
 
+struct PlannedUnits {
+  std::vector<WorkUnit> units;
+  bool hides = false;
+  MatrixPlan plan;  // no tokens: nothing fits
+};
+
 // Units of `most` rows at most, and the tiles for them.
-std::vector<WorkUnit> plan_units(const Device& device, AttentionProblem& problem, index most, MatrixPlan& plan) {
+PlannedUnits plan_units(const Device& device, AttentionProblem& problem, index most, const MatrixPlan& numbers) {
   index rows = 1;
   for (const Sequence& s : problem.sequences) rows = std::max(rows, std::min(most, s.queries * problem.group()));
-  std::vector<WorkUnit> units = units_of(problem, problem.by_chunks ? most : rows);
-  problem.hides = hides(problem, units);
-  plan.most_rows = most;
-  plan.packed = !drains_to_vector(device) && problem.by_chunks;
-  plan.tiles = matrix_tiles(device, problem, units, plan);
-  return units;
+  PlannedUnits planned{units_of(problem, problem.by_chunks ? most : rows), false, numbers};
+  planned.hides = problem.hides = hides(problem, planned.units);
+  planned.plan.most_rows = most;
+  planned.plan.packed = !drains_to_vector(device) && problem.by_chunks;
+  planned.plan.tiles = matrix_tiles(device, problem, planned.units, planned.plan);
+  return planned;
 }
 
 // .. by as many rows as serve best: the more of them, the seldomer K and V are loaded, the longer the tiles, the
 // seldomer sums are rescaled. Of a prompt neither depends on its length, as its bits do on the tiles.
-std::vector<WorkUnit> plan_units(const Device& device, AttentionProblem& problem, MatrixPlan& plan) {
+PlannedUnits plan_units(const Device& device, AttentionProblem& problem, const MatrixPlan& numbers) {
+  PlannedUnits best;
   if (!problem.by_chunks) {
     constexpr index long_enough = 128;
-    std::vector<WorkUnit> units;
     for (const index most : {index{128}, index{64}, index{32}}) {
-      units = plan_units(device, problem, most, plan);
-      if (plan.tiles.tokens >= long_enough) break;
+      best = plan_units(device, problem, most, numbers);
+      if (best.plan.tiles.tokens >= long_enough) break;
     }
-    return units;
+    return best;
   }
-  index best = 0;
   double least = 0;
   for (const index most : {index{256}, index{128}, index{64}, index{32}}) {
-    plan_units(device, problem, most, plan);
-    if (plan.tiles.tokens == 0) continue;
+    PlannedUnits planned = plan_units(device, problem, most, numbers);
+    const index tokens = planned.plan.tiles.tokens;
+    if (tokens == 0) continue;
     const double loads = 2.0 * static_cast<double>(problem.k.dim + problem.v.dim) / static_cast<double>(most);
-    const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(plan.tiles.tokens);
-    if (best == 0 || bytes < least) best = most, least = bytes;
+    const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(tokens);
+    if (least == 0 || bytes < least) best = std::move(planned), least = bytes;
   }
-  return plan_units(device, problem, std::max<index>(best, 32), plan);
+  return best;
 }
 
 MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, const Choices& choices) {
@@ -96,12 +102,14 @@ MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, c
 Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices,
                   std::uint32_t vectors) {
   if (!fits_matrix(memory.device(), wanted)) return {};
-  MatrixPlan plan = plan_numbers(memory.device(), wanted, choices);
-  plan.vectors = vectors;
-  std::vector<WorkUnit> made = plan_units(memory.device(), wanted, plan);
+  MatrixPlan numbers = plan_numbers(memory.device(), wanted, choices);
+  numbers.vectors = vectors;
+  PlannedUnits planned = plan_units(memory.device(), wanted, numbers);
+  MatrixPlan plan = std::move(planned.plan);
   if (plan.tiles.tokens == 0) return {};
-  const auto count = static_cast<index>(made.size());
-  const auto units = std::make_shared<const std::vector<WorkUnit>>(std::move(made));
+  wanted.hides = planned.hides;
+  const auto units = std::make_shared<const std::vector<WorkUnit>>(std::move(planned.units));
+  const auto count = static_cast<index>(units->size());
   const PartsWorkspace space = parts_workspace(memory, wanted, count, plan.tiles.rows);
   add_workspace(memory, wanted, plan);
   if (blocks_pay(memory.device(), wanted, *units)) plan.cache = cache_blocks(memory, wanted);
