@@ -9,15 +9,11 @@
 #include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/attention/staged_loads.hpp"
 #include "npu_kernels/attention/unit_handover.hpp"
+#include "npu_kernels/attention/unit_products.hpp"
 
 namespace inlay::npu {
 
 namespace {
-
-// An accumulator as so many rows and columns.
-Tensor window(const Tensor& slot, index rows, index columns) {
-  return slot.slice(0, 1, 0, rows * columns).reshape({rows, columns});
-}
 
 // The tiles of some units, and the loads of their keys.
 struct Round {
@@ -54,8 +50,6 @@ class Stages {
   void stage(const Step& step) { weights_.stage(step.row, step.rows, step.first, step.count); }
   void mm2(const KeyWork& work);
   void vec2(const KeyWork& work, index i);
-  void multiply(const Tensor& sum, const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose,
-                bool first);
   Tensor column(const char* name) { return core_.alloc(name, Space::vector, {most_, 1}, DType::f32); }
   static std::size_t slot_of(index i) { return static_cast<std::size_t>(i % weights_ahead); }
 
@@ -68,8 +62,7 @@ class Stages {
   const Chain chain_;
   std::optional<Round> round_;
   Queries queries_;
-  Ring left_, right_;
-  Ring sums_;  // of both products
+  UnitProducts sums_;  // of both products
   UnitToVector scores_, products_;
   UnitToLeft weights_;
   std::optional<Ring> slopes_;  // of a unit's rows
@@ -93,14 +86,7 @@ Stages::Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace
       weight_unit_(plan.narrow ? 1.0f : 16384.0f),
       chain_(core.chain(Pipe::vector)),
       queries_(core, problem, plan),
-      left_(core.ring("left", Space::left, {std::max(t_.score_rows, t_.product_rows), t_.depth}, DType::f16,
-                      {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
-      right_(core.ring("right", Space::right, {t_.depth, std::max(t_.score_columns, t_.value_columns)}, DType::f16,
-                       {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
-      sums_(core.ring(
-          "sums", Space::accumulator,
-          {1, std::max(t_.score_rows * t_.score_columns, t_.product_rows * t_.value_columns)}, DType::f32,
-          {static_cast<std::uint32_t>(t_.sums), Pipe::matrix, Pipe::drain, core.device().sync.unit_flag_bytes > 0})),
+      sums_(core, t_),
       scores_(core, "scores", t_, t_.tokens, true, plan.narrow ? DType::f16 : DType::f32, 2, plan.scores),
       products_(core, "products", t_, v_dim_, false, plan.product_type, t_.products, plan.products),
       weights_(core, plan, plan.weights),
@@ -177,26 +163,6 @@ void Stages::store_nothing(const KeyWork& work) {
                 softmax_.maximum().row_slice(0, rows));
 }
 
-// sum (+)= left * right over pieces, in steps of the depth.
-void Stages::multiply(const Tensor& sum, const Tensor& left, index pieces, index apart, const Tensor& right,
-                      bool transpose, bool first) {
-  const index depth = transpose ? right.columns() : right.rows(), rows = sum.rows(), columns = sum.columns();
-  for (index k = 0; k < depth; k += t_.depth) {
-    const index n = std::min(t_.depth, depth - k);
-    const Tensor part = transpose ? right.slice(0, right.rows(), k, n) : right.row_slice(k, n);
-    core_.load_b(right_.acquire().slice(0, n, 0, columns), part, transpose);
-    right_.commit();
-    const Tensor b = right_.wait().slice(0, n, 0, columns);
-    for (index piece = 0; piece < pieces; ++piece) {
-      core_.load_a(left_.acquire().slice(0, rows, 0, n), left.slice(piece * apart, rows, k, n));
-      left_.commit();
-      core_.mma(sum, left_.wait().slice(0, rows, 0, n), b, first && k == 0 && piece == 0);
-      left_.release();
-    }
-    right_.release();
-  }
-}
-
 void Stages::mm1(const KeyWork& work) {
   const index all = work.unit->rows(), apart = t_.rows;
   if (work.first) query_ = queries_.wait();
@@ -208,15 +174,10 @@ void Stages::mm1(const KeyWork& work) {
         const index rows = std::min(t_.score_rows, all - r), keys = keys_of(problem_, t_, work, r) - at - c;
         const index n = std::min({t_.score_columns, k.rows() - c, keys});
         if (n <= 0) continue;  // nobody sees them
-        const auto used = [&](const Tensor& slot) {
-          return window(slot, t_.score_rows, t_.score_columns).slice(0, rows, 0, n);
-        };
-        const Tensor sum = used(sums_.acquire());
         const Tensor q = query_.slice(r, (plan_.q_pieces - 1) * apart + rows, 0, problem_.k.dim);
-        multiply(sum, q, plan_.q_pieces, apart, k.row_slice(c, n), true, true);
-        sums_.commit();
-        core_.drain(to.slice(r, rows, at + c, n), used(sums_.wait()), {.scale = plan_.drain_scale});
-        sums_.release();
+        sums_.begin(t_.score_rows, t_.score_columns, rows, n);
+        sums_.add(q, plan_.q_pieces, apart, k.row_slice(c, n), true);
+        sums_.drain(to.slice(r, rows, at + c, n), plan_.drain_scale);
       }
     round_->k.release();
   }
@@ -298,26 +259,18 @@ void Stages::mm2(const KeyWork& work) {
   const index all = work.unit->rows();
   const Tensor to = products_.acquire();
   std::vector<Tensor> v;  // parts, which stay for all products
-  Tensor sum;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const index row = steps_[i].row, rows = steps_[i].rows, column = steps_[i].column, columns = steps_[i].columns;
     const index first = steps_[i].first, keys = steps_[i].keys, count = steps_[i].count;
     const auto part = static_cast<std::size_t>(first / t_.part());
     if (part == v.size()) v.push_back(round_->v.wait());
-    const auto used = [&](const Tensor& slot) {
-      return window(slot, t_.product_rows, t_.value_columns).slice(0, rows, 0, columns);
-    };
-    if (first == 0) sum = used(sums_.acquire());
+    if (first == 0) sums_.begin(t_.product_rows, t_.value_columns, rows, columns);
     const Tensor left = weights_.wait(row, rows, first, count);
-    multiply(sum, left, plan_.weight_pieces, weights_.apart(), v[part].slice(0, count, column, columns), false,
-             first == 0);
+    sums_.add(left, plan_.weight_pieces, weights_.apart(), v[part].slice(0, count, column, columns), false);
     weights_.release();
     if (i + 2 < steps_.size()) stage(steps_[i + 2]);
     if (row + rows == all && column + columns == v_dim_) round_->v.release();
-    if (first + count < keys) continue;
-    sums_.commit();
-    core_.drain(to.slice(row, rows, column, columns), used(sums_.wait()));
-    sums_.release();
+    if (first + count == keys) sums_.drain(to.slice(row, rows, column, columns));
   }
   weights_.release_tile();
   products_.commit();
