@@ -27,6 +27,8 @@ void bind_views(GlobalMemory& memory, const FlashAttention<Host>& op, AttentionP
   p.packed = memory.bind_optional("packed_mask", op.packed_mask);
 }
 
+}  // namespace
+
 AttentionProblem problem_of(GlobalMemory& memory, const FlashAttention<Host>& op) {
   AttentionProblem p = rules_of(memory, op, op.q.extents[3]);
   bind_views(memory, op, p);
@@ -46,8 +48,6 @@ AttentionProblem problem_of(GlobalMemory& memory, const FlashAttention<Host>& op
   }
   return p;
 }
-
-}  // namespace
 
 Program program(GlobalMemory& memory, const FlashAttention<Host>& op, const Choices& choices) {
   return attend(

@@ -28,6 +28,8 @@ void bind_cache(GlobalMemory& memory, const IncreFlashAttention<Host>& op, Atten
   p.v.offset = memory.bind_optional("v_offset", op.v_offset);
 }
 
+}  // namespace
+
 AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host>& op) {
   AttentionProblem p = rules_of(memory, op, op.q.extents[3]);
   p.q = memory.bind("q", op.q);
@@ -53,8 +55,6 @@ AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host
   }
   return p;
 }
-
-}  // namespace
 
 Program program(GlobalMemory& memory, const IncreFlashAttention<Host>& op, const Choices& choices) {
   return attend(

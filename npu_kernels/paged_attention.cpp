@@ -18,6 +18,9 @@ NdTensor bind_cache(GlobalMemory& memory, const char* name, const ConstPagedView
 NdTensor bind_scales(GlobalMemory& memory, const char* name, const ConstView<3>& scales) {
   return with_axis(memory.bind(name, scales).permuted({0, 2, 1}), 3);
 }
+
+}  // namespace
+
 AttentionProblem problem_of(GlobalMemory& memory, const PagedAttention<Host>& op) {
   AttentionProblem p = rules_of(memory, op, op.q.extents[2]);
   p.q = with_axis(memory.bind("q", op.q), 0);
@@ -39,8 +42,6 @@ AttentionProblem problem_of(GlobalMemory& memory, const PagedAttention<Host>& op
   }
   return p;
 }
-
-}  // namespace
 
 Program program(GlobalMemory& memory, const PagedAttention<Host>& op, const Choices& choices) {
   return attend(

@@ -8,6 +8,7 @@
 #include "npu_kernels/attention/finite_sums.hpp"
 #include "npu_kernels/attention/matrix_tiles.hpp"
 #include "npu_kernels/attention/query_halves.hpp"
+#include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -38,40 +39,46 @@ Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const Problem&
           .launch = {.cores = cores_for(count, 2, memory.cores())}};
 }
 
+struct PlannedUnits {
+  std::vector<WorkUnit> units;
+  bool hides = false;
+  MatrixPlan plan;  // no tokens: nothing fits
+};
+
 // Units of `most` rows at most, and the tiles for them.
-std::vector<WorkUnit> plan_units(const Device& device, AttentionProblem& problem, index most, MatrixPlan& plan) {
+PlannedUnits plan_units(const Device& device, AttentionProblem& problem, index most, const MatrixPlan& numbers) {
   index rows = 1;
   for (const Sequence& s : problem.sequences) rows = std::max(rows, std::min(most, s.queries * problem.group()));
-  std::vector<WorkUnit> units = units_of(problem, problem.by_chunks ? most : rows);
-  problem.hides = hides(problem, units);
-  plan.most_rows = most;
-  plan.packed = !drains_to_vector(device) && problem.by_chunks;
-  plan.tiles = matrix_tiles(device, problem, units, plan);
-  return units;
+  PlannedUnits planned{units_of(problem, problem.by_chunks ? most : rows), false, numbers};
+  planned.hides = problem.hides = hides(problem, planned.units);
+  planned.plan.most_rows = most;
+  planned.plan.packed = !drains_to_vector(device) && problem.by_chunks;
+  planned.plan.tiles = matrix_tiles(device, problem, planned.units, planned.plan);
+  return planned;
 }
 
 // .. by as many rows as serve best: the more of them, the seldomer K and V are loaded, the longer the tiles, the
 // seldomer sums are rescaled. Of a prompt neither depends on its length, as its bits do on the tiles.
-std::vector<WorkUnit> plan_units(const Device& device, AttentionProblem& problem, MatrixPlan& plan) {
+PlannedUnits plan_units(const Device& device, AttentionProblem& problem, const MatrixPlan& numbers) {
+  PlannedUnits best;
   if (!problem.by_chunks) {
     constexpr index long_enough = 128;
-    std::vector<WorkUnit> units;
     for (const index most : {index{128}, index{64}, index{32}}) {
-      units = plan_units(device, problem, most, plan);
-      if (plan.tiles.tokens >= long_enough) break;
+      best = plan_units(device, problem, most, numbers);
+      if (best.plan.tiles.tokens >= long_enough) break;
     }
-    return units;
+    return best;
   }
-  index best = 0;
   double least = 0;
   for (const index most : {index{256}, index{128}, index{64}, index{32}}) {
-    plan_units(device, problem, most, plan);
-    if (plan.tiles.tokens == 0) continue;
+    PlannedUnits planned = plan_units(device, problem, most, numbers);
+    const index tokens = planned.plan.tiles.tokens;
+    if (tokens == 0) continue;
     const double loads = 2.0 * static_cast<double>(problem.k.dim + problem.v.dim) / static_cast<double>(most);
-    const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(plan.tiles.tokens);
-    if (best == 0 || bytes < least) best = most, least = bytes;
+    const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(tokens);
+    if (least == 0 || bytes < least) best = std::move(planned), least = bytes;
   }
-  return plan_units(device, problem, std::max<index>(best, 32), plan);
+  return best;
 }
 
 MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, const Choices& choices) {
@@ -86,7 +93,8 @@ MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, c
   if (plan.narrow && !drains_to_vector(device)) plan.product_type = DType::f16;
   const DrainForm* form = device.drain(DType::f32, plan.narrow ? DType::f16 : DType::f32);
   if (form != nullptr && form->scales != DrainScales::none) plan.drain_scale = scale;
-  if (plan.narrow && f16_q) plan.weight_scale = scale / plan.drain_scale;
+  plan.score_scale = scale / plan.drain_scale;
+  if (plan.narrow && f16_q) plan.weight_scale = plan.score_scale;
   return plan;
 }
 
@@ -94,54 +102,47 @@ MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, c
 Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices,
                   std::uint32_t vectors) {
   if (!fits_matrix(memory.device(), wanted)) return {};
-  MatrixPlan plan = plan_numbers(memory.device(), wanted, choices);
-  plan.vectors = vectors;
-  std::vector<WorkUnit> made = plan_units(memory.device(), wanted, plan);
+  MatrixPlan numbers = plan_numbers(memory.device(), wanted, choices);
+  numbers.vectors = vectors;
+  PlannedUnits planned = plan_units(memory.device(), wanted, numbers);
+  MatrixPlan plan = std::move(planned.plan);
   if (plan.tiles.tokens == 0) return {};
-  const auto count = static_cast<index>(made.size());
-  const auto units = std::make_shared<const std::vector<WorkUnit>>(std::move(made));
+  wanted.hides = planned.hides;
+  const auto units = std::make_shared<const std::vector<WorkUnit>>(std::move(planned.units));
+  const auto count = static_cast<index>(units->size());
   const PartsWorkspace space = parts_workspace(memory, wanted, count, plan.tiles.rows);
   add_workspace(memory, wanted, plan);
   if (blocks_pay(memory.device(), wanted, *units)) plan.cache = cache_blocks(memory, wanted);
   const Launch launch{.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())};
   plan.shares = shares_of(*units, launch.cores);
-  if (!wanted.hides) {
+  const auto bounded = [&](std::function<void(Core&)> body) { return Program{std::move(body), bounds, launch}; };
+  if (!wanted.hides && !plan.narrow) {
     const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
-    return {.body = [=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); },
-            .problem = bounds,
-            .launch = launch};
+    return bounded([=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); });
   }
-  const Program otherwise = on_vectors(memory, wanted, bounds);
   plan.not_numbers = not_numbers_flags(memory);
+  if (!wanted.by_chunks) {
+    const Program otherwise = on_vectors(memory, wanted, bounds);
+    const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
+    return bounded([=](Core& core) {
+      attend_on_matrix(core, *problem, *units, space, plan);
+      if (!sums_are_numbers(core, plan.not_numbers)) otherwise.body(core);
+    });
+  }
+  const VectorTiles tiles = vector_tiles(memory.device(), wanted);
+  const auto alone = std::make_shared<const QueriesAlone>(
+      queries_alone(memory, wanted, plan, std::min(plan.most_rows, tiles.rows), launch.cores));
+  // A query that is alone sees all that it is multiplied with, or rules hide some of it.
+  const bool hidden = plan.narrow || !one_rule(wanted);
   const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
-  return {.body =
-              [=](Core& core) {
-                attend_on_matrix(core, *problem, *units, space, plan);
-                if (!sums_are_numbers(core, plan.not_numbers)) otherwise.body(core);
-              },
-          .problem = bounds,
-          .launch = launch};
+  return bounded([=](Core& core) {
+    const bool numbers = attend_on_matrix(core, *problem, *units, space, plan, alone.get());
+    if (!numbers && hidden) attend_on_vectors(core, *problem, not_numbers(core, *alone), {}, tiles);
+  });
 }
 
 // Compulsory bytes below which a price is not worth its time: the program is the first that fits.
 constexpr double priced_from = 2e6;
-
-struct Template {
-  bool matrix;
-  std::uint32_t vectors;  // of a core; 0: all
-  index splits;
-};
-
-Program program_of(GlobalMemory& memory, AttentionProblem problem, const Problem& bounds, const Choices& choices,
-                   const Template& by) {
-  index longest = 1;
-  for (const Sequence& s : problem.sequences) longest = std::max(longest, s.keys);
-  constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut
-  problem.split = round_up(ceil_div(longest, by.splits), granule);
-  problem.splits = by.splits;
-  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices, by.vectors)
-                   : on_vectors(memory, std::move(problem), bounds);
-}
 
 // Splits that give each core one unit or two, as long as they are worth their merge.
 std::vector<index> splits_of(const AttentionProblem& p, const Device& device, std::uint32_t cores) {
@@ -158,32 +159,20 @@ std::vector<index> splits_of(const AttentionProblem& p, const Device& device, st
   return splits;
 }
 
-// Every template, in a few numbers of splits.
-std::vector<Template> templates_of(const AttentionProblem& problem, const Device& device, std::uint32_t cores) {
-  std::vector<Template> all;
-  const bool alone = device.streams.empty() || problem.group() == 1;  // C1V1 and C1V2 are one
-  for (const index splits : splits_of(problem, device, cores)) {
-    all.push_back({true, 0, splits});
-    if (!alone) all.push_back({true, 1, splits});
-    all.push_back({false, 0, splits});
-  }
-  return all;
-}
-
 // The quickest by the timing model, whose prices are kept.
-Template quickest(GlobalMemory& memory, const BindProblem& bind, const AttentionProblem& problem, const Problem& bounds,
-                  const std::string& key, const Choices& choices) {
-  const std::vector<Template> all = templates_of(problem, memory.device(), memory.cores());
-  Template best = all.front();
+AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const AttentionProblem& problem,
+                           const std::string& key, const Choices& choices) {
+  const std::vector<AttentionTemplate> all = templates_of(problem, memory.device(), memory.cores());
+  AttentionTemplate best = all.front();
   double least = 0;
-  for (const Template& by : all) {
-    const Program plan = program_of(memory, problem, bounds, choices, by);
+  for (const AttentionTemplate& by : all) {
+    const Program plan = attend_by(memory, problem, choices, by);
     if (!plan.body) continue;
-    const auto build = [&](GlobalMemory& other) { return program_of(other, bind(other), bounds, choices, by).body; };
+    const auto build = [&](GlobalMemory& other) { return attend_by(other, bind(other), choices, by).body; };
     const PricedProgram priced{.name = key,
                                .sizes = {by.matrix, by.splits, by.vectors, static_cast<index>(choices.activations)},
                                .types = {},
-                               .problem = bounds,
+                               .problem = plan.problem,
                                .build = build,
                                .launch = plan.launch};
     const auto price = choices.prices->of(memory.device(), priced);
@@ -194,17 +183,41 @@ Template quickest(GlobalMemory& memory, const BindProblem& bind, const Attention
 
 }  // namespace
 
+std::vector<AttentionTemplate> templates_of(const AttentionProblem& problem, const Device& device,
+                                            std::uint32_t cores) {
+  std::vector<AttentionTemplate> all;
+  const bool alone = device.streams.empty() || problem.group() == 1;  // C1V1 and C1V2 are one
+  for (const index splits : splits_of(problem, device, cores)) {
+    all.push_back({true, 0, splits});
+    if (!alone) all.push_back({true, 1, splits});
+    all.push_back({false, 0, splits});
+  }
+  return all;
+}
+
+Program attend_by(GlobalMemory& memory, AttentionProblem problem, const Choices& choices, const AttentionTemplate& by) {
+  const Problem bounds = bounds_of(problem);
+  index longest = 1;
+  for (const Sequence& s : problem.sequences) longest = std::max(longest, s.keys);
+  constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut
+  problem.split = round_up(ceil_div(longest, by.splits), granule);
+  problem.splits = by.splits;
+  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices, by.vectors)
+                   : on_vectors(memory, std::move(problem), bounds);
+}
+
 Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string& key, const Choices& choices) {
   const AttentionProblem problem = bind(memory);
-  const Problem bounds = bounds_of(problem);
-  Template by{true, 0, 1};
-  if (!problem.by_chunks && choices.prices != nullptr && static_cast<double>(bounds.bytes) >= priced_from) {
+  AttentionTemplate by;
+  const auto bytes = static_cast<double>(bounds_of(problem).bytes);
+  if (!problem.by_chunks && choices.prices != nullptr && bytes >= priced_from) {
     // What is asked only for a price takes no workspace of the caller's.
     PlanningMemory apart(memory.device(), memory.cores());
-    by = quickest(apart, bind, bind(apart), bounds, key, choices);
+    by = quickest(apart, bind, bind(apart), key, choices);
   }
-  if (Program program = program_of(memory, problem, bounds, choices, by); program.body) return program;
-  return program_of(memory, problem, bounds, choices, {false, 0, by.splits});
+  if (Program program = attend_by(memory, problem, choices, by); program.body) return program;
+  by.matrix = false, by.vectors = 0;
+  return attend_by(memory, problem, choices, by);
 }
 
 }  // namespace inlay::npu

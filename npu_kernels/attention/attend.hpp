@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "npu_kernels/attention/problem.hpp"
 #include "npu_kernels/backend/program.hpp"
@@ -14,6 +15,16 @@ using BindProblem = std::function<AttentionProblem(GlobalMemory&)>;
 
 // `key`: all that the time depends on.
 Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string& key, const Choices& choices);
+
+struct AttentionTemplate {
+  bool matrix = true;         // else the vector units alone
+  std::uint32_t vectors = 0;  // of a core, beside the matrix unit; 0: all
+  index splits = 1;           // of the keys
+};
+// Every template, in a few numbers of splits.
+std::vector<AttentionTemplate> templates_of(const AttentionProblem& problem, const Device& device, std::uint32_t cores);
+// Body-less where it does not serve the problem, or its tiles do not fit.
+Program attend_by(GlobalMemory& memory, AttentionProblem problem, const Choices& choices, const AttentionTemplate& by);
 
 // The rules that all three operators name alike; a head of q has `dim` numbers.
 template <class Op> AttentionProblem rules_of(GlobalMemory& memory, const Op& op, index dim) {

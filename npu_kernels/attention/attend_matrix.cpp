@@ -9,22 +9,33 @@
 #include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/attention/staged_loads.hpp"
 #include "npu_kernels/attention/unit_handover.hpp"
+#include "npu_kernels/attention/unit_products.hpp"
 
 namespace inlay::npu {
 
 namespace {
 
-// An accumulator as so many rows and columns.
-Tensor window(const Tensor& slot, index rows, index columns) {
-  return slot.slice(0, 1, 0, rows * columns).reshape({rows, columns});
-}
+// The tiles of some units, and the loads of their keys.
+struct Round {
+  Round(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units, const MatrixPlan& by)
+      : plan(by),
+        works(key_works(core, problem, units, by)),
+        tables(core, problem, works.size() * static_cast<std::size_t>(by.tiles.parts)),
+        k(core, problem, problem.k, by.cache, by.cache.k, "k", by.tiles, 2),
+        v(core, problem, problem.v, by.cache, by.cache.v, "v", by.tiles, 2) {}
+
+  const MatrixPlan& plan;
+  const std::vector<KeyWork> works;
+  TableReads tables;
+  PartLoads k, v;
+};
 
 // The four stages on one core, and what passes between them.
 class Stages {
  public:
-  Stages(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units, const PartsWorkspace& space,
-         const MatrixPlan& plan);
-  void run(const std::vector<WorkUnit>& units);
+  Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, const MatrixPlan& plan);
+  // By a plan of the same numbers and tiles.
+  void run(const std::vector<WorkUnit>& units, const MatrixPlan& plan);
 
  private:
   void store_nothing(const KeyWork& work);
@@ -39,8 +50,6 @@ class Stages {
   void stage(const Step& step) { weights_.stage(step.row, step.rows, step.first, step.count); }
   void mm2(const KeyWork& work);
   void vec2(const KeyWork& work, index i);
-  void multiply(const Tensor& sum, const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose,
-                bool first);
   Tensor column(const char* name) { return core_.alloc(name, Space::vector, {most_, 1}, DType::f32); }
   static std::size_t slot_of(index i) { return static_cast<std::size_t>(i % weights_ahead); }
 
@@ -50,13 +59,10 @@ class Stages {
   const MatrixTiles& t_;
   const index v_dim_, most_;  // rows of a vector unit, at most
   const float weight_unit_;   // of weights in f16: their low halves stay normal numbers
-  const std::vector<KeyWork> works_;
   const Chain chain_;
-  TableReads tables_;
-  PartLoads k_, v_;
+  std::optional<Round> round_;
   Queries queries_;
-  Ring left_, right_;
-  Ring sums_;  // of both products
+  UnitProducts sums_;  // of both products
   UnitToVector scores_, products_;
   UnitToLeft weights_;
   std::optional<Ring> slopes_;  // of a unit's rows
@@ -70,8 +76,7 @@ class Stages {
   std::vector<Tensor> rescale_, end_total_, end_maximum_;
 };
 
-Stages::Stages(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
-               const PartsWorkspace& space, const MatrixPlan& plan)
+Stages::Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, const MatrixPlan& plan)
     : core_(core),
       problem_(problem),
       plan_(plan),
@@ -79,20 +84,9 @@ Stages::Stages(Core& core, const AttentionProblem& problem, const std::vector<Wo
       v_dim_(problem.v.dim),
       most_(t_.most),
       weight_unit_(plan.narrow ? 1.0f : 16384.0f),
-      works_(key_works(core, problem, units, plan)),
       chain_(core.chain(Pipe::vector)),
-      tables_(core, problem, works_.size() * static_cast<std::size_t>(t_.parts)),
-      k_(core, problem, problem.k, plan.cache, plan.cache.k, "k", t_, 2),
-      v_(core, problem, problem.v, plan.cache, plan.cache.v, "v", t_, 2),
       queries_(core, problem, plan),
-      left_(core.ring("left", Space::left, {std::max(t_.score_rows, t_.product_rows), t_.depth}, DType::f16,
-                      {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
-      right_(core.ring("right", Space::right, {t_.depth, std::max(t_.score_columns, t_.value_columns)}, DType::f16,
-                       {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
-      sums_(core.ring(
-          "sums", Space::accumulator,
-          {1, std::max(t_.score_rows * t_.score_columns, t_.product_rows * t_.value_columns)}, DType::f32,
-          {static_cast<std::uint32_t>(t_.sums), Pipe::matrix, Pipe::drain, core.device().sync.unit_flag_bytes > 0})),
+      sums_(core, t_),
       scores_(core, "scores", t_, t_.tokens, true, plan.narrow ? DType::f16 : DType::f32, 2, plan.scores),
       products_(core, "products", t_, v_dim_, false, plan.product_type, t_.products, plan.products),
       weights_(core, plan, plan.weights),
@@ -111,10 +105,11 @@ Stages::Stages(Core& core, const AttentionProblem& problem, const std::vector<Wo
                             {1, Pipe::load_vector, Pipe::vector}));
 }
 
-void Stages::run(const std::vector<WorkUnit>& units) {
-  const auto count = static_cast<index>(works_.size());
+void Stages::run(const std::vector<WorkUnit>& units, const MatrixPlan& plan) {
+  Round& round = round_.emplace(core_, problem_, units, plan);
+  const auto count = static_cast<index>(round.works.size());
   const auto has = [&](index i) { return i >= 0 && i < count; };
-  const auto work = [&](index i) -> const KeyWork& { return works_[static_cast<std::size_t>(i)]; };
+  const auto work = [&](index i) -> const KeyWork& { return round.works[static_cast<std::size_t>(i)]; };
   // q of a unit, made and loaded before the products of its first tile.
   const auto load_queries = [&](index i) {
     if (has(i) && work(i).first) queries_.load(work(i));
@@ -122,9 +117,9 @@ void Stages::run(const std::vector<WorkUnit>& units) {
   const auto make_queries = [&](index i) {
     if (has(i) && work(i).first) queries_.begin(work(i));
   };
-  k_.start(works_, tables_);
+  round.k.start(round.works, round.tables);
   // While the vector units make the cache's blocks, the matrix unit takes rows: some tiles of scores are ahead.
-  const index ahead = plan_.cache.present() ? scores_ahead : 0;
+  const index ahead = plan.cache.present() ? scores_ahead : 0;
   const index loaded = std::max<index>(ahead, 1);
   for (index i = 0; i < loaded; ++i) {
     make_queries(i);
@@ -132,11 +127,11 @@ void Stages::run(const std::vector<WorkUnit>& units) {
     load_queries(i);
     if (i < ahead && has(i)) mm1(work(i));
   }
-  if (plan_.cache.present()) {
+  if (plan.cache.present()) {
     core_.sync_all();
-    k_.take_blocks(), v_.take_blocks();
+    round.k.take_blocks(), round.v.take_blocks();
   }
-  v_.start(works_, tables_);
+  round.v.start(round.works, round.tables);
   make_queries(loaded);
   queries_.finish();
   for (index i = 1; i < count + 3; ++i) {
@@ -150,10 +145,11 @@ void Stages::run(const std::vector<WorkUnit>& units) {
     if (has(i - 3)) vec2(work(i - 3), i - 3);
   }
   finish_.finish();
-  for (const index i : plan_.shares[core_.block_idx()])
+  for (const index i : plan.shares[core_.block_idx()])
     if (units[static_cast<std::size_t>(i)].begin >= units[static_cast<std::size_t>(i)].end)
       store_nothing(part_of(core_, units[static_cast<std::size_t>(i)], i));
-  if (finite_) finite_->store(plan_.not_numbers);
+  if (finite_ && !plan.flags_of_units) finite_->store(plan.not_numbers.row_slice(core_.vector_worker(), 1));
+  round_.reset();
 }
 
 // Of a unit that sees no key.
@@ -167,48 +163,23 @@ void Stages::store_nothing(const KeyWork& work) {
                 softmax_.maximum().row_slice(0, rows));
 }
 
-// sum (+)= left * right over pieces, in steps of the depth.
-void Stages::multiply(const Tensor& sum, const Tensor& left, index pieces, index apart, const Tensor& right,
-                      bool transpose, bool first) {
-  const index depth = transpose ? right.columns() : right.rows(), rows = sum.rows(), columns = sum.columns();
-  for (index k = 0; k < depth; k += t_.depth) {
-    const index n = std::min(t_.depth, depth - k);
-    const Tensor part = transpose ? right.slice(0, right.rows(), k, n) : right.row_slice(k, n);
-    core_.load_b(right_.acquire().slice(0, n, 0, columns), part, transpose);
-    right_.commit();
-    const Tensor b = right_.wait().slice(0, n, 0, columns);
-    for (index piece = 0; piece < pieces; ++piece) {
-      core_.load_a(left_.acquire().slice(0, rows, 0, n), left.slice(piece * apart, rows, k, n));
-      left_.commit();
-      core_.mma(sum, left_.wait().slice(0, rows, 0, n), b, first && k == 0 && piece == 0);
-      left_.release();
-    }
-    right_.release();
-  }
-}
-
 void Stages::mm1(const KeyWork& work) {
   const index all = work.unit->rows(), apart = t_.rows;
   if (work.first) query_ = queries_.wait();
   const Tensor to = scores_.acquire();
   for (index at = 0; at < work.tile.count; at += t_.part()) {
-    const Tensor k = k_.wait();
+    const Tensor k = round_->k.wait();
     for (index c = 0; c < k.rows(); c += t_.score_columns)
       for (index r = 0; r < all; r += t_.score_rows) {
         const index rows = std::min(t_.score_rows, all - r), keys = keys_of(problem_, t_, work, r) - at - c;
         const index n = std::min({t_.score_columns, k.rows() - c, keys});
         if (n <= 0) continue;  // nobody sees them
-        const auto used = [&](const Tensor& slot) {
-          return window(slot, t_.score_rows, t_.score_columns).slice(0, rows, 0, n);
-        };
-        const Tensor sum = used(sums_.acquire());
         const Tensor q = query_.slice(r, (plan_.q_pieces - 1) * apart + rows, 0, problem_.k.dim);
-        multiply(sum, q, plan_.q_pieces, apart, k.row_slice(c, n), true, true);
-        sums_.commit();
-        core_.drain(to.slice(r, rows, at + c, n), used(sums_.wait()), {.scale = plan_.drain_scale});
-        sums_.release();
+        sums_.begin(t_.score_rows, t_.score_columns, rows, n);
+        sums_.add(q, plan_.q_pieces, apart, k.row_slice(c, n), true);
+        sums_.drain(to.slice(r, rows, at + c, n), plan_.drain_scale);
       }
-    k_.release();
+    round_->k.release();
   }
   if (work.last) queries_.release();
   scores_.commit();
@@ -231,8 +202,8 @@ void Stages::weigh(const KeyWork& work, const RowBlock& block, const Tensor& s) 
   const auto used = [&](const Tensor& column) { return column.row_slice(block.first, block.rows); };
   if (queries_.has_factors())
     core_.vbinary(VectorOp::mul, s, s, used(queries_.factor(work)));
-  else if (const float scale = problem_.scale * problem_.key_factor / plan_.drain_scale; !plan_.narrow && scale != 1)
-    core_.vscalar(VectorOp::mul, s, s, scale);
+  else if (!plan_.narrow && plan_.score_scale != 1)
+    core_.vscalar(VectorOp::mul, s, s, plan_.score_scale);
   const KeyTile tile{work.tile.first, block.keys, work.tile.last};
   if (rules_.concern(block.unit, tile)) {
     rules_.begin(block.unit, slopes_ ? used(slopes_of_rows_) : Tensor{});
@@ -288,26 +259,18 @@ void Stages::mm2(const KeyWork& work) {
   const index all = work.unit->rows();
   const Tensor to = products_.acquire();
   std::vector<Tensor> v;  // parts, which stay for all products
-  Tensor sum;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const index row = steps_[i].row, rows = steps_[i].rows, column = steps_[i].column, columns = steps_[i].columns;
     const index first = steps_[i].first, keys = steps_[i].keys, count = steps_[i].count;
     const auto part = static_cast<std::size_t>(first / t_.part());
-    if (part == v.size()) v.push_back(v_.wait());
-    const auto used = [&](const Tensor& slot) {
-      return window(slot, t_.product_rows, t_.value_columns).slice(0, rows, 0, columns);
-    };
-    if (first == 0) sum = used(sums_.acquire());
+    if (part == v.size()) v.push_back(round_->v.wait());
+    if (first == 0) sums_.begin(t_.product_rows, t_.value_columns, rows, columns);
     const Tensor left = weights_.wait(row, rows, first, count);
-    multiply(sum, left, plan_.weight_pieces, weights_.apart(), v[part].slice(0, count, column, columns), false,
-             first == 0);
+    sums_.add(left, plan_.weight_pieces, weights_.apart(), v[part].slice(0, count, column, columns), false);
     weights_.release();
     if (i + 2 < steps_.size()) stage(steps_[i + 2]);
-    if (row + rows == all && column + columns == v_dim_) v_.release();
-    if (first + count < keys) continue;
-    sums_.commit();
-    core_.drain(to.slice(row, rows, column, columns), used(sums_.wait()));
-    sums_.release();
+    if (row + rows == all && column + columns == v_dim_) round_->v.release();
+    if (first + count == keys) sums_.drain(to.slice(row, rows, column, columns));
   }
   weights_.release_tile();
   products_.commit();
@@ -328,22 +291,32 @@ void Stages::vec2(const KeyWork& work, index i) {
     }
   };
   products_.visit(work, row_blocks(problem_, t_, work), add);
+  if (!work.last) return;
   const index rows = work.mine.count;
-  if (!work.last || rows == 0) return;
   const auto used = [&](const std::vector<Tensor>& of_tiles) { return of_tiles[slot_of(i)].row_slice(0, rows); };
   const Tensor sum = sum_.slice(0, rows, 0, v_dim_);
-  if (finite_) finite_->look(sum);
+  if (finite_ && rows > 0) finite_->look(sum);
+  if (finite_ && round_->plan.flags_of_units)
+    finite_->store(round_->plan.not_numbers.row_slice(work.number * core_.vector_dim() + core_.vector_idx(), 1));
+  if (rows == 0) return;
   if (weight_unit_ != 1) core_.vscalar(VectorOp::mul, sum, sum, 1 / weight_unit_);
   finish_.begin(work.mine_unit, work.number, work.mine.first, sum, used(end_total_), used(end_maximum_));
 }
 
 }  // namespace
 
-void attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
-                      const PartsWorkspace& space, const MatrixPlan& plan) {
+bool attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
+                      const PartsWorkspace& space, const MatrixPlan& plan, const QueriesAlone* alone) {
+  bool numbers = true;
   if (plan.cache.present() && core.runs(Pipe::vector)) make_cache_blocks(core, problem, plan.cache);
-  Stages(core, problem, units, space, plan).run(units);  // its rings end before the cores meet
+  {
+    Stages stages(core, problem, space, plan);  // its rings end before the cores meet
+    stages.run(units, plan);
+    if (alone != nullptr) numbers = sums_are_numbers(core, plan.not_numbers);
+    if (!numbers) stages.run(alone->units, alone->plan);
+  }
   if (problem.splits > 1) merge_parts(core, problem, units, space);
+  return numbers;
 }
 
 }  // namespace inlay::npu

@@ -63,13 +63,15 @@ struct MatrixPlan {
   bool narrow = false;                     // scores in f16
   DType product_type = DType::f32;         // f16 where scores are, and products go through global memory
   float drain_scale = 1;                   // of scores on their way out of the accumulator
-  float weight_scale = 1;                  // .. or in f16 where their weights are made
+  float score_scale = 1;                   // .. what of it is left for q or the vector unit
+  float weight_scale = 1;                  // .. or in f16 where weights are made
   bool packed = false;                     // weights leave the vector unit as blocks of the matrix unit's
   std::vector<std::vector<index>> shares;  // units of each core
   // Workspace: what passes between the units; q in pieces.
   Tensor q, scores, weights, products;
   CacheBlocks cache;
-  Tensor not_numbers;  // flags, where rows of a unit see different keys
+  Tensor not_numbers;           // flags of vector units, where sums may be none (finite_sums.hpp)
+  bool flags_of_units = false;  // .. of each one's part of each unit
 };
 
 // Does the program serve this problem on this device?
@@ -81,7 +83,14 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& problem, 
                          const MatrixPlan& plan);
 void add_workspace(GlobalMemory& memory, const AttentionProblem& problem, MatrixPlan& plan);
 
-void attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
-                      const PartsWorkspace& space, const MatrixPlan& plan);
+// Each query of a prompt for itself, once more (finite_sums.hpp).
+struct QueriesAlone {
+  std::vector<WorkUnit> units;
+  MatrixPlan plan;  // whose flags are of units
+};
+
+// False: sums were no numbers, and queries have been taken alone.
+bool attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
+                      const PartsWorkspace& space, const MatrixPlan& plan, const QueriesAlone* alone = nullptr);
 
 }  // namespace inlay::npu

@@ -112,7 +112,7 @@ void OnVectors::run(const WorkUnit& unit, index number) {
   };
   const auto load = [&](std::size_t i) {
     if (i >= tiles.size()) return;
-    blocks[i % 2] = blocks_of(core_, problem_, s, range(i));
+    blocks[i % 2] = blocks_of(core_, problem_, range(i));
     k_.load(range(i));
     v_.load(range(i));
   };

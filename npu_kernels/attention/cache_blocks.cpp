@@ -70,18 +70,14 @@ void make_cache_blocks(Core& core, const AttentionProblem& p, const CacheBlocks&
         for (const Cached* cached : {&p.k, &p.v}) {
           if (turn++ % core.vector_workers() != core.vector_worker()) continue;
           const index count = std::min(tokens, end - first);
-          const TokenRange range{&s, head, first, count, nullptr};
-          const std::vector<index> blocks = blocks_of(core, p, s, range);
+          TokenRange range{&s, head, first, count, nullptr};
+          const std::vector<index> blocks = blocks_of(core, p, range);
+          range.blocks = &blocks;
           const NdTensor& view = cached->views[static_cast<std::size_t>(s.view)];
           const Tensor slot = in.acquire().slice(0, count, 0, cached->dim);
-          const index size = p.block_size;
-          for (index at = 0, n; at < count; at += n) {
-            const index key = first + at;
-            n = size == 0 ? count : std::min(size - key % size, count - at);
-            const index outer = size == 0 ? s.outer : blocks[static_cast<std::size_t>(key / size - first / size)];
-            const index row = size == 0 ? s.row + key : key % size;
+          for_parts(p, range, [&](index outer, index row, index at, index n) {
             core.copy(slot.row_slice(at, n), view.at(0, outer).slice(0, row, n).at(1, head).at(1, 0).matrix());
-          }
+          });
           in.commit();
           const auto used = [&](const Tensor& tile) { return tile.slice(0, count, 0, cached->dim); };
           core.vpack_nz(used(out.acquire()), used(in.wait()));

@@ -14,12 +14,11 @@ index granule_of(const Device& device, DType dtype) {
 
 }  // namespace
 
-std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const Sequence& sequence,
-                             const TokenRange& range) {
+std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const TokenRange& range) {
   std::vector<index> blocks;
   const index size = problem.block_size;
   if (size == 0) return blocks;
-  const Tensor row = problem.table.at(0, &sequence - problem.sequences.data()).matrix();
+  const Tensor row = problem.table.at(0, range.sequence - problem.sequences.data()).matrix();
   for (index i = range.first / size; i * size < range.first + range.count; ++i)
     blocks.push_back(static_cast<index>(core.scalar_read(row, 0, i)));
   return blocks;
@@ -61,15 +60,9 @@ void ScaleTiles::load(const Tensor& slot, const NdTensor& scale, const TokenRang
   };
   const Tensor tile = part_of(slot, scale, range.count);
   if (!of_tokens(scale)) return core_.copy(by_axes(tile), rows(problem_.block_size > 0 ? 0 : s.scale_outer, 0, 1));
-  if (problem_.block_size == 0)
-    return core_.copy(by_axes(tile), rows(s.scale_outer, s.scale_row + range.first, range.count));
-  const index size = problem_.block_size;
-  for (index at = 0, n; at < range.count; at += n) {
-    const index key = range.first + at, inside = key % size;
-    n = std::min(size - inside, range.count - at);
-    const index block = (*range.blocks)[static_cast<std::size_t>(key / size - range.first / size)];
-    core_.copy(by_axes(tile.row_slice(at, n)), rows(block, inside, n));
-  }
+  for_parts(problem_, range, s.scale_outer, s.scale_row, [&](index outer, index row, index at, index count) {
+    core_.copy(by_axes(tile.row_slice(at, count)), rows(outer, row, count));
+  });
 }
 
 void ScaleTiles::apply(const Cached& cached, const TokenRange& range, const Tensor& tile) {
@@ -129,17 +122,6 @@ void CacheTiles::make_places(const Tensor& space) {
   core_.vcast(places_, sums);
 }
 
-void CacheTiles::for_parts(const TokenRange& range, const Part& part) const {
-  const Sequence& s = *range.sequence;
-  const index size = problem_.block_size;
-  if (size == 0) return part(s.outer, s.row + range.first, 0, range.count);
-  for (index at = 0, n; at < range.count; at += n) {
-    const index key = range.first + at;
-    n = std::min(size - key % size, range.count - at);
-    part((*range.blocks)[static_cast<std::size_t>(key / size - range.first / size)], key % size, at, n);
-  }
-}
-
 // [token, group, dim of the group]
 NdTensor CacheTiles::source(const TokenRange& range, index outer, index row, index count) const {
   const NdTensor& view = cached_.views[static_cast<std::size_t>(range.sequence->view)];
@@ -149,14 +131,14 @@ NdTensor CacheTiles::source(const TokenRange& range, index outer, index row, ind
 void CacheTiles::load(const TokenRange& range) {
   if (gathers_) return;  // part after part, where they are gathered
   const Tensor tile = ring_->acquire();
-  for_parts(range, [&](index outer, index row, index at, index count) {
+  for_parts(problem_, range, [&](index outer, index row, index at, index count) {
     core_.copy(by_axes(tile.slice(at, count, 0, cached_.dim)).split(1, piece()), source(range, outer, row, count));
   });
   ring_->commit();
 }
 
 void CacheTiles::gather(const TokenRange& range, const Tensor& tile) {
-  for_parts(range, [&](index outer, index row, index at, index count) {
+  for_parts(problem_, range, [&](index outer, index row, index at, index count) {
     for (index done = 0; done < count; done += part_rows_) {
       const index n = std::min(part_rows_, count - done);
       const NdTensor slot = by_axes(ring_->acquire()).split(1, pitch_).at(0, 0).slice(1, 0, n * step_);

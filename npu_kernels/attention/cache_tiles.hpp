@@ -8,7 +8,7 @@
 // Pieces that start at the memory's granule need no gather. int8 becomes (x + offset) * scale.
 #pragma once
 
-#include <functional>
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -25,8 +25,23 @@ struct TokenRange {
 };
 
 // Read from the table; none without one.
-std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const Sequence& sequence,
-                             const TokenRange& range);
+std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const TokenRange& range);
+
+// visit(outer, row, at, count) for each run of a range's tokens: from `at` of the range on they are the rows from `row`
+// of `outer` on, or of a block. Key 0 of the sequence is row `row` of `outer`.
+template <class Visit>
+void for_parts(const AttentionProblem& problem, const TokenRange& range, index outer, index row, Visit&& visit) {
+  const index size = problem.block_size;
+  if (size == 0) return visit(outer, row + range.first, index{0}, range.count);
+  for (index at = 0, n; at < range.count; at += n) {
+    const index key = range.first + at;
+    n = std::min(size - key % size, range.count - at);
+    visit((*range.blocks)[static_cast<std::size_t>(key / size - range.first / size)], key % size, at, n);
+  }
+}
+template <class Visit> void for_parts(const AttentionProblem& problem, const TokenRange& range, Visit&& visit) {
+  for_parts(problem, range, range.sequence->outer, range.sequence->row, visit);
+}
 
 // Pieces of x dims of K or V must be gathered. A part that is, of two, takes so much of the memory at most.
 inline constexpr index gathered_share = 16;
@@ -62,8 +77,6 @@ class CacheTiles {
   void release();
 
  private:
-  using Part = std::function<void(index outer, index row, index at, index count)>;
-  void for_parts(const TokenRange& range, const Part& part) const;
   NdTensor source(const TokenRange& range, index outer, index row, index count) const;
   void make_places(const Tensor& space);
   void gather(const TokenRange& range, const Tensor& tile);

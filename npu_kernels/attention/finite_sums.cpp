@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "npu_kernels/attention/matrix_tiles.hpp"
+
 namespace inlay::npu {
 
 Tensor not_numbers_flags(GlobalMemory& memory) {
@@ -9,7 +11,8 @@ Tensor not_numbers_flags(GlobalMemory& memory) {
   return memory.workspace("not numbers", {static_cast<index>(memory.cores()) * vectors, 1}, DType::f32);
 }
 
-FiniteSums::FiniteSums(Core& core, index columns) : core_(core) {
+FiniteSums::FiniteSums(Core& core, index columns)
+    : core_(core), out_(core.ring("flag", Space::vector, {1, 2}, DType::f32, {1, Pipe::vector, Pipe::store})) {
   const Shape row{1, std::max<index>(columns, 2)};
   seen_ = core.alloc("sums of all rows", Space::vector, row, DType::f32);
   of_rows_ = core.alloc("sums of rows", Space::vector, row, DType::f32);
@@ -23,15 +26,15 @@ void FiniteSums::look(const Tensor& sums) {
   core_.vbinary(VectorOp::add, used(seen_), used(seen_), used(of_rows_));
 }
 
-void FiniteSums::store(const Tensor& flags) {
-  Ring out = core_.ring("flag", Space::vector, {1, 2}, DType::f32, {1, Pipe::vector, Pipe::store});
-  const Tensor sum = of_rows_.slice(0, 1, 0, 1), flag = out.acquire().slice(0, 1, 0, 1);
+void FiniteSums::store(const Tensor& flag) {
+  const Tensor sum = of_rows_.slice(0, 1, 0, 1), found = out_.acquire().slice(0, 1, 0, 1);
   core_.vscalar(VectorOp::mul, seen_, seen_, 0.0f);
   core_.vreduce(VectorOp::reduce_sum, sum, seen_);
-  core_.vcompare(Compare::not_equal, flag, sum, sum);
-  out.commit();
-  core_.copy(flags.slice(core_.vector_worker(), 1, 0, 1), out.wait().slice(0, 1, 0, 1));
-  out.release();
+  core_.vcompare(Compare::not_equal, found, sum, sum);
+  core_.vfill(seen_, 0);
+  out_.commit();
+  core_.copy(flag, out_.wait().slice(0, 1, 0, 1));
+  out_.release();
 }
 
 bool sums_are_numbers(Core& core, const Tensor& flags) {
@@ -40,6 +43,34 @@ bool sums_are_numbers(Core& core, const Tensor& flags) {
   for (index worker = 0; worker < core.vector_workers(); ++worker)
     numbers = core.scalar_read(flags, worker, 0) == 0 && numbers;
   return numbers;
+}
+
+QueriesAlone queries_alone(GlobalMemory& memory, const AttentionProblem& problem, const MatrixPlan& plan, index rows,
+                           std::uint32_t cores) {
+  QueriesAlone queries{units_of(problem, std::min(rows, problem.group())), plan};
+  queries.plan.cache = {};
+  queries.plan.shares = shares_of(queries.units, cores);
+  const index flags = static_cast<index>(queries.units.size()) * memory.device().vector_units();
+  queries.plan.not_numbers = memory.workspace("queries that are not numbers", {flags, 1}, DType::f32);
+  queries.plan.flags_of_units = true;
+  return queries;
+}
+
+std::vector<WorkUnit> not_numbers(Core& core, const QueriesAlone& queries) {
+  core.sync_all();
+  std::vector<WorkUnit> found;
+  if (!core.runs(Pipe::vector)) return found;
+  const index vectors = core.vector_dim();
+  for (std::size_t i = 0; i < queries.units.size(); ++i) {
+    const WorkUnit& unit = queries.units[i];
+    bool numbers = true;
+    for (index v = 0; v < vectors && unit.begin < unit.end; ++v) {
+      const index flag = static_cast<index>(i) * vectors + v;
+      numbers = core.scalar_read(queries.plan.not_numbers, flag, 0) == 0 && numbers;
+    }
+    if (!numbers) found.push_back(unit);
+  }
+  return found;
 }
 
 }  // namespace inlay::npu

@@ -238,7 +238,8 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
 
   // Blocks: the largest beside which long tiles fit. Columns of a block's rows start where the vector unit can.
   const index heads = std::min(p.group(), plan.most_rows), aligned = align / score_bytes;
-  const index step = p.by_chunks && plan.most_rows > heads ? std::lcm(heads, std::max<index>(aligned, 8)) : 8;
+  const index whole_queries = p.by_chunks && plan.most_rows > heads ? heads : 1;
+  const index step = std::lcm(whole_queries, std::max<index>(aligned, 8));
   t.block = std::max<index>(t.most, 1);
   index fit = fit_of(t.block);
   for (index rows = direct ? 256 : 64; p.by_chunks && rows >= 8; rows /= 2) {

@@ -38,9 +38,8 @@ Queries::Queries(Core& core, const AttentionProblem& problem, const MatrixPlan& 
 }
 
 void Queries::convert(const Tensor& q, const std::array<Tensor, 2>& pieces, const Tensor& factor) {
-  const float scale = problem_.scale * problem_.key_factor / plan_.drain_scale;
   if (q.dtype == DType::f16) return core_.vcast(pieces[0], q);
-  if (!halves_) return core_.vscalar(VectorOp::mul, pieces[0], q, scale);
+  if (!halves_) return core_.vscalar(VectorOp::mul, pieces[0], q, plan_.score_scale);
   const auto used = [&](const Tensor& tile) { return tile.slice(0, q.rows(), 0, q.columns()); };
   const Tensor wide = used(wide_), peak = peak_.row_slice(0, q.rows()), inverse = inverse_.row_slice(0, q.rows());
   core_.vcast(wide, q);
@@ -51,7 +50,7 @@ void Queries::convert(const Tensor& q, const std::array<Tensor, 2>& pieces, cons
   core_.vbinary(VectorOp::mul, wide, wide, inverse);
   core_.vscalar(VectorOp::mul, pieces[0], wide, plan_.q_pieces > 1 ? below_one : 1.0f);
   if (plan_.q_pieces > 1) core_.vbinary(VectorOp::sub, pieces[1], wide, pieces[0]);
-  core_.vscalar(VectorOp::mul, factor, peak, scale);
+  core_.vscalar(VectorOp::mul, factor, peak, plan_.score_scale);
 }
 
 void Queries::begin(const KeyWork& work) {

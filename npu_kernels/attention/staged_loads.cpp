@@ -4,13 +4,9 @@
 
 namespace inlay::npu {
 
-const std::vector<index>& TableReads::of(std::size_t part, const KeyWork& work, index first, index count) {
+const std::vector<index>& TableReads::of(std::size_t part, const TokenRange& range) {
   std::vector<index>& blocks = blocks_[part];
-  const index size = problem_.block_size;
-  if (size == 0 || !blocks.empty() || !core_.runs(Pipe::load)) return blocks;
-  const Tensor table = problem_.table.at(0, work.unit->sequence).matrix();
-  for (index i = first / size; i * size < first + count; ++i)
-    blocks.push_back(static_cast<index>(core_.scalar_read(table, 0, i)));
+  if (blocks.empty()) blocks = blocks_of(core_, problem_, range);
   return blocks;
 }
 
@@ -59,19 +55,12 @@ void PartLoads::load(std::size_t part) {
     core_.copy(tile.row_slice(0, count), all.row_slice(first, count));
     return ring_.commit();
   }
-  const std::vector<index>& blocks = tables_->of(part, *work, first, count);
-  const auto copy = [&](index outer, index row, index at, index rows) {
-    core_.nd2nz(tile.row_slice(at, rows), view.at(0, outer).slice(0, row, rows).at(1, kv_head).at(1, 0).matrix());
-  };
-  const index size = problem_.block_size;
-  if (size == 0) {
-    copy(s.outer, s.row + first, 0, count);
-  } else if (core_.runs(Pipe::load)) {
-    for (index at = 0, n; at < count; at += n) {
-      const index key = first + at;
-      n = std::min(size - key % size, count - at);
-      copy(blocks[static_cast<std::size_t>(key / size - first / size)], key % size, at, n);
-    }
+  if (core_.runs(Pipe::load)) {  // else the table is nobody's to read
+    TokenRange range{&s, kv_head, first, count, nullptr};
+    range.blocks = &tables_->of(part, range);
+    for_parts(problem_, range, [&](index outer, index row, index at, index rows) {
+      core_.nd2nz(tile.row_slice(at, rows), view.at(0, outer).slice(0, row, rows).at(1, kv_head).at(1, 0).matrix());
+    });
   }
   ring_.commit();
 }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "npu_kernels/attention/cache_tiles.hpp"
 #include "npu_kernels/attention/matrix_tiles.hpp"
 
 namespace inlay::npu {
@@ -13,7 +14,7 @@ class TableReads {
  public:
   TableReads(Core& core, const AttentionProblem& problem, std::size_t parts)
       : core_(core), problem_(problem), blocks_(parts) {}
-  const std::vector<index>& of(std::size_t part, const KeyWork& work, index first, index count);
+  const std::vector<index>& of(std::size_t part, const TokenRange& range);
 
  private:
   Core& core_;

@@ -79,14 +79,17 @@ inline Count mutate(const Problem& program, const Device& device) {
     const Ran mutant = program.run(device, options);
     const auto found = check(mutant.outcome.tape, device);
     const bool reported = !mutant.outcome.ok() || !found.empty();
-    const bool sound = Oracle(mutant.outcome.tape, device).clean() &&
-                       same_results_in_every_order(program, device, options, mutant.output);
     const bool wrong = mutant.output != base.output;
+    // Wrong results are enough, but for a shift, which may make another program.
+    const bool judged = wrong && point.kind != MutationKind::shift_offset;
+    const bool sound = !judged && Oracle(mutant.outcome.tape, device).clean() &&
+                       same_results_in_every_order(program, device, options, mutant.output);
     const bool other_program = wrong && sound && mutant.outcome.ok() && point.kind == MutationKind::shift_offset;
     const bool necessary = !sound || (wrong && !other_program);
-    EXPECT_EQ(reported, necessary) << name(point.kind) << " " << point.verb << " at " << line_of(point.site) << " of "
-                                   << program.name << " on " << device.name << text(mutant.outcome.reports)
-                                   << text(found);
+    EXPECT_TRUE(reported == necessary || (reported && program.may_hide))
+        << (reported ? "reported: " : "missed: ") << name(point.kind) << " " << point.verb << " at "
+        << line_of(point.site) << " of " << program.name << " on " << device.name << text(mutant.outcome.reports)
+        << text(found);
     const Count one{1, necessary, necessary && reported, other_program};
     of_kind[kind] += one;
     all += one;

@@ -7,24 +7,17 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <ostream>
 #include <random>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <inlay/ops/rms_norm.hpp>
-
 #include "npu_kernels/backend/program.hpp"
 #include "npu_kernels/linear/gemm.hpp"
 #include "npu_kernels/machine/run/machine.hpp"
 #include "tests/machine/programs/decode_problem.hpp"
-
-namespace inlay::npu {
-
-Program program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);
-
-}  // namespace inlay::npu
 
 namespace inlay::npu::test {
 
@@ -36,6 +29,9 @@ struct Ran {
 struct Problem {
   std::string name;
   std::function<Ran(const Device&, const Options&)> run;
+  bool may_hide = false;  // what goes wrong need not show in the results
+
+  friend std::ostream& operator<<(std::ostream& out, const Problem& problem) { return out << problem.name; }
 };
 
 // The same queues, paths and flags in small memories: small problems take many tiles, machines are quick to make.
@@ -96,15 +92,6 @@ Ran run_operator(const Device& device, const Options& options, const Op& op, con
   return {std::move(outcome), bytes_of(output)};
 }
 
-inline Ran run_rms_norm(const Device& device, const Options& options) {
-  constexpr index rows = 29, columns = 768;
-  const auto x = values<f16>(rows * columns, -4, 4, 3), weight = values<f16>(columns, 1, 4, 4);
-  std::vector<f16> y(rows * columns);
-  const RmsNorm<Host> op{
-      .x = {x.data(), {rows, columns}}, .weight = {weight.data(), {columns}}, .y = {y.data(), {rows, columns}}};
-  return run_operator(device, options, op, y);
-}
-
 // One split: the results go straight out. Two: through the workspace and a meeting of the cores.
 template <index splits, DecodePlan plan> Ran run_decode_attention(const Device& device, const Options& options) {
   DecodeProblem problem(2, 4, 1, 32, 200, splits);
@@ -117,7 +104,6 @@ template <index splits, DecodePlan plan> Ran run_decode_attention(const Device& 
 inline std::vector<Problem> small_problems() {
   return {{"gemm i8", run_gemm<std::int8_t, std::int32_t>},
           {"gemm f16", run_gemm<f16, float>},
-          {"rms_norm f16", run_rms_norm},
           {"decode_attention C1V1", run_decode_attention<1, DecodePlan::c1v1>},
           {"decode_attention C1V2", run_decode_attention<1, DecodePlan::c1v2>},
           {"decode_attention C1V2 in splits", run_decode_attention<2, DecodePlan::c1v2>},

@@ -6,6 +6,7 @@
 #include <inlay/ops/embedding.hpp>
 #include <inlay/ops/gelu.hpp>
 #include <inlay/ops/quantize.hpp>
+#include <inlay/ops/rms_norm.hpp>
 #include <inlay/ops/rope.hpp>
 #include <inlay/ops/softmax.hpp>
 #include <inlay/ops/swiglu.hpp>
@@ -15,6 +16,7 @@
 namespace inlay::npu {
 
 Program program(GlobalMemory&, const Add<Host>&, const Choices&);
+Program program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);
 Program program(GlobalMemory&, const Swiglu<Host>&, const Choices&);
 Program program(GlobalMemory&, const Gelu<Host>&, const Choices&);
 Program program(GlobalMemory&, const Softmax<Host>&, const Choices&);
@@ -46,12 +48,14 @@ inline Ran run_swiglu(const Device& device, const Options& options) {
   return run_operator(device, options, op, y);
 }
 
-inline Ran run_gelu(const Device& device, const Options& options) {
+template <GeluForm form> Ran run_gelu(const Device& device, const Options& options) {
   constexpr index rows = 5, columns = 1200;
   const auto x = values<f16>(rows * columns, -4, 4, 1), up = values<f16>(rows * columns, -4, 4, 2);
   std::vector<f16> y(x.size());
-  const Gelu<Host> op{
-      .x = {x.data(), {rows, columns}}, .up = {up.data(), {rows, columns}}, .y = {y.data(), {rows, columns}}};
+  const Gelu<Host> op{.x = {x.data(), {rows, columns}},
+                      .up = {up.data(), {rows, columns}},
+                      .y = {y.data(), {rows, columns}},
+                      .form = form};
   return run_operator(device, options, op, y);
 }
 
@@ -87,15 +91,41 @@ template <index columns> Ran run_softmax(const Device& device, const Options& op
   return run_operator(device, options, op, y);
 }
 
-inline Ran run_quantize(const Device& device, const Options& options) {
+// Its logarithm, under a mask of bits, without sinks.
+inline Ran run_log_softmax(const Device& device, const Options& options) {
+  constexpr index rows = 5, columns = 200;
+  const auto x = values<f16>(rows * columns, -4, 4, 1);
+  auto mask = values<std::uint8_t>(rows * columns, 0, 1, 2);
+  std::vector<f16> y(x.size());
+  const Softmax<Host> op{.x = {x.data(), {1, rows, columns}},
+                         .mask = {mask.data(), DType::boolean, {1, rows, columns}},
+                         .y = {y.data(), {1, rows, columns}},
+                         .log = true};
+  return run_operator(device, options, op, y);
+}
+
+// Short rows; weights of x's type, or in f32 with 1 to be added.
+template <class T> Ran run_rms_norm(const Device& device, const Options& options) {
+  constexpr index rows = 29, columns = 768;
+  const auto x = values<f16>(rows * columns, -4, 4, 3);
+  const auto weight = values<T>(columns, 1, 4, 4);
+  std::vector<f16> y(rows * columns);
+  const RmsNorm<Host> op{.x = {x.data(), {rows, columns}},
+                         .weight = {weight.data(), {columns}},
+                         .y = {y.data(), {rows, columns}},
+                         .weight_offset = std::is_same_v<T, float> ? 1.0f : 0.0f};
+  return run_operator(device, options, op, y);
+}
+
+template <bool zeros> Ran run_quantize(const Device& device, const Options& options) {
   constexpr index rows = 3, columns = 2500;
-  const auto x = values<f16>(rows * columns, -40, 40, 1);
+  auto x = values<f16>(rows * columns, -40, 40, 1);
+  x[7] = f16(80), x[columns + 9] = f16(-80);  // either end is the largest of a row
   std::vector<std::int8_t> y(x.size()), zero(rows);
   std::vector<float> scale(rows);
-  const Quantize<Host> op{.x = {x.data(), {rows, columns}},
-                          .y = {y.data(), {rows, columns}},
-                          .row_scale = {scale.data(), {rows}},
-                          .row_zero = {zero.data(), {rows}}};
+  Quantize<Host> op{
+      .x = {x.data(), {rows, columns}}, .y = {y.data(), {rows, columns}}, .row_scale = {scale.data(), {rows}}};
+  if (zeros) op.row_zero = {zero.data(), {rows}};
   Ran ran = run_operator(device, options, op, y);
   for (const auto& more : {bytes_of(zero), bytes_of(scale)})
     ran.output.insert(ran.output.end(), more.begin(), more.end());
@@ -110,6 +140,17 @@ inline Ran run_quantize_4(const Device& device, const Options& options) {
   const Quantize<Host> op{.x = {x.data(), {rows, columns}},
                           .scale = {scale.data(), {1, 1}},
                           .y = {y.data(), DType::i4, {rows, columns}, {columns, 1}}};
+  return run_operator(device, options, op, y);
+}
+
+inline Ran run_dequantize_4(const Device& device, const Options& options) {
+  constexpr index rows = 4, columns = 33;
+  const auto x = values<std::uint8_t>((rows * columns + 1) / 2, 0, 255, 1);
+  const auto scale = values<float>(1, 2, 2, 2);
+  std::vector<float> y(rows * columns);
+  const Dequantize<Host> op{.x = {x.data(), DType::i4, {rows, columns}, {columns, 1}},
+                            .scale = {scale.data(), {1, 1}},
+                            .y = {y.data(), {rows, columns}}};
   return run_operator(device, options, op, y);
 }
 
@@ -151,37 +192,49 @@ template <GgmlType format> Ran run_blocks(const Device& device, const Options& o
   return run_operator(device, options, op, y);
 }
 
-template <bool interleaved> Ran run_rope(const Device& device, const Options& options) {
+// Token t by row t, or by the row that its position names.
+template <bool interleaved, bool at_positions = true> Ran run_rope(const Device& device, const Options& options) {
   constexpr index tokens = 5, heads = 6, dim = 80, pairs = 32, cached = 7;
   const auto x = values<f16>(tokens * heads * dim, -4, 4, 1);
   const auto cos = values<float>(cached * pairs, -1, 1, 2), sin = values<float>(cached * pairs, -1, 1, 3);
   const std::vector<std::int32_t> positions{6, 0, 3, 3, 1};
   std::vector<f16> y(x.size());
-  const Rope<Host> op{.x = {x.data(), {tokens, heads, dim}},
-                      .cos = {cos.data(), {cached, pairs}},
-                      .sin = {sin.data(), {cached, pairs}},
-                      .positions = {positions.data(), {tokens}},
-                      .y = {y.data(), {tokens, heads, dim}},
-                      .first = 8,
-                      .interleaved = interleaved};
+  constexpr index table = at_positions ? cached : tokens;
+  Rope<Host> op{.x = {x.data(), {tokens, heads, dim}},
+                .cos = {cos.data(), {table, pairs}},
+                .sin = {sin.data(), {table, pairs}},
+                .y = {y.data(), {tokens, heads, dim}},
+                .first = 8,
+                .interleaved = interleaved};
+  if (at_positions) op.positions = {positions.data(), {tokens}};
   return run_operator(device, options, op, y);
 }
 
 inline std::vector<Problem> small_rows() {
   return {{"add of a bias", run_add},
           {"swiglu", run_swiglu},
-          {"gelu", run_gelu},
+          {"gelu", run_gelu<GeluForm::erf>},
+          {"gelu, tanh", run_gelu<GeluForm::tanh>},
+          {"gelu, quick", run_gelu<GeluForm::quick>},
+          {"rms_norm", run_rms_norm<f16>},
+          {"rms_norm, f32 weights", run_rms_norm<float>},
           {"rms_norm of long rows", run_long_rms_norm},
           {"softmax", run_softmax<200>},
           {"softmax of long rows", run_softmax<2000>},
-          {"quantize of long rows", run_quantize},
+          {"softmax, its logarithm", run_log_softmax},
+          {"quantize of long rows", run_quantize<true>},
+          {"quantize of long rows, without zeros", run_quantize<false>},
           {"quantize to half bytes", run_quantize_4},
           {"dequantize", run_dequantize},
+          {"dequantize half bytes", run_dequantize_4},
           {"embedding", run_embedding},
+          {"embedding Q8_0", run_blocks<GgmlType::Q8_0>},
+          {"embedding Q4_0", run_blocks<GgmlType::Q4_0>},
           {"embedding Q4_1", run_blocks<GgmlType::Q4_1>},
           {"embedding Q4_K", run_blocks<GgmlType::Q4_K>},
           {"embedding Q6_K", run_blocks<GgmlType::Q6_K>},
           {"rope", run_rope<false>},
+          {"rope, row by row", run_rope<false, false>},
           {"rope interleaved", run_rope<true>}};
 }
 

@@ -1,0 +1,32 @@
+// Products of a unit's rows on the matrix unit: steps of the depth through left and right into an accumulator, and out.
+//
+//   feed     left, right   left, right ..
+//   matrix                 sum += left right ..
+//   drain                                         scale * sum -> where the vector units find it
+#pragma once
+
+#include "npu_kernels/attention/attend_matrix.hpp"
+
+namespace inlay::npu {
+
+class UnitProducts {
+ public:
+  UnitProducts(Core& core, const MatrixTiles& tiles);
+  // A sum of so many rows and columns, of `most_rows` and `most_columns`.
+  void begin(index most_rows, index most_columns, index rows, index columns);
+  // sum (+)= left * right, or right's transpose, over pieces of left `apart` rows apart.
+  void add(const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose);
+  void drain(const Tensor& to, float scale = 1);
+
+ private:
+  Tensor window(const Tensor& slot) const;
+
+  Core& core_;
+  const index depth_;
+  Ring left_, right_, sums_;
+  index most_rows_ = 0, most_columns_ = 0, rows_ = 0, columns_ = 0;
+  bool first_ = true;
+  Tensor sum_;
+};
+
+}  // namespace inlay::npu
