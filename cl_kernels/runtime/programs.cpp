@@ -77,23 +77,32 @@ Programs::~Programs() {
 Expected<Kernel*> Programs::kernel(const Variant& variant, const char* name) {
   auto program = this->program(variant);
   if (!program) return failure(std::move(program.error()));
-  auto& kernels = (*program)->kernels;
-  for (const auto& known : kernels)
-    if (known->name() == name) return known.get();
-  for (const auto& known : kernels)
-    if (std::strcmp(known->name(), name) == 0) return known.get();  // the literal of another file
-  cl_int error = CL_SUCCESS;
-  cl_kernel made = clCreateKernel((*program)->object, name, &error);
-  if (error != CL_SUCCESS)
-    return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.text()));
-  return kernels.emplace_back(std::make_unique<Kernel>(name, made)).get();
+  Launches& launches = (*program)->of(name);
+  if (launches.step != step_ || launches.next == most_launches) launches.next = 0;
+  launches.step = step_;
+  if (launches.next == launches.objects.size()) {
+    cl_int error = CL_SUCCESS;
+    cl_kernel made = clCreateKernel((*program)->object, name, &error);
+    if (error != CL_SUCCESS)
+      return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.text()));
+    launches.objects.push_back(std::make_unique<Kernel>(made));
+  }
+  return launches.objects[launches.next++].get();
+}
+
+Programs::Launches& Programs::Program::of(const char* name) {
+  for (Launches& known : kernels)
+    if (known.name == name) return known;
+  for (Launches& known : kernels)
+    if (std::strcmp(known.name, name) == 0) return known;  // the literal of another file
+  return kernels.emplace_back(Launches{.name = name});
 }
 
 Expected<Programs::Program*> Programs::program(const Variant& variant) {
   if (const auto known = programs_.find(variant); known != programs_.end()) return &known->second;
   auto made = load_or_build(variant);
   if (!made) return failure(std::move(made.error()));
-  return &programs_.emplace(variant, Program{*made, {}}).first->second;
+  return &programs_.emplace(variant, Program{*made}).first->second;
 }
 
 Expected<cl_program> Programs::load_or_build(const Variant& variant) {

@@ -167,10 +167,12 @@ Status Runtime::download(std::span<std::byte> to, ConstClAddress from) {
   if (error != CL_SUCCESS)
     return error_status(error, "copying " + std::to_string(to.size()) + " bytes from " + record_.name);
   staged_ = 0;
+  programs_->begin_step();
   return {};
 }
 
 Status Runtime::finish() {
+  programs_->begin_step();
   const cl_int asked = offences_->ask(queue_);
   if (cl_int error = clFinish(queue_); error != CL_SUCCESS) return error_status(error, "finishing on " + record_.name);
   staged_ = 0;
