@@ -11,6 +11,7 @@
 
 #include "cl_kernels/runtime/errors.hpp"
 #include "cl_kernels/runtime/sources.hpp"
+#include "cl_kernels/runtime/whole_file.hpp"
 
 namespace inlay::cl {
 
@@ -196,16 +197,7 @@ void Programs::save(cl_program program, const std::string& file, const std::stri
   put(entry, hash(entry));
   std::error_code ignored;
   std::filesystem::create_directories(cache_, ignored);
-  const std::string part = file + "." + std::to_string(getpid());
-  {
-    std::ofstream out(part, std::ios::binary);
-    out << entry;
-    if (!out.flush()) {
-      std::filesystem::remove(part, ignored);
-      return;
-    }
-  }
-  std::filesystem::rename(part, file, ignored);
+  (void)write_whole(file, entry).ok();
 }
 
 }  // namespace inlay::cl
