@@ -43,7 +43,7 @@ int list_parameters() {
       for (int value : p.of(shape).list())
         values += " " + std::to_string(value) + (value == p.of(shape).usual ? "*" : "");
       std::printf("%-24s %s %-36s%s%s\n", (std::string(p.op) + "." + std::string(p.name)).c_str(),
-                  shape == ClShape::cpu ? "cpu" : "gpu", values.c_str(), std::string(p.what).c_str(),
+                  std::string(name(shape)).c_str(), values.c_str(), std::string(p.what).c_str(),
                   p.same_bits ? "" : " (last bits differ)");
     }
   return 0;
@@ -65,14 +65,12 @@ int tune_device(const Options& options) {
   // Before minutes of work.
   if (!options.output.empty())
     if (Status status = check_cl_tuning(options.output); !status.ok()) return wrong(status);
-  const ClShape shape = options.shape == "cpu"   ? ClShape::cpu
-                        : options.shape == "gpu" ? ClShape::gpu
-                                                 : ClShape::by_device;
+  const ClShape shape = shape_called(options.shape).value_or(ClShape::by_device);
   auto cl = Cl::make({.device = options.device, .shape = shape, .tuning = "none"});
   if (!cl) return wrong(cl.error());
   const ClShape chosen = cl->options().shape;
   std::printf("%s, driver %s, %s shape\n", cl->device().name.c_str(), cl->device().driver.c_str(),
-              chosen == ClShape::cpu ? "cpu" : "gpu");
+              std::string(name(chosen)).c_str());
   std::printf("%-24s %19s %20s    gain          call\n", "parameter", "as it is", "best other");
   std::vector<ClTuned> found;
   bool right = true;

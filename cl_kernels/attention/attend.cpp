@@ -10,7 +10,8 @@ namespace {
 // How a call is cut. Neither heads nor units leave a trace in the result.
 struct Cut {
   int dim, rows, unit_rows, key_lanes, lanes;
-  bool tiled;  // attention/prefill.cl
+  bool tiled;   // attention/prefill.cl
+  bool turned;  // attention/cpu_products.clh
 };
 
 Cut cut_of(const Runtime& runtime, const Attention& a) {
@@ -20,12 +21,13 @@ Cut cut_of(const Runtime& runtime, const Attention& a) {
   for (int dim : {64, 128, 256, 576})
     if (cut.dim == 0 && widest <= dim && (dim > 64 || !runtime.cpu_shape())) cut.dim = dim;
   if (cut.dim == 0) cut.dim = static_cast<int>(groups_of(widest, 512) * 512);
+  // Rows of a chunk have the bits of the whole: where that is asked for, one row goes as many do.
   const bool one = a.rows == 1 && a.ragged_rows == 0;
   if (runtime.cpu_shape()) {
-    cut.rows = one ? 1 : 4;
+    cut.turned = a.by_chunks || a.rows >= 16;
+    cut.rows = one && !cut.turned ? 1 : 4;
     cut.unit_rows = std::max(4, cut.dim <= 256 ? runtime.tuned(Tunable::attention_unit_rows) : 8192 / cut.dim / 4 * 4);
   } else {
-    // Rows of a chunk have the bits of the whole: where that is asked for, one row goes as many do.
     const bool flat = a.k_piece == 0 && a.v_piece == 0 && !a.slots_of_values;
     cut.tiled = flat && cut.dim <= 576 && cut.lanes % 16 == 0 && (a.by_chunks || a.rows > 16);
     cut.rows = cut.unit_rows = (one && !a.by_chunks) || cut.dim > 576 ? 1 : cut.dim <= 256 ? 4 : 2;
@@ -95,6 +97,7 @@ Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratc
         .number("UNIT_ROWS", cut.unit_rows)
         .number("LANES", cut.lanes)
         .flag("V_SLOTS", a.slots_of_values)
+        .flag("TURNED", cut.turned)
         .flag("ALIGNED", a.aligned);
     if (!runtime.cpu_shape()) variant.number("KEY_LANES", cut.key_lanes).flag("UNROLLED", unrolled);
     status = launch_over_keys(variant, "attend", a.k, a.v);

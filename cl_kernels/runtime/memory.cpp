@@ -69,14 +69,17 @@ Expected<cl_mem> Memory::map(std::span<const std::byte> host) {
 void Memory::release(cl_mem buffer) {
   const auto known = used_.find(buffer);
   if (known == used_.end()) return;
-  if (known->second == 0)
+  if (known->second == 0) {
+    ++gone_;
     clReleaseMemObject(buffer);
-  else
+  } else {
     unused_[known->second].push_back(buffer);
+  }
   used_.erase(known);
 }
 
 void Memory::release_unused() {
+  ++gone_;
   for (auto& [size, buffers] : unused_)
     for (cl_mem buffer : buffers) clReleaseMemObject(buffer);
   unused_.clear();

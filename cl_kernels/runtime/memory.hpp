@@ -22,6 +22,9 @@ class Memory {
   Expected<cl_mem> map(std::span<const std::byte> host);
   void release(cl_mem buffer);
   std::size_t allocations() const { return allocations_; }
+  bool owns(cl_mem buffer) const { return used_.contains(buffer); }
+  // Grows when one of them is given back to the driver: from then on its handle may be another buffer's.
+  std::size_t gone() const { return gone_; }
 
  private:
   void release_unused();
@@ -30,7 +33,7 @@ class Memory {
   const ClDevice& record_;
   std::map<std::size_t, std::vector<cl_mem>> unused_;
   std::map<cl_mem, std::size_t> used_;  // the size to be given out again; 0: memory of the host's
-  std::size_t allocations_ = 0;
+  std::size_t allocations_ = 0, gone_ = 0;
 };
 
 }  // namespace inlay::cl

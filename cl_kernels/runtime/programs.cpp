@@ -11,6 +11,7 @@
 
 #include "cl_kernels/runtime/errors.hpp"
 #include "cl_kernels/runtime/sources.hpp"
+#include "cl_kernels/runtime/whole_file.hpp"
 
 namespace inlay::cl {
 
@@ -77,23 +78,32 @@ Programs::~Programs() {
 Expected<Kernel*> Programs::kernel(const Variant& variant, const char* name) {
   auto program = this->program(variant);
   if (!program) return failure(std::move(program.error()));
-  auto& kernels = (*program)->kernels;
-  for (const auto& known : kernels)
-    if (known->name() == name) return known.get();
-  for (const auto& known : kernels)
-    if (std::strcmp(known->name(), name) == 0) return known.get();  // the literal of another file
-  cl_int error = CL_SUCCESS;
-  cl_kernel made = clCreateKernel((*program)->object, name, &error);
-  if (error != CL_SUCCESS)
-    return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.text()));
-  return kernels.emplace_back(std::make_unique<Kernel>(name, made)).get();
+  Launches& launches = (*program)->of(name);
+  if (launches.step != step_ || launches.next == most_launches) launches.next = 0;
+  launches.step = step_;
+  if (launches.next == launches.objects.size()) {
+    cl_int error = CL_SUCCESS;
+    cl_kernel made = clCreateKernel((*program)->object, name, &error);
+    if (error != CL_SUCCESS)
+      return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.text()));
+    launches.objects.push_back(std::make_unique<Kernel>(made));
+  }
+  return launches.objects[launches.next++].get();
+}
+
+Programs::Launches& Programs::Program::of(const char* name) {
+  for (Launches& known : kernels)
+    if (known.name == name) return known;
+  for (Launches& known : kernels)
+    if (std::strcmp(known.name, name) == 0) return known;  // the literal of another file
+  return kernels.emplace_back(Launches{.name = name});
 }
 
 Expected<Programs::Program*> Programs::program(const Variant& variant) {
   if (const auto known = programs_.find(variant); known != programs_.end()) return &known->second;
   auto made = load_or_build(variant);
   if (!made) return failure(std::move(made.error()));
-  return &programs_.emplace(variant, Program{*made, {}}).first->second;
+  return &programs_.emplace(variant, Program{*made}).first->second;
 }
 
 Expected<cl_program> Programs::load_or_build(const Variant& variant) {
@@ -187,16 +197,7 @@ void Programs::save(cl_program program, const std::string& file, const std::stri
   put(entry, hash(entry));
   std::error_code ignored;
   std::filesystem::create_directories(cache_, ignored);
-  const std::string part = file + "." + std::to_string(getpid());
-  {
-    std::ofstream out(part, std::ios::binary);
-    out << entry;
-    if (!out.flush()) {
-      std::filesystem::remove(part, ignored);
-      return;
-    }
-  }
-  std::filesystem::rename(part, file, ignored);
+  (void)write_whole(file, entry).ok();
 }
 
 }  // namespace inlay::cl

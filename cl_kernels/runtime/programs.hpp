@@ -12,42 +12,63 @@
 
 #include <inlay/cl.hpp>
 
+#include "cl_kernels/runtime/memory.hpp"
 #include "cl_kernels/runtime/variant.hpp"
 
 namespace inlay::cl {
 
-// A kernel object and the numbers that its arguments were set to: those that stay from launch to launch are not set
-// again. Buffers always are: another one may have been given the handle of one that is gone.
+// A kernel object and what its arguments were set to: those that stay from launch to launch are not set again.
 class Kernel {
  public:
-  Kernel(const char* name, cl_kernel object) : name_(name), object_(object) {}
+  explicit Kernel(cl_kernel object) : object_(object) {}
   Kernel(const Kernel&) = delete;
   ~Kernel() { clReleaseKernel(object_); }
 
-  const char* name() const { return name_; }
   cl_kernel object() const { return object_; }
 
-  cl_int set(cl_uint argument, cl_mem buffer) { return clSetKernelArg(object_, argument, sizeof buffer, &buffer); }
-  template <class Number> cl_int set(cl_uint argument, const Number& number) {
-    if (argument >= known_.size()) known_.resize(argument + 1);
-    Known& known = known_[argument];
-    if (known.bytes == sizeof number && std::memcmp(&values_[known.at], &number, sizeof number) == 0) return CL_SUCCESS;
-    const cl_int error = clSetKernelArg(object_, argument, sizeof number, &number);
-    if (error != CL_SUCCESS) return error;
-    if (known.bytes != sizeof number) {
-      known = {values_.size(), sizeof number};
-      values_.resize(known.at + known.bytes);
-    }
-    std::memcpy(&values_[known.at], &number, sizeof number);
+  // A number, a struct, or a buffer that lives as long as the kernel.
+  template <class Value> cl_int set(cl_uint argument, const Value& value) {
+    Known& known = this->known(argument);
+    return holds(known, value) ? CL_SUCCESS : set_anew(known, argument, value);
+  }
+  // A buffer that may be gone one day, and its handle another's: an engine's own is set each time.
+  cl_int set(cl_uint argument, cl_mem buffer, const Memory& memory) {
+    Known& known = this->known(argument);
+    const bool same = known.as_of == memory.gone() && holds(known, buffer);
+    if (same && known.is_kept) return CL_SUCCESS;
+    const cl_int error = set_anew(known, argument, buffer);
+    if (error != CL_SUCCESS || same) return error;
+    known.as_of = memory.gone();
+    known.is_kept = buffer == nullptr || memory.owns(buffer);
     return error;
   }
 
  private:
   struct Known {
     std::size_t at = 0, bytes = 0;  // none: not known
+    bool is_kept = false;           // a buffer that was Memory's when
+    std::size_t as_of = 0;          // so many of its buffers were gone
   };
 
-  const char* name_;
+  Known& known(cl_uint argument) {
+    if (argument >= known_.size()) known_.resize(argument + 1);
+    return known_[argument];
+  }
+  template <class Value> bool holds(const Known& known, const Value& value) const {
+    return known.bytes == sizeof value && std::memcmp(&values_[known.at], &value, sizeof value) == 0;
+  }
+  template <class Value> cl_int set_anew(Known& known, cl_uint argument, const Value& value) {
+    const cl_int error = clSetKernelArg(object_, argument, sizeof value, &value);
+    if (error != CL_SUCCESS) return error;
+    if (known.bytes != sizeof value) {
+      known.at = values_.size();
+      known.bytes = sizeof value;
+      values_.resize(known.at + known.bytes);
+    }
+    std::memcpy(&values_[known.at], &value, sizeof value);
+    return error;
+  }
+
   cl_kernel object_;
   std::vector<Known> known_;
   std::vector<std::byte> values_;
@@ -66,16 +87,29 @@ class Programs {
   Programs(const Programs&) = delete;
   ~Programs();
 
-  // The same object each time: its arguments are those of the last launch. `name` is a literal.
+  // Whoever launches asks once for each launch: the n-th launch of a kernel in a step gets its n-th object, with the
+  // arguments of the n-th launch of the step before. A model's steps are alike, its layers are not. `name` is a literal.
   Expected<Kernel*> kernel(const Variant& variant, const char* name);
+  void begin_step() { ++step_; }
   // As above for a text of one's own: probes, and a kernel that does not build. `refused`: was it by the compiler?
   Expected<cl_program> build(std::string_view text, const std::string& options, const std::string& what,
                              bool* refused = nullptr);
 
  private:
+  // An engine that waits by itself never ends a step: after so many launches they begin anew.
+  static constexpr std::size_t most_launches = 1024;
+
+  struct Launches {
+    const char* name;
+    std::vector<std::unique_ptr<Kernel>> objects = {};
+    std::size_t next = 0;
+    std::size_t step = 0;
+  };
   struct Program {
     cl_program object;
-    std::vector<std::unique_ptr<Kernel>> kernels;
+    std::vector<Launches> kernels = {};
+
+    Launches& of(const char* name);
   };
 
   Expected<Program*> program(const Variant& variant);
@@ -89,6 +123,7 @@ class Programs {
   const ClDevice& record_;
   std::string options_, cache_;
   std::unordered_map<Variant, Program, Variant::Hash> programs_;
+  std::size_t step_ = 1;
 };
 
 }  // namespace inlay::cl

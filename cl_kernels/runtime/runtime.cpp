@@ -74,7 +74,9 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   std::string build = "-cl-std=" + options.language;
   build += options.shape == ClShape::cpu ? " -D CPU_SHAPE=1" : " -D GPU_SHAPE=1";
   if (!options.build_options.empty()) build += ' ' + options.build_options;
-  if (!options.only_fallbacks) {
+  if (options.only_fallbacks) {
+    build += " -D FALLBACKS=1";
+  } else {
     // By what the device says it might; that it does is seen.
     const bool names_subgroups = options.language == "CL3.0" && made->record_.has("cl_khr_subgroup_shuffle");
     const bool is_nvidia = made->record_.vendor.find("NVIDIA") != std::string::npos;
@@ -167,10 +169,12 @@ Status Runtime::download(std::span<std::byte> to, ConstClAddress from) {
   if (error != CL_SUCCESS)
     return error_status(error, "copying " + std::to_string(to.size()) + " bytes from " + record_.name);
   staged_ = 0;
+  programs_->begin_step();
   return {};
 }
 
 Status Runtime::finish() {
+  programs_->begin_step();
   const cl_int asked = offences_->ask(queue_);
   if (cl_int error = clFinish(queue_); error != CL_SUCCESS) return error_status(error, "finishing on " + record_.name);
   staged_ = 0;

@@ -112,7 +112,7 @@ namespace detail {
 // Sets what one value of a launcher is to its kernel.
 class Arguments {
  public:
-  explicit Arguments(Kernel& kernel) : kernel_(kernel) {}
+  Arguments(Kernel& kernel, const Memory& memory) : kernel_(kernel), memory_(memory) {}
 
   void add(index value) { set(static_cast<cl_long>(value)); }
   void add(int value) { set(static_cast<cl_int>(value)); }
@@ -120,18 +120,18 @@ class Arguments {
   void add(float value) { set(static_cast<cl_float>(value)); }
   void add(bool value) { set(static_cast<cl_int>(value)); }
   void add(const Part& part) {
-    set(part.address.memory);
+    set_buffer(part.address.memory);
     set(static_cast<cl_long>(part.address.offset / part.element_bytes));
   }
   void add(const Place& place) {
-    set(place.record);
+    set(place.record);  // the Runtime's own
     set(place.number);
   }
   template <class T>
   requires is_kernel_struct<T>
   void add(const T& value) { set(value); }
   template <ViewLike V> void add(const V& view) {
-    set(view.data.memory);
+    set_buffer(view.data.memory);
     set(static_cast<cl_long>(view.data.offset * 8 / bits(view.dtype)));
   }
 
@@ -139,8 +139,9 @@ class Arguments {
   cl_uint failed() const { return failed_; }
 
  private:
-  template <class T> void set(const T& value) {
-    const cl_int error = kernel_.set(next_, value);
+  template <class T> void set(const T& value) { note(kernel_.set(next_, value)); }
+  void set_buffer(cl_mem buffer) { note(kernel_.set(next_, buffer, memory_)); }
+  void note(cl_int error) {
     if (error != CL_SUCCESS && error_ == CL_SUCCESS) {
       error_ = error;
       failed_ = next_;
@@ -149,6 +150,7 @@ class Arguments {
   }
 
   Kernel& kernel_;
+  const Memory& memory_;
   cl_uint next_ = 0, failed_ = 0;
   cl_int error_ = CL_SUCCESS;
 };
@@ -162,7 +164,7 @@ Status launch(Cl& cl, const Variant& variant, const char* name, const Grid& grid
   Runtime& runtime = cl.runtime();
   auto kernel = runtime.programs().kernel(variant, name);
   if (!kernel) return std::move(kernel.error());
-  detail::Arguments arguments(**kernel);
+  detail::Arguments arguments(**kernel, runtime.memory());
   (arguments.add(values), ...);
   if (arguments.error() != CL_SUCCESS) return detail::argument_status(arguments.error(), name, arguments.failed());
   return runtime.enqueue((*kernel)->object(), name, grid);

@@ -2,6 +2,20 @@
 
 #include <algorithm>
 
+namespace inlay {
+
+std::string_view name(ClShape shape) {
+  return shape == ClShape::cpu ? "cpu" : shape == ClShape::gpu ? "gpu" : "by_device";
+}
+
+std::optional<ClShape> shape_called(std::string_view wanted) {
+  for (const ClShape shape : {ClShape::cpu, ClShape::gpu})
+    if (name(shape) == wanted) return shape;
+  return std::nullopt;
+}
+
+}  // namespace inlay
+
 namespace inlay::cl {
 
 std::string choices(std::span<const int> values) {
@@ -26,8 +40,8 @@ Expected<const ClParameter*> find_parameter(std::string_view op, std::string_vie
 Status check_value(const ClParameter& parameter, ClShape shape, long value) {
   const auto values = parameter.of(shape).list();
   if (std::ranges::find(values, value) != values.end()) return {};
-  return invalid("is " + std::to_string(value) + "; in the " + (shape == ClShape::cpu ? "cpu" : "gpu") +
-                 " shape it must be " + choices(values));
+  return invalid("is " + std::to_string(value) + "; in the " + std::string(inlay::name(shape)) + " shape it must be " +
+                 choices(values));
 }
 
 Tuning::Tuning(const ClDevice& device, ClShape shape, std::span<const Known> known) : shape_(shape) {

@@ -15,11 +15,10 @@
 #include <system_error>
 #include <utility>
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cl_kernels/runtime/whole_file.hpp"
 #include "cl_kernels/tuning/tuning.hpp"
 
 namespace inlay {
@@ -162,12 +161,12 @@ Expected<std::vector<Section>> sections_of(const std::string& file, const Json& 
     for (const char* key : {"platform", "device", "driver"})
       if (!one[key].is_string())
         return failure(corrupt(where + "." + key, "is " + shown(one[key]) + "; it must be a string"));
-    if (one["shape"] != "cpu" && one["shape"] != "gpu")
+    const auto shape = one["shape"].is_string() ? shape_called(one["shape"].get<std::string>()) : std::nullopt;
+    if (!shape)
       return failure(corrupt(where + ".shape", "is " + shown(one["shape"]) + "; it must be \"cpu\" or \"gpu\""));
-    const ClShape shape = one["shape"] == "cpu" ? ClShape::cpu : ClShape::gpu;
-    if (wrong = check_operators(where + ".operators", one["operators"], shape); !wrong.ok())
+    if (wrong = check_operators(where + ".operators", one["operators"], *shape); !wrong.ok())
       return failure(std::move(wrong));
-    Section section{one["platform"], one["device"], one["driver"], shape, one["operators"]};
+    Section section{one["platform"], one["device"], one["driver"], *shape, one["operators"]};
     for (const Section& other : sections)
       if (other.platform == section.platform && other.device == section.device && other.driver == section.driver &&
           other.shape == section.shape)
@@ -193,25 +192,6 @@ Expected<Json> read_or_begin(const std::string& file) {
   if (!json) return json;
   if (auto sections = sections_of(file, *json); !sections) return failure(std::move(sections.error()));
   return json;
-}
-
-// The whole file or the old one.
-Status replace(const std::string& file, const std::string& text) {
-  const std::string part = file + "." + std::to_string(getpid());
-  std::error_code error;
-  {
-    std::ofstream out(part, std::ios::binary);
-    out << text;
-    if (!out.flush()) {
-      std::filesystem::remove(part, error);
-      return {StatusCode::not_found, file + " cannot be written"};
-    }
-  }
-  std::filesystem::rename(part, file, error);
-  if (!error) return {};
-  const std::string reason = error.message();
-  std::filesystem::remove(part, error);
-  return {StatusCode::not_found, file + " cannot be written: " + reason};
 }
 
 }  // namespace
@@ -253,7 +233,7 @@ Status write_cl_tuning(const std::string& file, const Cl& cl, const std::string&
   auto json = read_or_begin(file);
   if (!json) return std::move(json.error());
   const ClDevice& device = cl.device();
-  const char* const shape = cl.options().shape == ClShape::cpu ? "cpu" : "gpu";
+  const std::string shape(name(cl.options().shape));
   Json* section = nullptr;
   for (Json& one : (*json)["devices"])
     if (one["platform"] == device.platform && one["device"] == device.name && one["shape"] == shape) section = &one;
@@ -278,7 +258,7 @@ Status write_cl_tuning(const std::string& file, const Cl& cl, const std::string&
         Json{{"value", one.value}, {"usual", one.usual}, {"measured", date}, {"seconds", std::move(seconds)}};
   }
   for (auto op = operators.begin(); op != operators.end();) op = op->empty() ? operators.erase(op) : std::next(op);
-  return replace(file, json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return cl::write_whole(file, json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace inlay

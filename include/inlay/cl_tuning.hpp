@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,10 @@
 #include <inlay/cl.hpp>
 
 namespace inlay {
+
+// "cpu" and "gpu", as files and the command line call the shapes.
+std::string_view name(ClShape shape);
+std::optional<ClShape> shape_called(std::string_view name);
 
 struct ClParameter {
   // Of one shape; with fewer than two values there is nothing to choose.

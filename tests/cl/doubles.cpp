@@ -93,7 +93,7 @@ TEST(ClDoubles, are_the_hosts) {
   };
   auto program = cl->runtime().programs().build(program_of(cases), "-cl-std=CL1.2", "doubles");
   ASSERT_TRUE(program.has_value()) << program.error().message();
-  cl::Kernel kernel("each", clCreateKernel(*program, "each", nullptr));
+  cl::Kernel kernel(clCreateKernel(*program, "each", nullptr));
   clReleaseProgram(*program);
   const Bits a = operands(1, 1 << 15), b = operands(2, 1 << 15);
   const ClAddress first = *cl->allocate(a.size() * 8), second = *cl->allocate(a.size() * 8),

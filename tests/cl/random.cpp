@@ -95,33 +95,61 @@ TYPED_TEST(ClRandom, is_the_reference) {
   EXPECT_TRUE(ran > 0 || runs < few) << "no struct ran";
 }
 
-// Kernels with one bug each, that scripts/oclgrind.sh must be told of. Without it they would do harm.
-class ClBroken : public ::testing::Test {
+// Kernels with one bug each, that scripts/oclgrind.sh must be told of, and one without that it once was. Without it
+// they would do harm.
+class ClPlanted : public ::testing::Test {
  protected:
-  void run(const char* text) {
+  // `text` defines broken(y); where it defines before(y), that runs first.
+  void run(const std::string& text) {
     if (std::getenv("INLAY_UNDER_OCLGRIND") == nullptr)
-      GTEST_SKIP() << "not tested: ClBroken (oclgrind): scripts/oclgrind.sh runs it";
+      GTEST_SKIP() << "not tested: ClPlanted (oclgrind): scripts/oclgrind.sh runs it";
     Cl& cl = test::cl_devices_to_test().at(0).cl();
     auto program = cl.runtime().programs().build(text, "-cl-std=CL1.2", "broken");
     ASSERT_TRUE(program.has_value()) << program.error().message();
-    cl_kernel kernel = clCreateKernel(*program, "broken", nullptr);
     cl_mem y = clCreateBuffer(cl.context(), CL_MEM_READ_WRITE, 64, nullptr, nullptr);
-    clSetKernelArg(kernel, 0, sizeof y, &y);
-    ASSERT_TRUE(cl.runtime().enqueue(kernel, "broken", {.groups = {2}, .lanes = {8}}).ok());
-    ASSERT_TRUE(cl.finish().ok());
+    for (const char* name : {"before", "broken"}) {
+      if (text.find(name) == std::string::npos) continue;
+      cl_kernel kernel = clCreateKernel(*program, name, nullptr);
+      ASSERT_NE(kernel, nullptr) << name;
+      clSetKernelArg(kernel, 0, sizeof y, &y);
+      ASSERT_TRUE(cl.runtime().enqueue(kernel, name, {.groups = {2}, .lanes = {8}}).ok());
+      ASSERT_TRUE(cl.finish().ok());
+      clReleaseKernel(kernel);
+    }
     clReleaseMemObject(y);
-    clReleaseKernel(kernel);
     clReleaseProgram(*program);
   }
 };
 
-TEST_F(ClBroken, race) {
+TEST_F(ClPlanted, race) {
   run("kernel void broken(global int* y) { local int x[8]; int i = get_local_id(0); x[i] = i; y[get_global_id(0)] = "
       "x[i ^ 1]; }");
 }
-TEST_F(ClBroken, outside) { run("kernel void broken(global int* y) { y[get_global_id(0) + 1] = 1; }"); }
-TEST_F(ClBroken, unwritten) {
+TEST_F(ClPlanted, outside) { run("kernel void broken(global int* y) { y[get_global_id(0) + 1] = 1; }"); }
+TEST_F(ClPlanted, unwritten) {
   run("kernel void broken(global int* y) { y[0] = y[get_global_id(0)] + 1 > 3 ? 1 : 2; }");
+}
+TEST_F(ClPlanted, unwritten_scratch) {  // but for its first half, by another kernel
+  run("kernel void before(global int* y) { y[get_global_id(0) / 2] = 1; }"
+      "kernel void broken(global int* y) { if (y[get_global_id(0)] > 0) y[15] = 1; }");
+}
+TEST_F(ClPlanted, unwritten_private) {
+  run("kernel void broken(global int* y) { int x[3]; x[0] = x[2] = 1; y[get_global_id(0)] = x[y == 0 ? 0 : 1]; }");
+}
+TEST_F(ClPlanted, unwritten_local) {
+  run("kernel void broken(global int* y) { local int x[9]; int i = get_local_id(0); x[i] = i; "
+      "barrier(CLK_LOCAL_MEM_FENCE); y[get_global_id(0)] = x[i + 1]; }");
+}
+TEST_F(ClPlanted, unwritten_lane) {  // by way of a function of OpenCL C
+  run("kernel void broken(global int* y) { float8 x; x.s0123 = 1; float8 z = fma(x, x, x); "
+      "y[get_global_id(0)] = (int)z.s4; }");
+}
+// What the pass of unwritten values once took for a bug (scripts/oclgrind.patch): what another kernel wrote, lane 11,
+// lanes that may hold anything, and one that is computed and not used.
+TEST_F(ClPlanted, sound) {
+  run("kernel void before(global int* y) { y[get_global_id(0)] = 1; }"
+      "kernel void broken(global int* y) { float8 y8 = (float8)(y[get_global_id(0)]); float16 x = (float16)(y8, y8);"
+      "float8 z; z.s0123 = x.hi.s0123; z = fma(z, z, z); y[get_global_id(0)] = (int)(z.s3 + x.hi.s3); }");
 }
 
 }  // namespace

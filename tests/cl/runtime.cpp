@@ -143,7 +143,8 @@ TEST_F(ClRuntime, small_uploads_keep_their_bytes) {
   cl_->release(*buffer);
 }
 
-// Numbers are set again where they change, and nowhere else; a literal may lie in two places.
+// Each launch of a step has an object of its own, the next step's launches have them again; a literal may lie in two
+// places.
 TEST_F(ClRuntime, a_kernel_has_the_numbers_of_its_last_launch) {
   const std::string other_literal = "add";
   const auto variant = [](const char* stem) {
@@ -151,7 +152,11 @@ TEST_F(ClRuntime, a_kernel_has_the_numbers_of_its_last_launch) {
   };
   const auto kernel = cl_->runtime().programs().kernel(variant("add"), "add");
   ASSERT_TRUE(kernel.has_value()) << kernel.error().message();
+  const auto next = cl_->runtime().programs().kernel(variant(other_literal.c_str()), other_literal.c_str());
+  EXPECT_NE(*kernel, *next);
+  ASSERT_TRUE(cl_->finish().ok());
   EXPECT_EQ(*kernel, *cl_->runtime().programs().kernel(variant(other_literal.c_str()), other_literal.c_str()));
+  EXPECT_EQ(*next, *cl_->runtime().programs().kernel(variant("add"), "add"));
   EXPECT_FALSE(variant("add") == variant("add").flag("ALIGNED", true));
   EXPECT_FALSE(cl::Variant("add").number("LANES", 1) == cl::Variant("add").number("LANES", 2));
   EXPECT_FALSE(cl::Variant("add").number("X", 0) == cl::Variant("add").type("X", static_cast<DType>(0)));
@@ -168,14 +173,14 @@ TEST_F(ClRuntime, arguments_are_told_apart) {
   auto program = cl_->runtime().programs().build(
       "kernel void list(global int* y, int a, int b, int c) { y[0] = a, y[1] = b, y[2] = c; }", "", "list");
   ASSERT_TRUE(program.has_value()) << program.error().message();
-  cl::Kernel kernel("list", clCreateKernel(*program, "list", nullptr));
+  cl::Kernel kernel(clCreateKernel(*program, "list", nullptr));
   clReleaseProgram(*program);
   const auto y = cl_->allocate(12);
   ASSERT_TRUE(y.has_value());
   for (int i = 0; i < 27; ++i) {
     const cl_int wanted[] = {i % 3, i / 3 % 3, i / 9};
     cl_int got[3] = {};
-    ASSERT_EQ(kernel.set(0, y->memory), CL_SUCCESS);
+    ASSERT_EQ(kernel.set(0, y->memory, cl_->runtime().memory()), CL_SUCCESS);
     for (cl_uint k = 0; k < 3; ++k) ASSERT_EQ(kernel.set(k + 1, wanted[k]), CL_SUCCESS);
     ASSERT_TRUE(cl_->runtime().enqueue(kernel.object(), "list", {.groups = {1}, .lanes = {}}).ok());
     ASSERT_TRUE(cl_->download(std::as_writable_bytes(std::span(got)), *y).ok());

@@ -1,0 +1,29 @@
+#include "cl_kernels/runtime/whole_file.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include <unistd.h>
+
+namespace inlay::cl {
+
+Status write_whole(const std::string& file, std::string_view text) {
+  const std::string part = file + "." + std::to_string(getpid());
+  std::error_code error;
+  {
+    std::ofstream out(part, std::ios::binary);
+    out << text;
+    if (!out.flush()) {
+      std::filesystem::remove(part, error);
+      return {StatusCode::not_found, file + " cannot be written"};
+    }
+  }
+  std::filesystem::rename(part, file, error);
+  if (!error) return {};
+  const std::string reason = error.message();
+  std::filesystem::remove(part, error);
+  return {StatusCode::not_found, file + " cannot be written: " + reason};
+}
+
+}  // namespace inlay::cl

@@ -1,0 +1,170 @@
+// What a step of a model asks of OpenCL: this program stands between Inlay and the loader, and counts. Once two tokens
+// are written, a step makes nothing and sets what changed alone.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <inlay/cl.hpp>
+#include <inlay/ops/add.hpp>
+
+#include "tests/exec/support/random_session.hpp"
+#include "tests/support/cl_devices.hpp"
+
+namespace {
+
+struct Calls {
+  int programs = 0, kernels = 0, buffers = 0, launches = 0;
+  int arguments = 0, unchanged = 0;  // set, and of these to what they were
+} calls;
+
+std::map<std::pair<cl_kernel, cl_uint>, std::vector<unsigned char>> arguments;
+
+template <class Call> Call* in_loader(const char* name, Call*) {
+  static void* const loader = dlopen("libOpenCL.so.1", RTLD_NOW);
+  return reinterpret_cast<Call*>(dlsym(loader, name));
+}
+
+}  // namespace
+
+#define BEHIND(call) static const auto behind = in_loader(#call, &call)
+
+extern "C" cl_int clBuildProgram(cl_program program, cl_uint n, const cl_device_id* devices, const char* options,
+                                 void(CL_CALLBACK* done)(cl_program, void*), void* data) {
+  BEHIND(clBuildProgram);
+  ++calls.programs;
+  return behind(program, n, devices, options, done, data);
+}
+extern "C" cl_kernel clCreateKernel(cl_program program, const char* name, cl_int* error) {
+  BEHIND(clCreateKernel);
+  ++calls.kernels;
+  cl_kernel const made = behind(program, name, error);
+  // The handle of one that is gone.
+  arguments.erase(arguments.lower_bound({made, 0}), arguments.upper_bound({made, ~0u}));
+  return made;
+}
+extern "C" cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void* host, cl_int* error) {
+  BEHIND(clCreateBuffer);
+  ++calls.buffers;
+  return behind(context, flags, bytes, host, error);
+}
+extern "C" cl_int clSetKernelArg(cl_kernel kernel, cl_uint argument, size_t bytes, const void* value) {
+  BEHIND(clSetKernelArg);
+  ++calls.arguments;
+  const auto* const begin = static_cast<const unsigned char*>(value);
+  std::vector<unsigned char> now(begin, begin + bytes);
+  std::vector<unsigned char>& before = arguments[{kernel, argument}];
+  calls.unchanged += now == before;
+  before = std::move(now);
+  return behind(kernel, argument, bytes, value);
+}
+extern "C" cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint n, const size_t* first,
+                                         const size_t* global, const size_t* local, cl_uint events,
+                                         const cl_event* list, cl_event* event) {
+  BEHIND(clEnqueueNDRangeKernel);
+  ++calls.launches;
+  return behind(queue, kernel, n, first, global, local, events, list, event);
+}
+
+namespace inlay::exec::test {
+namespace {
+
+class StepsOnCl : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    INLAY_NEEDS(!inlay::test::cl_devices_to_test().empty(), "cl", std::string("no OpenCL device"));
+  }
+};
+
+TEST_F(StepsOnCl, a_step_sets_what_changed) {
+  constexpr index block = 16, prompt = 8;
+  ModelConfig config = tiny();
+  config.layers = 4;
+  for (inlay::test::WatchedCl& device : inlay::test::cl_devices_to_test())
+    for (const std::string type : {"bf16", "w4a16"}) {
+      SCOPED_TRACE(device.label() + " " + type);
+      Session made = session(config, type, Chain(std::ref(device.cl())), {.chunk = prompt, .block_size = block});
+      ASSERT_TRUE(made.append(tokens(prompt, config.vocab)).ok());
+      for (index step = 0; step < 2 * block; ++step) {
+        calls = {};
+        const auto token = made.sample({.logits = {}, .tokens = {}, .temperature = 0});
+        ASSERT_TRUE(token.has_value()) << token.error().message();
+        ASSERT_TRUE(made.decode(*token).ok());
+        SCOPED_TRACE("step " + std::to_string(step) + ": " + std::to_string(calls.arguments) + " arguments of " +
+                     std::to_string(calls.launches) + " launches");
+        EXPECT_GT(calls.launches, 12 * config.layers);
+        if (step < 2) continue;
+        EXPECT_EQ(calls.unchanged, 0);
+        EXPECT_EQ(calls.programs, 0);
+        EXPECT_EQ(calls.kernels, 0);
+        // A block more makes the table wider, which both kernels of a layer's attention are told, and perhaps longer.
+        const bool wider = (made.length() - 1) % block == 0;
+        EXPECT_LE(calls.buffers, wider ? 1 : 0);
+        EXPECT_LE(calls.arguments, wider ? 6 * config.layers : 0);
+      }
+    }
+}
+
+// Another buffer may get the handle of one that is gone: what the kernels were told of it counts no more.
+TEST_F(StepsOnCl, a_buffer_that_is_gone_is_forgotten) {
+  Cl& cl = inlay::test::cl_devices_to_test().front().cl();
+  std::vector<float> rows(64);
+  const auto y = cl.allocate(sizeof(float) * rows.size());
+  ASSERT_TRUE(y.has_value());
+  const auto add = [&](ClAddress x) {
+    const ConstView<2, Cl> a(x, DType::f32, {1, 64}, {64, 1});
+    const Status status = run(cl, Add<Cl>{.a = a, .b = a, .y = View<2, Cl>(*y, DType::f32, {1, 64}, {64, 1})});
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(cl.download(std::as_writable_bytes(std::span(rows)), *y).ok());
+  };
+  std::vector<float> ones(64, 1), twos(64, 2);
+  const auto mapped = cl.map(std::as_bytes(std::span(ones)));
+  ASSERT_TRUE(mapped.has_value());
+  if (!*mapped) GTEST_SKIP() << "not tested: StepsOnCl.a_buffer_that_is_gone (cl): no memory of the host's";
+  add(**mapped);
+  EXPECT_EQ(rows[63], 2);
+  calls = {};
+  add(**mapped);
+  EXPECT_EQ(calls.arguments, 0);
+  cl.release(**mapped);
+  const auto other = cl.map(std::as_bytes(std::span(twos)));
+  ASSERT_TRUE(other.has_value() && *other);
+  calls = {};
+  add(**other);
+  EXPECT_EQ(rows[63], 4);
+  EXPECT_EQ(calls.arguments, 3);  // y's too: any handle may be another's now
+  cl.release(**other);
+  // An engine's buffer comes and goes as the engine likes.
+  cl_mem of_engine = clCreateBuffer(cl.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 256, ones.data(), nullptr);
+  for (int i = 0; i < 2; ++i) {
+    calls = {};
+    add({of_engine, 0});
+    EXPECT_EQ(rows[63], 2);
+    EXPECT_GE(calls.arguments, 2);
+  }
+  clReleaseMemObject(of_engine);
+  cl.release(*y);
+}
+
+// Launches without an end of a step between them find their objects again.
+TEST_F(StepsOnCl, many_launches_take_no_more_objects_than_there_is_room_for) {
+  Cl& cl = inlay::test::cl_devices_to_test().front().cl();
+  const auto x = cl.allocate(256), y = cl.allocate(256);
+  ASSERT_TRUE(x && y);
+  const View<2, Cl> row(*x, DType::f32, {1, 64}, {64, 1}), to(*y, DType::f32, {1, 64}, {64, 1});
+  calls = {};
+  for (int i = 0; i < 3000; ++i) ASSERT_TRUE(run(cl, Add<Cl>{.a = row, .b = row, .y = to}).ok());
+  EXPECT_LE(calls.kernels, 1024);
+  ASSERT_TRUE(cl.finish().ok());
+  calls = {};
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(run(cl, Add<Cl>{.a = row, .b = row, .y = to}).ok());
+  EXPECT_EQ(calls.kernels, 0);
+  EXPECT_EQ(calls.arguments, 0);
+  ASSERT_TRUE(cl.finish().ok());
+  cl.release(*x), cl.release(*y);
+}
+
+}  // namespace
+}  // namespace inlay::exec::test
