@@ -6,8 +6,16 @@
 #   scripts/oclgrind.sh            a few structs of each operator
 #   scripts/oclgrind.sh 50 rms_norm   50 structs of one
 #
-# Debian's oclgrind 21.10 is built from its source with scripts/oclgrind.patch, which says why; a minute and a half of two
-# cores, once. OCLGRIND_SOURCE=FILE: the archive of the source where it cannot be fetched.
+# OCLGRIND=PROGRAM takes another than Debian's 21.10, whose second pass is not true of kernels without a bug
+# (ClPlanted.sound) and is left out then. What an oclgrind needs for it:
+#
+#   lane -1 of a shuffle holds anything    21.10 compares with a number of LLVM's kinds of values, 11: lane 11 of a float16
+#                                          counts as unwritten, and -1 is read in front of an array, which ends the process
+#   a buffer is unwritten from the first   21.10 knows of one when the host writes it, as far as it does: what kernels alone
+#                                          write counts as unwritten, or as written where an earlier buffer lay
+#   a write of a part keeps the rest       of what is known, by the host too
+#   fma() of something unwritten           and a copy to local memory, and a lane that is masked off, are no use of it: the
+#                                          result is unwritten. 21.10 tells, and takes it for written.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -17,26 +25,6 @@ export INLAY_FUZZ_RUNS=${1:-4} INLAY_UNDER_OCLGRIND=1 INLAY_CL_LANGUAGE=CL1.2 IN
 # quietly COMMAND..: its words only where it fails.
 mkdir -p build
 quietly() { "$@" >build/oclgrind.log 2>&1 || { cat build/oclgrind.log; exit 1; }; }
-
-build_oclgrind() {
-  local source=build/oclgrind.tar.gz llvm=/usr/lib/llvm-14
-  local from=http://deb.debian.org/debian/pool/main/o/oclgrind/oclgrind_21.10.orig.tar.gz
-  local sum=b40ea81fcf64e9012d63c3128640fde9785ef4f304f9f876f53496595b8e62cc
-  if [ -n "${OCLGRIND_SOURCE:-}" ]; then cp "$OCLGRIND_SOURCE" $source; else quietly curl -fsSL -o $source $from; fi
-  echo "$sum  $source" | sha256sum --quiet --check
-  rm -rf build/oclgrind
-  mkdir -p build/oclgrind/source
-  tar xzf $source -C build/oclgrind/source --strip-components=1
-  quietly patch -p1 -d build/oclgrind/source -i "$PWD/scripts/oclgrind.patch"
-  # Without Python it has no tests to build.
-  quietly cmake -S build/oclgrind/source -B build/oclgrind/build -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_INSTALL_PREFIX="$PWD/build/oclgrind" -DLLVM_DIR=$llvm/lib/cmake/llvm -DCLANG_ROOT=$llvm \
-    -DCMAKE_DISABLE_FIND_PACKAGE_PythonInterp=ON
-  quietly cmake --build build/oclgrind/build --target install
-  cp scripts/oclgrind.patch build/oclgrind/built_with
-}
-cmp -s scripts/oclgrind.patch build/oclgrind/built_with || build_oclgrind
-
 quietly cmake --preset release
 quietly cmake --build build/release --target test_cl_random
 program=build/release/tests/test_cl_random
@@ -47,7 +35,7 @@ words+='|Unaligned|OCLGRIND FATAL)'
 # watched PASS FILTER LOG: the number of findings, "failed" where a result was wrong, or "fell" where there was no end.
 watched() {
   # Optimized programs use what oclgrind does not know (llvm.assume).
-  build/oclgrind/bin/oclgrind "$1" --build-options -cl-opt-disable $program --gtest_brief=1 --gtest_filter="$2" \
+  "${OCLGRIND:-oclgrind}" "$1" --build-options -cl-opt-disable $program --gtest_brief=1 --gtest_filter="$2" \
     >"$3" 2>&1 || true
   if ! grep -q '^\[  PASSED  \]' "$3"; then
     echo fell
@@ -58,11 +46,21 @@ watched() {
   fi
 }
 
+passes=(--data-races)
+if [ "$(watched --uninitialized ClPlanted.sound build/oclgrind_sound.log)" = 0 ]; then
+  passes+=(--uninitialized)
+elif [ -n "${OCLGRIND:-}" ]; then
+  echo "$OCLGRIND finds unwritten values in kernels without a bug: build/oclgrind_sound.log" >&2
+  exit 1
+else
+  echo "not tested: values that nobody wrote, which Debian's oclgrind cannot follow (OCLGRIND=PROGRAM takes another)"
+fi
+
 failed=0
 # nothing_in NAME FILTER
 nothing_in() {
   local pass log found
-  for pass in --data-races --uninitialized; do
+  for pass in "${passes[@]}"; do
     log=build/oclgrind$pass.$1.log
     found=$(watched $pass "$2" "$log")
     echo "$1 $pass: $found"
@@ -73,6 +71,7 @@ for operator in $operators; do nothing_in "$operator" "ClRandom/$operator.*"; do
 nothing_in sound 'ClPlanted.sound'
 for bug in race:--data-races outside:--data-races unwritten:--uninitialized unwritten_scratch:--uninitialized \
   unwritten_private:--uninitialized unwritten_local:--uninitialized unwritten_lane:--uninitialized; do
+  [[ " ${passes[*]} " == *" ${bug#*:} "* ]] || continue
   found=$(watched "${bug#*:}" "ClPlanted.${bug%%:*}" build/oclgrind_planted.log)
   echo "planted ${bug%%:*}: $found"
   [[ "$found" == [1-9]* ]] || failed=1

@@ -21,8 +21,8 @@ test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libe
   pocl-opencl-icd binutils)
 # What scripts/gpu_report.sh compiles with.
 report_packages=(clang-15 libclc-15 llvm-15 python3-pip)
-# What scripts/oclgrind.sh builds oclgrind with.
-oclgrind_packages=(curl patch libclang-14-dev libreadline-dev)
+# What scripts/oclgrind.sh runs under.
+oclgrind_packages=(oclgrind)
 # What scripts/rusticl.sh runs on.
 rusticl_packages=(mesa-opencl-icd)
 # What scripts/arm.sh cross-builds with and runs under.

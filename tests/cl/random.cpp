@@ -144,7 +144,7 @@ TEST_F(ClPlanted, unwritten_lane) {  // by way of a function of OpenCL C
   run("kernel void broken(global int* y) { float8 x; x.s0123 = 1; float8 z = fma(x, x, x); "
       "y[get_global_id(0)] = (int)z.s4; }");
 }
-// What the pass of unwritten values once took for a bug (scripts/oclgrind.patch): what another kernel wrote, lane 11,
+// What the pass of unwritten values once took for a bug (scripts/oclgrind.sh): what another kernel wrote, lane 11,
 // lanes that may hold anything, and one that is computed and not used.
 TEST_F(ClPlanted, sound) {
   run("kernel void before(global int* y) { y[get_global_id(0)] = 1; }"
