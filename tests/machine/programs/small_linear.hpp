@@ -32,8 +32,8 @@ inline std::vector<Device> devices_for_linear() {
 }
 
 // Halves of both sides, or what is f16 as it lies.
-template <class T, index k = 70> Ran run_linear(const Device& device, const Options& options) {
-  constexpr index m = 19, n = 36;
+template <class T, index k = 70, index n = 36> Ran run_linear(const Device& device, const Options& options) {
+  constexpr index m = 19;
   const auto x = values<T>(m * k, -4, 4, 1), w = values<T>(n * k, -4, 4, 2), bias = values<T>(n, -4, 4, 3);
   const auto extents = linear_packed_extents(n, k, dtype_of<T>);
   std::vector<T> packed(static_cast<std::size_t>(extents[0] * extents[1] * extents[2])), y(m * n);
@@ -137,6 +137,7 @@ inline std::vector<Problem> small_linear() {
   };
   return {{"linear f32", run_linear<float>},
           {"linear f16", run_linear<f16>},
+          {"linear f16, columns beyond a tile", run_linear<f16, 32, 100>},
           {"linear, nothing to add up", run_linear<float, 0>, true},
           {"linear_int8", run_linear_int8<Codes::symmetric>},
           {"linear_int8, asymmetric", run_linear_int8<Codes::asymmetric>},
@@ -150,6 +151,8 @@ inline std::vector<Problem> small_linear() {
           {"linear_w4a16, activations f16", w4({.activations = in_f16})},
           {"linear_w4a16, activations f16, one group", w4({.group = 0, .symmetric = true, .activations = in_f16})},
           {"linear_w4a16, activations f16, 40 rows", w4({.activations = in_f16, .m = 40})},
+          {"linear_w4a16, activations f16, rows that stay",
+           w4({.group = 0, .symmetric = true, .activations = in_f16, .m = 33, .n = 100, .k = 416})},
           {"linear_w4a16, many groups", w4({.group = 32, .m = 1, .n = 16, .k = 256})},
           {"linear_w4a16, many groups of 40 rows", w4({.group = 32, .m = 40, .n = 16, .k = 256})},
           {"linear_w4a16, activations f16, 40 rows of 512",
