@@ -40,8 +40,7 @@ function(inlay_compile target)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
 endfunction()
 
-# Of a target's sources, where it is one of those: the objects that are there, and the sources of the others; else all of
-# them.
+# Of a target's sources, where it is one of those: the objects that are there, and the sources of the others; else all.
 function(inlay_plain_objects objects sources target)
   set(${objects} "" PARENT_SCOPE)
   set(${sources} ${ARGN} PARENT_SCOPE)

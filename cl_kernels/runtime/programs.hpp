@@ -87,8 +87,8 @@ class Programs {
   Programs(const Programs&) = delete;
   ~Programs();
 
-  // Whoever launches asks once for each launch: the n-th launch of a kernel in a step gets its n-th object, with the
-  // arguments of the n-th launch of the step before. A model's steps are alike, its layers are not. `name` is a literal.
+  // Whoever launches asks once for each launch: the n-th of a kernel in a step gets its n-th object, with the arguments
+  // of the n-th launch of the step before. A model's steps are alike, its layers are not. `name` is a literal.
   Expected<Kernel*> kernel(const Variant& variant, const char* name);
   void begin_step() { ++step_; }
   // As above for a text of one's own: probes, and a kernel that does not build. `refused`: was it by the compiler?

@@ -10,8 +10,8 @@
 //   add_column(c, x, b)                       sum[r][c] += x(r) * b
 //   each(emit)                                emit(r, c, sum)
 //
-// registers<Level> has the machine, and tile_rows<Level>(C) are the rows that fill them: they go by the level and not by
-// the width of a vector, since NEON has 4 lanes and as many registers as AVX-512.
+// registers<Level> has the machine, and tile_rows<Level>(C) are the rows that fill them: they go by the level and not
+// by the width of a vector, since NEON has 4 lanes and as many registers as AVX-512.
 //
 // A product is an fma; of pairs of bf16 it is their dot product. A sum is one chain, in the order of the calls: its
 // bits are the same in a tile of any size.
