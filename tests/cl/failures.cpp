@@ -2,7 +2,6 @@
 // fails once, and then all do, as on a lost device: a Status names what failed, nothing is left behind, and another try
 // is right.
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // a queue as OpenCL 1.2 makes it
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,6 +18,7 @@
 #include <inlay/ops/kv_cache.hpp>
 
 #include "cl_kernels/runtime/runtime.hpp"
+#include "tests/support/behind.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/requirements.hpp"
 
@@ -46,11 +46,6 @@ cl_int refused(std::string_view call) {
   return plan.error;
 }
 
-void* in_loader(const char* call) {
-  static void* const loader = dlopen("libOpenCL.so.1", RTLD_NOW);
-  return dlsym(loader, call);
-}
-
 using Notify = void(CL_CALLBACK*)(const char*, const void*, size_t, void*);
 using Built = void(CL_CALLBACK*)(cl_program, void*);
 using Events = const cl_event*;
@@ -58,7 +53,6 @@ using Sizes = const size_t*;
 
 }  // namespace
 
-#define BEHIND(call) static const auto behind = reinterpret_cast<decltype(&call)>(in_loader(#call))
 #define ANSWERS(call, declared, named)                 \
   extern "C" cl_int call declared {                    \
     BEHIND(call);                                      \

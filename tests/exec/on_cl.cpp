@@ -15,28 +15,13 @@
 #include <inlay/model/load.hpp>
 
 #include "tests/exec/support/greedy_text.hpp"
+#include "tests/exec/support/on_cl.hpp"
 #include "tests/exec/support/random_session.hpp"
-#include "tests/support/cl_devices.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/handed_out.hpp"
 
 namespace inlay::exec::test {
 namespace {
-
-class OnCl : public ::testing::Test {
- protected:
-  void SetUp() override {
-    INLAY_NEEDS(!inlay::test::cl_devices_to_test().empty(), "cl", std::string("no OpenCL device"));
-  }
-
-  // run(cl) for each shape.
-  template <class Run> void on_each_shape(Run&& run) {
-    for (inlay::test::WatchedCl& device : inlay::test::cl_devices_to_test()) {
-      SCOPED_TRACE(device.label());
-      run(device.cl());
-    }
-  }
-};
 
 // Two layers stay within some hundred eps of the largest logit; int8 activations may fall on the other side of a
 // rounding (tests/exec/decoder.cpp).

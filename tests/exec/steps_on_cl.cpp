@@ -1,6 +1,5 @@
 // What a step of a model asks of OpenCL: this program stands between Inlay and the loader, and counts. Once two tokens
 // are written, a step makes nothing and sets what changed alone.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,8 +9,9 @@
 #include <inlay/cl.hpp>
 #include <inlay/ops/add.hpp>
 
+#include "tests/exec/support/on_cl.hpp"
 #include "tests/exec/support/random_session.hpp"
-#include "tests/support/cl_devices.hpp"
+#include "tests/support/behind.hpp"
 
 namespace {
 
@@ -22,14 +22,7 @@ struct Calls {
 
 std::map<std::pair<cl_kernel, cl_uint>, std::vector<unsigned char>> arguments;
 
-template <class Call> Call* in_loader(const char* name, Call*) {
-  static void* const loader = dlopen("libOpenCL.so.1", RTLD_NOW);
-  return reinterpret_cast<Call*>(dlsym(loader, name));
-}
-
 }  // namespace
-
-#define BEHIND(call) static const auto behind = in_loader(#call, &call)
 
 extern "C" cl_int clBuildProgram(cl_program program, cl_uint n, const cl_device_id* devices, const char* options,
                                  void(CL_CALLBACK* done)(cl_program, void*), void* data) {
@@ -71,21 +64,16 @@ extern "C" cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kerne
 namespace inlay::exec::test {
 namespace {
 
-class StepsOnCl : public ::testing::Test {
- protected:
-  void SetUp() override {
-    INLAY_NEEDS(!inlay::test::cl_devices_to_test().empty(), "cl", std::string("no OpenCL device"));
-  }
-};
+using StepsOnCl = OnCl;
 
 TEST_F(StepsOnCl, a_step_sets_what_changed) {
   constexpr index block = 16, prompt = 8;
   ModelConfig config = tiny();
   config.layers = 4;
-  for (inlay::test::WatchedCl& device : inlay::test::cl_devices_to_test())
+  on_each_shape([&](Cl& cl) {
     for (const std::string type : {"bf16", "w4a16"}) {
-      SCOPED_TRACE(device.label() + " " + type);
-      Session made = session(config, type, Chain(std::ref(device.cl())), {.chunk = prompt, .block_size = block});
+      SCOPED_TRACE(type);
+      Session made = session(config, type, Chain(std::ref(cl)), {.chunk = prompt, .block_size = block});
       ASSERT_TRUE(made.append(tokens(prompt, config.vocab)).ok());
       for (index step = 0; step < 2 * block; ++step) {
         calls = {};
@@ -105,6 +93,7 @@ TEST_F(StepsOnCl, a_step_sets_what_changed) {
         EXPECT_LE(calls.arguments, wider ? 6 * config.layers : 0);
       }
     }
+  });
 }
 
 // Another buffer may get the handle of one that is gone: what the kernels were told of it counts no more.

@@ -1,0 +1,15 @@
+// For a program that stands between Inlay and the OpenCL loader: in a call that it defines, `behind` is the loader's.
+#pragma once
+
+#include <dlfcn.h>
+
+namespace inlay::test {
+
+inline void* in_loader(const char* call) {
+  static void* const loader = dlopen("libOpenCL.so.1", RTLD_NOW);
+  return dlsym(loader, call);
+}
+
+}  // namespace inlay::test
+
+#define BEHIND(call) static const auto behind = reinterpret_cast<decltype(&call)>(inlay::test::in_loader(#call))
