@@ -27,6 +27,16 @@ function(inlay_warnings target)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 endfunction()
 
+# Half of what a file of a library takes g++ are its headers. Compilers' caches and those who edit them want it off, and so
+# does who wants to see that each file includes what it needs (CI: clang, in the other builds).
+option(INLAY_PRECOMPILE "Read the headers of a library once for all of its files" OFF)
+function(inlay_precompile target)
+  if(INLAY_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE <inlay/inlay.hpp> <inlay/cpu.hpp>
+      <algorithm> <array> <cmath> <fstream> <functional> <map> <memory> <optional> <span> <sstream> <string> <vector> ${ARGN})
+  endif()
+endfunction()
+
 # inlay_compile(TARGET SOURCES..): target_sources, or the objects that INLAY_PLAIN_BUILD has of them.
 #
 # A sanitizer's build instruments what it is there to watch. Sweeps of tests are most of what there is to compile, and
@@ -75,6 +85,7 @@ function(inlay_add_reference)
   inlay_compile(inlay_reference ${sources})
   target_link_libraries(inlay_reference PUBLIC inlay_core)
   target_include_directories(inlay_reference PRIVATE ${PROJECT_SOURCE_DIR})
+  inlay_precompile(inlay_reference)
   inlay_warnings(inlay_reference)
 endfunction()
 
@@ -139,6 +150,7 @@ function(inlay_add_cpu)
     # would be an ISA-specific body for the whole program (tests/core/weak_symbols.cmake).
     target_compile_options(inlay_cpu_${level} PRIVATE
       ${inlay_flags_${level}} -O2 -fno-exceptions -fno-math-errno -fno-trapping-math -ffp-contract=off)
+    inlay_precompile(inlay_cpu_${level})
     inlay_warnings(inlay_cpu_${level})
     inlay_fewer_checks(inlay_cpu_${level} ${level})
     target_sources(inlay_cpu PRIVATE $<TARGET_OBJECTS:inlay_cpu_${level}>)
@@ -165,6 +177,7 @@ function(inlay_add_cl)
   target_link_libraries(inlay_cl PUBLIC inlay_core OpenCL::OpenCL PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
   target_compile_definitions(inlay_cl PUBLIC CL_TARGET_OPENCL_VERSION=300 INLAY_HAS_CL PRIVATE CL_USE_DEPRECATED_OPENCL_1_2_APIS)
   target_include_directories(inlay_cl PRIVATE ${PROJECT_SOURCE_DIR})
+  inlay_precompile(inlay_cl)
   inlay_warnings(inlay_cl)
 endfunction()
 
@@ -189,6 +202,7 @@ function(inlay_add_npu)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels>)
   # The same bits from every compiler: no product and sum are fused that the source does not fuse.
   target_compile_options(inlay_npu PRIVATE -ffp-contract=off)
+  inlay_precompile(inlay_npu)
   inlay_warnings(inlay_npu)
   foreach(level IN LISTS INLAY_LEVELS)
     # The products are f32: a level that adds instructions for some operators only has none of its own, and

@@ -22,7 +22,7 @@ def commands(build):
 def read(entry):
     words = shlex.split(entry["command"])
     words = words[1 + os.path.basename(words[0]).startswith("ccache"):]
-    # Nothing is written, and each source says itself what it includes (INLAY_TEST_HEADERS).
+    # Nothing is written, and each source says itself what it includes (INLAY_PRECOMPILE).
     for option in ("-o", "-include"):
         if option in words:
             at = words.index(option)

@@ -112,7 +112,7 @@ clang_reads() {
 }
 
 if [ $# -eq 0 ]; then
-  build release -DINLAY_TEST_HEADERS=ON ""
+  build release -DINLAY_PRECOMPILE=ON ""
   sanitized asan "$PWD/build/release"
   clang_reads
   sanitized tsan "$PWD/build/release"

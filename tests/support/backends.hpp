@@ -18,6 +18,7 @@
 #include "tests/support/sanitizers.hpp"
 #include "tests/support/support_table.hpp"
 #include "tests/support/test_space.hpp"
+#include "tests/support/turns.hpp"
 #ifdef INLAY_TESTS_CL
 #include "tests/support/cl_devices.hpp"
 #endif
@@ -121,11 +122,11 @@ template <class Test> void on_every_host_backend(Test&& test) {
   if (!::testing::Test::HasFatalFailure()) on_every_npu(test);
 }
 
-// Those that have memory of their own; none behind a fatal failure.
+// Those that have memory of their own; none behind a fatal failure. An OpenCL device in the shape whose turn it is.
 template <class Test> void on_every_device(Test&& test) {
 #ifdef INLAY_TESTS_CL
-  for (WatchedCl& cl : cl_devices_to_test())
-    if (::testing::Test::HasFatalFailure() || !on_backend(test, cl, cl.label())) return;
+  if (!::testing::Test::HasFatalFailure())
+    cl_turns(cl_devices_to_test(), [&](WatchedCl& cl) { return on_backend(test, cl, cl.label()); });
 #endif
   TestDevice device;
   if (!::testing::Test::HasFatalFailure()) on_backend(test, device, "test device");

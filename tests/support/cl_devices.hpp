@@ -17,6 +17,7 @@
 
 #include "tests/support/requirements.hpp"
 #include "tests/support/support_table.hpp"
+#include "tests/support/turns.hpp"
 
 namespace inlay::test {
 
@@ -108,6 +109,8 @@ inline std::vector<WatchedCl>& cl_devices_to_test() {
   }());
   return list;
 }
+
+inline Turns cl_turns;
 
 // Every program that tests backends shows whether it had a device.
 class HasClDevice : public ::testing::Test {

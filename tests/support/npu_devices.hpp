@@ -1,25 +1,18 @@
-// The NPU backend on every description that the library brings, on two of its cores at most. Cases take turns with
-// the descriptions: the next run of a program starts where the last one stopped. INLAY_SWEEP=whole takes all of them
-// for every case, INLAY_SWEEP=cpu none, and INLAY_NPU_MODE=checked proves each run's synchronisation.
+// The NPU backend on every description that the library brings, on two of its cores at most, by turns (turns.hpp).
+// INLAY_NPU_MODE=checked proves each run's synchronisation.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <inlay/npu.hpp>
 
-#include "tests/support/sanitizers.hpp"
+#include "tests/support/turns.hpp"
 
 namespace inlay::test {
-
-inline bool is_set(const char* variable, std::string_view value) {
-  const char* set = std::getenv(variable);
-  return set != nullptr && set == value;
-}
 
 inline std::vector<Npu>& npus() {
   static std::vector<Npu> list = [] {
@@ -46,17 +39,14 @@ inline std::string name(const Npu& npu) {
   return "npu " + npu.device_name() + (checked ? ", checked" : "");
 }
 
-// The one whose turn it is, or all.
-#ifdef INLAY_WITHOUT_NPU
-template <class Visit> void on_npus_of_this_case(Visit&&) {}
-#else
+inline Turns npu_turns;
+
 template <class Visit> void on_npus_of_this_case(Visit&& visit) {
-  static std::size_t turn = 0;
-  if (thread_sanitizer || is_set("INLAY_SWEEP", "cpu")) return;  // there are no threads in it
-  if (!is_set("INLAY_SWEEP", "whole")) return (void)visit(npus()[turn++ % npus().size()]);
-  for (Npu& npu : npus())
-    if (!visit(npu)) return;
-}
+#ifdef INLAY_WITHOUT_NPU
+  static_cast<void>(visit);
+#else
+  npu_turns(npus(), visit);
 #endif
+}
 
 }  // namespace inlay::test
