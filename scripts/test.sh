@@ -89,8 +89,9 @@ sanitized() {
       fi
       ;;
     # What starts the command line starts that of its own build. clang 14 has another std::source_location than g++, which
-    # tests of the tile machine hand over.
-    *) plain="inlay_(cl|tune) test_(core|model|npu|text|fuzz)_.* $operator_tests" ;;
+    # tests of the tile machine hand over. Addresses are the same templates at every level: they are watched in those
+    # of vectors.
+    *) plain="inlay_(cl|tune|cpu_scalar) test_(core|model|npu|text|fuzz)_.* $operator_tests" ;;
   esac
   [ -z "${2:-}" ] || options+=" -DINLAY_CL=ON -DINLAY_PLAIN_BUILD=$2 -DINLAY_PLAIN=$(either $plain)"
   if [ "$preset" = tsan ]; then
