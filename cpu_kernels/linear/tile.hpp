@@ -61,7 +61,8 @@ template <class Level> inline constexpr int tile_panels(int rows) {
   return 1;
 }
 
-// What a tile fetches while it computes: `bytes` of memory a step, from ahead[panel] on.
+// What a tile fetches while it computes: `bytes` of memory a step, from ahead[panel] on. Into L2: into L1, weights of f32
+// come at 0.6 to 0.85 of the speed for up to eight rows (Zen 4; for 512 rows it is the same).
 struct Prefetch {
   const std::byte* ahead[max_tile_panels] = {};
   index bytes = 0;
@@ -87,8 +88,8 @@ void linear_tile(const typename PackedXOf<Kind>::Element* x, const typename Pane
   for (index s = 0; s < steps; ++s) {
     INLAY_UNROLL
     for (int p = 0; p < panels; ++p) {
-      __builtin_prefetch(ahead[p] + s * prefetch.bytes, 0, 3);
-      if constexpr (step_lines<Kind> == 2) __builtin_prefetch(ahead[p] + s * prefetch.bytes + 64, 0, 3);
+      __builtin_prefetch(ahead[p] + s * prefetch.bytes, 0, 2);
+      if constexpr (step_lines<Kind> == 2) __builtin_prefetch(ahead[p] + s * prefetch.bytes + 64, 0, 2);
     }
     if constexpr (is_bf16_dot<Kind>) {
       using Pairs = simd::Bf16Pairs<Level>;
