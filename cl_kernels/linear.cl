@@ -6,6 +6,7 @@
 //   W          type of the weight
 //   PACKED     it lies in panels of 16 channels, [panel][k][16], bf16 in pairs of k, [panel][k/2][16][2]; else [n][k]
 //   ROWS       rows of x that a weight is multiplied with while it is in registers: 1, 4, or a tile of many
+//   ONE_TILE   there is no second one (cpu shape)
 //   ROUNDED    bf16_products: x and w are rounded to bf16 as they are loaded
 //   ALIGNED    see support/types.clh
 //

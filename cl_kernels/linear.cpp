@@ -26,15 +26,16 @@ template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl
   const DType weight = packed ? op.weight.dtype : op.weight_rows.dtype;
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/float_*.clh.
   const int tile = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
-  const bool many = tile == 8;
+  const bool many = tile == 8, one_tile = cpu && packed && many && rows <= tile;
   const index lanes = cpu ? 1 : many ? 128 : cl.runtime().lanes(Tunable::linear_lanes);
-  const index chunk = !many ? tile : cpu ? 32 : 64;
+  const index chunk = !many || one_tile ? tile : cpu ? 32 : 64;
   const index channels = linear_panel * (!many && packed ? (cpu ? 4 : 1) : cpu ? 2 : many ? 4 : 1);
   const bool are_bf16 = op.x.dtype == DType::bf16 && weight == DType::bf16;
   const Variant variant = Variant("linear")
                               .type("W", weight)
                               .flag("PACKED", packed)
                               .number("ROWS", tile)
+                              .flag("ONE_TILE", one_tile)
                               .number("LANES", lanes)
                               .flag("ROUNDED", op.compute == LinearCompute::bf16_products && !are_bf16)
                               .flag("ALIGNED", aligned(cl, op.x, op.weight, op.weight_rows));
