@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <inlay/core/quote.hpp>
+
 namespace inlay {
 
 std::string_view name(ClShape shape) {
@@ -32,9 +34,8 @@ Expected<const ClParameter*> find_parameter(std::string_view op, std::string_vie
     if (parameter.op == op) names += (names.empty() ? "" : ", ") + std::string(parameter.name);
     if (!ops.ends_with(parameter.op)) ops += (ops.empty() ? "" : ", ") + std::string(parameter.op);
   }
-  if (names.empty())
-    return failure(invalid("'" + std::string(op) + "' is no operator with parameters; those are " + ops));
-  return failure(invalid("'" + std::string(name) + "' is no parameter of " + std::string(op) + ", which has " + names));
+  if (names.empty()) return failure(invalid(quote(op) + " is no operator with parameters; those are " + ops));
+  return failure(invalid(quote(name) + " is no parameter of " + std::string(op) + ", which has " + names));
 }
 
 Status check_value(const ClParameter& parameter, ClShape shape, long value) {

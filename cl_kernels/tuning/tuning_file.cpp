@@ -18,6 +18,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include <inlay/core/quote.hpp>
+
 #include "cl_kernels/runtime/whole_file.hpp"
 #include "cl_kernels/tuning/tuning.hpp"
 
@@ -76,10 +78,11 @@ Expected<Json> parse(const std::string& file, const std::string& text) {
     if (too_deep)
       return failure(
           corrupt(file, "is nested more than " + std::to_string(deepest) + " deep; it must be at most that"));
-    if (!twice.empty()) return failure(corrupt(file + ":", "the key '" + twice + "' stands twice; once is allowed"));
+    if (!twice.empty())
+      return failure(corrupt(file + ":", "the key " + quote(twice) + " stands twice; once is allowed"));
     return json;
   } catch (const Json::exception& error) {
-    return failure(corrupt(file, "must be JSON: " + std::string(error.what())));
+    return failure(corrupt(file, "must be JSON: " + printable(error.what(), 300)));
   }
 }
 
@@ -112,7 +115,7 @@ Status has_keys(const std::string& where, const Json& json, std::size_t required
       is_known = is_known || key == one;
       known += (known.empty() ? "" : ", ") + std::string(one);
     }
-    if (!is_known) return corrupt(where, "has the key '" + key + "'; those that it may have are " + known);
+    if (!is_known) return corrupt(where, "has the key " + quote(key) + "; those that it may have are " + known);
   }
   return {};
 }
@@ -127,10 +130,10 @@ const Json& value_of(const Json& entry, std::string& where) {
 Status check_operators(const std::string& where, const Json& operators, ClShape shape) {
   if (!operators.is_object()) return corrupt(where, "is " + shown(operators) + "; it must be an object");
   for (const auto& [op, parameters] : operators.items()) {
-    const std::string of_op = where + "." + op;
+    const std::string of_op = where + "." + printable(op);
     if (!parameters.is_object()) return corrupt(of_op, "is " + shown(parameters) + "; it must be an object");
     for (const auto& [name, entry] : parameters.items()) {
-      std::string place = of_op + "." + name;
+      std::string place = of_op + "." + printable(name);
       const auto parameter = cl::find_parameter(op, name);
       if (!parameter) return corrupt(place + ":", std::string(parameter.error().message()));
       if (entry.is_object())
@@ -207,8 +210,8 @@ Status cl::Tuning::read(const std::string& file, const ClDevice& device) {
   for (const Section& section : *sections) {
     if (!section.is_of(device, shape_)) continue;
     if (section.driver != device.driver) {
-      origin_ = "as compiled in: those of " + file + " were measured with driver " + section.driver + ", this is " +
-                device.driver;
+      origin_ = "as compiled in: those of " + file + " were measured with driver " + printable(section.driver) +
+                ", this is " + device.driver;
       continue;
     }
     int used = 0;

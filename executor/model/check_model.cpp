@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <inlay/model/model_tensors.hpp>
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/check_model.hpp"
 

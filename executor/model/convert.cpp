@@ -8,7 +8,7 @@
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/model/model_tensors.hpp>
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/gguf_config.hpp"

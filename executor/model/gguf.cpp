@@ -2,7 +2,7 @@
 #include <bit>
 #include <utility>
 
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/gguf.hpp"
 

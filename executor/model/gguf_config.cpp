@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/gguf_config.hpp"

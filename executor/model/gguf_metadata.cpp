@@ -1,4 +1,4 @@
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/gguf_metadata.hpp"
 

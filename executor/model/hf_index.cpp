@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/json_file.hpp"
 

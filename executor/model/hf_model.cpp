@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <inlay/model/model_tensors.hpp>
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/hf_config.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/hf_rope.hpp"
 

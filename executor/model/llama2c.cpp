@@ -18,7 +18,7 @@
 
 #include <inlay/model/load.hpp>
 #include <inlay/model/model_tensors.hpp>
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 #include <inlay/text/spm.hpp>
 
 #include "executor/model/check_model.hpp"

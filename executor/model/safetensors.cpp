@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include "executor/model/json.hpp"
 #include "executor/model/safetensors.hpp"

@@ -1,6 +1,6 @@
 #include "executor/text/bpe_encoder.hpp"
 
-#include <inlay/text/quote.hpp>
+#include <inlay/core/quote.hpp>
 
 #include <algorithm>
 #include <string>

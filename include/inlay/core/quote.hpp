@@ -1,15 +1,15 @@
 // A string from a file as it may stand in a message: one line, of bounded length, printable.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace inlay::exec {
+namespace inlay {
 
-inline std::string quote(std::string_view text) {
-  constexpr std::size_t longest = 80;
+inline std::string printable(std::string_view text, std::size_t longest = 80) {
   constexpr char digits[] = "0123456789abcdef";
-  std::string out = "'";
+  std::string out;
   for (const char c : text.substr(0, longest)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f)
@@ -17,7 +17,9 @@ inline std::string quote(std::string_view text) {
     else
       (out += "\\x") += {digits[byte >> 4], digits[byte & 15]};
   }
-  return out + (text.size() > longest ? "...'" : "'");
+  return text.size() > longest ? out + "..." : out;
 }
 
-}  // namespace inlay::exec
+inline std::string quote(std::string_view text) { return "'" + printable(text) + "'"; }
+
+}  // namespace inlay
