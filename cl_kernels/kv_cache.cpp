@@ -164,7 +164,7 @@ template <class Op, class Copy> Status swap(Cl& cl, const Op& op, Copy&& copy) {
   return error == CL_SUCCESS ? Status() : error_status(error, "swap_blocks on " + cl.device().name);
 }
 
-std::size_t at(ConstClAddress address, index offset) { return static_cast<std::size_t>(address.offset + offset); }
+std::size_t byte_at(ConstClAddress address, index offset) { return static_cast<std::size_t>(address.offset + offset); }
 
 }  // namespace
 
@@ -174,20 +174,20 @@ template <> std::size_t scratch_bytes(Cl&, const SwapBlocks<Cl, Cl>&) { return 0
 
 template <> Status compute(Cl& cl, const SwapBlocks<Host, Cl>& op, const SpaceWorkspace<Cl>&) {
   return swap(cl, op, [&](index from, index to, std::size_t bytes) {
-    return clEnqueueWriteBuffer(cl.queue(), op.target.data.memory, CL_FALSE, at(op.target.data, to), bytes,
+    return clEnqueueWriteBuffer(cl.queue(), op.target.data.memory, CL_FALSE, byte_at(op.target.data, to), bytes,
                                 static_cast<const char*>(op.source.data) + from, 0, nullptr, nullptr);
   });
 }
 template <> Status compute(Cl& cl, const SwapBlocks<Cl, Host>& op, const SpaceWorkspace<Cl>&) {
   return swap(cl, op, [&](index from, index to, std::size_t bytes) {
-    return clEnqueueReadBuffer(cl.queue(), op.source.data.memory, CL_FALSE, at(op.source.data, from), bytes,
+    return clEnqueueReadBuffer(cl.queue(), op.source.data.memory, CL_FALSE, byte_at(op.source.data, from), bytes,
                                static_cast<char*>(op.target.data) + to, 0, nullptr, nullptr);
   });
 }
 template <> Status compute(Cl& cl, const SwapBlocks<Cl, Cl>& op, const SpaceWorkspace<Cl>&) {
   return swap(cl, op, [&](index from, index to, std::size_t bytes) {
-    return clEnqueueCopyBuffer(cl.queue(), op.source.data.memory, op.target.data.memory, at(op.source.data, from),
-                               at(op.target.data, to), bytes, 0, nullptr, nullptr);
+    return clEnqueueCopyBuffer(cl.queue(), op.source.data.memory, op.target.data.memory, byte_at(op.source.data, from),
+                               byte_at(op.target.data, to), bytes, 0, nullptr, nullptr);
   });
 }
 

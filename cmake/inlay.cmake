@@ -21,12 +21,13 @@ foreach(op IN LISTS INLAY_OPS)
   endif()
 endforeach()
 
-# GCC 12 reports `"literal" + std::string` as overlapping memcpy (GCC bug 105651), and as too long a one where headers are
-# precompiled.
+# GCC 12 reports `"literal" + std::string` as overlapping memcpy (GCC bug 105651), and where headers are precompiled as one
+# out of bounds.
 function(inlay_warnings target)
+  set(precompiled -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<$<BOOL:${INLAY_WERROR}>:-Werror>
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-    "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${INLAY_PRECOMPILE}>>:-Wno-stringop-overflow;-Wno-array-bounds>")
+    "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${INLAY_PRECOMPILE}>>:${precompiled}>")
 endfunction()
 
 # Half of what a file of a library takes g++ are its headers. Compilers' caches and those who edit them want it off, and so

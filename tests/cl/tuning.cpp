@@ -205,6 +205,7 @@ TEST_F(ClTuning, a_wrong_file_is_refused_with_file_key_and_value) {
   expect_refused(with(R"({"matmul": {"lanes": 64}})"), {"devices[0].operators.matmul.lanes", "'matmul'", "rms_norm"});
   expect_refused(with(R"({"add": 64})"), {"devices[0].operators.add", "64", "object"});
   expect_refused(with(R"({"add": {"depth": 64}})"), {"operators.add.depth", "'depth'", "lanes, width"});
+  expect_refused(with(R"({"a\u0001\n": {"lanes": 64}})"), {R"(operators.a\x01\x0a.lanes)", R"('a\x01\x0a')"});
   for (const char* value : {"100", "-64", "64.5", "\"64\"", "null", "1e300", "[64]", "18446744073709551615"})
     expect_refused(with(R"({"add": {"lanes": )" + std::string(value) + "}}"),
                    {"operators.add.lanes is ", "32, 64, 128 or 256"});
