@@ -61,8 +61,8 @@ template <class Level> inline constexpr int tile_panels(int rows) {
   return 1;
 }
 
-// What a tile fetches while it computes: `bytes` of memory a step, from ahead[panel] on. Into L2: into L1, weights of f32
-// come at 0.6 to 0.85 of the speed for up to eight rows (Zen 4; for 512 rows it is the same).
+// What a tile fetches while it computes: `bytes` of memory a step, from ahead[panel] on. Into L2: into L1, weights of
+// f32 come at 0.6 to 0.85 of the speed for up to eight rows (Zen 4; for 512 rows it is the same).
 struct Prefetch {
   const std::byte* ahead[max_tile_panels] = {};
   index bytes = 0;

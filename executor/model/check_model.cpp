@@ -2,8 +2,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include <inlay/model/model_tensors.hpp>
 #include <inlay/core/quote.hpp>
+#include <inlay/model/model_tensors.hpp>
 
 #include "executor/model/check_model.hpp"
 

@@ -5,10 +5,10 @@
 #include <span>
 #include <utility>
 
+#include <inlay/core/quote.hpp>
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/model/model_tensors.hpp>
-#include <inlay/core/quote.hpp>
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/gguf_config.hpp"

@@ -1,7 +1,7 @@
 #include <utility>
 
-#include <inlay/text/pre_tokenizer.hpp>
 #include <inlay/core/quote.hpp>
+#include <inlay/text/pre_tokenizer.hpp>
 
 #include "executor/model/gguf_metadata.hpp"
 #include "executor/model/gguf_vocabulary.hpp"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <inlay/model/model_tensors.hpp>
 #include <inlay/core/quote.hpp>
+#include <inlay/model/model_tensors.hpp>
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/hf_config.hpp"

@@ -1,5 +1,5 @@
-#include <inlay/model/mapped_file.hpp>
 #include <inlay/core/quote.hpp>
+#include <inlay/model/mapped_file.hpp>
 
 #include "executor/model/json_file.hpp"
 

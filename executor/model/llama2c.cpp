@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/core/quote.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/model/model_tensors.hpp>
-#include <inlay/core/quote.hpp>
 #include <inlay/text/spm.hpp>
 
 #include "executor/model/check_model.hpp"

@@ -1,7 +1,7 @@
 #include "executor/model/tokenizer_json.hpp"
 
-#include <inlay/text/pre_tokenizer.hpp>
 #include <inlay/core/quote.hpp>
+#include <inlay/text/pre_tokenizer.hpp>
 
 #include <algorithm>
 #include <initializer_list>

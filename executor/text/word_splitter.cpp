@@ -1,7 +1,7 @@
 #include "executor/text/word_splitter.hpp"
 
-#include <inlay/text/pre_tokenizer.hpp>
 #include <inlay/core/quote.hpp>
+#include <inlay/text/pre_tokenizer.hpp>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

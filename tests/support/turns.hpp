@@ -1,6 +1,6 @@
-// How much of a sweep runs. What a case costs most is a program of its own, for an NPU to check or OpenCL to compile, so
-// cases take turns with the descriptions of NPUs and with the shapes of OpenCL. INLAY_SWEEP=whole takes all of them for
-// every case, INLAY_SWEEP=cpu none.
+// How much of a sweep runs. What a case costs most is a program of its own, for an NPU to check or OpenCL to compile,
+// so cases take turns with the descriptions of NPUs and with the shapes of OpenCL. INLAY_SWEEP=whole takes all of them
+// for every case, INLAY_SWEEP=cpu none.
 #pragma once
 
 #include <cstddef>
