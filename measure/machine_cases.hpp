@@ -1,4 +1,4 @@
-// The tile programs on the shapes for which their times are stated: bench/machine prints them,
+// Operators' programs on shapes for which their times are stated with their stalls: bench/machine prints them,
 // tests/machine/programs/targets.cpp holds them.
 #pragma once
 
@@ -12,12 +12,12 @@
 namespace inlay::npu {
 
 struct Case {
-  std::string_view program, device;
-  DType dtype;
-  // gemm: m, n, k; decode_attention: sequences, heads, heads of the cache, dim, length, splits
+  std::string_view op, device;
+  // linear (packed f16), linear_int8 (codes to f16): rows, outputs, inputs; incre_flash_attention (f16): sequences,
+  // heads, heads of the cache, dim, length
   std::vector<index> size;
-  // Least share of the makespan: of the bounding resource, for decode_attention of DMA. Zero
-  // where the target is missed; `why` says what stands in its way.
+  // Least share of the makespan of the problem's bound. Zero where the target is missed; `why` says what stands in its
+  // way.
   double floor = 0;
   std::string_view why = "";
 };
@@ -25,12 +25,14 @@ struct Case {
 const std::vector<Case>& cases();
 std::string describe(const Case& c);
 
-// What it asks for, whatever the program.
-Problem problem_of(const Case& c);
-// As `price` (npu_kernels/price) takes it.
-PricedProgram priced(const Case& c);
+struct CaseRun {
+  Outcome outcome;
+  Problem problem;
+};
 
 // The case's run. Without `compute` only its tape is made: shapes of models would take minutes.
-Outcome run(const Case& c, const Device& device, bool compute = false);
+CaseRun run(const Case& c, const Device& device, bool compute = false);
+// As `price` (npu_kernels/price) takes it.
+PricedProgram priced(const Case& c, const Device& device);
 
 }  // namespace inlay::npu

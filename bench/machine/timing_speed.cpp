@@ -1,4 +1,4 @@
-// Entries of a tape that the timing model works through in a second, on the worked programs' tapes: medians.
+// Entries of a tape that the timing model works through in a second, on operators' tapes: medians.
 // `disturbed`: others had the processor (measure/processors.hpp). INLAY_BENCH_SHORT=1: one tape, once.
 #include <cstdio>
 #include <vector>
@@ -15,7 +15,7 @@ int main() {
   for (const Case& c : cases()) {
     const auto device = load_device(std::string(INLAY_SOURCE_DIR) + "/devices/" + std::string(c.device) + ".json");
     if (!device) return 1;
-    const Outcome outcome = run(c, *device);
+    const Outcome outcome = run(c, *device).outcome;
     if (outcome.tape.entries.size() < least_entries) continue;
     std::vector<double> times;
     bool good = true;

@@ -8,7 +8,7 @@
 #include "npu_kernels/attention/query_halves.hpp"
 #include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/attention/staged_loads.hpp"
-#include "npu_kernels/attention/unit_handover.hpp"
+#include "npu_kernels/attention/handover.hpp"
 #include "npu_kernels/attention/unit_products.hpp"
 
 namespace inlay::npu {

@@ -135,7 +135,7 @@ bool OnVectors::weigh(const KeyTile& tile, const TokenRange& range) {
   }
   k_.release();
   const bool hidden = rules_.apply(scores, tile);
-  softmax_.tile(scores, rescale_, 1);
+  softmax_.tile(scores, rescale_);
   return hidden;
 }
 

@@ -1,55 +1,119 @@
 #include "npu_kernels/attention/handover.hpp"
 
+#include <algorithm>
+
+#include "npu_kernels/machine/arithmetic/rounding.hpp"
+
 namespace inlay::npu {
 
-ToVector::ToVector(Core& core, const std::string& name, Shape shape, RowRange mine, const Tensor& workspace)
+UnitToVector::UnitToVector(Core& core, const std::string& name, const MatrixTiles& tiles, index columns, bool of_keys,
+                           DType dtype, index blocks, const Tensor& workspace)
     : core_(core),
-      mine_(mine),
+      columns_(columns),
+      of_keys_(of_keys),
       direct_(drains_to_vector(core.device())),
-      tiles_(core.ring(name, Space::vector, {mine.count, shape.columns}, DType::f32,
-                       {2, direct_ ? Pipe::drain : Pipe::load_vector, Pipe::vector})) {
+      tiles_(core.ring(name, Space::vector,
+                       {std::max<index>(direct_ ? tiles.most : tiles.block, 2), std::max<index>(columns, 2)}, dtype,
+                       {direct_ ? 2u : static_cast<std::uint32_t>(blocks), direct_ ? Pipe::drain : Pipe::load_vector,
+                        Pipe::vector})) {
   if (direct_) return;
-  through_.emplace(
-      workspace_ring(core, name + " in global memory", workspace, shape.rows, 2, Pipe::drain, Pipe::load_vector));
+  through_.emplace(workspace_ring(core, name + " in global memory", workspace, tiles.rows, scores_ahead, Pipe::drain,
+                                  Pipe::load_vector));
 }
 
-void ToVector::commit(index columns) {
-  if (direct_) return tiles_.commit();
-  through_->commit();
-  core_.copy(tiles_.acquire().slice(0, mine_.count, 0, columns),
-             through_->wait().slice(mine_.first, mine_.count, 0, columns));
-  tiles_.commit();
-  through_->release();
+void UnitToVector::load(const KeyWork& work, const std::vector<RowBlock>& blocks, std::size_t ahead) {
+  if (direct_) return;
+  for (; loaded_ < std::min(ahead, blocks.size()); ++loaded_) {
+    const RowBlock& block = blocks[loaded_];
+    core_.copy(tiles_.acquire().slice(0, block.rows, 0, columns_of(block)),
+               tile_.slice(work.mine.first + block.first, block.rows, 0, columns_of(block)));
+    tiles_.commit();
+    if (loaded_ + 1 == blocks.size()) through_->release();
+  }
 }
 
-ToLeft::ToLeft(Core& core, index depth, Shape shape, RowRange mine, DType dtype, const Tensor& workspace)
+UnitToLeft::UnitToLeft(Core& core, const MatrixPlan& plan, const Tensor& workspace)
     : core_(core),
-      mine_(mine),
+      pieces_(plan.weight_pieces),
+      rows_(plan.tiles.rows),
+      block_(round_up(plan.tiles.block, std::max<index>(core.device().matrix.m_granule, 2))),
+      product_rows_(plan.tiles.product_rows),
+      packed_(plan.packed),
+      in_place_(plan.packed && plan.narrow),
       direct_(core.device().feeds_are_views() && core.device().same_memory(Space::vector, Space::left)),
-      tiles_(core.ring("probabilities", Space::vector, {mine.count, shape.columns}, dtype,
-                       {static_cast<std::uint32_t>(depth), Pipe::vector, direct_ ? Pipe::feed : Pipe::store})) {
+      tiles_(core.ring(
+          "weights", Space::vector, {std::max<index>(pieces_ * (direct_ ? rows_ : block_), 2), plan.tiles.tokens},
+          DType::f16,
+          {direct_ ? static_cast<std::uint32_t>(weights_ahead) : 2u, Pipe::vector, direct_ ? Pipe::feed : Pipe::store},
+          packed_ ? Layout::nz : Layout::nd)) {
   if (direct_) return;
-  through_.emplace(
-      workspace_ring(core, "probabilities in global memory", workspace, shape.rows, depth, Pipe::store, Pipe::load));
-  staged_.emplace(
-      core.ring("staged probabilities", Space::staging, shape, dtype, {2, Pipe::load, Pipe::feed}, Layout::nz));
+  const Shape shape{pieces_ * block_, plan.tiles.tokens};
+  if (packed_ && !in_place_) plain_ = core.alloc("weights in rows", Space::vector, shape, DType::f16);
+  through_.emplace(workspace_ring(core, "weights in global memory", workspace, pieces_ * rows_, weights_ahead,
+                                  Pipe::store, Pipe::load));
+  staged_.emplace(core.ring("staged weights", Space::staging, {pieces_ * product_rows_, plan.tiles.part()}, DType::f16,
+                            {2, Pipe::load, Pipe::feed}, Layout::nz));
 }
 
-void ToLeft::commit(index columns) {
-  tiles_.commit();
+// Rows of the workspace, side by side, as blocks of columns.
+Tensor UnitToLeft::as_blocks(const Tensor& slot) const {
+  if (!packed_) return slot;
+  Tensor blocks = slot;
+  blocks.layout = Layout::nz;
+  blocks.block = core_.device().fractal_block(DType::f16);
+  blocks.pitch = slot.rows();
+  return blocks;
+}
+
+void UnitToLeft::open() { tile_ = direct_ ? tiles_.acquire() : as_blocks(through_->acquire()); }
+
+void UnitToLeft::open(const RowBlock&, const Tensor& scores) {
+  if (in_place_)
+    plain_ = scores;
+  else if (!direct_ && !packed_)
+    plain_ = tiles_.acquire();
+}
+
+Tensor UnitToLeft::piece(const RowBlock& block, index piece) {
+  if (direct_) return tile_.slice(piece * rows_ + block.first, block.rows, 0, block.keys);
+  return plain_.slice(piece * block_, block.rows, 0, block.keys);
+}
+
+void UnitToLeft::close(const KeyWork& work, const RowBlock& block) {
   if (direct_) return;
-  core_.copy(through_->acquire().slice(mine_.first, mine_.count, 0, columns),
-             tiles_.wait().slice(0, mine_.count, 0, columns));
-  through_->commit();
+  const auto of = [&](const Tensor& slot, index piece) {
+    return slot.slice(piece * block_, block.rows, 0, block.keys);
+  };
+  if (packed_) {
+    const Tensor slot = tiles_.acquire();
+    for (index p = 0; p < pieces_; ++p) core_.vpack_nz(of(slot, p), of(plain_, p));
+  }
+  tiles_.commit();
+  const Tensor slot = tiles_.wait();
+  for (index p = 0; p < pieces_; ++p)
+    core_.copy(tile_.slice(p * rows_ + work.mine.first + block.first, block.rows, 0, block.keys), of(slot, p));
   tiles_.release();
 }
 
-Tensor ToLeft::wait(index rows, index columns) {
-  if (direct_) return tiles_.wait();
-  core_.nd2nz(staged_->acquire().slice(0, rows, 0, columns), through_->wait().slice(0, rows, 0, columns));
+void UnitToLeft::wait_tile() { from_ = direct_ ? tiles_.wait() : as_blocks(through_->wait()); }
+
+void UnitToLeft::stage(index row, index rows, index first, index count) {
+  if (direct_) return;
+  const Tensor slot = staged_->acquire();
+  for (index p = 0; p < pieces_; ++p) {
+    const Tensor to = slot.slice(p * product_rows_, rows, 0, count),
+                 from = from_.slice(p * rows_ + row, rows, first, count);
+    if (packed_)
+      core_.copy(to, from);
+    else
+      core_.nd2nz(to, from);
+  }
   staged_->commit();
-  through_->release();
-  return staged_->wait();
+}
+
+Tensor UnitToLeft::wait(index row, index rows, index first, index count) {
+  if (direct_) return from_.slice(row, (pieces_ - 1) * rows_ + rows, first, count);
+  return staged_->wait().slice(0, (pieces_ - 1) * product_rows_ + rows, 0, count);
 }
 
 }  // namespace inlay::npu

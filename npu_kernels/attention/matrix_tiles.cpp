@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "npu_kernels/attention/score_rules.hpp"
-#include "npu_kernels/attention/unit_handover.hpp"
+#include "npu_kernels/attention/handover.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "npu_kernels/attention/attend_matrix.hpp"
-#include "npu_kernels/attention/handover.hpp"
+#include "npu_kernels/backend/handover.hpp"
 
 namespace inlay::npu {
 

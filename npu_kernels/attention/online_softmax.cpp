@@ -63,8 +63,7 @@ void OnlineSoftmax::finish(const Tensor& alpha) {
   core_.vbinary(VectorOp::add, total, total, used(tile_total_));
 }
 
-void OnlineSoftmax::tile(const Tensor& s, const Tensor& alpha, float scale) {
-  if (scale != 1) core_.vscalar(VectorOp::mul, s, s, scale);
+void OnlineSoftmax::tile(const Tensor& s, const Tensor& alpha) {
   weigh(s, s, 0);
   sum(s, 0);
   finish(alpha.row_slice(0, s.rows()));

@@ -30,8 +30,8 @@ class OnlineSoftmax {
   // .. of weights in f16 that nobody needs any more, of tiles of `columns`: folded twice, column j onto j + half.
   void fold_and_sum(const Tensor& weights, index first, index columns);
   void finish(const Tensor& alpha);
-  // .. of all rows at once, scaled, in place.
-  void tile(const Tensor& s, const Tensor& alpha, float scale);
+  // .. of all rows at once, in place.
+  void tile(const Tensor& s, const Tensor& alpha);
   const Tensor& maximum() const { return maximum_; }
   const Tensor& total() const { return total_; }
 

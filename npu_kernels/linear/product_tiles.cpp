@@ -1,6 +1,7 @@
 // Which tiles: as large as the memories hold twice, so that every pipe has the next one ready.
 #include <algorithm>
 
+#include "npu_kernels/linear/halves.hpp"
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 #include "npu_kernels/machine/time/matrix_cost.hpp"
@@ -135,15 +136,7 @@ bool makes_in_time(const Device& device, index cores, const Products& p, const P
                     static_cast<double>(cores);
 }
 
-}  // namespace
-
-bool makes_right(const Device& device, index cores, const Products& p) {
-  if (p.longest() == 0 || (stages_for_vector(device) && !device.feeds_are_views())) return false;
-  const ProductTiles tiles = product_tiles(device, cores, p, true);
-  return tiles.own || (tiles.keeps && (tiles.block_m >= p.rows() || makes_in_time(device, cores, p, tiles)));
-}
-
-ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
+ProductTiles largest_tiles(const Device& device, index cores, const Products& p, bool made) {
   const DType dtype = p.left.front().dtype;
   const MatrixRate* rate = device.rate(dtype, p.sum);
   const index unit_m = std::max<index>({rate->m, device.matrix.m_granule, p.row_unit}), unit_n = rate->n,
@@ -252,6 +245,35 @@ ProductTiles product_tiles(const Device& device, index cores, const Products& p,
   }
   t.keeps = t.block_m >= rows;
   return t;
+}
+
+// Rows that the vector unit takes at once where its memory is staging too: what chunks, sums that are kept and panels
+// of a right operand that is made leave is for the tiles of an epilogue. One of segments sees for itself.
+index rows_beside_chunks(const Device& device, const Products& p, const ProductTiles& t, bool made) {
+  constexpr index panel = 16, panels = 8, tiles = 9, columns = 6;  // columns: of a granule for each row
+  const index in = byte_size(p.left.front().dtype, 1), out = byte_size(p.sum, 1);
+  const Memory& memory = device.memory(Space::vector);
+  const auto all = static_cast<index>(memory.bytes);
+  const index staged = ((t.keeps ? 1 : index{t.staged}) * t.block_m + index{t.staged} * t.block_n) * t.chunk_k * in;
+  const index kept = p.steps() > 1 ? 2 * kept_rows(device.vector_units(), t) * t.sum_n * out : 0;
+  const index depth = made ? row_tile(device, p.left.front().dtype, t.chunk_k, 2 * panel * in).depth : 0;
+  const index room = all - all / 64 - staged - kept - panels * panel * depth * in;
+  return std::max(p.row_unit, round_down(room / (tiles * t.sum_n * out + columns * memory.align), p.row_unit));
+}
+
+}  // namespace
+
+bool makes_right(const Device& device, index cores, const Products& p) {
+  if (p.longest() == 0 || (stages_for_vector(device) && !device.feeds_are_views())) return false;
+  const ProductTiles tiles = product_tiles(device, cores, p, true);
+  return tiles.own || (tiles.keeps && (tiles.block_m >= p.rows() || makes_in_time(device, cores, p, tiles)));
+}
+
+ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
+  ProductTiles tiles = largest_tiles(device, cores, p, made);
+  if (stages_for_vector(device) && p.segments.size() == 1)
+    tiles.vector_m = std::min(tiles.vector_m, rows_beside_chunks(device, p, tiles, made));
+  return tiles;
 }
 
 }  // namespace inlay::npu

@@ -27,7 +27,6 @@ std::set<std::string> lines_that_ran() {
       for (const Problem& program : programs)
         for (const MutationPoint& point : program.run(device, {}).outcome.points) lines.insert(line_of(point.site));
   };
-  run(small_devices(), small_problems());
   run(devices_for_attention(), small_attention());
   run(small_devices(), small_caches());
   run(devices_for_linear(), small_linear());
@@ -61,7 +60,6 @@ const std::set<std::string> exceptions = {
     "tokens.cpp: core_.vfill(column(peaks_, all.rows()), 0);",
     "tokens.cpp: core_.vfill(column(probes_, all.rows()), 0);",
     // no more items than slots
-    "merge_splits.cpp: const auto [maxima, totals, sums] = parts.acquire();",
     "products.cpp: flags_.acquire();",
     "products.cpp: make_left(a.acquire());",
     "w4_codes.cpp: codes_(out_.acquire().slice(0, rows, 0, padded), row, rows, k, depth);",

@@ -54,9 +54,9 @@ TEST(Price, IsWhatTheRunTakes) {
   for (const Case& full : cases()) {
     const Case c = small(full);
     const Device device = device_of(c.device);
-    const auto priced_run = price(device, priced(c));
+    const auto priced_run = price(device, priced(c, device));
     ASSERT_TRUE(priced_run) << describe(c) << ": " << priced_run.error().message();
-    const Outcome outcome = run(c, device, true);
+    const Outcome outcome = run(c, device, true).outcome;
     const auto time = time_tape(outcome.tape, device);
     ASSERT_TRUE(time);
     EXPECT_EQ(priced_run->cycles, to_cycles(time->makespan)) << describe(c);
@@ -106,7 +106,7 @@ TEST(Price, IsKeptForItsProgramShapesTypesAndDevice) {
   const Case c = small(cases()[0]);
   Device device = device_of(c.device);
   int built = 0;
-  PricedProgram program = priced(c);
+  PricedProgram program = priced(c, device);
   const auto build = program.build;
   program.build = [&](GlobalMemory& machine) {
     ++built;

@@ -21,7 +21,7 @@ Program program(GlobalMemory&, const LinearW4a16<Host>&, const Choices&);
 
 namespace inlay::npu::test {
 
-// The vector unit holds rows in f32 here, which takes a little more than the worked programs.
+// The vector unit holds rows in f32.
 inline std::vector<Device> devices_for_linear() {
   std::vector<Device> list = small_devices();
   for (Device& device : list) {

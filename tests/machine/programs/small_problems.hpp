@@ -1,4 +1,5 @@
-// The worked programs at sizes that take many tiles of small memories: what the mutation suites run.
+// Small machines for the operators' programs at sizes that take many tiles of their memories (small_*.hpp): what the
+// mutation suites run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,9 +16,8 @@
 #include <vector>
 
 #include "npu_kernels/backend/program.hpp"
-#include "npu_kernels/linear/gemm.hpp"
 #include "npu_kernels/machine/run/machine.hpp"
-#include "tests/machine/programs/decode_problem.hpp"
+#include "tests/machine/support/programs.hpp"
 
 namespace inlay::npu::test {
 
@@ -72,17 +72,6 @@ template <class T> std::vector<std::byte> bytes_of(const std::vector<T>& values)
   return bytes;
 }
 
-template <class In, class Out> Ran run_gemm(const Device& device, const Options& options) {
-  constexpr index m = 80, n = 72, k = 160;
-  const auto a = values<In>(m * k, -3, 3, 1), b = values<In>(n * k, -3, 3, 2);
-  std::vector<Out> c(m * n);
-  Machine machine(device, options);
-  const GemmOperands op{machine.global("a", std::span(a), {m, k}), machine.global("b", std::span(b), {n, k}),
-                        machine.global("c", std::span(c), {m, n}, Use::out)};
-  Outcome outcome = machine.run([&](Core& core) { gemm(core, op); });
-  return {std::move(outcome), bytes_of(c)};
-}
-
 // An operator's program.
 template <class Op, class T>
 Ran run_operator(const Device& device, const Options& options, const Op& op, const std::vector<T>& output) {
@@ -90,24 +79,6 @@ Ran run_operator(const Device& device, const Options& options, const Op& op, con
   const Program made = program(machine, op, {});
   Outcome outcome = machine.run(made.body, made.launch);
   return {std::move(outcome), bytes_of(output)};
-}
-
-// One split: the results go straight out. Two: through the workspace and a meeting of the cores.
-template <index splits, DecodePlan plan> Ran run_decode_attention(const Device& device, const Options& options) {
-  DecodeProblem problem(2, 4, 1, 32, 200, splits);
-  Machine machine(device, options);
-  const DecodeOperands op = problem.on(machine, plan);
-  Outcome outcome = machine.run([&](Core& core) { decode_attention(core, op); }, op.launch());
-  return {std::move(outcome), bytes_of(problem.out)};
-}
-
-inline std::vector<Problem> small_problems() {
-  return {{"gemm i8", run_gemm<std::int8_t, std::int32_t>},
-          {"gemm f16", run_gemm<f16, float>},
-          {"decode_attention C1V1", run_decode_attention<1, DecodePlan::c1v1>},
-          {"decode_attention C1V2", run_decode_attention<1, DecodePlan::c1v2>},
-          {"decode_attention C1V2 in splits", run_decode_attention<2, DecodePlan::c1v2>},
-          {"decode_attention vector in splits", run_decode_attention<2, DecodePlan::vector>}};
 }
 
 }  // namespace inlay::npu::test

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "npu_kernels/linear/gemm.hpp"
-#include "tests/machine/programs/decode_problem.hpp"
+#include "tests/machine/programs/small_attention.hpp"
+#include "tests/machine/programs/small_linear.hpp"
 #include "tests/machine/run/random_program.hpp"
 #include "tests/machine/support/programs.hpp"
 
@@ -16,39 +16,46 @@ template <class T> void expect_same_bits(const std::vector<T>& a, const std::vec
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(T)), 0) << where << " at " << i;
 }
 
-TEST(FunctionalMode, TheWorkedGemm) {
+// `make(memory)`: an operator's program whose results go to `out`.
+template <class T, class Make> void expect_same_on_both(const Device& device, std::vector<T>& out, Make&& make) {
+  Machine slow(device, {.cores = 2});
+  const Program first = make(slow);
+  ASSERT_TRUE(first.body) << device.name;
+  expect_no_reports(slow.run(first.body, first.launch).reports, device.name);
+  const std::vector<T> checked = out;
+  std::fill(out.begin(), out.end(), T{});
+  FunctionalMachine quick(device, 2);
+  const Program second = make(quick);
+  expect_no_reports(quick.run(second.body, second.launch), device.name);
+  expect_same_bits(checked, out, device.name);
+}
+
+TEST(FunctionalMode, Linear) {
   for (const Device& device : all_devices()) {
-    const index m = 150, n = 170, k = 500;
-    const auto a = random_values<f16>(static_cast<std::size_t>(m * k), -1, 1, 1);
-    const auto b = random_values<f16>(static_cast<std::size_t>(n * k), -1, 1, 2);
-    std::vector<float> checked(static_cast<std::size_t>(m * n)), fast(checked.size());
-    const auto on = [&](GlobalMemory& machine, std::vector<float>& c) {
-      return GemmOperands{machine.global("a", std::span(a), {m, k}), machine.global("b", std::span(b), {n, k}),
-                          machine.global("c", std::span(c), {m, n}, Use::out)};
-    };
-    Machine slow(device, {.cores = 2});
-    const GemmOperands first = on(slow, checked);
-    expect_no_reports(slow.run([&](Core& core) { gemm(core, first); }).reports, device.name);
-    FunctionalMachine quick(device, 2);
-    const GemmOperands second = on(quick, fast);
-    expect_no_reports(quick.run([&](Core& core) { gemm(core, second); }), device.name);
-    expect_same_bits(checked, fast, device.name);
+    constexpr index m = 150, n = 176, k = 500;
+    const auto x = random_values<f16>(m * k, -1, 1, 1), w = random_values<f16>(n * k, -1, 1, 2);
+    std::vector<float> y(m * n);
+    const Linear<Host> op{.x = {x.data(), {m, k}},
+                          .weight = {w.data(), linear_packed_extents(n, k, DType::f16)},
+                          .y = {y.data(), {m, n}}};
+    expect_same_on_both(device, y, [&](GlobalMemory& memory) { return program(memory, op, {}); });
   }
 }
 
-TEST(FunctionalMode, TheWorkedDecodeAttention) {
+TEST(FunctionalMode, DecodeAttention) {
+  constexpr index sequences = 2, heads = 6, caches = 2, dim = 64, length = 600;
+  const auto q = random_values<f16>(sequences * heads * dim, -2, 2, 1);
+  const auto k = random_values<f16>(sequences * length * caches * dim, -1, 1, 2),
+             v = random_values<f16>(sequences * length * caches * dim, -1, 1, 3);
+  std::vector<f16> out(q.size());
+  const IncreFlashAttention<Host> op{.q = ConstView<4>(q.data(), {sequences, 1, heads, dim}),
+                                     .k = ConstView<4>(k.data(), {sequences, length, caches, dim}),
+                                     .v = ConstView<4>(v.data(), {sequences, length, caches, dim}),
+                                     .out = View<4>(out.data(), {sequences, 1, heads, dim})};
   for (const Device& device : all_devices())
-    for (DecodePlan plan : decode_plans) {
-      DecodeProblem checked(2, 6, 2, 64, 600, 2), fast = checked;
-      Machine slow(device, {.cores = 2});
-      const DecodeOperands first = checked.on(slow, plan);
-      expect_no_reports(slow.run([&](Core& core) { decode_attention(core, first); }, first.launch()).reports,
-                        device.name);
-      FunctionalMachine quick(device, 2);
-      const DecodeOperands second = fast.on(quick, plan);
-      expect_no_reports(quick.run([&](Core& core) { decode_attention(core, second); }, second.launch()), device.name);
-      expect_same_bits(checked.out, fast.out, device.name + ", " + std::string(name(plan)));
-    }
+    for (const AttentionTemplate by : {AttentionTemplate{true, 1, 2}, {true, 0, 2}, {false, 0, 2}})
+      expect_same_on_both(device, out,
+                          [&](GlobalMemory& memory) { return attend_by(memory, problem_of(memory, op), {}, by); });
 }
 
 TEST(FunctionalMode, RandomPrograms) {

@@ -1,4 +1,4 @@
-// What the tests of the worked programs share: the devices, and a run that must be clean.
+// What the tests of programs share: the devices, and a run that must be clean.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,3 +1,0 @@
-#include "bench/machine/report.hpp"
-
-int main(int argc, char** argv) { return inlay::npu::bench::report("gemm", argc, argv); }
