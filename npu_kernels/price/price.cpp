@@ -21,18 +21,22 @@ std::string key_of(const Device& device, const PricedProgram& program) {
 
 double microseconds(const Device& device, double cycles) { return cycles / (device.ghz * 1e3); }
 
-}  // namespace
-
-tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program) {
-  Machine machine(device, {.data = false});
+tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program, bool local_footprints) {
+  Machine machine(device, {.data = false, .local_footprints = local_footprints});
   const std::function<void(Core&)> body = program.build(machine);
   Outcome outcome = machine.run(body, program.launch);
   if (!outcome.ok()) return tl::unexpected<Status>(invalid(program.name + ": " + outcome.reports.front().message));
   return std::move(outcome.tape);
 }
 
+}  // namespace
+
+tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program) {
+  return tape_of(device, program, true);
+}
+
 tl::expected<Price, Status> price(const Device& device, const PricedProgram& program) {
-  auto tape = tape_of(device, program);
+  auto tape = tape_of(device, program, false);
   if (!tape) return tl::unexpected<Status>(std::move(tape.error()));
   auto time = time_tape(*tape, device, {.detail = false});
   if (!time) return tl::unexpected<Status>(std::move(time.error()));

@@ -156,9 +156,11 @@ std::uint32_t Core::record(const Entry& entry, const std::vector<Footprint>& foo
   if (run_.tape == nullptr) return no_entry;
   Tape& tape = *run_.tape;
   tape.entries.push_back(entry);
-  tape.entries.back().footprints = static_cast<std::uint32_t>(tape.footprints.size());
-  tape.entries.back().footprint_count = static_cast<std::uint32_t>(footprints.size());
-  tape.footprints.insert(tape.footprints.end(), footprints.begin(), footprints.end());
+  const std::size_t before = tape.footprints.size();
+  for (const Footprint& each : footprints)
+    if (each.memory == 0 || run_.local_footprints) tape.footprints.push_back(each);
+  tape.entries.back().footprints = static_cast<std::uint32_t>(before);
+  tape.entries.back().footprint_count = static_cast<std::uint32_t>(tape.footprints.size() - before);
   return static_cast<std::uint32_t>(tape.entries.size() - 1);
 }
 

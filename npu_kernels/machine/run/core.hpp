@@ -52,6 +52,7 @@ struct Run {
   std::vector<std::uint64_t> meetings{};          // functional mode: sync_all's by stream,
   std::map<ChannelId, std::uint64_t> standing{};  // sets between streams and cores that stand
   bool compute = true;                            // Options::compute
+  bool local_footprints = true;                   // .. and its footprints
   Isa isa = Isa::scalar;                          // of the host, for functional mode's products
   tiles::HostBuffers* host = nullptr;             // .. and their space
   Script* script = nullptr;                       // of functional mode, where one is kept

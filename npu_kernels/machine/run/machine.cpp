@@ -154,6 +154,7 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   run.scheduler = &scheduler;
   run.tape = options_.record ? &outcome.tape : nullptr;
   run.compute = options_.compute && options_.data;
+  run.local_footprints = options_.local_footprints;
   if (options_.data || options_.mutation) run.mutations = &mutations;  // a price asks for no points
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end =

@@ -37,6 +37,8 @@ struct Options {
   // false: no memory has bytes, only addresses; nothing is computed and no shadow is kept. scalar_read reads what
   // the caller gave (a table of blocks), and zero from all else.
   bool data = true;
+  // false: the tape has footprints of global memory alone. Times need no others, the checker does.
+  bool local_footprints = true;
   std::optional<Mutation> mutation = std::nullopt;
 };
 

@@ -27,12 +27,10 @@ Cost dma_cost(const Device& device, const Work& work, const Traffic* known) {
   const Path& path = device.paths[work.path];
   const auto rate_of = [](double bandwidth) { return std::max<Rate>(to_rate(bandwidth), 1); };
   Cost cost{.head = to_ticks(path.latency), .rate = rate_of(dma_bandwidth(device, work)), .shared = path.dram};
-  cost.traffic = known != nullptr && path.dram ? *known : Traffic{.dram = work.bytes};
-  cost.units = duration(to_amount(cost.traffic.dram), cost.rate);
-  if (cost.traffic.l2 == 0) return cost;
-  cost.l2_rate = rate_of(l2_bandwidth(device, work));
-  cost.units += duration(to_amount(cost.traffic.l2), cost.l2_rate);
-  if (cost.traffic.dram == 0) cost.head = std::min(cost.head, to_ticks(device.l2.latency));
+  if (path.dram && device.l2.bytes > 0) cost.l2_rate = rate_of(l2_bandwidth(device, work));
+  cost.traffic = {.dram = work.bytes};
+  cost.units = duration(to_amount(work.bytes), cost.rate);
+  if (known != nullptr && path.dram) take_from_l2(device, *known, cost);
   return cost;
 }
 
@@ -47,6 +45,14 @@ Cost vector_cost(const Device& device, const Work& work) {
 }
 
 }  // namespace
+
+void take_from_l2(const Device& device, const Traffic& traffic, Cost& cost) {
+  cost.traffic = traffic;
+  cost.units = duration(to_amount(traffic.dram), cost.rate);
+  if (traffic.l2 == 0) return;
+  cost.units += duration(to_amount(traffic.l2), cost.l2_rate);
+  if (traffic.dram == 0) cost.head = std::min(cost.head, to_ticks(device.l2.latency));
+}
 
 double peak_bandwidth(const Path& path, const Work& work) {
   const Relayout& change = relayout(path, work);

@@ -62,6 +62,9 @@ struct Before {
   bool misses = false;               // of a scalar read of global memory: its line is not there
 };
 
+// What a transfer of global memory costs when the L2 has some of its bytes, by what it costs alone.
+void take_from_l2(const Device& device, const Traffic& traffic, Cost& cost);
+
 // Of an entry with Event::work, one that TapeOrder::of (tape_order.hpp) let pass.
 Cost cost_of(const Device& device, const Entry& entry, const Before& before = {});
 

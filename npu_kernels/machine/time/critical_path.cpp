@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "npu_kernels/machine/time/unit_flags.hpp"
-
 namespace inlay::npu {
 
 std::string_view name(Reason reason) {
@@ -17,7 +15,7 @@ namespace {
 class Constraints {
  public:
   Constraints(const Tape& tape, const Device& device, const Timeline& timeline)
-      : tape_(tape), device_(device), time_(timeline), order_(timeline.order), units_(tape, device, timeline.order) {
+      : tape_(tape), device_(device), time_(timeline), order_(timeline.order), units_(timeline.units) {
     in_stream_.resize(tape.entries.size());
     in_queue_.resize(tape.entries.size());
     for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) number(order_.stream(stream), in_stream_);
@@ -151,7 +149,7 @@ class Constraints {
   const Device& device_;
   const Timeline& time_;
   const TapeOrder& order_;
-  const UnitFlags units_;
+  const UnitFlags& units_;
   std::vector<std::uint32_t> in_stream_, in_queue_, meeting_;
 };
 

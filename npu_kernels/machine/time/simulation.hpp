@@ -5,20 +5,18 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
-#include <queue>
 #include <utility>
 #include <vector>
 
 #include "npu_kernels/machine/time/timing.hpp"
-#include "npu_kernels/machine/time/unit_flags.hpp"
+#include "npu_kernels/machine/time/wake_queue.hpp"
 
 namespace inlay::npu {
 
 class Simulation {
  public:
-  Simulation(const Tape& tape, const Device& device, const TapeOrder& order, const Residency& residency,
-             const TimingOptions& options);
+  // Of `earlier` what depends on the tape alone: its order, the L2's bytes, unit flags.
+  Simulation(const Tape& tape, const Device& device, const Timeline& earlier, const TimingOptions& options);
 
   Status run();
   Tick makespan() const { return now_; }
@@ -43,6 +41,7 @@ class Simulation {
     LaneState state = LaneState::idle;
     Tick free = 0;    // end of the last entry
     Tick passed = 0;  // the last wait that it has passed is done
+    Tick looks = -1;  // it is looked at again then, when its next entry is issued
     Tick busy = 0;
     Tick moves = 0;      // the first entry's bytes began to move, or its units to be worked
     Tick l2_waited = 0;  // what it lost to others in the L2
@@ -51,7 +50,17 @@ class Simulation {
     StallLedger ledger;
   };
 
-  enum class StreamState : std::uint8_t { at_entry, issuing, queue_full, flag, barrier, sync_all, running, done };
+  enum class StreamState : std::uint8_t {
+    at_entry,
+    ahead,
+    issuing,
+    queue_full,
+    flag,
+    barrier,
+    sync_all,
+    running,
+    done
+  };
   struct StreamStall {
     Tick begin, end;
     Stall of;
@@ -66,19 +75,13 @@ class Simulation {
     std::vector<StreamStall> stalls;
   };
 
-  struct Wake {
-    Tick at;
-    std::uint64_t agent;  // a lane, or lanes + stream, or see below
-    bool operator>(const Wake& other) const { return std::pair(at, agent) > std::pair(other.at, other.agent); }
-  };
-
   // Queues (simulation_queues.cpp)
   void advance_lane(std::uint32_t lane);
   static bool overlaps(const EntryKind& kind) { return kind.waits || kind.sets || kind.moves; }
   bool may_begin(std::uint32_t lane, std::uint32_t index) const;
   void begin(std::uint32_t lane);
   void run_first(std::uint32_t lane);
-  void wake_set(std::uint32_t set, const Lane& lane, const Work& work);
+  void wake_set(std::uint32_t set, const Lane& lane, std::uint32_t work);
   bool move_bytes(std::uint32_t lane);
   bool may_end(std::uint32_t lane);
   void end_entry(std::uint32_t lane);
@@ -90,6 +93,8 @@ class Simulation {
   void advance_stream(std::uint32_t stream);
   bool step(std::uint32_t stream);
   bool put_in_queue(std::uint32_t stream, std::uint32_t entry);
+  void issue(std::uint32_t stream, std::uint32_t entry, Tick at);
+  void issue_ahead(std::uint32_t stream);
   bool may_start(std::uint32_t stream, std::uint32_t entry);
   void start_on_stream(std::uint32_t stream, std::uint32_t entry);
   bool all_at_sync() const;
@@ -129,6 +134,7 @@ class Simulation {
   void advance_ready();
   void end_at_now();
   Status deadlock() const;
+  bool in_future(std::uint32_t lane, std::uint32_t entry);
 
   struct SyncTicks {
     Tick set, wait, barrier, cross, stream;
@@ -144,12 +150,14 @@ class Simulation {
   std::vector<Lane> lanes_;
   std::vector<Stream> streams_;
   std::vector<Span> spans_;
+  std::vector<Cost> costs_;  // of TapeOrder::works(), where the L2 has nothing
   std::vector<Stamp> steps_;
   std::vector<std::uint32_t> ready_, ended_lanes_;
-  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
+  WakeQueue wakes_;
+  std::vector<std::uint64_t> awake_;  // agents at this tick: a lane, or lanes + stream
   // Agents beyond lanes and streams: lanes + streams + lane looks at a lane again; then come the sets of unit flags.
   std::uint32_t again_ = 0, sets_ = 0;
-  UnitFlags units_;
+  const UnitFlags& units_;
   std::vector<bool> early_;               // sets of unit flags whose first granule is done
   std::vector<std::uint32_t> followers_;  // lanes whose work is done before its leader's
   Tick now_ = 0;

@@ -49,9 +49,22 @@ bool Simulation::may_begin(std::uint32_t lane_index, std::uint32_t index) const 
   return !entry.waits || standing(index);
 }
 
+// An entry that its stream has issued ahead: the lane is looked at when it comes.
+bool Simulation::in_future(std::uint32_t lane_index, std::uint32_t entry) {
+  const Tick issued = spans_[entry].issued;
+  if (issued <= now_) return false;
+  Lane& lane = lanes_[lane_index];
+  if (lane.looks != issued) wakes_.push(issued, again_ + lane_index);
+  lane.looks = issued;
+  return true;
+}
+
 void Simulation::advance_lane(std::uint32_t lane_index) {
   Lane& lane = lanes_[lane_index];
-  while (lane.begun < lane.issued && may_begin(lane_index, order_.queue(lane_index)[lane.begun])) begin(lane_index);
+  const auto entries = order_.queue(lane_index);
+  while (lane.begun < lane.issued && may_begin(lane_index, entries[lane.begun]) &&
+         !in_future(lane_index, entries[lane.begun]))
+    begin(lane_index);
 }
 
 void Simulation::begin(std::uint32_t lane_index) {
@@ -65,7 +78,7 @@ void Simulation::begin(std::uint32_t lane_index) {
   if (entry.moves) ++lane.transfers;
   if (entry.waits) {
     lane.passed = now_ + sync_.wait;
-    if (!first) wakes_.push({lane.passed, again_ + lane_index});
+    if (!first) wakes_.push(lane.passed, again_ + lane_index);
   }
   if (first) run_first(lane_index);
 }
@@ -81,24 +94,26 @@ void Simulation::run_first(std::uint32_t lane_index) {
     lane.cost = {.head = instruction_ticks(kind.event)};
     const Tick end = (kind.waits ? spans_[index].started : now_) + lane.cost.head;
     if (end <= now_ && spans_[index].started < now_) return end_entry(lane_index);  // it was over behind others
-    wakes_.push({std::max(now_, end), lane_index});
+    wakes_.push(std::max(now_, end), lane_index);
     return;
   }
-  const Entry& entry = tape_.entries[index];
-  lane.cost = cost_of(device_, entry, residency_.before(index));
+  lane.cost = costs_[kind.work];
+  if (const Traffic* known = residency_.before(index).traffic; known != nullptr && lane.cost.shared)
+    take_from_l2(device_, *known, lane.cost);
   lane.moves = std::max(now_, spans_[index].started + lane.cost.head);
   if (lane.cost.shared) lane.state = LaneState::head;
   if (lane.cost.shared && lane.moves == now_ && move_bytes(lane_index)) {
-    units_.each_set(index, [&](std::uint32_t set) { wake_set(set, lane, entry.work); });
+    units_.each_set(index, [&](std::uint32_t set) { wake_set(set, lane, index); });
     return;
   }
-  wakes_.push({lane.cost.shared ? lane.moves : lane.moves + lane.cost.units, lane_index});
-  units_.each_set(index, [&](std::uint32_t set) { wake_set(set, lane, entry.work); });
+  wakes_.push(lane.cost.shared ? lane.moves : lane.moves + lane.cost.units, lane_index);
+  units_.each_set(index, [&](std::uint32_t set) { wake_set(set, lane, index); });
 }
 
 // A unit flag stands when the first granule of the work before it is done.
-void Simulation::wake_set(std::uint32_t set, const Lane& lane, const Work& work) {
-  wakes_.push({lane.moves + UnitFlags::granule(device_, work, lane.cost.units), std::uint64_t{sets_} + set});
+void Simulation::wake_set(std::uint32_t set, const Lane& lane, std::uint32_t work) {
+  wakes_.push(lane.moves + UnitFlags::granule(device_, tape_.entries[work].work, lane.cost.units),
+              std::uint64_t{sets_} + set);
 }
 
 // Starts the part of the first entry's bytes that has not moved yet; false: there is none.
@@ -167,7 +182,7 @@ bool Simulation::may_end(std::uint32_t lane_index) {
   const Tick end = spans_[leader].ended + UnitFlags::granule(device_, tape_.entries[index].work, lane.cost.units);
   if (end <= now_) return true;
   lane.state = LaneState::following;
-  wakes_.push({end, lane_index});
+  wakes_.push(end, lane_index);
   return false;
 }
 
@@ -184,7 +199,7 @@ void Simulation::end_entry(std::uint32_t lane_index) {
   if (entry.moves) --lane.transfers;
   for (std::uint32_t follower : followers_) {
     if (units_.leader(order_.queue(follower)[lanes_[follower].next]) != index) continue;
-    wakes_.push({now_, follower});
+    wakes_.push(now_, follower);
   }
   if (entry.sets) signal(index);
   const std::uint32_t number = lane.stream;
@@ -202,7 +217,7 @@ void Simulation::signal(std::uint32_t entry) {
   const EntryKind& wait = order_.kind(waiter);
   const Lane& lane = lanes_[wait.lane];
   if (const Tick later = flight(entry); later > 0) {
-    wakes_.push({now_ + later, wait.on_stream ? order_.lanes() + lane.stream : again_ + wait.lane});
+    wakes_.push(now_ + later, wait.on_stream ? order_.lanes() + lane.stream : again_ + wait.lane);
   } else if (wait.on_stream) {
     if (streams_[lane.stream].state == StreamState::flag) wake_stream(lane.stream);
   } else if (lane.begun < lane.issued) {

@@ -12,7 +12,7 @@ void Simulation::stop(std::uint32_t number, StreamState state) {
 
 void Simulation::pass_time(std::uint32_t number, Tick ticks) {
   streams_[number].until = now_ + ticks;
-  wakes_.push({now_ + ticks, order_.lanes() + number});
+  wakes_.push(now_ + ticks, order_.lanes() + number);
 }
 
 // A stop of the stream idles the scalar unit itself, and each queue that runs out of entries meanwhile.
@@ -39,16 +39,45 @@ bool Simulation::put_in_queue(std::uint32_t number, std::uint32_t index) {
     if (stream.state == StreamState::issuing) stop(number, StreamState::queue_full);
     return false;
   }
-  if (stream.state == StreamState::queue_full) {
+  if (stream.state == StreamState::queue_full && detail_) {
     const Pipe pipe = tape_.entries[index].pipe;
     charge_stop(number, {.cause = Cause::queue_full, .from = pipe, .to = pipe}, stream.since, now_);
   }
-  spans_[index].issued = now_;
-  stamp(index, Step::issued);
-  ++lane.issued;
-  ++stream.outstanding;
-  advance_lane(lane_index);
+  issue(number, index, now_);
   return true;
+}
+
+void Simulation::issue(std::uint32_t number, std::uint32_t index, Tick at) {
+  const std::uint32_t lane_index = order_.kind(index).lane;
+  spans_[index].issued = at;
+  stamp(index, Step::issued);
+  ++lanes_[lane_index].issued;
+  ++streams_[number].outstanding;
+  advance_lane(lane_index);
+}
+
+// Where a queue has room now it has when the entry comes, as nobody else fills it: the stream puts entries there ahead
+// of its time, up to one that has to wait and see. Half of all events are spared. Not where stalls are wanted, which
+// are charged in the order in which they come.
+void Simulation::issue_ahead(std::uint32_t number) {
+  Stream& stream = streams_[number];
+  Lane& scalar = lanes_[order_.scalar_lane(number)];
+  const auto entries = order_.stream(number);
+  Tick at = now_;
+  for (; stream.next < entries.size(); ++stream.next) {
+    const std::uint32_t index = entries[stream.next];
+    const EntryKind& kind = order_.kind(index);
+    const Lane& lane = lanes_[kind.lane];
+    if (kind.on_stream || lane.issued - lane.begun >= lane.depth) break;
+    at += lane.issue;
+    scalar.busy += lane.issue;
+    issue(number, index, at);
+  }
+  scalar.free = at;
+  if (at == now_) return;
+  stream.state = StreamState::ahead;
+  stream.until = at;
+  wakes_.push(at, order_.lanes() + number);
 }
 
 bool Simulation::all_at_sync() const {
@@ -60,14 +89,14 @@ bool Simulation::all_at_sync() const {
 // Of an entry that the scalar unit does itself: nothing holds it back. Else the stream stops.
 bool Simulation::may_start(std::uint32_t number, std::uint32_t index) {
   Stream& stream = streams_[number];
-  const Entry& entry = tape_.entries[index];
+  const EntryKind& entry = order_.kind(index);
   const auto hold = [&](StreamState state) {
     if (stream.state == StreamState::at_entry) stop(number, state);
     return false;
   };
-  if (waits(entry.event)) {
+  if (entry.waits) {
     if (!arrived(index)) return hold(StreamState::flag);
-    if (stream.state == StreamState::flag)
+    if (stream.state == StreamState::flag && detail_)
       each_cause(index, stream.since, now_,
                  [&](const Stall& of, Tick begin, Tick end) { charge_stop(number, of, begin, end); });
   } else if (entry.event == Event::barrier_all) {
@@ -88,14 +117,14 @@ bool Simulation::may_start(std::uint32_t number, std::uint32_t index) {
 }
 
 void Simulation::start_on_stream(std::uint32_t number, std::uint32_t index) {
-  const Entry& entry = tape_.entries[index];
+  const Event event = order_.kind(index).event;
   spans_[index].started = now_;
   stamp(index, Step::started);
   Lane& scalar = lanes_[order_.scalar_lane(number)];
-  Tick ticks = instruction_ticks(entry.event);
+  Tick ticks = instruction_ticks(event);
   if (detail_) scalar.ledger.add(Cause::sync, ticks, index);
-  if (entry.event == Event::work) {
-    const Cost cost = cost_of(device_, entry, residency_.before(index));
+  if (event == Event::work) {
+    const Cost cost = cost_of(device_, tape_.entries[index], residency_.before(index));
     ticks = cost.head + cost.units;
     scalar.busy += ticks;
   }
@@ -106,8 +135,15 @@ void Simulation::start_on_stream(std::uint32_t number, std::uint32_t index) {
 // One move of the stream. True: it has gone past its entry.
 bool Simulation::step(std::uint32_t number) {
   Stream& stream = streams_[number];
-  if ((stream.state == StreamState::issuing || stream.state == StreamState::running) && now_ < stream.until)
+  if ((stream.state == StreamState::issuing || stream.state == StreamState::running ||
+       stream.state == StreamState::ahead) &&
+      now_ < stream.until)
     return false;
+  if (stream.state == StreamState::ahead) stream.state = StreamState::at_entry;
+  if (stream.state == StreamState::at_entry && !detail_) {
+    issue_ahead(number);
+    if (stream.state == StreamState::ahead) return false;
+  }
   const auto entries = order_.stream(number);
   if (stream.next == entries.size()) {
     stream.state = StreamState::done;

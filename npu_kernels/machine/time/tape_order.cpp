@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <string>
+#include <tuple>
 
 #include "npu_kernels/machine/tape/sites.hpp"
 #include "npu_kernels/machine/time/cost.hpp"
@@ -86,6 +87,38 @@ Status check_device(const Device& device) {
   return {};
 }
 
+// Numbers of works: equal ones have one, unless they push one another out.
+class Works {
+ public:
+  explicit Works(const Tape& tape, std::vector<std::uint32_t>& first) : tape_(tape), first_(first) {}
+  std::uint32_t number(std::uint32_t index) {
+    const Work& work = tape_.entries[index].work;
+    std::uint32_t& known = known_[hash(work) % known_.size()];
+    if (known == no_entry || !same(tape_.entries[first_[known]].work, work)) {
+      known = static_cast<std::uint32_t>(first_.size());
+      first_.push_back(index);
+    }
+    return known;
+  }
+
+ private:
+  static auto all(const Work& w) {
+    return std::tie(w.unit, w.path, w.change, w.turned, w.column, w.op, w.in, w.out, w.m, w.n, w.k, w.rows, w.bytes,
+                    w.runs, w.elements);
+  }
+  static bool same(const Work& a, const Work& b) { return all(a) == all(b); }
+  static std::size_t hash(const Work& w) {
+    std::uint64_t sum = 0;
+    const auto mix = [&](auto value) { sum = (sum ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15u; };
+    std::apply([&](const auto&... each) { (mix(each), ...); }, all(w));
+    return static_cast<std::size_t>(sum >> 40);
+  }
+
+  const Tape& tape_;
+  std::vector<std::uint32_t>& first_;
+  std::vector<std::uint32_t> known_ = std::vector<std::uint32_t>(1 << 12, no_entry);
+};
+
 }  // namespace
 
 TapeOrder::TapeOrder(const Tape& tape, const Device& device)
@@ -98,9 +131,12 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
       meetings_(streams()),
       outward_(streams()) {
   kinds_.reserve(tape.entries.size());
-  for (const Entry& entry : tape.entries) {
+  Works works(tape, works_);
+  for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
+    const Entry& entry = tape.entries[i];
     const bool moves = entry.event == Event::work && entry.work.unit == Unit::dma;
     kinds_.push_back({.lane = lane_of(entry),
+                      .work = entry.event == Event::work ? works.number(i) : 0,
                       .event = entry.event,
                       .on_stream = on_stream(entry),
                       .moves = moves,

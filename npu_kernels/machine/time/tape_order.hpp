@@ -14,13 +14,15 @@
 
 namespace inlay::npu {
 
-// What the event loop asks of each entry again and again: an eighth of a cache line, where the entry is two.
+// What the event loop asks of each entry again and again: a fifth of a cache line, where the entry is two.
 struct EntryKind {
   std::uint32_t lane = 0;
+  std::uint32_t work = 0;  // of an entry that works: which of TapeOrder::works() it is
   Event event = Event::work;
-  bool on_stream = false;  // of the scalar unit itself
-  bool moves = false;      // a transfer
-  bool sets = false, waits = false;
+  bool on_stream : 1 = false;  // of the scalar unit itself
+  bool moves : 1 = false;      // a transfer
+  bool sets : 1 = false;
+  bool waits : 1 = false;
 };
 
 class TapeOrder : public Lanes {
@@ -40,6 +42,8 @@ class TapeOrder : public Lanes {
   bool unit_flags() const { return unit_flags_; }
 
   const EntryKind& kind(std::uint32_t entry) const { return kinds_[entry]; }
+  // For each work that differs from all others in what it costs an entry that does it: a tape has few of them.
+  std::span<const std::uint32_t> works() const { return works_; }
   // Of a set the wait that takes it, of a wait the set that it takes.
   std::uint32_t partner(std::uint32_t entry) const { return partners_[entry]; }
   // The sync_alls of a stream, in order. The n-th of every stream are one meeting.
@@ -55,6 +59,7 @@ class TapeOrder : public Lanes {
 
   std::vector<std::uint32_t> streams_, stream_begin_, queued_, queue_begin_, partners_;
   std::vector<EntryKind> kinds_;
+  std::vector<std::uint32_t> works_;
   std::vector<std::vector<std::uint32_t>> meetings_, outward_;
   bool unit_flags_ = false;
 };

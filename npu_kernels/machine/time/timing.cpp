@@ -8,31 +8,31 @@
 
 namespace inlay::npu {
 
-Simulation::Simulation(const Tape& tape, const Device& device, const TapeOrder& order, const Residency& residency,
-                       const TimingOptions& options)
+Simulation::Simulation(const Tape& tape, const Device& device, const Timeline& earlier, const TimingOptions& options)
     : tape_(tape),
       device_(device),
-      order_(order),
+      order_(earlier.order),
       sync_{to_ticks(device.sync.set_cycles), to_ticks(device.sync.wait_cycles), to_ticks(device.sync.barrier_cycles),
             to_ticks(device.sync.cross_cycles), to_ticks(device.sync.stream_cycles)},
-      residency_(residency),
+      residency_(earlier.residency),
       detail_(options.detail),
-      dram_(device, tape.streams, {device.dram_bytes_per_cycle, device.dram_bytes_per_cycle_core}, order.cores(),
+      dram_(device, tape.streams, {device.dram_bytes_per_cycle, device.dram_bytes_per_cycle_core}, order_.cores(),
             options.sharing),
-      l2_(device, tape.streams, {device.l2.bytes_per_cycle, device.l2.bytes_per_cycle_core}, order.cores(),
+      l2_(device, tape.streams, {device.l2.bytes_per_cycle, device.l2.bytes_per_cycle_core}, order_.cores(),
           options.sharing),
-      lanes_(order.lanes()),
-      streams_(order.streams()),
+      lanes_(order_.lanes()),
+      streams_(order_.streams()),
       spans_(tape.entries.size()),
-      again_(order.lanes() + order.streams()),
-      sets_(again_ + order.lanes()),
-      units_(tape, device, order),
+      again_(order_.lanes() + order_.streams()),
+      sets_(again_ + order_.lanes()),
+      units_(earlier.units),
       early_(units_.any() ? tape.entries.size() : 0) {
   if (detail_) steps_.reserve(tape.entries.size() * 3);
-  for (std::uint32_t i = 0; i < order.lanes(); ++i) {
-    const Queue& queue = device.queues[i % order.queues()];
+  for (const std::uint32_t entry : order_.works()) costs_.push_back(cost_of(device, tape.entries[entry]));
+  for (std::uint32_t i = 0; i < order_.lanes(); ++i) {
+    const Queue& queue = device.queues[i % order_.queues()];
     lanes_[i].outstanding = queue.outstanding;
-    lanes_[i].stream = order.stream_of_lane(i);
+    lanes_[i].stream = order_.stream_of_lane(i);
     lanes_[i].depth = queue.depth;
     lanes_[i].issue = to_ticks(queue.issue_cycles);
   }
@@ -54,9 +54,9 @@ void Simulation::end_at_now() {
   ended_lanes_.clear();
   l2_.end(now_, ended_lanes_);
   dram_.end(now_, ended_lanes_);
-  while (!wakes_.empty() && wakes_.top().at == now_) {
-    const std::uint64_t agent = wakes_.top().agent;
-    wakes_.pop();
+  awake_.clear();
+  if (wakes_.next() == now_) wakes_.take(awake_);
+  for (const std::uint64_t agent : awake_) {
     if (agent < order_.lanes()) {
       ended_lanes_.push_back(static_cast<std::uint32_t>(agent));
     } else if (agent < again_) {
@@ -81,11 +81,11 @@ Status Simulation::run() {
   for (;;) {
     advance_ready();
     // Bandwidth is shared anew when all of this tick's transfers have started and ended.
-    if (wakes_.empty() || wakes_.top().at > now_) {
+    if (wakes_.next() > now_) {
       dram_.share(now_);
       l2_.share(now_);
     }
-    const Tick next = std::min({wakes_.empty() ? never : wakes_.top().at, dram_.next_end(), l2_.next_end()});
+    const Tick next = std::min({wakes_.next(), dram_.next_end(), l2_.next_end()});
     if (next == never) return deadlock();
     now_ = next;
     end_at_now();
@@ -136,16 +136,17 @@ tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device,
   auto order = TapeOrder::of(tape, device);
   if (!order) return tl::unexpected<Status>(std::move(order.error()));
   Timeline timeline;
-  timeline.residency = Residency(tape, device, *order);
-  Simulation simulation(tape, device, *order, timeline.residency, options);
+  timeline.order = std::move(*order);
+  timeline.residency = Residency(tape, device, timeline.order);
+  timeline.units = UnitFlags(tape, device, timeline.order);
+  Simulation simulation(tape, device, timeline, options);
   if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
   simulation.finish(timeline);
-  timeline.order = std::move(*order);
   return timeline;
 }
 
 tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& earlier) {
-  Simulation simulation(tape, device, earlier.order, earlier.residency, {.detail = false});
+  Simulation simulation(tape, device, earlier, {.detail = false});
   if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
   return simulation.makespan();
 }

@@ -37,6 +37,7 @@
 #include "npu_kernels/machine/time/residency.hpp"
 #include "npu_kernels/machine/time/stalls.hpp"
 #include "npu_kernels/machine/time/tape_order.hpp"
+#include "npu_kernels/machine/time/unit_flags.hpp"
 
 namespace inlay::npu {
 
@@ -69,6 +70,7 @@ struct Timeline {
   std::uint64_t l2_bytes = 0;    // .. of the L2's
   Residency residency;
   TapeOrder order;
+  UnitFlags units;
   std::vector<Stamp> steps;
 };
 
