@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "npu_kernels/attention/finite_sums.hpp"
+#include "npu_kernels/attention/handover.hpp"
 #include "npu_kernels/attention/matrix_tiles.hpp"
 #include "npu_kernels/attention/online_softmax.hpp"
 #include "npu_kernels/attention/query_halves.hpp"
 #include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/attention/staged_loads.hpp"
-#include "npu_kernels/attention/handover.hpp"
 #include "npu_kernels/attention/unit_products.hpp"
 
 namespace inlay::npu {
@@ -64,6 +64,7 @@ class Stages {
   Queries queries_;
   UnitProducts sums_;  // of both products
   UnitToVector scores_, products_;
+  std::optional<UnitToVector> low_products_;  // where they are stacked
   UnitToLeft weights_;
   std::optional<Ring> slopes_;  // of a unit's rows
   OnlineSoftmax softmax_;
@@ -93,6 +94,8 @@ Stages::Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace
       softmax_(core, most_, plan.narrow ? DType::f16 : DType::f32, plan.weight_scale),
       rules_(core, problem, t_.block, t_.tokens, hidden_columns(core.device(), problem, t_)),
       finish_(core, problem, space, most_, t_.block) {
+  if (t_.stacked)
+    low_products_.emplace(core, "low products", t_, v_dim_, false, plan.product_type, t_.products, plan.products);
   sum_ = core.alloc("sum", Space::vector, {std::max<index>(most_, 2), std::max<index>(v_dim_, 2)}, DType::f32);
   for (index i = 0; i < weights_ahead; ++i) {
     rescale_.push_back(column("rescale"));
@@ -257,23 +260,32 @@ void Stages::stage_weights(const KeyWork& work) {
 
 void Stages::mm2(const KeyWork& work) {
   const index all = work.unit->rows();
-  const Tensor to = products_.acquire();
+  const Tensor to = products_.acquire(), low = t_.stacked ? low_products_->acquire() : to;
+  const index apart = weights_.apart();
   std::vector<Tensor> v;  // parts, which stay for all products
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const index row = steps_[i].row, rows = steps_[i].rows, column = steps_[i].column, columns = steps_[i].columns;
     const index first = steps_[i].first, keys = steps_[i].keys, count = steps_[i].count;
     const auto part = static_cast<std::size_t>(first / t_.part());
     if (part == v.size()) v.push_back(round_->v.wait());
-    if (first == 0) sums_.begin(t_.product_rows, t_.value_columns, rows, columns);
-    const Tensor left = weights_.wait(row, rows, first, count);
-    sums_.add(left, plan_.weight_pieces, weights_.apart(), v[part].slice(0, count, column, columns), false);
+    if (first == 0) sums_.begin(t_.sum_rows(), t_.value_columns, t_.stacked ? apart + rows : rows, columns);
+    const Tensor left = weights_.wait(row, rows, first, count), right = v[part].slice(0, count, column, columns);
+    if (t_.stacked)
+      sums_.add_stacked(left, apart, right);
+    else
+      sums_.add(left, plan_.weight_pieces, apart, right, false);
     weights_.release();
     if (i + 2 < steps_.size()) stage(steps_[i + 2]);
     if (row + rows == all && column + columns == v_dim_) round_->v.release();
-    if (first + count == keys) sums_.drain(to.slice(row, rows, column, columns));
+    if (first + count < keys) continue;
+    if (t_.stacked)
+      sums_.drain_stacked(to.slice(row, rows, column, columns), low.slice(row, rows, column, columns), apart);
+    else
+      sums_.drain(to.slice(row, rows, column, columns));
   }
   weights_.release_tile();
   products_.commit();
+  if (t_.stacked) low_products_->commit();
 }
 
 void Stages::vec2(const KeyWork& work, index i) {
@@ -291,6 +303,11 @@ void Stages::vec2(const KeyWork& work, index i) {
     }
   };
   products_.visit(work, row_blocks(problem_, t_, work), add);
+  if (t_.stacked)
+    low_products_->visit(work, row_blocks(problem_, t_, work), [&](const RowBlock& block, const Tensor& product) {
+      const Tensor sum = sum_.slice(block.first, block.rows, 0, v_dim_);
+      core_.vbinary(VectorOp::add, sum, sum, product);
+    });
   if (!work.last) return;
   const index rows = work.mine.count;
   const auto used = [&](const std::vector<Tensor>& of_tiles) { return of_tiles[slot_of(i)].row_slice(0, rows); };

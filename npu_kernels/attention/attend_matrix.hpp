@@ -19,6 +19,9 @@
 //
 //   q / max |q| = high + low       p 2^14 = high + low          2^-21 of the row's largest, and of p
 //
+// Where a product of twice the rows takes hardly longer (an array that brings in V for a few of them), both halves of p
+// are rows of one product, and the vector unit adds the two sums.
+//
 // both of one sign, so that an infinite K or V stays what it is: high is rounded from just below the number, by as much
 // as the rounding may raise it. q in f16 is one piece as it is. Where left is the vector unit's memory halves are views
 // of it; else they pass through global memory, as scores and products do where no path leads from the accumulator to
@@ -51,7 +54,9 @@ struct MatrixTiles {
   index depth = 0;          // of one step of a product
   index sums = 2;           // accumulators
   index products = 2;       // blocks of them on their way to a vector unit
+  bool stacked = false;     // high and low weights are rows of one product of mm2
   index part() const { return tokens / parts; }
+  index sum_rows() const { return (stacked ? 2 : 1) * product_rows; }
 };
 
 struct MatrixPlan {

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/attention/handover.hpp"
+#include "npu_kernels/attention/score_rules.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "npu_kernels/machine/time/matrix_cost.hpp"
 
 namespace inlay::npu {
 
@@ -140,8 +141,22 @@ void hold_rows(const Device& device, const AttentionProblem& p, const std::vecto
     hold(std::max<index>(1, plan.most_rows / heads), heads);
 }
 
+// One product of twice the rows takes less than half as long again as one, and its longer drain keeps no product
+// waiting. Not of a prompt, whose rows are many.
+bool stacking_pays(const Device& device, const AttentionProblem& p, index rows) {
+  const bool views = device.feeds_are_views() && device.same_memory(Space::vector, Space::left);
+  const auto queue = [&](Pipe pipe) { return device.queue_of[static_cast<std::size_t>(pipe)]; };
+  if (p.by_chunks || !views || !drains_to_vector(device) || queue(Pipe::drain) == queue(Pipe::matrix)) return false;
+  const auto cycles = [&](index m) {
+    constexpr std::uint64_t depth = 256;
+    return matrix_cycles(device.matrix, *device.rate(DType::f16, DType::f32), static_cast<std::uint64_t>(m),
+                         static_cast<std::uint64_t>(p.v.dim), depth, false);
+  };
+  return p.v.dim > 0 && cycles(2 * rows) < 1.5 * cycles(rows);
+}
+
 // What the tiles of an accumulator, left and right are. No columns: nothing fits.
-void shape_products(const Device& device, const AttentionProblem& p, bool narrow, MatrixTiles& t) {
+void shape_products(const Device& device, const AttentionProblem& p, const MatrixPlan& plan, MatrixTiles& t) {
   const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
   const bool views = device.feeds_are_views();
   const MatrixRate* rate = device.rate(DType::f16, DType::f32);
@@ -165,11 +180,13 @@ void shape_products(const Device& device, const AttentionProblem& p, bool narrow
   };
   // What is drained must start where the vector unit's memory lets it.
   const index align = drains_to_vector(device) ? index{device.memory(Space::vector).align} : 1;
-  const index drained = std::max(unit, align / (narrow ? f16_bytes : f32_bytes));
+  const index drained = std::max(unit, align / (plan.narrow ? f16_bytes : f32_bytes));
   t.score_rows = most_rows(drained), t.product_rows = most_rows(unit);
   if (views) side = std::max(sums_of(t.score_rows, drained), widest);
   t.score_columns = std::min(sums_of(t.score_rows, drained), side);
-  t.value_columns = std::min({sums_of(t.product_rows, unit), side, v_dim});
+  const bool room = t.product_rows == t.rows && sums_of(2 * t.rows, unit) >= v_dim;
+  t.stacked = room && plan.weight_pieces == 2 && stacking_pays(device, p, t.rows);
+  t.value_columns = std::min({sums_of(t.sum_rows(), unit), side, v_dim});
   t.depth = side;
 }
 
@@ -180,7 +197,7 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
   MatrixTiles t{};
   if (units.empty()) return t;  // no query: nothing for the matrix unit
   hold_rows(device, p, units, plan, t);
-  shape_products(device, p, plan.narrow, t);
+  shape_products(device, p, plan, t);
   if (t.score_columns == 0) return t;
 
   const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
@@ -218,8 +235,8 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
     const index q_bytes = byte_size(p.q.first.dtype, 1), wide = p.q.first.dtype == DType::f16 ? 0 : 2 * f32_bytes;
     const index q = plan.q_as_it_is ? 0 : block * dim * (2 * q_bytes + 2 * plan.q_pieces * f16_bytes + wide);
     return t.most * v_dim * f32_bytes + 2 * v_dim * f32_bytes +
-           (direct ? 2 * t.most : t.products * block) * v_dim * byte_size(plan.product_type, 1) + out + q +
-           t.most * (18 * f32_bytes + (p.slopes.present() ? 2 * align : 0)) + block * 6 * align + 3072;
+           (direct ? (t.stacked ? 4 : 2) * t.most : t.products * block) * v_dim * byte_size(plan.product_type, 1) +
+           out + q + t.most * (18 * f32_bytes + (p.slopes.present() ? 2 * align : 0)) + block * 6 * align + 3072;
   };
   const auto fit_of = [&](index block) {
     const index room = bytes(Space::vector) - of_vector(block), staging = bytes(Space::staging) - of_staging;

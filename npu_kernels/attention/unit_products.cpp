@@ -7,12 +7,12 @@ namespace inlay::npu {
 UnitProducts::UnitProducts(Core& core, const MatrixTiles& t)
     : core_(core),
       depth_(t.depth),
-      left_(core.ring("left", Space::left, {std::max(t.score_rows, t.product_rows), t.depth}, DType::f16,
+      left_(core.ring("left", Space::left, {std::max(t.score_rows, t.sum_rows()), t.depth}, DType::f16,
                       {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
       right_(core.ring("right", Space::right, {t.depth, std::max(t.score_columns, t.value_columns)}, DType::f16,
                        {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
       sums_(core.ring(
-          "sums", Space::accumulator, {1, std::max(t.score_rows * t.score_columns, t.product_rows * t.value_columns)},
+          "sums", Space::accumulator, {1, std::max(t.score_rows * t.score_columns, t.sum_rows() * t.value_columns)},
           DType::f32,
           {static_cast<std::uint32_t>(t.sums), Pipe::matrix, Pipe::drain, core.device().sync.unit_flag_bytes > 0})) {}
 
@@ -28,27 +28,59 @@ void UnitProducts::begin(index most_rows, index most_columns, index rows, index 
   first_ = true;
 }
 
-void UnitProducts::add(const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose) {
+template <class Visit> void UnitProducts::each_depth(const Tensor& right, bool transpose, Visit&& visit) {
   const index depth = transpose ? right.columns() : right.rows();
   for (index k = 0; k < depth; k += depth_) {
     const index n = std::min(depth_, depth - k);
     const Tensor part = transpose ? right.slice(0, right.rows(), k, n) : right.row_slice(k, n);
     core_.load_b(right_.acquire().slice(0, n, 0, columns_), part, transpose);
     right_.commit();
-    const Tensor b = right_.wait().slice(0, n, 0, columns_);
-    for (index piece = 0; piece < pieces; ++piece, first_ = false) {
-      core_.load_a(left_.acquire().slice(0, rows_, 0, n), left.slice(piece * apart, rows_, k, n));
-      left_.commit();
-      core_.mma(sum_, left_.wait().slice(0, rows_, 0, n), b, first_);
-      left_.release();
-    }
+    visit(k, n, right_.wait().slice(0, n, 0, columns_));
     right_.release();
   }
+}
+
+void UnitProducts::add(const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose) {
+  each_depth(right, transpose, [&](index k, index n, const Tensor& b) {
+    for (index piece = 0; piece < pieces; ++piece, first_ = false)
+      multiply(sum_, left.slice(piece * apart, rows_, k, n), b);
+  });
+}
+
+// A row's sum is the same whatever the other rows are. Rows between the two pieces, of a unit that is shorter than
+// others, hold nothing.
+void UnitProducts::add_stacked(const Tensor& left, index apart, const Tensor& right) {
+  const index rows = rows_ - apart;
+  each_depth(right, false, [&](index k, index n, const Tensor& b) {
+    if (rows == apart) {
+      multiply(sum_, left.slice(0, rows_, k, n), b);
+    } else {
+      multiply(sum_.row_slice(0, rows), left.slice(0, rows, k, n), b);
+      multiply(sum_.row_slice(apart, rows), left.slice(apart, rows, k, n), b);
+    }
+    first_ = false;
+  });
+}
+
+void UnitProducts::multiply(const Tensor& sum, const Tensor& left, const Tensor& right) {
+  const index rows = left.rows(), depth = left.columns();
+  core_.load_a(left_.acquire().slice(0, rows, 0, depth), left);
+  left_.commit();
+  core_.mma(sum, left_.wait().slice(0, rows, 0, depth), right, first_);
+  left_.release();
 }
 
 void UnitProducts::drain(const Tensor& to, float scale) {
   sums_.commit();
   core_.drain(to, window(sums_.wait()), {.scale = scale});
+  sums_.release();
+}
+
+void UnitProducts::drain_stacked(const Tensor& to, const Tensor& low, index apart) {
+  sums_.commit();
+  const Tensor sums = window(sums_.wait());
+  core_.drain(to, sums.row_slice(0, to.rows()));
+  core_.drain(low, sums.row_slice(apart, low.rows()));
   sums_.release();
 }
 

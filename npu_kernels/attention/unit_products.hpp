@@ -16,10 +16,15 @@ class UnitProducts {
   void begin(index most_rows, index most_columns, index rows, index columns);
   // sum (+)= left * right, or right's transpose, over pieces of left `apart` rows apart.
   void add(const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose);
+  // Of two pieces each its own sum: of a sum of apart + rows rows the first `rows`, and those from `apart` on.
+  void add_stacked(const Tensor& left, index apart, const Tensor& right);
   void drain(const Tensor& to, float scale = 1);
+  void drain_stacked(const Tensor& to, const Tensor& low, index apart);
 
  private:
   Tensor window(const Tensor& slot) const;
+  template <class Visit> void each_depth(const Tensor& right, bool transpose, Visit&& visit);
+  void multiply(const Tensor& sum, const Tensor& left, const Tensor& right);
 
   Core& core_;
   const index depth_;

@@ -28,6 +28,7 @@ std::set<std::string> lines_that_ran() {
         for (const MutationPoint& point : program.run(device, {}).outcome.points) lines.insert(line_of(point.site));
   };
   run(devices_for_attention(), small_attention());
+  run({small_array()}, small_attention_on_an_array());
   run(small_devices(), small_caches());
   run(devices_for_linear(), small_linear());
   run(small_devices(), small_rows());

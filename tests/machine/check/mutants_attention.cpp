@@ -16,6 +16,10 @@ TEST_P(MutantsOfAttention, EveryNecessarySyncIsReported) {
   for (const Device& device : devices_for_attention()) total += mutate(GetParam(), device);
 }
 
+TEST(MutantsOfStackedHalves, EveryNecessarySyncIsReported) {
+  for (const Problem& program : small_attention_on_an_array()) mutate(program, small_array());
+}
+
 std::string test_name(const testing::TestParamInfo<Problem>& info) {
   std::string name = info.param.name;
   name.erase(std::remove(name.begin(), name.end(), ','), name.end());

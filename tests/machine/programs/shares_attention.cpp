@@ -1,7 +1,7 @@
 // Shares of the attention operators.
 //
-// Floor 0: a miss, with what bounds it. C1V1 and C1V2 wait for the bandwidth alike, the arrays of systolic32 and
-// systolic128 preload weights for products of four rows, three of them where weights go in halves.
+// A low floor is a miss: C1V1 and C1V2 wait for the bandwidth alike, the array of systolic128 preloads 128 rows of K and
+// of V for products of four and, halves of weights being rows of one product, of eight rows.
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,8 +69,8 @@ const Case decode_cases[] = {{"ascend-a2-like", 6, 32, 8, 128, 4096, DType::f16,
                              {"ascend-a2-like", 1, 32, 8, 128, 16384, DType::f32, 0.85},
                              {"hexagon-htp-like", 1, 32, 8, 128, 4096, DType::f16, 0.98},
                              {"hexagon-htp-like", 1, 32, 8, 128, 4096, DType::f32, 0.97},
-                             {"systolic32", 1, 32, 8, 128, 4096, DType::f16, 0},
-                             {"systolic128", 4, 32, 8, 128, 4096, DType::f16, 0}};
+                             {"systolic32", 1, 32, 8, 128, 4096, DType::f16, 0.98},
+                             {"systolic128", 4, 32, 8, 128, 4096, DType::f16, 0.57}};
 
 TEST(shares, decode_attention) {
   for (const Case& c : decode_cases) share_of("incre_flash_attention", c, decode(c));
@@ -78,7 +78,7 @@ TEST(shares, decode_attention) {
 
 TEST(shares, paged_attention_is_within_a_tenth_of_contiguous) {
   for (Case c : decode_cases) {
-    if (c.floor == 0 || c.q != DType::f16) continue;
+    if (c.floor < 0.85 || c.q != DType::f16) continue;
     const double contiguous = share_of("incre_flash_attention", c, decode(c));
     c.floor = 0.85;
     EXPECT_GE(share_of("paged_attention, blocks of 16,", c, Paged(c, 16).op), 0.9 * contiguous);

@@ -276,5 +276,16 @@ inline std::vector<Problem> small_attention() {
       {"merge_states", run_merge_states}};
 }
 
+// An array that brings weights in for few rows: halves of them are rows of one product.
+inline Device small_array() {
+  auto device = load_device(INLAY_SOURCE_DIR "/devices/systolic32.json");
+  EXPECT_TRUE(device) << device.error().message();
+  return small(*std::move(device), 1, {{Space::staging, 96 << 10}, {Space::accumulator, 8 << 10}});
+}
+inline std::vector<Problem> small_attention_on_an_array() {
+  return {{"incre_flash_attention, stacked halves",
+           [](const Device& device, const Options& options) { return run_step<f16>(device, options, {.keys = 400}); }}};
+}
+
 }  // namespace test
 }  // namespace inlay::npu
