@@ -246,7 +246,8 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
 template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
   using Tile = W4Tile<Level>;
   const index rows = op.x.extents[0], segments = W4Weight(op).segments();
-  if (op.compute == W4Compute::int8_activations) return w4_int8_bytes<Level>(parallel, op);
+  if (op.compute == W4Compute::int8_activations)
+    return op.bits == 4 ? w4_int8_bytes<Level, 4>(parallel, op) : w4_int8_bytes<Level, 8>(parallel, op);
   const index padded = rows == 1 ? 1 : (rows + Tile::rows - 1) / Tile::rows * Tile::rows;
   const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * (32 / op.bits)) +
                                WorkspaceCutter::padded<float>(padded * segments);

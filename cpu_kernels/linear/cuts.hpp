@@ -35,10 +35,10 @@ constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 1 ?
 // Panels of one row side by side: eight registers.
 constexpr int w4_row_panels(index lanes) { return lanes == 1 ? 1 : static_cast<int>(lanes / 2); }
 // int8_activations: rows of the largest tile; panels of a job; and the jobs that each thread has at least, where there
-// are rows enough to cut. AVX2 has registers for eight rows by one of words, and for bytes, that have two sums each,
-// for four. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot products
-// (Zen 5: 0.59 of the int8 peak instead of 0.64).
-constexpr int w4_int8_tile_rows(index lanes, index bits) { return lanes == 16 || (lanes == 8 && bits == 4) ? 8 : 4; }
+// are rows enough to cut. Two registers of codes by four rows at AVX2: by one and eight, broadcasts take two thirds of
+// the loads. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot
+// products (Zen 5: 0.59 of the int8 peak instead of 0.64).
+constexpr int w4_int8_tile_rows(index lanes) { return lanes == 16 ? 8 : 4; }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;
 

@@ -9,7 +9,7 @@
 
 namespace inlay::cpu {
 
-template <class Level, int Bits> inline constexpr int w4_int8_rows = w4_int8_tile_rows(simd::Floats<Level>::size, Bits);
+template <class Level> inline constexpr int w4_int8_rows = w4_int8_tile_rows(simd::Floats<Level>::size);
 
 // Tiles of R rows, each a stream of words of x in the order of CodeInputs, padded with zeros; and what belongs to
 // segments in the same way:
@@ -18,7 +18,7 @@ template <class Level, int Bits> inline constexpr int w4_int8_rows = w4_int8_til
 //   step    | segment 0: t0 .. t(R-1) | segment 1: ..
 struct W4Bytes {
   index rows, row_bytes, segments;
-  std::int32_t* slots = nullptr;  // of each segment, in whole words
+  std::int32_t* segment_words = nullptr;
   std::int8_t* bytes = nullptr;
   float* step = nullptr;          // NaN where x is not finite
   float* sum = nullptr;           // of xq; null where the weight is symmetric: there
@@ -28,12 +28,12 @@ struct W4Bytes {
   INLAY_INLINE std::int8_t* words(TileOfRows tile) const { return bytes + tile.first * row_bytes; }
   INLAY_INLINE index of_segments(TileOfRows tile) const { return tile.first * segments; }
 
-  // Fills `slots`.
+  // Fills `segment_words`.
   INLAY_INLINE void measure_segments(const W4Weight& w, index per_word) const {
-    std::int32_t* to = slots;
+    std::int32_t* to = segment_words;
     for (index begin = 0; begin < w.slots; begin += w4_block)
       for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
-        *to++ = static_cast<std::int32_t>(groups_of(stop - s, per_word) * per_word);
+        *to++ = static_cast<std::int32_t>(groups_of(stop - s, per_word));
       });
   }
 };
@@ -62,8 +62,9 @@ template <class Level, int Bits, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
   using F = simd::Floats<Level>;
   constexpr index per_word = 32 / Bits, whole = F::size > 8 ? F::size : 8;  // words and registers
-  const TileOfRows tile = tile_of(w4_int8_rows<Level, Bits>, t, to.rows);
-  std::int8_t* word = to.words(tile) + (t - tile.first) * per_word;
+  constexpr index word_bytes = simd::CodeSums<Level, Bits>::word_bytes;
+  const TileOfRows tile = tile_of(w4_int8_rows<Level>, t, to.rows);
+  std::int8_t* word = to.words(tile) + (t - tile.first) * word_bytes;
   index at = to.of_segments(tile) + t - tile.first;
   for (index begin = 0; begin < w.slots; begin += w4_block)
     for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
@@ -83,8 +84,12 @@ void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) 
       else
         to.start[at] = static_cast<std::int32_t>(-w.middle * rounded.sum);
       at += tile.rows;
-      for (index i = 0; i < count; i += simd::arranged) simd::arrange<Level, Bits>(bytes + i);
-      for (index i = 0; i < count; i += per_word, word += tile.rows * per_word) std::memcpy(word, bytes + i, per_word);
+      alignas(64) std::int8_t words[w4_block / per_word * word_bytes];
+      for (index i = 0; i < count; i += simd::arranged)
+        simd::arrange<Level, Bits>(bytes + i, words + i / per_word * word_bytes);
+      const index end = groups_of(count, per_word) * word_bytes;
+      for (index i = 0; i < end; i += word_bytes, word += tile.rows * word_bytes)
+        std::memcpy(word, words + i, word_bytes);
     });
 }
 

@@ -6,14 +6,21 @@
 // A row has the same chain of roundings in every tile: its bits do not depend on the other rows.
 //
 // Many rows: a job is four panels. Its scales become floats once, and all rows pass by its codes, which stay in L2.
-// What a tile of 8 rows x 2 registers does with VNNI, for each register of sums and group of 32:
+// What a tile does for each register of sums and group of 32:
 //
-//   8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets); its total is loaded and stored
+//   VNNI            8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets); its total is loaded and stored
+//   AVX2            8 VPMADDUBSW, 7 VPADDW, VPMADDWD, VPADDD, and the same three: 20 (20 with offsets)
+//   AVX2, 8 bits    16 VPMADDWD, 16 VPADDD, and the same three: 35
 //
-// and for two registers of words, 8 slots: 2 loads and 6 operations that spread the codes, 16 broadcasts, 32 VPDPBUSD.
-// On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 / 10 of the peak is the limit, 8 /
-// 11 with offsets, 32 / 34 and 32 / 35 with groups of 128. VPMADDUBSW has as many products an instruction and one more
-// instruction, which adds, for each.
+// and for two registers of words, 8 slots: 2 loads, 6 operations that spread the codes (8 of 8 bits at AVX2), and two
+// broadcasts a row. On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 / 10 of the peak
+// is the limit, 8 / 11 with offsets, 32 / 34 and 32 / 35 with groups of 128.
+//
+// Zen 4 begins four operations of 256 bits a cycle, two of them VPMADDUBSW: 16 / 23 of two VPMADDUBSW a cycle is the
+// limit of a tile of four rows, 16 / 21 with groups of 128, 16 / 39 of 8 bits. It does not keep that up: of VPMADDUBSW
+// and a VPADDW that waits for it, it begins 3.3 a cycle in whatever order, which is 0.82 of two VPMADDUBSW, and this
+// tile in assembly, all of it in L1 and its codes spread before, holds 0.60. Spreading the codes of a job once, for all
+// its rows, gave 2 to 5% with 64 rows, was slower with 4 to 16, and took a layout of its own.
 #pragma once
 
 #include "cpu_kernels/linear/w4a16_bytes.hpp"
@@ -47,15 +54,15 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
       while (s < stop) {
         const index pause = stop - s < Sums::most ? stop : s + Sums::most;
         simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { dots[v].open(); });
-        for (; s < pause; s += per_word, bytes += per_word) {
+        for (; s < pause; s += per_word, bytes += Sums::word_bytes) {
           const index at = s / per_word * w4_step_bytes;
           const index ahead = at + panels.further(w4_prefetch, at, w.steps * w4_step_bytes);
           simd::CodeWords<Level> words[count];
           simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { words[v] = panels.template load<3>(v, at, ahead); });
-          simd::unroll<Sums::halves>([&](auto h) INLAY_INLINE_LAMBDA {
-            const auto inputs = simd::CodeInputs<Level>::load(bytes + simd::half_place<Bits, h>);
+          simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
+            const auto inputs = simd::CodeInputs<Level>::load(bytes + Sums::place(h));
             simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-              dots[v].template add<h>(words[v].template bytes<Bits, h>(), inputs);
+              dots[v].template add<h>(words[v].template part<Bits, h>(), inputs);
             });
           });
         }
@@ -63,7 +70,7 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
       }
       const F step(x.step[segment]), sum(Offsets ? x.sum[segment] : 0);
       const auto add = [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
-        all[v] = w4_add<Offsets>(all[v], dots[v].to_floats(), scale, offset, sum, step);
+        all[v] = w4_add<Offsets>(all[v], dots[v].to_floats(start), scale, offset, sum, step);
       };
       if constexpr (Offsets)
         panels.for_each_scale(w, g, add);
@@ -105,47 +112,63 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
                                             const W4Scales& scales, index channel, float* total) {
   using F = simd::Floats<Level>;
   using Sums = simd::CodeSums<Level, Bits>;
-  constexpr int per_word = 32 / Bits, in_panel = Panels<Level, 1>::count;
+  constexpr int in_panel = Panels<Level, 1>::count;
+  constexpr index most = Sums::most * Bits / 32;
   const std::uint8_t* from[C];
   simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
+  // Not members: those would be loaded again behind every store of a total.
+  const float *const step_of = x.step, *const sum_of = x.sum;
+  const std::int32_t *const start_of = x.start, *const words_of = x.segment_words;
   const std::int8_t* bytes = x.words(tile);
   index at = x.of_segments(tile);  // of the segment's first row; `channel` goes along
   for (int i = 0; i < R * C; ++i) F().store(total + i * F::size);
   for (index segment = 0; segment < x.segments; ++segment) {
     Sums dots[R * C];
+    const auto each = [&](auto&& run) INLAY_INLINE_LAMBDA {  // unroll<R * C> is a loop where it is long
+      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { run(dots[r * C + c]); });
+      });
+    };
     simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const std::int32_t start = Offsets ? 0 : x.start[at + r];
+      const std::int32_t start = Offsets ? 0 : start_of[at + r];
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c] = Sums(start); });
     });
-    index left = x.slots[segment];
-    do {
-      const index slots = Sums::most >= w4_block || left < Sums::most ? left : Sums::most;
-      const std::int8_t* const end = bytes + slots * R;
-      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].open(); });
+    const auto multiply = [&]() INLAY_INLINE_LAMBDA {  // a word of each channel
+      simd::CodeWords<Level> word[C];
+      simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
+        if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 3);
+        word[c] = simd::CodeWords<Level>::load(from[c]);
+        from[c] += w4_step_bytes;
       });
-      do {
-        simd::CodeWords<Level> word[C];
-        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-          if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 3);
-          word[c] = simd::CodeWords<Level>::load(from[c]);
-          from[c] += w4_step_bytes;
+      simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
+        simd::CodePart<Level> codes[C];
+        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { codes[c] = word[c].template part<Bits, h>(); });
+        simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
+          const auto inputs = simd::CodeInputs<Level>::load(bytes + r * Sums::word_bytes + Sums::place(h));
+          simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].template add<h>(codes[c], inputs); });
         });
-        simd::unroll<Sums::halves>([&](auto h) INLAY_INLINE_LAMBDA {
-          simd::CodeBytes<Level> codes[C];
-          simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { codes[c] = word[c].template bytes<Bits, h>(); });
-          simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-            const auto inputs = simd::CodeInputs<Level>::load(bytes + r * per_word + simd::half_place<Bits, h>);
-            simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].template add<h>(codes[c], inputs); });
-          });
-        });
-        bytes += R * per_word;
-      } while (bytes < end);
-      simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].close(); });
       });
-      left -= slots;
-    } while (Sums::most < w4_block && left > 0);
+      bytes += R * Sums::word_bytes;
+    };
+    // Runs of what the sums hold before they are closed. The first of them and the first words of each by themselves:
+    // they are not added to zeros.
+    index left = words_of[segment];
+    const auto end_of_run = [&]() INLAY_INLINE_LAMBDA {
+      return bytes + (Sums::most >= w4_block || left < most ? left : most) * R * Sums::word_bytes;
+    };
+    const std::int8_t* end = end_of_run();
+    each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
+    multiply();
+    while (bytes < end) multiply();
+    each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
+    if constexpr (Sums::most < w4_block)
+      while ((left -= most) > 0) {
+        end = end_of_run();
+        each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.open(); });
+        multiply();
+        while (bytes < end) multiply();
+        each([](Sums& dot) INLAY_INLINE_LAMBDA { dot.close(); });
+      }
     float* const totals = simd::opaque(total);  // or they are kept in other memory meanwhile, and stored to both
     // What rows or columns share is loaded once: at two loads a cycle (Zen 5) those of the words take 40 of the 64
     // cycles of a group of 32 already.
@@ -155,10 +178,11 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       if constexpr (Offsets) offset_of_c[c] = simd::opaque<Level>(F::load(scales.offset + channel + c * F::size));
     });
     simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      const F step = simd::opaque<Level>(F(x.step[at + r])), sum = F(Offsets ? x.sum[at + r] : 0);
+      const F step = simd::opaque<Level>(F(step_of[at + r])), sum = F(Offsets ? sum_of[at + r] : 0);
+      const std::int32_t late = Offsets ? 0 : start_of[at + r];
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
         float* const to = totals + (r * C + c) * F::size;
-        const F dot = dots[r * C + c].to_floats();
+        const F dot = dots[r * C + c].to_floats(late);
         w4_add<Offsets>(F::load(to), dot, of_c[c], offset_of_c[c], sum, step).store(to);
       });
     });
@@ -176,8 +200,8 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   const Panels<Level, w4_int8_job_panels> panels(w, first);
   const index there = min(w.panels - first, w4_int8_job_panels);
   for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
-    tile.rows = tile_rows(w4_int8_rows<Level, Bits>, end - tile.first);
-    with_tile_rows<w4_int8_rows<Level, Bits>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
+    tile.rows = tile_rows(w4_int8_rows<Level>, end - tile.first);
+    with_tile_rows<w4_int8_rows<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
       constexpr int columns = simd::CodeSums<Level, Bits>::columns(R);
       alignas(64) float total[R * columns * size];
       for (int v = 0; v < there * in_panel; v += columns) {
@@ -194,7 +218,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
 template <class Level, int Bits, bool Offsets>
 void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x,
                        float* scale, float* offset) {
-  constexpr int full = w4_int8_rows<Level, Bits>;
+  constexpr int full = w4_int8_rows<Level>;
   const index jobs = groups_of(w.panels, w4_int8_job_panels), tiles = groups_of(x.rows, full);
   const index wanted = groups_of(w4_int8_jobs_per_thread * parallel.width, jobs);
   const index chunks = min(wanted, tiles);
@@ -219,11 +243,11 @@ void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, cons
   });
 }
 
-template <class Level> std::size_t w4_int8_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
+template <class Level, int Bits> std::size_t w4_int8_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
   const W4Weight w(op);
   const index rows = op.x.extents[0], segments = w.segments();
   const index in_jobs = rows > 1 ? parallel.width * segments : 0;
-  return WorkspaceCutter::padded<std::int8_t>(rows * w.steps * (32 / op.bits)) +
+  return WorkspaceCutter::padded<std::int8_t>(rows * w.steps * simd::CodeSums<Level, Bits>::word_bytes) +
          2 * WorkspaceCutter::padded<float>(rows * segments) +
          WorkspaceCutter::padded<std::int32_t>(rows > 1 ? segments : 0) +
          (w.symmetric() ? 1 : 2) * WorkspaceCutter::padded<float>(in_jobs * W4Scales::width);
@@ -234,7 +258,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   const W4Weight w(op);
   const index rows = op.x.extents[0], segments = w.segments();
   WorkspaceCutter cutter(workspace);
-  W4Bytes x{.rows = rows, .row_bytes = w.steps * (32 / Bits), .segments = segments};
+  W4Bytes x{.rows = rows, .row_bytes = w.steps * simd::CodeSums<Level, Bits>::word_bytes, .segments = segments};
   x.bytes = cutter.take<std::int8_t>(rows * x.row_bytes);
   x.step = cutter.take<float>(rows * segments);
   if (w.symmetric())
@@ -248,7 +272,7 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
   });
   const auto run = [&]<bool Offsets>(std::bool_constant<Offsets>) {
     if (rows == 1) return w4_int8_one_row<Level, Bits, Offsets>(parallel, op, w, x);
-    x.slots = cutter.take<std::int32_t>(segments);
+    x.segment_words = cutter.take<std::int32_t>(segments);
     x.measure_segments(w, 32 / Bits);
     float* scale = cutter.take<float>(parallel.width * segments * W4Scales::width);
     float* offset = Offsets ? cutter.take<float>(parallel.width * segments * W4Scales::width) : nullptr;

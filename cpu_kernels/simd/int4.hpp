@@ -4,22 +4,26 @@
 //   CodeWords<Level>          load(p); code<Form, Bits, J>(): code J of every word as floats, times
 //                             2^code_exponent<Form, Bits>(J): bits are not moved more than they must be, and
 //                             who multiplies takes the power out of x.
-//                             bytes<Bits, H>(): half H of its codes as unsigned bytes, for several rows of x
-//   CodeInputs<Level>         load(x): four activations, seen by every lane
-//   CodeSums<Level, Bits>     int32 lanes, all of them `start` at first. open(), then add<H>(bytes, inputs) of each of
-//                             the `halves` of words, for at most `most` slots; close(). to_floats() converts.
+//                             part<Bits, H>(): part H of its codes as the products take them
+//   CodeInputs<Level>         load(x): four bytes of activations, seen by every lane
+//   CodeSums<Level, Bits>     int32 lanes: CodeSums(start). open(), then add<H>(part, inputs) of each of the `parts` of
+//                             words, for at most `most` slots; close(). to_floats(start) converts `start` + all
+//                             products, with the start in from whichever of the two is the better time.
 //                             columns(rows) is how many registers of words a tile of rows multiplies at once
 //
-// The activations of one word are signed bytes in the order in which its halves have the codes:
+// The activations of one word are `word_bytes`, and those of part H begin at byte place(H) of them. Codes and
+// activations are bytes; where no dot product takes bytes of 8 bits, they are pairs of 16 bits:
 //
-//   4 bits   x0 x2 x4 x6 | x1 x3 x5 x7     (low nibbles, then high nibbles)
-//   8 bits   x0 x1 x2 x3                   (for both nibbles of its codes, where they are halves)
+//   4 bits              x0 x2 x4 x6 | x1 x3 x5 x7     low nibbles, then high nibbles
+//   8 bits              x0 x1 x2 x3                   for both nibbles of its codes, where they are parts (NEON)
+//   8 bits, AVX2        x0 x1 | x2 x3                 two bytes each
 //
-// arrange<Level, Bits>(bytes) brings a block of bytes into this order, in place.
+// arrange<Level, Bits>(bytes, to) brings a block of bytes into this order.
 //
-// Sums are exact while |x| <= 127. VNNI adds to the int32 themselves. VPMADDUBSW gives pairs in 16 bits: one of
-// 4-bit codes is 3810 at most, so that eight fit, 32 slots, and only these are widened; an 8-bit code is two
-// nibbles with sums of their own, because 255 * 127 * 2 does not fit.
+// Sums are exact while |x| <= 127. VNNI adds to the int32 themselves. VPMADDUBSW gives pairs in 16 bits, which saturate
+// beyond 32767: one of 4-bit codes is 2 * 15 * 127 = 3810 at most, so that eight fit (30480), 32 slots, and only these
+// are widened. One of 8-bit codes, 2 * 255 * 127, does not fit; VPMADDWD has int32 sums, and half as many products. Two
+// nibbles with sums of their own take as many instructions, and two more to join them.
 #pragma once
 
 #include <bit>
@@ -32,22 +36,29 @@
 namespace inlay::simd {
 
 template <class Level> struct CodeWords;
-template <class Level> struct CodeBytes;
+template <class Level> struct CodePart;
 template <class Level> struct CodeInputs;
 template <class Level, int Bits> struct CodeSums;
 
-// The order above: where the activation of code j lies.
+// The order above: the place of code j's activation among those of its word.
 template <int Bits> INLAY_INLINE constexpr index activation_place(index j) { return Bits == 8 ? j : j % 2 * 4 + j / 2; }
 
-template <int Bits, int H> inline constexpr index half_place = Bits == 4 ? 4 * H : 0;
+// A word's parts and its activations.
+struct OnePart {
+  static constexpr int parts = 1;
+  static constexpr index word_bytes = 4;
+  static constexpr index place(int) { return 0; }
+};
+struct TwoParts {
+  static constexpr int parts = 2;
+  static constexpr index word_bytes = 8;
+  static constexpr index place(int part) { return 4 * part; }
+};
 
-inline constexpr index arranged = 32;  // bytes that arrange takes at a time
-template <class Level, int Bits> INLAY_INLINE void arrange(std::int8_t* bytes) {
-  if constexpr (Bits == 4) {
-    std::int8_t ordered[arranged];
-    for (index i = 0; i < arranged; ++i) ordered[i / 8 * 8 + activation_place<Bits>(i % 8)] = bytes[i];
-    std::memcpy(bytes, ordered, sizeof ordered);
-  }
+inline constexpr index arranged = 32;  // bytes that arrange takes at a time, and makes 64 of at most
+template <class Level, int Bits> INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
+  constexpr index codes = 32 / Bits;
+  for (index i = 0; i < arranged; ++i) to[i / codes * codes + activation_place<Bits>(i % codes)] = bytes[i];
 }
 
 // Code j: the word is shifted down by code_shift, and the code's lowest bit is then bit code_place.
@@ -67,7 +78,7 @@ inline constexpr int code_mask = ((1 << Bits) - 1) << code_place<Form, Bits>(J);
 
 template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
-struct CodeBytes<Level> {
+struct CodePart<Level> {
   std::uint32_t v;
 };
 template <class Level>
@@ -83,7 +94,7 @@ struct CodeWords<Level> {
     const std::uint32_t bits = v >> code_shift<Form, Bits>(J) & code_mask<Form, Bits, J>;
     return Floats<Level>(Form == CodeForm::subnormal ? std::bit_cast<float>(bits) : static_cast<float>(bits));
   }
-  template <int Bits, int H> INLAY_INLINE CodeBytes<Level> bytes() const {
+  template <int Bits, int H> INLAY_INLINE CodePart<Level> part() const {
     return {Bits == 8 ? v : v >> 4 * H & 0x0f0f0f0fu};
   }
 };
@@ -95,19 +106,18 @@ struct CodeInputs<Level> {
 };
 template <class Level, int Bits>
 requires std::is_base_of_v<isa::scalar, Level>
-struct CodeSums<Level, Bits> {
+struct CodeSums<Level, Bits> : std::conditional_t<Bits == 4, TwoParts, OnePart> {
   static constexpr index most = 128;
-  static constexpr int halves = Bits == 4 ? 2 : 1;
   static constexpr int columns(int) { return 16; }
   std::int32_t v;
   CodeSums() = default;
   INLAY_INLINE explicit CodeSums(std::int32_t start) : v(start) {}
   INLAY_INLINE void open() {}
-  template <int> INLAY_INLINE void add(CodeBytes<Level> codes, CodeInputs<Level> inputs) {
+  template <int> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
     for (index j = 0; j < 4; ++j) v += static_cast<std::int32_t>(codes.v >> 8 * j & 255) * inputs.x[j];
   }
   INLAY_INLINE void close() {}
-  INLAY_INLINE Floats<Level> to_floats() const { return Floats<Level>(static_cast<float>(v)); }
+  INLAY_INLINE Floats<Level> to_floats(std::int32_t) const { return Floats<Level>(static_cast<float>(v)); }
 };
 
 }  // namespace inlay::simd

@@ -9,7 +9,7 @@ namespace inlay::simd {
 
 template <class Level>
 requires std::is_base_of_v<isa::avx2, Level>
-struct CodeBytes<Level> {
+struct CodePart<Level> {
   __m256i v;
 };
 
@@ -25,8 +25,12 @@ struct CodeWords<Level> {
     const __m256i bits = _mm256_and_si256(part, _mm256_set1_epi32(code_mask<Form, Bits, J>));
     return Form == CodeForm::subnormal ? _mm256_castsi256_ps(bits) : _mm256_cvtepi32_ps(bits);
   }
-  template <int Bits, int H> INLAY_INLINE CodeBytes<Level> bytes() const {
-    return {_mm256_and_si256(H ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15))};
+  template <int Bits, int H> INLAY_INLINE CodePart<Level> part() const {
+    if constexpr (Bits == 4) return {_mm256_and_si256(H ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15))};
+    // Bytes 2H and 2H + 1 of each word, with zeros between.
+    const __m128i two =
+        _mm_add_epi8(_mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1), _mm_set1_epi16(2 * H));
+    return {_mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(two))};
   }
 };
 
@@ -39,42 +43,62 @@ struct CodeInputs<Level> {
 
 // Sums have the type of their lanes: one that is now a vector of 16 bits and now an __m256i goes through memory (GCC
 // 12).
-template <class Level, int Bits>
+template <class Level>
 requires std::is_base_of_v<isa::avx2, Level>
-struct CodeSums<Level, Bits> {
+struct CodeSums<Level, 4> : TwoParts {
   static constexpr index most = 32;
-  static constexpr int halves = 2;
-  static constexpr int columns(int) { return 1; }
+  static constexpr int columns(int) { return 2; }
   __v8si v;
-  __v16hi low, high;  // pairs: of both nibbles in `low` where they are codes
+  __v16hi pairs;
   CodeSums() = default;
-  INLAY_INLINE explicit CodeSums(std::int32_t start) : v((__v8si)_mm256_set1_epi32(start)) {}
-  INLAY_INLINE void open() { low = high = (__v16hi)_mm256_setzero_si256(); }
-  template <int H> INLAY_INLINE void add(CodeBytes<Level> codes, CodeInputs<Level> inputs) {
-    __v16hi& pairs = H && Bits == 8 ? high : low;
+  INLAY_INLINE explicit CodeSums(std::int32_t) : v((__v8si)_mm256_setzero_si256()) {}
+  INLAY_INLINE void open() { pairs = (__v16hi)_mm256_setzero_si256(); }
+  template <int> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
     pairs = (__v16hi)_mm256_add_epi16((__m256i)pairs, _mm256_maddubs_epi16(codes.v, inputs.v));
-    // Or GCC 12 adds the products of both halves first, and has no registers for so many.
+    // Or GCC 12 adds the products of both parts first, and has no registers for so many.
     asm("" : "+x"(pairs));
   }
   INLAY_INLINE void close() {
-    widen(low, 1);
-    if (Bits == 8) widen(high, 16);
+    v = (__v8si)_mm256_add_epi32((__m256i)v, _mm256_madd_epi16((__m256i)pairs, _mm256_set1_epi16(1)));
   }
-  INLAY_INLINE Floats<Level> to_floats() const { return _mm256_cvtepi32_ps((__m256i)v); }
+  // Not before: AVX2 has no registers for these beside the pairs.
+  INLAY_INLINE Floats<Level> to_floats(std::int32_t start) const {
+    return _mm256_cvtepi32_ps(_mm256_add_epi32((__m256i)v, _mm256_set1_epi32(start)));
+  }
+};
 
- private:
-  INLAY_INLINE void widen(__v16hi pairs, short weight) {
-    v = (__v8si)_mm256_add_epi32((__m256i)v, _mm256_madd_epi16((__m256i)pairs, _mm256_set1_epi16(weight)));
+template <class Level>
+requires std::is_base_of_v<isa::avx2, Level>
+struct CodeSums<Level, 8> : TwoParts {
+  static constexpr index most = 128;
+  static constexpr int columns(int) { return 2; }
+  __v8si v;
+  CodeSums() = default;
+  INLAY_INLINE explicit CodeSums(std::int32_t start) : v((__v8si)_mm256_set1_epi32(start)) {}
+  INLAY_INLINE void open() {}
+  template <int> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
+    v = (__v8si)_mm256_add_epi32((__m256i)v, _mm256_madd_epi16(codes.v, inputs.v));
+    asm("" : "+x"(v));
   }
+  INLAY_INLINE void close() {}
+  INLAY_INLINE Floats<Level> to_floats(std::int32_t) const { return _mm256_cvtepi32_ps((__m256i)v); }
 };
 
 // Within each half of a register: the even codes of two words, then the odd ones.
 template <class Level, int Bits>
-requires(!std::is_base_of_v<isa::scalar, Level> && Bits == 4) INLAY_INLINE void arrange(std::int8_t* bytes) {
-  __m256i* const p = reinterpret_cast<__m256i*>(bytes);
+requires(!std::is_base_of_v<isa::scalar, Level> && Bits == 4) INLAY_INLINE
+    void arrange(const std::int8_t* bytes, std::int8_t* to) {
   const __m256i order =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
-  _mm256_storeu_si256(p, _mm256_shuffle_epi8(_mm256_loadu_si256(p), order));
+  const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_shuffle_epi8(all, order));
+}
+template <class Level, int Bits>
+requires(!std::is_base_of_v<isa::scalar, Level> && Bits == 8 && CodeSums<Level, Bits>::word_bytes == 8) INLAY_INLINE
+    void arrange(const std::int8_t* bytes, std::int8_t* to) {
+  const __m128i* const from = reinterpret_cast<const __m128i*>(bytes);
+  for (int i = 0; i < 2; ++i)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + i, _mm256_cvtepi8_epi16(_mm_loadu_si128(from + i)));
 }
 
 }  // namespace inlay::simd

@@ -8,7 +8,7 @@ namespace inlay::simd {
 
 template <class Level>
 requires std::is_base_of_v<isa::neon, Level>
-struct CodeBytes<Level> {
+struct CodePart<Level> {
   uint8x16_t v;
 };
 
@@ -27,7 +27,7 @@ struct CodeWords<Level> {
     bits = vandq_u32(bits, vdupq_n_u32(code_mask<Form, Bits, J>));
     return Form == CodeForm::subnormal ? vreinterpretq_f32_u32(bits) : vcvtq_f32_u32(bits);
   }
-  template <int Bits, int H> INLAY_INLINE CodeBytes<Level> bytes() const {
+  template <int Bits, int H> INLAY_INLINE CodePart<Level> part() const {
     if constexpr (Bits == 8 && has_mixed_dot<Level>)
       return {v};
     else
@@ -60,23 +60,23 @@ template <class Level> INLAY_INLINE int32x4_t add_products(int32x4_t sums, uint8
 
 template <class Level, int Bits>
 requires std::is_base_of_v<isa::neon, Level>
-struct CodeSums<Level, Bits> {
+struct CodeSums<Level, Bits> : std::conditional_t<Bits == 4, TwoParts, OnePart> {
   static constexpr bool nibbles = Bits == 8 && !has_mixed_dot<Level>;
   static constexpr index most = 128;
-  static constexpr int halves = Bits == 4 || nibbles ? 2 : 1;
+  static constexpr int parts = Bits == 4 || nibbles ? 2 : 1;
   static constexpr int columns(int) { return 4; }
   int32x4_t v, high;  // high: of the upper nibbles of codes
   CodeSums() = default;
   INLAY_INLINE explicit CodeSums(std::int32_t start) : v(vdupq_n_s32(start)) {}
   INLAY_INLINE void open() { high = vdupq_n_s32(0); }
-  template <int H> INLAY_INLINE void add(CodeBytes<Level> codes, CodeInputs<Level> inputs) {
+  template <int H> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
     int32x4_t& sums = H && nibbles ? high : v;
     sums = add_products<Level>(sums, codes.v, inputs.v);
   }
   INLAY_INLINE void close() {
     if (nibbles) v = vaddq_s32(v, vshlq_n_s32(high, 4));
   }
-  INLAY_INLINE Floats<Level> to_floats() const { return vcvtq_f32_s32(v); }
+  INLAY_INLINE Floats<Level> to_floats(std::int32_t) const { return vcvtq_f32_s32(v); }
 };
 
 }  // namespace inlay::simd

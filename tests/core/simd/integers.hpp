@@ -6,8 +6,8 @@
 #include "cpu_kernels/simd/dot_bf16.hpp"
 #include "cpu_kernels/simd/dot_i8.hpp"
 #include "cpu_kernels/simd/int4.hpp"
-#include "cpu_kernels/simd/unroll.hpp"
 #include "cpu_kernels/simd/ints.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 #include "tests/core/simd/lanes.hpp"
 
 namespace inlay {
@@ -149,34 +149,34 @@ TEST(simd, products_of_8_bits) {
 }
 
 template <int Bits> void products_of_codes() {
-  constexpr index codes = 32 / Bits;
+  using Sums = simd::CodeSums<Level, Bits>;
+  constexpr index codes = 32 / Bits, most = Sums::most / codes;
   std::mt19937 rng(3);
   for (int kind = 0; kind < 300; ++kind) {
     std::array<std::uint32_t, N> words;
-    std::array<std::int8_t, codes> x;
+    std::array<std::int8_t, simd::arranged> x{};
+    std::array<std::int8_t, 2 * simd::arranged> arranged;
     for (auto& word : words) word = kind % 3 == 0 ? ~0u : static_cast<std::uint32_t>(rng());
-    for (auto& value : x)
-      value = static_cast<std::int8_t>(kind % 4 == 0   ? 127
-                                       : kind % 4 == 1 ? -127
-                                                       : static_cast<int>(rng() % 255) - 127);
+    for (index j = 0; j < codes; ++j)
+      x[j] = static_cast<std::int8_t>(kind % 4 == 0 ? 127 : kind % 4 == 1 ? -127 : static_cast<int>(rng() % 255) - 127);
+    simd::arrange<Level, Bits>(x.data(), arranged.data());
     const auto start = static_cast<std::int32_t>(rng() % 65536) - 32768;
-    simd::CodeSums<Level, Bits> sums(start);
+    Sums sums(start);
     const auto loaded = simd::CodeWords<Level>::load(reinterpret_cast<const std::uint8_t*>(words.data()));
-    constexpr index most = simd::CodeSums<Level, Bits>::most / codes;
     const auto add = [&](auto h) {
-      const auto inputs = simd::CodeInputs<Level>::load(x.data() + simd::half_place<Bits, h>);
-      sums.template add<h>(loaded.template bytes<Bits, h>(), inputs);
+      const auto inputs = simd::CodeInputs<Level>::load(arranged.data() + Sums::place(h));
+      sums.template add<h>(loaded.template part<Bits, h>(), inputs);
     };
-    for (int part = 0; part < 2; ++part) {
+    for (int piece = 0; piece < 2; ++piece) {
       sums.open();
-      for (index word = 0; word < most; ++word) simd::unroll<simd::CodeSums<Level, Bits>::halves>(add);
+      for (index word = 0; word < most; ++word) simd::unroll<Sums::parts>(add);
       sums.close();
     }
-    const Lanes got = lanes(sums.to_floats());
+    const Lanes got = lanes(sums.to_floats(start));
     for (index i = 0; i < N; ++i) {
       double expected = 0;
       for (index j = 0; j < codes; ++j)
-        expected += static_cast<double>(words[i] >> Bits * j & ((1u << Bits) - 1)) * x[simd::activation_place<Bits>(j)];
+        expected += static_cast<double>(words[i] >> Bits * j & ((1u << Bits) - 1)) * x[j];
       ASSERT_EQ(got[i], start + 2 * most * expected) << Bits << " bits, lane " << i;
     }
   }
@@ -186,14 +186,20 @@ TEST(simd, products_of_codes) {
   products_of_codes<8>();
 }
 
+// Words side by side: each has its own activations, wherever in its bytes.
 TEST(simd, activations_in_the_order_of_codes) {
-  std::array<std::int8_t, simd::arranged> four, eight;
-  for (index i = 0; i < simd::arranged; ++i) four[i] = eight[i] = static_cast<std::int8_t>(3 * i - 40);
-  simd::arrange<Level, 4>(four.data());
-  simd::arrange<Level, 8>(eight.data());
+  std::array<std::int8_t, simd::arranged> x;
+  std::array<std::int8_t, 2 * simd::arranged> four, eight;
+  for (index i = 0; i < simd::arranged; ++i) x[i] = static_cast<std::int8_t>(3 * i - 40);
+  simd::arrange<Level, 4>(x.data(), four.data());
+  simd::arrange<Level, 8>(x.data(), eight.data());
+  constexpr index wide = simd::CodeSums<Level, 8>::word_bytes / 4;  // bytes of one activation
   for (index i = 0; i < simd::arranged; ++i) {
-    ASSERT_EQ(four[i / 8 * 8 + simd::activation_place<4>(i % 8)], 3 * i - 40) << i;
-    ASSERT_EQ(eight[i], 3 * i - 40) << i;
+    ASSERT_EQ(four[i / 8 * 8 + simd::activation_place<4>(i % 8)], x[i]) << i;
+    ASSERT_EQ(eight[i * wide], x[i]) << i;
+    if (wide == 2) {
+      ASSERT_EQ(eight[i * wide + 1], x[i] < 0 ? -1 : 0) << i;
+    }
   }
 }
 
