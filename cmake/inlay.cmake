@@ -31,7 +31,8 @@ function(inlay_warnings target)
 endfunction()
 
 # Half of what a file of a library takes g++ are its headers. Compilers' caches and those who edit them want it off, and so
-# does who wants to see that each file includes what it needs (CI: clang, in the other builds).
+# does who wants to see that each file includes what it needs (CI: clang, in the other builds). Not of an OBJECT library:
+# to who links it, what was precompiled is an object.
 option(INLAY_PRECOMPILE "Read the headers of a library once for all of its files" OFF)
 function(inlay_precompile target)
   if(INLAY_PRECOMPILE)
@@ -153,7 +154,6 @@ function(inlay_add_cpu)
     # would be an ISA-specific body for the whole program (tests/core/weak_symbols.cmake).
     target_compile_options(inlay_cpu_${level} PRIVATE
       ${inlay_flags_${level}} -O2 -fno-exceptions -fno-math-errno -fno-trapping-math -ffp-contract=off)
-    inlay_precompile(inlay_cpu_${level})
     inlay_warnings(inlay_cpu_${level})
     inlay_fewer_checks(inlay_cpu_${level} ${level})
     target_sources(inlay_cpu PRIVATE $<TARGET_OBJECTS:inlay_cpu_${level}>)
