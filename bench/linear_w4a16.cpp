@@ -68,7 +68,7 @@ void add_all() {
   // Llama-3-8B: up, down, o. Qwen2.5-0.5B: up.
   for (const Layer layer : {Layer{"4096x14336", 4096, 14336}, Layer{"14336x4096", 14336, 4096},
                             Layer{"4096x4096", 4096, 4096}, Layer{"896x4864", 896, 4864}})
-    for (index rows : {1, 4, 16, 64, 512})
+    for (index rows : {1, 4, 8, 16, 64, 512})
       for (const Form& form : forms)
         add("linear_w4a16/" + std::string(form.name) + "/" + std::to_string(rows) + "x" + layer.name,
             [=](benchmark::State& state) {

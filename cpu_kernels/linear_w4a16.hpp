@@ -1,8 +1,5 @@
-// One row: memory is the limit. Each word of codes is read once and turned into floats in registers; eight
-// sums at a time hide their latency. Bytes: codes, scales, zeros.
-//
-// Several rows: the codes of a block of a few panels become floats once, in a buffer that stays in
-// L1, and every row of a chunk runs over it in register tiles:
+// Few rows meet the codes in registers (linear/w4a16_few_rows.hpp). Many: the codes of a block of a few panels become
+// floats once, in a buffer that stays in L1, and every row of a chunk runs over it in register tiles:
 //
 //   x, packed by tiles of R rows       codes of a block, [128][registers]
 //     tile 0 | s0: r0 .. rR | s1 ..      s0 | n0 n1 .. n31 |
@@ -11,37 +8,13 @@
 // The chunk's part of x (128 slots) and its totals stay in L2 over the panels of a job.
 #pragma once
 
+#include "cpu_kernels/linear/w4a16_few_rows.hpp"
 #include "cpu_kernels/linear/w4a16_int8.hpp"
-#include "cpu_kernels/linear/w4a16_range.hpp"
 #include "cpu_kernels/linear/w4a16_weight.hpp"
 #include "cpu_kernels/simd/fast_subnormals.hpp"
 #include "cpu_kernels/simd/register_tile.hpp"
 
 namespace inlay::cpu {
-
-// total[0 .. 16P) = the sums of one row over the panels from `first` on; x [slots], sums [segments], all of
-// them times the row's power.
-template <class Level, simd::CodeForm Form, int Bits, int P>
-void w4_row(const W4Weight& w, index first, const float* x, const float* sums, float* total) {
-  using F = simd::Floats<Level>;
-  constexpr int count = Panels<Level, P>::count;
-  const Panels<Level, P> panels(w, first);
-  simd::Register<Level> all[count];
-  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { all[v] = F().v; });
-  for (index begin = 0; begin < w.slots; begin += w4_block)
-    for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
-      simd::Register<Level> sum[count];
-      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { sum[v] = F().v; });
-      for_each_code<Level, Form, Bits>(w, panels, s, stop, [&](auto v, F codes, index at) INLAY_INLINE_LAMBDA {
-        sum[v] = fma(codes, F(x[at]), F(sum[v])).v;
-      });
-      const F of_x(*sums++);
-      panels.for_each_scale(w, g, [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
-        all[v] = fma(offset, of_x, fma(F(sum[v]), scale, F(all[v]))).v;
-      });
-    });
-  simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { F(all[v]).store(total + v * F::size); });
-}
 
 template <class Level> struct W4Tile {
   using F = simd::Floats<Level>;
@@ -70,10 +43,7 @@ void w4_unpack(const W4Weight& w, index first, index begin, index end, W4Block<L
   });
   float *scales = block.scale, *offsets = block.offset;
   for_each_segment(begin, end, w.group, [&](index, index, index g) INLAY_INLINE_LAMBDA {
-    panels.for_each_scale(w, g, [&](auto c, F scale, F offset) INLAY_INLINE_LAMBDA {
-      scale.store(scales + c * F::size);
-      offset.store(offsets + c * F::size);
-    });
+    panels.copy_scales(w, g, scales, offsets);
     scales += Tile::width;
     offsets += Tile::width;
   });
@@ -148,67 +118,6 @@ void w4_job(const W4Weight& w, index first, index panels, const float* x, const 
 }
 
 template <class Level, simd::CodeForm Form, int Bits>
-void w4_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
-  const W4Weight w(op);
-  WorkspaceCutter cutter(workspace);
-  const index padded = w.steps * (32 / Bits);
-  float* x = cutter.take<float>(padded);
-  float* sums = cutter.take<float>(w.segments());
-  for (index s = w.slots; s < padded; ++s) x[s] = 0;
-  float back = 1;
-  with_float(op.x.dtype, [&]<class T>(Type<T>) {
-    const W4Range<Level, Form, Bits> range(w4_largest<Level>(w, op.x.as<T>()));
-    back = range.back();
-    float* sum = sums;
-    for (index begin = 0; begin < w.slots; begin += w4_block)
-      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
-        *sum++ = w4_prepare(op.x.as<T>(), range, w.perm, s, stop, x + s);
-      });
-  });
-  // Eight sums hide the latency of fma: four of them are bound by it, at one fma a cycle. A narrow
-  // layer is cut finer, for the threads.
-  constexpr int wide = w4_row_panels(simd::Floats<Level>::size);
-  const auto run = [&]<int P>(std::integral_constant<int, P>) {
-    w4_each_run(parallel, (w.panels + P - 1) / P, w.work(1), [&](index begin, index end) {
-      const simd::KeepSubnormals mode;
-      for (index job = begin; job < end; ++job) {
-        float total[P * w4_panel];
-        w4_row<Level, Form, Bits, P>(w, job * P, x, sums, total);
-        w4_store<Level>(op, 0, 1, job * P * w4_panel, P * w4_panel, total, 0, &back);
-      }
-    });
-  };
-  if (wide == 1 || w.panels >= wide * parallel.width)
-    run(std::integral_constant<int, wide>{});
-  else
-    run(std::integral_constant < int, wide == 1 ? 1 : 2 > {});
-}
-
-// Tile `t`: rows t * R .. of x side by side. Rows beyond the last are zero. back [R].
-template <class Level, simd::CodeForm Form, int Bits>
-void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, float* x, float* sums, float* back) {
-  constexpr index rows = W4Tile<Level>::rows;
-  const index have = min(op.x.extents[0] - t * rows, rows);
-  float values[rows][w4_block] = {};
-  with_float(op.x.dtype, [&]<class T>(Type<T>) {
-    const auto row = [&](index r) { return op.x.as<T>() + (t * rows + r) * op.x.strides[0]; };
-    W4Range<Level, Form, Bits> ranges[rows];
-    for (index r = 0; r < have; ++r) {
-      ranges[r] = W4Range<Level, Form, Bits>(w4_largest<Level>(w, row(r)));
-      back[r] = ranges[r].back();
-    }
-    for (index begin = 0; begin < w.slots; begin += w4_block)
-      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
-        for (index r = 0; r < rows; ++r)
-          sums[r] = r < have ? w4_prepare(row(r), ranges[r], w.perm, s, stop, values[r]) : 0;
-        for (index i = 0; i < stop - s; ++i)
-          for (index r = 0; r < rows; ++r) *x++ = values[r][i];
-        sums += rows;
-      });
-  });
-}
-
-template <class Level, simd::CodeForm Form, int Bits>
 void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   using Tile = W4Tile<Level>;
   const W4Weight w(op);
@@ -220,8 +129,8 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   float* back = cutter.take<float>(tiles * Tile::rows);
   parallel.ranges(tiles, 1, Work{.bytes = 8.0 * static_cast<double>(rows * w.slots)}, [&](index begin, index end) {
     for (index t = begin; t < end; ++t)
-      w4_prepare_tile<Level, Form, Bits>(op, w, t, x + t * Tile::rows * w.slots, sums + t * Tile::rows * segments,
-                                         back + t * Tile::rows);
+      w4_prepare_tile<Level, Form, Bits>(op, w, t, Tile::rows, x + t * Tile::rows * w.slots,
+                                         sums + t * Tile::rows * segments, back + t * Tile::rows);
   });
   // Few rows: a job is one pass over neighbouring panels. Many: x is reused over eight panels.
   const index job_panels = tiles == 1 ? Tile::panels : w4_job_panels;
@@ -248,20 +157,29 @@ template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, 
   const index rows = op.x.extents[0], segments = W4Weight(op).segments();
   if (op.compute == W4Compute::int8_activations)
     return op.bits == 4 ? w4_int8_bytes<Level, 4>(parallel, op) : w4_int8_bytes<Level, 8>(parallel, op);
-  const index padded = rows == 1 ? 1 : (rows + Tile::rows - 1) / Tile::rows * Tile::rows;
+  const bool few = rows <= w4_few_rows_most(simd::Floats<Level>::size);
+  const index padded = few ? w4_padded_few(rows) : groups_of(rows, Tile::rows) * Tile::rows;
   const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * (32 / op.bits)) +
                                WorkspaceCutter::padded<float>(padded * segments);
-  if (rows <= 1) return prepared;
+  if (few) return prepared;
   return prepared + WorkspaceCutter::padded<float>(padded) + WorkspaceCutter::padded<W4Block<Level>>(parallel.width) +
          WorkspaceCutter::padded<float>(parallel.width * w4_chunk_rows * w4_job_panels * w4_panel);
 }
 
 template <class Level, simd::CodeForm Form, int Bits>
 void w4_exact(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
-  if (op.x.extents[0] == 1)
-    w4_one_row<Level, Form, Bits>(parallel, op, workspace);
-  else
-    w4_many_rows<Level, Form, Bits>(parallel, op, workspace);
+  constexpr int most = w4_few_rows_most(simd::Floats<Level>::size);
+  const index rows = op.x.extents[0];
+  if (rows > most) return w4_many_rows<Level, Form, Bits>(parallel, op, workspace);
+  const auto run = [&]<int R>(std::integral_constant<int, R>) {
+    if constexpr (R <= most) w4_few_rows<Level, Form, Bits, R>(parallel, op, workspace);
+  };
+  switch (w4_padded_few(rows)) {
+    case 1: return run(std::integral_constant<int, 1>{});
+    case 2: return run(std::integral_constant<int, 2>{});
+    case 4: return run(std::integral_constant<int, 4>{});
+    default: return run(std::integral_constant<int, 8>{});
+  }
 }
 
 // `form` is that of exact_float.

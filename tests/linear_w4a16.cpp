@@ -87,7 +87,7 @@ TEST(linear_w4a16, every_tile_of_rows) {
 // two, a job's eight, or four for integers.
 TEST(linear_w4a16, every_number_of_panels) {
   Rng rng(4);
-  constexpr index wide = cpu::w4_row_panels(16), tasks = Parallel::pieces_a_thread;
+  constexpr index wide = cpu::w4_row_panels(16, 1), tasks = Parallel::pieces_a_thread;
   std::set<index> counts = {2 * wide + 1, 3 * wide - 1, 3 * wide, 3 * wide + 1, wide * tasks + 1, wide * tasks + wide + 2};
   for (index panels = 1; panels <= wide + 3; ++panels) counts.insert(panels);
   for (W4Compute compute : both)

@@ -32,8 +32,13 @@ inline constexpr index w4_block = 128;
 inline constexpr index w4_chunk_rows = 240;
 inline constexpr index w4_job_panels = 8;
 constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 1 ? 4 : 6; }
-// Panels of one row side by side: eight registers.
-constexpr int w4_row_panels(index lanes) { return lanes == 1 ? 1 : static_cast<int>(lanes / 2); }
+// Up to so many rows meet codes in registers. Their panels side by side: eight sums hide the latency of fma for one row,
+// which four would be bound by; where there are 32 registers, sixteen for more.
+constexpr int w4_few_rows_most(index lanes) { return lanes == 16 ? 8 : lanes == 1 ? 1 : 4; }
+constexpr int w4_row_panels(index lanes, int rows) {
+  const index sums = rows == 1 || lanes == 8 ? 8 : 16, panels = sums * lanes / 16 / rows;
+  return lanes == 1 ? 1 : static_cast<int>(panels);
+}
 // int8_activations: rows of the largest tile; panels of a job; and the jobs that each thread has at least, where there
 // are rows enough to cut. Two registers of codes by four rows at AVX2: by one and eight, broadcasts take two thirds of
 // the loads. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot

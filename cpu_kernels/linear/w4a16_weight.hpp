@@ -157,6 +157,13 @@ template <class Level, int P> struct Panels {
       }
     });
   }
+  // Both of group g, [count][F::size].
+  __attribute__((noinline)) void copy_scales(const W4Weight& w, index g, float* scale, float* offset) const {
+    for_each_scale(w, g, [&](auto v, F of_v, F offset_of_v) INLAY_INLINE_LAMBDA {
+      of_v.store(scale + v * F::size);
+      offset_of_v.store(offset + v * F::size);
+    });
+  }
 
  private:
   INLAY_INLINE index place(int v, index g) const {
