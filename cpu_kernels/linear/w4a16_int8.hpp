@@ -136,7 +136,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
     const auto multiply = [&]() INLAY_INLINE_LAMBDA {  // a word of each channel
       simd::CodeWords<Level> word[C];
       simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA {
-        if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 3);
+        if (c % in_panel == 0) __builtin_prefetch(from[c] + w4_prefetch, 0, 2);
         word[c] = simd::CodeWords<Level>::load(from[c]);
         from[c] += w4_step_bytes;
       });
