@@ -95,13 +95,18 @@ class PageSource : RowSource {
   void weigh_slots(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
                    const float* factor) const {
     using F = simd::Floats<Level>;
+    index at[key_tile], length[key_tile], pieces = 0;  // runs, cut into registers
+    for (index run = 0; run < tile.runs; ++run)
+      for (index slot = 0; slot < tile.run_length[run]; slot += F::size, ++pieces) {
+        at[pieces] = tile.run_at[run] + slot;
+        length[pieces] = min(tile.run_length[run] - slot, F::size);
+      }
     for (index d = 0; d < p_.v.dim; d += key_tile) {
       const index dims = min(p_.v.dim - d, key_tile);
       alignas(64) float sums[max_rows][key_tile];
       index row[key_tile];
       for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.value_pages.strides[2];
-      dot_rows<Level, T>(p, rows, {values, row, dims}, {tile.run_at, tile.run_length, tile.runs}, {sums[0], key_tile},
-                         {});
+      dot_rows<Level, T>(p, rows, {values, row, dims}, {at, length, pieces}, {sums[0], key_tile}, {});
       for (index r = 0; r < rows; ++r) {
         float* const to = o.at + r * o.stride + d;
         for (index i = 0; i < dims; i += F::size)

@@ -61,9 +61,9 @@ INLAY_INLINE index stretch_tokens(index token_bytes) {
 }
 static_assert(key_tile % row_tile == 0 && (key_tile / row_tile & (key_tile / row_tile - 1)) == 0);
 
-// How a row fills registers: one piece of whole registers; pieces of half a register, two at a time
-// (16-bit keys of vLLM's layout at AVX-512); pieces of any length.
-enum class RowForm { whole, halves, pieces };
+// How a row fills registers: one piece of whole registers; pieces of one register each (slots of vLLM's layout); pieces
+// of half a register, two at a time (its 16-bit keys at AVX-512); pieces of any length.
+enum class RowForm { whole, registers, halves, pieces };
 
 template <class Level, class T>
 inline constexpr bool has_halves = std::is_base_of_v<isa::avx512, Level> && sizeof(T) == 2;
@@ -71,10 +71,11 @@ inline constexpr bool has_halves = std::is_base_of_v<isa::avx512, Level> && size
 template <class Level, class T> RowForm row_form(const Pieces& pieces) {
   constexpr index lanes = simd::Floats<Level>::size;
   if (pieces.count == 1 && pieces.length[0] % lanes == 0) return RowForm::whole;
-  if (!has_halves<Level, T> || pieces.count % 2 != 0) return RowForm::pieces;
-  for (index j = 0; j < pieces.count; ++j)
-    if (pieces.length[j] != lanes / 2) return RowForm::pieces;
-  return RowForm::halves;
+  for (index j = 1; j < pieces.count; ++j)
+    if (pieces.length[j] != pieces.length[0]) return RowForm::pieces;
+  if (pieces.length[0] == lanes) return RowForm::registers;
+  const bool halves = has_halves<Level, T> && pieces.length[0] == lanes / 2 && pieces.count % 2 == 0;
+  return halves ? RowForm::halves : RowForm::pieces;
 }
 
 // Sums of Heads x Rows: eight of them, which is what hides the latency of fma.
@@ -88,7 +89,9 @@ void dot_heads(Strided<const float> a, const CacheRows<T>& cached, const Pieces&
   const auto [s, s_stride] = to;
   const T* b = b_of_head;
   constexpr int block = std::is_base_of_v<isa::avx512, Level> || Heads == 1 ? rows_of_block<Heads> : 4;
-  const index steps = Form == RowForm::whole ? pieces.length[0] / F::size : pieces.count / 2;
+  const index steps = Form == RowForm::whole       ? pieces.length[0] / F::size
+                      : Form == RowForm::registers ? pieces.count
+                                                   : pieces.count / 2;
   const index* const place = pieces.at;
   if constexpr (Form == RowForm::whole) b += place[0];
   simd::RowSums<Level, Heads, block> results(s, s_stride);
@@ -123,6 +126,8 @@ void dot_heads(Strided<const float> a, const CacheRows<T>& cached, const Pieces&
       const auto whole_step = [&](index i) INLAY_INLINE_LAMBDA {
         if constexpr (Form == RowForm::whole)
           step(F::size, [=](const T* x) INLAY_INLINE_LAMBDA { return F::load(x + i * F::size); });
+        else if constexpr (Form == RowForm::registers)
+          step(F::size, [at = place[i]](const T* x) INLAY_INLINE_LAMBDA { return F::load(x + at); });
         else
           step(F::size, [low = place[2 * i], high = place[2 * i + 1]](const T* x)
                             INLAY_INLINE_LAMBDA { return F::load_halves(x + low, x + high); });
@@ -158,6 +163,7 @@ void dot_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const 
   };
   for (index h = 0; h < heads; h += most, ahead = {}) {
     if (form == RowForm::whole) some(std::integral_constant<RowForm, RowForm::whole>{}, h);
+    if (form == RowForm::registers) some(std::integral_constant<RowForm, RowForm::registers>{}, h);
     if (form == RowForm::pieces) some(std::integral_constant<RowForm, RowForm::pieces>{}, h);
     if constexpr (has_halves<Level, T>)
       if (form == RowForm::halves) some(std::integral_constant<RowForm, RowForm::halves>{}, h);
