@@ -45,9 +45,10 @@ class PageSource : RowSource {
   // V that is not in rows is taken a whole tile at a time.
   INLAY_INLINE bool stretches_values() const { return rows_of_values_; }
 
-  INLAY_INLINE RowsAhead ahead(Which which, const Stretch<PageTile>& next, index kv_head) const {
+  // Its heads are as long as a block: each asks for its own.
+  INLAY_INLINE RowsAhead ahead(Which which, const Stretch<PageTile>& next, UnitHeads heads) const {
     const index* const share = which == Which::keys ? next.tile.k_share : next.tile.v_share;
-    return RowSource::ahead(which, share + next.at, next.count, kv_head);
+    return RowSource::ahead(which, share + next.at, next.count, {heads.first + heads.at, 1, 0});
   }
 
   template <class Level, class T>

@@ -46,8 +46,8 @@ class RowSource {
   static constexpr bool in_order = false;
   static constexpr bool stretches_values() { return true; }
 
-  INLAY_INLINE RowsAhead ahead(Which which, const Stretch<RowTile>& next, index kv_head) const {
-    return ahead(which, next.tile.rows(which) + next.at, next.count, kv_head);
+  INLAY_INLINE RowsAhead ahead(Which which, const Stretch<RowTile>& next, UnitHeads heads) const {
+    return ahead(which, next.tile.rows(which) + next.at, next.count, heads);
   }
 
   // s = q K^T
@@ -70,9 +70,16 @@ class RowSource {
   }
 
  protected:
-  INLAY_INLINE RowsAhead ahead(Which which, const index* row, index count, index kv_head) const {
+  INLAY_INLINE RowsAhead ahead(Which which, const index* row, index count, UnitHeads heads) const {
     const KvTensor& tensor = p_.cached(which);
-    return {head(which, kv_head), row, byte_size(tensor.type, 1), count, byte_size(tensor.type, tensor.dim)};
+    return {.cache = head(which, heads.first),
+            .row = row,
+            .element = byte_size(tensor.type, 1),
+            .count = count,
+            .bytes = byte_size(tensor.type, tensor.dim),
+            .heads = heads.count,
+            .head_stride = byte_size(tensor.type, sequence_.rows(which).head_stride),
+            .first = heads.at * count};
   }
   INLAY_INLINE const std::byte* head(Which which, index kv_head) const {
     return head_of(p_, sequence_, which, kv_head);

@@ -31,20 +31,34 @@ struct Pieces {
   index count;
 };
 
-// Rows that will be read next, asked for while others are multiplied.
+// Kv head `at` of those that a unit takes through a stretch.
+struct UnitHeads {
+  index first, count, at;
+};
+
+// Rows that will be read next, asked for while others are multiplied. Each head asks for its share of what the unit
+// reads, in the order in which it lies, a token's heads side by side. Where it asked for its own rows and skipped from
+// token to token, memory gave a tenth less (Zen 5, two threads, 8 kv heads of 128 in f16: 31 of 36 GB/s).
 struct RowsAhead {
-  const std::byte* cache = nullptr;
-  const index* row = nullptr;
-  index element = 0;  // bytes
-  index count = 0, bytes = 0;
+  const std::byte* cache = nullptr;  // of the unit's first head
+  const index* row = nullptr;        // of each token
+  index element = 0;                 // bytes
+  index count = 0, bytes = 0;        // rows to ask for, of all tokens and heads from `first` on; bytes of one
+  index heads = 1, head_stride = 0, first = 0;
 
   INLAY_INLINE void fetch(index begin, index end) const {
-    for (index r = begin; r < end && r < count; ++r) simd::prefetch_lines(cache + row[r] * element, bytes);
+    for (index r = begin; r < end && r < count; ++r) {
+      const std::uint32_t of_all = static_cast<std::uint32_t>(first + r), unit = static_cast<std::uint32_t>(heads);
+      simd::prefetch_lines(cache + row[of_all / unit] * element + of_all % unit * head_stride, bytes);
+    }
   }
   // Share i of n of them.
   INLAY_INLINE RowsAhead share(index i, index n) const {
+    RowsAhead some = *this;
     const index begin = count * i / n;
-    return {cache, row + begin, element, count * (i + 1) / n - begin, bytes};
+    some.first += begin;
+    some.count = count * (i + 1) / n - begin;
+    return some;
   }
 };
 

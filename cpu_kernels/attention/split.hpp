@@ -81,18 +81,19 @@ template <class Level, class Source> class AttentionSplit {
   Stretch<Tile> stretch(const Tile& tile, index at) const { return {tile, at, min(tile.count - at, stretch_)}; }
   static KeyRange range(const Stretch<Tile>& of) { return {of.tile.first + of.at, of.tile.first + of.at + of.count}; }
   // What is read after a stretch of K or V: the next one, or the first of V, or of the next tile.
-  RowsAhead after(Which which, const Stretch<Tile>& now, const Tile& next, index head) const {
+  RowsAhead after(Which which, const Stretch<Tile>& now, const Tile& next, index h) const {
     const index behind = now.at + now.count;
-    if (behind < now.tile.count) return source_.ahead(which, stretch(now.tile, behind), head);
-    if (which == Which::keys) return source_.ahead(Which::values, stretch(now.tile, 0), head);
-    return next.count > 0 ? source_.ahead(Which::keys, stretch(next, 0), head) : RowsAhead{};
+    const UnitHeads heads{unit_.kv_head, unit_.kv_heads, h};
+    if (behind < now.tile.count) return source_.ahead(which, stretch(now.tile, behind), heads);
+    if (which == Which::keys) return source_.ahead(Which::values, stretch(now.tile, 0), heads);
+    return next.count > 0 ? source_.ahead(Which::keys, stretch(next, 0), heads) : RowsAhead{};
   }
 
   // The first stretch of a split, for which nobody was there to ask: each head asks for the next one's
   // rows. (All at once: more than the core keeps in flight, and most were lost.)
   void fetch_cold(const Tile& tile, index h) const {
     if (tile.count > 0 && h < unit_.kv_heads)
-      source_.ahead(Which::keys, stretch(tile, 0), unit_.kv_head + h).fetch(0, stretch_);
+      source_.ahead(Which::keys, stretch(tile, 0), {unit_.kv_head + h, 1, 0}).fetch(0, stretch_);
   }
 
   // Rows of a kv head that are taken through a tile: of many those that see some of it, which grow with the query.
@@ -133,7 +134,7 @@ template <class Level, class Source> class AttentionSplit {
     const index pad = padded(p_.k.dim), rows = taken_.count(), head = unit_.kv_head + h;
     const Strided<const float> q{t_.q + (h * unit_.rows + taken_.begin) * pad, pad};
     const Strided<float> s{to, key_tile};
-    const RowsAhead ahead = after(Which::keys, of, next, head);
+    const RowsAhead ahead = after(Which::keys, of, next, h);
     if (k_scales_ == KvScales::widened) {
       widen_keys<Level>(p_, sequence_, Which::keys, head, range(of), t_.kv, ahead);
       index row[key_tile];
@@ -199,7 +200,7 @@ template <class Level, class Source> class AttentionSplit {
     const Strided<const float> p{t_.s + first * key_tile + column, key_tile};
     const Strided<float> o{t_.o + first * pad, pad};
     const float* const factor = t_.factor + first;
-    const RowsAhead ahead = after(Which::values, of, next, head);
+    const RowsAhead ahead = after(Which::values, of, next, h);
     if (v_scales_ == KvScales::widened || many_ || (p_.v.type != DType::i8 && mixed)) {
       widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv, ahead);
       return tile_values<Level>(p, rows, t_.kv, of.count, mixed, o, factor,
