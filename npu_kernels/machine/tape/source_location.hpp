@@ -1,47 +1,40 @@
-// std::source_location, also where the compiler does not have it (clang before 15).
+// Where a program's statement stands. Like std::source_location, which clang has from 15 on; but the same type to every
+// compiler, so that what one has compiled links with what another has.
 #pragma once
 
-#include <version>
-
-#ifdef __cpp_lib_source_location
-
-#include <source_location>
-
-namespace inlay::npu {
-using SourceLocation = std::source_location;
-}
-
-#else
-
 #include <cstdint>
+#include <version>
+#ifdef __cpp_lib_source_location
+#include <source_location>
+#endif
 
 namespace inlay::npu {
 
 class SourceLocation {
  public:
+#ifdef __cpp_lib_source_location
+  static constexpr SourceLocation current(std::source_location here = std::source_location::current()) {
+    return {here.file_name(), here.line(), here.column()};
+  }
+#else
   static constexpr SourceLocation current(const char* file = __builtin_FILE(),
-                                          const char* function = __builtin_FUNCTION(),
                                           std::uint_least32_t line = __builtin_LINE(),
                                           std::uint_least32_t column = __builtin_COLUMN()) {
-    SourceLocation location;
-    location.file_ = file;
-    location.function_ = function;
-    location.line_ = line;
-    location.column_ = column;
-    return location;
+    return {file, line, column};
   }
+#endif
+  constexpr SourceLocation() = default;
 
   constexpr const char* file_name() const { return file_; }
-  constexpr const char* function_name() const { return function_; }
   constexpr std::uint_least32_t line() const { return line_; }
   constexpr std::uint_least32_t column() const { return column_; }
 
  private:
+  constexpr SourceLocation(const char* file, std::uint_least32_t line, std::uint_least32_t column)
+      : file_(file), line_(line), column_(column) {}
+
   const char* file_ = "";
-  const char* function_ = "";
   std::uint_least32_t line_ = 0, column_ = 0;
 };
 
 }  // namespace inlay::npu
-
-#endif
