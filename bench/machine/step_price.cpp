@@ -1,11 +1,12 @@
 // What the prices of a model's step cost the host: every operator of a step of Llama 8B, f16 and four-bit weights,
-// priced on each description for the first time, and again. `disturbed`: others had the processor
-// (measure/processors.hpp); what the price took of it does not depend on them so much.
+// priced on each description for the first time, and again. `disturbed`: others had the processors
+// (measure/processors.hpp); what the price took of them does not depend on that so much.
 //   INLAY_BENCH_SHORT=1: one description, one token; INLAY_BENCH_EACH=1: a line for each operator
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <inlay/npu.hpp>
@@ -142,6 +143,7 @@ int main(int argc, char** argv) {
         const auto npu = Npu::make({.device = std::string(device)});
         if (!npu) return 1;
         bench::Step step(*npu, four_bits, tokens, depth);
+        const int threads = static_cast<int>(std::thread::hardware_concurrency());
         measure::Processors processors;
         processors.begin();
         const std::clock_t used = std::clock();
@@ -151,10 +153,10 @@ int main(int argc, char** argv) {
         std::vector<double> again;
         for (int i = 0; i < 9; ++i) again.push_back(measure::seconds([&] { step.price_all(); }));
         if (!step.good()) return 1;
-        std::printf("%-5s %-18s %3lld tokens behind %4lld: %7.3f s, %7.3f s of it the processor's, again %6.3f ms%s\n",
+        std::printf("%-5s %-18s %3lld tokens behind %4lld: %7.3f s, %7.3f s of processors, again %6.3f ms%s\n",
                     four_bits ? "w4a16" : "f16", std::string(device).c_str(), static_cast<long long>(tokens),
                     static_cast<long long>(depth), cold, processor, measure::median(again) * 1e3,
-                    processors.disturbed(1) ? " disturbed" : "");
+                    processors.disturbed(threads) ? " disturbed" : "");
         std::fflush(stdout);
         if (short_run) return 0;
       }

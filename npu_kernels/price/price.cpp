@@ -1,7 +1,12 @@
 #include "npu_kernels/price/price.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <future>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "npu_kernels/machine/time/roofline.hpp"
 
@@ -38,23 +43,42 @@ tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& pr
 tl::expected<Price, Status> price(const Device& device, const PricedProgram& program) {
   auto tape = tape_of(device, program, false);
   if (!tape) return tl::unexpected<Status>(std::move(tape.error()));
-  auto time = time_tape(*tape, device, {.detail = false});
+  auto time = order_tape(*tape, device);
   if (!time) return tl::unexpected<Status>(std::move(time.error()));
-  const Roofline roof = roofline(*tape, device, *time, program.problem);
+  // The four timings take most of the seconds that the price of a large tape takes, and none waits for another.
+  static_assert(dram_shares[0] == 1);
+  const auto end_at = [&](std::size_t i) -> tl::expected<Tick, Status> {
+    if (i == 0) {
+      if (Status status = add_times(*tape, device, {.detail = false}, *time); !status.ok())
+        return tl::unexpected<Status>(std::move(status));
+      return time->makespan;
+    }
+    Device slower = device;
+    slower.dram_bytes_per_cycle *= dram_shares[i];
+    slower.dram_bytes_per_cycle_core = std::min(slower.dram_bytes_per_cycle_core, slower.dram_bytes_per_cycle);
+    return makespan_of(*tape, slower, *time);
+  };
+  std::array<tl::expected<Tick, Status>, dram_shares.size()> ends;
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < ends.size(); i = next++) ends[i] = end_at(i);
+  };
+  std::vector<std::future<void>> helpers;
+  const std::size_t threads = std::min<std::size_t>(ends.size(), std::thread::hardware_concurrency());
+  while (helpers.size() + 1 < threads) helpers.push_back(std::async(std::launch::async, work));
+  work();
+  for (auto& helper : helpers) helper.get();
   Price result;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!ends[i]) return tl::unexpected<Status>(std::move(ends[i].error()));
+    result.us_at_share[i] = microseconds(device, to_cycles(*ends[i]));
+  }
+  const Roofline roof = roofline(*tape, device, *time, program.problem);
   result.cycles = roof.makespan;
   result.us = microseconds(device, roof.makespan);
   result.bytes = time->dram_bytes;
   result.bound = roof.bounds[roof.bounding].resource;
   result.problem_share = roof.problem_share();
-  for (std::size_t i = 0; i < dram_shares.size(); ++i) {
-    Device slower = device;
-    slower.dram_bytes_per_cycle *= dram_shares[i];
-    slower.dram_bytes_per_cycle_core = std::min(slower.dram_bytes_per_cycle_core, slower.dram_bytes_per_cycle);
-    auto end = dram_shares[i] < 1 ? makespan_of(*tape, slower, *time) : time->makespan;
-    if (!end) return tl::unexpected<Status>(std::move(end.error()));
-    result.us_at_share[i] = microseconds(device, to_cycles(*end));
-  }
   return result;
 }
 

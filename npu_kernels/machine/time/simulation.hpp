@@ -15,8 +15,8 @@ namespace inlay::npu {
 
 class Simulation {
  public:
-  // Of `earlier` what depends on the tape alone: its order, the L2's bytes, unit flags.
-  Simulation(const Tape& tape, const Device& device, const Timeline& earlier, const TimingOptions& options);
+  // Of `ordered` what depends on the tape alone: its order, the L2's bytes, unit flags.
+  Simulation(const Tape& tape, const Device& device, const Timeline& ordered, const TimingOptions& options);
 
   Status run();
   Tick makespan() const { return now_; }

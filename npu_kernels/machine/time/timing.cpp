@@ -8,13 +8,13 @@
 
 namespace inlay::npu {
 
-Simulation::Simulation(const Tape& tape, const Device& device, const Timeline& earlier, const TimingOptions& options)
+Simulation::Simulation(const Tape& tape, const Device& device, const Timeline& ordered, const TimingOptions& options)
     : tape_(tape),
       device_(device),
-      order_(earlier.order),
+      order_(ordered.order),
       sync_{to_ticks(device.sync.set_cycles), to_ticks(device.sync.wait_cycles), to_ticks(device.sync.barrier_cycles),
             to_ticks(device.sync.cross_cycles), to_ticks(device.sync.stream_cycles)},
-      residency_(earlier.residency),
+      residency_(ordered.residency),
       detail_(options.detail),
       dram_(device, tape.streams, {device.dram_bytes_per_cycle, device.dram_bytes_per_cycle_core}, order_.cores(),
             options.sharing),
@@ -25,7 +25,7 @@ Simulation::Simulation(const Tape& tape, const Device& device, const Timeline& e
       spans_(tape.entries.size()),
       again_(order_.lanes() + order_.streams()),
       sets_(again_ + order_.lanes()),
-      units_(earlier.units),
+      units_(ordered.units),
       early_(units_.any() ? tape.entries.size() : 0) {
   if (detail_) steps_.reserve(tape.entries.size() * 3);
   for (const std::uint32_t entry : order_.works()) costs_.push_back(cost_of(device, tape.entries[entry]));
@@ -132,21 +132,33 @@ void Simulation::finish(Timeline& timeline) {
   }
 }
 
-tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device, const TimingOptions& options) {
+tl::expected<Timeline, Status> order_tape(const Tape& tape, const Device& device) {
   auto order = TapeOrder::of(tape, device);
   if (!order) return tl::unexpected<Status>(std::move(order.error()));
   Timeline timeline;
   timeline.order = std::move(*order);
   timeline.residency = Residency(tape, device, timeline.order);
   timeline.units = UnitFlags(tape, device, timeline.order);
-  Simulation simulation(tape, device, timeline, options);
-  if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
-  simulation.finish(timeline);
   return timeline;
 }
 
-tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& earlier) {
-  Simulation simulation(tape, device, earlier, {.detail = false});
+Status add_times(const Tape& tape, const Device& device, const TimingOptions& options, Timeline& timeline) {
+  Simulation simulation(tape, device, timeline, options);
+  if (Status status = simulation.run(); !status.ok()) return status;
+  simulation.finish(timeline);
+  return {};
+}
+
+tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device, const TimingOptions& options) {
+  auto timeline = order_tape(tape, device);
+  if (!timeline) return timeline;
+  if (Status status = add_times(tape, device, options, *timeline); !status.ok())
+    return tl::unexpected<Status>(std::move(status));
+  return timeline;
+}
+
+tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& ordered) {
+  Simulation simulation(tape, device, ordered, {.detail = false});
   if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
   return simulation.makespan();
 }

@@ -81,7 +81,13 @@ struct TimingOptions {
 
 // Errors: an entry outside the device (TapeOrder::of), or a deadlock, which names who waits for what.
 tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device, const TimingOptions& options = {});
-// The makespan alone, on a device that differs from that of an earlier timeline of the tape in bandwidths at most.
-tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& earlier);
+
+// The same in two steps. What no bandwidth changes: the order of the entries, what the L2 keeps, and unit flags; and
+// the times of a timeline that has these.
+tl::expected<Timeline, Status> order_tape(const Tape& tape, const Device& device);
+Status add_times(const Tape& tape, const Device& device, const TimingOptions& options, Timeline& timeline);
+// The makespan alone, on a device that differs in bandwidths at most from that by which `ordered` was made, which may
+// get its times meanwhile.
+tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& ordered);
 
 }  // namespace inlay::npu
