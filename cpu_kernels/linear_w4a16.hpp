@@ -8,6 +8,7 @@
 // The chunk's part of x (128 slots) and its totals stay in L2 over the panels of a job.
 #pragma once
 
+#include "cpu_kernels/linear/row_tiles.hpp"
 #include "cpu_kernels/linear/w4a16_few_rows.hpp"
 #include "cpu_kernels/linear/w4a16_int8.hpp"
 #include "cpu_kernels/linear/w4a16_weight.hpp"
@@ -115,7 +116,7 @@ void w4_job(const W4Weight& w, index first, index panels, const float* x, const 
             W4Block<Level>& block, float* totals) {
   using Tile = W4Tile<Level>;
   const index segments = w.segments();
-  const index padded = (rows + Tile::rows - 1) / Tile::rows * Tile::rows;
+  const index padded = groups_of(rows, Tile::rows) * Tile::rows;
   for (index i = 0; i < padded * w4_job_width; ++i) totals[i] = 0;
   index segment = 0;  // the first of the block
   for (index begin = 0; begin < w.slots; begin += w4_block) {
@@ -134,7 +135,7 @@ template <class Level, simd::CodeForm Form, int Bits>
 void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   using Tile = W4Tile<Level>;
   const W4Weight w(op);
-  const index rows = op.x.extents[0], tiles = (rows + Tile::rows - 1) / Tile::rows;
+  const index rows = op.x.extents[0], tiles = groups_of(rows, Tile::rows);
   const index segments = w.segments();
   WorkspaceCutter cutter(workspace);
   float* x = cutter.take<float>(tiles * Tile::rows * w.slots);
@@ -147,8 +148,8 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   });
   // Few rows: a job is one pass over neighbouring panels. Many: x is reused over eight panels.
   const index job_panels = tiles == 1 ? Tile::panels : w4_job_panels;
-  const index jobs = (w.panels + job_panels - 1) / job_panels;
-  const index chunks = (tiles * Tile::rows + w4_chunk_rows - 1) / w4_chunk_rows;
+  const index jobs = groups_of(w.panels, job_panels);
+  const index chunks = groups_of(tiles * Tile::rows, w4_chunk_rows);
   W4Block<Level>* blocks = cutter.take<W4Block<Level>>(parallel.width);
   float* totals = cutter.take<float>(parallel.width * w4_chunk_rows * w4_job_width);
   w4_each_job(parallel, jobs * chunks, w.work(rows), [&](index worker, index job) {
@@ -183,15 +184,9 @@ void w4_exact(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace w
   constexpr int most = w4_few_rows_most(simd::Floats<Level>::size);
   const index rows = op.x.extents[0];
   if (rows > most) return w4_many_rows<Level, Form, Bits>(parallel, op, workspace);
-  const auto run = [&]<int R>(std::integral_constant<int, R>) {
-    if constexpr (R <= most) w4_few_rows<Level, Form, Bits, R>(parallel, op, workspace);
-  };
-  switch (w4_padded_few(rows)) {
-    case 1: return run(std::integral_constant<int, 1>{});
-    case 2: return run(std::integral_constant<int, 2>{});
-    case 4: return run(std::integral_constant<int, 4>{});
-    default: return run(std::integral_constant<int, 8>{});
-  }
+  with_tile_rows<most>(w4_padded_few(rows), [&]<int R>(std::integral_constant<int, R>) {
+    w4_few_rows<Level, Form, Bits, R>(parallel, op, workspace);
+  });
 }
 
 // `form` is that of exact_float.

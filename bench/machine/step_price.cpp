@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <ctime>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include <inlay/core/threads.hpp>
 #include <inlay/npu.hpp>
 #include <inlay/ops/embedding.hpp>
 #include <inlay/ops/flash_attention.hpp>
@@ -143,7 +143,6 @@ int main(int argc, char** argv) {
         const auto npu = Npu::make({.device = std::string(device)});
         if (!npu) return 1;
         bench::Step step(*npu, four_bits, tokens, depth);
-        const int threads = static_cast<int>(std::thread::hardware_concurrency());
         measure::Processors processors;
         processors.begin();
         const std::clock_t used = std::clock();
@@ -156,7 +155,7 @@ int main(int argc, char** argv) {
         std::printf("%-5s %-18s %3lld tokens behind %4lld: %7.3f s, %7.3f s of processors, again %6.3f ms%s\n",
                     four_bits ? "w4a16" : "f16", std::string(device).c_str(), static_cast<long long>(tokens),
                     static_cast<long long>(depth), cold, processor, measure::median(again) * 1e3,
-                    processors.disturbed(threads) ? " disturbed" : "");
+                    processors.disturbed(default_width()) ? " disturbed" : "");
         std::fflush(stdout);
         if (short_run) return 0;
       }

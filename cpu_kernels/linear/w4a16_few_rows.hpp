@@ -22,9 +22,8 @@ void w4_row(const W4Weight& w, index first, const float* x, const float* sums, f
   const Panels<Level, P> panels(w, first);
   simd::Register<Level> all[R][count];
   const auto each = [&](auto&& run) INLAY_INLINE_LAMBDA {
-    simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-      simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { run(r, v); });
-    });
+    simd::unroll<R>([&](auto r)
+                        INLAY_INLINE_LAMBDA { simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { run(r, v); }); });
   };
   each([&](auto r, auto v) INLAY_INLINE_LAMBDA { all[r][v] = F().v; });
   for (index begin = 0; begin < w.slots; begin += w4_block)
@@ -32,9 +31,7 @@ void w4_row(const W4Weight& w, index first, const float* x, const float* sums, f
       simd::Register<Level> sum[R][count];
       each([&](auto r, auto v) INLAY_INLINE_LAMBDA { sum[r][v] = F().v; });
       for_each_code<Level, Form, Bits>(w, panels, s, stop, [&](auto v, F codes, index at) INLAY_INLINE_LAMBDA {
-        simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
-          sum[r][v] = fma(codes, F(x[at * R + r]), F(sum[r][v])).v;
-        });
+        simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA { sum[r][v] = fma(codes, F(x[at * R + r]), F(sum[r][v])).v; });
       });
       const auto add = [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
         simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
@@ -46,43 +43,12 @@ void w4_row(const W4Weight& w, index first, const float* x, const float* sums, f
       } else {  // rows share the time that memory takes, and their code the choices of types
         float scale[count * F::size], offset[count * F::size];
         panels.copy_scales(w, g, scale, offset);
-        simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-          add(v, F::load(scale + v * F::size), F::load(offset + v * F::size));
-        });
+        simd::unroll<count>(
+            [&](auto v) INLAY_INLINE_LAMBDA { add(v, F::load(scale + v * F::size), F::load(offset + v * F::size)); });
       }
       sums += R;
     });
   each([&](auto r, auto v) INLAY_INLINE_LAMBDA { F(all[r][v]).store(total + (r * count + v) * F::size); });
-}
-
-// Tile `t`: the rows t * R .. of x side by side, R of them. Rows beyond the last are zero. back [R].
-template <class Level, simd::CodeForm Form, int Bits>
-void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, index R, float* x, float* sums,
-                     float* back) {
-  constexpr index most = w4_tile_rows(simd::Floats<Level>::size);
-  const index have = min(op.x.extents[0] - t * R, R);
-  float values[most][w4_block] = {};
-  with_float(op.x.dtype, [&]<class T>(Type<T>) {
-    const auto row = [&](index r) { return op.x.as<T>() + (t * R + r) * op.x.strides[0]; };
-    W4Range<Level, Form, Bits> ranges[most];
-    for (index r = 0; r < have; ++r) {
-      ranges[r] = W4Range<Level, Form, Bits>(w4_largest<Level>(w, row(r)));
-      back[r] = ranges[r].back();
-    }
-    for (index begin = 0; begin < w.slots; begin += w4_block)
-      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
-        if (R == 1) {
-          *sums++ = w4_prepare(row(0), ranges[0], w.perm, s, stop, x);
-          x += stop - s;
-          return;
-        }
-        for (index r = 0; r < have; ++r) sums[r] = w4_prepare(row(r), ranges[r], w.perm, s, stop, values[r]);
-        for (index r = have; r < R; ++r) sums[r] = 0;
-        for (index i = 0; i < stop - s; ++i)
-          for (index r = 0; r < R; ++r) *x++ = values[r][i];
-        sums += R;
-      });
-  });
 }
 
 // The rows of x, padded to a power of two.

@@ -93,10 +93,7 @@ struct W4Scales {
     for (index begin = 0; begin < w.slots; begin += w4_block)
       for_each_segment(begin, w.block_end(begin), w.group, [&](index, index, index g) INLAY_INLINE_LAMBDA {
         if (offset)
-          panels.for_each_scale(w, g, [&](auto v, F of_v, F offset_of_v) INLAY_INLINE_LAMBDA {
-            of_v.store(scale + at + v * F::size);
-            offset_of_v.store(offset + at + v * F::size);
-          });
+          panels.copy_scales(w, g, scale + at, offset + at);
         else
           panels.for_each_plain_scale(
               w, g, [&](auto v, F of_v) INLAY_INLINE_LAMBDA { of_v.store(scale + at + v * F::size); });

@@ -74,4 +74,34 @@ float w4_prepare(const T* x, const W4Range<Level, Form, Bits>& range, const std:
   return reduce_sum(sum) * range.into();
 }
 
+// Tile `t`: the rows t * R .. of x side by side, R of them. Rows beyond the last are zero. back [R].
+template <class Level, simd::CodeForm Form, int Bits>
+void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, index R, float* x, float* sums,
+                     float* back) {
+  constexpr index most = w4_tile_rows(simd::Floats<Level>::size);
+  const index have = min(op.x.extents[0] - t * R, R);
+  float values[most][w4_block] = {};
+  with_float(op.x.dtype, [&]<class T>(Type<T>) {
+    const auto row = [&](index r) { return op.x.as<T>() + (t * R + r) * op.x.strides[0]; };
+    W4Range<Level, Form, Bits> ranges[most];
+    for (index r = 0; r < have; ++r) {
+      ranges[r] = W4Range<Level, Form, Bits>(w4_largest<Level>(w, row(r)));
+      back[r] = ranges[r].back();
+    }
+    for (index begin = 0; begin < w.slots; begin += w4_block)
+      for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) {
+        if (R == 1) {
+          *sums++ = w4_prepare(row(0), ranges[0], w.perm, s, stop, x);
+          x += stop - s;
+          return;
+        }
+        for (index r = 0; r < have; ++r) sums[r] = w4_prepare(row(r), ranges[r], w.perm, s, stop, values[r]);
+        for (index r = have; r < R; ++r) sums[r] = 0;
+        for (index i = 0; i < stop - s; ++i)
+          for (index r = 0; r < R; ++r) *x++ = values[r][i];
+        sums += R;
+      });
+  });
+}
+
 }  // namespace inlay::cpu

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <future>
-#include <thread>
 #include <utility>
-#include <vector>
+
+#include <inlay/core/threads.hpp>
 
 #include "npu_kernels/machine/time/roofline.hpp"
 
@@ -59,15 +57,8 @@ tl::expected<Price, Status> price(const Device& device, const PricedProgram& pro
     return makespan_of(*tape, slower, *time);
   };
   std::array<tl::expected<Tick, Status>, dram_shares.size()> ends;
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < ends.size(); i = next++) ends[i] = end_at(i);
-  };
-  std::vector<std::future<void>> helpers;
-  const std::size_t threads = std::min<std::size_t>(ends.size(), std::thread::hardware_concurrency());
-  while (helpers.size() + 1 < threads) helpers.push_back(std::async(std::launch::async, work));
-  work();
-  for (auto& helper : helpers) helper.get();
+  threads()(static_cast<index>(ends.size()),
+            [&](index i) { ends[static_cast<std::size_t>(i)] = end_at(static_cast<std::size_t>(i)); });
   Price result;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (!ends[i]) return tl::unexpected<Status>(std::move(ends[i].error()));
