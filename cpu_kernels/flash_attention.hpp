@@ -45,11 +45,28 @@ INLAY_INLINE AttentionSequence sequence_of(const FlashAttention<Host>& op, index
   return s;
 }
 
+// Levels whose dot products of bf16 serve bf16_products alone leave all else to the one below.
+template <class Level>
+using ExactLevel = std::conditional_t<std::is_same_v<Level, isa::avx512_bf16>, isa::avx512, Level>;
+
+INLAY_INLINE bool takes_bf16(const FlashAttention<Host>& op) {
+  return op.compute == AttentionCompute::bf16_products && op.k.dtype != DType::i8 && op.v.dtype != DType::i8;
+}
+
 template <class Level>
 Status flash_attention(const Parallel& parallel, const FlashAttention<Host>& op, Workspace workspace) {
   const auto sequences = [&](index b) { return sequence_of(op, b); };
-  attention<Level, OrderedRowSource>(problem_of(op), sequences, parallel, workspace);
-  return {};
+  if constexpr (simd::has_dot_bf16<Level>)
+    if (takes_bf16(op)) {
+      attention<Level, Bf16RowSource>(problem_of(op), sequences, parallel, workspace);
+      return {};
+    }
+  if constexpr (!std::is_same_v<Level, ExactLevel<Level>>) {
+    return compute<ExactLevel<Level>>(parallel, op, workspace);
+  } else {
+    attention<Level, OrderedRowSource>(problem_of(op), sequences, parallel, workspace);
+    return {};
+  }
 }
 
 template <class Level> std::size_t flash_attention_scratch(const Parallel& parallel, const FlashAttention<Host>& op) {

@@ -152,6 +152,8 @@ TEST(flash_attention, chunks_of_every_cache_give_the_bits_of_the_whole) {
         make({.queries = 150, .keys = 150, .kv_heads = 3, .group = 4, .dim = 40, .v_dim = 24}, rng, DType::f32, kv);
     whole.left = 90;
     chunks_give_the_bits_of(whole, 150, true);
+    whole.compute = AttentionCompute::bf16_products;
+    chunks_give_the_bits_of(whole, 150, false);
   }
 }
 
@@ -167,6 +169,8 @@ TEST(flash_attention, chunks_give_the_bits_of_the_whole_where_values_are_not_fin
       if (windowed) whole.left = 20;
       whole.v.set(0, 41, 1, 5, bad);
       chunks_give_the_bits_of(whole, tokens, true);
+      whole.compute = AttentionCompute::bf16_products;
+      chunks_give_the_bits_of(whole, tokens, false);
     }
 }
 

@@ -42,9 +42,11 @@ Expected<exec::Session> open(const Options& options) {
   if (!runner) return failure(std::move(runner.error()));
   auto weights = exec::random_weights(*config, options.type, runner->parallel());
   if (!weights) return failure(std::move(weights.error()));
-  return exec::Session::make(
-      *config, std::move(*weights), std::move(*runner),
-      {.context = 512, .chunk = 512, .activations = parse_activations(options.model.activations)});
+  return exec::Session::make(*config, std::move(*weights), std::move(*runner),
+                             {.context = 512,
+                              .chunk = 512,
+                              .activations = options.model.rounding.of_linears(),
+                              .attention = options.model.rounding.of_attention()});
 }
 
 // Tokens a second of passes that take `least` seconds together: whole prompts, or single tokens at depths up to 256.
@@ -122,7 +124,7 @@ void add_bench_contention(CLI::App& group, Command& chosen) {
   command.add_option("--runs", options->runs, "Runs, each with every count of loops")->check(CLI::Range(1, 1000));
   command.add_option("--seconds", options->seconds, "Least time of a measurement")->check(CLI::Range(0.01, 60.0));
   add_threads(command, options->model.threads, options->model.pool);
-  add_activations(command, options->model.activations);
+  options->model.rounding.add_to(command);
   command.callback([options, &chosen] { chosen = [options] { return contention(*options); }; });
 }
 

@@ -22,7 +22,8 @@ namespace {
 using measure::median, measure::seconds;
 
 struct Options {
-  std::string shape = "llama3.2-1b", type = "bf16", activations = "exact", isa, backend = "cpu", device, pool = "inlay";
+  std::string shape = "llama3.2-1b", type = "bf16", isa, backend = "cpu", device, pool = "inlay";
+  Rounding rounding;
   std::vector<index> prefill = {64, 512}, depth = {0, 4096};
   index tokens = 16;
   int threads = 2;  // 0: as many as this process may use
@@ -126,14 +127,17 @@ int bench(const Options& options) {
   settings.pool = options.pool;
   auto runner = make_runner(settings, options.backend);
   if (!runner) return wrong(runner.error());
-  auto session =
-      exec::Session::make(*config, std::move(*weights), std::move(*runner),
-                          {.context = context, .chunk = 512, .activations = parse_activations(options.activations)});
+  auto session = exec::Session::make(*config, std::move(*weights), std::move(*runner),
+                                     {.context = context,
+                                      .chunk = 512,
+                                      .activations = options.rounding.of_linears(),
+                                      .attention = options.rounding.of_attention()});
   if (!session) return wrong(session.error());
   // Linears of int8 round their activations whatever is asked for.
-  const std::string activations = options.type == "int8" ? "int8" : options.activations;
-  std::printf("%s %s, activations %s, linears %.0f MB, %s, %s x%d\n", options.shape.c_str(), options.type.c_str(),
-              activations.c_str(), static_cast<double>(session->linear_bytes()) * 1e-6, options.backend.c_str(),
+  const std::string activations = options.type == "int8" ? "int8" : options.rounding.activations;
+  std::printf("%s %s, activations %s, attention %s, linears %.0f MB, %s, %s x%d\n", options.shape.c_str(),
+              options.type.c_str(), activations.c_str(), options.rounding.attention.c_str(),
+              static_cast<double>(session->linear_bytes()) * 1e-6, options.backend.c_str(),
               std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
@@ -152,7 +156,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--shape", options->shape, "Published shape")->check(CLI::IsMember(model_shapes()));
   command.add_option("--type", options->type, "Type of the linears")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "w4a16"}));
-  add_activations(command, options->activations);
+  options->rounding.add_to(command);
   command.add_option("--prefill", options->prefill, "Lengths of prompts")->check(CLI::Range(1, 1 << 20));
   command.add_option("--depth", options->depth, "Tokens in the cache before decoding")->check(CLI::Range(0, 1 << 20));
   command.add_option("--tokens", options->tokens, "Tokens to decode")->check(CLI::Range(1, 1 << 20));

@@ -51,17 +51,27 @@ void add_threads(CLI::App& command, int& threads, std::string& pool) {
 #endif
 }
 
-void add_activations(CLI::App& command, std::string& activations) {
+void Rounding::add_to(CLI::App& command) {
   command
       .add_option("--activations", activations,
                   "What linears multiply with: x as it is; for 4- and 8-bit blocks x rounded to 8 bits by groups; for "
                   "floats x and the weight rounded to bf16")
       ->check(CLI::IsMember({"exact", "int8", "bf16"}));
+  command
+      .add_option(
+          "--attention", attention,
+          "What attention of a prompt multiplies: q, K, V and weights as they are, or rounded to bf16 where the "
+          "cpu has dot products of it")
+      ->check(CLI::IsMember({"exact", "bf16"}));
 }
 
-exec::Activations parse_activations(const std::string& activations) {
+exec::Activations Rounding::of_linears() const {
   if (activations == "int8") return exec::Activations::int8;
   return activations == "bf16" ? exec::Activations::bf16 : exec::Activations::exact;
+}
+
+AttentionCompute Rounding::of_attention() const {
+  return attention == "bf16" ? AttentionCompute::bf16_products : AttentionCompute::exact_float;
 }
 
 void ModelOptions::add_to(CLI::App& command) {
@@ -75,7 +85,7 @@ void ModelOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(0, 1 << 30));
   command.add_option("--kv-type", kv_type, "Type of the KV cache")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}));
-  add_activations(command, activations);
+  rounding.add_to(command);
 }
 
 int wrong(const std::string& message) {
@@ -149,7 +159,8 @@ Expected<exec::Session> make_session(const ModelOptions& options, const LoadedMo
                              {.context = options.context,
                               .chunk = options.chunk,
                               .kv_type = kv_type(options, *model.file),
-                              .activations = parse_activations(options.activations)},
+                              .activations = options.rounding.of_linears(),
+                              .attention = options.rounding.of_attention()},
                              [&](index done, index all) { progress(done, all); });
 }
 

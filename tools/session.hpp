@@ -21,9 +21,14 @@ void add_device(CLI::App& command, std::string& device);
 // --threads and --pool.
 void add_threads(CLI::App& command, int& threads, std::string& pool);
 
-// --activations: "exact", "int8" or "bf16".
-void add_activations(CLI::App& command, std::string& activations);
-exec::Activations parse_activations(const std::string& activations);
+// What is multiplied: --activations, "exact", "int8" or "bf16", and --attention, "exact" or "bf16".
+struct Rounding {
+  std::string activations = "exact", attention = "exact";
+
+  void add_to(CLI::App& command);
+  exec::Activations of_linears() const;
+  AttentionCompute of_attention() const;
+};
 
 struct ModelOptions {
   std::string model;             // empty: the model that ships with Inlay
@@ -33,7 +38,7 @@ struct ModelOptions {
   std::string kv_type = "auto";  // f32 for f32 weights, else f16
   int threads = 0;               // 0: default_width()
   std::string pool = "inlay";    // whose threads: Inlay's, or OpenMP's
-  std::string activations = "exact";
+  Rounding rounding;
   index chunk = 256;
   index context = 0;  // 0: the model's
 

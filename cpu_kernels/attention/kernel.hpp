@@ -124,7 +124,10 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
       const index run = i % plan.runs, begin = plan.splits * run / plan.runs, end = plan.splits * (run + 1) / plan.runs;
       const KeyRange visible = unit.keys(p, sequence);
       const index last = min(visible.end, end * p.split);
-      load_queries<Level>(p, sequence, unit, t);
+      if constexpr (Source::bf16_products)
+        load_query_pairs<Level>(p, sequence, unit, t);
+      else
+        load_queries<Level>(p, sequence, unit, t);
       if (plan.runs == 1) clear_total<Level>(p, t, unit.all());
       AttentionSplit<Level, Source> split(p, sequence, unit, t);
       bool cold = true;

@@ -21,6 +21,7 @@ struct PageTile : RowTile {
 class PageSource : RowSource {
  public:
   using Tile = PageTile;
+  using RowSource::bf16_products;
   using RowSource::in_order;
 
   INLAY_INLINE PageSource(const AttentionProblem& p, const AttentionSequence& sequence)

@@ -43,7 +43,7 @@ class RowSource {
     for (index i = tile.count; i % lane_pad != 0; ++i) tile.k[i] = tile.k[tile.count - 1];
   }
 
-  static constexpr bool in_order = false;
+  static constexpr bool in_order = false, bf16_products = false;
   static constexpr bool stretches_values() { return true; }
 
   INLAY_INLINE RowsAhead ahead(Which which, const Stretch<RowTile>& next, UnitHeads heads) const {
@@ -93,6 +93,12 @@ class RowSource {
 struct OrderedRowSource : RowSource {
   static constexpr bool in_order = true;
   using RowSource::RowSource;
+};
+
+// .. of products of bf16 (attention/bf16.hpp).
+struct Bf16RowSource : OrderedRowSource {
+  static constexpr bool bf16_products = true;
+  using OrderedRowSource::OrderedRowSource;
 };
 
 }  // namespace inlay::cpu

@@ -13,6 +13,7 @@
 // Where keys and values lie is the source's business: attention/row_source.hpp, attention/page_source.hpp.
 #pragma once
 
+#include "cpu_kernels/attention/bf16.hpp"
 #include "cpu_kernels/attention/columns.hpp"
 #include "cpu_kernels/attention/int8.hpp"
 #include "cpu_kernels/attention/multiply.hpp"
@@ -41,7 +42,7 @@ template <class Level, class Source> class AttentionSplit {
         high_(unit.row(p, sequence, unit.rows - 1).keys),
         scored_(p.biased() || p.softcap > 0),
         masks_(p.mask.present() || sequence.packed_mask != nullptr),
-        many_(Source::in_order && unit.rows > shared_unit_rows),
+        many_(Source::bf16_products || (Source::in_order && unit.rows > shared_unit_rows)),
         k_scales_(scales(Which::keys)),
         v_scales_(scales(Which::values)),
         shifted_(k_scales_ == KvScales::shared && p.k.offset.present()),
@@ -118,14 +119,22 @@ template <class Level, class Source> class AttentionSplit {
     for (index at = 0; at < tile.count; at += stretch_)
       for (index h = 0; h < unit_.kv_heads; ++h) {
         if (cold && at == 0) fetch_cold(tile, h + 1);
-        scores(stretch(tile, at), next, h, t_.s + (h * unit_.rows + taken_.begin) * key_tile + column + at);
+        float* const s = t_.s + (h * unit_.rows + taken_.begin) * key_tile + column + at;
+        if constexpr (Source::bf16_products)
+          scores_of_pairs(stretch(tile, at), next, h, s);
+        else
+          scores(stretch(tile, at), next, h, s);
       }
     for (index h = 0; h < unit_.kv_heads; ++h) probabilities(tile, h, all_see && tile.count == key_tile);
     const bool mixed = masks_ || !all_see || p_.bias.present();
     const index step = source_.stretches_values() ? stretch_ : key_tile;
     for (index at = 0; at < tile.count; at += step) {
       const Stretch<Tile> of{tile, at, min(tile.count - at, step)};
-      for (index h = 0; h < unit_.kv_heads; ++h) values(of, next, h, column + at, mixed);
+      for (index h = 0; h < unit_.kv_heads; ++h)
+        if constexpr (Source::bf16_products)
+          values_of_pairs(of, next, h, column + at, mixed);
+        else
+          values(of, next, h, column + at, mixed);
       for (index r = 0; r < unit_.all(); ++r) t_.factor[r] = 1;
     }
   }
@@ -160,7 +169,7 @@ template <class Level, class Source> class AttentionSplit {
     if constexpr (square_rows < Level >> 0)
       if (unit_.rows <= square_rows<Level>) return dot_columns<Level>(q, unit_.rows, keys, p_.k.dim, s, ahead);
     pack_columns<Level>(keys, p_.k.dim, t_.columns, ahead);
-    multiply<Level>(q, taken_.count(), {t_.columns, key_tile}, padded(keys.count), p_.k.dim, s, nullptr);
+    multiply<Level, float>(q, taken_.count(), {t_.columns, key_tile}, padded(keys.count), p_.k.dim, s, nullptr);
   }
 
   // Dot products of the tile -> probabilities, for every row of a kv head. `full`: every row sees a whole tile.
@@ -185,6 +194,7 @@ template <class Level, class Source> class AttentionSplit {
         if (masks_ || !full) mask_row<Level>(p_, sequence_, row, unit_.b, origin, end, s);
       }
       t_.factor[r] = softmax_tile<Level>(s, t_.state[r]);
+      if constexpr (Source::bf16_products) round_weights<Level>(s);
       if (v_tokens) v_scales.scale_probabilities<Level>(s);
       if (finite_scales) continue;
       for (index j = tile.first; j < end; ++j)  // a weight of 0 that meets a scale of NaN, or infinity, is NaN
@@ -208,6 +218,32 @@ template <class Level, class Source> class AttentionSplit {
     }
     with_cached(p_.v.type,
                 [&]<class T>(Type<T>) { source_.template weigh<Level, T>(p, rows, of, head, o, factor, ahead); });
+  }
+
+  // Both of a tile in pairs of bf16 (attention/bf16.hpp).
+  void scores_of_pairs(const Stretch<Tile>& of, const Tile& next, index h, float* to) const {
+    const index pad = padded_pairs(p_.k.dim), row = h * unit_.rows + taken_.begin;
+    Bf16Pair* const columns = pairs_in(t_.columns);
+    with_float(p_.k.type, [&]<class T>(Type<T>) {
+      const CacheRows<T> keys = source_.template cached<T>(Which::keys, of, unit_.kv_head + h);
+      pack_column_pairs<Level>(keys, p_.k.dim, columns, after(Which::keys, of, next, h));
+    });
+    const F scale(p_.scale);
+    multiply<Level, Bf16Pair>({pairs_in(t_.q) + row * pad, pad}, taken_.count(), {columns, key_tile}, padded(of.count),
+                              (p_.k.dim + 1) / 2, {to, key_tile}, nullptr,
+                              [=](F sum) INLAY_INLINE_LAMBDA { return sum * scale; });
+  }
+  void values_of_pairs(const Stretch<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
+    const index pad = padded(p_.v.dim), first = h * unit_.rows + taken_.begin;
+    const index odd = column % 2, key = of.tile.first + of.at - odd;  // of the first pair
+    Bf16Pair* const v = pairs_in(t_.kv);
+    with_float(p_.v.type, [&]<class T>(Type<T>) {
+      const CacheRows<T> values = source_.template cached<T>(Which::values, of, unit_.kv_head + h);
+      pack_value_pairs<Level>(values, odd != 0, p_.v.dim, v, after(Which::values, of, next, h));
+    });
+    tile_value_pairs<Level>({pairs_in(t_.s + first * key_tile) + column / 2, key_tile}, taken_.count(), v,
+                            (odd + of.count + 1) / 2, mixed, {t_.o + first * pad, pad}, t_.factor + first,
+                            [&](index r, index j) { return sees(first + r, key + j); });
   }
 
   const AttentionProblem& p_;

@@ -20,6 +20,7 @@ Status Session::check(const Options& options) {
 EngineOptions Session::engine_options(const ModelConfig& config, const Options& options) {
   return {.max_tokens = std::min(options.chunk, options.context),
           .activations = options.activations,
+          .attention = options.attention,
           .cache = {.layers = config.layers,
                     .kv_heads = config.kv_heads,
                     .head_dim = config.head_dim,

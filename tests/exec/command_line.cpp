@@ -132,6 +132,7 @@ TEST_F(CommandLine, activations_of_a_4_bit_model) {
 
   for (const char* command : {"run ", "eval /nowhere.gguf /nowhere.txt ", "bench model "})
     expect_refused(command + std::string("--activations int7"), {"activations", "int7", "exact", "int8", "bf16"});
+  expect_refused("run --attention int8", {"attention", "int8", "exact", "bf16"});
   expect_refused("run --activations int8", {"activations is int8", "exact", "floats"});  // our model is f16
 }
 

@@ -12,6 +12,7 @@ struct Case : AttentionCase {
   Tensor<2> table;
   Tensor<4> bias, mask;
   index right = -1;
+  AttentionCompute compute = AttentionCompute::exact_float;
 
   using AttentionCase::AttentionCase;
 
@@ -22,6 +23,7 @@ struct Case : AttentionCase {
     op.bias = bias, op.atten_mask = mask;
     op.packed_mask = packed_mask, op.mask_indptr = mask_indptr;
     op.window_right = right;
+    op.compute = compute;
     return op;
   }
 };
@@ -29,6 +31,16 @@ struct Case : AttentionCase {
 inline Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, Layout layout = {},
                  bool swap = false) {
   return {s, rng, type, kv, type, layout, swap};
+}
+
+// The same with products of bf16, over operands that it holds: the weights alone are rounded then.
+inline Case in_bf16(Case c) {
+  for (Permuted* t : {&c.q, &c.k, &c.v})
+    for (index e = 0; e < t->memory.size() && t->memory.dtype() != DType::i8; ++e)
+      t->memory.set(e, round_to(DType::bf16, t->memory.get(e)));
+  c.compute = AttentionCompute::bf16_products;
+  c.weights_off = epsilon(DType::bf16);
+  return c;
 }
 
 // Where sequences of these lengths begin, and the last one's end.

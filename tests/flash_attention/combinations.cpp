@@ -114,5 +114,15 @@ TEST(flash_attention, random_combinations_over_three_splits) {
   }
 }
 
+TEST(flash_attention, random_combinations_of_bf16_products) {
+  Draw draw(32);
+  for (int turn = 0; turn < 120; ++turn) {
+    SCOPED_TRACE(describe("turn", turn));
+    const Range range = turn % 10 == 0 ? Range{2 * split + 1, 2 * split + cpu::key_tile, 2, 3, 2, 2, 8}
+                                       : Range{0, 150, 3, 70, 3, 4, 70};
+    ASSERT_NO_FATAL_FAILURE(compare(in_bf16(draw_case(draw, range))));
+  }
+}
+
 }  // namespace
 }  // namespace inlay::test

@@ -5,10 +5,20 @@
 namespace inlay::test {
 namespace {
 
+// What may stand in K and V, with products of both kinds.
+std::vector<std::pair<double, AttentionCompute>> each_bad(const std::vector<double>& values) {
+  std::vector<std::pair<double, AttentionCompute>> all;
+  for (const auto compute : {AttentionCompute::exact_float, AttentionCompute::bf16_products})
+    for (double value : values) all.emplace_back(value, compute);
+  return all;
+}
+
 TEST(flash_attention, masked_values_never_reach_the_output) {
   Rng rng(6);
-  for (double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+  for (const auto& [bad, in] : each_bad({std::nan(""), HUGE_VAL, -HUGE_VAL})) {
+    SCOPED_TRACE(describe(bad, in == AttentionCompute::bf16_products));
     Case clean = make({.queries = 70, .keys = 130, .kv_heads = 1, .group = 2, .dim = 12, .v_dim = 20}, rng);
+    if (in == AttentionCompute::bf16_products) clean = in_bf16(clean);
     clean.mask = {DType::boolean, {1, 1, 70, 130}};
     clean.mask.fill(0);
     // Key 3 is masked for all rows, key 100 for the odd ones only.
@@ -23,7 +33,7 @@ TEST(flash_attention, masked_values_never_reach_the_output) {
         if (d < 12 && j != 100) poisoned.k.set(0, j, 0, d, bad);
         poisoned.v.set(0, j, 0, d, bad);
       }
-    on_every_backend([&](const std::string&, auto run) {
+    everywhere(clean, [&](const std::string&, auto run) {
       Case got = poisoned;
       ASSERT_TRUE(ok(run(got.op())));
       for (index i = 0; i < 70; ++i)
@@ -67,12 +77,13 @@ TEST(flash_attention, values_that_one_query_sees_reach_no_other) {
         if (way == "mask") clean.mask.set(pair, 1);
         if (way == "packed mask") clean.packed_mask.data<unsigned char>()[pair / 8] &= ~(1 << pair % 8);
       }
-      const Expected<Case> expected(clean);
-      ASSERT_TRUE(expected.ran());
-      for (double bad : {nan, HUGE_VAL}) {
-        Case spoiled = clean;
+      for (const auto& [bad, in] : each_bad({nan, HUGE_VAL})) {
+        SCOPED_TRACE(describe(bad, in == AttentionCompute::bf16_products));
+        Case spoiled = in == AttentionCompute::bf16_products ? in_bf16(clean) : clean;
+        const Expected<Case> expected(spoiled);
+        ASSERT_TRUE(expected.ran());
         spoiled.v.set(0, key, 0, dim - 1, bad);
-        on_every_backend([&](const std::string&, auto run) {
+        everywhere(spoiled, [&](const std::string&, auto run) {
           Case got = spoiled;
           ASSERT_TRUE(ok(run(got.op())));
           ASSERT_FALSE(std::isfinite(got.out.get(0, query, 0, dim - 1)));

@@ -23,6 +23,9 @@ TEST(flash_attention, refuses_what_the_contract_does_not_cover) {
   op.bias_order = static_cast<BiasOrder>(3);
   expect_refused(op, {"bias_order", "3", "0..2"});
   op = c.op();
+  op.compute = static_cast<AttentionCompute>(2);
+  expect_refused(op, {"compute", "2", "0..1"});
+  op = c.op();
   op.k.strides[3] = 2;
   expect_refused(op, {"k", "innermost stride 2"});
   Tensor<1> lens(DType::i32, {2});

@@ -92,8 +92,9 @@ struct RowWeights {
 // times the mean; the error of a sink's weight meets the output.
 struct AttentionErrors {
   double dim = 1;
-  double keys = 1;     // most of a row
-  double product = 0;  // scale * |q| |k|, of the largest rows
+  double keys = 1;         // most of a row
+  double product = 0;      // scale * |q| |k|, of the largest rows
+  double weights_off = 0;  // of each weight where it meets V, relative: bf16_products
 
   // A row that sees no key is exact.
   double of_lse(double lse, const RowWeights& p) const {
@@ -102,7 +103,10 @@ struct AttentionErrors {
   double of_out(double lse, const RowWeights& p, double out) const {
     if (!(p.sum > 0)) return 0;
     const double score = of_score(lse, p);
-    return (score * p.walk + 2 * p.sum) * p.root_mean_square + (0.5 * std::sqrt(keys) + score) * std::abs(out);
+    // Roundings of weights are as random as the weights are: those of equal ones are one.
+    const double rounded = weights_off / epsilon(DType::f32);
+    return ((score + 3 * rounded) * p.walk + 2 * p.sum) * p.root_mean_square +
+           (0.5 * std::sqrt(keys) + score + rounded) * std::abs(out);
   }
 
  private:

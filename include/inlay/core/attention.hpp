@@ -34,6 +34,12 @@ enum class BiasOrder : unsigned char {
   bias_scale_softcap,  // softcap(scale * (dot + bias))    Ascend's pse_type 1 (add, then multiply)
 };
 
+// What products of flash_attention may be made of. bf16_products lets a backend round q, k, v and the weights of a row
+// to bf16 before they are multiplied: relative error 2^-8 each at most; their sums stay f32, and so does the
+// denominator. The CPU does where it has the dot product and K and V are floats; who has none, and the reference, round
+// nothing.
+enum class AttentionCompute : unsigned char { exact_float, bf16_products };
+
 // Ascend's pse_type, for engines that carry it. 2 and 3 take slopes in place of a bias: none is the answer to them.
 constexpr std::optional<BiasOrder> bias_order_of_pse_type(int pse_type) {
   if (pse_type == 0) return BiasOrder::scale_bias_softcap;

@@ -35,7 +35,8 @@ template <class Space = Host> class Decoder {
   // are refused where all linears are floats, bf16 ones where none is: nothing would be rounded.
   template <class Tensors>
   static Expected<Decoder> make(ModelConfig config, Weights weights, index max_tokens, Tensors& tensors,
-                                Activations activations = Activations::exact) {
+                                Activations activations = Activations::exact,
+                                AttentionCompute attention = AttentionCompute::exact_float) {
     if (activations == Activations::int8 && weights.all_linears_are(true))
       return failure(StatusCode::invalid_argument,
                      "activations is int8; it must be exact or bf16 for a model whose linears are all floats");
@@ -45,6 +46,7 @@ template <class Space = Host> class Decoder {
     Decoder decoder;
     decoder.config_ = std::move(config);
     decoder.max_tokens_ = max_tokens;
+    decoder.of_prompts_ = attention;
     if (Status status = decoder.take_room(tensors, weights.ropes.size()); !status.ok())
       return failure(std::move(status));
     if (Status status = decoder.bring_weights(tensors, weights, activations); !status.ok())
@@ -172,7 +174,8 @@ template <class Space = Host> class Decoder {
           .kv_lens = batch.kv_lens,
           .block_table = batch.block_table,
           .causal = true,
-          .window_left = window_left});
+          .window_left = window_left,
+          .compute = of_prompts_});
     }
     linear(run, w.output, attended, y);
   }
@@ -266,6 +269,7 @@ template <class Space = Host> class Decoder {
   float eps() const { return static_cast<float>(config_.rms_eps); }
 
   ModelConfig config_;
+  AttentionCompute of_prompts_ = AttentionCompute::exact_float;
   Weights weights_;  // what the views below look at, where that is the host's memory
   index max_tokens_ = 0;
   ConstView<2, Space> embedding_;

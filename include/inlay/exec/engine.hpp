@@ -40,6 +40,7 @@ class Engine {
 struct EngineOptions {
   index max_tokens = 0;  // of one pass
   Activations activations = Activations::exact;
+  AttentionCompute attention = AttentionCompute::exact_float;
   BlockPool::Shape cache = {};
 };
 
@@ -50,8 +51,8 @@ template <class Chain> class EngineOn final : public Engine {
   static Expected<std::unique_ptr<Engine>> make(const ModelConfig& config, Weights weights, Chain chain,
                                                 const EngineOptions& options) {
     std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain)));
-    auto decoder =
-        Decoder<Space>::make(config, std::move(weights), options.max_tokens, engine->tensors_, options.activations);
+    auto decoder = Decoder<Space>::make(config, std::move(weights), options.max_tokens, engine->tensors_,
+                                        options.activations, options.attention);
     if (!decoder) return failure(std::move(decoder.error()));
     engine->decoder_.emplace(std::move(*decoder));
     auto pool = KvPool<Space>::make(options.cache, engine->tensors_);

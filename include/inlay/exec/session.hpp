@@ -24,7 +24,8 @@ class Session {
     index chunk = 256;  // tokens of a prompt in one pass
     DType kv_type = DType::f16;
     index block_size = 16;
-    Activations activations = Activations::exact;  // what linears multiply with
+    Activations activations = Activations::exact;                // what linears multiply with
+    AttentionCompute attention = AttentionCompute::exact_float;  // and that of prompts; of decode it is always exact
   };
 
   static Expected<Session> make(

@@ -4,8 +4,8 @@
 //   out[b,i,h,:] = sum_j p_j v[b,j,h/group,:]      p = softmax_j(score(q[b,i,h,:] . k[b,j,h/group,:]))
 //   lse[b,i,h]   = log sum_j exp(score_j)          natural logarithm
 //
-// The score, the mask, sinks and alignment are those of core/attention.hpp. Sums run in f32; p is never
-// rounded. Rows that see no key: out 0, lse -inf or, with sinks, the sink.
+// The score, the mask, sinks and alignment are those of core/attention.hpp. Sums run in f32; p is rounded
+// with bf16_products only. Rows that see no key: out 0, lse -inf or, with sinks, the sink.
 //
 // Queries                                      Keys and values
 //   padded  q [batch, q_len, ..]                 padded  k [batch, max_len, ..], kv_lens optional
@@ -21,6 +21,7 @@
 #pragma once
 
 #include <inlay/core/attention_check.hpp>
+#include <inlay/core/isa.hpp>
 
 namespace inlay {
 
@@ -53,6 +54,8 @@ template <class Space = Host> struct FlashAttention {
   index window_left = -1;     // inclusive; negative: no limit
   index window_right = -1;    // the same; causal makes it 0
   bool deterministic = true;  // the CPU always is
+  // exact_float, or leave to multiply in bf16 (core/attention.hpp).
+  AttentionCompute compute = AttentionCompute::exact_float;
 
   static constexpr std::string_view name = "flash_attention";
   static constexpr auto fields = std::tuple{in("q", &FlashAttention::q),
@@ -81,7 +84,9 @@ template <class Space = Host> struct FlashAttention {
                                             scalar("causal", &FlashAttention::causal),
                                             scalar("window_left", &FlashAttention::window_left),
                                             scalar("window_right", &FlashAttention::window_right),
-                                            scalar("deterministic", &FlashAttention::deterministic)};
+                                            scalar("deterministic", &FlashAttention::deterministic),
+                                            scalar("compute", &FlashAttention::compute)};
+  static constexpr Isa dot_levels[] = {Isa::avx512_bf16};
 
   // Negative where q_indptr is empty.
   index batch() const { return q_indptr.present() ? q_indptr.extents[0] - 1 : q.extents[0]; }
@@ -154,6 +159,7 @@ template <class Space> Status check(const FlashAttention<Space>& op) {
   demands.dtype(op.k, kv_types)
       .extent(op.k, 3, op.q.extents[3])
       .dtype(op.v, kv_types)
+      .within(op.compute, AttentionCompute::exact_float, AttentionCompute::bf16_products)
       .shape(op.v, {op.k.extents[0], op.k.extents[1], kv_heads, op.v.extents[3]})
       .dtype(op.out, floats)
       .dtype(op.q_indptr, ids)

@@ -97,6 +97,7 @@ inline void draw(Draw& d, FlashAttention<Host>& op) {
   }
   draw_score(d, op, heads);
   op.causal = d.chance(40);
+  if (d.chance(30)) op.compute = AttentionCompute::bf16_products;
   if (d.chance(30)) op.window_right = d.pick<index>({0, 1, 7, 1000, largest});
 }
 

@@ -24,7 +24,9 @@ inline Near nearness(const CopyBlocks<Host>&) { return {.relative = 0}; }
 inline Near nearness(const SwapBlocks<Host>&) { return {.relative = 0}; }
 inline Near nearness(const RmsNorm<Host>&) { return {.codes = 1}; }
 inline Near nearness(const LinearInt8<Host>&) { return {.codes = 1}; }
-inline Near nearness(const FlashAttention<Host>&) { return {.relative = 1e-3}; }
+inline Near nearness(const FlashAttention<Host>& op) {
+  return {.relative = op.compute == AttentionCompute::bf16_products ? 0.1 : 1e-3};
+}
 inline Near nearness(const PagedAttention<Host>&) { return {.relative = 1e-3}; }
 inline Near nearness(const IncreFlashAttention<Host>&) { return {.relative = 1e-3, .codes = 1}; }
 inline Near nearness(const LinearW4a16<Host>& op) {
