@@ -75,6 +75,7 @@ void add_all() {
       figure(llama8, kv, length, length, in_bf16);
       figure(llama1, kv, length, length, in_bf16);
     }
+  figure(qwen, DType::f16, 512, 512, in_bf16);
   figure(llama8, DType::f16, 128, 4096, in_bf16);
   for (index queries : {1, 4}) figure(llama8, DType::f16, queries, 4096, in_bf16);
 }

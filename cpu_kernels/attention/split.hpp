@@ -98,7 +98,9 @@ template <class Level, class Source> class AttentionSplit {
   }
 
   // Rows of a kv head that are taken through a tile: of many those that see some of it, which grow with the query.
-  // Under a causal mask half of them do not see the last tile.
+  // Under a causal mask half of them do not see the last tile. (Of those that do, 24 at a time multiplied with as many
+  // keys as their last sees, in tiles of 1 to 3 registers: Zen 5, 512 queries, 32:8 x 128 1.07, x 64 1.07, 14:2 x 64
+  // 0.97 times as fast; in bf16 0.96 to 1.01.)
   struct Rows {
     index begin, end;
     INLAY_INLINE index count() const { return end - begin; }
