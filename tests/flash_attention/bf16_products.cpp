@@ -39,10 +39,10 @@ TEST(flash_attention, bf16_products_round_each_operand_once) {
       }
 }
 
-// The weights, too: nine keys of one score each have 1/9 of V's sum, and one alone keeps its V.
+// Eight keys of one weight behind one of weight 1: their V has the weight as bf16 holds it, lse as it is.
 TEST(flash_attention, bf16_products_leave_the_denominator_as_it_is) {
   Rng rng(52);
-  for (const auto& [size, off] : {std::pair{0.0, 0.0}, {2.0, 0x1p-8}}) {
+  for (double size : {0.0, 2.0}) {
     Case c = make({.queries = 2, .keys = 9, .kv_heads = 1, .group = 1, .dim = 2, .v_dim = 2}, rng);
     c.scale = 1;
     for (index i = 0; i < 2; ++i) c.q.set(0, i, 0, 0, 1), c.q.set(0, i, 0, 1, 0);
@@ -55,7 +55,6 @@ TEST(flash_attention, bf16_products_leave_the_denominator_as_it_is) {
       Case got = c;
       ASSERT_TRUE(ok(run(got.op())));
       EXPECT_NEAR(got.out.get(0, 1, 0, 1), rounds(label) ? rounded : whole, 1e-6);
-      EXPECT_LE(std::abs(rounded - whole), off * whole);
       EXPECT_NEAR(got.lse.get(1), size + std::log1p(8 * small), 1e-6);
     });
   }
