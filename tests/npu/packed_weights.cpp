@@ -232,6 +232,25 @@ TEST(packed_weights, serve_any_number_of_rows_and_any_x_of_the_same_blocks) {
   }
 }
 
+// The view of the weight is all that counts: whole panels of it, and whole words, whoever packed them.
+TEST(packed_weights, of_fewer_channels_and_inputs_are_those_of_the_same_view) {
+  const Npu npu = npu_of("ascend-a2-like");
+  Rng rng(8);
+  Int8Case all({5, 40, 72}, DType::i8, rng), unpacked = all;
+  ASSERT_TRUE(run_in_scratch(npu, unpacked.op()).ok());
+  LinearInt8<Host> fewer = all.op();
+  fewer.x = fewer.x.slice(1, 0, 70);
+  fewer.y = fewer.y.slice(1, 0, 35);
+  for (ConstView<1>* of_channels : {&fewer.weight_sum, &fewer.weight_scale, &fewer.weight_zero})
+    *of_channels = of_channels->slice(0, 0, 35);
+  Memory memory(packed_bytes(npu, fewer));
+  ASSERT_EQ(packed_bytes(npu, fewer), packed_bytes(npu, all.op()));
+  ASSERT_TRUE(pack(npu, fewer, memory.get()).ok());
+  all.weight.fill(1);
+  ASSERT_TRUE(run_in_scratch(npu, all.op()).ok());
+  EXPECT_TRUE(all.y.same_bytes(unpacked.y));
+}
+
 TEST(packed_weights, what_cannot_be_packed_is_said_before_anything_is_written) {
   const Npu npu = npu_of("ascend-a2-like");
   Rng rng(4);
@@ -252,12 +271,17 @@ TEST(packed_weights, what_cannot_be_packed_is_said_before_anything_is_written) {
   refused(wrong, memory.get(), "weight");
   EXPECT_TRUE(memory.untouched());
   EXPECT_EQ(packed_bytes(npu, wrong), 0u);
-  // Over the weight, whose first byte at a multiple of 64 lies within it.
-  auto* const weight = static_cast<std::byte*>(c.weight.view().data);
-  auto* const within = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(weight) + 63) / 64 * 64);
-  const Int8Case before = c;
-  refused(c.op(), {within, bytes}, "memory overlaps the weight");
-  EXPECT_TRUE(c.weight.same_bytes(before.weight));
+  // Over the end of the weight, and over its start.
+  const auto* const weight = static_cast<const std::byte*>(c.op().weight.data);
+  const auto weight_bytes = static_cast<std::size_t>(c.weight.size());
+  Memory both(2 * bytes + weight_bytes);
+  std::byte* const moved = both.get().data() + bytes / 64 * 64;
+  std::copy(weight, weight + weight_bytes, moved);
+  LinearInt8<Host> there = c.op();
+  there.weight.data = moved;
+  refused(there, both.get().subspan(64, bytes), "memory overlaps the weight");
+  refused(there, {moved + 64, bytes}, "memory overlaps the weight");
+  EXPECT_TRUE(std::equal(weight, weight + weight_bytes, moved));
   // Over the blocks of another weight, until those are forgotten.
   ASSERT_TRUE(pack(npu, c.op(), memory.get().first(bytes)).ok());
   const std::vector<std::byte> blocks(memory.get().begin(), memory.get().end());
