@@ -14,6 +14,7 @@
 #include "npu_kernels/linear/halves.hpp"
 #include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
+#include "npu_kernels/linear/packed_blocks.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -32,6 +33,8 @@ Side prepared_side(const RowSource& source, const Halves& halves) {
   return {.source = source, .prepared = true, .halves = halves, .parts = halves.parts};
 }
 
+DType weight_type(const Linear<Host>& op) { return op.weight.present() ? op.weight.dtype : op.weight_rows.dtype; }
+
 // The packed weight as words of 16 channels: pairs of bf16 are words of 32 bits.
 RowSource weight_of(GlobalMemory& memory, const Linear<Host>& op) {
   const index n = op.y.extents[1], k = op.x.extents[1];
@@ -47,30 +50,41 @@ RowSource weight_of(GlobalMemory& memory, const Linear<Host>& op) {
   return {.rows = {}, .panels = memory.bind("weight", words), .dtype = op.weight.dtype, .count = n, .depth = k};
 }
 
-}  // namespace
+// Both sides, and how w comes to lie as the unit takes it.
+struct Sides {
+  DType unit = DType::f16;
+  RowSource x, w;
+  Side left, right;
+  Products products;
+  bool anew = false;  // laid out as it is used: `blocks`; else `right`
+  LaidOut blocks;
+  BlockForm form;  // of w, once it has been packed
 
-Status declined(const Device&, const Linear<Host>& op) {
-  const DType weight = op.weight.present() ? op.weight.dtype : op.weight_rows.dtype;
-  const bool are_bf16 = op.x.dtype == DType::bf16 && weight == DType::bf16;
-  if (op.compute == LinearCompute::exact_float || are_bf16) return {};
-  return unsupported("bf16_products are the CPU's");
+  // w passes the vector units at each call.
+  bool passes() const { return anew ? blocks.blocks.blocked() : right.prepared; }
+  bool meets() const { return left.prepared || right.prepared || (anew && !blocks.made); }
+};
+
+DType unit_of(const Device& device, DType x, DType w) {
+  const bool bf16 = x == DType::bf16 && w == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
+  return bf16 ? DType::bf16 : DType::f16;
 }
 
-Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
+Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
   const Device& device = memory.device();
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
-  const RowSource x{.rows = memory.bind("x", op.x), .panels = {}, .dtype = op.x.dtype, .count = m, .depth = k};
-  const RowSource w = weight_of(memory, op);
-  FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
-  result.bias = memory.bind_optional("bias", op.bias);
-
-  const bool bf16 = x.dtype == DType::bf16 && w.dtype == DType::bf16 && device.rate(DType::bf16, DType::f32) != nullptr;
-  const DType unit = bf16 ? DType::bf16 : DType::f16;
+  Sides s;
+  s.x = {.rows = memory.bind("x", op.x), .panels = {}, .dtype = op.x.dtype, .count = m, .depth = k};
+  s.w = weight_of(memory, op);
+  s.unit = unit_of(device, s.x.dtype, s.w.dtype);
   // Fractal blocks as they lie, or rows that may be loaded as blocks.
   const auto lies_well = [&](const RowSource& source, index tiles) {
-    if (source.dtype != unit) return false;
-    if (source.packed()) return device.fractal_block(unit) == panel_rows && source.per_word() == 1;
+    if (source.dtype != s.unit) return false;
+    if (source.packed()) return device.fractal_block(s.unit) == panel_rows && source.per_word() == 1;
     return !blocks_pay(device, tiles) && loads_as_rows(source.rows);
+  };
+  const auto parts_of = [&](const RowSource& source) -> std::size_t {
+    return source.dtype == DType::f32 && choices.activations == NpuActivations::exact ? 2 : 1;
   };
   const auto side_of = [&](const std::string& name, const RowSource& source, index tiles) {
     if (lies_well(source, tiles))
@@ -78,40 +92,75 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
                   .prepared = false,
                   .halves = {},
                   .parts = {source.packed() ? panels_operand(source.panels, source.count) : rows_operand(source.rows)}};
-    if (source.dtype == unit) return prepared_side(source, blocks_of(memory, name, source.count, k, unit));
-    const bool two = source.dtype == DType::f32 && choices.activations == NpuActivations::exact;
-    return prepared_side(source, halves(memory, name, source.count, k, two ? 2 : 1));
+    if (source.dtype == s.unit) return prepared_side(source, blocks_of(memory, name, source.count, k, s.unit));
+    return prepared_side(source, halves(memory, name, source.count, k, parts_of(source)));
   };
-  const Side left = side_of("x", x, n / 256);
-  Products products{.left = left.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
+  s.left = side_of("x", s.x, n / 256);
+  s.products = {.left = s.left.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
+  s.form = {.unit = s.unit, .parts = parts_of(s.w), .scaled = s.w.dtype != s.unit};
+  if (choices.packed != nullptr) {
+    s.right.halves = packed_blocks(memory, s.w, s.form, choices.packed);
+    s.products.right = s.right.halves.parts;
+    return s;
+  }
   // One part of the unit's type that has to be laid out anew may be so as it is used.
-  const bool anew = w.dtype == unit && !lies_well(w, m / 128) && left.parts.size() == 1;
-  const Side right = anew ? Side{} : side_of("w", w, m / 128);
-  const LaidOut blocks = anew ? laid_out(memory, "w", w, products) : LaidOut{};
-  if (!anew) products.right = right.parts;
-  if (k > 0) result.row_power = left.halves.power;
-  if (k > 0) result.col_power = right.halves.power;
+  s.anew = s.w.dtype == s.unit && !lies_well(s.w, m / 128) && s.left.parts.size() == 1;
+  if (s.anew) {
+    s.blocks = laid_out(memory, "w", s.w, s.products);
+  } else {
+    s.right = side_of("w", s.w, m / 128);
+    s.products.right = s.right.parts;
+  }
+  return s;
+}
 
-  const ProductTiles tiles = product_tiles(device, memory.cores(), products, blocks.made);
-  const Tensor handover = handover_workspace(memory, products, tiles);
+}  // namespace
+
+Status declined(const Device&, const Linear<Host>& op) {
+  const bool are_bf16 = op.x.dtype == DType::bf16 && weight_type(op) == DType::bf16;
+  if (op.compute == LinearCompute::exact_float || are_bf16) return {};
+  return unsupported("bf16_products are the CPU's");
+}
+
+WeightForm weight_form(const Device& device, const Linear<Host>& op) {
+  const DType unit = unit_of(device, op.x.dtype, weight_type(op));
+  return op.weight.present() ? form_of(op.weight, unit) : form_of(op.weight_rows, unit);
+}
+
+Packing packing(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
+  const Sides sides = sides_of(memory, op, choices);
+  if (op.x.extents[1] == 0 || !sides.passes()) return {};
+  return packing_of(sides.w, sides.form, memory.device(), [op](GlobalMemory& to) { return weight_of(to, op); });
+}
+
+Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
+  const Device& device = memory.device();
+  const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
+  const Sides s = sides_of(memory, op, choices);
+  FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
+  result.bias = memory.bind_optional("bias", op.bias);
+  if (k > 0) result.row_power = s.left.halves.power;
+  if (k > 0) result.col_power = s.right.halves.power;
+
+  const ProductTiles tiles = product_tiles(device, memory.cores(), s.products, s.blocks.made);
+  const Tensor handover = handover_workspace(memory, s.products, tiles);
   const auto body = [=](Core& core) {
-    if (left.prepared) make_halves(core, left.source, left.halves);
-    if (right.prepared) make_halves(core, right.source, right.halves);
-    if (anew) lay_out_before(core, blocks);
-    const bool meets = left.prepared || right.prepared || (anew && !blocks.made);
-    if (meets && !blocks.stored()) core.sync_all();
+    if (s.left.prepared) make_halves(core, s.left.source, s.left.halves);
+    if (s.right.prepared) make_halves(core, s.right.source, s.right.halves);
+    if (s.anew) lay_out_before(core, s.blocks);
+    if (s.meets() && !s.blocks.stored()) core.sync_all();
     Scratch scratch(core);
-    FloatEpilogue epilogue(core, scratch, result, tiles, products.steps());
+    FloatEpilogue epilogue(core, scratch, result, tiles, s.products.steps());
     const Chain chain = core.chain(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
-    if (!anew) return multiply(core, products, tiles, handover, consume);
-    multiply(core, scratch, blocks, products, tiles, handover, consume, meets);
+    if (!s.anew) return multiply(core, s.products, tiles, handover, consume);
+    multiply(core, scratch, s.blocks, s.products, tiles, handover, consume, s.meets());
   };
-  const index bytes = byte_size(x.dtype, m * k) + byte_size(w.dtype, n * k) + byte_size(op.y.dtype, m * n);
+  const index bytes = byte_size(s.x.dtype, m * k) + byte_size(s.w.dtype, n * k) + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);
   return {
       .body = body,
-      .problem = {static_cast<std::uint64_t>(bytes), {{unit, DType::f32, static_cast<std::uint64_t>(2 * m * n * k)}}},
+      .problem = {static_cast<std::uint64_t>(bytes), {{s.unit, DType::f32, static_cast<std::uint64_t>(2 * m * n * k)}}},
       .launch = {.cores = cores_of_layer(memory, m, n, k, pieces)}};
 }
 

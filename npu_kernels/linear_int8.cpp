@@ -2,7 +2,7 @@
 //
 //   vector   x -> q, scale, shift, rest of each row                      (int8_rows.hpp)
 //   --- all cores meet ---
-//   vector   w: panels -> fractal blocks, as they are needed             (made_blocks.hpp)
+//   vector   w: panels -> fractal blocks, as they are needed             (made_blocks.hpp), unless it has been packed
 //   load -> feed -> matrix (i8 -> i32) -> drain                          (products.hpp)
 //   vector   zero points, scales, bias, rounding -> y (int8_epilogue.hpp)
 #include <inlay/ops/linear_int8.hpp>
@@ -13,18 +13,45 @@
 #include "npu_kernels/linear/int8_epilogue.hpp"
 #include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
+#include "npu_kernels/linear/packed_blocks.hpp"
 #include "npu_kernels/linear/shadow.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 
-Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&) {
+namespace {
+
+constexpr BlockForm bytes_in_blocks{.unit = DType::i8};
+
+// Four inputs of a channel are a word.
+RowSource weight_of(GlobalMemory& memory, const LinearInt8<Host>& op) {
+  const ConstView<3> words{op.weight.data, DType::i32, {op.weight.extents[0], op.weight.extents[1], panel_rows}};
+  return {.rows = {},
+          .panels = memory.bind("weight", words),
+          .dtype = DType::i8,
+          .count = op.y.extents[1],
+          .depth = op.x.extents[1]};
+}
+
+Products products_of(const Int8Rows& x) {
+  return {.left = {x.q}, .right = {}, .sum = DType::i32, .segments = {{0, x.depth}}};
+}
+
+}  // namespace
+
+WeightForm weight_form(const Device&, const LinearInt8<Host>& op) { return form_of(op.weight, DType::i8); }
+
+Packing packing(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&) {
+  const RowSource w = weight_of(memory, op);
+  Products products = products_of(int8_rows(memory, op));
+  if (op.x.extents[1] == 0 || !laid_out(memory, "w", w, products).blocks.blocked()) return {};
+  return packing_of(w, bytes_in_blocks, memory.device(), [op](GlobalMemory& to) { return weight_of(to, op); });
+}
+
+Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices& choices) {
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   const Int8Rows x = int8_rows(memory, op);
-  // Four inputs of a channel are a word.
-  const ConstView<3> words{op.weight.data, DType::i32, {op.weight.extents[0], op.weight.extents[1], panel_rows}};
-  const RowSource w{.rows = {}, .panels = memory.bind("weight", words), .dtype = DType::i8, .count = n, .depth = k};
-
+  const RowSource w = weight_of(memory, op);
   Int8Result result{.y = memory.bind("y", op.y, Use::out),
                     .weight_sum = memory.bind("weight_sum", op.weight_sum),
                     .weight_scale = memory.bind_optional("weight_scale", op.weight_scale),
@@ -37,8 +64,11 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
                     .rest = x.rest,
                     .shadow = {}};
 
-  Products products{.left = {x.q}, .right = {}, .sum = DType::i32, .segments = {{0, k}}};
-  const LaidOut right = laid_out(memory, "w", w, products);
+  Products products = products_of(x);
+  const LaidOut right =
+      choices.packed == nullptr
+          ? laid_out(memory, "w", w, products)
+          : as_packed(w, packed_blocks(memory, w, bytes_in_blocks, choices.packed).parts.front(), products);
   const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, right.made);
   const Tensor handover = handover_workspace(memory, products, tiles);
   std::optional<Shadow> outliers;

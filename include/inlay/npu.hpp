@@ -10,8 +10,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,6 +84,8 @@ template <class Op> struct Operator {
   static Status compute(const Npu& npu, const Op& op, const Workspace& workspace);
   static Expected<NpuPrice> price(const Npu& npu, const Op& op);
   static Expected<Plan> plan(const Npu& npu, const Op& op);  // what the price is read from
+  static std::size_t packed_bytes(const Npu& npu, const Op& op);
+  static Status pack(const Npu& npu, const Op& op, std::span<std::byte> memory);
 };
 
 }  // namespace npu
@@ -102,5 +106,37 @@ template <class Op> Expected<NpuPrice> price(const Npu& npu, const Op& op) {
   if (writes_nothing(op)) return NpuPrice{};
   return npu::Operator<Op>::price(npu, op);
 }
+
+// A weight laid out once. The contracts' packed forms are those of every backend; where a device's units read another
+// one, each call lays the weight out anew, unless it has been packed here:
+//
+//   std::span<std::byte> memory = ..;         // packed_bytes(*npu, op) of them, aligned to 64; 0: nothing to gain
+//   Status packed = pack(*npu, op, memory);   // reads the weight, and no other operand
+//   run(*npu, op);                            // the same bits, without the pass
+//   forget(*npu, memory);                     // before `memory` or the weight is freed or written
+//
+// It serves every later call and price on this Npu whose weight is the same view (address, shape, strides, type) and
+// whose x asks for the same blocks; rows, bias and all else are free. The weight stays where it is: it names the
+// blocks, and shadow outliers read it. Of linear_int8 and linear.
+
+// The bytes of memory that `pack` fills for this operator at this shape. 0 where its program lays out no weight in
+// global memory: it has none, the device reads it as it lies or makes blocks where it uses them; and where `check` or
+// `supports` refuses it.
+template <class Op> std::size_t packed_bytes(const Npu& npu, const Op& op) {
+  return check(op).ok() && supports(npu, op).ok() && !writes_nothing(op) ? npu::Operator<Op>::packed_bytes(npu, op) : 0;
+}
+
+// Lays the operator's weight out in the first packed_bytes(npu, op) bytes of `memory`; of 0 bytes nothing is to be
+// done. A weight that is packed again, because its elements changed, is read from the new blocks. Errors, before
+// anything is written: what `check` and `supports` refuse; `memory` that is too short, is not aligned to 64 bytes,
+// overlaps the weight, or holds blocks of another one.
+template <class Op> Status pack(const Npu& npu, const Op& op, std::span<std::byte> memory) {
+  if (Status status = check(op); !status.ok()) return status;
+  if (Status status = supports(npu, op); !status.ok()) return status;
+  return writes_nothing(op) ? Status() : npu::Operator<Op>::pack(npu, op, memory);
+}
+
+// Every weight whose blocks lie in some of `memory` is read as it is again. Returns how many those were.
+std::size_t forget(const Npu& npu, std::span<const std::byte> memory);
 
 }  // namespace inlay

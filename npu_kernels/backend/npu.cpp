@@ -78,4 +78,6 @@ Expected<Npu> Npu::make(const NpuOptions& wanted) {
 const NpuOptions& Npu::options() const { return runtime_->options(); }
 const std::string& Npu::device_name() const { return runtime_->device().name; }
 
+std::size_t forget(const Npu& npu, std::span<const std::byte> memory) { return npu.runtime().packed().forget(memory); }
+
 }  // namespace inlay

@@ -14,6 +14,8 @@
 namespace inlay::npu {
 
 template <class Op> Status declined(const Device&, const Op&) { return {}; }
+template <class Op> WeightForm weight_form(const Device&, const Op&) { return {}; }
+template <class Op> Packing packing(GlobalMemory&, const Op&, const Choices&) { return {}; }
 
 template <class Member, class... Members>
 constexpr bool is_among(Member member, const std::tuple<Members...>& members) {
@@ -36,8 +38,9 @@ template <class V, class Visit> void for_each_element(const V& list, Visit&& vis
       visit(first + byte_size(list.dtype, r * (V::rank == 2 ? list.strides[0] : 0) + c * list.strides[V::rank - 1]));
 }
 
-// Everything that a program depends on.
-template <class Op> void describe(const Op& op, Call& call) {
+// Everything that a program depends on. Returns the blocks of its weight, if it has been packed: the last operand.
+template <class Op> std::byte* describe(Runtime& runtime, const Op& op) {
+  Call& call = runtime.call();
   call.start(Op::name);
   for_each_field(op, [&](const auto& field, const auto& value) {
     using T = std::remove_cvref_t<decltype(value)>;
@@ -55,6 +58,11 @@ template <class Op> void describe(const Op& op, Call& call) {
       call.number(value);
     }
   });
+  const WeightForm weight = weight_form(runtime.device(), op);
+  if (weight.place == nullptr) return nullptr;
+  const std::span<std::byte> blocks = runtime.packed().find(weight);
+  call.operand(ConstView<1>(blocks.data(), DType::i8, {static_cast<index>(blocks.size())}), false);
+  return blocks.data();
 }
 
 // The operator as its program is made: symbols for addresses, lists in `kept`.
@@ -90,11 +98,12 @@ template <class Op> Op without_places(const Op& op, const Call& call, std::vecto
 }
 
 template <class Op> Prepared& prepared(Runtime& runtime, const Op& op) {
-  describe(op, runtime.call());
+  std::byte* blocks = describe(runtime, op);
   if (Prepared* known = runtime.prepared()) return *known;
   std::vector<std::shared_ptr<void>> kept;
   const Op symbols = without_places(op, runtime.call(), kept);
-  return runtime.prepare([&](GlobalMemory& memory) { return program(memory, symbols, runtime.choices()); },
+  if (blocks != nullptr) blocks = runtime.call().symbol(runtime.call().operands() - 1);
+  return runtime.prepare([&](GlobalMemory& memory) { return program(memory, symbols, runtime.choices(blocks)); },
                          std::move(kept));
 }
 
@@ -107,20 +116,29 @@ template <class Op> std::size_t Operator<Op>::scratch_bytes(const Npu& npu, cons
 template <class Op> Status Operator<Op>::compute(const Npu& npu, const Op& op, const Workspace& workspace) {
   Runtime& runtime = npu.runtime();
   if (npu.options().mode == NpuMode::functional) return runtime.run(Op::name, prepared(runtime, op), workspace);
-  describe(op, runtime.call());
+  std::byte* const blocks = describe(runtime, op);
   return runtime.run_checked(Op::name, workspace,
-                             [&](GlobalMemory& memory) { return program(memory, op, runtime.choices()); });
+                             [&](GlobalMemory& memory) { return program(memory, op, runtime.choices(blocks)); });
 }
 template <class Op> Expected<NpuPrice> Operator<Op>::price(const Npu& npu, const Op& op) {
   Runtime& runtime = npu.runtime();
-  describe(op, runtime.call());
+  std::byte* const blocks = describe(runtime, op);
   if (const NpuPrice* known = runtime.priced()) return *known;
-  return runtime.price([&](GlobalMemory& memory) { return program(memory, op, runtime.choices()); });
+  return runtime.price([&](GlobalMemory& memory) { return program(memory, op, runtime.choices(blocks)); });
 }
 template <class Op> Expected<Plan> Operator<Op>::plan(const Npu& npu, const Op& op) {
   Runtime& runtime = npu.runtime();
-  describe(op, runtime.call());
-  return runtime.plan(Op::name, [&](GlobalMemory& memory) { return program(memory, op, runtime.choices()); });
+  std::byte* const blocks = describe(runtime, op);
+  return runtime.plan(Op::name, [&](GlobalMemory& memory) { return program(memory, op, runtime.choices(blocks)); });
+}
+template <class Op> std::size_t Operator<Op>::packed_bytes(const Npu& npu, const Op& op) {
+  Runtime& runtime = npu.runtime();
+  return packing(runtime.planning(), op, runtime.choices()).bytes;
+}
+template <class Op> Status Operator<Op>::pack(const Npu& npu, const Op& op, std::span<std::byte> memory) {
+  Runtime& runtime = npu.runtime();
+  const Packing how = packing(runtime.planning(), op, runtime.choices());
+  return how.bytes == 0 ? Status() : runtime.pack(Op::name, weight_form(runtime.device(), op), how, memory);
 }
 
 }  // namespace inlay::npu

@@ -3,7 +3,8 @@
 // lists that it declares to read, and with zeros for the scalars that it declares not to. A call gives the operands
 // their places.
 //
-//   key      the operator's name, shapes, strides, types, which operands are one memory, scalars, contents of lists
+//   key      the operator's name, shapes, strides, types, which operands are one memory, scalars, contents of lists;
+//            and whether its weight has been packed, whose blocks are an operand like the others
 //   symbol   2^63 + 2^44 (n + 1) + 2^43 for the n-th operand; what a program binds lies within 2^43 bytes of it
 #pragma once
 
@@ -46,6 +47,7 @@ class Call {
   void contents(const std::byte* elements, std::size_t bytes) { add(elements, bytes); }
 
   const std::string& key() const { return key_; }
+  std::size_t operands() const { return operands_.size(); }
   // Of the n-th operand; one that is written and another one of the same address have one symbol.
   std::byte* symbol(std::size_t operand) const;
   std::byte* place(std::byte* address) const;  // of a symbol; of any other address itself

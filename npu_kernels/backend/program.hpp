@@ -14,7 +14,12 @@
 //
 //   template <> inline constexpr auto scalars_unread<Sampling<Host>> = std::tuple{&Sampling<Host>::seed};
 //
-// Both before the template of the operator. Workspace is memory.workspace(..): in a run the caller's.
+// A weight that it lays out at each call may be packed once (backend/packed_weights.hpp):
+//
+//   WeightForm  weight_form(const Device&, const LinearInt8<Host>&);             optional: names the blocks
+//   Packing     packing(GlobalMemory&, const LinearInt8<Host>&, const Choices&); .. and lays them out
+//
+// All of it before the template of the operator. Workspace is memory.workspace(..): in a run the caller's.
 #pragma once
 
 #include <functional>
@@ -23,6 +28,7 @@
 
 #include <inlay/npu.hpp>
 
+#include "npu_kernels/backend/packed_weights.hpp"
 #include "npu_kernels/machine/device/problem.hpp"
 #include "npu_kernels/machine/run/machine.hpp"
 #include "npu_kernels/price/price.hpp"
@@ -38,8 +44,15 @@ struct Program {
 // What a program may choose by.
 struct Choices {
   NpuActivations activations = NpuActivations::exact;
-  Prices* prices = nullptr;  // of its variants
-  std::string key = {};      // all that the program depends on
+  Prices* prices = nullptr;     // of its variants
+  std::string key = {};         // all that the program depends on
+  std::byte* packed = nullptr;  // blocks of its weight, where it has been packed
+};
+
+// What a weight of an operator becomes when it is packed. Of no bytes: its program has no pass to spare.
+struct Packing {
+  std::size_t bytes = 0;
+  std::function<Program(GlobalMemory&, std::byte* to)> lay_out = {};
 };
 
 template <class Op> inline constexpr auto lists_read = std::tuple{};

@@ -1,6 +1,7 @@
 #include "npu_kernels/backend/runtime.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "npu_kernels/machine/check/checker.hpp"
@@ -36,8 +37,7 @@ Prepared* Runtime::prepared() {
 
 Prepared& Runtime::prepare(const Build& build, std::vector<std::shared_ptr<void>> kept) {
   Prepared prepared;
-  planning_.forget();
-  prepared.program = build(planning_);
+  prepared.program = build(planning());
   prepared.workspace_bytes = planning_.workspace_bytes();
   prepared.tensors = planning_.named();
   prepared.kept = std::move(kept);
@@ -90,8 +90,7 @@ Status Runtime::run_checked(std::string_view op, const Workspace& workspace, con
 
 PricedProgram Runtime::to_price(std::string name, const Build& build) {
   // One build for the problem and the launch, which the tape is asked with.
-  planning_.forget();
-  const Program plan = build(planning_);
+  const Program plan = build(planning());
   return {.name = std::move(name),
           .sizes = {},
           .types = {},
@@ -117,6 +116,37 @@ Expected<Plan> Runtime::plan(std::string_view op, const Build& build) {
   auto tape = tape_of(device_, program);
   if (!tape) return failure(std::move(tape.error()));
   return Plan{std::move(*tape), program.problem};
+}
+
+GlobalMemory& Runtime::planning() {
+  planning_.forget();
+  return planning_;
+}
+
+Status Runtime::pack(std::string_view op, const WeightForm& weight, const Packing& packing,
+                     std::span<std::byte> memory) {
+  const auto refused = [&](const std::string& why) { return invalid(std::string(op) + ": memory " + why); };
+  if (memory.size() < packing.bytes)
+    return refused("has " + std::to_string(memory.size()) + " bytes; it must have at least " +
+                   std::to_string(packing.bytes) + " (packed_bytes)");
+  if (reinterpret_cast<std::uintptr_t>(memory.data()) % workspace_alignment != 0)
+    return refused("begins at an address that is no multiple of 64; it must be aligned to 64 bytes");
+  memory = memory.first(packing.bytes);
+  if (overlap(memory, bytes_of(weight))) return refused("overlaps the weight; it must be memory of its own");
+  if (packed_.holds_another(memory, weight))
+    return refused("holds the blocks of another weight; it must be free, or forgotten");
+  packed_.remove(weight);
+  const auto build = [&](GlobalMemory& global) { return packing.lay_out(global, memory.data()); };
+  if (options_.mode == NpuMode::checked) {
+    if (Status status = run_checked(op, {}, build); !status.ok()) return status;
+  } else {
+    machine_.forget();
+    const Program program = build(machine_);
+    const std::vector<Report> reports = machine_.run(program.body, program.launch);
+    if (!reports.empty()) return failed(op, reports.front());
+  }
+  packed_.add(weight, memory);
+  return {};
 }
 
 }  // namespace inlay::npu

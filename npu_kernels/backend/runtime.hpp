@@ -1,5 +1,5 @@
 // What an Npu keeps from one operator to the next: the device, the machine of functional mode with its memories and
-// stacks, the programs with what they did, and the prices.
+// stacks, the programs with what they did, the prices, and where weights have been packed.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class Runtime {
 
   const NpuOptions& options() const { return options_; }
   const Device& device() const { return device_; }
-  Choices choices() { return {options_.activations, &prices_, call_.key()}; }
+  Choices choices(std::byte* packed = nullptr) { return {options_.activations, &prices_, call_.key(), packed}; }
 
   Call& call() { return call_; }  // the space of the one that is under way
   // The program of that call, if it has been prepared.
@@ -35,6 +35,10 @@ class Runtime {
   Expected<NpuPrice> price(const Build& build);
   Expected<Plan> plan(std::string_view op, const Build& build);
 
+  PackedWeights& packed() { return packed_; }
+  GlobalMemory& planning();  // an empty one
+  Status pack(std::string_view op, const WeightForm& weight, const Packing& packing, std::span<std::byte> memory);
+
  private:
   PricedProgram to_price(std::string name, const Build& build);
   void make_room();
@@ -44,6 +48,7 @@ class Runtime {
   FunctionalMachine machine_;
   PlanningMemory planning_;
   Prices prices_;
+  PackedWeights packed_;
   Call call_;
   std::unordered_map<std::string, Prepared> programs_;
   std::unordered_map<std::string, NpuPrice> priced_;

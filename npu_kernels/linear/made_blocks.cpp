@@ -86,8 +86,13 @@ LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource&
   return {.source = source, .blocks = products.right.front(), .made = made};
 }
 
+LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products) {
+  products.right = {packed};
+  return {.source = source, .blocks = packed, .packed = true};
+}
+
 void lay_out_before(Core& core, const LaidOut& right) {
-  if (!right.made) make_halves(core, right.source, {.parts = {right.blocks}, .power = {}});
+  if (!right.made && !right.packed) make_halves(core, right.source, {.parts = {right.blocks}, .power = {}});
 }
 
 void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,

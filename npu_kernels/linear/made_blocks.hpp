@@ -51,17 +51,20 @@ class StoredBlocks {
 };
 
 // A right operand of the unit's own type that does not lie as the unit takes it. It is laid out anew as it is used, in
-// staging or stored by the core that multiplies it; else all of it is stored before the first product.
+// staging or stored by the core that multiplies it; else all of it is stored before the first product. What has been
+// packed is there.
 struct LaidOut {
   RowSource source;
   Operand blocks;  // in global memory; not blocked where it is made in staging
   bool made = false;
+  bool packed = false;
   bool stored() const { return made && blocks.blocked(); }
 };
 // Gives products.right, of which form, type and source_bits stand there, blocks in global memory where it needs them:
 // where staging is not the vector unit's, or where it is not made as it is used. True: it is.
 bool make_or_store(GlobalMemory& memory, const std::string& name, Products& products, bool may_be_made = true);
 LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
+LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products);
 // What has to be done before the cores meet.
 void lay_out_before(Core& core, const LaidOut& right);
 // `meets`: they have to, and have not yet where the right operand is stored() as it is used.

@@ -254,10 +254,9 @@ index rows_beside_chunks(const Device& device, const Products& p, const ProductT
   const index in = byte_size(p.left.front().dtype, 1), out = byte_size(p.sum, 1);
   const Memory& memory = device.memory(Space::vector);
   const auto all = static_cast<index>(memory.bytes);
-  const index staged = ((t.keeps ? 1 : index{t.staged}) * t.block_m + index{t.staged} * t.block_n) * t.chunk_k * in;
   const index kept = p.steps() > 1 ? 2 * kept_rows(device.vector_units(), t) * t.sum_n * out : 0;
   const index depth = made ? row_tile(device, p.left.front().dtype, t.chunk_k, 2 * panel * in).depth : 0;
-  const index room = all - all / 64 - staged - kept - panels * panel * depth * in;
+  const index room = all - all / 64 - staged_bytes(device, p, t) - kept - panels * panel * depth * in;
   return std::max(p.row_unit, round_down(room / (tiles * t.sum_n * out + columns * memory.align), p.row_unit));
 }
 
@@ -267,6 +266,13 @@ bool makes_right(const Device& device, index cores, const Products& p) {
   if (p.longest() == 0 || (stages_for_vector(device) && !device.feeds_are_views())) return false;
   const ProductTiles tiles = product_tiles(device, cores, p, true);
   return tiles.own || (tiles.keeps && (tiles.block_m >= p.rows() || makes_in_time(device, cores, p, tiles)));
+}
+
+index staged_bytes(const Device& device, const Products& p, const ProductTiles& t) {
+  const DType dtype = p.left.front().dtype;
+  const index left = t.keeps ? t.block_m * round_up(p.left.front().depth, device.fractal_block(dtype))
+                             : index{t.staged} * t.block_m * t.chunk_k;
+  return (left + index{t.staged} * t.block_n * t.chunk_k) * byte_size(dtype, 1);
 }
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {

@@ -77,6 +77,8 @@ struct ProductTiles {
 };
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& products, bool made = false);
+// What chunks of both operands take of staging.
+index staged_bytes(const Device& device, const Products& products, const ProductTiles& tiles);
 
 // Rows of sums, in the vector unit's memory.
 struct Sums {

@@ -24,6 +24,11 @@ index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot) {
                   round_down(std::min<index>(room, 8192), std::max<index>(block, 64)));
 }
 
+index W4Codes::bytes(const Device& device, const RowSource& codes, index depth, std::uint32_t ahead) {
+  const index row = words_of_a_row(device, device.fractal_block(DType::f16) / codes.per_word());
+  return 4 * ((index{ahead} + 1) * round_up(words_of(codes, depth) * panel_rows, row) + 2 * row);
+}
+
 W4Codes::W4Codes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, index depth,
                  std::uint32_t ahead)
     : core_(core),

@@ -15,6 +15,8 @@ class W4Codes {
  public:
   // Up to `depth` slots at once; `ahead` loads are on their way.
   W4Codes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, index depth, std::uint32_t ahead);
+  // Of the vector unit's memory.
+  static index bytes(const Device& device, const RowSource& codes, index depth, std::uint32_t ahead);
   // Channels [row, row + rows) of a panel's first on, slots [k, k + depth) of a block's first on, filled up to blocks.
   void operator()(const Tensor& tile, index row, index rows, index k, index depth);
 

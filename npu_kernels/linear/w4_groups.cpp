@@ -178,6 +178,30 @@ index cheapest_spread(const Device& device, const W4Groups& op) {
   return best;
 }
 
+// Of codes that are made as they are used.
+index codes_at_once(const Device& device, const W4Groups& op) {
+  return w4_slots_at_once(device, op.tiles.chunk_k, 2 * panels_ahead * 4 * panel_rows / 8 * 4);
+}
+
+// Where staging is the vector unit's memory: fewer rows at once, then shorter chunks, or fewer columns where rows stay,
+// until the epilogue fits beside them.
+void make_room_for_epilogue(const Device& device, W4Groups& op) {
+  if (!stages_for_vector(device)) return;
+  ProductTiles& t = op.tiles;
+  const auto all = static_cast<index>(device.memory(Space::vector).bytes);
+  const MatrixRate* rate = device.rate(DType::f16, DType::f32);
+  const index block = std::max<index>(device.fractal_block(DType::f16), rate->k);
+  const auto fits = [&] {
+    const bool stored = !op.made || op.codes.blocked();
+    const index codes = stored ? 0 : W4Codes::bytes(device, op.weight.codes, codes_at_once(device, op), panels_ahead);
+    return staged_bytes(device, op.products, t) + W4GroupEpilogue::bytes(device, op) + codes <= all - all / 64;
+  };
+  while (!fits() && t.vector_m > op.products.row_unit) t.vector_m -= op.products.row_unit;
+  while (!fits() && !t.keeps && t.chunk_k > block) t.chunk_k = round_up(t.chunk_k / 2, block);
+  t.feed_k = std::min(t.feed_k, t.chunk_k);
+  while (!fits() && t.keeps && t.block_n == t.sum_n && t.sum_n > rate->n) t.block_n = t.sum_n -= rate->n;
+}
+
 }  // namespace
 
 W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result) {
@@ -221,6 +245,7 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
   op.made = make_or_store(memory, "codes", op.products);
   op.codes = op.products.right.front();
   op.tiles = product_tiles(device, memory.cores(), op.products, op.made);
+  make_room_for_epilogue(device, op);
   if (op.made && op.codes.blocked()) {
     const index room = static_cast<index>(device.memory(Space::vector).bytes) - W4GroupEpilogue::bytes(device, op);
     op.tiles.stored_k = std::min(op.tiles.stored_k, W4StoredCodes::slots_in(device, weight.codes, room));
@@ -264,8 +289,7 @@ void multiply_w4_groups(Core& core, const W4Groups& op) {
     stored.emplace(core, scratch, op.weight.codes, op.less_middle(), op.codes, op.tiles.stored_k);
     store_right = {.store = std::ref(*stored), .meet = [&] { core.sync_all(); }};
   } else if (op.made) {
-    const index depth = w4_slots_at_once(core.device(), op.tiles.chunk_k, 2 * panels_ahead * 4 * panel_rows / 8 * 4);
-    codes.emplace(core, scratch, op.weight.codes, op.less_middle(), depth, panels_ahead);
+    codes.emplace(core, scratch, op.weight.codes, op.less_middle(), codes_at_once(core.device(), op), panels_ahead);
     make_right = std::ref(*codes);
   }
   const Chain chain = core.chain(Pipe::vector);

@@ -13,6 +13,7 @@
 #include <inlay/exec/batch.hpp>
 #include <inlay/exec/decoder.hpp>
 #include <inlay/exec/eager.hpp>
+#include <inlay/exec/packed_weights.hpp>
 #include <inlay/exec/tensors.hpp>
 #include <inlay/ops/sampling.hpp>
 
@@ -61,6 +62,8 @@ template <class Chain> class EngineOn final : public Engine {
     auto token = engine->tensors_.template make<1>(DType::i32, {1});
     if (!token) return failure(std::move(token.error()));
     engine->token_ = *token;
+    if constexpr (PacksWeights<typename Chain::First>)
+      if (Status status = engine->pack_weights(); !status.ok()) return failure(std::move(status));
     return engine;
   }
 
@@ -125,11 +128,23 @@ template <class Chain> class EngineOn final : public Engine {
         logits_memory_(tensors_of(run_.first())),
         sampling_memory_(tensors_of(run_.first())) {}
 
+  // By a pass over one token, which is not there: only shapes and weights are looked at.
+  Status pack_weights() {
+    if (Status status = reserve_logits(1); !status.ok()) return status;
+    BatchViews<Space> token;
+    token.phase = Phase::decode;
+    token.tokens = {nullptr, DType::i32, {1}};
+    packed_.emplace(run_.first());
+    decoder_->forward(*packed_, *pool_, token, logits_);
+    return packed_->take_status();
+  }
+
   Chain run_;
   Tensors tensors_;  // of the weights, the activations, the cache and the batch
   Tensors logits_memory_, sampling_memory_;
   std::optional<Decoder<Space>> decoder_;
   std::optional<KvPool<Space>> pool_;
+  std::optional<PackedWeights<typename Chain::First>> packed_;
   View<2, Space> logits_;  // [rows, vocab]
   View<1, Space> token_;
 };

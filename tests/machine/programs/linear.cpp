@@ -2,6 +2,7 @@
 // shapes fit the smallest memory.
 #include <inlay/ops/linear.hpp>
 #include <inlay/ops/linear_int8.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
 
 #include <cmath>
 
@@ -12,6 +13,7 @@ namespace inlay::npu {
 
 Program program(GlobalMemory&, const Linear<Host>&, const Choices&);
 Program program(GlobalMemory&, const LinearInt8<Host>&, const Choices&);
+Program program(GlobalMemory&, const LinearW4a16<Host>&, const Choices&);
 
 namespace {
 
@@ -106,6 +108,34 @@ TEST(LinearProgram, TilesFitASmallMemory) {
                          .weight_sum = machine.at<1>(DType::i32, {size.n}),
                          .weight_scale = machine.at<1>(DType::f32, {size.n}),
                          .y = machine.at<2>(DType::f32, {size.m, size.n})});
+}
+
+// .. of four bits: what the epilogue of groups keeps grows with the groups of a product, and with a shift.
+TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
+  OnSystolic32 machine;
+  struct Codes {
+    Size size;
+    index group;
+  };
+  for (const Codes& c : {Codes{{1, 4096, 4096}, 32},
+                         {{3, 4096, 1000}, 40},
+                         {{3, 4096, 4096}, 32},
+                         {{7, 4096, 4096}, 32},
+                         {{130, 96, 416}, 32},
+                         {{512, 36, 40}, 40},
+                         {{512, 36, 56}, 56}})
+    for (const DType x : {DType::f16, DType::f32})
+      for (const bool zeros : {false, true}) {
+        const std::array<index, 3> per_group{w4_panels(c.size.n), w4_groups(c.size.k, c.group), w4_panel};
+        LinearW4a16<Host> op{.x = machine.at<2>(x, {c.size.m, c.size.k}),
+                             .codes = machine.at<3>(DType::u8, {w4_panels(c.size.n), w4_steps(c.size.k, 4), 64}),
+                             .scales = machine.at<3>(DType::f16, per_group),
+                             .bias = machine.at<1>(DType::f32, {c.size.n}),
+                             .y = machine.at<2>(DType::f32, {c.size.m, c.size.n}),
+                             .group = c.group};
+        if (zeros) op.zeros = machine.at<3>(DType::u8, per_group);
+        machine.expect_fits(op);
+      }
 }
 
 }  // namespace

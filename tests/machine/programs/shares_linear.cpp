@@ -71,6 +71,62 @@ TEST(shares, linear_int8) {
   }
 }
 
+// A weight that is packed spares the pass that each call makes of it: "Weights as they come" (docs/npu.md).
+TEST(shares, packed_weights) {
+  constexpr index n = 4096, k = 4096;
+  constexpr DType i8 = DType::i8, f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
+  const std::vector<std::byte> weight(static_cast<std::size_t>(4 * n * k));  // of any type
+  const std::vector<std::int32_t> sums(static_cast<std::size_t>(n));
+  struct Packed {
+    const char* device;
+    DType x, w;
+    index m;
+    double floor;
+    bool rows = false;
+  };
+  for (const Packed& c : {Packed{"ascend-a2-like", i8, i8, 1, 0.77},
+                          {"ascend-a2-like", i8, i8, 128, 0.65},
+                          {"ascend-a2-like", i8, i8, 512, 0.75},
+                          {"ascend-a2-like", i8, i8, 2048, 0.83},
+                          {"systolic32", i8, i8, 1, 0.67},
+                          {"systolic32", i8, i8, 512, 0.54},
+                          {"ascend-a2-like", f16, f16, 512, 0.82, true},
+                          {"systolic32", f16, f16, 1, 0.98},
+                          {"systolic32", f16, f16, 512, 0.32},
+                          {"ascend-a2-like", f16, bf16, 1, 0.84},
+                          {"hexagon-htp-like", f16, bf16, 1, 0.96},
+                          {"systolic32", f16, bf16, 1, 0.97},
+                          {"systolic128", f16, bf16, 1, 0.92},
+                          {"ascend-a2-like", f32, f32, 1, 0.65},
+                          {"hexagon-htp-like", f32, f32, 1, 0.44},
+                          {"systolic32", f32, f32, 1, 0.48},
+                          {"systolic128", f32, f32, 1, 0.29},
+                          {"ascend-a2-like", f32, f32, 512, 0.18},
+                          {"systolic128", f32, f32, 512, 0.14}}) {
+    Addresses at;
+    const auto expect_more = [&](const std::string& what, const auto& op) {
+      const std::string whole = what + ", " + shape({c.device, c.m, n, k, 0});
+      const double unpacked = expect_share(whole, c.device, op, 0);
+      EXPECT_GT(expect_packed_share(whole, c.device, op, c.floor), unpacked) << whole;
+    };
+    if (c.w == i8) {
+      expect_more("linear_int8", LinearInt8<Host>{.x = at.view<2>(i8, {c.m, k}),
+                                                  .x_scale = at.view<1>(f32, {c.m}),
+                                                  .weight = {weight.data(), i8, linear_int8::packed_extents(n, k)},
+                                                  .weight_sum = {sums.data(), {n}},
+                                                  .weight_scale = at.view<1>(f32, {n}),
+                                                  .y = at.view<2>(f16, {c.m, n})});
+      continue;
+    }
+    Linear<Host> op{.x = at.view<2>(c.x, {c.m, k}), .y = at.view<2>(c.x, {c.m, n})};
+    if (c.rows)
+      op.weight_rows = {weight.data(), c.w, {n, k}};
+    else
+      op.weight = {weight.data(), c.w, linear_packed_extents(n, k, c.w)};
+    expect_more(std::string("linear, x ") + std::string(name(c.x)) + ", w " + std::string(name(c.w)), op);
+  }
+}
+
 // The misses, without a floor or with a low one: on ascend-a2-like codes pass the vector cores and the L2 as
 // f16, eight times their bytes, and `f16` lays out all weights before the first product. Other layers of Llama 8B than
 // the square one have other tiles: they must fit the vector unit's memory.

@@ -16,6 +16,8 @@ namespace inlay::npu {
 Program program(GlobalMemory&, const Linear<Host>&, const Choices&);
 Program program(GlobalMemory&, const LinearInt8<Host>&, const Choices&);
 Program program(GlobalMemory&, const LinearW4a16<Host>&, const Choices&);
+Packing packing(GlobalMemory&, const Linear<Host>&, const Choices&);
+Packing packing(GlobalMemory&, const LinearInt8<Host>&, const Choices&);
 
 }  // namespace inlay::npu
 
@@ -31,8 +33,34 @@ inline std::vector<Device> devices_for_linear() {
   return list;
 }
 
+// Does the call lay its weight out, read the blocks of one that was packed, or pack it?
+enum class Weight { unpacked, packed, packing };
+
+// The program that lays the blocks out, or the one that reads them.
+template <class Op, class T>
+Ran run_packed(const Device& device, const Options& options, const Op& op, const std::vector<T>& y, Weight weight) {
+  PlanningMemory planning(device);
+  const Packing how = packing(planning, op, {});
+  if (how.bytes == 0 || weight == Weight::unpacked) return run_operator(device, options, op, y);
+  std::vector<std::byte> memory(how.bytes);
+  if (weight == Weight::packing) {
+    Machine machine(device, options);
+    const Program made = how.lay_out(machine, memory.data());
+    Outcome outcome = machine.run(made.body, made.launch);
+    return {std::move(outcome), memory};
+  }
+  FunctionalMachine before(device);
+  const Program made = how.lay_out(before, memory.data());
+  EXPECT_TRUE(before.run(made.body, made.launch).empty());
+  Machine machine(device, options);
+  const Program reads = program(machine, op, {.packed = memory.data()});
+  Outcome outcome = machine.run(reads.body, reads.launch);
+  return {std::move(outcome), bytes_of(y)};
+}
+
 // Halves of both sides, or what is f16 as it lies.
-template <class T, index k = 70, index n = 36> Ran run_linear(const Device& device, const Options& options) {
+template <class T, index k = 70, index n = 36, Weight weight = Weight::unpacked>
+Ran run_linear(const Device& device, const Options& options) {
   constexpr index m = 19;
   const auto x = values<T>(m * k, -4, 4, 1), w = values<T>(n * k, -4, 4, 2), bias = values<T>(n, -4, 4, 3);
   const auto extents = linear_packed_extents(n, k, dtype_of<T>);
@@ -40,7 +68,7 @@ template <class T, index k = 70, index n = 36> Ran run_linear(const Device& devi
   EXPECT_TRUE(pack_linear(serial(), {w.data(), {n, k}}, {packed.data(), extents}).ok());
   const Linear<Host> op{
       .x = {x.data(), {m, k}}, .weight = {packed.data(), extents}, .bias = {bias.data(), {n}}, .y = {y.data(), {m, n}}};
-  return run_operator(device, options, op, y);
+  return run_packed(device, options, op, y, weight);
 }
 
 // Weights of a layer of bytes.
@@ -69,7 +97,8 @@ struct Int8Weights {
 enum class Codes { symmetric, asymmetric, static_scale, shadow_outliers };
 
 // Quantized inside.
-template <Codes codes> Ran run_linear_int8(const Device& device, const Options& options) {
+template <Codes codes, Weight weight = Weight::unpacked>
+Ran run_linear_int8(const Device& device, const Options& options) {
   constexpr index m = 34, n = Int8Weights::n, k = Int8Weights::k;
   constexpr bool shadow = codes == Codes::shadow_outliers;
   auto x = values<float>(m * k, shadow ? -400 : -60, shadow ? 400 : 40, 1);
@@ -84,7 +113,7 @@ template <Codes codes> Ran run_linear_int8(const Device& device, const Options& 
   op.shadow_outliers = shadow;
   if (codes == Codes::static_scale || shadow) op.x_scale = {scale.data(), {1}};
   if (codes == Codes::static_scale) op.x_zero = {zero.data(), {1}};
-  return run_operator(device, options, op, y);
+  return run_packed(device, options, op, y, weight);
 }
 
 // Codes in, codes out.
@@ -143,6 +172,9 @@ inline std::vector<Problem> small_linear() {
           {"linear_int8, asymmetric", run_linear_int8<Codes::asymmetric>},
           {"linear_int8, static scale", run_linear_int8<Codes::static_scale>},
           {"linear_int8, shadow outliers", run_linear_int8<Codes::shadow_outliers>},
+          {"linear f32, packing", run_linear<float, 70, 36, Weight::packing>},
+          {"linear f32, packed", run_linear<float, 70, 36, Weight::packed>},
+          {"linear_int8, packed", run_linear_int8<Codes::symmetric, Weight::packed>},
           {"linear_int8, i8 to i8", run_linear_of_codes<std::int8_t>},
           {"linear_int8, u8 to u8", run_linear_of_codes<std::uint8_t>},
           {"linear_w4a16", w4({})},

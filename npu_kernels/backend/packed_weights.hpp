@@ -1,0 +1,51 @@
+// Weights that were packed once, in callers' memories: which blocks stand for which weight. A look-up allocates
+// nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <unordered_map>
+
+#include <inlay/core/view.hpp>
+
+namespace inlay::npu {
+
+// A weight, and the type that its blocks have: another x may ask for other ones.
+struct WeightForm {
+  const void* place = nullptr;  // none: the operator has no weight that is ever laid out
+  DType dtype = DType::f32, unit = DType::f32;
+  std::array<index, 3> extents{1, 1, 1}, strides{};
+  bool operator==(const WeightForm&) const = default;
+};
+template <class V> WeightForm form_of(const V& weight, DType unit) {
+  WeightForm form{.place = weight.data, .dtype = weight.dtype, .unit = unit};
+  static_assert(V::rank <= 3);
+  for (std::size_t axis = 0; axis < V::rank; ++axis) {
+    form.extents[axis] = weight.extents[axis];
+    form.strides[axis] = weight.strides[axis];
+  }
+  return form;
+}
+
+class PackedWeights {
+ public:
+  std::span<std::byte> find(const WeightForm& weight) const;  // empty: it has not been packed
+  // A weight other than this one whose blocks lie in some of `memory`.
+  bool holds_another(std::span<const std::byte> memory, const WeightForm& weight) const;
+  void add(const WeightForm& weight, std::span<std::byte> memory) { known_.insert_or_assign(weight, memory); }
+  void remove(const WeightForm& weight) { known_.erase(weight); }
+  std::size_t forget(std::span<const std::byte> memory);
+
+ private:
+  struct Hash {
+    std::size_t operator()(const WeightForm& weight) const { return std::hash<const void*>()(weight.place); }
+  };
+  std::unordered_map<WeightForm, std::span<std::byte>, Hash> known_;
+};
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b);
+std::span<const std::byte> bytes_of(const WeightForm& weight);
+
+}  // namespace inlay::npu
