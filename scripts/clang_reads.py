@@ -6,10 +6,8 @@
 reads each source that build/release compiles and build/asan, which is clang's, does not. Says what clang says and exits
 with 1 if it refuses any.
 """
-import functools
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -17,7 +15,7 @@ import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from included import includes
 
 # Headers that clang reads once for all sources that include them: a source begins with the first row of which it
 # includes all. So it is given nothing that it does not ask for, and what it fails to include is still an error.
@@ -32,33 +30,6 @@ HEADS = [
     ["cl_kernels/runtime/runtime.hpp"],
     ["inlay/cl.hpp"],
 ]
-
-
-@functools.lru_cache(maxsize=None)
-def directives(path):
-    """What a file includes itself, except under a condition."""
-    names, depth = [], 0
-    with open(path) as file:
-        for line in file:
-            directive = re.match(r'\s*#\s*(if|endif|include\s*[<"]([^>"]+))', line)
-            if not directive:
-                continue
-            depth += {"if": 1, "endif": -1}.get(directive[1], 0)
-            if directive[2] and depth == 0:
-                names.append(directive[2])
-    return names
-
-
-def includes(source):
-    """What a source includes, be it through other headers of this project."""
-    names, files = set(), [source]
-    for file in files:
-        for name in directives(file):
-            if name not in names:
-                names.add(name)
-                places = (os.path.join(room, name) for room in (os.path.dirname(file), ROOT, f"{ROOT}/include"))
-                files += [place for place in places if os.path.exists(place)][:1]
-    return names
 
 
 def commands(build):
