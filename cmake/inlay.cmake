@@ -31,7 +31,7 @@ function(inlay_warnings target)
 endfunction()
 
 # Half of what a file of a library takes g++ are its headers. Compilers' caches and those who edit them want it off, and so
-# does who wants to see that each file includes what it needs (CI: clang, in the other builds). Not of an OBJECT library:
+# does who wants to see that each file includes what it needs (CI: clang). Not of an OBJECT library:
 # to who links it, what was precompiled is an object.
 option(INLAY_PRECOMPILE "Read the headers of a library once for all of its files" OFF)
 function(inlay_precompile target)
@@ -39,6 +39,22 @@ function(inlay_precompile target)
     target_precompile_headers(${target} PRIVATE <inlay/inlay.hpp> <inlay/cpu.hpp>
       <algorithm> <array> <cmath> <fstream> <functional> <map> <memory> <optional> <span> <sstream> <string> <vector> ${ARGN})
   endif()
+endfunction()
+
+# Hides nothing: one header, and of a library's files those alone begin with it that include it themselves.
+option(INLAY_PRECOMPILE_INCLUDED "Read a header once for those files of a library that include it" OFF)
+function(inlay_precompile_included target header)
+  if(NOT INLAY_PRECOMPILE_INCLUDED)
+    return()
+  endif()
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/included.py ${header} ${sources}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE others COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" others "${others}")
+  set_source_files_properties(${others} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  target_precompile_headers(${target} PRIVATE <${header}>)
 endfunction()
 
 # inlay_compile(TARGET SOURCES..): target_sources, or the objects that INLAY_PLAIN_BUILD has of them.
@@ -205,7 +221,8 @@ function(inlay_add_npu)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels>)
   # The same bits from every compiler: no product and sum are fused that the source does not fuse.
   target_compile_options(inlay_npu PRIVATE -ffp-contract=off)
-  inlay_precompile(inlay_npu)
+  inlay_precompile(inlay_npu <npu_kernels/machine/run/machine.hpp>)
+  inlay_precompile_included(inlay_npu npu_kernels/machine/run/core.hpp)
   inlay_warnings(inlay_npu)
   foreach(level IN LISTS INLAY_LEVELS)
     # The products are f32: a level that adds instructions for some operators only has none of its own, and

@@ -93,6 +93,7 @@ sanitized() {
     *)
       plain="inlay_(cl|tune|cpu_scalar) test_(core|model|npu|machine|text|fuzz)_.* test_exec_(activations|decoder|layers|spaces)"
       plain+=" $operator_tests"
+      options+=" -DINLAY_PRECOMPILE_INCLUDED=ON"
       ;;
   esac
   [ -z "${2:-}" ] || options+=" -DINLAY_CL=ON -DINLAY_PLAIN_BUILD=$2 -DINLAY_PLAIN=$(either $plain)"

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "measure/rounding.hpp"
+
 namespace inlay::tools {
 
 namespace {
@@ -17,15 +19,6 @@ index place(const Case::Output& output, index k) {
   for (std::size_t d = output.extents.size(); d-- > 0; k /= output.extents[d])
     at += k % output.extents[d] * output.strides[d];
   return at;
-}
-
-// What rounding x to the nearest number of the type may take.
-double half_ulp(DType type, double x) {
-  const double epsilon = type == DType::f16 ? 0x1p-11 : type == DType::bf16 ? 0x1p-8 : 0x1p-24;
-  const double least = type == DType::f16 ? 0x1p-25 : 0x1p-134;
-  int exponent = 0;
-  std::frexp(x, &exponent);
-  return std::max(std::ldexp(epsilon, exponent - 1), least);
 }
 
 }  // namespace
@@ -116,7 +109,7 @@ Status Case::check(const Output& output, const std::vector<std::byte>& got) cons
     const double g = load_element(got.data() + output.at, output.dtype, place(output, static_cast<index>(k)));
     if (g == e || (std::isnan(g) && std::isnan(e))) continue;
     const bool rounds = output.dtype == DType::f16 || output.dtype == DType::bf16;
-    const double bound = error + (rounds ? half_ulp(output.dtype, std::abs(e) + error) : 0);
+    const double bound = error + (rounds ? measure::half_ulp(output.dtype, std::abs(e) + error) : 0);
     if (std::abs(g - e) <= bound) continue;  // false with a NaN
     return {StatusCode::corrupt_data, output.name + " has " + std::to_string(g) + " at element " + std::to_string(k) +
                                           ", the reference " + std::to_string(e)};
