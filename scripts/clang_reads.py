@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""clang's warnings about what only g++ has compiled: reads those sources in a fraction of the time that compiling takes.
+"""clang's warnings about what only g++ has compiled: reads those sources in a fraction of the time of compiling them.
 
     scripts/clang_reads.py build/release build/asan
 
