@@ -60,25 +60,32 @@ TEST(flash_attention, bf16_products_leave_the_denominator_as_it_is) {
   }
 }
 
-// A key of either half of a pair, whose weight is 0, and an infinity in its V: who sees it is not finite there.
+// A key of either half of a pair, whose weight is 0, and an infinity in its V: who sees it is not finite there, and
+// nobody else. The window's first tile begins at an odd key.
 TEST(flash_attention, bf16_products_meet_what_is_seen_however_small_its_weight) {
-  constexpr index tokens = 70;
-  for (index key : {40, 41}) {
-    Rng rng(55);
-    Case c = make({.queries = tokens, .keys = tokens, .kv_heads = 1, .group = 1, .dim = 4, .v_dim = 5}, rng);
-    c.scale = 1;
-    c.causal = true;
-    for (index i = 0; i < tokens; ++i) c.q.set(0, i, 0, 0, 1), c.k.set(0, i, 0, 0, i == key ? -0x1p14 : 0);
-    c.v.set(0, key, 0, 2, HUGE_VAL);
-    c = in_bf16(c);
-    on_every_cpu([&](const std::string&, auto run) {
-      Case got = c;
-      ASSERT_TRUE(ok(run(got.op())));
-      for (index i = 0; i < tokens; ++i)
-        for (index d = 0; d < 5; ++d)
-          ASSERT_EQ(std::isfinite(got.out.get(0, i, 0, d)), i < key || d != 2) << i << ' ' << d;
-    });
-  }
+  constexpr index keys = 70;
+  for (index queries : {keys, index{6}})
+    for (index key : {44, 45}) {
+      Rng rng(55);
+      Case c = make({.queries = queries, .keys = keys, .kv_heads = 1, .group = 1, .dim = 4, .v_dim = 5}, rng);
+      c.scale = 1;
+      c.causal = true;
+      c.left = queries < keys ? 21 : -1;
+      for (index i = 0; i < queries; ++i) c.q.set(0, i, 0, 0, 1);
+      for (index j = 0; j < keys; ++j) c.k.set(0, j, 0, 0, j == key ? -0x1p14 : 0);
+      c.v.set(0, key, 0, 2, HUGE_VAL);
+      c = in_bf16(c);
+      on_every_cpu([&](const std::string&, auto run) {
+        Case got = c;
+        ASSERT_TRUE(ok(run(got.op())));
+        for (index i = 0; i < queries; ++i) {
+          const index position = keys - queries + i;
+          const bool sees = key <= position && (c.left < 0 || key >= position - c.left);
+          for (index d = 0; d < 5; ++d)
+            ASSERT_EQ(std::isfinite(got.out.get(0, i, 0, d)), d != 2 || !sees) << i << ' ' << d;
+        }
+      });
+    }
 }
 
 // Rows around what shares a task, keys around tiles, windows that begin at even and at odd keys.
