@@ -157,6 +157,21 @@ TEST(flash_attention, chunks_of_every_cache_give_the_bits_of_the_whole) {
   }
 }
 
+// So many heads that few rows read K of half a tile before the next: pairs of keys stay whole in windows that begin at
+// odd keys.
+TEST(flash_attention, chunks_of_many_heads_give_the_bits_of_the_whole) {
+  Rng rng(21);
+  constexpr index tokens = 130, heads = 16, dim = 128;
+  static_assert(heads * dim * sizeof(f16) * cpu::key_tile > 2 * cpu::stretch_bytes);
+  for (auto compute : {AttentionCompute::exact_float, AttentionCompute::bf16_products}) {
+    Case whole = make({.queries = tokens, .keys = tokens, .kv_heads = heads, .group = 1, .dim = dim, .v_dim = 16}, rng,
+                      DType::f32, DType::f16);
+    whole.left = 33;
+    whole.compute = compute;
+    chunks_give_the_bits_of(whole, tokens, false);
+  }
+}
+
 // The rows before the key that they do not see are those of chunks that end before it.
 TEST(flash_attention, chunks_give_the_bits_of_the_whole_where_values_are_not_finite) {
   constexpr index tokens = 70;

@@ -1,8 +1,9 @@
 // The product of attention with many queries, over tiles in scratch: p V, and q K^T over keys packed as columns.
 //
-//   c[rows][cols] = c * factor + a[rows][depth] b[depth][cols]         a, b  floats, or pairs of bf16
-//   (attention/bf16.hpp) c[rows][cols] = finish(a[rows][depth] b[depth][cols])
+//   c[rows][cols] = c * factor + a[rows][depth] b[depth][cols]
+//   c[rows][cols] = finish(a[rows][depth] b[depth][cols])
 //
+// a and b are floats, or pairs of bf16 (attention/bf16.hpp).
 // Each element is summed in one fixed order, whatever rows share its register tile.
 #pragma once
 

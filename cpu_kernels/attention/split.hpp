@@ -42,7 +42,7 @@ template <class Level, class Source> class AttentionSplit {
         high_(unit.row(p, sequence, unit.rows - 1).keys),
         scored_(p.biased() || p.softcap > 0),
         masks_(p.mask.present() || sequence.packed_mask != nullptr),
-        many_(Source::in_order && unit.rows > shared_unit_rows),
+        many_(Source::bf16_products || (Source::in_order && unit.rows > shared_unit_rows)),
         k_scales_(scales(Which::keys)),
         v_scales_(scales(Which::values)),
         shifted_(k_scales_ == KvScales::shared && p.k.offset.present()),
@@ -255,7 +255,7 @@ template <class Level, class Source> class AttentionSplit {
   Source source_;
   KeyRange low_, high_;  // of the unit's first row and its last: ranges grow with the query
   bool scored_, masks_;
-  bool many_;  // rows: keys and values are laid out in scratch for them
+  bool many_;  // rows: keys and values are laid out in scratch for them. Pairs of keys are not torn into stretches.
   KvScales k_scales_, v_scales_;
   bool shifted_;
   index stretch_;  // keys
