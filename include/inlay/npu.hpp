@@ -112,7 +112,7 @@ template <class Op> Expected<NpuPrice> price(const Npu& npu, const Op& op) {
 //
 //   std::span<std::byte> memory = ..;         // packed_bytes(*npu, op) of them, aligned to 64; 0: nothing to gain
 //   Status packed = pack(*npu, op, memory);   // reads the weight, and no other operand
-//   run(*npu, op);                            // the same bits, without the pass
+//   run(*npu, op, workspace);                 // the same bits, without the pass
 //   forget(*npu, memory);                     // before `memory` or the weight is freed or written
 //
 // It serves every later call and price on this Npu whose weight is the same view (address, shape, strides, type) and

@@ -5,10 +5,12 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <inlay/npu.hpp>
+#include <inlay/ops/linear.hpp>
 #include <inlay/ops/rms_norm.hpp>
 
 #include <gtest/gtest.h>
@@ -266,6 +268,35 @@ TEST(guide, the_backend_runs_and_prices_an_operator) {
   }
 }
 
+TEST(guide, a_packed_weight_gives_the_same_bits) {
+  constexpr index k = 64, n = 32;
+  std::vector<float> numbers(k), weights(n * k), plain(n), result(n);
+  for (index i = 0; i < k; ++i) numbers[i] = static_cast<float>(i % 7) / 3 - 1;
+  for (index i = 0; i < n * k; ++i) weights[i] = static_cast<float>(i * 5 % 11) / 7 - 1;
+  alignas(64) static std::byte room[1 << 16], scratch[1 << 20];
+  const std::span<std::byte> memory(room);
+  const Workspace workspace{scratch, sizeof(scratch)};
+  for (const char* name : descriptions) {
+    Expected<Npu> npu = Npu::make({.device = name});
+    Linear<Host> linear{.x = {numbers.data(), DType::f32, {1, k}},
+                        .weight_rows = {weights.data(), DType::f32, {n, k}},
+                        .y = {plain.data(), DType::f32, {1, n}}};
+    ASSERT_TRUE(run(*npu, linear, workspace).ok());
+    linear.y.data = result.data();
+    // clang-format off
+    const std::size_t bytes = packed_bytes(*npu, linear);         // 0: nothing to gain
+    Status packed = pack(*npu, linear, memory);                   // memory: so many bytes of the caller's, aligned to 64
+    Status computed = run(*npu, linear, workspace);               // the same bits, without the pass over w
+    forget(*npu, memory);                                         // before memory, or w, is freed or changed
+    // clang-format on
+    EXPECT_GT(bytes, 0) << name;
+    EXPECT_LE(bytes, memory.size()) << name;
+    ASSERT_TRUE(packed.ok()) << packed.message();
+    ASSERT_TRUE(computed.ok()) << computed.message();
+    EXPECT_EQ(result, plain) << name;
+  }
+}
+
 TEST(guide, the_page_has_this_code) {
   std::ifstream stream(INLAY_SOURCE_DIR "/tests/machine/guide.cpp");
   const std::string here = unindented({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
@@ -279,7 +310,7 @@ TEST(guide, the_page_has_this_code) {
     at = end;
     ++blocks;
   }
-  EXPECT_EQ(blocks, 5);
+  EXPECT_EQ(blocks, 6);
 }
 
 }  // namespace
