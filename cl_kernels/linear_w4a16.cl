@@ -11,11 +11,13 @@
 //
 //   values   [rows, slots up to 16]           x in the order of slots, f32, or its steps; as tiles take them
 //   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sums: of its values
+//                                             cpu shape, exact: a row's first brings its results back from its power
 //   refused  [rows]                           the row meets an index out of range and is not written
 //
 //   PREPARES   the program has `prepare`; else `product` with
 //   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers, or a tile
 //   STEPS      int8_activations   ALIGNED    codes begin at a multiple of 16 bytes
+//   SUBNORMALS codes are subnormal floats, in the cpu shape (runtime/subnormals.hpp)
 //
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
 // gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
@@ -41,13 +43,6 @@
 #define PER_WORD (32 / BITS)
 // Of a block: groups are 8 slots and more, and the first may have begun before.
 #define MOST_SEGMENTS (BLOCK / 8 + 1)
-
-// What codes take out of x in the cpu shape: slot by slot, and of the whole sum (w4_cpu.clh).
-#ifdef CPU_SHAPE
-#define POWERS4 (float8)(0x1p12f, 0x1p8f, 0x1p4f, 1, 0x1p-4f, 0x1p-8f, 0x1p-12f, 0x1p12f)
-#define POWERS8 (float8)(0x1p8f, 1, 0x1p-8f, 0x1p8f, 0x1p8f, 1, 0x1p-8f, 0x1p8f)
-#define CENTRE(bits) ((bits) == 4 ? 0x1p12f : 0x1p8f)
-#endif
 
 // Where the segment that begins at s ends.
 static inline long segment_end(long s, long group, long slots) {

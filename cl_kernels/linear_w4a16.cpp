@@ -59,6 +59,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   const Prepared size(cl, op);
   const int tile = size.tile;
   const Dot dot = size.needed ? cl.runtime().dot() : Dot{};
+  const bool subnormals = cpu && !size.steps && cl.runtime().subnormal_codes();
   PartCutter cutter(workspace);
   const Part values = cutter.take<float>(size.values), step = cutter.take<float>(size.places),
              sums = cutter.take<float>(size.places), marks = cutter.take<std::int32_t>(size.rows);
@@ -72,7 +73,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                                                 "; it must be in -1.." + std::to_string(k - 1)));
       });
     Variant prepare("linear_w4a16");
-    if (cpu) dot.define(prepare);
+    if (cpu) dot.define(prepare.flag("SUBNORMALS", subnormals));
     Status prepared =
         launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes), "prepare",
                {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], static_cast<int>(op.x.dtype), op.perm,
@@ -92,6 +93,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
       .type("S", op.scales.dtype)
       .number("ROWS", tile)
       .flag("STEPS", size.steps)
+      .flag("SUBNORMALS", subnormals)
       .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && op.codes.data.offset % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
   const auto run = [&](const auto& x, index stride, DType type) {

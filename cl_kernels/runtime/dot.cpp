@@ -34,8 +34,7 @@ std::vector<Dot> candidates(const Runtime& runtime) {
   const ClDevice& device = runtime.device();
   if (runtime.options().only_fallbacks) return ways;
   if (runtime.cpu_shape()) {
-    // Assembly of another processor ends oclgrind and rusticl while they build it: they are not even asked.
-    if (device.platform != "Portable Computing Language" || !device.is_cpu) return ways;
+    if (!runtime.on_this_processor()) return ways;
     if (has_vnni_512()) ways.push_back({"DOT_VNNI", 16, 1});
     if (has_vnni_256()) ways.push_back({"DOT_VNNI", 8, 1, 6, 1});
     if (has_madd_512()) ways.push_back({"DOT_MADD", 16, 2});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cl_kernels/runtime/errors.hpp"
+#include "cl_kernels/runtime/subnormals.hpp"
 
 namespace inlay::cl {
 
@@ -120,6 +121,11 @@ int Runtime::lanes(int wanted) const {
 const Dot& Runtime::dot() {
   if (!dot_) dot_ = best_dot(*this);
   return *dot_;
+}
+
+bool Runtime::subnormal_codes() {
+  if (!subnormal_codes_) subnormal_codes_ = has_fast_subnormals(*this);
+  return *subnormal_codes_;
 }
 
 index Runtime::busy_groups() const {

@@ -62,6 +62,9 @@ class Runtime {
   Programs& programs() { return *programs_; }
 
   bool cpu_shape() const { return options_.shape == ClShape::cpu; }
+  // The device is this machine's processor and its compiler clang, as assembly and builtins take for granted. Assembly
+  // of another processor ends oclgrind and rusticl while they build it: they are not even asked.
+  bool on_this_processor() const { return record_.is_cpu && record_.platform == "Portable Computing Language"; }
   // Work-items that share a row: one in the cpu shape, else `wanted`, or what the device's work-groups hold of them.
   int lanes(int wanted = 128) const;
   // -D FP64: support/double.clh makes doubles of integers without.
@@ -69,6 +72,9 @@ class Runtime {
   // How dot products of bytes are taken: found out when it is first asked for.
   const Dot& dot();
   void take(const Dot& dot) { dot_ = dot; }  // one of dot_ways
+  // Whether codes are subnormal floats, in the cpu shape: found out when it is first asked for.
+  bool subnormal_codes();
+  void take_subnormal_codes(bool taken) { subnormal_codes_ = taken; }
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
   // How a kernel is cut: the device's values, or a file's.
@@ -99,6 +105,7 @@ class Runtime {
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<Offences> offences_;
   std::optional<Dot> dot_;
+  std::optional<bool> subnormal_codes_;
   std::vector<cl_event> events_;
   std::vector<std::byte> staging_;
   std::size_t staged_ = 0;  // since the queue was last waited for
