@@ -28,10 +28,10 @@ Attention attention_of(const IncreFlashAttention<Cl>& op) {
   const auto step = [](const ConstView<2, Cl>& view, int d) {
     return view.extents[d] == 1 ? index{0} : view.strides[d];
   };
-  p.out_scale_head = static_cast<Int>(step(op.out_scale, 0));
-  p.out_scale_dim = static_cast<Int>(step(op.out_scale, 1));
-  p.out_offset_head = static_cast<Int>(step(op.out_offset, 0));
-  p.out_offset_dim = static_cast<Int>(step(op.out_offset, 1));
+  p.out_scale_head = step(op.out_scale, 0);
+  p.out_scale_dim = step(op.out_scale, 1);
+  p.out_offset_head = step(op.out_offset, 0);
+  p.out_offset_dim = step(op.out_offset, 1);
   a.k_type = k.dtype;
   a.v_type = v.dtype;
   a.rows = op.q.extents[1] * (op.q.extents[2] / k.extents[1]);

@@ -11,6 +11,7 @@
 //   UNIT        bytes that copy_blocks moves at a time
 #define WIDTH 8  // 16 bytes of f16, and the pieces of vLLM's keys
 #include "cl_kernels/support/offence.clh"
+#include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
 kernel void forget(global const long* list, long list_begin, long list_stride, long count, long limit,
@@ -47,7 +48,7 @@ kernel void claim(global const long* list, long list_begin, long list_stride, lo
 // A scale of 0 or NaN stores zeros. The quotient is f32's; 1.5 * 2^23 more leaves its integer, to nearest even, in the
 // last bits. A scale that is subnormal may be rounded down by so much that a quotient passes 127.
 #define CODE(N, v) \
-  (as_int##N(clamp(scale > 0 ? v / scale : 0, (float##N)(-128.0f), (float##N)(127.0f)) + 12582912.0f) - 0x4b400000)
+  (as_int##N(clamp(scale > 0 ? QUOTIENT(N)(v, scale) : 0, (float##N)(-128.0f), (float##N)(127.0f)) + 12582912.0f) - 0x4b400000)
 #define MOVE_8(from, i, to, at) VSTORE(convert_char8(CODE(8, LOAD(S, 8)(from, i))), 8, char, to, at)
 #define MOVE_1(from, i, to, at) (to)[at] = (char)CODE(1, LOAD(S, 1)(from, i))
 #define as_int1 as_int
@@ -116,7 +117,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache
   VAR(largest, N) = fmax(VAR(largest, N), fabs(v));       \
   VAR(not_finite, N) += v * 0;
       FOR_ROW(i, dim, RANGE)
-      float scale = butterfly_max(fmax(LARGEST_OF(8)(largest8), largest1), butterfly_room) / 127;
+      float scale = QUOTIENT(1)(butterfly_max(fmax(LARGEST_OF(8)(largest8), largest1), butterfly_room), 127.0f);
       scale += butterfly_sum(SUM_OF(8)(not_finite8) + not_finite1, butterfly_room);
       if (writes && LANE == 0) scales[block * scales_block + h * scales_head + in_block] = scale;
 #endif

@@ -21,6 +21,7 @@
 // gpu report, preparing: -D X=f32
 // gpu report says: weights do; four lanes share a word of x, and outliers and scales are met once a row
 #include "cl_kernels/linear/panels.clh"
+#include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
 #pragma OPENCL FP_CONTRACT OFF

@@ -29,6 +29,7 @@
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
 #include "cl_kernels/support/offence.clh"
+#include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
 #if !defined(PREPARES) && !defined(S)

@@ -13,6 +13,7 @@
 #define CODE i8
 #endif
 
+#include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/scales.clh"
 
 // What is beyond 512 is out of reach of every zero point. Adding 1.5 * 2^23 leaves no room for a fraction: rounded to
@@ -22,7 +23,7 @@
   static inline float##N rounded##N(float##N x, float##N scale, float##N zero) { \
     const float##N far = 512.0f, shift = 12582912.0f, none = 0.0f;               \
     const float##N low = LOWEST(CODE), high = HIGHEST(CODE);                     \
-    float##N q = x / scale;                                                      \
+    float##N q = QUOTIENT(N)(x, scale);                                          \
     q = q > far ? far : q;                                                       \
     q = q < -far ? -far : q;                                                     \
     const float##N code = (q == q ? q + shift - shift : none) + zero;            \
@@ -70,8 +71,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize_rows(
     const float nan = butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
 
     const bool asymmetric = row_zero != 0;
-    const float s = (asymmetric ? (above + below) / steps : fmax(below, above) / HIGHEST(CODE)) + nan;
-    const float z = asymmetric && s > 0 ? clamp(rint(lowest + below / s), lowest, lowest + steps) : 0;
+    const float s = (asymmetric ? QUOTIENT(1)(above + below, steps) : QUOTIENT(1)(fmax(below, above), HIGHEST(CODE))) + nan;
+    const float z = asymmetric && s > 0 ? clamp(rint(lowest + QUOTIENT(1)(below, s)), lowest, lowest + steps) : 0;
     if (LANE == 0) row_scale[row_scale_begin + t] = s;
     if (LANE == 0 && asymmetric) STORE_CODES(CODE, 1)(z, row_zero, row_zero_begin + t);
 #define CODE_OF_ROW(N) STORE_CODES(CODE, N)(ROUNDED(N)(LOAD(REAL, N)(x, from + i), s, z), y, to + i);

@@ -5,6 +5,7 @@
 //   X, W   types of x and weight      Y   of y: X, or i8 with a scale a row
 //   RESIDUAL   residual becomes x + residual
 //   CASTS      the normalised row is rounded to X before the product with weight (Llama's rounding point)
+#include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
 #ifndef X
@@ -67,9 +68,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
   const float largest =
       butterfly_max(fmax(LARGEST_OF(WIDTH)(VAR(largest, WIDTH)), VAR(largest, 1)), butterfly_room);
   const float step =
-      largest / 127 + butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
+      QUOTIENT(1)(largest, 127.0f) + butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
   if (LANE == 0) y_scale[y_scale_begin + t] = step;
-#define CODES(N) STORE(Y, N)(step > 0 ? NORMALISED(N) / step : 0, y, i);
+#define CODES(N) STORE(Y, N)(step > 0 ? QUOTIENT(N)(NORMALISED(N), step) : 0, y, i);
   FOR_ROW(i, dim, CODES)
 #endif
 }

@@ -29,7 +29,7 @@ Cut cut_of(const Runtime& runtime, const Attention& a) {
     cut.unit_rows = std::max(4, cut.dim <= 256 ? runtime.tuned(Tunable::attention_unit_rows) : 8192 / cut.dim / 4 * 4);
   } else {
     const bool flat = a.k_piece == 0 && a.v_piece == 0 && !a.slots_of_values;
-    cut.tiled = flat && cut.dim <= 576 && cut.lanes % 16 == 0 && (a.by_chunks || a.rows > 16);
+    cut.tiled = flat && cut.dim <= 576 && (a.by_chunks || a.rows > 16);
     cut.rows = cut.unit_rows = (one && !a.by_chunks) || cut.dim > 576 ? 1 : cut.dim <= 256 ? 4 : 2;
     cut.key_lanes = std::min(cut.dim / 8, 32);
     if (cut.tiled) cut.rows = cut.unit_rows = cut.lanes / 16 * (cut.dim <= 128 ? 4 : cut.dim <= 256 ? 2 : 1);

@@ -44,7 +44,6 @@ Expected<std::string> choose_language(cl_context context, cl_device_id id, const
 bool lanes_meet(cl_context context, cl_command_queue queue, cl_device_id id, const ClDevice& record,
                 const std::string& options) {
   constexpr std::size_t lanes = 64;
-  if (record.max_work_group < lanes) return false;
   Programs probes(context, id, record, options, {});
   const auto kernel = probes.kernel(Variant("runtime/probe").number("LANES", lanes), "probe");
   if (!kernel) return false;
@@ -62,7 +61,12 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   std::unique_ptr<Runtime> made(new Runtime);
   made->context_ = context;
   made->queue_ = queue;
-  if (options.shape == ClShape::by_device) options.shape = record.is_cpu ? ClShape::cpu : ClShape::gpu;
+  const bool holds_groups = record.max_work_group >= most_lanes;
+  if (options.shape == ClShape::by_device) options.shape = record.is_cpu || !holds_groups ? ClShape::cpu : ClShape::gpu;
+  if (options.shape == ClShape::gpu && !holds_groups)
+    return failure(StatusCode::unsupported, "shape is gpu, with groups of " + std::to_string(most_lanes) +
+                                                " work-items; those of " + record.name + " have at most " +
+                                                std::to_string(record.max_work_group) + ": it must be cpu");
   made->record_ = std::move(record);
   auto chosen = choose_language(context, id, made->record_, options.language);
   if (!chosen) return failure(std::move(chosen.error()));
@@ -87,12 +91,13 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
         break;
       }
   }
-  // Codes are integers that every backend gives: quotients on a tie may not be 2.5 ulp off.
+  // support/quotient.clh mends quotients where the device does not round them.
   cl_device_fp_config arithmetic = 0;
   if (cl_int refused = clGetDeviceInfo(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof arithmetic, &arithmetic, nullptr);
       refused != CL_SUCCESS)
     return failure(error_status(refused, "asking how " + made->record_.name + " divides"));
-  if ((arithmetic & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0) build += " -cl-fp32-correctly-rounded-divide-sqrt";
+  if ((arithmetic & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0 && !options.only_fallbacks)
+    build += " -cl-fp32-correctly-rounded-divide-sqrt -D ROUNDS_QUOTIENTS=1";
   made->programs_ = std::make_unique<Programs>(context, id, made->record_, std::move(build), options.cache);
   made->options_ = std::move(options);
 
@@ -112,10 +117,6 @@ Runtime::~Runtime() {
   memory_.reset();
   if (queue_ != nullptr) clReleaseCommandQueue(queue_);
   if (context_ != nullptr) clReleaseContext(context_);
-}
-
-int Runtime::lanes(int wanted) const {
-  return cpu_shape() ? 1 : std::min(wanted, static_cast<int>(std::min<std::size_t>(record_.max_work_group, 1024)));
 }
 
 const Dot& Runtime::dot() {

@@ -65,8 +65,10 @@ class Runtime {
   // The device is this machine's processor and its compiler clang, as assembly and builtins take for granted. Assembly
   // of another processor ends oclgrind and rusticl while they build it: they are not even asked.
   bool on_this_processor() const { return record_.is_cpu && record_.platform == "Portable Computing Language"; }
-  // Work-items that share a row: one in the cpu shape, else `wanted`, or what the device's work-groups hold of them.
-  int lanes(int wanted = 128) const;
+  // Work-items of a group: one in the cpu shape, else `wanted`, a power of two (lanes meet by butterflies) up to
+  // most_lanes. A device whose groups hold fewer has no gpu shape: tiles are cut for as many.
+  static constexpr std::size_t most_lanes = 256;
+  int lanes(int wanted = 128) const { return cpu_shape() ? 1 : wanted; }
   // -D FP64: support/double.clh makes doubles of integers without.
   bool has_doubles() const { return !options_.only_fallbacks && record_.has("cl_khr_fp64"); }
   // How dot products of bytes are taken: found out when it is first asked for.

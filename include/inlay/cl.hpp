@@ -57,7 +57,7 @@ enum class ClShape : unsigned char { by_device, cpu, gpu };
 
 struct ClOptions {
   std::string device = {};             // a part of the device's or its platform's name; empty: INLAY_CL_DEVICE
-  ClShape shape = ClShape::by_device;  // CPUs: cpu; all others: gpu
+  ClShape shape = ClShape::by_device;  // CPUs, and devices whose groups hold fewer than 256: cpu; all others: gpu
   std::string language = {};           // "CL1.2", "CL3.0"; empty: INLAY_CL_LANGUAGE, else the newest that compiles
   bool only_fallbacks = false;         // no subgroups, no doubles, no assembly: the OpenCL C that `language` names
   bool profiling = false;              // the queue measures kernels: Cl::kernel_seconds

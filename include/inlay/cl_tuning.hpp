@@ -40,8 +40,7 @@ struct ClParameter {
   std::string_view op, name;  // op: an operator, or the room that several share
   std::string_view what;
   Choice cpu, gpu;
-  bool same_bits;      // results have the same bits with each value
-  bool lanes = false;  // of a work-group: no more than the device's work-groups hold
+  bool same_bits;  // results have the same bits with each value
 
   const Choice& of(ClShape shape) const { return shape == ClShape::cpu ? cpu : gpu; }
 };

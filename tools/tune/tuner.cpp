@@ -86,9 +86,8 @@ Expected<std::vector<Beside>> measured(const Question& question, const Cases& ca
 Question question_of(Cl& cl, const ClParameter& parameter) {
   Question question{std::string(parameter.op), std::string(parameter.name), {}, 0, parameter.same_bits, {}};
   question.usual = cl.tuned(parameter.op, parameter.name).value_or(0);
-  const auto most = static_cast<int>(std::min<std::size_t>(cl.device().max_work_group, 1024));
-  for (int value : parameter.of(cl.options().shape).list())
-    if (!parameter.lanes || value <= most || value == question.usual) question.values.push_back(value);
+  const auto values = parameter.of(cl.options().shape).list();
+  question.values.assign(values.begin(), values.end());
   question.choose = [&cl, &parameter](int value) { return cl.tune(parameter.op, parameter.name, value); };
   return question;
 }
