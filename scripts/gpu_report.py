@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gpu_report.md"
 LANES = 128  # of a group, where a kernel does not say otherwise (Runtime::lanes)
 COMMON = ["-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-O3", "-I.", "-w", "-D", "GPU_SHAPE=1",
-          "-D", "ALIGNED=1", "-D", "UNROLLED=1", "-D", "FP64=1"]
+          "-D", "ALIGNED=1", "-D", "UNROLLED=1", "-D", "FP64=1", "-D", "ROUNDS_QUOTIENTS=1"]
 CLC = "/usr/lib/clc/"
 
 RULES = """\
