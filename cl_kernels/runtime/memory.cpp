@@ -21,7 +21,7 @@ std::size_t size_class(std::size_t bytes) {
 
 Memory::~Memory() {
   release_unused();
-  for (auto& [buffer, bytes] : used_) clReleaseMemObject(buffer);
+  for (auto& [buffer, used] : used_) clReleaseMemObject(buffer);
 }
 
 Expected<cl_mem> Memory::allocate(std::size_t bytes) {
@@ -46,7 +46,7 @@ Expected<cl_mem> Memory::allocate(std::size_t bytes) {
     if (error != CL_SUCCESS) return failure(error_status(error, what()));
     ++allocations_;
   }
-  used_.emplace(buffer, size);
+  used_.emplace(buffer, Used{bytes, size});
   return buffer;
 }
 
@@ -62,18 +62,26 @@ Expected<cl_mem> Memory::map(std::span<const std::byte> host) {
                                  const_cast<std::byte*>(host.data()), &error);
   if (error != CL_SUCCESS)
     return failure(error_status(error, "mapping " + std::to_string(host.size()) + " bytes on " + record_.name));
-  used_.emplace(buffer, 0);
+  used_.emplace(buffer, Used{host.size(), 0});
   return buffer;
+}
+
+Expected<std::size_t> Memory::bytes_of(cl_mem buffer) const {
+  if (const auto known = used_.find(buffer); known != used_.end()) return known->second.bytes;
+  std::size_t bytes = 0;
+  if (cl_int error = clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr); error != CL_SUCCESS)
+    return failure(error_status(error, "asking a buffer for its size"));
+  return bytes;
 }
 
 void Memory::release(cl_mem buffer) {
   const auto known = used_.find(buffer);
   if (known == used_.end()) return;
-  if (known->second == 0) {
+  if (known->second.size == 0) {
     ++gone_;
     clReleaseMemObject(buffer);
   } else {
-    unused_[known->second].push_back(buffer);
+    unused_[known->second.size].push_back(buffer);
   }
   used_.erase(known);
 }

@@ -5,6 +5,7 @@
 #include <CL/cl.h>
 
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 #include <inlay/cl.hpp>
@@ -23,16 +24,23 @@ class Memory {
   void release(cl_mem buffer);
   std::size_t allocations() const { return allocations_; }
   bool owns(cl_mem buffer) const { return used_.contains(buffer); }
+  // The bytes that allocate or map was asked for; of an engine's own buffer those that the driver tells.
+  Expected<std::size_t> bytes_of(cl_mem buffer) const;
   // Grows when one of them is given back to the driver: from then on its handle may be another buffer's.
   std::size_t gone() const { return gone_; }
 
  private:
+  struct Used {
+    std::size_t bytes;
+    std::size_t size;  // to be given out again; 0: memory of the host's
+  };
+
   void release_unused();
 
   cl_context context_;
   const ClDevice& record_;
   std::map<std::size_t, std::vector<cl_mem>> unused_;
-  std::map<cl_mem, std::size_t> used_;  // the size to be given out again; 0: memory of the host's
+  std::unordered_map<cl_mem, Used> used_;
   std::size_t allocations_ = 0, gone_ = 0;
 };
 

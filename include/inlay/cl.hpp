@@ -5,22 +5,28 @@
 //   run(*cl, RmsNorm<Cl>{.x = {{memory, offset}, DType::f32, {tokens, dim}}, ..});
 //   Status status = finish(*cl);                             // waits; tells the first index that was out of range
 //
-// Views point with {cl_mem, byte offset}: a part of an engine's buffer needs no sub-buffer. Two cl_mem are taken for
-// two allocations; who makes sub-buffers that overlap answers for aliases himself. A Cl is used by one thread at a
-// time. Programs are built when they are first needed, and kept (ClOptions::cache keeps them on disk as well).
+// Views point with {cl_mem, byte offset}: a part of an engine's buffer needs no sub-buffer. One that reaches beyond its
+// buffer is refused. Two cl_mem are taken for two allocations; who makes sub-buffers that overlap answers for aliases
+// himself. A Cl is used by one thread at a time. Programs are built when they are first needed, and kept
+// (ClOptions::cache keeps them on disk as well).
 #pragma once
 
 #include <CL/cl.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <inlay/core/backend.hpp>
+#include <inlay/core/layout.hpp>
 
 namespace inlay {
 
@@ -139,6 +145,47 @@ class Cl {
 
 namespace cl {
 
+// Does each view of an operator lie within its buffer, and the workspace? Buffers are asked for their size in each
+// call: an engine's handle may be another buffer's by the next.
+class Bounds {
+ public:
+  explicit Bounds(Cl& cl) : cl_(cl) {}
+
+  // `in_list`: a view's place in a list, or -1. `reach`: its bytes, counted from where it begins.
+  void demand(std::string_view field, int in_list, ConstClAddress at, ByteRange reach);
+  Status status() { return std::move(status_); }
+
+ private:
+  Cl& cl_;
+  cl_mem asked_ = nullptr;  // the buffer of the last view, which has so many bytes
+  std::ptrdiff_t bytes_ = 0;
+  Status status_;
+};
+
+template <class Op> Status check_bounds(Cl& cl, const Op& op, const SpaceWorkspace<Cl>& workspace) {
+  Bounds bounds(cl);
+  const auto one = [&](std::string_view field, int in_list, auto view) {
+    if constexpr (std::is_same_v<typename decltype(view)::space, Cl>) {
+      if (view.empty()) return;
+      const ConstClAddress at = std::exchange(view.data, {});
+      bounds.demand(field, in_list, at, byte_range(view));
+    }
+  };
+  for_each_field(op, [&](const auto& field, const auto& value) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (ViewLike<Value>) {
+      one(field.name, -1, value);
+    } else if constexpr (ListOfViews<Value>) {
+      int i = 0;
+      for (const auto& view : value) one(field.name, i++, view);
+    }
+  });
+  constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max();
+  if (workspace.bytes > 0)
+    bounds.demand("workspace", -1, workspace.begin, {0, static_cast<std::ptrdiff_t>(std::min(workspace.bytes, most))});
+  return bounds.status();
+}
+
 // In cl_kernels/<op>.cpp. `op` has passed its check.
 template <class Op> std::size_t scratch_bytes(Cl& cl, const Op& op);
 template <class Op> Status compute(Cl& cl, const Op& op, const SpaceWorkspace<Cl>& workspace);
@@ -149,6 +196,7 @@ template <class Op> Status compute(Cl& cl, const Op& op, const SpaceWorkspace<Cl
 template <class Op> Status supports(const Cl&, const Op&) { return {}; }
 template <class Op> std::size_t scratch_bytes(Cl& backend, const Op& op) { return cl::scratch_bytes(backend, op); }
 template <class Op> Status compute(Cl& backend, const Op& op, const SpaceWorkspace<Cl>& workspace) {
+  if (Status status = cl::check_bounds(backend, op, workspace); !status.ok()) return status;
   return cl::compute(backend, op, workspace);
 }
 
