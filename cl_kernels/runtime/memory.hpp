@@ -12,6 +12,11 @@
 
 namespace inlay::cl {
 
+struct Buffer {
+  std::size_t bytes = 0;
+  std::ptrdiff_t past_line = 0;  // its address by 64: 0 but over memory of the host's, which may begin anywhere
+};
+
 class Memory {
  public:
   Memory(cl_context context, const ClDevice& record) : context_(context), record_(record) {}
@@ -24,14 +29,14 @@ class Memory {
   void release(cl_mem buffer);
   std::size_t allocations() const { return allocations_; }
   bool owns(cl_mem buffer) const { return used_.contains(buffer); }
-  // The bytes that allocate or map was asked for; of an engine's own buffer those that the driver tells.
-  Expected<std::size_t> bytes_of(cl_mem buffer) const;
+  // Of any buffer: what allocate or map was asked for, of an engine's own what the driver tells.
+  Expected<Buffer> about(cl_mem buffer) const;
   // Grows when one of them is given back to the driver: from then on its handle may be another buffer's.
   std::size_t gone() const { return gone_; }
 
  private:
   struct Used {
-    std::size_t bytes;
+    Buffer buffer;
     std::size_t size;  // to be given out again; 0: memory of the host's
   };
 

@@ -170,14 +170,21 @@ Status launch(Cl& cl, const Variant& variant, const char* name, const Grid& grid
   return runtime.enqueue((*kernel)->object(), name, grid);
 }
 
+// Where a view begins, by 64: its buffer may lie over memory of the host's, which begins anywhere. 1 where the driver
+// does not tell, which no vector divides.
+template <class V> std::ptrdiff_t past_line(const Cl& cl, const V& view) {
+  const auto buffer = cl.runtime().memory().about(view.data.memory);
+  return buffer ? (buffer->past_line + view.data.offset) % static_cast<std::ptrdiff_t>(workspace_alignment) : 1;
+}
+
 // Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent
 // views do not matter. Rows are walked from their first element: a kernel that begins elsewhere asks for more. Of no
 // use to a CPU, which reads vectors from anywhere.
 template <class... V> bool aligned(const Cl& cl, const V&... view) {
   constexpr index width = 8;  // support/rows.clh, the gpu shape
-  const auto one = [](const auto& v) {
+  const auto one = [&](const auto& v) {
     if (!v.present()) return true;
-    if (bits(v.dtype) < 8 || v.data.offset * 8 % (width * bits(v.dtype)) != 0) return false;
+    if (bits(v.dtype) < 8 || past_line(cl, v) * 8 % (width * bits(v.dtype)) != 0) return false;
     for (int d = 0; d + 1 < std::remove_cvref_t<decltype(v)>::rank; ++d)
       if (v.extents[d] > 1 && v.strides[d] % width != 0) return false;
     return true;

@@ -145,20 +145,20 @@ class Cl {
 
 namespace cl {
 
-// Does each view of an operator lie within its buffer, and the workspace? Buffers are asked for their size in each
-// call: an engine's handle may be another buffer's by the next.
+// Does each view of an operator lie within its buffer, and the workspace, and is it aligned there where the buffer lies
+// over memory of the host's? Buffers are asked in each call: an engine's handle may be another buffer's by the next.
 class Bounds {
  public:
   explicit Bounds(Cl& cl) : cl_(cl) {}
 
   // `in_list`: a view's place in a list, or -1. `reach`: its bytes, counted from where it begins.
-  void demand(std::string_view field, int in_list, ConstClAddress at, ByteRange reach);
+  void demand(std::string_view field, int in_list, ConstClAddress at, ByteRange reach, std::ptrdiff_t alignment);
   Status status() { return std::move(status_); }
 
  private:
   Cl& cl_;
-  cl_mem asked_ = nullptr;  // the buffer of the last view, which has so many bytes
-  std::ptrdiff_t bytes_ = 0;
+  cl_mem asked_ = nullptr;  // the buffer of the last view
+  std::ptrdiff_t bytes_ = 0, past_line_ = 0;
   Status status_;
 };
 
@@ -168,7 +168,7 @@ template <class Op> Status check_bounds(Cl& cl, const Op& op, const SpaceWorkspa
     if constexpr (std::is_same_v<typename decltype(view)::space, Cl>) {
       if (view.empty()) return;
       const ConstClAddress at = std::exchange(view.data, {});
-      bounds.demand(field, in_list, at, byte_range(view));
+      bounds.demand(field, in_list, at, byte_range(view), std::max(bits(view.dtype) / 8, 1));
     }
   };
   for_each_field(op, [&](const auto& field, const auto& value) {
@@ -182,7 +182,8 @@ template <class Op> Status check_bounds(Cl& cl, const Op& op, const SpaceWorkspa
   });
   constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max();
   if (workspace.bytes > 0)
-    bounds.demand("workspace", -1, workspace.begin, {0, static_cast<std::ptrdiff_t>(std::min(workspace.bytes, most))});
+    bounds.demand("workspace", -1, workspace.begin, {0, static_cast<std::ptrdiff_t>(std::min(workspace.bytes, most))},
+                  workspace_alignment);
   return bounds.status();
 }
 

@@ -229,7 +229,7 @@ TEST_F(ClBounds, a_driver_that_does_not_answer_is_named) {
   answer = CL_INVALID_MEM_OBJECT;
   const Status status = run(*cl_, op);
   EXPECT_EQ(status.code(), StatusCode::internal);
-  EXPECT_EQ(status.message(), "b: asking a buffer for its size: CL_INVALID_MEM_OBJECT (-38)");
+  EXPECT_EQ(status.message(), "b: asking a buffer for its size and place: CL_INVALID_MEM_OBJECT (-38)");
   answer = CL_SUCCESS;
   fits(op);
 }
