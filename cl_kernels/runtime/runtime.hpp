@@ -78,6 +78,9 @@ class Runtime {
 
   Place place(Describe describe) { return {offences_->memory(), offences_->place(std::move(describe))}; }
 
+  // Between operators: that there is room for the places of one more.
+  Status make_room() { return offences_->full() ? wait() : Status(); }
+
   Status enqueue(cl_kernel kernel, const char* name, const Grid& grid);
   Status upload(ClAddress to, std::span<const std::byte> from);
   Status download(std::span<std::byte> to, ConstClAddress from);
@@ -87,6 +90,12 @@ class Runtime {
  private:
   // Bytes on their way to the device. What is small is copied here and not waited for: a model's step brings six lists.
   static constexpr std::size_t staging_bytes = 16384;
+  // Events that nobody has asked for the time of, which the driver keeps.
+  static constexpr std::size_t most_events = 4096;
+
+  // For the queue; what kernels met is kept.
+  Status wait();
+  void sum_events();
 
   Runtime() : staging_(staging_bytes) {}
 
@@ -100,6 +109,7 @@ class Runtime {
   std::unique_ptr<Offences> offences_;
   std::optional<Dot> dot_;
   std::vector<cl_event> events_;
+  double seconds_ = 0;  // of kernels whose events are gone
   std::vector<std::byte> staging_;
   std::size_t staged_ = 0;  // since the queue was last waited for
 };

@@ -125,7 +125,9 @@ class Cl {
   // Buffers that the driver was asked for so far; a decode step makes none after the first.
   std::size_t allocations() const;
 
-  // Waits for all that was given to the queue. The first index out of range that a kernel met since the last call.
+  // Waits for all that was given to the queue. The first index out of range that a kernel met since the last call. An
+  // engine may wait by itself and call it seldom: once there are more than 4096 places at which kernels might have met
+  // one, `run` waits for the queue, and keeps what was met for this call.
   Status finish();
   // How operators are cut from the next call on (cl_tuning.hpp); sizes of workspaces may change with it.
   Status tune(std::string_view op, std::string_view parameter, long value);
@@ -133,7 +135,8 @@ class Cl {
   // Where the values come from: compiled in, or a file.
   const std::string& tuning() const;
 
-  // The time of the kernels since the last call, with options.profiling; 0 without.
+  // The time of the kernels since the last call, with options.profiling; 0 without. Each 4096th kernel is waited for,
+  // so that it may be asked seldom.
   double kernel_seconds();
 
   cl::Runtime& runtime() const { return *runtime_; }  // for cl_kernels/
@@ -187,6 +190,10 @@ template <class Op> Status check_bounds(Cl& cl, const Op& op, const SpaceWorkspa
   return bounds.status();
 }
 
+// For what an operator's kernels may meet: the queue is waited for where there is none, which an operator's launches
+// cannot do between them.
+Status make_room(Cl& cl);
+
 // In cl_kernels/<op>.cpp. `op` has passed its check.
 template <class Op> std::size_t scratch_bytes(Cl& cl, const Op& op);
 template <class Op> Status compute(Cl& cl, const Op& op, const SpaceWorkspace<Cl>& workspace);
@@ -198,6 +205,7 @@ template <class Op> Status supports(const Cl&, const Op&) { return {}; }
 template <class Op> std::size_t scratch_bytes(Cl& backend, const Op& op) { return cl::scratch_bytes(backend, op); }
 template <class Op> Status compute(Cl& backend, const Op& op, const SpaceWorkspace<Cl>& workspace) {
   if (Status status = cl::check_bounds(backend, op, workspace); !status.ok()) return status;
+  if (Status status = cl::make_room(backend); !status.ok()) return status;
   return cl::compute(backend, op, workspace);
 }
 
