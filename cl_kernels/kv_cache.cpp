@@ -113,9 +113,9 @@ template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspac
     if (cache.empty()) return {};
     const BlockRuns runs = block_runs(cache, cache);
     const index size = bits(cache.dtype) / 8;
-    // The longest unit that divides all lengths.
+    // The longest unit that divides all lengths, and the address.
     index common = std::gcd(runs.run * size, cache.strides[0] * size);
-    common = std::gcd(common, static_cast<index>(cache.data.offset));
+    common = std::gcd(common, std::gcd<index, index>(cache.data.offset, past_line(cl, cache)));
     for (int i = 0; i < 4; ++i) common = std::gcd(common, runs.from[i] * size);
     const index unit = common % 16 == 0 ? 16 : common % 4 == 0 ? 4 : common % 2 == 0 ? 2 : 1;
     const auto units = [&](index elements) { return elements * size / unit; };

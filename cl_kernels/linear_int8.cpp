@@ -62,7 +62,7 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
   const int sharing = tile > 4 ? cl.runtime().lanes(128) : cl.runtime().lanes(Tunable::linear_int8_lanes);
   Variant product("linear_int8");
   dot.define(product).number("LANES", sharing).number("ROWS", tile);
-  product.flag("ALIGNED", !cpu && op.weight.data.offset % 16 == 0);
+  product.flag("ALIGNED", !cpu && past_line(cl, op.weight) % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * linear_int8::panel)}, .lanes = {sharing}};
   return launch(cl, product, "product", grid, q, clipped, tokens, op.weight, op.weight_sum, op.weight_scale,
                 stride(op.weight_scale), op.weight_zero, stride(op.weight_zero), op.bias,

@@ -94,7 +94,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
       .number("ROWS", tile)
       .flag("STEPS", size.steps)
       .flag("SUBNORMALS", subnormals)
-      .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && op.codes.data.offset % 16 == 0);
+      .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && past_line(cl, op.codes) % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
   const auto run = [&](const auto& x, index stride, DType type) {
     const bool zeros = op.zeros.present(), offsets = op.offsets.present();

@@ -17,11 +17,15 @@ std::size_t size_class(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+std::ptrdiff_t past_line(const void* host) {
+  return static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(host) % workspace_alignment);
+}
+
 }  // namespace
 
 Memory::~Memory() {
   release_unused();
-  for (auto& [buffer, bytes] : used_) clReleaseMemObject(buffer);
+  for (auto& [buffer, used] : used_) clReleaseMemObject(buffer);
 }
 
 Expected<cl_mem> Memory::allocate(std::size_t bytes) {
@@ -46,7 +50,7 @@ Expected<cl_mem> Memory::allocate(std::size_t bytes) {
     if (error != CL_SUCCESS) return failure(error_status(error, what()));
     ++allocations_;
   }
-  used_.emplace(buffer, size);
+  used_.emplace(buffer, Used{{.bytes = bytes}, size});
   return buffer;
 }
 
@@ -62,18 +66,28 @@ Expected<cl_mem> Memory::map(std::span<const std::byte> host) {
                                  const_cast<std::byte*>(host.data()), &error);
   if (error != CL_SUCCESS)
     return failure(error_status(error, "mapping " + std::to_string(host.size()) + " bytes on " + record_.name));
-  used_.emplace(buffer, 0);
+  used_.emplace(buffer, Used{{host.size(), past_line(host.data())}, 0});
   return buffer;
+}
+
+Expected<Buffer> Memory::about(cl_mem buffer) const {
+  if (const auto known = used_.find(buffer); known != used_.end()) return known->second.buffer;
+  std::size_t bytes = 0;
+  void* host = nullptr;
+  cl_int error = clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr);
+  if (error == CL_SUCCESS) error = clGetMemObjectInfo(buffer, CL_MEM_HOST_PTR, sizeof host, &host, nullptr);
+  if (error != CL_SUCCESS) return failure(error_status(error, "asking a buffer for its size and place"));
+  return Buffer{bytes, past_line(host)};
 }
 
 void Memory::release(cl_mem buffer) {
   const auto known = used_.find(buffer);
   if (known == used_.end()) return;
-  if (known->second == 0) {
+  if (known->second.size == 0) {
     ++gone_;
     clReleaseMemObject(buffer);
   } else {
-    unused_[known->second].push_back(buffer);
+    unused_[known->second.size].push_back(buffer);
   }
   used_.erase(known);
 }

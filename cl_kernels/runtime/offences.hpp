@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <inlay/core/status.hpp>
@@ -33,15 +34,23 @@ class Offences {
     return static_cast<cl_int>(places_.size()) - 1;
   }
   cl_mem memory() const { return record_; }
+  // Numbers of places begin anew with the next wait: before there are more of them, somebody must wait. Between two
+  // launches of one operator nobody may, which has places of its own.
+  bool full() const { return places_.size() >= most_places; }
 
-  // What was met since the last time: the record is asked for before the queue is waited for, and told of afterwards.
+  // Around a wait: the record is asked for before, and what it holds kept behind. Then there are no places.
   cl_int ask(cl_command_queue queue);
-  Status tell(cl_command_queue queue);
+  Status keep(cl_command_queue queue);
+  // What was met first since the last time.
+  Status tell() { return std::exchange(kept_, {}); }
 
  private:
+  static constexpr std::size_t most_places = 4096;
+
   cl_mem record_;
   Record met_;                    // the queue may still write it after a wait that failed
   std::vector<Describe> places_;  // of the kernels since the last wait
+  Status kept_;
 };
 
 }  // namespace inlay::cl

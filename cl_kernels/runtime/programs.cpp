@@ -1,5 +1,6 @@
 #include "cl_kernels/runtime/programs.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -183,17 +184,29 @@ Expected<cl_program> Programs::load(const std::string& file, const std::string& 
 
 // A cache that cannot be written is no error: the program is there. Another process sees a whole entry or none.
 void Programs::save(cl_program program, const std::string& file, const std::string& key) const {
-  std::size_t bytes = 0;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0)
-    return;
-  std::vector<unsigned char> binary(bytes);
-  unsigned char* data = binary.data();
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) != CL_SUCCESS) return;
+  // An engine's context may have other devices, which have no binary: the program was built for ours alone. Which of
+  // them is ours does not tell where the binary is: PoCL 3.1 puts it first.
+  cl_uint count = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, nullptr) != CL_SUCCESS) return;
+  const auto ask = [&](cl_program_info what, auto& list) {
+    return clGetProgramInfo(program, what, count * sizeof list[0], list.data(), nullptr) == CL_SUCCESS;
+  };
+  std::vector<std::size_t> sizes(count);
+  if (!ask(CL_PROGRAM_BINARY_SIZES, sizes)) return;
+  std::vector<std::string> binaries(count);
+  std::vector<char*> data(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    binaries[i].resize(sizes[i]);
+    data[i] = binaries[i].data();
+  }
+  if (!ask(CL_PROGRAM_BINARIES, data)) return;
+  const auto ours = std::find_if(binaries.begin(), binaries.end(), [](const auto& binary) { return !binary.empty(); });
+  if (ours == binaries.end()) return;
   std::string entry(format);
   put(entry, key.size());
   entry += key;
-  put(entry, bytes);
-  entry.append(reinterpret_cast<const char*>(data), bytes);
+  put(entry, ours->size());
+  entry += *ours;
   put(entry, hash(entry));
   std::error_code ignored;
   std::filesystem::create_directories(cache_, ignored);

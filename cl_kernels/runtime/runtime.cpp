@@ -149,6 +149,7 @@ Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
                                    std::to_string(global[1]) + " x " + std::to_string(global[2]) + " work-items on " +
                                    record_.name);
   if (event != nullptr) events_.push_back(event);
+  if (events_.size() == most_events) sum_events();
   return {};
 }
 
@@ -180,27 +181,37 @@ Status Runtime::download(std::span<std::byte> to, ConstClAddress from) {
   return {};
 }
 
-Status Runtime::finish() {
-  programs_->begin_step();
+Status Runtime::wait() {
   const cl_int asked = offences_->ask(queue_);
   if (cl_int error = clFinish(queue_); error != CL_SUCCESS) return error_status(error, "finishing on " + record_.name);
   staged_ = 0;
   if (asked != CL_SUCCESS) return error_status(asked, "reading what kernels met on " + record_.name);
-  return offences_->tell(queue_);
+  return offences_->keep(queue_);
 }
 
-double Runtime::kernel_seconds() {
-  double seconds = 0;
+Status Runtime::finish() {
+  programs_->begin_step();
+  Status waited = wait();
+  return waited.ok() ? offences_->tell() : std::move(waited);
+}
+
+void Runtime::sum_events() {
   for (cl_event event : std::exchange(events_, {})) {
     cl_ulong begin = 0, end = 0;
     clWaitForEvents(1, &event);
     if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr) == CL_SUCCESS &&
         clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr) == CL_SUCCESS)
-      seconds += static_cast<double>(end - begin) * 1e-9;
+      seconds_ += static_cast<double>(end - begin) * 1e-9;
     clReleaseEvent(event);
   }
-  return seconds;
 }
+
+double Runtime::kernel_seconds() {
+  sum_events();
+  return std::exchange(seconds_, 0);
+}
+
+Status make_room(Cl& cl) { return cl.runtime().make_room(); }
 
 Status detail::argument_status(cl_int error, const char* kernel, cl_uint argument) {
   return error_status(error, "argument " + std::to_string(argument) + " of OpenCL kernel " + kernel);

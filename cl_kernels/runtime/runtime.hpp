@@ -86,6 +86,9 @@ class Runtime {
 
   Place place(Describe describe) { return {offences_->memory(), offences_->place(std::move(describe))}; }
 
+  // Between operators: that there is room for the places of one more.
+  Status make_room() { return offences_->full() ? wait() : Status(); }
+
   Status enqueue(cl_kernel kernel, const char* name, const Grid& grid);
   Status upload(ClAddress to, std::span<const std::byte> from);
   Status download(std::span<std::byte> to, ConstClAddress from);
@@ -95,6 +98,12 @@ class Runtime {
  private:
   // Bytes on their way to the device. What is small is copied here and not waited for: a model's step brings six lists.
   static constexpr std::size_t staging_bytes = 16384;
+  // Events that nobody has asked for the time of, which the driver keeps.
+  static constexpr std::size_t most_events = 4096;
+
+  // For the queue; what kernels met is kept.
+  Status wait();
+  void sum_events();
 
   Runtime() : staging_(staging_bytes) {}
 
@@ -109,6 +118,7 @@ class Runtime {
   std::optional<Dot> dot_;
   std::optional<bool> subnormal_codes_;
   std::vector<cl_event> events_;
+  double seconds_ = 0;  // of kernels whose events are gone
   std::vector<std::byte> staging_;
   std::size_t staged_ = 0;  // since the queue was last waited for
 };
@@ -179,14 +189,21 @@ Status launch(Cl& cl, const Variant& variant, const char* name, const Grid& grid
   return runtime.enqueue((*kernel)->object(), name, grid);
 }
 
+// Where a view begins, by 64: its buffer may lie over memory of the host's, which begins anywhere. 1 where the driver
+// does not tell, which no vector divides.
+template <class V> std::ptrdiff_t past_line(const Cl& cl, const V& view) {
+  const auto buffer = cl.runtime().memory().about(view.data.memory);
+  return buffer ? (buffer->past_line + view.data.offset) % static_cast<std::ptrdiff_t>(workspace_alignment) : 1;
+}
+
 // Do all rows of these views begin where a whole vector may be read at once (-D ALIGNED, support/types.clh)? Absent
 // views do not matter. Rows are walked from their first element: a kernel that begins elsewhere asks for more. Of no
 // use to a CPU, which reads vectors from anywhere.
 template <class... V> bool aligned(const Cl& cl, const V&... view) {
   constexpr index width = 8;  // support/rows.clh, the gpu shape
-  const auto one = [](const auto& v) {
+  const auto one = [&](const auto& v) {
     if (!v.present()) return true;
-    if (bits(v.dtype) < 8 || v.data.offset * 8 % (width * bits(v.dtype)) != 0) return false;
+    if (bits(v.dtype) < 8 || past_line(cl, v) * 8 % (width * bits(v.dtype)) != 0) return false;
     for (int d = 0; d + 1 < std::remove_cvref_t<decltype(v)>::rank; ++d)
       if (v.extents[d] > 1 && v.strides[d] % width != 0) return false;
     return true;

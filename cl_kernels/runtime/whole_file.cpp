@@ -1,5 +1,6 @@
 #include "cl_kernels/runtime/whole_file.hpp"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -9,7 +10,8 @@
 namespace inlay::cl {
 
 Status write_whole(const std::string& file, std::string_view text) {
-  const std::string part = file + "." + std::to_string(getpid());
+  static std::atomic<unsigned> parts = 0;  // threads of one process may write the same file
+  const std::string part = file + "." + std::to_string(getpid()) + "." + std::to_string(parts++);
   std::error_code error;
   {
     std::ofstream out(part, std::ios::binary);

@@ -5,22 +5,28 @@
 //   run(*cl, RmsNorm<Cl>{.x = {{memory, offset}, DType::f32, {tokens, dim}}, ..});
 //   Status status = finish(*cl);                             // waits; tells the first index that was out of range
 //
-// Views point with {cl_mem, byte offset}: a part of an engine's buffer needs no sub-buffer. Two cl_mem are taken for
-// two allocations; who makes sub-buffers that overlap answers for aliases himself. A Cl is used by one thread at a
-// time. Programs are built when they are first needed, and kept (ClOptions::cache keeps them on disk as well).
+// Views point with {cl_mem, byte offset}: a part of an engine's buffer needs no sub-buffer. One that reaches beyond its
+// buffer is refused. Two cl_mem are taken for two allocations; who makes sub-buffers that overlap answers for aliases
+// himself. A Cl is used by one thread at a time. Programs are built when they are first needed, and kept
+// (ClOptions::cache keeps them on disk as well).
 #pragma once
 
 #include <CL/cl.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <inlay/core/backend.hpp>
+#include <inlay/core/layout.hpp>
 
 namespace inlay {
 
@@ -119,7 +125,9 @@ class Cl {
   // Buffers that the driver was asked for so far; a decode step makes none after the first.
   std::size_t allocations() const;
 
-  // Waits for all that was given to the queue. The first index out of range that a kernel met since the last call.
+  // Waits for all that was given to the queue. The first index out of range that a kernel met since the last call. An
+  // engine may wait by itself and call it seldom: once there are more than 4096 places at which kernels might have met
+  // one, `run` waits for the queue, and keeps what was met for this call.
   Status finish();
   // How operators are cut from the next call on (cl_tuning.hpp); sizes of workspaces may change with it.
   Status tune(std::string_view op, std::string_view parameter, long value);
@@ -127,7 +135,8 @@ class Cl {
   // Where the values come from: compiled in, or a file.
   const std::string& tuning() const;
 
-  // The time of the kernels since the last call, with options.profiling; 0 without.
+  // The time of the kernels since the last call, with options.profiling; 0 without. Each 4096th kernel is waited for,
+  // so that it may be asked seldom.
   double kernel_seconds();
 
   cl::Runtime& runtime() const { return *runtime_; }  // for cl_kernels/
@@ -139,6 +148,52 @@ class Cl {
 
 namespace cl {
 
+// Does each view of an operator lie within its buffer, and the workspace, and is it aligned there where the buffer lies
+// over memory of the host's? Buffers are asked in each call: an engine's handle may be another buffer's by the next.
+class Bounds {
+ public:
+  explicit Bounds(Cl& cl) : cl_(cl) {}
+
+  // `in_list`: a view's place in a list, or -1. `reach`: its bytes, counted from where it begins.
+  void demand(std::string_view field, int in_list, ConstClAddress at, ByteRange reach, std::ptrdiff_t alignment);
+  Status status() { return std::move(status_); }
+
+ private:
+  Cl& cl_;
+  cl_mem asked_ = nullptr;  // the buffer of the last view
+  std::ptrdiff_t bytes_ = 0, past_line_ = 0;
+  Status status_;
+};
+
+template <class Op> Status check_bounds(Cl& cl, const Op& op, const SpaceWorkspace<Cl>& workspace) {
+  Bounds bounds(cl);
+  const auto one = [&](std::string_view field, int in_list, auto view) {
+    if constexpr (std::is_same_v<typename decltype(view)::space, Cl>) {
+      if (view.empty()) return;
+      const ConstClAddress at = std::exchange(view.data, {});
+      bounds.demand(field, in_list, at, byte_range(view), std::max(bits(view.dtype) / 8, 1));
+    }
+  };
+  for_each_field(op, [&](const auto& field, const auto& value) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (ViewLike<Value>) {
+      one(field.name, -1, value);
+    } else if constexpr (ListOfViews<Value>) {
+      int i = 0;
+      for (const auto& view : value) one(field.name, i++, view);
+    }
+  });
+  constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max();
+  if (workspace.bytes > 0)
+    bounds.demand("workspace", -1, workspace.begin, {0, static_cast<std::ptrdiff_t>(std::min(workspace.bytes, most))},
+                  workspace_alignment);
+  return bounds.status();
+}
+
+// For what an operator's kernels may meet: the queue is waited for where there is none, which an operator's launches
+// cannot do between them.
+Status make_room(Cl& cl);
+
 // In cl_kernels/<op>.cpp. `op` has passed its check.
 template <class Op> std::size_t scratch_bytes(Cl& cl, const Op& op);
 template <class Op> Status compute(Cl& cl, const Op& op, const SpaceWorkspace<Cl>& workspace);
@@ -149,6 +204,8 @@ template <class Op> Status compute(Cl& cl, const Op& op, const SpaceWorkspace<Cl
 template <class Op> Status supports(const Cl&, const Op&) { return {}; }
 template <class Op> std::size_t scratch_bytes(Cl& backend, const Op& op) { return cl::scratch_bytes(backend, op); }
 template <class Op> Status compute(Cl& backend, const Op& op, const SpaceWorkspace<Cl>& workspace) {
+  if (Status status = cl::check_bounds(backend, op, workspace); !status.ok()) return status;
+  if (Status status = cl::make_room(backend); !status.ok()) return status;
   return cl::compute(backend, op, workspace);
 }
 

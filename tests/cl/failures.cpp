@@ -94,6 +94,7 @@ ANSWERS(clGetProgramInfo, (cl_program o, cl_uint what, size_t n, void* p, size_t
 ANSWERS(clGetProgramBuildInfo, (cl_program o, cl_device_id d, cl_uint what, size_t n, void* p, size_t* size),
         (o, d, what, n, p, size))
 ANSWERS(clGetEventProfilingInfo, (cl_event o, cl_uint what, size_t n, void* p, size_t* size), (o, what, n, p, size))
+ANSWERS(clGetMemObjectInfo, (cl_mem o, cl_uint what, size_t n, void* p, size_t* size), (o, what, n, p, size))
 ANSWERS(clWaitForEvents, (cl_uint n, Events list), (n, list))
 ANSWERS(clBuildProgram,
         (cl_program o, cl_uint n, const cl_device_id* list, const char* options, Built call, void* data),
