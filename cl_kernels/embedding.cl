@@ -4,6 +4,9 @@
 //
 //   T, Y     types of table and y; an i8 table has a scale a row
 //   BLOCKS   table is rows of GGUF blocks, of the type `format`
+//
+// gpu report:
+// gpu report, f16: -D BLOCKS=1 -D Y=f16
 #include "cl_kernels/support/offence.clh"
 #include "cl_kernels/support/rows.clh"
 

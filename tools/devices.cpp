@@ -7,37 +7,12 @@
 #include "tools/commands.hpp"
 
 #ifdef INLAY_HAS_CL
-#include <inlay/cl.hpp>
+#include "tools/cl_devices.hpp"
 #endif
 
 namespace inlay::tools {
 
 namespace {
-
-#ifdef INLAY_HAS_CL
-void print_opencl() {
-  const auto devices = cl_devices();
-  if (!devices) {
-    std::printf("cl         %s\n", std::string(devices.error().message()).c_str());
-    return;
-  }
-  const auto chosen = Cl::make();
-  constexpr double mib = 1024 * 1024;
-  for (const ClDevice& d : *devices) {
-    const bool is_chosen = chosen && chosen->device().name == d.name && chosen->device().platform == d.platform;
-    std::printf("cl         %s%s, %s (%s), driver %s\n", d.name.c_str(), is_chosen ? "*" : "", d.platform.c_str(),
-                d.vendor.c_str(), d.driver.c_str());
-    std::printf(
-        "           %s, %s shape, %zu units, groups of %zu, %.0f KiB local, %.0f MiB in all, %.0f MiB a buffer%s\n",
-        d.language.c_str(), d.is_cpu ? "cpu" : "gpu", d.compute_units, d.max_work_group,
-        static_cast<double>(d.local_bytes) / 1024, static_cast<double>(d.global_bytes) / mib,
-        static_cast<double>(d.max_allocation) / mib, d.shares_memory ? ", the host's memory" : "");
-  }
-  if (chosen) std::printf("           tuning: %s\n", chosen->tuning().c_str());
-  if (!chosen) std::printf("           none is usable: %s\n", std::string(chosen.error().message()).c_str());
-}
-
-#endif
 
 // Descriptions, not devices of this machine.
 void print_npus() {

@@ -11,7 +11,7 @@ struct Shape {
   bool qkv_bias, qk_norm, tied;
 };
 
-// From the models' config.json files.
+// From the models' config.json files; the last one, of llama2.c, is for tests.
 constexpr Shape shapes[] = {
     {"tinyllama-1.1b", 22, 2048, 32, 4, 64, 5632, 32000, 1e4, false, false, false},
     {"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 1e6, true, false, true},
@@ -21,6 +21,7 @@ constexpr Shape shapes[] = {
     {"llama3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, 5e5, false, false, true},
     {"llama3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, 5e5, false, false, false},
     {"mistral-7b", 32, 4096, 32, 8, 128, 14336, 32768, 1e6, false, false, false},
+    {"stories260k", 5, 64, 8, 4, 8, 172, 512, 1e4, false, false, true},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What a step of a model asks of OpenCL: this program stands between Inlay and the loader, and counts. Once two tokens
-// are written, a step makes nothing and sets what changed alone.
+// are written, a step makes nothing, sets what changed alone and reads its token; weights lie where the host has them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,8 +16,9 @@
 namespace {
 
 struct Calls {
-  int programs = 0, kernels = 0, buffers = 0, launches = 0;
-  int arguments = 0, unchanged = 0;  // set, and of these to what they were
+  int programs = 0, kernels = 0, buffers = 0, launches = 0, waits = 0;
+  int arguments = 0, unchanged = 0;                           // set, and of these to what they were
+  std::size_t read = 0, written = 0, copied = 0, mapped = 0;  // bytes; the last two as buffers are made
 } calls;
 
 std::map<std::pair<cl_kernel, cl_uint>, std::vector<unsigned char>> arguments;
@@ -41,6 +42,8 @@ extern "C" cl_kernel clCreateKernel(cl_program program, const char* name, cl_int
 extern "C" cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void* host, cl_int* error) {
   BEHIND(clCreateBuffer);
   ++calls.buffers;
+  if ((flags & CL_MEM_COPY_HOST_PTR) != 0) calls.copied += bytes;
+  if ((flags & CL_MEM_USE_HOST_PTR) != 0) calls.mapped += bytes;
   return behind(context, flags, bytes, host, error);
 }
 extern "C" cl_int clSetKernelArg(cl_kernel kernel, cl_uint argument, size_t bytes, const void* value) {
@@ -52,6 +55,23 @@ extern "C" cl_int clSetKernelArg(cl_kernel kernel, cl_uint argument, size_t byte
   calls.unchanged += now == before;
   before = std::move(now);
   return behind(kernel, argument, bytes, value);
+}
+extern "C" cl_int clFinish(cl_command_queue queue) {
+  BEHIND(clFinish);
+  ++calls.waits;
+  return behind(queue);
+}
+extern "C" cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool waits, size_t at, size_t bytes,
+                                      void* to, cl_uint events, const cl_event* list, cl_event* event) {
+  BEHIND(clEnqueueReadBuffer);
+  calls.read += bytes;
+  return behind(queue, buffer, waits, at, bytes, to, events, list, event);
+}
+extern "C" cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool waits, size_t at, size_t bytes,
+                                       const void* from, cl_uint events, const cl_event* list, cl_event* event) {
+  BEHIND(clEnqueueWriteBuffer);
+  calls.written += bytes;
+  return behind(queue, buffer, waits, at, bytes, from, events, list, event);
 }
 extern "C" cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint n, const size_t* first,
                                          const size_t* global, const size_t* local, cl_uint events,
@@ -84,6 +104,9 @@ TEST_F(StepsOnCl, a_step_sets_what_changed) {
                      std::to_string(calls.launches) + " launches");
         EXPECT_GT(calls.launches, 12 * config.layers);
         if (step < 2) continue;
+        constexpr std::size_t record = 24;  // what kernels met: asked for at each wait
+        EXPECT_LE(calls.waits, 2);          // for the token, and that the step is done
+        EXPECT_LE(calls.read, sizeof *token + static_cast<std::size_t>(calls.waits) * record);
         EXPECT_EQ(calls.unchanged, 0);
         EXPECT_EQ(calls.programs, 0);
         EXPECT_EQ(calls.kernels, 0);
@@ -92,6 +115,23 @@ TEST_F(StepsOnCl, a_step_sets_what_changed) {
         EXPECT_LE(calls.buffers, wider ? 1 : 0);
         EXPECT_LE(calls.arguments, wider ? 6 * config.layers : 0);
       }
+    }
+  });
+}
+
+TEST_F(StepsOnCl, weights_lie_where_the_host_has_them) {
+  ModelConfig config = tiny();
+  config.vocab = 1024;
+  on_each_shape([&](Cl& cl) {
+    if (!cl.device().is_cpu) GTEST_SKIP() << "not tested: StepsOnCl.weights_lie (cl): memory that is not the host's";
+    for (const std::string type : {"f16", "int8", "w4a16"}) {
+      SCOPED_TRACE(type);
+      calls = {};
+      const Session made = session(config, type, Chain(std::ref(cl)), {.chunk = 8});
+      const auto bytes = static_cast<std::size_t>(made.linear_bytes());
+      EXPECT_EQ(calls.written, 0u);
+      EXPECT_EQ(calls.copied, 0u);
+      EXPECT_GE(calls.mapped, bytes);
     }
   });
 }
