@@ -62,7 +62,6 @@ struct Sides {
 
   // w passes the vector units at each call.
   bool passes() const { return anew ? blocks.blocks.blocked() : right.prepared; }
-  bool meets() const { return left.prepared || right.prepared || (anew && !blocks.made); }
 };
 
 DType unit_of(const Device& device, DType x, DType w) {
@@ -101,6 +100,7 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
   if (choices.packed != nullptr) {
     s.right.halves = packed_blocks(memory, s.w, s.form, choices.packed);
     s.products.right = s.right.halves.parts;
+    s.products.given = true;
     return s;
   }
   // One part of the unit's type that has to be laid out anew may be so as it is used.
@@ -110,6 +110,7 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
   } else {
     s.right = side_of("w", s.w, m / 128);
     s.products.right = s.right.parts;
+    s.products.given = !s.right.prepared;
   }
   return s;
 }
@@ -148,13 +149,14 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
     if (s.left.prepared) make_halves(core, s.left.source, s.left.halves);
     if (s.right.prepared) make_halves(core, s.right.source, s.right.halves);
     if (s.anew) lay_out_before(core, s.blocks);
-    if (s.meets() && !s.blocks.stored()) core.sync_all();
+    if (s.right.prepared) core.sync_all();
     Scratch scratch(core);
     FloatEpilogue epilogue(core, scratch, result, tiles, s.products.steps());
     const Chain chain = core.chain(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
-    if (!s.anew) return multiply(core, s.products, tiles, handover, consume);
-    multiply(core, scratch, s.blocks, s.products, tiles, handover, consume, s.meets());
+    if (s.anew) return multiply(core, scratch, s.blocks, s.products, tiles, handover, consume, s.left.prepared);
+    const bool meets = s.left.prepared && !s.right.prepared;
+    multiply(core, s.products, tiles, handover, consume, {.meet = meeting(core, meets)});
   };
   const index bytes = byte_size(s.x.dtype, m * k) + byte_size(s.w.dtype, n * k) + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);

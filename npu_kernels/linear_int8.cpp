@@ -1,7 +1,7 @@
 // y = (sum (q - x_zero) (w - weight_zero)) scales + bias, in int8 on the matrix unit.
 //
 //   vector   x -> q, scale, shift, rest of each row                      (int8_rows.hpp)
-//   --- all cores meet ---
+//   --- all cores meet ---                                               unless x is multiplied as it lies
 //   vector   w: panels -> fractal blocks, as they are needed             (made_blocks.hpp), unless it has been packed
 //   load -> feed -> matrix (i8 -> i32) -> drain                          (products.hpp)
 //   vector   zero points, scales, bias, rounding -> y (int8_epilogue.hpp)
@@ -77,18 +77,17 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
     result.shadow = outliers->sums;
   }
   const auto body = [=](Core& core) {
-    make_int8_rows(core, x);
+    if (x.prepared()) make_int8_rows(core, x);
     lay_out_before(core, right);
     if (outliers) {
       core.sync_all();
       make_shadow(core, *outliers);
     }
-    if (!right.stored()) core.sync_all();  // else once some of it is on its way
     Scratch scratch(core);
     Int8Epilogue epilogue(core, scratch, result, tiles);
     const Chain chain = core.chain(Pipe::vector);
     multiply(
-        core, scratch, right, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); }, true);
+        core, scratch, right, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); }, x.prepared());
   };
   const index bytes = byte_size(op.x.dtype, m * k) + n * k + byte_size(op.y.dtype, m * n);
   const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);

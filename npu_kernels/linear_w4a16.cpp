@@ -70,7 +70,7 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
     if (!made) return multiply(core, plan.products, plan.tiles, plan.handover, consume);
     MadeCodes codes(core, scratch, weight, plan.tiles);
-    multiply(core, plan.products, plan.tiles, plan.handover, consume, std::ref(codes));
+    multiply(core, plan.products, plan.tiles, plan.handover, consume, {.right = std::ref(codes)});
   };
 }
 

@@ -57,6 +57,10 @@ RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_
           std::min({round_up(depth, block), round_up(8192, block), std::max(block, round_down(room, block))})};
 }
 
+index rows_at_once(const Core& core, index rows) {
+  return std::clamp<index>(ceil_div(rows, core.vector_workers()), 1, panel_rows);
+}
+
 Halves halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts) {
   Halves result;
   for (std::size_t i = 0; i < parts; ++i)
@@ -73,13 +77,15 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
   const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
     return std::make_unique<RowReader>(core, scratch, source, tile.rows, tile.depth);
   };
-  make_halves(core, source.count, source.depth, reader, to);
+  make_halves(core, source.count, source.depth, reader, to,
+              source.packed() ? panel_rows : rows_at_once(core, source.count));
 }
 
-void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const Halves& to) {
+void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const Halves& to, index at_once) {
   const bool scaled = to.power.present();
   const DType dtype = to.parts.front().dtype;
-  const RowTile tile = row_tile(core.device(), dtype, all, scaled ? 44 : 8 * byte_size(dtype, 1));
+  RowTile tile = row_tile(core.device(), dtype, all, scaled ? 44 : 8 * byte_size(dtype, 1));
+  tile.rows = at_once;
   const index block = core.device().fractal_block(dtype);
   Scratch scratch(core);
   const std::unique_ptr<RowTiles> reader = make_reader(core, scratch, tile);

@@ -1,6 +1,7 @@
 // Integer sums become y, on the vector unit:
 //
-//   acc = C - shift[t] weight_sum[o] - rest[t] weight_zero[o]                     i32, wraps on its way
+//   acc = C - shift[t] weight_sum[o] - rest[t] weight_zero[o]                     i32, wraps on its way; what is 0 is
+//                                                                                 left out
 //   y   = (acc + shadow) (scale[t] weight_scale[o]) + bias[o]                     f32, each step rounded once
 //   y   = saturate(round(y / y_scale) + y_zero)                                   where y is i8 or u8
 #pragma once
@@ -15,7 +16,8 @@ namespace inlay::npu {
 
 struct Int8Result {
   NdTensor y, weight_sum, weight_scale, weight_zero, bias, y_scale, y_zero;  // rank 0: not given
-  Tensor scale, shift, rest, shadow;                                         // in global memory, or none
+  NdTensor scale, shift, rest;                                               // .. of rows
+  Tensor shadow;                                                             // in global memory, or none
 };
 
 class Int8Epilogue {
@@ -30,7 +32,7 @@ class Int8Epilogue {
   static constexpr std::size_t of_channels = 6, of_rows = 3;
 
   void load(const Sums& sums);
-  void exact(const Tensor& acc, const Tensor& work, const Tensor& sums);
+  Tensor exact(const Tensor& acc, const Tensor& work, const Tensor& sums);
   void scaled(const Tensor& y, const Tensor& work, const Sums& sums);
   void requantized(const Tensor& whole, const Tensor& y);
 
@@ -38,7 +40,7 @@ class Int8Epilogue {
   NdTensor y_;
   Tensor shadow_;
   std::array<NdTensor, of_channels> from_channels_;
-  std::array<Tensor, of_rows> from_rows_;
+  std::array<NdTensor, of_rows> from_rows_;
   Shape shape_;
   Tensor acc_, work_, zeros_;
   TupleRing<of_channels> channels_;

@@ -21,8 +21,7 @@ class RowQuantizer {
   RowQuantizer(Core& core, const Int8Rows& to, Scratch& scratch)
       : core_(core),
         to_(to),
-        tile_(to.reads_x() ? row_tile(core.device(), DType::i8, to.depth, to.floats() || to.with_rest ? 32 : 6)
-                           : RowTile{8 * panel_rows, 1}),
+        tile_(tile_of(core, to)),
         block_(core.device().fractal_block(DType::i8)),
         reader_(core, scratch, {.rows = to.x, .panels = {}, .dtype = to.dtype, .count = to.rows, .depth = to.depth},
                 tile_.rows, tile_.depth),
@@ -51,10 +50,12 @@ class RowQuantizer {
     core_.vfill(column(zero_), 0);
     if (to_.x_zero.present()) load_zero();
     if (to_.dtype == DType::u8) core_.vscalar(VectorOp::add, column(zero_), column(zero_), std::int32_t{-128});
-    if (to_.x_scale.present()) load_scale();
-    if (to_.floats()) measure();
-    if (to_.scale.present()) store(to_.scale, as(column(scale_), DType::i32));
-    store(to_.shift, column(zero_));
+    if (to_.floats()) {
+      if (to_.x_scale.present()) load_scale();
+      measure();
+      if (to_.scale.present()) store(to_.scale, as(column(scale_), DType::i32));
+    }
+    if (to_.shift.present()) store(to_.shift, column(zero_));
     if (!to_.reads_x()) return;
     core_.vfill(column(rest_), 0);
     for (index k = 0; k < to_.depth; k += tile_.depth) quantize(k);
@@ -67,6 +68,12 @@ class RowQuantizer {
   index step() const { return tile_.rows; }
 
  private:
+  static RowTile tile_of(const Core& core, const Int8Rows& to) {
+    if (!to.reads_x()) return {8 * panel_rows, 1};
+    RowTile tile = row_tile(core.device(), DType::i8, to.depth, to.floats() || to.with_rest ? 32 : 6);
+    tile.rows = rows_at_once(core, to.rows);
+    return tile;
+  }
   Shape shape() const { return {tile_.rows, tile_.depth}; }
   Tensor column(const Tensor& tile) const { return tile.slice(0, count_, 0, 1); }
   Tensor window(const Tensor& tile, index depth) const { return tile.slice(0, count_, 0, depth); }
@@ -88,10 +95,10 @@ class RowQuantizer {
     core_.vcast(column(scale_), column(given_.wait()));
     given_.release();
   }
-  void store(const Tensor& to, const Tensor& from) {
+  void store(const NdTensor& to, const Tensor& from) {
     core_.vcast(column(columns_.acquire()), from);
     columns_.commit();
-    NdTensor target = by_axes(to).at(0, 0).slice(0, row_, count_);
+    NdTensor target = to.slice(0, row_, count_);
     target.first.dtype = DType::i32;
     core_.copy(target, by_axes(column(columns_.wait())).at(1, 0));
     columns_.release();
@@ -216,9 +223,12 @@ Int8Rows int8_rows(GlobalMemory& memory, const LinearInt8<Host>& op) {
   rows.in_blocks = op.x.dtype != DType::i8 || !loads_as_rows(rows.x) ||
                    blocks_pay(memory.device(), op.y.extents[1] / 256);  // q is not x
   rows.q = rows.in_blocks ? blocked_operand(memory, "q", rows.rows, rows.depth, DType::i8) : rows_operand(rows.x);
-  if (op.y.dtype != DType::i32) rows.scale = memory.workspace("scales", {1, rows.rows}, DType::f32);
-  rows.shift = memory.workspace("shifts", {1, rows.rows}, DType::i32);
-  if (rows.with_rest) rows.rest = memory.workspace("rests", {1, rows.rows}, DType::i32);
+  const auto of_rows = [&](const char* name, DType dtype) {
+    return by_axes(memory.workspace(name, {1, rows.rows}, dtype)).at(0, 0);
+  };
+  if (op.y.dtype != DType::i32) rows.scale = rows.floats() ? of_rows("scales", DType::f32) : rows.x_scale;
+  if (rows.shifts()) rows.shift = of_rows("shifts", DType::i32);
+  if (rows.with_rest) rows.rest = of_rows("rests", DType::i32);
   if (op.shadow_outliers) rows.clipped = memory.workspace("clipped", {rows.rows, rows.depth}, DType::f32);
   return rows;
 }

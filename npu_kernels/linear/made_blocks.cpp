@@ -88,6 +88,7 @@ LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource&
 
 LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products) {
   products.right = {packed};
+  products.given = true;
   return {.source = source, .blocks = packed, .packed = true};
 }
 
@@ -97,16 +98,16 @@ void lay_out_before(Core& core, const LaidOut& right) {
 
 void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
               const Tensor& handover, const Consumer& consume, bool meets) {
-  if (!right.made) return multiply(core, products, tiles, handover, consume);
-  if (!right.blocks.blocked()) {
-    MadeBlocks blocks(core, scratch, right.source, tiles);
-    return multiply(core, products, tiles, handover, consume, std::ref(blocks));
+  if (right.packed) return multiply(core, products, tiles, handover, consume, {.meet = meeting(core, meets)});
+  if (right.stored()) {
+    StoredBlocks blocks(core, scratch, right.source, right.blocks, tiles.stored_k);
+    const Makers makers{.store_right = std::ref(blocks), .meet = meeting(core, meets)};
+    return multiply(core, products, tiles, handover, consume, makers);
   }
-  StoredBlocks blocks(core, scratch, right.source, right.blocks, tiles.stored_k);
-  const auto meet = [&] {
-    if (meets) core.sync_all();
-  };
-  multiply(core, products, tiles, handover, consume, {}, {}, {.store = std::ref(blocks), .meet = meet});
+  if (meets || !right.made) core.sync_all();
+  if (!right.made) return multiply(core, products, tiles, handover, consume);
+  MadeBlocks blocks(core, scratch, right.source, tiles);
+  multiply(core, products, tiles, handover, consume, {.right = std::ref(blocks)});
 }
 
 bool MadeCodes::takes(const W4Weight& weight) { return !weight.shifts() && weight.scales.dtype == DType::f16; }

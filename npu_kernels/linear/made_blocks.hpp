@@ -67,7 +67,7 @@ LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource&
 LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products);
 // What has to be done before the cores meet.
 void lay_out_before(Core& core, const LaidOut& right);
-// `meets`: they have to, and have not yet where the right operand is stored() as it is used.
+// `meets`: the cores have prepared the left operand, and have not met yet.
 void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
               const Tensor& handover, const Consumer& consume, bool meets);
 

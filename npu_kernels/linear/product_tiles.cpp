@@ -200,7 +200,7 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
   };
   t.block_m = t.sum_m;
   t.block_n = t.sum_n;
-  t.chunk_k = depth;
+  t.chunk_k = t.step_k = depth;
   // Of several segments the left operand stays with all of them, and the vector unit keeps the sums of all rows.
   const bool pairs = p.left.size() > 1 || p.right.size() > 1;
   ProductTiles keeping = t;
@@ -228,6 +228,9 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     if (blocked) t.staged = 4;
     while (t.chunk_k > unit && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
     t.feed_k = std::min(t.feed_k, t.chunk_k);
+    // The left operand is for all cores and comes from the L2, the right one from global memory, by turns in one queue.
+    // Cores in step would leave global memory idle while all of them load from the L2.
+    t.step_k = blocked && p.given && device.l2.bytes > 0 ? unit_k : t.chunk_k;
     return t;
   }
   // All of the depth is staged: larger blocks load less, as long as every core has one.
@@ -260,6 +263,19 @@ index rows_beside_chunks(const Device& device, const Products& p, const ProductT
   return std::max(p.row_unit, round_down(room / (tiles * t.sum_n * out + columns * memory.align), p.row_unit));
 }
 
+// Global memory takes longer for the right operand than the matrix unit for the products.
+bool bound_by_right(const Device& device, index cores, const Products& p, const ProductTiles& t) {
+  const Operand& right = p.right.front();
+  const auto parts = static_cast<index>(p.right.size()), pairs = static_cast<index>(p.left.size()) * parts;
+  const index tiles = ceil_div(p.rows(), t.sum_m) * ceil_div(p.columns(), t.sum_n);
+  const auto products = static_cast<double>(tiles * pairs * ceil_div(right.depth, t.feed_k));
+  const auto size = [](index extent) { return static_cast<std::uint64_t>(extent); };
+  const double product = matrix_cycles(device.matrix, *device.rate(right.dtype, p.sum),
+                                       size(std::min(t.sum_m, p.rows())), size(t.sum_n), size(t.feed_k), false);
+  const auto bytes = static_cast<double>(parts * right.rows * right.depth * byte_size(right.dtype, 1));
+  return bytes / device.dram_bytes_per_cycle > products * product / static_cast<double>(cores);
+}
+
 }  // namespace
 
 bool makes_right(const Device& device, index cores, const Products& p) {
@@ -277,6 +293,7 @@ index staged_bytes(const Device& device, const Products& p, const ProductTiles& 
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& p, bool made) {
   ProductTiles tiles = largest_tiles(device, cores, p, made);
+  tiles.early = p.given && p.longest() > 0 && bound_by_right(device, cores, p, tiles);
   if (stages_for_vector(device) && p.segments.size() == 1)
     tiles.vector_m = std::min(tiles.vector_m, rows_beside_chunks(device, p, tiles, made));
   return tiles;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "npu_kernels/linear/handover.hpp"
+#include "npu_kernels/linear/turns.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -22,26 +23,6 @@ void pass_zeros(Core& core, const Products& p, const ProductTiles& t, const Cons
     for (index step = 0; step < p.steps(); ++step)
       consume({.tile = tile, .row = row, .column = column, .at = 0, .step = step, .last = step + 1 == p.steps()});
   }
-}
-
-// What is staged at once for a block: a chunk of a segment, of one pair of parts.
-struct Slice {
-  index step, k, depth;
-  std::size_t left, right;
-  bool first, last;  // of its sums
-};
-
-std::vector<Slice> slices_of(const Products& p, const ProductTiles& t) {
-  std::vector<Slice> slices;
-  index step = 0;
-  for (const Segment& segment : p.segments)
-    for (std::size_t left = 0; left < p.left.size(); ++left)
-      for (std::size_t right = 0; right < p.right.size(); ++right, ++step)
-        for (index k = 0; k < segment.depth; k += t.chunk_k) {
-          const index depth = std::min(t.chunk_k, segment.depth - k);
-          slices.push_back({step, segment.first + k, depth, left, right, k == 0, k + depth == segment.depth});
-        }
-  return slices;
 }
 
 // Flags for what a core's vector units store of its columns, item after item in chunks: no tiles of their own.
@@ -76,78 +57,51 @@ class StoredChunks {
 }  // namespace
 
 void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume,
-              const MakeRight& make_right, const MakeLeft& make_left, const StoreRight& store_right) {
-  if (p.longest() == 0) return pass_zeros(core, p, t, consume);
-  const std::vector<Slice> slices = slices_of(p, t);
-  const auto of_block = static_cast<index>(slices.size());
-  const index rows = p.rows(), columns = p.columns();
-  // Cores side by side take the same part of the longer operand: it comes from global memory over the whole run, and
-  // not all of it at its start. Rows that stay are worked through before the next ones.
-  const index blocks_m = ceil_div(rows, t.block_m), blocks_n = ceil_div(columns, t.block_n),
-              blocks = blocks_m * blocks_n;
+              const Makers& makers) {
+  if (p.longest() == 0) {
+    if (makers.meet) makers.meet();
+    return pass_zeros(core, p, t, consume);
+  }
+  const Turns turns(core, p, t);
   const DType in = p.left.front().dtype;
   const index depth_of_a = t.keeps ? round_up(p.left.front().depth, core.device().fractal_block(in)) : t.chunk_k;
   Ring a = core.ring("a", Space::staging, {t.block_m, depth_of_a}, in,
-                     {t.keeps ? 1 : t.staged, make_left ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
+                     {t.keeps ? 1 : t.staged, makers.left ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
   const bool turned = p.right.front().turned;
   const Shape shape_of_b = turned ? Shape{t.chunk_k, t.block_n} : Shape{t.block_n, t.chunk_k};
   Ring b = core.ring("b", Space::staging, shape_of_b, in,
-                     {t.staged, make_right ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
+                     {t.staged, makers.right ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
   Ring left = core.ring("left", Space::left, {t.sum_m, t.feed_k}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
   Ring right = core.ring("right", Space::right, {t.feed_k, t.sum_n}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
   Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum,
                         {t.accumulators, Pipe::matrix, Pipe::drain, t.unit});
   SumsToVector out(core, t, p.sum, handover);
 
-  const bool down = t.own || (columns >= rows && !t.keeps);
-  const index me = core.block_idx(), cores = core.block_dim();
-  const index items = t.own ? blocks_n : blocks, blocks_of_item = t.own ? blocks_m : 1;
-  const index turns = me < items ? ceil_div(items - me, cores) * blocks_of_item * of_block : 0;
-
-  struct Turn {
-    index row, rows, column, columns;
-    Slice slice;
-  };
-  const auto turn_at = [&](index turn) {
-    const index done = turn / of_block,
-                block = t.own ? done % blocks_m + (me + done / blocks_m * cores) * blocks_m : me + done * cores;
-    const index row = (down ? block % blocks_m : block / blocks_n) * t.block_m;
-    const index column = (down ? block / blocks_m : block % blocks_n) * t.block_n;
-    return Turn{row, std::min(t.block_m, rows - row), column, std::min(t.block_n, columns - column),
-                slices[static_cast<std::size_t>(turn % of_block)]};
-  };
-
   // The columns of an item are stored chunk by chunk with its first rows; the next item's with its last ones.
-  const index of_item = blocks_of_item * of_block, depth_of_b = p.right.front().depth;
+  const index depth_of_b = p.right.front().depth;
   std::optional<StoredChunks> stored;
-  if (store_right.store) stored.emplace(core, p.right.front(), ceil_div(depth_of_b, std::max<index>(1, t.stored_k)));
+  if (makers.store_right) stored.emplace(core, p.right.front(), ceil_div(depth_of_b, std::max<index>(1, t.stored_k)));
   const auto store = [&](index item) {
-    const Turn s = turn_at(item * of_item);
+    const Turn s = turns.at(item * turns.of_item());
     const index k = stored->next() * t.stored_k;
-    stored->store([&] { store_right.store(s.column, s.columns, k, std::min(t.stored_k, depth_of_b - k)); });
+    stored->store([&] { makers.store_right(s.column, s.columns, k, std::min(t.stored_k, depth_of_b - k)); });
   };
   const auto store_for = [&](index turn) {
-    const index item = turn / of_item, block = turn % of_item / of_block;
-    const Segment k{turn_at(turn).slice.k, turn_at(turn).slice.depth};
-    const index chunks = ceil_div(k.first + k.depth, t.stored_k);
+    const index item = turn / turns.of_item(), block = turn % turns.of_item() / turns.of_block();
+    const Slice slice = turns.at(turn).slice;
+    const index chunks = ceil_div(slice.k + slice.depth, t.stored_k);
     if (block == 0)
       for (; stored->arrived(item) < chunks; stored->wait())
         if (stored->made(item) <= stored->arrived(item)) store(item);
     if (block == 0 && !stored->full() && stored->made(item) < std::min(chunks + 1, stored->of_item())) store(item);
-    if (block > 0 && block + 1 == blocks_of_item && (item + 1) * of_item < turns)
+    if (block > 0 && block + 1 == turns.blocks_of_item() && (item + 1) * turns.of_item() < turns.count())
       while (!stored->full() && stored->made(item + 1) < chunks) store(item + 1);
   };
-  if (store_right.store) {
-    if (turns > 0) store(0);
-    store_right.meet();
-  }
-
-  const auto new_rows = [&](index turn) { return turn == 0 || turn_at(turn).row != turn_at(turn - 1).row; };
-  const auto load = [&](index turn) {
-    const Turn s = turn_at(turn);
-    if (t.keeps && new_rows(turn)) {
-      if (make_left)
-        make_left(a.acquire());
+  const auto load_left = [&](index turn) {
+    const Turn s = turns.at(turn);
+    if (t.keeps && turns.new_rows(turn)) {
+      if (makers.left)
+        makers.left(a.acquire());
       else
         stage(core, a.acquire(), p.left.front(), s.row, s.rows, 0, p.left.front().depth);
       a.commit();
@@ -155,9 +109,12 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
       stage(core, a.acquire(), p.left[s.slice.left], s.row, s.rows, s.slice.k, s.slice.depth);
       a.commit();
     }
-    if (store_right.store) store_for(turn);
-    if (make_right)
-      make_right(b.acquire(), s.column, s.columns, s.slice.k, s.slice.depth);
+  };
+  const auto load_right = [&](index turn) {
+    const Turn s = turns.at(turn);
+    if (makers.store_right) store_for(turn);
+    if (makers.right)
+      makers.right(b.acquire(), s.column, s.columns, s.slice.k, s.slice.depth);
     else
       stage(core, b.acquire(), p.right[s.slice.right], s.column, s.columns, s.slice.k, s.slice.depth);
     b.commit();
@@ -176,9 +133,9 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   };
   Tensor sum, staged_a;
   const auto product = [&](index turn, auto&& load_next) {
-    const Turn s = turn_at(turn);
+    const Turn s = turns.at(turn);
     const bool first = s.slice.first, last = s.slice.last;
-    if (!t.keeps || new_rows(turn)) staged_a = a.wait();
+    if (!t.keeps || turns.new_rows(turn)) staged_a = a.wait();
     const index k_of_a = t.keeps ? s.slice.k : 0;
     const Tensor staged_b = b.wait();
     for (index r = 0; r < s.rows; r += t.sum_m)
@@ -203,19 +160,28 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
         done = {m, n, {{}, s.row + r, s.column + c, r / t.sum_m * kept, s.slice.step, s.slice.step + 1 == p.steps()}};
         if (t.accumulators == 1) pass();
       }
-    if (!t.keeps || turn + 1 == turns || new_rows(turn + 1)) a.release();
+    if (!t.keeps || turn + 1 == turns.count() || turns.new_rows(turn + 1)) a.release();
     b.release();
   };
 
   // Rows that stay have one place: the next ones come once the last product of these is on its way. What the vector
   // unit makes fills its queue: it comes behind the first product that it is not needed for.
   const index ahead = index{t.staged} - 1;
-  index loaded = 0;
+  index loaded = 0, loaded_right = 0;
   const auto load_until = [&](index end, index turn) {
-    for (; loaded < std::min(turns, end) && !(t.keeps && loaded > turn && new_rows(loaded)); ++loaded) load(loaded);
+    for (; loaded < std::min(turns.count(), end) && !(t.keeps && loaded > turn && turns.new_rows(loaded)); ++loaded) {
+      load_left(loaded);
+      for (; loaded_right <= loaded; ++loaded_right) load_right(loaded_right);
+    }
   };
-  for (index turn = 0; turn < turns; ++turn) {
-    load_until(turn + 1 + (make_right ? 0 : ahead), turn);
+  if (makers.meet) {
+    if (makers.store_right && turns.count() > 0) store(0);
+    if (t.early)
+      for (; loaded_right < std::min(turns.count(), index{t.staged}); ++loaded_right) load_right(loaded_right);
+    makers.meet();
+  }
+  for (index turn = 0; turn < turns.count(); ++turn) {
+    load_until(turn + 1 + (makers.right ? 0 : ahead), turn);
     product(turn, [&] { load_until(turn + 1 + ahead, turn); });
   }
   pass();

@@ -35,6 +35,7 @@ struct Products {
   std::vector<Segment> segments;
   index source_bits = 8;  // of an element of the right operand that is laid out anew
   index row_unit = 1;     // rows that the consumer takes together, a power of two
+  bool given = false;     // the right operand lies in global memory as the unit takes it: nobody prepares it
 
   index rows() const { return left.front().rows; }
   index columns() const { return right.front().rows; }
@@ -53,9 +54,20 @@ using MakeRight = std::function<void(const Tensor& tile, index row, index rows, 
 using MakeLeft = std::function<void(const Tensor& tile)>;
 // Where staging is the matrix unit's alone, they pass through the operand in global memory: each core's vector units
 // make the columns that are its own, while its matrix unit multiplies what is there.
-struct StoreRight {
-  std::function<void(index row, index rows, index k, index depth)> store;
-  std::function<void()> meet;  // all cores, before the left operand is loaded and with some of the right one on its way
+using StoreRight = std::function<void(index row, index rows, index k, index depth)>;
+// All cores, where each has prepared a part of the left operand. Of a right operand that each core stores for
+// itself, or that is given (ProductTiles::early), the first chunks are on their way by then.
+using Meet = std::function<void()>;
+inline Meet meeting(Core& core, bool meets) {
+  return meets ? Meet([&core] { core.sync_all(); }) : Meet();
+}
+
+// How the operands come to be there.
+struct Makers {
+  MakeRight right = {};
+  MakeLeft left = {};
+  StoreRight store_right = {};
+  Meet meet = {};
 };
 // The vector unit makes the right operand as it is used, in either way; else all of it before the first product.
 bool makes_right(const Device& device, index cores, const Products& products);
@@ -65,12 +77,14 @@ struct ProductTiles {
   index sum_m, sum_n;      // of the result in one accumulator
   index block_m, block_n;  // .. for what is staged at once; one accumulator's where there are several chunks of a step
   index chunk_k, feed_k;   // of a segment in staging, in left and right
+  index step_k;            // cores start with chunks of one, two, .. of these; chunk_k: all with whole ones
   index stored_k;          // that a core's vector units store at once
   index vector_m;          // rows that the vector unit takes at once
   std::uint32_t staged;    // chunks on their way
   std::uint32_t accumulators;  // the next product has one while the last one drains
   bool unit;                   // the drain follows the products through one accumulator, granule by granule
   bool keeps;                  // a block's rows of the left operand have all of its depth, and stay for all columns
+  bool early;                  // the first chunks of the right operand are loaded before the cores meet
   bool own;                    // a core has all rows of its columns, whose right operand it stores
   index handed;                // tiles of sums on their way through global memory
   index row_unit;
@@ -102,7 +116,6 @@ inline index kept_rows(index vectors, const ProductTiles& tiles) {
 Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
 
 void multiply(Core& core, const Products& products, const ProductTiles& tiles, const Tensor& handover,
-              const Consumer& consume, const MakeRight& make_right = {}, const MakeLeft& make_left = {},
-              const StoreRight& store_right = {});
+              const Consumer& consume, const Makers& makers = {});
 
 }  // namespace inlay::npu

@@ -276,26 +276,24 @@ void multiply_w4_groups(Core& core, const W4Groups& op) {
   Scratch scratch(core);
   W4GroupEpilogue epilogue(core, scratch, op);
   std::optional<SpreadRows> rows;
-  MakeLeft make_left;
+  Makers makers;
   if (!op.left.blocked()) {
     rows.emplace(core, scratch, op);
-    make_left = std::ref(*rows);
+    makers.left = std::ref(*rows);
   }
   std::optional<W4Codes> codes;
   std::optional<W4StoredCodes> stored;
-  MakeRight make_right;
-  StoreRight store_right;
   if (stores) {
     stored.emplace(core, scratch, op.weight.codes, op.less_middle(), op.codes, op.tiles.stored_k);
-    store_right = {.store = std::ref(*stored), .meet = [&] { core.sync_all(); }};
+    makers.store_right = std::ref(*stored);
+    makers.meet = meeting(core, true);
   } else if (op.made) {
     codes.emplace(core, scratch, op.weight.codes, op.less_middle(), codes_at_once(core.device(), op), panels_ahead);
-    make_right = std::ref(*codes);
+    makers.right = std::ref(*codes);
   }
   const Chain chain = core.chain(Pipe::vector);
   multiply(
-      core, op.products, op.tiles, op.handover, [&](const Sums& sums) { epilogue(sums); }, make_right, make_left,
-      store_right);
+      core, op.products, op.tiles, op.handover, [&](const Sums& sums) { epilogue(sums); }, makers);
 }
 
 }  // namespace inlay::npu

@@ -30,7 +30,8 @@ TEST(shares, linear_f16) {
     Case of;
     double packed;  // floor
   };
-  for (const auto& [c, packed_floor] : {Forms{{"ascend-a2-like", 512, 4096, 4096, 0.70}, 0.82},
+  for (const auto& [c, packed_floor] : {Forms{{"ascend-a2-like", 1, 4096, 4096, 0.85}, 0.89},
+                                        {{"ascend-a2-like", 512, 4096, 4096, 0.70}, 0.82},
                                         {{"ascend-a2-like", 2048, 4096, 4096, 0.81}, 0.86},
                                         {{"systolic128", 512, 4096, 4096, 0.79}, 0.79},
                                         {{"systolic128", 2048, 4096, 4096, 0.84}, 0.82},
@@ -49,15 +50,18 @@ TEST(shares, linear_f16) {
 
 // Misses, below 0.75: on ascend-a2-like few rows are multiplied sooner than global memory gives their weights, which
 // pass the vector cores: 19400 cycles for the bytes alone, and the first chunk and the last rows beside them; on
-// systolic128 128 rows are as long as the weights' way into the arrays.
+// systolic128 the eight products of 128 rows fill and drain the arrays, 381 cycles each, between the first weights'
+// way in and the last rows' way out.
 TEST(shares, linear_int8) {
-  for (const Case& c : {Case{"ascend-a2-like", 128, 4096, 4096, 0.57},
-                        {"ascend-a2-like", 512, 4096, 4096, 0.61},
+  for (const Case& c : {Case{"ascend-a2-like", 128, 4096, 4096, 0.60},
+                        {"ascend-a2-like", 512, 4096, 4096, 0.62},
                         {"ascend-a2-like", 2048, 4096, 4096, 0.77},
-                        {"systolic128", 128, 4096, 4096, 0.64},
-                        {"systolic128", 512, 4096, 4096, 0.81},
-                        {"systolic128", 2048, 4096, 4096, 0.87},
-                        {"hexagon-htp-like", 128, 4096, 4096, 0.81}}) {
+                        {"systolic128", 1, 4096, 4096, 0.69},
+                        {"systolic128", 128, 4096, 4096, 0.68},
+                        {"systolic128", 512, 4096, 4096, 0.83},
+                        {"systolic128", 2048, 4096, 4096, 0.89},
+                        {"hexagon-htp-like", 128, 4096, 4096, 0.93},
+                        {"hexagon-htp-like", 512, 4096, 4096, 0.72}}) {
     Addresses at;
     const std::vector<std::int32_t> sums(static_cast<std::size_t>(c.n));  // a price reads lists of whole numbers
     const LinearInt8<Host> op{.x = at.view<2>(DType::i8, {c.m, c.k}),
@@ -84,24 +88,24 @@ TEST(shares, packed_weights) {
     double floor;
     bool rows = false;
   };
-  for (const Packed& c : {Packed{"ascend-a2-like", i8, i8, 1, 0.77},
-                          {"ascend-a2-like", i8, i8, 128, 0.65},
-                          {"ascend-a2-like", i8, i8, 512, 0.75},
+  for (const Packed& c : {Packed{"ascend-a2-like", i8, i8, 1, 0.80},
+                          {"ascend-a2-like", i8, i8, 128, 0.78},
+                          {"ascend-a2-like", i8, i8, 512, 0.76},
                           {"ascend-a2-like", i8, i8, 2048, 0.83},
                           {"systolic32", i8, i8, 1, 0.67},
-                          {"systolic32", i8, i8, 512, 0.54},
+                          {"systolic32", i8, i8, 512, 0.55},
                           {"ascend-a2-like", f16, f16, 512, 0.82, true},
                           {"systolic32", f16, f16, 1, 0.98},
                           {"systolic32", f16, f16, 512, 0.32},
-                          {"ascend-a2-like", f16, bf16, 1, 0.84},
+                          {"ascend-a2-like", f16, bf16, 1, 0.88},
                           {"hexagon-htp-like", f16, bf16, 1, 0.96},
                           {"systolic32", f16, bf16, 1, 0.97},
                           {"systolic128", f16, bf16, 1, 0.92},
-                          {"ascend-a2-like", f32, f32, 1, 0.65},
+                          {"ascend-a2-like", f32, f32, 1, 0.68},
                           {"hexagon-htp-like", f32, f32, 1, 0.44},
                           {"systolic32", f32, f32, 1, 0.48},
                           {"systolic128", f32, f32, 1, 0.29},
-                          {"ascend-a2-like", f32, f32, 512, 0.18},
+                          {"ascend-a2-like", f32, f32, 512, 0.19},
                           {"systolic128", f32, f32, 512, 0.14}}) {
     Addresses at;
     const auto expect_more = [&](const std::string& what, const auto& op) {

@@ -71,6 +71,12 @@ Ran run_linear(const Device& device, const Options& options) {
   return run_packed(device, options, op, y, weight);
 }
 
+// On cores that have as little of the bandwidth as each of many: the weight comes before the cores meet.
+template <Ran (*run)(const Device&, const Options&)> Ran with_slow_memory(Device device, const Options& options) {
+  device.dram_bytes_per_cycle /= 24;
+  return run(device, options);
+}
+
 // Weights of a layer of bytes.
 struct Int8Weights {
   static constexpr index n = 20, k = 70;
@@ -175,6 +181,8 @@ inline std::vector<Problem> small_linear() {
           {"linear f32, packing", run_linear<float, 70, 36, Weight::packing>},
           {"linear f32, packed", run_linear<float, 70, 36, Weight::packed>},
           {"linear_int8, packed", run_linear_int8<Codes::symmetric, Weight::packed>},
+          {"linear f32, packed, slow memory", with_slow_memory<run_linear<float, 70, 36, Weight::packed>>},
+          {"linear_int8, packed, slow memory", with_slow_memory<run_linear_int8<Codes::symmetric, Weight::packed>>},
           {"linear_int8, i8 to i8", run_linear_of_codes<std::int8_t>},
           {"linear_int8, u8 to u8", run_linear_of_codes<std::uint8_t>},
           {"linear_w4a16", w4({})},
