@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "npu_kernels/backend/abilities.hpp"
 #include "npu_kernels/machine/check/checker.hpp"
 
 namespace inlay::npu {
@@ -25,6 +26,7 @@ Device of_cores(Device device, std::uint32_t cores) {
 Runtime::Runtime(NpuOptions options, Device device)
     : options_(std::move(options)),
       device_(of_cores(std::move(device), options_.cores)),
+      tries_programs_(!can_what_ours_can(device_)),
       machine_(device_, options_.cores),
       planning_(device_, options_.cores) {}
 
@@ -42,7 +44,18 @@ Prepared& Runtime::prepare(const Build& build, std::vector<std::shared_ptr<void>
   prepared.tensors = planning_.named();
   prepared.kept = std::move(kept);
   prepared.used = ++calls_;
+  if (tries_programs_) prepared.lacks = lacks(build);
   return programs_.insert_or_assign(call_.key(), std::move(prepared)).first->second;
+}
+
+// A run in which no byte is touched. What else it reports (a memory that is too small) the true run reports as well.
+std::string Runtime::lacks(const Build& build) const {
+  Machine machine(device_, {.cores = options_.cores, .record = false, .data = false});
+  const Program program = build(machine);
+  const Outcome outcome = machine.run(program.body, program.launch);
+  for (const Report& report : outcome.reports)
+    if (report.kind == ReportKind::illegal_path) return device_.name + ": " + report.message;
+  return {};
 }
 
 Status Runtime::run(std::string_view op, Prepared& prepared, const Workspace& workspace) {

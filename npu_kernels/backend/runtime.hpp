@@ -27,6 +27,7 @@ class Runtime {
   // The program of that call, if it has been prepared.
   Prepared* prepared();
   Prepared& prepare(const Build& build, std::vector<std::shared_ptr<void>> kept);
+  bool tries_programs() const { return tries_programs_; }  // as the device can something else than ours
 
   // Errors: `internal`, with the first report.
   Status run(std::string_view op, Prepared& prepared, const Workspace& workspace);
@@ -40,11 +41,13 @@ class Runtime {
   Status pack(std::string_view op, const WeightForm& weight, const Packing& packing, std::span<std::byte> memory);
 
  private:
+  std::string lacks(const Build& build) const;
   PricedProgram to_price(std::string name, const Build& build);
   void make_room();
 
   NpuOptions options_;
   Device device_;
+  bool tries_programs_;
   FunctionalMachine machine_;
   PlanningMemory planning_;
   Prices prices_;

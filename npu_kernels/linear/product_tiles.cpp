@@ -1,6 +1,7 @@
 // Which tiles: as large as the memories hold twice, so that every pipe has the next one ready.
 #include <algorithm>
 
+#include "npu_kernels/backend/handover.hpp"
 #include "npu_kernels/linear/halves.hpp"
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
@@ -74,7 +75,7 @@ bool drains_between(const Device& device) {
 // Of a tile of sums, a segment after the other: the product, and the drain where it comes between.
 double product_cycles(const Device& device, const Products& p, Extents tile) {
   const DType dtype = p.left.front().dtype;
-  const Path* way = device.path(Space::accumulator, Space::vector);
+  const Path* way = drain_path(device);
   const index segment = round_up(p.longest(), device.fractal_block(dtype));
   const double drain = way->latency + static_cast<double>(tile.m * tile.n * byte_size(p.sum, 1)) / way->bytes_per_cycle;
   return device.matrix.head + (drains_between(device) ? drain : 0) +
