@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "npu_kernels/backend/abilities.hpp"
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
 #include "npu_kernels/linear/halves.hpp"
@@ -117,10 +118,11 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
 
 }  // namespace
 
-Status declined(const Device&, const Linear<Host>& op) {
+Status declined(const Device& device, const Linear<Host>& op) {
   const bool are_bf16 = op.x.dtype == DType::bf16 && weight_type(op) == DType::bf16;
-  if (op.compute == LinearCompute::exact_float || are_bf16) return {};
-  return unsupported("bf16_products are the CPU's");
+  if (op.compute != LinearCompute::exact_float && !are_bf16)
+    return unsupported("bf16_products of other operands than bf16 x and w are the CPU's");
+  return lacks_products(device, unit_of(device, op.x.dtype, weight_type(op)), DType::f32);
 }
 
 WeightForm weight_form(const Device& device, const Linear<Host>& op) {

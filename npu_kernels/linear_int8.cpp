@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "npu_kernels/backend/abilities.hpp"
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/int8_epilogue.hpp"
 #include "npu_kernels/linear/launch.hpp"
@@ -38,6 +39,11 @@ Products products_of(const Int8Rows& x) {
 }
 
 }  // namespace
+
+Status declined(const Device& device, const LinearInt8<Host>& op) {
+  if (Status status = lacks_products(device, DType::i8, DType::i32); !status.ok()) return status;
+  return op.shadow_outliers ? lacks_products(device, DType::f16, DType::f32) : Status();
+}
 
 WeightForm weight_form(const Device&, const LinearInt8<Host>& op) { return form_of(op.weight, DType::i8); }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "npu_kernels/backend/abilities.hpp"
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
 #include "npu_kernels/linear/halves.hpp"
@@ -102,7 +103,13 @@ std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
                                     all(op.perm) + all(op.bias) + all(op.y));
 }
 
+bool in_int8(const LinearW4a16<Host>& op) { return op.compute == W4Compute::int8_activations && op.slots() > 0; }
+
 }  // namespace
+
+Status declined(const Device& device, const LinearW4a16<Host>& op) {
+  return in_int8(op) ? lacks_products(device, DType::i8, DType::i32) : lacks_products(device, DType::f16, DType::f32);
+}
 
 Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices& choices) {
   const index m = op.x.extents[0], n = op.y.extents[1], slots = op.slots();
@@ -122,7 +129,7 @@ Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices
   FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
   result.bias = memory.bind_optional("bias", op.bias);
 
-  const bool bytes = op.compute == W4Compute::int8_activations && slots > 0;
+  const bool bytes = in_int8(op);
   const bool exact = choices.activations == NpuActivations::exact;
   const auto rest = bytes   ? in_bytes(memory, x, weight, result)
                     : exact ? in_groups(memory, x, weight, result)

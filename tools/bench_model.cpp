@@ -125,6 +125,8 @@ int bench(const Options& options) {
   settings.device = options.device;
   settings.threads = options.threads;
   settings.pool = options.pool;
+  settings.backend = options.backend;
+  settings.rounding = options.rounding;
   auto runner = make_runner(settings, options.backend);
   if (!runner) return wrong(runner.error());
   auto session = exec::Session::make(*config, std::move(*weights), std::move(*runner),

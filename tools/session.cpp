@@ -53,10 +53,12 @@ void add_threads(CLI::App& command, int& threads, std::string& pool) {
 
 void Rounding::add_to(CLI::App& command) {
   command
-      .add_option("--activations", activations,
-                  "What linears multiply with: x as it is; for 4- and 8-bit blocks x rounded to 8 bits by groups; for "
-                  "floats x and the weight rounded to bf16")
-      ->check(CLI::IsMember({"exact", "int8", "bf16"}));
+      .add_option(
+          "--activations", activations,
+          "What linears multiply with: x as it is; for 4- and 8-bit blocks x rounded to 8 bits by groups; for "
+          "floats x and the weight rounded to bf16; f16: --backend npu rounds what its matrix unit multiplies to "
+          "f16 once, instead of taking f32 in two halves")
+      ->check(CLI::IsMember({"exact", "int8", "bf16", "f16"}));
   command
       .add_option(
           "--attention", attention,
@@ -69,6 +71,8 @@ exec::Activations Rounding::of_linears() const {
   if (activations == "int8") return exec::Activations::int8;
   return activations == "bf16" ? exec::Activations::bf16 : exec::Activations::exact;
 }
+
+NpuActivations Rounding::of_npu() const { return activations == "f16" ? NpuActivations::f16 : NpuActivations::exact; }
 
 AttentionCompute Rounding::of_attention() const {
   return attention == "bf16" ? AttentionCompute::bf16_products : AttentionCompute::exact_float;
@@ -132,6 +136,9 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
 }
 
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend) {
+  if (options.rounding.of_npu() == NpuActivations::f16 && options.backend != "npu")
+    return failure(invalid("--activations is f16, which is --backend npu's; with --backend " + options.backend +
+                           " it must be exact, int8 or bf16"));
   if (backend == "reference") return exec::Eager(Reference{});
 #ifdef INLAY_HAS_CL
   if (backend == "cl") {
@@ -143,7 +150,7 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
   auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return failure(std::move(cpu.error()));
   if (backend == "npu") {  // what it declines runs on the CPU
-    auto npu = Npu::make({.device = options.device});
+    auto npu = Npu::make({.device = options.device, .activations = options.rounding.of_npu()});
     if (!npu) return failure(std::move(npu.error()));
     return exec::Eager(std::move(*npu), std::move(*cpu));
   }

@@ -21,12 +21,13 @@ void add_device(CLI::App& command, std::string& device);
 // --threads and --pool.
 void add_threads(CLI::App& command, int& threads, std::string& pool);
 
-// What is multiplied: --activations, "exact", "int8" or "bf16", and --attention, "exact" or "bf16".
+// What is multiplied: --activations, "exact", "int8", "bf16" or the npu's "f16", and --attention, "exact" or "bf16".
 struct Rounding {
   std::string activations = "exact", attention = "exact";
 
   void add_to(CLI::App& command);
   exec::Activations of_linears() const;
+  NpuActivations of_npu() const;
   AttentionCompute of_attention() const;
 };
 

@@ -108,7 +108,11 @@ template <class Op> Prepared& prepared(Runtime& runtime, const Op& op) {
 }
 
 template <class Op> Status Operator<Op>::supports(const Npu& npu, const Op& op) {
-  return declined(npu.runtime().device(), op);
+  Runtime& runtime = npu.runtime();
+  if (Status status = declined(runtime.device(), op); !status.ok()) return status;
+  if (!runtime.tries_programs() || writes_nothing(op)) return {};
+  const std::string& lacks = prepared(runtime, op).lacks;
+  return lacks.empty() ? Status() : unsupported(lacks);
 }
 template <class Op> std::size_t Operator<Op>::scratch_bytes(const Npu& npu, const Op& op) {
   return prepared(npu.runtime(), op).workspace_bytes;

@@ -27,7 +27,7 @@ struct Prepared {
   std::vector<std::shared_ptr<void>> kept;   // lists, which the program may look at as long as it lives
   Script script;                             // of functional mode
   std::size_t script_bytes = 0;              // as Runtime has counted them
-  std::uint64_t used = 0;                    // the number of its last call
+  std::string lacks;                         // what its program asks for and the device has not; empty: nothing
 };
 
 // What a call is: its key, and where the n-th operand lies. The space of one call serves the next.

@@ -1,9 +1,9 @@
 #include "npu_kernels/backend/runtime.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 
+#include "npu_kernels/backend/abilities.hpp"
 #include "npu_kernels/machine/check/checker.hpp"
 
 namespace inlay::npu {
@@ -25,15 +25,11 @@ Device of_cores(Device device, std::uint32_t cores) {
 Runtime::Runtime(NpuOptions options, Device device)
     : options_(std::move(options)),
       device_(of_cores(std::move(device), options_.cores)),
+      tries_programs_(!can_what_ours_can(device_)),
       machine_(device_, options_.cores),
       planning_(device_, options_.cores) {}
 
-Prepared* Runtime::prepared() {
-  const auto found = programs_.find(call_.key());
-  if (found == programs_.end()) return nullptr;
-  found->second.used = ++calls_;
-  return &found->second;
-}
+Prepared* Runtime::prepared() { return programs_.find(call_.key()); }
 
 Prepared& Runtime::prepare(const Build& build, std::vector<std::shared_ptr<void>> kept) {
   Prepared prepared;
@@ -41,8 +37,19 @@ Prepared& Runtime::prepare(const Build& build, std::vector<std::shared_ptr<void>
   prepared.workspace_bytes = planning_.workspace_bytes();
   prepared.tensors = planning_.named();
   prepared.kept = std::move(kept);
-  prepared.used = ++calls_;
-  return programs_.insert_or_assign(call_.key(), std::move(prepared)).first->second;
+  if (tries_programs_) prepared.lacks = lacks(build);
+  if (programs_.size() >= most_kept) make_room();
+  return programs_.put(call_.key(), std::move(prepared));
+}
+
+// A run in which no byte is touched. What else it reports (a memory that is too small) the true run reports as well.
+std::string Runtime::lacks(const Build& build) const {
+  Machine machine(device_, {.cores = options_.cores, .record = false, .data = false});
+  const Program program = build(machine);
+  const Outcome outcome = machine.run(program.body, program.launch);
+  for (const Report& report : outcome.reports)
+    if (report.kind == ReportKind::illegal_path) return device_.name + ": " + report.message;
+  return {};
 }
 
 Status Runtime::run(std::string_view op, Prepared& prepared, const Workspace& workspace) {
@@ -59,23 +66,12 @@ Status Runtime::run(std::string_view op, Prepared& prepared, const Workspace& wo
   if (!reports.empty()) prepared.script.clear();
   bytes_ += prepared.script.bytes() - prepared.script_bytes;
   prepared.script_bytes = prepared.script.bytes();
-  make_room();
+  if (bytes_ > most_script_bytes) make_room();
   return reports.empty() ? Status() : failed(op, reports.front());
 }
 
-// Once they take too much, the half of the programs goes that nobody has asked for lately.
 void Runtime::make_room() {
-  constexpr std::size_t most = std::size_t{1} << 28;
-  if (bytes_ <= most) return;
-  std::vector<std::uint64_t> calls;
-  for (const auto& [key, program] : programs_) calls.push_back(program.used);
-  const auto middle = calls.begin() + static_cast<std::ptrdiff_t>(calls.size() / 2);
-  std::nth_element(calls.begin(), middle, calls.end());
-  for (auto each = programs_.begin(); each != programs_.end();) {
-    const bool goes = each->second.used < *middle;
-    if (goes) bytes_ -= each->second.script_bytes;
-    each = goes ? programs_.erase(each) : std::next(each);
-  }
+  programs_.halve([&](const Prepared& program) { bytes_ -= program.script_bytes; });
 }
 
 Status Runtime::run_checked(std::string_view op, const Workspace& workspace, const Build& build) {
@@ -99,16 +95,14 @@ PricedProgram Runtime::to_price(std::string name, const Build& build) {
           .launch = plan.launch};
 }
 
-const NpuPrice* Runtime::priced() const {
-  const auto found = priced_.find(call_.key());
-  return found == priced_.end() ? nullptr : &found->second;
-}
+const NpuPrice* Runtime::priced() { return priced_.find(call_.key()); }
 
 Expected<NpuPrice> Runtime::price(const Build& build) {
   auto found = npu::price(device_, to_price(call_.key().c_str(), build));
   if (!found) return failure(std::move(found.error()));
   NpuPrice price{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
-  return priced_.insert_or_assign(call_.key(), std::move(price)).first->second;
+  priced_.make_room(most_kept);
+  return priced_.put(call_.key(), std::move(price));
 }
 
 Expected<Plan> Runtime::plan(std::string_view op, const Build& build) {

@@ -1,6 +1,7 @@
 // Which tiles: as large as the memories hold twice, so that every pipe has the next one ready.
 #include <algorithm>
 
+#include "npu_kernels/backend/handover.hpp"
 #include "npu_kernels/linear/halves.hpp"
 #include "npu_kernels/linear/products.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
@@ -74,7 +75,7 @@ bool drains_between(const Device& device) {
 // Of a tile of sums, a segment after the other: the product, and the drain where it comes between.
 double product_cycles(const Device& device, const Products& p, Extents tile) {
   const DType dtype = p.left.front().dtype;
-  const Path* way = device.path(Space::accumulator, Space::vector);
+  const Path* way = drain_path(device);
   const index segment = round_up(p.longest(), device.fractal_block(dtype));
   const double drain = way->latency + static_cast<double>(tile.m * tile.n * byte_size(p.sum, 1)) / way->bytes_per_cycle;
   return device.matrix.head + (drains_between(device) ? drain : 0) +
@@ -178,7 +179,11 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     // Four tiles of 16 columns as they come and two as they go, beside what an epilogue keeps of a large tile.
     const index room = bytes(Space::vector) / 8 * (t.sum_m * t.sum_n * out <= bytes(Space::vector) / 8 ? 4 : 3);
     t.stored_k = std::min(depth, round_down(room / (16 * (4 * p.source_bits / 8 + 2 * in)), unit_k));
+    t.stored_k = std::max(t.stored_k, unit_k);
   }
+  // Where not even the smallest tile fits it is taken, and the memory refuses it by its name.
+  t.sum_m = std::max(t.sum_m, unit_m);
+  t.sum_n = std::max(t.sum_n, unit_n);
   const auto vector_rows = [&](index sum_m, index sum_n) {
     return std::clamp<index>(round_down(bytes(Space::vector) / (shared ? 28 : 16) / (sum_n * out), p.row_unit),
                              p.row_unit, round_up(ceil_div(sum_m, device.vector_units()), p.row_unit));
@@ -189,6 +194,7 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     t.feed_k = std::min(depth, round_down(std::min(bytes(Space::left) / 2 / (t.sum_m * in),
                                                    bytes(Space::right) / 2 / (round_up(t.sum_n, unit_k) * in)),
                                           unit_k));
+  t.feed_k = std::max(t.feed_k, unit_k);
 
   // The left operand is staged once where all its rows are a block.
   const index budget = !shared ? bytes(Space::staging)

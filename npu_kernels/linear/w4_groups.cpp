@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "npu_kernels/backend/handover.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/w4_codes.hpp"
 #include "npu_kernels/machine/arithmetic/rounding.hpp"
@@ -151,8 +152,7 @@ void make_sums(Core& core, const W4Groups& op) {
 // The spread whose products and drains take the unit least: of few rows as many groups as make up its granule.
 index cheapest_spread(const Device& device, const W4Groups& op) {
   const MatrixRate* rate = device.rate(DType::f16, DType::f32);
-  const bool direct = device.path(Space::accumulator, Space::vector) != nullptr;
-  const Path* way = device.path(Space::accumulator, direct ? Space::vector : Space::global);
+  const Path* way = drain_path(device);
   const index rows = op.x.count * op.parts, n = op.weight.codes.count, sum_bytes = byte_size(DType::f32, 1);
   // Square tiles of half the accumulators.
   const auto sums = static_cast<double>(device.memory(Space::accumulator).bytes) / 2 / 4;

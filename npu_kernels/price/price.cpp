@@ -77,12 +77,13 @@ tl::expected<Price, Status> Prices::of(const Device& device, const PricedProgram
   const std::string key = key_of(device, program);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    if (const Price* known = known_.find(key)) return *known;
   }
   auto result = price(device, program);
   if (!result) return result;
   const std::lock_guard lock(mutex_);
-  return known_.try_emplace(key, std::move(*result)).first->second;
+  known_.make_room(most);
+  return known_.put(key, std::move(*result));
 }
 
 std::size_t Prices::known() const {

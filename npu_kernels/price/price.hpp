@@ -8,13 +8,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "npu_kernels/machine/device/problem.hpp"
 #include "npu_kernels/machine/run/machine.hpp"
+#include "npu_kernels/price/recent.hpp"
 
 namespace inlay::npu {
 
@@ -40,13 +40,15 @@ struct Price {
 
 class Prices {
  public:
+  static constexpr std::size_t most = 4096;  // that are kept
+
   // Errors: what the program reported, or what time_tape refused.
   tl::expected<Price, Status> of(const Device& device, const PricedProgram& program);
   std::size_t known() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, Price> known_;
+  Recent<Price> known_;
 };
 
 // Without a memory of earlier ones.

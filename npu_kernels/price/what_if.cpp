@@ -72,6 +72,15 @@ class Knobs {
   std::vector<Knob> knobs_;
 };
 
+// Null: there is nothing. An index beyond what a number holds is an exception of the library's.
+Json* at(Json& device, const std::string& pointer) {
+  try {
+    return &device.at(Json::json_pointer(pointer));
+  } catch (const Json::exception&) {
+    return nullptr;
+  }
+}
+
 void multiply(Json& figure, double factor) {
   Json& number = figure[0];
   const double product = number.get<double>() * factor;
@@ -106,8 +115,7 @@ tl::expected<std::string, Status> what_if(std::string_view description, std::str
     const std::string name(change.substr(0, equals));
     if (name.starts_with('/')) {
       if (name.find('~') != name.npos) return wrong(change, "there is no number at " + name);
-      const Json::json_pointer pointer(name);
-      Json* figure = device.contains(pointer) ? &device[pointer] : nullptr;
+      Json* figure = at(device, name);
       if (figure == nullptr || !figure->is_array() || figure->size() != 2 || !(*figure)[0].is_number())
         return wrong(change, "there is no number at " + name);
       multiply(*figure, factor);

@@ -9,6 +9,7 @@
 
 #include <inlay/npu.hpp>
 
+#include "npu_kernels/backend/runtime.hpp"
 #include "tests/fuzz/operators/every.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/growth.hpp"
@@ -254,6 +255,30 @@ TYPED_TEST(KeptPrograms, a_known_price_builds_no_program) {
     ++prices;
   }
   EXPECT_EQ(prices == 0, (std::is_same_v<TypeParam, RopeTable<Host>>));
+}
+
+// A decode loop asks for another length at each step; here for another stride, which is a key as well.
+TEST(kept_programs, are_bounded_however_many_kinds_there_are) {
+  const Npu npu = npu_of("systolic32");
+  std::vector<float> x(4, 1), y(4), scratch(1024);
+  const auto add = [&](std::size_t kind) {
+    const std::array<index, 2> strides{4 + static_cast<index>(kind), 1};
+    return Add<Host>{.a = ConstView<2>(x.data(), DType::f32, {1, 4}, strides),
+                     .b = ConstView<2>(x.data(), DType::f32, {1, 4}, strides),
+                     .y = View<2>(y.data(), DType::f32, {1, 4}, strides)};
+  };
+  for (std::size_t kind = 0; kind < 3 * npu::most_kept; ++kind) {
+    ASSERT_TRUE(run(npu, add(kind), std::as_writable_bytes(std::span(scratch))).ok());
+    ASSERT_TRUE(price(npu, add(kind)).has_value());
+    ASSERT_LE(npu.runtime().programs(), npu::most_kept) << kind;
+    ASSERT_LE(npu.runtime().prices(), npu::most_kept) << kind;
+  }
+  EXPECT_GE(npu.runtime().programs(), npu::most_kept / 2);
+  EXPECT_GE(npu.runtime().prices(), npu::most_kept / 2);
+  // What went is made again.
+  y.assign(4, 0);
+  ASSERT_TRUE(run(npu, add(0), std::as_writable_bytes(std::span(scratch))).ok());
+  EXPECT_EQ(y, std::vector<float>(4, 2));
 }
 
 }  // namespace

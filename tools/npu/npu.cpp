@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "npu_kernels/backend/descriptions.hpp"
+#include "npu_kernels/backend/runtime.hpp"
 #include "npu_kernels/machine/check/checker.hpp"
 #include "npu_kernels/machine/time/picture.hpp"
 #include "npu_kernels/machine/time/roofline.hpp"
@@ -24,7 +25,13 @@ struct NpuCommand {
   std::uint64_t seed = 1;
 };
 
-// An operator at a shape on a device, and everything that is read from it.
+// An operator as the Npu that the options name would run it, and the device with the cores that it may use.
+struct Planned {
+  npu::Device device;
+  npu::Plan plan;
+};
+
+// .. and everything that is read from it.
 struct Timed {
   npu::Device device;
   npu::Plan plan;
@@ -32,7 +39,7 @@ struct Timed {
   npu::Roofline roof;
 };
 
-Expected<npu::Plan> plan_of(const NpuOptions& options, const std::string& op, const std::string& shape) {
+Expected<Planned> plan_of(const NpuOptions& options, const std::string& op, const std::string& shape) {
   const auto known = planned_operators().find(op);
   if (op.empty()) return failure(invalid("an operator is missing (see inlay npu --help)"));
   if (known == planned_operators().end()) {
@@ -44,17 +51,15 @@ Expected<npu::Plan> plan_of(const NpuOptions& options, const std::string& op, co
   if (!sizes) return failure(std::move(sizes.error()));
   auto npu = Npu::make(options);
   if (!npu) return failure(std::move(npu.error()));
-  return known->second(*npu, *sizes);
+  auto plan = known->second(*npu, *sizes);
+  if (!plan) return failure(std::move(plan.error()));
+  return Planned{npu->runtime().device(), std::move(*plan)};
 }
 
 Expected<Timed> timed(const NpuOptions& options, const NpuCommand& command) {
-  auto text = npu::description_of(options.device);
-  if (!text) return failure(std::move(text.error()));
-  auto plan = plan_of(options, command.op, command.shape);
-  if (!plan) return failure(std::move(plan.error()));
-  auto device = npu::parse_device(*text);
-  if (!device) return failure(std::move(device.error()));
-  Timed result{std::move(*device), std::move(*plan), {}, {}};
+  auto planned = plan_of(options, command.op, command.shape);
+  if (!planned) return failure(std::move(planned.error()));
+  Timed result{std::move(planned->device), std::move(planned->plan), {}, {}};
   auto timeline = npu::time_tape(result.plan.tape, result.device);
   if (!timeline) return failure(std::move(timeline.error()));
   result.timeline = std::move(*timeline);
@@ -142,9 +147,9 @@ int show(const NpuCommand& command) {
 // "linear:m=1,n=4096,k=4096"
 Expected<npu::Tape> tape_of(const NpuOptions& options, const std::string& spec) {
   const std::size_t colon = spec.find(':');
-  auto plan = plan_of(options, spec.substr(0, colon), colon == spec.npos ? "" : spec.substr(colon + 1));
-  if (!plan) return failure(plan.error().code(), spec + ": " + std::string(plan.error().message()));
-  return std::move(plan->tape);
+  auto planned = plan_of(options, spec.substr(0, colon), colon == spec.npos ? "" : spec.substr(colon + 1));
+  if (!planned) return failure(planned.error().code(), spec + ": " + std::string(planned.error().message()));
+  return std::move(planned->plan.tape);
 }
 
 int rank(const NpuCommand& command) {

@@ -81,12 +81,19 @@ void* Shape::room(DType type, const index* extents, int rank) {
   return reinterpret_cast<void*>(address);
 }
 
-void* Shape::numbers(DType type, const std::vector<index>& values) {
-  lists_.emplace_back(values.size() * 8 + 8);
+void* Shape::numbers(DType type, const index* extents, int rank, const std::function<index(index)>& value) {
+  constexpr index most = index{1} << 26;
+  index count = 1;
+  for (int axis = 0; axis < rank; ++axis) count = saturating_multiply(count, extents[axis]);
+  if (count > most && status_.ok())
+    status_ = invalid("--shape asks for a list of " + std::to_string(count) + " numbers; it must have " +
+                      std::to_string(most) + " at most");
+  if (!status_.ok()) return nullptr;  // nobody is to look at it
+  lists_.emplace_back(static_cast<std::size_t>(byte_size(type, count)));
   std::byte* const bytes = lists_.back().data();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::int64_t wide = values[i];
-    const auto narrow = static_cast<std::int32_t>(values[i]);
+  for (index i = 0; i < count; ++i) {
+    const std::int64_t wide = value(i);
+    const auto narrow = static_cast<std::int32_t>(wide);
     if (type == DType::i64)
       std::memcpy(bytes + 8 * i, &wide, 8);
     else

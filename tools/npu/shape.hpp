@@ -11,6 +11,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -39,9 +40,10 @@ class Shape {
   template <int N> View<N> out(DType type, std::array<index, N> extents) {
     return View<N>(room(type, extents.data(), N), type, extents);
   }
-  // Whole numbers that the host knows.
-  template <int N> ConstView<N> list(DType type, std::array<index, N> extents, const std::vector<index>& values) {
-    return ConstView<N>(numbers(type, values), type, extents);
+  // Whole numbers that the host knows: value(i) of the i-th.
+  template <int N>
+  ConstView<N> list(DType type, std::array<index, N> extents, const std::function<index(index)>& value) {
+    return ConstView<N>(numbers(type, extents.data(), N, value), type, extents);
   }
 
   // Of the operator, as npu would run it. Errors: a wrong value, a key that nobody asked for, what the contract refuses
@@ -56,7 +58,7 @@ class Shape {
 
  private:
   void* room(DType type, const index* extents, int rank);
-  void* numbers(DType type, const std::vector<index>& values);
+  void* numbers(DType type, const index* extents, int rank, const std::function<index(index)>& value);
   const std::string* given(const std::string& key, const std::string& otherwise);
   void refuse(const std::string& key, const std::string& must);
   Status finished();

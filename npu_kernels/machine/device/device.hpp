@@ -80,8 +80,7 @@ std::string_view name(VectorOp op);
 struct Memory {
   std::string name;
   std::uint64_t bytes = 0;
-  std::uint32_t align = 1;  // bytes: of every allocation, and of every row of a transfer
-  std::uint32_t banks = 1;
+  std::uint32_t align = 1;    // bytes: of every allocation, and of every row of a transfer
   std::uint32_t granule = 1;  // of every run of a copy by axes
 };
 

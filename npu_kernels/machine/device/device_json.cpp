@@ -11,7 +11,7 @@
 //   dram         {bytes_per_cycle, bytes_per_cycle_core}
 //   l2           null | {bytes, line, bytes_per_cycle, bytes_per_cycle_core, latency, hints}
 //   scalar       {miss_cycles, line, lines}
-//   memories     [{name, bytes, align, granule, banks}, ..], the first is global memory
+//   memories     [{name, bytes, align, granule}, ..], the first is global memory
 //   spaces       {"<role>": "<memory>", ..}: roles may share a memory
 //   queues       [{name, issue_cycles, depth, in_order_visible, outstanding}, ..]
 //   pipes        {"<role>": "<queue>", ..}: roles may share a queue

@@ -8,7 +8,6 @@ constexpr std::size_t most_memories = 16, most_queues = 16, most_streams = 4, mo
 
 constexpr Range global_bytes{1 << 20, 0x1p44, true};
 constexpr Range local_bytes{64, 0x1p30, true};  // checked mode allocates it for each core
-constexpr Range bank_count{1, 1024, true};
 constexpr Range burst_bytes{0, 0x1p20, false};
 constexpr Range stream_count{1, 16, true};
 constexpr Range queue_depth{1, 0x1p16, true};
@@ -19,12 +18,11 @@ constexpr Range transfer_count{1, 64, true};
 void DeviceReader::memories(const Node& root) {
   list(get(root, "memories"), most_memories, [&](const Node& node) {
     const bool global = device_.memories.empty();
-    const Node entry = object(node, {"name", "bytes", "align", "granule", "banks"});
+    const Node entry = object(node, {"name", "bytes", "align", "granule"});
     Memory memory{.name = identifier(get(entry, "name"))};
     figure(entry, "bytes", global ? global_bytes : local_bytes, memory.bytes);
     figure(entry, "align", alignment, memory.align);
     figure(entry, "granule", alignment, memory.granule);
-    figure(entry, "banks", bank_count, memory.banks);
     if (ok() && memory.bytes % memory.align != 0)
       refuse(child(entry.pointer, "bytes"), "is " + std::to_string(memory.bytes) +
                                                 ": it must be a multiple of align, " + std::to_string(memory.align));

@@ -2,6 +2,7 @@
 #include "npu_kernels/machine/run/core.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace inlay::npu {
 
@@ -153,12 +154,22 @@ Entry Core::entry(Event event, Pipe pipe, const char* verb, Site site) const {
 
 std::uint32_t Core::record(const Entry& entry, const std::vector<Footprint>& footprints) {
   notice(entry, footprints);
+  if (run_.entries >= run_.most_entries) {
+    run_.full = run_.failed = true;
+    return no_entry;
+  }
+  ++run_.entries;
   if (run_.tape == nullptr) return no_entry;
   Tape& tape = *run_.tape;
-  tape.entries.push_back(entry);
   const std::size_t before = tape.footprints.size();
-  for (const Footprint& each : footprints)
-    if (each.memory == 0 || run_.local_footprints) tape.footprints.push_back(each);
+  try {
+    for (const Footprint& each : footprints)
+      if (each.memory == 0 || run_.local_footprints) tape.footprints.push_back(each);
+    tape.entries.push_back(entry);
+  } catch (const std::bad_alloc&) {
+    run_.full = run_.failed = true;
+    return no_entry;
+  }
   tape.entries.back().footprints = static_cast<std::uint32_t>(before);
   tape.entries.back().footprint_count = static_cast<std::uint32_t>(tape.footprints.size() - before);
   return static_cast<std::uint32_t>(tape.entries.size() - 1);

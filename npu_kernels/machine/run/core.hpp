@@ -57,7 +57,13 @@ struct Run {
   tiles::HostBuffers* host = nullptr;             // .. and their space
   Script* script = nullptr;                       // of functional mode, where one is kept
   bool failed = false;                            // after a report that leaves work out
+  std::size_t entries = 0, most_entries = 0;      // of checked mode; Options::entries
+  bool full = false;                              // there are so many, or there is no memory for another one
 };
+
+// Ends a program whose tape is full, as not even the rest of its loops is worth its time: thrown where a ring's slot is
+// acquired, caught by the machine.
+struct TapeIsFull {};
 
 class ScalarTable;
 
@@ -212,6 +218,9 @@ class Core {
   std::uint32_t number() const { return index_ * static_cast<std::uint32_t>(run_.kinds.size()) + stream_; }
   bool checked() const { return run_.scheduler != nullptr; }
   bool stopped() const { return run_.failed || run_.streams.cancelled(); }
+  void leave_if_full() const {
+    if (run_.full) throw TapeIsFull{};
+  }
   Pipe role(Pipe pipe) const { return pipe == Pipe::feed && views_ ? Pipe::matrix : pipe; }
   void report(ReportKind kind, std::string message, Site site, std::uint32_t buffer = none);
   void illegal(const char* verb, const std::string& why, Site site);

@@ -25,12 +25,28 @@ std::vector<std::uint8_t> streams_of_a_core(const Device& device, Launch launch)
   return kinds;
 }
 
+// The tape is given up, so that there is memory to say why.
+std::string why_full(const Run& run) {
+  std::size_t bytes = 0;
+  if (run.tape != nullptr) {
+    bytes = run.tape->entries.size() * sizeof(Entry) + run.tape->footprints.size() * sizeof(Footprint);
+    run.tape->entries = {};
+    run.tape->footprints = {};
+  }
+  const std::string most = std::to_string(run.most_entries), taken = " (" + std::to_string(bytes >> 20) + " MiB)";
+  if (run.entries >= run.most_entries)
+    return "its tape has more than " + most + " entries" + taken + ", the most there may be";
+  return "no memory is left behind entry " + std::to_string(run.entries) + " of its tape" + taken +
+         ", which may have " + most;
+}
+
 void report_end(Run& run, Streams::End end) {
-  if (end == Streams::End::finished || end == Streams::End::deadlock) return;
+  if (!run.full && (end == Streams::End::finished || end == Streams::End::deadlock)) return;
   Report report;
   report.kind = ReportKind::capacity;
-  report.message =
-      end == Streams::End::threw ? "the program threw an exception" : "no memory for the stacks of the cores";
+  report.message = run.full                     ? why_full(run)
+                   : end == Streams::End::threw ? "the program threw an exception"
+                                                : "no memory for the stacks of the cores";
   run.reports.add(std::move(report));
   run.failed = true;
 }
@@ -155,12 +171,16 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   run.tape = options_.record ? &outcome.tape : nullptr;
   run.compute = options_.compute && options_.data;
   run.local_footprints = options_.local_footprints;
+  run.most_entries = options_.entries;
   if (options_.data || options_.mutation) run.mutations = &mutations;  // a price asks for no points
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end =
       run.streams.run(cores * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
         Core core(run, stream);
-        program(core);
+        try {
+          program(core);
+        } catch (const TapeIsFull&) {  // report_end says so
+        }
       });
   report_end(run, end);
   if (end == Streams::End::finished && !run.failed) scheduler.report_unwritten_outputs();

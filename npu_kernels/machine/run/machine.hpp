@@ -37,6 +37,9 @@ struct Options {
   // false: no memory has bytes, only addresses; nothing is computed and no shadow is kept. scalar_read reads what
   // the caller gave (a table of blocks), and zero from all else.
   bool data = true;
+  // A program that has more stops there. An entry takes 104 bytes and 48 for each place that it touches, of which it
+  // has two or three: 8 GB.
+  std::size_t entries = std::size_t{1} << 25;
   // false: the tape has footprints of global memory alone. Times need no others, the checker does.
   bool local_footprints = true;
   std::optional<Mutation> mutation = std::nullopt;

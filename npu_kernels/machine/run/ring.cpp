@@ -1,5 +1,6 @@
 #include "npu_kernels/machine/run/ring.hpp"
 
+#include <exception>
 #include <utility>
 
 #include "npu_kernels/machine/run/core.hpp"
@@ -29,6 +30,7 @@ Tensor Ring::tile(std::uint64_t count, std::size_t member) const {
 }
 
 Tensor Ring::acquire(Site site) {
+  core_->leave_if_full();
   if (views_) {
     Tensor view = tiles_[0];
     view.view = core_->bind_number();
@@ -85,7 +87,7 @@ void Ring::release(Site site) {
 }
 
 Ring::~Ring() {
-  if (core_ == nullptr || views_) return;
+  if (core_ == nullptr || views_ || std::uncaught_exceptions() > 0) return;
   for (std::uint32_t i = 0; i < flow_.depth; ++i) core_->arrive(first_slot_ + i);
   const std::uint64_t taken = acquired_ > flow_.depth ? acquired_ - flow_.depth : 0;
   for (std::uint64_t left = taken; left < released_; ++left)

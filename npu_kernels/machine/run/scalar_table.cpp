@@ -1,6 +1,7 @@
 #include "npu_kernels/machine/run/scalar_table.hpp"
 
 #include <algorithm>
+#include <exception>
 
 namespace inlay::npu {
 
@@ -45,6 +46,7 @@ index ScalarTable::at(index i, Site site) {
 }
 
 ScalarTable::~ScalarTable() {
+  if (std::uncaught_exceptions() > 0) return;
   if (waited_ > 0) ring_.release(site_);
   for (; waited_ < loaded_; ++waited_) {
     ring_.wait(site_);

@@ -77,9 +77,7 @@ TEST(device, a_wrong_value_is_named_by_its_pointer) {
       {"/memories/1/bytes/0", "524289", "/memories/1/bytes is 524289: it must be a multiple of align, 32"},
       {"/memories/1/align/0", "48", "/memories/1/align/0 is 48: it must be a power of two from 1 to 4096"},
       {"/memories/2/name", "\"L1\"", "/memories/2/name is \"L1\": it must be unlike the other memories' names"},
-      {"/memories/6",
-       R"({"name": "spare", "bytes": [64, "sizes"], "align": [1, "align"], "granule": [1, "align"],
-           "banks": [1, "banks"]})",
+      {"/memories/6", R"({"name": "spare", "bytes": [64, "sizes"], "align": [1, "align"], "granule": [1, "align"]})",
        "/memories/6 is spare: a memory must have a role in /spaces"},
 
       {"/spaces/left", "\"L0D\"", "/spaces/left is \"L0D\": it must be the name of one of /memories"},

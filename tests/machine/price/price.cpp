@@ -128,6 +128,27 @@ TEST(Price, IsKeptForItsProgramShapesTypesAndDevice) {
   EXPECT_EQ(prices.known(), 5u);
 }
 
+TEST(Price, TheOldestAreForgottenWhereThereAreMany) {
+  Prices prices;
+  const Device device = device_of("systolic32");
+  int built = 0;
+  const auto price_of = [&](index length) {
+    const PricedProgram program{"nothing", {length}, {}, {}, [&](GlobalMemory&) {
+                                  ++built;
+                                  return [](Core&) {};
+                                }};
+    ASSERT_TRUE(prices.of(device, program));
+  };
+  const auto most = static_cast<index>(Prices::most);
+  for (index length = 0; length < 3 * most; ++length) {
+    price_of(length);
+    price_of(0);  // asked for again and again
+  }
+  EXPECT_EQ(built, 3 * most);
+  EXPECT_LE(prices.known(), Prices::most);
+  EXPECT_GE(prices.known(), Prices::most / 2);
+}
+
 TEST(Price, OfAProgramThatTheMachineRefusesIsItsReport) {
   const auto result = price(device_of("systolic32"), {"too large", {}, {}, {}, [](GlobalMemory&) {
                                                         return [](Core& core) {

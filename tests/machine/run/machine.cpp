@@ -67,6 +67,33 @@ TEST(Machine, TheTapeHoldsFootprintsAndFlags) {
   EXPECT_EQ(waits, 16u);
 }
 
+// Of one stream a core, and of two that wait for one another.
+TEST(Machine, AFullTapeEndsTheProgram) {
+  for (const Device& device : all_devices()) {
+    Machine machine(device, {.data = false, .entries = 1000});
+    const Tensor x = machine.absent("x", DType::f32, {1, 256}, Use::in);
+    const Tensor y = machine.absent("y", DType::f32, {1, 256}, Use::out);
+    const Tensor handed = machine.workspace("handed", {2, 64}, DType::f32);
+    const Outcome outcome = machine.run([&](Core& core) {
+      Ring through = core.ring("through", {handed.row_slice(0, 1), handed.row_slice(1, 1)}, Pipe::store, Pipe::load);
+      const Tensor from = core.alloc("from", Space::vector, {1, 64}, DType::f32);
+      const Tensor to = core.alloc("to", Space::staging, {1, 64}, DType::f32);
+      for (int round = 0; round < 100000; ++round) {
+        twice(core, x, y, 64);
+        core.copy(through.acquire(), from);
+        through.commit();
+        core.copy(to, through.wait());
+        through.release();
+      }
+    });
+    ASSERT_EQ(outcome.reports.size(), 1u) << device.name;
+    EXPECT_EQ(outcome.reports[0].kind, ReportKind::capacity);
+    EXPECT_NE(outcome.reports[0].message.find("more than 1000 entries"), std::string::npos)
+        << outcome.reports[0].message;
+    EXPECT_TRUE(outcome.tape.entries.empty());
+  }
+}
+
 TEST(Machine, AMissingWaitCorruptsDataWhenDmaIsLate) {
   const Device device = split_device(1);
   std::vector<float> x(64, 1), y(64);

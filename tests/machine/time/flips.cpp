@@ -161,7 +161,7 @@ TEST(Flips, TurningAnOperandIsNotFree) {
   EXPECT_NE(outcome.reports[0].message.find("does not turn an operand"), std::string::npos);
 }
 
-// 32 columns of 5 rows with padded rows, or the same elements side by side with one pass more.
+// 64 rows of 65 columns, whose last element takes a row of lanes for itself, or as many elements in 65 full rows.
 TEST(Flips, RaggedRowsArePricedByTheRow) {
   const auto passes = [](Shape shape, int count) -> Program {
     return [=](GlobalMemory&) {

@@ -1,7 +1,5 @@
 #include <inlay/ops/kv_cache.hpp>
 
-#include <numeric>
-
 #include "tools/npu/shape.hpp"
 
 namespace inlay::tools {
@@ -42,22 +40,19 @@ Expected<npu::Plan> plan_reshape_and_cache(const Npu& npu, Shape& shape) {
   const index tokens = shape.size("tokens", 256);
   const DType type = shape.type("type", DType::f16);
   const Cache cache(shape);
-  std::vector<index> slots(static_cast<std::size_t>(tokens));
-  std::iota(slots.begin(), slots.end(), index{0});
-  return shape.plan(npu, ReshapeAndCache<Host>{.key = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
-                                               .value = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
-                                               .key_cache = cache.keys,
-                                               .value_cache = cache.values,
-                                               .slot_mapping = shape.list<1>(DType::i64, {tokens}, slots),
-                                               .key_scales = cache.key_scales,
-                                               .value_scales = cache.value_scales});
+  return shape.plan(
+      npu, ReshapeAndCache<Host>{.key = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
+                                 .value = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
+                                 .key_cache = cache.keys,
+                                 .value_cache = cache.values,
+                                 .slot_mapping = shape.list<1>(DType::i64, {tokens}, [](index slot) { return slot; }),
+                                 .key_scales = cache.key_scales,
+                                 .value_scales = cache.value_scales});
 }
 
 // The first blocks to the last.
 ConstView<2> pairs_of(Shape& shape, index count, index blocks) {
-  std::vector<index> pairs;
-  for (index i = 0; i < count; ++i) pairs.insert(pairs.end(), {i, blocks - count + i});
-  return shape.list<2>(DType::i64, {count, 2}, pairs);
+  return shape.list<2>(DType::i64, {count, 2}, [&](index i) { return i / 2 + (i % 2 == 0 ? 0 : blocks - count); });
 }
 
 Expected<npu::Plan> plan_copy_blocks(const Npu& npu, Shape& shape) {
