@@ -1,7 +1,6 @@
 // Tiles of a phase of a program: they are given back with it, once everything before has read and written them.
 #pragma once
 
-#include <exception>
 #include <string_view>
 #include <vector>
 
@@ -15,7 +14,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
-    if (std::uncaught_exceptions() > 0) return;
+    if (core_.unwinding()) return;
     core_.barrier_all();
     for (const Tensor& tile : tiles_) core_.release(tile);
   }

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -31,39 +32,13 @@
 #include "npu_kernels/machine/run/mutation.hpp"
 #include "npu_kernels/machine/run/pipe_order.hpp"
 #include "npu_kernels/machine/run/ring.hpp"
+#include "npu_kernels/machine/run/run.hpp"
 #include "npu_kernels/machine/run/scheduler.hpp"
 #include "npu_kernels/machine/run/script.hpp"
 #include "npu_kernels/machine/tape/report.hpp"
 #include "npu_kernels/machine/tape/tape.hpp"
 
 namespace inlay::npu {
-
-// What the cores of one run share. Functional mode has no scheduler, tape or mutations.
-struct Run {
-  const Device& device;
-  std::uint32_t cores;
-  std::vector<std::uint8_t> kinds;  // of the streams of each core, as in Tape::streams
-  Memories& memories;
-  Reports reports{};
-  Streams& streams;
-  Scheduler* scheduler = nullptr;
-  Tape* tape = nullptr;
-  Mutations* mutations = nullptr;
-  std::vector<std::uint64_t> meetings{};          // functional mode: sync_all's by stream,
-  std::map<ChannelId, std::uint64_t> standing{};  // sets between streams and cores that stand
-  bool compute = true;                            // Options::compute
-  bool local_footprints = true;                   // .. and its footprints
-  Isa isa = Isa::scalar;                          // of the host, for functional mode's products
-  tiles::HostBuffers* host = nullptr;             // .. and their space
-  Script* script = nullptr;                       // of functional mode, where one is kept
-  bool failed = false;                            // after a report that leaves work out
-  std::size_t entries = 0, most_entries = 0;      // of checked mode; Options::entries
-  bool full = false;                              // there are so many, or there is no memory for another one
-};
-
-// Ends a program whose tape is full, as not even the rest of its loops is worth its time: thrown where a ring's slot is
-// acquired, caught by the machine.
-struct TapeIsFull {};
 
 class ScalarTable;
 
@@ -95,6 +70,8 @@ class Core {
   index vector_workers() const { return index{run_.cores} * vector_dim_; }
   bool runs(Pipe pipe) const { return runs_[static_cast<std::size_t>(pipe)]; }  // the pipe is this stream's
   const Device& device() const { return run_.device; }
+  // The program threw: what goes out of scope asks for nothing any more.
+  bool unwinding() const { return std::uncaught_exceptions() > exceptions_; }
 
   // Memory. Rows of nd tiles start at granules of the memory unless `rows` or `columns` is one.
   Tensor alloc(std::string_view name, Space space, Shape shape, DType dtype, Layout layout = Layout::nd,
@@ -339,7 +316,8 @@ class Core {
   std::array<std::uint8_t, pipes> stream_of_{};  // of a pipe
   std::array<bool, spaces> has_{};
   bool views_;
-  std::vector<Tensor> bindings_;  // of views
+  int exceptions_ = std::uncaught_exceptions();  // of whom called
+  std::vector<Tensor> bindings_;                 // of views
   std::vector<std::uint32_t> free_bindings_;
   std::vector<Slot> slots_;
   std::vector<Wait> waits_;           // that have not been put yet

@@ -1,6 +1,5 @@
 #include "npu_kernels/machine/run/ring.hpp"
 
-#include <exception>
 #include <utility>
 
 #include "npu_kernels/machine/run/core.hpp"
@@ -87,7 +86,7 @@ void Ring::release(Site site) {
 }
 
 Ring::~Ring() {
-  if (core_ == nullptr || views_ || std::uncaught_exceptions() > 0) return;
+  if (core_ == nullptr || views_ || core_->unwinding()) return;
   for (std::uint32_t i = 0; i < flow_.depth; ++i) core_->arrive(first_slot_ + i);
   const std::uint64_t taken = acquired_ > flow_.depth ? acquired_ - flow_.depth : 0;
   for (std::uint64_t left = taken; left < released_; ++left)

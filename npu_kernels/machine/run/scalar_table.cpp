@@ -1,7 +1,6 @@
 #include "npu_kernels/machine/run/scalar_table.hpp"
 
 #include <algorithm>
-#include <exception>
 
 namespace inlay::npu {
 
@@ -46,7 +45,7 @@ index ScalarTable::at(index i, Site site) {
 }
 
 ScalarTable::~ScalarTable() {
-  if (std::uncaught_exceptions() > 0) return;
+  if (core_.unwinding()) return;
   if (waited_ > 0) ring_.release(site_);
   for (; waited_ < loaded_; ++waited_) {
     ring_.wait(site_);
