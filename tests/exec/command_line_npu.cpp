@@ -1,8 +1,17 @@
 // `inlay npu`, and models on the devices that it describes.
+#include <regex>
+
 #include "tests/exec/support/command_line.hpp"
+#include "tests/support/requirements.hpp"
 
 namespace inlay::test {
 namespace {
+
+#if defined(__has_feature)
+constexpr bool is_sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool is_sanitized = false;
+#endif
 
 TEST_F(CommandLine, our_model_writes_the_same_text_on_every_npu) {
   const std::string expected = inlay("run --tokens 24").out;
@@ -20,6 +29,20 @@ TEST_F(CommandLine, our_model_writes_the_same_text_on_every_npu) {
   const Outcome compared = inlay("run --tokens 4 --backend npu --device systolic32 --compare cpu");
   EXPECT_EQ(compared.code, 0) << compared.err;
   EXPECT_NE(compared.err.find("largest logit difference, npu against cpu"), std::string::npos) << compared.err;
+}
+
+TEST_F(CommandLine, stories260k_byte_for_byte_on_every_npu) {
+  INLAY_NEEDS_DATA("stories260K");
+  const std::string stories = third_party("stories260K");
+  const Outcome converted = inlay("convert " + stories + "/stories260K.bin --tokenizer " + stories + "/tok512.bin -o " +
+                                  file("stories.gguf"));
+  ASSERT_EQ(converted.code, 0) << converted.err;
+  const std::string expected = read(stories + "/greedy_bos_n200.txt");
+  for (const char* device : {"ascend-a2-like", "hexagon-htp-like", "systolic32", "systolic128"})
+    EXPECT_EQ(
+        inlay("run " + file("stories.gguf") + " --temperature 0 --tokens 200 --backend npu --device " + device).out,
+        expected)
+        << device;
 }
 
 TEST_F(CommandLine, npu_tells_the_cycles_and_bounds_of_an_operator) {
@@ -82,6 +105,74 @@ TEST_F(CommandLine, npu_refuses_wrong_names_shapes_and_devices_in_one_line) {
   expect_refused("npu sampling --what-if foo=2x", {"there is no foo", "dram"});
   expect_refused("npu sampling --device /dev", {"/dev cannot be read"});
   expect_refused("npu linear --shape m=4294967296,n=4294967296", {"2^44 elements"});
+  expect_refused("npu sampling --what-if /queues/99999999999999999999/depth=2x",
+                 {"there is no number at /queues/9999"});
+  for (const char* list : {"reshape_and_cache --shape tokens=4000000000", "embedding --shape tokens=67108865",
+                           "paged_attention --shape sequences=67108865,length=16"})
+    expect_refused(std::string("npu ") + list, {"--shape asks for a list of", "67108864 at most"});
+  // Tiles of which not even the smallest fits.
+  for (const char* op : {"linear", "linear_int8", "linear_w4a16"})
+    for (const char* small : {"l0c=0.00390625x", "l0a=0.0078125x"})
+      expect_refused(std::string("npu ") + op + " --what-if " + small, {"bytes of", "the largest free range"});
+  expect_refused("npu linear_w4a16 --what-if ub=0.0078125x", {"bytes of", "the largest free range"});
+}
+
+TEST_F(CommandLine, npu_counts_the_cores_that_it_was_given) {
+  const auto share = [&](const std::string& arguments) {
+    const Outcome outcome = inlay("npu linear --shape m=64,n=256,k=256 " + arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    double share = 0;
+    const std::size_t at = outcome.out.find("GHz; ");
+    EXPECT_EQ(std::sscanf(outcome.out.c_str() + std::min(at, outcome.out.size()), "GHz; %lf", &share), 1);
+    return share;
+  };
+  // One of two: the roofline is that of one.
+  const std::string one = write("one.json", std::regex_replace(read(source / "devices/ascend-a2-like.json"),
+                                                               std::regex("\"cores\": \\[24"), "\"cores\": [1"));
+  EXPECT_EQ(share("--cores 1"), share("--device " + one));
+  EXPECT_NE(share("--cores 1"), share("--cores 2"));
+}
+
+// The description without one of its vector operations.
+TEST_F(CommandLine, a_model_runs_on_the_cpu_where_the_device_lacks_an_operation) {
+  const std::string text = read(source / "devices/hexagon-htp-like.json");
+  const std::string lacking = write("lacking.json", std::regex_replace(text, std::regex(" *\"exp\": [^\n]*\n"), ""));
+  ASSERT_LT(read(lacking).size(), text.size());
+  const Outcome outcome = inlay("run --tokens 4 --backend npu --device " + lacking);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, inlay("run --tokens 4").out);
+  EXPECT_NE(outcome.err.find("flash_attention ran on cpu: npu says: hexagon-htp-like"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("no vector operation exp"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("linear ran on cpu"), std::string::npos) << outcome.err;
+}
+
+TEST_F(CommandLine, npu_rounds_a_models_activations_where_it_is_asked_to) {
+  const auto difference = [&](const std::string& activations) {
+    const Outcome outcome = inlay("run --tokens 4 --backend npu --compare cpu --activations " + activations);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    double value = -1;
+    const std::string words = "largest logit difference, npu against cpu: ";
+    const std::size_t at = outcome.err.find(words);
+    if (at == std::string::npos) ADD_FAILURE() << outcome.err;
+    if (at != std::string::npos) std::sscanf(outcome.err.c_str() + at + words.size(), "%lf", &value);
+    return value;
+  };
+  const double exact = difference("exact"), f16 = difference("f16");
+  EXPECT_LT(2 * exact, f16);
+  EXPECT_LT(f16, 0.1);
+  for (const char* other : {"run", "run --backend reference", "bench model --shape llama3.2-1b"})
+    expect_refused(std::string(other) + " --activations f16", {"--activations is f16", "--backend npu"});
+}
+
+// What a tape would take is more than there is.
+TEST_F(CommandLine, npu_says_that_no_memory_is_left) {
+  if (is_sanitized) GTEST_SKIP() << "a sanitizer's own memory is beyond every limit";
+  const std::string command = std::string("ulimit -v 2000000; ") + INLAY_PROGRAM +
+                              " npu linear --shape m=100000,n=100000,k=8192 >" + file("out") + " 2>" + file("err");
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 2);
+  EXPECT_NE(read(file("err")).find("no memory is left"), std::string::npos) << read(file("err"));
 }
 
 TEST_F(CommandLine, the_picture_of_the_readme_is_what_npu_draws) {

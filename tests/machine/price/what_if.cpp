@@ -58,7 +58,8 @@ TEST(WhatIf, SaysWhatIsWrongInOneLine) {
   EXPECT_NE(refused("ub=2x").find("there is no ub; there are dram, ghz, cores"), std::string::npos) << refused("ub=2x");
   for (const char* bad : {"dram", "dram=", "dram=2", "dram=x", "dram=0x", "dram=-1x", "dram=2xx", "dram=nanx", "=2x"})
     EXPECT_NE(refused(bad).find("must be NAME=FACTORx"), std::string::npos) << refused(bad);
-  for (const char* bad : {"/nowhere=2x", "/memories/0/name=2x", "/~=2x", "/memories=2x"})
+  for (const char* bad : {"/nowhere=2x", "/memories/0/name=2x", "/~=2x", "/memories=2x", "/memories/-/bytes=2x",
+                          "/queues/99999999999999999999/depth=2x", "/queues/01/depth=2x"})
     EXPECT_NE(refused(bad).find("there is no number at"), std::string::npos) << refused(bad);
   EXPECT_FALSE(what_if("[]", "dram=2x"));
 }
