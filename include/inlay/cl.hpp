@@ -190,8 +190,8 @@ template <class Op> Status check_bounds(Cl& cl, const Op& op, const SpaceWorkspa
   return bounds.status();
 }
 
-// For what an operator's kernels may meet: the queue is waited for where there is none, which an operator's launches
-// cannot do between them.
+// Room for what the next operator's kernels may meet: where there is none, the queue is waited for. Never within an
+// operator, whose launches share their places.
 Status make_room(Cl& cl);
 
 // In cl_kernels/<op>.cpp. `op` has passed its check.
