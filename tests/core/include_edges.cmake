@@ -19,7 +19,7 @@ set(rows
   "npu_kernels | core ops face cpu_kernels"
   "measure     | core ops face npu_kernels"
   "bench       | core ops weights face cpu_kernels npu_kernels measure"
-  "tools       | core ops weights text model exec face measure npu_kernels"
+  "tools       | core ops weights text model exec face measure cl_kernels npu_kernels"
   "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels measure tools")
 
 foreach(row IN LISTS rows)

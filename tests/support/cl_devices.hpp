@@ -1,5 +1,6 @@
 // The OpenCL device of this machine in both shapes: the cpu shape in the newest language that it compiles, the gpu
-// shape in OpenCL C 1.2 with every fallback. Buffers lie between watched bytes.
+// shape in OpenCL C 1.2 with every fallback; or as INLAY_CL_CONFIGURATION says, "gpu CL3.0", "cpu CL1.2 fallbacks".
+// Buffers lie between watched bytes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,16 +96,36 @@ inline void notice_divisions_by_zero() {
   sigaction(SIGFPE, &ours, &of_driver);
 }
 
+// The shapes that this program tests, and how.
+inline std::vector<std::pair<std::string, ClOptions>> cl_configurations() {
+  // The gpu shape is here to be right: PoCL takes 2.3 s for a variant of its attention, and 0.5 s to build and run it
+  // as it is written.
+  const ClOptions cpu_shape{.shape = ClShape::cpu},
+      gpu_shape{.shape = ClShape::gpu, .build_options = "-cl-opt-disable"};
+  const char* const wanted = std::getenv("INLAY_CL_CONFIGURATION");
+  if (wanted == nullptr) {
+    ClOptions old_gpu = gpu_shape;
+    old_gpu.language = "CL1.2";
+    old_gpu.only_fallbacks = true;
+    return {{"cl cpu shape", cpu_shape}, {"cl gpu shape", old_gpu}};
+  }
+  std::istringstream words(wanted);
+  std::string shape, language, fallbacks;
+  words >> shape >> language >> fallbacks;
+  ClOptions one = shape == "gpu" ? gpu_shape : cpu_shape;
+  one.build_options = gpu_shape.build_options;
+  one.language = language;
+  one.only_fallbacks = fallbacks == "fallbacks";
+  EXPECT_TRUE((shape == "cpu" || shape == "gpu") && !language.empty() && (fallbacks.empty() || one.only_fallbacks))
+      << "INLAY_CL_CONFIGURATION is '" << wanted << "'";
+  return {{"cl " + std::string(wanted), one}};
+}
+
 // Never destroyed: a driver may be gone before a static is.
 inline std::vector<WatchedCl>& cl_devices_to_test() {
   static std::vector<WatchedCl>& list = *new std::vector<WatchedCl>([] {
     std::vector<WatchedCl> made;
-    // The gpu shape is here to be right: PoCL takes 2.3 s for a variant of its attention, and 0.5 s to build and run it
-    // as it is written.
-    const ClOptions gpu_shape{
-        .shape = ClShape::gpu, .language = "CL1.2", .only_fallbacks = true, .build_options = "-cl-opt-disable"};
-    for (const auto& [label, options] :
-         {std::pair{"cl cpu shape", ClOptions{.shape = ClShape::cpu}}, std::pair{"cl gpu shape", gpu_shape}})
+    for (const auto& [label, options] : cl_configurations())
       if (auto cl = Cl::make(options)) made.emplace_back(std::move(*cl), label);
     if (!made.empty()) notice_divisions_by_zero();
     return made;
