@@ -8,6 +8,8 @@ namespace inlay::cl {
 
 namespace {
 
+constexpr index split = 2048;
+
 Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
   Attention a = cl::attention_of(op, op.k.extents[2], op.block_table.present());
   Problem& p = a.problem;
@@ -21,7 +23,7 @@ Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
   p.window_right = op.causal ? 0 : op.window_right;
   p.block_size = op.block_table.present() ? op.k.extents[1] : 0;
   p.batch = static_cast<Int>(op.batch());
-  p.splits = 1;
+  p.split = split;
   p.bias = head_major_strides(op.bias);
   p.bias_type = static_cast<Int>(op.bias.dtype);
   p.mask = head_major_strides(op.atten_mask);
@@ -30,6 +32,7 @@ Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
   a.aligned = aligned(cl, op.k, op.v);
   a.q_aligned = aligned(cl, op.q);
   a.by_chunks = true;
+  a.parts = std::max<index>(1, groups_of(op.max_kv_len(), split));
   a.rows = op.q.extents[1] * group;
   a.ragged_rows = op.q_indptr.present() ? op.q.extents[1] * group : 0;
   a.k = part_of(op.k);
@@ -61,14 +64,15 @@ Place cover_place(Cl& cl, const char* what, index covered) {
 
 }  // namespace
 
-template <> std::size_t scratch_bytes(Cl&, const FlashAttention<Cl>& op) {
-  return attention_scratch(op.batch(), 1, 0, 0, 0);
+template <> std::size_t scratch_bytes(Cl& cl, const FlashAttention<Cl>& op) {
+  return attention_scratch(cl, attention_of(cl, op), op.batch());
 }
 
 template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   const index batch = op.batch();
   if (batch == 0) return {};
-  const AttentionScratch scratch(workspace, batch, 1, 0, 0, 0);
+  const Attention attention = attention_of(cl, op);
+  const AttentionScratch scratch(cl, attention, batch, workspace);
   index most_queries = std::numeric_limits<index>::max(), most_keys = most_queries;
   for (const auto* mask : {&op.bias, &op.atten_mask}) {
     if (!mask->present()) continue;
@@ -108,7 +112,7 @@ template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWork
           q_start.number, mask_indptr.number, table.number, queries.number, keys.number, packed.number);
       !status.ok())
     return status;
-  return attend(cl, attention_of(cl, op), scratch);
+  return attend(cl, attention, scratch);
 }
 
 }  // namespace inlay::cl

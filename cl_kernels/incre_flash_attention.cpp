@@ -8,8 +8,6 @@ namespace {
 
 constexpr index split = 1024;
 
-index splits_of(const IncreFlashAttention<Cl>& op) { return std::max<index>(1, groups_of(op.max_slots(), split)); }
-
 // Without K and V, which may come one a sequence.
 Attention attention_of(const IncreFlashAttention<Cl>& op) {
   const auto k = op.keys(0), v = op.values(0);
@@ -17,7 +15,6 @@ Attention attention_of(const IncreFlashAttention<Cl>& op) {
   Problem& p = a.problem;
   p.window_right = op.causal ? 0 : -1;
   p.split = split;
-  p.splits = static_cast<Int>(splits_of(op));
   p.bias = head_major_strides(op.pse_shift);
   p.bias_type = static_cast<Int>(op.pse_shift.dtype);
   const auto& mask = op.atten_mask;
@@ -34,6 +31,7 @@ Attention attention_of(const IncreFlashAttention<Cl>& op) {
   p.out_offset_dim = step(op.out_offset, 1);
   a.k_type = k.dtype;
   a.v_type = v.dtype;
+  a.parts = std::max<index>(1, groups_of(op.max_slots(), split));
   a.rows = op.q.extents[1] * (op.q.extents[2] / k.extents[1]);
   a.bias = bytes_of(op.pse_shift);
   a.mask = part_of(op.atten_mask);
@@ -79,14 +77,13 @@ Status attend_some(Cl& cl, const IncreFlashAttention<Cl>& op, const AttentionScr
 
 }  // namespace
 
-template <> std::size_t scratch_bytes(Cl&, const IncreFlashAttention<Cl>& op) {
-  const auto& [batch, q_len, q_heads, v_dim] = op.out.extents;
-  return attention_scratch(batch, splits_of(op), batch * q_len, q_heads, v_dim);
+template <> std::size_t scratch_bytes(Cl& cl, const IncreFlashAttention<Cl>& op) {
+  return attention_scratch(cl, attention_of(op), op.out.extents[0]);
 }
 
 template <> Status compute(Cl& cl, const IncreFlashAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  const auto& [batch, q_len, q_heads, v_dim] = op.out.extents;
-  const AttentionScratch scratch(workspace, batch, splits_of(op), batch * q_len, q_heads, v_dim);
+  const index batch = op.out.extents[0];
+  const AttentionScratch scratch(cl, attention_of(op), batch, workspace);
   if (!op.listed())
     return attend_some(cl, op, scratch, 0, batch, op.k, op.v, op.k.strides[0], op.v.strides[0], op.k.extents[1]);
   for (index b = 0; b < batch; ++b)

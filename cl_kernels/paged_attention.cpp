@@ -6,7 +6,7 @@ namespace inlay::cl {
 
 namespace {
 
-index splits_of(const PagedAttention<Cl>& op) {
+index parts_of(const PagedAttention<Cl>& op) {
   const index reach = op.max_context_len();
   return op.partition > 0 && op.partition < reach ? groups_of(reach, op.partition) : 1;
 }
@@ -38,8 +38,8 @@ Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
   p.tokens = op.q.extents[0];
   p.window_right = 0;
   p.block_size = block_size_of(keys);
-  p.split = op.partition;
-  p.splits = static_cast<Int>(splits_of(op));
+  a.parts = parts_of(op);
+  p.split = a.parts > 1 ? op.partition : longest_kv_len;
   p.batch = static_cast<Int>(op.q.extents[0]);
   p.q_heads = static_cast<Int>(op.q.extents[1]);
   p.kv_heads = static_cast<Int>(kv_head_count(keys));
@@ -65,15 +65,16 @@ Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
 }  // namespace
 
 // Sized by the table, not by this call's lengths: a captured step may see longer ones.
-template <> std::size_t scratch_bytes(Cl&, const PagedAttention<Cl>& op) {
-  return attention_scratch(op.q.extents[0], splits_of(op), op.q.extents[0], op.q.extents[1], op.out.extents[2]);
+template <> std::size_t scratch_bytes(Cl& cl, const PagedAttention<Cl>& op) {
+  return attention_scratch(cl, attention_of(cl, op), op.q.extents[0]);
 }
 
 template <> Status compute(Cl& cl, const PagedAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   using Op = PagedAttention<Cl>;
   const index seqs = op.q.extents[0], columns = op.block_tables.extents[1], blocks = block_count(op.key_cache);
   const index reach = op.max_context_len();
-  const AttentionScratch scratch(workspace, seqs, splits_of(op), seqs, op.q.extents[1], op.out.extents[2]);
+  const Attention attention = attention_of(cl, op);
+  const AttentionScratch scratch(cl, attention, seqs, workspace);
   const Place lens = cl.runtime().place([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("context_lens[" + std::to_string(at) + "] is " + std::to_string(value) +
                                "; it must be in 0.." + std::to_string(reach) + ", what a row of block_tables reaches"));
@@ -90,7 +91,7 @@ template <> Status compute(Cl& cl, const PagedAttention<Cl>& op, const SpaceWork
                              block_size_of(op.key_cache), blocks, reach, op.window_left, lens, tables.number);
       !status.ok())
     return status;
-  return attend(cl, attention_of(cl, op), scratch);
+  return attend(cl, attention, scratch);
 }
 
 }  // namespace inlay::cl

@@ -37,22 +37,58 @@ Cut cut_of(const Runtime& runtime, const Attention& a) {
   return cut;
 }
 
-}  // namespace
+// Units of the rows (query, head of the group) of a kv head.
+struct Units {
+  index rows, of_sequence, count;  // of_sequence: 0 where queries are ragged
+};
 
-std::size_t attention_scratch(index batch, index splits, index tokens, index q_heads, index v_dim) {
-  const index rows = splits > 1 ? splits * tokens * q_heads : 0;
-  return WorkspaceCutter::padded<Sequence>(batch) + WorkspaceCutter::padded<float>(rows * v_dim) +
-         WorkspaceCutter::padded<float>(rows * 2);
+Units units_of(const Cut& cut, const Attention& a) {
+  if (a.ragged_rows > 0) return {cut.unit_rows, 0, a.ragged_rows / cut.unit_rows + a.problem.batch};
+  const index rows = std::clamp<index>(groups_of(a.rows, cut.rows) * cut.rows, 1, cut.unit_rows);
+  const index of_sequence = groups_of(a.rows, rows);
+  return {rows, of_sequence, of_sequence * a.problem.batch};
 }
 
-AttentionScratch::AttentionScratch(const SpaceWorkspace<Cl>& workspace, index batch, index splits, index tokens,
-                                   index q_heads, index v_dim) {
-  const index rows = splits > 1 ? splits * tokens * q_heads : 0;
+constexpr index most_groups = 65535;  // of the third dimension, on NVIDIA
+
+// Parts that go side by side; with 1 a unit takes one after the other. Decoding's always do. Rows of chunks have the
+// same bits in both ways, so that speed decides: side by side where units, of a kv head each, do not fill the device,
+// and only so many rows that their partial results in f32 take a quarter of the memory of K and V in 16 bits.
+index splits_of(const Runtime& runtime, const Cut& cut, const Attention& a) {
+  if (!a.by_chunks || !(runtime.cpu_shape() || cut.tiled)) return a.parts;
+  const bool few_units = units_of(cut, a).count * a.problem.kv_heads < runtime.busy_groups();
+  const bool few_rows = std::max(a.rows, a.ragged_rows) <= a.problem.split / 4;
+  return few_units && few_rows && a.parts <= most_groups ? a.parts : 1;
+}
+
+// Rows in scratch: of each part or, in the gpu shape, the sums of those so far. In the cpu shape a work-item has them.
+struct PartialRows {
+  index sums, states;
+};
+
+PartialRows partial_rows(const Cl& cl, const Attention& a) {
+  if (a.parts == 1) return {};
+  const index splits = splits_of(cl.runtime(), cut_of(cl.runtime(), a), a), rows = a.problem.tokens * a.problem.q_heads;
+  if (splits > 1) return {splits * rows, splits * rows};
+  return {cl.runtime().cpu_shape() ? 0 : rows, 0};
+}
+
+}  // namespace
+
+std::size_t attention_scratch(const Cl& cl, const Attention& attention, index batch) {
+  const PartialRows rows = partial_rows(cl, attention);
+  return WorkspaceCutter::padded<Sequence>(batch) +
+         WorkspaceCutter::padded<float>(rows.sums * attention.problem.v.dim) +
+         WorkspaceCutter::padded<float>(rows.states * 2);
+}
+
+AttentionScratch::AttentionScratch(const Cl& cl, const Attention& attention, index batch,
+                                   const SpaceWorkspace<Cl>& workspace) {
+  const PartialRows rows = partial_rows(cl, attention);
   PartCutter cutter(workspace);
   sequences = cutter.take<Long>(batch * static_cast<index>(sizeof(Sequence) / sizeof(Long)));
-  partial = cutter.take<float>(rows * v_dim);
-  state = cutter.take<float>(rows * 2);
-  if (rows == 0) partial = state = {};
+  if (rows.sums > 0) partial = cutter.take<float>(rows.sums * attention.problem.v.dim);
+  if (rows.states > 0) state = cutter.take<float>(rows.states * 2);
 }
 
 Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratch) {
@@ -63,14 +99,15 @@ Status attend(Cl& cl, const Attention& attention, const AttentionScratch& scratc
   p.group = p.q_heads / p.kv_heads;
   // Below 2^-128 a softcap has no reciprocal, and a score of 0 no product with one; any large factor gives +-softcap.
   p.inverse_softcap = std::min(1 / p.softcap, std::numeric_limits<float>::max());
-  const index padded_rows = groups_of(a.rows, cut.rows) * cut.rows;
-  p.unit_rows = static_cast<Int>(a.ragged_rows > 0 ? cut.unit_rows : std::min<index>(cut.unit_rows, padded_rows));
-  p.tiles = a.ragged_rows > 0 ? 0 : groups_of(a.rows, p.unit_rows);
-  const index units = a.ragged_rows > 0 ? a.ragged_rows / p.unit_rows + p.batch : p.tiles * p.batch;
+  const Units units = units_of(cut, a);
+  p.unit_rows = static_cast<Int>(units.rows);
+  p.tiles = units.of_sequence;
+  p.splits = static_cast<Int>(splits_of(runtime, cut, a));
   index heads = runtime.cpu_shape() ? std::min<index>(p.kv_heads, cut.unit_rows / p.unit_rows) : 1;
-  while (heads > 1 && units * p.splits * groups_of(p.kv_heads, heads) < runtime.busy_groups()) heads = (heads + 1) / 2;
+  while (heads > 1 && units.count * p.splits * groups_of(p.kv_heads, heads) < runtime.busy_groups())
+    heads = (heads + 1) / 2;
   p.unit_heads = static_cast<Int>(heads);
-  const Grid grid{.groups = {units, groups_of(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}};
+  const Grid grid{.groups = {units.count, groups_of(p.kv_heads, heads), p.splits}, .lanes = {cut.lanes}};
   const bool unrolled = !runtime.cpu_shape() && !runtime.device().is_cpu;
   const auto launch_over_keys = [&](const Variant& variant, const char* kernel, const Part& k, const Part& v,
                                     const auto&... more) {

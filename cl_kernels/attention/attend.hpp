@@ -27,6 +27,7 @@ struct Attention {
   // ragged.
   index rows = 1, ragged_rows = 0;
   bool by_chunks = false;  // a row has the same bits beside any others
+  index parts = 1;         // of the longest keys, each of problem.split
   Part q, k, v, table{}, bias{}, mask{}, packed{}, slopes{}, sinks{};
   Part k_scale{}, k_offset{}, v_scale{}, v_offset{}, out, lse{}, out_scale{}, out_offset{};
 };
@@ -100,12 +101,12 @@ template <class Op> Attention attention_of(const Op& op, index kv_heads, bool pa
   return a;
 }
 
-// Scratch: the sequences of a batch and, where keys are cut into several parts, each part's results.
-std::size_t attention_scratch(index batch, index splits, index tokens, index q_heads, index v_dim);
+// Scratch: the sequences of a batch and, where keys are cut into several parts, the results of each part or, one part
+// after the other in the gpu shape, of those so far.
+std::size_t attention_scratch(const Cl& cl, const Attention& attention, index batch);
 struct AttentionScratch {
   Part sequences, partial, state;
-  AttentionScratch(const SpaceWorkspace<Cl>& workspace, index batch, index splits, index tokens, index q_heads,
-                   index v_dim);
+  AttentionScratch(const Cl& cl, const Attention& attention, index batch, const SpaceWorkspace<Cl>& workspace);
 };
 
 // Enqueues attend or prefill and, behind several parts, merge. The sequences lie in scratch already.

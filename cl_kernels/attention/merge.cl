@@ -1,6 +1,5 @@
-// The parts of a row's keys put together (Milakov & Gimelshein, 2018; Ye et al., 2025):
-//
-//   m = max m_i      l = sum l_i exp(m_i - m)      y = sum o_i exp(m_i - m) / l      lse = m + log l
+// The parts of a row's keys put together, by scores.clh's join_parts; then y = o / l and lse = m + log l.
+//                                                          Milakov & Gimelshein, 2018; Ye et al., 2025
 #define K u8
 #define V u8
 
@@ -40,27 +39,23 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void merge(
   if (query >= s.queries) return;
   const KeyRange keys = visible_keys(p, &s, query);
   const long first = keys.begin / p->split, last = keys.begin < keys.end ? (keys.end - 1) / p->split + 1 : first;
-  State whole = {-INFINITY, 0};
-  for (long part = first; part < last; ++part)
-    whole.max = fmax(whole.max, m->partial_state[2 * partial_row(p, &s, part, query, head)]);
-  for (long part = first; part < last; ++part) {
-    const long at = partial_row(p, &s, part, query, head);
-    whole.sum = fma(m->partial_state[2 * at + 1], weight_of(m->partial_state[2 * at], whole.max), whole.sum);
-  }
-  State with_sink = whole;
-  const float factor = final_factor(p, m, head, &with_sink);
   const long row = output_row(p, &s, query, head);
   for (int begin = 0; begin < p->v.dim; begin += SUMS * LANES) {
     float sums[SUMS];
     for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+    State state = {-INFINITY, 0};
     const int count = min(SUMS, (p->v.dim - begin - LANE + LANES - 1) / LANES);
     for (long part = first; part < last; ++part) {
       const long at = partial_row(p, &s, part, query, head);
-      const float weight = weight_of(m->partial_state[2 * at], whole.max);
+      const State own = {m->partial_state[2 * at], m->partial_state[2 * at + 1]};
+      const KeyRange of_part = {part * p->split, (part + 1) * p->split};
+      Shares share;
+      state = join_parts(keys, of_part, state, own, &share);
       global const float* const values = m->partial + at * p->v.dim + begin + LANE;
-      for (int i = 0; i < count; ++i) sums[i] = fma(values[i * LANES], weight, sums[i]);
+      for (int i = 0; i < count; ++i) sums[i] = joined(sums[i], values[i * LANES], share);
     }
+    const float factor = final_factor(p, m, head, &state);
     for (int i = 0; i < count; ++i) write_output(p, m, row, head, begin + LANE + i * LANES, sums[i] * factor);
+    if (begin == 0 && LANE == 0) write_lse(p, m, &s, query, head, state);
   }
-  if (LANE == 0) write_lse(p, m, &s, query, head, with_sink);
 }

@@ -4,6 +4,7 @@
 //     S = q K^T                                     prefill_products.clh: register tiles
 //     S -> P, the softmax so far, O's factor        LANES / ROWS lanes a row, butterflies for the maximum
 //     O = O * factor + P V                          register tiles; one division at the end
+//   at the end of a part of the keys                joins (m, l, O) of the parts before it, whose O lies in scratch
 //
 // A lane keeps its share of a row's sum of weights until the end. Tiles begin at multiples of 64 keys, and what a tile
 // without keys leaves of a row is the row: so a chunk of a prompt gives the bits of the whole.
@@ -69,104 +70,125 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
     end = min(end, (part + 1) * p->split);
     if (begin >= end) return;
   }
-  Sums o;
-  UNROLL
-  for (int r = 0; r < LANE_ROWS; ++r)
-    UNROLL
-    for (int c = 0; c < LANE_CHUNKS; ++c) o.of[r][c] = 0;
-
   const bool masked = m->mask || m->packed || m->bias;
   const bool scored = m->bias || m->slopes || p->softcap > 0;
-  State state = {-INFINITY, 0};
-  LOOP for (long tile = begin / TILE * TILE; tile < end; tile += TILE) {
-    // The row whose weights this lane helps to make.
-    const int lane = lane_anew(room), own = min(lane / ROW_LANES, rows - 1);
-    const bool is_absent = lane / ROW_LANES >= rows;
-    local const Row* const row = &room->row[own];
-    local float* const weights = (local float*)(room->weights + own * WEIGHT_ROW);
-    const int first = tile < begin ? (int)(begin - tile) : 0;
-    const int last = end - tile < TILE ? (int)(end - tile) : TILE;
-    const bool mixed = masked || first > 0 || last < TILE || low->end < tile + TILE || high->begin > tile;
-    lay_tile(p, m, s, kv_head, tile, first, last, room);
-    if (LANE == 0) room->is_any_seen = !masked;
-    meet_all();
-    uint seen = 0;  // bit i: key i of this lane
-    LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
-      const int t = lane % ROW_LANES + i * ROW_LANES;
-      const long j = tile + t;
-      if (is_absent || t < first || t >= last || j < row->keys.begin || j >= row->keys.end) continue;
-      if (!masked || is_seen(p, m, s, b, row->head, row->query, j)) seen |= 1u << i;
-    }
-    if (seen != 0) room->is_any_seen = 1;
-    meet_all();
-    // Barriers stand in no branch: a tile that masks hide from all rows has no dims and no keys.
-    const bool is_any_seen = room->is_any_seen;
-    score_tile(p, m, kv_head, is_any_seen ? p->k.dim : 0, rows, first, last, q_form, k_form, room);
-    meet_all();
-
-    float most = -INFINITY;
-    LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
-      if (!(seen >> i & 1)) continue;
-      const int t = lane % ROW_LANES + i * ROW_LANES;
-      float x = weights[t];
-      if (scored) x = BIAS_AND_SOFTCAP(1)(p, bias_of(p, m, s, b, row->head, row->query, tile + t), x);
-      weights[t] = x;
-      most = fmax(most, x);
-    }
-    most = max_over(most, ROW_LANES, room->butterfly);
-    float factor = 1;
-    if (most > state.max) {
-      factor = weight_of(state.max, most);
-      state.max = most;
-    }
-    state.sum *= factor;
-    LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
-      const int t = lane % ROW_LANES + i * ROW_LANES;
-      const bool one = seen >> i & 1;
-      const float weight = one ? weight_of(weights[t], state.max) : -1.0f;
-      if (one) state.sum += weight;
-      if (!is_absent) weights[t] = weight;
-    }
-    if (lane % ROW_LANES == 0 && !is_absent) room->factor[own] = factor;
-    meet_all();
-    add_values(p, m, kv_head, rows, first, is_any_seen ? last : first, mixed, v_form, room, &o);
+  // The bounds of the loops lie in local memory: the products need the registers.
+  if (LANE == 0) {
+    room->keys = (KeyRange){begin, end};
+    room->part.end = begin / p->split * p->split;
   }
-
-  state.sum = sum_over(state.sum, ROW_LANES, room->butterfly);
-  const int own = LANE / ROW_LANES;
-  if (LANE % ROW_LANES == 0 && own < rows) {
-    local const Row* const row = &room->row[own];
-    if (p->splits > 1) {
-      const long at = partial_row(p, s, part, row->query, row->head);
-      m->partial_state[2 * at] = state.max;
-      m->partial_state[2 * at + 1] = state.sum;
-    } else {
-      room->factor[own] = final_factor(p, m, row->head, &state);
-      write_lse(p, m, s, row->query, row->head, state);
-    }
-  }
-  LOOP for (int c = 0; c < (p->v.dim + 4 * SIDE - 1) / (4 * SIDE); ++c) {
+  bool is_last;
+  do {
+    if (LANE == 0) room->part = (KeyRange){room->part.end, room->part.end + p->split};
+    meet_all();
+    Sums o;
     UNROLL
-    for (int r = 0; r < LANE_ROWS; ++r) {
-      float4 sums = 0;  // of[r][c], without an index that is not known to the compiler
+    for (int r = 0; r < LANE_ROWS; ++r)
       UNROLL
-      for (int i = 0; i < LANE_CHUNKS; ++i) sums = i == c ? o.of[r][i] : sums;
-      room->slice[(LANE / SIDE * LANE_ROWS + r) * (SIDE + 1) + LANE % SIDE] = sums;
+      for (int c = 0; c < LANE_CHUNKS; ++c) o.of[r][c] = 0;
+    State state = {-INFINITY, 0};
+    LOOP for (long tile = max(room->keys.begin, room->part.begin) / TILE * TILE;
+              tile < min(room->keys.end, room->part.end); tile += TILE) {
+      // The row whose weights this lane helps to make.
+      const int lane = lane_anew(room), own = min(lane / ROW_LANES, rows - 1);
+      const bool is_absent = lane / ROW_LANES >= rows;
+      local const Row* const row = &room->row[own];
+      local float* const weights = (local float*)(room->weights + own * WEIGHT_ROW);
+      const long begin = room->keys.begin, end = room->keys.end;
+      const int first = tile < begin ? (int)(begin - tile) : 0;
+      const int last = end - tile < TILE ? (int)(end - tile) : TILE;
+      const bool mixed = masked || first > 0 || last < TILE || low->end < tile + TILE || high->begin > tile;
+      lay_tile(p, m, s, kv_head, tile, first, last, room);
+      if (LANE == 0) room->is_any_seen = !masked;
+      meet_all();
+      uint seen = 0;  // bit i: key i of this lane
+      LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
+        const int t = lane % ROW_LANES + i * ROW_LANES;
+        const long j = tile + t;
+        if (is_absent || t < first || t >= last || j < row->keys.begin || j >= row->keys.end) continue;
+        if (!masked || is_seen(p, m, s, b, row->head, row->query, j)) seen |= 1u << i;
+      }
+      if (seen != 0) room->is_any_seen = 1;
+      meet_all();
+      // Barriers stand in no branch: a tile that masks hide from all rows has no dims and no keys.
+      const bool is_any_seen = room->is_any_seen;
+      score_tile(p, m, kv_head, is_any_seen ? p->k.dim : 0, rows, first, last, q_form, k_form, room);
+      meet_all();
+
+      float most = -INFINITY;
+      LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
+        if (!(seen >> i & 1)) continue;
+        const int t = lane % ROW_LANES + i * ROW_LANES;
+        float x = weights[t];
+        if (scored) x = BIAS_AND_SOFTCAP(1)(p, bias_of(p, m, s, b, row->head, row->query, tile + t), x);
+        weights[t] = x;
+        most = fmax(most, x);
+      }
+      most = max_over(most, ROW_LANES, room->butterfly);
+      float factor = 1;
+      if (most > state.max) {
+        factor = weight_of(state.max, most);
+        state.max = most;
+      }
+      state.sum *= factor;
+      LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
+        const int t = lane % ROW_LANES + i * ROW_LANES;
+        const bool one = seen >> i & 1;
+        const float weight = one ? weight_of(weights[t], state.max) : -1.0f;
+        if (one) state.sum += weight;
+        if (!is_absent) weights[t] = weight;
+      }
+      if (lane % ROW_LANES == 0 && !is_absent) room->factor[own] = factor;
+      meet_all();
+      add_values(p, m, kv_head, rows, first, is_any_seen ? last : first, mixed, v_form, room, &o);
     }
-    meet_all();
-    LOOP for (int i = LANE; i < rows * 4 * SIDE; i += LANES) {
-      const int r = i / (4 * SIDE), d = c * (4 * SIDE) + i % (4 * SIDE);
-      if (d >= p->v.dim) continue;
-      const float y = ((local const float*)room->slice)[r * (4 * SIDE + 4) + i % (4 * SIDE)];
-      const long query = room->row[r].query;
-      const int head = room->row[r].head;
-      if (p->splits > 1)
-        m->partial[partial_row(p, s, part, query, head) * p->v.dim + d] = y;
-      else
-        write_output(p, m, output_row(p, s, query, head), head, d, y * room->factor[r]);
+
+    state.sum = sum_over(state.sum, ROW_LANES, room->butterfly);
+    const bool has_before = room->part.begin > room->keys.begin;
+    is_last = room->keys.end <= room->part.end;
+    const int lane = lane_anew(room), own = lane / ROW_LANES;
+    if (lane % ROW_LANES == 0 && own < rows) {
+      local const Row* const row = &room->row[own];
+      if (p->splits > 1) {
+        const long at = partial_row(p, s, part, row->query, row->head);
+        m->partial_state[2 * at] = state.max;
+        m->partial_state[2 * at + 1] = state.sum;
+      } else {
+        Shares share = {-1, 1};
+        if (has_before) state = join_parts(row->keys, room->part, room->state[own], state, &share);
+        room->state[own] = state;
+        room->share[own] = share;
+        if (is_last) {
+          room->factor[own] = final_factor(p, m, row->head, &state);
+          write_lse(p, m, s, row->query, row->head, state);
+        }
+      }
     }
-    meet_all();
-  }
+    LOOP for (int c = 0; c < (p->v.dim + 4 * SIDE - 1) / (4 * SIDE); ++c) {
+      UNROLL
+      for (int r = 0; r < LANE_ROWS; ++r) {
+        float4 sums = 0;  // of[r][c], without an index that is not known to the compiler
+        UNROLL
+        for (int i = 0; i < LANE_CHUNKS; ++i) sums = i == c ? o.of[r][i] : sums;
+        room->slice[(lane / SIDE * LANE_ROWS + r) * (SIDE + 1) + lane % SIDE] = sums;
+      }
+      meet_all();
+      LOOP for (int i = lane; i < rows * 4 * SIDE; i += LANES) {
+        const int r = i / (4 * SIDE), d = c * (4 * SIDE) + i % (4 * SIDE);
+        if (d >= p->v.dim) continue;
+        float y = ((local const float*)room->slice)[r * (4 * SIDE + 4) + i % (4 * SIDE)];
+        const long query = room->row[r].query;
+        const int head = room->row[r].head;
+        const long at = partial_row(p, s, p->splits > 1 ? part : 0, query, head) * p->v.dim + d;
+        if (has_before && !(room->share[r].before < 0)) y = joined(m->partial[at], y, room->share[r]);
+        if (p->splits > 1 || !is_last)
+          m->partial[at] = y;
+        else
+          write_output(p, m, output_row(p, s, query, head), head, d, y * room->factor[r]);
+      }
+      meet_all();
+    }
+  } while (!is_last);
 }
 
 // Groups: units of rows, kv heads, parts. Begins of K and V are bytes.
