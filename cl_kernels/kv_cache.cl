@@ -47,8 +47,8 @@ kernel void claim(global const long* list, long list_begin, long list_stride, lo
 #ifdef QUANTIZED
 // A scale of 0 or NaN stores zeros. The quotient is f32's; 1.5 * 2^23 more leaves its integer, to nearest even, in the
 // last bits. A scale that is subnormal may be rounded down by so much that a quotient passes 127.
-#define CODE(N, v) \
-  (as_int##N(clamp(scale > 0 ? QUOTIENT(N)(v, scale) : 0, (float##N)(-128.0f), (float##N)(127.0f)) + 12582912.0f) - 0x4b400000)
+#define STEPS_OF(N, v) clamp(scale > 0 ? QUOTIENT(N)(v, scale) : 0, (float##N)(-128.0f), (float##N)(127.0f))
+#define CODE(N, v) (as_int##N(STEPS_OF(N, v) + 12582912.0f) - 0x4b400000)
 #define MOVE_8(from, i, to, at) VSTORE(convert_char8(CODE(8, LOAD(S, 8)(from, i))), 8, char, to, at)
 #define MOVE_1(from, i, to, at) (to)[at] = (char)CODE(1, LOAD(S, 1)(from, i))
 #define as_int1 as_int

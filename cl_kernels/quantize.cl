@@ -71,7 +71,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize_rows(
     const float nan = butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
 
     const bool asymmetric = row_zero != 0;
-    const float s = (asymmetric ? QUOTIENT(1)(above + below, steps) : QUOTIENT(1)(fmax(below, above), HIGHEST(CODE))) + nan;
+    const float range = asymmetric ? above + below : fmax(below, above);
+    const float s = QUOTIENT(1)(range, asymmetric ? steps : HIGHEST(CODE)) + nan;
     const float z = asymmetric && s > 0 ? clamp(rint(lowest + QUOTIENT(1)(below, s)), lowest, lowest + steps) : 0;
     if (LANE == 0) row_scale[row_scale_begin + t] = s;
     if (LANE == 0 && asymmetric) STORE_CODES(CODE, 1)(z, row_zero, row_zero_begin + t);

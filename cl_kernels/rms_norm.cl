@@ -67,8 +67,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
   FOR_ROW(i, dim, RANGE)
   const float largest =
       butterfly_max(fmax(LARGEST_OF(WIDTH)(VAR(largest, WIDTH)), VAR(largest, 1)), butterfly_room);
-  const float step =
-      QUOTIENT(1)(largest, 127.0f) + butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
+  const float nan =
+      butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
+  const float step = QUOTIENT(1)(largest, 127.0f) + nan;
   if (LANE == 0) y_scale[y_scale_begin + t] = step;
 #define CODES(N) STORE(Y, N)(step > 0 ? QUOTIENT(N)(NORMALISED(N), step) : 0, y, i);
   FOR_ROW(i, dim, CODES)

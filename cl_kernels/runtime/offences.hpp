@@ -6,6 +6,7 @@
 #include <CL/cl.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,12 +44,14 @@ class Offences {
   Status keep(cl_command_queue queue);
   // What was met first since the last time.
   Status tell() { return std::exchange(kept_, {}); }
+  // The queue could not be waited for, and may still write what was asked for: that memory stays.
+  void leave() { static_cast<void>(met_.release()); }
 
  private:
   static constexpr std::size_t most_places = 4096;
 
   cl_mem record_;
-  Record met_;                    // the queue may still write it after a wait that failed
+  std::unique_ptr<Record> met_ = std::make_unique<Record>();
   std::vector<Describe> places_;  // of the kernels since the last wait
   Status kept_;
 };

@@ -110,7 +110,11 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
 }
 
 Runtime::~Runtime() {
-  if (queue_ != nullptr) clFinish(queue_);
+  if (queue_ != nullptr && clFinish(queue_) != CL_SUCCESS) {
+    // A lost device's driver may still read and write what it was given: it stays.
+    if (offences_) offences_->leave();
+    static_cast<void>(new std::vector<std::byte>(std::move(staging_)));
+  }
   for (cl_event event : events_) clReleaseEvent(event);
   offences_.reset();
   programs_.reset();
