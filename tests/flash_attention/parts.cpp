@@ -2,8 +2,8 @@
 #include "tests/flash_attention/case.hpp"
 
 #ifdef INLAY_TESTS_CL
+
 #include "cl_kernels/runtime/runtime.hpp"
-#endif
 
 namespace inlay::test {
 namespace {
@@ -25,7 +25,7 @@ template <class Change> void chunks_over(index parts, DType kv, bool rising, Cha
   change(whole, rng);
   const Expected<Case> expected(whole);
   ASSERT_TRUE(expected.ran());
-  on_every_device([&](const std::string&, auto run) {
+  on_every_cl([&](const std::string&, auto run) {
     Case all = whole, chunks = whole;
     ASSERT_TRUE(ok(run(all.op())));
     expected.compare(all);
@@ -72,14 +72,12 @@ TEST(flash_attention, parts_under_masks_have_the_bits_of_the_whole) {
   }));
 }
 
-#ifdef INLAY_TESTS_CL
-
 // As many sequences as keep a device busy by themselves, of lengths around the ends of parts: each has the bits that it
 // has alone, ragged and in blocks too.
 TEST(flash_attention, parts_of_a_sequence_beside_others_and_alone) {
   Rng rng(53);
   const std::array<index, 6> lengths{2 * part + 5, part, part + 1, 3, 2 * part, part - 1};
-  on_every_device([&](const std::string&, auto run) {
+  on_every_cl([&](const std::string&, auto run) {
     index batch = 6;
     for (WatchedCl& watched : cl_devices_to_test()) batch = std::max(batch, watched.cl().runtime().busy_groups());
     Case c = make({.batch = batch, .queries = 2, .keys = lengths[0], .kv_heads = 1, .group = 2, .dim = 8, .v_dim = 8},
@@ -135,7 +133,7 @@ TEST(flash_attention, parts_go_side_by_side_where_units_are_few) {
   }
 }
 
-#endif
-
 }  // namespace
 }  // namespace inlay::test
+
+#endif

@@ -122,11 +122,17 @@ template <class Test> void on_every_host_backend(Test&& test) {
   if (!::testing::Test::HasFatalFailure()) on_every_npu(test);
 }
 
-// Those that have memory of their own; none behind a fatal failure. An OpenCL device in the shape whose turn it is.
+#ifdef INLAY_TESTS_CL
+// An OpenCL device in the shape whose turn it is.
+template <class Test> void on_every_cl(Test&& test) {
+  cl_turns(cl_devices_to_test(), [&](WatchedCl& cl) { return on_backend(test, cl, cl.label()); });
+}
+#endif
+
+// Those that have memory of their own; none behind a fatal failure.
 template <class Test> void on_every_device(Test&& test) {
 #ifdef INLAY_TESTS_CL
-  if (!::testing::Test::HasFatalFailure())
-    cl_turns(cl_devices_to_test(), [&](WatchedCl& cl) { return on_backend(test, cl, cl.label()); });
+  if (!::testing::Test::HasFatalFailure()) on_every_cl(test);
 #endif
   TestDevice device;
   if (!::testing::Test::HasFatalFailure()) on_backend(test, device, "test device");
