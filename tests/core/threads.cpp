@@ -375,8 +375,9 @@ TEST(threads, who_sleeps_does_not_rest) {
     std::atomic<int> by_workers{0};
     for (int job = 0; job < 20; ++job)
       pool.parallel()(2, [&](index) {
-        if (std::this_thread::get_id() != caller) ++by_workers;
-        std::this_thread::sleep_for(1ms);
+        const bool mine = std::this_thread::get_id() == caller;
+        if (!mine) ++by_workers;
+        std::this_thread::sleep_for(mine ? 1ms : 2ms);  // so that the caller waits for it
       });
     return by_workers >= 14;
   }));
