@@ -366,20 +366,16 @@ TEST(threads, compute_in_the_modes_of_the_caller) {
   }
 }
 
-// A worker that sleeps in its tasks, as for a file, has not lost its core: it goes on taking its part. (Beside other
-// processes it may lose it too, so not in every round.)
+// A worker that sleeps in its task, as for a file, has not lost its core: it comes at once to the next job, where one
+// that rests comes 0.1 s later. (Beside other processes it may lose its core too, so not in every round.)
 TEST(threads, who_sleeps_does_not_rest) {
   Threads pool({.width = 2});
-  const std::thread::id caller = std::this_thread::get_id();
   EXPECT_TRUE(eventually([&] {
-    std::atomic<int> by_workers{0};
-    for (int job = 0; job < 20; ++job)
-      pool.parallel()(2, [&](index) {
-        const bool mine = std::this_thread::get_id() == caller;
-        if (!mine) ++by_workers;
-        std::this_thread::sleep_for(mine ? 1ms : 2ms);  // so that the caller waits for it
-      });
-    return by_workers >= 14;
+    on_all_threads(pool, [](int thread) {
+      if (thread > 0) std::this_thread::sleep_for(100ms);
+    });
+    const auto begin = Clock::now();
+    return all_meet(pool.parallel(), 2) && Clock::now() - begin < 50ms;
   }));
 }
 
