@@ -1,6 +1,6 @@
 // Which levels this machine executes, and which one a Cpu takes. Built for the baseline.
-#include <inlay/cpu.hpp>
 #include <inlay/core/threads.hpp>
+#include <inlay/cpu.hpp>
 #include <inlay/cpu_limits.hpp>
 
 #include <atomic>
@@ -95,7 +95,9 @@ Expected<Isa> available_isa(std::string_view wanted) {
 Cpu::Cpu() : Cpu(preferred(), threads()) {}
 Cpu::Cpu(Isa isa) : Cpu(isa, threads()) {}
 Cpu::Cpu(Parallel parallel) : Cpu(preferred(), parallel) {}
-Cpu::Cpu(Isa isa, Parallel parallel) : isa_(best_up_to(isa)), parallel_(parallel) {}
+Cpu::Cpu(Isa isa, Parallel parallel) : isa_(best_up_to(isa)), parallel_(parallel) {
+  if (parallel_.width < 1) parallel_.width = 1;  // kernels divide by it
+}
 
 namespace {
 // Limits are probed at every level.

@@ -79,6 +79,26 @@ std::optional<std::string_view> path_of_group(std::string_view groups, bool vers
   return {};
 }
 
+// As /proc/self/mountinfo writes it: what would end a field is "\040" and the like, in octal.
+std::string unescaped(std::string_view field) {
+  std::string text;
+  for (std::size_t i = 0; i < field.size(); ++i) {
+    const std::string_view code = field.substr(i, 4);
+    const bool octal = code.size() == 4 && code[0] == '\\' && code.find_first_not_of("01234567", 1) == code.npos;
+    text += octal ? static_cast<char>((code[1] - '0') * 64 + (code[2] - '0') * 8 + (code[3] - '0')) : field[i];
+    if (octal) i += 3;
+  }
+  return text;
+}
+
+// What of the path lies below the root; nothing where it lies elsewhere.
+std::string_view below_root(std::string_view path, std::string_view root) {
+  if (root == "/") return path;
+  if (!path.starts_with(root)) return {};
+  const std::string_view rest = path.substr(root.size());
+  return rest.empty() || rest[0] == '/' ? rest : std::string_view();
+}
+
 std::string contents(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -100,11 +120,11 @@ std::optional<int> cgroup_processors(const ReadFile& read) {
     if (!version2 && !(after[0] == "cgroup" && holds(after[2], "cpu"))) continue;
     const auto path = path_of_group(groups, version2);
     if (!path) continue;
-    const std::string_view root = before[3];
-    std::string below(root == "/" ? *path : path->starts_with(root) ? path->substr(root.size()) : std::string_view());
+    const std::string mount = unescaped(before[4]);
+    std::string below(below_root(*path, unescaped(before[3])));
     for (;; below.resize(below.rfind('/'))) {
       while (!below.empty() && below.back() == '/') below.pop_back();
-      const auto granted = processors_of_group(read, std::string(before[4]) + below, version2);
+      const auto granted = processors_of_group(read, mount + below, version2);
       if (granted && (!least || *granted < *least)) least = granted;
       if (below.find('/') == below.npos) break;
     }

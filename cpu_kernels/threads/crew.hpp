@@ -26,6 +26,7 @@
 
 #include <inlay/core/threads.hpp>
 
+#include "cpu_kernels/simd/flush.hpp"
 #include "cpu_kernels/threads/allowed.hpp"
 #include "cpu_kernels/threads/waiting.hpp"
 
@@ -44,12 +45,12 @@ inline constexpr std::chrono::nanoseconds least_loss{200'000}, longest_rest{100'
 inline constexpr int rests = 8;
 
 struct Threads::Crew {
-  explicit Crew(const Options& options) : ranges(static_cast<std::size_t>(options.width)) {
-    // Signals are for the program's own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    const std::vector<int> processors = allowed_processors();
+  Crew(const Options& options, const std::vector<int>& processors) : ranges(static_cast<std::size_t>(options.width)) {
+    // Signals are for the program's own threads, but for those of what a thread itself does and of profilers' clocks.
+    sigset_t others, before;
+    sigfillset(&others);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF}) sigdelset(&others, own);
+    ::pthread_sigmask(SIG_BLOCK, &others, &before);
     const bool choose = options.pin || processors != processors_of_thread();
     for (std::size_t i = 1; i < ranges.size(); ++i) {
       try {
@@ -84,7 +85,7 @@ struct Threads::Crew {
 
   // Tasks first .. first + count - 1.
   void run(index from, index count, void (*what)(void*, index), void* with) {
-    task = what, data = with, first = from;
+    task = what, data = with, first = from, modes = simd::float_modes();
     failed.store(false, std::memory_order_relaxed);
     unfinished.store(count, std::memory_order_relaxed);
     ranges[0].word.store(range(0, static_cast<std::uint64_t>(count)));
@@ -113,6 +114,7 @@ struct Threads::Crew {
   // A sleeper, and who calls it, each write one number and then read the other's, in one order for all (seq_cst):
   // either the sleeper sees the tasks, or the caller sees the sleeper and changes the word on which it sleeps.
   void work(std::size_t self) {
+    long preempted = preemptions();  // when it was asked last
     const auto called = [&] { return any(self) || ends.load() != 0; };
     for (;;) {
       if (!spin(worker_spins, called)) {
@@ -124,14 +126,16 @@ struct Threads::Crew {
       if (ends.load() != 0) return;
       if (!steal(self)) continue;
       const auto before = off_core();
-      if (take(self)) rest(off_core() - before);
+      if (!take(self)) continue;
+      const auto lost = off_core() - before;
+      if (lost >= least_loss && std::exchange(preempted, preemptions()) != preempted) rest(lost);
     }
   }
 
   // A thread that was kept from its core while it held a task, and the caller slept for that task, will be again: other
   // work waits for the same core. For some time the caller does without it.
   void rest(std::chrono::nanoseconds lost) {
-    if (lost >= least_loss) sleep_while(ends, 0, rests * lost < longest_rest ? rests * lost : longest_rest);
+    sleep_while(ends, 0, rests * lost < longest_rest ? rests * lost : longest_rest);
   }
 
   void call_sleepers(int count) {
@@ -184,6 +188,7 @@ struct Threads::Crew {
   }
 
   void attempt(index i) {
+    simd::take_float_modes(modes);  // the caller's: a result does not depend on who computes it
     try {
       task(data, i);
     } catch (...) {
@@ -200,6 +205,7 @@ struct Threads::Crew {
   alignas(64) void (*task)(void*, index) = nullptr;
   void* data = nullptr;
   index first = 0;
+  std::uint64_t modes = 0;
   std::atomic<bool> failed{false};
   std::exception_ptr error;
   std::vector<Range> ranges;  // 0: the caller's

@@ -26,7 +26,8 @@ int clamped(int width) { return width < 1 ? default_width() : width < Threads::m
 
 }  // namespace
 
-Threads::Threads(const Options& options) : options_{.width = clamped(options.width), .pin = options.pin} {
+Threads::Threads(const Options& options)
+    : options_{.width = clamped(options.width), .pin = options.pin}, processors_(allowed_processors()) {
   static const int registered = ::pthread_atfork([] { pools().mutex.lock(); }, [] { pools().mutex.unlock(); },
                                                  [] {
                                                    for (Threads* pool : pools().all) pool->forget();
@@ -45,6 +46,7 @@ Threads::~Threads() {
 void Threads::forget() {
   (void)crew_.release();
   taken_.store(false);
+  processors_.clear();
 }
 
 void Threads::run(index tasks, void (*task)(void*, index), void* data) {
@@ -56,7 +58,10 @@ void Threads::run(index tasks, void (*task)(void*, index), void* data) {
     std::atomic<bool>& taken;
     ~Release() { taken.store(false, std::memory_order_release); }
   } const release{taken_};
-  if (!crew_) crew_ = std::make_unique<Crew>(options_);
+  if (!crew_) {
+    if (processors_.empty()) processors_ = allowed_processors();
+    crew_ = std::make_unique<Crew>(options_, processors_);
+  }
   constexpr index at_once = index{1} << 31;  // tasks that a range can count
   for (index first = 0; first < tasks; first += at_once)
     crew_->run(first, tasks - first < at_once ? tasks - first : at_once, task, data);

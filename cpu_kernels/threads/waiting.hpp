@@ -9,6 +9,7 @@
 
 #if defined(__linux__)
 #include <linux/futex.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -60,5 +61,20 @@ inline std::chrono::nanoseconds off_core() {
   return std::chrono::steady_clock::now().time_since_epoch() - std::chrono::seconds(used.tv_sec) -
          std::chrono::nanoseconds(used.tv_nsec);
 }
+
+// How often the system has taken this thread's core from it. (A thread that sleeps or reads a file is off its core
+// too.)
+#if defined(__linux__)
+inline long preemptions() {
+  rusage used{};
+  ::getrusage(RUSAGE_THREAD, &used);
+  return used.ru_nivcsw;
+}
+#else
+inline long preemptions() {
+  thread_local long count = 0;  // not known: each time it may have been
+  return ++count;
+}
+#endif
 
 }  // namespace inlay

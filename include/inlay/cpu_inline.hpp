@@ -1,6 +1,6 @@
 // The CPU kernels as headers, compiled for the instruction set of the including translation unit:
 // -march=native, or whatever that unit is built with. Needs this project's headers, xsimd's, and nothing to
-// link; threads come from the caller.
+// link; threads come from the caller (inlay::threads are in the library).
 //
 //   #include <inlay/cpu_inline.hpp>
 //   inlay::CpuInline cpu(inlay::from_pool(my_pool, 8));
@@ -48,7 +48,9 @@ class CpuInline {
   using Space = Host;
   static constexpr std::string_view name = "cpu";
 
-  explicit CpuInline(Parallel parallel = serial()) : parallel_(parallel) {}
+  explicit CpuInline(Parallel parallel = serial()) : parallel_(parallel) {
+    if (parallel_.width < 1) parallel_.width = 1;  // kernels divide by it
+  }
   const Parallel& parallel() const { return parallel_; }
 
  private:

@@ -11,6 +11,7 @@
 #include <inlay/core/dtype.hpp>
 #include <inlay/core/parallel.hpp>
 #include <inlay/core/status.hpp>
+#include <inlay/core/threads.hpp>
 #include <inlay/core/view.hpp>
 #include <inlay/core/workspace.hpp>
 #include <inlay/cpu.hpp>

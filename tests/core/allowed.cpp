@@ -97,12 +97,22 @@ TEST(allowed, mounts_that_begin_in_a_group) {
   files["/sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "200000";
   files["/sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "100000";
   EXPECT_EQ(granted(files), 2);
-  files["/proc/self/cgroup"] = "4:cpu:/elsewhere\n";
-  EXPECT_EQ(granted(files), 2);
+  for (const char* elsewhere : {"/elsewhere", "/docker/c12", "/docker/c"}) {
+    files["/proc/self/cgroup"] = std::string("4:cpu:") + elsewhere + "\n";
+    EXPECT_EQ(granted(files), 2) << elsewhere;
+  }
   files["/proc/self/cgroup"] = "4:cpu:/docker/c1/sub\n0::/\n";
   files["/proc/self/mountinfo"] += "24 1 0:22 / /cg rw shared:3 - cgroup2 cgroup2 rw\n";
   files["/cg/cpu.max"] = "50000 100000";
   EXPECT_EQ(granted(files), 1);
+}
+
+// Names may have spaces and backslashes, which mountinfo writes in octal.
+TEST(allowed, names_that_mountinfo_escapes) {
+  const Files files = {{"/proc/self/cgroup", "0::/my group/a\\b\n"},
+                       {"/proc/self/mountinfo", "24 1 0:22 /my\\040group /c\\040g\\0 rw - cgroup2 cgroup2 rw\n"},
+                       {"/c g\\0/a\\b/cpu.max", "200000 100000"}};
+  EXPECT_EQ(granted(files), 2);
 }
 
 TEST(allowed, affinity_and_the_environment) {

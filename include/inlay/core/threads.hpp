@@ -16,6 +16,8 @@
 // A task may call the pool again, and several threads may use one pool: who finds it taken does its own work itself.
 // What a task throws, the caller gets (the first of several; tasks that have not begun are left out). After fork() the
 // child makes threads of its own when it first needs them; the fork must not come from within a task.
+// Workers may use the processors that the thread may which makes the pool (in a child: which hands out the first job).
+// They compute in the modes of who calls, rounding and flushing of subnormal numbers, whatever his last job had.
 #pragma once
 
 #include <atomic>
@@ -24,6 +26,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <inlay/core/parallel.hpp>
 
@@ -53,6 +56,7 @@ class Threads {
   void forget();  // in a child of fork()
 
   Options options_;
+  std::vector<int> processors_;  // that workers may use
   std::unique_ptr<Crew> crew_;  // made by the first job that is handed out
   std::atomic<bool> taken_{false};
 };

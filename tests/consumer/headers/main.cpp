@@ -36,5 +36,6 @@ int main() {
   double sum = 0;
   for (int i = 0; i < 64; ++i) sum += y[i] * y[i] / 4.0;
   if (std::abs(sum / 64 - 1) > 1e-4) return std::printf("row 0 has mean square %f\n", sum / 64), 1;
+  if (inlay::CpuInline(inlay::from_pool(pool, 0)).parallel().width != 1) return std::printf("no width is kept\n"), 1;
   return other_unit_agrees(op, y) ? 0 : (std::printf("the units disagree\n"), 1);
 }
