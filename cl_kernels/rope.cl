@@ -7,7 +7,8 @@
 // for bit. gpu shape: a lane takes one piece of one head. cpu shape: a work-item takes all pieces of a token. Both
 // elements of a pair are loaded before either is stored: y may be x.
 // (cpu shape, each piece of all heads with its angles loaded once: 0.4 to 0.8 of the speed, since heads lie too far
-// apart for the processor to see what comes next.)
+// apart for the processor to see what comes next. Several tokens a work-item, or lines asked for 4 to 32 heads ahead:
+// no gain.)
 //
 //   X, TABLE   types of x (and y), and of cos and sin
 #include "cl_kernels/support/offence.clh"
