@@ -18,9 +18,8 @@ struct Extents {
 // Cycles that a row of an operand takes to load, for each column.
 double load_cycles(const Device& device, const Operand& operand) {
   const Path* path = device.path(Space::global, Space::staging);
-  const bool changes = !operand.blocked() && path->nd2nz.bytes_per_cycle > 0;
   return static_cast<double>(byte_size(operand.dtype, 1)) /
-         (changes ? path->nd2nz.bytes_per_cycle : path->bytes_per_cycle);
+         (operand.blocked() ? path->bytes_per_cycle : path->peak(path->nd2nz));
 }
 
 struct PricedTile {
