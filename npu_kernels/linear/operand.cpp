@@ -8,7 +8,8 @@ bool loads_as_rows(const NdTensor& rows) { return rows.matrix().error == nullptr
 
 bool blocks_pay(const Device& device, index tiles) {
   const Path* path = device.path(Space::global, Space::staging);
-  constexpr double pass = 4;  // to make them takes a load and a store, and all cores wait for it
+  if (device.feeds_are_views()) return false;  // rows stay, and are loaded once (ProductTiles::keeps)
+  constexpr double pass = 4;                   // to make them takes a load and a store, and all cores wait for it
   return static_cast<double>(tiles) * path->nd2nz_extra() >= pass;
 }
 
