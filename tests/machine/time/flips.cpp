@@ -1,8 +1,11 @@
 // Each rule of the cost model decides between two small programs: with the figure the one is faster, without it (the
-// rule of version 1) the other. A rule that no program's rank depends on is not worth having.
+// rule of version 1) the other. A rule that no program's rank depends on is not worth having. What a device cannot do
+// at all takes forever.
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
+#include <string>
 
 #include "npu_kernels/machine/run/machine.hpp"
 #include "npu_kernels/machine/time/timing.hpp"
@@ -23,6 +26,20 @@ double cycles_of(const Device& device, const Program& program) {
   const auto time = time_tape(outcome.tape, device);
   return time ? to_cycles(time->makespan) : -1;
 }
+
+// .. of one that may ask for what the device does not do.
+double cycles_if_it_runs(const Device& device, const Program& program) {
+  Machine machine(device, {.cores = 1, .data = false});
+  return machine.run(program(machine)).ok() ? cycles_of(device, program) : std::numeric_limits<double>::infinity();
+}
+
+Device description(const std::string& name) {
+  auto device = load_device(INLAY_SOURCE_DIR "/devices/" + name + ".json");
+  if (!device) ADD_FAILURE() << device.error().message();
+  return device ? *std::move(device) : Device{};
+}
+
+VectorCost& cost(Device& device, VectorOp op) { return device.vector.cost[static_cast<std::size_t>(op)]; }
 
 // One core; 64 bytes a cycle from global memory after 100 cycles, whole rows cost nothing more.
 Device plain_device() {
@@ -178,6 +195,195 @@ TEST(Flips, RaggedRowsArePricedByTheRow) {
   EXPECT_GT(ragged, cycles_of(device, passes({65, 64}, 1)));
   // One column is one row of lanes after another, as it lies.
   EXPECT_EQ(cycles_of(device, passes({128, 1}, 1)), cycles_of(device, passes({1, 128}, 1)));
+}
+
+// Four passes over 64 rows of 65 columns as they lie, or over as many elements side by side, which a fifth pass has put
+// there. Priced by the element, a row of lanes for each 64 of them, the fifth pass is for nothing.
+TEST(Flips, RaggedRowsAreWorthClosingUp) {
+  const auto passes = [](bool close_up) -> Program {
+    return [=](GlobalMemory&) {
+      return [=](Core& core) {
+        Tensor t = core.alloc("t", Space::vector, {64, 65}, DType::f32);
+        if (close_up) {
+          const Tensor flat = core.alloc("flat", Space::vector, {1, 64 * 65}, DType::f32);
+          core.vcast(flat.reshape({64, 65}), t);
+          t = flat;
+        }
+        for (int i = 0; i < 4; ++i) core.vscalar(VectorOp::add, t, t, 1);
+      };
+    };
+  };
+  const Device by_row = plain_device();
+  Device by_element = by_row;
+  by_element.vector.bytes = sizeof(float);
+  for (VectorCost& each : by_element.vector.cost) each.slope /= by_row.vector.bytes / sizeof(float);
+  EXPECT_LT(cycles_of(by_element, passes(false)), cycles_of(by_element, passes(true)));
+  EXPECT_GT(cycles_of(by_row, passes(false)), cycles_of(by_row, passes(true)));
+}
+
+// Sums over the rows of a square tile: column by column, or row by row of the transpose.
+TEST(Flips, TheVectorUnitDoesNotTransposeForNothing) {
+  const auto sums = [](bool transpose) -> Program {
+    return [=](GlobalMemory&) {
+      return [=](Core& core) {
+        const Tensor t = core.alloc("t", Space::vector, {64, 64}, DType::f32);
+        if (!transpose)
+          return core.vreduce_columns(VectorOp::column_sum, core.alloc("sum", Space::vector, {1, 64}, DType::f32), t);
+        const Tensor turned = core.alloc("turned", Space::vector, {64, 64}, DType::f32);
+        core.vtranspose(turned, t);
+        core.vreduce(VectorOp::reduce_sum, core.alloc("sum", Space::vector, {64, 1}, DType::f32), turned);
+      };
+    };
+  };
+  Device with = plain_device();
+  cost(with, VectorOp::column_sum).slope = 1.5;
+  Device without = with;
+  cost(without, VectorOp::transpose) = {0, 0};
+  EXPECT_GT(cycles_of(without, sums(false)), cycles_of(without, sums(true)));
+  EXPECT_LT(cycles_of(with, sums(false)), cycles_of(with, sums(true)));
+}
+
+// A tile of the vector unit's on its way to the matrix unit, through global memory: made fractal before, or by the
+// load.
+TEST(Flips, TheVectorUnitDoesNotMakeBlocksForNothing) {
+  const auto hand_over = [](bool pack) -> Program {
+    return [=](GlobalMemory& machine) {
+      const Tensor place = machine.workspace("place", {64, 64}, DType::f16);
+      return [=](Core& core) {
+        Tensor tile = core.alloc("tile", Space::vector, {64, 64}, DType::f16), between = place;
+        if (pack) {
+          const Tensor blocks = core.alloc("blocks", Space::vector, {64, 64}, DType::f16, Layout::nz);
+          core.vpack_nz(blocks, tile);
+          tile = blocks;
+          between.layout = Layout::nz;
+          between.block = blocks.block;
+          between.pitch = between.rows();
+        }
+        core.set(Pipe::vector, Pipe::store, 0);
+        core.wait(Pipe::vector, Pipe::store, 0);
+        core.copy(between, tile);
+        core.set(Pipe::store, Pipe::load, 0);
+        core.wait(Pipe::store, Pipe::load, 0);
+        const Tensor staged = core.alloc("staged", Space::staging, {64, 64}, DType::f16, Layout::nz);
+        pack ? core.copy(staged, between) : core.nd2nz(staged, between);
+      };
+    };
+  };
+  Device with = plain_device();
+  with.paths[0].nd2nz = {.bytes_per_cycle = 32, .run_cycles = 1};
+  cost(with, VectorOp::pack_nz) = {24, 4};
+  Device without = with;
+  cost(without, VectorOp::pack_nz) = {0, 0};
+  EXPECT_LT(cycles_of(without, hand_over(true)), cycles_of(without, hand_over(false)));
+  EXPECT_GT(cycles_of(with, hand_over(true)), cycles_of(with, hand_over(false)));
+}
+
+// Tiles of a right operand as HMX reads them: interleaved by the load, whose time it takes, or by the vector unit while
+// the next one is on its way.
+TEST(Flips, HmxsInterleaveIsNotFree) {
+  const auto products = [](bool vector) -> Program {
+    return [=](GlobalMemory& machine) {
+      constexpr index count = 16, rows = 32, depth = 512;
+      const Tensor w = machine.absent("w", DType::f16, {count * rows, depth}, Use::in);
+      return [=](Core& core) {
+        const Tensor a = core.alloc("a", Space::staging, {rows, depth}, DType::f16, Layout::nz);
+        const Tensor left = core.alloc("left", Space::left, {rows, depth}, DType::f16, Layout::nz);
+        Ring right =
+            core.ring("right", Space::right, {depth, rows}, DType::f16, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
+        const Tensor sum = core.alloc("sum", Space::accumulator, {rows, rows}, DType::f32);
+        Ring lines = core.ring("rows", Space::vector, {rows, depth}, DType::f16, {2, Pipe::load_vector, Pipe::vector});
+        Ring b = core.ring("b", Space::staging, {rows, depth}, DType::f16,
+                           {2, vector ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz);
+        core.load_a(left, a);
+        for (index i = 0; i < count; ++i) {
+          const Tensor from = w.row_slice(i * rows, rows);
+          if (vector) {
+            core.copy(lines.acquire(), from);
+            lines.commit();
+            core.vpack_nz(b.acquire(), lines.wait());
+            lines.release();
+          } else {
+            core.nd2nz(b.acquire(), from);
+          }
+          b.commit();
+          core.load_b(right.acquire(), b.wait(), true);
+          right.commit();
+          core.mma(sum, left, right.wait(), i == 0);
+          right.release();
+          b.release();
+        }
+      };
+    };
+  };
+  const Device with = description("hexagon-htp-like");
+  Device without = with;
+  for (Path& path : without.paths) path.nd2nz.pass_bytes_per_cycle = 0;
+  EXPECT_LT(cycles_of(without, products(false)), cycles_of(without, products(true)));
+  EXPECT_GT(cycles_of(with, products(false)), cycles_of(with, products(true)));
+}
+
+// Both halves of rows of 32 bytes are added where they lie, the upper one 16 bytes off, or come by transfers of their
+// own: Atlas A2's vector unit does not take the former, however quick it would be.
+TEST(Flips, OperandsThatAreOffTheAlignmentAreNoWay) {
+  const auto halves = [](bool in_place) -> Program {
+    return [=](GlobalMemory& machine) {
+      const Tensor from = machine.absent("rows", DType::f32, {64, 8}, Use::in);
+      return [=](Core& core) {
+        const Tensor rows = core.alloc("rows", Space::vector, {64, 8}, DType::f32);
+        const Tensor low = rows.slice(0, 64, 0, 4);
+        Tensor high = rows.slice(0, 64, 4, 4);
+        if (in_place) {
+          core.copy(rows, from);
+        } else {
+          high = core.alloc("upper half", Space::vector, {64, 4}, DType::f32);
+          core.copy(low, from.slice(0, 64, 0, 4));
+          core.copy(high, from.slice(0, 64, 4, 4));
+        }
+        core.set(Pipe::load_vector, Pipe::vector, 0);
+        core.wait(Pipe::load_vector, Pipe::vector, 0);
+        core.vbinary(VectorOp::add, low, low, high);
+      };
+    };
+  };
+  const Device with = description("ascend-a2-like");
+  Device without = with;
+  without.vector.align = 4;
+  EXPECT_LT(cycles_if_it_runs(without, halves(true)), cycles_if_it_runs(without, halves(false)));
+  EXPECT_GT(cycles_if_it_runs(with, halves(true)), cycles_if_it_runs(with, halves(false)));
+}
+
+// Sums times a scale for each column, as f16: by HMX on their way out, or in f32 to the vector unit, which scales and
+// rounds them.
+TEST(Flips, ScalesOfColumnsBelongToTheDrain) {
+  const auto scaled = [](bool by_drain) -> Program {
+    return [=](GlobalMemory& machine) {
+      const Tensor y = machine.absent("y", DType::f16, {32, 32}, Use::out);
+      return [=](Core& core) {
+        const Tensor sum = core.alloc("sum", Space::accumulator, {32, 32}, DType::f32);
+        const Tensor scales = core.alloc("scales", Space::vector, {1, 32}, DType::f32);
+        const Tensor out = core.alloc("out", Space::vector, {32, 32}, DType::f16);
+        if (by_drain) {
+          core.drain(out, sum, {.scale_row = scales});
+          core.set(Pipe::drain, Pipe::store, 0);
+          core.wait(Pipe::drain, Pipe::store, 0);
+        } else {
+          const Tensor wide = core.alloc("wide", Space::vector, {32, 32}, DType::f32);
+          core.drain(wide, sum);
+          core.set(Pipe::drain, Pipe::vector, 0);
+          core.wait(Pipe::drain, Pipe::vector, 0);
+          core.vbinary(VectorOp::mul, out, wide, scales);
+          core.set(Pipe::vector, Pipe::store, 0);
+          core.wait(Pipe::vector, Pipe::store, 0);
+        }
+        core.copy(y, out);
+      };
+    };
+  };
+  const Device with = description("hexagon-htp-like");
+  Device without = with;
+  for (DrainForm& form : without.matrix.drain) form.scales = DrainScales::none;
+  EXPECT_GT(cycles_if_it_runs(without, scaled(true)), cycles_if_it_runs(without, scaled(false)));
+  EXPECT_LT(cycles_if_it_runs(with, scaled(true)), cycles_if_it_runs(with, scaled(false)));
 }
 
 // x[r, :] * s[r] for short rows, or a multiplication by a tile that was filled before.
