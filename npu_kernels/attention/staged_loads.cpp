@@ -43,6 +43,7 @@ void PartLoads::start(const std::vector<KeyWork>& works, TableReads& tables) {
         all_.push_back({&work, first, count, 1});
     }
   fill();
+  if (lines_ && !all_.empty()) make();
 }
 
 void PartLoads::fill() {
@@ -89,7 +90,6 @@ void PartLoads::load(std::size_t part) {
 }
 
 Tensor PartLoads::wait() {
-  if (waits_ == 0 && lines_ && made_ == waited_) make();
   if (waits_ == 0) tile_ = ring_.wait();
   if (++waits_ == all_[waited_].uses) ++waited_, waits_ = 0;
   return tile_.row_slice(0, counts_[use_++]);
