@@ -105,7 +105,8 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
     return s;
   }
   // One part of the unit's type that has to be laid out anew may be so as it is used.
-  s.anew = s.w.dtype == s.unit && !lies_well(s.w, m / 128) && s.left.parts.size() == 1;
+  const bool anew = !lies_well(s.w, m / 128) || made_sooner(device, memory.cores(), s.products, s.w);
+  s.anew = s.w.dtype == s.unit && anew && s.left.parts.size() == 1;
   if (s.anew) {
     s.blocks = laid_out(memory, "w", s.w, s.products);
   } else {

@@ -87,6 +87,7 @@ MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, c
   plan.q_pieces = exact && !f16_q ? 2 : 1;
   plan.weight_pieces = exact ? 2 : 1;
   plan.q_as_it_is = loads_as_it_is(device, problem);
+  plan.makes_blocks = vector_makes_blocks(device, problem);
   const float scale = problem.scale * problem.key_factor;
   const bool plain = !problem.bias.present() && !problem.slopes.present() && problem.softcap == 0 && scale > 0;
   plan.narrow = !exact && problem.by_chunks && plain && device.drain(DType::f32, DType::f16) != nullptr;

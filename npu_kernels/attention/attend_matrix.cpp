@@ -21,8 +21,8 @@ struct Round {
       : plan(by),
         works(key_works(core, problem, units, by)),
         tables(core, problem, works.size() * static_cast<std::size_t>(by.tiles.parts)),
-        k(core, problem, problem.k, by.cache, by.cache.k, "k", by.tiles, 2),
-        v(core, problem, problem.v, by.cache, by.cache.v, "v", by.tiles, 2) {}
+        k(core, problem, problem.k, by.cache, by.cache.k, "k", by, 2),
+        v(core, problem, problem.v, by.cache, by.cache.v, "v", by, 2) {}
 
   const MatrixPlan& plan;
   const std::vector<KeyWork> works;

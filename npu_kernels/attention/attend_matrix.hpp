@@ -71,6 +71,7 @@ struct MatrixPlan {
   float score_scale = 1;                   // .. what of it is left for q or the vector unit
   float weight_scale = 1;                  // .. or in f16 where weights are made
   bool packed = false;                     // weights leave the vector unit as blocks of the matrix unit's
+  bool makes_blocks = false;               // .. and K and V pass it, which makes blocks of rows
   std::vector<std::vector<index>> shares;  // units of each core
   // Workspace: what passes between the units; q in pieces.
   Tensor q, scores, weights, products;
@@ -81,6 +82,8 @@ struct MatrixPlan {
 
 // Does the program serve this problem on this device?
 bool fits_matrix(const Device& device, const AttentionProblem& problem);
+// Do the vector units make K's and V's blocks? Where a decode step's loads, which bound it, would wait for the pass.
+bool vector_makes_blocks(const Device& device, const AttentionProblem& problem);
 // Vector units of a core that share its rows: as many as the plan says that the device has.
 index sharing_vectors(const Device& device, const MatrixPlan& plan);
 // No tokens: they do not fit. Of by_chunks' problems they do not depend on lengths.

@@ -31,13 +31,13 @@ Tensor CacheBlocks::of(const Tensor& all, const AttentionProblem& problem, index
 
 bool blocks_pay(const Device& device, const AttentionProblem& problem, const std::vector<WorkUnit>& units) {
   const Path& path = *device.path(Space::global, Space::staging);
-  if (path.nd2nz.bytes_per_cycle == 0 || path.nd2nz.bytes_per_cycle >= path.bytes_per_cycle) return false;
-  // A load saves half of its time; to make them takes a load, a store, and all units wait for it.
-  constexpr index loads = 6;
+  // Loads that a tile's blocks must spare: to make them takes a load, a store, and all units wait for it.
+  constexpr double spared = 6;
   index seen = 0, loaded = 0;
   for (const Sequence& s : problem.sequences) seen += seen_keys(problem, s) * problem.kv_heads;
   for (const WorkUnit& unit : units) loaded += std::max<index>(0, unit.end - unit.begin);
-  return problem.by_chunks && loaded >= loads * seen;
+  return problem.by_chunks && static_cast<double>(loaded) * path.nd2nz_extra() >= spared * static_cast<double>(seen) &&
+         path.nd2nz_extra() > 0;
 }
 
 CacheBlocks cache_blocks(GlobalMemory& memory, const AttentionProblem& problem) {

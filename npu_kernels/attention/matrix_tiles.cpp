@@ -119,6 +119,15 @@ bool fits_matrix(const Device& device, const AttentionProblem& p) {
   return p.q.extent(2) <= 1 || p.q.stride(2) >= p.k.dim;
 }
 
+bool vector_makes_blocks(const Device& device, const AttentionProblem& p) {
+  return !p.by_chunks && device.feeds_are_views() && device.same_memory(Space::staging, Space::vector) &&
+         device.path(Space::global, Space::staging)->nd2nz_extra() > 0;
+}
+
+index columns_of_lines(const Device& device, index dim) {
+  return round_up(dim, std::max<index>(device.memory(Space::vector).align / byte_size(DType::f16, 1), 2));
+}
+
 index sharing_vectors(const Device& device, const MatrixPlan& plan) {
   const index all = device.vector_units();
   return plan.vectors == 0 ? all : std::min<index>(all, plan.vectors);
@@ -213,7 +222,8 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
   // Many, if there are flags for them, as little work waits for each.
   t.products = plan.narrow && !p.to.sinks.present() && !p.mask.present() && !p.packed.present() ? 4 : 2;
   const index staged =
-      2 * (dim + v_dim) * f16_bytes / t.parts + (views ? 0 : 2 * pieces * products * f16_bytes / t.parts);
+      2 * (dim + v_dim) * f16_bytes / t.parts + (views ? 0 : 2 * pieces * products * f16_bytes / t.parts) +
+      (plan.makes_blocks ? 2 * (columns_of_lines(device, p.k.dim) + columns_of_lines(device, p.v.dim)) * f16_bytes : 0);
   const index of_staging = 2 * plan.q_pieces * padded * dim * f16_bytes;
 
   // Seen and by one rule; bias and distances in f32, and what is loaded.

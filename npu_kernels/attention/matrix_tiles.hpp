@@ -36,6 +36,8 @@ index keys_of(const AttentionProblem& problem, const MatrixTiles& tiles, const K
 // Of a tile's keys those that some rows of a unit see and others do not: not more than this, where the end of a window
 // is the only rule.
 index hidden_columns(const Device& device, const AttentionProblem& problem, const MatrixTiles& tiles);
+// Columns of K or V in the vector unit's memory, where any row may be a transfer's first.
+index columns_of_lines(const Device& device, index dim);
 // Those of this vector unit.
 std::vector<RowBlock> row_blocks(const AttentionProblem& problem, const MatrixTiles& tiles, const KeyWork& work);
 

@@ -11,16 +11,21 @@ const std::vector<index>& TableReads::of(std::size_t part, const TokenRange& ran
 }
 
 PartLoads::PartLoads(Core& core, const AttentionProblem& problem, const Cached& cached, const CacheBlocks& cache,
-                     const Tensor& blocks, const char* name, const MatrixTiles& tiles, std::uint32_t depth)
+                     const Tensor& blocks, const char* name, const MatrixPlan& plan, std::uint32_t depth)
     : core_(core),
       problem_(problem),
       cached_(cached),
       cache_(cache),
       blocks_(blocks),
-      rows_(tiles.part()),
-      parts_(tiles.parts),
-      ring_(core.ring(name, Space::staging, {rows_, cached.dim}, DType::f16, {depth, Pipe::load, Pipe::feed},
-                      Layout::nz)) {}
+      rows_(plan.tiles.part()),
+      parts_(plan.tiles.parts),
+      ring_(core.ring(name, Space::staging, {rows_, cached.dim}, DType::f16,
+                      {depth, plan.makes_blocks ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz)) {
+  if (!plan.makes_blocks) return;
+  lines_.emplace(core.ring(std::string(name) + " in rows", Space::vector,
+                           {rows_, columns_of_lines(core.device(), cached.dim)}, DType::f16,
+                           {depth, Pipe::load_vector, Pipe::vector}));
+}
 
 void PartLoads::start(const std::vector<KeyWork>& works, TableReads& tables) {
   tables_ = &tables;
@@ -38,10 +43,20 @@ void PartLoads::start(const std::vector<KeyWork>& works, TableReads& tables) {
         all_.push_back({&work, first, count, 1});
     }
   fill();
+  if (lines_ && !all_.empty()) make();
 }
 
 void PartLoads::fill() {
-  for (; loaded_ < all_.size() && loaded_ < released_ + ring_.depth(); ++loaded_) load(loaded_);
+  const std::size_t free = lines_ ? made_ + lines_->depth() : released_ + ring_.depth();
+  for (; loaded_ < std::min(all_.size(), free); ++loaded_) load(loaded_);
+}
+
+void PartLoads::make() {
+  const index count = all_[made_++].count;
+  core_.vpack_nz(ring_.acquire().row_slice(0, count), lines_->wait().slice(0, count, 0, cached_.dim));
+  lines_->release();
+  ring_.commit();
+  fill();
 }
 
 void PartLoads::load(std::size_t part) {
@@ -49,6 +64,15 @@ void PartLoads::load(std::size_t part) {
   const Sequence& s = problem_.sequences[static_cast<std::size_t>(work->unit->sequence)];
   const NdTensor& view = cached_.views[static_cast<std::size_t>(s.view)];
   const index kv_head = work->unit->kv_head;
+  if (lines_) {
+    const Tensor rows = lines_->acquire().slice(0, count, 0, cached_.dim);
+    TokenRange range{&s, kv_head, first, count, nullptr};
+    range.blocks = &tables_->of(part, range);
+    for_parts(problem_, range, [&](index outer, index row, index at, index n) {
+      core_.copy(rows.row_slice(at, n), view.at(0, outer).slice(0, row, n).at(1, kv_head).at(1, 0).matrix());
+    });
+    return lines_->commit();
+  }
   const Tensor tile = ring_.acquire();
   if (ready_) {
     const Tensor all = cache_.of(blocks_, problem_, work->unit->sequence, kv_head, cached_.dim);
@@ -76,6 +100,7 @@ void PartLoads::release() {
   releases_ = 0;
   ring_.release();
   ++released_;
+  if (lines_ && made_ < std::min(all_.size(), waited_ + 1)) return make();
   fill();
 }
 

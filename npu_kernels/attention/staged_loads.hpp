@@ -1,7 +1,11 @@
 // What the matrix unit reads, on its way into staging memory: parts of the tiles of K or V, as far ahead as the ring is
-// long.
+// long. The load makes blocks of rows; or where that is another unit's pass which the load waits for, the vector unit
+// makes them, one part ahead of the products:
+//
+//   load_vector  rows    vector  fractal    feed
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "npu_kernels/attention/cache_tiles.hpp"
@@ -26,7 +30,7 @@ class PartLoads {
  public:
   // From rows, or from `blocks` once they are there.
   PartLoads(Core& core, const AttentionProblem& problem, const Cached& cached, const CacheBlocks& cache,
-            const Tensor& blocks, const char* name, const MatrixTiles& tiles, std::uint32_t depth);
+            const Tensor& blocks, const char* name, const MatrixPlan& plan, std::uint32_t depth);
   // The tiles to come; loads what there is room for.
   void start(const std::vector<KeyWork>& works, TableReads& tables);
   void take_blocks() { ready_ = blocks_.present(); }
@@ -37,6 +41,7 @@ class PartLoads {
  private:
   void fill();
   void load(std::size_t part);
+  void make();  // blocks of the next rows
 
   Core& core_;
   const AttentionProblem& problem_;
@@ -46,6 +51,7 @@ class PartLoads {
   const index rows_;   // of a part
   const index parts_;  // of a tile
   Ring ring_;
+  std::optional<Ring> lines_;  // rows on their way to the vector unit
   struct Part {
     const KeyWork* work;
     index first, count;  // of the sequence
@@ -54,7 +60,7 @@ class PartLoads {
   std::vector<Part> all_;
   TableReads* tables_ = nullptr;
   bool ready_ = false;  // blocks are there
-  std::size_t loaded_ = 0, waited_ = 0, released_ = 0;
+  std::size_t loaded_ = 0, made_ = 0, waited_ = 0, released_ = 0;
   index waits_ = 0, releases_ = 0;  // of the part that is used
   std::vector<index> counts_;       // keys of each use
   std::size_t use_ = 0;

@@ -78,6 +78,16 @@ bool make_or_store(GlobalMemory& memory, const std::string& name, Products& prod
   return made;
 }
 
+bool made_sooner(const Device& device, index cores, Products products, const RowSource& source) {
+  const Path* path = device.path(Space::global, Space::staging);
+  const DType dtype = products.left.front().dtype;
+  if (!stages_for_vector(device) || path->nd2nz_extra() <= 0 || source.dtype != dtype) return false;
+  products.right = {{.rows = source.count, .depth = source.depth, .dtype = dtype, .lines = {}, .blocks = {}}};
+  products.source_bits = bits(dtype);
+  return makes_right(device, cores, products) &&
+         bound_by_right(device, cores, products, product_tiles(device, cores, products, true));
+}
+
 LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products) {
   const DType dtype = products.left.front().dtype;
   products.right = {{.rows = source.count, .depth = source.depth, .dtype = dtype, .lines = {}, .blocks = {}}};

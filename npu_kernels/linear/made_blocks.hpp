@@ -63,6 +63,9 @@ struct LaidOut {
 // Gives products.right, of which form, type and source_bits stand there, blocks in global memory where it needs them:
 // where staging is not the vector unit's, or where it is not made as it is used. True: it is.
 bool make_or_store(GlobalMemory& memory, const std::string& name, Products& products, bool may_be_made = true);
+// Rows that the load would change into blocks, at a price that all of the program pays as global memory bounds it,
+// while the vector unit can do it beside: it makes them as they are used.
+bool made_sooner(const Device& device, index cores, Products products, const RowSource& source);
 LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
 LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products);
 // What has to be done before the cores meet.

@@ -8,7 +8,9 @@ bool loads_as_rows(const NdTensor& rows) { return rows.matrix().error == nullptr
 
 bool blocks_pay(const Device& device, index tiles) {
   const Path* path = device.path(Space::global, Space::staging);
-  return path->nd2nz.bytes_per_cycle > 0 && path->nd2nz.bytes_per_cycle < path->bytes_per_cycle && tiles >= 4;
+  if (device.feeds_are_views()) return false;  // rows stay, and are loaded once (ProductTiles::keeps)
+  constexpr double pass = 4;                   // to make them takes a load and a store, and all cores wait for it
+  return static_cast<double>(tiles) * path->nd2nz_extra() >= pass;
 }
 
 Operand rows_operand(const NdTensor& rows) {

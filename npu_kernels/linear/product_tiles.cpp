@@ -18,9 +18,8 @@ struct Extents {
 // Cycles that a row of an operand takes to load, for each column.
 double load_cycles(const Device& device, const Operand& operand) {
   const Path* path = device.path(Space::global, Space::staging);
-  const bool changes = !operand.blocked() && path->nd2nz.bytes_per_cycle > 0;
   return static_cast<double>(byte_size(operand.dtype, 1)) /
-         (changes ? path->nd2nz.bytes_per_cycle : path->bytes_per_cycle);
+         (operand.blocked() ? path->bytes_per_cycle : path->peak(path->nd2nz));
 }
 
 struct PricedTile {
@@ -269,7 +268,8 @@ index rows_beside_chunks(const Device& device, const Products& p, const ProductT
   return std::max(p.row_unit, round_down(room / (tiles * t.sum_n * out + columns * memory.align), p.row_unit));
 }
 
-// Global memory takes longer for the right operand than the matrix unit for the products.
+}  // namespace
+
 bool bound_by_right(const Device& device, index cores, const Products& p, const ProductTiles& t) {
   const Operand& right = p.right.front();
   const auto parts = static_cast<index>(p.right.size()), pairs = static_cast<index>(p.left.size()) * parts;
@@ -281,8 +281,6 @@ bool bound_by_right(const Device& device, index cores, const Products& p, const 
   const auto bytes = static_cast<double>(parts * right.rows * right.depth * byte_size(right.dtype, 1));
   return bytes / device.dram_bytes_per_cycle > products * product / static_cast<double>(cores);
 }
-
-}  // namespace
 
 bool makes_right(const Device& device, index cores, const Products& p) {
   if (p.longest() == 0 || (stages_for_vector(device) && !device.feeds_are_views())) return false;

@@ -91,6 +91,8 @@ struct ProductTiles {
 };
 
 ProductTiles product_tiles(const Device& device, index cores, const Products& products, bool made = false);
+// Global memory takes longer for the right operand than the matrix unit for the products.
+bool bound_by_right(const Device& device, index cores, const Products& products, const ProductTiles& tiles);
 // What chunks of both operands take of staging.
 index staged_bytes(const Device& device, const Products& products, const ProductTiles& tiles);
 

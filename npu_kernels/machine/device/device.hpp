@@ -101,8 +101,9 @@ struct Queue {
 // What a move costs that also changes the layout of its elements.
 struct Relayout {
   bool legal = true;
-  double bytes_per_cycle = 0;  // peak while it does; 0: the path's own
-  double run_cycles = 0;       // for each contiguous run of the nd side
+  double bytes_per_cycle = 0;       // peak while it does; 0: the path's own
+  double run_cycles = 0;            // for each contiguous run of the nd side
+  double pass_bytes_per_cycle = 0;  // of a second pass over the bytes, once they are there; 0: there is none
 };
 
 // A scalar stream of a core, or `count` equal ones, with the queues that it issues into and the memories that
@@ -123,6 +124,12 @@ struct Path {
   double latency = 0;          // cycles from start to first byte
   bool dram = false;           // takes part in the sharing of global memory's bandwidth
   Relayout nd2nz{}, turn{};    // rows become fractal blocks; an operand goes against the unit's order
+  double peak(const Relayout& change) const {
+    const double peak = change.bytes_per_cycle > 0 ? change.bytes_per_cycle : bytes_per_cycle;
+    return change.pass_bytes_per_cycle > 0 ? 1 / (1 / peak + 1 / change.pass_bytes_per_cycle) : peak;
+  }
+  // How much longer a byte takes that changes its layout, in the time of one that does not.
+  double nd2nz_extra() const { return bytes_per_cycle / peak(nd2nz) - 1; }
 };
 
 enum class Dataflow : std::uint8_t { weight_stationary, output_stationary };

@@ -19,7 +19,8 @@
 //                 list: [{name, count, queues: ["<queue>", ..], memories: ["<memory>", ..]}, ..]}: the streams of
 //                 a core, and the flags between them
 //   paths        [{from, to, pipe, bytes_per_cycle, half_burst, latency, nd2nz, turn}, ..]: the last two are
-//                null, "free" or {bytes_per_cycle, run_cycles}
+//                null, "free", {bytes_per_cycle, run_cycles}, or {pass_bytes_per_cycle}: another unit's pass over
+//                the bytes behind the transfer
 //   matrix       {dataflow, systolic: null | {rows, columns, arrays}, preload, m_granule, right, head,
 //                 rates: [{in, out, m, n, k, cycles, weight_cycles, turn_cycles}, ..],
 //                 drain: [{from, to, scales: "none" | "one" | "columns", bias}, ..]}

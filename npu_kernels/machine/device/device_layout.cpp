@@ -114,6 +114,10 @@ Relayout DeviceReader::relayout(const Node& node) {
   if (*node.json == "free") return {};
   if (node.json->is_string()) refuse_value(node, "null, \"free\" or an object");
   Relayout result;
+  if (has(node, "pass_bytes_per_cycle")) {
+    figure(object(node, {"pass_bytes_per_cycle"}), "pass_bytes_per_cycle", rate, result.pass_bytes_per_cycle);
+    return result;
+  }
   const Node entry = object(node, {"bytes_per_cycle", "run_cycles"});
   figure(entry, "bytes_per_cycle", rate, result.bytes_per_cycle);
   figure(entry, "run_cycles", cycles, result.run_cycles);

@@ -17,10 +17,13 @@ const Relayout& relayout(const Path& path, const Work& work) {
 double path_bandwidth(const Device& device, const Work& work) {
   const Path& path = device.paths[work.path];
   const auto bytes = static_cast<double>(work.bytes), runs = static_cast<double>(std::max<std::uint64_t>(work.runs, 1));
-  double bandwidth = peak_bandwidth(path, work);
-  if (bytes == 0) return bandwidth;
+  if (bytes == 0) return peak_bandwidth(path, work);
+  const Relayout& change = relayout(path, work);
+  // A second pass meets no runs: rows are there.
+  const double pass = change.pass_bytes_per_cycle > 0 ? bytes / change.pass_bytes_per_cycle : 0;
+  double bandwidth = change.bytes_per_cycle > 0 ? change.bytes_per_cycle : path.bytes_per_cycle;
   bandwidth *= bytes / (path.half_burst * runs + bytes);
-  return bytes / (bytes / bandwidth + relayout(path, work).run_cycles * runs);
+  return bytes / (bytes / bandwidth + change.run_cycles * runs + pass);
 }
 
 Cost dma_cost(const Device& device, const Work& work, const Traffic* known) {
@@ -54,10 +57,7 @@ void take_from_l2(const Device& device, const Traffic& traffic, Cost& cost) {
   if (traffic.dram == 0) cost.head = std::min(cost.head, to_ticks(device.l2.latency));
 }
 
-double peak_bandwidth(const Path& path, const Work& work) {
-  const Relayout& change = relayout(path, work);
-  return change.bytes_per_cycle > 0 ? change.bytes_per_cycle : path.bytes_per_cycle;
-}
+double peak_bandwidth(const Path& path, const Work& work) { return path.peak(relayout(path, work)); }
 
 double dma_bandwidth(const Device& device, const Work& work) {
   const double bandwidth = path_bandwidth(device, work);

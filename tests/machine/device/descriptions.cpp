@@ -112,6 +112,7 @@ TEST(device, figures_arrive_where_they_belong) {
   EXPECT_TRUE(a2->path(Space::global, Space::staging)->nd2nz.legal);
   EXPECT_FALSE(a2->path(Space::global, Space::vector)->nd2nz.legal);
   EXPECT_GT(a2->path(Space::staging, Space::right)->turn.bytes_per_cycle, 0);
+  EXPECT_EQ(a2->path(Space::global, Space::staging)->nd2nz_extra(), 1) << "half the peak";
 
   const auto hexagon = load_device(directory / "hexagon-htp-like.json");
   ASSERT_TRUE(hexagon);

@@ -120,6 +120,10 @@ TEST(device, a_wrong_value_is_named_by_its_pointer) {
       {"/paths/0/nd2nz", "\"cheap\"", "/paths/0/nd2nz is \"cheap\": it must be null, \"free\" or an object"},
       {"/paths/0/nd2nz/run_cycles/0", "-1", "/paths/0/nd2nz/run_cycles/0 is -1: it must be a number from 0"},
       {"/paths/3/turn", "{}", "/paths/3/turn/bytes_per_cycle is missing"},
+      {"/paths/0/nd2nz", R"({"pass_bytes_per_cycle": [0, "relayout"]})",
+       "/paths/0/nd2nz/pass_bytes_per_cycle/0 is 0: it must be a number from"},
+      {"/paths/0/nd2nz", R"({"pass_bytes_per_cycle": [1, "relayout"], "run_cycles": [0, "relayout"]})",
+       "/paths/0/nd2nz/run_cycles is unknown"},
       {"/paths/1/to", "\"staging\"",
        "/paths/1/to is \"staging\": it must be unlike that of the other paths from global"},
       {"/paths/2/to", "\"accumulator\"", "/paths has no path from staging to left: there must be one"},
@@ -215,6 +219,8 @@ TEST(device, every_key_that_is_missing_is_named) {
         EXPECT_EQ(message, "");
       else if (at.parent_pointer() == Pointer("/sources"))  // a figure misses it
         EXPECT_NE(message.find("is \"" + at.back() + "\": it must be a key of /sources"), message.npos) << message;
+      else if (at.back() == "pass_bytes_per_cycle")  // nothing is left, which is short of the other form
+        EXPECT_EQ(message.find(at.parent_pointer().to_string() + "/bytes_per_cycle is missing;"), 0u) << message;
       else
         EXPECT_EQ(message.substr(0, pointer.size() + 12), pointer + " is missing;");
     });

@@ -22,9 +22,10 @@ std::string shape(const Case& c) {
 }
 
 // Misses, below 0.75: hexagon-htp-like brings weights in for every 64 rows, as many as its accumulators hold, so that
-// 8 of 10.8 cycles of a step are products, 0.74 at most; x comes before the first of them, and drains take the same
-// queue. On ascend-a2-like rows of 512 are three tiles of a core's accumulators: global memory gives the weight no
-// sooner than the first of them is multiplied, and the others wait for it.
+// 8 of 10.8 cycles of a step are products, 0.74 at most; x comes before the first of them, interleaved (66.1 % became
+// 65.7 % when that was priced), and drains take the same queue. On ascend-a2-like rows of 512 are three tiles of a
+// core's accumulators: global memory gives the weight no sooner than the first of them is multiplied, and the others
+// wait for it.
 TEST(shares, linear_f16) {
   struct Forms {
     Case of;
@@ -35,7 +36,7 @@ TEST(shares, linear_f16) {
                                         {{"ascend-a2-like", 2048, 4096, 4096, 0.81}, 0.86},
                                         {{"systolic128", 512, 4096, 4096, 0.79}, 0.79},
                                         {{"systolic128", 2048, 4096, 4096, 0.84}, 0.82},
-                                        {{"hexagon-htp-like", 512, 4096, 4096, 0.66}, 0.66}})
+                                        {{"hexagon-htp-like", 512, 4096, 4096, 0.65}, 0.65}})
     for (const bool packed : {false, true}) {
       Addresses at;
       Linear<Host> op{.x = at.view<2>(DType::f16, {c.m, c.k}), .y = at.view<2>(DType::f16, {c.m, c.n})};

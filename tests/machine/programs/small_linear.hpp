@@ -71,6 +71,16 @@ Ran run_linear(const Device& device, const Options& options) {
   return run_packed(device, options, op, y, weight);
 }
 
+// w in rows: the load makes blocks of them, or the vector unit where that is another unit's pass and global memory
+// bounds the layer.
+inline Ran run_linear_rows(const Device& device, const Options& options) {
+  constexpr index m = 3, n = 36, k = 70;
+  const auto x = values<f16>(m * k, -4, 4, 1), w = values<f16>(n * k, -4, 4, 2);
+  std::vector<f16> y(m * n);
+  const Linear<Host> op{.x = {x.data(), {m, k}}, .weight_rows = {w.data(), {n, k}}, .y = {y.data(), {m, n}}};
+  return run_operator(device, options, op, y);
+}
+
 // On cores that have as little of the bandwidth as each of many: the weight comes before the cores meet.
 template <Ran (*run)(const Device&, const Options&)> Ran with_slow_memory(Device device, const Options& options) {
   device.dram_bytes_per_cycle /= 24;
@@ -173,6 +183,7 @@ inline std::vector<Problem> small_linear() {
   return {{"linear f32", run_linear<float>},
           {"linear f16", run_linear<f16>},
           {"linear f16, columns beyond a tile", run_linear<f16, 32, 100>},
+          {"linear f16, rows", run_linear_rows},
           {"linear, nothing to add up", run_linear<float, 0>, true},
           {"linear_int8", run_linear_int8<Codes::symmetric>},
           {"linear_int8, asymmetric", run_linear_int8<Codes::asymmetric>},

@@ -1,39 +1,10 @@
-// Each rule of the cost model decides between two small programs: with the figure the one is faster, without it (the
-// rule of version 1) the other. A rule that no program's rank depends on is not worth having.
-#include <gtest/gtest.h>
-
-#include <functional>
-
-#include "npu_kernels/machine/run/machine.hpp"
-#include "npu_kernels/machine/time/timing.hpp"
-#include "tests/machine/support/devices.hpp"
+// Each rule of the cost model decides between two small programs (flips.hpp). A rule that no program's rank depends on
+// is not worth having. Changes of a layout: flips_of_layouts.cpp.
+#include "tests/machine/time/flips.hpp"
 #include "tests/machine/time/tapes.hpp"
 
 namespace inlay::npu {
 namespace {
-
-// What each core runs, after its tensors have been made.
-using Program = std::function<std::function<void(Core&)>(GlobalMemory&)>;
-
-double cycles_of(const Device& device, const Program& program) {
-  Machine machine(device, {.cores = 1, .data = false});
-  const auto body = program(machine);
-  const Outcome outcome = machine.run(body);
-  EXPECT_TRUE(outcome.ok()) << outcome.reports[0].message;
-  const auto time = time_tape(outcome.tape, device);
-  return time ? to_cycles(time->makespan) : -1;
-}
-
-// One core; 64 bytes a cycle from global memory after 100 cycles, whole rows cost nothing more.
-Device plain_device() {
-  Device device = split_device(1);
-  device.dram_bytes_per_cycle = device.dram_bytes_per_cycle_core = 64;
-  for (Path& path : device.paths) {
-    path.half_burst = 0;
-    path.latency = 100;
-  }
-  return device;
-}
 
 // An intermediate of 64 KB goes through global memory and back, or is computed again in ten passes.
 TEST(Flips, AWorkspaceIsCheapInAnL2) {
@@ -115,52 +86,6 @@ TEST(Flips, PrefetchingATablePays) {
   EXPECT_GT(cycles_of(with, lookups(false)), cycles_of(with, lookups(true)));
 }
 
-// Rows that are stored as they are read (fractal, packed once) take a few more bytes than plain ones.
-TEST(Flips, PackedRowsPayWhereTheDmaChangesLayoutsSlowly) {
-  const Program plain = [](GlobalMemory& machine) {
-    const Tensor from = machine.absent("rows", DType::f16, {128, 240}, Use::in);
-    return [=](Core& core) {
-      core.nd2nz(core.alloc("staged", Space::staging, {128, 240}, DType::f16, Layout::nz), from);
-    };
-  };
-  const Program packed = [](GlobalMemory& machine) {
-    const Tensor from = machine.absent("packed", DType::f16, {128, 256}, Use::in);
-    return [=](Core& core) { core.copy(core.alloc("staged", Space::staging, {128, 256}, DType::f16), from); };
-  };
-  const Device without = plain_device();
-  Device with = without;
-  with.paths[0].nd2nz = {.bytes_per_cycle = 32, .run_cycles = 1};
-  EXPECT_LT(cycles_of(without, plain), cycles_of(without, packed));
-  EXPECT_GT(cycles_of(with, plain), cycles_of(with, packed));
-}
-
-// Of B[128, 256] the columns lie one after another, or its rows with 8 more columns.
-TEST(Flips, TurningAnOperandIsNotFree) {
-  const auto feed = [](bool transpose) -> Program {
-    return [=](GlobalMemory&) {
-      return [=](Core& core) {
-        const Shape stored = transpose ? Shape{272, 128} : Shape{128, 256};
-        const Tensor staged = core.alloc("staged", Space::staging, stored, DType::f16, Layout::nz);
-        const Tensor b =
-            core.alloc("b", Space::right, transpose ? Shape{128, 272} : Shape{128, 256}, DType::f16, Layout::nz);
-        core.load_b(b, staged, transpose);
-      };
-    };
-  };
-  Device without = plain_device();
-  without.memories[4 - 1].bytes = 1 << 20;
-  Device with = without;
-  with.matrix.right = RightOrder::columns;
-  with.paths[3].turn = {.bytes_per_cycle = 64};
-  EXPECT_LT(cycles_of(without, feed(false)), cycles_of(without, feed(true)));
-  EXPECT_GT(cycles_of(with, feed(false)), cycles_of(with, feed(true)));
-  with.paths[3].turn.legal = false;
-  Machine machine(with, {.data = false});
-  const Outcome outcome = machine.run(feed(false)(machine));
-  ASSERT_FALSE(outcome.ok());
-  EXPECT_NE(outcome.reports[0].message.find("does not turn an operand"), std::string::npos);
-}
-
 // 64 rows of 65 columns, whose last element takes a row of lanes for itself, or as many elements in 65 full rows.
 TEST(Flips, RaggedRowsArePricedByTheRow) {
   const auto passes = [](Shape shape, int count) -> Program {
@@ -178,6 +103,94 @@ TEST(Flips, RaggedRowsArePricedByTheRow) {
   EXPECT_GT(ragged, cycles_of(device, passes({65, 64}, 1)));
   // One column is one row of lanes after another, as it lies.
   EXPECT_EQ(cycles_of(device, passes({128, 1}, 1)), cycles_of(device, passes({1, 128}, 1)));
+}
+
+// Four passes over 64 rows of 65 columns as they lie, or over as many elements side by side, which a fifth pass has put
+// there. Priced by the element, a row of lanes for each 64 of them, the fifth pass is for nothing.
+TEST(Flips, RaggedRowsAreWorthClosingUp) {
+  const auto passes = [](bool close_up) -> Program {
+    return [=](GlobalMemory&) {
+      return [=](Core& core) {
+        Tensor t = core.alloc("t", Space::vector, {64, 65}, DType::f32);
+        if (close_up) {
+          const Tensor flat = core.alloc("flat", Space::vector, {1, 64 * 65}, DType::f32);
+          core.vcast(flat.reshape({64, 65}), t);
+          t = flat;
+        }
+        for (int i = 0; i < 4; ++i) core.vscalar(VectorOp::add, t, t, 1);
+      };
+    };
+  };
+  const Device by_row = plain_device();
+  Device by_element = by_row;
+  by_element.vector.bytes = sizeof(float);
+  for (VectorCost& each : by_element.vector.cost) each.slope /= by_row.vector.bytes / sizeof(float);
+  EXPECT_LT(cycles_of(by_element, passes(false)), cycles_of(by_element, passes(true)));
+  EXPECT_GT(cycles_of(by_row, passes(false)), cycles_of(by_row, passes(true)));
+}
+
+// Both halves of rows of 32 bytes are added where they lie, the upper one 16 bytes off, or come by transfers of their
+// own: Atlas A2's vector unit does not take the former, however quick it would be.
+TEST(Flips, OperandsThatAreOffTheAlignmentAreNoWay) {
+  const auto halves = [](bool in_place) -> Program {
+    return [=](GlobalMemory& machine) {
+      const Tensor from = machine.absent("rows", DType::f32, {64, 8}, Use::in);
+      return [=](Core& core) {
+        const Tensor rows = core.alloc("rows", Space::vector, {64, 8}, DType::f32);
+        const Tensor low = rows.slice(0, 64, 0, 4);
+        Tensor high = rows.slice(0, 64, 4, 4);
+        if (in_place) {
+          core.copy(rows, from);
+        } else {
+          high = core.alloc("upper half", Space::vector, {64, 4}, DType::f32);
+          core.copy(low, from.slice(0, 64, 0, 4));
+          core.copy(high, from.slice(0, 64, 4, 4));
+        }
+        core.set(Pipe::load_vector, Pipe::vector, 0);
+        core.wait(Pipe::load_vector, Pipe::vector, 0);
+        core.vbinary(VectorOp::add, low, low, high);
+      };
+    };
+  };
+  const Device with = description("ascend-a2-like");
+  Device without = with;
+  without.vector.align = 4;
+  EXPECT_LT(cycles_if_it_runs(without, halves(true)), cycles_if_it_runs(without, halves(false)));
+  EXPECT_GT(cycles_if_it_runs(with, halves(true)), cycles_if_it_runs(with, halves(false)));
+}
+
+// Sums times a scale for each column, as f16: by HMX on their way out, or in f32 to the vector unit, which scales and
+// rounds them.
+TEST(Flips, ScalesOfColumnsBelongToTheDrain) {
+  const auto scaled = [](bool by_drain) -> Program {
+    return [=](GlobalMemory& machine) {
+      const Tensor y = machine.absent("y", DType::f16, {32, 32}, Use::out);
+      return [=](Core& core) {
+        const Tensor sum = core.alloc("sum", Space::accumulator, {32, 32}, DType::f32);
+        const Tensor scales = core.alloc("scales", Space::vector, {1, 32}, DType::f32);
+        const Tensor out = core.alloc("out", Space::vector, {32, 32}, DType::f16);
+        if (by_drain) {
+          core.drain(out, sum, {.scale_row = scales});
+          core.set(Pipe::drain, Pipe::store, 0);
+          core.wait(Pipe::drain, Pipe::store, 0);
+        } else {
+          const Tensor wide = core.alloc("wide", Space::vector, {32, 32}, DType::f32);
+          core.drain(wide, sum);
+          core.set(Pipe::drain, Pipe::vector, 0);
+          core.wait(Pipe::drain, Pipe::vector, 0);
+          core.vbinary(VectorOp::mul, out, wide, scales);
+          core.set(Pipe::vector, Pipe::store, 0);
+          core.wait(Pipe::vector, Pipe::store, 0);
+        }
+        core.copy(y, out);
+      };
+    };
+  };
+  const Device with = description("hexagon-htp-like");
+  Device without = with;
+  for (DrainForm& form : without.matrix.drain) form.scales = DrainScales::none;
+  EXPECT_GT(cycles_if_it_runs(without, scaled(true)), cycles_if_it_runs(without, scaled(false)));
+  EXPECT_LT(cycles_if_it_runs(with, scaled(true)), cycles_if_it_runs(with, scaled(false)));
 }
 
 // x[r, :] * s[r] for short rows, or a multiplication by a tile that was filled before.
