@@ -22,9 +22,8 @@ inline constexpr index linear_k_block = 192;
 constexpr int linear_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 1 ? 2 : 6; }
 inline constexpr int max_tile_panels = 4;
 
-// linear_int8: tokens of the largest tile, and tasks for each thread.
+// linear_int8: tokens of the largest tile.
 inline constexpr int int8_tile_rows = 12;
-inline constexpr index int8_tasks_per_thread = 4;
 
 // linear_w4a16: slots whose sums are one chain at most; rows whose x stays in L2 (120 KiB of 128 slots), and panels
 // whose totals do (120 KiB for as many rows). Registers: rows * columns sums, columns codes, one broadcast.
