@@ -31,8 +31,8 @@ inline constexpr index w4_block = 128;
 inline constexpr index w4_chunk_rows = 240;
 inline constexpr index w4_job_panels = 8;
 constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 1 ? 4 : 6; }
-// Up to so many rows meet codes in registers. Their panels side by side: eight sums hide the latency of fma for one row,
-// which four would be bound by; where there are 32 registers, sixteen for more.
+// Up to so many rows meet codes in registers. Their panels side by side: eight sums hide the latency of fma for one
+// row, which four would be bound by; where there are 32 registers, sixteen for more.
 constexpr int w4_few_rows_most(index lanes) { return lanes == 16 ? 8 : lanes == 1 ? 1 : 4; }
 constexpr int w4_row_panels(index lanes, int rows) {
   const index sums = rows == 1 || lanes == 8 ? 8 : 16, panels = sums * lanes / 16 / rows;
@@ -43,6 +43,8 @@ constexpr int w4_row_panels(index lanes, int rows) {
 // the loads. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot
 // products (Zen 5: 0.59 of the int8 peak instead of 0.64).
 constexpr int w4_int8_tile_rows(index lanes) { return lanes == 16 ? 8 : 4; }
+// One row reads as many panels side by side: streams of 8 bits are the more even the more there are.
+constexpr int w4_int8_row_panels(index lanes, int bits) { return lanes == 1 ? 1 : lanes == 16 && bits == 8 ? 8 : 4; }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;
 
