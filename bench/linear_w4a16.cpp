@@ -9,27 +9,31 @@
 namespace inlay::bench {
 namespace {
 
+enum class Shift { none, zeros, offsets };  // offsets have the type of the scales
+
 struct Form {
   const char* name;
   index group, bits;
   DType scales;
-  bool zeros;
-  W4Compute compute;
+  Shift shift;
 };
 
-void linear(benchmark::State& state, const Form& form, DType type, index rows, index k, index n) {
-  const std::array<index, 3> per_group{w4_panels(n), w4_groups(k, form.group), w4_panel};
+void linear(benchmark::State& state, const Form& form, W4Compute compute, DType type, index rows, index k, index n) {
+  const std::array<index, 3> per_group{w4_panels(n), w4_groups(k, form.group), w4_panel}, nothing{1, 1, 1};
+  const bool has_zeros = form.shift == Shift::zeros, has_offsets = form.shift == Shift::offsets;
   Operand<3> codes(DType::u8, {w4_panels(n), w4_steps(k, form.bits), 4 * w4_panel}), scales(form.scales, per_group);
-  Operand<3> zeros(DType::u8, form.zeros ? per_group : std::array<index, 3>{1, 1, 1});
+  Operand<3> zeros(DType::u8, has_zeros ? per_group : nothing, has_zeros);
+  Operand<3> offsets(form.scales, has_offsets ? per_group : nothing, has_offsets);
   Operand<2> x(type, {rows, k}, false), y(type, {rows, n}, false);
   for (index i = 0; i < zeros.view(0).size(); ++i) zeros.view(0).as<std::uint8_t>()[i] &= 15;
   zeros.spread();
   const auto op = [&](index i) {
     LinearW4a16<Host> op{.x = x.view(0), .codes = codes.view(i), .scales = scales.view(i), .y = y.view(0)};
-    if (form.zeros) op.zeros = zeros.view(i);
+    if (has_zeros) op.zeros = zeros.view(i);
+    if (has_offsets) op.offsets = offsets.view(i);
     op.group = form.group;
     op.bits = form.bits;
-    op.compute = form.compute;
+    op.compute = compute;
     return op;
   };
   // One panel of one row's outputs: the reference takes seconds for a whole layer.
@@ -39,12 +43,14 @@ void linear(benchmark::State& state, const Form& form, DType type, index rows, i
     keep(1, first, std::min(w4_panel, n - first), op.y);
     keep_row(panel, op.codes, op.scales);
     if (op.zeros.present()) keep_row(panel, op.zeros);
+    if (op.offsets.present()) keep_row(panel, op.offsets);
     return op;
   };
-  double bytes =
-      static_cast<double>(byte_size(DType::u8, codes.view(0).size()) + byte_size(form.scales, scales.view(0).size()));
-  if (form.zeros) bytes += static_cast<double>(zeros.view(0).size());
-  const bool rounds_x = form.compute == W4Compute::int8_activations;
+  const auto of = [](const Operand<3>& operand) {
+    return static_cast<double>(byte_size(operand.view(0).dtype, operand.view(0).size()));
+  };
+  const double bytes = of(codes) + of(scales) + (has_zeros ? of(zeros) : 0) + (has_offsets ? of(offsets) : 0);
+  const bool rounds_x = compute == W4Compute::int8_activations;
   const Limit limit = rows == 1 ? Limit::memory : rounds_x ? Limit::int8 : Limit::fma;
   // The error of rounding x to 8 bits is bounded in the test; 1/127 of the largest |y| is of that size.
   measure(state, {.bytes = bytes, .flops = 2.0 * static_cast<double>(rows * n * k), .limit = limit}, op,
@@ -54,12 +60,11 @@ void linear(benchmark::State& state, const Form& form, DType type, index rows, i
 }  // namespace
 
 void add_all() {
-  constexpr auto exact = W4Compute::exact_float, int8 = W4Compute::int8_activations;
+  // GGUF's as import_gguf makes them where nothing else is asked for.
   const Form forms[] = {
-      {"gptq_g128", 128, 4, DType::f16, true, exact}, {"q4_0", 32, 4, DType::f16, false, exact},
-      {"q8_0", 32, 8, DType::f16, false, exact},      {"gptq_g128_int8", 128, 4, DType::f16, true, int8},
-      {"q4_0_int8", 32, 4, DType::f16, false, int8},  {"q8_0_int8", 32, 8, DType::f16, false, int8},
-      {"q4_1_int8", 32, 4, DType::f16, true, int8},   {"q6_k_int8", 16, 8, DType::f16, false, int8},
+      {"gptq_g128", 128, 4, DType::f16, Shift::zeros}, {"q4_0", 32, 4, DType::f16, Shift::none},
+      {"q4_1", 32, 4, DType::f16, Shift::offsets},     {"q4_k", 32, 4, DType::f32, Shift::offsets},
+      {"q6_k", 16, 8, DType::f32, Shift::none},        {"q8_0", 32, 8, DType::f16, Shift::none},
   };
   struct Layer {
     const char* name;
@@ -69,11 +74,13 @@ void add_all() {
   for (const Layer layer : {Layer{"4096x14336", 4096, 14336}, Layer{"14336x4096", 14336, 4096},
                             Layer{"4096x4096", 4096, 4096}, Layer{"896x4864", 896, 4864}})
     for (index rows : {1, 4, 8, 16, 64, 512})
-      for (const Form& form : forms)
-        add("linear_w4a16/" + std::string(form.name) + "/" + std::to_string(rows) + "x" + layer.name,
-            [=](benchmark::State& state) {
-              linear(state, form, DType::f32, cut(rows, 64), cut(layer.k), cut(layer.n));
-            });
+      for (const auto compute : {W4Compute::exact_float, W4Compute::int8_activations})
+        for (const Form& form : forms)
+          add("linear_w4a16/" + std::string(form.name) + (compute == W4Compute::exact_float ? "/" : "_int8/") +
+                  std::to_string(rows) + "x" + layer.name,
+              [=](benchmark::State& state) {
+                linear(state, form, compute, DType::f32, cut(rows, 64), cut(layer.k), cut(layer.n));
+              });
 }
 
 }  // namespace inlay::bench

@@ -77,10 +77,13 @@ void add_all() {
   for (index seqs : {1, 8})
     for (bool vllm : {false, true})
       for (DType type : {DType::f16, DType::bf16, DType::i8, DType::f32})
-        if (!vllm || type == DType::f16) figure("llama-8b", type, vllm, {seqs, 4096, 32, 8, 128, 16});
+        if (!vllm || type == DType::f16 || type == DType::i8)
+          figure("llama-8b", type, vllm, {seqs, 4096, 32, 8, 128, 16});
   figure("llama-8b-v1", DType::f16, false, {1, 4096, 32, 8, 128, 16, 0});
   figure("llama-1b", DType::f16, false, {1, 4096, 32, 8, 64, 16});
   figure("qwen-7b", DType::f16, false, {1, 4096, 28, 4, 128, 16});
+  for (bool vllm : {false, true}) figure("qwen-0.5b", DType::f16, vllm, {1, 4096, 14, 2, 64, 16});
+  figure("qwen-0.5b", DType::i8, false, {1, 4096, 14, 2, 64, 16});
   figure("mha", DType::f16, false, {1, 4096, 32, 32, 128, 16});
   for (index block_size : {1, 32, 256}) figure("llama-8b", DType::f16, false, {1, 4096, 32, 8, 128, block_size});
 }

@@ -184,14 +184,12 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
     }
   });
 
-  // More tasks than threads, since a shared machine slows single threads down.
   const index pairs = (panels + Dot::panels - 1) / Dot::panels;
-  const index wanted = parallel.width > 1 ? parallel.width * int8_tasks_per_thread : 1;
-  const index tasks = min(pairs, wanted);
   const index panel_bytes = groups * linear_int8::line;
   const double bytes = static_cast<double>(panels * panel_bytes);
-  parallel(tasks, Work{.bytes = bytes, .operations = static_cast<double>(tokens) * bytes}, [&](index task) {
-    for (index pair = pairs * task / tasks; pair < pairs * (task + 1) / tasks; ++pair) {
+  const Work multiplying{.bytes = bytes, .operations = 2 * static_cast<double>(tokens) * bytes};
+  parallel.ranges(pairs, 1, multiplying, [&](index begin, index end) {
+    for (index pair = begin; pair < end; ++pair) {
       const index panel = pair * Dot::panels;
       const index here = panels - panel < Dot::panels ? 1 : Dot::panels;
       const std::int8_t* weights = op.weight.template as<std::int8_t>() + panel * panel_bytes;

@@ -98,16 +98,9 @@ struct W4Slots {
 template <class Level>
 INLAY_INLINE void w4_rows(index rows, const W4Block<Level>& block, W4Slots slots, const float* x, const float* sums,
                           float* total) {
-  constexpr int all = W4Tile<Level>::rows;
-  const auto tile = [&]<int R>(std::integral_constant<int, R>) INLAY_INLINE_LAMBDA {
+  with_tile_of_at_least<W4Tile<Level>::rows>(rows, [&]<int R>(std::integral_constant<int, R>) INLAY_INLINE_LAMBDA {
     w4_tile<Level, R>(block, slots.begin, slots.end, slots.group, x, sums, total);
-  };
-  if (rows <= 2) return tile(std::integral_constant<int, 2>{});
-  if constexpr (all > 4)
-    if (rows <= 4) return tile(std::integral_constant<int, 4>{});
-  if constexpr (all > 8)
-    if (rows <= 8) return tile(std::integral_constant<int, 8>{});
-  tile(std::integral_constant<int, all>{});
+  });
 }
 
 // `rows` rows of packed x over `panels` panels from `first` on, into totals [rows][8 panels].

@@ -43,11 +43,34 @@ TEST(linear_int8, every_remainder_of_k) {
 // More pairs of panels than there are tasks for three threads, and one fewer; an odd panel at the end.
 TEST(linear_int8, channels_are_cut_for_threads) {
   Rng rng(3);
-  constexpr index tasks = 3 * cpu::int8_tasks_per_thread;
+  constexpr index tasks = 3 * Parallel::pieces_a_thread;
   for (index pairs : {tasks - 1, tasks, tasks + 1, 2 * tasks + 3})
     for (index tokens : {1, 2, 14})
       for (index n : {2 * panel * pairs, 2 * panel * pairs - panel - 3})
         ASSERT_NO_FATAL_FAILURE(compare_exactly(make(DType::i8, DType::i32, tokens, n, 7, layouts[1], rng)));
+}
+
+// A thread that is kept off its core holds one task (docs/threads.md): where a pair of panels is more work than a task
+// need be, each is a task of its own.
+TEST(linear_int8, long_calls_are_cut_into_many_tasks) {
+  Rng rng(31);
+  constexpr index width = 2, pairs = Parallel::pieces_a_thread * width + 5;
+  constexpr index tokens = 16, k = 2000;
+  ASSERT_GT(2.0 * tokens * k * 2 * panel, 100e9 * Parallel::longest_piece);
+  index most = 0;
+  const Parallel counting{
+      .context = &most, .width = width, .run = [](void* context, index n, void (*task)(void*, index), void* data) {
+        auto& so_far = *static_cast<index*>(context);
+        so_far = std::max(so_far, n);
+        for (index i = 0; i < n; ++i) task(data, i);
+      }};
+  for (Isa isa : available_isas()) {
+    Case c = make(DType::i8, DType::i32, tokens, 2 * panel * pairs, k, {}, rng);
+    Cpu cpu(isa, counting);
+    most = 0;
+    ASSERT_TRUE(ok(run_with_scratch(cpu, c.op())));
+    EXPECT_GE(most, pairs) << name(isa);
+  }
 }
 
 // The largest factors over the longest k: no 16-bit sum saturates, and int32 is used to its last bits. Few tokens sum k
@@ -103,7 +126,8 @@ TEST(linear_int8, every_combination_of_options) {
     if (coin()) c.bias = Tensor<1>(float_types[rng() % 3], {n}, layouts[2]).uniform(rng, -10, 10);
     if (c.integral()) {
       // The outputs spread over the integers, and a few beyond them.
-      const double spread = std::sqrt(static_cast<double>(k)) * (c.weight_zero.present() || c.x_zero.present() ? 1 : 0.4);
+      const double spread =
+          std::sqrt(static_cast<double>(k)) * (c.weight_zero.present() || c.x_zero.present() ? 1 : 0.4);
       c.y_scale = ones_about(1, spread / 60, rng);
       if (coin() || y == DType::u8) c.y_zero = zero_points(y, 1, rng);
     }

@@ -22,9 +22,8 @@ inline constexpr index linear_k_block = 192;
 constexpr int linear_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 1 ? 2 : 6; }
 inline constexpr int max_tile_panels = 4;
 
-// linear_int8: tokens of the largest tile, and tasks for each thread.
+// linear_int8: tokens of the largest tile.
 inline constexpr int int8_tile_rows = 12;
-inline constexpr index int8_tasks_per_thread = 4;
 
 // linear_w4a16: slots whose sums are one chain at most; rows whose x stays in L2 (120 KiB of 128 slots), and panels
 // whose totals do (120 KiB for as many rows). Registers: rows * columns sums, columns codes, one broadcast.
@@ -32,8 +31,8 @@ inline constexpr index w4_block = 128;
 inline constexpr index w4_chunk_rows = 240;
 inline constexpr index w4_job_panels = 8;
 constexpr int w4_tile_rows(index lanes) { return lanes == 16 ? 12 : lanes == 1 ? 4 : 6; }
-// Up to so many rows meet codes in registers. Their panels side by side: eight sums hide the latency of fma for one row,
-// which four would be bound by; where there are 32 registers, sixteen for more.
+// Up to so many rows meet codes in registers. Their panels side by side: eight sums hide the latency of fma for one
+// row, which four would be bound by; where there are 32 registers, sixteen for more.
 constexpr int w4_few_rows_most(index lanes) { return lanes == 16 ? 8 : lanes == 1 ? 1 : 4; }
 constexpr int w4_row_panels(index lanes, int rows) {
   const index sums = rows == 1 || lanes == 8 ? 8 : 16, panels = sums * lanes / 16 / rows;
@@ -44,6 +43,8 @@ constexpr int w4_row_panels(index lanes, int rows) {
 // the loads. AVX-512 takes eight by two: with twelve what follows a group of 32 is a longer stretch without dot
 // products (Zen 5: 0.59 of the int8 peak instead of 0.64).
 constexpr int w4_int8_tile_rows(index lanes) { return lanes == 16 ? 8 : 4; }
+// Panels that one row reads side by side: eight streams of 8 bits keep memory busier than four.
+constexpr int w4_int8_row_panels(index lanes, int bits) { return lanes == 1 ? 1 : lanes == 16 && bits == 8 ? 8 : 4; }
 inline constexpr index w4_int8_job_panels = 4;
 inline constexpr index w4_int8_jobs_per_thread = 4;
 

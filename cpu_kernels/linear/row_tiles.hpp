@@ -38,4 +38,11 @@ template <int Full, class Run> INLAY_INLINE void with_tile_rows(index rows, Run&
   if constexpr (Full > 1) with_tile_rows<smaller_tile(Full)>(rows, run);
 }
 
+// The same for the smallest tile that `rows` fit into, of two rows at least.
+template <int Full, class Run> INLAY_INLINE void with_tile_of_at_least(index rows, Run&& run) {
+  if constexpr (Full > 2)
+    if (rows <= smaller_tile(Full)) return with_tile_of_at_least<smaller_tile(Full)>(rows, run);
+  run(std::integral_constant<int, Full>{});
+}
+
 }  // namespace inlay::cpu

@@ -36,7 +36,17 @@ template <bool Offsets, class F> INLAY_INLINE F w4_add(F total, F dot, F scale, 
     return fma(dot * scale, step, total);
 }
 
-// One row: the codes of P panels, read once.
+// One row: the codes of P panels, read once. What is asked for ahead goes to L2. One row's speed as a multiple of
+// exact_float's, by turns (Zen 4, two threads, groups of 32, medians of five to seven; "into L1" had four panels):
+//
+//                             4096 x 14336   4096 x 4096   896 x 4864    4864 x 896
+//   4 bits, 4 panels              1.01           1.14         1.03          1.11
+//     into L1                     0.92           0.78         0.83          0.95
+//   8 bits, 8 panels              1.02           1.00         1.01          1.02
+//     4 panels                    0.90           0.93         0.98          0.99
+//     into L1                     0.89           0.62         0.80          0.76
+//
+// Twice or half as far ahead changes less than the memory moves from turn to turn.
 template <class Level, int Bits, int P, bool Offsets>
 void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total) {
   using F = simd::Floats<Level>;
@@ -58,7 +68,7 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
           const index at = s / per_word * w4_step_bytes;
           const index ahead = at + panels.further(w4_prefetch, at, w.steps * w4_step_bytes);
           simd::CodeWords<Level> words[count];
-          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { words[v] = panels.template load<3>(v, at, ahead); });
+          simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA { words[v] = panels.template load<2>(v, at, ahead); });
           simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
             const auto inputs = simd::CodeInputs<Level>::load(bytes + Sums::place(h));
             simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
@@ -230,14 +240,21 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
 
 template <class Level, int Bits, bool Offsets>
 void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x) {
-  constexpr int panels = simd::Floats<Level>::size > 1 ? 4 : 1;
-  w4_each_run(parallel, groups_of(w.panels, panels), w.work(1), [&](index begin, index end) {
-    for (index job = begin; job < end; ++job) {
-      float total[panels * w4_panel];
-      w4_int8_row<Level, Bits, panels, Offsets>(w, x, job * panels, total);
-      w4_store<Level>(op, 0, 1, job * panels * w4_panel, panels * w4_panel, total, 0, nullptr);
-    }
-  });
+  // A narrow layer is cut finer, for the threads.
+  constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, Bits), narrow = wide < 4 ? wide : 4;
+  const auto run = [&]<int P>(std::integral_constant<int, P>) {
+    w4_each_run(parallel, groups_of(w.panels, P), w.work(1), [&](index begin, index end) {
+      for (index job = begin; job < end; ++job) {
+        float total[P * w4_panel];
+        w4_int8_row<Level, Bits, P, Offsets>(w, x, job * P, total);
+        w4_store<Level>(op, 0, 1, job * P * w4_panel, P * w4_panel, total, 0, nullptr);
+      }
+    });
+  };
+  if (w.panels >= wide * parallel.width)
+    run(std::integral_constant<int, wide>{});
+  else
+    run(std::integral_constant<int, narrow>{});
 }
 
 template <class Level, int Bits> std::size_t w4_int8_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {

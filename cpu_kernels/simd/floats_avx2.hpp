@@ -74,6 +74,7 @@ struct Lanes<Level> {
     return {_mm256_castpd_ps(_mm256_permute4x64_pd(even, 0b11011000)),
             _mm256_castpd_ps(_mm256_permute4x64_pd(odd, 0b11011000))};
   }
+  // Not xsimd's zip_lo and zip_hi: in 8.1 they are the two unpacks, which stay within 128 bits.
   static INLAY_INLINE FloatPair<Floats<Level>> interleave(__m256 a, __m256 b) {
     const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
     return {_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};

@@ -61,6 +61,8 @@ struct Lanes<Level> {
     const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     return {_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b)};
   }
+  // Not xsimd's zip_lo and zip_hi: in 8.1 they are unpacks, which stay within 128 bits, and two more permutations of
+  // two registers would have to follow where two of them do it.
   static INLAY_INLINE FloatPair<Floats<Level>> interleave(__m512 a, __m512 b) {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);

@@ -1,5 +1,7 @@
 // transpose(rows): a square of registers, row i lane j <-> row j lane i.
 // store_sums(a, b, c, d, p): p[0..3] = the lane sums of four registers, each in a fixed order.
+//
+// By intrinsics: xsimd 8.1 has no transpose, and its haddp takes as many registers as there are lanes.
 #pragma once
 
 #include "cpu_kernels/simd/floats.hpp"

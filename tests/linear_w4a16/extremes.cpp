@@ -59,6 +59,44 @@ TEST(linear_w4a16, one_x_is_far_larger_than_the_others) {
           }
 }
 
+// The smallest step is the smallest normal number: below it a segment counts as zeros, and at it nothing is lost.
+TEST(linear_w4a16, int8_segments_of_tiny_x_count_as_zeros) {
+  Rng rng(25);
+  constexpr double edge = 127 * 0x1p-126;
+  for (index bits : {4, 8})
+    for (index rows : {1, 2, 9}) {
+      Case c = make({rows, 17, 64, 32, bits}, Form::symmetric, {}, {}, rng);
+      c.scales.fill(1);
+      for (index i = 0; i < c.x.size(); ++i) c.x.set(i, i / 32 % 2 ? edge : 0.999 * edge);
+      c.compute = W4Compute::int8_activations;
+      const Weight weight(c);
+      on_all(c, [&](const Case& got, bool is_reference) {
+        for (index k = 0; k < got.y.size() && !is_reference; ++k) {
+          const index n = k % 17;
+          ASSERT_EQ(got.y.get(k), edge * (weight.q.row(n).tail(32).sum() - 32 * (1 << (bits - 1)))) << k;
+        }
+      });
+    }
+}
+
+// Sums of bytes meet the scale before the step: scales up to where 127 times a segment's |q * scale| + |offset| is
+// f32's largest leave nothing behind.
+TEST(linear_w4a16, int8_scales_at_the_end_of_the_range) {
+  Rng rng(26);
+  for (index bits : {4, 8})
+    for (Form form : {Form::symmetric, Form::zeros, Form::offsets})
+      for (index rows : {1, 2, 9}) {
+        Case c = make({rows, 17, 70, 32, bits}, form, {}, {}, rng);
+        const double largest = (1 << bits) - 1, scale = 0.99 * 0x1p128 / (127 * 32 * 2 * largest);
+        c.codes.fill(255);
+        for (index i = 0; i < c.scales.size(); ++i) c.scales.set(i, scale);
+        for (index i = 0; i < c.offsets.size(); ++i) c.offsets.set(i, i % 2 ? scale * largest : -scale * largest / 2);
+        for (index i = 0; i < c.x.size(); ++i) c.x.set(i, i / 70 % 2 ? -1e-32 : 1e-32);
+        c.compute = W4Compute::int8_activations;
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+}
+
 TEST(linear_w4a16, a_row_that_is_not_finite_stays_so_and_leaves_the_others_alone) {
   Rng rng(24);
   for (W4Compute compute : both)
