@@ -6,6 +6,7 @@
 
 #include "cpu_kernels/linear/row_tiles.hpp"
 #include "cpu_kernels/linear/w4a16_weight.hpp"
+#include "cpu_kernels/simd/transpose.hpp"
 
 namespace inlay::cpu {
 
@@ -38,59 +39,97 @@ struct W4Bytes {
   }
 };
 
-// A segment's step and the sum of its bytes, which come in order. count: whole registers.
+// A segment's step and the sum of its bytes.
 struct W4Rounded {
   float step, sum;
 };
-template <class Level> INLAY_INLINE W4Rounded w4_round(const float* values, index count, std::int8_t* bytes) {
+// N segments of `count` slots each, one behind the other, and their bytes in order; zeros behind them fill the last
+// register. Each is a chain of two reductions and two divisions, hence several side by side.
+template <class Level, int N, class T>
+INLAY_INLINE void w4_round(const T* x, index count, std::int8_t* bytes, W4Rounded (&rounded)[N]) {
   using F = simd::Floats<Level>;
-  F largest;
-  for (index i = 0; i < count; i += F::size) largest = max(largest, abs(F::load(values + i)));
-  const float step = reduce_max(largest) / 127;
-  const F inverse(step >= 0x1p-126f ? 1 / step : 0);  // 1 / subnormal may be infinite
-  F total;
-  for (index i = 0; i < count; i += F::size) {
-    const F value = round(F::load(values + i) * inverse);
-    total = total + value;
-    value.store_i8(bytes + i);
+  const auto load = [&](int n, index i) INLAY_INLINE_LAMBDA {
+    const T* const from = x + n * count + i;
+    return count - i < F::size ? F::load(from, count - i) : F::load(from);
+  };
+  F largest[N], inverse[N], total[N];
+  for (index i = 0; i < count; i += F::size)
+    simd::unroll<N>([&](auto n) INLAY_INLINE_LAMBDA { largest[n] = max(largest[n], abs(load(n, i))); });
+  simd::unroll<N>([&](auto n) INLAY_INLINE_LAMBDA {
+    const float step = rounded[n].step = reduce_max(largest[n]) / 127;
+    inverse[n] = F(step >= 0x1p-126f ? 1 / step : 0);  // 1 / subnormal may be infinite
+  });
+  for (index i = 0; i < count; i += F::size)
+    simd::unroll<N>([&](auto n) INLAY_INLINE_LAMBDA {
+      const F value = round(load(n, i) * inverse[n]);
+      total[n] = total[n] + value;
+      value.store_i8(bytes + n * count + i);
+    });
+  float sums[N];
+  if constexpr (N == 4)
+    simd::store_sums<Level>(total[0], total[1], total[2], total[3], sums);
+  else
+    sums[0] = reduce_sum(total[0]);
+  for (int n = 0; n < N; ++n) {  // NaN, or infinity times the reciprocal of its step, 0
+    const bool number = sums[n] == sums[n];
+    rounded[n] = {number ? rounded[n].step : sums[n], number ? sums[n] : 0};
   }
-  const float sum = reduce_sum(total);
-  return sum == sum ? W4Rounded{step, sum} : W4Rounded{sum, 0};  // NaN, or infinity times the reciprocal of its step, 0
 }
 
+// A block at a time: its segments are rounded, then its bytes become words. A segment's words made right behind its
+// rounding waited for bytes that were still on their way to memory, in smaller stores than they are read. With that,
+// and segments side by side, a slot takes 1.25 cycles where it took 1.92 (Zen 4, 896 slots in L1, groups of 32), and
+// prefill of qwen2.5-0.5b in Q4_0 1.05 times as many tokens a second, medians of five by turns.
 template <class Level, int Bits, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
-  using F = simd::Floats<Level>;
-  constexpr index per_word = 32 / Bits, whole = F::size > 8 ? F::size : 8;  // words and registers
-  constexpr index word_bytes = simd::CodeSums<Level, Bits>::word_bytes;
+  constexpr int beside = 4;
+  constexpr index lanes = simd::Floats<Level>::size;
+  constexpr index per_word = 32 / Bits, word_bytes = simd::CodeSums<Level, Bits>::word_bytes;
   const TileOfRows tile = tile_of(w4_int8_rows<Level>, t, to.rows);
   std::int8_t* word = to.words(tile) + (t - tile.first) * word_bytes;
   index at = to.of_segments(tile) + t - tile.first;
-  for (index begin = 0; begin < w.slots; begin += w4_block)
-    for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index) INLAY_INLINE_LAMBDA {
-      const index count = stop - s, padded = groups_of(count, whole) * whole;
-      alignas(64) float values[w4_block];
-      alignas(64) std::int8_t bytes[w4_block];
-      for (index i = count / whole * whole; i < padded; i += F::size) F().store(values + i);
-      if (w.perm)
-        for (index i = 0; i < count; ++i) values[i] = w.perm[s + i] < 0 ? 0 : static_cast<float>(x[w.perm[s + i]]);
-      else
-        for (index i = 0; i < count; i += F::size)
-          (count - i < F::size ? F::load(x + s + i, count - i) : F::load(x + s + i)).store(values + i);
-      const W4Rounded rounded = w4_round<Level>(values, padded, bytes);
-      to.step[at] = rounded.step;
-      if (to.sum)
-        to.sum[at] = rounded.sum;
-      else
-        to.start[at] = static_cast<std::int32_t>(-w.middle * rounded.sum);
-      at += tile.rows;
-      alignas(64) std::int8_t words[w4_block / per_word * word_bytes];
-      for (index i = 0; i < count; i += simd::arranged)
-        simd::arrange<Level, Bits>(bytes + i, words + i / per_word * word_bytes);
-      const index end = groups_of(count, per_word) * word_bytes;
-      for (index i = 0; i < end; i += word_bytes, word += tile.rows * word_bytes)
-        std::memcpy(word, words + i, word_bytes);
-    });
+  for (index begin = 0; begin < w.slots; begin += w4_block) {
+    const index end = w.block_end(begin), count = end - begin;
+    alignas(64) std::int8_t bytes[w4_block + simd::arranged];
+    const auto round_some = [&]<int N>(std::integral_constant<int, N>, const auto* from, index s, index of_each) {
+      W4Rounded rounded[N];
+      w4_round<Level>(from + (s - begin), of_each, bytes + (s - begin), rounded);
+      for (const W4Rounded& segment : rounded) {
+        to.step[at] = segment.step;
+        if (to.sum)
+          to.sum[at] = segment.sum;
+        else
+          to.start[at] = static_cast<std::int32_t>(-w.middle * segment.sum);
+        at += tile.rows;
+      }
+    };
+    const auto round_block = [&](const auto* from) {
+      for (index s = begin; s < end;) {
+        const index group_end = (s / w.group + 1) * w.group, of_each = min(group_end, end) - s;
+        const bool several = of_each == w.group && of_each % lanes == 0 && end - s >= beside * of_each;
+        if (several)
+          round_some(std::integral_constant<int, beside>{}, from, s, of_each);
+        else
+          round_some(std::integral_constant<int, 1>{}, from, s, of_each);
+        s += several ? beside * of_each : of_each;
+      }
+    };
+    if (w.perm) {
+      float values[w4_block];
+      const std::int32_t* const perm = w.perm + begin;
+      for (index i = 0; i < count; ++i) values[i] = perm[i] < 0 ? 0 : static_cast<float>(x[perm[i]]);
+      round_block(values);
+    } else {
+      round_block(x + begin);
+    }
+    for (index i = count; i % per_word != 0; ++i) bytes[i] = 0;
+    alignas(64) std::int8_t words[w4_block / per_word * word_bytes];
+    for (index i = 0; i < count; i += simd::arranged)
+      simd::arrange<Level, Bits>(bytes + i, words + i / per_word * word_bytes);
+    const index filled = groups_of(count, per_word) * word_bytes;
+    for (index i = 0; i < filled; i += word_bytes, word += tile.rows * word_bytes)
+      std::memcpy(word, words + i, word_bytes);
+  }
 }
 
 }  // namespace inlay::cpu

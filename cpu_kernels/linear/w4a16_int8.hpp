@@ -197,7 +197,8 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
   }
 }
 
-// The rows begin .. end over the panels of a job.
+// The rows begin .. end over the panels of a job. (PREFETCHW of a tile's outputs before it is summed: whole prefill of
+// qwen2.5-0.5b 0.97 of the speed, Zen 4.)
 template <class Level, int Bits, bool Offsets>
 void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index first, index begin, index end,
                  W4Scales scales) {

@@ -39,16 +39,16 @@ struct Lanes<Level> {
   static INLAY_INLINE void store(f16* p, __m512 v, index n) { _mm256_mask_storeu_epi16(p, first(n), narrow_f16(v)); }
   static INLAY_INLINE void store(bf16* p, __m512 v, index n) { _mm256_mask_storeu_epi16(p, first(n), narrow_bf16(v)); }
   static INLAY_INLINE void store_i8(std::int8_t* p, __m512 v) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(saturated(v, -128, 127)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(up_to_127(v)));
   }
   static INLAY_INLINE void store_i8(std::int8_t* p, __m512 v, index n) {
-    _mm512_mask_cvtsepi32_storeu_epi8(p, first(n), saturated(v, -128, 127));
+    _mm512_mask_cvtsepi32_storeu_epi8(p, first(n), up_to_127(v));
   }
   static INLAY_INLINE void store_u8(std::uint8_t* p, __m512 v) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(saturated(v, 0, 255)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(from_0_to_255(v)));
   }
   static INLAY_INLINE void store_u8(std::uint8_t* p, __m512 v, index n) {
-    _mm512_mask_cvtusepi32_storeu_epi8(p, first(n), saturated(v, 0, 255));
+    _mm512_mask_cvtusepi32_storeu_epi8(p, first(n), from_0_to_255(v));
   }
   static INLAY_INLINE __mmask16 first(index n) { return static_cast<__mmask16>((1u << n) - 1); }
 
@@ -94,10 +94,14 @@ struct Lanes<Level> {
     const __m512i result = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16));
   }
-  // Clamped first: beyond int32 the conversion gives INT_MIN. NaN becomes 0.
-  static INLAY_INLINE __m512i saturated(__m512 v, float low, float high) {
-    const __m512 number = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v);
-    return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(number, _mm512_set1_ps(low)), _mm512_set1_ps(high)));
+  // NaN becomes 0. Clamped from above only: what lies below int32 becomes INT_MIN, and the narrowing saturates it.
+  static INLAY_INLINE __m512i up_to_127(__m512 v) {
+    const __mmask16 number = _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q);
+    return _mm512_maskz_cvtps_epi32(number, _mm512_min_ps(v, _mm512_set1_ps(127)));
+  }
+  // VMAXPS gives the second operand where one is NaN.
+  static INLAY_INLINE __m512i from_0_to_255(__m512 v) {
+    return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(v, _mm512_setzero_ps()), _mm512_set1_ps(255)));
   }
 };
 
