@@ -46,7 +46,7 @@ void rope_table(benchmark::State& state, index tokens) {
 void add_all() {
   for (DType type : {DType::f32, DType::f16, DType::bf16})
     for (bool interleaved : {false, true})
-      for (index tokens : {1, 512})
+      for (index tokens : {1, 512, 4096})
         add(std::string("rope/") + (interleaved ? "interleaved/" : "half/") + std::string(name(type)) + "/" +
                 std::to_string(tokens) + "x32x128",
             [=](benchmark::State& state) { rope(state, type, interleaved, tokens); });

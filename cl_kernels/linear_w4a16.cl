@@ -5,9 +5,9 @@
 //
 //   y[t,n] = sum over segments  scale * sum(x * q) + offset * sum(x)
 //
-// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers, to few rows in
-// the gpu shape as floats: a segment's sum stays below 2^24, so f32 adds them exactly. It also takes the inputs in the
-// order of a permutation. In the cpu shape every call has it; in the gpu shape tiles and those that need it.
+// int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers. It also takes the
+// inputs in the order of a permutation. In the cpu shape every call has it; in the gpu shape tiles and those that need
+// it.
 //
 //   values   [rows, slots up to 16]           x in the order of slots, f32, or its steps; as tiles take them
 //   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sums: of its values
@@ -21,6 +21,7 @@
 //
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
 // gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
+// gpu report, one row, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
 // gpu report, tiled, exact: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256
 // gpu report, tiled, int8 activations: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1
 // gpu report, tiled, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
@@ -87,9 +88,12 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
 #else
 #include "cl_kernels/linear/w4_cpu.clh"
 #endif
-#elif ROWS <= 4
+#else
+#include "cl_kernels/linear/w4_bytes.clh"
+#if ROWS <= 4
 #include "cl_kernels/linear/w4_few.clh"
 #else
 #include "cl_kernels/linear/w4_tile.clh"
+#endif
 #endif
 #endif

@@ -33,7 +33,7 @@ struct Prepared {
     rows = op.x.extents[0];
     const index whole = cpu || tiled ? groups_of(rows, tile) * tile : rows;
     if (!cpu)
-      stride = steps && tiled ? groups_of(op.slots(), 64) * 16 : groups_of(op.slots(), 16) * 16;
+      stride = steps ? groups_of(op.slots(), 64) * 16 : groups_of(op.slots(), 16) * 16;
     else if (steps)  // up to whole words of codes
       stride = groups_of(op.slots(), 8) * 2 * cl.runtime().dot().code_bytes;
     else

@@ -76,6 +76,7 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
     if (Status status = made->tuning_.read(options.tuning, made->record_); !status.ok())
       return failure(std::move(status));
   made->memory_ = std::make_unique<Memory>(context, made->record_);
+  made->staging_ = std::make_unique<Staging>(context, queue, !made->record_.shares_memory);
   std::string build = "-cl-std=" + options.language;
   build += options.shape == ClShape::cpu ? " -D CPU_SHAPE=1" : " -D GPU_SHAPE=1";
   if (!options.build_options.empty()) build += ' ' + options.build_options;
@@ -113,9 +114,10 @@ Runtime::~Runtime() {
   if (queue_ != nullptr && clFinish(queue_) != CL_SUCCESS) {
     // A lost device's driver may still read and write what it was given: it stays.
     if (offences_) offences_->leave();
-    static_cast<void>(new std::vector<std::byte>(std::move(staging_)));
+    if (staging_) staging_->leave();
   }
   for (cl_event event : events_) clReleaseEvent(event);
+  staging_.reset();
   offences_.reset();
   programs_.reset();
   memory_.reset();
@@ -159,18 +161,13 @@ Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
 
 Status Runtime::upload(ClAddress to, std::span<const std::byte> from) {
   if (from.empty()) return {};
-  const bool waits = from.size() > staging_.size() - staged_;
-  const std::byte* bytes = from.data();
-  if (!waits) {
-    bytes = std::copy(from.begin(), from.end(), staging_.data() + staged_) - from.size();
-    staged_ += from.size();
-  }
-  const cl_int error =
-      clEnqueueWriteBuffer(queue_, to.memory, waits ? CL_TRUE : CL_FALSE, static_cast<std::size_t>(to.offset),
-                           from.size(), bytes, 0, nullptr, nullptr);
+  const std::byte* const kept = staging_->keep(from);
+  const cl_int error = clEnqueueWriteBuffer(queue_, to.memory, kept == nullptr ? CL_TRUE : CL_FALSE,
+                                            static_cast<std::size_t>(to.offset), from.size(),
+                                            kept == nullptr ? from.data() : kept, 0, nullptr, nullptr);
   if (error != CL_SUCCESS)
     return error_status(error, "copying " + std::to_string(from.size()) + " bytes to " + record_.name);
-  if (waits) staged_ = 0;
+  if (kept == nullptr) staging_->begin();
   return {};
 }
 
@@ -180,7 +177,7 @@ Status Runtime::download(std::span<std::byte> to, ConstClAddress from) {
                                            to.size(), to.data(), 0, nullptr, nullptr);
   if (error != CL_SUCCESS)
     return error_status(error, "copying " + std::to_string(to.size()) + " bytes from " + record_.name);
-  staged_ = 0;
+  staging_->begin();
   programs_->begin_step();
   return {};
 }
@@ -188,7 +185,7 @@ Status Runtime::download(std::span<std::byte> to, ConstClAddress from) {
 Status Runtime::wait() {
   const cl_int asked = offences_->ask(queue_);
   if (cl_int error = clFinish(queue_); error != CL_SUCCESS) return error_status(error, "finishing on " + record_.name);
-  staged_ = 0;
+  staging_->begin();
   if (asked != CL_SUCCESS) return error_status(asked, "reading what kernels met on " + record_.name);
   return offences_->keep(queue_);
 }

@@ -22,6 +22,7 @@
 #include "cl_kernels/runtime/memory.hpp"
 #include "cl_kernels/runtime/offences.hpp"
 #include "cl_kernels/runtime/programs.hpp"
+#include "cl_kernels/runtime/staging.hpp"
 #include "cl_kernels/runtime/variant.hpp"
 #include "cl_kernels/tuning/tuning.hpp"
 
@@ -96,8 +97,6 @@ class Runtime {
   double kernel_seconds();
 
  private:
-  // Bytes on their way to the device. What is small is copied here and not waited for: a model's step brings six lists.
-  static constexpr std::size_t staging_bytes = 16384;
   // Events that nobody has asked for the time of, which the driver keeps.
   static constexpr std::size_t most_events = 4096;
 
@@ -105,7 +104,7 @@ class Runtime {
   Status wait();
   void sum_events();
 
-  Runtime() : staging_(staging_bytes) {}
+  Runtime() = default;
 
   ClDevice record_;
   ClOptions options_;
@@ -113,14 +112,13 @@ class Runtime {
   cl_context context_ = nullptr;
   cl_command_queue queue_ = nullptr;
   std::unique_ptr<Memory> memory_;
+  std::unique_ptr<Staging> staging_;
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<Offences> offences_;
   std::optional<Dot> dot_;
   std::optional<bool> subnormal_codes_;
   std::vector<cl_event> events_;
   double seconds_ = 0;  // of kernels whose events are gone
-  std::vector<std::byte> staging_;
-  std::size_t staged_ = 0;  // since the queue was last waited for
 };
 
 // A struct that a kernel takes by value; host and device compile one header that says what it holds.

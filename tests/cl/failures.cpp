@@ -24,6 +24,8 @@
 
 namespace {
 
+bool own_memory = false;  // as the device says of itself, in place of what is so
+
 struct Plan {
   int fails_at = 0;   // this call, counted from 1; 0: none
   bool lost = false;  // and all that give the queue something, from then on
@@ -87,7 +89,13 @@ ANSWERS(clGetPlatformIDs, (cl_uint n, cl_platform_id* p, cl_uint* count), (n, p,
 ANSWERS(clGetDeviceIDs, (cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id* d, cl_uint* count),
         (p, t, n, d, count))
 ANSWERS(clGetPlatformInfo, (cl_platform_id o, cl_uint what, size_t n, void* p, size_t* size), (o, what, n, p, size))
-ANSWERS(clGetDeviceInfo, (cl_device_id o, cl_uint what, size_t n, void* p, size_t* size), (o, what, n, p, size))
+extern "C" cl_int clGetDeviceInfo(cl_device_id o, cl_uint what, size_t n, void* p, size_t* size) {
+  BEHIND(clGetDeviceInfo);
+  if (const cl_int error = refused("clGetDeviceInfo"); error != CL_SUCCESS) return error;
+  const cl_int answer = behind(o, what, n, p, size);
+  if (own_memory && what == CL_DEVICE_HOST_UNIFIED_MEMORY && p != nullptr) *static_cast<cl_bool*>(p) = CL_FALSE;
+  return answer;
+}
 ANSWERS(clGetCommandQueueInfo, (cl_command_queue o, cl_uint what, size_t n, void* p, size_t* size),
         (o, what, n, p, size))
 ANSWERS(clGetProgramInfo, (cl_program o, cl_uint what, size_t n, void* p, size_t* size), (o, what, n, p, size))
@@ -113,6 +121,15 @@ ANSWERS(clEnqueueCopyBuffer,
         (cl_command_queue o, cl_mem from, cl_mem to, size_t at, size_t to_at, size_t n, cl_uint events, Events list,
          cl_event* event),
         (o, from, to, at, to_at, n, events, list, event))
+ANSWERS(clEnqueueUnmapMemObject,
+        (cl_command_queue o, cl_mem m, void* p, cl_uint events, Events list, cl_event* event),
+        (o, m, p, events, list, event))
+extern "C" void* clEnqueueMapBuffer(cl_command_queue o, cl_mem m, cl_bool waits, cl_map_flags flags, size_t at,
+                                    size_t n, cl_uint events, Events list, cl_event* event, cl_int* error) {
+  BEHIND(clEnqueueMapBuffer);
+  *error = refused("clEnqueueMapBuffer");
+  return *error == CL_SUCCESS ? behind(o, m, waits, flags, at, n, events, list, event, error) : nullptr;
+}
 extern "C" cl_int clEnqueueNDRangeKernel(cl_command_queue o, cl_kernel k, cl_uint n, Sizes first, Sizes global,
                                          Sizes local, cl_uint events, Events list, cl_event* event) {
   BEHIND(clEnqueueNDRangeKernel);
@@ -253,7 +270,7 @@ class ClFailures : public ::testing::Test {
     const auto cl = Cl::make();
     INLAY_NEEDS(cl.has_value(), "cl", std::string(cl.error().message()));
   }
-  void TearDown() override { plan = {}; }
+  void TearDown() override { plan = {}, own_memory = false; }
 
   // `need_not_be_told`: failures that nothing depends on.
   template <class Live> void every_call_once(Live&& live, const std::vector<std::string>& need_not_be_told) {
@@ -288,6 +305,33 @@ TEST_F(ClFailures, every_call_fails_once_with_a_cache_and_times) {
   every_call_once([&] { return Life({.profiling = true, .cache = folder / "programs"}); },
                   {"clCreateBuffer", "clCreateProgramWithBinary", "clBuildProgram", "clGetProgramInfo",
                    "clWaitForEvents", "clGetEventProfilingInfo"});
+}
+
+// What is not pinned is copied from ordinary memory.
+TEST_F(ClFailures, every_call_fails_once_on_a_device_with_memory_of_its_own) {
+  own_memory = true;
+  every_call_once([] { return Life({}); }, {"clCreateBuffer", "clEnqueueMapBuffer"});
+}
+
+// .. and what is pinned stays where its driver may still read it: the buffer is not given back.
+TEST_F(ClFailures, a_device_with_memory_of_its_own_is_lost) {
+  own_memory = true;
+  const auto live = [] { return Life({}); };
+  plan = {};
+  const int calls = live().calls;
+  bool stays = false;
+  for (int n : std::vector(plan.of_queue)) {
+    if (n > calls) break;
+    plan = {.fails_at = n, .lost = true};
+    live();
+    SCOPED_TRACE("from call " + std::to_string(n) + " of " + std::to_string(calls) + " on");
+    const std::string left = left_behind();
+    EXPECT_TRUE(left.empty() || left == " 1 cl_mem") << left;
+    stays = stays || !left.empty();
+  }
+  EXPECT_TRUE(stays);
+  plan = {};
+  EXPECT_TRUE(live().right) << "the process does not go on";
 }
 
 // A device is lost at some moment: from then on the queue refuses everything.
