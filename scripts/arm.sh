@@ -2,7 +2,8 @@
 # The CPU kernels of 64-bit Arm, cross-built with Debian's compiler and run under qemu-user, which has every extension
 # that a level takes. Says nothing of speed.
 #
-#   scripts/arm.sh            the SIMD primitives of each level; random structs of every operator, on all levels
+#   scripts/arm.sh            the SIMD primitives of each level; linear_w4a16 with both forms of its codes and random
+#                             structs of every operator, on all levels
 #   scripts/arm.sh all        the whole sweep of every operator besides (an hour); NPU machines sit it out
 #   scripts/arm.sh all OP..   of these operators
 #
@@ -12,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 install_packages "${arm_packages[@]}" || { echo "the compiler for Arm or qemu does not install" >&2; exit 77; }
 
-tests=(simd_neon simd_neon_dotprod simd_neon_i8mm fuzz_operators)
+tests=(simd_neon simd_neon_dotprod simd_neon_i8mm core_w4_forms fuzz_operators)
 if [ "${1:-}" = all ]; then
   shift
   [ $# -gt 0 ] || mapfile -t operators < <(sed -n '/^set(INLAY_OPS$/,/^)/{s/^  //p}' CMakeLists.txt)

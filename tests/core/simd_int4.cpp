@@ -1,12 +1,18 @@
-// Packed codes of one level: both forms of a code are the code times the power that they name, and the
-// operator returns the same bits with either, also on a thread that flushes subnormals.
-#include "cpu_kernels/linear_w4a16.hpp"
-
+// Packed codes of one level: both forms of a code are the code times the power that they name. That the operator
+// returns the same bits with either: w4_forms.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <random>
 #include <vector>
+
+#include <inlay/core/view.hpp>
+
+#include "cpu_kernels/simd/flush.hpp"
+#include "cpu_kernels/simd/int4.hpp"
+#include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay {
 namespace {
@@ -43,56 +49,6 @@ template <CodeForm Form> void expect_codes() {
 }
 TEST(int4, converted_codes) { expect_codes<CodeForm::converted>(); }
 TEST(int4, subnormal_codes) { expect_codes<CodeForm::subnormal>(); }
-
-struct Problem {
-  index rows, k = 200, n = 40, group = 32, bits;
-  std::vector<float> x, scales;
-  std::vector<std::uint8_t> codes, zeros;
-
-  Problem(index tokens, index code_bits, float magnitude) : rows(tokens), bits(code_bits) {
-    const index groups = w4_panels(n) * w4_groups(k, group) * w4_panel;
-    std::mt19937 rng(2);
-    std::uniform_real_distribution<float> near(-magnitude, magnitude), scale(0.01f, 0.1f);
-    for (index i = 0; i < rows * k; ++i) x.push_back(near(rng));
-    for (index i = 0; i < groups; ++i) scales.push_back(scale(rng));
-    codes = random_bytes(w4_panels(n) * w4_steps(k, bits) * 64, 3);
-    zeros = random_bytes(groups, 4);
-  }
-  template <CodeForm Form> std::vector<float> run() {
-    std::vector<float> y(static_cast<std::size_t>(rows * n));
-    LinearW4a16<Host> op{.x = View<2>(x.data(), {rows, k}),
-                         .codes = View<3>(codes.data(), {w4_panels(n), w4_steps(k, bits), 64}),
-                         .scales = View<3>(scales.data(), {w4_panels(n), w4_groups(k, group), w4_panel}),
-                         .y = View<2>(y.data(), {rows, n})};
-    op.zeros = View<3>(zeros.data(), op.scales.extents);
-    op.group = group;
-    op.bits = bits;
-    std::vector<std::byte> memory(cpu::linear_w4a16_bytes<Level>(serial(), op) + workspace_alignment);
-    auto* at = memory.data();
-    at += workspace_alignment - reinterpret_cast<std::uintptr_t>(at) % workspace_alignment;
-    const Workspace workspace(at, memory.size() - workspace_alignment);
-    if (bits == 4)
-      cpu::w4_exact<Level, Form, 4>(serial(), op, workspace);
-    else
-      cpu::w4_exact<Level, Form, 8>(serial(), op, workspace);
-    return y;
-  }
-};
-
-TEST(int4, both_forms_give_the_same_bits) {
-  for (index rows : {1, 3})
-    for (index bits : {4, 8})
-      for (float magnitude : {1e-30f, 1.0f, 1e30f}) {
-        Problem problem(rows, bits, magnitude);
-        const auto expected = problem.run<CodeForm::converted>();
-        EXPECT_EQ(problem.run<CodeForm::subnormal>(), expected) << rows << ' ' << bits << ' ' << magnitude;
-        for (float value : expected) ASSERT_TRUE(std::isfinite(value));
-        simd::set_flushes(true);
-        const auto flushing = problem.run<CodeForm::subnormal>();
-        simd::set_flushes(false);
-        EXPECT_EQ(flushing, expected) << rows << ' ' << bits << ' ' << magnitude;
-      }
-}
 
 TEST(int4, keeping_subnormals_ends) {
   if constexpr (simd::can_flush) {

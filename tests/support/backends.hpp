@@ -125,7 +125,7 @@ template <class Test> void on_every_host_backend(Test&& test) {
 #ifdef INLAY_TESTS_CL
 // An OpenCL device in the shape whose turn it is.
 template <class Test> void on_every_cl(Test&& test) {
-  cl_turns(cl_devices_to_test(), [&](WatchedCl& cl) { return on_backend(test, cl, cl.label()); });
+  cl_turns(cl_devices_to_sweep(), [&](WatchedCl* cl) { return on_backend(test, *cl, cl->label()); });
 }
 #endif
 

@@ -1,6 +1,6 @@
 // The OpenCL device of this machine in both shapes: the cpu shape in the newest language that it compiles, the gpu
 // shape in OpenCL C 1.2 with every fallback; or as INLAY_CL_CONFIGURATION says, "gpu CL3.0", "cpu CL1.2 fallbacks".
-// Buffers lie between watched bytes.
+// Buffers lie between watched bytes. A sweep builds most of its programs unoptimized.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -96,12 +96,13 @@ inline void notice_divisions_by_zero() {
   sigaction(SIGFPE, &ours, &of_driver);
 }
 
+constexpr const char* as_written = "-cl-opt-disable";
+
 // The shapes that this program tests, and how.
 inline std::vector<std::pair<std::string, ClOptions>> cl_configurations() {
   // The gpu shape is here to be right: PoCL takes 2.3 s for a variant of its attention, and 0.5 s to build and run it
   // as it is written.
-  const ClOptions cpu_shape{.shape = ClShape::cpu},
-      gpu_shape{.shape = ClShape::gpu, .build_options = "-cl-opt-disable"};
+  const ClOptions cpu_shape{.shape = ClShape::cpu}, gpu_shape{.shape = ClShape::gpu, .build_options = as_written};
   const char* const wanted = std::getenv("INLAY_CL_CONFIGURATION");
   if (wanted == nullptr) {
     ClOptions old_gpu = gpu_shape;
@@ -129,6 +130,25 @@ inline std::vector<WatchedCl>& cl_devices_to_test() {
       if (auto cl = Cl::make(options)) made.emplace_back(std::move(*cl), label);
     if (!made.empty()) notice_divisions_by_zero();
     return made;
+  }());
+  return list;
+}
+
+// The same for a sweep, whose cases take turns: of eight in the cpu shape one is compiled as users get it, the others
+// as they are written, like the gpu shape. PoCL takes 1.7 s for its attention with optimization and 0.4 s without, and
+// a sweep of attention has eighty variants of it. INLAY_SWEEP=whole compiles all of them as users get them.
+inline std::vector<WatchedCl*>& cl_devices_to_sweep() {
+  static std::vector<WatchedCl*>& list = *new std::vector<WatchedCl*>([] {
+    std::vector<WatchedCl*> turns;
+    for (WatchedCl& device : cl_devices_to_test()) turns.push_back(&device);
+    if (turns.size() != 2 || is_set("INLAY_SWEEP", "whole")) return turns;
+    auto [label, options] = cl_configurations().front();
+    options.build_options = as_written;
+    if (auto cl = Cl::make(options)) {
+      WatchedCl* const unoptimized = new WatchedCl(std::move(*cl), label + ", as written");
+      for (int turn = 1; turn < 8; ++turn) turns.insert(turns.end(), {unoptimized, turns[1]});
+    }
+    return turns;
   }());
   return list;
 }
