@@ -34,6 +34,12 @@ struct Round {
 class Stages {
  public:
   Stages(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, const MatrixPlan& plan);
+  // What may come after the cores have met (finite_sums.hpp) needs the room.
+  ~Stages() {
+    if (!core_.unwinding()) core_.release(sum_);
+  }
+  Stages(const Stages&) = delete;
+  Stages& operator=(const Stages&) = delete;
   // By a plan of the same numbers and tiles.
   void run(const std::vector<WorkUnit>& units, const MatrixPlan& plan);
 
