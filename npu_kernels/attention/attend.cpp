@@ -70,7 +70,7 @@ PlannedUnits plan_units(const Device& device, AttentionProblem& problem, const M
     return best;
   }
   double least = 0;
-  for (const index most : {index{256}, index{128}, index{64}, index{32}}) {
+  for (const index most : {index{256}, index{192}, index{128}, index{64}, index{32}}) {
     PlannedUnits planned = plan_units(device, problem, most, numbers);
     const index tokens = planned.plan.tiles.tokens;
     if (tokens == 0) continue;
@@ -88,6 +88,7 @@ MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, c
   plan.weight_pieces = exact ? 2 : 1;
   plan.q_as_it_is = loads_as_it_is(device, problem);
   plan.makes_blocks = vector_makes_blocks(device, problem);
+  plan.turns_values = vector_turns_values(device, problem);
   const float scale = problem.scale * problem.key_factor;
   const bool plain = !problem.bias.present() && !problem.slopes.present() && problem.softcap == 0 && scale > 0;
   plan.narrow = !exact && problem.by_chunks && plain && device.drain(DType::f32, DType::f16) != nullptr;
@@ -113,7 +114,7 @@ Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& 
   const auto count = static_cast<index>(units->size());
   const PartsWorkspace space = parts_workspace(memory, wanted, count, plan.tiles.rows);
   add_workspace(memory, wanted, plan);
-  if (blocks_pay(memory.device(), wanted, *units)) plan.cache = cache_blocks(memory, wanted);
+  if (!plan.turns_values && blocks_pay(memory.device(), wanted, *units)) plan.cache = cache_blocks(memory, wanted);
   const Launch launch{.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())};
   plan.shares = shares_of(*units, launch.cores);
   const auto bounded = [&](std::function<void(Core&)> body) { return Program{std::move(body), bounds, launch}; };

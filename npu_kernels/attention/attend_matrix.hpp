@@ -54,6 +54,7 @@ struct MatrixTiles {
   index depth = 0;          // of one step of a product
   index sums = 2;           // accumulators
   index products = 2;       // blocks of them on their way to a vector unit
+  index results = 2;        // .. and of results on their way out
   bool stacked = false;     // high and low weights are rows of one product of mm2
   index part() const { return tokens / parts; }
   index sum_rows() const { return (stacked ? 2 : 1) * product_rows; }
@@ -72,6 +73,7 @@ struct MatrixPlan {
   float weight_scale = 1;                  // .. or in f16 where weights are made
   bool packed = false;                     // weights leave the vector unit as blocks of the matrix unit's
   bool makes_blocks = false;               // .. and K and V pass it, which makes blocks of rows
+  bool turns_values = false;               // .. or V alone, which it turns
   std::vector<std::vector<index>> shares;  // units of each core
   // Workspace: what passes between the units; q in pieces.
   Tensor q, scores, weights, products;
@@ -84,6 +86,8 @@ struct MatrixPlan {
 bool fits_matrix(const Device& device, const AttentionProblem& problem);
 // Do the vector units make K's and V's blocks? Where a decode step's loads, which bound it, would wait for the pass.
 bool vector_makes_blocks(const Device& device, const AttentionProblem& problem);
+// .. or turn a prompt's V? Where the matrix unit, for which several products read each part, would do it in each.
+bool vector_turns_values(const Device& device, const AttentionProblem& problem);
 // Vector units of a core that share its rows: as many as the plan says that the device has.
 index sharing_vectors(const Device& device, const MatrixPlan& plan);
 // No tokens: they do not fit. Of by_chunks' problems they do not depend on lengths.

@@ -42,13 +42,13 @@ UnitToLeft::UnitToLeft(Core& core, const MatrixPlan& plan, const Tensor& workspa
       in_place_(plan.packed && plan.narrow),
       direct_(core.device().feeds_are_views() && core.device().same_memory(Space::vector, Space::left)),
       tiles_(core.ring(
-          "weights", Space::vector, {std::max<index>(pieces_ * (direct_ ? rows_ : block_), 2), plan.tiles.tokens},
-          DType::f16,
+          "weights", Space::vector,
+          {std::max<index>((packed_ ? 1 : pieces_) * (direct_ ? rows_ : block_), 2), plan.tiles.tokens}, DType::f16,
           {direct_ ? static_cast<std::uint32_t>(weights_ahead) : 2u, Pipe::vector, direct_ ? Pipe::feed : Pipe::store},
           packed_ ? Layout::nz : Layout::nd)) {
   if (direct_) return;
-  const Shape shape{pieces_ * block_, plan.tiles.tokens};
-  if (packed_ && !in_place_) plain_ = core.alloc("weights in rows", Space::vector, shape, DType::f16);
+  if (packed_ && !in_place_)
+    plain_ = core.alloc("weights in rows", Space::vector, {block_, plan.tiles.tokens}, DType::f16);
   through_.emplace(workspace_ring(core, "weights in global memory", workspace, pieces_ * rows_, weights_ahead,
                                   Pipe::store, Pipe::load));
   staged_.emplace(core.ring("staged weights", Space::staging, {pieces_ * product_rows_, plan.tiles.part()}, DType::f16,
@@ -76,22 +76,28 @@ void UnitToLeft::open(const RowBlock&, const Tensor& scores) {
 
 Tensor UnitToLeft::piece(const RowBlock& block, index piece) {
   if (direct_) return tile_.slice(piece * rows_ + block.first, block.rows, 0, block.keys);
-  return plain_.slice(piece * block_, block.rows, 0, block.keys);
+  return plain_.slice(packed_ ? 0 : piece * block_, block.rows, 0, block.keys);
+}
+
+void UnitToLeft::store(const KeyWork& work, const RowBlock& block, index piece, const Tensor& from) {
+  const Tensor to = tile_.slice(piece * rows_ + work.mine.first + block.first, block.rows, 0, block.keys);
+  core_.copy(to, from.slice(0, block.rows, 0, block.keys));
+}
+
+void UnitToLeft::pass(const KeyWork& work, const RowBlock& block, index piece) {
+  if (!packed_) return;
+  core_.vpack_nz(tiles_.acquire().slice(0, block.rows, 0, block.keys), plain_.slice(0, block.rows, 0, block.keys));
+  tiles_.commit();
+  store(work, block, piece, tiles_.wait());
+  tiles_.release();
 }
 
 void UnitToLeft::close(const KeyWork& work, const RowBlock& block) {
+  if (packed_) return pass(work, block, pieces_ - 1);
   if (direct_) return;
-  const auto of = [&](const Tensor& slot, index piece) {
-    return slot.slice(piece * block_, block.rows, 0, block.keys);
-  };
-  if (packed_) {
-    const Tensor slot = tiles_.acquire();
-    for (index p = 0; p < pieces_; ++p) core_.vpack_nz(of(slot, p), of(plain_, p));
-  }
   tiles_.commit();
   const Tensor slot = tiles_.wait();
-  for (index p = 0; p < pieces_; ++p)
-    core_.copy(tile_.slice(p * rows_ + work.mine.first + block.first, block.rows, 0, block.keys), of(slot, p));
+  for (index p = 0; p < pieces_; ++p) store(work, block, p, slot.row_slice(p * block_, block.rows));
   tiles_.release();
 }
 

@@ -62,6 +62,8 @@ class UnitToLeft {
   void open(const RowBlock& block, const Tensor& scores);
   Tensor piece(const RowBlock& block, index piece);
   bool in_place() const { return in_place_; }
+  // A piece is made, but the last one; where they leave as blocks the next one may take its place.
+  void pass(const KeyWork& work, const RowBlock& block, index piece);
   void close(const KeyWork& work, const RowBlock& block);
   void close() { direct_ ? tiles_.commit() : through_->commit(); }
 
@@ -78,6 +80,7 @@ class UnitToLeft {
 
  private:
   Tensor as_blocks(const Tensor& slot) const;
+  void store(const KeyWork& work, const RowBlock& block, index piece, const Tensor& from);
 
   Core& core_;
   const index pieces_, rows_, block_, product_rows_;

@@ -124,6 +124,11 @@ bool vector_makes_blocks(const Device& device, const AttentionProblem& p) {
          device.path(Space::global, Space::staging)->nd2nz_extra() > 0;
 }
 
+bool vector_turns_values(const Device& device, const AttentionProblem& p) {
+  return p.by_chunks && device.feeds_are_views() && device.same_memory(Space::staging, Space::vector) &&
+         device.turns(false) && device.rate(DType::f16, DType::f32)->turn_cycles > 0;
+}
+
 index columns_of_lines(const Device& device, index dim) {
   return round_up(dim, std::max<index>(device.memory(Space::vector).align / byte_size(DType::f16, 1), 2));
 }
@@ -136,6 +141,7 @@ index sharing_vectors(const Device& device, const MatrixPlan& plan) {
 namespace {
 
 constexpr index f16_bytes = 2, f32_bytes = 4;
+constexpr index worth_a_verb = 16;  // rows of a block: with eight, a verb's head takes as long as they do
 
 // Rows of the tiles, whatever the lengths are where bits must not depend on them.
 void hold_rows(const Device& device, const AttentionProblem& p, const std::vector<WorkUnit>& units,
@@ -221,9 +227,12 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
   t.parts = p.by_chunks && !direct ? 2 : 1;
   // Many, if there are flags for them, as little work waits for each.
   t.products = plan.narrow && !p.to.sinks.present() && !p.mask.present() && !p.packed.present() ? 4 : 2;
-  const index staged =
-      2 * (dim + v_dim) * f16_bytes / t.parts + (views ? 0 : 2 * pieces * products * f16_bytes / t.parts) +
-      (plan.makes_blocks ? 2 * (columns_of_lines(device, p.k.dim) + columns_of_lines(device, p.v.dim)) * f16_bytes : 0);
+  // At a core's end nothing hides a store's latency.
+  t.results = plan.narrow ? (plan.q_as_it_is ? 4 : 3) : 2;
+  const index staged = 2 * (dim + v_dim) * f16_bytes / t.parts +
+                       (views ? 0 : 2 * pieces * products * f16_bytes / t.parts) +
+                       (plan.makes_blocks ? 2 * columns_of_lines(device, p.k.dim) * f16_bytes : 0) +
+                       (plan.makes_blocks || plan.turns_values ? 2 * columns_of_lines(device, p.v.dim) * f16_bytes : 0);
   const index of_staging = 2 * plan.q_pieces * padded * dim * f16_bytes;
 
   // Seen and by one rule; bias and distances in f32, and what is loaded.
@@ -234,13 +243,15 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
   const index row_bytes = (p.packed.present() ? 6 : 1) * f32_bytes;
   const auto of_a_token = [&](index block) {
     const index packed = plan.packed ? round_up(block, granule) : block;
-    const index weights = views ? weights_ahead * t.most : (plan.packed && !plan.narrow ? 3 : 2) * packed;
-    return 2 * (direct ? t.most : block) * score_bytes + weights * pieces * f16_bytes + block * rules + row_bytes;
+    // Packed ones piece by piece.
+    const index weights =
+        views ? weights_ahead * t.most * pieces : (plan.packed ? (plan.narrow ? 2 : 3) * packed : 2 * block * pieces);
+    return 2 * (direct ? t.most : block) * score_bytes + weights * f16_bytes + block * rules + row_bytes;
   };
   // Sum, products, out and its coefficients; q in pieces; columns, and those of transfers.
   const auto of_vector = [&](index block) {
     const index out_bytes = byte_size(p.to.out.first.dtype, 1);
-    const index out = block * v_dim * (p.to.out_scale.present() ? 0 : 2 * out_bytes) +
+    const index out = block * v_dim * (p.to.out_scale.present() ? 0 : t.results * out_bytes) +
                       (p.to.out_scale.present() ? t.most * v_dim * 2 * f32_bytes : 0) + block * (t.rows + 64);
     const index q_bytes = byte_size(p.q.first.dtype, 1), wide = p.q.first.dtype == DType::f16 ? 0 : 2 * f32_bytes;
     const index q = plan.q_as_it_is ? 0 : block * dim * (2 * q_bytes + 2 * plan.q_pieces * f16_bytes + wide);
@@ -269,17 +280,18 @@ MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& p, const 
   const index step = std::lcm(whole_queries, std::max<index>(aligned, 8));
   t.block = std::max<index>(t.most, 1);
   index fit = fit_of(t.block);
+  const index whole = unit * t.parts;
   for (index rows = direct ? 256 : 64; p.by_chunks && rows >= 8; rows /= 2) {
     const index block = round_up(rows, step);
     if (block >= t.block || (!direct && fit >= enough)) continue;
+    if (rows < worth_a_verb && fit >= whole) break;
     if (const index other = fit_of(block); direct || other > fit) t.block = block, fit = other;
     if (direct) break;
   }
   if (const index grade = std::max(t.block, t.product_rows);
       grade < t.rows && grade % t.block == 0 && grade % t.product_rows == 0 && grade % t.score_rows == 0)
     t.graded = grade;
-  const index whole = unit * t.parts;
-  t.tokens = std::max<index>(0, std::min(plan.narrow ? fit : fit * 7 / 8, enough) / whole * whole);
+  t.tokens = std::max<index>(0, std::min(plan.narrow || plan.packed ? fit : fit * 7 / 8, enough) / whole * whole);
   if (t.parts == 1 && t.tokens > t.score_columns) t.tokens = t.part() / t.score_columns * t.score_columns * t.parts;
   t.score_columns = std::min(t.score_columns, t.tokens);
   if (views) t.depth = std::max(dim, t.tokens);

@@ -23,10 +23,11 @@ PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionProblem& pro
           .totals = memory.workspace("partial totals", {units, rows}, DType::f32)};
 }
 
-Finish::Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows, index block)
+Finish::Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows, index block,
+               std::uint32_t blocks)
     : core_(core), problem_(problem), space_(space) {
   if (problem.splits == 1) {
-    results_.emplace(core, problem.to, rows, block, problem.v.dim);
+    results_.emplace(core, problem.to, rows, block, problem.v.dim, blocks);
     return;
   }
   const auto of = [](index n) { return std::max<index>(n, 2); };

@@ -20,8 +20,9 @@ PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionProblem& pro
 // Of one of several splits, or of all keys: to the workspace, or to the results.
 class Finish {
  public:
-  // Of `rows` at most, which leave `block` at a time.
-  Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows, index block);
+  // Of `rows` at most, which leave `block` at a time, so many on their way.
+  Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows, index block,
+         std::uint32_t blocks = 2);
   // Rows of `unit`, the number-th of all, from row `first` of it on. What is given is overwritten.
   void store(const WorkUnit& unit, index number, index first, const Tensor& sum, const Tensor& total,
              const Tensor& maximum) {

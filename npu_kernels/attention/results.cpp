@@ -14,12 +14,12 @@ TileForm form(const char* name, Shape shape, DType dtype = DType::f32) {
 
 }  // namespace
 
-Results::Results(Core& core, const Outputs& to, index rows, index block, index columns)
+Results::Results(Core& core, const Outputs& to, index rows, index block, index columns, std::uint32_t blocks)
     : core_(core),
       to_(to),
       block_(block),
       stored_(core.ring<2>("results", {form("out", {block, columns}, to.out.first.dtype), form("lse", {block, 1})},
-                           {block < rows ? 2u : 1u, Pipe::vector, Pipe::store})) {
+                           {block < rows ? blocks : 1u, Pipe::vector, Pipe::store})) {
   const auto column = [&](const char* name) { return core.alloc(name, Space::vector, {rows, 1}, DType::f32); };
   zero_ = core.alloc("zero", Space::vector, {1, 1}, DType::f32);
   none_ = column("none seen");

@@ -21,8 +21,8 @@ struct RowWindow {
 
 class Results {
  public:
-  // Of windows of `rows` at most, which leave `block` at a time.
-  Results(Core& core, const Outputs& to, index rows, index block, index columns);
+  // Of windows of `rows` at most, which leave `block` at a time, so many on their way.
+  Results(Core& core, const Outputs& to, index rows, index block, index columns, std::uint32_t blocks = 2);
   // Of a window's rows; what is given is overwritten. The caller has a chain of the vector unit open.
   void store(const RowWindow& window, const Tensor& sum, const Tensor& total, const Tensor& maximum) {
     begin(window, sum, total, maximum);

@@ -11,7 +11,7 @@ const std::vector<index>& TableReads::of(std::size_t part, const TokenRange& ran
 }
 
 PartLoads::PartLoads(Core& core, const AttentionProblem& problem, const Cached& cached, const CacheBlocks& cache,
-                     const Tensor& blocks, const char* name, const MatrixPlan& plan, std::uint32_t depth)
+                     const Tensor& blocks, const char* name, const MatrixPlan& plan, bool turned, std::uint32_t depth)
     : core_(core),
       problem_(problem),
       cached_(cached),
@@ -19,9 +19,11 @@ PartLoads::PartLoads(Core& core, const AttentionProblem& problem, const Cached& 
       blocks_(blocks),
       rows_(plan.tiles.part()),
       parts_(plan.tiles.parts),
-      ring_(core.ring(name, Space::staging, {rows_, cached.dim}, DType::f16,
-                      {depth, plan.makes_blocks ? Pipe::vector : Pipe::load, Pipe::feed}, Layout::nz)) {
-  if (!plan.makes_blocks) return;
+      turned_(turned),
+      ring_(core.ring(name, Space::staging, turned ? Shape{cached.dim, rows_} : Shape{rows_, cached.dim}, DType::f16,
+                      {depth, plan.makes_blocks || turned ? Pipe::vector : Pipe::load, Pipe::feed},
+                      turned ? Layout::nd : Layout::nz)) {
+  if (!plan.makes_blocks && !turned) return;
   lines_.emplace(core.ring(std::string(name) + " in rows", Space::vector,
                            {rows_, columns_of_lines(core.device(), cached.dim)}, DType::f16,
                            {depth, Pipe::load_vector, Pipe::vector}));
@@ -53,7 +55,11 @@ void PartLoads::fill() {
 
 void PartLoads::make() {
   const index count = all_[made_++].count;
-  core_.vpack_nz(ring_.acquire().row_slice(0, count), lines_->wait().slice(0, count, 0, cached_.dim));
+  const Tensor slot = ring_.acquire(), rows = lines_->wait().slice(0, count, 0, cached_.dim);
+  if (turned_)
+    core_.vtranspose(slot.slice(0, cached_.dim, 0, count), rows);
+  else
+    core_.vpack_nz(slot.row_slice(0, count), rows);
   lines_->release();
   ring_.commit();
   fill();
@@ -90,7 +96,7 @@ void PartLoads::load(std::size_t part) {
 }
 
 Tensor PartLoads::wait() {
-  if (waits_ == 0) tile_ = ring_.wait();
+  if (waits_ == 0) tile_ = turned_ ? ring_.wait().transposed() : ring_.wait();
   if (++waits_ == all_[waited_].uses) ++waited_, waits_ = 0;
   return tile_.row_slice(0, counts_[use_++]);
 }

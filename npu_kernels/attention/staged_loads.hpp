@@ -1,8 +1,9 @@
 // What the matrix unit reads, on its way into staging memory: parts of the tiles of K or V, as far ahead as the ring is
 // long. The load makes blocks of rows; or where that is another unit's pass which the load waits for, the vector unit
-// makes them, one part ahead of the products:
+// makes them, one part ahead of the products. So it does where the matrix unit takes columns: it turns V once for all
+// products of a part.
 //
-//   load_vector  rows    vector  fractal    feed
+//   load_vector  rows    vector  fractal, or V's transpose    feed
 #pragma once
 
 #include <optional>
@@ -30,7 +31,7 @@ class PartLoads {
  public:
   // From rows, or from `blocks` once they are there.
   PartLoads(Core& core, const AttentionProblem& problem, const Cached& cached, const CacheBlocks& cache,
-            const Tensor& blocks, const char* name, const MatrixPlan& plan, std::uint32_t depth);
+            const Tensor& blocks, const char* name, const MatrixPlan& plan, bool turned, std::uint32_t depth);
   // The tiles to come; loads what there is room for.
   void start(const std::vector<KeyWork>& works, TableReads& tables);
   void take_blocks() { ready_ = blocks_.present(); }
@@ -41,7 +42,7 @@ class PartLoads {
  private:
   void fill();
   void load(std::size_t part);
-  void make();  // blocks of the next rows
+  void make();  // .. of the next rows
 
   Core& core_;
   const AttentionProblem& problem_;
@@ -50,6 +51,7 @@ class PartLoads {
   const Tensor blocks_;
   const index rows_;   // of a part
   const index parts_;  // of a tile
+  const bool turned_;  // by the vector unit
   Ring ring_;
   std::optional<Ring> lines_;  // rows on their way to the vector unit
   struct Part {

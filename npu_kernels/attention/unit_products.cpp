@@ -10,11 +10,17 @@ UnitProducts::UnitProducts(Core& core, const MatrixTiles& t)
       left_(core.ring("left", Space::left, {std::max(t.score_rows, t.sum_rows()), t.depth}, DType::f16,
                       {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
       right_(core.ring("right", Space::right, {t.depth, std::max(t.score_columns, t.value_columns)}, DType::f16,
-                       {2, Pipe::feed, Pipe::matrix}, Layout::nz)),
-      sums_(core.ring(
-          "sums", Space::accumulator, {1, std::max(t.score_rows * t.score_columns, t.sum_rows() * t.value_columns)},
-          DType::f32,
-          {static_cast<std::uint32_t>(t.sums), Pipe::matrix, Pipe::drain, core.device().sync.unit_flag_bytes > 0})) {}
+                       {2, Pipe::feed, Pipe::matrix}, Layout::nz)) {
+  const Shape most{1, std::max(t.score_rows * t.score_columns, t.sum_rows() * t.value_columns)};
+  const Device& device = core.device();
+  const std::size_t matrix = device.queue_of[static_cast<std::size_t>(Pipe::matrix)];
+  if (device.queue_of[static_cast<std::size_t>(Pipe::drain)] == matrix && device.queues[matrix].in_order_visible)
+    accumulator_ = core.alloc("sum", Space::accumulator, most, DType::f32);
+  else
+    sums_.emplace(
+        core.ring("sums", Space::accumulator, most, DType::f32,
+                  {static_cast<std::uint32_t>(t.sums), Pipe::matrix, Pipe::drain, device.sync.unit_flag_bytes > 0}));
+}
 
 // An accumulator as so many rows and columns.
 Tensor UnitProducts::window(const Tensor& slot) const {
@@ -24,7 +30,7 @@ Tensor UnitProducts::window(const Tensor& slot) const {
 
 void UnitProducts::begin(index most_rows, index most_columns, index rows, index columns) {
   most_rows_ = most_rows, most_columns_ = most_columns, rows_ = rows, columns_ = columns;
-  sum_ = window(sums_.acquire());
+  sum_ = window(sums_ ? sums_->acquire() : accumulator_);
   first_ = true;
 }
 
@@ -70,18 +76,27 @@ void UnitProducts::multiply(const Tensor& sum, const Tensor& left, const Tensor&
   left_.release();
 }
 
+// The sum on its way out.
+Tensor UnitProducts::finished() {
+  if (!sums_) return sum_;
+  sums_->commit();
+  return window(sums_->wait());
+}
+
+void UnitProducts::release() {
+  if (sums_) sums_->release();
+}
+
 void UnitProducts::drain(const Tensor& to, float scale) {
-  sums_.commit();
-  core_.drain(to, window(sums_.wait()), {.scale = scale});
-  sums_.release();
+  core_.drain(to, finished(), {.scale = scale});
+  release();
 }
 
 void UnitProducts::drain_stacked(const Tensor& to, const Tensor& low, index apart) {
-  sums_.commit();
-  const Tensor sums = window(sums_.wait());
+  const Tensor sums = finished();
   core_.drain(to, sums.row_slice(0, to.rows()));
   core_.drain(low, sums.row_slice(apart, low.rows()));
-  sums_.release();
+  release();
 }
 
 }  // namespace inlay::npu

@@ -5,6 +5,8 @@
 //   drain                                         scale * sum -> where the vector units find it
 #pragma once
 
+#include <optional>
+
 #include "npu_kernels/attention/attend_matrix.hpp"
 
 namespace inlay::npu {
@@ -25,13 +27,16 @@ class UnitProducts {
   Tensor window(const Tensor& slot) const;
   template <class Visit> void each_depth(const Tensor& right, bool transpose, Visit&& visit);
   void multiply(const Tensor& sum, const Tensor& left, const Tensor& right);
+  Tensor finished();
+  void release();
 
   Core& core_;
   const index depth_;
-  Ring left_, right_, sums_;
+  Ring left_, right_;
+  std::optional<Ring> sums_;  // none where one unit multiplies and drains, in order: one accumulator
   index most_rows_ = 0, most_columns_ = 0, rows_ = 0, columns_ = 0;
   bool first_ = true;
-  Tensor sum_;
+  Tensor accumulator_, sum_;
 };
 
 }  // namespace inlay::npu

@@ -87,16 +87,20 @@ TEST(shares, paged_attention_is_within_a_tenth_of_contiguous) {
 
 // Causal. Weights in halves take half as much again of the matrix unit, twice the bytes between the units and f32's
 // lanes: `exact` is far below f16, whose floors the L2 (ascend-a2-like) and the drains of 8 KB of accumulators
-// (hexagon-htp-like) hold down.
+// (hexagon-htp-like, the longer the prompt) hold down.
 TEST(shares, prefill_attention) {
   constexpr auto exact = NpuActivations::exact, f16 = NpuActivations::f16;
   const std::vector<std::pair<NpuActivations, Case>> cases{
-      {exact, {"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0.28}},
-      {f16, {"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0.68}},
-      {f16, {"ascend-a2-like", 1, 64, 8, 128, 2048, DType::f16, 0.73}},
-      {f16, {"ascend-a2-like", 1, 32, 8, 128, 4096, DType::f16, 0.80}},
-      {exact, {"hexagon-htp-like", 1, 8, 2, 128, 512, DType::f16, 0.38}},
-      {f16, {"hexagon-htp-like", 1, 8, 2, 128, 512, DType::f16, 0.55}}};
+      {exact, {"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0.385}},
+      {f16, {"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0.715}},
+      {f16, {"ascend-a2-like", 1, 64, 8, 128, 2048, DType::f16, 0.755}},
+      {f16, {"ascend-a2-like", 1, 32, 8, 128, 4096, DType::f16, 0.805}},
+      {exact, {"hexagon-htp-like", 1, 32, 8, 128, 256, DType::f16, 0.685}},
+      {f16, {"hexagon-htp-like", 1, 32, 8, 128, 256, DType::f16, 0.89}},
+      {f16, {"hexagon-htp-like", 1, 32, 8, 128, 512, DType::f16, 0.68}},
+      {exact, {"hexagon-htp-like", 1, 8, 2, 128, 512, DType::f16, 0.435}},
+      {f16, {"hexagon-htp-like", 1, 8, 2, 128, 512, DType::f16, 0.625}},
+      {f16, {"hexagon-htp-like", 1, 32, 8, 128, 2048, DType::f16, 0.39}}};
   for (const auto& each : cases) {
     const NpuActivations mode = each.first;
     const Case& c = each.second;
