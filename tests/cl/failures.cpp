@@ -86,8 +86,15 @@ using Sizes = const size_t*;
   }
 
 ANSWERS(clGetPlatformIDs, (cl_uint n, cl_platform_id* p, cl_uint* count), (n, p, count))
-ANSWERS(clGetDeviceIDs, (cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id* d, cl_uint* count),
-        (p, t, n, d, count))
+// A platform without devices, as a driver that is installed for hardware that is not there, is passed over whether its
+// call fails or not.
+extern "C" cl_int clGetDeviceIDs(cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id* d, cl_uint* count) {
+  BEHIND(clGetDeviceIDs);
+  const cl_int answer = behind(p, t, n, d, count);
+  if (answer == CL_DEVICE_NOT_FOUND) return answer;
+  const cl_int error = refused("clGetDeviceIDs");
+  return error == CL_SUCCESS ? answer : error;
+}
 ANSWERS(clGetPlatformInfo, (cl_platform_id o, cl_uint what, size_t n, void* p, size_t* size), (o, what, n, p, size))
 extern "C" cl_int clGetDeviceInfo(cl_device_id o, cl_uint what, size_t n, void* p, size_t* size) {
   BEHIND(clGetDeviceInfo);
