@@ -12,7 +12,7 @@
 
 namespace inlay::cpu {
 
-INLAY_INLINE AttentionProblem problem_of(const IncreFlashAttention<Host>& op) {
+template <class Level> AttentionProblem problem_of(const IncreFlashAttention<Host>& op) {
   AttentionProblem p = attention_problem(op);
   p.batch = op.q.extents[0];
   if (p.batch == 0) return p;
@@ -29,6 +29,7 @@ INLAY_INLINE AttentionProblem problem_of(const IncreFlashAttention<Host>& op) {
   p.split = decode_split;
   p.out_scale = op.out_scale;
   p.out_offset = op.out_offset;
+  p.fours = takes_fours<Level>(p);
   return p;
 }
 
@@ -50,7 +51,7 @@ INLAY_INLINE AttentionSequence sequence_of(const IncreFlashAttention<Host>& op, 
 
 template <class Level>
 Status incre_flash_attention(const Parallel& parallel, const IncreFlashAttention<Host>& op, Workspace workspace) {
-  const AttentionProblem p = problem_of(op);
+  const AttentionProblem p = problem_of<Level>(op);
   const auto sequences = [&](index b) { return sequence_of(op, b); };
   attention<Level, RowSource>(p, sequences, parallel, workspace);
   return {};
@@ -59,7 +60,7 @@ Status incre_flash_attention(const Parallel& parallel, const IncreFlashAttention
 template <class Level>
 std::size_t incre_flash_attention_scratch(const Parallel& parallel, const IncreFlashAttention<Host>& op) {
   const auto sequences = [&](index b) { return sequence_of(op, b); };
-  return attention_scratch_bytes(problem_of(op), sequences, parallel);
+  return attention_scratch_bytes(problem_of<Level>(op), sequences, parallel);
 }
 
 }  // namespace inlay::cpu

@@ -28,7 +28,7 @@ INLAY_INLINE ConstView<4> token_scales(const ConstView<3>& scales) {
           {scales.strides[0], scales.strides[2], scales.strides[1], 1}};
 }
 
-INLAY_INLINE AttentionProblem problem_of(const PagedAttention<Host>& op) {
+template <class Level> AttentionProblem problem_of(const PagedAttention<Host>& op) {
   const auto& keys = op.key_cache;
   const auto& values = op.value_cache;
   const auto [seqs, q_heads, dim] = op.q.extents;
@@ -59,6 +59,7 @@ INLAY_INLINE AttentionProblem problem_of(const PagedAttention<Host>& op) {
   p.window_left = op.window_left;
   const index reach = op.max_context_len();
   p.split = op.partition > 0 && op.partition < reach ? op.partition : reach > 0 ? reach : 1;
+  p.fours = takes_fours<Level>(p);
   return p;
 }
 
@@ -76,7 +77,7 @@ INLAY_INLINE AttentionSequence sequence_of(const PagedAttention<Host>& op, index
 
 template <class Level>
 Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op, Workspace workspace) {
-  const AttentionProblem p = problem_of(op);
+  const AttentionProblem p = problem_of<Level>(op);
   const auto sequences = [&](index b) { return sequence_of(op, b, context_len(op, b)); };
   const bool rows = op.key_cache.extents[2] == 1 && op.value_cache.extents[2] == 1;
   if (rows)
@@ -90,7 +91,7 @@ Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op,
 template <class Level> std::size_t paged_attention_scratch(const Parallel& parallel, const PagedAttention<Host>& op) {
   const index reach = op.max_context_len();
   const auto sequences = [&](index b) { return sequence_of(op, b, reach); };
-  return attention_scratch_bytes(problem_of(op), sequences, parallel);
+  return attention_scratch_bytes(problem_of<Level>(op), sequences, parallel);
 }
 
 }  // namespace inlay::cpu

@@ -44,6 +44,10 @@ void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, 
   });
   if (!p.in_order && kv_scales(p.k, sequence) == KvScales::shared)
     fold_key_scales<Level>(p, sequence, unit, t.q, t.shift);
+  if constexpr (simd::has_four_rows<Level>)
+    if (p.fours)
+      for (index h = 0; h < unit.kv_heads; ++h)
+        spread_rows<Level>({t.q + h * unit.rows * pad, pad}, unit.rows, pad, t.fours + 4 * h * unit.rows * pad);
 }
 
 inline constexpr index tasks_a_thread = 4;  // with fewer, the last one leaves threads waiting

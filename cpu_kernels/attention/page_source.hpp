@@ -22,6 +22,7 @@ class PageSource : RowSource {
  public:
   using Tile = PageTile;
   using RowSource::bf16_products;
+  using RowSource::dot_whole;
   using RowSource::in_order;
 
   INLAY_INLINE PageSource(const AttentionProblem& p, const AttentionSequence& sequence)
@@ -53,12 +54,15 @@ class PageSource : RowSource {
   }
 
   template <class Level, class T>
-  void dot(Strided<const float> q, index rows, const Stretch<PageTile>& of, index kv_head, Strided<float> s,
-           RowsAhead next) const {
-    constexpr index most = pieces_at_a_time;
-    index at[most], length[most];
+  void dot(Strided<const float> q, const float* fours, index rows, const Stretch<PageTile>& of, index kv_head,
+           Strided<float> s, RowsAhead next) const {
     const index pieces = p_.key_pages.extents[2], x = p_.key_pages.extents[4];
     const CacheRows<T> keys = cached<T>(Which::keys, {of.tile, of.at, of.count}, kv_head);
+    if (pieces == 1) return dot_whole<Level>(q, fours, rows, keys, x, s, next);
+    if constexpr (simd::has_four_rows<Level>)
+      if (p_.fours) return dot_fours<Level>(fours, rows, keys, EvenChunks{pieces, p_.key_pages.strides[2]}, s, next);
+    constexpr index most = pieces_at_a_time;
+    index at[most], length[most];
     for (index from = 0; from < pieces; from += most, next = {}) {
       const index count = min(pieces - from, most);
       for (index j = 0; j < count; ++j) at[j] = (from + j) * p_.key_pages.strides[2], length[j] = x;
@@ -79,11 +83,9 @@ class PageSource : RowSource {
     const T* const values = reinterpret_cast<const T*>(head(Which::values, kv_head));
     if (rows_of_values_)
       return RowSource::weigh<Level, T>(p, rows, {of.tile, of.at, of.count}, kv_head, o, factor, next);
+    if (slots_of_values_) return weigh_slots<Level, T>(values, of.tile, p, rows, o, factor, next);
     next.fetch(0, next.count);
-    if (slots_of_values_)
-      weigh_slots<Level, T>(values, of.tile, p, rows, o, factor);
-    else
-      weigh_gathered<Level, T>(values, of.tile, p, rows, o, factor);
+    weigh_gathered<Level, T>(values, of.tile, p, rows, o, factor);
   }
 
  private:
@@ -95,26 +97,68 @@ class PageSource : RowSource {
 
   template <class Level, class T>
   void weigh_slots(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
-                   const float* factor) const {
-    using F = simd::Floats<Level>;
-    index at[key_tile], length[key_tile], pieces = 0;  // runs, cut into registers
+                   const float* factor, const RowsAhead& next) const {
+    if constexpr (simd::has_four_rows<Level>) {
+      bool whole = rows >= least_four_rows;
+      for (index run = 0; run < tile.runs; ++run) whole = whole && tile.run_length[run] % chunk_of<T> == 0;
+      if (whole) return weigh_four_dims<Level, T>(values, tile, p, rows, o, factor, next);
+    }
+    index at[key_tile], length[key_tile];
+    const index pieces = cut_runs<simd::Floats<Level>::size>(tile, at, length);
+    each_dims<T>(values, next, [&](const CacheRows<T>& dims, index d, const RowsAhead& share) {
+      alignas(64) float sums[max_rows][key_tile];
+      dot_rows<Level, T>(p, rows, dims, {at, length, pieces}, {sums[0], key_tile}, share);
+      add_sums<Level>({sums[0], key_tile}, rows, dims.count, o.from(0, d), factor);
+    });
+  }
+
+  // Four dims side by side (attention/four_rows.hpp): what q is to keys, p is to them.
+  template <class Level, class T>
+  void weigh_four_dims(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
+                       const float* factor, RowsAhead next) const {
+    index at[key_tile], length[key_tile];
+    const ListedChunks slots{cut_runs<chunk_of<T>>(tile, at, length), at};
+    for (index i = 0, r = 0; r < rows; ++i, next = {}) {
+      const index end = tile_of_fours(rows, i + 1);
+      alignas(64) float spread[4 * most_four_rows * key_tile], sums[most_four_rows][key_tile];
+      spread_rows<Level>(p.from(r), end - r, tile.count, spread);
+      each_dims<T>(values, next, [&](const CacheRows<T>& dims, index d, const RowsAhead& share) {
+        dot_fours<Level>(spread, end - r, dims, slots, {sums[0], key_tile}, share);
+        add_sums<Level>({sums[0], key_tile}, end - r, dims.count, o.from(r, d), factor + r);
+      });
+      r = end;
+    }
+  }
+
+  // Runs of slots in pieces of at most `longest`; how many they are.
+  template <index longest> INLAY_INLINE static index cut_runs(const PageTile& tile, index* at, index* length) {
+    index pieces = 0;
     for (index run = 0; run < tile.runs; ++run)
-      for (index slot = 0; slot < tile.run_length[run]; slot += F::size, ++pieces) {
+      for (index slot = 0; slot < tile.run_length[run]; slot += longest, ++pieces) {
         at[pieces] = tile.run_at[run] + slot;
-        length[pieces] = min(tile.run_length[run] - slot, F::size);
+        length[pieces] = min(tile.run_length[run] - slot, longest);
       }
+    return pieces;
+  }
+  // Calls each(dims d .. d + key_tile of slot-minor V as rows, d, what to ask for meanwhile).
+  template <class T, class Each>
+  INLAY_INLINE void each_dims(const T* values, const RowsAhead& next, Each&& each) const {
+    index row[key_tile];
     for (index d = 0; d < p_.v.dim; d += key_tile) {
       const index dims = min(p_.v.dim - d, key_tile);
-      alignas(64) float sums[max_rows][key_tile];
-      index row[key_tile];
       for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.value_pages.strides[2];
-      dot_rows<Level, T>(p, rows, {values, row, dims}, {at, length, pieces}, {sums[0], key_tile}, {});
-      for (index r = 0; r < rows; ++r) {
-        float* const to = o.at + r * o.stride + d;
-        for (index i = 0; i < dims; i += F::size)
-          fma(F::load(to + i), F(factor[r]), F::load(sums[r] + i)).store(to + i);
-      }
+      each(CacheRows<T>{values, row, dims}, d, next.share(d / key_tile, (p_.v.dim + key_tile - 1) / key_tile));
     }
+  }
+  template <class Level>
+  INLAY_INLINE static void add_sums(Strided<const float> sums, index rows, index dims, Strided<float> o,
+                                    const float* factor) {
+    using F = simd::Floats<Level>;
+    for (index r = 0; r < rows; ++r)
+      for (index i = 0; i < dims; i += F::size) {
+        float* const to = o.at + r * o.stride + i;
+        fma(F::load(to), F(factor[r]), F::load(sums.at + r * sums.stride + i)).store(to);
+      }
   }
 
   template <class Level, class T>

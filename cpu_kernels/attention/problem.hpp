@@ -69,6 +69,7 @@ struct AttentionProblem {
   index window_left = -1, window_right = -1;
   index split = 0;        // keys after which a partial result is merged into the whole
   bool in_order = false;  // scores are summed dim after dim (attention/columns.hpp): flash_attention's
+  bool fours = false;     // keys are taken four side by side (attention/four_rows.hpp)
 
   INLAY_INLINE index group() const { return q_heads / kv_heads; }
   INLAY_INLINE const KvTensor& cached(Which which) const { return which == Which::keys ? k : v; }

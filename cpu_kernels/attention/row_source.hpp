@@ -4,6 +4,7 @@
 // dot() and weigh() multiply a stretch of it, and stretches_values() says whether weigh() takes stretches at all.
 #pragma once
 
+#include "cpu_kernels/attention/four_rows.hpp"
 #include "cpu_kernels/attention/rows.hpp"
 
 namespace inlay::cpu {
@@ -52,10 +53,18 @@ class RowSource {
 
   // s = q K^T
   template <class Level, class T>
-  void dot(Strided<const float> q, index rows, const Stretch<RowTile>& of, index kv_head, Strided<float> s,
-           const RowsAhead& next) const {
+  void dot(Strided<const float> q, const float* fours, index rows, const Stretch<RowTile>& of, index kv_head,
+           Strided<float> s, const RowsAhead& next) const {
+    dot_whole<Level>(q, fours, rows, cached<T>(Which::keys, of, kv_head), p_.k.dim, s, next);
+  }
+  // .. where a key's dims lie side by side.
+  template <class Level, class T>
+  INLAY_INLINE void dot_whole(Strided<const float> q, const float* fours, index rows, const CacheRows<T>& keys,
+                              index dim, Strided<float> s, const RowsAhead& next) const {
+    if constexpr (simd::has_four_rows<Level>)
+      if (p_.fours) return dot_fours<Level>(fours, rows, keys, EvenChunks{dim / chunk_of<T>, chunk_of<T>}, s, next);
     const index first = 0;
-    dot_rows<Level, T>(q, rows, cached<T>(Which::keys, of, kv_head), {&first, &p_.k.dim, 1}, s, next);
+    dot_rows<Level, T>(q, rows, keys, {&first, &dim, 1}, s, next);
   }
 
   // o = o * factor + p V

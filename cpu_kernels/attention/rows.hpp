@@ -184,8 +184,10 @@ void dot_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const 
   }
 }
 
-// heads x vectors accumulators and as many registers of v as vectors: 21 of 32, 11 of 16.
+// heads x vectors accumulators, as many registers of v as vectors and a weight: 33 of 32 (what does not fit costs a
+// load), 13 of 16. Seven heads at once convert a row of v once.
 template <class Level> inline constexpr int vector_tile = std::is_base_of_v<isa::scalar, Level> ? 1 : 4;
+template <class Level> inline constexpr int weighed_heads = std::is_base_of_v<isa::avx512, Level> ? 7 : 2;
 
 // What weigh_block asks for while it multiplies: one row after every `every` rows of its own.
 struct PacedAhead {
@@ -210,15 +212,15 @@ INLAY_INLINE void weigh_block(Strided<const float> p, const CacheRows<T>& v, ind
       wait = every;
     }
     const T* const from = simd::opaque(v.cache + v.row[t]);
-    simd::Register<Level> w[Heads];
+    simd::Register<Level> x[Vectors];
     INLAY_UNROLL
-    for (int h = 0; h < Heads; ++h) w[h] = F(p.at[h * p.stride + t]).v;
-    INLAY_UNROLL
-    for (int k = 0; k < Vectors; ++k) {
-      const F x = Partial ? F::load(from + k * F::size, lanes) : F::load(from + k * F::size);
-      tile.add_column(
-          k, [&](int h) INLAY_INLINE_LAMBDA { return F(w[h]); }, x);
-    }
+    for (int k = 0; k < Vectors; ++k)
+      x[k] = (Partial ? F::load(from + k * F::size, lanes) : F::load(from + k * F::size)).v;
+    const auto weight = [&](int h) INLAY_INLINE_LAMBDA {
+      const F w(p.at[h * p.stride + t]);
+      return Vectors > 1 ? simd::opaque(w) : w;
+    };
+    tile.add(weight, x);
   }
   tile.each([&](int h, int k, F sum) INLAY_INLINE_LAMBDA { sum.store(at(h, k)); });
 }
@@ -248,11 +250,14 @@ void weigh_heads(Strided<const float> p, const CacheRows<T>& v, index dim, Strid
 template <class Level, class T>
 void weigh_rows(Strided<const float> p, index heads, const CacheRows<T>& v, index dim, Strided<float> o,
                 const float* factor, RowsAhead ahead) {
-  constexpr int most = head_tile<Level>;
-  for (index h = 0; h < heads; h += most, ahead = {})
-    simd::with_count<most>(min(heads - h, most), [&](auto some) INLAY_INLINE_LAMBDA {
+  constexpr int most = weighed_heads<Level>;
+  const index tiles = (heads + most - 1) / most;
+  for (index i = 0; i < tiles; ++i, ahead = {}) {
+    const index h = heads * i / tiles;
+    simd::with_count<most>(heads * (i + 1) / tiles - h, [&](auto some) INLAY_INLINE_LAMBDA {
       weigh_heads<Level, T, some>(p.from(h), v, dim, o.from(h), factor + h, ahead);
     });
+  }
 }
 
 }  // namespace inlay::cpu

@@ -143,7 +143,9 @@ template <class Level, class Source> class AttentionSplit {
 
   void scores(const Stretch<Tile>& of, const Tile& next, index h, float* to) const {
     const index pad = padded(p_.k.dim), rows = taken_.count(), head = unit_.kv_head + h;
-    const Strided<const float> q{t_.q + (h * unit_.rows + taken_.begin) * pad, pad};
+    const index first = (h * unit_.rows + taken_.begin) * pad;
+    const Strided<const float> q{t_.q + first, pad};
+    const float* const fours = p_.fours ? t_.fours + 4 * first : nullptr;
     const Strided<float> s{to, key_tile};
     const RowsAhead ahead = after(Which::keys, of, next, h);
     if (k_scales_ == KvScales::widened) {
@@ -151,15 +153,14 @@ template <class Level, class Source> class AttentionSplit {
       index row[key_tile];
       for (index i = 0; i < key_tile; ++i) row[i] = (i < of.count ? i : of.count - 1) * pad;
       const CacheRows<float> keys{t_.kv, row, of.count};
-      const index first = 0;
       if constexpr (Source::in_order)
         return ordered_scores(q, keys, s, {});
       else
-        return dot_rows<Level, float>(q, rows, keys, {&first, &pad, 1}, s, {});
+        return source_.template dot_whole<Level>(q, fours, rows, keys, pad, s, {});
     }
     with_cached(p_.k.type, [&]<class T>(Type<T>) {
       if constexpr (!Source::in_order)
-        source_.template dot<Level, T>(q, rows, of, head, s, ahead);
+        source_.template dot<Level, T>(q, fours, rows, of, head, s, ahead);
       else if constexpr (!std::is_same_v<T, std::int8_t>)
         ordered_scores(q, source_.template cached<T>(Which::keys, of, head), s, ahead);
     });

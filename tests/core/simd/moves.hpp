@@ -1,6 +1,7 @@
 // Lanes that change their places, and sums over them.
 #pragma once
 
+#include "cpu_kernels/simd/four_rows.hpp"
 #include "cpu_kernels/simd/sum_rows.hpp"
 #include "cpu_kernels/simd/transpose.hpp"
 #include "tests/core/simd/lanes.hpp"
@@ -129,6 +130,63 @@ TEST(simd, sums_of_rows) {
   sums_of_rows<2, 2>();
   sums_of_rows<3, 2>();
   sums_of_rows<4, 2>();
+}
+
+// Sixteen bytes of four rows: element 4 i + k of row r is lane 4 r + k of register i. Every row and element differs.
+template <class T> void four_rows() {
+  if constexpr (simd::has_four_rows<Level>) {
+    constexpr index chunk = 16 / static_cast<index>(sizeof(T));
+    using Four = simd::FourRows<Level, T>;
+    T row[4][static_cast<std::size_t>(chunk) + 2];
+    for (index r = 0; r < 4; ++r)
+      for (index i = 0; i < chunk + 2; ++i) row[r][i] = static_cast<T>(static_cast<float>(16 * r + i) - 30.0f);
+    simd::Register<Level> got[Four::registers];
+    Four::load(row[0] + 1, row[1] + 1, row[2] + 1, row[3] + 1, got);
+    for (index i = 0; i < Four::registers; ++i) {
+      const Lanes v = lanes(F(got[i]));
+      for (index k = 0; k < N; ++k)
+        EXPECT_EQ(v[k], static_cast<float>(16 * (k / 4) + 1 + 4 * i + k % 4) - 30)
+            << sizeof(T) << ": " << i << ' ' << k;
+    }
+  }
+}
+TEST(simd, four_rows) {
+  four_rows<float>();
+  four_rows<f16>();
+  four_rows<bf16>();
+  four_rows<std::int8_t>();
+}
+
+// Each number of x four times, and the sums of quarters, of whose lanes each is a bit: one to four registers.
+TEST(simd, quarters) {
+  if constexpr (simd::has_four_rows<Level>) {
+    const float x[4] = {1, -2, 3, -4};
+    float spread[18];
+    spread[0] = spread[17] = 7;
+    simd::spread_four<Level>(x, spread + 1);
+    for (int k = 0; k < 16; ++k) EXPECT_EQ(spread[k + 1], x[k % 4]) << k;
+    EXPECT_EQ(spread[0] + spread[17], 14);
+
+    float sums[4][16];
+    for (int i = 0; i < 4; ++i)
+      for (int k = 0; k < 16; ++k)
+        sums[i][k] = static_cast<float>(1 << k) * (i % 2 == 0 ? 1 : -1) + 0.25f * static_cast<float>(i);
+    const auto stores = [&](auto count) {
+      float to[4][6];
+      for (auto& each : to) std::fill(std::begin(each), std::end(each), 7.5f);
+      simd::store_quarters<Level, count>(sums[0], [&](int i) { return to[i] + 1; });
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(to[i][0], 7.5f);
+        EXPECT_EQ(to[i][5], 7.5f);
+        for (int r = 0; r < 4; ++r) {
+          float sum = 0;
+          for (int k = 0; k < 4; ++k) sum += sums[i][4 * r + k];
+          EXPECT_EQ(to[i][r + 1], i < count ? sum : 7.5f) << count << ": " << i << ' ' << r;
+        }
+      }
+    };
+    simd::unroll<4>([&](auto i) { stores(std::integral_constant<int, i + 1>{}); });
+  }
 }
 
 }  // namespace
