@@ -2,96 +2,18 @@
 // joined stays apart.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <inlay/model/joined_linears.hpp>
-#include <inlay/weights/linear_pack.hpp>
-
-#include "tests/exec/support/random_session.hpp"
+#include "tests/exec/support/joined_weights.hpp"
 #include "tests/model/support/tiny_model.hpp"
-#include "tests/support/backends.hpp"
-#include "tests/support/handed_out.hpp"
 
 namespace inlay::exec::test {
 namespace {
 
 using inlay::test::cpus, inlay::test::ok;
-
-constexpr index group = 16;
-
-std::vector<float> random_floats(index count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& each : values) each = normal(random);
-  return values;
-}
-
-LinearWeight floats_of(DType type, index n, index k, unsigned seed) {
-  const auto rows = random_floats(n * k, seed);
-  auto packed = OwnedTensor<3>::make(type, linear_packed_extents(n, k, type));
-  EXPECT_TRUE(packed.has_value());
-  EXPECT_TRUE(ok(pack_linear(serial(), {rows.data(), {n, k}}, *packed)));
-  return {n, LinearWeight::Float{std::move(*packed)}};
-}
-
-LinearWeight int8_of(index n, index k, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<std::int8_t> rows(static_cast<std::size_t>(n * k));
-  for (auto& each : rows) each = static_cast<std::int8_t>(random());
-  auto packed = OwnedTensor<3>::make(DType::i8, linear_int8::packed_extents(n, k));
-  auto sums = OwnedTensor<1>::make(DType::i32, {n});
-  auto scales = OwnedTensor<1>::make(DType::f32, {n});
-  EXPECT_TRUE(packed && sums && scales);
-  for (index o = 0; o < n; ++o) scales->view().as<float>()[o] = 0x1p-7f + 0x1p-12f * static_cast<float>(random() % 64);
-  EXPECT_TRUE(ok(pack_linear_int8({rows.data(), DType::i8, {n, k}}, *packed, *sums)));
-  return {n, LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)}};
-}
-
-PackedW4 codes_of(index n, index k, unsigned seed, index bits = 4, bool symmetric = true, DType scales = DType::f16) {
-  const auto rows = random_floats(n * k, seed);
-  return quantize_w4a16({rows.data(), {n, k}}, group, bits, symmetric, scales);
-}
-PackedW4 with_offsets(index n, index k, unsigned seed) {
-  PackedW4 weight = codes_of(n, k, seed);
-  weight.offsets = detail::pack_per_group(weight, weight.scale_type, serial(),
-                                          [&](index c, index g) { return 0.25 * ((c * 7 + g * 3) % 9 - 4); });
-  return weight;
-}
-// By groups that are not those of neighbours, as GPTQ's act-order has them.
-PackedW4 in_another_order(index n, index k, unsigned seed, index step = 7) {
-  PackedW4 weight = codes_of(n, k, seed, 4, false);
-  for (index s = 0; s < k; ++s) weight.perm.push_back(static_cast<std::int32_t>(s * step % k));
-  return weight;
-}
-
-// All that a weight may be. `k` is a multiple of `group` and no multiple of 7.
-using Make = std::function<LinearWeight(index n, index k, unsigned seed)>;
-std::vector<std::pair<std::string, Make>> forms() {
-  return {
-      {"f32", [](index n, index k, unsigned seed) { return floats_of(DType::f32, n, k, seed); }},
-      {"f16", [](index n, index k, unsigned seed) { return floats_of(DType::f16, n, k, seed); }},
-      {"bf16", [](index n, index k, unsigned seed) { return floats_of(DType::bf16, n, k, seed); }},
-      {"int8", int8_of},
-      {"symmetric", [](index n, index k, unsigned seed) { return LinearWeight(n, codes_of(n, k, seed)); }},
-      {"8 bits", [](index n, index k, unsigned seed) { return LinearWeight(n, codes_of(n, k, seed, 8)); }},
-      {"zeros", [](index n, index k, unsigned seed) { return LinearWeight(n, codes_of(n, k, seed, 4, false)); }},
-      {"offsets", [](index n, index k, unsigned seed) { return LinearWeight(n, with_offsets(n, k, seed)); }},
-      {"perm", [](index n, index k, unsigned seed) { return LinearWeight(n, in_another_order(n, k, seed)); }},
-  };
-}
-
-std::vector<LinearWeight> joined_once(const std::vector<LinearWeight>& parts, std::vector<OwnedTensor<1>>& vectors,
-                                      std::size_t most_bytes = joined_bytes_most) {
-  auto made = joined(parts, vectors, most_bytes);
-  EXPECT_TRUE(made.has_value());
-  return made ? std::move(*made) : std::vector<LinearWeight>();
-}
 
 // y of linears side by side.
 std::vector<float> product(Eager run, const std::vector<LinearWeight>& linears, const ConstView<2>& x,
@@ -207,58 +129,6 @@ TEST(joined_linears, biases_are_joined_or_keep_their_linears_apart) {
   EXPECT_EQ(one[0].bias.dtype, DType::f16);
 }
 
-// Heads of 16 and an odd number of panels in gate and up: neither ends where a kernel's blocks of panels do.
-ModelConfig config_of_panels() {
-  ModelConfig config = tiny();
-  config.heads = 3;
-  config.kv_heads = 1;
-  config.head_dim = config.rope.dim = 16;
-  return config;
-}
-
-// The same weights apart and joined.
-std::pair<Weights, Weights> weights_of(const ModelConfig& config, const Make& make) {
-  auto apart = random_weights(config, "f32", serial(), 7);
-  EXPECT_TRUE(apart.has_value());
-  unsigned seed = 1;
-  const index q = config.heads * config.head_dim, kv = config.kv_heads * config.head_dim;
-  for (LayerWeights& layer : apart->layers) {
-    layer.qkv = {make(q, config.dim, seed), make(kv, config.dim, seed + 1), make(kv, config.dim, seed + 2)};
-    layer.output = make(config.dim, q, seed + 3);
-    layer.gate_up = {make(config.hidden, config.dim, seed + 4), make(config.hidden, config.dim, seed + 5)};
-    layer.down = make(config.dim, config.hidden, seed + 6);
-    seed += 7;
-    if (!config.qkv_bias) continue;
-    for (LinearWeight& each : layer.qkv) {
-      const auto values = random_floats(each.channels(), seed++);
-      auto bias = OwnedTensor<1>::make(DType::f32, {each.channels()});
-      EXPECT_TRUE(bias.has_value());
-      std::copy(values.begin(), values.end(), bias->view().as<float>());
-      each.bias = bias->view();
-      apart->vectors.push_back(std::move(*bias));
-    }
-  }
-  Weights together = *apart;
-  for (LayerWeights& layer : together.layers)
-    for (SideBySide* linears : {&layer.qkv, &layer.gate_up}) {
-      *linears = joined_once(*linears, together.vectors);
-      EXPECT_EQ(linears->size(), 1u);
-    }
-  return {std::move(*apart), std::move(together)};
-}
-
-// Of a prompt in two chunks and a token behind it.
-template <class Run>
-std::vector<float> logits(const ModelConfig& config, const Weights& weights, Run run, Activations activations) {
-  auto one = Session::make(config, weights, std::move(run),
-                           {.context = 64, .chunk = 16, .kv_type = DType::f32, .activations = activations});
-  EXPECT_TRUE(one.has_value()) << one.error().message();
-  std::vector<float> result = all(*one, one->append(tokens(21, config.vocab), 21));
-  const auto next = all(*one, one->decode(5));
-  result.insert(result.end(), next.begin(), next.end());
-  return result;
-}
-
 TEST(joined_linears, change_no_logit_of_a_model) {
   for (const auto& [name, make] : forms())
     for (const bool has_bias : {false, true}) {
@@ -293,18 +163,72 @@ TEST(joined_linears, change_no_logit_on_an_npu) {
   }
 }
 
-// Each layer has the width of its own: gate and up lie side by side in that, not in the widest.
-TEST(joined_linears, of_layers_of_several_widths) {
+// Where the linears of q, k and v and of gate and up write, and who reads it there.
+struct Seen {
+  struct Columns {
+    const float* first;
+    index count;
+    bool operator==(const Columns&) const = default;
+  };
+  template <class V> static Columns columns(const V& view) { return {view.template as<float>(), view.extents[1]}; }
+  static Columns heads(const ConstView<3>& view) { return {view.as<float>(), view.extents[1] * view.extents[2]}; }
+
+  std::vector<Columns> written, read;  // in the order of the layers; read: q, k, v, gate, up of each
+  const float* query = nullptr;
+
+  template <class Op> void operator()(const Op& op) {
+    if constexpr (std::is_same_v<Op, Linear<Host>>) written.push_back(columns(op.y));
+    if constexpr (std::is_same_v<Op, FlashAttention<Host>>) query = op.q.template as<float>();
+    if constexpr (std::is_same_v<Op, ReshapeAndCache<Host>>) read.insert(read.end(), {heads(op.key), heads(op.value)});
+    if constexpr (std::is_same_v<Op, Swiglu<Host>>) read.insert(read.end(), {columns(op.gate), columns(op.up)});
+  }
+};
+
+// Each layer's gate and up lie side by side in its own width, not in the widest one.
+TEST(joined_linears, write_what_the_layer_reads) {
   ModelConfig config = config_of_panels();
   config.set_layers({{.hidden = 80}, {.hidden = 48}});
-  auto together = random_weights(config, "f32", serial(), 7);
-  ASSERT_TRUE(together.has_value());
-  EXPECT_EQ(together->layers[0].gate_up[0].channels(), 160);
-  EXPECT_EQ(together->layers[1].gate_up[0].channels(), 96);
-  const auto expected = logits(config, *together, Eager(Reference()), Activations::exact);
-  for (const Cpu& cpu : cpus())
-    EXPECT_LE(distance(logits(config, *together, Eager(cpu), Activations::exact), expected),
-              2e-5 * magnitude(expected));
+  for (const bool one : {true, false}) {
+    auto weights = random_weights(config, "f32", serial(), 7);
+    ASSERT_TRUE(weights.has_value());
+    if (!one)
+      for (index i = 0; LayerWeights & layer : weights->layers) {
+        const index hidden = config.layer(i++).hidden;
+        layer.qkv = {floats_of(DType::f32, 48, 48, 1), floats_of(DType::f32, 16, 48, 2),
+                     floats_of(DType::f32, 16, 48, 3)};
+        layer.gate_up = {floats_of(DType::f32, hidden, 48, 4), floats_of(DType::f32, hidden, 48, 5)};
+      }
+    HostTensors tensors;
+    auto decoder = Decoder<>::make(config, std::move(*weights), 16, tensors);
+    ASSERT_TRUE(decoder.has_value()) << decoder.error().message();
+    auto pool = KvPool<>::make({.layers = 2, .kv_heads = 1, .head_dim = 16, .block_size = 16, .blocks = 1}, tensors);
+    ASSERT_TRUE(pool.has_value());
+    Sequence sequence;
+    Batch batch;
+    ASSERT_TRUE(ok(batch.add(*pool, sequence, tokens(4, config.vocab))));
+    std::vector<float> logits(static_cast<std::size_t>(config.vocab));
+    Seen seen;
+    decoder->forward(seen, *pool, batch.views(), View<2>(logits.data(), {1, config.vocab}));
+    ASSERT_EQ(seen.read.size(), 8u);
+    ASSERT_EQ(seen.written.size(), one ? 9u : 15u);
+    std::size_t at = 0;
+    for (const std::size_t layer : {0u, 1u}) {
+      const index hidden = config.layer(static_cast<index>(layer)).hidden;
+      const float *qkv = seen.query, *gate_up = seen.read[4 * layer + 2].first;
+      const std::vector<Seen::Columns> apart[] = {{{qkv, 48}, {qkv + 48, 16}, {qkv + 64, 16}},
+                                                  {{gate_up, hidden}, {gate_up + hidden, hidden}}};
+      EXPECT_EQ(seen.read[4 * layer], apart[0][1]);
+      EXPECT_EQ(seen.read[4 * layer + 1], apart[0][2]);
+      EXPECT_EQ(seen.read[4 * layer + 3], apart[1][1]);
+      for (const auto& parts : apart) {
+        if (one)
+          EXPECT_EQ(seen.written[at++], (Seen::Columns{parts[0].first, &parts == apart ? 80 : 2 * hidden}));
+        else
+          for (const Seen::Columns& part : parts) EXPECT_EQ(seen.written[at++], part);
+        ++at;  // output, down
+      }
+    }
+  }
 }
 
 TEST(joined_linears, are_what_a_model_is_loaded_to) {
