@@ -109,8 +109,8 @@ TEST(joined_linears, stay_apart_within_a_panel_and_beyond_the_bound) {
 }
 
 TEST(joined_linears, biases_are_joined_or_keep_their_linears_apart) {
-  const std::vector<float> values(32, 0.5f);
-  const std::vector<f16> halves(32, f16(0.5f));
+  const auto values = random_floats(32, 1);
+  const std::vector<f16> halves(values.begin(), values.end());
   std::vector<LinearWeight> parts = {floats_of(DType::f32, 16, 48, 1), floats_of(DType::f32, 16, 48, 2)};
   std::vector<OwnedTensor<1>> vectors;
   parts[0].bias = {values.data(), {16}};
@@ -120,13 +120,16 @@ TEST(joined_linears, biases_are_joined_or_keep_their_linears_apart) {
   parts[0].bias = {halves.data(), {16}};
   EXPECT_EQ(joined_once(parts, vectors).size(), 2u);
   EXPECT_TRUE(vectors.empty());
-  parts[1].bias = {halves.data() + 1, DType::f16, {16}, {-1}};
-  parts[1].bias.data = halves.data() + 31;
+  parts[1].bias = {halves.data() + 31, DType::f16, {16}, {-1}};
   const auto one = joined_once(parts, vectors);
   ASSERT_EQ(one.size(), 1u);
   ASSERT_EQ(vectors.size(), 1u);
-  EXPECT_EQ(one[0].bias.data, vectors[0].view().data);
-  EXPECT_EQ(one[0].bias.dtype, DType::f16);
+  const ConstView<1> bias = one[0].bias;
+  EXPECT_EQ(bias.data, vectors[0].view().data);
+  ASSERT_EQ(bias.dtype, DType::f16);
+  ASSERT_TRUE(bias.contiguous());
+  for (index i = 0; i < 32; ++i)
+    EXPECT_EQ(float(bias.as<f16>()[i]), float(halves[static_cast<std::size_t>(i < 16 ? i : 47 - i)]));
 }
 
 TEST(joined_linears, change_no_logit_of_a_model) {
