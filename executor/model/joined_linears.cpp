@@ -1,8 +1,13 @@
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include <inlay/model/joined_linears.hpp>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 namespace inlay::exec {
 
@@ -96,6 +101,10 @@ Status append(const Parts<PackedW4>& parts, PackedW4& whole) {
   for (const PackedW4* part : parts) whole.n += part->n;
   for (auto member : {&PackedW4::codes, &PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets})
     append(parts, member, whole.*member);
+#if defined(__GLIBC__)
+  // The parts lay between weights that stay, and malloc keeps such memory: 60 MB of llama3.2-1b in 4 bits.
+  malloc_trim(0);
+#endif
   return {};
 }
 
@@ -128,9 +137,9 @@ Expected<std::vector<LinearWeight>> joined(std::vector<LinearWeight> parts, std:
         for (LinearWeight& part : parts) forms.push_back(&std::get<Form>(part.form()));
         Form whole;
         if (Status status = append(forms, whole); !status) return failure(std::move(status));
-        LinearWeight one(n, std::move(whole));
-        one.bias = *bias;
-        return std::vector<LinearWeight>{std::move(one)};
+        std::vector<LinearWeight> one;
+        one.emplace_back(n, std::move(whole)).bias = *bias;
+        return one;
       },
       parts.front().form());
 }
