@@ -1,5 +1,6 @@
 // The weights of a decoder model, packed for the operators. Norms, biases and the embedding table are
-// used where the file has them; linears are packed and their pages in the file given back.
+// used where the file has them; linears are packed and their pages in the file given back. Those of one
+// x are joined (joined_linears.hpp), and their biases copied for that.
 #pragma once
 
 #include <algorithm>
