@@ -1,5 +1,7 @@
 #include <utility>
 
+#include <inlay/model/joined_linears.hpp>
+
 #include "executor/model/weight_source.hpp"
 
 namespace inlay::exec {
@@ -46,12 +48,12 @@ Status set_ropes(const ModelConfig& config, Weights& weights) {
 
 LinearWeight* linear_of(LayerWeights& layer, Part part) {
   switch (part) {
-    case Part::q: return &layer.q;
-    case Part::k: return &layer.k;
-    case Part::v: return &layer.v;
+    case Part::q: return &layer.qkv[0];
+    case Part::k: return &layer.qkv[1];
+    case Part::v: return &layer.qkv[2];
     case Part::output: return &layer.output;
-    case Part::gate: return &layer.gate;
-    case Part::up: return &layer.up;
+    case Part::gate: return &layer.gate_up[0];
+    case Part::up: return &layer.gate_up[1];
     case Part::down: return &layer.down;
     default: return nullptr;
   }
@@ -63,9 +65,9 @@ ConstView<1>* vector_of(LayerWeights& layer, Part part) {
     case Part::ffn_norm: return &layer.ffn_norm;
     case Part::q_norm: return &layer.q_norm;
     case Part::k_norm: return &layer.k_norm;
-    case Part::q_bias: return &layer.q.bias;
-    case Part::k_bias: return &layer.k.bias;
-    case Part::v_bias: return &layer.v.bias;
+    case Part::q_bias: return &layer.qkv[0].bias;
+    case Part::k_bias: return &layer.qkv[1].bias;
+    case Part::v_bias: return &layer.qkv[2].bias;
     case Part::output_bias: return &layer.output.bias;
     default: return nullptr;
   }
@@ -92,11 +94,24 @@ class Filling {
     return put(tensor, *vector_of(layer, tensor.part));
   }
 
+  // All tensors of the layer are there. Its linears are joined now, so that no more than one layer's stand in memory
+  // twice.
+  Status finish(LayerWeights& layer) {
+    for (SideBySide* linears : {&layer.qkv, &layer.gate_up}) {
+      auto made = joined(std::move(*linears), weights_.vectors);
+      if (!made) return std::move(made.error());
+      *linears = std::move(*made);
+      for (const LinearWeight& linear : *linears) weights_.linear_bytes += linear.bytes();
+    }
+    weights_.linear_bytes += layer.output.bytes() + layer.down.bytes();
+    return {};
+  }
+
  private:
   Status put(const TensorFacts& tensor, LinearWeight& place) {
     auto made = source_.linear(tensor);
     if (!made) return std::move(made.error());
-    weights_.linear_bytes += made->bytes();
+    if (tensor.layer < 0) weights_.linear_bytes += made->bytes();
     place = std::move(*made);
     return {};
   }
@@ -118,12 +133,15 @@ Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
                                const std::function<void(index, index)>& progress) {
   Weights weights;
   weights.layers.resize(static_cast<std::size_t>(config.layers));
+  for (LayerWeights& layer : weights.layers) layer.qkv.resize(3), layer.gate_up.resize(2);
   if (Status status = set_ropes(config, weights); !status) return failure(std::move(status));
   Filling filling(source, config, weights);
   Status status = for_each_tensor(config, [&](const TensorFacts& tensor) {
-    Status put = filling.put(tensor);
-    if (put && tensor.part == Part::down) progress(tensor.layer + 1, config.layers);  // the layer's last
-    return put;
+    Status status = filling.put(tensor);
+    if (!status || tensor.part != Part::down) return status;  // the layer's last
+    status = filling.finish(weights.layers[static_cast<std::size_t>(tensor.layer)]);
+    if (status) progress(tensor.layer + 1, config.layers);
+    return status;
   });
   if (!status) return failure(std::move(status));
   return weights;

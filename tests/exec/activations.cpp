@@ -165,7 +165,7 @@ TEST(activations, other_weights_run_as_before) {
       const auto weights = random_weights(config, type, serial(), 7);
       ASSERT_TRUE(weights.has_value());
       Emitted emitted;
-      weights->layers[0].q(emitted, {x.data(), {1, config.dim}}, {y.data(), {1, n}}, activations);
+      weights->layers[0].qkv[0](emitted, {x.data(), {1, config.dim}}, {y.data(), {1, n}}, activations);
       const bool rounds = activations == Activations::bf16 && operation == std::string("float");
       EXPECT_EQ(emitted.operation, rounds ? "bf16 products" : operation) << type;
     }

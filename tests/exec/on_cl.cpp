@@ -15,6 +15,7 @@
 #include <inlay/model/load.hpp>
 
 #include "tests/exec/support/greedy_text.hpp"
+#include "tests/exec/support/joined_weights.hpp"
 #include "tests/exec/support/on_cl.hpp"
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/files.hpp"
@@ -41,6 +42,20 @@ TEST_F(OnCl, logits_are_those_of_the_reference) {
       EXPECT_LE(distance(all(ours, ours.append(prompt, 21)), expected), bound * magnitude(expected));
       EXPECT_LE(distance(all(ours, ours.decode(5)), next), bound * magnitude(next));
       EXPECT_TRUE(ours.fallbacks().empty());
+    });
+  }
+}
+
+TEST_F(OnCl, joined_linears_are_their_parts_bit_for_bit) {
+  ModelConfig config = config_of_panels();
+  config.qkv_bias = true;
+  for (const auto& [name, make] : forms()) {
+    SCOPED_TRACE(name);
+    const auto [apart, together] = weights_of(config, make);
+    const Activations activations = apart.all_linears_are(true) ? Activations::exact : Activations::int8;
+    on_each_shape([&, &apart = apart, &together = together](Cl& cl) {
+      EXPECT_EQ(logits(config, together, Chain(std::ref(cl)), activations),
+                logits(config, apart, Chain(std::ref(cl)), activations));
     });
   }
 }

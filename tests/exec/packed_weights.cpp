@@ -73,7 +73,8 @@ TEST(packed_weights, are_all_linears_of_a_model_for_as_long_as_it_lives) {
   const ModelConfig config = tiny();
   const Npu npu = npu_of("ascend-a2-like");
   int packed = 0;
-  for (const auto& [type, linears] : {std::pair("f32", 7 * 2 + 1), {"int8", 7 * 2 + 1}, {"f16", 0}, {"w4a16", 0}}) {
+  // Gate and up are one linear; q of tiny() ends within a panel, so that q, k and v are three.
+  for (const auto& [type, linears] : {std::pair("f32", 6 * 2 + 1), {"int8", 6 * 2 + 1}, {"f16", 0}, {"w4a16", 0}}) {
     {
       const Session one =
           session(config, type, Chain<Counted, Cpu>(Counted{{&npu}, &packed}, Cpu(serial())), Session::Options());

@@ -27,7 +27,10 @@
 namespace inlay::exec {
 
 // A linear of any form, complete but for x and y.
-template <class Space> using AnyLinear = std::variant<Linear<Space>, LinearInt8<Space>, LinearW4a16<Space>>;
+template <class Space> struct AnyLinear {
+  std::variant<Linear<Space>, LinearInt8<Space>, LinearW4a16<Space>> op = {};
+  index channels = 0;
+};
 
 template <class Space = Host> class Decoder {
  public:
@@ -95,9 +98,10 @@ template <class Space = Host> class Decoder {
   using Rows = View<2, Space>;
 
   struct Layer {
-    ConstView<1, Space> attn_norm, ffn_norm;  // [dim]
-    ConstView<1, Space> q_norm, k_norm;       // [head_dim]
-    AnyLinear<Space> q, k, v, output, gate, up, down;
+    ConstView<1, Space> attn_norm, ffn_norm;     // [dim]
+    ConstView<1, Space> q_norm, k_norm;          // [head_dim]
+    std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (SideBySide)
+    AnyLinear<Space> output, down;
     std::size_t turn = 0;
   };
   // cos and sin of the positions of one pass, for one theta.
@@ -114,7 +118,16 @@ template <class Space = Host> class Decoder {
           op.y = y;
           run(op);
         },
-        weight);
+        weight.op);
+  }
+  // Linears of one x: each writes the columns of y behind those of the one before it.
+  template <class Run>
+  void linears(Run& run, const std::vector<AnyLinear<Space>>& weights, const Rows& x, const Rows& y) const {
+    index first = 0;
+    for (const AnyLinear<Space>& weight : weights) {
+      linear(run, weight, x, y.slice(1, first, weight.channels));
+      first += weight.channels;
+    }
   }
 
   template <class Run>
@@ -135,9 +148,7 @@ template <class Space = Host> class Decoder {
       return View<3, Space>(part.data, DType::f32, {tokens, count, dim}, {rows.strides[0], dim, 1});
     };
     const View<3, Space> q_heads = by_head(q, heads), k_heads = by_head(k, kv_heads), v_heads = by_head(v, kv_heads);
-    linear(run, w.q, x, q);
-    linear(run, w.k, x, k);
-    linear(run, w.v, x, v);
+    linears(run, w.qkv, x, rows);
     if (config_.qk_norm) {
       run(RmsNorm<Space>{.x = q, .weight = w.q_norm, .y = q, .heads = heads, .eps = eps()});
       run(RmsNorm<Space>{.x = k, .weight = w.k_norm, .y = k, .heads = kv_heads, .eps = eps()});
@@ -182,12 +193,11 @@ template <class Space = Host> class Decoder {
 
   template <class Run> void feed_forward(Run& run, index layer, const Rows& x, const Rows& y) const {
     const Layer& w = layers_[layer];
-    // The buffers are as wide as the widest layer.
+    // | gate: hidden | up: hidden | in a buffer that is as wide as the widest layer's.
     const index hidden = config_.layer(layer).hidden;
-    const Rows gate = gate_.slice(0, 0, x.extents[0]).slice(1, 0, hidden);
-    const Rows up = up_.slice(0, 0, x.extents[0]).slice(1, 0, hidden);
-    linear(run, w.gate, x, gate);
-    linear(run, w.up, x, up);
+    const Rows rows = gate_up_.slice(0, 0, x.extents[0]).slice(1, 0, 2 * hidden);
+    const Rows gate = rows.slice(1, 0, hidden), up = rows.slice(1, hidden, hidden);
+    linears(run, w.gate_up, x, rows);
     run(Swiglu<Space>{.gate = gate, .up = up, .y = gate});
     linear(run, w.down, gate, y);
   }
@@ -196,13 +206,10 @@ template <class Space = Host> class Decoder {
   template <class Tensors> Status take_room(Tensors& tensors, std::size_t turns) {
     const index qkv = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
     turns_.resize(turns);
-    std::vector<std::pair<Rows*, index>> wanted = {{&stream_, config_.dim},
-                                                   {&normed_, config_.dim},
-                                                   {&branch_, config_.dim},
-                                                   {&qkv_, qkv},
-                                                   {&gate_, config_.hidden},
-                                                   {&up_, config_.hidden},
-                                                   {&attended_, config_.heads * config_.head_dim}};
+    std::vector<std::pair<Rows*, index>> wanted = {
+        {&stream_, config_.dim},         {&normed_, config_.dim},
+        {&branch_, config_.dim},         {&qkv_, qkv},
+        {&gate_up_, 2 * config_.hidden}, {&attended_, config_.heads * config_.head_dim}};
     for (Turn& turn : turns_) {
       wanted.emplace_back(&turn.cos, config_.rope.dim / 2);
       wanted.emplace_back(&turn.sin, config_.rope.dim / 2);
@@ -229,16 +236,21 @@ template <class Space = Host> class Decoder {
     };
     // The weight emits its operator without x and y; its views are brought like any other.
     const auto bring_linear = [&](const LinearWeight& weight) {
-      AnyLinear<Space> there;
+      AnyLinear<Space> there{.channels = weight.channels()};
       const auto take = [&](const auto& op) {
-        there = rebind<Space>(op, [&]<class V>(const auto&, const V& view) {
-                  if constexpr (std::is_same_v<V, View<V::rank>>)
-                    return View<V::rank, Space>();  // y, which is not there
-                  else
-                    return bring(view);
-                }).op;
+        there.op = rebind<Space>(op, [&]<class V>(const auto&, const V& view) {
+                     if constexpr (std::is_same_v<V, View<V::rank>>)
+                       return View<V::rank, Space>();  // y, which is not there
+                     else
+                       return bring(view);
+                   }).op;
       };
       weight(take, {}, {}, activations);
+      return there;
+    };
+    const auto bring_linears = [&](const SideBySide& linears) {
+      std::vector<AnyLinear<Space>> there;
+      for (const LinearWeight& each : linears) there.push_back(bring_linear(each));
       return there;
     };
     embedding_ = bring(weights.embedding);
@@ -249,12 +261,9 @@ template <class Space = Host> class Decoder {
                          .ffn_norm = bring(w.ffn_norm),
                          .q_norm = bring(w.q_norm),
                          .k_norm = bring(w.k_norm),
-                         .q = bring_linear(w.q),
-                         .k = bring_linear(w.k),
-                         .v = bring_linear(w.v),
+                         .qkv = bring_linears(w.qkv),
+                         .gate_up = bring_linears(w.gate_up),
                          .output = bring_linear(w.output),
-                         .gate = bring_linear(w.gate),
-                         .up = bring_linear(w.up),
                          .down = bring_linear(w.down),
                          .turn = w.rope});
     output_norm_ = bring(weights.output_norm);
@@ -277,7 +286,7 @@ template <class Space = Host> class Decoder {
   GgmlType embedding_format_ = GgmlType::F32;
   AnyLinear<Space> head_;
   std::vector<Layer> layers_;
-  Rows stream_, normed_, branch_, qkv_, attended_, gate_, up_;
+  Rows stream_, normed_, branch_, qkv_, attended_, gate_up_;
   std::vector<Turn> turns_;  // as Weights::ropes
 };
 

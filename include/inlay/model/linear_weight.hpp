@@ -26,6 +26,7 @@ enum class Activations : unsigned char { exact, int8, bf16 };
 
 class LinearWeight {
  public:
+  // All three are packed in panels of 16 channels.
   struct Float {
     OwnedTensor<3> packed;
   };
@@ -34,8 +35,10 @@ class LinearWeight {
     OwnedTensor<1> sums, scales;
   };
 
+  using Form = std::variant<Float, Int8, PackedW4>;
+
   LinearWeight() = default;
-  LinearWeight(index n, std::variant<Float, Int8, PackedW4> form) : n_(n), form_(std::move(form)) {}
+  LinearWeight(index n, Form form) : n_(n), form_(std::move(form)) {}
 
   // y[t,:] = W x[t,:] + bias, emitted as the operator that fits the form.
   template <class Run>
@@ -60,6 +63,8 @@ class LinearWeight {
   }
 
   index channels() const { return n_; }
+  const Form& form() const { return form_; }
+  Form& form() { return form_; }
   bool is_float() const { return std::holds_alternative<Float>(form_); }
   // What one token reads.
   std::size_t bytes() const {
@@ -73,7 +78,7 @@ class LinearWeight {
 
  private:
   index n_ = 0;
-  std::variant<Float, Int8, PackedW4> form_;
+  Form form_;
 };
 
 // `tensor` is [n, k] of any weight type. Its pages in the file are given back.

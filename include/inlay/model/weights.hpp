@@ -1,10 +1,10 @@
 // The weights of a decoder model, packed for the operators. Norms, biases and the embedding table are
-// used where the file has them; linears are packed and their pages in the file given back.
+// used where the file has them; linears are packed and their pages in the file given back. Those of one
+// x are joined (joined_linears.hpp), and their biases copied for that.
 #pragma once
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -13,11 +13,14 @@
 
 namespace inlay::exec {
 
+// Linears of one x, whose outputs lie side by side: several, or the one that joined() made of them.
+using SideBySide = std::vector<LinearWeight>;
+
 struct LayerWeights {
   ConstView<1> attn_norm, ffn_norm;       // [dim]
   ConstView<1> q_norm = {}, k_norm = {};  // [head_dim]; Qwen3
-  LinearWeight q, k, v, output;           // biases inside; Qwen2
-  LinearWeight gate, up, down;
+  SideBySide qkv, gate_up;                // q | k | v, with biases inside (Qwen2); gate | up
+  LinearWeight output, down;
   std::size_t rope = 0;  // which of Weights::ropes turns this layer
 };
 
@@ -31,7 +34,7 @@ struct Weights {
   std::vector<RopeFrequencies> ropes;  // one for each theta of the model
   std::size_t linear_bytes = 0;        // what one token reads of the linears
 
-  // Vectors that had to be widened to f32, and what keeps the file mapped.
+  // Vectors that had to be widened to f32 or joined, and what keeps the file mapped.
   std::vector<OwnedTensor<1>> vectors;
   std::vector<OwnedTensor<2>> tables;
   std::shared_ptr<const ModelFile> file;
@@ -39,9 +42,9 @@ struct Weights {
   // Floats, or codes and int8.
   bool all_linears_are(bool floats) const {
     return head.is_float() == floats && std::all_of(layers.begin(), layers.end(), [&](const LayerWeights& w) {
-             const LinearWeight* all[] = {&w.q, &w.k, &w.v, &w.output, &w.gate, &w.up, &w.down};
-             return std::all_of(std::begin(all), std::end(all),
-                                [&](const auto* each) { return each->is_float() == floats; });
+             const auto are = [&](const LinearWeight& each) { return each.is_float() == floats; };
+             return std::all_of(w.qkv.begin(), w.qkv.end(), are) && are(w.output) &&
+                    std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down);
            });
   }
 };
