@@ -199,7 +199,8 @@ function(inlay_add_cl)
   add_custom_command(OUTPUT ${embedded} DEPENDS ${kernels} ${headers} ${script} VERBATIM
     COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} "-DSTEMS=${stems}" -DOUTPUT=${embedded} -P ${script})
   add_library(inlay_cl STATIC)
-  inlay_compile(inlay_cl cl_kernels/cl.cpp ${rooms} ${launchers} ${embedded})
+  inlay_compile(inlay_cl cl_kernels/cl.cpp ${rooms} ${launchers})
+  target_sources(inlay_cl PRIVATE ${embedded})  # another build may have other operators
   # The JSON library is headers, which a tuning file is read with: the package does without.
   target_link_libraries(inlay_cl PUBLIC inlay_core OpenCL::OpenCL PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
   target_compile_definitions(inlay_cl PUBLIC CL_TARGET_OPENCL_VERSION=300 INLAY_HAS_CL PRIVATE CL_USE_DEPRECATED_OPENCL_1_2_APIS)
