@@ -1,6 +1,5 @@
 // Built once per ISA level; INLAY_LEVEL names it.
 #include "cpu_kernels/linear_w4a16.hpp"
-#include "cpu_kernels/linear/w4a16_form.hpp"
 
 namespace inlay::cpu {
 

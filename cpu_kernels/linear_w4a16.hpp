@@ -10,6 +10,7 @@
 
 #include "cpu_kernels/linear/row_tiles.hpp"
 #include "cpu_kernels/linear/w4a16_few_rows.hpp"
+#include "cpu_kernels/linear/w4a16_form.hpp"
 #include "cpu_kernels/linear/w4a16_int8.hpp"
 #include "cpu_kernels/linear/w4a16_weight.hpp"
 #include "cpu_kernels/simd/fast_subnormals.hpp"
@@ -182,21 +183,32 @@ void w4_exact(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace w
   });
 }
 
+// Levels whose dot products of bytes serve int8 activations alone leave all else to the one below: a third of what this
+// operator takes a compiler.
+template <class Level> struct W4Exact { using type = Level; };
+template <> struct W4Exact<isa::avx512_vnni> { using type = isa::avx512; };
+template <> struct W4Exact<isa::neon_dotprod> { using type = isa::neon; };
+template <> struct W4Exact<isa::neon_i8mm> { using type = isa::neon; };
+
 // `form` is that of exact_float.
 template <class Level>
 Status linear_w4a16(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace, simd::CodeForm form) {
-  const auto run = [&]<int Bits>(std::integral_constant<int, Bits>) {
-    if (op.compute == W4Compute::int8_activations) return w4_int8<Level, Bits>(parallel, op, workspace);
-    if (form == simd::CodeForm::subnormal)
-      w4_exact<Level, simd::CodeForm::subnormal, Bits>(parallel, op, workspace);
-    else
-      w4_exact<Level, simd::CodeForm::converted, Bits>(parallel, op, workspace);
-  };
+  using Exact = typename W4Exact<Level>::type;
   if (op.y.empty()) return {};
-  if (op.bits == 4)
-    run(std::integral_constant<int, 4>{});
-  else
-    run(std::integral_constant<int, 8>{});
+  if (op.compute == W4Compute::int8_activations) {
+    op.bits == 4 ? w4_int8<Level, 4>(parallel, op, workspace) : w4_int8<Level, 8>(parallel, op, workspace);
+  } else if constexpr (!std::is_same_v<Level, Exact>) {
+    return compute_as<Exact>(form, parallel, op, workspace);
+  } else {
+    const auto run = [&]<simd::CodeForm Form>(std::integral_constant<simd::CodeForm, Form>) {
+      op.bits == 4 ? w4_exact<Level, Form, 4>(parallel, op, workspace)
+                   : w4_exact<Level, Form, 8>(parallel, op, workspace);
+    };
+    if (form == simd::CodeForm::subnormal)
+      run(std::integral_constant<simd::CodeForm, simd::CodeForm::subnormal>{});
+    else
+      run(std::integral_constant<simd::CodeForm, simd::CodeForm::converted>{});
+  }
   return {};
 }
 

@@ -16,13 +16,14 @@ set(commands "${CMAKE_MATCH_1}")
 if(commands STREQUAL "")
   message(FATAL_ERROR "docs/add_an_operator.md has no commands")
 endif()
-# Compiling again what is there proves nothing: the other operators are left out of the copy, and what its NPU library has
+# Compiling again what is there proves nothing: the other operators are left out of the copy, and what its libraries have
 # in common with this build is linked from there.
-string(REPLACE "cmake --preset release" "cmake --preset release '-DINLAY_PLAIN_BUILD=${BUILD}' -DINLAY_PLAIN=inlay_npu"
+string(REPLACE "cmake --preset release"
+       "cmake --preset release '-DINLAY_PLAIN_BUILD=${BUILD}' '-DINLAY_PLAIN=inlay_(npu|cl|measure|bench_support)'"
        commands "${commands}")
 file(WRITE ${copy}/commands.sh "set -e
 export CXX='${COMPILER}'
-sed -i '/^set(INLAY_\\(DOT_\\)\\?OPS$/,/^)/{/^  [a-z]/{/skeleton/!d}}' CMakeLists.txt
+sed -i '/^set(INLAY_OPS$/,/^)/{/^  [a-z]/{/skeleton/!d}}; s/^set(\\(INLAY_OPS_[a-z0-9_]*\\) .*/set(\\1 \"\")/' CMakeLists.txt
 git init -q . && git add -A
 ${commands}")
 execute_process(COMMAND sh commands.sh WORKING_DIRECTORY ${copy} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
