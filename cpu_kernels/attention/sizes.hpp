@@ -25,7 +25,7 @@ inline constexpr index stretch_bytes = 64 << 10;  // of K, that decode reads of 
 inline constexpr index most_square_rows = 16;     // up to here K is transposed in registers, where there are 32
 inline constexpr int column_rows = 8;             // that share a square of it
 inline constexpr int most_four_rows = 8;          // rows over which four keys side by side pass, ..
-inline constexpr index least_four_rows = 5;       // .. from how many on; fewer gain little
+inline constexpr index least_four_rows = 5;       // .. from how many on: four are slower, 0.9
 inline constexpr index spread_elements = 896;     // of q: four times that is what L1 holds beside K
 
 }  // namespace inlay::cpu
