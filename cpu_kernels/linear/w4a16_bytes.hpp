@@ -53,11 +53,12 @@ INLAY_INLINE void w4_round(const T* x, index count, std::int8_t* bytes, W4Rounde
     return count - i < F::size ? F::load(from, count - i) : F::load(from);
   };
   F largest[N], inverse[N], total[N];
+  float step[N], sums[N];
   for (index i = 0; i < count; i += F::size)
     simd::unroll<N>([&](auto n) INLAY_INLINE_LAMBDA { largest[n] = max(largest[n], abs(load(n, i))); });
   simd::unroll<N>([&](auto n) INLAY_INLINE_LAMBDA {
-    const float step = rounded[n].step = reduce_max(largest[n]) / 127;
-    inverse[n] = F(step >= 0x1p-126f ? 1 / step : 0);  // 1 / subnormal may be infinite
+    step[n] = reduce_max(largest[n]) / 127;
+    inverse[n] = F(step[n] >= 0x1p-126f ? 1 / step[n] : 0);  // 1 / subnormal may be infinite
   });
   for (index i = 0; i < count; i += F::size)
     simd::unroll<N>([&](auto n) INLAY_INLINE_LAMBDA {
@@ -65,14 +66,13 @@ INLAY_INLINE void w4_round(const T* x, index count, std::int8_t* bytes, W4Rounde
       total[n] = total[n] + value;
       value.store_i8(bytes + n * count + i);
     });
-  float sums[N];
   if constexpr (N == 4)
     simd::store_sums<Level>(total[0], total[1], total[2], total[3], sums);
   else
     sums[0] = reduce_sum(total[0]);
   for (int n = 0; n < N; ++n) {  // NaN, or infinity times the reciprocal of its step, 0
     const bool number = sums[n] == sums[n];
-    rounded[n] = {number ? rounded[n].step : sums[n], number ? sums[n] : 0};
+    rounded[n] = {number ? step[n] : sums[n], number ? sums[n] : 0};
   }
 }
 
