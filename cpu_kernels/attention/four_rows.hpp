@@ -35,17 +35,11 @@ struct ListedChunks {
 };
 
 // a [rows][stride] -> [tiles][n / 4][rows of the tile][16]: dot_fours reads it from the first to the last.
-INLAY_INLINE index tile_of_fours(index rows, index i) {
-  const index tiles = (rows + most_four_rows - 1) / most_four_rows;
-  return rows * i / tiles;
-}
 template <class Level> void spread_rows(Strided<const float> a, index rows, index n, float* y) {
-  for (index i = 0, r = 0; r < rows; ++i) {
-    const index end = tile_of_fours(rows, i + 1);
+  each_tile(rows, most_four_rows, [&](index r, index end) {
     for (index d = 0; d < n; d += 4)
       for (index row = r; row < end; ++row, y += 16) simd::spread_four<Level>(a.at + row * a.stride + d, y);
-    r = end;
-  }
+  });
 }
 
 template <class Level, class T, int Heads, class Chunks>
@@ -111,13 +105,12 @@ template <class Level, class T, class Chunks>
 void dot_fours(const float* a, index rows, const CacheRows<T>& b, const Chunks& chunks, Strided<float> s,
                RowsAhead ahead) {
   const index of_row = 4 * padded(chunks.count * chunk_of<T>);
-  for (index i = 0, r = 0; r < rows; ++i, ahead = {}) {
-    const index end = tile_of_fours(rows, i + 1);
+  each_tile(rows, most_four_rows, [&](index r, index end) INLAY_INLINE_LAMBDA {
     simd::with_count<most_four_rows>(end - r, [&](auto some) INLAY_INLINE_LAMBDA {
       dot_fours_of<Level, T, some>(a + r * of_row, b, chunks, s.from(r), ahead);
     });
-    r = end;
-  }
+    ahead = {};
+  });
 }
 
 // Are there rows enough of a kv head to share the keys, few enough to stay in L1, and are the keys' chunks whole?

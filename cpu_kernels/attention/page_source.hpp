@@ -118,16 +118,15 @@ class PageSource : RowSource {
                        const float* factor, RowsAhead next) const {
     index at[key_tile], length[key_tile];
     const ListedChunks slots{cut_runs<chunk_of<T>>(tile, at, length), at};
-    for (index i = 0, r = 0; r < rows; ++i, next = {}) {
-      const index end = tile_of_fours(rows, i + 1);
+    each_tile(rows, most_four_rows, [&](index r, index end) {
       alignas(64) float spread[4 * most_four_rows * key_tile], sums[most_four_rows][key_tile];
       spread_rows<Level>(p.from(r), end - r, tile.count, spread);
       each_dims<T>(values, next, [&](const CacheRows<T>& dims, index d, const RowsAhead& share) {
         dot_fours<Level>(spread, end - r, dims, slots, {sums[0], key_tile}, share);
         add_sums<Level>({sums[0], key_tile}, end - r, dims.count, o.from(r, d), factor + r);
       });
-      r = end;
-    }
+      next = {};
+    });
   }
 
   // Runs of slots in pieces of at most `longest`; how many they are.

@@ -65,6 +65,12 @@ struct RowsAhead {
 // Heads that share a register tile: heads x 4 rows of sums, 4 rows of b, one of a: 21 of 32, 13 of 16.
 template <class Level> inline constexpr int head_tile = std::is_base_of_v<isa::avx512, Level> ? 4 : 2;
 
+// each(begin, end) of rows in the fewest tiles of at most `most`, as even as they can be.
+template <class Each> INLAY_INLINE void each_tile(index rows, index most, Each&& each) {
+  const index tiles = (rows + most - 1) / most;
+  for (index i = 0; i < tiles; ++i) each(rows * i / tiles, rows * (i + 1) / tiles);
+}
+
 // Tokens of a stretch: what decode reads of all its heads before the next, and prefetches meanwhile.
 // token_bytes: K of one token of those heads. A tile has whole stretches: each asks for as many rows as
 // it has, and 48 tokens before 16 left 32 of the next 48 to be waited for (dim 64: 8.7 -> 13.2 cycles for 16 elements).
@@ -251,13 +257,12 @@ template <class Level, class T>
 void weigh_rows(Strided<const float> p, index heads, const CacheRows<T>& v, index dim, Strided<float> o,
                 const float* factor, RowsAhead ahead) {
   constexpr int most = weighed_heads<Level>;
-  const index tiles = (heads + most - 1) / most;
-  for (index i = 0; i < tiles; ++i, ahead = {}) {
-    const index h = heads * i / tiles;
-    simd::with_count<most>(heads * (i + 1) / tiles - h, [&](auto some) INLAY_INLINE_LAMBDA {
+  each_tile(heads, most, [&](index h, index end) INLAY_INLINE_LAMBDA {
+    simd::with_count<most>(end - h, [&](auto some) INLAY_INLINE_LAMBDA {
       weigh_heads<Level, T, some>(p.from(h), v, dim, o.from(h), factor + h, ahead);
     });
-  }
+    ahead = {};
+  });
 }
 
 }  // namespace inlay::cpu
