@@ -4,7 +4,8 @@
 #
 #   scripts/arm.sh            the SIMD primitives of each level; linear_w4a16 with both forms of its codes and random
 #                             structs of every operator, on all levels
-#   scripts/arm.sh all        the whole sweep of every operator besides (an hour); NPU machines sit it out
+#   scripts/arm.sh all        the whole sweep of every operator besides (a quarter of an hour on two
+#                             cores, and as long to build); OpenCL and NPU machines sit it out
 #   scripts/arm.sh all OP..   of these operators
 #
 # INLAY_FUZZ_RUNS=n takes n structs of each operator. Exits with 77 where the compiler or qemu does not install.

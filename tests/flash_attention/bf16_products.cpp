@@ -4,8 +4,6 @@
 namespace inlay::test {
 namespace {
 
-bool rounds(const std::string& label) { return label.starts_with("cpu avx512_bf16"); }
-
 // Bit for bit: with the dot product the result is that of operands rounded before, and not the exact one; without it,
 // and where K or V is int8, it is the exact one.
 TEST(flash_attention, bf16_products_round_each_operand_once) {
@@ -27,7 +25,7 @@ TEST(flash_attention, bf16_products_round_each_operand_once) {
           ASSERT_TRUE(ok(run(got.op())));
           ASSERT_TRUE(ok(run(exact.op())));
           ASSERT_TRUE(ok(run(rounded.op())));
-          const bool in_pairs = rounds(label) && kv != DType::i8;
+          const bool in_pairs = multiplies_bf16(label) && kv != DType::i8;
           const Case& expected = in_pairs ? rounded : exact;
           expect_equal(got.out.memory, expected.out.memory);
           expect_equal(got.lse, expected.lse);
@@ -54,7 +52,7 @@ TEST(flash_attention, bf16_products_leave_the_denominator_as_it_is) {
     on_every_cpu([&](const std::string& label, auto run) {
       Case got = c;
       ASSERT_TRUE(ok(run(got.op())));
-      EXPECT_NEAR(got.out.get(0, 1, 0, 1), rounds(label) ? rounded : whole, 1e-6);
+      EXPECT_NEAR(got.out.get(0, 1, 0, 1), multiplies_bf16(label) ? rounded : whole, 1e-6);
       EXPECT_NEAR(got.lse.get(1), size + std::log1p(8 * small), 1e-6);
     });
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include <inlay/cpu.hpp>
 
@@ -13,6 +14,9 @@
 namespace inlay::test {
 
 inline bool has_level(Isa level) { return std::ranges::count(available_isas(), level) == 1; }
+
+// Of a backend, as on_backend names it: does bf16_products round there?
+inline bool multiplies_bf16(std::string_view label) { return label.starts_with("cpu avx512_bf16"); }
 
 // Every program that tests backends shows which levels of this architecture it could not run.
 class HasLevel : public ::testing::Test {
