@@ -48,6 +48,29 @@ TEST(flash_attention, queries_and_keys_around_the_tiles) {
     }
 }
 
+// Parts of a unit's rows take as many keys of their last tiles as they see: those that end in, at and behind a part and
+// a register of keys, behind keys that all see, under windows on both sides.
+TEST(flash_attention, rows_around_the_parts) {
+  Rng rng(22);
+  for (index rows : {cpu::shared_unit_rows + 1, 3 * cpu::part_rows - 1, 3 * cpu::part_rows, 3 * cpu::part_rows + 1,
+                     cpu::max_rows + cpu::part_rows + 1})
+    for (index group : {index{1}, index{5}, cpu::part_rows, cpu::part_rows + 1})
+      for (index behind : {index{0}, index{1}, cpu::lane_pad - 1, cpu::key_tile}) {
+        const index queries = rows / group + 1;
+        Case c = make({.queries = queries,
+                       .keys = queries + behind,
+                       .kv_heads = 1,
+                       .group = group,
+                       .dim = 20,
+                       .v_dim = 24},
+                      rng, DType::f32, kv_dtypes[static_cast<std::size_t>(behind % 4)]);
+        c.causal = group != 5;
+        if (group == 5) c.right = 3;
+        if (behind == 1) c.left = 9;
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+}
+
 // Every number of rows that share a square of keys in registers, and the first that do not; of a kv head, where
 // heads share a task and where they do not. Keys end in each part of a pair of squares.
 TEST(flash_attention, rows_around_the_squares) {

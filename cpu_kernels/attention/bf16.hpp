@@ -109,7 +109,9 @@ template <class Level> bool all_finite(const Bf16Pair* x, index count) {
   return reduce_sum(sum) == 0;
 }
 
-// tile_values (attention/multiply.hpp) over pairs of keys: sees(row, key), counted from the first pair's.
+// o = o * factor + p V over pairs of keys. `mixed`: a mask covers a key for some rows only; where V is not finite, those
+// that do not see it must not meet it (visible_values in attention/multiply.hpp). sees(row, key) counts from the first
+// pair's.
 template <class Level, class Sees>
 void tile_value_pairs(Strided<const Bf16Pair> p, index rows, const Bf16Pair* v, index pairs, bool mixed,
                       Strided<float> o, const float* factor, Sees&& sees) {

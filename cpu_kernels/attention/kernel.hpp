@@ -34,12 +34,14 @@ void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, 
   const index pad = padded(p.k.dim);
   const F scale(p.scale * p.key_scale);
   with_float(p.q.dtype, [&]<class T>(Type<T>) {
+    const auto row = [&](index r) INLAY_INLINE_LAMBDA {
+      const AttentionRow at = unit.row(p, sequence, r);
+      return p.q.template as<T>() + offset(p.q, sequence.q_outer, sequence.q_row + at.query, at.head, 0);
+    };
+    constexpr index ahead = 8;
     for (index r = 0; r < unit.all(); ++r) {
-      const AttentionRow row = unit.row(p, sequence, r);
-      float* y = t.q + r * pad;
-      widen_row<Level>(p.q.template as<T>() + offset(p.q, sequence.q_outer, sequence.q_row + row.query, row.head, 0),
-                       p.k.dim, y);
-      for (index d = 0; d < pad; d += F::size) (F::load(y + d) * scale).store(y + d);
+      if (r + ahead < unit.all()) simd::prefetch_lines(row(r + ahead), p.k.dim * byte_size(p.q.dtype, 1));
+      widen_row<Level>(row(r), p.k.dim, t.q + r * pad, [=](F x) INLAY_INLINE_LAMBDA { return x * scale; });
     }
   });
   if (!p.in_order && kv_scales(p.k, sequence) == KvScales::shared)
@@ -121,6 +123,8 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
   Jobs jobs(tasks);
   parallel(workers, plan.work, [&](index worker) {
     TileScratch t(p, plan.rows, scratch + worker * bytes);
+    const bool whole = plan.splits == 1;  // a split has all keys: there is nothing to merge
+    if (whole) t.o = t.total, t.state = t.total_state;
     UnitCursor cursor(p, sequences, plan);
     jobs.each([&](index i) INLAY_INLINE_LAMBDA {
       const AttentionUnit unit = cursor.at(i / plan.runs);
@@ -132,7 +136,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
         load_query_pairs<Level>(p, sequence, unit, t);
       else
         load_queries<Level>(p, sequence, unit, t);
-      if (plan.runs == 1) clear_total<Level>(p, t, unit.all());
+      if (plan.runs == 1 && (!whole || visible.empty())) clear_total<Level>(p, t, unit.all());
       AttentionSplit<Level, Source> split(p, sequence, unit, t);
       bool cold = true;
       for_splits(begin, end, visible, [&](index s, KeyRange keys) {
@@ -143,7 +147,7 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
         }
         split.run(keys, last, cold);
         cold = false;
-        if (plan.runs == 1) merge_split<Level>(p, t.o, t.state, unit.all(), t);
+        if (plan.runs == 1 && !whole) merge_split<Level>(p, t.o, t.state, unit.all(), t);
       });
       if (plan.runs == 1) write_output<Level>(p, sequence, unit, t);
     });

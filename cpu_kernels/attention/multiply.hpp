@@ -7,7 +7,7 @@
 // Each element is summed in one fixed order, whatever rows share its register tile.
 #pragma once
 
-#include "cpu_kernels/attention/problem.hpp"
+#include "cpu_kernels/attention/pack.hpp"
 #include "cpu_kernels/simd/register_tile.hpp"
 
 namespace inlay::cpu {
@@ -26,10 +26,6 @@ template <class Level> struct Factors<Level, Bf16Pair> {
   using Pairs = simd::Bf16Pairs<Level>;
   static INLAY_INLINE Pairs of_b(const Bf16Pair* b) { return Pairs::load(reinterpret_cast<const bf16*>(b)); }
   static INLAY_INLINE Pairs of_a(Bf16Pair a) { return Pairs::broadcast(a); }
-};
-
-struct AsItIs {
-  template <class F> INLAY_INLINE F operator()(F sum) const { return sum; }
 };
 
 template <class Level, int Rows, int Vectors, class T, class Finish>
@@ -82,19 +78,16 @@ template <class Level> bool all_finite(const float* x, index count) {
   return reduce_sum(sum) == 0;
 }
 
-// o = o * factor + p V over rows of V in scratch, as wide as those of o; no factor: o = p V. `mixed`: a mask covers a
-// key for some rows only. Where its V is not finite, the rows that do not see it must not meet it: 0 * NaN would be
-// NaN. sees(row, key) tells them apart.
+// o = o * factor + p V where V is not finite and a mask covers a key for some rows only: those that do not see it must
+// not meet it, since 0 * NaN would be NaN. sees(row, key) tells them apart.
 template <class Level, class Sees>
-void tile_values(Strided<const float> p, index rows, const float* v, index keys, bool mixed, Strided<float> o,
-                 const float* factor, Sees&& sees) {
+void visible_values(Strided<const float> p, index rows, const float* v, index keys, Strided<float> o,
+                    const float* factor, Sees&& sees) {
   using F = simd::Floats<Level>;
   const index pad = o.stride;
-  if (!mixed || all_finite<Level>(v, keys * pad))
-    return multiply<Level, float>(p, rows, {v, pad}, pad, keys, o, factor);
   for (index r = 0; r < rows; ++r) {
     float* const y = o.at + r * pad;
-    for (index d = 0; d < pad; d += F::size) (factor ? F::load(y + d) * F(factor[r]) : F()).store(y + d);
+    for (index d = 0; d < pad; d += F::size) (F::load(y + d) * F(factor[r])).store(y + d);
     for (index j = 0; j < keys; ++j) {
       const float weight = p.at[r * p.stride + j];
       if (weight == 0 && !sees(r, j)) continue;

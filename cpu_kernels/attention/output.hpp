@@ -22,7 +22,8 @@ struct TileScratch {
   float* o;                    // [rows][padded v_dim]     of the split in hand
   float* total;                // [rows][padded v_dim]     of the splits before
   float* factor;               // [rows]
-  SoftmaxState<float>* state;  // [rows]
+  float* sums;                 // [rows][lane_pad]         of weights, lane by lane
+  SoftmaxState<float>* state;  // [rows]                   their sums, once the split is through
   SoftmaxState<float>* total_state;
   float* kv;       // [key_tile][the wider of the two]   K as rows, then V
   float* columns;  // [padded dim][key_tile]             K transposed, where in_order
@@ -36,6 +37,7 @@ struct TileScratch {
     take(o, rows * v_dim);
     take(total, rows * v_dim);
     take(factor, rows);
+    take(sums, rows * lane_pad);
     take(state, rows);
     take(total_state, rows);
     take(kv, key_tile * (dim > v_dim ? dim : v_dim));
@@ -99,10 +101,11 @@ void merge_split(const AttentionProblem& p, const float* o, const SoftmaxState<f
   }
 }
 
+// -0 becomes 0: which one a sum that vanishes is depends on how many keys without a weight followed.
 template <class Level> void write_row(const AttentionProblem& p, const float* o, float factor, index at, index head) {
   using F = simd::Floats<Level>;
   const auto each = [&](auto&& emit) {
-    for (index d = 0; d < p.v.dim; d += F::size) emit(d, min(p.v.dim - d, F::size), F::load(o + d) * F(factor));
+    for (index d = 0; d < p.v.dim; d += F::size) emit(d, min(p.v.dim - d, F::size), fma(F::load(o + d), F(factor), F()));
   };
   if (p.out.dtype != DType::i8) {
     with_float(p.out.dtype, [&]<class T>(Type<T>) {

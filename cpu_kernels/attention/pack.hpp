@@ -11,12 +11,18 @@
 
 namespace inlay::cpu {
 
-template <class Level, class T> void widen_row(const T* x, index dim, float* y) {
+struct AsItIs {
+  template <class F> INLAY_INLINE F operator()(F x) const { return x; }
+};
+
+// y = finish(x)
+template <class Level, class T, class Finish = AsItIs>
+void widen_row(const T* x, index dim, float* y, Finish finish = {}) {
   using F = simd::Floats<Level>;
   index d = 0;
-  for (; d + F::size <= dim; d += F::size) F::load(x + d).store(y + d);
+  for (; d + F::size <= dim; d += F::size) finish(F::load(x + d)).store(y + d);
   if (d < dim) {
-    F::load(x + d, dim - d).store(y + d);
+    finish(F::load(x + d, dim - d)).store(y + d);
     d += F::size;
   }
   for (; d < padded(dim); d += F::size) F().store(y + d);

@@ -11,6 +11,7 @@ inline constexpr index key_tile = 64;
 inline constexpr index lane_pad = 16;  // scratch rows are padded to the widest register
 // (query, head) pairs that share a tile of keys. Zen 5, 2048 queries of 32:8 x 64: 96 327, 192 341, 288 340 GFLOP/s.
 inline constexpr index max_rows = 192;
+inline constexpr index part_rows = 24;  // of a unit, that are multiplied with as many keys of a tile as their last sees
 inline constexpr index shared_unit_rows = 48;  // of a kv head: up to here memory is the limit, and heads share a unit
 
 // Keys after which a partial result is merged into the whole.

@@ -54,6 +54,7 @@ template <class Level, class Source> class AttentionSplit {
   // on with the splits behind, whose first stretch is asked for in time. `cold`: nobody has asked for this one's.
   void run(KeyRange keys, index end, bool cold) {
     for (index r = 0; r < unit_.all(); ++r) t_.state[r] = {};
+    for (index i = 0; i < unit_.all() * F::size; i += F::size) F().store(t_.sums + i);
     for (index i = 0; i < unit_.all() * padded(p_.v.dim); i += F::size) F().store(t_.o + i);
     lay(tiles_[0], keys.begin, keys.end);
     if (cold) fetch_cold(tiles_[0], 0);
@@ -63,6 +64,7 @@ template <class Level, class Source> class AttentionSplit {
       lay(tiles_[1 - now], behind, behind < keys.end ? keys.end : end);
       attend(tile, tiles_[1 - now], cold && tile.first == keys.begin);
     }
+    for (index r = 0; r < unit_.all(); ++r) t_.state[r].sum = reduce_sum(F::load(t_.sums + r * F::size));
     if (v_scales_ == KvScales::shared) apply_value_scales<Level>(p_, sequence_, unit_, t_.state, t_.o);
   }
 
@@ -98,9 +100,7 @@ template <class Level, class Source> class AttentionSplit {
   }
 
   // Rows of a kv head that are taken through a tile: of many those that see some of it, which grow with the query.
-  // Under a causal mask half of them do not see the last tile. (Of those that do, 24 at a time multiplied with as many
-  // keys as their last sees, in tiles of 1 to 3 registers: Zen 5, 512 queries, 32:8 x 128 1.07, x 64 1.07, 14:2 x 64
-  // 0.97 times as fast; in bf16 0.96 to 1.01.)
+  // Under a causal mask half of them do not see the last tile.
   struct Rows {
     index begin, end;
     INLAY_INLINE index count() const { return end - begin; }
@@ -114,9 +114,20 @@ template <class Level, class Source> class AttentionSplit {
     return rows;
   }
 
+  // each(first, rows, keys): the rows that are taken, in parts, with as many of the keys as the last row of each sees.
+  // The keys behind would have weights of 0, and no score that counts.
+  template <class Each> INLAY_INLINE void each_part(KeyRange keys, Each&& each) const {
+    if (all_see_) return each(index{0}, taken_.count(), keys.end - keys.begin);
+    for (index first = taken_.begin; first < taken_.end; first += part_rows) {
+      const index rows = min(part_rows, taken_.end - first);
+      const index end = min(unit_.row(p_, sequence_, first + rows - 1).keys.end, keys.end);
+      each(first - taken_.begin, rows, end > keys.begin ? end - keys.begin : 0);
+    }
+  }
+
   void attend(const Tile& tile, const Tile& next, bool cold) {
     const index column = tile.first % key_tile, end = tile.first + tile.count;
-    const bool all_see = low_.end >= end && high_.begin <= tile.first;
+    const bool all_see = all_see_ = low_.end >= end && high_.begin <= tile.first;
     taken_ = rows_of(tile, all_see);
     for (index at = 0; at < tile.count; at += stretch_)
       for (index h = 0; h < unit_.kv_heads; ++h) {
@@ -154,7 +165,7 @@ template <class Level, class Source> class AttentionSplit {
       for (index i = 0; i < key_tile; ++i) row[i] = (i < of.count ? i : of.count - 1) * pad;
       const CacheRows<float> keys{t_.kv, row, of.count};
       if constexpr (Source::in_order)
-        return ordered_scores(q, keys, s, {});
+        return ordered_scores(q, range(of), keys, s, {});
       else
         return source_.template dot_whole<Level>(q, fours, rows, keys, pad, s, {});
     }
@@ -162,17 +173,19 @@ template <class Level, class Source> class AttentionSplit {
       if constexpr (!Source::in_order)
         source_.template dot<Level, T>(q, fours, rows, of, head, s, ahead);
       else if constexpr (!std::is_same_v<T, std::int8_t>)
-        ordered_scores(q, source_.template cached<T>(Which::keys, of, head), s, ahead);
+        ordered_scores(q, range(of), source_.template cached<T>(Which::keys, of, head), s, ahead);
     });
   }
 
   template <class T>
-  void ordered_scores(Strided<const float> q, const CacheRows<T>& keys, Strided<float> s,
+  void ordered_scores(Strided<const float> q, KeyRange range, const CacheRows<T>& keys, Strided<float> s,
                       const RowsAhead& ahead) const {
     if constexpr (square_rows < Level >> 0)
       if (unit_.rows <= square_rows<Level>) return dot_columns<Level>(q, unit_.rows, keys, p_.k.dim, s, ahead);
     pack_columns<Level>(keys, p_.k.dim, t_.columns, ahead);
-    multiply<Level, float>(q, taken_.count(), {t_.columns, key_tile}, padded(keys.count), p_.k.dim, s, nullptr);
+    each_part(range, [&](index part, index rows, index seen) {
+      multiply<Level, float>(q.from(part), rows, {t_.columns, key_tile}, padded(seen), p_.k.dim, s.from(part), nullptr);
+    });
   }
 
   // Dot products of the tile -> probabilities, for every row of a kv head. `full`: every row sees a whole tile.
@@ -196,7 +209,7 @@ template <class Level, class Source> class AttentionSplit {
         if (scored_) bias_and_softcap<Level>(p_, p_.biased() ? bias : nullptr, s);
         if (masks_ || !full) mask_row<Level>(p_, sequence_, row, unit_.b, origin, end, s);
       }
-      t_.factor[r] = softmax_tile<Level>(s, t_.state[r]);
+      t_.factor[r] = softmax_tile<Level>(s, t_.state[r].max, t_.sums + r * F::size);
       if constexpr (Source::bf16_products) round_weights<Level>(s);
       if (v_tokens) v_scales.scale_probabilities<Level>(s);
       if (finite_scales) continue;
@@ -216,8 +229,12 @@ template <class Level, class Source> class AttentionSplit {
     const RowsAhead ahead = after(Which::values, of, next, h);
     if (v_scales_ == KvScales::widened || many_ || (p_.v.type != DType::i8 && mixed)) {
       widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv, ahead);
-      return tile_values<Level>(p, rows, t_.kv, of.count, mixed, o, factor,
-                                [&](index r, index j) { return sees(first + r, of.tile.first + of.at + j); });
+      if (mixed && !all_finite<Level>(t_.kv, of.count * pad))
+        return visible_values<Level>(p, rows, t_.kv, of.count, o, factor,
+                                     [&](index r, index j) { return sees(first + r, of.tile.first + of.at + j); });
+      return each_part(range(of), [&](index part, index count, index seen) {
+        multiply<Level, float>(p.from(part), count, {t_.kv, pad}, pad, seen, o.from(part), factor + part);
+      });
     }
     with_cached(p_.v.type,
                 [&]<class T>(Type<T>) { source_.template weigh<Level, T>(p, rows, of, head, o, factor, ahead); });
@@ -260,7 +277,8 @@ template <class Level, class Source> class AttentionSplit {
   KvScales k_scales_, v_scales_;
   bool shifted_;
   index stretch_;  // keys
-  Rows taken_{};   // through the tile in hand
+  Rows taken_{};   // through the tile in hand,
+  bool all_see_{};  // all of it
   Tile tiles_[2];
 };
 

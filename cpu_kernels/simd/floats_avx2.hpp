@@ -87,6 +87,12 @@ struct Lanes<Level> {
     const __m256i b = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23);
     return _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(a)), _mm256_castsi256_ps(b));
   }
+  // The last bits of n + 127 + 1.5 * 2^23 are those of n + 127, the exponent of 2^n; 0 is that of 0.
+  static constexpr float vanishing_power = -127;
+  static INLAY_INLINE __m256 scale_or_vanish(__m256 p, __m256 n) {
+    const __m256i biased = _mm256_castps_si256(_mm256_add_ps(n, _mm256_set1_ps(0x1.8p23f + 127)));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
+  }
 
  private:
   // Eight rounded 16-bit integers. Clamped first: beyond int32 the conversion gives INT_MIN. NaN becomes 0.

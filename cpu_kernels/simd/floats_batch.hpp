@@ -12,7 +12,7 @@ namespace inlay::simd {
 //   load(p), store(p, v)                   from and to f16 bf16; load from i8 u8; store_i8, store_u8
 //   load(p, n), store(p, v, n), ..         where the machine has them: through memory otherwise
 //   first(n)                               the register of a mask
-//   reduce_max reduce_min deinterleave interleave scale_by_power
+//   reduce_max reduce_min deinterleave interleave scale_by_power scale_or_vanish
 //   fma reduce_sum                         where xsimd's are worse
 template <class Level> struct Lanes;
 
@@ -98,6 +98,9 @@ struct Floats<Level> {
   friend INLAY_INLINE FloatPair<Floats> interleave(Floats a, Floats b) { return Own::interleave(a.v, b.v); }
   // p * 2^n, rounded once. A NaN is in p as well.
   friend INLAY_INLINE Floats scale_by_power(Floats p, Floats n) { return Own::scale_by_power(p.v, n.v); }
+  // The same for vanishing_power <= n <= 127, where powers that are subnormal may be 0 and the lowest is.
+  static constexpr float vanishing_power = Own::vanishing_power;
+  friend INLAY_INLINE Floats scale_or_vanish(Floats p, Floats n) { return Own::scale_or_vanish(p.v, n.v); }
 };
 
 }  // namespace inlay::simd

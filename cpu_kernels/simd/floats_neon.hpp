@@ -111,6 +111,11 @@ struct Floats<Level> {
     const int32x4_t b = vshlq_n_s32(vaddq_s32(vsubq_s32(whole, half), bias), 23);
     return vmulq_f32(vmulq_f32(p.v, vreinterpretq_f32_s32(a)), vreinterpretq_f32_s32(b));
   }
+  static constexpr float vanishing_power = -127;
+  friend INLAY_INLINE Floats scale_or_vanish(Floats p, Floats n) {
+    const int32x4_t exponent = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n.v), vdupq_n_s32(127)), 23);
+    return vmulq_f32(p.v, vreinterpretq_f32_s32(exponent));
+  }
 };
 
 }  // namespace inlay::simd

@@ -66,6 +66,11 @@ struct Floats<Level> {
     const float b = std::bit_cast<float>((whole - half + 127) << 23);
     return Floats(p.v * a * b);
   }
+  static constexpr float vanishing_power = -127;
+  friend INLAY_INLINE Floats scale_or_vanish(Floats p, Floats n) {
+    if (n.v != n.v) return n;
+    return Floats(p.v * std::bit_cast<float>((static_cast<int>(n.v) + 127) << 23));
+  }
 };
 
 }  // namespace inlay::simd

@@ -198,6 +198,28 @@ TEST(flash_attention, subnormals) {
       }
 }
 
+// How many keys without a weight follow in the sum depends on the chunk: -0 + 0 is 0.
+TEST(flash_attention, sums_that_vanish_are_zero_without_a_sign) {
+  constexpr index keys = cpu::shared_unit_rows + 9;
+  Rng rng(23);
+  Case c = make({.queries = keys, .keys = keys, .kv_heads = 1, .group = 1, .dim = 2, .v_dim = 3}, rng);
+  c.causal = true;
+  c.scale = 1;
+  c.k.memory.fill(0), c.v.memory.fill(0);
+  for (index i = 0; i < keys; ++i) c.q.set(0, i, 0, 0, 1);
+  c.k.set(0, 0, 0, 0, 2);
+  for (index j = 1; j < keys; ++j) c.v.set(0, j, 0, 1, -std::numeric_limits<float>::denorm_min());  // times exp(-2)
+  on_every_cpu([&](const std::string&, auto run) {
+    Case got = c;
+    ASSERT_TRUE(ok(run(got.op())));
+    for (index i = 0; i < keys; ++i)
+      for (index d = 0; d < 3; ++d) {
+        ASSERT_EQ(got.out.get(0, i, 0, d), 0) << i << ' ' << d;
+        ASSERT_FALSE(std::signbit(got.out.get(0, i, 0, d))) << i << ' ' << d;
+      }
+  });
+}
+
 TEST(flash_attention, softcaps_of_every_size) {
   compare_extreme_softcaps([](const Shape& shape, Rng& rng) { return make(shape, rng); });
 }

@@ -1,6 +1,9 @@
 // Functions against double: the bounds that their headers promise, over the whole line and at its ends.
 #pragma once
 
+#include <bit>
+#include <numbers>
+
 #include "cpu_kernels/simd/exp_double.hpp"
 #include "cpu_kernels/simd/normal_cdf.hpp"
 #include "cpu_kernels/simd/sigmoid.hpp"
@@ -57,6 +60,46 @@ TEST(simd, exp_at_the_edges) {
     for (float y : of(x)) EXPECT_EQ(y, infinity) << x;
   for (float y : of(0.0f)) EXPECT_EQ(y, 1.0f);
   for (float y : of(not_a_number)) EXPECT_TRUE(std::isnan(y));
+}
+
+// Weights of a softmax: what rounds x / ln 2 besides is half an ulp of x.
+TEST(simd, weight_exp_is_within_its_bound) {
+  const auto got = [](F x) { return simd::weight_exp(x); };
+  const auto exact = [](double x) { return std::exp(x); };
+  const auto unit = [](double x) { return ulp_at(std::exp(x)) * (2.1 - x / std::numbers::ln2); };
+  EXPECT_LT(worst(-87.3, 0, 300000, got, exact, unit), 1);
+  EXPECT_LT(worst(-1, 0, 100000, got, exact, unit), 1);
+  EXPECT_GT(worst(-1, 0, 100000, got, exact, unit), 0.5);
+  EXPECT_LT(worst(-0x1p-20, 0, 2000, got, exact, unit), 1);
+  EXPECT_LT(worst(-105, -87.3, 20000, got, exact, [](double) { return 0x1p-126; }), 1);
+}
+
+TEST(simd, weight_exp_at_the_edges) {
+  const auto of = [](float x) { return lanes(simd::weight_exp(F(x))); };
+  for (float x : {-infinity, -1e30f, -3.4e38f, -150.0f, -105.0f, -104.7f})
+    for (float y : of(x)) EXPECT_EQ(bits_of(y), 0u) << x;
+  for (float y : of(0.0f)) EXPECT_EQ(y, 1.0f);
+  for (float y : of(-0.0f)) EXPECT_EQ(y, 1.0f);
+  for (float y : of(not_a_number)) EXPECT_TRUE(std::isnan(y));
+  for (std::uint32_t payload : {0x7f800001u, 0xffc00001u, 0x7fffffffu, 0x7fc001ffu})
+    for (float y : of(std::bit_cast<float>(payload))) EXPECT_TRUE(std::isnan(y)) << payload;
+}
+
+// Those of normal powers are exact, and the lowest is none.
+TEST(simd, powers_of_two_vanish) {
+  std::mt19937 rng(4);
+  std::uniform_real_distribution<float> values(0.7f, 1.42f);
+  for (int n = static_cast<int>(F::vanishing_power); n <= 127; ++n)
+    for (int k = 0; k < 8; ++k) {
+      Lanes p;
+      for (float& lane : p) lane = values(rng);
+      const Lanes got = lanes(scale_or_vanish(F::load(p.data()), F(static_cast<float>(n))));
+      for (index i = 0; i < N; ++i)
+        if (const double exact = std::ldexp(static_cast<double>(p[i]), n); n >= -126)
+          ASSERT_EQ(got[i], static_cast<float>(exact)) << p[i] << " * 2^" << n;
+        else
+          ASSERT_TRUE(got[i] == 0 || (got[i] == static_cast<float>(exact) && n > F::vanishing_power)) << n;
+    }
 }
 
 // In two factors the result is rounded once: p * 2^n in double, rounded to f32, is the same.
