@@ -6,6 +6,7 @@
 #include <inlay/ops/flash_attention.hpp>
 
 #include "cpu_kernels/attention/kernel.hpp"
+#include "cpu_kernels/support/without_dots.hpp"
 
 namespace inlay::cpu {
 
@@ -45,10 +46,6 @@ INLAY_INLINE AttentionSequence sequence_of(const FlashAttention<Host>& op, index
   return s;
 }
 
-// Levels whose dot products of bf16 serve bf16_products alone leave all else to the one below.
-template <class Level>
-using ExactLevel = std::conditional_t<std::is_same_v<Level, isa::avx512_bf16>, isa::avx512, Level>;
-
 INLAY_INLINE bool takes_bf16(const FlashAttention<Host>& op) {
   return op.compute == AttentionCompute::bf16_products && op.k.dtype != DType::i8 && op.v.dtype != DType::i8;
 }
@@ -61,8 +58,8 @@ Status flash_attention(const Parallel& parallel, const FlashAttention<Host>& op,
       attention<Level, Bf16RowSource>(problem_of(op), sequences, parallel, workspace);
       return {};
     }
-  if constexpr (!std::is_same_v<Level, ExactLevel<Level>>) {
-    return compute<ExactLevel<Level>>(parallel, op, workspace);
+  if constexpr (!std::is_same_v<Level, WithoutDots<Level>>) {
+    return compute<WithoutDots<Level>>(parallel, op, workspace);
   } else {
     attention<Level, OrderedRowSource>(problem_of(op), sequences, parallel, workspace);
     return {};

@@ -16,6 +16,7 @@
 #include "cpu_kernels/simd/fast_subnormals.hpp"
 #include "cpu_kernels/simd/opaque.hpp"
 #include "cpu_kernels/simd/register_tile.hpp"
+#include "cpu_kernels/support/without_dots.hpp"
 
 namespace inlay::cpu {
 
@@ -183,17 +184,10 @@ void w4_exact(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace w
   });
 }
 
-// Levels whose dot products of bytes serve int8 activations alone leave all else to the one below: a third of what this
-// operator takes a compiler.
-template <class Level> struct W4Exact { using type = Level; };
-template <> struct W4Exact<isa::avx512_vnni> { using type = isa::avx512; };
-template <> struct W4Exact<isa::neon_dotprod> { using type = isa::neon; };
-template <> struct W4Exact<isa::neon_i8mm> { using type = isa::neon; };
-
 // `form` is that of exact_float.
 template <class Level>
 Status linear_w4a16(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace, simd::CodeForm form) {
-  using Exact = typename W4Exact<Level>::type;
+  using Exact = WithoutDots<Level>;
   if (op.y.empty()) return {};
   if (op.compute == W4Compute::int8_activations) {
     op.bits == 4 ? w4_int8<Level, 4>(parallel, op, workspace) : w4_int8<Level, 8>(parallel, op, workspace);

@@ -109,17 +109,13 @@ template <class Level> bool all_finite(const Bf16Pair* x, index count) {
   return reduce_sum(sum) == 0;
 }
 
-// o = o * factor + p V over pairs of keys. `mixed`: a mask covers a key for some rows only; where V is not finite, those
-// that do not see it must not meet it (visible_values in attention/multiply.hpp). sees(row, key) counts from the first
-// pair's.
+// visible_values (attention/multiply.hpp) over pairs of keys: sees(row, key), counted from the first pair's.
 template <class Level, class Sees>
-void tile_value_pairs(Strided<const Bf16Pair> p, index rows, const Bf16Pair* v, index pairs, bool mixed,
-                      Strided<float> o, const float* factor, Sees&& sees) {
+void visible_value_pairs(Strided<const Bf16Pair> p, index rows, const Bf16Pair* v, index pairs, Strided<float> o,
+                         const float* factor, Sees&& sees) {
   using F = simd::Floats<Level>;
   using Pairs = simd::Bf16Pairs<Level>;
   const index pad = o.stride;
-  if (!mixed || all_finite<Level>(v, pairs * pad))
-    return multiply<Level, Bf16Pair>(p, rows, {v, pad}, pad, pairs, o, factor);
   for (index r = 0; r < rows; ++r) {
     float* const y = o.at + r * pad;
     for (index d = 0; d < pad; d += F::size) (F::load(y + d) * F(factor[r])).store(y + d);

@@ -249,9 +249,12 @@ template <class Level, class Source> class AttentionSplit {
       pack_column_pairs<Level>(keys, p_.k.dim, columns, after(Which::keys, of, next, h));
     });
     const F scale(p_.scale);
-    multiply<Level, Bf16Pair>({pairs_in(t_.q) + row * pad, pad}, taken_.count(), {columns, key_tile}, padded(of.count),
-                              (p_.k.dim + 1) / 2, {to, key_tile}, nullptr,
-                              [=](F sum) INLAY_INLINE_LAMBDA { return sum * scale; });
+    const Strided<const Bf16Pair> q{pairs_in(t_.q) + row * pad, pad};
+    const Strided<float> s{to, key_tile};
+    each_part(range(of), [&](index part, index rows, index seen) {
+      multiply<Level, Bf16Pair>(q.from(part), rows, {columns, key_tile}, padded(seen), (p_.k.dim + 1) / 2, s.from(part),
+                                nullptr, [=](F sum) INLAY_INLINE_LAMBDA { return sum * scale; });
+    });
   }
   void values_of_pairs(const Stretch<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
     const index pad = padded(p_.v.dim), first = h * unit_.rows + taken_.begin;
@@ -261,9 +264,16 @@ template <class Level, class Source> class AttentionSplit {
       const CacheRows<T> values = source_.template cached<T>(Which::values, of, unit_.kv_head + h);
       pack_value_pairs<Level>(values, odd != 0, p_.v.dim, v, after(Which::values, of, next, h));
     });
-    tile_value_pairs<Level>({pairs_in(t_.s + first * key_tile) + column / 2, key_tile}, taken_.count(), v,
-                            (odd + of.count + 1) / 2, mixed, {t_.o + first * pad, pad}, t_.factor + first,
-                            [&](index r, index j) { return sees(first + r, key + j); });
+    const Strided<const Bf16Pair> p{pairs_in(t_.s + first * key_tile) + column / 2, key_tile};
+    const Strided<float> o{t_.o + first * pad, pad};
+    const float* const factor = t_.factor + first;
+    const index pairs = (odd + of.count + 1) / 2;
+    if (mixed && !all_finite<Level>(v, pairs * pad))
+      return visible_value_pairs<Level>(p, taken_.count(), v, pairs, o, factor,
+                                        [&](index r, index j) { return sees(first + r, key + j); });
+    each_part(range(of), [&](index part, index rows, index seen) {
+      multiply<Level, Bf16Pair>(p.from(part), rows, {v, pad}, pad, (odd + seen + 1) / 2, o.from(part), factor + part);
+    });
   }
 
   const AttentionProblem& p_;
