@@ -22,8 +22,8 @@ struct TileScratch {
   float* o;                    // [rows][padded v_dim]     of the split in hand
   float* total;                // [rows][padded v_dim]     of the splits before
   float* factor;               // [rows]
-  float* sums;                 // [rows][lane_pad]         of weights, lane by lane
-  SoftmaxState<float>* state;  // [rows]                   their sums, once the split is through
+  float* sums;                 // [rows][lanes]            of weights, which end in state
+  SoftmaxState<float>* state;  // [rows]
   SoftmaxState<float>* total_state;
   float* kv;       // [key_tile][the wider of the two]   K as rows, then V
   float* columns;  // [padded dim][key_tile]             K transposed, where in_order

@@ -287,8 +287,8 @@ template <class Level, class Source> class AttentionSplit {
   KvScales k_scales_, v_scales_;
   bool shifted_;
   index stretch_;  // keys
-  Rows taken_{};   // through the tile in hand,
-  bool all_see_{};  // all of it
+  Rows taken_{};   // through the tile in hand
+  bool all_see_{};  // every row every key of it
   Tile tiles_[2];
 };
 
