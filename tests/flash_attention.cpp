@@ -57,13 +57,9 @@ TEST(flash_attention, rows_around_the_parts) {
     for (index group : {index{1}, index{5}, cpu::part_rows, cpu::part_rows + 1})
       for (index behind : {index{0}, index{1}, cpu::lane_pad - 1, cpu::key_tile}) {
         const index queries = rows / group + 1;
-        Case c = make({.queries = queries,
-                       .keys = queries + behind,
-                       .kv_heads = 1,
-                       .group = group,
-                       .dim = 20,
-                       .v_dim = 24},
-                      rng, DType::f32, kv_dtypes[static_cast<std::size_t>(behind % 4)]);
+        Case c =
+            make({.queries = queries, .keys = queries + behind, .kv_heads = 1, .group = group, .dim = 20, .v_dim = 24},
+                 rng, DType::f32, kv_dtypes[static_cast<std::size_t>(behind % 4)]);
         c.causal = group != 5;
         if (group == 5) c.right = 3;
         if (behind == 1) c.left = 9;

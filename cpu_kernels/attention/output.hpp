@@ -105,7 +105,8 @@ void merge_split(const AttentionProblem& p, const float* o, const SoftmaxState<f
 template <class Level> void write_row(const AttentionProblem& p, const float* o, float factor, index at, index head) {
   using F = simd::Floats<Level>;
   const auto each = [&](auto&& emit) {
-    for (index d = 0; d < p.v.dim; d += F::size) emit(d, min(p.v.dim - d, F::size), fma(F::load(o + d), F(factor), F()));
+    for (index d = 0; d < p.v.dim; d += F::size)
+      emit(d, min(p.v.dim - d, F::size), fma(F::load(o + d), F(factor), F()));
   };
   if (p.out.dtype != DType::i8) {
     with_float(p.out.dtype, [&]<class T>(Type<T>) {

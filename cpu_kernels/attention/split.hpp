@@ -105,9 +105,9 @@ template <class Level, class Source> class AttentionSplit {
     index begin, end;
     INLAY_INLINE index count() const { return end - begin; }
   };
-  Rows rows_of(const Tile& tile, bool all_see) const {
+  Rows rows_of(const Tile& tile) const {
     Rows rows{0, unit_.rows};
-    if (!many_ || all_see) return rows;
+    if (!many_ || all_see_) return rows;
     const auto keys = [&](index r) { return unit_.row(p_, sequence_, r).keys; };
     while (rows.begin < rows.end && keys(rows.begin).end <= tile.first) ++rows.begin;
     while (rows.begin < rows.end && keys(rows.end - 1).begin >= tile.first + tile.count) --rows.end;
@@ -127,8 +127,8 @@ template <class Level, class Source> class AttentionSplit {
 
   void attend(const Tile& tile, const Tile& next, bool cold) {
     const index column = tile.first % key_tile, end = tile.first + tile.count;
-    const bool all_see = all_see_ = low_.end >= end && high_.begin <= tile.first;
-    taken_ = rows_of(tile, all_see);
+    all_see_ = low_.end >= end && high_.begin <= tile.first;
+    taken_ = rows_of(tile);
     for (index at = 0; at < tile.count; at += stretch_)
       for (index h = 0; h < unit_.kv_heads; ++h) {
         if (cold && at == 0) fetch_cold(tile, h + 1);
@@ -138,8 +138,8 @@ template <class Level, class Source> class AttentionSplit {
         else
           scores(stretch(tile, at), next, h, s);
       }
-    for (index h = 0; h < unit_.kv_heads; ++h) probabilities(tile, h, all_see && tile.count == key_tile);
-    const bool mixed = masks_ || !all_see || p_.bias.present();
+    for (index h = 0; h < unit_.kv_heads; ++h) probabilities(tile, h, all_see_ && tile.count == key_tile);
+    const bool mixed = masks_ || !all_see_ || p_.bias.present();
     const index step = source_.stretches_values() ? stretch_ : key_tile;
     for (index at = 0; at < tile.count; at += step) {
       const Stretch<Tile> of{tile, at, min(tile.count - at, step)};
@@ -286,9 +286,9 @@ template <class Level, class Source> class AttentionSplit {
   bool many_;  // rows: keys and values are laid out in scratch for them. Pairs of keys are not torn into stretches.
   KvScales k_scales_, v_scales_;
   bool shifted_;
-  index stretch_;  // keys
-  Rows taken_{};   // through the tile in hand
-  bool all_see_{};  // every row every key of it
+  index stretch_;   // keys
+  bool all_see_{};  // every row every key of the tile in hand
+  Rows taken_{};    // through it
   Tile tiles_[2];
 };
 

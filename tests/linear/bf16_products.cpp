@@ -108,8 +108,8 @@ TEST(linear, the_sum_of_bf16_products_is_the_chain_that_the_page_states) {
           for (index begin = 0; begin < k; begin += cpu::linear_k_block) total += chain(t, c, begin, odd_first);
           expected[odd_first].set(t * n + c, total);
         }
-    expect_chains(
-        start, [&](const std::string& label) -> const Tensor<2>& { return expected[multiplies_bf16(label)]; });
+    expect_chains(start,
+                  [&](const std::string& label) -> const Tensor<2>& { return expected[multiplies_bf16(label)]; });
   }
 }
 
