@@ -1,4 +1,4 @@
-# Writes one C++ file that holds devices/*.json, in parts that every compiler takes for a literal.
+# Writes one C++ file that holds tile_machine/devices/*.json, in parts that every compiler takes for a literal.
 #
 #   cmake -DROOT=<project> "-DNAMES=<a;b>" -DOUTPUT=<file> -P embed_devices.cmake
 
@@ -8,7 +8,7 @@ set(all "// Made by cmake/embed_devices.cmake.\n#include \"npu_kernels/backend/d
 string(APPEND all "namespace inlay::npu {\n\nstd::span<const Description> descriptions() {\n")
 string(APPEND all "  static constexpr Description table[] = {\n")
 foreach(name IN LISTS NAMES)
-  file(READ ${ROOT}/devices/${name}.json text)
+  file(READ ${ROOT}/tile_machine/devices/${name}.json text)
   string(LENGTH "${text}" length)
   set(literals "")
   set(begin 0)

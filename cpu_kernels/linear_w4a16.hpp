@@ -148,7 +148,7 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   W4Block<Level>* blocks = cutter.take<W4Block<Level>>(parallel.width);
   float* totals = cutter.take<float>(parallel.width * w4_chunk_rows * w4_job_width);
   w4_each_job(parallel, jobs * chunks, w.work(rows), [&](index worker, index job) {
-    const simd::KeepSubnormals mode;
+    const fp::KeepSubnormals mode;
     float* const mine = totals + worker * w4_chunk_rows * w4_job_width;
     const index chunk = job / jobs, first = job % jobs * job_panels;
     const index begin = tiles * chunk / chunks * Tile::rows, stop = tiles * (chunk + 1) / chunks * Tile::rows;

@@ -11,7 +11,7 @@
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/kv_cache/blocks.hpp"
 #include "npu_kernels/kv_cache/tokens.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

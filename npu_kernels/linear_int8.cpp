@@ -16,7 +16,7 @@
 #include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/packed_blocks.hpp"
 #include "npu_kernels/linear/shadow.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

@@ -19,7 +19,7 @@
 #include "npu_kernels/linear/w4_groups.hpp"
 #include "npu_kernels/linear/w4_int8.hpp"
 #include "npu_kernels/linear/w4_slots.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

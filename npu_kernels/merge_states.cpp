@@ -14,7 +14,7 @@
 
 #include "npu_kernels/attention/online_softmax.hpp"
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

@@ -16,7 +16,7 @@
 #include <algorithm>
 
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 #include "npu_kernels/rows/forward.hpp"
 #include "npu_kernels/rows/tiles.hpp"
 

@@ -17,7 +17,7 @@
 #include <limits>
 
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

@@ -22,8 +22,8 @@ from included import includes
 HEADS = [
     ["tests/support/backends.hpp", "Eigen/Core"],
     ["tests/support/backends.hpp"],
-    ["gtest/gtest.h", "tests/machine/support/programs.hpp"],
-    ["gtest/gtest.h", "npu_kernels/machine/run/machine.hpp"],
+    ["gtest/gtest.h", "tile_machine/tests/support/programs.hpp"],
+    ["gtest/gtest.h", "tile_machine/run/machine.hpp"],
     ["gtest/gtest.h", "filesystem"],
     ["gtest/gtest.h"],
     ["bench/support/measure.hpp"],

@@ -69,7 +69,7 @@ void w4_few_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspac
   constexpr int wide = w4_row_panels(simd::Floats<Level>::size, R), narrow = wide < 2 ? wide : 2;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
     w4_each_run(parallel, groups_of(w.panels, P), w.work(rows), [&](index begin, index end) {
-      const simd::KeepSubnormals mode;
+      const fp::KeepSubnormals mode;
       for (index job = begin; job < end; ++job) {
         float total[R * P * w4_panel];
         w4_row<Level, Form, Bits, P, R>(w, job * P, x, sums, total);

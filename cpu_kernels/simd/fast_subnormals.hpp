@@ -5,8 +5,10 @@
 
 #include <cstdint>
 
+#include <inlay/core/float_modes.hpp>
+
 #include "cpu_kernels/simd/floats.hpp"
-#include "cpu_kernels/simd/flush.hpp"
+#include "cpu_kernels/simd/intrinsics.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
 
 namespace inlay::simd {
@@ -32,7 +34,7 @@ template <class Level> std::uint64_t fma_cycles(float operand) {
 }
 template <class Level> bool has_fast_subnormals() {
   static const bool fast = [] {
-    const KeepSubnormals mode;
+    const fp::KeepSubnormals mode;
     constexpr float subnormal = 0x1p-130f, normal = 0x1p-30f;
     return fma_cycles<Level>(subnormal) < 2 * fma_cycles<Level>(normal);
   }();

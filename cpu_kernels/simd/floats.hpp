@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/elementary.hpp>
 #include <inlay/core/isa.hpp>
 
 #include "cpu_kernels/simd/inline.hpp"
@@ -33,26 +34,8 @@ template <class Level> using Register = typename Floats<Level>::Lane;
 // Two registers: what the interleaving functions return.
 template <class F> struct FloatPair { F first, second; };
 
-// exp(x) = 2^n * p(r), n = round(x / ln 2), |r| <= ln(2)/2. The polynomial is Cephes' expf; ln 2 is
-// subtracted in two parts so that r is exact. The clamp keeps 2^n in reach of two factors: below
-// -104 every result rounds to zero, from 88.73 on it is infinite. exp_below is for what is no more than 89.
-//
-// Not xsimd's: it gives 0 below -87.34, where results are subnormal, 1.49 ulp elsewhere (this: 0.99), and takes 0.8
-// cycles an element at AVX-512 instead of 0.5 (Zen 5, g++ 12; at AVX2 1.0 instead of 1.4).
-template <class F> INLAY_INLINE F exp_below(F x) {
-  x = max(F(-104.0f), x);
-  const F n = round(x * F(1.44269504088896341f));
-  F r = fma(n, F(-0.693359375f), x);
-  r = fma(n, F(2.12194440e-4f), r);
-  F p = fma(F(1.9875691500e-4f), r, F(1.3981999507e-3f));
-  p = fma(p, r, F(8.3334519073e-3f));
-  p = fma(p, r, F(4.1665795894e-2f));
-  p = fma(p, r, F(1.6666665459e-1f));
-  p = fma(p, r, F(5.0000001201e-1f));
-  p = fma(p * r, r, r) + F(1.0f);
-  return scale_by_power(p, n);
-}
-template <class F> INLAY_INLINE F exp(F x) { return exp_below(min(F(89.0f), x)); }
+using elementary::exp;
+using elementary::exp_below;
 
 // exp(x) of x <= 0 for a softmax, whose weights are added up: 2^t, t = x / ln 2, in two thirds of the instructions.
 // That t is rounded once makes it off by eps |x| besides, as much as x is where it is a difference that was rounded.

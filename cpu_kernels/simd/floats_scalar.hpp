@@ -58,13 +58,8 @@ struct Floats<Level> {
   friend INLAY_INLINE float reduce_min(Floats a) { return a.v; }
   friend INLAY_INLINE FloatPair<Floats> deinterleave(Floats a, Floats b) { return {a, b}; }
   friend INLAY_INLINE FloatPair<Floats> interleave(Floats a, Floats b) { return {a, b}; }
-  // p * 2^n, in two exact factors so that subnormal results round once.
   friend INLAY_INLINE Floats scale_by_power(Floats p, Floats n) {
-    if (n.v != n.v) return n;
-    const int whole = static_cast<int>(n.v), half = whole >> 1;
-    const float a = std::bit_cast<float>((half + 127) << 23);
-    const float b = std::bit_cast<float>((whole - half + 127) << 23);
-    return Floats(p.v * a * b);
+    return Floats(elementary::scale_by_power(p.v, n.v));
   }
   static constexpr float vanishing_power = -127;
   friend INLAY_INLINE Floats scale_or_vanish(Floats p, Floats n) {

@@ -1,9 +1,7 @@
-// Kernels are built several times with different instruction sets. A function that is emitted out
-// of line in one of those objects could be linked into code for an older machine, so every helper
-// without a level in its name is inlined always; tests/core/weak_symbols.cmake looks for the others.
+// INLAY_INLINE (core/inline.hpp) and INLAY_UNROLL.
 #pragma once
 
-#define INLAY_INLINE inline __attribute__((always_inline))
+#include <inlay/core/inline.hpp>
 
 // Before a loop over an array of registers: GCC 12 at -O2 leaves such a loop rolled and its registers
 // in memory (12 chains of fma ran at a third of their speed). A sanitizer's checks grow with it: clang took a minute for

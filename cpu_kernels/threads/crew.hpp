@@ -26,7 +26,7 @@
 
 #include <inlay/core/threads.hpp>
 
-#include "cpu_kernels/simd/flush.hpp"
+#include <inlay/core/float_modes.hpp>
 #include "cpu_kernels/threads/allowed.hpp"
 #include "cpu_kernels/threads/waiting.hpp"
 
@@ -85,7 +85,7 @@ struct Threads::Crew {
 
   // Tasks first .. first + count - 1.
   void run(index from, index count, void (*what)(void*, index), void* with) {
-    task = what, data = with, first = from, modes = simd::float_modes();
+    task = what, data = with, first = from, modes = fp::float_modes();
     failed.store(false, std::memory_order_relaxed);
     unfinished.store(count, std::memory_order_relaxed);
     ranges[0].word.store(range(0, static_cast<std::uint64_t>(count)));
@@ -188,7 +188,7 @@ struct Threads::Crew {
   }
 
   void attempt(index i) {
-    simd::take_float_modes(modes);  // the caller's: a result does not depend on who computes it
+    fp::take_float_modes(modes);  // the caller's: a result does not depend on who computes it
     try {
       task(data, i);
     } catch (...) {

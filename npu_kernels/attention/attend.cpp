@@ -9,7 +9,7 @@
 #include "npu_kernels/attention/matrix_tiles.hpp"
 #include "npu_kernels/attention/query_halves.hpp"
 #include "npu_kernels/attention/score_rules.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

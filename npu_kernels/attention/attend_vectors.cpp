@@ -6,7 +6,7 @@
 #include "npu_kernels/attention/cache_tiles.hpp"
 #include "npu_kernels/attention/online_softmax.hpp"
 #include "npu_kernels/attention/score_rules.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

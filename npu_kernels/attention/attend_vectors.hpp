@@ -14,7 +14,7 @@
 #pragma once
 
 #include "npu_kernels/attention/parts.hpp"
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu {
 

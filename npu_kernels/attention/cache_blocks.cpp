@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "npu_kernels/attention/cache_tiles.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

@@ -11,7 +11,7 @@
 
 #include "npu_kernels/attention/attend_matrix.hpp"
 #include "npu_kernels/attention/problem.hpp"
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu {
 

@@ -5,8 +5,8 @@
 
 #include "npu_kernels/attention/handover.hpp"
 #include "npu_kernels/attention/score_rules.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
-#include "npu_kernels/machine/time/matrix_cost.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
+#include "tile_machine/time/matrix_cost.hpp"
 
 namespace inlay::npu {
 

@@ -7,7 +7,7 @@
 
 #include <limits>
 
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu {
 

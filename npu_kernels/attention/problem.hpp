@@ -10,8 +10,8 @@
 
 #include <inlay/core/attention.hpp>
 
-#include "npu_kernels/machine/device/problem.hpp"
-#include "npu_kernels/machine/run/machine.hpp"
+#include "tile_machine/device/problem.hpp"
+#include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 

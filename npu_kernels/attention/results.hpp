@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "npu_kernels/attention/problem.hpp"
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu {
 

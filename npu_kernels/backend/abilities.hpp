@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "npu_kernels/machine/device/device.hpp"
+#include "tile_machine/device/device.hpp"
 
 namespace inlay::npu {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

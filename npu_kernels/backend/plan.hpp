@@ -1,8 +1,8 @@
 // An operator at its shapes, as the device would run it: what the timing model and the checker read.
 #pragma once
 
-#include "npu_kernels/machine/device/problem.hpp"
-#include "npu_kernels/machine/tape/tape.hpp"
+#include "tile_machine/device/problem.hpp"
+#include "tile_machine/tape/tape.hpp"
 
 namespace inlay::npu {
 

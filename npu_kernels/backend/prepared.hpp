@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "npu_kernels/backend/program.hpp"
-#include "npu_kernels/machine/run/script.hpp"
+#include "tile_machine/run/script.hpp"
 
 namespace inlay::npu {
 

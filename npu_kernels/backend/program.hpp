@@ -29,9 +29,9 @@
 #include <inlay/npu.hpp>
 
 #include "npu_kernels/backend/packed_weights.hpp"
-#include "npu_kernels/machine/device/problem.hpp"
-#include "npu_kernels/machine/run/machine.hpp"
-#include "npu_kernels/price/price.hpp"
+#include "tile_machine/device/problem.hpp"
+#include "tile_machine/run/machine.hpp"
+#include "tile_machine/price/price.hpp"
 
 namespace inlay::npu {
 

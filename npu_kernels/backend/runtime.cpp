@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <utility>
 
+#include <inlay/cpu.hpp>
+
 #include "npu_kernels/backend/abilities.hpp"
-#include "npu_kernels/machine/check/checker.hpp"
+#include "npu_kernels/backend/host_product.hpp"
+#include "tile_machine/check/checker.hpp"
 
 namespace inlay::npu {
 
@@ -26,7 +29,7 @@ Runtime::Runtime(NpuOptions options, Device device)
     : options_(std::move(options)),
       device_(of_cores(std::move(device), options_.cores)),
       tries_programs_(!can_what_ours_can(device_)),
-      machine_(device_, options_.cores),
+      machine_(device_, options_.cores, host_product(Cpu(serial()).isa())),
       planning_(device_, options_.cores) {}
 
 Prepared* Runtime::prepared() { return programs_.find(call_.key()); }

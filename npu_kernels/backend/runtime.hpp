@@ -10,7 +10,7 @@
 #include "npu_kernels/backend/plan.hpp"
 #include "npu_kernels/backend/prepared.hpp"
 #include "npu_kernels/backend/program.hpp"
-#include "npu_kernels/price/recent.hpp"
+#include "tile_machine/price/recent.hpp"
 
 namespace inlay::npu {
 

@@ -8,7 +8,7 @@
 
 #include <inlay/core/paged_kv.hpp>
 
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu::kv {
 

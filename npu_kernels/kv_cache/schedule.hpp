@@ -9,7 +9,7 @@
 
 #include <inlay/core/view.hpp>
 
-#include "npu_kernels/machine/device/device.hpp"
+#include "tile_machine/device/device.hpp"
 
 namespace inlay::npu::kv {
 

@@ -21,7 +21,7 @@
 #include <span>
 
 #include "npu_kernels/kv_cache/schedule.hpp"
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu::kv {
 

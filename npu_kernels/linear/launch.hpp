@@ -5,7 +5,7 @@
 
 #include "npu_kernels/backend/program.hpp"
 #include "npu_kernels/linear/row_reader.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

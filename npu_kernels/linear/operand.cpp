@@ -1,6 +1,6 @@
 #include "npu_kernels/linear/operand.hpp"
 
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

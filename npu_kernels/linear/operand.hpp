@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "npu_kernels/machine/run/core.hpp"
-#include "npu_kernels/machine/run/machine.hpp"
+#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 

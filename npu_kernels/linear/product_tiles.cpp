@@ -4,8 +4,8 @@
 #include "npu_kernels/backend/handover.hpp"
 #include "npu_kernels/linear/halves.hpp"
 #include "npu_kernels/linear/products.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
-#include "npu_kernels/machine/time/matrix_cost.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
+#include "tile_machine/time/matrix_cost.hpp"
 
 namespace inlay::npu {
 

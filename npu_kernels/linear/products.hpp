@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "npu_kernels/linear/operand.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

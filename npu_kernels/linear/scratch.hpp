@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu {
 

@@ -3,7 +3,7 @@
 
 #include "npu_kernels/linear/handover.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 

@@ -7,8 +7,8 @@
 #include "npu_kernels/backend/handover.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/w4_codes.hpp"
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
-#include "npu_kernels/machine/time/matrix_cost.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
+#include "tile_machine/time/matrix_cost.hpp"
 
 namespace inlay::npu {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "npu_kernels/linear/halves.hpp"
-#include "npu_kernels/machine/run/machine.hpp"
+#include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 

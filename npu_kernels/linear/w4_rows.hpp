@@ -9,7 +9,7 @@
 #include <inlay/ops/linear_w4a16.hpp>
 
 #include "npu_kernels/linear/row_reader.hpp"
-#include "npu_kernels/machine/run/machine.hpp"
+#include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 

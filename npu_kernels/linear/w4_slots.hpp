@@ -4,7 +4,7 @@
 #pragma once
 
 #include "npu_kernels/linear/row_reader.hpp"
-#include "npu_kernels/machine/run/machine.hpp"
+#include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 

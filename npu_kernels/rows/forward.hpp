@@ -3,7 +3,7 @@
 //   load_vector   a piece         store   the same
 #pragma once
 
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu::rows {
 

@@ -3,7 +3,7 @@
 // an operator brings back with the factor that it came from.
 #pragma once
 
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu::rows {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "npu_kernels/machine/arithmetic/rounding.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu::rows {
 

@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "npu_kernels/machine/run/core.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu::rows {
 

@@ -17,6 +17,7 @@
 #include "cl_kernels/runtime/runtime.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/requirements.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace inlay::test {
 namespace {
@@ -44,7 +45,7 @@ struct Case {
 };
 
 std::string program_of(std::span<const Case> cases) {
-  std::string text = exec::test::read_text(INLAY_SOURCE_DIR "/cl_kernels/support/double.clh");
+  std::string text = exec::test::read_text(inlay::test::source_path("cl_kernels/support/double.clh"));
   const std::string once = "#pragma once";
   text.erase(text.find(once), once.size());
   text +=
@@ -114,7 +115,7 @@ TEST(ClDoubles, are_the_hosts) {
 // Constants are written twice, as numbers for devices that have doubles and as bits for those that have none.
 TEST(ClDoubles, constants_are_their_bits) {
   int found = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(INLAY_SOURCE_DIR "/cl_kernels")) {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(inlay::test::source_path("cl_kernels"))) {
     if (!file.is_regular_file()) continue;
     const std::string text = exec::test::read_text(file.path().string());
     const std::regex constant(R"(NUMBER\(([^ ,()]+)(?: / (\d+))?,\s+0x([0-9a-f]{16})\))");

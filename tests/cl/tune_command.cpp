@@ -11,6 +11,7 @@
 
 #include "tests/support/files.hpp"
 #include "tests/support/requirements.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace inlay::test {
 namespace {
@@ -40,7 +41,7 @@ class TuneCommand : public ::testing::Test {
   }
   // The block of docs/opencl.md that begins with ```<language> behind the heading Tuning.
   static std::string block(const std::string& language) {
-    const std::string page = read_text(INLAY_SOURCE_DIR "/docs/opencl.md"), fence = "```" + language + "\n";
+    const std::string page = read_text(inlay::test::source_path("docs/opencl.md")), fence = "```" + language + "\n";
     const std::size_t section = page.find("## Tuning\n"), begin = page.find(fence, section);
     if (section == std::string::npos || begin == std::string::npos) return {};
     const std::size_t at = begin + fence.size();

@@ -16,11 +16,12 @@ set(rows
   "reference   | core ops"
   "cpu_kernels | core ops face"
   "cl_kernels  | core ops face"
-  "npu_kernels | core ops face cpu_kernels"
-  "measure     | core ops face npu_kernels"
-  "bench       | core ops weights face cpu_kernels npu_kernels measure"
-  "tools       | core ops weights text model exec face measure cl_kernels npu_kernels"
-  "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels measure tools")
+  "tile_machine | core"
+  "npu_kernels | core ops face cpu_kernels tile_machine"
+  "measure     | core ops face npu_kernels tile_machine"
+  "bench       | core ops weights face cpu_kernels npu_kernels tile_machine measure"
+  "tools       | core ops weights text model exec face measure cl_kernels npu_kernels tile_machine"
+  "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels tile_machine measure tools")
 
 foreach(row IN LISTS rows)
   string(REGEX MATCHALL "[a-z_]+" names "${row}")
@@ -34,6 +35,8 @@ function(room_of path result)
   string(REGEX REPLACE "^include/" "" path "${path}")
   if(path MATCHES "^inlay/[^/]*$")
     set(room face)
+  elseif(path MATCHES "^tile_machine/tests/")
+    set(room tests)
   else()
     string(REGEX REPLACE "^(inlay|executor)/" "" path "${path}")
     string(REGEX REPLACE "/.*" "" room "${path}")
@@ -42,7 +45,7 @@ function(room_of path result)
 endfunction()
 
 file(GLOB_RECURSE sources RELATIVE ${SOURCE}
-  ${SOURCE}/include/*.hpp ${SOURCE}/executor/*.[hc]pp ${SOURCE}/reference/*.[hc]pp ${SOURCE}/*_kernels/*.[hc]pp
+  ${SOURCE}/include/*.hpp ${SOURCE}/executor/*.[hc]pp ${SOURCE}/reference/*.[hc]pp ${SOURCE}/*_kernels/*.[hc]pp ${SOURCE}/tile_machine/*.[hc]pp
   ${SOURCE}/measure/*.[hc]pp ${SOURCE}/bench/*.[hc]pp ${SOURCE}/tools/*.[hc]pp ${SOURCE}/tests/*.[hc]pp)
 set(edges 0)
 foreach(source IN LISTS sources)

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/source_dir.hpp"
+
 namespace inlay::test {
 namespace {
 
@@ -26,7 +28,7 @@ struct Vector {
 // Empty where the data is absent.
 Vector vector_of(const std::string& stem) {
   const auto read = [&](const char* kind) {
-    std::ifstream file(INLAY_SOURCE_DIR "/../shared/data/quants/" + stem + kind, std::ios::binary);
+    std::ifstream file(inlay::test::source_path("../shared/data/quants/") + stem + kind, std::ios::binary);
     return Bytes(std::istreambuf_iterator<char>(file), {});
   };
   Vector v;

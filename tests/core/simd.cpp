@@ -75,11 +75,11 @@ TEST(simd, rounding_is_to_even) {
 
 // Both flags of the thread, each seen to work and to end.
 TEST(simd, flushing) {
-  if constexpr (simd::can_flush) {
+  if constexpr (fp::can_flush) {
     const volatile float least = 0x1p-149f, normal = 0x1p-126f;
-    simd::set_flushes(true);
+    fp::set_flushes(true);
     const float operand = least * 0x1p100f, result = normal * 0.5f;
-    simd::set_flushes(false);
+    fp::set_flushes(false);
     const float operand_after = least * 0x1p100f, result_after = normal * 0.5f;
     EXPECT_EQ(operand, 0);
     EXPECT_EQ(result, 0);

@@ -10,7 +10,7 @@
 
 #include <inlay/core/view.hpp>
 
-#include "cpu_kernels/simd/flush.hpp"
+#include <inlay/core/float_modes.hpp>
 #include "cpu_kernels/simd/int4.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
 
@@ -51,17 +51,17 @@ TEST(int4, converted_codes) { expect_codes<CodeForm::converted>(); }
 TEST(int4, subnormal_codes) { expect_codes<CodeForm::subnormal>(); }
 
 TEST(int4, keeping_subnormals_ends) {
-  if constexpr (simd::can_flush) {
+  if constexpr (fp::can_flush) {
     const volatile float least = 0x1p-149f;
-    simd::set_flushes(true);
+    fp::set_flushes(true);
     const float flushed = least * 0x1p100f;
     float kept = 0;
     {
-      const simd::KeepSubnormals mode;
+      const fp::KeepSubnormals mode;
       kept = least * 0x1p100f;
     }
     const float after = least * 0x1p100f;
-    simd::set_flushes(false);
+    fp::set_flushes(false);
     EXPECT_EQ(flushed, 0);
     EXPECT_EQ(kept, 0x1p-49f);
     EXPECT_EQ(after, 0);

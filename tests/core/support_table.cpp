@@ -1,5 +1,6 @@
 // docs/support_table.md names every operator and every backend. That its cells are true is tested wherever an operator
 // runs (run_with_scratch).
+#include "tests/support/source_dir.hpp"
 #include "tests/support/support_table.hpp"
 
 #include <gtest/gtest-spi.h>
@@ -20,7 +21,7 @@ TEST(support_table, has_a_row_for_every_operator_and_a_column_for_every_backend)
             (std::vector<std::string>{std::string(Reference::name), std::string(Cpu::name), "cl", "npu"}));
   std::set<std::string> operators, rows;
   const std::regex name("std::string_view name = \"(\\w+)\"");
-  for (const auto& entry : std::filesystem::directory_iterator(INLAY_SOURCE_DIR "/include/inlay/ops")) {
+  for (const auto& entry : std::filesystem::directory_iterator(inlay::test::source_path("include/inlay/ops"))) {
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found)

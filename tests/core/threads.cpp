@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "cpu_kernels/simd/flush.hpp"
+#include <inlay/core/float_modes.hpp>
 #include "cpu_kernels/threads/allowed.hpp"
 #include "tests/support/sanitizers.hpp"
 
@@ -354,15 +354,15 @@ TEST(threads, signals) {
 // Rounding and flushing are the caller's of this job, whoever made the threads and whatever the last job had.
 TEST(threads, compute_in_the_modes_of_the_caller) {
   Threads pool({.width = 3});
-  const std::uint64_t before = simd::float_modes();
+  const std::uint64_t before = fp::float_modes();
   for (int round = 0; round < 6; ++round) {
     ASSERT_EQ(std::fesetround(round % 2 == 0 ? FE_TOWARDZERO : FE_TONEAREST), 0);
-    simd::set_flushes(round % 3 == 0);
-    const std::uint64_t modes = simd::float_modes();
+    fp::set_flushes(round % 3 == 0);
+    const std::uint64_t modes = fp::float_modes();
     std::array<std::uint64_t, 3> seen{};
-    on_all_threads(pool, [&](int thread) { seen[static_cast<std::size_t>(thread)] = simd::float_modes(); });
-    simd::set_float_modes(before);
-    for (const std::uint64_t mode : seen) EXPECT_EQ(mode & ~simd::raised, modes & ~simd::raised) << round;
+    on_all_threads(pool, [&](int thread) { seen[static_cast<std::size_t>(thread)] = fp::float_modes(); });
+    fp::set_float_modes(before);
+    for (const std::uint64_t mode : seen) EXPECT_EQ(mode & ~fp::raised, modes & ~fp::raised) << round;
   }
 }
 

@@ -12,7 +12,7 @@
 #include <inlay/ops/linear_w4a16.hpp>
 
 #include "cpu_kernels/linear/w4a16_form.hpp"
-#include "cpu_kernels/simd/flush.hpp"
+#include <inlay/core/float_modes.hpp>
 #include "tests/support/levels.hpp"
 
 namespace inlay {
@@ -72,9 +72,9 @@ TEST(w4_forms, both_give_the_same_bits) {
           const auto expected = problem.run(level, CodeForm::converted);
           EXPECT_EQ(problem.run(level, CodeForm::subnormal), expected);
           for (float value : expected) ASSERT_TRUE(std::isfinite(value));
-          simd::set_flushes(true);
+          fp::set_flushes(true);
           const auto flushing = problem.run(level, CodeForm::subnormal);
-          simd::set_flushes(false);
+          fp::set_flushes(false);
           EXPECT_EQ(flushing, expected);
         }
 }

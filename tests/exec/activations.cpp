@@ -18,6 +18,7 @@
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/handed_out.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::exec::test {
@@ -308,7 +309,7 @@ void expect_the_same_story(WeightFormat weights, Activations rounded, double lea
   constexpr index count = 60;
   const TemporaryDirectory directory;
   const std::string path = directory / "stories.gguf";
-  const auto report = convert(INLAY_SOURCE_DIR "/models/stories.gguf", path, {.weights = weights});
+  const auto report = convert(inlay::test::source_path("models/stories.gguf"), path, {.weights = weights});
   ASSERT_TRUE(report.has_value()) << report.error().message();
   auto loaded = load_model(path);
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message();

@@ -127,7 +127,7 @@ TEST_F(CommandLine, npu_counts_the_cores_that_it_was_given) {
     return share;
   };
   // One of two: the roofline is that of one.
-  const std::string one = write("one.json", std::regex_replace(read(source / "devices/ascend-a2-like.json"),
+  const std::string one = write("one.json", std::regex_replace(read(source / "tile_machine/devices/ascend-a2-like.json"),
                                                                std::regex("\"cores\": \\[24"), "\"cores\": [1"));
   EXPECT_EQ(share("--cores 1"), share("--device " + one));
   EXPECT_NE(share("--cores 1"), share("--cores 2"));
@@ -135,7 +135,7 @@ TEST_F(CommandLine, npu_counts_the_cores_that_it_was_given) {
 
 // The description without one of its vector operations.
 TEST_F(CommandLine, a_model_runs_on_the_cpu_where_the_device_lacks_an_operation) {
-  const std::string text = read(source / "devices/hexagon-htp-like.json");
+  const std::string text = read(source / "tile_machine/devices/hexagon-htp-like.json");
   const std::string lacking = write("lacking.json", std::regex_replace(text, std::regex(" *\"exp\": [^\n]*\n"), ""));
   ASSERT_LT(read(lacking).size(), text.size());
   const Outcome outcome = inlay("run --tokens 4 --backend npu --device " + lacking);

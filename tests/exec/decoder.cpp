@@ -18,6 +18,7 @@
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/handed_out.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace inlay::exec {
 namespace {
@@ -197,7 +198,7 @@ TEST(batch, sequences_of_different_lengths_decode_together_as_they_do_alone) {
 // The words of a prompt may come again under a presence penalty, those of the answer may not; the repetition penalty
 // knows both. Our model writes a token that its prompt holds: what comes first, and whether it does, tells.
 TEST(generate, penalties_tell_the_prompt_from_the_answer) {
-  auto loaded = load_model(INLAY_SOURCE_DIR "/models/stories.gguf");
+  auto loaded = load_model(inlay::test::source_path("models/stories.gguf"));
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
   const auto file = std::make_shared<const ModelFile>(std::move(*loaded));
   const auto tokenizer = Tokenizer::make(file->tokenizer);

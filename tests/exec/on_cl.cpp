@@ -20,6 +20,7 @@
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/handed_out.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace inlay::exec::test {
 namespace {
@@ -94,7 +95,7 @@ std::shared_ptr<const ModelFile> loaded(const std::string& path) {
 }
 
 TEST_F(OnCl, our_model_writes_the_same_story) {
-  const auto file = loaded(INLAY_SOURCE_DIR "/models/stories.gguf");
+  const auto file = loaded(inlay::test::source_path("models/stories.gguf"));
   const std::string expected = write(file, Eager(Cpu(inlay::test::handed_out(2))));
   EXPECT_GT(expected.size(), 100u);
   on_each_shape([&](Cl& cl) { EXPECT_EQ(write(file, Chain(std::ref(cl))), expected); });

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "tests/support/backends.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tools/onnx_node.hpp"
 
 namespace inlay::tools {
@@ -49,7 +50,7 @@ TEST(verify, every_backend_passes_and_skips_what_the_table_declares) {
   INLAY_NEEDS_DATA("onnx_node");
   // Rows of the table: | `test_name` | reason |
   std::map<std::string, std::string> declared;
-  std::stringstream page(text_of(fs::path(INLAY_SOURCE_DIR) / "docs" / "support_table.md"));
+  std::stringstream page(text_of(fs::path(inlay::test::source_path("docs/support_table.md"))));
   for (std::string line; std::getline(page, line);) {
     if (line.rfind("| `test_", 0) != 0) continue;
     const std::size_t end = line.find('`', 3), reason = line.find("| ", end) + 2;

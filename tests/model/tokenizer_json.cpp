@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/model/hf_tokenizer.hpp"
+#include "tests/support/source_dir.hpp"
 #include "tests/text/support/vocabularies.hpp"
 
 namespace inlay::exec::test {
@@ -18,7 +19,7 @@ constexpr index rows = 1000;
 
 // tokenizers/cases.json: made by make.py beside it.
 const Json& cases() {
-  static const Json all = Json::parse(read_text(INLAY_SOURCE_DIR "/tests/model/tokenizers/cases.json"));
+  static const Json all = Json::parse(read_text(inlay::test::source_path("tests/model/tokenizers/cases.json")));
   return all;
 }
 

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "cpu_kernels/simd/flush.hpp"
+#include <inlay/core/float_modes.hpp>
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/compare.hpp"
@@ -23,13 +23,13 @@ inline const std::vector<index> subnormal_sizes = {1, 7, 8, 15, 16, 17, 33, 65, 
 // below it count as zero. Inlay's own threads take the modes of who calls, OpenMP's keep theirs.
 class FlushToZero {
  public:
-  static constexpr bool works = simd::can_flush;  // otherwise both modes are the same
+  static constexpr bool works = fp::can_flush;  // otherwise both modes are the same
 
   explicit FlushToZero(bool on) : on_(on) {
-    if (on_) everywhere([] { simd::set_flushes(true); });
+    if (on_) everywhere([] { fp::set_flushes(true); });
   }
   ~FlushToZero() {
-    if (on_) everywhere([] { simd::set_flushes(false); });
+    if (on_) everywhere([] { fp::set_flushes(false); });
   }
   FlushToZero(const FlushToZero&) = delete;
   FlushToZero& operator=(const FlushToZero&) = delete;

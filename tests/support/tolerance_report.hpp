@@ -16,7 +16,7 @@
 
 #include <inlay/core/dtype.hpp>
 
-#include "npu_kernels/machine/tape/source_location.hpp"
+#include "tile_machine/tape/source_location.hpp"
 #include "tests/support/sanitizers.hpp"
 
 namespace inlay::test {

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <vector>
 
-#include "npu_kernels/machine/check/checker.hpp"
-#include "npu_kernels/machine/run/machine.hpp"
-#include "npu_kernels/machine/time/timing.hpp"
+#include "tile_machine/check/checker.hpp"
+#include "tile_machine/run/machine.hpp"
+#include "tile_machine/time/timing.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // and each part of one.
 #pragma once
 
-#include "cpu_kernels/simd/flush.hpp"
+#include <inlay/core/float_modes.hpp>
 #include "tests/core/simd/lanes.hpp"
 
 namespace inlay {
@@ -12,9 +12,9 @@ namespace {
 template <class Test> void in_both_modes(Test&& test) {
   for (bool flushing : {false, true}) {
     SCOPED_TRACE(flushing ? "flush to zero" : "subnormals");
-    simd::set_flushes(flushing);
+    fp::set_flushes(flushing);
     test();
-    simd::set_flushes(false);
+    fp::set_flushes(false);
   }
 }
 

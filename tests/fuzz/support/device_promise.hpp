@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "npu_kernels/machine/device/device.hpp"
+#include "tile_machine/device/device.hpp"
 
 namespace inlay::npu {
 

@@ -1,0 +1,177 @@
+// Which template of decode attention is the best changes with the group and the shape, and a price is the time of the
+// tape that the program leaves with data.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include <inlay/ops/incre_flash_attention.hpp>
+
+#include "npu_kernels/attention/attend.hpp"
+#include "tile_machine/time/timing.hpp"
+#include "tile_machine/price/price.hpp"
+#include "tests/npu/programs/shares.hpp"
+#include "tests/support/source_dir.hpp"
+
+namespace inlay::npu {
+
+AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host>& op);
+
+namespace {
+
+struct Extents {
+  index sequences, heads, cache_heads, dim, length;
+};
+
+// A token behind a cache whose heads' tokens are one run, all in f16, from `place` on.
+template <class Place> IncreFlashAttention<Host> decode(const Extents& e, Place&& place) {
+  const auto rows = [&] { return View<4>(place(e.heads), DType::f16, {e.sequences, 1, e.heads, e.dim}); };
+  const auto cache = [&] {
+    return View<4>(place(e.cache_heads * e.length), DType::f16, {e.sequences, e.length, e.cache_heads, e.dim},
+                   {e.length * e.cache_heads * e.dim, e.dim, e.length * e.dim, 1});
+  };
+  return {.q = rows(), .k = cache(), .v = cache(), .out = rows()};
+}
+
+// A sixth of ascend-a2-like: four cores with their part of the bandwidth.
+Device four_cores() {
+  auto device = load_device(inlay::test::source_path("tile_machine/devices/ascend-a2-like.json"));
+  EXPECT_TRUE(device) << device.error().message();
+  constexpr std::uint32_t cores = 4;
+  device->dram_bytes_per_cycle *= static_cast<double>(cores) / device->cores;
+  device->cores = cores;
+  return *std::move(device);
+}
+
+enum class Plan { c1v1, c1v2, vectors };
+constexpr Plan plans[] = {Plan::c1v1, Plan::c1v2, Plan::vectors};
+
+struct Choice {
+  AttentionTemplate by;
+  double cycles;
+  // Of one row to a group C1V2 is C1V1 by another name.
+  Plan plan(const Extents& e) const {
+    if (!by.matrix) return Plan::vectors;
+    return by.vectors == 1 || e.heads == e.cache_heads ? Plan::c1v1 : Plan::c1v2;
+  }
+};
+
+// The quickest first.
+std::vector<Choice> choices_of(const Device& device, const Extents& e) {
+  test::Addresses at;
+  const IncreFlashAttention<Host> op = decode(e, [&](index) { return at.place(); });
+  PlanningMemory memory(device, device.cores);
+  const AttentionProblem problem = problem_of(memory, op);
+  std::vector<Choice> choices;
+  for (const AttentionTemplate& by : templates_of(problem, device, device.cores)) {
+    const Program program = attend_by(memory, problem, {}, by);
+    if (!program.body) continue;
+    const auto build = [&](GlobalMemory& other) { return attend_by(other, problem_of(other, op), {}, by).body; };
+    const auto priced = price(device, {.name = "decode",
+                                       .sizes = {},
+                                       .types = {},
+                                       .problem = program.problem,
+                                       .build = build,
+                                       .launch = program.launch});
+    EXPECT_TRUE(priced) << priced.error().message();
+    if (priced) choices.push_back({by, priced->cycles});
+  }
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const Choice& a, const Choice& b) { return a.cycles < b.cycles; });
+  return choices;
+}
+
+// The best of a plan; none: it does not fit, or is another by another name.
+const Choice* best(const std::vector<Choice>& choices, const Extents& e, Plan plan) {
+  const auto found =
+      std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) { return choice.plan(e) == plan; });
+  return found == choices.end() ? nullptr : &*found;
+}
+double least(const std::vector<Choice>& choices, const Extents& e, Plan plan) {
+  const Choice* choice = best(choices, e, plan);
+  return choice == nullptr ? std::numeric_limits<double>::infinity() : choice->cycles;
+}
+
+// docs/npu.md has the prices of these shapes.
+std::vector<Choice> shown_choices_of(const Device& device, const Extents& e) {
+  const auto choices = choices_of(device, e);
+  std::ifstream stream(inlay::test::source_path("docs/npu.md"));
+  const std::string page{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  std::ostringstream row;
+  row << "| " << e.sequences << " x " << e.heads << " x " << e.cache_heads << " x " << e.dim << " x " << e.length
+      << " |";
+  for (const Plan plan : plans) {
+    const Choice* choice = best(choices, e, plan);
+    if (choice == nullptr)
+      row << " - |";
+    else
+      row << " " << std::llround(choice->cycles) << " in " << choice->by.splits << " |";
+  }
+  EXPECT_NE(page.find(row.str()), page.npos) << "docs/npu.md does not have " << row.str();
+  return choices;
+}
+
+TEST(DecodePlans, TheBestChangesWithTheGroup) {
+  const Device device = four_cores();
+  const Extents one{4, 8, 8, 64, 128}, two{4, 16, 8, 64, 128}, many{1, 48, 1, 128, 2048};
+  const auto alone = shown_choices_of(device, one);
+  EXPECT_EQ(alone.front().plan(one), Plan::vectors) << "one row: the vector units need not wait for a matrix unit";
+  EXPECT_GT(least(alone, one, Plan::c1v1), 1.1 * least(alone, one, Plan::vectors));
+
+  const auto group_of_2 = shown_choices_of(device, two);
+  EXPECT_GT(least(group_of_2, two, Plan::vectors), 1.1 * group_of_2.front().cycles) << "two passes over each tile";
+
+  const auto group_of_48 = shown_choices_of(device, many);
+  EXPECT_EQ(group_of_48.front().plan(many), Plan::c1v2) << "the softmax of 48 rows bounds one vector core";
+  EXPECT_GT(least(group_of_48, many, Plan::c1v1), 1.3 * group_of_48.front().cycles);
+}
+
+// As many rows a group in both of a pair.
+TEST(DecodePlans, TheBestChangesWithTheShape) {
+  const Device device = four_cores();
+  const Extents few{2, 16, 8, 64, 128}, single{1, 2, 1, 128, 256}, longer{8, 8, 8, 128, 512};
+  const auto short_ones = shown_choices_of(device, few), alone = shown_choices_of(device, single);
+  EXPECT_EQ(short_ones.front().plan(few), Plan::vectors) << "an item for each vector unit, over before a flag comes";
+  EXPECT_GT(least(short_ones, few, Plan::c1v1), 1.1 * short_ones.front().cycles);
+  EXPECT_NE(alone.front().plan(single), Plan::vectors) << "one vector unit has all the work";
+  EXPECT_GT(least(alone, single, Plan::vectors), 1.5 * alone.front().cycles);
+  EXPECT_NE(shown_choices_of(device, longer).front().plan(longer), Plan::vectors) << "one row, and many tiles";
+}
+
+TEST(DecodePlans, APriceIsTheTimeWithData) {
+  const Device device = four_cores();
+  const Extents e{2, 8, 2, 64, 600};
+  for (const Choice& choice : choices_of(device, e)) {
+    std::vector<std::vector<f16>> values;
+    const auto op = decode(e, [&](index rows) {
+      values.emplace_back(static_cast<std::size_t>(e.sequences * rows * e.dim), f16(1));
+      return values.back().data();
+    });
+    Machine machine(device);
+    const Program program = attend_by(machine, problem_of(machine, op), {}, choice.by);
+    const Outcome outcome = machine.run(program.body, program.launch);
+    for (const Report& report : outcome.reports) ADD_FAILURE() << report.message;
+    const auto time = time_tape(outcome.tape, device);
+    ASSERT_TRUE(time) << time.error().message();
+    EXPECT_EQ(to_cycles(time->makespan), choice.cycles) << choice.by.matrix << choice.by.vectors << choice.by.splits;
+  }
+}
+
+// The vector units alone wait for nobody: their times do not know the flight of a flag, the others' do.
+TEST(DecodePlans, FlagsThatAreSlowerCostThePlansThatUseThem) {
+  Device device = four_cores();
+  const Extents e{1, 8, 2, 128, 1024};
+  const auto before = choices_of(device, e);
+  device.sync.stream_cycles *= 8;
+  const auto after = choices_of(device, e);
+  EXPECT_EQ(least(after, e, Plan::vectors), least(before, e, Plan::vectors));
+  for (const Plan plan : {Plan::c1v1, Plan::c1v2}) EXPECT_GT(least(after, e, plan), 1.2 * least(before, e, plan));
+}
+
+}  // namespace
+}  // namespace inlay::npu

@@ -1,0 +1,176 @@
+// Shares of the linear layers.
+#include <string>
+#include <vector>
+
+#include <inlay/ops/linear.hpp>
+#include <inlay/ops/linear_int8.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
+
+#include "tests/npu/programs/shares.hpp"
+
+namespace inlay::test {
+namespace {
+
+struct Case {
+  const char* device;
+  index m, n, k;
+  double floor;
+};
+
+std::string shape(const Case& c) {
+  return std::to_string(c.m) + " x " + std::to_string(c.n) + " x " + std::to_string(c.k);
+}
+
+// Misses, below 0.75: hexagon-htp-like brings weights in for every 64 rows, as many as its accumulators hold, so that
+// 8 of 10.8 cycles of a step are products, 0.74 at most; x comes before the first of them, interleaved (66.1 % became
+// 65.7 % when that was priced), and drains take the same queue. On ascend-a2-like rows of 512 are three tiles of a
+// core's accumulators: global memory gives the weight no sooner than the first of them is multiplied, and the others
+// wait for it.
+TEST(shares, linear_f16) {
+  struct Forms {
+    Case of;
+    double packed;  // floor
+  };
+  for (const auto& [c, packed_floor] : {Forms{{"ascend-a2-like", 1, 4096, 4096, 0.85}, 0.89},
+                                        {{"ascend-a2-like", 512, 4096, 4096, 0.70}, 0.82},
+                                        {{"ascend-a2-like", 2048, 4096, 4096, 0.81}, 0.86},
+                                        {{"systolic128", 512, 4096, 4096, 0.79}, 0.79},
+                                        {{"systolic128", 2048, 4096, 4096, 0.84}, 0.82},
+                                        {{"hexagon-htp-like", 512, 4096, 4096, 0.65}, 0.65}})
+    for (const bool packed : {false, true}) {
+      Addresses at;
+      Linear<Host> op{.x = at.view<2>(DType::f16, {c.m, c.k}), .y = at.view<2>(DType::f16, {c.m, c.n})};
+      if (packed)
+        op.weight = at.view<3>(DType::f16, linear_packed_extents(c.n, c.k, DType::f16));
+      else
+        op.weight_rows = at.view<2>(DType::f16, {c.n, c.k});
+      const std::string what = std::string("linear f16, ") + (packed ? "packed, " : "rows, ") + shape(c);
+      expect_share(what, c.device, op, packed ? packed_floor : c.floor);
+    }
+}
+
+// Misses, below 0.75: on ascend-a2-like few rows are multiplied sooner than global memory gives their weights, which
+// pass the vector cores: 19400 cycles for the bytes alone, and the first chunk and the last rows beside them; on
+// systolic128 the eight products of 128 rows fill and drain the arrays, 381 cycles each, between the first weights'
+// way in and the last rows' way out.
+TEST(shares, linear_int8) {
+  for (const Case& c : {Case{"ascend-a2-like", 128, 4096, 4096, 0.60},
+                        {"ascend-a2-like", 512, 4096, 4096, 0.62},
+                        {"ascend-a2-like", 2048, 4096, 4096, 0.77},
+                        {"systolic128", 1, 4096, 4096, 0.69},
+                        {"systolic128", 128, 4096, 4096, 0.68},
+                        {"systolic128", 512, 4096, 4096, 0.83},
+                        {"systolic128", 2048, 4096, 4096, 0.89},
+                        {"hexagon-htp-like", 128, 4096, 4096, 0.93},
+                        {"hexagon-htp-like", 512, 4096, 4096, 0.72}}) {
+    Addresses at;
+    const std::vector<std::int32_t> sums(static_cast<std::size_t>(c.n));  // a price reads lists of whole numbers
+    const LinearInt8<Host> op{.x = at.view<2>(DType::i8, {c.m, c.k}),
+                              .x_scale = at.view<1>(DType::f32, {c.m}),
+                              .weight = at.view<3>(DType::i8, linear_int8::packed_extents(c.n, c.k)),
+                              .weight_sum = {sums.data(), {c.n}},
+                              .weight_scale = at.view<1>(DType::f32, {c.n}),
+                              .y = at.view<2>(DType::f16, {c.m, c.n})};
+    const std::string what = "linear_int8, " + shape(c);
+    expect_share(what, c.device, op, c.floor);
+  }
+}
+
+// A weight that is packed spares the pass that each call makes of it: "Weights as they come" (docs/npu.md).
+TEST(shares, packed_weights) {
+  constexpr index n = 4096, k = 4096;
+  constexpr DType i8 = DType::i8, f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
+  const std::vector<std::byte> weight(static_cast<std::size_t>(4 * n * k));  // of any type
+  const std::vector<std::int32_t> sums(static_cast<std::size_t>(n));
+  struct Packed {
+    const char* device;
+    DType x, w;
+    index m;
+    double floor;
+    bool rows = false;
+  };
+  for (const Packed& c : {Packed{"ascend-a2-like", i8, i8, 1, 0.80},
+                          {"ascend-a2-like", i8, i8, 128, 0.78},
+                          {"ascend-a2-like", i8, i8, 512, 0.76},
+                          {"ascend-a2-like", i8, i8, 2048, 0.83},
+                          {"systolic32", i8, i8, 1, 0.67},
+                          {"systolic32", i8, i8, 512, 0.55},
+                          {"ascend-a2-like", f16, f16, 512, 0.82, true},
+                          {"systolic32", f16, f16, 1, 0.98},
+                          {"systolic32", f16, f16, 512, 0.32},
+                          {"ascend-a2-like", f16, bf16, 1, 0.88},
+                          {"hexagon-htp-like", f16, bf16, 1, 0.96},
+                          {"systolic32", f16, bf16, 1, 0.97},
+                          {"systolic128", f16, bf16, 1, 0.92},
+                          {"ascend-a2-like", f32, f32, 1, 0.68},
+                          {"hexagon-htp-like", f32, f32, 1, 0.44},
+                          {"systolic32", f32, f32, 1, 0.48},
+                          {"systolic128", f32, f32, 1, 0.29},
+                          {"ascend-a2-like", f32, f32, 512, 0.19},
+                          {"systolic128", f32, f32, 512, 0.14}}) {
+    Addresses at;
+    const auto expect_more = [&](const std::string& what, const auto& op) {
+      const std::string whole = what + ", " + shape({c.device, c.m, n, k, 0});
+      const double unpacked = expect_share(whole, c.device, op, 0);
+      EXPECT_GT(expect_packed_share(whole, c.device, op, c.floor), unpacked) << whole;
+    };
+    if (c.w == i8) {
+      expect_more("linear_int8", LinearInt8<Host>{.x = at.view<2>(i8, {c.m, k}),
+                                                  .x_scale = at.view<1>(f32, {c.m}),
+                                                  .weight = {weight.data(), i8, linear_int8::packed_extents(n, k)},
+                                                  .weight_sum = {sums.data(), {n}},
+                                                  .weight_scale = at.view<1>(f32, {n}),
+                                                  .y = at.view<2>(f16, {c.m, n})});
+      continue;
+    }
+    Linear<Host> op{.x = at.view<2>(c.x, {c.m, k}), .y = at.view<2>(c.x, {c.m, n})};
+    if (c.rows)
+      op.weight_rows = {weight.data(), c.w, {n, k}};
+    else
+      op.weight = {weight.data(), c.w, linear_packed_extents(n, k, c.w)};
+    expect_more(std::string("linear, x ") + std::string(name(c.x)) + ", w " + std::string(name(c.w)), op);
+  }
+}
+
+// The misses, without a floor or with a low one: on ascend-a2-like codes pass the vector cores and the L2 as
+// f16, eight times their bytes, and `f16` lays out all weights before the first product. Other layers of Llama 8B than
+// the square one have other tiles: they must fit the vector unit's memory.
+TEST(shares, linear_w4a16) {
+  struct W4 {
+    const char* device;
+    NpuActivations mode;
+    index group;
+    bool zeros;
+    double floor;
+    index m = 1, n = 4096;
+  };
+  constexpr index k = 4096;
+  constexpr NpuActivations exact = NpuActivations::exact, f16 = NpuActivations::f16;
+  for (const W4& c : {W4{"hexagon-htp-like", exact, 128, false, 0.97},
+                      {"hexagon-htp-like", exact, 128, true, 0.93},
+                      {"hexagon-htp-like", exact, 32, false, 0.96},
+                      {"hexagon-htp-like", f16, 128, false, 0.89},
+                      {"ascend-a2-like", exact, 128, false, 0.31},
+                      {"ascend-a2-like", f16, 128, false, 0},
+                      {"ascend-a2-like", exact, 128, true, 0.35, 1, 6144},
+                      {"ascend-a2-like", exact, 128, true, 0.33, 512, 6144},
+                      {"ascend-a2-like", exact, 128, true, 0.24, 512},
+                      {"hexagon-htp-like", exact, 128, true, 0.26, 512}}) {
+    const index m = c.m, n = c.n;
+    Addresses at;
+    const std::array<index, 3> per_group{w4_panels(n), w4_groups(k, c.group), w4_panel};
+    LinearW4a16<Host> op{.x = at.view<2>(DType::f16, {m, k}),
+                         .codes = at.view<3>(DType::u8, {w4_panels(n), w4_steps(k, 4), 64}),
+                         .scales = at.view<3>(DType::f16, per_group),
+                         .y = at.view<2>(DType::f16, {m, n}),
+                         .group = c.group};
+    if (c.zeros) op.zeros = at.view<3>(DType::u8, per_group);
+    const std::string what = std::string("linear_w4a16, ") + (c.mode == f16 ? "f16" : "exact") + ", groups of " +
+                             std::to_string(c.group) + (c.zeros ? ", zeros, " : ", ") + std::to_string(m) + " x " +
+                             std::to_string(n) + " x 4096";
+    expect_share(what, c.device, op, c.floor, c.mode);
+  }
+}
+
+}  // namespace
+}  // namespace inlay::test

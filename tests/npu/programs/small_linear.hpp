@@ -1,0 +1,216 @@
+// The linear layers at sizes that take several tiles of small memories: every way through their programs.
+#pragma once
+
+#include <inlay/ops/linear.hpp>
+#include <inlay/ops/linear_int8.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
+
+#include <inlay/weights/linear_int8_pack.hpp>
+#include <inlay/weights/linear_pack.hpp>
+#include <inlay/weights/linear_w4a16_pack.hpp>
+
+#include "tests/npu/programs/small_problems.hpp"
+
+namespace inlay::npu {
+
+Program program(GlobalMemory&, const Linear<Host>&, const Choices&);
+Program program(GlobalMemory&, const LinearInt8<Host>&, const Choices&);
+Program program(GlobalMemory&, const LinearW4a16<Host>&, const Choices&);
+Packing packing(GlobalMemory&, const Linear<Host>&, const Choices&);
+Packing packing(GlobalMemory&, const LinearInt8<Host>&, const Choices&);
+
+}  // namespace inlay::npu
+
+namespace inlay::npu::test {
+
+// The vector unit holds rows in f32.
+inline std::vector<Device> devices_for_linear() {
+  std::vector<Device> list = small_devices();
+  for (Device& device : list) {
+    auto& vector = device.memories[device.memory_of[static_cast<std::size_t>(Space::vector)]].bytes;
+    vector = std::max<std::uint64_t>(vector, device.same_memory(Space::vector, Space::staging) ? 160 << 10 : 48 << 10);
+  }
+  return list;
+}
+
+// Does the call lay its weight out, read the blocks of one that was packed, or pack it?
+enum class Weight { unpacked, packed, packing };
+
+// The program that lays the blocks out, or the one that reads them.
+template <class Op, class T>
+Ran run_packed(const Device& device, const Options& options, const Op& op, const std::vector<T>& y, Weight weight) {
+  PlanningMemory planning(device);
+  const Packing how = packing(planning, op, {});
+  if (how.bytes == 0 || weight == Weight::unpacked) return run_operator(device, options, op, y);
+  std::vector<std::byte> memory(how.bytes);
+  if (weight == Weight::packing) {
+    Machine machine(device, options);
+    const Program made = how.lay_out(machine, memory.data());
+    Outcome outcome = machine.run(made.body, made.launch);
+    return {std::move(outcome), memory};
+  }
+  FunctionalMachine before(device);
+  const Program made = how.lay_out(before, memory.data());
+  EXPECT_TRUE(before.run(made.body, made.launch).empty());
+  Machine machine(device, options);
+  const Program reads = program(machine, op, {.packed = memory.data()});
+  Outcome outcome = machine.run(reads.body, reads.launch);
+  return {std::move(outcome), bytes_of(y)};
+}
+
+// Halves of both sides, or what is f16 as it lies.
+template <class T, index k = 70, index n = 36, Weight weight = Weight::unpacked>
+Ran run_linear(const Device& device, const Options& options) {
+  constexpr index m = 19;
+  const auto x = values<T>(m * k, -4, 4, 1), w = values<T>(n * k, -4, 4, 2), bias = values<T>(n, -4, 4, 3);
+  const auto extents = linear_packed_extents(n, k, dtype_of<T>);
+  std::vector<T> packed(static_cast<std::size_t>(extents[0] * extents[1] * extents[2])), y(m * n);
+  EXPECT_TRUE(pack_linear(serial(), {w.data(), {n, k}}, {packed.data(), extents}).ok());
+  const Linear<Host> op{
+      .x = {x.data(), {m, k}}, .weight = {packed.data(), extents}, .bias = {bias.data(), {n}}, .y = {y.data(), {m, n}}};
+  return run_packed(device, options, op, y, weight);
+}
+
+// w in rows: the load makes blocks of them, or the vector unit where that is another unit's pass and global memory
+// bounds the layer.
+inline Ran run_linear_rows(const Device& device, const Options& options) {
+  constexpr index m = 3, n = 36, k = 70;
+  const auto x = values<f16>(m * k, -4, 4, 1), w = values<f16>(n * k, -4, 4, 2);
+  std::vector<f16> y(m * n);
+  const Linear<Host> op{.x = {x.data(), {m, k}}, .weight_rows = {w.data(), {n, k}}, .y = {y.data(), {m, n}}};
+  return run_operator(device, options, op, y);
+}
+
+// On cores that have as little of the bandwidth as each of many: the weight comes before the cores meet.
+template <Ran (*run)(const Device&, const Options&)> Ran with_slow_memory(Device device, const Options& options) {
+  device.dram_bytes_per_cycle /= 24;
+  return run(device, options);
+}
+
+// Weights of a layer of bytes.
+struct Int8Weights {
+  static constexpr index n = 20, k = 70;
+  std::array<index, 3> extents = linear_int8::packed_extents(n, k);
+  std::vector<float> scale = values<float>(n, 1, 3, 2), bias = values<float>(n, -9, 9, 6);
+  std::vector<std::int8_t> zero = values<std::int8_t>(n, -3, 3, 5), packed;
+  std::vector<std::int32_t> sums = std::vector<std::int32_t>(n);
+
+  Int8Weights() : packed(static_cast<std::size_t>(extents[0] * extents[1] * extents[2])) {
+    const auto w = values<std::int8_t>(n * k, -9, 9, 4);
+    EXPECT_TRUE(pack_linear_int8({w.data(), {n, k}}, {packed.data(), extents}, {sums.data(), {n}}).ok());
+  }
+  LinearInt8<Host> op(ConstView<2> x, View<2> y) const {
+    return {.x = x,
+            .weight = {packed.data(), extents},
+            .weight_sum = {sums.data(), {n}},
+            .weight_scale = {scale.data(), {n}},
+            .weight_zero = {zero.data(), {n}},
+            .bias = {bias.data(), {n}},
+            .y = y};
+  }
+};
+
+enum class Codes { symmetric, asymmetric, static_scale, shadow_outliers };
+
+// Quantized inside.
+template <Codes codes, Weight weight = Weight::unpacked>
+Ran run_linear_int8(const Device& device, const Options& options) {
+  constexpr index m = 34, n = Int8Weights::n, k = Int8Weights::k;
+  constexpr bool shadow = codes == Codes::shadow_outliers;
+  auto x = values<float>(m * k, shadow ? -400 : -60, shadow ? 400 : 40, 1);
+  if (shadow)
+    for (std::size_t i = 5; i < x.size(); i += 11) x[i] = 16777216.0f;  // its quotient is no float below 2^23
+  const Int8Weights weights;
+  const auto scale = values<float>(1, 1, 1, 3);
+  const auto zero = values<std::int8_t>(1, 3, 3, 7);
+  std::vector<float> y(m * n);
+  LinearInt8<Host> op = weights.op({x.data(), {m, k}}, {y.data(), {m, n}});
+  op.asymmetric = codes == Codes::asymmetric;
+  op.shadow_outliers = shadow;
+  if (codes == Codes::static_scale || shadow) op.x_scale = {scale.data(), {1}};
+  if (codes == Codes::static_scale) op.x_zero = {zero.data(), {1}};
+  return run_packed(device, options, op, y, weight);
+}
+
+// Codes in, codes out.
+template <class T> Ran run_linear_of_codes(const Device& device, const Options& options) {
+  constexpr index m = 18, n = Int8Weights::n, k = Int8Weights::k;
+  const auto x = values<T>(m * k, 0, 60, 1), zero = values<T>(1, 3, 3, 7);
+  const auto scale = values<float>(1, 1, 1, 3), y_scale = values<float>(1, 60, 60, 8);
+  const Int8Weights weights;
+  std::vector<T> y(m * n);
+  LinearInt8<Host> op = weights.op({x.data(), {m, k}}, {y.data(), {m, n}});
+  op.x_scale = {scale.data(), {1}};
+  op.x_zero = {zero.data(), {1}};
+  op.y_scale = {y_scale.data(), {1}};
+  op.y_zero = {zero.data(), {1}};
+  return run_operator(device, options, op, y);
+}
+
+struct FourBits {
+  index group = 40;
+  bool symmetric = false;  // else with zeros
+  W4Compute compute = W4Compute::exact_float;
+  NpuActivations activations = NpuActivations::exact;
+  bool ordered = false;  // by a permutation
+  index bits = 4;
+  index m = 5, n = 36, k = 72;
+};
+
+inline Ran run_linear_w4a16(const Device& device, const Options& options, const FourBits& form) {
+  const index n = form.n, k = form.k;
+  const auto x = values<float>(static_cast<std::size_t>(form.m * k), -4, 4, 1),
+             w = values<float>(static_cast<std::size_t>(n * k), -4, 4, 2);
+  const auto bias = values<float>(static_cast<std::size_t>(n), -4, 4, 3);
+  PackedW4 packed = quantize_w4a16({w.data(), {n, k}}, form.group, form.bits, form.symmetric);
+  if (form.ordered)
+    for (index slot = 0; slot < k; ++slot) packed.perm.push_back(static_cast<std::int32_t>(slot * 7 % k));
+  std::vector<float> y(static_cast<std::size_t>(form.m * n));
+  const LinearW4a16<Host> op =
+      packed.op({x.data(), {form.m, k}}, {y.data(), {form.m, n}}, {bias.data(), {n}}, form.compute);
+  Machine machine(device, options);
+  const Program made = program(machine, op, {.activations = form.activations});
+  Outcome outcome = machine.run(made.body, made.launch);
+  return {std::move(outcome), bytes_of(y)};
+}
+
+inline std::vector<Problem> small_linear() {
+  constexpr auto in_bytes = W4Compute::int8_activations;
+  constexpr auto in_f16 = NpuActivations::f16;
+  const auto w4 = [](FourBits form) {
+    return [form](const Device& device, const Options& options) { return run_linear_w4a16(device, options, form); };
+  };
+  return {{"linear f32", run_linear<float>},
+          {"linear f16", run_linear<f16>},
+          {"linear f16, columns beyond a tile", run_linear<f16, 32, 100>},
+          {"linear f16, rows", run_linear_rows},
+          {"linear, nothing to add up", run_linear<float, 0>, true},
+          {"linear_int8", run_linear_int8<Codes::symmetric>},
+          {"linear_int8, asymmetric", run_linear_int8<Codes::asymmetric>},
+          {"linear_int8, static scale", run_linear_int8<Codes::static_scale>},
+          {"linear_int8, shadow outliers", run_linear_int8<Codes::shadow_outliers>},
+          {"linear f32, packing", run_linear<float, 70, 36, Weight::packing>},
+          {"linear f32, packed", run_linear<float, 70, 36, Weight::packed>},
+          {"linear_int8, packed", run_linear_int8<Codes::symmetric, Weight::packed>},
+          {"linear f32, packed, slow memory", with_slow_memory<run_linear<float, 70, 36, Weight::packed>>},
+          {"linear_int8, packed, slow memory", with_slow_memory<run_linear_int8<Codes::symmetric, Weight::packed>>},
+          {"linear_int8, i8 to i8", run_linear_of_codes<std::int8_t>},
+          {"linear_int8, u8 to u8", run_linear_of_codes<std::uint8_t>},
+          {"linear_w4a16", w4({})},
+          {"linear_w4a16, symmetric", w4({.symmetric = true})},
+          {"linear_w4a16, 8 bits, by order", w4({.ordered = true, .bits = 8})},
+          {"linear_w4a16, activations f16", w4({.activations = in_f16})},
+          {"linear_w4a16, activations f16, one group", w4({.group = 0, .symmetric = true, .activations = in_f16})},
+          {"linear_w4a16, activations f16, 40 rows", w4({.activations = in_f16, .m = 40})},
+          {"linear_w4a16, activations f16, rows that stay",
+           w4({.group = 0, .symmetric = true, .activations = in_f16, .m = 33, .n = 100, .k = 416})},
+          {"linear_w4a16, many groups", w4({.group = 32, .m = 1, .n = 16, .k = 256})},
+          {"linear_w4a16, many groups of 40 rows", w4({.group = 32, .m = 40, .n = 16, .k = 256})},
+          {"linear_w4a16, activations f16, 40 rows of 512",
+           w4({.group = 32, .activations = in_f16, .m = 40, .n = 16, .k = 512})},
+          {"linear_w4a16, int8_activations", w4({.compute = in_bytes})},
+          {"linear_w4a16, int8_activations, one group", w4({.group = 0, .compute = in_bytes})},
+          {"linear_w4a16, int8_activations, 8 bits", w4({.compute = in_bytes, .bits = 8, .m = 40}), true}};
+}
+
+}  // namespace inlay::npu::test

@@ -1,0 +1,85 @@
+// Small machines for the operators' programs at sizes that take many tiles of their memories (small_*.hpp): what the
+// mutation suites run.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <ostream>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "npu_kernels/backend/program.hpp"
+#include "tests/support/source_dir.hpp"
+#include "tile_machine/run/machine.hpp"
+#include "tile_machine/tests/support/programs.hpp"
+
+namespace inlay::npu::test {
+
+struct Ran {
+  Outcome outcome;
+  std::vector<std::byte> output;
+};
+
+struct Problem {
+  std::string name;
+  std::function<Ran(const Device&, const Options&)> run;
+  bool may_hide = false;  // what goes wrong need not show in the results
+
+  friend std::ostream& operator<<(std::ostream& out, const Problem& problem) { return out << problem.name; }
+};
+
+// The same queues, paths and flags in small memories: small problems take many tiles, machines are quick to make.
+inline Device small(Device device, std::uint32_t cores, std::initializer_list<std::pair<Space, std::uint64_t>> bytes) {
+  device.cores = cores;
+  for (const auto& [space, size] : bytes)
+    device.memories[device.memory_of[static_cast<std::size_t>(space)]].bytes = size;
+  return device;
+}
+
+inline std::vector<Device> small_devices() {
+  const auto load = [](const char* name) {
+    auto device = load_device(inlay::test::source_path("tile_machine/devices/") + name + ".json");
+    EXPECT_TRUE(device) << device.error().message();
+    return device ? *std::move(device) : Device{};
+  };
+  return {small(load("ascend-a2-like"), 2,
+                {{Space::staging, 16 << 10},
+                 {Space::left, 4 << 10},
+                 {Space::right, 4 << 10},
+                 {Space::accumulator, 8 << 10},
+                 {Space::vector, 24 << 10}}),
+          small(load("hexagon-htp-like"), 2, {{Space::staging, 48 << 10}})};
+}
+
+template <class T> std::vector<T> values(std::size_t count, int low, int high, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<T> all(count);
+  for (T& value : all)
+    value = static_cast<T>(
+        static_cast<float>(low + static_cast<int>(engine() % static_cast<std::uint64_t>(high - low + 1))));
+  return all;
+}
+
+template <class T> std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+// An operator's program.
+template <class Op, class T>
+Ran run_operator(const Device& device, const Options& options, const Op& op, const std::vector<T>& output) {
+  Machine machine(device, options);
+  const Program made = program(machine, op, {});
+  Outcome outcome = machine.run(made.body, made.launch);
+  return {std::move(outcome), bytes_of(output)};
+}
+
+}  // namespace inlay::npu::test

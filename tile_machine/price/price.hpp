@@ -1,0 +1,59 @@
+// The price of a tile program at given shapes: its cycles by the timing model, without its data. Memories have
+// addresses and no bytes, so that a cache of many GiB costs what its tape costs.
+//
+// A price is kept under the program's name, its sizes and types, and the device's name and version: asked for again,
+// it is there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tile_machine/device/problem.hpp"
+#include "tile_machine/run/machine.hpp"
+#include "tile_machine/price/recent.hpp"
+
+namespace inlay::npu {
+
+struct PricedProgram {
+  std::string name;
+  std::vector<index> sizes;
+  std::vector<DType> types;
+  Problem problem{};
+  // Makes its tensors (GlobalMemory::absent, workspace) and gives what each core runs.
+  std::function<std::function<void(Core&)>(GlobalMemory&)> build;
+  Launch launch{};
+};
+
+inline constexpr std::array<double, 4> dram_shares{1, 0.75, 0.5, 0.25};
+
+struct Price {
+  double cycles = 0, us = 0;
+  std::uint64_t bytes = 0;   // that global memory moves
+  std::string bound;         // the program's own bounding resource
+  double problem_share = 0;  // of the makespan that the problem takes at least; 0: it is not stated
+  std::array<double, dram_shares.size()> us_at_share{};  // where others take the rest of global memory's bandwidth
+};
+
+class Prices {
+ public:
+  static constexpr std::size_t most = 4096;  // that are kept
+
+  // Errors: what the program reported, or what time_tape refused.
+  tl::expected<Price, Status> of(const Device& device, const PricedProgram& program);
+  std::size_t known() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Recent<Price> known_;
+};
+
+// Without a memory of earlier ones.
+tl::expected<Price, Status> price(const Device& device, const PricedProgram& program);
+// The tape that it is read from.
+tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program);
+
+}  // namespace inlay::npu

@@ -1,0 +1,139 @@
+#include "tile_machine/price/rank.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "tile_machine/time/timing.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// What a tape's times depend on and the tape itself does not.
+bool varies(const Provenance& figure) {
+  const auto under = [&](std::string_view section) { return figure.pointer.rfind(section, 0) == 0; };
+  if (figure.low >= figure.high || under("/compile") || under("/ghz") || under("/numerics")) return false;
+  return !figure.whole ||
+         (under("/queues") && (figure.pointer.ends_with("/depth") || figure.pointer.ends_with("/outstanding")));
+}
+
+class Ranker {
+ public:
+  Ranker(Json description, const Tape& a, const Tape& b) : description_(std::move(description)), a_(a), b_(b) {}
+
+  struct Times {
+    double a = 0, b = 0;
+  };
+  tl::expected<Times, Status> times(const Json& json) const {
+    auto device = parse_device(json.dump());
+    if (!device) return tl::unexpected<Status>(std::move(device.error()));
+    auto first = time_tape(a_, *device), second = time_tape(b_, *device);
+    if (!first) return tl::unexpected<Status>(std::move(first.error()));
+    if (!second) return tl::unexpected<Status>(std::move(second.error()));
+    return Times{to_cycles(first->makespan), to_cycles(second->makespan)};
+  }
+
+  const Json& description() const { return description_; }
+  static void put(Json& json, const Provenance& figure, double value) {
+    json.at(Json::json_pointer(figure.pointer))[0] = figure.whole ? std::round(value) : value;
+  }
+  // A core's part of a bandwidth is at most all of it.
+  static void mend(Json& json) {
+    for (const char* section : {"dram", "l2"}) {
+      Json& part = json.at(section);
+      if (part.is_null()) continue;
+      Json &core = part.at("bytes_per_cycle_core")[0], &all = part.at("bytes_per_cycle")[0];
+      if (core.get<double>() > all.get<double>()) core = all;
+    }
+  }
+
+ private:
+  Json description_;
+  const Tape &a_, &b_;
+};
+
+// Even in the logarithm: half and twice are as likely.
+double draw(const Provenance& figure, std::mt19937_64& random) {
+  const double part = static_cast<double>(random() >> 11) * 0x1p-53;
+  if (figure.low <= 0) return figure.low + part * (figure.high - figure.low);
+  return figure.low * std::pow(figure.high / figure.low, part);
+}
+
+}  // namespace
+
+tl::expected<Ranking, Status> rank(std::string_view description, const Tape& a, const Tape& b,
+                                   const RankOptions& options) {
+  auto device = parse_device(description);
+  if (!device) return tl::unexpected<Status>(std::move(device.error()));
+  const Ranker ranker(Json::parse(description), a, b);
+  auto nominal = ranker.times(ranker.description());
+  if (!nominal) return tl::unexpected<Status>(std::move(nominal.error()));
+  Ranking result{.cycles_a = nominal->a, .cycles_b = nominal->b, .samples = options.samples};
+  std::vector<Provenance> figures;
+  std::copy_if(device->provenance.begin(), device->provenance.end(), std::back_inserter(figures), varies);
+  result.figures = static_cast<std::uint32_t>(figures.size());
+
+  std::mt19937_64 random(options.seed);
+  std::vector<double> ratios;
+  for (std::uint32_t i = 0; i < options.samples; ++i) {
+    Json json = ranker.description();
+    for (const Provenance& figure : figures) Ranker::put(json, figure, draw(figure, random));
+    Ranker::mend(json);
+    auto times = ranker.times(json);
+    if (!times) return tl::unexpected<Status>(std::move(times.error()));
+    result.a_faster += times->a < times->b;
+    result.b_faster += times->b < times->a;
+    ratios.push_back(times->a > 0 ? times->b / times->a : 1);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const auto quantile = [&](double part) {
+    return ratios.empty() ? 0 : ratios[static_cast<std::size_t>(part * static_cast<double>(ratios.size() - 1))];
+  };
+  result.low = quantile(0.05);
+  result.middle = quantile(0.5);
+  result.high = quantile(0.95);
+
+  for (const Provenance& figure : figures)
+    for (double at : {figure.low, figure.high}) {
+      Json json = ranker.description();
+      Ranker::put(json, figure, at);
+      Ranker::mend(json);
+      auto times = ranker.times(json);
+      if (!times) return tl::unexpected<Status>(std::move(times.error()));
+      const bool other = nominal->a < nominal->b ? times->a > times->b : nominal->a > nominal->b && times->a < times->b;
+      if (other) result.flips.push_back({figure.pointer, figure.confidence, figure.value, at});
+    }
+  return result;
+}
+
+std::string describe(const Ranking& ranking, std::string_view a, std::string_view b) {
+  const bool first = ranking.cycles_a <= ranking.cycles_b;
+  const std::string_view better = first ? a : b, worse = first ? b : a;
+  const double fast = first ? ranking.cycles_a : ranking.cycles_b, slow = first ? ranking.cycles_b : ranking.cycles_a;
+  const std::uint32_t wins = first ? ranking.a_faster : ranking.b_faster;
+  std::array<char, 512> line{};
+  std::snprintf(line.data(), line.size(),
+                "%.*s takes %.0f cycles, %.*s %.0f: faster in %u of %u samples of %u figures\n"
+                "%.*s / %.*s: %.2f in the middle, %.2f to %.2f in nine of ten samples\n",
+                static_cast<int>(better.size()), better.data(), fast, static_cast<int>(worse.size()), worse.data(),
+                slow, wins, ranking.samples, ranking.figures, static_cast<int>(b.size()), b.data(),
+                static_cast<int>(a.size()), a.data(), ranking.middle, ranking.low, ranking.high);
+  std::string text = line.data();
+  for (const Flip& flip : ranking.flips) {
+    std::snprintf(line.data(), line.size(), "%s alone flips it: %g instead of %g (%s)\n", flip.pointer.c_str(), flip.at,
+                  flip.value, flip.confidence.c_str());
+    text += line.data();
+  }
+  if (ranking.flips.empty()) text += "no single figure flips it\n";
+  return text;
+}
+
+}  // namespace inlay::npu

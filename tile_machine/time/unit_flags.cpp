@@ -1,0 +1,49 @@
+#include "tile_machine/time/unit_flags.hpp"
+
+#include <algorithm>
+
+namespace inlay::npu {
+
+UnitFlags::UnitFlags(const Tape& tape, const Device& device, const TapeOrder& order) {
+  const auto unit_set = [&](std::uint32_t index) {
+    return index != no_entry && tape.entries[index].unit && sets(tape.entries[index].event);
+  };
+  if (device.sync.unit_flag_bytes == 0 || !order.unit_flags()) return;
+  for (auto* table : {&leader_, &wait_, &set_}) table->assign(tape.entries.size(), no_entry);
+  const auto granular = [&](const Entry& entry) {
+    return entry.event == Event::work && (entry.work.unit == Unit::matrix || entry.work.unit == Unit::dma);
+  };
+  for (std::uint32_t lane = 0; lane < order.lanes(); ++lane) {
+    std::uint32_t work = no_entry, last = no_entry;  // before this entry; the last set of it
+    for (std::uint32_t index : order.queue(lane)) {
+      if (tape.entries[index].event == Event::work) {
+        work = last = granular(tape.entries[index]) ? index : no_entry;
+      } else if (unit_set(index) && work != no_entry) {
+        leader_[index] = work;
+        set_[last] = index;
+        last = index;
+      }
+    }
+  }
+  for (std::uint32_t lane = 0; lane < order.lanes(); ++lane) {
+    std::uint32_t wait = no_entry;  // of a unit flag, since the last work
+    for (std::uint32_t index : order.queue(lane)) {
+      const Entry& entry = tape.entries[index];
+      if (waits(entry.event) && unit_set(order.partner(index))) wait = index;
+      if (entry.event != Event::work) continue;
+      if (wait != no_entry && granular(entry)) leader_[index] = leader_[order.partner(wait)];
+      wait_[index] = wait;
+      wait = no_entry;
+    }
+  }
+}
+
+Tick UnitFlags::granule(const Device& device, const Work& work, Tick units) {
+  const std::uint64_t bytes = work.unit == Unit::matrix
+                                  ? std::uint64_t{work.m} * work.n * static_cast<std::uint64_t>(bits(work.out)) / 8
+                                  : work.bytes;
+  const std::uint64_t granule = std::max<std::uint64_t>(1, device.sync.unit_flag_bytes);
+  return units / static_cast<Tick>(std::max<std::uint64_t>(1, (bytes + granule - 1) / granule));
+}
+
+}  // namespace inlay::npu
