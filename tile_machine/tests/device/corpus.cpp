@@ -24,7 +24,7 @@ TEST(device_corpus, every_text_is_read_or_refused_as_promised) {
 
 TEST(device_corpus, so_is_each_description_with_one_byte_changed_or_gone) {
   constexpr std::size_t step = 7;  // a prime, so that the four files are hit at unlike places
-  for (const auto& entry : std::filesystem::directory_iterator(inlay::test::source_path("devices"))) {
+  for (const auto& entry : std::filesystem::directory_iterator(inlay::test::source_path("tile_machine/devices"))) {
     const std::string text = text_of(entry.path());
     for (std::size_t at = 0; at < text.size(); at += step) {
       std::string changed = text;

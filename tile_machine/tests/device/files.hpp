@@ -15,7 +15,7 @@ namespace inlay::npu {
 using Json = nlohmann::json;
 using Pointer = Json::json_pointer;
 
-inline const std::filesystem::path directory = inlay::test::source_path("devices");
+inline const std::filesystem::path directory = inlay::test::source_path("tile_machine/devices");
 
 inline std::string text_of(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
