@@ -13,20 +13,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <inlay/core/backend.hpp>
+#include <inlay/npu_operator.hpp>
 
 namespace inlay {
 
 enum class NpuMode : unsigned char { functional, checked };
-
-// Matrix units take f16, bf16 and int8. `exact`: an f32 operand goes in two halves, so that tolerances are those of
-// every backend. `f16`: it is rounded to f16 once, which is faster and off by what the operator's page states.
-enum class NpuActivations : unsigned char { exact, f16 };
 
 struct NpuOptions {
   // A description's name, the path of a file, or a description itself (JSON); empty: INLAY_NPU_DEVICE, else
@@ -77,25 +77,35 @@ class Npu {
 
 namespace npu {
 
-// Instantiated in npu_kernels/<op>.cpp. `op` has passed its check.
-template <class Op> struct Operator {
-  static Status supports(const Npu& npu, const Op& op);
-  static std::size_t scratch_bytes(const Npu& npu, const Op& op);
-  static Status compute(const Npu& npu, const Op& op, const Workspace& workspace);
-  static Expected<NpuPrice> price(const Npu& npu, const Op& op);
-  static Expected<Plan> plan(const Npu& npu, const Op& op);  // what the price is read from
-  static std::size_t packed_bytes(const Npu& npu, const Op& op);
-  static Status pack(const Npu& npu, const Op& op, std::span<std::byte> memory);
-};
+Status supports(const Npu& npu, const AnyOperator& op);
+std::size_t scratch_bytes(const Npu& npu, const AnyOperator& op);
+Status compute(const Npu& npu, const AnyOperator& op, const Workspace& workspace);
+Expected<NpuPrice> price(const Npu& npu, const AnyOperator& op);
+Expected<Plan> plan(const Npu& npu, const AnyOperator& op);  // what the price is read from
+std::size_t packed_bytes(const Npu& npu, const AnyOperator& op);
+Status pack(const Npu& npu, const AnyOperator& op, std::span<std::byte> memory);
+
+// ask(op), without the operator's type.
+template <class Op, class Ask> auto about(const Op& op, Ask&& ask) {
+  std::optional<std::invoke_result_t<Ask, const AnyOperator&>> answer;
+  const auto keep = [&](const AnyOperator& any) { answer.emplace(ask(any)); };
+  void* const context = const_cast<void*>(static_cast<const void*>(&keep));
+  Operator<Op>::visit(op, context, [](void* kept, const AnyOperator& any) {
+    (*static_cast<std::add_pointer_t<decltype(keep)>>(kept))(any);
+  });
+  return *std::move(answer);
+}
 
 }  // namespace npu
 
-template <class Op> Status supports(const Npu& npu, const Op& op) { return npu::Operator<Op>::supports(npu, op); }
+template <class Op> Status supports(const Npu& npu, const Op& op) {
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::supports(npu, any); });
+}
 template <class Op> std::size_t scratch_bytes(const Npu& npu, const Op& op) {
-  return npu::Operator<Op>::scratch_bytes(npu, op);
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::scratch_bytes(npu, any); });
 }
 template <class Op> Status compute(const Npu& npu, const Op& op, const Workspace& workspace) {
-  return npu::Operator<Op>::compute(npu, op, workspace);
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::compute(npu, any, workspace); });
 }
 
 // Kept by operator, shapes, types and device: asked for again, it is there. What an operator refuses or the backend
@@ -104,7 +114,7 @@ template <class Op> Expected<NpuPrice> price(const Npu& npu, const Op& op) {
   if (Status status = check(op); !status.ok()) return failure(std::move(status));
   if (Status status = supports(npu, op); !status.ok()) return failure(std::move(status));
   if (writes_nothing(op)) return NpuPrice{};
-  return npu::Operator<Op>::price(npu, op);
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::price(npu, any); });
 }
 
 // A weight laid out once. The contracts' packed forms are those of every backend; where a device's units read another
@@ -123,7 +133,8 @@ template <class Op> Expected<NpuPrice> price(const Npu& npu, const Op& op) {
 // global memory: it has none, the device reads it as it lies or makes blocks where it uses them; and where `check` or
 // `supports` refuses it.
 template <class Op> std::size_t packed_bytes(const Npu& npu, const Op& op) {
-  return check(op).ok() && supports(npu, op).ok() && !writes_nothing(op) ? npu::Operator<Op>::packed_bytes(npu, op) : 0;
+  if (!check(op).ok() || !supports(npu, op).ok() || writes_nothing(op)) return 0;
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::packed_bytes(npu, any); });
 }
 
 // Lays the operator's weight out in the first packed_bytes(npu, op) bytes of `memory`; of 0 bytes nothing is to be
@@ -133,7 +144,8 @@ template <class Op> std::size_t packed_bytes(const Npu& npu, const Op& op) {
 template <class Op> Status pack(const Npu& npu, const Op& op, std::span<std::byte> memory) {
   if (Status status = check(op); !status.ok()) return status;
   if (Status status = supports(npu, op); !status.ok()) return status;
-  return writes_nothing(op) ? Status() : npu::Operator<Op>::pack(npu, op, memory);
+  if (writes_nothing(op)) return {};
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::pack(npu, any, memory); });
 }
 
 // Every weight whose blocks lie in some of `memory` is read as it is again. Returns how many those were.

@@ -10,6 +10,7 @@
 #include "npu_kernels/attention/query_halves.hpp"
 #include "npu_kernels/attention/score_rules.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
+#include "tile_machine/price/price.hpp"
 
 namespace inlay::npu {
 

@@ -78,6 +78,22 @@ Expected<Npu> Npu::make(const NpuOptions& wanted) {
 const NpuOptions& Npu::options() const { return runtime_->options(); }
 const std::string& Npu::device_name() const { return runtime_->device().name; }
 
+namespace npu {
+
+Status supports(const Npu& npu, const AnyOperator& op) { return npu.runtime().supports(op); }
+std::size_t scratch_bytes(const Npu& npu, const AnyOperator& op) { return npu.runtime().scratch_bytes(op); }
+Status compute(const Npu& npu, const AnyOperator& op, const Workspace& workspace) {
+  return npu.runtime().compute(op, workspace);
+}
+Expected<NpuPrice> price(const Npu& npu, const AnyOperator& op) { return npu.runtime().price(op); }
+Expected<Plan> plan(const Npu& npu, const AnyOperator& op) { return npu.runtime().plan(op); }
+std::size_t packed_bytes(const Npu& npu, const AnyOperator& op) { return npu.runtime().packed_bytes(op); }
+Status pack(const Npu& npu, const AnyOperator& op, std::span<std::byte> memory) {
+  return npu.runtime().pack(op, memory);
+}
+
+}  // namespace npu
+
 std::size_t forget(const Npu& npu, std::span<const std::byte> memory) { return npu.runtime().packed().forget(memory); }
 
 }  // namespace inlay

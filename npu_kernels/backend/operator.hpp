@@ -1,17 +1,75 @@
-// The members of Operator (inlay/npu.hpp) from an operator's program. Included by npu_kernels/<op>.cpp alone.
+// An operator as the backend sees it, from its program: included by npu_kernels/<op>.cpp, which instantiates
+//
+//   template struct Operator<RmsNorm<Host>>;
+//
+// The backend (runtime.hpp) knows no type of an operator, and a program's file knows nothing of the backend.
 #pragma once
 
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "npu_kernels/backend/plan.hpp"
+#include <inlay/core/fields.hpp>
+#include <inlay/core/status.hpp>
+
 #include "npu_kernels/backend/program.hpp"
-#include "npu_kernels/backend/runtime.hpp"
 
 namespace inlay::npu {
+
+// What a call is: its key, and where the n-th operand lies. The space of one call serves the next.
+class CallKey {
+ public:
+  void start(std::string_view op);
+  template <class V> void operand(const V& view, bool written) {
+    number(view.present() ? static_cast<int>(view.dtype) : -1);
+    add(&view.extents, sizeof(view.extents));
+    add(&view.strides, sizeof(view.strides));
+    number(same_as(static_cast<const std::byte*>(static_cast<const void*>(view.data)), written));
+  }
+  template <class T> void number(const T& value) {
+    static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
+    add(&value, sizeof(value));
+  }
+  void contents(const std::byte* elements, std::size_t bytes) { add(elements, bytes); }
+
+  const std::string& key() const { return key_; }
+  std::size_t operands() const { return operands_.size(); }
+  // Of the n-th operand; one that is written and another one of the same address have one symbol.
+  std::byte* symbol(std::size_t operand) const;
+  std::byte* place(std::byte* address) const;  // of a symbol; of any other address itself
+
+ private:
+  struct Operand {
+    std::byte* place;
+    bool written;
+    std::size_t same_as;
+  };
+  void add(const void* data, std::size_t count) { key_.append(static_cast<const char*>(data), count); }
+  std::size_t same_as(const std::byte* place, bool written);
+
+  std::string key_;
+  std::vector<Operand> operands_;
+};
+
+class AnyOperator {
+ public:
+  virtual ~AnyOperator() = default;
+  virtual std::string_view name() const = 0;
+  virtual bool nothing_to_write() const = 0;
+  virtual Status refusal(const Device& device) const = 0;
+  virtual WeightForm weight(const Device& device) const = 0;
+  virtual void add_to(CallKey& key) const = 0;  // everything that its program depends on, but for packed blocks
+  // The same operator with symbols for addresses, zeros for scalars that nobody reads, and lists of its own.
+  virtual std::unique_ptr<AnyOperator> with_symbols(const CallKey& key) const = 0;
+  virtual Program make_program(GlobalMemory& memory, const Choices& choices) const = 0;
+  virtual Packing make_packing(GlobalMemory& memory, const Choices& choices) const = 0;
+};
 
 template <class Op> Status declined(const Device&, const Op&) { return {}; }
 template <class Op> WeightForm weight_form(const Device&, const Op&) { return {}; }
@@ -38,111 +96,79 @@ template <class V, class Visit> void for_each_element(const V& list, Visit&& vis
       visit(first + byte_size(list.dtype, r * (V::rank == 2 ? list.strides[0] : 0) + c * list.strides[V::rank - 1]));
 }
 
-// Everything that a program depends on. Returns the blocks of its weight, if it has been packed: the last operand.
-template <class Op> std::byte* describe(Runtime& runtime, const Op& op) {
-  Call& call = runtime.call();
-  call.start(Op::name);
-  for_each_field(op, [&](const auto& field, const auto& value) {
-    using T = std::remove_cvref_t<decltype(value)>;
-    if constexpr (ViewLike<T>) {
-      call.operand(value, field.is_written());
-      if constexpr (T::rank <= 2)
-        if (is_among(field.member, lists_read<Op>))
-          for_each_element(value, [&](const std::byte* element) {
-            call.contents(element, static_cast<std::size_t>(byte_size(value.dtype, 1)));
-          });
-    } else if constexpr (ListOfViews<T>) {
-      call.number(value.size());
-      for (const auto& each : value) call.operand(each, false);
-    } else if (!is_among(field.member, scalars_unread<Op>)) {
-      call.number(value);
-    }
-  });
-  const WeightForm weight = weight_form(runtime.device(), op);
-  if (weight.place == nullptr) return nullptr;
-  const std::span<std::byte> blocks = runtime.packed().find(weight);
-  call.operand(ConstView<1>(blocks.data(), DType::i8, {static_cast<index>(blocks.size())}), false);
-  return blocks.data();
-}
+template <class Op> class TypedOperator final : public AnyOperator {
+ public:
+  explicit TypedOperator(const Op& op) : op_(op) {}
 
-// The operator as its program is made: symbols for addresses, lists in `kept`.
-template <class Op> Op without_places(const Op& op, const Call& call, std::vector<std::shared_ptr<void>>& kept) {
-  Op result = op;
-  std::size_t operand = 0;
-  const auto place = [&](auto& view) { view.data = call.symbol(operand++); };
-  for_each_field(result, [&](const auto& field, auto& value) {
-    using T = std::remove_cvref_t<decltype(value)>;
-    if constexpr (ListOfViews<T>) {
-      auto views = std::make_shared<std::vector<typename T::value_type>>(value.begin(), value.end());
-      for (auto& each : *views) place(each);
-      value = *views;
-      kept.push_back(std::move(views));
-    } else if constexpr (ViewLike<T>) {
-      const T given = value;
-      place(value);
-      if constexpr (T::rank <= 2) {
-        if (!is_among(field.member, lists_read<Op>) || given.empty()) return;
-        const auto element_bytes = static_cast<std::size_t>(byte_size(given.dtype, 1));
-        auto elements = std::make_shared<std::vector<std::byte>>();
-        for_each_element(given, [&](const std::byte* element) {
-          elements->insert(elements->end(), element, element + element_bytes);
-        });
-        value = T(elements->data(), given.dtype, given.extents);
-        kept.push_back(std::move(elements));
+  std::string_view name() const override { return Op::name; }
+  bool nothing_to_write() const override { return writes_nothing(op_); }
+  Status refusal(const Device& device) const override { return declined(device, op_); }
+  WeightForm weight(const Device& device) const override { return weight_form(device, op_); }
+  Program make_program(GlobalMemory& memory, const Choices& choices) const override {
+    return program(memory, op_, choices);
+  }
+  Packing make_packing(GlobalMemory& memory, const Choices& choices) const override {
+    return packing(memory, op_, choices);
+  }
+
+  void add_to(CallKey& key) const override {
+    for_each_field(op_, [&](const auto& field, const auto& value) {
+      using T = std::remove_cvref_t<decltype(value)>;
+      if constexpr (ViewLike<T>) {
+        key.operand(value, field.is_written());
+        if constexpr (T::rank <= 2)
+          if (is_among(field.member, lists_read<Op>))
+            for_each_element(value, [&](const std::byte* element) {
+              key.contents(element, static_cast<std::size_t>(byte_size(value.dtype, 1)));
+            });
+      } else if constexpr (ListOfViews<T>) {
+        key.number(value.size());
+        for (const auto& each : value) key.operand(each, false);
+      } else if (!is_among(field.member, scalars_unread<Op>)) {
+        key.number(value);
       }
-    } else if (is_among(field.member, scalars_unread<Op>)) {
-      value = {};
-    }
-  });
-  return result;
-}
+    });
+  }
 
-template <class Op> Prepared& prepared(Runtime& runtime, const Op& op) {
-  std::byte* blocks = describe(runtime, op);
-  if (Prepared* known = runtime.prepared()) return *known;
-  std::vector<std::shared_ptr<void>> kept;
-  const Op symbols = without_places(op, runtime.call(), kept);
-  if (blocks != nullptr) blocks = runtime.call().symbol(runtime.call().operands() - 1);
-  return runtime.prepare([&](GlobalMemory& memory) { return program(memory, symbols, runtime.choices(blocks)); },
-                         std::move(kept));
-}
+  std::unique_ptr<AnyOperator> with_symbols(const CallKey& key) const override {
+    auto result = std::make_unique<TypedOperator>(op_);
+    std::size_t operand = 0;
+    const auto place = [&](auto& view) { view.data = key.symbol(operand++); };
+    for_each_field(result->op_, [&](const auto& field, auto& value) {
+      using T = std::remove_cvref_t<decltype(value)>;
+      if constexpr (ListOfViews<T>) {
+        auto views = std::make_shared<std::vector<typename T::value_type>>(value.begin(), value.end());
+        for (auto& each : *views) place(each);
+        value = *views;
+        result->lists_.push_back(std::move(views));
+      } else if constexpr (ViewLike<T>) {
+        const T given = value;
+        place(value);
+        if constexpr (T::rank <= 2) {
+          if (!is_among(field.member, lists_read<Op>) || given.empty()) return;
+          const auto element_bytes = static_cast<std::size_t>(byte_size(given.dtype, 1));
+          auto elements = std::make_shared<std::vector<std::byte>>();
+          for_each_element(given, [&](const std::byte* element) {
+            elements->insert(elements->end(), element, element + element_bytes);
+          });
+          value = T(elements->data(), given.dtype, given.extents);
+          result->lists_.push_back(std::move(elements));
+        }
+      } else if (is_among(field.member, scalars_unread<Op>)) {
+        value = {};
+      }
+    });
+    return result;
+  }
 
-template <class Op> Status Operator<Op>::supports(const Npu& npu, const Op& op) {
-  Runtime& runtime = npu.runtime();
-  if (Status status = declined(runtime.device(), op); !status.ok()) return status;
-  if (!runtime.tries_programs() || writes_nothing(op)) return {};
-  const std::string& lacks = prepared(runtime, op).lacks;
-  return lacks.empty() ? Status() : unsupported(lacks);
-}
-template <class Op> std::size_t Operator<Op>::scratch_bytes(const Npu& npu, const Op& op) {
-  return prepared(npu.runtime(), op).workspace_bytes;
-}
-template <class Op> Status Operator<Op>::compute(const Npu& npu, const Op& op, const Workspace& workspace) {
-  Runtime& runtime = npu.runtime();
-  if (npu.options().mode == NpuMode::functional) return runtime.run(Op::name, prepared(runtime, op), workspace);
-  std::byte* const blocks = describe(runtime, op);
-  return runtime.run_checked(Op::name, workspace,
-                             [&](GlobalMemory& memory) { return program(memory, op, runtime.choices(blocks)); });
-}
-template <class Op> Expected<NpuPrice> Operator<Op>::price(const Npu& npu, const Op& op) {
-  Runtime& runtime = npu.runtime();
-  std::byte* const blocks = describe(runtime, op);
-  if (const NpuPrice* known = runtime.priced()) return *known;
-  return runtime.price([&](GlobalMemory& memory) { return program(memory, op, runtime.choices(blocks)); });
-}
-template <class Op> Expected<Plan> Operator<Op>::plan(const Npu& npu, const Op& op) {
-  Runtime& runtime = npu.runtime();
-  std::byte* const blocks = describe(runtime, op);
-  return runtime.plan(Op::name, [&](GlobalMemory& memory) { return program(memory, op, runtime.choices(blocks)); });
-}
-template <class Op> std::size_t Operator<Op>::packed_bytes(const Npu& npu, const Op& op) {
-  Runtime& runtime = npu.runtime();
-  return packing(runtime.planning(), op, runtime.choices()).bytes;
-}
-template <class Op> Status Operator<Op>::pack(const Npu& npu, const Op& op, std::span<std::byte> memory) {
-  Runtime& runtime = npu.runtime();
-  const Packing how = packing(runtime.planning(), op, runtime.choices());
-  return how.bytes == 0 ? Status() : runtime.pack(Op::name, weight_form(runtime.device(), op), how, memory);
+ private:
+  Op op_;
+  std::vector<std::shared_ptr<void>> lists_;
+};
+
+template <class Op>
+void Operator<Op>::visit(const Op& op, void* context, void (*visit)(void* context, const AnyOperator& op)) {
+  visit(context, TypedOperator<Op>(op));
 }
 
 }  // namespace inlay::npu

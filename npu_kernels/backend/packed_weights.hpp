@@ -2,32 +2,14 @@
 // nothing.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <span>
 #include <unordered_map>
 
-#include <inlay/core/view.hpp>
+#include "npu_kernels/backend/program.hpp"
 
 namespace inlay::npu {
-
-// A weight, and the type that its blocks have: another x may ask for other ones.
-struct WeightForm {
-  const void* place = nullptr;  // none: the operator has no weight that is ever laid out
-  DType dtype = DType::f32, unit = DType::f32;
-  std::array<index, 3> extents{1, 1, 1}, strides{};
-  bool operator==(const WeightForm&) const = default;
-};
-template <class V> WeightForm form_of(const V& weight, DType unit) {
-  WeightForm form{.place = weight.data, .dtype = weight.dtype, .unit = unit};
-  static_assert(V::rank <= 3);
-  for (std::size_t axis = 0; axis < V::rank; ++axis) {
-    form.extents[axis] = weight.extents[axis];
-    form.strides[axis] = weight.strides[axis];
-  }
-  return form;
-}
 
 class PackedWeights {
  public:

@@ -17,23 +17,26 @@
 // A weight that it lays out at each call may be packed once (backend/packed_weights.hpp):
 //
 //   WeightForm  weight_form(const Device&, const LinearInt8<Host>&);             optional: names the blocks
-//   Packing     packing(GlobalMemory&, const LinearInt8<Host>&, const Choices&); .. and lays them out
+//   Packing     packing(GlobalMemory&, const LinearInt8<Host>&, const Choices&); optional: lays them out
 //
 // All of it before the template of the operator. Workspace is memory.workspace(..): in a run the caller's.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <tuple>
 
-#include <inlay/npu.hpp>
+#include <inlay/npu_operator.hpp>
 
-#include "npu_kernels/backend/packed_weights.hpp"
 #include "tile_machine/device/problem.hpp"
-#include "tile_machine/run/machine.hpp"
-#include "tile_machine/price/price.hpp"
+#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/global_memory.hpp"
 
 namespace inlay::npu {
+
+class Prices;  // tile_machine/price/price.hpp
 
 struct Program {
   std::function<void(Core&)> body;  // holds its operands by value
@@ -48,6 +51,23 @@ struct Choices {
   std::string key = {};         // all that the program depends on
   std::byte* packed = nullptr;  // blocks of its weight, where it has been packed
 };
+
+// A weight, and the type that its blocks have: another x may ask for other ones.
+struct WeightForm {
+  const void* place = nullptr;  // none: the operator has no weight that is ever laid out
+  DType dtype = DType::f32, unit = DType::f32;
+  std::array<index, 3> extents{1, 1, 1}, strides{};
+  bool operator==(const WeightForm&) const = default;
+};
+template <class V> WeightForm form_of(const V& weight, DType unit) {
+  WeightForm form{.place = weight.data, .dtype = weight.dtype, .unit = unit};
+  static_assert(V::rank <= 3);
+  for (std::size_t axis = 0; axis < V::rank; ++axis) {
+    form.extents[axis] = weight.extents[axis];
+    form.strides[axis] = weight.strides[axis];
+  }
+  return form;
+}
 
 // What a weight of an operator becomes when it is packed. Of no bytes: its program has no pass to spare.
 struct Packing {

@@ -32,17 +32,43 @@ Runtime::Runtime(NpuOptions options, Device device)
       machine_(device_, options_.cores, host_product(Cpu(serial()).isa())),
       planning_(device_, options_.cores) {}
 
-Prepared* Runtime::prepared() { return programs_.find(call_.key()); }
+std::byte* Runtime::describe(const AnyOperator& op) {
+  call_.start(op.name());
+  op.add_to(call_);
+  const WeightForm weight = op.weight(device_);
+  if (weight.place == nullptr) return nullptr;
+  const std::span<std::byte> blocks = packed_.find(weight);
+  call_.operand(ConstView<1>(blocks.data(), DType::i8, {static_cast<index>(blocks.size())}), false);
+  return blocks.data();
+}
 
-Prepared& Runtime::prepare(const Build& build, std::vector<std::shared_ptr<void>> kept) {
-  Prepared prepared;
-  prepared.program = build(planning());
-  prepared.workspace_bytes = planning_.workspace_bytes();
-  prepared.tensors = planning_.named();
-  prepared.kept = std::move(kept);
-  if (tries_programs_) prepared.lacks = lacks(build);
+CachedProgram& Runtime::cached(const AnyOperator& op) {
+  std::byte* blocks = describe(op);
+  if (CachedProgram* known = programs_.find(call_.key())) return *known;
+  CachedProgram fresh;
+  fresh.op = op.with_symbols(call_);
+  if (blocks != nullptr) blocks = call_.symbol(call_.operands() - 1);
+  const auto build = [&](GlobalMemory& memory) { return fresh.op->make_program(memory, choices(blocks)); };
+  fresh.program = build(planning());
+  fresh.workspace_bytes = planning_.workspace_bytes();
+  fresh.tensors = planning_.named();
+  if (tries_programs_) fresh.lacks = lacks(build);
   if (programs_.size() >= most_kept) make_room();
-  return programs_.put(call_.key(), std::move(prepared));
+  return programs_.put(call_.key(), std::move(fresh));
+}
+
+Status Runtime::supports(const AnyOperator& op) {
+  if (Status status = op.refusal(device_); !status.ok()) return status;
+  if (!tries_programs_ || op.nothing_to_write()) return {};
+  const std::string& lacks = cached(op).lacks;
+  return lacks.empty() ? Status() : unsupported(lacks);
+}
+
+Status Runtime::compute(const AnyOperator& op, const Workspace& workspace) {
+  if (options_.mode == NpuMode::functional) return run(op.name(), cached(op), workspace);
+  std::byte* const blocks = describe(op);
+  return run_checked(op.name(), workspace,
+                     [&](GlobalMemory& memory) { return op.make_program(memory, choices(blocks)); });
 }
 
 // A run in which no byte is touched. What else it reports (a memory that is too small) the true run reports as well.
@@ -55,26 +81,26 @@ std::string Runtime::lacks(const Build& build) const {
   return {};
 }
 
-Status Runtime::run(std::string_view op, Prepared& prepared, const Workspace& workspace) {
-  if (Status status = check_workspace<Host>(workspace, prepared.workspace_bytes); !status.ok()) return status;
+Status Runtime::run(std::string_view op, CachedProgram& cached, const Workspace& workspace) {
+  if (Status status = check_workspace<Host>(workspace, cached.workspace_bytes); !status.ok()) return status;
   places_.clear();
   WorkspaceCutter cutter(workspace);
-  for (const GlobalMemory::Named& tensor : prepared.tensors)
+  for (const GlobalMemory::Named& tensor : cached.tensors)
     places_.push_back(tensor.workspace ? cutter.take<std::byte>(static_cast<index>(tensor.bytes))
                                        : call_.place(tensor.place));
-  prepared.script.place(places_);
-  if (prepared.script.play()) return {};
-  machine_.name_again(prepared.tensors, places_);
-  const std::vector<Report> reports = machine_.run(prepared.program.body, prepared.program.launch, &prepared.script);
-  if (!reports.empty()) prepared.script.clear();
-  bytes_ += prepared.script.bytes() - prepared.script_bytes;
-  prepared.script_bytes = prepared.script.bytes();
-  if (bytes_ > most_script_bytes) make_room();
+  cached.log.place(places_);
+  if (cached.log.play()) return {};
+  machine_.name_again(cached.tensors, places_);
+  const std::vector<Report> reports = machine_.run(cached.program.body, cached.program.launch, &cached.log);
+  if (!reports.empty()) cached.log.clear();
+  bytes_ += cached.log.bytes() - cached.log_bytes;
+  cached.log_bytes = cached.log.bytes();
+  if (bytes_ > most_log_bytes) make_room();
   return reports.empty() ? Status() : failed(op, reports.front());
 }
 
 void Runtime::make_room() {
-  programs_.halve([&](const Prepared& program) { bytes_ -= program.script_bytes; });
+  programs_.halve([&](const CachedProgram& program) { bytes_ -= program.log_bytes; });
 }
 
 Status Runtime::run_checked(std::string_view op, const Workspace& workspace, const Build& build) {
@@ -98,9 +124,10 @@ PricedProgram Runtime::to_price(std::string name, const Build& build) {
           .launch = plan.launch};
 }
 
-const NpuPrice* Runtime::priced() { return priced_.find(call_.key()); }
-
-Expected<NpuPrice> Runtime::price(const Build& build) {
+Expected<NpuPrice> Runtime::price(const AnyOperator& op) {
+  std::byte* const blocks = describe(op);
+  if (const NpuPrice* known = priced_.find(call_.key())) return *known;
+  const auto build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(blocks)); };
   auto found = npu::price(device_, to_price(call_.key().c_str(), build));
   if (!found) return failure(std::move(found.error()));
   NpuPrice price{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
@@ -108,8 +135,10 @@ Expected<NpuPrice> Runtime::price(const Build& build) {
   return priced_.put(call_.key(), std::move(price));
 }
 
-Expected<Plan> Runtime::plan(std::string_view op, const Build& build) {
-  const PricedProgram program = to_price(std::string(op), build);
+Expected<Plan> Runtime::plan(const AnyOperator& op) {
+  std::byte* const blocks = describe(op);
+  const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(blocks)); };
+  const PricedProgram program = to_price(std::string(op.name()), build);
   auto tape = tape_of(device_, program);
   if (!tape) return failure(std::move(tape.error()));
   return Plan{std::move(*tape), program.problem};
@@ -120,9 +149,11 @@ GlobalMemory& Runtime::planning() {
   return planning_;
 }
 
-Status Runtime::pack(std::string_view op, const WeightForm& weight, const Packing& packing,
-                     std::span<std::byte> memory) {
-  const auto refused = [&](const std::string& why) { return invalid(std::string(op) + ": memory " + why); };
+Status Runtime::pack(const AnyOperator& op, std::span<std::byte> memory) {
+  const Packing packing = op.make_packing(planning(), choices());
+  if (packing.bytes == 0) return {};
+  const WeightForm weight = op.weight(device_);
+  const auto refused = [&](const std::string& why) { return invalid(std::string(op.name()) + ": memory " + why); };
   if (memory.size() < packing.bytes)
     return refused("has " + std::to_string(memory.size()) + " bytes; it must have at least " +
                    std::to_string(packing.bytes) + " (packed_bytes)");
@@ -135,12 +166,12 @@ Status Runtime::pack(std::string_view op, const WeightForm& weight, const Packin
   packed_.remove(weight);
   const auto build = [&](GlobalMemory& global) { return packing.lay_out(global, memory.data()); };
   if (options_.mode == NpuMode::checked) {
-    if (Status status = run_checked(op, {}, build); !status.ok()) return status;
+    if (Status status = run_checked(op.name(), {}, build); !status.ok()) return status;
   } else {
     machine_.forget();
     const Program program = build(machine_);
     const std::vector<Report> reports = machine_.run(program.body, program.launch);
-    if (!reports.empty()) return failed(op, reports.front());
+    if (!reports.empty()) return failed(op.name(), reports.front());
   }
   packed_.add(weight, memory);
   return {};

@@ -239,16 +239,17 @@ TYPED_TEST(KeptPrograms, a_second_call_allocates_nothing) {
 // A program takes hundreds of allocations, a tape thousands; what is looked up, at most that of its text.
 TYPED_TEST(KeptPrograms, a_known_price_builds_no_program) {
   const Npu npu = npu_of("hexagon-htp-like");
+  const auto price_of = [&](const npu::AnyOperator& any) { return npu::price(npu, any); };
   std::size_t prices = 0;
   for (std::uint64_t seed = number("INLAY_FUZZ_SEED", 100), last = seed + 1000; prices < 3 && seed < last; ++seed) {
     Draw d(this->rooms_, seed);
     TypeParam op{};
     draw(d, op);
     if (!this->runs(npu, d, op)) continue;
-    const auto first = npu::Operator<TypeParam>::price(npu, op);
+    const auto first = npu::about(op, price_of);
     ASSERT_TRUE(first.has_value()) << first.error().message();
     const test::Growth growth;
-    const auto again = npu::Operator<TypeParam>::price(npu, op);
+    const auto again = npu::about(op, price_of);
     EXPECT_LE(growth.allocations(), 1u);
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(again->cycles, first->cycles);

@@ -1,4 +1,4 @@
-#include "tile_machine/arithmetic/nd_tensor.hpp"
+#include "tile_machine/arithmetic/tensor.hpp"
 
 #include <algorithm>
 #include <cstdlib>

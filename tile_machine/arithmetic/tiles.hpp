@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tile_machine/arithmetic/host_product.hpp"
-#include "tile_machine/arithmetic/nd_tensor.hpp"
 #include "tile_machine/arithmetic/tensor.hpp"
 
 namespace inlay::npu {
@@ -15,36 +14,6 @@ namespace inlay::npu {
 struct Tile {
   Tensor form;
   std::byte* data = nullptr;
-};
-
-// round: to nearest even, floor, ceil, toward zero. Of casts to integers; floats round to nearest even.
-enum class Round : std::uint8_t { nearest, floor, ceil, zero };
-
-// What becomes of an accumulator on its way out, in f32:
-//
-//   dst[r, c] = f(acc[r, c] * scale * scale_row[0, c] + bias_row[0, c]),  f = max(0, x) with relu
-//
-// rounded and saturated to dst's type; in integers `zero` is added between the two. i32 to i32 stays exact.
-// The rows are optional, f32, in staging memory. Which of all this a device can do is data (Device::drain).
-struct DrainOptions {
-  float scale = 1;
-  bool relu = false;
-  Tensor scale_row{}, bias_row{};
-  std::int32_t zero = 0;
-};
-
-enum class Compare : std::uint8_t { less, less_equal, greater, greater_equal, equal, not_equal };
-
-// A number that a verb is given: an integer counts as one where the elements are integers.
-struct Scalar {
-  double value = 0;
-  bool whole = false;
-  constexpr Scalar(float number) : value(number) {}
-  constexpr Scalar(std::int32_t number) : value(number), whole(true) {}
-};
-
-struct Iota {
-  double first = 0, column_step = 1, row_step = 0;
 };
 
 namespace tiles {

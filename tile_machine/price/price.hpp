@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "tile_machine/device/problem.hpp"
+#include "tile_machine/price/lru_cache.hpp"
 #include "tile_machine/run/machine.hpp"
-#include "tile_machine/price/recent.hpp"
 
 namespace inlay::npu {
 
@@ -48,7 +48,7 @@ class Prices {
 
  private:
   mutable std::mutex mutex_;
-  Recent<Price> known_;
+  LruCache<Price> known_;
 };
 
 // Without a memory of earlier ones.

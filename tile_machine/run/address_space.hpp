@@ -18,8 +18,6 @@
 
 namespace inlay::npu {
 
-enum class Use : std::uint8_t { in, out, in_out };  // of a tensor in global memory, by the kernels
-
 class AddressSpace {
  public:
   // A buffer from `first` on; elements are the bytes that are its own, as offsets from there. Workspace holds nothing.

@@ -1,5 +1,5 @@
 // Products, and the scalar unit's elements.
-#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine_core.hpp"
 
 namespace inlay::npu {
 
@@ -16,7 +16,7 @@ struct Write {
 
 }  // namespace
 
-void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& right, bool init, Site site) {
+void MachineCore::mma(const Tensor& accumulator, const Tensor& left, const Tensor& right, bool init, Site site) {
   if (!runs(Pipe::matrix)) return;
   const Tensor acc = target(accumulator, "mma", site), a = resolve(left), b = resolve(right);
   if (!usable("mma", {&acc, &a, &b}, site)) return;
@@ -32,33 +32,15 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
     return illegal("mma",
                    "the matrix unit does not multiply " + describe(a) + " by " + describe(b) + " into " + describe(acc),
                    site);
-  if (!checked())
-    return perform([to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics,
-                    product = run_.product,
-                    &host = *run_.host] { tiles::multiply_on_host(to, x, y, init, numerics, product, host); });
-  Work work;
-  work.unit = Unit::matrix;
-  work.in = a.dtype;
-  work.out = acc.dtype;
-  work.m = static_cast<std::uint32_t>(a.rows());
-  work.n = static_cast<std::uint32_t>(b.columns());
-  work.k = static_cast<std::uint32_t>(a.columns());
-  work.turned = device().turns(b.flipped);
-  const auto body = [to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics] {
-    tiles::multiply(to, x, y, init, numerics);
-  };
-  if (init)
-    issue(Pipe::matrix, "mma", site, work, {{a}, {b}, {acc, true}}, body);
-  else
-    issue(Pipe::matrix, "mma", site, work, {{a}, {b}, {acc}, {acc, true}}, body);
+  multiply(acc, a, b, init, site);
 }
 
-double Core::scalar_read(const Tensor& tensor, index row, index column, Site site) {
+double MachineCore::scalar_read(const Tensor& tensor, index row, index column, Site site) {
   if (!has(tensor.space)) return 0;
   const Tensor from = resolve(tensor).slice(row, 1, column, 1);
   if (!usable("scalar_read", {&from}, site)) return 0;
   const Tile there = tile(from);
-  if (run_.script != nullptr) return run_.script->read(there);
+  if (log_ != nullptr) return log_->read(there);
   double value = 0;
   Work work;
   work.unit = Unit::scalar;
@@ -71,7 +53,7 @@ double Core::scalar_read(const Tensor& tensor, index row, index column, Site sit
 
 // Of the streams those write that have the vector unit: a vector's memory is theirs alone, and what lies in global
 // memory would else be written by each. They share it by rows, as what the vector unit writes.
-void Core::scalar_write(const Tensor& destination, index row, index column, double value, Site site) {
+void MachineCore::scalar_write(const Tensor& destination, index row, index column, double value, Site site) {
   if (!runs(Pipe::vector)) return;
   const Tensor to = target(destination, "scalar_write", site).slice(row, 1, column, 1);
   if (!usable("scalar_write", {&to}, site)) return;
@@ -86,7 +68,7 @@ void Core::scalar_write(const Tensor& destination, index row, index column, doub
   work.elements = 1;
   // A price is asked of buffers that nobody may touch.
   const bool callers = to.space == Space::global && !run_.memories.buffer(to.buffer).workspace;
-  const Write body{tile(to), value, callers && !run_.compute};
+  const Write body{tile(to), value, callers && !computes(Pipe::vector)};
   issue(Pipe::scalar, "scalar_write", site, work, {{to, true}}, body, {{body.to.form, body.to.data}});
 }
 

@@ -1,32 +1,14 @@
 // The copy by axes.
-#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine_core.hpp"
 
 namespace inlay::npu {
 
-namespace {
-
-// The row that the number names when the step is done.
-struct CopyRow {
-  NdTensor to, from;
-  std::byte *into, *out_of;  // of row 0
-  Tile number;
-  index count, bytes;
-  bool operator()() const {
-    const auto row = static_cast<index>(tiles::read(number, 0, 0));
-    if (row < 0 || row >= count) return false;
-    tiles::copy_by_axes(to, into, from, out_of + row * bytes);
-    return true;
-  }
-};
-
-}  // namespace
-
-void Core::add_footprints(std::vector<Footprint>& to, const NdTensor& tensor, bool write) const {
+void MachineCore::add_footprints(std::vector<Footprint>& to, const NdTensor& tensor, bool write) const {
   for (const Region& region : regions_of(tensor)) to.push_back(footprint({tensor.first, write}, region));
 }
 
 // Its elements are the buffer's, and in scratch memory each run of `run` elements starts at a granule.
-bool Core::reachable(const char* verb, const NdTensor& tensor, index run, Site site) {
+bool MachineCore::reachable(const char* verb, const NdTensor& tensor, index run, Site site) {
   if (!usable(verb, {&tensor.first}, site)) return false;
   const Buffer& buffer = run_.memories.buffer(tensor.first.buffer);
   const Memory& memory = device().memory(tensor.first.space);
@@ -51,7 +33,8 @@ bool Core::reachable(const char* verb, const NdTensor& tensor, index run, Site s
   return false;
 }
 
-std::optional<Core::CopyByAxes> Core::copying(const NdTensor& destination, const NdTensor& source, Site site) {
+std::optional<MachineCore::CopyByAxes> MachineCore::copying(const NdTensor& destination, const NdTensor& source,
+                                                            Site site) {
   constexpr const char* verb = "copy";
   const auto refuse = [&](const std::string& why) {
     illegal(verb, why, site);
@@ -84,12 +67,12 @@ std::optional<Core::CopyByAxes> Core::copying(const NdTensor& destination, const
   return CopyByAxes{to, from, run_.memories.data(to.first), run_.memories.data(from.first)};
 }
 
-void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) {
+void MachineCore::copy(const NdTensor& destination, const NdTensor& source, Site site) {
   if (stopped() || !moves_here(destination.first, source.first)) return;
   const auto found = copying(destination, source, site);
   if (!found) return;
   const CopyByAxes& body = *found;
-  if (!checked()) return perform(body, {{body.to.first, body.into}, {body.from.first, body.out_of}});
+  if (!checked_) return perform(body, {{body.to.first, body.into}, {body.from.first, body.out_of}});
   const NdTensor &to = body.to, &from = body.from;
   const Path* path = device().path(from.first.space, to.first.space);
   Entry entry_of_copy = entry(Event::work, path->pipe, "copy", site);
@@ -105,23 +88,8 @@ void Core::copy(const NdTensor& destination, const NdTensor& source, Site site) 
   enqueue(entry_of_copy, std::move(all), carried_out(path->pipe, body));
 }
 
-void Core::copy_row(const NdTensor& to, const NdTensor& from_row_0, const NamedRow& row, Site site) {
-  const auto row_at = [&](index number) {
-    NdTensor from = from_row_0;
-    from.first.begin += static_cast<std::uint64_t>(number * row.bytes);
-    if (number < 0 || number >= row.count) from.first.error = "a row that the table does not have";
-    return from;
-  };
-  if (run_.script == nullptr)
-    return copy(to, row_at(static_cast<index>(scalar_read(row.numbers, 0, row.at, site))), site);
-  const Tensor number = row.numbers.slice(0, 1, row.at, 1);
-  if (stopped() || !moves_here(to.first, from_row_0.first) || !usable("copy_row", {&number}, site)) return;
-  const Tile named = tile(number);
-  const auto body = copying(to, row_at(static_cast<index>(tiles::read(named, 0, 0))), site);
-  if (!body) return;
-  const CopyRow step{body->to, body->from, body->into, run_.memories.data(from_row_0.first),
-                     named,    row.count,  row.bytes};
-  perform(step, {{step.to.first, step.into}, {step.from.first, step.out_of}, {step.number.form, step.number.data}});
+void MachineCore::copy_row(const NdTensor& to, const NdTensor& from_row_0, const NamedRow& row, Site site) {
+  copy(to, row.in(from_row_0, static_cast<index>(scalar_read(row.numbers, 0, row.at, site))), site);
 }
 
 }  // namespace inlay::npu

@@ -1,5 +1,5 @@
 // The accumulator's way out.
-#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine_core.hpp"
 
 namespace inlay::npu {
 
@@ -15,7 +15,7 @@ struct Drain {
 }  // namespace
 
 // Can the device do what the options ask of an accumulator of `from` that becomes `to`? Otherwise a report.
-bool Core::drains(DType from, DType to, const DrainOptions& options, Site site) {
+bool MachineCore::drains(DType from, DType to, const DrainOptions& options, Site site) {
   const DrainForm* form = device().drain(from, to);
   const auto refuse = [&](const std::string& why) {
     illegal("drain", device().name + why + std::string(name(from)) + " as " + std::string(name(to)), site);
@@ -33,7 +33,7 @@ bool Core::drains(DType from, DType to, const DrainOptions& options, Site site) 
 }
 
 // A row of one f32 for each column, in staging memory; none where there is nothing.
-bool Core::drain_row(const Tensor& row, const Tensor& to, Site site) {
+bool MachineCore::drain_row(const Tensor& row, const Tensor& to, Site site) {
   if (row.buffer == none && row.error == nullptr) return true;
   if (!usable("drain", {&row}, site)) return false;
   if (!device().same_memory(row.space, Space::staging))
@@ -43,7 +43,7 @@ bool Core::drain_row(const Tensor& row, const Tensor& to, Site site) {
   return false;
 }
 
-void Core::drain(const Tensor& destination, const Tensor& acc, const DrainOptions& options, Site site) {
+void MachineCore::drain(const Tensor& destination, const Tensor& acc, const DrainOptions& options, Site site) {
   if (!moves_here(destination, acc)) return;
   const Tensor to = target(destination, "drain", site), from = resolve(acc);
   if (!usable("drain", {&to, &from}, site)) return;
@@ -55,7 +55,7 @@ void Core::drain(const Tensor& destination, const Tensor& acc, const DrainOption
   if (!drain_row(scales, to, site) || !drain_row(bias, to, site)) return;
   const auto row = [&](const Tensor& tensor) { return tensor.buffer == none ? Tile{} : tile(tensor); };
   const Drain body{tile(to), tile(from), options, row(scales), row(bias)};
-  if (!checked()) return perform(body, {{body.to.form, body.to.data}});
+  if (!checked_) return perform(body, {{body.to.form, body.to.data}});
   Entry work = entry(Event::work, path->pipe, "drain", site);
   work.work = dma_work(*path, to, from);
   const Region target_region = to.region();  // the narrow side is what moves

@@ -3,11 +3,11 @@
 #include <numeric>
 
 #include "tile_machine/arithmetic/rounding.hpp"
-#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine_core.hpp"
 
 namespace inlay::npu {
 
-Tensor Core::form(Space space, Shape shape, DType dtype, Layout layout, const char* verb, Site site) {
+Tensor MachineCore::form(Space space, Shape shape, DType dtype, Layout layout, const char* verb, Site site) {
   Tensor result;
   result.space = space;
   result.dtype = dtype;
@@ -31,7 +31,7 @@ Tensor Core::form(Space space, Shape shape, DType dtype, Layout layout, const ch
   return result;
 }
 
-Tensor Core::alloc(std::string_view name, Space space, Shape shape, DType dtype, Layout layout, Site site) {
+Tensor MachineCore::alloc(std::string_view name, Space space, Shape shape, DType dtype, Layout layout, Site site) {
   Tensor result = form(space, shape, dtype, layout, "alloc", site);
   if (stopped() || !has(space)) return result;
   if (space == Space::global) {
@@ -60,26 +60,18 @@ Tensor Core::alloc(std::string_view name, Space space, Shape shape, DType dtype,
   }
   result.buffer = *buffer;
   result.begin = run_.memories.buffer(*buffer).begin;
-  if (checked()) {
-    Entry allocate = entry(Event::allocate, Pipe::scalar, "alloc", site);
-    allocate.buffer = *buffer;
-    record(allocate, {});
-  }
+  record_life(Event::allocate, *buffer, site);
   return result;
 }
 
-void Core::release(const Tensor& tensor, Site site) {
+void MachineCore::release(const Tensor& tensor, Site site) {
   if (tensor.view != none || !has(tensor.space)) return;
   if (!usable("release", {&tensor}, site)) return;
-  if (checked()) {
-    Entry release = entry(Event::release, Pipe::scalar, "release", site);
-    release.buffer = tensor.buffer;
-    record(release, {});
-  }
+  record_life(Event::release, tensor.buffer, site);
   run_.memories.release(tensor.buffer);
 }
 
-std::uint32_t Core::bind_number() {
+std::uint32_t MachineCore::bind_number() {
   if (free_bindings_.empty()) {
     bindings_.emplace_back();
     return static_cast<std::uint32_t>(bindings_.size() - 1);
@@ -90,7 +82,7 @@ std::uint32_t Core::bind_number() {
 }
 
 // From the top, so that a kernel's own flags can start at 0.
-bool Core::take_flags(Ring& ring, std::string_view name) {
+bool MachineCore::take_flags(Ring& ring, std::string_view name) {
   constexpr std::uint32_t counted = 64;  // ids beyond it are the kernel's
   const Sync& sync = device().sync;
   const bool streams = across(ring.flow_.producer, ring.flow_.consumer);
@@ -119,19 +111,14 @@ bool Core::take_flags(Ring& ring, std::string_view name) {
   return true;
 }
 
-void Core::give_flags(const Ring& ring) {
+void MachineCore::give_flags(const Ring& ring) {
   for (std::uint16_t id : ring.flags_) {
     ring_flags(ring.flow_.producer, ring.flow_.consumer) &= ~(std::uint64_t{1} << id);
     ring_flags(ring.flow_.consumer, ring.flow_.producer) &= ~(std::uint64_t{1} << id);
   }
 }
 
-Ring Core::ring(std::string_view name, Space space, Shape shape, DType dtype, Flow flow, Layout layout, Site site) {
-  const TileForm form_of_all{name, space, shape, dtype, layout};
-  return ring(name, &form_of_all, 1, flow, site);
-}
-
-Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count, Flow flow, Site site) {
+Ring MachineCore::ring_of(std::string_view name, const TileForm* forms, std::size_t count, Flow flow, Site site) {
   Ring result(*this, {std::max(1u, flow.depth), role(flow.producer), role(flow.consumer), flow.unit}, site);
   result.views_ = is_view_space(forms[0].space) && has(forms[0].space);
   result.members_ = count;
@@ -157,8 +144,8 @@ Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count,
   result.tiles_.reserve(slots * count);
   for (std::uint32_t i = 0; i < slots; ++i)
     for (const TileForm* each = forms; each != forms + count; ++each) {
-      const std::string name_of_slot = checked() ? std::string(each->name) + "[" + std::to_string(i) + "]" : "";
-      result.tiles_.push_back(alloc(checked() ? std::string_view(name_of_slot) : each->name, each->space, each->shape,
+      const std::string name_of_slot = checked_ ? std::string(each->name) + "[" + std::to_string(i) + "]" : "";
+      result.tiles_.push_back(alloc(checked_ ? std::string_view(name_of_slot) : each->name, each->space, each->shape,
                                     each->dtype, each->layout, site));
     }
   if (!stopped()) take_flags(result, name);
@@ -166,7 +153,7 @@ Ring Core::ring(std::string_view name, const TileForm* forms, std::size_t count,
   return result;
 }
 
-Ring Core::ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer, Pipe consumer, Site site) {
+Ring MachineCore::ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer, Pipe consumer, Site site) {
   const auto depth = static_cast<std::uint32_t>(std::max<std::size_t>(1, tiles.size()));
   Ring result(*this, {depth, role(producer), role(consumer)}, site);
   result.owned_ = false;
@@ -181,7 +168,7 @@ Ring Core::ring(std::string_view name, std::vector<Tensor> tiles, Pipe producer,
 }
 
 // A flag of several slots counts: earlier waits of its ring go first.
-void Core::arrive(std::uint32_t slot) {
+void MachineCore::arrive(std::uint32_t slot) {
   if (slot == none || waits_.empty()) return;
   for (std::size_t i = 0; i < waits_.size(); ++i) {
     if (waits_[i].slot != slot) continue;
@@ -199,7 +186,7 @@ void Core::arrive(std::uint32_t slot) {
   }
 }
 
-void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site, bool unit) {
+void MachineCore::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t flag, Site site, bool unit) {
   Slot& slot = slots_[number];
   if (slot.views > 0) {
     slot.late = true;
@@ -212,7 +199,7 @@ void Core::release_slot(std::uint32_t number, Pipe from, Pipe to, std::uint16_t 
   ring_sync(Event::set, from, to, flag, "ring.release", site, unit);
 }
 
-void Core::release_view(std::uint32_t view) {
+void MachineCore::release_view(std::uint32_t view) {
   const std::uint32_t number = bindings_[view].slot;
   bindings_[view] = Tensor{};
   free_bindings_.push_back(view);

@@ -1,7 +1,7 @@
 // DMA verbs.
 #include <algorithm>
 
-#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine_core.hpp"
 #include "tile_machine/run/scalar_table.hpp"
 
 namespace inlay::npu {
@@ -20,7 +20,7 @@ struct Sum {
 
 }  // namespace
 
-const Path* Core::legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site) {
+const Path* MachineCore::legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site) {
   const Path* path = device().path(from.space, to.space);
   if (path == nullptr) {
     illegal(verb, "there is no path from " + describe(from) + " to " + describe(to), site);
@@ -39,7 +39,7 @@ const Path* Core::legal_path(const char* verb, const Tensor& to, const Tensor& f
   return right ? path : nullptr;
 }
 
-Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from, Change change) const {
+Work MachineCore::dma_work(const Path& path, const Tensor& to, const Tensor& from, Change change) const {
   Work work;
   work.unit = Unit::dma;
   work.change = change;
@@ -54,7 +54,7 @@ Work Core::dma_work(const Path& path, const Tensor& to, const Tensor& from, Chan
   return work;
 }
 
-void Core::move(const char* verb, const Tensor& destination, const Tensor& source, Change change, Site site) {
+void MachineCore::move(const char* verb, const Tensor& destination, const Tensor& source, Change change, Site site) {
   if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, verb, site), from = resolve(source);
   if (!usable(verb, {&to, &from}, site)) return;
@@ -72,19 +72,19 @@ void Core::move(const char* verb, const Tensor& destination, const Tensor& sourc
         {{body.to.form, body.to.data}, {body.from.form, body.from.data}});
 }
 
-void Core::copy(const Tensor& to, const Tensor& from, Site site) {
+void MachineCore::copy(const Tensor& to, const Tensor& from, Site site) {
   if (to.layout != from.layout) return illegal("copy", "layouts differ; nd2nz changes them", site);
   move("copy", to, from, Change::none, site);
 }
 
-void Core::nd2nz(const Tensor& to, const Tensor& from, Site site) {
+void MachineCore::nd2nz(const Tensor& to, const Tensor& from, Site site) {
   if (to.layout != Layout::nz || from.layout != Layout::nd)
     return illegal("nd2nz", "it takes an nd tensor into an nz one", site);
   move("nd2nz", to, from, Change::nd2nz, site);
 }
 
-void Core::gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
-                  index block_rows, Site site) {
+void MachineCore::gather(const Tensor& to, const Tensor& pool, const std::function<index(index)>& table, index first,
+                         index block_rows, Site site) {
   if (stopped() || !moves_here(to, pool)) return;
   if (block_rows < 1) return illegal("gather_blocks", "block_rows is " + std::to_string(block_rows), site);
   for (index row = 0; row < to.rows();) {
@@ -104,19 +104,19 @@ void Core::gather(const Tensor& to, const Tensor& pool, const std::function<inde
   }
 }
 
-void Core::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first, index block_rows,
-                         Site site) {
+void MachineCore::gather_blocks(const Tensor& to, const Tensor& pool, const Tensor& table, index first,
+                                index block_rows, Site site) {
   const auto read = [&](index block) { return static_cast<index>(scalar_read(table, 0, block, site)); };
   gather(to, pool, read, first, block_rows, site);
 }
 
-void Core::gather_blocks(const Tensor& to, const Tensor& pool, ScalarTable& table, index first, index block_rows,
-                         Site site) {
+void MachineCore::gather_blocks(const Tensor& to, const Tensor& pool, ScalarTable& table, index first, index block_rows,
+                                Site site) {
   const auto read = [&](index block) { return table.at(block, site); };
   gather(to, pool, read, first, block_rows, site);
 }
 
-void Core::bind(const char* verb, const Tensor& view, const Tensor& staged, Site site) {
+void MachineCore::bind(const char* verb, const Tensor& view, const Tensor& staged, Site site) {
   if (view.shape != staged.shape)
     return illegal(verb, "the shapes of " + describe(staged) + " and " + describe(view) + " differ", site);
   if (!device().same_memory(staged.space, view.space))
@@ -128,7 +128,7 @@ void Core::bind(const char* verb, const Tensor& view, const Tensor& staged, Site
   if (staged.slot != none) ++slots_[staged.slot].views;
 }
 
-void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
+void MachineCore::load_a(const Tensor& left, const Tensor& staged, Site site) {
   if (!runs(Pipe::feed)) return;
   if (left.view != none) {
     const Tensor from = resolve(staged);
@@ -139,7 +139,7 @@ void Core::load_a(const Tensor& left, const Tensor& staged, Site site) {
   move("load_a", left, staged, staged.flipped ? Change::turn : Change::none, site);
 }
 
-void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Site site) {
+void MachineCore::load_b(const Tensor& right, const Tensor& staged, bool transpose, Site site) {
   if (!runs(Pipe::feed)) return;
   const Tensor from = transpose ? staged.transposed() : staged;
   if (right.view != none) {
@@ -151,7 +151,7 @@ void Core::load_b(const Tensor& right, const Tensor& staged, bool transpose, Sit
   move("load_b", right, from, device().turns(from.flipped) ? Change::turn : Change::none, site);
 }
 
-void Core::atomic_add(const Tensor& destination, const Tensor& source, Site site) {
+void MachineCore::atomic_add(const Tensor& destination, const Tensor& source, Site site) {
   if (!moves_here(destination, source)) return;
   const Tensor to = target(destination, "atomic_add", site), from = resolve(source);
   if (!usable("atomic_add", {&to, &from}, site)) return;

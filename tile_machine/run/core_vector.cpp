@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tile_machine/arithmetic/rounding.hpp"
-#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine_core.hpp"
 
 namespace inlay::npu {
 
@@ -20,7 +20,7 @@ constexpr std::initializer_list<VectorOp> arithmetic_and_bits = {
 // through row by row: the last lanes of a row stay empty. A sort has a row at a time, and passes over it once for each
 // doubling of its length; a transposition has blocks, and no shape of its own; the price of `grouped` has its
 // broadcast.
-void Core::count_rows(Work& work, const Operands& o) {
+void MachineCore::count_rows(Work& work, const Operands& o) {
   const auto each = [&](auto&& visit) {
     for (std::size_t i = 0; i < o.targets; ++i) visit(o.target[i]);
     for (std::size_t i = 0; i < o.sources; ++i) visit(o.source[i]);
@@ -38,8 +38,8 @@ void Core::count_rows(Work& work, const Operands& o) {
   work.rows = flat ? 1 : static_cast<std::uint32_t>(std::max<index>(1, widest->rows() * passes));
 }
 
-Core::Operands Core::operands(const char* verb, VectorOp op, std::initializer_list<const Tensor*> targets,
-                              std::initializer_list<const Tensor*> sources, Site site) {
+MachineCore::Operands MachineCore::operands(const char* verb, VectorOp op, std::initializer_list<const Tensor*> targets,
+                                            std::initializer_list<const Tensor*> sources, Site site) {
   Operands result;
   if (stopped() || !runs(Pipe::vector)) return result;
   if (!device().vector.cost[static_cast<std::size_t>(op)].available) {
@@ -64,7 +64,7 @@ Core::Operands Core::operands(const char* verb, VectorOp op, std::initializer_li
 }
 
 // Elements of half a byte are packed and unpacked, no more; those of eight bytes are the scalar unit's.
-bool Core::takes_types(const char* verb, VectorOp op, const Operands& o, Site site) {
+bool MachineCore::takes_types(const char* verb, VectorOp op, const Operands& o, Site site) {
   const bool bitwise = op >= VectorOp::bit_and && op <= VectorOp::shift_right;
   const auto refuse = [&](const Tensor& tensor, const char* why) {
     illegal(verb, why + describe(tensor), site);
@@ -82,8 +82,8 @@ bool Core::takes_types(const char* verb, VectorOp op, const Operands& o, Site si
   return true;
 }
 
-void Core::enqueue_vector(const char* verb, VectorOp op, const Operands& o, index count, std::function<void()> body,
-                          Site site) {
+void MachineCore::enqueue_vector(const char* verb, VectorOp op, const Operands& o, index count,
+                                 std::function<void()> body, Site site) {
   Entry work_entry = entry(Event::work, Pipe::vector, verb, site);
   work_entry.work.unit = Unit::vector;
   work_entry.work.op = op;
@@ -97,11 +97,11 @@ void Core::enqueue_vector(const char* verb, VectorOp op, const Operands& o, inde
   enqueue(work_entry, std::move(footprints), std::move(body));
 }
 
-void Core::misfit(const char* verb, const Tensor& dst, const Tensor& operand, Site site) {
+void MachineCore::misfit(const char* verb, const Tensor& dst, const Tensor& operand, Site site) {
   illegal(verb, "the shapes of " + describe(operand) + " and " + describe(dst) + " do not fit", site);
 }
 
-bool Core::takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site) {
+bool MachineCore::takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> known, Site site) {
   if (std::find(known.begin(), known.end(), op) != known.end()) return true;
   std::string names;
   for (VectorOp each : known) names += (names.empty() ? "" : ", ") + std::string(name(each));
@@ -109,7 +109,7 @@ bool Core::takes(const char* verb, VectorOp op, std::initializer_list<VectorOp> 
   return false;
 }
 
-void Core::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, const Tensor& b, Site site) {
+void MachineCore::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, const Tensor& b, Site site) {
   if (!takes("vbinary", op, arithmetic_and_bits, site)) return;
   const Operands o = operands("vbinary", op, {&destination}, {&a, &b}, site);
   if (!o.ok) return;
@@ -121,7 +121,7 @@ void Core::vbinary(VectorOp op, const Tensor& destination, const Tensor& a, cons
   vector_op("vbinary", op, o, o.dst().elements(), body, site);
 }
 
-void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, Scalar b, Site site) {
+void MachineCore::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, Scalar b, Site site) {
   if (!takes("vscalar", op, arithmetic_and_bits, site)) return;
   const Operands o = operands("vscalar", op, {&destination}, {&a}, site);
   if (!o.ok) return;
@@ -131,7 +131,8 @@ void Core::vscalar(VectorOp op, const Tensor& destination, const Tensor& a, Scal
   vector_op("vscalar", op, o, o.dst().elements(), body, site);
 }
 
-void Core::vgrouped(VectorOp op, const Tensor& destination, const Tensor& a, const Tensor& b, index group, Site site) {
+void MachineCore::vgrouped(VectorOp op, const Tensor& destination, const Tensor& a, const Tensor& b, index group,
+                           Site site) {
   if (!takes("vgrouped", op, arithmetic, site)) return;
   const Operands o = operands("vgrouped", VectorOp::grouped, {&destination}, {&a, &b}, site);
   if (!o.ok) return;
@@ -147,7 +148,7 @@ void Core::vgrouped(VectorOp op, const Tensor& destination, const Tensor& a, con
   vector_op("vgrouped", VectorOp::grouped, o, o.dst().elements(), body, site);
 }
 
-void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
+void MachineCore::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
   if (!takes("vunary", op,
              {VectorOp::exp, VectorOp::log, VectorOp::sqrt, VectorOp::rsqrt, VectorOp::recip, VectorOp::tanh,
               VectorOp::erf, VectorOp::abs},
@@ -160,7 +161,7 @@ void Core::vunary(VectorOp op, const Tensor& destination, const Tensor& a, Site 
   vector_op("vunary", op, o, o.dst().elements(), body, site);
 }
 
-void Core::vcompare(Compare how, const Tensor& mask, const Tensor& a, const Tensor& b, Site site) {
+void MachineCore::vcompare(Compare how, const Tensor& mask, const Tensor& a, const Tensor& b, Site site) {
   const Operands o = operands("vcompare", VectorOp::compare, {&mask}, {&a, &b}, site);
   if (!o.ok) return;
   for (std::size_t i = 0; i < 2; ++i)
@@ -171,7 +172,7 @@ void Core::vcompare(Compare how, const Tensor& mask, const Tensor& a, const Tens
   vector_op("vcompare", VectorOp::compare, o, o.dst().elements(), body, site);
 }
 
-void Core::vcompare(Compare how, const Tensor& mask, const Tensor& a, Scalar b, Site site) {
+void MachineCore::vcompare(Compare how, const Tensor& mask, const Tensor& a, Scalar b, Site site) {
   const Operands o = operands("vcompare", VectorOp::compare, {&mask}, {&a}, site);
   if (!o.ok) return;
   if (!fits(o.source[0], o.dst())) return misfit("vcompare", o.dst(), a, site);
@@ -179,7 +180,8 @@ void Core::vcompare(Compare how, const Tensor& mask, const Tensor& a, Scalar b, 
   vector_op("vcompare", VectorOp::compare, o, o.dst().elements(), body, site);
 }
 
-void Core::vselect(const Tensor& destination, const Tensor& mask, const Tensor& yes, const Tensor& no, Site site) {
+void MachineCore::vselect(const Tensor& destination, const Tensor& mask, const Tensor& yes, const Tensor& no,
+                          Site site) {
   const Operands o = operands("vselect", VectorOp::select, {&destination}, {&mask, &yes, &no}, site);
   if (!o.ok) return;
   for (const Tensor& source : o.source)
@@ -190,7 +192,7 @@ void Core::vselect(const Tensor& destination, const Tensor& mask, const Tensor& 
   vector_op("vselect", VectorOp::select, o, o.dst().elements(), body, site);
 }
 
-void Core::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
+void MachineCore::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
   if (!takes("vreduce", op, {VectorOp::reduce_sum, VectorOp::reduce_max, VectorOp::reduce_min}, site)) return;
   const Operands o = operands("vreduce", op, {&destination}, {&a}, site);
   if (!o.ok) return;
@@ -200,7 +202,7 @@ void Core::vreduce(VectorOp op, const Tensor& destination, const Tensor& a, Site
   vector_op("vreduce", op, o, o.source[0].elements(), body, site);
 }
 
-void Core::vreduce_columns(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
+void MachineCore::vreduce_columns(VectorOp op, const Tensor& destination, const Tensor& a, Site site) {
   if (!takes("vreduce_columns", op, {VectorOp::column_sum, VectorOp::column_max}, site)) return;
   const Operands o = operands("vreduce_columns", op, {&destination}, {&a}, site);
   if (!o.ok) return;
@@ -210,7 +212,7 @@ void Core::vreduce_columns(VectorOp op, const Tensor& destination, const Tensor&
   vector_op("vreduce_columns", op, o, o.source[0].elements(), body, site);
 }
 
-bool Core::orders(const char* verb, const Tensor& a, const Tensor& columns, Site site) {
+bool MachineCore::orders(const char* verb, const Tensor& a, const Tensor& columns, Site site) {
   if (a.dtype == DType::i32)
     illegal(verb, "it orders what f32 holds, not " + describe(a), site);
   else if (columns.dtype != DType::i32)
@@ -220,7 +222,7 @@ bool Core::orders(const char* verb, const Tensor& a, const Tensor& columns, Site
   return false;
 }
 
-void Core::vargmax(const Tensor& value, const Tensor& column, const Tensor& a, Site site) {
+void MachineCore::vargmax(const Tensor& value, const Tensor& column, const Tensor& a, Site site) {
   const Operands o = operands("vargmax", VectorOp::argmax, {&value, &column}, {&a}, site);
   if (!o.ok) return;
   const Tensor &x = o.source[0], &index_of = o.target[1];
@@ -233,7 +235,7 @@ void Core::vargmax(const Tensor& value, const Tensor& column, const Tensor& a, S
   vector_op("vargmax", VectorOp::argmax, o, x.elements(), body, site);
 }
 
-void Core::vtopk(const Tensor& values, const Tensor& columns, const Tensor& a, Site site) {
+void MachineCore::vtopk(const Tensor& values, const Tensor& columns, const Tensor& a, Site site) {
   const Operands o = operands("vtopk", VectorOp::sort, {&values, &columns}, {&a}, site);
   if (!o.ok) return;
   const Tensor &x = o.source[0], &order = o.target[1];

@@ -1,5 +1,5 @@
 // The vector unit: casts, broadcasts, permutations and layouts.
-#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine_core.hpp"
 
 namespace inlay::npu {
 
@@ -9,7 +9,7 @@ bool plain(const Tensor& tensor) { return tensor.layout == Layout::nd && !tensor
 
 }  // namespace
 
-void Core::vbroadcast_row(const Tensor& destination, const Tensor& a, Site site) {
+void MachineCore::vbroadcast_row(const Tensor& destination, const Tensor& a, Site site) {
   const Operands o = operands("vbroadcast_row", VectorOp::broadcast_row, {&destination}, {&a}, site);
   if (!o.ok) return;
   if (!fits(o.source[0], o.dst())) return misfit("vbroadcast_row", o.dst(), a, site);
@@ -17,7 +17,7 @@ void Core::vbroadcast_row(const Tensor& destination, const Tensor& a, Site site)
   vector_op("vbroadcast_row", VectorOp::broadcast_row, o, o.dst().elements(), body, site);
 }
 
-void Core::vcast(const Tensor& destination, const Tensor& a, Round round, Site site) {
+void MachineCore::vcast(const Tensor& destination, const Tensor& a, Round round, Site site) {
   const VectorOp op = bits(destination.dtype) == 4 ? VectorOp::pack4
                       : bits(a.dtype) == 4         ? VectorOp::unpack4
                                                    : VectorOp::cast;
@@ -28,7 +28,7 @@ void Core::vcast(const Tensor& destination, const Tensor& a, Round round, Site s
   vector_op("vcast", op, o, o.dst().elements(), body, site);
 }
 
-void Core::unpack4(const Tensor& destination, const Tensor& a, Site site) {
+void MachineCore::unpack4(const Tensor& destination, const Tensor& a, Site site) {
   const Operands o = operands("unpack4", VectorOp::unpack4, {&destination}, {&a}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst().shape) return misfit("unpack4", o.dst(), a, site);
@@ -37,7 +37,7 @@ void Core::unpack4(const Tensor& destination, const Tensor& a, Site site) {
   vector_op("unpack4", VectorOp::unpack4, o, o.dst().elements(), body, site);
 }
 
-void Core::vshuffle(const Tensor& destination, const Tensor& a, const Tensor& columns, Site site) {
+void MachineCore::vshuffle(const Tensor& destination, const Tensor& a, const Tensor& columns, Site site) {
   const Operands o = operands("vshuffle", VectorOp::shuffle, {&destination}, {&a, &columns}, site);
   if (!o.ok) return;
   const Tensor& order = o.source[1];
@@ -48,7 +48,7 @@ void Core::vshuffle(const Tensor& destination, const Tensor& a, const Tensor& co
   vector_op("vshuffle", VectorOp::shuffle, o, o.dst().elements(), body, site);
 }
 
-void Core::vgather(const Tensor& destination, const Tensor& a, const Tensor& columns, Site site) {
+void MachineCore::vgather(const Tensor& destination, const Tensor& a, const Tensor& columns, Site site) {
   const Operands o = operands("vgather", VectorOp::gather, {&destination}, {&a, &columns}, site);
   if (!o.ok) return;
   const Tensor &x = o.source[0], &which = o.source[1];
@@ -60,21 +60,21 @@ void Core::vgather(const Tensor& destination, const Tensor& a, const Tensor& col
   vector_op("vgather", VectorOp::gather, o, o.dst().elements(), body, site);
 }
 
-void Core::viota(const Tensor& destination, Iota sequence, Site site) {
+void MachineCore::viota(const Tensor& destination, Iota sequence, Site site) {
   const Operands o = operands("viota", VectorOp::iota, {&destination}, {}, site);
   if (!o.ok) return;
   const auto body = [to = tile(o.dst()), sequence] { tiles::iota(to, sequence); };
   vector_op("viota", VectorOp::iota, o, o.dst().elements(), body, site);
 }
 
-void Core::vfill(const Tensor& destination, float value, Site site) {
+void MachineCore::vfill(const Tensor& destination, float value, Site site) {
   const Operands o = operands("vfill", VectorOp::fill, {&destination}, {}, site);
   if (!o.ok) return;
   const auto body = [to = tile(o.dst()), value] { tiles::fill(to, value); };
   vector_op("vfill", VectorOp::fill, o, o.dst().elements(), body, site);
 }
 
-void Core::vtranspose(const Tensor& destination, const Tensor& a, Site site) {
+void MachineCore::vtranspose(const Tensor& destination, const Tensor& a, Site site) {
   const Operands o = operands("vtranspose", VectorOp::transpose, {&destination}, {&a}, site);
   if (!o.ok) return;
   const Tensor turned = o.source[0].transposed();
@@ -85,7 +85,7 @@ void Core::vtranspose(const Tensor& destination, const Tensor& a, Site site) {
   vector_op("vtranspose", VectorOp::transpose, o, o.dst().elements(), body, site);
 }
 
-void Core::relayout(const char* verb, const Tensor& destination, const Tensor& a, Layout to_layout, Site site) {
+void MachineCore::relayout(const char* verb, const Tensor& destination, const Tensor& a, Layout to_layout, Site site) {
   const Operands o = operands(verb, VectorOp::pack_nz, {&destination}, {&a}, site);
   if (!o.ok) return;
   if (o.source[0].shape != o.dst().shape) return misfit(verb, o.dst(), a, site);
@@ -99,9 +99,11 @@ void Core::relayout(const char* verb, const Tensor& destination, const Tensor& a
   vector_op(verb, VectorOp::pack_nz, o, o.dst().elements(), body, site);
 }
 
-void Core::vpack_nz(const Tensor& dst, const Tensor& a, Site site) { relayout("vpack_nz", dst, a, Layout::nz, site); }
+void MachineCore::vpack_nz(const Tensor& dst, const Tensor& a, Site site) {
+  relayout("vpack_nz", dst, a, Layout::nz, site);
+}
 
-void Core::vunpack_nz(const Tensor& dst, const Tensor& a, Site site) {
+void MachineCore::vunpack_nz(const Tensor& dst, const Tensor& a, Site site) {
   relayout("vunpack_nz", dst, a, Layout::nd, site);
 }
 

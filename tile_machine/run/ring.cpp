@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tile_machine/run/core.hpp"
+#include "tile_machine/run/machine_core.hpp"
 
 namespace inlay::npu {
 
@@ -40,7 +40,7 @@ Tensor Ring::acquire(Site site) {
     return view;
   }
   // Functional mode runs in the order of the program: a queue that waits for a release further on has run by then.
-  if (acquired_ - released_ >= flow_.depth && !core_->checked() && !core_->across(flow_.producer, flow_.consumer))
+  if (acquired_ - released_ >= flow_.depth && !core_->checked_ && !core_->across(flow_.producer, flow_.consumer))
     core_->illegal("ring.acquire", "the slot's release comes later in the program; the ring needs another slot", site);
   if (acquired_ >= flow_.depth)
     core_->await({slot(acquired_), first_slot_, flow_.consumer, flow_.producer, flag(acquired_), flow_.unit,

@@ -30,11 +30,11 @@
 #include <vector>
 
 #include "tile_machine/arithmetic/tensor.hpp"
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/tape/source_location.hpp"
 
 namespace inlay::npu {
 
-class Core;
+class MachineCore;  // machine_core.hpp
 
 // `depth` tiles at most on their way from `producer` to `consumer`.
 struct Flow {
@@ -85,16 +85,16 @@ class Ring {
   std::uint32_t depth() const { return flow_.depth; }
 
  private:
-  friend class Core;
+  friend class MachineCore;
   template <std::size_t> friend class TupleRing;
-  Ring(Core& core, Flow flow, Site site) : core_(&core), flow_(flow), site_(site) {}
+  Ring(MachineCore& core, Flow flow, Site site) : core_(&core), flow_(flow), site_(site) {}
   std::uint16_t flag(std::uint64_t count) const { return flags_[count % flags_.size()]; }
   std::uint32_t slot(std::uint64_t count) const {
     return first_slot_ + static_cast<std::uint32_t>(count % flow_.depth);
   }
   Tensor tile(std::uint64_t count, std::size_t member = 0) const;
 
-  Core* core_;
+  MachineCore* core_;
   Flow flow_;
   Site site_;
   bool views_ = false, owned_ = true;  // owned: the tiles are released with the ring

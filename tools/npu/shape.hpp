@@ -53,7 +53,7 @@ class Shape {
     if (Status status = check(op); !status.ok()) return failure(std::move(status));
     if (Status status = supports(npu, op); !status.ok()) return failure(std::move(status));
     if (writes_nothing(op)) return failure(invalid("nothing would be written at this shape"));
-    return npu::Operator<Op>::plan(npu, op);
+    return npu::about(op, [&](const npu::AnyOperator& any) { return npu::plan(npu, any); });
   }
 
  private:

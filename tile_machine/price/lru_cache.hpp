@@ -12,7 +12,7 @@
 
 namespace inlay::npu {
 
-template <class Value> class Recent {
+template <class Value> class LruCache {
  public:
   // Null: it is not there. A value stays where it is until it goes.
   Value* find(const std::string& key) {

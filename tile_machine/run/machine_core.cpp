@@ -1,17 +1,18 @@
-// The machine's side of every verb: legality, footprints, the tape, the queues.
-#include "tile_machine/run/core.hpp"
+// What every verb asks first: is it legal, where are its tensors, what does it touch?
+#include "tile_machine/run/machine_core.hpp"
 
 #include <algorithm>
-#include <new>
 
 namespace inlay::npu {
 
-Core::Core(Run& run, std::uint32_t stream)
-    : run_(run),
-      index_(stream / static_cast<std::uint32_t>(run.kinds.size())),
+MachineCore::MachineCore(Run& run, std::uint32_t stream, bool checked, ReplayLog* log)
+    : Core(run.device, run.cores),
+      run_(run),
       stream_(static_cast<std::uint8_t>(stream % run.kinds.size())),
-      views_(run.device.feeds_are_views()),
-      chains_(run.device.queues.size()) {
+      checked_(checked),
+      log_(log),
+      views_(run.device.feeds_are_views()) {
+  index_ = stream / static_cast<std::uint32_t>(run.kinds.size());
   const std::uint8_t kind = run.kinds[stream_], vectors = device().stream_of(Pipe::vector);
   const bool all = device().streams.empty();
   for (int pipe = 0; pipe < pipes; ++pipe) {
@@ -21,29 +22,31 @@ Core::Core(Run& run, std::uint32_t stream)
   for (int space = 0; space < spaces; ++space)
     has_[static_cast<std::size_t>(space)] =
         all || device().memory_of[space] == 0 || device().stream_of(static_cast<Space>(space)) == kind;
-  for (std::size_t queue = 0; queue < chains_.size(); ++queue)
-    if (!device().queues[queue].in_order_visible) chained_.push_back(queue);
   vector_dim_ = static_cast<std::uint32_t>(std::count(run.kinds.begin(), run.kinds.end(), vectors));
   if (kind == vectors)
     vector_idx_ = static_cast<std::uint32_t>(std::count(run.kinds.begin(), run.kinds.begin() + stream_, vectors));
 }
 
-bool Core::across(Pipe from, Pipe to) const {
+Chain::Chain(MachineCore& core, Pipe pipe) : core_(core), pipe_(core.role(pipe)) { core_.open_chain(pipe_); }
+
+Chain::~Chain() { core_.close_chain(pipe_); }
+
+bool MachineCore::across(Pipe from, Pipe to) const {
   return from != Pipe::scalar && to != Pipe::scalar &&
          stream_of_[static_cast<std::size_t>(from)] != stream_of_[static_cast<std::size_t>(to)];
 }
 
-bool Core::is_mine(Event event, Pipe from, Pipe to) const {
+bool MachineCore::is_mine(Event event, Pipe from, Pipe to) const {
   const Pipe acts = event == Event::set ? from : to, other = event == Event::set ? to : from;
   return runs(acts == Pipe::scalar ? other : acts);
 }
 
-bool Core::moves_here(const Tensor& to, const Tensor& from) const {
+bool MachineCore::moves_here(const Tensor& to, const Tensor& from) const {
   const Path* path = device().path(from.space, to.space);
   return path == nullptr || runs(path->pipe);
 }
 
-void Core::report(ReportKind kind, std::string message, Site site, std::uint32_t buffer) {
+void MachineCore::report(ReportKind kind, std::string message, Site site, std::uint32_t buffer) {
   Report found;
   found.kind = kind;
   found.message = std::move(message);
@@ -54,15 +57,11 @@ void Core::report(ReportKind kind, std::string message, Site site, std::uint32_t
   run_.failed = true;
 }
 
-void Core::illegal(const char* verb, const std::string& why, Site site) {
+void MachineCore::illegal(const char* verb, const std::string& why, Site site) {
   report(ReportKind::illegal_path, std::string(verb) + " at " + line_of(site) + ": " + why, site);
 }
 
-bool Core::mutated(MutationKind kind, const char* verb, Site site) {
-  return run_.mutations != nullptr && run_.mutations->hit(kind, verb, site);
-}
-
-Tensor Core::resolve(const Tensor& tensor) {
+Tensor MachineCore::resolve(const Tensor& tensor) {
   if (tensor.view == none || tensor.error != nullptr) {
     arrive(tensor.slot);
     return tensor;
@@ -78,14 +77,14 @@ Tensor Core::resolve(const Tensor& tensor) {
   return tensor.flipped ? result.transposed() : result;
 }
 
-Tensor Core::target(const Tensor& tensor, const char* verb, Site site) {
+Tensor MachineCore::target(const Tensor& tensor, const char* verb, Site site) {
   Tensor result = resolve(tensor);
   if (mutated(MutationKind::shift_offset, verb, site) && result.buffer != none)
     result.begin += std::max<std::uint64_t>(device().memory(result.space).align, byte_size(result.dtype, 1));
   return result;
 }
 
-bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors, Site site) {
+bool MachineCore::usable(const char* verb, std::initializer_list<const Tensor*> tensors, Site site) {
   if (stopped()) return false;
   for (const Tensor* tensor : tensors) {
     if (tensor->error != nullptr) return illegal(verb, tensor->error, site), false;
@@ -108,12 +107,13 @@ bool Core::usable(const char* verb, std::initializer_list<const Tensor*> tensors
   return true;
 }
 
-bool Core::aligned(const char* verb, const Tensor& tensor, Site site) {
+bool MachineCore::aligned(const char* verb, const Tensor& tensor, Site site) {
   const Memory& memory = device().memory(tensor.space);
   return aligned_rows(verb, tensor, memory.align, memory.name, site);
 }
 
-bool Core::aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t align, std::string_view of, Site site) {
+bool MachineCore::aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t align, std::string_view of,
+                               Site site) {
   const Region region = tensor.region();
   const std::uint64_t stride = region.runs > 1 ? region.stride : 0;
   if (region.begin % align == 0 && stride % align == 0) return true;
@@ -127,7 +127,7 @@ bool Core::aligned_rows(const char* verb, const Tensor& tensor, std::uint32_t al
   return false;
 }
 
-Footprint Core::footprint(const Access& access, const Region& region) const {
+Footprint MachineCore::footprint(const Access& access, const Region& region) const {
   Footprint result;
   result.memory = run_.memories.buffer(access.tensor.buffer).memory;
   result.write = access.write;
@@ -141,7 +141,7 @@ Footprint Core::footprint(const Access& access, const Region& region) const {
   return result;
 }
 
-Entry Core::entry(Event event, Pipe pipe, const char* verb, Site site) const {
+Entry MachineCore::entry(Event event, Pipe pipe, const char* verb, Site site) const {
   Entry result;
   result.event = event;
   result.core = static_cast<std::uint16_t>(index_);
@@ -150,42 +150,6 @@ Entry Core::entry(Event event, Pipe pipe, const char* verb, Site site) const {
   result.verb = verb;
   result.site = site;
   return result;
-}
-
-std::uint32_t Core::record(const Entry& entry, const std::vector<Footprint>& footprints) {
-  notice(entry, footprints);
-  if (run_.entries >= run_.most_entries) {
-    run_.full = run_.failed = true;
-    return no_entry;
-  }
-  ++run_.entries;
-  if (run_.tape == nullptr) return no_entry;
-  Tape& tape = *run_.tape;
-  const std::size_t before = tape.footprints.size();
-  try {
-    for (const Footprint& each : footprints)
-      if (each.memory == 0 || run_.local_footprints) tape.footprints.push_back(each);
-    tape.entries.push_back(entry);
-  } catch (const std::bad_alloc&) {
-    run_.full = run_.failed = true;
-    return no_entry;
-  }
-  tape.entries.back().footprints = static_cast<std::uint32_t>(before);
-  tape.entries.back().footprint_count = static_cast<std::uint32_t>(tape.footprints.size() - before);
-  return static_cast<std::uint32_t>(tape.entries.size() - 1);
-}
-
-void Core::enqueue(const Entry& entry, std::vector<Footprint> footprints, std::function<void()> body) {
-  if (entry.event == Event::work) link(entry, footprints);
-  const std::uint32_t index = record(entry, footprints);
-  const bool scalar = entry.event == Event::work && entry.pipe == Pipe::scalar;
-  if (!run_.compute && !scalar) {
-    if (footprints.capacity() > spare_.capacity()) spare_ = std::move(footprints);
-    return run_.scheduler->pass(entry, index);
-  }
-  Instruction instruction{entry, std::move(footprints), std::move(body), index, 0};
-  if (scalar) return run_.scheduler->scalar(instruction);
-  run_.scheduler->put(std::move(instruction));
 }
 
 }  // namespace inlay::npu

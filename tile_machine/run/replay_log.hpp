@@ -2,7 +2,7 @@
 // addresses of global memory, it does the same without the program, its streams, or an allocation.
 //
 //   a step   a verb's work on bytes, all that it needs by value
-//   a read   scalar_read's: a program may decide by it, so a script holds for as long as the same is read again. Where
+//   a read   scalar_read's: a program may decide by it, so a log holds for as long as the same is read again. Where
 //            something else is read, the steps so far are right; the program runs again, leaves them out, and goes on
 //            from there.
 #pragma once
@@ -21,10 +21,10 @@
 
 namespace inlay::npu {
 
-class Script {
+class ReplayLog {
  public:
   // Of a program of more bytes than `most` nothing is kept: it runs each time.
-  explicit Script(std::size_t most = std::size_t{1} << 26) : most_(most) {}
+  explicit ReplayLog(std::size_t most = std::size_t{1} << 26) : most_(most) {}
 
   // Bytes of a step that point to a tensor: of global memory they move with its buffer.
   struct Pointer {
@@ -96,7 +96,7 @@ class Script {
   template <class Step> static void run(const Step& step) { step(); }
   bool passes_over();
   void give_up();
-  Header* at(Place& place);  // the step there; past the end of a chunk in the next one; null: the script's end
+  Header* at(Place& place);  // the step there; past the end of a chunk in the next one; null: the end of the log
   static Place behind(const Place& place, const Header& header) {
     return {place.chunk, place.byte + sizeof(Header) + header.bytes};
   }

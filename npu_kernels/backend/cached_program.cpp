@@ -1,4 +1,8 @@
-#include "npu_kernels/backend/prepared.hpp"
+#include "npu_kernels/backend/cached_program.hpp"
+
+#include <cstdint>
+
+#include "tile_machine/run/memory.hpp"
 
 namespace inlay::npu {
 
@@ -9,12 +13,12 @@ constexpr int width = 44;
 
 }  // namespace
 
-void Call::start(std::string_view op) {
+void CallKey::start(std::string_view op) {
   key_.assign(op).push_back('\0');
   operands_.clear();
 }
 
-std::size_t Call::same_as(const std::byte* place, bool written) {
+std::size_t CallKey::same_as(const std::byte* place, bool written) {
   std::size_t first = 0;
   while (first < operands_.size() &&
          (operands_[first].place != place || place == nullptr || !(written || operands_[first].written)))
@@ -24,13 +28,13 @@ std::size_t Call::same_as(const std::byte* place, bool written) {
   return first;
 }
 
-std::byte* Call::symbol(std::size_t operand) const {
+std::byte* CallKey::symbol(std::size_t operand) const {
   const Operand& of = operands_[operand];
   if (of.place == nullptr) return nullptr;
   return reinterpret_cast<std::byte*>(top | (std::uintptr_t{of.same_as} + 1) << width | middle);
 }
 
-std::byte* Call::place(std::byte* address) const {
+std::byte* CallKey::place(std::byte* address) const {
   if (!is_symbol(address)) return address;
   const std::uintptr_t symbol = reinterpret_cast<std::uintptr_t>(address) ^ top;
   const std::size_t operand = (symbol >> width) - 1;

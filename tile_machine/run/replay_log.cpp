@@ -1,4 +1,4 @@
-#include "tile_machine/run/script.hpp"
+#include "tile_machine/run/replay_log.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,19 +7,19 @@
 
 namespace inlay::npu {
 
-void Script::place(std::span<std::byte* const> buffers) {
+void ReplayLog::place(std::span<std::byte* const> buffers) {
   if (std::equal(buffers_.begin(), buffers_.end(), buffers.begin(), buffers.end())) return;
   buffers_.assign(buffers.begin(), buffers.end());
   for (const Moving& each : moving_) *each.pointer = buffers_[each.buffer] + each.offset;
 }
 
-Script::Header* Script::at(Place& place) {
+ReplayLog::Header* ReplayLog::at(Place& place) {
   if (place.chunk < chunks_.size() && place.byte == chunks_[place.chunk].used) place = {place.chunk + 1, 0};
   if (place.chunk >= chunks_.size() || place.byte == chunks_[place.chunk].used) return nullptr;
   return std::launder(reinterpret_cast<Header*>(chunks_[place.chunk].bytes.get() + place.byte));
 }
 
-bool Script::play() {
+bool ReplayLog::play() {
   const fp::NoFlushing device;  // its arithmetic is not that of the thread that simulates it
   Place place;
   for (played_ = 0; Header* const header = at(place); ++played_) {
@@ -29,14 +29,14 @@ bool Script::play() {
   return whole_;
 }
 
-void Script::resume() {
+void ReplayLog::resume() {
   passed_ = 0;
   passing_ = {};
   whole_ = false;
 }
 
 // What comes behind the last step that has been played is done anew.
-bool Script::passes_over() {
+bool ReplayLog::passes_over() {
   if (passed_ < played_) {
     passing_ = behind(passing_, *at(passing_));
     ++passed_;
@@ -53,7 +53,7 @@ bool Script::passes_over() {
   return false;
 }
 
-std::byte* Script::keep(Call call, std::size_t bytes) {
+std::byte* ReplayLog::keep(Call call, std::size_t bytes) {
   constexpr std::size_t smallest = std::size_t{1} << 12, largest = std::size_t{1} << 18;
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment, wanted = sizeof(Header) + whole;
   if (chunks_.empty() || chunks_.back().size - chunks_.back().used < wanted) {
@@ -68,11 +68,11 @@ std::byte* Script::keep(Call call, std::size_t bytes) {
   return reinterpret_cast<std::byte*>(header + 1);
 }
 
-bool Script::Read::operator()() const {
+bool ReplayLog::Read::operator()() const {
   return std::bit_cast<std::uint64_t>(tiles::read(from, 0, 0)) == std::bit_cast<std::uint64_t>(value);
 }
 
-double Script::read(const Tile& from) {
+double ReplayLog::read(const Tile& from) {
   if (too_long_) return from.data == nullptr ? 0 : tiles::read(from, 0, 0);
   if (passed_ < played_) {
     const double value = std::launder(reinterpret_cast<const Read*>(at(passing_) + 1))->value;
@@ -84,14 +84,14 @@ double Script::read(const Tile& from) {
   return step.value;
 }
 
-void Script::clear() {
+void ReplayLog::clear() {
   chunks_.clear();
   moving_.clear();
   buffers_.clear();
   steps_ = played_ = bytes_ = 0;
 }
 
-void Script::give_up() {
+void ReplayLog::give_up() {
   clear();
   too_long_ = true;
 }
