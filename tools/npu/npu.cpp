@@ -5,11 +5,10 @@
 #include "npu_kernels/backend/descriptions.hpp"
 #include "npu_kernels/backend/runtime.hpp"
 #include "tile_machine/check/checker.hpp"
+#include "tile_machine/price/rank.hpp"
 #include "tile_machine/time/picture.hpp"
 #include "tile_machine/time/roofline.hpp"
 #include "tile_machine/time/trace.hpp"
-#include "tile_machine/price/rank.hpp"
-#include "tile_machine/price/what_if.hpp"
 #include "tools/commands.hpp"
 #include "tools/npu/shape.hpp"
 #include "tools/session.hpp"
@@ -19,7 +18,7 @@ namespace inlay::tools {
 namespace {
 
 struct NpuCommand {
-  std::string op, shape, device, trace, picture, change, activations = "exact";
+  std::string op, shape, device, trace, picture, activations = "exact";
   std::vector<std::string> pair;  // of rank
   std::uint32_t cores = 0, samples = 100;
   std::uint64_t seed = 1;
@@ -77,11 +76,11 @@ Expected<NpuOptions> options_of(const NpuCommand& command) {
   return npu->options();
 }
 
-void print_line(const char* what, const Timed& of) {
+void print_line(const Timed& of) {
   const npu::Bound& own = of.roof.bounds[of.roof.bounding];
-  std::printf("%s%.0f cycles, %.2f us at %.3g GHz; %.1f%% of the problem's roofline, %.1f%% of the program's (%s)\n",
-              what, of.roof.makespan, of.roof.makespan / (of.device.ghz * 1e3), of.device.ghz,
-              100 * of.roof.problem_share(), 100 * of.roof.share(), own.resource.c_str());
+  std::printf("%.0f cycles, %.2f us at %.3g GHz; %.1f%% of the problem's roofline, %.1f%% of the program's (%s)\n",
+              of.roof.makespan, of.roof.makespan / (of.device.ghz * 1e3), of.device.ghz, 100 * of.roof.problem_share(),
+              100 * of.roof.share(), own.resource.c_str());
 }
 
 // Each pipe's work, of the busiest core.
@@ -109,16 +108,6 @@ int show(const NpuCommand& command) {
   if (!options) return wrong(options.error());
   auto as_it_is = timed(*options, command);
   if (!as_it_is) return wrong(as_it_is.error());
-  std::optional<Timed> changed;
-  if (!command.change.empty()) {
-    auto text = npu::what_if(*npu::description_of(options->device), command.change);
-    if (!text) return wrong(text.error());
-    NpuOptions other = *options;
-    other.device = std::move(*text);
-    auto made = timed(other, command);
-    if (!made) return wrong("what-if " + command.change + ": " + std::string(made.error().message()));
-    changed = std::move(*made);
-  }
   if (!command.trace.empty())
     if (Status status = npu::write_trace(command.trace, as_it_is->plan.tape, as_it_is->device, as_it_is->timeline);
         !status.ok())
@@ -131,11 +120,7 @@ int show(const NpuCommand& command) {
   }
 
   std::printf("%s on %s\n", command.op.c_str(), as_it_is->device.name.c_str());
-  print_line("", *as_it_is);
-  if (changed) {
-    print_line(("what if " + command.change + ": ").c_str(), *changed);
-    std::printf("  %.3f times as long\n", changed->roof.makespan / as_it_is->roof.makespan);
-  }
+  print_line(*as_it_is);
   print_pipes(*as_it_is);
   std::printf("\n%s",
               npu::summary(as_it_is->plan.tape, as_it_is->device, as_it_is->timeline, as_it_is->plan.problem).c_str());
@@ -185,7 +170,6 @@ void add_npu(CLI::App& app, Command& chosen) {
   command.add_option("--shape", options->shape, "Its sizes, key=value,key=value (a wrong key lists them)");
   command.add_option("--trace", options->trace, "A file for the timeline, as Perfetto reads it");
   command.add_option("--picture", options->picture, "A file for the first core's timeline as a picture, SVG");
-  command.add_option("--what-if", options->change, "The same on a changed device: ub=2x,dram=0.5x");
   add_machine(command, *options);
   CLI::App& ranked = *command.add_subcommand("rank", "Which of two is faster, where the device's figures are assumed");
   ranked.add_option("pair", options->pair, "Two of OPERATOR:key=value,key=value")->required()->expected(2);
