@@ -10,6 +10,7 @@
 #include <memory>
 #include <sstream>
 
+#include <inlay/exec/eager.hpp>
 #include <inlay/exec/generate.hpp>
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>

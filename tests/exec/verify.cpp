@@ -1,6 +1,6 @@
 // The ONNX node tests of ../shared/data on every backend and level, and the support table that says
 // which of them are skipped.
-#include "tools/verify.hpp"
+#include "tools/onnx/verify.hpp"
 
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
@@ -13,7 +13,7 @@
 
 #include "tests/support/backends.hpp"
 #include "tests/support/source_dir.hpp"
-#include "tools/onnx_node.hpp"
+#include "tools/onnx/node.hpp"
 
 namespace inlay::tools {
 namespace {
