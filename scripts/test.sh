@@ -98,7 +98,7 @@ sanitized() {
   case $preset in
     # What has threads is watched, tests with threads of their own among it; of the levels those that run.
     tsan)
-      plain="inlay_((cl|npu|reference)(_.*)?|tile_machine|text|model) $operator_tests" options+=" -DINLAY_TOOLS=OFF"
+      plain="inlay_((cl|npu|reference)(_.*)?|tile_machine|files|text|model) $operator_tests" options+=" -DINLAY_TOOLS=OFF"
       if grep -qw avx512f /proc/cpuinfo; then
         plain+=" inlay_cpu_(scalar|avx2)_.*"
       else

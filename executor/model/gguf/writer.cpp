@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "executor/model/gguf/writer.hpp"
+#include "files/whole_file.hpp"
 
 namespace inlay::exec {
 
@@ -30,14 +31,7 @@ index GgufWriter::tensor_bytes() const {
 }
 
 Status GgufWriter::write(const std::string& path) const {
-  const std::string partial = path + ".partial";
-  std::FILE* file = std::fopen(partial.c_str(), "wb");
-  if (!file) return {StatusCode::not_found, partial + ": " + std::strerror(errno)};
-  Status status = write_to(file, path);
-  if (std::fclose(file) != 0 && status) status = write_error(path);
-  if (status && std::rename(partial.c_str(), path.c_str()) != 0) status = write_error(path);
-  if (!status) (void)std::remove(partial.c_str());
-  return status;
+  return files::write_whole(path, [&](std::FILE* file) { return write_to(file, path); });
 }
 
 Status GgufWriter::write_to(std::FILE* file, const std::string& path) const {

@@ -1,4 +1,4 @@
-#include "tile_machine/device/strict_json.hpp"
+#include "files/strict_json.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace inlay::npu {
+namespace inlay::files {
 namespace {
 
 using Json = nlohmann::json;
@@ -126,13 +126,25 @@ std::string describe(const Json& value) {
   return printable(value.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
-tl::expected<Json, Status> parse_strict_json(std::string_view text, const JsonLimits& limits) {
+namespace {
+
+template <class Document> tl::expected<Document, Status> parse_within(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes)
     return failure(StatusCode::corrupt_data, "/ has " + std::to_string(text.size()) + " bytes: it must have at most " +
                                                  std::to_string(limits.bytes));
   Limiter limiter(limits);
   if (!Json::sax_parse(text.begin(), text.end(), &limiter)) return failure(StatusCode::corrupt_data, limiter.message());
-  return Json::parse(text.begin(), text.end(), nullptr, false);
+  return Document::parse(text.begin(), text.end(), nullptr, false);
 }
 
-}  // namespace inlay::npu
+}  // namespace
+
+tl::expected<Json, Status> parse_strict_json(std::string_view text, const JsonLimits& limits) {
+  return parse_within<Json>(text, limits);
+}
+tl::expected<nlohmann::ordered_json, Status> parse_strict_ordered_json(std::string_view text,
+                                                                       const JsonLimits& limits) {
+  return parse_within<nlohmann::ordered_json>(text, limits);
+}
+
+}  // namespace inlay::files
