@@ -55,14 +55,14 @@ bool machine_has(Isa isa) { return isa == Isa::scalar; }
 #endif
 
 Isa best_up_to(Isa wanted) {
-  Isa best = Isa::scalar;
+  Isa best = all_isas[0];
   for (Isa isa : available_isas())
     if (isa <= wanted) best = isa;
   return best;
 }
 
 Isa preferred() {
-  const Isa best = available_isas().back();
+  const Isa best = best_up_to(all_isas[std::size(all_isas) - 1]);
   const char* forced = std::getenv("INLAY_ISA");
   return forced ? available_isa(forced).value_or(best) : best;
 }

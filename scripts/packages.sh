@@ -13,9 +13,12 @@ install_packages() {
   "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
-# What the library and the command line are built with.
-build_packages=(g++ cmake ninja-build pkg-config libexpected-dev libxsimd-dev libcli11-dev nlohmann-json3-dev libpcre2-dev
-  libutf8proc-dev libprotobuf-dev protobuf-compiler libonnx-dev libbenchmark-dev ocl-icd-opencl-dev opencl-c-headers)
+# What the library and the command line are built with: for a story, and for the parts that can be left out.
+story_packages=(g++ cmake ninja-build pkg-config libexpected-dev libxsimd-dev libcli11-dev nlohmann-json3-dev libpcre2-dev
+  libutf8proc-dev)
+onnx_packages=(libprotobuf-dev protobuf-compiler libonnx-dev)
+cl_packages=(ocl-icd-opencl-dev opencl-c-headers)
+build_packages=("${story_packages[@]}" "${onnx_packages[@]}" "${cl_packages[@]}" libbenchmark-dev)
 # What the tests need beyond it.
 test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libeigen3-dev libdlpack-dev python3
   pocl-opencl-icd binutils)

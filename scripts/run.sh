@@ -5,18 +5,68 @@
 #
 #   scripts/run.sh                                           our model, from the beginning of a text
 #   scripts/run.sh run MODEL --prompt "Once" --tokens 64     any other command of `inlay`
+#
+# What is built is what the command needs: for a story the operators of a model, for this machine's instruction set.
+# A command that needs more (another backend, ONNX, another instruction set) builds that too, once, and says so.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
-install_packages "${build_packages[@]}"
+build=build/run
+[ $# -gt 0 ] || set -- run --compare reference
 
+# needs WHAT WORDS..: do the words of the command ask for this part?
+needs() {
+  local part=$1 before="" word
+  shift
+  for word; do
+    case $part:$before:$word in
+      onnx:*:verify | npu:*:npu | npu:*=npu | cl:*:tune | cl:*:cl | cl:*=cl | isa:*:--isa | isa:*:--isa=*) return 0 ;;
+      npu:*:devices | cl:*:devices | isa:*:devices) return 0 ;;
+    esac
+    before=$word
+  done
+  return 1
+}
+# kept OPTION: its value in the build that is there, or nothing.
+kept() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null || true; }
+
+options=(-DINLAY_TESTS=OFF -DINLAY_BENCH=OFF -DINLAY_PRECOMPILE=ON)
+packages=("${story_packages[@]}")
+# part NAME OPTION PACKAGES..: builds it if the command asks for it, and keeps it once it is there.
+part() {
+  local name=$1 option=$2 wanted=OFF
+  shift 2
+  if needs "$name" "${words[@]}"; then
+    wanted=ON
+    [ "$(kept "$option")" = ON ] || echo "building what this command needs besides ($option): once, some minutes" >&2
+  elif [ "$(kept "$option")" = ON ]; then
+    wanted=ON
+  fi
+  options+=("-D$option=$wanted")
+  [ $wanted = OFF ] || packages+=("$@")
+}
+words=("$@")
+part onnx INLAY_ONNX "${onnx_packages[@]}"
+part npu INLAY_NPU
+part cl INLAY_CL "${cl_packages[@]}"
+
+# The levels of this machine's instruction set that are not its best are for who asks for them by name.
+if needs isa "${words[@]}" || [ -n "${INLAY_ISA:-}" ] || [ "$(kept INLAY_ISA)" = all ]; then
+  [ "$(kept INLAY_ISA)" = all ] || echo "building every instruction set: once, some minutes" >&2
+  options+=(-DINLAY_ISA=all)
+else
+  options+=(-DINLAY_ISA=native)
+fi
+# Of the CPU kernels those that a model runs: what the executor includes. ONNX's cases run all of them.
+kernels=""
+if [[ " ${options[*]} " != *"INLAY_ONNX=ON"* ]]; then
+  kernels=$(sed -nE 's/^#include <inlay\/ops\/(.*)\.hpp>.*/\1/p' include/inlay/{exec,model,weights}/*.hpp | sort -u | paste -sd';')
+fi
+options+=("-DINLAY_KERNELS=$kernels")
+
+install_packages "${packages[@]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cmake --preset release -B build/run -DINLAY_TESTS=OFF -DINLAY_BENCH=OFF >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
-cmake --build build/run --target inlay >&2
-
-if [ $# -gt 0 ]; then
-  build/run/tools/inlay "$@"
-else
-  build/run/tools/inlay run --compare reference
-fi
+cmake --preset release -B $build "${options[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+cmake --build $build --target inlay >&2
+$build/tools/inlay "$@"

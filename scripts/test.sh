@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and tests everything. Warnings are errors. Ends with what this machine could not test, and why, and ctest's
-# summary line.
+# Builds and tests everything. Warnings are errors. Ends with what this machine could not test, and why, how long each
+# stage took, and ctest's summary line.
 #
 #   scripts/test.sh          g++ as users get it; libraries by clang under AddressSanitizer and UndefinedBehaviorSanitizer,
 #                            and those with threads under ThreadSanitizer, linked with the tests that g++ has compiled;
@@ -20,11 +20,25 @@ skipped=$(mktemp)
 trap 'rm -f "$log" "$skipped"' EXIT
 
 # stage TITLE: what comes now, and how long everything before it took.
-stage() { echo "== $1, after $SECONDS s"; }
+stages=() began=()
+stage() {
+  echo "== $1, after $SECONDS s"
+  stages+=("$1") began+=("$SECONDS")
+}
+# How long each stage took, in order.
+print_stages() {
+  local i end
+  began+=("$SECONDS")
+  for i in "${!stages[@]}"; do
+    end=$((i + 1))
+    printf '%6d s  %s\n' $((began[end] - began[i])) "${stages[i]}"
+  done
+  printf '%6d s  in all\n' "$SECONDS"
+}
 
 # build PRESET "CMAKE OPTIONS" "TARGETS": configures and builds one preset.
 build() {
-  stage "$1"
+  stage "build of $1"
   # shellcheck disable=SC2086  # lists of words
   cmake --preset "$1" $2 >"$log" 2>&1 || { cat "$log"; exit 1; }
   # shellcheck disable=SC2086
@@ -64,6 +78,7 @@ finish() {
     echo "Not tested here:"
     sort "$skipped" | uniq -c | sed -E 's/^ *([0-9]+) not tested: /  /'
   fi
+  print_stages
   [ -z "${summary:-}" ] || echo "$summary"
   exit "$1"
 }
@@ -83,9 +98,9 @@ sanitized() {
   case $preset in
     # What has threads is watched, tests with threads of their own among it; of the levels those that run.
     tsan)
-      plain="inlay_(cl|npu|reference|text|model) $operator_tests" options+=" -DINLAY_TOOLS=OFF"
+      plain="inlay_((cl|npu|reference)(_.*)?|tile_machine|files|text|model) $operator_tests" options+=" -DINLAY_TOOLS=OFF"
       if grep -qw avx512f /proc/cpuinfo; then
-        plain+=" inlay_cpu_(scalar|avx2)"
+        plain+=" inlay_cpu_(scalar|avx2)_.*"
       else
         plain+=" inlay_cpu_avx512.*"
       fi
@@ -93,7 +108,7 @@ sanitized() {
     # What starts the command line starts that of its own build. Addresses are the same templates at every level: they
     # are watched in those of vectors.
     *)
-      plain="inlay_(cl|tune|cpu_scalar) test_(core|model|npu|machine|text|fuzz)_.* test_exec_(activations|decoder|layers|spaces)"
+      plain="inlay_(cl_.*|tune|cpu_scalar_.*) test_(core|model|npu|machine|text|fuzz)_.* test_exec_(activations|decoder|layers|spaces)"
       plain+=" $operator_tests"
       options+=" -DINLAY_PRECOMPILE_INCLUDED=ON"
       ;;

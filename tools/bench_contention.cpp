@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <inlay/model/random_weights.hpp>
-
 #include "measure/timing.hpp"
 #include "tools/busy_loops.hpp"
 #include "tools/commands.hpp"
@@ -38,15 +36,7 @@ Expected<exec::Session> open(const Options& options) {
   }
   auto config = model_shape(options.shape);
   if (!config) return failure(std::move(config.error()));
-  auto runner = make_runner(options.model, "cpu");
-  if (!runner) return failure(std::move(runner.error()));
-  auto weights = exec::random_weights(*config, options.type, runner->parallel());
-  if (!weights) return failure(std::move(weights.error()));
-  return exec::Session::make(*config, std::move(*weights), std::move(*runner),
-                             {.context = 512,
-                              .chunk = 512,
-                              .activations = options.model.rounding.of_linears(),
-                              .attention = options.model.rounding.of_attention()});
+  return make_random_session(options.model, *config, options.type, {.context = 512, .chunk = 512});
 }
 
 // Tokens a second of passes that take `least` seconds together: whole prompts, or single tokens at depths up to 256.

@@ -6,8 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include <inlay/model/random_weights.hpp>
-
 #include "measure/limits.hpp"
 #include "measure/processors.hpp"
 #include "measure/timing.hpp"
@@ -118,8 +116,6 @@ int bench(const Options& options) {
                  std::to_string(config->context));
   auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return wrong(cpu.error());
-  auto weights = exec::random_weights(*config, options.type, cpu->parallel());
-  if (!weights) return wrong(weights.error());
   ModelOptions settings;
   settings.isa = options.isa;
   settings.device = options.device;
@@ -127,13 +123,7 @@ int bench(const Options& options) {
   settings.pool = options.pool;
   settings.backend = options.backend;
   settings.rounding = options.rounding;
-  auto runner = make_runner(settings, options.backend);
-  if (!runner) return wrong(runner.error());
-  auto session = exec::Session::make(*config, std::move(*weights), std::move(*runner),
-                                     {.context = context,
-                                      .chunk = 512,
-                                      .activations = options.rounding.of_linears(),
-                                      .attention = options.rounding.of_attention()});
+  auto session = make_random_session(settings, *config, options.type, {.context = context, .chunk = 512});
   if (!session) return wrong(session.error());
   // Linears of int8 round their activations whatever is asked for.
   const std::string activations = options.type == "int8" ? "int8" : options.rounding.activations;

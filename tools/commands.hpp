@@ -14,10 +14,10 @@ void add_run(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 void add_devices(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
-void add_verify(CLI::App& app, Command& chosen);
+void add_verify(CLI::App& app, Command& chosen);  // with ONNX only
 void add_bench(CLI::App& app, Command& chosen);
 void add_bench_contention(CLI::App& group, Command& chosen);  // group: `inlay bench`
-void add_npu(CLI::App& app, Command& chosen);
-void add_tune(CLI::App& app, Command& chosen);  // with OpenCL only
+void add_npu(CLI::App& app, Command& chosen);                 // with the NPU only
+void add_tune(CLI::App& app, Command& chosen);                // with OpenCL only
 
 }  // namespace inlay::tools

@@ -2,7 +2,9 @@
 #include <cstdio>
 
 #include <inlay/cpu.hpp>
+#ifdef INLAY_HAS_NPU
 #include <inlay/npu.hpp>
+#endif
 
 #include "tools/commands.hpp"
 
@@ -12,6 +14,7 @@
 
 namespace inlay::tools {
 
+#ifdef INLAY_HAS_NPU
 namespace {
 
 // Descriptions, not devices of this machine.
@@ -25,6 +28,7 @@ void print_npus() {
 }
 
 }  // namespace
+#endif
 
 void add_devices(CLI::App& app, Command& chosen) {
   app.add_subcommand("devices", "Backends, instruction sets and threads of this machine")->callback([&chosen] {
@@ -38,7 +42,9 @@ void add_devices(CLI::App& app, Command& chosen) {
 #ifdef INLAY_HAS_CL
       print_opencl();
 #endif
+#ifdef INLAY_HAS_NPU
       print_npus();
+#endif
       return 0;
     };
   });

@@ -45,10 +45,14 @@ int main(int argc, char** argv) {
   Command chosen;
   add_run(app, chosen);
   add_eval(app, chosen);
+#ifdef INLAY_HAS_ONNX
   add_verify(app, chosen);
+#endif
   add_convert(app, chosen);
   add_bench(app, chosen);
+#ifdef INLAY_HAS_NPU
   add_npu(app, chosen);
+#endif
 #ifdef INLAY_HAS_CL
   add_tune(app, chosen);
 #endif

@@ -8,7 +8,9 @@
 #include <filesystem>
 
 #include <inlay/core/threads.hpp>
+#include <inlay/exec/eager.hpp>
 #include <inlay/model/load.hpp>
+#include <inlay/model/random_weights.hpp>
 
 namespace inlay::tools {
 
@@ -28,11 +30,14 @@ DType kv_type(const ModelOptions& options, const exec::ModelFile& file) {
 }  // namespace
 
 std::vector<std::string> backends() {
+  return {"cpu",
 #ifdef INLAY_HAS_CL
-  return {"cpu", "cl", "npu", "reference"};
-#else
-  return {"cpu", "npu", "reference"};
+          "cl",
 #endif
+#ifdef INLAY_HAS_NPU
+          "npu",
+#endif
+          "reference"};
 }
 
 void add_device(CLI::App& command, std::string& device) {
@@ -71,8 +76,6 @@ exec::Activations Rounding::of_linears() const {
   if (activations == "int8") return exec::Activations::int8;
   return activations == "bf16" ? exec::Activations::bf16 : exec::Activations::exact;
 }
-
-NpuActivations Rounding::of_npu() const { return activations == "f16" ? NpuActivations::f16 : NpuActivations::exact; }
 
 AttentionCompute Rounding::of_attention() const {
   return attention == "bf16" ? AttentionCompute::bf16_products : AttentionCompute::exact_float;
@@ -136,7 +139,7 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
 }
 
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend) {
-  if (options.rounding.of_npu() == NpuActivations::f16 && options.backend != "npu")
+  if (options.rounding.f16_on_npu() && options.backend != "npu")
     return failure(invalid("--activations is f16, which is --backend npu's; with --backend " + options.backend +
                            " it must be exact, int8 or bf16"));
   if (backend == "reference") return exec::Eager(Reference{});
@@ -149,11 +152,14 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
 #endif
   auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return failure(std::move(cpu.error()));
+#ifdef INLAY_HAS_NPU
   if (backend == "npu") {  // what it declines runs on the CPU
-    auto npu = Npu::make({.device = options.device, .activations = options.rounding.of_npu()});
+    const NpuActivations activations = options.rounding.f16_on_npu() ? NpuActivations::f16 : NpuActivations::exact;
+    auto npu = Npu::make({.device = options.device, .activations = activations});
     if (!npu) return failure(std::move(npu.error()));
     return exec::Eager(std::move(*npu), std::move(*cpu));
   }
+#endif
   return exec::Eager(std::move(*cpu));
 }
 
@@ -169,6 +175,19 @@ Expected<exec::Session> make_session(const ModelOptions& options, const LoadedMo
                               .activations = options.rounding.of_linears(),
                               .attention = options.rounding.of_attention()},
                              [&](index done, index all) { progress(done, all); });
+}
+
+Expected<exec::Session> make_random_session(const ModelOptions& options, const exec::ModelConfig& config,
+                                            const std::string& type, const Room& room) {
+  auto runner = make_runner(options, options.backend);
+  if (!runner) return failure(std::move(runner.error()));
+  auto weights = exec::random_weights(config, type, runner->parallel());
+  if (!weights) return failure(std::move(weights.error()));
+  return exec::Session::make(config, std::move(*weights), std::move(*runner),
+                             {.context = room.context,
+                              .chunk = room.chunk,
+                              .activations = options.rounding.of_linears(),
+                              .attention = options.rounding.of_attention()});
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), begin_(now()) {}

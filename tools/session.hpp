@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <inlay/cpu.hpp>
 #include <inlay/exec/generate.hpp>
 #include <inlay/model/model_file.hpp>
 #include <inlay/text/tokenizer.hpp>
@@ -27,7 +28,7 @@ struct Rounding {
 
   void add_to(CLI::App& command);
   exec::Activations of_linears() const;
-  NpuActivations of_npu() const;
+  bool f16_on_npu() const { return activations == "f16"; }
   AttentionCompute of_attention() const;
 };
 
@@ -61,8 +62,14 @@ std::string default_model();
 Expected<LoadedModel> open_model(const ModelOptions& options);
 // The level and the threads that were asked for; an unknown level is refused.
 Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& pool);
-Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);
+Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);  // inlay/exec/eager.hpp
 Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model, const std::string& backend);
+// A model with random weights: `type` of random_weights, `room` how long texts and passes become.
+struct Room {
+  index context, chunk;
+};
+Expected<exec::Session> make_random_session(const ModelOptions& options, const exec::ModelConfig& config,
+                                            const std::string& type, const Room& room);
 
 // A prompt of tokens that differ, for what is measured and not read.
 std::vector<exec::Token> any_prompt(index tokens, index vocab);

@@ -12,7 +12,7 @@
 
 #include "cl_kernels/runtime/errors.hpp"
 #include "cl_kernels/runtime/sources.hpp"
-#include "cl_kernels/runtime/whole_file.hpp"
+#include "files/whole_file.hpp"
 
 namespace inlay::cl {
 
@@ -210,7 +210,7 @@ void Programs::save(cl_program program, const std::string& file, const std::stri
   put(entry, hash(entry));
   std::error_code ignored;
   std::filesystem::create_directories(cache_, ignored);
-  (void)write_whole(file, entry).ok();
+  (void)files::write_whole(file, entry).ok();
 }
 
 }  // namespace inlay::cl

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -20,8 +19,9 @@
 
 #include <inlay/core/quote.hpp>
 
-#include "cl_kernels/runtime/whole_file.hpp"
 #include "cl_kernels/tuning/tuning.hpp"
+#include "files/strict_json.hpp"
+#include "files/whole_file.hpp"
 
 namespace inlay {
 
@@ -59,41 +59,22 @@ double in_short(double seconds) {
   return std::strtod(text, nullptr);
 }
 
+// Numbers of "seconds" lie deepest; what shows a value calls itself for each level.
+constexpr files::JsonLimits limits{.bytes = std::size_t{1} << 20, .depth = 8, .values = std::size_t{1} << 20};
+
 Expected<Json> parse(const std::string& file, const std::string& text) {
-  constexpr int deepest = 8;  // numbers of "seconds"; what shows a value calls itself for each level
-  std::vector<std::set<std::string>> keys;
-  std::string twice;
-  bool too_deep = false;
-  const auto each = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    too_deep = too_deep || depth > deepest;
-    if (too_deep) return false;
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second && twice.empty())
-      twice = parsed.get<std::string>();
-    return true;
-  };
-  try {
-    Json json = Json::parse(text, each);
-    if (too_deep)
-      return failure(
-          corrupt(file, "is nested more than " + std::to_string(deepest) + " deep; it must be at most that"));
-    if (!twice.empty())
-      return failure(corrupt(file + ":", "the key " + quote(twice) + " stands twice; once is allowed"));
-    return json;
-  } catch (const Json::exception& error) {
-    return failure(corrupt(file, "must be JSON: " + printable(error.what(), 300)));
-  }
+  auto json = files::parse_strict_ordered_json(text, limits);
+  if (!json) return failure(corrupt(file + ": JSON", std::string(json.error().message())));
+  return std::move(*json);
 }
 
 Expected<std::string> read_text(const std::string& file) {
-  constexpr std::uintmax_t most = std::uintmax_t{1} << 20;
   std::error_code error;
   const auto bytes = std::filesystem::file_size(file, error);  // an error too for what is no file
   if (error) return failure(StatusCode::not_found, file + " cannot be read: " + error.message());
-  if (bytes > most)
+  if (bytes > limits.bytes)
     return failure(
-        corrupt(file, "has " + std::to_string(bytes) + " bytes; it must have at most " + std::to_string(most)));
+        corrupt(file, "has " + std::to_string(bytes) + " bytes; it must have at most " + std::to_string(limits.bytes)));
   std::ifstream stream(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (!stream) return failure(StatusCode::not_found, file + " cannot be read");
@@ -261,7 +242,7 @@ Status write_cl_tuning(const std::string& file, const Cl& cl, const std::string&
         Json{{"value", one.value}, {"usual", one.usual}, {"measured", date}, {"seconds", std::move(seconds)}};
   }
   for (auto op = operators.begin(); op != operators.end();) op = op->empty() ? operators.erase(op) : std::next(op);
-  return cl::write_whole(file, json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return files::write_whole(file, json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace inlay

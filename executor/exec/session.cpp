@@ -2,8 +2,25 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+
+#include <inlay/exec/eager.hpp>
+#include <inlay/exec/engine.hpp>
+#include <inlay/model/weights.hpp>
 
 namespace inlay::exec {
+
+Session::Session(std::unique_ptr<Engine> engine, const Options& options, std::size_t linear_bytes)
+    : engine_(std::move(engine)), options_(options), linear_bytes_(linear_bytes) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+const ModelConfig& Session::config() const { return engine_->config(); }
+std::size_t Session::cache_bytes() const { return engine_->cache_bytes(); }
+std::span<const Fallback> Session::fallbacks() const { return engine_->fallbacks(); }
+void Session::reset() { engine_->blocks().release(sequence_); }
+Expected<ConstView<2>> Session::logits() { return engine_->logits(rows_); }
 
 Session::Options Session::completed(Options options, const ModelConfig& config) {
   if (options.context <= 0 || options.context > config.context) options.context = config.context;

@@ -11,9 +11,9 @@
 #include <inlay/model/model_tensors.hpp>
 
 #include "executor/model/check_model.hpp"
-#include "executor/model/gguf_config.hpp"
-#include "executor/model/gguf_vocabulary.hpp"
-#include "executor/model/gguf_writer.hpp"
+#include "executor/model/gguf/config.hpp"
+#include "executor/model/gguf/vocabulary.hpp"
+#include "executor/model/gguf/writer.hpp"
 
 namespace inlay::exec {
 

@@ -22,7 +22,7 @@
 #include <inlay/text/spm.hpp>
 
 #include "executor/model/check_model.hpp"
-#include "executor/model/gguf.hpp"
+#include "executor/model/gguf/gguf.hpp"
 
 namespace inlay::exec {
 

@@ -3,8 +3,8 @@
 
 #include <inlay/model/load.hpp>
 
-#include "executor/model/gguf_model.hpp"
-#include "executor/model/hf_model.hpp"
+#include "executor/model/gguf/model.hpp"
+#include "executor/model/hf/model.hpp"
 
 namespace inlay::exec {
 

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include <inlay/core/backend.hpp>
 #include <inlay/core/isa.hpp>
@@ -45,11 +46,18 @@ template <class Level, class Op> std::size_t scratch_bytes(const Parallel& paral
 // Operators whose kernels use dot-product instructions name the levels that bring them, and are built for
 // those too; elsewhere a level that changes nothing is the one below it.
 template <class Op> constexpr bool built_for(Isa level) {
+  if (!is_built(level)) return false;
   if constexpr (requires { Op::dot_levels; })
     for (Isa dots : Op::dot_levels)
       if (dots == level) return true;
   return level == Isa::scalar || level == Isa::avx2 || level == Isa::avx512 || level == Isa::neon;
 }
+
+// The level below all others: of a whole build the scalar one.
+using LowestLevel =
+    std::conditional_t<is_built(Isa::scalar), isa::scalar,
+                       std::conditional_t<is_built(Isa::avx2), isa::avx2,
+                                          std::conditional_t<is_built(Isa::neon), isa::neon, isa::avx512>>>;
 
 template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
   switch (isa) {
@@ -60,8 +68,12 @@ template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
     case Isa::avx512_vnni:
       if constexpr (built_for<Op>(Isa::avx512_vnni)) return call(isa::avx512_vnni{});
       [[fallthrough]];
-    case Isa::avx512: return call(isa::avx512{});
-    case Isa::avx2: return call(isa::avx2{});
+    case Isa::avx512:
+      if constexpr (built_for<Op>(Isa::avx512)) return call(isa::avx512{});
+      [[fallthrough]];
+    case Isa::avx2:
+      if constexpr (built_for<Op>(Isa::avx2)) return call(isa::avx2{});
+      [[fallthrough]];
 #elif defined(__aarch64__)
     case Isa::neon_i8mm:
       if constexpr (built_for<Op>(Isa::neon_i8mm)) return call(isa::neon_i8mm{});
@@ -69,11 +81,13 @@ template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
     case Isa::neon_dotprod:
       if constexpr (built_for<Op>(Isa::neon_dotprod)) return call(isa::neon_dotprod{});
       [[fallthrough]];
-    case Isa::neon: return call(isa::neon{});
+    case Isa::neon:
+      if constexpr (built_for<Op>(Isa::neon)) return call(isa::neon{});
+      [[fallthrough]];
 #endif
     default: break;
   }
-  return call(isa::scalar{});
+  return call(LowestLevel{});
 }
 
 }  // namespace cpu

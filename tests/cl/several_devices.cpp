@@ -13,7 +13,7 @@
 #include <inlay/core/staging.hpp>
 #include <inlay/ops/add.hpp>
 
-#include "cl_kernels/runtime/whole_file.hpp"
+#include "files/whole_file.hpp"
 #include "tests/support/behind.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/requirements.hpp"
@@ -95,7 +95,7 @@ TEST(ClWholeFile, of_several_threads) {
     threads.emplace_back([&, i] {
       const std::string text(std::size_t{1} << 16, static_cast<char>('a' + i));
       for (int n = 0; n < 300; ++n) {
-        failed[i] += !cl::write_whole(file, text).ok();
+        failed[i] += !files::write_whole(file, text).ok();
         const std::string seen = exec::test::read_text(file);
         failed[i] += seen != std::string(text.size(), seen.empty() ? '-' : seen[0]);
       }

@@ -7,21 +7,22 @@
 cmake_minimum_required(VERSION 3.22)
 set(rows
   "core        |"
+  "files       | core"
   "ops         | core"
   "weights     | core ops"
   "text        | core"
-  "model       | core ops weights text"
+  "model       | core ops weights text files"
   "exec        | core ops weights text model face"
   "face        | core ops weights cpu_kernels"
   "reference   | core ops"
   "cpu_kernels | core ops face"
-  "cl_kernels  | core ops face"
-  "tile_machine | core"
+  "cl_kernels  | core ops face files"
+  "tile_machine | core files"
   "npu_kernels | core ops face cpu_kernels tile_machine"
   "measure     | core ops face npu_kernels tile_machine"
   "bench       | core ops weights face cpu_kernels npu_kernels tile_machine measure"
   "tools       | core ops weights text model exec face measure cl_kernels npu_kernels tile_machine"
-  "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels tile_machine measure tools")
+  "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels tile_machine measure tools files")
 
 foreach(row IN LISTS rows)
   string(REGEX MATCHALL "[a-z_]+" names "${row}")
@@ -45,7 +46,7 @@ function(room_of path result)
 endfunction()
 
 file(GLOB_RECURSE sources RELATIVE ${SOURCE}
-  ${SOURCE}/include/*.hpp ${SOURCE}/executor/*.[hc]pp ${SOURCE}/reference/*.[hc]pp ${SOURCE}/*_kernels/*.[hc]pp ${SOURCE}/tile_machine/*.[hc]pp
+  ${SOURCE}/include/*.hpp ${SOURCE}/executor/*.[hc]pp ${SOURCE}/reference/*.[hc]pp ${SOURCE}/files/*.[hc]pp ${SOURCE}/*_kernels/*.[hc]pp ${SOURCE}/tile_machine/*.[hc]pp
   ${SOURCE}/measure/*.[hc]pp ${SOURCE}/bench/*.[hc]pp ${SOURCE}/tools/*.[hc]pp ${SOURCE}/tests/*.[hc]pp)
 set(edges 0)
 foreach(source IN LISTS sources)

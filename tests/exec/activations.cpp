@@ -11,6 +11,8 @@
 #include <vector>
 
 #include <inlay/core/element.hpp>
+#include <inlay/exec/decoder.hpp>
+#include <inlay/exec/tensors.hpp>
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 

@@ -10,7 +10,10 @@
 #include <memory>
 #include <sstream>
 
+#include <inlay/exec/decoder.hpp>
+#include <inlay/exec/eager.hpp>
 #include <inlay/exec/generate.hpp>
+#include <inlay/exec/tensors.hpp>
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 

@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/exec/decoder.hpp>
+#include <inlay/exec/tensors.hpp>
+
 #include "tests/exec/support/joined_weights.hpp"
 #include "tests/model/support/tiny_model.hpp"
 
@@ -150,6 +153,7 @@ TEST(joined_linears, change_no_logit_of_a_model) {
     }
 }
 
+#ifdef INLAY_HAS_NPU
 TEST(joined_linears, change_no_logit_on_an_npu) {
   ModelConfig config = config_of_panels();
   config.qkv_bias = true;
@@ -165,6 +169,7 @@ TEST(joined_linears, change_no_logit_on_an_npu) {
     }
   }
 }
+#endif
 
 // Where the linears of q, k and v and of gate and up write, and who reads it there.
 struct Seen {

@@ -4,6 +4,9 @@
 #include <type_traits>
 #include <vector>
 
+#include <inlay/exec/decoder.hpp>
+#include <inlay/exec/tensors.hpp>
+
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/backends.hpp"
 

@@ -1,5 +1,7 @@
 // A model on a backend that packs weights: which ones it packs, that logits are those without, and that nothing is
 // left.
+#include <inlay/exec/engine_on.hpp>
+
 #include "tests/exec/support/random_session.hpp"
 
 #include <functional>

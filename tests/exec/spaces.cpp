@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/exec/engine_on.hpp>
 #include <inlay/ops/add.hpp>
 
 #include "tests/exec/support/random_session.hpp"

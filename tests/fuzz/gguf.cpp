@@ -3,7 +3,7 @@
 #include <random>
 #include <utility>
 
-#include "executor/model/gguf_model.hpp"
+#include "executor/model/gguf/model.hpp"
 #include "tests/fuzz/support/gguf_parts.hpp"
 #include "tests/fuzz/support/json_tree.hpp"
 #include "tests/fuzz/support/promise.hpp"

@@ -7,7 +7,7 @@
 
 #include <inlay/cpu.hpp>
 
-#include "tools/onnx_node.hpp"
+#include "tools/onnx/node.hpp"
 
 namespace inlay::tools {
 namespace {

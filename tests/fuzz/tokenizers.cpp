@@ -5,7 +5,7 @@
 // "tokenizer" or "config" as a string is the file's text, JSON or not.
 #include <cstdlib>
 
-#include "executor/model/hf_tokenizer.hpp"
+#include "executor/model/hf/tokenizer.hpp"
 #include "tests/fuzz/support/checkpoint_files.hpp"
 #include "tests/fuzz/support/promise.hpp"
 #include "tests/fuzz/support/use_model.hpp"

@@ -3,7 +3,7 @@
 #include <inlay/model/load.hpp>
 #include <inlay/text/tokenizer.hpp>
 
-#include "executor/model/gguf_model.hpp"
+#include "executor/model/gguf/model.hpp"
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"
 

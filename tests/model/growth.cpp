@@ -2,8 +2,8 @@
 #include <inlay/model/weights.hpp>
 #include <inlay/text/tokenizer.hpp>
 
-#include "executor/model/gguf_model.hpp"
-#include "executor/model/hf_config.hpp"
+#include "executor/model/gguf/model.hpp"
+#include "executor/model/hf/config.hpp"
 #include "executor/model/sentencepiece.hpp"
 #include "tests/model/support/bounded.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "executor/model/hf_config.hpp"
+#include "executor/model/hf/config.hpp"
 
 namespace inlay::exec::test {
 namespace {

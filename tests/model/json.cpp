@@ -1,5 +1,5 @@
 // Documents of JSON: what nlohmann's own say, in less memory.
-#include "executor/model/json_file.hpp"
+#include "executor/model/json/file.hpp"
 
 #include <gtest/gtest.h>
 

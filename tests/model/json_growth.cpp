@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "executor/model/hf_tokenizer.hpp"
+#include "executor/model/hf/tokenizer.hpp"
 #include "tests/model/support/bounded.hpp"
 
 namespace inlay::exec::test {

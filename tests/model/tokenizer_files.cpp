@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "executor/model/gguf_vocabulary.hpp"
+#include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/sentencepiece.hpp"
 #include "tests/model/support/tiny_model.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "executor/model/hf_tokenizer.hpp"
+#include "executor/model/hf/tokenizer.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/text/support/vocabularies.hpp"
 

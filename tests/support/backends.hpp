@@ -14,13 +14,15 @@
 
 #include "tests/support/handed_out.hpp"
 #include "tests/support/levels.hpp"
-#include "tests/support/npu_devices.hpp"
 #include "tests/support/sanitizers.hpp"
 #include "tests/support/support_table.hpp"
 #include "tests/support/test_space.hpp"
 #include "tests/support/turns.hpp"
 #ifdef INLAY_TESTS_CL
 #include "tests/support/cl_devices.hpp"
+#endif
+#ifdef INLAY_TESTS_NPU
+#include "tests/support/npu_devices.hpp"
 #endif
 #include "tests/support/tolerance_report.hpp"
 
@@ -76,12 +78,17 @@ template <class Backend, class Op> [[gnu::noinline]] Status run_with_scratch(Bac
 #define INLAY_RUNS_OF(Op, ...)                                         \
   __VA_ARGS__ template Status run_with_scratch(Cpu&, const Op<Host>&); \
   INLAY_RUNS_ON_CL(Op, __VA_ARGS__)                                    \
-  __VA_ARGS__ template Status run_with_scratch(Npu&, const Op<Host>&); \
+  INLAY_RUNS_ON_NPU(Op, __VA_ARGS__)                                   \
   __VA_ARGS__ template Status run_with_scratch(TestDevice&, const Op<Host>&)
 #ifdef INLAY_TESTS_CL
 #define INLAY_RUNS_ON_CL(Op, ...) __VA_ARGS__ template Status run_with_scratch(WatchedCl&, const Op<Host>&);
 #else
 #define INLAY_RUNS_ON_CL(Op, ...)
+#endif
+#ifdef INLAY_TESTS_NPU
+#define INLAY_RUNS_ON_NPU(Op, ...) __VA_ARGS__ template Status run_with_scratch(Npu&, const Op<Host>&);
+#else
+#define INLAY_RUNS_ON_NPU(Op, ...)
 #endif
 
 // The levels to test: all that this machine has, down to scalar.
@@ -112,8 +119,10 @@ template <class Test> void on_every_cpu(Test&& test) {
   for (Cpu& cpu : cpus())
     if (!on_backend(test, cpu, name(cpu))) return;
 }
-template <class Test> void on_every_npu(Test&& test) {
-  on_npus_of_this_case([&](Npu& npu) { return on_backend(test, npu, name(npu)); });
+template <class Test> void on_every_npu([[maybe_unused]] Test&& test) {
+#ifdef INLAY_TESTS_NPU
+  npu_turns(npus(), [&](Npu& npu) { return on_backend(test, npu, name(npu)); });
+#endif
 }
 
 // Those that compute where the operands lie: for operands that no device could take a copy of.

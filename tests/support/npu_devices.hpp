@@ -41,12 +41,4 @@ inline std::string name(const Npu& npu) {
 
 inline Turns npu_turns;
 
-template <class Visit> void on_npus_of_this_case(Visit&& visit) {
-#ifdef INLAY_WITHOUT_NPU
-  static_cast<void>(visit);
-#else
-  npu_turns(npus(), visit);
-#endif
-}
-
 }  // namespace inlay::test

@@ -129,7 +129,7 @@ Status DeviceReader::read(const Json& json) {
 }
 
 tl::expected<Device, Status> parse_device(std::string_view text) {
-  auto json = parse_strict_json(text);
+  auto json = files::parse_strict_json(text);
   if (!json) return failure(std::move(json.error()));
   Device device;
   if (Status status = DeviceReader(device).read(*json); !status.ok()) return failure(std::move(status));

@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "files/strict_json.hpp"
 #include "tile_machine/device/device.hpp"
-#include "tile_machine/device/strict_json.hpp"
 
 namespace inlay::npu {
+
+using files::child, files::describe;
 
 // A value and where it stands. One that could not be read is null, and reads as nothing.
 struct Node {

@@ -1,4 +1,4 @@
-# What the rooms of tile_machine may include: core/ of the whole project, and of one another what the rows say. run, check
+# What the rooms of tile_machine may include: core/ and files/ of the whole project, and of one another what the rows say. run, check
 # and time know nothing of one another, and no room knows an operator.
 set(may_device device)
 set(may_tape device tape)
@@ -16,8 +16,8 @@ foreach(room device tape arithmetic run check time price)
     file(STRINGS ${file} includes REGEX "#include [<\"][a-z_]+/")
     foreach(include IN LISTS includes)
       math(EXPR count "${count} + 1")
-      if(NOT include MATCHES "[<\"](tile_machine/(${allowed})/|inlay/core/|nlohmann/|sys/|sanitizer/|tl/)")
-        message(SEND_ERROR "${file}: ${include}, but ${room} may only include ${may_${room}} and inlay/core")
+      if(NOT include MATCHES "[<\"](tile_machine/(${allowed})/|inlay/core/|files/|nlohmann/|sys/|sanitizer/|tl/)")
+        message(SEND_ERROR "${file}: ${include}, but ${room} may only include ${may_${room}}, inlay/core and files")
       endif()
     endforeach()
   endforeach()

@@ -4,7 +4,8 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
-#include <fstream>
+
+#include "files/whole_file.hpp"
 
 namespace inlay::npu {
 
@@ -142,11 +143,7 @@ std::string picture_svg(const Tape& tape, const Device& device, const Timeline& 
 }
 
 Status write_picture(const std::filesystem::path& file, const std::string& svg) {
-  std::ofstream out(file);
-  out << svg;
-  out.close();
-  if (!out) return {StatusCode::internal, "file = " + file.string() + ": cannot be written"};
-  return {};
+  return files::write_whole(file.string(), svg);
 }
 
 }  // namespace inlay::npu

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "files/whole_file.hpp"
 #include "tile_machine/tape/sites.hpp"
 #include "tile_machine/time/critical_path.hpp"
 
@@ -195,11 +195,7 @@ std::string trace_json(const Tape& tape, const Device& device, const Timeline& t
 
 Status write_trace(const std::filesystem::path& file, const Tape& tape, const Device& device,
                    const Timeline& timeline) {
-  std::ofstream out(file);
-  out << trace_json(tape, device, timeline) << "\n";
-  out.close();
-  if (!out) return {StatusCode::internal, "file = " + file.string() + ": cannot be written"};
-  return {};
+  return files::write_whole(file.string(), trace_json(tape, device, timeline) + "\n");
 }
 
 }  // namespace inlay::npu

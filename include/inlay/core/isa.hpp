@@ -8,14 +8,23 @@ namespace inlay {
 
 enum class Isa : unsigned char { scalar, avx2, avx512, avx512_vnni, avx512_bf16, neon, neon_dotprod, neon_i8mm };
 
-// Those of the architecture that this is compiled for, ascending.
-#if defined(__aarch64__)
+// Those that this build holds, ascending: of the architecture that it is compiled for, all but where CMake's INLAY_ISA
+// names some, which are then given to all who link inlay::cpu.
+#if defined(INLAY_BUILT_ISAS)
+inline constexpr Isa all_isas[] = {INLAY_BUILT_ISAS};
+#elif defined(__aarch64__)
 inline constexpr Isa all_isas[] = {Isa::scalar, Isa::neon, Isa::neon_dotprod, Isa::neon_i8mm};
 #elif defined(__x86_64__)
 inline constexpr Isa all_isas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16};
 #else
 inline constexpr Isa all_isas[] = {Isa::scalar};
 #endif
+
+constexpr bool is_built(Isa isa) {
+  for (Isa each : all_isas)
+    if (each == isa) return true;
+  return false;
+}
 
 constexpr std::string_view name(Isa isa) {
   constexpr std::string_view table[] = {"scalar",      "avx2", "avx512",       "avx512_vnni",

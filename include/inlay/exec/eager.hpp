@@ -21,18 +21,15 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/core/staging.hpp>
 #include <inlay/cpu.hpp>
+#include <inlay/exec/fallback.hpp>
+#ifdef INLAY_HAS_NPU
 #include <inlay/npu.hpp>
+#endif
 #ifdef INLAY_HAS_CL
 #include <inlay/cl.hpp>
 #endif
 
 namespace inlay::exec {
-
-// One kind of operator that a backend declined, and who took it over.
-struct Fallback {
-  std::string_view op, from, to;
-  std::string reason;
-};
 
 // Scratch of one backend, in its space: kept from operator to operator, and grown where one asks for more.
 template <class Backend> class Scratch {
@@ -172,9 +169,12 @@ template <class... Backends> Chain(Backends...) -> Chain<std::unwrap_reference_t
 // A chain of those that this build knows.
 class Eager {
  public:
-  // What can be chosen: another backend is another line.
-  using Chains = std::variant<Chain<Cpu>, Chain<Npu, Cpu>,
-#ifdef INLAY_HAS_CL  // inlay::exec says so to those who link it
+  // What can be chosen: another backend is another line here, and a file in executor/exec/engines/.
+  using Chains = std::variant<Chain<Cpu>,
+#ifdef INLAY_HAS_NPU  // inlay::exec says so to those who link it
+                              Chain<Npu, Cpu>,
+#endif
+#ifdef INLAY_HAS_CL
                               Chain<Cl>,
 #endif
                               Chain<Reference>>;

@@ -1,20 +1,16 @@
-// A model on its backends, whatever they are: weights, cache and logits lie in the memory of the first one. This is
-// the seam at which the kind of memory is forgotten: one call a pass.
+// A model on its backends, whatever they are: one call a pass. It is all that a Session knows of them; which backends
+// there are, and in whose memory weights, cache and logits lie, is engine_on.hpp's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
-#include <type_traits>
-#include <utility>
 
+#include <inlay/core/attention.hpp>
 #include <inlay/exec/batch.hpp>
-#include <inlay/exec/decoder.hpp>
-#include <inlay/exec/eager.hpp>
-#include <inlay/exec/packed_weights.hpp>
-#include <inlay/exec/tensors.hpp>
+#include <inlay/exec/fallback.hpp>
+#include <inlay/model/activations.hpp>
+#include <inlay/model/model_config.hpp>
 #include <inlay/ops/sampling.hpp>
 
 namespace inlay::exec {
@@ -43,110 +39,6 @@ struct EngineOptions {
   Activations activations = Activations::exact;
   AttentionCompute attention = AttentionCompute::exact_float;
   BlockPool::Shape cache = {};
-};
-
-template <class Chain> class EngineOn final : public Engine {
- public:
-  using Space = typename Chain::Space;
-
-  static Expected<std::unique_ptr<Engine>> make(const ModelConfig& config, Weights weights, Chain chain,
-                                                const EngineOptions& options) {
-    std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain)));
-    auto decoder = Decoder<Space>::make(config, std::move(weights), options.max_tokens, engine->tensors_,
-                                        options.activations, options.attention);
-    if (!decoder) return failure(std::move(decoder.error()));
-    engine->decoder_.emplace(std::move(*decoder));
-    auto pool = KvPool<Space>::make(options.cache, engine->tensors_);
-    if (!pool) return failure(std::move(pool.error()));
-    engine->pool_.emplace(std::move(*pool));
-    auto token = engine->tensors_.template make<1>(DType::i32, {1});
-    if (!token) return failure(std::move(token.error()));
-    engine->token_ = *token;
-    if constexpr (PacksWeights<typename Chain::First>)
-      if (Status status = engine->pack_weights(); !status.ok()) return failure(std::move(status));
-    return engine;
-  }
-
-  const ModelConfig& config() const override { return decoder_->config(); }
-  BlockPool& blocks() override { return *pool_; }
-  std::size_t cache_bytes() const override { return pool_->bytes(); }
-  std::span<const Fallback> fallbacks() const override { return run_.fallbacks(); }
-
-  Status reserve_logits(index rows) override {
-    if (logits_.extents[0] >= rows) return {};
-    logits_ = {};
-    logits_memory_ = tensors_of(run_.first());  // gives back what there was
-    auto made = logits_memory_.template make<2>(DType::f32, {rows, config().vocab});
-    if (!made) return std::move(made.error());
-    logits_ = *made;
-    return {};
-  }
-
-  Status forward(const Batch& batch, index first, index count) override {
-    auto there = bring(tensors_, batch.views());
-    if (!there) return std::move(there.error());
-    decoder_->forward(run_, *pool_, *there, logits_.slice(0, first, count));
-    return run_.take_status();
-  }
-
-  Expected<ConstView<2>> logits(index rows) override {
-    return logits_memory_.to_host(ConstView<2, Space>(logits_.slice(0, 0, rows)));
-  }
-
-  Expected<std::int32_t> sample(const Sampling<Host>& settings, index row) override {
-    Status status;
-    std::size_t number = 0;
-    auto there = rebind<Space>(settings, [&]<class V>(const auto&, const V& view) {
-      if constexpr (std::is_same_v<V, View<V::rank>>) {
-        return View<V::rank, Space>();  // what is written is not there
-      } else {
-        ConstView<V::rank, Space> result;
-        auto brought = sampling_memory_.bring_again(number++, view);
-        if (brought)
-          result = *brought;
-        else
-          status = std::move(brought.error());
-        return result;
-      }
-    });
-    if (!status.ok()) return failure(std::move(status));
-    there.op.logits = logits_.slice(0, row, 1);
-    there.op.tokens = token_;
-    run_(there.op);
-    if (Status drawn = run_.take_status(); !drawn.ok()) return failure(std::move(drawn));
-    auto token = sampling_memory_.to_host(ConstView<1, Space>(token_));
-    if (!token) return failure(std::move(token.error()));
-    return *token->template as<std::int32_t>();
-  }
-
- private:
-  using Tensors = decltype(tensors_of(std::declval<typename Chain::First&>()));
-
-  explicit EngineOn(Chain chain)
-      : run_(std::move(chain)),
-        tensors_(tensors_of(run_.first())),
-        logits_memory_(tensors_of(run_.first())),
-        sampling_memory_(tensors_of(run_.first())) {}
-
-  // By a pass over one token, which is not there: only shapes and weights are looked at.
-  Status pack_weights() {
-    if (Status status = reserve_logits(1); !status.ok()) return status;
-    BatchViews<Space> token;
-    token.phase = Phase::decode;
-    token.tokens = {nullptr, DType::i32, {1}};
-    packed_.emplace(run_.first());
-    decoder_->forward(*packed_, *pool_, token, logits_);
-    return packed_->take_status();
-  }
-
-  Chain run_;
-  Tensors tensors_;  // of the weights, the activations, the cache and the batch
-  Tensors logits_memory_, sampling_memory_;
-  std::optional<Decoder<Space>> decoder_;
-  std::optional<KvPool<Space>> pool_;
-  std::optional<PackedWeights<typename Chain::First>> packed_;
-  View<2, Space> logits_;  // [rows, vocab]
-  View<1, Space> token_;
 };
 
 }  // namespace inlay::exec

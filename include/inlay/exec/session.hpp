@@ -1,6 +1,6 @@
 // One sequence of one model: its place in the cache and the logits of its last tokens.
 //
-//   auto session = Session::make(file, Eager(Cpu()), {});
+//   auto session = Session::make(file, Eager(Cpu()), {});              // inlay/exec/eager.hpp
 //   Status status = session->append(prompt);
 //   auto token = session->sample({.logits = {}, .tokens = {}, .temperature = 0});
 //   status = session->decode(*token);
@@ -12,10 +12,22 @@
 #include <span>
 #include <vector>
 
-#include <inlay/exec/engine.hpp>
+#include <inlay/core/attention.hpp>
+#include <inlay/exec/batch.hpp>
+#include <inlay/exec/fallback.hpp>
+#include <inlay/model/activations.hpp>
+#include <inlay/model/model_config.hpp>
+#include <inlay/ops/sampling.hpp>
 #include <inlay/text/tokenizer.hpp>
 
 namespace inlay::exec {
+
+class Eager;   // eager.hpp
+class Engine;  // engine.hpp
+class ModelFile;
+struct EngineOptions;
+struct Weights;
+template <class... Backends> class Chain;
 
 class Session {
  public:
@@ -33,28 +45,24 @@ class Session {
       const std::function<void(index, index)>& progress = [](index, index) {});
   // Weights that come from elsewhere: random ones of a benchmark.
   static Expected<Session> make(const ModelConfig& config, Weights weights, Eager run, const Options& options);
-  // Backends that Eager does not know.
+  // Backends that Eager does not know, but for Chain<Cl&>: inlay/exec/engine_on.hpp has the definition.
   template <class... Backends>
   static Expected<Session> make(const ModelConfig& config, Weights weights, Chain<Backends...> chain,
-                                const Options& options) {
-    const Options whole = completed(options, config);
-    if (Status status = check(whole); !status.ok()) return failure(std::move(status));
-    const std::size_t linear_bytes = weights.linear_bytes;
-    auto engine =
-        EngineOn<Chain<Backends...>>::make(config, std::move(weights), std::move(chain), engine_options(config, whole));
-    if (!engine) return failure(std::move(engine.error()));
-    return Session(std::move(*engine), whole, linear_bytes);
-  }
+                                const Options& options);
 
-  const ModelConfig& config() const { return engine_->config(); }
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  const ModelConfig& config() const;
   index context() const { return options_.context; }
   index length() const { return sequence_.length; }
-  std::size_t cache_bytes() const { return engine_->cache_bytes(); }
+  std::size_t cache_bytes() const;
   std::size_t linear_bytes() const { return linear_bytes_; }  // what one token reads of the linears
   // Operators that the first backend declined, each once.
-  std::span<const Fallback> fallbacks() const { return engine_->fallbacks(); }
+  std::span<const Fallback> fallbacks() const;
 
-  void reset() { engine_->blocks().release(sequence_); }
+  void reset();
 
   // Appends tokens in chunks; the logits of the last `rows` of them can be asked for. `progress(done, all)` after
   // each chunk.
@@ -66,15 +74,14 @@ class Session {
   Status decode(Token token);
 
   // Of the last append or decode, brought to the host: [rows, vocab] f32, valid until the next call.
-  Expected<ConstView<2>> logits() { return engine_->logits(rows_); }
+  Expected<ConstView<2>> logits();
 
   // The token after the last one, by these settings, of host memory. Logits and tokens are filled in here; there are
   // no probs.
   Expected<Token> sample(const Sampling<Host>& settings);
 
  private:
-  Session(std::unique_ptr<Engine> engine, const Options& options, std::size_t linear_bytes)
-      : engine_(std::move(engine)), options_(options), linear_bytes_(linear_bytes) {}
+  Session(std::unique_ptr<Engine> engine, const Options& options, std::size_t linear_bytes);
 
   static Options completed(Options options, const ModelConfig& config);
   static Status check(const Options& options);

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include <inlay/model/activations.hpp>
 #include <inlay/model/model_file.hpp>
 #include <inlay/model/tensor.hpp>
 #include <inlay/ops/linear.hpp>
@@ -15,14 +16,6 @@
 #include <inlay/weights/linear_w4a16_pack.hpp>
 
 namespace inlay::exec {
-
-// What linears multiply with.
-//   exact  x as it is
-//   int8   codes of 4 or 8 bits: x rounded to 8 bits with a scale for each group of inputs (integer dot products:
-//          W4Compute of linear_w4a16). The reference backend rounds nothing: its linear_w4a16 is exact.
-//   bf16   floats: x and the weight rounded to bf16 (LinearCompute of linear)
-// Other weights run as under exact. int8 with a scale for each channel (W8A8) always rounds x.
-enum class Activations : unsigned char { exact, int8, bf16 };
 
 class LinearWeight {
  public:

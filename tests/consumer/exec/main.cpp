@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include <inlay/exec/eager.hpp>
 #include <inlay/exec/generate.hpp>
 #include <inlay/model/load.hpp>
 

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include <inlay/exec/eager.hpp>
 #include <inlay/exec/generate.hpp>
 
 namespace inlay::exec::test {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/exec/eager.hpp>
 #include <inlay/exec/generate.hpp>
 #include <inlay/model/random_weights.hpp>
 

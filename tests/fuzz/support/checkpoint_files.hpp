@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "executor/model/json.hpp"
+#include "executor/model/json/json.hpp"
 #include "tests/fuzz/support/json_tree.hpp"
 #include "tests/fuzz/support/promise.hpp"
 #include "tests/model/support/same_json.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <inlay/core/backend.hpp>
-#include <inlay/exec/engine.hpp>
+#include <inlay/exec/engine_on.hpp>
 #include <inlay/model/weights.hpp>
 #include <inlay/text/tokenizer.hpp>
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "executor/model/json.hpp"
+#include "executor/model/json/json.hpp"
 
 namespace inlay::exec::test {
 

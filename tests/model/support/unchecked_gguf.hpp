@@ -10,8 +10,8 @@
 
 #include <inlay/model/model_file.hpp>
 
-#include "executor/model/gguf_config.hpp"
-#include "executor/model/gguf_vocabulary.hpp"
+#include "executor/model/gguf/config.hpp"
+#include "executor/model/gguf/vocabulary.hpp"
 
 namespace inlay::exec::test {
 

@@ -1,0 +1,127 @@
+# What makes CI faster, and is off for everybody else: headers that are read once, and objects of another build.
+
+# Half of what a file of a library takes g++ are its headers. Compilers' caches and those who edit them want it off, and so
+# does who wants to see that each file includes what it needs (CI: clang). Objects reuse those of a library that is nothing
+# else: to who links them, what they precompile themselves were an object.
+option(INLAY_PRECOMPILE "Read the headers of a library once for all of its files" OFF)
+if(INLAY_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ would collect its garbage among all that is precompiled, in a tenth of its time; it is done before there is 1 GB.
+  add_compile_options(--param=ggc-min-heapsize=1000000)
+endif()
+function(inlay_precompile target)
+  if(INLAY_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE <inlay/inlay.hpp> <inlay/cpu.hpp>
+      <algorithm> <array> <cmath> <fstream> <functional> <map> <memory> <optional> <span> <sstream> <string> <vector> ${ARGN})
+  endif()
+endfunction()
+
+# inlay_headers(NAME LIBRARY [HEADER..]): what parts of a library read first, inlay_headers_<name>.
+function(inlay_headers name library)
+  if(INLAY_PRECOMPILE)
+    inlay_headers_library(${name} ${library})
+    inlay_precompile(inlay_headers_${name} ${ARGN})
+  endif()
+endfunction()
+function(inlay_headers_library name library)
+  file(WRITE ${PROJECT_BINARY_DIR}/inlay_headers_${name}.cpp "")
+  add_library(inlay_headers_${name} STATIC ${PROJECT_BINARY_DIR}/inlay_headers_${name}.cpp)
+  target_link_libraries(inlay_headers_${name} PRIVATE ${library})
+  target_include_directories(inlay_headers_${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  inlay_warnings(inlay_headers_${name})
+endfunction()
+function(inlay_reuse_headers target name)
+  if(TARGET inlay_headers_${name})
+    get_target_property(included inlay_headers_${name} inlay_included)
+    if(included)
+      inlay_skip_where_not_included(${target} ${included})
+    endif()
+    target_precompile_headers(${target} REUSE_FROM inlay_headers_${name})
+  endif()
+endfunction()
+
+# Hides nothing: one header, and of a library's files those alone begin with it that include it themselves.
+option(INLAY_PRECOMPILE_INCLUDED "Read a header once for those files of a library that include it" OFF)
+function(inlay_precompile_included target header)
+  if(INLAY_PRECOMPILE_INCLUDED)
+    inlay_skip_where_not_included(${target} ${header})
+    target_precompile_headers(${target} PRIVATE <${header}>)
+  endif()
+endfunction()
+# The same for the parts of a library: inlay_headers_<name> has that header alone.
+function(inlay_included_header name library header)
+  if(INLAY_PRECOMPILE_INCLUDED AND NOT TARGET inlay_headers_${name})
+    inlay_headers_library(${name} ${library})
+    set_target_properties(inlay_headers_${name} PROPERTIES inlay_included ${header})
+    target_precompile_headers(inlay_headers_${name} PRIVATE <${header}>)
+  endif()
+endfunction()
+function(inlay_skip_where_not_included target header)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/included.py ${header} ${sources}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE others COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" others "${others}")
+  set_source_files_properties(${others} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+# inlay_compile(TARGET SOURCES..): target_sources, or the objects that INLAY_PLAIN_BUILD has of them.
+#
+# A sanitizer's build instruments what it is there to watch. Sweeps of tests are most of what there is to compile, and
+# with a sanitizer they take twice as long: they, and libraries that have nothing to watch, are linked as another build,
+# which is there already, has compiled them.
+set(INLAY_PLAIN_BUILD "" CACHE PATH "A build of the same sources whose objects are linked here")
+set(INLAY_PLAIN "" CACHE STRING "A regular expression: the targets whose objects come from INLAY_PLAIN_BUILD")
+function(inlay_compile target)
+  inlay_plain_objects(objects sources ${target} ${ARGN})
+  target_sources(${target} PRIVATE ${objects} ${sources})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()
+
+# Of a target's sources, where it is one of those: the objects that are there, and the sources of the others; else all.
+function(inlay_plain_objects objects sources target)
+  set(${objects} "" PARENT_SCOPE)
+  set(${sources} ${ARGN} PARENT_SCOPE)
+  if(NOT INLAY_PLAIN_BUILD OR NOT target MATCHES "^(${INLAY_PLAIN})$")
+    return()
+  endif()
+  file(RELATIVE_PATH room ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(found "")
+  set(missing "")
+  foreach(source IN LISTS ARGN)
+    if(source MATCHES "^${PROJECT_BINARY_DIR}/")  # a made one
+      file(RELATIVE_PATH path ${CMAKE_CURRENT_BINARY_DIR} ${source})
+    else()
+      file(REAL_PATH ${source} path)
+      file(RELATIVE_PATH path ${CMAKE_CURRENT_SOURCE_DIR} ${path})
+    endif()
+    string(REPLACE "../" "__/" path ${path})
+    set(object ${INLAY_PLAIN_BUILD}/${room}/CMakeFiles/${target}.dir/${path}.o)
+    if(EXISTS ${object})
+      list(APPEND found ${object})
+    else()
+      list(APPEND missing ${source})
+    endif()
+  endforeach()
+  set(${objects} ${found} PARENT_SCOPE)
+  set(${sources} ${missing} PARENT_SCOPE)
+endfunction()
+
+# Kernels in sanitizer builds, which took half of CI. What null and object-size look for, ASan sees when it happens;
+# addresses are the same templates at every level, and watching their arithmetic takes longest. So are scalars that may
+# lie where they should not, which AVX2 watches; a vector faults there by itself (linear_w4a16: 68 -> 45 s).
+function(inlay_fewer_checks target level)
+  if(CMAKE_CXX_FLAGS MATCHES "fsanitize")
+    target_compile_options(${target} PRIVATE -O1)
+    target_compile_definitions(${target} PRIVATE INLAY_ROLLED)
+  endif()
+  if(CMAKE_CXX_FLAGS MATCHES "fsanitize=address,undefined")
+    target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size)
+    if(NOT level STREQUAL "scalar")
+      target_compile_options(${target} PRIVATE -fno-sanitize=pointer-overflow)
+    endif()
+    if(level MATCHES "^avx512")
+      target_compile_options(${target} PRIVATE -fno-sanitize=alignment)
+    endif()
+  endif()
+endfunction()

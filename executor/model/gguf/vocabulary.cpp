@@ -1,0 +1,122 @@
+#include <utility>
+
+#include <inlay/core/quote.hpp>
+#include <inlay/text/pre_tokenizer.hpp>
+
+#include "executor/model/gguf/metadata.hpp"
+#include "executor/model/gguf/vocabulary.hpp"
+
+namespace inlay::exec {
+
+namespace {
+
+// The format has no keys for these. Other readers go by the name of the pre-tokenizer.
+constexpr const char* ignore_merges_key = "inlay.tokenizer.ignore_merges";
+constexpr const char* nfc_key = "inlay.tokenizer.nfc";
+constexpr const char* normalized_key = "inlay.tokenizer.normalized";
+
+}  // namespace
+
+Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
+  GgufMetadata meta(file);
+  TokenizerData t;
+  std::string model;
+  if (!meta.text("tokenizer.ggml.model", model, false) || model == "none" || model == "no_vocab") {
+    if (Status status = meta.take_status(); !status) return failure(std::move(status));
+    return t;
+  }
+  if (model == "llama") {
+    t.kind = TokenizerData::Kind::spm;
+    t.add_bos = t.add_space_prefix = true;
+  } else if (model == "gpt2") {
+    t.kind = TokenizerData::Kind::bpe;
+    std::string pre = "default";
+    meta.text("tokenizer.ggml.pre", pre, false);
+    set_pre_tokenizer(t, pre);
+  } else {
+    meta.fail(StatusCode::unsupported, "the tokenizer " + quote(model) + "; it must be llama (SPM) or gpt2 (BPE)");
+  }
+  const bool spm = t.kind == TokenizerData::Kind::spm;
+  meta.strings("tokenizer.ggml.tokens", t.tokens, true);
+  if (!spm) meta.strings("tokenizer.ggml.merges", t.merges, true);
+  if (spm && !meta.array("tokenizer.ggml.scores", GgufType::f32, t.scores))
+    meta.fail(StatusCode::not_found, "the key 'tokenizer.ggml.scores' is missing");
+  std::vector<std::int32_t> types;
+  if (!meta.array("tokenizer.ggml.token_type", GgufType::i32, types)) types.assign(t.tokens.size(), 1);
+  for (const std::int32_t type : types) {
+    if (type < 1 || type > 6) {
+      meta.fail(StatusCode::corrupt_data, "a token has the type " + std::to_string(type) + "; it must be 1 to 6");
+      break;
+    }
+    t.types.push_back(static_cast<TokenizerData::TokenType>(type));
+  }
+  const std::size_t count = t.tokens.size();
+  if (meta.ok() && (count == 0 || t.types.size() != count || (spm && t.scores.size() != count)))
+    meta.fail(StatusCode::corrupt_data, "the vocabulary has " + std::to_string(count) + " tokens, " +
+                                            std::to_string(t.scores.size()) + " scores and " +
+                                            std::to_string(types.size()) + " types");
+  const auto id = [&](const char* key, std::int32_t& out) {
+    index value = 0;
+    if (!meta.integer(key, value, false)) return;
+    if (value == -1 || value == 0xffffffff) return;  // how some files write "none"
+    if (value < 0 || value >= static_cast<index>(count))
+      return meta.fail(StatusCode::corrupt_data, std::string(key) + " is " + std::to_string(value) +
+                                                     "; the vocabulary has " + std::to_string(count) + " tokens");
+    out = static_cast<std::int32_t>(value);
+  };
+  if (spm) t.bos = count > 1 ? 1 : TokenizerData::no_token, t.eos = count > 2 ? 2 : TokenizerData::no_token;
+  id("tokenizer.ggml.bos_token_id", t.bos), id("tokenizer.ggml.eos_token_id", t.eos);
+  id("tokenizer.ggml.unknown_token_id", t.unknown), id("tokenizer.ggml.padding_token_id", t.padding);
+  id("tokenizer.ggml.eot_token_id", t.end_of_turn);
+  meta.boolean("tokenizer.ggml.add_bos_token", t.add_bos);
+  meta.boolean("tokenizer.ggml.add_eos_token", t.add_eos);
+  meta.boolean("tokenizer.ggml.add_space_prefix", t.add_space_prefix);
+  meta.boolean("tokenizer.ggml.remove_extra_whitespaces", t.remove_extra_spaces);
+  // Without these keys it is what goes with the name of the pre-tokenizer.
+  meta.boolean(ignore_merges_key, t.ignore_merges);
+  meta.boolean(nfc_key, t.nfc);
+  meta.array(normalized_key, GgufType::i32, t.normalized);
+  meta.text("tokenizer.chat_template", t.chat_template, false);
+  t.text.push_back(file.mapping());
+  if (Status status = meta.take_status(); !status) return failure(std::move(status));
+  return t;
+}
+
+void write_gguf_vocabulary(const TokenizerData& t, index rows, GgufWriter& writer) {
+  if (t.kind == TokenizerData::Kind::none) return writer.set("tokenizer.ggml.model", "none");
+  const bool spm = t.kind == TokenizerData::Kind::spm;
+  writer.set("tokenizer.ggml.model", spm ? "llama" : "gpt2");
+  writer.set("tokenizer.ggml.pre", t.pre.empty() ? "default" : t.pre);
+  std::vector<std::string_view> tokens = t.tokens;
+  std::vector<std::int32_t> types;
+  for (const auto type : t.types) types.push_back(static_cast<std::int32_t>(type));
+  std::vector<std::string> names;
+  for (index i = static_cast<index>(tokens.size()); i < rows; ++i) names.push_back("[PAD" + std::to_string(i) + "]");
+  for (const std::string& name : names)
+    tokens.push_back(name), types.push_back(static_cast<std::int32_t>(TokenizerData::TokenType::unused));
+  writer.set("tokenizer.ggml.tokens", std::span<const std::string_view>(tokens));
+  writer.set("tokenizer.ggml.token_type", std::span<const std::int32_t>(types));
+  if (spm) {
+    std::vector<float> scores = t.scores;
+    scores.resize(tokens.size(), -1e4f);
+    writer.set("tokenizer.ggml.scores", std::span<const float>(scores));
+    writer.set("tokenizer.ggml.remove_extra_whitespaces", t.remove_extra_spaces);
+  } else {
+    writer.set("tokenizer.ggml.merges", std::span<const std::string_view>(t.merges));
+    writer.set(ignore_merges_key, t.ignore_merges);
+    writer.set(nfc_key, t.nfc);
+    if (!t.normalized.empty()) writer.set(normalized_key, std::span<const std::int32_t>(t.normalized));
+  }
+  const auto id = [&](const char* key, std::int32_t value) {
+    if (value >= 0) writer.set(key, static_cast<std::uint32_t>(value));
+  };
+  id("tokenizer.ggml.bos_token_id", t.bos), id("tokenizer.ggml.eos_token_id", t.eos);
+  id("tokenizer.ggml.unknown_token_id", t.unknown), id("tokenizer.ggml.padding_token_id", t.padding);
+  id("tokenizer.ggml.eot_token_id", t.end_of_turn);
+  writer.set("tokenizer.ggml.add_bos_token", t.add_bos);
+  writer.set("tokenizer.ggml.add_eos_token", t.add_eos);
+  writer.set("tokenizer.ggml.add_space_prefix", t.add_space_prefix);
+  if (!t.chat_template.empty()) writer.set("tokenizer.chat_template", t.chat_template);
+}
+
+}  // namespace inlay::exec

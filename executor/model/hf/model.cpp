@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <inlay/core/quote.hpp>
+#include <inlay/model/model_tensors.hpp>
+
+#include "executor/model/check_model.hpp"
+#include "executor/model/hf/config.hpp"
+#include "executor/model/hf/index.hpp"
+#include "executor/model/hf/model.hpp"
+#include "executor/model/hf/names.hpp"
+#include "executor/model/hf/safetensors.hpp"
+#include "executor/model/hf/tokenizer.hpp"
+
+namespace inlay::exec {
+
+namespace {
+
+// InternLM2 stores, for each kv head, its query heads, its key and its value one after the other:
+//
+//   wqkv [kv_heads][group + 2][head_dim][dim]      rows  q0 .. q(group-1) k v | q .. k v | ...
+Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTensor& fused,
+                 std::vector<WeightTensor>& tensors, std::vector<std::shared_ptr<const Mapping>>& memory) {
+  const index group = c.heads / c.kv_heads;
+  const index rows = (group + 2) * c.kv_heads * c.head_dim;
+  if (fused.extents[0] != rows)
+    return {StatusCode::corrupt_data, origin + ": the fused tensor " + quote(fused.name) + " has extents " +
+                                          describe_extents(fused) + "; it must have " + std::to_string(rows) + " rows"};
+  const index head_bytes = fused.bytes / rows * c.head_dim;
+  auto copy = Mapping::anonymous(static_cast<std::size_t>(fused.bytes));
+  if (!copy) return std::move(copy.error());
+  std::byte* to = (*copy)->mutable_data();
+  const std::string stem = fused.name.substr(0, fused.name.find("attn_qkv"));
+  const std::string kind = fused.name.substr(stem.size() + std::string_view("attn_qkv").size());
+  const std::pair<const char*, std::pair<index, index>> parts[] = {
+      {"attn_q", {0, group}}, {"attn_k", {group, 1}}, {"attn_v", {group + 1, 1}}};  // first head, heads
+  for (const auto& [part, span] : parts) {
+    WeightTensor tensor = fused;
+    tensor.name = stem + part + kind;
+    tensor.extents[0] = c.kv_heads * span.second * c.head_dim;
+    tensor.bytes = c.kv_heads * span.second * head_bytes;
+    tensor.data = to;
+    for (index g = 0; g < c.kv_heads; ++g, to += span.second * head_bytes)
+      std::memcpy(to, fused.data + (g * (group + 2) + span.first) * head_bytes,
+                  static_cast<std::size_t>(span.second * head_bytes));
+    tensors.push_back(std::move(tensor));
+  }
+  drop_pages(fused.data, static_cast<std::size_t>(fused.bytes));
+  memory.push_back(std::move(*copy));
+  return {};
+}
+
+class HfLoader {
+ public:
+  explicit HfLoader(std::filesystem::path directory) : directory_(std::move(directory)) {}
+
+  Expected<ModelFile> run(const std::string& single) {
+    const std::string config_path = (directory_ / "config.json").string();
+    auto document = read_json(config_path);
+    if (!document) return failure(std::move(document.error()));
+    auto config = hf_config(document->root(), config_path);
+    if (!config) return failure(std::move(config.error()));
+    model_.path = directory_.string();
+    model_.config = std::move(*config);
+    if (Status status = read_shards(single); !status) return failure(std::move(status));
+    model_.set_tensors(std::move(tensors_), std::move(memory_));
+    // The tensors first: ids may be as large as the embedding has rows, and only they say that it has them.
+    if (Status status = check_model(model_); !status) return failure(std::move(status));
+    auto tokenizer = hf_tokenizer(directory_, document->root(), model_.config.vocab);
+    if (!tokenizer) return failure(std::move(tokenizer.error()));
+    model_.tokenizer = std::move(*tokenizer);
+    if (Status status = check_vocabulary(model_); !status) return failure(std::move(status));
+    return std::move(model_);
+  }
+
+ private:
+  Status read_shards(const std::string& single) {
+    const std::filesystem::path list = directory_ / "model.safetensors.index.json";
+    std::error_code error;
+    if (!single.empty() || !std::filesystem::exists(list, error))
+      return read_shard(single.empty() ? "model.safetensors" : single, {}, {});
+    auto index = HfIndex::read(list.string());
+    if (!index) return std::move(index.error());
+    for (std::span<const HfIndex::Place> rest = index->places(); !rest.empty();) {
+      const std::string shard(rest.front().shard);
+      const auto end = std::find_if(rest.begin(), rest.end(), [&](const auto& each) { return each.shard != shard; });
+      const auto expected = rest.first(static_cast<std::size_t>(end - rest.begin()));
+      if (Status status = read_shard(shard, *index, expected); !status) return status;
+      rest = rest.subspan(expected.size());
+    }
+    return {};
+  }
+
+  // `expected`: what the index has in this one. It is of nothing where there is none.
+  Status read_shard(const std::string& name, const HfIndex& index, std::span<const HfIndex::Place> expected) {
+    auto file = open_safetensors((directory_ / name).string());
+    if (!file) return std::move(file.error());
+    memory_.push_back(file->mapping);
+    for (const HfIndex::Place& each : expected)
+      if (const std::string wanted(each.tensor);
+          !file->tensors.contains(wanted) && !file->other_dtypes.contains(wanted))
+        return {StatusCode::not_found, file->path + ": the tensor " + quote(wanted) + " of the index is missing"};
+    const auto elsewhere = [&](const std::string& each) {
+      const std::string_view shard = index.shard_of(each);
+      return !shard.empty() && shard != name;
+    };
+    for (const auto& [each, tensor] : file->tensors)
+      if (!elsewhere(each))
+        if (Status status = add(*file, each, tensor); !status) return status;
+    for (const auto& [each, dtype] : file->other_dtypes)
+      if (!elsewhere(each) && !is_needless(each))
+        return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " + quote(dtype) +
+                                             "; it must be F32, F16 or BF16"};
+    return {};
+  }
+
+  Status add(const SafetensorsFile& file, const std::string& name, WeightTensor tensor) {
+    const auto ours = gguf_name(name);
+    // Tied: checkpoints may store the embedding a second time as the head.
+    if (is_needless(name) || (ours == "output.weight" && model_.config.tie_embeddings)) return {};
+    if (!ours)
+      return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " of extents " +
+                                           describe_extents(tensor) + " has no place in a model of the architecture " +
+                                           quote(model_.config.architecture) +
+                                           "; leaving it out would change what it computes"};
+    tensor.name = *ours;
+    if (!names_.insert(*ours).second)
+      return {StatusCode::corrupt_data, file.path + ": two tensors for " + quote(*ours)};
+    if (tensor.name.find("attn_qkv") != std::string::npos)
+      return split_qkv(model_.config, file.path, tensor, tensors_, memory_);
+    // The format pads to 8 bytes by custom, not by rule.
+    const auto size = static_cast<std::uintptr_t>(ggml_format(tensor.type).bytes);
+    if (reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
+      auto copy = Mapping::anonymous(static_cast<std::size_t>(tensor.bytes));
+      if (!copy) return std::move(copy.error());
+      std::memcpy((*copy)->mutable_data(), tensor.data, static_cast<std::size_t>(tensor.bytes));
+      drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes));
+      tensor.data = (*copy)->data();
+      memory_.push_back(std::move(*copy));
+    }
+    tensors_.push_back(std::move(tensor));
+    return {};
+  }
+
+  std::filesystem::path directory_;
+  ModelFile model_;
+  std::vector<WeightTensor> tensors_;
+  std::set<std::string> names_;  // of ours, the fused ones before they are split
+  std::vector<std::shared_ptr<const Mapping>> memory_;
+};
+
+}  // namespace
+
+Expected<ModelFile> hf_model(const std::string& path) {
+  const std::filesystem::path place(path);
+  std::error_code error;
+  if (std::filesystem::is_directory(place, error)) return HfLoader(place).run("");
+  return HfLoader(place.has_parent_path() ? place.parent_path() : ".").run(place.filename().string());
+}
+
+}  // namespace inlay::exec

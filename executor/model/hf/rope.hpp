@@ -1,0 +1,22 @@
+// The rotary embeddings in config.json: `rope_parameters` in newer files, `rope_scaling` and `rope_theta` in older
+// ones.
+#pragma once
+
+#include <string>
+
+#include <inlay/model/model_config.hpp>
+
+#include "executor/model/json/file.hpp"
+
+namespace inlay::exec {
+
+// Which kinds of layers a model has.
+struct HfLayerKinds {
+  bool full = false, sliding = false;
+};
+
+// Fills config.rope, whose theta is that of full layers, and the theta of sliding ones.
+Status read_hf_rope(const Json& json, const std::string& origin, HfLayerKinds kinds, ModelConfig& config,
+                    double& sliding_theta);
+
+}  // namespace inlay::exec

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <inlay/core/quote.hpp>
+
+#include "executor/model/hf/safetensors.hpp"
+#include "executor/model/json/json.hpp"
+
+namespace inlay::exec {
+
+namespace {
+
+Status read_safetensors_entry(SafetensorsFile& file, std::string_view name, const Json& entry,
+                              std::span<const std::byte> data) {
+  const auto corrupt = [&](const std::string& what) -> Status {
+    return {StatusCode::corrupt_data, file.path + ": the tensor " + quote(name) + " " + what};
+  };
+  const Json dtype = entry.find("dtype"), shape = entry.find("shape"), offsets = entry.find("data_offsets");
+  if (!dtype.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2)
+    return corrupt("lacks a dtype, a shape or data_offsets");
+  if (!offsets[0].is_natural() || !offsets[1].is_natural())
+    return corrupt("has data_offsets that are no whole numbers");
+  const std::uint64_t begin = offsets[0].natural(), end = offsets[1].natural();
+  if (begin > end || end > data.size())
+    return corrupt("lies at [" + std::to_string(begin) + ", " + std::to_string(end) + "); the file has " +
+                   std::to_string(data.size()) + " bytes of data");
+  const std::string_view type = dtype.text();
+  WeightTensor tensor{.name = std::string(name)};
+  if (type == "F32")
+    tensor.type = GgmlType::F32;
+  else if (type == "F16")
+    tensor.type = GgmlType::F16;
+  else if (type == "BF16")
+    tensor.type = GgmlType::BF16;
+  else
+    return file.other_dtypes.emplace(name, type), Status{};
+  if (shape.size() == 0 || shape.size() > 4)
+    return corrupt("has rank " + std::to_string(shape.size()) + "; it must be 1 to 4");
+  index bytes = ggml_format(tensor.type).bytes;
+  for (const Json extent : shape.elements()) {
+    if (!extent.is_natural() || extent.natural() == 0 || extent.natural() > INT64_MAX ||
+        __builtin_mul_overflow(bytes, extent.integer(), &bytes))
+      return corrupt("has an extent that is no reasonable number");
+    tensor.extents[static_cast<std::size_t>(tensor.rank++)] = extent.integer();
+  }
+  if (static_cast<std::uint64_t>(bytes) != end - begin)
+    return corrupt("takes " + std::to_string(end - begin) + " bytes; its shape needs " + std::to_string(bytes));
+  tensor.data = data.data() + begin;
+  tensor.bytes = bytes;
+  file.tensors.emplace(name, std::move(tensor));
+  return {};
+}
+
+// Loading copies some of them: those that share their bytes could be copied more often than the file is long.
+Status check_apart(const SafetensorsFile& file) {
+  std::vector<const WeightTensor*> order;
+  order.reserve(file.tensors.size());
+  for (const auto& [name, tensor] : file.tensors) order.push_back(&tensor);
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->data < b->data; });
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (order[i - 1]->data + order[i - 1]->bytes > order[i]->data)
+      return {StatusCode::corrupt_data,
+              file.path + ": the tensors " + quote(order[i - 1]->name) + " and " + quote(order[i]->name) + " overlap"};
+  return {};
+}
+
+}  // namespace
+
+Expected<SafetensorsFile> open_safetensors(const std::string& path) {
+  auto mapping = Mapping::file(path);
+  if (!mapping) return failure(std::move(mapping.error()));
+  SafetensorsFile file{.path = path, .mapping = *mapping, .tensors = {}, .other_dtypes = {}};
+  const std::span<const std::byte> bytes = file.mapping->bytes();
+  std::uint64_t length = 0;
+  if (bytes.size() < sizeof(length))
+    return failure(StatusCode::corrupt_data, path + ": the file ends within the header's length");
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  if (length > bytes.size() - sizeof(length))
+    return failure(StatusCode::corrupt_data,
+                   path + ": a header of " + std::to_string(length) + " bytes passes the end of the file");
+  const auto header = parse_json(
+      {reinterpret_cast<const char*>(bytes.data()) + sizeof(length), static_cast<std::size_t>(length)}, path);
+  if (!header)
+    return failure(header.error().code(), std::string(header.error().message()) + " where the header should be");
+  const auto data = bytes.subspan(sizeof(length) + static_cast<std::size_t>(length));
+  for (const auto& [name, entry] : header->root().members()) {
+    if (name == "__metadata__") continue;
+    if (Status status = read_safetensors_entry(file, name, entry, data); !status) return failure(std::move(status));
+  }
+  if (Status status = check_apart(file); !status) return failure(std::move(status));
+  return file;
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,141 @@
+// A model on a chain of backends: weights, cache and logits lie in the memory of the first one. This is the seam at
+// which the kind of memory is forgotten.
+//
+// A Session takes any chain: who brings backends that Eager does not know includes this header. It is the executor
+// whole, every operator on every backend of the chain: include it in one file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <inlay/exec/decoder.hpp>
+#include <inlay/exec/eager.hpp>
+#include <inlay/exec/engine.hpp>
+#include <inlay/exec/packed_weights.hpp>
+#include <inlay/exec/session.hpp>
+#include <inlay/exec/tensors.hpp>
+
+namespace inlay::exec {
+
+template <class Chain> class EngineOn final : public Engine {
+ public:
+  using Space = typename Chain::Space;
+
+  static Expected<std::unique_ptr<Engine>> make(const ModelConfig& config, Weights weights, Chain chain,
+                                                const EngineOptions& options) {
+    std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain)));
+    auto decoder = Decoder<Space>::make(config, std::move(weights), options.max_tokens, engine->tensors_,
+                                        options.activations, options.attention);
+    if (!decoder) return failure(std::move(decoder.error()));
+    engine->decoder_.emplace(std::move(*decoder));
+    auto pool = KvPool<Space>::make(options.cache, engine->tensors_);
+    if (!pool) return failure(std::move(pool.error()));
+    engine->pool_.emplace(std::move(*pool));
+    auto token = engine->tensors_.template make<1>(DType::i32, {1});
+    if (!token) return failure(std::move(token.error()));
+    engine->token_ = *token;
+    if constexpr (PacksWeights<typename Chain::First>)
+      if (Status status = engine->pack_weights(); !status.ok()) return failure(std::move(status));
+    return engine;
+  }
+
+  const ModelConfig& config() const override { return decoder_->config(); }
+  BlockPool& blocks() override { return *pool_; }
+  std::size_t cache_bytes() const override { return pool_->bytes(); }
+  std::span<const Fallback> fallbacks() const override { return run_.fallbacks(); }
+
+  Status reserve_logits(index rows) override {
+    if (logits_.extents[0] >= rows) return {};
+    logits_ = {};
+    logits_memory_ = tensors_of(run_.first());  // gives back what there was
+    auto made = logits_memory_.template make<2>(DType::f32, {rows, config().vocab});
+    if (!made) return std::move(made.error());
+    logits_ = *made;
+    return {};
+  }
+
+  Status forward(const Batch& batch, index first, index count) override {
+    auto there = bring(tensors_, batch.views());
+    if (!there) return std::move(there.error());
+    decoder_->forward(run_, *pool_, *there, logits_.slice(0, first, count));
+    return run_.take_status();
+  }
+
+  Expected<ConstView<2>> logits(index rows) override {
+    return logits_memory_.to_host(ConstView<2, Space>(logits_.slice(0, 0, rows)));
+  }
+
+  Expected<std::int32_t> sample(const Sampling<Host>& settings, index row) override {
+    Status status;
+    std::size_t number = 0;
+    auto there = rebind<Space>(settings, [&]<class V>(const auto&, const V& view) {
+      if constexpr (std::is_same_v<V, View<V::rank>>) {
+        return View<V::rank, Space>();  // what is written is not there
+      } else {
+        ConstView<V::rank, Space> result;
+        auto brought = sampling_memory_.bring_again(number++, view);
+        if (brought)
+          result = *brought;
+        else
+          status = std::move(brought.error());
+        return result;
+      }
+    });
+    if (!status.ok()) return failure(std::move(status));
+    there.op.logits = logits_.slice(0, row, 1);
+    there.op.tokens = token_;
+    run_(there.op);
+    if (Status drawn = run_.take_status(); !drawn.ok()) return failure(std::move(drawn));
+    auto token = sampling_memory_.to_host(ConstView<1, Space>(token_));
+    if (!token) return failure(std::move(token.error()));
+    return *token->template as<std::int32_t>();
+  }
+
+ private:
+  using Tensors = decltype(tensors_of(std::declval<typename Chain::First&>()));
+
+  explicit EngineOn(Chain chain)
+      : run_(std::move(chain)),
+        tensors_(tensors_of(run_.first())),
+        logits_memory_(tensors_of(run_.first())),
+        sampling_memory_(tensors_of(run_.first())) {}
+
+  // By a pass over one token, which is not there: only shapes and weights are looked at.
+  Status pack_weights() {
+    if (Status status = reserve_logits(1); !status.ok()) return status;
+    BatchViews<Space> token;
+    token.phase = Phase::decode;
+    token.tokens = {nullptr, DType::i32, {1}};
+    packed_.emplace(run_.first());
+    decoder_->forward(*packed_, *pool_, token, logits_);
+    return packed_->take_status();
+  }
+
+  Chain run_;
+  Tensors tensors_;  // of the weights, the activations, the cache and the batch
+  Tensors logits_memory_, sampling_memory_;
+  std::optional<Decoder<Space>> decoder_;
+  std::optional<KvPool<Space>> pool_;
+  std::optional<PackedWeights<typename Chain::First>> packed_;
+  View<2, Space> logits_;  // [rows, vocab]
+  View<1, Space> token_;
+};
+
+template <class... Backends>
+Expected<Session> Session::make(const ModelConfig& config, Weights weights, Chain<Backends...> chain,
+                                const Options& options) {
+  const Options whole = completed(options, config);
+  if (Status status = check(whole); !status.ok()) return failure(std::move(status));
+  const std::size_t linear_bytes = weights.linear_bytes;
+  auto engine =
+      EngineOn<Chain<Backends...>>::make(config, std::move(weights), std::move(chain), engine_options(config, whole));
+  if (!engine) return failure(std::move(engine.error()));
+  return Session(std::move(*engine), whole, linear_bytes);
+}
+
+}  // namespace inlay::exec
