@@ -45,7 +45,7 @@ template <class Level, class T> INLAY_INLINE simd::Bf16Pairs<Level> round_pairs(
 
 // q of a unit, [rows][padded_pairs(dim)]. The scale meets the scores: q of bf16 stays as it is.
 template <class Level>
-void load_query_pairs(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+void load_query_pairs(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit,
                       const TileScratch& t) {
   using F = simd::Floats<Level>;
   Bf16Pair* to = pairs_in(t.q);

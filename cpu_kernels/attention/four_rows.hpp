@@ -114,11 +114,11 @@ void dot_fours(const float* a, index rows, const CacheRows<T>& b, const Chunks& 
 }
 
 // Are there rows enough of a kv head to share the keys, few enough to stay in L1, and are the keys' chunks whole?
-template <class Level> bool takes_fours(const AttentionProblem& p) {
+template <class Level> bool takes_fours(const AttentionCall& p) {
   const index rows = p.q.extents[1] * p.group(), together = min(rows, most_four_rows);
   if (!simd::has_four_rows<Level> || together < least_four_rows || together * p.k.dim > spread_elements) return false;
-  const bool whole = p.key_pages.extents[2] <= 1;
-  const index piece = byte_size(p.k.type, whole ? p.k.dim : p.key_pages.extents[4]);
+  const bool whole = p.k.cache.extents[2] == 1;
+  const index piece = byte_size(p.k.dtype(), whole ? p.k.dim : p.k.cache.extents[4]);
   return whole ? piece % 16 == 0 : piece == 16;
 }
 

@@ -34,7 +34,7 @@ struct QuantRow {
   index scale_step, offset_step;
 };
 
-INLAY_INLINE QuantRow quant_row(const KvTensor& tensor, index scale_outer, index row, index kv_head) {
+INLAY_INLINE QuantRow quant_row(const AttentionKv<Host>& tensor, index scale_outer, index row, index kv_head) {
   const BroadcastRow scale = broadcast_row(tensor.scale, scale_outer, row, kv_head);
   QuantRow quant{tensor.scale.as<float>() + scale.first, nullptr, scale.step, 0};
   if (tensor.offset.present()) {
@@ -66,22 +66,22 @@ template <class Level> void widen_row_i8(const std::int8_t* x, index dim, const 
 
 // Keys begin..end of a sequence, one row of padded(dim) each.
 template <class Level>
-void widen_keys(const AttentionProblem& p, const AttentionSequence& sequence, Which which, index kv_head, KeyRange keys,
+void widen_keys(const AttentionCall& p, const HostSequence& sequence, Which which, index kv_head, KeyRange keys,
                 float* y, const RowsAhead& ahead) {
-  const KvTensor& tensor = p.cached(which);
+  const AttentionKv<Host>& tensor = p.cached(which);
   const index row_stride = sequence.rows(which).row_stride, pad = padded(tensor.dim);
   const std::byte* const head = head_of(p, sequence, which, kv_head);
   const auto each_row = [&]<class T>(Type<T>, auto&& widen) {
     each_run(p, sequence, keys.begin, keys.end, [&](const KeyRun& run) {
-      const T* x = reinterpret_cast<const T*>(head) + run.outer * tensor.outer_stride + run.row * row_stride;
+      const T* x = reinterpret_cast<const T*>(head) + run.outer * tensor.cache.strides[0] + run.row * row_stride;
       for (index j = 0; j < run.count; ++j, x += row_stride) {
         ahead.fetch(run.at + j, run.at + j + 1);
         widen(x, run, run.row + j, y + (run.at + j) * pad);
       }
     });
   };
-  if (tensor.type != DType::i8)
-    with_float(tensor.type, [&]<class T>(Type<T> type) {
+  if (tensor.dtype() != DType::i8)
+    with_float(tensor.dtype(), [&]<class T>(Type<T> type) {
       each_row(type, [&](const T* x, const KeyRun&, index, float* to) { widen_row<Level>(x, tensor.dim, to); });
     });
   else

@@ -25,11 +25,10 @@ class PageSource : RowSource {
   using RowSource::dot_whole;
   using RowSource::in_order;
 
-  INLAY_INLINE PageSource(const AttentionProblem& p, const AttentionSequence& sequence)
+  INLAY_INLINE PageSource(const AttentionCall& p, const HostSequence& sequence)
       : RowSource(p, sequence),
-        rows_of_values_(p.value_pages.extents[2] == 1),
-        slots_of_values_(p.value_pages.extents[4] == 1 &&
-                         (p.value_pages.strides[3] == 1 || p.value_pages.extents[3] == 1)) {}
+        rows_of_values_(p.v.cache.extents[2] == 1),
+        slots_of_values_(p.v.cache.extents[4] == 1 && (p.v.cache.strides[3] == 1 || p.v.cache.extents[3] == 1)) {}
 
   INLAY_INLINE void lay(PageTile& tile, index begin, index end) const {
     RowSource::lay(tile, begin, end);
@@ -38,8 +37,8 @@ class PageSource : RowSource {
       tile.run_at[tile.runs] = tile.v[run.at];
       tile.run_length[tile.runs++] = run.count;
       for (index i = 0; i < run.count; ++i) {
-        tile.k_share[run.at + i] = share_of(p_.key_pages, run.outer, run.row + i);
-        tile.v_share[run.at + i] = share_of(p_.value_pages, run.outer, run.row + i);
+        tile.k_share[run.at + i] = share_of(p_.k.cache, run.outer, run.row + i);
+        tile.v_share[run.at + i] = share_of(p_.v.cache, run.outer, run.row + i);
       }
     });
   }
@@ -56,16 +55,16 @@ class PageSource : RowSource {
   template <class Level, class T>
   void dot(Strided<const float> q, const float* fours, index rows, const Stretch<PageTile>& of, index kv_head,
            Strided<float> s, RowsAhead next) const {
-    const index pieces = p_.key_pages.extents[2], x = p_.key_pages.extents[4];
+    const index pieces = p_.k.cache.extents[2], x = p_.k.cache.extents[4];
     const CacheRows<T> keys = cached<T>(Which::keys, {of.tile, of.at, of.count}, kv_head);
     if (pieces == 1) return dot_whole<Level>(q, fours, rows, keys, x, s, next);
     if constexpr (simd::has_four_rows<Level>)
-      if (p_.fours) return dot_fours<Level>(fours, rows, keys, EvenChunks{pieces, p_.key_pages.strides[2]}, s, next);
+      if (p_.fours) return dot_fours<Level>(fours, rows, keys, EvenChunks{pieces, p_.k.cache.strides[2]}, s, next);
     constexpr index most = pieces_at_a_time;
     index at[most], length[most];
     for (index from = 0; from < pieces; from += most, next = {}) {
       const index count = min(pieces - from, most);
-      for (index j = 0; j < count; ++j) at[j] = (from + j) * p_.key_pages.strides[2], length[j] = x;
+      for (index j = 0; j < count; ++j) at[j] = (from + j) * p_.k.cache.strides[2], length[j] = x;
       if (from == 0) {
         dot_rows<Level, T>(q, rows, keys, {at, length, count}, s, next);
       } else {
@@ -145,7 +144,7 @@ class PageSource : RowSource {
     index row[key_tile];
     for (index d = 0; d < p_.v.dim; d += key_tile) {
       const index dims = min(p_.v.dim - d, key_tile);
-      for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.value_pages.strides[2];
+      for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.v.cache.strides[2];
       each(CacheRows<T>{values, row, dims}, d, next.share(d / key_tile, (p_.v.dim + key_tile - 1) / key_tile));
     }
   }
@@ -169,8 +168,7 @@ class PageSource : RowSource {
       const index dims = min(p_.v.dim - d, key_tile);
       T block[key_tile * key_tile];
       for (index t = 0; t < tile.count; ++t)
-        for (index i = 0; i < dims; ++i)
-          block[t * key_tile + i] = values[tile.v[t] + dim_offset(p_.value_pages, d + i)];
+        for (index i = 0; i < dims; ++i) block[t * key_tile + i] = values[tile.v[t] + dim_offset(p_.v.cache, d + i)];
       weigh_rows<Level, T>(p, rows, {block, row, tile.count}, dims, o.from(0, d), factor, {});
     }
   }

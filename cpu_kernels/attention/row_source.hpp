@@ -27,15 +27,15 @@ class RowSource {
  public:
   using Tile = RowTile;
 
-  INLAY_INLINE RowSource(const AttentionProblem& p, const AttentionSequence& sequence) : p_(p), sequence_(sequence) {}
+  INLAY_INLINE RowSource(const AttentionCall& p, const HostSequence& sequence) : p_(p), sequence_(sequence) {}
 
   // Entries of k up to a multiple of lane_pad repeat the last one: products take whole tiles of rows.
   INLAY_INLINE void lay(RowTile& tile, index begin, index end) const {
     tile.first = begin;
     tile.count = end > begin ? end - begin : 0;
     each_run(p_, sequence_, begin, end, [&](const KeyRun& run) INLAY_INLINE_LAMBDA {
-      const index k = run.outer * p_.k.outer_stride + run.row * sequence_.k.row_stride;
-      const index v = run.outer * p_.v.outer_stride + run.row * sequence_.v.row_stride;
+      const index k = run.outer * p_.k.cache.strides[0] + run.row * sequence_.k.row_stride;
+      const index v = run.outer * p_.v.cache.strides[0] + run.row * sequence_.v.row_stride;
       for (index i = 0; i < run.count; ++i) {
         tile.k[run.at + i] = k + i * sequence_.k.row_stride;
         tile.v[run.at + i] = v + i * sequence_.v.row_stride;
@@ -80,22 +80,22 @@ class RowSource {
 
  protected:
   INLAY_INLINE RowsAhead ahead(Which which, const index* row, index count, UnitHeads heads) const {
-    const KvTensor& tensor = p_.cached(which);
+    const AttentionKv<Host>& tensor = p_.cached(which);
     return {.cache = head(which, heads.first),
             .row = row,
-            .element = byte_size(tensor.type, 1),
+            .element = byte_size(tensor.dtype(), 1),
             .count = count,
-            .bytes = byte_size(tensor.type, tensor.dim),
+            .bytes = byte_size(tensor.dtype(), tensor.dim),
             .heads = heads.count,
-            .head_stride = byte_size(tensor.type, sequence_.rows(which).head_stride),
+            .head_stride = byte_size(tensor.dtype(), sequence_.rows(which).head_stride),
             .first = heads.at * count};
   }
   INLAY_INLINE const std::byte* head(Which which, index kv_head) const {
     return head_of(p_, sequence_, which, kv_head);
   }
 
-  const AttentionProblem& p_;
-  const AttentionSequence& sequence_;
+  const AttentionCall& p_;
+  const HostSequence& sequence_;
 };
 
 // Rows whose scores are summed dim after dim.

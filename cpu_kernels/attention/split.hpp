@@ -31,8 +31,7 @@ template <class Level, class Source> class AttentionSplit {
   using Tile = typename Source::Tile;
 
  public:
-  AttentionSplit(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
-                 const TileScratch& t)
+  AttentionSplit(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit, const TileScratch& t)
       : p_(p),
         sequence_(sequence),
         unit_(unit),
@@ -46,7 +45,7 @@ template <class Level, class Source> class AttentionSplit {
         k_scales_(scales(Which::keys)),
         v_scales_(scales(Which::values)),
         shifted_(k_scales_ == KvScales::shared && p.k.offset.present()),
-        stretch_(many_ ? key_tile : stretch_tokens(unit.kv_heads * byte_size(p.k.type, p.k.dim))) {
+        stretch_(many_ ? key_tile : stretch_tokens(unit.kv_heads * byte_size(p.k.dtype(), p.k.dim))) {
     if (Source::in_order && stretch_ < lane_pad) stretch_ = lane_pad;
   }
 
@@ -169,7 +168,7 @@ template <class Level, class Source> class AttentionSplit {
       else
         return source_.template dot_whole<Level>(q, fours, rows, keys, pad, s, {});
     }
-    with_cached(p_.k.type, [&]<class T>(Type<T>) {
+    with_cached(p_.k.dtype(), [&]<class T>(Type<T>) {
       if constexpr (!Source::in_order)
         source_.template dot<Level, T>(q, fours, rows, of, head, s, ahead);
       else if constexpr (!std::is_same_v<T, std::int8_t>)
@@ -227,7 +226,7 @@ template <class Level, class Source> class AttentionSplit {
     const Strided<float> o{t_.o + first * pad, pad};
     const float* const factor = t_.factor + first;
     const RowsAhead ahead = after(Which::values, of, next, h);
-    if (v_scales_ == KvScales::widened || many_ || (p_.v.type != DType::i8 && mixed)) {
+    if (v_scales_ == KvScales::widened || many_ || (p_.v.dtype() != DType::i8 && mixed)) {
       widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv, ahead);
       if (mixed && !all_finite<Level>(t_.kv, of.count * pad))
         return visible_values<Level>(p, rows, t_.kv, of.count, o, factor,
@@ -236,7 +235,7 @@ template <class Level, class Source> class AttentionSplit {
         multiply<Level, float>(p.from(part), count, {t_.kv, pad}, pad, seen, o.from(part), factor + part);
       });
     }
-    with_cached(p_.v.type,
+    with_cached(p_.v.dtype(),
                 [&]<class T>(Type<T>) { source_.template weigh<Level, T>(p, rows, of, head, o, factor, ahead); });
   }
 
@@ -244,7 +243,7 @@ template <class Level, class Source> class AttentionSplit {
   void scores_of_pairs(const Stretch<Tile>& of, const Tile& next, index h, float* to) const {
     const index pad = padded_pairs(p_.k.dim), row = h * unit_.rows + taken_.begin;
     Bf16Pair* const columns = pairs_in(t_.columns);
-    with_float(p_.k.type, [&]<class T>(Type<T>) {
+    with_float(p_.k.dtype(), [&]<class T>(Type<T>) {
       const CacheRows<T> keys = source_.template cached<T>(Which::keys, of, unit_.kv_head + h);
       pack_column_pairs<Level>(keys, p_.k.dim, columns, after(Which::keys, of, next, h));
     });
@@ -260,7 +259,7 @@ template <class Level, class Source> class AttentionSplit {
     const index pad = padded(p_.v.dim), first = h * unit_.rows + taken_.begin;
     const index odd = column % 2, key = of.tile.first + of.at - odd;  // of the first pair
     Bf16Pair* const v = pairs_in(t_.kv);
-    with_float(p_.v.type, [&]<class T>(Type<T>) {
+    with_float(p_.v.dtype(), [&]<class T>(Type<T>) {
       const CacheRows<T> values = source_.template cached<T>(Which::values, of, unit_.kv_head + h);
       pack_value_pairs<Level>(values, odd != 0, p_.v.dim, v, after(Which::values, of, next, h));
     });
@@ -276,8 +275,8 @@ template <class Level, class Source> class AttentionSplit {
     });
   }
 
-  const AttentionProblem& p_;
-  const AttentionSequence& sequence_;
+  const AttentionCall& p_;
+  const HostSequence& sequence_;
   const AttentionUnit& unit_;
   const TileScratch& t_;
   Source source_;
