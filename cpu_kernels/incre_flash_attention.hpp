@@ -12,21 +12,15 @@
 
 namespace inlay::cpu {
 
-template <class Level> AttentionCall attention_call(const IncreFlashAttention<Host>& op) {
-  AttentionCall call{attention_problem(op), decode_split};
-  call.fours = takes_fours<Level>(call);
-  return call;
-}
-
 template <class Level>
 Status incre_flash_attention(const Parallel& parallel, const IncreFlashAttention<Host>& op, Workspace workspace) {
-  attention<Level, RowSource>(attention_call<Level>(op), parallel, workspace);
+  attention<Level, RowSource>(attention_call<Level>(op, decode_split), parallel, workspace);
   return {};
 }
 
 template <class Level>
 std::size_t incre_flash_attention_scratch(const Parallel& parallel, const IncreFlashAttention<Host>& op) {
-  const AttentionCall call = attention_call<Level>(op);
+  const AttentionCall call = attention_call<Level>(op, decode_split);
   return attention_scratch_bytes(call, parallel, [&](index b) { return attention_sequence(call, b); });
 }
 

@@ -15,16 +15,9 @@
 
 namespace inlay::cpu {
 
-template <class Level> AttentionCall attention_call(const PagedAttention<Host>& op) {
-  AttentionCall call{attention_problem(op)};
-  call.split = call.partition;
-  call.fours = takes_fours<Level>(call);
-  return call;
-}
-
 template <class Level>
 Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op, Workspace workspace) {
-  const AttentionCall call = attention_call<Level>(op);
+  const AttentionCall call = attention_call<Level>(op, decode_split);
   if (call.k.cache.extents[2] == 1 && call.v.cache.extents[2] == 1)
     attention<Level, RowSource>(call, parallel, workspace);
   else
@@ -34,7 +27,7 @@ Status paged_attention(const Parallel& parallel, const PagedAttention<Host>& op,
 
 // Sized by the table, not by this call's lengths: a captured step may see longer ones.
 template <class Level> std::size_t paged_attention_scratch(const Parallel& parallel, const PagedAttention<Host>& op) {
-  const AttentionCall call = attention_call<Level>(op);
+  const AttentionCall call = attention_call<Level>(op, decode_split);
   const AttentionSequence longest{.queries = 1, .keys = call.max_kv_len};
   return attention_scratch_bytes(call, parallel, [&](index) { return longest; });
 }

@@ -46,10 +46,18 @@ void load_queries(const AttentionCall& p, const HostSequence& sequence, const At
   });
   if (!p.chunk_invariant && kv_scales(p.k, sequence) == KvScales::shared)
     fold_key_scales<Level>(p, sequence, unit, t.q, t.shift);
-  if constexpr (simd::has_four_rows<Level>)
-    if (p.fours)
+  if constexpr (reaches<Level>(QkSums::over_lanes, QkRoute::x4))
+    if (p.x4)
       for (index h = 0; h < unit.kv_heads; ++h)
-        spread_rows<Level>({t.q + h * unit.rows * pad, pad}, unit.rows, pad, t.fours + 4 * h * unit.rows * pad);
+        interleave_x4<Level>({t.q + h * unit.rows * pad, pad}, unit.rows, pad, t.x4 + 4 * h * unit.rows * pad);
+}
+
+// `split`: keys of a part where the contract leaves that to the backend.
+template <class Level, class Op> AttentionCall attention_call(const Op& op, index split) {
+  AttentionCall call{attention_problem(op), split};
+  if (call.partition > 0) call.split = call.partition;
+  call.x4 = qk_route<Level>(call.k, qk_sums(call), call.rows_of_head()) == QkRoute::x4;
+  return call;
 }
 
 inline constexpr index tasks_a_thread = 4;  // with fewer, the last one leaves threads waiting
@@ -61,20 +69,18 @@ INLAY_INLINE AttentionPlan attention_plan(const AttentionCall& p, const Parallel
     const double cached = static_cast<double>(sequence.keys * p.kv_heads() * (p.k.dim + p.v.dim));
     plan.work.bytes += cached * sizeof(f16);
     plan.work.operations += 2 * static_cast<double>(sequence.queries * p.group()) * cached;
-  }
-  const index width = plan.width = parallel.alone(plan.work) ? 1 : parallel.width;
-  for (index b = 0; b < p.batch(); ++b) {
-    const index splits = plan.splits_of(attention_sequence(p, b).keys, p);
+    const index splits = plan.splits_of(sequence.keys, p);
     plan.tasks_a_head += splits;
     plan.splits = splits > plan.splits ? splits : plan.splits;
   }
+  const index width = plan.width = parallel.alone(plan.work) ? 1 : parallel.width;
   for (index b = 0; b < p.batch(); ++b) {
     const index rows = attention_sequence(p, b).queries * p.group(), heads = plan.heads_of_unit(p, rows);
     const index largest = heads * min(rows, max_rows);
     plan.rows = largest > plan.rows ? largest : plan.rows;
     plan.units += (rows + max_rows - 1) / max_rows * ((p.kv_heads() + heads - 1) / heads);
   }
-  // The fewest runs that keep all threads busy: the splits of a run hand each other a stretch that is on its way.
+  // The fewest runs that keep all threads busy: the splits of a run hand each other a chunk that is on its way.
   const auto busy = [&](index tasks) {
     return tasks >= tasks_a_thread * width || (2 * tasks >= tasks_a_thread * width && tasks % width == 0);
   };
@@ -129,7 +135,7 @@ void attention(const AttentionCall& p, const Parallel& parallel, Workspace works
       const index run = i % plan.runs, begin = plan.splits * run / plan.runs, end = plan.splits * (run + 1) / plan.runs;
       const KeyRange visible = unit.keys(p, sequence);
       const index last = min(visible.end, end * p.split);
-      if constexpr (Source::bf16_products)
+      if constexpr (Source::sums == QkSums::pairs)
         load_query_pairs<Level>(p, sequence, unit, t);
       else
         load_queries<Level>(p, sequence, unit, t);

@@ -12,11 +12,11 @@
 
 namespace inlay::cpu {
 
-inline constexpr index score_overhang = 16;  // dot_rows writes whole tiles of rows
+inline constexpr index score_overhang = 16;  // qk_rows writes whole tiles of rows
 
 struct TileScratch {
   float* q;                    // [rows][padded dim]       scaled
-  float* fours;                // [rows][4 * padded dim]   q, spread, where it meets four keys at once
+  float* x4;                   // [rows][4 * padded dim]   q, spread, where it meets four keys at once
   float* shift;                // [rows]                   added to scores (attention/int8.hpp)
   float* s;                    // [rows][key_tile]         scores, then probabilities
   float* o;                    // [rows][padded v_dim]     of the split in hand
@@ -31,7 +31,7 @@ struct TileScratch {
   template <class Take> INLAY_INLINE void cut(const AttentionCall& p, index rows, Take&& take) {
     const index dim = padded(p.k.dim), v_dim = padded(p.v.dim);
     take(q, rows * dim);
-    take(fours, p.fours ? 4 * rows * dim : 0);
+    take(x4, p.x4 ? 4 * rows * dim : 0);
     take(shift, rows);
     take(s, rows * key_tile + score_overhang);
     take(o, rows * v_dim);

@@ -25,9 +25,11 @@ enum class Which { keys, values };
 
 // The problem of a call, and how the CPU takes it.
 struct AttentionCall : AttentionProblem<Host> {
-  index split = 0;     // keys after which a partial result is merged into the whole
-  bool fours = false;  // keys are taken four side by side (attention/four_rows.hpp)
+  index split = 0;  // keys after which a partial result is merged into the whole
+  bool x4 = false;  // keys are taken four side by side (attention/dot_x4.hpp)
 
+  // Rows (query, head of the group) of a kv head, where sequences have equally many.
+  INLAY_INLINE index rows_of_head() const { return q.extents[1] * group(); }
   INLAY_INLINE const AttentionKv<Host>& cached(Which which) const { return which == Which::keys ? k : v; }
 };
 

@@ -1,10 +1,11 @@
 // K and V as rows: a token's dims lie side by side, tokens wherever a stride, a list or a block table says.
 //
-// What attention/split.hpp asks of a source: lay() finds a tile of keys, ahead() names what to ask memory for,
-// dot() and weigh() multiply a stretch of it, and stretches_values() says whether weigh() takes stretches at all.
+// What attention/split.hpp asks of a source: locate() finds a tile of keys, ahead() names what to ask memory for,
+// qk() and pv() multiply a chunk of it, and chunks_values() says whether pv() takes chunks at all.
 #pragma once
 
-#include "cpu_kernels/attention/four_rows.hpp"
+#include "cpu_kernels/attention/dot_x4.hpp"
+#include "cpu_kernels/attention/qk_route.hpp"
 #include "cpu_kernels/attention/rows.hpp"
 
 namespace inlay::cpu {
@@ -18,7 +19,7 @@ struct RowTile {
 };
 
 // `count` keys of a tile from its key `at` on.
-template <class Tile> struct Stretch {
+template <class Tile> struct KvChunk {
   const Tile& tile;
   index at, count;
 };
@@ -30,7 +31,7 @@ class RowSource {
   INLAY_INLINE RowSource(const AttentionCall& p, const HostSequence& sequence) : p_(p), sequence_(sequence) {}
 
   // Entries of k up to a multiple of lane_pad repeat the last one: products take whole tiles of rows.
-  INLAY_INLINE void lay(RowTile& tile, index begin, index end) const {
+  INLAY_INLINE void locate(RowTile& tile, index begin, index end) const {
     tile.first = begin;
     tile.count = end > begin ? end - begin : 0;
     each_run(p_, sequence_, begin, end, [&](const KeyRun& run) INLAY_INLINE_LAMBDA {
@@ -44,42 +45,42 @@ class RowSource {
     for (index i = tile.count; i % lane_pad != 0; ++i) tile.k[i] = tile.k[tile.count - 1];
   }
 
-  static constexpr bool in_order = false, bf16_products = false;
-  static constexpr bool stretches_values() { return true; }
+  static constexpr QkSums sums = QkSums::over_lanes;
+  static constexpr bool chunks_values() { return true; }
 
-  INLAY_INLINE RowsAhead ahead(Which which, const Stretch<RowTile>& next, UnitHeads heads) const {
+  INLAY_INLINE RowPrefetch ahead(Which which, const KvChunk<RowTile>& next, UnitHeads heads) const {
     return ahead(which, next.tile.rows(which) + next.at, next.count, heads);
   }
 
-  // s = q K^T
+  // s = q K^T, summed over lanes. x4: q interleaved, where the route is that; else null.
   template <class Level, class T>
-  void dot(Strided<const float> q, const float* fours, index rows, const Stretch<RowTile>& of, index kv_head,
-           Strided<float> s, const RowsAhead& next) const {
-    dot_whole<Level>(q, fours, rows, cached<T>(Which::keys, of, kv_head), p_.k.dim, s, next);
+  void qk(Strided<const float> q, const float* x4, index rows, const KvChunk<RowTile>& of, index kv_head,
+          Strided<float> s, const RowPrefetch& next) const {
+    qk_whole<Level>(q, x4, rows, cached<T>(Which::keys, of, kv_head), p_.k.dim, s, next);
   }
   // .. where a key's dims lie side by side.
   template <class Level, class T>
-  INLAY_INLINE void dot_whole(Strided<const float> q, const float* fours, index rows, const CacheRows<T>& keys,
-                              index dim, Strided<float> s, const RowsAhead& next) const {
-    if constexpr (simd::has_four_rows<Level>)
-      if (p_.fours) return dot_fours<Level>(fours, rows, keys, EvenChunks{dim / chunk_of<T>, chunk_of<T>}, s, next);
+  INLAY_INLINE void qk_whole(Strided<const float> q, const float* x4, index rows, const CacheRows<T>& keys, index dim,
+                             Strided<float> s, const RowPrefetch& next) const {
+    if constexpr (reaches<Level>(sums, QkRoute::x4))
+      if (x4 != nullptr) return dot_x4<Level>(x4, rows, keys, EvenChunks{dim / chunk_of<T>, chunk_of<T>}, s, next);
     const index first = 0;
-    dot_rows<Level, T>(q, rows, keys, {&first, &dim, 1}, s, next);
+    qk_rows<Level, T>(q, rows, keys, {&first, &dim, 1}, s, next);
   }
 
   // o = o * factor + p V
   template <class Level, class T>
-  void weigh(Strided<const float> p, index rows, const Stretch<RowTile>& of, index kv_head, Strided<float> o,
-             const float* factor, const RowsAhead& next) const {
-    weigh_rows<Level, T>(p, rows, cached<T>(Which::values, of, kv_head), p_.v.dim, o, factor, next);
+  void pv(Strided<const float> p, index rows, const KvChunk<RowTile>& of, index kv_head, Strided<float> o,
+          const float* factor, const RowPrefetch& next) const {
+    pv_rows<Level, T>(p, rows, cached<T>(Which::values, of, kv_head), p_.v.dim, o, factor, next);
   }
 
-  template <class T> INLAY_INLINE CacheRows<T> cached(Which which, const Stretch<RowTile>& of, index kv_head) const {
+  template <class T> INLAY_INLINE CacheRows<T> cached(Which which, const KvChunk<RowTile>& of, index kv_head) const {
     return {reinterpret_cast<const T*>(head(which, kv_head)), of.tile.rows(which) + of.at, of.count};
   }
 
  protected:
-  INLAY_INLINE RowsAhead ahead(Which which, const index* row, index count, UnitHeads heads) const {
+  INLAY_INLINE RowPrefetch ahead(Which which, const index* row, index count, UnitHeads heads) const {
     const AttentionKv<Host>& tensor = p_.cached(which);
     return {.cache = head(which, heads.first),
             .row = row,
@@ -100,14 +101,14 @@ class RowSource {
 
 // Rows whose scores are summed dim after dim.
 struct OrderedRowSource : RowSource {
-  static constexpr bool in_order = true;
+  static constexpr QkSums sums = QkSums::in_order;
   using RowSource::RowSource;
 };
 
-// .. of products of bf16 (attention/bf16.hpp).
-struct Bf16RowSource : OrderedRowSource {
-  static constexpr bool bf16_products = true;
-  using OrderedRowSource::OrderedRowSource;
+// Rows that are multiplied in pairs of bf16.
+struct Bf16RowSource : RowSource {
+  static constexpr QkSums sums = QkSums::pairs;
+  using RowSource::RowSource;
 };
 
 }  // namespace inlay::cpu

@@ -117,33 +117,6 @@ INLAY_INLINE AttentionSequence attention_sequence(const AttentionProblem<Host>& 
 
 namespace detail {
 
-// What all three contracts name alike.
-template <class Space, class Op> INLAY_INLINE AttentionProblem<Space> scores_problem(const Op& op, index dim) {
-  AttentionProblem<Space> p;
-  p.alibi_slopes = op.alibi_slopes;
-  p.sinks = op.sinks;
-  p.scale = static_cast<float>(score_rule(op, dim).scale);
-  p.softcap = op.softcap;
-  p.bias_order = op.bias_order;
-  p.window_left = op.window_left;
-  return p;
-}
-
-// .. and what those of Ascend's family do.
-template <class Space, class Op> INLAY_INLINE AttentionProblem<Space> rows_problem(const Op& op) {
-  AttentionProblem<Space> p = scores_problem<Space>(op, op.q.extents[3]);
-  p.q = op.q;
-  p.out = op.out;
-  p.lse = op.lse;
-  p.k.dim = op.q.extents[3];
-  p.v.dim = op.out.extents[3];
-  p.k.scale = op.k_scale;
-  p.k.offset = op.k_offset;
-  p.v.scale = op.v_scale;
-  p.v.offset = op.v_offset;
-  return p;
-}
-
 // [tokens, heads, dim] as a batch of one query each.
 template <template <int, class> class V, class Space> INLAY_INLINE V<4, Space> single_queries(const V<3, Space>& rows) {
   const auto& [n, heads, dim] = rows.extents;
@@ -161,73 +134,96 @@ template <class Space> INLAY_INLINE ConstView<4, Space> token_scales(const Const
           {scales.strides[0], scales.strides[2], scales.strides[1], 1}};
 }
 
+// [batch|1, query|1, column] as a mask of all heads.
+template <class Space> INLAY_INLINE ConstView<4, Space> of_all_heads(const ConstView<3, Space>& mask) {
+  if (!mask.present()) return {};
+  const auto& [batch, queries, columns] = mask.extents;
+  return {mask.data, mask.dtype, {batch, 1, queries, columns}, {mask.strides[0], 0, mask.strides[1], 1}};
+}
+
+template <class Space> INLAY_INLINE View<3, Space> single_query_lse(const View<2, Space>& lse) {
+  if (!lse.present()) return {};
+  return {lse.data, lse.dtype, {lse.extents[0], 1, lse.extents[1]}, {lse.strides[0], 0, lse.strides[1]}};
+}
+
+// One length of all sequences as one of each.
+template <class Space> INLAY_INLINE ConstView<1, Space> for_each(const ConstView<1, Space>& lengths, index batch) {
+  if (lengths.extents[0] != 1) return lengths;
+  return {lengths.data, lengths.dtype, {batch}, {0}};
+}
+
 }  // namespace detail
 
 template <class Space> INLAY_INLINE AttentionProblem<Space> attention_problem(const FlashAttention<Space>& op) {
-  AttentionProblem<Space> p = detail::rows_problem<Space>(op);
-  p.k.cache = flat_cache(op.k);
-  p.v.cache = flat_cache(op.v);
-  p.block_table = op.block_table;
-  p.q_indptr = op.q_indptr;
-  p.kv_indptr = op.kv_indptr;
-  p.kv_lens = op.kv_lens;
-  p.q_start = op.q_start;
-  p.bias = op.bias;
-  p.mask = op.atten_mask;
-  p.packed_mask = op.packed_mask;
-  p.mask_indptr = op.mask_indptr;
-  p.window_right = op.causal ? 0 : op.window_right;
-  p.max_kv_len = op.max_kv_len();
-  p.chunk_invariant = true;
-  p.compute = op.compute;
-  return p;
+  return {.q = op.q,
+          .out = op.out,
+          .lse = op.lse,
+          .k = {flat_cache(op.k), {}, op.q.extents[3], op.k_scale, op.k_offset},
+          .v = {flat_cache(op.v), {}, op.out.extents[3], op.v_scale, op.v_offset},
+          .block_table = op.block_table,
+          .q_indptr = op.q_indptr,
+          .kv_indptr = op.kv_indptr,
+          .kv_lens = op.kv_lens,
+          .q_start = op.q_start,
+          .bias = op.bias,
+          .mask = op.atten_mask,
+          .packed_mask = op.packed_mask,
+          .mask_indptr = op.mask_indptr,
+          .alibi_slopes = op.alibi_slopes,
+          .sinks = op.sinks,
+          .scale = static_cast<float>(score_rule(op, op.q.extents[3]).scale),
+          .softcap = op.softcap,
+          .bias_order = op.bias_order,
+          .window_left = op.window_left,
+          .window_right = op.causal ? 0 : op.window_right,
+          .max_kv_len = op.max_kv_len(),
+          .chunk_invariant = true,
+          .compute = op.compute};
 }
 
 template <class Space> INLAY_INLINE AttentionProblem<Space> attention_problem(const IncreFlashAttention<Space>& op) {
-  AttentionProblem<Space> p = detail::rows_problem<Space>(op);
-  p.k.cache = flat_cache(op.listed() ? ragged(op.k_list[0]) : op.k);
-  p.v.cache = flat_cache(op.listed() ? ragged(op.v_list[0]) : op.v);
-  p.k.list = op.k_list;
-  p.v.list = op.v_list;
-  p.kv_lens = op.actual_seq_lengths;
-  if (p.kv_lens.extents[0] == 1) p.kv_lens.extents[0] = op.q.extents[0], p.kv_lens.strides[0] = 0;
-  p.bias = op.pse_shift;
-  if (op.atten_mask.present()) {
-    const auto& m = op.atten_mask;
-    p.mask = {m.data, m.dtype, {m.extents[0], 1, m.extents[1], m.extents[2]}, {m.strides[0], 0, m.strides[1], 1}};
-  }
-  p.out_scale = op.out_scale;
-  p.out_offset = op.out_offset;
-  p.window_right = op.causal ? 0 : -1;
-  p.left_padded = op.kv_left_padding;
-  p.padding = op.kv_padding;
-  p.max_kv_len = op.max_slots();
-  return p;
+  const ConstView<4, Space> k = op.listed() ? ragged(op.k_list[0]) : op.k,
+                            v = op.listed() ? ragged(op.v_list[0]) : op.v;
+  return {.q = op.q,
+          .out = op.out,
+          .lse = op.lse,
+          .k = {flat_cache(k), op.k_list, op.q.extents[3], op.k_scale, op.k_offset},
+          .v = {flat_cache(v), op.v_list, op.out.extents[3], op.v_scale, op.v_offset},
+          .kv_lens = detail::for_each(op.actual_seq_lengths, op.q.extents[0]),
+          .bias = op.pse_shift,
+          .mask = detail::of_all_heads(op.atten_mask),
+          .alibi_slopes = op.alibi_slopes,
+          .sinks = op.sinks,
+          .out_scale = op.out_scale,
+          .out_offset = op.out_offset,
+          .scale = static_cast<float>(score_rule(op, op.q.extents[3]).scale),
+          .softcap = op.softcap,
+          .bias_order = op.bias_order,
+          .window_left = op.window_left,
+          .window_right = op.causal ? 0 : -1,
+          .left_padded = op.kv_left_padding,
+          .padding = op.kv_padding,
+          .max_kv_len = op.max_slots()};
 }
 
 template <class Space> INLAY_INLINE AttentionProblem<Space> attention_problem(const PagedAttention<Space>& op) {
-  AttentionProblem<Space> p = detail::scores_problem<Space>(op, op.q.extents[2]);
-  p.q = detail::single_queries(op.q);
-  p.out = detail::single_queries(op.out);
-  if (op.lse.present()) {
-    const auto& [seqs, q_heads] = op.lse.extents;
-    p.lse = {op.lse.data, op.lse.dtype, {seqs, 1, q_heads}, {op.lse.strides[0], 0, op.lse.strides[1]}};
-  }
-  p.k.cache = op.key_cache;
-  p.v.cache = op.value_cache;
-  p.k.dim = op.q.extents[2];
-  p.v.dim = op.out.extents[2];
-  p.k.scale = detail::token_scales(op.key_scales);
-  p.v.scale = detail::token_scales(op.value_scales);
-  p.k.factor = op.key_scale;
-  p.v.factor = op.value_scale;
-  p.block_table = op.block_tables;
-  p.kv_lens = op.context_lens;
-  p.window_right = 0;
-  p.max_kv_len = op.max_context_len();
-  const index reach = p.max_kv_len < 1 ? 1 : p.max_kv_len;
-  p.partition = op.partition > 0 && op.partition < reach ? op.partition : reach;  // v2, v1
-  return p;
+  const index reach = op.max_context_len(), whole = reach < 1 ? 1 : reach;
+  return {.q = detail::single_queries(op.q),
+          .out = detail::single_queries(op.out),
+          .lse = detail::single_query_lse(op.lse),
+          .k = {op.key_cache, {}, op.q.extents[2], detail::token_scales(op.key_scales), {}, op.key_scale},
+          .v = {op.value_cache, {}, op.out.extents[2], detail::token_scales(op.value_scales), {}, op.value_scale},
+          .block_table = op.block_tables,
+          .kv_lens = op.context_lens,
+          .alibi_slopes = op.alibi_slopes,
+          .sinks = op.sinks,
+          .scale = static_cast<float>(score_rule(op, op.q.extents[2]).scale),
+          .softcap = op.softcap,
+          .bias_order = op.bias_order,
+          .window_left = op.window_left,
+          .window_right = 0,
+          .max_kv_len = reach,
+          .partition = op.partition > 0 && op.partition < whole ? op.partition : whole};  // v2, v1
 }
 
 }  // namespace inlay
