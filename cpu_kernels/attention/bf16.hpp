@@ -45,7 +45,7 @@ template <class Level, class T> INLAY_INLINE simd::Bf16Pairs<Level> round_pairs(
 
 // q of a unit, [rows][padded_pairs(dim)]. The scale meets the scores: q of bf16 stays as it is.
 template <class Level>
-void load_query_pairs(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+void load_query_pairs(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit,
                       const TileScratch& t) {
   using F = simd::Floats<Level>;
   Bf16Pair* to = pairs_in(t.q);
@@ -61,7 +61,7 @@ void load_query_pairs(const AttentionProblem& p, const AttentionSequence& sequen
 
 // columns[d / 2 * key_tile + j] = dims d and d + 1 of key j
 template <class Level, class T>
-void pack_column_pairs(const CacheRows<T>& keys, index dim, Bf16Pair* columns, const RowsAhead& ahead) {
+void pack_column_pairs(const CacheRows<T>& keys, index dim, Bf16Pair* columns, const RowPrefetch& ahead) {
   using F = simd::Floats<Level>;
   for (index j = 0; j < keys.count; j += F::size) {
     ahead.fetch(j, j + F::size);
@@ -79,7 +79,7 @@ void pack_column_pairs(const CacheRows<T>& keys, index dim, Bf16Pair* columns, c
 
 // to[j / 2][padded(dim)] = keys j and j + 1. `odd`: the first key is the second of its pair.
 template <class Level, class T>
-void pack_value_pairs(const CacheRows<T>& values, bool odd, index dim, Bf16Pair* to, const RowsAhead& ahead) {
+void pack_value_pairs(const CacheRows<T>& values, bool odd, index dim, Bf16Pair* to, const RowPrefetch& ahead) {
   using F = simd::Floats<Level>;
   for (index j = odd ? -1 : 0; j < values.count; j += 2, to += padded(dim)) {
     ahead.fetch(j < 0 ? 0 : j, j + 2);

@@ -1,7 +1,7 @@
 // q K^T summed dim after dim. With many rows that is what is fast; few rows that do it, too, get the same bits, so a
 // chunk of a prompt gives what the whole prompt gives, however few its queries are.
 //
-//   more rows     pack_columns: a stretch of keys is transposed into scratch, and multiply() takes the rows through it
+//   more rows     pack_columns: a chunk of keys is transposed into scratch, and multiply() takes the rows through it
 //   few           dot_columns: a square of keys and dims is transposed in registers, where each element of q meets it
 //
 //   k0d0 k0d1 k0d2 ..         k0d0 k1d0 k2d0 ..
@@ -10,7 +10,7 @@
 // Keys come in lane_pad: row[] repeats its last entry up to there, and results have room.
 //
 // Zen 5, one thread, 4096 keys of 8 heads of 128 in f16, rows of a kv head: scratch -> registers 8 rows 1583 -> 1142
-// us, 12 1867 -> 1715, 16 2328 -> 2058, 24 2733 -> 2779, 32 3501 -> 3522. Summed over lanes (dot_rows) 4 rows take 670
+// us, 12 1867 -> 1715, 16 2328 -> 2058, 24 2733 -> 2779, 32 3501 -> 3522. Summed over lanes (qk_rows) 4 rows take 670
 // instead of 826, 7 rows take as long.
 #pragma once
 
@@ -38,7 +38,7 @@ INLAY_INLINE void load_square(const CacheRows<T>& keys, index first, index d, in
 
 // columns[d * key_tile + j] = dim d of key j
 template <class Level, class T>
-void pack_columns(const CacheRows<T>& keys, index dim, float* columns, const RowsAhead& ahead) {
+void pack_columns(const CacheRows<T>& keys, index dim, float* columns, const RowPrefetch& ahead) {
   using F = simd::Floats<Level>;
   for (index j = 0; j < keys.count; j += F::size) {
     ahead.fetch(j, j + F::size);
@@ -51,17 +51,13 @@ void pack_columns(const CacheRows<T>& keys, index dim, float* columns, const Row
   }
 }
 
-// Up to here registers beat scratch. Eight lanes and sixteen registers: never (4 rows 2074 us, from scratch 1337).
-template <class Level>
-inline constexpr index square_rows = std::is_base_of_v<isa::avx512, Level> ? most_square_rows : 0;
-
 // Squares taken together, by the rows that share them: chains of fma, in 25 registers of 32. Eight rows in one square
 // instead of twice four in two: 1368 -> 1142 us.
 template <int Rows> inline constexpr int column_squares = Rows <= 4 ? 2 : 1;
 
 template <class Level, class T, int Rows, int Squares>
 INLAY_INLINE void dot_squares(Strided<const float> q, const CacheRows<T>& keys, index first, index dim,
-                              Strided<float> s, const RowsAhead& ahead) {
+                              Strided<float> s, const RowPrefetch& ahead) {
   using F = simd::Floats<Level>;
   constexpr index width = Squares * F::size;
   const index asked = (width * F::size + dim - 1) / dim;  // a step's share of the rows ahead
@@ -90,7 +86,7 @@ INLAY_INLINE void dot_squares(Strided<const float> q, const CacheRows<T>& keys, 
 
 template <class Level, class T, int Rows>
 void dot_columns_of(Strided<const float> q, const CacheRows<T>& keys, index dim, Strided<float> s,
-                    const RowsAhead& ahead) {
+                    const RowPrefetch& ahead) {
   constexpr int squares = column_squares<Rows>;
   constexpr index lanes = simd::Floats<Level>::size, width = squares * lanes;
   index j = 0;
@@ -100,7 +96,7 @@ void dot_columns_of(Strided<const float> q, const CacheRows<T>& keys, index dim,
 
 template <class Level, class T>
 void dot_columns(Strided<const float> q, index rows, const CacheRows<T>& keys, index dim, Strided<float> s,
-                 RowsAhead ahead) {
+                 RowPrefetch ahead) {
   constexpr int most = column_rows;
   for (index r = 0; r < rows; r += most, ahead = {})
     simd::with_count<most>(min(rows - r, most), [&](auto some) INLAY_INLINE_LAMBDA {

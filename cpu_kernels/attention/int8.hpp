@@ -21,8 +21,8 @@ namespace inlay::cpu {
 
 enum class KvScales { none, shared, tokens, widened };
 
-INLAY_INLINE KvScales kv_scales(const KvTensor& tensor, const AttentionSequence& sequence) {
-  if (tensor.type != DType::i8 || !tensor.scale.present()) return KvScales::none;
+INLAY_INLINE KvScales kv_scales(const AttentionKv<Host>& tensor, const HostSequence& sequence) {
+  if (tensor.dtype() != DType::i8 || !tensor.scale.present()) return KvScales::none;
   const auto shared = [&](const ConstView<4>& view) {
     return !view.present() || (view.extents[1] == 1 && (view.extents[0] == 1 || sequence.blocks == nullptr));
   };
@@ -32,7 +32,7 @@ INLAY_INLINE KvScales kv_scales(const KvTensor& tensor, const AttentionSequence&
 
 // Calls each(d, scale, offset) for every register of a head's dims.
 template <class Level, class Each>
-INLAY_INLINE void each_shared_scale(const KvTensor& tensor, const AttentionSequence& sequence, index kv_head,
+INLAY_INLINE void each_shared_scale(const AttentionKv<Host>& tensor, const HostSequence& sequence, index kv_head,
                                     Each&& each) {
   using F = simd::Floats<Level>;
   const QuantRow quant = quant_row(tensor, sequence.scale_outer, 0, kv_head);
@@ -47,7 +47,7 @@ INLAY_INLINE void each_shared_scale(const KvTensor& tensor, const AttentionSeque
 
 // q -> q * scale of K;  shift[r] = q * scale . offset, which row r's dot products lack.
 template <class Level>
-void fold_key_scales(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit, float* q,
+void fold_key_scales(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit, float* q,
                      float* shift) {
   using F = simd::Floats<Level>;
   for (index r = 0; r < unit.all(); ++r, q += padded(p.k.dim)) {
@@ -69,7 +69,7 @@ template <class Level> void shift_scores(float* s, float shift) {
 // o = sum_t p_t v_t -> (o + offset * sum_t p_t) * scale of V. A row that saw no key keeps its zeros, whatever
 // the scales are.
 template <class Level>
-void apply_value_scales(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+void apply_value_scales(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit,
                         const SoftmaxState<float>* state, float* o) {
   using F = simd::Floats<Level>;
   for (index r = 0; r < unit.all(); ++r, o += padded(p.v.dim)) {
@@ -84,7 +84,7 @@ void apply_value_scales(const AttentionProblem& p, const AttentionSequence& sequ
 struct TokenScales {
   float at[key_tile];
 
-  INLAY_INLINE void gather(const AttentionProblem& p, const AttentionSequence& sequence, const KvTensor& tensor,
+  INLAY_INLINE void gather(const AttentionCall& p, const HostSequence& sequence, const AttentionKv<Host>& tensor,
                            index kv_head, KeyRange keys) {
     for (float& scale : at) scale = 0;
     float* const to = at + keys.begin % key_tile;

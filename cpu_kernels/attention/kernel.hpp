@@ -28,11 +28,11 @@ namespace inlay::cpu {
 
 // q rows of one task, widened, scaled, padded with zeros.
 template <class Level>
-void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+void load_queries(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit,
                   const TileScratch& t) {
   using F = simd::Floats<Level>;
   const index pad = padded(p.k.dim);
-  const F scale(p.scale * p.key_scale);
+  const F scale(p.scale * p.k.factor);
   with_float(p.q.dtype, [&]<class T>(Type<T>) {
     const auto row = [&](index r) INLAY_INLINE_LAMBDA {
       const AttentionRow at = unit.row(p, sequence, r);
@@ -44,39 +44,43 @@ void load_queries(const AttentionProblem& p, const AttentionSequence& sequence, 
       widen_row<Level>(row(r), p.k.dim, t.q + r * pad, [=](F x) INLAY_INLINE_LAMBDA { return x * scale; });
     }
   });
-  if (!p.in_order && kv_scales(p.k, sequence) == KvScales::shared)
+  if (!p.chunk_invariant && kv_scales(p.k, sequence) == KvScales::shared)
     fold_key_scales<Level>(p, sequence, unit, t.q, t.shift);
-  if constexpr (simd::has_four_rows<Level>)
-    if (p.fours)
+  if constexpr (reaches<Level>(QkSums::over_lanes, QkRoute::x4))
+    if (p.x4)
       for (index h = 0; h < unit.kv_heads; ++h)
-        spread_rows<Level>({t.q + h * unit.rows * pad, pad}, unit.rows, pad, t.fours + 4 * h * unit.rows * pad);
+        interleave_x4<Level>({t.q + h * unit.rows * pad, pad}, unit.rows, pad, t.x4 + 4 * h * unit.rows * pad);
+}
+
+// `split`: keys of a part where the contract leaves that to the backend.
+template <class Level, class Op> AttentionCall attention_call(const Op& op, index split) {
+  AttentionCall call{attention_problem(op), split};
+  if (call.partition > 0) call.split = call.partition;
+  call.x4 = qk_route<Level>(call.k, qk_sums(call), call.rows_of_head()) == QkRoute::x4;
+  return call;
 }
 
 inline constexpr index tasks_a_thread = 4;  // with fewer, the last one leaves threads waiting
 
-template <class Sequences>
-INLAY_INLINE AttentionPlan attention_plan(const AttentionProblem& p, const Sequences& sequences,
-                                          const Parallel& parallel) {
+INLAY_INLINE AttentionPlan attention_plan(const AttentionCall& p, const Parallel& parallel) {
   AttentionPlan plan;
-  for (index b = 0; b < p.batch; ++b) {
-    const AttentionSequence sequence = sequences(b);
-    const double cached = static_cast<double>(sequence.keys * p.kv_heads * (p.k.dim + p.v.dim));
+  for (index b = 0; b < p.batch(); ++b) {
+    const AttentionSequence sequence = attention_sequence(p, b);
+    const double cached = static_cast<double>(sequence.keys * p.kv_heads() * (p.k.dim + p.v.dim));
     plan.work.bytes += cached * sizeof(f16);
     plan.work.operations += 2 * static_cast<double>(sequence.queries * p.group()) * cached;
-  }
-  const index width = plan.width = parallel.alone(plan.work) ? 1 : parallel.width;
-  for (index b = 0; b < p.batch; ++b) {
-    const index splits = plan.splits_of(sequences(b).keys, p);
+    const index splits = plan.splits_of(sequence.keys, p);
     plan.tasks_a_head += splits;
     plan.splits = splits > plan.splits ? splits : plan.splits;
   }
-  for (index b = 0; b < p.batch; ++b) {
-    const index rows = sequences(b).queries * p.group(), heads = plan.heads_of_unit(p, rows);
+  const index width = plan.width = parallel.alone(plan.work) ? 1 : parallel.width;
+  for (index b = 0; b < p.batch(); ++b) {
+    const index rows = attention_sequence(p, b).queries * p.group(), heads = plan.heads_of_unit(p, rows);
     const index largest = heads * min(rows, max_rows);
     plan.rows = largest > plan.rows ? largest : plan.rows;
-    plan.units += (rows + max_rows - 1) / max_rows * ((p.kv_heads + heads - 1) / heads);
+    plan.units += (rows + max_rows - 1) / max_rows * ((p.kv_heads() + heads - 1) / heads);
   }
-  // The fewest runs that keep all threads busy: the splits of a run hand each other a stretch that is on its way.
+  // The fewest runs that keep all threads busy: the splits of a run hand each other a chunk that is on its way.
   const auto busy = [&](index tasks) {
     return tasks >= tasks_a_thread * width || (2 * tasks >= tasks_a_thread * width && tasks % width == 0);
   };
@@ -84,16 +88,16 @@ INLAY_INLINE AttentionPlan attention_plan(const AttentionProblem& p, const Seque
   return plan;
 }
 
-// Enough for any lengths up to these: a captured step may see others.
-template <class Sequences>
-std::size_t attention_scratch_bytes(const AttentionProblem& p, const Sequences& sequences, const Parallel& parallel) {
+// Enough for any lengths up to those that sequence_of(b) gives: a captured step may see others.
+template <class SequenceOf>
+std::size_t attention_scratch_bytes(const AttentionCall& p, const Parallel& parallel, SequenceOf&& sequence_of) {
   index rows = 0, units = 0, splits = 0;
-  for (index b = 0; b < p.batch; ++b) {
-    const AttentionSequence sequence = sequences(b);
+  for (index b = 0; b < p.batch(); ++b) {
+    const AttentionSequence sequence = sequence_of(b);
     const index of_head = sequence.queries * p.group(), heads = heads_that_fit(p, of_head);
     const index largest = heads * min(of_head, max_rows);
     rows = largest > rows ? largest : rows;
-    units += (of_head + max_rows - 1) / max_rows * ((p.kv_heads + heads - 1) / heads);
+    units += (of_head + max_rows - 1) / max_rows * ((p.kv_heads() + heads - 1) / heads);
     const index own = AttentionPlan().splits_of(sequence.keys, p);
     splits = own > splits ? own : splits;
   }
@@ -102,10 +106,9 @@ std::size_t attention_scratch_bytes(const AttentionProblem& p, const Sequences& 
   return bytes;
 }
 
-// sequences(b) describes sequence b.
-template <class Level, class Source, class Sequences>
-void attention(const AttentionProblem& p, const Sequences& sequences, const Parallel& parallel, Workspace workspace) {
-  const AttentionPlan plan = attention_plan(p, sequences, parallel);
+template <class Level, class Source>
+void attention(const AttentionCall& p, const Parallel& parallel, Workspace workspace) {
+  const AttentionPlan plan = attention_plan(p, parallel);
   const index tasks = plan.units * plan.runs;
   if (tasks == 0) return;
   const index workers = min(tasks, plan.width);
@@ -125,14 +128,14 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
     TileScratch t(p, plan.rows, scratch + worker * bytes);
     const bool whole = plan.splits == 1;  // a split has all keys: there is nothing to merge
     if (whole) t.o = t.total, t.state = t.total_state;
-    UnitCursor cursor(p, sequences, plan);
+    UnitCursor cursor(p, plan);
     jobs.each([&](index i) INLAY_INLINE_LAMBDA {
       const AttentionUnit unit = cursor.at(i / plan.runs);
-      const AttentionSequence sequence = sequences(unit.b);
+      const HostSequence sequence = host_sequence(p, unit.b);
       const index run = i % plan.runs, begin = plan.splits * run / plan.runs, end = plan.splits * (run + 1) / plan.runs;
       const KeyRange visible = unit.keys(p, sequence);
       const index last = min(visible.end, end * p.split);
-      if constexpr (Source::bf16_products)
+      if constexpr (Source::sums == QkSums::pairs)
         load_query_pairs<Level>(p, sequence, unit, t);
       else
         load_queries<Level>(p, sequence, unit, t);
@@ -157,10 +160,10 @@ void attention(const AttentionProblem& p, const Sequences& sequences, const Para
   const Work merging{.bytes = 4 * static_cast<double>(plan.splits * p.q.size())};
   parallel(min(workers, plan.units), merging, [&](index worker) {
     const TileScratch t(p, plan.rows, scratch + worker * bytes);
-    UnitCursor cursor(p, sequences, plan);
+    UnitCursor cursor(p, plan);
     merges.each([&](index i) INLAY_INLINE_LAMBDA {
       const AttentionUnit unit = cursor.at(i);
-      const AttentionSequence sequence = sequences(unit.b);
+      const HostSequence sequence = host_sequence(p, unit.b);
       clear_total<Level>(p, t, unit.all());
       for_splits(0, plan.splits, unit.keys(p, sequence), [&](index s, KeyRange) {
         const index row = partials.row(p, sequence, unit, s);

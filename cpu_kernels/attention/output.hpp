@@ -12,11 +12,11 @@
 
 namespace inlay::cpu {
 
-inline constexpr index score_overhang = 16;  // dot_rows writes whole tiles of rows
+inline constexpr index score_overhang = 16;  // qk_rows writes whole tiles of rows
 
 struct TileScratch {
   float* q;                    // [rows][padded dim]       scaled
-  float* fours;                // [rows][4 * padded dim]   q, spread, where it meets four keys at once
+  float* x4;                   // [rows][4 * padded dim]   q, spread, where it meets four keys at once
   float* shift;                // [rows]                   added to scores (attention/int8.hpp)
   float* s;                    // [rows][key_tile]         scores, then probabilities
   float* o;                    // [rows][padded v_dim]     of the split in hand
@@ -26,12 +26,12 @@ struct TileScratch {
   SoftmaxState<float>* state;  // [rows]
   SoftmaxState<float>* total_state;
   float* kv;       // [key_tile][the wider of the two]   K as rows, then V
-  float* columns;  // [padded dim][key_tile]             K transposed, where in_order
+  float* columns;  // [padded dim][key_tile]             K transposed, where chunk_invariant
 
-  template <class Take> INLAY_INLINE void cut(const AttentionProblem& p, index rows, Take&& take) {
+  template <class Take> INLAY_INLINE void cut(const AttentionCall& p, index rows, Take&& take) {
     const index dim = padded(p.k.dim), v_dim = padded(p.v.dim);
     take(q, rows * dim);
-    take(fours, p.fours ? 4 * rows * dim : 0);
+    take(x4, p.x4 ? 4 * rows * dim : 0);
     take(shift, rows);
     take(s, rows * key_tile + score_overhang);
     take(o, rows * v_dim);
@@ -41,16 +41,16 @@ struct TileScratch {
     take(state, rows);
     take(total_state, rows);
     take(kv, key_tile * (dim > v_dim ? dim : v_dim));
-    take(columns, p.in_order ? key_tile * dim : 0);
+    take(columns, p.chunk_invariant ? key_tile * dim : 0);
   }
   TileScratch() = default;
-  INLAY_INLINE TileScratch(const AttentionProblem& p, index rows, std::byte* memory) {
+  INLAY_INLINE TileScratch(const AttentionCall& p, index rows, std::byte* memory) {
     WorkspaceCutter cutter({memory, 0});
     cut(p, rows, [&]<class T>(T*& array, index count) { array = cutter.take<T>(count); });
   }
 };
 
-INLAY_INLINE std::size_t tile_scratch_bytes(const AttentionProblem& p, index rows) {
+INLAY_INLINE std::size_t tile_scratch_bytes(const AttentionCall& p, index rows) {
   std::size_t bytes = 0;
   TileScratch().cut(p, rows, [&]<class T>(T*&, index count) { bytes += WorkspaceCutter::padded<T>(count); });
   return bytes;
@@ -62,25 +62,25 @@ struct Partials {
   float* o;                    // [splits][rows][pad]
   SoftmaxState<float>* state;  // [splits][rows]
 
-  INLAY_INLINE Partials(const AttentionProblem& p, index splits, WorkspaceCutter& cutter)
+  INLAY_INLINE Partials(const AttentionCall& p, index splits, WorkspaceCutter& cutter)
       : rows(rows_of(p)), pad(padded(p.v.dim)) {
     o = cutter.take<float>(splits * rows * pad);
     state = cutter.take<SoftmaxState<float>>(splits * rows);
   }
-  INLAY_INLINE static index rows_of(const AttentionProblem& p) { return p.q.extents[0] * p.q.extents[1] * p.q_heads; }
-  INLAY_INLINE static std::size_t bytes(const AttentionProblem& p, index splits) {
+  INLAY_INLINE static index rows_of(const AttentionCall& p) { return p.q.extents[0] * p.q.extents[1] * p.q_heads(); }
+  INLAY_INLINE static std::size_t bytes(const AttentionCall& p, index splits) {
     const index rows = splits * rows_of(p);
     return WorkspaceCutter::padded<float>(rows * padded(p.v.dim)) + WorkspaceCutter::padded<SoftmaxState<float>>(rows);
   }
   // A unit's rows lie side by side: it takes several kv heads only where it takes all of their rows.
-  INLAY_INLINE index row(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+  INLAY_INLINE index row(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit,
                          index split) const {
     const index token = sequence.q_outer * p.q.extents[1] + sequence.q_row;
-    return split * rows + token * p.q_heads + unit.kv_head * sequence.queries * p.group() + unit.first;
+    return split * rows + token * p.q_heads() + unit.kv_head * sequence.queries * p.group() + unit.first;
   }
 };
 
-template <class Level> void clear_total(const AttentionProblem& p, const TileScratch& t, index rows) {
+template <class Level> void clear_total(const AttentionCall& p, const TileScratch& t, index rows) {
   using F = simd::Floats<Level>;
   for (index i = 0; i < rows * padded(p.v.dim); i += F::size) F().store(t.total + i);
   for (index r = 0; r < rows; ++r) t.total_state[r] = {};
@@ -88,7 +88,7 @@ template <class Level> void clear_total(const AttentionProblem& p, const TileScr
 
 // total = merge(total, (o, state)); a row that saw nothing in the split keeps its bits.
 template <class Level>
-void merge_split(const AttentionProblem& p, const float* o, const SoftmaxState<float>* state, index rows,
+void merge_split(const AttentionCall& p, const float* o, const SoftmaxState<float>* state, index rows,
                  const TileScratch& t) {
   using F = simd::Floats<Level>;
   const index pad = padded(p.v.dim);
@@ -102,7 +102,7 @@ void merge_split(const AttentionProblem& p, const float* o, const SoftmaxState<f
 }
 
 // -0 becomes 0: which one a sum that vanishes is depends on how many keys without a weight followed.
-template <class Level> void write_row(const AttentionProblem& p, const float* o, float factor, index at, index head) {
+template <class Level> void write_row(const AttentionCall& p, const float* o, float factor, index at, index head) {
   using F = simd::Floats<Level>;
   const auto each = [&](auto&& emit) {
     for (index d = 0; d < p.v.dim; d += F::size)
@@ -128,14 +128,14 @@ template <class Level> void write_row(const AttentionProblem& p, const float* o,
 }
 
 template <class Level>
-void write_output(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
+void write_output(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit,
                   const TileScratch& t) {
   for (index r = 0; r < unit.all(); ++r) {
     const AttentionRow row = unit.row(p, sequence, r);
     const index query = sequence.q_row + row.query;
     Merged<float> last{t.total_state[r], 1, 0};
     if (p.sinks.present()) last = add(t.total_state[r], p.sinks.as<float>()[row.head]);
-    write_row<Level>(p, t.total + r * padded(p.v.dim), p.value_scale * last.scale_a * last.state.inverse(),
+    write_row<Level>(p, t.total + r * padded(p.v.dim), p.v.factor * last.scale_a * last.state.inverse(),
                      offset(p.out, sequence.q_outer, query, row.head, 0), row.head);
     if (p.lse.present()) p.lse.as<float>()[offset(p.lse, sequence.q_outer, query, row.head)] = last.state.lse();
   }

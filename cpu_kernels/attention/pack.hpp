@@ -32,15 +32,27 @@ void widen_row(const T* x, index dim, float* y, Finish finish = {}) {
 struct QuantRow {
   const float *scale, *offset;
   index scale_step, offset_step;
+  index scale_row, offset_row;  // from row to row
+
+  // The row `rows` further on.
+  INLAY_INLINE QuantRow after(index rows) const {
+    QuantRow quant = *this;
+    quant.scale += rows * scale_row;
+    if (offset != nullptr) quant.offset += rows * offset_row;
+    return quant;
+  }
 };
 
-INLAY_INLINE QuantRow quant_row(const KvTensor& tensor, index scale_outer, index row, index kv_head) {
+INLAY_INLINE QuantRow quant_row(const AttentionKv<Host>& tensor, index scale_outer, index row, index kv_head) {
   const BroadcastRow scale = broadcast_row(tensor.scale, scale_outer, row, kv_head);
-  QuantRow quant{tensor.scale.as<float>() + scale.first, nullptr, scale.step, 0};
+  const auto row_step = [](const ConstView<4>& view)
+                            INLAY_INLINE_LAMBDA { return view.extents[1] == 1 ? index{0} : view.strides[1]; };
+  QuantRow quant{tensor.scale.as<float>() + scale.first, nullptr, scale.step, 0, row_step(tensor.scale), 0};
   if (tensor.offset.present()) {
     const BroadcastRow offset = broadcast_row(tensor.offset, scale_outer, row, kv_head);
     quant.offset = tensor.offset.as<float>() + offset.first;
     quant.offset_step = offset.step;
+    quant.offset_row = row_step(tensor.offset);
   }
   return quant;
 }
@@ -66,27 +78,32 @@ template <class Level> void widen_row_i8(const std::int8_t* x, index dim, const 
 
 // Keys begin..end of a sequence, one row of padded(dim) each.
 template <class Level>
-void widen_keys(const AttentionProblem& p, const AttentionSequence& sequence, Which which, index kv_head, KeyRange keys,
-                float* y, const RowsAhead& ahead) {
-  const KvTensor& tensor = p.cached(which);
+void widen_keys(const AttentionCall& p, const HostSequence& sequence, Which which, index kv_head, KeyRange keys,
+                float* y, const RowPrefetch& ahead) {
+  const AttentionKv<Host>& tensor = p.cached(which);
   const index row_stride = sequence.rows(which).row_stride, pad = padded(tensor.dim);
   const std::byte* const head = head_of(p, sequence, which, kv_head);
-  const auto each_row = [&]<class T>(Type<T>, auto&& widen) {
+  // widen_of(run) gives what takes row j of the run.
+  const auto each_row = [&]<class T>(Type<T>, auto&& widen_of) {
     each_run(p, sequence, keys.begin, keys.end, [&](const KeyRun& run) {
-      const T* x = reinterpret_cast<const T*>(head) + run.outer * tensor.outer_stride + run.row * row_stride;
+      const T* x = reinterpret_cast<const T*>(head) + run.outer * tensor.cache.strides[0] + run.row * row_stride;
+      const auto widen = widen_of(run);
       for (index j = 0; j < run.count; ++j, x += row_stride) {
         ahead.fetch(run.at + j, run.at + j + 1);
-        widen(x, run, run.row + j, y + (run.at + j) * pad);
+        widen(x, j, y + (run.at + j) * pad);
       }
     });
   };
-  if (tensor.type != DType::i8)
-    with_float(tensor.type, [&]<class T>(Type<T> type) {
-      each_row(type, [&](const T* x, const KeyRun&, index, float* to) { widen_row<Level>(x, tensor.dim, to); });
+  if (tensor.dtype() != DType::i8)
+    with_float(tensor.dtype(), [&]<class T>(Type<T> type) {
+      each_row(type, [&](const KeyRun&) {
+        return [&](const T* x, index, float* to) { widen_row<Level>(x, tensor.dim, to); };
+      });
     });
   else
-    each_row(Type<std::int8_t>{}, [&](const std::int8_t* x, const KeyRun& run, index row, float* to) {
-      widen_row_i8<Level>(x, tensor.dim, quant_row(tensor, run.scale_outer, row, kv_head), to);
+    each_row(Type<std::int8_t>{}, [&](const KeyRun& run) {
+      return [&, quant = quant_row(tensor, run.scale_outer, run.row, kv_head)](
+                 const std::int8_t* x, index j, float* to) { widen_row_i8<Level>(x, tensor.dim, quant.after(j), to); };
     });
 }
 

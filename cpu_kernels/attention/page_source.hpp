@@ -1,7 +1,7 @@
 // K and V in pages whose tokens are not rows: vLLM's layouts (core/paged_kv.hpp draws them), and any other view.
-// Within a block, a head is one dense stretch of memory in both.
+// Within a block, a head is one dense piece of memory in both.
 //
-//   K   a token's dims lie in pieces of x elements            dot_rows over pieces
+//   K   a token's dims lie in pieces of x elements            qk_rows over pieces
 //   V   slot-minor: a dim's slots lie side by side            the lanes run over slots: each dim is a row in
 //                                                             pieces, one a block
 //       neither rows nor slot-minor                           gathered into rows, 64 dims at a time
@@ -21,56 +21,54 @@ struct PageTile : RowTile {
 class PageSource : RowSource {
  public:
   using Tile = PageTile;
-  using RowSource::bf16_products;
-  using RowSource::dot_whole;
-  using RowSource::in_order;
+  using RowSource::qk_whole;
+  using RowSource::sums;
 
-  INLAY_INLINE PageSource(const AttentionProblem& p, const AttentionSequence& sequence)
+  INLAY_INLINE PageSource(const AttentionCall& p, const HostSequence& sequence)
       : RowSource(p, sequence),
-        rows_of_values_(p.value_pages.extents[2] == 1),
-        slots_of_values_(p.value_pages.extents[4] == 1 &&
-                         (p.value_pages.strides[3] == 1 || p.value_pages.extents[3] == 1)) {}
+        rows_of_values_(p.v.cache.extents[2] == 1),
+        slots_of_values_(p.v.cache.extents[4] == 1 && (p.v.cache.strides[3] == 1 || p.v.cache.extents[3] == 1)) {}
 
-  INLAY_INLINE void lay(PageTile& tile, index begin, index end) const {
-    RowSource::lay(tile, begin, end);
+  INLAY_INLINE void locate(PageTile& tile, index begin, index end) const {
+    RowSource::locate(tile, begin, end);
     tile.runs = 0;
     each_run(p_, sequence_, begin, end, [&](const KeyRun& run) INLAY_INLINE_LAMBDA {
       tile.run_at[tile.runs] = tile.v[run.at];
       tile.run_length[tile.runs++] = run.count;
       for (index i = 0; i < run.count; ++i) {
-        tile.k_share[run.at + i] = share_of(p_.key_pages, run.outer, run.row + i);
-        tile.v_share[run.at + i] = share_of(p_.value_pages, run.outer, run.row + i);
+        tile.k_share[run.at + i] = share_of(p_.k.cache, run.outer, run.row + i);
+        tile.v_share[run.at + i] = share_of(p_.v.cache, run.outer, run.row + i);
       }
     });
   }
 
   // V that is not in rows is taken a whole tile at a time.
-  INLAY_INLINE bool stretches_values() const { return rows_of_values_; }
+  INLAY_INLINE bool chunks_values() const { return rows_of_values_; }
 
   // Its heads are as long as a block: each asks for its own.
-  INLAY_INLINE RowsAhead ahead(Which which, const Stretch<PageTile>& next, UnitHeads heads) const {
+  INLAY_INLINE RowPrefetch ahead(Which which, const KvChunk<PageTile>& next, UnitHeads heads) const {
     const index* const share = which == Which::keys ? next.tile.k_share : next.tile.v_share;
     return RowSource::ahead(which, share + next.at, next.count, {heads.first + heads.at, 1, 0});
   }
 
   template <class Level, class T>
-  void dot(Strided<const float> q, const float* fours, index rows, const Stretch<PageTile>& of, index kv_head,
-           Strided<float> s, RowsAhead next) const {
-    const index pieces = p_.key_pages.extents[2], x = p_.key_pages.extents[4];
+  void qk(Strided<const float> q, const float* x4, index rows, const KvChunk<PageTile>& of, index kv_head,
+          Strided<float> s, RowPrefetch next) const {
+    const index pieces = p_.k.cache.extents[2], x = p_.k.cache.extents[4];
     const CacheRows<T> keys = cached<T>(Which::keys, {of.tile, of.at, of.count}, kv_head);
-    if (pieces == 1) return dot_whole<Level>(q, fours, rows, keys, x, s, next);
-    if constexpr (simd::has_four_rows<Level>)
-      if (p_.fours) return dot_fours<Level>(fours, rows, keys, EvenChunks{pieces, p_.key_pages.strides[2]}, s, next);
+    if (pieces == 1) return qk_whole<Level>(q, x4, rows, keys, x, s, next);
+    if constexpr (reaches<Level>(sums, QkRoute::x4))
+      if (x4 != nullptr) return dot_x4<Level>(x4, rows, keys, EvenChunks{pieces, p_.k.cache.strides[2]}, s, next);
     constexpr index most = pieces_at_a_time;
     index at[most], length[most];
     for (index from = 0; from < pieces; from += most, next = {}) {
       const index count = min(pieces - from, most);
-      for (index j = 0; j < count; ++j) at[j] = (from + j) * p_.key_pages.strides[2], length[j] = x;
+      for (index j = 0; j < count; ++j) at[j] = (from + j) * p_.k.cache.strides[2], length[j] = x;
       if (from == 0) {
-        dot_rows<Level, T>(q, rows, keys, {at, length, count}, s, next);
+        qk_rows<Level, T>(q, rows, keys, {at, length, count}, s, next);
       } else {
         alignas(64) float more[max_rows][key_tile];
-        dot_rows<Level, T>(q.from(0, from * x), rows, keys, {at, length, count}, {more[0], key_tile}, {});
+        qk_rows<Level, T>(q.from(0, from * x), rows, keys, {at, length, count}, {more[0], key_tile}, {});
         for (index r = 0; r < rows; ++r)
           for (index i = 0; i < of.count; ++i) s.at[r * s.stride + i] += more[r][i];
       }
@@ -78,14 +76,13 @@ class PageSource : RowSource {
   }
 
   template <class Level, class T>
-  void weigh(Strided<const float> p, index rows, const Stretch<PageTile>& of, index kv_head, Strided<float> o,
-             const float* factor, const RowsAhead& next) const {
+  void pv(Strided<const float> p, index rows, const KvChunk<PageTile>& of, index kv_head, Strided<float> o,
+          const float* factor, const RowPrefetch& next) const {
     const T* const values = reinterpret_cast<const T*>(head(Which::values, kv_head));
-    if (rows_of_values_)
-      return RowSource::weigh<Level, T>(p, rows, {of.tile, of.at, of.count}, kv_head, o, factor, next);
-    if (slots_of_values_) return weigh_slots<Level, T>(values, of.tile, p, rows, o, factor, next);
+    if (rows_of_values_) return RowSource::pv<Level, T>(p, rows, {of.tile, of.at, of.count}, kv_head, o, factor, next);
+    if (slots_of_values_) return pv_slots<Level, T>(values, of.tile, p, rows, o, factor, next);
     next.fetch(0, next.count);
-    weigh_gathered<Level, T>(values, of.tile, p, rows, o, factor);
+    pv_gathered<Level, T>(values, of.tile, p, rows, o, factor);
   }
 
  private:
@@ -96,33 +93,33 @@ class PageSource : RowSource {
   }
 
   template <class Level, class T>
-  void weigh_slots(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
-                   const float* factor, const RowsAhead& next) const {
+  void pv_slots(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
+                const float* factor, const RowPrefetch& next) const {
     if constexpr (simd::has_four_rows<Level>) {
-      bool whole = rows >= least_four_rows;
+      bool whole = rows >= min_x4_rows;
       for (index run = 0; run < tile.runs; ++run) whole = whole && tile.run_length[run] % chunk_of<T> == 0;
-      if (whole) return weigh_four_dims<Level, T>(values, tile, p, rows, o, factor, next);
+      if (whole) return pv_x4<Level, T>(values, tile, p, rows, o, factor, next);
     }
     index at[key_tile], length[key_tile];
     const index pieces = cut_runs<simd::Floats<Level>::size>(tile, at, length);
-    each_dims<T>(values, next, [&](const CacheRows<T>& dims, index d, const RowsAhead& share) {
+    each_dims<T>(values, next, [&](const CacheRows<T>& dims, index d, const RowPrefetch& share) {
       alignas(64) float sums[max_rows][key_tile];
-      dot_rows<Level, T>(p, rows, dims, {at, length, pieces}, {sums[0], key_tile}, share);
+      qk_rows<Level, T>(p, rows, dims, {at, length, pieces}, {sums[0], key_tile}, share);
       add_sums<Level>({sums[0], key_tile}, rows, dims.count, o.from(0, d), factor);
     });
   }
 
-  // Four dims side by side (attention/four_rows.hpp): what q is to keys, p is to them.
+  // Four dims side by side (attention/dot_x4.hpp): what q is to keys, p is to them.
   template <class Level, class T>
-  void weigh_four_dims(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
-                       const float* factor, RowsAhead next) const {
+  void pv_x4(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
+             const float* factor, RowPrefetch next) const {
     index at[key_tile], length[key_tile];
     const ListedChunks slots{cut_runs<chunk_of<T>>(tile, at, length), at};
-    each_tile(rows, most_four_rows, [&](index r, index end) {
-      alignas(64) float spread[4 * most_four_rows * key_tile], sums[most_four_rows][key_tile];
-      spread_rows<Level>(p.from(r), end - r, tile.count, spread);
-      each_dims<T>(values, next, [&](const CacheRows<T>& dims, index d, const RowsAhead& share) {
-        dot_fours<Level>(spread, end - r, dims, slots, {sums[0], key_tile}, share);
+    each_tile(rows, max_x4_rows, [&](index r, index end) {
+      alignas(64) float spread[4 * max_x4_rows * key_tile], sums[max_x4_rows][key_tile];
+      interleave_x4<Level>(p.from(r), end - r, tile.count, spread);
+      each_dims<T>(values, next, [&](const CacheRows<T>& dims, index d, const RowPrefetch& share) {
+        dot_x4<Level>(spread, end - r, dims, slots, {sums[0], key_tile}, share);
         add_sums<Level>({sums[0], key_tile}, end - r, dims.count, o.from(r, d), factor + r);
       });
       next = {};
@@ -141,11 +138,11 @@ class PageSource : RowSource {
   }
   // Calls each(dims d .. d + key_tile of slot-minor V as rows, d, what to ask for meanwhile).
   template <class T, class Each>
-  INLAY_INLINE void each_dims(const T* values, const RowsAhead& next, Each&& each) const {
+  INLAY_INLINE void each_dims(const T* values, const RowPrefetch& next, Each&& each) const {
     index row[key_tile];
     for (index d = 0; d < p_.v.dim; d += key_tile) {
       const index dims = min(p_.v.dim - d, key_tile);
-      for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.value_pages.strides[2];
+      for (index i = 0; i < key_tile; ++i) row[i] = (d + (i < dims ? i : dims - 1)) * p_.v.cache.strides[2];
       each(CacheRows<T>{values, row, dims}, d, next.share(d / key_tile, (p_.v.dim + key_tile - 1) / key_tile));
     }
   }
@@ -161,17 +158,16 @@ class PageSource : RowSource {
   }
 
   template <class Level, class T>
-  void weigh_gathered(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
-                      const float* factor) const {
+  void pv_gathered(const T* values, const PageTile& tile, Strided<const float> p, index rows, Strided<float> o,
+                   const float* factor) const {
     index row[key_tile];
     for (index t = 0; t < key_tile; ++t) row[t] = t * key_tile;
     for (index d = 0; d < p_.v.dim; d += key_tile) {
       const index dims = min(p_.v.dim - d, key_tile);
       T block[key_tile * key_tile];
       for (index t = 0; t < tile.count; ++t)
-        for (index i = 0; i < dims; ++i)
-          block[t * key_tile + i] = values[tile.v[t] + dim_offset(p_.value_pages, d + i)];
-      weigh_rows<Level, T>(p, rows, {block, row, tile.count}, dims, o.from(0, d), factor, {});
+        for (index i = 0; i < dims; ++i) block[t * key_tile + i] = values[tile.v[t] + dim_offset(p_.v.cache, d + i)];
+      pv_rows<Level, T>(p, rows, {block, row, tile.count}, dims, o.from(0, d), factor, {});
     }
   }
 

@@ -1,9 +1,8 @@
-// What the attention operators have in common once their layouts are read: one problem, and for each
-// sequence of the batch where its queries and keys lie. Plain data; the kernels know no operator.
+// A call of the attention kernel: the problem that an operator's contract became (core/attention_problem.hpp), and for
+// each sequence of the batch where its keys lie in host memory. Plain data; the kernels know no operator.
 #pragma once
 
-#include <inlay/core/attention_check.hpp>
-#include <inlay/core/paged_kv.hpp>
+#include <inlay/core/attention_problem.hpp>
 
 #include "cpu_kernels/attention/sizes.hpp"
 #include "cpu_kernels/simd/inline.hpp"
@@ -22,87 +21,49 @@ template <class T> struct Strided {
   INLAY_INLINE Strided from(index r, index column = 0) const { return {at + r * stride + column, stride}; }
 };
 
-// K or V of a whole call.
-struct KvTensor {
-  DType type = DType::f32;
-  index dim = 0;
-  index outer_stride = 0;                // elements; outer: a batch entry or a block
-  ConstView<4> scale = {}, offset = {};  // int8: indexed as the tensor, 1 = broadcast
+enum class Which { keys, values };
+
+// The problem of a call, and how the CPU takes it.
+struct AttentionCall : AttentionProblem<Host> {
+  index split = 0;  // keys after which a partial result is merged into the whole
+  bool x4 = false;  // keys are taken four side by side (attention/dot_x4.hpp)
+
+  // Rows (query, head of the group) of a kv head, where sequences have equally many.
+  INLAY_INLINE index rows_of_head() const { return q.extents[1] * group(); }
+  INLAY_INLINE const AttentionKv<Host>& cached(Which which) const { return which == Which::keys ? k : v; }
 };
 
 // K or V of one sequence.
 struct KvRows {
-  const void* data = nullptr;  // element [0, 0, 0, 0] of the tensor
+  const void* data = nullptr;  // element 0 of its view
   index row_stride = 0, head_stride = 0;
 };
 
-enum class Which { keys, values };
-
-struct AttentionSequence {
-  index queries = 0, keys = 0;
-  index position = 0;            // of query 0 among the keys
-  index q_outer = 0, q_row = 0;  // query i is q[q_outer, q_row + i]
+// A sequence with what host memory holds of it.
+struct HostSequence : AttentionSequence {
   KvRows k, v;
-  index outer = 0, row = 0;              // key j is k[outer, row + j], or paged:
-  const std::int32_t* blocks = nullptr;  // k[blocks[j / block_size], j % block_size]
-  index scale_outer = 0;                 // where outer counts in scale and offset
-  index column = 0;                      // of key 0 in bias and mask
+  const std::int32_t* blocks = nullptr;
   const unsigned char* packed_mask = nullptr;
 
   INLAY_INLINE const KvRows& rows(Which which) const { return which == Which::keys ? k : v; }
 };
 
-struct AttentionProblem {
-  index batch = 0, q_heads = 0, kv_heads = 0;
-  ConstView<4> q;
-  View<4> out;
-  View<3> lse;
-  KvTensor k, v;
-  index block_size = 0;
-  ConstPagedView<> key_pages, value_pages;  // vLLM's layouts only (attention/pages.hpp)
-  float key_scale = 1, value_scale = 1;     // of a whole int8 cache: they meet q and the result
-  ConstView<4> bias, mask;                  // extents of 1 are broadcast
-  ConstView<1> alibi_slopes, sinks;
-  ConstView<2> out_scale, out_offset;
-  float scale = 1, softcap = 0;
-  BiasOrder bias_order = BiasOrder::scale_bias_softcap;
-  index window_left = -1, window_right = -1;
-  index split = 0;        // keys after which a partial result is merged into the whole
-  bool in_order = false;  // scores are summed dim after dim (attention/columns.hpp): flash_attention's
-  bool fours = false;     // keys are taken four side by side (attention/four_rows.hpp)
-
-  INLAY_INLINE index group() const { return q_heads / kv_heads; }
-  INLAY_INLINE const KvTensor& cached(Which which) const { return which == Which::keys ? k : v; }
-  INLAY_INLINE bool biased() const { return bias.present() || alibi_slopes.present(); }
-};
-
-// The fields that flash_attention and incre_flash_attention name alike.
-template <class Op> INLAY_INLINE AttentionProblem attention_problem(const Op& op) {
-  AttentionProblem p;
-  p.q_heads = op.q.extents[2];
-  p.k.dim = op.q.extents[3];
-  p.v.dim = op.out.extents[3];
-  p.q = op.q;
-  p.out = op.out;
-  p.lse = op.lse;
-  p.alibi_slopes = op.alibi_slopes;
-  p.sinks = op.sinks;
-  p.k.scale = op.k_scale;
-  p.k.offset = op.k_offset;
-  p.v.scale = op.v_scale;
-  p.v.offset = op.v_offset;
-  p.scale = static_cast<float>(score_rule(op, p.k.dim).scale);
-  p.softcap = op.softcap;
-  p.bias_order = op.bias_order;
-  p.window_left = op.window_left;
-  return p;
+INLAY_INLINE HostSequence host_sequence(const AttentionProblem<Host>& p, index b) {
+  const auto rows = [&](const AttentionKv<Host>& tensor) INLAY_INLINE_LAMBDA {
+    const ConstPagedView<> cache = tensor.of(b);
+    return KvRows{cache.data, cache.strides[3], cache.strides[1]};
+  };
+  HostSequence s{attention_sequence(p, b), rows(p.k), rows(p.v)};
+  if (p.block_table.present()) s.blocks = p.block_table.as<std::int32_t>() + b * p.block_table.strides[0];
+  if (p.packed_mask.present()) s.packed_mask = p.packed_mask.as<unsigned char>() + s.packed;
+  return s;
 }
 
 // The first element of a kv head, in bytes.
-INLAY_INLINE const std::byte* head_of(const AttentionProblem& p, const AttentionSequence& sequence, Which which,
+INLAY_INLINE const std::byte* head_of(const AttentionCall& p, const HostSequence& sequence, Which which,
                                       index kv_head) {
   const KvRows& rows = sequence.rows(which);
-  return static_cast<const std::byte*>(rows.data) + kv_head * rows.head_stride * bits(p.cached(which).type) / 8;
+  return static_cast<const std::byte*>(rows.data) + kv_head * rows.head_stride * bits(p.cached(which).dtype()) / 8;
 }
 
 // The first element of row [i0, i1, i2] where extents of 1 are broadcast, and the step to the next.
@@ -125,16 +86,15 @@ struct KeyRun {
 
 // Calls each(KeyRun) for the keys begin .. end.
 template <class Each>
-INLAY_INLINE void each_run(const AttentionProblem& p, const AttentionSequence& sequence, index begin, index end,
-                           Each&& each) {
+INLAY_INLINE void each_run(const AttentionCall& p, const HostSequence& sequence, index begin, index end, Each&& each) {
   if (sequence.blocks == nullptr) {
     if (begin < end) each(KeyRun{sequence.outer, sequence.row + begin, 0, end - begin, sequence.scale_outer});
     return;
   }
-  index entry = begin / p.block_size, row = begin % p.block_size;
+  index entry = begin / p.block_size(), row = begin % p.block_size();
   for (index at = begin; at < end; ++entry, row = 0) {
     const index block = sequence.blocks[entry], left = end - at;
-    const index count = min(p.block_size - row, left);
+    const index count = min(p.block_size() - row, left);
     each(KeyRun{block, row, at - begin, count, block});
     at += count;
   }

@@ -1,8 +1,8 @@
 // The two products of attention with few queries, straight from the cache: K and V are widened in
 // registers and read by all rows (queries, heads of a group) at once.
 //
-//   dot_rows     s[h][r] = sum_i a[h][i] * b[r][i]          q . K over dims;  p . V over slots where V is slot-minor
-//   weigh_rows   o[h][d] = factor[h] * o[h][d] + sum_t p[h][t] * v[t][d]      where a token's dims lie side by side
+//   qk_rows     s[h][r] = sum_i a[h][i] * b[r][i]          q . K over dims;  p . V over slots where V is slot-minor
+//   pv_rows   o[h][d] = factor[h] * o[h][d] + sum_t p[h][t] * v[t][d]      where a token's dims lie side by side
 //
 // A row may lie in pieces (vLLM's layouts): piece j of row r begins at b + row[r] + piece.at[j].
 // Each result is summed in one fixed order, whatever heads share its register tile.
@@ -31,7 +31,7 @@ struct Pieces {
   index count;
 };
 
-// Kv head `at` of those that a unit takes through a stretch.
+// Kv head `at` of those that a unit takes through a chunk.
 struct UnitHeads {
   index first, count, at;
 };
@@ -39,7 +39,7 @@ struct UnitHeads {
 // Rows that will be read next, asked for while others are multiplied. Each head asks for its share of what the unit
 // reads, in the order in which it lies, a token's heads side by side. Where it asked for its own rows and skipped from
 // token to token, memory gave a tenth less (Zen 5, two threads, 8 kv heads of 128 in f16: 31 of 36 GB/s).
-struct RowsAhead {
+struct RowPrefetch {
   const std::byte* cache = nullptr;  // of the unit's first head
   const index* row = nullptr;        // of each token
   index element = 0;                 // bytes
@@ -53,8 +53,8 @@ struct RowsAhead {
     }
   }
   // Share i of n of them.
-  INLAY_INLINE RowsAhead share(index i, index n) const {
-    RowsAhead some = *this;
+  INLAY_INLINE RowPrefetch share(index i, index n) const {
+    RowPrefetch some = *this;
     const index begin = count * i / n;
     some.first += begin;
     some.count = count * (i + 1) / n - begin;
@@ -71,12 +71,12 @@ template <class Each> INLAY_INLINE void each_tile(index rows, index most, Each&&
   for (index i = 0; i < tiles; ++i) each(rows * i / tiles, rows * (i + 1) / tiles);
 }
 
-// Tokens of a stretch: what decode reads of all its heads before the next, and prefetches meanwhile.
-// token_bytes: K of one token of those heads. A tile has whole stretches: each asks for as many rows as
+// Tokens of a chunk: what decode reads of all its heads before the next, and prefetches meanwhile.
+// token_bytes: K of one token of those heads. A tile has whole chunks: each asks for as many rows as
 // it has, and 48 tokens before 16 left 32 of the next 48 to be waited for (dim 64: 8.7 -> 13.2 cycles for 16 elements).
-INLAY_INLINE index stretch_tokens(index token_bytes) {
+INLAY_INLINE index kv_chunk_tokens(index token_bytes) {
   index tokens = row_tile;
-  while (tokens < key_tile && 2 * tokens * token_bytes <= stretch_bytes) tokens *= 2;
+  while (tokens < key_tile && 2 * tokens * token_bytes <= kv_chunk_bytes) tokens *= 2;
   return tokens;
 }
 static_assert(key_tile % row_tile == 0 && (key_tile / row_tile & (key_tile / row_tile - 1)) == 0);
@@ -102,8 +102,8 @@ template <class Level, class T> RowForm row_form(const Pieces& pieces) {
 template <int Heads> inline constexpr int rows_of_block = Heads == 1 ? 8 : Heads == 2 ? 4 : 2;
 
 template <class Level, class T, RowForm Form, int Heads>
-void dot_heads(Strided<const float> a, const CacheRows<T>& cached, const Pieces& pieces, Strided<float> to,
-               const RowsAhead& ahead) {
+void qk_heads(Strided<const float> a, const CacheRows<T>& cached, const Pieces& pieces, Strided<float> to,
+              const RowPrefetch& ahead) {
   using F = simd::Floats<Level>;
   const auto [b_of_head, row, rows] = cached;
   const auto [s, s_stride] = to;
@@ -172,13 +172,13 @@ void dot_heads(Strided<const float> a, const CacheRows<T>& cached, const Pieces&
 
 // b.count is rounded up to row_tile: row[] repeats its last entry, s has room.
 template <class Level, class T>
-void dot_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const Pieces& pieces, Strided<float> s,
-              RowsAhead ahead) {
+void qk_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const Pieces& pieces, Strided<float> s,
+             RowPrefetch ahead) {
   constexpr int most = head_tile<Level>;
   const RowForm form = row_form<Level, T>(pieces);
   const auto some = [&]<RowForm Form>(std::integral_constant<RowForm, Form>, index h) {
     simd::with_count<most>(min(heads - h, most), [&](auto some) INLAY_INLINE_LAMBDA {
-      dot_heads<Level, T, Form, some>(a.from(h), b, pieces, s.from(h), ahead);
+      qk_heads<Level, T, Form, some>(a.from(h), b, pieces, s.from(h), ahead);
     });
   };
   for (index h = 0; h < heads; h += most, ahead = {}) {
@@ -193,18 +193,18 @@ void dot_rows(Strided<const float> a, index heads, const CacheRows<T>& b, const 
 // heads x vectors accumulators, as many registers of v as vectors and a weight: 33 of 32 (what does not fit costs a
 // load), 13 of 16. Seven heads at once convert a row of v once.
 template <class Level> inline constexpr int vector_tile = std::is_base_of_v<isa::scalar, Level> ? 1 : 4;
-template <class Level> inline constexpr int weighed_heads = std::is_base_of_v<isa::avx512, Level> ? 7 : 2;
+template <class Level> inline constexpr int pv_head_tile = std::is_base_of_v<isa::avx512, Level> ? 7 : 2;
 
-// What weigh_block asks for while it multiplies: one row after every `every` rows of its own.
-struct PacedAhead {
-  RowsAhead rows;
+// What pv_block asks for while it multiplies: one row after every `every` rows of its own.
+struct PacedPrefetch {
+  RowPrefetch rows;
   index every = 1;
 };
 
 // lanes: of the last register, where it is not whole.
 template <class Level, class T, int Heads, int Vectors, bool Partial>
-INLAY_INLINE void weigh_block(Strided<const float> p, const CacheRows<T>& v, index lanes, Strided<float> o,
-                              const float* factor, const PacedAhead& ahead) {
+INLAY_INLINE void pv_block(Strided<const float> p, const CacheRows<T>& v, index lanes, Strided<float> o,
+                           const float* factor, const PacedPrefetch& ahead) {
   using F = simd::Floats<Level>;
   const index rows = v.count, every = ahead.every;
   index asked = 0, wait = every;
@@ -232,8 +232,8 @@ INLAY_INLINE void weigh_block(Strided<const float> p, const CacheRows<T>& v, ind
 }
 
 template <class Level, class T, int Heads>
-void weigh_heads(Strided<const float> p, const CacheRows<T>& v, index dim, Strided<float> o, const float* factor,
-                 RowsAhead ahead) {
+void pv_heads(Strided<const float> p, const CacheRows<T>& v, index dim, Strided<float> o, const float* factor,
+              RowPrefetch ahead) {
   using F = simd::Floats<Level>;
   constexpr int vectors = vector_tile<Level>;
   const auto columns = [&](index d) { return CacheRows<T>{v.cache + d, v.row, v.count}; };
@@ -244,22 +244,21 @@ void weigh_heads(Strided<const float> p, const CacheRows<T>& v, index dim, Strid
   const index blocks = dim / wide;
   index d = 0;
   for (index b = 0; b < blocks; ++b, d += wide)
-    weigh_block<Level, T, Heads, vectors, false>(p, columns(d), 0, o.from(0, d), factor,
-                                                 {ahead.share(b, blocks), blocks});
+    pv_block<Level, T, Heads, vectors, false>(p, columns(d), 0, o.from(0, d), factor, {ahead.share(b, blocks), blocks});
   if (blocks > 0) ahead = {};
   for (; d + F::size <= dim; d += F::size, ahead = {})
-    weigh_block<Level, T, Heads, 1, false>(p, columns(d), 0, o.from(0, d), factor, {ahead});
-  if (d < dim) weigh_block<Level, T, Heads, 1, true>(p, columns(d), dim - d, o.from(0, d), factor, {ahead});
+    pv_block<Level, T, Heads, 1, false>(p, columns(d), 0, o.from(0, d), factor, {ahead});
+  if (d < dim) pv_block<Level, T, Heads, 1, true>(p, columns(d), dim - d, o.from(0, d), factor, {ahead});
 }
 
 // o's rows are padded to whole registers.
 template <class Level, class T>
-void weigh_rows(Strided<const float> p, index heads, const CacheRows<T>& v, index dim, Strided<float> o,
-                const float* factor, RowsAhead ahead) {
-  constexpr int most = weighed_heads<Level>;
+void pv_rows(Strided<const float> p, index heads, const CacheRows<T>& v, index dim, Strided<float> o,
+             const float* factor, RowPrefetch ahead) {
+  constexpr int most = pv_head_tile<Level>;
   each_tile(heads, most, [&](index h, index end) INLAY_INLINE_LAMBDA {
     simd::with_count<most>(end - h, [&](auto some) INLAY_INLINE_LAMBDA {
-      weigh_heads<Level, T, some>(p.from(h), v, dim, o.from(h), factor + h, ahead);
+      pv_heads<Level, T, some>(p.from(h), v, dim, o.from(h), factor + h, ahead);
     });
     ahead = {};
   });

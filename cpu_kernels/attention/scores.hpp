@@ -20,7 +20,7 @@ struct AttentionRow {
   index position, head, query;
 };
 
-INLAY_INLINE AttentionRow attention_row(const AttentionProblem& p, const AttentionSequence& sequence, index kv_head,
+INLAY_INLINE AttentionRow attention_row(const AttentionCall& p, const HostSequence& sequence, index kv_head,
                                         index row) {
   const index query = row / p.group(), position = sequence.position + query;
   return {visible_keys(position, sequence.keys, p.window_left, p.window_right), position,
@@ -29,8 +29,8 @@ INLAY_INLINE AttentionRow attention_row(const AttentionProblem& p, const Attenti
 
 // bias[0..64) = bias + slope * (j - position) of the keys tile .. min(tile + 64, end).
 template <class Level>
-void tile_bias(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionRow& row, index b,
-               index tile, index end, float* bias) {
+void tile_bias(const AttentionCall& p, const HostSequence& sequence, const AttentionRow& row, index b, index tile,
+               index end, float* bias) {
   using F = simd::Floats<Level>;
   for (index x = 0; x < key_tile; x += F::size) F().store(bias + x);
   if (p.bias.present()) {
@@ -52,7 +52,7 @@ void tile_bias(const AttentionProblem& p, const AttentionSequence& sequence, con
 }
 
 // s -> score before the mask. The scale is in q already.
-template <class Level> void bias_and_softcap(const AttentionProblem& p, const float* bias, float* s) {
+template <class Level> void bias_and_softcap(const AttentionCall& p, const float* bias, float* s) {
   using F = simd::Floats<Level>;
   constexpr float largest = std::numeric_limits<float>::max();
   // Below 2^-128 a softcap has no reciprocal, and a score of 0 no product with one; any large factor gives +-softcap.
@@ -77,8 +77,8 @@ template <class Level> void bias_and_softcap(const AttentionProblem& p, const fl
 }
 
 template <class Level>
-void mask_row(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionRow& row, index b,
-              index tile, index end, float* s) {
+void mask_row(const AttentionCall& p, const HostSequence& sequence, const AttentionRow& row, index b, index tile,
+              index end, float* s) {
   using F = simd::Floats<Level>;
   const F masked(minus_infinity);
   const auto lanes = [](index n) { return n < 0 ? index{0} : min(n, F::size); };
@@ -103,7 +103,7 @@ void mask_row(const AttentionProblem& p, const AttentionSequence& sequence, cons
 
 // Do the windows, the masks and a bias of -inf let a row see a key? Asked one by one only where a V that is not finite
 // makes 0 * V a NaN: a weight of 0 alone does not tell what is hidden from what is far behind the largest score.
-INLAY_INLINE bool sees(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionRow& row, index b,
+INLAY_INLINE bool sees(const AttentionCall& p, const HostSequence& sequence, const AttentionRow& row, index b,
                        index key) {
   if (key < row.keys.begin || key >= row.keys.end) return false;
   if (p.mask.present()) {

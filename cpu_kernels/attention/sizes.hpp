@@ -22,11 +22,11 @@ inline constexpr index prompt_split = 2048;  // a partial result costs what 96 k
 // Keys come in eights where scores are summed over lanes: four are what one reduction takes, and one head alone needs
 // eight chains of fma.
 inline constexpr index row_tile = 8;
-inline constexpr index stretch_bytes = 64 << 10;  // of K, that decode reads of all its heads before the next
-inline constexpr index most_square_rows = 16;     // up to here K is transposed in registers, where there are 32
-inline constexpr int column_rows = 8;             // that share a square of it
-inline constexpr int most_four_rows = 8;          // rows over which four keys side by side pass, ..
-inline constexpr index least_four_rows = 5;       // .. from how many on: four are slower, 0.9
-inline constexpr index spread_elements = 896;     // of q: four times that is what L1 holds beside K
+inline constexpr index kv_chunk_bytes = 64 << 10;  // of K, that decode reads of all its heads before the next
+inline constexpr index max_square_rows = 16;       // up to here K is transposed in registers, where there are 32
+inline constexpr int column_rows = 8;              // that share a square of it
+inline constexpr int max_x4_rows = 8;              // rows over which four keys side by side pass, ..
+inline constexpr index min_x4_rows = 5;            // .. from how many on: four are slower, 0.9
+inline constexpr index max_x4_elements = 896;      // of q: four times that is what L1 holds beside K
 
 }  // namespace inlay::cpu

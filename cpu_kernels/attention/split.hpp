@@ -1,9 +1,9 @@
 // One split of the keys, for the few rows of decode and the many of a prompt.
 //
 //   for each tile of key_tile keys
-//     for each stretch of the tile, for each kv head        S = q K^T, the next stretch on its way
+//     for each chunk of the tile, for each kv head        S = q K^T, the next chunk on its way
 //     for each row                                          mask, softmax so far
-//     for each stretch of the tile, for each kv head        O = O * factor + P V, the next one on its way
+//     for each chunk of the tile, for each kv head        O = O * factor + P V, the next one on its way
 //
 // With few rows each K and V is used a few times only, so memory is the limit, and it gives most to whoever reads it in
 // the order in which it lies: a token's kv heads side by side. One head after the other over all keys read half as fast
@@ -29,10 +29,10 @@ namespace inlay::cpu {
 template <class Level, class Source> class AttentionSplit {
   using F = simd::Floats<Level>;
   using Tile = typename Source::Tile;
+  static constexpr bool in_order = Source::sums == QkSums::in_order, in_pairs = Source::sums == QkSums::pairs;
 
  public:
-  AttentionSplit(const AttentionProblem& p, const AttentionSequence& sequence, const AttentionUnit& unit,
-                 const TileScratch& t)
+  AttentionSplit(const AttentionCall& p, const HostSequence& sequence, const AttentionUnit& unit, const TileScratch& t)
       : p_(p),
         sequence_(sequence),
         unit_(unit),
@@ -42,26 +42,27 @@ template <class Level, class Source> class AttentionSplit {
         high_(unit.row(p, sequence, unit.rows - 1).keys),
         scored_(p.biased() || p.softcap > 0),
         masks_(p.mask.present() || sequence.packed_mask != nullptr),
-        many_(Source::bf16_products || (Source::in_order && unit.rows > shared_unit_rows)),
+        route_(qk_route<Level>(p.k, Source::sums, in_order ? unit.rows : p.rows_of_head())),
+        many_(in_pairs || (in_order && unit.rows > shared_unit_rows)),
         k_scales_(scales(Which::keys)),
         v_scales_(scales(Which::values)),
         shifted_(k_scales_ == KvScales::shared && p.k.offset.present()),
-        stretch_(many_ ? key_tile : stretch_tokens(unit.kv_heads * byte_size(p.k.type, p.k.dim))) {
-    if (Source::in_order && stretch_ < lane_pad) stretch_ = lane_pad;
+        kv_chunk_(many_ ? key_tile : kv_chunk_tokens(unit.kv_heads * byte_size(p.k.dtype(), p.k.dim))) {
+    if (in_order && kv_chunk_ < lane_pad) kv_chunk_ = lane_pad;
   }
 
   // (o, m, l) of the unit's rows over these keys, of which some row sees each. `end`: up to where this worker goes
-  // on with the splits behind, whose first stretch is asked for in time. `cold`: nobody has asked for this one's.
+  // on with the splits behind, whose first chunk is asked for in time. `cold`: nobody has asked for this one's.
   void run(KeyRange keys, index end, bool cold) {
     for (index r = 0; r < unit_.all(); ++r) t_.state[r] = {};
     for (index i = 0; i < unit_.all() * F::size; i += F::size) F().store(t_.sums + i);
     for (index i = 0; i < unit_.all() * padded(p_.v.dim); i += F::size) F().store(t_.o + i);
-    lay(tiles_[0], keys.begin, keys.end);
+    locate(tiles_[0], keys.begin, keys.end);
     if (cold) fetch_cold(tiles_[0], 0);
     for (int now = 0; tiles_[now].first < keys.end; now = 1 - now) {
       const Tile& tile = tiles_[now];
       const index behind = tile.first + tile.count;
-      lay(tiles_[1 - now], behind, behind < keys.end ? keys.end : end);
+      locate(tiles_[1 - now], behind, behind < keys.end ? keys.end : end);
       attend(tile, tiles_[1 - now], cold && tile.first == keys.begin);
     }
     for (index r = 0; r < unit_.all(); ++r) t_.state[r].sum = reduce_sum(F::load(t_.sums + r * F::size));
@@ -72,31 +73,31 @@ template <class Level, class Source> class AttentionSplit {
   // In order, int8 is widened for few rows too: with scales outside of the sums the bits would not be those of many.
   KvScales scales(Which which) const {
     const KvScales own = kv_scales(p_.cached(which), sequence_);
-    return Source::in_order && own != KvScales::none ? KvScales::widened : own;
+    return Source::sums != QkSums::over_lanes && own != KvScales::none ? KvScales::widened : own;
   }
   template <class Call> static void with_cached(DType type, Call&& call) {
     type == DType::i8 ? call(Type<std::int8_t>{}) : with_float(type, call);
   }
-  void lay(Tile& tile, index begin, index end) const {
+  void locate(Tile& tile, index begin, index end) const {
     const index bound = (begin / key_tile + 1) * key_tile;
-    source_.lay(tile, begin, min(end, bound));
+    source_.locate(tile, begin, min(end, bound));
   }
-  Stretch<Tile> stretch(const Tile& tile, index at) const { return {tile, at, min(tile.count - at, stretch_)}; }
-  static KeyRange range(const Stretch<Tile>& of) { return {of.tile.first + of.at, of.tile.first + of.at + of.count}; }
-  // What is read after a stretch of K or V: the next one, or the first of V, or of the next tile.
-  RowsAhead after(Which which, const Stretch<Tile>& now, const Tile& next, index h) const {
+  KvChunk<Tile> kv_chunk(const Tile& tile, index at) const { return {tile, at, min(tile.count - at, kv_chunk_)}; }
+  static KeyRange range(const KvChunk<Tile>& of) { return {of.tile.first + of.at, of.tile.first + of.at + of.count}; }
+  // What is read after a chunk of K or V: the next one, or the first of V, or of the next tile.
+  RowPrefetch after(Which which, const KvChunk<Tile>& now, const Tile& next, index h) const {
     const index behind = now.at + now.count;
     const UnitHeads heads{unit_.kv_head, unit_.kv_heads, h};
-    if (behind < now.tile.count) return source_.ahead(which, stretch(now.tile, behind), heads);
-    if (which == Which::keys) return source_.ahead(Which::values, stretch(now.tile, 0), heads);
-    return next.count > 0 ? source_.ahead(Which::keys, stretch(next, 0), heads) : RowsAhead{};
+    if (behind < now.tile.count) return source_.ahead(which, kv_chunk(now.tile, behind), heads);
+    if (which == Which::keys) return source_.ahead(Which::values, kv_chunk(now.tile, 0), heads);
+    return next.count > 0 ? source_.ahead(Which::keys, kv_chunk(next, 0), heads) : RowPrefetch{};
   }
 
-  // The first stretch of a split, for which nobody was there to ask: each head asks for the next one's
+  // The first chunk of a split, for which nobody was there to ask: each head asks for the next one's
   // rows. (All at once: more than the core keeps in flight, and most were lost.)
   void fetch_cold(const Tile& tile, index h) const {
     if (tile.count > 0 && h < unit_.kv_heads)
-      source_.ahead(Which::keys, stretch(tile, 0), {unit_.kv_head + h, 1, 0}).fetch(0, stretch_);
+      source_.ahead(Which::keys, kv_chunk(tile, 0), {unit_.kv_head + h, 1, 0}).fetch(0, kv_chunk_);
   }
 
   // Rows of a kv head that are taken through a tile: of many those that see some of it, which grow with the query.
@@ -129,22 +130,22 @@ template <class Level, class Source> class AttentionSplit {
     const index column = tile.first % key_tile, end = tile.first + tile.count;
     all_see_ = low_.end >= end && high_.begin <= tile.first;
     taken_ = rows_of(tile);
-    for (index at = 0; at < tile.count; at += stretch_)
+    for (index at = 0; at < tile.count; at += kv_chunk_)
       for (index h = 0; h < unit_.kv_heads; ++h) {
         if (cold && at == 0) fetch_cold(tile, h + 1);
         float* const s = t_.s + (h * unit_.rows + taken_.begin) * key_tile + column + at;
-        if constexpr (Source::bf16_products)
-          scores_of_pairs(stretch(tile, at), next, h, s);
+        if constexpr (in_pairs)
+          scores_of_pairs(kv_chunk(tile, at), next, h, s);
         else
-          scores(stretch(tile, at), next, h, s);
+          scores(kv_chunk(tile, at), next, h, s);
       }
     for (index h = 0; h < unit_.kv_heads; ++h) probabilities(tile, h, all_see_ && tile.count == key_tile);
     const bool mixed = masks_ || !all_see_ || p_.bias.present();
-    const index step = source_.stretches_values() ? stretch_ : key_tile;
+    const index step = source_.chunks_values() ? kv_chunk_ : key_tile;
     for (index at = 0; at < tile.count; at += step) {
-      const Stretch<Tile> of{tile, at, min(tile.count - at, step)};
+      const KvChunk<Tile> of{tile, at, min(tile.count - at, step)};
       for (index h = 0; h < unit_.kv_heads; ++h)
-        if constexpr (Source::bf16_products)
+        if constexpr (in_pairs)
           values_of_pairs(of, next, h, column + at, mixed);
         else
           values(of, next, h, column + at, mixed);
@@ -152,26 +153,26 @@ template <class Level, class Source> class AttentionSplit {
     }
   }
 
-  void scores(const Stretch<Tile>& of, const Tile& next, index h, float* to) const {
+  void scores(const KvChunk<Tile>& of, const Tile& next, index h, float* to) const {
     const index pad = padded(p_.k.dim), rows = taken_.count(), head = unit_.kv_head + h;
     const index first = (h * unit_.rows + taken_.begin) * pad;
     const Strided<const float> q{t_.q + first, pad};
-    const float* const fours = p_.fours ? t_.fours + 4 * first : nullptr;
+    const float* const x4 = route_ == QkRoute::x4 ? t_.x4 + 4 * first : nullptr;
     const Strided<float> s{to, key_tile};
-    const RowsAhead ahead = after(Which::keys, of, next, h);
+    const RowPrefetch ahead = after(Which::keys, of, next, h);
     if (k_scales_ == KvScales::widened) {
       widen_keys<Level>(p_, sequence_, Which::keys, head, range(of), t_.kv, ahead);
       index row[key_tile];
       for (index i = 0; i < key_tile; ++i) row[i] = (i < of.count ? i : of.count - 1) * pad;
       const CacheRows<float> keys{t_.kv, row, of.count};
-      if constexpr (Source::in_order)
+      if constexpr (in_order)
         return ordered_scores(q, range(of), keys, s, {});
       else
-        return source_.template dot_whole<Level>(q, fours, rows, keys, pad, s, {});
+        return source_.template qk_whole<Level>(q, x4, rows, keys, pad, s, {});
     }
-    with_cached(p_.k.type, [&]<class T>(Type<T>) {
-      if constexpr (!Source::in_order)
-        source_.template dot<Level, T>(q, fours, rows, of, head, s, ahead);
+    with_cached(p_.k.dtype(), [&]<class T>(Type<T>) {
+      if constexpr (!in_order)
+        source_.template qk<Level, T>(q, x4, rows, of, head, s, ahead);
       else if constexpr (!std::is_same_v<T, std::int8_t>)
         ordered_scores(q, range(of), source_.template cached<T>(Which::keys, of, head), s, ahead);
     });
@@ -179,9 +180,9 @@ template <class Level, class Source> class AttentionSplit {
 
   template <class T>
   void ordered_scores(Strided<const float> q, KeyRange range, const CacheRows<T>& keys, Strided<float> s,
-                      const RowsAhead& ahead) const {
-    if constexpr (square_rows < Level >> 0)
-      if (unit_.rows <= square_rows<Level>) return dot_columns<Level>(q, unit_.rows, keys, p_.k.dim, s, ahead);
+                      const RowPrefetch& ahead) const {
+    if constexpr (reaches<Level>(QkSums::in_order, QkRoute::squares))
+      if (route_ == QkRoute::squares) return dot_columns<Level>(q, unit_.rows, keys, p_.k.dim, s, ahead);
     pack_columns<Level>(keys, p_.k.dim, t_.columns, ahead);
     each_part(range, [&](index part, index rows, index seen) {
       multiply<Level, float>(q.from(part), rows, {t_.columns, key_tile}, padded(seen), p_.k.dim, s.from(part), nullptr);
@@ -210,7 +211,7 @@ template <class Level, class Source> class AttentionSplit {
         if (masks_ || !full) mask_row<Level>(p_, sequence_, row, unit_.b, origin, end, s);
       }
       t_.factor[r] = softmax_tile<Level>(s, t_.state[r].max, t_.sums + r * F::size);
-      if constexpr (Source::bf16_products) round_weights<Level>(s);
+      if constexpr (in_pairs) round_weights<Level>(s);
       if (v_tokens) v_scales.scale_probabilities<Level>(s);
       if (finite_scales) continue;
       for (index j = tile.first; j < end; ++j)  // a weight of 0 that meets a scale of NaN, or infinity, is NaN
@@ -220,14 +221,14 @@ template <class Level, class Source> class AttentionSplit {
 
   bool sees(index r, index key) const { return cpu::sees(p_, sequence_, unit_.row(p_, sequence_, r), unit_.b, key); }
 
-  void values(const Stretch<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
+  void values(const KvChunk<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
     const index pad = padded(p_.v.dim), rows = taken_.count(), first = h * unit_.rows + taken_.begin;
     const index head = unit_.kv_head + h;
     const Strided<const float> p{t_.s + first * key_tile + column, key_tile};
     const Strided<float> o{t_.o + first * pad, pad};
     const float* const factor = t_.factor + first;
-    const RowsAhead ahead = after(Which::values, of, next, h);
-    if (v_scales_ == KvScales::widened || many_ || (p_.v.type != DType::i8 && mixed)) {
+    const RowPrefetch ahead = after(Which::values, of, next, h);
+    if (v_scales_ == KvScales::widened || many_ || (p_.v.dtype() != DType::i8 && mixed)) {
       widen_keys<Level>(p_, sequence_, Which::values, head, range(of), t_.kv, ahead);
       if (mixed && !all_finite<Level>(t_.kv, of.count * pad))
         return visible_values<Level>(p, rows, t_.kv, of.count, o, factor,
@@ -236,15 +237,15 @@ template <class Level, class Source> class AttentionSplit {
         multiply<Level, float>(p.from(part), count, {t_.kv, pad}, pad, seen, o.from(part), factor + part);
       });
     }
-    with_cached(p_.v.type,
-                [&]<class T>(Type<T>) { source_.template weigh<Level, T>(p, rows, of, head, o, factor, ahead); });
+    with_cached(p_.v.dtype(),
+                [&]<class T>(Type<T>) { source_.template pv<Level, T>(p, rows, of, head, o, factor, ahead); });
   }
 
   // Both of a tile in pairs of bf16 (attention/bf16.hpp).
-  void scores_of_pairs(const Stretch<Tile>& of, const Tile& next, index h, float* to) const {
+  void scores_of_pairs(const KvChunk<Tile>& of, const Tile& next, index h, float* to) const {
     const index pad = padded_pairs(p_.k.dim), row = h * unit_.rows + taken_.begin;
     Bf16Pair* const columns = pairs_in(t_.columns);
-    with_float(p_.k.type, [&]<class T>(Type<T>) {
+    with_float(p_.k.dtype(), [&]<class T>(Type<T>) {
       const CacheRows<T> keys = source_.template cached<T>(Which::keys, of, unit_.kv_head + h);
       pack_column_pairs<Level>(keys, p_.k.dim, columns, after(Which::keys, of, next, h));
     });
@@ -256,11 +257,11 @@ template <class Level, class Source> class AttentionSplit {
                                 nullptr, [=](F sum) INLAY_INLINE_LAMBDA { return sum * scale; });
     });
   }
-  void values_of_pairs(const Stretch<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
+  void values_of_pairs(const KvChunk<Tile>& of, const Tile& next, index h, index column, bool mixed) const {
     const index pad = padded(p_.v.dim), first = h * unit_.rows + taken_.begin;
     const index odd = column % 2, key = of.tile.first + of.at - odd;  // of the first pair
     Bf16Pair* const v = pairs_in(t_.kv);
-    with_float(p_.v.type, [&]<class T>(Type<T>) {
+    with_float(p_.v.dtype(), [&]<class T>(Type<T>) {
       const CacheRows<T> values = source_.template cached<T>(Which::values, of, unit_.kv_head + h);
       pack_value_pairs<Level>(values, odd != 0, p_.v.dim, v, after(Which::values, of, next, h));
     });
@@ -276,17 +277,18 @@ template <class Level, class Source> class AttentionSplit {
     });
   }
 
-  const AttentionProblem& p_;
-  const AttentionSequence& sequence_;
+  const AttentionCall& p_;
+  const HostSequence& sequence_;
   const AttentionUnit& unit_;
   const TileScratch& t_;
   Source source_;
   KeyRange low_, high_;  // of the unit's first row and its last: ranges grow with the query
   bool scored_, masks_;
-  bool many_;  // rows: keys and values are laid out in scratch for them. Pairs of keys are not torn into stretches.
+  QkRoute route_;
+  bool many_;  // rows: keys and values are laid out in scratch for them. Pairs of keys are not torn into chunks.
   KvScales k_scales_, v_scales_;
   bool shifted_;
-  index stretch_;   // keys
+  index kv_chunk_;  // keys
   bool all_see_{};  // every row every key of the tile in hand
   Rows taken_{};    // through it
   Tile tiles_[2];

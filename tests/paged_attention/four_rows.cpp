@@ -6,9 +6,9 @@
 namespace inlay::test {
 namespace {
 
-using cpu::least_four_rows;
-using cpu::most_four_rows;
-using cpu::spread_elements;
+using cpu::max_x4_elements;
+using cpu::max_x4_rows;
+using cpu::min_x4_rows;
 
 constexpr index key_tile_and_more = cpu::key_tile + 6;
 constexpr DType caches[] = {DType::f32, DType::f16, DType::bf16, DType::i8};
@@ -17,7 +17,7 @@ constexpr DType caches[] = {DType::f32, DType::f16, DType::bf16, DType::i8};
 TEST(paged_attention, four_keys_and_every_tile_of_rows) {
   Rng rng(71);
   std::vector<index> groups = {16, 17, 20};
-  for (index group = least_four_rows - 1; group <= 2 * most_four_rows - 1; ++group) groups.push_back(group);
+  for (index group = min_x4_rows - 1; group <= 2 * max_x4_rows - 1; ++group) groups.push_back(group);
   for (index group : groups)
     for (DType cache : caches)
       for (Pages pages : all_pages) {
@@ -37,9 +37,9 @@ TEST(paged_attention, four_keys_and_every_tile_of_rows) {
 // Of 1 chunk and of more, and a last one that is not whole; the most that are spread, and the first that are not.
 TEST(paged_attention, four_keys_of_every_dim) {
   Rng rng(72);
-  for (index group : {least_four_rows, index{7}, index{2 * most_four_rows + 1}})
+  for (index group : {min_x4_rows, index{7}, index{2 * max_x4_rows + 1}})
     for (index dim : {index{4}, index{8}, index{16}, index{24}, index{40}, index{60}, index{72}, index{80},
-                      spread_elements / most_four_rows, spread_elements / 7, spread_elements / 7 + 16})
+                      max_x4_elements / max_x4_rows, max_x4_elements / 7, max_x4_elements / 7 + 16})
       for (DType cache : caches)
         for (Pages pages : {Pages::flat, Pages::vllm}) {
           SCOPED_TRACE(describe(name(pages), cache, "group", group, "dim", dim));
@@ -61,7 +61,7 @@ TEST(paged_attention, four_dims_of_values) {
     for (index value_dim : {index{1}, index{30}, index{64}, index{66}, index{130}})
       for (DType cache : caches) {
         SCOPED_TRACE(describe(cache, "block_size", block_size, "value_dim", value_dim));
-        for (index group : {least_four_rows, index{2 * most_four_rows - 3}}) {
+        for (index group : {min_x4_rows, index{2 * max_x4_rows - 3}}) {
           Case c = make({.lens = {130, 64, 9},
                          .q_heads = group,
                          .kv_heads = 1,

@@ -1,4 +1,4 @@
-// How a call is cut: groups beyond a tile of rows, kv heads that share a unit, stretches, threads, scratch.
+// How a call is cut: groups beyond a tile of rows, kv heads that share a unit, chunks, threads, scratch.
 #include "cpu_kernels/attention/rows.hpp"
 #include "tests/paged_attention/bound.hpp"
 #include "tests/support/handed_out.hpp"
@@ -54,17 +54,17 @@ TEST(paged_attention, groups_around_a_unit_of_rows) {
       }
 }
 
-// The tokens of a stretch: from all of a tile down to the fewest, as the keys of one token grow.
-TEST(paged_attention, stretches_of_every_length) {
+// The tokens of a chunk: from all of a tile down to the fewest, as the keys of one token grow.
+TEST(paged_attention, chunks_of_every_length) {
   Rng rng(36);
-  for (index stretch = key_tile; stretch >= row_tile; stretch /= 2) {
+  for (index kv_chunk = key_tile; kv_chunk >= row_tile; kv_chunk /= 2) {
     constexpr index dim = 16;
     index heads = 1;
-    while (cpu::stretch_tokens(heads * dim * 4) > stretch) ++heads;
-    ASSERT_EQ(cpu::stretch_tokens(heads * dim * 4), stretch);
+    while (cpu::kv_chunk_tokens(heads * dim * 4) > kv_chunk) ++heads;
+    ASSERT_EQ(cpu::kv_chunk_tokens(heads * dim * 4), kv_chunk);
     for (Pages pages : all_pages) {
-      SCOPED_TRACE(describe(name(pages), "stretch", stretch));
-      Case c = make({.lens = {key_tile + stretch / 2 + 1, stretch + 1},
+      SCOPED_TRACE(describe(name(pages), "chunk", kv_chunk));
+      Case c = make({.lens = {key_tile + kv_chunk / 2 + 1, kv_chunk + 1},
                      .q_heads = heads,
                      .kv_heads = heads,
                      .key_dim = dim,

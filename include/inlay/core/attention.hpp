@@ -92,6 +92,14 @@ constexpr KeyRange visible_keys(index position, index kv_len, index window_left,
   return keys;
 }
 
+// The rows of a view of `rows` that hold `length` keys which end `padding` rows before its end: none where they do not
+// fit. A negative padding is none, and no more than all rows are padding.
+[[gnu::always_inline]] constexpr KeyRange left_padded_keys(index rows, index length, index padding) {
+  padding = padding < 0 ? 0 : padding < rows ? padding : rows;
+  const index begin = rows - padding - length;
+  return begin < 0 ? KeyRange{} : KeyRange{begin, begin + length};
+}
+
 // Bit `i` of a packed mask, least significant bit of a byte first.
 constexpr bool packed_bit(const unsigned char* bits, index i) { return (bits[i / 8] >> (i % 8) & 1) != 0; }
 
@@ -106,12 +114,12 @@ inline double alibi_slope(index head, index heads) {
 }
 
 // [tokens, heads, dim] as [1, tokens, heads, dim]: a ragged batch that q_indptr or kv_indptr divides.
-template <class Space> constexpr ConstView<4, Space> ragged(const ConstView<3, Space>& tokens) {
+template <class Space> [[gnu::always_inline]] constexpr ConstView<4, Space> ragged(const ConstView<3, Space>& tokens) {
   const auto& [n, heads, dim] = tokens.extents;
   const auto& [step, head_step, one] = tokens.strides;
   return {tokens.data, tokens.dtype, {1, n, heads, dim}, {0, step, head_step, one}};
 }
-template <class Space> constexpr View<4, Space> ragged(const View<3, Space>& tokens) {
+template <class Space> [[gnu::always_inline]] constexpr View<4, Space> ragged(const View<3, Space>& tokens) {
   const auto& [n, heads, dim] = tokens.extents;
   const auto& [step, head_step, one] = tokens.strides;
   return {tokens.data, tokens.dtype, {1, n, heads, dim}, {0, step, head_step, one}};

@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <string>
 
+#include <inlay/core/inline.hpp>
 #include <inlay/core/view.hpp>
 
 namespace inlay {
@@ -33,7 +34,7 @@ template <class Space = Host> using PagedView = View<5, Space>;            // [b
 template <class Space = Host> using ConstPagedView = ConstView<5, Space>;  // the same, read only
 
 // [blocks, block_size, kv_heads, head_dim]
-template <template <int, class> class V, class Space> V<5, Space> flat_cache(const V<4, Space>& cache) {
+template <template <int, class> class V, class Space> INLAY_INLINE V<5, Space> flat_cache(const V<4, Space>& cache) {
   const auto& [blocks, block_size, kv_heads, head_dim] = cache.extents;
   return {cache.data,
           cache.dtype,

@@ -91,7 +91,7 @@ template <class Space = Host> struct FlashAttention {
   // Negative where q_indptr is empty.
   index batch() const { return q_indptr.present() ? q_indptr.extents[0] - 1 : q.extents[0]; }
   // The longest sequence of keys that the shapes allow.
-  index max_kv_len() const {
+  [[gnu::always_inline]] index max_kv_len() const {
     return block_table.present() ? saturating_multiply(block_table.extents[1], k.extents[1]) : k.extents[1];
   }
 };

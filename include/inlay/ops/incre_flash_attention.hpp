@@ -82,11 +82,11 @@ template <class Space = Host> struct IncreFlashAttention {
                                             scalar("kv_padding", &IncreFlashAttention::kv_padding),
                                             scalar("deterministic", &IncreFlashAttention::deterministic)};
 
-  bool listed() const { return !k_list.empty(); }
+  [[gnu::always_inline]] bool listed() const { return !k_list.empty(); }
   // K and V of sequence b: [slots, kv_heads, dim].
   [[gnu::always_inline]] ConstView<3, Space> keys(index b) const { return listed() ? k_list[b] : of(k, b); }
   [[gnu::always_inline]] ConstView<3, Space> values(index b) const { return listed() ? v_list[b] : of(v, b); }
-  index max_slots() const {
+  [[gnu::always_inline]] index max_slots() const {
     index slots = k.extents[1];
     for (const auto& part : k_list) slots = part.extents[0] > slots ? part.extents[0] : slots;
     return slots;
@@ -107,10 +107,7 @@ template <class Space = Host> struct IncreFlashAttention {
   const index slots = op.listed() ? op.k_list[b].extents[0] : op.k.extents[1];
   const auto& lengths = op.actual_seq_lengths;
   const index length = lengths.present() ? entry(lengths, lengths.extents[0] == 1 ? 0 : b) : slots;
-  if (!op.kv_left_padding) return {0, length};
-  const index padding = op.kv_padding < 0 ? 0 : op.kv_padding < slots ? op.kv_padding : slots;  // more is all of them
-  const index start = slots - padding - length;
-  return start < 0 ? KeyRange{} : KeyRange{start, start + length};
+  return op.kv_left_padding ? left_padded_keys(slots, length, op.kv_padding) : KeyRange{0, length};
 }
 
 namespace detail {

@@ -1,4 +1,4 @@
-// dot_rows (attention/rows.hpp) where there are 32 registers of sixteen lanes: four rows of b lie side by side in a
+// qk_rows (attention/rows.hpp) where there are 32 registers of sixteen lanes: four rows of b lie side by side in a
 // register, and up to eight rows of a pass over eight of b.
 //
 //   s[h][r] = sum_i a[h][i] * b[r][i]         a comes spread (simd/four_rows.hpp), b in chunks of sixteen bytes
@@ -34,17 +34,17 @@ struct ListedChunks {
   INLAY_INLINE index operator[](index c) const { return at[c]; }
 };
 
-// a [rows][stride] -> [tiles][n / 4][rows of the tile][16]: dot_fours reads it from the first to the last.
-template <class Level> void spread_rows(Strided<const float> a, index rows, index n, float* y) {
-  each_tile(rows, most_four_rows, [&](index r, index end) {
+// a [rows][stride] -> [tiles][n / 4][rows of the tile][16]: dot_x4 reads it from the first to the last.
+template <class Level> void interleave_x4(Strided<const float> a, index rows, index n, float* y) {
+  each_tile(rows, max_x4_rows, [&](index r, index end) {
     for (index d = 0; d < n; d += 4)
       for (index row = r; row < end; ++row, y += 16) simd::spread_four<Level>(a.at + row * a.stride + d, y);
   });
 }
 
 template <class Level, class T, int Heads, class Chunks>
-void dot_fours_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, Strided<float> s,
-                  const RowsAhead& ahead) {
+void dot_x4_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, Strided<float> s,
+               const RowPrefetch& ahead) {
   using F = simd::Floats<Level>;
   using Four = simd::FourRows<Level, T>;
   constexpr int quads = row_tile / 4, sums = Heads * quads, folds = (sums + 3) / 4;
@@ -100,26 +100,17 @@ void dot_fours_of(const float* a, const CacheRows<T>& b, const Chunks& chunks, S
   simd::unroll<folds>(fold);
 }
 
-// b.count is rounded up to row_tile, as in dot_rows.
+// b.count is rounded up to row_tile, as in qk_rows.
 template <class Level, class T, class Chunks>
-void dot_fours(const float* a, index rows, const CacheRows<T>& b, const Chunks& chunks, Strided<float> s,
-               RowsAhead ahead) {
+void dot_x4(const float* a, index rows, const CacheRows<T>& b, const Chunks& chunks, Strided<float> s,
+            RowPrefetch ahead) {
   const index of_row = 4 * padded(chunks.count * chunk_of<T>);
-  each_tile(rows, most_four_rows, [&](index r, index end) INLAY_INLINE_LAMBDA {
-    simd::with_count<most_four_rows>(end - r, [&](auto some) INLAY_INLINE_LAMBDA {
-      dot_fours_of<Level, T, some>(a + r * of_row, b, chunks, s.from(r), ahead);
+  each_tile(rows, max_x4_rows, [&](index r, index end) INLAY_INLINE_LAMBDA {
+    simd::with_count<max_x4_rows>(end - r, [&](auto some) INLAY_INLINE_LAMBDA {
+      dot_x4_of<Level, T, some>(a + r * of_row, b, chunks, s.from(r), ahead);
     });
     ahead = {};
   });
-}
-
-// Are there rows enough of a kv head to share the keys, few enough to stay in L1, and are the keys' chunks whole?
-template <class Level> bool takes_fours(const AttentionProblem& p) {
-  const index rows = p.q.extents[1] * p.group(), together = min(rows, most_four_rows);
-  if (!simd::has_four_rows<Level> || together < least_four_rows || together * p.k.dim > spread_elements) return false;
-  const bool whole = p.key_pages.extents[2] <= 1;
-  const index piece = byte_size(p.k.type, whole ? p.k.dim : p.key_pages.extents[4]);
-  return whole ? piece % 16 == 0 : piece == 16;
 }
 
 }  // namespace inlay::cpu
