@@ -5,6 +5,8 @@ must catch it is built (what depends on the changed file, no more) and run until
 back.
 """
 
+import argparse
+import functools
 import os
 import queue
 import re
@@ -14,6 +16,8 @@ import sys
 import threading
 import time
 from pathlib import Path
+
+import drawn_mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "tests" / "mutants"
@@ -38,6 +42,9 @@ class Mutant:
 
     def apply(self, text):
         return self.pattern().sub(lambda _: "\n".join(self.new), text, count=1)
+
+    def shown(self):
+        return ""
 
     def wrong(self):
         """Why this entry cannot be planted, or None."""
@@ -135,7 +142,7 @@ class Worker:
                                 timeout=limit, env=environment)
         except subprocess.TimeoutExpired:
             return False, limit, "it does not end"
-        failed = re.findall(r"\[  FAILED  \] (\w+\.\w+)", self.log.read_text(errors="replace"))
+        failed = re.findall(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", self.log.read_text(errors="replace"))
         return passed, time.monotonic() - begin, failed[0] if failed else "it crashed"
 
     def plant(self, mutant, limit):
@@ -157,18 +164,54 @@ def first_error(log):
     return lines[0].strip() if lines else f"see {log}"
 
 
+def bare(text):
+    return re.sub(r"[\s()]", "", text)
+
+
+@functools.cache
+def drawable(operator, path):
+    """What the file may become by --draw, brackets aside."""
+    paths = [path for paths in drawn_mutants.sources(operator).values() for path in paths]
+    return {hash(bare(drawn.apply(drawn.text))) for drawn in drawn_mutants.all_of(operator, path)} if path in paths else ()
+
+
+def is_routine(mutant):
+    return hash(bare(mutant.apply((ROOT / mutant.path).read_text()))) in drawable(mutant.list, mutant.path)
+
+
 def main():
-    arguments = [argument for argument in sys.argv[1:] if argument != "--check"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="a list, or list/mutant; with --draw an operator")
+    parser.add_argument("--check", action="store_true", help="only that each text still stands where its mutant says")
+    parser.add_argument("--routine", action="store_true", help="only name the mutants that --draw could have drawn")
+    parser.add_argument("--draw", type=int, metavar="N", help="N routine mutants of each operator instead of its list")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", action="store_true", help="with --draw: only print them")
+    options = parser.parse_args()
+    arguments = options.names
     wanted = {argument.split("/")[0] for argument in arguments}
     lists = {path.stem: read_list(path) for path in sorted(LISTS.glob("*.txt")) if not wanted or path.stem in wanted}
     if unknown := wanted - set(lists):
         sys.exit(f"there is no tests/mutants/{sorted(unknown)[0]}.txt")
     chosen = [mutant for mutants, _ in lists.values() for mutant in mutants
               if not wanted or mutant.list in arguments or str(mutant) in arguments]
+    if options.routine:
+        routine = [mutant for mutant in chosen if not mutant.wrong() and is_routine(mutant)]
+        print(*routine, f"{len(routine)} of {len(chosen)} mutants are routine", sep="\n")
+        return
+    if options.draw:
+        chosen = [mutant for name in arguments for mutant in drawn_mutants.draw(name, options.draw, options.seed)]
+        for mutant in chosen:  # a file that is another test's by the list
+            for listed in lists[mutant.list][0]:
+                if listed.path == mutant.path:
+                    mutant.test, mutant.level = listed.test, listed.level or mutant.level
+    if options.show:
+        print(*(f"{mutant}{mutant.shown()}" for mutant in chosen), sep="\n")
+        return
     stale = [(mutant, reason) for mutant in chosen if (reason := mutant.wrong())]
     for mutant, reason in stale:
         print(f"{mutant.where}: {mutant}: {reason}")
-    if stale or "--check" in sys.argv:
+    if stale or options.check:
         print(f"{len(chosen)} mutants, {len(stale)} that cannot be planted")
         sys.exit(1 if stale or not chosen else 0)
 
@@ -184,7 +227,7 @@ def main():
     def report(mutant, verdict, detail):
         with printing:
             results.append(verdict)
-            print(f"{len(results):4}/{len(chosen)} {verdict:9} {mutant} {detail}", flush=True)
+            print(f"{len(results):4}/{len(chosen)} {verdict:9} {mutant} {detail}{mutant.shown()}", flush=True)
 
     def work(number):
         worker = Worker(number)
@@ -220,7 +263,8 @@ def main():
         thread.join()
     count = {verdict: results.count(verdict) for verdict in sorted(set(results))}
     print(", ".join(f"{number} {verdict}" for verdict, number in count.items()))
-    sys.exit(0 if set(results) <= {"caught", "skipped"} and len(results) == len(chosen) else 1)
+    fine = {"caught", "skipped"} | ({"DOES NOT COMPILE"} if options.draw else set())  # a drawn one is nobody's mistake then
+    sys.exit(0 if set(results) <= fine and len(results) == len(chosen) else 1)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #
 #   scripts/mutate.sh                    every list
 #   scripts/mutate.sh softmax linear     those lists; softmax/early_exit: one mutant
+#   scripts/mutate.sh --draw 30 softmax  thirty routine mistakes, made by rule from its sources; --seed 2: others
 #   scripts/mutate.sh --check            only that each mutant's text still stands where it says
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

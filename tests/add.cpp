@@ -4,6 +4,7 @@
 #include "tests/support/cases.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
+#include "tests/support/refused.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
@@ -100,18 +101,19 @@ TEST(add, subnormals) {
 
 TEST(add, refuses_what_the_contract_does_not_cover) {
   Tensor<2> a(DType::f32, {3, 8}), b(DType::f32, {2, 8}), y(DType::f32, {3, 8}), short_rows(DType::f32, {3, 7});
-  expect_refused(Add<Host>{.a = a, .b = b, .y = y}, {"b", "2 rows", "3"});
-  expect_refused(Add<Host>{.a = a, .b = short_rows, .y = y}, {"b", "7", "8"});
-  expect_refused(Add<Host>{.a = a, .b = a, .y = short_rows}, {"y", "[3, 7]", "[3, 8]"});
+  const Refused refused(Add<Host>{.a = a, .b = a, .y = y});
+  refused([&](auto& op) { op.b = b; }, {"b", "2 rows", "3"});
+  refused([&](auto& op) { op.b = short_rows; }, {"b", "7", "8"});
+  refused([&](auto& op) { op.y = short_rows; }, {"y", "[3, 7]", "[3, 8]"});
   Tensor<2> half(DType::f16, {3, 8}), integers(DType::i32, {3, 8});
-  expect_refused(Add<Host>{.a = a, .b = a, .y = half}, {"y", "f16", "f32", "a"});
-  expect_refused(Add<Host>{.a = integers, .b = a, .y = integers}, {"a", "i32"});
+  refused([&](auto& op) { op.y = half; }, {"y", "f16", "f32", "a"});
+  refused([&](auto& op) { op.a = integers, op.y = integers; }, {"a", "i32"});
   // In place over a bias of one row would change it for the rows that follow.
   Tensor<2> row(DType::f32, {1, 8});
   View<2> over = row;
   over.extents[0] = 3;
   over.strides[0] = 0;
-  expect_refused(Add<Host>{.a = a, .b = row, .y = over}, {"y", "[0, 1]", "share memory"});
+  refused([&](auto& op) { op.b = row, op.y = over; }, {"y", "[0, 1]", "share memory"});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
 #include "tests/support/quantized.hpp"
+#include "tests/support/refused.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -140,37 +141,18 @@ TEST(dequantize, reference_agrees_with_eigen) {
 TEST(dequantize, refuses_what_the_contract_does_not_cover) {
   Case c{.x = {DType::i8, {4, 8}}, .scale = {DType::f32, {4, 1}}, .y = {DType::f32, {4, 8}}};
   Tensor<2> other(DType::f32, {3, 1}), zero(DType::u8, {4, 1}), zeros(DType::i8, {1, 1});
-  Dequantize<Host> op = c.op();
-  op.scale = other;
-  expect_refused(op, {"scale", "[3, 1]", "4"});
-  op = c.op();
-  op.zero = zero;
-  expect_refused(op, {"zero", "u8", "i8"});
-  op = c.op();
-  op.zero = zeros;
-  expect_refused(op, {"zero", "[1, 1]", "[4, 1]"});
-  op = c.op();
-  op.x.dtype = DType::i32;
-  expect_refused(op, {"x", "i32"});
-  op = c.op();
-  op.y.dtype = DType::i8;
-  expect_refused(op, {"y", "i8", "f32"});
-  op = c.op();
-  op.row_group = -2;
-  expect_refused(op, {"row_group", "-2"});
-  op = c.op();
-  op.column_group = -1;
-  expect_refused(op, {"column_group", "-1"});
+  const Refused refused(c.op());
+  refused([&](auto& op) { op.scale = other; }, {"scale", "[3, 1]", "4"});
+  refused([&](auto& op) { op.zero = zero; }, {"zero", "u8", "i8"});
+  refused([&](auto& op) { op.zero = zeros; }, {"zero", "[1, 1]", "[4, 1]"});
+  refused([&](auto& op) { op.x.dtype = DType::i32; }, {"x", "i32"});
+  refused([&](auto& op) { op.y.dtype = DType::i8; }, {"y", "i8", "f32"});
+  refused([&](auto& op) { op.row_group = -2; }, {"row_group", "-2"});
+  refused([&](auto& op) { op.column_group = -1; }, {"column_group", "-1"});
   Tensor<2> short_y(DType::f32, {4, 7}), codes_as_scale(DType::i8, {4, 1}), two_blocks(DType::f32, {4, 2});
-  op = c.op();
-  op.y = short_y;
-  expect_refused(op, {"y", "[4, 7]", "[4, 8]"});
-  op = c.op();
-  op.scale = codes_as_scale;
-  expect_refused(op, {"scale", "i8"});
-  op = c.op();
-  op.scale = two_blocks, op.column_group = 3;
-  expect_refused(op, {"scale", "[4, 2]", "column_group"});
+  refused([&](auto& op) { op.y = short_y; }, {"y", "[4, 7]", "[4, 8]"});
+  refused([&](auto& op) { op.scale = codes_as_scale; }, {"scale", "i8"});
+  refused([&](auto& op) { op.scale = two_blocks, op.column_group = 3; }, {"scale", "[4, 2]", "column_group"});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tests/support/cases.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
+#include "tests/support/refused.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
@@ -291,24 +292,22 @@ TEST(embedding, refuses_what_the_contract_does_not_cover) {
   Tensor<1> ids(DType::i32, {3}), two(DType::i32, {2}), floats(DType::f32, {3});
   Tensor<1> scales(DType::f32, {7}), six(DType::f32, {6}), half_scales(DType::f16, {7});
   ids.fill(0), two.fill(0);
-  ASSERT_TRUE(ok(check(Embedding<Host>{.table = table, .ids = ids, .y = fits})));
   ASSERT_TRUE(ok(check(Embedding<Host>{.table = bytes, .ids = ids, .y = blocks, .format = GgmlType::Q8_0})));
-  expect_refused(Embedding<Host>{.table = table, .ids = ids, .y = y}, {"table", "4", "5"});
-  expect_refused(Embedding<Host>{.table = integers, .ids = ids, .y = fits}, {"table", "i32"});
-  expect_refused(Embedding<Host>{.table = bytes, .ids = ids, .y = y}, {"format", "block"});
-  expect_refused(Embedding<Host>{.table = bytes, .ids = ids, .y = wide, .format = GgmlType::Q8_0}, {"y", "33", "32"});
-  expect_refused(Embedding<Host>{.table = bytes, .ids = ids, .y = long_y, .format = GgmlType::Q8_0},
-                 {"table", "34", "68"});
-  expect_refused(Embedding<Host>{.table = bytes, .ids = ids, .y = blocks, .format = GgmlType::Q4_0},
-                 {"table", "34", "18"});
-  expect_refused(Embedding<Host>{.table = i8, .ids = ids, .y = y}, {"row_scale", "i8"});
-  expect_refused(Embedding<Host>{.table = table, .row_scale = scales, .ids = ids, .y = fits}, {"row_scale", "i8"});
-  expect_refused(Embedding<Host>{.table = i8, .row_scale = six, .ids = ids, .y = y}, {"row_scale", "6", "7"});
-  expect_refused(Embedding<Host>{.table = i8, .row_scale = half_scales, .ids = ids, .y = y}, {"row_scale", "f16"});
-  expect_refused(Embedding<Host>{.table = table, .ids = two, .y = fits}, {"ids", "2", "3"});
-  expect_refused(Embedding<Host>{.table = table, .ids = floats, .y = fits}, {"ids", "f32"});
-  expect_refused(Embedding<Host>{.table = table, .ids = ids, .y = codes}, {"y", "i8"});
-  expect_refused(Embedding<Host>{.table = table, .ids = ids, .y = fits, .scale = std::nanf("")}, {"scale", "nan"});
+  const Refused refused(Embedding<Host>{.table = table, .ids = ids, .y = fits});
+  refused([&](auto& op) { op.y = y; }, {"table", "4", "5"});
+  refused([&](auto& op) { op.table = integers; }, {"table", "i32"});
+  refused([&](auto& op) { op.table = bytes, op.y = y; }, {"format", "block"});
+  refused([&](auto& op) { op.table = bytes, op.y = wide, op.format = GgmlType::Q8_0; }, {"y", "33", "32"});
+  refused([&](auto& op) { op.table = bytes, op.y = long_y, op.format = GgmlType::Q8_0; }, {"table", "34", "68"});
+  refused([&](auto& op) { op.table = bytes, op.y = blocks, op.format = GgmlType::Q4_0; }, {"table", "34", "18"});
+  refused([&](auto& op) { op.table = i8, op.y = y; }, {"row_scale", "i8"});
+  refused([&](auto& op) { op.row_scale = scales; }, {"row_scale", "i8"});
+  refused([&](auto& op) { op.table = i8, op.row_scale = six, op.y = y; }, {"row_scale", "6", "7"});
+  refused([&](auto& op) { op.table = i8, op.row_scale = half_scales, op.y = y; }, {"row_scale", "f16"});
+  refused([&](auto& op) { op.ids = two; }, {"ids", "2", "3"});
+  refused([&](auto& op) { op.ids = floats; }, {"ids", "f32"});
+  refused([&](auto& op) { op.y = codes; }, {"y", "i8"});
+  refused([&](auto& op) { op.scale = std::nanf(""); }, {"scale", "nan"});
 }
 
 }  // namespace

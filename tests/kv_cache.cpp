@@ -1,6 +1,7 @@
 #include "cpu_kernels/kv_cache.hpp"
 
 #include "tests/kv_cache/case.hpp"
+#include "tests/support/refused.hpp"
 
 namespace inlay::test {
 INLAY_RUNS_OF(ReshapeAndCache);
@@ -192,29 +193,18 @@ TEST(kv_cache, refuses_before_anything_is_written) {
     expect_equal(c.keys.memory, start.keys.memory);
   });
   c = start;
-  ReshapeAndCache<Host> op = c.op();
-  Tensor<3> scales(DType::f32, {op.key_cache.extents[0], op.key_cache.extents[1], op.key_cache.extents[3]});
-  op.key_scales = scales;
-  expect_refused(op, {"key_scales", "i8"});
-  op = c.op();
-  op.value = {};
-  expect_refused(op, {"value", "left out"});
-  op = c.op();
-  op.key.extents[2] = 15;
-  expect_refused(op, {"key_cache", "16", "15"});
-  op = c.op();
-  op.value_cache.extents[3] = 4;
-  expect_refused(op, {"value_cache", "4", "8"});
-  op = c.op();
-  op.slot_mapping.dtype = DType::i32;
-  expect_refused(op, {"slot_mapping", "i32", "i64"});
-  op = c.op();
-  op.value_cache = op.key_cache;
-  expect_refused(op, {"key_cache", "overlaps", "value_cache"});
+  const Refused refused(c.op());
+  const PagedView<> cache = c.op().key_cache;
+  Tensor<3> scales(DType::f32, {cache.extents[0], cache.extents[1], cache.extents[3]});
+  refused([&](auto& op) { op.key_scales = scales; }, {"key_scales", "i8"});
+  refused([&](auto& op) { op.value = {}; }, {"value", "left out"});
+  refused([&](auto& op) { op.key.extents[2] = 15; }, {"key_cache", "16", "15"});
+  refused([&](auto& op) { op.value_cache.extents[3] = 4; }, {"value_cache", "4", "8"});
+  refused([&](auto& op) { op.slot_mapping.dtype = DType::i32; }, {"slot_mapping", "i32", "i64"});
+  refused([&](auto& op) { op.value_cache = op.key_cache; }, {"key_cache", "overlaps", "value_cache"});
   Case quantized = make(DType::f32, DType::i8, Pages::flat, {.tokens = 4, .block_size = 8}, {}, rng);
-  op = quantized.op();
-  op.value_scales = {};
-  expect_refused(op, {"value_scales", "i8"});
+  const Refused refused_codes(quantized.op());
+  refused_codes([](auto& op) { op.value_scales = {}; }, {"value_scales", "i8"});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cpu_kernels/support/elementwise.hpp"
 #include "tests/merge_states/case.hpp"
+#include "tests/support/refused.hpp"
 
 namespace inlay::test {
 INLAY_RUNS_OF(MergeStates);
@@ -109,21 +110,15 @@ TEST(merge_states, one_part_comes_out_as_it_is) {
 TEST(merge_states, refuses_what_the_contract_does_not_cover) {
   Rng rng(8);
   Case c = make(DType::f32, DType::f32, {2, 3, 4, 8}, {}, rng, 0);
-  MergeStates<Host> op = c.op();
-  op.partial_out.extents[0] = op.partial_lse.extents[0] = 0;
-  expect_refused(op, {"partial_out", "no states", "at least 1"});
-  op = c.op(), op.partial_lse.extents[2] = 3;
-  expect_refused(op, {"partial_lse", "[2, 3, 3]", "[2, 3, 4]"});
-  op = c.op(), op.out.extents[2] = 7;
-  expect_refused(op, {"out", "[3, 4, 7]", "[3, 4, 8]"});
-  op = c.op(), op.lse.extents[0] = 2;
-  expect_refused(op, {"lse", "[2, 4]", "[3, 4]"});
-  op = c.op(), op.partial_lse.dtype = DType::f16;
-  expect_refused(op, {"partial_lse", "f16", "f32"});
-  op = c.op(), op.out.dtype = DType::i8;
-  expect_refused(op, {"out", "i8"});
-  op = c.op(), op.out.data = c.parts.view().data;
-  expect_refused(op, {"out", "overlaps", "partial_out"});
+  const Refused refused(c.op());
+  refused([&](auto& op) { op.partial_out.extents[0] = op.partial_lse.extents[0] = 0; },
+          {"partial_out", "no states", "at least 1"});
+  refused([&](auto& op) { op.partial_lse.extents[2] = 3; }, {"partial_lse", "[2, 3, 3]", "[2, 3, 4]"});
+  refused([&](auto& op) { op.out.extents[2] = 7; }, {"out", "[3, 4, 7]", "[3, 4, 8]"});
+  refused([&](auto& op) { op.lse.extents[0] = 2; }, {"lse", "[2, 4]", "[3, 4]"});
+  refused([&](auto& op) { op.partial_lse.dtype = DType::f16; }, {"partial_lse", "f16", "f32"});
+  refused([&](auto& op) { op.out.dtype = DType::i8; }, {"out", "i8"});
+  refused([&](auto& op) { op.out.data = c.parts.view().data; }, {"out", "overlaps", "partial_out"});
 }
 
 }  // namespace

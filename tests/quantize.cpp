@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 
 #include "tests/quantize/case.hpp"
+#include "tests/support/refused.hpp"
 #include "tests/support/subnormals.hpp"
 
 namespace inlay::test {
@@ -102,57 +103,36 @@ TEST(quantize, refuses_what_the_contract_does_not_cover) {
   Tensor<2> other(DType::f32, {3, 1}), wide(DType::f32, {4, 3});
   Tensor<2> zero(DType::u8, {4, 1});
   Tensor<1> row_scale(DType::f32, {4}), row_zero(DType::i8, {4});
-  Quantize<Host> op = c.op();
-  op.scale = other;
-  expect_refused(op, {"scale", "[3, 1]", "4"});
-  op = c.op();
-  op.scale = wide;
-  op.column_group = 4;
-  expect_refused(op, {"scale", "[4, 3]", "8", "column_group"});
-  op = c.op();
-  op.row_scale = row_scale;
-  expect_refused(op, {"scale", "row_scale"});
-  op = c.op();
-  op.scale = {};
-  expect_refused(op, {"scale", "must be given"});
-  op = c.op();
-  op.zero = zero;
-  expect_refused(op, {"zero", "u8", "i8"});
-  op = c.op();
-  op.y.dtype = DType::i32;
-  expect_refused(op, {"y", "i32", "i8"});
-  op = c.op();
-  op.row_zero = row_zero;
-  expect_refused(op, {"row_zero", "row_scale"});
-  op = c.op();
-  op.column_group = -1;
-  expect_refused(op, {"column_group", "-1"});
+  const Refused refused(c.op());
+  refused([&](auto& op) { op.scale = other; }, {"scale", "[3, 1]", "4"});
+  refused([&](auto& op) { op.scale = wide, op.column_group = 4; }, {"scale", "[4, 3]", "8", "column_group"});
+  refused([&](auto& op) { op.row_scale = row_scale; }, {"scale", "row_scale"});
+  refused([&](auto& op) { op.scale = {}; }, {"scale", "must be given"});
+  refused([&](auto& op) { op.zero = zero; }, {"zero", "u8", "i8"});
+  refused([&](auto& op) { op.y.dtype = DType::i32; }, {"y", "i32", "i8"});
+  refused([&](auto& op) { op.row_zero = row_zero; }, {"row_zero", "row_scale"});
+  refused([&](auto& op) { op.column_group = -1; }, {"column_group", "-1"});
   expect_refused(quantize_rows(DType::f32, DType::u8, 4, 8, false).op(), {"row_zero", "u8"});
   expect_refused(quantize_rows(DType::f32, DType::u4, 4, 8, false).op(), {"row_zero", "u4"});
-  const auto refused = [](Case start, auto change, std::initializer_list<std::string_view> words) {
-    Quantize<Host> changed = start.op();
-    EXPECT_TRUE(ok(check(changed)));
-    change(changed);
-    expect_refused(changed, words);
-  };
   Tensor<2> integers(DType::i32, {4, 8}), short_y(DType::i8, {4, 7}), zero_of_all(DType::i8, {1, 1});
   Tensor<2> whole_scale(DType::i8, {4, 1}), two_blocks(DType::f32, {2, 1}), zeros(DType::i8, {4, 1});
   Tensor<1> half_scale(DType::f16, {4}), three_scales(DType::f32, {3}), u8_zero(DType::u8, {4}),
       three_zeros(DType::i8, {3});
-  refused(c, [&](auto& q) { q.x = integers; }, {"x", "i32"});
-  refused(c, [&](auto& q) { q.y = short_y; }, {"y", "[4, 7]", "[4, 8]"});
-  refused(c, [&](auto& q) { q.row_group = -3; }, {"row_group", "-3"});
-  refused(c, [&](auto& q) { q.scale = whole_scale; }, {"scale", "i8"});
-  refused(c, [&](auto& q) { q.scale = two_blocks, q.row_group = 3, q.column_group = 7; },
+  refused([&](auto& q) { q.x = integers; }, {"x", "i32"});
+  refused([&](auto& q) { q.y = short_y; }, {"y", "[4, 7]", "[4, 8]"});
+  refused([&](auto& q) { q.row_group = -3; }, {"row_group", "-3"});
+  refused([&](auto& q) { q.scale = whole_scale; }, {"scale", "i8"});
+  refused([&](auto& q) { q.scale = two_blocks, q.row_group = 3, q.column_group = 7; },
           {"scale", "[2, 1]", "column_group"});
-  refused(c, [&](auto& q) { q.scale = two_blocks, q.row_group = 4; }, {"scale", "[2, 1]", "row_group"});
-  refused(c, [&](auto& q) { q.zero = zero_of_all; }, {"zero", "[1, 1]", "[4, 1]"});
-  const Case dynamic = quantize_rows(DType::f32, DType::i8, 4, 8, true);
-  refused(dynamic, [&](auto& q) { q.zero = zeros; }, {"zero", "row_scale"});
-  refused(dynamic, [&](auto& q) { q.row_scale = half_scale; }, {"row_scale", "f16", "f32"});
-  refused(dynamic, [&](auto& q) { q.row_scale = three_scales; }, {"row_scale", "3", "4"});
-  refused(dynamic, [&](auto& q) { q.row_zero = u8_zero; }, {"row_zero", "u8", "i8"});
-  refused(dynamic, [&](auto& q) { q.row_zero = three_zeros; }, {"row_zero", "3", "4"});
+  refused([&](auto& q) { q.scale = two_blocks, q.row_group = 4; }, {"scale", "[2, 1]", "row_group"});
+  refused([&](auto& q) { q.zero = zero_of_all; }, {"zero", "[1, 1]", "[4, 1]"});
+  Case dynamic = quantize_rows(DType::f32, DType::i8, 4, 8, true);
+  const Refused refused_dynamic(dynamic.op());
+  refused_dynamic([&](auto& q) { q.zero = zeros; }, {"zero", "row_scale"});
+  refused_dynamic([&](auto& q) { q.row_scale = half_scale; }, {"row_scale", "f16", "f32"});
+  refused_dynamic([&](auto& q) { q.row_scale = three_scales; }, {"row_scale", "3", "4"});
+  refused_dynamic([&](auto& q) { q.row_zero = u8_zero; }, {"row_zero", "u8", "i8"});
+  refused_dynamic([&](auto& q) { q.row_zero = three_zeros; }, {"row_zero", "3", "4"});
 }
 
 }  // namespace

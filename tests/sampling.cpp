@@ -2,6 +2,7 @@
 #include <regex>
 
 #include "tests/support/onnx.hpp"
+#include "tests/support/refused.hpp"
 #include "tests/support/sampling_case.hpp"
 
 namespace inlay::test {
@@ -169,13 +170,7 @@ TEST(sampling, refuses_what_the_contract_does_not_cover) {
   Tensor<2> logits(DType::f32, {2, 8}), history(DType::i32, {2, 3});
   Tensor<1> tokens(DType::i32, {2}), three(DType::i32, {3});
   history.fill(-1);
-  const Sampling<Host> good{.logits = logits, .tokens = tokens};
-  ASSERT_TRUE(ok(check(good)));
-  const auto refused = [&](auto change, std::initializer_list<std::string_view> words) {
-    Sampling<Host> op = good;
-    change(op);
-    expect_refused(op, words);
-  };
+  const Refused refused(Sampling<Host>{.logits = logits, .tokens = tokens});
   refused([](auto& op) { op.temperature = -1; }, {"temperature", "-1"});
   refused([](auto& op) { op.top_p = 1.5f; }, {"top_p", "1.5", "0"});
   refused([](auto& op) { op.min_p = std::nanf(""); }, {"min_p", "nan"});

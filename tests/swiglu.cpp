@@ -6,6 +6,7 @@
 #include "tests/support/describe.hpp"
 #include "tests/support/elementwise.hpp"
 #include "tests/support/onnx.hpp"
+#include "tests/support/refused.hpp"
 #include "tests/support/subnormals.hpp"
 #include "tests/support/tolerance.hpp"
 
@@ -235,23 +236,23 @@ TEST(swiglu, tails_that_are_flushed) {
 
 TEST(swiglu, refuses_what_the_contract_does_not_cover) {
   Tensor<2> a(DType::f32, {3, 8}), b(DType::f32, {3, 7}), y(DType::f32, {3, 8}), half(DType::f16, {3, 8});
-  expect_refused(Swiglu<Host>{.gate = a, .up = b, .y = y}, {"up", "[3, 7]", "[3, 8]"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = half, .y = y}, {"up", "f16", "f32", "gate"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .limit = 0}, {"limit", "0", "above 0"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .alpha = std::numeric_limits<float>::infinity()},
-                 {"alpha", "inf"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = half}, {"y", "f16", "f32"});
+  const Refused refused(Swiglu<Host>{.gate = a, .up = a, .y = y});
+  refused([&](auto& op) { op.up = b; }, {"up", "[3, 7]", "[3, 8]"});
+  refused([&](auto& op) { op.up = half; }, {"up", "f16", "f32", "gate"});
+  refused([&](auto& op) { op.limit = 0; }, {"limit", "0", "above 0"});
+  refused([&](auto& op) { op.alpha = std::numeric_limits<float>::infinity(); }, {"alpha", "inf"});
+  refused([&](auto& op) { op.y = half; }, {"y", "f16", "f32"});
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Tensor<2> integers(DType::i8, {3, 8});
-  expect_refused(Swiglu<Host>{.gate = integers, .up = integers, .y = integers}, {"gate", "i8"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = b}, {"y", "[3, 7]", "[3, 8]"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .limit = nan}, {"limit", "nan"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .limit = -1}, {"limit", "-1"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = a, .y = y, .up_offset = nan}, {"up_offset", "nan"});
+  refused([&](auto& op) { op.gate = integers, op.up = integers, op.y = integers; }, {"gate", "i8"});
+  refused([&](auto& op) { op.y = b; }, {"y", "[3, 7]", "[3, 8]"});
+  refused([&](auto& op) { op.limit = nan; }, {"limit", "nan"});
+  refused([&](auto& op) { op.limit = -1; }, {"limit", "-1"});
+  refused([&](auto& op) { op.up_offset = nan; }, {"up_offset", "nan"});
   Tensor<2> wide(DType::f32, {3, 9});
   const auto columns = [&](index first) { return wide.view().slice(1, first, 8); };
-  expect_refused(Swiglu<Host>{.gate = columns(0), .up = a, .y = columns(1)}, {"y", "overlaps", "gate"});
-  expect_refused(Swiglu<Host>{.gate = a, .up = columns(0), .y = columns(1)}, {"y", "overlaps", "up"});
+  refused([&](auto& op) { op.gate = columns(0), op.y = columns(1); }, {"y", "overlaps", "gate"});
+  refused([&](auto& op) { op.up = columns(0), op.y = columns(1); }, {"y", "overlaps", "up"});
 }
 
 }  // namespace

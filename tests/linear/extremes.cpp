@@ -1,5 +1,6 @@
 // Infinities, NaN, overflow of short outputs, subnormals; and what the contract refuses.
 #include "tests/linear/case.hpp"
+#include "tests/support/refused.hpp"
 
 namespace inlay::test {
 namespace {
@@ -81,48 +82,22 @@ TEST(linear, subnormals) {
 TEST(linear, refuses_what_the_contract_does_not_cover) {
   Rng rng(24);
   Case c = make(kinds[0], 2, 20, 8, {}, rng);
-  Linear<Host> op = c.op();
-  op.weight = {};
-  expect_refused(op, {"weight", "must be given"});
-  op = c.op();
-  op.weight_rows = c.rows;
-  expect_refused(op, {"weight", "left out"});
-  op = c.op();
-  op.weight.extents[0] = 1;
-  expect_refused(op, {"weight", "[1, 8, 16]", "[2, 8, 16]"});
-  op = c.op();
-  op.weight.dtype = DType::bf16;
-  expect_refused(op, {"weight", "[2, 8, 16]", "[2, 4, 32]"});
-  op = c.op();
-  op.weight.strides[1] = 17;
-  expect_refused(op, {"weight", "contiguous"});
-  op = c.op();
-  op.weight.dtype = DType::i8;
-  expect_refused(op, {"weight", "i8", "f32 f16 bf16"});
-  op = c.op();
-  op.y.dtype = DType::f16;
-  expect_refused(op, {"y", "f16", "f32"});
-  op = c.op();
-  op.y.extents[0] = 3;
-  expect_refused(op, {"y", "3", "2"});
-  op = c.op();
-  op.y.data = c.x.data<float>();
-  expect_refused(op, {"y", "overlaps", "x"});
-  op = c.op();
-  op.weight = {};
-  op.weight_rows = c.rows;
-  op.weight_rows.extents[1] = 7;
-  expect_refused(op, {"weight_rows", "[20, 7]", "[20, 8]"});
-  op = c.op();
+  const Refused refused(c.op());
+  refused([&](auto& op) { op.weight = {}; }, {"weight", "must be given"});
+  refused([&](auto& op) { op.weight_rows = c.rows; }, {"weight", "left out"});
+  refused([&](auto& op) { op.weight.extents[0] = 1; }, {"weight", "[1, 8, 16]", "[2, 8, 16]"});
+  refused([&](auto& op) { op.weight.dtype = DType::bf16; }, {"weight", "[2, 8, 16]", "[2, 4, 32]"});
+  refused([&](auto& op) { op.weight.strides[1] = 17; }, {"weight", "contiguous"});
+  refused([&](auto& op) { op.weight.dtype = DType::i8; }, {"weight", "i8", "f32 f16 bf16"});
+  refused([&](auto& op) { op.y.dtype = DType::f16; }, {"y", "f16", "f32"});
+  refused([&](auto& op) { op.y.extents[0] = 3; }, {"y", "3", "2"});
+  refused([&](auto& op) { op.y.data = c.x.data<float>(); }, {"y", "overlaps", "x"});
+  refused([&](auto& op) { op.weight = {}, op.weight_rows = c.rows, op.weight_rows.extents[1] = 7; },
+          {"weight_rows", "[20, 7]", "[20, 8]"});
   Tensor<1> seven(DType::f32, {7});
-  op.bias = seven;
-  expect_refused(op, {"bias", "7", "20"});
-  op = c.op();
-  op.x.data = nullptr;
-  expect_refused(op, {"x", "null"});
-  op = c.op();
-  op.compute = static_cast<LinearCompute>(2);
-  expect_refused(op, {"compute", "2", "0..1"});
+  refused([&](auto& op) { op.bias = seven; }, {"bias", "7", "20"});
+  refused([&](auto& op) { op.x.data = nullptr; }, {"x", "null"});
+  refused([&](auto& op) { op.compute = static_cast<LinearCompute>(2); }, {"compute", "2", "0..1"});
 }
 
 TEST(linear, wants_its_workspace) {

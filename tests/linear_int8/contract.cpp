@@ -1,5 +1,6 @@
 // The packed weight by hand, the bounds of k, and what the contract refuses.
 #include "tests/linear_int8/case.hpp"
+#include "tests/support/refused.hpp"
 
 namespace inlay::test {
 namespace {
@@ -66,31 +67,15 @@ TEST(linear_int8, refuses_what_the_contract_does_not_cover) {
   Case c = make(DType::f32, DType::f32, 4, 20, 10, {}, rng);
   c.weight_scale = ones_about(20, 1, rng);
   Tensor<1> three(DType::f32, {3}), zero(DType::i8, {1});
-  ASSERT_TRUE(ok(check(c.op())));
-  LinearInt8<Host> op = c.op();
-  op.weight.extents[0] = 1;
-  expect_refused(op, {"weight", "[1, 3, 64]", "[2, 3, 64]"});
-  op = c.op();
-  op.weight_scale = three;
-  expect_refused(op, {"weight_scale", "3", "20"});
-  op = c.op();
-  op.weight_scale = {};
-  expect_refused(op, {"weight_scale", "missing"});
-  op = c.op();
-  op.x_zero = zero;
-  expect_refused(op, {"x_zero", "asymmetric"});
-  op = c.op();
-  op.shadow_outliers = true;
-  expect_refused(op, {"shadow_outliers", "x_scale"});
-  op = c.op();
-  op.x_scale = three;
-  expect_refused(op, {"x_scale", "3", "4"});
-  op = c.op();
-  op.y_scale = three;
-  expect_refused(op, {"y_scale", "i8"});
-  op = c.op();
-  op.y.dtype = DType::i32;
-  expect_refused(op, {"x", "i32"});
+  const Refused refused(c.op());
+  refused([&](auto& op) { op.weight.extents[0] = 1; }, {"weight", "[1, 3, 64]", "[2, 3, 64]"});
+  refused([&](auto& op) { op.weight_scale = three; }, {"weight_scale", "3", "20"});
+  refused([&](auto& op) { op.weight_scale = {}; }, {"weight_scale", "missing"});
+  refused([&](auto& op) { op.x_zero = zero; }, {"x_zero", "asymmetric"});
+  refused([&](auto& op) { op.shadow_outliers = true; }, {"shadow_outliers", "x_scale"});
+  refused([&](auto& op) { op.x_scale = three; }, {"x_scale", "3", "4"});
+  refused([&](auto& op) { op.y_scale = three; }, {"y_scale", "i8"});
+  refused([&](auto& op) { op.y.dtype = DType::i32; }, {"x", "i32"});
   Case integers = make(DType::i8, DType::f32, 4, 20, 10, {}, rng);
   integers.weight_scale = ones_about(20, 1, rng);
   expect_refused(integers.op(), {"x_scale", "missing"});
