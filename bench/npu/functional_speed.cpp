@@ -5,9 +5,11 @@
 #include <ctime>
 #include <vector>
 
+#include <inlay/cpu.hpp>
 #include <inlay/ops/linear.hpp>
 
 #include "measure/timing.hpp"
+#include "npu_kernels/backend/host_product.hpp"
 #include "npu_kernels/backend/program.hpp"
 #include "tile_machine/run/machine.hpp"
 
@@ -51,7 +53,7 @@ int main() {
     const auto device = load_device(std::string(INLAY_SOURCE_DIR) + "/tile_machine/devices/" + name + ".json");
     if (!device) return 1;
     Machine checked(*device, {.cores = 1});
-    FunctionalMachine functional(*device, 1);
+    FunctionalMachine functional(*device, 1, host_product(inlay::Cpu(inlay::serial()).isa()));
     bool clean = true;
     const double slow =
         seconds(checked, 2, [&](const Program& made) { clean = checked.run(made.body, made.launch).ok() && clean; });
