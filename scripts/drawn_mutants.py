@@ -1,5 +1,5 @@
-"""Routine mistakes, made by rule from an operator's sources: scripts/mutate.sh --draw. docs/testing.md says when a bug is
-planted by hand instead.
+"""Routine mistakes, made by rule from an operator's sources: scripts/mutate.sh --draw. docs/testing.md says when a bug
+is planted by hand instead.
 
     drop     a + b -> a, or b      of + - * / % && || and of the two branches of c ? a : b
     operator < -> <=   + -> -      each to its likeliest slip
@@ -9,8 +9,8 @@ planted by hand instead.
     delete   a statement
     negate   if (a) -> if (!(a))
 
-The draw depends on the seed and on the sources alone. What no result can show is not drawn: comments, assertions, preprocessor
-lines, what the machine's levels do not compile, and how work is cut (Work, grains, prefetches).
+The draw depends on the seed and on the sources alone. What no result can show is not drawn: comments, assertions,
+preprocessor lines, what the machine's levels do not compile, and how work is cut (Work, grains, prefetches).
 """
 
 import functools
@@ -146,7 +146,7 @@ def changes(code):
 
 
 def sources(operator):
-    """By room: the operator's own files, what they include of a room that some operators share, and what its list names."""
+    """By room: the operator's own files, what they include of attention/ and linear/, and what its list names."""
     starts = {"cpu": [f"cpu_kernels/{operator}.hpp"], "cl": [f"cl_kernels/{operator}.cl", f"cl_kernels/{operator}.cpp"],
               "npu": [f"npu_kernels/{operator}.cpp", f"npu_kernels/{operator}.hpp"]}
     found = {}

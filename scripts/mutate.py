@@ -172,7 +172,8 @@ def bare(text):
 def drawable(operator, path):
     """What the file may become by --draw, brackets aside."""
     paths = [path for paths in drawn_mutants.sources(operator).values() for path in paths]
-    return {hash(bare(drawn.apply(drawn.text))) for drawn in drawn_mutants.all_of(operator, path)} if path in paths else ()
+    all_drawn = drawn_mutants.all_of(operator, path) if path in paths else ()
+    return {hash(bare(drawn.apply(drawn.text))) for drawn in all_drawn}
 
 
 def is_routine(mutant):
@@ -263,7 +264,7 @@ def main():
         thread.join()
     count = {verdict: results.count(verdict) for verdict in sorted(set(results))}
     print(", ".join(f"{number} {verdict}" for verdict, number in count.items()))
-    fine = {"caught", "skipped"} | ({"DOES NOT COMPILE"} if options.draw else set())  # a drawn one is nobody's mistake then
+    fine = {"caught", "skipped"} | ({"DOES NOT COMPILE"} if options.draw else set())  # then it was no mistake
     sys.exit(0 if set(results) <= fine and len(results) == len(chosen) else 1)
 
 

@@ -1,3 +1,4 @@
+#include "tests/attention/contract_of.hpp"
 #include "tests/flash_attention/case.hpp"
 
 namespace inlay::test {
@@ -5,24 +6,43 @@ INLAY_RUNS_OF(FlashAttention);
 
 namespace {
 
-TEST(flash_attention, head_dims) {
-  Rng rng(1);
-  std::vector<std::pair<index, index>> dims;
-  for (index dim : head_dims) dims.push_back({dim, dim});
-  // FLASH_ATTN_EXT of ggml, and MLA's.
-  for (const auto& pair :
-       {std::pair<index, index>{40, 40}, {72, 72}, {192, 128}, {320, 256}, {576, 512}, {1, 7}, {16, 48}, {32, 16}})
-    dims.push_back(pair);
-  int turn = 0;
-  for (const auto& [dim, v_dim] : dims) {
-    const DType type = float_types[turn % 3], kv = kv_dtypes[turn % 4];
-    Case c = make({.queries = 3, .keys = 67, .kv_heads = 2, .group = 1 + turn % 3, .dim = dim, .v_dim = v_dim}, rng,
-                  type, kv, layouts[turn % 3], turn % 2);
-    c.causal = turn % 2;
-    ++turn;
-    ASSERT_NO_FATAL_FAILURE(compare(c));
+// As it is; causal as a window; a mask of pairs as bits; keys in blocks.
+enum Form { plain_form, window_form, bits_form, paged_form, form_count };
+
+Case case_of(const AttentionCase& problem) {
+  Case c(problem);
+  c.spoil_unused();
+  const auto [batch, keys, kv_heads, dim] = c.k.view_extents();
+  const index queries = c.q.view_extents()[1];
+  if (c.form == window_form && c.causal) c.causal = false, c.right = 0;
+  if (c.form == bits_form && c.mask.present() && c.mask.extents() == std::array{batch, index{1}, queries, keys})
+    mask_as_bits(c);
+  if (c.form == paged_form && keys > 0) {
+    Rng rng(static_cast<std::uint64_t>(keys));
+    page(c, std::array{24, 7, 100}[static_cast<std::size_t>(keys % 3)], rng);
   }
+  return c;
 }
+
+class Flash : public ContractOf<Case> {
+ public:
+  explicit Flash(AttentionCompute compute)
+      : ContractOf([compute](const AttentionCase& problem) {
+          const Case c = case_of(problem);
+          return compute == AttentionCompute::bf16_products ? in_bf16(c) : c;
+        }) {
+    name = compute == AttentionCompute::bf16_products ? "bf16_products" : "exact_float";
+    max_queries = 1 << 20, forms = form_count, masks_of_heads = true;
+    split = cpu::prompt_split;
+    three = {.batch = 2, .queries = 3, .keys = keys_of_three(split), .kv_heads = 1, .group = 2, .dim = 6, .v_dim = 5};
+    rising_dim = 6;
+    groups = {7, cpu::shared_unit_rows / 3, cpu::shared_unit_rows / 3 + 1, cpu::max_rows / 3, 71};
+  }
+};
+
+const Flash exact(AttentionCompute::exact_float), in_pairs(AttentionCompute::bf16_products);
+INSTANTIATE_TEST_SUITE_P(flash_attention, Attention, ::testing::Values(&exact), name_of);
+INSTANTIATE_TEST_SUITE_P(flash_attention, AttentionPairs, ::testing::Values(&exact, &in_pairs), name_of);
 
 TEST(flash_attention, queries_and_keys_around_the_tiles) {
   Rng rng(2);
@@ -88,22 +108,6 @@ TEST(flash_attention, rows_around_the_squares) {
                   DType::f32, DType::f16);
     c.left = 9;
     ASSERT_NO_FATAL_FAILURE(compare(c));
-  }
-}
-
-// What is read of all kv heads before the next: as many tokens as K of one token leaves room for.
-TEST(flash_attention, lengths_around_the_stretches) {
-  Rng rng(19);
-  constexpr index dim = 64;
-  for (index tokens = cpu::row_tile; tokens <= cpu::key_tile; tokens *= 2) {
-    const index heads = std::min<index>(cpu::stretch_bytes / tokens / (4 * dim), cpu::max_rows);
-    SCOPED_TRACE(describe("tokens", tokens, "heads", heads));
-    for (index keys : {tokens + 1, cpu::key_tile + tokens + 5})
-      for (index queries : {1, 2}) {
-        Case c = make({.queries = queries, .keys = keys, .kv_heads = heads, .group = 1, .dim = dim, .v_dim = 20}, rng);
-        c.causal = true;
-        ASSERT_NO_FATAL_FAILURE(compare(c));
-      }
   }
 }
 
@@ -218,22 +222,6 @@ TEST(flash_attention, chunks_give_the_bits_of_the_whole_where_values_are_not_fin
       whole.compute = AttentionCompute::bf16_products;
       chunks_give_the_bits_of(whole, tokens, false);
     }
-}
-
-TEST(flash_attention, v_inside_k) {
-  Rng rng(10);
-  Case c =
-      make({.queries = 5, .keys = 70, .kv_heads = 1, .group = 16, .dim = 72, .v_dim = 64}, rng, DType::f32, DType::f16);
-  for (index j = 0; j < 70; ++j)
-    for (index d = 0; d < 64; ++d) c.v.set(0, j, 0, d, c.k.get(0, j, 0, d));
-  on_every_backend([&](const std::string&, auto run) {
-    Case apart = c, inside = c;
-    ASSERT_TRUE(ok(run(apart.op())));
-    FlashAttention<Host> op = inside.op();
-    op.v = op.k.slice(3, 0, 64);
-    ASSERT_TRUE(ok(run(op)));
-    expect_equal(inside.out.memory, apart.out.memory);
-  });
 }
 
 }  // namespace

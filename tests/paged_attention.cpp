@@ -1,9 +1,126 @@
+#include "tests/attention/contract.hpp"
 #include "tests/paged_attention/bound.hpp"
+#include "tests/support/refused.hpp"
+#include "tests/support/subnormals.hpp"
 
 namespace inlay::test {
 INLAY_RUNS_OF(PagedAttention);
 
 namespace {
+
+// A problem of one query a sequence in pages of the layout that its form says.
+class Paged : public Contract {
+ public:
+  Paged() {
+    name = "pages";
+    max_queries = 1, forms = static_cast<int>(std::size(all_pages));
+    split = 128;
+    three = {.batch = 2, .queries = 1, .keys = keys_of_three(split), .kv_heads = 2, .group = 2, .dim = 10, .v_dim = 12};
+    rising_dim = 16;  // which four keys side by side take with groups of least_four_rows and more
+    groups = {cpu::least_four_rows, 16, cpu::shared_unit_rows, cpu::shared_unit_rows + 1, 71, cpu::max_rows,
+              cpu::max_rows + 1};
+  }
+  void compare(const AttentionCase& start, const Where&) const override { test::compare(case_of(start)); }
+  void on_every_backend(const Problems& starts, const std::function<void(Problems& got)>& judge) const override {
+    std::vector<Case> cases;
+    for (const AttentionCase& start : starts) cases.push_back(case_of(start));
+    test::on_every_backend([&](const std::string&, auto run) {
+      Problems results = starts;
+      for (std::size_t i = 0; i < cases.size(); ++i) {
+        Case got = cases[i];
+        PagedAttention<Host> op = got.op();
+        if (!starts[i].with_lse) op.lse = {};
+        SCOPED_TRACE(describe(op));
+        ASSERT_TRUE(ok(run(op)));
+        copy(got, results[i], 1);
+      }
+      judge(results);
+    });
+  }
+  std::unique_ptr<Judge> judge(const AttentionCase& clean, double) const override {
+    struct Judged : Judge {
+      Judged(const AttentionCase& clean, const Case& start)
+          : problem(clean), got(start), expected(start.unrounded()), limit{bound(start)} {
+        Reference reference;
+        EXPECT_TRUE(ok(run(reference, expected.op())));
+        problem.out.memory = problem.out.memory.widened();
+        copy(expected, problem, 1);
+      }
+      const AttentionCase& right() const override { return problem; }
+      void compare(const AttentionCase& result, const Allow& allow) const override {
+        Case of_result = got;
+        AttentionCase values = result;
+        copy(of_result, values, -1);
+        limit(expected, of_result, allow);
+      }
+      AttentionCase problem;
+      Case got, expected;
+      Compare limit;
+    };
+    return std::make_unique<Judged>(clean, case_of(clean));
+  }
+  void compare_flushed(const AttentionCase& start, double, double operations) const override {
+    const Case c = case_of(start);
+    const Compare right{bound(c)};
+    with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
+      right(expected, got, {.lost = operations * (lost + underflow(DType::f32))});
+    });
+  }
+
+ private:
+  // What a case has written becomes a problem's result, or with -1 the other way round.
+  static void copy(Case& c, AttentionCase& problem, int way) {
+    const auto one = [&](auto& of_case, index at, double value, auto&& set) {
+      way > 0 ? set(of_case.get(at)) : of_case.set(at, value);
+    };
+    each_place(problem.out.view_extents(), [&](index b, index, index h, index d) {
+      one(c.out, c.out_at(b, h, d), problem.out.get(b, 0, h, d), [&](double x) { problem.out.set(b, 0, h, d, x); });
+      if (d == 0)
+        one(c.lse, c.lse_at(b, h), problem.lse.get(b * c.q_heads + h),
+            [&](double x) { problem.lse.set(b * c.q_heads + h, x); });
+    });
+  }
+  Case case_of(const AttentionCase& p) const {
+    const auto [batch, keys, kv_heads, dim] = p.k.view_extents();
+    Shape shape{.q_heads = p.q.view_extents()[2],
+                .kv_heads = kv_heads,
+                .key_dim = dim,
+                .value_dim = p.v.view_extents()[3],
+                .block_size = std::array{16, 5, 8, 24}[static_cast<std::size_t>(keys % 4)],
+                .cache = p.k.memory.dtype(),
+                .q = p.q.memory.dtype(),
+                .out = p.out.memory.dtype(),
+                .pages = all_pages[p.form],
+                .layout = layouts[static_cast<std::size_t>(keys % 3)],
+                .shared = false};
+    shape.lens.assign(static_cast<std::size_t>(batch), keys);
+    for (index b = 0; b < batch && p.kv_lens.present(); ++b)
+      shape.lens[static_cast<std::size_t>(b)] = static_cast<index>(p.kv_lens.get(b));
+    Rng rng(static_cast<std::uint64_t>(keys));
+    Case c = make(shape, rng);
+    each_place(p.q.view_extents(), [&](index b, index, index h, index d) {
+      c.q.set((b * c.q.extents()[1] + c.spare + h) * dim + d, p.q.get(b, 0, h, d));
+    });
+    const auto fill = [&](Pool& pool, Tensor<3>& scales, float& all, const Permuted& from, const Tensor<4>& scale) {
+      const bool of_all = scale.size() <= 1;
+      if (of_all && scale.present()) all = static_cast<float>(scale.get(0)), scales = {};
+      each_place(from.view_extents(), [&](index b, index j, index h, index d) {
+        if (j >= shape.lens[static_cast<std::size_t>(b)]) return;
+        pool.set(c.slot_of(b, j), h, d, from.get(b, j, h, d));
+        if (!of_all && d == 0) c.set_scale(scales, c.slot_of(b, j), h, broadcast(scale, b, j, h, 0));
+      });
+    };
+    fill(c.keys, c.key_scales, c.extra.key_scale, p.k, p.k_scale);
+    fill(c.values, c.value_scales, c.extra.value_scale, p.v, p.v_scale);
+    c.slopes = p.alibi, c.sinks = p.sinks;
+    c.extra.scale = p.scale, c.extra.softcap = p.softcap, c.extra.bias_order = p.order;
+    c.extra.window_left = p.left, c.extra.partition = split;
+    return c;
+  }
+};
+
+const Paged paged;
+INSTANTIATE_TEST_SUITE_P(paged_attention, Attention, ::testing::Values(&paged), name_of);
 
 TEST(paged_attention, block_sizes_layouts_and_types) {
   Rng rng(1);
@@ -21,20 +138,6 @@ TEST(paged_attention, block_sizes_layouts_and_types) {
         c.extra.partition = 32;
         ASSERT_NO_FATAL_FAILURE(compare(c));
       }
-}
-
-TEST(paged_attention, head_dims) {
-  Rng rng(2);
-  for (index dim : head_dims)
-    for (Pages pages : all_pages) {
-      SCOPED_TRACE(name(pages));
-      ASSERT_NO_FATAL_FAILURE(compare(
-          make({.lens = {5, 37}, .q_heads = 3, .kv_heads = 1, .key_dim = dim, .value_dim = dim, .pages = pages}, rng)));
-    }
-  for (Pages pages : all_pages)
-    for (DType cache : {DType::f32, DType::bf16, DType::i8})
-      ASSERT_NO_FATAL_FAILURE(
-          compare(make({.lens = {37}, .key_dim = 192, .value_dim = 128, .cache = cache, .pages = pages}, rng)));
 }
 
 TEST(paged_attention, query_and_output_types_in_a_fused_row) {
@@ -118,25 +221,6 @@ TEST(paged_attention, third_party_dimensions) {
     }
 }
 
-TEST(paged_attention, equal_scores_give_the_mean_and_log_n) {
-  Rng rng(9);
-  for (DType cache : {DType::f32, DType::i8}) {
-    Case start = make({.lens = {70, 0}, .q_heads = 2, .kv_heads = 2, .cache = cache}, rng);
-    start.q.fill(0);
-    start.extra.partition = 32;
-    ASSERT_NO_FATAL_FAILURE(compare(start));
-    on_every_backend([&](const std::string&, auto run) {
-      Case got = start;
-      ASSERT_TRUE(ok(run(got.op())));
-      for (index h = 0; h < 2; ++h) {
-        EXPECT_NEAR(got.lse.get(got.lse_at(0, h)), std::log(70.0), 4 * epsilon(DType::f32) * std::log(70.0));
-        EXPECT_EQ(got.lse.get(got.lse_at(1, h)), -infinity);
-        for (index d = 0; d < 24; ++d) EXPECT_EQ(got.out.get(got.out_at(1, h, d)), 0);
-      }
-    });
-  }
-}
-
 // Blocks wholly before the window may be gone: their entries hold anything.
 TEST(paged_attention, entries_before_the_window_are_not_read) {
   Rng rng(14);
@@ -174,65 +258,57 @@ TEST(paged_attention, values_as_a_view_into_keys) {
 
 TEST(paged_attention, refuses_before_anything_is_written) {
   Rng rng(20);
-  const Case start = make({.lens = {40, 20}, .spare = 0}, rng);  // 3 + 2 blocks named, 4 table entries of 16
-  const index blocks = Case(start).keys.view().extents[0];
+  Case c = make({.lens = {40, 20}, .spare = 0}, rng);  // 3 + 2 blocks named, 4 table entries of 16
+  const index blocks = c.keys.view().extents[0];
   const std::string last = "0.." + std::to_string(blocks - 1);
-  const auto refuse = [&](auto change, std::initializer_list<std::string_view> words) {
-    Case c = start;
-    PagedAttention<Host> op = c.op();
-    change(c, op);
-    expect_refused(op, words);
-    on_every_backend([&](const std::string&, auto run) {
-      EXPECT_FALSE(run(op).ok());
-      EXPECT_EQ(c.out, start.out);
-      EXPECT_EQ(c.lse, start.lse);
-    });
+  const Refused refused(c.op(), [](const PagedAttention<Host>& op) {
+    on_every_backend([&](const std::string&, auto run) { EXPECT_FALSE(run(op).ok()); });
+  });
+  const auto contents = [&](auto& tensor, index k, index bad, std::initializer_list<std::string_view> words) {
+    const double before = tensor.get(k);
+    tensor.set(k, static_cast<double>(bad));
+    refused([](auto&) {}, words);
+    tensor.set(k, before);
   };
-  refuse([&](Case& c, auto&) { c.tables.set(5, static_cast<double>(blocks)); },
-         {"block_tables[1, 1]", std::to_string(blocks), last});
-  refuse([](Case& c, auto&) { c.tables.set(0, -1); }, {"block_tables[0, 0]", "-1"});
-  refuse([](Case& c, auto&) { c.lens.set(1, 65); }, {"context_lens[1]", "65", "0..64"});
-  refuse([](Case& c, auto&) { c.lens.set(0, -2); }, {"context_lens[0]", "-2"});
-  refuse([](Case&, auto& op) { op.q.extents[1] = op.out.extents[1] = op.lse.extents[1] = 3; }, {"q", "3", "2"});
-  refuse([](Case&, auto& op) { op.q.extents[2] = 23; }, {"key_cache", "24", "23"});
-  refuse([](Case&, auto& op) { op.value_cache.dtype = DType::bf16; }, {"value_cache", "bf16", "f16"});
+  contents(c.tables, 5, blocks, {"block_tables[1, 1]", std::to_string(blocks), last});
+  contents(c.tables, 0, -1, {"block_tables[0, 0]", "-1"});
+  contents(c.lens, 1, 65, {"context_lens[1]", "65", "0..64"});
+  contents(c.lens, 0, -2, {"context_lens[0]", "-2"});
+  refused([](auto& op) { op.q.extents[1] = op.out.extents[1] = op.lse.extents[1] = 3; }, {"q", "3", "2"});
+  refused([](auto& op) { op.q.extents[2] = 23; }, {"key_cache", "24", "23"});
+  refused([](auto& op) { op.value_cache.dtype = DType::bf16; }, {"value_cache", "bf16", "f16"});
   Tensor<3> scales(DType::f32, {blocks, 2, 16});
-  refuse([&](Case&, auto& op) { op.key_scales = scales; }, {"key_scales", "i8"});
-  refuse([](Case&, auto& op) { op.key_scale = 2; }, {"key_scale", "i8"});
-  refuse([](Case&, auto& op) { op.value_scale = 2; }, {"value_scale", "i8"});
-  refuse([](Case&, auto& op) { op.value_cache.extents[0] -= 1; }, {"value_cache", "dimension 0", last.substr(3)});
-  refuse([](Case&, auto& op) { op.value_cache.extents[1] = 1; }, {"value_cache", "dimension 1", "1", "2"});
-  refuse([](Case&, auto& op) { op.value_cache.extents[3] = 15; }, {"value_cache", "dimension 3", "15", "16"});
-  refuse([](Case&, auto& op) { op.context_lens.dtype = DType::i64; }, {"context_lens", "i64", "i32"});
-  refuse([](Case&, auto& op) { op.context_lens.extents[0] = 1; }, {"context_lens", "1", "2"});
-  refuse([](Case&, auto& op) { op.block_tables.extents[0] = 1; }, {"block_tables", "1", "2"});
-  refuse([](Case&, auto& op) { op.out.dtype = DType::i8; }, {"out", "i8"});
-  refuse([](Case&, auto& op) { op.softcap = -1; }, {"softcap", "-1"});
-  refuse([](Case&, auto& op) { op.partition = -1; }, {"partition", "-1"});
-  refuse([](Case&, auto& op) { op.bias_order = static_cast<BiasOrder>(3); }, {"bias_order", "3", "0..2"});
-  refuse([](Case&, auto& op) { op.scale = INFINITY; }, {"scale", "finite"});
-  refuse([](Case&, auto& op) { op.block_tables.dtype = DType::i64; }, {"block_tables", "i64", "i32"});
+  refused([&](auto& op) { op.key_scales = scales; }, {"key_scales", "i8"});
+  refused([](auto& op) { op.key_scale = 2; }, {"key_scale", "i8"});
+  refused([](auto& op) { op.value_scale = 2; }, {"value_scale", "i8"});
+  refused([](auto& op) { op.value_cache.extents[0] -= 1; }, {"value_cache", "dimension 0", last.substr(3)});
+  refused([](auto& op) { op.value_cache.extents[1] = 1; }, {"value_cache", "dimension 1", "1", "2"});
+  refused([](auto& op) { op.value_cache.extents[3] = 15; }, {"value_cache", "dimension 3", "15", "16"});
+  refused([](auto& op) { op.context_lens.dtype = DType::i64; }, {"context_lens", "i64", "i32"});
+  refused([](auto& op) { op.context_lens.extents[0] = 1; }, {"context_lens", "1", "2"});
+  refused([](auto& op) { op.block_tables.extents[0] = 1; }, {"block_tables", "1", "2"});
+  refused([](auto& op) { op.out.dtype = DType::i8; }, {"out", "i8"});
+  refused([](auto& op) { op.softcap = -1; }, {"softcap", "-1"});
+  refused([](auto& op) { op.partition = -1; }, {"partition", "-1"});
+  refused([](auto& op) { op.bias_order = static_cast<BiasOrder>(3); }, {"bias_order", "3", "0..2"});
+  refused([](auto& op) { op.scale = INFINITY; }, {"scale", "finite"});
+  refused([](auto& op) { op.block_tables.dtype = DType::i64; }, {"block_tables", "i64", "i32"});
   Tensor<1> three(DType::f32, {3});
-  refuse([&](Case&, auto& op) { op.sinks = three; }, {"sinks", "3", "4"});
-  refuse([&](Case&, auto& op) { op.alibi_slopes = three; }, {"alibi_slopes", "3", "4"});
-  refuse([](Case&, auto& op) { op.out.extents[2] = 8; }, {"out", "8", "24"});
-  refuse([](Case&, auto& op) { op.lse.extents[1] = 2; }, {"lse", "[2, 2]", "[2, 4]"});
+  refused([&](auto& op) { op.sinks = three; }, {"sinks", "3", "4"});
+  refused([&](auto& op) { op.alibi_slopes = three; }, {"alibi_slopes", "3", "4"});
+  refused([](auto& op) { op.out.extents[2] = 8; }, {"out", "8", "24"});
+  refused([](auto& op) { op.lse.extents[1] = 2; }, {"lse", "[2, 2]", "[2, 4]"});
 }
 
 TEST(paged_attention, refuses_half_of_the_scales) {
   Rng rng(46);
   Case c = make({.lens = {40, 20}, .cache = DType::i8, .spare = 0}, rng);
-  PagedAttention<Host> op = c.op();
-  op.value_scales = {};
-  expect_refused(op, {"key_scales", "left out", "value_scales"});
-  op = c.op(), op.key_scales.extents[2] = 15;
-  expect_refused(op, {"key_scales", "15", "16"});
-  op = c.op(), op.value_scales.dtype = DType::f16;
-  expect_refused(op, {"value_scales", "f16", "f32"});
-  op = c.op(), op.key_scale = 0;
-  expect_refused(op, {"key_scale", "0", "positive"});
-  op = c.op(), op.value_scale = -1;
-  expect_refused(op, {"value_scale", "-1", "positive"});
+  const Refused refused(c.op());
+  refused([](auto& op) { op.value_scales = {}; }, {"key_scales", "left out", "value_scales"});
+  refused([](auto& op) { op.key_scales.extents[2] = 15; }, {"key_scales", "15", "16"});
+  refused([](auto& op) { op.value_scales.dtype = DType::f16; }, {"value_scales", "f16", "f32"});
+  refused([](auto& op) { op.key_scale = 0; }, {"key_scale", "0", "positive"});
+  refused([](auto& op) { op.value_scale = -1; }, {"value_scale", "-1", "positive"});
 }
 
 }  // namespace

@@ -3,18 +3,18 @@
 
 #include <inlay/ops/flash_attention.hpp>
 
-#include "tests/support/attention_case.hpp"
+#include "tests/attention/judged.hpp"
 
 namespace inlay::test {
 
 struct Case : AttentionCase {
-  Tensor<1> q_indptr, kv_indptr, kv_lens, q_start, mask_indptr, packed_mask;
+  Tensor<1> q_indptr, kv_indptr, q_start, mask_indptr, packed_mask;
   Tensor<2> table;
-  Tensor<4> bias, mask;
   index right = -1;
   AttentionCompute compute = AttentionCompute::exact_float;
 
   using AttentionCase::AttentionCase;
+  explicit Case(const AttentionCase& problem) : AttentionCase(problem) {}
 
   FlashAttention<Host> op() {
     auto op = common<FlashAttention<Host>>();
@@ -28,9 +28,9 @@ struct Case : AttentionCase {
   }
 };
 
-inline Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, Layout layout = {},
+inline Case make(const ProblemShape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, Layout layout = {},
                  bool swap = false) {
-  return {s, rng, type, kv, type, layout, swap};
+  return Case(s, rng, type, kv, type, layout, swap);
 }
 
 // The same with products of bf16, over operands that it holds: the weights alone are rounded then.
@@ -59,6 +59,23 @@ inline void add_packed_mask(Case& c, const std::vector<index>& queries, const st
   c.packed_mask = Tensor<1>(DType::u8, {begins.back()});
   c.packed_mask.integers(rng, 0, 255);
   c.mask_indptr = list_of(DType::i32, begins);
+}
+
+// A mask of pairs, one a sequence, as bits of what is seen.
+inline void mask_as_bits(Case& c) {
+  const auto [batch, heads, queries, keys] = c.mask.extents();
+  std::vector<index> begins;
+  for (index b = 0; b <= batch; ++b) begins.push_back(b * ((queries * keys + 7) / 8));
+  c.packed_mask = Tensor<1>(DType::u8, {begins.back()}).fill(0);
+  c.mask_indptr = list_of(DType::i32, begins);
+  for (index b = 0; b < batch; ++b) {
+    const index n = c.kv_lens.present() ? static_cast<index>(c.kv_lens.get(b)) : keys;
+    for (index i = 0; i < queries; ++i)
+      for (index j = 0; j < n; ++j)
+        if (const index bit = i * n + j; c.mask.get((b * queries + i) * keys + j) == 0)
+          c.packed_mask.data<unsigned char>()[begins[static_cast<std::size_t>(b)] + bit / 8] |= 1 << bit % 8;
+  }
+  c.mask = {};
 }
 
 // The keys of each sequence of a padded case move into shuffled blocks: what was row j of sequence b lies where the

@@ -1,4 +1,5 @@
 // Every option with every other, drawn at random: over a few tiles of keys, and over three splits and more.
+#include "tests/attention/draw.hpp"
 #include "tests/flash_attention/case.hpp"
 
 namespace inlay::test {
@@ -6,11 +7,7 @@ namespace {
 
 constexpr index split = cpu::prompt_split;
 
-struct Range {
-  index least_keys, most_keys, batch, queries, heads, group, dim;
-};
-
-Case draw_case(Draw& draw, const Range& range) {
+Case draw_case(Draw& draw, const DrawRange& range) {
   const index batch = draw(1, range.batch), heads = draw(1, range.heads), group = draw(1, range.group);
   const index dim = draw(1, range.dim), v_dim = draw(1, range.dim);
   const bool is_long = range.least_keys > split;
@@ -54,44 +51,14 @@ Case draw_case(Draw& draw, const Range& range) {
     for (index b = 0; b < batch; ++b)
       c.q_start.set(b, static_cast<double>(draw.chance(2) ? draw(-3, 60) : draw(0, most_kv)));
   }
-  if (draw.chance(3)) {
-    c.bias = {draw.of(float_types),
-              {draw.chance(2) ? batch : 1, draw.chance(2) ? heads * group : 1, draw.chance(2) ? most_q : 1, most_kv},
-              layout};
-    c.bias.uniform(draw.rng);
-    for (index i = 0; i < c.bias.size() / 9; ++i) c.bias.set(draw(0, c.bias.size() - 1), -HUGE_VAL);
-  }
-  if (draw.chance(3)) {
-    c.mask = {DType::boolean,
-              {draw.chance(2) ? batch : 1, draw.chance(2) ? heads * group : 1, draw.chance(2) ? most_q : 1, most_kv},
-              layout};
-    c.mask.integers(draw.rng, 0, 1);
-  }
   if (draw.chance(4)) add_packed_mask(c, queries, keys, draw.rng);
-  if (draw.chance(4))
-    c.alibi = draw.chance(2) ? alibi_slopes(heads * group) : slight_slopes(heads * group, most_kv, draw.rng);
-  if (draw.chance(4)) c.sinks = random_sinks(heads * group, draw.rng);
-  c.causal = draw.chance(3);
-  if (draw.chance(3)) c.left = draw.of(windows_around(split, most_kv));
   if (draw.chance(3)) c.right = draw.of(windows_around(split, most_kv));
-  c.softcap = draw.chance(4) ? 3.0f : 0.0f;
-  c.order = draw.of(bias_orders);
-  c.scale = draw.chance(3) ? draw.of(std::array{0.25f, -0.4f, 1.0f}) : 0.0f;
-  const auto quantize = [&](DType of, index width, double high, Tensor<4>& scale, Tensor<4>& offset) {
-    if (of != DType::i8) return;
-    const auto quant = [&](index kind) {
-      return kind == 0 ? Tensor<4>(DType::f32, {1, 1, 1, 1})
-             : kind == 1
-                 ? Tensor<4>(DType::f32, {1, 1, heads, width})
-                 : Tensor<4>(DType::f32, {draw.chance(3) ? 1 : kv_rows[0], kv_rows[1], draw.chance(2) ? heads : 1, 1},
-                             layout);
-    };
-    const index kind = draw(0, 2);
-    scale = quant(kind).uniform(draw.rng, 0.002, high);
-    if (draw.chance(2)) offset = quant(draw.chance(2) ? kind : draw(0, 2)).uniform(draw.rng, -20, 20);
+  const ProblemShape drawn{.batch = batch, .queries = most_q, .keys = most_kv, .kv_heads = heads, .group = group};
+  draw_options(c, draw, drawn, split, true, 0, layout);
+  const auto of_tokens = [&](index) {
+    return std::array<index, 4>{draw.chance(3) ? 1 : kv_rows[0], kv_rows[1], draw.chance(2) ? heads : 1, 1};
   };
-  quantize(kv, dim, 0.008, c.k_scale, c.k_offset);
-  quantize(v_type, v_dim, 0.004, c.v_scale, c.v_offset);
+  draw_quantization(c, draw, heads, dim, v_dim, of_tokens, layout);
   if (paged) page(c, is_long ? draw.of(std::vector<index>{1, 16, 24, 100, 3000}) : draw(1, 20), draw.rng);
   return c;
 }
@@ -118,8 +85,8 @@ TEST(flash_attention, random_combinations_of_bf16_products) {
   Draw draw(32);
   for (int turn = 0; turn < 120; ++turn) {
     SCOPED_TRACE(describe("turn", turn));
-    const Range range = turn % 10 == 0 ? Range{2 * split + 1, 2 * split + cpu::key_tile, 2, 3, 2, 2, 8}
-                                       : Range{0, 150, 3, 70, 3, 4, 70};
+    const DrawRange range = turn % 10 == 0 ? DrawRange{2 * split + 1, 2 * split + cpu::key_tile, 2, 3, 2, 2, 8}
+                                           : DrawRange{0, 150, 3, 70, 3, 4, 70};
     ASSERT_NO_FATAL_FAILURE(compare(in_bf16(draw_case(draw, range))));
   }
 }

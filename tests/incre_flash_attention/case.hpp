@@ -3,21 +3,19 @@
 
 #include <inlay/ops/incre_flash_attention.hpp>
 
-#include "tests/support/attention_case.hpp"
+#include "tests/attention/judged.hpp"
 
 namespace inlay::test {
 
 struct Case : AttentionCase {
   std::vector<Tensor<3>> k_parts, v_parts;  // instead of k and v
   std::vector<ConstView<3>> k_views, v_views;
-  Tensor<3> mask;
-  Tensor<1> lengths;
   Tensor<2> out_scale, out_offset;
-  Tensor<4> pse;
   bool left_padding = false;
   index padding = 0;
 
   using AttentionCase::AttentionCase;
+  explicit Case(const AttentionCase& problem) : AttentionCase(problem) {}
 
   IncreFlashAttention<Host> op() {
     auto op = common<IncreFlashAttention<Host>>();
@@ -27,8 +25,8 @@ struct Case : AttentionCase {
       op.k = op.v = {};
       op.k_list = k_views, op.v_list = v_views;
     }
-    op.actual_seq_lengths = lengths;
-    op.pse_shift = pse, op.atten_mask = mask;
+    op.actual_seq_lengths = kv_lens;
+    op.pse_shift = bias, op.atten_mask = of_all_heads(mask);
     op.out_scale = out_scale, op.out_offset = out_offset;
     op.kv_left_padding = left_padding, op.kv_padding = padding;
     return op;
@@ -58,6 +56,11 @@ struct Case : AttentionCase {
   }
 
  private:
+  // [batch, 1, queries, slots] without the heads.
+  static ConstView<3> of_all_heads(const ConstView<4>& m) {
+    if (!m.present()) return {};
+    return {m.data, m.dtype, {m.extents[0], m.extents[2], m.extents[3]}, {m.strides[0], m.strides[2], m.strides[3]}};
+  }
   static Permuted of_part(const Tensor<3>& part) {
     Permuted one(part.dtype(), {1, part.extents()[0], part.extents()[1], part.extents()[2]});
     for (index e = 0; e < part.size(); ++e) one.memory.set(e, part.get(e));
@@ -72,6 +75,17 @@ struct Case : AttentionCase {
     return one;
   }
 };
+
+// The same K and V as one tensor a sequence.
+inline void into_lists(Case& c) {
+  for (index b = 0; b < c.k.view_extents()[0]; ++b)
+    for (const auto& [whole, parts] : {std::pair(&c.k, &c.k_parts), std::pair(&c.v, &c.v_parts)}) {
+      const std::array<index, 4> e = whole->view_extents();
+      parts->push_back({whole->memory.dtype(), {e[1], e[2], e[3]}, layouts[static_cast<std::size_t>(b % 3)]});
+      for (index i = 0; i < parts->back().size(); ++i)
+        parts->back().set(i, whole->get(b, i / e[3] / e[2], i / e[3] % e[2], i % e[3]));
+    }
+}
 
 // What lies outside of each sequence's keys: NaN where the type has one.
 inline void poison_unused(Case& c) {
@@ -101,8 +115,8 @@ inline void poison_unused(Case& c) {
   }
 }
 
-inline Case make(const Shape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32, DType out = DType::f32,
-                 Layout layout = {}, bool swap = false) {
+inline Case make(const ProblemShape& s, Rng& rng, DType type = DType::f32, DType kv = DType::f32,
+                 DType out = DType::f32, Layout layout = {}, bool swap = false) {
   Case c(s, rng, type, kv, out, layout, swap);
   if (out == DType::i8) {
     c.out_scale = Tensor<2>(DType::f32, {1, 1}).fill(300);

@@ -1,6 +1,4 @@
 // Answers that were worked out by hand, for the reference and every backend: what both might get wrong alike.
-#include <Eigen/Core>
-
 #include "tests/paged_attention/bound.hpp"
 
 namespace inlay::test {
@@ -131,31 +129,6 @@ TEST(paged_attention, the_query_sees_the_last_of_the_window) {
   EXPECT_EQ(range(100, 9), Pair(0, 9));
   EXPECT_EQ(range(-1, 0), Pair(0, 0));
   EXPECT_EQ(range(4, 0), Pair(0, 0));
-}
-
-// A second oracle, dense and in matrices: K and V gathered by hand.
-TEST(paged_attention, reference_agrees_with_eigen) {
-  Rng rng(8);
-  Case c = make({.lens = {23, 70}, .q_heads = 6, .kv_heads = 2, .cache = DType::f32, .pages = Pages::vllm}, rng);
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, c.op())));
-  for (index b = 0; b < 2; ++b)
-    for (index h = 0; h < 6; ++h) {
-      const index n = static_cast<index>(c.lens.get(b)), row = b * c.q.extents()[1] + c.spare + h;
-      Eigen::MatrixXd k(n, 24), v(n, 24);
-      Eigen::VectorXd q(24);
-      for (index d = 0; d < 24; ++d) q(d) = c.q.get(row * 24 + d);
-      for (index j = 0; j < n; ++j)
-        for (index d = 0; d < 24; ++d) {
-          k(j, d) = c.keys.get(c.slot_of(b, j), h / 3, d);
-          v(j, d) = c.values.get(c.slot_of(b, j), h / 3, d);
-        }
-      const Eigen::VectorXd s = k * q / std::sqrt(24.0);
-      const Eigen::VectorXd p = (s.array() - s.maxCoeff()).exp();
-      const Eigen::VectorXd expected = v.transpose() * p / p.sum();
-      for (index d = 0; d < 24; ++d) EXPECT_NEAR(c.out.get(c.out_at(b, h, d)), expected(d), 1e-7);
-      EXPECT_NEAR(c.lse.get(c.lse_at(b, h)), std::log(p.sum()) + s.maxCoeff(), 1e-6);
-    }
 }
 
 }  // namespace

@@ -6,15 +6,12 @@
 #include <limits>
 #include <optional>
 
-#include "tests/support/attention.hpp"
+#include "tests/attention/case.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/paged.hpp"
 
 namespace inlay::test {
-
-inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Shape {
   std::vector<index> lens = {0, 1, 7, 70};
@@ -24,7 +21,8 @@ struct Shape {
   std::optional<Pages> value_pages = {};  // the values', if not the keys'
   index x = 0;                            // of pieces; 0: 16 bytes
   Layout layout = {};
-  index spare = 1;  // rows, heads and tokens that lie between those of the case, in every tensor
+  index spare = 1;     // rows, heads and tokens that lie between those of the case, in every tensor
+  bool shared = true;  // sequences have blocks in common
 };
 
 inline constexpr double untouched = 7;  // what lies between the outputs, before and behind
@@ -101,7 +99,8 @@ inline Case make(const Shape& shape, Rng& rng) {
   const index seqs = static_cast<index>(shape.lens.size()), bs = shape.block_size, spare = shape.spare, unnamed = 2;
   index longest = 0, full = 0;
   for (index length : shape.lens) longest = std::max(longest, length), full += length / bs;
-  const index shared = 2 + full * 3 / 4, columns = (longest + bs - 1) / bs + 1, blocks = shared + seqs + unnamed;
+  const index shared = 2 + (shape.shared ? full * 3 / 4 : full), columns = (longest + bs - 1) / bs + 1,
+              blocks = shared + seqs + unnamed;
   const PoolShape pool{blocks, bs, shape.kv_heads, shape.key_dim, shape.x, spare};
   PoolShape value_pool = pool;
   value_pool.dim = shape.value_dim;
@@ -136,10 +135,17 @@ inline Case make(const Shape& shape, Rng& rng) {
       }
   };
   for (index block = 0; block < shared; ++block) fill(block, bs);
+  std::vector<index> order(static_cast<std::size_t>(shared));
+  std::iota(order.begin(), order.end(), 0);
+  if (!shape.shared) std::shuffle(order.begin(), order.end(), rng);
   for (index b = 0; b < seqs; ++b) {
     const index length = shape.lens[b], whole = length / bs;
     c.lens.set(b, static_cast<double>(length));
-    for (index i = 0; i < whole; ++i) c.tables.set(b * columns + i, static_cast<double>(rng() % shared));
+    for (index i = 0; i < whole; ++i) {
+      c.tables.set(b * columns + i,
+                   static_cast<double>(shape.shared ? static_cast<index>(rng() % shared) : order.back()));
+      if (!shape.shared) order.pop_back();
+    }
     if (length % bs == 0) continue;
     c.tables.set(b * columns + whole, static_cast<double>(shared + b));
     fill(shared + b, length % bs);

@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 
 #include "tests/paged_attention/bound.hpp"
-#include "tests/support/subnormals.hpp"
+#include "tests/support/requirements.hpp"
 
 namespace inlay::test {
 namespace {
@@ -30,48 +30,6 @@ TEST(paged_attention, huge_logits_choose_one_key) {
       EXPECT_EQ(got.lse.get(got.lse_at(0, 0)), static_cast<float>(huge * static_cast<double>(chosen) / 64));
     });
   }
-}
-
-TEST(paged_attention, sinks_of_an_empty_context_and_without_a_sink) {
-  Rng rng(11);
-  Case start = make({.lens = {0, 5}}, rng);
-  start.sinks = random_sinks(4, rng);
-  start.sinks.set(0, 1.5);
-  start.sinks.set(1, -infinity);
-  on_every_backend([&](const std::string&, auto run) {
-    Case got = start, none = start;
-    none.sinks = {};
-    ASSERT_TRUE(ok(run(got.op())));
-    ASSERT_TRUE(ok(run(none.op())));
-    for (index h = 0; h < 4; ++h)
-      for (index d = 0; d < 24; ++d) EXPECT_EQ(got.out.get(got.out_at(0, h, d)), 0);
-    EXPECT_EQ(got.lse.get(got.lse_at(0, 0)), 1.5);
-    EXPECT_EQ(got.lse.get(got.lse_at(0, 1)), -infinity);
-    for (index d = 0; d < 24; ++d)  // sink -inf
-      EXPECT_EQ(got.out.get(got.out_at(1, 1, d)), none.out.get(none.out_at(1, 1, d)));
-    EXPECT_EQ(got.lse.get(got.lse_at(1, 1)), none.lse.get(none.lse_at(1, 1)));
-  });
-}
-
-TEST(paged_attention, nan_and_infinity_stay_in_their_head) {
-  Rng rng(18);
-  for (double bad : {nan, infinity})
-    for (Pages pages : all_pages)
-      for (index partition : {0, 16}) {
-        SCOPED_TRACE(name(pages));
-        Case start = make({.lens = {40}, .pages = pages}, rng);
-        start.keys.set(start.slot_of(0, 3), 1, 2, bad);
-        start.q.fill(0.5);
-        start.extra.partition = partition;
-        on_every_backend([&](const std::string&, auto run) {
-          Case got = start;
-          ASSERT_TRUE(ok(run(got.op())));
-          for (index h = 0; h < 4; ++h) {
-            EXPECT_EQ(std::isnan(got.lse.get(got.lse_at(0, h))), h >= 2) << h;
-            for (index d = 0; d < 24; ++d) EXPECT_EQ(std::isnan(got.out.get(got.out_at(0, h, d))), h >= 2) << h;
-          }
-        });
-      }
 }
 
 // The last key of a window that begins off every register: products take whole tiles of rows, and what they write
@@ -138,33 +96,6 @@ TEST(paged_attention, offsets_pass_2_31_elements) {
     for (index i = 0; i < heads * dim; ++i) EXPECT_EQ(out[i], static_cast<float>(i % dim));
   });
   munmap(memory, bytes);
-}
-
-TEST(paged_attention, subnormals) {
-  Rng rng(30);
-  for (DType type : {DType::f32, DType::bf16})
-    for (bool small_values : {false, true}) {
-      SCOPED_TRACE(small_values ? "small values" : "small keys");
-      Case c = make({.lens = {0, 1, 7, 70}, .cache = type, .q = type}, rng);
-      Tensor<5>& small = (small_values ? c.values : c.keys).memory;
-      for (index k = 0; k < small.size(); ++k) small.set(k, small.get(k) * smallest_normal());  // poison stays poison
-      const Compare right{bound(c)};
-      with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
-        // For each of 70 tokens an operand, a product and a sum, which round to the least number or are lost.
-        right(expected, got, {.lost = 3 * 70 * (lost + underflow(DType::f32))});
-      });
-    }
-}
-
-// A query of zeros scores exactly 0.
-TEST(paged_attention, softcaps_of_every_size) {
-  Rng rng(41);
-  for (float softcap : extreme_softcaps) {
-    Case c = make({.lens = {70}}, rng);
-    for (index d = 0; d < 24; ++d) c.q.set(c.spare * 24 + d, 0);
-    c.extra.softcap = softcap;
-    ASSERT_NO_FATAL_FAILURE(compare(c));
-  }
 }
 
 TEST(paged_attention, empty_batches) {

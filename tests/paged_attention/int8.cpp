@@ -126,23 +126,5 @@ TEST(paged_attention, int8_scales_that_are_not_finite) {
       }
 }
 
-// A code is a number from -128 to 127, whatever its place in a register.
-TEST(paged_attention, int8_codes_are_signed) {
-  Rng rng(43);
-  for (Pages pages : all_pages) {
-    SCOPED_TRACE(name(pages));
-    Case start =
-        make({.lens = {1}, .q_heads = 1, .kv_heads = 1, .value_dim = 256, .cache = DType::i8, .pages = pages}, rng);
-    start.key_scales = start.value_scales = {};
-    const index slot = start.slot_of(0, 0);
-    for (index d = 0; d < 256; ++d) start.values.set(slot, 0, d, static_cast<double>(d - 128));
-    on_every_backend([&](const std::string&, auto run) {
-      Case got = start;
-      ASSERT_TRUE(ok(run(got.op())));
-      for (index d = 0; d < 256; ++d) ASSERT_EQ(got.out.get(got.out_at(0, 0, d)), d - 128);
-    });
-  }
-}
-
 }  // namespace
 }  // namespace inlay::test

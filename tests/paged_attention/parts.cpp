@@ -73,18 +73,6 @@ TEST(paged_attention, options_over_three_parts) {
         }
 }
 
-// The maximum grows from part to part, or falls, by much: each rescales what was gathered before, or is rescaled.
-TEST(paged_attention, maxima_that_grow_and_fall_from_part_to_part) {
-  Rng rng(24);
-  for (double slope : {-0.2, 0.2})  // falls with the position, grows
-    for (index partition : {0, 64, 70}) {
-      Case c = make(small({300}, 16, Pages::flat), rng);
-      c.slopes = Tensor<1>(DType::f32, {2}).fill(slope);
-      c.extra.partition = partition;
-      ASSERT_NO_FATAL_FAILURE(compare(c));
-    }
-}
-
 // A sequence of few parts, or none, beside one of many, in every order.
 TEST(paged_attention, short_sequences_beside_long_ones) {
   Rng rng(25);

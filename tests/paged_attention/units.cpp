@@ -155,30 +155,5 @@ TEST(paged_attention, scratch_is_enough_and_no_more_is_written) {
       }
 }
 
-TEST(paged_attention, lse_is_optional) {
-  Rng rng(38);
-  Case start = make({.lens = {70, 0, 3}}, rng);
-  start.extra.partition = 32;
-  const Compare right{bound(start)};
-  Case expected = start.unrounded();
-  Reference reference;
-  ASSERT_TRUE(ok(run(reference, expected.op())));
-  for (bool by_reference : {true, false}) {
-    const auto without = [&](auto run) {
-      Case got = by_reference ? start.unrounded() : start;
-      PagedAttention<Host> op = got.op();
-      op.lse = {};
-      ASSERT_TRUE(ok(run(op)));
-      EXPECT_EQ(got.lse, start.lse);
-      got.lse = expected.lse;
-      right(expected, got);
-    };
-    if (by_reference)
-      without([&](const auto& op) { return run(reference, op); });
-    else
-      on_every_backend([&](const std::string&, auto run) { without(run); });
-  }
-}
-
 }  // namespace
 }  // namespace inlay::test

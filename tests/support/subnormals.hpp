@@ -3,21 +3,15 @@
 // and an operator that runs on their threads must not turn into something else there.
 #pragma once
 
-#include <array>
-
 #include <inlay/core/float_modes.hpp>
 #include "tests/support/backends.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/describe.hpp"
+#include "tests/support/small_numbers.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace inlay::test {
-
-// Of f32, in which operators compute, it is what flushing may take from an operand or a result.
-inline double smallest_normal(DType type = DType::f32) { return type == DType::f16 ? 0x1p-14 : 0x1p-126; }
-
-inline const std::vector<index> subnormal_sizes = {1, 7, 8, 15, 16, 17, 33, 65, 129};
 
 // On this thread and on those of cpus(), while it lives: results below smallest_normal() become zero, operands
 // below it count as zero. Inlay's own threads take the modes of who calls, OpenMP's keep theirs.
@@ -71,19 +65,6 @@ template <class Case, class Compare> void with_and_without_flushing(const Case& 
     on_every_cpu(one(smallest_normal()));
     if (!::testing::Test::HasFatalFailure()) on_every_npu(one(0));
   }
-}
-
-// Of both signs: below the type's smallest normal number down to its least one, and some just above it.
-// With `mixed`, a quarter is between -1 and 1.
-template <int Rank> Tensor<Rank>& subnormals(Tensor<Rank>& tensor, Rng& rng, bool mixed = false) {
-  const double normal = smallest_normal(tensor.dtype()), least = 2 * underflow(tensor.dtype());
-  std::uniform_real_distribution<double> values(0, 1);
-  for (index k = 0; k < tensor.size(); ++k) {
-    const double size =
-        std::array{normal * values(rng), least, normal * (1 + values(rng)), mixed ? values(rng) : normal}[rng() % 4];
-    tensor.set(k, rng() % 2 ? size : -size);
-  }
-  return tensor;
 }
 
 }  // namespace inlay::test
