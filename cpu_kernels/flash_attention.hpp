@@ -6,6 +6,7 @@
 #include <inlay/ops/flash_attention.hpp>
 
 #include "cpu_kernels/attention/kernel.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/without_dots.hpp"
 
 namespace inlay::cpu {
@@ -70,5 +71,15 @@ template <class Level> std::size_t flash_attention_scratch(const Parallel& paral
   const auto sequences = [&](index b) { return sequence_of(op, b); };
   return attention_scratch_bytes(problem_of(op), sequences, parallel);
 }
+
+template <> struct Kernels<FlashAttention<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const FlashAttention<Host>& op, Workspace workspace) {
+    return flash_attention<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel& parallel, const FlashAttention<Host>& op) {
+    return flash_attention_scratch<Level>(parallel, op);
+  }
+};
 
 }  // namespace inlay::cpu

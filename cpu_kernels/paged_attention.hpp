@@ -12,6 +12,7 @@
 
 #include "cpu_kernels/attention/kernel.hpp"
 #include "cpu_kernels/attention/page_source.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -93,5 +94,15 @@ template <class Level> std::size_t paged_attention_scratch(const Parallel& paral
   const auto sequences = [&](index b) { return sequence_of(op, b, reach); };
   return attention_scratch_bytes(problem_of<Level>(op), sequences, parallel);
 }
+
+template <> struct Kernels<PagedAttention<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const PagedAttention<Host>& op, Workspace workspace) {
+    return paged_attention<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel& parallel, const PagedAttention<Host>& op) {
+    return paged_attention_scratch<Level>(parallel, op);
+  }
+};
 
 }  // namespace inlay::cpu
