@@ -15,7 +15,7 @@ file(READ ${PROJECT_SOURCE_DIR}/include/inlay/inlay.hpp public_header)
 file(READ ${PROJECT_SOURCE_DIR}/include/inlay/cpu_inline.hpp inline_header)
 foreach(op IN LISTS INLAY_OPS)
   string(FIND "${public_header}" "#include <inlay/ops/${op}.hpp>" in_public)
-  string(FIND "${inline_header}" "#include \"cpu_kernels/${op}.cpp\"" in_inline)
+  string(FIND "${inline_header}" "#include \"cpu_kernels/${op}.hpp\"" in_inline)
   if(NOT op STREQUAL "skeleton" AND (in_public EQUAL -1 OR in_inline EQUAL -1))
     message(FATAL_ERROR "The operator ${op} is missing in include/inlay/inlay.hpp or include/inlay/cpu_inline.hpp.")
   endif()
@@ -24,6 +24,21 @@ endforeach()
 # The same bits from every compiler and on every machine: no product and sum are fused that the source does not fuse. Both
 # compilers would where there is an fma, as on Arm: the reference's penalties of sampling were not those of the kernels.
 add_compile_options(-ffp-contract=off)
+
+# The warnings of a project that takes this one in (add_subdirectory, FetchContent) are for its own sources. (-Wa, -Wl, and
+# -Wp, are none.)
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(inlay_warning "-W([^alp]|[alp][^,])[^ ]*")
+  get_directory_property(options COMPILE_OPTIONS)
+  list(FILTER options EXCLUDE REGEX "^${inlay_warning}$")
+  set_directory_properties(PROPERTIES COMPILE_OPTIONS "${options}")
+  string(REGEX REPLACE "(^| )${inlay_warning}" "" CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS}")
+endif()
+
+# A symbol that g++ makes unique in its process keeps the library that has it in memory behind dlclose().
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-fno-gnu-unique)
+endif()
 
 # GCC 12 reports `"literal" + std::string` as overlapping memcpy (GCC bug 105651), and where headers are precompiled as one
 # out of bounds.
@@ -305,7 +320,7 @@ endfunction()
 
 function(inlay_install)
   install(DIRECTORY include/inlay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
-  install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cpp")
+  install(DIRECTORY cpu_kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
   set(targets inlay_core inlay_inline inlay_reference inlay_cpu)
   if(TARGET inlay_npu)
     install(DIRECTORY npu_kernels tile_machine DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/inlay_kernels FILES_MATCHING PATTERN "*.hpp")
@@ -324,6 +339,12 @@ function(inlay_install)
   foreach(target IN LISTS targets)
     string(REPLACE "inlay_" "" short ${target})
     set_target_properties(${target} PROPERTIES EXPORT_NAME ${short})
+    if(NOT PROJECT_IS_TOP_LEVEL)  # as an installed package's are: the headers of others
+      get_target_property(headers ${target} INTERFACE_INCLUDE_DIRECTORIES)
+      if(headers)
+        set_target_properties(${target} PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${headers}")
+      endif()
+    endif()
   endforeach()
   install(TARGETS ${targets} EXPORT InlayTargets)
   install(EXPORT InlayTargets NAMESPACE inlay:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Inlay)

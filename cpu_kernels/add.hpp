@@ -5,6 +5,7 @@
 #include <inlay/ops/add.hpp>
 
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -25,5 +26,12 @@ template <class Level> Status add(const Parallel& parallel, const Add<Host>& op)
   });
   return {};
 }
+
+template <> struct Kernels<Add<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Add<Host>& op, Workspace) {
+    return add<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Add<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

@@ -3,9 +3,12 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Dequantize<Host>& op, Workspace) {
-  return dequantize<isa::INLAY_LEVEL>(parallel, op);
+template <>
+Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Dequantize<Host>& op, Workspace workspace) {
+  return Kernels<Dequantize<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const Dequantize<Host>&) { return 0; }
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Dequantize<Host>& op) {
+  return Kernels<Dequantize<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
 
 }  // namespace inlay::cpu

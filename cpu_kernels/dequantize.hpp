@@ -5,6 +5,7 @@
 #include <inlay/ops/dequantize.hpp>
 
 #include "cpu_kernels/support/elements.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/quantize_groups.hpp"
 
 namespace inlay::cpu {
@@ -24,5 +25,12 @@ template <class Level> Status dequantize(const Parallel& parallel, const Dequant
   });
   return {};
 }
+
+template <> struct Kernels<Dequantize<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Dequantize<Host>& op, Workspace) {
+    return dequantize<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Dequantize<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

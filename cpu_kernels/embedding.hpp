@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -120,5 +121,12 @@ template <class Level> Status embedding(const Parallel& parallel, const Embeddin
   });
   return {};
 }
+
+template <> struct Kernels<Embedding<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Embedding<Host>& op, Workspace) {
+    return embedding<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Embedding<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

@@ -5,10 +5,10 @@ namespace inlay::cpu {
 
 template <>
 Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const FlashAttention<Host>& op, Workspace workspace) {
-  return flash_attention<isa::INLAY_LEVEL>(parallel, op, workspace);
+  return Kernels<FlashAttention<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
 template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const FlashAttention<Host>& op) {
-  return flash_attention_scratch<isa::INLAY_LEVEL>(parallel, op);
+  return Kernels<FlashAttention<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
 
 }  // namespace inlay::cpu

@@ -6,6 +6,7 @@
 #include <inlay/ops/flash_attention.hpp>
 
 #include "cpu_kernels/attention/kernel.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/without_dots.hpp"
 
 namespace inlay::cpu {
@@ -30,5 +31,15 @@ template <class Level> std::size_t flash_attention_scratch(const Parallel& paral
   const AttentionCall call = attention_call<Level>(op, prompt_split);
   return attention_scratch_bytes(call, parallel, [&](index b) { return attention_sequence(call, b); });
 }
+
+template <> struct Kernels<FlashAttention<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const FlashAttention<Host>& op, Workspace workspace) {
+    return flash_attention<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel& parallel, const FlashAttention<Host>& op) {
+    return flash_attention_scratch<Level>(parallel, op);
+  }
+};
 
 }  // namespace inlay::cpu

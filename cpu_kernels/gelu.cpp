@@ -3,9 +3,11 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Gelu<Host>& op, Workspace) {
-  return gelu<isa::INLAY_LEVEL>(parallel, op);
+template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Gelu<Host>& op, Workspace workspace) {
+  return Kernels<Gelu<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const Gelu<Host>&) { return 0; }
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Gelu<Host>& op) {
+  return Kernels<Gelu<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
 
 }  // namespace inlay::cpu

@@ -7,6 +7,7 @@
 #include "cpu_kernels/simd/normal_cdf.hpp"
 #include "cpu_kernels/simd/sigmoid.hpp"
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -44,5 +45,12 @@ template <class Level> Status gelu(const Parallel& parallel, const Gelu<Host>& o
   });
   return {};
 }
+
+template <> struct Kernels<Gelu<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Gelu<Host>& op, Workspace) {
+    return gelu<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Gelu<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

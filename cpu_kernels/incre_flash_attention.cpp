@@ -5,10 +5,10 @@ namespace inlay::cpu {
 
 template <>
 Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const IncreFlashAttention<Host>& op, Workspace workspace) {
-  return incre_flash_attention<isa::INLAY_LEVEL>(parallel, op, workspace);
+  return Kernels<IncreFlashAttention<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
 template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const IncreFlashAttention<Host>& op) {
-  return incre_flash_attention_scratch<isa::INLAY_LEVEL>(parallel, op);
+  return Kernels<IncreFlashAttention<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
 
 }  // namespace inlay::cpu

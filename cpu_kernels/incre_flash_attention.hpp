@@ -9,6 +9,7 @@
 #include <inlay/ops/incre_flash_attention.hpp>
 
 #include "cpu_kernels/attention/kernel.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -23,5 +24,16 @@ std::size_t incre_flash_attention_scratch(const Parallel& parallel, const IncreF
   const AttentionCall call = attention_call<Level>(op, decode_split);
   return attention_scratch_bytes(call, parallel, [&](index b) { return attention_sequence(call, b); });
 }
+
+template <> struct Kernels<IncreFlashAttention<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const IncreFlashAttention<Host>& op, Workspace workspace) {
+    return incre_flash_attention<Level>(parallel, op, workspace);
+  }
+  template <class Level>
+  static std::size_t scratch_bytes(const Parallel& parallel, const IncreFlashAttention<Host>& op) {
+    return incre_flash_attention_scratch<Level>(parallel, op);
+  }
+};
 
 }  // namespace inlay::cpu

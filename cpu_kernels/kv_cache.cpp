@@ -3,17 +3,26 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const ReshapeAndCache<Host>& op, Workspace) {
-  return kv::reshape_and_cache<isa::INLAY_LEVEL>(parallel, op);
+template <>
+Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const ReshapeAndCache<Host>& op, Workspace workspace) {
+  return Kernels<ReshapeAndCache<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const CopyBlocks<Host>& op, Workspace) {
-  return kv::copy_blocks<isa::INLAY_LEVEL>(parallel, op);
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const ReshapeAndCache<Host>& op) {
+  return Kernels<ReshapeAndCache<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const SwapBlocks<Host>& op, Workspace) {
-  return kv::swap_blocks<isa::INLAY_LEVEL>(parallel, op);
+template <>
+Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const CopyBlocks<Host>& op, Workspace workspace) {
+  return Kernels<CopyBlocks<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const ReshapeAndCache<Host>&) { return 0; }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const CopyBlocks<Host>&) { return 0; }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const SwapBlocks<Host>&) { return 0; }
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const CopyBlocks<Host>& op) {
+  return Kernels<CopyBlocks<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
+template <>
+Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const SwapBlocks<Host>& op, Workspace workspace) {
+  return Kernels<SwapBlocks<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
+}
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const SwapBlocks<Host>& op) {
+  return Kernels<SwapBlocks<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
 
 }  // namespace inlay::cpu

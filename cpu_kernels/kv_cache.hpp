@@ -7,6 +7,7 @@
 
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu::kv {
@@ -181,3 +182,28 @@ template <class Level> Status swap_blocks(const Parallel& parallel, const SwapBl
 }
 
 }  // namespace inlay::cpu::kv
+
+namespace inlay::cpu {
+
+template <> struct Kernels<ReshapeAndCache<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const ReshapeAndCache<Host>& op, Workspace) {
+    return kv::reshape_and_cache<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const ReshapeAndCache<Host>&) { return 0; }
+};
+
+template <> struct Kernels<CopyBlocks<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const CopyBlocks<Host>& op, Workspace) {
+    return kv::copy_blocks<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const CopyBlocks<Host>&) { return 0; }
+};
+
+template <> struct Kernels<SwapBlocks<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const SwapBlocks<Host>& op, Workspace) {
+    return kv::swap_blocks<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const SwapBlocks<Host>&) { return 0; }
+};
+
+}  // namespace inlay::cpu

@@ -4,10 +4,10 @@
 namespace inlay::cpu {
 
 template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Linear<Host>& op, Workspace workspace) {
-  return linear<isa::INLAY_LEVEL>(parallel, op, workspace);
+  return Kernels<Linear<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
 template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Linear<Host>& op) {
-  return LinearPlan<isa::INLAY_LEVEL>(parallel, op).bytes();
+  return Kernels<Linear<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
 
 }  // namespace inlay::cpu

@@ -18,6 +18,7 @@
 #include "cpu_kernels/linear/blocks.hpp"
 #include "cpu_kernels/linear/rows.hpp"
 #include "cpu_kernels/support/jobs.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -293,5 +294,14 @@ template <class Level> Status linear(const Parallel& parallel, const Linear<Host
   });
   return {};
 }
+
+template <> struct Kernels<Linear<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Linear<Host>& op, Workspace workspace) {
+    return linear<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel& parallel, const Linear<Host>& op) {
+    return LinearPlan<Level>(parallel, op).bytes();
+  }
+};
 
 }  // namespace inlay::cpu

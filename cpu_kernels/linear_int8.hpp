@@ -12,6 +12,7 @@
 #include "cpu_kernels/linear/int8_tokens.hpp"
 #include "cpu_kernels/simd/ints.hpp"
 #include "cpu_kernels/simd/unroll.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu::int8 {
 
@@ -209,3 +210,17 @@ template <class Level> Status run(const Parallel& parallel, const LinearInt8<Hos
 }
 
 }  // namespace inlay::cpu::int8
+
+namespace inlay::cpu {
+
+template <> struct Kernels<LinearInt8<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const LinearInt8<Host>& op, Workspace workspace) {
+    return int8::run<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const LinearInt8<Host>& op) {
+    return int8::Scratch<Level>(op).bytes();
+  }
+};
+
+}  // namespace inlay::cpu

@@ -5,17 +5,15 @@ namespace inlay::cpu {
 
 template <>
 Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
-  using simd::CodeForm;
-  const bool fast = simd::has_fast_subnormals<isa::INLAY_LEVEL>();
-  return linear_w4a16<isa::INLAY_LEVEL>(parallel, op, workspace, fast ? CodeForm::subnormal : CodeForm::converted);
+  return Kernels<LinearW4a16<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
+}
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearW4a16<Host>& op) {
+  return Kernels<LinearW4a16<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
 template <>
 Status compute_as<isa::INLAY_LEVEL>(simd::CodeForm form, const Parallel& parallel, const LinearW4a16<Host>& op,
                                     Workspace workspace) {
   return linear_w4a16<isa::INLAY_LEVEL>(parallel, op, workspace, form);
-}
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const LinearW4a16<Host>& op) {
-  return linear_w4a16_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
 
 }  // namespace inlay::cpu

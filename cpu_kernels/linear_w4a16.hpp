@@ -16,6 +16,7 @@
 #include "cpu_kernels/simd/fast_subnormals.hpp"
 #include "cpu_kernels/simd/opaque.hpp"
 #include "cpu_kernels/simd/register_tile.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/without_dots.hpp"
 
 namespace inlay::cpu {
@@ -205,5 +206,17 @@ Status linear_w4a16(const Parallel& parallel, const LinearW4a16<Host>& op, Works
   }
   return {};
 }
+
+template <> struct Kernels<LinearW4a16<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
+    using simd::CodeForm;
+    const bool fast = simd::has_fast_subnormals<Level>();
+    return linear_w4a16<Level>(parallel, op, workspace, fast ? CodeForm::subnormal : CodeForm::converted);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
+    return linear_w4a16_bytes<Level>(parallel, op);
+  }
+};
 
 }  // namespace inlay::cpu

@@ -5,10 +5,10 @@ namespace inlay::cpu {
 
 template <>
 Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const MergeStates<Host>& op, Workspace workspace) {
-  return merge_states<isa::INLAY_LEVEL>(parallel, op, workspace);
+  return Kernels<MergeStates<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const MergeStates<Host>& op) {
-  return merge_states_scratch(op);
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const MergeStates<Host>& op) {
+  return Kernels<MergeStates<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
 
 }  // namespace inlay::cpu

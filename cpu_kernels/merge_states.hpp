@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -76,5 +77,15 @@ template <class Level> Status merge_states(const Parallel& parallel, const Merge
   });
   return {};
 }
+
+template <> struct Kernels<MergeStates<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const MergeStates<Host>& op, Workspace workspace) {
+    return merge_states<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const MergeStates<Host>& op) {
+    return merge_states_scratch(op);
+  }
+};
 
 }  // namespace inlay::cpu

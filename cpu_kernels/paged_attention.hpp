@@ -12,6 +12,7 @@
 
 #include "cpu_kernels/attention/kernel.hpp"
 #include "cpu_kernels/attention/page_source.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -31,5 +32,15 @@ template <class Level> std::size_t paged_attention_scratch(const Parallel& paral
   const AttentionSequence longest{.queries = 1, .keys = call.max_kv_len};
   return attention_scratch_bytes(call, parallel, [&](index) { return longest; });
 }
+
+template <> struct Kernels<PagedAttention<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const PagedAttention<Host>& op, Workspace workspace) {
+    return paged_attention<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel& parallel, const PagedAttention<Host>& op) {
+    return paged_attention_scratch<Level>(parallel, op);
+  }
+};
 
 }  // namespace inlay::cpu

@@ -3,9 +3,11 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Quantize<Host>& op, Workspace) {
-  return quantize<isa::INLAY_LEVEL>(parallel, op);
+template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Quantize<Host>& op, Workspace workspace) {
+  return Kernels<Quantize<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const Quantize<Host>&) { return 0; }
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Quantize<Host>& op) {
+  return Kernels<Quantize<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
 
 }  // namespace inlay::cpu

@@ -7,6 +7,7 @@
 #include <inlay/ops/quantize.hpp>
 
 #include "cpu_kernels/support/elements.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/min.hpp"
 #include "cpu_kernels/support/quantize_groups.hpp"
 
@@ -84,5 +85,12 @@ template <class Level> Status quantize(const Parallel& parallel, const Quantize<
   });
   return {};
 }
+
+template <> struct Kernels<Quantize<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Quantize<Host>& op, Workspace) {
+    return quantize<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Quantize<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

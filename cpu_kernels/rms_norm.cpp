@@ -3,9 +3,11 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const RmsNorm<Host>& op, Workspace) {
-  return rms_norm<isa::INLAY_LEVEL>(parallel, op);
+template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const RmsNorm<Host>& op, Workspace workspace) {
+  return Kernels<RmsNorm<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const RmsNorm<Host>&) { return 0; }
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const RmsNorm<Host>& op) {
+  return Kernels<RmsNorm<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
 
 }  // namespace inlay::cpu

@@ -10,6 +10,7 @@
 
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
@@ -124,5 +125,12 @@ template <class Level> Status rms_norm(const Parallel& parallel, const RmsNorm<H
   });
   return {};
 }
+
+template <> struct Kernels<RmsNorm<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const RmsNorm<Host>& op, Workspace) {
+    return rms_norm<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const RmsNorm<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

@@ -3,13 +3,17 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const RopeTable<Host>& op, Workspace) {
-  return rope_table<isa::INLAY_LEVEL>(parallel, op);
+template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const RopeTable<Host>& op, Workspace workspace) {
+  return Kernels<RopeTable<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Rope<Host>& op, Workspace) {
-  return rope<isa::INLAY_LEVEL>(parallel, op);
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const RopeTable<Host>& op) {
+  return Kernels<RopeTable<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const RopeTable<Host>&) { return 0; }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const Rope<Host>&) { return 0; }
+template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Rope<Host>& op, Workspace workspace) {
+  return Kernels<Rope<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
+}
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Rope<Host>& op) {
+  return Kernels<Rope<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
 
 }  // namespace inlay::cpu

@@ -10,6 +10,7 @@
 
 #include "cpu_kernels/simd/sincos.hpp"
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
@@ -119,5 +120,19 @@ template <class Level> Status rope(const Parallel& parallel, const Rope<Host>& o
   });
   return {};
 }
+
+template <> struct Kernels<RopeTable<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const RopeTable<Host>& op, Workspace) {
+    return rope_table<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const RopeTable<Host>&) { return 0; }
+};
+
+template <> struct Kernels<Rope<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Rope<Host>& op, Workspace) {
+    return rope<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Rope<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

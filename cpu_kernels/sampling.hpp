@@ -14,6 +14,7 @@
 
 #include "cpu_kernels/sampling_row.hpp"
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
@@ -199,5 +200,16 @@ template <class Level> Status sampling(const Parallel& parallel, const Sampling<
   });
   return {};
 }
+
+template <> struct Kernels<Sampling<Host>> {
+  template <class Level>
+  static Status compute(const Parallel& parallel, const Sampling<Host>& op, Workspace workspace) {
+    return sampling<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel& parallel, const Sampling<Host>& op) {
+    return static_cast<std::size_t>(sampling_pieces(parallel, op.logits.extents[0])) *
+           SamplingScratch<Level>::bytes(op.logits.extents[1]);
+  }
+};
 
 }  // namespace inlay::cpu

@@ -3,10 +3,11 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Skeleton<Host>& op, Workspace) {
-  return skeleton<isa::INLAY_LEVEL>(parallel, op);
+template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Skeleton<Host>& op, Workspace workspace) {
+  return Kernels<Skeleton<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-// Bytes of scratch that compute() needs: cut them from the workspace with WorkspaceCutter.
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const Skeleton<Host>&) { return 0; }
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Skeleton<Host>& op) {
+  return Kernels<Skeleton<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
 
 }  // namespace inlay::cpu

@@ -7,6 +7,7 @@
 
 #include "cpu_kernels/simd/floats.hpp"
 #include "cpu_kernels/support/dtypes.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
@@ -31,5 +32,13 @@ template <class Level> Status skeleton(const Parallel& parallel, const Skeleton<
   });
   return {};
 }
+
+template <> struct Kernels<Skeleton<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Skeleton<Host>& op, Workspace) {
+    return skeleton<Level>(parallel, op);
+  }
+  // Bytes of scratch that compute() needs: cut them from the workspace with WorkspaceCutter.
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Skeleton<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

@@ -4,10 +4,10 @@
 namespace inlay::cpu {
 
 template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Softmax<Host>& op, Workspace workspace) {
-  return softmax<isa::INLAY_LEVEL>(parallel, op, workspace);
+  return Kernels<Softmax<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const Softmax<Host>& op) {
-  return softmax_scratch(op);
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Softmax<Host>& op) {
+  return Kernels<Softmax<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
 }
 
 }  // namespace inlay::cpu

@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 #include "cpu_kernels/support/min.hpp"
 
 namespace inlay::cpu {
@@ -184,5 +185,14 @@ template <class Level> Status softmax(const Parallel& parallel, const Softmax<Ho
   });
   return {};
 }
+
+template <> struct Kernels<Softmax<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Softmax<Host>& op, Workspace workspace) {
+    return softmax<Level>(parallel, op, workspace);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Softmax<Host>& op) {
+    return softmax_scratch(op);
+  }
+};
 
 }  // namespace inlay::cpu

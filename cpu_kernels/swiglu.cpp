@@ -3,9 +3,11 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Swiglu<Host>& op, Workspace) {
-  return swiglu<isa::INLAY_LEVEL>(parallel, op);
+template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const Swiglu<Host>& op, Workspace workspace) {
+  return Kernels<Swiglu<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
-template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel&, const Swiglu<Host>&) { return 0; }
+template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const Swiglu<Host>& op) {
+  return Kernels<Swiglu<Host>>::scratch_bytes<isa::INLAY_LEVEL>(parallel, op);
+}
 
 }  // namespace inlay::cpu

@@ -6,6 +6,7 @@
 
 #include "cpu_kernels/simd/sigmoid.hpp"
 #include "cpu_kernels/support/elementwise.hpp"
+#include "cpu_kernels/support/kernels.hpp"
 
 namespace inlay::cpu {
 
@@ -30,5 +31,12 @@ template <class Level> Status swiglu(const Parallel& parallel, const Swiglu<Host
   });
   return {};
 }
+
+template <> struct Kernels<Swiglu<Host>> {
+  template <class Level> static Status compute(const Parallel& parallel, const Swiglu<Host>& op, Workspace) {
+    return swiglu<Level>(parallel, op);
+  }
+  template <class Level> static std::size_t scratch_bytes(const Parallel&, const Swiglu<Host>&) { return 0; }
+};
 
 }  // namespace inlay::cpu

@@ -1,5 +1,6 @@
 #include <inlay/core/threads.hpp>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -11,20 +12,34 @@ namespace inlay {
 namespace {
 
 // All pools, for fork(): the child has the one thread that called it, so it leaves the crews behind with whatever they
-// were at, and the memory they have. Those of the process itself live as long as it.
+// were at, and the memory they have. Those of the process itself are never deleted, or a thread that still runs while
+// the process ends would have none to ask.
 struct Pools {
   std::mutex mutex;
   std::set<Threads*> all;
   std::map<int, std::unique_ptr<Threads>> by_width;
 };
+std::atomic<Pools*> made_pools{nullptr};
 Pools& pools() {
   static Pools& kept = *new Pools;
+  made_pools.store(&kept);
   return kept;
 }
 
 int clamped(int width) { return width < 1 ? default_width() : width < Threads::most ? width : Threads::most; }
 
 }  // namespace
+
+// When the process ends, or dlclose() unloads the library that holds this: the workers of the process's own pools are
+// joined, or they would go on in code that is gone. By its priority it comes behind every destructor of a static
+// object, which may still compute, and behind it callers do their work themselves. A pool with a job under way keeps
+// its workers: exit() may be called from within a task.
+[[gnu::destructor(101)]] static void close_pools() {
+  Pools* const made = made_pools.load();
+  if (made == nullptr) return;
+  const std::lock_guard lock(made->mutex);
+  for (auto& [width, pool] : made->by_width) pool->close();
+}
 
 Threads::Threads(const Options& options)
     : options_{.width = clamped(options.width), .pin = options.pin}, processors_(allowed_processors()) {
@@ -41,6 +56,12 @@ Threads::Threads(const Options& options)
 Threads::~Threads() {
   const std::lock_guard lock(pools().mutex);
   pools().all.erase(this);
+}
+
+void Threads::close() {
+  if (taken_.exchange(true)) return;
+  crew_.reset();
+  processors_ = {};
 }
 
 void Threads::forget() {

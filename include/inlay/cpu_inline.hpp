@@ -6,37 +6,68 @@
 //   inlay::CpuInline cpu(inlay::from_pool(my_pool, 8));
 //   auto status = inlay::run(cpu, inlay::RmsNorm<inlay::Host>{.x = x, .weight = w, .y = y});
 //
-// Everything that depends on the instruction set has internal linkage, so that two units built with
-// different flags can live in one program: the functions below take part in it by their argument.
+// A unit compiles the operators that it runs, and no others. Units built with different flags can live in one program:
+// the kernels have internal linkage by their level, the functions below by their backend, and what else is a function
+// has its unit's instruction set in its name (inlay/core/inline.hpp).
 #pragma once
 
-#include <inlay/cpu.hpp>
+#include <inlay/core/isa.hpp>
+#include <inlay/core/parallel.hpp>
 
-#if defined(__GNUC__)
+// Of the kernels a caller wants no warnings. (Arrays have as many elements as an int template parameter says, which g++
+// takes for a change of sign.)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"  // a unit rarely runs every operator
-#endif
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wconversion"
+// One line per operator; the build refuses an operator of INLAY_OPS that is missing here.
+#include "cpu_kernels/add.hpp"
+#include "cpu_kernels/dequantize.hpp"
+#include "cpu_kernels/embedding.hpp"
+#include "cpu_kernels/flash_attention.hpp"
+#include "cpu_kernels/gelu.hpp"
+#include "cpu_kernels/incre_flash_attention.hpp"
+#include "cpu_kernels/kv_cache.hpp"
+#include "cpu_kernels/linear.hpp"
+#include "cpu_kernels/linear_int8.hpp"
+#include "cpu_kernels/linear_w4a16.hpp"
+#include "cpu_kernels/merge_states.hpp"
+#include "cpu_kernels/paged_attention.hpp"
+#include "cpu_kernels/quantize.hpp"
+#include "cpu_kernels/rms_norm.hpp"
+#include "cpu_kernels/rope.hpp"
+#include "cpu_kernels/sampling.hpp"
+#include "cpu_kernels/softmax.hpp"
+#include "cpu_kernels/swiglu.hpp"
+#pragma GCC diagnostic pop
 
 namespace inlay {
 namespace isa {
 namespace {
-#if defined(__AVX512VNNI__) && defined(__AVX512BF16__) && defined(__AVX512BW__) && defined(__AVX512VL__)
-struct native : avx512_bf16 {};
-#elif defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
-struct native : avx512_vnni {};
-#elif defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
-struct native : avx512 {};
-#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
-struct native : avx2 {};
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_MATMUL_INT8)
-struct native : neon_i8mm {};
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
-struct native : neon_dotprod {};
-#elif defined(__aarch64__)
-struct native : neon {};
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
+    defined(__FMA__) && defined(__F16C__)
+#if defined(__AVX512VNNI__) && defined(__AVX512BF16__)
+using own_level = avx512_bf16;
+#elif defined(__AVX512VNNI__)
+using own_level = avx512_vnni;
 #else
-struct native : scalar {};
+using own_level = avx512;
 #endif
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+using own_level = avx2;
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_MATMUL_INT8)
+using own_level = neon_i8mm;
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+using own_level = neon_dotprod;
+#elif defined(__aarch64__)
+using own_level = neon;
+#else
+using own_level = scalar;
+#endif
+// Not the library's tag of that level, whose kernels are built with other flags.
+struct native : own_level {
+  using without_dots = native;
+};
 }  // namespace
 }  // namespace isa
 
@@ -61,36 +92,10 @@ class CpuInline {
 
 template <class Op> Status supports(const CpuInline&, const Op&) { return {}; }
 template <class Op> std::size_t scratch_bytes(const CpuInline& cpu, const Op& op) {
-  return cpu::scratch_bytes<isa::native>(cpu.parallel(), op);
+  return cpu::Kernels<Op>::template scratch_bytes<isa::native>(cpu.parallel(), op);
 }
 template <class Op> Status compute(const CpuInline& cpu, const Op& op, Workspace workspace) {
-  return cpu::compute<isa::native>(cpu.parallel(), op, workspace);
+  return cpu::Kernels<Op>::template compute<isa::native>(cpu.parallel(), op, workspace);
 }
 
 }  // namespace inlay
-
-// One line per operator; the build refuses an operator of INLAY_OPS that is missing here.
-#define INLAY_LEVEL native
-#include "cpu_kernels/add.cpp"
-#include "cpu_kernels/dequantize.cpp"
-#include "cpu_kernels/embedding.cpp"
-#include "cpu_kernels/flash_attention.cpp"
-#include "cpu_kernels/gelu.cpp"
-#include "cpu_kernels/incre_flash_attention.cpp"
-#include "cpu_kernels/kv_cache.cpp"
-#include "cpu_kernels/linear.cpp"
-#include "cpu_kernels/linear_int8.cpp"
-#include "cpu_kernels/linear_w4a16.cpp"
-#include "cpu_kernels/merge_states.cpp"
-#include "cpu_kernels/paged_attention.cpp"
-#include "cpu_kernels/quantize.cpp"
-#include "cpu_kernels/rms_norm.cpp"
-#include "cpu_kernels/rope.cpp"
-#include "cpu_kernels/sampling.cpp"
-#include "cpu_kernels/softmax.cpp"
-#include "cpu_kernels/swiglu.cpp"
-#undef INLAY_LEVEL
-
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif

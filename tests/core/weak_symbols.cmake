@@ -1,5 +1,10 @@
-# Fails if an object of one ISA level defines a weak symbol that does not carry the level's name:
-# the linker could give that body to code that runs on an older machine. Type information is data.
+# Fails if an object of one ISA level defines a weak symbol that carries neither the level's name nor the instruction set of
+# its unit (include/inlay/core/inline.hpp): the linker could give that body to code that runs on an older machine. Type
+# information is data. LEVEL none: an object of a user's, whose data is that of all units.
+set(kinds WVu)
+if(LEVEL STREQUAL "none")
+  set(kinds W)
+endif()
 foreach(object IN LISTS OBJECTS)
   execute_process(COMMAND ${NM} -C --defined-only ${object} OUTPUT_VARIABLE symbols RESULT_VARIABLE failed)
   if(failed)
@@ -8,7 +13,7 @@ foreach(object IN LISTS OBJECTS)
   string(REPLACE ";" "," symbols "${symbols}")
   string(REPLACE "\n" ";" lines "${symbols}")
   foreach(line IN LISTS lines)
-    if(line MATCHES "^[0-9a-f]+ [WVu] " AND NOT line MATCHES "isa::${LEVEL}[^a-z0-9_]|[WV] typeinfo")
+    if(line MATCHES "^[0-9a-f]+ [${kinds}] " AND NOT line MATCHES "isa::${LEVEL}[^a-z0-9_]|inlay::([a-z]+::)?isa_[a-zA-Z]*::|[WV] typeinfo")
       string(APPEND leaks "  ${line}\n    in ${object}\n")
     endif()
   endforeach()

@@ -23,7 +23,7 @@ template <class T> std::string describe_value(const T& value) {
 }
 
 template <ViewLike V> std::string describe_value(const V& view) {
-  std::string text = std::string(inlay::name(view.dtype)) + ' ' + format_shape<V::rank>(view.extents);
+  std::string text = std::string(inlay::name(view.dtype)) + ' ' + std::string(format_shape<V::rank>(view.extents));
   if (!view.contiguous()) text += " strides " + format_shape<V::rank>(view.strides);
   return text;
 }

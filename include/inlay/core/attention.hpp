@@ -23,6 +23,7 @@
 #include <cmath>
 #include <optional>
 
+#include <inlay/core/inline.hpp>
 #include <inlay/core/view.hpp>
 
 namespace inlay {
@@ -40,6 +41,8 @@ enum class BiasOrder : unsigned char {
 // nothing.
 enum class AttentionCompute : unsigned char { exact_float, bf16_products };
 
+inline namespace INLAY_UNIT_ISA {
+
 // Ascend's pse_type, for engines that carry it. 2 and 3 take slopes in place of a bias: none is the answer to them.
 constexpr std::optional<BiasOrder> bias_order_of_pse_type(int pse_type) {
   if (pse_type == 0) return BiasOrder::scale_bias_softcap;
@@ -47,11 +50,15 @@ constexpr std::optional<BiasOrder> bias_order_of_pse_type(int pse_type) {
   return std::nullopt;
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 struct ScoreRule {
   double scale = 1;
   double softcap = 0;  // 0: none
   BiasOrder bias_order = BiasOrder::scale_bias_softcap;
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 // The score as the references compute it. A bias of -inf is a mask and stays -inf behind any softcap.
 inline double score(const ScoreRule& rule, double dot, double bias) {
@@ -72,9 +79,11 @@ template <class Op> ScoreRule score_rule(const Op& op, index head_dim) {
           .bias_order = op.bias_order};
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 struct KeyRange {
   index begin = 0, end = 0;
-  constexpr bool empty() const { return begin >= end; }
+  INLAY_INLINE constexpr bool empty() const { return begin >= end; }
 };
 
 // Fewer keys than this: offsets in tables and masks, and what is added to them, fit an index.
@@ -82,6 +91,8 @@ inline constexpr index longest_kv_len = index{1} << 57;
 
 // How far from key 0 a query may be said to stand, on either side: f64 holds distances exactly up to here.
 inline constexpr index farthest_position = index{1} << 53;
+
+inline namespace INLAY_UNIT_ISA {
 
 // The keys of 0..kv_len-1 that a query at `position` sees; empty() where it sees none. A window of any size: where it
 // reaches past the keys nothing is added up.
@@ -124,5 +135,7 @@ template <class Space> [[gnu::always_inline]] constexpr View<4, Space> ragged(co
   const auto& [step, head_step, one] = tokens.strides;
   return {tokens.data, tokens.dtype, {1, n, heads, dim}, {0, step, head_step, one}};
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

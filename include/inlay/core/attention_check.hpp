@@ -2,22 +2,23 @@
 // them: q [batch, q_len, q_heads, dim], k and v [.., kv_heads, dim], out, lse, alibi_slopes, sinks, ...
 #pragma once
 
-#include <string>
-
 #include <inlay/core/attention.hpp>
 #include <inlay/core/check.hpp>
 #include <inlay/core/entries.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
 inline constexpr index max_head_dim = 576;  // DeepSeek's compressed K: 512 + 64
 inline constexpr DTypes kv_types{DType::f32, DType::f16, DType::bf16, DType::i8};
 
+inline namespace INLAY_UNIT_ISA {
+
 // Each extent must be 1 (broadcast) or what is asked for.
 template <class Op, class V>
 void check_broadcast(Check<Op>& check, const V& view, const std::array<index, V::rank>& full) {
   bool fits = true;
-  for (int d = 0; d < V::rank; ++d) fits = fits && (view.extents[d] == 1 || view.extents[d] == full[d]);
+  for (std::size_t d = 0; d < V::rank; ++d) fits = fits && (view.extents[d] == 1 || view.extents[d] == full[d]);
   check.that(!view.present() || fits, view, [&] {
     return "has shape " + format_shape<V::rank>(view.extents) + "; it must be " + format_shape<V::rank>(full) +
            " with any extent replaced by 1";
@@ -45,13 +46,12 @@ template <class Op, class K, class V> void check_scores(Check<Op>& check, const 
   const index kv_heads = k.extents[K::rank - 2], v_dim = v.extents[V::rank - 1];
   check.dtype(op.q, floats)
       .that(dim >= 1 && dim <= max_head_dim, op.q,
-            [&] { return "has head_dim " + std::to_string(dim) + "; it must be in 1..576"; })
+            [&] { return "has head_dim " + number(dim) + "; it must be in 1..576"; })
       .that(v_dim >= 1 && v_dim <= max_head_dim, op.v,
-            [&] { return "has head_dim " + std::to_string(v_dim) + "; it must be in 1..576"; })
+            [&] { return "has head_dim " + number(v_dim) + "; it must be in 1..576"; })
       .that(kv_heads >= 1 && q_heads % (kv_heads < 1 ? 1 : kv_heads) == 0, op.q,
             [&] {
-              return "has " + std::to_string(q_heads) + " heads; it must have a multiple of the " +
-                     std::to_string(kv_heads) + " of k";
+              return "has " + number(q_heads) + " heads; it must have a multiple of the " + number(kv_heads) + " of k";
             })
       .shape(op.out, {batch, q_len, q_heads, v_dim})
       .dtype(op.lse, DType::f32)
@@ -72,8 +72,7 @@ template <class Op, class V> void check_lengths(Check<Op>& check, const V& lengt
       for (index b = 0; b < lengths.extents[0]; ++b) {
         const index length = entry(lengths, b);
         check.that(length >= 0 && length <= limit, lengths, [&] {
-          return "has " + std::to_string(length) + " at " + std::to_string(b) + "; it must be in 0.." +
-                 std::to_string(limit);
+          return "has " + number(length) + " at " + number(b) + "; it must be in 0.." + number(limit);
         });
       }
   }
@@ -86,12 +85,14 @@ template <class Op, class V> void check_indptr(Check<Op>& check, const V& indptr
       for (index b = 0, before = 0; b < indptr.extents[0]; ++b) {
         const index now = entry(indptr, b);
         check.that(b == 0 ? now == 0 : now >= before && now <= rows, indptr, [&] {
-          return "has " + std::to_string(now) + " at " + std::to_string(b) +
-                 "; it must begin with 0, never fall and end by " + std::to_string(rows);
+          return "has " + number(now) + " at " + number(b) + "; it must begin with 0, never fall and end by " +
+                 number(rows);
         });
         before = now;
       }
   }
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -29,10 +29,10 @@
 // value) is the Status of the next finish(). On host memory check has seen to them.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/rebind.hpp>
 #include <inlay/core/workspace.hpp>
 
@@ -47,6 +47,8 @@ concept RunsOn = std::is_same_v<SpaceOf<Backend>, SpaceOfOp<Op>>;
 // From a number of bytes to a workspace: asked once, after the checks.
 template <class Provide, class Backend>
 concept ProvidesWorkspace = std::is_invocable_r_v<WorkspaceIn<SpaceOf<Backend>>, Provide, std::size_t>;
+
+inline namespace INLAY_UNIT_ISA {
 
 // Right, or a Status that says what is wrong: then nothing was written, but for what outcome() states.
 template <class Backend, class Op, class Provide>
@@ -85,8 +87,10 @@ template <class Backend> Status finish(Backend&& backend) {
 
 // What a device says of contents that `check` would have refused: the operator's name before its words.
 template <class Op> Status offence(const Status& refused) {
-  return {refused.code(), std::string(Op::name) + ": " + std::string(refused.message())};
+  return {refused.code(), Text(Op::name) + ": " + refused.message()};
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 // The textbook: scalar, in double, rounded once. Needs no workspace and declines nothing.
 class Reference {
@@ -100,8 +104,12 @@ namespace reference {
 template <class Op> Status compute(const Op& op);
 }  // namespace reference
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Op> Status supports(const Reference&, const Op&) { return {}; }
 template <class Op> std::size_t scratch_bytes(const Reference&, const Op&) { return 0; }
 template <class Op> Status compute(const Reference&, const Op& op, Workspace) { return reference::compute(op); }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

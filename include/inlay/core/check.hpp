@@ -15,35 +15,38 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <type_traits>
 
 #include <inlay/core/fields.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/layout.hpp>
 #include <inlay/core/overlap.hpp>
 #include <inlay/core/status.hpp>
+#include <inlay/core/text.hpp>
 #include <inlay/core/view.hpp>
 
 namespace inlay {
 
-inline std::string format_shape(const index* extents, int rank) {
-  std::string text = "[";
-  for (int d = 0; d < rank; ++d) text += (d ? ", " : "") + std::to_string(extents[d]);
+inline namespace INLAY_UNIT_ISA {
+
+inline Text format_shape(const index* extents, int rank) {
+  Text text = "[";
+  for (int d = 0; d < rank; ++d) text += (d ? ", " : "") + number(extents[d]);
   return text + "]";
 }
 
-template <std::size_t rank> std::string format_shape(const std::array<index, rank>& extents) {
+template <std::size_t rank> Text format_shape(const std::array<index, rank>& extents) {
   return format_shape(extents.data(), static_cast<int>(rank));
 }
 
-template <class T> std::string format_value(const T& value) {
+template <class T> Text format_value(const T& value) {
   if constexpr (std::is_same_v<T, bool>)
     return value ? "true" : "false";
   else if constexpr (std::is_enum_v<T>)
-    return std::to_string(static_cast<int>(value));
+    return number(static_cast<int>(value));
   else
-    return std::to_string(value);
+    return number(value);
 }
 
 // The demands, of any operator: what only a message needs is compiled once and out of the way.
@@ -63,8 +66,8 @@ class Demands {
   }
   template <class A, class B> Demands& same_shape(const A& view, const B& other) { return shape(view, other.extents); }
   template <class V> Demands& extent(const V& view, int dimension, index expected) {
-    if (good() && view.present() && view.extents[dimension] != expected)
-      fail_extent(&view, view.extents[dimension], dimension, expected);
+    const index extent = view.extents[static_cast<std::size_t>(dimension)];
+    if (good() && view.present() && extent != expected) fail_extent(&view, extent, dimension, expected);
     return *this;
   }
   // Rows may lie apart, elements may not: true of the innermost dimension for every view.
@@ -88,15 +91,15 @@ class Demands {
     return *this;
   }
   template <class T> Demands& finite(const T& value) {
-    if (good() && !std::isfinite(value)) fail_value(value, "finite");
+    if (good() && !__builtin_isfinite(value)) fail_value(value, "finite");
     return *this;
   }
   template <class T> Demands& positive(const T& value) {
-    if (good() && !(value > 0 && std::isfinite(value))) fail_value(value, "positive and finite");
+    if (good() && !(value > 0 && __builtin_isfinite(value))) fail_value(value, "positive and finite");
     return *this;
   }
   template <class T> Demands& not_negative(const T& value) {
-    if (good() && !(value >= 0 && std::isfinite(value))) fail_value(value, "zero or more, and finite");
+    if (good() && !(value >= 0 && __builtin_isfinite(value))) fail_value(value, "zero or more, and finite");
     return *this;
   }
   // Whatever has no word of its own: `field` is named, `what` goes on from the name.
@@ -105,7 +108,8 @@ class Demands {
     return *this;
   }
   template <class T, class Describe>
-  requires std::is_invocable_r_v<std::string, Describe> Demands& that(bool holds, const T& field, Describe&& what) {
+  requires std::is_invocable_r_v<std::string_view, Describe> Demands& that(bool holds, const T& field,
+                                                                           Describe&& what) {
     if (good() && !holds) fail(&field, what());
     return *this;
   }
@@ -131,7 +135,7 @@ class Demands {
 
  protected:
   // What is to be known of an operator: the name of a field, and a look at all pairs of its views.
-  using NameOf = std::string (*)(const void* op, const void* field);
+  using NameOf = Text (*)(const void* op, const void* field);
   using CheckOverlaps = void (*)(Demands&, const void* op);
   Demands(const void* op, NameOf name_of, CheckOverlaps check_overlaps)
       : op_(op), name_of_(name_of), check_overlaps_(check_overlaps) {}
@@ -160,11 +164,11 @@ class Demands {
   [[gnu::cold]] void fail_overlap(std::string_view written, const void* a, std::string_view other, const void* b,
                                   bool same) {
     if (allowed(a, b, same)) return;
-    status_ = invalid(std::string(written) + " overlaps " + std::string(other) + "; it must have memory of its own" +
+    status_ = invalid(Text(written) + " overlaps " + Text(other) + "; it must have memory of its own" +
                       (named(a, b) ? " or be the same view" : ""));
   }
   [[gnu::cold]] void fail_missing(std::string_view field) {
-    status_ = invalid(std::string(field) + " is missing; it must be given");
+    status_ = invalid(Text(field) + " is missing; it must be given");
   }
 
  private:
@@ -177,14 +181,14 @@ class Demands {
     return false;
   }
   [[gnu::cold]] void fail_view(std::string_view field, int in_list, const Layout& view, Fault fault) {
-    std::string name(field);
-    if (in_list >= 0) name += "[" + std::to_string(in_list) + "]";
-    const std::string shape = name + " has shape " + format_shape(view.extents, view.rank);
-    const std::string strides = format_shape(view.strides, view.rank);
+    Text name(field);
+    if (in_list >= 0) name += "[" + number(in_list) + "]";
+    const Text shape = name + " has shape " + format_shape(view.extents, view.rank);
+    const Text strides = format_shape(view.strides, view.rank);
     switch (fault) {
       case Fault::dtype:
-        status_ = invalid(name + " has a dtype of number " + std::to_string(static_cast<int>(view.dtype)) +
-                          "; it must be below " + std::to_string(dtype_count));
+        status_ = invalid(name + " has a dtype of number " + number(static_cast<int>(view.dtype)) +
+                          "; it must be below " + number(dtype_count));
         break;
       case Fault::negative_extent: status_ = invalid(shape + "; no extent may be negative"); break;
       case Fault::memory:
@@ -192,13 +196,11 @@ class Demands {
         break;
       case Fault::null: status_ = invalid(shape + " but no memory; its data must not be null"); break;
       case Fault::alignment:
-        status_ =
-            invalid(name + " begins at a place that is no multiple of " + std::to_string(bits(view.dtype) / 8) +
-                    " bytes; it must be aligned to its elements, which are " + std::string(inlay::name(view.dtype)));
+        status_ = invalid(name + " begins at a place that is no multiple of " + number(bits(view.dtype) / 8) +
+                          " bytes; it must be aligned to its elements, which are " + Text(inlay::name(view.dtype)));
         break;
       case Fault::innermost_stride:
-        status_ =
-            invalid(name + " has innermost stride " + std::to_string(view.strides[view.rank - 1]) + "; it must be 1");
+        status_ = invalid(name + " has innermost stride " + number(view.strides[view.rank - 1]) + "; it must be 1");
         break;
       case Fault::negative_stride:
         status_ = invalid(name + " has strides " + strides + "; none may be negative where two elements share a byte");
@@ -226,21 +228,21 @@ class Demands {
     return false;
   }
 
-  static std::string list(DTypes types) {
-    std::string text;
+  static Text list(DTypes types) {
+    Text text;
     for (int i = 0; i < dtype_count; ++i)
       if (types.contains(static_cast<DType>(i)))
-        text += (text.empty() ? "" : " ") + std::string(inlay::name(static_cast<DType>(i)));
+        text += (text.empty() ? "" : " ") + Text(inlay::name(static_cast<DType>(i)));
     return text;
   }
-  [[gnu::cold]] void fail(const void* field, const std::string& what) {
+  [[gnu::cold]] void fail(const void* field, std::string_view what) {
     status_ = invalid(name_of_(op_, field) + " " + what);
   }
   [[gnu::cold]] void fail_dtype(const void* field, DType dtype, DTypes allowed) {
-    fail(field, "has dtype " + std::string(inlay::name(dtype)) + "; it must be one of " + list(allowed));
+    fail(field, "has dtype " + Text(inlay::name(dtype)) + "; it must be one of " + list(allowed));
   }
   [[gnu::cold]] void fail_same_dtype(const void* field, DType dtype, const void* other, DType expected) {
-    fail(field, "has dtype " + std::string(inlay::name(dtype)) + "; it must be " + std::string(inlay::name(expected)) +
+    fail(field, "has dtype " + Text(inlay::name(dtype)) + "; it must be " + Text(inlay::name(expected)) +
                     ", the dtype of " + name_of_(op_, other));
   }
   [[gnu::cold]] void fail_shape(const void* field, const Layout& view, const index* expected) {
@@ -248,14 +250,14 @@ class Demands {
          "has shape " + format_shape(view.extents, view.rank) + "; it must be " + format_shape(expected, view.rank));
   }
   [[gnu::cold]] void fail_extent(const void* field, index extent, int dimension, index expected) {
-    fail(field, "has extent " + std::to_string(extent) + " in dimension " + std::to_string(dimension) +
-                    "; it must be " + std::to_string(expected));
+    fail(field,
+         "has extent " + number(extent) + " in dimension " + number(dimension) + "; it must be " + number(expected));
   }
   [[gnu::cold]] void fail_together(const void* field, bool present, const void* other) {
-    fail(field, std::string("is ") + (present ? "given" : "left out") + "; it must be " +
+    fail(field, Text("is ") + (present ? "given" : "left out") + "; it must be " +
                     (present ? "left out, as " : "given, as ") + name_of_(op_, other) + " is");
   }
-  template <class T> [[gnu::cold]] void fail_value(const T& value, const std::string& demand) {
+  template <class T> [[gnu::cold]] void fail_value(const T& value, std::string_view demand) {
     fail(&value, "is " + format_value(value) + "; it must be " + demand);
   }
 
@@ -291,10 +293,10 @@ template <class Op> class Check : public Demands {
     return SpacePointer<typename V::space>::byte_offset(view.data);
   }
 
-  static std::string name_of(const void* op, const void* field) {
-    std::string name = "a field";
+  static Text name_of(const void* op, const void* field) {
+    Text name = "a field";
     for_each_field(*static_cast<const Op*>(op), [&](const auto& known, const auto& member) {
-      if (static_cast<const void*>(&member) == field) name = std::string(known.name);
+      if (static_cast<const void*>(&member) == field) name = Text(known.name);
     });
     return name;
   }
@@ -313,5 +315,7 @@ template <class Op> class Check : public Demands {
     });
   }
 };
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

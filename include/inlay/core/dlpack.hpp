@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include <inlay/core/inline.hpp>
 #include <inlay/core/status.hpp>
 #include <inlay/core/view.hpp>
 
@@ -24,6 +25,8 @@ inline constexpr int dl_cpu = 1;  // kDLCPU
 
 }  // namespace detail
 
+inline namespace INLAY_UNIT_ISA {
+
 // The memory stays the tensor's. Refused: other devices than the CPU, another rank, vector lanes, and
 // types that Inlay does not have.
 template <int Rank, class DlTensor> Expected<View<Rank>> from_dlpack(const DlTensor& tensor) {
@@ -33,16 +36,17 @@ template <int Rank, class DlTensor> Expected<View<Rank>> from_dlpack(const DlTen
                "; it must be 1 (CPU)");
   if (tensor.ndim != Rank)
     return bad("has " + std::to_string(tensor.ndim) + " dimensions; it must have " + std::to_string(Rank));
-  if (tensor.dtype.lanes != 1)
-    return bad("has " + std::to_string(tensor.dtype.lanes) + " lanes; it must have 1");
+  if (tensor.dtype.lanes != 1) return bad("has " + std::to_string(tensor.dtype.lanes) + " lanes; it must have 1");
   for (int i = 0; i < dtype_count; ++i) {
     if (detail::dl_types[i].code != tensor.dtype.code || detail::dl_types[i].bits != tensor.dtype.bits) continue;
     View<Rank> view;
     view.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
     view.dtype = static_cast<DType>(i);
     std::copy_n(tensor.shape, Rank, view.extents.begin());
-    if (tensor.strides != nullptr) std::copy_n(tensor.strides, Rank, view.strides.begin());
-    else view.strides = contiguous_strides<Rank>(view.extents);
+    if (tensor.strides != nullptr)
+      std::copy_n(tensor.strides, Rank, view.strides.begin());
+    else
+      view.strides = contiguous_strides<Rank>(view.extents);
     return view;
   }
   return bad("has type code " + std::to_string(tensor.dtype.code) + " with " + std::to_string(tensor.dtype.bits) +
@@ -63,5 +67,7 @@ template <class DlTensor, int Rank> DlTensor to_dlpack(View<Rank>& view) {
   tensor.strides = view.strides.data();
   return tensor;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

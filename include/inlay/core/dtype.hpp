@@ -11,6 +11,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include <inlay/core/inline.hpp>
+
 namespace inlay {
 
 using index = std::int64_t;  // extents, strides and offsets: pools pass 2^31 elements
@@ -18,6 +20,8 @@ using index = std::int64_t;  // extents, strides and offsets: pools pass 2^31 el
 enum class DType : std::uint8_t { f32, f16, bf16, i8, u8, i4, u4, i32, i64, boolean };
 
 inline constexpr int dtype_count = 10;
+
+inline namespace INLAY_UNIT_ISA {
 
 // Bits of one element. i4 and u4 are stored two to a byte, the even element in the low nibble.
 constexpr int bits(DType type) {
@@ -33,17 +37,19 @@ constexpr std::string_view name(DType type) {
 // Bytes that `count` elements take when they lie side by side.
 constexpr index byte_size(DType type, index count) { return (count * bits(type) + 7) / 8; }
 
+}  // namespace INLAY_UNIT_ISA
+
 // A set of element types, as a contract lists them: DTypes{DType::f32, DType::f16}.
 class DTypes {
  public:
-  constexpr DTypes(DType type) : bits_(bit(type)) {}
-  constexpr DTypes(std::initializer_list<DType> types) {
+  INLAY_INLINE constexpr DTypes(DType type) : bits_(bit(type)) {}
+  INLAY_INLINE constexpr DTypes(std::initializer_list<DType> types) {
     for (DType type : types) bits_ |= bit(type);
   }
-  constexpr bool contains(DType type) const { return (bits_ & bit(type)) != 0; }
+  INLAY_INLINE constexpr bool contains(DType type) const { return (bits_ & bit(type)) != 0; }
 
  private:
-  static constexpr std::uint32_t bit(DType type) {
+  static INLAY_INLINE constexpr std::uint32_t bit(DType type) {
     return static_cast<int>(type) < dtype_count ? 1u << static_cast<int>(type) : 0;
   }
   std::uint32_t bits_ = 0;
@@ -53,6 +59,8 @@ inline constexpr DTypes floats{DType::f32, DType::f16, DType::bf16};
 inline constexpr DTypes ids{DType::i32, DType::i64};
 
 namespace detail {
+
+inline namespace INLAY_UNIT_ISA {
 
 constexpr std::uint16_t narrow_to_f16(float value) {
   const std::uint32_t x = std::bit_cast<std::uint32_t>(value);
@@ -96,15 +104,17 @@ constexpr std::uint16_t narrow_to_bf16(float value) {
   return static_cast<std::uint16_t>((x + 0x7fffu + ((x >> 16) & 1)) >> 16);
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
 
 // IEEE binary16 as storage.
 struct f16 {
   std::uint16_t bits = 0;
-  constexpr f16() = default;
-  constexpr explicit f16(float value) : bits(detail::narrow_to_f16(value)) {}
-  constexpr operator float() const { return detail::widen_f16(bits); }
-  static constexpr f16 from_bits(std::uint16_t bits) {
+  INLAY_INLINE constexpr f16() = default;
+  INLAY_INLINE constexpr explicit f16(float value) : bits(detail::narrow_to_f16(value)) {}
+  INLAY_INLINE constexpr operator float() const { return detail::widen_f16(bits); }
+  static INLAY_INLINE constexpr f16 from_bits(std::uint16_t bits) {
     f16 result;
     result.bits = bits;
     return result;
@@ -114,15 +124,17 @@ struct f16 {
 // The upper half of binary32 as storage.
 struct bf16 {
   std::uint16_t bits = 0;
-  constexpr bf16() = default;
-  constexpr explicit bf16(float value) : bits(detail::narrow_to_bf16(value)) {}
-  constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
-  static constexpr bf16 from_bits(std::uint16_t bits) {
+  INLAY_INLINE constexpr bf16() = default;
+  INLAY_INLINE constexpr explicit bf16(float value) : bits(detail::narrow_to_bf16(value)) {}
+  INLAY_INLINE constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  static INLAY_INLINE constexpr bf16 from_bits(std::uint16_t bits) {
     bf16 result;
     result.bits = bits;
     return result;
   }
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 // A double is narrowed once: double -> f32 -> f16 would round twice. Rounding to odd in the first
 // step makes the second one correct (Boldo and Melquiond, 2008).
@@ -138,6 +150,8 @@ constexpr float round_to_odd(double value) {
   bits = away ? bits + 1 : bits - 1;
   return std::bit_cast<float>(bits);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 template <class T> struct dtype_of_type;
 template <> struct dtype_of_type<float> { static constexpr DType value = DType::f32; };

@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstring>
 
+#include <inlay/core/inline.hpp>
 #include <inlay/core/view.hpp>
 
 namespace inlay {
+
+inline namespace INLAY_UNIT_ISA {
 
 // Element `i` of memory that holds `type`, widened exactly (i64 beyond 2^53 is rounded).
 inline double load_element(const void* data, DType type, index i) {
@@ -96,5 +99,7 @@ inline void put(const View<4>& view, index i, index j, index k, index l, double 
 inline void put(const View<5>& view, index i, index j, index k, index l, index m, double value) {
   store_element(view.data, view.dtype, offset(view, i, j, k, l, m), value);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

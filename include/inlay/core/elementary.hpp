@@ -1,6 +1,6 @@
 // exp, tanh and the tail of the normal distribution by polynomials, for any type F of one or several f32 lanes: the CPU
-// kernels' registers (cpu_kernels/simd), and float itself, of which the tile machine computes one at a time with the same
-// bits on every host. What F needs are the primitives that float has here, found by its own namespace.
+// kernels' registers (cpu_kernels/simd), and float itself, of which the tile machine computes one at a time with the
+// same bits on every host. What F needs are the primitives that float has here, found by its own namespace.
 #pragma once
 
 #include <bit>
@@ -9,6 +9,8 @@
 #include <inlay/core/inline.hpp>
 
 namespace inlay::elementary {
+
+inline namespace INLAY_UNIT_ISA {
 
 // One lane, never fused.
 INLAY_INLINE float fma(float a, float b, float c) { return a * b + c; }
@@ -74,5 +76,7 @@ template <class F> INLAY_INLINE F scaled_tail(F x) {
   p = fma(p, t, F(1.396186429e-01f));
   return p * t;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay::elementary

@@ -1,13 +1,16 @@
 // Lists of ids: every entry must name a row that exists. The message names the entry.
 #pragma once
 
-#include <string>
 #include <string_view>
 
+#include <inlay/core/inline.hpp>
 #include <inlay/core/status.hpp>
+#include <inlay/core/text.hpp>
 #include <inlay/core/view.hpp>
 
 namespace inlay {
+
+inline namespace INLAY_UNIT_ISA {
 
 // Entry i of a list of i32 or i64 in host memory. Kernels call it too: never out of line.
 template <class V> [[gnu::always_inline]] inline index entry(const V& list, index i) {
@@ -20,10 +23,12 @@ template <class Space> Status check_entries(std::string_view name, const ConstVi
   if constexpr (std::is_same_v<Space, Host>) {
     for (index i = 0; i < list.extents[0]; ++i)
       if (const index value = entry(list, i); value < 0 || value >= rows)
-        return invalid(std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string(value) +
-                       "; it must be in 0.." + std::to_string(rows - 1));
+        return invalid(Text(name) + "[" + number(i) + "] is " + number(value) + "; it must be in 0.." +
+                       number(rows - 1));
   }
   return {};
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

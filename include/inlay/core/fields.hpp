@@ -10,6 +10,8 @@
 #include <tuple>
 #include <type_traits>
 
+#include <inlay/core/inline.hpp>
+
 namespace inlay {
 
 enum class Role : unsigned char { in, optional_in, out, optional_out, inout, in_list, scalar };
@@ -19,11 +21,15 @@ template <class Op, class T> struct Field {
   T Op::*member;
   Role role;
 
-  constexpr bool is_view() const { return role != Role::scalar && role != Role::in_list; }
-  constexpr bool is_list() const { return role == Role::in_list; }
-  constexpr bool is_written() const { return role == Role::out || role == Role::optional_out || role == Role::inout; }
-  constexpr bool is_optional() const { return role == Role::optional_in || role == Role::optional_out; }
+  INLAY_INLINE constexpr bool is_view() const { return role != Role::scalar && role != Role::in_list; }
+  INLAY_INLINE constexpr bool is_list() const { return role == Role::in_list; }
+  INLAY_INLINE constexpr bool is_written() const {
+    return role == Role::out || role == Role::optional_out || role == Role::inout;
+  }
+  INLAY_INLINE constexpr bool is_optional() const { return role == Role::optional_in || role == Role::optional_out; }
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Op, class T> constexpr Field<Op, T> in(std::string_view name, T Op::*member) {
   return {name, member, Role::in};
@@ -49,6 +55,8 @@ template <class Op, class T> constexpr Field<Op, T> scalar(std::string_view name
   return {name, member, Role::scalar};
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 // What a field's type tells at compile time, where its role is known at run time only.
 template <class T>
 concept ViewLike = requires(const T& t) {
@@ -60,6 +68,8 @@ concept ListOfViews = requires(const T& t) {
   typename T::value_type::space;
   t.begin();
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 // Calls visit(field, value) for each field of `op`, in order.
 template <class Op, class Visit> constexpr void for_each_field(Op& op, Visit&& visit) {
@@ -86,5 +96,7 @@ template <class Op> constexpr bool writes_nothing(const Op& op) {
   });
   return nothing;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

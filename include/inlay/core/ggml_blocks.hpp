@@ -28,6 +28,7 @@
 #include <cstdint>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay::ggml {
 
@@ -62,6 +63,8 @@ struct Q6_K {
 static_assert(sizeof(Q8_0) == 34 && sizeof(Q4_0) == 18 && sizeof(Q4_1) == 20 && sizeof(Q4_K) == 144 &&
               sizeof(Q6_K) == 210);
 
+inline namespace INLAY_UNIT_ISA {
+
 // Element i's code, as stored.
 constexpr int code(const Q8_0& block, index i) { return block.q[i]; }
 constexpr int code(const Q4_0& block, index i) { return i < 16 ? block.q[i] & 15 : block.q[i - 16] >> 4; }
@@ -77,10 +80,14 @@ constexpr int code(const Q6_K& block, index i) {
   return (quarter < 2 ? low & 15 : low >> 4) | high << 4;
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 // The six-bit scale and minimum of a group of Q4_K.
 struct ScaleMin {
   int scale, min;
 };
+inline namespace INLAY_UNIT_ISA {
+
 constexpr ScaleMin scale_min(const Q4_K& block, index group) {
   const std::uint8_t* s = block.scales;
   if (group < 4) return {s[group] & 63, s[group + 4] & 63};
@@ -124,12 +131,21 @@ inline void quantize_block(const float* x, Q8_0& block) {
   for (index i = 0; i < 32; ++i) block.q[i] = static_cast<std::int8_t>(std::round(x[i] * inverse));
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 namespace detail {
+inline namespace INLAY_UNIT_ISA {
+
 inline std::uint8_t nibble(float value) {
   const int code = static_cast<int>(value);
   return static_cast<std::uint8_t>(code < 0 ? 0 : code > 15 ? 15 : code);
 }
+
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
+
+inline namespace INLAY_UNIT_ISA {
 
 // The element of largest magnitude becomes code 0, that is -8, exactly: one code more than -7..7.
 inline void quantize_block(const float* x, Q4_0& block) {
@@ -155,5 +171,7 @@ inline void quantize_block(const float* x, Q4_1& block) {
     block.q[i] = static_cast<std::uint8_t>(detail::nibble((x[i] - low) * inverse + 0.5f) |
                                            detail::nibble((x[i + 16] - low) * inverse + 0.5f) << 4);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay::ggml

@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include <inlay/core/inline.hpp>
+
 namespace inlay {
 
 enum class Isa : unsigned char { scalar, avx2, avx512, avx512_vnni, avx512_bf16, neon, neon_dotprod, neon_i8mm };
@@ -20,6 +22,8 @@ inline constexpr Isa all_isas[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx
 inline constexpr Isa all_isas[] = {Isa::scalar};
 #endif
 
+inline namespace INLAY_UNIT_ISA {
+
 constexpr bool is_built(Isa isa) {
   for (Isa each : all_isas)
     if (each == isa) return true;
@@ -32,15 +36,29 @@ constexpr std::string_view name(Isa isa) {
   return table[static_cast<int>(isa)];
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 namespace isa {
-struct scalar {};                     // whatever the compiler's baseline is
-struct avx2 {};                       // AVX2, FMA, F16C
-struct avx512 {};                     // F, BW, CD, DQ, VL
+// Whatever the compiler's baseline is.
+struct scalar {
+  using without_dots = scalar;  // the level below whose kernels serve what takes no dot product of bytes or of bf16
+};
+// AVX2, FMA, F16C.
+struct avx2 {
+  using without_dots = avx2;
+};
+// AVX-512 F, BW, CD, DQ, VL.
+struct avx512 {
+  using without_dots = avx512;
+};
 struct avx512_vnni : avx512 {};       // + VNNI: dot_i8 in one instruction
 struct avx512_bf16 : avx512_vnni {};  // + BF16: dot_bf16 in one instruction
-struct neon {};                       // Armv8-A
-struct neon_dotprod : neon {};        // + SDOT: dot_i8 in one instruction
-struct neon_i8mm : neon_dotprod {};   // + USDOT: with unsigned codes
+// Armv8-A.
+struct neon {
+  using without_dots = neon;
+};
+struct neon_dotprod : neon {};       // + SDOT: dot_i8 in one instruction
+struct neon_i8mm : neon_dotprod {};  // + USDOT: with unsigned codes
 }  // namespace isa
 
 }  // namespace inlay

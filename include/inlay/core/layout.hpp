@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/overflow.hpp>
 #include <inlay/core/space.hpp>
 #include <inlay/core/view.hpp>
@@ -28,17 +29,19 @@ struct Layout {
 
   template <class V>
   requires requires { typename V::space; }
-  constexpr Layout(const V& view)
+  INLAY_INLINE constexpr Layout(const V& view)
       : dtype(view.dtype), rank(V::rank), extents(view.extents.data()), strides(view.strides.data()) {
     static_assert(V::rank <= max_rank);
   }
 
-  constexpr bool empty() const {
+  INLAY_INLINE constexpr bool empty() const {
     for (int d = 0; d < rank; ++d)
       if (extents[d] == 0) return true;
     return false;
   }
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 constexpr bool same_layout(const Layout& a, const Layout& b) {
   if (a.dtype != b.dtype || a.rank != b.rank) return false;
@@ -56,7 +59,8 @@ constexpr bool surely_fits_memory(const Layout& view) {
     extents |= static_cast<std::uint64_t>(view.extents[d]);
     strides |= static_cast<std::uint64_t>(view.strides[d]);
   }
-  return extents >> extent_bits[view.rank] == 0 && strides >> (51 - extent_bits[view.rank]) == 0;
+  const int bits_of_extent = extent_bits[static_cast<std::size_t>(view.rank)];
+  return extents >> bits_of_extent == 0 && strides >> (51 - bits_of_extent) == 0;
 }
 
 // Extents and strides that memory can have: fewer than 2^57 bytes, which is what addresses reach, both for the elements
@@ -89,16 +93,16 @@ constexpr bool elements_apart(const Layout& view) {
     index stride, extent;
   };
   std::array<Dimension, Layout::max_rank> nested{};  // from the innermost on
-  int count = 0;
+  std::size_t count = 0;
   for (int d = view.rank - 1; d >= 0; --d) {
     if (view.extents[d] <= 1) continue;
     const index stride = view.strides[d] < 0 ? -view.strides[d] : view.strides[d];
-    int place = count++;
+    std::size_t place = count++;
     for (; place > 0 && nested[place - 1].stride > stride; --place) nested[place] = nested[place - 1];
     nested[place] = {stride, view.extents[d]};
   }
   index covered = 1;
-  for (int i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (nested[i].stride < covered) return false;
     covered += nested[i].stride * (nested[i].extent - 1);
   }
@@ -112,7 +116,7 @@ struct ByteRange {
 };
 template <class V> ByteRange byte_range(const V& view) {
   index low = 0, high = 0;
-  for (int d = 0; d < V::rank; ++d) {
+  for (std::size_t d = 0; d < V::rank; ++d) {
     const index reach = view.strides[d] * (view.extents[d] - 1);
     (reach < 0 ? low : high) += reach;
   }
@@ -135,5 +139,7 @@ constexpr Rows rows_of(const Layout& view) {
     if (const index step = magnitude(view.strides[d]); step != largest) within += step * (view.extents[d] - 1);
   return {largest * width % 8 == 0 ? largest * width / 8 : 0, (within * width + width + 7) / 8};
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

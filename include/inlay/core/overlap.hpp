@@ -4,9 +4,12 @@
 
 #include <type_traits>
 
+#include <inlay/core/inline.hpp>
 #include <inlay/core/layout.hpp>
 
 namespace inlay {
+
+inline namespace INLAY_UNIT_ISA {
 
 // Of two views of one space. Exact for equal outer periods (fused rows); otherwise true where the ranges of bytes meet.
 constexpr bool rows_overlap(const Rows& a, const Rows& b, std::ptrdiff_t apart) {
@@ -36,5 +39,7 @@ template <class A, class B> bool same_elements(const A& a, const B& b) {
     return Const(a.data) == Const(b.data) && same_layout(a, b);
   }
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

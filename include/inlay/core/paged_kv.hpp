@@ -33,6 +33,8 @@ namespace inlay {
 template <class Space = Host> using PagedView = View<5, Space>;            // [blocks, kv_heads, groups, block_size, x]
 template <class Space = Host> using ConstPagedView = ConstView<5, Space>;  // the same, read only
 
+inline namespace INLAY_UNIT_ISA {
+
 // [blocks, block_size, kv_heads, head_dim]
 template <template <int, class> class V, class Space> INLAY_INLINE V<5, Space> flat_cache(const V<4, Space>& cache) {
   const auto& [blocks, block_size, kv_heads, head_dim] = cache.extents;
@@ -97,6 +99,8 @@ template <class V> constexpr index paged_offset(const V& cache, index slot, inde
   return slot_offset(cache, slot, head) + dim_offset(cache, d);
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 // One block of two caches of equal shape as nested runs: the longest pieces that are contiguous in
 // both, for copies. Dimensions of extent one vanish, neighbours that follow each other merge.
 struct BlockRuns {
@@ -105,15 +109,18 @@ struct BlockRuns {
   index from[4] = {}, to[4] = {};  // their strides in the two caches
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class A, class B> [[gnu::always_inline]] constexpr BlockRuns block_runs(const A& a, const B& b) {
-  int order[4] = {1, 2, 3, 4};
+  std::size_t order[4] = {1, 2, 3, 4};
   // Slowest first; equal strides cannot be told apart by memory, so their order is free.
   for (int i = 1; i < 4; ++i)
     for (int j = i; j > 0 && a.strides[order[j]] > a.strides[order[j - 1]]; --j) std::swap(order[j], order[j - 1]);
   BlockRuns runs;
   int used = 4;  // loops are filled from the fastest
   for (int i = 3; i >= 0; --i) {
-    const index extent = a.extents[order[i]], sa = a.strides[order[i]], sb = b.strides[order[i]];
+    const std::size_t d = order[i];
+    const index extent = a.extents[d], sa = a.strides[d], sb = b.strides[d];
     if (extent == 1) continue;
     if (used == 4 && sa == runs.run && sb == runs.run) {
       runs.run *= extent;
@@ -128,5 +135,7 @@ template <class A, class B> [[gnu::always_inline]] constexpr BlockRuns block_run
   }
   return runs;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/inline.hpp>
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -47,7 +48,7 @@ struct Parallel {
     return width <= 1 || run == nullptr || work.seconds() < least;
   }
 
-  template <class Task> void operator()(index tasks, const Work& work, Task&& task) const {
+  template <class Task> INLAY_INLINE void operator()(index tasks, const Work& work, Task&& task) const {
     if (tasks <= 0) return;
     if (tasks == 1 || alone(work)) {
       for (index i = 0; i < tasks; ++i) task(i);
@@ -58,7 +59,9 @@ struct Parallel {
         context, tasks, [](void* data, index i) { (*static_cast<T*>(data))(i); },
         const_cast<void*>(static_cast<const void*>(&task)));
   }
-  template <class Task> void operator()(index tasks, Task&& task) const { (*this)(tasks, unestimated, task); }
+  template <class Task> INLAY_INLINE void operator()(index tasks, Task&& task) const {
+    (*this)(tasks, unestimated, task);
+  }
 
   // How many tasks `work` becomes that can be cut into `most`.
   [[gnu::always_inline]] index pieces(index most, const Work& work) const {
@@ -70,7 +73,7 @@ struct Parallel {
   }
 
   // 0..count-1 in contiguous pieces whose bounds are multiples of `grain`: body(begin, end).
-  template <class Body> void ranges(index count, index grain, const Work& work, Body&& body) const {
+  template <class Body> INLAY_INLINE void ranges(index count, index grain, const Work& work, Body&& body) const {
     const index grains = (count + grain - 1) / grain, tasks = pieces(grains, work);
     (*this)(tasks, work, [&](index i) {
       const index begin = grains * i / tasks * grain;
@@ -78,17 +81,23 @@ struct Parallel {
       body(begin, end < count ? end : count);
     });
   }
-  template <class Body> void ranges(index count, index grain, Body&& body) const {
+  template <class Body> INLAY_INLINE void ranges(index count, index grain, Body&& body) const {
     ranges(count, grain, unestimated, body);
   }
 
   static constexpr Work unestimated{.bytes = 1e6};  // is handed out
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 // One thread: the caller's.
 inline Parallel serial() { return {}; }
 
+}  // namespace INLAY_UNIT_ISA
+
 #if defined(_OPENMP)
+inline namespace INLAY_UNIT_ISA {
+
 // OpenMP's threads; 0 takes as many as OpenMP would. Tasks are dealt out one by one, since a shared
 // machine slows single threads down.
 inline Parallel openmp(int threads = 0) {
@@ -101,7 +110,12 @@ inline Parallel openmp(int threads = 0) {
             for (index i = 0; i < tasks; ++i) task(data, i);
           }};
 }
+
+}  // namespace INLAY_UNIT_ISA
+
 #endif
+
+inline namespace INLAY_UNIT_ISA {
 
 // Any pool whose run(n, f) calls f(i) for each i < n and waits. The pool must outlive the result.
 template <class Pool> Parallel from_pool(Pool& pool, int width) {
@@ -110,5 +124,7 @@ template <class Pool> Parallel from_pool(Pool& pool, int width) {
         static_cast<Pool*>(context)->run(tasks, [=](index i) { task(data, i); });
       }};
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

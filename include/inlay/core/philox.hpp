@@ -6,7 +6,11 @@
 #include <array>
 #include <cstdint>
 
+#include <inlay/core/inline.hpp>
+
 namespace inlay {
+
+inline namespace INLAY_UNIT_ISA {
 
 // Inlined always: kernels of several instruction sets share it.
 [[gnu::always_inline]] constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key,
@@ -29,5 +33,7 @@ namespace inlay {
 [[gnu::always_inline]] constexpr double unit_interval(std::uint32_t high, std::uint32_t low) {
   return static_cast<double>((static_cast<std::uint64_t>(high) << 32 | low) >> 11) * 0x1p-53;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

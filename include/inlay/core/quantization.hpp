@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <inlay/core/ggml_blocks.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/overflow.hpp>
 
 namespace inlay {
@@ -37,6 +38,8 @@ struct GgmlFormat {
   index block = 0;        // elements
   index bytes = 0;        // of one block
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 constexpr GgmlFormat ggml_format(GgmlType type) {
   switch (type) {
@@ -67,7 +70,11 @@ constexpr index ggml_row_bytes(GgmlType type, index n) {
   return checked_multiply(n / format.block, format.bytes, bytes) ? bytes : 0;
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 namespace detail {
+
+inline namespace INLAY_UNIT_ISA {
 
 // Files promise no alignment: every block is copied out before it is read.
 template <class Block> void dequantize_blocks(const void* bytes, index n, float* x) {
@@ -100,7 +107,11 @@ template <class T> void narrow_row(const float* x, index n, void* bytes) {
   }
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
+
+inline namespace INLAY_UNIT_ISA {
 
 // `bytes` may lie anywhere. False, and nothing written: unknown type, or a broken last block.
 inline bool dequantize_row(GgmlType type, const void* bytes, index n, float* x) {
@@ -136,5 +147,7 @@ inline bool quantize_row(GgmlType type, const float* x, index n, void* bytes) {
     default: return false;
   }
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -5,7 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include <inlay/core/inline.hpp>
+
 namespace inlay {
+
+inline namespace INLAY_UNIT_ISA {
 
 inline std::string printable(std::string_view text, std::size_t longest = 80) {
   constexpr char digits[] = "0123456789abcdef";
@@ -21,5 +25,7 @@ inline std::string printable(std::string_view text, std::size_t longest = 80) {
 }
 
 inline std::string quote(std::string_view text) { return "'" + printable(text) + "'"; }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <inlay/core/fields.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/view.hpp>
 
 namespace inlay {
@@ -56,6 +57,8 @@ template <class Op> struct Rebound {
   Rebound& operator=(Rebound&&) = default;
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class To, class Op, class Move> Rebound<InSpace<Op, To>> rebind(const Op& op, Move&& move) {
   using Moved = InSpace<Op, To>;
   Rebound<Moved> result;
@@ -84,5 +87,7 @@ template <class To, class Op, class Move> Rebound<InSpace<Op, To>> rebind(const 
   (std::make_index_sequence<count>{});
   return result;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <inlay/core/inline.hpp>
+
 namespace inlay {
 
 // A space is named after what owns the memory. Cl is a backend that a build may lack.
@@ -30,9 +32,9 @@ template <> struct SpacePointer<Host> {
   using Mutable = void*;
   using Const = const void*;
 
-  static constexpr bool same_memory(Const, Const) { return true; }
-  static std::ptrdiff_t byte_offset(Const p) { return reinterpret_cast<std::intptr_t>(p); }
-  template <class P> static constexpr P advance(P p, std::ptrdiff_t n) {
+  static INLAY_INLINE constexpr bool same_memory(Const, Const) { return true; }
+  static INLAY_INLINE std::ptrdiff_t byte_offset(Const p) { return reinterpret_cast<std::intptr_t>(p); }
+  template <class P> static INLAY_INLINE constexpr P advance(P p, std::ptrdiff_t n) {
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<P>>, const std::byte, std::byte>;
     return p == nullptr ? p : static_cast<Byte*>(p) + n;  // a view without elements may have no memory
   }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <inlay/core/backend.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/layout.hpp>
 
 namespace inlay {
@@ -110,6 +111,8 @@ template <class From, class Memory> struct Region {
   }
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class From, class Memory, class Op> std::vector<Region<From, Memory>> regions(const Op& op) {
   std::vector<Region<From, Memory>> list;
   for_each_view(op, [&](const auto& field, const auto& view) {
@@ -196,7 +199,11 @@ Status run_staged(Backend& backend, Memory& memory, const Op& op, Bring&& bring,
   return status;
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
+
+inline namespace INLAY_UNIT_ISA {
 
 template <OwnsMemory Device, class Op>
 requires std::is_same_v<SpaceOfOp<Op>, Host> Status run_from_host(Device& device, const Op& op) {
@@ -222,5 +229,7 @@ requires RunsOn<Device, Op> Status run_on_host(Device& device, Backend& host, co
         return device.upload(region.target(), {static_cast<const std::byte*>(region.staged()), region.bytes()});
       });
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

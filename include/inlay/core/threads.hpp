@@ -16,6 +16,7 @@
 // A task may call the pool again, and several threads may use one pool: who finds it taken does its own work itself.
 // What a task throws, the caller gets (the first of several; tasks that have not begun are left out). After fork() the
 // child makes threads of its own when it first needs them; the fork must not come from within a task.
+// The process's own pools end with the process, or with the library that holds them where dlclose() unloads it.
 // Workers may use the processors that the thread may which makes the pool (in a child: which hands out the first job).
 // They compute in the modes of who calls, rounding and flushing of subnormal numbers, whatever his last job had.
 #pragma once
@@ -50,6 +51,8 @@ class Threads {
   Parallel parallel();
   // task(data, i) for each i < tasks; returns when all are done.
   void run(index tasks, void (*task)(void* data, index i), void* data);
+  // Ends the workers for good, unless a job is under way: from then on run() does all tasks itself.
+  void close();
 
  private:
   struct Crew;
@@ -57,7 +60,7 @@ class Threads {
 
   Options options_;
   std::vector<int> processors_;  // that workers may use
-  std::unique_ptr<Crew> crew_;  // made by the first job that is handed out
+  std::unique_ptr<Crew> crew_;   // made by the first job that is handed out
   std::atomic<bool> taken_{false};
 };
 

@@ -12,20 +12,27 @@
 #include <type_traits>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/overflow.hpp>
 #include <inlay/core/space.hpp>
 
 namespace inlay {
 
-template <int Rank> constexpr std::array<index, Rank> contiguous_strides(const std::array<index, Rank>& extents) {
-  std::array<index, Rank> strides{};
+inline namespace INLAY_UNIT_ISA {
+
+template <int Rank> using IndexArray = std::array<index, static_cast<std::size_t>(Rank)>;
+
+template <int Rank> constexpr IndexArray<Rank> contiguous_strides(const IndexArray<Rank>& extents) {
+  IndexArray<Rank> strides{};
   index step = 1;
-  for (int d = Rank - 1; d >= 0; --d) {
+  for (std::size_t d = Rank; d-- > 0;) {
     strides[d] = step;
     step = saturating_multiply(step, extents[d]);
   }
   return strides;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 namespace detail {
 
@@ -35,41 +42,41 @@ template <int Rank, class Space, class Pointer, class Self> struct BasicView {
   static_assert(Rank >= 1);
   static constexpr int rank = Rank;
   using space = Space;
-  using Extents = std::array<index, Rank>;
+  using Extents = IndexArray<Rank>;
 
   Pointer data{};
   DType dtype = DType::f32;
   Extents extents{};
   Extents strides{};
 
-  constexpr BasicView() = default;
-  constexpr BasicView(Pointer pointer, DType type, const Extents& shape)
+  INLAY_INLINE constexpr BasicView() = default;
+  INLAY_INLINE constexpr BasicView(Pointer pointer, DType type, const Extents& shape)
       : data(pointer), dtype(type), extents(shape), strides(contiguous_strides<Rank>(shape)) {}
-  constexpr BasicView(Pointer pointer, DType type, const Extents& shape, const Extents& steps)
+  INLAY_INLINE constexpr BasicView(Pointer pointer, DType type, const Extents& shape, const Extents& steps)
       : data(pointer), dtype(type), extents(shape), strides(steps) {}
 
   // The largest index where the product does not fit one: no view that Check lets pass.
-  constexpr index size() const {
+  INLAY_INLINE constexpr index size() const {
     index product = 1;
     for (index extent : extents) product = saturating_multiply(product, extent);
     return product;
   }
-  constexpr bool empty() const {
+  INLAY_INLINE constexpr bool empty() const {
     for (index extent : extents)
       if (extent == 0) return true;
     return false;
   }
   // An optional field that was left out: no memory and no extent.
   // A loop: GCC makes a call of memcmp out of comparing arrays, and kernels ask this in inner loops.
-  constexpr bool present() const {
+  INLAY_INLINE constexpr bool present() const {
     if (data != Pointer{}) return true;
     for (index extent : extents)
       if (extent != 0) return true;
     return false;
   }
-  constexpr bool contiguous() const {
+  INLAY_INLINE constexpr bool contiguous() const {
     index step = 1;
-    for (int d = Rank - 1; d >= 0; --d) {
+    for (std::size_t d = Rank; d-- > 0;) {
       if (extents[d] != 1 && strides[d] != step) return false;
       step = saturating_multiply(step, extents[d]);
     }
@@ -77,10 +84,11 @@ template <int Rank, class Space, class Pointer, class Self> struct BasicView {
   }
 
   // Elements begin .. begin + count of one dimension.
-  constexpr Self slice(int dimension, index begin, index count) const {
+  INLAY_INLINE constexpr Self slice(int dimension, index begin, index count) const {
     Self part(data, dtype, extents, strides);
-    part.extents[dimension] = count;
-    part.data = SpacePointer<Space>::advance(data, begin * strides[dimension] * bits(dtype) / 8);
+    const auto d = static_cast<std::size_t>(dimension);
+    part.extents[d] = count;
+    part.data = SpacePointer<Space>::advance(data, begin * strides[d] * bits(dtype) / 8);
     return part;
   }
 };
@@ -91,49 +99,52 @@ template <int Rank, class Space = Host>
 struct View : detail::BasicView<Rank, Space, typename SpacePointer<Space>::Mutable, View<Rank, Space>> {
   using Base = detail::BasicView<Rank, Space, typename SpacePointer<Space>::Mutable, View<Rank, Space>>;
   using Base::Base;
-  constexpr View() = default;
+  INLAY_INLINE constexpr View() = default;
 
   template <class T>
-  requires(std::is_same_v<Space, Host> && !std::is_void_v<T> &&
-           !std::is_const_v<T>) constexpr View(T* pointer, const typename Base::Extents& shape)
+  requires(std::is_same_v<Space, Host> && !std::is_void_v<T> && !std::is_const_v<T>) INLAY_INLINE
+      constexpr View(T* pointer, const typename Base::Extents& shape)
       : Base(pointer, dtype_of<T>, shape) {}
   template <class T>
-  requires(std::is_same_v<Space, Host> && !std::is_void_v<T> &&
-           !std::is_const_v<T>) constexpr View(T* pointer, const typename Base::Extents& shape,
-                                               const typename Base::Extents& steps)
+  requires(std::is_same_v<Space, Host> && !std::is_void_v<T> && !std::is_const_v<T>) INLAY_INLINE
+      constexpr View(T* pointer, const typename Base::Extents& shape, const typename Base::Extents& steps)
       : Base(pointer, dtype_of<T>, shape, steps) {}
 
   // The elements as T, of memory that the host can touch. The caller has checked the dtype.
-  template <class T> T* as() const { return static_cast<T*>(this->data); }
+  template <class T> INLAY_INLINE T* as() const { return static_cast<T*>(this->data); }
 };
 
 template <int Rank, class Space = Host>
 struct ConstView : detail::BasicView<Rank, Space, typename SpacePointer<Space>::Const, ConstView<Rank, Space>> {
   using Base = detail::BasicView<Rank, Space, typename SpacePointer<Space>::Const, ConstView<Rank, Space>>;
   using Base::Base;
-  constexpr ConstView() = default;
-  constexpr ConstView(const View<Rank, Space>& view) : Base(view.data, view.dtype, view.extents, view.strides) {}
+  INLAY_INLINE constexpr ConstView() = default;
+  INLAY_INLINE constexpr ConstView(const View<Rank, Space>& view)
+      : Base(view.data, view.dtype, view.extents, view.strides) {}
 
   template <class T>
-  requires(std::is_same_v<Space, Host> && !std::is_void_v<T>) constexpr ConstView(const T* pointer,
-                                                                                  const typename Base::Extents& shape)
+  requires(std::is_same_v<Space, Host> && !std::is_void_v<T>) INLAY_INLINE
+      constexpr ConstView(const T* pointer, const typename Base::Extents& shape)
       : Base(pointer, dtype_of<T>, shape) {}
   template <class T>
-  requires(std::is_same_v<Space, Host> && !std::is_void_v<T>) constexpr ConstView(const T* pointer,
-                                                                                  const typename Base::Extents& shape,
-                                                                                  const typename Base::Extents& steps)
+  requires(std::is_same_v<Space, Host> && !std::is_void_v<T>) INLAY_INLINE
+      constexpr ConstView(const T* pointer, const typename Base::Extents& shape, const typename Base::Extents& steps)
       : Base(pointer, dtype_of<T>, shape, steps) {}
 
-  template <class T> const T* as() const { return static_cast<const T*>(this->data); }
+  template <class T> INLAY_INLINE const T* as() const { return static_cast<const T*>(this->data); }
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 // The element offset of a multi-index.
 template <class V, class... I>
 requires(sizeof...(I) == V::rank) constexpr index offset(const V& view, I... i) {
   index sum = 0;
-  int d = 0;
+  std::size_t d = 0;
   ((sum += static_cast<index>(i) * view.strides[d++]), ...);
   return sum;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

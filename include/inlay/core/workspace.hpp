@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <type_traits>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/space.hpp>
 #include <inlay/core/status.hpp>
+#include <inlay/core/text.hpp>
 
 namespace inlay {
 
@@ -20,19 +21,21 @@ template <class Space> struct SpaceWorkspace {
   typename SpacePointer<Space>::Mutable begin{};
   std::size_t bytes = 0;
 
-  auto data() const { return begin; }
-  std::size_t size() const { return bytes; }
+  INLAY_INLINE auto data() const { return begin; }
+  INLAY_INLINE std::size_t size() const { return bytes; }
 };
 template <class Space>
 using WorkspaceIn = std::conditional_t<std::is_same_v<Space, Host>, Workspace, SpaceWorkspace<Space>>;
 
 inline constexpr std::size_t workspace_alignment = 64;
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space = Host> Status check_workspace(const WorkspaceIn<Space>& workspace, std::size_t needed) {
   if (needed == 0) return {};
   if (workspace.size() < needed)
-    return invalid("workspace has " + std::to_string(workspace.size()) + " bytes; it must have at least " +
-                   std::to_string(needed) + " (workspace_bytes)");
+    return invalid("workspace has " + number(workspace.size()) + " bytes; it must have at least " + number(needed) +
+                   " (workspace_bytes)");
   if (SpacePointer<Space>::byte_offset(workspace.data()) % static_cast<std::ptrdiff_t>(workspace_alignment) != 0)
     return invalid("workspace begins at an address that is no multiple of 64; it must be aligned to 64 bytes");
   return {};
@@ -56,5 +59,7 @@ class WorkspaceCutter {
  private:
   std::byte* at_;
 };
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -18,20 +19,21 @@ template <class Space = Host> struct Add {
   static constexpr auto fields = std::tuple{in("a", &Add::a), in("b", &Add::b), out("y", &Add::y)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const Add<Space>& op) {
   return Check(op)
       .dtype(op.a, floats)
       .dtype(op.b, floats)
       .extent(op.b, 1, op.a.extents[1])
       .that(op.b.extents[0] == 1 || op.b.extents[0] == op.a.extents[0], op.b,
-            [&] {
-              return "has " + std::to_string(op.b.extents[0]) + " rows; it must have 1 or " +
-                     std::to_string(op.a.extents[0]);
-            })
+            [&] { return "has " + number(op.b.extents[0]) + " rows; it must have 1 or " + number(op.a.extents[0]); })
       .same_dtype(op.y, op.a)
       .same_shape(op.y, op.a)
       .may_alias(op.y, op.a)
       .may_alias(op.y, op.b);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/ops/quantize.hpp>
 
 namespace inlay {
@@ -29,6 +30,8 @@ template <class Space = Host> struct Dequantize {
                                             scalar("column_group", &Dequantize::column_group)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const Dequantize<Space>& op) {
   return Check(op)
       .dtype(op.x, quantized_types)
@@ -40,15 +43,17 @@ template <class Space> Status check(const Dequantize<Space>& op) {
       .that(detail::serves(op.scale.extents[0], op.x.extents[0], op.row_group), op.scale,
             [&] {
               return "has shape " + format_shape<2>(op.scale.extents) + "; its rows must be 1, " +
-                     std::to_string(op.x.extents[0]) + " or those divided by row_group, rounded up";
+                     number(op.x.extents[0]) + " or those divided by row_group, rounded up";
             })
       .that(detail::serves(op.scale.extents[1], op.x.extents[1], op.column_group), op.scale,
             [&] {
               return "has shape " + format_shape<2>(op.scale.extents) + "; its columns must be 1, " +
-                     std::to_string(op.x.extents[1]) + " or those divided by column_group, rounded up";
+                     number(op.x.extents[1]) + " or those divided by column_group, rounded up";
             })
       .same_dtype(op.zero, op.x)
       .same_shape(op.zero, op.scale);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -13,6 +13,7 @@
 
 #include <inlay/core/check.hpp>
 #include <inlay/core/entries.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/quantization.hpp>
 
 namespace inlay {
@@ -32,6 +33,8 @@ template <class Space = Host> struct Embedding {
                  scalar("format", &Embedding::format), scalar("scale", &Embedding::scale)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const Embedding<Space>& op) {
   const index vocab = op.table.extents[0], dim = op.y.extents[1];
   const bool blocks = op.table.dtype == DType::u8;
@@ -41,8 +44,8 @@ template <class Space> Status check(const Embedding<Space>& op) {
           .that(!blocks || is_quantized(op.format), op.format, "must be a block format where the table is u8")
           .that(!blocks || ggml_row_bytes(op.format, dim) != 0 || dim == 0, op.y,
                 [&] {
-                  return "has rows of " + std::to_string(dim) + "; they must be a multiple of the block, " +
-                         std::to_string(ggml_format(op.format).block);
+                  return "has rows of " + number(dim) + "; they must be a multiple of the block, " +
+                         number(ggml_format(op.format).block);
                 })
           .extent(op.table, 1, blocks ? ggml_row_bytes(op.format, dim) : dim)
           .that(op.row_scale.present() == (op.table.dtype == DType::i8), op.row_scale,
@@ -55,5 +58,7 @@ template <class Space> Status check(const Embedding<Space>& op) {
           .finite(op.scale);
   return status.ok() ? check_entries("ids", op.ids, vocab) : std::move(status);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

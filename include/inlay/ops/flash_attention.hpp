@@ -21,7 +21,9 @@
 #pragma once
 
 #include <inlay/core/attention_check.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/isa.hpp>
+#include <inlay/core/text.hpp>
 
 namespace inlay {
 
@@ -89,12 +91,14 @@ template <class Space = Host> struct FlashAttention {
   static constexpr Isa dot_levels[] = {Isa::avx512_bf16};
 
   // Negative where q_indptr is empty.
-  index batch() const { return q_indptr.present() ? q_indptr.extents[0] - 1 : q.extents[0]; }
+  INLAY_INLINE index batch() const { return q_indptr.present() ? q_indptr.extents[0] - 1 : q.extents[0]; }
   // The longest sequence of keys that the shapes allow.
-  [[gnu::always_inline]] index max_kv_len() const {
+  INLAY_INLINE index max_kv_len() const {
     return block_table.present() ? saturating_multiply(block_table.extents[1], k.extents[1]) : k.extents[1];
   }
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 // Lengths of one sequence; tables lie in host memory.
 [[gnu::always_inline]] inline index query_count(const FlashAttention<Host>& op, index b) {
@@ -105,7 +109,11 @@ template <class Space = Host> struct FlashAttention {
   return op.kv_lens.present() ? entry(op.kv_lens, b) : op.k.extents[1];
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 namespace detail {
+
+inline namespace INLAY_UNIT_ISA {
 
 // Every table entry that a sequence uses; every mask as long as the sequences need it.
 inline void check_contents(Check<FlashAttention<Host>>& check, const FlashAttention<Host>& op) {
@@ -117,23 +125,20 @@ inline void check_contents(Check<FlashAttention<Host>>& check, const FlashAttent
       for (index i = 0; keys > 0 && i < groups_of(keys, block_size); ++i) {
         const index block = op.block_table.as<std::int32_t>()[offset(op.block_table, b, i)];
         check.that(block >= 0 && block < op.k.extents[0], op.block_table, [&] {
-          return "has block " + std::to_string(block) + " at [" + std::to_string(b) + ", " + std::to_string(i) +
-                 "]; it must be in 0.." + std::to_string(op.k.extents[0] - 1);
+          return "has block " + number(block) + " at [" + number(b) + ", " + number(i) + "]; it must be in 0.." +
+                 number(op.k.extents[0] - 1);
         });
       }
     if (op.q_start.present())
-      check.that(entry(op.q_start, b) >= -farthest_position && entry(op.q_start, b) <= farthest_position, op.q_start,
-                 [&] {
-                   return "has " + std::to_string(entry(op.q_start, b)) + " at " + std::to_string(b) +
-                          "; it must be in -2^53..2^53";
-                 });
+      check.that(
+          entry(op.q_start, b) >= -farthest_position && entry(op.q_start, b) <= farthest_position, op.q_start,
+          [&] { return "has " + number(entry(op.q_start, b)) + " at " + number(b) + "; it must be in -2^53..2^53"; });
     const auto covers = [&](const ConstView<4>& mask) {
       check.that(!mask.present() || queries == 0 || keys == 0 ||
                      ((mask.extents[2] == 1 || mask.extents[2] >= queries) && mask.extents[3] >= keys),
                  mask, [&] {
-                   return "has shape " + format_shape<4>(mask.extents) + "; it must cover the " +
-                          std::to_string(queries) + " queries and " + std::to_string(keys) + " keys of sequence " +
-                          std::to_string(b);
+                   return "has shape " + format_shape<4>(mask.extents) + "; it must cover the " + number(queries) +
+                          " queries and " + number(keys) + " keys of sequence " + number(b);
                  });
     };
     covers(op.bias);
@@ -142,14 +147,18 @@ inline void check_contents(Check<FlashAttention<Host>>& check, const FlashAttent
       const index begin = entry(op.mask_indptr, b), end = entry(op.mask_indptr, b + 1);
       const index pairs = saturating_multiply(queries, keys);
       check.that((end - begin) * 8 >= pairs, op.mask_indptr, [&] {
-        return "gives sequence " + std::to_string(b) + " " + std::to_string(end - begin) + " bytes; it must have " +
-               std::to_string(groups_of(pairs, 8));
+        return "gives sequence " + number(b) + " " + number(end - begin) + " bytes; it must have " +
+               number(groups_of(pairs, 8));
       });
     }
   }
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const FlashAttention<Space>& op) {
   Check demands(op);
@@ -176,11 +185,9 @@ template <class Space> Status check(const FlashAttention<Space>& op) {
       .extent(op.block_table, 0, batch)
       .that(op.max_kv_len() < longest_kv_len, op.block_table, "reaches 2^57 keys or more; it must reach fewer")
       .that(!op.block_table.present() || op.kv_lens.present(), op.kv_lens, "is left out; block_table demands it")
-      .that(op.kv_indptr.present() || op.block_table.present() || op.k.extents[0] == batch, op.k,
-            [&] {
-              return "has " + std::to_string(op.k.extents[0]) + " sequences; it must have the " +
-                     std::to_string(batch) + " of q";
-            })
+      .that(
+          op.kv_indptr.present() || op.block_table.present() || op.k.extents[0] == batch, op.k,
+          [&] { return "has " + number(op.k.extents[0]) + " sequences; it must have the " + number(batch) + " of q"; })
       .dtype(op.kv_lens, ids)
       .extent(op.kv_lens, 0, batch)
       .dtype(op.q_start, ids)
@@ -202,5 +209,7 @@ template <class Space> Status check(const FlashAttention<Space>& op) {
   if constexpr (std::is_same_v<Space, Host>) detail::check_contents(demands, op);
   return demands;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -26,6 +27,8 @@ template <class Space = Host> struct Gelu {
       std::tuple{in("x", &Gelu::x), optional_in("up", &Gelu::up), out("y", &Gelu::y), scalar("form", &Gelu::form)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const Gelu<Space>& op) {
   return Check(op)
       .dtype(op.x, floats)
@@ -38,5 +41,7 @@ template <class Space> Status check(const Gelu<Space>& op) {
       .may_alias(op.y, op.x)
       .may_alias(op.y, op.up);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

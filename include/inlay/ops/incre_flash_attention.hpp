@@ -23,6 +23,8 @@
 #include <span>
 
 #include <inlay/core/attention_check.hpp>
+#include <inlay/core/inline.hpp>
+#include <inlay/core/text.hpp>
 
 namespace inlay {
 
@@ -82,11 +84,15 @@ template <class Space = Host> struct IncreFlashAttention {
                                             scalar("kv_padding", &IncreFlashAttention::kv_padding),
                                             scalar("deterministic", &IncreFlashAttention::deterministic)};
 
-  [[gnu::always_inline]] bool listed() const { return !k_list.empty(); }
+  INLAY_INLINE bool listed() const { return !k_list.empty(); }
   // K and V of sequence b: [slots, kv_heads, dim].
-  [[gnu::always_inline]] ConstView<3, Space> keys(index b) const { return listed() ? k_list[b] : of(k, b); }
-  [[gnu::always_inline]] ConstView<3, Space> values(index b) const { return listed() ? v_list[b] : of(v, b); }
-  [[gnu::always_inline]] index max_slots() const {
+  [[gnu::always_inline]] ConstView<3, Space> keys(index b) const {
+    return listed() ? k_list[static_cast<std::size_t>(b)] : of(k, b);
+  }
+  [[gnu::always_inline]] ConstView<3, Space> values(index b) const {
+    return listed() ? v_list[static_cast<std::size_t>(b)] : of(v, b);
+  }
+  INLAY_INLINE index max_slots() const {
     index slots = k.extents[1];
     for (const auto& part : k_list) slots = part.extents[0] > slots ? part.extents[0] : slots;
     return slots;
@@ -102,15 +108,21 @@ template <class Space = Host> struct IncreFlashAttention {
   }
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 // The slots of sequence b that hold its keys; empty where left padding leaves no room for them.
 [[gnu::always_inline]] inline KeyRange key_slots(const IncreFlashAttention<Host>& op, index b) {
-  const index slots = op.listed() ? op.k_list[b].extents[0] : op.k.extents[1];
+  const index slots = op.listed() ? op.k_list[static_cast<std::size_t>(b)].extents[0] : op.k.extents[1];
   const auto& lengths = op.actual_seq_lengths;
   const index length = lengths.present() ? entry(lengths, lengths.extents[0] == 1 ? 0 : b) : slots;
   return op.kv_left_padding ? left_padded_keys(slots, length, op.kv_padding) : KeyRange{0, length};
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 namespace detail {
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Space> void check_list(Check<IncreFlashAttention<Space>>& check, const IncreFlashAttention<Space>& op) {
   const index batch = op.q.extents[0];
@@ -118,17 +130,16 @@ template <class Space> void check_list(Check<IncreFlashAttention<Space>>& check,
       .that(op.listed() != op.k.present(), op.k, "must be given, or k_list, and not both")
       .that(op.listed() != op.v.present(), op.v, "must be given, or v_list, and not both")
       .that(!op.listed() || static_cast<index>(op.k_list.size()) == batch, op.k_list, [&] {
-        return "has " + std::to_string(op.k_list.size()) + " entries; it must have one for each of the " +
-               std::to_string(batch) + " sequences";
+        return "has " + number(op.k_list.size()) + " entries; it must have one for each of the " + number(batch) +
+               " sequences";
       });
   for (std::size_t b = 0; check.good() && b < op.k_list.size(); ++b) {
     const ConstView<3, Space>&k = op.k_list[b], &v = op.v_list[b], &k0 = op.k_list[0], &v0 = op.v_list[0];
     const auto entry_fits = [&](const auto& list, const ConstView<3, Space>& part, const ConstView<3, Space>& first,
                                 index dim) {
       check.that(part.dtype == first.dtype && part.extents == std::array{k.extents[0], k0.extents[1], dim}, list, [&] {
-        return "has " + std::string(name(part.dtype)) + " " + format_shape<3>(part.extents) + " at " +
-               std::to_string(b) + "; it must be " + std::string(name(first.dtype)) + " " +
-               format_shape<3>({k.extents[0], k0.extents[1], dim});
+        return "has " + Text(name(part.dtype)) + " " + format_shape<3>(part.extents) + " at " + number(b) +
+               "; it must be " + Text(name(first.dtype)) + " " + format_shape<3>({k.extents[0], k0.extents[1], dim});
       });
     };
     entry_fits(op.k_list, k, k0, op.q.extents[3]);
@@ -136,7 +147,11 @@ template <class Space> void check_list(Check<IncreFlashAttention<Space>>& check,
   }
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const IncreFlashAttention<Space>& op) {
   const index batch = op.q.extents[0], q_len = op.q.extents[1], q_heads = op.q.extents[2], slots = op.max_slots();
@@ -175,13 +190,9 @@ template <class Space> Status check(const IncreFlashAttention<Space>& op) {
   check_broadcast(demands, op.out_offset, {q_heads, v.extents[3]});
   demands
       .that(!op.pse_shift.present() || op.pse_shift.extents[3] >= slots, op.pse_shift,
-            [&] {
-              return "has " + std::to_string(op.pse_shift.extents[3]) + " columns; it must have " +
-                     std::to_string(slots);
-            })
-      .that(!op.atten_mask.present() || op.atten_mask.extents[2] >= slots, op.atten_mask, [&] {
-        return "has " + std::to_string(op.atten_mask.extents[2]) + " columns; it must have " + std::to_string(slots);
-      });
+            [&] { return "has " + number(op.pse_shift.extents[3]) + " columns; it must have " + number(slots); })
+      .that(!op.atten_mask.present() || op.atten_mask.extents[2] >= slots, op.atten_mask,
+            [&] { return "has " + number(op.atten_mask.extents[2]) + " columns; it must have " + number(slots); });
   check_antiquant(demands, k.dtype, op.k_scale, op.k_offset, k.extents);
   check_antiquant(demands, v.dtype, op.v_scale, op.v_offset, v.extents);
   if (op.actual_seq_lengths.present() && op.actual_seq_lengths.extents[0] == 1)
@@ -189,14 +200,15 @@ template <class Space> Status check(const IncreFlashAttention<Space>& op) {
   check_lengths(demands, op.actual_seq_lengths, slots);
   if constexpr (std::is_same_v<Space, Host>)
     for (index b = 0; demands.good() && !op.out.empty() && b < batch; ++b) {
-      const index own = op.listed() ? op.k_list[b].extents[0] : slots;
+      const index own = op.listed() ? op.k_list[static_cast<std::size_t>(b)].extents[0] : slots;
       const KeyRange keys = key_slots(op, b);
       demands.that(keys.end <= own, op.actual_seq_lengths, [&] {
-        return "has " + std::to_string(keys.end) + " for sequence " + std::to_string(b) + "; it must be in 0.." +
-               std::to_string(own);
+        return "has " + number(keys.end) + " for sequence " + number(b) + "; it must be in 0.." + number(own);
       });
     }
   return demands;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -16,10 +16,10 @@
 #pragma once
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/paged_kv.hpp>
 
 namespace inlay {
@@ -73,16 +73,18 @@ namespace detail {
 
 inline constexpr DTypes cache_types{DType::f32, DType::f16, DType::bf16, DType::i8};
 
+inline namespace INLAY_UNIT_ISA {
+
 // "" or what is wrong with slot_mapping, going on from its name.
-inline std::string wrong_slot(const ConstView<1>& slots, index limit) {
+inline Text wrong_slot(const ConstView<1>& slots, index limit) {
   for (index t = 0; t < slots.extents[0]; ++t)
     if (const index slot = slots.as<std::int64_t>()[t * slots.strides[0]]; slot >= limit)
-      return "[" + std::to_string(t) + "] is " + std::to_string(slot) + "; it must be below " + std::to_string(limit) +
+      return "[" + number(t) + "] is " + number(slot) + "; it must be below " + number(limit) +
              ", the slots of key_cache, or negative to skip the token";
   return {};
 }
 
-inline std::string wrong_pair(const ConstView<2>& pairs, index sources, index targets, bool one_pool) {
+inline Text wrong_pair(const ConstView<2>& pairs, index sources, index targets, bool one_pool) {
   const auto entry = [&](index i, index side) {
     return pairs.as<std::int64_t>()[i * pairs.strides[0] + side * pairs.strides[1]];
   };
@@ -92,21 +94,26 @@ inline std::string wrong_pair(const ConstView<2>& pairs, index sources, index ta
   for (index i = 0; i < count; ++i) {
     for (index side = 0; side < 2; ++side)
       if (const index block = entry(i, side); block < 0 || block >= (side ? targets : sources))
-        return "[" + std::to_string(i) + "] has the " + (side ? "target " : "source ") + std::to_string(block) +
-               "; it must be in 0.." + std::to_string((side ? targets : sources) - 1);
+        return "[" + number(i) + "] has the " + (side ? "target " : "source ") + number(block) + "; it must be in 0.." +
+               number((side ? targets : sources) - 1);
     written.push_back(entry(i, 1));
   }
-  std::sort(written.begin(), written.end());
+  // With an order of this unit's: without one it is the same function in all of them.
+  std::sort(written.begin(), written.end(), [](index a, index b) { return a < b; });
   if (const auto twice = std::adjacent_find(written.begin(), written.end()); twice != written.end())
-    return " has the target " + std::to_string(*twice) + " twice; a block must be written once";
+    return " has the target " + number(*twice) + " twice; a block must be written once";
   for (index i = 0; one_pool && i < count; ++i)
     if (std::binary_search(written.begin(), written.end(), entry(i, 0)))
-      return "[" + std::to_string(i) + "] has the source " + std::to_string(entry(i, 0)) +
+      return "[" + number(i) + "] has the source " + number(entry(i, 0)) +
              ", which is a target too; the copies must not depend on their order";
   return {};
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const ReshapeAndCache<Space>& op) {
   const index tokens = op.key.extents[0];
@@ -122,8 +129,8 @@ template <class Space> Status check(const ReshapeAndCache<Space>& op) {
       .extent(keys, 1, op.key.extents[1])
       .that(head_dim_of(keys) == op.key.extents[2], keys,
             [&] {
-              return "has " + std::to_string(keys.extents[2]) + " groups of " + std::to_string(keys.extents[4]) +
-                     "; they must make up " + std::to_string(op.key.extents[2]) + ", the dim of key";
+              return "has " + number(keys.extents[2]) + " groups of " + number(keys.extents[4]) +
+                     "; they must make up " + number(op.key.extents[2]) + ", the dim of key";
             })
       .that(block_size_of(keys) >= 1, keys, "has blocks without slots; it must have at least 1")
       .dtype(op.slot_mapping, DType::i64)
@@ -139,8 +146,8 @@ template <class Space> Status check(const ReshapeAndCache<Space>& op) {
         .extent(values, 3, block_size_of(keys))
         .that(head_dim_of(values) == op.value.extents[2], values,
               [&] {
-                return "has " + std::to_string(values.extents[2]) + " groups of " + std::to_string(values.extents[4]) +
-                       "; they must make up " + std::to_string(op.value.extents[2]) + ", the dim of value";
+                return "has " + number(values.extents[2]) + " groups of " + number(values.extents[4]) +
+                       "; they must make up " + number(op.value.extents[2]) + ", the dim of value";
               })
         .dtype(op.value_scales, DType::f32)
         .same_shape(op.value_scales, op.key_scales);
@@ -150,7 +157,7 @@ template <class Space> Status check(const ReshapeAndCache<Space>& op) {
   Status status = checked;
   if constexpr (std::is_same_v<Space, Host>)
     if (status.ok())
-      if (const std::string wrong = detail::wrong_slot(op.slot_mapping, slot_count(keys)); !wrong.empty())
+      if (const Text wrong = detail::wrong_slot(op.slot_mapping, slot_count(keys)); !wrong.empty())
         return invalid("slot_mapping" + wrong);
   return status;
 }
@@ -172,8 +179,7 @@ template <class Space> Status check(const CopyBlocks<Space>& op) {
                       .extent(op.pairs, 1, 2);
   if constexpr (std::is_same_v<Space, Host>)
     if (status.ok())
-      if (const std::string wrong = detail::wrong_pair(op.pairs, block_count(keys), block_count(keys), true);
-          !wrong.empty())
+      if (const Text wrong = detail::wrong_pair(op.pairs, block_count(keys), block_count(keys), true); !wrong.empty())
         return invalid("pairs" + wrong);
   return status;
 }
@@ -187,9 +193,11 @@ template <class Source, class Target> Status check(const SwapBlocks<Source, Targ
                       .dtype(op.pairs, DType::i64)
                       .extent(op.pairs, 1, 2);
   if (status.ok())
-    if (const std::string wrong = detail::wrong_pair(op.pairs, blocks, block_count(op.target), false); !wrong.empty())
+    if (const Text wrong = detail::wrong_pair(op.pairs, blocks, block_count(op.target), false); !wrong.empty())
       return invalid("pairs" + wrong);
   return status;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/isa.hpp>
 
 namespace inlay {
@@ -35,6 +36,8 @@ namespace inlay {
 enum class LinearCompute : unsigned char { exact_float, bf16_products };
 
 inline constexpr index linear_panel = 16;  // output channels that lie side by side
+
+inline namespace INLAY_UNIT_ISA {
 
 // Consecutive k of one channel that lie side by side.
 constexpr index linear_interleave(DType weight) { return weight == DType::bf16 ? 2 : 1; }
@@ -50,6 +53,8 @@ constexpr std::array<index, 3> linear_packed_at(index n, index k, DType weight) 
   const index pair = linear_interleave(weight);
   return {n / linear_panel, k / pair, n % linear_panel * pair + k % pair};
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 template <class Space = Host> struct Linear {
   ConstView<2, Space> x;                 // [tokens, k]  f32 f16 bf16; row stride free
@@ -69,6 +74,8 @@ template <class Space = Host> struct Linear {
   static constexpr Isa dot_levels[] = {Isa::avx512_bf16};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const Linear<Space>& op) {
   const index k = op.x.extents[1], n = op.y.extents[1];
   return Check(op)
@@ -86,5 +93,7 @@ template <class Space> Status check(const Linear<Space>& op) {
       .extent(op.bias, 0, n)
       .within(op.compute, LinearCompute::exact_float, LinearCompute::bf16_products);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -36,6 +36,7 @@
 #include <cstring>
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/isa.hpp>
 
 namespace inlay {
@@ -79,6 +80,8 @@ inline constexpr index panel = 16;            // output channels in a panel
 inline constexpr index group = 4;             // inputs in a group
 inline constexpr index line = panel * group;  // bytes
 
+inline namespace INLAY_UNIT_ISA {
+
 constexpr std::array<index, 3> packed_extents(index n, index k) {
   return {groups_of(n, panel), groups_of(k, group), line};
 }
@@ -90,7 +93,11 @@ constexpr index longest_k(DType x, bool x_zero, bool weight_zero) {
   return 2147483647 / (largest_x * largest_w);
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace linear_int8
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const LinearInt8<Space>& op) {
   const bool float_x = floats.contains(op.x.dtype);
@@ -103,16 +110,14 @@ template <class Space> Status check(const LinearInt8<Space>& op) {
     return !view.present() || view.extents[0] == 1 || view.extents[0] == count;
   };
   const auto must_have = [](const auto& view, index count) {
-    return [&view, count] {
-      return "has extent " + std::to_string(view.extents[0]) + "; it must be 1 or " + std::to_string(count);
-    };
+    return [&view, count] { return "has extent " + number(view.extents[0]) + "; it must be 1 or " + number(count); };
   };
   return Check(op)
       .dtype(op.x, {DType::i8, DType::u8, DType::f32, DType::f16, DType::bf16})
       .dtype(op.y, {DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32})
       .extent(op.y, 0, tokens)
       .that(k <= longest, op.x,
-            [&] { return "has " + std::to_string(k) + " columns; int32 sums need at most " + std::to_string(longest); })
+            [&] { return "has " + number(k) + " columns; int32 sums need at most " + number(longest); })
       .dtype(op.weight, DType::i8)
       .shape(op.weight, linear_int8::packed_extents(n, k))
       .contiguous(op.weight)
@@ -147,5 +152,7 @@ template <class Space> Status check(const LinearInt8<Space>& op) {
       .that(!op.shadow_outliers || (float_x && op.x_scale.present()), op.shadow_outliers,
             "must be false unless x is a float with x_scale");
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -34,6 +34,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/isa.hpp>
 
 namespace inlay {
@@ -43,6 +44,8 @@ enum class W4Compute : unsigned char { exact_float, int8_activations };
 inline constexpr index w4_panel = 16;          // output channels that lie side by side
 inline constexpr index w4_group_multiple = 8;  // slots in a word of 4-bit codes: groups end with words
 
+inline namespace INLAY_UNIT_ISA {
+
 constexpr index w4_panels(index n) { return groups_of(n, w4_panel); }
 // Steps of 64 bytes that the codes of `slots` take.
 constexpr index w4_steps(index slots, index bits) { return groups_of(slots, 32 / bits); }
@@ -50,6 +53,8 @@ constexpr index w4_steps(index slots, index bits) { return groups_of(slots, 32 /
 constexpr index w4_groups(index slots, index group) {
   return slots == 0 ? 0 : group == 0 ? 1 : groups_of(slots, group);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 template <class Space = Host> struct LinearW4a16 {
   ConstView<2, Space> x;             // [tokens, k]              f32 f16 bf16; row stride free
@@ -78,8 +83,10 @@ template <class Space = Host> struct LinearW4a16 {
                                             scalar("compute", &LinearW4a16::compute)};
   static constexpr Isa dot_levels[] = {Isa::avx512_vnni, Isa::neon_dotprod, Isa::neon_i8mm};
 
-  constexpr index slots() const { return perm.present() ? perm.extents[0] : x.extents[1]; }
+  INLAY_INLINE constexpr index slots() const { return perm.present() ? perm.extents[0] : x.extents[1]; }
 };
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const LinearW4a16<Space>& op) {
   const index k = op.x.extents[1], n = op.y.extents[1], slots = op.slots();
@@ -117,11 +124,12 @@ template <class Space> Status check(const LinearW4a16<Space>& op) {
       const auto* perm = op.perm.template as<std::int32_t>();
       for (index s = 0; s < slots; ++s)
         if (perm[s] < -1 || perm[s] >= k)
-          return invalid("perm[" + std::to_string(s) + "] is " + std::to_string(perm[s]) + "; it must be in -1.." +
-                         std::to_string(k - 1));
+          return invalid("perm[" + number(s) + "] is " + number(perm[s]) + "; it must be in -1.." + number(k - 1));
     }
   }
   return status;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -32,6 +33,8 @@ template <class Space = Host> struct MergeStates {
                  inlay::out("out", &MergeStates::out), optional_out("lse", &MergeStates::lse)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const MergeStates<Space>& op) {
   const auto& [states, tokens, heads, head_dim] = op.partial_out.extents;
   return Check(op)
@@ -44,5 +47,7 @@ template <class Space> Status check(const MergeStates<Space>& op) {
       .dtype(op.lse, DType::f32)
       .shape(op.lse, {tokens, heads});
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -15,10 +15,10 @@
 #pragma once
 
 #include <limits>
-#include <string>
 
 #include <inlay/core/attention.hpp>
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/paged_kv.hpp>
 
 namespace inlay {
@@ -70,34 +70,44 @@ template <class Space = Host> struct PagedAttention {
   }
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 // The keys that the query of a sequence of `length` tokens sees.
 template <class Space> constexpr KeyRange visible_keys(const PagedAttention<Space>& op, index length) {
   return visible_keys(length - 1, length, op.window_left, 0);
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 namespace detail {
 
+inline namespace INLAY_UNIT_ISA {
+
 // "" or what is wrong with the lengths and tables, with the name of the field in front.
-inline std::string wrong_table(const PagedAttention<Host>& op) {
+inline Text wrong_table(const PagedAttention<Host>& op) {
   const index block_size = block_size_of(op.key_cache), blocks = block_count(op.key_cache);
   const index reach = op.max_context_len();
   for (index b = 0; b < op.context_lens.extents[0]; ++b) {
     const index length = op.context_lens.as<std::int32_t>()[b * op.context_lens.strides[0]];
     if (length < 0 || length > reach)
-      return "context_lens[" + std::to_string(b) + "] is " + std::to_string(length) + "; it must be in 0.." +
-             std::to_string(reach) + ", what a row of block_tables reaches";
+      return "context_lens[" + number(b) + "] is " + number(length) + "; it must be in 0.." + number(reach) +
+             ", what a row of block_tables reaches";
     const KeyRange keys = visible_keys(op, length);
     if (keys.empty()) continue;
     const std::int32_t* const table = op.block_tables.as<std::int32_t>() + b * op.block_tables.strides[0];
     for (index i = keys.begin / block_size; i <= (keys.end - 1) / block_size; ++i)
       if (table[i] < 0 || table[i] >= blocks)
-        return "block_tables[" + std::to_string(b) + ", " + std::to_string(i) + "] is " + std::to_string(table[i]) +
-               "; it must be in 0.." + std::to_string(blocks - 1) + ", the blocks of key_cache";
+        return "block_tables[" + number(b) + ", " + number(i) + "] is " + number(table[i]) + "; it must be in 0.." +
+               number(blocks - 1) + ", the blocks of key_cache";
   }
   return {};
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const PagedAttention<Space>& op) {
   const auto& keys = op.key_cache;
@@ -111,15 +121,15 @@ template <class Space> Status check(const PagedAttention<Space>& op) {
           .same_dtype(values, keys)
           .that(head_dim_of(keys) == op.q.extents[2], keys,
                 [&] {
-                  return "has " + std::to_string(keys.extents[2]) + " groups of " + std::to_string(keys.extents[4]) +
-                         "; they must make up " + std::to_string(op.q.extents[2]) + ", the dim of q";
+                  return "has " + number(keys.extents[2]) + " groups of " + number(keys.extents[4]) +
+                         "; they must make up " + number(op.q.extents[2]) + ", the dim of q";
                 })
           .that(op.q.extents[2] >= 1, op.q, "has a dim of 0; it must be at least 1")
           .that(block_size_of(keys) >= 1, keys, "has blocks without slots; it must have at least 1")
           .that(kv_heads >= 1 && q_heads % kv_heads == 0, op.q,
                 [&] {
-                  return "has " + std::to_string(q_heads) + " heads; they must be a multiple of the " +
-                         std::to_string(kv_heads) + " heads of key_cache";
+                  return "has " + number(q_heads) + " heads; they must be a multiple of the " + number(kv_heads) +
+                         " heads of key_cache";
                 })
           .extent(values, 0, block_count(keys))
           .extent(values, 1, kv_heads)
@@ -153,8 +163,10 @@ template <class Space> Status check(const PagedAttention<Space>& op) {
           .at_least(op.partition, 0);
   if constexpr (std::is_same_v<Space, Host>)
     if (status.ok())
-      if (std::string wrong = detail::wrong_table(op); !wrong.empty()) return invalid(std::move(wrong));
+      if (Text wrong = detail::wrong_table(op); !wrong.empty()) return invalid(std::move(wrong));
   return status;
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

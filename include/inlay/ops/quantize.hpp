@@ -21,6 +21,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -49,12 +50,18 @@ template <class Space = Host> struct Quantize {
 
 namespace detail {
 
+inline namespace INLAY_UNIT_ISA {
+
 // True if `groups` scales serve `count` elements: one for all, one for each, or one for each `group`.
 constexpr bool serves(index groups, index count, index group) {
   return group > 0 ? groups == groups_of(count, group) : groups == 1 || groups == count;
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 }  // namespace detail
+
+inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const Quantize<Space>& op) {
   const bool dynamic = op.row_scale.present();
@@ -70,12 +77,12 @@ template <class Space> Status check(const Quantize<Space>& op) {
       .that(dynamic || detail::serves(op.scale.extents[0], op.x.extents[0], op.row_group), op.scale,
             [&] {
               return "has shape " + format_shape<2>(op.scale.extents) + "; its rows must be 1, " +
-                     std::to_string(op.x.extents[0]) + " or those divided by row_group, rounded up";
+                     number(op.x.extents[0]) + " or those divided by row_group, rounded up";
             })
       .that(dynamic || detail::serves(op.scale.extents[1], op.x.extents[1], op.column_group), op.scale,
             [&] {
               return "has shape " + format_shape<2>(op.scale.extents) + "; its columns must be 1, " +
-                     std::to_string(op.x.extents[1]) + " or those divided by column_group, rounded up";
+                     number(op.x.extents[1]) + " or those divided by column_group, rounded up";
             })
       .that(!op.zero.present() || !dynamic, op.zero, "must be left out where row_scale is given")
       .same_dtype(op.zero, op.y)
@@ -87,5 +94,7 @@ template <class Space> Status check(const Quantize<Space>& op) {
       .same_dtype(op.row_zero, op.y)
       .extent(op.row_zero, 0, op.x.extents[0]);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

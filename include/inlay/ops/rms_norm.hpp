@@ -17,6 +17,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -41,6 +42,8 @@ template <class Space = Host> struct RmsNorm {
                                             scalar("weight_offset", &RmsNorm::weight_offset)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const RmsNorm<Space>& op) {
   const bool quantized = op.y.dtype == DType::i8;
   return Check(op)
@@ -61,5 +64,7 @@ template <class Space> Status check(const RmsNorm<Space>& op) {
       .finite(op.weight_offset)
       .may_alias(op.y, op.x);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -18,6 +18,7 @@
 
 #include <inlay/core/check.hpp>
 #include <inlay/core/entries.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -59,6 +60,8 @@ template <class Space = Host> struct Rope {
                                             scalar("interleaved", &Rope::interleaved)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const RopeTable<Space>& op) {
   const index tokens = op.positions.extents[1], pairs = op.inv_freq.extents[1];
   Status status = Check(op)
@@ -93,12 +96,14 @@ template <class Space> Status check(const Rope<Space>& op) {
                       .at_least(op.first, 0)
                       .that(pairs <= op.x.extents[2] / 2 && op.first <= op.x.extents[2] - 2 * pairs, op.first,
                             [&] {
-                              return "is " + std::to_string(op.first) + ": with 2 * " + std::to_string(pairs) +
+                              return "is " + number(op.first) + ": with 2 * " + number(pairs) +
                                      " of cos it reaches past the head of x; they must fit in " +
-                                     std::to_string(op.x.extents[2]);
+                                     number(op.x.extents[2]);
                             })
                       .may_alias(op.y, op.x);
   return status.ok() ? check_entries("positions", op.positions, op.cos.extents[0]) : std::move(status);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -36,6 +36,7 @@
 #include <inlay/core/check.hpp>
 #include <inlay/core/element.hpp>
 #include <inlay/core/entries.hpp>
+#include <inlay/core/inline.hpp>
 #include <inlay/core/philox.hpp>
 
 namespace inlay {
@@ -87,6 +88,8 @@ template <class Space = Host> struct Sampling {
                                             scalar("step", &Sampling::step)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const Sampling<Space>& op) {
   const index rows = op.logits.extents[0], vocab = op.logits.extents[1];
   Status status =
@@ -122,15 +125,14 @@ template <class Space> Status check(const Sampling<Space>& op) {
   if constexpr (std::is_same_v<Space, Host>) {
     for (index r = 0; status.ok() && r < op.prompt_lengths.extents[0]; ++r)
       if (const index length = entry(op.prompt_lengths, r); length < 0 || length > op.history.extents[1])
-        return invalid("prompt_lengths[" + std::to_string(r) + "] is " + std::to_string(length) +
-                       "; it must be in 0.." + std::to_string(op.history.extents[1]) + ", the entries of history");
+        return invalid("prompt_lengths[" + number(r) + "] is " + number(length) + "; it must be in 0.." +
+                       number(op.history.extents[1]) + ", the entries of history");
     if (status.ok() && op.history.present())
       for (index r = 0; r < rows; ++r)
         for (index i = 0; i < op.history.extents[1]; ++i)
           if (const double id = at(op.history, r, i); id >= static_cast<double>(vocab))
-            return invalid("history[" + std::to_string(r) + "," + std::to_string(i) + "] is " +
-                           std::to_string(static_cast<index>(id)) + "; it must be below " + std::to_string(vocab) +
-                           ", or negative for padding");
+            return invalid("history[" + number(r) + "," + number(i) + "] is " + number(static_cast<index>(id)) +
+                           "; it must be below " + number(vocab) + ", or negative for padding");
   }
   return status;
 }
@@ -140,11 +142,15 @@ template <class Space> Status check(const Sampling<Space>& op) {
   return op.prompt_lengths.present() ? entry(op.prompt_lengths, r) : 0;
 }
 
+}  // namespace INLAY_UNIT_ISA
+
 // The two numbers in [0, 1) that row r draws with. Counter: step, row (0 where the row has a seed of
 // its own), 0; the words of one hash are high and low halves.
 struct SamplingNumbers {
   double draw, xtc;
 };
+inline namespace INLAY_UNIT_ISA {
+
 [[gnu::always_inline]] inline SamplingNumbers sampling_numbers(const Sampling<Host>& op, index r) {
   const auto given = [&](const ConstView<1>& list, std::int64_t otherwise) {
     return static_cast<std::uint64_t>(list.present() ? list.as<std::int64_t>()[r * list.strides[0]] : otherwise);
@@ -165,15 +171,16 @@ template <class Space> Status outcome(const Sampling<Space>& op) {
       const float* row = op.logits.template as<float>() + r * op.logits.strides[0];
       for (index i = 0; i < op.logits.extents[1]; ++i)
         if (!(row[i] <= std::numeric_limits<float>::max()))
-          return {StatusCode::corrupt_data, "logits row " + std::to_string(r) + " holds " +
-                                                (row[i] != row[i] ? "a NaN" : "+infinity") + " at token " +
-                                                std::to_string(i) + "; every logit must be finite or -infinity"};
-      return {StatusCode::corrupt_data, "logits row " + std::to_string(r) +
-                                            " holds no finite logit, or +infinity, after " +
+          return {StatusCode::corrupt_data, "logits row " + number(r) + " holds " +
+                                                (row[i] != row[i] ? "a NaN" : "+infinity") + " at token " + number(i) +
+                                                "; every logit must be finite or -infinity"};
+      return {StatusCode::corrupt_data, "logits row " + number(r) + " holds no finite logit, or +infinity, after " +
                                             "the penalties; one must be above -infinity and none beyond f32"};
     }
   }
   return {};
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

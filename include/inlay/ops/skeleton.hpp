@@ -7,6 +7,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -22,6 +23,8 @@ template <class Space = Host> struct Skeleton {
                                             out("y", &Skeleton::y), scalar("slope", &Skeleton::slope)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 // Refuses everything that the comments above do not allow. Optional fields that were left out pass.
 template <class Space> Status check(const Skeleton<Space>& op) {
   return Check(op)
@@ -33,5 +36,7 @@ template <class Space> Status check(const Skeleton<Space>& op) {
       .finite(op.slope)
       .may_alias(op.y, op.x);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -28,8 +29,10 @@ template <class Space = Host> struct Softmax {
                  out("y", &Softmax::y), scalar("scale", &Softmax::scale),    scalar("log", &Softmax::log)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const Softmax<Space>& op) {
-  const auto spans = [&](int d) { return op.mask.extents[d] == 1 || op.mask.extents[d] == op.x.extents[d]; };
+  const auto spans = [&](std::size_t d) { return op.mask.extents[d] == 1 || op.mask.extents[d] == op.x.extents[d]; };
   return Check(op)
       .dtype(op.x, floats)
       .dtype(op.mask, DTypes{DType::boolean, DType::f32, op.x.dtype})
@@ -46,5 +49,7 @@ template <class Space> Status check(const Softmax<Space>& op) {
       .finite(op.scale)
       .may_alias(op.y, op.x);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/inline.hpp>
 
 namespace inlay {
 
@@ -28,6 +29,8 @@ template <class Space = Host> struct Swiglu {
       scalar("alpha", &Swiglu::alpha), scalar("limit", &Swiglu::limit), scalar("up_offset", &Swiglu::up_offset)};
 };
 
+inline namespace INLAY_UNIT_ISA {
+
 template <class Space> Status check(const Swiglu<Space>& op) {
   return Check(op)
       .dtype(op.gate, floats)
@@ -36,10 +39,12 @@ template <class Space> Status check(const Swiglu<Space>& op) {
       .same_dtype(op.y, op.gate)
       .same_shape(op.y, op.gate)
       .finite(op.alpha)
-      .that(op.limit > 0, op.limit, [&] { return "is " + std::to_string(op.limit) + "; it must be above 0"; })
+      .that(op.limit > 0, op.limit, [&] { return "is " + number(op.limit) + "; it must be above 0"; })
       .finite(op.up_offset)
       .may_alias(op.y, op.gate)
       .may_alias(op.y, op.up);
 }
+
+}  // namespace INLAY_UNIT_ISA
 
 }  // namespace inlay
