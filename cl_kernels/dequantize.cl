@@ -8,17 +8,18 @@
 #define REAL f32
 #endif
 
+#include "cl_kernels/dequantize.clh"
 #include "cl_kernels/support/scales.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void dequantize(
-    global const TYPE(CODE)* x, long x_begin, long x_stride, SCALE_ARGUMENTS,
-    global TYPE(REAL)* y, long y_begin, long y_stride, long rows, long cols) {
+    const DequantizeArguments args, global const TYPE(CODE)* x, global const void* scale,
+    global const TYPE(CODE)* zero, global TYPE(REAL)* y) {
   const long first = get_group_id(0) * ROWS_A_GROUP;
-  for (long t = first; t < min(first + ROWS_A_GROUP, rows); ++t) {
+  for (long t = first; t < min(first + ROWS_A_GROUP, args.rows); ++t) {
     Scales of;
     FIND_SCALES(of, t);
-    const long from = x_begin + t * x_stride, to = y_begin + t * y_stride;
+    const long from = args.x_begin + t * args.x_stride, to = args.y_begin + t * args.y_stride;
 #define NUMBER(N) STORE(REAL, N)((LOAD(CODE, N)(x, from + i) - ZEROS(N)(of, i)) * SCALES(N)(of, i), y, to + i);
-    FOR_CODES(i, from, cols, in_vectors(of, from), NUMBER)
+    FOR_CODES(i, from, args.cols, in_vectors(of, from), NUMBER)
   }
 }

@@ -7,7 +7,8 @@
 //
 // gpu report:
 // gpu report, f16: -D BLOCKS=1 -D Y=f16
-#include "cl_kernels/support/offence.clh"
+#include "cl_kernels/embedding.clh"
+#include "cl_kernels/support/fault.clh"
 #include "cl_kernels/support/rows.clh"
 
 #ifndef Y
@@ -20,26 +21,24 @@ static inline long id_at(global const void* ids, long i, int wide) {
   return wide ? ((global const long*)ids)[i] : (long)((global const int*)ids)[i];
 }
 
-#define IDS global const void *ids, long ids_begin, int wide, long vocab, global int *record, int place
-#define RESULT global TYPE(Y)* y, long y_begin, long y_stride, long dim, float scale
-#define FIND_ROW                                                        \
-  const long t = get_group_id(0), id = id_at(ids, ids_begin + t, wide); \
-  if (id < 0 || id >= vocab) {                                          \
-    if (LANE == 0) offend(record, place, t, id);                        \
-    return;                                                             \
-  }                                                                     \
-  y += y_begin + t * y_stride;
+#define FIND_ROW                                                                  \
+  const long t = get_group_id(0), id = id_at(ids, args.ids_begin + t, args.wide); \
+  if (id < 0 || id >= args.vocab) {                                               \
+    if (LANE == 0) report_fault(faults, args.fault, t, id);                       \
+    return;                                                                       \
+  }                                                                               \
+  y += args.y_begin + t * args.y_stride;
 
 #ifndef BLOCKS
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embedding(
-    global const TYPE(T)* table, long table_begin, long table_stride, global const float* row_scale,
-    long row_scale_begin, IDS, RESULT) {
+    const EmbeddingArguments args, global const TYPE(T)* table, global const float* row_scale,
+    global const void* ids, global TYPE(Y)* y, global int* faults) {
   FIND_ROW
-  table += table_begin + id * table_stride;
-  const float of_row = row_scale == 0 ? 1.0f : row_scale[row_scale_begin + id];
-#define SCALED(N) STORE(Y, N)(LOAD(T, N)(table, i) * of_row * scale, y, i);
-  FOR_ROW(i, dim, SCALED)
+  table += args.table_begin + id * args.table_stride;
+  const float of_row = row_scale == 0 ? 1.0f : row_scale[args.row_scale_begin + id];
+#define SCALED(N) STORE(Y, N)(LOAD(T, N)(table, i) * of_row * args.scale, y, i);
+  FOR_ROW(i, args.dim, SCALED)
 }
 
 #else
@@ -47,11 +46,12 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embedding(
 #include "cl_kernels/support/ggml_blocks.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embedding_blocks(
-    global const uchar* table, long table_begin, long table_stride, int format, IDS, RESULT) {
+    const EmbeddingBlocksArguments args, global const uchar* table, global const void* ids, global TYPE(Y)* y,
+    global int* faults) {
   FIND_ROW
-  table += table_begin + id * table_stride;
-  for (long i = (long)LANE * WIDTH; i < dim; i += LANES * WIDTH)
-    STORE(Y, WIDTH)(block_elements(table, format, (ulong)i) * scale, y, i);
+  table += args.table_begin + id * args.table_stride;
+  for (long i = (long)LANE * WIDTH; i < args.dim; i += LANES * WIDTH)
+    STORE(Y, WIDTH)(block_elements(table, args.format, (ulong)i) * args.scale, y, i);
 }
 
 #endif

@@ -1,6 +1,7 @@
 #include <inlay/ops/embedding.hpp>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/embedding.clh"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -12,17 +13,32 @@ template <> Status compute(Cl& cl, const Embedding<Cl>& op, const SpaceWorkspace
   const index vocab = op.table.extents[0], dim = op.y.extents[1];
   const Grid grid{.groups = {op.y.extents[0]}, .lanes = {lanes}};
   const bool wide = op.ids.dtype == DType::i64;
-  const Place place = place_of_entry<Embedding<Cl>>(cl, "ids", vocab);
-  Variant variant("embedding");
-  variant.number("LANES", lanes).type("Y", op.y.dtype);
+  const FaultSlot fault = entry_fault_slot<Embedding<Cl>>(cl, "ids", vocab);
+  ProgramKey key("embedding");
+  key.number("LANES", lanes).type("Y", op.y.dtype);
   if (blocks) {
-    variant.flag("BLOCKS", true).flag("ALIGNED", aligned(cl, op.y));
-    return launch(cl, variant, "embedding_blocks", grid, op.table, op.table.strides[0], static_cast<int>(op.format),
-                  op.ids, wide, vocab, place, op.y, op.y.strides[0], dim, op.scale);
+    key.flag("BLOCKS", true).flag("ALIGNED", aligned(cl, op.y));
+    return launch(cl, key, "embedding_blocks", grid,
+                  EmbeddingBlocksArguments{.table_stride = op.table.strides[0],
+                                           .vocab = vocab,
+                                           .y_stride = op.y.strides[0],
+                                           .dim = dim,
+                                           .format = static_cast<Int>(op.format),
+                                           .wide = wide,
+                                           .fault = fault,
+                                           .scale = op.scale},
+                  {{"table", op.table}, {"ids", op.ids}, {"y", op.y}, faults_of(cl)});
   }
-  variant.type("T", op.table.dtype).flag("ALIGNED", aligned(cl, op.table, op.y));
-  return launch(cl, variant, "embedding", grid, op.table, op.table.strides[0], op.row_scale, op.ids, wide, vocab, place,
-                op.y, op.y.strides[0], dim, op.scale);
+  key.type("T", op.table.dtype).flag("ALIGNED", aligned(cl, op.table, op.y));
+  return launch(cl, key, "embedding", grid,
+                EmbeddingArguments{.table_stride = op.table.strides[0],
+                                   .vocab = vocab,
+                                   .y_stride = op.y.strides[0],
+                                   .dim = dim,
+                                   .wide = wide,
+                                   .fault = fault,
+                                   .scale = op.scale},
+                {{"table", op.table}, {"row_scale", op.row_scale}, {"ids", op.ids}, {"y", op.y}, faults_of(cl)});
 }
 
 }  // namespace inlay::cl

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cl_kernels/attention/attend.hpp"
+#include "cl_kernels/flash_attention.clh"
 
 namespace inlay::cl {
 
@@ -35,12 +36,12 @@ Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
   a.parts = std::max<index>(1, groups_of(op.max_kv_len(), split));
   a.rows = op.q.extents[1] * group;
   a.ragged_rows = op.q_indptr.present() ? op.q.extents[1] * group : 0;
-  a.k = part_of(op.k);
-  a.v = part_of(op.v);
-  a.table = part_of(op.block_table);
+  a.k = buffer_of(op.k);
+  a.v = buffer_of(op.v);
+  a.table = buffer_of(op.block_table);
   a.bias = bytes_of(op.bias);
-  a.mask = part_of(op.atten_mask);
-  a.packed = part_of(op.packed_mask);
+  a.mask = buffer_of(op.atten_mask);
+  a.packed = buffer_of(op.packed_mask);
   return a;
 }
 
@@ -48,15 +49,15 @@ using Op = FlashAttention<Cl>;
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-Place indptr_place(Cl& cl, const char* name, index rows) {
-  return cl.runtime().place([=](std::int64_t at, std::int64_t value) {
+FaultSlot indptr_fault(Cl& cl, const char* name, index rows) {
+  return cl.runtime().fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid(std::string(name) + " has " + text(value) + " at " + text(at) +
                                "; it must begin with 0, never fall and end by " + text(rows)));
   });
 }
 // What a mask must cover.
-Place cover_place(Cl& cl, const char* what, index covered) {
-  return cl.runtime().place([=](std::int64_t at, std::int64_t value) {
+FaultSlot cover_fault(Cl& cl, const char* what, index covered) {
+  return cl.runtime().fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("the bias or atten_mask covers " + text(covered) + " " + what + "; it must cover the " +
                                text(value) + " " + what + " of sequence " + text(at)));
   });
@@ -73,43 +74,68 @@ template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWork
   if (batch == 0) return {};
   const Attention attention = attention_of(cl, op);
   const AttentionScratch scratch(cl, attention, batch, workspace);
-  index most_queries = std::numeric_limits<index>::max(), most_keys = most_queries;
+  index max_queries = std::numeric_limits<index>::max(), max_keys = max_queries;
   for (const auto* mask : {&op.bias, &op.atten_mask}) {
     if (!mask->present()) continue;
-    if (mask->extents[2] != 1) most_queries = std::min(most_queries, mask->extents[2]);
-    most_keys = std::min(most_keys, mask->extents[3]);
+    if (mask->extents[2] != 1) max_queries = std::min(max_queries, mask->extents[2]);
+    max_keys = std::min(max_keys, mask->extents[3]);
   }
   const index limit = op.max_kv_len(), blocks = op.k.extents[0], columns = op.block_table.extents[1];
   Runtime& runtime = cl.runtime();
-  const Place q_indptr = indptr_place(cl, "q_indptr", op.q.extents[1]);
-  const Place kv_indptr = indptr_place(cl, "kv_indptr", op.k.extents[1]);
-  const Place mask_indptr = indptr_place(cl, "mask_indptr", op.packed_mask.extents[0]);
-  const Place kv_lens = runtime.place([=](std::int64_t at, std::int64_t value) {
+  const FaultSlot q_indptr = indptr_fault(cl, "q_indptr", op.q.extents[1]);
+  const FaultSlot kv_indptr = indptr_fault(cl, "kv_indptr", op.k.extents[1]);
+  const FaultSlot mask_indptr = indptr_fault(cl, "mask_indptr", op.packed_mask.extents[0]);
+  const FaultSlot kv_lens = runtime.fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("kv_lens has " + text(value) + " at " + text(at) + "; it must be in 0.." + text(limit)));
   });
-  const Place q_start = runtime.place([=](std::int64_t at, std::int64_t value) {
+  const FaultSlot q_start = runtime.fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("q_start has " + text(value) + " at " + text(at) + "; it must be in -2^53..2^53"));
   });
-  const Place table = runtime.place([=](std::int64_t at, std::int64_t value) {
+  const FaultSlot table = runtime.fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("block_table has block " + text(value) + " at [" + text(at / columns) + ", " +
                                text(at % columns) + "]; it must be in 0.." + text(blocks - 1)));
   });
-  const Place queries = cover_place(cl, "queries", most_queries), keys = cover_place(cl, "keys", most_keys);
-  const Place packed = runtime.place([=](std::int64_t at, std::int64_t value) {
+  const FaultSlot queries = cover_fault(cl, "queries", max_queries), keys = cover_fault(cl, "keys", max_keys);
+  const FaultSlot packed = runtime.fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("mask_indptr gives sequence " + text(at) + " " + text(value) +
                                " bytes; it must have a bit for each of its queries and keys"));
   });
-  const auto wide = [](const ConstView<1, Cl>& list) { return list.dtype == DType::i64; };
+  const auto list = [](const ConstView<1, Cl>& view, FaultSlot fault) {
+    return IndexList{.stride = view.strides[0], .wide = view.dtype == DType::i64, .fault = fault};
+  };
   const int lanes = runtime.lanes(sequence_lanes);
-  if (Status status = launch(
-          cl, Variant("flash_attention").number("LANES", lanes), "sequences", {.groups = {batch}, .lanes = {lanes}},
-          scratch.sequences, bytes_of(op.q_indptr), op.q_indptr.strides[0], wide(op.q_indptr), bytes_of(op.kv_indptr),
-          op.kv_indptr.strides[0], wide(op.kv_indptr), bytes_of(op.kv_lens), op.kv_lens.strides[0], wide(op.kv_lens),
-          bytes_of(op.q_start), op.q_start.strides[0], wide(op.q_start), bytes_of(op.mask_indptr),
-          op.mask_indptr.strides[0], wide(op.mask_indptr), op.block_table, op.block_table.strides[0], op.q.extents[1],
-          op.k.extents[1], limit, op.k.strides[0], op.v.strides[0], op.k.strides[1], op.v.strides[1], columns, blocks,
-          op.packed_mask.extents[0], most_queries, most_keys, q_indptr, kv_indptr.number, kv_lens.number,
-          q_start.number, mask_indptr.number, table.number, queries.number, keys.number, packed.number);
+  if (Status status = launch(cl, ProgramKey("flash_attention").number("LANES", lanes), "sequences",
+                             {.groups = {batch}, .lanes = {lanes}},
+                             FlashSequencesArguments{.q_indptr = list(op.q_indptr, q_indptr),
+                                                     .kv_indptr = list(op.kv_indptr, kv_indptr),
+                                                     .kv_lens = list(op.kv_lens, kv_lens),
+                                                     .q_start = list(op.q_start, q_start),
+                                                     .mask_indptr = list(op.mask_indptr, mask_indptr),
+                                                     .table_stride = op.block_table.strides[0],
+                                                     .columns = columns,
+                                                     .blocks = blocks,
+                                                     .q_len = op.q.extents[1],
+                                                     .k_len = op.k.extents[1],
+                                                     .max_kv_len = limit,
+                                                     .packed_bytes = op.packed_mask.extents[0],
+                                                     .max_queries = max_queries,
+                                                     .max_keys = max_keys,
+                                                     .k_outer = op.k.strides[0],
+                                                     .k_row = op.k.strides[1],
+                                                     .v_outer = op.v.strides[0],
+                                                     .v_row = op.v.strides[1],
+                                                     .table_fault = table,
+                                                     .queries_fault = queries,
+                                                     .keys_fault = keys,
+                                                     .packed_fault = packed},
+                             {{"sequences", scratch.sequences},
+                              {"q_indptr", bytes_of(op.q_indptr)},
+                              {"kv_indptr", bytes_of(op.kv_indptr)},
+                              {"kv_lens", bytes_of(op.kv_lens)},
+                              {"q_start", bytes_of(op.q_start)},
+                              {"mask_indptr", bytes_of(op.mask_indptr)},
+                              {"table", op.block_table},
+                              faults_of(cl)});
       !status.ok())
     return status;
   return attend(cl, attention, scratch);

@@ -7,6 +7,7 @@
 // One group a piece of a row. Without `up` it is 1, which changes nothing.
 //
 //   T   type of all
+#include "cl_kernels/gelu.clh"
 #include "cl_kernels/support/normal_cdf.clh"
 #include "cl_kernels/support/rows.clh"
 #include "cl_kernels/support/sigmoid.clh"
@@ -32,16 +33,15 @@ DEFINE_FACTOR(8)
 DEFINE_FACTOR(16)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gelu(
-    global const TYPE(T)* x, long x_begin, long x_stride, global const TYPE(T)* up, long up_begin, long up_stride,
-    global TYPE(T)* y, long y_begin, long y_stride, long dim, long piece, int form) {
-  const long t = get_group_id(0), begin = get_group_id(1) * piece, count = min(piece, dim - begin);
+    const GeluArguments args, global const TYPE(T)* x, global const TYPE(T)* up, global TYPE(T)* y) {
+  const long t = get_group_id(0), begin = get_group_id(1) * args.piece, count = min(args.piece, args.dim - begin);
   const bool gated = up != 0;
-  x += x_begin + t * x_stride + begin;
-  up += up_begin + t * up_stride + begin;
-  y += y_begin + t * y_stride + begin;
+  x += args.x_begin + t * args.x_stride + begin;
+  up += args.up_begin + t * args.up_stride + begin;
+  y += args.y_begin + t * args.y_stride + begin;
 #define UNIT(N)                                                                    \
   const VECTOR(N) v = LOAD(T, N)(x, i);                                            \
-  VECTOR(N) g = v * FACTOR(N)(v, form);                                            \
+  VECTOR(N) g = v * FACTOR(N)(v, args.form);                                            \
   if (gated) g *= LOAD(T, N)(up, i);                                               \
   STORE(T, N)(g, y, i);
   FOR_ROW(i, count, UNIT)

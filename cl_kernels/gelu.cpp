@@ -1,5 +1,6 @@
 #include <inlay/ops/gelu.hpp>
 
+#include "cl_kernels/gelu.clh"
 #include "cl_kernels/support/pieces.hpp"
 
 namespace inlay::cl {
@@ -7,8 +8,15 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Gelu<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Gelu<Cl>& op, const SpaceWorkspace<Cl>&) {
-  return launch_by_pieces(cl, "gelu", {Tunable::gelu_lanes, Tunable::gelu_piece, Tunable::gelu_width}, op.x, op.up,
-                          op.y, static_cast<int>(op.form));
+  const ByPieces by(cl, "gelu", {Tunable::gelu_lanes, Tunable::gelu_piece, Tunable::gelu_width}, op.x, op.up, op.y);
+  return launch(cl, by.key, "gelu", by.grid,
+                GeluArguments{.x_stride = op.x.strides[0],
+                              .up_stride = op.up.strides[0],
+                              .y_stride = op.y.strides[0],
+                              .dim = op.y.extents[1],
+                              .piece = by.piece,
+                              .form = static_cast<Int>(op.form)},
+                {{"x", op.x}, {"up", op.up}, {"y", op.y}});
 }
 
 }  // namespace inlay::cl

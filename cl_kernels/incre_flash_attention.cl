@@ -1,24 +1,23 @@
 // Sequences of incre_flash_attention: which slots hold the keys. The work is in attention/attend.cl.
 #include "cl_kernels/attention/sequences.clh"
+#include "cl_kernels/incre_flash_attention.clh"
 
-// slots: of K and V of these sequences; most_slots: what a length may be.
+// slots: of K and V of these sequences; max_slots: what a length may be.
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sequences(
-    global long* sequences, long sequences_begin, global const uchar* lengths, long lengths_begin, long lengths_stride,
-    int wide, int first, long queries, long slots, long most_slots, long k_outer, long v_outer, long k_row, long v_row,
-    int left_padding, long padding, global int* record, int place) {
-  const int b = first + get_group_id(0);
-  const long length = lengths ? entry(lengths + lengths_begin, wide, b * lengths_stride) : slots;
-  bool right = !lengths || is_within(length, 0, most_slots, record, place, b);
+    const IncreSequencesArguments args, global long* sequences, global const uchar* lengths, global int* faults) {
+  const int b = args.first + get_group_id(0);
+  const long length = lengths ? entry(lengths + args.lengths_begin, args.wide, b * args.lengths_stride) : args.slots;
+  bool right = !lengths || is_within(length, 0, args.max_slots, faults, args.fault, b);
   long begin = 0, keys = length;
-  if (right && left_padding) {
-    begin = slots - clamp(padding, 0l, slots) - length;
+  if (right && args.left_padding) {
+    begin = args.slots - clamp(args.padding, 0l, args.slots) - length;
     if (begin < 0) begin = keys = 0;
   }
-  right = right && is_within(begin + keys, 0, slots, record, place, b);
-  Sequence s = {.queries = right ? queries : 0, .keys = keys, .position = keys - queries, .q_outer = b};
-  s.k = b * k_outer + begin * k_row;
-  s.v = b * v_outer + begin * v_row;
+  right = right && is_within(begin + keys, 0, args.slots, faults, args.fault, b);
+  Sequence s = {.queries = right ? args.queries : 0, .keys = keys, .position = keys - args.queries, .q_outer = b};
+  s.k = b * args.k_outer + begin * args.k_row;
+  s.v = b * args.v_outer + begin * args.v_row;
   s.outer = b;
   s.row = s.column = begin;
-  ((global Sequence*)(sequences + sequences_begin))[b] = s;
+  ((global Sequence*)(sequences + args.sequences_begin))[b] = s;
 }

@@ -1,6 +1,7 @@
 #include <inlay/ops/incre_flash_attention.hpp>
 
 #include "cl_kernels/attention/attend.hpp"
+#include "cl_kernels/incre_flash_attention.clh"
 
 namespace inlay::cl {
 
@@ -34,9 +35,9 @@ Attention attention_of(const IncreFlashAttention<Cl>& op) {
   a.parts = std::max<index>(1, groups_of(op.max_slots(), split));
   a.rows = op.q.extents[1] * (op.q.extents[2] / k.extents[1]);
   a.bias = bytes_of(op.pse_shift);
-  a.mask = part_of(op.atten_mask);
-  a.out_scale = part_of(op.out_scale);
-  a.out_offset = part_of(op.out_offset);
+  a.mask = buffer_of(op.atten_mask);
+  a.out_scale = buffer_of(op.out_scale);
+  a.out_offset = buffer_of(op.out_offset);
   return a;
 }
 
@@ -54,22 +55,33 @@ Status attend_some(Cl& cl, const IncreFlashAttention<Cl>& op, const AttentionScr
   p.k.head = k.strides[one + 1];
   p.v.row = v.strides[one];
   p.v.head = v.strides[one + 1];
-  a.k = part_of(k);
-  a.v = part_of(v);
+  a.k = buffer_of(k);
+  a.v = buffer_of(v);
   a.aligned = aligned(cl, k, v);
   a.q_aligned = aligned(cl, op.q);
   const auto& lengths = op.actual_seq_lengths;
   const bool shared = lengths.present() && lengths.extents[0] == 1;
-  const index most = shared ? slots : op.max_slots();
-  const Place place = cl.runtime().place([=](std::int64_t at, std::int64_t value) {
+  const index max_slots = shared ? slots : op.max_slots();
+  const FaultSlot fault = cl.runtime().fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("actual_seq_lengths has " + std::to_string(value) + " at " +
                                std::to_string(shared ? 0 : at) + "; it must be in 0.." +
-                               std::to_string(value > slots ? slots : most)));
+                               std::to_string(value > slots ? slots : max_slots)));
   });
-  if (Status status = launch(cl, Variant("incre_flash_attention"), "sequences", {.groups = {batch}, .lanes = {1}},
-                             scratch.sequences, bytes_of(lengths), shared ? index{0} : lengths.strides[0],
-                             lengths.dtype == DType::i64, static_cast<int>(first), op.q.extents[1], slots, most,
-                             k_outer, v_outer, p.k.row, p.v.row, op.kv_left_padding, op.kv_padding, place);
+  if (Status status = launch(cl, ProgramKey("incre_flash_attention"), "sequences", {.groups = {batch}, .lanes = {1}},
+                             IncreSequencesArguments{.lengths_stride = shared ? index{0} : lengths.strides[0],
+                                                     .queries = op.q.extents[1],
+                                                     .slots = slots,
+                                                     .max_slots = max_slots,
+                                                     .k_outer = k_outer,
+                                                     .v_outer = v_outer,
+                                                     .k_row = p.k.row,
+                                                     .v_row = p.v.row,
+                                                     .padding = op.kv_padding,
+                                                     .wide = lengths.dtype == DType::i64,
+                                                     .first = static_cast<Int>(first),
+                                                     .left_padding = op.kv_left_padding,
+                                                     .fault = fault},
+                             {{"sequences", scratch.sequences}, {"lengths", bytes_of(lengths)}, faults_of(cl)});
       !status.ok())
     return status;
   return attend(cl, a, scratch);

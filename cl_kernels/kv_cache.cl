@@ -10,24 +10,23 @@
 //   QUANTIZED   T is i8: one scale a token and head
 //   UNIT        bytes that copy_blocks moves at a time
 #define WIDTH 8  // 16 bytes of f16, and the pieces of vLLM's keys
-#include "cl_kernels/support/offence.clh"
+#include "cl_kernels/kv_cache.clh"
+#include "cl_kernels/support/fault.clh"
 #include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
-kernel void forget(global const long* list, long list_begin, long list_stride, long count, long limit,
-                   global int* owner, long owner_begin) {
+kernel void forget(const OwnerArguments args, global const long* list, global int* owner) {
   const long i = get_global_id(0);
-  if (i >= count) return;
-  const long named = list[list_begin + i * list_stride];
-  if (named >= 0 && named < limit) owner[owner_begin + named] = -1;
+  if (i >= args.count) return;
+  const long named = list[args.list_begin + i * args.list_stride];
+  if (named >= 0 && named < args.limit) owner[args.owner_begin + named] = -1;
 }
 
-kernel void claim(global const long* list, long list_begin, long list_stride, long count, long limit,
-                  global int* owner, long owner_begin) {
+kernel void claim(const OwnerArguments args, global const long* list, global int* owner) {
   const long i = get_global_id(0);
-  if (i >= count) return;
-  const long named = list[list_begin + i * list_stride];
-  if (named >= 0 && named < limit) atomic_max(owner + owner_begin + named, (int)i);
+  if (i >= args.count) return;
+  const long named = list[args.list_begin + i * args.list_stride];
+  if (named >= 0 && named < args.limit) atomic_max(owner + args.owner_begin + named, (int)i);
 }
 
 #ifdef RAW_BITS
@@ -64,48 +63,47 @@ enum { ALL_STAY, LOOK_BEHIND, ASK_OWNER };  // how a token learns whether it is 
 // group (first token / together, head, 0: keys, 1: values). In the cpu shape a group has all heads, so that a head's
 // part of a block stays in cache while its tokens are written (vLLM's values put 16 of them into one line).
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache(
-    global const SOURCE* key, long key_begin, long key_token, long key_head, long key_dim, global const SOURCE* value,
-    long value_begin, long value_token, long value_head, long value_dim, global CACHE* key_cache, long key_cache_begin,
-    long key_block, long key_cache_head, long key_group, long key_slot, long key_x, global CACHE* value_cache,
-    long value_cache_begin, long value_block, long value_cache_head, long value_group, long value_slot, long value_x,
-    global float* key_scales, long key_scales_begin, long key_scales_block, long key_scales_head,
-    global float* value_scales, long value_scales_begin, long value_scales_block, long value_scales_head,
-    global const long* slots, long slots_begin, global const int* owner, long owner_begin, int last_of_slot,
-    long tokens, long heads, long blocks, long block_size, int together, global int* record, int place) {
+    const ReshapeAndCacheArguments args, global const SOURCE* key, global const SOURCE* value,
+    global CACHE* key_cache, global CACHE* value_cache, global float* key_scales, global float* value_scales,
+    global const long* slots, global const int* owner, global int* faults) {
   BUTTERFLY_ROOM;
   const bool values = get_group_id(2) == 1;
-  global const SOURCE* source = values ? value + value_begin : key + key_begin;
-  const long token_stride = values ? value_token : key_token, head_stride = values ? value_head : key_head;
-  global CACHE* cache = values ? value_cache + value_cache_begin : key_cache + key_cache_begin;
-  const long block_stride = values ? value_block : key_block, cache_head = values ? value_cache_head : key_cache_head;
-  const long group_stride = values ? value_group : key_group, slot_stride = values ? value_slot : key_slot;
-  const long dim = values ? value_dim : key_dim, x = values ? value_x : key_x;
+  global const SOURCE* source = values ? value + args.value_begin : key + args.key_begin;
+  const long token_stride = values ? args.value_token : args.key_token,
+             head_stride = values ? args.value_head : args.key_head;
+  global CACHE* cache = values ? value_cache + args.value_cache_begin : key_cache + args.key_cache_begin;
+  const long block_stride = values ? args.value_block : args.key_block,
+             cache_head = values ? args.value_cache_head : args.key_cache_head;
+  const long group_stride = values ? args.value_group : args.key_group,
+             slot_stride = values ? args.value_slot : args.key_slot;
+  const long dim = values ? args.value_dim : args.key_dim, x = values ? args.value_x : args.key_x;
 #ifdef QUANTIZED
-  global float* scales = values ? value_scales + value_scales_begin : key_scales + key_scales_begin;
-  const long scales_block = values ? value_scales_block : key_scales_block;
-  const long scales_head = values ? value_scales_head : key_scales_head;
+  global float* scales = values ? value_scales + args.value_scales_begin : key_scales + args.key_scales_begin;
+  const long scales_block = values ? args.value_scales_block : args.key_scales_block;
+  const long scales_head = values ? args.value_scales_head : args.key_scales_head;
 #endif
-  slots += slots_begin;
-  owner += owner_begin;
+  slots += args.slots_begin;
+  owner += args.owner_begin;
 
-  const long first = get_group_id(0) * (long)together;
-  const int count = (int)min((long)together, tokens - first);
+  const long first = get_group_id(0) * (long)args.together;
+  const int count = (int)min((long)args.together, args.tokens - first);
   uint stays = 0;  // a bit for each of the group's tokens
   for (int k = 0; k < count; ++k) {
     const long t = first + k, slot = slots[t];
-    const bool known = slot >= 0 && slot / block_size < blocks;
-    if (slot >= 0 && !known && LANE == 0 && get_group_id(1) == 0 && !values) offend(record, place, t, slot);
+    const bool known = slot >= 0 && slot / args.block_size < args.blocks;
+    if (slot >= 0 && !known && LANE == 0 && get_group_id(1) == 0 && !values) report_fault(faults, args.fault, t, slot);
     int again = 0;
-    if (last_of_slot == LOOK_BEHIND)
-      for (long u = t + 1 + LANE; u < tokens; u += LANES) again |= slots[u] == slot;
-    if (last_of_slot == ASK_OWNER && known) again = owner[slot] != t;
+    if (args.last_of_slot == LOOK_BEHIND)
+      for (long u = t + 1 + LANE; u < args.tokens; u += LANES) again |= slots[u] == slot;
+    if (args.last_of_slot == ASK_OWNER && known) again = owner[slot] != t;
     const float anywhere = butterfly_max(again, butterfly_room);
     if (known && anywhere == 0) stays |= 1u << k;
   }
 
-  for (long h = get_group_id(1); h < heads; h += get_num_groups(1))
+  for (long h = get_group_id(1); h < args.heads; h += get_num_groups(1))
     for (int k = 0; k < count; ++k) {
-      const long t = first + k, slot = slots[t], block = slot / block_size, in_block = slot - block * block_size;
+      const long t = first + k, slot = slots[t], block = slot / args.block_size,
+                 in_block = slot - block * args.block_size;
       const bool writes = stays >> k & 1;
       global const SOURCE* from = source + t * token_stride + h * head_stride;
       global CACHE* to = cache + block * block_stride + h * cache_head + in_block * slot_stride;
@@ -155,35 +153,34 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache
 
 // One tensor, pair by pair: a block is `pieces` runs of `run` units, at the strides of up to four loops
 // (core/paged_kv.hpp). Work-items go through runs in x, through pieces in y.
-kernel void copy_blocks(global BYTES* cache, long cache_begin, long block_stride, long run, long pieces, long stride0,
-                        long count1, long stride1, long count2, long stride2, long count3, long stride3,
-                        global const long* pairs, long pairs_begin, long pair_stride, global const int* owner,
-                        long owner_begin, long blocks, global int* record, int bad_source, int bad_target, int twice,
-                        int target_too) {
+kernel void copy_blocks(
+    const CopyBlocksArguments args, global BYTES* cache, global const long* pairs, global const int* owner,
+    global int* faults) {
   const long pair = get_group_id(2);
-  const long source = pairs[pairs_begin + pair * pair_stride], target = pairs[pairs_begin + pair * pair_stride + 1];
-  owner += owner_begin;
+  const long source = pairs[args.pairs_begin + pair * args.pair_stride],
+             target = pairs[args.pairs_begin + pair * args.pair_stride + 1];
+  owner += args.owner_begin;
   int wrong = -1;
   long value = source;
-  if (source < 0 || source >= blocks) {
-    wrong = bad_source;
-  } else if (target < 0 || target >= blocks) {
-    wrong = bad_target, value = target;
+  if (source < 0 || source >= args.blocks) {
+    wrong = args.bad_source;
+  } else if (target < 0 || target >= args.blocks) {
+    wrong = args.bad_target, value = target;
   } else if (owner[target] != pair) {
-    wrong = twice, value = target;
+    wrong = args.twice, value = target;
   } else if (owner[source] != -1) {
-    wrong = target_too;
+    wrong = args.target_too;
   }
   if (wrong >= 0) {
-    if (get_global_id(0) == 0 && get_global_id(1) == 0) offend(record, wrong, pair, value);
+    if (get_global_id(0) == 0 && get_global_id(1) == 0) report_fault(faults, wrong, pair, value);
     return;
   }
-  global const BYTES* from = cache + cache_begin + source * block_stride;
-  global BYTES* to = cache + cache_begin + target * block_stride;
-  for (long piece = get_global_id(1); piece < pieces; piece += get_global_size(1)) {
-    const long b = piece / count3, c = b / count2, d = c / count1;
-    const long at =
-        d * stride0 + (c - d * count1) * stride1 + (b - c * count2) * stride2 + (piece - b * count3) * stride3;
-    for (long i = get_global_id(0); i < run; i += get_global_size(0)) to[at + i] = from[at + i];
+  global const BYTES* from = cache + args.cache_begin + source * args.block_stride;
+  global BYTES* to = cache + args.cache_begin + target * args.block_stride;
+  for (long piece = get_global_id(1); piece < args.pieces; piece += get_global_size(1)) {
+    const long b = piece / args.count3, c = b / args.count2, d = c / args.count1;
+    const long at = d * args.stride0 + (c - d * args.count1) * args.stride1 + (b - c * args.count2) * args.stride2 +
+                    (piece - b * args.count3) * args.stride3;
+    for (long i = get_global_id(0); i < args.run; i += get_global_size(0)) to[at + i] = from[at + i];
   }
 }

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cl_kernels/kv_cache.clh"
 #include "cl_kernels/runtime/errors.hpp"
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -13,16 +14,19 @@ namespace {
 // Up to so many tokens a token looks through those behind it; for more, slots have owners.
 constexpr index tokens_to_look_through = 256;
 
-// owner[named] becomes the last i that names it; forget comes first, for all that is asked for afterwards.
-template <class V> Status claim(Cl& cl, const V& list, index stride, index count, index limit, const Part& owner) {
+// `claim`: owner[named] becomes the last i that names it; `forget` comes first, for all that is asked for afterwards.
+template <class V>
+Status name_owners(Cl& cl, const char* kernel, const V& list, index stride, index count, index limit,
+                   const BufferArg& owner) {
   const index lanes = cl.runtime().lanes(64);
-  return launch(cl, Variant("kv_cache"), "claim", {.groups = {groups_of(count, lanes)}, .lanes = {lanes}}, list, stride,
-                count, limit, owner);
+  return launch(cl, ProgramKey("kv_cache"), kernel, {.groups = {groups_of(count, lanes)}, .lanes = {lanes}},
+                OwnerArguments{.list_stride = stride, .count = count, .limit = limit},
+                {{"list", list}, {"owner", owner}});
 }
-template <class V> Status forget(Cl& cl, const V& list, index stride, index count, index limit, const Part& owner) {
-  const index lanes = cl.runtime().lanes(64);
-  return launch(cl, Variant("kv_cache"), "forget", {.groups = {groups_of(count, lanes)}, .lanes = {lanes}}, list,
-                stride, count, limit, owner);
+
+// Of a view whose elements are moved as bits.
+template <ViewLike V> BufferArg bits_of(const V& view) {
+  return {view.data, bits(view.dtype), bits(view.dtype) == 16 ? "ushort" : "float"};
 }
 
 }  // namespace
@@ -37,14 +41,15 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
   const bool cpu_shape = cl.runtime().cpu_shape(), quantized = op.key_cache.dtype == DType::i8;
   enum { all_stay, look_behind, ask_owner };  // kv_cache.cl
   int last_of_slot = tokens == 1 ? all_stay : look_behind;
-  Part owner{{}, sizeof(cl_int)};
+  BufferArg owner{};
   if (tokens > tokens_to_look_through) {
     last_of_slot = ask_owner;
-    owner = PartCutter(workspace).take<cl_int>(limit);
-    if (Status status = forget(cl, op.slot_mapping, 1, tokens, limit, owner); !status.ok()) return status;
-    if (Status status = claim(cl, op.slot_mapping, 1, tokens, limit, owner); !status.ok()) return status;
+    owner = BufferCutter(workspace).take<cl_int>(limit);
+    if (Status status = name_owners(cl, "forget", op.slot_mapping, 1, tokens, limit, owner); !status.ok())
+      return status;
+    if (Status status = name_owners(cl, "claim", op.slot_mapping, 1, tokens, limit, owner); !status.ok()) return status;
   }
-  const Place place = cl.runtime().place([limit](std::int64_t at, std::int64_t value) {
+  const FaultSlot fault = cl.runtime().fault_slot([limit](std::int64_t at, std::int64_t value) {
     return offence<ReshapeAndCache<Cl>>(invalid("slot_mapping[" + std::to_string(at) + "] is " + std::to_string(value) +
                                                 "; it must be below " + std::to_string(limit) +
                                                 ", the slots of key_cache, or negative to skip the token"));
@@ -54,26 +59,58 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
     return cache.extents[4] % 8 != 0 || aligned(cl, cache);
   };
   const int lanes = cl.runtime().lanes(Tunable::kv_cache_lanes);
-  Variant variant("kv_cache");
-  variant.number("LANES", lanes)
+  ProgramKey key("kv_cache");
+  key.number("LANES", lanes)
       .flag("ALIGNED", aligned(cl, op.key, op.value) && aligned_cache(op.key_cache) && aligned_cache(op.value_cache));
   if (op.key.dtype == op.key_cache.dtype)
-    variant.number("RAW_BITS", bits(op.key.dtype));
+    key.number("RAW_BITS", bits(op.key.dtype));
   else
-    variant.type("S", op.key.dtype).type("T", op.key_cache.dtype).flag("QUANTIZED", quantized);
+    key.type("S", op.key.dtype).type("T", op.key_cache.dtype).flag("QUANTIZED", quantized);
   const index most_together = cl.runtime().tuned(Tunable::kv_cache_tokens);
   const index together = std::clamp<index>(tokens / cl.runtime().busy_groups(), 1, most_together);
   const auto& keys = op.key_cache.strides;
   const auto& values = op.value_cache.strides;
+  const bool raw = op.key.dtype == op.key_cache.dtype;
+  const auto argument = [&](const auto& view) { return raw ? bits_of(view) : buffer_of(view); };
   return launch(
-      cl, variant, "reshape_and_cache",
+      cl, key, "reshape_and_cache",
       {.groups = {groups_of(tokens, together), cpu_shape ? 1 : heads, op.value.present() ? 2 : 1}, .lanes = {lanes}},
-      op.key, op.key.strides[0], op.key.strides[1], op.key.extents[2], op.value, op.value.strides[0],
-      op.value.strides[1], op.value.extents[2], op.key_cache, keys[0], keys[1], keys[2], keys[3],
-      op.key_cache.extents[4], op.value_cache, values[0], values[1], values[2], values[3], op.value_cache.extents[4],
-      op.key_scales, op.key_scales.strides[0], op.key_scales.strides[1], op.value_scales, op.value_scales.strides[0],
-      op.value_scales.strides[1], op.slot_mapping, owner, last_of_slot, tokens, heads, block_count(op.key_cache),
-      block_size_of(op.key_cache), static_cast<int>(together), place);
+      ReshapeAndCacheArguments{.key_token = op.key.strides[0],
+                               .key_head = op.key.strides[1],
+                               .key_dim = op.key.extents[2],
+                               .value_token = op.value.strides[0],
+                               .value_head = op.value.strides[1],
+                               .value_dim = op.value.extents[2],
+                               .key_block = keys[0],
+                               .key_cache_head = keys[1],
+                               .key_group = keys[2],
+                               .key_slot = keys[3],
+                               .key_x = op.key_cache.extents[4],
+                               .value_block = values[0],
+                               .value_cache_head = values[1],
+                               .value_group = values[2],
+                               .value_slot = values[3],
+                               .value_x = op.value_cache.extents[4],
+                               .key_scales_block = op.key_scales.strides[0],
+                               .key_scales_head = op.key_scales.strides[1],
+                               .value_scales_block = op.value_scales.strides[0],
+                               .value_scales_head = op.value_scales.strides[1],
+                               .tokens = tokens,
+                               .heads = heads,
+                               .blocks = block_count(op.key_cache),
+                               .block_size = block_size_of(op.key_cache),
+                               .last_of_slot = last_of_slot,
+                               .together = static_cast<Int>(together),
+                               .fault = fault},
+      {{"key", argument(op.key)},
+       {"value", argument(op.value)},
+       {"key_cache", argument(op.key_cache)},
+       {"value_cache", argument(op.value_cache)},
+       {"key_scales", op.key_scales},
+       {"value_scales", op.value_scales},
+       {"slots", op.slot_mapping},
+       {"owner", owner},
+       faults_of(cl)});
 }
 
 template <> std::size_t scratch_bytes(Cl&, const CopyBlocks<Cl>& op) {
@@ -87,25 +124,25 @@ template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspac
   if (count == 0) return {};
   ConstView<2, Cl> targets = op.pairs;
   targets.data.offset += static_cast<std::ptrdiff_t>(sizeof(std::int64_t));
-  const Part owner = PartCutter(workspace).take<cl_int>(blocks);
-  if (Status status = forget(cl, op.pairs, step, count, blocks, owner); !status.ok()) return status;
-  if (Status status = forget(cl, targets, step, count, blocks, owner); !status.ok()) return status;
-  if (Status status = claim(cl, targets, step, count, blocks, owner); !status.ok()) return status;
+  const BufferArg owner = BufferCutter(workspace).take<cl_int>(blocks);
+  if (Status status = name_owners(cl, "forget", op.pairs, step, count, blocks, owner); !status.ok()) return status;
+  if (Status status = name_owners(cl, "forget", targets, step, count, blocks, owner); !status.ok()) return status;
+  if (Status status = name_owners(cl, "claim", targets, step, count, blocks, owner); !status.ok()) return status;
 
-  const auto place = [&](auto&& words) {
-    return cl.runtime().place([blocks, words](std::int64_t at, std::int64_t value) {
+  const auto fault = [&](auto&& words) {
+    return cl.runtime().fault_slot([blocks, words](std::int64_t at, std::int64_t value) {
       return offence<CopyBlocks<Cl>>(
           invalid("pairs" + words("[" + std::to_string(at) + "]", std::to_string(value), std::to_string(blocks - 1))));
     });
   };
   using Text = const std::string&;
-  const Place bad_source = place(
+  const FaultSlot bad_source = fault(
       [](Text at, Text block, Text last) { return at + " has the source " + block + "; it must be in 0.." + last; });
-  const Place bad_target = place(
+  const FaultSlot bad_target = fault(
       [](Text at, Text block, Text last) { return at + " has the target " + block + "; it must be in 0.." + last; });
-  const Place twice =
-      place([](Text, Text block, Text) { return " has the target " + block + " twice; a block must be written once"; });
-  const Place target_too = place([](Text at, Text block, Text) {
+  const FaultSlot twice =
+      fault([](Text, Text block, Text) { return " has the target " + block + " twice; a block must be written once"; });
+  const FaultSlot target_too = fault([](Text at, Text block, Text) {
     return at + " has the source " + block + ", which is a target too; the copies must not depend on their order";
   });
 
@@ -115,7 +152,7 @@ template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspac
     const index size = bits(cache.dtype) / 8;
     // The longest unit that divides all lengths, and the address.
     index common = std::gcd(runs.run * size, cache.strides[0] * size);
-    common = std::gcd(common, std::gcd<index, index>(cache.data.offset, past_line(cl, cache)));
+    common = std::gcd(common, std::gcd<index, index>(cache.data.offset, misalignment(cl, cache)));
     for (int i = 0; i < 4; ++i) common = std::gcd(common, runs.from[i] * size);
     const index unit = common % 16 == 0 ? 16 : common % 4 == 0 ? 4 : common % 2 == 0 ? 2 : 1;
     const auto units = [&](index elements) { return elements * size / unit; };
@@ -123,13 +160,30 @@ template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspac
     const bool cpu_shape = cl.runtime().cpu_shape();
     const int lanes = cl.runtime().lanes(Tunable::kv_cache_copy_lanes);
     const index in_run = cpu_shape ? 1 : units(runs.run) > 16 ? lanes : std::min(lanes, 16), in_pieces = lanes / in_run;
-    return launch(cl, Variant("kv_cache").number("UNIT", unit), "copy_blocks",
+    const char* const element = unit == 16 ? "uint4" : unit == 4 ? "uint" : unit == 2 ? "ushort" : "uchar";
+    return launch(cl, ProgramKey("kv_cache").number("UNIT", unit), "copy_blocks",
                   {.groups = {1, cpu_shape ? 1 : std::clamp<index>(pieces / in_pieces, 1, 32), count},
                    .lanes = {in_run, cpu_shape ? 1 : in_pieces}},
-                  Part{cache.data, static_cast<int>(unit)}, units(cache.strides[0]), units(runs.run), pieces,
-                  units(runs.from[0]), runs.count[1], units(runs.from[1]), runs.count[2], units(runs.from[2]),
-                  runs.count[3], units(runs.from[3]), op.pairs, step, owner, blocks, bad_source, bad_target.number,
-                  twice.number, target_too.number);
+                  CopyBlocksArguments{.block_stride = units(cache.strides[0]),
+                                      .run = units(runs.run),
+                                      .pieces = pieces,
+                                      .stride0 = units(runs.from[0]),
+                                      .count1 = runs.count[1],
+                                      .stride1 = units(runs.from[1]),
+                                      .count2 = runs.count[2],
+                                      .stride2 = units(runs.from[2]),
+                                      .count3 = runs.count[3],
+                                      .stride3 = units(runs.from[3]),
+                                      .pair_stride = step,
+                                      .blocks = blocks,
+                                      .bad_source = bad_source,
+                                      .bad_target = bad_target,
+                                      .twice = twice,
+                                      .target_too = target_too},
+                  {{"cache", BufferArg{cache.data, static_cast<int>(8 * unit), element}},
+                   {"pairs", op.pairs},
+                   {"owner", owner},
+                   faults_of(cl)});
   };
   for (const PagedView<Cl>& cache : {op.key_cache, op.value_cache}) {
     if (Status status = copy(cache); !status.ok()) return status;

@@ -14,6 +14,7 @@
 // gpu report, one row, bf16: -D W=bf16 -D PACKED=1 -D ROWS=1 -D LANES=64
 // gpu report, tiled, f16: -D W=f16 -D PACKED=1 -D ROWS=8 -D LANES=128
 // gpu report says: weights do, and x in its loop; the rest is its tail, one by one in each type, met once a row
+#include "cl_kernels/linear.clh"
 #include "cl_kernels/linear/panels.clh"
 
 #ifndef W
@@ -45,10 +46,6 @@
 #endif
 #define LOAD_WEIGHT(N, p, i) FACTOR(N, LOAD(W, N)(p, i))
 
-#define LINEAR_ARGUMENTS                                                                                         \
-  global const void *x, long x_begin, long x_stride, int x_type, global const TYPE(W)*weight, long weight_begin, \
-      long weight_stride, global const void *bias, long bias_begin, int bias_type, global void *y, long y_begin, \
-      long y_stride, int y_type, long rows, long n, long k
 
 #ifdef CPU_SHAPE
 #include "cl_kernels/linear/float_cpu.clh"

@@ -1,6 +1,7 @@
 #include <inlay/ops/linear.hpp>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/linear.clh"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -31,27 +32,38 @@ template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl
   const index chunk = !many || one_tile ? tile : cpu ? 32 : 64;
   const index channels = linear_panel * (!many && packed ? (cpu ? 4 : 1) : cpu ? 2 : many ? 4 : 1);
   const bool are_bf16 = op.x.dtype == DType::bf16 && weight == DType::bf16;
-  const Variant variant = Variant("linear")
-                              .type("W", weight)
-                              .flag("PACKED", packed)
-                              .number("ROWS", tile)
-                              .flag("ONE_TILE", one_tile)
-                              .number("LANES", lanes)
-                              .flag("ROUNDED", op.compute == LinearCompute::bf16_products && !are_bf16)
-                              .flag("ALIGNED", aligned(cl, op.x, op.weight, op.weight_rows));
+  const ProgramKey key = ProgramKey("linear")
+                             .type("W", weight)
+                             .flag("PACKED", packed)
+                             .number("ROWS", tile)
+                             .flag("ONE_TILE", one_tile)
+                             .number("LANES", lanes)
+                             .flag("ROUNDED", op.compute == LinearCompute::bf16_products && !are_bf16)
+                             .flag("ALIGNED", aligned(cl, op.x, op.weight, op.weight_rows));
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, channels)}, .lanes = {lanes}};
   const int x_type = static_cast<int>(op.x.dtype);
-  const auto run = [&](const auto& form, index stride, const auto&... packed_x) {
-    return launch(cl, variant, "linear", grid, op.x, op.x.strides[0], x_type, form, stride, op.bias,
-                  static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), rows, n, k,
-                  packed_x...);
+  const auto run = [&](const auto& weights, index stride, const BufferArg& packed_x) {
+    const LinearArguments arguments{.x_stride = op.x.strides[0],
+                                    .weight_stride = stride,
+                                    .y_stride = op.y.strides[0],
+                                    .rows = rows,
+                                    .n = n,
+                                    .k = k,
+                                    .x_type = x_type,
+                                    .bias_type = static_cast<Int>(op.bias.dtype),
+                                    .y_type = static_cast<Int>(op.y.dtype)};
+    return launch(cl, key, "linear", grid, arguments,
+                  {{"x", op.x}, {"weight", weights}, {"bias", op.bias}, {"y", op.y}, {"packed", packed_x}});
   };
-  if (!packs(cl, op)) return packed ? run(op.weight, index{0}) : run(op.weight_rows, op.weight_rows.strides[0]);
-  const Part x = PartCutter(workspace).take<float>(packed_x(op));
-  if (k > 0) {
-    Status done = launch(cl, variant, "pack", {.groups = {rows, groups_of(k, block)}, .lanes = {1}}, op.x,
-                         op.x.strides[0], x_type, x, k);
-    if (!done.ok()) return done;
+  BufferArg x;
+  if (packs(cl, op)) {
+    x = BufferCutter(workspace).take<float>(packed_x(op));
+    if (k > 0) {
+      Status done = launch(cl, key, "pack", {.groups = {rows, groups_of(k, block)}, .lanes = {1}},
+                           LinearPackArguments{.x_stride = op.x.strides[0], .k = k, .x_type = x_type},
+                           {{"x", op.x}, {"packed", x}});
+      if (!done.ok()) return done;
+    }
   }
   return packed ? run(op.weight, index{0}, x) : run(op.weight_rows, op.weight_rows.strides[0], x);
 }

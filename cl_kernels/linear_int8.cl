@@ -21,6 +21,7 @@
 // gpu report, preparing: -D X=f32
 // gpu report says: weights do; four lanes share a word of x, and outliers and scales are met once a row
 #include "cl_kernels/linear/panels.clh"
+#include "cl_kernels/linear_int8.clh"
 #include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
@@ -55,9 +56,6 @@ static inline int entry_i8(global const char* p, long begin, long i) { return p 
 #ifdef ROWS
 #include "cl_kernels/linear/int8_outputs.clh"
 
-#define PRODUCT_ARGUMENTS                                                                                              \
-  global const CODE *q, long q_begin, global const float *clipped, long clipped_begin, global const int *tokens,       \
-      long tokens_begin, global const char *weight, long weight_begin, OUTPUT_ARGUMENTS, long rows, long n, long k
 
 #if defined(CPU_SHAPE)
 #include "cl_kernels/linear/int8_cpu.clh"

@@ -1,6 +1,7 @@
 #include <inlay/ops/linear_int8.hpp>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/linear_int8.clh"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -43,31 +44,60 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
   const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1];
   const bool cpu = cl.runtime().cpu_shape();
   const int tile = tile_of(cl, op);
-  PartCutter cutter(workspace);
-  Part q = cutter.take<std::int8_t>(q_bytes(cl, op));
-  q.element_bytes = code_bytes(cl);
-  const Part clipped = cutter.take<float>(clipped_size(cl, op)), tokens = cutter.take<std::int32_t>(rows * of_token);
+  BufferCutter cutter(workspace);
+  BufferArg q = cutter.take<std::int8_t>(q_bytes(cl, op));
+  q.element_bits = 8 * code_bytes(cl);
+  q.element = cl.runtime().cpu_shape() ? cl.runtime().dot().code_name() : "char";
+  const BufferArg clipped = cutter.take<float>(clipped_size(cl, op)),
+                  tokens = cutter.take<std::int32_t>(rows * of_token);
   const int lanes = cl.runtime().lanes();
   const Dot& dot = cl.runtime().dot();
-  Variant prepare("linear_int8");
+  ProgramKey prepare("linear_int8");
   dot.define(prepare).number("LANES", lanes).type("X", op.x.dtype).flag("ALIGNED", aligned(cl, op.x));
-  Status prepared = launch(cl, prepare, "prepare", {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0],
-                           op.x_scale, stride(op.x_scale), op.x_zero, stride(op.x_zero), q, clipped, tokens, k,
-                           op.asymmetric, op.shadow_outliers, tile);
+  Status prepared = launch(cl, prepare, "prepare", {.groups = {rows}, .lanes = {lanes}},
+                           LinearInt8PrepareArguments{.x_stride = op.x.strides[0],
+                                                      .x_scale_stride = stride(op.x_scale),
+                                                      .x_zero_stride = stride(op.x_zero),
+                                                      .k = k,
+                                                      .asymmetric = op.asymmetric,
+                                                      .shadow = op.shadow_outliers,
+                                                      .tile = tile},
+                           {{"x", op.x},
+                            {"x_scale", op.x_scale},
+                            {"x_zero", op.x_zero},
+                            {"q", q},
+                            {"clipped", clipped},
+                            {"tokens", tokens}});
   if (!prepared.ok()) return prepared;
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/int8_*.clh.
   const index chunk = cpu && tile > 4 ? 4 * tile : tile;
   const index panels = tile > 4 ? (cpu ? dot.panels : 4) : cpu ? 4 : 1;
   const int sharing = tile > 4 ? cl.runtime().lanes(128) : cl.runtime().lanes(Tunable::linear_int8_lanes);
-  Variant product("linear_int8");
+  ProgramKey product("linear_int8");
   dot.define(product).number("LANES", sharing).number("ROWS", tile);
-  product.flag("ALIGNED", !cpu && past_line(cl, op.weight) % 16 == 0);
+  product.flag("ALIGNED", !cpu && misalignment(cl, op.weight) % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * linear_int8::panel)}, .lanes = {sharing}};
-  return launch(cl, product, "product", grid, q, clipped, tokens, op.weight, op.weight_sum, op.weight_scale,
-                stride(op.weight_scale), op.weight_zero, stride(op.weight_zero), op.bias,
-                static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), op.y_scale,
-                op.y_zero, rows, n, k);
+  return launch(cl, product, "product", grid,
+                LinearInt8Arguments{.weight_scale_stride = stride(op.weight_scale),
+                                    .weight_zero_stride = stride(op.weight_zero),
+                                    .y_stride = op.y.strides[0],
+                                    .rows = rows,
+                                    .n = n,
+                                    .k = k,
+                                    .bias_type = static_cast<Int>(op.bias.dtype),
+                                    .y_type = static_cast<Int>(op.y.dtype)},
+                {{"q", q},
+                 {"clipped", clipped},
+                 {"tokens", tokens},
+                 {"weight", op.weight},
+                 {"weight_sum", op.weight_sum},
+                 {"weight_scale", op.weight_scale},
+                 {"weight_zero", op.weight_zero},
+                 {"bias", op.bias},
+                 {"y", op.y},
+                 {"y_scale", op.y_scale},
+                 {"y_zero", op.y_zero}});
 }
 
 }  // namespace inlay::cl

@@ -29,7 +29,8 @@
 // gpu report says: codes do; four lanes share x, one by one, in each of its types, of which one is met
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
-#include "cl_kernels/support/offence.clh"
+#include "cl_kernels/linear_w4a16.clh"
+#include "cl_kernels/support/fault.clh"
 #include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
@@ -73,13 +74,6 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
     return form == FORM_ZEROS ? scale * -v : v;                                                              \
   }
 
-#define PRODUCT_ARGUMENTS                                                                                             \
-  global const void *x, long x_begin, long x_stride, int x_type, global const float *step, long step_begin,           \
-      global const float *sums, long sums_begin, global const int *refused, long refused_begin,                       \
-      global const uchar *codes, long codes_begin, global const TYPE(S)*scales, long scales_begin,                    \
-      global const void *other, long other_begin, int other_type, int form, global const void *bias, long bias_begin, \
-      int bias_type, global void *y, long y_begin, long y_stride, int y_type, long rows, long n, long slots,          \
-      long group, long groups
 
 #ifdef CPU_SHAPE
 #include "cl_kernels/linear/w4_cpu_scales.clh"

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/linear_w4a16.clh"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -60,24 +61,39 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   const int tile = size.tile;
   const Dot dot = size.needed ? cl.runtime().dot() : Dot{};
   const bool subnormals = cpu && !size.steps && cl.runtime().subnormal_codes();
-  PartCutter cutter(workspace);
-  const Part values = cutter.take<float>(size.values), step = cutter.take<float>(size.places),
-             sums = cutter.take<float>(size.places), marks = cutter.take<std::int32_t>(size.rows);
-  const Part refused = op.perm.present() ? marks : Part{{}, sizeof(std::int32_t)};
+  BufferCutter cutter(workspace);
+  const BufferArg values = cutter.take<float>(size.values), step = cutter.take<float>(size.places),
+                  sums = cutter.take<float>(size.places), marks = cutter.take<std::int32_t>(size.rows);
+  const BufferArg refused = op.perm.present() ? marks : BufferArg{};
   if (size.needed) {
     const int lanes = cl.runtime().lanes(32);
-    Place place{nullptr, 0};
+    FaultSlot fault = 0;
     if (op.perm.present())
-      place = cl.runtime().place([k](std::int64_t at, std::int64_t value) {
+      fault = cl.runtime().fault_slot([k](std::int64_t at, std::int64_t value) {
         return offence<LinearW4a16<Cl>>(invalid("perm[" + std::to_string(at) + "] is " + std::to_string(value) +
                                                 "; it must be in -1.." + std::to_string(k - 1)));
       });
-    Variant prepare("linear_w4a16");
+    ProgramKey prepare("linear_w4a16");
     if (cpu) dot.define(prepare.flag("SUBNORMALS", subnormals));
-    Status prepared =
-        launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes), "prepare",
-               {.groups = {rows}, .lanes = {lanes}}, op.x, op.x.strides[0], static_cast<int>(op.x.dtype), op.perm,
-               values, step, sums, marks, k, slots, group, groups, size.steps, tile, static_cast<int>(op.bits), place);
+    Status prepared = launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes), "prepare",
+                             {.groups = {rows}, .lanes = {lanes}},
+                             LinearW4PrepareArguments{.x_stride = op.x.strides[0],
+                                                      .k = k,
+                                                      .slots = slots,
+                                                      .group = group,
+                                                      .groups = groups,
+                                                      .x_type = static_cast<Int>(op.x.dtype),
+                                                      .steps = size.steps,
+                                                      .tile = tile,
+                                                      .bits = static_cast<Int>(op.bits),
+                                                      .fault = fault},
+                             {{"x", op.x},
+                              {"perm", op.perm},
+                              {"values", values},
+                              {"segment_step", step},
+                              {"sum", sums},
+                              {"refused", marks},
+                              faults_of(cl)});
     if (!prepared.ok()) return prepared;
   }
 
@@ -86,7 +102,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   const index many = !cpu ? 4 : size.steps ? dot.panels : 2;
   const index chunk = cpu && tile > 4 ? 4 * tile : tile;
   const index panels = tile > 4 ? many : !cpu ? 1 : tile == 4 ? 4 : 6;
-  Variant product("linear_w4a16");
+  ProgramKey product("linear_w4a16");
   if (size.steps) dot.define(product);
   product.number("LANES", lanes)
       .number("BITS", static_cast<long>(op.bits))
@@ -94,18 +110,35 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
       .number("ROWS", tile)
       .flag("STEPS", size.steps)
       .flag("SUBNORMALS", subnormals)
-      .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && past_line(cl, op.codes) % 16 == 0);
+      .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && misalignment(cl, op.codes) % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
+  const auto& other = op.offsets.present() ? op.offsets : op.zeros;
+  enum { form_none = -1, form_zeros, form_offsets };  // linear_w4a16.cl
   const auto run = [&](const auto& x, index stride, DType type) {
-    const bool zeros = op.zeros.present(), offsets = op.offsets.present();
-    const auto& other = offsets ? op.offsets : op.zeros;
-    return launch(cl, product, "product", grid, x, stride, static_cast<int>(type), step, sums, refused, op.codes,
-                  op.scales, other, static_cast<int>(other.dtype),
-                  offsets ? 1
-                  : zeros ? 0
-                          : -1,
-                  op.bias, static_cast<int>(op.bias.dtype), op.y, op.y.strides[0], static_cast<int>(op.y.dtype), rows,
-                  n, slots, group, groups);
+    return launch(cl, product, "product", grid,
+                  LinearW4Arguments{.x_stride = stride,
+                                    .y_stride = op.y.strides[0],
+                                    .rows = rows,
+                                    .n = n,
+                                    .slots = slots,
+                                    .group = group,
+                                    .groups = groups,
+                                    .x_type = static_cast<Int>(type),
+                                    .other_type = static_cast<Int>(other.dtype),
+                                    .form = op.offsets.present() ? form_offsets
+                                            : op.zeros.present() ? form_zeros
+                                                                 : form_none,
+                                    .bias_type = static_cast<Int>(op.bias.dtype),
+                                    .y_type = static_cast<Int>(op.y.dtype)},
+                  {{"x", x},
+                   {"segment_step", step},
+                   {"sums", sums},
+                   {"refused", refused},
+                   {"codes", op.codes},
+                   {"scales", op.scales},
+                   {"other", other},
+                   {"bias", op.bias},
+                   {"y", op.y}});
   };
   return size.needed ? run(values, size.stride, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
 }

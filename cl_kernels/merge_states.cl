@@ -5,6 +5,7 @@
 //   share[row,s] = exp(lse_s - m) / sum      or UNSEEN where lse_s is -inf: that part is not read
 //
 //   X, Y   types of the parts and of out
+#include "cl_kernels/merge_states.clh"
 #include "cl_kernels/support/exp.clh"
 #include "cl_kernels/support/rows.clh"
 
@@ -15,37 +16,36 @@
 
 #define UNSEEN -1.0f  // no share is negative
 
-kernel void merge_states(global const TYPE(X)* parts, long parts_begin, long parts_state, long parts_token,
-                         long parts_head, global const float* partial_lse, long partial_lse_begin, long lse_state,
-                         long lse_token, long lse_head, global TYPE(Y)* out, long out_begin, long out_token,
-                         long out_head, global float* lse, long lse_begin, long lse_out_token, long lse_out_head,
-                         global float* shares, long shares_begin, long rows, long heads, long states, long dim) {
-  const long row = get_global_id(1), t = row / heads, h = row % heads;
-  const bool inside = row < rows;  // all meet at the barrier
-  partial_lse += partial_lse_begin + t * lse_token + h * lse_head;
-  shares += shares_begin + row * states;
+kernel void merge_states(
+    const MergeStatesArguments args, global const TYPE(X)* parts, global const float* partial_lse,
+    global TYPE(Y)* out, global float* lse, global float* shares) {
+  const long row = get_global_id(1), t = row / args.heads, h = row % args.heads;
+  const bool inside = row < args.rows;  // all meet at the barrier
+  partial_lse += args.partial_lse_begin + t * args.lse_token + h * args.lse_head;
+  shares += args.shares_begin + row * args.states;
   float m = -INFINITY;
-  for (long s = 0; inside && s < states; ++s) m = fmax(m, partial_lse[s * lse_state]);
-  for (long s = LANE; inside && s < states; s += LANES) {
-    const float part = partial_lse[s * lse_state];
+  for (long s = 0; inside && s < args.states; ++s) m = fmax(m, partial_lse[s * args.lse_state]);
+  for (long s = LANE; inside && s < args.states; s += LANES) {
+    const float part = partial_lse[s * args.lse_state];
     shares[s] = part == -INFINITY ? UNSEEN : EXP(1)(part - m);
   }
-  meet_all();
+  group_barrier();
   if (!inside) return;
 
   // Each lane adds them up in the order of s.
   float sum = 0;
-  for (long s = 0; s < states; ++s) sum += shares[s] == UNSEEN ? 0 : shares[s];
-  if (LANE == 0 && lse) lse[lse_begin + t * lse_out_token + h * lse_out_head] = sum == 0 ? -INFINITY : m + log(sum);
+  for (long s = 0; s < args.states; ++s) sum += shares[s] == UNSEEN ? 0 : shares[s];
+  if (LANE == 0 && lse)
+    lse[args.lse_begin + t * args.lse_out_token + h * args.lse_out_head] = sum == 0 ? -INFINITY : m + log(sum);
 
-  parts += parts_begin + t * parts_token + h * parts_head;
-  out += out_begin + t * out_token + h * out_head;
+  parts += args.parts_begin + t * args.parts_token + h * args.parts_head;
+  out += args.out_begin + t * args.out_token + h * args.out_head;
   const float inverse = 1 / sum;  // of no use, and not used, where nothing was seen
 #define MERGE(N)                                                                        \
   VECTOR(N) of_parts = 0;                                                               \
-  for (long s = 0; s < states; ++s)                                                     \
+  for (long s = 0; s < args.states; ++s)                                                     \
     if (shares[s] != UNSEEN)                                                            \
-      of_parts = fma((VECTOR(N))(shares[s] * inverse), LOAD(X, N)(parts + s * parts_state, i), of_parts); \
+      of_parts = fma((VECTOR(N))(shares[s] * inverse), LOAD(X, N)(parts + s * args.parts_state, i), of_parts); \
   STORE(Y, N)(of_parts, out, i);
-  FOR_ROW(i, dim, MERGE)
+  FOR_ROW(i, args.dim, MERGE)
 }

@@ -1,6 +1,7 @@
 #include <inlay/ops/merge_states.hpp>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/merge_states.clh"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -14,16 +15,31 @@ template <> Status compute(Cl& cl, const MergeStates<Cl>& op, const SpaceWorkspa
   const auto& of_lse = op.partial_lse.strides;
   const int lanes = cl.runtime().lanes(Tunable::merge_states_lanes);
   const index rows = tokens * heads, rows_a_group = cl.runtime().tuned(Tunable::merge_states_rows);
-  const Variant variant = Variant("merge_states")
-                              .number("LANES", lanes)
-                              .type("X", op.partial_out.dtype)
-                              .type("Y", op.out.dtype)
-                              .flag("ALIGNED", aligned(cl, op.partial_out, op.out));
-  return launch(cl, variant, "merge_states",
-                {.groups = {1, groups_of(rows, rows_a_group)}, .lanes = {lanes, rows_a_group}}, op.partial_out,
-                of_parts[0], of_parts[1], of_parts[2], op.partial_lse, of_lse[0], of_lse[1], of_lse[2], op.out,
-                op.out.strides[0], op.out.strides[1], op.lse, op.lse.strides[0], op.lse.strides[1],
-                PartCutter(workspace).take<float>(op.partial_lse.size()), rows, heads, states, dim);
+  const ProgramKey key = ProgramKey("merge_states")
+                             .number("LANES", lanes)
+                             .type("X", op.partial_out.dtype)
+                             .type("Y", op.out.dtype)
+                             .flag("ALIGNED", aligned(cl, op.partial_out, op.out));
+  return launch(cl, key, "merge_states", {.groups = {1, groups_of(rows, rows_a_group)}, .lanes = {lanes, rows_a_group}},
+                MergeStatesArguments{.parts_state = of_parts[0],
+                                     .parts_token = of_parts[1],
+                                     .parts_head = of_parts[2],
+                                     .lse_state = of_lse[0],
+                                     .lse_token = of_lse[1],
+                                     .lse_head = of_lse[2],
+                                     .out_token = op.out.strides[0],
+                                     .out_head = op.out.strides[1],
+                                     .lse_out_token = op.lse.strides[0],
+                                     .lse_out_head = op.lse.strides[1],
+                                     .rows = rows,
+                                     .heads = heads,
+                                     .states = states,
+                                     .dim = dim},
+                {{"parts", op.partial_out},
+                 {"partial_lse", op.partial_lse},
+                 {"out", op.out},
+                 {"lse", op.lse},
+                 {"shares", BufferCutter(workspace).take<float>(op.partial_lse.size())}});
 }
 
 }  // namespace inlay::cl

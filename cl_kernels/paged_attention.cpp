@@ -1,6 +1,7 @@
 #include <inlay/ops/paged_attention.hpp>
 
 #include "cl_kernels/attention/attend.hpp"
+#include "cl_kernels/paged_attention.clh"
 
 namespace inlay::cl {
 
@@ -54,11 +55,11 @@ Attention attention_of(const Cl& cl, const PagedAttention<Cl>& op) {
   a.aligned = aligned(cl, keys, values);
   a.q_aligned = aligned(cl, op.q);
   a.rows = op.q.extents[1] / kv_head_count(keys);
-  a.k = part_of(keys);
-  a.v = part_of(values);
-  a.table = part_of(op.block_tables);
-  a.k_scale = part_of(op.key_scales);
-  a.v_scale = part_of(op.value_scales);
+  a.k = buffer_of(keys);
+  a.v = buffer_of(values);
+  a.table = buffer_of(op.block_tables);
+  a.k_scale = buffer_of(op.key_scales);
+  a.v_scale = buffer_of(op.value_scales);
   return a;
 }
 
@@ -75,20 +76,28 @@ template <> Status compute(Cl& cl, const PagedAttention<Cl>& op, const SpaceWork
   const index reach = op.max_context_len();
   const Attention attention = attention_of(cl, op);
   const AttentionScratch scratch(cl, attention, seqs, workspace);
-  const Place lens = cl.runtime().place([=](std::int64_t at, std::int64_t value) {
+  const FaultSlot lens = cl.runtime().fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("context_lens[" + std::to_string(at) + "] is " + std::to_string(value) +
                                "; it must be in 0.." + std::to_string(reach) + ", what a row of block_tables reaches"));
   });
-  const Place tables = cl.runtime().place([=](std::int64_t at, std::int64_t value) {
+  const FaultSlot tables = cl.runtime().fault_slot([=](std::int64_t at, std::int64_t value) {
     return offence<Op>(invalid("block_tables[" + std::to_string(at / columns) + ", " + std::to_string(at % columns) +
                                "] is " + std::to_string(value) + "; it must be in 0.." + std::to_string(blocks - 1) +
                                ", the blocks of key_cache"));
   });
   const int lanes = cl.runtime().lanes(sequence_lanes);
-  if (Status status = launch(cl, Variant("paged_attention").number("LANES", lanes), "sequences",
-                             {.groups = {seqs}, .lanes = {lanes}}, scratch.sequences, op.context_lens,
-                             op.context_lens.strides[0], op.block_tables, op.block_tables.strides[0], columns,
-                             block_size_of(op.key_cache), blocks, reach, op.window_left, lens, tables.number);
+  if (Status status = launch(
+          cl, ProgramKey("paged_attention").number("LANES", lanes), "sequences", {.groups = {seqs}, .lanes = {lanes}},
+          PagedSequencesArguments{.lens_stride = op.context_lens.strides[0],
+                                  .tables_stride = op.block_tables.strides[0],
+                                  .columns = columns,
+                                  .block_size = block_size_of(op.key_cache),
+                                  .blocks = blocks,
+                                  .reach = reach,
+                                  .window_left = op.window_left,
+                                  .lens_fault = lens,
+                                  .tables_fault = tables},
+          {{"sequences", scratch.sequences}, {"lens", op.context_lens}, {"tables", op.block_tables}, faults_of(cl)});
       !status.ok())
     return status;
   return attend(cl, attention, scratch);

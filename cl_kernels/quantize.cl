@@ -13,6 +13,7 @@
 #define CODE i8
 #endif
 
+#include "cl_kernels/quantize.clh"
 #include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/scales.clh"
 
@@ -35,29 +36,28 @@ DEFINE_ROUNDED(8)
 DEFINE_ROUNDED(16)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize(
-    global const TYPE(REAL)* x, long x_begin, long x_stride, SCALE_ARGUMENTS,
-    global TYPE(CODE)* y, long y_begin, long y_stride, long rows, long cols) {
+    const QuantizeArguments args, global const TYPE(REAL)* x, global const void* scale,
+    global const TYPE(CODE)* zero, global TYPE(CODE)* y) {
   const long first = get_group_id(0) * ROWS_A_GROUP;
-  for (long t = first; t < min(first + ROWS_A_GROUP, rows); ++t) {
+  for (long t = first; t < min(first + ROWS_A_GROUP, args.rows); ++t) {
     Scales of;
     FIND_SCALES(of, t);
-    const long from = x_begin + t * x_stride, to = y_begin + t * y_stride;
+    const long from = args.x_begin + t * args.x_stride, to = args.y_begin + t * args.y_stride;
 #define CODE_OF(N)                                                                                   \
   const VECTOR(N) codes = ROUNDED(N)(LOAD(REAL, N)(x, from + i), SCALES(N)(of, i), ZEROS(N)(of, i)); \
   STORE_CODES(CODE, N)(codes, y, to + i);
-    FOR_CODES(i, to, cols, in_vectors(of, to), CODE_OF)
+    FOR_CODES(i, to, args.cols, in_vectors(of, to), CODE_OF)
   }
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize_rows(
-    global const TYPE(REAL)* x, long x_begin, long x_stride, global TYPE(CODE)* y, long y_begin, long y_stride,
-    global float* row_scale, long row_scale_begin, global TYPE(CODE)* row_zero, long row_zero_begin, long rows,
-    long cols) {
+    const QuantizeRowsArguments args, global const TYPE(REAL)* x, global TYPE(CODE)* y, global float* row_scale,
+    global TYPE(CODE)* row_zero) {
   BUTTERFLY_ROOM;
   const long first = get_group_id(0) * ROWS_A_GROUP;
   const float lowest = LOWEST(CODE), steps = HIGHEST(CODE) - LOWEST(CODE);
-  for (long t = first; t < min(first + ROWS_A_GROUP, rows); ++t) {
-    const long from = x_begin + t * x_stride, to = y_begin + t * y_stride;
+  for (long t = first; t < min(first + ROWS_A_GROUP, args.rows); ++t) {
+    const long from = args.x_begin + t * args.x_stride, to = args.y_begin + t * args.y_stride;
     VECTOR(WIDTH) VAR(low, WIDTH) = 0, VAR(high, WIDTH) = 0, VAR(not_finite, WIDTH) = 0;  // 0 * v is 0 if v is finite
     float VAR(low, 1) = 0, VAR(high, 1) = 0, VAR(not_finite, 1) = 0;
 #define RANGE(N)                                      \
@@ -65,7 +65,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize_rows(
   VAR(low, N) = v < VAR(low, N) ? v : VAR(low, N);    \
   VAR(high, N) = v > VAR(high, N) ? v : VAR(high, N); \
   VAR(not_finite, N) += v * 0;
-    FOR_ROW(i, cols, RANGE)
+    FOR_ROW(i, args.cols, RANGE)
     const float below = butterfly_max(fmax(LARGEST_OF(WIDTH)(-VAR(low, WIDTH)), -VAR(low, 1)), butterfly_room);
     const float above = butterfly_max(fmax(LARGEST_OF(WIDTH)(VAR(high, WIDTH)), VAR(high, 1)), butterfly_room);
     const float nan = butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
@@ -74,9 +74,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize_rows(
     const float range = asymmetric ? above + below : fmax(below, above);
     const float s = QUOTIENT(1)(range, asymmetric ? steps : HIGHEST(CODE)) + nan;
     const float z = asymmetric && s > 0 ? clamp(rint(lowest + QUOTIENT(1)(below, s)), lowest, lowest + steps) : 0;
-    if (LANE == 0) row_scale[row_scale_begin + t] = s;
-    if (LANE == 0 && asymmetric) STORE_CODES(CODE, 1)(z, row_zero, row_zero_begin + t);
+    if (LANE == 0) row_scale[args.row_scale_begin + t] = s;
+    if (LANE == 0 && asymmetric) STORE_CODES(CODE, 1)(z, row_zero, args.row_zero_begin + t);
 #define CODE_OF_ROW(N) STORE_CODES(CODE, N)(ROUNDED(N)(LOAD(REAL, N)(x, from + i), s, z), y, to + i);
-    FOR_CODES(i, to, cols, true, CODE_OF_ROW)
+    FOR_CODES(i, to, args.cols, true, CODE_OF_ROW)
   }
 }

@@ -5,6 +5,7 @@
 //   X, W   types of x and weight      Y   of y: X, or i8 with a scale a row
 //   RESIDUAL   residual becomes x + residual
 //   CASTS      the normalised row is rounded to X before the product with weight (Llama's rounding point)
+#include "cl_kernels/rms_norm.clh"
 #include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
@@ -16,16 +17,15 @@
 #endif
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
-    global const TYPE(X)* x, long x_begin, long x_stride, global const TYPE(W)* weight, long weight_begin,
-    global TYPE(X)* residual, long residual_begin, long residual_stride, global TYPE(Y)* y, long y_begin, long y_stride,
-    global float* y_scale, long y_scale_begin, long dim, float eps, float offset) {
+    const RmsNormArguments args, global const TYPE(X)* x, global const TYPE(W)* weight, global TYPE(X)* residual,
+    global TYPE(Y)* y, global float* y_scale) {
   BUTTERFLY_ROOM;
   const long t = get_group_id(0), head = get_group_id(1);
-  x += x_begin + t * x_stride + head * dim;
-  y += y_begin + t * y_stride + head * dim;
-  weight += weight_begin;
+  x += args.x_begin + t * args.x_stride + head * args.dim;
+  y += args.y_begin + t * args.y_stride + head * args.dim;
+  weight += args.weight_begin;
 #ifdef RESIDUAL
-  residual += residual_begin + t * residual_stride + head * dim;
+  residual += args.residual_begin + t * args.residual_stride + head * args.dim;
   global const TYPE(X)* row = residual;
 #else
   global const TYPE(X)* row = x;
@@ -43,20 +43,20 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
   const VECTOR(N) v = LOAD(X, N)(x, i);  \
   VAR(squares, N) = fma(v, v, VAR(squares, N));
 #endif
-  FOR_ROW(i, dim, SQUARES)
+  FOR_ROW(i, args.dim, SQUARES)
   const float sum = butterfly_sum(SUM_OF(WIDTH)(VAR(squares, WIDTH)) + VAR(squares, 1), butterfly_room);
   // NaN where the sum is not finite: infinity would make the rest of its row zeros.
-  const float scale = sum < INFINITY ? 1 / sqrt(sum / (float)dim + eps) : NAN;
+  const float scale = sum < INFINITY ? 1 / sqrt(sum / (float)args.dim + args.eps) : NAN;
 
 #ifdef CASTS
-#define NORMALISED(N) (CAST(X, N)(LOAD(X, N)(row, i) * scale) * (LOAD(W, N)(weight, i) + offset))
+#define NORMALISED(N) (CAST(X, N)(LOAD(X, N)(row, i) * scale) * (LOAD(W, N)(weight, i) + args.offset))
 #else
-#define NORMALISED(N) (LOAD(X, N)(row, i) * scale * (LOAD(W, N)(weight, i) + offset))
+#define NORMALISED(N) (LOAD(X, N)(row, i) * scale * (LOAD(W, N)(weight, i) + args.offset))
 #endif
 
 #ifndef QUANTIZED
 #define WRITE(N) STORE(Y, N)(NORMALISED(N), y, i);
-  FOR_ROW(i, dim, WRITE)
+  FOR_ROW(i, args.dim, WRITE)
 #else
   VECTOR(WIDTH) VAR(largest, WIDTH) = 0, VAR(not_finite, WIDTH) = 0;  // 0 * v is 0 for finite values only
   float VAR(largest, 1) = 0, VAR(not_finite, 1) = 0;
@@ -64,14 +64,14 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
   const VECTOR(N) v = NORMALISED(N);                    \
   VAR(largest, N) = fmax(VAR(largest, N), fabs(v));     \
   VAR(not_finite, N) += v * 0;
-  FOR_ROW(i, dim, RANGE)
+  FOR_ROW(i, args.dim, RANGE)
   const float largest =
       butterfly_max(fmax(LARGEST_OF(WIDTH)(VAR(largest, WIDTH)), VAR(largest, 1)), butterfly_room);
   const float nan =
       butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
   const float step = QUOTIENT(1)(largest, 127.0f) + nan;
-  if (LANE == 0) y_scale[y_scale_begin + t] = step;
+  if (LANE == 0) y_scale[args.y_scale_begin + t] = step;
 #define CODES(N) STORE(Y, N)(step > 0 ? QUOTIENT(N)(NORMALISED(N), step) : 0, y, i);
-  FOR_ROW(i, dim, CODES)
+  FOR_ROW(i, args.dim, CODES)
 #endif
 }

@@ -12,7 +12,8 @@
 // 512 tokens of halves take, little of what 4096 do.)
 //
 //   X, TABLE   types of x (and y), and of cos and sin
-#include "cl_kernels/support/offence.clh"
+#include "cl_kernels/rope.clh"
+#include "cl_kernels/support/fault.clh"
 #include "cl_kernels/support/rows.clh"
 
 #ifndef X
@@ -74,45 +75,43 @@ static inline void copy_kept(global const TYPE(X)* x, global TYPE(X)* y, long be
   }
 }
 
-kernel void rope(global const TYPE(X)* x, long x_begin, long x_token, long x_head, global const TYPE(TABLE)* cosine,
-                 long cosine_begin, long cosine_stride, global const TYPE(TABLE)* sine, long sine_begin,
-                 long sine_stride, global const int* positions, long positions_begin, long positions_stride,
-                 int position_words, global TYPE(X)* y, long y_begin, long y_token, long y_head, long rows, long heads,
-                 long dim, long pairs, long first, int interleaved, int copies, global int* record, int place) {
+kernel void rope(
+    const RopeArguments args, global const TYPE(X)* x, global const TYPE(TABLE)* cosine,
+    global const TYPE(TABLE)* sine, global const void* positions, global TYPE(X)* y, global int* faults) {
   const long t = get_group_id(0);
   long row = t;
-  if (position_words == 1) row = positions[positions_begin + t * positions_stride];
-  if (position_words == 2) row = ((global const long*)positions)[positions_begin + t * positions_stride];
-  if (row < 0 || row >= rows) {
-    if (get_global_id(1) == 0) offend(record, place, t, row);
+  if (args.position_words == 1) row = ((global const int*)positions)[args.positions_begin + t * args.positions_stride];
+  if (args.position_words == 2) row = ((global const long*)positions)[args.positions_begin + t * args.positions_stride];
+  if (row < 0 || row >= args.rows) {
+    if (get_global_id(1) == 0) report_fault(faults, args.fault, t, row);
     return;
   }
-  x += x_begin + t * x_token;
-  y += y_begin + t * y_token;
-  cosine += cosine_begin + row * cosine_stride;
-  sine += sine_begin + row * sine_stride;
+  x += args.x_begin + t * args.x_token;
+  y += args.y_begin + t * args.y_token;
+  cosine += args.cosine_begin + row * args.cosine_stride;
+  sine += args.sine_begin + row * args.sine_stride;
 
-  const long kept = dim - 2 * pairs;
+  const long kept = args.dim - 2 * args.pairs;
 #ifdef CPU_SHAPE
-  for (long h = 0; h < heads; ++h, x += x_head, y += y_head) {
-    if (interleaved)
-      turn_interleaved(x + first, y + first, cosine, sine, 0, pairs);
+  for (long h = 0; h < args.heads; ++h, x += args.x_head, y += args.y_head) {
+    if (args.interleaved)
+      turn_interleaved(x + args.first, y + args.first, cosine, sine, 0, args.pairs);
     else
-      turn_half(x + first, y + first, cosine, sine, 0, pairs, pairs);
-    if (copies) copy_kept(x, y, 0, kept, first, pairs);
+      turn_half(x + args.first, y + args.first, cosine, sine, 0, args.pairs, args.pairs);
+    if (args.copies) copy_kept(x, y, 0, kept, args.first, args.pairs);
   }
 #else
-  const long turns = (pairs + WIDTH - 1) / WIDTH, pieces = turns + (copies ? (kept + WIDTH - 1) / WIDTH : 0);
+  const long turns = (args.pairs + WIDTH - 1) / WIDTH, pieces = turns + (args.copies ? (kept + WIDTH - 1) / WIDTH : 0);
   if (pieces == 0) return;
   const long item = get_global_id(1), h = item / pieces, piece = item - h * pieces, i = piece * WIDTH;
-  if (h >= heads) return;
-  x += h * x_head;
-  y += h * y_head;
+  if (h >= args.heads) return;
+  x += h * args.x_head;
+  y += h * args.y_head;
   if (piece >= turns)
-    copy_kept(x, y, i - turns * WIDTH, min(i - turns * WIDTH + WIDTH, kept), first, pairs);
-  else if (interleaved)
-    turn_interleaved(x + first, y + first, cosine, sine, i, min(i + WIDTH, pairs));
+    copy_kept(x, y, i - turns * WIDTH, min(i - turns * WIDTH + WIDTH, kept), args.first, args.pairs);
+  else if (args.interleaved)
+    turn_interleaved(x + args.first, y + args.first, cosine, sine, i, min(i + WIDTH, args.pairs));
   else
-    turn_half(x + first, y + first, cosine, sine, i, min(i + WIDTH, pairs), pairs);
+    turn_half(x + args.first, y + args.first, cosine, sine, i, min(i + WIDTH, args.pairs), args.pairs);
 #endif
 }

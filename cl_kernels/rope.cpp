@@ -1,6 +1,8 @@
 #include <inlay/ops/rope.hpp>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/rope.clh"
+#include "cl_kernels/rope_table.clh"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -20,12 +22,30 @@ template <> Status compute(Cl& cl, const RopeTable<Cl>& op, const SpaceWorkspace
   const int lanes = cl.runtime().lanes(32);
   // A CPU has few tasks, of a whole row each; a GPU reads a frequency once for some tokens.
   const index tokens_each = cpu_shape ? 1 : 4, pairs_each = cpu_shape ? pairs : 1;
-  return launch(cl, Variant("rope_table").flag("FP64", cl.runtime().has_doubles()), "rope_table",
+  const index axes = op.positions.extents[0];
+  return launch(cl, ProgramKey("rope_table").flag("FP64", cl.runtime().has_doubles()), "rope_table",
                 {.groups = {groups_of(tokens, tokens_each), groups_of(pairs, pairs_each * lanes)}, .lanes = {1, lanes}},
-                op.positions, op.positions.strides[0], op.positions.strides[1], words(op.positions), op.inv_freq,
-                op.inv_freq.strides[0], static_cast<int>(op.inv_freq.extents[0]), op.axis, op.axis.strides[0], op.cos,
-                op.cos.strides[0], op.sin, op.sin.strides[0], op.positions.extents[0], tokens, pairs, tokens_each,
-                pairs_each, op.magnitude, place_of_entry<RopeTable<Cl>>(cl, "axis", op.positions.extents[0]));
+                RopeTableArguments{.axis_stride = op.positions.strides[0],
+                                   .token_stride = op.positions.strides[1],
+                                   .inv_freq_row = op.inv_freq.strides[0],
+                                   .axes_stride = op.axis.strides[0],
+                                   .cosine_stride = op.cos.strides[0],
+                                   .sine_stride = op.sin.strides[0],
+                                   .axis_count = axes,
+                                   .tokens = tokens,
+                                   .pairs = pairs,
+                                   .tokens_each = tokens_each,
+                                   .pairs_each = pairs_each,
+                                   .position_words = words(op.positions),
+                                   .frequency_rows = static_cast<Int>(op.inv_freq.extents[0]),
+                                   .fault = entry_fault_slot<RopeTable<Cl>>(cl, "axis", axes),
+                                   .magnitude = op.magnitude},
+                {{"positions", op.positions},
+                 {"inv_freq", op.inv_freq},
+                 {"axes", op.axis},
+                 {"cosine", op.cos},
+                 {"sine", op.sin},
+                 faults_of(cl)});
 }
 
 template <> Status compute(Cl& cl, const Rope<Cl>& op, const SpaceWorkspace<Cl>&) {
@@ -38,14 +58,29 @@ template <> Status compute(Cl& cl, const Rope<Cl>& op, const SpaceWorkspace<Cl>&
   const index pieces = groups_of(pairs, width) + (copies ? groups_of(dim - 2 * pairs, width) : 0);
   const index groups = cpu_shape || pieces == 0 ? 1 : groups_of(heads * pieces, lanes);
   const bool whole = op.first % width == 0 && (op.interleaved || pairs % width == 0);
-  const Variant variant = Variant("rope")
-                              .type("X", op.x.dtype)
-                              .type("TABLE", op.cos.dtype)
-                              .flag("ALIGNED", whole && aligned(cl, op.x, op.cos, op.sin, op.y));
-  return launch(cl, variant, "rope", {.groups = {tokens, groups}, .lanes = {1, lanes}}, op.x, op.x.strides[0],
-                op.x.strides[1], op.cos, op.cos.strides[0], op.sin, op.sin.strides[0], op.positions,
-                op.positions.strides[0], words(op.positions), op.y, op.y.strides[0], op.y.strides[1], rows, heads, dim,
-                pairs, op.first, op.interleaved, copies, place_of_entry<Rope<Cl>>(cl, "positions", rows));
+  const ProgramKey key = ProgramKey("rope")
+                             .type("X", op.x.dtype)
+                             .type("TABLE", op.cos.dtype)
+                             .flag("ALIGNED", whole && aligned(cl, op.x, op.cos, op.sin, op.y));
+  return launch(
+      cl, key, "rope", {.groups = {tokens, groups}, .lanes = {1, lanes}},
+      RopeArguments{.x_token = op.x.strides[0],
+                    .x_head = op.x.strides[1],
+                    .cosine_stride = op.cos.strides[0],
+                    .sine_stride = op.sin.strides[0],
+                    .positions_stride = op.positions.strides[0],
+                    .y_token = op.y.strides[0],
+                    .y_head = op.y.strides[1],
+                    .rows = rows,
+                    .heads = heads,
+                    .dim = dim,
+                    .pairs = pairs,
+                    .first = op.first,
+                    .position_words = words(op.positions),
+                    .interleaved = op.interleaved,
+                    .copies = copies,
+                    .fault = entry_fault_slot<Rope<Cl>>(cl, "positions", rows)},
+      {{"x", op.x}, {"cosine", op.cos}, {"sine", op.sin}, {"positions", op.positions}, {"y", op.y}, faults_of(cl)});
 }
 
 }  // namespace inlay::cl

@@ -4,7 +4,8 @@
 #include <bit>
 #include <cmath>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/runtime/launch.hpp"
+#include "cl_kernels/sampling.clh"
 
 namespace inlay::cl {
 
@@ -21,7 +22,7 @@ index room_of(index vocab) { return groups_of(vocab, 8) * 8; }
 
 // A Row, bins and a list for each row; copy and counts only where there are penalties, sums only for top_n_sigma.
 struct Scratch {
-  Part rows, of_rows, ids, listed, maxima, copy, counts, sums;
+  BufferArg rows, of_rows, ids, listed, maxima, copy, counts, sums;
 };
 std::size_t bytes(const Sampling<Cl>& op, index rows) {
   const index vocab = op.logits.extents[1];
@@ -33,9 +34,9 @@ std::size_t bytes(const Sampling<Cl>& op, index rows) {
 }
 Scratch scratch_of(const Sampling<Cl>& op, index rows, const SpaceWorkspace<Cl>& workspace) {
   const index vocab = op.logits.extents[1];
-  PartCutter cutter(workspace);
+  BufferCutter cutter(workspace);
   Scratch scratch{};
-  scratch.rows = cutter.take<char>(rows * row_bytes);
+  scratch.rows = cutter.take<char>(rows * row_bytes, "Row");
   scratch.of_rows = cutter.take<cl_uint>(rows * 3 * bins);
   scratch.ids = cutter.take<cl_int>(rows * room_of(vocab));
   scratch.listed = cutter.take<float>(rows * room_of(vocab));
@@ -44,7 +45,7 @@ Scratch scratch_of(const Sampling<Cl>& op, index rows, const SpaceWorkspace<Cl>&
     scratch.copy = cutter.take<float>(rows * vocab);
     scratch.counts = cutter.take<cl_int>(rows * vocab);
   }
-  if (op.top_n_sigma > 0) scratch.sums = cutter.take<double>(rows * blocks_of(vocab));
+  if (op.top_n_sigma > 0) scratch.sums = cutter.take<double>(rows * blocks_of(vocab), "Double");
   return scratch;
 }
 
@@ -57,62 +58,69 @@ index rows_at_once(const Sampling<Cl>& op) {
 // The kernels of some rows, one after the other; after a failure none.
 class Stages {
  public:
+  using Buffers = std::initializer_list<NamedBuffer>;
+
   Stages(Cl& cl, index rows)
       : cl_(cl),
         rows_(rows),
         lanes_(cl.runtime().lanes(256)),
-        variant_(Variant("sampling").number("LANES", lanes_).flag("FP64", cl.runtime().has_doubles())) {}
+        key_(ProgramKey("sampling").number("LANES", lanes_).flag("FP64", cl.runtime().has_doubles())) {}
 
   // Work-items for `entries` of each row, a few each.
-  template <class... Values> void sweep(const char* name, index entries, const Values&... values) {
+  template <class Arguments> void sweep(const char* name, index entries, const Arguments& arguments, Buffers buffers) {
     const index in_group = lanes_ * (cl_.runtime().cpu_shape() ? 1024 : 4);
     const index most = std::max<index>(cl_.runtime().busy_groups() / rows_, 1);
     start(name, {.groups = {std::clamp<index>(groups_of(entries, in_group), 1, most), rows_}, .lanes = {lanes_}},
-          values...);
+          arguments, buffers);
   }
-  template <class... Values> void entry_each(const char* name, index entries, const Values&... values) {
-    if (entries > 0) start(name, {.groups = {groups_of(entries, lanes_), rows_}, .lanes = {lanes_}}, values...);
+  template <class Arguments>
+  void entry_each(const char* name, index entries, const Arguments& arguments, Buffers buffers) {
+    if (entries > 0)
+      start(name, {.groups = {groups_of(entries, lanes_), rows_}, .lanes = {lanes_}}, arguments, buffers);
   }
-  template <class... Values> void group_each(const char* name, const Values&... values) {
-    start(name, {.groups = {1, rows_}, .lanes = {lanes_}}, values...);
+  template <class Arguments> void group_each(const char* name, const Arguments& arguments, Buffers buffers) {
+    start(name, {.groups = {1, rows_}, .lanes = {lanes_}}, arguments, buffers);
   }
-  template <class... Values> void item_each(const char* name, const Values&... values) {
-    start(name, {.groups = {1, rows_}, .lanes = {}}, values...);
+  template <class Arguments> void item_each(const char* name, const Arguments& arguments, Buffers buffers) {
+    start(name, {.groups = {1, rows_}, .lanes = {}}, arguments, buffers);
   }
-  template <class... Values> void one_item(const char* name, const Values&... values) { start(name, {}, values...); }
+  template <class Arguments> void one_item(const char* name, const Arguments& arguments, Buffers buffers) {
+    start(name, {}, arguments, buffers);
+  }
   Status result() { return std::move(status_); }
 
  private:
-  template <class... Values> void start(const char* name, const Grid& grid, const Values&... values) {
-    if (status_.ok()) status_ = launch(cl_, variant_, name, grid, values...);
+  template <class Arguments>
+  void start(const char* name, const Grid& grid, const Arguments& arguments, Buffers buffers) {
+    if (status_.ok()) status_ = launch(cl_, key_, name, grid, arguments, buffers);
   }
 
   Cl& cl_;
   index rows_, lanes_;
-  Variant variant_;
+  ProgramKey key_;
   Status status_;
 };
 
 int words(DType type) { return bits(type) / 32; }
 
-struct Places {
-  Place history, prompt, token;
+struct Slots {
+  FaultSlot history, prompt, token;
 };
-Places places(Cl& cl, const Sampling<Cl>& op) {
+Slots fault_slots(Cl& cl, const Sampling<Cl>& op) {
   const index vocab = op.logits.extents[1], length = op.history.extents[1];
   using At = std::int64_t;
-  return {.history = cl.runtime().place([=](At at, At value) {
+  return {.history = cl.runtime().fault_slot([=](At at, At value) {
             return offence<Sampling<Cl>>(invalid(
                 "history[" + std::to_string(at / length) + "," + std::to_string(at % length) + "] is " +
                 std::to_string(value) + "; it must be below " + std::to_string(vocab) + ", or negative for padding"));
           }),
-          .prompt = cl.runtime().place([=](At at, At value) {
+          .prompt = cl.runtime().fault_slot([=](At at, At value) {
             return offence<Sampling<Cl>>(invalid("prompt_lengths[" + std::to_string(at) + "] is " +
                                                  std::to_string(value) + "; it must be in 0.." +
                                                  std::to_string(length) + ", the entries of history"));
           }),
           // The words of outcome(op).
-          .token = cl.runtime().place([](At row, At what) -> Status {
+          .token = cl.runtime().fault_slot([](At row, At what) -> Status {
             if (what >= 0)
               return {StatusCode::corrupt_data,
                       "logits row " + std::to_string(row) + " holds " + (what % 2 == 1 ? "a NaN" : "+infinity") +
@@ -124,29 +132,50 @@ Places places(Cl& cl, const Sampling<Cl>& op) {
 }
 
 // Rows first .. first + count: op's views are theirs alone.
-Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, const Places& place) {
+Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, const Slots& faults) {
   const index rows = op.logits.extents[0], vocab = op.logits.extents[1], blocks = blocks_of(vocab),
               room = room_of(vocab), length = op.history.extents[1];
   const int length_words = op.prompt_lengths.present() ? words(op.prompt_lengths.dtype) : 0;
   // Every row is written in full before it is read: a history that is empty changes nothing.
   const bool penalties = op.history.present();
+  const NamedBuffer states{"rows", s.rows}, ids{"ids", s.ids}, listed{"listed", s.listed}, maxima{"maxima", s.maxima};
   Stages run(cl, rows);
-  run.group_each("begin", s.rows, s.of_rows, op.prompt_lengths, length_words, first, length, place.prompt);
+  run.group_each(
+      "begin",
+      SamplingBeginArguments{
+          .first_row = first, .history_length = length, .length_words = length_words, .fault = faults.prompt},
+      {states, {"of_rows", s.of_rows}, {"prompt_lengths", op.prompt_lengths}, faults_of(cl)});
   if (penalties) {
-    run.sweep("copy_logits", vocab, op.logits, op.logits.strides[0], s.copy, vocab);
+    run.sweep("copy_logits", vocab, SamplingCopyLogitsArguments{.logits_stride = op.logits.strides[0], .vocab = vocab},
+              {{"logits", op.logits}, {"copy", s.copy}});
     for (int sweep : {forget, count, penalise})
-      run.entry_each("history", length, s.rows, op.history, op.history.strides[0], words(op.history.dtype), length,
-                     op.prompt_lengths, length_words, s.counts, s.copy, vocab, sweep, op.repetition_penalty,
-                     op.frequency_penalty, op.presence_penalty, first, place.history);
+      run.entry_each("history", length,
+                     SamplingHistoryArguments{.history_stride = op.history.strides[0],
+                                              .length = length,
+                                              .vocab = vocab,
+                                              .first_row = first,
+                                              .history_words = words(op.history.dtype),
+                                              .length_words = length_words,
+                                              .sweep = sweep,
+                                              .fault = faults.history,
+                                              .repetition = op.repetition_penalty,
+                                              .frequency = op.frequency_penalty,
+                                              .presence = op.presence_penalty},
+                     {states,
+                      {"history", op.history},
+                      {"prompt_lengths", op.prompt_lengths},
+                      {"counts", s.counts},
+                      {"copy", s.copy},
+                      faults_of(cl)});
   }
   // From here on the logits are the penalised ones.
-  const Part logits = penalties ? s.copy : Part{{op.logits.data.memory, op.logits.data.offset}, sizeof(float)};
+  const NamedBuffer logits("logits", penalties ? s.copy : buffer_of(op.logits));
   const index stride = penalties ? vocab : op.logits.strides[0];
-  const auto of_logits = [&](const char* name, index entries, const auto&... values) {
-    run.sweep(name, entries, s.rows, logits, stride, values...);
-  };
-  if (op.probs.present()) run.sweep("clear_probs", vocab, s.rows, op.probs, op.probs.strides[0], vocab);
-  of_logits("scan", vocab, s.maxima, vocab, blocks);
+  if (op.probs.present())
+    run.sweep("clear_probs", vocab, SamplingClearProbsArguments{.probs_stride = op.probs.strides[0], .vocab = vocab},
+              {states, {"probs", op.probs}});
+  const SamplingScanArguments of_logits{.logits_stride = stride, .vocab = vocab, .blocks = blocks};
+  run.sweep("scan", vocab, of_logits, {states, logits, maxima});
 
   const float hot = op.temperature_last ? 1 : op.temperature;
   const bool greedy = op.temperature == 0;
@@ -158,7 +187,11 @@ Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, con
   float temperature = hot;
 
   const auto aim = [&](Aim what, index number, float share) {
-    run.item_each("aim", s.rows, int{what}, number, share, op.seeds, op.steps, index{op.seed}, index{op.step}, first);
+    run.item_each(
+        "aim",
+        SamplingAimArguments{
+            .number = number, .seed = op.seed, .step = op.step, .first_row = first, .at_what = what, .share = share},
+        {states, {"seeds", op.seeds}, {"steps", op.steps}});
   };
   // Digits of 8 bits, `digits` of a key's in all; those below `end` do not count. One group does it where lists are
   // short, or rows are many.
@@ -167,40 +200,70 @@ Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, con
     const bool to_the_end = kind == by_id;
     constexpr index few = 4096;
     if (listed_by_block || vocab <= few || rows >= cl.runtime().busy_groups()) {
-      run.group_each("select_alone", s.rows, s.maxima, s.ids, s.listed, blocks, room, int{kind}, 8 * digits - 8,
-                     8 * end, id_mask, temperature, scale, to_the_end);
+      run.group_each("select_alone",
+                     SamplingSelectAloneArguments{.blocks = blocks,
+                                                  .room = room,
+                                                  .id_mask = id_mask,
+                                                  .kind = kind,
+                                                  .top = 8 * digits - 8,
+                                                  .end = 8 * end,
+                                                  .to_the_end = to_the_end,
+                                                  .temperature = temperature,
+                                                  .scale = scale},
+                     {states, maxima, ids, {"logits", s.listed}});
       return;
     }
     for (int digit = digits - 1; digit >= end; --digit) {
-      run.sweep("histogram", kind == by_block ? blocks : vocab, s.rows, s.of_rows, s.maxima, s.ids, s.listed, blocks,
-                room, int{kind}, 8 * digit, digit == digits - 1, id_mask, temperature, scale);
-      run.group_each("pick", s.rows, s.of_rows, 8 * digit, to_the_end);
+      run.sweep("histogram", kind == by_block ? blocks : vocab,
+                SamplingHistogramArguments{.blocks = blocks,
+                                           .room = room,
+                                           .id_mask = id_mask,
+                                           .kind = kind,
+                                           .shift = 8 * digit,
+                                           .first = digit == digits - 1,
+                                           .temperature = temperature,
+                                           .scale = scale},
+                {states, {"of_rows", s.of_rows}, maxima, ids, {"logits", s.listed}});
+      run.group_each("pick", SamplingPickArguments{.shift = 8 * digit, .to_the_end = to_the_end},
+                     {states, {"of_rows", s.of_rows}});
     }
   };
   const auto measure = [&](bool leans, float threshold = -1) {
-    if (threshold < 0) run.item_each("clear_sums", s.rows);
-    run.sweep("measure", vocab, s.rows, s.listed, room, temperature, scale, leans, threshold);
+    if (threshold < 0) run.item_each("clear_sums", SamplingRowsArguments{}, {states});
+    run.sweep("measure", vocab,
+              SamplingMeasureArguments{
+                  .room = room, .leans = leans, .temperature = temperature, .scale = scale, .threshold = threshold},
+              {states, listed});
   };
   const auto keep = [&](Keep which, float fraction = 0) {
-    run.sweep("keep", vocab, s.rows, s.ids, s.listed, room, int{which}, fraction, temperature);
-    run.item_each("settle", s.rows);
+    run.sweep("keep", vocab,
+              SamplingKeepArguments{.room = room, .which = which, .fraction = fraction, .temperature = temperature},
+              {states, ids, listed});
+    run.item_each("settle", SamplingRowsArguments{}, {states});
   };
 
   if (greedy && !op.temperature_last) {
-    of_logits("likeliest", vocab, s.maxima, vocab, blocks);
+    run.sweep("likeliest", vocab, of_logits, {states, logits, maxima});
   } else {
     const bool sigma = op.top_n_sigma > 0 && std::isfinite(op.top_n_sigma);
     if (sigma)
       for (int squares : {0, 1}) {
-        of_logits("deviate", vocab, s.sums, vocab, blocks, squares);
-        run.item_each("add_deviations", s.rows, s.sums, blocks, squares, op.top_n_sigma);
+        run.sweep(
+            "deviate", vocab,
+            SamplingDeviateArguments{.logits_stride = stride, .vocab = vocab, .blocks = blocks, .squares = squares},
+            {states, logits, {"sums", s.sums}});
+        run.item_each("add_deviations",
+                      SamplingAddDeviationsArguments{.blocks = blocks, .squares = squares, .n = op.top_n_sigma},
+                      {states, {"sums", s.sums}});
       }
     if (op.top_k > 0 && op.top_k <= blocks && !sigma) {
       aim(at_top, op.top_k, 0);
       select(by_block, 8, 4);  // the logit's digits: a bound, no cut
     }
-    of_logits("gather", vocab, s.maxima, s.ids, s.listed, vocab, blocks, room);
-    run.item_each("pad", s.rows, s.listed, room);
+    run.sweep("gather", vocab,
+              SamplingGatherArguments{.logits_stride = stride, .vocab = vocab, .blocks = blocks, .room = room},
+              {states, logits, maxima, ids, listed});
+    run.item_each("pad", SamplingPadArguments{.room = room}, {states, listed});
     if (op.top_k > 0) {
       aim(at_top, op.top_k, 0);
       select(by_likelihood);
@@ -231,20 +294,31 @@ Status sample(Cl& cl, const Sampling<Cl>& op, index first, const Scratch& s, con
       keep(keep_last);
     }
     if (greedy) {
-      run.sweep("likeliest_of_list", vocab, s.rows, s.ids, s.listed, room);
+      run.sweep("likeliest_of_list", vocab, SamplingLikeliestOfListArguments{.room = room}, {states, ids, listed});
     } else {
       temperature = op.temperature;
       measure(false);
       aim(at_draw, 0, 0);
       select(by_id, id_digits);
       if (op.probs.present())
-        run.sweep("write_probs", vocab, s.rows, s.ids, s.listed, room, temperature, scale, op.probs,
-                  op.probs.strides[0]);
+        run.sweep("write_probs", vocab,
+                  SamplingWriteProbsArguments{
+                      .room = room, .probs_stride = op.probs.strides[0], .temperature = temperature, .scale = scale},
+                  {states, ids, listed, {"probs", op.probs}});
     }
   }
-  run.sweep("blame", vocab, s.rows, op.logits, op.logits.strides[0], vocab);
-  run.one_item("finish", s.rows, op.logits, op.logits.strides[0], op.tokens, words(op.tokens.dtype), op.probs,
-               op.probs.strides[0], rows, greedy, id_mask, first, place.token);
+  run.sweep("blame", vocab, SamplingBlameArguments{.logits_stride = op.logits.strides[0], .vocab = vocab},
+            {states, {"logits", op.logits}});
+  run.one_item("finish",
+               SamplingFinishArguments{.logits_stride = op.logits.strides[0],
+                                       .probs_stride = op.probs.strides[0],
+                                       .count = rows,
+                                       .id_mask = id_mask,
+                                       .first_row = first,
+                                       .token_words = words(op.tokens.dtype),
+                                       .greedy = greedy,
+                                       .fault = faults.token},
+               {states, {"logits", op.logits}, {"tokens", op.tokens}, {"probs", op.probs}, faults_of(cl)});
   return run.result();
 }
 
@@ -255,7 +329,7 @@ template <> std::size_t scratch_bytes(Cl&, const Sampling<Cl>& op) { return byte
 template <> Status compute(Cl& cl, const Sampling<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   const index rows = op.logits.extents[0], at_once = rows_at_once(op);
   const Scratch scratch = scratch_of(op, at_once, workspace);
-  const Places place = places(cl, op);
+  const Slots faults = fault_slots(cl, op);
   for (index first = 0; first < rows; first += at_once) {
     Sampling<Cl> part = op;
     const auto cut = [&](auto& view) {
@@ -263,7 +337,7 @@ template <> Status compute(Cl& cl, const Sampling<Cl>& op, const SpaceWorkspace<
     };
     cut(part.logits), cut(part.history), cut(part.prompt_lengths), cut(part.seeds), cut(part.steps);
     cut(part.tokens), cut(part.probs);
-    if (Status status = sample(cl, part, first, scratch, place); !status.ok()) return status;
+    if (Status status = sample(cl, part, first, scratch, faults); !status.ok()) return status;
   }
   return {};
 }

@@ -3,6 +3,7 @@
 // One group a row. FOR_ROW gives the step a width: WIDTH elements at a time, then single ones.
 //
 //   T   type of x and y
+#include "cl_kernels/skeleton.clh"
 #include "cl_kernels/support/rows.clh"
 
 #ifndef T
@@ -10,16 +11,15 @@
 #endif
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void skeleton(
-    global const TYPE(T)* x, long x_begin, long x_stride, global const float* intercept, long intercept_begin,
-    global TYPE(T)* y, long y_begin, long y_stride, long dim, float slope) {
+    const SkeletonArguments args, global const TYPE(T)* x, global const float* intercept, global TYPE(T)* y) {
   const long t = get_group_id(0);
   const bool has_intercept = intercept != 0;  // an absent view is null
-  x += x_begin + t * x_stride;
-  y += y_begin + t * y_stride;
-  intercept += intercept_begin;
+  x += args.x_begin + t * args.x_stride;
+  y += args.y_begin + t * args.y_stride;
+  intercept += args.intercept_begin;
 #define LINE(N)                                                                    \
-  VECTOR(N) v = LOAD(T, N)(x, i) * slope;                                          \
+  VECTOR(N) v = LOAD(T, N)(x, i) * args.slope;                                          \
   if (has_intercept) v += LOAD(f32, N)(intercept, i);                              \
   STORE(T, N)(v, y, i);
-  FOR_ROW(i, dim, LINE)
+  FOR_ROW(i, args.dim, LINE)
 }

@@ -11,6 +11,7 @@
 //
 //   X, Y     types of x and y
 //   STORED   y is f32 and no logarithm: exp(s - m) waits in y for its factor (a CPU computes exp slower than it loads)
+#include "cl_kernels/softmax.clh"
 #include "cl_kernels/support/exp.clh"
 #include "cl_kernels/support/rows.clh"
 
@@ -103,43 +104,42 @@ static inline float2 merged(global const float2* pairs, long pieces, float sink)
 }
 
 // Group (r, h, p) has piece p of row r of head h.
-#define OPERANDS                                                                                             \
-  global const TYPE(X)* x, long x_begin, long x_head, long x_row, global const uchar* mask, long mask_begin, \
-      long mask_head, long mask_row, int mask_kind, float scale, long n, long piece
-#define RESULT global TYPE(Y)* y, long y_begin, long y_head, long y_row
-#define PIECE                                                                                                          \
-  const long r = get_group_id(0), h = get_group_id(1), begin = get_group_id(2) * piece, count = min(piece, n - begin); \
-  const int mask_bytes = mask_kind == HIDDEN ? 1 : mask_kind == ADDED_F32 ? 4 : sizeof(TYPE(X));                       \
-  const Row row = {x + x_begin + h * x_head + r * x_row + begin,                                                       \
-                   mask + (mask_begin + h * mask_head + r * mask_row + begin) * mask_bytes, mask_kind, scale};         \
-  global TYPE(Y)* to = y + y_begin + h * y_head + r * y_row + begin;
-#define SINK (sink == 0 ? -INFINITY : sink[sink_begin + h])
+#define PIECE                                                                                                \
+  const long r = get_group_id(0), h = get_group_id(1);                                                       \
+  const long begin = get_group_id(2) * args.piece, count = min(args.piece, args.n - begin);                  \
+  const int mask_bytes = args.mask_kind == HIDDEN ? 1 : args.mask_kind == ADDED_F32 ? 4 : sizeof(TYPE(X));   \
+  const long mask_at = args.mask_begin + h * args.mask_head + r * args.mask_row + begin;                     \
+  const Row row = {x + args.x_begin + h * args.x_head + r * args.x_row + begin,                              \
+                   (global const uchar*)mask + mask_at * mask_bytes, args.mask_kind, args.scale};            \
+  global TYPE(Y)* to = y + args.y_begin + h * args.y_head + r * args.y_row + begin;
+#define SINK (sink == 0 ? -INFINITY : sink[args.sink_begin + h])
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax(OPERANDS, RESULT, global const float* sink,
-                                                                       long sink_begin, int logarithm) {
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax(
+    const SoftmaxArguments args, global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y,
+    global float2* pairs, global const float* sink) {
   BUTTERFLY_ROOM;
   PIECE
   const float2 own = reduce(row, count, to, butterfly_room);
   const float s = SINK, m = fmax(own.x, s), shift = shift_of(m);
   const float2 whole = (float2)(m, fma(own.y, EXP(1)(own.x - shift), EXP(1)(s - shift)));
-  emit(row, count, to, own, whole, logarithm);
+  emit(row, count, to, own, whole, args.logarithm);
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax_reduce(OPERANDS, RESULT, global float2* pairs,
-                                                                              long pairs_begin) {
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax_reduce(
+    const SoftmaxArguments args, global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y,
+    global float2* pairs, global const float* sink) {
   BUTTERFLY_ROOM;
   PIECE
   const float2 own = reduce(row, count, to, butterfly_room);
   const long at = (h * get_num_groups(0) + r) * get_num_groups(2) + get_group_id(2);
-  if (LANE == 0) pairs[pairs_begin + at] = own;
+  if (LANE == 0) pairs[args.pairs_begin + at] = own;
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax_emit(OPERANDS, RESULT,
-                                                                            global const float2* pairs,
-                                                                            long pairs_begin, global const float* sink,
-                                                                            long sink_begin, int logarithm) {
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax_emit(
+    const SoftmaxArguments args, global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y,
+    global float2* pairs, global const float* sink) {
   PIECE
   const long pieces = get_num_groups(2);
-  pairs += pairs_begin + (h * get_num_groups(0) + r) * pieces;
-  emit(row, count, to, pairs[get_group_id(2)], merged(pairs, pieces, SINK), logarithm);
+  pairs += args.pairs_begin + (h * get_num_groups(0) + r) * pieces;
+  emit(row, count, to, pairs[get_group_id(2)], merged(pairs, pieces, SINK), args.logarithm);
 }

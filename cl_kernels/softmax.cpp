@@ -1,6 +1,7 @@
 #include <inlay/ops/softmax.hpp>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/runtime/launch.hpp"
+#include "cl_kernels/softmax.clh"
 
 namespace inlay::cl {
 
@@ -32,23 +33,33 @@ template <> std::size_t scratch_bytes(Cl& cl, const Softmax<Cl>& op) {
 template <> Status compute(Cl& cl, const Softmax<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   const int lanes = cl.runtime().lanes(op.x.extents[2] <= 512 ? Tunable::softmax_short_lanes : Tunable::softmax_lanes);
   const index heads = op.x.extents[0], rows = op.x.extents[1], pieces = pieces_of(cl, op);
-  const Variant variant = Variant("softmax")
-                              .number("LANES", lanes)
-                              .number("WIDTH", cl.runtime().tuned(Tunable::softmax_width))
-                              .type("X", op.x.dtype)
-                              .type("Y", op.y.dtype)
-                              .flag("STORED", cl.runtime().cpu_shape() && op.y.dtype == DType::f32 && !op.log)
-                              .flag("ALIGNED", aligned(cl, op.x, op.mask, op.y));
-  const auto kernel = [&](const char* name, const auto&... rest) {
-    return launch(cl, variant, name, {.groups = {rows, heads, pieces}, .lanes = {lanes}}, op.x, op.x.strides[0],
-                  op.x.strides[1], op.mask, op.mask.extents[0] == 1 ? index{0} : op.mask.strides[0],
-                  op.mask.extents[1] == 1 ? index{0} : op.mask.strides[1], static_cast<int>(mask_of(op)), op.scale,
-                  op.x.extents[2], piece_of(cl), op.y, op.y.strides[0], op.y.strides[1], rest...);
+  const ProgramKey key = ProgramKey("softmax")
+                             .number("LANES", lanes)
+                             .number("WIDTH", cl.runtime().tuned(Tunable::softmax_width))
+                             .type("X", op.x.dtype)
+                             .type("Y", op.y.dtype)
+                             .flag("STORED", cl.runtime().cpu_shape() && op.y.dtype == DType::f32 && !op.log)
+                             .flag("ALIGNED", aligned(cl, op.x, op.mask, op.y));
+  const BufferArg pairs =
+      pieces <= 1 ? BufferArg{} : BufferCutter(workspace).take<Pair>(heads * rows * pieces, "float2");
+  const auto kernel = [&](const char* name) {
+    return launch(cl, key, name, {.groups = {rows, heads, pieces}, .lanes = {lanes}},
+                  SoftmaxArguments{.x_head = op.x.strides[0],
+                                   .x_row = op.x.strides[1],
+                                   .mask_head = op.mask.extents[0] == 1 ? index{0} : op.mask.strides[0],
+                                   .mask_row = op.mask.extents[1] == 1 ? index{0} : op.mask.strides[1],
+                                   .n = op.x.extents[2],
+                                   .piece = piece_of(cl),
+                                   .y_head = op.y.strides[0],
+                                   .y_row = op.y.strides[1],
+                                   .mask_kind = static_cast<Int>(mask_of(op)),
+                                   .logarithm = op.log,
+                                   .scale = op.scale},
+                  {{"x", op.x}, {"mask", op.mask}, {"y", op.y}, {"pairs", pairs}, {"sink", op.sink}});
   };
-  if (pieces <= 1) return kernel("softmax", op.sink, op.log);
-  const Part pairs = PartCutter(workspace).take<Pair>(heads * rows * pieces);
-  if (Status status = kernel("softmax_reduce", pairs); !status.ok()) return status;
-  return kernel("softmax_emit", pairs, op.sink, op.log);
+  if (pieces <= 1) return kernel("softmax");
+  if (Status status = kernel("softmax_reduce"); !status.ok()) return status;
+  return kernel("softmax_emit");
 }
 
 }  // namespace inlay::cl

@@ -1,14 +1,25 @@
 #include <inlay/ops/swiglu.hpp>
 
 #include "cl_kernels/support/pieces.hpp"
+#include "cl_kernels/swiglu.clh"
 
 namespace inlay::cl {
 
 template <> std::size_t scratch_bytes(Cl&, const Swiglu<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Swiglu<Cl>& op, const SpaceWorkspace<Cl>&) {
-  return launch_by_pieces(cl, "swiglu", {Tunable::swiglu_lanes, Tunable::swiglu_piece, Tunable::swiglu_width}, op.gate,
-                          op.up, op.y, op.alpha, op.limit, op.up_offset);
+  const ByPieces by(cl, "swiglu", {Tunable::swiglu_lanes, Tunable::swiglu_piece, Tunable::swiglu_width}, op.gate, op.up,
+                    op.y);
+  return launch(cl, by.key, "swiglu", by.grid,
+                SwigluArguments{.gate_stride = op.gate.strides[0],
+                                .up_stride = op.up.strides[0],
+                                .y_stride = op.y.strides[0],
+                                .dim = op.y.extents[1],
+                                .piece = by.piece,
+                                .alpha = op.alpha,
+                                .limit = op.limit,
+                                .up_offset = op.up_offset},
+                {{"gate", op.gate}, {"up", op.up}, {"y", op.y}});
 }
 
 }  // namespace inlay::cl

@@ -40,7 +40,7 @@ cl_device_id device_of(const Cl& cl) {
 // What every program of the device is built with, beside what is the program's.
 Expected<std::string> built_with(Cl& cl) {
   cl::Runtime& runtime = cl.runtime();
-  const cl::Variant probe = cl::Variant("runtime/probe").number("LANES", runtime.lanes(64));
+  const cl::ProgramKey probe = cl::ProgramKey("runtime/probe").number("LANES", runtime.lanes(64));
   const auto kernel = runtime.programs().kernel(probe, "probe");
   if (!kernel) return failure(kernel.error().code(), std::string(kernel.error().message()));
   cl_program program = nullptr;

@@ -40,17 +40,17 @@
 #endif
 
 // Groups: units of rows, heads of units, parts.
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attend(ATTENTION_ARGUMENTS) {
-  const Problem* const p = &problem;
-  ROOM Buffers buffers;
-  ROOM Sequence s;
-  ROOM const Buffers* const m = &buffers;
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attend(ATTENTION_PARAMETERS) {
+  const Problem* const p = &args.problem;
+  SHARED Buffers buffers;
+  SHARED Sequence s;
+  SHARED const Buffers* const m = &buffers;
   if (LANE == 0) buffers = BUFFERS_OF_ARGUMENTS;
-  meet_all();
+  group_barrier();
   const long unit = get_group_id(0), heads = get_group_id(1);
   const int part = get_group_id(2), b = sequence_of_unit(p, m, unit);
   if (LANE == 0) s = *sequence_at(m, b);
-  meet_all();
+  group_barrier();
   const long first_row = first_row_of(p, &s, b, unit);
 #ifdef CPU_SHAPE
   if (first_row >= 0) attend_part(p, m, &s, b, first_row, heads * p->unit_heads, part);

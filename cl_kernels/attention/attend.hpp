@@ -6,15 +6,9 @@
 #include <inlay/core/paged_kv.hpp>
 
 #include "cl_kernels/attention/problem.clh"
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
-
-template <> inline constexpr bool is_kernel_struct<Problem> = true;
-
-// A view as an argument: in elements of its own type, or in bytes where a kernel meets the type at run time.
-template <class V> Part part_of(const V& view) { return {{view.data.memory, view.data.offset}, bits(view.dtype) / 8}; }
-template <class V> Part bytes_of(const V& view) { return {{view.data.memory, view.data.offset}, 1}; }
 
 struct Attention {
   Problem problem{};
@@ -28,8 +22,8 @@ struct Attention {
   index rows = 1, ragged_rows = 0;
   bool by_chunks = false;  // a row has the same bits beside any others
   index parts = 1;         // of the longest keys, each of problem.split
-  Part q, k, v, table{}, bias{}, mask{}, packed{}, slopes{}, sinks{};
-  Part k_scale{}, k_offset{}, v_scale{}, v_offset{}, out, lse{}, out_scale{}, out_offset{};
+  BufferArg q, k, v, table{}, bias{}, mask{}, packed{}, slopes{}, sinks{};
+  BufferArg k_scale{}, k_offset{}, v_scale{}, v_offset{}, out, lse{}, out_scale{}, out_offset{};
 };
 
 // A view [outer, row, head, dim] whose extents of 1 are broadcast.
@@ -70,9 +64,9 @@ template <class Op> Attention rules_of(const Op& op, index dim) {
   p.bias_order = static_cast<Int>(op.bias_order);
   a.q = bytes_of(op.q);
   a.out = bytes_of(op.out);
-  a.lse = part_of(op.lse);
-  a.slopes = part_of(op.alibi_slopes);
-  a.sinks = part_of(op.sinks);
+  a.lse = buffer_of(op.lse);
+  a.slopes = buffer_of(op.alibi_slopes);
+  a.sinks = buffer_of(op.sinks);
   return a;
 }
 
@@ -94,10 +88,10 @@ template <class Op> Attention attention_of(const Op& op, index kv_heads, bool pa
   p.v.piece = p.v.dim;
   read_scales(p.k, op.k_scale, op.k_offset, paged);
   read_scales(p.v, op.v_scale, op.v_offset, paged);
-  a.k_scale = part_of(op.k_scale);
-  a.k_offset = part_of(op.k_offset);
-  a.v_scale = part_of(op.v_scale);
-  a.v_offset = part_of(op.v_offset);
+  a.k_scale = buffer_of(op.k_scale);
+  a.k_offset = buffer_of(op.k_offset);
+  a.v_scale = buffer_of(op.v_scale);
+  a.v_offset = buffer_of(op.v_offset);
   return a;
 }
 
@@ -105,7 +99,7 @@ template <class Op> Attention attention_of(const Op& op, index kv_heads, bool pa
 // after the other in the gpu shape, of those so far.
 std::size_t attention_scratch(const Cl& cl, const Attention& attention, index batch);
 struct AttentionScratch {
-  Part sequences, partial, state;
+  BufferArg sequences, partial, state;
   AttentionScratch(const Cl& cl, const Attention& attention, index batch, const SpaceWorkspace<Cl>& workspace);
 };
 

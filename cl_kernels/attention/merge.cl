@@ -15,26 +15,25 @@
 
 // Groups: rows of a sequence, sequences. Parts that a row does not see were not written.
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void merge(
-    const Problem problem, global const long* sequences, long sequences_begin, global const float* sinks,
-    long sinks_begin, global uchar* out, long out_begin, global float* lse, long lse_begin,
-    global const float* out_scale, long out_scale_begin, global const float* out_offset, long out_offset_begin,
-    global float* partial, long partial_begin, global float* partial_state, long partial_state_begin) {
-  const Problem* const p = &problem;
-  ROOM Buffers buffers;
-  ROOM Sequence s;
-  ROOM const Buffers* const m = &buffers;
+    const MergeArguments args, global const long* sequences, global const float* sinks, global uchar* out,
+    global float* lse, global const float* out_scale, global const float* out_offset, global float* partial,
+    global float* partial_state) {
+  const Problem* const p = &args.problem;
+  SHARED Buffers buffers;
+  SHARED Sequence s;
+  SHARED const Buffers* const m = &buffers;
   if (LANE == 0) {
-    buffers.sequences = sequences + sequences_begin;
-    buffers.sinks = sinks + sinks_begin;
-    buffers.out = out + out_begin;
-    buffers.lse = lse + lse_begin;
-    buffers.out_scale = out_scale + out_scale_begin;
-    buffers.out_offset = out_offset + out_offset_begin;
-    buffers.partial = partial + partial_begin;
-    buffers.partial_state = partial_state + partial_state_begin;
+    buffers.sequences = sequences + args.sequences_begin;
+    buffers.sinks = sinks + args.sinks_begin;
+    buffers.out = out + args.out_begin;
+    buffers.lse = lse + args.lse_begin;
+    buffers.out_scale = out_scale + args.out_scale_begin;
+    buffers.out_offset = out_offset + args.out_offset_begin;
+    buffers.partial = partial + args.partial_begin;
+    buffers.partial_state = partial_state + args.partial_state_begin;
     s = *sequence_at(m, p->first_sequence + (int)get_group_id(1));
   }
-  meet_all();
+  group_barrier();
   const long query = get_group_id(0) / p->q_heads, head = get_group_id(0) % p->q_heads;
   if (query >= s.queries) return;
   const KeyRange keys = visible_keys(p, &s, query);

@@ -31,8 +31,8 @@
 #define KEYS_OF_LANE (TILE / ROW_LANES)
 
 // Where the keys first .. last of a tile lie.
-static inline void lay_tile(const Problem* p, ROOM const Buffers* m, ROOM const Sequence* s, int kv_head, long tile,
-                            int first, int last, local Room* room) {
+static inline void locate_tile(const Problem* p, SHARED const Buffers* m, SHARED const Sequence* s, int kv_head,
+                               long tile, int first, int last, local Room* room) {
   LOOP for (int t = first + LANE; t < last; t += LANES) {
     const long j = tile + t;
     room->k_at[t] = key_offset(p, m, s, &p->k, s->k, j) + kv_head * p->k.head;
@@ -47,8 +47,8 @@ static inline void lay_tile(const Problem* p, ROOM const Buffers* m, ROOM const 
   }
 }
 
-static inline __attribute__((always_inline)) void attend_tile(const Problem* p, ROOM const Buffers* m,
-                                                              ROOM const Sequence* s, int b, long first_row,
+static inline __attribute__((always_inline)) void attend_tile(const Problem* p, SHARED const Buffers* m,
+                                                              SHARED const Sequence* s, int b, long first_row,
                                                               int kv_head, int part, Form q_form, Form k_form,
                                                               Form v_form, local Room* room) {
   const int rows = (int)min((long)ROWS, s->queries * p->group - first_row);
@@ -60,7 +60,7 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
     row->keys = visible_keys(p, s, row->query);
   }
   room->lane[LANE] = LANE;
-  meet_all();
+  group_barrier();
   // Ranges grow with the query: the first row's begin and the last one's end bound all.
   local const KeyRange* const low = &room->row[0].keys;
   local const KeyRange* const high = &room->row[rows - 1].keys;
@@ -80,7 +80,7 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
   bool is_last;
   do {
     if (LANE == 0) room->part = (KeyRange){room->part.end, room->part.end + p->split};
-    meet_all();
+    group_barrier();
     Sums o;
     UNROLL
     for (int r = 0; r < LANE_ROWS; ++r)
@@ -98,9 +98,9 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
       const int first = tile < begin ? (int)(begin - tile) : 0;
       const int last = end - tile < TILE ? (int)(end - tile) : TILE;
       const bool mixed = masked || first > 0 || last < TILE || low->end < tile + TILE || high->begin > tile;
-      lay_tile(p, m, s, kv_head, tile, first, last, room);
+      locate_tile(p, m, s, kv_head, tile, first, last, room);
       if (LANE == 0) room->is_any_seen = !masked;
-      meet_all();
+      group_barrier();
       uint seen = 0;  // bit i: key i of this lane
       LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
         const int t = lane % ROW_LANES + i * ROW_LANES;
@@ -109,11 +109,11 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
         if (!masked || is_seen(p, m, s, b, row->head, row->query, j)) seen |= 1u << i;
       }
       if (seen != 0) room->is_any_seen = 1;
-      meet_all();
+      group_barrier();
       // Barriers stand in no branch: a tile that masks hide from all rows has no dims and no keys.
       const bool is_any_seen = room->is_any_seen;
       score_tile(p, m, kv_head, is_any_seen ? p->k.dim : 0, rows, first, last, q_form, k_form, room);
-      meet_all();
+      group_barrier();
 
       float most = -INFINITY;
       LOOP for (int i = 0; i < KEYS_OF_LANE; ++i) {
@@ -139,7 +139,7 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
         if (!is_absent) weights[t] = weight;
       }
       if (lane % ROW_LANES == 0 && !is_absent) room->factor[own] = factor;
-      meet_all();
+      group_barrier();
       add_values(p, m, kv_head, rows, first, is_any_seen ? last : first, mixed, v_form, room, &o);
     }
 
@@ -172,7 +172,7 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
         for (int i = 0; i < LANE_CHUNKS; ++i) sums = i == c ? o.of[r][i] : sums;
         room->slice[(lane / SIDE * LANE_ROWS + r) * (SIDE + 1) + lane % SIDE] = sums;
       }
-      meet_all();
+      group_barrier();
       LOOP for (int i = lane; i < rows * 4 * SIDE; i += LANES) {
         const int r = i / (4 * SIDE), d = c * (4 * SIDE) + i % (4 * SIDE);
         if (d >= p->v.dim) continue;
@@ -186,27 +186,27 @@ static inline __attribute__((always_inline)) void attend_tile(const Problem* p, 
         else
           write_output(p, m, output_row(p, s, query, head), head, d, y * room->factor[r]);
       }
-      meet_all();
+      group_barrier();
     }
   } while (!is_last);
 }
 
 // Groups: units of rows, kv heads, parts. Begins of K and V are bytes.
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void prefill(ATTENTION_ARGUMENTS, int k_type, int v_type,
-                                                                       int is_aligned) {
-  const Problem* const p = &problem;
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void prefill(ATTENTION_PARAMETERS) {
+  const Problem* const p = &args.problem;
   local Buffers buffers;
   local Sequence s;
   local Room room;
   local const Buffers* const m = &buffers;
   if (LANE == 0) buffers = BUFFERS_OF_ARGUMENTS;
-  meet_all();
+  group_barrier();
   const long unit = get_group_id(0);
   const int b = sequence_of_unit(p, m, unit);
   if (LANE == 0) s = *sequence_at(m, b);
-  meet_all();
+  group_barrier();
   const long first_row = first_row_of(p, &s, b, unit);
-  const Form q_form = {p->q_type, is_aligned}, k_form = {k_type, is_aligned}, v_form = {v_type, is_aligned};
+  const Form q_form = {p->q_type, args.aligned};
+  const Form k_form = {args.k_type, args.aligned}, v_form = {args.v_type, args.aligned};
   if (first_row >= 0)
     attend_tile(p, m, &s, b, first_row, get_group_id(1), get_group_id(2), q_form, k_form, v_form, &room);
 }

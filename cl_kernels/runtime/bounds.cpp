@@ -19,7 +19,7 @@ void Bounds::demand(std::string_view field, int in_list, ConstClAddress at, Byte
     }
     asked_ = at.memory;
     bytes_ = static_cast<std::ptrdiff_t>(buffer->bytes);
-    past_line_ = buffer->past_line;
+    past_line_ = buffer->misalignment;
   }
   // An offset may be any number: nothing is added to it before it is known to lie within.
   if (at.offset < -reach.begin || at.offset > bytes_ - reach.end)

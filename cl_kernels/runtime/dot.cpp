@@ -61,8 +61,8 @@ bool is_right(Runtime& runtime, const Dot& way) {
     for (int c = 0; c < 16; ++c) made.y[c] = c % 2 ? 0x7fffffff - 100 * c : c - 0x7fffffff;
     return made;
   }();
-  Variant variant("runtime/probe_dot");
-  const auto kernel = runtime.programs().kernel(way.define(variant), "probe");
+  ProgramKey key("runtime/probe_dot");
+  const auto kernel = runtime.programs().kernel(way.define(key), "probe");
   if (!kernel) return false;
   Data got = data;
   if (!run_probe(runtime.context(), runtime.queue(), **kernel, 1, &got, sizeof got)) return false;

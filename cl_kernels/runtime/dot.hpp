@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cl_kernels/runtime/variant.hpp"
+#include "cl_kernels/runtime/program_key.hpp"
 
 namespace inlay::cl {
 
@@ -15,7 +15,9 @@ struct Dot {
   int code_bytes = 4;         // of an input, in the cpu shape
   int rows = 12, panels = 2;  // of its register tile
 
-  Variant& define(Variant& variant) const { return *name != '\0' ? variant.number(name, value) : variant; }
+  // How kernels spell an input, in the cpu shape.
+  const char* code_name() const { return code_bytes == 1 ? "char" : code_bytes == 2 ? "short" : "float"; }
+  ProgramKey& define(ProgramKey& key) const { return *name != '\0' ? key.number(name, value) : key; }
 };
 
 // The ways that probes confirm, the best one first; the last is what every OpenCL C has, and the only one where options

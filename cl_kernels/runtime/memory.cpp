@@ -17,7 +17,7 @@ std::size_t size_class(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-std::ptrdiff_t past_line(const void* host) {
+std::ptrdiff_t misalignment(const void* host) {
   return static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(host) % workspace_alignment);
 }
 
@@ -66,7 +66,7 @@ Expected<cl_mem> Memory::map(std::span<const std::byte> host) {
                                  const_cast<std::byte*>(host.data()), &error);
   if (error != CL_SUCCESS)
     return failure(error_status(error, "mapping " + std::to_string(host.size()) + " bytes on " + record_.name));
-  used_.emplace(buffer, Used{{host.size(), past_line(host.data())}, 0});
+  used_.emplace(buffer, Used{{host.size(), misalignment(host.data())}, 0});
   return buffer;
 }
 
@@ -77,7 +77,7 @@ Expected<Buffer> Memory::about(cl_mem buffer) const {
   cl_int error = clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr);
   if (error == CL_SUCCESS) error = clGetMemObjectInfo(buffer, CL_MEM_HOST_PTR, sizeof host, &host, nullptr);
   if (error != CL_SUCCESS) return failure(error_status(error, "asking a buffer for its size and place"));
-  return Buffer{bytes, past_line(host)};
+  return Buffer{bytes, misalignment(host)};
 }
 
 void Memory::release(cl_mem buffer) {

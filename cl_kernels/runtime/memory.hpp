@@ -14,7 +14,7 @@ namespace inlay::cl {
 
 struct Buffer {
   std::size_t bytes = 0;
-  std::ptrdiff_t past_line = 0;  // its address by 64: 0 but over memory of the host's, which may begin anywhere
+  std::ptrdiff_t misalignment = 0;  // its address by 64: 0 but over memory of the host's, which may begin anywhere
 };
 
 class Memory {

@@ -11,7 +11,7 @@ kernel void probe(global uchar* data) {
   } input;
   for (int j = 0; j < 4; ++j) input.codes[PLACE(j)] = x[j];
   SUM sum = vload16(0, y);
-  for (int part = 0; part < DOT_PARTS; ++part) sum = dot_part(sum, part_of(words_of(data), part), input.words[part]);
+  for (int part = 0; part < DOT_PARTS; ++part) sum = dot_part(sum, buffer_of(words_of(data), part), input.words[part]);
   vstore16(sum, 0, y);
 }
 #else

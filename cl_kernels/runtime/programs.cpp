@@ -70,14 +70,14 @@ bool run_probe(cl_context context, cl_command_queue queue, Kernel& kernel, std::
 }
 
 Programs::~Programs() {
-  for (auto& [variant, program] : programs_) {
+  for (auto& [key, program] : programs_) {
     program.kernels.clear();
     clReleaseProgram(program.object);
   }
 }
 
-Expected<Kernel*> Programs::kernel(const Variant& variant, const char* name) {
-  auto program = this->program(variant);
+Expected<Kernel*> Programs::kernel(const ProgramKey& key, const char* name) {
+  auto program = this->program(key);
   if (!program) return failure(std::move(program.error()));
   Launches& launches = (*program)->of(name);
   if (launches.step != step_ || launches.next == most_launches) launches.next = 0;
@@ -86,7 +86,7 @@ Expected<Kernel*> Programs::kernel(const Variant& variant, const char* name) {
     cl_int error = CL_SUCCESS;
     cl_kernel made = clCreateKernel((*program)->object, name, &error);
     if (error != CL_SUCCESS)
-      return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + variant.text()));
+      return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + key.text()));
     launches.objects.push_back(std::make_unique<Kernel>(made));
   }
   return launches.objects[launches.next++].get();
@@ -100,28 +100,27 @@ Programs::Launches& Programs::Program::of(const char* name) {
   return kernels.emplace_back(Launches{.name = name});
 }
 
-Expected<Programs::Program*> Programs::program(const Variant& variant) {
-  if (const auto known = programs_.find(variant); known != programs_.end()) return &known->second;
-  auto made = load_or_build(variant);
+Expected<Programs::Program*> Programs::program(const ProgramKey& key) {
+  if (const auto known = programs_.find(key); known != programs_.end()) return &known->second;
+  auto made = load_or_build(key);
   if (!made) return failure(std::move(made.error()));
-  return &programs_.emplace(variant, Program{*made}).first->second;
+  return &programs_.emplace(key, Program{*made}).first->second;
 }
 
-Expected<cl_program> Programs::load_or_build(const Variant& variant) {
-  if (variant.overfull())
-    return failure(StatusCode::internal, "OpenCL program " + variant.text() + " defines more than " +
-                                             std::to_string(Variant::most_definitions) + " names");
-  const std::string text = source(variant.stem());
-  if (text.empty())
-    return failure(StatusCode::internal, "there is no OpenCL source named " + std::string(variant.stem()));
-  const std::string options = options_ + variant.definitions();
-  if (cache_.empty()) return build(text, options, variant.text());
-  const std::string key = cache_key(text, options);
+Expected<cl_program> Programs::load_or_build(const ProgramKey& key) {
+  if (key.overfull())
+    return failure(StatusCode::internal, "OpenCL program " + key.text() + " defines more than " +
+                                             std::to_string(ProgramKey::most_definitions) + " names");
+  const std::string text = source(key.stem());
+  if (text.empty()) return failure(StatusCode::internal, "there is no OpenCL source named " + std::string(key.stem()));
+  const std::string options = options_ + key.definitions();
+  if (cache_.empty()) return build(text, options, key.text());
+  const std::string entry_key = cache_key(text, options);
   std::ostringstream file;
-  file << cache_ << '/' << std::hex << hash(key) << ".cl_program";
-  if (auto loaded = load(file.str(), key)) return loaded;
-  auto built = build(text, options, variant.text());
-  if (built) save(*built, file.str(), key);
+  file << cache_ << '/' << std::hex << hash(entry_key) << ".cl_program";
+  if (auto loaded = load(file.str(), entry_key)) return loaded;
+  auto built = build(text, options, key.text());
+  if (built) save(*built, file.str(), entry_key);
   return built;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,7 +14,7 @@
 #include <inlay/cl.hpp>
 
 #include "cl_kernels/runtime/memory.hpp"
-#include "cl_kernels/runtime/variant.hpp"
+#include "cl_kernels/runtime/program_key.hpp"
 
 namespace inlay::cl {
 
@@ -26,17 +27,23 @@ class Kernel {
 
   cl_kernel object() const { return object_; }
 
-  // A number, a struct, or a buffer that lives as long as the kernel.
-  template <class Value> cl_int set(cl_uint argument, const Value& value) {
+  // Was no argument set yet?
+  bool is_new() const { return known_.empty(); }
+  // A struct, a number, or a buffer that lives as long as the kernel.
+  cl_int set_bytes(cl_uint argument, std::span<const std::byte> value) {
     Known& known = this->known(argument);
     return holds(known, value) ? CL_SUCCESS : set_anew(known, argument, value);
+  }
+  template <class Value> cl_int set(cl_uint argument, const Value& value) {
+    return set_bytes(argument, std::as_bytes(std::span(&value, 1)));
   }
   // A buffer that may be gone one day, and its handle another's: an engine's own is set each time.
   cl_int set(cl_uint argument, cl_mem buffer, const Memory& memory) {
     Known& known = this->known(argument);
-    const bool same = known.as_of == memory.gone() && holds(known, buffer);
+    const auto handle = std::as_bytes(std::span(&buffer, 1));
+    const bool same = known.as_of == memory.gone() && holds(known, handle);
     if (same && known.is_kept) return CL_SUCCESS;
-    const cl_int error = set_anew(known, argument, buffer);
+    const cl_int error = set_anew(known, argument, handle);
     if (error != CL_SUCCESS || same) return error;
     known.as_of = memory.gone();
     known.is_kept = buffer == nullptr || memory.owns(buffer);
@@ -54,18 +61,18 @@ class Kernel {
     if (argument >= known_.size()) known_.resize(argument + 1);
     return known_[argument];
   }
-  template <class Value> bool holds(const Known& known, const Value& value) const {
-    return known.bytes == sizeof value && std::memcmp(&values_[known.at], &value, sizeof value) == 0;
+  bool holds(const Known& known, std::span<const std::byte> value) const {
+    return known.bytes == value.size() && std::memcmp(&values_[known.at], value.data(), value.size()) == 0;
   }
-  template <class Value> cl_int set_anew(Known& known, cl_uint argument, const Value& value) {
-    const cl_int error = clSetKernelArg(object_, argument, sizeof value, &value);
+  cl_int set_anew(Known& known, cl_uint argument, std::span<const std::byte> value) {
+    const cl_int error = clSetKernelArg(object_, argument, value.size(), value.data());
     if (error != CL_SUCCESS) return error;
-    if (known.bytes != sizeof value) {
+    if (known.bytes != value.size()) {
       known.at = values_.size();
-      known.bytes = sizeof value;
+      known.bytes = value.size();
       values_.resize(known.at + known.bytes);
     }
-    std::memcpy(&values_[known.at], &value, sizeof value);
+    std::memcpy(&values_[known.at], value.data(), value.size());
     return error;
   }
 
@@ -89,8 +96,10 @@ class Programs {
 
   // Whoever launches asks once for each launch: the n-th of a kernel in a step gets its n-th object, with the arguments
   // of the n-th launch of the step before. A model's steps are alike, its layers are not. `name` is a literal.
-  Expected<Kernel*> kernel(const Variant& variant, const char* name);
+  Expected<Kernel*> kernel(const ProgramKey& key, const char* name);
   void begin_step() { ++step_; }
+  // Are programs built so that kernels tell the names and types of their arguments (-cl-kernel-arg-info)?
+  bool tell_arguments() const { return options_.find("-cl-kernel-arg-info") != std::string::npos; }
   // As above for a text of one's own: probes, and a kernel that does not build. `refused`: was it by the compiler?
   Expected<cl_program> build(std::string_view text, const std::string& options, const std::string& what,
                              bool* refused = nullptr);
@@ -112,8 +121,8 @@ class Programs {
     Launches& of(const char* name);
   };
 
-  Expected<Program*> program(const Variant& variant);
-  Expected<cl_program> load_or_build(const Variant& variant);
+  Expected<Program*> program(const ProgramKey& key);
+  Expected<cl_program> load_or_build(const ProgramKey& key);
   Expected<cl_program> load(const std::string& file, const std::string& key);
   void save(cl_program program, const std::string& file, const std::string& key) const;
   std::string cache_key(std::string_view text, std::string_view options) const;
@@ -122,7 +131,7 @@ class Programs {
   cl_device_id device_;
   const ClDevice& record_;
   std::string options_, cache_;
-  std::unordered_map<Variant, Program, Variant::Hash> programs_;
+  std::unordered_map<ProgramKey, Program, ProgramKey::Hash> programs_;
   std::size_t step_ = 1;
 };
 

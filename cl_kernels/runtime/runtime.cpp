@@ -45,7 +45,7 @@ bool lanes_meet(cl_context context, cl_command_queue queue, cl_device_id id, con
                 const std::string& options) {
   constexpr std::size_t lanes = 64;
   Programs probes(context, id, record, options, {});
-  const auto kernel = probes.kernel(Variant("runtime/probe").number("LANES", lanes), "probe");
+  const auto kernel = probes.kernel(ProgramKey("runtime/probe").number("LANES", lanes), "probe");
   if (!kernel) return false;
   float y[lanes] = {};
   return run_probe(context, queue, **kernel, lanes, y, sizeof y) &&
@@ -103,22 +103,22 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   made->options_ = std::move(options);
 
   cl_int error = CL_SUCCESS;
-  Offences::Record none;
+  DeviceFaults::Record none;
   cl_mem record_memory = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, &none, &error);
-  if (error != CL_SUCCESS) return failure(error_status(error, "a record of offences on " + made->record_.name));
-  made->offences_ = std::make_unique<Offences>(record_memory);
+  if (error != CL_SUCCESS) return failure(error_status(error, "a record of faults on " + made->record_.name));
+  made->faults_ = std::make_unique<DeviceFaults>(record_memory);
   return made;
 }
 
 Runtime::~Runtime() {
   if (queue_ != nullptr && clFinish(queue_) != CL_SUCCESS) {
     // A lost device's driver may still read and write what it was given: it stays.
-    if (offences_) offences_->leave();
+    if (faults_) faults_->leave();
     if (staging_) staging_->leave();
   }
   for (cl_event event : events_) clReleaseEvent(event);
   staging_.reset();
-  offences_.reset();
+  faults_.reset();
   programs_.reset();
   memory_.reset();
   if (queue_ != nullptr) clReleaseCommandQueue(queue_);
@@ -162,9 +162,9 @@ Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
 Status Runtime::upload(ClAddress to, std::span<const std::byte> from) {
   if (from.empty()) return {};
   const std::byte* const kept = staging_->keep(from);
-  const cl_int error = clEnqueueWriteBuffer(queue_, to.memory, kept == nullptr ? CL_TRUE : CL_FALSE,
-                                            static_cast<std::size_t>(to.offset), from.size(),
-                                            kept == nullptr ? from.data() : kept, 0, nullptr, nullptr);
+  const cl_int error =
+      clEnqueueWriteBuffer(queue_, to.memory, kept == nullptr ? CL_TRUE : CL_FALSE, static_cast<std::size_t>(to.offset),
+                           from.size(), kept == nullptr ? from.data() : kept, 0, nullptr, nullptr);
   if (error != CL_SUCCESS)
     return error_status(error, "copying " + std::to_string(from.size()) + " bytes to " + record_.name);
   if (kept == nullptr) staging_->begin();
@@ -183,17 +183,17 @@ Status Runtime::download(std::span<std::byte> to, ConstClAddress from) {
 }
 
 Status Runtime::wait() {
-  const cl_int asked = offences_->ask(queue_);
+  const cl_int asked = faults_->ask(queue_);
   if (cl_int error = clFinish(queue_); error != CL_SUCCESS) return error_status(error, "finishing on " + record_.name);
   staging_->begin();
   if (asked != CL_SUCCESS) return error_status(asked, "reading what kernels met on " + record_.name);
-  return offences_->keep(queue_);
+  return faults_->keep(queue_);
 }
 
 Status Runtime::finish() {
   programs_->begin_step();
   Status waited = wait();
-  return waited.ok() ? offences_->tell() : std::move(waited);
+  return waited.ok() ? faults_->tell() : std::move(waited);
 }
 
 void Runtime::sum_events() {
@@ -213,9 +213,5 @@ double Runtime::kernel_seconds() {
 }
 
 Status make_room(Cl& cl) { return cl.runtime().make_room(); }
-
-Status detail::argument_status(cl_int error, const char* kernel, cl_uint argument) {
-  return error_status(error, "argument " + std::to_string(argument) + " of OpenCL kernel " + kernel);
-}
 
 }  // namespace inlay::cl

@@ -33,7 +33,7 @@ double seconds_of(Runtime& runtime, Kernel& kernel, float least, float x) {
 
 bool has_fast_subnormals(Runtime& runtime) {
   if (runtime.options().only_fallbacks || !runtime.on_this_processor()) return false;
-  const auto kernel = runtime.programs().kernel(Variant("runtime/probe_subnormals"), "probe");
+  const auto kernel = runtime.programs().kernel(ProgramKey("runtime/probe_subnormals"), "probe");
   if (!kernel) return false;
   // The least of a few: what interrupts one, or wakes late, makes it longer.
   constexpr int trials = 8;

@@ -4,7 +4,7 @@
 
 #include <inlay/core/view.hpp>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -12,20 +12,22 @@ struct PieceTunables {
   Tunable lanes, piece, width;
 };
 
-// y = f(x, up), row by row: the kernel `name` of the program of that name. `more`: its arguments behind these.
-template <class... More>
-Status launch_by_pieces(Cl& cl, const char* name, const PieceTunables& tunables, const ConstView<2, Cl>& x,
-                        const ConstView<2, Cl>& up, const View<2, Cl>& y, const More&... more) {
-  const Runtime& runtime = cl.runtime();
-  const int lanes = runtime.lanes(tunables.lanes);
-  const index dim = y.extents[1], piece = runtime.tuned(tunables.piece);  // a multiple of every vector width
-  const Variant variant = Variant(name)
-                              .number("LANES", lanes)
-                              .number("WIDTH", runtime.tuned(tunables.width))
-                              .type("T", y.dtype)
-                              .flag("ALIGNED", aligned(cl, x, up, y));
-  return launch(cl, variant, name, {.groups = {y.extents[0], groups_of(dim, piece)}, .lanes = {lanes}}, x, x.strides[0],
-                up, up.strides[0], y, y.strides[0], dim, piece, more...);
-}
+// How y = f(x, up) is started, row by row: the kernel has the name of its program.
+struct ByPieces {
+  ProgramKey key;
+  Grid grid;
+  index piece;  // a multiple of every vector width
+
+  ByPieces(const Cl& cl, const char* name, const PieceTunables& tunables, const ConstView<2, Cl>& x,
+           const ConstView<2, Cl>& up, const View<2, Cl>& y)
+      : key(name), piece(cl.runtime().tuned(tunables.piece)) {
+    const int lanes = cl.runtime().lanes(tunables.lanes);
+    key.number("LANES", lanes)
+        .number("WIDTH", cl.runtime().tuned(tunables.width))
+        .type("T", y.dtype)
+        .flag("ALIGNED", aligned(cl, x, up, y));
+    grid = {.groups = {y.extents[0], groups_of(y.extents[1], piece)}, .lanes = {lanes}};
+  }
+};
 
 }  // namespace inlay::cl

@@ -147,21 +147,21 @@ TEST_F(ClRuntime, small_uploads_keep_their_bytes) {
 // places.
 TEST_F(ClRuntime, a_kernel_has_the_numbers_of_its_last_launch) {
   const std::string other_literal = "add";
-  const auto variant = [](const char* stem) {
-    return cl::Variant(stem).number("LANES", 1).type("A", DType::f32).type("B", DType::f32);
+  const auto key = [](const char* stem) {
+    return cl::ProgramKey(stem).number("LANES", 1).type("A", DType::f32).type("B", DType::f32);
   };
-  const auto kernel = cl_->runtime().programs().kernel(variant("add"), "add");
+  const auto kernel = cl_->runtime().programs().kernel(key("add"), "add");
   ASSERT_TRUE(kernel.has_value()) << kernel.error().message();
-  const auto next = cl_->runtime().programs().kernel(variant(other_literal.c_str()), other_literal.c_str());
+  const auto next = cl_->runtime().programs().kernel(key(other_literal.c_str()), other_literal.c_str());
   EXPECT_NE(*kernel, *next);
   ASSERT_TRUE(cl_->finish().ok());
-  EXPECT_EQ(*kernel, *cl_->runtime().programs().kernel(variant(other_literal.c_str()), other_literal.c_str()));
-  EXPECT_EQ(*next, *cl_->runtime().programs().kernel(variant("add"), "add"));
-  EXPECT_FALSE(variant("add") == variant("add").flag("ALIGNED", true));
-  EXPECT_FALSE(cl::Variant("add").number("LANES", 1) == cl::Variant("add").number("LANES", 2));
-  EXPECT_FALSE(cl::Variant("add").number("X", 0) == cl::Variant("add").type("X", static_cast<DType>(0)));
-  cl::Variant large("add");
-  for (int i = 0; i <= cl::Variant::most_definitions; ++i) large.number("N", i);
+  EXPECT_EQ(*kernel, *cl_->runtime().programs().kernel(key(other_literal.c_str()), other_literal.c_str()));
+  EXPECT_EQ(*next, *cl_->runtime().programs().kernel(key("add"), "add"));
+  EXPECT_FALSE(key("add") == key("add").flag("ALIGNED", true));
+  EXPECT_FALSE(cl::ProgramKey("add").number("LANES", 1) == cl::ProgramKey("add").number("LANES", 2));
+  EXPECT_FALSE(cl::ProgramKey("add").number("X", 0) == cl::ProgramKey("add").type("X", static_cast<DType>(0)));
+  cl::ProgramKey large("add");
+  for (int i = 0; i <= cl::ProgramKey::most_definitions; ++i) large.number("N", i);
   const auto refused = cl_->runtime().programs().kernel(large, "add");
   ASSERT_FALSE(refused.has_value());
   EXPECT_TRUE(holds(refused.error().message(), "defines more than 24 names")) << refused.error().message();
@@ -218,23 +218,23 @@ TEST_F(ClRuntime, build_options_reach_the_compiler) {
   EXPECT_LT(norm_error(*plain), 1e-6);
   auto wrong = Cl::make({.build_options = "-D WIDTH=oats"});
   ASSERT_TRUE(wrong.has_value()) << wrong.error().message();
-  const auto refused = wrong->runtime().programs().kernel(cl::Variant("add").number("LANES", 1), "add");
+  const auto refused = wrong->runtime().programs().kernel(cl::ProgramKey("add").number("LANES", 1), "add");
   ASSERT_FALSE(refused.has_value());
   EXPECT_TRUE(holds(refused.error().message(), "-D WIDTH=oats")) << refused.error().message();
 }
 
 TEST_F(ClRuntime, a_kernel_that_does_not_run_is_a_status) {
-  const cl::Variant variant = cl::Variant("add").number("LANES", 1).type("A", DType::f32).type("B", DType::f32);
-  auto kernel = cl_->runtime().programs().kernel(variant, "add");
+  const cl::ProgramKey key = cl::ProgramKey("add").number("LANES", 1).type("A", DType::f32).type("B", DType::f32);
+  auto kernel = cl_->runtime().programs().kernel(key, "add");
   ASSERT_TRUE(kernel.has_value()) << kernel.error().message();
   // Its arguments were never set.
   const Status failed = cl_->runtime().enqueue((*kernel)->object(), "add", {.groups = {4}, .lanes = {1}});
   ASSERT_FALSE(failed.ok());
   EXPECT_TRUE(holds(failed.message(), "CL_INVALID_KERNEL_ARGS")) << failed.message();
-  const auto missing = cl_->runtime().programs().kernel(variant, "subtract");
+  const auto missing = cl_->runtime().programs().kernel(key, "subtract");
   ASSERT_FALSE(missing.has_value());
   EXPECT_TRUE(holds(missing.error().message(), "subtract")) << missing.error().message();
-  EXPECT_FALSE(cl_->runtime().programs().kernel(cl::Variant("no_such_source"), "add").has_value());
+  EXPECT_FALSE(cl_->runtime().programs().kernel(cl::ProgramKey("no_such_source"), "add").has_value());
   EXPECT_LT(norm_error(*cl_), 1e-6);
 }
 
@@ -304,7 +304,7 @@ TEST_F(ClRuntime, without_a_linker_on_the_path) {
   const std::string path = std::getenv("PATH");
   setenv("PATH", "/nowhere", 1);
   const auto made = Cl::make();
-  const auto kernel = cl_->runtime().programs().kernel(cl::Variant("add").number("LANES", 1), "add");
+  const auto kernel = cl_->runtime().programs().kernel(cl::ProgramKey("add").number("LANES", 1), "add");
   setenv("PATH", path.c_str(), 1);
   ASSERT_FALSE(made.has_value());
   ASSERT_FALSE(kernel.has_value());

@@ -55,7 +55,7 @@ namespace {
 
 class ClWithoutFinish : public ::testing::Test {
  protected:
-  static constexpr int room = 4096;  // places, and events
+  static constexpr int room = 4096;  // slots, and events
   static constexpr index vocab = 1024, dim = 8;
 
   void SetUp() override { begin({}); }
@@ -87,23 +87,21 @@ class ClWithoutFinish : public ::testing::Test {
     EXPECT_EQ(status.message(), words);
     EXPECT_TRUE(cl_->finish().ok()) << "told twice";
   }
-  // Places that are kept: the number that the next one gets.
-  int places() {
-    return cl_->runtime().place([](std::int64_t, std::int64_t) { return Status(); }).number;
-  }
+  // Slots that are kept: the number that the next one gets.
+  int slots() { return cl_->runtime().fault_slot([](std::int64_t, std::int64_t) { return Status(); }); }
 
   std::optional<Cl> cl_;
   ClAddress ids_, table_, y_;
 };
 
-TEST_F(ClWithoutFinish, places_are_bounded) {
+TEST_F(ClWithoutFinish, slots_are_bounded) {
   good(room);
   EXPECT_EQ(waits, 0);
   good(1);
   EXPECT_EQ(waits, 1);
   good(3 * room);
   EXPECT_EQ(waits, 4);
-  EXPECT_LE(places(), room);
+  EXPECT_LE(slots(), room);
   EXPECT_TRUE(cl_->finish().ok());
 }
 
@@ -132,7 +130,7 @@ TEST_F(ClWithoutFinish, a_wait_that_fails_is_told) {
     EXPECT_EQ(status.code(), StatusCode::internal);
     EXPECT_EQ(status.message(), "finishing on " + cl_->device().name + ": CL_OUT_OF_RESOURCES (-5)");
   }
-  EXPECT_EQ(places(), room);
+  EXPECT_EQ(slots(), room);
   answer = CL_SUCCESS;
   good(2);
   told("embedding: ids[0] is 1024; it must be in 0..1023");

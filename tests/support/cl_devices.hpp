@@ -96,13 +96,16 @@ inline void notice_divisions_by_zero() {
   sigaction(SIGFPE, &ours, &of_driver);
 }
 
-constexpr const char* as_written = "-cl-opt-disable";
+// Every launch tells where it takes a kernel's arguments for others (cl_kernels/runtime/launch.hpp).
+constexpr const char* as_used = "-cl-kernel-arg-info";
+constexpr const char* as_written = "-cl-kernel-arg-info -cl-opt-disable";
 
 // The shapes that this program tests, and how.
 inline std::vector<std::pair<std::string, ClOptions>> cl_configurations() {
   // The gpu shape is here to be right: PoCL takes 2.3 s for a variant of its attention, and 0.5 s to build and run it
   // as it is written.
-  const ClOptions cpu_shape{.shape = ClShape::cpu}, gpu_shape{.shape = ClShape::gpu, .build_options = as_written};
+  const ClOptions cpu_shape{.shape = ClShape::cpu, .build_options = as_used},
+      gpu_shape{.shape = ClShape::gpu, .build_options = as_written};
   const char* const wanted = std::getenv("INLAY_CL_CONFIGURATION");
   if (wanted == nullptr) {
     ClOptions old_gpu = gpu_shape;

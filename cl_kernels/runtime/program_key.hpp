@@ -1,7 +1,7 @@
 // One program: a source and what is defined for it. Only structure is defined (types, tiles, head_dim); lengths are
 // arguments, so that a model is a handful of programs.
 //
-//   Variant("rms_norm").type("X", op.x.dtype).number("LANES", 64).flag("RESIDUAL", op.residual.present())
+//   ProgramKey("rms_norm").type("X", op.x.dtype).number("LANES", 64).flag("RESIDUAL", op.residual.present())
 //
 // Every launch makes one, to look its kernel up by: there is no text in it before a program is built, and names are
 // literals.
@@ -17,17 +17,17 @@
 
 namespace inlay::cl {
 
-class Variant {
+class ProgramKey {
  public:
   static constexpr int most_definitions = 24;
 
-  explicit Variant(const char* stem) : stem_(stem), hash_(std::strlen(stem)) {}
+  explicit ProgramKey(const char* stem) : stem_(stem), hash_(std::strlen(stem)) {}
 
   // -D NAME=f16: TYPE(NAME), LOAD(NAME, 8) and the like (support/types.clh) know what to make of it.
-  Variant& type(const char* name, DType dtype) { return define({name, static_cast<long>(dtype), true}); }
-  Variant& number(const char* name, long value) { return define({name, value, false}); }
+  ProgramKey& type(const char* name, DType dtype) { return define({name, static_cast<long>(dtype), true}); }
+  ProgramKey& number(const char* name, long value) { return define({name, value, false}); }
   // -D NAME=1 or nothing.
-  Variant& flag(const char* name, bool on) { return on ? number(name, 1) : *this; }
+  ProgramKey& flag(const char* name, bool on) { return on ? number(name, 1) : *this; }
 
   std::string_view stem() const { return stem_; }
   // More than it has room for: what it is to be is not known any more.
@@ -44,7 +44,7 @@ class Variant {
   }
   std::string text() const { return stem_ + definitions(); }
 
-  bool operator==(const Variant& other) const {
+  bool operator==(const ProgramKey& other) const {
     if (hash_ != other.hash_ || count_ != other.count_ || !same(stem_, other.stem_)) return false;
     for (int i = 0; i < count_ && i < most_definitions; ++i) {
       const Definition &a = list_[static_cast<std::size_t>(i)], &b = other.list_[static_cast<std::size_t>(i)];
@@ -53,7 +53,7 @@ class Variant {
     return true;
   }
   struct Hash {
-    std::size_t operator()(const Variant& variant) const { return variant.hash_; }
+    std::size_t operator()(const ProgramKey& key) const { return key.hash_; }
   };
 
  private:
@@ -66,7 +66,7 @@ class Variant {
   // Literals of one text may lie in several places.
   static bool same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
 
-  Variant& define(const Definition& definition) {
+  ProgramKey& define(const Definition& definition) {
     if (count_ < most_definitions) list_[static_cast<std::size_t>(count_)] = definition;
     ++count_;
     const auto of_name = static_cast<unsigned char>(definition.name[0]);
