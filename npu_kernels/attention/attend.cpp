@@ -101,12 +101,9 @@ MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, c
 }
 
 // A body-less program where its tiles do not fit.
-Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices,
-                  std::uint32_t vectors) {
+Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices) {
   if (!fits_matrix(memory.device(), wanted)) return {};
-  MatrixPlan numbers = plan_numbers(memory.device(), wanted, choices);
-  numbers.vectors = vectors;
-  PlannedUnits planned = plan_units(memory.device(), wanted, numbers);
+  PlannedUnits planned = plan_units(memory.device(), wanted, plan_numbers(memory.device(), wanted, choices));
   MatrixPlan plan = std::move(planned.plan);
   if (plan.tiles.tokens == 0) return {};
   wanted.hides = planned.hides;
@@ -115,7 +112,7 @@ Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& 
   const PartsWorkspace space = parts_workspace(memory, wanted, count, plan.tiles.rows);
   add_workspace(memory, wanted, plan);
   if (!plan.turns_values && blocks_pay(memory.device(), wanted, *units)) plan.cache = cache_blocks(memory, wanted);
-  const Launch launch{.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())};
+  const Launch launch{.cores = cores_for(count, 1, memory.cores())};
   plan.shares = shares_of(*units, launch.cores);
   const auto bounded = [&](std::function<void(Core&)> body) { return Program{std::move(body), bounds, launch}; };
   if (!wanted.hides && !plan.narrow) {
@@ -172,7 +169,7 @@ AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const 
     if (!plan.body) continue;
     const auto build = [&](GlobalMemory& other) { return attend_by(other, bind(other), choices, by).body; };
     const PricedProgram priced{.name = key,
-                               .sizes = {by.matrix, by.splits, by.vectors, static_cast<index>(choices.activations)},
+                               .sizes = {by.matrix, by.splits, static_cast<index>(choices.activations)},
                                .types = {},
                                .problem = plan.problem,
                                .build = build,
@@ -188,12 +185,8 @@ AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const 
 std::vector<AttentionTemplate> templates_of(const AttentionProblem& problem, const Device& device,
                                             std::uint32_t cores) {
   std::vector<AttentionTemplate> all;
-  const bool alone = device.streams.empty() || problem.group() == 1;  // C1V1 and C1V2 are one
-  for (const index splits : splits_of(problem, device, cores)) {
-    all.push_back({true, 0, splits});
-    if (!alone) all.push_back({true, 1, splits});
-    all.push_back({false, 0, splits});
-  }
+  for (const index splits : splits_of(problem, device, cores))
+    for (const bool matrix : {true, false}) all.push_back({matrix, splits});
   return all;
 }
 
@@ -204,7 +197,7 @@ Program attend_by(GlobalMemory& memory, AttentionProblem problem, const Choices&
   constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut
   problem.split = round_up(ceil_div(longest, by.splits), granule);
   problem.splits = by.splits;
-  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices, by.vectors)
+  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices)
                    : on_vectors(memory, std::move(problem), bounds);
 }
 
@@ -218,7 +211,7 @@ Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string&
     by = quickest(apart, bind, bind(apart), key, choices);
   }
   if (Program program = attend_by(memory, problem, choices, by); program.body) return program;
-  by.matrix = false, by.vectors = 0;
+  by.matrix = false;
   return attend_by(memory, problem, choices, by);
 }
 

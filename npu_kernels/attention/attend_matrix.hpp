@@ -63,7 +63,6 @@ struct MatrixTiles {
 struct MatrixPlan {
   MatrixTiles tiles;
   index q_pieces = 1, weight_pieces = 2;
-  std::uint32_t vectors = 0;               // units of a core that share the rows; 0: all
   index most_rows = 32;                    // of a unit
   bool q_as_it_is = false;                 // else the vector units make its pieces
   bool narrow = false;                     // scores in f16
@@ -88,8 +87,6 @@ bool fits_matrix(const Device& device, const AttentionProblem& problem);
 bool vector_makes_blocks(const Device& device, const AttentionProblem& problem);
 // .. or turn a prompt's V? Where the matrix unit, for which several products read each part, would do it in each.
 bool vector_turns_values(const Device& device, const AttentionProblem& problem);
-// Vector units of a core that share its rows: as many as the plan says that the device has.
-index sharing_vectors(const Device& device, const MatrixPlan& plan);
 // No tokens: they do not fit. Of by_chunks' problems they do not depend on lengths.
 MatrixTiles matrix_tiles(const Device& device, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
                          const MatrixPlan& plan);

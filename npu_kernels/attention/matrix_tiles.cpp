@@ -133,11 +133,6 @@ index columns_of_lines(const Device& device, index dim) {
   return round_up(dim, std::max<index>(device.memory(Space::vector).align / byte_size(DType::f16, 1), 2));
 }
 
-index sharing_vectors(const Device& device, const MatrixPlan& plan) {
-  const index all = device.vector_units();
-  return plan.vectors == 0 ? all : std::min<index>(all, plan.vectors);
-}
-
 namespace {
 
 constexpr index f16_bytes = 2, f32_bytes = 4;
@@ -146,7 +141,7 @@ constexpr index worth_a_verb = 16;  // rows of a block: with eight, a verb's hea
 // Rows of the tiles, whatever the lengths are where bits must not depend on them.
 void hold_rows(const Device& device, const AttentionProblem& p, const std::vector<WorkUnit>& units,
                const MatrixPlan& plan, MatrixTiles& t) {
-  const index share = sharing_vectors(device, plan);
+  const index share = device.vector_units();
   const auto hold = [&](index queries, index heads) {
     t.rows = std::max(t.rows, round_up(queries * heads, 2));
     t.most = std::max(t.most, queries > 1 ? ceil_div(queries, share) * heads : ceil_div(heads, share));

@@ -1,6 +1,6 @@
 // Shares of the attention operators.
 //
-// A low floor is a miss: C1V1 and C1V2 wait for the bandwidth alike, the array of systolic128 preloads 128 rows of K
+// A low floor is a miss: decode on ascend-a2-like waits for the bandwidth, the array of systolic128 preloads 128 rows of K
 // and of V for products of four and, halves of weights being rows of one product, of eight rows.
 #include <string>
 #include <utility>
