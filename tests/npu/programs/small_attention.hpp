@@ -10,7 +10,7 @@
 #include <inlay/ops/paged_attention.hpp>
 
 #include "npu_kernels/attention/attend.hpp"
-#include "npu_kernels/attention/cache_blocks.hpp"
+#include "npu_kernels/attention/load.hpp"
 #include "tests/npu/programs/small_problems.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -66,7 +66,7 @@ template <class T> Ran run_prompt(const Device& device, const Options& options, 
   const auto k = values<f16>(cache, -2, 2, 12);
   auto v = values<f16>(cache, -3, 3, 13);
   if (p.spoiled >= 0) v[static_cast<std::size_t>(p.spoiled * p.cache_heads * p.dim + 5)] = f16(not_a_number);
-  std::vector<float> out(static_cast<std::size_t>(rows * (p.dim + 1)));  // .. and lse behind it
+  std::vector<float> out(static_cast<std::size_t>(rows * (p.dim + 1)));  // and lse behind it
   FlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, p.tokens, p.heads, p.dim}),
                           .k = ConstView<4>(k.data(), {1, keys, p.cache_heads, p.dim}),
                           .v = ConstView<4>(v.data(), {1, keys, p.cache_heads, p.dim}),
