@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "npu_kernels/attention/online_softmax.hpp"
+#include "npu_kernels/attention/softmax.hpp"
 #include "npu_kernels/backend/operator.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "npu_kernels/attention/attend_matrix.hpp"
-#include "npu_kernels/attention/attend_vectors.hpp"
-#include "npu_kernels/attention/finite_sums.hpp"
-#include "npu_kernels/attention/matrix_tiles.hpp"
-#include "npu_kernels/attention/query_halves.hpp"
-#include "npu_kernels/attention/score_rules.hpp"
+#include "npu_kernels/attention/pipeline.hpp"
+#include "npu_kernels/attention/softmax.hpp"
+#include "npu_kernels/attention/vectors.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/price/price.hpp"
 
@@ -16,21 +13,10 @@ namespace inlay::npu {
 
 namespace {
 
-// Rows of a unit that see different keys, or keys that are loaded for the sake of where a tile starts.
-bool hides(const AttentionProblem& p, const std::vector<WorkUnit>& units) {
-  if (p.bias.present() || p.mask.present() || p.packed.present() || (p.by_chunks && p.window_left >= 0)) return true;
-  for (const WorkUnit& unit : units) {
-    const Sequence& s = p.sequences[static_cast<std::size_t>(unit.sequence)];
-    const KeyRange first = p.visible(s, unit.query), last = p.visible(s, unit.query + unit.queries - 1);
-    if (first.begin != last.begin || first.end != last.end) return true;
-  }
-  return false;
-}
-
 // What is made for the vector units alone, or for the matrix unit beside them.
 Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds) {
   const VectorTiles tiles = vector_tiles(memory.device(), wanted);
-  auto units = std::make_shared<const std::vector<WorkUnit>>(units_of(wanted, tiles.rows));
+  auto units = std::make_shared<const std::vector<QueryTile>>(units_of(wanted, tiles.rows));
   wanted.hides = hides(wanted, *units);
   const auto count = static_cast<index>(units->size());
   const PartsWorkspace space = parts_workspace(memory, wanted, count, tiles.rows);
@@ -40,108 +26,36 @@ Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const Problem&
           .launch = {.cores = cores_for(count, 2, memory.cores())}};
 }
 
-struct PlannedUnits {
-  std::vector<WorkUnit> units;
-  bool hides = false;
-  MatrixPlan plan;  // no tokens: nothing fits
-};
-
-// Units of `most` rows at most, and the tiles for them.
-PlannedUnits plan_units(const Device& device, AttentionProblem& problem, index most, const MatrixPlan& numbers) {
-  index rows = 1;
-  for (const Sequence& s : problem.sequences) rows = std::max(rows, std::min(most, s.queries * problem.group()));
-  PlannedUnits planned{units_of(problem, problem.by_chunks ? most : rows), false, numbers};
-  planned.hides = problem.hides = hides(problem, planned.units);
-  planned.plan.most_rows = most;
-  planned.plan.packed = !drains_to_vector(device) && problem.by_chunks;
-  planned.plan.tiles = matrix_tiles(device, problem, planned.units, planned.plan);
-  return planned;
-}
-
-// .. by as many rows as serve best: the more of them, the seldomer K and V are loaded, the longer the tiles, the
-// seldomer sums are rescaled. Of a prompt neither depends on its length, as its bits do on the tiles.
-PlannedUnits plan_units(const Device& device, AttentionProblem& problem, const MatrixPlan& numbers) {
-  PlannedUnits best;
-  if (!problem.by_chunks) {
-    constexpr index long_enough = 128;
-    for (const index most : {index{128}, index{64}, index{32}}) {
-      best = plan_units(device, problem, most, numbers);
-      if (best.plan.tiles.tokens >= long_enough) break;
-    }
-    return best;
-  }
-  double least = 0;
-  for (const index most : {index{256}, index{192}, index{128}, index{64}, index{32}}) {
-    PlannedUnits planned = plan_units(device, problem, most, numbers);
-    const index tokens = planned.plan.tiles.tokens;
-    if (tokens == 0) continue;
-    const double loads = 2.0 * static_cast<double>(problem.k.dim + problem.v.dim) / static_cast<double>(most);
-    const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(tokens);
-    if (least == 0 || bytes < least) best = std::move(planned), least = bytes;
-  }
-  return best;
-}
-
-MatrixPlan plan_numbers(const Device& device, const AttentionProblem& problem, const Choices& choices) {
-  const bool exact = choices.activations == NpuActivations::exact, f16_q = problem.q.first.dtype == DType::f16;
-  MatrixPlan plan;
-  plan.q_pieces = exact && !f16_q ? 2 : 1;
-  plan.weight_pieces = exact ? 2 : 1;
-  plan.q_as_it_is = loads_as_it_is(device, problem);
-  plan.makes_blocks = vector_makes_blocks(device, problem);
-  plan.turns_values = vector_turns_values(device, problem);
-  const float scale = problem.scale * problem.key_factor;
-  const bool plain = !problem.bias.present() && !problem.slopes.present() && problem.softcap == 0 && scale > 0;
-  plan.narrow = !exact && problem.by_chunks && plain && device.drain(DType::f32, DType::f16) != nullptr;
-  if (plan.narrow && !drains_to_vector(device)) plan.product_type = DType::f16;
-  const DrainForm* form = device.drain(DType::f32, plan.narrow ? DType::f16 : DType::f32);
-  if (form != nullptr && form->scales != DrainScales::none) plan.drain_scale = scale;
-  plan.score_scale = scale / plan.drain_scale;
-  if (plan.narrow && f16_q) plan.weight_scale = plan.score_scale;
-  return plan;
-}
-
 // A body-less program where its tiles do not fit.
-Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices,
-                  std::uint32_t vectors) {
+Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices) {
   if (!fits_matrix(memory.device(), wanted)) return {};
-  MatrixPlan numbers = plan_numbers(memory.device(), wanted, choices);
-  numbers.vectors = vectors;
-  PlannedUnits planned = plan_units(memory.device(), wanted, numbers);
-  MatrixPlan plan = std::move(planned.plan);
+  auto [plan, tiles] = plan_matrix(memory.device(), wanted, choices.activations);
   if (plan.tiles.tokens == 0) return {};
-  wanted.hides = planned.hides;
-  const auto units = std::make_shared<const std::vector<WorkUnit>>(std::move(planned.units));
+  const auto units = std::make_shared<const std::vector<QueryTile>>(std::move(tiles));
   const auto count = static_cast<index>(units->size());
   const PartsWorkspace space = parts_workspace(memory, wanted, count, plan.tiles.rows);
-  add_workspace(memory, wanted, plan);
-  if (!plan.turns_values && blocks_pay(memory.device(), wanted, *units)) plan.cache = cache_blocks(memory, wanted);
-  const Launch launch{.vectors = plan.vectors, .cores = cores_for(count, 1, memory.cores())};
+  add_workspace(memory, wanted, *units, plan);
+  const Launch launch{.cores = cores_for(count, 1, memory.cores())};
   plan.shares = shares_of(*units, launch.cores);
-  const auto bounded = [&](std::function<void(Core&)> body) { return Program{std::move(body), bounds, launch}; };
-  if (!wanted.hides && !plan.narrow) {
-    const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
-    return bounded([=](Core& core) { attend_on_matrix(core, *problem, *units, space, plan); });
-  }
-  plan.not_numbers = not_numbers_flags(memory);
-  if (!wanted.by_chunks) {
-    const Program otherwise = on_vectors(memory, wanted, bounds);
-    const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
-    return bounded([=](Core& core) {
-      attend_on_matrix(core, *problem, *units, space, plan);
-      if (!sums_are_numbers(core, plan.not_numbers)) otherwise.body(core);
-    });
-  }
-  const VectorTiles tiles = vector_tiles(memory.device(), wanted);
-  const auto alone = std::make_shared<const QueriesAlone>(
-      queries_alone(memory, wanted, plan, std::min(plan.most_rows, tiles.rows), launch.cores));
+  const bool may_be_nonfinite = wanted.hides || plan.numbers.f16_scores;
+  if (may_be_nonfinite) plan.nonfinite = nonfinite_flags(memory);
+  // What is done once more where sums are no numbers: for a token all, for a prompt each query.
+  const bool again = may_be_nonfinite && !wanted.by_chunks, alone = may_be_nonfinite && wanted.by_chunks;
+  const Program vectors = again ? on_vectors(memory, wanted, bounds) : Program{};
+  const VectorTiles of_vectors = vector_tiles(memory.device(), wanted);
+  std::shared_ptr<const PerQueryPlan> queries;
+  if (alone)
+    queries = std::make_shared<const PerQueryPlan>(
+        per_query_plan(memory, wanted, plan, std::min(plan.most_rows, of_vectors.rows), launch.cores));
   // A query that is alone sees all that it is multiplied with, or rules hide some of it.
-  const bool hidden = plan.narrow || !one_rule(wanted);
+  const bool hidden = plan.numbers.f16_scores || !one_rule(wanted);
   const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
-  return bounded([=](Core& core) {
-    const bool numbers = attend_on_matrix(core, *problem, *units, space, plan, alone.get());
-    if (!numbers && hidden) attend_on_vectors(core, *problem, not_numbers(core, *alone), {}, tiles);
-  });
+  const auto body = [=, plan = std::move(plan)](Core& core) {
+    const bool numbers = attend_on_matrix(core, *problem, *units, space, plan, queries.get());
+    if (again && !sums_are_finite(core, plan.nonfinite)) vectors.body(core);
+    if (!numbers && hidden) attend_on_vectors(core, *problem, nonfinite_units(core, *queries), {}, of_vectors);
+  };
+  return {.body = body, .problem = bounds, .launch = launch};
 }
 
 // Compulsory bytes below which a price is not worth its time: the program is the first that fits.
@@ -173,7 +87,7 @@ AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const 
     if (!plan.body) continue;
     const auto build = [&](GlobalMemory& other) { return attend_by(other, bind(other), choices, by).body; };
     const PricedProgram priced{.name = key,
-                               .sizes = {by.matrix, by.splits, by.vectors, static_cast<index>(choices.activations)},
+                               .sizes = {by.matrix, by.splits, static_cast<index>(choices.activations)},
                                .types = {},
                                .problem = plan.problem,
                                .build = build,
@@ -189,12 +103,8 @@ AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const 
 std::vector<AttentionTemplate> templates_of(const AttentionProblem& problem, const Device& device,
                                             std::uint32_t cores) {
   std::vector<AttentionTemplate> all;
-  const bool alone = device.streams.empty() || problem.group() == 1;  // C1V1 and C1V2 are one
-  for (const index splits : splits_of(problem, device, cores)) {
-    all.push_back({true, 0, splits});
-    if (!alone) all.push_back({true, 1, splits});
-    all.push_back({false, 0, splits});
-  }
+  for (const index splits : splits_of(problem, device, cores))
+    for (const bool matrix : {true, false}) all.push_back({matrix, splits});
   return all;
 }
 
@@ -205,7 +115,7 @@ Program attend_by(GlobalMemory& memory, AttentionProblem problem, const Choices&
   constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut
   problem.split = round_up(ceil_div(longest, by.splits), granule);
   problem.splits = by.splits;
-  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices, by.vectors)
+  return by.matrix ? on_matrix(memory, std::move(problem), bounds, choices)
                    : on_vectors(memory, std::move(problem), bounds);
 }
 
@@ -219,7 +129,7 @@ Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string&
     by = quickest(apart, bind, bind(apart), key, choices);
   }
   if (Program program = attend_by(memory, problem, choices, by); program.body) return program;
-  by.matrix = false, by.vectors = 0;
+  by.matrix = false;
   return attend_by(memory, problem, choices, by);
 }
 

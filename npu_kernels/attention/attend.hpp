@@ -17,9 +17,8 @@ using BindProblem = std::function<AttentionProblem(GlobalMemory&)>;
 Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string& key, const Choices& choices);
 
 struct AttentionTemplate {
-  bool matrix = true;         // else the vector units alone
-  std::uint32_t vectors = 0;  // of a core, beside the matrix unit; 0: all
-  index splits = 1;           // of the keys
+  bool matrix = true;  // whose rows the core's vector units share; else these alone
+  index splits = 1;    // of the keys
 };
 // Every template, in a few numbers of splits.
 std::vector<AttentionTemplate> templates_of(const AttentionProblem& problem, const Device& device, std::uint32_t cores);

@@ -25,8 +25,8 @@ NdTensor with_axis(const NdTensor& tensor, int axis) {
   return result;
 }
 
-std::vector<WorkUnit> units_of(const AttentionProblem& problem, index rows) {
-  std::vector<WorkUnit> units;
+std::vector<QueryTile> units_of(const AttentionProblem& problem, index rows) {
+  std::vector<QueryTile> units;
   const index group = problem.group(), heads = std::min(group, rows), queries = std::max<index>(1, rows / heads);
   for (std::size_t b = 0; b < problem.sequences.size(); ++b) {
     const Sequence& s = problem.sequences[b];
@@ -36,15 +36,15 @@ std::vector<WorkUnit> units_of(const AttentionProblem& problem, index rows) {
         const index begin = problem.visible(s, query).begin, end = problem.visible(s, query + count - 1).end;
         for (index head = 0; head < group; head += heads)
           for (index split = 0; split < problem.splits; ++split) {
-            WorkUnit unit{static_cast<index>(b),
-                          kv_head,
-                          kv_head * group + head,
-                          std::min(heads, group - head),
-                          query,
-                          count,
-                          std::max<index>(0, begin),
-                          std::max<index>(0, end),
-                          split};
+            QueryTile unit{static_cast<index>(b),
+                           kv_head,
+                           kv_head * group + head,
+                           std::min(heads, group - head),
+                           query,
+                           count,
+                           std::max<index>(0, begin),
+                           std::max<index>(0, end),
+                           split};
             if (problem.splits > 1) {
               unit.begin = std::max(unit.begin, split * problem.split);
               unit.end = std::min(unit.end, (split + 1) * problem.split);
@@ -56,7 +56,7 @@ std::vector<WorkUnit> units_of(const AttentionProblem& problem, index rows) {
   return units;
 }
 
-std::vector<KeyTile> key_tiles(const AttentionProblem& problem, const WorkUnit& unit, index tokens) {
+std::vector<KeyTile> key_tiles(const AttentionProblem& problem, const QueryTile& unit, index tokens) {
   std::vector<KeyTile> tiles;
   index first = problem.by_chunks ? unit.begin / tokens * tokens : unit.begin;
   for (; first < unit.end; first += tokens) tiles.push_back({first, std::min(tokens, unit.end - first), false});

@@ -73,11 +73,11 @@ struct AttentionProblem {
 // An axis of extent 1 serves `extent` elements.
 NdTensor spread(const NdTensor& tensor, int axis, index extent);
 
-// .. and a new axis of extent 1 before `axis`.
+// A new axis of extent 1 before `axis`.
 NdTensor with_axis(const NdTensor& tensor, int axis);
 
 // What one worker does at a time: rows (query, head of the group) of a head of the cache, over some of its keys.
-struct WorkUnit {
+struct QueryTile {
   index sequence, kv_head;
   index head, heads;     // of q
   index query, queries;  // of the sequence
@@ -86,7 +86,7 @@ struct WorkUnit {
   index rows() const { return queries * heads; }
 };
 // `rows` at most in each, in the order of the sequences.
-std::vector<WorkUnit> units_of(const AttentionProblem& problem, index rows);
+std::vector<QueryTile> units_of(const AttentionProblem& problem, index rows);
 
 // Keys of a unit that are worked on at once.
 struct KeyTile {
@@ -94,7 +94,7 @@ struct KeyTile {
   bool last;
 };
 // Cut at multiples of `tokens` where bits must not depend on the other rows, else counted from the first key.
-std::vector<KeyTile> key_tiles(const AttentionProblem& problem, const WorkUnit& unit, index tokens);
+std::vector<KeyTile> key_tiles(const AttentionProblem& problem, const QueryTile& unit, index tokens);
 
 // What must be read and written once, and both products.
 Problem bounds_of(const AttentionProblem& problem);

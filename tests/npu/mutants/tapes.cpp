@@ -27,8 +27,8 @@ std::vector<Problem> programs() {
     for (const Problem& each : all)
       if (std::find(names.begin(), names.end(), each.name) != names.end()) chosen.push_back(each);
   };
-  choose(small_attention(), {"incre_flash_attention, one head", "incre_flash_attention, C1V1 in splits",
-                             "incre_flash_attention, C1V2 in splits", "incre_flash_attention, vectors in splits"});
+  choose(small_attention(), {"incre_flash_attention, one head", "incre_flash_attention, two heads in splits",
+                             "incre_flash_attention, in splits", "incre_flash_attention, vectors in splits"});
   choose(small_linear(), {"linear f16, columns beyond a tile", "linear_int8"});
   EXPECT_EQ(chosen.size(), 6u);
   return chosen;

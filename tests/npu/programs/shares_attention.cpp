@@ -1,7 +1,7 @@
 // Shares of the attention operators.
 //
-// A low floor is a miss: C1V1 and C1V2 wait for the bandwidth alike, the array of systolic128 preloads 128 rows of K
-// and of V for products of four and, halves of weights being rows of one product, of eight rows.
+// A low floor is a miss: the array of systolic128 preloads 128 rows of K and of V for products of four and, halves of
+// weights being rows of one product, of eight rows.
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,9 +91,9 @@ TEST(shares, paged_attention_is_within_a_tenth_of_contiguous) {
 TEST(shares, prefill_attention) {
   constexpr auto exact = NpuActivations::exact, f16 = NpuActivations::f16;
   const std::vector<std::pair<NpuActivations, Case>> cases{
-      {exact, {"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0.385}},
-      {f16, {"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0.715}},
-      {f16, {"ascend-a2-like", 1, 64, 8, 128, 2048, DType::f16, 0.755}},
+      {exact, {"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0.39}},
+      {f16, {"ascend-a2-like", 1, 32, 8, 128, 2048, DType::f16, 0.705}},
+      {f16, {"ascend-a2-like", 1, 64, 8, 128, 2048, DType::f16, 0.747}},
       {f16, {"ascend-a2-like", 1, 32, 8, 128, 4096, DType::f16, 0.805}},
       {exact, {"hexagon-htp-like", 1, 32, 8, 128, 256, DType::f16, 0.685}},
       {f16, {"hexagon-htp-like", 1, 32, 8, 128, 256, DType::f16, 0.89}},

@@ -10,7 +10,7 @@
 #include <inlay/ops/paged_attention.hpp>
 
 #include "npu_kernels/attention/attend.hpp"
-#include "npu_kernels/attention/cache_blocks.hpp"
+#include "npu_kernels/attention/load.hpp"
 #include "tests/npu/programs/small_problems.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -66,7 +66,7 @@ template <class T> Ran run_prompt(const Device& device, const Options& options, 
   const auto k = values<f16>(cache, -2, 2, 12);
   auto v = values<f16>(cache, -3, 3, 13);
   if (p.spoiled >= 0) v[static_cast<std::size_t>(p.spoiled * p.cache_heads * p.dim + 5)] = f16(not_a_number);
-  std::vector<float> out(static_cast<std::size_t>(rows * (p.dim + 1)));  // .. and lse behind it
+  std::vector<float> out(static_cast<std::size_t>(rows * (p.dim + 1)));  // and lse behind it
   FlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, p.tokens, p.heads, p.dim}),
                           .k = ConstView<4>(k.data(), {1, keys, p.cache_heads, p.dim}),
                           .v = ConstView<4>(v.data(), {1, keys, p.cache_heads, p.dim}),
@@ -245,11 +245,11 @@ inline std::vector<Problem> small_attention() {
       {"incre_flash_attention, f32 q", step({}, true)},
       {"incre_flash_attention, activations f16", step({.activations = f16_mode}, true)},
       {"incre_flash_attention, long", step({.keys = 400}, true)},
-      {"incre_flash_attention, one head", step({.keys = 64, .heads = 1, .by = {true, 0, 1}})},
-      {"incre_flash_attention, C1V1 in splits", step({.heads = 2, .by = {true, 1, 2}})},
-      {"incre_flash_attention, C1V2 in splits", step({.by = {true, 0, 2}})},
+      {"incre_flash_attention, one head", step({.keys = 64, .heads = 1, .by = {true, 1}})},
+      {"incre_flash_attention, two heads in splits", step({.heads = 2, .by = {true, 2}})},
+      {"incre_flash_attention, in splits", step({.by = {true, 2}})},
       {"incre_flash_attention, vectors in splits",
-       step({.keys = 64, .heads = 12, .cache_heads = 12, .by = {false, 0, 2}})},
+       step({.keys = 64, .heads = 12, .cache_heads = 12, .by = {false, 2}})},
       {"incre_flash_attention, f32 cache", run_f32_cache},
       {"incre_flash_attention, int8", run_int8},
       {"paged_attention", run_paged},

@@ -1,10 +1,10 @@
-#include "npu_kernels/attention/unit_products.hpp"
+#include "npu_kernels/attention/products.hpp"
 
 #include <algorithm>
 
 namespace inlay::npu {
 
-UnitProducts::UnitProducts(Core& core, const MatrixTiles& t)
+UnitProducts::UnitProducts(Core& core, const Tiles& t)
     : core_(core),
       depth_(t.depth),
       left_(core.ring("left", Space::left, {std::max(t.score_rows, t.sum_rows()), t.depth}, DType::f16,
@@ -17,9 +17,9 @@ UnitProducts::UnitProducts(Core& core, const MatrixTiles& t)
   if (device.queue_of[static_cast<std::size_t>(Pipe::drain)] == matrix && device.queues[matrix].in_order_visible)
     accumulator_ = core.alloc("sum", Space::accumulator, most, DType::f32);
   else
-    sums_.emplace(
-        core.ring("sums", Space::accumulator, most, DType::f32,
-                  {static_cast<std::uint32_t>(t.sums), Pipe::matrix, Pipe::drain, device.sync.unit_flag_bytes > 0}));
+    sums_.emplace(core.ring(
+        "sums", Space::accumulator, most, DType::f32,
+        {static_cast<std::uint32_t>(t.accumulators), Pipe::matrix, Pipe::drain, device.sync.unit_flag_bytes > 0}));
 }
 
 // An accumulator as so many rows and columns.

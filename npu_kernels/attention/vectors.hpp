@@ -1,8 +1,8 @@
 // Attention without the matrix unit: each vector unit takes units of its own, with all options of all operators.
 //
 //   scores[r, t]  = sum_d q[r, d] k[t, d]                     multiply by the row q[r], sum each row
-//   scores        = softcap(scores + bias), -inf where hidden  score_rules.hpp
-//   weights       = exp(scores - max), online                  online_softmax.hpp
+//   scores        = softcap(scores + bias), -inf where hidden  softmax.hpp
+//   weights       = exp(scores - max), online                  softmax.hpp
 //   sum[r, d]     = alpha sum[r, d] + sum_t weight[r, t] v[t, d]   multiply by the column, sum each column
 //
 //   load_vector   K(0), V(0)   K(1), V(1) ..
@@ -13,7 +13,7 @@
 // go key after key, and tiles start at fixed keys, so that what a row does not see changes none of its bits.
 #pragma once
 
-#include "npu_kernels/attention/parts.hpp"
+#include "npu_kernels/attention/finish.hpp"
 #include "tile_machine/run/core.hpp"
 
 namespace inlay::npu {
@@ -24,7 +24,7 @@ struct VectorTiles {
 // As the vector unit's memory holds them; of the dims, types and options, not of lengths.
 VectorTiles vector_tiles(const Device& device, const AttentionProblem& problem);
 
-void attend_on_vectors(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
+void attend_on_vectors(Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
                        const PartsWorkspace& space, VectorTiles tiles);
 
 }  // namespace inlay::npu

@@ -7,13 +7,14 @@
 
 #include <optional>
 
-#include "npu_kernels/attention/attend_matrix.hpp"
+#include "npu_kernels/attention/plan.hpp"
+#include "tile_machine/run/core.hpp"
 
 namespace inlay::npu {
 
 class UnitProducts {
  public:
-  UnitProducts(Core& core, const MatrixTiles& tiles);
+  UnitProducts(Core& core, const Tiles& tiles);
   // A sum of so many rows and columns, of `most_rows` and `most_columns`.
   void begin(index most_rows, index most_columns, index rows, index columns);
   // sum (+)= left * right, or right's transpose, over pieces of left `apart` rows apart.

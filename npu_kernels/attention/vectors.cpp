@@ -1,11 +1,10 @@
-#include "npu_kernels/attention/attend_vectors.hpp"
+#include "npu_kernels/attention/vectors.hpp"
 
 #include <algorithm>
 #include <optional>
 
 #include "npu_kernels/attention/cache_tiles.hpp"
-#include "npu_kernels/attention/online_softmax.hpp"
-#include "npu_kernels/attention/score_rules.hpp"
+#include "npu_kernels/attention/softmax.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -15,14 +14,14 @@ namespace {
 class OnVectors {
  public:
   OnVectors(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, VectorTiles tiles);
-  void run(const WorkUnit& unit, index number);
+  void run(const QueryTile& unit, index number);
 
  private:
   Tensor tile(const char* name, index rows, index columns) {
     return core_.alloc(name, Space::vector, {std::max<index>(rows, 2), std::max<index>(columns, 2)}, DType::f32);
   }
   Tensor column(const char* name) { return core_.alloc(name, Space::vector, {rows_, 1}, DType::f32); }
-  void begin(const WorkUnit& unit);
+  void begin(const QueryTile& unit);
   bool weigh(const KeyTile& tile, const TokenRange& range);
   void sum_up(const TokenRange& range, bool hidden);
 
@@ -33,7 +32,7 @@ class OnVectors {
   Tensor wide_;  // a tile of K, then of V
   std::optional<ScaleTiles> scales_;
   CacheTiles k_, v_;
-  TupleRing<2> q_;  // .. and the slopes of its rows
+  TupleRing<2> q_;  // and the slopes of its rows
   OnlineSoftmax softmax_;
   ScoreRules rules_;
   Finish finish_;
@@ -80,7 +79,7 @@ OnVectors::OnVectors(Core& core, const AttentionProblem& problem, const PartsWor
   core.vfill(zero_, 0);
 }
 
-void OnVectors::begin(const WorkUnit& unit) {
+void OnVectors::begin(const QueryTile& unit) {
   const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
   used_ = unit.rows();
   const auto slots = q_.acquire();
@@ -102,7 +101,7 @@ void OnVectors::begin(const WorkUnit& unit) {
   softmax_.begin();
 }
 
-void OnVectors::run(const WorkUnit& unit, index number) {
+void OnVectors::run(const QueryTile& unit, index number) {
   begin(unit);
   const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
   const std::vector<KeyTile> tiles = key_tiles(problem_, unit, tokens_);
@@ -181,7 +180,7 @@ VectorTiles vector_tiles(const Device& device, const AttentionProblem& p) {
   return {rows, std::clamp<index>(fit < 8 ? fit : round_down(fit, 8), 2, most_tokens)};
 }
 
-void attend_on_vectors(Core& core, const AttentionProblem& problem, const std::vector<WorkUnit>& units,
+void attend_on_vectors(Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
                        const PartsWorkspace& space, VectorTiles tiles) {
   if (core.runs(Pipe::vector)) {
     OnVectors attention(core, problem, space, tiles);  // its rings end before the cores meet

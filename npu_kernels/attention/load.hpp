@@ -1,25 +1,36 @@
-// What the matrix unit reads, on its way into staging memory: parts of the tiles of K or V, as far ahead as the ring is
+// What the matrix unit reads of K or V, on its way into staging memory: parts of the tiles, as far ahead as the ring is
 // long. The load makes blocks of rows; or where that is another unit's pass which the load waits for, the vector unit
-// makes them, one part ahead of the products. So it does where the matrix unit takes columns: it turns V once for all
-// products of a part.
+// packs them, one part ahead of the products. So it does where the matrix unit takes columns: it transposes V once for
+// all products of a part.
 //
 //   load_vector  rows    vector  fractal, or V's transpose    feed
+//
+// Where the way into staging is slow to change rows into blocks and a prompt loads each tile many times, the vector
+// units make blocks of the whole cache before:
+//
+//   [sequence, head of the cache]   keys that are seen, as one fractal tensor of the sequence's length
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "npu_kernels/attention/cache_tiles.hpp"
-#include "npu_kernels/attention/matrix_tiles.hpp"
+#include "npu_kernels/attention/plan.hpp"
 
 namespace inlay::npu {
+
+// All vector units share the keys; the caller waits for the others.
+void make_cache_blocks(Core& core, const AttentionProblem& problem, const CacheBlocks& to);
 
 // Blocks of a cache that hold a part of a tile: read from the table once, for K or V, whichever comes first.
 class TableReads {
  public:
   TableReads(Core& core, const AttentionProblem& problem, std::size_t parts)
       : core_(core), problem_(problem), blocks_(parts) {}
-  const std::vector<index>& of(std::size_t part, const TokenRange& range);
+  const std::vector<index>& of(std::size_t part, const TokenRange& range) {
+    if (blocks_[part].empty()) blocks_[part] = blocks_of(core_, problem_, range);
+    return blocks_[part];
+  }
 
  private:
   Core& core_;
@@ -29,33 +40,32 @@ class TableReads {
 
 class PartLoads {
  public:
-  // From rows, or from `blocks` once they are there.
-  PartLoads(Core& core, const AttentionProblem& problem, const Cached& cached, const CacheBlocks& cache,
-            const Tensor& blocks, const char* name, const MatrixPlan& plan, bool turned, std::uint32_t depth);
+  // From rows, or from `blocks` of the plan's cache once they are there.
+  PartLoads(Core& core, const AttentionProblem& problem, const AttentionPlan& plan, const Cached& cached,
+            const char* name, Repack repack, const Tensor& blocks);
   // The tiles to come; loads what there is room for.
-  void start(const std::vector<KeyWork>& works, TableReads& tables);
+  void start(const std::vector<TileWork>& works, TableReads& tables);
   void take_blocks() { ready_ = blocks_.present(); }
   // [tokens, dim] of the next part; what the unit before had of the same keys is still there.
   Tensor wait();
-  void release();  // .. and the next load
+  void release();  // and loads the next
 
  private:
   void fill();
   void load(std::size_t part);
-  void make();  // .. of the next rows
+  void convert();  // the next rows
 
   Core& core_;
   const AttentionProblem& problem_;
+  const AttentionPlan& plan_;
   const Cached& cached_;
-  const CacheBlocks& cache_;
+  const Repack repack_;
   const Tensor blocks_;
-  const index rows_;   // of a part
-  const index parts_;  // of a tile
-  const bool turned_;  // by the vector unit
+  const index rows_;  // of a part
   Ring ring_;
   std::optional<Ring> lines_;  // rows on their way to the vector unit
   struct Part {
-    const KeyWork* work;
+    const TileWork* work;
     index first, count;  // of the sequence
     index uses;          // by works one after the other, with as many keys or fewer
   };

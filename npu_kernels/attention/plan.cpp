@@ -1,0 +1,275 @@
+#include "npu_kernels/attention/plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tile_machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+constexpr index block_keys = 32;  // of the cache's blocks: whole ones, of any matrix unit
+
+// The vector units pack K and V where a decode step's loads, which bound it, would wait for the pass; they transpose a
+// prompt's V where the matrix unit, for which several products read each part, would do it in each.
+void choose_repack(const Device& device, const AttentionProblem& p, AttentionPlan& plan) {
+  if (!device.feeds_are_views() || !device.same_memory(Space::staging, Space::vector)) return;
+  if (!p.by_chunks && device.path(Space::global, Space::staging)->nd2nz_extra() > 0)
+    plan.k = plan.v = Repack::by_vector;
+  if (p.by_chunks && device.turns(false) && device.rate(DType::f16, DType::f32)->turn_cycles > 0)
+    plan.v = Repack::transposed;
+}
+
+Numbers plan_numbers(const Device& device, const AttentionProblem& problem, NpuActivations activations) {
+  const bool exact = activations == NpuActivations::exact, f16_q = problem.q.first.dtype == DType::f16;
+  Numbers numbers;
+  numbers.q_pieces = exact && !f16_q ? 2 : 1;
+  numbers.weight_pieces = exact ? 2 : 1;
+  const float scale = problem.scale * problem.key_factor;
+  const bool plain = !problem.bias.present() && !problem.slopes.present() && problem.softcap == 0 && scale > 0;
+  numbers.f16_scores = !exact && problem.by_chunks && plain && device.drain(DType::f32, DType::f16) != nullptr;
+  if (numbers.f16_scores && !drains_to_vector(device)) numbers.products = DType::f16;
+  const DrainForm* form = device.drain(DType::f32, numbers.f16_scores ? DType::f16 : DType::f32);
+  if (form != nullptr && form->scales != DrainScales::none) numbers.drain_scale = scale;
+  numbers.score_scale = scale / numbers.drain_scale;
+  if (numbers.f16_scores && f16_q) numbers.weight_scale = numbers.score_scale;
+  return numbers;
+}
+
+// Units of `most` rows at most, and the tiles for them.
+std::pair<AttentionPlan, std::vector<QueryTile>> of_rows(const Device& device, AttentionProblem& problem, index most,
+                                                         const AttentionPlan& numbers) {
+  index rows = 1;
+  for (const Sequence& s : problem.sequences) rows = std::max(rows, std::min(most, s.queries * problem.group()));
+  std::pair<AttentionPlan, std::vector<QueryTile>> planned{numbers, units_of(problem, problem.by_chunks ? most : rows)};
+  problem.hides = hides(problem, planned.second);
+  planned.first.most_rows = most;
+  planned.first.tiles = plan_tiles(device, problem, planned.second, planned.first);
+  return planned;
+}
+
+// Do K and V as blocks of the matrix unit's pay, made once? Where the way into staging is slow to change rows into
+// blocks, and so many units of a prompt load each tile that the vector units do it before. In f32 the softmax is longer
+// than the loads.
+bool blocks_pay(const Device& device, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+                const AttentionPlan& plan) {
+  // Loads that a tile's blocks must spare: to make them takes a load, a store, and all units wait for it.
+  constexpr double spared = 6;
+  const double extra = device.path(Space::global, Space::staging)->nd2nz_extra();
+  if (!plan.numbers.f16_scores || plan.v == Repack::transposed || extra <= 0) return false;
+  index seen = 0, loaded = 0;
+  for (const Sequence& s : problem.sequences) seen += seen_keys(problem, s) * problem.kv_heads;
+  for (const QueryTile& unit : units) loaded += std::max<index>(0, unit.end - unit.begin);
+  return static_cast<double>(loaded) * extra >= spared * static_cast<double>(seen);
+}
+
+CacheBlocks cache_blocks(GlobalMemory& memory, const AttentionProblem& problem) {
+  CacheBlocks result;
+  for (const Sequence& s : problem.sequences) {
+    result.first.push_back(result.keys);
+    result.keys += round_up(seen_keys(problem, s), block_keys);
+  }
+  const index block = memory.device().fractal_block(DType::f16);
+  const auto all = [&](const char* name, index dim) {
+    Tensor rows = memory.workspace(name, {result.keys * problem.kv_heads, round_up(dim, block)}, DType::f16);
+    rows.block = block;
+    return rows;
+  };
+  result.k = all("k in blocks", problem.k.dim), result.v = all("v in blocks", problem.v.dim);
+  return result;
+}
+
+}  // namespace
+
+Tensor CacheBlocks::of(const Tensor& all, const AttentionProblem& problem, index sequence, index kv_head,
+                       index dim) const {
+  const Sequence& s = problem.sequences[static_cast<std::size_t>(sequence)];
+  const index rows = round_up(seen_keys(problem, s), block_keys);
+  Tensor blocks = all.row_slice(kv_head * keys + first[static_cast<std::size_t>(sequence)], rows);
+  blocks.layout = Layout::nz;
+  blocks.block = all.block;
+  blocks.pitch = rows;
+  blocks.shape.columns = dim;
+  return blocks;
+}
+
+index seen_keys(const AttentionProblem& problem, const Sequence& s) {
+  return s.queries > 0 ? std::max<index>(0, problem.visible(s, s.queries - 1).end) : 0;
+}
+
+bool hides(const AttentionProblem& p, const std::vector<QueryTile>& units) {
+  if (p.bias.present() || p.mask.present() || p.packed.present() || (p.by_chunks && p.window_left >= 0)) return true;
+  return std::any_of(units.begin(), units.end(), [&](const QueryTile& unit) {
+    const Sequence& s = p.sequences[static_cast<std::size_t>(unit.sequence)];
+    const KeyRange first = p.visible(s, unit.query), last = p.visible(s, unit.query + unit.queries - 1);
+    return first.begin != last.begin || first.end != last.end;
+  });
+}
+
+bool fits_matrix(const Device& device, const AttentionProblem& p) {
+  if (p.quantized() || device.rate(DType::f16, DType::f32) == nullptr) return false;
+  if (p.block_size > 0 && (p.block_size % 2 != 0 || p.window_left >= 0)) return false;  // odd rows of a fractal tile
+  for (const Cached* cached : {&p.k, &p.v})
+    for (const NdTensor& view : cached->views)
+      if (view.first.dtype != DType::f16 || view.extent(3) > 1 || (view.extent(1) > 1 && view.stride(1) < cached->dim))
+        return false;
+  return p.q.extent(2) <= 1 || p.q.stride(2) >= p.k.dim;
+}
+
+bool rows_are_aligned(const Device& device, index heads) {
+  return heads * device.fractal_block(DType::f16) * 2 % device.memory(Space::staging).align == 0;
+}
+
+bool loads_as_it_is(const Device& device, const AttentionProblem& problem) {
+  if (problem.q.first.dtype != DType::f16) return false;
+  const bool one =
+      std::all_of(problem.sequences.begin(), problem.sequences.end(), [](const Sequence& s) { return s.queries <= 1; });
+  return one || problem.k.dim % device.fractal_block(DType::f16) == 0 ||
+         (!problem.by_chunks && rows_are_aligned(device, problem.group()));
+}
+
+index columns_of_lines(const Device& device, index dim) {
+  return round_up(dim, std::max<index>(device.memory(Space::vector).align / byte_size(DType::f16, 1), 2));
+}
+
+// By as many rows as serve best: the more of them, the seldomer K and V are loaded, the longer the tiles, the seldomer
+// sums are rescaled. Of a prompt neither depends on its length, as its bits do on the tiles.
+std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& device, AttentionProblem& problem,
+                                                             NpuActivations activations) {
+  AttentionPlan numbers;
+  numbers.numbers = plan_numbers(device, problem, activations);
+  numbers.q_as_it_is = loads_as_it_is(device, problem);
+  numbers.nz_weights = problem.by_chunks && !drains_to_vector(device) && !left_is_vectors(device);
+  choose_repack(device, problem, numbers);
+  std::pair<AttentionPlan, std::vector<QueryTile>> best;
+  if (!problem.by_chunks) {
+    constexpr index long_enough = 128;
+    for (const index most : {index{128}, index{64}, index{32}}) {
+      best = of_rows(device, problem, most, numbers);
+      if (best.first.tiles.tokens >= long_enough) break;
+    }
+    return best;
+  }
+  double least = 0;
+  for (const index most : {index{256}, index{192}, index{128}, index{64}, index{32}}) {
+    auto planned = of_rows(device, problem, most, numbers);
+    const index tokens = planned.first.tiles.tokens;
+    if (tokens == 0) continue;
+    const double loads = 2.0 * static_cast<double>(problem.k.dim + problem.v.dim) / static_cast<double>(most);
+    const double bytes = loads + 8.0 * static_cast<double>(problem.v.dim) / static_cast<double>(tokens);
+    if (least == 0 || bytes < least) best = std::move(planned), least = bytes;
+  }
+  problem.hides = hides(problem, best.second);
+  return best;
+}
+
+void add_workspace(GlobalMemory& memory, const AttentionProblem& p, const std::vector<QueryTile>& units,
+                   AttentionPlan& plan) {
+  const Tiles& t = plan.tiles;
+  const Device& device = memory.device();
+  constexpr index ahead = 2;  // tiles
+  const index in_flight = static_cast<index>(memory.cores()) * t.rows;
+  const bool left = left_is_vectors(device);
+  const index q_pieces = plan.numbers.q_pieces, weight_pieces = plan.numbers.weight_pieces;
+  auto& space = plan.workspace;
+  if (!plan.q_as_it_is && !left)
+    space.q = memory.workspace("q in pieces", {in_flight * ahead * q_pieces, p.k.dim}, DType::f16);
+  if (!drains_to_vector(device)) {
+    const DType scores = plan.numbers.f16_scores ? DType::f16 : DType::f32;
+    space.scores = memory.workspace("scores", {in_flight * ahead, t.tokens}, scores);
+    space.products = memory.workspace("products", {in_flight * ahead, p.v.dim}, plan.numbers.products);
+  }
+  if (!left)
+    space.weights = memory.workspace("weights", {in_flight * weights_ahead * weight_pieces, t.tokens}, DType::f16);
+  if (blocks_pay(device, p, units, plan)) plan.cache = cache_blocks(memory, p);
+}
+
+std::vector<std::vector<index>> shares_of(const std::vector<QueryTile>& units, std::uint32_t cores) {
+  constexpr index of_a_tile = 64;  // rows that the way of K and V counts for
+  const auto cost = [&](index i) {
+    const QueryTile& unit = units[static_cast<std::size_t>(i)];
+    return std::max<index>(0, unit.end - unit.begin) * (unit.rows() + of_a_tile);
+  };
+  std::vector<index> order(units.size());
+  std::iota(order.begin(), order.end(), index{0});
+  std::stable_sort(order.begin(), order.end(), [&](index a, index b) { return cost(a) > cost(b); });
+  std::vector<std::vector<index>> shares(cores);
+  std::vector<index> load(cores, 0);
+  for (const index i : order) {
+    const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+    shares[least].push_back(i);
+    load[least] += cost(i) + 1;
+  }
+  // What one unit has of K and V the next one may find there.
+  const auto same_keys = [&](index i) {
+    const QueryTile& unit = units[static_cast<std::size_t>(i)];
+    return std::pair{unit.sequence, unit.kv_head};
+  };
+  for (std::vector<index>& share : shares)
+    std::stable_sort(share.begin(), share.end(), [&](index a, index b) { return same_keys(a) < same_keys(b); });
+  return shares;
+}
+
+TileWork part_of(const Core& core, const QueryTile& unit, index number) {
+  TileWork work{&unit, number, 0, {}, unit, {}, false, false, false};
+  QueryTile& mine = work.mine_unit;
+  if (unit.queries > 1) {
+    const RowRange queries = my_rows(core, unit.queries);
+    work.mine = {queries.first * unit.heads, queries.count * unit.heads};
+    mine.query += queries.first, mine.queries = queries.count;
+  } else {
+    work.mine = my_rows(core, unit.heads);
+    mine.head += work.mine.first, mine.heads = work.mine.count;
+  }
+  return work;
+}
+
+std::vector<TileWork> tile_works(const Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+                                 const AttentionPlan& plan) {
+  std::vector<TileWork> works;
+  const index trim = plan.tiles.causal_trim, vectors = core.vector_dim();
+  index turn = 0;
+  for (const index i : plan.shares[core.block_idx()]) {
+    TileWork work = part_of(core, units[static_cast<std::size_t>(i)], i);
+    const QueryTile& unit = *work.unit;
+    // Rows that end alike must be those of one vector unit.
+    work.causal_trim =
+        unit.queries > 1 && trim > 0 && (vectors == 1 || ceil_div(unit.queries, vectors) * unit.heads % trim == 0);
+    const std::vector<KeyTile> tiles = key_tiles(problem, unit, plan.tiles.tokens);
+    work.turn = turn;
+    for (std::size_t t = 0; t < tiles.size(); ++t) {
+      work.tile = tiles[t];
+      work.first = t == 0, work.last = t + 1 == tiles.size();
+      works.push_back(work);
+    }
+    turn += tiles.empty() ? 0 : 1;
+  }
+  return works;
+}
+
+index keys_of(const AttentionProblem& problem, const Tiles& tiles, const TileWork& work, index row) {
+  if (!work.causal_trim) return work.tile.count;
+  const QueryTile& unit = *work.unit;
+  const index last = std::min((row / tiles.causal_trim + 1) * tiles.causal_trim, unit.rows()) - 1;
+  const Sequence& s = problem.sequences[static_cast<std::size_t>(unit.sequence)];
+  const KeyRange seen = problem.visible(s, unit.query + last / unit.heads);
+  return std::clamp<index>(seen.end - work.tile.first, 1, work.tile.count);  // a hidden one rather than none
+}
+
+std::vector<RowBlock> row_blocks(const AttentionProblem& problem, const Tiles& tiles, const TileWork& work) {
+  std::vector<RowBlock> blocks;
+  const QueryTile& mine = work.mine_unit;
+  for (index first = 0; first < work.mine.count; first += tiles.block) {
+    RowBlock block{first, std::min(tiles.block, work.mine.count - first), 0, mine};
+    block.keys = keys_of(problem, tiles, work, work.mine.first + first);
+    if (mine.queries > 1)
+      block.unit.query += first / mine.heads, block.unit.queries = block.rows / mine.heads;
+    else
+      block.unit.head += first, block.unit.heads = block.rows;
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+
+}  // namespace inlay::npu
