@@ -9,7 +9,7 @@ enum class NpuActivations : unsigned char { exact, f16 };
 
 namespace npu {
 
-class AnyOperator;  // npu_kernels/backend/operator.hpp
+class AnyOperator;  // npu_kernels/backend/any_operator.hpp
 
 // Instantiated in npu_kernels/<op>.cpp: calls visit(context, the operator). `op` has passed its check.
 template <class Op> struct Operator {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "npu_kernels/backend/operator.hpp"
+#include "npu_kernels/backend/any_operator.hpp"
 #include "tile_machine/run/replay_log.hpp"
 
 namespace inlay::npu {
