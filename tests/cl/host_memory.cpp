@@ -16,7 +16,7 @@
 #include <inlay/ops/linear_w4a16.hpp>
 #include <inlay/ops/rms_norm.hpp>
 
-#include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/runtime/launch.hpp"
 #include "tests/support/requirements.hpp"
 
 namespace inlay::test {
