@@ -62,7 +62,7 @@ template <class Level, class Op> AttentionCall attention_call(const Op& op, inde
 
 inline constexpr index tasks_a_thread = 4;  // with fewer, the last one leaves threads waiting
 
-INLAY_INLINE AttentionPlan attention_plan(const AttentionCall& p, const Parallel& parallel) {
+template <class Level> AttentionPlan attention_plan(const AttentionCall& p, const Parallel& parallel) {
   AttentionPlan plan;
   for (index b = 0; b < p.batch(); ++b) {
     const AttentionSequence sequence = attention_sequence(p, b);
@@ -108,7 +108,7 @@ std::size_t attention_scratch_bytes(const AttentionCall& p, const Parallel& para
 
 template <class Level, class Source>
 void attention(const AttentionCall& p, const Parallel& parallel, Workspace workspace) {
-  const AttentionPlan plan = attention_plan(p, parallel);
+  const AttentionPlan plan = attention_plan<Level>(p, parallel);
   const index tasks = plan.units * plan.runs;
   if (tasks == 0) return;
   const index workers = min(tasks, plan.width);
@@ -131,7 +131,7 @@ void attention(const AttentionCall& p, const Parallel& parallel, Workspace works
     UnitCursor cursor(p, plan);
     jobs.each([&](index i) INLAY_INLINE_LAMBDA {
       const AttentionUnit unit = cursor.at(i / plan.runs);
-      const HostSequence sequence = host_sequence(p, unit.b);
+      const HostSequence sequence = host_sequence<Level>(p, unit.b);
       const index run = i % plan.runs, begin = plan.splits * run / plan.runs, end = plan.splits * (run + 1) / plan.runs;
       const KeyRange visible = unit.keys(p, sequence);
       const index last = min(visible.end, end * p.split);
@@ -163,7 +163,7 @@ void attention(const AttentionCall& p, const Parallel& parallel, Workspace works
     UnitCursor cursor(p, plan);
     merges.each([&](index i) INLAY_INLINE_LAMBDA {
       const AttentionUnit unit = cursor.at(i);
-      const HostSequence sequence = host_sequence(p, unit.b);
+      const HostSequence sequence = host_sequence<Level>(p, unit.b);
       clear_total<Level>(p, t, unit.all());
       for_splits(0, plan.splits, unit.keys(p, sequence), [&](index s, KeyRange) {
         const index row = partials.row(p, sequence, unit, s);

@@ -48,10 +48,11 @@ struct HostSequence : AttentionSequence {
   INLAY_INLINE const KvRows& rows(Which which) const { return which == Which::keys ? k : v; }
 };
 
-INLAY_INLINE HostSequence host_sequence(const AttentionProblem<Host>& p, index b) {
+template <class Level> HostSequence host_sequence(const AttentionProblem<Host>& p, index b) {
   const auto rows = [&](const AttentionKv<Host>& tensor) INLAY_INLINE_LAMBDA {
-    const ConstPagedView<> cache = tensor.of(b);
-    return KvRows{cache.data, cache.strides[3], cache.strides[1]};
+    if (tensor.list.empty()) return KvRows{tensor.cache.data, tensor.cache.strides[3], tensor.cache.strides[1]};
+    const ConstView<3>& own = tensor.list[static_cast<std::size_t>(b)];
+    return KvRows{own.data, own.strides[0], own.strides[1]};
   };
   HostSequence s{attention_sequence(p, b), rows(p.k), rows(p.v)};
   if (p.block_table.present()) s.blocks = p.block_table.as<std::int32_t>() + b * p.block_table.strides[0];

@@ -1,13 +1,13 @@
 // q K^T has five routes. qk_routes is the one place that chooses: the first line that holds is taken.
 //
-//   sums         rows of a kv head   q in L1         level        K                     route
-//   pairs        any                 any             dot_bf16     any                   pairs     attention/bf16.hpp
-//   in order     1..16               any             avx512       any                   squares   columns.hpp:
-//   dot_columns
-//                any                 any             any          any                   columns   .. pack_columns,
-//                multiply
-//   over lanes   5..                 896 elements    avx512       16-byte chunks        x4        dot_x4.hpp
-//                any                 any             any          any                   lanes     rows.hpp: qk_rows
+//   sums         rows    q in L1        level      K                route
+//   pairs        any     any            dot_bf16   any              pairs     bf16.hpp
+//   in order     1..16   any            avx512     any              squares   columns.hpp, dot_columns()
+//                any     any            any        any              columns   columns.hpp, pack_columns()
+//   over lanes   5..     896 elements   avx512     16-byte chunks   x4        dot_x4.hpp
+//                any     any            any        any              lanes     rows.hpp, qk_rows()
+//
+// Rows are (query, head of the group) pairs of one kv head.
 //
 // Sums are what the contract promises of bits. Decode sums over lanes: straight from the cache, and nothing says that
 // two routes give the same bits, so that the rows of the whole call choose one for all its units. A prompt sums dim

@@ -58,7 +58,7 @@ class RowSource {
           Strided<float> s, const RowPrefetch& next) const {
     qk_whole<Level>(q, x4, rows, cached<T>(Which::keys, of, kv_head), p_.k.dim, s, next);
   }
-  // .. where a key's dims lie side by side.
+  // The same where a key's dims lie side by side.
   template <class Level, class T>
   INLAY_INLINE void qk_whole(Strided<const float> q, const float* x4, index rows, const CacheRows<T>& keys, index dim,
                              Strided<float> s, const RowPrefetch& next) const {

@@ -1,7 +1,7 @@
 // The two products of attention with few queries, straight from the cache: K and V are widened in
 // registers and read by all rows (queries, heads of a group) at once.
 //
-//   qk_rows     s[h][r] = sum_i a[h][i] * b[r][i]          q . K over dims;  p . V over slots where V is slot-minor
+//   qk_rows   s[h][r] = sum_i a[h][i] * b[r][i]          q . K over dims;  p . V over slots where V is slot-minor
 //   pv_rows   o[h][d] = factor[h] * o[h][d] + sum_t p[h][t] * v[t][d]      where a token's dims lie side by side
 //
 // A row may lie in pieces (vLLM's layouts): piece j of row r begins at b + row[r] + piece.at[j].

@@ -25,8 +25,8 @@ inline constexpr index row_tile = 8;
 inline constexpr index kv_chunk_bytes = 64 << 10;  // of K, that decode reads of all its heads before the next
 inline constexpr index max_square_rows = 16;       // up to here K is transposed in registers, where there are 32
 inline constexpr int column_rows = 8;              // that share a square of it
-inline constexpr int max_x4_rows = 8;              // rows over which four keys side by side pass, ..
-inline constexpr index min_x4_rows = 5;            // .. from how many on: four are slower, 0.9
+inline constexpr int max_x4_rows = 8;              // rows over which four keys side by side pass
+inline constexpr index min_x4_rows = 5;            // the fewest rows that pay: with four it is 0.9 times as fast
 inline constexpr index max_x4_elements = 896;      // of q: four times that is what L1 holds beside K
 
 }  // namespace inlay::cpu

@@ -1,9 +1,9 @@
 // One split of the keys, for the few rows of decode and the many of a prompt.
 //
 //   for each tile of key_tile keys
-//     for each chunk of the tile, for each kv head        S = q K^T, the next chunk on its way
+//     for each chunk of the tile, for each kv head          S = q K^T, the next chunk on its way
 //     for each row                                          mask, softmax so far
-//     for each chunk of the tile, for each kv head        O = O * factor + P V, the next one on its way
+//     for each chunk of the tile, for each kv head          O = O * factor + P V, the next one on its way
 //
 // With few rows each K and V is used a few times only, so memory is the limit, and it gives most to whoever reads it in
 // the order in which it lies: a token's kv heads side by side. One head after the other over all keys read half as fast

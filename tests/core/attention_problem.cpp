@@ -132,7 +132,7 @@ TEST(attention_problem, of_pages) {
   Tensor<3> q(DType::f32, {2, 6, 8}, {.row_gap = 5}), out(DType::f32, {2, 6, 4}), scales(DType::f32, {9, 2, 16});
   const Tensor<5> keys(DType::i8, {9, 2, 2, 16, 4}), values(DType::i8, {9, 2, 1, 16, 4});
   const Tensor<2> table(DType::i32, {2, 40});
-  Tensor<2> lse(DType::f32, {2, 6});
+  Tensor<2> lse(DType::f32, {2, 6}, {.row_gap = 2});
   const Tensor<1> lens = list_of(DType::i32, {40, 33});
   PagedAttention<Host> op{
       .q = q, .key_cache = keys, .value_cache = values, .block_tables = table, .context_lens = lens, .out = out};

@@ -35,7 +35,10 @@ template <class Space = Host> struct AttentionKv {
   float factor = 1;                             // of all elements, beside their scales
 
   INLAY_INLINE DType dtype() const { return cache.dtype; }
-  // Where the keys of sequence b lie.
+  // How many rows, a block's or its own, and where they lie for the keys of sequence b.
+  INLAY_INLINE index rows(index b) const {
+    return list.empty() ? cache.extents[3] : list[static_cast<std::size_t>(b)].extents[0];
+  }
   INLAY_INLINE ConstPagedView<Space> of(index b) const {
     return list.empty() ? cache : flat_cache(ragged(list[static_cast<std::size_t>(b)]));
   }
@@ -96,7 +99,7 @@ INLAY_INLINE AttentionSequence attention_sequence(const AttentionProblem<Host>& 
     s.q_outer = b;
     s.queries = p.q.extents[1];
   }
-  const index rows = block_size_of(p.k.of(b));
+  const index rows = p.k.rows(b);
   if (p.kv_indptr.present()) {
     s.row = entry(p.kv_indptr, b);
     s.keys = entry(p.kv_indptr, b + 1) - s.row;
