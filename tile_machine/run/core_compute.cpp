@@ -33,7 +33,8 @@ void Core::mma(const Tensor& accumulator, const Tensor& left, const Tensor& righ
                    "the matrix unit does not multiply " + describe(a) + " by " + describe(b) + " into " + describe(acc),
                    site);
   if (!checked())
-    return perform([to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics, &product = run_.product,
+    return perform([to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics,
+                    product = run_.product,
                     &host = *run_.host] { tiles::multiply_on_host(to, x, y, init, numerics, product, host); });
   Work work;
   work.unit = Unit::matrix;
