@@ -1,10 +1,10 @@
 // y = x w^T + bias with w in codes of four or eight bits.
 //
 //   exact_float       vector  x -> halves, codes as they are (w4_groups.hpp)
+//   int8_activations  vector  x -> bytes of each segment, codes as they are (w4_groups.hpp)
 //   activations f16   vector  codes -> w in f32 -> f16 (w4_rows.hpp, halves.hpp), x -> f16
-//   int8_activations  vector  codes -> bytes, x -> bytes of each segment (w4_int8.hpp)
 //   --- all cores meet ---
-//   load -> feed -> matrix -> drain        f16 -> f32, each group or all of the depth; or i8 -> i32, each segment
+//   load -> feed -> matrix -> drain        f16 -> f32, each group or all of the depth
 //   vector   scales, powers; bias, rounding -> y
 #include <inlay/ops/linear_w4a16.hpp>
 
@@ -17,7 +17,6 @@
 #include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
-#include "npu_kernels/linear/w4_int8.hpp"
 #include "npu_kernels/linear/w4_slots.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
@@ -38,8 +37,8 @@ Plan plan_of(GlobalMemory& memory, Products products, bool made = false) {
 }
 
 std::function<void(Core&)> in_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
-                                     const FloatResult& result) {
-  return [op = w4_groups(memory, x, weight, result)](Core& core) { multiply_w4_groups(core, op); };
+                                     const FloatResult& result, bool bytes) {
+  return [op = w4_groups(memory, x, weight, result, bytes)](Core& core) { multiply_w4_groups(core, op); };
 }
 
 // x and w rounded to f16 once.
@@ -75,24 +74,6 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
   };
 }
 
-std::function<void(Core&)> in_bytes(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
-                                    const FloatResult& result) {
-  W4Int8 op = w4_int8(memory, x, weight);
-  op.bias = result.bias;
-  op.y = result.y;
-  Products products{.left = {op.bytes}, .right = {op.codes}, .sum = DType::i32, .segments = {}};
-  for (const W4Segment& each : op.segments) products.segments.push_back({each.first, each.depth});
-  const Plan plan = plan_of(memory, products);
-  return [=](Core& core) {
-    make_w4_int8(core, op);
-    core.sync_all();
-    Scratch scratch(core);
-    W4Epilogue epilogue(core, scratch, op, plan.tiles);
-    const Chain chain = core.chain(Pipe::vector);
-    multiply(core, plan.products, plan.tiles, plan.handover, [&](const Sums& sums) { epilogue(sums); });
-  };
-}
-
 std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
   const auto all = [](const auto& view) {
     index elements = view.present() ? 1 : 0;
@@ -103,12 +84,10 @@ std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
                                     all(op.perm) + all(op.bias) + all(op.y));
 }
 
-bool in_int8(const LinearW4a16<Host>& op) { return op.compute == W4Compute::int8_activations && op.slots() > 0; }
-
 }  // namespace
 
-Status declined(const Device& device, const LinearW4a16<Host>& op) {
-  return in_int8(op) ? lacks_products(device, DType::i8, DType::i32) : lacks_products(device, DType::f16, DType::f32);
+Status declined(const Device& device, const LinearW4a16<Host>&) {
+  return lacks_products(device, DType::f16, DType::f32);
 }
 
 Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices& choices) {
@@ -129,11 +108,9 @@ Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices
   FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
   result.bias = memory.bind_optional("bias", op.bias);
 
-  const bool bytes = in_int8(op);
-  const bool exact = choices.activations == NpuActivations::exact;
-  const auto rest = bytes   ? in_bytes(memory, x, weight, result)
-                    : exact ? in_groups(memory, x, weight, result)
-                            : in_halves(memory, x, weight, result);
+  const bool bytes = op.compute == W4Compute::int8_activations;
+  const bool halves = choices.activations == NpuActivations::f16 && !bytes;
+  const auto rest = halves ? in_halves(memory, x, weight, result) : in_groups(memory, x, weight, result, bytes);
   const auto body = [=](Core& core) {
     if (permuted) {
       make_slots(core, order);
@@ -143,9 +120,7 @@ Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices
   };
   const auto operations = static_cast<std::uint64_t>(2 * m * n * slots);
   return {.body = body,
-          .problem = {bytes_of(op),
-                      {bytes ? Problem::Products{DType::i8, DType::i32, operations}
-                             : Problem::Products{DType::f16, DType::f32, operations}}},
+          .problem = {bytes_of(op), {{DType::f16, DType::f32, operations}}},
           .launch = {.cores = cores_of_layer(memory, m, n, slots, 1)}};
 }
 

@@ -21,7 +21,7 @@ Tensor every(Tensor tile, index step, index first) {
 index groups_at_once(const Device& device, const W4Groups& op) {
   const index room = static_cast<index>(device.memory(Space::vector).bytes) / 16;
   const index products = round_down(room / (op.tiles.sum_n * 4), op.spread) / op.spread;
-  return std::min(round_up(std::max<index>(1, op.groups()), op.spread), products * op.spread);
+  return std::min(round_up(std::max<index>(1, op.weight.scales.depth), op.spread), products * op.spread);
 }
 
 // A load of few bytes for each tile and group is latency: as many are on their way as the queue of the vector unit has
@@ -41,6 +41,11 @@ Tensor rows_of_groups(const Tensor& tile, index groups, index rows) {
   return tile.row_slice(0, groups * wide / tile.columns()).reshape({groups, wide}).slice(0, groups, 0, rows);
 }
 
+// A column for each tile of rows; where it is not there, next to nothing.
+TileForm column_form(const Device& device, const char* name, bool present, index rows) {
+  return {name, Space::vector, present ? Shape{rows, elements_of_a_granule(device)} : Shape{1, 2}};
+}
+
 TileForm raw_form(const char* name, const RowSource& source, index panels, index groups) {
   return {name, Space::vector, source.count > 0 ? Shape{panels, groups * panel_rows} : Shape{1, 2},
           source.count > 0 ? source.dtype : DType::f32};
@@ -57,13 +62,16 @@ index W4GroupEpilogue::bytes(const Device& device, const W4Groups& op) {
   const auto of_group = [&](const RowSource& source) {
     return source.count > 0 ? t.sum_n * byte_size(source.dtype, 1) : 0;
   };
+  const index keeps = op.cuts_segments() ? 2 : 1;
   const index scales = window * (row + ahead * (of_group(w.scales) + of_group(op.weight.zeros_or_offsets())));
   const index kept = std::max<index>(2, kept_rows(device.vector_units(), t) / unit);
   const index terms = 1 + std::max(op.spread, t.vector_m / op.parts), shifts = op.shifts() ? window + high : 0;
-  const index columns = 4 * elements_of_a_granule(device) * (index{sums_ahead(device, op)} * high + t.vector_m);
+  const index ahead_of_rows = index{sums_ahead(device, op)} * (1 + (op.bytes && op.shifts() ? 1 : 0));
+  const index columns = 4 * elements_of_a_granule(device) * (ahead_of_rows * high + t.vector_m);
   const index y = 2 * std::max<index>(2, t.vector_m / unit) * t.sum_n * byte_size(op.y.first.dtype, 1);
   const index bias = op.bias.present() ? row : 0;
-  return scales + (kept + terms + shifts) * row + columns + y + bias + SumsToVector::bytes(device, t, DType::f32);
+  return scales + (keeps * kept + terms + shifts) * row + columns + y + bias +
+         SumsToVector::bytes(device, t, DType::f32);
 }
 
 W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& op)
@@ -82,13 +90,16 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
           DType::f32)),
       terms_(
           scratch.alloc("terms", {1 + std::max(op.spread, op.tiles.vector_m / op.parts), op.tiles.sum_n}, DType::f32)),
-      sums_(core.ring("sums of x", Space::vector,
-                      {std::max(op.spread, op.tiles.vector_m), elements_of_a_granule(core.device())}, DType::f32,
-                      {sums_ahead(core.device(), op), Pipe::load_vector, Pipe::vector})),
+      of_rows_(
+          core.ring<2>("of rows",
+                       {column_form(core.device(), "sums of x", op.shifts(), std::max(op.spread, op.tiles.vector_m)),
+                        column_form(core.device(), "steps of x", op.bytes, std::max(op.spread, op.tiles.vector_m))},
+                       {sums_ahead(core.device(), op), Pipe::load_vector, Pipe::vector})),
       finished_(core, op.y, op.bias, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
   if (op.halves.power.present())
     powers_.emplace(
         core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector}));
+  if (op.cuts_segments()) open_ = scratch.alloc("sums of open segments", kept_.shape, DType::f32);
   if (op.shifts()) {
     shifts_ = scratch.alloc("shifts", {window_, op.tiles.sum_n}, DType::f32);
     shifted_ = scratch.alloc("shifts times sums", {std::max(op.spread, op.tiles.vector_m), op.tiles.sum_n}, DType::f32);
@@ -97,11 +108,11 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
 
 // Panels [groups, 16] side by side, in f32.
 void W4GroupEpilogue::load_scales(const Chunk& chunk, index column, index columns) {
-  const index first = chunk.first / window_ * window_;
+  const index first = chunk.first / op_.groups_of_scale() / window_ * window_;
   if (first == first_group_ && column == first_column_) return;
   first_group_ = first;
   first_column_ = column;
-  const index groups = std::min(window_, op_.groups() - first), panels = ceil_div(columns, panel_rows);
+  const index groups = std::min(window_, op_.weight.scales.depth - first), panels = ceil_div(columns, panel_rows);
   const W4Weight& w = op_.weight;
   const auto load = [&](const Tensor& to, const RowSource& from) {
     core_.copy(by_axes(to.slice(0, panels, 0, groups * panel_rows)).split(1, panel_rows),
@@ -123,51 +134,78 @@ void W4GroupEpilogue::load_scales(const Chunk& chunk, index column, index column
   if (w.zeros.count > 0) {
     const index all = panels * panel_rows;
     const Tensor scales = scales_.slice(0, groups, 0, all), shifts = shifts_.slice(0, groups, 0, all);
-    core_.vscalar(VectorOp::sub, shifts, shifts, w.middle);
+    if (op_.less_middle()) core_.vscalar(VectorOp::sub, shifts, shifts, w.middle);
     core_.vscalar(VectorOp::mul, shifts, shifts, -1.0f);
     core_.vbinary(VectorOp::mul, shifts, shifts, scales);
   }
   of_groups_.release();
 }
 
-// X of a product's groups. Many rows: a row for each group, which comes in one run. Few: a granule for each number, as
+// Of a product's groups. Many rows: a row for each group, which comes in one run. Few: a granule for each number, as
 // columns of groups are taken out of them.
-Tensor W4GroupEpilogue::load_sums(const Chunk& chunk, index row, index rows) {
+W4GroupEpilogue::OfRows W4GroupEpilogue::load_rows(const Chunk& chunk, index row, index rows) {
+  if (!op_.shifts() && !op_.bytes) return {};
   const index count = chunk.count;
-  const NdTensor from = by_axes(op_.sums).slice(0, chunk.first, count).slice(1, row, rows);
   const bool many = rows >= op_.spread;
-  const Tensor to = sums_.acquire();
-  core_.copy(many ? by_axes(rows_of_groups(to, count, rows))
-                  : by_axes(to.slice(0, count * rows, 0, 1)).at(1, 0).split(0, rows),
-             from);
-  sums_.commit();
-  const Tensor sums = sums_.wait();
-  return many ? rows_of_groups(sums, count, rows) : sums.slice(0, count * rows, 0, 1);
+  const auto load = [&](const Tensor& to, const Tensor& from) {
+    core_.copy(many ? by_axes(rows_of_groups(to, count, rows))
+                    : by_axes(to.slice(0, count * rows, 0, 1)).at(1, 0).split(0, rows),
+               by_axes(from).slice(0, chunk.first, count).slice(1, row, rows));
+  };
+  const auto to = of_rows_.acquire();
+  if (op_.shifts()) load(to[0], op_.sums);
+  if (op_.bytes) load(to[1], op_.steps);
+  of_rows_.commit();
+  const auto from = of_rows_.wait();
+  const auto all = [&](const Tensor& of, bool present) {
+    if (!present) return Tensor{};
+    return many ? rows_of_groups(of, count, rows) : of.slice(0, count * rows, 0, 1);
+  };
+  return {all(from[0], op_.shifts()), all(from[1], op_.bytes)};
 }
 
 // One group of many rows.
-void W4GroupEpilogue::add_group(const Tensor& y, const Tensor& c, const Tensor& sums, index group) {
-  const index rows = y.rows(), n = y.columns(), at = group - first_group_;
+void W4GroupEpilogue::add_group(const Tensor& y, Tensor c, const OfRows& of_rows, index group) {
+  if (op_.cuts_segments()) {
+    const Tensor all = open_.slice(at_, y.rows(), 0, y.columns());
+    if (op_.opens_segment(group))
+      core_.vcast(all, c);
+    else
+      core_.vbinary(VectorOp::add, all, all, c);
+    if (!op_.closes_segment(group)) return;
+    c = all;
+  }
+  const index rows = y.rows(), n = y.columns(), at = group / op_.groups_of_scale() - first_group_;
   const Tensor terms = terms_.slice(0, rows, 0, n);
   core_.vbinary(VectorOp::mul, terms, c, scales_.slice(at, 1, 0, n));
   if (op_.shifts()) {
     const Tensor shifted = shifted_.slice(0, rows, 0, n);
     core_.vbroadcast_row(shifted, shifts_.slice(at, 1, 0, n));
-    core_.vbinary(VectorOp::mul, shifted, shifted, sums);
+    core_.vbinary(VectorOp::mul, shifted, shifted, of_rows.sums);
     core_.vbinary(VectorOp::add, terms, terms, shifted);
   }
+  if (op_.bytes) core_.vbinary(VectorOp::mul, terms, terms, of_rows.steps);
   core_.vbinary(VectorOp::add, y, y, terms);
 }
 
-// Many groups of one row: y and its terms are summed from above.
-void W4GroupEpilogue::add_groups(const Tensor& y, const Tensor& c, const Tensor& sums, const Chunk& chunk) {
-  const index n = y.columns(), at = chunk.first - first_group_;
+// Many groups of one row: y and its terms are summed from above. Those that share scales are multiplied at once.
+void W4GroupEpilogue::add_groups(const Tensor& y, const Tensor& c, const OfRows& of_rows, const Chunk& chunk) {
+  const index n = y.columns(), share = op_.groups_of_scale();
   const Tensor all = terms_.slice(0, 1 + chunk.count, 0, n), terms = all.row_slice(1, chunk.count);
-  core_.vbinary(VectorOp::mul, terms, c, scales_.slice(at, chunk.count, 0, n));
-  if (op_.shifts()) {
-    const Tensor shifted = shifted_.slice(0, chunk.count, 0, n);
-    core_.vbinary(VectorOp::mul, shifted, shifts_.slice(at, chunk.count, 0, n), sums);
-    core_.vbinary(VectorOp::add, terms, terms, shifted);
+  for (index i = 0, count = chunk.count; i < chunk.count; i += count) {
+    const index at = (chunk.first + i) / share - first_group_;
+    if (share > 1) count = std::min(chunk.count - i, share - (chunk.first + i) % share);
+    const index scales = share > 1 ? 1 : count;
+    const Tensor part = terms.row_slice(i, count);
+    core_.vbinary(VectorOp::mul, part, c.row_slice(i, count), scales_.slice(at, scales, 0, n));
+    if (op_.shifts()) {
+      const Tensor shifted = shifted_.slice(0, count, 0, n), shifts = shifts_.slice(at, scales, 0, n);
+      const bool one = scales < count;
+      if (one) core_.vbroadcast_row(shifted, shifts);
+      core_.vbinary(VectorOp::mul, shifted, one ? shifted : shifts, of_rows.sums.row_slice(i, count));
+      core_.vbinary(VectorOp::add, part, part, shifted);
+    }
+    if (op_.bytes) core_.vbinary(VectorOp::mul, part, part, of_rows.steps.row_slice(i, count));
   }
   core_.vcast(all.row_slice(0, 1), y);
   core_.vreduce_columns(VectorOp::column_sum, y, all);
@@ -175,16 +213,22 @@ void W4GroupEpilogue::add_groups(const Tensor& y, const Tensor& c, const Tensor&
 
 void W4GroupEpilogue::add(const Tensor& y, const Tensor& c, const Chunk& chunk, index row) {
   const index rows = y.rows();
-  const Tensor sums = op_.shifts() ? load_sums(chunk, row, rows) : Tensor{};
-  if (rows < op_.spread)
+  const OfRows of_rows = load_rows(chunk, row, rows);
+  const auto some = [&](auto&& part) {
+    return OfRows{op_.shifts() ? part(of_rows.sums) : Tensor{}, op_.bytes ? part(of_rows.steps) : Tensor{}};
+  };
+  const bool many = rows >= op_.spread;
+  if (!many && !op_.cuts_segments())
     for (index t = 0; t < rows; ++t)
       add_groups(y.row_slice(t, 1), c.row_slice(t * op_.spread, chunk.count),
-                 op_.shifts() ? every(sums, rows, t) : sums, chunk);
+                 some([&](const Tensor& of) { return every(of, rows, t); }), chunk);
   else
     for (index j = 0; j < chunk.count; ++j)
-      add_group(y, every(c, op_.spread, j), op_.shifts() ? sums.row_slice(j, 1).reshape({rows, 1}) : sums,
+      add_group(y, every(c, op_.spread, j), some([&](const Tensor& of) {
+                  return many ? of.row_slice(j, 1).reshape({rows, 1}) : of.row_slice(j * rows, rows);
+                }),
                 chunk.first + j);
-  if (op_.shifts()) sums_.release();
+  if (op_.shifts() || op_.bytes) of_rows_.release();
 }
 
 void W4GroupEpilogue::finish(const Tensor& y, const Sums& sums, index row) {
@@ -202,7 +246,8 @@ void W4GroupEpilogue::finish(const Tensor& y, const Sums& sums, index row) {
 
 void W4GroupEpilogue::operator()(const Sums& sums) {
   const index unit = op_.products.row_unit, n = sums.tile.columns(), row = sums.row / unit;
-  const Tensor y = kept_.slice(sums.at / unit, sums.tile.rows() / unit, 0, n);
+  at_ = sums.at / unit;
+  const Tensor y = kept_.slice(at_, sums.tile.rows() / unit, 0, n);
   if (sums.step == 0) core_.vfill(y, 0);
   const index first = sums.step * op_.spread;
   const Chunk chunk{first, std::min(op_.spread, op_.groups() - first)};

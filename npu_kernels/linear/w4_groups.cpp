@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "npu_kernels/backend/handover.hpp"
@@ -25,7 +26,7 @@ class SpreadRows {
         rows_(core.ring("x", Space::vector, {piece_.rows * op.parts, piece_.depth}, DType::f16,
                         {1, Pipe::load_vector, Pipe::vector}, Layout::nz)) {
     if (op.sharing == 1) return;
-    const index group = op.weight.group, grain = op.sharing * group;
+    const index group = op.group, grain = op.sharing * group;
     mine_ = scratch.alloc("slots of each group", {op.sharing, grain}, DType::f16);
     const Tensor slot = scratch.alloc("slots", {1, grain}, DType::f32);
     const Tensor below = scratch.alloc("slots below the next group", {1, grain}, DType::f32);
@@ -64,7 +65,7 @@ class SpreadRows {
 
  private:
   void spread(const Tensor& tile, const Tensor& x, index begin, index depth) {
-    const index group = op_.weight.group, end = begin + depth;
+    const index group = op_.group, end = begin + depth;
     for (index g = begin / group; g * group < end; ++g) {
       const index first = std::max(begin, g * group), last = std::min(end, (g + 1) * group);
       const index from = first / block_ * block_, to = std::min(round_up(last, block_), begin + tile.columns());
@@ -112,7 +113,7 @@ void store_spread_rows(Core& core, const W4Groups& op) {
 
 // X, of x times what its halves were scaled by.
 void make_sums(Core& core, const W4Groups& op) {
-  const RowTile tile = row_tile(core.device(), DType::f16, std::min(op.weight.group, op.x.depth), 16);
+  const RowTile tile = row_tile(core.device(), DType::f16, std::min(op.group, op.x.depth), 16);
   Scratch scratch(core);
   RowReader reader(core, scratch, op.x, tile.rows, tile.depth);
   const Shape one{tile.rows, 2};
@@ -124,10 +125,10 @@ void make_sums(Core& core, const W4Groups& op) {
   const index groups = op.groups(), tiles = ceil_div(op.x.count, tile.rows) * groups;
   for (index i = core.vector_worker(); i < tiles; i += core.vector_workers()) {
     const index row = i / groups * tile.rows, g = i % groups, rows = std::min(tile.rows, op.x.count - row);
-    const index end = std::min(op.x.depth, (g + 1) * op.weight.group);
+    const index end = std::min(op.x.depth, (g + 1) * op.group);
     const auto column = [&](const Tensor& of) { return of.slice(0, rows, 0, 1); };
     core.vfill(column(total), 0);
-    for (index k = g * op.weight.group; k < end; k += tile.depth) {
+    for (index k = g * op.group; k < end; k += tile.depth) {
       const Tensor piece = x.slice(0, rows, 0, std::min(tile.depth, end - k));
       core.vcast(piece, reader.read(row, rows, k, piece.columns()));
       reader.release();
@@ -147,6 +148,103 @@ void make_sums(Core& core, const W4Groups& op) {
     core.copy(by_axes(op.sums).at(0, g).slice(0, row, rows), by_axes(column(out.wait())).at(1, 0));
     out.release();
   }
+}
+
+// x by segments as bytes, in rows of f16; each group of a segment has its step and the sum of all its bytes. A row that
+// is not finite has steps of NaN; a segment whose step is subnormal counts as zeros.
+class ByteRows {
+ public:
+  ByteRows(Core& core, Scratch& scratch, const W4Groups& op)
+      : core_(core),
+        op_(op),
+        reader_(core, scratch, op.floats, most.rows, most.columns),
+        x_(scratch.alloc("x", most, DType::f32)),
+        finite_(scratch.alloc("finite", most, DType::f32)),
+        bytes_(scratch.alloc("bytes", most, DType::i8)),
+        step_(scratch.alloc("step", one, DType::f32)),
+        inverse_(scratch.alloc("inverse", one, DType::f32)),
+        whole_(scratch.alloc("all finite", one, DType::f32)),
+        out_(core.ring("bytes of x", Space::vector, most, DType::f16, {2, Pipe::vector, Pipe::store})),
+        columns_(core.ring<2>("of rows", {{{"sums", Space::vector, one}, {"steps", Space::vector, one}}},
+                              {2, Pipe::vector, Pipe::store})) {}
+  void make() {
+    const index across = ceil_div(op_.x.depth, longest_segment), tiles = ceil_div(op_.x.count, most.rows) * across;
+    for (index i = core_.vector_worker(); i < tiles; i += core_.vector_workers()) {
+      row_ = i / across * most.rows;
+      rows_ = std::min(most.rows, op_.x.count - row_);
+      const index first = i % across * longest_segment, last = std::min(op_.x.depth, first + longest_segment);
+      for (index begin = first, end = 0; begin < last; begin = end) {
+        end = std::min(last, (begin / op_.weight.group + 1) * op_.weight.group);
+        segment(begin, end - begin);
+      }
+    }
+  }
+
+ private:
+  static constexpr Shape most{panel_rows, longest_segment}, one{panel_rows, 2};
+  Tensor window(const Tensor& tile, index columns) const { return tile.slice(0, rows_, 0, columns); }
+  Tensor column(const Tensor& tile) const { return window(tile, 1); }
+
+  void segment(index begin, index depth) {
+    const Tensor x = window(x_, depth), bytes = window(bytes_, depth);
+    core_.vcast(x, reader_.read(row_, rows_, begin, depth));
+    reader_.release();
+    measure(x, window(finite_, depth));
+    core_.vbinary(VectorOp::mul, x, x, column(inverse_));
+    core_.vcast(bytes, x);
+    core_.vcast(x, bytes);
+    store_of_rows(x, begin / op_.group, ceil_div(depth, op_.group));
+    core_.vcast(window(out_.acquire(), depth), bytes);
+    out_.commit();
+    core_.copy(op_.x.rows.slice(0, row_, rows_).slice(1, begin, depth), by_axes(window(out_.wait(), depth)));
+    out_.release();
+  }
+
+  void measure(const Tensor& x, const Tensor& finite) {
+    const Tensor step = column(step_), inverse = column(inverse_), whole = column(whole_), normal = column(finite_);
+    core_.vunary(VectorOp::abs, finite, x);
+    core_.vreduce(VectorOp::reduce_max, step, finite);
+    core_.vcompare(Compare::less, finite, finite, std::numeric_limits<float>::infinity());
+    core_.vreduce(VectorOp::reduce_min, whole, finite);
+    core_.vscalar(VectorOp::div, step, step, 127.0f);
+    core_.vfill(inverse, 1);
+    core_.vbinary(VectorOp::div, inverse, inverse, step);
+    core_.vcompare(Compare::greater_equal, normal, step, 0x1p-126f);
+    core_.vselect(inverse, normal, inverse, normal);    // 0 where the step is not
+    core_.vbinary(VectorOp::div, whole, whole, whole);  // 1, or NaN
+    core_.vbinary(VectorOp::mul, step, step, whole);
+  }
+
+  void store_of_rows(const Tensor& x, index group, index groups) {
+    const auto of_rows = columns_.acquire();
+    core_.vreduce(VectorOp::reduce_sum, column(of_rows[0]), x);
+    core_.vcast(column(of_rows[1]), column(step_));
+    columns_.commit();
+    const auto stored = columns_.wait();
+    const auto store = [&](const Tensor& all, index g, const Tensor& of) {
+      core_.copy(by_axes(all).at(0, g).slice(0, row_, rows_), by_axes(column(of)).at(1, 0));
+    };
+    for (index g = group; g < group + groups; ++g) {
+      if (op_.shifts()) store(op_.sums, g, stored[0]);
+      store(op_.steps, g, stored[1]);
+    }
+    columns_.release();
+  }
+
+  Core& core_;
+  const W4Groups& op_;
+  RowReader reader_;
+  Tensor x_, finite_, bytes_, step_, inverse_, whole_;
+  Ring out_;
+  TupleRing<2> columns_;
+  index row_ = 0, rows_ = 0;
+};
+
+void make_bytes(Core& core, const W4Groups& op) {
+  Scratch scratch(core);
+  ByteRows rows(core, scratch, op);
+  const Chain chain = core.chain(Pipe::vector);
+  rows.make();
 }
 
 // The spread whose products and drains take the unit least: of few rows as many groups as make up its granule.
@@ -169,7 +267,7 @@ index cheapest_spread(const Device& device, const W4Groups& op) {
     const double drains = drained * (way->latency + device.matrix.head) + bytes / way->bytes_per_cycle;
     const double work =
         matrix_cycles(device.matrix, *rate, static_cast<std::uint64_t>(high), static_cast<std::uint64_t>(n),
-                      static_cast<std::uint64_t>(std::min(spread * op.weight.group, op.x.depth)), false);
+                      static_cast<std::uint64_t>(std::min(spread * op.group, op.x.depth)), false);
     const double cycles = static_cast<double>(products) * (work + drains);
     if (spread > op.sharing && cycles >= least) continue;
     best = spread;
@@ -204,11 +302,15 @@ void make_room_for_epilogue(const Device& device, W4Groups& op) {
 
 }  // namespace
 
-W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result) {
+W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result,
+                   bool bytes) {
   const Device& device = memory.device();
   const index block = device.fractal_block(DType::f16), n = weight.codes.count, m = x.count;
   W4Groups op{.x = x,
+              .floats = {},
               .weight = weight,
+              .bytes = bytes,
+              .group = weight.group,
               .rows = {},
               .halves = {},
               .left = {},
@@ -217,10 +319,17 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
               .tiles = {},
               .handover = {},
               .sums = {},
+              .steps = {},
               .bias = result.bias,
               .y = result.y};
-  op.parts = x.dtype == DType::f32 ? 2 : 1;
-  if (op.groups() > 1) op.sharing = block / std::gcd(weight.group, block);
+  if (bytes) {
+    op.group = weight.scales.depth <= 1 ? longest_segment : std::gcd(weight.group, longest_segment);
+    op.floats = x;
+    op.x.dtype = DType::f16;
+    op.x.rows = by_axes(memory.workspace("bytes of x", {m, x.depth}, DType::f16));
+  }
+  op.parts = op.x.dtype == DType::f32 ? 2 : 1;
+  if (op.groups() > 1) op.sharing = block / std::gcd(op.group, block);
   op.spread = cheapest_spread(device, op);
   op.rows = blocked_operand(memory, "x", m * op.parts, x.depth, DType::f16);
   for (index part = 0; part < op.parts; ++part) {
@@ -229,8 +338,10 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
     rows.blocks = op.rows.blocks.split(1, op.parts).at(2, part);
     op.halves.parts.push_back(rows);
   }
-  if (x.dtype != DType::f16) op.halves.power = memory.workspace("powers of x", {1, m}, DType::f32);
+  if (op.x.dtype != DType::f16) op.halves.power = memory.workspace("powers of x", {1, m}, DType::f32);
   if (op.shifts()) op.sums = memory.workspace("sums of x", {std::max<index>(1, op.groups()), m}, DType::f32);
+
+  if (op.bytes) op.steps = memory.workspace("steps of x", {std::max<index>(1, op.groups()), m}, DType::f32);
 
   op.left = op.rows;
   op.left.rows = m * op.spread * op.parts;
@@ -261,10 +372,15 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
 
 void make_w4_operands(Core& core, const W4Groups& op) {
   const bool spread = op.spread > 1 && op.left.blocked();
+  if (op.bytes) {
+    make_bytes(core, op);
+    core.sync_all();
+  }
   make_halves(core, op.x, op.halves);
   if (!op.made) make_w4_codes(core, op.weight.codes, op.less_middle(), op.codes);
-  if (spread || op.shifts()) core.sync_all();
-  if (op.shifts()) make_sums(core, op);
+  const bool sums = op.shifts() && !op.bytes;
+  if (spread || sums) core.sync_all();
+  if (sums) make_sums(core, op);
   if (spread) store_spread_rows(core, op);
 }
 

@@ -1,12 +1,20 @@
-// exact_float: codes go to the matrix unit as the small integers that they are, each group of slots has sums of its
-// own, and scales come after them:
+// Codes go to the matrix unit as the small integers that they are, each group of slots has sums of its own, and scales
+// come after them:
 //
 //   C[t,g,n] = sum over the slots s of g of x[t,s] (q[n,s] - middle)                       matrix unit
 //   y[t,n]   = sum over g of (scale[n,g] C[t,g,n] + shift[n,g] X[t,g]) + bias[n]           vector unit
 //   X[t,g]   = sum over the slots s of g of x[t,s],   shift = (middle - zero) scale; or offset, with a middle of 0
 //
-// Symmetric weights have no shift. A product of few rows takes the unit as long as one of many: then `spread` groups
-// are rows of one product and leave in one drain, each with zeros where the others have their slots,
+// Symmetric weights have no shift. int8_activations: each segment of x (a group of the weight, cut every 128 slots) is
+// bytes times a step of its own, and f16 holds bytes, too. With codes as they are, or less their middle where that is
+// all, their sums stay below 2^24 and are exact; the step comes last:
+//
+//   x = step[t,g] b[t,s],   b = round(x / step),   step = max |x| / 127;   C and X of b,   y = sum of step (.. + ..)
+//
+// Where 128 slots cut groups in unequal parts, a segment has several sums, which are added up first.
+//
+// A product of few rows takes the unit as long as one of many: then `spread` groups are rows of one product and leave
+// in one drain, each with zeros where the others have their slots,
 //
 //                  slots of g0   g1      g2      g3
 //   row of g0    |     x      |   0   |   0   |   0   |         x of f32: two rows each, high and low (halves.hpp)
@@ -22,29 +30,42 @@
 
 namespace inlay::npu {
 
+constexpr index longest_segment = 128;  // of bytes
+
 struct W4Groups {
-  RowSource x;  // by slots
+  RowSource x;       // by slots: floats, or bytes in f16
+  RowSource floats;  // that became bytes
   W4Weight weight;
-  index parts = 1;    // of x
-  index spread = 1;   // groups of a product
-  index sharing = 1;  // of them, in whole blocks of the unit: the least spread
-  Operand rows;       // [x rows, parts], blocks
-  Halves halves;      // its parts
-  Operand left;       // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
-  bool made = false;  // codes as they are used
-  Operand codes;      // no blocks: made as it is used
+  bool bytes = false;  // x is bytes with a step for each segment
+  index group = 1;     // slots that have sums of their own: the weight's group, or what divides all segments
+  index parts = 1;     // of x
+  index spread = 1;    // groups of a product
+  index sharing = 1;   // of them, in whole blocks of the unit: the least spread
+  Operand rows;        // [x rows, parts], blocks
+  Halves halves;       // its parts
+  Operand left;        // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
+  bool made = false;   // codes as they are used
+  Operand codes;       // no blocks: made as it is used
   Products products;
   ProductTiles tiles;
-  Tensor handover, sums;  // X [groups, rows] f32, or none
+  Tensor handover, sums, steps;  // [groups, rows] f32, or none: X, steps of bytes
   NdTensor bias, y;
 
-  index groups() const { return weight.scales.depth; }
-  bool less_middle() const { return weight.offsets.count == 0; }
+  index groups() const { return ceil_div(x.depth, group); }
+  index groups_of_scale() const { return ceil_div(weight.group, group); }  // that share the weight's scales
+  bool less_middle() const { return weight.offsets.count == 0 && !(bytes && shifts()); }
   bool shifts() const { return weight.shifts(); }
-  index slots_of_product() const { return spread * weight.group; }
+  bool opens_segment(index g) const { return starts_segment(g * group); }
+  bool closes_segment(index g) const { return (g + 1) * group >= x.depth || starts_segment((g + 1) * group); }
+  bool cuts_segments() const {
+    return bytes && group < longest_segment && group < weight.group && weight.scales.depth > 1;
+  }
+  bool starts_segment(index slot) const { return slot % longest_segment == 0 || slot % weight.group == 0; }
+  index slots_of_product() const { return spread * group; }
 };
 
-W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result);
+W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result,
+                   bool bytes);
 void multiply_w4_groups(Core& core, const W4Groups& op);
 
 // C of some rows and channels, product by product.
@@ -59,21 +80,26 @@ class W4GroupEpilogue {
   struct Chunk {  // the groups of a product
     index first, count;
   };
+  struct OfRows {  // X and steps of bytes: columns for one group of many rows, or for many groups of one row
+    Tensor sums, steps;
+  };
   void load_scales(const Chunk& chunk, index column, index columns);
-  Tensor load_sums(const Chunk& chunk, index row, index rows);
+  OfRows load_rows(const Chunk& chunk, index row, index rows);
   void add(const Tensor& y, const Tensor& c, const Chunk& chunk, index row);
-  void add_group(const Tensor& y, const Tensor& c, const Tensor& sums, index group);
-  void add_groups(const Tensor& y, const Tensor& c, const Tensor& sums, const Chunk& chunk);
+  void add_group(const Tensor& y, Tensor c, const OfRows& of_rows, index group);
+  void add_groups(const Tensor& y, const Tensor& c, const OfRows& of_rows, const Chunk& chunk);
   void finish(const Tensor& y, const Sums& sums, index row);
 
   Core& core_;
   const W4Groups& op_;
-  index window_;  // groups whose scales are here
+  index window_;  // groups of the weight whose scales are here
   TupleRing<2> of_groups_;
   Tensor scales_, shifts_, kept_, terms_, shifted_;
-  Ring sums_;
+  Tensor open_;  // sums of segments of which only a part has come: as kept_
+  TupleRing<2> of_rows_;
   FinishedRows finished_;
   std::optional<Ring> powers_;
+  index at_ = 0;                                // of the rows at hand in kept_
   index first_group_ = -1, first_column_ = -1;  // of the window
 };
 

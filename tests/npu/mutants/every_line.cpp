@@ -62,11 +62,8 @@ const std::set<std::string> exceptions = {
     "tokens.cpp: core_.vfill(column(peaks_, all.rows()), 0);",
     "tokens.cpp: core_.vfill(column(probes_, all.rows()), 0);",
     // no more items than slots
-    "products.cpp: flags_.acquire();",
     "products.cpp: makers.left(a.acquire());",
-    "w4_codes.cpp: codes_(out_.acquire().slice(0, rows, 0, padded), row, rows, k, depth);",
-    // codes around 0; several groups in a part of a long row
-    "w4_epilogue.cpp: core_.vbinary(VectorOp::mul, dot, dot, of_channels[0].slice(0, 1, 0, n));",
+    // several groups in a part of a long row
     "made_blocks.cpp: core_.vgrouped(VectorOp::mul, to, from, scales, group);",
 };
 

@@ -209,7 +209,9 @@ inline std::vector<Problem> small_linear() {
           {"linear_w4a16, activations f16, 40 rows of 512",
            w4({.group = 32, .activations = in_f16, .m = 40, .n = 16, .k = 512})},
           {"linear_w4a16, int8_activations", w4({.compute = in_bytes})},
-          {"linear_w4a16, int8_activations, one group", w4({.group = 0, .compute = in_bytes})},
+          {"linear_w4a16, int8_activations, one group", w4({.group = 0, .compute = in_bytes, .m = 3, .k = 264})},
+          {"linear_w4a16, int8_activations, many groups",
+           w4({.group = 32, .compute = in_bytes, .m = 1, .n = 16, .k = 256})},
           {"linear_w4a16, int8_activations, 8 bits", w4({.compute = in_bytes, .bits = 8, .m = 40}), true}};
 }
 
