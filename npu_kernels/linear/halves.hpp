@@ -23,7 +23,7 @@ struct RowTile {
   index rows, depth;
 };
 RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element);
-// .. of rows that may be cut anywhere: few of them are for all vector units.
+// How many rows a vector unit takes where rows may be cut anywhere: few of them are for all vector units.
 index rows_at_once(const Core& core, index rows);
 
 struct Halves {
@@ -38,7 +38,7 @@ Halves blocks_of(GlobalMemory& memory, const std::string& name, index rows, inde
 
 // Each vector unit takes its share of the rows.
 void make_halves(Core& core, const RowSource& source, const Halves& to);
-// .. of rows that are read in some other way, some at once.
+// The same of rows that are read in some other way, some at once.
 using MakeReader = std::function<std::unique_ptr<RowTiles>(Core&, Scratch&, RowTile)>;
 void make_halves(Core& core, index count, index depth, const MakeReader& reader, const Halves& to,
                  index at_once = panel_rows);

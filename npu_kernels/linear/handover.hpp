@@ -18,7 +18,7 @@ class SumsToVector {
   static index bytes(const Device& device, const ProductTiles& tiles, DType dtype);
   // The tile of m x n sums that `sums` has committed goes to the consumer, a few rows after the others.
   void pass(Ring& sums, index m, index n, const Sums& where, const Consumer& consume);
-  // .. and what is still on its way.
+  // What is still on its way goes to the consumer, too.
   void finish(const Consumer& consume);
 
  private:

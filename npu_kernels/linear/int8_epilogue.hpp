@@ -16,7 +16,7 @@ namespace inlay::npu {
 
 struct Int8Result {
   NdTensor y, weight_sum, weight_scale, weight_zero, bias, y_scale, y_zero;  // rank 0: not given
-  NdTensor scale, shift, rest;                                               // .. of rows
+  NdTensor scale, shift, rest;                                               // of rows
   Tensor shadow;                                                             // in global memory, or none
 };
 

@@ -36,7 +36,7 @@ class MadeBlocks {
   FilledUp filled_up_;
 };
 
-// .. stored in the blocks of an operand: the vector units of a core share the panels.
+// Elements of the unit's own type, stored in the blocks of an operand: the vector units of a core share the panels.
 class StoredBlocks {
  public:
   StoredBlocks(Core& core, Scratch& scratch, const RowSource& source, const Operand& to, index depth);

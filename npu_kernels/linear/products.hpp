@@ -50,7 +50,7 @@ struct Products {
 // The vector unit makes the right operand as it is used, in the staging memory that is its own: rows [row, row + rows)
 // and columns [k, k + depth), into an nz tile. Each chunk is made once for a block of rows of the left operand.
 using MakeRight = std::function<void(const Tensor& tile, index row, index rows, index k, index depth)>;
-// .. and all of the left one, which stays (ProductTiles::keeps).
+// The vector unit makes all of the left operand, which stays (ProductTiles::keeps).
 using MakeLeft = std::function<void(const Tensor& tile)>;
 // Where staging is the matrix unit's alone, they pass through the operand in global memory: each core's vector units
 // make the columns that are its own, while its matrix unit multiplies what is there.
@@ -74,13 +74,14 @@ bool makes_right(const Device& device, index cores, const Products& products);
 inline bool stages_for_vector(const Device& device) { return device.same_memory(Space::staging, Space::vector); }
 
 struct ProductTiles {
-  index sum_m, sum_n;      // of the result in one accumulator
-  index block_m, block_n;  // .. for what is staged at once; one accumulator's where there are several chunks of a step
-  index chunk_k, feed_k;   // of a segment in staging, in left and right
-  index step_k;            // cores start with chunks of one, two, .. of these; chunk_k: all with whole ones
-  index stored_k;          // that a core's vector units store at once
-  index vector_m;          // rows that the vector unit takes at once
-  std::uint32_t staged;    // chunks on their way
+  index sum_m, sum_n;  // of the result in one accumulator
+  index block_m,
+      block_n;  // of the result for what is staged at once; one accumulator's where there are several chunks of a step
+  index chunk_k, feed_k;       // of a segment in staging, in left and right
+  index step_k;                // cores start with chunks of one, two, .. of these; chunk_k: all with whole ones
+  index stored_k;              // that a core's vector units store at once
+  index vector_m;              // rows that the vector unit takes at once
+  std::uint32_t staged;        // chunks on their way
   std::uint32_t accumulators;  // the next product has one while the last one drains
   bool unit;                   // the drain follows the products through one accumulator, granule by granule
   bool keeps;                  // a block's rows of the left operand have all of its depth, and stay for all columns

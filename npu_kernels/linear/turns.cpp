@@ -8,7 +8,7 @@ namespace inlay::npu {
 
 namespace {
 
-// .. the first one of `first_k`.
+// The slices of a block, of which the first is `first_k` deep.
 std::vector<Slice> slices_of(const Products& p, index chunk_k, index first_k) {
   std::vector<Slice> slices;
   index step = 0;

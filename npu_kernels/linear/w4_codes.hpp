@@ -35,7 +35,7 @@ class W4Codes {
 // Slots at once, where `bytes_of_slot` of the vector unit's memory hold one.
 index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot);
 
-// .. through the workspace.
+// Codes that pass through the workspace.
 class W4StoredCodes {
  public:
   W4StoredCodes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, const Operand& to, index depth);

@@ -150,8 +150,8 @@ void make_sums(Core& core, const W4Groups& op) {
   }
 }
 
-// x by segments as bytes, in rows of f16; of each segment its step and the sum of its bytes stand with its last group.
-// A row that is not finite has steps of NaN; a segment whose step is subnormal counts as zeros.
+// x by segments as bytes, in rows of f16; each group of a segment has its step and the sum of all its bytes. A row that
+// is not finite has steps of NaN; a segment whose step is subnormal counts as zeros.
 class ByteRows {
  public:
   ByteRows(Core& core, Scratch& scratch, const W4Groups& op)
@@ -193,7 +193,7 @@ class ByteRows {
     core_.vbinary(VectorOp::mul, x, x, column(inverse_));
     core_.vcast(bytes, x);
     core_.vcast(x, bytes);
-    store_of_rows(x, (begin + depth - 1) / op_.group);
+    store_of_rows(x, begin / op_.group, ceil_div(depth, op_.group));
     core_.vcast(window(out_.acquire(), depth), bytes);
     out_.commit();
     core_.copy(op_.x.rows.slice(0, row_, rows_).slice(1, begin, depth), by_axes(window(out_.wait(), depth)));
@@ -215,17 +215,19 @@ class ByteRows {
     core_.vbinary(VectorOp::mul, step, step, whole);
   }
 
-  void store_of_rows(const Tensor& x, index group) {
+  void store_of_rows(const Tensor& x, index group, index groups) {
     const auto of_rows = columns_.acquire();
     core_.vreduce(VectorOp::reduce_sum, column(of_rows[0]), x);
     core_.vcast(column(of_rows[1]), column(step_));
     columns_.commit();
     const auto stored = columns_.wait();
-    const auto store = [&](const Tensor& all, const Tensor& of) {
-      core_.copy(by_axes(all).at(0, group).slice(0, row_, rows_), by_axes(column(of)).at(1, 0));
+    const auto store = [&](const Tensor& all, index g, const Tensor& of) {
+      core_.copy(by_axes(all).at(0, g).slice(0, row_, rows_), by_axes(column(of)).at(1, 0));
     };
-    if (op_.shifts()) store(op_.sums, stored[0]);
-    store(op_.steps, stored[1]);
+    for (index g = group; g < group + groups; ++g) {
+      if (op_.shifts()) store(op_.sums, g, stored[0]);
+      store(op_.steps, g, stored[1]);
+    }
     columns_.release();
   }
 

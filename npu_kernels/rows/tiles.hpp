@@ -19,7 +19,7 @@ namespace inlay::npu::rows {
 // What part of an operand a window takes.
 using Part = std::function<NdTensor(const Window&)>;
 Part whole_of(const NdTensor& planes);
-// .. or how much of a tile a window takes, and how that comes there.
+// How much of a tile a window takes, and how that comes there.
 using Extents = std::function<Shape(const Window&)>;
 using Load = std::function<void(Core&, const Tensor&, const Window&)>;
 
@@ -37,7 +37,7 @@ class Input {
 
   // The tile of the next step, and those after it are under way.
   Tensor next();
-  Tensor wide();  // .. in f32, the program's to change
+  Tensor wide();  // the tile of the next step in f32, the program's to change
   void done();    // with what either has given
 
  private:

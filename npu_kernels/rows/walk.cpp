@@ -10,7 +10,7 @@ namespace {
 
 // The first load and the last store stand alone: with a score of tiles they are a few hundredths.
 constexpr index tiles_of_a_worker = 20;
-// .. but shorter transfers than this spend their time in latencies.
+// Shorter transfers than this spend their time in latencies.
 constexpr index least_elements = 2048;
 constexpr index kept_back = 4096;  // bytes for constants and borders of the memory
 

@@ -110,7 +110,7 @@ TEST(LinearProgram, TilesFitASmallMemory) {
                          .y = machine.at<2>(DType::f32, {size.m, size.n})});
 }
 
-// .. of four bits: what the epilogue of groups keeps grows with the groups of a product, and with a shift.
+// Shapes of four bits: what the epilogue of groups keeps grows with the groups of a product, and with a shift.
 TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
   OnSystolic32 machine;
   struct Codes {
