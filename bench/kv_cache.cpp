@@ -14,20 +14,19 @@ void reshape(benchmark::State& state, DType cache, bool vllm, index tokens) {
   const index blocks = tokens / block_size, x = vllm_key_x(cache), scaled = cache == DType::i8 ? blocks : 0;
   Operand<3> key(DType::f32, {tokens, heads, dim}), value(DType::f32, {tokens, heads, dim});
   Operand<4> keys(cache, {blocks, block_size, heads, dim}), values(cache, {blocks, block_size, heads, dim});
-  Operand<3> key_scales(DType::f32, {scaled, heads, block_size}), value_scales(DType::f32, {scaled, heads, block_size});
+  Operand<3> k_scale(DType::f32, {scaled, heads, block_size}), v_scale(DType::f32, {scaled, heads, block_size});
   std::vector<std::int64_t> slots(static_cast<std::size_t>(tokens));
   for (index t = 0; t < tokens; ++t) slots[t] = t;
   // The same memory serves both layouts.
   const auto op = [&](index i) {
     const View<4> k = keys.view(i), v = values.view(i);
     ReshapeAndCache<Host> op{
-        .key = key.view(i),
-        .value = value.view(i),
-        .key_cache = vllm ? PagedView<>(k.data, cache, {blocks, heads, dim / x, block_size, x}) : flat_cache(k),
-        .value_cache =
-            vllm ? slot_minor_cache(View<4>(v.data, cache, {blocks, heads, dim, block_size})) : flat_cache(v),
+        .k = key.view(i),
+        .v = value.view(i),
+        .k_cache = vllm ? PagedView<>(k.data, cache, {blocks, heads, dim / x, block_size, x}) : flat_cache(k),
+        .v_cache = vllm ? slot_minor_cache(View<4>(v.data, cache, {blocks, heads, dim, block_size})) : flat_cache(v),
         .slot_mapping = ConstView<1>(slots.data(), {tokens})};
-    if (cache == DType::i8) op.key_scales = key_scales.view(i), op.value_scales = value_scales.view(i);
+    if (cache == DType::i8) op.k_scale = k_scale.view(i), op.v_scale = v_scale.view(i);
     return op;
   };
   const double written = 2.0 * static_cast<double>(byte_size(cache, tokens * heads * dim));
@@ -41,8 +40,8 @@ void copy(benchmark::State& state, index pairs) {
   std::vector<std::int64_t> list;
   for (index i = 0; i < pairs; ++i) list.insert(list.end(), {i, 2 * pairs - 1 - i});
   const auto op = [&](index i) {
-    return CopyBlocks<Host>{.key_cache = flat_cache(keys.view(i)),
-                            .value_cache = flat_cache(values.view(i)),
+    return CopyBlocks<Host>{.k_cache = flat_cache(keys.view(i)),
+                            .v_cache = flat_cache(values.view(i)),
                             .pairs = ConstView<2>(list.data(), {pairs, 2})};
   };
   const double written = 2.0 * static_cast<double>(byte_size(DType::f16, pairs * block_size * heads * dim));

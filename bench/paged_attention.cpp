@@ -24,8 +24,7 @@ void paged_attention(benchmark::State& state, DType type, bool vllm, Shape shape
   Operand<3> q(DType::f32, {seqs, q_heads, dim}, false), out(DType::f32, {seqs, q_heads, dim}, false);
   Operand<4> flat_keys(type, {blocks, block_size, kv_heads, dim}), values(type, {blocks, block_size, kv_heads, dim});
   const index scaled = type == DType::i8 ? blocks : 0;
-  Operand<3> key_scales(DType::f32, {scaled, kv_heads, block_size}),
-      value_scales(DType::f32, {scaled, kv_heads, block_size});
+  Operand<3> k_scale(DType::f32, {scaled, kv_heads, block_size}), v_scale(DType::f32, {scaled, kv_heads, block_size});
   std::vector<std::int32_t> table(static_cast<std::size_t>(blocks)), lens(static_cast<std::size_t>(seqs));
   std::iota(table.begin(), table.end(), 0);
   std::shuffle(table.begin(), table.end(), std::mt19937(1));
@@ -35,23 +34,22 @@ void paged_attention(benchmark::State& state, DType type, bool vllm, Shape shape
     const View<4> k = flat_keys.view(i), v = values.view(i);
     PagedAttention<Host> op{
         .q = q.view(0),
-        .key_cache = vllm ? PagedView<>(k.data, type, {blocks, kv_heads, dim / x, block_size, x}) : flat_cache(k),
-        .value_cache =
-            vllm ? slot_minor_cache(View<4>(v.data, type, {blocks, kv_heads, dim, block_size})) : flat_cache(v),
-        .block_tables = ConstView<2>(table.data(), {seqs, per_seq}),
-        .context_lens = ConstView<1>(lens.data(), {seqs}),
+        .k = vllm ? PagedView<>(k.data, type, {blocks, kv_heads, dim / x, block_size, x}) : flat_cache(k),
+        .v = vllm ? slot_minor_cache(View<4>(v.data, type, {blocks, kv_heads, dim, block_size})) : flat_cache(v),
+        .block_table = ConstView<2>(table.data(), {seqs, per_seq}),
+        .kv_lens = ConstView<1>(lens.data(), {seqs}),
         .out = out.view(0),
         .partition = partition};
-    if (type == DType::i8) op.key_scales = key_scales.view(i), op.value_scales = value_scales.view(i);
+    if (type == DType::i8) op.k_scale = k_scale.view(i), op.v_scale = v_scale.view(i);
     return op;
   };
   // One head of one sequence.
   const auto row = [=](PagedAttention<Host> op, index r) {
     const index sequence = r / q_heads, head = r % q_heads, kv_head = head / (q_heads / kv_heads);
-    keep_row(sequence, op.q, op.block_tables, op.context_lens, op.out);
+    keep_row(sequence, op.q, op.block_table, op.kv_lens, op.out);
     keep(1, head, 1, op.q, op.out);
-    keep(1, kv_head, 1, op.key_cache, op.value_cache);
-    if (type == DType::i8) keep(1, kv_head, 1, op.key_scales, op.value_scales);
+    keep(1, kv_head, 1, op.k, op.v);
+    if (type == DType::i8) keep(1, kv_head, 1, op.k_scale, op.v_scale);
     return op;
   };
   const double elements = static_cast<double>(seqs * context * kv_heads * 2 * dim);

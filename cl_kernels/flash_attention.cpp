@@ -27,7 +27,7 @@ Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
   p.split = split;
   p.bias = head_major_strides(op.bias);
   p.bias_type = static_cast<Int>(op.bias.dtype);
-  p.mask = head_major_strides(op.atten_mask);
+  p.mask = head_major_strides(op.mask);
   a.k_type = op.k.dtype;
   a.v_type = op.v.dtype;
   a.aligned = aligned(cl, op.k, op.v);
@@ -40,7 +40,7 @@ Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
   a.v = buffer_of(op.v);
   a.table = buffer_of(op.block_table);
   a.bias = bytes_of(op.bias);
-  a.mask = buffer_of(op.atten_mask);
+  a.mask = buffer_of(op.mask);
   a.packed = buffer_of(op.packed_mask);
   return a;
 }
@@ -58,7 +58,7 @@ FaultSlot indptr_fault(Cl& cl, const char* name, index rows) {
 // What a mask must cover.
 FaultSlot cover_fault(Cl& cl, const char* what, index covered) {
   return cl.runtime().fault_slot([=](std::int64_t at, std::int64_t value) {
-    return offence<Op>(invalid("the bias or atten_mask covers " + text(covered) + " " + what + "; it must cover the " +
+    return offence<Op>(invalid("the bias or mask covers " + text(covered) + " " + what + "; it must cover the " +
                                text(value) + " " + what + " of sequence " + text(at)));
   });
 }
@@ -75,7 +75,7 @@ template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWork
   const Attention attention = attention_of(cl, op);
   const AttentionScratch scratch(cl, attention, batch, workspace);
   index max_queries = std::numeric_limits<index>::max(), max_keys = max_queries;
-  for (const auto* mask : {&op.bias, &op.atten_mask}) {
+  for (const auto* mask : {&op.bias, &op.mask}) {
     if (!mask->present()) continue;
     if (mask->extents[2] != 1) max_queries = std::min(max_queries, mask->extents[2]);
     max_keys = std::min(max_keys, mask->extents[3]);

@@ -16,9 +16,9 @@ Attention attention_of(const IncreFlashAttention<Cl>& op) {
   Problem& p = a.problem;
   p.window_right = op.causal ? 0 : -1;
   p.split = split;
-  p.bias = head_major_strides(op.pse_shift);
-  p.bias_type = static_cast<Int>(op.pse_shift.dtype);
-  const auto& mask = op.atten_mask;
+  p.bias = head_major_strides(op.bias);
+  p.bias_type = static_cast<Int>(op.bias.dtype);
+  const auto& mask = op.mask;
   p.mask = head_major_strides({mask.data,
                                mask.dtype,
                                {mask.extents[0], 1, mask.extents[1], mask.extents[2]},
@@ -34,8 +34,8 @@ Attention attention_of(const IncreFlashAttention<Cl>& op) {
   a.v_type = v.dtype;
   a.parts = std::max<index>(1, groups_of(op.max_slots(), split));
   a.rows = op.q.extents[1] * (op.q.extents[2] / k.extents[1]);
-  a.bias = bytes_of(op.pse_shift);
-  a.mask = buffer_of(op.atten_mask);
+  a.bias = bytes_of(op.bias);
+  a.mask = buffer_of(op.mask);
   a.out_scale = buffer_of(op.out_scale);
   a.out_offset = buffer_of(op.out_offset);
   return a;
@@ -59,13 +59,12 @@ Status attend_some(Cl& cl, const IncreFlashAttention<Cl>& op, const AttentionScr
   a.v = buffer_of(v);
   a.aligned = aligned(cl, k, v);
   a.q_aligned = aligned(cl, op.q);
-  const auto& lengths = op.actual_seq_lengths;
+  const auto& lengths = op.kv_lens;
   const bool shared = lengths.present() && lengths.extents[0] == 1;
   const index max_slots = shared ? slots : op.max_slots();
   const FaultSlot fault = cl.runtime().fault_slot([=](std::int64_t at, std::int64_t value) {
-    return offence<Op>(invalid("actual_seq_lengths has " + std::to_string(value) + " at " +
-                               std::to_string(shared ? 0 : at) + "; it must be in 0.." +
-                               std::to_string(value > slots ? slots : max_slots)));
+    return offence<Op>(invalid("kv_lens has " + std::to_string(value) + " at " + std::to_string(shared ? 0 : at) +
+                               "; it must be in 0.." + std::to_string(value > slots ? slots : max_slots)));
   });
   if (Status status = launch(cl, ProgramKey("incre_flash_attention"), "sequences", {.groups = {batch}, .lanes = {1}},
                              IncreSequencesArguments{.lengths_stride = shared ? index{0} : lengths.strides[0],

@@ -1,4 +1,4 @@
-// A paged KV cache is written: key_cache[slot[t], h, :] = key[t, h, :], and blocks are copied (ops/kv_cache.hpp).
+// A paged KV cache is written: k_cache[slot[t], h, :] = key[t, h, :], and blocks are copied (ops/kv_cache.hpp).
 //
 // Of tokens that name one slot the last one stays, whatever runs at once, and a target that two pairs name is told. A
 // few tokens look through those behind them. For more, each slot has an owner in scratch, the last entry that names it:
@@ -64,21 +64,21 @@ enum { ALL_STAY, LOOK_BEHIND, ASK_OWNER };  // how a token learns whether it is 
 // part of a block stays in cache while its tokens are written (vLLM's values put 16 of them into one line).
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache(
     const ReshapeAndCacheArguments args, global const SOURCE* key, global const SOURCE* value,
-    global CACHE* key_cache, global CACHE* value_cache, global float* key_scales, global float* value_scales,
+    global CACHE* k_cache, global CACHE* v_cache, global float* k_scale, global float* v_scale,
     global const long* slots, global const int* owner, global int* faults) {
   BUTTERFLY_ROOM;
   const bool values = get_group_id(2) == 1;
   global const SOURCE* source = values ? value + args.value_begin : key + args.key_begin;
   const long token_stride = values ? args.value_token : args.key_token,
              head_stride = values ? args.value_head : args.key_head;
-  global CACHE* cache = values ? value_cache + args.value_cache_begin : key_cache + args.key_cache_begin;
+  global CACHE* cache = values ? v_cache + args.value_cache_begin : k_cache + args.key_cache_begin;
   const long block_stride = values ? args.value_block : args.key_block,
              cache_head = values ? args.value_cache_head : args.key_cache_head;
   const long group_stride = values ? args.value_group : args.key_group,
              slot_stride = values ? args.value_slot : args.key_slot;
   const long dim = values ? args.value_dim : args.key_dim, x = values ? args.value_x : args.key_x;
 #ifdef QUANTIZED
-  global float* scales = values ? value_scales + args.value_scales_begin : key_scales + args.key_scales_begin;
+  global float* scales = values ? v_scale + args.value_scales_begin : k_scale + args.key_scales_begin;
   const long scales_block = values ? args.value_scales_block : args.key_scales_block;
   const long scales_head = values ? args.value_scales_head : args.key_scales_head;
 #endif

@@ -32,13 +32,13 @@ template <ViewLike V> BufferArg bits_of(const V& view) {
 }  // namespace
 
 template <> std::size_t scratch_bytes(Cl&, const ReshapeAndCache<Cl>& op) {
-  return op.key.extents[0] <= tokens_to_look_through ? 0 : WorkspaceCutter::padded<cl_int>(slot_count(op.key_cache));
+  return op.k.extents[0] <= tokens_to_look_through ? 0 : WorkspaceCutter::padded<cl_int>(slot_count(op.k_cache));
 }
 
 template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  const index tokens = op.key.extents[0], heads = op.key.extents[1], limit = slot_count(op.key_cache);
+  const index tokens = op.k.extents[0], heads = op.k.extents[1], limit = slot_count(op.k_cache);
   if (tokens == 0) return {};
-  const bool cpu_shape = cl.runtime().cpu_shape(), quantized = op.key_cache.dtype == DType::i8;
+  const bool cpu_shape = cl.runtime().cpu_shape(), quantized = op.k_cache.dtype == DType::i8;
   enum { all_stay, look_behind, ask_owner };  // kv_cache.cl
   int last_of_slot = tokens == 1 ? all_stay : look_behind;
   BufferArg owner{};
@@ -52,7 +52,7 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
   const FaultSlot fault = cl.runtime().fault_slot([limit](std::int64_t at, std::int64_t value) {
     return offence<ReshapeAndCache<Cl>>(invalid("slot_mapping[" + std::to_string(at) + "] is " + std::to_string(value) +
                                                 "; it must be below " + std::to_string(limit) +
-                                                ", the slots of key_cache, or negative to skip the token"));
+                                                ", the slots of k_cache, or negative to skip the token"));
   });
   // A cache whose groups are no multiple of eight is written element by element.
   const auto aligned_cache = [&](const PagedView<Cl>& cache) {
@@ -61,65 +61,65 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
   const int lanes = cl.runtime().lanes(Tunable::kv_cache_lanes);
   ProgramKey key("kv_cache");
   key.number("LANES", lanes)
-      .flag("ALIGNED", aligned(cl, op.key, op.value) && aligned_cache(op.key_cache) && aligned_cache(op.value_cache));
-  if (op.key.dtype == op.key_cache.dtype)
-    key.number("RAW_BITS", bits(op.key.dtype));
+      .flag("ALIGNED", aligned(cl, op.k, op.v) && aligned_cache(op.k_cache) && aligned_cache(op.v_cache));
+  if (op.k.dtype == op.k_cache.dtype)
+    key.number("RAW_BITS", bits(op.k.dtype));
   else
-    key.type("S", op.key.dtype).type("T", op.key_cache.dtype).flag("QUANTIZED", quantized);
+    key.type("S", op.k.dtype).type("T", op.k_cache.dtype).flag("QUANTIZED", quantized);
   const index most_together = cl.runtime().tuned(Tunable::kv_cache_tokens);
   const index together = std::clamp<index>(tokens / cl.runtime().busy_groups(), 1, most_together);
-  const auto& keys = op.key_cache.strides;
-  const auto& values = op.value_cache.strides;
-  const bool raw = op.key.dtype == op.key_cache.dtype;
+  const auto& keys = op.k_cache.strides;
+  const auto& values = op.v_cache.strides;
+  const bool raw = op.k.dtype == op.k_cache.dtype;
   const auto argument = [&](const auto& view) { return raw ? bits_of(view) : buffer_of(view); };
   return launch(
       cl, key, "reshape_and_cache",
-      {.groups = {groups_of(tokens, together), cpu_shape ? 1 : heads, op.value.present() ? 2 : 1}, .lanes = {lanes}},
-      ReshapeAndCacheArguments{.key_token = op.key.strides[0],
-                               .key_head = op.key.strides[1],
-                               .key_dim = op.key.extents[2],
-                               .value_token = op.value.strides[0],
-                               .value_head = op.value.strides[1],
-                               .value_dim = op.value.extents[2],
+      {.groups = {groups_of(tokens, together), cpu_shape ? 1 : heads, op.v.present() ? 2 : 1}, .lanes = {lanes}},
+      ReshapeAndCacheArguments{.key_token = op.k.strides[0],
+                               .key_head = op.k.strides[1],
+                               .key_dim = op.k.extents[2],
+                               .value_token = op.v.strides[0],
+                               .value_head = op.v.strides[1],
+                               .value_dim = op.v.extents[2],
                                .key_block = keys[0],
                                .key_cache_head = keys[1],
                                .key_group = keys[2],
                                .key_slot = keys[3],
-                               .key_x = op.key_cache.extents[4],
+                               .key_x = op.k_cache.extents[4],
                                .value_block = values[0],
                                .value_cache_head = values[1],
                                .value_group = values[2],
                                .value_slot = values[3],
-                               .value_x = op.value_cache.extents[4],
-                               .key_scales_block = op.key_scales.strides[0],
-                               .key_scales_head = op.key_scales.strides[1],
-                               .value_scales_block = op.value_scales.strides[0],
-                               .value_scales_head = op.value_scales.strides[1],
+                               .value_x = op.v_cache.extents[4],
+                               .key_scales_block = op.k_scale.strides[0],
+                               .key_scales_head = op.k_scale.strides[1],
+                               .value_scales_block = op.v_scale.strides[0],
+                               .value_scales_head = op.v_scale.strides[1],
                                .tokens = tokens,
                                .heads = heads,
-                               .blocks = block_count(op.key_cache),
-                               .block_size = block_size_of(op.key_cache),
+                               .blocks = block_count(op.k_cache),
+                               .block_size = block_size_of(op.k_cache),
                                .last_of_slot = last_of_slot,
                                .together = static_cast<Int>(together),
                                .fault = fault},
-      {{"key", argument(op.key)},
-       {"value", argument(op.value)},
-       {"key_cache", argument(op.key_cache)},
-       {"value_cache", argument(op.value_cache)},
-       {"key_scales", op.key_scales},
-       {"value_scales", op.value_scales},
+      {{"key", argument(op.k)},
+       {"value", argument(op.v)},
+       {"k_cache", argument(op.k_cache)},
+       {"v_cache", argument(op.v_cache)},
+       {"k_scale", op.k_scale},
+       {"v_scale", op.v_scale},
        {"slots", op.slot_mapping},
        {"owner", owner},
        faults_of(cl)});
 }
 
 template <> std::size_t scratch_bytes(Cl&, const CopyBlocks<Cl>& op) {
-  return WorkspaceCutter::padded<cl_int>(block_count(op.key_cache));
+  return WorkspaceCutter::padded<cl_int>(block_count(op.k_cache));
 }
 
 template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   // So many pairs cannot all have targets of their own: what is wrong is met among the first.
-  const index blocks = block_count(op.key_cache), count = std::min(op.pairs.extents[0], blocks + 1);
+  const index blocks = block_count(op.k_cache), count = std::min(op.pairs.extents[0], blocks + 1);
   const index step = op.pairs.strides[0];
   if (count == 0) return {};
   ConstView<2, Cl> targets = op.pairs;
@@ -185,10 +185,10 @@ template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspac
                    {"owner", owner},
                    faults_of(cl)});
   };
-  for (const PagedView<Cl>& cache : {op.key_cache, op.value_cache}) {
+  for (const PagedView<Cl>& cache : {op.k_cache, op.v_cache}) {
     if (Status status = copy(cache); !status.ok()) return status;
   }
-  for (const View<3, Cl>& scales : {op.key_scales, op.value_scales})
+  for (const View<3, Cl>& scales : {op.k_scale, op.v_scale})
     if (scales.present())
       if (Status status = copy(scales_cache(scales)); !status.ok()) return status;
   return {};

@@ -1,4 +1,4 @@
-// Sequences of paged_attention: context_lens and what of block_tables a query sees. The work is in attention/attend.cl.
+// Sequences of paged_attention: kv_lens and what of block_table a query sees. The work is in attention/attend.cl.
 #include "cl_kernels/attention/sequences.clh"
 #include "cl_kernels/paged_attention.clh"
 

@@ -95,18 +95,18 @@ INLAY_INLINE void write_token(const ConstView<3>& source, const PagedView<>& cac
 
 template <class Level, class S, class T>
 void reshape_and_cache(const Parallel& parallel, const ReshapeAndCache<Host>& op) {
-  const index tokens = op.key.extents[0], heads = op.key.extents[1];
+  const index tokens = op.k.extents[0], heads = op.k.extents[1];
   const std::int64_t* const slots = op.slot_mapping.template as<std::int64_t>();
   const index step = op.slot_mapping.strides[0];
   const auto write = [&](index t, index h) {
     const index slot = slots[t * step];
     if (slot < 0) return;
-    write_token<Level, S, T>(op.key, op.key_cache, op.key_scales, t, h, slot);
-    if (op.value.present()) write_token<Level, S, T>(op.value, op.value_cache, op.value_scales, t, h, slot);
+    write_token<Level, S, T>(op.k, op.k_cache, op.k_scale, t, h, slot);
+    if (op.v.present()) write_token<Level, S, T>(op.v, op.v_cache, op.v_scale, t, h, slot);
   };
   // Slots that ascend name no slot twice, so tokens are independent. Otherwise heads are, and each
   // goes through the tokens in order: the last one stays, whatever the number of threads.
-  const index elements = op.key.size() + (op.value.present() ? op.value.size() : 0);
+  const index elements = op.k.size() + (op.v.present() ? op.v.size() : 0);
   const Work work = static_cast<double>(elements) * Work{.bytes = sizeof(S) + sizeof(T), .operations = 4};
   bool ascending = true;
   index last = -1;
@@ -126,11 +126,11 @@ void reshape_and_cache(const Parallel& parallel, const ReshapeAndCache<Host>& op
 }
 
 template <class Level> Status reshape_and_cache(const Parallel& parallel, const ReshapeAndCache<Host>& op) {
-  with_float(op.key.dtype, [&]<class S>(Type<S>) {
-    if (op.key_cache.dtype == DType::i8)
+  with_float(op.k.dtype, [&]<class S>(Type<S>) {
+    if (op.k_cache.dtype == DType::i8)
       reshape_and_cache<Level, S, std::int8_t>(parallel, op);
     else
-      with_float(op.key_cache.dtype, [&]<class T>(Type<T>) { reshape_and_cache<Level, S, T>(parallel, op); });
+      with_float(op.k_cache.dtype, [&]<class T>(Type<T>) { reshape_and_cache<Level, S, T>(parallel, op); });
   });
   return {};
 }
@@ -156,11 +156,10 @@ void copy_block(const ConstPagedView<>& from, const PagedView<>& to, index sourc
 // Pairs are independent: check() has seen that no target is written twice or read.
 template <class Level> Status copy_blocks(const Parallel& parallel, const CopyBlocks<Host>& op) {
   const index count = op.pairs.extents[0];
-  const PagedView<> caches[] = {op.key_cache, op.value_cache,
-                                op.key_scales.present() ? scales_cache(op.key_scales) : PagedView<>(),
-                                op.value_scales.present() ? scales_cache(op.value_scales) : PagedView<>()};
+  const PagedView<> caches[] = {op.k_cache, op.v_cache, op.k_scale.present() ? scales_cache(op.k_scale) : PagedView<>(),
+                                op.v_scale.present() ? scales_cache(op.v_scale) : PagedView<>()};
   constexpr index tensors = 4;
-  const index block = byte_size(op.key_cache.dtype, op.key_cache.strides[0]);
+  const index block = byte_size(op.k_cache.dtype, op.k_cache.strides[0]);
   const Work work{.bytes = 4 * static_cast<double>(count * block)};
   parallel(count * tensors, work, [&](index task) {
     const std::int64_t* const pair = op.pairs.template as<std::int64_t>() + task / tensors * op.pairs.strides[0];

@@ -23,7 +23,7 @@ void bind_views(GlobalMemory& memory, const FlashAttention<Host>& op, AttentionP
   p.v.offset = memory.bind_optional("v_offset", op.v_offset);
   p.table = memory.bind_optional("block_table", op.block_table);
   p.bias = memory.bind_optional("bias", op.bias);
-  p.mask = memory.bind_optional("atten_mask", op.atten_mask);
+  p.mask = memory.bind_optional("mask", op.mask);
   p.packed = memory.bind_optional("packed_mask", op.packed_mask);
 }
 

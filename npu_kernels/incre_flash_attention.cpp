@@ -38,9 +38,9 @@ AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host
   p.to.lse = memory.bind_optional("lse", op.lse, Use::out);
   p.to.out_scale = memory.bind_optional("out_scale", op.out_scale);
   p.to.out_offset = memory.bind_optional("out_offset", op.out_offset);
-  p.bias = memory.bind_optional("pse_shift", op.pse_shift);
+  p.bias = memory.bind_optional("bias", op.bias);
   // [batch, query, slot]: of all heads.
-  if (op.atten_mask.present()) p.mask = with_axis(memory.bind("atten_mask", op.atten_mask), 1);
+  if (op.mask.present()) p.mask = with_axis(memory.bind("mask", op.mask), 1);
   p.window_right = op.causal ? 0 : -1;
   p.kv_heads = op.keys(0).extents[1];
   for (index b = 0; b < op.q.extents[0]; ++b) {
@@ -62,8 +62,7 @@ Program program(GlobalMemory& memory, const IncreFlashAttention<Host>& op, const
 }
 
 template <>
-inline constexpr auto lists_read<IncreFlashAttention<Host>> =
-    std::tuple{&IncreFlashAttention<Host>::actual_seq_lengths};
+inline constexpr auto lists_read<IncreFlashAttention<Host>> = std::tuple{&IncreFlashAttention<Host>::kv_lens};
 
 template struct Operator<IncreFlashAttention<Host>>;
 

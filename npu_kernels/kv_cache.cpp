@@ -91,8 +91,8 @@ Program program(GlobalMemory& memory, const ReshapeAndCache<Host>& op, const Cho
                         .scales = memory.bind_optional(scales, scale)};
     tokens->pools.push_back({pool, {}});
   };
-  add("key", op.key, "key_cache", op.key_cache, "key_scales", op.key_scales);
-  if (op.value_cache.present()) add("value", op.value, "value_cache", op.value_cache, "value_scales", op.value_scales);
+  add("k", op.k, "k_cache", op.k_cache, "k_scale", op.k_scale);
+  if (op.v_cache.present()) add("v", op.v, "v_cache", op.v_cache, "v_scale", op.v_scale);
 
   // Every vector unit gets tokens, a few at least.
   const Device& device = memory.device();
@@ -106,7 +106,7 @@ Program program(GlobalMemory& memory, const ReshapeAndCache<Host>& op, const Cho
     run = std::min(run, each.size.run);
   }
   for (TokensOfPool& each : tokens->pools) each.size.tokens = together;
-  tokens->schedule = kv::schedule(op.slot_mapping, block_size_of(op.key_cache), together, std::min(run, together));
+  tokens->schedule = kv::schedule(op.slot_mapping, block_size_of(op.k_cache), together, std::min(run, together));
 
   std::uint64_t moved = 0;
   for (const TokensOfPool& each : tokens->pools) {
@@ -126,10 +126,10 @@ Program program(GlobalMemory& memory, const CopyBlocks<Host>& op, const Choices&
     copies.push_back(kv::block_copy(bound, read_only(cache), bound, read_only(cache), memory.device(),
                                     memory.device().memory(Space::vector).bytes * 9 / 10));
   };
-  add("key_cache", op.key_cache);
-  if (op.value_cache.present()) add("value_cache", op.value_cache);
-  if (op.key_scales.present()) add("key_scales", scales_cache(op.key_scales));
-  if (op.value_scales.present()) add("value_scales", scales_cache(op.value_scales));
+  add("k_cache", op.k_cache);
+  if (op.v_cache.present()) add("v_cache", op.v_cache);
+  if (op.k_scale.present()) add("k_scale", scales_cache(op.k_scale));
+  if (op.v_scale.present()) add("v_scale", scales_cache(op.v_scale));
   return blocks_program(memory, std::move(copies), op.pairs);
 }
 

@@ -24,20 +24,20 @@ NdTensor bind_scales(GlobalMemory& memory, const char* name, const ConstView<3>&
 AttentionProblem problem_of(GlobalMemory& memory, const PagedAttention<Host>& op) {
   AttentionProblem p = rules_of(memory, op, op.q.extents[2]);
   p.q = with_axis(memory.bind("q", op.q), 0);
-  p.k.views.push_back(bind_cache(memory, "key_cache", op.key_cache));
-  p.v.views.push_back(bind_cache(memory, "value_cache", op.value_cache));
+  p.k.views.push_back(bind_cache(memory, "k", op.k));
+  p.v.views.push_back(bind_cache(memory, "v", op.v));
   p.k.dim = op.q.extents[2], p.v.dim = op.out.extents[2];
-  if (op.key_scales.present()) p.k.scale = bind_scales(memory, "key_scales", op.key_scales);
-  if (op.value_scales.present()) p.v.scale = bind_scales(memory, "value_scales", op.value_scales);
-  p.key_factor = op.key_scale, p.to.factor = op.value_scale;
+  if (op.k_scale.present()) p.k.scale = bind_scales(memory, "k_scale", op.k_scale);
+  if (op.v_scale.present()) p.v.scale = bind_scales(memory, "v_scale", op.v_scale);
+  p.key_factor = op.k_tensor_scale, p.to.factor = op.v_tensor_scale;
   p.to.out = with_axis(memory.bind("out", op.out, Use::out), 0);
   if (op.lse.present()) p.to.lse = with_axis(memory.bind("lse", op.lse, Use::out), 0);
-  p.table = memory.bind("block_tables", op.block_tables);
-  p.block_size = block_size_of(op.key_cache);
+  p.table = memory.bind("block_table", op.block_table);
+  p.block_size = block_size_of(op.k);
   p.window_right = 0;
-  p.kv_heads = kv_head_count(op.key_cache);
+  p.kv_heads = kv_head_count(op.k);
   for (index b = 0; b < op.q.extents[0]; ++b) {
-    const index length = entry(op.context_lens, b);
+    const index length = entry(op.kv_lens, b);
     p.sequences.push_back({.queries = 1, .keys = length, .position = length - 1, .q_outer = 0, .q_row = b});
   }
   return p;
@@ -50,7 +50,7 @@ Program program(GlobalMemory& memory, const PagedAttention<Host>& op, const Choi
 
 template <>
 inline constexpr auto lists_read<PagedAttention<Host>> =
-    std::tuple{&PagedAttention<Host>::block_tables, &PagedAttention<Host>::context_lens};
+    std::tuple{&PagedAttention<Host>::block_table, &PagedAttention<Host>::kv_lens};
 
 template struct Operator<PagedAttention<Host>>;
 

@@ -37,7 +37,7 @@ template <> Status compute(const FlashAttention<Host>& op) {
         const KeyRange window = visible_keys(position, keys, op.window_left, op.causal ? index{0} : op.window_right);
         const auto score_of = [&](index j, double& s) {
           if (j < window.begin || j >= window.end) return false;
-          if (op.atten_mask.present() && at_broadcast(op.atten_mask, b, h, i, j) != 0) return false;
+          if (op.mask.present() && at_broadcast(op.mask, b, h, i, j) != 0) return false;
           if (op.packed_mask.present() &&
               !packed_bit(op.packed_mask.as<unsigned char>() + entry(op.mask_indptr, b), i * keys + j))
             return false;

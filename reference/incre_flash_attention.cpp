@@ -21,8 +21,8 @@ template <> Status compute(const IncreFlashAttention<Host>& op) {
         const auto score_of = [&](index j, double& s) {
           const index slot = slots.begin + j;
           if (j < window.begin || j >= window.end) return false;
-          if (op.atten_mask.present() && at_broadcast(op.atten_mask, b, i, slot) != 0) return false;
-          double bias = op.pse_shift.present() ? at_broadcast(op.pse_shift, b, h, i, slot) : 0;
+          if (op.mask.present() && at_broadcast(op.mask, b, i, slot) != 0) return false;
+          double bias = op.bias.present() ? at_broadcast(op.bias, b, h, i, slot) : 0;
           if (bias == -HUGE_VAL) return false;
           if (op.alibi_slopes.present()) bias += at(op.alibi_slopes, h) * static_cast<double>(j - position);
           double dot = 0;

@@ -58,11 +58,11 @@ index entry(const ConstView<2>& pairs, index i, index side) { return static_cast
 }  // namespace
 
 template <> Status compute(const ReshapeAndCache<Host>& op) {
-  for (index t = 0; t < op.key.extents[0]; ++t) {
+  for (index t = 0; t < op.k.extents[0]; ++t) {
     const index slot = static_cast<index>(at(op.slot_mapping, t));
     if (slot < 0) continue;
-    write_token(op.key, op.key_cache, op.key_scales, t, slot);
-    if (op.value.present()) write_token(op.value, op.value_cache, op.value_scales, t, slot);
+    write_token(op.k, op.k_cache, op.k_scale, t, slot);
+    if (op.v.present()) write_token(op.v, op.v_cache, op.v_scale, t, slot);
   }
   return {};
 }
@@ -70,9 +70,9 @@ template <> Status compute(const ReshapeAndCache<Host>& op) {
 template <> Status compute(const CopyBlocks<Host>& op) {
   for (index i = 0; i < op.pairs.extents[0]; ++i) {
     const index source = entry(op.pairs, i, 0), target = entry(op.pairs, i, 1);
-    copy_block(op.key_cache, op.key_cache, source, target);
-    if (op.value_cache.present()) copy_block(op.value_cache, op.value_cache, source, target);
-    for (const View<3>& scales : {op.key_scales, op.value_scales})
+    copy_block(op.k_cache, op.k_cache, source, target);
+    if (op.v_cache.present()) copy_block(op.v_cache, op.v_cache, source, target);
+    for (const View<3>& scales : {op.k_scale, op.v_scale})
       if (scales.present()) copy_block(scales_cache(scales), scales_cache(scales), source, target);
   }
   return {};

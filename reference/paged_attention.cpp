@@ -15,10 +15,10 @@ namespace {
 class Row {
  public:
   Row(const PagedAttention<Host>& op, index b, index h)
-      : op_(op), b_(b), h_(h), kv_head_(h / (op.q.extents[1] / kv_head_count(op.key_cache))) {}
+      : op_(op), b_(b), h_(h), kv_head_(h / (op.q.extents[1] / kv_head_count(op.k))) {}
 
   void compute() {
-    const index length = static_cast<index>(at(op_.context_lens, b_));
+    const index length = static_cast<index>(at(op_.kv_lens, b_));
     const KeyRange keys = visible_keys(op_, length);
     const double slope = op_.alibi_slopes.present() ? at(op_.alibi_slopes, h_) : 0;
     const ScoreRule rule = score_rule(op_, op_.q.extents[2]);
@@ -43,26 +43,26 @@ class Row {
 
  private:
   index slot(index j) const {
-    const index block_size = block_size_of(op_.key_cache);
-    return static_cast<index>(at(op_.block_tables, b_, j / block_size)) * block_size + j % block_size;
+    const index block_size = block_size_of(op_.k);
+    return static_cast<index>(at(op_.block_table, b_, j / block_size)) * block_size + j % block_size;
   }
   double scale(const ConstView<3>& scales, float whole, index j) const {
     if (!scales.present()) return whole;
-    const index s = slot(j), block_size = block_size_of(op_.key_cache);
+    const index s = slot(j), block_size = block_size_of(op_.k);
     return whole * at(scales, s / block_size, kv_head_, s % block_size);
   }
   double dot(index j) const {
-    const auto& keys = op_.key_cache;
+    const auto& keys = op_.k;
     const index place = slot_offset(keys, slot(j), kv_head_);
     double sum = 0;
     for (index d = 0; d < op_.q.extents[2]; ++d)
       sum += at(op_.q, b_, h_, d) * load_element(keys.data, keys.dtype, place + dim_offset(keys, d));
-    return sum * scale(op_.key_scales, op_.key_scale, j);
+    return sum * scale(op_.k_scale, op_.k_tensor_scale, j);
   }
   void add_values(index j, double weight, std::vector<double>& sums) const {
-    const auto& values = op_.value_cache;
+    const auto& values = op_.v;
     const index place = slot_offset(values, slot(j), kv_head_);
-    const double scaled = scale(op_.value_scales, op_.value_scale, j);
+    const double scaled = scale(op_.v_scale, op_.v_tensor_scale, j);
     for (std::size_t d = 0; d < sums.size(); ++d)
       sums[d] += weight *
                  (scaled * load_element(values.data, values.dtype, place + dim_offset(values, static_cast<index>(d))));

@@ -91,7 +91,7 @@ TEST(flash_attention, rows_around_the_parts) {
 // heads share a task and where they do not. Keys end in each part of a pair of squares.
 TEST(flash_attention, rows_around_the_squares) {
   Rng rng(16);
-  for (index rows = 1; rows <= cpu::most_square_rows + 1; ++rows)
+  for (index rows = 1; rows <= cpu::max_square_rows + 1; ++rows)
     for (index keys : {rows, cpu::lane_pad + rows, cpu::key_tile - rows, cpu::key_tile + cpu::lane_pad + rows}) {
       Case c = make({.queries = rows % 3 ? 1 : 3,
                      .keys = keys,
@@ -185,7 +185,7 @@ TEST(flash_attention, chunks_of_every_cache_give_the_bits_of_the_whole) {
 TEST(flash_attention, two_rows_of_many_heads_have_the_bits_of_the_whole) {
   Rng rng(21);
   constexpr index tokens = 90, heads = 96, dim = 64, first = 58;
-  static_assert(heads / 6 * dim * sizeof(f16) * cpu::key_tile == 2 * cpu::stretch_bytes);  // three threads cut in six
+  static_assert(heads / 6 * dim * sizeof(f16) * cpu::key_tile == 2 * cpu::kv_chunk_bytes);  // three threads cut in six
   for (auto compute : {AttentionCompute::exact_float, AttentionCompute::bf16_products}) {
     Case whole = make({.queries = tokens, .keys = tokens, .kv_heads = heads, .group = 1, .dim = dim, .v_dim = 16}, rng,
                       DType::f32, DType::f16);

@@ -112,7 +112,7 @@ TEST(incre_flash_attention, padding_and_windows_of_any_size) {
                                  .v = {v.data(), {1, 4, 1, 8}},
                                  .out = {out.data(), {1, 1, 1, 8}},
                                  .lse = {lse.data(), {1, 1, 1}},
-                                 .actual_seq_lengths = {lengths, {1}},
+                                 .kv_lens = {lengths, {1}},
                                  .window_left = largest,
                                  .kv_left_padding = true};
     ASSERT_TRUE(ok(run(op)));
@@ -164,7 +164,7 @@ TEST(incre_flash_attention, a_visible_scale_of_nan_shows_whatever_its_weight) {
     ASSERT_TRUE(ok(run(op)));
     EXPECT_TRUE(std::isnan(out[0]));
     hidden[key] = 1;
-    op.atten_mask = {static_cast<const void*>(hidden.data()), DType::boolean, {1, 1, slots}};
+    op.mask = {static_cast<const void*>(hidden.data()), DType::boolean, {1, 1, slots}};
     ASSERT_TRUE(ok(run(op)));
     EXPECT_EQ(out[0], 1);
     hidden[key] = 0;

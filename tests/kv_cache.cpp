@@ -145,10 +145,10 @@ TEST(kv_cache, layouts_are_those_of_the_drawings) {
   const std::int64_t slots[] = {slot};
   const ConstView<3> token(source.data(), {1, heads, dim});
   Reference reference;
-  ASSERT_TRUE(ok(run(reference, ReshapeAndCache<Host>{.key = token,
-                                                      .value = token,
-                                                      .key_cache = vllm,
-                                                      .value_cache = slot_minor_cache(minor),
+  ASSERT_TRUE(ok(run(reference, ReshapeAndCache<Host>{.k = token,
+                                                      .v = token,
+                                                      .k_cache = vllm,
+                                                      .v_cache = slot_minor_cache(minor),
                                                       .slot_mapping = ConstView<1>(slots, {1})})));
   for (index e = 0; e < dim; ++e) {
     EXPECT_EQ(keys[(((block * heads + h) * (dim / x) + e / x) * block_size + t) * x + e % x], h * dim + e);
@@ -162,13 +162,13 @@ TEST(kv_cache, keys_alone) {
     const Case start =
         make(DType::bf16, cache, Pages::flat, {.tokens = 5, .block_size = 16, .heads = 1, .key_dim = 576}, {}, rng);
     Case right = written(start);
-    right.values = start.values, right.value_scales = start.value_scales;
+    right.values = start.values, right.v_scale = start.v_scale;
     const auto alone = [&](auto run) {
       Case got = start;
       ReshapeAndCache<Host> op = got.op();
-      op.value = {};
-      op.value_cache = {};
-      op.value_scales = {};
+      op.v = {};
+      op.v_cache = {};
+      op.v_scale = {};
       ASSERT_TRUE(ok(run(op)));
       expect_same_memory(got, right);
     };
@@ -194,17 +194,17 @@ TEST(kv_cache, refuses_before_anything_is_written) {
   });
   c = start;
   const Refused refused(c.op());
-  const PagedView<> cache = c.op().key_cache;
+  const PagedView<> cache = c.op().k_cache;
   Tensor<3> scales(DType::f32, {cache.extents[0], cache.extents[1], cache.extents[3]});
-  refused([&](auto& op) { op.key_scales = scales; }, {"key_scales", "i8"});
-  refused([&](auto& op) { op.value = {}; }, {"value", "left out"});
-  refused([&](auto& op) { op.key.extents[2] = 15; }, {"key_cache", "16", "15"});
-  refused([&](auto& op) { op.value_cache.extents[3] = 4; }, {"value_cache", "4", "8"});
+  refused([&](auto& op) { op.k_scale = scales; }, {"k_scale", "i8"});
+  refused([&](auto& op) { op.v = {}; }, {"v", "left out"});
+  refused([&](auto& op) { op.k.extents[2] = 15; }, {"k_cache", "16", "15"});
+  refused([&](auto& op) { op.v_cache.extents[3] = 4; }, {"v_cache", "4", "8"});
   refused([&](auto& op) { op.slot_mapping.dtype = DType::i32; }, {"slot_mapping", "i32", "i64"});
-  refused([&](auto& op) { op.value_cache = op.key_cache; }, {"key_cache", "overlaps", "value_cache"});
+  refused([&](auto& op) { op.v_cache = op.k_cache; }, {"k_cache", "overlaps", "v_cache"});
   Case quantized = make(DType::f32, DType::i8, Pages::flat, {.tokens = 4, .block_size = 8}, {}, rng);
   const Refused refused_codes(quantized.op());
-  refused_codes([](auto& op) { op.value_scales = {}; }, {"value_scales", "i8"});
+  refused_codes([](auto& op) { op.v_scale = {}; }, {"v_scale", "i8"});
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ class Paged : public Contract {
     max_queries = 1, forms = static_cast<int>(std::size(all_pages));
     split = 128;
     three = {.batch = 2, .queries = 1, .keys = keys_of_three(split), .kv_heads = 2, .group = 2, .dim = 10, .v_dim = 12};
-    rising_dim = 16;  // which four keys side by side take with groups of least_four_rows and more
-    groups = {cpu::least_four_rows, 16, cpu::shared_unit_rows, cpu::shared_unit_rows + 1, 71, cpu::max_rows,
+    rising_dim = 16;  // which four keys side by side take with groups of min_x4_rows and more
+    groups = {cpu::min_x4_rows, 16, cpu::shared_unit_rows, cpu::shared_unit_rows + 1, 71, cpu::max_rows,
               cpu::max_rows + 1};
   }
   void compare(const AttentionCase& start, const Where&) const override { test::compare(case_of(start)); }
@@ -110,8 +110,8 @@ class Paged : public Contract {
         if (!of_all && d == 0) c.set_scale(scales, c.slot_of(b, j), h, broadcast(scale, b, j, h, 0));
       });
     };
-    fill(c.keys, c.key_scales, c.extra.key_scale, p.k, p.k_scale);
-    fill(c.values, c.value_scales, c.extra.value_scale, p.v, p.v_scale);
+    fill(c.keys, c.k_scale, c.extra.k_tensor_scale, p.k, p.k_scale);
+    fill(c.values, c.v_scale, c.extra.v_tensor_scale, p.v, p.v_scale);
     c.slopes = p.alibi, c.sinks = p.sinks;
     c.extra.scale = p.scale, c.extra.softcap = p.softcap, c.extra.bias_order = p.order;
     c.extra.window_left = p.left, c.extra.partition = split;
@@ -230,7 +230,7 @@ TEST(paged_attention, entries_before_the_window_are_not_read) {
     for (index i = 0; i < 4; ++i) start.tables.set(i, -7);
     ASSERT_NO_FATAL_FAILURE(compare(start));
     start.tables.set(4, -7);
-    expect_refused(start.op(), {"block_tables[0, 4]", "-7"});
+    expect_refused(start.op(), {"block_table[0, 4]", "-7"});
   }
 }
 
@@ -249,7 +249,7 @@ TEST(paged_attention, values_as_a_view_into_keys) {
     on_every_backend([&](const std::string&, auto run) {
       Case got = start;
       PagedAttention<Host> op = got.op();
-      op.value_cache = op.key_cache.slice(4, 0, 512);
+      op.v = op.k.slice(4, 0, 512);
       ASSERT_TRUE(ok(run(op)));
       right(expected, got);
     });
@@ -270,29 +270,29 @@ TEST(paged_attention, refuses_before_anything_is_written) {
     refused([](auto&) {}, words);
     tensor.set(k, before);
   };
-  contents(c.tables, 5, blocks, {"block_tables[1, 1]", std::to_string(blocks), last});
-  contents(c.tables, 0, -1, {"block_tables[0, 0]", "-1"});
-  contents(c.lens, 1, 65, {"context_lens[1]", "65", "0..64"});
-  contents(c.lens, 0, -2, {"context_lens[0]", "-2"});
+  contents(c.tables, 5, blocks, {"block_table[1, 1]", std::to_string(blocks), last});
+  contents(c.tables, 0, -1, {"block_table[0, 0]", "-1"});
+  contents(c.lens, 1, 65, {"kv_lens[1]", "65", "0..64"});
+  contents(c.lens, 0, -2, {"kv_lens[0]", "-2"});
   refused([](auto& op) { op.q.extents[1] = op.out.extents[1] = op.lse.extents[1] = 3; }, {"q", "3", "2"});
-  refused([](auto& op) { op.q.extents[2] = 23; }, {"key_cache", "24", "23"});
-  refused([](auto& op) { op.value_cache.dtype = DType::bf16; }, {"value_cache", "bf16", "f16"});
+  refused([](auto& op) { op.q.extents[2] = 23; }, {"k", "24", "23"});
+  refused([](auto& op) { op.v.dtype = DType::bf16; }, {"v", "bf16", "f16"});
   Tensor<3> scales(DType::f32, {blocks, 2, 16});
-  refused([&](auto& op) { op.key_scales = scales; }, {"key_scales", "i8"});
-  refused([](auto& op) { op.key_scale = 2; }, {"key_scale", "i8"});
-  refused([](auto& op) { op.value_scale = 2; }, {"value_scale", "i8"});
-  refused([](auto& op) { op.value_cache.extents[0] -= 1; }, {"value_cache", "dimension 0", last.substr(3)});
-  refused([](auto& op) { op.value_cache.extents[1] = 1; }, {"value_cache", "dimension 1", "1", "2"});
-  refused([](auto& op) { op.value_cache.extents[3] = 15; }, {"value_cache", "dimension 3", "15", "16"});
-  refused([](auto& op) { op.context_lens.dtype = DType::i64; }, {"context_lens", "i64", "i32"});
-  refused([](auto& op) { op.context_lens.extents[0] = 1; }, {"context_lens", "1", "2"});
-  refused([](auto& op) { op.block_tables.extents[0] = 1; }, {"block_tables", "1", "2"});
+  refused([&](auto& op) { op.k_scale = scales; }, {"k_scale", "i8"});
+  refused([](auto& op) { op.k_tensor_scale = 2; }, {"k_tensor_scale", "i8"});
+  refused([](auto& op) { op.v_tensor_scale = 2; }, {"v_tensor_scale", "i8"});
+  refused([](auto& op) { op.v.extents[0] -= 1; }, {"v", "dimension 0", last.substr(3)});
+  refused([](auto& op) { op.v.extents[1] = 1; }, {"v", "dimension 1", "1", "2"});
+  refused([](auto& op) { op.v.extents[3] = 15; }, {"v", "dimension 3", "15", "16"});
+  refused([](auto& op) { op.kv_lens.dtype = DType::i64; }, {"kv_lens", "i64", "i32"});
+  refused([](auto& op) { op.kv_lens.extents[0] = 1; }, {"kv_lens", "1", "2"});
+  refused([](auto& op) { op.block_table.extents[0] = 1; }, {"block_table", "1", "2"});
   refused([](auto& op) { op.out.dtype = DType::i8; }, {"out", "i8"});
   refused([](auto& op) { op.softcap = -1; }, {"softcap", "-1"});
   refused([](auto& op) { op.partition = -1; }, {"partition", "-1"});
   refused([](auto& op) { op.bias_order = static_cast<BiasOrder>(3); }, {"bias_order", "3", "0..2"});
   refused([](auto& op) { op.scale = INFINITY; }, {"scale", "finite"});
-  refused([](auto& op) { op.block_tables.dtype = DType::i64; }, {"block_tables", "i64", "i32"});
+  refused([](auto& op) { op.block_table.dtype = DType::i64; }, {"block_table", "i64", "i32"});
   Tensor<1> three(DType::f32, {3});
   refused([&](auto& op) { op.sinks = three; }, {"sinks", "3", "4"});
   refused([&](auto& op) { op.alibi_slopes = three; }, {"alibi_slopes", "3", "4"});
@@ -304,11 +304,11 @@ TEST(paged_attention, refuses_half_of_the_scales) {
   Rng rng(46);
   Case c = make({.lens = {40, 20}, .cache = DType::i8, .spare = 0}, rng);
   const Refused refused(c.op());
-  refused([](auto& op) { op.value_scales = {}; }, {"key_scales", "left out", "value_scales"});
-  refused([](auto& op) { op.key_scales.extents[2] = 15; }, {"key_scales", "15", "16"});
-  refused([](auto& op) { op.value_scales.dtype = DType::f16; }, {"value_scales", "f16", "f32"});
-  refused([](auto& op) { op.key_scale = 0; }, {"key_scale", "0", "positive"});
-  refused([](auto& op) { op.value_scale = -1; }, {"value_scale", "-1", "positive"});
+  refused([](auto& op) { op.v_scale = {}; }, {"k_scale", "left out", "v_scale"});
+  refused([](auto& op) { op.k_scale.extents[2] = 15; }, {"k_scale", "15", "16"});
+  refused([](auto& op) { op.v_scale.dtype = DType::f16; }, {"v_scale", "f16", "f32"});
+  refused([](auto& op) { op.k_tensor_scale = 0; }, {"k_tensor_scale", "0", "positive"});
+  refused([](auto& op) { op.v_tensor_scale = -1; }, {"v_tensor_scale", "-1", "positive"});
 }
 
 }  // namespace

@@ -74,10 +74,10 @@ class Step {
                        .sin = t.in<2>(DType::f32, {keys, head / 2}),
                        .positions = ConstView<1>(positions_.data(), {tokens_}),
                        .y = rows});
-    price(ReshapeAndCache<Host>{.key = k,
-                                .value = v,
-                                .key_cache = flat_cache(t.out<4>(f16, {keys / 16 + 1, 16, kv_heads, head})),
-                                .value_cache = flat_cache(t.out<4>(f16, {keys / 16 + 1, 16, kv_heads, head})),
+    price(ReshapeAndCache<Host>{.k = k,
+                                .v = v,
+                                .k_cache = flat_cache(t.out<4>(f16, {keys / 16 + 1, 16, kv_heads, head})),
+                                .v_cache = flat_cache(t.out<4>(f16, {keys / 16 + 1, 16, kv_heads, head})),
                                 .slot_mapping = ConstView<1>(slots_.data(), {tokens_})});
     const auto cache = [&] { return t.in<4>(f16, {1, keys, kv_heads, head}); };
     if (tokens_ == 1)

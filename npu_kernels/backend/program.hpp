@@ -8,7 +8,7 @@
 // at no element of an operand but those of lists that it declares, whose contents count as a shape then,
 //
 //   template <> inline constexpr auto lists_read<PagedAttention<Host>> =
-//   std::tuple{&PagedAttention<Host>::context_lens};
+//   std::tuple{&PagedAttention<Host>::kv_lens};
 //
 // and of scalars that it declares not to read it sees zero:
 //

@@ -55,7 +55,7 @@ TEST_P(Attention, lengths_around_the_stretches) {
   Rng rng(19);
   constexpr index dim = 64;
   for (index tokens = cpu::row_tile; tokens <= cpu::key_tile; tokens *= 2) {
-    const index heads = std::min<index>(cpu::stretch_bytes / tokens / (4 * dim), cpu::max_rows);
+    const index heads = std::min<index>(cpu::kv_chunk_bytes / tokens / (4 * dim), cpu::max_rows);
     SCOPED_TRACE(describe("tokens", tokens, "heads", heads));
     for (index keys : {tokens - 1, tokens, tokens + 1, cpu::key_tile + tokens + 5})
       for (index queries = 1; queries <= up_to(2); ++queries) {

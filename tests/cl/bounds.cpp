@@ -164,7 +164,7 @@ TEST_F(ClBounds, a_list_names_its_view) {
 
 TEST_F(ClBounds, a_workspace_lies_within_its_buffer) {
   cl_mem const wide = of_pool(4096), tight = of_engine(128);
-  const CopyBlocks<Cl> op{.key_cache = {{wide, 0}, DType::f32, {2, 1, 1, 4, 2}},
+  const CopyBlocks<Cl> op{.k_cache = {{wide, 0}, DType::f32, {2, 1, 1, 4, 2}},
                           .pairs = {{wide, 2048}, DType::i64, {1, 2}}};
   const std::int64_t pair[] = {0, 1};
   ASSERT_TRUE(cl_->upload({wide, 2048}, std::as_bytes(std::span(pair))).ok());

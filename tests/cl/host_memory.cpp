@@ -181,7 +181,7 @@ TEST_F(ClHostMemory, linear_w4a16) {
 TEST_F(ClHostMemory, copied_blocks) {
   auto cache = codes<std::int8_t>(4 * 256);
   const std::vector<std::int64_t> pairs = {0, 3, 1, 2};
-  const CopyBlocks<Host> op{.key_cache = {cache.data(), {4, 1, 1, 4, 64}}, .pairs = {pairs.data(), {2, 2}}};
+  const CopyBlocks<Host> op{.k_cache = {cache.data(), {4, 1, 1, 4, 64}}, .pairs = {pairs.data(), {2, 2}}};
   same_from_anywhere(op, cache, 8);
 }
 
@@ -226,7 +226,7 @@ TEST_F(ClHostMemory, what_is_not_aligned_to_its_elements_is_refused) {
   EXPECT_TRUE(run(cl, norm(DType::f16)).ok());
   EXPECT_EQ(run(cl, norm(DType::f32)).message(),
             "x begins at an address that is no multiple of 4; it must be aligned to 4 bytes");
-  const CopyBlocks<Cl> copy{.key_cache = {*made, DType::f16, {2, 1, 1, 4, 2}},
+  const CopyBlocks<Cl> copy{.k_cache = {*made, DType::f16, {2, 1, 1, 4, 2}},
                             .pairs = {{made->memory, 1022}, DType::i64, {1, 2}}};
   EXPECT_EQ(
       run(cl, copy, {*made, 64}).message(),

@@ -114,7 +114,7 @@ TEST(attention, key_slots) {
   op.k = op.v = k;
   EXPECT_EQ(pair_of(key_slots(op, 2)), Pair(0, 20));
   Tensor<1> lengths = list_of(DType::i64, {4, 0, 15});
-  op.actual_seq_lengths = lengths;
+  op.kv_lens = lengths;
   EXPECT_EQ(pair_of(key_slots(op, 0)), Pair(0, 4));
   EXPECT_TRUE(key_slots(op, 1).empty());
   EXPECT_EQ(pair_of(key_slots(op, 2)), Pair(0, 15));
@@ -131,7 +131,7 @@ TEST(attention, key_slots) {
   EXPECT_TRUE(key_slots(op, 2).empty());
   EXPECT_EQ(key_slots(op, 2).end, 0);
   const Tensor<1> one = list_of(DType::i32, {7});
-  op.actual_seq_lengths = one;
+  op.kv_lens = one;
   op.kv_left_padding = false;
   EXPECT_EQ(pair_of(key_slots(op, 2)), Pair(0, 7));
 }
@@ -146,7 +146,7 @@ TEST(attention, key_slots_of_a_list) {
   EXPECT_EQ(pair_of(key_slots(op, 1)), Pair(0, 6));
   op.kv_left_padding = true, op.kv_padding = 2;
   const Tensor<1> one = list_of(DType::i32, {3});
-  op.actual_seq_lengths = one;
+  op.kv_lens = one;
   EXPECT_EQ(pair_of(key_slots(op, 0)), Pair(15, 18));
   EXPECT_EQ(pair_of(key_slots(op, 1)), Pair(1, 4));
   EXPECT_EQ(op.keys(1).data, list[1].data);

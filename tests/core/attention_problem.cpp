@@ -86,7 +86,7 @@ TEST(attention_problem, of_decoding) {
   const Tensor<1> lens = list_of(DType::i64, {4, 0, 15}), one = list_of(DType::i32, {7});
   const Tensor<3> mask(DType::boolean, {3, 1, 25}, {.row_gap = 2});
   const Tensor<2> out_scale(DType::f32, {1, 8});
-  IncreFlashAttention<Host> op{.q = q, .k = k, .v = k, .out = out, .actual_seq_lengths = lens, .atten_mask = mask};
+  IncreFlashAttention<Host> op{.q = q, .k = k, .v = k, .out = out, .kv_lens = lens, .mask = mask};
   op.out_scale = out_scale;
   const AttentionProblem<Host> p = attention_problem(op);
   EXPECT_EQ(shape(p.k.cache), (Numbers{3, 2, 1, 20, 8}));
@@ -102,10 +102,10 @@ TEST(attention_problem, of_decoding) {
   EXPECT_EQ(numbers(attention_sequence(attention_problem(op), 0)), (Numbers{2, 4, 2, 0, 0, 0, 13, 0, 13, 0}));
   op.kv_padding = 6;  // leaves room for 14
   EXPECT_EQ(numbers(attention_sequence(attention_problem(op), 2)), (Numbers{2, 0, -2, 2, 0, 2, 0, 2, 0, 0}));
-  op.kv_left_padding = false, op.actual_seq_lengths = one, op.causal = true;
+  op.kv_left_padding = false, op.kv_lens = one, op.causal = true;
   EXPECT_EQ(attention_sequence(attention_problem(op), 2).keys, 7);
   EXPECT_EQ(attention_problem(op).window_right, 0);
-  op.actual_seq_lengths = {};
+  op.kv_lens = {};
   EXPECT_EQ(attention_sequence(attention_problem(op), 2).keys, 20);
 }
 
@@ -116,7 +116,7 @@ TEST(attention_problem, of_decoding_over_a_list) {
   IncreFlashAttention<Host> op{.q = q, .k_list = list, .v_list = list, .out = q};
   op.kv_left_padding = true, op.kv_padding = 2;
   const Tensor<1> one = list_of(DType::i32, {3});
-  op.actual_seq_lengths = one;
+  op.kv_lens = one;
   const AttentionProblem<Host> p = attention_problem(op);
   EXPECT_EQ(p.kv_heads(), 2);
   EXPECT_EQ(p.max_kv_len, 20);
@@ -134,9 +134,8 @@ TEST(attention_problem, of_pages) {
   const Tensor<2> table(DType::i32, {2, 40});
   Tensor<2> lse(DType::f32, {2, 6}, {.row_gap = 2});
   const Tensor<1> lens = list_of(DType::i32, {40, 33});
-  PagedAttention<Host> op{
-      .q = q, .key_cache = keys, .value_cache = values, .block_tables = table, .context_lens = lens, .out = out};
-  op.lse = lse, op.key_scales = op.value_scales = scales, op.key_scale = 0.5f, op.value_scale = 0.25f;
+  PagedAttention<Host> op{.q = q, .k = keys, .v = values, .block_table = table, .kv_lens = lens, .out = out};
+  op.lse = lse, op.k_scale = op.v_scale = scales, op.k_tensor_scale = 0.5f, op.v_tensor_scale = 0.25f;
   const AttentionProblem<Host> p = attention_problem(op);
   EXPECT_EQ(p.batch(), 2);
   EXPECT_EQ(shape(p.q), (Numbers{2, 1, 6, 8}));
@@ -147,7 +146,7 @@ TEST(attention_problem, of_pages) {
   EXPECT_EQ(p.k.dim, 8);
   EXPECT_EQ(p.v.dim, 4);
   EXPECT_EQ(shape(p.k.scale), (Numbers{9, 16, 2, 1}));
-  EXPECT_EQ(offset(p.k.scale, 8, 15, 1, 0), offset(op.key_scales, 8, 1, 15));
+  EXPECT_EQ(offset(p.k.scale, 8, 15, 1, 0), offset(op.k_scale, 8, 1, 15));
   EXPECT_EQ(p.k.factor, 0.5f);
   EXPECT_EQ(p.v.factor, 0.25f);
   EXPECT_EQ(p.max_kv_len, 640);
@@ -158,7 +157,7 @@ TEST(attention_problem, of_pages) {
     op.partition = whole;
     EXPECT_EQ(attention_problem(op).partition, 640) << whole;
   }
-  op.key_scales = op.value_scales = {}, op.lse = {};
+  op.k_scale = op.v_scale = {}, op.lse = {};
   EXPECT_FALSE(attention_problem(op).k.scale.present());
   EXPECT_FALSE(attention_problem(op).lse.present());
 }
@@ -181,10 +180,10 @@ TEST(attention_problem, in_device_memory) {
   EXPECT_EQ(attention_problem(listed).k.of(1).data, (ConstTestPointer{8, 32}));
   EXPECT_EQ(attention_problem(listed).max_kv_len, 5);
   const PagedAttention<TestSpace> paged{.q = {{1, 0}, DType::f32, {2, 6, 8}},
-                                        .key_cache = {{2, 0}, DType::f32, {9, 2, 1, 16, 8}},
-                                        .value_cache = {},
-                                        .block_tables = {{6, 0}, DType::i32, {2, 3}},
-                                        .context_lens = {{5, 8}, DType::i32, {2}},
+                                        .k = {{2, 0}, DType::f32, {9, 2, 1, 16, 8}},
+                                        .v = {},
+                                        .block_table = {{6, 0}, DType::i32, {2, 3}},
+                                        .kv_lens = {{5, 8}, DType::i32, {2}},
                                         .out = {}};
   EXPECT_EQ(attention_problem(paged).q.data, (ConstTestPointer{1, 0}));
   EXPECT_EQ(attention_problem(paged).kv_lens.data, (ConstTestPointer{5, 8}));

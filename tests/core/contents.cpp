@@ -118,15 +118,15 @@ TYPED_TEST(Contents, tables_and_lengths_of_paged_attention) {
   const auto out = this->floats({2, 2, 8}, 7);
   const auto cache = this->floats({3, 1, 1, 4, 8});
   PagedAttention<Space> op{.q = this->floats({2, 2, 8}),
-                           .key_cache = cache,
-                           .value_cache = cache,
-                           .block_tables = this->ids(DType::i32, {2, 2}, {0, 1, 2, 99}),
-                           .context_lens = this->ids(DType::i32, {2}, {5, 6}),
+                           .k = cache,
+                           .v = cache,
+                           .block_table = this->ids(DType::i32, {2, 2}, {0, 1, 2, 99}),
+                           .kv_lens = this->ids(DType::i32, {2}, {5, 6}),
                            .out = out};
-  this->expect_offence(op, out, 16, 16, {"block_tables", "99", "1"});
-  op.block_tables = this->ids(DType::i32, {2, 2}, {0, 1, 2, 1});
-  op.context_lens = this->ids(DType::i32, {2}, {5, 9});
-  this->expect_offence(op, out, 16, 16, {"context_lens", "9", "8"});
+  this->expect_offence(op, out, 16, 16, {"block_table", "99", "1"});
+  op.block_table = this->ids(DType::i32, {2, 2}, {0, 1, 2, 1});
+  op.kv_lens = this->ids(DType::i32, {2}, {5, 9});
+  this->expect_offence(op, out, 16, 16, {"kv_lens", "9", "8"});
 }
 
 TYPED_TEST(Contents, slots_and_pairs_of_the_cache) {
@@ -134,10 +134,10 @@ TYPED_TEST(Contents, slots_and_pairs_of_the_cache) {
   const auto cache = this->floats({3, 1, 1, 4, 8}, 7);
   this->expect_offence(
       ReshapeAndCache<Space>{
-          .key = this->floats({2, 1, 8}), .key_cache = cache, .slot_mapping = this->ids(DType::i64, {2}, {3, 12})},
+          .k = this->floats({2, 1, 8}), .k_cache = cache, .slot_mapping = this->ids(DType::i64, {2}, {3, 12})},
       cache, 32, 64, {"slot_mapping[1]", "12"});
-  this->expect_offence(CopyBlocks<Space>{.key_cache = cache, .pairs = this->ids(DType::i64, {2, 2}, {0, 1, 0, 3})},
-                       cache, 64, 32, {"pairs[1]", "3", "0..2"});
+  this->expect_offence(CopyBlocks<Space>{.k_cache = cache, .pairs = this->ids(DType::i64, {2, 2}, {0, 1, 0, 3})}, cache,
+                       64, 32, {"pairs[1]", "3", "0..2"});
 }
 
 TYPED_TEST(Contents, offsets_tables_and_lengths_of_flash_attention) {
@@ -166,8 +166,8 @@ TYPED_TEST(Contents, lengths_of_incre_flash_attention) {
                                                   .k = this->floats({2, 4, 1, 8}),
                                                   .v = this->floats({2, 4, 1, 8}),
                                                   .out = out,
-                                                  .actual_seq_lengths = this->ids(DType::i32, {2}, {4, 5})},
-                       out, 8, 8, {"actual_seq_lengths", "5", "1", "0..4"});
+                                                  .kv_lens = this->ids(DType::i32, {2}, {4, 5})},
+                       out, 8, 8, {"kv_lens", "5", "1", "0..4"});
 }
 
 TYPED_TEST(Contents, history_of_sampling) {

@@ -100,20 +100,18 @@ TEST(overflow, every_view_is_asked) {
                                               .v_list = {&part, 1},
                                               .out = {y.data(), {1, 1, 1, 4}}})
                   .ok());
-  expect_refused(IncreFlashAttention<Host>{.q = {x.data(), {1, 1, 1, 4}},
-                                           .k_list = {&part, 1},
-                                           .v_list = {&huge, 1},
-                                           .out = {y.data(), {1, 1, 1, 4}}},
-                 {"v_list[0]", "2^57"});
+  expect_refused(
+      IncreFlashAttention<Host>{
+          .q = {x.data(), {1, 1, 1, 4}}, .k_list = {&part, 1}, .v_list = {&huge, 1}, .out = {y.data(), {1, 1, 1, 4}}},
+      {"v_list[0]", "2^57"});
 }
 
 TEST(overflow, codes_that_share_bytes_do_not_step_back) {
   std::vector<float> x(16);
   std::vector<std::uint8_t> codes(16);
   for (DType type : {DType::i4, DType::u4}) {
-    Dequantize<Host> op{.x = {codes.data() + 8, type, {2, 7}, {-8, 1}},
-                        .scale = {x.data() + 15, {1, 1}},
-                        .y = {x.data(), {2, 7}}};
+    Dequantize<Host> op{
+        .x = {codes.data() + 8, type, {2, 7}, {-8, 1}}, .scale = {x.data() + 15, {1, 1}}, .y = {x.data(), {2, 7}}};
     expect_refused(op, {"x has strides [-8, 1]", "share a byte"});
     op.x.dtype = type == DType::i4 ? DType::i8 : DType::u8;
     EXPECT_TRUE(ok(check(op)));
@@ -145,15 +143,17 @@ TEST_F(EmptyWork, rows_without_elements) {
   expect_nothing_to_do(Gelu<Host>{.x = nothing<2>({many, 0}), .y = nowhere<2>({many, 0})});
   expect_nothing_to_do(
       Swiglu<Host>{.gate = nothing<2>({many, 0}), .up = nothing<2>({many, 0}), .y = nowhere<2>({many, 0})});
-  expect_nothing_to_do(RmsNorm<Host>{.x = nothing<2>({many, 0}), .weight = nothing<1>({0}), .y = nowhere<2>({many, 0})});
+  expect_nothing_to_do(
+      RmsNorm<Host>{.x = nothing<2>({many, 0}), .weight = nothing<1>({0}), .y = nowhere<2>({many, 0})});
   expect_nothing_to_do(Softmax<Host>{.x = nothing<3>({many, 1024, 0}), .y = nowhere<3>({many, 1024, 0})});
   expect_nothing_to_do(
       Quantize<Host>{.x = nothing<2>({many, 0}), .scale = scale_, .y = nowhere<2>({many, 0}, DType::i8)});
   expect_nothing_to_do(
       Dequantize<Host>{.x = nothing<2>({many, 0}, DType::i4), .scale = scale_, .y = nowhere<2>({many, 0})});
-  expect_nothing_to_do(
-      Rope<Host>{.x = nothing<3>({many, 0, 8}), .cos = nothing<2>({many, 0}), .sin = nothing<2>({many, 0}),
-                 .y = nowhere<3>({many, 0, 8})});
+  expect_nothing_to_do(Rope<Host>{.x = nothing<3>({many, 0, 8}),
+                                  .cos = nothing<2>({many, 0}),
+                                  .sin = nothing<2>({many, 0}),
+                                  .y = nowhere<3>({many, 0, 8})});
   expect_nothing_to_do(MergeStates<Host>{.partial_out = nothing<4>({1024, many, 0, 8}),
                                          .partial_lse = nothing<3>({1024, many, 0}),
                                          .out = nowhere<3>({many, 0, 8})});
@@ -185,10 +185,10 @@ TEST_F(EmptyWork, attention) {
                                                  .v = nothing<4>({0, 4, 1, 8}),
                                                  .out = nowhere<4>({0, 1, 1, 8})});
   expect_nothing_to_do(PagedAttention<Host>{.q = nothing<3>({0, 1, 8}),
-                                            .key_cache = ConstView<5>(data, {1, 1, 1, 1, 8}),
-                                            .value_cache = ConstView<5>(data, {1, 1, 1, 1, 8}),
-                                            .block_tables = nothing<2>({0, many}, DType::i32),
-                                            .context_lens = nothing<1>({0}, DType::i32),
+                                            .k = ConstView<5>(data, {1, 1, 1, 1, 8}),
+                                            .v = ConstView<5>(data, {1, 1, 1, 1, 8}),
+                                            .block_table = nothing<2>({0, many}, DType::i32),
+                                            .kv_lens = nothing<1>({0}, DType::i32),
                                             .out = nowhere<3>({0, 1, 8})});
 }
 

@@ -187,7 +187,7 @@ struct Seen {
   template <class Op> void operator()(const Op& op) {
     if constexpr (std::is_same_v<Op, Linear<Host>>) written.push_back(columns(op.y));
     if constexpr (std::is_same_v<Op, FlashAttention<Host>>) query = op.q.template as<float>();
-    if constexpr (std::is_same_v<Op, ReshapeAndCache<Host>>) read.insert(read.end(), {heads(op.key), heads(op.value)});
+    if constexpr (std::is_same_v<Op, ReshapeAndCache<Host>>) read.insert(read.end(), {heads(op.k), heads(op.v)});
     if constexpr (std::is_same_v<Op, Swiglu<Host>>) read.insert(read.end(), {columns(op.gate), columns(op.up)});
   }
 };

@@ -20,7 +20,7 @@ struct Case : AttentionCase {
     auto op = common<FlashAttention<Host>>();
     op.q_indptr = q_indptr, op.kv_indptr = kv_indptr;
     op.kv_lens = kv_lens, op.block_table = table, op.q_start = q_start;
-    op.bias = bias, op.atten_mask = mask;
+    op.bias = bias, op.mask = mask;
     op.packed_mask = packed_mask, op.mask_indptr = mask_indptr;
     op.window_right = right;
     op.compute = compute;

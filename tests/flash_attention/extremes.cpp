@@ -109,12 +109,12 @@ TEST_F(Limits, a_visible_v_that_is_not_finite_shows_whatever_its_weight) {
       std::vector<std::uint8_t> hidden(length);
       hidden[key] = 1;
       on_every_host_backend([&](const std::string&, auto run) {
-        causal.atten_mask = {};
+        causal.mask = {};
         auto out = result(causal, run);
         for (index i = 0; i < queries; ++i)
           for (index d = 0; d < dim; ++d)
             ASSERT_EQ(std::isfinite(out[i * dim + d]), i < key || d != 2) << i << " " << d;
-        causal.atten_mask = {static_cast<const void*>(hidden.data()), DType::boolean, {1, 1, 1, length}};
+        causal.mask = {static_cast<const void*>(hidden.data()), DType::boolean, {1, 1, 1, length}};
         out = result(causal, run);
         for (index i = 0; i < queries * dim; ++i) ASSERT_TRUE(std::isfinite(out[i])) << i;
       });

@@ -35,7 +35,7 @@ template <class Change> void chunks_over(index parts, DType kv, bool rising, Cha
       op.q = op.q.slice(1, begin, count), op.out = op.out.slice(1, begin, count);
       op.lse = op.lse.slice(1, begin, count);
       op.k = op.k.slice(1, 0, end), op.v = op.v.slice(1, 0, end);
-      if (op.atten_mask.present()) op.atten_mask = op.atten_mask.slice(2, begin, count).slice(3, 0, end);
+      if (op.mask.present()) op.mask = op.mask.slice(2, begin, count).slice(3, 0, end);
       ASSERT_TRUE(ok(run(op)));
     }
     expect_equal(chunks.out.memory, all.out.memory);

@@ -37,7 +37,7 @@ TEST(flash_attention, refuses_what_the_contract_does_not_cover) {
       },
       {"q_indptr", "2"});
   Tensor<4> mask(DType::boolean, {1, 1, 3, 7});
-  refused([&](auto& op) { op.atten_mask = mask; }, {"atten_mask", "[1, 1, 3, 7]", "8"});
+  refused([&](auto& op) { op.mask = mask; }, {"mask", "[1, 1, 3, 7]", "8"});
   refused([&](auto& op) { op.out.data = const_cast<void*>(op.q.data); }, {"out", "overlaps", "q"});
 }
 
@@ -99,7 +99,7 @@ TEST(flash_attention, refuses_tables_and_masks_that_do_not_fit) {
   for (const std::array<index, 4>& extents : {std::array<index, 4>{3, 1, 3, 8}, {1, 5, 3, 8}, {1, 1, 2, 8}}) {
     const Tensor<4> bias(DType::f32, extents), mask(DType::boolean, extents);
     refused([&](auto& op) { op.bias = bias; }, {"bias"});
-    refused([&](auto& op) { op.atten_mask = mask; }, {"atten_mask"});
+    refused([&](auto& op) { op.mask = mask; }, {"mask"});
   }
 }
 

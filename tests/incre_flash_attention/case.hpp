@@ -25,8 +25,8 @@ struct Case : AttentionCase {
       op.k = op.v = {};
       op.k_list = k_views, op.v_list = v_views;
     }
-    op.actual_seq_lengths = kv_lens;
-    op.pse_shift = bias, op.atten_mask = of_all_heads(mask);
+    op.kv_lens = kv_lens;
+    op.bias = bias, op.mask = of_all_heads(mask);
     op.out_scale = out_scale, op.out_offset = out_offset;
     op.kv_left_padding = left_padding, op.kv_padding = padding;
     return op;

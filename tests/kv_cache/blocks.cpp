@@ -72,15 +72,15 @@ TEST(kv_cache, copy_blocks) {
           const Tensor<2> pairs = pairs_of(list);
           everywhere([&](auto run) {
             Pool got[] = {keys, values};
-            Tensor<3> key_scales = scales, value_scales = scales;
-            CopyBlocks<Host> op{.key_cache = got[0], .pairs = pairs};
-            op.value_cache = got[1];
-            op.key_scales = key_scales, op.value_scales = value_scales;
+            Tensor<3> k_scale = scales, v_scale = scales;
+            CopyBlocks<Host> op{.k_cache = got[0], .pairs = pairs};
+            op.v_cache = got[1];
+            op.k_scale = k_scale, op.v_scale = v_scale;
             ASSERT_TRUE(ok(run(op)));
             expect_same_memory(got[0].memory, right[0].memory);
             expect_same_memory(got[1].memory, right[1].memory);
-            expect_same_memory(key_scales, right_scales);
-            expect_same_memory(value_scales, right_scales);
+            expect_same_memory(k_scale, right_scales);
+            expect_same_memory(v_scale, right_scales);
           });
         }
 }
@@ -101,10 +101,10 @@ TEST(kv_cache, copy_blocks_of_what_is_given) {
         everywhere([&](auto run) {
           Pool k = start, v = start;
           Tensor<3> ks = scales, vs = scales;
-          CopyBlocks<Host> op{.key_cache = k, .pairs = pairs};
-          if (with_values) op.value_cache = v;
-          if (with_key_scales) op.key_scales = ks;
-          if (with_value_scales) op.value_scales = vs;
+          CopyBlocks<Host> op{.k_cache = k, .pairs = pairs};
+          if (with_values) op.v_cache = v;
+          if (with_key_scales) op.k_scale = ks;
+          if (with_value_scales) op.v_scale = vs;
           ASSERT_TRUE(ok(run(op)));
           expect_equal(k.memory, right.memory);
           expect_equal(v.memory, with_values ? right.memory : start.memory);
@@ -126,7 +126,7 @@ TEST(kv_cache, blocks_are_copied_bit_for_bit) {
     const auto cache = [](std::vector<std::uint16_t>& bits) {
       return flat_cache(View<4>(reinterpret_cast<f16*>(bits.data()), {3, 4, 2, 16}));
     };
-    ASSERT_TRUE(ok(run(CopyBlocks<Host>{.key_cache = cache(copied), .pairs = pairs})));
+    ASSERT_TRUE(ok(run(CopyBlocks<Host>{.k_cache = cache(copied), .pairs = pairs})));
     ASSERT_TRUE(ok(run(SwapBlocks<>{.source = cache(start), .target = cache(swapped), .pairs = pairs})));
     for (index i = 0; i < elements; ++i) {
       const bool third = i >= elements * 2 / 3;
@@ -190,7 +190,7 @@ TEST(kv_cache, pairs_of_blocks_are_checked) {
   Pool keys(DType::f16, {3, 8, 2, 16}, Pages::flat, Pool::keys);
   const auto copy = [&](std::vector<std::int64_t> list) {
     const ConstView<2> pairs(list.data(), {static_cast<index>(list.size()) / 2, 2});
-    return std::string(check(CopyBlocks<Host>{.key_cache = keys, .pairs = pairs}).message());
+    return std::string(check(CopyBlocks<Host>{.k_cache = keys, .pairs = pairs}).message());
   };
   EXPECT_NE(copy({0, 1, 2, 3}).find("pairs[1] has the target 3; it must be in 0..2"), std::string::npos);
   EXPECT_NE(copy({-1, 1}).find("pairs[0] has the source -1; it must be in 0..2"), std::string::npos);

@@ -21,7 +21,7 @@ struct Case {
   Tensor<3> fused;
   index heads, key_dim, value_dim;
   Pool keys, values;
-  Tensor<3> key_scales = {}, value_scales = {};  // of an int8 cache, with a head to spare
+  Tensor<3> k_scale = {}, v_scale = {};  // of an int8 cache, with a head to spare
   Tensor<1> slots;
 
   ConstView<3> part(index first, index dim) {
@@ -30,13 +30,13 @@ struct Case {
   }
   View<3> scales_of(Tensor<3>& scales) const { return scales.present() ? scales.view().slice(1, 1, heads) : View<3>(); }
   ReshapeAndCache<Host> op() {
-    ReshapeAndCache<Host> op{.key = part(1, key_dim),
-                             .value = part(1 + key_dim, value_dim),
-                             .key_cache = keys,
-                             .value_cache = values,
+    ReshapeAndCache<Host> op{.k = part(1, key_dim),
+                             .v = part(1 + key_dim, value_dim),
+                             .k_cache = keys,
+                             .v_cache = values,
                              .slot_mapping = slots};
-    op.key_scales = scales_of(key_scales);
-    op.value_scales = scales_of(value_scales);
+    op.k_scale = scales_of(k_scale);
+    op.v_scale = scales_of(v_scale);
     return op;
   }
   double source(bool value, index t, index h, index d) const {
@@ -74,7 +74,7 @@ inline Case make(DType type, DType cache, Pages pages, const Shape& shape, Layou
   c.keys.memory.fill(untouched);
   c.values.memory.fill(untouched);
   if (cache == DType::i8)
-    c.key_scales = c.value_scales = Tensor<3>(DType::f32, {blocks, heads + 2, block_size}, layout).fill(untouched);
+    c.k_scale = c.v_scale = Tensor<3>(DType::f32, {blocks, heads + 2, block_size}, layout).fill(untouched);
   std::vector<index> order(static_cast<std::size_t>(slot_total));
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), rng);
@@ -92,7 +92,7 @@ inline Case written(const Case& start) {
     for (index h = 0; h < c.heads; ++h)
       for (bool value : {false, true}) {
         Pool& pool = value ? c.values : c.keys;
-        Tensor<3>& scales = value ? c.value_scales : c.key_scales;
+        Tensor<3>& scales = value ? c.v_scale : c.k_scale;
         const index dim = value ? c.value_dim : c.key_dim;
         float scale = 0;
         for (index d = 0; d < dim; ++d) scale = std::max(scale, static_cast<float>(std::abs(c.source(value, t, h, d))));
@@ -117,8 +117,8 @@ template <int Rank> void expect_same_memory(const Tensor<Rank>& got, const Tenso
 inline void expect_same_memory(const Case& got, const Case& right) {
   expect_same_memory(got.keys.memory, right.keys.memory);
   expect_same_memory(got.values.memory, right.values.memory);
-  expect_same_memory(got.key_scales, right.key_scales);
-  expect_same_memory(got.value_scales, right.value_scales);
+  expect_same_memory(got.k_scale, right.k_scale);
+  expect_same_memory(got.v_scale, right.v_scale);
 }
 
 // Runs tasks on the caller's thread, the last one first: what depends on their order comes out wrong every time.

@@ -25,10 +25,10 @@ void expect_codes(const std::vector<float>& row, const std::vector<int>& codes, 
     on_reference_and_backends([&](auto run) {
       std::vector<std::int8_t> cache(2 * dim, 99);
       std::vector<float> scales(2, 99);
-      ASSERT_TRUE(ok(run(ReshapeAndCache<Host>{.key = ConstView<3>(row.data(), {1, 1, dim}),
-                                               .key_cache = View<5>(cache.data(), {1, 1, dim / x, 2, x}),
+      ASSERT_TRUE(ok(run(ReshapeAndCache<Host>{.k = ConstView<3>(row.data(), {1, 1, dim}),
+                                               .k_cache = View<5>(cache.data(), {1, 1, dim / x, 2, x}),
                                                .slot_mapping = ConstView<1>(slots, {1}),
-                                               .key_scales = View<3>(scales.data(), {1, 1, 2})})));
+                                               .k_scale = View<3>(scales.data(), {1, 1, 2})})));
       EXPECT_EQ(scales[1], scale);
       EXPECT_EQ(scales[0], 99);
       for (index d = 0; d < dim; ++d) {
@@ -93,7 +93,7 @@ TEST(kv_cache, int8_reads_back_within_half_a_step) {
     ASSERT_TRUE(ok(run(got.op())));
     const index slot = static_cast<index>(got.slots.get(0));
     for (index h = 0; h < 2; ++h) {
-      const double scale = got.key_scales.get(Case::scale_at(got.key_scales, slot, h));
+      const double scale = got.k_scale.get(Case::scale_at(got.k_scale, slot, h));
       double largest = 0;
       for (index d = 0; d < 80; ++d) {
         const double stored = got.keys.get(slot, h, d);
@@ -117,11 +117,11 @@ TEST(kv_cache, int8_of_zeros_and_of_what_is_not_finite) {
         Case got = start;
         ASSERT_TRUE(ok(run(got.op())));
         const index slot = static_cast<index>(got.slots.get(0));
-        const double scale = got.key_scales.get(Case::scale_at(got.key_scales, slot, 0));
+        const double scale = got.k_scale.get(Case::scale_at(got.k_scale, slot, 0));
         EXPECT_TRUE(bad == 0 ? scale == 0 : std::isnan(scale));
         for (index d = 0; d < 37; ++d) EXPECT_EQ(got.keys.get(slot, 0, d), 0);
-        EXPECT_GT(got.key_scales.get(Case::scale_at(got.key_scales, slot, 1)), 0);  // the other head is its own row
-        EXPECT_GT(got.value_scales.get(Case::scale_at(got.value_scales, slot, 0)), 0);
+        EXPECT_GT(got.k_scale.get(Case::scale_at(got.k_scale, slot, 1)), 0);  // the other head is its own row
+        EXPECT_GT(got.v_scale.get(Case::scale_at(got.v_scale, slot, 0)), 0);
       });
     }
 }
@@ -134,9 +134,8 @@ TEST(kv_cache, equal_types_keep_every_bit_and_others_round_to_infinity) {
   const std::int64_t slots[] = {1};
   std::vector<f16> cache(12);
   const auto op = [&](ConstView<3> key) {
-    return ReshapeAndCache<Host>{.key = key,
-                                 .key_cache = flat_cache(View<4>(cache.data(), {1, 2, 1, 6})),
-                                 .slot_mapping = ConstView<1>(slots, {1})};
+    return ReshapeAndCache<Host>{
+        .k = key, .k_cache = flat_cache(View<4>(cache.data(), {1, 2, 1, 6})), .slot_mapping = ConstView<1>(slots, {1})};
   };
   const auto test = [&](auto run) {
     ASSERT_TRUE(ok(run(op(ConstView<3>(source.data(), {1, 1, 6})))));
@@ -165,12 +164,12 @@ TEST(kv_cache, offsets_pass_2_31_elements) {
   on_every_host_backend([&](const std::string&, auto run) {
     static_cast<f16*>(memory)[(index{1} << 33) - 1] = f16{};
     const std::int64_t slots[] = {last};
-    ASSERT_TRUE(ok(run(ReshapeAndCache<Host>{.key = ConstView<3>(source.data(), {1, heads, dim}),
-                                             .key_cache = cache,
+    ASSERT_TRUE(ok(run(ReshapeAndCache<Host>{.k = ConstView<3>(source.data(), {1, heads, dim}),
+                                             .k_cache = cache,
                                              .slot_mapping = ConstView<1>(slots, {1})})));
     EXPECT_EQ(static_cast<f16*>(memory)[(index{1} << 33) - 1], 1.5f);
     const std::int64_t pair[] = {blocks - 1, blocks - 3};
-    ASSERT_TRUE(ok(run(CopyBlocks<Host>{.key_cache = cache, .pairs = ConstView<2>(pair, {1, 2})})));
+    ASSERT_TRUE(ok(run(CopyBlocks<Host>{.k_cache = cache, .pairs = ConstView<2>(pair, {1, 2})})));
     EXPECT_EQ(static_cast<f16*>(memory)[paged_offset(cache, last - 2 * block_size, 7, 8191)], 1.5f);
   });
   munmap(memory, bytes);
@@ -201,8 +200,8 @@ TEST(kv_cache, onnx_tensor_scatter) {
   on_every_backend([&](const std::string&, auto run) {
     std::vector<float> cache = past;
     ASSERT_TRUE(
-        ok(run(ReshapeAndCache<Host>{.key = ConstView<3>(update.data(), {batch * length, heads, dim}),
-                                     .key_cache = head_major_cache(View<4>(cache.data(), {batch, heads, max_len, dim})),
+        ok(run(ReshapeAndCache<Host>{.k = ConstView<3>(update.data(), {batch * length, heads, dim}),
+                                     .k_cache = head_major_cache(View<4>(cache.data(), {batch, heads, max_len, dim})),
                                      .slot_mapping = ConstView<1>(slots.data(), {batch})})));
     EXPECT_EQ(cache, present);
   });

@@ -96,13 +96,12 @@ TEST(kv_cache, a_bad_slot_in_device_memory_is_told) {
         Tensor<1> slots(DType::i64, {3});
         const std::int64_t list[] = {4, bad, -3};
         std::copy_n(list, 3, slots.data<std::int64_t>());
-        ReshapeAndCache<Cl> op{
-            .key = device.put(key), .key_cache = device.put(cache), .slot_mapping = device.put(slots)};
-        if (type == DType::i8) op.key_scales = device.put(scales);
+        ReshapeAndCache<Cl> op{.k = device.put(key), .k_cache = device.put(cache), .slot_mapping = device.put(slots)};
+        if (type == DType::i8) op.k_scale = device.put(scales);
         ASSERT_TRUE(ok(device.run(op)));
         expect_words(device.finish(), {"reshape_and_cache: slot_mapping[1] is " + std::to_string(bad), "below 15"});
         EXPECT_TRUE(ok(device.finish()));
-        const Tensor<5> got = device.get(op.key_cache);
+        const Tensor<5> got = device.get(op.k_cache);
         for (index k = 0; k < got.size(); ++k) {
           const bool named = k / 48 == 1 && k / 8 % 3 == 1;  // slot 4: the second of block 1
           ASSERT_EQ(got.get(k), !named ? untouched : type == DType::i8 ? 127 : 1) << k;
@@ -132,11 +131,11 @@ TEST(kv_cache, bad_pairs_in_device_memory_are_told) {
         for (index k = 0; k < 48; ++k) right.set(bad.pairs[2 * i + 1] * 48 + k, start.get(bad.pairs[2 * i] * 48 + k));
       Tensor<2> pairs(DType::i64, {2, 2});
       std::copy(bad.pairs.begin(), bad.pairs.end(), pairs.data<std::int64_t>());
-      const CopyBlocks<Cl> op{.key_cache = device.put(start), .pairs = device.put(pairs)};
+      const CopyBlocks<Cl> op{.k_cache = device.put(start), .pairs = device.put(pairs)};
       ASSERT_TRUE(ok(device.run(op)));
       expect_words(device.finish(), {"copy_blocks: ", bad.word});
       EXPECT_TRUE(ok(device.finish()));
-      EXPECT_EQ(device.get(op.key_cache), right);
+      EXPECT_EQ(device.get(op.k_cache), right);
     });
 }
 

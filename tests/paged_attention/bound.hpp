@@ -29,7 +29,7 @@ struct Bound {
 inline Bound bound(const Case& start) {
   Case c = start;
   const PagedAttention<Host> op = c.op();
-  const index seqs = c.lens.size(), kv_heads = op.key_cache.extents[1], group = c.q_heads / kv_heads;
+  const index seqs = c.lens.size(), kv_heads = op.k.extents[1], group = c.q_heads / kv_heads;
   const index dim = c.q.extents()[2], v_dim = c.out.extents()[2], keys_dim = c.q.extents()[1] * dim;
   const double scale = op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(dim)), cap = op.softcap;
   Bound all;
@@ -43,8 +43,8 @@ inline Bound bound(const Case& start) {
       k.assign(n * dim, 0), v.assign(n * v_dim, 0);
       for (index j = 0; j < n; ++j) {
         const index slot = c.slot_of(b, first + j);
-        const double key = op.key_scale * c.scale_of(c.key_scales, slot, kv);
-        const double value = op.value_scale * c.scale_of(c.value_scales, slot, kv);
+        const double key = op.k_tensor_scale * c.scale_of(c.k_scale, slot, kv);
+        const double value = op.v_tensor_scale * c.scale_of(c.v_scale, slot, kv);
         for (index d = 0; d < dim; ++d) k[j * dim + d] = key * c.keys.get(slot, kv, d);
         for (index d = 0; d < v_dim; ++d) v[j * v_dim + d] = value * c.values.get(slot, kv, d);
       }

@@ -31,10 +31,10 @@ struct Hand {
   }
   PagedAttention<Host> op() {
     return {.q = ConstView<3>(q.data(), {1, 1, 4}),
-            .key_cache = flat_cache(ConstView<4>(keys.data(), {3, 2, 1, 4})),
-            .value_cache = flat_cache(ConstView<4>(values.data(), {3, 2, 1, 1})),
-            .block_tables = ConstView<2>(table, {1, 3}),
-            .context_lens = ConstView<1>(length, {1}),
+            .k = flat_cache(ConstView<4>(keys.data(), {3, 2, 1, 4})),
+            .v = flat_cache(ConstView<4>(values.data(), {3, 2, 1, 1})),
+            .block_table = ConstView<2>(table, {1, 3}),
+            .kv_lens = ConstView<1>(length, {1}),
             .out = View<3>(out.data(), {1, 1, 1}),
             .lse = View<2>(lse.data(), {1, 1})};
   }

@@ -31,7 +31,7 @@ inline constexpr double untouched = 7;  // what lies between the outputs, before
 // context, blocks that no table names, entries past the last block.
 struct Case {
   index q_heads, spare;
-  Tensor<3> q, out, key_scales = {}, value_scales = {};
+  Tensor<3> q, out, k_scale = {}, v_scale = {};
   Tensor<2> tables, lse;
   Tensor<1> lens, slopes = {}, sinks = {};
   Pool keys, values;
@@ -43,15 +43,15 @@ struct Case {
   PagedAttention<Host> op() {
     PagedAttention<Host> op = extra;
     op.q = part(q.view(), q_heads);
-    op.key_cache = keys;
-    op.value_cache = values;
-    op.block_tables = tables;
-    op.context_lens = lens;
+    op.k = keys;
+    op.v = values;
+    op.block_table = tables;
+    op.kv_lens = lens;
     op.out = part(out.view(), q_heads);
     op.lse = part(lse.view(), q_heads);
-    if (key_scales.present()) {
-      op.key_scales = part(key_scales.view(), op.key_cache.extents[1]);
-      op.value_scales = part(value_scales.view(), op.key_cache.extents[1]);
+    if (k_scale.present()) {
+      op.k_scale = part(k_scale.view(), op.k.extents[1]);
+      op.v_scale = part(v_scale.view(), op.k.extents[1]);
     }
     op.alibi_slopes = slopes;
     op.sinks = sinks;
@@ -121,8 +121,7 @@ inline Case make(const Shape& shape, Rng& rng) {
   c.values.memory.poison();
   const bool quantized = shape.cache == DType::i8;
   if (quantized)
-    c.key_scales = c.value_scales =
-        Tensor<3>(DType::f32, {blocks, shape.kv_heads + 2 * spare, bs}, shape.layout).poison();
+    c.k_scale = c.v_scale = Tensor<3>(DType::f32, {blocks, shape.kv_heads + 2 * spare, bs}, shape.layout).poison();
   c.tables.fill(std::numeric_limits<std::int32_t>::max());
   std::uniform_real_distribution<double> number(-1, 1);
   const auto fill = [&](index block, index slots) {
@@ -130,7 +129,7 @@ inline Case make(const Shape& shape, Rng& rng) {
       for (index h = 0; h < shape.kv_heads; ++h) {
         for (index d = 0; d < shape.key_dim; ++d) c.keys.set(slot, h, d, number(rng) * (quantized ? 127 : 1));
         for (index d = 0; d < shape.value_dim; ++d) c.values.set(slot, h, d, number(rng) * (quantized ? 127 : 1));
-        for (auto* scales : {&c.key_scales, &c.value_scales})
+        for (auto* scales : {&c.k_scale, &c.v_scale})
           if (quantized) c.set_scale(*scales, slot, h, (1.5 + number(rng)) / 254);
       }
   };

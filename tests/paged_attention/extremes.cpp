@@ -88,10 +88,10 @@ TEST(paged_attention, offsets_pass_2_31_elements) {
   on_every_host_backend([&](const std::string&, auto run) {
     std::vector<float> out(heads * dim, -1);
     ASSERT_TRUE(ok(run(PagedAttention<Host>{.q = ConstView<3>(q.data(), {1, heads, dim}),
-                                            .key_cache = cache,
-                                            .value_cache = cache,
-                                            .block_tables = ConstView<2>(table, {1, 1}),
-                                            .context_lens = ConstView<1>(length, {1}),
+                                            .k = cache,
+                                            .v = cache,
+                                            .block_table = ConstView<2>(table, {1, 1}),
+                                            .kv_lens = ConstView<1>(length, {1}),
                                             .out = View<3>(out.data(), {1, heads, dim})})));
     for (index i = 0; i < heads * dim; ++i) EXPECT_EQ(out[i], static_cast<float>(i % dim));
   });
@@ -106,7 +106,7 @@ TEST(paged_attention, empty_batches) {
   on_every_backend([&](const std::string&, auto run) {
     Case got = none;
     PagedAttention<Host> op = got.op();
-    op.block_tables.extents[1] = 0;
+    op.block_table.extents[1] = 0;
     ASSERT_TRUE(ok(run(op)));
     for (index b = 0; b < 2; ++b)
       for (index h = 0; h < 4; ++h) {

@@ -91,8 +91,8 @@ TEST(paged_attention, four_keys_of_int8) {
                      .cache = DType::i8,
                      .pages = pages},
                     rng);
-      if (scales == 0) c.key_scales = c.value_scales = {};
-      if (scales != 1) c.extra.key_scale = 0.01f, c.extra.value_scale = 0.02f;
+      if (scales == 0) c.k_scale = c.v_scale = {};
+      if (scales != 1) c.extra.k_tensor_scale = 0.01f, c.extra.v_tensor_scale = 0.02f;
       ASSERT_NO_FATAL_FAILURE(compare(c));
     }
 }

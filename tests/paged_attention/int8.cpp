@@ -21,8 +21,8 @@ TEST(paged_attention, int8_scales_of_tokens_together_with_the_caches_own) {
                        .layout = layouts[1]},
                       rng);
         c.sinks = random_sinks(6, rng);
-        c.extra.key_scale = 1.75f;
-        c.extra.value_scale = 0.375f;
+        c.extra.k_tensor_scale = 1.75f;
+        c.extra.v_tensor_scale = 0.375f;
         c.extra.partition = partition;
         ASSERT_NO_FATAL_FAILURE(compare(c));
       }
@@ -34,9 +34,9 @@ TEST(paged_attention, int8_with_one_scale_for_all) {
     for (DType out : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(name(pages));
       Case c = make({.lens = {140, 3}, .cache = DType::i8, .out = out, .pages = pages}, rng);
-      c.key_scales = c.value_scales = {};
-      c.extra.key_scale = 0.01f;
-      c.extra.value_scale = 0.02f;
+      c.k_scale = c.v_scale = {};
+      c.extra.k_tensor_scale = 0.01f;
+      c.extra.v_tensor_scale = 0.02f;
       c.extra.partition = 100;
       ASSERT_NO_FATAL_FAILURE(compare(c));
     }
@@ -59,7 +59,7 @@ TEST(paged_attention, int8_scales_of_a_pool_of_one_slot) {
     Case one = c;
     one.keys = {DType::i8, {1, 1, 2, 18, 0, 1}, pages, Pool::keys};
     one.values = {DType::i8, {1, 1, 2, 7, 0, 1}, pages, Pool::values};
-    one_block(c, one.key_scales), one_block(c, one.value_scales);
+    one_block(c, one.k_scale), one_block(c, one.v_scale);
     const index block = static_cast<index>(c.tables.get(0));
     for (index h = 0; h < 2; ++h) {
       for (index d = 0; d < 18; ++d) one.keys.set(0, h, d, c.keys.get(block, h, d));
@@ -89,8 +89,8 @@ TEST(paged_attention, int8_extremes) {
     start.q.fill(-1);
     start.keys.memory.fill(-128);
     start.values.memory.fill(-128);
-    start.key_scales.fill(1);
-    start.value_scales.fill(1);
+    start.k_scale.fill(1);
+    start.v_scale.fill(1);
     start.extra.scale = 1;
     on_every_backend([&](const std::string&, auto run) {
       Case got = start;
@@ -115,7 +115,7 @@ TEST(paged_attention, int8_scales_that_are_not_finite) {
         start.extra.scale = 1e6f;  // one weight of 1, the others 0
         start.extra.window_left = 60;
         for (index i = 0; i < 4; ++i) start.tables.set(i, static_cast<double>(i));  // no repetition
-        start.set_scale(start.value_scales, start.slot_of(0, hidden ? 8 : 20), 1, bad);
+        start.set_scale(start.v_scale, start.slot_of(0, hidden ? 8 : 20), 1, bad);
         on_every_backend([&](const std::string&, auto run) {
           Case got = start;
           ASSERT_TRUE(ok(run(got.op())));

@@ -111,7 +111,7 @@ TEST(paged_attention, keys_and_values_interleaved_by_block) {
   on_every_backend([&](const std::string&, auto run) {
     Case got = start;
     PagedAttention<Host> op = got.op();
-    op.key_cache = half(0), op.value_cache = half(1);
+    op.k = half(0), op.v = half(1);
     ASSERT_TRUE(ok(run(op)));
     right(expected, got);
   });

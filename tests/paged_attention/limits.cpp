@@ -22,10 +22,10 @@ TEST(paged_attention, partitions_and_windows_of_any_size) {
   const std::vector<std::int32_t> table = {3, 1, 5, 0}, length = {13};
   on_every_host_backend([&](const std::string&, auto run) {
     PagedAttention<Host> op{.q = {q.data(), {1, 1, 8}},
-                            .key_cache = ConstView<5>(cache.data(), {6, 1, 1, 4, 8}),
-                            .value_cache = ConstView<5>(cache.data(), {6, 1, 1, 4, 8}),
-                            .block_tables = {table.data(), {1, 4}},
-                            .context_lens = {length.data(), {1}},
+                            .k = ConstView<5>(cache.data(), {6, 1, 1, 4, 8}),
+                            .v = ConstView<5>(cache.data(), {6, 1, 1, 4, 8}),
+                            .block_table = {table.data(), {1, 4}},
+                            .kv_lens = {length.data(), {1}},
                             .out = {out.data(), {1, 1, 8}},
                             .partition = 0};
     ASSERT_TRUE(ok(run(op)));
@@ -36,12 +36,12 @@ TEST(paged_attention, partitions_and_windows_of_any_size) {
       ASSERT_TRUE(ok(run(op)));
       EXPECT_EQ(out, expected) << size;
     }
-    // Slots that share memory make blocks of any size; no context_lens reaches so far. In one part: the scratch is
+    // Slots that share memory make blocks of any size; no kv_lens reaches so far. In one part: the scratch is
     // sized for all that the table could reach.
     op.partition = 0;
-    op.key_cache.extents[3] = op.value_cache.extents[3] = index{1} << 40;
-    op.key_cache.strides[3] = op.value_cache.strides[3] = 0;
-    EXPECT_EQ(op.max_context_len(), std::numeric_limits<std::int32_t>::max());
+    op.k.extents[3] = op.v.extents[3] = index{1} << 40;
+    op.k.strides[3] = op.v.strides[3] = 0;
+    EXPECT_EQ(op.max_kv_len(), std::numeric_limits<std::int32_t>::max());
     ASSERT_TRUE(ok(run(op)));
     for (index d = 0; d < 8; ++d) EXPECT_NEAR(out[d], cache[3 * 32 + d], 1e-6);
   });

@@ -114,8 +114,8 @@ TEST(paged_attention, bits_depend_on_the_sequence_alone) {
           Case got = start;
           PagedAttention<Host> alone = got.op();
           alone.q = alone.q.slice(0, b, 1);
-          alone.block_tables = alone.block_tables.slice(0, b, 1);
-          alone.context_lens = alone.context_lens.slice(0, b, 1);
+          alone.block_table = alone.block_table.slice(0, b, 1);
+          alone.kv_lens = alone.kv_lens.slice(0, b, 1);
           alone.out = alone.out.slice(0, b, 1);
           alone.lse = alone.lse.slice(0, b, 1);
           ASSERT_TRUE(ok(run_with_scratch(one, alone)));

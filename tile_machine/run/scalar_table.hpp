@@ -2,7 +2,7 @@
 // sequence: parts of it are brought into the vector unit's memory ahead of their use, so that no read waits for
 // global memory.
 //
-//   ScalarTable blocks(core, "blocks", op.block_tables.at(0, sequence).matrix(), 64);
+//   ScalarTable blocks(core, "blocks", op.block_table.at(0, sequence).matrix(), 64);
 //   core.gather_blocks(tile, pool, blocks, first, block_size);     or    blocks.at(i)
 //
 //   row    |0 .. 63|64 .. 127|128 ..

@@ -124,7 +124,7 @@ Expected<OnnxOutputs> run_attention(exec::Eager& run, OnnxNode& node) {
     mask = *node.inputs[3];
     if (mask.dtype == DType::boolean) {
       for (index i = 0; i < mask.size(); ++i) mask.set(i, mask.get(i) == 0);  // ONNX: true takes part
-      op.atten_mask = mask_view(mask);
+      op.mask = mask_view(mask);
     } else {
       op.bias = mask_view(mask);
     }
@@ -180,8 +180,8 @@ Expected<OnnxOutputs> run_tensor_scatter(exec::Eager& run, OnnxNode& node) {
     for (index t = 0; t < tokens; ++t) mapping.push_back(b * slots + first + t);
     View<3> key = update.view<3>({tokens, heads, dim}, {dim, tokens * dim, 1});
     key.data = static_cast<unsigned char*>(key.data) + byte_size(update.dtype, b * heads * tokens * dim);
-    run(ReshapeAndCache<Host>{.key = key,
-                              .key_cache = head_major_cache(cache.view<4>({batch, heads, slots, dim})),
+    run(ReshapeAndCache<Host>{.k = key,
+                              .k_cache = head_major_cache(cache.view<4>({batch, heads, slots, dim})),
                               .slot_mapping = {mapping.data(), {tokens}}});
   }
   return finish(run, {cache});

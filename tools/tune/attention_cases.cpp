@@ -37,10 +37,10 @@ void paged_cases(CaseMaker& make, index batch, index length, Heads heads) {
              const std::array<index, 5> values = {batch * columns, heads.kv, heads.dim, block, 1};
              return PagedAttention<Host>{
                  .q = o.random<3>(DType::f16, {batch, heads.q, heads.dim}),
-                 .key_cache = o.random<5>(DType::f16, keys),
-                 .value_cache = o.random<5>(DType::f16, values),
-                 .block_tables = o.integers<2>(DType::i32, {batch, columns}, 0, batch * columns - 1),
-                 .context_lens = o.integers<1>(DType::i32, {batch}, length, length),
+                 .k = o.random<5>(DType::f16, keys),
+                 .v = o.random<5>(DType::f16, values),
+                 .block_table = o.integers<2>(DType::i32, {batch, columns}, 0, batch * columns - 1),
+                 .kv_lens = o.integers<1>(DType::i32, {batch}, length, length),
                  .out = o.output<3>(DType::f16, {batch, heads.q, heads.dim})};
            });
 }

@@ -12,10 +12,10 @@ constexpr index block = 16, x = 8;  // vLLM's layout of 16-bit keys
 void write_cases(CaseMaker& make, index tokens, index heads, index dim) {
   const std::array<index, 5> cache = {groups_of(tokens, block), heads, dim / x, block, x};
   make.add("reshape_and_cache " + shape_text(DType::f16, tokens, heads, dim), 0, [=](Operands& o) {
-    return ReshapeAndCache<Host>{.key = o.random<3>(DType::f16, {tokens, heads, dim}),
-                                 .value = o.random<3>(DType::f16, {tokens, heads, dim}),
-                                 .key_cache = o.random<5>(DType::f16, cache),
-                                 .value_cache = o.random<5>(DType::f16, cache),
+    return ReshapeAndCache<Host>{.k = o.random<3>(DType::f16, {tokens, heads, dim}),
+                                 .v = o.random<3>(DType::f16, {tokens, heads, dim}),
+                                 .k_cache = o.random<5>(DType::f16, cache),
+                                 .v_cache = o.random<5>(DType::f16, cache),
                                  .slot_mapping = o.counting(DType::i64, tokens)};
   });
 }
@@ -25,7 +25,7 @@ void copy_cases(CaseMaker& make, index pairs, index heads, index dim) {
   make.add("copy_blocks " + shape_text(DType::f16, pairs, heads, dim), 0, [=](Operands& o) {
     View<5> keys = o.random<5>(DType::f16, cache), values = o.random<5>(DType::f16, cache);
     const View<1> numbers = o.counting(DType::i64, 2 * pairs);  // source and target by turns
-    return CopyBlocks<Host>{.key_cache = keys, .value_cache = values, .pairs = {numbers.data, DType::i64, {pairs, 2}}};
+    return CopyBlocks<Host>{.k_cache = keys, .v_cache = values, .pairs = {numbers.data, DType::i64, {pairs, 2}}};
   });
 }
 

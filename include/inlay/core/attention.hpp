@@ -28,7 +28,7 @@
 
 namespace inlay {
 
-// bias is ALiBi's and pse_shift's sum.
+// bias is ALiBi's and bias's sum.
 enum class BiasOrder : unsigned char {
   scale_bias_softcap,  // softcap(scale * dot + bias)      the default; Ascend's pse_type 0 (multiply, then add)
   scale_softcap_bias,  // softcap(scale * dot) + bias      ONNX

@@ -169,7 +169,7 @@ template <class Space> INLAY_INLINE AttentionProblem<Space> attention_problem(co
           .kv_lens = op.kv_lens,
           .q_start = op.q_start,
           .bias = op.bias,
-          .mask = op.atten_mask,
+          .mask = op.mask,
           .packed_mask = op.packed_mask,
           .mask_indptr = op.mask_indptr,
           .alibi_slopes = op.alibi_slopes,
@@ -192,9 +192,9 @@ template <class Space> INLAY_INLINE AttentionProblem<Space> attention_problem(co
           .lse = op.lse,
           .k = {flat_cache(k), op.k_list, op.q.extents[3], op.k_scale, op.k_offset},
           .v = {flat_cache(v), op.v_list, op.out.extents[3], op.v_scale, op.v_offset},
-          .kv_lens = detail::for_each(op.actual_seq_lengths, op.q.extents[0]),
-          .bias = op.pse_shift,
-          .mask = detail::of_all_heads(op.atten_mask),
+          .kv_lens = detail::for_each(op.kv_lens, op.q.extents[0]),
+          .bias = op.bias,
+          .mask = detail::of_all_heads(op.mask),
           .alibi_slopes = op.alibi_slopes,
           .sinks = op.sinks,
           .out_scale = op.out_scale,
@@ -210,14 +210,14 @@ template <class Space> INLAY_INLINE AttentionProblem<Space> attention_problem(co
 }
 
 template <class Space> INLAY_INLINE AttentionProblem<Space> attention_problem(const PagedAttention<Space>& op) {
-  const index reach = op.max_context_len(), whole = reach < 1 ? 1 : reach;
+  const index reach = op.max_kv_len(), whole = reach < 1 ? 1 : reach;
   return {.q = detail::single_queries(op.q),
           .out = detail::single_queries(op.out),
           .lse = detail::single_query_lse(op.lse),
-          .k = {op.key_cache, {}, op.q.extents[2], detail::token_scales(op.key_scales), {}, op.key_scale},
-          .v = {op.value_cache, {}, op.out.extents[2], detail::token_scales(op.value_scales), {}, op.value_scale},
-          .block_table = op.block_tables,
-          .kv_lens = op.context_lens,
+          .k = {op.k, {}, op.q.extents[2], detail::token_scales(op.k_scale), {}, op.k_tensor_scale},
+          .v = {op.v, {}, op.out.extents[2], detail::token_scales(op.v_scale), {}, op.v_tensor_scale},
+          .block_table = op.block_table,
+          .kv_lens = op.kv_lens,
           .alibi_slopes = op.alibi_slopes,
           .sinks = op.sinks,
           .scale = static_cast<float>(score_rule(op, op.q.extents[2]).scale),

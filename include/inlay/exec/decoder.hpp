@@ -159,20 +159,20 @@ template <class Space = Host> class Decoder {
     run(Rope<Space>{.x = k_heads, .cos = cos, .sin = sin, .y = k_heads, .interleaved = interleaved});
 
     const View<4, Space> keys = cache.keys(layer), values = cache.values(layer);
-    run(ReshapeAndCache<Space>{.key = k_heads,
-                               .value = v_heads,
-                               .key_cache = flat_cache(keys),
-                               .value_cache = flat_cache(values),
+    run(ReshapeAndCache<Space>{.k = k_heads,
+                               .v = v_heads,
+                               .k_cache = flat_cache(keys),
+                               .v_cache = flat_cache(values),
                                .slot_mapping = batch.slots});
     const Rows attended = attended_.slice(0, 0, tokens);
     // window_left counts the keys before the query, the configuration counts the query too.
     const index window = config_.layer(layer).window, window_left = window > 0 ? window - 1 : -1;
     if (batch.phase == Phase::decode) {
       run(PagedAttention<Space>{.q = q_heads,
-                                .key_cache = flat_cache(keys),
-                                .value_cache = flat_cache(values),
-                                .block_tables = batch.block_table,
-                                .context_lens = batch.kv_lens,
+                                .k = flat_cache(keys),
+                                .v = flat_cache(values),
+                                .block_table = batch.block_table,
+                                .kv_lens = batch.kv_lens,
                                 .out = {attended.data, DType::f32, {tokens, heads, dim}},
                                 .window_left = window_left});
     } else {

@@ -16,7 +16,7 @@
 // Any of the left with any of the right. A chunk of a prompt is its queries over all keys up to its
 // end: the result is bit for bit that of the whole prompt at once (docs/ops/flash_attention.md).
 //
-// Sparse modes: none; causal; band (window_left, window_right); custom (packed_mask, atten_mask). Given
+// Sparse modes: none; causal; band (window_left, window_right); custom (packed_mask, mask). Given
 // together, a key is seen if each of them lets it.
 #pragma once
 
@@ -40,7 +40,7 @@ template <class Space = Host> struct FlashAttention {
   ConstView<1, Space> q_start = {};       // [batch]  i32 i64; position of a sequence's first query among its
                                           //          keys, -2^53..2^53; left out: kv_len - q_len. Zeros: top-left
   ConstView<4, Space> bias = {};          // [batch|1, q_heads|1, q_len|1, kv_len]  f32 f16 bf16; -inf masks
-  ConstView<4, Space> atten_mask = {};    // [batch|1, q_heads|1, q_len|1, kv_len]  bool, true = masked
+  ConstView<4, Space> mask = {};          // [batch|1, q_heads|1, q_len|1, kv_len]  bool, true = masked
   ConstView<1, Space> packed_mask = {};   // [bytes]  u8; bit i * kv_len + j of a sequence: 1 = query i sees key j
   ConstView<1, Space> mask_indptr = {};   // [batch + 1]  i32 i64; the byte at which a sequence's bits begin
   ConstView<1, Space> alibi_slopes = {};  // [q_heads]  f32; adds slope * (j - position)
@@ -71,7 +71,7 @@ template <class Space = Host> struct FlashAttention {
                                             optional_in("block_table", &FlashAttention::block_table),
                                             optional_in("q_start", &FlashAttention::q_start),
                                             optional_in("bias", &FlashAttention::bias),
-                                            optional_in("atten_mask", &FlashAttention::atten_mask),
+                                            optional_in("mask", &FlashAttention::mask),
                                             optional_in("packed_mask", &FlashAttention::packed_mask),
                                             optional_in("mask_indptr", &FlashAttention::mask_indptr),
                                             optional_in("alibi_slopes", &FlashAttention::alibi_slopes),
@@ -142,7 +142,7 @@ inline void check_contents(Check<FlashAttention<Host>>& check, const FlashAttent
                  });
     };
     covers(op.bias);
-    covers(op.atten_mask);
+    covers(op.mask);
     if (op.packed_mask.present()) {
       const index begin = entry(op.mask_indptr, b), end = entry(op.mask_indptr, b + 1);
       const index pairs = saturating_multiply(queries, keys);
@@ -193,12 +193,12 @@ template <class Space> Status check(const FlashAttention<Space>& op) {
       .dtype(op.q_start, ids)
       .extent(op.q_start, 0, batch)
       .dtype(op.bias, floats)
-      .dtype(op.atten_mask, DType::boolean)
+      .dtype(op.mask, DType::boolean)
       .dtype(op.packed_mask, DType::u8)
       .together(op.mask_indptr, op.packed_mask)
       .dtype(op.mask_indptr, ids)
       .extent(op.mask_indptr, 0, batch + 1);
-  for (const auto* mask : {&op.bias, &op.atten_mask})
+  for (const auto* mask : {&op.bias, &op.mask})
     check_broadcast(demands, *mask, {batch, q_heads, mask->extents[2], mask->extents[3]});
   check_antiquant(demands, op.k.dtype, op.k_scale, op.k_offset, op.k.extents);
   check_antiquant(demands, op.v.dtype, op.v_scale, op.v_offset, op.v.extents);

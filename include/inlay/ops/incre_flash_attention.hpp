@@ -11,13 +11,13 @@
 // Layouts are strides: BSND [batch, len, heads, dim]; BNSD the same with heads before len; BSH is BSND.
 // Keys of sequence b are the slots start .. start + length of its K:
 //
-//   start = 0                                     length = actual_seq_lengths[b], or all slots
+//   start = 0                                     length = kv_lens[b], or all slots
 //   start = slots - max(kv_padding, 0) - length   with kv_left_padding; start < 0: no key is seen
 //
 // int8 output saturates, infinities too. NaN, of which codes have none, counts as 0 and gives out_offset, as in
 // quantize; where a score made it, lse is NaN.
 //
-// The last dimensions of pse_shift and atten_mask count slots, as Ascend's do.
+// The last dimensions of bias and mask count slots, as Ascend's do.
 #pragma once
 
 #include <span>
@@ -36,9 +36,9 @@ template <class Space = Host> struct IncreFlashAttention {
   std::span<const ConstView<3, Space>> v_list = {};  // [slots_b, kv_heads, dim] each, of one dtype
   View<4, Space> out;                                // [batch, q_len, q_heads, v_dim]  f32 f16 bf16 i8
   View<3, Space> lse = {};                           // [batch, q_len, q_heads]         f32
-  ConstView<1, Space> actual_seq_lengths = {};       // [batch|1]  i32 i64
-  ConstView<4, Space> pse_shift = {};                // [batch|1, q_heads|1, q_len|1, slots]  f32 f16 bf16
-  ConstView<3, Space> atten_mask = {};               // [batch|1, q_len|1, slots]  bool, true = masked
+  ConstView<1, Space> kv_lens = {};                  // [batch|1]  i32 i64
+  ConstView<4, Space> bias = {};                     // [batch|1, q_heads|1, q_len|1, slots]  f32 f16 bf16
+  ConstView<3, Space> mask = {};                     // [batch|1, q_len|1, slots]  bool, true = masked
   ConstView<1, Space> alibi_slopes = {};             // [q_heads]  f32; adds slope * (j - position)
   ConstView<1, Space> sinks = {};                    // [q_heads]  f32
   ConstView<4, Space> k_scale = {};                  // int8 K and V: (k + k_offset) * k_scale   f32, k's shape
@@ -64,9 +64,9 @@ template <class Space = Host> struct IncreFlashAttention {
                                             in_list("v_list", &IncreFlashAttention::v_list),
                                             inlay::out("out", &IncreFlashAttention::out),
                                             optional_out("lse", &IncreFlashAttention::lse),
-                                            optional_in("actual_seq_lengths", &IncreFlashAttention::actual_seq_lengths),
-                                            optional_in("pse_shift", &IncreFlashAttention::pse_shift),
-                                            optional_in("atten_mask", &IncreFlashAttention::atten_mask),
+                                            optional_in("kv_lens", &IncreFlashAttention::kv_lens),
+                                            optional_in("bias", &IncreFlashAttention::bias),
+                                            optional_in("mask", &IncreFlashAttention::mask),
                                             optional_in("alibi_slopes", &IncreFlashAttention::alibi_slopes),
                                             optional_in("sinks", &IncreFlashAttention::sinks),
                                             optional_in("k_scale", &IncreFlashAttention::k_scale),
@@ -113,7 +113,7 @@ inline namespace INLAY_UNIT_ISA {
 // The slots of sequence b that hold its keys; empty where left padding leaves no room for them.
 [[gnu::always_inline]] inline KeyRange key_slots(const IncreFlashAttention<Host>& op, index b) {
   const index slots = op.listed() ? op.k_list[static_cast<std::size_t>(b)].extents[0] : op.k.extents[1];
-  const auto& lengths = op.actual_seq_lengths;
+  const auto& lengths = op.kv_lens;
   const index length = lengths.present() ? entry(lengths, lengths.extents[0] == 1 ? 0 : b) : slots;
   return op.kv_left_padding ? left_padded_keys(slots, length, op.kv_padding) : KeyRange{0, length};
 }
@@ -176,33 +176,33 @@ template <class Space> Status check(const IncreFlashAttention<Space>& op) {
             })
       .shape(op.v, {k.extents[0], k.extents[1], k.extents[2], v.extents[3]})
       .dtype(op.out, {DType::f32, DType::f16, DType::bf16, DType::i8})
-      .dtype(op.actual_seq_lengths, ids)
-      .dtype(op.pse_shift, floats)
-      .dtype(op.atten_mask, DType::boolean)
+      .dtype(op.kv_lens, ids)
+      .dtype(op.bias, floats)
+      .dtype(op.mask, DType::boolean)
       .that(op.out_scale.present() == quantized, op.out_scale, "must be given with i8 output, and only then")
       .that(!op.out_offset.present() || quantized, op.out_offset, "is given without i8 output; it must be left out")
       .dtype(op.out_scale, DType::f32)
       .dtype(op.out_offset, DType::f32);
-  check_broadcast(demands, op.actual_seq_lengths, {batch});
-  check_broadcast(demands, op.pse_shift, {batch, q_heads, q_len, op.pse_shift.extents[3]});
-  check_broadcast(demands, op.atten_mask, {batch, q_len, op.atten_mask.extents[2]});
+  check_broadcast(demands, op.kv_lens, {batch});
+  check_broadcast(demands, op.bias, {batch, q_heads, q_len, op.bias.extents[3]});
+  check_broadcast(demands, op.mask, {batch, q_len, op.mask.extents[2]});
   check_broadcast(demands, op.out_scale, {q_heads, v.extents[3]});
   check_broadcast(demands, op.out_offset, {q_heads, v.extents[3]});
   demands
-      .that(!op.pse_shift.present() || op.pse_shift.extents[3] >= slots, op.pse_shift,
-            [&] { return "has " + number(op.pse_shift.extents[3]) + " columns; it must have " + number(slots); })
-      .that(!op.atten_mask.present() || op.atten_mask.extents[2] >= slots, op.atten_mask,
-            [&] { return "has " + number(op.atten_mask.extents[2]) + " columns; it must have " + number(slots); });
+      .that(!op.bias.present() || op.bias.extents[3] >= slots, op.bias,
+            [&] { return "has " + number(op.bias.extents[3]) + " columns; it must have " + number(slots); })
+      .that(!op.mask.present() || op.mask.extents[2] >= slots, op.mask,
+            [&] { return "has " + number(op.mask.extents[2]) + " columns; it must have " + number(slots); });
   check_antiquant(demands, k.dtype, op.k_scale, op.k_offset, k.extents);
   check_antiquant(demands, v.dtype, op.v_scale, op.v_offset, v.extents);
-  if (op.actual_seq_lengths.present() && op.actual_seq_lengths.extents[0] == 1)
-    for (const auto& part : op.k_list) check_lengths(demands, op.actual_seq_lengths, part.extents[0]);
-  check_lengths(demands, op.actual_seq_lengths, slots);
+  if (op.kv_lens.present() && op.kv_lens.extents[0] == 1)
+    for (const auto& part : op.k_list) check_lengths(demands, op.kv_lens, part.extents[0]);
+  check_lengths(demands, op.kv_lens, slots);
   if constexpr (std::is_same_v<Space, Host>)
     for (index b = 0; demands.good() && !op.out.empty() && b < batch; ++b) {
       const index own = op.listed() ? op.k_list[static_cast<std::size_t>(b)].extents[0] : slots;
       const KeyRange keys = key_slots(op, b);
-      demands.that(keys.end <= own, op.actual_seq_lengths, [&] {
+      demands.that(keys.end <= own, op.kv_lens, [&] {
         return "has " + number(keys.end) + " for sequence " + number(b) + "; it must be in 0.." + number(own);
       });
     }

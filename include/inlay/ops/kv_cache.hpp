@@ -1,6 +1,6 @@
 // Three operators write a paged KV cache (core/paged_kv.hpp draws the layouts and names the views).
 //
-//   ReshapeAndCache   key_cache[slot[t], h, :] = key[t, h, :]     value likewise
+//   ReshapeAndCache   k_cache[slot[t], h, :] = key[t, h, :]     value likewise
 //   CopyBlocks        cache[target, ...] = cache[source, ...]      for each (source, target)
 //   SwapBlocks        target[j, ...] = source[i, ...]              for each (i, j); two pools
 //
@@ -25,36 +25,36 @@
 namespace inlay {
 
 template <class Space = Host> struct ReshapeAndCache {
-  ConstView<3, Space> key;            // [tokens, kv_heads, key_dim]    f32 f16 bf16; part of a fused row as strides
-  ConstView<3, Space> value = {};     // [tokens, kv_heads, value_dim]  optional with value_cache; key's type
-  PagedView<Space> key_cache;         // [blocks, kv_heads, key_dim / x, block_size, x]    f32 f16 bf16 i8
-  PagedView<Space> value_cache = {};  // [blocks, kv_heads, value_dim / x, block_size, x]  key_cache's type
-  ConstView<1, Space> slot_mapping;   // [tokens] i64; negative: skip
-  View<3, Space> key_scales = {};     // [blocks, kv_heads, block_size] f32; with an i8 cache only
-  View<3, Space> value_scales = {};   // [blocks, kv_heads, block_size] f32
+  ConstView<3, Space> k;             // [tokens, kv_heads, key_dim]    f32 f16 bf16; part of a fused row as strides
+  ConstView<3, Space> v = {};        // [tokens, kv_heads, value_dim]  optional with v_cache; k's type
+  PagedView<Space> k_cache;          // [blocks, kv_heads, key_dim / x, block_size, x]    f32 f16 bf16 i8
+  PagedView<Space> v_cache = {};     // [blocks, kv_heads, value_dim / x, block_size, x]  k_cache's type
+  ConstView<1, Space> slot_mapping;  // [tokens] i64; negative: skip
+  View<3, Space> k_scale = {};       // [blocks, kv_heads, block_size] f32; with an i8 cache only
+  View<3, Space> v_scale = {};       // [blocks, kv_heads, block_size] f32
 
   static constexpr std::string_view name = "reshape_and_cache";
-  static constexpr auto fields = std::tuple{in("key", &ReshapeAndCache::key),
-                                            optional_in("value", &ReshapeAndCache::value),
-                                            inout("key_cache", &ReshapeAndCache::key_cache),
-                                            optional_out("value_cache", &ReshapeAndCache::value_cache),
+  static constexpr auto fields = std::tuple{in("k", &ReshapeAndCache::k),
+                                            optional_in("v", &ReshapeAndCache::v),
+                                            inout("k_cache", &ReshapeAndCache::k_cache),
+                                            optional_out("v_cache", &ReshapeAndCache::v_cache),
                                             in("slot_mapping", &ReshapeAndCache::slot_mapping),
-                                            optional_out("key_scales", &ReshapeAndCache::key_scales),
-                                            optional_out("value_scales", &ReshapeAndCache::value_scales)};
+                                            optional_out("k_scale", &ReshapeAndCache::k_scale),
+                                            optional_out("v_scale", &ReshapeAndCache::v_scale)};
 };
 
 template <class Space = Host> struct CopyBlocks {
-  PagedView<Space> key_cache;         // [blocks, kv_heads, groups, block_size, x]  f32 f16 bf16 i8
-  PagedView<Space> value_cache = {};  // as many blocks; its own shape and type
-  View<3, Space> key_scales = {};     // [blocks, kv_heads, block_size] f32
-  View<3, Space> value_scales = {};   // [blocks, kv_heads, block_size] f32
-  ConstView<2, Space> pairs;          // [pairs, 2] i64: source, target; no target occurs twice, nor as a source
+  PagedView<Space> k_cache;       // [blocks, kv_heads, groups, block_size, x]  f32 f16 bf16 i8
+  PagedView<Space> v_cache = {};  // as many blocks; its own shape and type
+  View<3, Space> k_scale = {};    // [blocks, kv_heads, block_size] f32
+  View<3, Space> v_scale = {};    // [blocks, kv_heads, block_size] f32
+  ConstView<2, Space> pairs;      // [pairs, 2] i64: source, target; no target occurs twice, nor as a source
 
   static constexpr std::string_view name = "copy_blocks";
   static constexpr auto fields =
-      std::tuple{inout("key_cache", &CopyBlocks::key_cache), optional_out("value_cache", &CopyBlocks::value_cache),
-                 optional_out("key_scales", &CopyBlocks::key_scales),
-                 optional_out("value_scales", &CopyBlocks::value_scales), in("pairs", &CopyBlocks::pairs)};
+      std::tuple{inout("k_cache", &CopyBlocks::k_cache), optional_out("v_cache", &CopyBlocks::v_cache),
+                 optional_out("k_scale", &CopyBlocks::k_scale), optional_out("v_scale", &CopyBlocks::v_scale),
+                 in("pairs", &CopyBlocks::pairs)};
 };
 
 // One tensor at a time: keys, values, or scales as scales_cache(). Host to device and back, or within
@@ -80,7 +80,7 @@ inline Text wrong_slot(const ConstView<1>& slots, index limit) {
   for (index t = 0; t < slots.extents[0]; ++t)
     if (const index slot = slots.as<std::int64_t>()[t * slots.strides[0]]; slot >= limit)
       return "[" + number(t) + "] is " + number(slot) + "; it must be below " + number(limit) +
-             ", the slots of key_cache, or negative to skip the token";
+             ", the slots of k_cache, or negative to skip the token";
   return {};
 }
 
@@ -116,44 +116,44 @@ inline Text wrong_pair(const ConstView<2>& pairs, index sources, index targets, 
 inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const ReshapeAndCache<Space>& op) {
-  const index tokens = op.key.extents[0];
-  const auto& keys = op.key_cache;
-  const auto& values = op.value_cache;
+  const index tokens = op.k.extents[0];
+  const auto& keys = op.k_cache;
+  const auto& values = op.v_cache;
   const bool quantized = keys.dtype == DType::i8;
   Check checked(op);
-  checked.dtype(op.key, floats)
-      .same_dtype(op.value, op.key)
-      .together(op.value, values)
+  checked.dtype(op.k, floats)
+      .same_dtype(op.v, op.k)
+      .together(op.v, values)
       .dtype(keys, detail::cache_types)
       .same_dtype(values, keys)
-      .extent(keys, 1, op.key.extents[1])
-      .that(head_dim_of(keys) == op.key.extents[2], keys,
+      .extent(keys, 1, op.k.extents[1])
+      .that(head_dim_of(keys) == op.k.extents[2], keys,
             [&] {
               return "has " + number(keys.extents[2]) + " groups of " + number(keys.extents[4]) +
-                     "; they must make up " + number(op.key.extents[2]) + ", the dim of key";
+                     "; they must make up " + number(op.k.extents[2]) + ", the dim of k";
             })
       .that(block_size_of(keys) >= 1, keys, "has blocks without slots; it must have at least 1")
       .dtype(op.slot_mapping, DType::i64)
       .extent(op.slot_mapping, 0, tokens)
-      .that(op.key_scales.present() == quantized, op.key_scales, "must be given with an i8 cache, and only then")
-      .dtype(op.key_scales, DType::f32)
-      .shape(op.key_scales, {block_count(keys), kv_head_count(keys), block_size_of(keys)});
+      .that(op.k_scale.present() == quantized, op.k_scale, "must be given with an i8 cache, and only then")
+      .dtype(op.k_scale, DType::f32)
+      .shape(op.k_scale, {block_count(keys), kv_head_count(keys), block_size_of(keys)});
   if (values.present()) {
-    checked.extent(op.value, 0, tokens)
-        .extent(op.value, 1, op.key.extents[1])
+    checked.extent(op.v, 0, tokens)
+        .extent(op.v, 1, op.k.extents[1])
         .extent(values, 0, block_count(keys))
         .extent(values, 1, kv_head_count(keys))
         .extent(values, 3, block_size_of(keys))
-        .that(head_dim_of(values) == op.value.extents[2], values,
+        .that(head_dim_of(values) == op.v.extents[2], values,
               [&] {
                 return "has " + number(values.extents[2]) + " groups of " + number(values.extents[4]) +
-                       "; they must make up " + number(op.value.extents[2]) + ", the dim of value";
+                       "; they must make up " + number(op.v.extents[2]) + ", the dim of v";
               })
-        .dtype(op.value_scales, DType::f32)
-        .same_shape(op.value_scales, op.key_scales);
+        .dtype(op.v_scale, DType::f32)
+        .same_shape(op.v_scale, op.k_scale);
   }
-  checked.that(op.value_scales.present() == (quantized && values.present()), op.value_scales,
-               "must be given with an i8 value_cache, and only then");
+  checked.that(op.v_scale.present() == (quantized && values.present()), op.v_scale,
+               "must be given with an i8 v_cache, and only then");
   Status status = checked;
   if constexpr (std::is_same_v<Space, Host>)
     if (status.ok())
@@ -163,20 +163,20 @@ template <class Space> Status check(const ReshapeAndCache<Space>& op) {
 }
 
 template <class Space> Status check(const CopyBlocks<Space>& op) {
-  const auto& keys = op.key_cache;
-  const auto& values = op.value_cache;
-  Status status = Check(op)
-                      .dtype(keys, detail::cache_types)
-                      .dtype(values, detail::cache_types)
-                      .extent(values, 0, block_count(keys))
-                      .dtype(op.key_scales, DType::f32)
-                      .shape(op.key_scales, {block_count(keys), kv_head_count(keys), block_size_of(keys)})
-                      .that(values.present() || !op.value_scales.present(), op.value_scales,
-                            "is given; it must be left out, as value_cache is")
-                      .dtype(op.value_scales, DType::f32)
-                      .shape(op.value_scales, {block_count(values), kv_head_count(values), block_size_of(values)})
-                      .dtype(op.pairs, DType::i64)
-                      .extent(op.pairs, 1, 2);
+  const auto& keys = op.k_cache;
+  const auto& values = op.v_cache;
+  Status status =
+      Check(op)
+          .dtype(keys, detail::cache_types)
+          .dtype(values, detail::cache_types)
+          .extent(values, 0, block_count(keys))
+          .dtype(op.k_scale, DType::f32)
+          .shape(op.k_scale, {block_count(keys), kv_head_count(keys), block_size_of(keys)})
+          .that(values.present() || !op.v_scale.present(), op.v_scale, "is given; it must be left out, as v_cache is")
+          .dtype(op.v_scale, DType::f32)
+          .shape(op.v_scale, {block_count(values), kv_head_count(values), block_size_of(values)})
+          .dtype(op.pairs, DType::i64)
+          .extent(op.pairs, 1, 2);
   if constexpr (std::is_same_v<Space, Host>)
     if (status.ok())
       if (const Text wrong = detail::wrong_pair(op.pairs, block_count(keys), block_count(keys), true); !wrong.empty())

@@ -30,8 +30,7 @@ template <class Op> void draw_score(Draw& d, Op& op, const Heads& heads) {
   if (d.chance(30)) op.scale = static_cast<float>(d.real(-1, 1));
   if (d.chance(20)) op.softcap = static_cast<float>(d.real(0.5, 5));
   if (d.chance(30)) op.window_left = d.pick<index>({0, 1, 5, 64, 1000, largest});
-  op.bias_order = d.pick(
-      {BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias, BiasOrder::bias_scale_softcap});
+  op.bias_order = d.pick({BiasOrder::scale_bias_softcap, BiasOrder::scale_softcap_bias, BiasOrder::bias_scale_softcap});
 }
 
 // Scales of int8 with extents of 1 where one serves all.
@@ -87,7 +86,7 @@ inline void draw(Draw& d, FlashAttention<Host>& op) {
   const index longest = op.max_kv_len();
   if (d.chance(20)) op.bias = draw_bias(d, {batch, heads.q, total_q, longest});
   if (d.chance(20))
-    op.atten_mask = d.in<4>(DType::boolean, {d.chance(50) ? 1 : batch, d.chance(50) ? 1 : heads.q, total_q, longest}, 0, 1);
+    op.mask = d.in<4>(DType::boolean, {d.chance(50) ? 1 : batch, d.chance(50) ? 1 : heads.q, total_q, longest}, 0, 1);
   if (d.chance(15)) {
     const index bytes = (total_q * longest + 7) / 8;
     std::vector<index> begins;
@@ -133,10 +132,10 @@ inline void draw(Draw& d, IncreFlashAttention<Host>& op) {
     if (d.chance(50)) op.out_offset = d.in<2>(DType::f32, op.out_scale.extents, -20, 20);
   }
   if (d.chance(50)) op.lse = d.out<3>(DType::f32, {batch, q_len, heads.q});
-  if (d.chance(50)) op.actual_seq_lengths = d.indices<1>(d.ids(), {d.chance(30) ? 1 : batch}, 0, shortest);
-  if (d.chance(20)) op.pse_shift = draw_bias(d, {batch, heads.q, q_len, slots});
+  if (d.chance(50)) op.kv_lens = d.indices<1>(d.ids(), {d.chance(30) ? 1 : batch}, 0, shortest);
+  if (d.chance(20)) op.bias = draw_bias(d, {batch, heads.q, q_len, slots});
   if (d.chance(20))
-    op.atten_mask = d.in<3>(DType::boolean, {d.chance(50) ? 1 : batch, d.chance(50) ? 1 : q_len, slots}, 0, 1);
+    op.mask = d.in<3>(DType::boolean, {d.chance(50) ? 1 : batch, d.chance(50) ? 1 : q_len, slots}, 0, 1);
   draw_score(d, op, heads);
   op.causal = d.chance(40);
   op.kv_left_padding = d.chance(25);
@@ -159,16 +158,17 @@ template <class Make> auto draw_pages(Draw& d, const Pages& pages, index dim, Ma
   return make(std::array<index, 5>{blocks, heads, x > 0 ? dim / x : 0, block_size, x});
 }
 inline ConstPagedView<> read_pages(Draw& d, const Pages& pages, index dim, DType type) {
-  return draw_pages(d, pages, dim,
-                    [&]<std::size_t rank>(const std::array<index, rank>& extents) -> ConstView<static_cast<int>(rank)> {
-                      return cached<static_cast<int>(rank)>(d, type, extents);
-                    });
+  return draw_pages(
+      d, pages,
+      dim, [&]<std::size_t rank>(const std::array<index, rank>& extents) -> ConstView<static_cast<int>(rank)> {
+        return cached<static_cast<int>(rank)>(d, type, extents);
+      });
 }
 inline PagedView<> written_pages(Draw& d, const Pages& pages, index dim, DType type) {
-  return draw_pages(d, pages, dim,
-                    [&]<std::size_t rank>(const std::array<index, rank>& extents) -> View<static_cast<int>(rank)> {
-                      return d.out<static_cast<int>(rank)>(type, extents);
-                    });
+  return draw_pages(
+      d, pages, dim, [&]<std::size_t rank>(const std::array<index, rank>& extents) -> View<static_cast<int>(rank)> {
+        return d.out<static_cast<int>(rank)>(type, extents);
+      });
 }
 
 inline void draw(Draw& d, PagedAttention<Host>& op) {
@@ -177,17 +177,17 @@ inline void draw(Draw& d, PagedAttention<Host>& op) {
   const Pages pages{d.between(1, 6), heads.kv, d.between(1, 17)};
   const DType kv = cache_type(d);
   op.q = d.in<3>(d.floats(), {seqs, heads.q, heads.dim});
-  op.key_cache = read_pages(d, pages, heads.dim, kv);
-  op.value_cache = read_pages(d, pages, heads.v_dim, kv);
-  op.block_tables = d.indices<2>(DType::i32, {seqs, across}, 0, pages.blocks - 1);
-  op.context_lens = d.indices<1>(DType::i32, {seqs}, 0, across * pages.block_size);
+  op.k = read_pages(d, pages, heads.dim, kv);
+  op.v = read_pages(d, pages, heads.v_dim, kv);
+  op.block_table = d.indices<2>(DType::i32, {seqs, across}, 0, pages.blocks - 1);
+  op.kv_lens = d.indices<1>(DType::i32, {seqs}, 0, across * pages.block_size);
   op.out = d.out<3>(d.floats(), {seqs, heads.q, heads.v_dim});
   if (d.chance(50)) op.lse = d.out<2>(DType::f32, {seqs, heads.q});
   if (kv == DType::i8) {
-    op.key_scale = op.value_scale = 1.0f / 64;
+    op.k_tensor_scale = op.v_tensor_scale = 1.0f / 64;
     if (d.chance(50)) {
-      op.key_scales = d.in<3>(DType::f32, {pages.blocks, pages.heads, pages.block_size}, 0.1, 1);
-      op.value_scales = d.in<3>(DType::f32, op.key_scales.extents, 0.1, 1);
+      op.k_scale = d.in<3>(DType::f32, {pages.blocks, pages.heads, pages.block_size}, 0.1, 1);
+      op.v_scale = d.in<3>(DType::f32, op.k_scale.extents, 0.1, 1);
     }
   }
   draw_score(d, op, heads);
@@ -198,16 +198,16 @@ inline void draw(Draw& d, ReshapeAndCache<Host>& op) {
   const Pages pages{d.extent(6), d.between(1, 3), d.between(1, 17)};
   const index tokens = d.extent(20), slots = pages.blocks * pages.block_size, dim = d.extent(70);
   const DType cache = cache_type(d);
-  op.key = d.in<3>(d.floats(), {tokens, pages.heads, dim});
-  op.key_cache = written_pages(d, pages, dim, cache);
+  op.k = d.in<3>(d.floats(), {tokens, pages.heads, dim});
+  op.k_cache = written_pages(d, pages, dim, cache);
   op.slot_mapping = d.indices<1>(DType::i64, {tokens}, -1, slots - 1);
   const std::array<index, 3> scales{pages.blocks, pages.heads, pages.block_size};
-  if (cache == DType::i8) op.key_scales = d.out<3>(DType::f32, scales);
+  if (cache == DType::i8) op.k_scale = d.out<3>(DType::f32, scales);
   if (d.chance(30)) return;
   const index v_dim = d.chance(70) ? dim : d.extent(70);
-  op.value = d.in<3>(op.key.dtype, {tokens, pages.heads, v_dim});
-  op.value_cache = written_pages(d, pages, v_dim, cache);
-  if (cache == DType::i8) op.value_scales = d.out<3>(DType::f32, scales);
+  op.v = d.in<3>(op.k.dtype, {tokens, pages.heads, v_dim});
+  op.v_cache = written_pages(d, pages, v_dim, cache);
+  if (cache == DType::i8) op.v_scale = d.out<3>(DType::f32, scales);
 }
 
 // Each target once; sources from `first_source` on, which targets stay below where they share a pool.
@@ -228,12 +228,12 @@ inline ConstView<2> draw_pairs(Draw& d, index first_source, index sources, index
 inline void draw(Draw& d, CopyBlocks<Host>& op) {
   const Pages pages{d.extent(8), d.between(1, 3), d.extent(17)};
   const index dim = d.extent(40);
-  op.key_cache = written_pages(d, pages, dim, cache_type(d));
+  op.k_cache = written_pages(d, pages, dim, cache_type(d));
   const std::array<index, 3> scales{pages.blocks, pages.heads, pages.block_size};
-  if (d.chance(30)) op.key_scales = d.out<3>(DType::f32, scales);
+  if (d.chance(30)) op.k_scale = d.out<3>(DType::f32, scales);
   if (d.chance(60)) {
-    op.value_cache = written_pages(d, pages, d.extent(40), cache_type(d));
-    if (d.chance(30)) op.value_scales = d.out<3>(DType::f32, scales);
+    op.v_cache = written_pages(d, pages, d.extent(40), cache_type(d));
+    if (d.chance(30)) op.v_scale = d.out<3>(DType::f32, scales);
   }
   const index targets = pages.blocks / 2;
   op.pairs = draw_pairs(d, targets, pages.blocks, targets);

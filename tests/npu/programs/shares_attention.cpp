@@ -57,9 +57,9 @@ struct Paged {
       return head_major_cache(ConstView<4>(View<4>(at.place(), DType::f16, {blocks, c.cache_heads, block, c.dim})));
     };
     op.q = rows();
-    op.key_cache = cache(), op.value_cache = cache();
-    op.block_tables = ConstView<2>(table.data(), {c.sequences, columns});
-    op.context_lens = ConstView<1>(lengths.data(), {c.sequences});
+    op.k = cache(), op.v = cache();
+    op.block_table = ConstView<2>(table.data(), {c.sequences, columns});
+    op.kv_lens = ConstView<1>(lengths.data(), {c.sequences});
     op.out = rows();
   }
 };

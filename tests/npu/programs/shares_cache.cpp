@@ -50,14 +50,14 @@ TEST(shares, reshape_and_cache) {
       if (keys) return at.view<5>(c.cache, {blocks, heads, dim / x, slots, x});
       return slot_minor_cache(at.view<4>(c.cache, {blocks, heads, dim, slots}));
     };
-    ReshapeAndCache<Host> op{.key = at.view<3>(c.type, {tokens, heads, dim}),
-                             .value = at.view<3>(c.type, {tokens, heads, dim}),
-                             .key_cache = pool(true),
-                             .value_cache = pool(false),
+    ReshapeAndCache<Host> op{.k = at.view<3>(c.type, {tokens, heads, dim}),
+                             .v = at.view<3>(c.type, {tokens, heads, dim}),
+                             .k_cache = pool(true),
+                             .v_cache = pool(false),
                              .slot_mapping = ConstView<1>(mapping.data(), {tokens})};
     if (c.cache == DType::i8) {
-      op.key_scales = at.view<3>(DType::f32, {blocks, heads, slots});
-      op.value_scales = at.view<3>(DType::f32, {blocks, heads, slots});
+      op.k_scale = at.view<3>(DType::f32, {blocks, heads, slots});
+      op.v_scale = at.view<3>(DType::f32, {blocks, heads, slots});
     }
     const std::string what = "reshape_and_cache " + std::string(name(c.type)) + " to " + std::string(name(c.cache)) +
                              std::array{", flat", ", head-major", ", vLLM"}[static_cast<std::size_t>(c.pages)];
@@ -77,8 +77,8 @@ TEST(shares, copy_blocks) {
   for (const Device& c :
        {Device{"ascend-a2-like", 0.94}, {"hexagon-htp-like", 0.99}, {"systolic32", 0.97}, {"systolic128", 0.9}}) {
     Addresses at;
-    const CopyBlocks<Host> op{.key_cache = flat_cache(at.view<4>(DType::f16, {512, 16, 8, 128})),
-                              .value_cache = flat_cache(at.view<4>(DType::f16, {512, 16, 8, 128})),
+    const CopyBlocks<Host> op{.k_cache = flat_cache(at.view<4>(DType::f16, {512, 16, 8, 128})),
+                              .v_cache = flat_cache(at.view<4>(DType::f16, {512, 16, 8, 128})),
                               .pairs = ConstView<2>(pairs.data(), {256, 2})};
     expect_share("copy_blocks", c.name, op, c.floor);
   }

@@ -93,7 +93,7 @@ template <class T> Ran run_prompt(const Device& device, const Options& options, 
   const auto bias = values<float>(static_cast<std::size_t>(pairs), -2, 2, 19);
   if (p.slopes) op.alibi_slopes = ConstView<1>(slopes.data(), {p.heads});
   if (p.sinks) op.sinks = ConstView<1>(sinks.data(), {p.heads});
-  if (p.mask) op.atten_mask = ConstView<4>(masked.data(), DType::boolean, {1, 1, p.tokens, keys});
+  if (p.mask) op.mask = ConstView<4>(masked.data(), DType::boolean, {1, 1, p.tokens, keys});
   if (p.packed_mask) op.packed_mask = ConstView<1>(bits.data(), {static_cast<index>(bits.size())});
   if (p.packed_mask) op.mask_indptr = ConstView<1>(of_bits.data(), {2});
   if (p.bias) op.bias = ConstView<4>(bias.data(), {1, 1, p.tokens, keys});
@@ -163,10 +163,10 @@ inline Ran run_paged(const Device& device, const Options& options) {
   const auto k = values<f16>(blocks * block * dim, -2, 2, 9), v = values<f16>(blocks * block * dim, -3, 3, 10);
   std::vector<float> out(heads * dim + heads);
   const PagedAttention<Host> op{.q = ConstView<3>(q.data(), {1, heads, dim}),
-                                .key_cache = flat_cache(ConstView<4>(k.data(), {blocks, block, 1, dim})),
-                                .value_cache = flat_cache(ConstView<4>(v.data(), {blocks, block, 1, dim})),
-                                .block_tables = ConstView<2>(table.data(), {1, 7}),
-                                .context_lens = ConstView<1>(lengths.data(), {1}),
+                                .k = flat_cache(ConstView<4>(k.data(), {blocks, block, 1, dim})),
+                                .v = flat_cache(ConstView<4>(v.data(), {blocks, block, 1, dim})),
+                                .block_table = ConstView<2>(table.data(), {1, 7}),
+                                .kv_lens = ConstView<1>(lengths.data(), {1}),
                                 .out = View<3>(out.data(), {1, heads, dim}),
                                 .lse = View<2>(out.data() + heads * dim, {1, heads})};
   return run_by(device, options, op, out, {});
@@ -183,16 +183,16 @@ inline Ran run_pieces(const Device& device, const Options& options) {
   const auto sinks = values<float>(heads, 1, 2, 24);
   std::vector<float> out(sequences * heads * (dim + 1));
   const PagedAttention<Host> op{.q = ConstView<3>(q.data(), {sequences, heads, dim}),
-                                .key_cache = ConstView<5>(k.data(), {blocks, 1, dim / x, block, x}),
-                                .value_cache = slot_minor_cache(ConstView<4>(v.data(), {blocks, 1, dim, block})),
-                                .block_tables = ConstView<2>(table.data(), {sequences, 5}),
-                                .context_lens = ConstView<1>(lengths.data(), {sequences}),
+                                .k = ConstView<5>(k.data(), {blocks, 1, dim / x, block, x}),
+                                .v = slot_minor_cache(ConstView<4>(v.data(), {blocks, 1, dim, block})),
+                                .block_table = ConstView<2>(table.data(), {sequences, 5}),
+                                .kv_lens = ConstView<1>(lengths.data(), {sequences}),
                                 .out = View<3>(out.data(), {sequences, heads, dim}),
                                 .lse = View<2>(out.data() + sequences * heads * dim, {sequences, heads}),
-                                .key_scales = ConstView<3>(scales.data(), {blocks, 1, block}),
-                                .value_scales = ConstView<3>(scales.data(), {blocks, 1, block}),
+                                .k_scale = ConstView<3>(scales.data(), {blocks, 1, block}),
+                                .v_scale = ConstView<3>(scales.data(), {blocks, 1, block}),
                                 .sinks = ConstView<1>(sinks.data(), {heads}),
-                                .value_scale = 2};
+                                .v_tensor_scale = 2};
   return run_by(device, options, op, out, {.matrix = false});
 }
 

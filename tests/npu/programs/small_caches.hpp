@@ -23,10 +23,10 @@ template <index dim> Ran run_quantized_cache(const Device& device, const Options
   const std::vector<std::int64_t> slots = {0, 1, 2, 7, 6, -1, 3, 9, 10};
   std::vector<std::int8_t> cache(3 * 4 * heads * dim);
   std::vector<float> scales(3 * heads * 4);
-  const ReshapeAndCache<Host> op{.key = {key.data(), {tokens, heads, dim}},
-                                 .key_cache = flat_cache(View<4>(cache.data(), {3, 4, heads, dim})),
+  const ReshapeAndCache<Host> op{.k = {key.data(), {tokens, heads, dim}},
+                                 .k_cache = flat_cache(View<4>(cache.data(), {3, 4, heads, dim})),
                                  .slot_mapping = {slots.data(), {tokens}},
-                                 .key_scales = {scales.data(), {3, heads, 4}}};
+                                 .k_scale = {scales.data(), {3, heads, 4}}};
   Ran ran = run_operator(device, options, op, cache);
   const auto more = bytes_of(scales);
   ran.output.insert(ran.output.end(), more.begin(), more.end());
@@ -40,8 +40,8 @@ template <class T> Ran run_cache(const Device& device, const Options& options) {
   std::vector<std::int64_t> slots(tokens);
   for (index t = 0; t < tokens; ++t) slots[static_cast<std::size_t>(t)] = t * 7 % 48;
   std::vector<f16> cache(12 * 4 * heads * dim);
-  const ReshapeAndCache<Host> op{.key = {key.data(), {tokens, heads, dim}},
-                                 .key_cache = flat_cache(View<4>(cache.data(), {12, 4, heads, dim})),
+  const ReshapeAndCache<Host> op{.k = {key.data(), {tokens, heads, dim}},
+                                 .k_cache = flat_cache(View<4>(cache.data(), {12, 4, heads, dim})),
                                  .slot_mapping = {slots.data(), {tokens}}};
   return run_operator(device, options, op, cache);
 }
@@ -51,8 +51,8 @@ inline Ran run_turned_cache(const Device& device, const Options& options) {
   const auto key = values<float>(tokens * heads * dim, -4, 4, 1);
   const std::vector<std::int64_t> slots = {0, 1, 6, 7, 2, 3};
   std::vector<f16> cache(2 * 4 * heads * dim);
-  const ReshapeAndCache<Host> op{.key = {key.data(), {tokens, heads, dim}},
-                                 .key_cache = slot_minor_cache(View<4>(cache.data(), {2, heads, dim, 4})),
+  const ReshapeAndCache<Host> op{.k = {key.data(), {tokens, heads, dim}},
+                                 .k_cache = slot_minor_cache(View<4>(cache.data(), {2, heads, dim, 4})),
                                  .slot_mapping = {slots.data(), {tokens}}};
   return run_operator(device, options, op, cache);
 }
@@ -62,7 +62,7 @@ inline Ran run_copied_blocks(const Device& device, const Options& options) {
   auto cache = values<f16>(blocks * elements, -4, 4, 1);
   std::vector<std::int64_t> pairs;
   for (index i = 0; i < 6; ++i) pairs.insert(pairs.end(), {i, 6 + i});
-  const CopyBlocks<Host> op{.key_cache = flat_cache(View<4>(cache.data(), {blocks, 4, 2, 64})),
+  const CopyBlocks<Host> op{.k_cache = flat_cache(View<4>(cache.data(), {blocks, 4, 2, 64})),
                             .pairs = {pairs.data(), {6, 2}}};
   return run_operator(device, options, op, cache);
 }

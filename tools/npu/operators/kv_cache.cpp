@@ -11,7 +11,7 @@ struct Cache {
   DType type;
   std::string layout;
   PagedView<> keys = {}, values = {};
-  View<3> key_scales = {}, value_scales = {};
+  View<3> k_scale = {}, v_scale = {};
 
   explicit Cache(Shape& shape)
       : blocks(shape.size("blocks", 1024)),
@@ -23,8 +23,8 @@ struct Cache {
     keys = pool(shape, true);
     values = pool(shape, false);
     if (type != DType::i8) return;
-    key_scales = shape.out<3>(DType::f32, {blocks, heads, slots});
-    value_scales = shape.out<3>(DType::f32, {blocks, heads, slots});
+    k_scale = shape.out<3>(DType::f32, {blocks, heads, slots});
+    v_scale = shape.out<3>(DType::f32, {blocks, heads, slots});
   }
 
   PagedView<> pool(Shape& shape, bool of_keys) const {
@@ -41,13 +41,13 @@ Expected<npu::Plan> plan_reshape_and_cache(const Npu& npu, Shape& shape) {
   const DType type = shape.type("type", DType::f16);
   const Cache cache(shape);
   return shape.plan(
-      npu, ReshapeAndCache<Host>{.key = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
-                                 .value = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
-                                 .key_cache = cache.keys,
-                                 .value_cache = cache.values,
+      npu, ReshapeAndCache<Host>{.k = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
+                                 .v = shape.in<3>(type, {tokens, cache.heads, cache.dim}),
+                                 .k_cache = cache.keys,
+                                 .v_cache = cache.values,
                                  .slot_mapping = shape.list<1>(DType::i64, {tokens}, [](index slot) { return slot; }),
-                                 .key_scales = cache.key_scales,
-                                 .value_scales = cache.value_scales});
+                                 .k_scale = cache.k_scale,
+                                 .v_scale = cache.v_scale});
 }
 
 // The first blocks to the last.
@@ -58,10 +58,10 @@ ConstView<2> pairs_of(Shape& shape, index count, index blocks) {
 Expected<npu::Plan> plan_copy_blocks(const Npu& npu, Shape& shape) {
   const index count = shape.size("pairs", 64);
   const Cache cache(shape);
-  return shape.plan(npu, CopyBlocks<Host>{.key_cache = cache.keys,
-                                          .value_cache = cache.values,
-                                          .key_scales = cache.key_scales,
-                                          .value_scales = cache.value_scales,
+  return shape.plan(npu, CopyBlocks<Host>{.k_cache = cache.keys,
+                                          .v_cache = cache.values,
+                                          .k_scale = cache.k_scale,
+                                          .v_scale = cache.v_scale,
                                           .pairs = pairs_of(shape, count, cache.blocks)});
 }
 

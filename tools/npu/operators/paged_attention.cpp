@@ -19,13 +19,13 @@ Expected<npu::Plan> plan_paged_attention(const Npu& npu, Shape& shape) {
   return shape.plan(
       npu, PagedAttention<Host>{
                .q = shape.in<3>(type, {sequences, heads, dim}),
-               .key_cache = flat_cache(pool),
-               .value_cache = flat_cache(shape.in<4>(cache, {all, block, kv_heads, dim})),
-               .block_tables = shape.list<2>(DType::i32, {sequences, blocks}, [&](index i) { return i * apart % all; }),
-               .context_lens = shape.list<1>(DType::i32, {sequences}, [&](index) { return length; }),
+               .k = flat_cache(pool),
+               .v = flat_cache(shape.in<4>(cache, {all, block, kv_heads, dim})),
+               .block_table = shape.list<2>(DType::i32, {sequences, blocks}, [&](index i) { return i * apart % all; }),
+               .kv_lens = shape.list<1>(DType::i32, {sequences}, [&](index) { return length; }),
                .out = shape.out<3>(type, {sequences, heads, dim}),
-               .key_scales = scales(),
-               .value_scales = scales()});
+               .k_scale = scales(),
+               .v_scale = scales()});
 }
 
 const Registered paged_attention("paged_attention", plan_paged_attention);
