@@ -71,14 +71,14 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache
   global const SOURCE* source = values ? value + args.value_begin : key + args.key_begin;
   const long token_stride = values ? args.value_token : args.key_token,
              head_stride = values ? args.value_head : args.key_head;
-  global CACHE* cache = values ? v_cache + args.value_cache_begin : k_cache + args.key_cache_begin;
+  global CACHE* cache = values ? v_cache + args.v_cache_begin : k_cache + args.k_cache_begin;
   const long block_stride = values ? args.value_block : args.key_block,
              cache_head = values ? args.value_cache_head : args.key_cache_head;
   const long group_stride = values ? args.value_group : args.key_group,
              slot_stride = values ? args.value_slot : args.key_slot;
   const long dim = values ? args.value_dim : args.key_dim, x = values ? args.value_x : args.key_x;
 #ifdef QUANTIZED
-  global float* scales = values ? v_scale + args.value_scales_begin : k_scale + args.key_scales_begin;
+  global float* scales = values ? v_scale + args.v_scale_begin : k_scale + args.k_scale_begin;
   const long scales_block = values ? args.value_scales_block : args.key_scales_block;
   const long scales_head = values ? args.value_scales_head : args.key_scales_head;
 #endif

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include <inlay/core/threads.hpp>
+
 #include "npu_kernels/attention/pipeline.hpp"
 #include "npu_kernels/attention/softmax.hpp"
 #include "npu_kernels/attention/vectors.hpp"
@@ -92,7 +94,7 @@ AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const 
                                .problem = plan.problem,
                                .build = build,
                                .launch = plan.launch};
-    const auto price = choices.prices->of(memory.device(), priced);
+    const auto price = choices.prices->of(memory.device(), priced, threads());
     if (price && (least == 0 || price->cycles < least)) best = by, least = price->cycles;
   }
   return best;

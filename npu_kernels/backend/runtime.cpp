@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <inlay/core/threads.hpp>
 #include <inlay/cpu.hpp>
 
 #include "npu_kernels/backend/abilities.hpp"
@@ -128,7 +129,7 @@ Expected<NpuPrice> Runtime::price(const AnyOperator& op) {
   std::byte* const blocks = describe(op);
   if (const NpuPrice* known = priced_.find(call_.key())) return *known;
   const auto build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(blocks)); };
-  auto found = npu::price(device_, to_price(call_.key().c_str(), build));
+  auto found = npu::price(device_, to_price(call_.key().c_str(), build), threads());
   if (!found) return failure(std::move(found.error()));
   NpuPrice price{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
   priced_.make_room(most_kept);

@@ -182,16 +182,16 @@ TEST_F(CommandLine, npu_says_that_no_memory_is_left) {
   EXPECT_NE(read(file("err")).find("no memory is left"), std::string::npos) << read(file("err"));
 }
 
-TEST_F(CommandLine, the_picture_of_the_readme_is_what_npu_draws) {
+TEST_F(CommandLine, the_picture_of_the_page_is_what_npu_draws) {
   const std::string command =
       "npu incre_flash_attention --shape sequences=1,heads=8,kv_heads=2,length=1024 --cores 1 --picture ";
   const Outcome outcome = inlay(command + file("picture.svg"));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  const std::string picture = "docs/npu_timeline.svg", readme = read(source / "README.md");
+  const std::string picture = "docs/npu_timeline.svg", page = read(source / "docs/npu.md");
   EXPECT_TRUE(read(file("picture.svg")) == read(source / picture))
       << picture << " is not what is drawn now; in the project's folder: inlay " << command << picture;
-  EXPECT_NE(readme.find("(" + picture + ")"), std::string::npos);
-  EXPECT_NE(readme.find("inlay " + command + picture), std::string::npos);
+  EXPECT_NE(page.find("(npu_timeline.svg)"), std::string::npos);
+  EXPECT_NE(page.find("inlay " + command + picture), std::string::npos);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include <inlay/core/threads.hpp>
-
 #include "tile_machine/time/roofline.hpp"
 
 namespace inlay::npu {
@@ -38,7 +36,7 @@ tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& pr
   return tape_of(device, program, true);
 }
 
-tl::expected<Price, Status> price(const Device& device, const PricedProgram& program) {
+tl::expected<Price, Status> price(const Device& device, const PricedProgram& program, const Parallel& parallel) {
   auto tape = tape_of(device, program, false);
   if (!tape) return tl::unexpected<Status>(std::move(tape.error()));
   auto time = order_tape(*tape, device);
@@ -57,8 +55,8 @@ tl::expected<Price, Status> price(const Device& device, const PricedProgram& pro
     return makespan_of(*tape, slower, *time);
   };
   std::array<tl::expected<Tick, Status>, dram_shares.size()> ends;
-  threads()(static_cast<index>(ends.size()),
-            [&](index i) { ends[static_cast<std::size_t>(i)] = end_at(static_cast<std::size_t>(i)); });
+  parallel(static_cast<index>(ends.size()),
+           [&](index i) { ends[static_cast<std::size_t>(i)] = end_at(static_cast<std::size_t>(i)); });
   Price result;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (!ends[i]) return tl::unexpected<Status>(std::move(ends[i].error()));
@@ -73,13 +71,13 @@ tl::expected<Price, Status> price(const Device& device, const PricedProgram& pro
   return result;
 }
 
-tl::expected<Price, Status> Prices::of(const Device& device, const PricedProgram& program) {
+tl::expected<Price, Status> Prices::of(const Device& device, const PricedProgram& program, const Parallel& parallel) {
   const std::string key = key_of(device, program);
   {
     const std::lock_guard lock(mutex_);
     if (const Price* known = known_.find(key)) return *known;
   }
-  auto result = price(device, program);
+  auto result = price(device, program, parallel);
   if (!result) return result;
   const std::lock_guard lock(mutex_);
   known_.make_room(most);

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <inlay/core/parallel.hpp>
+
 #include "tile_machine/device/problem.hpp"
 #include "tile_machine/price/lru_cache.hpp"
 #include "tile_machine/run/machine.hpp"
@@ -43,7 +45,8 @@ class Prices {
   static constexpr std::size_t most = 4096;  // that are kept
 
   // Errors: what the program reported, or what time_tape refused.
-  tl::expected<Price, Status> of(const Device& device, const PricedProgram& program);
+  tl::expected<Price, Status> of(const Device& device, const PricedProgram& program,
+                                 const Parallel& parallel = serial());
   std::size_t known() const;
 
  private:
@@ -52,7 +55,8 @@ class Prices {
 };
 
 // Without a memory of earlier ones.
-tl::expected<Price, Status> price(const Device& device, const PricedProgram& program);
+tl::expected<Price, Status> price(const Device& device, const PricedProgram& program,
+                                  const Parallel& parallel = serial());
 // The tape that it is read from.
 tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program);
 
