@@ -1,7 +1,7 @@
 """ONNX Runtime's linears beside ours: medians in milliseconds, two threads, weights from memory.
 
-    python3 bench/baselines/onnx_runtime.py                  all lines
-    python3 bench/baselines/onnx_runtime.py 1 14336 4096     of one row, 14336 outputs and 4096 inputs
+    python3 bench/peers/onnx_runtime.py                  all lines
+    python3 bench/peers/onnx_runtime.py 1 14336 4096     of one row, 14336 outputs and 4096 inputs
 
 Python with onnxruntime, onnx and numpy. Weights are initializers, so that they are packed before the first run; a
 product of few rows goes round as many sessions as take 256 MiB, as our benches go round their operands.

@@ -1,0 +1,227 @@
+"""Inlay beside whatever peers are installed, in one run, by turns: figures to a JSON file.
+
+    python3 bench/peers/peers.py -o docs/performance.json --llama-bench PATH --ik-llama-bench PATH
+
+What is compared, every turn one after the other in the same minutes, two threads, at a real-time priority where that is
+allowed (chrt -f 10); a figure is the median of the turns:
+
+    whole models   prefill of 512 tokens, decode at depth 0 and 4096: `inlay bench model` beside llama-bench of llama.cpp and
+                   of ik_llama.cpp, on a GGUF file of the same shape whose tensors are all Q4_0, random (made here)
+    linears        `bench_linear*` beside ONNX Runtime (MatMul, MatMulInteger, MatMulNBits) and oneDNN (onednn.cpp)
+
+Python with numpy, and for the peers that shall take part gguf, onnxruntime and onnx (of PyPI), and Debian's libdnnl-dev.
+A peer that is not there is left out, and the file says so. bench/peers/table.py makes the README's table and picture of it.
+"""
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+DEPTH, PREFILL, DECODE = 4096, 512, 32
+SHAPES = {  # layers, dim, heads, kv heads, hidden, vocabulary, biases of q k v: tools/model_shapes.cpp
+    "qwen2.5-0.5b": (24, 896, 14, 2, 4864, 151936, True),
+    "llama3.2-1b": (16, 2048, 32, 8, 8192, 128256, False),
+}
+LINEARS = {  # name: our bench, its filter
+    "w4a16, int8 activations, 512 rows": ("linear_w4a16", "q4_0_int8/512x4096x4096"),
+    "w4a16, 512 rows": ("linear_w4a16", "q4_0/512x4096x4096"),
+    "w4a16, int8 activations, 1 row": ("linear_w4a16", "q4_0_int8/1x4096x14336"),
+    "w4a16, 1 row": ("linear_w4a16", "q4_0/1x4096x14336"),
+    "int8, 512 rows": ("linear_int8", "f32/llama-8b/qo/512x"),
+    "f32, 512 rows": ("linear", "f32_f32/llama-8b/o/512/"),
+    "bf16, 512 rows": ("linear", "bf16_bf16/llama-8b/o/512/"),
+}
+
+
+def run(*command, **environment):
+    prefix = ["chrt", "-f", "10"] if shutil.which("chrt") and not subprocess.run(
+        ["chrt", "-f", "10", "true"], capture_output=True).returncode else []
+    return subprocess.run([*prefix, *map(str, command)], check=True, text=True, capture_output=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "2", **environment}).stdout
+
+
+def model_file(name, folder):
+    """A GGUF file of that shape, every matrix Q4_0 with random codes: they do not change the time."""
+    path = folder / f"{name}-q4_0.gguf"
+    if path.exists():
+        return path
+    import gguf
+    import numpy
+    random = numpy.random.default_rng(1)
+    layers, dim, heads, kv_heads, hidden, vocab, biased = SHAPES[name]
+    head = dim // heads
+    writer = gguf.GGUFWriter(path, "qwen2" if biased else "llama")
+    writer.add_context_length(32768)
+    writer.add_embedding_length(dim)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(hidden)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    writer.add_rope_freq_base(1e6 if biased else 5e5)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(vocab)
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0)
+
+    def matrix(label, rows, columns):
+        blocks = random.integers(0, 256, (rows, columns // 32, 18), numpy.uint8)
+        blocks[:, :, :2] = numpy.frombuffer(numpy.float16(0.01).tobytes(), numpy.uint8)  # the scale of each block
+        writer.add_tensor(label, blocks.reshape(rows, -1), raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+
+    def vector(label, size, value):
+        writer.add_tensor(label, numpy.full(size, value, numpy.float32))
+
+    matrix("token_embd.weight", vocab, dim)
+    vector("output_norm.weight", dim, 1)
+    for i in range(layers):
+        at = f"blk.{i}."
+        vector(at + "attn_norm.weight", dim, 1)
+        vector(at + "ffn_norm.weight", dim, 1)
+        for label, rows in (("q", heads * head), ("k", kv_heads * head), ("v", kv_heads * head)):
+            matrix(at + f"attn_{label}.weight", rows, dim)
+            if biased:
+                vector(at + f"attn_{label}.bias", rows, 0)
+        matrix(at + "attn_output.weight", dim, heads * head)
+        matrix(at + "ffn_gate.weight", hidden, dim)
+        matrix(at + "ffn_up.weight", hidden, dim)
+        matrix(at + "ffn_down.weight", dim, hidden)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def inlay_model(inlay, name):
+    text = run(inlay, "bench", "model", "--shape", name, "--type", "w4a16", "--activations", "int8", "--threads", 2,
+               "--prefill", PREFILL, "--depth", 0, DEPTH, "--tokens", DECODE)
+    found = {f"{kind} {what}": float(rate)
+             for kind, what, rate in re.findall(r"^(prefill|decode at depth) +(\d+) .*?([\d.]+) tok/s", text, re.M)}
+    return {"prefill": found[f"prefill {PREFILL}"], "decode": found["decode at depth 0"],
+            "decode deep": found[f"decode at depth {DEPTH}"]}
+
+
+def llama_model(bench, path):
+    def rates(*options):
+        rows = json.loads(run(bench, "-m", path, "-t", 2, "-r", 1, "-fa", 1, "-o", "json", *options))
+        return [row["avg_ts"] for row in rows]
+    result = {"prefill": rates("-p", PREFILL, "-n", 0)[0], "decode": rates("-p", 0, "-n", DECODE)[0]}
+    if "-gp" in subprocess.run([bench, "--help"], text=True, capture_output=True).stdout:  # ik_llama.cpp has no -d
+        result["decode deep"] = rates("-p", 0, "-n", 0, "-gp", f"{DEPTH},{DECODE}")[-1]
+    else:
+        result["decode deep"] = rates("-p", 0, "-n", DECODE, "-d", DEPTH)[0]
+    return result
+
+
+def inlay_linear(folder, bench, wanted):
+    text = run(folder / f"bench_{bench}", f"--benchmark_filter={re.escape(wanted)}")
+    return float(re.search(re.escape(wanted) + r"\S* +([\d.]+) us", text).group(1)) / 1e3
+
+
+def onnx_linears():
+    """Milliseconds by name (bench/peers/onnx_runtime.py, which prints them for both shapes)."""
+    text = run(sys.executable, ROOT / "bench/peers/onnx_runtime.py")
+    names = {"512 x 4096 x 4096, f32": "f32, 512 rows", "512 x 4096 x 4096, int8 (x is u8)": "int8, 512 rows",
+             "512 x 4096 x 4096, 4 bits, accuracy level 4": "w4a16, int8 activations, 512 rows",
+             "512 x 4096 x 4096, 4 bits, accuracy level 0": "w4a16, 512 rows",
+             "1 x 4096 x 14336, 4 bits, accuracy level 4": "w4a16, int8 activations, 1 row",
+             "1 x 4096 x 14336, 4 bits, accuracy level 0": "w4a16, 1 row"}
+    found = dict(re.findall(r"^(.*): ([\d.]+) ms$", text, re.M))
+    return {ours: float(found[theirs]) for theirs, ours in names.items() if theirs in found}
+
+
+def onednn_program(folder):
+    """bench/peers/onednn.cpp against Debian's libdnnl-dev, or None."""
+    program = folder / "onednn"
+    built = subprocess.run(["g++", "-std=c++20", "-O2", HERE / "onednn.cpp", "-o", program, "-ldnnl"], capture_output=True)
+    return program if built.returncode == 0 else None
+
+
+def onednn_linears(program):
+    return {name: float(ms) for name, ms in re.findall(r"^(.*): ([\d.]+) ms$", run(program), re.M)}
+
+
+def version_of(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def llama_version(bench):
+    """llama-bench says its commit and build with each row."""
+    return lambda path: (lambda row: f"{row['build_number']} ({row['build_commit']})")(
+        json.loads(run(bench, "-m", path, "-t", 2, "-r", 1, "-p", 1, "-n", 0, "-o", "json"))[0])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("-o", "--output", required=True, type=pathlib.Path, help="the JSON file to write")
+    parser.add_argument("--build", default=ROOT / "build/release", type=pathlib.Path, help="our build, with benches and tools")
+    parser.add_argument("--llama-bench", help="of llama.cpp")
+    parser.add_argument("--ik-llama-bench", help="of ik_llama.cpp")
+    parser.add_argument("--turns", default=5, type=int)
+    parser.add_argument("--models", nargs="*", default=list(SHAPES), choices=list(SHAPES))
+    options = parser.parse_args()
+
+    folder = ROOT / "build/peers"
+    folder.mkdir(parents=True, exist_ok=True)
+    inlay = options.build / "tools/inlay"
+    llamas = {name: path for name, path in (("llama.cpp", options.llama_bench), ("ik_llama.cpp", options.ik_llama_bench))
+              if path}
+    files = {name: model_file(name, folder) for name in options.models} if llamas else {}
+    cpu = re.search(r"model name\s*: (.*)|$", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
+    family = re.search(r"cpu family\s*: (\d+)|$", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], text=True, capture_output=True).stdout.strip()
+    versions = {"Inlay": commit}
+    for name, bench in llamas.items():
+        versions[name] = llama_version(bench)(next(iter(files.values())))
+    onnx = version_of("onnxruntime") and version_of("onnx")
+    if onnx:
+        versions["ONNX Runtime"] = version_of("onnxruntime")
+    onednn = onednn_program(folder)
+    if onednn:
+        versions["oneDNN"] = run(onednn, "--version").strip()
+
+    figures = {}  # work -> peer -> a figure a turn
+
+    def note(work, peer, value):
+        figures.setdefault(work, {}).setdefault(peer, []).append(value)
+        print(f"{work:60} {peer:14} {value:10.2f}", flush=True)
+
+    for turn in range(options.turns):
+        for name in options.models:
+            for peer, rates in [("Inlay", lambda: inlay_model(inlay, name)),
+                                *((peer, lambda bench=bench: llama_model(bench, files[name])) for peer, bench in llamas.items())]:
+                for kind, rate in rates().items():
+                    note(f"{name} Q4_0, {kind}", peer, rate)
+        theirs = {"ONNX Runtime": onnx_linears() if onnx else {}, "oneDNN": onednn_linears(onednn) if onednn else {}}
+        for name, (bench, wanted) in LINEARS.items():
+            note(name, "Inlay", inlay_linear(options.build / "bench", bench, wanted))
+            for peer, times in theirs.items():
+                if name in times:
+                    note(name, peer, times[name])
+
+    missing = [peer for peer in ("llama.cpp", "ik_llama.cpp", "ONNX Runtime", "oneDNN") if peer not in versions]
+    result = {"date": datetime.date.today().isoformat(), "cpu": f"{cpu}, family {family}", "threads": 2, "turns": options.turns,
+              "command": "python3 bench/peers/peers.py " + " ".join(
+                  re.sub(r"/\S*/", "", word) if "/" in word and "=" not in word else word for word in sys.argv[1:]),
+              "load": pathlib.Path("/proc/loadavg").read_text().split()[0], "versions": versions, "not installed": missing,
+              "figures": {work: {"unit": "tok/s" if "Q4_0," in work else "ms", "peers": peers}
+                          for work, peers in figures.items()}}
+    temporary = options.output.with_suffix(".tmp")
+    temporary.write_text(json.dumps(result, indent=1) + "\n")
+    temporary.rename(options.output)
+
+
+if __name__ == "__main__":
+    main()
