@@ -17,8 +17,8 @@
 #define UNSEEN -1.0f  // no share is negative
 
 kernel void merge_states(
-    const MergeStatesArguments args, global const TYPE(X)* parts, global const float* partial_lse,
-    global TYPE(Y)* out, global float* lse, global float* shares) {
+    global const TYPE(X)* parts, global const float* partial_lse, global TYPE(Y)* out, global float* lse,
+    global float* shares, const MergeStatesArguments args) {
   const long row = get_global_id(1), t = row / args.heads, h = row % args.heads;
   const bool inside = row < args.rows;  // all meet at the barrier
   partial_lse += args.partial_lse_begin + t * args.lse_token + h * args.lse_head;
