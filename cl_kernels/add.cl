@@ -10,7 +10,7 @@
 #endif
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void add(
-    const AddArguments args, global const TYPE(A)* a, global const TYPE(B)* b, global TYPE(A)* y) {
+    global const TYPE(A)* a, global const TYPE(B)* b, global TYPE(A)* y, const AddArguments args) {
   const long t = get_group_id(0);
   a += args.a_begin + t * args.a_stride;
   b += args.b_begin + t * args.b_stride;

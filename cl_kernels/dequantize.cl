@@ -12,8 +12,8 @@
 #include "cl_kernels/support/scales.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void dequantize(
-    const DequantizeArguments args, global const TYPE(CODE)* x, global const void* scale,
-    global const TYPE(CODE)* zero, global TYPE(REAL)* y) {
+    global const TYPE(CODE)* x, global const void* scale, global const TYPE(CODE)* zero, global TYPE(REAL)* y,
+    const DequantizeArguments args) {
   const long first = get_group_id(0) * ROWS_A_GROUP;
   for (long t = first; t < min(first + ROWS_A_GROUP, args.rows); ++t) {
     Scales of;

@@ -32,8 +32,8 @@ static inline long id_at(global const void* ids, long i, int wide) {
 #ifndef BLOCKS
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embedding(
-    const EmbeddingArguments args, global const TYPE(T)* table, global const float* row_scale,
-    global const void* ids, global TYPE(Y)* y, global int* faults) {
+    global const TYPE(T)* table, global const float* row_scale, global const void* ids, global TYPE(Y)* y,
+    global int* faults, const EmbeddingArguments args) {
   FIND_ROW
   table += args.table_begin + id * args.table_stride;
   const float of_row = row_scale == 0 ? 1.0f : row_scale[args.row_scale_begin + id];
@@ -46,8 +46,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embedding(
 #include "cl_kernels/support/ggml_blocks.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embedding_blocks(
-    const EmbeddingBlocksArguments args, global const uchar* table, global const void* ids, global TYPE(Y)* y,
-    global int* faults) {
+    global const uchar* table, global const void* ids, global TYPE(Y)* y, global int* faults,
+    const EmbeddingBlocksArguments args) {
   FIND_ROW
   table += args.table_begin + id * args.table_stride;
   for (long i = (long)LANE * WIDTH; i < args.dim; i += LANES * WIDTH)

@@ -11,9 +11,9 @@ static inline bool is_part(global const uchar* list, IndexList of, int b, long r
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sequences(
-    const FlashSequencesArguments args, global long* sequences, global const uchar* q_indptr,
-    global const uchar* kv_indptr, global const uchar* kv_lens, global const uchar* q_start,
-    global const uchar* mask_indptr, global const int* table, global int* faults) {
+    global long* sequences, global const uchar* q_indptr, global const uchar* kv_indptr, global const uchar* kv_lens,
+    global const uchar* q_start, global const uchar* mask_indptr, global const int* table, global int* faults,
+    const FlashSequencesArguments args) {
   BUTTERFLY_ROOM;
   const int b = get_group_id(0);
   Sequence s = {.queries = args.q_len, .keys = args.k_len, .q_outer = b, .outer = b};

@@ -33,7 +33,7 @@ DEFINE_FACTOR(8)
 DEFINE_FACTOR(16)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gelu(
-    const GeluArguments args, global const TYPE(T)* x, global const TYPE(T)* up, global TYPE(T)* y) {
+    global const TYPE(T)* x, global const TYPE(T)* up, global TYPE(T)* y, const GeluArguments args) {
   const long t = get_group_id(0), begin = get_group_id(1) * args.piece, count = min(args.piece, args.dim - begin);
   const bool gated = up != 0;
   x += args.x_begin + t * args.x_stride + begin;

@@ -4,7 +4,7 @@
 
 // slots: of K and V of these sequences; max_slots: what a length may be.
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sequences(
-    const IncreSequencesArguments args, global long* sequences, global const uchar* lengths, global int* faults) {
+    global long* sequences, global const uchar* lengths, global int* faults, const IncreSequencesArguments args) {
   const int b = args.first + get_group_id(0);
   const long length = lengths ? entry(lengths + args.lengths_begin, args.wide, b * args.lengths_stride) : args.slots;
   bool right = !lengths || is_within(length, 0, args.max_slots, faults, args.fault, b);

@@ -15,14 +15,14 @@
 #include "cl_kernels/support/quotient.clh"
 #include "cl_kernels/support/rows.clh"
 
-kernel void forget(const OwnerArguments args, global const long* list, global int* owner) {
+kernel void forget(global const long* list, global int* owner, const OwnerArguments args) {
   const long i = get_global_id(0);
   if (i >= args.count) return;
   const long named = list[args.list_begin + i * args.list_stride];
   if (named >= 0 && named < args.limit) owner[args.owner_begin + named] = -1;
 }
 
-kernel void claim(const OwnerArguments args, global const long* list, global int* owner) {
+kernel void claim(global const long* list, global int* owner, const OwnerArguments args) {
   const long i = get_global_id(0);
   if (i >= args.count) return;
   const long named = list[args.list_begin + i * args.list_stride];
@@ -63,9 +63,9 @@ enum { ALL_STAY, LOOK_BEHIND, ASK_OWNER };  // how a token learns whether it is 
 // group (first token / together, head, 0: keys, 1: values). In the cpu shape a group has all heads, so that a head's
 // part of a block stays in cache while its tokens are written (vLLM's values put 16 of them into one line).
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache(
-    const ReshapeAndCacheArguments args, global const SOURCE* key, global const SOURCE* value,
-    global CACHE* k_cache, global CACHE* v_cache, global float* k_scale, global float* v_scale,
-    global const long* slots, global const int* owner, global int* faults) {
+    global const SOURCE* key, global const SOURCE* value, global CACHE* k_cache, global CACHE* v_cache,
+    global float* k_scale, global float* v_scale, global const long* slots, global const int* owner,
+    global int* faults, const ReshapeAndCacheArguments args) {
   BUTTERFLY_ROOM;
   const bool values = get_group_id(2) == 1;
   global const SOURCE* source = values ? value + args.value_begin : key + args.key_begin;
@@ -154,8 +154,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache
 // One tensor, pair by pair: a block is `pieces` runs of `run` units, at the strides of up to four loops
 // (core/paged_kv.hpp). Work-items go through runs in x, through pieces in y.
 kernel void copy_blocks(
-    const CopyBlocksArguments args, global BYTES* cache, global const long* pairs, global const int* owner,
-    global int* faults) {
+    global BYTES* cache, global const long* pairs, global const int* owner, global int* faults,
+    const CopyBlocksArguments args) {
   const long pair = get_group_id(2);
   const long source = pairs[args.pairs_begin + pair * args.pair_stride],
              target = pairs[args.pairs_begin + pair * args.pair_stride + 1];

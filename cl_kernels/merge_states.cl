@@ -17,8 +17,8 @@
 #define UNSEEN -1.0f  // no share is negative
 
 kernel void merge_states(
-    const MergeStatesArguments args, global const TYPE(X)* parts, global const float* partial_lse,
-    global TYPE(Y)* out, global float* lse, global float* shares) {
+    global const TYPE(X)* parts, global const float* partial_lse, global TYPE(Y)* out, global float* lse,
+    global float* shares, const MergeStatesArguments args) {
   const long row = get_global_id(1), t = row / args.heads, h = row % args.heads;
   const bool inside = row < args.rows;  // all meet at the barrier
   partial_lse += args.partial_lse_begin + t * args.lse_token + h * args.lse_head;
@@ -41,11 +41,12 @@ kernel void merge_states(
   parts += args.parts_begin + t * args.parts_token + h * args.parts_head;
   out += args.out_begin + t * args.out_token + h * args.out_head;
   const float inverse = 1 / sum;  // of no use, and not used, where nothing was seen
-#define MERGE(N)                                                                        \
-  VECTOR(N) of_parts = 0;                                                               \
-  for (long s = 0; s < args.states; ++s)                                                     \
-    if (shares[s] != UNSEEN)                                                            \
-      of_parts = fma((VECTOR(N))(shares[s] * inverse), LOAD(X, N)(parts + s * args.parts_state, i), of_parts); \
+  const long parts_state = args.parts_state;  // read in the loop, it costs 10 registers on sm_80
+#define MERGE(N)                                                                                    \
+  VECTOR(N) of_parts = 0;                                                                           \
+  for (long s = 0; s < args.states; ++s)                                                            \
+    if (shares[s] != UNSEEN)                                                                        \
+      of_parts = fma((VECTOR(N))(shares[s] * inverse), LOAD(X, N)(parts + s * parts_state, i), of_parts); \
   STORE(Y, N)(of_parts, out, i);
   FOR_ROW(i, args.dim, MERGE)
 }

@@ -3,8 +3,8 @@
 #include "cl_kernels/paged_attention.clh"
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sequences(
-    const PagedSequencesArguments args, global long* sequences, global const int* lens, global const int* tables,
-    global int* faults) {
+    global long* sequences, global const int* lens, global const int* tables, global int* faults,
+    const PagedSequencesArguments args) {
   BUTTERFLY_ROOM;
   const int b = get_group_id(0);
   const long length = lens[args.lens_begin + b * args.lens_stride];

@@ -36,8 +36,8 @@ DEFINE_ROUNDED(8)
 DEFINE_ROUNDED(16)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize(
-    const QuantizeArguments args, global const TYPE(REAL)* x, global const void* scale,
-    global const TYPE(CODE)* zero, global TYPE(CODE)* y) {
+    global const TYPE(REAL)* x, global const void* scale, global const TYPE(CODE)* zero, global TYPE(CODE)* y,
+    const QuantizeArguments args) {
   const long first = get_group_id(0) * ROWS_A_GROUP;
   for (long t = first; t < min(first + ROWS_A_GROUP, args.rows); ++t) {
     Scales of;
@@ -51,8 +51,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize(
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize_rows(
-    const QuantizeRowsArguments args, global const TYPE(REAL)* x, global TYPE(CODE)* y, global float* row_scale,
-    global TYPE(CODE)* row_zero) {
+    global const TYPE(REAL)* x, global TYPE(CODE)* y, global float* row_scale, global TYPE(CODE)* row_zero,
+    const QuantizeRowsArguments args) {
   BUTTERFLY_ROOM;
   const long first = get_group_id(0) * ROWS_A_GROUP;
   const float lowest = LOWEST(CODE), steps = HIGHEST(CODE) - LOWEST(CODE);

@@ -17,8 +17,8 @@
 #endif
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
-    const RmsNormArguments args, global const TYPE(X)* x, global const TYPE(W)* weight, global TYPE(X)* residual,
-    global TYPE(Y)* y, global float* y_scale) {
+    global const TYPE(X)* x, global const TYPE(W)* weight, global TYPE(X)* residual, global TYPE(Y)* y,
+    global float* y_scale, const RmsNormArguments args) {
   BUTTERFLY_ROOM;
   const long t = get_group_id(0), head = get_group_id(1);
   x += args.x_begin + t * args.x_stride + head * args.dim;

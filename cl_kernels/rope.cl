@@ -76,8 +76,8 @@ static inline void copy_kept(global const TYPE(X)* x, global TYPE(X)* y, long be
 }
 
 kernel void rope(
-    const RopeArguments args, global const TYPE(X)* x, global const TYPE(TABLE)* cosine,
-    global const TYPE(TABLE)* sine, global const void* positions, global TYPE(X)* y, global int* faults) {
+    global const TYPE(X)* x, global const TYPE(TABLE)* cosine, global const TYPE(TABLE)* sine,
+    global const void* positions, global TYPE(X)* y, global int* faults, const RopeArguments args) {
   const long t = get_group_id(0);
   long row = t;
   if (args.position_words == 1) row = ((global const int*)positions)[args.positions_begin + t * args.positions_stride];

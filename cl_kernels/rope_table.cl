@@ -14,8 +14,8 @@
 // gpu shape: neighbouring work-items have neighbouring pairs, and go through `tokens_each` tokens with the frequency of
 // one. cpu shape: a work-item has a token's row.
 kernel void rope_table(
-    const RopeTableArguments args, global const void* positions, global const float* inv_freq, global const int* axes,
-    global float* cosine, global float* sine, global int* faults) {
+    global const void* positions, global const float* inv_freq, global const int* axes, global float* cosine,
+    global float* sine, global int* faults, const RopeTableArguments args) {
   const long first = get_group_id(0) * args.tokens_each, end = min(first + args.tokens_each, args.tokens);
   inv_freq += args.inv_freq_begin;
   const long from = get_global_id(1) * args.pairs_each, to = min(from + args.pairs_each, args.pairs);

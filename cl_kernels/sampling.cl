@@ -17,8 +17,8 @@
 #include "cl_kernels/sampling/select.clh"
 
 kernel void begin(
-    const SamplingBeginArguments args, global Row* rows, global uint* of_rows, global const void* prompt_lengths,
-    global int* faults) {
+    global Row* rows, global uint* of_rows, global const void* prompt_lengths, global int* faults,
+    const SamplingBeginArguments args) {
   const long r = get_group_id(1);
   global Row* row = ROW_OF(r);
   global uint* of_row = of_rows + args.of_rows_begin + r * 3 * BINS;
@@ -43,8 +43,7 @@ kernel void begin(
   }
 }
 
-kernel void scan(
-    const SamplingScanArguments args, global Row* rows, global const float* logits, global float* maxima) {
+kernel void scan(global Row* rows, global const float* logits, global float* maxima, const SamplingScanArguments args) {
   const long r = get_group_id(1);
   logits += args.logits_begin + r * args.logits_stride;
   maxima += args.maxima_begin + r * args.blocks;
@@ -79,7 +78,7 @@ kernel void scan(
 
 // top_n_sigma: sums of blocks, in an order of their own; then of the row. `squares` after the mean is known.
 kernel void deviate(
-    const SamplingDeviateArguments args, global Row* rows, global const float* logits, global Double* sums) {
+    global Row* rows, global const float* logits, global Double* sums, const SamplingDeviateArguments args) {
   const long r = get_group_id(1);
   global Row* row = ROW_OF(r);
   logits += args.logits_begin + r * args.logits_stride;
@@ -96,7 +95,7 @@ kernel void deviate(
     if (!args.squares) atomic_add(&row->finite, finite);
   }
 }
-kernel void add_deviations(const SamplingAddDeviationsArguments args, global Row* rows, global const Double* sums) {
+kernel void add_deviations(global Row* rows, global const Double* sums, const SamplingAddDeviationsArguments args) {
   global Row* row = ROW_OF(get_global_id(1));
   if (lost(row)) return;
   Double sum = OF_FLOAT(0.0f);
@@ -111,8 +110,8 @@ kernel void add_deviations(const SamplingAddDeviationsArguments args, global Row
 
 // A block at a time: few work-items ask for a place in the list at once. Its order does not matter.
 kernel void gather(
-    const SamplingGatherArguments args, global Row* rows, global const float* logits, global const float* maxima,
-    global int* ids, global float* listed) {
+    global Row* rows, global const float* logits, global const float* maxima, global int* ids, global float* listed,
+    const SamplingGatherArguments args) {
   const long r = get_group_id(1);
   global Row* row = ROW_OF(r);
   if (lost(row)) return;
@@ -153,7 +152,7 @@ kernel void gather(
   }
 }
 // The list is read WIDE entries at a time.
-kernel void pad(const SamplingPadArguments args, global Row* rows, global float* listed) {
+kernel void pad(global Row* rows, global float* listed, const SamplingPadArguments args) {
   global Row* row = ROW_OF(get_global_id(1));
   if (lost(row)) return;
   for (long i = row->count; i % WIDE != 0; ++i)
@@ -162,7 +161,7 @@ kernel void pad(const SamplingPadArguments args, global Row* rows, global float*
 
 // Greedy: the smallest id of the largest logit, of a row, whose blocks tell where it may be, or of its list.
 kernel void likeliest(
-    const SamplingScanArguments args, global Row* rows, global const float* logits, global const float* maxima) {
+    global Row* rows, global const float* logits, global const float* maxima, const SamplingScanArguments args) {
   const long r = get_group_id(1);
   global Row* row = ROW_OF(r);
   if (lost(row)) return;
@@ -177,7 +176,7 @@ kernel void likeliest(
   }
 }
 kernel void likeliest_of_list(
-    const SamplingLikeliestOfListArguments args, global Row* rows, global const int* ids, global const float* listed) {
+    global Row* rows, global const int* ids, global const float* listed, const SamplingLikeliestOfListArguments args) {
   const long r = get_group_id(1);
   global Row* row = ROW_OF(r);
   if (lost(row)) return;
@@ -187,15 +186,15 @@ kernel void likeliest_of_list(
       atomic_min(&row->token, ids[args.ids_begin + r * args.room + i]);
 }
 
-kernel void clear_probs(const SamplingClearProbsArguments args, global Row* rows, global float* probs) {
+kernel void clear_probs(global Row* rows, global float* probs, const SamplingClearProbsArguments args) {
   const long r = get_group_id(1);
   if (ROW_OF(r)->refused) return;
   for (long i = get_global_id(0); i < args.vocab; i += get_global_size(0))
     probs[args.probs_begin + r * args.probs_stride + i] = 0;
 }
 kernel void write_probs(
-    const SamplingWriteProbsArguments args, global Row* rows, global const int* ids, global const float* listed,
-    global float* probs) {
+    global Row* rows, global const int* ids, global const float* listed, global float* probs,
+    const SamplingWriteProbsArguments args) {
   const long r = get_group_id(1);
   global const Row* row = ROW_OF(r);
   if (lost(row)) return;
@@ -214,7 +213,7 @@ kernel void write_probs(
 }
 
 // The first token of the caller's row that is not finite, of a row that has no token.
-kernel void blame(const SamplingBlameArguments args, global Row* rows, global const float* logits) {
+kernel void blame(global Row* rows, global const float* logits, const SamplingBlameArguments args) {
   const long r = get_group_id(1);
   global Row* row = ROW_OF(r);
   if (row->refused || !row->bad) return;
@@ -227,8 +226,8 @@ kernel void blame(const SamplingBlameArguments args, global Row* rows, global co
 
 // One work-item for all rows: of those without a token the first is told.
 kernel void finish(
-    const SamplingFinishArguments args, global Row* rows, global const float* logits, global void* tokens,
-    global float* probs, global int* faults) {
+    global Row* rows, global const float* logits, global void* tokens, global float* probs, global int* faults,
+    const SamplingFinishArguments args) {
   for (long r = 0; r < args.count; ++r) {
     global const Row* row = ROW_OF(r);
     if (row->refused) continue;

@@ -11,7 +11,7 @@
 #endif
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void skeleton(
-    const SkeletonArguments args, global const TYPE(T)* x, global const float* intercept, global TYPE(T)* y) {
+    global const TYPE(T)* x, global const float* intercept, global TYPE(T)* y, const SkeletonArguments args) {
   const long t = get_group_id(0);
   const bool has_intercept = intercept != 0;  // an absent view is null
   x += args.x_begin + t * args.x_stride;

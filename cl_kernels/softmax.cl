@@ -115,8 +115,8 @@ static inline float2 merged(global const float2* pairs, long pieces, float sink)
 #define SINK (sink == 0 ? -INFINITY : sink[args.sink_begin + h])
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax(
-    const SoftmaxArguments args, global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y,
-    global float2* pairs, global const float* sink) {
+    global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y, global float2* pairs, global const float* sink,
+    const SoftmaxArguments args) {
   BUTTERFLY_ROOM;
   PIECE
   const float2 own = reduce(row, count, to, butterfly_room);
@@ -126,8 +126,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax(
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax_reduce(
-    const SoftmaxArguments args, global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y,
-    global float2* pairs, global const float* sink) {
+    global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y, global float2* pairs, global const float* sink,
+    const SoftmaxArguments args) {
   BUTTERFLY_ROOM;
   PIECE
   const float2 own = reduce(row, count, to, butterfly_room);
@@ -136,8 +136,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax_reduce(
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void softmax_emit(
-    const SoftmaxArguments args, global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y,
-    global float2* pairs, global const float* sink) {
+    global const TYPE(X)* x, global const void* mask, global TYPE(Y)* y, global float2* pairs, global const float* sink,
+    const SoftmaxArguments args) {
   PIECE
   const long pieces = get_num_groups(2);
   pairs += args.pairs_begin + (h * get_num_groups(0) + r) * pieces;

@@ -13,7 +13,7 @@
 #endif
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void swiglu(
-    const SwigluArguments args, global const TYPE(T)* gate, global const TYPE(T)* up, global TYPE(T)* y) {
+    global const TYPE(T)* gate, global const TYPE(T)* up, global TYPE(T)* y, const SwigluArguments args) {
   const long t = get_group_id(0), begin = get_group_id(1) * args.piece, count = min(args.piece, args.dim - begin);
   gate += args.gate_begin + t * args.gate_stride + begin;
   up += args.up_begin + t * args.up_stride + begin;

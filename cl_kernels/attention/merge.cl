@@ -15,9 +15,9 @@
 
 // Groups: rows of a sequence, sequences. Parts that a row does not see were not written.
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void merge(
-    const MergeArguments args, global const long* sequences, global const float* sinks, global uchar* out,
-    global float* lse, global const float* out_scale, global const float* out_offset, global float* partial,
-    global float* partial_state) {
+    global const long* sequences, global const float* sinks, global uchar* out, global float* lse,
+    global const float* out_scale, global const float* out_offset, global float* partial, global float* partial_state,
+    const MergeArguments args) {
   const Problem* const p = &args.problem;
   SHARED Buffers buffers;
   SHARED Sequence s;

@@ -30,10 +30,9 @@ Status check_signature(cl_kernel kernel, const char* name, const char* arguments
   if (count != buffers.size() + 1)
     return {StatusCode::internal, "OpenCL kernel " + std::string(name) + " has " + std::to_string(count) +
                                       " arguments; the launcher passes " + std::to_string(buffers.size() + 1)};
-  if (const std::string type = argument_info(kernel, 0, CL_KERNEL_ARG_TYPE_NAME); type != arguments_name)
-    return wrong(0, "a " + type, std::string("a ") + arguments_name);
-  for (cl_uint i = 1; i < count; ++i) {
-    const auto& [expected, buffer] = buffers[i - 1];
+  const cl_uint last = count - 1;
+  for (cl_uint i = 0; i < last; ++i) {
+    const auto& [expected, buffer] = buffers[i];
     const std::string type = argument_info(kernel, i, CL_KERNEL_ARG_TYPE_NAME);
     const std::string is = type + " " + argument_info(kernel, i, CL_KERNEL_ARG_NAME);
     // An absent view has no type, and what a kernel casts by itself has any.
@@ -41,6 +40,8 @@ Status check_signature(cl_kernel kernel, const char* name, const char* arguments
         type == "void*" || buffer.address.memory == nullptr ? type : std::string(buffer.element) + "*";
     if (const std::string must_be = element + " " + expected; is != must_be) return wrong(i, is, must_be);
   }
+  if (const std::string type = argument_info(kernel, last, CL_KERNEL_ARG_TYPE_NAME); type != arguments_name)
+    return wrong(last, "a " + type, std::string("a ") + arguments_name);
   return {};
 }
 
@@ -61,19 +62,19 @@ Status detail::launch(Cl& cl, const ProgramKey& key, const char* name, const Gri
   cl_uint argument = 0;
   for (const NamedBuffer& each : buffers) {
     const BufferArg& buffer = each.buffer;
-    ++argument;
+    cl_int error = CL_SUCCESS;
     if (each.name == faults) {
-      if (const cl_int error = kernel.set(argument, buffer.address.memory); error != CL_SUCCESS)
-        return failed(error, argument);
-      continue;
+      error = kernel.set(argument, buffer.address.memory);
+    } else {
+      const Long begin = buffer.begin();
+      std::memcpy(begins, &begin, sizeof begin);
+      begins += sizeof begin;
+      error = kernel.set(argument, buffer.address.memory, runtime.memory());
     }
-    const Long begin = buffer.begin();
-    std::memcpy(begins, &begin, sizeof begin);
-    begins += sizeof begin;
-    if (const cl_int error = kernel.set(argument, buffer.address.memory, runtime.memory()); error != CL_SUCCESS)
-      return failed(error, argument);
+    if (error != CL_SUCCESS) return failed(error, argument);
+    ++argument;
   }
-  if (const cl_int error = kernel.set_bytes(0, arguments); error != CL_SUCCESS) return failed(error, 0);
+  if (const cl_int error = kernel.set_bytes(argument, arguments); error != CL_SUCCESS) return failed(error, argument);
   return runtime.enqueue(kernel.object(), name, grid);
 }
 

@@ -1,6 +1,6 @@
 // How a launcher of cl_kernels/<op>.cpp starts a kernel: one struct of sizes, strides and numbers, which host and
 // device compile from one header (support/arguments.clh), and buffers by the names that the kernel gives them, in its
-// order.
+// order. The kernel takes the buffers first.
 //
 //   const ProgramKey key = ProgramKey("skeleton").number("LANES", lanes).type("T", op.x.dtype);
 //   return launch(cl, key, "skeleton", {.groups = {rows}, .lanes = {lanes}},

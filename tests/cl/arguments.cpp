@@ -1,4 +1,4 @@
-// The arguments of every kernel: one struct by value, then buffers. What a struct holds is read from the headers that
+// The arguments of every kernel: buffers, then one struct by value. What a struct holds is read from the headers that
 // host and device compile, and held against what the device says of its kernels and makes of the structs.
 #include <gtest/gtest.h>
 
@@ -110,12 +110,13 @@ class ClArguments : public ::testing::Test {
     cl_uint count = 0;
     ASSERT_EQ(clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr), CL_SUCCESS);
     ASSERT_GE(count, 2u);
-    EXPECT_EQ(info(kernel, 0, CL_KERNEL_ARG_NAME), "args");
-    const std::string type = info(kernel, 0, CL_KERNEL_ARG_TYPE_NAME);
+    const cl_uint last = count - 1;
+    EXPECT_EQ(info(kernel, last, CL_KERNEL_ARG_NAME), "args");
+    const std::string type = info(kernel, last, CL_KERNEL_ARG_TYPE_NAME);
     ASSERT_TRUE(structs_.contains(type)) << type;
     const Struct& arguments = structs_[type];
     std::vector<std::string> buffers;
-    for (cl_uint i = 1; i < count; ++i) {
+    for (cl_uint i = 0; i < last; ++i) {
       cl_kernel_arg_address_qualifier space = 0;
       EXPECT_EQ(clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof space, &space, nullptr),
                 CL_SUCCESS);
@@ -123,13 +124,13 @@ class ClArguments : public ::testing::Test {
       EXPECT_EQ(space, static_cast<cl_kernel_arg_address_qualifier>(CL_KERNEL_ARG_ADDRESS_GLOBAL)) << buffer;
       EXPECT_TRUE(info(kernel, i, CL_KERNEL_ARG_TYPE_NAME).ends_with("*")) << buffer;
       if (buffer == cl::faults)
-        EXPECT_EQ(i, count - 1) << "faults come last";
+        EXPECT_EQ(i, last - 1) << "faults are the last buffer";
       else
         buffers.push_back(buffer);
     }
     EXPECT_EQ(arguments.buffers, buffers);
     // CL_DEVICE_MAX_PARAMETER_SIZE is no less.
-    EXPECT_LE(arguments.bytes + (count - 1) * sizeof(void*), 1024u);
+    EXPECT_LE(arguments.bytes + last * sizeof(void*), 1024u);
   }
 
   std::optional<Cl> cl_;
@@ -223,9 +224,9 @@ TEST_F(ClArguments, a_wrong_order_is_refused) {
                       cl::AddArguments{.a_stride = 8, .b_stride = 8, .y_stride = 8, .dim = 8}, buffers);
   };
   EXPECT_EQ(launch({{"b", floats}, {"a", floats}, {"y", floats}}).message(),
-            "argument 1 of OpenCL kernel add is float* a; the launcher passes float* b");
+            "argument 0 of OpenCL kernel add is float* a; the launcher passes float* b");
   EXPECT_EQ(launch({{"a", floats}, {"b", ints}, {"y", floats}}).message(),
-            "argument 2 of OpenCL kernel add is float* b; the launcher passes int* b");
+            "argument 1 of OpenCL kernel add is float* b; the launcher passes int* b");
   EXPECT_EQ(launch({{"a", floats}, {"b", floats}}).message(),
             "OpenCL kernel add has 4 arguments; the launcher passes 3");
   EXPECT_TRUE(launch({{"a", floats}, {"b", floats}, {"y", floats}}).ok());
