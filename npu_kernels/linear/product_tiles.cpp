@@ -124,18 +124,6 @@ KeptBlock kept_block(const Device& device, const Products& p, Extents all, Exten
   return best;
 }
 
-// The vector unit lays a packed operand out anew for each block of rows: no longer than the products take.
-bool makes_in_time(const Device& device, index cores, const Products& p, const ProductTiles& t) {
-  const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
-  const auto cost = [&](VectorOp op) { return device.vector.cost[static_cast<std::size_t>(op)].slope; };
-  const double vectors = static_cast<double>(p.columns() * p.longest() * byte_size(p.left.front().dtype, 1)) /
-                         device.vector.bytes / static_cast<double>(cores);
-  const double made = vectors * static_cast<double>(ceil_div(p.rows(), t.block_m)) *
-                      (cost(VectorOp::transpose) + cost(VectorOp::pack_nz));
-  return made < static_cast<double>(p.rows() * p.columns() * p.longest()) / peak_products(device.matrix, *rate) /
-                    static_cast<double>(cores);
-}
-
 ProductTiles largest_tiles(const Device& device, index cores, const Products& p, bool made) {
   const DType dtype = p.left.front().dtype;
   const MatrixRate* rate = device.rate(dtype, p.sum);
@@ -238,19 +226,6 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     t.step_k = blocked && p.given && device.l2.bytes > 0 ? unit_k : t.chunk_k;
     return t;
   }
-  // All of the depth is staged: larger blocks load less, as long as every core has one.
-  const auto grow = [&](index& extent, index step, index limit) {
-    const index before = extent;
-    extent = std::min(limit, extent + step);
-    const index blocks = ceil_div(rows, t.block_m) * ceil_div(columns, t.block_n);
-    if (fits(t.block_m, t.block_n, depth) && blocks >= 2 * cores) return extent > before;
-    extent = before;
-    return false;
-  };
-  for (bool more = true; more;) {
-    more = t.block_m <= t.block_n ? grow(t.block_m, t.sum_m, rows) : grow(t.block_n, t.sum_n, columns);
-    if (!more) more = t.block_m <= t.block_n ? grow(t.block_n, t.sum_n, columns) : grow(t.block_m, t.sum_m, rows);
-  }
   t.keeps = t.block_m >= rows;
   return t;
 }
@@ -285,7 +260,7 @@ bool bound_by_right(const Device& device, index cores, const Products& p, const 
 bool makes_right(const Device& device, index cores, const Products& p) {
   if (p.longest() == 0 || (stages_for_vector(device) && !device.feeds_are_views())) return false;
   const ProductTiles tiles = product_tiles(device, cores, p, true);
-  return tiles.own || (tiles.keeps && (tiles.block_m >= p.rows() || makes_in_time(device, cores, p, tiles)));
+  return tiles.own || tiles.keeps;
 }
 
 index staged_bytes(const Device& device, const Products& p, const ProductTiles& t) {
