@@ -52,6 +52,8 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
                   tokens = cutter.take<std::int32_t>(rows * of_token);
   const int lanes = cl.runtime().lanes();
   const Dot& dot = cl.runtime().dot();
+  BufferArg x_zero = buffer_of(op.x_zero);
+  x_zero.element = "char";  // the kernel takes the bits of u8 as they are
   ProgramKey prepare("linear_int8");
   dot.define(prepare).number("LANES", lanes).type("X", op.x.dtype).flag("ALIGNED", aligned(cl, op.x));
   Status prepared = launch(cl, prepare, "prepare", {.groups = {rows}, .lanes = {lanes}},
@@ -64,7 +66,7 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
                                                       .tile = tile},
                            {{"x", op.x},
                             {"x_scale", op.x_scale},
-                            {"x_zero", op.x_zero},
+                            {"x_zero", x_zero},
                             {"q", q},
                             {"clipped", clipped},
                             {"tokens", tokens}});

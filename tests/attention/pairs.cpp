@@ -134,8 +134,10 @@ TEST_P(AttentionPairs, rows_that_see_nothing) {
   AttentionCase sinks = plain;
   sinks.sinks = Tensor<1>(DType::f32, {2});
   sinks.sinks.set(0, 1.5), sinks.sinks.set(1, -infinity);
-  ASSERT_NO_FATAL_FAILURE(compare(plain));
-  ASSERT_NO_FATAL_FAILURE(compare(sinks));
+  if (keys > 0) {  // else all is exact, and told below
+    ASSERT_NO_FATAL_FAILURE(compare(plain));
+    ASSERT_NO_FATAL_FAILURE(compare(sinks));
+  }
   contract().on_every_backend({plain, sinks}, [&](const Contract::Problems& got) {
     for (index i = 0; i < rows; ++i) {
       for (index h = 0; h < 2; ++h)

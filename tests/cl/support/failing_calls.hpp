@@ -102,6 +102,9 @@ ANSWERS(clWaitForEvents, (cl_uint n, Events list), (n, list))
 ANSWERS(clBuildProgram,
         (cl_program o, cl_uint n, const cl_device_id* list, const char* options, Built call, void* data),
         (o, n, list, options, call, data))
+ANSWERS(clGetKernelInfo, (cl_kernel o, cl_kernel_info w, size_t n, void* p, size_t* bytes), (o, w, n, p, bytes))
+ANSWERS(clGetKernelArgInfo, (cl_kernel o, cl_uint i, cl_kernel_arg_info w, size_t n, void* p, size_t* bytes),
+        (o, i, w, n, p, bytes))
 ANSWERS(clSetKernelArg, (cl_kernel o, cl_uint i, size_t n, const void* p), (o, i, n, p))
 ANSWERS(clFinish, (cl_command_queue o), (o))
 ANSWERS(clEnqueueReadBuffer,
