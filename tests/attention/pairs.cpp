@@ -134,7 +134,7 @@ TEST_P(AttentionPairs, rows_that_see_nothing) {
   AttentionCase sinks = plain;
   sinks.sinks = Tensor<1>(DType::f32, {2});
   sinks.sinks.set(0, 1.5), sinks.sinks.set(1, -infinity);
-  if (keys > 0) {  // else all is exact, and told below
+  if (keys >= 4) {  // with fewer, rows are values of V as they are: nothing is rounded that a bound could be held to
     ASSERT_NO_FATAL_FAILURE(compare(plain));
     ASSERT_NO_FATAL_FAILURE(compare(sinks));
   }
