@@ -56,20 +56,16 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
   x_zero.element = "char";  // the kernel takes the bits of u8 as they are
   ProgramKey prepare("linear_int8");
   dot.define(prepare).number("LANES", lanes).type("X", op.x.dtype).flag("ALIGNED", aligned(cl, op.x));
-  Status prepared = launch(cl, prepare, "prepare", {.groups = {rows}, .lanes = {lanes}},
-                           LinearInt8PrepareArguments{.x_stride = op.x.strides[0],
-                                                      .x_scale_stride = stride(op.x_scale),
-                                                      .x_zero_stride = stride(op.x_zero),
-                                                      .k = k,
-                                                      .asymmetric = op.asymmetric,
-                                                      .shadow = op.shadow_outliers,
-                                                      .tile = tile},
-                           {{"x", op.x},
-                            {"x_scale", op.x_scale},
-                            {"x_zero", x_zero},
-                            {"q", q},
-                            {"clipped", clipped},
-                            {"tokens", tokens}});
+  Status prepared = launch(
+      cl, prepare, "prepare", {.groups = {rows}, .lanes = {lanes}},
+      LinearInt8PrepareArguments{.x_stride = op.x.strides[0],
+                                 .x_scale_stride = stride(op.x_scale),
+                                 .x_zero_stride = stride(op.x_zero),
+                                 .k = k,
+                                 .asymmetric = op.asymmetric,
+                                 .shadow = op.shadow_outliers,
+                                 .tile = tile},
+      {{"x", op.x}, {"x_scale", op.x_scale}, {"x_zero", x_zero}, {"q", q}, {"clipped", clipped}, {"tokens", tokens}});
   if (!prepared.ok()) return prepared;
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/int8_*.clh.

@@ -1,5 +1,5 @@
-// oneDNN's linears beside ours: medians in milliseconds, the weight in the layout that oneDNN chooses (as ours are packed).
-// 512 x 4096 x 4096 in f32, bf16 and s8 (s8 to s32). Debian's libdnnl-dev (2.6); bench/peers/peers.py builds
+// oneDNN's linears beside ours: medians in milliseconds, the weight in the layout that oneDNN chooses (as ours are
+// packed). 512 x 4096 x 4096 in f32, bf16 and s8 (s8 to s32). Debian's libdnnl-dev (2.6); bench/peers/peers.py builds
 // and runs it.
 #include <algorithm>
 #include <chrono>
@@ -15,7 +15,8 @@ namespace {
 constexpr dnnl::memory::dim m = 512, n = 4096, k = 4096;
 constexpr int calls = 20;
 
-void measure(const char* name, dnnl::memory::data_type x_type, dnnl::memory::data_type w_type, dnnl::memory::data_type y_type) {
+void measure(const char* name, dnnl::memory::data_type x_type, dnnl::memory::data_type w_type,
+             dnnl::memory::data_type y_type) {
   using Memory = dnnl::memory;
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);

@@ -7,7 +7,7 @@ namespace inlay {
 
 // Ascending; empty where the system does not say. Of the calling thread's affinity:
 std::vector<int> processors_of_thread();
-// .. or, where OpenMP's runtime has bound the thread (OMP_PROC_BIND), those that the runtime was given.
+// The same, or where OpenMP's runtime has bound the thread (OMP_PROC_BIND), those that the runtime was given.
 std::vector<int> allowed_processors();
 
 }  // namespace inlay

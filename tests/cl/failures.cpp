@@ -174,7 +174,7 @@ TEST_F(ClFailures, every_call_fails_once_on_a_device_with_memory_of_its_own) {
   every_call_once([] { return Life({}); }, {"clCreateBuffer", "clEnqueueMapBuffer"});
 }
 
-// .. and what is pinned stays where its driver may still read it: the buffer is not given back.
+// What is pinned stays where its driver may still read it: the buffer is not given back.
 TEST_F(ClFailures, a_device_with_memory_of_its_own_is_lost) {
   own_memory = true;
   const auto live = [] { return Life({}); };

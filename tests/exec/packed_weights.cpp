@@ -24,7 +24,7 @@ template <class Op> Status compute(const Unpacked& as, const Op& op, const Works
   return inlay::compute(*as.npu, op, workspace);
 }
 
-// .. and one that counts what is packed, and not forgotten again.
+// A backend that counts what is packed, and not forgotten again.
 struct Counted : Unpacked {
   int* packed;
 };

@@ -32,7 +32,7 @@ const float low_payload = std::bit_cast<float>(0x7f800001u), full_payload = std:
 const std::vector<Rounding> roundings_of_f32 = {{1, 1},
                                                 {-0.0f, -0.0},
                                                 {1 + 0x1p-8f, 1},           // a tie, to even
-                                                {1 + 0x3p-8f, 1 + 0x1p-6},  // .. upwards
+                                                {1 + 0x3p-8f, 1 + 0x1p-6},  // a tie, upwards
                                                 {1 + 0x1p-8f + 0x1p-23f, 1 + 0x1p-7},
                                                 {-1 - 0x3p-8f + 0x1p-23f, -1 - 0x1p-7},
                                                 {0x1.ffp0f, 2},  // into the next power of two

@@ -1,5 +1,5 @@
-// Operators' programs in functional mode against checked mode: the same bits. Products with the host's vectors, as an Npu
-// multiplies, and with the machine's own loop.
+// Operators' programs in functional mode against checked mode: the same bits. Products with the host's vectors, as an
+// Npu multiplies, and with the machine's own loop.
 #include <algorithm>
 #include <cstring>
 

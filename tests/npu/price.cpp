@@ -14,8 +14,8 @@
 #include "measure/npu_cases.hpp"
 #include "npu_kernels/backend/program.hpp"
 #include "tests/support/source_dir.hpp"
-#include "tile_machine/time/roofline.hpp"
 #include "tile_machine/price/rank.hpp"
+#include "tile_machine/time/roofline.hpp"
 
 namespace inlay::npu {
 
@@ -248,7 +248,7 @@ TEST(Hexagon, TheOrderAndTheShapeOfAProductMatter) {
       << "tall is better than wide at the same operations";
 }
 
-// .. and what the scalar unit would write stays as it was.
+// What the scalar unit would write stays as it was, too.
 TEST(Price, TouchesNoBufferOfTheCaller) {
   const Device device = device_of("ascend-a2-like");
   std::vector<float> y{7};

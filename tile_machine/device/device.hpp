@@ -147,7 +147,7 @@ struct MatrixRate {
   std::uint32_t m = 16, n = 16, k = 16;  // the tile of one step
   double cycles = 1;                     // of one step, once the pipe is full
   double weight_cycles = 0;              // to bring a k x n tile of the right operand in, before m x k tiles stream by
-  double turn_cycles = 0;                // .. and to turn it, where no feed path has done so
+  double turn_cycles = 0;                // to transpose that tile, where no feed path has done so
 };
 
 enum class DrainScales : std::uint8_t { none, one, columns };

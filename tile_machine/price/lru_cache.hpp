@@ -38,7 +38,7 @@ template <class Value> class LruCache {
       each = goes ? kept_.erase(each) : std::next(each);
     }
   }
-  // .. where there are `most` of them: room for one more.
+  // Where there are `most` of them, room for one more is made.
   void make_room(std::size_t most) {
     if (size() >= most) halve([](const Value&) {});
   }

@@ -34,7 +34,7 @@ class AddressSpace {
 
   // The first of the bytes (`region` holds addresses) that nothing has written; none: all are there.
   std::optional<std::uint64_t> unwritten(const Region& region) const;
-  // .. that the kernels have not written, whatever the host left there.
+  // The first byte that the kernels have not written, whatever the host left there.
   std::optional<std::uint64_t> untouched(const Region& region) const;
   void written(const Region& region);
 

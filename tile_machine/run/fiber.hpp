@@ -19,7 +19,7 @@ class Fiber {
   void resume();         // runs the body until it yields or ends; from outside
   void yield();          // back to resume()'s caller; from inside
   bool done() const;     // the body has ended
-  bool threw() const;    // .. by an exception, which went no further
+  bool threw() const;    // the body ended by an exception, which went no further
 
  private:
   struct State;

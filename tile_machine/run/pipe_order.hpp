@@ -37,7 +37,7 @@ class PipeOrder {
   };
   struct Messages {
     std::vector<std::uint64_t> sent;  // by sets,
-    std::size_t taken = 0;            // .. of which waits have taken so many
+    std::size_t taken = 0;            // of those sent, waits have taken so many
     std::uint64_t owed = 0;           // waits that were issued before their sets
   };
   Messages& messages(const Entry& entry);

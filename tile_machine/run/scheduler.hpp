@@ -56,7 +56,7 @@ class Scheduler {
             std::uint64_t seed, Memories& memories, Reports& reports, Streams& streams);
 
   void put(Instruction instruction);  // into its queue; the stream stops while that is full
-  // .. of a run that carries nothing out: what nothing holds back has no need to stand in a queue.
+  // In a run that carries nothing out, what nothing holds back has no need to stand in a queue.
   void pass(const Entry& entry, std::uint32_t index);
   void scalar(Instruction& instruction);  // a work entry of the stream itself: runs now
   void stream_set(const Entry& entry);    // set(scalar, ..)

@@ -52,8 +52,8 @@ struct Cost {
   Tick head = 0;               // before the first unit
   Tick units = 0;              // of the units alone
   Rate rate = 0, l2_rate = 0;  // of a transfer, alone on the device
-  bool shared = false;         // .. of global memory: others may slow it down
-  Traffic traffic{};           // .. its bytes
+  bool shared = false;         // a transfer of global memory: others may slow it down
+  Traffic traffic{};           // the bytes of a transfer
 };
 
 // What cost_of needs to know beside the entry: what came before it.

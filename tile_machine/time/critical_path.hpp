@@ -15,7 +15,7 @@ enum class Reason : std::uint8_t {
   work,        // the entry itself: from its start to its end
   pipe,        // its queue's previous entry ended
   issue,       // the scalar stream put it into the queue, one after the other
-  queue_full,  // .. once the full queue's first entry had left
+  queue_full,  // issued once the full queue's first entry had left
   flag,        // the set that a wait takes, and the time it needs to come over
   barrier      // barrier_all, sync_all: the last queue was empty, the last core had come
 };

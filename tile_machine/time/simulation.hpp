@@ -36,7 +36,7 @@ class Simulation {
     std::uint32_t next = 0, begun = 0, issued = 0;  // of the lane's list: first not ended, not started, not issued
     std::uint32_t outstanding = 1, transfers = 0;   // transfers that may be under way, and that are
     std::uint32_t stream = 0, depth = 0;            // whose it is, and how many entries it holds
-    Tick issue = 0;                                 // .. takes the scalar unit so long for one
+    Tick issue = 0;                                 // of one entry, by the scalar unit
     std::uint32_t stall_cursor = 0;                 // the stream's stalls before it ended before `free`
     LaneState state = LaneState::idle;
     Tick free = 0;    // end of the last entry
@@ -45,7 +45,7 @@ class Simulation {
     Tick busy = 0;
     Tick moves = 0;      // the first entry's bytes began to move, or its units to be worked
     Tick l2_waited = 0;  // what it lost to others in the L2
-    Tick done = 0;       // .. its own work was done: it may have to follow another's
+    Tick done = 0;       // the first entry's own work was done: it may have to follow another's
     Cost cost;           // of it
     StallLedger ledger;
   };
@@ -115,7 +115,8 @@ class Simulation {
     const std::uint32_t set = order_.partner(wait);
     return ended(set) && spans_[set].ended + flight(set) <= now_;
   }
-  // .. or it is that of a unit flag whose first granule is done, for which a queue need not wait longer.
+  // The set has arrived, or it is that of a unit flag whose first granule is done, for which a queue need not wait
+  // longer.
   bool standing(std::uint32_t wait) const {
     const std::uint32_t set = order_.partner(wait);
     return arrived(wait) || (set != no_entry && units_.any() && early_[set]);

@@ -23,7 +23,7 @@ enum class Cause : std::uint8_t {
   ring_empty,  // ring.wait: the producer `from` has not committed a slot to `to`
   flight,      // a flag of another stream is set but has not come over
   dram_share,  // a transfer took longer than alone on the device: global memory
-  l2_share,    // .. the L2
+  l2_share,    // a transfer took longer than alone on the device: the L2
   sync,        // cycles of the set, wait and barrier instructions themselves
   barrier,     // barrier_all: waiting for the core's queues to empty
   cross,       // cross_wait, sync_all: another core is not there yet

@@ -67,7 +67,7 @@ struct Timeline {
   std::vector<LaneTime> lanes;  // by TapeOrder::lane
   std::vector<BandwidthSample> dram;
   std::uint64_t dram_bytes = 0;  // integral of the bandwidth over time
-  std::uint64_t l2_bytes = 0;    // .. of the L2's
+  std::uint64_t l2_bytes = 0;    // integral of the L2's bandwidth over time
   Residency residency;
   TapeOrder order;
   UnitFlags units;

@@ -30,7 +30,7 @@ struct Planned {
   npu::Plan plan;
 };
 
-// .. and everything that is read from it.
+// A plan, and everything that is read from it.
 struct Timed {
   npu::Device device;
   npu::Plan plan;

@@ -45,7 +45,7 @@ double expect_share(const std::string& what, const char* device, const auto& op,
   return npu ? expect_share_on(*npu, what, op, floor) : 0;
 }
 
-// .. of an operator whose weight is packed first: its elements are read.
+// The share of an operator whose weight is packed first: its elements are read.
 double expect_packed_share(const std::string& what, const char* device, const auto& op, double floor) {
   auto npu = Npu::make({.device = device});
   EXPECT_TRUE(npu) << npu.error().message();

@@ -11,8 +11,8 @@
 
 #include "measure/npu_cases.hpp"
 #include "tests/support/source_dir.hpp"
-#include "tile_machine/time/roofline.hpp"
 #include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/time/roofline.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -33,7 +33,7 @@ std::uint64_t compulsory_bytes(const Case& c) {
   return static_cast<std::uint64_t>((size(0) + size(1)) * size(2) * element + size(0) * size(1) * half);
 }
 
-// .. and what the problem does not count: scales of rows and columns. Nobody asks for the sums of columns, as no row of
+// What the problem does not count: scales of rows and columns. Nobody asks for the sums of columns, as no row of
 // these has a zero point.
 std::uint64_t scale_bytes(const Case& c) {
   return c.op == "linear_int8" ? static_cast<std::uint64_t>((c.size[0] + c.size[1]) * 4) : 0;

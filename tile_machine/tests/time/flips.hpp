@@ -10,8 +10,8 @@
 
 #include "tests/support/source_dir.hpp"
 #include "tile_machine/run/machine.hpp"
-#include "tile_machine/time/timing.hpp"
 #include "tile_machine/tests/support/devices.hpp"
+#include "tile_machine/time/timing.hpp"
 
 namespace inlay::npu {
 
@@ -27,7 +27,7 @@ inline double cycles_of(const Device& device, const Program& program) {
   return time ? to_cycles(time->makespan) : -1;
 }
 
-// .. of one that may ask for what the device does not do.
+// The cycles of a program that may ask for what the device does not do.
 inline double cycles_if_it_runs(const Device& device, const Program& program) {
   Machine machine(device, {.cores = 1, .data = false});
   return machine.run(program(machine)).ok() ? cycles_of(device, program) : std::numeric_limits<double>::infinity();
