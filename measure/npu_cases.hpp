@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tile_machine/run/machine.hpp"
 #include "tile_machine/price/price.hpp"
+#include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 
@@ -27,7 +27,7 @@ std::string describe(const Case& c);
 
 struct CaseRun {
   Outcome outcome;
-  Problem problem;
+  RooflineWork problem;
 };
 
 // The case's run. Without `compute` only its tape is made: shapes of models would take minutes.

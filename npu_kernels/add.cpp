@@ -22,14 +22,14 @@ void add(Core& core, const AddOperands& op) {
   const DType of_a = op.a.first.dtype, of_b = op.b.first.dtype;
   rows::Need need;
   op.bias ? need.row(of_b) : need.input(of_b);
-  const rows::Walk walk(core, op.grid, need.input(of_a).output(of_a));
+  const rows::TileIterator walk(core, op.grid, need.input(of_a).output(of_a));
   rows::Input a(core, "a", walk, op.a);
   std::optional<rows::Input> each;
   std::optional<rows::SharedRow> shared;
   op.bias ? (void)shared.emplace(core, "b", walk, op.b.at(0, 0)) : (void)each.emplace(core, "b", walk, op.b);
   rows::Output y(core, "y", walk, op.y);
 
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   for (index step = 0; step < walk.steps(); ++step) {
     const rows::Window window = walk.at(step);
     const Tensor left = a.wide(), right = op.bias ? shared->at(window) : each->wide();

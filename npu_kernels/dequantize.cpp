@@ -28,8 +28,8 @@ void dequantize(Core& core, const DequantizeOperands& op) {
   rows::Need need = rows::Need().input(op.code).output(op.y.first.dtype).input(op.scales);
   if (op.shifted) need.input(op.code);
   if (op.half) need.spare().spare().spare().spare().spare().spare();
-  const Chain chain = core.chain(Pipe::vector);
-  const rows::Walk walk(core, op.grid, need, rows::pattern_of(op.groups, op.half));
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  const rows::TileIterator walk(core, op.grid, need, rows::pattern_of(op.groups, op.half));
   rows::GroupedInput x(core, "x", walk, op.x, each), scale(core, "scale", walk, op.scale, op.groups);
   std::optional<rows::GroupedInput> zero;
   if (op.shifted) zero.emplace(core, "zero", walk, op.zero, op.groups);

@@ -36,7 +36,7 @@ void embedding(Core& core, const EmbeddingOperands& op) {
   const DType type = op.table.first.dtype;
   rows::Need need = rows::Need().input(type).output(op.y.first.dtype);
   need.columns = 64;  // row_scale, each of its elements at a granule
-  const rows::Walk walk(core, op.grid, need);
+  const rows::TileIterator walk(core, op.grid, need);
   const auto all = [](const rows::Window& window) { return Shape{window.rows, window.columns}; };
   const auto one = [](const rows::Window& window) { return Shape{window.rows, 1}; };
   rows::Input table(core, "table", walk, type, walk.tile(), all, rows_by_id(op, op.table));
@@ -46,7 +46,7 @@ void embedding(Core& core, const EmbeddingOperands& op) {
                       rows_by_id(op, op.row_scale));
   rows::Output y(core, "y", walk, op.y);
 
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   for (index step = 0; step < walk.steps(); ++step) {
     const rows::Window window = walk.at(step);
     const Tensor values = table.wide();

@@ -69,7 +69,7 @@ void gelu(Core& core, const GeluOperands& op) {
   rows::Need need = rows::Need().input(type).output(type).spare().spare();
   if (op.gated) need.input(type);
   if (tail) need.spare();
-  const rows::Walk walk(core, op.grid, need);
+  const rows::TileIterator walk(core, op.grid, need);
   rows::Input x(core, "x", walk, op.x);
   std::optional<rows::Input> up;
   if (op.gated) up.emplace(core, "up", walk, op.up);
@@ -78,7 +78,7 @@ void gelu(Core& core, const GeluOperands& op) {
   const Tensor spare = core.alloc("spare", Space::vector, walk.tile(), DType::f32);
   const Tensor other = tail ? core.alloc("tail", Space::vector, walk.tile(), DType::f32) : spare;
 
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   for (index step = 0; step < walk.steps(); ++step) {
     const rows::Window window = walk.at(step);
     const Tensor values = x.wide(), z = window.of(factors);

@@ -32,7 +32,7 @@ struct Tokens {
 
 void write_tokens(Core& core, const Tokens& op) {
   std::vector<std::optional<kv::TokenWriter>> writers(op.pools.size());
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   for (std::size_t i = 0; i < op.pools.size(); ++i) writers[i].emplace(core, op.pools[i].pool, op.pools[i].size);
   for (auto t = static_cast<std::size_t>(core.vector_worker()); t < op.schedule.tiles.size();
        t += static_cast<std::size_t>(core.vector_workers())) {

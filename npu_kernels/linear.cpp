@@ -9,13 +9,13 @@
 
 #include <algorithm>
 
-#include "npu_kernels/backend/abilities.hpp"
+#include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
-#include "npu_kernels/linear/halves.hpp"
 #include "npu_kernels/linear/launch.hpp"
-#include "npu_kernels/linear/made_blocks.hpp"
 #include "npu_kernels/linear/packed_blocks.hpp"
+#include "npu_kernels/linear/repack.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -26,11 +26,11 @@ namespace {
 struct Side {
   RowSource source;
   bool prepared = false;
-  Halves halves;
+  SplitF16 halves;
   std::vector<Operand> parts;
 };
 
-Side prepared_side(const RowSource& source, const Halves& halves) {
+Side prepared_side(const RowSource& source, const SplitF16& halves) {
   return {.source = source, .prepared = true, .halves = halves, .parts = halves.parts};
 }
 
@@ -155,7 +155,7 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
     if (s.right.prepared) core.sync_all();
     Scratch scratch(core);
     FloatEpilogue epilogue(core, scratch, result, tiles, s.products.steps());
-    const Chain chain = core.chain(Pipe::vector);
+    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
     if (s.anew) return multiply(core, scratch, s.blocks, s.products, tiles, handover, consume, s.left.prepared);
     const bool meets = s.left.prepared && !s.right.prepared;

@@ -9,13 +9,13 @@
 
 #include <algorithm>
 
-#include "npu_kernels/backend/abilities.hpp"
+#include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/int8_epilogue.hpp"
 #include "npu_kernels/linear/launch.hpp"
-#include "npu_kernels/linear/made_blocks.hpp"
+#include "npu_kernels/linear/outliers.hpp"
 #include "npu_kernels/linear/packed_blocks.hpp"
-#include "npu_kernels/linear/shadow.hpp"
+#include "npu_kernels/linear/repack.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -77,7 +77,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
           : as_packed(w, packed_blocks(memory, w, bytes_in_blocks, choices.packed).parts.front(), products);
   const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, right.made);
   const Tensor handover = handover_workspace(memory, products, tiles);
-  std::optional<Shadow> outliers;
+  std::optional<Outliers> outliers;
   if (op.shadow_outliers) {
     outliers = shadow(memory, x.clipped, w, result.weight_zero);
     result.shadow = outliers->sums;
@@ -87,11 +87,11 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
     lay_out_before(core, right);
     if (outliers) {
       core.sync_all();
-      make_shadow(core, *outliers);
+      make_outliers(core, *outliers);
     }
     Scratch scratch(core);
     Int8Epilogue epilogue(core, scratch, result, tiles);
-    const Chain chain = core.chain(Pipe::vector);
+    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     multiply(
         core, scratch, right, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); }, x.prepared());
   };

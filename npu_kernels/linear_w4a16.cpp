@@ -10,12 +10,12 @@
 
 #include <algorithm>
 
-#include "npu_kernels/backend/abilities.hpp"
+#include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
 #include "npu_kernels/linear/float_epilogue.hpp"
-#include "npu_kernels/linear/halves.hpp"
 #include "npu_kernels/linear/launch.hpp"
-#include "npu_kernels/linear/made_blocks.hpp"
+#include "npu_kernels/linear/repack.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
 #include "npu_kernels/linear/w4_slots.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
@@ -45,15 +45,15 @@ std::function<void(Core&)> in_groups(GlobalMemory& memory, const RowSource& x, c
 std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
                                      FloatResult result) {
   const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows);
-  const Halves left = whole ? Halves{} : halves(memory, "x", x.count, x.depth, 1);
+  const SplitF16 left = whole ? SplitF16{} : halves(memory, "x", x.count, x.depth, 1);
   Products products{
       .left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
       .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}}},
       .sum = DType::f32,
       .segments = {{0, x.depth}}};
-  const bool made = MadeCodes::takes(weight) && stages_for_vector(memory.device()) &&
+  const bool made = DequantizedTiles::takes(weight) && stages_for_vector(memory.device()) &&
                     makes_right(memory.device(), memory.cores(), products);
-  const Halves right = made ? Halves{} : halves(memory, "w", weight.codes.count, x.depth, 1);
+  const SplitF16 right = made ? SplitF16{} : halves(memory, "w", weight.codes.count, x.depth, 1);
   if (!made) products.right = right.parts;
   if (x.depth > 0) result.row_power = left.power, result.col_power = right.power;
   const Plan plan = plan_of(memory, products, made);
@@ -66,10 +66,10 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
     if (!made || !whole) core.sync_all();
     Scratch scratch(core);
     FloatEpilogue epilogue(core, scratch, result, plan.tiles, plan.products.steps());
-    const Chain chain = core.chain(Pipe::vector);
+    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
     if (!made) return multiply(core, plan.products, plan.tiles, plan.handover, consume);
-    MadeCodes codes(core, scratch, weight, plan.tiles);
+    DequantizedTiles codes(core, scratch, weight, plan.tiles);
     multiply(core, plan.products, plan.tiles, plan.handover, consume, {.right = std::ref(codes)});
   };
 }

@@ -49,7 +49,7 @@ class Merge {
       : core_(core),
         op_(op),
         tile_(op),
-        chain_(core.chain(Pipe::vector)),
+        chain_(core.auto_barrier(Pipe::vector)),
         rows_(tile_.tokens * tile_.heads),
         lse_in_(
             core.ring("lse of a part", Space::vector, {rows_, 2}, DType::f32, {2, Pipe::load_vector, Pipe::vector})),
@@ -147,7 +147,7 @@ class Merge {
   Core& core_;
   const MergeOperands& op_;
   const RowTile tile_;
-  const Chain chain_;
+  const AutoBarrier chain_;
   const index rows_;
   Ring lse_in_, part_, out_, lse_out_;
   Tensor wide_, sum_, zero_, maximum_, total_, weight_, seen_, none_;

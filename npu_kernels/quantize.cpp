@@ -58,7 +58,7 @@ class CodeOutput {
   std::optional<rows::HalfByteOutput> half_;
 };
 
-CodeOutput codes_out(Core& core, const rows::Walk& walk, const QuantizeOperands& op) {
+CodeOutput codes_out(Core& core, const rows::TileIterator& walk, const QuantizeOperands& op) {
   return CodeOutput(
       core, "y", op.y, op.code, walk.tile(),
       [y = op.y.whole](const rows::Window& window) {
@@ -77,8 +77,8 @@ void round(Core& core, const Tensor& x, const Tensor& whole) {
 }
 
 void quantize_static(Core& core, const QuantizeOperands& op) {
-  const Chain chain = core.chain(Pipe::vector);
-  const rows::Walk walk(core, op.grid, op.need(), rows::pattern_of(op.groups, op.half));
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  const rows::TileIterator walk(core, op.grid, op.need(), rows::pattern_of(op.groups, op.half));
   rows::Input x(core, "x", walk, op.x);
   rows::GroupedInput scale(core, "scale", walk, op.scale, op.groups);
   std::optional<rows::GroupedInput> zero;
@@ -109,7 +109,7 @@ class DynamicQuantize {
   DynamicQuantize(Core& core, const QuantizeOperands& op)
       : core_(core),
         op_(op),
-        chain_(core.chain(Pipe::vector)),
+        chain_(core.auto_barrier(Pipe::vector)),
         walk_(core, op.grid, need(op), pattern(op)),
         x_(core, "x", walk_, op.x),
         y_(codes_out(core, walk_, op)),
@@ -212,8 +212,8 @@ class DynamicQuantize {
 
   Core& core_;
   const QuantizeOperands& op_;
-  const Chain chain_;
-  const rows::Walk walk_;
+  const AutoBarrier chain_;
+  const rows::TileIterator walk_;
   rows::Input x_;
   CodeOutput y_;
   rows::Output row_scale_;

@@ -40,7 +40,7 @@ class RmsNormProgram {
   RmsNormProgram(Core& core, const RmsNormOperands& op)
       : core_(core),
         op_(op),
-        chain_(core.chain(Pipe::vector)),
+        chain_(core.auto_barrier(Pipe::vector)),
         walk_(core, op.grid, op.need(), {.sweeps = op.int8 ? 3 : 2}),
         x_(core, "x", walk_, op.x),
         y_(core, "y", walk_, op.y),
@@ -155,8 +155,8 @@ class RmsNormProgram {
 
   Core& core_;
   const RmsNormOperands& op_;
-  const Chain chain_;
-  const rows::Walk walk_;
+  const AutoBarrier chain_;
+  const rows::TileIterator walk_;
   rows::Input x_;
   rows::Output y_;
   std::optional<rows::Input> residual_;

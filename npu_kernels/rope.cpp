@@ -16,9 +16,9 @@
 #include <algorithm>
 
 #include "npu_kernels/backend/operator.hpp"
-#include "tile_machine/arithmetic/rounding.hpp"
-#include "npu_kernels/rows/forward.hpp"
+#include "npu_kernels/rows/copy_through.hpp"
 #include "npu_kernels/rows/tiles.hpp"
+#include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 
@@ -47,7 +47,7 @@ class RopeProgram {
       : core_(core),
         op_(op),
         type_(op.x.first.dtype),
-        chain_(core.chain(Pipe::vector)),
+        chain_(core.auto_barrier(Pipe::vector)),
         walk_(core, op.grid(), op.need(), {.column_group = op.width, .least_columns = op.width}),
         tokens_(walk_.tile().rows),
         pairs_(tokens_ * walk_.tile().columns / op.width),
@@ -195,8 +195,8 @@ class RopeProgram {
   Core& core_;
   const RopeOperands& op_;
   const DType type_;
-  const Chain chain_;
-  const rows::Walk walk_;
+  const AutoBarrier chain_;
+  const rows::TileIterator walk_;
   const index tokens_, pairs_;  // of a whole tile; pairs_: tokens x heads
   const bool by_token_;
   Ring x_, y_;
@@ -210,8 +210,9 @@ void rope(Core& core, const RopeOperands& op) {
   if (op.pairs > 0) RopeProgram(core, op).run();
   if (op.in_place) return;
   const index behind = op.first + 2 * op.pairs;
-  rows::forward(core, op.y.slice(2, 0, op.first), op.x.slice(2, 0, op.first));
-  rows::forward(core, op.y.slice(2, behind, op.y.extent(2) - behind), op.x.slice(2, behind, op.x.extent(2) - behind));
+  rows::copy_through(core, op.y.slice(2, 0, op.first), op.x.slice(2, 0, op.first));
+  rows::copy_through(core, op.y.slice(2, behind, op.y.extent(2) - behind),
+                     op.x.slice(2, behind, op.x.extent(2) - behind));
 }
 
 }  // namespace

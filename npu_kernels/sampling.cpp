@@ -59,7 +59,7 @@ class Greedy {
     const auto of = [](const Tensor& full, index part) { return full.slice(part, 1, 0, 1); };
     index parts = 0;
     {
-      const Chain chain = core_.chain(Pipe::vector);
+      const AutoBarrier chain = core_.auto_barrier(Pipe::vector);
       for (index c = begin; c < end; c += op_.part, ++parts) {
         const index n = std::min(op_.part, end - c);
         core_.copy(by_axes(in_.acquire().slice(0, 1, 0, n)).at(0, 0), op_.logits.at(0, row).slice(0, c, n));

@@ -27,7 +27,7 @@ void skeleton(Core& core, const SkeletonOperands& op) {
   Ring out = core.ring("y", Space::vector, {tile, columns}, op.y.first.dtype, {2, Pipe::vector, Pipe::store});
   const Tensor wide = core.alloc("x in f32", Space::vector, {tile, columns}, DType::f32);
 
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   const index across = ceil_div(dim, columns), tiles = ceil_div(rows, tile) * across;
   for (index t = core.vector_worker(); t < tiles; t += core.vector_workers()) {
     const index r = t / across * tile, c = t % across * columns;

@@ -51,7 +51,7 @@ class SoftmaxProgram {
   SoftmaxProgram(Core& core, const SoftmaxOperands& op)
       : core_(core),
         op_(op),
-        chain_(core.chain(Pipe::vector)),
+        chain_(core.auto_barrier(Pipe::vector)),
         walk_(core, op.grid, op.need(), {.sweeps = 2}),
         x_(core, "x", walk_, op.x),
         y_(core, "y", walk_, op.y),
@@ -164,8 +164,8 @@ class SoftmaxProgram {
 
   Core& core_;
   const SoftmaxOperands& op_;
-  const Chain chain_;
-  const rows::Walk walk_;
+  const AutoBarrier chain_;
+  const rows::TileIterator walk_;
   rows::Input x_;
   rows::Output y_;
   const Tensor powers_, most_, more_, sum_, shift_, spare_, hidden_, zero_, one_;

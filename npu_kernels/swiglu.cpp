@@ -28,13 +28,13 @@ void clamp(Core& core, Compare beyond, const Tensor& x, float limit, const Tenso
 
 void swiglu(Core& core, const SwigluOperands& op) {
   const DType type = op.gate.first.dtype;
-  const rows::Walk walk(core, op.grid, rows::Need().input(type).input(type).output(type).spare().spare());
+  const rows::TileIterator walk(core, op.grid, rows::Need().input(type).input(type).output(type).spare().spare());
   rows::Input gate(core, "gate", walk, op.gate), up(core, "up", walk, op.up);
   rows::Output y(core, "y", walk, op.y);
   const Tensor sigmoids = core.alloc("sigmoid", Space::vector, walk.tile(), DType::f32);
   const Tensor spare = core.alloc("1 + exp", Space::vector, walk.tile(), DType::f32);
 
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   const bool limited = std::isfinite(op.limit);
   Tensor most, least;
   if (limited) {

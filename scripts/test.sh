@@ -108,7 +108,7 @@ sanitized() {
     # What starts the command line starts that of its own build. Addresses are the same templates at every level: they
     # are watched in those of vectors. core_files hands JSON to a library, which is another struct to clang than to g++.
     *)
-      plain="inlay_(cl_.*|tune|cpu_scalar_.*) test_core_[a-eg-z].* test_(model|npu|machine|text|fuzz)_.* test_exec_(activations|decoder|joined_linears|layers|spaces)"
+      plain="inlay_(cl_.*|tune|cpu_scalar_.*) test_core_[a-eg-z].* test_(model|npu|machine|text|fuzz)_.* test_exec_(activations|decoder|fused_linears|layers|spaces)"
       plain+=" $operator_tests"
       options+=" -DINLAY_PRECOMPILE_INCLUDED=ON"
       ;;

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <set>
 
-#include "cpu_kernels/threads/crew.hpp"
+#include "cpu_kernels/threads/workers.hpp"
 
 namespace inlay {
 
@@ -60,12 +60,12 @@ Threads::~Threads() {
 
 void Threads::close() {
   if (taken_.exchange(true)) return;
-  crew_.reset();
+  workers_.reset();
   processors_ = {};
 }
 
 void Threads::forget() {
-  (void)crew_.release();
+  (void)workers_.release();
   taken_.store(false);
   processors_.clear();
 }
@@ -79,13 +79,13 @@ void Threads::run(index tasks, void (*task)(void*, index), void* data) {
     std::atomic<bool>& taken;
     ~Release() { taken.store(false, std::memory_order_release); }
   } const release{taken_};
-  if (!crew_) {
+  if (!workers_) {
     if (processors_.empty()) processors_ = allowed_processors();
-    crew_ = std::make_unique<Crew>(options_, processors_);
+    workers_ = std::make_unique<Workers>(options_, processors_);
   }
   constexpr index at_once = index{1} << 31;  // tasks that a range can count
   for (index first = 0; first < tasks; first += at_once)
-    crew_->run(first, tasks - first < at_once ? tasks - first : at_once, task, data);
+    workers_->run(first, tasks - first < at_once ? tasks - first : at_once, task, data);
 }
 
 Parallel Threads::parallel() {

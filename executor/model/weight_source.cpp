@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <inlay/model/joined_linears.hpp>
+#include <inlay/model/fused_linears.hpp>
 
 #include "executor/model/weight_source.hpp"
 
@@ -97,7 +97,7 @@ class Filling {
   // All tensors of the layer are there. Its linears are joined now, so that no more than one layer's stand in memory
   // twice.
   Status finish(LayerWeights& layer) {
-    for (SideBySide* linears : {&layer.qkv, &layer.gate_up}) {
+    for (FusedLinears* linears : {&layer.qkv, &layer.gate_up}) {
       auto made = joined(std::move(*linears), weights_.vectors);
       if (!made) return std::move(made.error());
       *linears = std::move(*made);

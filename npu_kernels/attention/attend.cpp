@@ -16,7 +16,7 @@ namespace inlay::npu {
 namespace {
 
 // What is made for the vector units alone, or for the matrix unit beside them.
-Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds) {
+Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const RooflineWork& bounds) {
   const VectorTiles tiles = vector_tiles(memory.device(), wanted);
   auto units = std::make_shared<const std::vector<QueryTile>>(units_of(wanted, tiles.rows));
   wanted.hides = hides(wanted, *units);
@@ -29,7 +29,7 @@ Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const Problem&
 }
 
 // A body-less program where its tiles do not fit.
-Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const Problem& bounds, const Choices& choices) {
+Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const RooflineWork& bounds, const Choices& choices) {
   if (!fits_matrix(memory.device(), wanted)) return {};
   auto [plan, tiles] = plan_matrix(memory.device(), wanted, choices.activations);
   if (plan.tiles.tokens == 0) return {};
@@ -111,7 +111,7 @@ std::vector<AttentionTemplate> templates_of(const AttentionProblem& problem, con
 }
 
 Program attend_by(GlobalMemory& memory, AttentionProblem problem, const Choices& choices, const AttentionTemplate& by) {
-  const Problem bounds = bounds_of(problem);
+  const RooflineWork bounds = bounds_of(problem);
   index longest = 1;
   for (const Sequence& s : problem.sequences) longest = std::max(longest, s.keys);
   constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut

@@ -213,7 +213,7 @@ void merge_parts(Core& core, const AttentionProblem& problem, const std::vector<
                             {2, Pipe::load_vector, Pipe::vector});
   Results results(core, problem.to, most, most, dim);
   const Tensor top_of_all = core.alloc("maximum over splits", Space::vector, {most, 1}, DType::f32);
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
 
   index turn = 0;
   for (index number = 0; number < static_cast<index>(units.size()); number += splits) {

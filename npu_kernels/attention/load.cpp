@@ -23,7 +23,7 @@ void make_cache_blocks(Core& core, const AttentionProblem& p, const CacheBlocks&
   const index tokens = 128, dim = std::max(p.k.dim, p.v.dim);
   Ring in = core.ring("rows", Space::vector, {tokens, dim}, DType::f16, {2, Pipe::load_vector, Pipe::vector});
   Ring out = core.ring("blocks", Space::vector, {tokens, dim}, DType::f16, {2, Pipe::vector, Pipe::store}, Layout::nz);
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   index turn = 0;
   for (index b = 0; b < static_cast<index>(p.sequences.size()); ++b) {
     const Sequence& s = p.sequences[static_cast<std::size_t>(b)];

@@ -85,7 +85,7 @@ class Pipeline {
   const Numbers& numbers_;
   const index v_dim_;
   const float weight_unit_;  // of weights in f16: their low halves stay normal numbers
-  const Chain chain_;
+  const AutoBarrier chain_;
   std::optional<Pass> pass_;
   Queries queries_;
   UnitProducts sums_;  // of both products
@@ -112,7 +112,7 @@ Pipeline::Pipeline(Core& core, const AttentionProblem& problem, const PartsWorks
       numbers_(plan.numbers),
       v_dim_(problem.v.dim),
       weight_unit_(numbers_.f16_scores ? 1.0f : 16384.0f),
-      chain_(core.chain(Pipe::vector)),
+      chain_(core.auto_barrier(Pipe::vector)),
       queries_(core, problem, plan),
       sums_(core, t_),
       scores_(core, "scores", t_, t_.tokens, true, numbers_.f16_scores ? DType::f16 : DType::f32, 2,

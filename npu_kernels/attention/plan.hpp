@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "npu_kernels/attention/problem.hpp"
-#include "npu_kernels/backend/handover.hpp"
 #include "npu_kernels/backend/program.hpp"
+#include "npu_kernels/backend/row_partition.hpp"
 
 namespace inlay::npu {
 

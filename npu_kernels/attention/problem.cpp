@@ -64,7 +64,7 @@ std::vector<KeyTile> key_tiles(const AttentionProblem& problem, const QueryTile&
   return tiles;
 }
 
-Problem bounds_of(const AttentionProblem& p) {
+RooflineWork bounds_of(const AttentionProblem& p) {
   double bytes = 0, pairs = 0;
   const auto element = [](const NdTensor& t) { return static_cast<double>(bits(t.first.dtype)) / 8; };
   const double token = static_cast<double>(p.k.dim) * element(p.k.views.front()) +

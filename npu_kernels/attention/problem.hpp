@@ -10,7 +10,7 @@
 
 #include <inlay/core/attention.hpp>
 
-#include "tile_machine/device/problem.hpp"
+#include "tile_machine/device/roofline_work.hpp"
 #include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
@@ -97,6 +97,6 @@ struct KeyTile {
 std::vector<KeyTile> key_tiles(const AttentionProblem& problem, const QueryTile& unit, index tokens);
 
 // What must be read and written once, and both products.
-Problem bounds_of(const AttentionProblem& problem);
+RooflineWork bounds_of(const AttentionProblem& problem);
 
 }  // namespace inlay::npu

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "npu_kernels/attention/plan.hpp"
-#include "npu_kernels/backend/handover.hpp"
+#include "npu_kernels/backend/row_partition.hpp"
 
 namespace inlay::npu {
 

@@ -28,7 +28,7 @@ class OnVectors {
   Core& core_;
   const AttentionProblem& problem_;
   const index rows_, tokens_;
-  const Chain chain_;
+  const AutoBarrier chain_;
   Tensor wide_;  // a tile of K, then of V
   std::optional<ScaleTiles> scales_;
   CacheTiles k_, v_;
@@ -45,7 +45,7 @@ OnVectors::OnVectors(Core& core, const AttentionProblem& problem, const PartsWor
       problem_(problem),
       rows_(tiles.rows),
       tokens_(tiles.tokens),
-      chain_(core.chain(Pipe::vector)),
+      chain_(core.auto_barrier(Pipe::vector)),
       wide_(tile("k or v in f32", tokens_, std::max(problem.k.dim, problem.v.dim))),
       scales_([&] {
         std::optional<ScaleTiles> scales;

@@ -30,7 +30,7 @@
 
 #include <inlay/npu_operator.hpp>
 
-#include "tile_machine/device/problem.hpp"
+#include "tile_machine/device/roofline_work.hpp"
 #include "tile_machine/run/core.hpp"
 #include "tile_machine/run/global_memory.hpp"
 
@@ -40,7 +40,7 @@ class Prices;  // tile_machine/price/price.hpp
 
 struct Program {
   std::function<void(Core&)> body;  // holds its operands by value
-  Problem problem{};
+  RooflineWork problem{};
   Launch launch{};
 };
 

@@ -6,7 +6,7 @@
 #include <inlay/core/threads.hpp>
 #include <inlay/cpu.hpp>
 
-#include "npu_kernels/backend/abilities.hpp"
+#include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/host_product.hpp"
 #include "tile_machine/check/checker.hpp"
 
@@ -29,7 +29,7 @@ Device of_cores(Device device, std::uint32_t cores) {
 Runtime::Runtime(NpuOptions options, Device device)
     : options_(std::move(options)),
       device_(of_cores(std::move(device), options_.cores)),
-      tries_programs_(!can_what_ours_can(device_)),
+      tries_programs_(!has_known_features(device_)),
       machine_(device_, options_.cores, host_product(Cpu(serial()).isa())),
       planning_(device_, options_.cores) {}
 

@@ -11,7 +11,7 @@ class BlockProgram {
   BlockProgram(Core& core, const BlockTable& op)
       : core_(core),
         op_(op),
-        chain_(core.chain(Pipe::vector)),
+        chain_(core.auto_barrier(Pipe::vector)),
         walk_(core, {.rows = op.y.extent(0), .columns = op.y.extent(1)}, need(),
               {.column_group = op.block(), .least_columns = op.block(), .most_rows = 1}),
         blocks_(walk_.tile().columns / op.block()) {}
@@ -72,8 +72,8 @@ class BlockProgram {
 
   Core& core_;
   const BlockTable& op_;
-  const Chain chain_;
-  const rows::Walk walk_;
+  const AutoBarrier chain_;
+  const rows::TileIterator walk_;
   const index blocks_;  // of a whole tile
   rows::Window window_;
   index now_ = 0;  // blocks of this step
@@ -101,9 +101,9 @@ class Bytes : public BlockProgram {  // Q8_0
   Ring y_;
 };
 
-class Halves : public BlockProgram {  // Q4_0, Q4_1
+class SplitF16 : public BlockProgram {  // Q4_0, Q4_1
  public:
-  Halves(Core& core, const BlockTable& op)
+  SplitF16(Core& core, const BlockTable& op)
       : BlockProgram(core, op),
         with_min_(op.format == GgmlType::Q4_1),
         d_(field("d", DType::f16, 0, 1)),
@@ -279,7 +279,7 @@ void embed_blocks(Core& core, const BlockTable& op) {
   switch (op.format) {
     case GgmlType::Q8_0: return Bytes(core, op).run();
     case GgmlType::Q4_0:
-    case GgmlType::Q4_1: return Halves(core, op).run();
+    case GgmlType::Q4_1: return SplitF16(core, op).run();
     case GgmlType::Q4_K: return Q4K(core, op).run();
     default: return Q6K(core, op).run();
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 
 namespace inlay::npu {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -235,7 +235,7 @@ Int8Rows int8_rows(GlobalMemory& memory, const LinearInt8<Host>& op) {
 
 void make_int8_rows(Core& core, const Int8Rows& to) {
   Scratch scratch(core);
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   RowQuantizer quantizer(core, to, scratch);
   const index step = quantizer.step();
   for (index row = core.vector_worker() * step; row < to.rows; row += core.vector_workers() * step) quantizer.rows(row);

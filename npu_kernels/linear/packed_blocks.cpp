@@ -27,18 +27,18 @@ Packing packing_of(const RowSource& weight, const BlockForm& form, const Device&
     RowSource source = bind(memory);
     source.count = channels;
     source.depth = inputs_of(source);
-    const Halves blocks = packed_blocks(memory, source, form, to, Use::out);
+    const SplitF16 blocks = packed_blocks(memory, source, form, to, Use::out);
     return Program{.body = [=](Core& core) { make_halves(core, source, blocks); },
                    .launch = {.cores = cores_for(ceil_div(channels, panel_rows), 1, memory.cores())}};
   };
   return {.bytes = bytes, .lay_out = lay_out};
 }
 
-Halves packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at, Use use) {
+SplitF16 packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at, Use use) {
   const index block = memory.device().fractal_block(form.unit), channels = channels_of(weight);
   const index blocks = ceil_div(weight.depth, block);
   WorkspaceCutter cutter({at, 0});
-  Halves result;
+  SplitF16 result;
   for (std::size_t i = 0; i < form.parts; ++i) {
     auto* const part = cutter.take<std::byte>(byte_size(form.unit, blocks * channels * block));
     const View<3> view(part, form.unit, {blocks, channels, block});

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "npu_kernels/backend/program.hpp"
-#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 
 namespace inlay::npu {
 
@@ -23,7 +23,7 @@ struct BlockForm {
 Packing packing_of(const RowSource& weight, const BlockForm& form, const Device& device,
                    std::function<RowSource(GlobalMemory&)> bind);
 // As the product reads them.
-Halves packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at,
-                     Use use = Use::in);
+SplitF16 packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at,
+                       Use use = Use::in);
 
 }  // namespace inlay::npu

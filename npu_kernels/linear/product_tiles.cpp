@@ -1,9 +1,9 @@
 // Which tiles: as large as the memories hold twice, so that every pipe has the next one ready.
 #include <algorithm>
 
-#include "npu_kernels/backend/handover.hpp"
-#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/backend/row_partition.hpp"
 #include "npu_kernels/linear/products.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/time/matrix_cost.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "npu_kernels/linear/handover.hpp"
-#include "npu_kernels/linear/turns.hpp"
+#include "npu_kernels/linear/accumulator_to_vector.hpp"
+#include "npu_kernels/linear/tile_schedule.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -62,7 +62,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
     if (makers.meet) makers.meet();
     return pass_zeros(core, p, t, consume);
   }
-  const Turns turns(core, p, t);
+  const TileSchedule turns(core, p, t);
   const DType in = p.left.front().dtype;
   const index depth_of_a = t.keeps ? round_up(p.left.front().depth, core.device().fractal_block(in)) : t.chunk_k;
   Ring a = core.ring("a", Space::staging, {t.block_m, depth_of_a}, in,
@@ -82,7 +82,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   std::optional<StoredChunks> stored;
   if (makers.store_right) stored.emplace(core, p.right.front(), ceil_div(depth_of_b, std::max<index>(1, t.stored_k)));
   const auto store = [&](index item) {
-    const Turn s = turns.at(item * turns.of_item());
+    const ScheduledTile s = turns.at(item * turns.of_item());
     const index k = stored->next() * t.stored_k;
     stored->store([&] { makers.store_right(s.column, s.columns, k, std::min(t.stored_k, depth_of_b - k)); });
   };
@@ -98,7 +98,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
       while (!stored->full() && stored->made(item + 1) < chunks) store(item + 1);
   };
   const auto load_left = [&](index turn) {
-    const Turn s = turns.at(turn);
+    const ScheduledTile s = turns.at(turn);
     if (t.keeps && turns.new_rows(turn)) {
       if (makers.left)
         makers.left(a.acquire());
@@ -111,7 +111,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
     }
   };
   const auto load_right = [&](index turn) {
-    const Turn s = turns.at(turn);
+    const ScheduledTile s = turns.at(turn);
     if (makers.store_right) store_for(turn);
     if (makers.right)
       makers.right(b.acquire(), s.column, s.columns, s.slice.k, s.slice.depth);
@@ -133,7 +133,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   };
   Tensor sum, staged_a;
   const auto product = [&](index turn, auto&& load_next) {
-    const Turn s = turns.at(turn);
+    const ScheduledTile s = turns.at(turn);
     const bool first = s.slice.first, last = s.slice.last;
     if (!t.keeps || turns.new_rows(turn)) staged_a = a.wait();
     const index k_of_a = t.keeps ? s.slice.k : 0;

@@ -48,7 +48,7 @@ W4Codes::W4Codes(Core& core, Scratch& scratch, const RowSource& codes, bool less
 
 // Word j of channel n of a block goes from 16 j + n to j + n words_of_block; both are powers of two.
 void W4Codes::make_order() {
-  const Chain chain = core_.chain(Pipe::vector);
+  const AutoBarrier chain = core_.auto_barrier(Pipe::vector);
   const Tensor from = order_.row_slice(0, 1), part = order_.row_slice(1, 1);
   const auto size = static_cast<std::int32_t>(words_of_block_);
   std::int32_t bits_of_word = 0;
@@ -127,7 +127,7 @@ void make_w4_codes(Core& core, const RowSource& codes, bool less_middle, const O
   const index depth = w4_slots_at_once(core.device(), codes.depth, bytes_of_slot / 3 * 4);
   Scratch scratch(core);
   W4StoredCodes store(core, scratch, codes, less_middle, to, depth);
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   const index across = ceil_div(codes.depth, depth), tiles = ceil_div(codes.count, panel_rows) * across;
   for (index i = core.vector_worker(); i < tiles; i += core.vector_workers()) {
     const index k = i % across * depth;

@@ -1,7 +1,7 @@
 // Sums of groups, scaled and added up in the order of the groups, whatever the products were.
 #include <algorithm>
 
-#include "npu_kernels/linear/handover.hpp"
+#include "npu_kernels/linear/accumulator_to_vector.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 

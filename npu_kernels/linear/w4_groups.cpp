@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
-#include "npu_kernels/backend/handover.hpp"
-#include "npu_kernels/linear/made_blocks.hpp"
+#include "npu_kernels/backend/row_partition.hpp"
+#include "npu_kernels/linear/repack.hpp"
 #include "npu_kernels/linear/w4_codes.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/time/matrix_cost.hpp"
@@ -30,7 +30,7 @@ class SpreadRows {
     mine_ = scratch.alloc("slots of each group", {op.sharing, grain}, DType::f16);
     const Tensor slot = scratch.alloc("slots", {1, grain}, DType::f32);
     const Tensor below = scratch.alloc("slots below the next group", {1, grain}, DType::f32);
-    const Chain chain = core.chain(Pipe::vector);
+    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     core.viota(slot, {});
     for (index j = 0; j < op.sharing; ++j) {
       const Tensor mine = mine_.row_slice(j, 1);
@@ -98,7 +98,7 @@ void store_spread_rows(Core& core, const W4Groups& op) {
   const index block = core.device().fractal_block(DType::f16), unit = op.products.row_unit;
   Ring out = core.ring("spread rows", Space::vector, {piece.rows * unit, piece.depth}, DType::f16,
                        {1, Pipe::vector, Pipe::store}, Layout::nz);
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   const index across = ceil_div(op.x.depth, piece.depth), pieces = ceil_div(op.x.count, piece.rows) * across;
   for (index i = core.vector_worker(); i < pieces; i += core.vector_workers()) {
     const index row = i / across * piece.rows, k = i % across * piece.depth;
@@ -121,7 +121,7 @@ void make_sums(Core& core, const W4Groups& op) {
   const Tensor x = scratch.alloc("x", {tile.rows, tile.depth}, DType::f32);
   Ring powers = core.ring("powers", Space::vector, one, DType::f32, {1, Pipe::load_vector, Pipe::vector});
   Ring out = core.ring("sums", Space::vector, one, DType::f32, {2, Pipe::vector, Pipe::store});
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   const index groups = op.groups(), tiles = ceil_div(op.x.count, tile.rows) * groups;
   for (index i = core.vector_worker(); i < tiles; i += core.vector_workers()) {
     const index row = i / groups * tile.rows, g = i % groups, rows = std::min(tile.rows, op.x.count - row);
@@ -243,7 +243,7 @@ class ByteRows {
 void make_bytes(Core& core, const W4Groups& op) {
   Scratch scratch(core);
   ByteRows rows(core, scratch, op);
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   rows.make();
 }
 
@@ -408,7 +408,7 @@ void multiply_w4_groups(Core& core, const W4Groups& op) {
     codes.emplace(core, scratch, op.weight.codes, op.less_middle(), codes_at_once(core.device(), op), panels_ahead);
     makers.right = std::ref(*codes);
   }
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   multiply(
       core, op.products, op.tiles, op.handover, [&](const Sums& sums) { epilogue(sums); }, makers);
 }

@@ -25,7 +25,7 @@
 #pragma once
 
 #include "npu_kernels/linear/float_epilogue.hpp"
-#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 #include "npu_kernels/linear/w4_rows.hpp"
 
 namespace inlay::npu {
@@ -42,7 +42,7 @@ struct W4Groups {
   index spread = 1;    // groups of a product
   index sharing = 1;   // of them, in whole blocks of the unit: the least spread
   Operand rows;        // [x rows, parts], blocks
-  Halves halves;       // its parts
+  SplitF16 halves;     // its parts
   Operand left;        // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
   bool made = false;   // codes as they are used
   Operand codes;       // no blocks: made as it is used

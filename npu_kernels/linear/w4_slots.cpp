@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -17,7 +17,7 @@ void make_slots(Core& core, const W4Slots& to) {
   const Tensor places = scratch.alloc("places", {1, tile.depth}, DType::i32);
   Ring perm = core.ring("perm", Space::vector, {1, tile.depth}, DType::i32, {1, Pipe::load_vector, Pipe::vector});
   Ring out = core.ring("slots", Space::vector, shape, DType::f32, {2, Pipe::vector, Pipe::store});
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   const index across = ceil_div(slots, tile.depth), tiles = ceil_div(to.x.count, tile.rows) * across;
   for (index i = core.vector_worker(); i < tiles; i += core.vector_workers()) {
     const index row = i / across * tile.rows, slot = i % across * tile.depth;

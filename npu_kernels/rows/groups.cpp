@@ -12,19 +12,19 @@ Span along(index group, index begin, index count) {
   return {begin / group, ceil_div(begin + count, group) - begin / group};
 }
 
-index columns_of(const Walk& walk, const Groups& groups) {
+index columns_of(const TileIterator& walk, const Groups& groups) {
   return groups.of_columns == 0 ? 1 : std::max<index>(2, ceil_div(walk.tile().columns, groups.of_columns));
 }
 
 // Elements of a column that do not follow one another start at granules of their own.
-Shape tile_of(const Walk& walk, const NdTensor& values, const Groups& groups) {
+Shape tile_of(const TileIterator& walk, const NdTensor& values, const Groups& groups) {
   const index rows = groups.of_rows == 1 ? walk.tile().rows : 1, columns = columns_of(walk, groups);
   return {rows, columns > 1 || values.stride(0) == 1 || rows == 1 ? columns : 2};
 }
 
 }  // namespace
 
-GroupedInput::GroupedInput(Core& core, std::string_view name, const Walk& walk, const Codes& codes,
+GroupedInput::GroupedInput(Core& core, std::string_view name, const TileIterator& walk, const Codes& codes,
                            const Groups& groups) {
   if (codes.half) {
     half_.emplace(core, name, walk, *codes.half, columns_of(walk, groups),

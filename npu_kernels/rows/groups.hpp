@@ -44,7 +44,7 @@ template <class V> Codes codes_of(GlobalMemory& memory, std::string_view name, c
 
 class GroupedInput {
  public:
-  GroupedInput(Core& core, std::string_view name, const Walk& walk, const Codes& values, const Groups& groups);
+  GroupedInput(Core& core, std::string_view name, const TileIterator& walk, const Codes& values, const Groups& groups);
   Tensor wide() { return half_ ? half_->wide() : input_->wide(); }
   void done() {
     if (input_) input_->done();

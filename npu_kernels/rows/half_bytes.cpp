@@ -25,8 +25,8 @@ Tensor as_codes(Tensor bytes, DType dtype) {
 
 }  // namespace
 
-HalfByteInput::HalfByteInput(Core& core, std::string_view name, const Walk& walk, const HalfBytes& codes, index longest,
-                             SpanOf span)
+HalfByteInput::HalfByteInput(Core& core, std::string_view name, const TileIterator& walk, const HalfBytes& codes,
+                             index longest, SpanOf span)
     : core_(core),
       walk_(walk),
       dtype_(codes.dtype),

@@ -45,13 +45,13 @@ using SpanOf = std::function<Span(const Window&)>;
 class HalfByteInput {
  public:
   // Of each window a row of at most `longest` codes.
-  HalfByteInput(Core& core, std::string_view name, const Walk& walk, const HalfBytes& codes, index longest,
+  HalfByteInput(Core& core, std::string_view name, const TileIterator& walk, const HalfBytes& codes, index longest,
                 SpanOf span);
   Tensor wide();  // in f32
 
  private:
   Core& core_;
-  const Walk& walk_;
+  const TileIterator& walk_;
   DType dtype_;
   SpanOf span_;
   Input input_;

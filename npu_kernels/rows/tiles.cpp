@@ -15,10 +15,10 @@ Part whole_of(const NdTensor& planes) {
   return [planes](const Window& window) { return window.of(planes); };
 }
 
-Input::Input(Core& core, std::string_view name, const Walk& walk, const NdTensor& planes)
+Input::Input(Core& core, std::string_view name, const TileIterator& walk, const NdTensor& planes)
     : Input(core, name, walk, planes.first.dtype, walk.tile(), whole_of(planes), slots) {}
 
-Input::Input(Core& core, std::string_view name, const Walk& walk, DType dtype, Shape tile, const Part& part,
+Input::Input(Core& core, std::string_view name, const TileIterator& walk, DType dtype, Shape tile, const Part& part,
              std::uint32_t depth)
     : Input(
           core, name, walk, dtype, tile,
@@ -29,8 +29,8 @@ Input::Input(Core& core, std::string_view name, const Walk& walk, DType dtype, S
           [part](Core& loader, const Tensor& slot, const Window& window) { loader.copy(by_axes(slot), part(window)); },
           depth) {}
 
-Input::Input(Core& core, std::string_view name, const Walk& walk, DType dtype, Shape tile, Extents extents, Load load,
-             std::uint32_t depth)
+Input::Input(Core& core, std::string_view name, const TileIterator& walk, DType dtype, Shape tile, Extents extents,
+             Load load, std::uint32_t depth)
     : core_(core),
       walk_(walk),
       extents_(std::move(extents)),
@@ -67,7 +67,7 @@ void Input::done() {
   held_ = false;
 }
 
-Output::Output(Core& core, std::string_view name, const Walk& walk, const NdTensor& planes)
+Output::Output(Core& core, std::string_view name, const TileIterator& walk, const NdTensor& planes)
     : Output(core, name, planes.first.dtype, walk.tile(), whole_of(planes), slots) {}
 
 Output::Output(Core& core, std::string_view name, DType dtype, Shape tile, Part part, std::uint32_t depth)
@@ -101,7 +101,7 @@ void Output::store(const Window& window, const Tensor& results) {
   store(window);
 }
 
-SharedRow::SharedRow(Core& core, std::string_view name, const Walk& walk, const NdTensor& row, DType as)
+SharedRow::SharedRow(Core& core, std::string_view name, const TileIterator& walk, const NdTensor& row, DType as)
     : core_(core),
       row_(row),
       ring_(core.ring(name, Space::vector, {1, walk.tile().columns}, row.first.dtype,

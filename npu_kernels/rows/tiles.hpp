@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "npu_kernels/backend/program.hpp"
-#include "npu_kernels/rows/walk.hpp"
+#include "npu_kernels/rows/tile_iterator.hpp"
 
 namespace inlay::npu::rows {
 
@@ -28,12 +28,12 @@ inline constexpr std::uint32_t slots = 3, slots_beside = 2;
 
 class Input {
  public:
-  Input(Core& core, std::string_view name, const Walk& walk, const NdTensor& planes);
+  Input(Core& core, std::string_view name, const TileIterator& walk, const NdTensor& planes);
   // Tiles of another shape than the walk's: one row or one column for all, a scale for a group.
-  Input(Core& core, std::string_view name, const Walk& walk, DType dtype, Shape tile, const Part& part,
+  Input(Core& core, std::string_view name, const TileIterator& walk, DType dtype, Shape tile, const Part& part,
         std::uint32_t depth = slots_beside);
-  Input(Core& core, std::string_view name, const Walk& walk, DType dtype, Shape tile, Extents extents, Load load,
-        std::uint32_t depth = slots_beside);
+  Input(Core& core, std::string_view name, const TileIterator& walk, DType dtype, Shape tile, Extents extents,
+        Load load, std::uint32_t depth = slots_beside);
 
   // The tile of the next step, and those after it are under way.
   Tensor next();
@@ -44,7 +44,7 @@ class Input {
   void load();
 
   Core& core_;
-  const Walk& walk_;
+  const TileIterator& walk_;
   Extents extents_;
   Load load_;
   Ring ring_;
@@ -55,7 +55,7 @@ class Input {
 
 class Output {
  public:
-  Output(Core& core, std::string_view name, const Walk& walk, const NdTensor& planes);
+  Output(Core& core, std::string_view name, const TileIterator& walk, const NdTensor& planes);
   Output(Core& core, std::string_view name, DType dtype, Shape tile, Part part, std::uint32_t depth = slots_beside);
 
   // Where the results of a step go: f32, either into the slot itself or into `spare`.
@@ -80,7 +80,7 @@ class Output {
 // where the columns change.
 class SharedRow {
  public:
-  SharedRow(Core& core, std::string_view name, const Walk& walk, const NdTensor& row, DType as = DType::f32);
+  SharedRow(Core& core, std::string_view name, const TileIterator& walk, const NdTensor& row, DType as = DType::f32);
   // `prepare` is called with what has been loaded.
   const Tensor& at(const Window& window, const std::function<void(const Tensor&)>& prepare = {});
 

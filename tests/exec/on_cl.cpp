@@ -14,8 +14,8 @@
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 
+#include "tests/exec/support/fused_weights.hpp"
 #include "tests/exec/support/greedy_text.hpp"
-#include "tests/exec/support/joined_weights.hpp"
 #include "tests/exec/support/on_cl.hpp"
 #include "tests/exec/support/random_session.hpp"
 #include "tests/support/files.hpp"
@@ -47,7 +47,7 @@ TEST_F(OnCl, logits_are_those_of_the_reference) {
   }
 }
 
-TEST_F(OnCl, joined_linears_are_their_parts_bit_for_bit) {
+TEST_F(OnCl, fused_linears_are_their_parts_bit_for_bit) {
   ModelConfig config = config_of_panels();
   config.qkv_bias = true;
   for (const auto& [name, make] : forms()) {

@@ -32,7 +32,7 @@ void normalise_rows(Core& core, const Tensor& x, const Tensor& y, index block) {
   Tensor peak = core.alloc("peak", Space::vector, {block, 1}, DType::f32);
   Tensor low = core.alloc("low", Space::vector, {block, 1}, DType::f32);
   Tensor negated = core.alloc("negated", Space::vector, {block, x.columns()}, DType::f32);
-  const Chain chain = core.chain(Pipe::vector);  // dependent vector operations wait for one another
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);  // dependent vector operations wait for one another
 
   for (index row = core.vector_worker() * block; row < x.rows(); row += core.vector_workers() * block) {
     core.copy(in.acquire(), x.row_slice(row, block));  // load_vector: waits until the vector unit has released the slot

@@ -14,7 +14,7 @@
 
 #include <inlay/core/parallel.hpp>
 
-#include "tile_machine/device/problem.hpp"
+#include "tile_machine/device/roofline_work.hpp"
 #include "tile_machine/price/lru_cache.hpp"
 #include "tile_machine/run/machine.hpp"
 
@@ -24,7 +24,7 @@ struct PricedProgram {
   std::string name;
   std::vector<index> sizes;
   std::vector<DType> types;
-  Problem problem{};
+  RooflineWork problem{};
   // Makes its tensors (GlobalMemory::absent, workspace) and gives what each core runs.
   std::function<std::function<void(Core&)>(GlobalMemory&)> build;
   Launch launch{};

@@ -49,7 +49,7 @@ struct NamedRow {
 
 // A scope in which the verbs of a pipe wait for one another by themselves:
 //
-//   const Chain chain = core.chain(Pipe::vector);
+//   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
 //   core.vbinary(VectorOp::mul, x2, x, x);
 //   core.vreduce(VectorOp::reduce_sum, sum, x2);       a barrier goes before this one: it reads x2
 //   core.vunary(VectorOp::rsqrt, scale, sum);          and before this one
@@ -57,15 +57,15 @@ struct NamedRow {
 // From the footprints it knows which verbs depend on one another, from flags and rings which of these have an order
 // already, and puts the barriers that are left, each as late as it can. What another pipe reads still takes a flag or
 // a ring. A pipe that sees its own results (Queue::in_order_visible) gets none.
-class [[nodiscard]] Chain {
+class [[nodiscard]] AutoBarrier {
  public:
-  Chain(const Chain&) = delete;
-  Chain& operator=(const Chain&) = delete;
-  ~Chain();
+  AutoBarrier(const AutoBarrier&) = delete;
+  AutoBarrier& operator=(const AutoBarrier&) = delete;
+  ~AutoBarrier();
 
  private:
   friend class MachineCore;
-  Chain(MachineCore& core, Pipe pipe);
+  AutoBarrier(MachineCore& core, Pipe pipe);
 
   MachineCore& core_;
   Pipe pipe_;
@@ -179,7 +179,7 @@ class Core {
   virtual void set(Pipe from, Pipe to, std::uint16_t flag, Site site = Site::current()) = 0;
   virtual void wait(Pipe from, Pipe to, std::uint16_t flag, Site site = Site::current()) = 0;
   virtual void barrier(Pipe pipe, Site site = Site::current()) = 0;
-  virtual Chain chain(Pipe pipe) = 0;  // a scope that puts the pipe's barriers by itself
+  virtual AutoBarrier auto_barrier(Pipe pipe) = 0;  // a scope that puts the pipe's barriers by itself
   virtual void barrier_all(Site site = Site::current()) = 0;
   virtual void cross_set(Pipe pipe, std::uint32_t core, std::uint16_t flag, Site site = Site::current()) = 0;
   virtual void cross_wait(Pipe pipe, std::uint16_t flag, Site site = Site::current()) = 0;

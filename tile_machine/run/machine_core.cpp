@@ -27,9 +27,11 @@ MachineCore::MachineCore(Run& run, std::uint32_t stream, bool checked, ReplayLog
     vector_idx_ = static_cast<std::uint32_t>(std::count(run.kinds.begin(), run.kinds.begin() + stream_, vectors));
 }
 
-Chain::Chain(MachineCore& core, Pipe pipe) : core_(core), pipe_(core.role(pipe)) { core_.open_chain(pipe_); }
+AutoBarrier::AutoBarrier(MachineCore& core, Pipe pipe) : core_(core), pipe_(core.role(pipe)) {
+  core_.open_chain(pipe_);
+}
 
-Chain::~Chain() { core_.close_chain(pipe_); }
+AutoBarrier::~AutoBarrier() { core_.close_chain(pipe_); }
 
 bool MachineCore::across(Pipe from, Pipe to) const {
   return from != Pipe::scalar && to != Pipe::scalar &&

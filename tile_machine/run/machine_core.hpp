@@ -83,7 +83,7 @@ class MachineCore : public Core {
   void refuse(const char* what, const std::string& why, Site site) override { illegal(what, why, site); }
   void set(Pipe from, Pipe to, std::uint16_t flag, Site site) override;
   void wait(Pipe from, Pipe to, std::uint16_t flag, Site site) override;
-  Chain chain(Pipe pipe) override { return Chain(*this, pipe); }
+  AutoBarrier auto_barrier(Pipe pipe) override { return AutoBarrier(*this, pipe); }
   void cross_set(Pipe pipe, std::uint32_t core, std::uint16_t flag, Site site) override;
   void cross_wait(Pipe pipe, std::uint16_t flag, Site site) override;
 
@@ -157,7 +157,7 @@ class MachineCore : public Core {
   std::vector<Footprint> spare_;
 
  private:
-  friend class Chain;
+  friend class AutoBarrier;
   friend class Ring;
   struct Slot {  // of a ring: views of it that live, and the release that waits for them
     std::uint32_t views = 0;

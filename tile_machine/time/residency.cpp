@@ -14,9 +14,9 @@ namespace inlay::npu {
 namespace {
 
 // Visits the entries of all streams as if they ran side by side. `visit` gives the bytes that an entry moves.
-class SideBySide {
+class FusedLinears {
  public:
-  SideBySide(const Tape& tape, const TapeOrder& order) : tape_(tape), order_(order), streams_(order.streams()) {}
+  FusedLinears(const Tape& tape, const TapeOrder& order) : tape_(tape), order_(order), streams_(order.streams()) {}
 
   template <class Visit> void each(Visit&& visit) {
     for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) run_.push({0, stream});
@@ -221,7 +221,7 @@ Residency::Residency(const Tape& tape, const Device& device, const TapeOrder& or
   }
   if (!l2 && device.scalar.miss_cycles == 0) return;
   ScalarCaches scalar(tape, device, order);
-  SideBySide(tape, order).each([&](std::uint32_t index) -> std::uint64_t {
+  FusedLinears(tape, order).each([&](std::uint32_t index) -> std::uint64_t {
     const Entry& entry = tape.entries[index];
     if (entry.event != Event::work) {
       if (!sets(entry.event)) scalar.forget(entry);

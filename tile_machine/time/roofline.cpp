@@ -50,17 +50,17 @@ double Roofline::dma_share() const {
   return makespan > 0 ? cycles / makespan : 0;
 }
 
-double least_cycles(const Device& device, const Problem& problem) {
+double least_cycles(const Device& device, const RooflineWork& problem) {
   const double bandwidth = std::min(device.dram_bytes_per_cycle, device.cores * device.dram_bytes_per_cycle_core);
   const double bytes = problem.bytes > 0 ? static_cast<double>(problem.bytes) / bandwidth : 0;
   double products = 0;
-  for (const Problem::Products& part : problem.products)
+  for (const RooflineWork::Products& part : problem.products)
     if (const MatrixRate* rate = device.rate(part.in, part.out))
       products += static_cast<double>(part.operations) / 2 / peak_products(device.matrix, *rate) / device.cores;
   return std::max(bytes, products);
 }
 
-Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline, const Problem& problem) {
+Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline, const RooflineWork& problem) {
   const TapeOrder& order = timeline.order;
   Roofline result;
   result.problem = least_cycles(device, problem);

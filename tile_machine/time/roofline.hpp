@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "tile_machine/device/problem.hpp"
+#include "tile_machine/device/roofline_work.hpp"
 #include "tile_machine/time/timing.hpp"
 
 namespace inlay::npu {
@@ -44,11 +44,11 @@ struct Roofline {
 };
 
 // Of all cores of the device together.
-double least_cycles(const Device& device, const Problem& problem);
+double least_cycles(const Device& device, const RooflineWork& problem);
 
-Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline, const Problem& problem = {});
+Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline, const RooflineWork& problem = {});
 
 // Several lines: makespan, bounds, stalls of each pipe, critical path, slack. For a person; its form may change.
-std::string summary(const Tape& tape, const Device& device, const Timeline& timeline, const Problem& problem = {});
+std::string summary(const Tape& tape, const Device& device, const Timeline& timeline, const RooflineWork& problem = {});
 
 }  // namespace inlay::npu

@@ -134,7 +134,7 @@ std::string slack_text(const Tape& tape, const Device& device, const Timeline& t
 
 }  // namespace
 
-std::string summary(const Tape& tape, const Device& device, const Timeline& timeline, const Problem& problem) {
+std::string summary(const Tape& tape, const Device& device, const Timeline& timeline, const RooflineWork& problem) {
   const Roofline roof = roofline(tape, device, timeline, problem);
   const std::string stated = roof.problem > 0 ? "problem " + percent(roof.problem, roof.makespan) +
                                                     " of the makespan: no program takes less than " +

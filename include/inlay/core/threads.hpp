@@ -55,12 +55,12 @@ class Threads {
   void close();
 
  private:
-  struct Crew;
+  struct Workers;
   void forget();  // in a child of fork()
 
   Options options_;
-  std::vector<int> processors_;  // that workers may use
-  std::unique_ptr<Crew> crew_;   // made by the first job that is handed out
+  std::vector<int> processors_;       // that workers may use
+  std::unique_ptr<Workers> workers_;  // made by the first job that is handed out
   std::atomic<bool> taken_{false};
 };
 

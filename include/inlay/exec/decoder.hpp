@@ -100,7 +100,7 @@ template <class Space = Host> class Decoder {
   struct Layer {
     ConstView<1, Space> attn_norm, ffn_norm;     // [dim]
     ConstView<1, Space> q_norm, k_norm;          // [head_dim]
-    std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (SideBySide)
+    std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (FusedLinears)
     AnyLinear<Space> output, down;
     std::size_t turn = 0;
   };
@@ -248,7 +248,7 @@ template <class Space = Host> class Decoder {
       weight(take, {}, {}, activations);
       return there;
     };
-    const auto bring_linears = [&](const SideBySide& linears) {
+    const auto bring_linears = [&](const FusedLinears& linears) {
       std::vector<AnyLinear<Space>> there;
       for (const LinearWeight& each : linears) there.push_back(bring_linear(each));
       return there;

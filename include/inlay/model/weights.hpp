@@ -1,6 +1,6 @@
 // The weights of a decoder model, packed for the operators. Norms, biases and the embedding table are
 // used where the file has them; linears are packed and their pages in the file given back. Those of one
-// x are joined (joined_linears.hpp), and their biases copied for that.
+// x are joined (fused_linears.hpp), and their biases copied for that.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace inlay::exec {
 
 // Linears of one x, whose outputs lie side by side: several, or the one that joined() made of them.
-using SideBySide = std::vector<LinearWeight>;
+using FusedLinears = std::vector<LinearWeight>;
 
 struct LayerWeights {
   ConstView<1> attn_norm, ffn_norm;       // [dim]
   ConstView<1> q_norm = {}, k_norm = {};  // [head_dim]; Qwen3
-  SideBySide qkv, gate_up;                // q | k | v, with biases inside (Qwen2); gate | up
+  FusedLinears qkv, gate_up;              // q | k | v, with biases inside (Qwen2); gate | up
   LinearWeight output, down;
   std::size_t rope = 0;  // which of Weights::ropes turns this layer
 };

@@ -58,7 +58,7 @@ Ran run_packed(const Device& device, const Options& options, const Op& op, const
   return {std::move(outcome), bytes_of(y)};
 }
 
-// Halves of both sides, or what is f16 as it lies.
+// SplitF16 of both sides, or what is f16 as it lies.
 template <class T, index k = 70, index n = 36, Weight weight = Weight::unpacked>
 Ran run_linear(const Device& device, const Options& options) {
   constexpr index m = 19;

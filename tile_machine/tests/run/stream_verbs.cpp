@@ -59,7 +59,7 @@ struct Scaled {
     core.set(Pipe::feed, Pipe::matrix, 0);
     core.wait(Pipe::feed, Pipe::matrix, 0);
 
-    const Chain chain = core.chain(Pipe::vector);
+    const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     core.vfill(nothing, 0);
     for (index tile = 0; tile < tiles; ++tile) {
       core.mma(sums.acquire(), left, right, true);

@@ -1,4 +1,4 @@
-#include "npu_kernels/backend/handover.hpp"
+#include "npu_kernels/backend/row_partition.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -10,7 +10,7 @@
 
 namespace inlay::npu {
 
-struct Problem {
+struct RooflineWork {
   struct Products {
     DType in = DType::f16, out = DType::f32;
     std::uint64_t operations = 0;  // two for each multiply-add

@@ -1,8 +1,8 @@
-#include "npu_kernels/linear/handover.hpp"
+#include "npu_kernels/linear/accumulator_to_vector.hpp"
 
 #include <algorithm>
 
-#include "npu_kernels/backend/handover.hpp"
+#include "npu_kernels/backend/row_partition.hpp"
 
 namespace inlay::npu {
 

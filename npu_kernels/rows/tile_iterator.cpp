@@ -1,4 +1,4 @@
-#include "npu_kernels/rows/walk.hpp"
+#include "npu_kernels/rows/tile_iterator.hpp"
 
 #include <algorithm>
 
@@ -65,7 +65,7 @@ Need& Need::row(DType dtype) {
   return *this;
 }
 
-Walk::Walk(const Core& core, const Grid& grid, const Need& need, const Pattern& pattern)
+TileIterator::TileIterator(const Core& core, const Grid& grid, const Need& need, const Pattern& pattern)
     : grid_(grid),
       tile_(tile_of(core.device().memory(Space::vector), core.vector_workers(), grid, need, pattern)),
       whole_(pattern.sweeps > 0),
@@ -77,7 +77,7 @@ Walk::Walk(const Core& core, const Grid& grid, const Need& need, const Pattern& 
   last_ = units * (core.vector_worker() + 1) / core.vector_workers();
 }
 
-Window Walk::at(index step) const {
+Window TileIterator::at(index step) const {
   const index unit = first_ + step / unit_;
   const index tile = whole_ ? unit : unit / across_, piece = whole_ ? step % unit_ % across_ : unit % across_;
   const index row = tile % down_ * tile_.rows, column = piece * tile_.columns;

@@ -13,7 +13,7 @@ namespace inlay::npu {
 std::string abilities(const Device& device);
 
 // They are those of one of descriptions().
-bool can_what_ours_can(const Device& device);
+bool has_known_features(const Device& device);
 
 // Products of `in`, summed in `sum`, and a way out for the sums. Errors: unsupported, with what the device lacks.
 Status lacks_products(const Device& device, DType in, DType sum);

@@ -44,8 +44,9 @@ inline constexpr std::chrono::microseconds worker_spins{50}, caller_spins{50};
 inline constexpr std::chrono::nanoseconds least_loss{200'000}, longest_rest{100'000'000};
 inline constexpr int rests = 8;
 
-struct Threads::Crew {
-  Crew(const Options& options, const std::vector<int>& processors) : ranges(static_cast<std::size_t>(options.width)) {
+struct Threads::Workers {
+  Workers(const Options& options, const std::vector<int>& processors)
+      : ranges(static_cast<std::size_t>(options.width)) {
     // Signals are for the program's own threads, but for those of what a thread itself does and of profilers' clocks.
     sigset_t others, before;
     sigfillset(&others);
@@ -75,7 +76,7 @@ struct Threads::Crew {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  ~Crew() {
+  ~Workers() {
     ends.store(1);
     wake(ends, most);
     calls.fetch_add(1);

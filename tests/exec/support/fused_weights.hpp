@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <inlay/model/joined_linears.hpp>
+#include <inlay/model/fused_linears.hpp>
 #include <inlay/weights/linear_pack.hpp>
 
 #include "tests/exec/support/random_session.hpp"
@@ -123,7 +123,7 @@ inline std::pair<Weights, Weights> weights_of(const ModelConfig& config, const M
   }
   Weights together = *apart;
   for (LayerWeights& layer : together.layers)
-    for (SideBySide* linears : {&layer.qkv, &layer.gate_up}) {
+    for (FusedLinears* linears : {&layer.qkv, &layer.gate_up}) {
       *linears = joined_once(*linears, together.vectors);
       EXPECT_EQ(linears->size(), 1u);
     }

@@ -1,4 +1,4 @@
-#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -61,19 +61,19 @@ index rows_at_once(const Core& core, index rows) {
   return std::clamp<index>(ceil_div(rows, core.vector_workers()), 1, panel_rows);
 }
 
-Halves halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts) {
-  Halves result;
+SplitF16 halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts) {
+  SplitF16 result;
   for (std::size_t i = 0; i < parts; ++i)
     result.parts.push_back(blocked_operand(memory, i == 0 ? name + ", high" : name + ", low", rows, depth, DType::f16));
   result.power = memory.workspace(name + ", powers", {1, rows}, DType::f32);
   return result;
 }
 
-Halves blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype) {
+SplitF16 blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype) {
   return {.parts = {blocked_operand(memory, name, rows, depth, dtype)}, .power = {}};
 }
 
-void make_halves(Core& core, const RowSource& source, const Halves& to) {
+void make_halves(Core& core, const RowSource& source, const SplitF16& to) {
   const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
     return std::make_unique<RowReader>(core, scratch, source, tile.rows, tile.depth);
   };
@@ -81,7 +81,7 @@ void make_halves(Core& core, const RowSource& source, const Halves& to) {
               source.packed() ? panel_rows : rows_at_once(core, source.count));
 }
 
-void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const Halves& to, index at_once) {
+void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const SplitF16& to, index at_once) {
   const bool scaled = to.power.present();
   const DType dtype = to.parts.front().dtype;
   RowTile tile = row_tile(core.device(), dtype, all, scaled ? 44 : 8 * byte_size(dtype, 1));
@@ -93,7 +93,7 @@ void make_halves(Core& core, index count, index all, const MakeReader& make_read
   const DType read_as = scaled ? DType::f32 : dtype;
   const Tensor x = scratch.alloc("x", shape, read_as);
   Ring out = core.ring("halves", Space::vector, shape, dtype, {2, Pipe::vector, Pipe::store}, Layout::nz);
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
 
   // Rows, filled up with zeros to whole blocks.
   const auto read = [&](index row, index rows, index k) {

@@ -14,16 +14,16 @@ struct Slice {
   bool first, last;  // of its sums
 };
 
-struct Turn {
+struct ScheduledTile {
   index row, rows, column, columns;
   Slice slice;
 };
 
-class Turns {
+class TileSchedule {
  public:
-  Turns(const Core& core, const Products& products, const ProductTiles& tiles);
+  TileSchedule(const Core& core, const Products& products, const ProductTiles& tiles);
   index count() const { return count_; }
-  Turn at(index turn) const;
+  ScheduledTile at(index turn) const;
   bool new_rows(index turn) const { return turn == 0 || at(turn).row != at(turn - 1).row; }
   // Columns and all their rows, where a core lays them out for itself (ProductTiles::own); else a block.
   index blocks_of_item() const { return tiles_.own ? blocks_m_ : 1; }

@@ -1,13 +1,13 @@
-#include "npu_kernels/rows/forward.hpp"
+#include "npu_kernels/rows/copy_through.hpp"
 
-#include "npu_kernels/rows/walk.hpp"
+#include "npu_kernels/rows/tile_iterator.hpp"
 
 namespace inlay::npu::rows {
 
-void forward(Core& core, const NdTensor& to, const NdTensor& from) {
+void copy_through(Core& core, const NdTensor& to, const NdTensor& from) {
   if (to.empty()) return;
   const DType type = from.first.dtype;
-  const Walk walk(core, {from.extent(0), from.extent(1), from.extent(2)}, Need().output(type));
+  const TileIterator walk(core, {from.extent(0), from.extent(1), from.extent(2)}, Need().output(type));
   Ring ring = core.ring("forward", Space::vector, walk.tile(), type, {2, Pipe::load_vector, Pipe::store});
   const auto load = [&](index step) {
     const Window window = walk.at(step);

@@ -1,8 +1,8 @@
-#include "npu_kernels/linear/made_blocks.hpp"
+#include "npu_kernels/linear/repack.hpp"
 
 #include <algorithm>
 
-#include "npu_kernels/linear/halves.hpp"
+#include "npu_kernels/linear/split_f16.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -33,13 +33,13 @@ Tensor FilledUp::operator()(const Tensor& w, index padded) {
   return filled;
 }
 
-MadeBlocks::MadeBlocks(Core& core, Scratch& scratch, const RowSource& source, const ProductTiles& tiles)
+RepackedTiles::RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, const ProductTiles& tiles)
     : core_(core),
       depth_(depth_at_once(core, tiles, source.dtype, 4 * byte_size(source.dtype, 1), 1)),
       reader_(core, scratch, source, panel_rows, depth_, panels_ahead),
       filled_up_(core, scratch, source.dtype, depth_) {}
 
-void MadeBlocks::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+void RepackedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
   for_pieces(row, rows, k, depth, depth_, [&](index r, index count, index at, index part) {
     const index padded = round_up(part, tile.block);
     const Tensor w = filled_up_(reader_.read(r, count, at, part), padded);
@@ -116,13 +116,13 @@ void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products
   }
   if (meets || !right.made) core.sync_all();
   if (!right.made) return multiply(core, products, tiles, handover, consume);
-  MadeBlocks blocks(core, scratch, right.source, tiles);
+  RepackedTiles blocks(core, scratch, right.source, tiles);
   multiply(core, products, tiles, handover, consume, {.right = std::ref(blocks)});
 }
 
-bool MadeCodes::takes(const W4Weight& weight) { return !weight.shifts() && weight.scales.dtype == DType::f16; }
+bool DequantizedTiles::takes(const W4Weight& weight) { return !weight.shifts() && weight.scales.dtype == DType::f16; }
 
-MadeCodes::MadeCodes(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles)
+DequantizedTiles::DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles)
     : core_(core),
       weight_(weight),
       depth_(depth_at_once(core, tiles, DType::f16, 6, std::min(weight.group, tiles.chunk_k))),
@@ -131,7 +131,7 @@ MadeCodes::MadeCodes(Core& core, Scratch& scratch, const W4Weight& weight, const
       bytes_(scratch.alloc("codes in bytes", {panel_rows, depth_}, DType::i8)),
       halves_(scratch.alloc("w", {panel_rows, depth_}, DType::f16)) {}
 
-void MadeCodes::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+void DequantizedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
   for_pieces(row, rows, k, depth, depth_, [&](index r, index count, index at, index part) {
     const index padded = round_up(part, tile.block), group = weight_.group;
     Tensor codes = codes_.read(r, count, at, part);

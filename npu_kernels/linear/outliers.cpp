@@ -1,4 +1,4 @@
-#include "npu_kernels/linear/shadow.hpp"
+#include "npu_kernels/linear/outliers.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@ namespace inlay::npu {
 
 namespace {
 
-void make_differences(Core& core, const Shadow& s) {
+void make_differences(Core& core, const Outliers& s) {
   const RowTile tile = row_tile(core.device(), DType::f16, s.weight.depth, 16);
   const index block = core.device().fractal_block(DType::f16);
   Scratch scratch(core);
@@ -16,7 +16,7 @@ void make_differences(Core& core, const Shadow& s) {
   Ring zeros = core.ring("zeros", Space::vector, {tile.rows, 2}, DType::i8, {1, Pipe::load_vector, Pipe::vector});
   Ring out = core.ring("differences", Space::vector, {tile.rows, tile.depth}, DType::f16,
                        {2, Pipe::vector, Pipe::store}, Layout::nz);
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   const index step = tile.rows * core.vector_workers();
   for (index row = core.vector_worker() * tile.rows; row < s.weight.count; row += step) {
     const index rows = std::min(tile.rows, s.weight.count - row);
@@ -49,20 +49,20 @@ void make_differences(Core& core, const Shadow& s) {
 
 }  // namespace
 
-Shadow shadow(GlobalMemory& memory, const Tensor& clipped, const RowSource& weight, const NdTensor& weight_zero) {
-  Shadow s{.clipped = {.rows = by_axes(clipped),
-                       .panels = {},
-                       .dtype = DType::f32,
-                       .count = clipped.rows(),
-                       .depth = clipped.columns()},
-           .weight = weight,
-           .weight_zero = weight_zero,
-           .left = halves(memory, "clipped", clipped.rows(), clipped.columns(), 2),
-           .right = blocks_of(memory, "differences", weight.count, weight.depth, DType::f16),
-           .products = {},
-           .tiles = {},
-           .handover = {},
-           .sums = {}};
+Outliers shadow(GlobalMemory& memory, const Tensor& clipped, const RowSource& weight, const NdTensor& weight_zero) {
+  Outliers s{.clipped = {.rows = by_axes(clipped),
+                         .panels = {},
+                         .dtype = DType::f32,
+                         .count = clipped.rows(),
+                         .depth = clipped.columns()},
+             .weight = weight,
+             .weight_zero = weight_zero,
+             .left = halves(memory, "clipped", clipped.rows(), clipped.columns(), 2),
+             .right = blocks_of(memory, "differences", weight.count, weight.depth, DType::f16),
+             .products = {},
+             .tiles = {},
+             .handover = {},
+             .sums = {}};
   s.products = {.left = s.left.parts, .right = s.right.parts, .sum = DType::f32, .segments = {{0, weight.depth}}};
   s.tiles = product_tiles(memory.device(), memory.cores(), s.products);
   s.handover = handover_workspace(memory, s.products, s.tiles);
@@ -71,14 +71,14 @@ Shadow shadow(GlobalMemory& memory, const Tensor& clipped, const RowSource& weig
 }
 
 // What is clipped is there already, and seen by all cores.
-void make_shadow(Core& core, const Shadow& s) {
+void make_outliers(Core& core, const Outliers& s) {
   make_halves(core, s.clipped, s.left);
   make_differences(core, s);
   core.sync_all();
   Scratch scratch(core);
   FloatEpilogue epilogue(core, scratch, {.y = by_axes(s.sums), .bias = {}, .row_power = s.left.power, .col_power = {}},
                          s.tiles, s.products.steps());
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   multiply(core, s.products, s.tiles, s.handover, [&](const Sums& sums) { epilogue(sums); });
 }
 

@@ -10,7 +10,7 @@
 #include <inlay/exec/decoder.hpp>
 #include <inlay/exec/tensors.hpp>
 
-#include "tests/exec/support/joined_weights.hpp"
+#include "tests/exec/support/fused_weights.hpp"
 #include "tests/model/support/tiny_model.hpp"
 
 namespace inlay::exec::test {
@@ -34,7 +34,7 @@ std::vector<float> product(Eager run, const std::vector<LinearWeight>& linears, 
 }
 
 // Three parts, of which the last ends within a panel.
-TEST(joined_linears, are_their_parts_bit_for_bit) {
+TEST(fused_linears, are_their_parts_bit_for_bit) {
   constexpr index k = 48;
   for (const auto& [name, make] : forms())
     for (const bool has_bias : {false, true}) {
@@ -63,7 +63,7 @@ TEST(joined_linears, are_their_parts_bit_for_bit) {
     }
 }
 
-TEST(joined_linears, stay_apart_where_they_differ) {
+TEST(fused_linears, stay_apart_where_they_differ) {
   constexpr index n = 16, k = 48;
   const auto parts_of = [](auto... forms) { return std::vector<LinearWeight>{LinearWeight(n, std::move(forms))...}; };
   const auto of_group = [](index other) {
@@ -97,7 +97,7 @@ TEST(joined_linears, stay_apart_where_they_differ) {
   }
 }
 
-TEST(joined_linears, stay_apart_within_a_panel_and_beyond_the_bound) {
+TEST(fused_linears, stay_apart_within_a_panel_and_beyond_the_bound) {
   std::vector<OwnedTensor<1>> vectors;
   for (const auto& [name, make] : forms()) {
     SCOPED_TRACE(name);
@@ -111,7 +111,7 @@ TEST(joined_linears, stay_apart_within_a_panel_and_beyond_the_bound) {
   }
 }
 
-TEST(joined_linears, biases_are_joined_or_keep_their_linears_apart) {
+TEST(fused_linears, biases_are_joined_or_keep_their_linears_apart) {
   const auto values = random_floats(32, 1);
   const std::vector<f16> halves(values.begin(), values.end());
   std::vector<LinearWeight> parts = {floats_of(DType::f32, 16, 48, 1), floats_of(DType::f32, 16, 48, 2)};
@@ -135,7 +135,7 @@ TEST(joined_linears, biases_are_joined_or_keep_their_linears_apart) {
     EXPECT_EQ(float(bias.as<f16>()[i]), float(halves[static_cast<std::size_t>(i < 16 ? i : 47 - i)]));
 }
 
-TEST(joined_linears, change_no_logit_of_a_model) {
+TEST(fused_linears, change_no_logit_of_a_model) {
   for (const auto& [name, make] : forms())
     for (const bool has_bias : {false, true}) {
       ModelConfig config = config_of_panels();
@@ -154,7 +154,7 @@ TEST(joined_linears, change_no_logit_of_a_model) {
 }
 
 #ifdef INLAY_HAS_NPU
-TEST(joined_linears, change_no_logit_on_an_npu) {
+TEST(fused_linears, change_no_logit_on_an_npu) {
   ModelConfig config = config_of_panels();
   config.qkv_bias = true;
   for (const auto& [name, make] : forms()) {
@@ -193,7 +193,7 @@ struct Seen {
 };
 
 // Each layer's gate and up lie side by side in its own width, not in the widest one.
-TEST(joined_linears, write_what_the_layer_reads) {
+TEST(fused_linears, write_what_the_layer_reads) {
   ModelConfig config = config_of_panels();
   config.set_layers({{.hidden = 80}, {.hidden = 48}});
   for (const bool one : {true, false}) {
@@ -239,7 +239,7 @@ TEST(joined_linears, write_what_the_layer_reads) {
   }
 }
 
-TEST(joined_linears, are_what_a_model_is_loaded_to) {
+TEST(fused_linears, are_what_a_model_is_loaded_to) {
   const auto parts = [](const Weights& weights) {
     return std::pair(weights.layers[0].qkv.size(), weights.layers[0].gate_up.size());
   };

@@ -24,7 +24,7 @@ void random_chain(Core& core, std::uint64_t seed, const Tensor& x, const Tensor&
   core.copy(b, x);
   core.barrier_all();
   const std::uint64_t flags_in_ten = engine() % 10;
-  const Chain chain = core.chain(Pipe::vector);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   std::uint16_t flags[3][3] = {};
   const auto window = [&](const Tensor& tensor) {
     const index wide = 1 + below(2);
@@ -51,7 +51,7 @@ void random_chain(Core& core, std::uint64_t seed, const Tensor& x, const Tensor&
       case 4: core.vcast(to, like(a, to)); break;
       case 5: core.barrier_all(); break;
       case 6: {
-        const Chain inner = core.chain(Pipe::vector);  // a scope within the scope
+        const AutoBarrier inner = core.auto_barrier(Pipe::vector);  // a scope within the scope
         core.vunary(VectorOp::abs, to, to);
         break;
       }
@@ -69,7 +69,7 @@ std::size_t races_of_vector_verbs(const Tape& tape, const Device& device) {
   return static_cast<std::size_t>(std::count_if(reports.begin(), reports.end(), between_vector_verbs));
 }
 
-TEST(Chain, PutsTheBarriersThatAreNeededAndNoOther) {
+TEST(AutoBarrier, PutsTheBarriersThatAreNeededAndNoOther) {
   const Device device = split_device(1);
   std::vector<float> x(places * width, 1), y(x.size());
   std::size_t barriers = 0, verbs = 0;
@@ -118,11 +118,11 @@ std::vector<std::string> vector_entries(const Device& device,
 
 using Names = std::vector<std::string>;
 
-TEST(Chain, KnowsWhichVerbsDepend) {
+TEST(AutoBarrier, KnowsWhichVerbsDepend) {
   const Device device = split_device(1);
   EXPECT_EQ(vector_entries(device,
                            [](Core& core, const Tensor& tile) {
-                             const Chain chain = core.chain(Pipe::vector);
+                             const AutoBarrier chain = core.auto_barrier(Pipe::vector);
                              const Tensor low = tile.row_slice(0, 4), high = tile.row_slice(4, 4);
                              core.vunary(VectorOp::abs, low, low);
                              core.vunary(VectorOp::exp, high, high);  // other rows
@@ -133,12 +133,12 @@ TEST(Chain, KnowsWhichVerbsDepend) {
 }
 
 // What came before the scope is unknown to it, unless a barrier stands between.
-TEST(Chain, BeginsAfterStrangers) {
+TEST(AutoBarrier, BeginsAfterStrangers) {
   const Device device = split_device(1);
   EXPECT_EQ(vector_entries(device,
                            [](Core& core, const Tensor& tile) {
                              core.vunary(VectorOp::abs, tile, tile);
-                             const Chain chain = core.chain(Pipe::vector);
+                             const AutoBarrier chain = core.auto_barrier(Pipe::vector);
                              core.vunary(VectorOp::abs, tile, tile);
                            }),
             (Names{"vunary", "barrier", "vunary"}));
@@ -146,17 +146,17 @@ TEST(Chain, BeginsAfterStrangers) {
                            [](Core& core, const Tensor& tile) {
                              core.vunary(VectorOp::abs, tile, tile);
                              core.barrier(Pipe::vector);
-                             const Chain chain = core.chain(Pipe::vector);
+                             const AutoBarrier chain = core.auto_barrier(Pipe::vector);
                              core.vunary(VectorOp::abs, tile, tile);
                            }),
             (Names{"vunary", "barrier", "vunary"}));
 }
 
-TEST(Chain, PutsNothingWhereTheUnitSeesItsResults) {
+TEST(AutoBarrier, PutsNothingWhereTheUnitSeesItsResults) {
   const Device device = flat_device(1);
   EXPECT_EQ(vector_entries(device,
                            [](Core& core, const Tensor& tile) {
-                             const Chain chain = core.chain(Pipe::vector);
+                             const AutoBarrier chain = core.auto_barrier(Pipe::vector);
                              core.vunary(VectorOp::abs, tile, tile);
                              core.vunary(VectorOp::abs, tile, tile);
                            }),

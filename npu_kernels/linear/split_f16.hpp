@@ -26,21 +26,21 @@ RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_
 // How many rows a vector unit takes where rows may be cut anywhere: few of them are for all vector units.
 index rows_at_once(const Core& core, index rows);
 
-struct Halves {
+struct SplitF16 {
   std::vector<Operand> parts;  // high, or high and low
   Tensor power;                // [1, rows] f32: 2^14 / s; none: elements of the unit's own type, which keep their bits
 };
 
 inline constexpr float half_scale = 0x1p14f;  // s times `power`
 
-Halves halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts);
-Halves blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
+SplitF16 halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts);
+SplitF16 blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
 
 // Each vector unit takes its share of the rows.
-void make_halves(Core& core, const RowSource& source, const Halves& to);
+void make_halves(Core& core, const RowSource& source, const SplitF16& to);
 // The same of rows that are read in some other way, some at once.
 using MakeReader = std::function<std::unique_ptr<RowTiles>(Core&, Scratch&, RowTile)>;
-void make_halves(Core& core, index count, index depth, const MakeReader& reader, const Halves& to,
+void make_halves(Core& core, index count, index depth, const MakeReader& reader, const SplitF16& to,
                  index at_once = panel_rows);
 
 }  // namespace inlay::npu

@@ -8,6 +8,6 @@
 namespace inlay::npu::rows {
 
 // Of three axes, equal extents.
-void forward(Core& core, const NdTensor& to, const NdTensor& from);
+void copy_through(Core& core, const NdTensor& to, const NdTensor& from);
 
 }  // namespace inlay::npu::rows

@@ -24,9 +24,9 @@ class FilledUp {
 };
 
 // Elements of the unit's own type.
-class MadeBlocks {
+class RepackedTiles {
  public:
-  MadeBlocks(Core& core, Scratch& scratch, const RowSource& source, const ProductTiles& tiles);
+  RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, const ProductTiles& tiles);
   void operator()(const Tensor& tile, index row, index rows, index k, index depth);
 
  private:
@@ -75,10 +75,10 @@ void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products
               const Tensor& handover, const Consumer& consume, bool meets);
 
 // Codes without zero points, with scales of f16, as f16: w = f16((q - 2^(bits - 1)) scale), rounded once.
-class MadeCodes {
+class DequantizedTiles {
  public:
   static bool takes(const W4Weight& weight);
-  MadeCodes(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles);
+  DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles);
   void operator()(const Tensor& tile, index row, index rows, index k, index depth);
 
  private:

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include <inlay/model/joined_linears.hpp>
+#include <inlay/model/fused_linears.hpp>
 
 #if defined(__GLIBC__)
 #include <malloc.h>

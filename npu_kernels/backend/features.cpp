@@ -1,4 +1,4 @@
-#include "npu_kernels/backend/abilities.hpp"
+#include "npu_kernels/backend/features.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -25,7 +25,7 @@ std::string abilities(const Device& device) {
   return text;
 }
 
-bool can_what_ours_can(const Device& device) {
+bool has_known_features(const Device& device) {
   static const std::vector<std::string> ours = [] {
     std::vector<std::string> all;
     for (const Description& description : descriptions())

@@ -1,4 +1,4 @@
-#include "npu_kernels/linear/turns.hpp"
+#include "npu_kernels/linear/tile_schedule.hpp"
 
 #include <algorithm>
 
@@ -31,7 +31,7 @@ index first_chunk(const Core& core, const ProductTiles& t) {
 
 // Cores side by side take the same part of the longer operand: it comes from global memory over the whole run, and
 // not all of it at its start. Rows that stay are worked through before the next ones.
-Turns::Turns(const Core& core, const Products& p, const ProductTiles& t)
+TileSchedule::TileSchedule(const Core& core, const Products& p, const ProductTiles& t)
     : tiles_(t),
       rows_(p.rows()),
       columns_(p.columns()),
@@ -48,7 +48,7 @@ Turns::Turns(const Core& core, const Products& p, const ProductTiles& t)
   if (mine > 0) count_ = static_cast<index>(first_.size()) + (mine - 1) * of_block();
 }
 
-Turn Turns::at(index turn) const {
+ScheduledTile TileSchedule::at(index turn) const {
   const auto of_first = static_cast<index>(first_.size());
   const index later = turn - of_first, done = later < 0 ? 0 : 1 + later / of_block();
   const index block =

@@ -54,9 +54,9 @@ struct Window {
   }
 };
 
-class Walk {
+class TileIterator {
  public:
-  Walk(const Core& core, const Grid& grid, const Need& need, const Pattern& pattern = {});
+  TileIterator(const Core& core, const Grid& grid, const Need& need, const Pattern& pattern = {});
 
   index steps() const { return (last_ - first_) * unit_; }
   Window at(index step) const;
