@@ -52,7 +52,8 @@ def options_of(entry):
         if option in words:
             at = words.index(option)
             del words[at:at + 2]
-    return tuple(words)
+    # What clang does not know, and has no need of: its symbols of that kind are weak.
+    return tuple(word for word in words if word != "-fno-gnu-unique")
 
 
 def head_of(entry):

@@ -99,7 +99,7 @@ class Paged : public Contract {
     Rng rng(static_cast<std::uint64_t>(keys));
     Case c = make(shape, rng);
     each_place(p.q.view_extents(), [&](index b, index, index h, index d) {
-      c.q.set((b * c.q.extents()[1] + c.spare + h) * dim + d, p.q.get(b, 0, h, d));
+      c.q.set((b * c.q.extents()[1] + c.spare + h) * shape.key_dim + d, p.q.get(b, 0, h, d));
     });
     const auto fill = [&](Pool& pool, Tensor<3>& scales, float& all, const Permuted& from, const Tensor<4>& scale) {
       const bool of_all = scale.size() <= 1;
