@@ -64,7 +64,7 @@ const std::set<std::string> exceptions = {
     // no more items than slots
     "products.cpp: makers.left(a.acquire());",
     // several groups in a part of a long row
-    "made_blocks.cpp: core_.vgrouped(VectorOp::mul, to, from, scales, group);",
+    "repack.cpp: core_.vgrouped(VectorOp::mul, to, from, scales, group);",
 };
 
 TEST(EveryLine, OfTheOperatorsProgramsIsMutated) {
