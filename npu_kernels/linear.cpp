@@ -1,7 +1,7 @@
-// y = x w^T + bias: x and w as f16, in one part where that is exact, in two halves where they are f32 (halves.hpp).
+// y = x w^T + bias: x and w as f16, in one part where that is exact, in two halves where they are f32 (split_f16.hpp).
 //
 //   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is, or is made fractal only:
-//                                           w as it is used (made_blocks.hpp)
+//                                           w as it is used (repack.hpp)
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain         each pair of parts (products.hpp)
 //   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (float_epilogue.hpp)

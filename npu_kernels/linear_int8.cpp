@@ -2,7 +2,7 @@
 //
 //   vector   x -> q, scale, shift, rest of each row                      (int8_rows.hpp)
 //   --- all cores meet ---                                               unless x is multiplied as it lies
-//   vector   w: panels -> fractal blocks, as they are needed             (made_blocks.hpp), unless it has been packed
+//   vector   w: panels -> fractal blocks, as they are needed             (repack.hpp), unless it has been packed
 //   load -> feed -> matrix (i8 -> i32) -> drain                          (products.hpp)
 //   vector   zero points, scales, bias, rounding -> y (int8_epilogue.hpp)
 #include <inlay/ops/linear_int8.hpp>

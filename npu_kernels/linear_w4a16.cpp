@@ -2,7 +2,7 @@
 //
 //   exact_float       vector  x -> halves, codes as they are (w4_groups.hpp)
 //   int8_activations  vector  x -> bytes of each segment, codes as they are (w4_groups.hpp)
-//   activations f16   vector  codes -> w in f32 -> f16 (w4_rows.hpp, halves.hpp), x -> f16
+//   activations f16   vector  codes -> w in f32 -> f16 (w4_rows.hpp, split_f16.hpp), x -> f16
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain        f16 -> f32, each group or all of the depth
 //   vector   scales, powers; bias, rounding -> y

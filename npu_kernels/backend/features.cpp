@@ -7,7 +7,7 @@
 
 namespace inlay::npu {
 
-std::string abilities(const Device& device) {
+std::string features_of(const Device& device) {
   std::string text;
   const auto add = [&](auto... each) { (text.append(std::to_string(static_cast<int>(each))).append(" "), ...); };
   const auto next = [&](char what) { text.append(1, what).append(" "); };
@@ -29,10 +29,10 @@ bool has_known_features(const Device& device) {
   static const std::vector<std::string> ours = [] {
     std::vector<std::string> all;
     for (const Description& description : descriptions())
-      if (const auto one = parse_device(description.text)) all.push_back(abilities(*one));
+      if (const auto one = parse_device(description.text)) all.push_back(features_of(*one));
     return all;
   }();
-  return std::find(ours.begin(), ours.end(), abilities(device)) != ours.end();
+  return std::find(ours.begin(), ours.end(), features_of(device)) != ours.end();
 }
 
 Status lacks_products(const Device& device, DType in, DType sum) {

@@ -10,7 +10,7 @@
 namespace inlay::npu {
 
 // Equal texts: a verb that one of them refuses for what it is the other refuses, too.
-std::string abilities(const Device& device);
+std::string features_of(const Device& device);
 
 // They are those of one of descriptions().
 bool has_known_features(const Device& device);

@@ -17,7 +17,7 @@
 // in one drain, each with zeros where the others have their slots,
 //
 //                  slots of g0   g1      g2      g3
-//   row of g0    |     x      |   0   |   0   |   0   |         x of f32: two rows each, high and low (halves.hpp)
+//   row of g0    |     x      |   0   |   0   |   0   |         x of f32: two rows each, high and low (split_f16.hpp)
 //   row of g1    |     0      |   x   |   0   |   0   |
 //
 // and a row of y has the same bits for any spread: a zero changes no sum. Groups that share a block of the unit are
