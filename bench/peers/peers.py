@@ -115,15 +115,15 @@ def llama_model(bench, path):
         rows = json.loads(run(bench, "-m", path, "-t", 2, "-r", 1, "-fa", 1, "-o", "json", *options))
         return [row["avg_ts"] for row in rows]
     result = {"prefill": rates("-p", PREFILL, "-n", 0)[0], "decode": rates("-p", 0, "-n", DECODE)[0]}
-    if "-gp" in subprocess.run([bench, "--help"], text=True, capture_output=True).stdout:  # ik_llama.cpp has no -d
-        result["decode deep"] = rates("-p", 0, "-n", 0, "-gp", f"{DEPTH},{DECODE}")[-1]
-    else:
+    if "--n-depth" in subprocess.run([bench, "--help"], text=True, capture_output=True).stdout:
         result["decode deep"] = rates("-p", 0, "-n", DECODE, "-d", DEPTH)[0]
+    else:  # ik_llama.cpp
+        result["decode deep"] = rates("-p", 0, "-n", 0, "-gp", f"{DEPTH},{DECODE}")[-1]
     return result
 
 
 def inlay_linear(folder, bench, wanted):
-    text = run(folder / f"bench_{bench}", f"--benchmark_filter={re.escape(wanted)}")
+    text = run(folder / f"bench_{bench}", f"--benchmark_filter={wanted}")
     return float(re.search(re.escape(wanted) + r"\S* +([\d.]+) us", text).group(1)) / 1e3
 
 
