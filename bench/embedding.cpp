@@ -1,44 +1,28 @@
-// Bytes: a row of the table is read a token, a row of y written (its lines are read first): the table
-// of Llama-3-8B has 128256 rows, far beyond any cache; rows are drawn at random. The limit is memory.
-#include <inlay/ops/embedding.hpp>
-
+// The limit is memory: Llama-3-8B has 128256 rows, far beyond any cache; rows are drawn at random.
+#include "shapes/embedding.hpp"
 #include "bench/support/measure.hpp"
 
 namespace inlay::bench {
 namespace {
 
-constexpr index dim = 4096, tokens = 512;
-
 void embedding(benchmark::State& state, DType type, GgmlType format) {
-  const index vocab = cut(32768, 2048), columns = type == DType::u8 ? ggml_row_bytes(format, dim) : dim;
-  std::vector<std::byte> table(static_cast<std::size_t>(byte_size(type, vocab * columns)));
-  std::mt19937 rng(2);
-  // Small codes everywhere; where block scales and floats lie, numbers near 2^-5 or zero.
-  for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
-    table[i] = static_cast<std::byte>(rng() & 0x1f);
-    table[i + 1] = std::byte{0x28};
-  }
+  const EmbeddingShape shape{512, cut(32768, 2048), 4096, type, DType::bf16, format};
   // Other rows in each call.
   constexpr index lists = 64;
-  std::vector<std::int32_t> ids(lists * tokens);
-  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(rng() % vocab);
-  Operand<1> row_scale(DType::f32, {vocab}, false);
-  Operand<2> y(DType::bf16, {tokens, dim});
+  std::mt19937 rng(2);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(lists * shape.tokens));
+  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(rng() % shape.vocab);
+  Operands operands;
   const auto op = [&](index i) {
-    Embedding<Host> op{.table = ConstView<2>(table.data(), type, {vocab, columns}),
-                       .ids = ConstView<1>(ids.data() + i % lists * tokens, {tokens}),
-                       .y = y.view(i),
-                       .format = format};
-    if (type == DType::i8) op.row_scale = row_scale.view(0);
+    Embedding<Host> op = shape.make(operands.of_call(i));
+    op.ids = ConstView<1>(ids.data() + i % lists * shape.tokens, {shape.tokens});
     return op;
   };
-  const double written = static_cast<double>(tokens * byte_size(DType::bf16, dim));
-  const double bytes = static_cast<double>(tokens * byte_size(type, columns)) + 2 * written;
   const auto row = [](Embedding<Host> op, index r) {
     keep_row(r, op.ids, op.y);
     return op;
   };
-  measure(state, {.bytes = bytes, .written = written}, op, {.rows = tokens, .row = row, .ulps = 4});
+  measure(state, work_at(shape), op, {.rows = shape.tokens, .row = row, .ulps = 4});
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
-// Few rows: the weight is read once, bytes = n * k * size, and memory is the limit. The copies of the
-// weight take 256 MiB and more, so that every pass reads memory. Many rows: 2 * tokens * n * k
-// operations, limited by fma, or by the bf16 dot product where x and the weight are bf16 or are rounded to it.
+// Few rows: memory is the limit; the copies of the weight take 256 MiB and more, so that every pass reads memory. Many
+// rows: fma, or the bf16 dot product where x and the weight are bf16 or are rounded to it.
 //
 // "eigen": the same product by Eigen (bench/baselines/linear.cpp, built for this machine), timed in turn
 // with ours: above 1 ours is faster.
-#include <inlay/weights/linear_pack.hpp>
-
+#include "shapes/linear.hpp"
 #include "bench/support/measure.hpp"
 
 namespace inlay::bench {
@@ -23,19 +21,10 @@ struct Shape {
 // Projections of Llama-3-8B, Llama-3.2-1B and Qwen2.5-0.5B.
 constexpr Shape llama_qo{"llama-8b/o", 4096, 4096}, llama_up{"llama-8b/up", 14336, 4096},
     llama_down{"llama-8b/down", 4096, 14336}, small_o{"llama-1b/o", 2048, 2048}, small_up{"llama-1b/up", 8192, 2048},
-    small_down{"llama-1b/down", 2048, 8192}, qwen_up{"qwen-0.5b/up", 4864, 896},
-    qwen_down{"qwen-0.5b/down", 896, 4864};
+    small_down{"llama-1b/down", 2048, 8192}, qwen_up{"qwen-0.5b/up", 4864, 896}, qwen_down{"qwen-0.5b/down", 896, 4864};
 
 // From here on arithmetic is the limit: at 12 rows a byte of weights meets 6 to 12 operations.
 constexpr index many_rows = 32;
-
-// Packed copies of one weight, enough to outgrow the caches where the weight is only read once.
-Operand<3> packed_weight(const Operand<2>& rows, DType type, index n, index k, bool rotate) {
-  Operand<3> packed(type, linear_packed_extents(n, k, type), rotate);
-  if (!pack_linear(inlay::threads(threads()), rows.view(0), packed.view(0)).ok()) std::abort();
-  packed.spread();
-  return packed;
-}
 
 // One panel of one token's outputs: the textbook takes its time.
 Linear<Host> one_panel(Linear<Host> op, index r) {
@@ -60,39 +49,32 @@ struct Types {
   LinearCompute compute = LinearCompute::exact_float;
 };
 
-void linear(benchmark::State& state, Types types, index tokens, Shape shape, bool packs) {
-  const bool streams = tokens < many_rows;
-  Operand<2> x(types.x, {tokens, shape.k}, false), y(types.x, {tokens, shape.n}, false);
-  Operand<2> rows(types.weight, {shape.n, shape.k}, streams && !packs);
-  const Operand<3> weight = packed_weight(rows, types.weight, shape.n, shape.k, streams && packs);
-  const auto op = [&](index i) {
-    Linear<Host> op{.x = x.view(0), .y = y.view(0), .compute = types.compute};
-    if (packs)
-      op.weight = weight.view(i);
-    else
-      op.weight_rows = rows.view(i);
-    return op;
-  };
-  const double size = static_cast<double>(shape.n) * static_cast<double>(shape.k);
-  Work work{.bytes = size * bits(types.weight) / 8, .flops = 2 * size * static_cast<double>(tokens)};
-  const bool rounds = types.compute == LinearCompute::bf16_products;
-  const bool dots = rounds || (types.x == DType::bf16 && types.weight == DType::bf16);
+void linear(benchmark::State& state, const LinearShape& shape) {
+  const bool streams = shape.m < many_rows, packs = !shape.in_rows;
+  const bool rounds = shape.compute == LinearCompute::bf16_products;
+  const bool dots = rounds || (shape.type == DType::bf16 && shape.weight == DType::bf16);
+  Operands operands(streams);
+  const auto op = [&](index i) { return shape.make(operands.of_call(i)); };
+  Work work = work_at(shape);
   work.limit = streams ? Limit::memory : dots ? Limit::bf16 : Limit::fma;
   const index panels = (shape.n + linear_panel - 1) / linear_panel;
-  measure(state, work, op, {.rows = tokens * panels, .row = one_panel, .ulps = ulps(shape.k)});
-  const bool beside = types.x == DType::f32 && types.weight == DType::f32 && packs && !rounds;
+  measure(state, work, op, {.rows = shape.m * panels, .row = one_panel, .ulps = ulps(shape.k)});
+  const bool beside = shape.type == DType::f32 && shape.weight == DType::f32 && packs && !rounds;
   if (!beside || measure::short_run()) return;
   // In turn, a handful of times: the machine's speed changes.
   const Cpu cpu = bench::cpu();
-  Operand<2> plain(types.weight, {shape.n, shape.k}, streams);
+  LinearShape in_rows = shape;
+  in_rows.in_rows = true;
+  Operands of_eigen(streams);
   BenchWorkspace workspace(workspace_bytes(cpu, op(0)));
   std::vector<double> ours, theirs;
   for (index i = 0; i < 9; ++i) {
     Status status;
     ours.push_back(measure::seconds([&] { status = run(cpu, op(i), workspace); }));
     if (!status.ok()) std::abort();  // measure() has seen this call succeed
+    const Linear<Host> plain = in_rows.make(of_eigen.of_call(i));
     theirs.push_back(measure::seconds([&] {
-      eigen_linear(x.view(0).as<float>(), plain.view(i).as<float>(), y.view(0).as<float>(), tokens, shape.n, shape.k,
+      eigen_linear(plain.x.as<float>(), plain.weight_rows.as<float>(), plain.y.as<float>(), shape.m, shape.n, shape.k,
                    threads());
     }));
   }
@@ -104,7 +86,13 @@ void add_shape(Types types, index tokens, Shape shape, bool packs = true) {
   add("linear/" + std::string(name(types.x)) + "_" + std::string(name(types.weight)) + rounds +
           (packs ? "/" : "_rows/") + shape.model + "/" + std::to_string(tokens),
       [=](benchmark::State& state) {
-        linear(state, types, cut(tokens, 64), {shape.model, cut(shape.n), cut(shape.k)}, packs);
+        linear(state, {.m = cut(tokens, 64),
+                       .n = cut(shape.n),
+                       .k = cut(shape.k),
+                       .type = types.x,
+                       .weight = types.weight,
+                       .in_rows = !packs,
+                       .compute = types.compute});
       });
 }
 

@@ -1,31 +1,24 @@
-// Bytes: the row of logits is read once, 513 KB of f32 for Llama-3's 128256 tokens. With top_k memory
-// is the limit; without, exp in double over every token. Logits are drawn from a normal distribution
-// of deviation 3, rows rotated through 256 MiB.
-#include <inlay/ops/sampling.hpp>
-
+// With top_k memory is the limit; without, exp in double over every token. A row of Llama-3's logits takes 513 KB; rows
+// are rotated through 256 MiB.
+#include "shapes/sampling.hpp"
 #include "bench/support/measure.hpp"
 
 namespace inlay::bench {
 namespace {
 
-const index vocab = cut(128256, 8192);
-
 void sampling(benchmark::State& state, const Sampling<Host>& settings, index rows) {
-  Operand<2> logits(DType::f32, {rows, vocab});
-  std::mt19937 rng(1);
-  std::normal_distribution<float> values(0, 3);
-  for (index i = 0; i < rows * vocab; ++i) logits.view(0).as<float>()[i] = values(rng);
-  logits.spread();
-  Operand<1> tokens(DType::i32, {rows}, false);
+  const SamplingShape shape{rows, cut(128256, 8192)};
+  Operands operands;
   const auto op = [&](index i) {
+    const Sampling<Host> at = shape.make(operands.of_call(i));
     Sampling<Host> op = settings;
-    op.logits = logits.view(i);
-    op.tokens = tokens.view(0);
+    op.logits = at.logits;
+    op.tokens = at.tokens;
     op.step = i;
     return op;
   };
   // Every backend draws the same token, which depends on the row's number too: all rows are proved at once.
-  measure(state, {.bytes = static_cast<double>(byte_size(DType::f32, rows * vocab))}, op, {});
+  measure(state, work_at(shape), op, {});
 }
 
 }  // namespace

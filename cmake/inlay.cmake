@@ -3,7 +3,7 @@
 # Every file that an operator must have. A missing one stops the configuration.
 foreach(op IN LISTS INLAY_OPS)
   foreach(file include/inlay/ops/${op}.hpp reference/${op}.cpp cpu_kernels/${op}.hpp cpu_kernels/${op}.cpp
-               cl_kernels/${op}.cl cl_kernels/${op}.cpp npu_kernels/${op}.cpp tests/${op}.cpp bench/${op}.cpp docs/ops/${op}.md)
+               cl_kernels/${op}.cl cl_kernels/${op}.cpp npu_kernels/${op}.cpp tests/${op}.cpp shapes/${op}.hpp bench/${op}.cpp docs/ops/${op}.md)
     if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${file})
       message(FATAL_ERROR "The operator ${op} of INLAY_OPS has no ${file}. See docs/add_an_operator.md.")
     endif()

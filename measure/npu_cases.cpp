@@ -1,14 +1,10 @@
 #include "measure/npu_cases.hpp"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-#include <inlay/ops/incre_flash_attention.hpp>
-#include <inlay/ops/linear.hpp>
-#include <inlay/ops/linear_int8.hpp>
-
 #include "npu_kernels/backend/program.hpp"
+#include "shapes/incre_flash_attention.hpp"
+#include "shapes/linear.hpp"
+#include "shapes/linear_int8.hpp"
+#include "shapes/random_tensors.hpp"
 
 namespace inlay::npu {
 
@@ -18,59 +14,20 @@ Program program(GlobalMemory&, const LinearInt8<Host>&, const Choices&);
 
 namespace {
 
-// Zeros, or addresses that lie apart with nothing behind them.
-class Tensors {
- public:
-  explicit Tensors(bool data) : data_(data) {}
-  template <int N> View<N> make(DType dtype, std::array<index, N> extents) {
-    constexpr std::uintptr_t apart = std::uintptr_t{1} << 36;
-    if (!data_) return View<N>(reinterpret_cast<void*>(next_ += apart), dtype, extents);
-    index count = 1;
-    for (const index extent : extents) count *= extent;
-    return View<N>(values_.emplace_back(static_cast<std::size_t>(byte_size(dtype, count))).data(), dtype, extents);
-  }
-
- private:
-  bool data_;
-  std::uintptr_t next_ = std::uintptr_t{1} << 40;
-  std::vector<std::vector<std::byte>> values_;
-};
-
-Linear<Host> linear(const Case& c, Tensors& tensors) {
-  const index m = c.size[0], n = c.size[1], k = c.size[2];
-  return {.x = tensors.make<2>(DType::f16, {m, k}),
-          .weight = tensors.make<3>(DType::f16, linear_packed_extents(n, k, DType::f16)),
-          .y = tensors.make<2>(DType::f16, {m, n})};
-}
-
-LinearInt8<Host> linear_int8(const Case& c, Tensors& tensors) {
-  const index m = c.size[0], n = c.size[1], k = c.size[2];
-  return {.x = tensors.make<2>(DType::i8, {m, k}),
-          .x_scale = tensors.make<1>(DType::f32, {m}),
-          .weight = tensors.make<3>(DType::i8, linear_int8::packed_extents(n, k)),
-          .weight_sum = tensors.make<1>(DType::i32, {n}),
-          .weight_scale = tensors.make<1>(DType::f32, {n}),
-          .y = tensors.make<2>(DType::f16, {m, n})};
-}
-
-// A cache whose heads' tokens are one run: BNSD.
-IncreFlashAttention<Host> decode(const Case& c, Tensors& tensors) {
-  const index sequences = c.size[0], heads = c.size[1], caches = c.size[2], dim = c.size[3], length = c.size[4];
-  const auto rows = [&] { return tensors.make<4>(DType::f16, {sequences, 1, heads, dim}); };
-  const auto cache = [&] {
-    const View<4> all = tensors.make<4>(DType::f16, {sequences, caches, length, dim});
-    return View<4>(all.data, DType::f16, {sequences, length, caches, dim},
-                   {caches * length * dim, dim, length * dim, 1});
-  };
-  return {.q = rows(), .k = cache(), .v = cache(), .out = rows()};
-}
-
 // What each core runs. Attention takes the quickest of its templates.
 Program program_of(const Case& c, GlobalMemory& memory, Tensors& tensors) {
-  if (c.op == "linear") return program(memory, linear(c, tensors), {});
-  if (c.op == "linear_int8") return program(memory, linear_int8(c, tensors), {});
+  const auto size = [&](std::size_t i) { return c.size[i]; };
+  if (c.op == "linear") return program(memory, LinearShape{size(0), size(1), size(2)}.make(tensors), {});
+  if (c.op == "linear_int8")
+    return program(memory, LinearInt8Shape{size(0), size(1), size(2), DType::i8}.make(tensors), {});
+  const IncreFlashAttentionShape decode{.sequences = size(0),
+                                        .heads = size(1),
+                                        .kv_heads = size(2),
+                                        .dim = size(3),
+                                        .length = size(4),
+                                        .is_head_major = true};
   Prices prices;
-  return program(memory, decode(c, tensors), {.prices = &prices});
+  return program(memory, decode.make(tensors), {.prices = &prices});
 }
 
 }  // namespace
@@ -109,18 +66,19 @@ std::string describe(const Case& c) {
 
 CaseRun run(const Case& c, const Device& device, bool compute) {
   Machine machine(device, {.compute = compute, .data = compute});
-  Tensors tensors(compute);
-  const Program made = program_of(c, machine, tensors);
+  AbsentTensors absent;
+  RandomTensors random;
+  const Program made = program_of(c, machine, compute ? static_cast<Tensors&>(random) : absent);
   return {machine.run(made.body, made.launch), made.problem};
 }
 
 PricedProgram priced(const Case& c, const Device& device) {
   const auto build = [c](GlobalMemory& memory) {
-    Tensors tensors(false);
+    AbsentTensors tensors;
     return program_of(c, memory, tensors).body;
   };
   PlanningMemory memory(device, device.cores);
-  Tensors tensors(false);
+  AbsentTensors tensors;
   const Program made = program_of(c, memory, tensors);
   return {std::string(c.op), c.size, {}, made.problem, build, made.launch};
 }

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <vector>
 
 #include <inlay/cpu.hpp>
-#include <inlay/ops/linear.hpp>
 
 #include "measure/timing.hpp"
 #include "npu_kernels/backend/host_product.hpp"
 #include "npu_kernels/backend/program.hpp"
+#include "shapes/linear.hpp"
+#include "shapes/random_tensors.hpp"
 #include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
@@ -23,15 +23,8 @@ const index extent = measure::short_run() ? 128 : 512;
 
 // The least processor time of some runs: the other programs of a shared machine do not count, and disturb it little.
 template <class Run> double seconds(GlobalMemory& machine, int runs, Run&& run) {
-  std::vector<f16> x(static_cast<std::size_t>(extent * extent)), w(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = f16(static_cast<float>(i * 37 % 101) / 50 - 1);
-    w[i] = f16(static_cast<float>(i * 53 % 103) / 51 - 1);
-  }
-  std::vector<float> y(x.size());
-  const Linear<Host> op{.x = {x.data(), {extent, extent}},
-                        .weight = {w.data(), linear_packed_extents(extent, extent, DType::f16)},
-                        .y = {y.data(), {extent, extent}}};
+  RandomTensors tensors;
+  const Linear<Host> op = LinearShape{.m = extent, .n = extent, .k = extent, .to = DType::f32}.make(tensors);
   const Program made = program(machine, op, {});
   if (measure::short_run()) runs = 1;
   double best = 0;

@@ -1,8 +1,7 @@
 // Figures of kernels that are wrong, one way each, and of one that is right: bench/support/broken.cmake runs them and
 // expects the program to say so. The operator is the skeleton, y = slope * x.
-#include <inlay/ops/skeleton.hpp>
-
 #include "bench/support/measure.hpp"
+#include "shapes/skeleton.hpp"
 
 namespace inlay::bench {
 namespace {
@@ -63,9 +62,12 @@ Status compute(Broken& broken, Skeleton<Host> op, Workspace workspace) {
 }
 
 void figure(benchmark::State& state, Bug bug, bool in_place) {
-  Operand<2> x(DType::f32, {rows, dim}), y(DType::f32, {rows, dim});
+  Operands operands;
   const auto op = [&](index i) {
-    return Skeleton<Host>{.x = x.view(i), .y = in_place ? x.view(i) : y.view(i), .slope = -2};
+    Skeleton<Host> op = SkeletonShape{rows, dim, DType::f32}.make(operands.of_call(i));
+    if (in_place) op.y = over(op.x);
+    op.slope = -2;
+    return op;
   };
   const auto row = [](Skeleton<Host> op, index r) {
     keep_row(r, op.x, op.y);

@@ -171,6 +171,24 @@ void measure(benchmark::State& state, const Work& work, const MakeOp& op, const 
   measure_on(cpu, cpu, state, work, op, proof);
 }
 
+// The operator at a size, which says itself what its calls move and compute. Without `rotate` they have the same
+// operands.
+template <class Shape> using OpAt = decltype(std::declval<const Shape&>().make(std::declval<Tensors&>()));
+template <class Shape> Work work_at(const Shape& shape) {
+  const CallCost cost = shape.cost();
+  return {.bytes = cost.bytes, .written = cost.written, .flops = cost.flops};
+}
+template <class Shape>
+void measure(benchmark::State& state, const Work& work, const Shape& shape, const Proof<OpAt<Shape>>& proof,
+             bool rotate = true) {
+  Operands operands(rotate);
+  measure(
+      state, work, [&](index i) { return shape.make(operands.of_call(i)); }, proof);
+}
+template <class Shape> void measure(benchmark::State& state, const Shape& shape, const Proof<OpAt<Shape>>& proof) {
+  measure(state, work_at(shape), shape, proof);
+}
+
 // Did a figure fail? The program's exit status.
 bool failed();
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <random>
 #include <vector>
@@ -12,46 +13,42 @@
 
 #include "measure/memory.hpp"
 #include "measure/timing.hpp"
+#include "shapes/tensors.hpp"
 
 namespace inlay::bench {
 
 // An extent of a model, or what a test needs of it: still several of every tile.
 inline index cut(index extent, index most = 256) { return measure::short_run() ? std::min(extent, most) : extent; }
 
-// `bytes` of random elements: floats in -1..1, integers over their whole range (i32 and i64: -1..1).
-void fill_random(std::byte* data, DType dtype, index bytes);
+// `bytes` of random elements of a range; of i4 and u4 any.
+void fill_random(std::byte* data, DType dtype, index bytes, Tensors::Range range);
 // The first `bytes` again and again, up to `all`.
 void repeat(std::byte* data, index bytes, index all);
 
-template <int Rank> class Operand {
+// The tensors of a figure's calls, which ask for the same ones in the same order: call i has copy i of those that are
+// not kept.
+class Operands : public Tensors {
  public:
-  using Extents = std::array<index, Rank>;
+  explicit Operands(bool rotate = true) : rotate_(rotate) {}
 
-  // `rotate`: copies until they take 256 MiB, however small one is; what every call reads again (weights of a norm,
-  // activations) has one.
-  Operand(DType dtype, const Extents& extents, bool rotate = true)
-      : dtype_(dtype),
-        extents_(extents),
-        bytes_((byte_size(dtype, View<Rank>(nullptr, dtype, extents).size()) + 63) / 64 * 64),
-        copies_(!rotate                ? 1
-                : measure::short_run() ? 2
-                                       : std::max<index>(total / std::max<index>(bytes_, 1), 1)),
-        memory_(static_cast<std::size_t>(bytes_ * copies_)) {
-    fill_random(memory_.data(), dtype, bytes_);
-    spread();
+  Operands& of_call(index i) {
+    call_ = i;
+    next_ = 0;
+    return *this;
   }
 
-  index copies() const { return copies_; }
-  View<Rank> view(index iteration) const { return {memory_.data() + iteration % copies_ * bytes_, dtype_, extents_}; }
-  // Gives every copy what the first one holds.
-  void spread() const { repeat(memory_.data(), bytes_, bytes_ * copies_); }
+ protected:
+  Placed place(const Tensor& tensor) override;
 
  private:
-  static constexpr index total = index{256} << 20;
-  DType dtype_;
-  Extents extents_;
-  index bytes_, copies_;
-  measure::Memory memory_;
+  struct Copies {
+    index bytes, count;
+    measure::Memory memory;
+  };
+  bool rotate_;
+  index call_ = 0;
+  std::size_t next_ = 0;
+  std::deque<Copies> all_;
 };
 
 // A workspace of the size that the operator asks for, kept over the calls.

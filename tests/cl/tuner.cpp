@@ -8,9 +8,9 @@
 
 #include <inlay/cl_tuning.hpp>
 #include <inlay/core/staging.hpp>
-#include <inlay/ops/flash_attention.hpp>
 
 #include "cl_kernels/runtime/runtime.hpp"
+#include "shapes/flash_attention.hpp"
 #include "tests/support/requirements.hpp"
 #include "tools/tune/tuner.hpp"
 
@@ -56,17 +56,16 @@ TEST_F(ClTuner, every_value_of_every_parameter_is_right) {
 // A prompt by chunks has the bits of the whole, with each cut.
 TEST_F(ClTuner, chunks_do_not_show) {
   constexpr index tokens = 21, heads = 6, dim = 72;
-  tools::Operands operands(false);
-  const View<4> q = operands.random<4>(DType::f16, {1, tokens, heads, dim});
-  const View<4> k = operands.random<4>(DType::f16, {1, tokens, 2, dim});
-  const View<4> v = operands.random<4>(DType::f16, {1, tokens, 2, dim});
+  RandomTensors tensors(false, 64);
+  const FlashAttention<Host> prompt =
+      FlashAttentionShape{.queries = tokens, .heads = heads, .kv_heads = 2, .dim = dim}.make(tensors);
   const auto attend = [&](Cl& cl, index chunk) {
-    const View<4> out = operands.output<4>(DType::f16, {1, tokens, heads, dim});
+    const View<4> out = tensors.out(DType::f16, {1, tokens, heads, dim});
     for (index first = 0; first < tokens; first += chunk) {
       const index count = std::min(chunk, tokens - first);
-      const Status status = run_from_host(cl, FlashAttention<Host>{.q = q.slice(1, first, count),
-                                                                   .k = k.slice(1, 0, first + count),
-                                                                   .v = v.slice(1, 0, first + count),
+      const Status status = run_from_host(cl, FlashAttention<Host>{.q = prompt.q.slice(1, first, count),
+                                                                   .k = prompt.k.slice(1, 0, first + count),
+                                                                   .v = prompt.v.slice(1, 0, first + count),
                                                                    .out = out.slice(1, first, count),
                                                                    .causal = true});
       EXPECT_TRUE(status.ok()) << status.message();

@@ -9,10 +9,9 @@
 #include <fstream>
 #include <iterator>
 
-#include <inlay/ops/rms_norm.hpp>
-
 #include "measure/npu_cases.hpp"
 #include "npu_kernels/backend/program.hpp"
+#include "shapes/rms_norm.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tile_machine/price/rank.hpp"
 #include "tile_machine/time/roofline.hpp"
@@ -24,14 +23,12 @@ Program program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);
 namespace {
 
 // The operator's program on rows that nobody reads.
-PricedProgram rms_norm(index rows, index columns) {
-  static std::vector<f16> x(1024 * 4096), weight(4096), y(x.size());
-  const auto made = [rows, columns](GlobalMemory& memory) {
-    const RmsNorm<Host> op{
-        .x = {x.data(), {rows, columns}}, .weight = {weight.data(), {columns}}, .y = {y.data(), {rows, columns}}};
-    return program(memory, op, {});
+PricedProgram rms_norm(index rows, index dim) {
+  const auto made = [rows, dim](GlobalMemory& memory) {
+    AbsentTensors tensors;
+    return program(memory, RmsNormShape{.rows = rows, .dim = dim, .weight = DType::f16}.make(tensors), {}).body;
   };
-  return {"rms_norm", {rows, columns}, {DType::f16}, {}, [made](GlobalMemory& memory) { return made(memory).body; }};
+  return {"rms_norm", {rows, dim}, {DType::f16}, {}, made};
 }
 
 std::string text_of(std::string_view name) {

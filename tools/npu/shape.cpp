@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 
 namespace inlay::tools {
 
@@ -31,75 +30,53 @@ void Shape::refuse(const std::string& key, const std::string& must) {
   if (status_.ok()) status_ = invalid("--shape " + key + " is " + values_[key] + "; it must be " + must);
 }
 
-index Shape::size(const std::string& key, index otherwise, index least) {
+void Shape::size(const std::string& key, index& value, index least) {
   constexpr index most = index{1} << 32;
-  const std::string* text = given(key, std::to_string(otherwise));
-  if (text == nullptr) return otherwise;
-  index value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error == std::errc() && end == text->data() + text->size() && value >= least && value <= most) return value;
-  refuse(key, "a number of " + std::to_string(least) + " or more, and " + std::to_string(most) + " at most");
-  return otherwise;
+  const std::string* text = given(key, std::to_string(value));
+  if (text == nullptr) return;
+  index number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error == std::errc() && end == text->data() + text->size() && number >= least && number <= most)
+    value = number;
+  else
+    refuse(key, "a number of " + std::to_string(least) + " or more, and " + std::to_string(most) + " at most");
 }
 
-bool Shape::flag(const std::string& key, bool otherwise) {
-  const std::string* text = given(key, otherwise ? "1" : "0");
-  if (text == nullptr) return otherwise;
+void Shape::flag(const std::string& key, bool& value) {
+  const std::string* text = given(key, value ? "1" : "0");
+  if (text == nullptr) return;
   if (*text != "0" && *text != "1") refuse(key, "0 or 1");
-  return *text == "1";
+  value = *text == "1";
 }
 
-DType Shape::type(const std::string& key, DType otherwise) {
-  const std::string* text = given(key, std::string(name(otherwise)));
-  if (text == nullptr) return otherwise;
+void Shape::type(const std::string& key, DType& value) {
+  const std::string* text = given(key, std::string(name(value)));
+  if (text == nullptr) return;
   for (DType each :
        {DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i4, DType::u4, DType::i32, DType::i64})
-    if (*text == name(each)) return each;
+    if (*text == name(each)) return void(value = each);
   refuse(key, "a type, such as f32, f16, bf16 or i8");
+}
+
+std::size_t Shape::position(const std::string& key, std::size_t otherwise, std::initializer_list<const char*> known) {
+  const std::string* text = given(key, known.begin()[otherwise]);
+  const auto found = text == nullptr ? known.end() : std::find(known.begin(), known.end(), *text);
+  if (text == nullptr || found != known.end())
+    return text == nullptr ? otherwise : static_cast<std::size_t>(found - known.begin());
+  std::string all;
+  for (const char* each : known) all.append(all.empty() ? "" : ", ").append(each);
+  refuse(key, "one of " + all);
   return otherwise;
 }
 
-std::string Shape::word(const std::string& key, const std::vector<std::string>& known) {
-  const std::string* text = given(key, known.front());
-  if (text == nullptr || std::find(known.begin(), known.end(), *text) != known.end())
-    return text == nullptr ? known.front() : *text;
-  std::string all;
-  for (const std::string& each : known) all.append(all.empty() ? "" : ", ").append(each);
-  refuse(key, "one of " + all);
-  return known.front();
-}
-
-// Addresses of their own, a page between, which nobody looks at.
-void* Shape::room(DType type, const index* extents, int rank) {
-  index elements = 1;
-  for (int axis = 0; axis < rank; ++axis) elements = saturating_multiply(elements, extents[axis]);
-  constexpr std::uintptr_t page = 4096;
-  const std::uintptr_t address = next_;
-  const index most = index{1} << 44;
-  if (elements > most && status_.ok()) status_ = invalid("--shape asks for a tensor of more than 2^44 elements");
-  next_ += (static_cast<std::uintptr_t>(byte_size(type, std::min(elements, most))) / page + 2) * page;
-  return reinterpret_cast<void*>(address);
-}
-
-void* Shape::numbers(DType type, const index* extents, int rank, const std::function<index(index)>& value) {
-  constexpr index most = index{1} << 26;
-  index count = 1;
-  for (int axis = 0; axis < rank; ++axis) count = saturating_multiply(count, extents[axis]);
-  if (count > most && status_.ok())
-    status_ = invalid("--shape asks for a list of " + std::to_string(count) + " numbers; it must have " +
-                      std::to_string(most) + " at most");
-  if (!status_.ok()) return nullptr;  // nobody is to look at it
-  lists_.emplace_back(static_cast<std::size_t>(byte_size(type, count)));
-  std::byte* const bytes = lists_.back().data();
-  for (index i = 0; i < count; ++i) {
-    const std::int64_t wide = value(i);
-    const auto narrow = static_cast<std::int32_t>(wide);
-    if (type == DType::i64)
-      std::memcpy(bytes + 8 * i, &wide, 8);
-    else
-      std::memcpy(bytes + 4 * i, &narrow, 4);
-  }
-  return bytes;
+// Nobody is to look at what is too large.
+Shape::Placed Shape::place(const Tensor& tensor) {
+  const index most = index{1} << (tensor.is_list ? 26 : 44), size = tensor.size();
+  if (size > most && status_.ok())
+    status_ = invalid(tensor.is_list ? "--shape asks for a list of " + std::to_string(size) +
+                                           " numbers; it must have " + std::to_string(most) + " at most"
+                                     : "--shape asks for a tensor of more than 2^44 elements");
+  return status_.ok() ? AbsentTensors::place(tensor) : Placed{nullptr, tensor.dtype};
 }
 
 Status Shape::finished() {

@@ -1,54 +1,42 @@
-// The sizes of an operator on the command line, "rows=4096,dim=4096,type=bf16", and its operands: tensors have an
-// address and nothing behind it, as programs read none; lists (slots, lengths, tables) are the host's and have theirs.
+// The sizes of an operator on the command line, "rows=4096,dim=4096,type=bf16", which its shape asks for by their names
+// (shapes/<op>.hpp), and its operands: tensors have an address and nothing behind it, as programs read none.
 //
-//   Expected<npu::Plan> plan_rms_norm(const Npu& npu, Shape& shape) {
-//     const index rows = shape.size("rows", 4096), dim = shape.size("dim", 4096);
-//     const DType type = shape.type("type", DType::f16);
-//     return shape.plan(npu, RmsNorm<Host>{.x = shape.in<2>(type, {rows, dim}), ..});
-//   }
-//   const Registered rms_norm("rms_norm", plan_rms_norm);
+//   static const inlay::tools::Registered<inlay::RmsNormShape> rms_norm;
 #pragma once
 
-#include <array>
-#include <deque>
-#include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <inlay/npu.hpp>
 
 #include "npu_kernels/backend/plan.hpp"
+#include "shapes/tensors.hpp"
 
 namespace inlay::tools {
 
-class Shape {
+class Shape : private AbsentTensors {
  public:
   // Errors: a part that is no key=value, a key that comes twice.
   static Expected<Shape> parse(std::string_view text);
 
-  // The value of a key, or what it is if it is not given. Each is asked for once; wrong values are told by plan.
-  index size(const std::string& key, index otherwise, index least = 1);
-  bool flag(const std::string& key, bool otherwise);
-  DType type(const std::string& key, DType otherwise);
-  std::string word(const std::string& key, const std::vector<std::string>& known);  // else the first
-
-  template <int N> ConstView<N> in(DType type, std::array<index, N> extents) {
-    return ConstView<N>(room(type, extents.data(), N), type, extents);
-  }
-  template <int N> View<N> out(DType type, std::array<index, N> extents) {
-    return View<N>(room(type, extents.data(), N), type, extents);
-  }
-  // Whole numbers that the host knows: value(i) of the i-th.
-  template <int N>
-  ConstView<N> list(DType type, std::array<index, N> extents, const std::function<index(index)>& value) {
-    return ConstView<N>(numbers(type, extents.data(), N, value), type, extents);
+  // Gives `value` the one of a key, if it is given. Each is asked for once; wrong values are told by plan.
+  void size(const std::string& key, index& value, index least = 1);
+  void flag(const std::string& key, bool& value);
+  void type(const std::string& key, DType& value);
+  template <class Enum> void word(const std::string& key, Enum& value, std::initializer_list<const char*> known) {
+    value = static_cast<Enum>(position(key, static_cast<std::size_t>(value), known));
   }
 
   // Of the operator, as npu would run it. Errors: a wrong value, a key that nobody asked for, what the contract refuses
   // and what the backend declines.
-  template <class Op> Expected<npu::Plan> plan(const Npu& npu, const Op& op) {
+  template <class At> Expected<npu::Plan> plan(const Npu& npu) {
+    At at;
+    at.read(*this);
+    const auto op = at.make(*this);
     if (Status status = finished(); !status.ok()) return failure(std::move(status));
     if (Status status = check(op); !status.ok()) return failure(std::move(status));
     if (Status status = supports(npu, op); !status.ok()) return failure(std::move(status));
@@ -57,16 +45,14 @@ class Shape {
   }
 
  private:
-  void* room(DType type, const index* extents, int rank);
-  void* numbers(DType type, const index* extents, int rank, const std::function<index(index)>& value);
+  Placed place(const Tensor& tensor) override;
+  std::size_t position(const std::string& key, std::size_t otherwise, std::initializer_list<const char*> known);
   const std::string* given(const std::string& key, const std::string& otherwise);
   void refuse(const std::string& key, const std::string& must);
   Status finished();
 
   std::map<std::string, std::string> values_;
   std::vector<std::string> asked_;  // "key=default"
-  std::deque<std::vector<std::byte>> lists_;
-  std::uintptr_t next_ = std::uintptr_t{1} << 40;
   Status status_;
 };
 
@@ -74,8 +60,11 @@ using PlanOperator = Expected<npu::Plan> (*)(const Npu&, Shape&);
 
 // Those that have a tile program, by name: each in tools/npu/operators/<op>.cpp.
 std::map<std::string, PlanOperator>& planned_operators();
-struct Registered {
-  Registered(const char* name, PlanOperator plan) { planned_operators().emplace(name, plan); }
+template <class At> struct Registered {
+  Registered() {
+    using Op = decltype(std::declval<const At&>().make(std::declval<Tensors&>()));
+    planned_operators().emplace(Op::name, [](const Npu& npu, Shape& shape) { return shape.plan<At>(npu); });
+  }
 };
 
 }  // namespace inlay::tools

@@ -16,7 +16,7 @@
 #include <inlay/cl.hpp>
 #include <inlay/core/staging.hpp>
 
-#include "tools/tune/operands.hpp"
+#include "shapes/random_tensors.hpp"
 
 namespace inlay::tools {
 
@@ -43,9 +43,9 @@ class Case {
   Case(const Case&) = delete;
   ~Case();
 
-  // `build(operands)` gives the call; it is asked twice.
-  template <class Build>
-  static Expected<std::unique_ptr<Case>> make(Cl& cl, std::string what, double ulps, const Build& build);
+  // Of an operator at a size (shapes/): with its operands, and with those of the reference.
+  template <class Shape>
+  static Expected<std::unique_ptr<Case>> make(Cl& cl, std::string what, double ulps, const Shape& shape);
 
   const std::string& what() const { return what_; }
   Expected<std::size_t> add_buffer(std::vector<std::byte> bytes, bool written);
@@ -77,13 +77,14 @@ class Case {
   std::size_t asked_ = 0;         // the last one
 };
 
-template <class Build>
-Expected<std::unique_ptr<Case>> Case::make(Cl& cl, std::string what, double ulps, const Build& build) {
+template <class Shape>
+Expected<std::unique_ptr<Case>> Case::make(Cl& cl, std::string what, double ulps, const Shape& shape) {
+  constexpr index gap = 64;  // elements: vectors stay aligned
   // First the reference, over its own operands.
-  Operands widened(true), operands(false);
-  const auto right = build(widened);
+  RandomTensors widened(true, gap), operands(false, gap);
+  const auto right = shape.make(widened);
   if (Status status = run(Reference{}, right); !status.ok()) return failure(std::move(status));
-  const auto op = build(operands);
+  const auto op = shape.make(operands);
 
   auto made = std::make_unique<Case>(cl, std::move(what), ulps);
   const auto regions = detail::regions<Host, Cl>(op);

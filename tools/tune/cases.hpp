@@ -24,9 +24,9 @@ class CaseMaker {
   bool is_small() const { return size_ == Size::small; }
   // An extent of a model, or what stands for it in a test.
   index pick(index typical, index small) const { return size_ == Size::typical ? typical : small; }
-  template <class Build> void add(std::string what, double ulps, const Build& build) {
+  template <class Shape> void add(std::string what, double ulps, const Shape& shape) {
     if (!status_.ok()) return;
-    auto made = Case::make(cl_, std::move(what), ulps, build);
+    auto made = Case::make(cl_, std::move(what), ulps, shape);
     if (made)
       cases_.push_back(std::move(*made));
     else

@@ -10,14 +10,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include <inlay/core/backend.hpp>
 #include <inlay/core/cache_line_allocator.hpp>
 #include <inlay/npu.hpp>
-#include <inlay/ops/flash_attention.hpp>
-#include <inlay/ops/incre_flash_attention.hpp>
+
+#include "shapes/flash_attention.hpp"
+#include "shapes/incre_flash_attention.hpp"
+#include "shapes/random_tensors.hpp"
 
 namespace inlay::test {
 namespace {
@@ -25,18 +26,13 @@ namespace {
 constexpr index keys = 300, heads = 4, dim = 64;
 
 TEST(activations_f16, attention_is_off_by_two_roundings) {
-  std::mt19937 engine(1);
-  std::uniform_real_distribution<float> number(-1, 1);
-  std::vector<float> q(heads * dim);
-  std::vector<f16> k(keys * dim), v(keys * dim);
-  for (float& x : q) x = number(engine);
-  for (f16& x : k) x = f16(number(engine));
-  for (f16& x : v) x = f16(number(engine));
+  RandomTensors tensors;
+  IncreFlashAttention<Host> op = IncreFlashAttentionShape{1, heads, 1, dim, keys, DType::f32}.make(tensors);
   double longest_key = 0;
   for (index j = 0; j < keys; ++j) {
     double squares = 0;
     for (index d = 0; d < dim; ++d) {
-      const double x = static_cast<float>(k[static_cast<std::size_t>(j * dim + d)]);
+      const double x = static_cast<float>(op.k.as<f16>()[j * dim + d]);
       squares += x * x;
     }
     longest_key = std::max(longest_key, std::sqrt(squares));
@@ -50,10 +46,7 @@ TEST(activations_f16, attention_is_off_by_two_roundings) {
                             .activations = f16_mode ? NpuActivations::f16 : NpuActivations::exact,
                             .cores = 1});
       ASSERT_TRUE(npu);
-      const IncreFlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, 1, heads, dim}),
-                                         .k = ConstView<4>(k.data(), {1, keys, 1, dim}),
-                                         .v = ConstView<4>(v.data(), {1, keys, 1, dim}),
-                                         .out = View<4>((f16_mode ? rounded : exact).data(), {1, 1, heads, dim})};
+      op.out.data = (f16_mode ? rounded : exact).data();
       std::vector<std::byte, CacheLineAllocator<std::byte>> workspace(scratch_bytes(*npu, op));
       const Status status = run(*npu, op, workspace);
       ASSERT_TRUE(status.ok()) << status.message();
@@ -68,19 +61,17 @@ TEST(activations_f16, attention_is_off_by_two_roundings) {
 
 void expect_prompt_within_bound(index tokens, NpuMode mode) {
   constexpr index group = 4;
-  std::mt19937 engine(2);
-  std::uniform_real_distribution<float> number(-1, 1);
-  const auto size = [&](index rows) { return static_cast<std::size_t>(rows * dim); };
-  std::vector<f16> q(size(tokens * group)), k(size(tokens)), v(size(tokens));
-  for (std::vector<f16>* list : {&q, &k, &v})
-    for (f16& x : *list) x = f16(number(engine));
+  RandomTensors tensors;
+  FlashAttention<Host> op =
+      FlashAttentionShape{.queries = tokens, .heads = group, .kv_heads = 1, .dim = dim}.make(tensors);
+  op.out.dtype = DType::f32;
   double top = 0;
   for (index i = 0; i < tokens * group; ++i)
     for (index j = 0; j <= i / group; ++j) {
       double sum = 0;
       for (index d = 0; d < dim; ++d)
-        sum += static_cast<double>(static_cast<float>(q[static_cast<std::size_t>(i * dim + d)])) *
-               static_cast<float>(k[static_cast<std::size_t>(j * dim + d)]);
+        sum += static_cast<double>(static_cast<float>(op.q.as<f16>()[i * dim + d])) *
+               static_cast<float>(op.k.as<f16>()[j * dim + d]);
       top = std::max(top, std::abs(sum) / std::sqrt(static_cast<double>(dim)));
     }
   const double bound = 0x1p-11 * (2 * (5 * top + 1) + 1);
@@ -93,12 +84,8 @@ void expect_prompt_within_bound(index tokens, NpuMode mode) {
                             .cores = 1});
       ASSERT_TRUE(npu);
       std::vector<float>& out = results[f16_mode ? 1 : 0];
-      out.resize(size(tokens * group));
-      const FlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, tokens, group, dim}),
-                                    .k = ConstView<4>(k.data(), {1, tokens, 1, dim}),
-                                    .v = ConstView<4>(v.data(), {1, tokens, 1, dim}),
-                                    .out = View<4>(out.data(), {1, tokens, group, dim}),
-                                    .causal = true};
+      out.resize(static_cast<std::size_t>(tokens * group * dim));
+      op.out.data = out.data();
       std::vector<std::byte, CacheLineAllocator<std::byte>> workspace(scratch_bytes(*npu, op));
       const Status status = run(*npu, op, workspace);
       ASSERT_TRUE(status.ok()) << status.message();

@@ -10,13 +10,12 @@
 #include <sstream>
 #include <string>
 
-#include <inlay/ops/incre_flash_attention.hpp>
-
 #include "npu_kernels/attention/attend.hpp"
-#include "tile_machine/time/timing.hpp"
-#include "tile_machine/price/price.hpp"
-#include "tests/npu/programs/shares.hpp"
+#include "shapes/incre_flash_attention.hpp"
+#include "shapes/random_tensors.hpp"
 #include "tests/support/source_dir.hpp"
+#include "tile_machine/price/price.hpp"
+#include "tile_machine/time/timing.hpp"
 
 namespace inlay::npu {
 
@@ -28,14 +27,14 @@ struct Extents {
   index sequences, heads, cache_heads, dim, length;
 };
 
-// A token behind a cache whose heads' tokens are one run, all in f16, from `place` on.
-template <class Place> IncreFlashAttention<Host> decode(const Extents& e, Place&& place) {
-  const auto rows = [&] { return View<4>(place(e.heads), DType::f16, {e.sequences, 1, e.heads, e.dim}); };
-  const auto cache = [&] {
-    return View<4>(place(e.cache_heads * e.length), DType::f16, {e.sequences, e.length, e.cache_heads, e.dim},
-                   {e.length * e.cache_heads * e.dim, e.dim, e.length * e.dim, 1});
-  };
-  return {.q = rows(), .k = cache(), .v = cache(), .out = rows()};
+// A token behind a cache whose heads' tokens are one run, all in f16.
+IncreFlashAttentionShape decode(const Extents& e) {
+  return {.sequences = e.sequences,
+          .heads = e.heads,
+          .kv_heads = e.cache_heads,
+          .dim = e.dim,
+          .length = e.length,
+          .is_head_major = true};
 }
 
 // A sixth of ascend-a2-like: four cores with their part of the bandwidth.
@@ -55,8 +54,8 @@ struct Choice {
 
 // The quickest first.
 std::vector<Choice> choices_of(const Device& device, const Extents& e) {
-  test::Addresses at;
-  const IncreFlashAttention<Host> op = decode(e, [&](index) { return at.place(); });
+  AbsentTensors tensors;
+  const IncreFlashAttention<Host> op = decode(e).make(tensors);
   PlanningMemory memory(device, device.cores);
   const AttentionProblem problem = problem_of(memory, op);
   std::vector<Choice> choices;
@@ -139,11 +138,8 @@ TEST(DecodePlans, APriceIsTheTimeWithData) {
   const Device device = four_cores();
   const Extents e{2, 8, 2, 64, 600};
   for (const Choice& choice : choices_of(device, e)) {
-    std::vector<std::vector<f16>> values;
-    const auto op = decode(e, [&](index rows) {
-      values.emplace_back(static_cast<std::size_t>(e.sequences * rows * e.dim), f16(1));
-      return values.back().data();
-    });
+    RandomTensors tensors;
+    const IncreFlashAttention<Host> op = decode(e).make(tensors);
     Machine machine(device);
     const Program program = attend_by(machine, problem_of(machine, op), {}, choice.by);
     const Outcome outcome = machine.run(program.body, program.launch);

@@ -1,12 +1,11 @@
 // Products of f16 come bit for bit in the order of the device, whatever the tiles, and near to f64; tiles of awkward
 // shapes fit the smallest memory.
-#include <inlay/ops/linear.hpp>
-#include <inlay/ops/linear_int8.hpp>
-#include <inlay/ops/linear_w4a16.hpp>
-
 #include <cmath>
 
 #include "npu_kernels/backend/program.hpp"
+#include "shapes/linear.hpp"
+#include "shapes/linear_int8.hpp"
+#include "shapes/linear_w4a16.hpp"
 #include "tile_machine/tests/support/programs.hpp"
 
 namespace inlay::npu {
@@ -71,48 +70,30 @@ TEST(LinearProgram, F16InEveryOrderOfExecution) {
     for (Policy policy : policies) expect_f16(device, {130, 140, 96}, policy, 3);
 }
 
-// Nothing behind its tensors: the tape alone.
-class OnSystolic32 {
- public:
-  template <int N> View<N> at(DType dtype, std::array<index, N> extents) {
-    return View<N>(reinterpret_cast<void*>(next_ += std::uintptr_t{1} << 36), dtype, extents);
-  }
-  template <class Op> void expect_fits(const Op& op) {
-    Machine machine(device_, {.compute = false, .data = false});
-    const Program made = program(machine, op, {});
-    expect_no_reports(machine.run(made.body, made.launch).reports,
-                      std::to_string(op.x.extents[0]) + " rows of " + std::to_string(op.x.extents[1]));
-  }
-
- private:
-  Device device_ = all_devices()[5];
-  std::uintptr_t next_ = std::uintptr_t{1} << 40;
-};
+// The tape alone, on the smallest memory.
+template <class Shape> void expect_fits(const Shape& shape) {
+  static const Device device = all_devices()[5];
+  AbsentTensors tensors;
+  const auto op = shape.make(tensors);
+  Machine machine(device, {.compute = false, .data = false});
+  const Program made = program(machine, op, {});
+  expect_no_reports(machine.run(made.body, made.launch).reports,
+                    std::to_string(shape.m) + " rows of " + std::to_string(shape.k));
+}
 
 // Shapes of a random search that were refused: chunks, kept sums and an epilogue's tiles did not fit side by side.
 TEST(LinearProgram, TilesFitASmallMemory) {
-  OnSystolic32 machine;
-  const auto linear = [&](DType x, DType w, Size size) {
-    machine.expect_fits(Linear<Host>{.x = machine.at<2>(x, {size.m, size.k}),
-                                     .weight = machine.at<3>(w, linear_packed_extents(size.n, size.k, w)),
-                                     .y = machine.at<2>(DType::f32, {size.m, size.n})});
-  };
-  linear(DType::f16, DType::f16, {150, 176, 500});
-  linear(DType::f32, DType::f16, {290, 32, 901});
-  linear(DType::f32, DType::bf16, {238, 32, 168});
-  linear(DType::f16, DType::f32, {266, 39, 976});
-  for (const Size size : {Size{137, 1024, 1077}, {237, 159, 740}})
-    machine.expect_fits(
-        LinearInt8<Host>{.x = machine.at<2>(DType::f16, {size.m, size.k}),
-                         .weight = machine.at<3>(DType::i8, linear_int8::packed_extents(size.n, size.k)),
-                         .weight_sum = machine.at<1>(DType::i32, {size.n}),
-                         .weight_scale = machine.at<1>(DType::f32, {size.n}),
-                         .y = machine.at<2>(DType::f32, {size.m, size.n})});
+  constexpr DType f32 = DType::f32, f16 = DType::f16, bf16 = DType::bf16;
+  expect_fits(LinearShape{150, 176, 500, f16, f16, f32});
+  expect_fits(LinearShape{290, 32, 901, f32, f16, f32});
+  expect_fits(LinearShape{238, 32, 168, f32, bf16, f32});
+  expect_fits(LinearShape{266, 39, 976, f16, f32, f32});
+  expect_fits(LinearInt8Shape{137, 1024, 1077, f16, f32});
+  expect_fits(LinearInt8Shape{237, 159, 740, f16, f32});
 }
 
 // Shapes of four bits: what the epilogue of groups keeps grows with the groups of a product, and with a shift.
 TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
-  OnSystolic32 machine;
   struct Codes {
     Size size;
     index group;
@@ -126,15 +107,15 @@ TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
                          {{512, 36, 56}, 56}})
     for (const DType x : {DType::f16, DType::f32})
       for (const bool zeros : {false, true}) {
-        const std::array<index, 3> per_group{w4_panels(c.size.n), w4_groups(c.size.k, c.group), w4_panel};
-        LinearW4a16<Host> op{.x = machine.at<2>(x, {c.size.m, c.size.k}),
-                             .codes = machine.at<3>(DType::u8, {w4_panels(c.size.n), w4_steps(c.size.k, 4), 64}),
-                             .scales = machine.at<3>(DType::f16, per_group),
-                             .bias = machine.at<1>(DType::f32, {c.size.n}),
-                             .y = machine.at<2>(DType::f32, {c.size.m, c.size.n}),
-                             .group = c.group};
-        if (zeros) op.zeros = machine.at<3>(DType::u8, per_group);
-        machine.expect_fits(op);
+        const LinearW4a16Shape shape{.m = c.size.m,
+                                     .n = c.size.n,
+                                     .k = c.size.k,
+                                     .group = c.group,
+                                     .type = x,
+                                     .to = DType::f32,
+                                     .has_zeros = zeros,
+                                     .bias = DType::f32};
+        expect_fits(shape);
       }
 }
 

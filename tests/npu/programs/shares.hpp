@@ -1,11 +1,9 @@
 // The share of the problem's roofline that an operator reaches, by its price: deterministic, so a floor is a floor.
-// Nothing is computed; of a tensor only its address counts, and of a list its entries.
+// Nothing is computed; of a tensor only its address counts, and of a list its entries (AbsentTensors).
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -13,18 +11,9 @@
 
 #include <inlay/npu.hpp>
 
-namespace inlay::test {
+#include "shapes/tensors.hpp"
 
-// Addresses that lie apart, behind which there is nothing.
-struct Addresses {
-  std::uintptr_t next = std::uintptr_t{1} << 40;
-  void* place() {
-    void* const at = reinterpret_cast<void*>(next);
-    next += std::uintptr_t{1} << 36;
-    return at;
-  }
-  template <int N> View<N> view(DType dtype, std::array<index, N> extents) { return View<N>(place(), dtype, extents); }
-};
+namespace inlay::test {
 
 // Prints the row of a table; 0 where there is no price.
 double expect_share_on(const Npu& npu, const std::string& what, const auto& op, double floor) {

@@ -6,10 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include <inlay/ops/flash_attention.hpp>
-#include <inlay/ops/incre_flash_attention.hpp>
-#include <inlay/ops/paged_attention.hpp>
-
+#include "shapes/flash_attention.hpp"
+#include "shapes/incre_flash_attention.hpp"
+#include "shapes/paged_attention.hpp"
 #include "tests/npu/programs/shares.hpp"
 
 namespace inlay::test {
@@ -28,41 +27,21 @@ std::string describe(const char* what, const Case& c) {
   return text;
 }
 
-template <class Op>
-double share_of(const char* what, const Case& c, const Op& op, NpuActivations mode = NpuActivations::exact) {
-  return expect_share(describe(what, c), c.device, op, c.floor, mode);
+template <class Shape>
+double share_of(const char* what, const Case& c, const Shape& shape, NpuActivations mode = NpuActivations::exact) {
+  AbsentTensors tensors;
+  return expect_share(describe(what, c), c.device, shape.make(tensors), c.floor, mode);
 }
 
-// A cache whose heads' tokens are one run: BNSD.
-IncreFlashAttention<Host> decode(const Case& c) {
-  Addresses at;
-  const auto rows = [&](DType type) { return View<4>(at.place(), type, {c.sequences, 1, c.heads, c.dim}); };
-  const auto cache = [&] {
-    return View<4>(at.place(), DType::f16, {c.sequences, c.length, c.cache_heads, c.dim},
-                   {c.length * c.cache_heads * c.dim, c.dim, c.length * c.dim, 1});
-  };
-  return {.q = rows(c.q), .k = cache(), .v = cache(), .out = rows(c.q)};
+IncreFlashAttentionShape decode(const Case& c) {
+  return {.sequences = c.sequences,
+          .heads = c.heads,
+          .kv_heads = c.cache_heads,
+          .dim = c.dim,
+          .length = c.length,
+          .type = c.q,
+          .is_head_major = true};
 }
-
-struct Paged {
-  std::vector<std::int32_t> table, lengths;
-  PagedAttention<Host> op;
-
-  Paged(const Case& c, index block) : lengths(static_cast<std::size_t>(c.sequences), static_cast<int>(c.length)) {
-    Addresses at;
-    const index columns = c.length / block, blocks = c.sequences * columns;
-    for (index i = 0; i < blocks; ++i) table.push_back(static_cast<std::int32_t>(i * 7919 % blocks));
-    const auto rows = [&] { return View<3>(at.place(), c.q, {c.sequences, c.heads, c.dim}); };
-    const auto cache = [&] {
-      return head_major_cache(ConstView<4>(View<4>(at.place(), DType::f16, {blocks, c.cache_heads, block, c.dim})));
-    };
-    op.q = rows();
-    op.k = cache(), op.v = cache();
-    op.block_table = ConstView<2>(table.data(), {c.sequences, columns});
-    op.kv_lens = ConstView<1>(lengths.data(), {c.sequences});
-    op.out = rows();
-  }
-};
 
 const Case decode_cases[] = {{"ascend-a2-like", 6, 32, 8, 128, 4096, DType::f16, 0.92},
                              {"ascend-a2-like", 1, 32, 8, 128, 16384, DType::f16, 0.88},
@@ -81,7 +60,13 @@ TEST(shares, paged_attention_is_within_a_tenth_of_contiguous) {
     if (c.floor < 0.85 || c.q != DType::f16) continue;
     const double contiguous = share_of("incre_flash_attention", c, decode(c));
     c.floor = 0.85;
-    EXPECT_GE(share_of("paged_attention, blocks of 16,", c, Paged(c, 16).op), 0.9 * contiguous);
+    const PagedAttentionShape paged{.sequences = c.sequences,
+                                    .heads = c.heads,
+                                    .kv_heads = c.cache_heads,
+                                    .dim = c.dim,
+                                    .length = c.length,
+                                    .layout = CacheLayout::head_major};
+    EXPECT_GE(share_of("paged_attention, blocks of 16,", c, paged), 0.9 * contiguous);
   }
 }
 
@@ -104,11 +89,9 @@ TEST(shares, prefill_attention) {
   for (const auto& each : cases) {
     const NpuActivations mode = each.first;
     const Case& c = each.second;
-    Addresses at;
-    const auto rows = [&](index heads) { return View<4>(at.place(), c.q, {c.sequences, c.length, heads, c.dim}); };
-    const FlashAttention<Host> op{
-        .q = rows(c.heads), .k = rows(c.cache_heads), .v = rows(c.cache_heads), .out = rows(c.heads), .causal = true};
-    share_of(mode == f16 ? "flash_attention, activations f16," : "flash_attention", c, op, mode);
+    const FlashAttentionShape shape{
+        .queries = c.length, .heads = c.heads, .kv_heads = c.cache_heads, .dim = c.dim, .type = c.q};
+    share_of(mode == f16 ? "flash_attention, activations f16," : "flash_attention", c, shape, mode);
   }
 }
 

@@ -2,10 +2,9 @@
 #include <string>
 #include <vector>
 
-#include <inlay/ops/linear.hpp>
-#include <inlay/ops/linear_int8.hpp>
-#include <inlay/ops/linear_w4a16.hpp>
-
+#include "shapes/linear.hpp"
+#include "shapes/linear_int8.hpp"
+#include "shapes/linear_w4a16.hpp"
 #include "tests/npu/programs/shares.hpp"
 
 namespace inlay::test {
@@ -38,14 +37,10 @@ TEST(shares, linear_f16) {
                                         {{"systolic128", 2048, 4096, 4096, 0.84}, 0.82},
                                         {{"hexagon-htp-like", 512, 4096, 4096, 0.65}, 0.65}})
     for (const bool packed : {false, true}) {
-      Addresses at;
-      Linear<Host> op{.x = at.view<2>(DType::f16, {c.m, c.k}), .y = at.view<2>(DType::f16, {c.m, c.n})};
-      if (packed)
-        op.weight = at.view<3>(DType::f16, linear_packed_extents(c.n, c.k, DType::f16));
-      else
-        op.weight_rows = at.view<2>(DType::f16, {c.n, c.k});
+      AbsentTensors tensors;
+      const LinearShape at{.m = c.m, .n = c.n, .k = c.k, .in_rows = !packed};
       const std::string what = std::string("linear f16, ") + (packed ? "packed, " : "rows, ") + shape(c);
-      expect_share(what, c.device, op, packed ? packed_floor : c.floor);
+      expect_share(what, c.device, at.make(tensors), packed ? packed_floor : c.floor);
     }
 }
 
@@ -63,16 +58,9 @@ TEST(shares, linear_int8) {
                         {"systolic128", 2048, 4096, 4096, 0.89},
                         {"hexagon-htp-like", 128, 4096, 4096, 0.93},
                         {"hexagon-htp-like", 512, 4096, 4096, 0.72}}) {
-    Addresses at;
-    const std::vector<std::int32_t> sums(static_cast<std::size_t>(c.n));  // a price reads lists of whole numbers
-    const LinearInt8<Host> op{.x = at.view<2>(DType::i8, {c.m, c.k}),
-                              .x_scale = at.view<1>(DType::f32, {c.m}),
-                              .weight = at.view<3>(DType::i8, linear_int8::packed_extents(c.n, c.k)),
-                              .weight_sum = {sums.data(), {c.n}},
-                              .weight_scale = at.view<1>(DType::f32, {c.n}),
-                              .y = at.view<2>(DType::f16, {c.m, c.n})};
-    const std::string what = "linear_int8, " + shape(c);
-    expect_share(what, c.device, op, c.floor);
+    AbsentTensors tensors;
+    expect_share("linear_int8, " + shape(c), c.device, LinearInt8Shape{c.m, c.n, c.k, DType::i8}.make(tensors),
+                 c.floor);
   }
 }
 
@@ -81,7 +69,6 @@ TEST(shares, packed_weights) {
   constexpr index n = 4096, k = 4096;
   constexpr DType i8 = DType::i8, f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
   const std::vector<std::byte> weight(static_cast<std::size_t>(4 * n * k));  // of any type
-  const std::vector<std::int32_t> sums(static_cast<std::size_t>(n));
   struct Packed {
     const char* device;
     DType x, w;
@@ -108,26 +95,21 @@ TEST(shares, packed_weights) {
                           {"systolic128", f32, f32, 1, 0.29},
                           {"ascend-a2-like", f32, f32, 512, 0.19},
                           {"systolic128", f32, f32, 512, 0.14}}) {
-    Addresses at;
+    AbsentTensors tensors;
     const auto expect_more = [&](const std::string& what, const auto& op) {
       const std::string whole = what + ", " + shape({c.device, c.m, n, k, 0});
       const double unpacked = expect_share(whole, c.device, op, 0);
       EXPECT_GT(expect_packed_share(whole, c.device, op, c.floor), unpacked) << whole;
     };
     if (c.w == i8) {
-      expect_more("linear_int8", LinearInt8<Host>{.x = at.view<2>(i8, {c.m, k}),
-                                                  .x_scale = at.view<1>(f32, {c.m}),
-                                                  .weight = {weight.data(), i8, linear_int8::packed_extents(n, k)},
-                                                  .weight_sum = {sums.data(), {n}},
-                                                  .weight_scale = at.view<1>(f32, {n}),
-                                                  .y = at.view<2>(f16, {c.m, n})});
+      LinearInt8<Host> op = LinearInt8Shape{c.m, n, k, i8}.make(tensors);
+      op.weight.data = weight.data();
+      expect_more("linear_int8", op);
       continue;
     }
-    Linear<Host> op{.x = at.view<2>(c.x, {c.m, k}), .y = at.view<2>(c.x, {c.m, n})};
-    if (c.rows)
-      op.weight_rows = {weight.data(), c.w, {n, k}};
-    else
-      op.weight = {weight.data(), c.w, linear_packed_extents(n, k, c.w)};
+    Linear<Host> op =
+        LinearShape{.m = c.m, .n = n, .k = k, .type = c.x, .weight = c.w, .in_rows = c.rows}.make(tensors);
+    (c.rows ? op.weight_rows.data : op.weight.data) = weight.data();
     expect_more(std::string("linear, x ") + std::string(name(c.x)) + ", w " + std::string(name(c.w)), op);
   }
 }
@@ -144,7 +126,6 @@ TEST(shares, linear_w4a16) {
     double floor;
     index m = 1, n = 4096;
   };
-  constexpr index k = 4096;
   constexpr NpuActivations exact = NpuActivations::exact, f16 = NpuActivations::f16;
   for (const W4& c : {W4{"hexagon-htp-like", exact, 128, false, 0.97},
                       {"hexagon-htp-like", exact, 128, true, 0.93},
@@ -156,19 +137,12 @@ TEST(shares, linear_w4a16) {
                       {"ascend-a2-like", exact, 128, true, 0.33, 512, 6144},
                       {"ascend-a2-like", exact, 128, true, 0.24, 512},
                       {"hexagon-htp-like", exact, 128, true, 0.26, 512}}) {
-    const index m = c.m, n = c.n;
-    Addresses at;
-    const std::array<index, 3> per_group{w4_panels(n), w4_groups(k, c.group), w4_panel};
-    LinearW4a16<Host> op{.x = at.view<2>(DType::f16, {m, k}),
-                         .codes = at.view<3>(DType::u8, {w4_panels(n), w4_steps(k, 4), 64}),
-                         .scales = at.view<3>(DType::f16, per_group),
-                         .y = at.view<2>(DType::f16, {m, n}),
-                         .group = c.group};
-    if (c.zeros) op.zeros = at.view<3>(DType::u8, per_group);
+    AbsentTensors tensors;
+    const LinearW4a16Shape at{.m = c.m, .n = c.n, .group = c.group, .has_zeros = c.zeros};
     const std::string what = std::string("linear_w4a16, ") + (c.mode == f16 ? "f16" : "exact") + ", groups of " +
-                             std::to_string(c.group) + (c.zeros ? ", zeros, " : ", ") + std::to_string(m) + " x " +
-                             std::to_string(n) + " x 4096";
-    expect_share(what, c.device, op, c.floor, c.mode);
+                             std::to_string(c.group) + (c.zeros ? ", zeros, " : ", ") + std::to_string(c.m) + " x " +
+                             std::to_string(c.n) + " x 4096";
+    expect_share(what, c.device, at.make(tensors), c.floor, c.mode);
   }
 }
 

@@ -7,103 +7,56 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <inlay/npu.hpp>
-#include <inlay/ops/add.hpp>
-#include <inlay/ops/dequantize.hpp>
-#include <inlay/ops/embedding.hpp>
-#include <inlay/ops/gelu.hpp>
-#include <inlay/ops/quantize.hpp>
-#include <inlay/ops/rms_norm.hpp>
-#include <inlay/ops/rope.hpp>
-#include <inlay/ops/softmax.hpp>
-#include <inlay/ops/swiglu.hpp>
 
+#include "shapes/add.hpp"
+#include "shapes/dequantize.hpp"
+#include "shapes/gelu.hpp"
+#include "shapes/quantize.hpp"
+#include "shapes/rms_norm.hpp"
+#include "shapes/rope.hpp"
+#include "shapes/softmax.hpp"
+#include "shapes/swiglu.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace inlay {
 namespace {
 
-// Memory for every operand: a price reads none of it.
-std::byte* nowhere(std::size_t operand) {
-  constexpr std::size_t bytes = std::size_t{256} << 20;
-  static std::vector<std::unique_ptr<std::byte[]>> all(8);
-  if (!all[operand]) all[operand].reset(new std::byte[bytes]);
-  return all[operand].get();
-}
-template <std::size_t N> ConstView<static_cast<int>(N)> in(std::size_t operand, DType type, const index (&extents)[N]) {
-  std::array<index, N> shape;
-  std::copy(extents, extents + N, shape.begin());
-  return {nowhere(operand), type, shape};
-}
-template <std::size_t N> View<static_cast<int>(N)> out(std::size_t operand, DType type, const index (&extents)[N]) {
-  std::array<index, N> shape;
-  std::copy(extents, extents + N, shape.begin());
-  return {nowhere(operand), type, shape};
-}
-
 using Ask = std::function<Expected<NpuPrice>(const Npu&)>;
-template <class Op> Ask ask(Op op) {
-  return [op](const Npu& npu) { return price(npu, op); };
+template <class Shape> Ask ask(const Shape& shape) {
+  return [shape](const Npu& npu) {
+    AbsentTensors tensors;
+    return price(npu, shape.make(tensors));
+  };
 }
 
 constexpr DType f16 = DType::f16;
-Ask rms_norm(index rows, index columns, DType y = f16) {
-  RmsNorm<Host> op{.x = in(0, f16, {rows, columns}), .weight = in(1, f16, {columns}), .y = out(2, y, {rows, columns})};
-  if (y == DType::i8) op.y_scale = out(3, DType::f32, {rows});
-  return ask(op);
+Ask rms_norm(index rows, index dim, DType to = f16) {
+  return ask(RmsNormShape{.rows = rows, .dim = dim, .to = to, .weight = f16});
 }
-Ask rms_norm_of_a_sum(index rows, index columns) {
-  return ask(RmsNorm<Host>{.x = in(0, f16, {rows, columns}),
-                           .weight = in(1, f16, {columns}),
-                           .residual = out(3, f16, {rows, columns}),
-                           .y = out(2, f16, {rows, columns})});
+Ask rms_norm_of_a_sum(index rows, index dim) {
+  return ask(RmsNormShape{.rows = rows, .dim = dim, .weight = f16, .has_residual = true});
 }
 Ask qk_norm(index tokens, index heads, index dim) {
-  return ask(RmsNorm<Host>{.x = in(0, f16, {tokens, heads * dim}),
-                           .weight = in(1, f16, {dim}),
-                           .y = out(2, f16, {tokens, heads * dim}),
-                           .heads = heads});
+  return ask(RmsNormShape{.rows = tokens, .dim = dim, .weight = f16, .heads = heads});
 }
-Ask swiglu(index rows, index columns) {
-  return ask(Swiglu<Host>{
-      .gate = in(0, f16, {rows, columns}), .up = in(1, f16, {rows, columns}), .y = out(2, f16, {rows, columns})});
-}
+Ask swiglu(index rows, index dim) { return ask(SwigluShape{rows, dim}); }
 Ask rope(index tokens, index heads, index dim, bool interleaved = false) {
-  return ask(Rope<Host>{.x = in(0, f16, {tokens, heads, dim}),
-                        .cos = in(1, DType::f32, {tokens, dim / 2}),
-                        .sin = in(2, DType::f32, {tokens, dim / 2}),
-                        .y = out(3, f16, {tokens, heads, dim}),
-                        .interleaved = interleaved});
+  return ask(RopeShape{tokens, heads, dim, f16, interleaved});
 }
-Ask add(index rows, index columns) {
-  return ask(
-      Add<Host>{.a = in(0, f16, {rows, columns}), .b = in(1, f16, {rows, columns}), .y = out(2, f16, {rows, columns})});
+Ask add(index rows, index dim) { return ask(AddShape{rows, dim}); }
+Ask gelu(index rows, index dim, GeluForm form) {
+  return ask(GeluShape{.rows = rows, .dim = dim, .form = form, .has_up = true});
 }
-Ask gelu(index rows, index columns, GeluForm form) {
-  return ask(Gelu<Host>{.x = in(0, f16, {rows, columns}),
-                        .up = in(1, f16, {rows, columns}),
-                        .y = out(2, f16, {rows, columns}),
-                        .form = form});
-}
-Ask softmax(index heads, index rows, index n) {
-  return ask(Softmax<Host>{.x = in(0, f16, {heads, rows, n}), .y = out(1, f16, {heads, rows, n}), .scale = 0.5f});
-}
-Ask quantize(index rows, index columns) {
-  return ask(Quantize<Host>{.x = in(0, f16, {rows, columns}),
-                            .y = out(1, DType::i8, {rows, columns}),
-                            .row_scale = out(2, DType::f32, {rows})});
-}
-Ask dequantize(index rows, index columns) {
-  return ask(Dequantize<Host>{.x = in(0, DType::i8, {rows, columns}),
-                              .scale = in(1, f16, {rows, columns / 128}),
-                              .y = out(2, f16, {rows, columns}),
-                              .column_group = 128});
+Ask softmax(index heads, index rows, index n) { return ask(SoftmaxShape{heads, rows, n, f16, 0.5f}); }
+Ask quantize(index rows, index dim) { return ask(QuantizeShape{rows, dim}); }
+Ask dequantize(index rows, index dim) {
+  return ask(DequantizeShape{.rows = rows, .dim = dim, .scale = f16, .scale_columns = dim / 128, .column_group = 128});
 }
 
 struct Share {

@@ -4,13 +4,13 @@
 #include <limits>
 #include <numeric>
 
-#include <inlay/ops/flash_attention.hpp>
-#include <inlay/ops/incre_flash_attention.hpp>
-#include <inlay/ops/merge_states.hpp>
 #include <inlay/ops/paged_attention.hpp>
 
 #include "npu_kernels/attention/attend.hpp"
 #include "npu_kernels/attention/load.hpp"
+#include "shapes/flash_attention.hpp"
+#include "shapes/incre_flash_attention.hpp"
+#include "shapes/merge_states.hpp"
 #include "tests/npu/programs/small_problems.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -34,14 +34,14 @@ inline std::vector<Device> devices_for_attention() {
   return list;
 }
 
-template <class Op, class T>
-Ran run_by(const Device& device, const Options& options, const Op& op, const std::vector<T>& output,
-           const AttentionTemplate& by, NpuActivations activations = NpuActivations::exact) {
+template <class Op>
+Ran run_by(const Device& device, const Options& options, const Op& op, const AttentionTemplate& by,
+           NpuActivations activations = NpuActivations::exact) {
   Machine machine(device, options);
   const Program made = attend_by(machine, problem_of(machine, op), {.activations = activations}, by);
   if (!made.body) return ADD_FAILURE() << "the template does not fit " << device.name, Ran{};
   Outcome outcome = machine.run(made.body, made.launch);
-  return {std::move(outcome), bytes_of(output)};
+  return {std::move(outcome), written_by(op)};
 }
 
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -58,29 +58,21 @@ struct Prompt {
   index spoiled = -1;  // a key whose V is no number
 };
 
-template <class T> Ran run_prompt(const Device& device, const Options& options, const Prompt& p) {
-  const index rows = p.tokens * p.heads, keys = p.past + p.tokens;
-  const index size = std::max<index>(p.block_size, 1), blocks = keys / size;
-  const auto q = values<T>(static_cast<std::size_t>(rows * p.dim), -3, 3, 11);
-  const auto cache = static_cast<std::size_t>(keys * p.cache_heads * p.dim);
-  const auto k = values<f16>(cache, -2, 2, 12);
-  auto v = values<f16>(cache, -3, 3, 13);
-  if (p.spoiled >= 0) v[static_cast<std::size_t>(p.spoiled * p.cache_heads * p.dim + 5)] = f16(not_a_number);
-  std::vector<float> out(static_cast<std::size_t>(rows * (p.dim + 1)));  // and lse behind it
-  FlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, p.tokens, p.heads, p.dim}),
-                          .k = ConstView<4>(k.data(), {1, keys, p.cache_heads, p.dim}),
-                          .v = ConstView<4>(v.data(), {1, keys, p.cache_heads, p.dim}),
-                          .out = View<4>(out.data(), {1, p.tokens, p.heads, p.dim}),
-                          .lse = View<3>(out.data() + rows * p.dim, {1, p.tokens, p.heads}),
-                          .softcap = p.softcap,
-                          .bias_order = p.order,
-                          .causal = true};
+inline Ran run_prompt(const Device& device, const Options& options, const Prompt& p, DType type) {
+  const index keys = p.past + p.tokens, size = std::max<index>(p.block_size, 1), blocks = keys / size;
+  RandomTensors tensors;
+  FlashAttention<Host> op = FlashAttentionShape{1, p.tokens, keys, p.heads, p.cache_heads, p.dim, type}.make(tensors);
+  if (p.spoiled >= 0) over(op.v).as<f16>()[p.spoiled * p.cache_heads * p.dim + 5] = f16(not_a_number);
+  op.out = tensors.out(DType::f32, {1, p.tokens, p.heads, p.dim});
+  op.lse = tensors.out(DType::f32, {1, p.tokens, p.heads});
+  op.softcap = p.softcap;
+  op.bias_order = p.order;
   std::vector<std::int32_t> table(static_cast<std::size_t>(blocks));
   const std::vector<std::int32_t> lengths{static_cast<std::int32_t>(keys)};
   if (p.block_size > 0) {
     for (index i = 0; i < blocks; ++i) table[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(blocks - 1 - i);
-    op.k = ConstView<4>(k.data(), {blocks, size, p.cache_heads, p.dim});
-    op.v = ConstView<4>(v.data(), {blocks, size, p.cache_heads, p.dim});
+    op.k = {op.k.data, op.k.dtype, {blocks, size, p.cache_heads, p.dim}};
+    op.v = {op.v.data, op.v.dtype, {blocks, size, p.cache_heads, p.dim}};
     op.block_table = ConstView<2>(table.data(), {1, blocks});
     op.kv_lens = ConstView<1>(lengths.data(), {1});
   }
@@ -97,7 +89,7 @@ template <class T> Ran run_prompt(const Device& device, const Options& options, 
   if (p.packed_mask) op.packed_mask = ConstView<1>(bits.data(), {static_cast<index>(bits.size())});
   if (p.packed_mask) op.mask_indptr = ConstView<1>(of_bits.data(), {2});
   if (p.bias) op.bias = ConstView<4>(bias.data(), {1, 1, p.tokens, keys});
-  return run_by(device, options, op, out, {}, p.activations);
+  return run_by(device, options, op, {}, p.activations);
 }
 
 // A token behind a cache of f16.
@@ -107,32 +99,22 @@ struct Step {
   NpuActivations activations = NpuActivations::exact;
 };
 
-template <class T> Ran run_step(const Device& device, const Options& options, const Step& s) {
-  const auto q = values<T>(static_cast<std::size_t>(s.heads * s.dim), -3, 3, 1);
-  const auto cache = static_cast<std::size_t>(s.keys * s.cache_heads * s.dim);
-  const auto k = values<f16>(cache, -2, 2, 2), v = values<f16>(cache, -3, 3, 3);
-  std::vector<float> out(static_cast<std::size_t>(s.heads * (s.dim + 1)));
-  const IncreFlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, 1, s.heads, s.dim}),
-                                     .k = ConstView<4>(k.data(), {1, s.keys, s.cache_heads, s.dim}),
-                                     .v = ConstView<4>(v.data(), {1, s.keys, s.cache_heads, s.dim}),
-                                     .out = View<4>(out.data(), {1, 1, s.heads, s.dim}),
-                                     .lse = View<3>(out.data() + s.heads * s.dim, {1, 1, s.heads})};
-  return run_by(device, options, op, out, s.by, s.activations);
+inline Ran run_step(const Device& device, const Options& options, const Step& s, DType type) {
+  RandomTensors tensors;
+  IncreFlashAttention<Host> op = IncreFlashAttentionShape{1, s.heads, s.cache_heads, s.dim, s.keys, type}.make(tensors);
+  op.out = tensors.out(DType::f32, {1, 1, s.heads, s.dim});
+  op.lse = tensors.out(DType::f32, {1, 1, s.heads});
+  return run_by(device, options, op, s.by, s.activations);
 }
 
 // A cache of f32, and slopes, on the vector units.
 inline Ran run_f32_cache(const Device& device, const Options& options) {
-  constexpr index keys = 40, heads = 2, dim = 32;
-  const auto q = values<float>(heads * dim, -3, 3, 1), slopes = values<float>(heads, 1, 2, 4);
-  const auto k = values<float>(keys * dim, -2, 2, 2), v = values<float>(keys * dim, -3, 3, 3);
-  std::vector<float> out(heads * (dim + 1));
-  const IncreFlashAttention<Host> op{.q = ConstView<4>(q.data(), {1, 1, heads, dim}),
-                                     .k = ConstView<4>(k.data(), {1, keys, 1, dim}),
-                                     .v = ConstView<4>(v.data(), {1, keys, 1, dim}),
-                                     .out = View<4>(out.data(), {1, 1, heads, dim}),
-                                     .lse = View<3>(out.data() + heads * dim, {1, 1, heads}),
-                                     .alibi_slopes = ConstView<1>(slopes.data(), {heads})};
-  return run_by(device, options, op, out, {.matrix = false});
+  constexpr index heads = 2;
+  RandomTensors tensors;
+  IncreFlashAttention<Host> op = IncreFlashAttentionShape{1, heads, 1, 32, 40, DType::f32, DType::f32}.make(tensors);
+  op.lse = tensors.out(DType::f32, {1, 1, heads});
+  op.alibi_slopes = tensors.in(DType::f32, {heads}, {{1, 2}});
+  return run_by(device, options, op, {.matrix = false});
 }
 
 // Two tokens over int8 with scales of tokens and of channels, to int8.
@@ -152,7 +134,7 @@ inline Ran run_int8(const Device& device, const Options& options) {
                                      .out_scale = ConstView<2>(out_scale.data(), {1, dim}),
                                      .out_offset = ConstView<2>(offset.data(), {1, dim}),
                                      .causal = true};
-  return run_by(device, options, op, out, {.matrix = false});
+  return run_by(device, options, op, {.matrix = false});
 }
 
 // Blocks of rows, on both units.
@@ -169,7 +151,7 @@ inline Ran run_paged(const Device& device, const Options& options) {
                                 .kv_lens = ConstView<1>(lengths.data(), {1}),
                                 .out = View<3>(out.data(), {1, heads, dim}),
                                 .lse = View<2>(out.data() + heads * dim, {1, heads})};
-  return run_by(device, options, op, out, {});
+  return run_by(device, options, op, {});
 }
 
 // vLLM's pieces of keys and turned values, which are gathered, in int8 with a scale for each place; sinks.
@@ -193,19 +175,7 @@ inline Ran run_pieces(const Device& device, const Options& options) {
                                 .v_scale = ConstView<3>(scales.data(), {blocks, 1, block}),
                                 .sinks = ConstView<1>(sinks.data(), {heads}),
                                 .v_tensor_scale = 2};
-  return run_by(device, options, op, out, {.matrix = false});
-}
-
-inline Ran run_merge_states(const Device& device, const Options& options) {
-  constexpr index states = 3, tokens = 40, dim = 32;
-  const auto parts = values<float>(states * tokens * 2 * dim, -9, 9, 14);
-  const auto lse = values<float>(states * tokens * 2, -2, 2, 15);
-  std::vector<float> out(tokens * 2 * (dim + 1));
-  const MergeStates<Host> op{.partial_out = ConstView<4>(parts.data(), {states, tokens, 2, dim}),
-                             .partial_lse = ConstView<3>(lse.data(), {states, tokens, 2}),
-                             .out = View<3>(out.data(), {tokens, 2, dim}),
-                             .lse = View<2>(out.data() + tokens * 2 * dim, {tokens, 2})};
-  return run_operator(device, options, op, out);
+  return run_by(device, options, op, {.matrix = false});
 }
 
 // K and V become blocks of the matrix unit's, more of them than are under way at a time.
@@ -235,11 +205,10 @@ inline Ran run_cache_blocks(const Device& device, const Options& options) {
 inline std::vector<Problem> small_attention() {
   constexpr auto f16_mode = NpuActivations::f16;
   const auto step = [](Step s, bool wide = false) {
-    return [=](const Device& d, const Options& o) { return wide ? run_step<float>(d, o, s) : run_step<f16>(d, o, s); };
+    return [=](const Device& d, const Options& o) { return run_step(d, o, s, wide ? DType::f32 : DType::f16); };
   };
   const auto prompt = [](Prompt p, bool wide = false) {
-    return
-        [=](const Device& d, const Options& o) { return wide ? run_prompt<float>(d, o, p) : run_prompt<f16>(d, o, p); };
+    return [=](const Device& d, const Options& o) { return run_prompt(d, o, p, wide ? DType::f32 : DType::f16); };
   };
   return {{"incre_flash_attention, f32 q", step({}, true)},
           {"incre_flash_attention, activations f16", step({.activations = f16_mode}, true)},
@@ -275,7 +244,7 @@ inline std::vector<Problem> small_attention() {
           {"flash_attention, packed K and V of blocks",
            prompt({.tokens = 4, .heads = 48, .past = 28, .activations = f16_mode, .block_size = 16}), true},
           {"blocks of K and V", run_cache_blocks},
-          {"merge_states", run_merge_states}};
+          problem("merge_states", MergeStatesShape{.states = 3, .tokens = 40, .heads = 2, .dim = 32, .has_lse = true})};
 }
 
 // An array that brings weights in for few rows: halves of them are rows of one product.
@@ -285,8 +254,9 @@ inline Device small_array() {
   return small(*std::move(device), 1, {{Space::staging, 96 << 10}, {Space::accumulator, 8 << 10}});
 }
 inline std::vector<Problem> small_attention_on_an_array() {
-  return {{"incre_flash_attention, stacked halves",
-           [](const Device& device, const Options& options) { return run_step<f16>(device, options, {.keys = 400}); }}};
+  return {{"incre_flash_attention, stacked halves", [](const Device& device, const Options& options) {
+             return run_step(device, options, {.keys = 400}, DType::f16);
+           }}};
 }
 
 }  // namespace test

@@ -1,9 +1,8 @@
 // The cache's operators and greedy sampling at sizes that take several tiles of small memories.
 #pragma once
 
-#include <inlay/ops/kv_cache.hpp>
-#include <inlay/ops/sampling.hpp>
-
+#include "shapes/kv_cache.hpp"
+#include "shapes/sampling.hpp"
 #include "tests/npu/programs/small_problems.hpp"
 
 namespace inlay::npu {
@@ -16,79 +15,48 @@ Program program(GlobalMemory&, const Sampling<Host>&, const Choices&);
 
 namespace inlay::npu::test {
 
-// Codes, and the scales beside them; a long head goes in parts.
-template <index dim> Ran run_quantized_cache(const Device& device, const Options& options) {
-  constexpr index tokens = 9, heads = 4;
-  const auto key = values<float>(tokens * heads * dim, -4, 4, 1);
-  const std::vector<std::int64_t> slots = {0, 1, 2, 7, 6, -1, 3, 9, 10};
-  std::vector<std::int8_t> cache(3 * 4 * heads * dim);
-  std::vector<float> scales(3 * heads * 4);
-  const ReshapeAndCache<Host> op{.k = {key.data(), {tokens, heads, dim}},
-                                 .k_cache = flat_cache(View<4>(cache.data(), {3, 4, heads, dim})),
-                                 .slot_mapping = {slots.data(), {tokens}},
-                                 .k_scale = {scales.data(), {3, heads, 4}}};
-  Ran ran = run_operator(device, options, op, cache);
-  const auto more = bytes_of(scales);
-  ran.output.insert(ran.output.end(), more.begin(), more.end());
-  return ran;
-}
+// One tensor alone, which lies as values do, into these slots.
+struct RowsIntoSlots {
+  DType type;
+  PagedCacheShape cache;
+  std::vector<index> slots;
 
-// As it is, and from f32 to f16: several tiles of both.
-template <class T> Ran run_cache(const Device& device, const Options& options) {
-  constexpr index tokens = 40, heads = 4, dim = 96;
-  const auto key = values<T>(tokens * heads * dim, -4, 4, 1);
-  std::vector<std::int64_t> slots(tokens);
-  for (index t = 0; t < tokens; ++t) slots[static_cast<std::size_t>(t)] = t * 7 % 48;
-  std::vector<f16> cache(12 * 4 * heads * dim);
-  const ReshapeAndCache<Host> op{.k = {key.data(), {tokens, heads, dim}},
-                                 .k_cache = flat_cache(View<4>(cache.data(), {12, 4, heads, dim})),
-                                 .slot_mapping = {slots.data(), {tokens}}};
-  return run_operator(device, options, op, cache);
-}
-
-inline Ran run_turned_cache(const Device& device, const Options& options) {
-  constexpr index tokens = 6, heads = 2, dim = 24;
-  const auto key = values<float>(tokens * heads * dim, -4, 4, 1);
-  const std::vector<std::int64_t> slots = {0, 1, 6, 7, 2, 3};
-  std::vector<f16> cache(2 * 4 * heads * dim);
-  const ReshapeAndCache<Host> op{.k = {key.data(), {tokens, heads, dim}},
-                                 .k_cache = slot_minor_cache(View<4>(cache.data(), {2, heads, dim, 4})),
-                                 .slot_mapping = {slots.data(), {tokens}}};
-  return run_operator(device, options, op, cache);
-}
-
-inline Ran run_copied_blocks(const Device& device, const Options& options) {
-  constexpr index blocks = 12, elements = 4 * 2 * 64;
-  auto cache = values<f16>(blocks * elements, -4, 4, 1);
-  std::vector<std::int64_t> pairs;
-  for (index i = 0; i < 6; ++i) pairs.insert(pairs.end(), {i, 6 + i});
-  const CopyBlocks<Host> op{.k_cache = flat_cache(View<4>(cache.data(), {blocks, 4, 2, 64})),
-                            .pairs = {pairs.data(), {6, 2}}};
-  return run_operator(device, options, op, cache);
-}
-
-template <bool with_probs> Ran run_greedy(const Device& device, const Options& options) {
-  constexpr index rows = 3, vocab = 2500;
-  const auto logits = values<float>(rows * vocab, -400, 400, 1);
-  std::vector<std::int32_t> tokens(rows);
-  std::vector<float> probs(rows * vocab);
-  Sampling<Host> op{.logits = {logits.data(), {rows, vocab}}, .tokens = {tokens.data(), {rows}}, .temperature = 0};
-  if (with_probs) op.probs = {probs.data(), {rows, vocab}};
-  Ran ran = run_operator(device, options, op, tokens);
-  const auto more = bytes_of(probs);
-  ran.output.insert(ran.output.end(), more.begin(), more.end());
-  return ran;
-}
+  ReshapeAndCache<Host> make(Tensors& tensors) const {
+    const auto tokens = static_cast<index>(slots.size());
+    return {
+        .k = tensors.in(type, {tokens, cache.heads, cache.dim}),
+        .k_cache = cache.values(tensors),
+        .slot_mapping = tensors.list(DType::i64, {tokens}, [&](index t) { return slots[static_cast<std::size_t>(t)]; }),
+        .k_scale = cache.scales(tensors)};
+  }
+};
+struct RowsOfBlocks {
+  CopyBlocks<Host> make(Tensors& tensors) const {
+    return {.k_cache = PagedCacheShape{12, 4, 2, 64}.keys(tensors), .pairs = block_pairs(tensors, 6, 12)};
+  }
+};
 
 inline std::vector<Problem> small_caches() {
-  return {{"reshape_and_cache", run_cache<f16>},
-          {"reshape_and_cache, f32 to f16", run_cache<float>},
-          {"reshape_and_cache to int8", run_quantized_cache<96>},
-          {"reshape_and_cache to int8, in parts", run_quantized_cache<1500>},
-          {"reshape_and_cache, turned", run_turned_cache},
-          {"copy_blocks", run_copied_blocks},
-          {"greedy sampling", run_greedy<false>},
-          {"greedy sampling, with probs", run_greedy<true>}};
+  constexpr DType f32 = DType::f32, f16 = DType::f16;
+  // Several tiles of both types.
+  const auto many = [](DType type) {
+    RowsIntoSlots shape{type, {12, 4, 4, 96}, {}};
+    for (index t = 0; t < 40; ++t) shape.slots.push_back(t * 7 % 48);
+    return shape;
+  };
+  // Codes, and the scales beside them; a long head goes in parts.
+  const auto codes = [](index dim) {
+    return RowsIntoSlots{f32, {3, 4, 4, dim, DType::i8}, {0, 1, 2, 7, 6, -1, 3, 9, 10}};
+  };
+  const PagedCacheShape turned{2, 4, 2, 24, f16, CacheLayout::vllm};
+  return {problem("reshape_and_cache", many(f16)),
+          problem("reshape_and_cache, f32 to f16", many(f32)),
+          problem("reshape_and_cache to int8", codes(96)),
+          problem("reshape_and_cache to int8, in parts", codes(1500)),
+          problem("reshape_and_cache, turned", RowsIntoSlots{f32, turned, {0, 1, 6, 7, 2, 3}}),
+          problem("copy_blocks", RowsOfBlocks{}),
+          problem("greedy sampling", SamplingShape{.rows = 3, .vocab = 2500}),
+          problem("greedy sampling, with probs", SamplingShape{.rows = 3, .vocab = 2500, .has_probs = true})};
 }
 
 }  // namespace inlay::npu::test

@@ -1,14 +1,13 @@
 // The linear layers at sizes that take several tiles of small memories: every way through their programs.
 #pragma once
 
-#include <inlay/ops/linear.hpp>
 #include <inlay/ops/linear_int8.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 
 #include <inlay/weights/linear_int8_pack.hpp>
-#include <inlay/weights/linear_pack.hpp>
 #include <inlay/weights/linear_w4a16_pack.hpp>
 
+#include "shapes/linear.hpp"
 #include "tests/npu/programs/small_problems.hpp"
 
 namespace inlay::npu {
@@ -37,11 +36,10 @@ inline std::vector<Device> devices_for_linear() {
 enum class Weight { unpacked, packed, packing };
 
 // The program that lays the blocks out, or the one that reads them.
-template <class Op, class T>
-Ran run_packed(const Device& device, const Options& options, const Op& op, const std::vector<T>& y, Weight weight) {
+template <class Op> Ran run_packed(const Device& device, const Options& options, const Op& op, Weight weight) {
   PlanningMemory planning(device);
   const Packing how = packing(planning, op, {});
-  if (how.bytes == 0 || weight == Weight::unpacked) return run_operator(device, options, op, y);
+  if (how.bytes == 0 || weight == Weight::unpacked) return run_operator(device, options, op);
   std::vector<std::byte> memory(how.bytes);
   if (weight == Weight::packing) {
     Machine machine(device, options);
@@ -55,30 +53,16 @@ Ran run_packed(const Device& device, const Options& options, const Op& op, const
   Machine machine(device, options);
   const Program reads = program(machine, op, {.packed = memory.data()});
   Outcome outcome = machine.run(reads.body, reads.launch);
-  return {std::move(outcome), bytes_of(y)};
+  return {std::move(outcome), written_by(op)};
 }
 
 // SplitF16 of both sides, or what is f16 as it lies.
 template <class T, index k = 70, index n = 36, Weight weight = Weight::unpacked>
 Ran run_linear(const Device& device, const Options& options) {
-  constexpr index m = 19;
-  const auto x = values<T>(m * k, -4, 4, 1), w = values<T>(n * k, -4, 4, 2), bias = values<T>(n, -4, 4, 3);
-  const auto extents = linear_packed_extents(n, k, dtype_of<T>);
-  std::vector<T> packed(static_cast<std::size_t>(extents[0] * extents[1] * extents[2])), y(m * n);
-  EXPECT_TRUE(pack_linear(serial(), {w.data(), {n, k}}, {packed.data(), extents}).ok());
-  const Linear<Host> op{
-      .x = {x.data(), {m, k}}, .weight = {packed.data(), extents}, .bias = {bias.data(), {n}}, .y = {y.data(), {m, n}}};
-  return run_packed(device, options, op, y, weight);
-}
-
-// w in rows: the load makes blocks of them, or the vector unit where that is another unit's pass and global memory
-// bounds the layer.
-inline Ran run_linear_rows(const Device& device, const Options& options) {
-  constexpr index m = 3, n = 36, k = 70;
-  const auto x = values<f16>(m * k, -4, 4, 1), w = values<f16>(n * k, -4, 4, 2);
-  std::vector<f16> y(m * n);
-  const Linear<Host> op{.x = {x.data(), {m, k}}, .weight_rows = {w.data(), {n, k}}, .y = {y.data(), {m, n}}};
-  return run_operator(device, options, op, y);
+  constexpr DType type = dtype_of<T>;
+  RandomTensors tensors;
+  const LinearShape shape{.m = 19, .n = n, .k = k, .type = type, .weight = type, .bias = type};
+  return run_packed(device, options, shape.make(tensors), weight);
 }
 
 // On cores that have as little of the bandwidth as each of many: the weight comes before the cores meet.
@@ -129,7 +113,7 @@ Ran run_linear_int8(const Device& device, const Options& options) {
   op.shadow_outliers = shadow;
   if (codes == Codes::static_scale || shadow) op.x_scale = {scale.data(), {1}};
   if (codes == Codes::static_scale) op.x_zero = {zero.data(), {1}};
-  return run_packed(device, options, op, y, weight);
+  return run_packed(device, options, op, weight);
 }
 
 // Codes in, codes out.
@@ -144,7 +128,7 @@ template <class T> Ran run_linear_of_codes(const Device& device, const Options& 
   op.x_zero = {zero.data(), {1}};
   op.y_scale = {y_scale.data(), {1}};
   op.y_zero = {zero.data(), {1}};
-  return run_operator(device, options, op, y);
+  return run_operator(device, options, op);
 }
 
 struct FourBits {
@@ -171,7 +155,7 @@ inline Ran run_linear_w4a16(const Device& device, const Options& options, const 
   Machine machine(device, options);
   const Program made = program(machine, op, {.activations = form.activations});
   Outcome outcome = machine.run(made.body, made.launch);
-  return {std::move(outcome), bytes_of(y)};
+  return {std::move(outcome), written_by(op)};
 }
 
 inline std::vector<Problem> small_linear() {
@@ -183,7 +167,9 @@ inline std::vector<Problem> small_linear() {
   return {{"linear f32", run_linear<float>},
           {"linear f16", run_linear<f16>},
           {"linear f16, columns beyond a tile", run_linear<f16, 32, 100>},
-          {"linear f16, rows", run_linear_rows},
+          // The load makes blocks of the rows, or the vector unit where that is another unit's pass and global memory
+          // bounds the layer.
+          problem("linear f16, rows", LinearShape{.m = 3, .n = 36, .k = 70, .in_rows = true}),
           {"linear, nothing to add up", run_linear<float, 0>, true},
           {"linear_int8", run_linear_int8<Codes::symmetric>},
           {"linear_int8, asymmetric", run_linear_int8<Codes::asymmetric>},

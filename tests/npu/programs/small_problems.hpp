@@ -15,7 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include <inlay/core/fields.hpp>
+
 #include "npu_kernels/backend/program.hpp"
+#include "shapes/random_tensors.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tile_machine/run/machine.hpp"
 #include "tile_machine/tests/support/programs.hpp"
@@ -73,13 +76,32 @@ template <class T> std::vector<std::byte> bytes_of(const std::vector<T>& values)
   return bytes;
 }
 
-// An operator's program.
-template <class Op, class T>
-Ran run_operator(const Device& device, const Options& options, const Op& op, const std::vector<T>& output) {
+// All that a call of the operator writes.
+template <class Op> std::vector<std::byte> written_by(const Op& op) {
+  std::vector<std::byte> bytes;
+  for_each_field(op, [&](const auto& field, const auto& value) {
+    if constexpr (ViewLike<std::remove_cvref_t<decltype(value)>>) {
+      if (!field.is_written()) return;
+      const auto* const from = static_cast<const std::byte*>(value.data);
+      bytes.insert(bytes.end(), from, from + byte_size(value.dtype, value.size()));
+    }
+  });
+  return bytes;
+}
+
+template <class Op> Ran run_operator(const Device& device, const Options& options, const Op& op) {
   Machine machine(device, options);
   const Program made = program(machine, op, {});
   Outcome outcome = machine.run(made.body, made.launch);
-  return {std::move(outcome), bytes_of(output)};
+  return {std::move(outcome), written_by(op)};
+}
+
+// An operator's program at a size (shapes/).
+template <class Shape> Problem problem(std::string name, const Shape& shape) {
+  return {std::move(name), [shape](const Device& device, const Options& options) {
+            RandomTensors tensors;
+            return run_operator(device, options, shape.make(tensors));
+          }};
 }
 
 }  // namespace inlay::npu::test

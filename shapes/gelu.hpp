@@ -1,0 +1,32 @@
+// gelu(x), or gelu(x) * up, at some size.
+#pragma once
+
+#include <inlay/ops/gelu.hpp>
+
+#include "shapes/tensors.hpp"
+
+namespace inlay {
+
+struct GeluShape {
+  index rows = 1024, dim = 14336;
+  DType type = DType::f16;
+  GeluForm form = GeluForm::erf;
+  bool has_up = false, in_place = false;
+
+  void read(auto& from) {
+    from.size("rows", rows), from.size("dim", dim), from.type("type", type), from.word("form", form, {"erf", "tanh"});
+  }
+  Gelu<Host> make(Tensors& tensors) const {
+    const auto x = tensors.in(type, {rows, dim}, {{-4, 4}});
+    return {.x = x,
+            .up = has_up ? tensors.in(type, {rows, dim}) : ConstView<2>(),
+            .y = in_place ? over(x) : tensors.out(type, {rows, dim}),
+            .form = form};
+  }
+  CallCost cost() const {
+    const double y = bytes_of(type, rows * dim);
+    return {.bytes = (2 + has_up + !in_place) * y, .written = y, .flops = 30 * static_cast<double>(rows * dim)};
+  }
+};
+
+}  // namespace inlay

@@ -1,0 +1,45 @@
+// A linear layer of codes in groups at some size.
+#pragma once
+
+#include <inlay/ops/linear_w4a16.hpp>
+
+#include "shapes/tensors.hpp"
+
+namespace inlay {
+
+struct LinearW4a16Shape {
+  index m = 1, n = 4096, k = 4096, group = 128;
+  DType type = DType::f16, to = type, scales = DType::f16;
+  index bits = 4;
+  bool has_zeros = true, has_offsets = false;  // offsets have the type of the scales
+  W4Compute compute = W4Compute::exact_float;
+  std::optional<DType> bias = {};
+
+  void read(auto& from) {
+    from.size("m", m), from.size("n", n), from.size("k", k), from.size("group", group), from.type("type", type);
+    to = type;
+  }
+  LinearW4a16<Host> make(Tensors& tensors) const {
+    const index per_group[] = {w4_panels(n), w4_groups(k, group), w4_panel};
+    return {.x = tensors.kept(type, {m, k}),
+            .codes = tensors.in(DType::u8, {w4_panels(n), w4_steps(k, bits), 4 * w4_panel}),
+            .scales = tensors.in(scales, per_group, {{0.01, 0.02}}),
+            .zeros = has_zeros ? tensors.in(DType::u8, per_group, {{0, 15}}) : ConstView<3>(),
+            .offsets = has_offsets ? tensors.in(scales, per_group) : ConstView<3>(),
+            .bias = bias ? tensors.kept(*bias, {n}) : ConstView<1>(),
+            .y = tensors.kept_out(to, {m, n}),
+            .group = group,
+            .bits = bits,
+            .compute = compute};
+  }
+  // x and y are below 0.1% of what few rows read.
+  CallCost cost() const {
+    const index per_group = w4_panels(n) * w4_groups(k, group) * w4_panel;
+    const double codes = bytes_of(DType::u8, w4_panels(n) * w4_steps(k, bits) * 4 * w4_panel);
+    return {.bytes = codes + (1 + has_offsets) * bytes_of(scales, per_group) +
+                     (has_zeros ? bytes_of(DType::u8, per_group) : 0),
+            .flops = 2 * static_cast<double>(m * n * k)};
+  }
+};
+
+}  // namespace inlay
