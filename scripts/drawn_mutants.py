@@ -227,7 +227,7 @@ def changes(code):
             begin += len(re.match(r"(?:.*; )?", code[begin:end], re.S).group())  # what it declares stays
         found += [(begin, end, new) for new in (f"!({code[begin:end]})", "true", "false")]
     for m in re.finditer(r"(?<=[{};\n)])[ \n]*((?:[\w.:\[\]>*+-]|->)+(?:\([^;{}]*\)|\[[^;\]]*\])* [+*|&-]?= [^;{}]*;|"
-                         r"[\w:.>-]+(?:<[^;()]*>)?\([^;{}]*\);|return [^;{}]*;)", code):
+                         r"[\w:.>-]+(?:<[^;()]*>)?\([^;{}]*\);|(?:\+\+|--)[\w.>-]+;|return [^;{}]*;)", code):
         statement = m.group(1)
         if not re.match(r"return|(?:else|if|for|while|switch|case)\b", statement) and are_closed(statement):
             found.append((m.start(1), m.end(1), ";"))
