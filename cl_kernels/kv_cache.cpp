@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "cl_kernels/kv_cache.clh"
+#include "cl_kernels/kv_cache_tunables.hpp"
 #include "cl_kernels/runtime/errors.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
@@ -58,7 +59,7 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
   const auto aligned_cache = [&](const PagedView<Cl>& cache) {
     return cache.extents[4] % 8 != 0 || aligned(cl, cache);
   };
-  const int lanes = cl.runtime().lanes(Tunable::kv_cache_lanes);
+  const int lanes = cl.runtime().lanes(kv_cache_lanes);
   ProgramKey key("kv_cache");
   key.number("LANES", lanes)
       .flag("ALIGNED", aligned(cl, op.k, op.v) && aligned_cache(op.k_cache) && aligned_cache(op.v_cache));
@@ -66,7 +67,7 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
     key.number("RAW_BITS", bits(op.k.dtype));
   else
     key.type("S", op.k.dtype).type("T", op.k_cache.dtype).flag("QUANTIZED", quantized);
-  const index most_together = cl.runtime().tuned(Tunable::kv_cache_tokens);
+  const index most_together = cl.runtime().tuned(kv_cache_tokens);
   const index together = std::clamp<index>(tokens / cl.runtime().busy_groups(), 1, most_together);
   const auto& keys = op.k_cache.strides;
   const auto& values = op.v_cache.strides;
@@ -158,7 +159,7 @@ template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspac
     const auto units = [&](index elements) { return elements * size / unit; };
     const index pieces = runs.count[0] * runs.count[1] * runs.count[2] * runs.count[3];
     const bool cpu_shape = cl.runtime().cpu_shape();
-    const int lanes = cl.runtime().lanes(Tunable::kv_cache_copy_lanes);
+    const int lanes = cl.runtime().lanes(kv_cache_copy_lanes);
     const index in_run = cpu_shape ? 1 : units(runs.run) > 16 ? lanes : std::min(lanes, 16), in_pieces = lanes / in_run;
     const char* const element = unit == 16 ? "uint4" : unit == 4 ? "uint" : unit == 2 ? "ushort" : "uchar";
     return launch(cl, ProgramKey("kv_cache").number("UNIT", unit), "copy_blocks",

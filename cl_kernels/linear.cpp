@@ -1,6 +1,7 @@
 #include <inlay/ops/linear.hpp>
 
 #include "cl_kernels/linear.clh"
+#include "cl_kernels/linear_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -28,7 +29,7 @@ template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/float_*.clh.
   const int tile = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
   const bool many = tile == 8, one_tile = cpu && packed && many && rows <= tile;
-  const index lanes = cpu ? 1 : many ? 128 : cl.runtime().lanes(Tunable::linear_lanes);
+  const index lanes = cpu ? 1 : many ? 128 : cl.runtime().lanes(linear_lanes);
   const index chunk = !many || one_tile ? tile : cpu ? 32 : 64;
   const index channels = linear_panel * (!many && packed ? (cpu ? 4 : 1) : cpu ? 2 : many ? 4 : 1);
   const bool are_bf16 = op.x.dtype == DType::bf16 && weight == DType::bf16;

@@ -1,6 +1,7 @@
 #include <inlay/ops/linear_int8.hpp>
 
 #include "cl_kernels/linear_int8.clh"
+#include "cl_kernels/linear_int8_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -71,7 +72,7 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/int8_*.clh.
   const index chunk = cpu && tile > 4 ? 4 * tile : tile;
   const index panels = tile > 4 ? (cpu ? dot.panels : 4) : cpu ? 4 : 1;
-  const int sharing = tile > 4 ? cl.runtime().lanes(128) : cl.runtime().lanes(Tunable::linear_int8_lanes);
+  const int sharing = tile > 4 ? cl.runtime().lanes(128) : cl.runtime().lanes(linear_int8_lanes);
   ProgramKey product("linear_int8");
   dot.define(product).number("LANES", sharing).number("ROWS", tile);
   product.flag("ALIGNED", !cpu && misalignment(cl, op.weight) % 16 == 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cl_kernels/linear_w4a16.clh"
+#include "cl_kernels/linear_w4a16_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -98,7 +99,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   }
 
   // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/w4_*.clh.
-  const int lanes = tile > 4 ? cl.runtime().lanes(256) : cl.runtime().lanes(Tunable::linear_w4a16_lanes);
+  const int lanes = tile > 4 ? cl.runtime().lanes(256) : cl.runtime().lanes(linear_w4a16_lanes);
   const index many = !cpu ? 4 : size.steps ? dot.panels : 2;
   const index chunk = cpu && tile > 4 ? 4 * tile : tile;
   const index panels = tile > 4 ? many : !cpu ? 1 : tile == 4 ? 4 : 6;

@@ -2,6 +2,7 @@
 
 #include "cl_kernels/rope.clh"
 #include "cl_kernels/rope_table.clh"
+#include "cl_kernels/rope_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -53,7 +54,7 @@ template <> Status compute(Cl& cl, const Rope<Cl>& op, const SpaceWorkspace<Cl>&
   const auto& [tokens, heads, dim] = op.x.extents;
   const index rows = op.cos.extents[0], pairs = op.cos.extents[1];
   const bool copies = op.x.data != ConstClAddress(op.y.data);
-  const int lanes = cl.runtime().lanes(Tunable::rope_lanes);
+  const int lanes = cl.runtime().lanes(rope_lanes);
   constexpr index width = 8;  // support/rows.clh, the gpu shape
   const index pieces = groups_of(pairs, width) + (copies ? groups_of(dim - 2 * pairs, width) : 0);
   const index groups = cpu_shape || pieces == 0 ? 1 : groups_of(heads * pieces, lanes);

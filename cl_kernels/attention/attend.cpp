@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "cl_kernels/attention/attend_tunables.hpp"
+
 namespace inlay::cl {
 
 namespace {
@@ -17,7 +19,7 @@ struct TileConfig {
 TileConfig tile_config(const Runtime& runtime, const AttentionCall& a) {
   const int widest = static_cast<int>(std::max(a.k.dim, a.v.dim));
   TileConfig config{};
-  config.lanes = runtime.lanes(Tunable::attention_lanes);
+  config.lanes = runtime.lanes(attention_lanes);
   for (int dim : {64, 128, 256, 576})
     if (config.dim == 0 && widest <= dim && (dim > 64 || !runtime.cpu_shape())) config.dim = dim;
   if (config.dim == 0) config.dim = static_cast<int>(groups_of(widest, 512) * 512);
@@ -26,8 +28,7 @@ TileConfig tile_config(const Runtime& runtime, const AttentionCall& a) {
   if (runtime.cpu_shape()) {
     config.transposed = a.chunk_invariant || a.rows() >= 16;
     config.rows = one && !config.transposed ? 1 : 4;
-    config.unit_rows =
-        std::max(4, config.dim <= 256 ? runtime.tuned(Tunable::attention_unit_rows) : 8192 / config.dim / 4 * 4);
+    config.unit_rows = std::max(4, config.dim <= 256 ? runtime.tuned(attention_unit_rows) : 8192 / config.dim / 4 * 4);
   } else {
     const bool flat = a.k.cache.extents[2] == 1 && a.v.cache.extents[2] == 1;
     config.tiled = flat && config.dim <= 576 && (a.chunk_invariant || a.rows() > 16);

@@ -71,7 +71,7 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   auto chosen = choose_language(context, id, made->record_, options.language);
   if (!chosen) return failure(std::move(chosen.error()));
   options.language = *chosen;
-  made->tuning_ = Tuning(made->record_, options.shape);
+  made->tuning_ = Tuning(options.shape);
   if (!options.tuning.empty() && options.tuning != "none")
     if (Status status = made->tuning_.read(options.tuning, made->record_); !status.ok())
       return failure(std::move(status));

@@ -63,8 +63,8 @@ class Runtime {
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
   // How a kernel is cut: the device's values, or a file's.
-  int tuned(Tunable parameter) const { return tuning_[parameter]; }
-  int lanes(Tunable wanted) const { return lanes(tuned(wanted)); }
+  int tuned(const ClParameter& parameter) const { return tuning_[parameter]; }
+  int lanes(const ClParameter& wanted) const { return lanes(tuned(wanted)); }
   Tuning& tuning() { return tuning_; }
 
   // Where a kernel reports an index out of range: the record is the buffer `faults` of the kernel.

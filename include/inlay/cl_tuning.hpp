@@ -5,7 +5,7 @@
 //   for (const ClParameter& p : cl_parameters()) use(p.op, p.name, p.of(shape).list());
 //   Status status = cl.tune("softmax", "lanes", 64);   // from the next call on: sizes of workspaces may change with it
 //
-// A device begins with the values that are compiled in for it; a file (ClOptions::tuning) changes some of them.
+// A device begins with the usual values of its shape; a file (ClOptions::tuning) changes some of them.
 // `inlay tune` measures, and writes such a file. docs/opencl.md shows one.
 #pragma once
 

@@ -10,13 +10,13 @@
 #include <inlay/cl_tuning.hpp>
 
 #include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/softmax_tunables.hpp"
 #include "tests/support/cl_devices.hpp"
 #include "tests/support/files.hpp"
 
 namespace inlay::test {
 namespace {
 
-using cl::Known, cl::Tunable, cl::Tuning;
 using exec::test::read_text, exec::test::TemporaryDirectory, exec::test::write_text;
 
 constexpr ClShape shapes[] = {ClShape::cpu, ClShape::gpu};
@@ -40,27 +40,10 @@ TEST(ClParameters, are_short_lists_of_distinct_names) {
       EXPECT_TRUE(std::ranges::is_sorted(values));
       has_choice = has_choice || values.size() > 1;
       for (int value : values) EXPECT_TRUE(cl::check_value(p, shape, value).ok());
+      EXPECT_TRUE(cl::check_value(p, shape, p.of(shape).usual).ok());
     }
     EXPECT_TRUE(has_choice);
   }
-}
-
-TEST(ClParameters, of_rows_that_fit_a_device_the_last_one_counts) {
-  ClDevice device;
-  device.vendor = "Advanced Micro Devices, Inc.";
-  device.name = "gfx90a:sramecc+:xnack-";
-  const Known rows[] = {{"Advanced Micro", "", ClShape::gpu, Tunable::add_lanes, 256},
-                        {"Advanced Micro", "gfx90a", ClShape::gpu, Tunable::add_lanes, 64},
-                        {"Advanced Micro", "gfx1100", ClShape::gpu, Tunable::add_lanes, 32},
-                        {"NVIDIA", "", ClShape::gpu, Tunable::add_lanes, 32},
-                        {"Advanced Micro", "", ClShape::cpu, Tunable::swiglu_piece, 4096}};
-  EXPECT_EQ(Tuning(device, ClShape::gpu, rows)[Tunable::add_lanes], 64);
-  EXPECT_EQ(Tuning(device, ClShape::gpu, rows)[Tunable::swiglu_piece], 2048);
-  EXPECT_EQ(Tuning(device, ClShape::cpu, rows)[Tunable::swiglu_piece], 4096);
-  device.name = "gfx942";
-  EXPECT_EQ(Tuning(device, ClShape::gpu, rows)[Tunable::add_lanes], 256);
-  for (const Known& row : cl::known_devices())
-    EXPECT_TRUE(cl::check_value(cl_parameters()[static_cast<std::size_t>(row.parameter)], row.shape, row.value).ok());
 }
 
 class ClTuning : public ::testing::Test {
@@ -105,7 +88,7 @@ TEST_F(ClTuning, a_value_is_set_by_name_and_a_wrong_one_is_refused) {
   EXPECT_EQ(cl.tuned("softmax", "lanes"), 128);
   EXPECT_TRUE(cl.tune("softmax", "lanes", 64).ok());
   EXPECT_EQ(cl.tuned("softmax", "lanes"), 64);
-  EXPECT_EQ(cl.runtime().tuned(Tunable::softmax_lanes), 64);
+  EXPECT_EQ(cl.runtime().tuned(cl::softmax_lanes), 64);
   const auto expect = [&](const Status& status, std::initializer_list<const char*> words) {
     for (const char* word : words) EXPECT_NE(status.message().find(word), std::string::npos) << status.message();
   };
