@@ -6,7 +6,7 @@
 namespace inlay::cl {
 
 inline constexpr ClParameter gelu_lanes{"gelu", "lanes", share_a_row, one_item, row_lanes, true};
-inline constexpr ClParameter gelu_piece{"gelu", "piece", piece_elements, cpu_piece, gpu_piece, true};
-inline constexpr ClParameter gelu_width{"gelu", "width", vector_elements, cpu_width, gpu_width, false};
+inline constexpr ClParameter gelu_piece{"gelu", "piece", piece_elements, item_piece, group_piece, true};
+inline constexpr ClParameter gelu_width{"gelu", "width", vector_elements, item_width, group_width, false};
 
 }  // namespace inlay::cl

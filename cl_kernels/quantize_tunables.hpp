@@ -6,6 +6,6 @@
 namespace inlay::cl {
 
 inline constexpr ClParameter quantize_lanes{"quantize", "lanes", share_a_row, one_item, row_lanes, true};
-inline constexpr ClParameter quantize_width{"quantize", "width", vector_elements, cpu_width, gpu_width, true};
+inline constexpr ClParameter quantize_width{"quantize", "width", vector_elements, item_width, group_width, true};
 
 }  // namespace inlay::cl

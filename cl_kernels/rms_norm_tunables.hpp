@@ -6,6 +6,6 @@
 namespace inlay::cl {
 
 inline constexpr ClParameter rms_norm_lanes{"rms_norm", "lanes", share_a_row, one_item, row_lanes, false};
-inline constexpr ClParameter rms_norm_width{"rms_norm", "width", vector_elements, cpu_width, gpu_width, false};
+inline constexpr ClParameter rms_norm_width{"rms_norm", "width", vector_elements, item_width, group_width, false};
 
 }  // namespace inlay::cl

@@ -39,7 +39,7 @@ template <> Status compute(Cl& cl, const Softmax<Cl>& op, const SpaceWorkspace<C
                              .number("WIDTH", cl.runtime().tuned(softmax_width))
                              .type("X", op.x.dtype)
                              .type("Y", op.y.dtype)
-                             .flag("STORED", cl.runtime().cpu_shape() && op.y.dtype == DType::f32 && !op.log)
+                             .flag("STORED", cl.runtime().per_item() && op.y.dtype == DType::f32 && !op.log)
                              .flag("ALIGNED", aligned(cl, op.x, op.mask, op.y));
   const BufferArg pairs =
       pieces <= 1 ? BufferArg{} : BufferCutter(workspace).take<Pair>(heads * rows * pieces, "float2");

@@ -14,6 +14,6 @@ inline constexpr ClParameter softmax_short_lanes{
 // Sums of longer ones than these lose more than 32 ulps (`inlay tune` dropped them).
 inline constexpr ClParameter softmax_piece{
     "softmax", "piece", piece_elements, {16384, {4096, 8192, 16384}}, {4096, {2048, 4096, 8192, 16384}}, false};
-inline constexpr ClParameter softmax_width{"softmax", "width", vector_elements, cpu_width, gpu_width, false};
+inline constexpr ClParameter softmax_width{"softmax", "width", vector_elements, item_width, group_width, false};
 
 }  // namespace inlay::cl

@@ -6,7 +6,7 @@
 namespace inlay::cl {
 
 inline constexpr ClParameter swiglu_lanes{"swiglu", "lanes", share_a_row, one_item, row_lanes, true};
-inline constexpr ClParameter swiglu_piece{"swiglu", "piece", piece_elements, cpu_piece, gpu_piece, true};
-inline constexpr ClParameter swiglu_width{"swiglu", "width", vector_elements, cpu_width, gpu_width, false};
+inline constexpr ClParameter swiglu_piece{"swiglu", "piece", piece_elements, item_piece, group_piece, true};
+inline constexpr ClParameter swiglu_width{"swiglu", "width", vector_elements, item_width, group_width, false};
 
 }  // namespace inlay::cl

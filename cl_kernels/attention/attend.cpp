@@ -13,7 +13,7 @@ namespace {
 struct TileConfig {
   int dim, rows, unit_rows, key_lanes, lanes;
   bool tiled;       // attention/prefill.cl
-  bool transposed;  // attention/cpu_products.clh
+  bool transposed;  // attention/per_item_products.clh
 };
 
 TileConfig tile_config(const Runtime& runtime, const AttentionCall& a) {
@@ -21,11 +21,11 @@ TileConfig tile_config(const Runtime& runtime, const AttentionCall& a) {
   TileConfig config{};
   config.lanes = runtime.lanes(attention_lanes);
   for (int dim : {64, 128, 256, 576})
-    if (config.dim == 0 && widest <= dim && (dim > 64 || !runtime.cpu_shape())) config.dim = dim;
+    if (config.dim == 0 && widest <= dim && (dim > 64 || !runtime.per_item())) config.dim = dim;
   if (config.dim == 0) config.dim = static_cast<int>(groups_of(widest, 512) * 512);
   // Rows of a chunk have the bits of the whole: where that is asked for, one row goes as many do.
   const bool one = a.rows() == 1 && !a.ragged();
-  if (runtime.cpu_shape()) {
+  if (runtime.per_item()) {
     config.transposed = a.chunk_invariant || a.rows() >= 16;
     config.rows = one && !config.transposed ? 1 : 4;
     config.unit_rows = std::max(4, config.dim <= 256 ? runtime.tuned(attention_unit_rows) : 8192 / config.dim / 4 * 4);
@@ -58,13 +58,14 @@ constexpr index most_groups = 65535;  // of the third dimension, on NVIDIA
 // same bits in both ways, so that speed decides: side by side where units, of a kv head each, do not fill the device,
 // and only so many rows that their partial results in f32 take a quarter of the memory of K and V in 16 bits.
 index splits_of(const Runtime& runtime, const TileConfig& config, const AttentionCall& a) {
-  if (!a.chunk_invariant || !(runtime.cpu_shape() || config.tiled)) return a.parts;
+  if (!a.chunk_invariant || !(runtime.per_item() || config.tiled)) return a.parts;
   const bool few_units = units_of(config, a, a.batch()).count * a.kv_heads() < runtime.busy_groups();
   const bool few_rows = a.rows() <= a.split / 4;
   return few_units && few_rows && a.parts <= most_groups ? a.parts : 1;
 }
 
-// Rows in scratch: of each part or, in the gpu shape, the sums of those so far. In the cpu shape a work-item has them.
+// Rows in scratch: of each part or, in the per-group shape, the sums of those so far. In the per-item shape a work-item
+// has them.
 struct PartialRows {
   index sums, states;
 };
@@ -74,7 +75,7 @@ PartialRows partial_rows(const Cl& cl, const AttentionCall& a) {
   const index splits = splits_of(cl.runtime(), tile_config(cl.runtime(), a), a);
   const index rows = a.q.extents[0] * a.q.extents[1] * a.q_heads();
   if (splits > 1) return {splits * rows, splits * rows};
-  return {cl.runtime().cpu_shape() ? 0 : rows, 0};
+  return {cl.runtime().per_item() ? 0 : rows, 0};
 }
 
 // A view [outer, row, head, dim] whose extents of 1 are broadcast.
@@ -146,7 +147,7 @@ Problem device_problem(const AttentionCall& a, const Runtime& runtime, const Til
   p.kv_heads = static_cast<Int>(a.kv_heads());
   p.group = static_cast<Int>(a.group());
   p.unit_rows = static_cast<Int>(units.rows);
-  index heads = runtime.cpu_shape() ? std::min<index>(p.kv_heads, config.unit_rows / units.rows) : 1;
+  index heads = runtime.per_item() ? std::min<index>(p.kv_heads, config.unit_rows / units.rows) : 1;
   while (heads > 1 && units.count * p.splits * groups_of(p.kv_heads, heads) < runtime.busy_groups())
     heads = (heads + 1) / 2;
   p.unit_heads = static_cast<Int>(heads);
@@ -188,7 +189,7 @@ Status attend(Cl& cl, const AttentionCall& call, const AttentionScratch& scratch
   const bool aligned_cache = aligned(cl, k, v);
   const Grid grid{.groups = {units_of(config, a, batch).count, groups_of(p.kv_heads, p.unit_heads), p.splits},
                   .lanes = {config.lanes}};
-  const bool unrolled = !runtime.cpu_shape() && !runtime.device().is_cpu;
+  const bool unrolled = !runtime.per_item() && !runtime.device().is_cpu;
   const auto launch_over_keys = [&](const ProgramKey& key, const char* kernel, const BufferArg& keys,
                                     const BufferArg& values) {
     return launch(cl, key, kernel, grid,
@@ -239,7 +240,7 @@ Status attend(Cl& cl, const AttentionCall& call, const AttentionScratch& scratch
         .flag("V_SLOTS", value_slots)
         .flag("TRANSPOSED", config.transposed)
         .flag("ALIGNED", aligned_cache);
-    if (!runtime.cpu_shape()) key.number("KEY_LANES", config.key_lanes).flag("UNROLLED", unrolled);
+    if (!runtime.per_item()) key.number("KEY_LANES", config.key_lanes).flag("UNROLLED", unrolled);
     status = launch_over_keys(key, "attend", buffer_of(k), buffer_of(v));
   }
   if (!status.ok() || p.splits == 1) return status;

@@ -33,7 +33,7 @@ inline AttentionCall attention_call(const AttentionProblem<Cl>& problem, index s
 }
 
 // Scratch: the sequences of a batch and, where keys are cut into several parts, the results of each part or, one part
-// after the other in the gpu shape, of those so far.
+// after the other in the per-group shape, of those so far.
 std::size_t attention_scratch(const Cl& cl, const AttentionCall& call);
 struct AttentionScratch {
   BufferArg sequences, partial, state;

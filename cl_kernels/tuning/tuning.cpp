@@ -7,11 +7,11 @@
 namespace inlay {
 
 std::string_view name(ClShape shape) {
-  return shape == ClShape::cpu ? "cpu" : shape == ClShape::gpu ? "gpu" : "by_device";
+  return shape == ClShape::per_item ? "per_item" : shape == ClShape::per_group ? "per_group" : "by_device";
 }
 
 std::optional<ClShape> shape_called(std::string_view wanted) {
-  for (const ClShape shape : {ClShape::cpu, ClShape::gpu})
+  for (const ClShape shape : {ClShape::per_item, ClShape::per_group})
     if (name(shape) == wanted) return shape;
   return std::nullopt;
 }

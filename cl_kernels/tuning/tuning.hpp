@@ -32,7 +32,7 @@ class Tuning {
     int value;
   };
   std::vector<Value> set_;  // the others have their usual values
-  ClShape shape_ = ClShape::cpu;
+  ClShape shape_ = ClShape::per_item;
   std::string origin_ = "as compiled in";
 };
 

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const test::Growth growth;
   const Status checked = check_cl_tuning(file);
   if (!checked.ok()) fuzz::expect_clean(checked);
-  for (const ClShape shape : {ClShape::cpu, ClShape::gpu}) {
+  for (const ClShape shape : {ClShape::per_item, ClShape::per_group}) {
     cl::Tuning tuning(shape);
     const Status read = tuning.read(file, device);
     if (read.ok() != checked.ok()) fuzz::broken_promise("a file that is checked can be read, and no other");
