@@ -59,8 +59,9 @@ TEST(FunctionalMode, DecodeAttention) {
                                      .out = View<4>(out.data(), {sequences, 1, heads, dim})};
   for (const Device& device : all_devices())
     for (const AttentionTemplate by : {AttentionTemplate{true, 2}, {false, 2}})
-      expect_same_on_both(device, out,
-                          [&](GlobalMemory& memory) { return attend_by(memory, problem_of(memory, op), {}, by); });
+      expect_same_on_both(device, out, [&](GlobalMemory& memory) {
+        return attend_by(memory, attention_call(memory, attention_problem(op)), {}, by);
+      });
 }
 
 }  // namespace
