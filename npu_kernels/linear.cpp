@@ -4,14 +4,14 @@
 //                                           w as it is used (repack.hpp)
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain         each pair of parts (products.hpp)
-//   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (float_epilogue.hpp)
+//   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (epilogue.hpp)
 #include <inlay/ops/linear.hpp>
 
 #include <algorithm>
 
 #include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/linear/float_epilogue.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
 #include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/packed_blocks.hpp"
 #include "npu_kernels/linear/repack.hpp"
@@ -141,10 +141,9 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   const Device& device = memory.device();
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   const Sides s = sides_of(memory, op, choices);
-  FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
+  LinearResult result{.y = memory.bind("y", op.y, Use::out), .powers = true};
   result.bias = memory.bind_optional("bias", op.bias);
-  if (k > 0) result.row_power = s.left.halves.power;
-  if (k > 0) result.col_power = s.right.halves.power;
+  if (k > 0) result.row_scale = s.left.halves.powers(), result.column_scale = s.right.halves.powers();
 
   const ProductTiles tiles = product_tiles(device, memory.cores(), s.products, s.blocks.made);
   const Tensor handover = handover_workspace(memory, s.products, tiles);
@@ -154,7 +153,7 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
     if (s.anew) lay_out_before(core, s.blocks);
     if (s.right.prepared) core.sync_all();
     Scratch scratch(core);
-    FloatEpilogue epilogue(core, scratch, result, tiles, s.products.steps());
+    Epilogue epilogue(core, scratch, result, tiles, s.products.steps());
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
     if (s.anew) return multiply(core, scratch, s.blocks, s.products, tiles, handover, consume, s.left.prepared);

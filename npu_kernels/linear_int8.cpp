@@ -4,14 +4,14 @@
 //   --- all cores meet ---                                               unless x is multiplied as it lies
 //   vector   w: panels -> fractal blocks, as they are needed             (repack.hpp), unless it has been packed
 //   load -> feed -> matrix (i8 -> i32) -> drain                          (products.hpp)
-//   vector   zero points, scales, bias, rounding -> y (int8_epilogue.hpp)
+//   vector   zero points, scales, bias, rounding -> y (epilogue.hpp)
 #include <inlay/ops/linear_int8.hpp>
 
 #include <algorithm>
 
 #include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/linear/int8_epilogue.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
 #include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/outliers.hpp"
 #include "npu_kernels/linear/packed_blocks.hpp"
@@ -58,17 +58,16 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   const Int8Rows x = int8_rows(memory, op);
   const RowSource w = weight_of(memory, op);
-  Int8Result result{.y = memory.bind("y", op.y, Use::out),
-                    .weight_sum = memory.bind("weight_sum", op.weight_sum),
-                    .weight_scale = memory.bind_optional("weight_scale", op.weight_scale),
-                    .weight_zero = memory.bind_optional("weight_zero", op.weight_zero),
-                    .bias = memory.bind_optional("bias", op.bias),
-                    .y_scale = memory.bind_optional("y_scale", op.y_scale),
-                    .y_zero = memory.bind_optional("y_zero", op.y_zero),
-                    .scale = x.scale,
-                    .shift = x.shift,
-                    .rest = x.rest,
-                    .shadow = {}};
+  LinearResult result{.y = memory.bind("y", op.y, Use::out),
+                      .weight_sum = memory.bind("weight_sum", op.weight_sum),
+                      .weight_zero = memory.bind_optional("weight_zero", op.weight_zero),
+                      .column_scale = memory.bind_optional("weight_scale", op.weight_scale),
+                      .bias = memory.bind_optional("bias", op.bias),
+                      .y_scale = memory.bind_optional("y_scale", op.y_scale),
+                      .y_zero = memory.bind_optional("y_zero", op.y_zero),
+                      .row_shift = x.shift,
+                      .row_rest = x.rest,
+                      .row_scale = x.scale};
 
   Products products = products_of(x);
   const LaidOut right =
@@ -90,7 +89,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
       make_outliers(core, *outliers);
     }
     Scratch scratch(core);
-    Int8Epilogue epilogue(core, scratch, result, tiles);
+    Epilogue epilogue(core, scratch, result, tiles, 1);
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     multiply(
         core, scratch, right, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); }, x.prepared());

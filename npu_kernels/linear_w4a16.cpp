@@ -12,7 +12,7 @@
 
 #include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/linear/float_epilogue.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
 #include "npu_kernels/linear/launch.hpp"
 #include "npu_kernels/linear/repack.hpp"
 #include "npu_kernels/linear/split_f16.hpp"
@@ -37,13 +37,13 @@ Plan plan_of(GlobalMemory& memory, Products products, bool made = false) {
 }
 
 std::function<void(Core&)> in_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
-                                     const FloatResult& result, bool bytes) {
+                                     const LinearResult& result, bool bytes) {
   return [op = w4_groups(memory, x, weight, result, bytes)](Core& core) { multiply_w4_groups(core, op); };
 }
 
 // x and w rounded to f16 once.
 std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
-                                     FloatResult result) {
+                                     LinearResult result) {
   const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows);
   const SplitF16 left = whole ? SplitF16{} : halves(memory, "x", x.count, x.depth, 1);
   Products products{
@@ -55,7 +55,7 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
                     makes_right(memory.device(), memory.cores(), products);
   const SplitF16 right = made ? SplitF16{} : halves(memory, "w", weight.codes.count, x.depth, 1);
   if (!made) products.right = right.parts;
-  if (x.depth > 0) result.row_power = left.power, result.col_power = right.power;
+  if (x.depth > 0) result.row_scale = left.powers(), result.column_scale = right.powers();
   const Plan plan = plan_of(memory, products, made);
   return [=](Core& core) {
     if (!whole) make_halves(core, x, left);
@@ -65,7 +65,7 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
     if (!made) make_halves(core, weight.codes.count, x.depth, reader, right);
     if (!made || !whole) core.sync_all();
     Scratch scratch(core);
-    FloatEpilogue epilogue(core, scratch, result, plan.tiles, plan.products.steps());
+    Epilogue epilogue(core, scratch, result, plan.tiles, plan.products.steps());
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
     if (!made) return multiply(core, plan.products, plan.tiles, plan.handover, consume);
@@ -105,7 +105,7 @@ Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices
     x = {.rows = by_axes(order.slots), .panels = {}, .dtype = DType::f32, .count = m, .depth = slots};
   }
   const W4Weight weight = w4_weight(memory, op);
-  FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
+  LinearResult result{.y = memory.bind("y", op.y, Use::out), .powers = true};
   result.bias = memory.bind_optional("bias", op.bias);
 
   const bool bytes = op.compute == W4Compute::int8_activations;

@@ -10,11 +10,6 @@ namespace inlay::npu {
 
 namespace {
 
-Tensor as(Tensor tile, DType dtype) {
-  tile.dtype = dtype;
-  return tile;
-}
-
 // One tile of rows after the other, on one vector unit.
 class RowQuantizer {
  public:
@@ -80,9 +75,7 @@ class RowQuantizer {
 
   // One for all rows, or one for each.
   void load(Ring& ring, const NdTensor& from) {
-    NdTensor each = from;
-    if (from.extent(0) == 1) each.extents[0] = count_, each.strides[0] = 0;
-    core_.copy(by_axes(column(ring.acquire())).at(1, 0), from.extent(0) == 1 ? each : from.slice(0, row_, count_));
+    core_.copy(by_axes(column(ring.acquire())).at(1, 0), one_each(from, row_, count_));
     ring.commit();
   }
   void load_zero() {

@@ -4,6 +4,13 @@
 
 namespace inlay::npu {
 
+NdTensor one_each(const NdTensor& vector, index first, index count) {
+  if (vector.extent(0) != 1) return vector.slice(0, first, count);
+  NdTensor each = vector;
+  each.extents[0] = count, each.strides[0] = 0;
+  return each;
+}
+
 bool loads_as_rows(const NdTensor& rows) { return rows.matrix().error == nullptr; }
 
 bool blocks_pay(const Device& device, index tiles) {

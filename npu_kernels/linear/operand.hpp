@@ -21,6 +21,9 @@ struct Operand {
   bool blocked() const { return blocks.present(); }
 };
 
+// Elements [first, first + count) of a vector; the one of a vector that has one for all, so many times.
+NdTensor one_each(const NdTensor& vector, index first, index count);
+
 // The unit's load takes rows that lie one after another.
 bool loads_as_rows(const NdTensor& rows);
 // Rows become blocks as they are loaded, slower than blocks load: worth a pass of the vector unit where they are loaded

@@ -22,12 +22,7 @@ void make_differences(Core& core, const Outliers& s) {
     const index rows = std::min(tile.rows, s.weight.count - row);
     Tensor zero;
     if (given) {
-      NdTensor each = s.weight_zero;
-      if (each.extent(0) == 1)
-        each.extents[0] = rows, each.strides[0] = 0;
-      else
-        each = each.slice(0, row, rows);
-      core.copy(by_axes(zeros.acquire().slice(0, rows, 0, 1)).at(1, 0), each);
+      core.copy(by_axes(zeros.acquire().slice(0, rows, 0, 1)).at(1, 0), one_each(s.weight_zero, row, rows));
       zeros.commit();
       zero = zeros.wait().slice(0, rows, 0, 1);
     }
@@ -76,8 +71,8 @@ void make_outliers(Core& core, const Outliers& s) {
   make_differences(core, s);
   core.sync_all();
   Scratch scratch(core);
-  FloatEpilogue epilogue(core, scratch, {.y = by_axes(s.sums), .bias = {}, .row_power = s.left.power, .col_power = {}},
-                         s.tiles, s.products.steps());
+  const LinearResult result{.y = by_axes(s.sums), .row_scale = s.left.powers(), .powers = true};
+  Epilogue epilogue(core, scratch, result, s.tiles, s.products.steps());
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   multiply(core, s.products, s.tiles, s.handover, [&](const Sums& sums) { epilogue(sums); });
 }

@@ -2,7 +2,7 @@
 // operands do; differences of int8 are exact in f16.
 #pragma once
 
-#include "npu_kernels/linear/float_epilogue.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
 #include "npu_kernels/linear/split_f16.hpp"
 
 namespace inlay::npu {

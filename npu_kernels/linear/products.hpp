@@ -107,6 +107,9 @@ struct Sums {
 };
 using Consumer = std::function<void(const Sums&)>;
 
+// Of the vector unit's memory, what rows of sums take on their way to the consumer.
+index bytes_on_their_way(const Device& device, const ProductTiles& tiles, DType dtype);
+
 // Rows of a tile that one vector unit takes, and of a block that it keeps where there are several steps.
 inline index rows_of_vector(index vectors, const ProductTiles& tiles) {
   return round_up(ceil_div(tiles.sum_m, vectors), tiles.row_unit);

@@ -4,7 +4,7 @@
 //
 // with the power of two s that brings the largest finite |x| of the row to 2^14 .. 2^15: then no half overflows, and
 // what is lost of small x by f16's range is 2^-40 of the row's largest. A bf16 has eight bits: high holds it. Where x
-// is not finite, high is what it is, and low means nothing (float_epilogue.hpp).
+// is not finite, high is what it is, and low means nothing (epilogue.hpp).
 //
 //   load_vector  rows    vector  s from the largest; scaled, split, made fractal    store  blocks of each half
 #pragma once
@@ -29,6 +29,7 @@ index rows_at_once(const Core& core, index rows);
 struct SplitF16 {
   std::vector<Operand> parts;  // high, or high and low
   Tensor power;                // [1, rows] f32: 2^14 / s; none: elements of the unit's own type, which keep their bits
+  NdTensor powers() const { return power.present() ? by_axes(power).at(0, 0) : NdTensor(); }
 };
 
 inline constexpr float half_scale = 0x1p14f;  // s times `power`

@@ -1,7 +1,6 @@
 // Sums of groups, scaled and added up in the order of the groups, whatever the products were.
 #include <algorithm>
 
-#include "npu_kernels/linear/accumulator_to_vector.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
@@ -28,7 +27,7 @@ index groups_at_once(const Device& device, const W4Groups& op) {
 // room for the work between them, or as flags are left.
 std::uint32_t sums_ahead(const Device& device, const W4Groups& op) {
   if (rings_ahead(device) > 1) return 4;
-  return op.bias.present() && op.halves.power.present() ? 1 : 2;
+  return op.result.bias.present() && op.halves.power.present() ? 1 : 2;
 }
 
 index elements_of_a_granule(const Device& device) {
@@ -68,10 +67,10 @@ index W4GroupEpilogue::bytes(const Device& device, const W4Groups& op) {
   const index terms = 1 + std::max(op.spread, t.vector_m / op.parts), shifts = op.shifts() ? window + high : 0;
   const index ahead_of_rows = index{sums_ahead(device, op)} * (1 + (op.bytes && op.shifts() ? 1 : 0));
   const index columns = 4 * elements_of_a_granule(device) * (ahead_of_rows * high + t.vector_m);
-  const index y = 2 * std::max<index>(2, t.vector_m / unit) * t.sum_n * byte_size(op.y.first.dtype, 1);
-  const index bias = op.bias.present() ? row : 0;
+  const index y = 2 * std::max<index>(2, t.vector_m / unit) * t.sum_n * byte_size(op.result.y.first.dtype, 1);
+  const index bias = op.result.bias.present() ? row : 0;
   return scales + (keeps * kept + terms + shifts) * row + columns + y + bias +
-         SumsToVector::bytes(device, t, DType::f32);
+         bytes_on_their_way(device, t, DType::f32);
 }
 
 W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& op)
@@ -95,10 +94,7 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
                        {column_form(core.device(), "sums of x", op.shifts(), std::max(op.spread, op.tiles.vector_m)),
                         column_form(core.device(), "steps of x", op.bytes, std::max(op.spread, op.tiles.vector_m))},
                        {sums_ahead(core.device(), op), Pipe::load_vector, Pipe::vector})),
-      finished_(core, op.y, op.bias, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
-  if (op.halves.power.present())
-    powers_.emplace(
-        core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector}));
+      finish_(core, op.result, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
   if (op.cuts_segments()) open_ = scratch.alloc("sums of open segments", kept_.shape, DType::f32);
   if (op.shifts()) {
     shifts_ = scratch.alloc("shifts", {window_, op.tiles.sum_n}, DType::f32);
@@ -231,19 +227,6 @@ void W4GroupEpilogue::add(const Tensor& y, const Tensor& c, const Chunk& chunk, 
   if (op_.shifts() || op_.bytes) of_rows_.release();
 }
 
-void W4GroupEpilogue::finish(const Tensor& y, const Sums& sums, index row) {
-  const index m = y.rows();
-  if (op_.halves.power.present() && op_.groups() > 0) {
-    core_.vscalar(VectorOp::mul, y, y, 1 / half_scale);
-    core_.copy(by_axes(powers_->acquire().slice(0, m, 0, 1)).at(1, 0),
-               by_axes(op_.halves.power).at(0, 0).slice(0, row, m));
-    powers_->commit();
-    core_.vbinary(VectorOp::mul, y, y, powers_->wait().slice(0, m, 0, 1));
-    powers_->release();
-  }
-  finished_(y, row, sums.column);
-}
-
 void W4GroupEpilogue::operator()(const Sums& sums) {
   const index unit = op_.products.row_unit, n = sums.tile.columns(), row = sums.row / unit;
   at_ = sums.at / unit;
@@ -260,7 +243,7 @@ void W4GroupEpilogue::operator()(const Sums& sums) {
     }
     add(y, c, chunk, row);
   }
-  if (sums.last) finish(y, sums, row);
+  if (sums.last) finish_.finish(y, row, sums.column);
 }
 
 }  // namespace inlay::npu

@@ -303,7 +303,7 @@ void make_room_for_epilogue(const Device& device, W4Groups& op) {
 
 }  // namespace
 
-W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result,
+W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const LinearResult& result,
                    bool bytes) {
   const Device& device = memory.device();
   const index block = device.fractal_block(DType::f16), n = weight.codes.count, m = x.count;
@@ -321,8 +321,7 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
               .handover = {},
               .sums = {},
               .steps = {},
-              .bias = result.bias,
-              .y = result.y};
+              .result = result};
   if (bytes) {
     op.group = weight.scales.depth <= 1 ? longest_segment : std::gcd(weight.group, longest_segment);
     op.floats = x;
@@ -340,6 +339,8 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
     op.halves.parts.push_back(rows);
   }
   if (op.x.dtype != DType::f16) op.halves.power = memory.workspace("powers of x", {1, m}, DType::f32);
+  if (op.groups() > 0) op.result.row_scale = op.halves.powers();
+  op.result.powers = true;
   if (op.shifts()) op.sums = memory.workspace("sums of x", {std::max<index>(1, op.groups()), m}, DType::f32);
 
   if (op.bytes) op.steps = memory.workspace("steps of x", {std::max<index>(1, op.groups()), m}, DType::f32);

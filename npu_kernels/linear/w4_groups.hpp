@@ -24,7 +24,7 @@
 // always spread.
 #pragma once
 
-#include "npu_kernels/linear/float_epilogue.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
 #include "npu_kernels/linear/split_f16.hpp"
 #include "npu_kernels/linear/w4_rows.hpp"
 
@@ -49,7 +49,7 @@ struct W4Groups {
   Products products;
   ProductTiles tiles;
   Tensor handover, sums, steps;  // [groups, rows] f32, or none: X, steps of bytes
-  NdTensor bias, y;
+  LinearResult result;
 
   index groups() const { return ceil_div(x.depth, group); }
   index groups_of_scale() const { return ceil_div(weight.group, group); }  // that share the weight's scales
@@ -64,7 +64,7 @@ struct W4Groups {
   index slots_of_product() const { return spread * group; }
 };
 
-W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result,
+W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const LinearResult& result,
                    bool bytes);
 void multiply_w4_groups(Core& core, const W4Groups& op);
 
@@ -88,7 +88,6 @@ class W4GroupEpilogue {
   void add(const Tensor& y, const Tensor& c, const Chunk& chunk, index row);
   void add_group(const Tensor& y, Tensor c, const OfRows& of_rows, index group);
   void add_groups(const Tensor& y, const Tensor& c, const OfRows& of_rows, const Chunk& chunk);
-  void finish(const Tensor& y, const Sums& sums, index row);
 
   Core& core_;
   const W4Groups& op_;
@@ -97,8 +96,7 @@ class W4GroupEpilogue {
   Tensor scales_, shifts_, kept_, terms_, shifted_;
   Tensor open_;  // sums of segments of which only a part has come: as kept_
   TupleRing<2> of_rows_;
-  FinishedRows finished_;
-  std::optional<Ring> powers_;
+  Epilogue finish_;
   index at_ = 0;                                // of the rows at hand in kept_
   index first_group_ = -1, first_column_ = -1;  // of the window
 };
