@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "npu_kernels/linear/split_f16.hpp"
+#include "npu_kernels/linear/layout.hpp"
 
 namespace inlay::npu {
 

@@ -25,7 +25,7 @@ struct LinearResult {
   NdTensor y;
   NdTensor weight_sum = {}, weight_zero = {}, column_scale = {}, bias = {}, y_scale = {}, y_zero = {};  // of channels
   NdTensor row_shift = {}, row_rest = {}, row_scale = {};                                               // of rows
-  bool powers = false;  // scales are those of halves: 2^14 too large each (split_f16.hpp)
+  bool powers = false;  // scales are those of halves: 2^14 too large each (layout.hpp)
   Tensor shadow = {};   // in global memory, or none
 };
 

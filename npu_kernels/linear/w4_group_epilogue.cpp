@@ -160,6 +160,20 @@ W4GroupEpilogue::OfRows W4GroupEpilogue::load_rows(const Chunk& chunk, index row
   return {all(from[0], op_.shifts()), all(from[1], op_.bytes)};
 }
 
+// Of groups that follow one another, or of one group: c times scales, plus shifts times X, times steps of bytes. Either
+// each row has scales of its own, from `at` on, or all have the same.
+void W4GroupEpilogue::scale(const Tensor& terms, const Tensor& c, index at, bool shared, const OfRows& of_rows) {
+  const index rows = c.rows(), n = c.columns(), scales = shared ? 1 : rows;
+  core_.vbinary(VectorOp::mul, terms, c, scales_.slice(at, scales, 0, n));
+  if (op_.shifts()) {
+    const Tensor shifted = shifted_.slice(0, rows, 0, n), shifts = shifts_.slice(at, scales, 0, n);
+    if (scales < rows) core_.vbroadcast_row(shifted, shifts);
+    core_.vbinary(VectorOp::mul, shifted, scales < rows ? shifted : shifts, of_rows.sums);
+    core_.vbinary(VectorOp::add, terms, terms, shifted);
+  }
+  if (op_.bytes) core_.vbinary(VectorOp::mul, terms, terms, of_rows.steps);
+}
+
 // One group of many rows.
 void W4GroupEpilogue::add_group(const Tensor& y, Tensor c, const OfRows& of_rows, index group) {
   if (op_.cuts_segments()) {
@@ -171,37 +185,20 @@ void W4GroupEpilogue::add_group(const Tensor& y, Tensor c, const OfRows& of_rows
     if (!op_.closes_segment(group)) return;
     c = all;
   }
-  const index rows = y.rows(), n = y.columns(), at = group / op_.groups_of_scale() - first_group_;
-  const Tensor terms = terms_.slice(0, rows, 0, n);
-  core_.vbinary(VectorOp::mul, terms, c, scales_.slice(at, 1, 0, n));
-  if (op_.shifts()) {
-    const Tensor shifted = shifted_.slice(0, rows, 0, n);
-    core_.vbroadcast_row(shifted, shifts_.slice(at, 1, 0, n));
-    core_.vbinary(VectorOp::mul, shifted, shifted, of_rows.sums);
-    core_.vbinary(VectorOp::add, terms, terms, shifted);
-  }
-  if (op_.bytes) core_.vbinary(VectorOp::mul, terms, terms, of_rows.steps);
+  const Tensor terms = terms_.slice(0, y.rows(), 0, y.columns());
+  scale(terms, c, group / op_.groups_of_scale() - first_group_, true, of_rows);
   core_.vbinary(VectorOp::add, y, y, terms);
 }
 
 // Many groups of one row: y and its terms are summed from above. Those that share scales are multiplied at once.
 void W4GroupEpilogue::add_groups(const Tensor& y, const Tensor& c, const OfRows& of_rows, const Chunk& chunk) {
-  const index n = y.columns(), share = op_.groups_of_scale();
-  const Tensor all = terms_.slice(0, 1 + chunk.count, 0, n), terms = all.row_slice(1, chunk.count);
+  const index share = op_.groups_of_scale();
+  const Tensor all = terms_.slice(0, 1 + chunk.count, 0, y.columns()), terms = all.row_slice(1, chunk.count);
   for (index i = 0, count = chunk.count; i < chunk.count; i += count) {
-    const index at = (chunk.first + i) / share - first_group_;
-    if (share > 1) count = std::min(chunk.count - i, share - (chunk.first + i) % share);
-    const index scales = share > 1 ? 1 : count;
-    const Tensor part = terms.row_slice(i, count);
-    core_.vbinary(VectorOp::mul, part, c.row_slice(i, count), scales_.slice(at, scales, 0, n));
-    if (op_.shifts()) {
-      const Tensor shifted = shifted_.slice(0, count, 0, n), shifts = shifts_.slice(at, scales, 0, n);
-      const bool one = scales < count;
-      if (one) core_.vbroadcast_row(shifted, shifts);
-      core_.vbinary(VectorOp::mul, shifted, one ? shifted : shifts, of_rows.sums.row_slice(i, count));
-      core_.vbinary(VectorOp::add, part, part, shifted);
-    }
-    if (op_.bytes) core_.vbinary(VectorOp::mul, part, part, of_rows.steps.row_slice(i, count));
+    const index group = chunk.first + i;
+    if (share > 1) count = std::min(chunk.count - i, share - group % share);
+    const auto part = [&](const Tensor& of) { return of.rows() > 0 ? of.row_slice(i, count) : of; };
+    scale(part(terms), part(c), group / share - first_group_, share > 1, {part(of_rows.sums), part(of_rows.steps)});
   }
   core_.vcast(all.row_slice(0, 1), y);
   core_.vreduce_columns(VectorOp::column_sum, y, all);
