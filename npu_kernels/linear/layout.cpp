@@ -128,6 +128,7 @@ void StoredTiles::operator()(index row, index rows, index k, index depth) {
 }
 
 void StoredTiles::all() {
+  if (to_.rows == 0 || to_.depth == 0) return;  // empty sums
   const index across = ceil_div(to_.depth, at_once_.depth), pieces = ceil_div(to_.rows, at_once_.rows) * across;
   for (index i = core_.vector_worker(); i < pieces; i += core_.vector_workers()) {
     const index row = i / across * at_once_.rows, k = i % across * at_once_.depth;
