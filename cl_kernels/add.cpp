@@ -1,6 +1,7 @@
 #include <inlay/ops/add.hpp>
 
 #include "cl_kernels/add.clh"
+#include "cl_kernels/add_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -8,10 +9,10 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Add<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Add<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes(Tunable::add_lanes);
+  const int lanes = cl.runtime().lanes(add_lanes);
   const ProgramKey key = ProgramKey("add")
                              .number("LANES", lanes)
-                             .number("WIDTH", cl.runtime().tuned(Tunable::add_width))
+                             .number("WIDTH", cl.runtime().tuned(add_width))
                              .type("A", op.a.dtype)
                              .type("B", op.b.dtype)
                              .flag("ALIGNED", aligned(cl, op.a, op.b, op.y));

@@ -110,7 +110,7 @@ Status Cl::tune(std::string_view op, std::string_view parameter, long value) {
 Expected<int> Cl::tuned(std::string_view op, std::string_view parameter) const {
   const auto found = cl::find_parameter(op, parameter);
   if (!found) return failure(found.error().code(), std::string(found.error().message()));
-  return runtime_->tuned(static_cast<cl::Tunable>(*found - cl_parameters().data()));
+  return runtime_->tuned(**found);
 }
 const std::string& Cl::tuning() const { return runtime_->tuning().origin(); }
 

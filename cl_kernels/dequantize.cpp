@@ -1,6 +1,7 @@
 #include <inlay/ops/dequantize.hpp>
 
 #include "cl_kernels/dequantize.clh"
+#include "cl_kernels/dequantize_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 #include "cl_kernels/support/scales.hpp"
 
@@ -9,11 +10,11 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Dequantize<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Dequantize<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes(Tunable::dequantize_lanes);
+  const int lanes = cl.runtime().lanes(dequantize_lanes);
   const Granularity granularity = granularity_of(op);
   const ProgramKey key = ProgramKey("dequantize")
                              .number("LANES", lanes)
-                             .number("WIDTH", cl.runtime().tuned(Tunable::dequantize_width))
+                             .number("WIDTH", cl.runtime().tuned(dequantize_width))
                              .type("CODE", op.x.dtype)
                              .type("REAL", op.y.dtype)
                              .flag("NIBBLES", bits(op.x.dtype) < 8)

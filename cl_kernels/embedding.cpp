@@ -1,6 +1,7 @@
 #include <inlay/ops/embedding.hpp>
 
 #include "cl_kernels/embedding.clh"
+#include "cl_kernels/embedding_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -8,7 +9,7 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Embedding<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Embedding<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes(Tunable::embedding_lanes);
+  const int lanes = cl.runtime().lanes(embedding_lanes);
   const bool blocks = op.table.dtype == DType::u8;
   const index vocab = op.table.extents[0], dim = op.y.extents[1];
   const Grid grid{.groups = {op.y.extents[0]}, .lanes = {lanes}};

@@ -9,42 +9,6 @@ namespace inlay::cl {
 
 namespace {
 
-constexpr index split = 2048;
-
-Attention attention_of(const Cl& cl, const FlashAttention<Cl>& op) {
-  Attention a = cl::attention_of(op, op.k.extents[2], op.block_table.present());
-  Problem& p = a.problem;
-  const index group = op.q.extents[2] / op.k.extents[2];
-  p.k.outer = op.k.strides[0];
-  p.k.row = op.k.strides[1];
-  p.k.head = op.k.strides[2];
-  p.v.outer = op.v.strides[0];
-  p.v.row = op.v.strides[1];
-  p.v.head = op.v.strides[2];
-  p.window_right = op.causal ? 0 : op.window_right;
-  p.block_size = op.block_table.present() ? op.k.extents[1] : 0;
-  p.batch = static_cast<Int>(op.batch());
-  p.split = split;
-  p.bias = head_major_strides(op.bias);
-  p.bias_type = static_cast<Int>(op.bias.dtype);
-  p.mask = head_major_strides(op.mask);
-  a.k_type = op.k.dtype;
-  a.v_type = op.v.dtype;
-  a.aligned = aligned(cl, op.k, op.v);
-  a.q_aligned = aligned(cl, op.q);
-  a.by_chunks = true;
-  a.parts = std::max<index>(1, groups_of(op.max_kv_len(), split));
-  a.rows = op.q.extents[1] * group;
-  a.ragged_rows = op.q_indptr.present() ? op.q.extents[1] * group : 0;
-  a.k = buffer_of(op.k);
-  a.v = buffer_of(op.v);
-  a.table = buffer_of(op.block_table);
-  a.bias = bytes_of(op.bias);
-  a.mask = buffer_of(op.mask);
-  a.packed = buffer_of(op.packed_mask);
-  return a;
-}
-
 using Op = FlashAttention<Cl>;
 
 std::string text(std::int64_t number) { return std::to_string(number); }
@@ -66,21 +30,21 @@ FaultSlot cover_fault(Cl& cl, const char* what, index covered) {
 }  // namespace
 
 template <> std::size_t scratch_bytes(Cl& cl, const FlashAttention<Cl>& op) {
-  return attention_scratch(cl, attention_of(cl, op), op.batch());
+  return attention_scratch(cl, attention_call(attention_problem(op), prompt_split));
 }
 
 template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  const index batch = op.batch();
+  const AttentionCall call = attention_call(attention_problem(op), prompt_split);
+  const index batch = call.batch();
   if (batch == 0) return {};
-  const Attention attention = attention_of(cl, op);
-  const AttentionScratch scratch(cl, attention, batch, workspace);
+  const AttentionScratch scratch(cl, call, workspace);
   index max_queries = std::numeric_limits<index>::max(), max_keys = max_queries;
   for (const auto* mask : {&op.bias, &op.mask}) {
     if (!mask->present()) continue;
     if (mask->extents[2] != 1) max_queries = std::min(max_queries, mask->extents[2]);
     max_keys = std::min(max_keys, mask->extents[3]);
   }
-  const index limit = op.max_kv_len(), blocks = op.k.extents[0], columns = op.block_table.extents[1];
+  const index limit = call.max_kv_len, blocks = op.k.extents[0], columns = op.block_table.extents[1];
   Runtime& runtime = cl.runtime();
   const FaultSlot q_indptr = indptr_fault(cl, "q_indptr", op.q.extents[1]);
   const FaultSlot kv_indptr = indptr_fault(cl, "kv_indptr", op.k.extents[1]);
@@ -120,10 +84,10 @@ template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWork
                                                      .packed_bytes = op.packed_mask.extents[0],
                                                      .max_queries = max_queries,
                                                      .max_keys = max_keys,
-                                                     .k_outer = op.k.strides[0],
-                                                     .k_row = op.k.strides[1],
-                                                     .v_outer = op.v.strides[0],
-                                                     .v_row = op.v.strides[1],
+                                                     .k_outer = call.k.cache.strides[0],
+                                                     .k_row = call.k.cache.strides[3],
+                                                     .v_outer = call.v.cache.strides[0],
+                                                     .v_row = call.v.cache.strides[3],
                                                      .table_fault = table,
                                                      .queries_fault = queries,
                                                      .keys_fault = keys,
@@ -138,7 +102,7 @@ template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWork
                               faults_of(cl)});
       !status.ok())
     return status;
-  return attend(cl, attention, scratch);
+  return attend(cl, call, scratch, 0, batch);
 }
 
 }  // namespace inlay::cl

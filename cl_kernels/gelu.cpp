@@ -1,6 +1,7 @@
 #include <inlay/ops/gelu.hpp>
 
 #include "cl_kernels/gelu.clh"
+#include "cl_kernels/gelu_tunables.hpp"
 #include "cl_kernels/support/pieces.hpp"
 
 namespace inlay::cl {
@@ -8,7 +9,7 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Gelu<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Gelu<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const ByPieces by(cl, "gelu", {Tunable::gelu_lanes, Tunable::gelu_piece, Tunable::gelu_width}, op.x, op.up, op.y);
+  const ByPieces by(cl, "gelu", {gelu_lanes, gelu_piece, gelu_width}, op.x, op.up, op.y);
   return launch(cl, by.key, "gelu", by.grid,
                 GeluArguments{.x_stride = op.x.strides[0],
                               .up_stride = op.up.strides[0],

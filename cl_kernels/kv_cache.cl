@@ -60,8 +60,8 @@ kernel void claim(global const long* list, global int* owner, const OwnerArgumen
 
 enum { ALL_STAY, LOOK_BEHIND, ASK_OWNER };  // how a token learns whether it is the last of its slot
 
-// group (first token / together, head, 0: keys, 1: values). In the cpu shape a group has all heads, so that a head's
-// part of a block stays in cache while its tokens are written (vLLM's values put 16 of them into one line).
+// group (first token / together, head, 0: keys, 1: values). In the per-item shape a group has all heads, so that a
+// head's part of a block stays in cache while its tokens are written (vLLM's values put 16 of them into one line).
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void reshape_and_cache(
     global const SOURCE* key, global const SOURCE* value, global CACHE* k_cache, global CACHE* v_cache,
     global float* k_scale, global float* v_scale, global const long* slots, global const int* owner,

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "cl_kernels/kv_cache.clh"
+#include "cl_kernels/kv_cache_tunables.hpp"
 #include "cl_kernels/runtime/errors.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
@@ -38,7 +39,7 @@ template <> std::size_t scratch_bytes(Cl&, const ReshapeAndCache<Cl>& op) {
 template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   const index tokens = op.k.extents[0], heads = op.k.extents[1], limit = slot_count(op.k_cache);
   if (tokens == 0) return {};
-  const bool cpu_shape = cl.runtime().cpu_shape(), quantized = op.k_cache.dtype == DType::i8;
+  const bool per_item = cl.runtime().per_item(), quantized = op.k_cache.dtype == DType::i8;
   enum { all_stay, look_behind, ask_owner };  // kv_cache.cl
   int last_of_slot = tokens == 1 ? all_stay : look_behind;
   BufferArg owner{};
@@ -58,7 +59,7 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
   const auto aligned_cache = [&](const PagedView<Cl>& cache) {
     return cache.extents[4] % 8 != 0 || aligned(cl, cache);
   };
-  const int lanes = cl.runtime().lanes(Tunable::kv_cache_lanes);
+  const int lanes = cl.runtime().lanes(kv_cache_lanes);
   ProgramKey key("kv_cache");
   key.number("LANES", lanes)
       .flag("ALIGNED", aligned(cl, op.k, op.v) && aligned_cache(op.k_cache) && aligned_cache(op.v_cache));
@@ -66,7 +67,7 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
     key.number("RAW_BITS", bits(op.k.dtype));
   else
     key.type("S", op.k.dtype).type("T", op.k_cache.dtype).flag("QUANTIZED", quantized);
-  const index most_together = cl.runtime().tuned(Tunable::kv_cache_tokens);
+  const index most_together = cl.runtime().tuned(kv_cache_tokens);
   const index together = std::clamp<index>(tokens / cl.runtime().busy_groups(), 1, most_together);
   const auto& keys = op.k_cache.strides;
   const auto& values = op.v_cache.strides;
@@ -74,7 +75,7 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
   const auto argument = [&](const auto& view) { return raw ? bits_of(view) : buffer_of(view); };
   return launch(
       cl, key, "reshape_and_cache",
-      {.groups = {groups_of(tokens, together), cpu_shape ? 1 : heads, op.v.present() ? 2 : 1}, .lanes = {lanes}},
+      {.groups = {groups_of(tokens, together), per_item ? 1 : heads, op.v.present() ? 2 : 1}, .lanes = {lanes}},
       ReshapeAndCacheArguments{.key_token = op.k.strides[0],
                                .key_head = op.k.strides[1],
                                .key_dim = op.k.extents[2],
@@ -157,13 +158,13 @@ template <> Status compute(Cl& cl, const CopyBlocks<Cl>& op, const SpaceWorkspac
     const index unit = common % 16 == 0 ? 16 : common % 4 == 0 ? 4 : common % 2 == 0 ? 2 : 1;
     const auto units = [&](index elements) { return elements * size / unit; };
     const index pieces = runs.count[0] * runs.count[1] * runs.count[2] * runs.count[3];
-    const bool cpu_shape = cl.runtime().cpu_shape();
-    const int lanes = cl.runtime().lanes(Tunable::kv_cache_copy_lanes);
-    const index in_run = cpu_shape ? 1 : units(runs.run) > 16 ? lanes : std::min(lanes, 16), in_pieces = lanes / in_run;
+    const bool per_item = cl.runtime().per_item();
+    const int lanes = cl.runtime().lanes(kv_cache_copy_lanes);
+    const index in_run = per_item ? 1 : units(runs.run) > 16 ? lanes : std::min(lanes, 16), in_pieces = lanes / in_run;
     const char* const element = unit == 16 ? "uint4" : unit == 4 ? "uint" : unit == 2 ? "ushort" : "uchar";
     return launch(cl, ProgramKey("kv_cache").number("UNIT", unit), "copy_blocks",
-                  {.groups = {1, cpu_shape ? 1 : std::clamp<index>(pieces / in_pieces, 1, 32), count},
-                   .lanes = {in_run, cpu_shape ? 1 : in_pieces}},
+                  {.groups = {1, per_item ? 1 : std::clamp<index>(pieces / in_pieces, 1, 32), count},
+                   .lanes = {in_run, per_item ? 1 : in_pieces}},
                   CopyBlocksArguments{.block_stride = units(cache.strides[0]),
                                       .run = units(runs.run),
                                       .pieces = pieces,

@@ -6,7 +6,7 @@
 //   W          type of the weight
 //   PACKED     it lies in panels of 16 channels, [panel][k][16], bf16 in pairs of k, [panel][k/2][16][2]; else [n][k]
 //   ROWS       rows of x that a weight is multiplied with while it is in registers: 1, 4, or a tile of many
-//   ONE_TILE   there is no second one (cpu shape)
+//   ONE_TILE   there is no second one (per-item shape)
 //   ROUNDED    bf16_products: x and w are rounded to bf16 as they are loaded
 //   ALIGNED    see support/types.clh
 //
@@ -47,8 +47,8 @@
 #define LOAD_WEIGHT(N, p, i) FACTOR(N, LOAD(W, N)(p, i))
 
 
-#ifdef CPU_SHAPE
-#include "cl_kernels/linear/float_cpu.clh"
+#ifdef PER_ITEM
+#include "cl_kernels/linear/float_per_item.clh"
 #elif ROWS <= 4
 #include "cl_kernels/linear/float_few.clh"
 #else

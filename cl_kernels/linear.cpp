@@ -1,18 +1,19 @@
 #include <inlay/ops/linear.hpp>
 
 #include "cl_kernels/linear.clh"
+#include "cl_kernels/linear_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
 namespace {
 
-constexpr index tile_rows = 8, block = 192;  // of packed x: cl_kernels/linear/float_cpu.clh
+constexpr index tile_rows = 8, block = 192;  // of packed x: cl_kernels/linear/float_per_item.clh
 
 index packed_x(const Linear<Cl>& op) {
   return groups_of(op.x.extents[0], tile_rows) * groups_of(op.x.extents[1], block) * tile_rows * block;
 }
-bool packs(Cl& cl, const Linear<Cl>& op) { return cl.runtime().cpu_shape() && op.x.extents[0] > 4; }
+bool packs(Cl& cl, const Linear<Cl>& op) { return cl.runtime().per_item() && op.x.extents[0] > 4; }
 
 }  // namespace
 
@@ -23,14 +24,14 @@ template <> std::size_t scratch_bytes(Cl& cl, const Linear<Cl>& op) {
 template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   if (op.y.empty()) return {};
   const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1];
-  const bool cpu = cl.runtime().cpu_shape(), packed = op.weight.present();
+  const bool per_item = cl.runtime().per_item(), packed = op.weight.present();
   const DType weight = packed ? op.weight.dtype : op.weight_rows.dtype;
-  // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/float_*.clh.
+  // What a work-item or a group takes: cl_kernels/linear/float_*.clh.
   const int tile = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
-  const bool many = tile == 8, one_tile = cpu && packed && many && rows <= tile;
-  const index lanes = cpu ? 1 : many ? 128 : cl.runtime().lanes(Tunable::linear_lanes);
-  const index chunk = !many || one_tile ? tile : cpu ? 32 : 64;
-  const index channels = linear_panel * (!many && packed ? (cpu ? 4 : 1) : cpu ? 2 : many ? 4 : 1);
+  const bool many = tile == 8, one_tile = per_item && packed && many && rows <= tile;
+  const index lanes = per_item ? 1 : many ? 128 : cl.runtime().lanes(linear_lanes);
+  const index chunk = !many || one_tile ? tile : per_item ? 32 : 64;
+  const index channels = linear_panel * (!many && packed ? (per_item ? 4 : 1) : per_item ? 2 : many ? 4 : 1);
   const bool are_bf16 = op.x.dtype == DType::bf16 && weight == DType::bf16;
   const ProgramKey key = ProgramKey("linear")
                              .type("W", weight)

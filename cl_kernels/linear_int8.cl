@@ -3,7 +3,7 @@
 //
 // Two kernels. `prepare` makes signed bytes of each token, u8 less 128, and says how its sums become outputs:
 //
-//   q        [tokens, k up to a multiple of 64]      zeros beyond k; in the cpu shape of 4, in tiles (int8_cpu.clh)
+//   q        [tokens, k up to a multiple of 64]      zeros beyond k; per-item shape: of 4, in tiles (int8_per_item.clh)
 //   clipped  the same x 2, with shadow outliers      a list: | i | what saturation took from it, in steps, f32 |
 //   tokens   [tokens, 4]    | scale | shift | rest | outliers |
 //
@@ -36,7 +36,7 @@
 #define PANEL 16
 #define OF_TOKEN 4
 // Of q, for one token.
-#ifdef CPU_SHAPE
+#ifdef PER_ITEM
 #define PADDED(k) (((k) + 3) / 4 * 4)
 #else
 #define PADDED(k) (((k) + 63) / 64 * 64)
@@ -44,10 +44,10 @@
 
 static inline int entry_i8(global const char* p, long begin, long i) { return p ? p[begin + i] : 0; }
 
-#ifdef CPU_SHAPE
-#include "cl_kernels/linear/dot_cpu.clh"
+#ifdef PER_ITEM
+#include "cl_kernels/linear/dot_per_item.clh"
 #else
-#include "cl_kernels/linear/dot_gpu.clh"
+#include "cl_kernels/linear/dot_per_group.clh"
 #define CODE char
 #endif
 #ifdef X
@@ -57,8 +57,8 @@ static inline int entry_i8(global const char* p, long begin, long i) { return p 
 #include "cl_kernels/linear/int8_outputs.clh"
 
 
-#if defined(CPU_SHAPE)
-#include "cl_kernels/linear/int8_cpu.clh"
+#if defined(PER_ITEM)
+#include "cl_kernels/linear/int8_per_item.clh"
 #elif ROWS <= 4
 #include "cl_kernels/linear/int8_few.clh"
 #else

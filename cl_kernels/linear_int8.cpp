@@ -1,6 +1,7 @@
 #include <inlay/ops/linear_int8.hpp>
 
 #include "cl_kernels/linear_int8.clh"
+#include "cl_kernels/linear_int8_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -11,19 +12,19 @@ constexpr index of_token = 4;  // words: cl_kernels/linear_int8.cl
 
 // Of q, for one token.
 index padded_k(Cl& cl, const LinearInt8<Cl>& op) {
-  return cl.runtime().cpu_shape() ? op.weight.extents[1] * linear_int8::group : groups_of(op.x.extents[1], 64) * 64;
+  return cl.runtime().per_item() ? op.weight.extents[1] * linear_int8::group : groups_of(op.x.extents[1], 64) * 64;
 }
 // Tokens that a weight is multiplied with in registers, or the tile of a group.
 int tile_of(Cl& cl, const LinearInt8<Cl>& op) {
   const index rows = op.x.extents[0];
   if (rows == 1) return 1;
-  if (cl.runtime().cpu_shape()) return rows <= 4 ? 4 : cl.runtime().dot().rows;
+  if (cl.runtime().per_item()) return rows <= 4 ? 4 : cl.runtime().dot().rows;
   return rows <= 8 ? 4 : 64;
 }
-int code_bytes(Cl& cl) { return cl.runtime().cpu_shape() ? cl.runtime().dot().code_bytes : 1; }
-// Of q, in the cpu shape in whole tiles.
+int code_bytes(Cl& cl) { return cl.runtime().per_item() ? cl.runtime().dot().code_bytes : 1; }
+// Of q, in the per-item shape in whole tiles.
 index q_bytes(Cl& cl, const LinearInt8<Cl>& op) {
-  const index tile = cl.runtime().cpu_shape() ? tile_of(cl, op) : 1;
+  const index tile = cl.runtime().per_item() ? tile_of(cl, op) : 1;
   return groups_of(op.x.extents[0], tile) * tile * padded_k(cl, op) * code_bytes(cl);
 }
 index clipped_size(Cl& cl, const LinearInt8<Cl>& op) {
@@ -42,12 +43,12 @@ template <> std::size_t scratch_bytes(Cl& cl, const LinearInt8<Cl>& op) {
 template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   if (op.y.empty()) return {};
   const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1];
-  const bool cpu = cl.runtime().cpu_shape();
+  const bool per_item = cl.runtime().per_item();
   const int tile = tile_of(cl, op);
   BufferCutter cutter(workspace);
   BufferArg q = cutter.take<std::int8_t>(q_bytes(cl, op));
   q.element_bits = 8 * code_bytes(cl);
-  q.element = cl.runtime().cpu_shape() ? cl.runtime().dot().code_name() : "char";
+  q.element = cl.runtime().per_item() ? cl.runtime().dot().code_name() : "char";
   const BufferArg clipped = cutter.take<float>(clipped_size(cl, op)),
                   tokens = cutter.take<std::int32_t>(rows * of_token);
   const int lanes = cl.runtime().lanes();
@@ -68,13 +69,13 @@ template <> Status compute(Cl& cl, const LinearInt8<Cl>& op, const SpaceWorkspac
       {{"x", op.x}, {"x_scale", op.x_scale}, {"x_zero", x_zero}, {"q", q}, {"clipped", clipped}, {"tokens", tokens}});
   if (!prepared.ok()) return prepared;
 
-  // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/int8_*.clh.
-  const index chunk = cpu && tile > 4 ? 4 * tile : tile;
-  const index panels = tile > 4 ? (cpu ? dot.panels : 4) : cpu ? 4 : 1;
-  const int sharing = tile > 4 ? cl.runtime().lanes(128) : cl.runtime().lanes(Tunable::linear_int8_lanes);
+  // What a work-item or a group takes: cl_kernels/linear/int8_*.clh.
+  const index chunk = per_item && tile > 4 ? 4 * tile : tile;
+  const index panels = tile > 4 ? (per_item ? dot.panels : 4) : per_item ? 4 : 1;
+  const int sharing = tile > 4 ? cl.runtime().lanes(128) : cl.runtime().lanes(linear_int8_lanes);
   ProgramKey product("linear_int8");
   dot.define(product).number("LANES", sharing).number("ROWS", tile);
-  product.flag("ALIGNED", !cpu && misalignment(cl, op.weight) % 16 == 0);
+  product.flag("ALIGNED", !per_item && misalignment(cl, op.weight) % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * linear_int8::panel)}, .lanes = {sharing}};
   return launch(cl, product, "product", grid,
                 LinearInt8Arguments{.weight_scale_stride = stride(op.weight_scale),

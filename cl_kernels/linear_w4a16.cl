@@ -6,18 +6,18 @@
 //   y[t,n] = sum over segments  scale * sum(x * q) + offset * sum(x)
 //
 // int8_activations: x of a segment is in steps of max|x| / 127. `prepare` brings these whole numbers. It also takes the
-// inputs in the order of a permutation. In the cpu shape every call has it; in the gpu shape tiles and those that need
-// it.
+// inputs in the order of a permutation. In the per-item shape every call has it; in the per-group shape tiles and those
+// that need it.
 //
 //   values   [rows, slots up to 16]           x in the order of slots, f32, or its steps; as tiles take them
 //   step     [rows, blocks + groups]          of a segment, at begin / 128 + begin / group; sums: of its values
-//                                             cpu shape, exact: a row's first brings its results back from its power
+//                                           per-item shape, exact: a row's first brings its results back from its power
 //   refused  [rows]                           the row meets an index out of range and is not written
 //
 //   PREPARES   the program has `prepare`; else `product` with
 //   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers, or a tile
 //   STEPS      int8_activations   ALIGNED    codes begin at a multiple of 16 bytes
-//   SUBNORMALS codes are subnormal floats, in the cpu shape (runtime/subnormals.hpp)
+//   SUBNORMALS codes are subnormal floats, in the per-item shape (runtime/subnormals.hpp)
 //
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
 // gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
@@ -53,10 +53,10 @@ static inline long segment_end(long s, long group, long slots) {
 }
 static inline long segment_place(long s, long group) { return s / BLOCK + s / group; }
 
-#ifdef CPU_SHAPE
-#include "cl_kernels/linear/dot_cpu.clh"
+#ifdef PER_ITEM
+#include "cl_kernels/linear/dot_per_item.clh"
 #else
-#include "cl_kernels/linear/dot_gpu.clh"
+#include "cl_kernels/linear/dot_per_group.clh"
 #endif
 #ifdef PREPARES
 #include "cl_kernels/linear/w4_prepare.clh"
@@ -75,12 +75,12 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
   }
 
 
-#ifdef CPU_SHAPE
-#include "cl_kernels/linear/w4_cpu_scales.clh"
+#ifdef PER_ITEM
+#include "cl_kernels/linear/w4_per_item_scales.clh"
 #ifdef STEPS
-#include "cl_kernels/linear/w4_cpu_steps.clh"
+#include "cl_kernels/linear/w4_per_item_steps.clh"
 #else
-#include "cl_kernels/linear/w4_cpu.clh"
+#include "cl_kernels/linear/w4_per_item.clh"
 #endif
 #else
 #include "cl_kernels/linear/w4_bytes.clh"

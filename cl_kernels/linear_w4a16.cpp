@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cl_kernels/linear_w4a16.clh"
+#include "cl_kernels/linear_w4a16_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -15,7 +16,7 @@ constexpr index block = 128;  // slots: cl_kernels/linear_w4a16.cl
 int tile_of(Cl& cl, const LinearW4a16<Cl>& op) {
   const index rows = op.x.extents[0];
   if (rows == 1) return 1;
-  if (!cl.runtime().cpu_shape()) return rows <= 8 ? 4 : 64;
+  if (!cl.runtime().per_item()) return rows <= 8 ? 4 : 64;
   if (rows <= 4) return 4;
   return op.compute == W4Compute::int8_activations ? cl.runtime().dot().rows : 8;
 }
@@ -28,12 +29,12 @@ struct Prepared {
   index rows = 0, stride = 0, values = 0, places = 0;  // stride: words of values in a row
   Prepared(Cl& cl, const LinearW4a16<Cl>& op)
       : tile(tile_of(cl, op)), steps(op.compute == W4Compute::int8_activations) {
-    const bool cpu = cl.runtime().cpu_shape(), tiled = tile == 64;
-    needed = cpu || steps || op.perm.present() || tiled;
+    const bool per_item = cl.runtime().per_item(), tiled = tile == 64;
+    needed = per_item || steps || op.perm.present() || tiled;
     if (!needed) return;
     rows = op.x.extents[0];
-    const index whole = cpu || tiled ? groups_of(rows, tile) * tile : rows;
-    if (!cpu)
+    const index whole = per_item || tiled ? groups_of(rows, tile) * tile : rows;
+    if (!per_item)
       stride = steps ? groups_of(op.slots(), 64) * 16 : groups_of(op.slots(), 16) * 16;
     else if (steps)  // up to whole words of codes
       stride = groups_of(op.slots(), 8) * 2 * cl.runtime().dot().code_bytes;
@@ -56,11 +57,11 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   if (op.y.empty()) return {};
   const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1], slots = op.slots();
   const index group = op.group == 0 ? std::max(slots, w4_group_multiple) : op.group, groups = op.scales.extents[1];
-  const bool cpu = cl.runtime().cpu_shape();
+  const bool per_item = cl.runtime().per_item();
   const Prepared size(cl, op);
   const int tile = size.tile;
   const Dot dot = size.needed ? cl.runtime().dot() : Dot{};
-  const bool subnormals = cpu && !size.steps && cl.runtime().subnormal_codes();
+  const bool subnormals = per_item && !size.steps && cl.runtime().subnormal_codes();
   BufferCutter cutter(workspace);
   const BufferArg values = cutter.take<float>(size.values), step = cutter.take<float>(size.places),
                   sums = cutter.take<float>(size.places), marks = cutter.take<std::int32_t>(size.rows);
@@ -74,7 +75,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                                                 "; it must be in -1.." + std::to_string(k - 1)));
       });
     ProgramKey prepare("linear_w4a16");
-    if (cpu) dot.define(prepare.flag("SUBNORMALS", subnormals));
+    if (per_item) dot.define(prepare.flag("SUBNORMALS", subnormals));
     Status prepared = launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes), "prepare",
                              {.groups = {rows}, .lanes = {lanes}},
                              LinearW4PrepareArguments{.x_stride = op.x.strides[0],
@@ -97,11 +98,11 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
     if (!prepared.ok()) return prepared;
   }
 
-  // What a work-item (cpu) or a group (gpu) takes: cl_kernels/linear/w4_*.clh.
-  const int lanes = tile > 4 ? cl.runtime().lanes(256) : cl.runtime().lanes(Tunable::linear_w4a16_lanes);
-  const index many = !cpu ? 4 : size.steps ? dot.panels : 2;
-  const index chunk = cpu && tile > 4 ? 4 * tile : tile;
-  const index panels = tile > 4 ? many : !cpu ? 1 : tile == 4 ? 4 : 6;
+  // What a work-item or a group takes: cl_kernels/linear/w4_*.clh.
+  const int lanes = tile > 4 ? cl.runtime().lanes(256) : cl.runtime().lanes(linear_w4a16_lanes);
+  const index many = !per_item ? 4 : size.steps ? dot.panels : 2;
+  const index chunk = per_item && tile > 4 ? 4 * tile : tile;
+  const index panels = tile > 4 ? many : !per_item ? 1 : tile == 4 ? 4 : 6;
   ProgramKey product("linear_w4a16");
   if (size.steps) dot.define(product);
   product.number("LANES", lanes)

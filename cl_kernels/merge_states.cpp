@@ -1,6 +1,7 @@
 #include <inlay/ops/merge_states.hpp>
 
 #include "cl_kernels/merge_states.clh"
+#include "cl_kernels/merge_states_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -13,8 +14,8 @@ template <> Status compute(Cl& cl, const MergeStates<Cl>& op, const SpaceWorkspa
   const auto& [states, tokens, heads, dim] = op.partial_out.extents;
   const auto& of_parts = op.partial_out.strides;
   const auto& of_lse = op.partial_lse.strides;
-  const int lanes = cl.runtime().lanes(Tunable::merge_states_lanes);
-  const index rows = tokens * heads, rows_a_group = cl.runtime().tuned(Tunable::merge_states_rows);
+  const int lanes = cl.runtime().lanes(merge_states_lanes);
+  const index rows = tokens * heads, rows_a_group = cl.runtime().tuned(merge_states_rows);
   const ProgramKey key = ProgramKey("merge_states")
                              .number("LANES", lanes)
                              .type("X", op.partial_out.dtype)

@@ -1,6 +1,7 @@
 #include <inlay/ops/quantize.hpp>
 
 #include "cl_kernels/quantize.clh"
+#include "cl_kernels/quantize_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 #include "cl_kernels/support/scales.hpp"
 
@@ -9,12 +10,12 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const Quantize<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Quantize<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes(Tunable::quantize_lanes);
+  const int lanes = cl.runtime().lanes(quantize_lanes);
   const index rows = op.x.extents[0], cols = op.x.extents[1];
   const Grid grid{.groups = {row_groups(rows, op.y.dtype)}, .lanes = {lanes}};
   const ProgramKey key = ProgramKey("quantize")
                              .number("LANES", lanes)
-                             .number("WIDTH", cl.runtime().tuned(Tunable::quantize_width))
+                             .number("WIDTH", cl.runtime().tuned(quantize_width))
                              .type("REAL", op.x.dtype)
                              .type("CODE", op.y.dtype)
                              .flag("NIBBLES", bits(op.y.dtype) < 8)

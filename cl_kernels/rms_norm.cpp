@@ -1,6 +1,7 @@
 #include <inlay/ops/rms_norm.hpp>
 
 #include "cl_kernels/rms_norm.clh"
+#include "cl_kernels/rms_norm_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -8,11 +9,11 @@ namespace inlay::cl {
 template <> std::size_t scratch_bytes(Cl&, const RmsNorm<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const RmsNorm<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const int lanes = cl.runtime().lanes(Tunable::rms_norm_lanes);
+  const int lanes = cl.runtime().lanes(rms_norm_lanes);
   const bool quantized = op.y.dtype == DType::i8;
   const ProgramKey key = ProgramKey("rms_norm")
                              .number("LANES", lanes)
-                             .number("WIDTH", cl.runtime().tuned(Tunable::rms_norm_width))
+                             .number("WIDTH", cl.runtime().tuned(rms_norm_width))
                              .type("X", op.x.dtype)
                              .type("W", op.weight.dtype)
                              .type("Y", op.y.dtype)

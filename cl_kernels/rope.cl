@@ -4,10 +4,10 @@
 //   interleaved:   | first: a0 b0 a1 b1 ..      ap bp | rest as it is |
 //
 // A head is cut into pieces of WIDTH pairs, and what is not turned into pieces of WIDTH elements, which are copied bit
-// for bit. gpu shape: a lane takes one piece of one head. cpu shape: a work-item takes all pieces of a token. Both
-// elements of a pair are loaded before either is stored: y may be x.
-// (cpu shape, each piece of all heads with its angles loaded once: 0.4 to 0.8 of the speed, since heads lie too far
-// apart for the processor to see what comes next. 2 to 8 work-items a token: 0.8 to 0.95 in f16. 4 to 16 tokens a
+// for bit. per-group shape: a lane takes one piece of one head. per-item shape: a work-item takes all pieces of a
+// token. Both elements of a pair are loaded before either is stored: y may be x.
+// (per-item shape, each piece of all heads with its angles loaded once: 0.4 to 0.8 of the speed, since heads lie too
+// far apart for the processor to see what comes next. 2 to 8 work-items a token: 0.8 to 0.95 in f16. 4 to 16 tokens a
 // work-item, or lines asked for 4 to 32 heads ahead: no gain. A launch that is waited for costs 45 us: a quarter of what
 // 512 tokens of halves take, little of what 4096 do.)
 //
@@ -92,7 +92,7 @@ kernel void rope(
   sine += args.sine_begin + row * args.sine_stride;
 
   const long kept = args.dim - 2 * args.pairs;
-#ifdef CPU_SHAPE
+#ifdef PER_ITEM
   for (long h = 0; h < args.heads; ++h, x += args.x_head, y += args.y_head) {
     if (args.interleaved)
       turn_interleaved(x + args.first, y + args.first, cosine, sine, 0, args.pairs);

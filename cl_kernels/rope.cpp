@@ -2,6 +2,7 @@
 
 #include "cl_kernels/rope.clh"
 #include "cl_kernels/rope_table.clh"
+#include "cl_kernels/rope_tunables.hpp"
 #include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
@@ -17,11 +18,11 @@ template <> std::size_t scratch_bytes(Cl&, const RopeTable<Cl>&) { return 0; }
 template <> std::size_t scratch_bytes(Cl&, const Rope<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const RopeTable<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const bool cpu_shape = cl.runtime().cpu_shape();
+  const bool per_item = cl.runtime().per_item();
   const index tokens = op.cos.extents[0], pairs = op.cos.extents[1];
   const int lanes = cl.runtime().lanes(32);
   // A CPU has few tasks, of a whole row each; a GPU reads a frequency once for some tokens.
-  const index tokens_each = cpu_shape ? 1 : 4, pairs_each = cpu_shape ? pairs : 1;
+  const index tokens_each = per_item ? 1 : 4, pairs_each = per_item ? pairs : 1;
   const index axes = op.positions.extents[0];
   return launch(cl, ProgramKey("rope_table").flag("FP64", cl.runtime().has_doubles()), "rope_table",
                 {.groups = {groups_of(tokens, tokens_each), groups_of(pairs, pairs_each * lanes)}, .lanes = {1, lanes}},
@@ -49,14 +50,14 @@ template <> Status compute(Cl& cl, const RopeTable<Cl>& op, const SpaceWorkspace
 }
 
 template <> Status compute(Cl& cl, const Rope<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const bool cpu_shape = cl.runtime().cpu_shape();
+  const bool per_item = cl.runtime().per_item();
   const auto& [tokens, heads, dim] = op.x.extents;
   const index rows = op.cos.extents[0], pairs = op.cos.extents[1];
   const bool copies = op.x.data != ConstClAddress(op.y.data);
-  const int lanes = cl.runtime().lanes(Tunable::rope_lanes);
-  constexpr index width = 8;  // support/rows.clh, the gpu shape
+  const int lanes = cl.runtime().lanes(rope_lanes);
+  constexpr index width = 8;  // support/rows.clh, the per-group shape
   const index pieces = groups_of(pairs, width) + (copies ? groups_of(dim - 2 * pairs, width) : 0);
-  const index groups = cpu_shape || pieces == 0 ? 1 : groups_of(heads * pieces, lanes);
+  const index groups = per_item || pieces == 0 ? 1 : groups_of(heads * pieces, lanes);
   const bool whole = op.first % width == 0 && (op.interleaved || pairs % width == 0);
   const ProgramKey key = ProgramKey("rope")
                              .type("X", op.x.dtype)

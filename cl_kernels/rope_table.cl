@@ -11,8 +11,8 @@
 #include "cl_kernels/rope_table/sincos_integers.clh"
 #endif
 
-// gpu shape: neighbouring work-items have neighbouring pairs, and go through `tokens_each` tokens with the frequency of
-// one. cpu shape: a work-item has a token's row.
+// per-group shape: neighbouring work-items have neighbouring pairs, and go through `tokens_each` tokens with the
+// frequency of one. per-item shape: a work-item has a token's row.
 kernel void rope_table(
     global const void* positions, global const float* inv_freq, global const int* axes, global float* cosine,
     global float* sine, global int* faults, const RopeTableArguments args) {

@@ -68,7 +68,7 @@ class Stages {
 
   // Work-items for `entries` of each row, a few each.
   template <class Arguments> void sweep(const char* name, index entries, const Arguments& arguments, Buffers buffers) {
-    const index in_group = lanes_ * (cl_.runtime().cpu_shape() ? 1024 : 4);
+    const index in_group = lanes_ * (cl_.runtime().per_item() ? 1024 : 4);
     const index most = std::max<index>(cl_.runtime().busy_groups() / rows_, 1);
     start(name, {.groups = {std::clamp<index>(groups_of(entries, in_group), 1, most), rows_}, .lanes = {lanes_}},
           arguments, buffers);

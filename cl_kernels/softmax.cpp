@@ -2,6 +2,7 @@
 
 #include "cl_kernels/runtime/launch.hpp"
 #include "cl_kernels/softmax.clh"
+#include "cl_kernels/softmax_tunables.hpp"
 
 namespace inlay::cl {
 
@@ -19,7 +20,7 @@ Mask mask_of(const Softmax<Cl>& op) {
   return op.mask.dtype == DType::boolean ? Mask::hidden : op.mask.dtype == DType::f32 ? Mask::added_f32 : Mask::added;
 }
 
-index piece_of(const Cl& cl) { return cl.runtime().tuned(Tunable::softmax_piece); }
+index piece_of(const Cl& cl) { return cl.runtime().tuned(softmax_piece); }
 
 index pieces_of(const Cl& cl, const Softmax<Cl>& op) { return groups_of(op.x.extents[2], piece_of(cl)); }
 
@@ -31,14 +32,14 @@ template <> std::size_t scratch_bytes(Cl& cl, const Softmax<Cl>& op) {
 }
 
 template <> Status compute(Cl& cl, const Softmax<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  const int lanes = cl.runtime().lanes(op.x.extents[2] <= 512 ? Tunable::softmax_short_lanes : Tunable::softmax_lanes);
+  const int lanes = cl.runtime().lanes(op.x.extents[2] <= 512 ? softmax_short_lanes : softmax_lanes);
   const index heads = op.x.extents[0], rows = op.x.extents[1], pieces = pieces_of(cl, op);
   const ProgramKey key = ProgramKey("softmax")
                              .number("LANES", lanes)
-                             .number("WIDTH", cl.runtime().tuned(Tunable::softmax_width))
+                             .number("WIDTH", cl.runtime().tuned(softmax_width))
                              .type("X", op.x.dtype)
                              .type("Y", op.y.dtype)
-                             .flag("STORED", cl.runtime().cpu_shape() && op.y.dtype == DType::f32 && !op.log)
+                             .flag("STORED", cl.runtime().per_item() && op.y.dtype == DType::f32 && !op.log)
                              .flag("ALIGNED", aligned(cl, op.x, op.mask, op.y));
   const BufferArg pairs =
       pieces <= 1 ? BufferArg{} : BufferCutter(workspace).take<Pair>(heads * rows * pieces, "float2");

@@ -2,14 +2,14 @@
 
 #include "cl_kernels/support/pieces.hpp"
 #include "cl_kernels/swiglu.clh"
+#include "cl_kernels/swiglu_tunables.hpp"
 
 namespace inlay::cl {
 
 template <> std::size_t scratch_bytes(Cl&, const Swiglu<Cl>&) { return 0; }
 
 template <> Status compute(Cl& cl, const Swiglu<Cl>& op, const SpaceWorkspace<Cl>&) {
-  const ByPieces by(cl, "swiglu", {Tunable::swiglu_lanes, Tunable::swiglu_piece, Tunable::swiglu_width}, op.gate, op.up,
-                    op.y);
+  const ByPieces by(cl, "swiglu", {swiglu_lanes, swiglu_piece, swiglu_width}, op.gate, op.up, op.y);
   return launch(cl, by.key, "swiglu", by.grid,
                 SwigluArguments{.gate_stride = op.gate.strides[0],
                                 .up_stride = op.up.strides[0],

@@ -255,7 +255,12 @@ function(inlay_add_cl)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_cl.cmake)
   add_custom_command(OUTPUT ${embedded} DEPENDS ${kernels} ${headers} ${script} VERBATIM
     COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} "-DSTEMS=${stems}" -DOUTPUT=${embedded} -P ${script})
-  inlay_part(cl_base cl_kernels/cl.cpp ${rooms})
+  file(GLOB_RECURSE tunables RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS cl_kernels/*_tunables.hpp)
+  set(parameters ${PROJECT_BINARY_DIR}/cl_parameters.cpp)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/list_tunables.cmake)
+  add_custom_command(OUTPUT ${parameters} DEPENDS ${tunables} ${script} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} "-DHEADERS=${tunables}" -DOUTPUT=${parameters} -P ${script})
+  inlay_part(cl_base cl_kernels/cl.cpp ${parameters} ${rooms})
   inlay_part(embedded_cl ${embedded})  # of a name of its own: another build may have other operators
   foreach(op IN LISTS INLAY_OPS)
     inlay_part(cl_${op} cl_kernels/${op}.cpp)

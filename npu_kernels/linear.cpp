@@ -1,21 +1,18 @@
-// y = x w^T + bias: x and w as f16, in one part where that is exact, in two halves where they are f32 (split_f16.hpp).
+// y = x w^T + bias: x and w as f16, in one part where that is exact, in two halves where they are f32 (layout.hpp).
 //
 //   vector   x, w -> halves, fractal        what is f16, or bf16 on both sides, goes as it is, or is made fractal only:
-//                                           w as it is used (repack.hpp)
+//                                           w as it is used (layout.hpp)
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain         each pair of parts (products.hpp)
-//   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (float_epilogue.hpp)
+//   vector   sums of pairs, powers of rows and channels, bias, rounding -> y (epilogue.hpp)
 #include <inlay/ops/linear.hpp>
 
 #include <algorithm>
 
 #include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/linear/float_epilogue.hpp"
-#include "npu_kernels/linear/launch.hpp"
-#include "npu_kernels/linear/packed_blocks.hpp"
-#include "npu_kernels/linear/repack.hpp"
-#include "npu_kernels/linear/split_f16.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
+#include "npu_kernels/linear/layout.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -24,15 +21,10 @@ namespace {
 
 // One side of the product, and whether the vector unit prepares it.
 struct Side {
-  RowSource source;
+  RowSource source = {};
+  SplitF16 laid_out = {};
   bool prepared = false;
-  SplitF16 halves;
-  std::vector<Operand> parts;
 };
-
-Side prepared_side(const RowSource& source, const SplitF16& halves) {
-  return {.source = source, .prepared = true, .halves = halves, .parts = halves.parts};
-}
 
 DType weight_type(const Linear<Host>& op) { return op.weight.present() ? op.weight.dtype : op.weight_rows.dtype; }
 
@@ -40,15 +32,11 @@ DType weight_type(const Linear<Host>& op) { return op.weight.present() ? op.weig
 RowSource weight_of(GlobalMemory& memory, const Linear<Host>& op) {
   const index n = op.y.extents[1], k = op.x.extents[1];
   if (op.weight_rows.present())
-    return {.rows = memory.bind("weight_rows", op.weight_rows),
-            .panels = {},
-            .dtype = op.weight_rows.dtype,
-            .count = n,
-            .depth = k};
+    return {.rows = memory.bind("weight_rows", op.weight_rows), .dtype = op.weight_rows.dtype, .count = n, .depth = k};
   ConstView<3> words = op.weight;
   if (words.dtype == DType::bf16)
     words = {op.weight.data, DType::i32, {words.extents[0], words.extents[1], panel_rows}};
-  return {.rows = {}, .panels = memory.bind("weight", words), .dtype = op.weight.dtype, .count = n, .depth = k};
+  return {.panels = memory.bind("weight", words), .dtype = op.weight.dtype, .count = n, .depth = k};
 }
 
 // Both sides, and how w comes to lie as the unit takes it.
@@ -74,7 +62,7 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
   const Device& device = memory.device();
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   Sides s;
-  s.x = {.rows = memory.bind("x", op.x), .panels = {}, .dtype = op.x.dtype, .count = m, .depth = k};
+  s.x = {.rows = memory.bind("x", op.x), .dtype = op.x.dtype, .count = m, .depth = k};
   s.w = weight_of(memory, op);
   s.unit = unit_of(device, s.x.dtype, s.w.dtype);
   // Fractal blocks as they lie, or rows that may be loaded as blocks.
@@ -87,31 +75,34 @@ Sides sides_of(GlobalMemory& memory, const Linear<Host>& op, const Choices& choi
     return source.dtype == DType::f32 && choices.activations == NpuActivations::exact ? 2 : 1;
   };
   const auto side_of = [&](const std::string& name, const RowSource& source, index tiles) {
-    if (lies_well(source, tiles))
-      return Side{.source = source,
-                  .prepared = false,
-                  .halves = {},
-                  .parts = {source.packed() ? panels_operand(source.panels, source.count) : rows_operand(source.rows)}};
-    if (source.dtype == s.unit) return prepared_side(source, blocks_of(memory, name, source.count, k, s.unit));
-    return prepared_side(source, halves(memory, name, source.count, k, parts_of(source)));
+    if (lies_well(source, tiles)) {
+      const bool packed = source.packed();
+      return Side{source,
+                  {.parts = {packed ? panels_operand(source.panels, source.count) : rows_operand(source.rows)}}};
+    }
+    const bool keeps_bits = source.dtype == s.unit;
+    return Side{source,
+                keeps_bits ? blocks_of(memory, name, source.count, k, s.unit)
+                           : halves(memory, name, source.count, k, parts_of(source)),
+                true};
   };
   s.left = side_of("x", s.x, n / 256);
-  s.products = {.left = s.left.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
+  s.products = {.left = s.left.laid_out.parts, .right = {}, .sum = DType::f32, .segments = {{0, k}}};
   s.form = {.unit = s.unit, .parts = parts_of(s.w), .scaled = s.w.dtype != s.unit};
   if (choices.packed != nullptr) {
-    s.right.halves = packed_blocks(memory, s.w, s.form, choices.packed);
-    s.products.right = s.right.halves.parts;
+    s.right.laid_out = packed_blocks(memory, s.w, s.form, choices.packed);
+    s.products.right = s.right.laid_out.parts;
     s.products.given = true;
     return s;
   }
   // One part of the unit's type that has to be laid out anew may be so as it is used.
   const bool anew = !lies_well(s.w, m / 128) || made_sooner(device, memory.cores(), s.products, s.w);
-  s.anew = s.w.dtype == s.unit && anew && s.left.parts.size() == 1;
+  s.anew = s.w.dtype == s.unit && anew && s.left.laid_out.parts.size() == 1;
   if (s.anew) {
     s.blocks = laid_out(memory, "w", s.w, s.products);
   } else {
     s.right = side_of("w", s.w, m / 128);
-    s.products.right = s.right.parts;
+    s.products.right = s.right.laid_out.parts;
     s.products.given = !s.right.prepared;
   }
   return s;
@@ -141,20 +132,19 @@ Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
   const Device& device = memory.device();
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   const Sides s = sides_of(memory, op, choices);
-  FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
+  LinearResult result{.y = memory.bind("y", op.y, Use::out), .powers = true};
   result.bias = memory.bind_optional("bias", op.bias);
-  if (k > 0) result.row_power = s.left.halves.power;
-  if (k > 0) result.col_power = s.right.halves.power;
+  if (k > 0) result.row_scale = s.left.laid_out.powers(), result.column_scale = s.right.laid_out.powers();
 
   const ProductTiles tiles = product_tiles(device, memory.cores(), s.products, s.blocks.made);
   const Tensor handover = handover_workspace(memory, s.products, tiles);
   const auto body = [=](Core& core) {
-    if (s.left.prepared) make_halves(core, s.left.source, s.left.halves);
-    if (s.right.prepared) make_halves(core, s.right.source, s.right.halves);
+    if (s.left.prepared) make_halves(core, s.left.source, s.left.laid_out);
+    if (s.right.prepared) make_halves(core, s.right.source, s.right.laid_out);
     if (s.anew) lay_out_before(core, s.blocks);
     if (s.right.prepared) core.sync_all();
     Scratch scratch(core);
-    FloatEpilogue epilogue(core, scratch, result, tiles, s.products.steps());
+    Epilogue epilogue(core, scratch, result, tiles, s.products.steps());
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
     if (s.anew) return multiply(core, scratch, s.blocks, s.products, tiles, handover, consume, s.left.prepared);

@@ -2,20 +2,19 @@
 //
 //   vector   x -> q, scale, shift, rest of each row                      (int8_rows.hpp)
 //   --- all cores meet ---                                               unless x is multiplied as it lies
-//   vector   w: panels -> fractal blocks, as they are needed             (repack.hpp), unless it has been packed
+//   vector   w: panels -> fractal blocks, as they are needed             (layout.hpp), unless it has been packed
+//            shadow outliers: clipped parts of x times differences of w, in f16
 //   load -> feed -> matrix (i8 -> i32) -> drain                          (products.hpp)
-//   vector   zero points, scales, bias, rounding -> y (int8_epilogue.hpp)
+//   vector   zero points, scales, bias, rounding -> y (epilogue.hpp)
 #include <inlay/ops/linear_int8.hpp>
 
 #include <algorithm>
 
 #include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/linear/int8_epilogue.hpp"
-#include "npu_kernels/linear/launch.hpp"
-#include "npu_kernels/linear/outliers.hpp"
-#include "npu_kernels/linear/packed_blocks.hpp"
-#include "npu_kernels/linear/repack.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
+#include "npu_kernels/linear/int8_rows.hpp"
+#include "npu_kernels/linear/layout.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -27,15 +26,90 @@ constexpr BlockForm bytes_in_blocks{.unit = DType::i8};
 // Four inputs of a channel are a word.
 RowSource weight_of(GlobalMemory& memory, const LinearInt8<Host>& op) {
   const ConstView<3> words{op.weight.data, DType::i32, {op.weight.extents[0], op.weight.extents[1], panel_rows}};
-  return {.rows = {},
-          .panels = memory.bind("weight", words),
-          .dtype = DType::i8,
-          .count = op.y.extents[1],
-          .depth = op.x.extents[1]};
+  return {
+      .panels = memory.bind("weight", words), .dtype = DType::i8, .count = op.y.extents[1], .depth = op.x.extents[1]};
 }
 
 Products products_of(const Int8Rows& x) {
   return {.left = {x.q}, .right = {}, .sum = DType::i32, .segments = {{0, x.depth}}};
+}
+
+// Outliers: S[t,o] = sum_i clipped[t,i] (w[o,i] - weight_zero[o]). The clipped parts go in two halves, as f32 operands
+// do.
+struct Outliers {
+  RowSource clipped = {}, weight = {};
+  NdTensor weight_zero = {};  // rank 0: not given
+  SplitF16 left = {}, right = {};
+  Products products = {};
+  ProductTiles tiles = {};
+  Tensor handover = {}, sums = {};  // sums: [rows, channels] f32
+};
+
+Outliers outliers_of(GlobalMemory& memory, const Tensor& clipped, const RowSource& weight,
+                     const NdTensor& weight_zero) {
+  const index rows = clipped.rows(), depth = clipped.columns();
+  Outliers s{.clipped = {.rows = by_axes(clipped), .dtype = DType::f32, .count = rows, .depth = depth},
+             .weight = weight,
+             .weight_zero = weight_zero,
+             .left = halves(memory, "clipped", rows, depth, 2),
+             .right = blocks_of(memory, "differences", weight.count, depth, DType::f16)};
+  s.products = {.left = s.left.parts, .right = s.right.parts, .sum = DType::f32, .segments = {{0, depth}}};
+  s.tiles = product_tiles(memory.device(), memory.cores(), s.products);
+  s.handover = handover_workspace(memory, s.products, s.tiles);
+  s.sums = memory.workspace("shadow", {rows, weight.count}, DType::f32);
+  return s;
+}
+
+// Tiles of w - weight_zero: differences of int8 are exact in f16.
+class Differences {
+ public:
+  Differences(Core& core, Scratch& scratch, const Outliers& s, RowTile tile)
+      : core_(core),
+        zero_(s.weight_zero),
+        reader_(core, scratch, s.weight, tile.rows, tile.depth),
+        w_(scratch.alloc("w", {tile.rows, tile.depth}, DType::f16)),
+        zeros_(core.ring("zeros", Space::vector, {tile.rows, 2}, DType::i8, {1, Pipe::load_vector, Pipe::vector})) {}
+  void operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+    const Tensor filled = w_.slice(0, rows, 0, tile.columns()), w = filled.slice(0, rows, 0, depth);
+    if (tile.columns() > depth) core_.vfill(filled, 0);
+    core_.vcast(w, reader_.read(row, rows, k, depth));
+    reader_.release();
+    if (zero_.present()) {
+      core_.copy(by_axes(zeros_.acquire().slice(0, rows, 0, 1)).at(1, 0), one_each(zero_, row, rows));
+      zeros_.commit();
+      core_.vbinary(VectorOp::sub, w, w, zeros_.wait().slice(0, rows, 0, 1));
+      zeros_.release();
+    }
+    core_.vpack_nz(tile, filled);
+  }
+
+ private:
+  Core& core_;
+  NdTensor zero_;
+  RowReader reader_;
+  Tensor w_;
+  Ring zeros_;
+};
+
+void make_differences(Core& core, const Outliers& s) {
+  const RowTile tile = row_tile(core.device(), DType::f16, s.weight.depth, 16);
+  Scratch scratch(core);
+  Differences make(core, scratch, s, tile);
+  StoredTiles store(core, std::ref(make), s.right.parts.front(), tile);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  store.all();
+}
+
+// What is clipped is there already, and seen by all cores.
+void make_outliers(Core& core, const Outliers& s) {
+  make_halves(core, s.clipped, s.left);
+  make_differences(core, s);
+  core.sync_all();
+  Scratch scratch(core);
+  const LinearResult result{.y = by_axes(s.sums), .row_scale = s.left.powers(), .powers = true};
+  Epilogue epilogue(core, scratch, result, s.tiles, s.products.steps());
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  multiply(core, s.products, s.tiles, s.handover, [&](const Sums& sums) { epilogue(sums); });
 }
 
 }  // namespace
@@ -58,17 +132,16 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   const Int8Rows x = int8_rows(memory, op);
   const RowSource w = weight_of(memory, op);
-  Int8Result result{.y = memory.bind("y", op.y, Use::out),
-                    .weight_sum = memory.bind("weight_sum", op.weight_sum),
-                    .weight_scale = memory.bind_optional("weight_scale", op.weight_scale),
-                    .weight_zero = memory.bind_optional("weight_zero", op.weight_zero),
-                    .bias = memory.bind_optional("bias", op.bias),
-                    .y_scale = memory.bind_optional("y_scale", op.y_scale),
-                    .y_zero = memory.bind_optional("y_zero", op.y_zero),
-                    .scale = x.scale,
-                    .shift = x.shift,
-                    .rest = x.rest,
-                    .shadow = {}};
+  LinearResult result{.y = memory.bind("y", op.y, Use::out),
+                      .weight_sum = memory.bind("weight_sum", op.weight_sum),
+                      .weight_zero = memory.bind_optional("weight_zero", op.weight_zero),
+                      .column_scale = memory.bind_optional("weight_scale", op.weight_scale),
+                      .bias = memory.bind_optional("bias", op.bias),
+                      .y_scale = memory.bind_optional("y_scale", op.y_scale),
+                      .y_zero = memory.bind_optional("y_zero", op.y_zero),
+                      .row_shift = x.shift,
+                      .row_rest = x.rest,
+                      .row_scale = x.scale};
 
   Products products = products_of(x);
   const LaidOut right =
@@ -79,7 +152,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
   const Tensor handover = handover_workspace(memory, products, tiles);
   std::optional<Outliers> outliers;
   if (op.shadow_outliers) {
-    outliers = shadow(memory, x.clipped, w, result.weight_zero);
+    outliers = outliers_of(memory, x.clipped, w, result.weight_zero);
     result.shadow = outliers->sums;
   }
   const auto body = [=](Core& core) {
@@ -90,7 +163,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
       make_outliers(core, *outliers);
     }
     Scratch scratch(core);
-    Int8Epilogue epilogue(core, scratch, result, tiles);
+    Epilogue epilogue(core, scratch, result, tiles, 1);
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     multiply(
         core, scratch, right, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); }, x.prepared());

@@ -2,7 +2,7 @@
 //
 //   exact_float       vector  x -> halves, codes as they are (w4_groups.hpp)
 //   int8_activations  vector  x -> bytes of each segment, codes as they are (w4_groups.hpp)
-//   activations f16   vector  codes -> w in f32 -> f16 (w4_rows.hpp, split_f16.hpp), x -> f16
+//   activations f16   vector  codes -> w in f32 -> f16 (w4_weight.hpp, layout.hpp), x -> f16
 //   --- all cores meet ---
 //   load -> feed -> matrix -> drain        f16 -> f32, each group or all of the depth
 //   vector   scales, powers; bias, rounding -> y
@@ -12,12 +12,10 @@
 
 #include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
-#include "npu_kernels/linear/float_epilogue.hpp"
-#include "npu_kernels/linear/launch.hpp"
-#include "npu_kernels/linear/repack.hpp"
-#include "npu_kernels/linear/split_f16.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
+#include "npu_kernels/linear/layout.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
-#include "npu_kernels/linear/w4_slots.hpp"
+#include "npu_kernels/linear/w4_rows.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
@@ -37,25 +35,24 @@ Plan plan_of(GlobalMemory& memory, Products products, bool made = false) {
 }
 
 std::function<void(Core&)> in_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
-                                     const FloatResult& result, bool bytes) {
+                                     const LinearResult& result, bool bytes) {
   return [op = w4_groups(memory, x, weight, result, bytes)](Core& core) { multiply_w4_groups(core, op); };
 }
 
 // x and w rounded to f16 once.
 std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
-                                     FloatResult result) {
+                                     LinearResult result) {
   const bool whole = x.dtype == DType::f16 && loads_as_rows(x.rows);
   const SplitF16 left = whole ? SplitF16{} : halves(memory, "x", x.count, x.depth, 1);
-  Products products{
-      .left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
-      .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16, .lines = {}, .blocks = {}}},
-      .sum = DType::f32,
-      .segments = {{0, x.depth}}};
+  Products products{.left = whole ? std::vector{rows_operand(x.rows)} : left.parts,
+                    .right = {{.rows = weight.codes.count, .depth = x.depth, .dtype = DType::f16}},
+                    .sum = DType::f32,
+                    .segments = {{0, x.depth}}};
   const bool made = DequantizedTiles::takes(weight) && stages_for_vector(memory.device()) &&
                     makes_right(memory.device(), memory.cores(), products);
   const SplitF16 right = made ? SplitF16{} : halves(memory, "w", weight.codes.count, x.depth, 1);
   if (!made) products.right = right.parts;
-  if (x.depth > 0) result.row_power = left.power, result.col_power = right.power;
+  if (x.depth > 0) result.row_scale = left.powers(), result.column_scale = right.powers();
   const Plan plan = plan_of(memory, products, made);
   return [=](Core& core) {
     if (!whole) make_halves(core, x, left);
@@ -65,7 +62,7 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
     if (!made) make_halves(core, weight.codes.count, x.depth, reader, right);
     if (!made || !whole) core.sync_all();
     Scratch scratch(core);
-    FloatEpilogue epilogue(core, scratch, result, plan.tiles, plan.products.steps());
+    Epilogue epilogue(core, scratch, result, plan.tiles, plan.products.steps());
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
     if (!made) return multiply(core, plan.products, plan.tiles, plan.handover, consume);
@@ -92,20 +89,17 @@ Status declined(const Device& device, const LinearW4a16<Host>&) {
 
 Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices& choices) {
   const index m = op.x.extents[0], n = op.y.extents[1], slots = op.slots();
-  W4Slots order{
-      .x = {.rows = memory.bind("x", op.x), .panels = {}, .dtype = op.x.dtype, .count = m, .depth = op.x.extents[1]},
-      .perm = {},
-      .slots = {}};
+  W4Slots order{.x = {.rows = memory.bind("x", op.x), .dtype = op.x.dtype, .count = m, .depth = op.x.extents[1]}};
   RowSource x = order.x;
   x.depth = slots;
   const bool permuted = op.perm.present() && slots > 0;
   if (permuted) {
     order.perm = memory.bind("perm", op.perm);
     order.slots = memory.workspace("x by slots", {m, slots}, DType::f32);
-    x = {.rows = by_axes(order.slots), .panels = {}, .dtype = DType::f32, .count = m, .depth = slots};
+    x = {.rows = by_axes(order.slots), .dtype = DType::f32, .count = m, .depth = slots};
   }
   const W4Weight weight = w4_weight(memory, op);
-  FloatResult result{.y = memory.bind("y", op.y, Use::out), .bias = {}, .row_power = {}, .col_power = {}};
+  LinearResult result{.y = memory.bind("y", op.y, Use::out), .powers = true};
   result.bias = memory.bind_optional("bias", op.bias);
 
   const bool bytes = op.compute == W4Compute::int8_activations;

@@ -1,4 +1,4 @@
-"""What compilers of two vendors make of the gpu shape of our OpenCL kernels: see scripts/gpu_report.sh.
+"""What compilers of two vendors make of the per-group shape of our OpenCL kernels: see scripts/gpu_report.sh.
 
 A kernel's file stands alone by its defaults. Other configurations stand in it as comments:
 
@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gpu_report.md"
 LANES = 128  # of a group, where a kernel does not say otherwise (Runtime::lanes)
-COMMON = ["-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-O3", "-I.", "-w", "-D", "GPU_SHAPE=1",
+COMMON = ["-x", "cl", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-O3", "-I.", "-w", "-D", "PER_GROUP=1",
           "-D", "ALIGNED=1", "-D", "UNROLLED=1", "-D", "FP64=1", "-D", "ROUNDS_QUOTIENTS=1"]
 CLC = "/usr/lib/clc/"
 
@@ -157,7 +157,7 @@ def main():
     rows = [row for config in configurations() for row in measure(config, options.ptxas)]
     page = f"""# The OpenCL kernels on GPUs, as compilers see them
 
-Made by `scripts/gpu_report.sh`: the gpu shape of every kernel, compiled by clang 15 with libclc for NVIDIA (then by
+Made by `scripts/gpu_report.sh`: the per-group shape of every kernel, compiled by clang 15 with libclc for NVIDIA (then by
 ptxas 12.9 for sm_80 and sm_90) and for gfx90a and gfx1100. It is a necessary test, not a speed: no GPU has run them yet. Rules:
 
 {RULES}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the gpu shape of every OpenCL kernel for GPUs that are not here and writes docs/gpu_report.md: registers,
-# spills, local memory, resident warps, widths of loads and stores. It needs no GPU.
+# Compiles the per-group shape of every OpenCL kernel for GPUs that are not here and writes docs/gpu_report.md:
+# registers, spills, local memory, resident warps, widths of loads and stores. It needs no GPU.
 #
 #   scripts/gpu_report.sh            writes the page
 #   scripts/gpu_report.sh --check    fails where the page is not what the kernels give, or a kernel breaks a rule

@@ -25,11 +25,11 @@ WORK = ROOT / "build" / "mutants"
 
 
 class Mutant:
-    """One planted bug: `old` becomes `new` in `path`; `test` must fail on a machine with `level`."""
+    """One planted bug: `old` becomes `new` in `path`; one of `tests` must fail on a machine with `level`."""
 
     def __init__(self, listed, name, where):
         self.list, self.name, self.where = listed, name, where
-        self.path, self.test, self.level = None, listed, None
+        self.path, self.tests, self.level = None, (listed,), None
         self.old, self.new = [], []
 
     def __str__(self):
@@ -74,9 +74,10 @@ def read_list(path):
         elif line.startswith(("-", "+")):
             (mutants[-1].old if line[0] == "-" else mutants[-1].new).append(line[1:].strip())
         elif line.startswith("test "):
-            mutants[-1].test = line.split()[1]
-            if mutants[-1].test.startswith("simd_"):  # a program of instructions that some machines lack
-                mutants[-1].level = mutants[-1].test.removeprefix("simd_")
+            test = line.split()[1]
+            mutants[-1].tests = (test,)
+            if test.startswith("simd_"):  # a program of instructions that some machines lack
+                mutants[-1].level = test.removeprefix("simd_")
         elif line.startswith("level "):
             mutants[-1].level = line.split()[1]
         elif mutants[-1].path is None:
@@ -134,7 +135,7 @@ class Worker:
     def make(self, test):
         return self.quiet("cmake", "--build", self.build, "-j1", "--target", "test_" + test)
 
-    def run(self, test, limit):
+    def run_one(self, test, limit):
         """(passed, seconds, the first test that failed)"""
         begin, environment = time.monotonic(), dict(os.environ, OMP_WAIT_POLICY="passive")
         try:
@@ -145,15 +146,27 @@ class Worker:
         failed = re.findall(r"\[  FAILED  \] ([\w/]+\.[\w/]+)", self.log.read_text(errors="replace"))
         return passed, time.monotonic() - begin, failed[0] if failed else "it crashed"
 
+    def run(self, tests, limit):
+        """The same of several, until one fails. Each is built when its turn comes: it may be the first that fails."""
+        all_seconds = 0
+        for test in tests:
+            if not self.make(test):
+                return None, all_seconds, first_error(self.log)
+            passed, seconds, failed = self.run_one(test, limit)
+            all_seconds += seconds
+            if not passed:
+                return False, all_seconds, f"test_{test}: {failed}"
+        return True, all_seconds, ""
+
     def plant(self, mutant, limit):
         """('caught' or what is wrong, detail)"""
         file = self.source / mutant.path
         original = file.read_text()
         file.write_text(mutant.apply(original))
         try:
-            if not self.make(mutant.test):
-                return "DOES NOT COMPILE", first_error(self.log)
-            passed, seconds, failed = self.run(mutant.test, limit)
+            passed, seconds, failed = self.run(mutant.tests, limit)
+            if passed is None:
+                return "DOES NOT COMPILE", failed
             return ("SURVIVED", "") if passed else ("caught", f"by {failed} ({seconds:.1f} s)")
         finally:
             file.write_text(original)
@@ -165,15 +178,24 @@ def first_error(log):
 
 
 def bare(text):
-    return re.sub(r"[\s()]", "", text)
+    return re.sub(r"[\s();]", "", text)
 
 
 @functools.cache
 def drawable(operator, path):
-    """What the file may become by --draw, brackets aside."""
+    """What the file may become by --draw, brackets and semicolons aside."""
     paths = [path for paths in drawn_mutants.sources(operator).values() for path in paths]
     all_drawn = drawn_mutants.all_of(operator, path) if path in paths else ()
     return {hash(bare(drawn.apply(drawn.text))) for drawn in all_drawn}
+
+
+def kernels_of_room(name):
+    """The tests of some rooms call any operator, and a tool."""
+    return [".*", "cl_tuner"] if name in ("core", "cl", "npu", "exec") else [name]
+
+
+def drawable_at_all(name):
+    return any(drawn_mutants.sources(name).values())
 
 
 def is_routine(mutant):
@@ -182,17 +204,18 @@ def is_routine(mutant):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="a list, or list/mutant; with --draw an operator")
+    parser.add_argument("names", nargs="*",
+                        help="a list, or list/mutant; with --draw an operator, a room, or a test of one")
     parser.add_argument("--check", action="store_true", help="only that each text still stands where its mutant says")
     parser.add_argument("--routine", action="store_true", help="only name the mutants that --draw could have drawn")
-    parser.add_argument("--draw", type=int, metavar="N", help="N routine mutants of each operator instead of its list")
+    parser.add_argument("--draw", type=int, metavar="N", help="N routine mutants of each name instead of its list")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="with --draw: only print them")
     options = parser.parse_args()
     arguments = options.names
     wanted = {argument.split("/")[0] for argument in arguments}
     lists = {path.stem: read_list(path) for path in sorted(LISTS.glob("*.txt")) if not wanted or path.stem in wanted}
-    if unknown := wanted - set(lists):
+    if unknown := {name for name in wanted - set(lists) if not options.draw or not drawable_at_all(name)}:
         sys.exit(f"there is no tests/mutants/{sorted(unknown)[0]}.txt")
     chosen = [mutant for mutants, _ in lists.values() for mutant in mutants
               if not wanted or mutant.list in arguments or str(mutant) in arguments]
@@ -203,9 +226,9 @@ def main():
     if options.draw:
         chosen = [mutant for name in arguments for mutant in drawn_mutants.draw(name, options.draw, options.seed)]
         for mutant in chosen:  # a file that is another test's by the list
-            for listed in lists[mutant.list][0]:
+            for listed in lists.get(mutant.list, ((), ()))[0]:
                 if listed.path == mutant.path:
-                    mutant.test, mutant.level = listed.test, listed.level or mutant.level
+                    mutant.tests, mutant.level = listed.tests, listed.level or mutant.level
     if options.show:
         print(*(f"{mutant}{mutant.shown()}" for mutant in chosen), sep="\n")
         return
@@ -216,13 +239,14 @@ def main():
         print(f"{len(chosen)} mutants, {len(stale)} that cannot be planted")
         sys.exit(1 if stale or not chosen else 0)
 
-    # A worker takes a list's mutants that one test must catch: it builds the unchanged test first, and that must pass.
+    # A worker takes mutants of a list that the same tests must catch: those must pass first without a change.
     groups = queue.Queue()
-    for name, (_, kernels) in lists.items():
-        for test in sorted({mutant.test for mutant in chosen if mutant.list == name}):
-            mine = [mutant for mutant in chosen if mutant.list == name and mutant.test == test]
+    for name in sorted({mutant.list for mutant in chosen}):
+        kernels = lists[name][1] if name in lists else kernels_of_room(name)
+        for tests in sorted({mutant.tests for mutant in chosen if mutant.list == name}):
+            mine = [mutant for mutant in chosen if mutant.list == name and mutant.tests == tests]
             for begin in range(0, len(mine), 8):
-                groups.put((kernels, test, mine[begin:begin + 8]))
+                groups.put((kernels, tests, mine[begin:begin + 8]))
     results, printing = [], threading.Lock()
 
     def report(mutant, verdict, detail):
@@ -235,17 +259,20 @@ def main():
         worker.prepare()
         while True:
             try:
-                kernels, test, mutants = groups.get_nowait()
+                kernels, tests, mutants = groups.get_nowait()
             except queue.Empty:
                 return
             levels = machine_levels()
+            detail, seconds, test = None, 0, tests[0]
             if test.startswith("simd_") and test.removeprefix("simd_") not in levels:
-                detail, seconds = None, 0  # each of them is skipped below
-            elif not (worker.configure(kernels) and worker.make(test)):
-                detail, seconds = "the unchanged sources do not build: " + first_error(worker.log), 0
+                pass  # each of them is skipped below
+            elif not worker.configure(kernels):
+                detail = "the unchanged sources do not build: " + first_error(worker.log)
             else:
-                passed, seconds, failed = worker.run(test, 3600)
-                detail = None if passed else f"the unchanged test_{test} fails: {failed}"
+                passed, seconds, failed = worker.run(tests, 3600)
+                if not passed:
+                    detail = f"the unchanged sources {'do not build' if passed is None else 'fail'}: {failed}"
+            if detail is None and len(tests) == 1 and (worker.build / "tests" / ("test_" + test)).exists():
                 listing = subprocess.run([worker.build / "tests" / ("test_" + test), "--gtest_filter=levels.*"],
                                          stdout=subprocess.PIPE, text=True, check=False).stdout
                 levels |= set(re.findall(r"\[       OK \] levels\.(\w+)", listing))

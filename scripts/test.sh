@@ -68,7 +68,7 @@ where_it_installs() {
     finish 1
   fi
 }
-# The gpu shape of OpenCL kernels as compilers for GPUs see it; the CPU kernels of the other architecture.
+# The per-group shape of OpenCL kernels as compilers for GPUs see it; the CPU kernels of the other architecture.
 report() { where_it_installs "GPU report" "GPU report, whose compilers do not install" scripts/gpu_report.sh --check; }
 arm() { where_it_installs Arm "levels of Arm, whose compiler or emulator does not install" scripts/arm.sh; }
 

@@ -59,7 +59,7 @@ Expected<std::string> built_with(Cl& cl) {
 }
 
 const char* meeting(Cl& cl, const std::string& options) {
-  if (cl.runtime().cpu_shape()) return "one lane a row";
+  if (cl.runtime().per_item()) return "one lane a row";
   if (options.find("SUBGROUPS=1") != std::string::npos) return "lanes meet by subgroups";
   if (options.find("SHFL=1") != std::string::npos) return "lanes meet by shfl";
   return "lanes meet in local memory";
@@ -72,7 +72,7 @@ std::string products(Cl& cl) {
   if (name == "DOT_MADD") return "vpmaddwd" + bits;
   if (name == "DOT_PTX") return "dp4a";
   if (name == "DOT_KHR") return "dot_4x8packed_ss_int";
-  return cl.runtime().cpu_shape() ? "f32" : "OpenCL C";
+  return cl.runtime().per_item() ? "f32" : "OpenCL C";
 }
 
 // Halves are stored to nearest, ties to even, subnormal ones too.

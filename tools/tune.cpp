@@ -37,7 +37,7 @@ std::string today() {
 
 int list_parameters() {
   for (const ClParameter& p : cl_parameters())
-    for (ClShape shape : {ClShape::cpu, ClShape::gpu}) {
+    for (ClShape shape : {ClShape::per_item, ClShape::per_group}) {
       if (p.of(shape).list().size() < 2) continue;
       std::string values;
       for (int value : p.of(shape).list())
@@ -102,7 +102,7 @@ void add_tune(CLI::App& app, Command& chosen) {
       "Find the fastest cut of each OpenCL kernel on a device; each candidate is checked against the reference");
   add_device(command, options->device);
   command.add_option("--shape", options->shape, "Shape of the kernels; left out: that of the device")
-      ->check(CLI::IsMember({"cpu", "gpu"}));
+      ->check(CLI::IsMember({"per_item", "per_group"}));
   command.add_option("--op", options->ops, "Operators to tune; left out: all")->check(CLI::IsMember(tunable_ops()));
   command.add_option("--output", options->output, "File to write or to add to: for INLAY_CL_TUNING, ClOptions::tuning");
   command.add_option("--seconds", options->effort.seconds, "Measuring time of each parameter")

@@ -7,7 +7,7 @@
 //   K_PIECE..   dims of a token that lie side by side: 16, 8, 4, 1 (any number); 0: all
 //   V_SLOTS     16 slots and more of a dim of V lie side by side
 //   DIM         no head is wider             ROWS      rows that share each load of K and V
-//   UNIT_ROWS   no unit has more rows (cpu shape)      KEY_LANES  lanes that share a key (gpu shape)
+//   UNIT_ROWS   no unit has more rows (per-item shape)      KEY_LANES  lanes that share a key (per-group shape)
 //
 // gpu report, one row, f16: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
 // gpu report, one row, f16, of four heads: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=4 -D KEY_LANES=16
@@ -33,10 +33,10 @@
 #include "cl_kernels/attention/arguments.clh"
 #include "cl_kernels/support/rows.clh"
 
-#ifdef CPU_SHAPE
-#include "cl_kernels/attention/cpu_shape.clh"
+#ifdef PER_ITEM
+#include "cl_kernels/attention/per_item.clh"
 #else
-#include "cl_kernels/attention/gpu_shape.clh"
+#include "cl_kernels/attention/per_group.clh"
 #endif
 
 // Groups: units of rows, heads of units, parts.
@@ -52,7 +52,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attend(ATTENTION_
   if (LANE == 0) s = *sequence_at(m, b);
   group_barrier();
   const long first_row = first_row_of(p, &s, b, unit);
-#ifdef CPU_SHAPE
+#ifdef PER_ITEM
   if (first_row >= 0) attend_part(p, m, &s, b, first_row, heads * p->unit_heads, part);
 #else
   ATTEND_ROOM;

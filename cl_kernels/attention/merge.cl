@@ -6,8 +6,8 @@
 #include "cl_kernels/attention/scores.clh"
 #include "cl_kernels/support/butterfly.clh"
 
-// Sums that a lane keeps: in the cpu shape it is alone with its row.
-#ifdef CPU_SHAPE
+// Sums that a lane keeps: in the per-item shape it is alone with its row.
+#ifdef PER_ITEM
 #define SUMS 512
 #else
 #define SUMS 1

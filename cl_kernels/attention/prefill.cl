@@ -1,4 +1,4 @@
-// Attention of many rows, in the gpu shape: a group takes ROWS rows (query, head of the group) of one kv head.
+// Attention of many rows, in the per-group shape: a group takes ROWS rows (query, head of the group) of one kv head.
 //                                                          Dao et al., 2022; Dao, 2023 (FlashAttention-2)
 //   for each tile of 64 keys that some row sees
 //     S = q K^T                                     prefill_products.clh: register tiles
@@ -24,7 +24,7 @@
 
 #include "cl_kernels/attention/arguments.clh"
 
-#ifdef GPU_SHAPE
+#ifdef PER_GROUP
 #include "cl_kernels/attention/prefill_products.clh"
 
 #define ROW_LANES (LANES / ROWS)

@@ -33,7 +33,7 @@ std::vector<Dot> candidates(const Runtime& runtime) {
   std::vector<Dot> ways;
   const ClDevice& device = runtime.device();
   if (runtime.options().only_fallbacks) return ways;
-  if (runtime.cpu_shape()) {
+  if (runtime.per_item()) {
     if (!runtime.on_this_processor()) return ways;
     if (has_vnni_512()) ways.push_back({"DOT_VNNI", 16, 1});
     if (has_vnni_256()) ways.push_back({"DOT_VNNI", 8, 1, 6, 1});

@@ -12,10 +12,10 @@ class Runtime;
 struct Dot {
   const char* name = "";      // what programs define to take this way
   int value = 0;              // of the definition
-  int code_bytes = 4;         // of an input, in the cpu shape
+  int code_bytes = 4;         // of an input, in the per-item shape
   int rows = 12, panels = 2;  // of its register tile
 
-  // How kernels spell an input, in the cpu shape.
+  // How kernels spell an input, in the per-item shape.
   const char* code_name() const { return code_bytes == 1 ? "char" : code_bytes == 2 ? "short" : "float"; }
   ProgramKey& define(ProgramKey& key) const { return *name != '\0' ? key.number(name, value) : key; }
 };

@@ -86,7 +86,7 @@ template <class V> std::ptrdiff_t misalignment(const Cl& cl, const V& view) {
 // views do not matter. Rows are walked from their first element: a kernel that begins elsewhere asks for more. Of no
 // use to a CPU, which reads vectors from anywhere.
 template <class... V> bool aligned(const Cl& cl, const V&... view) {
-  constexpr index width = 8;  // support/rows.clh, the gpu shape
+  constexpr index width = 8;  // support/rows.clh, the per-group shape
   const auto one = [&](const auto& v) {
     if (!v.present()) return true;
     if (bits(v.dtype) < 8 || misalignment(cl, v) * 8 % (width * bits(v.dtype)) != 0) return false;
@@ -94,7 +94,7 @@ template <class... V> bool aligned(const Cl& cl, const V&... view) {
       if (v.extents[d] > 1 && v.strides[d] % width != 0) return false;
     return true;
   };
-  return !cl.runtime().cpu_shape() && (one(view) && ...);
+  return !cl.runtime().per_item() && (one(view) && ...);
 }
 
 // An entry outside 0..rows-1: the words of check_entries (core/entries.hpp).

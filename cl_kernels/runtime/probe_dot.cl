@@ -1,6 +1,6 @@
 // Are dot products of bytes right on this device, the way that is defined? data: 64 bytes u, 4 bytes x, 16 sums.
 #if defined(DOT_VNNI) || defined(DOT_MADD)
-#include "cl_kernels/linear/dot_cpu.clh"
+#include "cl_kernels/linear/dot_per_item.clh"
 
 kernel void probe(global uchar* data) {
   global const char* x = (global const char*)data + 64;
@@ -15,7 +15,7 @@ kernel void probe(global uchar* data) {
   vstore16(sum, 0, y);
 }
 #else
-#include "cl_kernels/linear/dot_gpu.clh"
+#include "cl_kernels/linear/dot_per_group.clh"
 
 // Of signed bytes: u less 128, and 128 sum x back.
 kernel void probe(global char* data) {

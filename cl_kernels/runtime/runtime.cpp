@@ -62,23 +62,24 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   made->context_ = context;
   made->queue_ = queue;
   const bool holds_groups = record.max_work_group >= most_lanes;
-  if (options.shape == ClShape::by_device) options.shape = record.is_cpu || !holds_groups ? ClShape::cpu : ClShape::gpu;
-  if (options.shape == ClShape::gpu && !holds_groups)
-    return failure(StatusCode::unsupported, "shape is gpu, with groups of " + std::to_string(most_lanes) +
+  if (options.shape == ClShape::by_device)
+    options.shape = record.is_cpu || !holds_groups ? ClShape::per_item : ClShape::per_group;
+  if (options.shape == ClShape::per_group && !holds_groups)
+    return failure(StatusCode::unsupported, "shape is per_group, with groups of " + std::to_string(most_lanes) +
                                                 " work-items; those of " + record.name + " have at most " +
-                                                std::to_string(record.max_work_group) + ": it must be cpu");
+                                                std::to_string(record.max_work_group) + ": it must be per_item");
   made->record_ = std::move(record);
   auto chosen = choose_language(context, id, made->record_, options.language);
   if (!chosen) return failure(std::move(chosen.error()));
   options.language = *chosen;
-  made->tuning_ = Tuning(made->record_, options.shape);
+  made->tuning_ = Tuning(options.shape);
   if (!options.tuning.empty() && options.tuning != "none")
     if (Status status = made->tuning_.read(options.tuning, made->record_); !status.ok())
       return failure(std::move(status));
   made->memory_ = std::make_unique<Memory>(context, made->record_);
   made->staging_ = std::make_unique<Staging>(context, queue, !made->record_.shares_memory);
   std::string build = "-cl-std=" + options.language;
-  build += options.shape == ClShape::cpu ? " -D CPU_SHAPE=1" : " -D GPU_SHAPE=1";
+  build += options.shape == ClShape::per_item ? " -D PER_ITEM=1" : " -D PER_GROUP=1";
   if (!options.build_options.empty()) build += ' ' + options.build_options;
   if (options.only_fallbacks) {
     build += " -D FALLBACKS=1";
@@ -137,7 +138,7 @@ bool Runtime::subnormal_codes() {
 
 index Runtime::busy_groups() const {
   // A GPU hides latency with several groups a unit; a CPU wants a few tasks a thread, so that none waits for the last.
-  return static_cast<index>(record_.compute_units) * (cpu_shape() ? 2 : 8);
+  return static_cast<index>(record_.compute_units) * (per_item() ? 2 : 8);
 }
 
 Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {

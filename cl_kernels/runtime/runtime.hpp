@@ -44,27 +44,27 @@ class Runtime {
   Memory& memory() { return *memory_; }
   Programs& programs() { return *programs_; }
 
-  bool cpu_shape() const { return options_.shape == ClShape::cpu; }
+  bool per_item() const { return options_.shape == ClShape::per_item; }
   // The device is this machine's processor and its compiler clang, as assembly and builtins take for granted. Assembly
   // of another processor ends oclgrind and rusticl while they build it: they are not even asked.
   bool on_this_processor() const { return record_.is_cpu && record_.platform == "Portable Computing Language"; }
-  // Work-items of a group: one in the cpu shape, else `wanted`, a power of two (lanes meet by butterflies) up to
-  // most_lanes. A device whose groups hold fewer has no gpu shape: tiles are cut for as many.
+  // Work-items of a group: one in the per-item shape, else `wanted`, a power of two (lanes meet by butterflies) up to
+  // most_lanes. A device whose groups hold fewer has no per-group shape: tiles are cut for as many.
   static constexpr std::size_t most_lanes = 256;
-  int lanes(int wanted = 128) const { return cpu_shape() ? 1 : wanted; }
+  int lanes(int wanted = 128) const { return per_item() ? 1 : wanted; }
   // -D FP64: support/double.clh makes doubles of integers without.
   bool has_doubles() const { return !options_.only_fallbacks && record_.has("cl_khr_fp64"); }
   // How dot products of bytes are taken: found out when it is first asked for.
   const Dot& dot();
   void take(const Dot& dot) { dot_ = dot; }  // one of dot_ways
-  // Whether codes are subnormal floats, in the cpu shape: found out when it is first asked for.
+  // Whether codes are subnormal floats, in the per-item shape: found out when it is first asked for.
   bool subnormal_codes();
   void take_subnormal_codes(bool taken) { subnormal_codes_ = taken; }
   // Groups that keep the device busy: what a split aims at.
   index busy_groups() const;
   // How a kernel is cut: the device's values, or a file's.
-  int tuned(Tunable parameter) const { return tuning_[parameter]; }
-  int lanes(Tunable wanted) const { return lanes(tuned(wanted)); }
+  int tuned(const ClParameter& parameter) const { return tuning_[parameter]; }
+  int lanes(const ClParameter& wanted) const { return lanes(tuned(wanted)); }
   Tuning& tuning() { return tuning_; }
 
   // Where a kernel reports an index out of range: the record is the buffer `faults` of the kernel.

@@ -1,5 +1,5 @@
-// Codes as subnormal floats spare a conversion each (linear/w4_cpu.clh), where the device's processor does not call
-// microcode for them.
+// Codes as subnormal floats spare a conversion each (linear/w4_per_item.clh), where the device's processor does not
+// call microcode for them.
 #pragma once
 
 namespace inlay::cl {

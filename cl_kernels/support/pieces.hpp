@@ -9,7 +9,7 @@
 namespace inlay::cl {
 
 struct PieceTunables {
-  Tunable lanes, piece, width;
+  const ClParameter &lanes, &piece, &width;
 };
 
 // How y = f(x, up) is started, row by row: the kernel has the name of its program.

@@ -7,11 +7,11 @@
 namespace inlay {
 
 std::string_view name(ClShape shape) {
-  return shape == ClShape::cpu ? "cpu" : shape == ClShape::gpu ? "gpu" : "by_device";
+  return shape == ClShape::per_item ? "per_item" : shape == ClShape::per_group ? "per_group" : "by_device";
 }
 
 std::optional<ClShape> shape_called(std::string_view wanted) {
-  for (const ClShape shape : {ClShape::cpu, ClShape::gpu})
+  for (const ClShape shape : {ClShape::per_item, ClShape::per_group})
     if (name(shape) == wanted) return shape;
   return std::nullopt;
 }
@@ -45,22 +45,14 @@ Status check_value(const ClParameter& parameter, ClShape shape, long value) {
                  choices(values));
 }
 
-Tuning::Tuning(const ClDevice& device, ClShape shape, std::span<const Known> known) : shape_(shape) {
-  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = cl_parameters()[i].of(shape).usual;
-  const auto holds = [](const std::string& text, std::string_view part) {
-    return text.find(part) != std::string::npos;
-  };
-  for (const Known& row : known)
-    if (row.shape == shape && holds(device.vendor, row.vendor) && holds(device.name, row.name))
-      values_[static_cast<std::size_t>(row.parameter)] = row.value;
-}
-
 Status Tuning::set(std::string_view op, std::string_view name, long value) {
   auto found = find_parameter(op, name);
   if (!found) return std::move(found.error());
   if (Status wrong = check_value(**found, shape_, value); !wrong.ok())
     return invalid(std::string(op) + "." + std::string(name) + " " + std::string(wrong.message()));
-  values_[static_cast<std::size_t>(*found - cl_parameters().data())] = static_cast<int>(value);
+  const ClParameter& parameter = **found;
+  std::erase_if(set_, [&](const Value& one) { return one.op == parameter.op && one.name == parameter.name; });
+  if (value != parameter.of(shape_).usual) set_.push_back({parameter.op, parameter.name, static_cast<int>(value)});
   return {};
 }
 

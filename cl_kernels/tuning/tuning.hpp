@@ -1,66 +1,24 @@
-// The values of all parameters on one device: launchers ask for them by number.
+// The values of all parameters on one device: launchers ask for those that stand beside them.
 //
-//   runtime.tuned(Tunable::softmax_piece)        runtime.lanes(Tunable::softmax_lanes)
+//   runtime.tuned(softmax_piece)        runtime.lanes(softmax_lanes)
 #pragma once
 
-#include <array>
 #include <span>
 
 #include <inlay/cl_tuning.hpp>
 
 namespace inlay::cl {
 
-// In the order of cl_parameters().
-enum class Tunable : unsigned char {
-  add_lanes,
-  add_width,
-  attention_lanes,
-  attention_unit_rows,
-  dequantize_lanes,
-  dequantize_width,
-  embedding_lanes,
-  gelu_lanes,
-  gelu_piece,
-  gelu_width,
-  kv_cache_lanes,
-  kv_cache_copy_lanes,
-  kv_cache_tokens,
-  linear_lanes,
-  linear_int8_lanes,
-  linear_w4a16_lanes,
-  merge_states_lanes,
-  merge_states_rows,
-  quantize_lanes,
-  quantize_width,
-  rms_norm_lanes,
-  rms_norm_width,
-  rope_lanes,
-  softmax_lanes,
-  softmax_short_lanes,
-  softmax_piece,
-  softmax_width,
-  swiglu_lanes,
-  swiglu_piece,
-  swiglu_width,
-  count
-};
-
-// A value that was measured on some devices: those of a vendor whose name holds `name` (an architecture, a device;
-// empty: all of the vendor's). Of several rows that fit, the last one counts: the general ones come first.
-struct Known {
-  std::string_view vendor, name;
-  ClShape shape;
-  Tunable parameter;
-  int value;
-};
-std::span<const Known> known_devices();
-
 class Tuning {
  public:
   Tuning() = default;
-  Tuning(const ClDevice& device, ClShape shape, std::span<const Known> known = known_devices());
+  explicit Tuning(ClShape shape) : shape_(shape) {}
 
-  int operator[](Tunable parameter) const { return values_[static_cast<std::size_t>(parameter)]; }
+  int operator[](const ClParameter& parameter) const {
+    for (const Value& value : set_)
+      if (value.op == parameter.op && value.name == parameter.name) return value.value;
+    return parameter.of(shape_).usual;
+  }
   Status set(std::string_view op, std::string_view name, long value);
   // Where the values come from, for a reader.
   const std::string& origin() const { return origin_; }
@@ -69,8 +27,12 @@ class Tuning {
   Status read(const std::string& file, const ClDevice& device);
 
  private:
-  std::array<int, static_cast<std::size_t>(Tunable::count)> values_{};
-  ClShape shape_ = ClShape::cpu;
+  struct Value {
+    std::string_view op, name;  // of the list's
+    int value;
+  };
+  std::vector<Value> set_;  // the others have their usual values
+  ClShape shape_ = ClShape::per_item;
   std::string origin_ = "as compiled in";
 };
 

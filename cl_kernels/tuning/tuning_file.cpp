@@ -1,7 +1,7 @@
 // The file of ClOptions::tuning. The schema is this file, read top to bottom; keys that it does not name are refused:
 //
 //   format     1
-//   devices    [{platform, device, driver, shape: "cpu" | "gpu",
+//   devices    [{platform, device, driver, shape: "per_item" | "per_group",
 //                operators: {"<operator>": {"<parameter>": <value> or a record, ..}, ..}}, ..]
 //
 //   record     {"value": <value>, "usual": <what it takes the place of>, "measured": "<date>",
@@ -147,7 +147,8 @@ Expected<std::vector<Section>> sections_of(const std::string& file, const Json& 
         return failure(corrupt(where + "." + key, "is " + shown(one[key]) + "; it must be a string"));
     const auto shape = one["shape"].is_string() ? shape_called(one["shape"].get<std::string>()) : std::nullopt;
     if (!shape)
-      return failure(corrupt(where + ".shape", "is " + shown(one["shape"]) + "; it must be \"cpu\" or \"gpu\""));
+      return failure(
+          corrupt(where + ".shape", "is " + shown(one["shape"]) + "; it must be \"per_item\" or \"per_group\""));
     if (wrong = check_operators(where + ".operators", one["operators"], *shape); !wrong.ok())
       return failure(std::move(wrong));
     Section section{one["platform"], one["device"], one["driver"], *shape, one["operators"]};

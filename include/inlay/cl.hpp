@@ -57,19 +57,20 @@ template <> struct SpacePointer<Cl> {
 };
 static_assert(MemorySpace<Cl>);
 
-// How kernels are cut. `cpu`: a work-item computes a tile by itself, with vectors and without barriers. `gpu`: the
-// work-items of a group share a tile through local memory and reduce by butterflies.
-enum class ClShape : unsigned char { by_device, cpu, gpu };
+// How kernels are cut. `per_item`: a work-item computes a tile by itself, with vectors and without barriers.
+// `per_group`: the work-items of a group share a tile through local memory and reduce by butterflies.
+enum class ClShape : unsigned char { by_device, per_item, per_group };
 
 struct ClOptions {
-  std::string device = {};             // a part of the device's or its platform's name; empty: INLAY_CL_DEVICE
-  ClShape shape = ClShape::by_device;  // CPUs, and devices whose groups hold fewer than 256: cpu; all others: gpu
-  std::string language = {};           // "CL1.2", "CL3.0"; empty: INLAY_CL_LANGUAGE, else the newest that compiles
-  bool only_fallbacks = false;         // no subgroups, no doubles, no assembly: the OpenCL C that `language` names
-  bool profiling = false;              // the queue measures kernels: Cl::kernel_seconds
-  std::string cache = {};              // a directory for built programs; empty: INLAY_CL_CACHE, else none
-  std::string build_options = {};      // the compiler's beside ours: "-cl-opt-disable"; empty: INLAY_CL_BUILD_OPTIONS
-  std::string tuning = {};             // a file of `inlay tune`; empty: INLAY_CL_TUNING, else none; "none": none
+  std::string device = {};  // a part of the device's or its platform's name; empty: INLAY_CL_DEVICE
+  ClShape shape =
+      ClShape::by_device;          // CPUs, and devices whose groups hold fewer than 256: per_item; others: per_group
+  std::string language = {};       // "CL1.2", "CL3.0"; empty: INLAY_CL_LANGUAGE, else the newest that compiles
+  bool only_fallbacks = false;     // no subgroups, no doubles, no assembly: the OpenCL C that `language` names
+  bool profiling = false;          // the queue measures kernels: Cl::kernel_seconds
+  std::string cache = {};          // a directory for built programs; empty: INLAY_CL_CACHE, else none
+  std::string build_options = {};  // the compiler's beside ours: "-cl-opt-disable"; empty: INLAY_CL_BUILD_OPTIONS
+  std::string tuning = {};         // a file of `inlay tune`; empty: INLAY_CL_TUNING, else none; "none": none
 };
 
 // What a device says of itself, and what follows for kernels.

@@ -5,7 +5,7 @@
 //   for (const ClParameter& p : cl_parameters()) use(p.op, p.name, p.of(shape).list());
 //   Status status = cl.tune("softmax", "lanes", 64);   // from the next call on: sizes of workspaces may change with it
 //
-// A device begins with the values that are compiled in for it; a file (ClOptions::tuning) changes some of them.
+// A device begins with the usual values of its shape; a file (ClOptions::tuning) changes some of them.
 // `inlay tune` measures, and writes such a file. docs/opencl.md shows one.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace inlay {
 
-// "cpu" and "gpu", as files and the command line call the shapes.
+// "per_item" and "per_group", as files and the command line call the shapes.
 std::string_view name(ClShape shape);
 std::optional<ClShape> shape_called(std::string_view name);
 
@@ -39,10 +39,10 @@ struct ClParameter {
 
   std::string_view op, name;  // op: an operator, or the room that several share
   std::string_view what;
-  Choice cpu, gpu;
+  Choice per_item, per_group;
   bool same_bits;  // results have the same bits with each value
 
-  const Choice& of(ClShape shape) const { return shape == ClShape::cpu ? cpu : gpu; }
+  const Choice& of(ClShape shape) const { return shape == ClShape::per_item ? per_item : per_group; }
 };
 
 std::span<const ClParameter> cl_parameters();

@@ -16,20 +16,20 @@ namespace inlay::npu {
 namespace {
 
 // What is made for the vector units alone, or for the matrix unit beside them.
-Program on_vectors(GlobalMemory& memory, AttentionProblem wanted, const RooflineWork& bounds) {
+Program on_vectors(GlobalMemory& memory, AttentionCall wanted, const RooflineWork& bounds) {
   const VectorTiles tiles = vector_tiles(memory.device(), wanted);
   auto units = std::make_shared<const std::vector<QueryTile>>(units_of(wanted, tiles.rows));
   wanted.hides = hides(wanted, *units);
   const auto count = static_cast<index>(units->size());
   const PartsWorkspace space = parts_workspace(memory, wanted, count, tiles.rows);
-  const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
+  const auto problem = std::make_shared<const AttentionCall>(std::move(wanted));
   return {.body = [=](Core& core) { attend_on_vectors(core, *problem, *units, space, tiles); },
           .problem = bounds,
           .launch = {.cores = cores_for(count, 2, memory.cores())}};
 }
 
 // A body-less program where its tiles do not fit.
-Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const RooflineWork& bounds, const Choices& choices) {
+Program on_matrix(GlobalMemory& memory, AttentionCall wanted, const RooflineWork& bounds, const Choices& choices) {
   if (!fits_matrix(memory.device(), wanted)) return {};
   auto [plan, tiles] = plan_matrix(memory.device(), wanted, choices.activations);
   if (plan.tiles.tokens == 0) return {};
@@ -42,7 +42,7 @@ Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const RooflineW
   const bool may_be_nonfinite = wanted.hides || plan.numbers.f16_scores;
   if (may_be_nonfinite) plan.nonfinite = nonfinite_flags(memory);
   // What is done once more where sums are no numbers: for a token all, for a prompt each query.
-  const bool again = may_be_nonfinite && !wanted.by_chunks, alone = may_be_nonfinite && wanted.by_chunks;
+  const bool again = may_be_nonfinite && !wanted.chunk_invariant, alone = may_be_nonfinite && wanted.chunk_invariant;
   const Program vectors = again ? on_vectors(memory, wanted, bounds) : Program{};
   const VectorTiles of_vectors = vector_tiles(memory.device(), wanted);
   std::shared_ptr<const PerQueryPlan> queries;
@@ -51,7 +51,7 @@ Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const RooflineW
         per_query_plan(memory, wanted, plan, std::min(plan.most_rows, of_vectors.rows), launch.cores));
   // A query that is alone sees all that it is multiplied with, or rules hide some of it.
   const bool hidden = plan.numbers.f16_scores || !one_rule(wanted);
-  const auto problem = std::make_shared<const AttentionProblem>(std::move(wanted));
+  const auto problem = std::make_shared<const AttentionCall>(std::move(wanted));
   const auto body = [=, plan = std::move(plan)](Core& core) {
     const bool numbers = attend_on_matrix(core, *problem, *units, space, plan, queries.get());
     if (again && !sums_are_finite(core, plan.nonfinite)) vectors.body(core);
@@ -64,11 +64,12 @@ Program on_matrix(GlobalMemory& memory, AttentionProblem wanted, const RooflineW
 constexpr double priced_from = 2e6;
 
 // Splits that give each core one unit or two, as long as they are worth their merge.
-std::vector<index> splits_of(const AttentionProblem& p, const Device& device, std::uint32_t cores) {
-  if (p.by_chunks) return {1};
+std::vector<index> splits_of(const AttentionCall& p, const Device& device, std::uint32_t cores) {
+  if (p.chunk_invariant) return {1};
   constexpr index shortest = 256;
   index longest = 1, units = 0;
-  for (const Sequence& s : p.sequences) longest = std::max(longest, s.keys), units += s.queries > 0 ? p.kv_heads : 0;
+  for (const AttentionSequence& s : p.sequences)
+    longest = std::max(longest, s.keys), units += s.queries > 0 ? p.kv_heads() : 0;
   const index vectors = device.vector_units();
   std::vector<index> splits{1};
   for (const index wanted : {ceil_div(cores, units), ceil_div(2 * cores, units), ceil_div(vectors * cores, units)})
@@ -79,16 +80,18 @@ std::vector<index> splits_of(const AttentionProblem& p, const Device& device, st
 }
 
 // The quickest by the timing model, whose prices are kept.
-AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const AttentionProblem& problem,
-                           const std::string& key, const Choices& choices) {
-  const std::vector<AttentionTemplate> all = templates_of(problem, memory.device(), memory.cores());
+AttentionTemplate quickest(GlobalMemory& memory, const AttentionProblem<Host>& problem, const Choices& choices) {
+  const AttentionCall call = attention_call(memory, problem);
+  const std::vector<AttentionTemplate> all = templates_of(call, memory.device(), memory.cores());
   AttentionTemplate best = all.front();
   double least = 0;
   for (const AttentionTemplate& by : all) {
-    const Program plan = attend_by(memory, problem, choices, by);
+    const Program plan = attend_by(memory, call, choices, by);
     if (!plan.body) continue;
-    const auto build = [&](GlobalMemory& other) { return attend_by(other, bind(other), choices, by).body; };
-    const PricedProgram priced{.name = key,
+    const auto build = [&](GlobalMemory& other) {
+      return attend_by(other, attention_call(other, problem), choices, by).body;
+    };
+    const PricedProgram priced{.name = choices.key,
                                .sizes = {by.matrix, by.splits, static_cast<index>(choices.activations)},
                                .types = {},
                                .problem = plan.problem,
@@ -102,18 +105,17 @@ AttentionTemplate quickest(GlobalMemory& memory, const BindProblem& bind, const 
 
 }  // namespace
 
-std::vector<AttentionTemplate> templates_of(const AttentionProblem& problem, const Device& device,
-                                            std::uint32_t cores) {
+std::vector<AttentionTemplate> templates_of(const AttentionCall& problem, const Device& device, std::uint32_t cores) {
   std::vector<AttentionTemplate> all;
   for (const index splits : splits_of(problem, device, cores))
     for (const bool matrix : {true, false}) all.push_back({matrix, splits});
   return all;
 }
 
-Program attend_by(GlobalMemory& memory, AttentionProblem problem, const Choices& choices, const AttentionTemplate& by) {
+Program attend_by(GlobalMemory& memory, AttentionCall problem, const Choices& choices, const AttentionTemplate& by) {
   const RooflineWork bounds = bounds_of(problem);
   index longest = 1;
-  for (const Sequence& s : problem.sequences) longest = std::max(longest, s.keys);
+  for (const AttentionSequence& s : problem.sequences) longest = std::max(longest, s.keys);
   constexpr index granule = 32;  // tokens: a split starts where a transfer is not cut
   problem.split = round_up(ceil_div(longest, by.splits), granule);
   problem.splits = by.splits;
@@ -121,18 +123,18 @@ Program attend_by(GlobalMemory& memory, AttentionProblem problem, const Choices&
                    : on_vectors(memory, std::move(problem), bounds);
 }
 
-Program attend(GlobalMemory& memory, const BindProblem& bind, const std::string& key, const Choices& choices) {
-  const AttentionProblem problem = bind(memory);
+Program attend(GlobalMemory& memory, const AttentionProblem<Host>& problem, const Choices& choices) {
+  const AttentionCall call = attention_call(memory, problem);
   AttentionTemplate by;
-  const auto bytes = static_cast<double>(bounds_of(problem).bytes);
-  if (!problem.by_chunks && choices.prices != nullptr && bytes >= priced_from) {
+  const auto bytes = static_cast<double>(bounds_of(call).bytes);
+  if (!problem.chunk_invariant && choices.prices != nullptr && bytes >= priced_from) {
     // What is asked only for a price takes no workspace of the caller's.
     PlanningMemory apart(memory.device(), memory.cores());
-    by = quickest(apart, bind, bind(apart), key, choices);
+    by = quickest(apart, problem, choices);
   }
-  if (Program program = attend_by(memory, problem, choices, by); program.body) return program;
+  if (Program program = attend_by(memory, call, choices, by); program.body) return program;
   by.matrix = false;
-  return attend_by(memory, problem, choices, by);
+  return attend_by(memory, call, choices, by);
 }
 
 }  // namespace inlay::npu

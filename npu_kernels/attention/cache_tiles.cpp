@@ -14,11 +14,11 @@ index granule_of(const Device& device, DType dtype) {
 
 }  // namespace
 
-std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const TokenRange& range) {
+std::vector<index> blocks_of(Core& core, const AttentionCall& problem, const TokenRange& range) {
   std::vector<index> blocks;
-  const index size = problem.block_size;
-  if (size == 0) return blocks;
-  const Tensor row = problem.table.at(0, range.sequence - problem.sequences.data()).matrix();
+  const index size = problem.block_size();
+  if (!problem.block_table.present()) return blocks;
+  const Tensor row = problem.bound.block_table.at(0, problem.number_of(*range.sequence)).matrix();
   for (index i = range.first / size; i * size < range.first + range.count; ++i)
     blocks.push_back(static_cast<index>(core.scalar_read(row, 0, i)));
   return blocks;
@@ -29,7 +29,7 @@ bool must_gather(const Device& device, const Cached& cached) {
   return view.extent(3) > 1 && view.extent(4) % granule_of(device, cached.dtype()) != 0;
 }
 
-ScaleTiles::ScaleTiles(Core& core, const AttentionProblem& problem, index tokens)
+ScaleTiles::ScaleTiles(Core& core, const AttentionCall& problem, index tokens)
     : core_(core), problem_(problem), ring_([&] {
         const auto form = [&](const char* name, const NdTensor& k, const NdTensor& v) {
           Shape shape{1, 2};
@@ -40,10 +40,10 @@ ScaleTiles::ScaleTiles(Core& core, const AttentionProblem& problem, index tokens
           }
           return TileForm{name, Space::vector, shape, DType::f32, Layout::nd};
         };
-        return core.ring<2>(
-            "scales",
-            {form("scales", problem.k.scale, problem.v.scale), form("offsets", problem.k.offset, problem.v.offset)},
-            {1, Pipe::load_vector, Pipe::vector});
+        return core.ring<2>("scales",
+                            {form("scales", problem.bound.k.scale, problem.bound.v.scale),
+                             form("offsets", problem.bound.k.offset, problem.bound.v.offset)},
+                            {1, Pipe::load_vector, Pipe::vector});
       }()) {}
 
 Tensor ScaleTiles::part_of(const Tensor& slot, const NdTensor& scale, index tokens) const {
@@ -51,7 +51,7 @@ Tensor ScaleTiles::part_of(const Tensor& slot, const NdTensor& scale, index toke
 }
 
 void ScaleTiles::load(const Tensor& slot, const NdTensor& scale, const TokenRange& range) {
-  const Sequence& s = *range.sequence;
+  const AttentionSequence& s = *range.sequence;
   const auto outer_of = [&](index outer) { return scale.extent(0) > 1 ? outer : 0; };
   const NdTensor of_head = scale.slice(2, scale.extent(2) > 1 ? range.kv_head : 0, 1);
   const auto rows = [&](index outer, index row, index count) {
@@ -59,8 +59,9 @@ void ScaleTiles::load(const Tensor& slot, const NdTensor& scale, const TokenRang
     return (scale.extent(1) > 1 ? of_outer.slice(0, row, count) : spread(of_outer, 0, count)).at(1, 0);
   };
   const Tensor tile = part_of(slot, scale, range.count);
-  if (!of_tokens(scale)) return core_.copy(by_axes(tile), rows(problem_.block_size > 0 ? 0 : s.scale_outer, 0, 1));
-  for_parts(problem_, range, s.scale_outer, s.scale_row, [&](index outer, index row, index at, index count) {
+  if (!of_tokens(scale))
+    return core_.copy(by_axes(tile), rows(problem_.block_table.present() ? 0 : s.scale_outer, 0, 1));
+  for_parts(problem_, range, s.scale_outer, s.row, [&](index outer, index row, index at, index count) {
     core_.copy(by_axes(tile.row_slice(at, count)), rows(outer, row, count));
   });
 }
@@ -76,8 +77,8 @@ void ScaleTiles::apply(const Cached& cached, const TokenRange& range, const Tens
   ring_.release();
 }
 
-CacheTiles::CacheTiles(Core& core, const AttentionProblem& problem, const Cached& cached, const char* name,
-                       index tokens, ScaleTiles* scales, const Tensor& space)
+CacheTiles::CacheTiles(Core& core, const AttentionCall& problem, const Cached& cached, const char* name, index tokens,
+                       ScaleTiles* scales, const Tensor& space)
     : core_(core), problem_(problem), cached_(cached), scales_(scales), gathers_(must_gather(core.device(), cached)) {
   const Shape rows{std::max<index>(tokens, 2), std::max<index>(cached.dim, 2)};
   const Flow flow{2, Pipe::load_vector, Pipe::vector};
@@ -90,7 +91,7 @@ CacheTiles::CacheTiles(Core& core, const AttentionProblem& problem, const Cached
   step_ = view.stride(1) == piece() ? piece() : round_up(piece(), granule);
   const index room = static_cast<index>(core.device().memory(Space::vector).bytes) / gathered_share;
   const index of_a_group = room / groups() * 8 / bits(cached.dtype()) / granule * granule;
-  part_rows_ = std::clamp<index>(of_a_group / step_, 1, std::min(tokens, problem.block_size));
+  part_rows_ = std::clamp<index>(of_a_group / step_, 1, std::min(tokens, problem.block_size()));
   pitch_ = round_up(part_rows_ * step_, granule);
   // The gather reads a whole row: what no transfer fills in it is there from the start.
   std::vector<Tensor> parts;
@@ -124,7 +125,7 @@ void CacheTiles::make_places(const Tensor& space) {
 
 // [token, group, dim of the group]
 NdTensor CacheTiles::source(const TokenRange& range, index outer, index row, index count) const {
-  const NdTensor& view = cached_.views[static_cast<std::size_t>(range.sequence->view)];
+  const NdTensor& view = cached_.of(problem_.number_of(*range.sequence));
   return view.at(0, outer).slice(0, row, count).at(1, range.kv_head);
 }
 

@@ -19,27 +19,27 @@ namespace inlay::npu {
 
 // A tile of keys of a sequence and head, and the blocks that hold it (of first / block_size on).
 struct TokenRange {
-  const Sequence* sequence = nullptr;
+  const AttentionSequence* sequence = nullptr;
   index kv_head = 0, first = 0, count = 0;
   const std::vector<index>* blocks = nullptr;
 };
 
 // Read from the table; none without one.
-std::vector<index> blocks_of(Core& core, const AttentionProblem& problem, const TokenRange& range);
+std::vector<index> blocks_of(Core& core, const AttentionCall& problem, const TokenRange& range);
 
 // visit(outer, row, at, count) for each run of a range's tokens: from `at` of the range on they are the rows from `row`
 // of `outer` on, or of a block. Key 0 of the sequence is row `row` of `outer`.
 template <class Visit>
-void for_parts(const AttentionProblem& problem, const TokenRange& range, index outer, index row, Visit&& visit) {
-  const index size = problem.block_size;
-  if (size == 0) return visit(outer, row + range.first, index{0}, range.count);
+void for_parts(const AttentionCall& problem, const TokenRange& range, index outer, index row, Visit&& visit) {
+  const index size = problem.block_size();
+  if (!problem.block_table.present()) return visit(outer, row + range.first, index{0}, range.count);
   for (index at = 0, n; at < range.count; at += n) {
     const index key = range.first + at;
     n = std::min(size - key % size, range.count - at);
     visit((*range.blocks)[static_cast<std::size_t>(key / size - range.first / size)], key % size, at, n);
   }
 }
-template <class Visit> void for_parts(const AttentionProblem& problem, const TokenRange& range, Visit&& visit) {
+template <class Visit> void for_parts(const AttentionCall& problem, const TokenRange& range, Visit&& visit) {
   for_parts(problem, range, range.sequence->outer, range.sequence->row, visit);
 }
 
@@ -50,25 +50,25 @@ bool must_gather(const Device& device, const Cached& cached);
 // Scales and offsets of K and V: a column of tokens, or a row of channels or of one element.
 class ScaleTiles {
  public:
-  ScaleTiles(Core& core, const AttentionProblem& problem, index tokens);
+  ScaleTiles(Core& core, const AttentionCall& problem, index tokens);
   void apply(const Cached& cached, const TokenRange& range, const Tensor& tile);
 
  private:
   bool of_tokens(const NdTensor& scale) const {
-    return scale.extent(1) > 1 || (problem_.block_size > 0 && scale.extent(0) > 1);
+    return scale.extent(1) > 1 || (problem_.block_table.present() && scale.extent(0) > 1);
   }
   Tensor part_of(const Tensor& slot, const NdTensor& scale, index tokens) const;
   void load(const Tensor& slot, const NdTensor& scale, const TokenRange& range);
 
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   TupleRing<2> ring_;
 };
 
 class CacheTiles {
  public:
   // `space`: room for a tile in f32, where the table of places is made.
-  CacheTiles(Core& core, const AttentionProblem& problem, const Cached& cached, const char* name, index tokens,
+  CacheTiles(Core& core, const AttentionCall& problem, const Cached& cached, const char* name, index tokens,
              ScaleTiles* scales, const Tensor& space);
   // Ahead of widen, which takes the tiles in the same order.
   void load(const TokenRange& range);
@@ -84,7 +84,7 @@ class CacheTiles {
   index piece() const { return cached_.views.front().extent(4); }
 
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   const Cached& cached_;
   ScaleTiles* scales_;
   const bool gathers_;

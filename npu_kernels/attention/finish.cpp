@@ -147,14 +147,14 @@ void Results::store_part(const RowWindow& window, const Tensor& sum, const Tenso
 
 namespace {
 
-RowWindow window_of(const AttentionProblem& problem, const QueryTile& unit) {
-  const Sequence& s = problem.sequences[static_cast<std::size_t>(unit.sequence)];
+RowWindow window_of(const AttentionCall& problem, const QueryTile& unit) {
+  const AttentionSequence& s = problem.sequences[static_cast<std::size_t>(unit.sequence)];
   return {s.q_outer, s.q_row + unit.query, unit.queries, unit.head, unit.heads, 0, problem.v.dim};
 }
 
 }  // namespace
 
-PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionProblem& problem, index units, index rows) {
+PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionCall& problem, index units, index rows) {
   if (problem.splits == 1) return {};
   return {.rows = rows,
           .sums = memory.workspace("partial sums", {units * rows, problem.v.dim}, DType::f32),
@@ -162,11 +162,11 @@ PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionProblem& pro
           .totals = memory.workspace("partial totals", {units, rows}, DType::f32)};
 }
 
-Finish::Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows, index block,
+Finish::Finish(Core& core, const AttentionCall& problem, const PartsWorkspace& space, index rows, index block,
                std::uint32_t blocks)
     : core_(core), problem_(problem), space_(space) {
   if (problem.splits == 1) {
-    results_.emplace(core, problem.to, rows, block, problem.v.dim, blocks);
+    results_.emplace(core, problem.bound.to, rows, block, problem.v.dim, blocks);
     return;
   }
   const auto of = [](index n) { return std::max<index>(n, 2); };
@@ -198,7 +198,7 @@ void Finish::store_part(index number, index first, const Tensor& sum, const Tens
   part_->release();
 }
 
-void merge_parts(Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+void merge_parts(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                  const PartsWorkspace& space) {
   core.sync_all();
   if (!core.runs(Pipe::vector)) return;
@@ -211,7 +211,7 @@ void merge_parts(Core& core, const AttentionProblem& problem, const std::vector<
                               {"partial totals", Space::vector, {splits, of(most)}, DType::f32, Layout::nd},
                               {"partial sums", Space::vector, {of(splits * most), of(dim)}, DType::f32, Layout::nd}}},
                             {2, Pipe::load_vector, Pipe::vector});
-  Results results(core, problem.to, most, most, dim);
+  Results results(core, problem.bound.to, most, most, dim);
   const Tensor top_of_all = core.alloc("maximum over splits", Space::vector, {most, 1}, DType::f32);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
 

@@ -68,13 +68,13 @@ struct PartsWorkspace {
   index rows = 0;  // of a unit, at most
   Tensor sums, maxima, totals;
 };
-PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionProblem& problem, index units, index rows);
+PartsWorkspace parts_workspace(GlobalMemory& memory, const AttentionCall& problem, index units, index rows);
 
 // Of one of several splits, or of all keys: to the workspace, or to the results.
 class Finish {
  public:
   // Of `rows` at most, which leave `block` at a time, so many on their way.
-  Finish(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, index rows, index block,
+  Finish(Core& core, const AttentionCall& problem, const PartsWorkspace& space, index rows, index block,
          std::uint32_t blocks = 2);
   // Rows of `unit`, the number-th of all, from row `first` of it on. What is given is overwritten.
   void store(const QueryTile& unit, index number, index first, const Tensor& sum, const Tensor& total,
@@ -96,14 +96,14 @@ class Finish {
   void store_part(index number, index first, const Tensor& sum, const Tensor& total, const Tensor& maximum);
 
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   const PartsWorkspace& space_;
   std::optional<Results> results_;
   std::optional<TupleRing<3>> part_;  // sum, total, maximum
 };
 
 // After all cores have written theirs: waits for them.
-void merge_parts(Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+void merge_parts(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                  const PartsWorkspace& space);
 
 // Flags of vector units: has one seen a sum that is no number? (pipeline.hpp)

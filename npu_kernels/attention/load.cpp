@@ -9,9 +9,9 @@ namespace {
 
 // Rows of K or V to rows of `slot`: move(rows of the slot, rows of the cache).
 template <class Move>
-void load_rows(const AttentionProblem& problem, const Cached& cached, const TokenRange& range, const Tensor& slot,
+void load_rows(const AttentionCall& problem, const Cached& cached, const TokenRange& range, const Tensor& slot,
                Move&& move) {
-  const NdTensor& view = cached.views[static_cast<std::size_t>(range.sequence->view)];
+  const NdTensor& view = cached.of(problem.number_of(*range.sequence));
   for_parts(problem, range, [&](index outer, index row, index at, index n) {
     move(slot.row_slice(at, n), view.at(0, outer).slice(0, row, n).at(1, range.kv_head).at(1, 0).matrix());
   });
@@ -19,18 +19,18 @@ void load_rows(const AttentionProblem& problem, const Cached& cached, const Toke
 
 }  // namespace
 
-void make_cache_blocks(Core& core, const AttentionProblem& p, const CacheBlocks& to) {
+void make_cache_blocks(Core& core, const AttentionCall& p, const CacheBlocks& to) {
   const index tokens = 128, dim = std::max(p.k.dim, p.v.dim);
   Ring in = core.ring("rows", Space::vector, {tokens, dim}, DType::f16, {2, Pipe::load_vector, Pipe::vector});
   Ring out = core.ring("blocks", Space::vector, {tokens, dim}, DType::f16, {2, Pipe::vector, Pipe::store}, Layout::nz);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   index turn = 0;
   for (index b = 0; b < static_cast<index>(p.sequences.size()); ++b) {
-    const Sequence& s = p.sequences[static_cast<std::size_t>(b)];
+    const AttentionSequence& s = p.sequences[static_cast<std::size_t>(b)];
     const index end = seen_keys(p, s);
     for (index first = 0; first < end; first += tokens)
-      for (index head = 0; head < p.kv_heads; ++head)
-        for (const Cached* cached : {&p.k, &p.v}) {
+      for (index head = 0; head < p.kv_heads(); ++head)
+        for (const Cached* cached : {&p.bound.k, &p.bound.v}) {
           if (turn++ % core.vector_workers() != core.vector_worker()) continue;
           const index count = std::min(tokens, end - first);
           TokenRange range{&s, head, first, count, nullptr};
@@ -43,14 +43,14 @@ void make_cache_blocks(Core& core, const AttentionProblem& p, const CacheBlocks&
           core.vpack_nz(used(out.acquire()), used(in.wait()));
           in.release();
           out.commit();
-          const Tensor all = to.of(cached == &p.k ? to.k : to.v, p, b, head, cached->dim);
+          const Tensor all = to.of(cached == &p.bound.k ? to.k : to.v, p, b, head, cached->dim);
           core.copy(all.row_slice(first, count), used(out.wait()));
           out.release();
         }
   }
 }
 
-PartLoads::PartLoads(Core& core, const AttentionProblem& problem, const AttentionPlan& plan, const Cached& cached,
+PartLoads::PartLoads(Core& core, const AttentionCall& problem, const AttentionPlan& plan, const Cached& cached,
                      const char* name, Repack repack, const Tensor& blocks)
     : core_(core),
       problem_(problem),

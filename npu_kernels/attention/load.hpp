@@ -20,12 +20,12 @@
 namespace inlay::npu {
 
 // All vector units share the keys; the caller waits for the others.
-void make_cache_blocks(Core& core, const AttentionProblem& problem, const CacheBlocks& to);
+void make_cache_blocks(Core& core, const AttentionCall& problem, const CacheBlocks& to);
 
 // Blocks of a cache that hold a part of a tile: read from the table once, for K or V, whichever comes first.
 class TableReads {
  public:
-  TableReads(Core& core, const AttentionProblem& problem, std::size_t parts)
+  TableReads(Core& core, const AttentionCall& problem, std::size_t parts)
       : core_(core), problem_(problem), blocks_(parts) {}
   const std::vector<index>& of(std::size_t part, const TokenRange& range) {
     if (blocks_[part].empty()) blocks_[part] = blocks_of(core_, problem_, range);
@@ -34,15 +34,15 @@ class TableReads {
 
  private:
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   std::vector<std::vector<index>> blocks_;
 };
 
 class PartLoads {
  public:
   // From rows, or from `blocks` of the plan's cache once they are there.
-  PartLoads(Core& core, const AttentionProblem& problem, const AttentionPlan& plan, const Cached& cached,
-            const char* name, Repack repack, const Tensor& blocks);
+  PartLoads(Core& core, const AttentionCall& problem, const AttentionPlan& plan, const Cached& cached, const char* name,
+            Repack repack, const Tensor& blocks);
   // The tiles to come; loads what there is room for.
   void start(const std::vector<TileWork>& works, TableReads& tables);
   void take_blocks() { ready_ = blocks_.present(); }
@@ -56,7 +56,7 @@ class PartLoads {
   void convert();  // the next rows
 
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   const AttentionPlan& plan_;
   const Cached& cached_;
   const Repack repack_;

@@ -15,12 +15,12 @@ namespace {
 
 // The tiles of some units, and the loads of their keys.
 struct Pass {
-  Pass(Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units, const AttentionPlan& by)
+  Pass(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units, const AttentionPlan& by)
       : plan(by),
         works(tile_works(core, problem, units, by)),
         tables(core, problem, works.size() * static_cast<std::size_t>(by.tiles.parts)),
-        k(core, problem, by, problem.k, "k", by.k, by.cache.k),
-        v(core, problem, by, problem.v, "v", by.v, by.cache.v) {}
+        k(core, problem, by, problem.bound.k, "k", by.k, by.cache.k),
+        v(core, problem, by, problem.bound.v, "v", by.v, by.cache.v) {}
 
   const AttentionPlan& plan;
   const std::vector<TileWork> works;
@@ -30,8 +30,8 @@ struct Pass {
 
 // Of a tile's keys those that some rows of a unit see and others do not: not more than this, where the end of a window
 // is the only rule.
-index hidden_columns(const Device& device, const AttentionProblem& problem, const Tiles& tiles) {
-  if (!one_rule(problem) || problem.slopes.present() || problem.softcap > 0) return tiles.tokens;
+index hidden_columns(const Device& device, const AttentionCall& problem, const Tiles& tiles) {
+  if (!one_rule(problem) || problem.alibi_slopes.present() || problem.softcap > 0) return tiles.tokens;
   const index queries = ceil_div(tiles.rows, std::min(problem.group(), tiles.rows));
   return std::min(tiles.tokens, queries + 2 * index{device.vector.align});
 }
@@ -51,7 +51,7 @@ ToLeft::Form weights_form(const Device& device, const AttentionPlan& plan) {
 // The four stages on one core, and what passes between them.
 class Pipeline {
  public:
-  Pipeline(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, const AttentionPlan& plan);
+  Pipeline(Core& core, const AttentionCall& problem, const PartsWorkspace& space, const AttentionPlan& plan);
   // What may come after the cores have met needs the room.
   ~Pipeline() {
     if (!core_.unwinding()) core_.release(sum_);
@@ -79,7 +79,7 @@ class Pipeline {
   static std::size_t slot_of(index i) { return static_cast<std::size_t>(i % weights_ahead); }
 
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   const AttentionPlan& plan_;
   const Tiles& t_;
   const Numbers& numbers_;
@@ -104,7 +104,7 @@ class Pipeline {
   std::vector<Tensor> rescale_, end_total_, end_maximum_;
 };
 
-Pipeline::Pipeline(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, const AttentionPlan& plan)
+Pipeline::Pipeline(Core& core, const AttentionCall& problem, const PartsWorkspace& space, const AttentionPlan& plan)
     : core_(core),
       problem_(problem),
       plan_(plan),
@@ -133,7 +133,7 @@ Pipeline::Pipeline(Core& core, const AttentionProblem& problem, const PartsWorks
     end_maximum_.push_back(column("maximum of a unit"));
   }
   if (plan.nonfinite.present() && core.runs(Pipe::vector)) nonfinite_.emplace(core, v_dim_);
-  if (!problem.slopes.present()) return;
+  if (!problem.alibi_slopes.present()) return;
   slopes_.emplace(core.ring("slopes", Space::vector, {std::max<index>(t_.most, 2), 2}, DType::f32,
                             {1, Pipe::load_vector, Pipe::vector}));
 }
@@ -218,7 +218,7 @@ void Pipeline::scores(const TileWork& work) {
 }
 
 void Pipeline::load_slopes(const QueryTile& unit) {
-  const NdTensor of_heads = with_axis(with_axis(problem_.slopes.slice(0, unit.head, unit.heads), 1), 0);
+  const NdTensor of_heads = with_axis(with_axis(problem_.bound.alibi_slopes.slice(0, unit.head, unit.heads), 1), 0);
   const Tensor to = slopes_->acquire().slice(0, unit.rows(), 0, 1);
   core_.copy(by_axes(to).split(0, unit.heads), spread(of_heads, 0, unit.queries));
   slopes_->commit();
@@ -346,8 +346,8 @@ void Pipeline::finish(const TileWork& work, index i) {
 
 }  // namespace
 
-PerQueryPlan per_query_plan(GlobalMemory& memory, const AttentionProblem& problem, const AttentionPlan& plan,
-                            index rows, std::uint32_t cores) {
+PerQueryPlan per_query_plan(GlobalMemory& memory, const AttentionCall& problem, const AttentionPlan& plan, index rows,
+                            std::uint32_t cores) {
   PerQueryPlan queries{units_of(problem, std::min(rows, problem.group())), plan};
   queries.plan.cache = {};
   queries.plan.shares = shares_of(queries.units, cores);
@@ -374,7 +374,7 @@ std::vector<QueryTile> nonfinite_units(Core& core, const PerQueryPlan& queries) 
   return found;
 }
 
-bool attend_on_matrix(Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+bool attend_on_matrix(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                       const PartsWorkspace& space, const AttentionPlan& plan, const PerQueryPlan* alone) {
   bool numbers = true;
   if (plan.cache.present() && core.runs(Pipe::vector)) make_cache_blocks(core, problem, plan.cache);

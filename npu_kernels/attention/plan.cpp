@@ -13,22 +13,22 @@ constexpr index block_keys = 32;  // of the cache's blocks: whole ones, of any m
 
 // The vector units pack K and V where a decode step's loads, which bound it, would wait for the pass; they transpose a
 // prompt's V where the matrix unit, for which several products read each part, would do it in each.
-void choose_repack(const Device& device, const AttentionProblem& p, AttentionPlan& plan) {
+void choose_repack(const Device& device, const AttentionCall& p, AttentionPlan& plan) {
   if (!device.feeds_are_views() || !device.same_memory(Space::staging, Space::vector)) return;
-  if (!p.by_chunks && device.path(Space::global, Space::staging)->nd2nz_extra() > 0)
+  if (!p.chunk_invariant && device.path(Space::global, Space::staging)->nd2nz_extra() > 0)
     plan.k = plan.v = Repack::by_vector;
-  if (p.by_chunks && device.turns(false) && device.rate(DType::f16, DType::f32)->turn_cycles > 0)
+  if (p.chunk_invariant && device.turns(false) && device.rate(DType::f16, DType::f32)->turn_cycles > 0)
     plan.v = Repack::transposed;
 }
 
-Numbers plan_numbers(const Device& device, const AttentionProblem& problem, NpuActivations activations) {
-  const bool exact = activations == NpuActivations::exact, f16_q = problem.q.first.dtype == DType::f16;
+Numbers plan_numbers(const Device& device, const AttentionCall& problem, NpuActivations activations) {
+  const bool exact = activations == NpuActivations::exact, f16_q = problem.q.dtype == DType::f16;
   Numbers numbers;
   numbers.q_pieces = exact && !f16_q ? 2 : 1;
   numbers.weight_pieces = exact ? 2 : 1;
-  const float scale = problem.scale * problem.key_factor;
-  const bool plain = !problem.bias.present() && !problem.slopes.present() && problem.softcap == 0 && scale > 0;
-  numbers.f16_scores = !exact && problem.by_chunks && plain && device.drain(DType::f32, DType::f16) != nullptr;
+  const float scale = problem.scale * problem.k.factor;
+  const bool plain = !problem.bias.present() && !problem.alibi_slopes.present() && problem.softcap == 0 && scale > 0;
+  numbers.f16_scores = !exact && problem.chunk_invariant && plain && device.drain(DType::f32, DType::f16) != nullptr;
   if (numbers.f16_scores && !drains_to_vector(device)) numbers.products = DType::f16;
   const DrainForm* form = device.drain(DType::f32, numbers.f16_scores ? DType::f16 : DType::f32);
   if (form != nullptr && form->scales != DrainScales::none) numbers.drain_scale = scale;
@@ -38,11 +38,13 @@ Numbers plan_numbers(const Device& device, const AttentionProblem& problem, NpuA
 }
 
 // Units of `most` rows at most, and the tiles for them.
-std::pair<AttentionPlan, std::vector<QueryTile>> of_rows(const Device& device, AttentionProblem& problem, index most,
+std::pair<AttentionPlan, std::vector<QueryTile>> of_rows(const Device& device, AttentionCall& problem, index most,
                                                          const AttentionPlan& numbers) {
   index rows = 1;
-  for (const Sequence& s : problem.sequences) rows = std::max(rows, std::min(most, s.queries * problem.group()));
-  std::pair<AttentionPlan, std::vector<QueryTile>> planned{numbers, units_of(problem, problem.by_chunks ? most : rows)};
+  for (const AttentionSequence& s : problem.sequences)
+    rows = std::max(rows, std::min(most, s.queries * problem.group()));
+  std::pair<AttentionPlan, std::vector<QueryTile>> planned{numbers,
+                                                           units_of(problem, problem.chunk_invariant ? most : rows)};
   problem.hides = hides(problem, planned.second);
   planned.first.most_rows = most;
   planned.first.tiles = plan_tiles(device, problem, planned.second, planned.first);
@@ -52,27 +54,27 @@ std::pair<AttentionPlan, std::vector<QueryTile>> of_rows(const Device& device, A
 // Do K and V as blocks of the matrix unit's pay, made once? Where the way into staging is slow to change rows into
 // blocks, and so many units of a prompt load each tile that the vector units do it before. In f32 the softmax is longer
 // than the loads.
-bool blocks_pay(const Device& device, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+bool blocks_pay(const Device& device, const AttentionCall& problem, const std::vector<QueryTile>& units,
                 const AttentionPlan& plan) {
   // Loads that a tile's blocks must spare: to make them takes a load, a store, and all units wait for it.
   constexpr double spared = 6;
   const double extra = device.path(Space::global, Space::staging)->nd2nz_extra();
   if (!plan.numbers.f16_scores || plan.v == Repack::transposed || extra <= 0) return false;
   index seen = 0, loaded = 0;
-  for (const Sequence& s : problem.sequences) seen += seen_keys(problem, s) * problem.kv_heads;
+  for (const AttentionSequence& s : problem.sequences) seen += seen_keys(problem, s) * problem.kv_heads();
   for (const QueryTile& unit : units) loaded += std::max<index>(0, unit.end - unit.begin);
   return static_cast<double>(loaded) * extra >= spared * static_cast<double>(seen);
 }
 
-CacheBlocks cache_blocks(GlobalMemory& memory, const AttentionProblem& problem) {
+CacheBlocks cache_blocks(GlobalMemory& memory, const AttentionCall& problem) {
   CacheBlocks result;
-  for (const Sequence& s : problem.sequences) {
+  for (const AttentionSequence& s : problem.sequences) {
     result.first.push_back(result.keys);
     result.keys += round_up(seen_keys(problem, s), block_keys);
   }
   const index block = memory.device().fractal_block(DType::f16);
   const auto all = [&](const char* name, index dim) {
-    Tensor rows = memory.workspace(name, {result.keys * problem.kv_heads, round_up(dim, block)}, DType::f16);
+    Tensor rows = memory.workspace(name, {result.keys * problem.kv_heads(), round_up(dim, block)}, DType::f16);
     rows.block = block;
     return rows;
   };
@@ -82,9 +84,9 @@ CacheBlocks cache_blocks(GlobalMemory& memory, const AttentionProblem& problem) 
 
 }  // namespace
 
-Tensor CacheBlocks::of(const Tensor& all, const AttentionProblem& problem, index sequence, index kv_head,
+Tensor CacheBlocks::of(const Tensor& all, const AttentionCall& problem, index sequence, index kv_head,
                        index dim) const {
-  const Sequence& s = problem.sequences[static_cast<std::size_t>(sequence)];
+  const AttentionSequence& s = problem.sequences[static_cast<std::size_t>(sequence)];
   const index rows = round_up(seen_keys(problem, s), block_keys);
   Tensor blocks = all.row_slice(kv_head * keys + first[static_cast<std::size_t>(sequence)], rows);
   blocks.layout = Layout::nz;
@@ -94,39 +96,41 @@ Tensor CacheBlocks::of(const Tensor& all, const AttentionProblem& problem, index
   return blocks;
 }
 
-index seen_keys(const AttentionProblem& problem, const Sequence& s) {
+index seen_keys(const AttentionCall& problem, const AttentionSequence& s) {
   return s.queries > 0 ? std::max<index>(0, problem.visible(s, s.queries - 1).end) : 0;
 }
 
-bool hides(const AttentionProblem& p, const std::vector<QueryTile>& units) {
-  if (p.bias.present() || p.mask.present() || p.packed.present() || (p.by_chunks && p.window_left >= 0)) return true;
+bool hides(const AttentionCall& p, const std::vector<QueryTile>& units) {
+  if (p.bias.present() || p.mask.present() || p.packed_mask.present() || (p.chunk_invariant && p.window_left >= 0))
+    return true;
   return std::any_of(units.begin(), units.end(), [&](const QueryTile& unit) {
-    const Sequence& s = p.sequences[static_cast<std::size_t>(unit.sequence)];
+    const AttentionSequence& s = p.sequences[static_cast<std::size_t>(unit.sequence)];
     const KeyRange first = p.visible(s, unit.query), last = p.visible(s, unit.query + unit.queries - 1);
     return first.begin != last.begin || first.end != last.end;
   });
 }
 
-bool fits_matrix(const Device& device, const AttentionProblem& p) {
+bool fits_matrix(const Device& device, const AttentionCall& p) {
   if (p.quantized() || device.rate(DType::f16, DType::f32) == nullptr) return false;
-  if (p.block_size > 0 && (p.block_size % 2 != 0 || p.window_left >= 0)) return false;  // odd rows of a fractal tile
-  for (const Cached* cached : {&p.k, &p.v})
+  if (p.block_table.present() && (p.block_size() % 2 != 0 || p.window_left >= 0))
+    return false;  // odd rows of a fractal tile
+  for (const Cached* cached : {&p.bound.k, &p.bound.v})
     for (const NdTensor& view : cached->views)
       if (view.first.dtype != DType::f16 || view.extent(3) > 1 || (view.extent(1) > 1 && view.stride(1) < cached->dim))
         return false;
-  return p.q.extent(2) <= 1 || p.q.stride(2) >= p.k.dim;
+  return p.q.extents[2] <= 1 || p.q.strides[2] >= p.k.dim;
 }
 
 bool rows_are_aligned(const Device& device, index heads) {
   return heads * device.fractal_block(DType::f16) * 2 % device.memory(Space::staging).align == 0;
 }
 
-bool loads_as_it_is(const Device& device, const AttentionProblem& problem) {
-  if (problem.q.first.dtype != DType::f16) return false;
-  const bool one =
-      std::all_of(problem.sequences.begin(), problem.sequences.end(), [](const Sequence& s) { return s.queries <= 1; });
+bool loads_as_it_is(const Device& device, const AttentionCall& problem) {
+  if (problem.q.dtype != DType::f16) return false;
+  const bool one = std::all_of(problem.sequences.begin(), problem.sequences.end(),
+                               [](const AttentionSequence& s) { return s.queries <= 1; });
   return one || problem.k.dim % device.fractal_block(DType::f16) == 0 ||
-         (!problem.by_chunks && rows_are_aligned(device, problem.group()));
+         (!problem.chunk_invariant && rows_are_aligned(device, problem.group()));
 }
 
 index columns_of_lines(const Device& device, index dim) {
@@ -135,15 +139,15 @@ index columns_of_lines(const Device& device, index dim) {
 
 // By as many rows as serve best: the more of them, the seldomer K and V are loaded, the longer the tiles, the seldomer
 // sums are rescaled. Of a prompt neither depends on its length, as its bits do on the tiles.
-std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& device, AttentionProblem& problem,
+std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& device, AttentionCall& problem,
                                                              NpuActivations activations) {
   AttentionPlan numbers;
   numbers.numbers = plan_numbers(device, problem, activations);
   numbers.q_as_it_is = loads_as_it_is(device, problem);
-  numbers.nz_weights = problem.by_chunks && !drains_to_vector(device) && !left_is_vectors(device);
+  numbers.nz_weights = problem.chunk_invariant && !drains_to_vector(device) && !left_is_vectors(device);
   choose_repack(device, problem, numbers);
   std::pair<AttentionPlan, std::vector<QueryTile>> best;
-  if (!problem.by_chunks) {
+  if (!problem.chunk_invariant) {
     constexpr index long_enough = 128;
     for (const index most : {index{128}, index{64}, index{32}}) {
       best = of_rows(device, problem, most, numbers);
@@ -164,7 +168,7 @@ std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& devic
   return best;
 }
 
-void add_workspace(GlobalMemory& memory, const AttentionProblem& p, const std::vector<QueryTile>& units,
+void add_workspace(GlobalMemory& memory, const AttentionCall& p, const std::vector<QueryTile>& units,
                    AttentionPlan& plan) {
   const Tiles& t = plan.tiles;
   const Device& device = memory.device();
@@ -225,7 +229,7 @@ TileWork part_of(const Core& core, const QueryTile& unit, index number) {
   return work;
 }
 
-std::vector<TileWork> tile_works(const Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+std::vector<TileWork> tile_works(const Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                                  const AttentionPlan& plan) {
   std::vector<TileWork> works;
   const index trim = plan.tiles.causal_trim, vectors = core.vector_dim();
@@ -248,16 +252,16 @@ std::vector<TileWork> tile_works(const Core& core, const AttentionProblem& probl
   return works;
 }
 
-index keys_of(const AttentionProblem& problem, const Tiles& tiles, const TileWork& work, index row) {
+index keys_of(const AttentionCall& problem, const Tiles& tiles, const TileWork& work, index row) {
   if (!work.causal_trim) return work.tile.count;
   const QueryTile& unit = *work.unit;
   const index last = std::min((row / tiles.causal_trim + 1) * tiles.causal_trim, unit.rows()) - 1;
-  const Sequence& s = problem.sequences[static_cast<std::size_t>(unit.sequence)];
+  const AttentionSequence& s = problem.sequences[static_cast<std::size_t>(unit.sequence)];
   const KeyRange seen = problem.visible(s, unit.query + last / unit.heads);
   return std::clamp<index>(seen.end - work.tile.first, 1, work.tile.count);  // a hidden one rather than none
 }
 
-std::vector<RowBlock> row_blocks(const AttentionProblem& problem, const Tiles& tiles, const TileWork& work) {
+std::vector<RowBlock> row_blocks(const AttentionCall& problem, const Tiles& tiles, const TileWork& work) {
   std::vector<RowBlock> blocks;
   const QueryTile& mine = work.mine_unit;
   for (index first = 0; first < work.mine.count; first += tiles.block) {

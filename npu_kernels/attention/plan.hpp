@@ -57,7 +57,7 @@ struct CacheBlocks {
   index keys = 0;            // of all sequences
   bool present() const { return k.present(); }
   // [keys, dim] of K or V of a sequence and a head.
-  Tensor of(const Tensor& all, const AttentionProblem& problem, index sequence, index kv_head, index dim) const;
+  Tensor of(const Tensor& all, const AttentionCall& problem, index sequence, index kv_head, index dim) const;
 };
 
 struct AttentionPlan {
@@ -77,29 +77,29 @@ struct AttentionPlan {
 };
 
 // Does the matrix unit serve this problem on this device?
-bool fits_matrix(const Device& device, const AttentionProblem& problem);
+bool fits_matrix(const Device& device, const AttentionCall& problem);
 // May q in f16 be loaded as it is: whole blocks, or rows of a query that start where staging memory lets them?
-bool loads_as_it_is(const Device& device, const AttentionProblem& problem);
+bool loads_as_it_is(const Device& device, const AttentionCall& problem);
 // So many heads of one query.
 bool rows_are_aligned(const Device& device, index heads);
 // Columns of K or V in the vector unit's memory, where any row may be a transfer's first.
 index columns_of_lines(const Device& device, index dim);
 
-// Tiles of units of `plan.most_rows` rows at most. No tokens: they do not fit. Of by_chunks' problems they do not
+// Tiles of units of `plan.most_rows` rows at most. No tokens: they do not fit. Of chunk_invariant problems they do not
 // depend on lengths.
-Tiles plan_tiles(const Device& device, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+Tiles plan_tiles(const Device& device, const AttentionCall& problem, const std::vector<QueryTile>& units,
                  const AttentionPlan& plan);
 // The plan and its units; `problem.hides` is set by them.
-std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& device, AttentionProblem& problem,
+std::pair<AttentionPlan, std::vector<QueryTile>> plan_matrix(const Device& device, AttentionCall& problem,
                                                              NpuActivations activations);
-void add_workspace(GlobalMemory& memory, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+void add_workspace(GlobalMemory& memory, const AttentionCall& problem, const std::vector<QueryTile>& units,
                    AttentionPlan& plan);
 // Units for each core, the longest first, each for the core that has least to do.
 std::vector<std::vector<index>> shares_of(const std::vector<QueryTile>& units, std::uint32_t cores);
 // Do rows of a unit see different keys, or are keys loaded for the sake of where a tile starts?
-bool hides(const AttentionProblem& problem, const std::vector<QueryTile>& units);
+bool hides(const AttentionCall& problem, const std::vector<QueryTile>& units);
 // Keys of a sequence that some query sees: from 0 on.
-index seen_keys(const AttentionProblem& problem, const Sequence& s);
+index seen_keys(const AttentionCall& problem, const AttentionSequence& s);
 
 // A tile of keys of a unit, as one vector unit works on it.
 struct TileWork {
@@ -123,11 +123,11 @@ struct RowBlock {
 // This vector unit's part of a unit's rows.
 TileWork part_of(const Core& core, const QueryTile& unit, index number);
 // Tiles of all units of a core that see a key.
-std::vector<TileWork> tile_works(const Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+std::vector<TileWork> tile_works(const Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                                  const AttentionPlan& plan);
 // Of the tile those keys that the product with this row of the unit is made for.
-index keys_of(const AttentionProblem& problem, const Tiles& tiles, const TileWork& work, index row);
+index keys_of(const AttentionCall& problem, const Tiles& tiles, const TileWork& work, index row);
 // Those of this vector unit.
-std::vector<RowBlock> row_blocks(const AttentionProblem& problem, const Tiles& tiles, const TileWork& work);
+std::vector<RowBlock> row_blocks(const AttentionCall& problem, const Tiles& tiles, const TileWork& work);
 
 }  // namespace inlay::npu

@@ -25,12 +25,50 @@ NdTensor with_axis(const NdTensor& tensor, int axis) {
   return result;
 }
 
-std::vector<QueryTile> units_of(const AttentionProblem& problem, index rows) {
+Cached bind_cache(GlobalMemory& memory, const std::string& name, const AttentionKv<Host>& cache) {
+  Cached bound{.views = {},
+               .scale = memory.bind_optional(name + "_scale", cache.scale),
+               .offset = memory.bind_optional(name + "_offset", cache.offset),
+               .dim = cache.dim};
+  const auto bind = [&](const std::string& as, const ConstPagedView<Host>& view) {
+    bound.views.push_back(memory.bind(as, view).permuted({0, 3, 1, 2, 4}));
+  };
+  if (cache.list.empty()) bind(name, cache.cache);
+  for (const ConstView<3>& own : cache.list) bind(name + "_list", flat_cache(ragged(own)));
+  return bound;
+}
+
+AttentionCall attention_call(GlobalMemory& memory, const AttentionProblem<Host>& problem) {
+  AttentionCall call{problem};
+  const index batch = call.batch();
+  // Rows behind the last sequence are not written.
+  const index rows = call.q_indptr.present() ? entry(call.q_indptr, batch) : call.q.extents[1];
+  call.bound = {
+      .q = memory.bind("q", call.q),
+      .k = bind_cache(memory, "k", call.k),
+      .v = bind_cache(memory, "v", call.v),
+      .to = {.out = memory.bind("out", call.out.slice(1, 0, rows), Use::out),
+             .lse = call.lse.present() ? memory.bind("lse", call.lse.slice(1, 0, rows), Use::out) : NdTensor{},
+             .sinks = memory.bind_optional("sinks", call.sinks),
+             .out_scale = memory.bind_optional("out_scale", call.out_scale),
+             .out_offset = memory.bind_optional("out_offset", call.out_offset),
+             .factor = call.v.factor},
+      .block_table = memory.bind_optional("block_table", call.block_table),
+      .bias = memory.bind_optional("bias", call.bias),
+      .mask = memory.bind_optional("mask", call.mask),
+      .packed_mask = memory.bind_optional("packed_mask", call.packed_mask),
+      .alibi_slopes = memory.bind_optional("alibi_slopes", call.alibi_slopes)};
+  for (index b = 0; b < batch; ++b) call.sequences.push_back(attention_sequence(call, b));
+  call.k.list = call.v.list = {};  // the caller's, and a program outlives the call
+  return call;
+}
+
+std::vector<QueryTile> units_of(const AttentionCall& problem, index rows) {
   std::vector<QueryTile> units;
   const index group = problem.group(), heads = std::min(group, rows), queries = std::max<index>(1, rows / heads);
   for (std::size_t b = 0; b < problem.sequences.size(); ++b) {
-    const Sequence& s = problem.sequences[b];
-    for (index kv_head = 0; kv_head < problem.kv_heads; ++kv_head)
+    const AttentionSequence& s = problem.sequences[b];
+    for (index kv_head = 0; kv_head < problem.kv_heads(); ++kv_head)
       for (index query = 0; query < s.queries; query += queries) {
         const index count = std::min(queries, s.queries - query);
         const index begin = problem.visible(s, query).begin, end = problem.visible(s, query + count - 1).end;
@@ -56,30 +94,29 @@ std::vector<QueryTile> units_of(const AttentionProblem& problem, index rows) {
   return units;
 }
 
-std::vector<KeyTile> key_tiles(const AttentionProblem& problem, const QueryTile& unit, index tokens) {
+std::vector<KeyTile> key_tiles(const AttentionCall& problem, const QueryTile& unit, index tokens) {
   std::vector<KeyTile> tiles;
-  index first = problem.by_chunks ? unit.begin / tokens * tokens : unit.begin;
+  index first = problem.chunk_invariant ? unit.begin / tokens * tokens : unit.begin;
   for (; first < unit.end; first += tokens) tiles.push_back({first, std::min(tokens, unit.end - first), false});
   if (!tiles.empty()) tiles.back().last = true;
   return tiles;
 }
 
-RooflineWork bounds_of(const AttentionProblem& p) {
+RooflineWork bounds_of(const AttentionCall& p) {
   double bytes = 0, pairs = 0;
-  const auto element = [](const NdTensor& t) { return static_cast<double>(bits(t.first.dtype)) / 8; };
-  const double token = static_cast<double>(p.k.dim) * element(p.k.views.front()) +
-                       static_cast<double>(p.v.dim) * element(p.v.views.front());
-  const double row = static_cast<double>(p.k.dim) * element(p.q) + static_cast<double>(p.v.dim) * element(p.to.out);
-  for (const Sequence& s : p.sequences) {
+  const auto bytes_of = [](index dim, DType type) { return static_cast<double>(dim * bits(type)) / 8; };
+  const double token = bytes_of(p.k.dim, p.k.dtype()) + bytes_of(p.v.dim, p.v.dtype());
+  const double row = bytes_of(p.k.dim, p.q.dtype) + bytes_of(p.v.dim, p.out.dtype);
+  for (const AttentionSequence& s : p.sequences) {
     index begin = s.keys, end = 0;
     for (index i = 0; i < s.queries; ++i) {
       const KeyRange keys = p.visible(s, i);
       if (keys.empty()) continue;
       begin = std::min(begin, keys.begin), end = std::max(end, keys.end);
-      pairs += static_cast<double>((keys.end - keys.begin) * p.heads());
+      pairs += static_cast<double>((keys.end - keys.begin) * p.q_heads());
     }
-    bytes += static_cast<double>(s.queries * p.heads()) * row;
-    if (begin < end) bytes += static_cast<double>((end - begin) * p.kv_heads) * token;
+    bytes += static_cast<double>(s.queries * p.q_heads()) * row;
+    if (begin < end) bytes += static_cast<double>((end - begin) * p.kv_heads()) * token;
   }
   const auto operations = static_cast<std::uint64_t>(2 * pairs * static_cast<double>(p.k.dim + p.v.dim));
   return {.bytes = static_cast<std::uint64_t>(bytes), .products = {{DType::f16, DType::f32, operations}}};

@@ -1,74 +1,60 @@
-// Attention as tile programs see it, whichever operator it came from: views by axes, the sequences of the batch with
-// what the host's lists say of them, and the rules of a score (core/attention.hpp).
+// A call of the attention programs: the problem that an operator's contract became (core/attention_problem.hpp), its
+// operands bound in the machine's memory, and what the host's lists say of each sequence.
 //
-//   q, out   [outer, row, head, dim]        query i of a sequence is row q_row + i of q_outer
-//   K, V     [outer, row, head, group of dims, dim of the group]     key j is row `row + j` of `outer`, or with a
-//            block table row j % block_size of the block that it names; a plain row is one group of all its dims
+// K and V are bound as [outer, row, head, group of dims, dim of the group]; a plain row is one group of all its dims.
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include <inlay/core/attention.hpp>
+#include <inlay/core/attention_problem.hpp>
 
 #include "tile_machine/device/roofline_work.hpp"
+#include "tile_machine/run/global_memory.hpp"
 #include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 
+// K or V.
 struct Cached {
   std::vector<NdTensor> views;  // one, or one for each sequence
-  NdTensor scale, offset;       // of int8: (x + offset) * scale, [outer, row, head, dim], extents of 1 are broadcast
+  NdTensor scale, offset;
   index dim = 0;
 
   DType dtype() const { return views.front().first.dtype; }
-};
-
-struct Sequence {
-  index queries = 0, keys = 0;
-  index position = 0;                    // of query 0 among the keys
-  index q_outer = 0, q_row = 0;          // of query 0
-  index view = 0, outer = 0, row = 0;    // of key 0
-  index scale_outer = 0, scale_row = 0;  // of key 0 in scale and offset
-  index column = 0;                      // of key 0 in bias and mask
-  index packed = 0;                      // the byte at which its bits begin
+  const NdTensor& of(index sequence) const {
+    return views.size() == 1 ? views.front() : views[static_cast<std::size_t>(sequence)];
+  }
 };
 
 // Where rows (query, head) go, and what the last step applies to them.
 struct Outputs {
-  NdTensor out, lse;               // [outer, row, head, dim], [outer, row, head]
-  NdTensor sinks;                  // [head]
-  NdTensor out_scale, out_offset;  // of int8: [head|1, dim|1]
-  float factor = 1;                // of all values
+  NdTensor out, lse, sinks, out_scale, out_offset;
+  float factor = 1;  // of all values
 };
 
-struct AttentionProblem {
+struct BoundOperands {
   NdTensor q;
   Cached k, v;
   Outputs to;
-  NdTensor table;        // [sequence, block]
-  index block_size = 0;  // 0: there is no table
-  NdTensor bias, mask;   // [sequence|1, head|1, query|1, key]
-  NdTensor packed;       // [bytes]
-  NdTensor slopes;       // [head]
-  float scale = 1;       // of scores
-  float key_factor = 1;  // of all keys
-  float softcap = 0;     // 0: none
-  BiasOrder order = BiasOrder::scale_bias_softcap;
-  index window_left = -1, window_right = -1;
-  bool by_chunks = false;  // a row has the same bits beside any others, and over longer keys that it does not see
-  std::vector<Sequence> sequences;
-  index kv_heads = 1;
-  index splits = 1;  // of the keys of a sequence, each `split` long
-  index split = 0;
-  bool hides = true;  // somebody may not see a key that others of its unit see
-
-  index heads() const { return q.extent(2); }
-  index group() const { return heads() / kv_heads; }
-  bool quantized() const { return k.scale.present() || v.scale.present(); }
-  KeyRange visible(const Sequence& s, index query) const {
-    return visible_keys(s.position + query, s.keys, window_left, window_right);
-  }
+  NdTensor block_table, bias, mask, packed_mask, alibi_slopes;
 };
+
+struct AttentionCall : AttentionProblem<Host> {
+  BoundOperands bound = {};
+  std::vector<AttentionSequence> sequences = {};
+  index splits = 1, split = 0;  // of the keys of a sequence, each `split` long
+  bool hides = true;            // somebody may not see a key that others of its unit see
+
+  bool quantized() const { return k.scale.present() || v.scale.present(); }
+  index number_of(const AttentionSequence& s) const { return &s - sequences.data(); }
+};
+
+// Binds the operands; more than once, as a price has a memory of its own.
+AttentionCall attention_call(GlobalMemory& memory, const AttentionProblem<Host>& problem);
+
+// K or V in the memory, by the name of its views.
+Cached bind_cache(GlobalMemory& memory, const std::string& name, const AttentionKv<Host>& cache);
 
 // An axis of extent 1 serves `extent` elements.
 NdTensor spread(const NdTensor& tensor, int axis, index extent);
@@ -86,7 +72,7 @@ struct QueryTile {
   index rows() const { return queries * heads; }
 };
 // `rows` at most in each, in the order of the sequences.
-std::vector<QueryTile> units_of(const AttentionProblem& problem, index rows);
+std::vector<QueryTile> units_of(const AttentionCall& problem, index rows);
 
 // Keys of a unit that are worked on at once.
 struct KeyTile {
@@ -94,9 +80,9 @@ struct KeyTile {
   bool last;
 };
 // Cut at multiples of `tokens` where bits must not depend on the other rows, else counted from the first key.
-std::vector<KeyTile> key_tiles(const AttentionProblem& problem, const QueryTile& unit, index tokens);
+std::vector<KeyTile> key_tiles(const AttentionCall& problem, const QueryTile& unit, index tokens);
 
 // What must be read and written once, and both products.
-RooflineWork bounds_of(const AttentionProblem& problem);
+RooflineWork bounds_of(const AttentionCall& problem);
 
 }  // namespace inlay::npu

@@ -4,14 +4,14 @@
 
 namespace inlay::npu {
 
-Queries::Queries(Core& core, const AttentionProblem& problem, const AttentionPlan& plan)
+Queries::Queries(Core& core, const AttentionCall& problem, const AttentionPlan& plan)
     : core_(core),
       problem_(problem),
       plan_(plan),
       rows_(plan.tiles.rows),
       dim_(problem.k.dim),
       direct_(left_is_vectors(core.device())),
-      halves_(problem.q.first.dtype != DType::f16 && !plan.numbers.f16_scores) {
+      halves_(problem.q.dtype != DType::f16 && !plan.numbers.f16_scores) {
   const index block = std::max<index>(plan.tiles.block, 2), columns = std::max<index>(dim_, 2);
   const index pieces = plan.numbers.q_pieces;
   if (plan.q_as_it_is) {
@@ -31,8 +31,8 @@ Queries::Queries(Core& core, const AttentionProblem& problem, const AttentionPla
                              .in_place = false},
                 plan.workspace.q);
   const Shape tile{block, columns};
-  in_.emplace(core.ring("q in rows", Space::vector, tile, problem.q.first.dtype,
-                        {problem.slopes.present() ? 1u : 2u, Pipe::load_vector, Pipe::vector}));
+  in_.emplace(core.ring("q in rows", Space::vector, tile, problem.q.dtype,
+                        {problem.alibi_slopes.present() ? 1u : 2u, Pipe::load_vector, Pipe::vector}));
   if (!halves_) return;
   wide_ = core.alloc("q in f32", Space::vector, tile, DType::f32);
   work_ = core.alloc("magnitudes", Space::vector, tile, DType::f32);
@@ -72,8 +72,8 @@ void Queries::begin(const TileWork& work) {
 void Queries::load_block() {
   if (loaded_ == blocks_.size()) return;
   const RowBlock& block = blocks_[loaded_++];
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(block.unit.sequence)];
-  const NdTensor rows = problem_.q.at(0, s.q_outer).slice(0, s.q_row + block.unit.query, block.unit.queries);
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(block.unit.sequence)];
+  const NdTensor rows = problem_.bound.q.at(0, s.q_outer).slice(0, s.q_row + block.unit.query, block.unit.queries);
   const Tensor slot = in_->acquire().slice(0, block.rows, 0, dim_);
   core_.copy(by_axes(slot).split(0, block.unit.heads), rows.slice(1, block.unit.head, block.unit.heads));
   in_->commit();
@@ -104,13 +104,13 @@ void Queries::finish() {
 // changed into blocks slowly, or latency would count, one of all, in runs of a block's width.
 void Queries::load_rows(const Tensor& slot, const QueryTile& unit) {
   const Device& device = core_.device();
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
   const Path& path = *device.path(Space::global, Space::staging);
   const index block = device.fractal_block(DType::f16);
   const double bytes = 2.0 * static_cast<double>(unit.heads * dim_);
   const double under_way = device.queues[device.queue_of[static_cast<std::size_t>(Pipe::load)]].outstanding;
   const bool waits = path.latency / under_way > 1.25 * bytes / path.bytes_per_cycle;
-  const NdTensor rows = problem_.q.at(0, s.q_outer).slice(0, s.q_row + unit.query, unit.queries);
+  const NdTensor rows = problem_.bound.q.at(0, s.q_outer).slice(0, s.q_row + unit.query, unit.queries);
   const NdTensor of_heads = rows.slice(1, unit.head, unit.heads);  // [query, head, dim]
   if (unit.queries > 1 && (waits || !rows_are_aligned(device, unit.heads)) && dim_ % block == 0) {
     const NdTensor blocks = by_axes(slot.row_slice(0, unit.rows()));  // [block, row, column of the block]

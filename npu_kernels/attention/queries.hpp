@@ -17,7 +17,7 @@ namespace inlay::npu {
 
 class Queries {
  public:
-  Queries(Core& core, const AttentionProblem& problem, const AttentionPlan& plan);
+  Queries(Core& core, const AttentionCall& problem, const AttentionPlan& plan);
   // The vector units' part, block by block between their other work: begin, advance for a block, finish with those
   // that are left. Two units may be made that no product has read.
   void begin(const TileWork& work);
@@ -40,7 +40,7 @@ class Queries {
   void convert(const Tensor& q, const std::array<Tensor, 2>& pieces, const Tensor& factor);
 
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   const AttentionPlan& plan_;
   const index rows_, dim_;
   const bool direct_, halves_;

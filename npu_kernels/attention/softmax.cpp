@@ -11,7 +11,7 @@ constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, index tokens, index seen)
+ScoreRules::ScoreRules(Core& core, const AttentionCall& problem, index rows, index tokens, index seen)
     : core_(core), problem_(problem), rows_(rows), tokens_(tokens) {
   const auto column = [&](const char* name, DType dtype) { return core.alloc(name, Space::vector, {rows, 1}, dtype); };
   const auto row = [&](const char* name) { return core.alloc(name, Space::vector, {1, tokens}, DType::i32); };
@@ -27,25 +27,25 @@ ScoreRules::ScoreRules(Core& core, const AttentionProblem& problem, index rows, 
   core.vfill(hidden_, minus_infinity);
   core.viota(column_, {});
   if (biased()) bias_ = full("bias in f32");
-  if (problem.slopes.present()) distance_ = full("distance");
-  if (problem.packed.present()) {
+  if (problem.alibi_slopes.present()) distance_ = full("distance");
+  if (problem.packed_mask.present()) {
     places_ = row("bits"), shifts_ = row("shifts"), bits_ = row("seen bits");
     bytes_ = core.alloc("bytes", Space::vector, {1, tokens}, DType::u8);
   }
-  if (!problem.bias.present() && !problem.mask.present() && !problem.packed.present()) return;
+  if (!problem.bias.present() && !problem.mask.present() && !problem.packed_mask.present()) return;
   const auto form = [&](const char* name, const NdTensor& tensor, index columns) {
     const Shape shape = tensor.present() ? Shape{std::max<index>(rows, 2), std::max<index>(columns, 2)} : Shape{1, 2};
     return TileForm{name, Space::vector, shape, tensor.present() ? tensor.first.dtype : DType::f32, Layout::nd};
   };
   loaded_.emplace(core.ring<3>("rules of a tile",
-                               {form("bias", problem.bias, tokens), form("mask", problem.mask, tokens),
-                                form("packed mask", problem.packed, tokens / 8 + 2)},
+                               {form("bias", problem.bound.bias, tokens), form("mask", problem.bound.mask, tokens),
+                                form("packed mask", problem.bound.packed_mask, tokens / 8 + 2)},
                                {1, Pipe::load_vector, Pipe::vector}));
 }
 
 bool ScoreRules::concern(const QueryTile& unit, const KeyTile& tile) const {
-  if (biased() || problem_.softcap > 0 || problem_.mask.present() || problem_.packed.present()) return true;
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
+  if (biased() || problem_.softcap > 0 || problem_.mask.present() || problem_.packed_mask.present()) return true;
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
   const KeyRange of_first = problem_.visible(s, unit.query);
   const KeyRange of_last = problem_.visible(s, unit.query + unit.queries - 1);
   return std::max(of_first.begin, of_last.begin) > tile.first ||
@@ -77,22 +77,22 @@ void ScoreRules::load_rows(const Tensor& slot, const NdTensor& from, const KeyTi
 }
 
 index ScoreRules::first_bit(index query, const KeyTile& tile) const {
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
   return s.packed * 8 + (unit_.query + query) * s.keys + tile.first;
 }
 
 void ScoreRules::load_bits(const Tensor& slot, const KeyTile& tile) {
   for (index i = 0; i < unit_.queries; ++i) {
     const index bit = first_bit(i, tile), bytes = (bit % 8 + tile.count + 7) / 8;
-    core_.copy(by_axes(slot.slice(i, 1, 0, bytes)).at(0, 0), problem_.packed.slice(0, bit / 8, bytes));
+    core_.copy(by_axes(slot.slice(i, 1, 0, bytes)).at(0, 0), problem_.bound.packed_mask.slice(0, bit / 8, bytes));
   }
 }
 
 void ScoreRules::load(const KeyTile& tile) {
   const auto slots = loaded_->acquire();
-  if (problem_.bias.present()) load_rows(slots[0], problem_.bias, tile);
-  if (problem_.mask.present()) load_rows(slots[1], problem_.mask, tile);
-  if (problem_.packed.present()) load_bits(slots[2], tile);
+  if (problem_.bias.present()) load_rows(slots[0], problem_.bound.bias, tile);
+  if (problem_.mask.present()) load_rows(slots[1], problem_.bound.mask, tile);
+  if (problem_.packed_mask.present()) load_bits(slots[2], tile);
   loaded_->commit();
 }
 
@@ -105,7 +105,7 @@ template <class Write> void ScoreRules::demand(const Tensor& used, Write&& write
 
 // Column c is seen from first[r] = position(r) - left - key 0 on, and before end[r] = position(r) + right + 1 - key 0.
 void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
   const KeyRange of_first = problem_.visible(s, unit_.query);
   const KeyRange of_last = problem_.visible(s, unit_.query + unit_.queries - 1);
   const Tensor bound = bound_.row_slice(0, used.rows()), keys = column_.slice(0, 1, 0, used.columns());
@@ -125,7 +125,7 @@ void ScoreRules::demand_window(const Tensor& used, const KeyTile& tile) {
 }
 
 void ScoreRules::hide_ends(const Tensor& scores, const KeyTile& tile) {
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
   const index columns = scores.columns(), align = index{core_.device().vector.align};
   const index end = std::clamp<index>(problem_.visible(s, unit_.query).end - tile.first, 0, columns);
   const index from = end / align * align, rows = scores.rows(), count = columns - from;
@@ -141,7 +141,7 @@ void ScoreRules::hide_ends(const Tensor& scores, const KeyTile& tile) {
 
 // slope * (key - position of the row): exact as far as f32 counts.
 void ScoreRules::add_slopes(const Tensor& bias, const KeyTile& tile) {
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit_.sequence)];
   const Tensor distance = problem_.bias.present() ? distance_.slice(0, bias.rows(), 0, bias.columns()) : bias;
   core_.viota(distance, {.first = static_cast<double>(tile.first - s.position - unit_.query)});
   core_.vbinary(VectorOp::sub, distance, distance, query_.row_slice(0, bias.rows()));
@@ -179,7 +179,7 @@ bool ScoreRules::apply(const Tensor& scores, const KeyTile& tile) {
   if (loaded_) load(tile), loaded = loaded_->wait();
   if (problem_.mask.present())
     demand(scores, [&](const Tensor& to) { core_.vcompare(Compare::equal, to, used(loaded[1]), 0.0f); });
-  if (problem_.packed.present()) demand(scores, [&](const Tensor& to) { unpack(to, loaded[2], tile); });
+  if (problem_.packed_mask.present()) demand(scores, [&](const Tensor& to) { unpack(to, loaded[2], tile); });
   if (!biased()) {
     if (loaded_) loaded_->release();
     softcap(scores);
@@ -190,10 +190,10 @@ bool ScoreRules::apply(const Tensor& scores, const KeyTile& tile) {
       demand(scores, [&](const Tensor& to) { core_.vcompare(Compare::not_equal, to, bias, minus_infinity); });
     }
     if (loaded_) loaded_->release();
-    if (problem_.slopes.present()) add_slopes(bias, tile);
-    const bool behind = problem_.order == BiasOrder::scale_softcap_bias;
+    if (problem_.alibi_slopes.present()) add_slopes(bias, tile);
+    const bool behind = problem_.bias_order == BiasOrder::scale_softcap_bias;
     if (behind) softcap(scores);
-    if (problem_.order == BiasOrder::bias_scale_softcap) core_.vscalar(VectorOp::mul, bias, bias, problem_.scale);
+    if (problem_.bias_order == BiasOrder::bias_scale_softcap) core_.vscalar(VectorOp::mul, bias, bias, problem_.scale);
     core_.vbinary(VectorOp::add, scores, scores, bias);
     if (!behind && problem_.softcap > 0) {
       softcap(scores);  // makes a bias of -inf finite, which it stays

@@ -19,14 +19,15 @@
 namespace inlay::npu {
 
 // Is the end of a window the only rule by which keys are hidden, as under a causal mask?
-inline bool one_rule(const AttentionProblem& problem) {
-  return problem.window_left < 0 && !problem.bias.present() && !problem.mask.present() && !problem.packed.present();
+inline bool one_rule(const AttentionCall& problem) {
+  return problem.window_left < 0 && !problem.bias.present() && !problem.mask.present() &&
+         !problem.packed_mask.present();
 }
 
 class ScoreRules {
  public:
   // `seen` columns of a tile's tokens, at most, are seen by some rows and not by others.
-  ScoreRules(Core& core, const AttentionProblem& problem, index rows, index tokens, index seen);
+  ScoreRules(Core& core, const AttentionCall& problem, index rows, index tokens, index seen);
   // Is there a rule that changes a score of these rows and keys?
   bool concern(const QueryTile& unit, const KeyTile& tile) const;
   // Of the unit whose tiles follow; `slopes` are those of its rows.
@@ -39,7 +40,7 @@ class ScoreRules {
   Tensor seen(index row, index count) const { return seen_.slice(row, 1, 0, count).reshape({count, 1}); }
 
  private:
-  bool biased() const { return problem_.bias.present() || problem_.slopes.present(); }
+  bool biased() const { return problem_.bias.present() || problem_.alibi_slopes.present(); }
   Tensor full(const char* name, DType dtype = DType::f32) {
     return core_.alloc(name, Space::vector, {std::max<index>(rows_, 2), std::max<index>(tokens_, 2)}, dtype);
   }
@@ -56,7 +57,7 @@ class ScoreRules {
   void demand_window(const Tensor& used, const KeyTile& tile);
 
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   const index rows_, tokens_;
   std::optional<TupleRing<3>> loaded_;  // bias, mask, bits
   Tensor seen_, more_, bias_, distance_, hidden_, column_, query_, whole_query_, bound_;

@@ -16,7 +16,7 @@ constexpr index worth_a_verb = 16;  // rows of a block: with eight, a verb's hea
 
 class Sizer {
  public:
-  Sizer(const Device& device, const AttentionProblem& problem, const AttentionPlan& plan);
+  Sizer(const Device& device, const AttentionCall& problem, const AttentionPlan& plan);
   Tiles size(const std::vector<QueryTile>& units);
 
  private:
@@ -35,7 +35,7 @@ class Sizer {
   index choose_block(index enough);
 
   const Device& device_;
-  const AttentionProblem& p_;
+  const AttentionCall& p_;
   const AttentionPlan& plan_;
   const Numbers& numbers_;
   const bool views_, direct_;  // feeds are views; sums are drained to the vector unit
@@ -44,7 +44,7 @@ class Sizer {
   Tiles t_{};
 };
 
-Sizer::Sizer(const Device& device, const AttentionProblem& problem, const AttentionPlan& plan)
+Sizer::Sizer(const Device& device, const AttentionCall& problem, const AttentionPlan& plan)
     : device_(device),
       p_(problem),
       plan_(plan),
@@ -66,14 +66,15 @@ void Sizer::hold_rows(const std::vector<QueryTile>& units) {
     t_.most = std::max(t_.most, queries > 1 ? ceil_div(queries, share) * heads : ceil_div(heads, share));
   };
   for (const QueryTile& unit : units) hold(unit.queries, unit.heads);
-  if (const index heads = std::min(p_.group(), plan_.most_rows); p_.by_chunks)
+  if (const index heads = std::min(p_.group(), plan_.most_rows); p_.chunk_invariant)
     hold(std::max<index>(1, plan_.most_rows / heads), heads);
 }
 
 // One product of twice the rows takes less than half as long again as one, and its longer drain keeps no product
 // waiting. Not of a prompt, whose rows are many.
 bool Sizer::stacking_pays() const {
-  if (p_.by_chunks || !left_is_vectors(device_) || !direct_ || same_queue(Pipe::drain, Pipe::matrix)) return false;
+  if (p_.chunk_invariant || !left_is_vectors(device_) || !direct_ || same_queue(Pipe::drain, Pipe::matrix))
+    return false;
   const auto cycles = [&](index rows) {
     constexpr std::uint64_t depth = 256;
     return matrix_cycles(device_.matrix, *device_.rate(DType::f16, DType::f32), static_cast<std::uint64_t>(rows),
@@ -112,10 +113,10 @@ void Sizer::shape_products() {
 
 // Of a score: seen, and by one rule; bias and distances in f32, and what is loaded.
 index Sizer::rule_bytes() const {
-  const bool biased = p_.bias.present() || p_.slopes.present();
-  const index seen = p_.hides || p_.by_chunks ? (one_rule(p_) ? (biased || p_.softcap > 0 ? 1 : 0) : 2) : 0;
+  const bool biased = p_.bias.present() || p_.alibi_slopes.present();
+  const index seen = p_.hides || p_.chunk_invariant ? (one_rule(p_) ? (biased || p_.softcap > 0 ? 1 : 0) : 2) : 0;
   return seen + f32_bytes * ((biased ? 2 : 0) + (p_.bias.present() ? 1 : 0)) +
-         (p_.mask.present() || p_.packed.present() ? 1 : 0);
+         (p_.mask.present() || p_.packed_mask.present() ? 1 : 0);
 }
 
 // Of a token in the vector unit's memory: scores, weights, rules.
@@ -126,20 +127,20 @@ index Sizer::token_bytes(index block) const {
   else if (plan_.nz_weights)  // piece by piece
     weights = (numbers_.f16_scores ? 2 : 3) * round_up(block, granule_);
   return 2 * (direct_ ? t_.most : block) * score_bytes_ + weights * f16_bytes + block * rule_bytes() +
-         (p_.packed.present() ? 6 : 1) * f32_bytes;
+         (p_.packed_mask.present() ? 6 : 1) * f32_bytes;
 }
 
 // Of the vector unit's memory, whatever the tokens are: sum, products, out and its coefficients; q in pieces; columns,
 // and those of transfers.
 index Sizer::block_bytes(index block) const {
-  const bool coded = p_.to.out_scale.present();
-  const index q_bytes = byte_size(p_.q.first.dtype, 1), wide = p_.q.first.dtype == DType::f16 ? 0 : 2 * f32_bytes;
-  const index out = coded ? t_.most * v_dim_ * 2 * f32_bytes
-                          : block * v_dim_ * t_.result_blocks * byte_size(p_.to.out.first.dtype, 1);
+  const bool coded = p_.out_scale.present();
+  const index q_bytes = byte_size(p_.q.dtype, 1), wide = p_.q.dtype == DType::f16 ? 0 : 2 * f32_bytes;
+  const index out =
+      coded ? t_.most * v_dim_ * 2 * f32_bytes : block * v_dim_ * t_.result_blocks * byte_size(p_.out.dtype, 1);
   const index products = direct_ ? (t_.hi_lo_stacked ? 4 : 2) * t_.most : t_.product_blocks * block;
   const index q = plan_.q_as_it_is ? 0 : block * dim_ * (2 * q_bytes + 2 * numbers_.q_pieces * f16_bytes + wide);
   return t_.most * v_dim_ * f32_bytes + 2 * v_dim_ * f32_bytes + products * v_dim_ * byte_size(numbers_.products, 1) +
-         out + block * (t_.rows + 64) + q + t_.most * (18 * f32_bytes + (p_.slopes.present() ? 2 * align_ : 0)) +
+         out + block * (t_.rows + 64) + q + t_.most * (18 * f32_bytes + (p_.alibi_slopes.present() ? 2 * align_ : 0)) +
          block * 6 * align_ + 3072;
 }
 
@@ -161,21 +162,21 @@ index Sizer::fit(index block) const {
 // comes.
 index Sizer::enough_tokens() const {
   index longest = 1;
-  for (const Sequence& s : p_.sequences) longest = std::max(longest, s.keys);
+  for (const AttentionSequence& s : p_.sequences) longest = std::max(longest, s.keys);
   const double flight = device_.sync.stream_cycles * device_.dram_bytes_per_cycle_core;
   const index in_flight = static_cast<index>(flight) / ((dim_ + v_dim_) * f16_bytes);
-  const index range = p_.by_chunks ? 4096 : ceil_div(longest, p_.splits);
+  const index range = p_.chunk_invariant ? 4096 : ceil_div(longest, p_.splits);
   return std::max({ceil_div(range, 8), in_flight, unit_});
 }
 
 // The largest block beside which long tiles fit, and how long. Columns of its rows start where the vector unit can.
 index Sizer::choose_block(index enough) {
   const index heads = std::min(p_.group(), plan_.most_rows);
-  const index whole_queries = p_.by_chunks && plan_.most_rows > heads ? heads : 1;
+  const index whole_queries = p_.chunk_invariant && plan_.most_rows > heads ? heads : 1;
   const index step = std::lcm(whole_queries, std::max<index>(align_ / score_bytes_, 8));
   t_.block = std::max<index>(t_.most, 1);
   index tokens = fit(t_.block);
-  for (index rows = direct_ ? 256 : 64; p_.by_chunks && rows >= 8; rows /= 2) {
+  for (index rows = direct_ ? 256 : 64; p_.chunk_invariant && rows >= 8; rows /= 2) {
     const index block = round_up(rows, step);
     if (block >= t_.block || (!direct_ && tokens >= enough)) continue;
     if (rows < worth_a_verb && tokens >= unit_ * t_.parts) break;
@@ -191,9 +192,9 @@ Tiles Sizer::size(const std::vector<QueryTile>& units) {
   shape_products();
   if (t_.score_columns == 0) return t_;
   // Where tiles are long, a prompt's K and V come in halves of them.
-  t_.parts = p_.by_chunks && !direct_ ? 2 : 1;
+  t_.parts = p_.chunk_invariant && !direct_ ? 2 : 1;
   // Many, if there are flags for them, as little work waits for each; at a core's end nothing hides a store's latency.
-  const bool flags = !p_.to.sinks.present() && !p_.mask.present() && !p_.packed.present();
+  const bool flags = !p_.sinks.present() && !p_.mask.present() && !p_.packed_mask.present();
   t_.product_blocks = numbers_.f16_scores && flags ? 4 : 2;
   t_.result_blocks = numbers_.f16_scores ? (plan_.q_as_it_is ? 4 : 3) : 2;
 
@@ -212,7 +213,7 @@ Tiles Sizer::size(const std::vector<QueryTile>& units) {
 
 }  // namespace
 
-Tiles plan_tiles(const Device& device, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+Tiles plan_tiles(const Device& device, const AttentionCall& problem, const std::vector<QueryTile>& units,
                  const AttentionPlan& plan) {
   return Sizer(device, problem, plan).size(units);
 }

@@ -13,7 +13,7 @@ namespace {
 
 class OnVectors {
  public:
-  OnVectors(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, VectorTiles tiles);
+  OnVectors(Core& core, const AttentionCall& problem, const PartsWorkspace& space, VectorTiles tiles);
   void run(const QueryTile& unit, index number);
 
  private:
@@ -26,7 +26,7 @@ class OnVectors {
   void sum_up(const TokenRange& range, bool hidden);
 
   Core& core_;
-  const AttentionProblem& problem_;
+  const AttentionCall& problem_;
   const index rows_, tokens_;
   const AutoBarrier chain_;
   Tensor wide_;  // a tile of K, then of V
@@ -40,7 +40,7 @@ class OnVectors {
   index used_ = 0;  // rows
 };
 
-OnVectors::OnVectors(Core& core, const AttentionProblem& problem, const PartsWorkspace& space, VectorTiles tiles)
+OnVectors::OnVectors(Core& core, const AttentionCall& problem, const PartsWorkspace& space, VectorTiles tiles)
     : core_(core),
       problem_(problem),
       rows_(tiles.rows),
@@ -52,17 +52,17 @@ OnVectors::OnVectors(Core& core, const AttentionProblem& problem, const PartsWor
         if (problem.quantized()) scales.emplace(core, problem, tokens_);
         return scales;
       }()),
-      k_(core, problem, problem.k, "k", tokens_, scales_ ? &*scales_ : nullptr, wide_),
-      v_(core, problem, problem.v, "v", tokens_, scales_ ? &*scales_ : nullptr, wide_),
+      k_(core, problem, problem.bound.k, "k", tokens_, scales_ ? &*scales_ : nullptr, wide_),
+      v_(core, problem, problem.bound.v, "v", tokens_, scales_ ? &*scales_ : nullptr, wide_),
       q_(core.ring<2>("queries",
                       {{{"q",
                          Space::vector,
                          {std::max<index>(rows_, 2), std::max<index>(problem.k.dim, 2)},
-                         problem.q.first.dtype,
+                         problem.q.dtype,
                          Layout::nd},
                         {"slopes",
                          Space::vector,
-                         {problem.slopes.present() ? std::max<index>(rows_, 2) : 1, 2},
+                         {problem.alibi_slopes.present() ? std::max<index>(rows_, 2) : 1, 2},
                          DType::f32,
                          Layout::nd}}},
                       {1, Pipe::load_vector, Pipe::vector})),
@@ -80,30 +80,31 @@ OnVectors::OnVectors(Core& core, const AttentionProblem& problem, const PartsWor
 }
 
 void OnVectors::begin(const QueryTile& unit) {
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
   used_ = unit.rows();
   const auto slots = q_.acquire();
   const Tensor q = slots[0].slice(0, used_, 0, problem_.k.dim);
   const RowWindow window{s.q_outer, s.q_row + unit.query, unit.queries, unit.head, unit.heads};
-  core_.copy(by_axes(q).split(0, unit.heads), window.of(problem_.q));
+  core_.copy(by_axes(q).split(0, unit.heads), window.of(problem_.bound.q));
   Tensor slopes = slots[1];
-  if (problem_.slopes.present()) {
+  if (problem_.alibi_slopes.present()) {
     slopes = slopes.slice(0, used_, 0, 1);
-    const NdTensor of_heads = problem_.slopes.slice(0, unit.head, unit.heads).split(0, 1).split(0, unit.heads);
+    const NdTensor of_heads =
+        problem_.bound.alibi_slopes.slice(0, unit.head, unit.heads).split(0, 1).split(0, unit.heads);
     core_.copy(by_axes(slopes).split(0, unit.heads), spread(of_heads, 0, unit.queries));
   }
   q_.commit();
   const auto filled = q_.wait();
   core_.vscalar(VectorOp::mul, query_.slice(0, used_, 0, problem_.k.dim), filled[0].slice(0, used_, 0, problem_.k.dim),
-                problem_.scale * problem_.key_factor);
-  rules_.begin(unit, problem_.slopes.present() ? filled[1].slice(0, used_, 0, 1) : filled[1]);
+                problem_.scale * problem_.k.factor);
+  rules_.begin(unit, problem_.alibi_slopes.present() ? filled[1].slice(0, used_, 0, 1) : filled[1]);
   core_.vfill(sum_.slice(0, used_, 0, problem_.v.dim), 0);
   softmax_.begin();
 }
 
 void OnVectors::run(const QueryTile& unit, index number) {
   begin(unit);
-  const Sequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
+  const AttentionSequence& s = problem_.sequences[static_cast<std::size_t>(unit.sequence)];
   const std::vector<KeyTile> tiles = key_tiles(problem_, unit, tokens_);
   std::vector<index> blocks[2];
   const auto range = [&](std::size_t i) {
@@ -154,7 +155,7 @@ void OnVectors::sum_up(const TokenRange& range, bool hidden) {
 
 }  // namespace
 
-VectorTiles vector_tiles(const Device& device, const AttentionProblem& p) {
+VectorTiles vector_tiles(const Device& device, const AttentionCall& p) {
   const Memory& memory = device.memory(Space::vector);
   const auto row = [&](index columns, DType dtype) {
     return round_up(byte_size(dtype, std::max<index>(columns, 2)), memory.align);
@@ -163,13 +164,13 @@ VectorTiles vector_tiles(const Device& device, const AttentionProblem& p) {
   const auto bytes = static_cast<index>(memory.bytes);
   // Query and its load, sum and that of a tile, out and its scales and offsets, a dozen of columns.
   const index row_bytes =
-      2 * row(dim, DType::f32) + (p.to.out_scale.present() ? 5 : 3) * row(v_dim, DType::f32) + 12 * row(1, DType::f32);
+      2 * row(dim, DType::f32) + (p.out_scale.present() ? 5 : 3) * row(v_dim, DType::f32) + 12 * row(1, DType::f32);
   constexpr index most_rows = 32, most_tokens = 128;
   const index rows = std::clamp<index>(bytes / 3 / row_bytes, 1, most_rows);
   index token_bytes = 2 * row(dim, p.k.dtype()) + 2 * row(v_dim, p.v.dtype()) + 2 * row(widest, DType::f32) +
                       rows * 8 * byte_size(DType::f32, 1) + 4 * row(1, DType::f32);
   index gathered = 0;
-  for (const Cached* cached : {&p.k, &p.v}) {
+  for (const Cached* cached : {&p.bound.k, &p.bound.v}) {
     if (!must_gather(device, *cached)) continue;
     gathered += 2 * bytes / gathered_share + 2 * row(cached->dim, DType::i32);
     token_bytes += row(cached->dim, DType::i32) - row(cached->dim, cached->dtype());
@@ -180,7 +181,7 @@ VectorTiles vector_tiles(const Device& device, const AttentionProblem& p) {
   return {rows, std::clamp<index>(fit < 8 ? fit : round_down(fit, 8), 2, most_tokens)};
 }
 
-void attend_on_vectors(Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+void attend_on_vectors(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                        const PartsWorkspace& space, VectorTiles tiles) {
   if (core.runs(Pipe::vector)) {
     OnVectors attention(core, problem, space, tiles);  // its rings end before the cores meet

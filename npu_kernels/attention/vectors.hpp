@@ -22,9 +22,9 @@ struct VectorTiles {
   index rows, tokens;
 };
 // As the vector unit's memory holds them; of the dims, types and options, not of lengths.
-VectorTiles vector_tiles(const Device& device, const AttentionProblem& problem);
+VectorTiles vector_tiles(const Device& device, const AttentionCall& problem);
 
-void attend_on_vectors(Core& core, const AttentionProblem& problem, const std::vector<QueryTile>& units,
+void attend_on_vectors(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,
                        const PartsWorkspace& space, VectorTiles tiles);
 
 }  // namespace inlay::npu

@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "npu_kernels/linear/split_f16.hpp"
+#include "npu_kernels/linear/layout.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
 
 namespace {
-
-Tensor as(Tensor tile, DType dtype) {
-  tile.dtype = dtype;
-  return tile;
-}
 
 // One tile of rows after the other, on one vector unit.
 class RowQuantizer {
@@ -23,24 +18,24 @@ class RowQuantizer {
         to_(to),
         tile_(tile_of(core, to)),
         block_(core.device().fractal_block(DType::i8)),
-        reader_(core, scratch, {.rows = to.x, .panels = {}, .dtype = to.dtype, .count = to.rows, .depth = to.depth},
-                tile_.rows, tile_.depth),
+        reader_(core, scratch, {.rows = to.x, .dtype = to.dtype, .count = to.rows, .depth = to.depth}, tile_.rows,
+                tile_.depth),
         x_(scratch.alloc("x", to.floats() ? shape() : Shape{1, 2}, DType::f32)),
         wide_(scratch.alloc("integers, or finite", to.floats() || to.with_rest ? shape() : Shape{1, 2}, DType::f32)),
         q_(scratch.alloc("q", shape(), DType::i8)),
-        low_(scratch.alloc("smallest", {tile_.rows, 2}, DType::f32)),
-        high_(scratch.alloc("largest", {tile_.rows, 2}, DType::f32)),
-        finite_(scratch.alloc("finite", {tile_.rows, 2}, DType::f32)),
-        chunk_(scratch.alloc("of a chunk", {tile_.rows, 2}, DType::f32)),
-        scale_(scratch.alloc("scale", {tile_.rows, 2}, DType::f32)),
-        zero_(scratch.alloc("zero", {tile_.rows, 2}, DType::i32)),
-        rest_(scratch.alloc("rest", {tile_.rows, 2}, DType::i32)),
-        narrow_(scratch.alloc("zero in eight bits", {tile_.rows, 2}, DType::i8)),
-        given_(core.ring("given", Space::vector, {tile_.rows, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector})),
-        given_zero_(core.ring("given zero", Space::vector, {tile_.rows, 2},
-                              to.dtype == DType::u8 ? DType::u8 : DType::i8, {1, Pipe::load_vector, Pipe::vector})),
+        low_(scratch.alloc("smallest", of_rows(), DType::f32)),
+        high_(scratch.alloc("largest", of_rows(), DType::f32)),
+        finite_(scratch.alloc("finite", of_rows(), DType::f32)),
+        chunk_(scratch.alloc("of a chunk", of_rows(), DType::f32)),
+        scale_(scratch.alloc("scale", of_rows(), DType::f32)),
+        zero_(scratch.alloc("zero", of_rows(), DType::i32)),
+        rest_(scratch.alloc("rest", of_rows(), DType::i32)),
+        narrow_(scratch.alloc("zero in eight bits", of_rows(), DType::i8)),
+        given_(core.ring("given", Space::vector, of_rows(), DType::f32, {1, Pipe::load_vector, Pipe::vector})),
+        given_zero_(core.ring("given zero", Space::vector, of_rows(), to.dtype == DType::u8 ? DType::u8 : DType::i8,
+                              {1, Pipe::load_vector, Pipe::vector})),
         out_(core.ring("q blocks", Space::vector, shape(), DType::i8, {2, Pipe::vector, Pipe::store}, Layout::nz)),
-        columns_(core.ring("of rows", Space::vector, {tile_.rows, 2}, DType::i32, {2, Pipe::vector, Pipe::store})),
+        columns_(core.ring("of rows", Space::vector, of_rows(), DType::i32, {2, Pipe::vector, Pipe::store})),
         clips_(core.ring("clipped", Space::vector, !to.clipped.present() ? Shape{1, 2} : shape(), DType::f32,
                          {2, Pipe::vector, Pipe::store})) {}
 
@@ -75,14 +70,13 @@ class RowQuantizer {
     return tile;
   }
   Shape shape() const { return {tile_.rows, tile_.depth}; }
+  Shape of_rows() const { return {tile_.rows, 2}; }
   Tensor column(const Tensor& tile) const { return tile.slice(0, count_, 0, 1); }
   Tensor window(const Tensor& tile, index depth) const { return tile.slice(0, count_, 0, depth); }
 
   // One for all rows, or one for each.
   void load(Ring& ring, const NdTensor& from) {
-    NdTensor each = from;
-    if (from.extent(0) == 1) each.extents[0] = count_, each.strides[0] = 0;
-    core_.copy(by_axes(column(ring.acquire())).at(1, 0), from.extent(0) == 1 ? each : from.slice(0, row_, count_));
+    core_.copy(by_axes(column(ring.acquire())).at(1, 0), one_each(from, row_, count_));
     ring.commit();
   }
   void load_zero() {
@@ -206,20 +200,13 @@ class RowQuantizer {
 
 Int8Rows int8_rows(GlobalMemory& memory, const LinearInt8<Host>& op) {
   Int8Rows rows{.x = memory.bind("x", op.x),
-                .x_scale = {},
-                .x_zero = {},
-                .q = {},
-                .scale = {},
-                .shift = {},
-                .rest = {},
-                .clipped = {}};
-  rows.dtype = op.x.dtype;
-  rows.rows = op.x.extents[0];
-  rows.depth = op.x.extents[1];
-  rows.asymmetric = op.asymmetric;
-  rows.with_rest = op.weight_zero.present();
-  rows.x_scale = memory.bind_optional("x_scale", op.x_scale);
-  rows.x_zero = memory.bind_optional("x_zero", op.x_zero);
+                .x_scale = memory.bind_optional("x_scale", op.x_scale),
+                .x_zero = memory.bind_optional("x_zero", op.x_zero),
+                .dtype = op.x.dtype,
+                .rows = op.x.extents[0],
+                .depth = op.x.extents[1],
+                .asymmetric = op.asymmetric,
+                .with_rest = op.weight_zero.present()};
   rows.in_blocks = op.x.dtype != DType::i8 || !loads_as_rows(rows.x) ||
                    blocks_pay(memory.device(), op.y.extents[1] / 256);  // q is not x
   rows.q = rows.in_blocks ? blocked_operand(memory, "q", rows.rows, rows.depth, DType::i8) : rows_operand(rows.x);

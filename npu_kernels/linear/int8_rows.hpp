@@ -16,14 +16,14 @@
 namespace inlay::npu {
 
 struct Int8Rows {
-  NdTensor x, x_scale, x_zero;  // rank 0: not given
-  DType dtype = DType::f32;     // of x
+  NdTensor x = {}, x_scale = {}, x_zero = {};  // rank 0: not given
+  DType dtype = DType::f32;                    // of x
   index rows = 0, depth = 0;
   bool asymmetric = false, with_rest = false, in_blocks = true;
 
-  Operand q;
-  NdTensor scale, shift, rest;                             // one for each row, or one for all; rank 0: not wanted
-  Tensor clipped;                                          // of no buffer: not wanted
+  Operand q = {};
+  NdTensor scale = {}, shift = {}, rest = {};              // one for each row, or one for all; rank 0: not wanted
+  Tensor clipped = {};                                     // of no buffer: not wanted
   bool reads_x() const { return in_blocks || with_rest; }  // else it is q, with a scale and a shift
   bool floats() const { return dtype != DType::i8 && dtype != DType::u8; }
   bool prepared() const { return reads_x() || shifts(); }                               // else all is as it was given

@@ -1,8 +1,20 @@
 #include "npu_kernels/linear/operand.hpp"
 
+#include <algorithm>
+
 #include "tile_machine/arithmetic/rounding.hpp"
 
 namespace inlay::npu {
+
+namespace {
+
+// Rows start at granules where there are two columns or more.
+Shape tile_shape(const RowSource& source, index rows, index depth) {
+  if (!source.packed()) return {rows, std::max<index>(2, depth)};
+  return {1, ceil_div(depth, source.per_word()) * panel_rows};  // words lie side by side, as in global memory
+}
+
+}  // namespace
 
 bool loads_as_rows(const NdTensor& rows) { return rows.matrix().error == nullptr; }
 
@@ -15,22 +27,17 @@ bool blocks_pay(const Device& device, index tiles) {
 
 Operand rows_operand(const NdTensor& rows) {
   const Tensor lines = rows.matrix();
-  return {.rows = lines.rows(), .depth = lines.columns(), .dtype = lines.dtype, .lines = lines, .blocks = {}};
+  return {.rows = lines.rows(), .depth = lines.columns(), .dtype = lines.dtype, .lines = lines};
 }
 
 Operand blocked_operand(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype) {
   const index block = memory.device().fractal_block(dtype);
   const Tensor all = memory.workspace(name, {ceil_div(depth, block) * rows, block}, dtype);
-  return {.rows = rows, .depth = depth, .dtype = dtype, .lines = {}, .blocks = by_axes(all).split(0, rows)};
+  return {.rows = rows, .depth = depth, .dtype = dtype, .blocks = by_axes(all).split(0, rows)};
 }
 
 Operand panels_operand(const NdTensor& panels, index rows) {
-  return {.rows = rows,
-          .depth = panels.extent(1),
-          .dtype = panels.first.dtype,
-          .lines = {},
-          .blocks = panels,
-          .turned = true};
+  return {.rows = rows, .depth = panels.extent(1), .dtype = panels.first.dtype, .blocks = panels, .turned = true};
 }
 
 void stage(Core& core, const Tensor& tile, const Operand& operand, index row, index rows, index k, index depth) {
@@ -46,6 +53,44 @@ void stage(Core& core, const Tensor& tile, const Operand& operand, index row, in
 void store_blocks(Core& core, const Operand& operand, const Tensor& tile, index row, index k) {
   const index block = operand.blocks.extent(2);
   core.copy(operand.blocks.slice(0, k / block, tile.columns() / block).slice(1, row, tile.rows()), by_axes(tile));
+}
+
+RowReader::RowReader(Core& core, Scratch& scratch, const RowSource& source, index rows, index depth,
+                     std::uint32_t on_their_way)
+    : core_(core),
+      source_(source),
+      tiles_(core.ring("rows", Space::vector, tile_shape(source, rows, depth),
+                       source.packed() ? source.panels.first.dtype : source.dtype,
+                       {on_their_way, Pipe::load_vector, Pipe::vector})) {
+  if (!source.packed()) return;
+  const index words = std::max<index>(2, ceil_div(depth, source.per_word()));
+  turned_ = scratch.alloc("turned words", {panel_rows, words}, source.panels.first.dtype);
+}
+
+Tensor RowReader::read(index row, index rows, index k, index depth) {
+  if (!source_.packed()) {
+    core_.copy(by_axes(tiles_.acquire().slice(0, rows, 0, depth)), source_.rows.slice(0, row, rows).slice(1, k, depth));
+    tiles_.commit();
+    return tiles_.wait().slice(0, rows, 0, depth);
+  }
+  const index per_word = source_.per_word(), words = ceil_div(depth, per_word);
+  core_.copy(by_axes(tiles_.acquire().slice(0, 1, 0, words * panel_rows)).at(0, 0).split(0, panel_rows),
+             source_.panels.at(0, row / panel_rows).slice(0, k / per_word, words));
+  tiles_.commit();
+  const Tensor panel = tiles_.wait().slice(0, 1, 0, words * panel_rows).reshape({words, panel_rows});
+  core_.vtranspose(turned_.slice(0, panel_rows, 0, words), panel);
+  Tensor result = turned_;
+  result.dtype = source_.dtype;
+  result.shape.columns *= per_word;
+  result.pitch *= per_word;
+  return result.slice(0, rows, 0, depth);
+}
+
+NdTensor one_each(const NdTensor& vector, index first, index count) {
+  if (vector.extent(0) != 1) return vector.slice(0, first, count);
+  NdTensor each = vector;
+  each.extents[0] = count, each.strides[0] = 0;
+  return each;
 }
 
 }  // namespace inlay::npu

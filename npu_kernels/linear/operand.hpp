@@ -1,23 +1,36 @@
-// A matrix [rows, depth] on its way to the matrix unit. In global memory it lies as rows, as a caller gave it, or
-// as the fractal blocks that the unit reads, as a workspace holds what the vector unit prepared:
+// A matrix [rows, depth] in global memory, and how it comes to the units. The matrix unit loads rows, as a caller gave
+// them, or the fractal blocks that it reads:
 //
-//   rows      | k0 k1 k2 ..          |        the load changes the layout, at a price
-//   blocks    [depth / block][rows][block]    whole runs: the load is a plain copy
+//   rows      | k0 k1 k2 ..          |                   the load changes the layout, at a price
+//   blocks    [depth / block][rows][block]               whole runs: the load is a plain copy
+//   turned    [rows / block][depth][block]               blocks of the transpose: packed f16 where blocks are panels
+//
+// The vector unit reads rows, or the panels of packed weights, where words of consecutive columns of 16 rows lie side
+// by side:
+//
+//   word 0 | row 0 | row 1 | .. | row 15 |              | word 0 | word 1 | ..  row 0
+//   word 1 | row 0 | row 1 | .. | row 15 |  transposed  | word 0 | word 1 | ..  row 1
+//     ..                                                   ..
+//
+// A word of f32, f16: one column; of 32 bits: two of bf16, four of i8 or u8, eight of u4.
 #pragma once
 
 #include <string>
 
-#include "tile_machine/run/core.hpp"
+#include "npu_kernels/linear/scratch.hpp"
 #include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 
+inline constexpr index panel_rows = 16;
+
+// What the matrix unit loads.
 struct Operand {
   index rows = 0, depth = 0;
   DType dtype = DType::f16;
-  Tensor lines;         // nd
-  NdTensor blocks;      // or these: the last one is filled up with zeros
-  bool turned = false;  // blocks of the transpose, [rows / block][depth][block]: packed f16 where blocks are panels
+  Tensor lines = {};     // nd
+  NdTensor blocks = {};  // or these: the last one is filled up with zeros
+  bool turned = false;
   bool blocked() const { return blocks.present(); }
 };
 
@@ -29,15 +42,54 @@ bool blocks_pay(const Device& device, index tiles);
 
 Operand rows_operand(const NdTensor& rows);
 Operand blocked_operand(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
-
 // The packed weight of f16 as it lies, where the unit's blocks are its panels.
 Operand panels_operand(const NdTensor& panels, index rows);
 
 // Rows [row, row + rows) and columns [k, k + depth) into a staged nz tile; k is the first of a block. Of a turned
 // operand the tile has its columns as rows.
 void stage(Core& core, const Tensor& tile, const Operand& operand, index row, index rows, index k, index depth);
-
 // A tile in nz, of whole blocks, becomes the blocks of its rows and columns.
 void store_blocks(Core& core, const Operand& operand, const Tensor& tile, index row, index k);
+
+// What the vector unit reads.
+struct RowSource {
+  NdTensor rows = {};    // [rows, depth]
+  NdTensor panels = {};  // or [panels, words, 16], of f32, f16 or i32
+  DType dtype = DType::f32;
+  index count = 0, depth = 0;
+  bool packed() const { return panels.present(); }
+  index per_word() const { return bits(panels.first.dtype) / bits(dtype); }
+};
+
+// Tiles of rows in the vector unit's memory, one at a time.
+class RowTiles {
+ public:
+  RowTiles() = default;
+  RowTiles(const RowTiles&) = delete;
+  RowTiles& operator=(const RowTiles&) = delete;
+  virtual ~RowTiles() = default;
+  virtual Tensor read(index row, index rows, index k, index depth) = 0;
+  virtual void release() = 0;
+};
+
+inline constexpr std::uint32_t panels_ahead = 6;  // a panel is short against the latency of global memory
+
+class RowReader final : public RowTiles {
+ public:
+  // Up to `rows` and `depth` at once; of panels 16 rows, which start a panel, and whole words.
+  RowReader(Core& core, Scratch& scratch, const RowSource& source, index rows, index depth,
+            std::uint32_t on_their_way = 2);
+  Tensor read(index row, index rows, index k, index depth) override;
+  void release() override { tiles_.release(); }
+
+ private:
+  Core& core_;
+  RowSource source_;
+  Ring tiles_;
+  Tensor turned_;
+};
+
+// Elements [first, first + count) of a vector; the one of a vector that has one for all, so many times.
+NdTensor one_each(const NdTensor& vector, index first, index count);
 
 }  // namespace inlay::npu

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "npu_kernels/backend/row_partition.hpp"
+#include "npu_kernels/linear/layout.hpp"
 #include "npu_kernels/linear/products.hpp"
-#include "npu_kernels/linear/split_f16.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 #include "tile_machine/time/matrix_cost.hpp"
 
@@ -244,6 +244,14 @@ index rows_beside_chunks(const Device& device, const Products& p, const ProductT
 }
 
 }  // namespace
+
+// Each has blocks of y to multiply, or rows to prepare, and so many elements of both operands at least: a core's start,
+// its rings and the meeting of all cores cost more than these take.
+std::uint32_t cores_of_layer(const GlobalMemory& memory, index rows, index channels, index depth, index blocks) {
+  constexpr index elements_of_a_core = 16384;
+  const index pieces = std::max(blocks, ceil_div(rows + channels, 4 * panel_rows));
+  return cores_for(std::min(pieces, ceil_div((rows + channels) * depth, elements_of_a_core)), 1, memory.cores());
+}
 
 bool bound_by_right(const Device& device, index cores, const Products& p, const ProductTiles& t) {
   const Operand& right = p.right.front();

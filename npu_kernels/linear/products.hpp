@@ -49,7 +49,7 @@ struct Products {
 
 // The vector unit makes the right operand as it is used, in the staging memory that is its own: rows [row, row + rows)
 // and columns [k, k + depth), into an nz tile. Each chunk is made once for a block of rows of the left operand.
-using MakeRight = std::function<void(const Tensor& tile, index row, index rows, index k, index depth)>;
+using MakeTile = std::function<void(const Tensor& tile, index row, index rows, index k, index depth)>;
 // The vector unit makes all of the left operand, which stays (ProductTiles::keeps).
 using MakeLeft = std::function<void(const Tensor& tile)>;
 // Where staging is the matrix unit's alone, they pass through the operand in global memory: each core's vector units
@@ -64,7 +64,7 @@ inline Meet meeting(Core& core, bool meets) {
 
 // How the operands come to be there.
 struct Makers {
-  MakeRight right = {};
+  MakeTile right = {};
   MakeLeft left = {};
   StoreRight store_right = {};
   Meet meet = {};
@@ -91,6 +91,9 @@ struct ProductTiles {
   index row_unit;
 };
 
+// How many cores a layer is worth.
+std::uint32_t cores_of_layer(const GlobalMemory& memory, index rows, index channels, index depth, index blocks);
+
 ProductTiles product_tiles(const Device& device, index cores, const Products& products, bool made = false);
 // Global memory takes longer for the right operand than the matrix unit for the products.
 bool bound_by_right(const Device& device, index cores, const Products& products, const ProductTiles& tiles);
@@ -106,6 +109,9 @@ struct Sums {
   bool last;
 };
 using Consumer = std::function<void(const Sums&)>;
+
+// Of the vector unit's memory, what rows of sums take on their way to the consumer.
+index bytes_on_their_way(const Device& device, const ProductTiles& tiles, DType dtype);
 
 // Rows of a tile that one vector unit takes, and of a block that it keeps where there are several steps.
 inline index rows_of_vector(index vectors, const ProductTiles& tiles) {

@@ -28,6 +28,12 @@ class Scratch {
   std::vector<Tensor> tiles_;
 };
 
+// The same bytes, of another type of the same size.
+inline Tensor as(Tensor tile, DType dtype) {
+  tile.dtype = dtype;
+  return tile;
+}
+
 // Slots of a ring of small things that an epilogue reads: one where flags are few, as each slot may take one.
 inline std::uint32_t rings_ahead(const Device& device) { return device.sync.flags < 16 ? 1 : 2; }
 

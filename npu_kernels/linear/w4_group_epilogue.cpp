@@ -1,7 +1,6 @@
 // Sums of groups, scaled and added up in the order of the groups, whatever the products were.
 #include <algorithm>
 
-#include "npu_kernels/linear/accumulator_to_vector.hpp"
 #include "npu_kernels/linear/w4_groups.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
 
@@ -28,7 +27,7 @@ index groups_at_once(const Device& device, const W4Groups& op) {
 // room for the work between them, or as flags are left.
 std::uint32_t sums_ahead(const Device& device, const W4Groups& op) {
   if (rings_ahead(device) > 1) return 4;
-  return op.bias.present() && op.halves.power.present() ? 1 : 2;
+  return op.result.bias.present() && op.halves.power.present() ? 1 : 2;
 }
 
 index elements_of_a_granule(const Device& device) {
@@ -68,10 +67,10 @@ index W4GroupEpilogue::bytes(const Device& device, const W4Groups& op) {
   const index terms = 1 + std::max(op.spread, t.vector_m / op.parts), shifts = op.shifts() ? window + high : 0;
   const index ahead_of_rows = index{sums_ahead(device, op)} * (1 + (op.bytes && op.shifts() ? 1 : 0));
   const index columns = 4 * elements_of_a_granule(device) * (ahead_of_rows * high + t.vector_m);
-  const index y = 2 * std::max<index>(2, t.vector_m / unit) * t.sum_n * byte_size(op.y.first.dtype, 1);
-  const index bias = op.bias.present() ? row : 0;
+  const index y = 2 * std::max<index>(2, t.vector_m / unit) * t.sum_n * byte_size(op.result.y.first.dtype, 1);
+  const index bias = op.result.bias.present() ? row : 0;
   return scales + (keeps * kept + terms + shifts) * row + columns + y + bias +
-         SumsToVector::bytes(device, t, DType::f32);
+         bytes_on_their_way(device, t, DType::f32);
 }
 
 W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& op)
@@ -95,10 +94,7 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
                        {column_form(core.device(), "sums of x", op.shifts(), std::max(op.spread, op.tiles.vector_m)),
                         column_form(core.device(), "steps of x", op.bytes, std::max(op.spread, op.tiles.vector_m))},
                        {sums_ahead(core.device(), op), Pipe::load_vector, Pipe::vector})),
-      finished_(core, op.y, op.bias, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
-  if (op.halves.power.present())
-    powers_.emplace(
-        core.ring("powers", Space::vector, {op.tiles.vector_m, 2}, DType::f32, {1, Pipe::load_vector, Pipe::vector}));
+      finish_(core, op.result, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
   if (op.cuts_segments()) open_ = scratch.alloc("sums of open segments", kept_.shape, DType::f32);
   if (op.shifts()) {
     shifts_ = scratch.alloc("shifts", {window_, op.tiles.sum_n}, DType::f32);
@@ -164,6 +160,20 @@ W4GroupEpilogue::OfRows W4GroupEpilogue::load_rows(const Chunk& chunk, index row
   return {all(from[0], op_.shifts()), all(from[1], op_.bytes)};
 }
 
+// Of groups that follow one another, or of one group: c times scales, plus shifts times X, times steps of bytes. Either
+// each row has scales of its own, from `at` on, or all have the same.
+void W4GroupEpilogue::scale(const Tensor& terms, const Tensor& c, index at, bool shared, const OfRows& of_rows) {
+  const index rows = c.rows(), n = c.columns(), scales = shared ? 1 : rows;
+  core_.vbinary(VectorOp::mul, terms, c, scales_.slice(at, scales, 0, n));
+  if (op_.shifts()) {
+    const Tensor shifted = shifted_.slice(0, rows, 0, n), shifts = shifts_.slice(at, scales, 0, n);
+    if (scales < rows) core_.vbroadcast_row(shifted, shifts);
+    core_.vbinary(VectorOp::mul, shifted, scales < rows ? shifted : shifts, of_rows.sums);
+    core_.vbinary(VectorOp::add, terms, terms, shifted);
+  }
+  if (op_.bytes) core_.vbinary(VectorOp::mul, terms, terms, of_rows.steps);
+}
+
 // One group of many rows.
 void W4GroupEpilogue::add_group(const Tensor& y, Tensor c, const OfRows& of_rows, index group) {
   if (op_.cuts_segments()) {
@@ -175,37 +185,20 @@ void W4GroupEpilogue::add_group(const Tensor& y, Tensor c, const OfRows& of_rows
     if (!op_.closes_segment(group)) return;
     c = all;
   }
-  const index rows = y.rows(), n = y.columns(), at = group / op_.groups_of_scale() - first_group_;
-  const Tensor terms = terms_.slice(0, rows, 0, n);
-  core_.vbinary(VectorOp::mul, terms, c, scales_.slice(at, 1, 0, n));
-  if (op_.shifts()) {
-    const Tensor shifted = shifted_.slice(0, rows, 0, n);
-    core_.vbroadcast_row(shifted, shifts_.slice(at, 1, 0, n));
-    core_.vbinary(VectorOp::mul, shifted, shifted, of_rows.sums);
-    core_.vbinary(VectorOp::add, terms, terms, shifted);
-  }
-  if (op_.bytes) core_.vbinary(VectorOp::mul, terms, terms, of_rows.steps);
+  const Tensor terms = terms_.slice(0, y.rows(), 0, y.columns());
+  scale(terms, c, group / op_.groups_of_scale() - first_group_, true, of_rows);
   core_.vbinary(VectorOp::add, y, y, terms);
 }
 
 // Many groups of one row: y and its terms are summed from above. Those that share scales are multiplied at once.
 void W4GroupEpilogue::add_groups(const Tensor& y, const Tensor& c, const OfRows& of_rows, const Chunk& chunk) {
-  const index n = y.columns(), share = op_.groups_of_scale();
-  const Tensor all = terms_.slice(0, 1 + chunk.count, 0, n), terms = all.row_slice(1, chunk.count);
+  const index share = op_.groups_of_scale();
+  const Tensor all = terms_.slice(0, 1 + chunk.count, 0, y.columns()), terms = all.row_slice(1, chunk.count);
   for (index i = 0, count = chunk.count; i < chunk.count; i += count) {
-    const index at = (chunk.first + i) / share - first_group_;
-    if (share > 1) count = std::min(chunk.count - i, share - (chunk.first + i) % share);
-    const index scales = share > 1 ? 1 : count;
-    const Tensor part = terms.row_slice(i, count);
-    core_.vbinary(VectorOp::mul, part, c.row_slice(i, count), scales_.slice(at, scales, 0, n));
-    if (op_.shifts()) {
-      const Tensor shifted = shifted_.slice(0, count, 0, n), shifts = shifts_.slice(at, scales, 0, n);
-      const bool one = scales < count;
-      if (one) core_.vbroadcast_row(shifted, shifts);
-      core_.vbinary(VectorOp::mul, shifted, one ? shifted : shifts, of_rows.sums.row_slice(i, count));
-      core_.vbinary(VectorOp::add, part, part, shifted);
-    }
-    if (op_.bytes) core_.vbinary(VectorOp::mul, part, part, of_rows.steps.row_slice(i, count));
+    const index group = chunk.first + i;
+    if (share > 1) count = std::min(chunk.count - i, share - group % share);
+    const auto part = [&](const Tensor& of) { return of.rows() > 0 ? of.row_slice(i, count) : of; };
+    scale(part(terms), part(c), group / share - first_group_, share > 1, {part(of_rows.sums), part(of_rows.steps)});
   }
   core_.vcast(all.row_slice(0, 1), y);
   core_.vreduce_columns(VectorOp::column_sum, y, all);
@@ -231,19 +224,6 @@ void W4GroupEpilogue::add(const Tensor& y, const Tensor& c, const Chunk& chunk, 
   if (op_.shifts() || op_.bytes) of_rows_.release();
 }
 
-void W4GroupEpilogue::finish(const Tensor& y, const Sums& sums, index row) {
-  const index m = y.rows();
-  if (op_.halves.power.present() && op_.groups() > 0) {
-    core_.vscalar(VectorOp::mul, y, y, 1 / half_scale);
-    core_.copy(by_axes(powers_->acquire().slice(0, m, 0, 1)).at(1, 0),
-               by_axes(op_.halves.power).at(0, 0).slice(0, row, m));
-    powers_->commit();
-    core_.vbinary(VectorOp::mul, y, y, powers_->wait().slice(0, m, 0, 1));
-    powers_->release();
-  }
-  finished_(y, row, sums.column);
-}
-
 void W4GroupEpilogue::operator()(const Sums& sums) {
   const index unit = op_.products.row_unit, n = sums.tile.columns(), row = sums.row / unit;
   at_ = sums.at / unit;
@@ -260,7 +240,7 @@ void W4GroupEpilogue::operator()(const Sums& sums) {
     }
     add(y, c, chunk, row);
   }
-  if (sums.last) finish(y, sums, row);
+  if (sums.last) finish_.finish(y, row, sums.column);
 }
 
 }  // namespace inlay::npu

@@ -17,39 +17,38 @@
 // in one drain, each with zeros where the others have their slots,
 //
 //                  slots of g0   g1      g2      g3
-//   row of g0    |     x      |   0   |   0   |   0   |         x of f32: two rows each, high and low (split_f16.hpp)
+//   row of g0    |     x      |   0   |   0   |   0   |         x of f32: two rows each, high and low (layout.hpp)
 //   row of g1    |     0      |   x   |   0   |   0   |
 //
 // and a row of y has the same bits for any spread: a zero changes no sum. Groups that share a block of the unit are
 // always spread.
 #pragma once
 
-#include "npu_kernels/linear/float_epilogue.hpp"
-#include "npu_kernels/linear/split_f16.hpp"
-#include "npu_kernels/linear/w4_rows.hpp"
+#include "npu_kernels/linear/epilogue.hpp"
+#include "npu_kernels/linear/w4_weight.hpp"
 
 namespace inlay::npu {
 
 constexpr index longest_segment = 128;  // of bytes
 
 struct W4Groups {
-  RowSource x;       // by slots: floats, or bytes in f16
-  RowSource floats;  // that became bytes
-  W4Weight weight;
-  bool bytes = false;  // x is bytes with a step for each segment
-  index group = 1;     // slots that have sums of their own: the weight's group, or what divides all segments
-  index parts = 1;     // of x
-  index spread = 1;    // groups of a product
-  index sharing = 1;   // of them, in whole blocks of the unit: the least spread
-  Operand rows;        // [x rows, parts], blocks
-  SplitF16 halves;     // its parts
-  Operand left;        // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
-  bool made = false;   // codes as they are used
-  Operand codes;       // no blocks: made as it is used
-  Products products;
-  ProductTiles tiles;
-  Tensor handover, sums, steps;  // [groups, rows] f32, or none: X, steps of bytes
-  NdTensor bias, y;
+  RowSource x = {};       // by slots: floats, or bytes in f16
+  RowSource floats = {};  // that became bytes
+  W4Weight weight = {};
+  bool bytes = false;    // x is bytes with a step for each segment
+  index group = 1;       // slots that have sums of their own: the weight's group, or what divides all segments
+  index parts = 1;       // of x
+  index spread = 1;      // groups of a product
+  index sharing = 1;     // of them, in whole blocks of the unit: the least spread
+  Operand rows = {};     // [x rows, parts], blocks
+  SplitF16 halves = {};  // its parts
+  Operand left = {};     // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
+  bool made = false;     // codes as they are used
+  Operand codes = {};    // no blocks: made as it is used
+  Products products = {};
+  ProductTiles tiles = {};
+  Tensor handover = {}, sums = {}, steps = {};  // [groups, rows] f32, or none: X, steps of bytes
+  LinearResult result = {};
 
   index groups() const { return ceil_div(x.depth, group); }
   index groups_of_scale() const { return ceil_div(weight.group, group); }  // that share the weight's scales
@@ -64,7 +63,7 @@ struct W4Groups {
   index slots_of_product() const { return spread * group; }
 };
 
-W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const FloatResult& result,
+W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight, const LinearResult& result,
                    bool bytes);
 void multiply_w4_groups(Core& core, const W4Groups& op);
 
@@ -81,14 +80,14 @@ class W4GroupEpilogue {
     index first, count;
   };
   struct OfRows {  // X and steps of bytes: columns for one group of many rows, or for many groups of one row
-    Tensor sums, steps;
+    Tensor sums = {}, steps = {};
   };
   void load_scales(const Chunk& chunk, index column, index columns);
   OfRows load_rows(const Chunk& chunk, index row, index rows);
   void add(const Tensor& y, const Tensor& c, const Chunk& chunk, index row);
+  void scale(const Tensor& terms, const Tensor& c, index at, bool shared, const OfRows& of_rows);
   void add_group(const Tensor& y, Tensor c, const OfRows& of_rows, index group);
   void add_groups(const Tensor& y, const Tensor& c, const OfRows& of_rows, const Chunk& chunk);
-  void finish(const Tensor& y, const Sums& sums, index row);
 
   Core& core_;
   const W4Groups& op_;
@@ -97,8 +96,7 @@ class W4GroupEpilogue {
   Tensor scales_, shifts_, kept_, terms_, shifted_;
   Tensor open_;  // sums of segments of which only a part has come: as kept_
   TupleRing<2> of_rows_;
-  FinishedRows finished_;
-  std::optional<Ring> powers_;
+  Epilogue finish_;
   index at_ = 0;                                // of the rows at hand in kept_
   index first_group_ = -1, first_column_ = -1;  // of the window
 };

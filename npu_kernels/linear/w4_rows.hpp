@@ -1,47 +1,50 @@
-// Rows of a weight of codes, as floats:
+// x of a layer of codes, on its way to the products of groups (w4_groups.hpp):
 //
-//   codes   panels of words: transposed, unpacked (row_reader.hpp)
-//   w = (q - zero) scale, or q scale + offset: one for each group of slots, panels [groups, 16] transposed likewise
-//
-//   slots   0 .. group-1 | group .. 2 group-1 | ..        a tile may start within a group: its rest comes first
+//   slots     x'[t,s] = x[t, perm[s]], 0 where perm[s] is -1, in f32
+//   bytes     each segment as bytes times a step
+//   sums      X of each group
+//   spread    each row as a row for each group of a product
 #pragma once
 
-#include <inlay/ops/linear_w4a16.hpp>
-
-#include "npu_kernels/linear/row_reader.hpp"
-#include "tile_machine/run/machine.hpp"
+#include "npu_kernels/linear/w4_groups.hpp"
 
 namespace inlay::npu {
 
-struct W4Weight {
-  RowSource codes, scales, zeros, offsets;  // zeros and offsets of count 0: not given
-  index group = 0;                          // slots
-  float middle = 8;
-
-  bool shifts() const { return zeros.count > 0 || offsets.count > 0; }
-  const RowSource& zeros_or_offsets() const { return zeros.count > 0 ? zeros : offsets; }
+struct W4Slots {
+  RowSource x;
+  NdTensor perm = {};
+  Tensor slots = {};  // [rows, slots] f32, workspace
 };
 
-W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op);
+void make_slots(Core& core, const W4Slots& to);
 
-// Words of codes with the upper bit of each turned: q is q - 2^(bits - 1) in two's complement, of the type that it
-// gives.
-DType turn_upper_bits(Core& core, const Tensor& words, DType codes);
+// x by segments as bytes, in rows of f16; each group of a segment has its step and the sum of all its bytes. A row that
+// is not finite has steps of NaN; a segment whose step is subnormal counts as zeros.
+void make_bytes(Core& core, const W4Groups& op);
 
-class W4Reader final : public RowTiles {
+// X, of x times what its halves were scaled by.
+void make_sums(Core& core, const W4Groups& op);
+
+// Tiles of spread rows (MakeTile), from those of x that are in blocks.
+class SpreadRows {
  public:
-  W4Reader(Core& core, Scratch& scratch, const W4Weight& weight, index depth);
-  Tensor read(index row, index rows, index k, index depth) override;
-  void release() override {}
+  SpreadRows(Core& core, Scratch& scratch, const W4Groups& op);
+  // Rows and slots of x at once; in a tile each row has `spread` times `parts`.
+  static RowTile piece(const Device& device, const W4Groups& op);
+  void operator()(const Tensor& tile);  // all of them (MakeLeft)
+  void operator()(const Tensor& tile, index row, index rows, index k, index depth);
 
  private:
-  void combine(VectorOp op, RowReader& from, const Tensor& w, index row, index k);
+  void spread(const Tensor& tile, const Tensor& x, index begin, index depth);
 
   Core& core_;
-  W4Weight weight_;
-  RowReader codes_, scales_;
-  std::optional<RowReader> others_;
-  Tensor w_;
+  const W4Groups& op_;
+  index block_;
+  RowTile piece_;
+  Ring rows_;
+  Tensor mine_;  // [groups that share blocks, their slots]: not 0 where the slot is the group's
 };
+
+void store_spread_rows(Core& core, const W4Groups& op);
 
 }  // namespace inlay::npu

@@ -94,7 +94,7 @@ Structs read_structs(const std::string& shared) {
 class ClArguments : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto made = Cl::make({.shape = ClShape::cpu, .build_options = "-cl-kernel-arg-info"});
+    auto made = Cl::make({.shape = ClShape::per_item, .build_options = "-cl-kernel-arg-info"});
     INLAY_NEEDS(made.has_value(), "cl", std::string(made.error().message()));
     cl_.emplace(std::move(*made));
   }
@@ -155,8 +155,8 @@ TEST_F(ClArguments, kernels_take_a_struct_and_its_buffers) {
     if (const auto found = more.find(stem); found != more.end())
       programs.insert(programs.end(), found->second.begin(), found->second.end());
     for (const std::string& definitions : programs)
-      for (const char* shape : {"-D CPU_SHAPE=1 -D LANES=1 ", "-D GPU_SHAPE=1 -D LANES=128 "}) {
-        // `pack` is the cpu shape's, the tile of the gpu shape has lanes of its own.
+      for (const char* shape : {"-D PER_ITEM=1 -D LANES=1 ", "-D PER_GROUP=1 -D LANES=128 "}) {
+        // `pack` is the per-item shape's, the tile of the per-group shape has lanes of its own.
         if (stem == "linear" && definitions != "" && shape[3] == 'G') continue;
         SCOPED_TRACE(stem + " " + shape + definitions);
         auto program = cl_->runtime().programs().build(

@@ -51,8 +51,8 @@ class ClFarOffsets : public ::testing::TestWithParam<ClShape> {
   std::vector<ClAddress> buffers_;
 };
 
-INSTANTIATE_TEST_SUITE_P(, ClFarOffsets, ::testing::Values(ClShape::cpu, ClShape::gpu),
-                         [](const auto& shape) { return shape.param == ClShape::cpu ? "cpu" : "gpu"; });
+INSTANTIATE_TEST_SUITE_P(, ClFarOffsets, ::testing::Values(ClShape::per_item, ClShape::per_group),
+                         [](const auto& shape) { return shape.param == ClShape::per_item ? "per_item" : "per_group"; });
 
 TEST_P(ClFarOffsets, rows_of_a_table) {
   constexpr index vocab = 4, dim = 24, stride = 1'100'000'000;

@@ -1,5 +1,5 @@
-// Buffers over memory of the host's begin wherever it does: the gpu shape, whose lanes move 16 bytes and more at once
-// where they may, does so by addresses, not by offsets.
+// Buffers over memory of the host's begin wherever it does: the per-group shape, whose lanes move 16 bytes and more at
+// once where they may, does so by addresses, not by offsets.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,9 +71,9 @@ template <class T> using Line = std::vector<T, CacheLineAllocator<T>>;
 class ClHostMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    // PoCL compiles the gpu shape's attention in a fifth of the time as it is written; its vectors are the same.
-    for (const ClOptions& options :
-         {ClOptions{.shape = ClShape::gpu, .build_options = "-cl-opt-disable"}, ClOptions{.shape = ClShape::cpu}}) {
+    // PoCL compiles the per-group shape's attention in a fifth of the time as it is written; its vectors are the same.
+    for (const ClOptions& options : {ClOptions{.shape = ClShape::per_group, .build_options = "-cl-opt-disable"},
+                                     ClOptions{.shape = ClShape::per_item}}) {
       auto made = Cl::make(options);
       INLAY_NEEDS(made.has_value(), "cl", std::string(made.error().message()));
       shapes_.push_back(std::move(*made));
@@ -177,7 +177,7 @@ TEST_F(ClHostMemory, linear_w4a16) {
   }
 }
 
-// The one kernel that moves 16 bytes at once in the cpu shape, too.
+// The one kernel that moves 16 bytes at once in the per-item shape, too.
 TEST_F(ClHostMemory, copied_blocks) {
   auto cache = codes<std::int8_t>(4 * 256);
   const std::vector<std::int64_t> pairs = {0, 3, 1, 2};

@@ -184,7 +184,7 @@ TEST_F(ClOwnMemory, without_uploads_nothing_is_pinned) {
   const View<2, Cl> row(*x, DType::f32, {1, 16}, {16, 1});
   ASSERT_TRUE(run(*cl, Add<Cl>{.a = row, .b = row, .y = row}).ok());
   ASSERT_TRUE(cl->finish().ok());
-  EXPECT_EQ(cl->options().shape, ClShape::gpu);
+  EXPECT_EQ(cl->options().shape, ClShape::per_group);
   EXPECT_TRUE(seen.mapped.empty());
   EXPECT_FALSE(seen.alive.empty());
   for (const auto& [buffer, flags] : seen.alive) EXPECT_EQ(flags & CL_MEM_ALLOC_HOST_PTR, 0u);

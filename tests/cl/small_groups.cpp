@@ -1,4 +1,4 @@
-// A device whose groups hold fewer work-items than the gpu shape's tiles are cut for.
+// A device whose groups hold fewer work-items than the per-group shape's tiles are cut for.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,20 +19,20 @@ template <class Test> void with_groups_of(const char* items, Test&& test) {
       ::testing::ExitedWithCode(0), "");
 }
 
-TEST(ClSmallGroupsDeathTest, the_gpu_shape_is_refused) {
+TEST(ClSmallGroupsDeathTest, the_per_group_shape_is_refused) {
   with_groups_of("128", [] {
-    const auto made = Cl::make({.shape = ClShape::gpu});
+    const auto made = Cl::make({.shape = ClShape::per_group});
     if (made || made.error().code() != StatusCode::unsupported) return false;
     const std::string_view message = made.error().message();
-    for (const char* part : {"shape is gpu", "256", "128", "cpu"})
+    for (const char* part : {"shape is per_group", "256", "128", "per_item"})
       if (message.find(part) == std::string_view::npos) return false;
     return true;
   });
 }
 
 TEST(ClSmallGroupsDeathTest, a_cpu_and_groups_that_hold_a_tile_are_taken) {
-  with_groups_of("128", [] { return Cl::make({.shape = ClShape::cpu}).has_value(); });
-  with_groups_of("256", [] { return Cl::make({.shape = ClShape::gpu}).has_value(); });
+  with_groups_of("128", [] { return Cl::make({.shape = ClShape::per_item}).has_value(); });
+  with_groups_of("256", [] { return Cl::make({.shape = ClShape::per_group}).has_value(); });
 }
 
 }  // namespace

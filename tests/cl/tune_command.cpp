@@ -94,7 +94,7 @@ TEST_F(TuneCommand, wrong_input_is_refused_before_anything_is_measured) {
   expect_refused("--output nowhere/tuning.json", {"nowhere"});
   expect_refused("--device nonsense", {"nonsense"});
   expect_refused("--op matmul", {"matmul", "rms_norm"});
-  expect_refused("--shape npu", {"npu", "cpu", "gpu"});
+  expect_refused("--shape npu", {"npu", "per_item", "per_group"});
   expect_refused("--seconds -1", {"seconds"});
   EXPECT_EQ(shell("inlay tune --help").code, 0);
   const Outcome devices = shell("INLAY_CL_TUNING=wrong.json inlay devices");

@@ -26,8 +26,8 @@ class ClTuner : public ::testing::Test {
     INLAY_NEEDS(cl.has_value(), "cl", std::string(cl.error().message()));
   }
   static Cl make(ClShape shape) {
-    // The gpu shape is proved here, not timed (tests/support/cl_devices.hpp).
-    const char* const as_written = shape == ClShape::gpu ? "-cl-opt-disable" : "";
+    // The per-group shape is proved here, not timed (tests/support/cl_devices.hpp).
+    const char* const as_written = shape == ClShape::per_group ? "-cl-opt-disable" : "";
     auto cl = Cl::make({.shape = shape, .build_options = as_written, .tuning = "none"});
     if (!cl) ADD_FAILURE() << cl.error().message();
     return std::move(*cl);
@@ -36,7 +36,7 @@ class ClTuner : public ::testing::Test {
 
 // The usual values first, then each of the others: right, and with the same bits where the list says so.
 TEST_F(ClTuner, every_value_of_every_parameter_is_right) {
-  for (ClShape shape : {ClShape::cpu, ClShape::gpu}) {
+  for (ClShape shape : {ClShape::per_item, ClShape::per_group}) {
     Cl cl = make(shape);
     for (const ClParameter& parameter : cl_parameters()) {
       const Question question = tools::question_of(cl, parameter);
@@ -77,9 +77,9 @@ TEST_F(ClTuner, chunks_do_not_show) {
             load_element(out.data, out.dtype, k / heads * out.strides[1] + k % heads * out.strides[2] + d));
     return values;
   };
-  for (ClShape shape : {ClShape::cpu, ClShape::gpu}) {
+  for (ClShape shape : {ClShape::per_item, ClShape::per_group}) {
     Cl cl = make(shape);
-    const char* const parameter = shape == ClShape::cpu ? "unit_rows" : "lanes";
+    const char* const parameter = shape == ClShape::per_item ? "unit_rows" : "lanes";
     for (int value : (*cl::find_parameter("attention", parameter))->of(shape).list()) {
       SCOPED_TRACE(std::string(parameter) + " " + std::to_string(value));
       ASSERT_TRUE(cl.tune("attention", parameter, value).ok());
@@ -109,7 +109,7 @@ class ClPlanted : public ClTuner {
   void SetUp() override {
     ClTuner::SetUp();
     if (IsSkipped()) return;
-    cl_.emplace(make(ClShape::cpu));
+    cl_.emplace(make(ClShape::per_item));
     for (int value = usual; value <= last_bit; ++value) question_.values.push_back(value);
     question_.choose = [this](int value) {
       value_ = value;

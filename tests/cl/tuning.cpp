@@ -10,16 +10,16 @@
 #include <inlay/cl_tuning.hpp>
 
 #include "cl_kernels/runtime/runtime.hpp"
+#include "cl_kernels/softmax_tunables.hpp"
 #include "tests/support/cl_devices.hpp"
 #include "tests/support/files.hpp"
 
 namespace inlay::test {
 namespace {
 
-using cl::Known, cl::Tunable, cl::Tuning;
 using exec::test::read_text, exec::test::TemporaryDirectory, exec::test::write_text;
 
-constexpr ClShape shapes[] = {ClShape::cpu, ClShape::gpu};
+constexpr ClShape shapes[] = {ClShape::per_item, ClShape::per_group};
 
 void replace(std::string& text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
@@ -40,27 +40,10 @@ TEST(ClParameters, are_short_lists_of_distinct_names) {
       EXPECT_TRUE(std::ranges::is_sorted(values));
       has_choice = has_choice || values.size() > 1;
       for (int value : values) EXPECT_TRUE(cl::check_value(p, shape, value).ok());
+      EXPECT_TRUE(cl::check_value(p, shape, p.of(shape).usual).ok());
     }
     EXPECT_TRUE(has_choice);
   }
-}
-
-TEST(ClParameters, of_rows_that_fit_a_device_the_last_one_counts) {
-  ClDevice device;
-  device.vendor = "Advanced Micro Devices, Inc.";
-  device.name = "gfx90a:sramecc+:xnack-";
-  const Known rows[] = {{"Advanced Micro", "", ClShape::gpu, Tunable::add_lanes, 256},
-                        {"Advanced Micro", "gfx90a", ClShape::gpu, Tunable::add_lanes, 64},
-                        {"Advanced Micro", "gfx1100", ClShape::gpu, Tunable::add_lanes, 32},
-                        {"NVIDIA", "", ClShape::gpu, Tunable::add_lanes, 32},
-                        {"Advanced Micro", "", ClShape::cpu, Tunable::swiglu_piece, 4096}};
-  EXPECT_EQ(Tuning(device, ClShape::gpu, rows)[Tunable::add_lanes], 64);
-  EXPECT_EQ(Tuning(device, ClShape::gpu, rows)[Tunable::swiglu_piece], 2048);
-  EXPECT_EQ(Tuning(device, ClShape::cpu, rows)[Tunable::swiglu_piece], 4096);
-  device.name = "gfx942";
-  EXPECT_EQ(Tuning(device, ClShape::gpu, rows)[Tunable::add_lanes], 256);
-  for (const Known& row : cl::known_devices())
-    EXPECT_TRUE(cl::check_value(cl_parameters()[static_cast<std::size_t>(row.parameter)], row.shape, row.value).ok());
 }
 
 class ClTuning : public ::testing::Test {
@@ -77,8 +60,8 @@ class ClTuning : public ::testing::Test {
   // A file with one section, that of the device.
   static std::string section(const Cl& cl, const std::string& operators, const std::string& driver = {}) {
     return R"({"platform": ")" + cl.device().platform + R"(", "device": ")" + cl.device().name + R"(", "driver": ")" +
-           (driver.empty() ? cl.device().driver : driver) + R"(", "shape": ")" +
-           (cl.options().shape == ClShape::cpu ? "cpu" : "gpu") + R"(", "operators": )" + operators + "}";
+           (driver.empty() ? cl.device().driver : driver) + R"(", "shape": ")" + std::string(name(cl.options().shape)) +
+           R"(", "operators": )" + operators + "}";
   }
   static std::string file_of(const std::string& sections) { return R"({"format": 1, "devices": [)" + sections + "]}"; }
   std::string write(const std::string& text) const {
@@ -87,7 +70,7 @@ class ClTuning : public ::testing::Test {
   }
   void expect_refused(const std::string& text, std::initializer_list<const char*> words) const {
     SCOPED_TRACE(text.substr(0, 200));
-    const auto refused = Cl::make({.shape = ClShape::gpu, .tuning = write(text)});
+    const auto refused = Cl::make({.shape = ClShape::per_group, .tuning = write(text)});
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code(), StatusCode::corrupt_data);
     EXPECT_EQ(refused.error().message().find(file_), 0u) << refused.error().message();
@@ -101,18 +84,18 @@ class ClTuning : public ::testing::Test {
 };
 
 TEST_F(ClTuning, a_value_is_set_by_name_and_a_wrong_one_is_refused) {
-  Cl cl = make(ClShape::gpu);
+  Cl cl = make(ClShape::per_group);
   EXPECT_EQ(cl.tuned("softmax", "lanes"), 128);
   EXPECT_TRUE(cl.tune("softmax", "lanes", 64).ok());
   EXPECT_EQ(cl.tuned("softmax", "lanes"), 64);
-  EXPECT_EQ(cl.runtime().tuned(Tunable::softmax_lanes), 64);
+  EXPECT_EQ(cl.runtime().tuned(cl::softmax_lanes), 64);
   const auto expect = [&](const Status& status, std::initializer_list<const char*> words) {
     for (const char* word : words) EXPECT_NE(status.message().find(word), std::string::npos) << status.message();
   };
-  expect(cl.tune("softmax", "lanes", 100), {"softmax.lanes", "100", "gpu", "64, 128 or 256"});
+  expect(cl.tune("softmax", "lanes", 100), {"softmax.lanes", "100", "per_group", "64, 128 or 256"});
   expect(cl.tune("softmax", "depth", 1), {"depth", "softmax", "lanes, short_lanes, piece, width"});
   expect(cl.tune("matmul", "lanes", 1), {"matmul", "rms_norm", "swiglu"});
-  EXPECT_EQ(make(ClShape::cpu).tuned("softmax", "lanes"), 1);
+  EXPECT_EQ(make(ClShape::per_item).tuned("softmax", "lanes"), 1);
   EXPECT_EQ(cl.tuned("softmax", "lanes"), 64);
 }
 
@@ -124,7 +107,7 @@ TEST_F(ClTuning, nesting_is_bounded) {
 }
 
 TEST_F(ClTuning, what_was_written_is_read) {
-  Cl cl = make(ClShape::gpu);
+  Cl cl = make(ClShape::per_group);
   const std::vector<ClTuned> found = {
       {"softmax", "lanes", 64, 128, {{"softmax f32 [2, 3, 4]", 1.23456e-6, 2e-6}}},
       {"add", "lanes", 128, 128, {}},
@@ -134,20 +117,21 @@ TEST_F(ClTuning, what_was_written_is_read) {
   for (const char* word : {"softmax f32 [2, 3, 4]", "2026-11-22", "1.23e-06"})
     EXPECT_NE(read_text(file_).find(word), std::string::npos) << read_text(file_);
   EXPECT_EQ(read_text(file_).find("add"), std::string::npos) << "its usual value is the best";
-  Cl tuned = make(ClShape::gpu, file_);
+  Cl tuned = make(ClShape::per_group, file_);
   EXPECT_EQ(tuned.tuned("softmax", "lanes"), 64);
   EXPECT_EQ(tuned.tuned("swiglu", "piece"), 4096);
   EXPECT_EQ(tuned.tuned("add", "lanes"), 128);
   EXPECT_EQ(tuned.tuning(), "2 of " + file_ + ", the others as compiled in");
   // The other shape has none yet, and gets its own section beside this one.
-  EXPECT_EQ(make(ClShape::cpu, file_).tuning(), "as compiled in: " + file_ + " has none for this device and shape");
-  const Cl other = make(ClShape::cpu);
+  EXPECT_EQ(make(ClShape::per_item, file_).tuning(),
+            "as compiled in: " + file_ + " has none for this device and shape");
+  const Cl other = make(ClShape::per_item);
   ASSERT_TRUE(
       write_cl_tuning(file_, other, "2026-11-23", std::vector<ClTuned>{{"gelu", "piece", 4096, 16384, {}}}).ok());
-  EXPECT_EQ(make(ClShape::cpu, file_).tuned("gelu", "piece"), 4096);
+  EXPECT_EQ(make(ClShape::per_item, file_).tuned("gelu", "piece"), 4096);
   // Measured again, with another outcome; what was not measured stays.
   ASSERT_TRUE(write_cl_tuning(file_, cl, "2026-11-24", std::vector<ClTuned>{{"softmax", "lanes", 128, 128, {}}}).ok());
-  tuned = make(ClShape::gpu, file_);
+  tuned = make(ClShape::per_group, file_);
   EXPECT_EQ(tuned.tuned("softmax", "lanes"), 128);
   EXPECT_EQ(tuned.tuned("swiglu", "piece"), 4096);
   EXPECT_EQ(read_text(file_).find("softmax"), std::string::npos);
@@ -156,25 +140,25 @@ TEST_F(ClTuning, what_was_written_is_read) {
 }
 
 TEST_F(ClTuning, values_of_another_driver_are_not_used) {
-  const Cl cl = make(ClShape::gpu);
+  const Cl cl = make(ClShape::per_group);
   write(file_of(section(cl, R"({"softmax": {"lanes": 64}})", "0.1")));
-  const Cl tuned = make(ClShape::gpu, file_);
+  const Cl tuned = make(ClShape::per_group, file_);
   EXPECT_EQ(tuned.tuned("softmax", "lanes"), 128);
   for (const std::string& word : {file_, std::string("driver 0.1"), cl.device().driver})
     EXPECT_NE(tuned.tuning().find(word), std::string::npos) << tuned.tuning();
   // The driver's own values take the place of the old ones.
   ASSERT_TRUE(write_cl_tuning(file_, cl, "", std::vector<ClTuned>{{"add", "lanes", 64, 128, {}}}).ok());
-  EXPECT_EQ(make(ClShape::gpu, file_).tuned("add", "lanes"), 64);
+  EXPECT_EQ(make(ClShape::per_group, file_).tuned("add", "lanes"), 64);
   EXPECT_EQ(read_text(file_).find("0.1"), std::string::npos);
 }
 
 TEST_F(ClTuning, the_environment_names_a_file) {
-  write(file_of(section(make(ClShape::gpu), R"({"softmax": {"lanes": {"value": 64}}})")));
+  write(file_of(section(make(ClShape::per_group), R"({"softmax": {"lanes": {"value": 64}}})")));
   setenv("INLAY_CL_TUNING", file_.c_str(), 1);
-  EXPECT_EQ(make(ClShape::gpu, "").tuned("softmax", "lanes"), 64);
-  EXPECT_EQ(make(ClShape::gpu, "none").tuned("softmax", "lanes"), 128);
+  EXPECT_EQ(make(ClShape::per_group, "").tuned("softmax", "lanes"), 64);
+  EXPECT_EQ(make(ClShape::per_group, "none").tuned("softmax", "lanes"), 128);
   unsetenv("INLAY_CL_TUNING");
-  EXPECT_EQ(make(ClShape::gpu, "").tuned("softmax", "lanes"), 128);
+  EXPECT_EQ(make(ClShape::per_group, "").tuned("softmax", "lanes"), 128);
 }
 
 TEST_F(ClTuning, a_wrong_file_is_refused_with_file_key_and_value) {
@@ -182,9 +166,9 @@ TEST_F(ClTuning, a_wrong_file_is_refused_with_file_key_and_value) {
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code(), StatusCode::not_found);
   EXPECT_NE(missing.error().message().find("missing.json"), std::string::npos);
-  const Cl cl = make(ClShape::gpu);
+  const Cl cl = make(ClShape::per_group);
   const auto with = [&](const std::string& operators) { return file_of(section(cl, operators)); };
-  EXPECT_TRUE(Cl::make({.shape = ClShape::gpu, .tuning = write(with(R"({"add": {"lanes": 64}})"))}).has_value());
+  EXPECT_TRUE(Cl::make({.shape = ClShape::per_group, .tuning = write(with(R"({"add": {"lanes": 64}})"))}).has_value());
   for (const char* no_json : {"", "{", "[1, 2", "{\"format\": 1,}", "\xff\xfe"}) expect_refused(no_json, {"JSON"});
   expect_refused("[]", {"object"});
   expect_refused("{\"format\": 1}", {"devices"});
@@ -195,8 +179,8 @@ TEST_F(ClTuning, a_wrong_file_is_refused_with_file_key_and_value) {
   expect_refused(file_of("7"), {"devices[0]", "7", "object"});
   expect_refused(file_of("{\"platform\": \"x\"}"), {"devices[0]", "no device"});
   std::string text = with("{}");
-  replace(text, "\"gpu\"", "\"npu\"");
-  expect_refused(text, {"devices[0].shape", "npu", "cpu", "gpu"});
+  replace(text, "\"per_group\"", "\"npu\"");
+  expect_refused(text, {"devices[0].shape", "npu", "per_item", "per_group"});
   text = with("{}");
   replace(text, "\"" + cl.device().driver + "\"", "31");
   expect_refused(text, {"devices[0].driver", "31", "string"});

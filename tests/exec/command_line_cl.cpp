@@ -54,7 +54,7 @@ TEST_F(CommandLineCl, devices_says_what_was_confirmed) {
   EXPECT_TRUE(says("confirmed: " + cl->options().language + ", ")) << list[0];
   const std::string dot = runtime.dot().name;
   const std::string bits = " of " + std::to_string(32 * runtime.dot().value) + " bits";
-  if (runtime.cpu_shape()) {
+  if (runtime.per_item()) {
     EXPECT_TRUE(says(", one lane a row, ")) << list[0];
     EXPECT_TRUE(says("dot products by " +
                      (dot == "DOT_VNNI"   ? "vpdpbusd" + bits

@@ -70,8 +70,8 @@ TEST(verify, every_backend_passes_and_skips_what_the_table_declares) {
   }
 #endif
 #ifdef INLAY_HAS_CL
-  for (ClShape shape : {ClShape::cpu, ClShape::gpu}) {
-    SCOPED_TRACE(shape == ClShape::cpu ? "cl cpu shape" : "cl gpu shape");
+  for (ClShape shape : {ClShape::per_item, ClShape::per_group}) {
+    SCOPED_TRACE(shape == ClShape::per_item ? "cl per-item shape" : "cl per-group shape");
     auto cl = Cl::make({.shape = shape});
     INLAY_NEEDS(cl.has_value(), "cl", std::string(cl.error().message()));
     EXPECT_EQ(skipped(exec::Eager(std::move(*cl))), declared);

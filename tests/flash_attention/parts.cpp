@@ -126,7 +126,7 @@ TEST(flash_attention, parts_go_side_by_side_where_units_are_few) {
     EXPECT_EQ(beyond(1, 3, part), 0u);
     EXPECT_EQ(beyond(1, 3, part + 1), floats(2 * 3 * 16) + floats(2 * 3 * 2));
     EXPECT_EQ(beyond(1, 3, 7 * part), floats(7 * 3 * 16) + floats(7 * 3 * 2));
-    const bool in_memory = !cl.runtime().cpu_shape();  // a work-item keeps what it has so far
+    const bool in_memory = !cl.runtime().per_item();  // a work-item keeps what it has so far
     EXPECT_EQ(beyond(busy, 3, 7 * part), in_memory ? floats(busy * 3 * 16) : 0);
     EXPECT_EQ(beyond(1, part / 4 + 1, 7 * part), in_memory ? floats((part / 4 + 1) * 16) : 0);
     EXPECT_EQ(beyond(1, 1, 65536 * part), in_memory ? floats(16) : 0);

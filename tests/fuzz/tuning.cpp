@@ -22,16 +22,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const test::Growth growth;
   const Status checked = check_cl_tuning(file);
   if (!checked.ok()) fuzz::expect_clean(checked);
-  for (const ClShape shape : {ClShape::cpu, ClShape::gpu}) {
-    cl::Tuning tuning(device, shape);
+  for (const ClShape shape : {ClShape::per_item, ClShape::per_group}) {
+    cl::Tuning tuning(shape);
     const Status read = tuning.read(file, device);
     if (read.ok() != checked.ok()) fuzz::broken_promise("a file that is checked can be read, and no other");
     fuzz::expect_clean({StatusCode::corrupt_data, tuning.origin()});
-    for (std::size_t i = 0; i < cl_parameters().size(); ++i) {
-      const int value = tuning[static_cast<cl::Tunable>(i)];
-      const cl::Tuning usual(device, shape);
-      if (value != usual[static_cast<cl::Tunable>(i)] &&
-          (!read.ok() || !cl::check_value(cl_parameters()[i], shape, value).ok()))
+    for (const ClParameter& parameter : cl_parameters()) {
+      const int value = tuning[parameter];
+      if (value != parameter.of(shape).usual && (!read.ok() || !cl::check_value(parameter, shape, value).ok()))
         fuzz::broken_promise("a parameter has one of its values, and the usual one where the file is refused");
     }
   }

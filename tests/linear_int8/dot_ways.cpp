@@ -36,7 +36,7 @@ TEST(linear_int8, every_way_of_opencl) {
 
 // A probe that fails is silent: results are right, and late.
 TEST(linear_int8, probes_confirm_what_the_processor_has) {
-  auto made = Cl::make({.shape = ClShape::cpu});
+  auto made = Cl::make({.shape = ClShape::per_item});
   INLAY_NEEDS(made.has_value(), "cl", std::string(made.error().message()));
   const bool pocl = made->device().platform == "Portable Computing Language" && made->device().is_cpu;
   std::string wanted, got;
@@ -51,7 +51,7 @@ TEST(linear_int8, probes_confirm_what_the_processor_has) {
   for (const cl::Dot& way : cl::dot_ways(made->runtime()))
     if (*way.name != '\0') got += way.name + std::to_string(way.value) + " ";
   EXPECT_EQ(got, wanted);
-  auto fallbacks = Cl::make({.shape = ClShape::cpu, .only_fallbacks = true});
+  auto fallbacks = Cl::make({.shape = ClShape::per_item, .only_fallbacks = true});
   ASSERT_TRUE(fallbacks.has_value());
   EXPECT_EQ(std::string(fallbacks->runtime().dot().name), "");
 }

@@ -1,5 +1,5 @@
-// linear_w4a16, exact, in OpenCL's cpu shape, with codes converted and as subnormal floats, whichever is faster here:
-// what a code takes out of x is a power of two, so both give the same bits.
+// linear_w4a16, exact, in OpenCL's per-item shape, with codes converted and as subnormal floats, whichever is faster
+// here: what a code takes out of x is a power of two, so both give the same bits.
 #include "tests/linear_w4a16/case.hpp"
 #ifdef INLAY_TESTS_CL
 #include "cl_kernels/runtime/runtime.hpp"
@@ -10,7 +10,7 @@ namespace {
 void expect_same_bits_of_both(Case start) {
   for (WatchedCl& device : cl_devices_to_test()) {
     cl::Runtime& runtime = device.cl().runtime();
-    if (!runtime.on_this_processor() || !runtime.cpu_shape()) continue;  // others convert, always
+    if (!runtime.on_this_processor() || !runtime.per_item()) continue;  // others convert, always
     SCOPED_TRACE(device.label());
     Case converted = start, subnormal = start;
     const bool here = runtime.subnormal_codes();
@@ -40,7 +40,7 @@ TEST(linear_w4a16, subnormal_codes_on_opencl_have_the_bits_of_converted_ones) {
 }
 
 TEST(linear_w4a16, without_a_probe_codes_are_converted) {
-  auto made = Cl::make({.shape = ClShape::cpu, .only_fallbacks = true});
+  auto made = Cl::make({.shape = ClShape::per_item, .only_fallbacks = true});
   INLAY_NEEDS(made.has_value(), "cl", std::string(made.error().message()));
   EXPECT_FALSE(made->runtime().subnormal_codes());
 }

@@ -47,8 +47,9 @@ TEST(FunctionalMode, DecodeAttention) {
       IncreFlashAttentionShape{.sequences = 2, .heads = 6, .kv_heads = 2, .dim = 64, .length = 600}.make(tensors);
   for (const Device& device : all_devices())
     for (const AttentionTemplate by : {AttentionTemplate{true, 2}, {false, 2}})
-      expect_same_on_both(device, op.out,
-                          [&](GlobalMemory& memory) { return attend_by(memory, problem_of(memory, op), {}, by); });
+      expect_same_on_both(device, op.out, [&](GlobalMemory& memory) {
+        return attend_by(memory, attention_call(memory, attention_problem(op)), {}, by);
+      });
 }
 
 }  // namespace

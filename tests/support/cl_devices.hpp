@@ -1,6 +1,6 @@
-// The OpenCL device of this machine in both shapes: the cpu shape in the newest language that it compiles, the gpu
-// shape in OpenCL C 1.2 with every fallback; or as INLAY_CL_CONFIGURATION says, "gpu CL3.0", "cpu CL1.2 fallbacks".
-// Buffers lie between watched bytes. A sweep builds most of its programs unoptimized.
+// The OpenCL device of this machine in both shapes: the per-item shape in the newest language that it compiles, the
+// per-group shape in OpenCL C 1.2 with every fallback; or as INLAY_CL_CONFIGURATION says, "per_group CL3.0", "per_item
+// CL1.2 fallbacks". Buffers lie between watched bytes. A sweep builds most of its programs unoptimized.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -102,25 +102,26 @@ constexpr const char* as_written = "-cl-kernel-arg-info -cl-opt-disable";
 
 // The shapes that this program tests, and how.
 inline std::vector<std::pair<std::string, ClOptions>> cl_configurations() {
-  // The gpu shape is here to be right: PoCL takes 2.3 s for a variant of its attention, and 0.5 s to build and run it
-  // as it is written.
-  const ClOptions cpu_shape{.shape = ClShape::cpu, .build_options = as_used},
-      gpu_shape{.shape = ClShape::gpu, .build_options = as_written};
+  // The per-group shape is here to be right: PoCL takes 2.3 s for a variant of its attention, and 0.5 s to build and
+  // run it as it is written.
+  const ClOptions per_item{.shape = ClShape::per_item, .build_options = as_used},
+      per_group{.shape = ClShape::per_group, .build_options = as_written};
   const char* const wanted = std::getenv("INLAY_CL_CONFIGURATION");
   if (wanted == nullptr) {
-    ClOptions old_gpu = gpu_shape;
-    old_gpu.language = "CL1.2";
-    old_gpu.only_fallbacks = true;
-    return {{"cl cpu shape", cpu_shape}, {"cl gpu shape", old_gpu}};
+    ClOptions old = per_group;
+    old.language = "CL1.2";
+    old.only_fallbacks = true;
+    return {{"cl per-item shape", per_item}, {"cl per-group shape", old}};
   }
   std::istringstream words(wanted);
   std::string shape, language, fallbacks;
   words >> shape >> language >> fallbacks;
-  ClOptions one = shape == "gpu" ? gpu_shape : cpu_shape;
-  one.build_options = gpu_shape.build_options;
+  ClOptions one = shape == "per_group" ? per_group : per_item;
+  one.build_options = per_group.build_options;
   one.language = language;
   one.only_fallbacks = fallbacks == "fallbacks";
-  EXPECT_TRUE((shape == "cpu" || shape == "gpu") && !language.empty() && (fallbacks.empty() || one.only_fallbacks))
+  EXPECT_TRUE((shape == "per_item" || shape == "per_group") && !language.empty() &&
+              (fallbacks.empty() || one.only_fallbacks))
       << "INLAY_CL_CONFIGURATION is '" << wanted << "'";
   return {{"cl " + std::string(wanted), one}};
 }
@@ -137,9 +138,10 @@ inline std::vector<WatchedCl>& cl_devices_to_test() {
   return list;
 }
 
-// The same for a sweep, whose cases take turns: of eight in the cpu shape one is compiled as users get it, the others
-// as they are written, like the gpu shape. PoCL takes 1.7 s for its attention with optimization and 0.4 s without, and
-// a sweep of attention has eighty variants of it. INLAY_SWEEP=whole compiles all of them as users get them.
+// The same for a sweep, whose cases take turns: of eight in the per-item shape one is compiled as users get it, the
+// others as they are written, like the per-group shape. PoCL takes 1.7 s for its attention with optimization and 0.4 s
+// without, and a sweep of attention has eighty variants of it. INLAY_SWEEP=whole compiles all of them as users get
+// them.
 inline std::vector<WatchedCl*>& cl_devices_to_sweep() {
   static std::vector<WatchedCl*>& list = *new std::vector<WatchedCl*>([] {
     std::vector<WatchedCl*> turns;

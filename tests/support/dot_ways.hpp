@@ -1,6 +1,6 @@
 // Every way in which the OpenCL device takes dot products of bytes (cl_kernels/runtime/dot.hpp). The sweeps meet the
-// best one in the cpu shape and what every OpenCL C has in the gpu shape; the others would be seen on other machines
-// alone.
+// best one in the per-item shape and what every OpenCL C has in the per-group shape; the others would be seen on other
+// machines alone.
 #pragma once
 
 #include <string>

@@ -13,13 +13,12 @@
 #include "npu_kernels/attention/attend.hpp"
 #include "shapes/incre_flash_attention.hpp"
 #include "shapes/random_tensors.hpp"
+#include "tests/npu/programs/shares.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tile_machine/price/price.hpp"
 #include "tile_machine/time/timing.hpp"
 
 namespace inlay::npu {
-
-AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host>& op);
 
 namespace {
 
@@ -57,12 +56,14 @@ std::vector<Choice> choices_of(const Device& device, const Extents& e) {
   AbsentTensors tensors;
   const IncreFlashAttention<Host> op = decode(e).make(tensors);
   PlanningMemory memory(device, device.cores);
-  const AttentionProblem problem = problem_of(memory, op);
+  const AttentionCall problem = attention_call(memory, attention_problem(op));
   std::vector<Choice> choices;
   for (const AttentionTemplate& by : templates_of(problem, device, device.cores)) {
     const Program program = attend_by(memory, problem, {}, by);
     if (!program.body) continue;
-    const auto build = [&](GlobalMemory& other) { return attend_by(other, problem_of(other, op), {}, by).body; };
+    const auto build = [&](GlobalMemory& other) {
+      return attend_by(other, attention_call(other, attention_problem(op)), {}, by).body;
+    };
     const auto priced = price(device, {.name = "decode",
                                        .sizes = {},
                                        .types = {},
@@ -141,7 +142,7 @@ TEST(DecodePlans, APriceIsTheTimeWithData) {
     RandomTensors tensors;
     const IncreFlashAttention<Host> op = decode(e).make(tensors);
     Machine machine(device);
-    const Program program = attend_by(machine, problem_of(machine, op), {}, choice.by);
+    const Program program = attend_by(machine, attention_call(machine, attention_problem(op)), {}, choice.by);
     const Outcome outcome = machine.run(program.body, program.launch);
     for (const Report& report : outcome.reports) ADD_FAILURE() << report.message;
     const auto time = time_tape(outcome.tape, device);

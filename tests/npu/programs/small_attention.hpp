@@ -16,9 +16,6 @@
 
 namespace inlay::npu {
 
-AttentionProblem problem_of(GlobalMemory& memory, const FlashAttention<Host>& op);
-AttentionProblem problem_of(GlobalMemory& memory, const IncreFlashAttention<Host>& op);
-AttentionProblem problem_of(GlobalMemory& memory, const PagedAttention<Host>& op);
 Program program(GlobalMemory& memory, const MergeStates<Host>& op, const Choices& choices);
 
 namespace test {
@@ -38,7 +35,8 @@ template <class Op>
 Ran run_by(const Device& device, const Options& options, const Op& op, const AttentionTemplate& by,
            NpuActivations activations = NpuActivations::exact) {
   Machine machine(device, options);
-  const Program made = attend_by(machine, problem_of(machine, op), {.activations = activations}, by);
+  const Program made =
+      attend_by(machine, attention_call(machine, attention_problem(op)), {.activations = activations}, by);
   if (!made.body) return ADD_FAILURE() << "the template does not fit " << device.name, Ran{};
   Outcome outcome = machine.run(made.body, made.launch);
   return {std::move(outcome), written_by(op)};
@@ -184,11 +182,11 @@ inline Ran run_cache_blocks(const Device& device, const Options& options) {
   const auto k = values<f16>(keys * heads * dim, -2, 2, 25), v = values<f16>(keys * heads * dim, -3, 3, 26);
   std::vector<f16> out(2 * heads * rows * dim);
   Machine machine(device, options);
-  AttentionProblem problem;
-  problem.k.views = {as_one_piece(machine.bind("k", ConstView<4>(k.data(), {1, keys, heads, dim})))};
-  problem.v.views = {as_one_piece(machine.bind("v", ConstView<4>(v.data(), {1, keys, heads, dim})))};
-  problem.k.dim = problem.v.dim = dim;
-  problem.kv_heads = heads;
+  AttentionCall problem;
+  problem.k = {flat_cache(ConstView<4>(k.data(), {1, keys, heads, dim})), {}, dim};
+  problem.v = {flat_cache(ConstView<4>(v.data(), {1, keys, heads, dim})), {}, dim};
+  problem.bound.k = bind_cache(machine, "k", problem.k);
+  problem.bound.v = bind_cache(machine, "v", problem.v);
   problem.sequences = {{.queries = 1, .keys = keys, .position = keys - 1}};
   const auto blocks = [&](const char* name, std::size_t first) {
     Tensor all = machine.global(name, std::span(out).subspan(first, heads * rows * dim), {heads * rows, dim}, Use::out);

@@ -1,0 +1,11 @@
+// How dequantize is cut: what `inlay tune` may change.
+#pragma once
+
+#include "cl_kernels/tuning/choices.hpp"
+
+namespace inlay::cl {
+
+inline constexpr ClParameter dequantize_lanes{"dequantize", "lanes", share_a_row, one_item, row_lanes, true};
+inline constexpr ClParameter dequantize_width{"dequantize", "width", vector_elements, item_width, group_width, true};
+
+}  // namespace inlay::cl

@@ -1,0 +1,12 @@
+// How swiglu is cut: what `inlay tune` may change.
+#pragma once
+
+#include "cl_kernels/tuning/choices.hpp"
+
+namespace inlay::cl {
+
+inline constexpr ClParameter swiglu_lanes{"swiglu", "lanes", share_a_row, one_item, row_lanes, true};
+inline constexpr ClParameter swiglu_piece{"swiglu", "piece", piece_elements, item_piece, group_piece, true};
+inline constexpr ClParameter swiglu_width{"swiglu", "width", vector_elements, item_width, group_width, false};
+
+}  // namespace inlay::cl

@@ -1,0 +1,309 @@
+#include "npu_kernels/linear/layout.hpp"
+
+#include <inlay/core/workspace.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "tile_machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+// The largest power of two that is not above the row's largest finite element; 2^-112 for smaller ones.
+class RowPower {
+ public:
+  RowPower(Core& core, Scratch& scratch, RowTile tile)
+      : core_(core),
+        power_(scratch.alloc("power", {tile.rows, 2}, DType::f32)),
+        chunk_(scratch.alloc("largest of a chunk", {tile.rows, 2}, DType::f32)),
+        size_(scratch.alloc("magnitude", {tile.rows, tile.depth}, DType::f32)) {}
+  void start(index rows) { core_.vfill(column(power_, rows), least); }
+  void add(const Tensor& x, const Tensor& mask) {
+    const Tensor size = size_.slice(0, x.rows(), 0, x.columns());
+    core_.vunary(VectorOp::abs, size, x);
+    core_.vcompare(Compare::less, mask, size, std::numeric_limits<float>::infinity());
+    core_.vselect(size, mask, size, mask);  // 0 where it is not finite
+    const Tensor chunk = column(chunk_, x.rows()), power = column(power_, x.rows());
+    core_.vreduce(VectorOp::reduce_max, chunk, size);
+    core_.vbinary(VectorOp::max, power, power, chunk);
+  }
+  Tensor finish(index rows) {
+    Tensor whole = column(power_, rows);
+    whole.dtype = DType::i32;
+    core_.vscalar(VectorOp::bit_and, whole, whole, std::int32_t{0x7f800000});
+    return column(power_, rows);
+  }
+  // 2^14 / power
+  Tensor scale(index rows) {
+    const Tensor scale = column(chunk_, rows);
+    core_.vfill(scale, half_scale);
+    core_.vbinary(VectorOp::div, scale, scale, column(power_, rows));
+    return scale;
+  }
+
+ private:
+  static constexpr float least = 0x1p-112f;
+  static Tensor column(const Tensor& tile, index rows) { return tile.slice(0, rows, 0, 1); }
+  Core& core_;
+  Tensor power_, chunk_, size_;
+};
+
+index channels_of(const RowSource& weight) {
+  return weight.packed() ? weight.panels.extent(0) * panel_rows : weight.count;
+}
+index inputs_of(const RowSource& weight) {
+  return weight.packed() ? weight.panels.extent(1) * weight.per_word() : weight.depth;
+}
+
+}  // namespace
+
+RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element) {
+  const index block = device.fractal_block(dtype);
+  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 * 7 / panel_rows / bytes_of_element;
+  return {panel_rows,
+          std::min({round_up(depth, block), round_up(8192, block), std::max(block, round_down(room, block))})};
+}
+
+index rows_at_once(const Core& core, index rows) {
+  return std::clamp<index>(ceil_div(rows, core.vector_workers()), 1, panel_rows);
+}
+
+SplitF16 halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts) {
+  SplitF16 result;
+  for (std::size_t i = 0; i < parts; ++i)
+    result.parts.push_back(blocked_operand(memory, i == 0 ? name + ", high" : name + ", low", rows, depth, DType::f16));
+  result.power = memory.workspace(name + ", powers", {1, rows}, DType::f32);
+  return result;
+}
+
+SplitF16 blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype) {
+  return {.parts = {blocked_operand(memory, name, rows, depth, dtype)}, .power = {}};
+}
+
+RepackedTiles::RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, RowTile at_once,
+                             std::uint32_t on_their_way)
+    : core_(core),
+      at_once_(at_once),
+      reader_(core, scratch, source, at_once.rows, at_once.depth, on_their_way),
+      filled_up_(scratch.alloc("filled up", {at_once.rows, at_once.depth}, source.dtype)) {}
+
+void RepackedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+  for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
+    const index padded = round_up(part, tile.block);
+    Tensor from = reader_.read(r, count, at, part);
+    if (padded > part) {
+      const Tensor filled = filled_up_.slice(0, count, 0, padded);
+      core_.vfill(filled, 0);
+      core_.vcast(filled.slice(0, count, 0, part), from);
+      from = filled;
+    }
+    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), from);
+    reader_.release();
+  });
+}
+
+StoredTiles::StoredTiles(Core& core, MakeTile make, const Operand& to, RowTile at_once)
+    : core_(core),
+      make_(std::move(make)),
+      to_(to),
+      at_once_(at_once),
+      out_(core.ring("blocks", Space::vector, {at_once.rows, at_once.depth}, to.dtype, {2, Pipe::vector, Pipe::store},
+                     Layout::nz)) {}
+
+void StoredTiles::piece(index row, index rows, index k, index depth) {
+  const index padded = round_up(depth, to_.blocks.extent(2));
+  make_(out_.acquire().slice(0, rows, 0, padded), row, rows, k, depth);
+  out_.commit();
+  store_blocks(core_, to_, out_.wait().slice(0, rows, 0, padded), row, k);
+  out_.release();
+}
+
+void StoredTiles::operator()(index row, index rows, index k, index depth) {
+  const index step = at_once_.rows * index{core_.vector_dim()};
+  for (index r = core_.vector_idx() * at_once_.rows; r < rows; r += step)
+    piece(row + r, std::min(at_once_.rows, rows - r), k, depth);
+}
+
+void StoredTiles::all() {
+  if (to_.rows == 0 || to_.depth == 0) return;  // empty sums
+  const index across = ceil_div(to_.depth, at_once_.depth), pieces = ceil_div(to_.rows, at_once_.rows) * across;
+  for (index i = core_.vector_worker(); i < pieces; i += core_.vector_workers()) {
+    const index row = i / across * at_once_.rows, k = i % across * at_once_.depth;
+    piece(row, std::min(at_once_.rows, to_.rows - row), k, std::min(at_once_.depth, to_.depth - k));
+  }
+}
+
+void make_blocks(Core& core, const RowSource& source, const Operand& to) {
+  RowTile tile = row_tile(core.device(), to.dtype, to.depth, 8 * byte_size(to.dtype, 1));
+  if (!source.packed()) tile.rows = rows_at_once(core, to.rows);
+  Scratch scratch(core);
+  RepackedTiles make(core, scratch, source, tile, 2);
+  StoredTiles store(core, std::ref(make), to, tile);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  store.all();
+}
+
+void make_halves(Core& core, const RowSource& source, const SplitF16& to) {
+  if (!to.power.present()) return make_blocks(core, source, to.parts.front());
+  const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
+    return std::make_unique<RowReader>(core, scratch, source, tile.rows, tile.depth);
+  };
+  make_halves(core, source.count, source.depth, reader, to,
+              source.packed() ? panel_rows : rows_at_once(core, source.count));
+}
+
+void make_halves(Core& core, index count, index all, const MakeReader& make_reader, const SplitF16& to, index at_once) {
+  const DType dtype = to.parts.front().dtype;
+  RowTile tile = row_tile(core.device(), dtype, all, 44);
+  tile.rows = at_once;
+  const index block = core.device().fractal_block(dtype);
+  Scratch scratch(core);
+  const std::unique_ptr<RowTiles> reader = make_reader(core, scratch, tile);
+  const Shape shape{tile.rows, tile.depth};
+  const Tensor x = scratch.alloc("x", shape, DType::f32);
+  Ring out = core.ring("halves", Space::vector, shape, dtype, {2, Pipe::vector, Pipe::store}, Layout::nz);
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+
+  // Rows, filled up with zeros to whole blocks.
+  const auto read = [&](index row, index rows, index k) {
+    const index depth = std::min(tile.depth, all - k), padded = round_up(depth, block);
+    if (padded > depth) core.vfill(x.slice(0, rows, 0, padded), 0);
+    core.vcast(x.slice(0, rows, 0, depth), reader->read(row, rows, k, depth));
+    reader->release();
+    return x.slice(0, rows, 0, padded);
+  };
+  const auto write = [&](const Operand& part, const Tensor& rows, index row, index k) {
+    core.vpack_nz(out.acquire().slice(0, rows.rows(), 0, rows.columns()), rows);
+    out.commit();
+    store_blocks(core, part, out.wait().slice(0, rows.rows(), 0, rows.columns()), row, k);
+    out.release();
+  };
+  const index tiles = ceil_div(count, tile.rows), first = core.vector_worker(), step = core.vector_workers();
+  const auto rows_at = [&](index row) { return std::min(tile.rows, count - row); };
+  const Tensor wide = scratch.alloc("a half in f32", shape, DType::f32);
+  const Tensor half = scratch.alloc("a half", shape, dtype);
+  Ring powers = core.ring("powers", Space::vector, {tile.rows, 2}, DType::f32, {2, Pipe::vector, Pipe::store});
+  RowPower power(core, scratch, tile);
+  for (index row = first * tile.rows; row < tiles * tile.rows; row += step * tile.rows) {
+    const index rows = rows_at(row);
+    power.start(rows);
+    for (index k = 0; k < all; k += tile.depth) {
+      const Tensor part = read(row, rows, k);
+      power.add(part, wide.slice(0, rows, 0, part.columns()));
+    }
+    core.vcast(powers.acquire().slice(0, rows, 0, 1), power.finish(rows));
+    powers.commit();
+    core.copy(by_axes(to.power).at(0, 0).slice(0, row, rows), by_axes(powers.wait().slice(0, rows, 0, 1)).at(1, 0));
+    powers.release();
+    const Tensor scale = power.scale(rows);
+    for (index k = 0; k < all; k += tile.depth) {
+      const Tensor part = read(row, rows, k);
+      const auto window = [&](const Tensor& full) { return full.slice(0, rows, 0, part.columns()); };
+      core.vbinary(VectorOp::mul, part, part, scale);
+      for (std::size_t h = 0; h < to.parts.size(); ++h) {
+        core.vcast(window(half), part);
+        if (h + 1 < to.parts.size()) {
+          core.vcast(window(wide), window(half));
+          core.vbinary(VectorOp::sub, part, part, window(wide));
+        }
+        write(to.parts[h], window(half), row, k);
+      }
+    }
+  }
+}
+
+bool make_or_store(GlobalMemory& memory, const std::string& name, Products& products, bool may_be_made) {
+  Operand& right = products.right.front();
+  const auto store = [&] { right = blocked_operand(memory, name, right.rows, right.depth, right.dtype); };
+  if (!stages_for_vector(memory.device())) store();
+  const bool made = may_be_made && makes_right(memory.device(), memory.cores(), products);
+  if (!made && !right.blocked()) store();
+  return made;
+}
+
+bool made_sooner(const Device& device, index cores, Products products, const RowSource& source) {
+  const Path* path = device.path(Space::global, Space::staging);
+  const DType dtype = products.left.front().dtype;
+  if (!stages_for_vector(device) || path->nd2nz_extra() <= 0 || source.dtype != dtype) return false;
+  products.right = {{.rows = source.count, .depth = source.depth, .dtype = dtype}};
+  products.source_bits = bits(dtype);
+  return makes_right(device, cores, products) &&
+         bound_by_right(device, cores, products, product_tiles(device, cores, products, true));
+}
+
+LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products) {
+  const DType dtype = products.left.front().dtype;
+  products.right = {{.rows = source.count, .depth = source.depth, .dtype = dtype}};
+  products.source_bits = bits(source.dtype);
+  const bool made = make_or_store(memory, name, products, source.dtype == dtype);
+  return {.source = source, .blocks = products.right.front(), .made = made};
+}
+
+LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products) {
+  products.right = {packed};
+  products.given = true;
+  return {.source = source, .blocks = packed, .packed = true};
+}
+
+void lay_out_before(Core& core, const LaidOut& right) {
+  if (!right.made && !right.packed) make_blocks(core, right.source, right.blocks);
+}
+
+void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
+              const Tensor& handover, const Consumer& consume, bool meets) {
+  if (right.packed) return multiply(core, products, tiles, handover, consume, {.meet = meeting(core, meets)});
+  if (right.stored()) {
+    const RowTile stored{panel_rows, tiles.stored_k};
+    RepackedTiles make(core, scratch, right.source, stored, 2);
+    StoredTiles blocks(core, std::ref(make), right.blocks, stored);
+    const Makers makers{.store_right = std::ref(blocks), .meet = meeting(core, meets)};
+    return multiply(core, products, tiles, handover, consume, makers);
+  }
+  if (meets || !right.made) core.sync_all();
+  if (!right.made) return multiply(core, products, tiles, handover, consume);
+  const DType dtype = right.source.dtype;
+  const RowTile at_once = row_tile(core.device(), dtype, tiles.chunk_k, 8 * 4 * byte_size(dtype, 1));
+  RepackedTiles blocks(core, scratch, right.source, at_once, panels_ahead);
+  multiply(core, products, tiles, handover, consume, {.right = std::ref(blocks)});
+}
+
+Packing packing_of(const RowSource& weight, const BlockForm& form, const Device& device,
+                   std::function<RowSource(GlobalMemory&)> bind) {
+  const index channels = channels_of(weight);
+  const index elements = round_up(weight.depth, device.fractal_block(form.unit)) * channels;
+  const std::size_t bytes = form.parts * WorkspaceCutter::padded<std::byte>(byte_size(form.unit, elements)) +
+                            (form.scaled ? WorkspaceCutter::padded<float>(channels) : 0);
+  const auto lay_out = [form, channels, bind = std::move(bind)](GlobalMemory& memory, std::byte* to) {
+    RowSource source = bind(memory);
+    source.count = channels;
+    source.depth = inputs_of(source);
+    const SplitF16 blocks = packed_blocks(memory, source, form, to, Use::out);
+    return Program{.body = [=](Core& core) { make_halves(core, source, blocks); },
+                   .launch = {.cores = cores_for(ceil_div(channels, panel_rows), 1, memory.cores())}};
+  };
+  return {.bytes = bytes, .lay_out = lay_out};
+}
+
+SplitF16 packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at, Use use) {
+  const index block = memory.device().fractal_block(form.unit), channels = channels_of(weight);
+  const index blocks = ceil_div(weight.depth, block);
+  WorkspaceCutter cutter({at, 0});
+  SplitF16 result;
+  for (std::size_t i = 0; i < form.parts; ++i) {
+    auto* const part = cutter.take<std::byte>(byte_size(form.unit, blocks * channels * block));
+    const View<3> view(part, form.unit, {blocks, channels, block});
+    result.parts.push_back({.rows = weight.count,
+                            .depth = weight.depth,
+                            .dtype = form.unit,
+                            .blocks = memory.bind(i == 0 ? "packed w" : "packed w, low", view, use)});
+  }
+  if (form.scaled)
+    result.power =
+        memory.bind("packed w, powers", View<2>(cutter.take<float>(channels), DType::f32, {1, channels}), use).matrix();
+  return result;
+}
+
+}  // namespace inlay::npu

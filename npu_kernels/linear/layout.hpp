@@ -1,0 +1,133 @@
+// How an operand comes to lie as the matrix unit takes it: in the blocks of its type, filled up with zeros.
+//
+// Elements of the unit's own type keep their bits. Others become f16: an f32 has 24 bits, an f16 eleven, and two halves
+// hold 23 of them,
+//
+//   x s = high + low + rest,    high = f16(x s),   low = f16(x s - high),   |rest| <= 2^-23 |x s|
+//
+// with the power of two s that brings the largest finite |x| of the row to 2^14 .. 2^15: then no half overflows, and
+// what is lost of small x by f16's range is 2^-40 of the row's largest. A bf16 has eight bits: high holds it. Where x
+// is not finite, high is what it is, and low means nothing (epilogue.hpp).
+//
+//   load_vector  rows    vector  s from the largest; scaled, split, made fractal    store  blocks of each half
+//
+// It is done before the first product, for all cores; or as it is used, in staging where that is the vector unit's
+// memory, else stored by the core that multiplies it; or once, in memory that the caller keeps.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "npu_kernels/backend/program.hpp"
+#include "npu_kernels/linear/operand.hpp"
+#include "npu_kernels/linear/products.hpp"
+
+namespace inlay::npu {
+
+// Rows, and columns of whole blocks, that a vector unit prepares at once.
+struct RowTile {
+  index rows, depth;
+};
+RowTile row_tile(const Device& device, DType dtype, index depth, index bytes_of_element);
+// How many rows a vector unit takes where rows may be cut anywhere: few of them are for all vector units.
+index rows_at_once(const Core& core, index rows);
+
+struct SplitF16 {
+  std::vector<Operand> parts = {};  // high, or high and low
+  Tensor power = {};                // [1, rows] f32: 2^14 / s; none: elements of the unit's own type
+  NdTensor powers() const { return power.present() ? by_axes(power).at(0, 0) : NdTensor(); }
+};
+
+inline constexpr float half_scale = 0x1p14f;  // s times `power`
+
+SplitF16 halves(GlobalMemory& memory, const std::string& name, index rows, index depth, std::size_t parts);
+SplitF16 blocks_of(GlobalMemory& memory, const std::string& name, index rows, index depth, DType dtype);
+
+// All of it, each vector unit its share.
+void make_blocks(Core& core, const RowSource& source, const Operand& to);  // of the unit's own type
+void make_halves(Core& core, const RowSource& source, const SplitF16& to);
+// Halves of rows that are read in some other way, some at once.
+using MakeReader = std::function<std::unique_ptr<RowTiles>(Core&, Scratch&, RowTile)>;
+void make_halves(Core& core, index count, index depth, const MakeReader& reader, const SplitF16& to,
+                 index at_once = panel_rows);
+
+// visit(row, rows, k, depth) of the pieces of a tile that its maker takes at once.
+template <class Visit> void for_pieces(index row, index rows, index k, index depth, RowTile at_once, Visit&& visit) {
+  for (index r = 0; r < rows; r += at_once.rows)
+    for (index i = 0; i < depth; i += at_once.depth)
+      visit(row + r, std::min(at_once.rows, rows - r), k + i, std::min(at_once.depth, depth - i));
+}
+
+// Tiles of the unit's own type, from rows or from panels (MakeTile).
+class RepackedTiles {
+ public:
+  RepackedTiles(Core& core, Scratch& scratch, const RowSource& source, RowTile at_once, std::uint32_t on_their_way);
+  void operator()(const Tensor& tile, index row, index rows, index k, index depth);
+
+ private:
+  Core& core_;
+  RowTile at_once_;
+  RowReader reader_;
+  Tensor filled_up_;
+};
+
+// Tiles as they are made, stored in the blocks of an operand.
+class StoredTiles {
+ public:
+  StoredTiles(Core& core, MakeTile make, const Operand& to, RowTile at_once);
+  // The vector units of a core share the rows; columns are as many as are taken at once (StoreRight).
+  void operator()(index row, index rows, index k, index depth);
+  void all();  // each vector unit of each core its share
+
+ private:
+  void piece(index row, index rows, index k, index depth);
+
+  Core& core_;
+  MakeTile make_;
+  Operand to_;
+  RowTile at_once_;
+  Ring out_;
+};
+
+// A right operand of the unit's own type that does not lie as the unit takes it.
+struct LaidOut {
+  RowSource source = {};
+  Operand blocks = {};  // in global memory; not blocked where it is made in staging
+  bool made = false;    // as it is used; else all of it before the first product
+  bool packed = false;  // it is there
+  bool stored() const { return made && blocks.blocked(); }
+};
+// Gives products.right, of which form, type and source_bits stand there, blocks in global memory where it needs them:
+// where staging is not the vector unit's, or where it is not made as it is used. True: it is.
+bool make_or_store(GlobalMemory& memory, const std::string& name, Products& products, bool may_be_made = true);
+// Rows that the load would change into blocks, at a price that all of the program pays as global memory bounds it,
+// while the vector unit can do it beside: it makes them as they are used.
+bool made_sooner(const Device& device, index cores, Products products, const RowSource& source);
+LaidOut laid_out(GlobalMemory& memory, const std::string& name, const RowSource& source, Products& products);
+LaidOut as_packed(const RowSource& source, const Operand& packed, Products& products);
+// What has to be done before the cores meet.
+void lay_out_before(Core& core, const LaidOut& right);
+// `meets`: the cores have prepared the left operand, and have not met yet.
+void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
+              const Tensor& handover, const Consumer& consume, bool meets);
+
+// A weight that was laid out once. The channels are those of whole panels, so that the view of the weight alone says
+// where everything lies:
+//
+//   part 0   [depth / block][channels][block]     the last block filled up with zeros
+//   part 1   the same, of an f32 in two halves
+//   powers   [channels] f32, of halves            each array starts at a multiple of workspace_alignment
+struct BlockForm {
+  DType unit = DType::f16;
+  std::size_t parts = 1;
+  bool scaled = false;
+};
+Packing packing_of(const RowSource& weight, const BlockForm& form, const Device& device,
+                   std::function<RowSource(GlobalMemory&)> bind);
+// As the product reads them.
+SplitF16 packed_blocks(GlobalMemory& memory, const RowSource& weight, const BlockForm& form, std::byte* at,
+                       Use use = Use::in);
+
+}  // namespace inlay::npu

@@ -1,0 +1,218 @@
+#include "npu_kernels/linear/w4_weight.hpp"
+
+#include <algorithm>
+
+#include "tile_machine/arithmetic/rounding.hpp"
+
+namespace inlay::npu {
+
+namespace {
+
+// Words of codes with the upper bit of each turned: q is q - 2^(bits - 1) in two's complement, of the type that it
+// gives.
+DType turn_upper_bits(Core& core, const Tensor& words, DType codes) {
+  const bool four = codes == DType::u4;
+  core.vscalar(VectorOp::bit_xor, words, words, static_cast<std::int32_t>(four ? 0x88888888u : 0x80808080u));
+  return four ? DType::i4 : DType::i8;
+}
+
+// Columns [k, k + depth) in two pieces at most, visit(first, count): what is left of k's group, and whole groups.
+template <class Visit> void for_groups(index k, index depth, index group, Visit&& visit) {
+  const index head = k % group == 0 ? 0 : std::min(depth, group - k % group);
+  if (head > 0) visit(index{0}, head);
+  if (head < depth) visit(head, depth - head);
+}
+
+// to = from (op) what each group has; k is the first column of such a piece.
+void combine(Core& core, VectorOp op, const Tensor& to, const Tensor& from, RowReader& reader, index row, index k,
+             index group) {
+  const index groups = ceil_div(k % group + to.columns(), group);
+  const Tensor of_groups = reader.read(row, to.rows(), k / group, groups);
+  if (groups == 1)
+    core.vbinary(op, to, from, of_groups);
+  else
+    core.vgrouped(op, to, from, of_groups, group);
+  reader.release();
+}
+
+// Columns at once: whole blocks, and of groups that are cut nowhere else than at a tile's start.
+RowTile tile_of_groups(const Core& core, const ProductTiles& tiles, index group) {
+  const RowTile room = row_tile(core.device(), DType::f16, tiles.chunk_k, 8 * 6);
+  const index whole = round_down(room.depth, std::min(group, tiles.chunk_k));
+  const bool in_blocks = whole > 0 && whole % core.device().fractal_block(DType::f16) == 0;
+  return {panel_rows, in_blocks ? whole : room.depth};
+}
+
+index words_of(const RowSource& codes, index slots) { return ceil_div(slots, codes.per_word()); }
+
+index words_of_a_row(const Device& device, index words_of_block) {
+  const index lanes = device.vector.bytes / 4, block = words_of_block * panel_rows;
+  return block * std::max<index>(1, lanes / block);
+}
+
+// Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out.
+index bytes_of_stored_slot(const RowSource& codes) {
+  return 3 * 4 * panel_rows / codes.per_word() + 2 * 2 * panel_rows;
+}
+
+}  // namespace
+
+W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op) {
+  const index n = op.y.extents[1], slots = op.slots();
+  const ConstView<3> words{op.codes.data, DType::i32, {op.codes.extents[0], op.codes.extents[1], panel_rows}};
+  W4Weight weight{.codes = {.panels = memory.bind("codes", words),
+                            .dtype = op.bits == 4 ? DType::u4 : DType::u8,
+                            .count = n,
+                            .depth = slots}};
+  const auto per_group = [&](const char* name, const ConstView<3>& view) {
+    if (!view.present()) return RowSource{};
+    return RowSource{.panels = memory.bind(name, view), .dtype = view.dtype, .count = n, .depth = view.extents[1]};
+  };
+  weight.scales = per_group("scales", op.scales);
+  weight.zeros = per_group("zeros", op.zeros);
+  weight.offsets = per_group("offsets", op.offsets);
+  weight.group = op.group == 0 ? std::max<index>(slots, 1) : std::min(op.group, std::max<index>(slots, 1));
+  weight.middle = op.bits == 4 ? 8 : 128;
+  return weight;
+}
+
+W4Reader::W4Reader(Core& core, Scratch& scratch, const W4Weight& weight, index depth)
+    : core_(core),
+      weight_(weight),
+      codes_(core, scratch, weight.codes, panel_rows, depth),
+      scales_(core, scratch, weight.scales, panel_rows, depth / weight.group + 2),
+      w_(scratch.alloc("w", {panel_rows, std::max<index>(2, depth)}, DType::f32)) {
+  if (weight.shifts()) others_.emplace(core, scratch, weight.zeros_or_offsets(), panel_rows, depth / weight.group + 2);
+}
+
+Tensor W4Reader::read(index row, index rows, index k, index depth) {
+  const Tensor all = w_.slice(0, rows, 0, depth);
+  core_.vcast(all, codes_.read(row, rows, k, depth));
+  codes_.release();
+  const index group = weight_.group;
+  if (!weight_.shifts()) core_.vscalar(VectorOp::sub, all, all, weight_.middle);
+  for_groups(k, depth, group, [&](index first, index count) {
+    const Tensor w = all.slice(0, rows, first, count);
+    if (weight_.zeros.count > 0) combine(core_, VectorOp::sub, w, w, *others_, row, k + first, group);
+    combine(core_, VectorOp::mul, w, w, scales_, row, k + first, group);
+    if (weight_.offsets.count > 0) combine(core_, VectorOp::add, w, w, *others_, row, k + first, group);
+  });
+  return all;
+}
+
+DequantizedTiles::DequantizedTiles(Core& core, Scratch& scratch, const W4Weight& weight, const ProductTiles& tiles)
+    : core_(core),
+      weight_(weight),
+      at_once_(tile_of_groups(core, tiles, weight.group)),
+      codes_(core, scratch, weight.codes, panel_rows, at_once_.depth, panels_ahead),
+      scales_(core, scratch, weight.scales, panel_rows, at_once_.depth / weight.group + 2, panels_ahead),
+      bytes_(scratch.alloc("codes in bytes", {panel_rows, at_once_.depth}, DType::i8)),
+      halves_(scratch.alloc("w", {panel_rows, at_once_.depth}, DType::f16)) {}
+
+void DequantizedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+  for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
+    const index padded = round_up(part, tile.block), per_word = weight_.codes.per_word();
+    Tensor codes = codes_.read(r, count, at, part), words = as(codes, DType::i32);
+    words.shape.columns = ceil_div(part, per_word);
+    words.pitch /= per_word;
+    codes.dtype = turn_upper_bits(core_, words, weight_.codes.dtype);
+    const Tensor bytes = bytes_.slice(0, count, 0, part), w = halves_.slice(0, count, 0, padded);
+    core_.vcast(bytes, codes);
+    codes_.release();
+    if (padded > part) core_.vfill(w, 0);
+    for_groups(at, part, weight_.group, [&](index first, index columns) {
+      combine(core_, VectorOp::mul, w.slice(0, count, first, columns), bytes.slice(0, count, first, columns), scales_,
+              r, at + first, weight_.group);
+    });
+    core_.vpack_nz(tile.slice(r - row, count, at - k, padded), w);
+  });
+}
+
+index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot) {
+  const index block = device.fractal_block(DType::f16);
+  const index room = static_cast<index>(device.memory(Space::vector).bytes) / bytes_of_slot;
+  return std::min(round_up(std::max<index>(depth, 1), block),
+                  round_down(std::min<index>(room, 8192), std::max<index>(block, 64)));
+}
+
+index W4Codes::bytes(const Device& device, const RowSource& codes, index depth, std::uint32_t ahead) {
+  const index row = words_of_a_row(device, device.fractal_block(DType::f16) / codes.per_word());
+  return 4 * ((index{ahead} + 1) * round_up(words_of(codes, depth) * panel_rows, row) + 2 * row);
+}
+
+W4Codes::W4Codes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, index depth,
+                 std::uint32_t ahead)
+    : core_(core),
+      codes_(codes),
+      less_middle_(less_middle),
+      block_(core.device().fractal_block(DType::f16)),
+      at_once_(depth),
+      words_of_block_(block_ / codes.per_word()),
+      words_of_row_(words_of_a_row(core.device(), words_of_block_)),
+      words_(core.ring("words", Space::vector, {1, round_up(words_of(codes, depth) * panel_rows, words_of_row_)},
+                       DType::i32, {ahead, Pipe::load_vector, Pipe::vector})),
+      order_(scratch.alloc("order of words", {2, words_of_row_}, DType::i32)),
+      permuted_(scratch.alloc("words of blocks", {1, round_up(words_of(codes, depth) * panel_rows, words_of_row_)},
+                              DType::i32)) {
+  make_order();
+}
+
+// Word j of channel n of a block goes from 16 j + n to j + n words_of_block; both are powers of two.
+void W4Codes::make_order() {
+  const AutoBarrier chain = core_.auto_barrier(Pipe::vector);
+  const Tensor from = order_.row_slice(0, 1), part = order_.row_slice(1, 1);
+  const auto size = static_cast<std::int32_t>(words_of_block_);
+  std::int32_t bits_of_word = 0;
+  while (1 << bits_of_word < size) ++bits_of_word;
+  core_.viota(part, {});
+  core_.vscalar(VectorOp::bit_and, from, part, -size * std::int32_t{panel_rows});  // the block's first
+  core_.vscalar(VectorOp::shift_right, part, part, bits_of_word);
+  core_.vscalar(VectorOp::bit_and, part, part, std::int32_t{panel_rows - 1});
+  core_.vbinary(VectorOp::add, from, from, part);
+  core_.viota(part, {});
+  core_.vscalar(VectorOp::bit_and, part, part, size - 1);
+  core_.vscalar(VectorOp::shift_left, part, part, std::int32_t{4});
+  core_.vbinary(VectorOp::add, from, from, part);
+}
+
+void W4Codes::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
+  for_pieces(row, rows, k, depth, {panel_rows, at_once_}, [&](index r, index count, index at, index part) {
+    panel(tile.slice(r - row, count, at - k, round_up(part, block_)), r, at, part);
+  });
+}
+
+void W4Codes::panel(const Tensor& tile, index row, index k, index depth) {
+  const index count = words_of(codes_, depth) * panel_rows, padded = round_up(count, words_of_row_);
+  core_.copy(by_axes(words_.acquire().slice(0, 1, 0, count)).at(0, 0).split(0, panel_rows),
+             codes_.panels.at(0, row / panel_rows).slice(0, k / codes_.per_word(), count / panel_rows));
+  words_.commit();
+  const Tensor words = words_.wait().slice(0, 1, 0, padded), permuted = permuted_.slice(0, 1, 0, padded);
+  if (padded > count) core_.vfill(words.slice(0, 1, count, padded - count), 0);
+  const Shape rows_of_blocks{padded / words_of_row_, words_of_row_};
+  core_.vshuffle(permuted.reshape(rows_of_blocks), words.reshape(rows_of_blocks), order_.row_slice(0, 1));
+  words_.release();
+  Tensor codes = permuted;
+  codes.dtype = less_middle_ ? turn_upper_bits(core_, permuted, codes_.dtype) : codes_.dtype;
+  codes.layout = Layout::nz;
+  codes.block = block_;
+  codes.pitch = panel_rows;
+  codes.shape = tile.shape;
+  core_.vcast(tile, codes);
+}
+
+index W4Codes::stored_slots_in(const Device& device, const RowSource& codes, index bytes) {
+  const index block = device.fractal_block(DType::f16);
+  const index order = 2 * 4 * words_of_a_row(device, block / codes.per_word());
+  return round_down((bytes - order) / bytes_of_stored_slot(codes), std::max<index>(block, 64));
+}
+
+void make_w4_codes(Core& core, const RowSource& codes, bool less_middle, const Operand& to) {
+  const index depth = w4_slots_at_once(core.device(), codes.depth, bytes_of_stored_slot(codes) / 3 * 4);
+  Scratch scratch(core);
+  W4Codes make(core, scratch, codes, less_middle, depth, 2);
+  StoredTiles store(core, std::ref(make), to, {panel_rows, depth});
+  const AutoBarrier chain = core.auto_barrier(Pipe::vector);
+  store.all();
+}
+
+}  // namespace inlay::npu
