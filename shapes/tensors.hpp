@@ -121,9 +121,9 @@ class Tensors {
  private:
   template <std::size_t N> Rows<N> view(const Tensor& tensor) {
     const Placed placed = place(tensor);
-    std::array<index, N> extents, apart;
+    std::array<index, N> extents = {};
     std::copy(tensor.extents.begin(), tensor.extents.end(), extents.begin());
-    apart = extents;
+    std::array<index, N> apart = extents;
     apart[N - 1] += placed.gap;
     return {placed.data, placed.dtype, extents, contiguous_strides<static_cast<int>(N)>(apart)};
   }
