@@ -129,30 +129,28 @@ Packing packing(GlobalMemory& memory, const Linear<Host>& op, const Choices& cho
 }
 
 Program program(GlobalMemory& memory, const Linear<Host>& op, const Choices& choices) {
-  const Device& device = memory.device();
   const index m = op.x.extents[0], n = op.y.extents[1], k = op.x.extents[1];
   const Sides s = sides_of(memory, op, choices);
   LinearResult result{.y = memory.bind("y", op.y, Use::out), .powers = true};
   result.bias = memory.bind_optional("bias", op.bias);
   if (k > 0) result.row_scale = s.left.laid_out.powers(), result.column_scale = s.right.laid_out.powers();
 
-  const ProductTiles tiles = product_tiles(device, memory.cores(), s.products, s.blocks.made);
-  const Tensor handover = handover_workspace(memory, s.products, tiles);
+  const ProductPlan plan = plan_products(memory, s.products, s.blocks.made);
   const auto body = [=](Core& core) {
     if (s.left.prepared) make_halves(core, s.left.source, s.left.laid_out);
     if (s.right.prepared) make_halves(core, s.right.source, s.right.laid_out);
     if (s.anew) lay_out_before(core, s.blocks);
     if (s.right.prepared) core.sync_all();
     Scratch scratch(core);
-    Epilogue epilogue(core, scratch, result, tiles, s.products.steps());
+    Epilogue epilogue(core, scratch, result, plan);
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
-    if (s.anew) return multiply(core, scratch, s.blocks, s.products, tiles, handover, consume, s.left.prepared);
+    if (s.anew) return multiply(core, scratch, s.blocks, plan, consume, s.left.prepared);
     const bool meets = s.left.prepared && !s.right.prepared;
-    multiply(core, s.products, tiles, handover, consume, {.meet = meeting(core, meets)});
+    multiply(core, plan, consume, {.meet = meeting(core, meets)});
   };
   const index bytes = byte_size(s.x.dtype, m * k) + byte_size(s.w.dtype, n * k) + byte_size(op.y.dtype, m * n);
-  const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);
+  const index pieces = ceil_div(m, plan.tiles.block_m) * ceil_div(n, plan.tiles.block_n);
   return {
       .body = body,
       .problem = {static_cast<std::uint64_t>(bytes), {{s.unit, DType::f32, static_cast<std::uint64_t>(2 * m * n * k)}}},

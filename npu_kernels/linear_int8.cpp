@@ -40,9 +40,8 @@ struct Outliers {
   RowSource clipped = {}, weight = {};
   NdTensor weight_zero = {};  // rank 0: not given
   SplitF16 left = {}, right = {};
-  Products products = {};
-  ProductTiles tiles = {};
-  Tensor handover = {}, sums = {};  // sums: [rows, channels] f32
+  ProductPlan plan = {};
+  Tensor sums = {};  // [rows, channels] f32
 };
 
 Outliers outliers_of(GlobalMemory& memory, const Tensor& clipped, const RowSource& weight,
@@ -53,9 +52,8 @@ Outliers outliers_of(GlobalMemory& memory, const Tensor& clipped, const RowSourc
              .weight_zero = weight_zero,
              .left = halves(memory, "clipped", rows, depth, 2),
              .right = blocks_of(memory, "differences", weight.count, depth, DType::f16)};
-  s.products = {.left = s.left.parts, .right = s.right.parts, .sum = DType::f32, .segments = {{0, depth}}};
-  s.tiles = product_tiles(memory.device(), memory.cores(), s.products);
-  s.handover = handover_workspace(memory, s.products, s.tiles);
+  s.plan = plan_products(memory,
+                         {.left = s.left.parts, .right = s.right.parts, .sum = DType::f32, .segments = {{0, depth}}});
   s.sums = memory.workspace("shadow", {rows, weight.count}, DType::f32);
   return s;
 }
@@ -107,9 +105,9 @@ void make_outliers(Core& core, const Outliers& s) {
   core.sync_all();
   Scratch scratch(core);
   const LinearResult result{.y = by_axes(s.sums), .row_scale = s.left.powers(), .powers = true};
-  Epilogue epilogue(core, scratch, result, s.tiles, s.products.steps());
+  Epilogue epilogue(core, scratch, result, s.plan);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
-  multiply(core, s.products, s.tiles, s.handover, [&](const Sums& sums) { epilogue(sums); });
+  multiply(core, s.plan, [&](const Sums& sums) { epilogue(sums); });
 }
 
 }  // namespace
@@ -148,8 +146,7 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
       choices.packed == nullptr
           ? laid_out(memory, "w", w, products)
           : as_packed(w, packed_blocks(memory, w, bytes_in_blocks, choices.packed).parts.front(), products);
-  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, right.made);
-  const Tensor handover = handover_workspace(memory, products, tiles);
+  const ProductPlan plan = plan_products(memory, products, right.made);
   std::optional<Outliers> outliers;
   if (op.shadow_outliers) {
     outliers = outliers_of(memory, x.clipped, w, result.weight_zero);
@@ -163,13 +160,13 @@ Program program(GlobalMemory& memory, const LinearInt8<Host>& op, const Choices&
       make_outliers(core, *outliers);
     }
     Scratch scratch(core);
-    Epilogue epilogue(core, scratch, result, tiles, 1);
+    Epilogue epilogue(core, scratch, result, plan);
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     multiply(
-        core, scratch, right, products, tiles, handover, [&](const Sums& sums) { epilogue(sums); }, x.prepared());
+        core, scratch, right, plan, [&](const Sums& sums) { epilogue(sums); }, x.prepared());
   };
   const index bytes = byte_size(op.x.dtype, m * k) + n * k + byte_size(op.y.dtype, m * n);
-  const index pieces = ceil_div(m, tiles.block_m) * ceil_div(n, tiles.block_n);
+  const index pieces = ceil_div(m, plan.tiles.block_m) * ceil_div(n, plan.tiles.block_n);
   return {.body = body,
           .problem = {static_cast<std::uint64_t>(bytes),
                       {{DType::i8, DType::i32, static_cast<std::uint64_t>(2 * m * n * k)}}},

@@ -22,18 +22,6 @@ namespace inlay::npu {
 
 namespace {
 
-struct Plan {
-  Products products;
-  ProductTiles tiles;
-  Tensor handover;
-};
-
-Plan plan_of(GlobalMemory& memory, Products products, bool made = false) {
-  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, made);
-  const Tensor handover = handover_workspace(memory, products, tiles);
-  return {std::move(products), tiles, handover};
-}
-
 std::function<void(Core&)> in_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& weight,
                                      const LinearResult& result, bool bytes) {
   return [op = w4_groups(memory, x, weight, result, bytes)](Core& core) { multiply_w4_groups(core, op); };
@@ -53,7 +41,7 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
   const SplitF16 right = made ? SplitF16{} : halves(memory, "w", weight.codes.count, x.depth, 1);
   if (!made) products.right = right.parts;
   if (x.depth > 0) result.row_scale = left.powers(), result.column_scale = right.powers();
-  const Plan plan = plan_of(memory, products, made);
+  const ProductPlan plan = plan_products(memory, products, made);
   return [=](Core& core) {
     if (!whole) make_halves(core, x, left);
     const auto reader = [&](Core&, Scratch& scratch, RowTile tile) {
@@ -62,12 +50,12 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
     if (!made) make_halves(core, weight.codes.count, x.depth, reader, right);
     if (!made || !whole) core.sync_all();
     Scratch scratch(core);
-    Epilogue epilogue(core, scratch, result, plan.tiles, plan.products.steps());
+    Epilogue epilogue(core, scratch, result, plan);
     const AutoBarrier chain = core.auto_barrier(Pipe::vector);
     const auto consume = [&](const Sums& sums) { epilogue(sums); };
-    if (!made) return multiply(core, plan.products, plan.tiles, plan.handover, consume);
+    if (!made) return multiply(core, plan, consume);
     DequantizedTiles codes(core, scratch, weight, plan.tiles);
-    multiply(core, plan.products, plan.tiles, plan.handover, consume, {.right = std::ref(codes)});
+    multiply(core, plan, consume, {.right = std::ref(codes)});
   };
 }
 

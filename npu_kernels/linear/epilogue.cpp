@@ -52,17 +52,17 @@ Epilogue::Epilogue(Core& core, const LinearResult& to, Shape most, std::uint32_t
   if (any(from_rows_)) rows_.emplace(core.ring<of_rows>("of rows", column_forms(from_rows_, most.rows), flow));
 }
 
-Epilogue::Epilogue(Core& core, Scratch& scratch, const LinearResult& to, const ProductTiles& tiles, index steps)
-    : Epilogue(core, to, {tiles.vector_m, tiles.sum_n}, to.shadow.present() ? 1 : 2) {
-  const Shape shape{tiles.vector_m, tiles.sum_n};
-  steps_ = steps;
+Epilogue::Epilogue(Core& core, Scratch& scratch, const LinearResult& to, const ProductPlan& plan)
+    : Epilogue(core, to, {plan.tiles.vector_m, plan.tiles.sum_n}, to.shadow.present() ? 1 : 2) {
+  const Shape shape{plan.tiles.vector_m, plan.tiles.sum_n};
+  steps_ = plan.products.steps();
   result_ = scratch.alloc("y, not rounded yet", shape, DType::f32);
   other_ = scratch.alloc("another operand", shape, DType::f32);
-  if (has(weight_zero) || has(y_zero)) row_in_i32_ = scratch.alloc("a row in i32", {1, tiles.sum_n}, DType::i32);
+  if (has(weight_zero) || has(y_zero)) row_in_i32_ = scratch.alloc("a row in i32", {1, shape.columns}, DType::i32);
   if (shadow_.present())
     shadows_.emplace(core.ring("shadow", Space::vector, shape, DType::f32, {2, Pipe::load_vector, Pipe::vector}));
-  if (steps == 1) return;
-  const Shape kept{kept_rows(core.vector_dim(), tiles), tiles.sum_n};
+  if (steps_ == 1) return;
+  const Shape kept{kept_rows(core.vector_dim(), plan.tiles), shape.columns};
   high_ = scratch.alloc("sums of the high halves", kept, DType::f32);
   rest_ = scratch.alloc("sums of the others", kept, DType::f32);
 }

@@ -31,7 +31,7 @@ struct LinearResult {
 
 class Epilogue {
  public:
-  Epilogue(Core& core, Scratch& scratch, const LinearResult& result, const ProductTiles& tiles, index steps);
+  Epilogue(Core& core, Scratch& scratch, const LinearResult& result, const ProductPlan& plan);
   // For `finish` alone: of up to `most` rows and columns, scaled by rows if at all, with few flags.
   Epilogue(Core& core, const LinearResult& result, Shape most) : Epilogue(core, result, most, 1) {}
   void operator()(const Sums& sums);

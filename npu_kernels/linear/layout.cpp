@@ -252,22 +252,22 @@ void lay_out_before(Core& core, const LaidOut& right) {
   if (!right.made && !right.packed) make_blocks(core, right.source, right.blocks);
 }
 
-void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
-              const Tensor& handover, const Consumer& consume, bool meets) {
-  if (right.packed) return multiply(core, products, tiles, handover, consume, {.meet = meeting(core, meets)});
+void multiply(Core& core, Scratch& scratch, const LaidOut& right, const ProductPlan& plan, const Consumer& consume,
+              bool meets) {
+  if (right.packed) return multiply(core, plan, consume, {.meet = meeting(core, meets)});
   if (right.stored()) {
-    const RowTile stored{panel_rows, tiles.stored_k};
+    const RowTile stored{panel_rows, plan.tiles.stored_k};
     RepackedTiles make(core, scratch, right.source, stored, 2);
     StoredTiles blocks(core, std::ref(make), right.blocks, stored);
     const Makers makers{.store_right = std::ref(blocks), .meet = meeting(core, meets)};
-    return multiply(core, products, tiles, handover, consume, makers);
+    return multiply(core, plan, consume, makers);
   }
   if (meets || !right.made) core.sync_all();
-  if (!right.made) return multiply(core, products, tiles, handover, consume);
+  if (!right.made) return multiply(core, plan, consume);
   const DType dtype = right.source.dtype;
-  const RowTile at_once = row_tile(core.device(), dtype, tiles.chunk_k, 8 * 4 * byte_size(dtype, 1));
+  const RowTile at_once = row_tile(core.device(), dtype, plan.tiles.chunk_k, 8 * 4 * byte_size(dtype, 1));
   RepackedTiles blocks(core, scratch, right.source, at_once, panels_ahead);
-  multiply(core, products, tiles, handover, consume, {.right = std::ref(blocks)});
+  multiply(core, plan, consume, {.right = std::ref(blocks)});
 }
 
 Packing packing_of(const RowSource& weight, const BlockForm& form, const Device& device,

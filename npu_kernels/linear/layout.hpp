@@ -110,8 +110,8 @@ LaidOut as_packed(const RowSource& source, const Operand& packed, Products& prod
 // What has to be done before the cores meet.
 void lay_out_before(Core& core, const LaidOut& right);
 // `meets`: the cores have prepared the left operand, and have not met yet.
-void multiply(Core& core, Scratch& scratch, const LaidOut& right, const Products& products, const ProductTiles& tiles,
-              const Tensor& handover, const Consumer& consume, bool meets);
+void multiply(Core& core, Scratch& scratch, const LaidOut& right, const ProductPlan& plan, const Consumer& consume,
+              bool meets);
 
 // A weight that was laid out once. The channels are those of whole panels, so that the view of the weight alone says
 // where everything lies:

@@ -136,8 +136,14 @@ index bytes_on_their_way(const Device& device, const ProductTiles& tiles, DType 
   return rows_on_their_way(device) * tiles.vector_m * tiles.sum_n * byte_size(dtype, 1);
 }
 
-void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor& handover, const Consumer& consume,
-              const Makers& makers) {
+ProductPlan plan_products(GlobalMemory& memory, const Products& products, bool made) {
+  const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, made);
+  return {products, tiles, handover_workspace(memory, products, tiles)};
+}
+
+void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, const Makers& makers) {
+  const Products& p = plan.products;
+  const ProductTiles& t = plan.tiles;
   if (p.longest() == 0) {
     if (makers.meet) makers.meet();
     return pass_zeros(core, p, t, consume);
@@ -155,7 +161,7 @@ void multiply(Core& core, const Products& p, const ProductTiles& t, const Tensor
   Ring right = core.ring("right", Space::right, {t.feed_k, t.sum_n}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
   Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum,
                         {t.accumulators, Pipe::matrix, Pipe::drain, t.unit});
-  SumsToVector out(core, t, p.sum, handover);
+  SumsToVector out(core, t, p.sum, plan.handover);
 
   // The columns of an item are stored chunk by chunk with its first rows; the next item's with its last ones.
   const index depth_of_b = p.right.front().depth;

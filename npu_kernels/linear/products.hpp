@@ -121,10 +121,15 @@ inline index kept_rows(index vectors, const ProductTiles& tiles) {
   return ceil_div(tiles.block_m, tiles.sum_m) * rows_of_vector(vectors, tiles);
 }
 
-// A few tiles for each core, where no path leads from the accumulator to the vector unit; else nothing.
+struct ProductPlan {
+  Products products = {};
+  ProductTiles tiles = {};
+  Tensor handover = {};  // a few tiles for each core, where no path leads from the accumulator to the vector unit
+};
+
+ProductPlan plan_products(GlobalMemory& memory, const Products& products, bool made = false);
 Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
 
-void multiply(Core& core, const Products& products, const ProductTiles& tiles, const Tensor& handover,
-              const Consumer& consume, const Makers& makers = {});
+void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, const Makers& makers = {});
 
 }  // namespace inlay::npu

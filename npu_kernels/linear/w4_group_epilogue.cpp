@@ -19,7 +19,7 @@ Tensor every(Tensor tile, index step, index first) {
 // Groups whose scales fit a sixteenth of the vector unit's memory, in whole products.
 index groups_at_once(const Device& device, const W4Groups& op) {
   const index room = static_cast<index>(device.memory(Space::vector).bytes) / 16;
-  const index products = round_down(room / (op.tiles.sum_n * 4), op.spread) / op.spread;
+  const index products = round_down(room / (op.plan.tiles.sum_n * 4), op.spread) / op.spread;
   return std::min(round_up(std::max<index>(1, op.weight.scales.depth), op.spread), products * op.spread);
 }
 
@@ -54,9 +54,9 @@ TileForm raw_form(const char* name, const RowSource& source, index panels, index
 
 // As the constructor takes them, and two or three tiles of sums.
 index W4GroupEpilogue::bytes(const Device& device, const W4Groups& op) {
-  const ProductTiles& t = op.tiles;
+  const ProductTiles& t = op.plan.tiles;
   const W4Weight& w = op.weight;
-  const index row = t.sum_n * 4, unit = op.products.row_unit, ahead = index{rings_ahead(device)};
+  const index row = t.sum_n * 4, unit = op.plan.products.row_unit, ahead = index{rings_ahead(device)};
   const index window = groups_at_once(device, op), high = std::max(op.spread, t.vector_m);
   const auto of_group = [&](const RowSource& source) {
     return source.count > 0 ? t.sum_n * byte_size(source.dtype, 1) : 0;
@@ -79,26 +79,28 @@ W4GroupEpilogue::W4GroupEpilogue(Core& core, Scratch& scratch, const W4Groups& o
       window_(groups_at_once(core.device(), op)),
       of_groups_(core.ring<2>(
           "of groups",
-          {raw_form("scales", op.weight.scales, op.tiles.sum_n / panel_rows, window_),
-           raw_form("zeros or offsets", op.weight.zeros_or_offsets(), op.tiles.sum_n / panel_rows, window_)},
+          {raw_form("scales", op.weight.scales, op.plan.tiles.sum_n / panel_rows, window_),
+           raw_form("zeros or offsets", op.weight.zeros_or_offsets(), op.plan.tiles.sum_n / panel_rows, window_)},
           {rings_ahead(core.device()), Pipe::load_vector, Pipe::vector})),
-      scales_(scratch.alloc("scales in f32", {window_, op.tiles.sum_n}, DType::f32)),
-      kept_(scratch.alloc(
-          "y in f32",
-          {std::max<index>(2, kept_rows(core.vector_dim(), op.tiles) / op.products.row_unit), op.tiles.sum_n},
-          DType::f32)),
-      terms_(
-          scratch.alloc("terms", {1 + std::max(op.spread, op.tiles.vector_m / op.parts), op.tiles.sum_n}, DType::f32)),
-      of_rows_(
-          core.ring<2>("of rows",
-                       {column_form(core.device(), "sums of x", op.shifts(), std::max(op.spread, op.tiles.vector_m)),
-                        column_form(core.device(), "steps of x", op.bytes, std::max(op.spread, op.tiles.vector_m))},
-                       {sums_ahead(core.device(), op), Pipe::load_vector, Pipe::vector})),
-      finish_(core, op.result, {std::max<index>(2, op.tiles.vector_m / op.products.row_unit), op.tiles.sum_n}) {
+      scales_(scratch.alloc("scales in f32", {window_, op.plan.tiles.sum_n}, DType::f32)),
+      kept_(scratch.alloc("y in f32",
+                          {std::max<index>(2, kept_rows(core.vector_dim(), op.plan.tiles) / op.plan.products.row_unit),
+                           op.plan.tiles.sum_n},
+                          DType::f32)),
+      terms_(scratch.alloc("terms", {1 + std::max(op.spread, op.plan.tiles.vector_m / op.parts), op.plan.tiles.sum_n},
+                           DType::f32)),
+      of_rows_(core.ring<2>(
+          "of rows",
+          {column_form(core.device(), "sums of x", op.shifts(), std::max(op.spread, op.plan.tiles.vector_m)),
+           column_form(core.device(), "steps of x", op.bytes, std::max(op.spread, op.plan.tiles.vector_m))},
+          {sums_ahead(core.device(), op), Pipe::load_vector, Pipe::vector})),
+      finish_(core, op.result,
+              {std::max<index>(2, op.plan.tiles.vector_m / op.plan.products.row_unit), op.plan.tiles.sum_n}) {
   if (op.cuts_segments()) open_ = scratch.alloc("sums of open segments", kept_.shape, DType::f32);
   if (op.shifts()) {
-    shifts_ = scratch.alloc("shifts", {window_, op.tiles.sum_n}, DType::f32);
-    shifted_ = scratch.alloc("shifts times sums", {std::max(op.spread, op.tiles.vector_m), op.tiles.sum_n}, DType::f32);
+    shifts_ = scratch.alloc("shifts", {window_, op.plan.tiles.sum_n}, DType::f32);
+    shifted_ = scratch.alloc("shifts times sums", {std::max(op.spread, op.plan.tiles.vector_m), op.plan.tiles.sum_n},
+                             DType::f32);
   }
 }
 
@@ -225,7 +227,7 @@ void W4GroupEpilogue::add(const Tensor& y, const Tensor& c, const Chunk& chunk, 
 }
 
 void W4GroupEpilogue::operator()(const Sums& sums) {
-  const index unit = op_.products.row_unit, n = sums.tile.columns(), row = sums.row / unit;
+  const index unit = op_.plan.products.row_unit, n = sums.tile.columns(), row = sums.row / unit;
   at_ = sums.at / unit;
   const Tensor y = kept_.slice(at_, sums.tile.rows() / unit, 0, n);
   if (sums.step == 0) core_.vfill(y, 0);

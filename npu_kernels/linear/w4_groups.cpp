@@ -44,23 +44,23 @@ index cheapest_spread(const Device& device, const W4Groups& op) {
 
 // Of codes that are made as they are used.
 index codes_at_once(const Device& device, const W4Groups& op) {
-  return w4_slots_at_once(device, op.tiles.chunk_k, 2 * panels_ahead * 4 * panel_rows / 8 * 4);
+  return w4_slots_at_once(device, op.plan.tiles.chunk_k, 2 * panels_ahead * 4 * panel_rows / 8 * 4);
 }
 
 // Where staging is the vector unit's memory: fewer rows at once, then shorter chunks, or fewer columns where rows stay,
 // until the epilogue fits beside them.
 void make_room_for_epilogue(const Device& device, W4Groups& op) {
   if (!stages_for_vector(device)) return;
-  ProductTiles& t = op.tiles;
+  ProductTiles& t = op.plan.tiles;
   const auto all = static_cast<index>(device.memory(Space::vector).bytes);
   const MatrixRate* rate = device.rate(DType::f16, DType::f32);
   const index block = std::max<index>(device.fractal_block(DType::f16), rate->k);
   const auto fits = [&] {
     const bool stored = !op.made || op.codes.blocked();
     const index codes = stored ? 0 : W4Codes::bytes(device, op.weight.codes, codes_at_once(device, op), panels_ahead);
-    return staged_bytes(device, op.products, t) + W4GroupEpilogue::bytes(device, op) + codes <= all - all / 64;
+    return staged_bytes(device, op.plan.products, t) + W4GroupEpilogue::bytes(device, op) + codes <= all - all / 64;
   };
-  while (!fits() && t.vector_m > op.products.row_unit) t.vector_m -= op.products.row_unit;
+  while (!fits() && t.vector_m > op.plan.products.row_unit) t.vector_m -= op.plan.products.row_unit;
   while (!fits() && !t.keeps && t.chunk_k > block) t.chunk_k = round_up(t.chunk_k / 2, block);
   t.feed_k = std::min(t.feed_k, t.chunk_k);
   t.step_k = std::min(t.step_k, t.chunk_k);
@@ -99,28 +99,28 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
 
   op.left = op.rows;
   op.left.rows = m * op.spread * op.parts;
-  op.products = {.left = {op.left},
-                 .right = {{.rows = n, .depth = x.depth, .dtype = DType::f16}},
-                 .sum = DType::f32,
-                 .segments = {},
-                 .row_unit = op.spread * op.parts};
+  op.plan.products = {.left = {op.left},
+                      .right = {{.rows = n, .depth = x.depth, .dtype = DType::f16}},
+                      .sum = DType::f32,
+                      .segments = {},
+                      .row_unit = op.spread * op.parts};
   for (index k = 0; k < std::max<index>(1, x.depth); k += op.slots_of_product())
-    op.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
-  op.products.source_bits = bits(weight.codes.dtype);
-  op.made = make_or_store(memory, "codes", op.products);
-  op.codes = op.products.right.front();
-  op.tiles = product_tiles(device, memory.cores(), op.products, op.made);
+    op.plan.products.segments.push_back({k, std::min(op.slots_of_product(), x.depth - k)});
+  op.plan.products.source_bits = bits(weight.codes.dtype);
+  op.made = make_or_store(memory, "codes", op.plan.products);
+  op.codes = op.plan.products.right.front();
+  op.plan.tiles = product_tiles(device, memory.cores(), op.plan.products, op.made);
   make_room_for_epilogue(device, op);
   if (op.made && op.codes.blocked()) {
     const index room = static_cast<index>(device.memory(Space::vector).bytes) - W4GroupEpilogue::bytes(device, op);
-    op.tiles.stored_k = std::min(op.tiles.stored_k, W4Codes::stored_slots_in(device, weight.codes, room));
+    op.plan.tiles.stored_k = std::min(op.plan.tiles.stored_k, W4Codes::stored_slots_in(device, weight.codes, room));
   }
-  if (op.spread > 1 && !op.codes.blocked() && op.tiles.block_m >= op.left.rows)
+  if (op.spread > 1 && !op.codes.blocked() && op.plan.tiles.block_m >= op.left.rows)
     op.left.blocks = {};
   else if (op.spread > 1)
     op.left = blocked_operand(memory, "spread rows of x", op.left.rows, x.depth, DType::f16);
-  op.products.left = {op.left};
-  op.handover = handover_workspace(memory, op.products, op.tiles);
+  op.plan.products.left = {op.left};
+  op.plan.handover = handover_workspace(memory, op.plan.products, op.plan.tiles);
   return op;
 }
 
@@ -154,8 +154,8 @@ void multiply_w4_groups(Core& core, const W4Groups& op) {
   std::optional<W4Codes> codes;
   std::optional<StoredTiles> stored;
   if (stores) {
-    codes.emplace(core, scratch, op.weight.codes, op.less_middle(), op.tiles.stored_k, 2);
-    stored.emplace(core, std::ref(*codes), op.codes, RowTile{panel_rows, op.tiles.stored_k});
+    codes.emplace(core, scratch, op.weight.codes, op.less_middle(), op.plan.tiles.stored_k, 2);
+    stored.emplace(core, std::ref(*codes), op.codes, RowTile{panel_rows, op.plan.tiles.stored_k});
     makers.store_right = std::ref(*stored);
     makers.meet = meeting(core, true);
   } else if (op.made) {
@@ -164,7 +164,7 @@ void multiply_w4_groups(Core& core, const W4Groups& op) {
   }
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   multiply(
-      core, op.products, op.tiles, op.handover, [&](const Sums& sums) { epilogue(sums); }, makers);
+      core, op.plan, [&](const Sums& sums) { epilogue(sums); }, makers);
 }
 
 }  // namespace inlay::npu

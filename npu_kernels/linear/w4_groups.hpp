@@ -45,9 +45,8 @@ struct W4Groups {
   Operand left = {};     // [x rows, spread, parts]; `rows` where nothing is spread, no blocks where it is made
   bool made = false;     // codes as they are used
   Operand codes = {};    // no blocks: made as it is used
-  Products products = {};
-  ProductTiles tiles = {};
-  Tensor handover = {}, sums = {}, steps = {};  // [groups, rows] f32, or none: X, steps of bytes
+  ProductPlan plan = {};
+  Tensor sums = {}, steps = {};  // [groups, rows] f32, or none: X, steps of bytes
   LinearResult result = {};
 
   index groups() const { return ceil_div(x.depth, group); }

@@ -204,7 +204,7 @@ SpreadRows::SpreadRows(Core& core, Scratch& scratch, const W4Groups& op)
 }
 
 RowTile SpreadRows::piece(const Device& device, const W4Groups& op) {
-  const index unit = op.products.row_unit, all = std::min(op.x.depth, op.slots_of_product());
+  const index unit = op.plan.products.row_unit, all = std::min(op.x.depth, op.slots_of_product());
   const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8 / (2 * 64);
   const index rows = std::min(op.x.count, round_down(room, unit) / unit);
   return {rows, w4_slots_at_once(device, all, 8 * 2 * round_up(rows * unit, 32))};
@@ -214,7 +214,7 @@ void SpreadRows::operator()(const Tensor& tile) {
   for (index row = 0; row < op_.x.count; row += piece_.rows)
     for (index k = 0; k < op_.x.depth; k += piece_.depth) {
       const index rows = std::min(piece_.rows, op_.x.count - row), depth = std::min(piece_.depth, op_.x.depth - k);
-      const index unit = op_.products.row_unit;
+      const index unit = op_.plan.products.row_unit;
       (*this)(tile.slice(row * unit, rows * unit, k, round_up(depth, block_)), row * unit, rows * unit, k, depth);
     }
 }
@@ -250,7 +250,7 @@ void store_spread_rows(Core& core, const W4Groups& op) {
   Scratch scratch(core);
   SpreadRows make(core, scratch, op);
   const RowTile piece = SpreadRows::piece(core.device(), op);
-  StoredTiles store(core, std::ref(make), op.left, {piece.rows * op.products.row_unit, piece.depth});
+  StoredTiles store(core, std::ref(make), op.left, {piece.rows * op.plan.products.row_unit, piece.depth});
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   store.all();
 }
