@@ -26,7 +26,7 @@ Program program_of(const Case& c, GlobalMemory& memory, Tensors& tensors) {
                                         .dim = size(3),
                                         .length = size(4),
                                         .is_head_major = true};
-  Prices prices;
+  CostCache prices;
   return program(memory, decode.make(tensors), {.prices = &prices});
 }
 

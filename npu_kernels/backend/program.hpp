@@ -36,7 +36,7 @@
 
 namespace inlay::npu {
 
-class Prices;  // tile_machine/price/price.hpp
+class CostCache;  // tile_machine/price/price.hpp
 
 struct Program {
   std::function<void(Core&)> body;  // holds its operands by value
@@ -47,7 +47,7 @@ struct Program {
 // What a program may choose by.
 struct Choices {
   NpuActivations activations = NpuActivations::exact;
-  Prices* prices = nullptr;     // of its variants
+  CostCache* prices = nullptr;     // of its variants
   std::string key = {};         // all that the program depends on
   std::byte* packed = nullptr;  // blocks of its weight, where it has been packed
 };

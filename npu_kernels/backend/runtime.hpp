@@ -60,7 +60,7 @@ class Runtime {
   bool tries_programs_;  // as the device can something else than ours
   FunctionalMachine machine_;
   PlanningMemory planning_;
-  Prices prices_;
+  CostCache prices_;
   PackedWeights packed_;
   CallKey call_;  // the space of the one that is under way
   LruCache<CachedProgram> programs_;

@@ -1,4 +1,4 @@
-// Prices without data, and rankings over what is not known of a device.
+// CostCache without data, and rankings over what is not known of a device.
 #include "tile_machine/price/price.hpp"
 
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ TEST(Price, OfALargeCacheTouchesNoData) {
 }
 
 TEST(Price, IsKeptForItsProgramShapesTypesAndDevice) {
-  Prices prices;
+  CostCache prices;
   const Case c = small(cases()[0]);
   Device device = device_of(c.device);
   int built = 0;
@@ -127,7 +127,7 @@ TEST(Price, IsKeptForItsProgramShapesTypesAndDevice) {
 }
 
 TEST(Price, TheOldestAreForgottenWhereThereAreMany) {
-  Prices prices;
+  CostCache prices;
   const Device device = device_of("systolic32");
   int built = 0;
   const auto price_of = [&](index length) {
@@ -137,14 +137,14 @@ TEST(Price, TheOldestAreForgottenWhereThereAreMany) {
                                 }};
     ASSERT_TRUE(prices.of(device, program));
   };
-  const auto most = static_cast<index>(Prices::most);
+  const auto most = static_cast<index>(CostCache::most);
   for (index length = 0; length < 3 * most; ++length) {
     price_of(length);
     price_of(0);  // asked for again and again
   }
   EXPECT_EQ(built, 3 * most);
-  EXPECT_LE(prices.known(), Prices::most);
-  EXPECT_GE(prices.known(), Prices::most / 2);
+  EXPECT_LE(prices.known(), CostCache::most);
+  EXPECT_GE(prices.known(), CostCache::most / 2);
 }
 
 TEST(Price, OfAProgramThatTheMachineRefusesIsItsReport) {

@@ -71,7 +71,7 @@ tl::expected<Price, Status> price(const Device& device, const PricedProgram& pro
   return result;
 }
 
-tl::expected<Price, Status> Prices::of(const Device& device, const PricedProgram& program, const Parallel& parallel) {
+tl::expected<Price, Status> CostCache::of(const Device& device, const PricedProgram& program, const Parallel& parallel) {
   const std::string key = key_of(device, program);
   {
     const std::lock_guard lock(mutex_);
@@ -84,7 +84,7 @@ tl::expected<Price, Status> Prices::of(const Device& device, const PricedProgram
   return known_.put(key, std::move(*result));
 }
 
-std::size_t Prices::known() const {
+std::size_t CostCache::known() const {
   const std::lock_guard lock(mutex_);
   return known_.size();
 }

@@ -40,7 +40,7 @@ struct Price {
   std::array<double, dram_shares.size()> us_at_share{};  // where others take the rest of global memory's bandwidth
 };
 
-class Prices {
+class CostCache {
  public:
   static constexpr std::size_t most = 4096;  // that are kept
 

@@ -141,9 +141,9 @@ template <class From, class Memory, class Op> std::vector<Region<From, Memory>> 
   return list;
 }
 
-// Copies, runs and copies back. `bring(region)` and `fetch(region)` move the bytes between the spaces.
-template <class Backend, class Memory, class Op, class Bring, class Fetch>
-Status run_staged(Backend& backend, Memory& memory, const Op& op, Bring&& bring, Fetch&& fetch) {
+// Copies, runs and copies back. `upload(region)` and `fetch(region)` move the bytes between the spaces.
+template <class Backend, class Memory, class Op, class Upload, class Fetch>
+Status run_staged(Backend& backend, Memory& memory, const Op& op, Upload&& upload, Fetch&& fetch) {
   using From = SpaceOfOp<Op>;
   using To = SpaceOf<Memory>;
   // Before anything is looked at: a view may be nonsense.
@@ -172,7 +172,7 @@ Status run_staged(Backend& backend, Memory& memory, const Op& op, Bring&& bring,
   // What will be declined is not copied first.
   if (Status status = supports(backend, moved.op); !status.ok()) return status;
   for (auto& region : list)
-    if (Status status = bring(region); !status.ok()) return status;
+    if (Status status = upload(region); !status.ok()) return status;
   std::optional<Allocation<Memory>> scratch;
   Status failed;
   Status status = run(backend, moved.op, [&](std::size_t bytes) {

@@ -50,20 +50,20 @@ class Batch {
   index max_blocks_ = 0;
 };
 
-// The batch in the memory of `tensors`, valid until the next one is brought there.
+// The batch in the memory of `tensors`, valid until the next one is uploaded there.
 template <class Tensors>
-Expected<BatchViews<typename Tensors::Space>> bring(Tensors& tensors, const BatchViews<Host>& batch) {
+Expected<BatchViews<typename Tensors::Space>> upload(Tensors& tensors, const BatchViews<Host>& batch) {
   BatchViews<typename Tensors::Space> there;
   there.phase = batch.phase;
   Status status;
   std::size_t number = 0;
   const auto one = [&](auto& to, const auto& from) {
     if (!status.ok()) return;
-    auto brought = tensors.bring_again(number++, from);
-    if (brought)
-      to = *brought;
+    auto uploaded = tensors.upload_to_slot(number++, from);
+    if (uploaded)
+      to = *uploaded;
     else
-      status = std::move(brought.error());
+      status = std::move(uploaded.error());
   };
   one(there.tokens, batch.tokens);
   one(there.positions, batch.positions);

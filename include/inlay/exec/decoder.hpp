@@ -5,7 +5,7 @@
 // Activations are f32; linears may round theirs (Activations). The residual stream is added to inside
 // the norms: each norm takes the branch that the linear before it produced.
 //
-// Everything lies in one memory space: weights were brought there once, activations never leave it.
+// Everything lies in one memory space: weights were uploaded there once, activations never leave it.
 #pragma once
 
 #include <type_traits>
@@ -70,12 +70,12 @@ template <class Space = Host> class Decoder {
     const Rows stream = stream_.slice(0, 0, tokens), normed = normed_.slice(0, 0, tokens);
     const Rows branch = branch_.slice(0, 0, tokens);
 
-    for (const Turn& turn : turns_)
+    for (const RopeTables& rope : ropes_)
       run(RopeTable<Space>{.positions = batch.positions,
-                           .inv_freq = turn.inv_freq,
-                           .cos = turn.cos.slice(0, 0, tokens),
-                           .sin = turn.sin.slice(0, 0, tokens),
-                           .magnitude = turn.magnitude});
+                           .inv_freq = rope.inv_freq,
+                           .cos = rope.cos.slice(0, 0, tokens),
+                           .sin = rope.sin.slice(0, 0, tokens),
+                           .magnitude = rope.magnitude});
     run(Embedding<Space>{.table = embedding_,
                          .row_scale = embedding_scale_,
                          .ids = batch.tokens,
@@ -102,10 +102,10 @@ template <class Space = Host> class Decoder {
     ConstView<1, Space> q_norm, k_norm;          // [head_dim]
     std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (FusedLinears)
     AnyLinear<Space> output, down;
-    std::size_t turn = 0;
+    std::size_t rope = 0;
   };
   // cos and sin of the positions of one pass, for one theta.
-  struct Turn {
+  struct RopeTables {
     ConstView<2, Space> inv_freq;
     float magnitude = 1;
     Rows cos, sin;
@@ -153,7 +153,7 @@ template <class Space = Host> class Decoder {
       run(RmsNorm<Space>{.x = q, .weight = w.q_norm, .y = q, .heads = heads, .eps = eps()});
       run(RmsNorm<Space>{.x = k, .weight = w.k_norm, .y = k, .heads = kv_heads, .eps = eps()});
     }
-    const Rows cos = turns_[w.turn].cos.slice(0, 0, tokens), sin = turns_[w.turn].sin.slice(0, 0, tokens);
+    const Rows cos = ropes_[w.rope].cos.slice(0, 0, tokens), sin = ropes_[w.rope].sin.slice(0, 0, tokens);
     const bool interleaved = config_.rope.pairing == RopeConfig::Pairing::interleaved;
     run(Rope<Space>{.x = q_heads, .cos = cos, .sin = sin, .y = q_heads, .interleaved = interleaved});
     run(Rope<Space>{.x = k_heads, .cos = cos, .sin = sin, .y = k_heads, .interleaved = interleaved});
@@ -203,16 +203,16 @@ template <class Space = Host> class Decoder {
   }
 
   // Activations of one pass.
-  template <class Tensors> Status take_room(Tensors& tensors, std::size_t turns) {
+  template <class Tensors> Status take_room(Tensors& tensors, std::size_t ropes) {
     const index qkv = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
-    turns_.resize(turns);
+    ropes_.resize(ropes);
     std::vector<std::pair<Rows*, index>> wanted = {
         {&stream_, config_.dim},         {&normed_, config_.dim},
         {&branch_, config_.dim},         {&qkv_, qkv},
         {&gate_up_, 2 * config_.hidden}, {&attended_, config_.heads * config_.head_dim}};
-    for (Turn& turn : turns_) {
-      wanted.emplace_back(&turn.cos, config_.rope.dim / 2);
-      wanted.emplace_back(&turn.sin, config_.rope.dim / 2);
+    for (RopeTables& rope : ropes_) {
+      wanted.emplace_back(&rope.cos, config_.rope.dim / 2);
+      wanted.emplace_back(&rope.sin, config_.rope.dim / 2);
     }
     for (const auto& [rows, columns] : wanted) {
       auto made = tensors.template make<2>(DType::f32, {max_tokens_, columns});
@@ -224,17 +224,17 @@ template <class Space = Host> class Decoder {
 
   template <class Tensors> Status bring_weights(Tensors& tensors, const Weights& weights, Activations activations) {
     Status status;
-    const auto bring = [&]<int rank>(const ConstView<rank>& host) {
+    const auto upload = [&]<int rank>(const ConstView<rank>& host) {
       ConstView<rank, Space> there;
       if (!status.ok() || !host.present()) return there;
-      auto brought = tensors.bring(host);
-      if (brought)
-        there = *brought;
+      auto uploaded = tensors.upload(host);
+      if (uploaded)
+        there = *uploaded;
       else
-        status = std::move(brought.error());
+        status = std::move(uploaded.error());
       return there;
     };
-    // The weight emits its operator without x and y; its views are brought like any other.
+    // The weight emits its operator without x and y; its views are uploaded like any other.
     const auto bring_linear = [&](const LinearWeight& weight) {
       AnyLinear<Space> there{.channels = weight.channels()};
       const auto take = [&](const auto& op) {
@@ -242,7 +242,7 @@ template <class Space = Host> class Decoder {
                      if constexpr (std::is_same_v<V, View<V::rank>>)
                        return View<V::rank, Space>();  // y, which is not there
                      else
-                       return bring(view);
+                       return upload(view);
                    }).op;
       };
       weight(take, {}, {}, activations);
@@ -253,24 +253,24 @@ template <class Space = Host> class Decoder {
       for (const LinearWeight& each : linears) there.push_back(bring_linear(each));
       return there;
     };
-    embedding_ = bring(weights.embedding);
-    embedding_scale_ = bring(weights.embedding_scale);
+    embedding_ = upload(weights.embedding);
+    embedding_scale_ = upload(weights.embedding_scale);
     embedding_format_ = weights.embedding_format;
     for (const LayerWeights& w : weights.layers)
-      layers_.push_back({.attn_norm = bring(w.attn_norm),
-                         .ffn_norm = bring(w.ffn_norm),
-                         .q_norm = bring(w.q_norm),
-                         .k_norm = bring(w.k_norm),
+      layers_.push_back({.attn_norm = upload(w.attn_norm),
+                         .ffn_norm = upload(w.ffn_norm),
+                         .q_norm = upload(w.q_norm),
+                         .k_norm = upload(w.k_norm),
                          .qkv = bring_linears(w.qkv),
                          .gate_up = bring_linears(w.gate_up),
                          .output = bring_linear(w.output),
                          .down = bring_linear(w.down),
-                         .turn = w.rope});
-    output_norm_ = bring(weights.output_norm);
+                         .rope = w.rope});
+    output_norm_ = upload(weights.output_norm);
     head_ = bring_linear(weights.head);
-    for (std::size_t i = 0; i < turns_.size(); ++i) {
-      turns_[i].inv_freq = bring(weights.ropes[i].view());
-      turns_[i].magnitude = weights.ropes[i].magnitude;
+    for (std::size_t i = 0; i < ropes_.size(); ++i) {
+      ropes_[i].inv_freq = upload(weights.ropes[i].view());
+      ropes_[i].magnitude = weights.ropes[i].magnitude;
     }
     return status;
   }
@@ -287,7 +287,7 @@ template <class Space = Host> class Decoder {
   AnyLinear<Space> head_;
   std::vector<Layer> layers_;
   Rows stream_, normed_, branch_, qkv_, attended_, gate_up_;
-  std::vector<Turn> turns_;  // as Weights::ropes
+  std::vector<RopeTables> ropes_;  // as Weights::ropes
 };
 
 }  // namespace inlay::exec

@@ -60,7 +60,7 @@ template <class Chain> class EngineOn final : public Engine {
   }
 
   Status forward(const Batch& batch, index first, index count) override {
-    auto there = bring(tensors_, batch.views());
+    auto there = upload(tensors_, batch.views());
     if (!there) return std::move(there.error());
     decoder_->forward(run_, *pool_, *there, logits_.slice(0, first, count));
     return run_.take_status();
@@ -78,11 +78,11 @@ template <class Chain> class EngineOn final : public Engine {
         return View<V::rank, Space>();  // what is written is not there
       } else {
         ConstView<V::rank, Space> result;
-        auto brought = sampling_memory_.bring_again(number++, view);
-        if (brought)
-          result = *brought;
+        auto uploaded = sampling_memory_.upload_to_slot(number++, view);
+        if (uploaded)
+          result = *uploaded;
         else
-          status = std::move(brought.error());
+          status = std::move(uploaded.error());
         return result;
       }
     });

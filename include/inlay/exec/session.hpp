@@ -73,7 +73,7 @@ class Session {
   // One more token of the text, by the kernels for decoding.
   Status decode(Token token);
 
-  // Of the last append or decode, brought to the host: [rows, vocab] f32, valid until the next call.
+  // Of the last append or decode, copied to the host: [rows, vocab] f32, valid until the next call.
   Expected<ConstView<2>> logits();
 
   // The token after the last one, by these settings, of host memory. Logits and tokens are filled in here; there are

@@ -1,5 +1,5 @@
 // Tensors of a model in the memory of its backend. They are taken one by one and given back together, with the
-// object that they were taken from. On the host nothing is copied: a view that is brought there is the view itself.
+// object that they were taken from. On the host nothing is copied: a view that is uploaded there is the view itself.
 #pragma once
 
 #include <array>
@@ -31,10 +31,12 @@ class HostTensors {
     return view;
   }
 
-  template <int Rank> Expected<ConstView<Rank>> bring(const ConstView<Rank>& host) { return host; }
-  // Does what was brought have to outlive its views?
+  template <int Rank> Expected<ConstView<Rank>> upload(const ConstView<Rank>& host) { return host; }
+  // Does what was uploaded have to outlive its views?
   bool looks_at_host() const { return true; }
-  template <int Rank> Expected<ConstView<Rank>> bring_again(std::size_t, const ConstView<Rank>& host) { return host; }
+  template <int Rank> Expected<ConstView<Rank>> upload_to_slot(std::size_t, const ConstView<Rank>& host) {
+    return host;
+  }
   template <int Rank> Expected<ConstView<Rank>> to_host(const ConstView<Rank>& view) { return view; }
 
  private:
@@ -66,22 +68,22 @@ template <OwnsMemory Device> class DeviceTensors {
   }
 
   // Host memory that does not change: looked at where it lies, if the device can, else copied once.
-  template <int Rank> Expected<ConstView<Rank, Space>> bring(const ConstView<Rank>& host) {
+  template <int Rank> Expected<ConstView<Rank, Space>> upload(const ConstView<Rank>& host) {
     if constexpr (MapsMemory<Device>) {
       auto mapped = map(host);
       if (!mapped) return failure(std::move(mapped.error()));
       if (*mapped) return **mapped;
     }
     Slot slot;
-    auto brought = upload(slot, host);
+    auto uploaded = upload(slot, host);
     if (slot.memory) kept_.push_back(std::move(*slot.memory));
-    return brought;
+    return uploaded;
   }
 
   bool looks_at_host() const { return looks_at_host_; }
 
   // The same into memory that the next call with this number uses again: what changes with every pass.
-  template <int Rank> Expected<ConstView<Rank, Space>> bring_again(std::size_t number, const ConstView<Rank>& host) {
+  template <int Rank> Expected<ConstView<Rank, Space>> upload_to_slot(std::size_t number, const ConstView<Rank>& host) {
     if (slots_.size() <= number) slots_.resize(number + 1);
     return upload(slots_[number], host);
   }
