@@ -67,8 +67,8 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
     key.number("RAW_BITS", bits(op.k.dtype));
   else
     key.type("S", op.k.dtype).type("T", op.k_cache.dtype).flag("QUANTIZED", quantized);
-  const index most_together = cl.runtime().tuned(kv_cache_tokens);
-  const index together = std::clamp<index>(tokens / cl.runtime().busy_groups(), 1, most_together);
+  const index max_together = cl.runtime().tuned(kv_cache_tokens);
+  const index together = std::clamp<index>(tokens / cl.runtime().busy_groups(), 1, max_together);
   const auto& keys = op.k_cache.strides;
   const auto& values = op.v_cache.strides;
   const bool raw = op.k.dtype == op.k_cache.dtype;

@@ -26,8 +26,8 @@ Program program_of(const Case& c, GlobalMemory& memory, Tensors& tensors) {
                                         .dim = size(3),
                                         .length = size(4),
                                         .is_head_major = true};
-  CostCache prices;
-  return program(memory, decode.make(tensors), {.prices = &prices});
+  CostCache estimates;
+  return program(memory, decode.make(tensors), {.estimates = &estimates});
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ CaseRun run(const Case& c, const Device& device, bool compute) {
   return {machine.run(made.body, made.launch), made.problem};
 }
 
-PricedProgram priced(const Case& c, const Device& device) {
+EstimateRequest estimated(const Case& c, const Device& device) {
   const auto build = [c](GlobalMemory& memory) {
     AbsentTensors tensors;
     return program_of(c, memory, tensors).body;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tile_machine/price/price.hpp"
+#include "tile_machine/estimate/estimate.hpp"
 #include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
@@ -30,9 +30,9 @@ struct CaseRun {
   RooflineWork problem;
 };
 
-// The case's run. Without `compute` only its tape is made: shapes of models would take minutes.
+// The case's run. Without `compute` only its log is made: shapes of models would take minutes.
 CaseRun run(const Case& c, const Device& device, bool compute = false);
-// As `price` (tile_machine/price) takes it.
-PricedProgram priced(const Case& c, const Device& device);
+// As `estimate` (tile_machine/estimate) takes it.
+EstimateRequest estimated(const Case& c, const Device& device);
 
 }  // namespace inlay::npu

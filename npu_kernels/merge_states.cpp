@@ -20,7 +20,7 @@ namespace inlay::npu {
 
 namespace {
 
-constexpr index tile_elements = 4096, widest = 2048, most_rows = 64;
+constexpr index tile_elements = 4096, widest = 2048, max_rows = 64;
 
 struct MergeOperands {
   NdTensor parts, part_lse, out, lse;  // [states, tokens, heads, dim], [states, tokens, heads], ..
@@ -36,7 +36,7 @@ struct MergeOperands {
 struct RowTile {
   index tokens, heads, columns;
   explicit RowTile(const MergeOperands& op) : columns(std::clamp<index>(op.dim(), 2, widest)) {
-    const index rows = std::clamp<index>(tile_elements / columns, 1, most_rows);
+    const index rows = std::clamp<index>(tile_elements / columns, 1, max_rows);
     heads = std::min(op.heads(), rows);
     tokens = std::min(op.tokens(), std::max<index>(1, rows / heads));
   }

@@ -155,7 +155,7 @@ class DynamicQuantize {
   }
   static rows::Pattern pattern(const QuantizeOperands& op) {
     rows::Pattern whole_rows{.sweeps = 2};
-    if (op.half) whole_rows.most_rows = 1;
+    if (op.half) whole_rows.max_rows = 1;
     return whole_rows;
   }
   static rows::Part part(const NdTensor& column) {

@@ -48,7 +48,7 @@ class RopeProgram {
         op_(op),
         type_(op.x.first.dtype),
         chain_(core.auto_barrier(Pipe::vector)),
-        walk_(core, op.grid(), op.need(), {.column_group = op.width, .least_columns = op.width}),
+        walk_(core, op.grid(), op.need(), {.column_group = op.width, .min_columns = op.width}),
         tokens_(walk_.tile().rows),
         pairs_(tokens_ * walk_.tile().columns / op.width),
         by_token_(products(tokens_, pairs_ / tokens_, true) < products(pairs_ / tokens_, tokens_, false)),

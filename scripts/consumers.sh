@@ -1,7 +1,8 @@
 #!/bin/sh
 # The kernels as headers (inlay/cpu_inline.hpp) as their users compile them: every operator at scalar, avx2, avx512 and this
 # machine's own level in one program, with each compiler, optimized and not; the oldest unit on the oldest machine that
-# qemu-user has. ctest runs one of these (consumer_headers); all take some minutes of two cores.
+# qemu-user has. ctest runs one of these (consumer_headers); all take some minutes of two cores. Then everything as shared
+# libraries, installed, for the projects in tests/consumer that link them (ctest: as static ones).
 #
 #   scripts/consumers.sh            # all
 #   scripts/consumers.sh g++ -O2    # one
@@ -30,3 +31,12 @@ for compiler in g++ clang++; do
     if command -v $compiler > /dev/null; then consume $compiler $flags; fi
   done
 done
+echo shared
+build=$source/build/shared
+cmake -S "$source" -B "$build" -G Ninja -DBUILD_SHARED_LIBS=ON -DINLAY_TESTS=OFF -DINLAY_BENCH=OFF -DINLAY_ONNX=OFF > /dev/null
+cmake --build "$build" > "$build/log" || { cat "$build/log"; exit 1; }
+for project in package exec; do
+  cmake -DCONSUMER="$source/tests/consumer/$project" -DBUILD="$build" -DSOURCE="$source" -DCOMPILER=c++ -DFLAGS= \
+    -P "$source/tests/consumer/build_and_run.cmake"
+done
+LD_LIBRARY_PATH='' "$build/consumer/prefix_exec/bin/inlay" run --tokens 8 "Once upon a time"

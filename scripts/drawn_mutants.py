@@ -241,10 +241,10 @@ ROOMS = {"core": ["files", "cpu_kernels/threads", "cpu_kernels/cpu.cpp", "includ
          "simd": ["cpu_kernels/simd", "include/inlay/core/elementary.hpp"],
          "cl": ["cl_kernels/runtime", "cl_kernels/tuning", "cl_kernels/support", "cl_kernels/cl.cpp",
                 "include/inlay/cl.hpp"],
-         "npu": ["npu_kernels/backend", "tile_machine/price"],
+         "npu": ["npu_kernels/backend", "tile_machine/estimate"],
          "text": ["executor/text"], "model": ["executor/model"], "exec": ["executor/exec", "include/inlay/exec"],
          "machine_run": ["tile_machine/run", "tile_machine/arithmetic"]}
-ROOMS |= {f"machine_{room}": [f"tile_machine/{room}"] for room in ("check", "device", "tape", "time")}
+ROOMS |= {f"machine_{room}": [f"tile_machine/{room}"] for room in ("check", "device", "log", "time")}
 
 
 @functools.cache

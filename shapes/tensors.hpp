@@ -1,7 +1,7 @@
 // Operators at a size. shapes/<op>.hpp says which tensors an operator has there, and what a call moves and computes;
 // who asks decides what lies behind them:
 //
-//   AbsentTensors tensors;                                                        addresses alone, for a price
+//   AbsentTensors tensors;                                                        addresses alone, for an estimate
 //   const Gelu<Host> op = GeluShape{.rows = 512, .dim = 9216}.make(tensors);
 //
 // RandomTensors (shapes/random_tensors.hpp) have values; a benchmark's operands (bench/support/operands.hpp) have

@@ -31,7 +31,7 @@ const Incre incre;
 INSTANTIATE_TEST_SUITE_P(incre_flash_attention, Attention, ::testing::Values(&incre), name_of);
 INSTANTIATE_TEST_SUITE_P(incre_flash_attention, AttentionPairs, ::testing::Values(&incre), name_of);
 
-// One head, and keys enough for the NPU backend to ask for prices, and to cut them for its cores.
+// One head, and keys enough for the NPU backend to ask for estimates, and to cut them for its cores.
 TEST(incre_flash_attention, a_long_cache_of_one_head) {
   Rng rng(21);
   for (DType type : {DType::f32, DType::f16})

@@ -9,13 +9,13 @@ INLAY_RUNS_OF(LinearInt8);
 namespace {
 
 using linear_int8::panel;
-constexpr index most_rows = cpu::int8_tile_rows;
+constexpr index max_rows = cpu::int8_tile_rows;
 
 // Every tile of tokens, with one panel, a pair, and a panel left over.
 TEST(linear_int8, every_tile_of_tokens) {
   Rng rng(1);
   for (DType x : {DType::i8, DType::u8})
-    for (index tokens = 0; tokens <= 2 * most_rows + 1; ++tokens)
+    for (index tokens = 0; tokens <= 2 * max_rows + 1; ++tokens)
       for (index n : {index{5}, panel, panel + 1, 2 * panel, 3 * panel + 1}) {
         const index k = 4 * (tokens % 5) + n % 4 + 1;
         Case c = make(x, DType::i32, tokens, n, k, layouts[static_cast<std::size_t>(tokens + n) % 3], rng);
@@ -137,7 +137,7 @@ TEST(linear_int8, every_combination_of_options) {
 
 TEST(linear_int8, batching_changes_no_bit) {
   Rng rng(6);
-  constexpr index tokens = 2 * most_rows + 5;
+  constexpr index tokens = 2 * max_rows + 5;
   for (DType x : float_types)
     for (bool asymmetric : {false, true}) {
       Case all = make(x, DType::f32, tokens, 40, 130, {}, rng);

@@ -10,7 +10,7 @@ inlay_unoptimized(npu_other_devices)
 # The tile machine, room by room: machine_<room>_<stem>. The operators' programs on it: npu_<room>_<stem>.
 function(inlay_add_machine_tests prefix)
   if(CMAKE_CXX_FLAGS MATCHES "fsanitize")
-    # Prices of large shapes and the deletion of syncs: minutes of arithmetic. What they run the operators' tests run too.
+    # Estimates of large shapes and the deletion of syncs: minutes of arithmetic. What they run the operators' tests run too.
     list(FILTER ARGN EXCLUDE REGEX "/shares_[a-z]+\\.cpp$|/mutants/")
   endif()
   foreach(source IN LISTS ARGN)
@@ -21,7 +21,7 @@ function(inlay_add_machine_tests prefix)
     endif()
   endforeach()
 endfunction()
-foreach(room device tape run check time)
+foreach(room device log run check time)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tile_machine/tests/${room}/*.cpp)
   inlay_add_machine_tests(machine_${room} ${sources})
 endforeach()
@@ -29,9 +29,9 @@ foreach(room programs mutants)
   file(GLOB sources CONFIGURE_DEPENDS npu/${room}/*.cpp)
   inlay_add_machine_tests(npu_${room} ${sources})
 endforeach()
-inlay_add_machine_tests(npu npu/functional.cpp npu/price.cpp)
+inlay_add_machine_tests(npu npu/functional.cpp npu/estimate.cpp)
 inlay_add_test(npu_guide npu/guide.cpp inlay_npu)
-foreach(test programs_targets programs_silence price)  # the cases that bench/npu prints
+foreach(test programs_targets programs_silence estimate)  # the cases that bench/npu prints
   inlay_compile(test_npu_${test} ${PROJECT_SOURCE_DIR}/measure/npu_cases.cpp)
 endforeach()
 add_test(NAME machine_rooms COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}

@@ -59,21 +59,21 @@ bool report_case(const Case& c, const Options& options) {
   if (options.cores > 0) device->cores = std::min(device->cores, options.cores);
   const auto [outcome, problem] = run(c, *device);
   for (const Report& report : outcome.reports) std::fprintf(stderr, "%s\n", report.message.c_str());
-  const auto time = time_tape(outcome.tape, *device);
+  const auto time = time_events(outcome.log, *device);
   if (!time) {
     std::fprintf(stderr, "%s\n", std::string(time.error().message()).c_str());
     return false;
   }
-  const Roofline roof = roofline(outcome.tape, *device, *time, problem);
+  const Roofline roof = roofline(outcome.log, *device, *time, problem);
   std::printf(
       "%-58s %10.0f cycles | problem %5.1f%% | %5.1f%% of %-24s DMA %5.1f%% matrix %5.1f%% | %s | %zu entries%s%s\n",
       describe(c).c_str(), roof.makespan, 100 * roof.problem_share(), 100 * roof.share(),
       roof.bounds[roof.bounding].resource.c_str(), 100 * roof.dma_share(), 100 * roof.matrix_share(),
-      top_stalls(*device, *time, roof).c_str(), outcome.tape.entries.size(),
+      top_stalls(*device, *time, roof).c_str(), outcome.log.entries.size(),
       c.why.empty() ? "" : " | missed: ", std::string(c.why).c_str());
-  if (options.summary) std::printf("%s\n", summary(outcome.tape, *device, *time, problem).c_str());
+  if (options.summary) std::printf("%s\n", summary(outcome.log, *device, *time, problem).c_str());
   if (options.trace.empty()) return outcome.ok();
-  if (const Status status = write_trace(options.trace, outcome.tape, *device, *time); !status.ok()) {
+  if (const Status status = write_trace(options.trace, outcome.log, *device, *time); !status.ok()) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return false;
   }

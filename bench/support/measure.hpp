@@ -73,7 +73,7 @@ class Figure {
     total_ += taken;
   }
   double median() const { return measure::median(times_); }
-  bool enough() const { return measure::short_run() || total_ >= least_total; }
+  bool enough() const { return measure::short_run() || total_ >= min_total; }
 
   // What follows is no call of the figure; the next one finds the caches as a probe leaves them.
   void pause();
@@ -82,7 +82,7 @@ class Figure {
 
  private:
   static constexpr double between_probes = 0.02;  // seconds of figure: as long as a probe takes
-  static constexpr double least_total = 0.5;
+  static constexpr double min_total = 0.5;
 
   void probe();
 

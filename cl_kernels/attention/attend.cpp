@@ -52,7 +52,7 @@ Units units_of(const TileConfig& config, const AttentionCall& a, index batch) {
   return {rows, of_sequence, of_sequence * batch};
 }
 
-constexpr index most_groups = 65535;  // of the third dimension, on NVIDIA
+constexpr index max_groups = 65535;  // of the third dimension, on NVIDIA
 
 // Parts that go side by side; with 1 a unit takes one after the other. Decoding's always do. Rows of chunks have the
 // same bits in both ways, so that speed decides: side by side where units, of a kv head each, do not fill the device,
@@ -61,7 +61,7 @@ index splits_of(const Runtime& runtime, const TileConfig& config, const Attentio
   if (!a.chunk_invariant || !(runtime.per_item() || config.tiled)) return a.parts;
   const bool few_units = units_of(config, a, a.batch()).count * a.kv_heads() < runtime.busy_groups();
   const bool few_rows = a.rows() <= a.split / 4;
-  return few_units && few_rows && a.parts <= most_groups ? a.parts : 1;
+  return few_units && few_rows && a.parts <= max_groups ? a.parts : 1;
 }
 
 // Rows in scratch: of each part or, in the per-group shape, the sums of those so far. In the per-item shape a work-item

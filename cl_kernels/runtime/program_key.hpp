@@ -19,7 +19,7 @@ namespace inlay::cl {
 
 class ProgramKey {
  public:
-  static constexpr int most_definitions = 24;
+  static constexpr int max_definitions = 24;
 
   explicit ProgramKey(const char* stem) : stem_(stem), hash_(std::strlen(stem)) {}
 
@@ -31,11 +31,11 @@ class ProgramKey {
 
   std::string_view stem() const { return stem_; }
   // More than it has room for: what it is to be is not known any more.
-  bool overfull() const { return count_ > most_definitions; }
+  bool overfull() const { return count_ > max_definitions; }
   // " -D LANES=64 -D X=f16"
   std::string definitions() const {
     std::string text;
-    for (int i = 0; i < count_ && i < most_definitions; ++i) {
+    for (int i = 0; i < count_ && i < max_definitions; ++i) {
       const Definition& d = list_[static_cast<std::size_t>(i)];
       text.append(" -D ").append(d.name).append("=");
       text.append(d.is_type ? std::string(inlay::name(static_cast<DType>(d.value))) : std::to_string(d.value));
@@ -46,7 +46,7 @@ class ProgramKey {
 
   bool operator==(const ProgramKey& other) const {
     if (hash_ != other.hash_ || count_ != other.count_ || !same(stem_, other.stem_)) return false;
-    for (int i = 0; i < count_ && i < most_definitions; ++i) {
+    for (int i = 0; i < count_ && i < max_definitions; ++i) {
       const Definition &a = list_[static_cast<std::size_t>(i)], &b = other.list_[static_cast<std::size_t>(i)];
       if (a.value != b.value || a.is_type != b.is_type || !same(a.name, b.name)) return false;
     }
@@ -67,7 +67,7 @@ class ProgramKey {
   static bool same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
 
   ProgramKey& define(const Definition& definition) {
-    if (count_ < most_definitions) list_[static_cast<std::size_t>(count_)] = definition;
+    if (count_ < max_definitions) list_[static_cast<std::size_t>(count_)] = definition;
     ++count_;
     const auto of_name = static_cast<unsigned char>(definition.name[0]);
     hash_ = (hash_ ^ (static_cast<std::size_t>(definition.value) * 0x9e3779b97f4a7c15u + of_name)) * 0x100000001b3u;
@@ -77,7 +77,7 @@ class ProgramKey {
   const char* stem_;
   std::size_t hash_;
   int count_ = 0;
-  std::array<Definition, most_definitions> list_;
+  std::array<Definition, max_definitions> list_;
 };
 
 }  // namespace inlay::cl

@@ -80,7 +80,7 @@ Expected<Kernel*> Programs::kernel(const ProgramKey& key, const char* name) {
   auto program = this->program(key);
   if (!program) return failure(std::move(program.error()));
   Launches& launches = (*program)->of(name);
-  if (launches.step != step_ || launches.next == most_launches) launches.next = 0;
+  if (launches.step != step_ || launches.next == max_launches) launches.next = 0;
   launches.step = step_;
   if (launches.next == launches.objects.size()) {
     cl_int error = CL_SUCCESS;
@@ -110,7 +110,7 @@ Expected<Programs::Program*> Programs::program(const ProgramKey& key) {
 Expected<cl_program> Programs::load_or_build(const ProgramKey& key) {
   if (key.overfull())
     return failure(StatusCode::internal, "OpenCL program " + key.text() + " defines more than " +
-                                             std::to_string(ProgramKey::most_definitions) + " names");
+                                             std::to_string(ProgramKey::max_definitions) + " names");
   const std::string text = source(key.stem());
   if (text.empty()) return failure(StatusCode::internal, "there is no OpenCL source named " + std::string(key.stem()));
   const std::string options = options_ + key.definitions();

@@ -106,7 +106,7 @@ class Programs {
 
  private:
   // An engine that waits by itself never ends a step: after so many launches they begin anew.
-  static constexpr std::size_t most_launches = 1024;
+  static constexpr std::size_t max_launches = 1024;
 
   struct Launches {
     const char* name;

@@ -61,11 +61,11 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
   std::unique_ptr<Runtime> made(new Runtime);
   made->context_ = context;
   made->queue_ = queue;
-  const bool holds_groups = record.max_work_group >= most_lanes;
+  const bool holds_groups = record.max_work_group >= max_lanes;
   if (options.shape == ClShape::by_device)
     options.shape = record.is_cpu || !holds_groups ? ClShape::per_item : ClShape::per_group;
   if (options.shape == ClShape::per_group && !holds_groups)
-    return failure(StatusCode::unsupported, "shape is per_group, with groups of " + std::to_string(most_lanes) +
+    return failure(StatusCode::unsupported, "shape is per_group, with groups of " + std::to_string(max_lanes) +
                                                 " work-items; those of " + record.name + " have at most " +
                                                 std::to_string(record.max_work_group) + ": it must be per_item");
   made->record_ = std::move(record);
@@ -156,7 +156,7 @@ Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
                                    std::to_string(global[1]) + " x " + std::to_string(global[2]) + " work-items on " +
                                    record_.name);
   if (event != nullptr) events_.push_back(event);
-  if (events_.size() == most_events) sum_events();
+  if (events_.size() == max_events) sum_events();
   return {};
 }
 

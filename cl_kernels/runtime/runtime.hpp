@@ -49,8 +49,8 @@ class Runtime {
   // of another processor ends oclgrind and rusticl while they build it: they are not even asked.
   bool on_this_processor() const { return record_.is_cpu && record_.platform == "Portable Computing Language"; }
   // Work-items of a group: one in the per-item shape, else `wanted`, a power of two (lanes meet by butterflies) up to
-  // most_lanes. A device whose groups hold fewer has no per-group shape: tiles are cut for as many.
-  static constexpr std::size_t most_lanes = 256;
+  // max_lanes. A device whose groups hold fewer has no per-group shape: tiles are cut for as many.
+  static constexpr std::size_t max_lanes = 256;
   int lanes(int wanted = 128) const { return per_item() ? 1 : wanted; }
   // -D FP64: support/double.clh makes doubles of integers without.
   bool has_doubles() const { return !options_.only_fallbacks && record_.has("cl_khr_fp64"); }
@@ -82,7 +82,7 @@ class Runtime {
 
  private:
   // Events that nobody has asked for the time of, which the driver keeps.
-  static constexpr std::size_t most_events = 4096;
+  static constexpr std::size_t max_events = 4096;
 
   // For the queue; what kernels met is kept.
   Status wait();

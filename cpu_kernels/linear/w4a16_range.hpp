@@ -43,7 +43,7 @@ template <class Level, simd::CodeForm Form, int Bits> struct W4Range {
     constexpr int to = -23, least = -125, most = 101;
     const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(largest) >> 23 & 255) - 127;
     power = std::clamp(to - exponent, least, most);
-    const int together = power - simd::least_exponent<Form>;
+    const int together = power - simd::min_exponent<Form>;
     first = power_of_two(together / 2);
     for (index i = 0; i < period + simd::Floats<Level>::size; ++i)
       second[i] = power_of_two(together - together / 2 - simd::code_place<Form, Bits>(i % period));

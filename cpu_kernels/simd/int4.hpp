@@ -69,9 +69,9 @@ template <CodeForm Form, int Bits> INLAY_INLINE constexpr int code_shift(index j
 template <CodeForm Form, int Bits> INLAY_INLINE constexpr int code_place(index j) {
   return Bits * static_cast<int>(j) - code_shift<Form, Bits>(j);
 }
-template <CodeForm Form> inline constexpr int least_exponent = Form == CodeForm::converted ? 0 : -149;
+template <CodeForm Form> inline constexpr int min_exponent = Form == CodeForm::converted ? 0 : -149;
 template <CodeForm Form, int Bits> INLAY_INLINE constexpr int code_exponent(index j) {
-  return least_exponent<Form> + code_place<Form, Bits>(j);
+  return min_exponent<Form> + code_place<Form, Bits>(j);
 }
 template <CodeForm Form, int Bits, int J>
 inline constexpr int code_mask = ((1 << Bits) - 1) << code_place<Form, Bits>(J);

@@ -41,7 +41,7 @@ inline constexpr std::chrono::microseconds worker_spins{50}, caller_spins{50};
 
 // After how long a loss a worker rests, and how long: so many times the loss. Beside one busy loop decode kept 59 to
 // 65% of its speed in the worst of four runs without rests, 63 to 80% with 4, 68 to 76% with 8, 55 to 74% with 16.
-inline constexpr std::chrono::nanoseconds least_loss{200'000}, longest_rest{100'000'000};
+inline constexpr std::chrono::nanoseconds min_loss{200'000}, longest_rest{100'000'000};
 inline constexpr int rests = 8;
 
 struct Threads::Workers {
@@ -129,7 +129,7 @@ struct Threads::Workers {
       const auto before = off_core();
       if (!take(self)) continue;
       const auto lost = off_core() - before;
-      if (lost >= least_loss && std::exchange(preempted, preemptions()) != preempted) rest(lost);
+      if (lost >= min_loss && std::exchange(preempted, preemptions()) != preempted) rest(lost);
     }
   }
 

@@ -52,7 +52,7 @@ bool is_needless(std::string_view name) {
 
 Status check_config(const ModelConfig& c, const std::string& origin) {
   constexpr index most = index{1} << 28;           // products of two of them stay far below 2^63
-  constexpr index most_head_dim = index{1} << 16;  // factors of its pairs are made before any tensor is seen
+  constexpr index max_head_dim = index{1} << 16;   // factors of its pairs are made before any tensor is seen
   const std::pair<const char*, index> sizes[] = {{"embedding length", c.dim},  {"heads", c.heads},
                                                  {"kv heads", c.kv_heads},     {"hidden", c.hidden},
                                                  {"vocabulary size", c.vocab}, {"context length", c.context}};
@@ -62,8 +62,8 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
   };
   for (const auto& [what, value] : sizes)
     if (value < 1 || value > most) return refuse(what, value, most);
-  if (c.head_dim < 1 || c.head_dim > most_head_dim) return refuse("head dim", c.head_dim, most_head_dim);
-  if (c.layers < 1 || c.layers > most_layers) return refuse("count of layers", c.layers, most_layers);
+  if (c.head_dim < 1 || c.head_dim > max_head_dim) return refuse("head dim", c.head_dim, max_head_dim);
+  if (c.layers < 1 || c.layers > max_layers) return refuse("count of layers", c.layers, max_layers);
   if (c.heads % c.kv_heads != 0)
     return {StatusCode::corrupt_data, origin + ": " + std::to_string(c.heads) + " heads cannot share " +
                                           std::to_string(c.kv_heads) + " kv heads evenly"};

@@ -10,7 +10,7 @@
 namespace inlay::exec {
 
 // Lists have an entry for each. The deepest models have some hundred.
-inline constexpr index most_layers = 1024;
+inline constexpr index max_layers = 1024;
 
 // Numbers that later code multiplies, loops over and sizes memory by.
 Status check_config(const ModelConfig& config, const std::string& origin);

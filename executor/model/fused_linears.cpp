@@ -40,10 +40,10 @@ bool alike(const LinearWeight& a, const LinearWeight& b) {
       a.form());
 }
 
-bool can_be_joined(const std::vector<LinearWeight>& parts, std::size_t most_bytes) {
+bool can_be_joined(const std::vector<LinearWeight>& parts, std::size_t max_bytes) {
   std::size_t bytes = 0;
   for (const LinearWeight& part : parts) bytes += part.bytes();
-  return parts.size() > 1 && bytes <= most_bytes &&
+  return parts.size() > 1 && bytes <= max_bytes &&
          std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return alike(part, parts.front()); }) &&
          std::all_of(parts.begin(), parts.end() - 1, [](const auto& part) { return part.channels() % panel == 0; });
 }
@@ -125,8 +125,8 @@ Expected<ConstView<1>> joined_bias(const std::vector<LinearWeight>& parts, index
 }  // namespace
 
 Expected<std::vector<LinearWeight>> joined(std::vector<LinearWeight> parts, std::vector<OwnedTensor<1>>& vectors,
-                                           std::size_t most_bytes) {
-  if (!can_be_joined(parts, most_bytes)) return parts;
+                                           std::size_t max_bytes) {
+  if (!can_be_joined(parts, max_bytes)) return parts;
   index n = 0;
   for (const LinearWeight& part : parts) n += part.channels();
   auto bias = joined_bias(parts, n, vectors);

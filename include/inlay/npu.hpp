@@ -3,7 +3,7 @@
 //
 //   auto npu = Npu::make({.device = "hexagon-htp-like"});
 //   run(*npu, RmsNorm<Host>{.x = .., .weight = .., .y = ..});
-//   auto cost = price(*npu, RmsNorm<Host>{..});              // cycles on the device, without touching a buffer
+//   auto cost = estimate(*npu, RmsNorm<Host>{..});              // cycles on the device, without touching a buffer
 //
 // `functional` computes at once, `checked` proves each program's synchronisation as it runs: a race, a flag that is
 // left over or an unwritten output is the Status. Their bits agree. An Npu is used by one thread at a time.
@@ -38,7 +38,7 @@ struct NpuOptions {
 };
 
 // What the timing model says of an operator at its shapes. Simulated time is no prediction of a device.
-struct NpuPrice {
+struct NpuEstimate {
   double cycles = 0, us = 0;
   std::uint64_t bytes = 0;                   // that global memory moves
   std::string bound;                         // the resource that the program takes longest
@@ -80,8 +80,8 @@ namespace npu {
 Status supports(const Npu& npu, const AnyOperator& op);
 std::size_t scratch_bytes(const Npu& npu, const AnyOperator& op);
 Status compute(const Npu& npu, const AnyOperator& op, const Workspace& workspace);
-Expected<NpuPrice> price(const Npu& npu, const AnyOperator& op);
-Expected<Plan> plan(const Npu& npu, const AnyOperator& op);  // what the price is read from
+Expected<NpuEstimate> estimate(const Npu& npu, const AnyOperator& op);
+Expected<Plan> plan(const Npu& npu, const AnyOperator& op);  // what the estimate is read from
 std::size_t packed_bytes(const Npu& npu, const AnyOperator& op);
 Status pack(const Npu& npu, const AnyOperator& op, std::span<std::byte> memory);
 
@@ -109,12 +109,12 @@ template <class Op> Status compute(const Npu& npu, const Op& op, const Workspace
 }
 
 // Kept by operator, shapes, types and device: asked for again, it is there. What an operator refuses or the backend
-// declines has no price.
-template <class Op> Expected<NpuPrice> price(const Npu& npu, const Op& op) {
+// declines has no estimate.
+template <class Op> Expected<NpuEstimate> estimate(const Npu& npu, const Op& op) {
   if (Status status = check(op); !status.ok()) return failure(std::move(status));
   if (Status status = supports(npu, op); !status.ok()) return failure(std::move(status));
-  if (writes_nothing(op)) return NpuPrice{};
-  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::price(npu, any); });
+  if (writes_nothing(op)) return NpuEstimate{};
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::estimate(npu, any); });
 }
 
 // A weight laid out once. The contracts' packed forms are those of every backend; where a device's units read another
@@ -125,7 +125,7 @@ template <class Op> Expected<NpuPrice> price(const Npu& npu, const Op& op) {
 //   run(*npu, op, workspace);                 // the same bits, without the pass
 //   forget(*npu, memory);                     // before `memory` or the weight is freed or written
 //
-// It serves every later call and price on this Npu whose weight is the same view (address, shape, strides, type) and
+// It serves every later call and estimate on this Npu whose weight is the same view (address, shape, strides, type) and
 // whose x asks for the same blocks; rows, bias and all else are free. The weight stays where it is: it names the
 // blocks, and shadow outliers read it. Of linear_int8 and linear.
 

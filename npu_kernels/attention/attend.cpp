@@ -9,7 +9,7 @@
 #include "npu_kernels/attention/softmax.hpp"
 #include "npu_kernels/attention/vectors.hpp"
 #include "tile_machine/arithmetic/rounding.hpp"
-#include "tile_machine/price/price.hpp"
+#include "tile_machine/estimate/estimate.hpp"
 
 namespace inlay::npu {
 
@@ -48,7 +48,7 @@ Program on_matrix(GlobalMemory& memory, AttentionCall wanted, const RooflineWork
   std::shared_ptr<const PerQueryPlan> queries;
   if (alone)
     queries = std::make_shared<const PerQueryPlan>(
-        per_query_plan(memory, wanted, plan, std::min(plan.most_rows, of_vectors.rows), launch.cores));
+        per_query_plan(memory, wanted, plan, std::min(plan.max_rows, of_vectors.rows), launch.cores));
   // A query that is alone sees all that it is multiplied with, or rules hide some of it.
   const bool hidden = plan.numbers.f16_scores || !one_rule(wanted);
   const auto problem = std::make_shared<const AttentionCall>(std::move(wanted));
@@ -60,8 +60,8 @@ Program on_matrix(GlobalMemory& memory, AttentionCall wanted, const RooflineWork
   return {.body = body, .problem = bounds, .launch = launch};
 }
 
-// Compulsory bytes below which a price is not worth its time: the program is the first that fits.
-constexpr double priced_from = 2e6;
+// Compulsory bytes below which an estimate is not worth its time: the program is the first that fits.
+constexpr double estimated_from = 2e6;
 
 // Splits that give each core one unit or two, as long as they are worth their merge.
 std::vector<index> splits_of(const AttentionCall& p, const Device& device, std::uint32_t cores) {
@@ -79,7 +79,7 @@ std::vector<index> splits_of(const AttentionCall& p, const Device& device, std::
   return splits;
 }
 
-// The quickest by the timing model, whose prices are kept.
+// The quickest by the timing model, whose estimates are kept.
 AttentionTemplate quickest(GlobalMemory& memory, const AttentionProblem<Host>& problem, const Choices& choices) {
   const AttentionCall call = attention_call(memory, problem);
   const std::vector<AttentionTemplate> all = templates_of(call, memory.device(), memory.cores());
@@ -91,14 +91,14 @@ AttentionTemplate quickest(GlobalMemory& memory, const AttentionProblem<Host>& p
     const auto build = [&](GlobalMemory& other) {
       return attend_by(other, attention_call(other, problem), choices, by).body;
     };
-    const PricedProgram priced{.name = choices.key,
-                               .sizes = {by.matrix, by.splits, static_cast<index>(choices.activations)},
-                               .types = {},
-                               .problem = plan.problem,
-                               .build = build,
-                               .launch = plan.launch};
-    const auto price = choices.prices->of(memory.device(), priced, threads());
-    if (price && (least == 0 || price->cycles < least)) best = by, least = price->cycles;
+    const EstimateRequest estimated{.name = choices.key,
+                                    .sizes = {by.matrix, by.splits, static_cast<index>(choices.activations)},
+                                    .types = {},
+                                    .problem = plan.problem,
+                                    .build = build,
+                                    .launch = plan.launch};
+    const auto estimate = choices.estimates->of(memory.device(), estimated, threads());
+    if (estimate && (least == 0 || estimate->cycles < least)) best = by, least = estimate->cycles;
   }
   return best;
 }
@@ -127,8 +127,8 @@ Program attend(GlobalMemory& memory, const AttentionProblem<Host>& problem, cons
   const AttentionCall call = attention_call(memory, problem);
   AttentionTemplate by;
   const auto bytes = static_cast<double>(bounds_of(call).bytes);
-  if (!problem.chunk_invariant && choices.prices != nullptr && bytes >= priced_from) {
-    // What is asked only for a price takes no workspace of the caller's.
+  if (!problem.chunk_invariant && choices.estimates != nullptr && bytes >= estimated_from) {
+    // What is asked only for an estimate takes no workspace of the caller's.
     PlanningMemory apart(memory.device(), memory.cores());
     by = quickest(apart, problem, choices);
   }

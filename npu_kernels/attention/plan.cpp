@@ -46,7 +46,7 @@ std::pair<AttentionPlan, std::vector<QueryTile>> of_rows(const Device& device, A
   std::pair<AttentionPlan, std::vector<QueryTile>> planned{numbers,
                                                            units_of(problem, problem.chunk_invariant ? most : rows)};
   problem.hides = hides(problem, planned.second);
-  planned.first.most_rows = most;
+  planned.first.max_rows = most;
   planned.first.tiles = plan_tiles(device, problem, planned.second, planned.first);
   return planned;
 }

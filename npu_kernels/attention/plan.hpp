@@ -63,7 +63,7 @@ struct CacheBlocks {
 struct AttentionPlan {
   Tiles tiles;
   Numbers numbers;
-  index most_rows = 32;     // of a unit
+  index max_rows = 32;      // of a unit
   bool q_as_it_is = false;  // else the vector units make its pieces
   bool nz_weights = false;  // they leave the vector unit as blocks of the matrix unit's
   Repack k = Repack::by_load, v = Repack::by_load;
@@ -85,7 +85,7 @@ bool rows_are_aligned(const Device& device, index heads);
 // Columns of K or V in the vector unit's memory, where any row may be a transfer's first.
 index columns_of_lines(const Device& device, index dim);
 
-// Tiles of units of `plan.most_rows` rows at most. No tokens: they do not fit. Of chunk_invariant problems they do not
+// Tiles of units of `plan.max_rows` rows at most. No tokens: they do not fit. Of chunk_invariant problems they do not
 // depend on lengths.
 Tiles plan_tiles(const Device& device, const AttentionCall& problem, const std::vector<QueryTile>& units,
                  const AttentionPlan& plan);

@@ -50,7 +50,7 @@ struct AttentionCall : AttentionProblem<Host> {
   index number_of(const AttentionSequence& s) const { return &s - sequences.data(); }
 };
 
-// Binds the operands; more than once, as a price has a memory of its own.
+// Binds the operands; more than once, as an estimate has a memory of its own.
 AttentionCall attention_call(GlobalMemory& memory, const AttentionProblem<Host>& problem);
 
 // K or V in the memory, by the name of its views.

@@ -24,12 +24,12 @@ UnitProducts::UnitProducts(Core& core, const Tiles& t)
 
 // An accumulator as so many rows and columns.
 Tensor UnitProducts::window(const Tensor& slot) const {
-  const Tensor most = slot.slice(0, 1, 0, most_rows_ * most_columns_).reshape({most_rows_, most_columns_});
+  const Tensor most = slot.slice(0, 1, 0, max_rows_ * max_columns_).reshape({max_rows_, max_columns_});
   return most.slice(0, rows_, 0, columns_);
 }
 
-void UnitProducts::begin(index most_rows, index most_columns, index rows, index columns) {
-  most_rows_ = most_rows, most_columns_ = most_columns, rows_ = rows, columns_ = columns;
+void UnitProducts::begin(index max_rows, index max_columns, index rows, index columns) {
+  max_rows_ = max_rows, max_columns_ = max_columns, rows_ = rows, columns_ = columns;
   sum_ = window(sums_ ? sums_->acquire() : accumulator_);
   first_ = true;
 }

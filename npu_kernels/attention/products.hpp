@@ -15,8 +15,8 @@ namespace inlay::npu {
 class UnitProducts {
  public:
   UnitProducts(Core& core, const Tiles& tiles);
-  // A sum of so many rows and columns, of `most_rows` and `most_columns`.
-  void begin(index most_rows, index most_columns, index rows, index columns);
+  // A sum of so many rows and columns, of `max_rows` and `max_columns`.
+  void begin(index max_rows, index max_columns, index rows, index columns);
   // sum (+)= left * right, or right's transpose, over pieces of left `apart` rows apart.
   void add(const Tensor& left, index pieces, index apart, const Tensor& right, bool transpose);
   // Of two pieces each its own sum: of a sum of apart + rows rows the first `rows`, and those from `apart` on.
@@ -35,7 +35,7 @@ class UnitProducts {
   const index depth_;
   Ring left_, right_;
   std::optional<Ring> sums_;  // none where one unit multiplies and drains, in order: one accumulator
-  index most_rows_ = 0, most_columns_ = 0, rows_ = 0, columns_ = 0;
+  index max_rows_ = 0, max_columns_ = 0, rows_ = 0, columns_ = 0;
   bool first_ = true;
   Tensor accumulator_, sum_;
 };

@@ -66,8 +66,8 @@ void Sizer::hold_rows(const std::vector<QueryTile>& units) {
     t_.most = std::max(t_.most, queries > 1 ? ceil_div(queries, share) * heads : ceil_div(heads, share));
   };
   for (const QueryTile& unit : units) hold(unit.queries, unit.heads);
-  if (const index heads = std::min(p_.group(), plan_.most_rows); p_.chunk_invariant)
-    hold(std::max<index>(1, plan_.most_rows / heads), heads);
+  if (const index heads = std::min(p_.group(), plan_.max_rows); p_.chunk_invariant)
+    hold(std::max<index>(1, plan_.max_rows / heads), heads);
 }
 
 // One product of twice the rows takes less than half as long again as one, and its longer drain keeps no product
@@ -92,7 +92,7 @@ void Sizer::shape_products() {
     return bytes(Space::accumulator) / t_.accumulators / (rows * f32_bytes) / granule * granule;
   };
   // The most rows of which there are so many columns at a time: one load of the right operand serves them all.
-  const auto most_rows = [&](index granule) {
+  const auto max_rows = [&](index granule) {
     const auto fits = [&](index rows) {
       return sums_of(rows, granule) > 0 && (views_ || 2 * rows * side * f16_bytes <= bytes(Space::left));
     };
@@ -102,7 +102,7 @@ void Sizer::shape_products() {
   };
   // What is drained must start where the vector unit's memory lets it.
   const index drained = std::max(unit_, (direct_ ? align_ : 1) / score_bytes_);
-  t_.score_rows = most_rows(drained), t_.product_rows = most_rows(unit_);
+  t_.score_rows = max_rows(drained), t_.product_rows = max_rows(unit_);
   if (views_) side = std::max({sums_of(t_.score_rows, drained), dim_, v_dim_});
   t_.score_columns = std::min(sums_of(t_.score_rows, drained), side);
   const bool room = t_.product_rows == t_.rows && sums_of(2 * t_.rows, unit_) >= v_dim_;
@@ -171,8 +171,8 @@ index Sizer::enough_tokens() const {
 
 // The largest block beside which long tiles fit, and how long. Columns of its rows start where the vector unit can.
 index Sizer::choose_block(index enough) {
-  const index heads = std::min(p_.group(), plan_.most_rows);
-  const index whole_queries = p_.chunk_invariant && plan_.most_rows > heads ? heads : 1;
+  const index heads = std::min(p_.group(), plan_.max_rows);
+  const index whole_queries = p_.chunk_invariant && plan_.max_rows > heads ? heads : 1;
   const index step = std::lcm(whole_queries, std::max<index>(align_ / score_bytes_, 8));
   t_.block = std::max<index>(t_.most, 1);
   index tokens = fit(t_.block);

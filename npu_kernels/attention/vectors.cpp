@@ -165,8 +165,8 @@ VectorTiles vector_tiles(const Device& device, const AttentionCall& p) {
   // Query and its load, sum and that of a tile, out and its scales and offsets, a dozen of columns.
   const index row_bytes =
       2 * row(dim, DType::f32) + (p.out_scale.present() ? 5 : 3) * row(v_dim, DType::f32) + 12 * row(1, DType::f32);
-  constexpr index most_rows = 32, most_tokens = 128;
-  const index rows = std::clamp<index>(bytes / 3 / row_bytes, 1, most_rows);
+  constexpr index max_rows = 32, max_tokens = 128;
+  const index rows = std::clamp<index>(bytes / 3 / row_bytes, 1, max_rows);
   index token_bytes = 2 * row(dim, p.k.dtype()) + 2 * row(v_dim, p.v.dtype()) + 2 * row(widest, DType::f32) +
                       rows * 8 * byte_size(DType::f32, 1) + 4 * row(1, DType::f32);
   index gathered = 0;
@@ -178,7 +178,7 @@ VectorTiles vector_tiles(const Device& device, const AttentionCall& p) {
   if (p.quantized()) token_bytes += 2 * row(1, DType::f32);
   const index fit =
       (bytes * 7 / 8 - std::max<index>(rows, 2) * row_bytes - 3 * row(widest, DType::f32) - gathered) / token_bytes;
-  return {rows, std::clamp<index>(fit < 8 ? fit : round_down(fit, 8), 2, most_tokens)};
+  return {rows, std::clamp<index>(fit < 8 ? fit : round_down(fit, 8), 2, max_tokens)};
 }
 
 void attend_on_vectors(Core& core, const AttentionCall& problem, const std::vector<QueryTile>& units,

@@ -85,7 +85,7 @@ std::size_t scratch_bytes(const Npu& npu, const AnyOperator& op) { return npu.ru
 Status compute(const Npu& npu, const AnyOperator& op, const Workspace& workspace) {
   return npu.runtime().compute(op, workspace);
 }
-Expected<NpuPrice> price(const Npu& npu, const AnyOperator& op) { return npu.runtime().price(op); }
+Expected<NpuEstimate> estimate(const Npu& npu, const AnyOperator& op) { return npu.runtime().estimate(op); }
 Expected<Plan> plan(const Npu& npu, const AnyOperator& op) { return npu.runtime().plan(op); }
 std::size_t packed_bytes(const Npu& npu, const AnyOperator& op) { return npu.runtime().packed_bytes(op); }
 Status pack(const Npu& npu, const AnyOperator& op, std::span<std::byte> memory) {

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "tile_machine/device/roofline_work.hpp"
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
 
 namespace inlay::npu {
 
 struct Plan {
-  Tape tape;  // made without data
+  EventLog log;  // made without data
   RooflineWork problem;
 };
 

@@ -4,8 +4,8 @@
 //   Program  program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);      binds its views, takes its workspace
 //   template struct Operator<RmsNorm<Host>>;                                    (backend/operator.hpp)
 //
-// program() runs once for all calls of the same shapes, strides, types and scalars, and once for their price. It looks
-// at no element of an operand but those of lists that it declares, whose contents count as a shape then,
+// program() runs once for all calls of the same shapes, strides, types and scalars, and once for their estimate. It
+// looks at no element of an operand but those of lists that it declares, whose contents count as a shape then,
 //
 //   template <> inline constexpr auto lists_read<PagedAttention<Host>> =
 //   std::tuple{&PagedAttention<Host>::kv_lens};
@@ -36,7 +36,7 @@
 
 namespace inlay::npu {
 
-class CostCache;  // tile_machine/price/price.hpp
+class CostCache;  // tile_machine/estimate/estimate.hpp
 
 struct Program {
   std::function<void(Core&)> body;  // holds its operands by value
@@ -47,7 +47,7 @@ struct Program {
 // What a program may choose by.
 struct Choices {
   NpuActivations activations = NpuActivations::exact;
-  CostCache* prices = nullptr;     // of its variants
+  CostCache* estimates = nullptr;  // of its variants
   std::string key = {};         // all that the program depends on
   std::byte* packed = nullptr;  // blocks of its weight, where it has been packed
 };

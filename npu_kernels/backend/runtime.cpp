@@ -18,7 +18,7 @@ Status failed(std::string_view op, const Report& report) {
   return {StatusCode::internal, std::string(op) + ": " + std::string(name(report.kind)) + ": " + report.message};
 }
 
-// With no more cores than programs may use: what they are priced for is what they run on.
+// With no more cores than programs may use: what they are estimated for is what they run on.
 Device of_cores(Device device, std::uint32_t cores) {
   if (cores > 0) device.cores = cores;
   return device;
@@ -54,7 +54,7 @@ CachedProgram& Runtime::cached(const AnyOperator& op) {
   fresh.workspace_bytes = planning_.workspace_bytes();
   fresh.tensors = planning_.named();
   if (tries_programs_) fresh.lacks = lacks(build);
-  if (programs_.size() >= most_kept) make_room();
+  if (programs_.size() >= max_kept) make_room();
   return programs_.put(call_.key(), std::move(fresh));
 }
 
@@ -96,7 +96,7 @@ Status Runtime::run(std::string_view op, CachedProgram& cached, const Workspace&
   if (!reports.empty()) cached.log.clear();
   bytes_ += cached.log.bytes() - cached.log_bytes;
   cached.log_bytes = cached.log.bytes();
-  if (bytes_ > most_log_bytes) make_room();
+  if (bytes_ > max_log_bytes) make_room();
   return reports.empty() ? Status() : failed(op, reports.front());
 }
 
@@ -110,12 +110,12 @@ Status Runtime::run_checked(std::string_view op, const Workspace& workspace, con
   const Program program = build(machine);
   const Outcome outcome = machine.run(program.body, program.launch);
   if (!outcome.ok()) return failed(op, outcome.reports.front());
-  const std::vector<Report> reports = check(outcome.tape, device_);
+  const std::vector<Report> reports = check(outcome.log, device_);
   return reports.empty() ? Status() : failed(op, reports.front());
 }
 
-PricedProgram Runtime::to_price(std::string name, const Build& build) {
-  // One build for the problem and the launch, which the tape is asked with.
+EstimateRequest Runtime::request_of(std::string name, const Build& build) {
+  // One build for the problem and the launch, which the log is asked with.
   const Program plan = build(planning());
   return {.name = std::move(name),
           .sizes = {},
@@ -125,24 +125,24 @@ PricedProgram Runtime::to_price(std::string name, const Build& build) {
           .launch = plan.launch};
 }
 
-Expected<NpuPrice> Runtime::price(const AnyOperator& op) {
+Expected<NpuEstimate> Runtime::estimate(const AnyOperator& op) {
   std::byte* const blocks = describe(op);
-  if (const NpuPrice* known = priced_.find(call_.key())) return *known;
+  if (const NpuEstimate* known = estimated_.find(call_.key())) return *known;
   const auto build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(blocks)); };
-  auto found = npu::price(device_, to_price(call_.key().c_str(), build), threads());
+  auto found = npu::estimate(device_, request_of(call_.key().c_str(), build), threads());
   if (!found) return failure(std::move(found.error()));
-  NpuPrice price{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
-  priced_.make_room(most_kept);
-  return priced_.put(call_.key(), std::move(price));
+  NpuEstimate estimate{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
+  estimated_.make_room(max_kept);
+  return estimated_.put(call_.key(), std::move(estimate));
 }
 
 Expected<Plan> Runtime::plan(const AnyOperator& op) {
   std::byte* const blocks = describe(op);
   const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(blocks)); };
-  const PricedProgram program = to_price(std::string(op.name()), build);
-  auto tape = tape_of(device_, program);
-  if (!tape) return failure(std::move(tape.error()));
-  return Plan{std::move(*tape), program.problem};
+  const EstimateRequest program = request_of(std::string(op.name()), build);
+  auto log = events_of(device_, program);
+  if (!log) return failure(std::move(log.error()));
+  return Plan{std::move(*log), program.problem};
 }
 
 GlobalMemory& Runtime::planning() {

@@ -13,7 +13,7 @@ class BlockProgram {
         op_(op),
         chain_(core.auto_barrier(Pipe::vector)),
         walk_(core, {.rows = op.y.extent(0), .columns = op.y.extent(1)}, need(),
-              {.column_group = op.block(), .least_columns = op.block(), .most_rows = 1}),
+              {.column_group = op.block(), .min_columns = op.block(), .max_rows = 1}),
         blocks_(walk_.tile().columns / op.block()) {}
   virtual ~BlockProgram() = default;
 

@@ -22,7 +22,7 @@ double load_cycles(const Device& device, const Operand& operand) {
          (operand.blocked() ? path->bytes_per_cycle : path->peak(path->nd2nz));
 }
 
-struct PricedTile {
+struct TileEstimate {
   Extents extents;
   double cycles = 0;
 };
@@ -35,13 +35,13 @@ double laid_out_cycles(const Device& device, const Products& p) {
 // Of the tiles of `sums` elements the one whose rounds over the cores take least: products or loads, which is longer,
 // of all columns of the depth. `own`: a core has all rows of its columns, and lays them out while the first rows are
 // multiplied.
-PricedTile cheapest_tile(const Device& device, const Products& p, Extents all, Extents most, Extents unit, index sums,
+TileEstimate cheapest_tile(const Device& device, const Products& p, Extents all, Extents most, Extents unit, index sums,
                          index cores, bool own) {
   const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
   const double products = rate->cycles / (rate->m * rate->n * rate->k);
   const double left = load_cycles(device, p.left.front()), right = load_cycles(device, p.right.front());
   const auto depth = static_cast<double>(p.right.front().depth);
-  PricedTile best{};
+  TileEstimate best{};
   for (index n = unit.n; n <= std::min(most.n, sums / unit.m); n += unit.n)
     for (index m = unit.m; m <= std::min(most.m, round_down(sums / n, unit.m)); m += unit.m) {
       const auto wide = static_cast<double>(n), high = static_cast<double>(m);
@@ -154,10 +154,10 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     const index together = round_down(bytes(Space::vector) / 16 / (p.row_unit * out), unit_n);
     const Extents most{std::min(rows, bytes(Space::left) / 2 / (unit_k * in)),
                        std::min({columns, together, round_down(bytes(Space::right) / 2 / (unit_k * in), unit_k)})};
-    const PricedTile shared_out = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, false);
-    PricedTile best = shared_out;
+    const TileEstimate shared_out = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, false);
+    TileEstimate best = shared_out;
     if (made && !shared) {
-      const PricedTile own = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, true);
+      const TileEstimate own = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, true);
       t.own = own.cycles < shared_out.cycles + laid_out_cycles(device, p);
       if (t.own) best = own;
     }

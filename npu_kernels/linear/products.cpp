@@ -126,7 +126,7 @@ class SumsToVector {
 
 }  // namespace
 
-Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles) {
+Tensor accumulator_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles) {
   if (drains_to_vector(memory.device())) return {};
   return memory.workspace("sums in global memory", {index{memory.cores()} * tiles.handed * tiles.sum_m, tiles.sum_n},
                           products.sum);
@@ -138,7 +138,7 @@ index bytes_on_their_way(const Device& device, const ProductTiles& tiles, DType 
 
 ProductPlan plan_products(GlobalMemory& memory, const Products& products, bool made) {
   const ProductTiles tiles = product_tiles(memory.device(), memory.cores(), products, made);
-  return {products, tiles, handover_workspace(memory, products, tiles)};
+  return {products, tiles, accumulator_workspace(memory, products, tiles)};
 }
 
 void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, const Makers& makers) {
@@ -161,7 +161,7 @@ void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, cons
   Ring right = core.ring("right", Space::right, {t.feed_k, t.sum_n}, in, {2, Pipe::feed, Pipe::matrix}, Layout::nz);
   Ring sums = core.ring("sums", Space::accumulator, {t.sum_m, t.sum_n}, p.sum,
                         {t.accumulators, Pipe::matrix, Pipe::drain, t.unit});
-  SumsToVector out(core, t, p.sum, plan.handover);
+  SumsToVector out(core, t, p.sum, plan.accumulator);
 
   // The columns of an item are stored chunk by chunk with its first rows; the next item's with its last ones.
   const index depth_of_b = p.right.front().depth;

@@ -124,11 +124,11 @@ inline index kept_rows(index vectors, const ProductTiles& tiles) {
 struct ProductPlan {
   Products products = {};
   ProductTiles tiles = {};
-  Tensor handover = {};  // a few tiles for each core, where no path leads from the accumulator to the vector unit
+  Tensor accumulator = {};  // a few tiles for each core, where no path leads from the accumulator to the vector unit
 };
 
 ProductPlan plan_products(GlobalMemory& memory, const Products& products, bool made = false);
-Tensor handover_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
+Tensor accumulator_workspace(GlobalMemory& memory, const Products& products, const ProductTiles& tiles);
 
 void multiply(Core& core, const ProductPlan& plan, const Consumer& consume, const Makers& makers = {});
 

@@ -120,7 +120,7 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
   else if (op.spread > 1)
     op.left = blocked_operand(memory, "spread rows of x", op.left.rows, x.depth, DType::f16);
   op.plan.products.left = {op.left};
-  op.plan.handover = handover_workspace(memory, op.plan.products, op.plan.tiles);
+  op.plan.accumulator = accumulator_workspace(memory, op.plan.products, op.plan.tiles);
   return op;
 }
 

@@ -22,7 +22,7 @@ template <class V> Groups groups_of(const V& values, index row_group, index colu
 // No tile crosses the border of a group.
 inline Pattern pattern_of(const Groups& groups, bool half_bytes) {
   Pattern pattern{.row_group = groups.of_rows, .column_group = groups.of_columns};
-  if (half_bytes) pattern.most_rows = 1;
+  if (half_bytes) pattern.max_rows = 1;
   return pattern;
 }
 

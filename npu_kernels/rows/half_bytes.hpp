@@ -5,7 +5,7 @@
 //   row 1               |b0 b1|b2 ..              and a byte that two rows share is read, changed and written again,
 //                                                 by one worker, one row after the other
 //
-// A tile is one row then (Pattern::most_rows).
+// A tile is one row then (Pattern::max_rows).
 #pragma once
 
 #include <functional>

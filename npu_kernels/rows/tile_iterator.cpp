@@ -11,7 +11,7 @@ namespace {
 // The first load and the last store stand alone: with a score of tiles they are a few hundredths.
 constexpr index tiles_of_a_worker = 20;
 // Shorter transfers than this spend their time in latencies.
-constexpr index least_elements = 2048;
+constexpr index min_elements = 2048;
 constexpr index kept_back = 4096;  // bytes for constants and borders of the memory
 
 // Rows of `columns` elements that fit.
@@ -33,19 +33,19 @@ index within_groups(index count, index group, bool whole_groups) {
 }
 
 Shape tile_of(const Memory& memory, index workers, const Grid& grid, const Need& need, const Pattern& pattern) {
-  const index share = std::max(least_elements, grid.size() / workers / tiles_of_a_worker);
+  const index share = std::max(min_elements, grid.size() / workers / tiles_of_a_worker);
   index columns = std::max<index>(2, grid.columns);
   if (pattern.sweeps == 0 && columns > share) columns = share;
   while (columns > 2 && rows_that_fit(memory, need, columns) < 1) columns = ceil_div(columns, 2);
   if (columns < grid.columns) {
     const index granule = 256;  // elements: bytes of any type end at a granule of the memory
-    columns = std::max(round_down(columns, granule), pattern.least_columns);
+    columns = std::max(round_down(columns, granule), pattern.min_columns);
     columns = within_groups(columns, pattern.column_group, true);
   }
   const index all = grid.planes * grid.rows;
   index rows = std::clamp<index>(share / columns, 1, std::max<index>(1, rows_that_fit(memory, need, columns)));
   rows = ceil_div(all, workers * ceil_div(all, workers * rows));  // as many for each worker
-  return {within_groups(std::clamp<index>(rows, 1, std::min(grid.rows, pattern.most_rows)), pattern.row_group, false),
+  return {within_groups(std::clamp<index>(rows, 1, std::min(grid.rows, pattern.max_rows)), pattern.row_group, false),
           columns};
 }
 

@@ -41,7 +41,7 @@ struct Need {
 struct Pattern {
   int sweeps = 0;                         // of whole rows; 0: element by element
   index row_group = 0, column_group = 0;  // no tile crosses the border of a group, or it holds whole groups of columns
-  index least_columns = 2, most_rows = index{1} << 40;
+  index min_columns = 2, max_rows = index{1} << 40;
 };
 
 // A tile: where it lies, and how much of it there is.

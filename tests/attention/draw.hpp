@@ -6,7 +6,7 @@
 namespace inlay::test {
 
 struct DrawRange {
-  index least_keys, most_keys, batch, queries, heads, group, dim;
+  index min_keys, max_keys, batch, queries, heads, group, dim;
 };
 
 // Bias, mask, ALiBi, sinks, windows, softcap, scale. Rows of bias and mask have `spare` elements that belong to no key.

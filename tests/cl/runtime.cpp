@@ -161,7 +161,7 @@ TEST_F(ClRuntime, a_kernel_has_the_numbers_of_its_last_launch) {
   EXPECT_FALSE(cl::ProgramKey("add").number("LANES", 1) == cl::ProgramKey("add").number("LANES", 2));
   EXPECT_FALSE(cl::ProgramKey("add").number("X", 0) == cl::ProgramKey("add").type("X", static_cast<DType>(0)));
   cl::ProgramKey large("add");
-  for (int i = 0; i <= cl::ProgramKey::most_definitions; ++i) large.number("N", i);
+  for (int i = 0; i <= cl::ProgramKey::max_definitions; ++i) large.number("N", i);
   const auto refused = cl_->runtime().programs().kernel(large, "add");
   ASSERT_FALSE(refused.has_value());
   EXPECT_TRUE(holds(refused.error().message(), "defines more than 24 names")) << refused.error().message();

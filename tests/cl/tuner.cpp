@@ -44,7 +44,7 @@ TEST_F(ClTuner, every_value_of_every_parameter_is_right) {
       SCOPED_TRACE(std::string(parameter.op) + "." + std::string(parameter.name));
       const auto cases = tools::cases_of(cl, parameter, tools::Size::small);
       ASSERT_TRUE(cases.has_value()) << cases.error().message();
-      const auto answer = tools::tune(question, *cases, {.seconds = 0, .margin = 0.9, .batch = 0, .least_rounds = 1});
+      const auto answer = tools::tune(question, *cases, {.seconds = 0, .margin = 0.9, .batch = 0, .min_rounds = 1});
       ASSERT_TRUE(answer.has_value()) << answer.error().message();
       for (const Answer::Dropped& dropped : answer->dropped) ADD_FAILURE() << dropped.value << ": " << dropped.reason;
       EXPECT_EQ(answer->tuned.value, question.usual);

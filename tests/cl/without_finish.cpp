@@ -18,7 +18,7 @@
 
 namespace {
 
-int waits = 0, timed = 0, events = 0, most_events = 0;
+int waits = 0, timed = 0, events = 0, max_events = 0;
 cl_ulong nanoseconds = 0;    // of the events that were asked for their time
 cl_int answer = CL_SUCCESS;  // to clFinish, in place of the driver's
 
@@ -33,7 +33,7 @@ extern "C" cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kerne
                                          const size_t* global, const size_t* local, cl_uint count, const cl_event* list,
                                          cl_event* event) {
   BEHIND(clEnqueueNDRangeKernel);
-  if (event != nullptr) most_events = std::max(most_events, ++events);
+  if (event != nullptr) max_events = std::max(max_events, ++events);
   return behind(queue, kernel, n, first, global, local, count, list, event);
 }
 extern "C" cl_int clGetEventProfilingInfo(cl_event event, cl_profiling_info what, size_t n, void* value, size_t* size) {
@@ -68,7 +68,7 @@ class ClWithoutFinish : public ::testing::Test {
     ASSERT_TRUE(cl_->upload(ids_, std::as_bytes(std::span(ids))).ok());
     table_ = *cl_->allocate(vocab * dim * sizeof(float));
     y_ = *cl_->allocate(2 * dim * sizeof(float));
-    waits = timed = events = most_events = 0;
+    waits = timed = events = max_events = 0;
     nanoseconds = 0;
   }
   void TearDown() override { answer = CL_SUCCESS; }
@@ -139,7 +139,7 @@ TEST_F(ClWithoutFinish, a_wait_that_fails_is_told) {
 TEST_F(ClWithoutFinish, events_are_bounded_and_their_times_are_not_lost) {
   begin({.profiling = true});
   good(2 * room + 100);
-  EXPECT_EQ(most_events, room);
+  EXPECT_EQ(max_events, room);
   EXPECT_EQ(timed, 2 * room);
   const double told = cl_->kernel_seconds();
   EXPECT_GT(told, 0);

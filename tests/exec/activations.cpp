@@ -200,7 +200,7 @@ TEST(activations, a_model_that_rounds_nothing_refuses) {
 // A value of a group of 32 near-normal ones is off by step / sqrt(12), step = largest / 127 and largest about
 // 2.2 times their rms: 0.5%, and so is a linear's result. Between embedding and logits lie four linears in
 // series in each of two layers, and the head; independent errors add as squares: 9 of them make 1.5%.
-constexpr double least_rounding = 0.005, most_rounding = 0.02;
+constexpr double min_rounding = 0.005, max_rounding = 0.02;
 
 TEST(activations, every_level_is_the_reference_over_rounded_inputs) {
   const ModelConfig config = tiny();
@@ -229,8 +229,8 @@ TEST(activations, every_level_is_the_reference_over_rounded_inputs) {
 
   Session plain = session(config, "w4a16", Eager(Reference{}), {.kv_type = DType::f32});
   const double size = rms(expected), rounding = rms_distance(all(plain, plain.append(prompt, 21)), expected);
-  EXPECT_GE(rounding, least_rounding * size);
-  EXPECT_LE(rounding, most_rounding * size);
+  EXPECT_GE(rounding, min_rounding * size);
+  EXPECT_LE(rounding, max_rounding * size);
   for (const Cpu& cpu : cpus()) {
     SCOPED_TRACE(inlay::test::name(cpu));
     Session fast = session(config, "w4a16", Eager(cpu), options);
@@ -343,7 +343,7 @@ void expect_the_same_story(WeightFormat weights, Activations rounded, double lea
 
 // Its head is F16: 24 linears in series, so 2.5% by the rule above.
 TEST(activations, our_model_in_4_bits_writes_the_same_story) {
-  expect_the_same_story(WeightFormat::q4_0, Activations::int8, least_rounding, 0.025);
+  expect_the_same_story(WeightFormat::q4_0, Activations::int8, min_rounding, 0.025);
 }
 
 // 25 linears of 0.17%, or of 0.23% in F16: 0.85 and 1.2%.

@@ -172,7 +172,7 @@ TEST_F(CommandLine, npu_rounds_a_models_activations_where_it_is_asked_to) {
     expect_refused(std::string(other) + " --activations f16", {"--activations is f16", "--backend npu"});
 }
 
-// What a tape would take is more than there is.
+// What a log would take is more than there is.
 TEST_F(CommandLine, npu_says_that_no_memory_is_left) {
   if (is_sanitized) GTEST_SKIP() << "a sanitizer's own memory is beyond every limit";
   const std::string command = std::string("ulimit -v 2000000; ") + INLAY_PROGRAM +

@@ -95,7 +95,7 @@ TEST(packed_weights, are_those_that_pay_and_none_once_their_memory_is_gone) {
   const Linear<Host> op{.x = {x.data(), {m, k}}, .weight = {w.data(), packed_extents}, .y = {y.data(), {m, n}}};
   Linear<Host> lies_well = op;
   lies_well.weight = {f16.data(), DType::f16, linear_packed_extents(n, k, DType::f16)};
-  const double unpacked = price(npu, op)->cycles;
+  const double unpacked = estimate(npu, op)->cycles;
   {
     PackedWeights<Npu> packed(npu);
     packed(lies_well);
@@ -103,9 +103,9 @@ TEST(packed_weights, are_those_that_pay_and_none_once_their_memory_is_gone) {
     packed(op);
     EXPECT_EQ(packed.bytes(), packed_bytes(npu, op));
     EXPECT_TRUE(packed.take_status().ok());
-    EXPECT_LT(price(npu, op)->cycles, unpacked);
+    EXPECT_LT(estimate(npu, op)->cycles, unpacked);
   }
-  EXPECT_EQ(price(npu, op)->cycles, unpacked);
+  EXPECT_EQ(estimate(npu, op)->cycles, unpacked);
 }
 
 }  // namespace

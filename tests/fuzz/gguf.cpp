@@ -14,7 +14,7 @@ using namespace inlay;
 
 namespace {
 
-constexpr std::uint64_t most_data = 1 << 15;
+constexpr std::uint64_t max_data = 1 << 15;
 
 // Of a scalar's or an array's bytes, one value of `size` bytes.
 void change_number(std::string& bytes, std::size_t size, std::minstd_rand& random) {
@@ -99,7 +99,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
     return LLVMFuzzerMutate(data, size, max_size);
   for (auto changes = random() % 3 + 1; changes > 0; --changes)
     random() % 3 == 0 ? change_tensor(file, random) : change_pair(file, random);
-  if (random() % 8 != 0) file.lay_out(most_data);
+  if (random() % 8 != 0) file.lay_out(max_data);
   const std::string bytes = file.written();
   if (bytes.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
   std::memcpy(data, bytes.data(), bytes.size());

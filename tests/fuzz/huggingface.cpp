@@ -19,7 +19,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  constexpr std::size_t most_data = 1 << 16;
+  constexpr std::size_t max_data = 1 << 16;
   const fuzz::Json input = fuzz::input_of(data, size);
   if (input.is_discarded()) return 0;
   fuzz::CheckpointFiles& files = fuzz::checkpoint_files();
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string bytes = header ? fuzz::CheckpointFiles::text_of(*header) : std::string();
   const std::uint64_t length = bytes.size();
   bytes.insert(0, reinterpret_cast<const char*>(&length), sizeof(length));
-  const std::size_t more = count && count->is_number_unsigned() ? count->get<std::uint64_t>() % most_data : 0;
+  const std::size_t more = count && count->is_number_unsigned() ? count->get<std::uint64_t>() % max_data : 0;
   for (std::size_t i = 0; i < more; ++i) bytes += static_cast<char>(i % 61);  // small numbers as f32, any as f16
   files.write("model.safetensors", bytes);
   const test::Growth growth;

@@ -24,7 +24,7 @@ void draw_list(Case& c, Draw& draw, const ProblemShape& s, DType kv, DType v_typ
 Case draw_case(Draw& draw, const DrawRange& range) {
   const ProblemShape s{.batch = draw(1, range.batch),
                        .queries = draw.chance(2) ? 1 : draw(1, range.queries),
-                       .keys = draw(range.least_keys, range.most_keys),
+                       .keys = draw(range.min_keys, range.max_keys),
                        .kv_heads = draw(1, range.heads),
                        .group = draw(1, range.group),
                        .dim = draw(1, range.dim),

@@ -10,9 +10,9 @@ namespace {
 void fill_with_ties(Case& c, index t, int odd, int zero, Rng& rng) {
   const index k = c.x.extents()[1];
   const int bits = c.x.dtype() == DType::f32 ? 24 : c.x.dtype() == DType::f16 ? 11 : 8;
-  const int most_halves = std::min(2 * 127, ((1 << bits) - 1) / odd);
+  const int max_halves = std::min(2 * 127, ((1 << bits) - 1) / odd);
   for (index i = 0; i < k; ++i) {
-    const int halves = static_cast<int>(rng() % static_cast<unsigned>(2 * most_halves + 1)) - most_halves;
+    const int halves = static_cast<int>(rng() % static_cast<unsigned>(2 * max_halves + 1)) - max_halves;
     const int within = std::clamp(halves, 2 * (-128 - zero), 2 * (127 - zero));
     c.x.set(t * k + i, (within % 2 ? within : within / 2 * 2) * odd * 0x1p-9);
   }

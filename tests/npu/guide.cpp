@@ -113,13 +113,13 @@ Findings run_checked(const Device& device, const std::vector<float>& x, std::vec
   Tensor to = machine.global("y", std::span(y), {rows, columns}, Use::out);
   Outcome outcome = machine.run([&](Core& core) { normalise_rows(core, from, to, block); });
 
-  std::vector<Report> reports = check(outcome.tape, device);                // races, flags, lifetimes
-  std::vector<Report> removable = redundant_syncs(outcome.tape, device);    // syncs that order nothing new
+  std::vector<Report> reports = check(outcome.log, device);                // races, flags, lifetimes
+  std::vector<Report> removable = redundant_syncs(outcome.log, device);    // syncs that order nothing new
 
-  auto timeline = time_tape(outcome.tape, device);                          // when each entry starts and ends
-  Roofline bounds = roofline(outcome.tape, device, *timeline);              // bounds.share(): of the bounding pipe
-  std::puts(summary(outcome.tape, device, *timeline).c_str());              // stalls by cause, critical path
-  Status written = write_trace("normalise.json", outcome.tape, device, *timeline);  // for ui.perfetto.dev
+  auto timeline = time_events(outcome.log, device);                          // when each entry starts and ends
+  Roofline bounds = roofline(outcome.log, device, *timeline);              // bounds.share(): of the bounding pipe
+  std::puts(summary(outcome.log, device, *timeline).c_str());              // stalls by cause, critical path
+  Status written = write_trace("normalise.json", outcome.log, device, *timeline);  // for ui.perfetto.dev
   // clang-format on
   EXPECT_TRUE(written.ok()) << written.message();
   std::remove("normalise.json");
@@ -171,7 +171,7 @@ TEST(guide, the_streams_of_a_core_share_a_product) {
     const Tensor between = machine.workspace("between", {side, side}, DType::f32);
     const Outcome outcome = machine.run([&](Core& core) { twice_the_product(core, from, by, to, between); });
     for (const Report& report : outcome.reports) ADD_FAILURE() << report.message;
-    for (const Report& report : check(outcome.tape, *ascend)) ADD_FAILURE() << report.message;
+    for (const Report& report : check(outcome.log, *ascend)) ADD_FAILURE() << report.message;
     for (index r = 0; r < blocks * side; ++r)
       for (index c = 0; c < side; ++c) {
         float sum = 0;
@@ -195,7 +195,7 @@ TEST(guide, every_barrier_is_needed_where_there_is_one) {
   const auto ascend = description("ascend-a2-like"), hexagon = description("hexagon-htp-like");
   ASSERT_TRUE(ascend && hexagon);
   EXPECT_TRUE(run_checked(*ascend, x, y).removable.empty());
-  for (const Entry& entry : run_checked(*hexagon, x, y).outcome.tape.entries) EXPECT_NE(entry.event, Event::barrier);
+  for (const Entry& entry : run_checked(*hexagon, x, y).outcome.log.entries) EXPECT_NE(entry.event, Event::barrier);
 
   const auto reports_of = [&](std::optional<Mutation> mutation, std::vector<MutationPoint>* points) {
     Machine machine(*ascend, {.mutation = mutation});
@@ -203,7 +203,7 @@ TEST(guide, every_barrier_is_needed_where_there_is_one) {
     const Tensor to = machine.global("y", std::span(y), {rows, columns}, Use::out);
     const Outcome outcome = machine.run([&](Core& core) { normalise_rows(core, from, to, block); });
     if (points != nullptr) *points = outcome.points;
-    return check(outcome.tape, *ascend);
+    return check(outcome.log, *ascend);
   };
   std::vector<MutationPoint> points;
   ASSERT_TRUE(reports_of(std::nullopt, &points).empty());
@@ -249,7 +249,7 @@ std::string unindented(const std::string& text) {
   return result;
 }
 
-TEST(guide, the_backend_runs_and_prices_an_operator) {
+TEST(guide, the_backend_runs_and_estimates_an_operator) {
   std::vector<float> numbers(2 * 64, 2), ones(64, 1), result(2 * 64);
   const ConstView<2> x{numbers.data(), DType::f32, {2, 64}};
   const ConstView<1> weight{ones.data(), DType::f32, {64}};
@@ -259,7 +259,7 @@ TEST(guide, the_backend_runs_and_prices_an_operator) {
     Expected<Npu> npu = Npu::make({.device = name});              // a name, a file, or the description itself
     RmsNorm<Host> norm{.x = x, .weight = weight, .y = y};
     Status computed = run(*npu, norm);
-    Expected<NpuPrice> cost = price(*npu, norm);                  // cycles, bytes, bound; touches no buffer
+    Expected<NpuEstimate> cost = estimate(*npu, norm);                  // cycles, bytes, bound; touches no buffer
     // clang-format on
     ASSERT_TRUE(computed.ok()) << computed.message();
     for (const float value : result) EXPECT_NEAR(value, 1, 1e-5);

@@ -236,26 +236,26 @@ TYPED_TEST(KeptPrograms, a_second_call_allocates_nothing) {
   EXPECT_EQ(calls == 0, on_the_host);
 }
 
-// A program takes hundreds of allocations, a tape thousands; what is looked up, at most that of its text.
-TYPED_TEST(KeptPrograms, a_known_price_builds_no_program) {
+// A program takes hundreds of allocations, a log thousands; what is looked up, at most that of its text.
+TYPED_TEST(KeptPrograms, a_known_estimate_builds_no_program) {
   const Npu npu = npu_of("hexagon-htp-like");
-  const auto price_of = [&](const npu::AnyOperator& any) { return npu::price(npu, any); };
-  std::size_t prices = 0;
-  for (std::uint64_t seed = number("INLAY_FUZZ_SEED", 100), last = seed + 1000; prices < 3 && seed < last; ++seed) {
+  const auto estimate_of = [&](const npu::AnyOperator& any) { return npu::estimate(npu, any); };
+  std::size_t estimates = 0;
+  for (std::uint64_t seed = number("INLAY_FUZZ_SEED", 100), last = seed + 1000; estimates < 3 && seed < last; ++seed) {
     Draw d(this->rooms_, seed);
     TypeParam op{};
     draw(d, op);
     if (!this->runs(npu, d, op)) continue;
-    const auto first = npu::about(op, price_of);
+    const auto first = npu::about(op, estimate_of);
     ASSERT_TRUE(first.has_value()) << first.error().message();
     const test::Growth growth;
-    const auto again = npu::about(op, price_of);
+    const auto again = npu::about(op, estimate_of);
     EXPECT_LE(growth.allocations(), 1u);
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(again->cycles, first->cycles);
-    ++prices;
+    ++estimates;
   }
-  EXPECT_EQ(prices == 0, (std::is_same_v<TypeParam, RopeTable<Host>>));
+  EXPECT_EQ(estimates == 0, (std::is_same_v<TypeParam, RopeTable<Host>>));
 }
 
 // A decode loop asks for another length at each step; here for another stride, which is a key as well.
@@ -268,14 +268,14 @@ TEST(kept_programs, are_bounded_however_many_kinds_there_are) {
                      .b = ConstView<2>(x.data(), DType::f32, {1, 4}, strides),
                      .y = View<2>(y.data(), DType::f32, {1, 4}, strides)};
   };
-  for (std::size_t kind = 0; kind < 3 * npu::most_kept; ++kind) {
+  for (std::size_t kind = 0; kind < 3 * npu::max_kept; ++kind) {
     ASSERT_TRUE(run(npu, add(kind), std::as_writable_bytes(std::span(scratch))).ok());
-    ASSERT_TRUE(price(npu, add(kind)).has_value());
-    ASSERT_LE(npu.runtime().programs(), npu::most_kept) << kind;
-    ASSERT_LE(npu.runtime().prices(), npu::most_kept) << kind;
+    ASSERT_TRUE(estimate(npu, add(kind)).has_value());
+    ASSERT_LE(npu.runtime().programs(), npu::max_kept) << kind;
+    ASSERT_LE(npu.runtime().estimates(), npu::max_kept) << kind;
   }
-  EXPECT_GE(npu.runtime().programs(), npu::most_kept / 2);
-  EXPECT_GE(npu.runtime().prices(), npu::most_kept / 2);
+  EXPECT_GE(npu.runtime().programs(), npu::max_kept / 2);
+  EXPECT_GE(npu.runtime().estimates(), npu::max_kept / 2);
   // What went is made again.
   y.assign(4, 0);
   ASSERT_TRUE(run(npu, add(0), std::as_writable_bytes(std::span(scratch))).ok());

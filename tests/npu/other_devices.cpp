@@ -136,7 +136,7 @@ template <class Op> class OtherDevices : public ::testing::Test {
 
   void run_on(const Npu& npu, const Op& op, Counts& counts) {
     const Status supported = supports(npu, op);
-    const auto cost = price(npu, op);
+    const auto cost = estimate(npu, op);
     if (!supported.ok()) {
       EXPECT_EQ(supported.code(), StatusCode::unsupported) << supported.message();
       EXPECT_EQ(cost.has_value(), false);

@@ -193,11 +193,11 @@ TEST(packed_weights, are_read_until_they_are_forgotten) {
   ASSERT_TRUE(pack(npu, after.op(), elsewhere.get()).ok());
   // Another weight at another address is none of it, nor is a view of fewer rows or of other strides.
   Int8Case same_elsewhere = after;
-  const double known = price(npu, after.op())->cycles;
-  EXPECT_GT(price(npu, same_elsewhere.op())->cycles, known);
+  const double known = estimate(npu, after.op())->cycles;
+  EXPECT_GT(estimate(npu, same_elsewhere.op())->cycles, known);
   EXPECT_EQ(forget(npu, elsewhere.get().first(1)), 1u);
   EXPECT_EQ(forget(npu, elsewhere.get()), 0u);
-  EXPECT_GT(price(npu, after.op())->cycles, known);
+  EXPECT_GT(estimate(npu, after.op())->cycles, known);
   expect_reads(npu, true);
 }
 
@@ -317,21 +317,21 @@ TEST(packed_weights, are_none_where_no_call_lays_them_out) {
   EXPECT_TRUE(memory.untouched());
 }
 
-TEST(packed_weights, have_a_price_of_their_own_that_is_kept) {
+TEST(packed_weights, have_a_estimate_of_their_own_that_is_kept) {
   Rng rng(6);
   const Npu npu = npu_of("ascend-a2-like");
   Int8Case c({1, 512, 512}, DType::i8, rng);
-  const double unpacked = price(npu, c.op())->cycles;
+  const double unpacked = estimate(npu, c.op())->cycles;
   Memory memory(packed_bytes(npu, c.op()));
   ASSERT_TRUE(pack(npu, c.op(), memory.get()).ok());
-  const double packed = price(npu, c.op())->cycles;
+  const double packed = estimate(npu, c.op())->cycles;
   EXPECT_LT(packed, unpacked);
   const Growth growth;
-  const auto again = npu::about(c.op(), [&](const npu::AnyOperator& any) { return npu::price(npu, any); });
+  const auto again = npu::about(c.op(), [&](const npu::AnyOperator& any) { return npu::estimate(npu, any); });
   EXPECT_LE(growth.allocations(), 1u);
   EXPECT_EQ(again->cycles, packed);
   EXPECT_EQ(forget(npu, memory.get()), 1u);
-  EXPECT_EQ(price(npu, c.op())->cycles, unpacked);
+  EXPECT_EQ(estimate(npu, c.op())->cycles, unpacked);
 }
 
 TEST(packed_weights, a_second_call_allocates_nothing) {

@@ -16,8 +16,8 @@
 
 #include <inlay/core/dtype.hpp>
 
-#include "tile_machine/tape/source_location.hpp"
 #include "tests/support/sanitizers.hpp"
+#include "tile_machine/events/source_location.hpp"
 
 namespace inlay::test {
 

@@ -16,7 +16,7 @@ namespace {
 using inlay::test::Growth;
 
 // For texts of which a sanitizer's build needs a tenth of this; in quadratic time it was ten times as much.
-constexpr double most_seconds = 3;
+constexpr double max_seconds = 3;
 
 Tokenizer make(const TokenizerData& data) {
   auto made = Tokenizer::make(data);
@@ -49,7 +49,7 @@ TEST(long_texts, forty_five_thousand_control_tokens) {
   const std::string text = repeated("<<<<<<<<44999", 200000);
   const Growth growth;
   const auto ids = encode(make(s.data), text);
-  EXPECT_LE(growth.seconds(), most_seconds);
+  EXPECT_LE(growth.seconds(), max_seconds);
   EXPECT_EQ(ids.size(), text.size());
 }
 
@@ -61,7 +61,7 @@ TEST(long_texts, control_tokens_of_one_letter) {
   const std::string text(400000, 'a');
   const Growth growth;
   EXPECT_EQ(encode(make(s.data), text).size(), text.size());
-  EXPECT_LE(growth.seconds(), most_seconds);
+  EXPECT_LE(growth.seconds(), max_seconds);
 }
 
 TEST(long_texts, each_token_asks_whether_it_is_looked_for_in_normal_form) {
@@ -71,7 +71,7 @@ TEST(long_texts, each_token_asks_whether_it_is_looked_for_in_normal_form) {
   s.finish();
   const Growth growth;
   make(s.data);
-  EXPECT_LE(growth.seconds(), most_seconds);
+  EXPECT_LE(growth.seconds(), max_seconds);
 }
 
 // Keys that leave the same remainder for the count of buckets: the pairs of ids in a list of merges are the file's.
@@ -135,7 +135,7 @@ TEST(long_texts, runs_of_twelve_million) {
     ASSERT_EQ(words.size(), 1u) << pre;
     EXPECT_EQ(words[0].size(), text.size());
   }
-  EXPECT_LE(growth.seconds(), most_seconds);
+  EXPECT_LE(growth.seconds(), max_seconds);
 }
 
 // utf8proc sorts marks by exchanging neighbours: 160 KB of them took 33 s.
@@ -145,7 +145,7 @@ TEST(long_texts, marks_in_the_wrong_order) {
   const std::string text = "a" + repeated(above, size) + repeated(below, size);
   const Growth growth;
   const auto nfc = to_nfc(text);
-  EXPECT_LE(growth.seconds(), most_seconds);
+  EXPECT_LE(growth.seconds(), max_seconds);
   ASSERT_TRUE(nfc);
   // U+1EA1, which has one mark below in it, and then the acutes.
   EXPECT_EQ(*nfc, "\xe1\xba\xa1" + repeated(below, size - below.size()) + repeated(above, size));

@@ -42,7 +42,7 @@ struct Region {
 inline constexpr std::uint32_t none = 0xffffffffu;
 
 struct Tensor {
-  std::uint32_t buffer = none;  // index into Tape::buffers; none: no memory behind it
+  std::uint32_t buffer = none;  // index into EventLog::buffers; none: no memory behind it
   std::uint32_t slot = none;    // the ring slot that it is a part of
   std::uint32_t view = none;    // stands for the tensor that load_a or load_b bound to this number
   Space space = Space::global;

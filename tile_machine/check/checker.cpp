@@ -13,7 +13,7 @@ constexpr std::size_t listed_entries = 8;  // of a deadlock
 // Findings in words.
 class Findings {
  public:
-  Findings(const Tape& tape, const Device& device) : tape_(tape), device_(device), lanes_(tape, device) {}
+  Findings(const EventLog& log, const Device& device) : log_(log), device_(device), lanes_(log, device) {}
 
   void add(const Race& race) {
     if (Report* report = fresh(race.kind, race.first, race.second)) describe(race, *report);
@@ -58,7 +58,7 @@ class Findings {
   }
 
   void check_id(std::uint32_t e) {
-    const Entry& it = tape_.entries[e];
+    const Entry& it = log_.entries[e];
     const bool streams = it.event == Event::stream_set || it.event == Event::stream_wait;
     const std::int64_t ids = streams ? device_.sync.stream_flags : device_.sync.flags;
     if ((it.event != Event::set && it.event != Event::wait && !streams) || it.flag < ids) return;
@@ -80,7 +80,7 @@ class Findings {
       const std::uint32_t set = order.partner_of[e];
       if (set != no_entry) {
         report->message += " waits for " + flag(set) + " of " + line(set) + ";";
-      } else if (tape_.entries[e].event == Event::sync_all) {
+      } else if (log_.entries[e].event == Event::sync_all) {
         report->message += " waits for the other streams;";
         report->missing = "sync_all";  // of one that does not come
       } else {
@@ -98,8 +98,8 @@ class Findings {
   }
 
   void describe(const Race& race, Report& report) const {
-    const Entry &first = tape_.entries[race.first], &second = tape_.entries[race.second];
-    const Footprint &before = tape_.footprints[race.first_footprint], &after = tape_.footprints[race.second_footprint];
+    const Entry &first = log_.entries[race.first], &second = log_.entries[race.second];
+    const Footprint &before = log_.footprints[race.first_footprint], &after = log_.footprints[race.second_footprint];
     const auto byte = common_byte(runs_of(before), runs_of(after));
     report.message = entry(race.second) + (after.write ? " writes " : " reads ") +
                      bytes_of(after.buffer, byte.value_or(after.begin)) + ", which " + entry(race.first) +
@@ -110,7 +110,7 @@ class Findings {
       report.missing = "cross_set/cross_wait or sync_all";
       report.message +=
           "no cross_set after " + from + " has its cross_wait before " + to + ", nor is a sync_all between";
-    } else if (first.stream != second.stream && tape_.streams[first.stream] == tape_.streams[second.stream]) {
+    } else if (first.stream != second.stream && log_.streams[first.stream] == log_.streams[second.stream]) {
       report.missing = "sync_all";  // equal streams have no flags between them
       report.message += "no sync_all is after " + from + " and before " + to;
     } else if (lanes_.lane_of(first) == lanes_.lane_of(second)) {
@@ -125,36 +125,36 @@ class Findings {
 
   Place place(std::uint32_t e) const {
     if (e == no_entry) return {{}, 0, Pipe::scalar, no_entry, 0};
-    const Entry& it = tape_.entries[e];
+    const Entry& it = log_.entries[e];
     return {it.site, it.core, it.pipe, e, it.stream};
   }
   std::uint32_t depth(std::uint32_t set) const {
-    return tape_.entries[set].event == Event::stream_set ? device_.sync.stream_depth : device_.sync.depth;
+    return log_.entries[set].event == Event::stream_set ? device_.sync.stream_depth : device_.sync.depth;
   }
   std::string stream(const Entry& entry) const {
-    const std::string mine = stream_name(device_, tape_.streams, entry.stream);
+    const std::string mine = stream_name(device_, log_.streams, entry.stream);
     return mine.empty() ? "" : ", " + mine;
   }
-  std::string line(std::uint32_t e) const { return line_of(tape_.entries[e].site); }
+  std::string line(std::uint32_t e) const { return line_of(log_.entries[e].site); }
 
   // "gemm.hpp:42 load_a (core 0, feed)"
   std::string entry(std::uint32_t e) const {
-    const Entry& it = tape_.entries[e];
+    const Entry& it = log_.entries[e];
     std::string text = line(e);
     if (*it.verb != '\0') text += std::string(" ") + it.verb;
     return text + " (core " + std::to_string(it.core) + stream(it) + ", " + std::string(name(it.pipe)) + ")";
   }
 
-  std::string flag(std::uint32_t e) const { return channel_name(tape_.entries[e]); }
+  std::string flag(std::uint32_t e) const { return channel_name(log_.entries[e]); }
 
   // "byte 128 of 'a' in L1"
   std::string bytes_of(std::uint32_t buffer, std::uint64_t byte) const {
-    if (buffer >= tape_.buffers.size()) return "byte " + std::to_string(byte);
-    const Buffer& it = tape_.buffers[buffer];
+    if (buffer >= log_.buffers.size()) return "byte " + std::to_string(byte);
+    const Buffer& it = log_.buffers[buffer];
     return "byte " + std::to_string(byte - it.begin) + " of '" + it.name + "' in " + device_.memories[it.memory].name;
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
   Lanes lanes_;
   Reports reports_;
@@ -162,12 +162,12 @@ class Findings {
 
 }  // namespace
 
-std::vector<Report> check(const Tape& tape, const Device& device) {
-  Findings findings(tape, device);
-  const Order order = order_of(tape, device);
-  Clocks clocks(tape, device, order);
-  History history(tape, device, latest_pairs);
-  Lifetimes lifetimes(tape);
+std::vector<Report> check(const EventLog& log, const Device& device) {
+  Findings findings(log, device);
+  const Order order = order_of(log, device);
+  Clocks clocks(log, device, order);
+  History history(log, device, latest_pairs);
+  Lifetimes lifetimes(log);
   while (clocks.next()) {
     const std::uint32_t e = clocks.entry();
     for (const Race& race : history.visit(clocks)) findings.add(race);
@@ -183,11 +183,11 @@ std::vector<Report> check(const Tape& tape, const Device& device) {
   return findings.take();
 }
 
-std::vector<Race> races(const Tape& tape, const Device& device) {
+std::vector<Race> races(const EventLog& log, const Device& device) {
   std::vector<Race> found;
-  const Order order = order_of(tape, device);
-  Clocks clocks(tape, device, order);
-  History history(tape, device);
+  const Order order = order_of(log, device);
+  Clocks clocks(log, device, order);
+  History history(log, device);
   while (clocks.next()) {
     const auto& here = history.visit(clocks);
     found.insert(found.end(), here.begin(), here.end());

@@ -11,17 +11,17 @@ void join(std::vector<std::uint32_t>& into, const std::vector<std::uint32_t>& fr
 
 }  // namespace
 
-Clocks::Clocks(const Tape& tape, const Device& device, const Order& order)
-    : tape_(tape),
+Clocks::Clocks(const EventLog& log, const Device& device, const Order& order)
+    : log_(log),
       order_(order),
-      lanes_(tape, device),
+      lanes_(log, device),
       clocks_(lanes_.lanes(), Clock(lanes_.lanes())),
       ran_(lanes_.lanes()),
-      positions_(tape.entries.size(), no_entry),
+      positions_(log.entries.size(), no_entry),
       stream_version_(lanes_.streams()),
       seen_version_(lanes_.lanes()),
       at_issue_(lanes_.streams()),
-      slot_of_(tape.entries.size(), no_entry),
+      slot_of_(log.entries.size(), no_entry),
       meetings_(lanes_.streams()) {
   for (std::uint32_t lane = 0; lane < lanes_.lanes(); ++lane)
     visible_.push_back(device.queues[lane % lanes_.queues()].in_order_visible);
@@ -45,16 +45,16 @@ bool Clocks::next() {
 
 bool Clocks::has_room() const {
   const std::uint32_t wait = order_.room_of[entry_];
-  return wait == no_entry || knows(lanes_.lane_of(tape_.entries[wait]), positions_[wait]);
+  return wait == no_entry || knows(lanes_.lane_of(log_.entries[wait]), positions_[wait]);
 }
 
 bool Clocks::comes_after_its_predecessor() const {
   const std::uint32_t before = order_.turn_of[entry_];
-  return before == no_entry || knows(lanes_.lane_of(tape_.entries[before]), positions_[before]);
+  return before == no_entry || knows(lanes_.lane_of(log_.entries[before]), positions_[before]);
 }
 
 void Clocks::enter(std::uint32_t entry) {
-  const std::uint32_t stream = lanes_.stream_of(tape_.entries[entry]);
+  const std::uint32_t stream = lanes_.stream_of(log_.entries[entry]);
   if (!at_issue_[stream]) {
     Clock clock = clocks_[lanes_.scalar_lane(stream)];
     clock[lanes_.scalar_lane(stream)] = ran_[lanes_.scalar_lane(stream)];
@@ -64,7 +64,7 @@ void Clocks::enter(std::uint32_t entry) {
 }
 
 void Clocks::run() {
-  const Entry& entry = tape_.entries[entry_];
+  const Entry& entry = log_.entries[entry_];
   const std::uint32_t mine = lanes_.stream_of(entry), stream = lanes_.scalar_lane(mine);
   lane_ = lanes_.lane_of(entry);
   position_ = ran_[lane_]++;

@@ -1,4 +1,4 @@
-// Vector clocks over a tape: what is known to be complete when an entry starts.
+// Vector clocks over a log: what is known to be complete when an entry starts.
 //
 // One component for each lane (a queue of a stream): how many of its entries, from the first on, are known to be
 // complete. Completion becomes known only through sync, and sync always speaks of all that a lane has been
@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "tile_machine/check/order.hpp"
-#include "tile_machine/tape/lanes.hpp"
+#include "tile_machine/events/lanes.hpp"
 
 namespace inlay::npu {
 
 class Clocks {
  public:
-  Clocks(const Tape& tape, const Device& device, const Order& order);
+  Clocks(const EventLog& log, const Device& device, const Order& order);
 
   // Takes the next step that runs an entry; false at the end.
   bool next();
@@ -45,7 +45,7 @@ class Clocks {
   void join_stream(std::uint32_t stream, Clock& into) const;
   void meet(std::uint32_t stream);
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Order& order_;
   Lanes lanes_;
   std::size_t step_ = 0;

@@ -13,18 +13,18 @@ constexpr std::int64_t pages_of_a_region = 1 << 20;
 
 }  // namespace
 
-History::History(const Tape& tape, const Device& device, std::size_t limit)
-    : tape_(tape),
-      lanes_(tape, device),
+History::History(const EventLog& log, const Device& device, std::size_t limit)
+    : log_(log),
+      lanes_(log, device),
       memories_(device.memories.size()),
       limit_(limit),
       regions_(1 + lanes_.streams() * (device.memories.size() - 1)) {
   const auto each = [&](auto&& visit) {
-    for (const Entry& entry : tape.entries) {
+    for (const Entry& entry : log.entries) {
       if (entry.event != Event::work) continue;
       for (std::uint32_t f = entry.footprints; f < entry.footprints + entry.footprint_count; ++f) {
-        const Runs runs = runs_of(tape.footprints[f]);
-        if (runs.count > 0) visit(tape.footprints[f], region(tape.footprints[f], lanes_.stream_of(entry)), runs);
+        const Runs runs = runs_of(log.footprints[f]);
+        if (runs.count > 0) visit(log.footprints[f], region(log.footprints[f], lanes_.stream_of(entry)), runs);
       }
     }
   };
@@ -73,13 +73,13 @@ template <class Visit> void History::each_page(Region& region, const Runs& runs,
 
 void History::look(const std::vector<Accesses>& of_lanes, const Clocks& clocks, std::uint32_t footprint,
                    const Runs& runs) {
-  const Footprint& mine = tape_.footprints[footprint];
+  const Footprint& mine = log_.footprints[footprint];
   for (const auto& [lane, items] : of_lanes) {
     std::size_t hits = 0;
     for (auto item = items.rbegin(); item != items.rend() && hits < limit_; ++item) {
       if (clocks.knows(lane, item->position)) break;
       if (item->entry == clocks.entry()) continue;
-      const Footprint& other = tape_.footprints[item->footprint];
+      const Footprint& other = log_.footprints[item->footprint];
       if (mine.atomic && other.atomic) continue;
       if (!common_byte(runs, runs_of(other))) continue;
       ++hits;
@@ -88,11 +88,11 @@ void History::look(const std::vector<Accesses>& of_lanes, const Clocks& clocks, 
         std::swap(race.first, race.second);
         std::swap(race.first_footprint, race.second_footprint);
       }
-      if (tape_.entries[race.first].core == tape_.entries[race.second].core) {
-        const bool write = tape_.footprints[race.first_footprint].write;
-        race.kind = !write                                          ? ReportKind::race_war
-                    : tape_.footprints[race.second_footprint].write ? ReportKind::race_waw
-                                                                    : ReportKind::race_raw;
+      if (log_.entries[race.first].core == log_.entries[race.second].core) {
+        const bool write = log_.footprints[race.first_footprint].write;
+        race.kind = !write                                         ? ReportKind::race_war
+                    : log_.footprints[race.second_footprint].write ? ReportKind::race_waw
+                                                                   : ReportKind::race_raw;
       }
       found_.push_back(race);
     }
@@ -101,10 +101,10 @@ void History::look(const std::vector<Accesses>& of_lanes, const Clocks& clocks, 
 
 const std::vector<Race>& History::visit(const Clocks& clocks) {
   found_.clear();
-  const Entry& entry = tape_.entries[clocks.entry()];
+  const Entry& entry = log_.entries[clocks.entry()];
   if (entry.event != Event::work) return found_;
   for (std::uint32_t f = entry.footprints; f < entry.footprints + entry.footprint_count; ++f) {
-    const Footprint& footprint = tape_.footprints[f];
+    const Footprint& footprint = log_.footprints[f];
     const Runs runs = runs_of(footprint);
     if (runs.count == 0) continue;
     each_page(region(footprint, lanes_.stream_of(entry)), runs, [&](std::uint32_t slot) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tile_machine/check/clocks.hpp"
-#include "tile_machine/tape/overlap.hpp"
-#include "tile_machine/tape/report.hpp"
+#include "tile_machine/events/overlap.hpp"
+#include "tile_machine/events/report.hpp"
 
 namespace inlay::npu {
 
@@ -20,13 +20,14 @@ namespace inlay::npu {
 struct Race {
   ReportKind kind = ReportKind::race_raw;
   std::uint32_t first = 0, second = 0;                      // entries
-  std::uint32_t first_footprint = 0, second_footprint = 0;  // index into Tape::footprints
+  std::uint32_t first_footprint = 0, second_footprint = 0;  // index into EventLog::footprints
 };
 
 class History {
  public:
   // At most `limit` conflicts of one entry with one list of one page are returned.
-  explicit History(const Tape& tape, const Device& device, std::size_t limit = std::numeric_limits<std::size_t>::max());
+  explicit History(const EventLog& log, const Device& device,
+                   std::size_t limit = std::numeric_limits<std::size_t>::max());
 
   // Races of the entry that `clocks` has just run with those before it; then keeps its accesses.
   const std::vector<Race>& visit(const Clocks& clocks);
@@ -53,7 +54,7 @@ class History {
   template <class Visit> void each_page(Region& region, const Runs& runs, Visit&& visit);
   void look(const std::vector<Accesses>& of_lanes, const Clocks& clocks, std::uint32_t footprint, const Runs& runs);
 
-  const Tape& tape_;
+  const EventLog& log_;
   Lanes lanes_;
   std::size_t memories_, limit_;
   std::vector<Region> regions_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "tile_machine/tape/overlap.hpp"
+#include "tile_machine/events/overlap.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -27,11 +27,11 @@ template <class T> bool same_stream(const T& a, const T& b) { return a.core == b
 
 }  // namespace
 
-Lifetimes::Lifetimes(const Tape& tape) : tape_(tape), bytes_(tape.buffers.size()) {}
+Lifetimes::Lifetimes(const EventLog& log) : log_(log), bytes_(log.buffers.size()) {}
 
 const std::vector<Lifetimes::Finding>& Lifetimes::visit(std::uint32_t e) {
   found_.clear();
-  const Entry& entry = tape_.entries[e];
+  const Entry& entry = log_.entries[e];
   if (entry.event == Event::allocate) allocate(e);
   if (entry.event == Event::release) {
     bytes_[entry.buffer].released = e;
@@ -40,12 +40,12 @@ const std::vector<Lifetimes::Finding>& Lifetimes::visit(std::uint32_t e) {
   if (entry.event != Event::work) return found_;
   const auto footprints = [&](bool write, auto&& visit) {
     for (std::uint32_t f = entry.footprints; f < entry.footprints + entry.footprint_count; ++f) {
-      const Footprint& footprint = tape_.footprints[f];
+      const Footprint& footprint = log_.footprints[f];
       if (footprint.write == write && footprint.buffer < bytes_.size()) visit(footprint, bytes_[footprint.buffer]);
     }
   };
   const auto use = [&](const Footprint& footprint, const Bytes& bytes) {
-    if (bytes.released < e && same_stream(tape_.entries[bytes.released], entry))
+    if (bytes.released < e && same_stream(log_.entries[bytes.released], entry))
       found_.push_back({ReportKind::use_after_release, e, bytes.released, footprint.buffer, footprint.begin});
   };
   footprints(false, [&](const Footprint& footprint, const Bytes& bytes) {
@@ -60,10 +60,10 @@ const std::vector<Lifetimes::Finding>& Lifetimes::visit(std::uint32_t e) {
 }
 
 void Lifetimes::allocate(std::uint32_t e) {
-  const std::uint32_t b = tape_.entries[e].buffer;
-  const Buffer& buffer = tape_.buffers[b];
+  const std::uint32_t b = log_.entries[e].buffer;
+  const Buffer& buffer = log_.buffers[b];
   for (const std::uint32_t other : live_) {
-    const Buffer& there = tape_.buffers[other];
+    const Buffer& there = log_.buffers[other];
     if (there.memory != buffer.memory || (buffer.memory != 0 && !same_stream(there, buffer))) continue;
     const std::uint64_t byte = std::max(there.begin, buffer.begin);
     if (byte < there.begin + there.bytes && byte < buffer.begin + buffer.bytes)
@@ -75,7 +75,7 @@ void Lifetimes::allocate(std::uint32_t e) {
 
 // Runs of the footprint as bytes of its buffer, cut to it.
 template <class Visit> void Lifetimes::each_run(const Footprint& footprint, Visit&& visit) const {
-  const Buffer& buffer = tape_.buffers[footprint.buffer];
+  const Buffer& buffer = log_.buffers[footprint.buffer];
   const Runs runs = runs_of(footprint);
   const auto begin = static_cast<std::int64_t>(buffer.begin), bytes = static_cast<std::int64_t>(buffer.bytes);
   for (std::int64_t run = 0; run < runs.count; ++run) {
@@ -93,7 +93,7 @@ void Lifetimes::read(std::uint32_t e, const Footprint& footprint) {
       if (missing == 0) return true;
       const std::uint64_t byte = index * word + static_cast<std::uint64_t>(std::countr_zero(missing));
       found_.push_back({ReportKind::uninitialised_read, e, bytes.allocated, footprint.buffer,
-                        tape_.buffers[footprint.buffer].begin + byte});
+                        log_.buffers[footprint.buffer].begin + byte});
       return false;
     });
   });

@@ -1,12 +1,12 @@
 // The lives of allocations: bytes read before anything wrote them, uses after release, two allocations in one
-// place. Only buffers with an `allocate` on the tape are watched; operands in global memory come initialised.
+// place. Only buffers with an `allocate` on the log are watched; operands in global memory come initialised.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "tile_machine/tape/report.hpp"
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
+#include "tile_machine/events/report.hpp"
 
 namespace inlay::npu {
 
@@ -19,7 +19,7 @@ class Lifetimes {
     std::uint64_t byte;  // the first that is affected, from the start of its memory
   };
 
-  explicit Lifetimes(const Tape& tape);
+  explicit Lifetimes(const EventLog& log);
 
   // Entries come in an order in which they can run. A byte counts as written once a write of it has come: if
   // nothing orders the read after that write, it is a race, and reported as one.
@@ -37,7 +37,7 @@ class Lifetimes {
   void read(std::uint32_t entry, const Footprint& footprint);
   void write(const Footprint& footprint);
 
-  const Tape& tape_;
+  const EventLog& log_;
   std::vector<Bytes> bytes_;         // by buffer
   std::vector<std::uint32_t> live_;  // buffers
   std::vector<Finding> found_;

@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <deque>
 
-#include "tile_machine/tape/lanes.hpp"
+#include "tile_machine/events/lanes.hpp"
 
 namespace inlay::npu {
 namespace {
 
-void match(const Tape& tape, const Device& device, const std::vector<bool>& dropped, Order& order) {
-  order.room_of.assign(tape.entries.size(), no_entry);
-  order.turn_of.assign(tape.entries.size(), no_entry);
-  const std::vector<Channel> channels = channels_of(tape, dropped);
-  order.partner_of = partners_of(tape, channels);
-  const Lanes lanes(tape, device);
+void match(const EventLog& log, const Device& device, const std::vector<bool>& dropped, Order& order) {
+  order.room_of.assign(log.entries.size(), no_entry);
+  order.turn_of.assign(log.entries.size(), no_entry);
+  const std::vector<Channel> channels = channels_of(log, dropped);
+  order.partner_of = partners_of(log, channels);
+  const Lanes lanes(log, device);
   for (const auto& [sets, waits] : channels) {
-    const bool streams = !sets.empty() && tape.entries[sets.front()].event == Event::stream_set;
+    const bool streams = !sets.empty() && log.entries[sets.front()].event == Event::stream_set;
     const std::size_t depth = std::max(1u, streams ? device.sync.stream_depth : device.sync.depth);
     for (const auto* side : {&sets, &waits})
       for (std::size_t n = 1; n < side->size(); ++n)
-        if (lanes.lane_of(tape.entries[(*side)[n - 1]]) != lanes.lane_of(tape.entries[(*side)[n]]))
+        if (lanes.lane_of(log.entries[(*side)[n - 1]]) != lanes.lane_of(log.entries[(*side)[n]]))
           order.turn_of[(*side)[n]] = (*side)[n - 1];
     for (std::size_t n = 0; n < sets.size(); ++n) {
       if (n >= waits.size()) order.leftover_sets.push_back(sets[n]);
@@ -35,21 +35,21 @@ void match(const Tape& tape, const Device& device, const std::vector<bool>& drop
 
 class Player {
  public:
-  Player(const Tape& tape, const Device& device, const std::vector<bool>& dropped, Order& order)
-      : tape_(tape),
-        lanes_(tape, device),
+  Player(const EventLog& log, const Device& device, const std::vector<bool>& dropped, Order& order)
+      : log_(log),
+        lanes_(log, device),
         order_(order),
         streams_(lanes_.streams()),
         waiting_(lanes_.lanes()),
-        ran_(tape.entries.size()) {
-    for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
-      if (dropped.empty() || !dropped[e]) streams_[lanes_.stream_of(tape.entries[e])].issued.push_back(e);
+        ran_(log.entries.size()) {
+    for (std::uint32_t e = 0; e < log.entries.size(); ++e)
+      if (dropped.empty() || !dropped[e]) streams_[lanes_.stream_of(log.entries[e])].issued.push_back(e);
   }
 
   void play() {
-    order_.steps.reserve(tape_.entries.size());
-    for (now_ = 0; now_ < tape_.entries.size(); ++now_) {
-      awake_.push_back(lanes_.stream_of(tape_.entries[now_]));
+    order_.steps.reserve(log_.entries.size());
+    for (now_ = 0; now_ < log_.entries.size(); ++now_) {
+      awake_.push_back(lanes_.stream_of(log_.entries[now_]));
       while (!awake_.empty()) {
         const std::uint32_t stream = awake_.back();
         awake_.pop_back();
@@ -78,7 +78,7 @@ class Player {
       drain(stream, lanes_.lane(s, queue));
     while (stream.next < stream.issued.size() && stream.issued[stream.next] <= now_) {
       const std::uint32_t e = stream.issued[stream.next];
-      const std::uint32_t lane = lanes_.lane_of(tape_.entries[e]);
+      const std::uint32_t lane = lanes_.lane_of(log_.entries[e]);
       if (lane == lanes_.scalar_lane(s)) {
         if (!stream_can_run(s, e)) return;
         ++stream.next;
@@ -107,11 +107,11 @@ class Player {
 
   bool can_run(std::uint32_t e) const {
     const std::uint32_t set = order_.partner_of[e];
-    return !waits(tape_.entries[e].event) || set == no_entry || ran_[set];
+    return !waits(log_.entries[e].event) || set == no_entry || ran_[set];
   }
 
   bool stream_can_run(std::uint32_t s, std::uint32_t e) {
-    const Event event = tape_.entries[e].event;
+    const Event event = log_.entries[e].event;
     if (event != Event::barrier_all && event != Event::sync_all) return can_run(e);
     Stream& stream = streams_[s];
     if (stream.pending > 0) return false;
@@ -135,10 +135,10 @@ class Player {
     ran_[e] = true;
     order_.steps.push_back({e, false});
     const std::uint32_t waiter = order_.partner_of[e];
-    if (sets(tape_.entries[e].event) && waiter != no_entry) awake_.push_back(lanes_.stream_of(tape_.entries[waiter]));
+    if (sets(log_.entries[e].event) && waiter != no_entry) awake_.push_back(lanes_.stream_of(log_.entries[waiter]));
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   Lanes lanes_;
   Order& order_;
   std::vector<Stream> streams_;
@@ -150,10 +150,10 @@ class Player {
 
 }  // namespace
 
-Order order_of(const Tape& tape, const Device& device, const std::vector<bool>& dropped) {
+Order order_of(const EventLog& log, const Device& device, const std::vector<bool>& dropped) {
   Order order;
-  match(tape, device, dropped, order);
-  Player(tape, device, dropped, order).play();
+  match(log, device, dropped, order);
+  Player(log, device, dropped, order).play();
   return order;
 }
 

@@ -1,14 +1,14 @@
-// An order in which a tape's entries can run, and who waits for whom.
+// An order in which a log's entries can run, and who waits for whom.
 //
-// Each stream and its queues are played by the rules of tape.hpp, without time: an entry runs as
-// soon as its predecessor in the queue has run and what it waits for is there. Entries run in the tape's own
+// Each stream and its queues are played by the rules of log.hpp, without time: an entry runs as
+// soon as its predecessor in the queue has run and what it waits for is there. Entries run in the log's own
 // order wherever that is possible. What remains when nothing can run any more is a deadlock.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "tile_machine/tape/channels.hpp"
+#include "tile_machine/events/channels.hpp"
 
 namespace inlay::npu {
 
@@ -28,7 +28,7 @@ struct Order {
   std::vector<std::uint32_t> blocked;  // deadlock: heads of queues and streams that cannot run
 };
 
-// Entries marked in `dropped` are treated as if they were not on the tape.
-Order order_of(const Tape& tape, const Device& device, const std::vector<bool>& dropped = {});
+// Entries marked in `dropped` are treated as if they were not on the log.
+Order order_of(const EventLog& log, const Device& device, const std::vector<bool>& dropped = {});
 
 }  // namespace inlay::npu

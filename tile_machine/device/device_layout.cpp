@@ -4,7 +4,7 @@
 namespace inlay::npu {
 namespace {
 
-constexpr std::size_t most_memories = 16, most_queues = 16, most_streams = 4, most_paths = 36;
+constexpr std::size_t max_memories = 16, max_queues = 16, max_streams = 4, max_paths = 36;
 
 constexpr Range global_bytes{1 << 20, 0x1p44, true};
 constexpr Range local_bytes{64, 0x1p30, true};  // checked mode allocates it for each core
@@ -16,7 +16,7 @@ constexpr Range transfer_count{1, 64, true};
 }  // namespace
 
 void DeviceReader::memories(const Node& root) {
-  list(get(root, "memories"), most_memories, [&](const Node& node) {
+  list(get(root, "memories"), max_memories, [&](const Node& node) {
     const bool global = device_.memories.empty();
     const Node entry = object(node, {"name", "bytes", "align", "granule"});
     Memory memory{.name = identifier(get(entry, "name"))};
@@ -43,7 +43,7 @@ void DeviceReader::memories(const Node& root) {
 }
 
 void DeviceReader::queues(const Node& root) {
-  list(get(root, "queues"), most_queues, [&](const Node& node) {
+  list(get(root, "queues"), max_queues, [&](const Node& node) {
     const Node entry = object(node, {"name", "issue_cycles", "depth", "in_order_visible", "outstanding"});
     Queue queue{.name = identifier(get(entry, "name"))};
     figure(entry, "issue_cycles", cycles, queue.issue_cycles);
@@ -76,13 +76,13 @@ void DeviceReader::streams(const Node& section) {
   figure(node, "depth", flag_count, device_.sync.stream_depth);
   figure(node, "cycles", cycles, device_.sync.stream_cycles);
   device_.sync.wait_stops_stream = boolean(get(node, "wait_stops_stream"));
-  list(get(node, "list"), most_streams, [&](const Node& stream_node) {
+  list(get(node, "list"), max_streams, [&](const Node& stream_node) {
     const Node entry = object(stream_node, {"name", "count", "queues", "memories"});
     Stream stream{.name = identifier(get(entry, "name")), .queues = {}, .memories = {}};
     figure(entry, "count", stream_count, stream.count);
-    list(get(entry, "queues"), most_queues,
+    list(get(entry, "queues"), max_queues,
          [&](const Node& queue) { stream.queues.push_back(reference(queue, device_.queues, "/queues")); });
-    list(get(entry, "memories"), most_memories,
+    list(get(entry, "memories"), max_memories,
          [&](const Node& memory) { stream.memories.push_back(reference(memory, device_.memories, "/memories")); });
     unlike_others(get(entry, "name"), stream.name, device_.streams, "streams");
     device_.streams.push_back(std::move(stream));
@@ -125,7 +125,7 @@ Relayout DeviceReader::relayout(const Node& node) {
 }
 
 void DeviceReader::paths(const Node& list_node) {
-  list(list_node, most_paths, [&](const Node& node) {
+  list(list_node, max_paths, [&](const Node& node) {
     const Node entry =
         object(node, {"from", "to", "pipe", "bytes_per_cycle", "half_burst", "latency", "nd2nz", "turn"});
     const auto space_names = names<Space, spaces>();

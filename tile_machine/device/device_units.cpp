@@ -4,7 +4,7 @@
 namespace inlay::npu {
 namespace {
 
-constexpr std::size_t most_rates = 64;
+constexpr std::size_t max_rates = 64;
 
 constexpr Range array_side{1, 4096, true};
 constexpr Range vector_bytes{4, 0x1p16, true, true};
@@ -35,7 +35,7 @@ void DeviceReader::matrix(const Node& section) {
   figure(node, "m_granule", tile, unit.m_granule);
   unit.right = static_cast<RightOrder>(choice(get(node, "right"), right_orders));
   figure(node, "head", cycles, unit.head);
-  list(get(node, "rates"), most_rates, [&](const Node& rate_node) {
+  list(get(node, "rates"), max_rates, [&](const Node& rate_node) {
     const Node entry = object(rate_node, {"in", "out", "m", "n", "k", "cycles", "weight_cycles", "turn_cycles"});
     const Node out = get(entry, "out");
     MatrixRate step{.in = dtype(get(entry, "in")), .out = dtype(out)};
@@ -49,7 +49,7 @@ void DeviceReader::matrix(const Node& section) {
       refuse_value(out, "unlike that of the other rates of " + std::string(name(step.in)));
     unit.rates.push_back(step);
   });
-  list(get(node, "drain"), most_rates, [&](const Node& form_node) {
+  list(get(node, "drain"), max_rates, [&](const Node& form_node) {
     const Node entry = object(form_node, {"from", "to", "scales", "bias"});
     const Node from = get(entry, "from"), to = get(entry, "to");
     DrainForm form{.from = dtype(from), .to = dtype(to)};

@@ -4,7 +4,7 @@
 //             ^ a view of q, one of k ..   ^ ..
 //   machine   |block 0             |pad|block 1|       in the order in which the buffers were named
 //
-// A buffer without data (a tape is made without) shares no byte with any other.
+// A buffer without data (a log is made without) shares no byte with any other.
 //
 // The shadow of a block says of each byte what it holds; blocks that are only read or updated have none.
 #pragma once

@@ -16,25 +16,25 @@ bool CheckedCore::mutated(MutationKind kind, const char* verb, Site site) {
 
 std::uint32_t CheckedCore::record(const Entry& entry, const std::vector<Footprint>& footprints) {
   notice(entry, footprints);
-  if (run_.entries >= run_.most_entries) {
+  if (run_.entries >= run_.max_entries) {
     run_.full = run_.failed = true;
     return no_entry;
   }
   ++run_.entries;
-  if (run_.tape == nullptr) return no_entry;
-  Tape& tape = *run_.tape;
-  const std::size_t before = tape.footprints.size();
+  if (run_.log == nullptr) return no_entry;
+  EventLog& log = *run_.log;
+  const std::size_t before = log.footprints.size();
   try {
     for (const Footprint& each : footprints)
-      if (each.memory == 0 || run_.local_footprints) tape.footprints.push_back(each);
-    tape.entries.push_back(entry);
+      if (each.memory == 0 || run_.local_footprints) log.footprints.push_back(each);
+    log.entries.push_back(entry);
   } catch (const std::bad_alloc&) {
     run_.full = run_.failed = true;
     return no_entry;
   }
-  tape.entries.back().footprints = static_cast<std::uint32_t>(before);
-  tape.entries.back().footprint_count = static_cast<std::uint32_t>(tape.footprints.size() - before);
-  return static_cast<std::uint32_t>(tape.entries.size() - 1);
+  log.entries.back().footprints = static_cast<std::uint32_t>(before);
+  log.entries.back().footprint_count = static_cast<std::uint32_t>(log.footprints.size() - before);
+  return static_cast<std::uint32_t>(log.entries.size() - 1);
 }
 
 void CheckedCore::record_life(Event event, std::uint32_t buffer, Site site) {

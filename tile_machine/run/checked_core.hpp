@@ -1,4 +1,4 @@
-// Checked mode's verbs: entries with their footprints go to the tape and into the scheduler's queues. With a mutation a
+// Checked mode's verbs: entries with their footprints go to the log and into the scheduler's queues. With a mutation a
 // line of the program is left out or bent.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace inlay::npu {
 
 struct CheckedRun : Run {
   Scheduler* scheduler = nullptr;
-  Tape* tape = nullptr;
+  EventLog* log = nullptr;
   Mutations* mutations = nullptr;
   bool compute = true;                        // Options::compute
   bool local_footprints = true;               // Options::local_footprints
-  std::size_t entries = 0, most_entries = 0;  // Options::entries
+  std::size_t entries = 0, max_entries = 0;   // Options::entries
 };
 
 class CheckedCore final : public MachineCore {

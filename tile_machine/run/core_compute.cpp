@@ -40,7 +40,7 @@ double MachineCore::scalar_read(const Tensor& tensor, index row, index column, S
   const Tensor from = resolve(tensor).slice(row, 1, column, 1);
   if (!usable("scalar_read", {&from}, site)) return 0;
   const Tile there = tile(from);
-  if (log_ != nullptr) return log_->read(there);
+  if (replay_ != nullptr) return replay_->read(there);
   double value = 0;
   Work work;
   work.unit = Unit::scalar;
@@ -66,7 +66,7 @@ void MachineCore::scalar_write(const Tensor& destination, index row, index colum
   work.unit = Unit::scalar;
   work.in = work.out = to.dtype;
   work.elements = 1;
-  // A price is asked of buffers that nobody may touch.
+  // An estimate is asked of buffers that nobody may touch.
   const bool callers = to.space == Space::global && !run_.memories.buffer(to.buffer).workspace;
   const Write body{tile(to), value, callers && !computes(Pipe::vector)};
   issue(Pipe::scalar, "scalar_write", site, work, {{to, true}}, body, {{body.to.form, body.to.data}});

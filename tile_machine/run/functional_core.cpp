@@ -22,9 +22,9 @@ struct CopyRow {
 
 }  // namespace
 
-// With a log the number is part of the step, so that another number does not end the replay.
+// With a replay the number is part of the step, so that another number does not end the replay.
 void FunctionalCore::copy_row(const NdTensor& to, const NdTensor& from_row_0, const NamedRow& row, Site site) {
-  if (log_ == nullptr) return MachineCore::copy_row(to, from_row_0, row, site);
+  if (replay_ == nullptr) return MachineCore::copy_row(to, from_row_0, row, site);
   const Tensor number = row.numbers.slice(0, 1, row.at, 1);
   if (stopped() || !moves_here(to.first, from_row_0.first) || !usable("copy_row", {&number}, site)) return;
   const Tile named = tile(number);
@@ -36,7 +36,7 @@ void FunctionalCore::copy_row(const NdTensor& to, const NdTensor& from_row_0, co
 }
 
 void FunctionalCore::multiply(const Tensor& acc, const Tensor& a, const Tensor& b, bool init, Site) {
-  // A log outlives the run: the host's product is part of the step.
+  // A replay outlives the run: the host's product is part of the step.
   perform([to = tile(acc), x = tile(a), y = tile(b), init, &numerics = device().numerics, product = run_.product,
            &host = *run_.host] { tiles::multiply_on_host(to, x, y, init, numerics, product, host); });
 }

@@ -4,22 +4,22 @@
 
 #include <map>
 
+#include "tile_machine/events/channels.hpp"
 #include "tile_machine/run/machine_core.hpp"
-#include "tile_machine/tape/channels.hpp"
 
 namespace inlay::npu {
 
 struct FunctionalRun : Run {
   tiles::HostProduct product{};
   tiles::HostBuffers* host = nullptr;             // its space
-  ReplayLog* log = nullptr;                       // where what is done is kept
+  ReplayLog* replay = nullptr;                    // where what is done is kept
   std::vector<std::uint64_t> meetings{};          // sync_all's by stream
   std::map<ChannelId, std::uint64_t> standing{};  // sets between streams and cores that stand
 };
 
 class FunctionalCore final : public MachineCore {
  public:
-  FunctionalCore(FunctionalRun& run, std::uint32_t stream) : MachineCore(run, stream, false, run.log), run_(run) {}
+  FunctionalCore(FunctionalRun& run, std::uint32_t stream) : MachineCore(run, stream, false, run.replay), run_(run) {}
 
   void copy_row(const NdTensor& to, const NdTensor& from_row_0, const NamedRow& row, Site site) override;
   void barrier(Pipe, Site) override {}

@@ -17,7 +17,7 @@
 #include <inlay/core/workspace.hpp>
 
 #include "tile_machine/arithmetic/tensor.hpp"
-#include "tile_machine/tape/source_location.hpp"
+#include "tile_machine/events/source_location.hpp"
 
 namespace inlay::npu {
 

@@ -10,7 +10,7 @@ namespace inlay::npu {
 
 namespace {
 
-// As in Tape::streams.
+// As in EventLog::streams.
 std::vector<std::uint8_t> streams_of_a_core(const Device& device, Launch launch) {
   if (device.streams.empty()) return {0};
   std::vector<std::uint8_t> kinds;
@@ -22,19 +22,19 @@ std::vector<std::uint8_t> streams_of_a_core(const Device& device, Launch launch)
   return kinds;
 }
 
-// The tape is given up, so that there is memory to say why.
+// The log is given up, so that there is memory to say why.
 std::string why_full(CheckedRun& run) {
   std::size_t bytes = 0;
-  if (run.tape != nullptr) {
-    bytes = run.tape->entries.size() * sizeof(Entry) + run.tape->footprints.size() * sizeof(Footprint);
-    run.tape->entries = {};
-    run.tape->footprints = {};
+  if (run.log != nullptr) {
+    bytes = run.log->entries.size() * sizeof(Entry) + run.log->footprints.size() * sizeof(Footprint);
+    run.log->entries = {};
+    run.log->footprints = {};
   }
-  const std::string most = std::to_string(run.most_entries), taken = " (" + std::to_string(bytes >> 20) + " MiB)";
-  if (run.entries >= run.most_entries)
-    return "its tape has more than " + most + " entries" + taken + ", the most there may be";
-  return "no memory is left behind entry " + std::to_string(run.entries) + " of its tape" + taken +
-         ", which may have " + most;
+  const std::string most = std::to_string(run.max_entries), taken = " (" + std::to_string(bytes >> 20) + " MiB)";
+  if (run.entries >= run.max_entries)
+    return "its log has more than " + most + " entries" + taken + ", the most there may be";
+  return "no memory is left behind entry " + std::to_string(run.entries) + " of its log" + taken + ", which may have " +
+         most;
 }
 
 void report_end(Run& run, Streams::End end, const std::string& full = {}) {
@@ -60,31 +60,31 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   memories_.restart();
   Outcome outcome;
   const std::vector<std::uint8_t> kinds = streams_of_a_core(device_, launch);
-  outcome.tape.streams = kinds;
+  outcome.log.streams = kinds;
   const std::uint32_t cores = cores_of(launch);
-  outcome.tape.cores = static_cast<std::uint16_t>(cores);
+  outcome.log.cores = static_cast<std::uint16_t>(cores);
   Mutations mutations(options_.mutation);
   Streams streams;
   CheckedRun run{{.device = device_, .cores = cores, .kinds = kinds, .memories = memories_, .streams = streams}};
   Scheduler scheduler(device_, cores, kinds, options_.policy, options_.seed, memories_, run.reports, run.streams);
   run.scheduler = &scheduler;
-  run.tape = options_.record ? &outcome.tape : nullptr;
+  run.log = options_.record ? &outcome.log : nullptr;
   run.compute = options_.compute && options_.data;
   run.local_footprints = options_.local_footprints;
-  run.most_entries = options_.entries;
-  if (options_.data || options_.mutation) run.mutations = &mutations;  // a price asks for no points
+  run.max_entries = options_.entries;
+  if (options_.data || options_.mutation) run.mutations = &mutations;  // an estimate asks for no points
   run.streams.stuck = [&] { scheduler.give_up(!run.failed); };
   const Streams::End end =
       run.streams.run(cores * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
         CheckedCore core(run, stream);
         try {
           program(core);
-        } catch (const TapeIsFull&) {  // report_end says so
+        } catch (const LogIsFull&) {  // report_end says so
         }
       });
   report_end(run, end, run.full ? why_full(run) : std::string());
   if (end == Streams::End::finished && !run.failed) scheduler.report_unwritten_outputs();
-  outcome.tape.buffers = memories_.buffers();
+  outcome.log.buffers = memories_.buffers();
   outcome.reports = run.reports.take();
   outcome.points = mutations.points();
   return outcome;
@@ -93,8 +93,9 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
 FunctionalMachine::FunctionalMachine(const Device& device, std::uint32_t cores, tiles::HostProduct product)
     : GlobalMemory(device, cores, false), product_(product) {}
 
-std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& program, Launch launch, ReplayLog* log) {
-  memories_.restart(log != nullptr && log->started());
+std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& program, Launch launch,
+                                           ReplayLog* replay) {
+  memories_.restart(replay != nullptr && replay->started());
   const std::uint32_t cores = cores_of(launch);
   FunctionalRun run{{.device = device_,
                      .cores = cores,
@@ -104,8 +105,8 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
   run.meetings.assign(cores * run.kinds.size(), 0);
   run.product = product_;
   run.host = &host_;
-  run.log = log;
-  if (log != nullptr) log->resume();
+  run.replay = replay;
+  if (replay != nullptr) replay->resume();
   run.streams.stuck = [&] {
     if (run.failed) return;
     Report report;
@@ -119,7 +120,7 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
         program(core);
       });
   report_end(run, end);
-  if (log != nullptr && end == Streams::End::finished && !run.failed) log->end();
+  if (replay != nullptr && end == Streams::End::finished && !run.failed) replay->end();
   return run.reports.take();
 }
 

@@ -5,12 +5,12 @@
 
 namespace inlay::npu {
 
-MachineCore::MachineCore(Run& run, std::uint32_t stream, bool checked, ReplayLog* log)
+MachineCore::MachineCore(Run& run, std::uint32_t stream, bool checked, ReplayLog* replay)
     : Core(run.device, run.cores),
       run_(run),
       stream_(static_cast<std::uint8_t>(stream % run.kinds.size())),
       checked_(checked),
-      log_(log),
+      replay_(replay),
       views_(run.device.feeds_are_views()) {
   index_ = stream / static_cast<std::uint32_t>(run.kinds.size());
   const std::uint8_t kind = run.kinds[stream_], vectors = device().stream_of(Pipe::vector);

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "tile_machine/arithmetic/tiles.hpp"
+#include "tile_machine/events/event_log.hpp"
+#include "tile_machine/events/report.hpp"
 #include "tile_machine/run/core.hpp"
 #include "tile_machine/run/memory.hpp"
 #include "tile_machine/run/mutation.hpp"
 #include "tile_machine/run/replay_log.hpp"
 #include "tile_machine/run/streams.hpp"
-#include "tile_machine/tape/report.hpp"
-#include "tile_machine/tape/tape.hpp"
 
 namespace inlay::npu {
 
@@ -27,17 +27,17 @@ namespace inlay::npu {
 struct Run {
   const Device& device;
   std::uint32_t cores;
-  std::vector<std::uint8_t> kinds;  // of the streams of each core, as in Tape::streams
+  std::vector<std::uint8_t> kinds;  // of the streams of each core, as in EventLog::streams
   Memories& memories;
   Streams& streams;
   Reports reports{};
   bool failed = false;  // after a report that leaves work out
-  bool full = false;    // the tape has as many entries as it may, or there is no memory for another one
+  bool full = false;    // the log has as many entries as it may, or there is no memory for another one
 };
 
-// Ends a program whose tape is full, as not even the rest of its loops is worth its time: thrown where a ring's slot is
+// Ends a program whose log is full, as not even the rest of its loops is worth its time: thrown where a ring's slot is
 // acquired, caught by the machine.
-struct TapeIsFull {};
+struct LogIsFull {};
 
 class MachineCore : public Core {
  public:
@@ -88,8 +88,8 @@ class MachineCore : public Core {
   void cross_wait(Pipe pipe, std::uint16_t flag, Site site) override;
 
  protected:
-  // `log`: of functional mode, where what is done is kept.
-  MachineCore(Run& run, std::uint32_t stream, bool checked, ReplayLog* log);  // `stream`: of all cores
+  // `replay`: of functional mode, where what is done is kept.
+  MachineCore(Run& run, std::uint32_t stream, bool checked, ReplayLog* replay);  // `stream`: of all cores
   ~MachineCore() = default;
 
   // What a mode makes of the verbs: an implementation of it has these, barrier, barrier_all and sync_all.
@@ -123,10 +123,10 @@ class MachineCore : public Core {
 
   // Functional mode's work. `pointers`: of the step, to tensors that may lie in global memory.
   template <class Step> void perform(const Step& step, std::initializer_list<ReplayLog::Pointer> pointers = {}) {
-    if (log_ == nullptr)
+    if (replay_ == nullptr)
       step();
     else
-      log_->add(step, pointers);
+      replay_->add(step, pointers);
   }
   template <class Body> std::function<void()> carried_out(Pipe pipe, const Body& body) const {
     return computes(pipe) ? std::function<void()>(body) : std::function<void()>();
@@ -153,7 +153,7 @@ class MachineCore : public Core {
   Run& run_;
   std::uint8_t stream_;  // of the core
   const bool checked_;
-  ReplayLog* const log_;
+  ReplayLog* const replay_;
   std::vector<Footprint> spare_;
 
  private:
@@ -188,7 +188,7 @@ class MachineCore : public Core {
   bool is_mine(Event event, Pipe from, Pipe to) const;
   bool is_view_space(Space space) const { return views_ && (space == Space::left || space == Space::right); }
   void leave_if_full() const {
-    if (run_.full) throw TapeIsFull{};
+    if (run_.full) throw LogIsFull{};
   }
   void report(ReportKind kind, std::string message, Site site, std::uint32_t buffer = none);
   void illegal(const char* verb, const std::string& why, Site site);

@@ -16,8 +16,8 @@
 
 #include "tile_machine/arithmetic/tensor.hpp"
 #include "tile_machine/device/device.hpp"
+#include "tile_machine/events/event_log.hpp"
 #include "tile_machine/run/address_space.hpp"
-#include "tile_machine/tape/tape.hpp"
 
 namespace inlay::npu {
 
@@ -68,7 +68,7 @@ class Memories {
   Use use(std::uint32_t id) const { return state_[id].use; }
   std::byte* data(const Tensor& tensor) const {
     const State& state = state_[tensor.buffer];
-    if (state.data == nullptr || is_symbol(state.data)) return nullptr;  // a tape is made without data
+    if (state.data == nullptr || is_symbol(state.data)) return nullptr;  // a log is made without data
     return state.data + (tensor.begin - state.origin);
   }
   // Where byte `begin` of a tensor of the buffer lies in its memory. A buffer of global memory counts its bytes from

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tile_machine/tape/source_location.hpp"
+#include "tile_machine/events/source_location.hpp"
 
 namespace inlay::npu {
 

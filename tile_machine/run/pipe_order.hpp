@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tile_machine/tape/overlap.hpp"
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
+#include "tile_machine/events/overlap.hpp"
 
 namespace inlay::npu {
 

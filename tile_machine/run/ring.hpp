@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "tile_machine/arithmetic/tensor.hpp"
-#include "tile_machine/tape/source_location.hpp"
+#include "tile_machine/events/source_location.hpp"
 
 namespace inlay::npu {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tile_machine/tape/lanes.hpp"
+#include "tile_machine/events/lanes.hpp"
 
 namespace inlay::npu {
 

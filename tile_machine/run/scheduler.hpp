@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "tile_machine/events/channels.hpp"
+#include "tile_machine/events/event_log.hpp"
+#include "tile_machine/events/report.hpp"
 #include "tile_machine/run/memory.hpp"
 #include "tile_machine/run/streams.hpp"
-#include "tile_machine/tape/channels.hpp"
-#include "tile_machine/tape/report.hpp"
-#include "tile_machine/tape/tape.hpp"
 
 namespace inlay::npu {
 
@@ -31,7 +31,7 @@ struct Instruction {
   Entry entry;
   std::vector<Footprint> footprints;
   std::function<void()> run;
-  std::uint32_t index = no_entry;  // in the tape
+  std::uint32_t index = no_entry;  // in the log
   std::uint64_t order = 0;         // of issue
 };
 
@@ -51,7 +51,7 @@ class StandingSets {
 
 class Scheduler {
  public:
-  // `kinds`: of the streams of each core, as in Tape::streams.
+  // `kinds`: of the streams of each core, as in EventLog::streams.
   Scheduler(const Device& device, std::uint32_t cores, std::vector<std::uint8_t> kinds, Policy policy,
             std::uint64_t seed, Memories& memories, Reports& reports, Streams& streams);
 

@@ -36,7 +36,7 @@ struct Limits {
 
 class BandwidthShare {
  public:
-  // Lanes are numbered core by core (lanes.hpp), `streams` as the tape's. A lane has at most one transfer whose bytes
+  // Lanes are numbered core by core (lanes.hpp), `streams` as the log's. A lane has at most one transfer whose bytes
   // move.
   BandwidthShare(const Device& device, const std::vector<std::uint8_t>& streams, const Limits& limits,
                  std::uint32_t cores, Sharing sharing);

@@ -1,4 +1,4 @@
-// What one entry of the tape costs on its pipe, alone on the device.
+// What one entry of the log costs on its pipe, alone on the device.
 //
 //   cycles = head + units / throughput
 //     DMA     latency + bytes / (peak * B / (K + B)),  B = bytes / runs; a change of layout has a peak of its own
@@ -16,7 +16,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
 
 namespace inlay::npu {
 
@@ -65,7 +65,7 @@ struct Before {
 // What a transfer of global memory costs when the L2 has some of its bytes, by what it costs alone.
 void take_from_l2(const Device& device, const Traffic& traffic, Cost& cost);
 
-// Of an entry with Event::work, one that TapeOrder::of (tape_order.hpp) let pass.
+// Of an entry with Event::work, one that EventOrder::of (event_order.hpp) let pass.
 Cost cost_of(const Device& device, const Entry& entry, const Before& before = {});
 
 // Bytes a cycle of a path at its best, runs of any length: of a change of layout its own peak.

@@ -14,13 +14,13 @@ namespace {
 // The constraints of the model (timing.hpp): step `to` comes no earlier than step `from` + delay.
 class Constraints {
  public:
-  Constraints(const Tape& tape, const Device& device, const Timeline& timeline)
-      : tape_(tape), device_(device), time_(timeline), order_(timeline.order), units_(timeline.units) {
-    in_stream_.resize(tape.entries.size());
-    in_queue_.resize(tape.entries.size());
+  Constraints(const EventLog& log, const Device& device, const Timeline& timeline)
+      : log_(log), device_(device), time_(timeline), order_(timeline.order), units_(timeline.units) {
+    in_stream_.resize(log.entries.size());
+    in_queue_.resize(log.entries.size());
     for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) number(order_.stream(stream), in_stream_);
     for (std::uint32_t lane = 0; lane < order_.lanes(); ++lane) number(order_.queue(lane), in_queue_);
-    meeting_.resize(tape.entries.size());
+    meeting_.resize(log.entries.size());
     for (std::uint32_t stream = 0; stream < order_.streams(); ++stream) number(order_.sync_alls(stream), meeting_);
   }
 
@@ -32,7 +32,7 @@ class Constraints {
   // visit(from, delay, reason) for each constraint of `to`. The start of time is not named.
   template <class Visit> void each(Stamp to, Visit&& visit) const {
     const std::uint32_t index = to.entry;
-    const Entry& entry = tape_.entries[index];
+    const Entry& entry = log_.entries[index];
     const bool on_stream = order_.on_stream(entry);
     if (to.step == Step::ended) {
       each_of_end(index, visit);
@@ -60,18 +60,18 @@ class Constraints {
 
  private:
   std::uint32_t before(std::uint32_t index, std::uint32_t places) const {  // in its queue
-    return order_.queue(order_.lane_of(tape_.entries[index]))[in_queue_[index] - places];
+    return order_.queue(order_.lane_of(log_.entries[index]))[in_queue_[index] - places];
   }
   bool transfer(std::uint32_t index) const {
-    return tape_.entries[index].event == Event::work && tape_.entries[index].work.unit == Unit::dma;
+    return log_.entries[index].event == Event::work && log_.entries[index].work.unit == Unit::dma;
   }
   std::uint32_t outstanding(std::uint32_t index) const {
-    return device_.queues[order_.lane_of(tape_.entries[index]) % order_.queues()].outstanding;
+    return device_.queues[order_.lane_of(log_.entries[index]) % order_.queues()].outstanding;
   }
-  Cost cost(std::uint32_t index) const { return cost_of(device_, tape_.entries[index], time_.residency.before(index)); }
+  Cost cost(std::uint32_t index) const { return cost_of(device_, log_.entries[index], time_.residency.before(index)); }
 
   template <class Visit> void each_of_end(std::uint32_t index, Visit&& visit) const {
-    const Entry& entry = tape_.entries[index];
+    const Entry& entry = log_.entries[index];
     const Span& span = time_.spans[index];
     if (order_.on_stream(entry) || in_queue_[index] == 0 || outstanding(index) <= 1) {
       visit(Stamp{index, Step::started}, span.ended - span.started, Reason::work);
@@ -91,25 +91,25 @@ class Constraints {
 
   template <class Visit> void flag(std::uint32_t set, bool on_stream, Visit&& visit) const {
     const std::uint32_t leader = on_stream ? no_entry : units_.leader(set);
-    if (leader == no_entry) return visit(Stamp{set, Step::ended}, flight(tape_.entries[set]), Reason::flag);
+    if (leader == no_entry) return visit(Stamp{set, Step::ended}, flight(log_.entries[set]), Reason::flag);
     const Cost led = cost(leader);
-    const Tick granule = UnitFlags::granule(device_, tape_.entries[leader].work, led.units);
+    const Tick granule = UnitFlags::granule(device_, log_.entries[leader].work, led.units);
     visit(Stamp{leader, Step::started}, led.head + granule, Reason::flag);
     if (in_queue_[leader] > 0 && outstanding(leader) > 1)
       visit(Stamp{before(leader, 1), Step::ended}, granule, Reason::flag);
   }
 
   template <class Visit> void each_of_queue(std::uint32_t index, Visit&& visit) const {
-    const Event event = tape_.entries[index].event;
+    const Event event = log_.entries[index].event;
     const std::uint32_t previous = before(index, 1);
     const bool beside = outstanding(index) > 1 && (transfer(index) || waits(event) || sets(event));
     if (!beside) return visit(Stamp{previous, Step::ended}, 0, Reason::pipe);
-    visit(Stamp{previous, Step::started}, waits(tape_.entries[previous].event) ? to_ticks(device_.sync.wait_cycles) : 0,
+    visit(Stamp{previous, Step::started}, waits(log_.entries[previous].event) ? to_ticks(device_.sync.wait_cycles) : 0,
           Reason::pipe);
     std::uint32_t under_way = outstanding(index);
     for (std::uint32_t places = 1; places <= in_queue_[index]; ++places) {
       const std::uint32_t other = before(index, places);
-      const Event kind = tape_.entries[other].event;
+      const Event kind = log_.entries[other].event;
       if (!transfer(other) && !waits(kind) && !sets(kind)) return visit(Stamp{other, Step::ended}, 0, Reason::pipe);
       if (!transfer(other) || --under_way > 0) continue;
       if (transfer(index)) visit(Stamp{other, Step::ended}, 0, Reason::pipe);
@@ -123,7 +123,7 @@ class Constraints {
 
   // The step of a stream's entry after which the stream goes on.
   Stamp passed(std::uint32_t index) const {
-    return {index, order_.on_stream(tape_.entries[index]) ? Step::ended : Step::issued};
+    return {index, order_.on_stream(log_.entries[index]) ? Step::ended : Step::issued};
   }
 
   Tick issue_delay(const Entry& entry) const {
@@ -145,20 +145,20 @@ class Constraints {
     }
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
   const Timeline& time_;
-  const TapeOrder& order_;
+  const EventOrder& order_;
   const UnitFlags& units_;
   std::vector<std::uint32_t> in_stream_, in_queue_, meeting_;
 };
 
 }  // namespace
 
-std::vector<Link> critical_path(const Tape& tape, const Device& device, const Timeline& timeline) {
+std::vector<Link> critical_path(const EventLog& log, const Device& device, const Timeline& timeline) {
   std::vector<Link> path;
   if (timeline.steps.empty()) return path;
-  const Constraints constraints(tape, device, timeline);
+  const Constraints constraints(log, device, timeline);
   Stamp to = timeline.steps.back();
   for (bool found = true; found;) {
     const Tick end = constraints.at(to);
@@ -180,17 +180,17 @@ std::vector<Link> critical_path(const Tape& tape, const Device& device, const Ti
   return path;
 }
 
-std::vector<Tick> slacks(const Tape& tape, const Device& device, const Timeline& timeline) {
-  const Constraints constraints(tape, device, timeline);
+std::vector<Tick> slacks(const EventLog& log, const Device& device, const Timeline& timeline) {
+  const Constraints constraints(log, device, timeline);
   constexpr int steps = 3;
-  std::vector<Tick> latest(tape.entries.size() * steps, timeline.makespan);
+  std::vector<Tick> latest(log.entries.size() * steps, timeline.makespan);
   const auto late = [&](Stamp stamp) -> Tick& {
     return latest[std::size_t{stamp.entry} * steps + static_cast<std::size_t>(stamp.step)];
   };
   for (auto to = timeline.steps.rbegin(); to != timeline.steps.rend(); ++to)
     constraints.each(*to,
                      [&](Stamp from, Tick delay, Reason) { late(from) = std::min(late(from), late(*to) - delay); });
-  std::vector<Tick> result(tape.entries.size());
+  std::vector<Tick> result(log.entries.size());
   for (std::uint32_t i = 0; i < result.size(); ++i) {
     result[i] = late({i, Step::ended}) - timeline.spans[i].ended;
   }

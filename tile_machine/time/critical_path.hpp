@@ -29,10 +29,10 @@ struct Link {
   Tick begin = 0, end = 0;  // begin of a link == end of the one before
 };
 
-// From tick 0 on; empty for an empty tape.
-std::vector<Link> critical_path(const Tape& tape, const Device& device, const Timeline& timeline);
+// From tick 0 on; empty for an empty log.
+std::vector<Link> critical_path(const EventLog& log, const Device& device, const Timeline& timeline);
 
 // By entry, in ticks. Zero: critical.
-std::vector<Tick> slacks(const Tape& tape, const Device& device, const Timeline& timeline);
+std::vector<Tick> slacks(const EventLog& log, const Device& device, const Timeline& timeline);
 
 }  // namespace inlay::npu

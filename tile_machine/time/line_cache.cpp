@@ -14,7 +14,7 @@ std::uint64_t count(std::uint64_t mask) { return static_cast<std::uint64_t>(std:
 }  // namespace
 
 LineCache::LineCache(std::uint64_t bytes, std::uint32_t line, std::uint64_t end)
-    : most_lines_(std::max<std::uint64_t>(1, bytes / line)), roomy_(end <= bytes) {
+    : max_lines_(std::max<std::uint64_t>(1, bytes / line)), roomy_(end <= bytes) {
   const std::uint64_t pages = end / line / page_lines + 1;
   if (roomy_)
     pages_.resize(pages);
@@ -57,7 +57,7 @@ LineCache::Page& LineCache::use(std::uint64_t number) {
 
 // Whole pages go, but never the one in use.
 void LineCache::make_room() {
-  while (lines_ > most_lines_ && oldest_ != newest_) {  // never where all fit
+  while (lines_ > max_lines_ && oldest_ != newest_) {  // never where all fit
     const std::uint32_t slot = oldest_;
     Page& page = pages_[slot];
     lines_ -= count(page.there);

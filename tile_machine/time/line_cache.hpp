@@ -34,7 +34,7 @@ class LineCache {
   void link(std::uint32_t slot);
   void make_room();
 
-  std::uint64_t most_lines_, lines_ = 0, evicted_ = 0;
+  std::uint64_t max_lines_, lines_ = 0, evicted_ = 0;
   bool roomy_;                          // all addresses fit: page number i is in slot i
   std::vector<std::uint32_t> slot_of_;  // by page number, unless roomy
   std::vector<Page> pages_;

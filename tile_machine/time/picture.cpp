@@ -38,8 +38,8 @@ std::string escaped(std::string_view text) {
 
 class Picture {
  public:
-  Picture(const Tape& tape, const Device& device, const Timeline& timeline, std::uint32_t core)
-      : tape_(tape), device_(device), time_(timeline), core_(core) {}
+  Picture(const EventLog& log, const Device& device, const Timeline& timeline, std::uint32_t core)
+      : log_(log), device_(device), time_(timeline), core_(core) {}
 
   std::string draw(std::string_view title) {
     const std::uint32_t queues = time_.order.queues() * time_.order.streams_of_a_core();
@@ -75,7 +75,7 @@ class Picture {
   void draw(std::uint32_t lane, double y) {
     const LaneTime& of = time_.lanes[lane];
     add("<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">%s</text>\n", left - 8, y + bar - 3,
-        escaped(queue_name(device_, tape_.streams, of.stream, of.queue)).c_str());
+        escaped(queue_name(device_, log_.streams, of.stream, of.queue)).c_str());
     add("<path d=\"M%.0f %.1fh%.0f\" stroke=\"#cccccc\"/>\n", left, y + bar / 2, width);
     std::array<std::string, kinds.size()> paths;
     std::array<double, kinds.size()> begin{}, end{};
@@ -89,7 +89,7 @@ class Picture {
     };
     Tick free = 0;
     for (const std::uint32_t index : time_.order.queue(lane)) {
-      const Entry& entry = tape_.entries[index];
+      const Entry& entry = log_.entries[index];
       const Span& span = time_.spans[index];
       const bool stalls = entry.event != Event::work && !sets(entry.event);
       const double from = at(std::max(free, stalls ? span.issued : span.started)), to = at(span.ended);
@@ -128,7 +128,7 @@ class Picture {
           to_cycles(time_.makespan) / 4 * quarter);
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
   const Timeline& time_;
   std::uint32_t core_;
@@ -137,9 +137,9 @@ class Picture {
 
 }  // namespace
 
-std::string picture_svg(const Tape& tape, const Device& device, const Timeline& timeline, std::string_view title,
+std::string picture_svg(const EventLog& log, const Device& device, const Timeline& timeline, std::string_view title,
                         std::uint32_t core) {
-  return Picture(tape, device, timeline, core).draw(title);
+  return Picture(log, device, timeline, core).draw(title);
 }
 
 Status write_picture(const std::filesystem::path& file, const std::string& svg) {

@@ -3,7 +3,7 @@
 //   full bars   work, coloured by the unit: transfers, matrix, vector
 //   low bars    waits for a flag, a ring or the other cores
 //
-// Bars that a picture cannot keep apart are one: a page of it has a few thousand bars at most, whatever the tape's
+// Bars that a picture cannot keep apart are one: a page of it has a few thousand bars at most, whatever the log's
 // length.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace inlay::npu {
 
-std::string picture_svg(const Tape& tape, const Device& device, const Timeline& timeline, std::string_view title,
+std::string picture_svg(const EventLog& log, const Device& device, const Timeline& timeline, std::string_view title,
                         std::uint32_t core = 0);
 Status write_picture(const std::filesystem::path& file, const std::string& svg);
 

@@ -16,7 +16,7 @@ namespace {
 // Visits the entries of all streams as if they ran side by side. `visit` gives the bytes that an entry moves.
 class FusedLinears {
  public:
-  FusedLinears(const Tape& tape, const TapeOrder& order) : tape_(tape), order_(order), streams_(order.streams()) {}
+  FusedLinears(const EventLog& log, const EventOrder& order) : log_(log), order_(order), streams_(order.streams()) {}
 
   template <class Visit> void each(Visit&& visit) {
     for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) run_.push({0, stream});
@@ -44,7 +44,7 @@ class FusedLinears {
     const auto entries = order_.outward(number);
     while (stream.next < entries.size()) {
       const std::uint32_t index = entries[stream.next];
-      const Entry& entry = tape_.entries[index];
+      const Entry& entry = log_.entries[index];
       if (crosses(entry.event)) {
         const std::uint32_t set = order_.partner(index);
         if (set != no_entry && passed_.count(set) == 0 && !given_up_) {
@@ -71,7 +71,7 @@ class FusedLinears {
     passed_.insert(set);
     const std::uint32_t wait = order_.partner(set);
     if (wait == no_entry) return;
-    const std::uint32_t number = order_.stream_of(tape_.entries[wait]);
+    const std::uint32_t number = order_.stream_of(log_.entries[wait]);
     Progress& stream = streams_[number];
     if (stream.waits_for != set) return;
     stream.waits_for = no_entry;
@@ -97,8 +97,8 @@ class FusedLinears {
       }
   }
 
-  const Tape& tape_;
-  const TapeOrder& order_;
+  const EventLog& log_;
+  const EventOrder& order_;
   std::vector<Progress> streams_;
   std::unordered_set<std::uint32_t> passed_;  // sets of other streams
   std::uint32_t met_ = 0;
@@ -107,28 +107,28 @@ class FusedLinears {
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> run_;
 };
 
-std::span<const Footprint> footprints_of(const Tape& tape, const Entry& entry) {
-  return {tape.footprints.data() + entry.footprints, entry.footprint_count};
+std::span<const Footprint> footprints_of(const EventLog& log, const Entry& entry) {
+  return {log.footprints.data() + entry.footprints, entry.footprint_count};
 }
 
-std::uint64_t end_of_addresses(const Tape& tape, const TapeOrder& order) {
+std::uint64_t end_of_addresses(const EventLog& log, const EventOrder& order) {
   std::uint64_t end = 0;
   for (std::uint32_t stream = 0; stream < order.streams(); ++stream)
     for (std::uint32_t index : order.outward(stream))
-      for (const Footprint& at : footprints_of(tape, tape.entries[index]))
+      for (const Footprint& at : footprints_of(log, log.entries[index]))
         if (at.memory == 0 && at.runs > 0) end = std::max(end, at.begin + (at.runs - 1) * at.stride + at.run_bytes);
   return end;
 }
 
 class L2 {
  public:
-  L2(const Tape& tape, const Device& device, const TapeOrder& order)
-      : tape_(tape), device_(device), cache_(device.l2.bytes, device.l2.line, end_of_addresses(tape, order)) {}
+  L2(const EventLog& log, const Device& device, const EventOrder& order)
+      : log_(log), device_(device), cache_(device.l2.bytes, device.l2.line, end_of_addresses(log, order)) {}
 
   Traffic transfer(const Entry& entry) {
     Traffic traffic;
     bool known = false;
-    for (const Footprint& at : footprints_of(tape_, entry)) {
+    for (const Footprint& at : footprints_of(log_, entry)) {
       if (at.memory != 0 || (at.atomic && !at.write)) continue;  // what an atomic write reads is its own
       known = true;
       touch(at, traffic);
@@ -142,7 +142,7 @@ class L2 {
   void touch(const Footprint& at, Traffic& traffic) {
     const std::uint64_t line = device_.l2.line;
     const bool streamed = at.streamed && device_.l2.hints;
-    const bool workspace = at.buffer < tape_.buffers.size() && tape_.buffers[at.buffer].workspace;
+    const bool workspace = at.buffer < log_.buffers.size() && log_.buffers[at.buffer].workspace;
     std::uint64_t from = 0;  // lines below it were counted with the run before
     for (std::uint32_t run = 0; run < at.runs; ++run) {
       const std::uint64_t begin = at.begin + run * at.stride;
@@ -165,7 +165,7 @@ class L2 {
     }
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
   LineCache cache_;
 };
@@ -195,34 +195,34 @@ class ScalarCache {
 // Which scalar reads miss, and where others' writes make a stream's scalar unit forget.
 class ScalarCaches {
  public:
-  ScalarCaches(const Tape& tape, const Device& device, const TapeOrder& order)
-      : tape_(tape), order_(order), caches_(order.streams(), ScalarCache(device.scalar)) {}
+  ScalarCaches(const EventLog& log, const Device& device, const EventOrder& order)
+      : log_(log), order_(order), caches_(order.streams(), ScalarCache(device.scalar)) {}
   bool misses(const Entry& entry) {
     bool missing = false;
-    for (const Footprint& at : footprints_of(tape_, entry))
+    for (const Footprint& at : footprints_of(log_, entry))
       missing = missing || (at.memory == 0 && caches_[order_.stream_of(entry)].misses(at.begin));
     return missing;
   }
   void forget(const Entry& entry) { caches_[order_.stream_of(entry)].forget(); }
 
  private:
-  const Tape& tape_;
-  const TapeOrder& order_;
+  const EventLog& log_;
+  const EventOrder& order_;
   std::vector<ScalarCache> caches_;
 };
 
 }  // namespace
 
-Residency::Residency(const Tape& tape, const Device& device, const TapeOrder& order) {
+Residency::Residency(const EventLog& log, const Device& device, const EventOrder& order) {
   std::optional<L2> l2;
   if (device.l2.bytes > 0) {
-    traffic_.resize(tape.entries.size());
-    l2.emplace(tape, device, order);
+    traffic_.resize(log.entries.size());
+    l2.emplace(log, device, order);
   }
   if (!l2 && device.scalar.miss_cycles == 0) return;
-  ScalarCaches scalar(tape, device, order);
-  FusedLinears(tape, order).each([&](std::uint32_t index) -> std::uint64_t {
-    const Entry& entry = tape.entries[index];
+  ScalarCaches scalar(log, device, order);
+  FusedLinears(log, order).each([&](std::uint32_t index) -> std::uint64_t {
+    const Entry& entry = log.entries[index];
     if (entry.event != Event::work) {
       if (!sets(entry.event)) scalar.forget(entry);
     } else if (entry.work.unit == Unit::scalar) {

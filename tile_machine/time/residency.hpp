@@ -1,4 +1,4 @@
-// What the L2 has of each transfer, and the scalar units' caches of each read: from the tape alone, before any time
+// What the L2 has of each transfer, and the scalar units' caches of each read: from the log alone, before any time
 // is known. Hits and misses are thus the same however fast the parts are, and all that holds of costs that do not
 // depend on times (timing.hpp) holds with caches too.
 //
@@ -19,16 +19,16 @@
 #include <vector>
 
 #include "tile_machine/time/cost.hpp"
-#include "tile_machine/time/tape_order.hpp"
+#include "tile_machine/time/event_order.hpp"
 
 namespace inlay::npu {
 
 class Residency {
  public:
   Residency() = default;
-  Residency(const Tape& tape, const Device& device, const TapeOrder& order);
+  Residency(const EventLog& log, const Device& device, const EventOrder& order);
 
-  // Of an entry of the tape, for cost_of.
+  // Of an entry of the log, for cost_of.
   Before before(std::uint32_t entry) const {
     return {.traffic = traffic_.empty() ? nullptr : &traffic_[entry],
             .misses = !misses_.empty() && misses_.count(entry) > 0};

@@ -9,7 +9,7 @@ namespace inlay::npu {
 namespace {
 
 // The least cycles of one entry on its pipe.
-double least_cycles(const Device& device, const Entry& entry, const Before& before) {
+double min_cycles(const Device& device, const Entry& entry, const Before& before) {
   if (entry.work.unit != Unit::dma) return to_cycles(cost_of(device, entry, before).units);
   const Path& path = device.paths[entry.work.path];
   const double peak = peak_bandwidth(path, entry.work);
@@ -50,7 +50,7 @@ double Roofline::dma_share() const {
   return makespan > 0 ? cycles / makespan : 0;
 }
 
-double least_cycles(const Device& device, const RooflineWork& problem) {
+double min_cycles(const Device& device, const RooflineWork& problem) {
   const double bandwidth = std::min(device.dram_bytes_per_cycle, device.cores * device.dram_bytes_per_cycle_core);
   const double bytes = problem.bytes > 0 ? static_cast<double>(problem.bytes) / bandwidth : 0;
   double products = 0;
@@ -60,22 +60,22 @@ double least_cycles(const Device& device, const RooflineWork& problem) {
   return std::max(bytes, products);
 }
 
-Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline, const RooflineWork& problem) {
-  const TapeOrder& order = timeline.order;
+Roofline roofline(const EventLog& log, const Device& device, const Timeline& timeline, const RooflineWork& problem) {
+  const EventOrder& order = timeline.order;
   Roofline result;
-  result.problem = least_cycles(device, problem);
+  result.problem = min_cycles(device, problem);
   result.makespan = to_cycles(timeline.makespan);
   for (const Queue& queue : device.queues) result.bounds.push_back({.resource = queue.name});
   std::vector<double> lane_cycles(order.lanes()), products(order.cores());
   std::vector<std::uint64_t> dram_bytes(order.cores()), l2_bytes(order.cores());
-  for (std::uint32_t index = 0; index < tape.entries.size(); ++index) {
-    const Entry& entry = tape.entries[index];
+  for (std::uint32_t index = 0; index < log.entries.size(); ++index) {
+    const Entry& entry = log.entries[index];
     if (entry.event != Event::work) continue;
     const Work& work = entry.work;
     const Before before = timeline.residency.before(index);
     const std::uint32_t lane = order.lane_of(entry);
     Bound& bound = result.bounds[lane % order.queues()];
-    lane_cycles[lane] += least_cycles(device, entry, before);
+    lane_cycles[lane] += min_cycles(device, entry, before);
     if (work.unit == Unit::dma) {
       bound.bytes += work.bytes;
       if (device.paths[work.path].dram) {

@@ -44,11 +44,13 @@ struct Roofline {
 };
 
 // Of all cores of the device together.
-double least_cycles(const Device& device, const RooflineWork& problem);
+double min_cycles(const Device& device, const RooflineWork& problem);
 
-Roofline roofline(const Tape& tape, const Device& device, const Timeline& timeline, const RooflineWork& problem = {});
+Roofline roofline(const EventLog& log, const Device& device, const Timeline& timeline,
+                  const RooflineWork& problem = {});
 
 // Several lines: makespan, bounds, stalls of each pipe, critical path, slack. For a person; its form may change.
-std::string summary(const Tape& tape, const Device& device, const Timeline& timeline, const RooflineWork& problem = {});
+std::string summary(const EventLog& log, const Device& device, const Timeline& timeline,
+                    const RooflineWork& problem = {});
 
 }  // namespace inlay::npu

@@ -1,4 +1,4 @@
-// The event loop behind time_tape. Events are starts and ends of entries, never cycles.
+// The event loop behind time_events. Events are starts and ends of entries, never cycles.
 //
 // Two kinds of agents: a lane (one queue of one stream) and a stream (one scalar unit). An agent is
 // advanced when something that it may wait for has happened; it moves as far as it can at this tick.
@@ -15,8 +15,8 @@ namespace inlay::npu {
 
 class Simulation {
  public:
-  // Of `ordered` what depends on the tape alone: its order, the L2's bytes, unit flags.
-  Simulation(const Tape& tape, const Device& device, const Timeline& ordered, const TimingOptions& options);
+  // Of `ordered` what depends on the log alone: its order, the L2's bytes, unit flags.
+  Simulation(const EventLog& log, const Device& device, const Timeline& ordered, const TimingOptions& options);
 
   Status run();
   Tick makespan() const { return now_; }
@@ -123,7 +123,7 @@ class Simulation {
   }
   // What a wait from `begin` to `end` is charged to: charge(stall, begin, end).
   template <class Charge> void each_cause(std::uint32_t wait, Tick begin, Tick end, Charge&& charge) const {
-    const Stall of = wait_cause(tape_.entries[wait]);
+    const Stall of = wait_cause(log_.entries[wait]);
     const std::uint32_t taken = order_.partner(wait);
     const bool flies = flight(taken) > 0;
     const Tick set = flies ? std::clamp(spans_[taken].ended, begin, end) : end;
@@ -141,9 +141,9 @@ class Simulation {
     Tick set, wait, barrier, cross, stream;
   };
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
-  const TapeOrder& order_;
+  const EventOrder& order_;
   const SyncTicks sync_;
   const Residency& residency_;
   const bool detail_;
@@ -151,7 +151,7 @@ class Simulation {
   std::vector<Lane> lanes_;
   std::vector<Stream> streams_;
   std::vector<Span> spans_;
-  std::vector<Cost> costs_;  // of TapeOrder::works(), where the L2 has nothing
+  std::vector<Cost> costs_;  // of EventOrder::works(), where the L2 has nothing
   std::vector<Stamp> steps_;
   std::vector<std::uint32_t> ready_, ended_lanes_;
   WakeQueue wakes_;

@@ -112,7 +112,7 @@ void Simulation::run_first(std::uint32_t lane_index) {
 
 // A unit flag stands when the first granule of the work before it is done.
 void Simulation::wake_set(std::uint32_t set, const Lane& lane, std::uint32_t work) {
-  wakes_.push(lane.moves + UnitFlags::granule(device_, tape_.entries[work].work, lane.cost.units),
+  wakes_.push(lane.moves + UnitFlags::granule(device_, log_.entries[work].work, lane.cost.units),
               std::uint64_t{sets_} + set);
 }
 
@@ -145,7 +145,7 @@ Tick Simulation::work_of(const Lane& lane, std::uint32_t index) const {
 // What the first entry's time up to now is charged to, of what the one before it did not see.
 void Simulation::charge(std::uint32_t lane_index, std::uint32_t index) {
   Lane& lane = lanes_[lane_index];
-  const Entry& entry = tape_.entries[index];
+  const Entry& entry = log_.entries[index];
   const Span& span = spans_[index];
   charge_gap(lane_index, span.issued, index);
   const Tick begin = std::max(lane.free, span.issued);
@@ -161,7 +161,7 @@ void Simulation::charge(std::uint32_t lane_index, std::uint32_t index) {
   lane.ledger.add(Cause::l2_share, lane.l2_waited, index);
   const Tick rest = seen - work - lane.l2_waited;
   const Tick followed = now_ - lane.done;
-  if (followed > 0) lane.ledger.add(wait_cause(tape_.entries[units_.wait(index)]), followed, index);
+  if (followed > 0) lane.ledger.add(wait_cause(log_.entries[units_.wait(index)]), followed, index);
   lane.ledger.add(Cause::dram_share, rest - followed, index);
 }
 
@@ -179,7 +179,7 @@ bool Simulation::may_end(std::uint32_t lane_index) {
     return false;
   }
   if (place != followers_.end()) followers_.erase(place);
-  const Tick end = spans_[leader].ended + UnitFlags::granule(device_, tape_.entries[index].work, lane.cost.units);
+  const Tick end = spans_[leader].ended + UnitFlags::granule(device_, log_.entries[index].work, lane.cost.units);
   if (end <= now_) return true;
   lane.state = LaneState::following;
   wakes_.push(end, lane_index);

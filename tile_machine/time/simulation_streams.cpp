@@ -40,7 +40,7 @@ bool Simulation::put_in_queue(std::uint32_t number, std::uint32_t index) {
     return false;
   }
   if (stream.state == StreamState::queue_full && detail_) {
-    const Pipe pipe = tape_.entries[index].pipe;
+    const Pipe pipe = log_.entries[index].pipe;
     charge_stop(number, {.cause = Cause::queue_full, .from = pipe, .to = pipe}, stream.since, now_);
   }
   issue(number, index, now_);
@@ -124,7 +124,7 @@ void Simulation::start_on_stream(std::uint32_t number, std::uint32_t index) {
   Tick ticks = instruction_ticks(event);
   if (detail_) scalar.ledger.add(Cause::sync, ticks, index);
   if (event == Event::work) {
-    const Cost cost = cost_of(device_, tape_.entries[index], residency_.before(index));
+    const Cost cost = cost_of(device_, log_.entries[index], residency_.before(index));
     ticks = cost.head + cost.units;
     scalar.busy += ticks;
   }

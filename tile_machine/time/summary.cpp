@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <map>
 
-#include "tile_machine/tape/sites.hpp"
+#include "tile_machine/events/sites.hpp"
 #include "tile_machine/time/critical_path.hpp"
 #include "tile_machine/time/roofline.hpp"
 
@@ -40,10 +40,11 @@ std::string bounds_text(const Roofline& roof) {
 }
 
 // The lanes of one queue: of each stream that has it.
-std::vector<LaneTime> lanes_of(const Tape& tape, const Device& device, const Timeline& timeline, std::uint32_t queue) {
+std::vector<LaneTime> lanes_of(const EventLog& log, const Device& device, const Timeline& timeline,
+                               std::uint32_t queue) {
   std::vector<LaneTime> result;
   for (const LaneTime& lane : timeline.lanes)
-    if (lane.queue == queue && device.has_queue(tape.streams[lane.stream], queue)) result.push_back(lane);
+    if (lane.queue == queue && device.has_queue(log.streams[lane.stream], queue)) result.push_back(lane);
   return result;
 }
 
@@ -69,13 +70,13 @@ std::vector<Stall> merged(const std::vector<LaneTime>& lanes) {
   return result;
 }
 
-std::string pipes_text(const Tape& tape, const Device& device, const Timeline& timeline) {
+std::string pipes_text(const EventLog& log, const Device& device, const Timeline& timeline) {
   constexpr std::size_t shown = 4;
   std::string text;
   for (std::uint32_t queue = 0; queue < device.queues.size(); ++queue) {
     Tick busy = 0;
     std::uint64_t entries = 0;
-    const std::vector<LaneTime> lanes = lanes_of(tape, device, timeline, queue);
+    const std::vector<LaneTime> lanes = lanes_of(log, device, timeline, queue);
     for (const LaneTime& lane : lanes) {
       busy += lane.busy;
       entries += lane.entries;
@@ -86,19 +87,19 @@ std::string pipes_text(const Tape& tape, const Device& device, const Timeline& t
     const std::vector<Stall> stalls = merged(lanes);
     for (std::size_t i = 0; i < std::min(shown, stalls.size()); ++i) {
       text += ", " + describe(stalls[i]) + " " + percent(to_cycles(stalls[i].ticks), all);
-      if (stalls[i].entry != no_entry) text += " (" + line_of(tape.entries[stalls[i].entry].site) + ")";
+      if (stalls[i].entry != no_entry) text += " (" + line_of(log.entries[stalls[i].entry].site) + ")";
     }
     text += "\n";
   }
   return text;
 }
 
-std::string path_text(const Tape& tape, const Device& device, const Timeline& timeline) {
+std::string path_text(const EventLog& log, const Device& device, const Timeline& timeline) {
   constexpr std::size_t shown = 6;
   std::map<std::string, Tick> parts;
-  for (const Link& link : critical_path(tape, device, timeline)) {
+  for (const Link& link : critical_path(log, device, timeline)) {
     if (link.begin == link.end) continue;
-    const Entry& entry = tape.entries[link.entry];
+    const Entry& entry = log.entries[link.entry];
     std::string key(link.reason == Reason::work ? name(entry.pipe) : name(link.reason));
     if (link.reason == Reason::work) key += std::string(" ") + entry.verb + " (" + line_of(entry.site) + ")";
     parts[key] += link.end - link.begin;
@@ -113,12 +114,12 @@ std::string path_text(const Tape& tape, const Device& device, const Timeline& ti
 }
 
 // Of the entries that work: how many the makespan hangs on, and how late the middle one could be.
-std::string slack_text(const Tape& tape, const Device& device, const Timeline& timeline) {
-  const std::vector<Tick> slack = slacks(tape, device, timeline);
+std::string slack_text(const EventLog& log, const Device& device, const Timeline& timeline) {
+  const std::vector<Tick> slack = slacks(log, device, timeline);
   std::vector<std::vector<Tick>> by_queue(device.queues.size());
   for (std::uint32_t i = 0; i < slack.size(); ++i)
-    if (tape.entries[i].event == Event::work)
-      by_queue[timeline.order.lane_of(tape.entries[i]) % timeline.order.queues()].push_back(slack[i]);
+    if (log.entries[i].event == Event::work)
+      by_queue[timeline.order.lane_of(log.entries[i]) % timeline.order.queues()].push_back(slack[i]);
   std::string text;
   for (std::size_t queue = 0; queue < by_queue.size(); ++queue) {
     std::vector<Tick>& ticks = by_queue[queue];
@@ -134,16 +135,16 @@ std::string slack_text(const Tape& tape, const Device& device, const Timeline& t
 
 }  // namespace
 
-std::string summary(const Tape& tape, const Device& device, const Timeline& timeline, const RooflineWork& problem) {
-  const Roofline roof = roofline(tape, device, timeline, problem);
+std::string summary(const EventLog& log, const Device& device, const Timeline& timeline, const RooflineWork& problem) {
+  const Roofline roof = roofline(log, device, timeline, problem);
   const std::string stated = roof.problem > 0 ? "problem " + percent(roof.problem, roof.makespan) +
                                                     " of the makespan: no program takes less than " +
                                                     number(roof.problem, 0) + " cycles\n"
                                               : "";
   return stated + "makespan " + number(roof.makespan, 0) + " cycles, " + std::to_string(timeline.order.cores()) +
-         " cores, " + std::to_string(tape.entries.size()) + " entries\nbounds\n" + bounds_text(roof) +
-         "pipes, all cores\n" + pipes_text(tape, device, timeline) + "critical path\n" +
-         path_text(tape, device, timeline) + "slack of work\n" + slack_text(tape, device, timeline);
+         " cores, " + std::to_string(log.entries.size()) + " entries\nbounds\n" + bounds_text(roof) +
+         "pipes, all cores\n" + pipes_text(log, device, timeline) + "critical path\n" +
+         path_text(log, device, timeline) + "slack of work\n" + slack_text(log, device, timeline);
 }
 
 }  // namespace inlay::npu

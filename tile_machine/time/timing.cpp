@@ -3,32 +3,32 @@
 #include <algorithm>
 #include <string>
 
-#include "tile_machine/tape/sites.hpp"
+#include "tile_machine/events/sites.hpp"
 #include "tile_machine/time/simulation.hpp"
 
 namespace inlay::npu {
 
-Simulation::Simulation(const Tape& tape, const Device& device, const Timeline& ordered, const TimingOptions& options)
-    : tape_(tape),
+Simulation::Simulation(const EventLog& log, const Device& device, const Timeline& ordered, const TimingOptions& options)
+    : log_(log),
       device_(device),
       order_(ordered.order),
       sync_{to_ticks(device.sync.set_cycles), to_ticks(device.sync.wait_cycles), to_ticks(device.sync.barrier_cycles),
             to_ticks(device.sync.cross_cycles), to_ticks(device.sync.stream_cycles)},
       residency_(ordered.residency),
       detail_(options.detail),
-      dram_(device, tape.streams, {device.dram_bytes_per_cycle, device.dram_bytes_per_cycle_core}, order_.cores(),
+      dram_(device, log.streams, {device.dram_bytes_per_cycle, device.dram_bytes_per_cycle_core}, order_.cores(),
             options.sharing),
-      l2_(device, tape.streams, {device.l2.bytes_per_cycle, device.l2.bytes_per_cycle_core}, order_.cores(),
+      l2_(device, log.streams, {device.l2.bytes_per_cycle, device.l2.bytes_per_cycle_core}, order_.cores(),
           options.sharing),
       lanes_(order_.lanes()),
       streams_(order_.streams()),
-      spans_(tape.entries.size()),
+      spans_(log.entries.size()),
       again_(order_.lanes() + order_.streams()),
       sets_(again_ + order_.lanes()),
       units_(ordered.units),
-      early_(units_.any() ? tape.entries.size() : 0) {
-  if (detail_) steps_.reserve(tape.entries.size() * 3);
-  for (const std::uint32_t entry : order_.works()) costs_.push_back(cost_of(device, tape.entries[entry]));
+      early_(units_.any() ? log.entries.size() : 0) {
+  if (detail_) steps_.reserve(log.entries.size() * 3);
+  for (const std::uint32_t entry : order_.works()) costs_.push_back(cost_of(device, log.entries[entry]));
   for (std::uint32_t i = 0; i < order_.lanes(); ++i) {
     const Queue& queue = device.queues[i % order_.queues()];
     lanes_[i].outstanding = queue.outstanding;
@@ -95,8 +95,8 @@ Status Simulation::run() {
 Status Simulation::deadlock() const {
   std::string waiting;
   const auto append = [&](std::uint32_t index) {
-    const Entry& entry = tape_.entries[index];
-    const std::string mine = stream_name(device_, tape_.streams, entry.stream);
+    const Entry& entry = log_.entries[index];
+    const std::string mine = stream_name(device_, log_.streams, entry.stream);
     waiting += (waiting.empty() ? "" : "; ") + std::string("core ") + std::to_string(entry.core) +
                (mine.empty() ? "" : " " + mine) + ": " + entry.verb + " at " + line_of(entry.site);
     if (entry.event == Event::wait || entry.event == Event::stream_wait)
@@ -108,7 +108,7 @@ Status Simulation::deadlock() const {
   for (std::uint32_t stream = 0; stream < order_.streams(); ++stream)
     if (streams_[stream].state != StreamState::done) append(order_.stream(stream)[streams_[stream].next]);
   if (waiting.empty()) return {};
-  return invalid("tape: no entry can go on. " + waiting);
+  return invalid("log: no entry can go on. " + waiting);
 }
 
 void Simulation::finish(Timeline& timeline) {
@@ -132,33 +132,33 @@ void Simulation::finish(Timeline& timeline) {
   }
 }
 
-tl::expected<Timeline, Status> order_tape(const Tape& tape, const Device& device) {
-  auto order = TapeOrder::of(tape, device);
+tl::expected<Timeline, Status> order_events(const EventLog& log, const Device& device) {
+  auto order = EventOrder::of(log, device);
   if (!order) return tl::unexpected<Status>(std::move(order.error()));
   Timeline timeline;
   timeline.order = std::move(*order);
-  timeline.residency = Residency(tape, device, timeline.order);
-  timeline.units = UnitFlags(tape, device, timeline.order);
+  timeline.residency = Residency(log, device, timeline.order);
+  timeline.units = UnitFlags(log, device, timeline.order);
   return timeline;
 }
 
-Status add_times(const Tape& tape, const Device& device, const TimingOptions& options, Timeline& timeline) {
-  Simulation simulation(tape, device, timeline, options);
+Status add_times(const EventLog& log, const Device& device, const TimingOptions& options, Timeline& timeline) {
+  Simulation simulation(log, device, timeline, options);
   if (Status status = simulation.run(); !status.ok()) return status;
   simulation.finish(timeline);
   return {};
 }
 
-tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device, const TimingOptions& options) {
-  auto timeline = order_tape(tape, device);
+tl::expected<Timeline, Status> time_events(const EventLog& log, const Device& device, const TimingOptions& options) {
+  auto timeline = order_events(log, device);
   if (!timeline) return timeline;
-  if (Status status = add_times(tape, device, options, *timeline); !status.ok())
+  if (Status status = add_times(log, device, options, *timeline); !status.ok())
     return tl::unexpected<Status>(std::move(status));
   return timeline;
 }
 
-tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& ordered) {
-  Simulation simulation(tape, device, ordered, {.detail = false});
+tl::expected<Tick, Status> makespan_of(const EventLog& log, const Device& device, const Timeline& ordered) {
+  Simulation simulation(log, device, ordered, {.detail = false});
   if (Status status = simulation.run(); !status.ok()) return tl::unexpected<Status>(std::move(status));
   return simulation.makespan();
 }

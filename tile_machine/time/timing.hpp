@@ -1,11 +1,11 @@
-// When each entry of a tape starts and ends on a device: the timing model.
+// When each entry of a log starts and ends on a device: the timing model.
 //
 //   issue   a scalar stream puts entries into its in-order queues: issue_cycles each; it stops on a
 //           full queue until that queue's first entry starts
 //   start   = max(the queue's previous entry is done, issued, the flag that a wait takes is set; one between
 //           streams comes over stream_cycles later)
 //   end     = start + head + units / throughput (cost.hpp); transfers of global memory share its bandwidth and
-//           that of the L2 (bandwidth.hpp) and may take longer. Which bytes are the L2's the tape says
+//           that of the L2 (bandwidth.hpp) and may take longer. Which bytes are the L2's the log says
 //           (residency.hpp)
 //
 // A queue works on one entry at a time, unless several transfers may be under way in it (Queue::outstanding = n):
@@ -24,7 +24,7 @@
 // What speeds up helps? Without sharing, times are a max-plus function of the costs: no start or end gets
 // later when a cost shrinks. With max-min sharing that is false (an earlier transfer takes bandwidth from
 // one that the makespan hangs on; tile_machine/tests/time/timing.cpp has the example), as Graham found for list
-// schedules. What holds for every entry of every tape, since an agent never gets less than an equal part:
+// schedules. What holds for every entry of every log, since an agent never gets less than an equal part:
 //   Sharing::none  <=  Sharing::max_min  <=  Sharing::equal_parts
 // and both bounds are monotone in every bandwidth, latency and cost.
 #pragma once
@@ -34,9 +34,9 @@
 #include <tl/expected.hpp>
 
 #include "tile_machine/time/bandwidth.hpp"
+#include "tile_machine/time/event_order.hpp"
 #include "tile_machine/time/residency.hpp"
 #include "tile_machine/time/stalls.hpp"
-#include "tile_machine/time/tape_order.hpp"
 #include "tile_machine/time/unit_flags.hpp"
 
 namespace inlay::npu {
@@ -63,13 +63,13 @@ struct Stamp {
 
 struct Timeline {
   Tick makespan = 0;
-  std::vector<Span> spans;      // of each entry of the tape
-  std::vector<LaneTime> lanes;  // by TapeOrder::lane
+  std::vector<Span> spans;      // of each entry of the log
+  std::vector<LaneTime> lanes;  // by EventOrder::lane
   std::vector<BandwidthSample> dram;
   std::uint64_t dram_bytes = 0;  // integral of the bandwidth over time
   std::uint64_t l2_bytes = 0;    // integral of the L2's bandwidth over time
   Residency residency;
-  TapeOrder order;
+  EventOrder order;
   UnitFlags units;
   std::vector<Stamp> steps;
 };
@@ -79,15 +79,16 @@ struct TimingOptions {
   bool detail = true;  // false: no spans, no steps, no stalls
 };
 
-// Errors: an entry outside the device (TapeOrder::of), or a deadlock, which names who waits for what.
-tl::expected<Timeline, Status> time_tape(const Tape& tape, const Device& device, const TimingOptions& options = {});
+// Errors: an entry outside the device (EventOrder::of), or a deadlock, which names who waits for what.
+tl::expected<Timeline, Status> time_events(const EventLog& log, const Device& device,
+                                           const TimingOptions& options = {});
 
 // The same in two steps. What no bandwidth changes: the order of the entries, what the L2 keeps, and unit flags; and
 // the times of a timeline that has these.
-tl::expected<Timeline, Status> order_tape(const Tape& tape, const Device& device);
-Status add_times(const Tape& tape, const Device& device, const TimingOptions& options, Timeline& timeline);
+tl::expected<Timeline, Status> order_events(const EventLog& log, const Device& device);
+Status add_times(const EventLog& log, const Device& device, const TimingOptions& options, Timeline& timeline);
 // The makespan alone, on a device that differs in bandwidths at most from that by which `ordered` was made, which may
 // get its times meanwhile.
-tl::expected<Tick, Status> makespan_of(const Tape& tape, const Device& device, const Timeline& ordered);
+tl::expected<Tick, Status> makespan_of(const EventLog& log, const Device& device, const Timeline& ordered);
 
 }  // namespace inlay::npu

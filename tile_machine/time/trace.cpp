@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "files/whole_file.hpp"
-#include "tile_machine/tape/sites.hpp"
+#include "tile_machine/events/sites.hpp"
 #include "tile_machine/time/critical_path.hpp"
 
 namespace inlay::npu {
@@ -22,12 +22,12 @@ double microseconds(std::int64_t eighths) { return static_cast<double>(eighths) 
 
 class Trace {
  public:
-  Trace(const Tape& tape, const Device& device, const Timeline& timeline)
-      : tape_(tape),
+  Trace(const EventLog& log, const Device& device, const Timeline& timeline)
+      : log_(log),
         device_(device),
         time_(timeline),
-        slack_(slacks(tape, device, timeline)),
-        arrow_(tape.entries.size()) {}
+        slack_(slacks(log, device, timeline)),
+        arrow_(log.entries.size()) {}
 
   json build() {
     name_threads();
@@ -71,7 +71,7 @@ class Trace {
         const json where = {{"ph", "M"}, {"pid", process(core)}, {"tid", thread(of_core)}};
         json named = where, sorted = where;
         named.update({{"name", "thread_name"},
-                      {"args", {{"name", queue_name(device_, tape_.streams, lane.stream, lane.queue)}}}});
+                      {"args", {{"name", queue_name(device_, log_.streams, lane.stream, lane.queue)}}}});
         sorted.update({{"name", "thread_sort_index"}, {"args", {{"sort_index", of_core}}}});
         names_.push_back(std::move(named));
         names_.push_back(std::move(sorted));
@@ -87,7 +87,7 @@ class Trace {
   std::uint32_t memory_process() const { return process(time_.order.cores()); }
 
   json arguments(std::uint32_t index) const {
-    const Entry& entry = tape_.entries[index];
+    const Entry& entry = log_.entries[index];
     const Work& work = entry.work;
     json result = {{"line", line_of(entry.site)}, {"slack", to_cycles(slack_[index])}};
     if (work.unit == Unit::matrix) result.update({{"m", work.m}, {"n", work.n}, {"k", work.k}});
@@ -111,7 +111,7 @@ class Trace {
   void slices(std::uint32_t lane) {
     Tick free = 0;
     for (std::uint32_t index : time_.order.queue(lane)) {
-      const Entry& entry = tape_.entries[index];
+      const Entry& entry = log_.entries[index];
       const Span& span = time_.spans[index];
       const bool stalls = entry.event != Event::work && !sets(entry.event);
       // Of what is under way beside others: the part after them.
@@ -132,12 +132,12 @@ class Trace {
   }
 
   void flows() {
-    for (std::uint32_t set = 0; set < tape_.entries.size(); ++set) {
-      const Entry& from = tape_.entries[set];
+    for (std::uint32_t set = 0; set < log_.entries.size(); ++set) {
+      const Entry& from = log_.entries[set];
       const std::uint32_t wait = sets(from.event) ? time_.order.partner(set) : no_entry;
       if (wait == no_entry) continue;
       const auto end = [&](const char* phase, std::uint32_t index) {
-        const Entry& entry = tape_.entries[index];
+        const Entry& entry = log_.entries[index];
         return json{{"ph", phase},
                     {"name", from.event == Event::cross_set ? "cross"
                              : from.ring                    ? "ring"
@@ -164,13 +164,13 @@ class Trace {
 
   void occupancy() {
     for (std::uint32_t stream = 0; stream < time_.order.streams(); ++stream) {
-      const std::string mine = stream_name(device_, tape_.streams, stream % time_.order.streams_of_a_core());
+      const std::string mine = stream_name(device_, log_.streams, stream % time_.order.streams_of_a_core());
       const std::string prefix = mine.empty() ? "" : mine + ".";
       std::vector<std::uint64_t> bytes(device_.memories.size());
       for (std::uint32_t index : time_.order.stream(stream)) {
-        const Entry& entry = tape_.entries[index];
-        if (shown(entry) || entry.buffer >= tape_.buffers.size()) continue;
-        const Buffer& buffer = tape_.buffers[entry.buffer];
+        const Entry& entry = log_.entries[index];
+        if (shown(entry) || entry.buffer >= log_.buffers.size()) continue;
+        const Buffer& buffer = log_.buffers[entry.buffer];
         if (buffer.memory == 0 || buffer.memory >= bytes.size()) continue;  // global memory is not scratch
         bytes[buffer.memory] += entry.event == Event::allocate ? buffer.bytes : -buffer.bytes;
         counter(time_.spans[index].ended, process(entry.core), prefix + device_.memories[buffer.memory].name, "bytes",
@@ -179,7 +179,7 @@ class Trace {
     }
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
   const Timeline& time_;
   std::vector<Tick> slack_, arrow_;  // by entry; arrow_: where flows meet its slice
@@ -189,13 +189,13 @@ class Trace {
 
 }  // namespace
 
-std::string trace_json(const Tape& tape, const Device& device, const Timeline& timeline) {
-  return Trace(tape, device, timeline).build().dump(-1, ' ', true, json::error_handler_t::replace);
+std::string trace_json(const EventLog& log, const Device& device, const Timeline& timeline) {
+  return Trace(log, device, timeline).build().dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
-Status write_trace(const std::filesystem::path& file, const Tape& tape, const Device& device,
+Status write_trace(const std::filesystem::path& file, const EventLog& log, const Device& device,
                    const Timeline& timeline) {
-  return files::write_whole(file.string(), trace_json(tape, device, timeline) + "\n");
+  return files::write_whole(file.string(), trace_json(log, device, timeline) + "\n");
 }
 
 }  // namespace inlay::npu

@@ -15,7 +15,8 @@
 
 namespace inlay::npu {
 
-std::string trace_json(const Tape& tape, const Device& device, const Timeline& timeline);
-Status write_trace(const std::filesystem::path& file, const Tape& tape, const Device& device, const Timeline& timeline);
+std::string trace_json(const EventLog& log, const Device& device, const Timeline& timeline);
+Status write_trace(const std::filesystem::path& file, const EventLog& log, const Device& device,
+                   const Timeline& timeline);
 
 }  // namespace inlay::npu

@@ -4,20 +4,20 @@
 
 namespace inlay::npu {
 
-UnitFlags::UnitFlags(const Tape& tape, const Device& device, const TapeOrder& order) {
+UnitFlags::UnitFlags(const EventLog& log, const Device& device, const EventOrder& order) {
   const auto unit_set = [&](std::uint32_t index) {
-    return index != no_entry && tape.entries[index].unit && sets(tape.entries[index].event);
+    return index != no_entry && log.entries[index].unit && sets(log.entries[index].event);
   };
   if (device.sync.unit_flag_bytes == 0 || !order.unit_flags()) return;
-  for (auto* table : {&leader_, &wait_, &set_}) table->assign(tape.entries.size(), no_entry);
+  for (auto* table : {&leader_, &wait_, &set_}) table->assign(log.entries.size(), no_entry);
   const auto granular = [&](const Entry& entry) {
     return entry.event == Event::work && (entry.work.unit == Unit::matrix || entry.work.unit == Unit::dma);
   };
   for (std::uint32_t lane = 0; lane < order.lanes(); ++lane) {
     std::uint32_t work = no_entry, last = no_entry;  // before this entry; the last set of it
     for (std::uint32_t index : order.queue(lane)) {
-      if (tape.entries[index].event == Event::work) {
-        work = last = granular(tape.entries[index]) ? index : no_entry;
+      if (log.entries[index].event == Event::work) {
+        work = last = granular(log.entries[index]) ? index : no_entry;
       } else if (unit_set(index) && work != no_entry) {
         leader_[index] = work;
         set_[last] = index;
@@ -28,7 +28,7 @@ UnitFlags::UnitFlags(const Tape& tape, const Device& device, const TapeOrder& or
   for (std::uint32_t lane = 0; lane < order.lanes(); ++lane) {
     std::uint32_t wait = no_entry;  // of a unit flag, since the last work
     for (std::uint32_t index : order.queue(lane)) {
-      const Entry& entry = tape.entries[index];
+      const Entry& entry = log.entries[index];
       if (waits(entry.event) && unit_set(order.partner(index))) wait = index;
       if (entry.event != Event::work) continue;
       if (wait != no_entry && granular(entry)) leader_[index] = leader_[order.partner(wait)];

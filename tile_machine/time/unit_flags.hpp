@@ -1,4 +1,4 @@
-// Unit flags of a tape (timing.hpp): which work leads, which follows it granule by granule. Products and moves do.
+// Unit flags of a log (timing.hpp): which work leads, which follows it granule by granule. Products and moves do.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace inlay::npu {
 class UnitFlags {
  public:
   UnitFlags() = default;
-  UnitFlags(const Tape& tape, const Device& device, const TapeOrder& order);
+  UnitFlags(const EventLog& log, const Device& device, const EventOrder& order);
 
   bool any() const { return !leader_.empty(); }
   // Of a unit flag's set: the work before it. Of a work entry: the one that it follows. Else no_entry.
@@ -25,7 +25,7 @@ class UnitFlags {
   static Tick granule(const Device& device, const Work& work, Tick units);
 
  private:
-  std::vector<std::uint32_t> leader_, wait_, set_;  // by entry; empty: the tape has no unit flags
+  std::vector<std::uint32_t> leader_, wait_, set_;  // by entry; empty: the log has no unit flags
 };
 
 }  // namespace inlay::npu

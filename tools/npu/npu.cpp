@@ -5,7 +5,7 @@
 #include "npu_kernels/backend/descriptions.hpp"
 #include "npu_kernels/backend/runtime.hpp"
 #include "tile_machine/check/checker.hpp"
-#include "tile_machine/price/rank.hpp"
+#include "tile_machine/estimate/rank.hpp"
 #include "tile_machine/time/picture.hpp"
 #include "tile_machine/time/roofline.hpp"
 #include "tile_machine/time/trace.hpp"
@@ -59,10 +59,10 @@ Expected<Timed> timed(const NpuOptions& options, const NpuCommand& command) {
   auto planned = plan_of(options, command.op, command.shape);
   if (!planned) return failure(std::move(planned.error()));
   Timed result{std::move(planned->device), std::move(planned->plan), {}, {}};
-  auto timeline = npu::time_tape(result.plan.tape, result.device);
+  auto timeline = npu::time_events(result.plan.log, result.device);
   if (!timeline) return failure(std::move(timeline.error()));
   result.timeline = std::move(*timeline);
-  result.roof = npu::roofline(result.plan.tape, result.device, result.timeline, result.plan.problem);
+  result.roof = npu::roofline(result.plan.log, result.device, result.timeline, result.plan.problem);
   return result;
 }
 
@@ -90,15 +90,15 @@ void print_pipes(const Timed& of) {
     if (bound.busy > 0) std::printf("  %-24s %5.1f%%\n", bound.resource.c_str(), 100 * bound.busy / of.roof.makespan);
 }
 
-// Long tapes of one operator repeat themselves: what is redundant in them is so in a part, too.
+// Long logs of one operator repeat themselves: what is redundant in them is so in a part, too.
 void print_redundant_syncs(const Timed& of) {
   constexpr std::size_t most = 200000;
-  if (of.plan.tape.entries.size() > most) {
+  if (of.plan.log.entries.size() > most) {
     std::printf("\nredundant syncs: not looked for in %zu entries; a smaller shape has the same lines\n",
-                of.plan.tape.entries.size());
+                of.plan.log.entries.size());
     return;
   }
-  const std::vector<npu::Report> redundant = npu::redundant_syncs(of.plan.tape, of.device);
+  const std::vector<npu::Report> redundant = npu::redundant_syncs(of.plan.log, of.device);
   std::printf("\nredundant syncs%s\n", redundant.empty() ? ": none" : "");
   for (const npu::Report& report : redundant) std::printf("  %s\n", report.message.c_str());
 }
@@ -109,13 +109,13 @@ int show(const NpuCommand& command) {
   auto as_it_is = timed(*options, command);
   if (!as_it_is) return wrong(as_it_is.error());
   if (!command.trace.empty())
-    if (Status status = npu::write_trace(command.trace, as_it_is->plan.tape, as_it_is->device, as_it_is->timeline);
+    if (Status status = npu::write_trace(command.trace, as_it_is->plan.log, as_it_is->device, as_it_is->timeline);
         !status.ok())
       return wrong(status);
   if (!command.picture.empty()) {
     const std::string title =
         command.op + (command.shape.empty() ? "" : " " + command.shape) + " on " + as_it_is->device.name;
-    const std::string svg = npu::picture_svg(as_it_is->plan.tape, as_it_is->device, as_it_is->timeline, title);
+    const std::string svg = npu::picture_svg(as_it_is->plan.log, as_it_is->device, as_it_is->timeline, title);
     if (Status status = npu::write_picture(command.picture, svg); !status.ok()) return wrong(status);
   }
 
@@ -123,18 +123,18 @@ int show(const NpuCommand& command) {
   print_line(*as_it_is);
   print_pipes(*as_it_is);
   std::printf("\n%s",
-              npu::summary(as_it_is->plan.tape, as_it_is->device, as_it_is->timeline, as_it_is->plan.problem).c_str());
+              npu::summary(as_it_is->plan.log, as_it_is->device, as_it_is->timeline, as_it_is->plan.problem).c_str());
   print_redundant_syncs(*as_it_is);
   if (!command.trace.empty()) std::printf("\ntrace: %s, for ui.perfetto.dev\n", command.trace.c_str());
   return 0;
 }
 
 // "linear:m=1,n=4096,k=4096"
-Expected<npu::Tape> tape_of(const NpuOptions& options, const std::string& spec) {
+Expected<npu::EventLog> events_of(const NpuOptions& options, const std::string& spec) {
   const std::size_t colon = spec.find(':');
   auto planned = plan_of(options, spec.substr(0, colon), colon == spec.npos ? "" : spec.substr(colon + 1));
   if (!planned) return failure(planned.error().code(), spec + ": " + std::string(planned.error().message()));
-  return std::move(planned->plan.tape);
+  return std::move(planned->plan.log);
 }
 
 int rank(const NpuCommand& command) {
@@ -142,7 +142,7 @@ int rank(const NpuCommand& command) {
   if (!options) return wrong(options.error());
   auto description = npu::description_of(options->device);
   if (!description) return wrong(description.error());
-  auto a = tape_of(*options, command.pair[0]), b = tape_of(*options, command.pair[1]);
+  auto a = events_of(*options, command.pair[0]), b = events_of(*options, command.pair[1]);
   if (!a) return wrong(a.error());
   if (!b) return wrong(b.error());
   const auto ranking = npu::rank(*description, *a, *b, {.samples = command.samples, .seed = command.seed});

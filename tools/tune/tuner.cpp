@@ -61,7 +61,7 @@ Expected<std::vector<Beside>> measured(const Question& question, const Cases& ca
   std::vector<std::vector<std::vector<double>>> all(values.size(), std::vector<std::vector<double>>(cases.size()));
   const auto begin = std::chrono::steady_clock::now();
   const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-  for (int round = 0; round < effort.least_rounds || passed() < seconds; ++round)
+  for (int round = 0; round < effort.min_rounds || passed() < seconds; ++round)
     for (std::size_t i = 0; i < cases.size(); ++i)
       for (std::size_t turn = 0; turn < values.size(); ++turn) {
         const std::size_t v = (turn + static_cast<std::size_t>(round)) % values.size();

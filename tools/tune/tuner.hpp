@@ -32,7 +32,7 @@ struct Effort {
   double seconds = 2;    // of measuring, for each parameter
   double margin = 0.05;  // what a value must save to be taken
   double batch = 2e-3;   // seconds of calls between two looks at the clock
-  int least_rounds = 5;
+  int min_rounds = 5;
 };
 
 // What the parameter of a device asks. Values beyond the device's work-groups are left out.

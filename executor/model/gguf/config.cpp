@@ -162,9 +162,9 @@ Expected<ModelConfig> read_gguf_config(const GgufFile& file) {
   meta.number(arch + ".attention.layer_norm_rms_epsilon", c.rms_eps, true);
   if (meta.ok() && (c.heads < 1 || c.dim < 1))
     meta.fail(StatusCode::corrupt_data, "the head count and the embedding length must be positive");
-  if (meta.ok() && (c.layers < 1 || c.layers > most_layers))  // before there is a list of them
-    meta.fail(StatusCode::corrupt_data, "the count of layers is " + std::to_string(c.layers) + "; it must be 1 to " +
-                                            std::to_string(most_layers));
+  if (meta.ok() && (c.layers < 1 || c.layers > max_layers))  // before there is a list of them
+    meta.fail(StatusCode::corrupt_data,
+              "the count of layers is " + std::to_string(c.layers) + "; it must be 1 to " + std::to_string(max_layers));
   if (meta.ok()) c.head_dim = c.dim / c.heads;
   meta.integer(arch + ".attention.key_length", c.head_dim, false);
   if (index value = c.head_dim; meta.integer(arch + ".attention.value_length", value, false) && value != c.head_dim)

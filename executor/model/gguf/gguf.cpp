@@ -40,9 +40,9 @@ Status GgufFile::parse_all() {
     return {StatusCode::unsupported, origin_ + ": GGUF version " + std::to_string(version) + "; it must be 2 or 3"};
   if (!cursor.read(tensor_count) || !cursor.read(pair_count)) return truncated("the header");
   // The least that an entry takes: empty strings, one byte of value, one extent.
-  constexpr std::uint64_t least_pair = 8 + 4 + 1, least_tensor = 8 + 4 + 8 + 4 + 8;
-  if (pair_count > cursor.left() / least_pair) return too_many("metadata pairs", pair_count);
-  if (tensor_count > cursor.left() / least_tensor) return too_many("tensors", tensor_count);
+  constexpr std::uint64_t min_pair = 8 + 4 + 1, min_tensor = 8 + 4 + 8 + 4 + 8;
+  if (pair_count > cursor.left() / min_pair) return too_many("metadata pairs", pair_count);
+  if (tensor_count > cursor.left() / min_tensor) return too_many("tensors", tensor_count);
   for (std::uint64_t i = 0; i < pair_count; ++i)
     if (Status status = parse_pair(cursor, i); !status) return status;
   if (Status status = read_alignment(); !status) return status;

@@ -8,7 +8,7 @@
 namespace inlay::exec {
 namespace {
 
-constexpr std::size_t most_shown = 200;  // letters: more than quote() leaves of them
+constexpr std::size_t max_shown = 200;  // letters: more than quote() leaves of them
 
 // JSON of a value until it is long enough.
 class Writer {
@@ -34,7 +34,7 @@ class Writer {
   std::string take() { return std::move(out_); }
 
  private:
-  bool full() const { return out_.size() > most_shown; }
+  bool full() const { return out_.size() > max_shown; }
 
   template <class Range, class Write> void list(char open, const Range& range, char close, const Write& write_one) {
     out_ += open;
@@ -51,7 +51,7 @@ class Writer {
     constexpr std::string_view escaped = "\"\\\b\f\n\r\t", letters = "\"\\bfnrt";
     constexpr char digits[] = "0123456789abcdef";
     out_ += '"';
-    for (const char c : text.substr(0, most_shown)) {
+    for (const char c : text.substr(0, max_shown)) {
       const std::size_t at = escaped.find(c);
       if (at != std::string_view::npos)
         (out_ += '\\') += letters[at];
@@ -116,7 +116,7 @@ std::string written(const Json& value) {
 }
 
 std::string shown(const Json& value) {
-  return value.is_string() ? std::string(value.text().substr(0, most_shown)) : written(value);
+  return value.is_string() ? std::string(value.text().substr(0, max_shown)) : written(value);
 }
 
 }  // namespace inlay::exec

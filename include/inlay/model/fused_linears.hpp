@@ -18,11 +18,11 @@ inline constexpr std::size_t joined_bytes_most = std::size_t{128} << 20;
 // - their packed forms differ: in type, inputs, bits, group, type of scales, zeros or offsets, order of inputs (perm),
 //   or in whether there are zeros, offsets or a bias, and of which type
 // - a part before the last one ends within a panel of 16 channels
-// - together they have more than `most_bytes`
+// - together they have more than `max_bytes`
 //
 // The joined bias goes to `vectors`, which must live as long as the linear. A part's memory is freed as soon as it was
 // copied.
 Expected<std::vector<LinearWeight>> joined(std::vector<LinearWeight> parts, std::vector<OwnedTensor<1>>& vectors,
-                                           std::size_t most_bytes = joined_bytes_most);
+                                           std::size_t max_bytes = joined_bytes_most);
 
 }  // namespace inlay::exec

@@ -37,8 +37,8 @@ int run_tile_program() {
   const Tensor from = machine.global("x", std::span(x), {64, 128});
   const Tensor to = machine.global("y", std::span(y), {64, 128}, Use::out);
   const Outcome outcome = machine.run([&](Core& core) { scale_rows(core, from, to); });
-  const auto timeline = time_tape(outcome.tape, *device);
-  if (!outcome.ok() || !check(outcome.tape, *device).empty() || !timeline || timeline->makespan == 0)
+  const auto timeline = time_events(outcome.log, *device);
+  if (!outcome.ok() || !check(outcome.log, *device).empty() || !timeline || timeline->makespan == 0)
     return std::printf("the tile program is not clean\n"), 1;
   for (const float value : y)
     if (value != 3) return std::printf("%g is not 3\n", static_cast<double>(value)), 1;

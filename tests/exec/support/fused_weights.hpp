@@ -84,8 +84,8 @@ inline std::vector<std::pair<std::string, Make>> forms() {
 
 inline std::vector<LinearWeight> joined_once(const std::vector<LinearWeight>& parts,
                                              std::vector<OwnedTensor<1>>& vectors,
-                                             std::size_t most_bytes = joined_bytes_most) {
-  auto made = joined(parts, vectors, most_bytes);
+                                             std::size_t max_bytes = joined_bytes_most) {
+  auto made = joined(parts, vectors, max_bytes);
   EXPECT_TRUE(made.has_value());
   return made ? std::move(*made) : std::vector<LinearWeight>();
 }

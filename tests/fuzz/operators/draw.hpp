@@ -23,7 +23,9 @@ class Draw {
   index between(index low, index high) { return low + below(high - low + 1); }
   bool chance(int percent) { return below(100) < percent; }
   double real(double low, double high) { return low + (high - low) * 0x1p-53 * static_cast<double>(rng_() >> 11); }
-  template <class T> T pick(std::initializer_list<T> list) { return list.begin()[below(static_cast<index>(list.size()))]; }
+  template <class T> T pick(std::initializer_list<T> list) {
+    return list.begin()[below(static_cast<index>(list.size()))];
+  }
   DType floats() { return pick({DType::f32, DType::f16, DType::bf16}); }
   DType ids() { return pick({DType::i32, DType::i64}); }
 
@@ -34,10 +36,10 @@ class Draw {
     return n < most ? n : most;
   }
   // Rows of something; now and then more rows than there can be, of nothing.
-  std::array<index, 2> rows(index most_rows = 9, index most = 70) {
+  std::array<index, 2> rows(index max_rows = 9, index most = 70) {
     if (chance(2)) return {index{1} << 40, 0};
     if (chance(1)) return {0, index{1} << 40};
-    return {extent(most_rows), extent(most)};
+    return {extent(max_rows), extent(most)};
   }
 
   // What is read: rows apart, in another order, backwards, or one for all.

@@ -1,6 +1,6 @@
 // Mutations of one program on one device: every line of sync is left out, every ring halved, every write shifted, one
 // at a time. What was left out is necessary if an oracle that knows nothing of the checker says so: the closure of the
-// mutant's tape is not clean, or its results are others, or depend on the order of execution. Every mutant without
+// mutant's log is not clean, or its results are others, or depend on the order of execution. Every mutant without
 // something necessary must be reported, and no other.
 //
 // One kind is beyond a checker of sync: a write that is shifted within bytes that an earlier write has filled
@@ -60,13 +60,13 @@ inline std::ostream& operator<<(std::ostream& out, const Count& count) {
 
 inline Count mutate(const Problem& program, const Device& device) {
   const Ran base = program.run(device, {});
-  const auto silent = check(base.outcome.tape, device);
+  const auto silent = check(base.outcome.log, device);
   EXPECT_TRUE(base.outcome.ok()) << text(base.outcome.reports);
   EXPECT_TRUE(silent.empty()) << text(silent);
-  EXPECT_TRUE(Oracle(base.outcome.tape, device).clean());
+  EXPECT_TRUE(Oracle(base.outcome.log, device).clean());
   EXPECT_TRUE(same_results_in_every_order(program, device, {}, base.output));
-  const auto removable = redundant_syncs(base.outcome.tape, device);
-  std::cout << program.name << " on " << device.name << ", " << base.outcome.tape.entries.size() << " entries; "
+  const auto removable = redundant_syncs(base.outcome.log, device);
+  std::cout << program.name << " on " << device.name << ", " << base.outcome.log.entries.size() << " entries; "
             << removable.size() << " lines removable" << text(removable) << "\n";
 
   Count all;
@@ -77,12 +77,12 @@ inline Count mutate(const Problem& program, const Device& device) {
     Options options;
     options.mutation = Mutation{point.kind, index[kind]++};
     const Ran mutant = program.run(device, options);
-    const auto found = check(mutant.outcome.tape, device);
+    const auto found = check(mutant.outcome.log, device);
     const bool reported = !mutant.outcome.ok() || !found.empty();
     const bool wrong = mutant.output != base.output;
     // Wrong results are enough, but for a shift, which may make another program.
     const bool judged = wrong && point.kind != MutationKind::shift_offset;
-    const bool sound = !judged && Oracle(mutant.outcome.tape, device).clean() &&
+    const bool sound = !judged && Oracle(mutant.outcome.log, device).clean() &&
                        same_results_in_every_order(program, device, options, mutant.output);
     const bool other_program = wrong && sound && mutant.outcome.ok() && point.kind == MutationKind::shift_offset;
     const bool necessary = !sound || (wrong && !other_program);

@@ -1,5 +1,5 @@
-// Which template of decode attention is the best changes with the group and the shape, and a price is the time of the
-// tape that the program leaves with data.
+// Which template of decode attention is the best changes with the group and the shape, and an estimate is the time of
+// the log that the program leaves with data.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include "shapes/random_tensors.hpp"
 #include "tests/npu/programs/shares.hpp"
 #include "tests/support/source_dir.hpp"
-#include "tile_machine/price/price.hpp"
+#include "tile_machine/estimate/estimate.hpp"
 #include "tile_machine/time/timing.hpp"
 
 namespace inlay::npu {
@@ -64,14 +64,14 @@ std::vector<Choice> choices_of(const Device& device, const Extents& e) {
     const auto build = [&](GlobalMemory& other) {
       return attend_by(other, attention_call(other, attention_problem(op)), {}, by).body;
     };
-    const auto priced = price(device, {.name = "decode",
-                                       .sizes = {},
-                                       .types = {},
-                                       .problem = program.problem,
-                                       .build = build,
-                                       .launch = program.launch});
-    EXPECT_TRUE(priced) << priced.error().message();
-    if (priced) choices.push_back({by, priced->cycles});
+    const auto estimated = estimate(device, {.name = "decode",
+                                             .sizes = {},
+                                             .types = {},
+                                             .problem = program.problem,
+                                             .build = build,
+                                             .launch = program.launch});
+    EXPECT_TRUE(estimated) << estimated.error().message();
+    if (estimated) choices.push_back({by, estimated->cycles});
   }
   std::stable_sort(choices.begin(), choices.end(),
                    [](const Choice& a, const Choice& b) { return a.cycles < b.cycles; });
@@ -89,7 +89,7 @@ double least(const std::vector<Choice>& choices, bool matrix) {
   return choice == nullptr ? std::numeric_limits<double>::infinity() : choice->cycles;
 }
 
-// docs/npu.md has the prices of these shapes.
+// docs/npu.md has the estimates of these shapes.
 std::vector<Choice> shown_choices_of(const Device& device, const Extents& e) {
   const auto choices = choices_of(device, e);
   std::ifstream stream(inlay::test::source_path("docs/npu.md"));
@@ -135,7 +135,7 @@ TEST(DecodePlans, TheBestChangesWithTheShape) {
   EXPECT_TRUE(shown_choices_of(device, longer).front().by.matrix) << "one row, and many tiles";
 }
 
-TEST(DecodePlans, APriceIsTheTimeWithData) {
+TEST(DecodePlans, AnEstimateIsTheTimeWithData) {
   const Device device = four_cores();
   const Extents e{2, 8, 2, 64, 600};
   for (const Choice& choice : choices_of(device, e)) {
@@ -145,7 +145,7 @@ TEST(DecodePlans, APriceIsTheTimeWithData) {
     const Program program = attend_by(machine, attention_call(machine, attention_problem(op)), {}, choice.by);
     const Outcome outcome = machine.run(program.body, program.launch);
     for (const Report& report : outcome.reports) ADD_FAILURE() << report.message;
-    const auto time = time_tape(outcome.tape, device);
+    const auto time = time_events(outcome.log, device);
     ASSERT_TRUE(time) << time.error().message();
     EXPECT_EQ(to_cycles(time->makespan), choice.cycles) << choice.by.matrix << choice.by.splits;
   }

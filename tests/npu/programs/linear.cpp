@@ -70,7 +70,7 @@ TEST(LinearProgram, F16InEveryOrderOfExecution) {
     for (Policy policy : policies) expect_f16(device, {130, 140, 96}, policy, 3);
 }
 
-// The tape alone, on the smallest memory.
+// The log alone, on the smallest memory.
 template <class Shape> void expect_fits(const Shape& shape) {
   static const Device device = all_devices()[5];
   AbsentTensors tensors;

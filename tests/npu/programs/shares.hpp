@@ -1,4 +1,4 @@
-// The share of the problem's roofline that an operator reaches, by its price: deterministic, so a floor is a floor.
+// The share of the problem's roofline that an operator reaches, by its estimate: deterministic, so a floor is a floor.
 // Nothing is computed; of a tensor only its address counts, and of a list its entries (AbsentTensors).
 #pragma once
 
@@ -15,10 +15,10 @@
 
 namespace inlay::test {
 
-// Prints the row of a table; 0 where there is no price.
+// Prints the row of a table; 0 where there is no estimate.
 double expect_share_on(const Npu& npu, const std::string& what, const auto& op, double floor) {
   const std::string& device = npu.device_name();
-  const auto cost = price(npu, op);
+  const auto cost = estimate(npu, op);
   EXPECT_TRUE(cost) << cost.error().message();
   if (!cost) return 0;
   std::printf("| %s | %s | %.0f | %.1f%% | %s |\n", what.c_str(), device.c_str(), cost->cycles,

@@ -22,7 +22,7 @@ std::string shape(const Case& c) {
 
 // Misses, below 0.75: hexagon-htp-like brings weights in for every 64 rows, as many as its accumulators hold, so that
 // 8 of 10.8 cycles of a step are products, 0.74 at most; x comes before the first of them, interleaved (66.1 % became
-// 65.7 % when that was priced), and drains take the same queue. On ascend-a2-like rows of 512 are three tiles of a
+// 65.7 % when that was estimated), and drains take the same queue. On ascend-a2-like rows of 512 are three tiles of a
 // core's accumulators: global memory gives the weight no sooner than the first of them is multiplied, and the others
 // wait for it.
 TEST(shares, linear_f16) {

@@ -27,11 +27,11 @@
 namespace inlay {
 namespace {
 
-using Ask = std::function<Expected<NpuPrice>(const Npu&)>;
+using Ask = std::function<Expected<NpuEstimate>(const Npu&)>;
 template <class Shape> Ask ask(const Shape& shape) {
   return [shape](const Npu& npu) {
     AbsentTensors tensors;
-    return price(npu, shape.make(tensors));
+    return estimate(npu, shape.make(tensors));
   };
 }
 
@@ -125,11 +125,11 @@ const std::vector<Share>& shares() {
 }
 
 // As docs/npu.md has it.
-std::string row_of(const Share& share, const NpuPrice& price) {
+std::string row_of(const Share& share, const NpuEstimate& estimate) {
   char numbers[64];
-  std::snprintf(numbers, sizeof numbers, " | %.0f | %.1f%% | ", price.cycles, 100 * price.problem_share);
+  std::snprintf(numbers, sizeof numbers, " | %.0f | %.1f%% | ", estimate.cycles, 100 * estimate.problem_share);
   return "| " + std::string(share.op) + " | " + std::string(share.shape) + " | " + std::string(share.device) + numbers +
-         price.bound + " | " + std::string(share.why) + " |";
+         estimate.bound + " | " + std::string(share.why) + " |";
 }
 
 TEST(SharesOfRows, AreHeld) {

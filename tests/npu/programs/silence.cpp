@@ -11,12 +11,13 @@ namespace {
 TEST(CheckerOnPrograms, SilentAtFullSize) {
   std::size_t entries = 0;
   for (const Case& c : cases()) {
-    const auto device = load_device(inlay::test::source_path("tile_machine/devices/") + std::string(c.device) + ".json");
+    const auto device =
+        load_device(inlay::test::source_path("tile_machine/devices/") + std::string(c.device) + ".json");
     ASSERT_TRUE(device) << device.error().message();
     const Outcome outcome = run(c, *device).outcome;
     for (const Report& report : outcome.reports) ADD_FAILURE() << describe(c) << ": " << report.message;
-    for (const Report& report : check(outcome.tape, *device)) ADD_FAILURE() << describe(c) << ": " << report.message;
-    entries += outcome.tape.entries.size();
+    for (const Report& report : check(outcome.log, *device)) ADD_FAILURE() << describe(c) << ": " << report.message;
+    entries += outcome.log.entries.size();
   }
   EXPECT_GT(entries, 100000u);
 }

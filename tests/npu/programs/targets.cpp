@@ -11,7 +11,7 @@
 
 #include "measure/npu_cases.hpp"
 #include "tests/support/source_dir.hpp"
-#include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/tests/time/logs.hpp"
 #include "tile_machine/time/roofline.hpp"
 
 namespace inlay::npu {
@@ -64,9 +64,9 @@ std::string row_of(const Case& c, const Roofline& roof) {
   return row + numbers;
 }
 
-std::uint64_t moved_by(const Tape& tape, const Device& device) {
+std::uint64_t moved_by(const EventLog& log, const Device& device) {
   std::uint64_t moved = 0;
-  for (const Entry& entry : tape.entries)
+  for (const Entry& entry : log.entries)
     if (entry.work.unit == Unit::dma && device.paths[entry.work.path].dram) moved += entry.work.bytes;
   return moved;
 }
@@ -79,11 +79,11 @@ TEST(Targets, SharesOfTheProblemAreHeld) {
     const Device device = device_of(c);
     const auto [outcome, problem] = run(c, device);
     EXPECT_TRUE(outcome.ok()) << describe(c) << ": " << outcome.reports[0].message;
-    const auto time = time_tape(outcome.tape, device);
+    const auto time = time_events(outcome.log, device);
     ASSERT_TRUE(time) << describe(c) << ": " << time.error().message();
     for (const LaneTime& lane : time->lanes) EXPECT_EQ(accounted(lane), time->makespan) << describe(c);
     EXPECT_EQ(problem.bytes, compulsory_bytes(c)) << describe(c);
-    const std::uint64_t moved = moved_by(outcome.tape, device);
+    const std::uint64_t moved = moved_by(outcome.log, device);
     EXPECT_GE(moved, problem.bytes) << describe(c);
     if (const auto counted = counted_bytes(c, device)) {
       EXPECT_EQ(moved, *counted) << describe(c);
@@ -91,9 +91,9 @@ TEST(Targets, SharesOfTheProblemAreHeld) {
     }
     // All of these problems fit into an L2 of 192 MB: nothing is moved twice, and no workspace at all.
     EXPECT_EQ(time->dram_bytes, device.l2.bytes > 0 ? compulsory_bytes(c) + scale_bytes(c) : moved) << describe(c);
-    const Roofline roof = roofline(outcome.tape, device, *time, problem);
+    const Roofline roof = roofline(outcome.log, device, *time, problem);
     EXPECT_LE(roof.problem_share(), 1) << describe(c);
-    EXPECT_GE(roof.problem_share(), c.floor) << describe(c) << "\n" << summary(outcome.tape, device, *time, problem);
+    EXPECT_GE(roof.problem_share(), c.floor) << describe(c) << "\n" << summary(outcome.log, device, *time, problem);
     EXPECT_NE(page.find(row_of(c, roof)), page.npos) << "docs/npu.md does not have " << row_of(c, roof);
   }
   EXPECT_EQ(counted_cases, 6);
@@ -112,13 +112,13 @@ TEST(Targets, EveryOperatorHasItsTargetOnTwoDevices) {
   EXPECT_GE(devices("incre_flash_attention", 0.85), 2u);
 }
 
-// What the targets' runs leave out changes no time: the tape without arithmetic is the tape with it.
+// What the targets' runs leave out changes no time: the log without arithmetic is the log with it.
 TEST(Targets, ARunWithoutArithmeticHasTheSameTimes) {
   for (Case c : cases()) {
     for (index& extent : c.size) extent = std::min<index>(extent, 192);
     const Device device = device_of(c);
-    const auto with = time_tape(run(c, device, true).outcome.tape, device),
-               without = time_tape(run(c, device, false).outcome.tape, device);
+    const auto with = time_events(run(c, device, true).outcome.log, device),
+               without = time_events(run(c, device, false).outcome.log, device);
     ASSERT_TRUE(with && without);
     EXPECT_EQ(with->makespan, without->makespan) << describe(c);
     EXPECT_EQ(with->spans.size(), without->spans.size());

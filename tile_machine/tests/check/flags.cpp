@@ -1,4 +1,4 @@
-// Flags in disorder and deadlocks on hand-made tapes, each with a twin that is silent.
+// Flags in disorder and deadlocks on hand-made logs, each with a twin that is silent.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,29 +14,29 @@ TEST(Flags, AFlagBetweenCoresHasOneSetterAtATime) {
   // Core 2 reads what core 0 wrote after one wait: the flag that it takes may be that of core 1.
   Device three = plain_device(3);
   three.sync.depth = 2;
-  const auto tape = [](std::uint16_t second_flag) {
-    TapeBuilder tape(3);
-    tape.core(0).work(store, {global(writes(0, 8))});
-    tape.cross(Event::cross_set, store, 0, 2);
-    tape.core(1).work(store, {global(writes(8, 8))});
-    tape.cross(Event::cross_set, store, second_flag, 2);
-    tape.core(2).cross(Event::cross_wait, load, 0, 0);
-    tape.work(load, {global(reads(0, 8))});
-    tape.cross(Event::cross_wait, load, second_flag, 0);
-    tape.work(load, {global(reads(8, 8))});
-    return tape;
+  const auto log = [](std::uint16_t second_flag) {
+    EventLogBuilder log(3);
+    log.core(0).work(store, {global(writes(0, 8))});
+    log.cross(Event::cross_set, store, 0, 2);
+    log.core(1).work(store, {global(writes(8, 8))});
+    log.cross(Event::cross_set, store, second_flag, 2);
+    log.core(2).cross(Event::cross_wait, load, 0, 0);
+    log.work(load, {global(reads(0, 8))});
+    log.cross(Event::cross_wait, load, second_flag, 0);
+    log.work(load, {global(reads(8, 8))});
+    return log;
   };
-  EXPECT_EQ(kinds(tape(1), three), Kinds{});
-  EXPECT_EQ(kinds(tape(0), three), Kinds{ReportKind::ambiguous_flag});
+  EXPECT_EQ(kinds(log(1), three), Kinds{});
+  EXPECT_EQ(kinds(log(0), three), Kinds{ReportKind::ambiguous_flag});
 }
 
 TEST(Flags, UnpairedAndLeftoverFlags) {
-  TapeBuilder waits;
+  EventLogBuilder waits;
   waits.set(load, feed);
   waits.wait(load, feed);
   waits.wait(load, feed);
   EXPECT_EQ(kinds(waits), Kinds{ReportKind::unpaired_wait});
-  TapeBuilder sets;
+  EventLogBuilder sets;
   sets.set(load, feed);
   sets.wait(load, feed);
   sets.set(load, feed, 1);
@@ -44,46 +44,46 @@ TEST(Flags, UnpairedAndLeftoverFlags) {
 }
 
 TEST(Flags, MoreSetsThanTheDeviceHolds) {
-  const auto tape = [](bool credit) {
-    TapeBuilder tape;
+  const auto log = [](bool credit) {
+    EventLogBuilder log;
     for (int i = 0; i < 3; ++i) {
-      if (credit && i > 0) tape.wait(feed, load, 1);
-      tape.set(load, feed);
-      tape.wait(load, feed);
-      if (credit && i < 2) tape.set(feed, load, 1);
+      if (credit && i > 0) log.wait(feed, load, 1);
+      log.set(load, feed);
+      log.wait(load, feed);
+      if (credit && i < 2) log.set(feed, load, 1);
     }
-    return tape;
+    return log;
   };
-  EXPECT_EQ(kinds(tape(true)), Kinds{});
-  const auto reports = check(tape(false).tape, one);
+  EXPECT_EQ(kinds(log(true)), Kinds{});
+  const auto reports = check(log(false).log, one);
   ASSERT_EQ(kinds(reports), Kinds{ReportKind::flag_overrun});
   EXPECT_EQ(reports.front().repeated, 2u);
   Device deep = one;
   deep.sync.depth = 3;
-  EXPECT_EQ(kinds(tape(false), deep), Kinds{});
+  EXPECT_EQ(kinds(log(false), deep), Kinds{});
 }
 
 TEST(Flags, IdsThatTheDeviceDoesNotHave) {
   for (const std::uint16_t id : {7, 8}) {
-    TapeBuilder tape;
-    tape.set(load, feed, id);
-    tape.wait(load, feed, id);
-    EXPECT_EQ(kinds(tape), id == 7 ? Kinds{} : (Kinds{ReportKind::flag_overrun, ReportKind::flag_overrun}));
+    EventLogBuilder log;
+    log.set(load, feed, id);
+    log.wait(load, feed, id);
+    EXPECT_EQ(kinds(log), id == 7 ? Kinds{} : (Kinds{ReportKind::flag_overrun, ReportKind::flag_overrun}));
   }
 }
 
 TEST(Flags, DeadlockNamesWhatEachWaitsFor) {
-  TapeBuilder tape;
-  tape.wait(feed, load);
-  tape.set(load, feed);
-  tape.wait(load, feed);
-  tape.set(feed, load);
-  const auto reports = check(tape.tape, one);
+  EventLogBuilder log;
+  log.wait(feed, load);
+  log.set(load, feed);
+  log.wait(load, feed);
+  log.set(feed, load);
+  const auto reports = check(log.log, one);
   ASSERT_EQ(kinds(reports), Kinds{ReportKind::deadlock});
   EXPECT_NE(reports.front().message.find("(core 0, load) waits for flag 0 of feed -> load of flags.cpp:"),
             std::string::npos)
       << reports.front().message;
-  TapeBuilder lonely(2);
+  EventLogBuilder lonely(2);
   lonely.core(0).sync_all();
   EXPECT_EQ(kinds(lonely, plain_device(2)), Kinds{ReportKind::deadlock});
   lonely.core(1).sync_all();

@@ -1,4 +1,4 @@
-// The checker's oracle: the rules of tape.hpp as a graph, its transitive closure as bit sets, bytes by
+// The checker's oracle: the rules of log.hpp as a graph, its transitive closure as bit sets, bytes by
 // comparing every run with every run. Slow, and written without a look at the checker.
 //
 // Three nodes for each entry: it starts; it is done; it and all before it in its queue are done.
@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
-#include "tile_machine/tape/report.hpp"
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
+#include "tile_machine/events/report.hpp"
 
 namespace inlay::npu::test {
 
@@ -31,8 +31,8 @@ struct Oracle {
            surely_uninitialised.empty() && !deadlock;
   }
 
-  Oracle(const Tape& tape, const Device& device) : tape_(tape), device_(device) {
-    nodes_ = 3 * tape.entries.size();
+  Oracle(const EventLog& log, const Device& device) : log_(log), device_(device) {
+    nodes_ = 3 * log.entries.size();
     edges_.resize(nodes_);
     connect();
     if (!deadlock) close();
@@ -48,8 +48,8 @@ struct Oracle {
  private:
   enum class Between { pipes, streams, cores };  // what a channel joins
 
-  std::size_t streams() const { return tape_.cores * tape_.streams.size(); }
-  std::size_t stream_of(const Entry& entry) const { return entry.core * tape_.streams.size() + entry.stream; }
+  std::size_t streams() const { return log_.cores * log_.streams.size(); }
+  std::size_t stream_of(const Entry& entry) const { return entry.core * log_.streams.size() + entry.stream; }
   static std::uint32_t start(std::uint32_t e) { return 3 * e; }
   static std::uint32_t done(std::uint32_t e) { return 3 * e + 1; }
   static std::uint32_t all_done(std::uint32_t e) { return 3 * e + 2; }
@@ -78,15 +78,15 @@ struct Oracle {
     std::vector<std::vector<std::uint32_t>> meetings(streams());
     std::map<std::uint32_t, std::vector<std::uint32_t>> arrived;  // sync_all: the ends of its stream's queues
     const std::uint8_t stream = queue_of(Pipe::scalar);
-    for (std::uint32_t e = 0; e < tape_.entries.size(); ++e) {
-      const Entry& entry = tape_.entries[e];
+    for (std::uint32_t e = 0; e < log_.entries.size(); ++e) {
+      const Entry& entry = log_.entries[e];
       auto& ends = last[stream_of(entry)];
       const std::uint8_t queue = queue_of(entry);
       edge(start(e), done(e));
       edge(done(e), all_done(e));
       if (ends[stream] != none) edge(done(ends[stream]), start(e));
       if (const std::uint32_t previous = ends[queue]; previous != none) {
-        const Event event = tape_.entries[previous].event;
+        const Event event = log_.entries[previous].event;
         edge(start(previous), start(e));
         edge(all_done(previous), all_done(e));
         if (device_.queues[queue].in_order_visible || event == Event::wait || event == Event::stream_wait ||
@@ -175,17 +175,17 @@ struct Oracle {
 
   template <class Visit> void each_footprint(const Entry& entry, Visit&& visit) const {
     for (std::uint32_t f = 0; f < entry.footprint_count && entry.event == Event::work; ++f)
-      visit(tape_.footprints[entry.footprints + f]);
+      visit(log_.footprints[entry.footprints + f]);
   }
 
   void find_races() {
     std::vector<std::uint32_t> work;
-    for (std::uint32_t e = 0; e < tape_.entries.size(); ++e)
-      if (tape_.entries[e].event == Event::work) work.push_back(e);
+    for (std::uint32_t e = 0; e < log_.entries.size(); ++e)
+      if (log_.entries[e].event == Event::work) work.push_back(e);
     for (const std::uint32_t b : work)
       for (const std::uint32_t a : work) {
         if (a >= b || before(a, b) || before(b, a)) continue;
-        const Entry &first = tape_.entries[a], &second = tape_.entries[b];
+        const Entry &first = log_.entries[a], &second = log_.entries[b];
         std::set<ReportKind> kinds;
         each_footprint(first, [&](const Footprint& x) {
           each_footprint(second, [&](const Footprint& y) {
@@ -203,18 +203,18 @@ struct Oracle {
 
   void find_uninitialised() {
     std::map<std::uint32_t, std::uint32_t> allocated;  // buffer: entry
-    for (std::uint32_t e = 0; e < tape_.entries.size(); ++e)
-      if (tape_.entries[e].event == Event::allocate) allocated[tape_.entries[e].buffer] = e;
+    for (std::uint32_t e = 0; e < log_.entries.size(); ++e)
+      if (log_.entries[e].event == Event::allocate) allocated[log_.entries[e].buffer] = e;
     if (allocated.empty()) return;
     std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, Footprint>>> writes;  // by buffer
-    for (std::uint32_t e = 0; e < tape_.entries.size(); ++e)
-      each_footprint(tape_.entries[e], [&](const Footprint& footprint) {
+    for (std::uint32_t e = 0; e < log_.entries.size(); ++e)
+      each_footprint(log_.entries[e], [&](const Footprint& footprint) {
         if (footprint.write) writes[footprint.buffer].emplace_back(e, footprint);
       });
-    for (std::uint32_t e = 0; e < tape_.entries.size(); ++e)
-      each_footprint(tape_.entries[e], [&](const Footprint& footprint) {
+    for (std::uint32_t e = 0; e < log_.entries.size(); ++e)
+      each_footprint(log_.entries[e], [&](const Footprint& footprint) {
         if (footprint.write || allocated.count(footprint.buffer) == 0) return;
-        const Buffer& buffer = tape_.buffers[footprint.buffer];
+        const Buffer& buffer = log_.buffers[footprint.buffer];
         Intervals sure, maybe;
         for (const auto& [w, written] : writes[footprint.buffer]) {
           if (w == e || before(e, w)) continue;
@@ -245,9 +245,9 @@ struct Oracle {
   // that comes from its own set does not hold if it takes another.
   void find_ambiguous() {
     for (const auto& [a, b] : neighbours_)
-      if ((stream_of(tape_.entries[a]) != stream_of(tape_.entries[b]) ||
-           queue_of(tape_.entries[a]) != queue_of(tape_.entries[b])) &&
-          !reaches(done(a), waits(tape_.entries[b].event) ? start(b) : done(b)))
+      if ((stream_of(log_.entries[a]) != stream_of(log_.entries[b]) ||
+           queue_of(log_.entries[a]) != queue_of(log_.entries[b])) &&
+          !reaches(done(a), waits(log_.entries[b].event) ? start(b) : done(b)))
         ambiguous.insert(b);
   }
 
@@ -256,7 +256,7 @@ struct Oracle {
       if (wait == no_entry || !reaches(done(wait), done(set))) overruns.insert(set);
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
   std::size_t nodes_ = 0, words_ = 0;
   std::vector<std::vector<std::uint32_t>> edges_;

@@ -1,4 +1,4 @@
-// Races on hand-made tapes, each with a twin that differs by one entry and is silent.
+// Races on hand-made logs, each with a twin that differs by one entry and is silent.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,14 +10,14 @@ namespace {
 
 using enum Pipe;
 
-TEST(Races, AnEmptyTapeIsSilent) { EXPECT_TRUE(check(Tape{}, one).empty()); }
+TEST(Races, AnEmptyLogIsSilent) { EXPECT_TRUE(check(EventLog{}, one).empty()); }
 
 TEST(Races, ReadAfterWriteNamesBothLinesAndTheMissingFlag) {
-  TapeBuilder tape;
+  EventLogBuilder log;
   const int written = __LINE__ + 1;
-  tape.work(load, {writes(0, 64)});
-  tape.work(feed, {reads(32, 64)});
-  const auto reports = check(tape.tape, one);
+  log.work(load, {writes(0, 64)});
+  log.work(feed, {reads(32, 64)});
+  const auto reports = check(log.log, one);
   ASSERT_EQ(kinds(reports), Kinds{ReportKind::race_raw});
   const Report& race = reports.front();
   EXPECT_EQ(race.first.site.line(), static_cast<unsigned>(written));
@@ -32,13 +32,13 @@ TEST(Races, ReadAfterWriteNamesBothLinesAndTheMissingFlag) {
 }
 
 // Twins: `sync` puts the flag where it belongs.
-TapeBuilder two_accesses(Access first, Access second, bool sync) {
-  TapeBuilder tape;
-  tape.work(load, {first});
-  if (sync) tape.set(load, feed);
-  if (sync) tape.wait(load, feed);
-  tape.work(feed, {second});
-  return tape;
+EventLogBuilder two_accesses(Access first, Access second, bool sync) {
+  EventLogBuilder log;
+  log.work(load, {first});
+  if (sync) log.set(load, feed);
+  if (sync) log.wait(load, feed);
+  log.work(feed, {second});
+  return log;
 }
 
 TEST(Races, EachKindOfRaceAndItsTwin) {
@@ -62,84 +62,84 @@ TEST(Races, BoundingBoxesThatMeetAreNoRace) {
 }
 
 TEST(Races, AFlagBeforeTheAccessDoesNotOrderIt) {
-  TapeBuilder tape;
-  tape.set(load, feed);
-  tape.work(load, {writes(0, 8)});
-  tape.wait(load, feed);
-  tape.work(feed, {reads(0, 8)});
-  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_raw});
+  EventLogBuilder log;
+  log.set(load, feed);
+  log.work(load, {writes(0, 8)});
+  log.wait(load, feed);
+  log.work(feed, {reads(0, 8)});
+  EXPECT_EQ(kinds(log), Kinds{ReportKind::race_raw});
 }
 
 TEST(Races, AFlagOfAnotherIdOrDirectionDoesNotOrderIt) {
-  TapeBuilder tape;
-  tape.work(load, {writes(0, 8)});
-  tape.set(load, feed, 0);
-  tape.set(load, feed, 1);
-  tape.set(load, matrix, 0);
-  tape.wait(load, matrix, 0);
-  tape.work(feed, {reads(0, 8)});
-  tape.wait(load, feed, 0);
-  tape.wait(load, feed, 1);
-  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_raw});
+  EventLogBuilder log;
+  log.work(load, {writes(0, 8)});
+  log.set(load, feed, 0);
+  log.set(load, feed, 1);
+  log.set(load, matrix, 0);
+  log.wait(load, matrix, 0);
+  log.work(feed, {reads(0, 8)});
+  log.wait(load, feed, 0);
+  log.wait(load, feed, 1);
+  EXPECT_EQ(kinds(log), Kinds{ReportKind::race_raw});
 }
 
 TEST(Races, OrderIsTransitiveOverQueues) {
-  TapeBuilder tape;
-  tape.work(load, {writes(0, 8)});
-  tape.set(load, feed);
-  tape.wait(load, feed);
-  tape.set(feed, matrix);
-  tape.wait(feed, matrix);
-  tape.work(matrix, {reads(0, 8)});
-  EXPECT_EQ(kinds(tape), Kinds{});
+  EventLogBuilder log;
+  log.work(load, {writes(0, 8)});
+  log.set(load, feed);
+  log.wait(load, feed);
+  log.set(feed, matrix);
+  log.wait(feed, matrix);
+  log.work(matrix, {reads(0, 8)});
+  EXPECT_EQ(kinds(log), Kinds{});
 }
 
 TEST(Races, OneQueueNeedsABarrierUnlessItsEntriesSeeTheirPredecessors) {
-  const auto tape = [](bool barrier) {
-    TapeBuilder tape;
-    tape.work(vector, {writes(0, 8)});
-    if (barrier) tape.barrier(vector);
-    tape.work(vector, {reads(0, 8)});
-    return tape;
+  const auto log = [](bool barrier) {
+    EventLogBuilder log;
+    log.work(vector, {writes(0, 8)});
+    if (barrier) log.barrier(vector);
+    log.work(vector, {reads(0, 8)});
+    return log;
   };
-  EXPECT_EQ(kinds(tape(false)), Kinds{ReportKind::race_raw});
-  EXPECT_EQ(check(tape(false).tape, one).front().missing, "barrier(vector)");
-  EXPECT_EQ(kinds(tape(true)), Kinds{});
+  EXPECT_EQ(kinds(log(false)), Kinds{ReportKind::race_raw});
+  EXPECT_EQ(check(log(false).log, one).front().missing, "barrier(vector)");
+  EXPECT_EQ(kinds(log(true)), Kinds{});
   Device interlocked = one;
   interlocked.queues[static_cast<std::size_t>(vector)].in_order_visible = true;
-  EXPECT_EQ(kinds(tape(false), interlocked), Kinds{});
+  EXPECT_EQ(kinds(log(false), interlocked), Kinds{});
 }
 
 TEST(Races, ABarrierOfAnotherPipeDoesNotOrder) {
-  TapeBuilder tape;
-  tape.work(vector, {writes(0, 8)});
-  tape.barrier(matrix);
-  tape.work(vector, {reads(0, 8)});
-  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_raw});
+  EventLogBuilder log;
+  log.work(vector, {writes(0, 8)});
+  log.barrier(matrix);
+  log.work(vector, {reads(0, 8)});
+  EXPECT_EQ(kinds(log), Kinds{ReportKind::race_raw});
 }
 
 TEST(Races, BarrierAllOrdersTheWholeCore) {
-  TapeBuilder tape;
-  tape.work(load, {writes(0, 8)});
-  tape.barrier_all();
-  tape.work(feed, {reads(0, 8)});
-  tape.work(load, {writes(8, 8)});
-  tape.work(feed, {reads(8, 8)});
-  EXPECT_EQ(kinds(tape), Kinds{ReportKind::race_raw});  // only the second pair
+  EventLogBuilder log;
+  log.work(load, {writes(0, 8)});
+  log.barrier_all();
+  log.work(feed, {reads(0, 8)});
+  log.work(load, {writes(8, 8)});
+  log.work(feed, {reads(8, 8)});
+  EXPECT_EQ(kinds(log), Kinds{ReportKind::race_raw});  // only the second pair
 }
 
 TEST(Races, TheStreamIsAQueueThatOrdersWhatItIssues) {
-  const auto tape = [](bool wait) {
-    TapeBuilder tape;
-    tape.work(vector, {writes(0, 8)});
-    if (wait) tape.set(vector, scalar);
-    if (wait) tape.wait(vector, scalar);
-    tape.work(scalar, {reads(0, 8)});
-    tape.work(store, {writes(0, 8)});  // after the scalar read; after the vector write only with the wait
-    return tape;
+  const auto log = [](bool wait) {
+    EventLogBuilder log;
+    log.work(vector, {writes(0, 8)});
+    if (wait) log.set(vector, scalar);
+    if (wait) log.wait(vector, scalar);
+    log.work(scalar, {reads(0, 8)});
+    log.work(store, {writes(0, 8)});  // after the scalar read; after the vector write only with the wait
+    return log;
   };
-  EXPECT_EQ(kinds(tape(true)), Kinds{});
-  EXPECT_EQ(kinds(tape(false)), (Kinds{ReportKind::race_raw, ReportKind::race_waw}));
+  EXPECT_EQ(kinds(log(true)), Kinds{});
+  EXPECT_EQ(kinds(log(false)), (Kinds{ReportKind::race_raw, ReportKind::race_waw}));
 }
 
 TEST(Races, AtomicAddsDoNotRaceWithEachOther) {
@@ -150,14 +150,14 @@ TEST(Races, AtomicAddsDoNotRaceWithEachOther) {
 }
 
 TEST(Races, AWaitMayBeIssuedBeforeItsSet) {
-  TapeBuilder tape;
-  tape.wait(load, feed);
-  tape.work(feed, {reads(0, 8)});
-  tape.work(load, {writes(0, 8)});
-  tape.set(load, feed);
-  EXPECT_EQ(kinds(tape), Kinds{});
+  EventLogBuilder log;
+  log.wait(load, feed);
+  log.work(feed, {reads(0, 8)});
+  log.work(load, {writes(0, 8)});
+  log.set(load, feed);
+  EXPECT_EQ(kinds(log), Kinds{});
   // What the stream learns later does not help an entry that it issued earlier.
-  TapeBuilder late(2);
+  EventLogBuilder late(2);
   late.cross(Event::cross_wait, feed, 0, 1);
   late.work(feed, {reads(64, 8)});
   late.work(vector, {writes(64, 8)});
@@ -169,31 +169,31 @@ TEST(Races, AWaitMayBeIssuedBeforeItsSet) {
 
 TEST(Races, CoresMeetInGlobalMemoryOnly) {
   const Device two = plain_device(2);
-  const auto tape = [](bool global_memory, bool sync, bool cross) {
-    TapeBuilder tape(2);
+  const auto log = [](bool global_memory, bool sync, bool cross) {
+    EventLogBuilder log(2);
     const Access write = writes(0, 8), read = reads(0, 8);
-    tape.core(0).work(store, {global_memory ? global(write) : write});
-    if (cross) tape.cross(Event::cross_set, store, 3, 1);
-    if (sync) tape.sync_all();
-    tape.core(1);
-    if (sync) tape.sync_all();
-    if (cross) tape.cross(Event::cross_wait, load, 3, 0);
-    tape.work(load, {global_memory ? global(read) : read});
-    return tape;
+    log.core(0).work(store, {global_memory ? global(write) : write});
+    if (cross) log.cross(Event::cross_set, store, 3, 1);
+    if (sync) log.sync_all();
+    log.core(1);
+    if (sync) log.sync_all();
+    if (cross) log.cross(Event::cross_wait, load, 3, 0);
+    log.work(load, {global_memory ? global(read) : read});
+    return log;
   };
-  EXPECT_EQ(kinds(tape(false, false, false), two), Kinds{});
-  EXPECT_EQ(kinds(tape(true, false, false), two), Kinds{ReportKind::core_overlap});
-  EXPECT_EQ(kinds(tape(true, true, false), two), Kinds{});
-  EXPECT_EQ(kinds(tape(true, false, true), two), Kinds{});
+  EXPECT_EQ(kinds(log(false, false, false), two), Kinds{});
+  EXPECT_EQ(kinds(log(true, false, false), two), Kinds{ReportKind::core_overlap});
+  EXPECT_EQ(kinds(log(true, true, false), two), Kinds{});
+  EXPECT_EQ(kinds(log(true, false, true), two), Kinds{});
 }
 
 TEST(Races, OnePairOfLinesIsOneReport) {
-  TapeBuilder tape;
+  EventLogBuilder log;
   for (int i = 0; i < 5; ++i) {
-    tape.work(load, {writes(static_cast<std::uint64_t>(16 * i), 16)});
-    tape.work(feed, {reads(static_cast<std::uint64_t>(16 * i), 16)});
+    log.work(load, {writes(static_cast<std::uint64_t>(16 * i), 16)});
+    log.work(feed, {reads(static_cast<std::uint64_t>(16 * i), 16)});
   }
-  const auto reports = check(tape.tape, one);
+  const auto reports = check(log.log, one);
   ASSERT_EQ(kinds(reports), Kinds{ReportKind::race_raw});
   EXPECT_EQ(reports.front().repeated, 5u);
 }

@@ -1,10 +1,10 @@
-// What the checker reports of a hand-made tape, for comparison with a list of kinds.
+// What the checker reports of a hand-made log, for comparison with a list of kinds.
 #pragma once
 
 #include <vector>
 
 #include "tile_machine/check/checker.hpp"
-#include "tile_machine/tests/tape/tape_builder.hpp"
+#include "tile_machine/tests/events/event_log_builder.hpp"
 
 namespace inlay::npu::test {
 
@@ -18,8 +18,8 @@ inline Kinds kinds(const std::vector<Report>& reports) {
 
 inline const Device one = plain_device();
 
-inline Kinds kinds(const TapeBuilder& builder, const Device& device = one) {
-  return kinds(check(builder.tape, device));
+inline Kinds kinds(const EventLogBuilder& builder, const Device& device = one) {
+  return kinds(check(builder.log, device));
 }
 
 }  // namespace inlay::npu::test

@@ -128,7 +128,7 @@ TEST(CheckerAgainstTheMachine, SilenceMeansTheSameBitsInEveryOrder) {
       const auto programs = random_programs(seed);
       const Result base = run(device, programs, Policy::issue_order, 0);
       ASSERT_TRUE(base.outcome.ok()) << base.outcome.reports.front().message;
-      const auto reports = check(base.outcome.tape, device);
+      const auto reports = check(base.outcome.log, device);
       const bool differs = differs_in_another_order(
           base.y, [&](Policy policy, std::uint64_t order) { return run(device, programs, policy, order); });
       (reports.empty() ? silent : reported) += 1;
@@ -248,7 +248,7 @@ TEST(CheckerAgainstTheMachine, SoItIsForStreamsOfACore) {
     };
     const Result base = run(Policy::issue_order, 0);
     ASSERT_TRUE(base.outcome.ok()) << seed << ": " << base.outcome.reports.front().message;
-    const auto reports = check(base.outcome.tape, device);
+    const auto reports = check(base.outcome.log, device);
     const bool differs = differs_in_another_order(base.y, run);
     (reports.empty() ? silent : reported) += 1;
     shown += differs && !reports.empty();

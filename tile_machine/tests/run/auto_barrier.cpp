@@ -64,8 +64,8 @@ bool between_vector_verbs(const Report& report) {
   return report.first.pipe == Pipe::vector && report.second.pipe == Pipe::vector;
 }
 
-std::size_t races_of_vector_verbs(const Tape& tape, const Device& device) {
-  const std::vector<Report> reports = check(tape, device);
+std::size_t races_of_vector_verbs(const EventLog& log, const Device& device) {
+  const std::vector<Report> reports = check(log, device);
   return static_cast<std::size_t>(std::count_if(reports.begin(), reports.end(), between_vector_verbs));
 }
 
@@ -78,13 +78,13 @@ TEST(AutoBarrier, PutsTheBarriersThatAreNeededAndNoOther) {
     const Tensor from = machine.global("x", std::span(std::as_const(x)), {1, places * width});
     const Tensor to = machine.global("y", std::span(y), {1, places * width});
     const Outcome outcome = machine.run([&](Core& core) { random_chain(core, seed, from, to); });
-    ASSERT_EQ(races_of_vector_verbs(outcome.tape, device), 0u) << "seed " << seed;
-    for (std::size_t e = 0; e < outcome.tape.entries.size(); ++e) {
-      const Entry& entry = outcome.tape.entries[e];
+    ASSERT_EQ(races_of_vector_verbs(outcome.log, device), 0u) << "seed " << seed;
+    for (std::size_t e = 0; e < outcome.log.entries.size(); ++e) {
+      const Entry& entry = outcome.log.entries[e];
       verbs += entry.event == Event::work && entry.pipe == Pipe::vector;
       if (entry.event != Event::barrier) continue;
       ++barriers;
-      Tape without = outcome.tape;
+      EventLog without = outcome.log;
       without.entries.erase(without.entries.begin() + static_cast<std::ptrdiff_t>(e));
       ASSERT_GT(races_of_vector_verbs(without, device), 0u) << "seed " << seed << ", entry " << e;
     }
@@ -110,7 +110,7 @@ std::vector<std::string> vector_entries(const Device& device,
     program(core, tile);
   });
   std::vector<std::string> names;
-  for (const Entry& entry : outcome.tape.entries)
+  for (const Entry& entry : outcome.log.entries)
     if (entry.pipe == Pipe::vector) names.push_back(entry.verb);
   names.erase(names.begin());  // vfill
   return names;

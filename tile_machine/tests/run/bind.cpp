@@ -48,7 +48,7 @@ TEST(Bind, AliasesRaceWhereTheyShareBytes) {
       m.copy(other.matrix(), b);  // store writes, and nothing orders the two
     });
     expect_no_reports(outcome.reports, "run");
-    return check(outcome.tape, device);
+    return check(outcome.log, device);
   };
   EXPECT_TRUE(reports_of(0).empty());  // the columns beside them
   const auto found = reports_of(4);
@@ -77,8 +77,8 @@ TEST(Bind, OneAddressForEachByteOfTheHost) {
   });
   expect_no_reports(outcome.reports, device.name);
   std::vector<std::uint64_t> begins;
-  for (const Entry& entry : outcome.tape.entries)
-    if (entry.event == Event::work) begins.push_back(outcome.tape.footprints[entry.footprints].begin);
+  for (const Entry& entry : outcome.log.entries)
+    if (entry.event == Event::work) begins.push_back(outcome.log.footprints[entry.footprints].begin);
   ASSERT_EQ(begins.size(), 5u);
   EXPECT_EQ(begins[2], begins[0] + 240);
   EXPECT_EQ(begins[3], begins[0]);

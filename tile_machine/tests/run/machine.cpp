@@ -39,7 +39,7 @@ TEST(Machine, RingsCarryTilesInEveryOrder) {
     }
 }
 
-TEST(Machine, TheTapeHoldsFootprintsAndFlags) {
+TEST(Machine, TheLogHoldsFootprintsAndFlags) {
   const Device device = split_device(1);
   std::vector<float> x(256, 1), y(256);
   Machine machine(device);
@@ -47,13 +47,13 @@ TEST(Machine, TheTapeHoldsFootprintsAndFlags) {
   const Tensor to = machine.global("y", std::span(y), {1, 256}, Use::out);
   const Outcome outcome = machine.run([&](Core& core) { twice(core, from, to, 64); });
   std::uint64_t loaded = 0, sets = 0, waits = 0;
-  for (const Entry& entry : outcome.tape.entries) {
+  for (const Entry& entry : outcome.log.entries) {
     if (entry.event == Event::work && entry.pipe == Pipe::load_vector) {
       ASSERT_EQ(entry.footprint_count, 2u);
-      const Footprint& source = outcome.tape.footprints[entry.footprints];
+      const Footprint& source = outcome.log.footprints[entry.footprints];
       EXPECT_EQ(source.memory, 0);
       EXPECT_EQ(source.begin, loaded);
-      EXPECT_TRUE(outcome.tape.footprints[entry.footprints + 1].write);
+      EXPECT_TRUE(outcome.log.footprints[entry.footprints + 1].write);
       loaded += entry.work.bytes;
     }
     sets += entry.event == Event::set;
@@ -68,7 +68,7 @@ TEST(Machine, TheTapeHoldsFootprintsAndFlags) {
 }
 
 // Of one stream a core, and of two that wait for one another.
-TEST(Machine, AFullTapeEndsTheProgram) {
+TEST(Machine, AFullLogEndsTheProgram) {
   for (const Device& device : all_devices()) {
     Machine machine(device, {.data = false, .entries = 1000});
     const Tensor x = machine.absent("x", DType::f32, {1, 256}, Use::in);
@@ -90,7 +90,7 @@ TEST(Machine, AFullTapeEndsTheProgram) {
     EXPECT_EQ(outcome.reports[0].kind, ReportKind::capacity);
     EXPECT_NE(outcome.reports[0].message.find("more than 1000 entries"), std::string::npos)
         << outcome.reports[0].message;
-    EXPECT_TRUE(outcome.tape.entries.empty());
+    EXPECT_TRUE(outcome.log.entries.empty());
   }
 }
 
@@ -251,13 +251,13 @@ TEST(Machine, StagedTilesOfViewsAreReleasedLate) {
   });
   expect_no_reports(outcome.reports, device.name);
   std::vector<std::string> order;
-  for (const Entry& entry : outcome.tape.entries)
+  for (const Entry& entry : outcome.log.entries)
     if (entry.pipe == Pipe::matrix) order.push_back(entry.verb);
   const std::vector<std::string> once = {"ring.wait", "mma", "ring.release"};
   std::vector<std::string> twice_over = once;
   twice_over.insert(twice_over.end(), once.begin(), once.end());
   EXPECT_EQ(order, twice_over);
-  expect_no_reports(check(outcome.tape, device), device.name);
+  expect_no_reports(check(outcome.log, device), device.name);
 }
 
 TEST(Machine, AnOperandThatWasNotLoadedIsRefused) {

@@ -122,7 +122,7 @@ TEST(CopyByAxes, ChargesTheShorterRuns) {
   });
   expect_no_reports(outcome.reports, device.name);
   std::vector<Entry> copies;
-  for (const Entry& entry : outcome.tape.entries)
+  for (const Entry& entry : outcome.log.entries)
     if (entry.event == Event::work) copies.push_back(entry);
   ASSERT_EQ(copies.size(), 2u);
   EXPECT_EQ(copies[0].work.runs, 1u);
@@ -130,8 +130,8 @@ TEST(CopyByAxes, ChargesTheShorterRuns) {
   for (const Entry& copy : copies) {
     EXPECT_EQ(copy.work.bytes, 384u);
     for (std::uint32_t f = copy.footprints; f < copy.footprints + copy.footprint_count; ++f) {
-      EXPECT_EQ(outcome.tape.footprints[f].runs, 1u);
-      EXPECT_EQ(outcome.tape.footprints[f].run_bytes, 384u);
+      EXPECT_EQ(outcome.log.footprints[f].runs, 1u);
+      EXPECT_EQ(outcome.log.footprints[f].run_bytes, 384u);
     }
   }
 }

@@ -134,7 +134,7 @@ TEST(Operands, VerbsAreCountedByTheRow) {
     bool operator==(const Counted&) const = default;
   };
   std::vector<Counted> counted;
-  for (const Entry& entry : outcome.tape.entries)
+  for (const Entry& entry : outcome.log.entries)
     if (entry.event == Event::work)
       counted.push_back({entry.verb, entry.work.elements, entry.work.rows, entry.work.column});
   const std::vector<Counted> expected = {
@@ -159,14 +159,14 @@ TEST(Operands, ACopyByAxesHasItsHint) {
     Machine machine(device, {.cores = 1});
     NdTensor from = machine.bind("from", ConstView<3>(values.data(), {4, 2, 32}, {192, 64, 1}));
     if (once) from.first = from.first.once();
-    const Tape tape = machine
-                          .run([&](Core& core) {
-                            const Tensor tile = core.alloc("tile", Space::vector, {8, 32}, DType::f32);
-                            core.copy(by_axes(tile).split(0, 2), from);
-                          })
-                          .tape;
+    const EventLog log = machine
+                             .run([&](Core& core) {
+                               const Tensor tile = core.alloc("tile", Space::vector, {8, 32}, DType::f32);
+                               core.copy(by_axes(tile).split(0, 2), from);
+                             })
+                             .log;
     std::size_t of_global = 0;
-    for (const Footprint& at : tape.footprints)
+    for (const Footprint& at : log.footprints)
       if (at.memory == 0) {
         EXPECT_EQ(at.streamed, once);
         ++of_global;

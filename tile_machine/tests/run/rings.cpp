@@ -42,8 +42,8 @@ Trace run(Add add) {
     }
   });
   expect_no_reports(outcome.reports, device.name);
-  expect_no_reports(check(outcome.tape, device), device.name);
-  for (const Entry& entry : outcome.tape.entries)
+  expect_no_reports(check(outcome.log, device), device.name);
+  for (const Entry& entry : outcome.log.entries)
     if (entry.pipe == Pipe::vector)
       result.entries.push_back(entry.verb + std::string(" ") + std::string(name(entry.from)) + " " +
                                std::to_string(entry.flag));
@@ -86,9 +86,9 @@ TEST(Rings, EveryWaitIsPut) {
     }
   });
   expect_no_reports(outcome.reports, device.name);
-  expect_no_reports(check(outcome.tape, device), device.name);
+  expect_no_reports(check(outcome.log, device), device.name);
   std::size_t waits = 0, sets = 0;
-  for (const Entry& entry : outcome.tape.entries) {
+  for (const Entry& entry : outcome.log.entries) {
     waits += entry.event == Event::wait;
     sets += entry.event == Event::set;
   }
@@ -162,11 +162,11 @@ TEST(Rings, TuplesShareOnePairOfFlags) {
         }
       });
       expect_no_reports(outcome.reports, device.name);
-      expect_no_reports(check(outcome.tape, device), device.name);
+      expect_no_reports(check(outcome.log, device), device.name);
       for (std::size_t i = 0; i < y.size(); ++i)
         ASSERT_EQ(y[i], static_cast<float>(codes[i]) * scales[i / columns * 2 + i % columns / 32]) << device.name;
       std::size_t sets = 0;
-      for (const Entry& entry : outcome.tape.entries) sets += entry.event == Event::set;
+      for (const Entry& entry : outcome.log.entries) sets += entry.event == Event::set;
       EXPECT_EQ(sets, 4u * tiles);
     }
 }

@@ -66,12 +66,12 @@ TEST(ScalarTable, IsReadAhead) {
     for (index i = 0; i < 40; i += 3) read.push_back(entries.at(i));
   });
   expect_no_reports(outcome.reports, device.name);
-  expect_no_reports(check(outcome.tape, device), device.name);
+  expect_no_reports(check(outcome.log, device), device.name);
   for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(read[i], static_cast<index>(100 + 3 * i));
   std::vector<std::string> order;
-  for (const Entry& entry : outcome.tape.entries) {
+  for (const Entry& entry : outcome.log.entries) {
     if (entry.event != Event::work) continue;
-    const Footprint& first = outcome.tape.footprints[entry.footprints];
+    const Footprint& first = outcome.log.footprints[entry.footprints];
     EXPECT_EQ(entry.pipe == Pipe::scalar, first.memory != 0);
     if (order.empty() || order.back() != entry.verb) order.emplace_back(entry.verb);
   }

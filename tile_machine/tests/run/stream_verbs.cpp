@@ -155,18 +155,18 @@ TEST(StreamVerbs, StreamsChangeNoResult) {
   EXPECT_EQ(one.largest, two.largest);
 }
 
-// Nothing of another stream's pipes is on a stream's tape, barriers of chains and scalar writes included; and each
+// Nothing of another stream's pipes is on a stream's log, barriers of chains and scalar writes included; and each
 // barrier that a chain put is needed.
-TEST(StreamVerbs, TapesHoldWhatIsTheirs) {
+TEST(StreamVerbs, LogsHoldWhatIsTheirs) {
   const Device device = twin_device(1);
   Scaled program;
   Machine machine(device);
   program.place(machine);
-  const Tape tape = machine.run([&](Core& core) { program.run(core); }).tape;
+  const EventLog log = machine.run([&](Core& core) { program.run(core); }).log;
   std::map<int, std::set<Pipe>> pipes_of;
   std::map<int, std::map<std::string, int>> verbs;
   std::map<int, int> barriers;
-  for (const Entry& entry : tape.entries) {
+  for (const Entry& entry : log.entries) {
     if (entry.event == Event::barrier) ++barriers[entry.stream];
     if (entry.event != Event::work) continue;
     pipes_of[entry.stream].insert(entry.pipe);
@@ -182,7 +182,7 @@ TEST(StreamVerbs, TapesHoldWhatIsTheirs) {
     EXPECT_EQ(verbs[stream]["copy"], 4 * Scaled::tiles);
     EXPECT_GE(barriers[stream], 3 * Scaled::tiles);
   }
-  EXPECT_TRUE(check(tape, device).empty());
+  EXPECT_TRUE(check(log, device).empty());
 }
 
 // A tuple of tiles of two streams: each allocates its own, and the flags serve both.
@@ -200,9 +200,9 @@ TEST(StreamVerbs, ATupleMayLieInMemoriesOfTwoStreams) {
     }
   });
   expect_no_reports(outcome.reports, device.name);
-  expect_no_reports(check(outcome.tape, device), device.name);
+  expect_no_reports(check(outcome.log, device), device.name);
   std::map<int, std::set<std::uint8_t>> memories;
-  for (const Buffer& buffer : outcome.tape.buffers)
+  for (const Buffer& buffer : outcome.log.buffers)
     if (buffer.memory != 0) memories[buffer.stream].insert(buffer.memory);
   EXPECT_EQ(memories[0], (std::set<std::uint8_t>{device.memory_of[static_cast<int>(Space::staging)]}));
   for (int stream : {1, 2})

@@ -89,16 +89,16 @@ TEST(MachineStreams, EachRunsItsPartInEveryOrder) {
       }
 }
 
-TEST(MachineStreams, AVerbIsOnTheTapeOfTheStreamThatHasItsPipe) {
+TEST(MachineStreams, AVerbIsOnTheLogOfTheStreamThatHasItsPipe) {
   const Device device = twin_device(2);
   Twice program;
   Machine machine(device, {.cores = 1});
   program.place(machine);
-  const Tape tape = machine.run([&](Core& core) { program.run(core); }).tape;
-  EXPECT_EQ(tape.streams, (std::vector<std::uint8_t>{0, 1, 1}));
+  const EventLog log = machine.run([&](Core& core) { program.run(core); }).log;
+  EXPECT_EQ(log.streams, (std::vector<std::uint8_t>{0, 1, 1}));
   std::map<int, std::set<Pipe>> pipes_of;
   std::map<int, int> products, doubled;
-  for (const Entry& entry : tape.entries) {
+  for (const Entry& entry : log.entries) {
     if (entry.event != Event::work) continue;
     pipes_of[entry.stream].insert(entry.pipe);
     products[entry.stream] += entry.pipe == Pipe::matrix;
@@ -110,7 +110,7 @@ TEST(MachineStreams, AVerbIsOnTheTapeOfTheStreamThatHasItsPipe) {
     EXPECT_EQ(doubled[stream], Twice::tiles);
   }
   EXPECT_EQ(products[0], Twice::tiles);
-  for (const Buffer& buffer : tape.buffers)
+  for (const Buffer& buffer : log.buffers)
     if (buffer.memory != 0) {
       EXPECT_EQ(buffer.stream == 0, buffer.memory != device.memory_of[static_cast<int>(Space::vector)]) << buffer.name;
     }
@@ -128,9 +128,9 @@ TEST(MachineStreams, ASetReachesEachStreamOfTheOtherPipeAndAWaitTakesOneOfEach) 
       core.wait(Pipe::store, Pipe::load, 3);
     });
     expect_no_reports(outcome.reports, device.name);
-    expect_no_reports(check(outcome.tape, device), device.name);
+    expect_no_reports(check(outcome.log, device), device.name);
     std::set<std::tuple<Event, int, int, Pipe>> seen;  // stream, the other, whose queue
-    for (const Entry& entry : outcome.tape.entries)
+    for (const Entry& entry : outcome.log.entries)
       seen.insert({entry.event, entry.stream, entry.peer_stream, entry.pipe});
     const auto waits_in = [&](Pipe pipe) { return stops ? Pipe::scalar : pipe; };
     EXPECT_EQ(seen, (std::set<std::tuple<Event, int, int, Pipe>>{
@@ -167,7 +167,7 @@ TEST(MachineStreams, FlagsBetweenStreamsHaveLimitsOfTheirOwn) {
   const auto reports_of = [&](const std::function<void(Core&)>& program) {
     Machine machine(device);
     Outcome outcome = machine.run(program);
-    return outcome.ok() ? check(outcome.tape, device) : outcome.reports;
+    return outcome.ok() ? check(outcome.log, device) : outcome.reports;
   };
   const auto id = reports_of([](Core& core) { core.set(Pipe::drain, Pipe::load_vector, 11); });
   ASSERT_FALSE(id.empty());
@@ -227,7 +227,7 @@ TEST(MachineStreams, ProgramsThatForgetTheSecondVectorStreamAreReported) {
         launch);
     expect_no_reports(outcome.reports, device.name);
     std::vector<ReportKind> kinds;
-    for (const Report& report : check(outcome.tape, device)) {
+    for (const Report& report : check(outcome.log, device)) {
       kinds.push_back(report.kind);
       EXPECT_EQ(report.missing, "sync_all");
       EXPECT_NE(report.message.find("(core 0, vec1, store)"), std::string::npos) << report.message;
@@ -262,7 +262,7 @@ TEST(MachineStreams, AMissingFlagBetweenStreamsIsNamed) {
         },
         {.vectors = 1});
     expect_no_reports(outcome.reports, device.name);
-    const auto reports = check(outcome.tape, device);
+    const auto reports = check(outcome.log, device);
     if (right) {
       expect_no_reports(reports, device.name);
       continue;

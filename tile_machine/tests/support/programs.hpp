@@ -37,7 +37,7 @@ inline void expect_no_reports(const std::vector<Report>& reports, const std::str
 inline void expect_clean(Machine& machine, const std::function<void(Core&)>& program, Launch launch = {}) {
   const Outcome outcome = machine.run(program, launch);
   expect_no_reports(outcome.reports, machine.device().name);
-  expect_no_reports(check(outcome.tape, machine.device()), machine.device().name + ", checker");
+  expect_no_reports(check(outcome.log, machine.device()), machine.device().name + ", checker");
 }
 
 template <class T> std::vector<T> random_values(std::size_t count, float low, float high, std::uint32_t seed) {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tile_machine/tests/time/logs.hpp"
 #include "tile_machine/time/roofline.hpp"
-#include "tile_machine/tests/time/tapes.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -12,15 +12,15 @@ namespace {
 TEST(CriticalPath, FollowsTheFlagThatBinds) {
   Device device = round_device();
   device.queues[static_cast<int>(Pipe::matrix)].issue_cycles = 2;
-  TapeWriter tape;
-  const auto load = tape.load(1600);
-  const auto set = tape.set(Pipe::load, Pipe::matrix, 0);
-  tape.vector(20);
-  const auto wait = tape.wait(Pipe::load, Pipe::matrix, 0);
-  const auto product = tape.mma(16, 16, 160);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  const auto load = log.load(1600);
+  const auto set = log.set(Pipe::load, Pipe::matrix, 0);
+  log.vector(20);
+  const auto wait = log.wait(Pipe::load, Pipe::matrix, 0);
+  const auto product = log.mma(16, 16, 160);
+  const Timeline time = timed(log.log(), device);
   std::vector<std::uint32_t> entries;
-  for (const Link& link : critical_path(tape.tape(), device, time)) {
+  for (const Link& link : critical_path(log.log(), device, time)) {
     if (link.step == Step::ended) {
       entries.push_back(link.entry);
       EXPECT_EQ(link.reason, Reason::work);
@@ -35,14 +35,14 @@ TEST(CriticalPath, FollowsTheFlagThatBinds) {
 TEST(CriticalPath, ShowsTheFlightOfAFlag) {
   Device device = round_device();
   device.sync.stream_cycles = 300;
-  TapeWriter tape;
-  tape.tape().streams = {0, 0};
-  tape.vector(100);
-  tape.stream_set(Pipe::vector, 0, 0, 1, 0);
-  tape.on_stream(1);
-  const auto wait = tape.stream_wait(Pipe::vector, 0, 0, 1, 0);
-  tape.vector(50);
-  const auto path = critical_path(tape.tape(), device, timed(tape.tape(), device));
+  EventWriter log;
+  log.log().streams = {0, 0};
+  log.vector(100);
+  log.stream_set(Pipe::vector, 0, 0, 1, 0);
+  log.on_stream(1);
+  const auto wait = log.stream_wait(Pipe::vector, 0, 0, 1, 0);
+  log.vector(50);
+  const auto path = critical_path(log.log(), device, timed(log.log(), device));
   const auto flight =
       std::find_if(path.begin(), path.end(), [](const Link& link) { return link.reason == Reason::flag; });
   ASSERT_NE(flight, path.end());
@@ -54,12 +54,12 @@ TEST(CriticalPath, ShowsTheFlightOfAFlag) {
 
 TEST(CriticalPath, IsAChainFromZeroToTheMakespan) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
-    const Tape tape =
-        random_tape(seed, static_cast<std::uint16_t>(1 + seed % 4), 500, static_cast<std::uint8_t>(1 + seed % 3));
+    const EventLog log =
+        random_log(seed, static_cast<std::uint16_t>(1 + seed % 4), 500, static_cast<std::uint8_t>(1 + seed % 3));
     const Device device = random_device(seed);
-    const Timeline time = timed(tape, device);
-    const auto slack = slacks(tape, device, time);
-    const auto path = critical_path(tape, device, time);
+    const Timeline time = timed(log, device);
+    const auto slack = slacks(log, device, time);
+    const auto path = critical_path(log, device, time);
     ASSERT_FALSE(path.empty());
     EXPECT_EQ(path.front().begin, 0);
     EXPECT_EQ(path.back().end, time.makespan);
@@ -79,17 +79,17 @@ TEST(CriticalPath, IsAChainFromZeroToTheMakespan) {
 TEST(Slack, IsExactlyWhatAnEntryMayGrow) {
   int grown = 0;
   for (std::uint32_t seed = 0; seed < 8; ++seed) {
-    const Tape tape = random_tape(seed, static_cast<std::uint16_t>(1 + seed % 3), 250);
+    const EventLog log = random_log(seed, static_cast<std::uint16_t>(1 + seed % 3), 250);
     Device device = random_device(seed);
     for (Path& path : device.paths) path.half_burst = 0, path.bytes_per_cycle = 1e4;  // whole ticks
     for (Path& path : device.paths) path.dram = false;
-    const Timeline time = timed(tape, device);
-    const auto slack = slacks(tape, device, time);
-    for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
-      if (tape.entries[i].work.unit != Unit::vector) continue;
+    const Timeline time = timed(log, device);
+    const auto slack = slacks(log, device, time);
+    for (std::uint32_t i = 0; i < log.entries.size(); ++i) {
+      if (log.entries[i].work.unit != Unit::vector) continue;
       const std::uint64_t cycles = static_cast<std::uint64_t>(slack[i] / ticks_per_cycle);
       constexpr std::uint64_t elements_of_a_cycle = 16;
-      Tape longer = tape;
+      EventLog longer = log;
       longer.entries[i].work.elements += cycles * elements_of_a_cycle;
       EXPECT_EQ(timed(longer, device).makespan, time.makespan);
       longer.entries[i].work.elements += elements_of_a_cycle;
@@ -103,13 +103,13 @@ TEST(Slack, IsExactlyWhatAnEntryMayGrow) {
 TEST(RooflineTest, CountsBytesOperationsAndTheBound) {
   Device device = round_device();
   device.dram_bytes_per_cycle = 16;
-  TapeWriter tape(2);
+  EventWriter log(2);
   for (std::uint16_t core = 0; core < 2; ++core) {
-    tape.load(1600, core);
-    tape.mma(32, 32, 32, core);
-    tape.vector(30, core);
+    log.load(1600, core);
+    log.mma(32, 32, 32, core);
+    log.vector(30, core);
   }
-  const Roofline roof = roofline(tape.tape(), device, timed(tape.tape(), device));
+  const Roofline roof = roofline(log.log(), device, timed(log.log(), device));
   EXPECT_EQ(roof.bounds[static_cast<int>(Pipe::load)].cycles, 100);
   EXPECT_EQ(roof.bounds[static_cast<int>(Pipe::load)].bytes, 3200u);
   EXPECT_EQ(roof.bounds[static_cast<int>(Pipe::matrix)].operations, 2u * 2 * 32 * 32 * 32);
@@ -122,12 +122,12 @@ TEST(RooflineTest, CountsBytesOperationsAndTheBound) {
 
 TEST(Summary, NamesTheBoundAndTheStalls) {
   Device device = round_device();
-  TapeWriter tape;
-  tape.load(1600);
-  tape.set(Pipe::load, Pipe::matrix, 0);
-  tape.wait(Pipe::load, Pipe::matrix, 0);
-  tape.mma(16, 16, 160);
-  const std::string text = summary(tape.tape(), device, timed(tape.tape(), device));
+  EventWriter log;
+  log.load(1600);
+  log.set(Pipe::load, Pipe::matrix, 0);
+  log.wait(Pipe::load, Pipe::matrix, 0);
+  log.mma(16, 16, 160);
+  const std::string text = summary(log.log(), device, timed(log.log(), device));
   EXPECT_NE(text.find("makespan 110 cycles, 1 cores"), std::string::npos) << text;
   EXPECT_NE(text.find("flag load -> matrix #0 90.9%"), std::string::npos) << text;
   const std::size_t load = text.find("load copy ("), product = text.find("matrix mma (");

@@ -1,7 +1,7 @@
 // Each rule of the cost model decides between two small programs (flips.hpp). A rule that no program's rank depends on
 // is not worth having. Changes of a layout: flips_of_layouts.cpp.
 #include "tile_machine/tests/time/flips.hpp"
-#include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/tests/time/logs.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -264,9 +264,9 @@ TEST(Flips, AUnitFlagIsWorthASecondAccumulator) {
 // Two shapes of one size on an array: many folds of few rows, or few folds of many rows and more of them.
 TEST(Flips, FoldsThatFollowOneAnotherFavourMoreOfThem) {
   const auto cycles = [](const Device& device, std::uint32_t m, std::uint32_t n, std::uint32_t k) {
-    TapeWriter tape;
-    tape.mma(m, n, k);
-    return to_cycles(timed(tape.tape(), device).makespan);
+    EventWriter log;
+    log.mma(m, n, k);
+    return to_cycles(timed(log.log(), device).makespan);
   };
   Device array = round_device();
   array.matrix.systolic = true;

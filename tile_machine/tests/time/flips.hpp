@@ -23,7 +23,7 @@ inline double cycles_of(const Device& device, const Program& program) {
   const auto body = program(machine);
   const Outcome outcome = machine.run(body);
   EXPECT_TRUE(outcome.ok()) << outcome.reports[0].message;
-  const auto time = time_tape(outcome.tape, device);
+  const auto time = time_events(outcome.log, device);
   return time ? to_cycles(time->makespan) : -1;
 }
 

@@ -1,10 +1,10 @@
 // Cycles of the matrix unit. The oracle is SCALE-Sim 3.0.0, run by hand on these shapes; its figures stand
-// below. Every value passes through a tape and the timing model, not through the formula alone.
+// below. Every value passes through a log and the timing model, not through the formula alone.
 #include "tile_machine/time/matrix_cost.hpp"
 
 #include <gtest/gtest.h>
 
-#include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/tests/time/logs.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -18,9 +18,9 @@ Device systolic(std::uint32_t size, Dataflow dataflow) {
 }
 
 double cycles_of(const Device& device, std::uint32_t m, std::uint32_t n, std::uint32_t k) {
-  TapeWriter tape;
-  tape.mma(m, n, k);
-  const auto timeline = time_tape(tape.tape(), device);
+  EventWriter log;
+  log.mma(m, n, k);
+  const auto timeline = time_events(log.log(), device);
   return timeline ? to_cycles(timeline->makespan) : -1;
 }
 
@@ -83,9 +83,9 @@ TEST(MatrixCost, WeightsAreBroughtInOnceForAllRows) {
   EXPECT_EQ(cycles_of(device, 16, 16, 16), 5 + 1);
   EXPECT_EQ(cycles_of(device, 160, 32, 48), 2 * 3 * (5 + 10));
   EXPECT_EQ(cycles_of(device, 32, 160, 48), 10 * 3 * (5 + 2)) << "m and n are not alike";
-  TapeWriter tape;
-  tape.entry(tape.mma(160, 32, 48)).work.turned = true;
-  EXPECT_EQ(to_cycles(timed(tape.tape(), device).makespan), 2 * 3 * (5 + 3 + 10));
+  EventWriter log;
+  log.entry(log.mma(160, 32, 48)).work.turned = true;
+  EXPECT_EQ(to_cycles(timed(log.log(), device).makespan), 2 * 3 * (5 + 3 + 10));
 }
 
 TEST(MatrixCost, TheOrderOfOperandsMatters) {
@@ -134,9 +134,9 @@ TEST(MatrixCost, NoShapeBeatsThePeak) {
 TEST(MatrixCost, AProductWithoutARateIsAnError) {
   Device device = round_device();
   device.matrix.rates.clear();
-  TapeWriter tape;
-  tape.mma(16, 16, 16);
-  const auto timeline = time_tape(tape.tape(), device);
+  EventWriter log;
+  log.mma(16, 16, 16);
+  const auto timeline = time_events(log.log(), device);
   ASSERT_FALSE(timeline);
   EXPECT_NE(timeline.error().message().find("no rate for f16 -> f32"), std::string_view::npos);
 }

@@ -1,12 +1,12 @@
-// Laws of the timing model on random tapes and devices. Seeds are fixed: a failure repeats.
+// Laws of the timing model on random logs and devices. Seeds are fixed: a failure repeats.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "tile_machine/time/roofline.hpp"
+#include "tile_machine/tests/time/logs.hpp"
 #include "tile_machine/tests/time/recurrence.hpp"
-#include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/time/roofline.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -16,7 +16,7 @@ constexpr int entries = 600;
 
 std::uint16_t cores_of(std::uint32_t seed) { return static_cast<std::uint16_t>(1 + seed % 5); }
 std::uint8_t streams_of(std::uint32_t seed) { return static_cast<std::uint8_t>(1 + seed / 5 % 3); }  // of a core
-Tape tape_of(std::uint32_t seed) { return random_tape(seed, cores_of(seed), entries, streams_of(seed)); }
+EventLog events_of(std::uint32_t seed) { return random_log(seed, cores_of(seed), entries, streams_of(seed)); }
 
 // Ticks of a granule, counted apart: of the bytes of the sums, or of those that move.
 Tick granule_of(const Device& device, const Entry& entry, Tick units) {
@@ -50,12 +50,12 @@ void expect_same(const std::vector<Span>& spans, const std::vector<Span>& expect
   }
 }
 
-// What a price leaves out changes no time: its streams issue ahead, and costs of equal works are known.
+// What an estimate leaves out changes no time: its streams issue ahead, and costs of equal works are known.
 TEST(TimingProperties, WithoutDetailTheSameTimes) {
   for (std::uint32_t seed = 0; seed < 10 * runs; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     const Device device = random_device(seed);
-    const auto full = time_tape(tape, device), brief = time_tape(tape, device, {.detail = false});
+    const auto full = time_events(log, device), brief = time_events(log, device, {.detail = false});
     ASSERT_TRUE(full && brief) << seed;
     ASSERT_EQ(brief->makespan, full->makespan) << seed;
     ASSERT_EQ(brief->dram_bytes, full->dram_bytes) << seed;
@@ -67,8 +67,8 @@ TEST(TimingProperties, WithoutDetailTheSameTimes) {
     Device slower = device;
     slower.dram_bytes_per_cycle /= 2;
     slower.dram_bytes_per_cycle_core /= 2;
-    const auto again = time_tape(tape, slower);
-    const auto end = makespan_of(tape, slower, *brief);
+    const auto again = time_events(log, slower);
+    const auto end = makespan_of(log, slower, *brief);
     ASSERT_TRUE(again && end) << seed;
     ASSERT_EQ(*end, again->makespan) << seed;
   }
@@ -76,11 +76,11 @@ TEST(TimingProperties, WithoutDetailTheSameTimes) {
 
 TEST(TimingProperties, UnsharedTimesAreTheRecurrence) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     const Device device = random_device(seed);
-    const Timeline time = timed(tape, device, Sharing::none);
-    expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i, Tick) -> Recurrence::Parts {
-      const Entry& entry = tape.entries[i];
+    const Timeline time = timed(log, device, Sharing::none);
+    expect_same(time.spans, Recurrence(log, device).spans([&](std::uint32_t i, Tick) -> Recurrence::Parts {
+      const Entry& entry = log.entries[i];
       const bool wait = waits(entry.event);
       if (wait) return {.head = sync_ticks(device, entry)};
       if (entry.event != Event::work) return {.rest = sync_ticks(device, entry)};
@@ -92,11 +92,11 @@ TEST(TimingProperties, UnsharedTimesAreTheRecurrence) {
 
 TEST(TimingProperties, SharedTimesAreTheRecurrenceOfTheirDurations) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     const Device device = random_device(seed);
-    const Timeline time = timed(tape, device);
-    expect_same(time.spans, Recurrence(tape, device).spans([&](std::uint32_t i, Tick previous) -> Recurrence::Parts {
-      const Entry& entry = tape.entries[i];
+    const Timeline time = timed(log, device);
+    expect_same(time.spans, Recurrence(log, device).spans([&](std::uint32_t i, Tick previous) -> Recurrence::Parts {
+      const Entry& entry = log.entries[i];
       const bool wait = waits(entry.event);
       if (wait) return {.head = sync_ticks(device, entry)};
       const Tick ended = time.spans[i].ended, started = time.spans[i].started;
@@ -124,12 +124,12 @@ void raise_level(const std::vector<double>& demand, double capacity, std::vector
 
 TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     Device device = random_device(seed);
     device.l2 = {};  // spans do not say when bytes of the one end and of the other begin
     device.sync.unit_flag_bytes = 0;
-    const Timeline time = timed(tape, device);
-    std::vector<Tick> previous(tape.cores * tape.streams.size() * pipes);  // end of the transfer before it in its queue
+    const Timeline time = timed(log, device);
+    std::vector<Tick> previous(log.cores * log.streams.size() * pipes);  // end of the transfer before it in its queue
     struct Transfer {
       Tick begin, end;
       double solo, moved = 0;
@@ -138,9 +138,9 @@ TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
     };
     std::vector<Transfer> transfers;
     std::vector<Tick> changes;
-    for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
-      const Entry& entry = tape.entries[i];
-      const std::size_t stream = entry.core * tape.streams.size() + entry.stream;
+    for (std::uint32_t i = 0; i < log.entries.size(); ++i) {
+      const Entry& entry = log.entries[i];
+      const std::size_t stream = entry.core * log.streams.size() + entry.stream;
       Tick& before = previous[stream * pipes + static_cast<std::size_t>(entry.pipe)];
       const Tick behind = std::exchange(before, time.spans[i].ended);
       if (entry.work.unit != Unit::dma || !device.paths[entry.work.path].dram || entry.work.bytes == 0) continue;
@@ -159,7 +159,7 @@ TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
     std::sort(changes.begin(), changes.end());
     for (std::size_t c = 0; c + 1 < changes.size(); ++c) {
       if (changes[c] == changes[c + 1]) continue;
-      std::vector<std::vector<Transfer*>> by_core(tape.cores);
+      std::vector<std::vector<Transfer*>> by_core(log.cores);
       for (Transfer& transfer : transfers)
         if (transfer.begin <= changes[c] && transfer.end >= changes[c + 1]) by_core[transfer.core].push_back(&transfer);
       std::vector<double> wanted, granted, solo, rate;
@@ -169,7 +169,7 @@ TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
         wanted.push_back(std::min(sum, device.dram_bytes_per_cycle_core));
       }
       raise_level(wanted, device.dram_bytes_per_cycle, granted);
-      for (std::uint32_t core = 0; core < tape.cores; ++core) {
+      for (std::uint32_t core = 0; core < log.cores; ++core) {
         solo.clear();
         for (const Transfer* transfer : by_core[core]) solo.push_back(transfer->solo);
         raise_level(solo, granted[core], rate);
@@ -186,14 +186,14 @@ TEST(TimingProperties, EveryTransferMovesItsBytesAtMaxMinRates) {
 
 TEST(TimingProperties, BytesAreConserved) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     const Device device = random_device(seed);
     for (Sharing sharing : {Sharing::max_min, Sharing::none, Sharing::equal_parts}) {
-      const Timeline time = timed(tape, device, sharing);
+      const Timeline time = timed(log, device, sharing);
       std::uint64_t moved = 0;
       Traffic known;
-      for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
-        const Entry& entry = tape.entries[i];
+      for (std::uint32_t i = 0; i < log.entries.size(); ++i) {
+        const Entry& entry = log.entries[i];
         if (entry.work.unit != Unit::dma || !device.paths[entry.work.path].dram) continue;
         moved += entry.work.bytes;
         if (const Traffic* traffic = time.residency.before(i).traffic; traffic != nullptr) {
@@ -209,7 +209,7 @@ TEST(TimingProperties, BytesAreConserved) {
 
 TEST(TimingProperties, BusyAndStallsAddUpToTheMakespan) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
-    const Timeline time = timed(tape_of(seed), random_device(seed));
+    const Timeline time = timed(events_of(seed), random_device(seed));
     ASSERT_GT(time.makespan, 0);
     for (const LaneTime& lane : time.lanes) {
       EXPECT_EQ(accounted(lane), time.makespan) << seed << ": core " << lane.core << " queue " << lane.queue;
@@ -221,10 +221,10 @@ TEST(TimingProperties, BusyAndStallsAddUpToTheMakespan) {
 
 TEST(TimingProperties, NoBoundIsBeaten) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     const Device device = random_device(seed);
     for (Sharing sharing : {Sharing::max_min, Sharing::equal_parts}) {
-      const Roofline roof = roofline(tape, device, timed(tape, device, sharing));
+      const Roofline roof = roofline(log, device, timed(log, device, sharing));
       for (const Bound& bound : roof.bounds) EXPECT_LE(bound.cycles, roof.makespan) << bound.resource;
       EXPECT_LE(roof.matrix_share(), 1);
       EXPECT_LE(roof.share(), 1);
@@ -233,20 +233,20 @@ TEST(TimingProperties, NoBoundIsBeaten) {
   }
 }
 
-TEST(TimingProperties, RunsRepeatAndTheOrderOfCoresOnTheTapeIsNothing) {
+TEST(TimingProperties, RunsRepeatAndTheOrderOfCoresOnTheLogIsNothing) {
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     const Device device = random_device(seed);
-    const Timeline time = timed(tape, device);
-    expect_same(timed(tape, device).spans, time.spans);
-    Tape sorted = tape;
-    std::vector<std::uint32_t> order(tape.entries.size());
+    const Timeline time = timed(log, device);
+    expect_same(timed(log, device).spans, time.spans);
+    EventLog sorted = log;
+    std::vector<std::uint32_t> order(log.entries.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return tape.entries[a].core > tape.entries[b].core; });
+                     [&](std::uint32_t a, std::uint32_t b) { return log.entries[a].core > log.entries[b].core; });
     std::vector<Span> expected;
     for (std::uint32_t i = 0; i < order.size(); ++i) {
-      sorted.entries[i] = tape.entries[order[i]];
+      sorted.entries[i] = log.entries[order[i]];
       expected.push_back(time.spans[order[i]]);
     }
     expect_same(timed(sorted, device).spans, expected);
@@ -264,11 +264,11 @@ void expect_no_later(const std::vector<Span>& fast, const std::vector<Span>& slo
 
 TEST(TimingProperties, SharingLiesBetweenItsBounds) {
   for (std::uint32_t seed = 0; seed < runs; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     const Device device = random_device(seed);
-    const auto shared = timed(tape, device).spans;
-    expect_no_later(timed(tape, device, Sharing::none).spans, shared, "none");
-    expect_no_later(shared, timed(tape, device, Sharing::equal_parts).spans, "equal parts");
+    const auto shared = timed(log, device).spans;
+    expect_no_later(timed(log, device, Sharing::none).spans, shared, "none");
+    expect_no_later(shared, timed(log, device, Sharing::equal_parts).spans, "equal parts");
   }
 }
 
@@ -312,11 +312,11 @@ std::vector<Device> improved(const Device& device) {
 
 TEST(TimingProperties, BetterPartsNeverSlowTheBounds) {
   for (std::uint32_t seed = 0; seed < runs / 2; ++seed) {
-    const Tape tape = tape_of(seed);
+    const EventLog log = events_of(seed);
     const Device device = random_device(seed);
     for (Sharing sharing : {Sharing::none, Sharing::equal_parts}) {
-      const auto before = timed(tape, device, sharing).spans;
-      for (const Device& better : improved(device)) expect_no_later(timed(tape, better, sharing).spans, before, "");
+      const auto before = timed(log, device, sharing).spans;
+      for (const Device& better : improved(device)) expect_no_later(timed(log, better, sharing).spans, before, "");
     }
   }
 }
@@ -325,11 +325,11 @@ TEST(TimingProperties, BetterPartsNeverSlowTheBounds) {
 // to it is `load`.
 TEST(TimingProperties, BetterPartsNeverSlowALoneQueue) {
   for (std::uint32_t seed = 0; seed < runs / 2; ++seed) {
-    const Tape tape = random_tape(seed, 1, entries);
+    const EventLog log = random_log(seed, 1, entries);
     Device device = random_device(seed);
     device.paths[dram_load_vector].dram = device.paths[dram_store].dram = false;
-    const auto before = timed(tape, device).spans;
-    for (const Device& better : improved(device)) expect_no_later(timed(tape, better).spans, before, "");
+    const auto before = timed(log, device).spans;
+    for (const Device& better : improved(device)) expect_no_later(timed(log, better).spans, before, "");
   }
 }
 

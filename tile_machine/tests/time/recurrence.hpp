@@ -11,7 +11,7 @@
 
 namespace inlay::npu {
 
-// For tapes in which each entry follows all it depends on, as random_tape writes them. Durations are given:
+// For logs in which each entry follows all it depends on, as random_log writes them. Durations are given:
 // sharing is not its matter.
 class Recurrence {
  public:
@@ -20,17 +20,17 @@ class Recurrence {
     Tick head = 0, rest = 0, granule = 0;  // of its own units
   };
 
-  Recurrence(const Tape& tape, const Device& device) : tape_(tape), device_(device) {
-    clock_.resize(tape.cores * tape.streams.size());
+  Recurrence(const EventLog& log, const Device& device) : log_(log), device_(device) {
+    clock_.resize(log.cores * log.streams.size());
     lanes_.resize(clock_.size() * pipes);
   }
 
   // parts(i, previous): of entry i, `previous` being when the one before it in its queue ended.
   template <class PartsOf> std::vector<Span> spans(PartsOf&& parts_of) {
     std::vector<Span> result;
-    for (std::uint32_t i = 0; i < tape_.entries.size(); ++i) {
-      const Entry& entry = tape_.entries[i];
-      if (entry.event == Event::sync_all) {  // random_tape writes one for each stream, in a row
+    for (std::uint32_t i = 0; i < log_.entries.size(); ++i) {
+      const Entry& entry = log_.entries[i];
+      if (entry.event == Event::sync_all) {  // random_log writes one for each stream, in a row
         Tick meeting = 0;
         for (Tick other : clock_) meeting = std::max(meeting, other);
         for (const Lane& lane : lanes_) meeting = std::max(meeting, lane.free);
@@ -56,7 +56,7 @@ class Recurrence {
   }
 
  private:
-  std::size_t stream_of(const Entry& entry) const { return entry.core * tape_.streams.size() + entry.stream; }
+  std::size_t stream_of(const Entry& entry) const { return entry.core * log_.streams.size() + entry.stream; }
 
   struct Lane {
     Tick free = 0;             // the last entry has ended
@@ -139,7 +139,7 @@ class Recurrence {
     return signal.first_granule;
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
   std::vector<Tick> clock_;  // of streams
   std::vector<Lane> lanes_;

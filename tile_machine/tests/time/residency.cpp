@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/tests/time/logs.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -32,13 +32,13 @@ struct Access {
   std::uint32_t buffer = 0;
 };
 
-std::uint32_t add(TapeWriter& tape, const Access& access, std::uint16_t core = 0) {
-  Tape& out = tape.tape();
+std::uint32_t add(EventWriter& log, const Access& access, std::uint16_t core = 0) {
+  EventLog& out = log.log();
   const std::uint32_t entry = access.write
-                                  ? tape.dma(Pipe::store, dram_store, access.run_bytes * access.runs, access.runs, core)
-                                  : tape.dma(Pipe::load, dram_load, access.run_bytes * access.runs, access.runs, core);
-  tape.entry(entry).footprints = static_cast<std::uint32_t>(out.footprints.size());
-  tape.entry(entry).footprint_count = 1;
+                                  ? log.dma(Pipe::store, dram_store, access.run_bytes * access.runs, access.runs, core)
+                                  : log.dma(Pipe::load, dram_load, access.run_bytes * access.runs, access.runs, core);
+  log.entry(entry).footprints = static_cast<std::uint32_t>(out.footprints.size());
+  log.entry(entry).footprint_count = 1;
   out.footprints.push_back({.memory = 0,
                             .write = access.write,
                             .buffer = access.buffer,
@@ -50,77 +50,77 @@ std::uint32_t add(TapeWriter& tape, const Access& access, std::uint16_t core = 0
   return entry;
 }
 
-void buffers(TapeWriter& tape) {  // 0: outlives the run, 1: a workspace
-  tape.tape().buffers = {{.name = "result"}, {.name = "workspace", .workspace = true}};
+void buffers(EventWriter& log) {  // 0: outlives the run, 1: a workspace
+  log.log().buffers = {{.name = "result"}, {.name = "workspace", .workspace = true}};
 }
 
-Traffic of(const TapeWriter& tape, const Device& device, std::uint32_t entry) {
-  TapeWriter copy = tape;
-  const auto order = TapeOrder::of(copy.tape(), device);
-  return order ? *Residency(copy.tape(), device, *order).before(entry).traffic : Traffic{};
+Traffic of(const EventWriter& log, const Device& device, std::uint32_t entry) {
+  EventWriter copy = log;
+  const auto order = EventOrder::of(copy.log(), device);
+  return order ? *Residency(copy.log(), device, *order).before(entry).traffic : Traffic{};
 }
 
 TEST(Residency, WhatWasReadIsThereUntilOthersPushItOut) {
-  TapeWriter tape;
-  const auto first = add(tape, {.begin = 0, .run_bytes = 4096});
-  const auto again = add(tape, {.begin = 0, .run_bytes = 4096});
-  const auto other = add(tape, {.begin = 4096, .run_bytes = 4096});
-  const auto third = add(tape, {.begin = 8192, .run_bytes = 4096});
-  const auto late = add(tape, {.begin = 0, .run_bytes = 4096});
+  EventWriter log;
+  const auto first = add(log, {.begin = 0, .run_bytes = 4096});
+  const auto again = add(log, {.begin = 0, .run_bytes = 4096});
+  const auto other = add(log, {.begin = 4096, .run_bytes = 4096});
+  const auto third = add(log, {.begin = 8192, .run_bytes = 4096});
+  const auto late = add(log, {.begin = 0, .run_bytes = 4096});
   const Device two = cached_device(2);
-  EXPECT_EQ(of(tape, two, first).dram, 4096u);
-  EXPECT_EQ(of(tape, two, again).l2, 4096u);
-  EXPECT_EQ(of(tape, two, again).dram, 0u);
-  EXPECT_EQ(of(tape, two, other).dram, 4096u);
-  EXPECT_EQ(of(tape, two, third).dram, 4096u);
-  EXPECT_EQ(of(tape, two, late).dram, 4096u) << "the least recent page made room";
-  EXPECT_EQ(of(tape, cached_device(3), late).l2, 4096u);
+  EXPECT_EQ(of(log, two, first).dram, 4096u);
+  EXPECT_EQ(of(log, two, again).l2, 4096u);
+  EXPECT_EQ(of(log, two, again).dram, 0u);
+  EXPECT_EQ(of(log, two, other).dram, 4096u);
+  EXPECT_EQ(of(log, two, third).dram, 4096u);
+  EXPECT_EQ(of(log, two, late).dram, 4096u) << "the least recent page made room";
+  EXPECT_EQ(of(log, cached_device(3), late).l2, 4096u);
 }
 
 TEST(Residency, OnlyTheLinesThatWereReadAreThere) {
-  TapeWriter tape;
-  add(tape, {.begin = 0, .run_bytes = 64, .runs = 16, .stride = 256});
-  const auto beside = add(tape, {.begin = 64, .run_bytes = 64, .runs = 16, .stride = 256});
-  const auto both = add(tape, {.begin = 0, .run_bytes = 128, .runs = 16, .stride = 256});
+  EventWriter log;
+  add(log, {.begin = 0, .run_bytes = 64, .runs = 16, .stride = 256});
+  const auto beside = add(log, {.begin = 64, .run_bytes = 64, .runs = 16, .stride = 256});
+  const auto both = add(log, {.begin = 0, .run_bytes = 128, .runs = 16, .stride = 256});
   const Device device = cached_device(8);
-  EXPECT_EQ(of(tape, device, beside).dram, 16u * 64);
-  EXPECT_EQ(of(tape, device, both).l2, 16u * 128);
+  EXPECT_EQ(of(log, device, beside).dram, 16u * 64);
+  EXPECT_EQ(of(log, device, both).l2, 16u * 128);
 }
 
 TEST(Residency, AWorkspaceCostsNothingAndAResultIsWrittenBackOnce) {
-  TapeWriter tape;
-  buffers(tape);
-  const auto spill = add(tape, {.begin = 8192, .run_bytes = 4096, .write = true, .buffer = 1});
-  const auto fill = add(tape, {.begin = 8192, .run_bytes = 4096, .buffer = 1});
-  const auto result = add(tape, {.begin = 0, .run_bytes = 4096, .write = true});
-  const auto rewrite = add(tape, {.begin = 0, .run_bytes = 4096, .write = true});
+  EventWriter log;
+  buffers(log);
+  const auto spill = add(log, {.begin = 8192, .run_bytes = 4096, .write = true, .buffer = 1});
+  const auto fill = add(log, {.begin = 8192, .run_bytes = 4096, .buffer = 1});
+  const auto result = add(log, {.begin = 0, .run_bytes = 4096, .write = true});
+  const auto rewrite = add(log, {.begin = 0, .run_bytes = 4096, .write = true});
   const Device device = cached_device(8);
-  EXPECT_EQ(of(tape, device, spill).dram, 0u);
-  EXPECT_EQ(of(tape, device, fill).dram, 0u);
-  EXPECT_EQ(of(tape, device, result).dram, 4096u);
-  EXPECT_EQ(of(tape, device, rewrite).dram, 0u) << "it was dirty, and goes once";
+  EXPECT_EQ(of(log, device, spill).dram, 0u);
+  EXPECT_EQ(of(log, device, fill).dram, 0u);
+  EXPECT_EQ(of(log, device, result).dram, 4096u);
+  EXPECT_EQ(of(log, device, rewrite).dram, 0u) << "it was dirty, and goes once";
 }
 
 TEST(Residency, AWorkspaceThatIsPushedOutIsWrittenBackByWhoPushes) {
-  TapeWriter tape;
-  buffers(tape);
-  add(tape, {.begin = 0, .run_bytes = 4096, .write = true, .buffer = 1});
-  const auto pusher = add(tape, {.begin = 4096, .run_bytes = 4096});
-  const auto back = add(tape, {.begin = 0, .run_bytes = 4096, .buffer = 1});
+  EventWriter log;
+  buffers(log);
+  add(log, {.begin = 0, .run_bytes = 4096, .write = true, .buffer = 1});
+  const auto pusher = add(log, {.begin = 4096, .run_bytes = 4096});
+  const auto back = add(log, {.begin = 0, .run_bytes = 4096, .buffer = 1});
   const Device one = cached_device(1);
-  EXPECT_EQ(of(tape, one, pusher).dram, 8192u);
-  EXPECT_EQ(of(tape, one, back).dram, 4096u);
+  EXPECT_EQ(of(log, one, pusher).dram, 8192u);
+  EXPECT_EQ(of(log, one, back).dram, 4096u);
 }
 
 TEST(Residency, WhatIsStreamedPushesNothingOut) {
   const auto kept = [](bool streamed, bool hints) {
-    TapeWriter tape;
-    add(tape, {.begin = 0, .run_bytes = 4096});
-    add(tape, {.begin = 4096, .run_bytes = 8 * 4096, .streamed = streamed});
-    const auto again = add(tape, {.begin = 0, .run_bytes = 4096});
+    EventWriter log;
+    add(log, {.begin = 0, .run_bytes = 4096});
+    add(log, {.begin = 4096, .run_bytes = 8 * 4096, .streamed = streamed});
+    const auto again = add(log, {.begin = 0, .run_bytes = 4096});
     Device device = cached_device(4);
     device.l2.hints = hints;
-    return of(tape, device, again).l2;
+    return of(log, device, again).l2;
   };
   EXPECT_EQ(kept(false, true), 0u);
   EXPECT_EQ(kept(true, true), 4096u);
@@ -130,18 +130,18 @@ TEST(Residency, WhatIsStreamedPushesNothingOut) {
 // The rules of residency.hpp, one line at a time.
 class Oracle {
  public:
-  Oracle(const Tape& tape, const Device& device) : tape_(tape), device_(device) {}
+  Oracle(const EventLog& log, const Device& device) : log_(log), device_(device) {}
 
   std::map<std::uint32_t, Traffic> traffic() {
     std::map<std::uint32_t, Traffic> result;
-    const std::size_t of_a_core = tape_.streams.size(), count = tape_.cores * of_a_core;
+    const std::size_t of_a_core = log_.streams.size(), count = log_.cores * of_a_core;
     std::vector<std::vector<std::uint32_t>> entries(count);
-    for (std::uint32_t i = 0; i < tape_.entries.size(); ++i)
-      if (matters(i)) entries[tape_.entries[i].core * of_a_core + tape_.entries[i].stream].push_back(i);
+    for (std::uint32_t i = 0; i < log_.entries.size(); ++i)
+      if (matters(i)) entries[log_.entries[i].core * of_a_core + log_.entries[i].stream].push_back(i);
     std::vector<std::size_t> next(count);
     std::vector<std::uint64_t> moved(count);
     const auto stands_at = [&](std::size_t stream, Event event) {
-      return next[stream] < entries[stream].size() && tape_.entries[entries[stream][next[stream]]].event == event;
+      return next[stream] < entries[stream].size() && log_.entries[entries[stream][next[stream]]].event == event;
     };
     for (;;) {
       // Streams that stand before a sync_all wait for all others, those before a flag for its set.
@@ -149,7 +149,7 @@ class Oracle {
       for (std::size_t stream = 0; stream < count; ++stream) {
         meet += stands_at(stream, Event::sync_all);
         if (next[stream] == entries[stream].size() || stands_at(stream, Event::sync_all)) continue;
-        const Entry& entry = tape_.entries[entries[stream][next[stream]]];
+        const Entry& entry = log_.entries[entries[stream][next[stream]]];
         if (entry.event == Event::stream_wait && sets_.count(entry.flag) == 0) continue;
         if (least == count || moved[stream] < moved[least]) least = stream;
       }
@@ -165,7 +165,7 @@ class Oracle {
       // Its flags, up to its next transfer.
       while (next[least] < entries[least].size() && !stands_at(least, Event::sync_all)) {
         const std::uint32_t index = entries[least][next[least]];
-        const Entry& entry = tape_.entries[index];
+        const Entry& entry = log_.entries[index];
         if (entry.event == Event::stream_wait && sets_.count(entry.flag) == 0) break;
         ++next[least];
         if (entry.event == Event::stream_set) sets_[entry.flag] = moved[least];
@@ -180,13 +180,13 @@ class Oracle {
 
  private:
   bool matters(std::uint32_t i) const {
-    const Entry& entry = tape_.entries[i];
+    const Entry& entry = log_.entries[i];
     return entry.event != Event::work || entry.work.bytes > 0;
   }
 
   Traffic transfer(const Entry& entry) {
     Traffic traffic;
-    const Footprint& at = tape_.footprints[entry.footprints];
+    const Footprint& at = log_.footprints[entry.footprints];
     std::set<std::uint64_t> seen;
     std::vector<std::uint64_t> order;
     for (std::uint64_t run = 0; run < at.runs; ++run)
@@ -200,7 +200,7 @@ class Oracle {
 
   void touch(std::uint64_t line, const Footprint& at, Traffic& traffic) {
     const std::uint64_t page = line / page_lines, bytes = device_.l2.line;
-    const bool outlives = !tape_.buffers[at.buffer].workspace;
+    const bool outlives = !log_.buffers[at.buffer].workspace;
     if (at.streamed) {
       if (!at.write && lines_.count(line) > 0) {
         use(page);
@@ -237,23 +237,23 @@ class Oracle {
     }
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   const Device& device_;
   std::list<std::uint64_t> pages_;  // the most recent one last
   std::set<std::uint64_t> lines_, dirty_, owed_;
   std::map<std::uint16_t, std::uint64_t> sets_;  // by flag: what its stream had moved
 };
 
-TEST(Residency, IsThatOfTheOracleOnRandomTapes) {
+TEST(Residency, IsThatOfTheOracleOnRandomLogs) {
   std::uint64_t hits = 0, writes_back = 0;
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
     const auto cores = static_cast<std::uint16_t>(1 + seed % 4);
     const auto streams = static_cast<std::uint8_t>(1 + seed / 4 % 3);
-    TapeWriter tape(cores);
-    tape.tape().streams.assign(streams, 0);
-    buffers(tape);
+    EventWriter log(cores);
+    log.log().streams.assign(streams, 0);
+    buffers(log);
     struct Set {
       std::uint16_t core, flag;
       std::uint8_t from, to;
@@ -264,8 +264,8 @@ TEST(Residency, IsThatOfTheOracleOnRandomTapes) {
       if (below(20) == 0) {
         for (std::uint16_t core = 0; core < cores; ++core)
           for (std::uint8_t stream = 0; stream < streams; ++stream) {
-            tape.on_stream(stream);
-            tape.stream(Event::sync_all, core, "sync_all");
+            log.on_stream(stream);
+            log.stream(Event::sync_all, core, "sync_all");
           }
         continue;
       }
@@ -273,16 +273,16 @@ TEST(Residency, IsThatOfTheOracleOnRandomTapes) {
       const auto stream = static_cast<std::uint8_t>(below(streams)), other = static_cast<std::uint8_t>(below(streams));
       if (stream != other && below(3) == 0) {
         pending.push_back({core, flags++, stream, other});
-        tape.stream_set(Pipe::load, core, stream, other, pending.back().flag);
+        log.stream_set(Pipe::load, core, stream, other, pending.back().flag);
       }
       if (!pending.empty() && below(3) == 0) {
         const Set set = pending[below(static_cast<std::uint32_t>(pending.size()))];
         std::erase_if(pending, [&](const Set& each) { return each.flag == set.flag; });
-        tape.stream_wait(below(2) == 0 ? Pipe::scalar : Pipe::load, set.core, set.from, set.to, set.flag);
+        log.stream_wait(below(2) == 0 ? Pipe::scalar : Pipe::load, set.core, set.from, set.to, set.flag);
       }
-      tape.on_stream(stream);
+      log.on_stream(stream);
       const std::uint64_t bytes = 1 + below(700), runs = 1 + below(12);
-      add(tape,
+      add(log,
           {.begin = below(40000),
            .run_bytes = bytes,
            .runs = runs,
@@ -293,15 +293,15 @@ TEST(Residency, IsThatOfTheOracleOnRandomTapes) {
           core);
     }
     const Device device = cached_device(seed % 3 == 0 ? 1000 : 2 + seed % 6);
-    const auto expected = Oracle(tape.tape(), device).traffic();
-    const auto order = TapeOrder::of(tape.tape(), device);
+    const auto expected = Oracle(log.log(), device).traffic();
+    const auto order = EventOrder::of(log.log(), device);
     ASSERT_TRUE(order);
-    const Residency residency(tape.tape(), device, *order);
+    const Residency residency(log.log(), device, *order);
     for (const auto& [entry, traffic] : expected) {
       ASSERT_EQ(residency.before(entry).traffic->dram, traffic.dram) << seed << ": " << entry;
       ASSERT_EQ(residency.before(entry).traffic->l2, traffic.l2) << seed << ": " << entry;
       hits += traffic.l2;
-      writes_back += traffic.dram > tape.tape().entries[entry].work.bytes * 4;
+      writes_back += traffic.dram > log.log().entries[entry].work.bytes * 4;
     }
   }
   EXPECT_GT(hits, 100000u);
@@ -313,15 +313,15 @@ TEST(Residency, AScalarLineIsReadOnce) {
   device.queues[0].issue_cycles = 1;
   device.scalar = {.miss_cycles = 100, .line = 64, .lines = 2};
   const auto cycles = [&](std::initializer_list<std::uint64_t> addresses, bool meet = false) {
-    TapeWriter tape;
+    EventWriter log;
     for (std::uint64_t address : addresses) {
-      const auto entry = tape.add({.work = {.unit = Unit::scalar}, .verb = "scalar_read"});
-      tape.entry(entry).footprints = static_cast<std::uint32_t>(tape.tape().footprints.size());
-      tape.entry(entry).footprint_count = 1;
-      tape.tape().footprints.push_back({.memory = 0, .begin = address, .runs = 1, .run_bytes = 4});
-      if (meet) tape.stream(Event::sync_all, 0, "sync_all");
+      const auto entry = log.add({.work = {.unit = Unit::scalar}, .verb = "scalar_read"});
+      log.entry(entry).footprints = static_cast<std::uint32_t>(log.log().footprints.size());
+      log.entry(entry).footprint_count = 1;
+      log.log().footprints.push_back({.memory = 0, .begin = address, .runs = 1, .run_bytes = 4});
+      if (meet) log.stream(Event::sync_all, 0, "sync_all");
     }
-    return to_cycles(timed(tape.tape(), device).makespan);
+    return to_cycles(timed(log.log(), device).makespan);
   };
   EXPECT_EQ(cycles({0}), 101);
   EXPECT_EQ(cycles({0, 60}), 102);

@@ -1,7 +1,7 @@
 // Times of cores of several scalar streams, worked out by hand.
 #include <gtest/gtest.h>
 
-#include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/tests/time/logs.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -14,22 +14,22 @@ TEST(TimingOfStreams, AFlagHasItsFlight) {
   Device device = round_device();
   device.sync.stream_cycles = 300;
   for (const bool stops : {false, true}) {
-    TapeWriter tape;
-    tape.tape().streams = {0, 0, 0};
+    EventWriter log;
+    log.log().streams = {0, 0, 0};
     const Pipe waits = stops ? Pipe::scalar : Pipe::load_vector;
-    const auto product = tape.vector(100);
-    tape.stream_set(Pipe::vector, 0, 0, 1, 4);
-    tape.stream_set(Pipe::vector, 0, 0, 2, 4);
-    const auto beside = tape.vector(50);
-    tape.on_stream(1);
-    const auto busy = tape.dma(Pipe::load_vector, dram_load_vector, 160);
-    const auto wait = tape.stream_wait(waits, 0, 0, 1, 4);
-    const auto after = tape.dma(Pipe::load_vector, dram_load_vector, 1600);
-    tape.on_stream(2);
-    const auto long_busy = tape.vector(700);
-    tape.stream_wait(Pipe::vector, 0, 0, 2, 4);
-    const auto at_once = tape.vector(10);
-    const Timeline time = timed(tape.tape(), device);
+    const auto product = log.vector(100);
+    log.stream_set(Pipe::vector, 0, 0, 1, 4);
+    log.stream_set(Pipe::vector, 0, 0, 2, 4);
+    const auto beside = log.vector(50);
+    log.on_stream(1);
+    const auto busy = log.dma(Pipe::load_vector, dram_load_vector, 160);
+    const auto wait = log.stream_wait(waits, 0, 0, 1, 4);
+    const auto after = log.dma(Pipe::load_vector, dram_load_vector, 1600);
+    log.on_stream(2);
+    const auto long_busy = log.vector(700);
+    log.stream_wait(Pipe::vector, 0, 0, 2, 4);
+    const auto at_once = log.vector(10);
+    const Timeline time = timed(log.log(), device);
     EXPECT_EQ(ended(time, product), 100);
     EXPECT_EQ(ended(time, beside), 150) << "the queue that sets does not wait for the flight";
     EXPECT_EQ(ended(time, busy), 10);
@@ -53,12 +53,12 @@ TEST(TimingOfStreams, AFlagHasItsFlight) {
 TEST(TimingOfStreams, StreamsIssueBesideEachOther) {
   Device device = round_device();
   for (Queue& queue : device.queues) queue.issue_cycles = 10;
-  TapeWriter tape;
-  tape.tape().streams = {0, 0};
-  const auto first = tape.vector(5), second = tape.vector(5);
-  tape.on_stream(1);
-  const auto beside = tape.vector(5);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  log.log().streams = {0, 0};
+  const auto first = log.vector(5), second = log.vector(5);
+  log.on_stream(1);
+  const auto beside = log.vector(5);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(started(time, first), 10);
   EXPECT_EQ(started(time, second), 20);
   EXPECT_EQ(started(time, beside), 10);
@@ -69,12 +69,12 @@ TEST(TimingOfStreams, StreamsIssueBesideEachOther) {
 TEST(TimingOfStreams, ShareThePortOfTheirCore) {
   const Device device = round_device();  // 16 bytes a cycle and core
   for (const bool one_core : {true, false}) {
-    TapeWriter tape(2);
-    tape.tape().streams = {0, 0};
-    const auto a = tape.load(1600, 0);
-    tape.on_stream(1);
-    const auto b = tape.load(1600, one_core ? 0 : 1);
-    const Timeline time = timed(tape.tape(), device);
+    EventWriter log(2);
+    log.log().streams = {0, 0};
+    const auto a = log.load(1600, 0);
+    log.on_stream(1);
+    const auto b = log.load(1600, one_core ? 0 : 1);
+    const Timeline time = timed(log.log(), device);
     EXPECT_EQ(ended(time, a), one_core ? 200 : 100);
     EXPECT_EQ(ended(time, b), one_core ? 200 : 100);
   }
@@ -82,16 +82,16 @@ TEST(TimingOfStreams, ShareThePortOfTheirCore) {
 
 // sync_all is over when the last stream of the last core has come.
 TEST(TimingOfStreams, AllMeet) {
-  TapeWriter tape(2);
-  tape.tape().streams = {0, 0};
+  EventWriter log(2);
+  log.log().streams = {0, 0};
   std::vector<std::uint32_t> meetings;
   for (std::uint16_t core = 0; core < 2; ++core)
     for (std::uint8_t stream = 0; stream < 2; ++stream) {
-      tape.on_stream(stream);
-      tape.vector(100 + 50 * core + 20 * stream, core);
-      meetings.push_back(tape.stream(Event::sync_all, core, "sync_all"));
+      log.on_stream(stream);
+      log.vector(100 + 50 * core + 20 * stream, core);
+      meetings.push_back(log.stream(Event::sync_all, core, "sync_all"));
     }
-  const Timeline time = timed(tape.tape(), round_device());
+  const Timeline time = timed(log.log(), round_device());
   for (const std::uint32_t meeting : meetings) EXPECT_EQ(started(time, meeting), 170);
 }
 

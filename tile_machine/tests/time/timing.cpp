@@ -1,9 +1,9 @@
-// The timing model on tapes whose times are worked out by hand.
+// The timing model on logs whose times are worked out by hand.
 #include "tile_machine/time/timing.hpp"
 
 #include <gtest/gtest.h>
 
-#include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/tests/time/logs.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -12,9 +12,9 @@ double started(const Timeline& timeline, std::uint32_t entry) { return to_cycles
 double ended(const Timeline& timeline, std::uint32_t entry) { return to_cycles(timeline.spans[entry].ended); }
 
 TEST(Timing, AQueueWorksInOrderAndQueuesRunBesideEachOther) {
-  TapeWriter tape;
-  const auto first = tape.load(1600), second = tape.load(800), beside = tape.vector(120);
-  const Timeline time = timed(tape.tape(), round_device());
+  EventWriter log;
+  const auto first = log.load(1600), second = log.load(800), beside = log.vector(120);
+  const Timeline time = timed(log.log(), round_device());
   EXPECT_EQ(ended(time, first), 100);
   EXPECT_EQ(started(time, second), 100);
   EXPECT_EQ(ended(time, second), 150);
@@ -27,9 +27,9 @@ TEST(Timing, ATransferCostsLatencyAndRuns) {
   Device device = round_device();
   device.paths[dram_load].latency = 40;
   device.paths[dram_load].half_burst = 64;
-  TapeWriter tape;
-  const auto short_runs = tape.dma(Pipe::load, dram_load, 1600, 25);  // 64 bytes each: half the bandwidth
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  const auto short_runs = log.dma(Pipe::load, dram_load, 1600, 25);  // 64 bytes each: half the bandwidth
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(ended(time, short_runs), 40 + 1600 / 8);
 }
 
@@ -37,10 +37,10 @@ TEST(Timing, AVectorOperationCostsRowsOfLanesOfItsWidestType) {
   Device device = round_device();  // 64 bytes wide
   device.vector.cost[static_cast<int>(VectorOp::exp)] = {.head = 20, .slope = 3};
   const auto cycles = [&](DType in, DType out, std::uint64_t elements) {
-    TapeWriter tape;
+    EventWriter log;
     const Work work{.unit = Unit::vector, .op = VectorOp::exp, .in = in, .out = out, .elements = elements};
-    tape.add({.pipe = Pipe::vector, .work = work, .verb = "vunary"});
-    return to_cycles(timed(tape.tape(), device).makespan);
+    log.add({.pipe = Pipe::vector, .work = work, .verb = "vunary"});
+    return to_cycles(timed(log.log(), device).makespan);
   };
   EXPECT_EQ(cycles(DType::f16, DType::f16, 320), 20 + 3 * 10);
   EXPECT_EQ(cycles(DType::f16, DType::f32, 320), 20 + 3 * 20);
@@ -51,9 +51,9 @@ TEST(Timing, AVectorOperationCostsRowsOfLanesOfItsWidestType) {
 TEST(Timing, APathFasterThanItsCoresPortIsNotStalledBySharing) {
   Device device = round_device();  // a core moves 16 bytes a cycle
   device.paths[dram_load].bytes_per_cycle = 64;
-  TapeWriter tape;
-  tape.load(1600);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  log.load(1600);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(to_cycles(time.makespan), 100);
   EXPECT_EQ(lost(time, Pipe::load, Cause::dram_share), 0);
 }
@@ -61,9 +61,9 @@ TEST(Timing, APathFasterThanItsCoresPortIsNotStalledBySharing) {
 TEST(Timing, TheScalarStreamIssuesOneByOne) {
   Device device = round_device();
   for (Queue& queue : device.queues) queue.issue_cycles = 3;
-  TapeWriter tape;
-  const auto a = tape.vector(10), b = tape.vector(10), c = tape.mma(16, 16, 16);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  const auto a = log.vector(10), b = log.vector(10), c = log.mma(16, 16, 16);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(started(time, a), 3);
   EXPECT_EQ(started(time, b), 13);
   EXPECT_EQ(started(time, c), 9);
@@ -74,10 +74,10 @@ TEST(Timing, TheScalarStreamIssuesOneByOne) {
 TEST(Timing, AFullQueueStopsTheStream) {
   Device device = round_device();
   device.queues[static_cast<int>(Pipe::vector)].depth = 2;
-  TapeWriter tape;
-  for (int i = 0; i < 4; ++i) tape.vector(10);  // one runs, two stand in the queue, the fourth comes at 10
-  const auto blocked = tape.mma(16, 16, 16);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  for (int i = 0; i < 4; ++i) log.vector(10);  // one runs, two stand in the queue, the fourth comes at 10
+  const auto blocked = log.mma(16, 16, 16);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(started(time, blocked), 10);
   EXPECT_EQ(lost(time, Pipe::scalar, Cause::queue_full), 10);
   EXPECT_EQ(lost(time, Pipe::matrix, Cause::queue_full), 10) << "what stopped the stream kept the pipe empty";
@@ -87,12 +87,12 @@ TEST(Timing, AWaitIsChargedToItsFlag) {
   Device device = round_device();
   device.sync.set_cycles = 2;
   device.sync.wait_cycles = 5;
-  TapeWriter tape;
-  tape.load(1600);
-  tape.set(Pipe::load, Pipe::matrix, 3);
-  const auto wait = tape.wait(Pipe::load, Pipe::matrix, 3);
-  const auto product = tape.mma(16, 16, 16);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  log.load(1600);
+  log.set(Pipe::load, Pipe::matrix, 3);
+  const auto wait = log.wait(Pipe::load, Pipe::matrix, 3);
+  const auto product = log.mma(16, 16, 16);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(started(time, wait), 102);
   EXPECT_EQ(started(time, product), 107);
   const auto& stalls = time.lanes[static_cast<int>(Pipe::matrix)].stalls;
@@ -105,44 +105,44 @@ TEST(Timing, AWaitIsChargedToItsFlag) {
 }
 
 TEST(Timing, TheNthWaitTakesTheNthSet) {
-  TapeWriter tape;
+  EventWriter log;
   for (int i = 0; i < 2; ++i) {
-    tape.load(160);
-    tape.set(Pipe::load, Pipe::vector, 0);
+    log.load(160);
+    log.set(Pipe::load, Pipe::vector, 0);
   }
   std::uint32_t products[2];
   for (auto& product : products) {
-    tape.wait(Pipe::load, Pipe::vector, 0);
-    product = tape.vector(1);
+    log.wait(Pipe::load, Pipe::vector, 0);
+    product = log.vector(1);
   }
-  const Timeline time = timed(tape.tape(), round_device());
+  const Timeline time = timed(log.log(), round_device());
   EXPECT_EQ(started(time, products[0]), 10);
   EXPECT_EQ(started(time, products[1]), 20);
 }
 
 TEST(Timing, RingsAreFullOrEmpty) {
-  TapeWriter tape;
-  tape.load(160);
-  tape.entry(tape.set(Pipe::load, Pipe::vector, 0)).ring = true;
-  tape.entry(tape.wait(Pipe::load, Pipe::vector, 0)).ring = true;
-  tape.vector(50);
-  tape.entry(tape.set(Pipe::vector, Pipe::load, 0)).ring = true;
-  Entry& acquire = tape.entry(tape.wait(Pipe::vector, Pipe::load, 0));
+  EventWriter log;
+  log.load(160);
+  log.entry(log.set(Pipe::load, Pipe::vector, 0)).ring = true;
+  log.entry(log.wait(Pipe::load, Pipe::vector, 0)).ring = true;
+  log.vector(50);
+  log.entry(log.set(Pipe::vector, Pipe::load, 0)).ring = true;
+  Entry& acquire = log.entry(log.wait(Pipe::vector, Pipe::load, 0));
   acquire.ring = true;
   acquire.verb = "ring.acquire";
-  tape.load(160);
-  const Timeline time = timed(tape.tape(), round_device());
+  log.load(160);
+  const Timeline time = timed(log.log(), round_device());
   EXPECT_EQ(lost(time, Pipe::vector, Cause::ring_empty), 10);
   EXPECT_EQ(lost(time, Pipe::load, Cause::ring_full), 50);
 }
 
 TEST(Timing, TheStreamCanWaitForAFlag) {
-  TapeWriter tape;
-  tape.load(1600);
-  tape.set(Pipe::load, Pipe::scalar, 1);
-  tape.wait(Pipe::load, Pipe::scalar, 1);
-  const auto after = tape.vector(10);
-  const Timeline time = timed(tape.tape(), round_device());
+  EventWriter log;
+  log.load(1600);
+  log.set(Pipe::load, Pipe::scalar, 1);
+  log.wait(Pipe::load, Pipe::scalar, 1);
+  const auto after = log.vector(10);
+  const Timeline time = timed(log.log(), round_device());
   EXPECT_EQ(started(time, after), 100);
   EXPECT_EQ(lost(time, Pipe::scalar, Cause::flag), 100);
   EXPECT_EQ(lost(time, Pipe::vector, Cause::flag), 100);
@@ -151,12 +151,12 @@ TEST(Timing, TheStreamCanWaitForAFlag) {
 TEST(Timing, BarrierAllEmptiesTheQueues) {
   Device device = round_device();
   device.sync.barrier_cycles = 4;
-  TapeWriter tape;
-  tape.load(1600);
-  tape.vector(30);
-  tape.stream(Event::barrier_all);
-  const auto after = tape.vector(10);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  log.load(1600);
+  log.vector(30);
+  log.stream(Event::barrier_all);
+  const auto after = log.vector(10);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(started(time, after), 104);
   EXPECT_EQ(lost(time, Pipe::scalar, Cause::barrier), 100);
   EXPECT_EQ(lost(time, Pipe::vector, Cause::barrier), 70);
@@ -165,16 +165,16 @@ TEST(Timing, BarrierAllEmptiesTheQueues) {
 TEST(Timing, CoresMeetAndSignal) {
   Device device = round_device();
   device.sync.cross_cycles = 7;
-  TapeWriter tape(2);
-  tape.vector(50, 0);
-  tape.cross_set(Pipe::vector, 0, 1, 2);
-  tape.cross_wait(Pipe::matrix, 1, 2);
-  const auto product = tape.mma(16, 16, 16, 1);
-  tape.vector(100, 1);
-  tape.stream(Event::sync_all, 0, "sync_all");
-  tape.stream(Event::sync_all, 1, "sync_all");
-  const auto after = tape.vector(1, 0);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log(2);
+  log.vector(50, 0);
+  log.cross_set(Pipe::vector, 0, 1, 2);
+  log.cross_wait(Pipe::matrix, 1, 2);
+  const auto product = log.mma(16, 16, 16, 1);
+  log.vector(100, 1);
+  log.stream(Event::sync_all, 0, "sync_all");
+  log.stream(Event::sync_all, 1, "sync_all");
+  const auto after = log.vector(1, 0);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(started(time, product), 57);
   EXPECT_EQ(lost(time, Pipe::matrix, Cause::cross, 1), 57);
   EXPECT_EQ(started(time, after), 107);
@@ -186,13 +186,13 @@ TEST(Timing, CoresMeetAndSignal) {
 TEST(Timing, TransfersShareGlobalMemory) {
   Device device = round_device();
   device.dram_bytes_per_cycle = 16;
-  TapeWriter tape(2);
-  const auto a = tape.load(1600, 0);
-  tape.vector(50, 1);
-  tape.set(Pipe::vector, Pipe::load, 0, 1);
-  tape.wait(Pipe::vector, Pipe::load, 0, 1);
-  const auto b = tape.load(1600, 1);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log(2);
+  const auto a = log.load(1600, 0);
+  log.vector(50, 1);
+  log.set(Pipe::vector, Pipe::load, 0, 1);
+  log.wait(Pipe::vector, Pipe::load, 0, 1);
+  const auto b = log.load(1600, 1);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(ended(time, a), 50 + 100) << "half is done at 50, the rest at half the rate";
   EXPECT_EQ(ended(time, b), 150 + 50);
   EXPECT_EQ(lost(time, Pipe::load, Cause::dram_share, 0), 50);
@@ -207,12 +207,12 @@ TEST(Timing, HitsShareTheL2AndNotGlobalMemory) {
   device.paths[dram_load].bytes_per_cycle = 64;
   device.paths[dram_load].latency = 50;
   device.l2 = {.bytes = 1 << 20, .line = 64, .bytes_per_cycle = 32, .bytes_per_cycle_core = 24, .latency = 10};
-  TapeWriter tape(2);
-  tape.at(tape.load(6400, 0), 0, false);
-  tape.stream(Event::sync_all, 0, "sync_all");
-  tape.stream(Event::sync_all, 1, "sync_all");
-  const auto a = tape.at(tape.load(6400, 0), 0, false), b = tape.at(tape.load(3200, 1), 3200, false);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log(2);
+  log.at(log.load(6400, 0), 0, false);
+  log.stream(Event::sync_all, 0, "sync_all");
+  log.stream(Event::sync_all, 1, "sync_all");
+  const auto a = log.at(log.load(6400, 0), 0, false), b = log.at(log.load(3200, 1), 3200, false);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(started(time, a), 50 + 400);
   EXPECT_EQ(ended(time, b), 450 + 10 + 200) << "16 for each";
   EXPECT_NEAR(ended(time, a), 660 + 3200.0 / 24, 0.01);
@@ -226,9 +226,9 @@ TEST(Timing, LatenciesOverlapInAQueueOfSeveralTransfers) {
   Device device = round_device();
   device.paths[dram_load].latency = 40;
   device.queues[static_cast<int>(Pipe::load)].outstanding = 2;
-  TapeWriter tape;
-  const auto a = tape.load(160), set = tape.set(Pipe::load, Pipe::vector, 0), b = tape.load(160), c = tape.load(160);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  const auto a = log.load(160), set = log.set(Pipe::load, Pipe::vector, 0), b = log.load(160), c = log.load(160);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(started(time, b), 0);
   EXPECT_EQ(ended(time, a), 50);
   EXPECT_EQ(ended(time, set), 50) << "of what came before it";
@@ -243,12 +243,12 @@ TEST(Timing, AUnitFlagLetsTheDrainFollow) {
   Device device = round_device();
   device.sync.unit_flag_bytes = 512;
   device.queues[static_cast<int>(Pipe::drain)].issue_cycles = 0;
-  TapeWriter tape;
-  const auto product = tape.mma(32, 32, 256);
-  tape.entry(tape.set(Pipe::matrix, Pipe::drain, 0)).unit = true;
-  const auto wait = tape.wait(Pipe::matrix, Pipe::drain, 0);
-  const auto drain = tape.dma(Pipe::drain, local_drain, 4096);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log;
+  const auto product = log.mma(32, 32, 256);
+  log.entry(log.set(Pipe::matrix, Pipe::drain, 0)).unit = true;
+  const auto wait = log.wait(Pipe::matrix, Pipe::drain, 0);
+  const auto drain = log.dma(Pipe::drain, local_drain, 4096);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(ended(time, product), 64);
   EXPECT_EQ(started(time, wait), 8);
   EXPECT_EQ(started(time, drain), 8);
@@ -259,10 +259,10 @@ TEST(Timing, AUnitFlagLetsTheDrainFollow) {
 TEST(Timing, ACoreSharesItsOwnPort) {
   Device device = round_device();
   device.dram_bytes_per_cycle = 1024;
-  TapeWriter tape(2);
-  const auto in = tape.load(800, 0), out = tape.dma(Pipe::store, dram_store, 1600, 1, 0);
-  const auto other = tape.load(1600, 1);
-  const Timeline time = timed(tape.tape(), device);
+  EventWriter log(2);
+  const auto in = log.load(800, 0), out = log.dma(Pipe::store, dram_store, 1600, 1, 0);
+  const auto other = log.load(1600, 1);
+  const Timeline time = timed(log.log(), device);
   EXPECT_EQ(ended(time, in), 100);
   EXPECT_EQ(ended(time, out), 150);
   EXPECT_EQ(ended(time, other), 100);
@@ -287,16 +287,16 @@ TEST(Timing, SharingHasAnomalies) {
   Device device = round_device();
   device.dram_bytes_per_cycle = 16;
   const auto makespan = [&](std::uint64_t before, Sharing sharing) {
-    TapeWriter tape(2);
-    tape.load(1600, 0);
-    tape.set(Pipe::load, Pipe::vector, 0, 0);
-    tape.wait(Pipe::load, Pipe::vector, 0, 0);
-    tape.vector(1000, 0);
-    tape.vector(before, 1);
-    tape.set(Pipe::vector, Pipe::load, 0, 1);
-    tape.wait(Pipe::vector, Pipe::load, 0, 1);
-    tape.load(1600, 1);
-    return to_cycles(timed(tape.tape(), device, sharing).makespan);
+    EventWriter log(2);
+    log.load(1600, 0);
+    log.set(Pipe::load, Pipe::vector, 0, 0);
+    log.wait(Pipe::load, Pipe::vector, 0, 0);
+    log.vector(1000, 0);
+    log.vector(before, 1);
+    log.set(Pipe::vector, Pipe::load, 0, 1);
+    log.wait(Pipe::vector, Pipe::load, 0, 1);
+    log.load(1600, 1);
+    return to_cycles(timed(log.log(), device, sharing).makespan);
   };
   EXPECT_EQ(makespan(100, Sharing::max_min), 1100);
   EXPECT_EQ(makespan(1, Sharing::max_min), 1199);
@@ -305,20 +305,20 @@ TEST(Timing, SharingHasAnomalies) {
 }
 
 TEST(Timing, ADeadlockNamesWhoWaits) {
-  TapeWriter tape;
-  tape.wait(Pipe::feed, Pipe::matrix, 5);
-  tape.mma(16, 16, 16);
-  const auto time = time_tape(tape.tape(), round_device());
+  EventWriter log;
+  log.wait(Pipe::feed, Pipe::matrix, 5);
+  log.mma(16, 16, 16);
+  const auto time = time_events(log.log(), round_device());
   ASSERT_FALSE(time);
   EXPECT_NE(time.error().message().find("set(feed, matrix, 5)"), std::string_view::npos) << time.error().message();
 }
 
 TEST(Timing, EntriesOutsideTheDeviceAreErrors) {
-  const auto message = [](TapeWriter& tape, const Device& device) {
-    const auto time = time_tape(tape.tape(), device);
+  const auto message = [](EventWriter& log, const Device& device) {
+    const auto time = time_events(log.log(), device);
     return time ? std::string() : std::string(time.error().message());
   };
-  TapeWriter path, core, size, meeting(2);
+  EventWriter path, core, size, meeting(2);
   path.dma(Pipe::load, 77, 16);
   EXPECT_NE(message(path, round_device()).find("work.path = 77"), std::string::npos);
   core.vector(1, 4);
@@ -329,12 +329,12 @@ TEST(Timing, EntriesOutsideTheDeviceAreErrors) {
   EXPECT_NE(message(meeting, round_device()).find("sync_all"), std::string::npos);
   Device still = round_device();
   still.dram_bytes_per_cycle = 0;
-  TapeWriter any;
+  EventWriter any;
   EXPECT_NE(message(any, still).find("dram_bytes_per_cycle"), std::string::npos);
 }
 
-TEST(Timing, AnEmptyTapeTakesNoTime) {
-  const auto time = time_tape(Tape{}, round_device());
+TEST(Timing, AnEmptyLogTakesNoTime) {
+  const auto time = time_events(EventLog{}, round_device());
   ASSERT_TRUE(time);
   EXPECT_EQ(time->makespan, 0);
 }

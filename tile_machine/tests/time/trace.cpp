@@ -8,7 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tile_machine/tests/time/tapes.hpp"
+#include "tile_machine/tests/time/logs.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -17,7 +17,7 @@ using nlohmann::json;
 using Thread = std::pair<int, int>;
 
 struct Parsed {
-  Tape tape;
+  EventLog log;
   Device device;
   Timeline time;
   std::vector<json> of(const std::string& phase) const {
@@ -30,9 +30,9 @@ struct Parsed {
 };
 
 Parsed parsed(std::uint32_t seed) {
-  Parsed result{.tape = random_tape(seed, 3, 500), .device = random_device(seed), .time = {}, .trace = {}};
-  result.time = timed(result.tape, result.device);
-  result.trace = json::parse(trace_json(result.tape, result.device, result.time));
+  Parsed result{.log = random_log(seed, 3, 500), .device = random_device(seed), .time = {}, .trace = {}};
+  result.time = timed(result.log, result.device);
+  result.trace = json::parse(trace_json(result.log, result.device, result.time));
   return result;
 }
 
@@ -52,7 +52,7 @@ TEST(Trace, SlicesOfAThreadFollowOneAnother) {
     const Parsed run = parsed(seed);
     std::map<Thread, Nanoseconds> free;
     const auto slices = run.of("X");
-    EXPECT_EQ(slices.size(), run.tape.entries.size()) << "random tapes allocate nothing";
+    EXPECT_EQ(slices.size(), run.log.entries.size()) << "random logs allocate nothing";
     for (const json& slice : slices) {
       EXPECT_GE(begin_of(slice), free[thread_of(slice)]);
       free[thread_of(slice)] = end_of(slice);
@@ -129,9 +129,9 @@ TEST(Trace, TheBandwidthCounterMovesTheBytes) {
 }
 
 TEST(Trace, CountsAllocatedBytes) {
-  TapeWriter writer;
-  Tape& tape = writer.tape();
-  tape.buffers = {{.memory = 1, .bytes = 100, .name = "a"}, {.memory = 1, .bytes = 28, .name = "b"}};
+  EventWriter writer;
+  EventLog& log = writer.log();
+  log.buffers = {{.memory = 1, .bytes = 100, .name = "a"}, {.memory = 1, .bytes = 28, .name = "b"}};
   const auto scratch = [&](Event event, std::uint32_t buffer) {
     writer.add({.event = event, .buffer = buffer, .verb = "alloc"});
   };
@@ -142,7 +142,7 @@ TEST(Trace, CountsAllocatedBytes) {
   scratch(Event::release, 0);
   scratch(Event::release, 1);
   const Device device = round_device();
-  const json trace = json::parse(trace_json(tape, device, timed(tape, device)));
+  const json trace = json::parse(trace_json(log, device, timed(log, device)));
   std::vector<double> bytes;
   for (const json& event : trace["traceEvents"])
     if (event["ph"] == "C" && event["name"] == "scratch") bytes.push_back(event["args"]["bytes"]);
@@ -168,17 +168,17 @@ TEST(Trace, ThreadsOfACoreAreItsStreamsQueues) {
   constexpr auto index = [](Pipe pipe) { return static_cast<std::uint8_t>(pipe); };
   device.streams = {{"AIC", 1, {index(Pipe::load), index(Pipe::feed), index(Pipe::matrix), index(Pipe::drain)}, {}},
                     {"AIV", 2, {index(Pipe::load_vector), index(Pipe::vector), index(Pipe::store)}, {1}}};
-  TapeWriter tape(2);
-  tape.tape().streams = {0, 1, 1};
+  EventWriter log(2);
+  log.log().streams = {0, 1, 1};
   for (std::uint16_t core = 0; core < 2; ++core) {
-    tape.on_stream(0);
-    tape.mma(16, 16, 16, core);
-    tape.stream_set(Pipe::matrix, core, 0, 2, 0);
-    tape.stream_wait(Pipe::vector, core, 0, 2, 0);
-    tape.on_stream(1);
-    tape.vector(10, core);
+    log.on_stream(0);
+    log.mma(16, 16, 16, core);
+    log.stream_set(Pipe::matrix, core, 0, 2, 0);
+    log.stream_wait(Pipe::vector, core, 0, 2, 0);
+    log.on_stream(1);
+    log.vector(10, core);
   }
-  const json trace = json::parse(trace_json(tape.tape(), device, timed(tape.tape(), device)));
+  const json trace = json::parse(trace_json(log.log(), device, timed(log.log(), device)));
   std::map<Thread, std::string> names;
   std::map<std::string, int> arrows;
   for (const json& event : trace["traceEvents"]) {
@@ -194,13 +194,13 @@ TEST(Trace, ThreadsOfACoreAreItsStreamsQueues) {
 }
 
 TEST(Trace, IsWrittenOrTheFileIsNamed) {
-  const Tape tape = random_tape(6, 1, 50);
+  const EventLog log = random_log(6, 1, 50);
   const Device device = round_device();
-  const Timeline time = timed(tape, device);
+  const Timeline time = timed(log, device);
   const std::string file = testing::TempDir() + "trace.json";
-  ASSERT_TRUE(write_trace(file, tape, device, time).ok());
-  EXPECT_EQ(json::parse(std::ifstream(file)), json::parse(trace_json(tape, device, time)));
-  EXPECT_NE(write_trace("/nowhere/trace.json", tape, device, time).message().find("/nowhere/trace.json"),
+  ASSERT_TRUE(write_trace(file, log, device, time).ok());
+  EXPECT_EQ(json::parse(std::ifstream(file)), json::parse(trace_json(log, device, time)));
+  EXPECT_NE(write_trace("/nowhere/trace.json", log, device, time).message().find("/nowhere/trace.json"),
             std::string_view::npos);
 }
 

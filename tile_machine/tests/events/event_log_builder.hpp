@@ -1,4 +1,4 @@
-// Hand-made tapes: one line of a test is one entry.
+// Hand-made logs: one line of a test is one entry.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
 
 namespace inlay::npu::test {
 
@@ -52,13 +52,13 @@ inline Access of(std::uint32_t buffer, Access access) {
   return access;
 }
 
-class TapeBuilder {
+class EventLogBuilder {
  public:
   using Site = SourceLocation;
 
-  explicit TapeBuilder(std::uint16_t cores = 1) { tape.cores = cores; }
+  explicit EventLogBuilder(std::uint16_t cores = 1) { log.cores = cores; }
 
-  TapeBuilder& core(std::uint16_t core, std::uint8_t stream = 0) {
+  EventLogBuilder& core(std::uint16_t core, std::uint8_t stream = 0) {
     core_ = core;
     stream_ = stream;
     return *this;
@@ -69,10 +69,10 @@ class TapeBuilder {
   std::uint32_t work(Pipe pipe, const std::vector<Access>& accesses, Site site = Site::current()) {
     Entry entry = blank(Event::work, pipe, site);
     entry.verb = "work";
-    entry.footprints = static_cast<std::uint32_t>(tape.footprints.size());
+    entry.footprints = static_cast<std::uint32_t>(log.footprints.size());
     entry.footprint_count = static_cast<std::uint32_t>(accesses.size());
     for (const Access& a : accesses)
-      tape.footprints.push_back({a.memory, a.write, a.atomic, a.buffer, a.begin, a.runs, a.bytes, a.stride});
+      log.footprints.push_back({a.memory, a.write, a.atomic, a.buffer, a.begin, a.runs, a.bytes, a.stride});
     return push(entry);
   }
   std::uint32_t set(Pipe from, Pipe to, std::uint16_t flag = 0, Site site = Site::current()) {
@@ -101,9 +101,9 @@ class TapeBuilder {
   // Returns the buffer.
   std::uint32_t allocate(std::uint64_t begin, std::uint64_t bytes, std::uint8_t memory = 1,
                          Site site = Site::current()) {
-    tape.buffers.push_back({memory, core_, begin, bytes, "buffer", site, stream_});
+    log.buffers.push_back({memory, core_, begin, bytes, "buffer", site, stream_});
     Entry entry = blank(Event::allocate, Pipe::scalar, site);
-    entry.buffer = static_cast<std::uint32_t>(tape.buffers.size() - 1);
+    entry.buffer = static_cast<std::uint32_t>(log.buffers.size() - 1);
     push(entry);
     return entry.buffer;
   }
@@ -113,7 +113,7 @@ class TapeBuilder {
     return push(entry);
   }
 
-  Tape tape;
+  EventLog log;
 
  private:
   Entry blank(Event event, Pipe pipe, Site site) const {
@@ -133,8 +133,8 @@ class TapeBuilder {
     return push(entry);
   }
   std::uint32_t push(const Entry& entry) {
-    tape.entries.push_back(entry);
-    return static_cast<std::uint32_t>(tape.entries.size() - 1);
+    log.entries.push_back(entry);
+    return static_cast<std::uint32_t>(log.entries.size() - 1);
   }
 
   std::uint16_t core_ = 0;

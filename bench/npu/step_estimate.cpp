@@ -1,6 +1,6 @@
-// What the prices of a model's step cost the host: every operator of a step of Llama 8B, f16 and four-bit weights,
-// priced on each description for the first time, and again. `disturbed`: others had the processors
-// (measure/processors.hpp); what the price took of them does not depend on that so much.
+// What the estimates of a model's step cost the host: every operator of a step of Llama 8B, f16 and four-bit weights,
+// estimated on each description for the first time, and again. `disturbed`: others had the processors
+// (measure/processors.hpp); what the estimate took of them does not depend on that so much.
 //   INLAY_BENCH_SHORT=1: one description, one token; INLAY_BENCH_EACH=1: a line for each operator
 #include <cstdio>
 #include <cstdlib>
@@ -34,40 +34,40 @@ class Step {
   Step(const Npu& npu, bool four_bits, index tokens, index depth)
       : npu_(npu), four_bits_(four_bits), tokens_(tokens), depth_(depth) {}
 
-  void price_all() {
+  void estimate_all() {
     const DType f16 = DType::f16;
     const index keys = depth_ + tokens_;
     AbsentTensors tensors;
-    const auto price = [&](const auto& shape) { price_op(shape.make(tensors)); };
+    const auto estimate = [&](const auto& shape) { estimate_op(shape.make(tensors)); };
     const auto linear = [&](index m, index n, index k) {
       if (four_bits_)
-        price(LinearW4a16Shape{m, n, k});
+        estimate(LinearW4a16Shape{m, n, k});
       else
-        price(LinearShape{m, n, k});
+        estimate(LinearShape{m, n, k});
     };
-    price(EmbeddingShape{tokens_, vocab, dim, f16, f16});
-    price(RmsNormShape{.rows = tokens_, .dim = dim, .weight = f16});
+    estimate(EmbeddingShape{tokens_, vocab, dim, f16, f16});
+    estimate(RmsNormShape{.rows = tokens_, .dim = dim, .weight = f16});
     linear(tokens_, dim + 2 * kv_heads * head, dim);
     linear(tokens_, dim, dim);
     linear(tokens_, 2 * hidden, dim);
     linear(tokens_, dim, hidden);
     for (const index rotated : {heads, kv_heads})
-      price(RopeShape{.tokens = tokens_, .heads = rotated, .dim = head, .in_place = true, .cached = keys});
-    price(ReshapeAndCacheShape{tokens_, f16, {.blocks = keys / 16 + 1}});
+      estimate(RopeShape{.tokens = tokens_, .heads = rotated, .dim = head, .in_place = true, .cached = keys});
+    estimate(ReshapeAndCacheShape{tokens_, f16, {.blocks = keys / 16 + 1}});
     if (tokens_ == 1)
-      price(IncreFlashAttentionShape{1, heads, kv_heads, head, keys});
+      estimate(IncreFlashAttentionShape{1, heads, kv_heads, head, keys});
     else
-      price(FlashAttentionShape{1, tokens_, keys, heads, kv_heads, head});
-    price(SwigluShape{tokens_, hidden});
+      estimate(FlashAttentionShape{1, tokens_, keys, heads, kv_heads, head});
+    estimate(SwigluShape{tokens_, hidden});
     linear(1, vocab, dim);
-    price(SamplingShape{1, vocab});
+    estimate(SamplingShape{1, vocab});
   }
   bool good() const { return good_; }
 
  private:
-  template <class Op> void price_op(const Op& op) {
-    Expected<NpuPrice> found = failure(invalid(""));
-    const double seconds = measure::seconds([&] { found = inlay::price(npu_, op); });
+  template <class Op> void estimate_op(const Op& op) {
+    Expected<NpuEstimate> found = failure(invalid(""));
+    const double seconds = measure::seconds([&] { found = inlay::estimate(npu_, op); });
     good_ = good_ && found.has_value();
     if (!found)
       std::printf("%s: %s\n", std::string(Op::name).c_str(), std::string(found.error().message()).c_str());
@@ -98,11 +98,11 @@ int main(int argc, char** argv) {
         measure::Processors processors;
         processors.begin();
         const std::clock_t used = std::clock();
-        const double cold = measure::seconds([&] { step.price_all(); });
+        const double cold = measure::seconds([&] { step.estimate_all(); });
         const double processor = static_cast<double>(std::clock() - used) / CLOCKS_PER_SEC;
         processors.end();
         std::vector<double> again;
-        for (int i = 0; i < 9; ++i) again.push_back(measure::seconds([&] { step.price_all(); }));
+        for (int i = 0; i < 9; ++i) again.push_back(measure::seconds([&] { step.estimate_all(); }));
         if (!step.good()) return 1;
         std::printf("%-5s %-18s %3lld tokens behind %4lld: %7.3f s, %7.3f s of processors, again %6.3f ms%s\n",
                     four_bits ? "w4a16" : "f16", std::string(device).c_str(), static_cast<long long>(tokens),

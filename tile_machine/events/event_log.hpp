@@ -1,4 +1,4 @@
-// The tape: what a run of a tile program put into its queues, in the order of issue.
+// The log: what a run of a tile program put into its queues, in the order of issue.
 //
 // The machine writes it; checker (happens-before), timing (stalls, critical path, trace) and the mutation
 // suite's oracle read it. It holds no data, only footprints, synchronisation and work: the three readers
@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "tile_machine/device/device.hpp"
-#include "tile_machine/tape/source_location.hpp"
+#include "tile_machine/events/source_location.hpp"
 
 namespace inlay::npu {
 
@@ -50,7 +50,7 @@ struct Footprint {
   std::uint8_t memory = 0;  // index into Device::memories; 0 is shared by the cores
   bool write = false;
   bool atomic = false;       // atomic_add: two of these do not race
-  std::uint32_t buffer = 0;  // allocation, index into Tape::buffers
+  std::uint32_t buffer = 0;  // allocation, index into EventLog::buffers
   std::uint64_t begin = 0;   // bytes from the start of the memory (global: of the machine's address space)
   std::uint32_t runs = 1;
   std::uint64_t run_bytes = 0, stride = 0;
@@ -93,14 +93,14 @@ struct Entry {
   bool ring = false;  // set/wait that a ring made: a wait on it is "ring full" or "ring empty"
   bool unit = false;  // set of a unit flag: the waiting queue follows granule by granule (Sync::unit_flag_bytes)
   std::uint16_t core = 0;
-  std::uint8_t stream = 0;                            // of the core, index into Tape::streams
+  std::uint8_t stream = 0;                            // of the core, index into EventLog::streams
   std::uint8_t peer_stream = 0;                       // stream_*: the other stream
   Pipe pipe = Pipe::scalar;                           // whose queue holds it: of a set `from`, of a wait `to`
   Pipe from = Pipe::scalar, to = Pipe::scalar;        // set, wait, stream_*
   std::uint16_t flag = 0;                             // set, wait, stream_*, cross_*
   std::uint16_t peer = 0;                             // cross_*: the other core
   std::uint32_t buffer = 0;                           // allocate, release
-  std::uint32_t footprints = 0, footprint_count = 0;  // range in Tape::footprints
+  std::uint32_t footprints = 0, footprint_count = 0;  // range in EventLog::footprints
   Work work{};
   const char* verb = "";  // "copy", "mma", .. as the kernel wrote it
   SourceLocation site{};
@@ -114,7 +114,7 @@ inline bool waits(Event event) {
   return event == Event::wait || event == Event::stream_wait || event == Event::cross_wait;
 }
 
-struct Tape {
+struct EventLog {
   std::uint16_t cores = 1;
   std::vector<std::uint8_t> streams = {0};  // of each core: which of Device::streams each is an instance of
   std::vector<Entry> entries;               // of all cores, in an order in which the machine really ran them

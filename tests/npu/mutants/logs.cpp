@@ -1,6 +1,6 @@
-// Mutants of tapes: from what operators' programs issued, single executions of sync are taken away. A set
+// Mutants of logs: from what operators' programs issued, single executions of sync are taken away. A set
 // without its wait is easily found; here the two also go together, so that nothing but the order is missing.
-// The closure of the mutant's tape says what must be reported; of a pair or barrier a report must name the
+// The closure of the mutant's log says what must be reported; of a pair or barrier a report must name the
 // very flag or pipe.
 #include <gtest/gtest.h>
 
@@ -9,16 +9,16 @@
 #include <map>
 #include <set>
 
-#include "tile_machine/check/checker.hpp"
-#include "tile_machine/tape/channels.hpp"
-#include "tile_machine/tests/check/oracle.hpp"
 #include "tests/npu/programs/small_attention.hpp"
 #include "tests/npu/programs/small_linear.hpp"
+#include "tile_machine/check/checker.hpp"
+#include "tile_machine/events/channels.hpp"
+#include "tile_machine/tests/check/oracle.hpp"
 
 namespace inlay::npu::test {
 namespace {
 
-constexpr std::size_t most_mutants = 60;  // of one tape and kind: evenly spread, the closure is slow
+constexpr std::size_t max_mutants = 60;  // of one log and kind: evenly spread, the closure is slow
 
 // Each template of decode attention, and products in f16 and in int8.
 std::vector<Problem> programs() {
@@ -38,20 +38,20 @@ bool is_barrier(const Entry& entry) {
   return entry.event == Event::barrier || entry.event == Event::barrier_all || entry.event == Event::sync_all;
 }
 
-Tape without(const Tape& tape, const std::set<std::uint32_t>& dropped) {
-  Tape rest = tape;
+EventLog without(const EventLog& log, const std::set<std::uint32_t>& dropped) {
+  EventLog rest = log;
   rest.entries.clear();
-  for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
-    if (dropped.count(e) == 0) rest.entries.push_back(tape.entries[e]);
+  for (std::uint32_t e = 0; e < log.entries.size(); ++e)
+    if (dropped.count(e) == 0) rest.entries.push_back(log.entries[e]);
   return rest;
 }
 
 // A set and the wait that takes it.
-std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs_of(const Tape& tape) {
-  const std::vector<std::uint32_t> partners = partners_of(tape, channels_of(tape));
+std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs_of(const EventLog& log) {
+  const std::vector<std::uint32_t> partners = partners_of(log, channels_of(log));
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-  for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
-    if (sets(tape.entries[e].event) && partners[e] != no_entry) pairs.emplace_back(e, partners[e]);
+  for (std::uint32_t e = 0; e < log.entries.size(); ++e)
+    if (sets(log.entries[e].event) && partners[e] != no_entry) pairs.emplace_back(e, partners[e]);
   return pairs;
 }
 
@@ -66,11 +66,11 @@ struct Count {
   int mutants = 0, necessary = 0, caught = 0, named = 0;  // named: a report says what is missing
 };
 
-void judge(const Tape& tape, const Device& device, const std::vector<std::set<std::uint32_t>>& mutants,
+void judge(const EventLog& log, const Device& device, const std::vector<std::set<std::uint32_t>>& mutants,
            const std::string& what, Count& count) {
-  const std::size_t step = mutants.size() / most_mutants + 1;
+  const std::size_t step = mutants.size() / max_mutants + 1;
   for (std::size_t i = 0; i < mutants.size(); i += step) {
-    const Tape mutant = without(tape, mutants[i]);
+    const EventLog mutant = without(log, mutants[i]);
     const bool necessary = !Oracle(mutant, device).clean();
     const auto reports = check(mutant, device);
     EXPECT_EQ(!reports.empty(), necessary) << what << " " << *mutants[i].begin() << " on " << device.name << ": "
@@ -78,7 +78,7 @@ void judge(const Tape& tape, const Device& device, const std::vector<std::set<st
     ++count.mutants;
     count.necessary += necessary;
     count.caught += necessary && !reports.empty();
-    const std::string missing = called(tape.entries[*mutants[i].begin()]);
+    const std::string missing = called(log.entries[*mutants[i].begin()]);
     // Between cores a report has "cross_set/cross_wait or sync_all".
     count.named += std::any_of(reports.begin(), reports.end(), [&](const Report& report) {
       return report.missing == missing || (missing == "sync_all" && report.missing.ends_with(missing));
@@ -86,20 +86,20 @@ void judge(const Tape& tape, const Device& device, const std::vector<std::set<st
   }
 }
 
-TEST(TapeMutants, OfOperatorsPrograms) {
+TEST(LogMutants, OfOperatorsPrograms) {
   Count alone, together;
   for (const Device& device : devices_for_attention())
     for (const Problem& program : programs()) {
-      const Tape tape = program.run(device, {}).outcome.tape;
+      const EventLog log = program.run(device, {}).outcome.log;
       std::vector<std::set<std::uint32_t>> singles, doubles;
-      for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
-        const Event event = tape.entries[e].event;
+      for (std::uint32_t e = 0; e < log.entries.size(); ++e) {
+        const Event event = log.entries[e].event;
         if (sets(event) || waits(event)) singles.push_back({e});
-        if (is_barrier(tape.entries[e])) doubles.push_back({e});
+        if (is_barrier(log.entries[e])) doubles.push_back({e});
       }
-      for (const auto& [set, wait] : pairs_of(tape)) doubles.push_back({set, wait});
-      judge(tape, device, singles, program.name + ", one of a pair:", alone);
-      judge(tape, device, doubles, program.name + ", a pair or barrier:", together);
+      for (const auto& [set, wait] : pairs_of(log)) doubles.push_back({set, wait});
+      judge(log, device, singles, program.name + ", one of a pair:", alone);
+      judge(log, device, doubles, program.name + ", a pair or barrier:", together);
     }
   std::cout << "half a pair: mutants " << alone.mutants << ", necessary " << alone.necessary << ", caught "
             << alone.caught << "\npairs and barriers: mutants " << together.mutants << ", necessary "
@@ -111,35 +111,35 @@ TEST(TapeMutants, OfOperatorsPrograms) {
 }
 
 // What redundant_syncs lists are exactly the groups of lines that the closure can do without.
-TEST(TapeMutants, RemovableLinesAreThoseThatTheClosureCanSpare) {
+TEST(LogMutants, RemovableLinesAreThoseThatTheClosureCanSpare) {
   int groups = 0, removable = 0;
   for (const Device& device : devices_for_attention())
     for (const Problem& program : programs()) {
-      const Tape tape = program.run(device, {}).outcome.tape;
+      const EventLog log = program.run(device, {}).outcome.log;
       const auto site = [&](std::uint32_t e) {
-        const Entry& entry = tape.entries[e];
+        const Entry& entry = log.entries[e];
         return std::tuple(std::string(entry.site.file_name()), entry.site.line(), entry.site.column(),
                           is_barrier(entry));
       };
       // Lines get the number of their group; a pair joins two groups.
       std::map<decltype(site(0)), std::uint32_t> group;
-      for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
-        if (tape.entries[e].event != Event::work && tape.entries[e].event != Event::allocate &&
-            tape.entries[e].event != Event::release)
+      for (std::uint32_t e = 0; e < log.entries.size(); ++e)
+        if (log.entries[e].event != Event::work && log.entries[e].event != Event::allocate &&
+            log.entries[e].event != Event::release)
           group.emplace(site(e), e);
-      for (const auto& [set, wait] : pairs_of(tape)) {
+      for (const auto& [set, wait] : pairs_of(log)) {
         const std::uint32_t into = group.at(site(set)), from = group.at(site(wait));
         for (auto& [line, number] : group)
           if (number == from) number = into;
       }
       std::map<std::uint32_t, std::set<std::uint32_t>> members;
-      for (std::uint32_t e = 0; e < tape.entries.size(); ++e)
-        if (const auto found = group.find(site(e)); found != group.end() && tape.entries[e].event != Event::work)
+      for (std::uint32_t e = 0; e < log.entries.size(); ++e)
+        if (const auto found = group.find(site(e)); found != group.end() && log.entries[e].event != Event::work)
           members[found->second].insert(e);
       std::set<std::uint32_t> expected, listed;  // by first entry
       for (const auto& [number, entries] : members)
-        if (Oracle(without(tape, entries), device).clean()) expected.insert(number);
-      for (const Report& report : redundant_syncs(tape, device)) listed.insert(group.at(site(report.first.entry)));
+        if (Oracle(without(log, entries), device).clean()) expected.insert(number);
+      for (const Report& report : redundant_syncs(log, device)) listed.insert(group.at(site(report.first.entry)));
       EXPECT_EQ(listed, expected) << program.name << " on " << device.name;
       groups += static_cast<int>(members.size());
       removable += static_cast<int>(listed.size());

@@ -1,4 +1,4 @@
-// Tapes written by hand, and a device with round numbers, for the tests of the timing model.
+// Logs written by hand, and a device with round numbers, for the tests of the timing model.
 #pragma once
 
 #include <random>
@@ -36,9 +36,9 @@ inline Device round_device() {
   return device;
 }
 
-class TapeWriter {
+class EventWriter {
  public:
-  explicit TapeWriter(std::uint16_t cores = 1) { tape_.cores = cores; }
+  explicit EventWriter(std::uint16_t cores = 1) { log_.cores = cores; }
 
   std::uint32_t dma(Pipe pipe, std::uint8_t path, std::uint64_t bytes, std::uint64_t runs = 1, std::uint16_t core = 0) {
     return add({.core = core,
@@ -48,10 +48,10 @@ class TapeWriter {
   }
   // A transfer that touches global memory at `begin`.
   std::uint32_t at(std::uint32_t transfer, std::uint64_t begin, bool write) {
-    Entry& entry = tape_.entries[transfer];
-    entry.footprints = static_cast<std::uint32_t>(tape_.footprints.size());
+    Entry& entry = log_.entries[transfer];
+    entry.footprints = static_cast<std::uint32_t>(log_.footprints.size());
     entry.footprint_count = 1;
-    tape_.footprints.push_back({.memory = 0, .write = write, .begin = begin, .runs = 1, .run_bytes = entry.work.bytes});
+    log_.footprints.push_back({.memory = 0, .write = write, .begin = begin, .runs = 1, .run_bytes = entry.work.bytes});
     return transfer;
   }
   std::uint32_t load(std::uint64_t bytes, std::uint16_t core = 0) { return dma(Pipe::load, dram_load, bytes, 1, core); }
@@ -109,24 +109,24 @@ class TapeWriter {
   void on_stream(std::uint8_t stream) { stream_ = stream; }
   std::uint32_t add(Entry entry) {
     if (entry.event != Event::stream_set && entry.event != Event::stream_wait) entry.stream = stream_;
-    tape_.entries.push_back(entry);
-    return static_cast<std::uint32_t>(tape_.entries.size() - 1);
+    log_.entries.push_back(entry);
+    return static_cast<std::uint32_t>(log_.entries.size() - 1);
   }
-  Entry& entry(std::uint32_t index) { return tape_.entries[index]; }
-  Tape& tape() { return tape_; }
+  Entry& entry(std::uint32_t index) { return log_.entries[index]; }
+  EventLog& log() { return log_; }
 
  private:
-  Tape tape_;
+  EventLog log_;
   std::uint8_t stream_ = 0;
 };
 
 // Every kind of entry, in an order in which no wait comes before its set.
-inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries, std::uint8_t streams = 1) {
+inline EventLog random_log(std::uint32_t seed, std::uint16_t cores, int entries, std::uint8_t streams = 1) {
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   constexpr std::uint8_t path_of[pipes] = {0, dram_load, dram_load_vector, local_feed, 0, 0, local_drain, dram_store};
-  TapeWriter tape(cores);
-  tape.tape().streams.assign(streams, 0);
+  EventWriter log(cores);
+  log.log().streams.assign(streams, 0);
   struct Set {
     Event event;
     Pipe from, to;
@@ -143,56 +143,55 @@ inline Tape random_tape(std::uint32_t seed, std::uint16_t cores, int entries, st
     const std::uint32_t size = below(8000), runs = below(4);
     const auto stream = static_cast<std::uint8_t>(streams > 1 ? below(streams) : 0);
     const auto peer_stream = static_cast<std::uint8_t>(streams > 1 ? below(streams) : 0);
-    tape.on_stream(stream);
+    log.on_stream(stream);
     if (kind < 50) {
       if (pipe == Pipe::matrix)
-        tape.mma(1 + size % 64, 1 + size / 64 % 64, 1 + runs * 16, core);
+        log.mma(1 + size % 64, 1 + size / 64 % 64, 1 + runs * 16, core);
       else if (pipe == Pipe::vector)
-        tape.vector(1 + size % 200, core);
+        log.vector(1 + size % 200, core);
       else if (pipe == Pipe::scalar)
-        tape.at(tape.add({.core = core, .work = {.unit = Unit::scalar, .bytes = 4}, .verb = "scalar_read"}), size,
-                false);
+        log.at(log.add({.core = core, .work = {.unit = Unit::scalar, .bytes = 4}, .verb = "scalar_read"}), size, false);
       else
-        tape.at(tape.dma(pipe, path_of[static_cast<int>(pipe)], size, 1 + runs, core), below(4) * 4096,
-                pipe == Pipe::store);
+        log.at(log.dma(pipe, path_of[static_cast<int>(pipe)], size, 1 + runs, core), below(4) * 4096,
+               pipe == Pipe::store);
     } else if (kind < 72) {
       if (peer_stream != stream) {  // ids of a stream's own: no two queues set one channel
         const auto own = static_cast<std::uint16_t>(pipe);
-        tape.stream_set(pipe, core, stream, peer_stream, own);
+        log.stream_set(pipe, core, stream, peer_stream, own);
         sets.push_back({Event::stream_set, pipe, other, own, core, stream, peer_stream});
         continue;
       }
       if (pipe == other) continue;
-      tape.entry(tape.set(pipe, other, flag, core)).unit = below(3) == 0;
+      log.entry(log.set(pipe, other, flag, core)).unit = below(3) == 0;
       sets.push_back({Event::set, pipe, other, flag, core, stream});
     } else if (kind < 90 && !sets.empty()) {
       const std::uint32_t at = below(static_cast<std::uint32_t>(sets.size()));
       const Set set = sets[at];
       sets.erase(sets.begin() + at);
-      tape.on_stream(set.stream);
+      log.on_stream(set.stream);
       if (set.event == Event::cross_set)
-        tape.cross_wait(set.to, set.core, set.flag);
+        log.cross_wait(set.to, set.core, set.flag);
       else if (set.event == Event::stream_set)
-        tape.stream_wait(set.to, set.core, set.stream, set.peer, set.flag);
+        log.stream_wait(set.to, set.core, set.stream, set.peer, set.flag);
       else
-        tape.wait(set.from, set.to, set.flag, set.core);
+        log.wait(set.from, set.to, set.flag, set.core);
     } else if (kind < 94) {
-      tape.add({.event = Event::barrier, .core = core, .pipe = pipe, .verb = "barrier"});
+      log.add({.event = Event::barrier, .core = core, .pipe = pipe, .verb = "barrier"});
     } else if (kind < 96) {
-      tape.stream(Event::barrier_all, core);
+      log.stream(Event::barrier_all, core);
     } else if (kind < 99) {
       const auto peer = static_cast<std::uint16_t>(below(cores));
-      tape.cross_set(pipe, core, peer, core);  // a flag for each sender: no two cores set one channel
+      log.cross_set(pipe, core, peer, core);  // a flag for each sender: no two cores set one channel
       sets.push_back({Event::cross_set, pipe, other, core, peer, stream});
     } else {
       for (std::uint16_t each = 0; each < cores; ++each)
         for (std::uint8_t of_core = 0; of_core < streams; ++of_core) {
-          tape.on_stream(of_core);
-          tape.stream(Event::sync_all, each, "sync_all");
+          log.on_stream(of_core);
+          log.stream(Event::sync_all, each, "sync_all");
         }
     }
   }
-  return tape.tape();
+  return log.log();
 }
 
 // round_device() with every cost drawn at random, in whole cycles.
@@ -230,8 +229,8 @@ inline Device random_device(std::uint32_t seed) {
   return device;
 }
 
-inline Timeline timed(const Tape& tape, const Device& device, Sharing sharing = Sharing::max_min) {
-  auto timeline = time_tape(tape, device, {.sharing = sharing});
+inline Timeline timed(const EventLog& log, const Device& device, Sharing sharing = Sharing::max_min) {
+  auto timeline = time_events(log, device, {.sharing = sharing});
   return timeline ? std::move(*timeline) : Timeline{};
 }
 

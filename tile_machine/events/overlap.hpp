@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
 
 namespace inlay::npu {
 

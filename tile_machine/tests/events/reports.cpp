@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tile_machine/tape/report.hpp"
+#include "tile_machine/events/report.hpp"
 
 namespace inlay::npu {
 namespace {

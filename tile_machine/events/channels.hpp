@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
 
 namespace inlay::npu {
 
@@ -30,10 +30,10 @@ struct Channel {
   std::vector<std::uint32_t> sets, waits;
 };
 
-// All of a tape's. Entries marked in `dropped` are treated as if they were not on it.
-std::vector<Channel> channels_of(const Tape& tape, const std::vector<bool>& dropped = {});
+// All of a log's. Entries marked in `dropped` are treated as if they were not on it.
+std::vector<Channel> channels_of(const EventLog& log, const std::vector<bool>& dropped = {});
 
 // By entry: of a wait the set that it takes, of a set the wait that takes it, or no_entry.
-std::vector<std::uint32_t> partners_of(const Tape& tape, const std::vector<Channel>& channels);
+std::vector<std::uint32_t> partners_of(const EventLog& log, const std::vector<Channel>& channels);
 
 }  // namespace inlay::npu

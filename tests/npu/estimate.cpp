@@ -1,5 +1,5 @@
 // CostCache without data, and rankings over what is not known of a device.
-#include "tile_machine/price/price.hpp"
+#include "tile_machine/estimate/estimate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "npu_kernels/backend/program.hpp"
 #include "shapes/rms_norm.hpp"
 #include "tests/support/source_dir.hpp"
-#include "tile_machine/price/rank.hpp"
+#include "tile_machine/estimate/rank.hpp"
 #include "tile_machine/time/roofline.hpp"
 
 namespace inlay::npu {
@@ -23,7 +23,7 @@ Program program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);
 namespace {
 
 // The operator's program on rows that nobody reads.
-PricedProgram rms_norm(index rows, index dim) {
+EstimateRequest rms_norm(index rows, index dim) {
   const auto made = [rows, dim](GlobalMemory& memory) {
     AbsentTensors tensors;
     return program(memory, RmsNormShape{.rows = rows, .dim = dim, .weight = DType::f16}.make(tensors), {}).body;
@@ -48,27 +48,27 @@ Case small(Case c) {
 }
 
 // With data and all its arithmetic.
-TEST(Price, IsWhatTheRunTakes) {
+TEST(Estimate, IsWhatTheRunTakes) {
   for (const Case& full : cases()) {
     const Case c = small(full);
     const Device device = device_of(c.device);
-    const auto priced_run = price(device, priced(c, device));
-    ASSERT_TRUE(priced_run) << describe(c) << ": " << priced_run.error().message();
+    const auto estimated_run = estimate(device, estimated(c, device));
+    ASSERT_TRUE(estimated_run) << describe(c) << ": " << estimated_run.error().message();
     const Outcome outcome = run(c, device, true).outcome;
-    const auto time = time_tape(outcome.tape, device);
+    const auto time = time_events(outcome.log, device);
     ASSERT_TRUE(time);
-    EXPECT_EQ(priced_run->cycles, to_cycles(time->makespan)) << describe(c);
-    EXPECT_DOUBLE_EQ(priced_run->us, priced_run->cycles / device.ghz / 1e3);
-    EXPECT_EQ(priced_run->bytes, time->dram_bytes) << describe(c);
-    EXPECT_LE(priced_run->problem_share, 1);
-    EXPECT_GT(priced_run->problem_share, 0);
+    EXPECT_EQ(estimated_run->cycles, to_cycles(time->makespan)) << describe(c);
+    EXPECT_DOUBLE_EQ(estimated_run->us, estimated_run->cycles / device.ghz / 1e3);
+    EXPECT_EQ(estimated_run->bytes, time->dram_bytes) << describe(c);
+    EXPECT_LE(estimated_run->problem_share, 1);
+    EXPECT_GT(estimated_run->problem_share, 0);
     for (std::size_t i = 1; i < dram_shares.size(); ++i)
-      EXPECT_GE(priced_run->us_at_share[i], priced_run->us_at_share[i - 1] * 0.999) << describe(c);
+      EXPECT_GE(estimated_run->us_at_share[i], estimated_run->us_at_share[i - 1] * 0.999) << describe(c);
   }
 }
 
-TEST(Price, AQuarterOfTheMemoryCostsAMemoryBoundProgramFourTimes) {
-  const auto result = price(device_of("hexagon-htp-like"), rms_norm(1024, 4096));
+TEST(Estimate, AQuarterOfTheMemoryCostsAMemoryBoundProgramFourTimes) {
+  const auto result = estimate(device_of("hexagon-htp-like"), rms_norm(1024, 4096));
   ASSERT_TRUE(result);
   EXPECT_NEAR(result->us_at_share[3] / result->us_at_share[0], 4, 0.1);
   EXPECT_EQ(result->bound, "global memory");
@@ -81,7 +81,7 @@ long peak_kilobytes() {
 }
 
 // A cache of 4 GiB and a workspace of 1 GiB, whose bytes, and a shadow of four for each, are never there.
-TEST(Price, OfALargeCacheTouchesNoData) {
+TEST(Estimate, OfALargeCacheTouchesNoData) {
   const auto body = [](GlobalMemory& machine) {
     const Tensor cache = machine.absent("cache", DType::f16, {index{1} << 24, 128}, Use::in);
     const Tensor place = machine.workspace("place", {index{1} << 22, 128}, DType::f16);
@@ -93,81 +93,82 @@ TEST(Price, OfALargeCacheTouchesNoData) {
     };
   };
   const long before = peak_kilobytes();
-  const auto result = price(device_of("ascend-a2-like"), {"walk", {}, {}, {}, body});
+  const auto result = estimate(device_of("ascend-a2-like"), {"walk", {}, {}, {}, body});
   ASSERT_TRUE(result) << result.error().message();
   EXPECT_EQ(result->bytes, 64u * 64 * 128 * 2) << "24 cores read what the first one brought";
   EXPECT_LT(peak_kilobytes() - before, 200 * 1024);
 }
 
-TEST(Price, IsKeptForItsProgramShapesTypesAndDevice) {
-  CostCache prices;
+TEST(Estimate, IsKeptForItsProgramShapesTypesAndDevice) {
+  CostCache estimates;
   const Case c = small(cases()[0]);
   Device device = device_of(c.device);
   int built = 0;
-  PricedProgram program = priced(c, device);
+  EstimateRequest program = estimated(c, device);
   const auto build = program.build;
   program.build = [&](GlobalMemory& machine) {
     ++built;
     return build(machine);
   };
-  const auto first = prices.of(device, program), again = prices.of(device, program);
+  const auto first = estimates.of(device, program), again = estimates.of(device, program);
   ASSERT_TRUE(first && again);
   EXPECT_EQ(built, 1);
   EXPECT_EQ(first->cycles, again->cycles);
   ++device.version;
-  ASSERT_TRUE(prices.of(device, program));
+  ASSERT_TRUE(estimates.of(device, program));
   program.sizes[0] += 1;
-  ASSERT_TRUE(prices.of(device, program));
+  ASSERT_TRUE(estimates.of(device, program));
   program.types = {DType::bf16};
-  ASSERT_TRUE(prices.of(device, program));
+  ASSERT_TRUE(estimates.of(device, program));
   program.name += " 2";
-  ASSERT_TRUE(prices.of(device, program));
+  ASSERT_TRUE(estimates.of(device, program));
   EXPECT_EQ(built, 5);
-  EXPECT_EQ(prices.known(), 5u);
+  EXPECT_EQ(estimates.known(), 5u);
 }
 
-TEST(Price, TheOldestAreForgottenWhereThereAreMany) {
-  CostCache prices;
+TEST(Estimate, TheOldestAreForgottenWhereThereAreMany) {
+  CostCache estimates;
   const Device device = device_of("systolic32");
   int built = 0;
-  const auto price_of = [&](index length) {
-    const PricedProgram program{"nothing", {length}, {}, {}, [&](GlobalMemory&) {
-                                  ++built;
-                                  return [](Core&) {};
-                                }};
-    ASSERT_TRUE(prices.of(device, program));
+  const auto estimate_of = [&](index length) {
+    const EstimateRequest program{"nothing", {length}, {}, {}, [&](GlobalMemory&) {
+                                    ++built;
+                                    return [](Core&) {};
+                                  }};
+    ASSERT_TRUE(estimates.of(device, program));
   };
   const auto most = static_cast<index>(CostCache::most);
   for (index length = 0; length < 3 * most; ++length) {
-    price_of(length);
-    price_of(0);  // asked for again and again
+    estimate_of(length);
+    estimate_of(0);  // asked for again and again
   }
   EXPECT_EQ(built, 3 * most);
-  EXPECT_LE(prices.known(), CostCache::most);
-  EXPECT_GE(prices.known(), CostCache::most / 2);
+  EXPECT_LE(estimates.known(), CostCache::most);
+  EXPECT_GE(estimates.known(), CostCache::most / 2);
 }
 
-TEST(Price, OfAProgramThatTheMachineRefusesIsItsReport) {
-  const auto result = price(device_of("systolic32"), {"too large", {}, {}, {}, [](GlobalMemory&) {
-                                                        return [](Core& core) {
-                                                          core.alloc("tile", Space::vector, {1 << 20, 8}, DType::f32);
-                                                        };
-                                                      }});
+TEST(Estimate, OfAProgramThatTheMachineRefusesIsItsReport) {
+  const auto result =
+      estimate(device_of("systolic32"), {"too large", {}, {}, {}, [](GlobalMemory&) {
+                                           return [](Core& core) {
+                                             core.alloc("tile", Space::vector, {1 << 20, 8}, DType::f32);
+                                           };
+                                         }});
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message().find("too large: tile (1048576 x 8 f32) needs"), std::string_view::npos)
       << result.error().message();
 }
 
-Tape tape_for(std::string_view device, const PricedProgram& program) {
-  auto tape = tape_of(device_of(device), program);
-  EXPECT_TRUE(tape) << tape.error().message();
-  return tape ? std::move(*tape) : Tape{};
+EventLog log_for(std::string_view device, const EstimateRequest& program) {
+  auto log = events_of(device_of(device), program);
+  EXPECT_TRUE(log) << log.error().message();
+  return log ? std::move(*log) : EventLog{};
 }
 
 // More work of one kind is slower whatever the figures are; a program against itself is never faster.
 TEST(Rank, IsSureWhereOneProgramDoesMore) {
-  const Tape less = tape_for("ascend-a2-like", rms_norm(192, 1024)),
-             more = tape_for("ascend-a2-like", rms_norm(384, 1024));
+  const EventLog less = log_for("ascend-a2-like", rms_norm(192, 1024)),
+                 more = log_for("ascend-a2-like", rms_norm(384, 1024));
   const std::string text = text_of("ascend-a2-like");
   const auto sure = rank(text, less, more, {.samples = 20});
   ASSERT_TRUE(sure) << sure.error().message();
@@ -188,17 +189,17 @@ TEST(Rank, IsSureWhereOneProgramDoesMore) {
 TEST(Rank, NamesTheFigureThatFlipsIt) {
   const std::string text = text_of("hexagon-htp-like");
   const Device device = device_of("hexagon-htp-like");
-  const auto tape = [&](bool vector) {
-    return *tape_of(device, {"", {}, {}, {}, [vector](GlobalMemory& machine) -> std::function<void(Core&)> {
-                               const Tensor from = machine.absent("from", DType::f32, {64, 256}, Use::in);
-                               return [=](Core& core) {
-                                 const Tensor t = core.alloc("t", Space::vector, {64, 256}, DType::f32);
-                                 if (!vector) return core.copy(t, from);
-                                 for (int i = 0; i < 3; ++i) core.vunary(VectorOp::exp, t, t);
-                               };
-                             }});
+  const auto log = [&](bool vector) {
+    return *events_of(device, {"", {}, {}, {}, [vector](GlobalMemory& machine) -> std::function<void(Core&)> {
+                                 const Tensor from = machine.absent("from", DType::f32, {64, 256}, Use::in);
+                                 return [=](Core& core) {
+                                   const Tensor t = core.alloc("t", Space::vector, {64, 256}, DType::f32);
+                                   if (!vector) return core.copy(t, from);
+                                   for (int i = 0; i < 3; ++i) core.vunary(VectorOp::exp, t, t);
+                                 };
+                               }});
   };
-  const Tape exp = tape(true), load = tape(false);
+  const EventLog exp = log(true), load = log(false);
   const auto result = rank(text, load, exp, {.samples = 60, .seed = 7});
   ASSERT_TRUE(result);
   EXPECT_LT(result->cycles_a, result->cycles_b);
@@ -218,7 +219,7 @@ TEST(Rank, NamesTheFigureThatFlipsIt) {
 }
 
 TEST(Rank, RefusesWhatIsNoDescription) {
-  const auto result = rank("{}", Tape{}, Tape{});
+  const auto result = rank("{}", EventLog{}, EventLog{});
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message().find("/format is missing"), std::string_view::npos) << result.error().message();
 }
@@ -246,14 +247,14 @@ TEST(Hexagon, TheOrderAndTheShapeOfAProductMatter) {
 }
 
 // What the scalar unit would write stays as it was, too.
-TEST(Price, TouchesNoBufferOfTheCaller) {
+TEST(Estimate, TouchesNoBufferOfTheCaller) {
   const Device device = device_of("ascend-a2-like");
   std::vector<float> y{7};
-  const PricedProgram program{.name = "scalar_write", .sizes = {}, .types = {}, .build = [&](GlobalMemory& memory) {
-                                const Tensor to = memory.global("y", std::span(y), {1, 1}, Use::out);
-                                return [to](Core& core) { core.scalar_write(to, 0, 0, 1); };
-                              }};
-  ASSERT_TRUE(price(device, program));
+  const EstimateRequest program{.name = "scalar_write", .sizes = {}, .types = {}, .build = [&](GlobalMemory& memory) {
+                                  const Tensor to = memory.global("y", std::span(y), {1, 1}, Use::out);
+                                  return [to](Core& core) { core.scalar_write(to, 0, 0, 1); };
+                                }};
+  ASSERT_TRUE(estimate(device, program));
   EXPECT_EQ(y[0], 7);
 }
 

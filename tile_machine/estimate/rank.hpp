@@ -10,7 +10,7 @@
 #include <tl/expected.hpp>
 
 #include "inlay/core/status.hpp"
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
 
 namespace inlay::npu {
 
@@ -36,9 +36,9 @@ struct Ranking {
   double share() const { return samples > 0 ? static_cast<double>(a_faster) / samples : 0; }
 };
 
-// `description` is the text of a devices/*.json on which both tapes were made. Sizes of memories, tiles and flags stay:
-// they are in the tapes. Errors: those of parse_device and time_tape.
-tl::expected<Ranking, Status> rank(std::string_view description, const Tape& a, const Tape& b,
+// `description` is the text of a devices/*.json on which both logs were made. Sizes of memories, tiles and flags stay:
+// they are in the logs. Errors: those of parse_device and time_events.
+tl::expected<Ranking, Status> rank(std::string_view description, const EventLog& a, const EventLog& b,
                                    const RankOptions& options = {});
 
 // One line for each finding.

@@ -1,4 +1,4 @@
-#include "tile_machine/tape/report.hpp"
+#include "tile_machine/events/report.hpp"
 
 #include <utility>
 

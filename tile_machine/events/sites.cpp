@@ -1,4 +1,4 @@
-#include "tile_machine/tape/sites.hpp"
+#include "tile_machine/events/sites.hpp"
 
 namespace inlay::npu {
 
@@ -20,11 +20,11 @@ std::uint32_t Sites::number(const SourceLocation& site) {
   return known->second;
 }
 
-std::vector<std::uint32_t> sites_of(const Tape& tape) {
+std::vector<std::uint32_t> sites_of(const EventLog& log) {
   Sites sites;
   std::vector<std::uint32_t> numbers;
-  numbers.reserve(tape.entries.size());
-  for (const Entry& entry : tape.entries) numbers.push_back(sites.number(entry.site));
+  numbers.reserve(log.entries.size());
+  for (const Entry& entry : log.entries) numbers.push_back(sites.number(entry.site));
   return numbers;
 }
 

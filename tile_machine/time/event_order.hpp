@@ -1,4 +1,4 @@
-// The tape sorted as the hardware sees it: a list for each scalar stream and for each queue, and for each
+// The log sorted as the hardware sees it: a list for each scalar stream and for each queue, and for each
 // wait the set that it takes.
 #pragma once
 
@@ -9,15 +9,15 @@
 #include <tl/expected.hpp>
 
 #include "inlay/core/status.hpp"
-#include "tile_machine/tape/channels.hpp"
-#include "tile_machine/tape/lanes.hpp"
+#include "tile_machine/events/channels.hpp"
+#include "tile_machine/events/lanes.hpp"
 
 namespace inlay::npu {
 
 // What the event loop asks of each entry again and again: a fifth of a cache line, where the entry is two.
 struct EntryKind {
   std::uint32_t lane = 0;
-  std::uint32_t work = 0;  // of an entry that works: which of TapeOrder::works() it is
+  std::uint32_t work = 0;  // of an entry that works: which of EventOrder::works() it is
   Event event = Event::work;
   bool on_stream : 1 = false;  // of the scalar unit itself
   bool moves : 1 = false;      // a transfer
@@ -25,12 +25,12 @@ struct EntryKind {
   bool waits : 1 = false;
 };
 
-class TapeOrder : public Lanes {
+class EventOrder : public Lanes {
  public:
   // Errors name the entry: a core, queue, path or type that the device does not have.
-  static tl::expected<TapeOrder, Status> of(const Tape& tape, const Device& device);
+  static tl::expected<EventOrder, Status> of(const EventLog& log, const Device& device);
 
-  TapeOrder() = default;
+  EventOrder() = default;
 
   // Entries of a stream, in order of issue; those of a lane, in order of start.
   std::span<const std::uint32_t> stream(std::uint32_t number) const { return part(streams_, stream_begin_, number); }
@@ -38,11 +38,11 @@ class TapeOrder : public Lanes {
 
   // Of a stream, those that reach beyond it: moves, scalar reads, flags of other streams and cores, and sync_alls.
   std::span<const std::uint32_t> outward(std::uint32_t stream) const { return outward_[stream]; }
-  // The tape has sets of unit flags.
+  // The log has sets of unit flags.
   bool unit_flags() const { return unit_flags_; }
 
   const EntryKind& kind(std::uint32_t entry) const { return kinds_[entry]; }
-  // For each work that differs from all others in what it costs an entry that does it: a tape has few of them.
+  // For each work that differs from all others in what it costs an entry that does it: a log has few of them.
   std::span<const std::uint32_t> works() const { return works_; }
   // Of a set the wait that takes it, of a wait the set that it takes.
   std::uint32_t partner(std::uint32_t entry) const { return partners_[entry]; }
@@ -50,7 +50,7 @@ class TapeOrder : public Lanes {
   std::span<const std::uint32_t> sync_alls(std::uint32_t stream) const { return meetings_[stream]; }
 
  private:
-  TapeOrder(const Tape& tape, const Device& device);
+  EventOrder(const EventLog& log, const Device& device);
 
   static std::span<const std::uint32_t> part(const std::vector<std::uint32_t>& all,
                                              const std::vector<std::uint32_t>& begin, std::uint32_t i) {

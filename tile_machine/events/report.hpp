@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "tile_machine/tape/sites.hpp"
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
+#include "tile_machine/events/sites.hpp"
 
 namespace inlay::npu {
 
@@ -38,7 +38,7 @@ struct Place {
   SourceLocation site;
   std::uint16_t core = 0;
   Pipe pipe = Pipe::scalar;
-  std::uint32_t entry = 0;  // index into Tape::entries; no_entry where nothing was issued
+  std::uint32_t entry = 0;  // index into EventLog::entries; no_entry where nothing was issued
   std::uint8_t stream = 0;  // of the core
 };
 

@@ -1,4 +1,4 @@
-#include "tile_machine/price/price.hpp"
+#include "tile_machine/estimate/estimate.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@ namespace inlay::npu {
 
 namespace {
 
-std::string key_of(const Device& device, const PricedProgram& program) {
+std::string key_of(const Device& device, const EstimateRequest& program) {
   std::string key =
       device.name + " " + std::to_string(device.version) + " " + std::to_string(device.cores) + ": " + program.name;
   for (index size : program.sizes) key += " " + std::to_string(size);
@@ -22,47 +22,48 @@ std::string key_of(const Device& device, const PricedProgram& program) {
 
 double microseconds(const Device& device, double cycles) { return cycles / (device.ghz * 1e3); }
 
-tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program, bool local_footprints) {
+tl::expected<EventLog, Status> events_of(const Device& device, const EstimateRequest& program, bool local_footprints) {
   Machine machine(device, {.data = false, .local_footprints = local_footprints});
   const std::function<void(Core&)> body = program.build(machine);
   Outcome outcome = machine.run(body, program.launch);
   if (!outcome.ok()) return tl::unexpected<Status>(invalid(program.name + ": " + outcome.reports.front().message));
-  return std::move(outcome.tape);
+  return std::move(outcome.log);
 }
 
 }  // namespace
 
-tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program) {
-  return tape_of(device, program, true);
+tl::expected<EventLog, Status> events_of(const Device& device, const EstimateRequest& program) {
+  return events_of(device, program, true);
 }
 
-tl::expected<Price, Status> price(const Device& device, const PricedProgram& program, const Parallel& parallel) {
-  auto tape = tape_of(device, program, false);
-  if (!tape) return tl::unexpected<Status>(std::move(tape.error()));
-  auto time = order_tape(*tape, device);
+tl::expected<Estimate, Status> estimate(const Device& device, const EstimateRequest& program,
+                                        const Parallel& parallel) {
+  auto log = events_of(device, program, false);
+  if (!log) return tl::unexpected<Status>(std::move(log.error()));
+  auto time = order_events(*log, device);
   if (!time) return tl::unexpected<Status>(std::move(time.error()));
-  // The four timings take most of the seconds that the price of a large tape takes, and none waits for another.
+  // The four timings take most of the seconds that the estimate of a large log takes, and none waits for another.
   static_assert(dram_shares[0] == 1);
   const auto end_at = [&](std::size_t i) -> tl::expected<Tick, Status> {
     if (i == 0) {
-      if (Status status = add_times(*tape, device, {.detail = false}, *time); !status.ok())
+      if (Status status = add_times(*log, device, {.detail = false}, *time); !status.ok())
         return tl::unexpected<Status>(std::move(status));
       return time->makespan;
     }
     Device slower = device;
     slower.dram_bytes_per_cycle *= dram_shares[i];
     slower.dram_bytes_per_cycle_core = std::min(slower.dram_bytes_per_cycle_core, slower.dram_bytes_per_cycle);
-    return makespan_of(*tape, slower, *time);
+    return makespan_of(*log, slower, *time);
   };
   std::array<tl::expected<Tick, Status>, dram_shares.size()> ends;
   parallel(static_cast<index>(ends.size()),
            [&](index i) { ends[static_cast<std::size_t>(i)] = end_at(static_cast<std::size_t>(i)); });
-  Price result;
+  Estimate result;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (!ends[i]) return tl::unexpected<Status>(std::move(ends[i].error()));
     result.us_at_share[i] = microseconds(device, to_cycles(*ends[i]));
   }
-  const Roofline roof = roofline(*tape, device, *time, program.problem);
+  const Roofline roof = roofline(*log, device, *time, program.problem);
   result.cycles = roof.makespan;
   result.us = microseconds(device, roof.makespan);
   result.bytes = time->dram_bytes;
@@ -71,13 +72,14 @@ tl::expected<Price, Status> price(const Device& device, const PricedProgram& pro
   return result;
 }
 
-tl::expected<Price, Status> CostCache::of(const Device& device, const PricedProgram& program, const Parallel& parallel) {
+tl::expected<Estimate, Status> CostCache::of(const Device& device, const EstimateRequest& program,
+                                             const Parallel& parallel) {
   const std::string key = key_of(device, program);
   {
     const std::lock_guard lock(mutex_);
-    if (const Price* known = known_.find(key)) return *known;
+    if (const Estimate* known = known_.find(key)) return *known;
   }
-  auto result = price(device, program, parallel);
+  auto result = estimate(device, program, parallel);
   if (!result) return result;
   const std::lock_guard lock(mutex_);
   known_.make_room(most);

@@ -1,4 +1,4 @@
-// One queue of one scalar stream is a lane. All streams of a tape in one numbering, core by core, and all lanes,
+// One queue of one scalar stream is a lane. All streams of a log in one numbering, core by core, and all lanes,
 // stream by stream. A stream has a number for each queue of the device; those of other streams stay empty.
 #pragma once
 
@@ -6,16 +6,16 @@
 #include <cstdint>
 #include <string>
 
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
 
 namespace inlay::npu {
 
 class Lanes {
  public:
   Lanes() = default;
-  Lanes(const Tape& tape, const Device& device)
-      : cores_(tape.cores),
-        of_a_core_(static_cast<std::uint32_t>(tape.streams.size())),
+  Lanes(const EventLog& log, const Device& device)
+      : cores_(log.cores),
+        of_a_core_(static_cast<std::uint32_t>(log.streams.size())),
         queues_(static_cast<std::uint32_t>(device.queues.size())),
         queue_of_(device.queue_of) {}
 

@@ -1,4 +1,4 @@
-// The checker against the closure of the graph, on random tapes; overlap of footprints against sets of bytes.
+// The checker against the closure of the graph, on random logs; overlap of footprints against sets of bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "tile_machine/check/checker.hpp"
 #include "tile_machine/check/lifetimes.hpp"
 #include "tile_machine/tests/check/oracle.hpp"
-#include "tile_machine/tests/tape/tape_builder.hpp"
+#include "tile_machine/tests/events/event_log_builder.hpp"
 
 namespace inlay::npu::test {
 namespace {
@@ -74,11 +74,11 @@ Device random_device(Random& random, std::uint32_t cores) {
 }
 
 // A few bytes, a few pipes, cores of one to three streams: entries meet. Flags come in pairs, in either order and
-// apart, so that many tapes run through; some are lost.
-Tape random_tape(Random& random, std::uint16_t cores) {
-  TapeBuilder tape(cores);
+// apart, so that many logs run through; some are lost.
+EventLog random_log(Random& random, std::uint16_t cores) {
+  EventLogBuilder log(cores);
   const auto streams = static_cast<std::uint8_t>(random.chance(0.5) ? 1 : 2 + random.below(2));
-  tape.tape.streams.assign(streams, 0);
+  log.log.streams.assign(streams, 0);
   const auto pipe = [&] { return static_cast<Pipe>(random.below(random.chance(0.5) ? 4 : pipes)); };
   std::vector<std::vector<std::uint32_t>> live(cores * streams);
   struct Owed {
@@ -90,21 +90,21 @@ Tape random_tape(Random& random, std::uint16_t cores) {
   };
   std::vector<Owed> owed;
   const auto pay = [&](const Owed& due) {
-    tape.core(due.core, due.stream);
-    if (due.event == Event::set) tape.set(due.from, due.to, due.flag);
-    if (due.event == Event::wait) tape.wait(due.from, due.to, due.flag);
+    log.core(due.core, due.stream);
+    if (due.event == Event::set) log.set(due.from, due.to, due.flag);
+    if (due.event == Event::wait) log.wait(due.from, due.to, due.flag);
     if (due.event == Event::cross_set || due.event == Event::cross_wait)
-      tape.cross(due.event, due.from, due.flag, due.peer);
+      log.cross(due.event, due.from, due.flag, due.peer);
     if (due.event == Event::stream_set || due.event == Event::stream_wait)
-      tape.across(due.event, due.from, due.flag, static_cast<std::uint8_t>(due.peer));
-    if (due.event == Event::sync_all) tape.sync_all();
+      log.across(due.event, due.from, due.flag, static_cast<std::uint8_t>(due.peer));
+    if (due.event == Event::sync_all) log.sync_all();
   };
   const std::uint32_t length = 5 + random.below(50);
-  while (tape.tape.entries.size() < length) {
+  while (log.log.entries.size() < length) {
     const auto core = static_cast<std::uint16_t>(random.below(cores));
     const auto stream = static_cast<std::uint8_t>(streams == 1 ? 0 : random.below(streams));
     auto& mine = live[core * streams + stream];
-    tape.core(core, stream);
+    log.core(core, stream);
     const std::uint32_t kind = random.below(100);
     if (kind < 50) {
       std::vector<Access> accesses;
@@ -115,11 +115,11 @@ Tape random_tape(Random& random, std::uint16_t cores) {
         access.atomic = access.write && random.chance(0.2);
         if (access.memory == 1 && !mine.empty()) {
           access.buffer = mine[random.below(static_cast<std::uint32_t>(mine.size()))];
-          access.begin += tape.tape.buffers[access.buffer].begin / 2;
+          access.begin += log.log.buffers[access.buffer].begin / 2;
         }
         accesses.push_back(access);
       }
-      tape.work(pipe(), accesses);
+      log.work(pipe(), accesses);
     } else if (kind < 75) {
       const Pipe from = pipe(), to = pipe();
       const auto flag = static_cast<std::uint16_t>(random.below(2));
@@ -138,17 +138,17 @@ Tape random_tape(Random& random, std::uint16_t cores) {
       pay({core, stream, Event::cross_set, pipe(), {}, flag, peer});
       if (!random.chance(0.05)) owed.push_back({peer, stream, Event::cross_wait, pipe(), {}, flag, core});
     } else if (kind < 87) {
-      tape.barrier(pipe());
+      log.barrier(pipe());
     } else if (kind < 89) {
-      tape.barrier_all();
+      log.barrier_all();
     } else if (kind < 91) {
       for (std::uint16_t c = 0; c < cores; ++c)
         for (std::uint8_t s = 0; s < streams; ++s) owed.push_back({c, s, Event::sync_all, {}, {}, 0, 0});
     } else if (kind < 96) {
       const std::uint64_t begin = random.below(80);
-      mine.push_back(tape.allocate(begin, 1 + random.below(40)));
+      mine.push_back(log.allocate(begin, 1 + random.below(40)));
     } else if (!mine.empty()) {
-      tape.release(mine.back());
+      log.release(mine.back());
       mine.pop_back();
     }
     while (!owed.empty() && random.chance(0.6)) {
@@ -158,7 +158,7 @@ Tape random_tape(Random& random, std::uint16_t cores) {
     }
   }
   for (const Owed& due : owed) pay(due);
-  return tape.tape;
+  return log.log;
 }
 
 struct Found {
@@ -167,16 +167,16 @@ struct Found {
   bool deadlock = false;
 };
 
-Found run_checker(const Tape& tape, const Device& device) {
+Found run_checker(const EventLog& log, const Device& device) {
   Found found;
-  const Order order = order_of(tape, device);
-  for (const Race& race : races(tape, device)) found.races.insert({race.first, race.second, race.kind});
+  const Order order = order_of(log, device);
+  for (const Race& race : races(log, device)) found.races.insert({race.first, race.second, race.kind});
   found.unpaired_waits = {order.unpaired_waits.begin(), order.unpaired_waits.end()};
   found.leftover_sets = {order.leftover_sets.begin(), order.leftover_sets.end()};
   found.overruns = {order.overruns.begin(), order.overruns.end()};
   found.deadlock = !order.blocked.empty();
-  Clocks clocks(tape, device, order);
-  Lifetimes lifetimes(tape);
+  Clocks clocks(log, device, order);
+  Lifetimes lifetimes(log);
   while (clocks.next()) {
     if (!clocks.has_room()) found.overruns.insert(clocks.entry());
     if (!clocks.has_turn()) found.ambiguous.insert(clocks.entry());
@@ -186,15 +186,15 @@ Found run_checker(const Tape& tape, const Device& device) {
   return found;
 }
 
-TEST(CheckerAgainstTheClosure, RandomTapes) {
+TEST(CheckerAgainstTheClosure, RandomLogs) {
   int ran = 0, stuck = 0, raced = 0, ordered = 0, uninitialised = 0, overran = 0, ambiguous = 0;
   for (std::uint64_t seed = 0; seed < 20000; ++seed) {
     Random random(seed);
     const auto cores = static_cast<std::uint16_t>(1 + random.below(3));
     const Device device = random_device(random, cores);
-    const Tape tape = random_tape(random, cores);
-    const Oracle oracle(tape, device);
-    const Found found = run_checker(tape, device);
+    const EventLog log = random_log(random, cores);
+    const Oracle oracle(log, device);
+    const Found found = run_checker(log, device);
     ASSERT_EQ(found.deadlock, oracle.deadlock) << "seed " << seed;
     ASSERT_EQ(found.unpaired_waits, oracle.unpaired_waits) << "seed " << seed;
     ASSERT_EQ(found.leftover_sets, oracle.leftover_sets) << "seed " << seed;
@@ -217,7 +217,7 @@ TEST(CheckerAgainstTheClosure, RandomTapes) {
     uninitialised += static_cast<int>(found.uninitialised.size());
     overran += static_cast<int>(found.overruns.size());
   }
-  std::cout << ran << " tapes ran, " << stuck << " hung; " << raced << " races, " << ordered << " tapes without, "
+  std::cout << ran << " logs ran, " << stuck << " hung; " << raced << " races, " << ordered << " logs without, "
             << uninitialised << " uninitialised reads, " << overran << " overruns, " << ambiguous
             << " ambiguous flags\n";
   EXPECT_GT(ran, 5000);

@@ -1,4 +1,4 @@
-#include "tile_machine/tape/channels.hpp"
+#include "tile_machine/events/channels.hpp"
 
 #include <algorithm>
 
@@ -33,13 +33,13 @@ std::string channel_name(const Entry& entry) {
   return flag + ends;
 }
 
-std::vector<Channel> channels_of(const Tape& tape, const std::vector<bool>& dropped) {
+std::vector<Channel> channels_of(const EventLog& log, const std::vector<bool>& dropped) {
   std::vector<Channel> channels;
   std::vector<std::vector<std::uint32_t>> numbers;  // by ends, by flag: tables that grow with the ids in use
-  for (std::uint32_t e = 0; e < tape.entries.size(); ++e) {
-    const Entry& entry = tape.entries[e];
+  for (std::uint32_t e = 0; e < log.entries.size(); ++e) {
+    const Entry& entry = log.entries[e];
     if ((!sets(entry.event) && !waits(entry.event)) || (!dropped.empty() && dropped[e])) continue;
-    const ChannelId id = channel_of(entry, tape.streams.size());
+    const ChannelId id = channel_of(entry, log.streams.size());
     if (numbers.size() <= id.ends) numbers.resize(id.ends + std::size_t{1});
     auto& of_flags = numbers[id.ends];
     if (of_flags.size() <= id.flag) of_flags.resize(id.flag + std::size_t{1}, no_entry);
@@ -53,8 +53,8 @@ std::vector<Channel> channels_of(const Tape& tape, const std::vector<bool>& drop
   return channels;
 }
 
-std::vector<std::uint32_t> partners_of(const Tape& tape, const std::vector<Channel>& channels) {
-  std::vector<std::uint32_t> partners(tape.entries.size(), no_entry);
+std::vector<std::uint32_t> partners_of(const EventLog& log, const std::vector<Channel>& channels) {
+  std::vector<std::uint32_t> partners(log.entries.size(), no_entry);
   for (const auto& [sets, waits] : channels)
     for (std::size_t n = 0; n < std::min(sets.size(), waits.size()); ++n) {
       partners[waits[n]] = sets[n];

@@ -1,4 +1,4 @@
-#include "tile_machine/price/rank.hpp"
+#include "tile_machine/estimate/rank.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What a tape's times depend on and the tape itself does not.
+// What a log's times depend on and the log itself does not.
 bool varies(const Provenance& figure) {
   const auto under = [&](std::string_view section) { return figure.pointer.rfind(section, 0) == 0; };
   if (figure.low >= figure.high || under("/compile") || under("/ghz") || under("/numerics")) return false;
@@ -27,7 +27,7 @@ bool varies(const Provenance& figure) {
 
 class Ranker {
  public:
-  Ranker(Json description, const Tape& a, const Tape& b) : description_(std::move(description)), a_(a), b_(b) {}
+  Ranker(Json description, const EventLog& a, const EventLog& b) : description_(std::move(description)), a_(a), b_(b) {}
 
   struct Times {
     double a = 0, b = 0;
@@ -35,7 +35,7 @@ class Ranker {
   tl::expected<Times, Status> times(const Json& json) const {
     auto device = parse_device(json.dump());
     if (!device) return tl::unexpected<Status>(std::move(device.error()));
-    auto first = time_tape(a_, *device), second = time_tape(b_, *device);
+    auto first = time_events(a_, *device), second = time_events(b_, *device);
     if (!first) return tl::unexpected<Status>(std::move(first.error()));
     if (!second) return tl::unexpected<Status>(std::move(second.error()));
     return Times{to_cycles(first->makespan), to_cycles(second->makespan)};
@@ -57,7 +57,7 @@ class Ranker {
 
  private:
   Json description_;
-  const Tape &a_, &b_;
+  const EventLog &a_, &b_;
 };
 
 // Even in the logarithm: half and twice are as likely.
@@ -69,7 +69,7 @@ double draw(const Provenance& figure, std::mt19937_64& random) {
 
 }  // namespace
 
-tl::expected<Ranking, Status> rank(std::string_view description, const Tape& a, const Tape& b,
+tl::expected<Ranking, Status> rank(std::string_view description, const EventLog& a, const EventLog& b,
                                    const RankOptions& options) {
   auto device = parse_device(description);
   if (!device) return tl::unexpected<Status>(std::move(device.error()));

@@ -1,10 +1,10 @@
-#include "tile_machine/time/tape_order.hpp"
+#include "tile_machine/time/event_order.hpp"
 
 #include <numeric>
 #include <string>
 #include <tuple>
 
-#include "tile_machine/tape/sites.hpp"
+#include "tile_machine/events/sites.hpp"
 #include "tile_machine/time/cost.hpp"
 
 namespace inlay::npu {
@@ -29,7 +29,7 @@ bool reaches_outward(const Entry& entry) {
 }
 
 Status bad_entry(const Entry& entry, std::size_t i, const std::string& why) {
-  return invalid("tape.entries[" + std::to_string(i) + "] (" + entry.verb + ", " + line_of(entry.site) + "): " + why);
+  return invalid("log.entries[" + std::to_string(i) + "] (" + entry.verb + ", " + line_of(entry.site) + "): " + why);
 }
 
 Status check_transfer(const Device& device, const Entry& entry, std::size_t i) {
@@ -45,14 +45,14 @@ Status check_transfer(const Device& device, const Entry& entry, std::size_t i) {
   return {};
 }
 
-Status check_entry(const Tape& tape, const Device& device, std::size_t i) {
-  const Entry& entry = tape.entries[i];
-  if (entry.core >= tape.cores)
-    return bad_entry(entry, i, "core = " + std::to_string(entry.core) + "; the tape has " + std::to_string(tape.cores));
-  if (entry.stream >= tape.streams.size())
+Status check_entry(const EventLog& log, const Device& device, std::size_t i) {
+  const Entry& entry = log.entries[i];
+  if (entry.core >= log.cores)
+    return bad_entry(entry, i, "core = " + std::to_string(entry.core) + "; the log has " + std::to_string(log.cores));
+  if (entry.stream >= log.streams.size())
     return bad_entry(
         entry, i,
-        "stream = " + std::to_string(entry.stream) + "; a core of the tape has " + std::to_string(tape.streams.size()));
+        "stream = " + std::to_string(entry.stream) + "; a core of the log has " + std::to_string(log.streams.size()));
   const Work& work = entry.work;
   if (entry.event != Event::work) return {};
   if (work.unit == Unit::dma) return check_transfer(device, entry, i);
@@ -90,11 +90,11 @@ Status check_device(const Device& device) {
 // Numbers of works: equal ones have one, unless they push one another out.
 class Works {
  public:
-  explicit Works(const Tape& tape, std::vector<std::uint32_t>& first) : tape_(tape), first_(first) {}
+  explicit Works(const EventLog& log, std::vector<std::uint32_t>& first) : log_(log), first_(first) {}
   std::uint32_t number(std::uint32_t index) {
-    const Work& work = tape_.entries[index].work;
+    const Work& work = log_.entries[index].work;
     std::uint32_t& known = known_[hash(work) % known_.size()];
-    if (known == no_entry || !same(tape_.entries[first_[known]].work, work)) {
+    if (known == no_entry || !same(log_.entries[first_[known]].work, work)) {
       known = static_cast<std::uint32_t>(first_.size());
       first_.push_back(index);
     }
@@ -114,26 +114,26 @@ class Works {
     return static_cast<std::size_t>(sum >> 40);
   }
 
-  const Tape& tape_;
+  const EventLog& log_;
   std::vector<std::uint32_t>& first_;
   std::vector<std::uint32_t> known_ = std::vector<std::uint32_t>(1 << 12, no_entry);
 };
 
 }  // namespace
 
-TapeOrder::TapeOrder(const Tape& tape, const Device& device)
-    : Lanes(tape, device),
-      streams_(tape.entries.size()),
+EventOrder::EventOrder(const EventLog& log, const Device& device)
+    : Lanes(log, device),
+      streams_(log.entries.size()),
       stream_begin_(streams() + 1),
-      queued_(tape.entries.size()),
+      queued_(log.entries.size()),
       queue_begin_(lanes() + 1),
-      partners_(partners_of(tape, channels_of(tape))),
+      partners_(partners_of(log, channels_of(log))),
       meetings_(streams()),
       outward_(streams()) {
-  kinds_.reserve(tape.entries.size());
-  Works works(tape, works_);
-  for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
-    const Entry& entry = tape.entries[i];
+  kinds_.reserve(log.entries.size());
+  Works works(log, works_);
+  for (std::uint32_t i = 0; i < log.entries.size(); ++i) {
+    const Entry& entry = log.entries[i];
     const bool moves = entry.event == Event::work && entry.work.unit == Unit::dma;
     kinds_.push_back({.lane = lane_of(entry),
                       .work = entry.event == Event::work ? works.number(i) : 0,
@@ -148,8 +148,8 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
   counts_to_begins(stream_begin_);
   counts_to_begins(queue_begin_);
   std::vector<std::uint32_t> in_stream(stream_begin_), in_queue(queue_begin_);
-  for (std::uint32_t i = 0; i < tape.entries.size(); ++i) {
-    const Entry& entry = tape.entries[i];
+  for (std::uint32_t i = 0; i < log.entries.size(); ++i) {
+    const Entry& entry = log.entries[i];
     streams_[in_stream[stream_of(entry)]++] = i;
     queued_[in_queue[kinds_[i].lane]++] = i;
     if (entry.event == Event::sync_all) meetings_[stream_of(entry)].push_back(i);
@@ -158,21 +158,21 @@ TapeOrder::TapeOrder(const Tape& tape, const Device& device)
   }
 }
 
-tl::expected<TapeOrder, Status> TapeOrder::of(const Tape& tape, const Device& device) {
+tl::expected<EventOrder, Status> EventOrder::of(const EventLog& log, const Device& device) {
   if (Status status = check_device(device); !status.ok()) return tl::unexpected<Status>(std::move(status));
-  if (tape.entries.size() >= no_entry) return failure(StatusCode::invalid_argument, "tape.entries: more than 2^32 - 2");
-  for (std::size_t i = 0; i < tape.entries.size(); ++i)
-    if (Status status = check_entry(tape, device, i); !status.ok()) return tl::unexpected<Status>(std::move(status));
+  if (log.entries.size() >= no_entry) return failure(StatusCode::invalid_argument, "log.entries: more than 2^32 - 2");
+  for (std::size_t i = 0; i < log.entries.size(); ++i)
+    if (Status status = check_entry(log, device, i); !status.ok()) return tl::unexpected<Status>(std::move(status));
 
-  TapeOrder order(tape, device);
+  EventOrder order(log, device);
   const auto calls = [&](std::uint32_t stream) { return order.meetings_[stream].size(); };
   const auto called = [&](std::uint32_t stream) {
-    const std::string mine = stream_name(device, tape.streams, stream % order.streams_of_a_core());
+    const std::string mine = stream_name(device, log.streams, stream % order.streams_of_a_core());
     return "core " + std::to_string(order.core_of_stream(stream)) + (mine.empty() ? "" : " " + mine);
   };
   for (std::uint32_t stream = 1; stream < order.streams(); ++stream)
     if (calls(stream) != calls(0))
-      return failure(StatusCode::invalid_argument, "tape: " + called(stream) + " calls sync_all " +
+      return failure(StatusCode::invalid_argument, "log: " + called(stream) + " calls sync_all " +
                                                        std::to_string(calls(stream)) + " times, " + called(0) + " " +
                                                        std::to_string(calls(0)) + " times");
   return order;

@@ -1,4 +1,4 @@
-#include "tile_machine/tape/lanes.hpp"
+#include "tile_machine/events/lanes.hpp"
 
 #include <algorithm>
 

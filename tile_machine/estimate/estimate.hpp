@@ -1,8 +1,8 @@
-// The price of a tile program at given shapes: its cycles by the timing model, without its data. Memories have
-// addresses and no bytes, so that a cache of many GiB costs what its tape costs.
+// The estimate of a tile program at given shapes: its cycles by the timing model, without its data. Memories have
+// addresses and no bytes, so that a cache of many GiB costs what its log costs.
 //
-// A price is kept under the program's name, its sizes and types, and the device's name and version: asked for again,
-// it is there.
+// An estimate is kept under the program's name, its sizes and types, and the device's name and version: asked for
+// again, it is there.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 #include <inlay/core/parallel.hpp>
 
 #include "tile_machine/device/roofline_work.hpp"
-#include "tile_machine/price/lru_cache.hpp"
+#include "tile_machine/estimate/lru_cache.hpp"
 #include "tile_machine/run/machine.hpp"
 
 namespace inlay::npu {
 
-struct PricedProgram {
+struct EstimateRequest {
   std::string name;
   std::vector<index> sizes;
   std::vector<DType> types;
@@ -32,7 +32,7 @@ struct PricedProgram {
 
 inline constexpr std::array<double, 4> dram_shares{1, 0.75, 0.5, 0.25};
 
-struct Price {
+struct Estimate {
   double cycles = 0, us = 0;
   std::uint64_t bytes = 0;   // that global memory moves
   std::string bound;         // the program's own bounding resource
@@ -44,20 +44,20 @@ class CostCache {
  public:
   static constexpr std::size_t most = 4096;  // that are kept
 
-  // Errors: what the program reported, or what time_tape refused.
-  tl::expected<Price, Status> of(const Device& device, const PricedProgram& program,
-                                 const Parallel& parallel = serial());
+  // Errors: what the program reported, or what time_events refused.
+  tl::expected<Estimate, Status> of(const Device& device, const EstimateRequest& program,
+                                    const Parallel& parallel = serial());
   std::size_t known() const;
 
  private:
   mutable std::mutex mutex_;
-  LruCache<Price> known_;
+  LruCache<Estimate> known_;
 };
 
 // Without a memory of earlier ones.
-tl::expected<Price, Status> price(const Device& device, const PricedProgram& program,
-                                  const Parallel& parallel = serial());
-// The tape that it is read from.
-tl::expected<Tape, Status> tape_of(const Device& device, const PricedProgram& program);
+tl::expected<Estimate, Status> estimate(const Device& device, const EstimateRequest& program,
+                                        const Parallel& parallel = serial());
+// The log that it is read from.
+tl::expected<EventLog, Status> events_of(const Device& device, const EstimateRequest& program);
 
 }  // namespace inlay::npu

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tile_machine/tape/tape.hpp"
+#include "tile_machine/events/event_log.hpp"
 
 namespace inlay::npu {
 
@@ -25,6 +25,6 @@ class Sites {
   std::map<std::tuple<std::string_view, std::uint_least32_t, std::uint_least32_t>, std::uint32_t> exact_;
 };
 
-std::vector<std::uint32_t> sites_of(const Tape& tape);  // by entry
+std::vector<std::uint32_t> sites_of(const EventLog& log);  // by entry
 
 }  // namespace inlay::npu
