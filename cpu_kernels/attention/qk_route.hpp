@@ -57,7 +57,7 @@ inline constexpr QkCase qk_routes[] = {
 };
 
 // May the route be taken at all? What may not is not compiled.
-template <class Level> constexpr bool reaches(QkSums sums, QkRoute route) {
+template <class Level> INLAY_INLINE constexpr bool reaches(QkSums sums, QkRoute route) {
   for (const QkCase& c : qk_routes<Level>)
     if (c.sums == sums && c.level && c.route == route) return true;
   return false;
@@ -70,7 +70,7 @@ INLAY_INLINE bool in_chunks(const AttentionKv<Host>& keys) {
   return whole ? piece % 16 == 0 : piece == 16;
 }
 
-template <class Level> QkRoute qk_route(const AttentionKv<Host>& keys, QkSums sums, index rows) {
+template <class Level> INLAY_INLINE QkRoute qk_route(const AttentionKv<Host>& keys, QkSums sums, index rows) {
   const index elements = min(rows, max_x4_rows) * keys.dim;
   for (const QkCase& c : qk_routes<Level>)
     if (c.sums == sums && c.level && c.min_rows <= rows && rows <= c.max_rows && elements <= c.max_elements &&

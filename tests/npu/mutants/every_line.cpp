@@ -63,8 +63,6 @@ const std::set<std::string> exceptions = {
     "tokens.cpp: core_.vfill(column(probes_, all.rows()), 0);",
     // no more items than slots
     "products.cpp: makers.left(a.acquire());",
-    // several groups in a part of a long row
-    "repack.cpp: core_.vgrouped(VectorOp::mul, to, from, scales, group);",
 };
 
 TEST(EveryLine, OfTheOperatorsProgramsIsMutated) {
@@ -98,7 +96,7 @@ TEST(EveryLine, OfTheOperatorsProgramsIsMutated) {
     }
   }
   std::cout << lines << " lines, " << excepted << " of them excepted\n";
-  EXPECT_GT(lines, 900);
+  EXPECT_GT(lines, 850);
   EXPECT_EQ(excepted, static_cast<int>(exceptions.size())) << "an exception is none any more";
 }
 
