@@ -34,6 +34,24 @@ template <class Encoder> Status emplace(std::optional<Encoder>& place, const Tok
   return {};
 }
 
+// What ends a text: eos, every id that the files name, and the special tokens that models end their turns with, for
+// files that name one of several. Sorted.
+std::vector<Token> ends_of_text(const TokenizerData& data, const SpecialTokens& specials) {
+  std::vector<Token> ends = data.ends;
+  ends.push_back(data.eos);
+  // [UNUSED_TOKEN_145]: InternLM2's. gpt-oss ends with <|return|> or <|call|>; its <|end|> only ends one of its
+  // channels.
+  for (const char* name :
+       {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>",
+        "<|END_OF_TURN_TOKEN|>", "<|return|>", "<|call|>", "<EOT>", "</s>", "[UNUSED_TOKEN_145]"})
+    ends.push_back(specials.find(name));
+  if (specials.find("<|return|>") < 0 || specials.find("<|call|>") < 0) ends.push_back(specials.find("<|end|>"));
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  std::erase_if(ends, [](Token id) { return id < 0; });
+  return ends;
+}
+
 }  // namespace
 
 struct Tokenizer::State {
@@ -42,6 +60,16 @@ struct Tokenizer::State {
   std::optional<BpeEncoder> bpe;
   SpecialTokens specials;
   std::vector<Token> stops;
+  std::vector<bool> pieces;  // spm: user-defined ones that the encoder cuts out
+
+  // Whether the text is cut here before it is cut into pieces.
+  bool cuts(Token id) const {
+    using Type = TokenizerData::TokenType;
+    if (id < 0 || static_cast<std::size_t>(id) >= data.types.size()) return false;
+    const auto at = static_cast<std::size_t>(id);
+    const Type type = data.types[at];
+    return (type == Type::control || type == Type::unknown || type == Type::user_defined) && !pieces[at];
+  }
 
   // Takes the special tokens out of `text`: calls `token` for each and `plain` for what lies between them, in order.
   template <class Token, class Plain>
@@ -73,12 +101,16 @@ Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
   std::vector<bool> normal(count);  // looked for in normal form
   for (const Token id : data.normalized)
     if (id >= 0 && static_cast<std::size_t>(id) < count) normal[static_cast<std::size_t>(id)] = true;
+  state->pieces.resize(count);
+  if (is_spm)
+    for (std::size_t i = 0; i < count; ++i) state->pieces[i] = data.types[i] == Type::user_defined;
+  for (const Token id : data.added)
+    if (id >= 0 && static_cast<std::size_t>(id) < count) state->pieces[static_cast<std::size_t>(id)] = false;
   std::vector<SpecialTokens::Entry> specials;
   std::size_t letters = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const Type type = data.types[i];
-    if ((type != Type::control && type != Type::user_defined && type != Type::unknown) || data.tokens[i].empty())
-      continue;
+    if (!state->cuts(static_cast<Token>(i)) || data.tokens[i].empty()) continue;
     const bool normalized = normal[i];
     std::string text = is_spm ? spm_unescape(data.tokens[i]) : std::string(data.tokens[i]);
     if (normalized && data.nfc) {
@@ -93,12 +125,7 @@ Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
     return failure(StatusCode::corrupt_data, "special tokens of " + std::to_string(letters) + " bytes together");
   state->specials = SpecialTokens(std::move(specials));
   Tokenizer tokenizer(state);
-  const auto stop = [&](Token id) {
-    if (id != TokenizerData::no_token) state->stops.push_back(id);
-  };
-  stop(data.eos), stop(data.end_of_turn);
-  for (const char* name : {"<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "[UNUSED_TOKEN_145]"})
-    stop(state->specials.find(name));
+  state->stops = ends_of_text(data, state->specials);
   return tokenizer;
 }
 
@@ -110,17 +137,16 @@ Expected<std::vector<Token>> Tokenizer::encode(std::string_view text, const Enco
   const State& s = *state_;
   std::vector<Token> ids;
   if (options.add_special && s.data.add_bos && s.data.bos >= 0) ids.push_back(s.data.bos);
-  bool after_special = true;
+  bool space_wanted = s.data.add_space_prefix;
   const auto take = [&](Token id) {
     ids.push_back(id);
-    after_special = true;
+    space_wanted = s.data.add_space_prefix && s.data.space_after_special;
   };
   const auto words = [&](std::string_view part) -> Status {
     std::string squeezed;
     if (s.data.remove_extra_spaces) part = squeezed = squeeze(part);
     if (part.empty()) return {};
-    const bool space = s.data.add_space_prefix && after_special;
-    after_special = false;
+    const bool space = std::exchange(space_wanted, false);
     if (s.spm) return s.spm->encode((space ? std::string(spm_space) : std::string()) + spm_escape(part), ids);
     return space ? s.bpe->encode(" " + std::string(part), ids) : s.bpe->encode(part, ids);
   };
@@ -142,8 +168,10 @@ std::string Tokenizer::piece(Token id) const {
   if (id < 0 || id >= vocab_size()) return {};
   const std::string_view token = data.tokens[static_cast<std::size_t>(id)];
   switch (data.types[static_cast<std::size_t>(id)]) {
-    case Type::control:
-    case Type::unused: return {};
+    case Type::control: return {};
+    case Type::unused:
+      if (!state_->spm) return {};
+      break;
     case Type::unknown: return "\xef\xbf\xbd";  // U+FFFD
     case Type::byte: return std::string(1, static_cast<char>(spm_byte(token)));
     case Type::user_defined: return state_->spm ? spm_unescape(token) : std::string(token);
@@ -164,28 +192,23 @@ std::string Tokenizer::decode(std::span<const Token> ids) const {
 index Tokenizer::vocab_size() const { return static_cast<index>(state_->data.tokens.size()); }
 Token Tokenizer::bos() const { return state_->data.bos; }
 Token Tokenizer::eos() const { return state_->data.eos; }
-bool Tokenizer::stops(Token id) const {
-  return std::find(state_->stops.begin(), state_->stops.end(), id) != state_->stops.end();
-}
+bool Tokenizer::stops(Token id) const { return std::binary_search(state_->stops.begin(), state_->stops.end(), id); }
 Token Tokenizer::find(std::string_view text) const {
   if (const Token id = state_->specials.find(text); id >= 0) return id;
   return state_->spm ? state_->spm->find(spm_escape(text)) : state_->bpe->find(to_byte_alphabet(text));
 }
-bool Tokenizer::is_special(Token id) const {
-  using Type = TokenizerData::TokenType;
-  if (id < 0 || id >= vocab_size()) return false;
-  const Type type = state_->data.types[static_cast<std::size_t>(id)];
-  return type == Type::control || type == Type::unknown || type == Type::user_defined;
-}
+bool Tokenizer::is_special(Token id) const { return state_->cuts(id); }
 bool Tokenizer::adds_space_prefix() const { return state_->data.add_space_prefix; }
+bool Tokenizer::space_follows(Token id) const {
+  return state_->data.add_space_prefix && state_->data.space_after_special && state_->cuts(id);
+}
 const std::string& Tokenizer::chat_template() const { return state_->data.chat_template; }
 
 std::string StreamDecoder::push(Token id) {
   std::string piece = tokenizer_.piece(id);
-  // A prefix space was put at the start of the text and after every special token.
   if (tokenizer_.adds_space_prefix()) {
-    if (text_start_ && !piece.empty() && piece[0] == ' ') piece.erase(0, 1);
-    text_start_ = tokenizer_.is_special(id);
+    if (space_due_ && !piece.empty() && piece[0] == ' ') piece.erase(0, 1);
+    space_due_ = tokenizer_.space_follows(id) || (std::exchange(bos_may_come_, false) && id == tokenizer_.bos());
   }
   held_ += piece;
   const std::size_t whole = held_.size() - utf8_unfinished(held_);

@@ -1,8 +1,8 @@
-// tokenizer.json with tokenizer_config.json, and a text:
+// tokenizer.json with the files beside it, and a text:
 //
-//   {"tokenizer": {..}, "config": {..}, "text": ".."}        "text": a character below U+0100 is that byte
+//   {"tokenizer": {..}, "config": {..}, "added": {..}, "specials": {..}, "generation": {..}, "text": ".."}
 //
-// "tokenizer" or "config" as a string is the file's text, JSON or not.
+// "text": a character below U+0100 is that byte. The others as a string are the file's text, JSON or not.
 #include <cstdlib>
 
 #include "executor/model/hf/tokenizer.hpp"
@@ -25,6 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::CheckpointFiles& files = fuzz::checkpoint_files();
   files.write("tokenizer.json", fuzz::member(input, "tokenizer"));
   files.write("tokenizer_config.json", fuzz::member(input, "config"));
+  files.write("added_tokens.json", fuzz::member(input, "added"));
+  files.write("special_tokens_map.json", fuzz::member(input, "specials"));
+  files.write("generation_config.json", fuzz::member(input, "generation"));
   const test::Growth growth;
   const auto read = exec::hf_tokenizer(files.directory(), {}, rows);
   if (!read) return fuzz::expect_clean(read.error()), fuzz::expect_bounded(growth.bytes(), size), 0;

@@ -3,10 +3,15 @@
 #include <inlay/text/tokenizer.hpp>
 
 #include <chrono>
+#include <cstdio>
+#include <random>
+
+#include <nlohmann/json.hpp>
 
 #include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/sentencepiece.hpp"
 #include "tests/model/support/tiny_model.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace inlay::exec::test {
 namespace {
@@ -121,6 +126,76 @@ TEST(tokenizer_files, sentencepiece_options_are_done_or_refused_by_name) {
   refused(bpe + bytes + field(24, '\1'), "", "treat_whitespace_as_suffix");
   refused(bpe + bytes, field(2, std::string_view("map")), "character map");
   refused(bpe + bytes, field(5, '\0'), "escape_whitespaces");
+}
+
+// tokenizers/sentencepiece.json: made by make_sentencepiece.py beside it, one drawn vocabulary each.
+struct SentencePieceCase {
+  TokenizerData data;
+  std::vector<Vector> rows;
+};
+
+std::vector<SentencePieceCase> sentencepiece_cases() {
+  using Type = TokenizerData::TokenType;
+  std::vector<SentencePieceCase> all;
+  const std::string path = inlay::test::source_path("tests/model/tokenizers/sentencepiece.json");
+  for (const nlohmann::json& json : nlohmann::json::parse(read_text(path))) {
+    SentencePieceCase c;
+    TokenizerData& t = c.data;
+    auto texts = std::make_shared<std::vector<std::string>>();
+    const auto add = [&](const std::string& text, Type type, float score) {
+      texts->push_back(text), t.types.push_back(type), t.scores.push_back(score);
+    };
+    for (const auto& piece : json["pieces"]) {
+      if (texts->size() == json["first_byte"])
+        for (unsigned b = 0; b < 256; ++b) {
+          char name[8];
+          std::snprintf(name, sizeof(name), "<0x%02X>", b);
+          add(name, Type::byte, 0);
+        }
+      add(piece[0], static_cast<Type>(piece[1].get<int>()), piece[2]);
+    }
+    t.tokens.assign(texts->begin(), texts->end());
+    t.text.push_back(texts);
+    t.kind = TokenizerData::Kind::spm;
+    t.unknown = 0, t.bos = 1, t.eos = 2;
+    t.add_space_prefix = json["prefix"], t.remove_extra_spaces = json["squeeze"];
+    for (const auto& row : json["rows"]) c.rows.push_back({row[0], row[1]});
+    all.push_back(std::move(c));
+  }
+  return all;
+}
+
+TEST(tokenizer_files, every_type_of_piece_as_sentencepiece_has_it) {
+  const auto all = sentencepiece_cases();
+  ASSERT_GE(all.size(), 12u);
+  for (const SentencePieceCase& c : all) {
+    const auto tokenizer = Tokenizer::make(c.data);
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+    ASSERT_GE(c.rows.size(), 40u);
+    for (const Vector& row : c.rows) {
+      EXPECT_EQ(encode(*tokenizer, row.text, plain), row.ids) << row.text;
+      if (!c.data.remove_extra_spaces) {
+        EXPECT_EQ(tokenizer->decode(row.ids), row.text);
+      }
+    }
+  }
+}
+
+// Whatever pieces a vocabulary has, nothing of a text is lost.
+TEST(tokenizer_files, random_texts_come_back) {
+  std::mt19937 random(5);
+  const char* parts[] = {" ", "  ", "a", "b", "e", "the", "<sep>", "\n", "\xc3\xa9", "<b>", "\xf0\x9f\xa6\x99",
+                         "<", "   "};
+  for (const SentencePieceCase& c : sentencepiece_cases()) {
+    if (c.data.remove_extra_spaces) continue;
+    const auto tokenizer = Tokenizer::make(c.data);
+    ASSERT_TRUE(tokenizer);
+    for (int i = 0; i < 500; ++i) {
+      std::string text;
+      for (std::size_t length = random() % 20; length > 0; --length) text += parts[random() % std::size(parts)];
+      ASSERT_EQ(tokenizer->decode(encode(*tokenizer, text, plain)), text);
+    }
+  }
 }
 
 // GGUF's own keys have no place for these.

@@ -84,6 +84,67 @@ TEST(tokenizer, spm_by_hand) {
   EXPECT_EQ(middle.push(space_ab), " ab");
 }
 
+// `a<sep>b`: a piece of SentencePiece's own is text, and no space is put behind it; one that was added from outside
+// cuts.
+TEST(tokenizer, spm_user_defined_pieces_are_text_and_added_ones_cut) {
+  TokenizerData data = tiny_vocabulary();
+  data.tokens.push_back("<sep>"), data.types.push_back(TokenizerData::TokenType::user_defined),
+      data.scores.push_back(0);
+  const Token a = 259, b = 260, space = 262, sep = 264;
+  const auto piece = Tokenizer::make(data);
+  data.added = {sep};
+  const auto cut = Tokenizer::make(data);
+  data.space_after_special = false;
+  const auto later = Tokenizer::make(data);
+  ASSERT_TRUE(piece && cut && later);
+  EXPECT_EQ(encode(*piece, "a<sep>b", plain), (std::vector<Token>{space, a, sep, b}));
+  EXPECT_EQ(encode(*piece, "<sep>b", plain), (std::vector<Token>{space, sep, b}));
+  EXPECT_EQ(encode(*cut, "a<sep>b", plain), (std::vector<Token>{space, a, sep, space, b}));
+  EXPECT_EQ(encode(*cut, "<sep>b", plain), (std::vector<Token>{sep, space, b}));
+  EXPECT_EQ(encode(*later, "a<sep>b</s>b"), (std::vector<Token>{1, space, a, sep, b, 2, b}));
+  for (const auto* t : {&*piece, &*cut, &*later})
+    for (const char* text : {"a<sep>b", "<sep>b", " <sep> b", "  a<sep><sep>  b "})
+      EXPECT_EQ(t->decode(encode(*t, text)), text);
+}
+
+// Pieces that SentencePiece marks unused merge, and are taken apart at the end.
+TEST(tokenizer, spm_unused_pieces_are_taken_apart) {
+  TokenizerData data = tiny_vocabulary();
+  const Token first = static_cast<Token>(data.tokens.size());
+  using Type = TokenizerData::TokenType;
+  for (const auto& [text, type] : {std::pair{"t", Type::normal},
+                                   {"h", Type::normal},
+                                   {"e", Type::normal},
+                                   {"th", Type::unused},
+                                   {"he", Type::unused},
+                                   {"\xe2\x96\x81t", Type::unused},
+                                   {"the", Type::normal},
+                                   {"\xe2\x96\x81the", Type::normal}})
+    data.tokens.push_back(text), data.types.push_back(type), data.scores.push_back(0);
+  const auto t = Tokenizer::make(data);
+  ASSERT_TRUE(t);
+  const Token space = 262, letter_t = first, letter_h = first + 1, the = first + 7;
+  EXPECT_EQ(encode(*t, "the", plain), (std::vector<Token>{the}));  // by way of the unused ones
+  EXPECT_EQ(encode(*t, "th", plain), (std::vector<Token>{space, letter_t, letter_h}));
+}
+
+// One end is what the file calls eos. The others count as well: all that a file names, and names that models end turns
+// with.
+TEST(tokenizer, ends_of_text_are_a_set) {
+  TokenizerData data =
+      bpe_vocabulary("qwen2", "", {"<|end|>", "<|eom_id|>", "<end_of_turn>", "<EOT>", "<|x|>", "<eos>"});
+  data.ends = {70, 71};
+  const auto t = Tokenizer::make(data);
+  ASSERT_TRUE(t);
+  for (const Token id : {70, 71, 256, 257, 258, 259, 261}) EXPECT_TRUE(t->stops(id)) << id;
+  for (const Token id : {-1, 0, 69, 72, 260, 262}) EXPECT_FALSE(t->stops(id)) << id;
+  // gpt-oss: <|end|> ends a channel of an answer that goes on.
+  const auto harmony = Tokenizer::make(bpe_vocabulary("qwen2", "", {"<|end|>", "<|return|>", "<|call|>"}));
+  ASSERT_TRUE(harmony);
+  EXPECT_FALSE(harmony->stops(256));
+  EXPECT_TRUE(harmony->stops(257) && harmony->stops(258));
+}
+
 TEST(tokenizer, spm_removes_extra_spaces_where_the_file_asks_for_it) {
   TokenizerData data = tiny_vocabulary();
   data.remove_extra_spaces = true;

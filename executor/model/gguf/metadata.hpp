@@ -24,6 +24,8 @@ class GgufMetadata {
   bool integer(const std::string& key, index& out, bool required);
   // One value for all layers, or an array with one for each: `out` has 1 or `layers` entries. Booleans are 0 and 1.
   bool per_layer(const std::string& key, index layers, std::vector<index>& out, bool required);
+  // An array of any integer type.
+  bool integers(const std::string& key, std::vector<index>& out);
   bool number(const std::string& key, double& out, bool required);
   bool text(const std::string& key, std::string& out, bool required);
   bool boolean(const std::string& key, bool& out);

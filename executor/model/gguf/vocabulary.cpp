@@ -14,6 +14,10 @@ namespace {
 constexpr const char* ignore_merges_key = "inlay.tokenizer.ignore_merges";
 constexpr const char* nfc_key = "inlay.tokenizer.nfc";
 constexpr const char* normalized_key = "inlay.tokenizer.normalized";
+constexpr const char* added_key = "inlay.tokenizer.added";
+constexpr const char* space_after_special_key = "inlay.tokenizer.space_after_special";
+// Some writers' key for the whole set; most files name one of each kind.
+constexpr const char* ends_key = "tokenizer.ggml.eos_token_ids";
 
 }  // namespace
 
@@ -55,19 +59,28 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
     meta.fail(StatusCode::corrupt_data, "the vocabulary has " + std::to_string(count) + " tokens, " +
                                             std::to_string(t.scores.size()) + " scores and " +
                                             std::to_string(types.size()) + " types");
+  const auto in_vocabulary = [&](const char* key, index value) {
+    if (value >= 0 && value < static_cast<index>(count)) return true;
+    if (value != -1 && value != 0xffffffff)  // how some files write "none"
+      meta.fail(StatusCode::corrupt_data, std::string(key) + " is " + std::to_string(value) + "; the vocabulary has " +
+                                              std::to_string(count) + " tokens");
+    return false;
+  };
   const auto id = [&](const char* key, std::int32_t& out) {
-    index value = 0;
-    if (!meta.integer(key, value, false)) return;
-    if (value == -1 || value == 0xffffffff) return;  // how some files write "none"
-    if (value < 0 || value >= static_cast<index>(count))
-      return meta.fail(StatusCode::corrupt_data, std::string(key) + " is " + std::to_string(value) +
-                                                     "; the vocabulary has " + std::to_string(count) + " tokens");
-    out = static_cast<std::int32_t>(value);
+    if (index value = 0; meta.integer(key, value, false) && in_vocabulary(key, value))
+      out = static_cast<std::int32_t>(value);
   };
   if (spm) t.bos = count > 1 ? 1 : TokenizerData::no_token, t.eos = count > 2 ? 2 : TokenizerData::no_token;
   id("tokenizer.ggml.bos_token_id", t.bos), id("tokenizer.ggml.eos_token_id", t.eos);
   id("tokenizer.ggml.unknown_token_id", t.unknown), id("tokenizer.ggml.padding_token_id", t.padding);
-  id("tokenizer.ggml.eot_token_id", t.end_of_turn);
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    std::int32_t end = TokenizerData::no_token;
+    if (id(key, end); end >= 0) t.ends.push_back(end);
+  }
+  std::vector<index> ends;
+  meta.integers(ends_key, ends);
+  for (const index end : ends)
+    if (in_vocabulary(ends_key, end)) t.ends.push_back(static_cast<std::int32_t>(end));
   meta.boolean("tokenizer.ggml.add_bos_token", t.add_bos);
   meta.boolean("tokenizer.ggml.add_eos_token", t.add_eos);
   meta.boolean("tokenizer.ggml.add_space_prefix", t.add_space_prefix);
@@ -76,6 +89,8 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
   meta.boolean(ignore_merges_key, t.ignore_merges);
   meta.boolean(nfc_key, t.nfc);
   meta.array(normalized_key, GgufType::i32, t.normalized);
+  meta.array(added_key, GgufType::i32, t.added);
+  meta.boolean(space_after_special_key, t.space_after_special);
   meta.text("tokenizer.chat_template", t.chat_template, false);
   t.text.push_back(file.mapping());
   if (Status status = meta.take_status(); !status) return failure(std::move(status));
@@ -101,6 +116,8 @@ void write_gguf_vocabulary(const TokenizerData& t, index rows, GgufWriter& write
     scores.resize(tokens.size(), -1e4f);
     writer.set("tokenizer.ggml.scores", std::span<const float>(scores));
     writer.set("tokenizer.ggml.remove_extra_whitespaces", t.remove_extra_spaces);
+    if (!t.added.empty()) writer.set(added_key, std::span<const std::int32_t>(t.added));
+    if (!t.space_after_special) writer.set(space_after_special_key, false);
   } else {
     writer.set("tokenizer.ggml.merges", std::span<const std::string_view>(t.merges));
     writer.set(ignore_merges_key, t.ignore_merges);
@@ -112,7 +129,10 @@ void write_gguf_vocabulary(const TokenizerData& t, index rows, GgufWriter& write
   };
   id("tokenizer.ggml.bos_token_id", t.bos), id("tokenizer.ggml.eos_token_id", t.eos);
   id("tokenizer.ggml.unknown_token_id", t.unknown), id("tokenizer.ggml.padding_token_id", t.padding);
-  id("tokenizer.ggml.eot_token_id", t.end_of_turn);
+  if (!t.ends.empty()) {
+    id("tokenizer.ggml.eot_token_id", t.ends[0]);
+    writer.set(ends_key, std::span<const std::int32_t>(t.ends));
+  }
   writer.set("tokenizer.ggml.add_bos_token", t.add_bos);
   writer.set("tokenizer.ggml.add_eos_token", t.add_eos);
   writer.set("tokenizer.ggml.add_space_prefix", t.add_space_prefix);

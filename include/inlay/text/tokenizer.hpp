@@ -43,14 +43,17 @@ class Tokenizer {
   index vocab_size() const;
   Token bos() const;  // TokenizerData::no_token where there is none
   Token eos() const;
-  // EOS or the end of a turn (<|eot_id|>, <|im_end|>): generation stops here.
+  // EOS, every other id that the model's files name as an end, or the end of a turn by its name (<|eot_id|>, <|im_end|>,
+  // ..): generation stops here.
   bool stops(Token id) const;
   // The token whose text is exactly this, or no_token.
   Token find(std::string_view text) const;
-  // Control, unknown and user-defined tokens: those that text is cut at.
+  // Those that text is cut at: control, unknown and user-defined tokens, but not SentencePiece's own user-defined pieces.
   bool is_special(Token id) const;
-  // SPM puts a space before the text and takes it away again when it is printed.
+  // SPM puts a space before the text, and where the model was made so behind each special token, and takes it away again
+  // when it is printed.
   bool adds_space_prefix() const;
+  bool space_follows(Token special) const;
   const std::string& chat_template() const;
 
  private:
@@ -64,7 +67,7 @@ class Tokenizer {
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, bool text_start = false)
-      : tokenizer_(tokenizer), text_start_(text_start) {}
+      : tokenizer_(tokenizer), space_due_(text_start), bos_may_come_(text_start) {}
 
   std::string push(Token id);
   // What was held back; a broken character comes out as it is.
@@ -72,7 +75,8 @@ class StreamDecoder {
 
  private:
   Tokenizer tokenizer_;
-  bool text_start_;
+  bool space_due_;     // the next piece begins with SPM's space
+  bool bos_may_come_;  // before it
   std::string held_;
 };
 

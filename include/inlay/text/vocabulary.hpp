@@ -26,8 +26,12 @@ struct TokenizerData {
   std::vector<float> scores = {};             // spm
   std::vector<TokenType> types = {};          // by id
   std::vector<std::string_view> merges = {};  // bpe: "left right", best first
-  std::int32_t bos = no_token, eos = no_token, unknown = no_token, padding = no_token, end_of_turn = no_token;
+  std::int32_t bos = no_token, eos = no_token, unknown = no_token, padding = no_token;
+  std::vector<std::int32_t> ends = {};  // ids that end a text beside eos: all that any file of the model names
   bool add_bos = false, add_eos = false, add_space_prefix = false;
+  bool space_after_special = true;         // spm: the space prefix is put behind special tokens too, as before a text
+  std::vector<std::int32_t> added = {};    // spm: user-defined tokens that are cut out of the text like special ones;
+                                           // those that are not here are pieces of the text, as SentencePiece has them
   bool remove_extra_spaces = false;  // spm: a run of spaces is one, and none at the ends of a text
   std::string chat_template = {};
   std::vector<std::shared_ptr<const void>> text = {};  // keeps what the views look at
