@@ -71,8 +71,10 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void quantize_rows(
     const float nan = butterfly_sum(SUM_OF(WIDTH)(VAR(not_finite, WIDTH)) + VAR(not_finite, 1), butterfly_room);
 
     const bool asymmetric = row_zero != 0;
-    const float range = asymmetric ? above + below : fmax(below, above);
-    const float s = QUOTIENT(1)(range, asymmetric ? steps : HIGHEST(CODE)) + nan;
+    const float span = above + below;
+    const float part = span > FLT_MAX ? 0.5f : 1;  // of a span beyond f32 the halves
+    const float range = asymmetric ? part * above + part * below : fmax(below, above);
+    const float s = QUOTIENT(1)(range, asymmetric ? part * steps : HIGHEST(CODE)) + nan;
     const float z = asymmetric && s > 0 ? clamp(rint(lowest + QUOTIENT(1)(below, s)), lowest, lowest + steps) : 0;
     if (LANE == 0) row_scale[args.row_scale_begin + t] = s;
     if (LANE == 0 && asymmetric) STORE_CODES(CODE, 1)(z, row_zero, args.row_zero_begin + t);

@@ -3,6 +3,8 @@
 // put ties on the wrong side, and VDIVPS keeps up with memory (4 bytes a lane in 10 cycles of 16).
 #pragma once
 
+#include <limits>
+
 #include <inlay/cpu.hpp>
 #include <inlay/ops/quantize.hpp>
 
@@ -53,7 +55,10 @@ INLAY_INLINE RowScale dynamic_scale(RowRange range, DType type, bool asymmetric)
   }
   const float lowest = type == DType::i8 ? -128.0f : type == DType::i4 ? -8.0f : 0.0f;
   const float steps = narrow ? 15.0f : 255.0f;
-  const float scale = (range.high - range.low) / steps;
+  const float span = range.high - range.low;
+  // Of a span beyond f32 the halves.
+  const float scale =
+      span <= std::numeric_limits<float>::max() ? span / steps : (range.high / 2 - range.low / 2) / (steps / 2);
   if (!(scale > 0)) return {scale, 0};
   const float zero = std::nearbyint(lowest - range.low / scale);
   return {scale, zero < lowest ? lowest : zero > lowest + steps ? lowest + steps : zero};

@@ -190,15 +190,31 @@ class DynamicQuantize {
 
   void store_scale(float steps) {
     core_.vscalar(VectorOp::div, of(scale_), of(high_), steps);
+    store_scale();
+  }
+  void store_scale() {
     core_.vbinary(VectorOp::add, of(scale_), of(scale_), of(probe_));
     row_scale_.store(window_, of(scale_));
+  }
+
+  // (high - low) / steps, and where the span is beyond f32 the quotient of the halves.
+  void span_scale() {
+    const Tensor low = of(low_), high = of(high_), scale = of(scale_), halves = of(part_);
+    core_.vscalar(VectorOp::mul, halves, high, 0.5f);
+    core_.vscalar(VectorOp::mul, scale, low, 0.5f);
+    core_.vbinary(VectorOp::sub, halves, halves, scale);
+    core_.vscalar(VectorOp::div, halves, halves, op_.steps() / 2);
+    core_.vbinary(VectorOp::sub, high, high, low);
+    core_.vscalar(VectorOp::div, scale, high, op_.steps());
+    core_.vcompare(Compare::less_equal, high, scale, std::numeric_limits<float>::max());
+    core_.vselect(scale, high, scale, halves);
   }
 
   // low_ becomes the zero point; a row without a scale, or of zeros, has zero.
   void take_zero() {
     const Tensor low = of(low_), spare = of(part_);
-    core_.vbinary(VectorOp::sub, of(high_), of(high_), low);
-    store_scale(op_.steps());
+    span_scale();
+    store_scale();
     core_.vbinary(VectorOp::div, low, low, of(scale_));
     core_.vscalar(VectorOp::mul, low, low, -1.0f);
     core_.vscalar(VectorOp::add, low, low, op_.lowest());

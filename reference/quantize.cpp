@@ -33,7 +33,11 @@ Row dynamic_row(const Quantize<Host>& op, index t) {
   const bool narrow = bits(op.y.dtype) == 4;
   if (!op.row_zero.present()) return {round_to(DType::f32, std::max(-low, high) / (narrow ? 7 : 127)), 0};
   const double lowest = round_to(op.y.dtype, -1e9), highest = round_to(op.y.dtype, 1e9);
-  const double scale = round_to(DType::f32, round_to(DType::f32, high - low) / (highest - lowest));
+  const double span = round_to(DType::f32, high - low);
+  // Of a span beyond f32 the halves: their quotient has the same bits, and is finite.
+  const double scale = std::isfinite(span)
+                           ? round_to(DType::f32, span / (highest - lowest))
+                           : round_to(DType::f32, round_to(DType::f32, high / 2 - low / 2) / ((highest - lowest) / 2));
   if (!(scale > 0)) return {scale, 0};
   const double zero = round_to(DType::f32, lowest - round_to(DType::f32, low / scale));
   return {scale, round_to(op.y.dtype, zero)};

@@ -203,6 +203,30 @@ TEST(quantize, zero_points_saturate) {
   });
 }
 
+// high - low is beyond f32, and no result is. A row beside it is as ever.
+TEST(quantize, spans_beyond_f32) {
+  struct Row {
+    DType code;
+    double zero, steps;
+  };
+  for (const Row& row :
+       {Row{DType::u8, 102, 255}, Row{DType::i8, 102 - 128, 255}, Row{DType::u4, 6, 15}, Row{DType::i4, 6 - 8, 15}})
+    on_every_backend([&](const std::string&, auto run) {
+      SCOPED_TRACE(inlay::name(row.code));
+      Case c = quantize_rows(DType::f32, row.code, 2, 3, true);
+      for (index t = 0; t < 2; ++t)
+        for (index i = 0; i < 3; ++i) c.x.set(3 * t + i, (t == 0 ? 1e38 : 1) * (i == 0 ? 3 : i == 1 ? -2 : 1));
+      ASSERT_TRUE(ok(run(c.op())));
+      for (index t = 0; t < 2; ++t) {
+        EXPECT_FLOAT_EQ(static_cast<float>(c.row_scale.get(t)), static_cast<float>((t == 0 ? 5e38 : 5) / row.steps));
+        EXPECT_EQ(c.row_zero.get(t), row.zero);
+        EXPECT_EQ(c.y.get(3 * t), highest(row.code));
+        EXPECT_EQ(c.y.get(3 * t + 1), lowest(row.code));
+        EXPECT_EQ(c.y.get(3 * t + 2), row.zero + row.steps / 5);
+      }
+    });
+}
+
 // NaN or an infinity anywhere: no scale, codes and zero point 0. A row of zeros: scale 0, and so are the others. Rows
 // beside them are as ever.
 TEST(quantize, rows_without_a_scale) {

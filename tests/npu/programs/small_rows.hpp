@@ -28,15 +28,16 @@ Program program(GlobalMemory&, const Rope<Host>&, const Choices&);
 
 namespace inlay::npu::test {
 
-// Either end is the largest of a row.
+// Either end is the largest of a row, and the span of the second one is beyond f32.
 struct LongRowsOfCodes {
   bool has_zeros;
 
   Quantize<Host> make(Tensors& tensors) const {
     constexpr index columns = 2500;
-    const Quantize<Host> op = QuantizeShape{.rows = 3, .dim = columns, .has_zeros = has_zeros}.make(tensors);
-    f16* const x = over(op.x).as<f16>();
-    x[7] = f16(2), x[columns + 9] = f16(-2);
+    const Quantize<Host> op =
+        QuantizeShape{.rows = 3, .dim = columns, .type = DType::f32, .has_zeros = has_zeros}.make(tensors);
+    float* const x = over(op.x).as<float>();
+    x[7] = 2, x[columns + 9] = -3e38f, x[columns + 11] = 2e38f;
     return op;
   }
 };
