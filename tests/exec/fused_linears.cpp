@@ -68,7 +68,7 @@ TEST(fused_linears, stay_apart_where_they_differ) {
   const auto parts_of = [](auto... forms) { return std::vector<LinearWeight>{LinearWeight(n, std::move(forms))...}; };
   const auto of_group = [](index other) {
     const auto rows = random_floats(n * k, 1);
-    return quantize_w4a16({rows.data(), {n, k}}, other);
+    return *quantize_w4a16({rows.data(), {n, k}}, other);
   };
   PackedW4 f32_zeros = codes_of(n, k, 2, 4, false);
   f32_zeros.zero_type = DType::f32;

@@ -18,8 +18,7 @@ Plain plain(index n, index k, index group, index bits, Rng& rng) {
   Plain p{n, k, group, bits, {}, {}, {DType::f16, {w4_groups(k, group), n}}};
   p.scales.uniform(rng, 0.01, 0.1);
   for (index i = 0; i < n * k; ++i) p.codes.push_back(static_cast<std::uint32_t>(rng() % (1u << bits)));
-  // GPTQ v1 stores zero - 1: 0 cannot be said.
-  for (index i = 0; i < n * p.groups(); ++i) p.zeros.push_back(static_cast<std::uint32_t>(1 + rng() % (1u << bits)));
+  for (index i = 0; i < n * p.groups(); ++i) p.zeros.push_back(static_cast<std::uint32_t>(rng() % (1u << bits)));
   return p;
 }
 void set_word(Tensor<2>& words, index i, index j, index shift, std::uint32_t code) {
@@ -88,29 +87,42 @@ TEST(linear_w4a16, imports_by_hand) {
   for (index i = 0; i < 15; ++i) EXPECT_EQ(w(0, i), inputs[i]) << i;
 }
 
-// Zero points that are all in the middle are dropped; 256, which 8 bits of GPTQ v1 can mean, needs another type.
+// Zero points that are all in the middle are dropped. One of 0 borrows from the code above it in the word.
 TEST(linear_w4a16, zero_points_at_their_ends) {
   Tensor<2> qweight(DType::i32, {2, 4}), qzeros(DType::i32, {1, 1}), scales(DType::f32, {1, 4});
   for (index i = 0; i < 8; ++i) qweight.data<std::uint32_t>()[i] = 0xff80017fu;
   scales.fill(0.5);
   GptqWeight from{.qweight = qweight, .qzeros = qzeros, .scales = scales};
   from.bits = 8;
-  qzeros.data<std::uint32_t>()[0] = 0x7f7f7f7fu;
-  const auto middle = import_gptq(from);
-  ASSERT_TRUE(middle.has_value());
-  EXPECT_EQ(middle->zeros.size(), 0u);
-  EXPECT_EQ(unpacked(*middle)(3, 0), -0.5);
-  EXPECT_EQ(unpacked(*middle)(3, 7), 63.5);
-  qzeros.data<std::uint32_t>()[0] = 0xff7f7f7fu;  // the last channel's zero point is 256
-  const auto beyond = import_gptq(from);
-  ASSERT_TRUE(beyond.has_value());
-  EXPECT_EQ(unpacked(*beyond)(2, 7), 63.5);
-  EXPECT_EQ(unpacked(*beyond)(3, 7), -0.5);
-  qzeros.data<std::uint32_t>()[0] = 0x7f7f7f7eu;  // one below the middle
-  const auto below = import_gptq(from);
-  ASSERT_TRUE(below.has_value());
-  EXPECT_EQ(unpacked(*below)(0, 7), 64);
-  EXPECT_EQ(unpacked(*below)(1, 7), 63.5);
+  const auto import = [&](std::uint32_t stored) {
+    qzeros.data<std::uint32_t>()[0] = stored;
+    auto weight = import_gptq(from);
+    EXPECT_TRUE(weight.has_value());
+    return *weight;
+  };
+  const PackedW4 middle = import(0x7f7f7f7fu);
+  EXPECT_EQ(middle.zeros.size(), 0u);
+  EXPECT_EQ(unpacked(middle)(3, 0), -0.5);
+  EXPECT_EQ(unpacked(middle)(3, 7), 63.5);
+  const PackedW4 below = import(0x7f7f7f7eu);  // one below the middle
+  EXPECT_EQ(unpacked(below)(0, 7), 64);
+  EXPECT_EQ(unpacked(below)(1, 7), 63.5);
+  const PackedW4 none = import(0xff00ff00u - 0x01010101u);  // 0, 255, 0, 255
+  EXPECT_EQ(none.zero_type, DType::u8);
+  for (const index c : {0, 2}) EXPECT_EQ(unpacked(none)(c, 7), 127.5);
+  for (const index c : {1, 3}) EXPECT_EQ(unpacked(none)(c, 7), 0);
+}
+
+// True zero points 0 5 8 8 8 8 8 8 are stored as 0x7777773f.
+TEST(linear_w4a16, zero_points_of_gptq_borrow) {
+  Tensor<2> qweight(DType::i32, {1, 8}), qzeros(DType::i32, {1, 1}), scales(DType::f32, {1, 8});
+  qweight.fill(0), scales.fill(1);
+  qzeros.data<std::uint32_t>()[0] = 0x7777773fu;
+  const auto weight = import_gptq({.qweight = qweight, .qzeros = qzeros, .scales = scales});
+  ASSERT_TRUE(weight.has_value());
+  const Matrix w = unpacked(*weight);
+  const double zeros[] = {0, 5, 8, 8, 8, 8, 8, 8};
+  for (index c = 0; c < 8; ++c) EXPECT_EQ(w(c, 0), -zeros[c]) << c;
 }
 
 TEST(linear_w4a16, imports_gptq) {
@@ -121,9 +133,7 @@ TEST(linear_w4a16, imports_gptq) {
         for (index group : {0, 32, 64}) {
           SCOPED_TRACE(describe(bits, "v2", static_cast<int>(v2), std::string(order), group));
           const index k = 160, n = 24, per_word = 32 / bits;
-          Plain p = plain(n, k, group, bits, rng);
-          if (v2)
-            for (auto& zero : p.zeros) zero = std::min(zero, (1u << bits) - 1);
+          const Plain p = plain(n, k, group, bits, rng);
           Tensor<2> qweight(DType::i32, {k / per_word, n}), qzeros(DType::i32, {p.groups(), n / per_word});
           qweight.fill(0);
           qzeros.fill(0);
@@ -133,7 +143,10 @@ TEST(linear_w4a16, imports_gptq) {
           for (index c = 0; c < n; ++c)
             for (index g = 0; g < p.groups(); ++g)
               set_word(qzeros, g, c / per_word, c % per_word * bits,
-                       p.zeros[static_cast<std::size_t>(c * p.groups() + g)] - (v2 ? 0 : 1));
+                       p.zeros[static_cast<std::size_t>(c * p.groups() + g)]);
+          if (!v2)  // as writers do it: from the word, with borrow
+            for (index i = 0; i < p.groups() * n / per_word; ++i)
+              qzeros.data<std::uint32_t>()[i] -= bits == 4 ? 0x11111111u : 0x01010101u;
           std::vector<index> group_of(static_cast<std::size_t>(k));
           for (index i = 0; i < k; ++i) group_of[static_cast<std::size_t>(i)] = group == 0 ? 0 : i / group;
           if (order == std::string("act-order")) std::shuffle(group_of.begin(), group_of.end(), rng);
@@ -162,8 +175,7 @@ TEST(linear_w4a16, imports_awq) {
   Rng rng(21);
   for (index group : {0, 32}) {
     const index k = 72, n = 40;
-    Plain p = plain(n, k, group, 4, rng);
-    for (auto& zero : p.zeros) zero = std::min(zero, 15u);
+    const Plain p = plain(n, k, group, 4, rng);
     Tensor<2> qweight(DType::i32, {k, n / 8}), qzeros(DType::i32, {p.groups(), n / 8});
     qweight.fill(0);
     qzeros.fill(0);

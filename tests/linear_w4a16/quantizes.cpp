@@ -18,10 +18,12 @@ TEST(linear_w4a16, quantizes_to_nearest) {
         for (index group : {0, 32, 8}) {
           Tensor<2> w(DType::f32, {n, k}, layouts[1]);
           w.uniform(rng, -1, 0.8);
-          for (index i = 0; i < k; ++i) w.set(3 * k + i, 0);  // zeros
+          for (index i = 0; i < k; ++i) w.set(3 * k + i, 0);                                     // zeros
           for (index i = 0; i < k; ++i) w.set(4 * k + i, 0.5 + 0.001 * static_cast<double>(i));  // one sign
           w.set(n * k - 1, symmetric ? 2 : -2);  // the last element of the last group is its largest
-          const PackedW4 weight = quantize_w4a16(w, group, bits, symmetric, type, inlay::threads(2));
+          const auto made = quantize_w4a16(w, group, bits, symmetric, type, inlay::threads(2));
+          ASSERT_TRUE(made) << made.error().message();
+          const PackedW4& weight = *made;
           const index length = group == 0 ? k : group;
           const int last = (1 << bits) - 1, middle = 1 << (bits - 1);
           ASSERT_EQ(weight.zeros.size() == 0, symmetric);
@@ -44,13 +46,39 @@ TEST(linear_w4a16, quantizes_to_nearest) {
               }
               for (index i = g * length; i < std::min(k, (g + 1) * length); ++i) {
                 const double code = weight.code(c, i), value = w.get(c * k + i);
-                ASSERT_LE(std::abs(code - std::clamp(value / scale + zero, 0.0, 1.0 * last)), 0.5 + 1e-4) << c << ' ' << i;
+                ASSERT_LE(std::abs(code - std::clamp(value / scale + zero, 0.0, 1.0 * last)), 0.5 + 1e-4)
+                    << c << ' ' << i;
                 if (symmetric && value == extreme) {
                   ASSERT_EQ(code, 0);  // the element of largest magnitude
                 }
               }
             }
         }
+}
+
+// The limit is that of the stored scale: 65519 rounds to f16's largest number, 65520 to infinity.
+TEST(linear_w4a16, quantizes_nothing_whose_scale_is_infinite) {
+  const index n = 3, k = 8;
+  const auto quantized = [&](double value, index bits, bool symmetric, DType type) {
+    Tensor<2> w(DType::f32, {n, k});
+    w.fill(0);
+    w.set(2 * k + 3, value);
+    return quantize_w4a16(w, 0, bits, symmetric, type);
+  };
+  for (index bits : {4, 8})
+    for (bool symmetric : {true, false}) {
+      const double steps = symmetric ? 1 << (bits - 1) : (1 << bits) - 1;
+      for (const double sign : {1, -1}) {
+        EXPECT_TRUE(quantized(sign * 65519 * steps, bits, symmetric, DType::f16));
+        const auto beyond = quantized(sign * 65520 * steps, bits, symmetric, DType::f16);
+        ASSERT_FALSE(beyond);
+        for (const char* word : {"row 2", "f16"})
+          EXPECT_NE(beyond.error().message().find(word), std::string_view::npos) << beyond.error().message();
+        EXPECT_TRUE(quantized(sign * 65520 * steps, bits, symmetric, DType::f32));
+      }
+    }
+  for (const double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_FALSE(quantized(bad, 4, true, DType::f32));
 }
 
 }  // namespace

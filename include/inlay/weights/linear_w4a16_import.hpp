@@ -88,7 +88,7 @@ template <class Zero> void pack_zeros(PackedW4& weight, const Parallel& parallel
       high = std::max(high, static_cast<int>(zero(c, g)));
     }
   if (low == middle && high == middle) return;
-  weight.zero_type = high > 255 ? DType::f16 : DType::u8;  // GPTQ v1 can mean 256
+  weight.zero_type = DType::u8;
   weight.zeros = pack_per_group(weight, weight.zero_type, parallel, zero);
 }
 
@@ -185,8 +185,10 @@ inline Expected<PackedW4> import_gptq(const GptqWeight& from, const Parallel& pa
   });
   weight.scales = detail::pack_per_group(weight, weight.scale_type, parallel,
                                          [&](index c, index g) { return at(from.scales, g, c); });
+  // v1's writers take one from each code of a whole word, and a zero point of 0 borrows from its neighbour above.
+  const std::uint32_t ones = from.v2 ? 0 : from.bits == 4 ? 0x11111111u : 0x01010101u;
   detail::pack_zeros(weight, parallel, [&](index c, index g) {
-    return (detail::word(from.qzeros, g, c / per_word) >> (c % per_word * from.bits) & mask) + (from.v2 ? 0 : 1);
+    return (detail::word(from.qzeros, g, c / per_word) + ones) >> (c % per_word * from.bits) & mask;
   });
   return weight;
 }

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <inlay/core/cache_line_allocator.hpp>
@@ -147,9 +149,10 @@ inline float as_stored(DType type, double value) { return static_cast<float>(rou
 
 // w [n, k] of floats, rounded to the nearest code. Symmetric: a group's element of largest magnitude
 // becomes code 0, which reaches one step further than the last code. Otherwise an integer zero point
-// lets the codes span smallest .. largest element (and zero). group as in LinearW4a16.
-inline PackedW4 quantize_w4a16(ConstView<2> w, index group, index bits = 4, bool symmetric = true,
-                               DType scales = DType::f16, const Parallel& parallel = serial()) {
+// lets the codes span smallest .. largest element (and zero). group as in LinearW4a16. An element or a scale that is
+// not finite in its type is refused.
+inline Expected<PackedW4> quantize_w4a16(ConstView<2> w, index group, index bits = 4, bool symmetric = true,
+                                         DType scales = DType::f16, const Parallel& parallel = serial()) {
   const index n = w.extents[0], k = w.extents[1], length = group == 0 ? k : group;
   PackedW4 weight{.n = n, .k = k, .slots = k, .group = group, .bits = bits, .scale_type = scales};
   const float last = static_cast<float>((1 << bits) - 1), middle = static_cast<float>(1 << (bits - 1));
@@ -170,18 +173,26 @@ inline PackedW4 quantize_w4a16(ConstView<2> w, index group, index bits = 4, bool
   if (!symmetric)
     weight.zeros =
         detail::pack_per_group(weight, DType::u8, parallel, [&](index c, index g) { return grid(c, g).zero; });
+  std::atomic<index> refused = -1;  // a row, if any
   weight.codes = detail::pack_codes(weight, parallel, [&](index first, index count, std::uint8_t* out) {
     for (index c = 0; c < count; ++c)
       for (index g = 0; g < weight.groups(); ++g) {
         const Grid at_group = grid(first + c, g);
+        bool finite = std::isfinite(at_group.scale);
         for (index i = g * length; i < std::min(k, (g + 1) * length); ++i) {
           const float value = static_cast<float>(at(w, first + c, i));
+          finite = finite && std::isfinite(value);
           const float code =
               at_group.scale != 0 ? std::nearbyint(value / at_group.scale) + at_group.zero : at_group.zero;
-          out[c * k + i] = static_cast<std::uint8_t>(std::clamp(code, 0.0f, last));
+          out[c * k + i] = static_cast<std::uint8_t>(finite ? std::clamp(code, 0.0f, last) : 0);
         }
+        if (!finite) refused = first + c;
       }
   });
+  if (const index row = refused; row >= 0)
+    return failure(StatusCode::invalid_argument, "w has an element in row " + std::to_string(row) + " whose scale in " +
+                                                     std::string(name(scales)) +
+                                                     " is not finite; w must be finite and in its range");
   return weight;
 }
 

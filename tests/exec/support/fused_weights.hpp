@@ -51,7 +51,7 @@ inline LinearWeight int8_of(index n, index k, unsigned seed) {
 inline PackedW4 codes_of(index n, index k, unsigned seed, index bits = 4, bool symmetric = true,
                          DType scales = DType::f16) {
   const auto rows = random_floats(n * k, seed);
-  return quantize_w4a16({rows.data(), {n, k}}, group, bits, symmetric, scales);
+  return *quantize_w4a16({rows.data(), {n, k}}, group, bits, symmetric, scales);
 }
 inline PackedW4 with_offsets(index n, index k, unsigned seed) {
   PackedW4 weight = codes_of(n, k, seed);

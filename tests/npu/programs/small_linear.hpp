@@ -146,7 +146,7 @@ inline Ran run_linear_w4a16(const Device& device, const Options& options, const 
   const auto x = values<float>(static_cast<std::size_t>(form.m * k), -4, 4, 1),
              w = values<float>(static_cast<std::size_t>(n * k), -4, 4, 2);
   const auto bias = values<float>(static_cast<std::size_t>(n), -4, 4, 3);
-  PackedW4 packed = quantize_w4a16({w.data(), {n, k}}, form.group, form.bits, form.symmetric);
+  PackedW4 packed = *quantize_w4a16({w.data(), {n, k}}, form.group, form.bits, form.symmetric);
   if (form.ordered)
     for (index slot = 0; slot < k; ++slot) packed.perm.push_back(static_cast<std::int32_t>(slot * 7 % k));
   std::vector<float> y(static_cast<std::size_t>(form.m * n));
