@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -19,12 +19,30 @@ namespace inlay::exec {
 
 namespace {
 
-Status check_row(const std::vector<float>& row, GgmlType type, const std::string& name) {
-  const float most = type == GgmlType::F16 ? 65504.0f : std::numeric_limits<float>::max();
-  for (const float x : row)
-    if (!(std::abs(x) <= most))
-      return {StatusCode::corrupt_data, "the tensor " + quote(name) + " holds " + std::to_string(x) + ", which " +
-                                            std::string(ggml_format(type).name) + " cannot hold"};
+// That what was written of a row is finite: an element, or the scale of its block, may lie beyond the type's range.
+Status check_row(const std::vector<float>& row, GgmlType type, const std::byte* written, std::vector<float>& read,
+                 const std::string& tensor, index number) {
+  read.resize(row.size());
+  const auto refuse = [&](std::size_t i) -> Status {
+    char value[32];
+    std::snprintf(value, sizeof(value), "%g", static_cast<double>(row[i]));
+    return {StatusCode::corrupt_data, "the tensor " + quote(tensor) + " holds " + value + " in row " +
+                                          std::to_string(number) + ", which " + std::string(ggml_format(type).name) +
+                                          " cannot hold"};
+  };
+  for (std::size_t i = 0; i < row.size(); ++i)
+    if (!std::isfinite(row[i])) return refuse(i);
+  if (type == GgmlType::I8) return {};  // whose scales are f32
+  dequantize_row(type, written, static_cast<index>(row.size()), read.data());
+  // Of a block it is the largest one.
+  const auto block = static_cast<std::size_t>(ggml_format(type).block);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (std::isfinite(read[i])) continue;
+    std::size_t largest = i / block * block;
+    for (std::size_t k = largest; k < largest + block; ++k)
+      if (std::abs(row[k]) > std::abs(row[largest])) largest = k;
+    return refuse(largest);
+  }
   return {};
 }
 
@@ -185,11 +203,11 @@ class GgufConversion {
           turned[static_cast<std::size_t>(i)] = floats_[static_cast<std::size_t>(source_row(permuted, i))];
         floats_ = std::move(turned);
       }
-      if (Status status = check_row(floats_, type, tensor.name); !status) return status;
       if (type == GgmlType::I8)
         quantize_int8(floats_, out);
       else
         quantize_row(type, floats_.data(), k, out);
+      if (Status status = check_row(floats_, type, out, written_, tensor.name, row); !status) return status;
     }
     // An I8 tensor is read once more, for its scales.
     if (row + 1 == tensor.size() / k && type != GgmlType::I8) file_.drop(tensor);
@@ -201,7 +219,7 @@ class GgufConversion {
   bool permute_ = false;  // q and k from half to interleaved pairing
   GgufWriter writer_;
   ConvertReport report_;
-  std::vector<float> floats_;
+  std::vector<float> floats_, written_;
 };
 
 }  // namespace

@@ -17,13 +17,11 @@ Expected<RopeFrequencies> frequencies(const RopeConfig& rope, double theta) {
   parameters.beta_fast = rope.beta_fast;
   parameters.beta_slow = rope.beta_slow;
   parameters.truncate = rope.truncate;
+  parameters.attention_factor = rope.attention_factor;
   switch (rope.scaling) {
     case RopeConfig::Scaling::none: break;
     case RopeConfig::Scaling::linear: parameters.scaling = RopeScaling::linear; break;
-    case RopeConfig::Scaling::yarn:
-      parameters.scaling = RopeScaling::yarn;
-      parameters.attention_factor = rope.attention_factor;
-      break;
+    case RopeConfig::Scaling::yarn: parameters.scaling = RopeScaling::yarn; break;
     case RopeConfig::Scaling::llama3:
     case RopeConfig::Scaling::freq_factors: parameters.divisors = rope.freq_factors; break;
   }

@@ -211,6 +211,25 @@ TEST(convert, refuses_what_the_target_cannot_hold_and_leaves_no_file) {
         << report.error().message();
     EXPECT_TRUE(std::filesystem::is_empty(d.string()));
   }
+  // The limit is that of what is stored, the scale of a block where there is one.
+  for (const auto& [format, most] : {std::pair{WeightFormat::f16, 65519.0f},
+                                     {WeightFormat::q4_0, 65519.0f * 8},
+                                     {WeightFormat::q8_0, 65519.0f * 127},
+                                     {WeightFormat::bf16, 0x1.FEFFFEp127f}})
+    for (const float sign : {1.0f, -1.0f}) {
+      TinyModel tiny = tiny_model();
+      float& value = tiny.of("blk.0.attn_q.weight")[32 * 5 + 3];
+      value = sign * most;
+      const auto report = write_gguf(tiny.file, d / "m.gguf", {format});
+      EXPECT_TRUE(report) << report.error().message();
+      std::filesystem::remove(d / "m.gguf");
+      value = sign * most * 1.0001f;
+      const auto beyond = write_gguf(tiny.file, d / "m.gguf", {format});
+      ASSERT_FALSE(beyond);
+      for (const char* word : {"'blk.0.attn_q.weight'", "row 5"})
+        EXPECT_NE(beyond.error().message().find(word), std::string_view::npos) << beyond.error().message();
+      EXPECT_TRUE(std::filesystem::is_empty(d.string()));
+    }
   const TinyModel tiny = tiny_model();
   EXPECT_FALSE(write_gguf(tiny.file, d / "no/such/place.gguf"));
   EXPECT_FALSE(convert(d / "absent.gguf", d / "m.gguf"));

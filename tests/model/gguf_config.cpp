@@ -1,5 +1,6 @@
 // GGUF's keys: what is written is read back, what they cannot say is refused, and so is what we cannot read.
 #include <inlay/model/load.hpp>
+#include <inlay/model/weights.hpp>
 
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"
@@ -123,6 +124,29 @@ TEST(gguf_config, keys_that_change_the_numbers_are_read_or_refused) {
   ASSERT_TRUE(windowed) << windowed.error().message();
   EXPECT_EQ(windowed->config.layer(0).window, 4);
   EXPECT_EQ(windowed->config.layer(1).window, 0);
+}
+
+// It multiplies cos and sin whatever the type of scaling is, none too.
+TEST(gguf_config, attn_factor_counts_in_every_type) {
+  const TemporaryDirectory d;
+  for (const char* type : {"", "none", "linear", "yarn"}) {
+    SCOPED_TRACE(type);
+    const TinyModel tiny = tiny_model("qwen2");
+    write_unchecked(tiny.file, d / "m.gguf", [&](GgufWriter& writer) {
+      if (*type) writer.set("qwen2.rope.scaling.type", type);
+      if (*type == 'l' || *type == 'y') writer.set("qwen2.rope.scaling.factor", 4.0f);
+      writer.set("qwen2.rope.scaling.attn_factor", 2.0f);
+    });
+    const auto file = load_model(d / "m.gguf");
+    ASSERT_TRUE(file) << file.error().message();
+    const double expected = *type == 'y' ? 2 * (0.1 * std::log(4.0) + 1) : 2;
+    EXPECT_DOUBLE_EQ(file->config.rope.attention_factor, expected);
+    const auto weights = load_weights(std::make_shared<const ModelFile>(*file), serial());
+    ASSERT_TRUE(weights) << weights.error().message();
+    EXPECT_FLOAT_EQ(weights->ropes[0].magnitude, static_cast<float>(expected));
+    ASSERT_TRUE(write_gguf(*file, d / "again.gguf"));
+    EXPECT_NEAR(load_model(d / "again.gguf")->config.rope.attention_factor, expected, 1e-6);
+  }
 }
 
 // One cache has one shape.

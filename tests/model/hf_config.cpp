@@ -137,6 +137,51 @@ TEST(hf_config, yarn_truncates_unless_told_not_to) {
   refuse(json, StatusCode::corrupt_data, {"'truncate'"});
 }
 
+// As transformers has it: its older key wins as a whole, theta and all, unless it is empty.
+TEST(hf_config, rope_scaling_wins_over_rope_parameters) {
+  Json json = config_of("llama", 1);
+  json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 5e5}};
+  json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 4.0}};
+  EXPECT_EQ(read(json).rope.scaling, RopeConfig::Scaling::linear);
+  EXPECT_EQ(read(json).rope.factor, 4);
+  EXPECT_EQ(read(json).rope.theta, 1e4);
+  json["rope_theta"] = 1e6;
+  EXPECT_EQ(read(json).rope.theta, 1e6);
+  for (const Json& none : {Json(nullptr), Json::object()}) {
+    json["rope_scaling"] = none;
+    EXPECT_EQ(read(json).rope.scaling, RopeConfig::Scaling::none);
+    EXPECT_EQ(read(json).rope.theta, 5e5);
+  }
+}
+
+TEST(hf_config, the_original_context_may_stand_at_the_top) {
+  for (const char* type : {"yarn", "llama3"}) {
+    Json json = config_of("llama", 1);
+    Json& scaling = json["rope_parameters"];
+    scaling = {{"rope_type", type}, {"factor", 8.0}};
+    if (type == std::string_view("llama3")) scaling["low_freq_factor"] = 1.0, scaling["high_freq_factor"] = 4.0;
+    EXPECT_EQ(read(json).rope.original_context, 4096);
+    json["original_max_position_embeddings"] = 64;
+    EXPECT_EQ(read(json).rope.original_context, 64);
+    scaling["original_max_position_embeddings"] = 64;
+    const auto factors = read(json).rope.freq_factors;
+    json.erase("original_max_position_embeddings");
+    EXPECT_EQ(read(json).rope.freq_factors, factors);
+    json["original_max_position_embeddings"] = 128;
+    refuse(json, StatusCode::corrupt_data, {"original_max_position_embeddings", "64", "128"});
+    json["original_max_position_embeddings"] = "long";
+    refuse(json, StatusCode::corrupt_data, {"original_max_position_embeddings"});
+  }
+}
+
+// transformers: the quotient of the two lengths.
+TEST(hf_config, yarn_with_a_factor_of_null) {
+  Json json = config_of("llama", 1);
+  json["rope_parameters"] = {{"rope_type", "yarn"}, {"factor", nullptr}, {"original_max_position_embeddings", 512}};
+  EXPECT_EQ(read(json).rope.factor, 8);
+  EXPECT_DOUBLE_EQ(read(json).rope.attention_factor, 0.1 * std::log(8.0) + 1);
+}
+
 TEST(hf_config, unknown_keys_of_a_scaling_are_refused) {
   for (const char* key : {"mrope_section", "short_factor", "ext_factor"})
     for (const char* type : {"default", "linear", "yarn"}) {

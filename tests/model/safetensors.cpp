@@ -199,11 +199,34 @@ TEST(safetensors, unknown_tensors_are_refused_by_name) {
     EXPECT_NE(file.error().message().find(ours ? "ffn_up" : name), std::string_view::npos) << file.error().message();
   }
   EXPECT_TRUE(load_with("model.layers.0.self_attn.rotary_emb.inv_freq"));
-  // A tied head is the embedding, stored twice.
-  const auto tied = load_with("lm_head.weight"), own = load_with("lm_head.weight", false);
-  ASSERT_TRUE(tied && own);
-  EXPECT_EQ(tied->find("output.weight"), nullptr);
-  EXPECT_EQ(first(*own, "output.weight"), 50);
+}
+
+// transformers unties a head that differs from the embedding; one that is its copy is no second tensor.
+TEST(safetensors, a_tied_head_is_the_embedding_or_untied) {
+  const TemporaryDirectory d;
+  const auto load_with = [&](bool tied, float head, float last) {
+    Json config = llama_config();
+    config["tie_word_embeddings"] = tied;
+    Shard s = llama_shard();
+    s.add("lm_head.weight", {10, 8}, head);
+    std::memcpy(s.data.data() + s.data.size() - sizeof(last), &last, sizeof(last));
+    write_text(d / "config.json", config.dump()), write_text(d / "model.safetensors", s.bytes());
+    auto file = load_model(d.string());
+    EXPECT_TRUE(file) << file.error().message();
+    return *file;
+  };
+  const ModelFile copy = load_with(true, 1, 80);  // the embedding counts from 1 to 80
+  EXPECT_TRUE(copy.config.tie_embeddings);
+  EXPECT_EQ(copy.find("output.weight"), nullptr);
+  for (const bool tied : {true, false}) {
+    const ModelFile own = load_with(tied, 50, 129);
+    EXPECT_FALSE(own.config.tie_embeddings);
+    EXPECT_EQ(first(own, "output.weight"), 50);
+  }
+  const ModelFile one = load_with(true, 1, 81);  // one element differs
+  EXPECT_FALSE(one.config.tie_embeddings);
+  ASSERT_NE(one.find("output.weight"), nullptr);
+  EXPECT_EQ(first(one, "output.weight"), 1);
 }
 
 TEST(safetensors, refuses_broken_files) {

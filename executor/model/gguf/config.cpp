@@ -94,12 +94,13 @@ void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch
     meta.number(arch + ".rope.scaling.yarn_beta_fast", rope.beta_fast, false);
     meta.number(arch + ".rope.scaling.yarn_beta_slow", rope.beta_slow, false);
     meta.boolean(truncate_key, rope.truncate);
-    double attention = 1;
-    meta.number(arch + ".rope.scaling.attn_factor", attention, false);
-    rope.attention_factor = attention * yarn_magnitude(rope);
+    rope.attention_factor = yarn_magnitude(rope);
   } else if (type != "none") {
     meta.fail(StatusCode::unsupported, "rope scaling " + quote(type) + "; it must be none, linear or yarn");
   }
+  double attention = 1;  // of every type, none too
+  meta.number(arch + ".rope.scaling.attn_factor", attention, false);
+  rope.attention_factor *= attention;
 }
 
 // Widths, windows and thetas, each one number or one for each layer.
@@ -232,13 +233,14 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   real("rope.freq_base", c.rope.theta);
   if (Status status = write_layers(c, origin, arch, writer); !status) return status;
   const bool yarn = c.rope.scaling == RopeConfig::Scaling::yarn;
+  if (const double attention = c.rope.attention_factor / (yarn ? yarn_magnitude(c.rope) : 1); yarn || attention != 1)
+    real("rope.scaling.attn_factor", attention);
   if (!yarn && c.rope.scaling != RopeConfig::Scaling::linear) return {};
   writer.set(arch + ".rope.scaling.type", yarn ? "yarn" : "linear");
   real("rope.scaling.factor", c.rope.factor);
   if (!yarn) return {};
   number("rope.scaling.original_context_length", c.rope.original_context);
   real("rope.scaling.yarn_beta_fast", c.rope.beta_fast), real("rope.scaling.yarn_beta_slow", c.rope.beta_slow);
-  real("rope.scaling.attn_factor", c.rope.attention_factor / yarn_magnitude(c.rope));
   if (!c.rope.truncate) writer.set(truncate_key, false);
   return {};
 }

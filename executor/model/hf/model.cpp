@@ -70,6 +70,7 @@ class HfLoader {
     model_.path = directory_.string();
     model_.config = std::move(*config);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
+    settle_head();
     model_.set_tensors(std::move(tensors_), std::move(memory_));
     // The tensors first: ids may be as large as the embedding has rows, and only they say that it has them.
     if (Status status = check_model(model_); !status) return failure(std::move(status));
@@ -121,10 +122,26 @@ class HfLoader {
     return {};
   }
 
+  // A model that is said to tie its head to the embedding may store it a second time: that copy goes. One that differs
+  // was trained by itself: it is the head, as transformers has it, whatever the configuration says.
+  void settle_head() {
+    const auto of = [&](std::string_view name) {
+      return std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& each) { return each.name == name; });
+    };
+    const auto head = of("output.weight"), embedding = of("token_embd.weight");
+    if (!model_.config.tie_embeddings || head == tensors_.end() || embedding == tensors_.end()) return;
+    const bool same = head->type == embedding->type && head->bytes == embedding->bytes &&
+                      head->extents == embedding->extents &&
+                      std::memcmp(head->data, embedding->data, static_cast<std::size_t>(head->bytes)) == 0;
+    if (same)
+      tensors_.erase(head);
+    else
+      model_.config.tie_embeddings = false;
+  }
+
   Status add(const SafetensorsFile& file, const std::string& name, WeightTensor tensor) {
     const auto ours = gguf_name(name);
-    // Tied: checkpoints may store the embedding a second time as the head.
-    if (is_needless(name) || (ours == "output.weight" && model_.config.tie_embeddings)) return {};
+    if (is_needless(name)) return {};
     if (!ours)
       return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " of extents " +
                                            describe_extents(tensor) + " has no place in a model of the architecture " +

@@ -75,17 +75,24 @@ void read_partial(JsonFields& fields, index head_dim, RopeConfig& rope) {
 }
 
 // One object of `rope_type`, `factor` and so on; `where` names it in messages.
-Status read_scaling(const Json& scaling, const std::string& where, const ModelConfig& c, RopeConfig& rope) {
+Status read_scaling(const Json& scaling, const std::string& where, JsonFields& top, const ModelConfig& c,
+                    RopeConfig& rope) {
   if (!scaling.is_object()) return {StatusCode::corrupt_data, where + " is no object"};
   JsonFields fields(scaling, where);
   fields.number("rope_theta", rope.theta);
   read_partial(fields, c.head_dim, rope);
   std::string type = "default";
   if (!fields.text("rope_type", type)) fields.text("type", type);
+  const bool yarn_by_lengths = type == "yarn" && scaling.contains("factor") && !scaling.find("factor");  // null
   const bool scaled = type == "linear" || type == "llama3" || type == "yarn";
-  fields.number("factor", rope.factor, scaled);
+  fields.number("factor", rope.factor, scaled && !yarn_by_lengths);
+  constexpr const char* original = "original_max_position_embeddings";
   rope.original_context = c.context;
-  fields.integer("original_max_position_embeddings", rope.original_context);
+  const bool stated = top.integer(original, rope.original_context);
+  const index outer = rope.original_context;
+  if (fields.integer(original, rope.original_context) && stated && rope.original_context != outer)
+    fields.fail(StatusCode::corrupt_data, std::string(original) + " is " + std::to_string(rope.original_context) +
+                                              ", and " + std::to_string(outer) + " at the top of the file");
   if (type == "linear") {
     rope.scaling = RopeConfig::Scaling::linear;
   } else if (type == "llama3") {
@@ -97,6 +104,8 @@ Status read_scaling(const Json& scaling, const std::string& where, const ModelCo
     if (fields.ok()) rope.freq_factors = llama3_freq_factors(rope);
   } else if (type == "yarn") {
     rope.scaling = RopeConfig::Scaling::yarn;
+    if (yarn_by_lengths && rope.original_context > 0)
+      rope.factor = static_cast<double>(c.context) / static_cast<double>(rope.original_context);
     fields.number("beta_fast", rope.beta_fast);
     fields.number("beta_slow", rope.beta_slow);
     fields.boolean("truncate", rope.truncate);
@@ -116,7 +125,7 @@ Status read_scaling(const Json& scaling, const std::string& where, const ModelCo
 }
 
 // Newer files: a description for each kind of layer. They may differ in theta.
-Status read_by_kind(const Json& ropes, const std::string& where, HfLayerKinds kinds, ModelConfig& c,
+Status read_by_kind(const Json& ropes, const std::string& where, JsonFields& top, HfLayerKinds kinds, ModelConfig& c,
                     double& sliding_theta) {
   RopeConfig full = c.rope, sliding = c.rope;
   const std::pair<const char*, std::pair<bool, RopeConfig*>> wanted[] = {
@@ -125,7 +134,7 @@ Status read_by_kind(const Json& ropes, const std::string& where, HfLayerKinds ki
     if (!to.first) continue;
     const Json scaling = ropes.find(kind);
     if (!scaling) return {StatusCode::not_found, where + " has no key " + quote(kind)};
-    if (Status status = read_scaling(scaling, where + " of " + kind, c, *to.second); !status) return status;
+    if (Status status = read_scaling(scaling, where + " of " + kind, top, c, *to.second); !status) return status;
   }
   sliding_theta = sliding.theta;
   c.rope = kinds.full ? full : sliding;
@@ -142,7 +151,10 @@ Status read_hf_rope(const Json& json, const std::string& origin, HfLayerKinds ki
                     double& sliding_theta) {
   RopeConfig& rope = c.rope;
   rope.pairing = RopeConfig::Pairing::half;
-  const char* key = json.find("rope_parameters") ? "rope_parameters" : "rope_scaling";  // newer and older files
+  // Newer and older files. Where there are both, transformers takes the older one as a whole.
+  const bool older =
+      json.find("rope_scaling") && (json.find("rope_scaling").size() > 0 || !json.find("rope_parameters"));
+  const char* key = older ? "rope_scaling" : "rope_parameters";
   const Json scaling = json.find(key);
   const std::string where = origin + ": " + key;
   JsonFields top(json, origin);
@@ -151,8 +163,11 @@ Status read_hf_rope(const Json& json, const std::string& origin, HfLayerKinds ki
   read_partial(top, c.head_dim, rope);
   if (scaling && top.ok()) {
     const bool by_kind = scaling.find("full_attention") || scaling.find("sliding_attention");
-    if (by_kind) return read_by_kind(scaling, where, kinds, c, sliding_theta);
-    if (Status status = read_scaling(scaling, where, c, rope); !status) return status;
+    if (by_kind) {
+      if (Status status = read_by_kind(scaling, where, top, kinds, c, sliding_theta); !status) return status;
+      return top.take_status();
+    }
+    if (Status status = read_scaling(scaling, where, top, c, rope); !status) return status;
   }
   sliding_theta = rope.theta;
   // The theta of sliding layers, which are never scaled where this key stands (Gemma 3).

@@ -18,7 +18,7 @@ struct RopeConfig {
   enum class Scaling {
     none,
     linear,        // position / factor
-    yarn,          // factor, original_context, beta_fast, beta_slow, truncate, attention_factor
+    yarn,          // factor, original_context, beta_fast, beta_slow, truncate
     llama3,        // factor, original_context, low_freq_factor, high_freq_factor
     freq_factors,  // frequency i is divided by freq_factors[i]
   };
