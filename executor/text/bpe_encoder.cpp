@@ -44,7 +44,8 @@ Expected<BpeEncoder> BpeEncoder::make(const TokenizerData& data) {
     }
     if (left < 0 || right < 0 || merged < 0)
       return failure(StatusCode::corrupt_data, "the merge " + quote(merge) + " is not of two tokens that make a third");
-    encoder.merges_.emplace(key(left, right), Rank{static_cast<std::int32_t>(rank), merged});
+    // Of a merge that is listed twice the last rank counts, as in Hugging Face's tokenizers.
+    encoder.merges_.insert_or_assign(key(left, right), Rank{static_cast<std::int32_t>(rank), merged});
   }
   return encoder;
 }

@@ -34,9 +34,9 @@ template <class Encoder> Status emplace(std::optional<Encoder>& place, const Tok
   return {};
 }
 
-// What ends a text: eos, every id that the files name, and the special tokens that models end their turns with, for
-// files that name one of several. Sorted.
-std::vector<Token> ends_of_text(const TokenizerData& data, const SpecialTokens& specials) {
+// What ends a text: eos, every id that the files name, and the tokens that models end their turns with, for files that
+// name one of several. `named` finds one that is no ordinary word. Sorted.
+template <class Named> std::vector<Token> ends_of_text(const TokenizerData& data, const Named& named) {
   std::vector<Token> ends = data.ends;
   ends.push_back(data.eos);
   // [UNUSED_TOKEN_145]: InternLM2's. gpt-oss ends with <|return|> or <|call|>; its <|end|> only ends one of its
@@ -44,8 +44,8 @@ std::vector<Token> ends_of_text(const TokenizerData& data, const SpecialTokens& 
   for (const char* name :
        {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>",
         "<|END_OF_TURN_TOKEN|>", "<|return|>", "<|call|>", "<EOT>", "</s>", "[UNUSED_TOKEN_145]"})
-    ends.push_back(specials.find(name));
-  if (specials.find("<|return|>") < 0 || specials.find("<|call|>") < 0) ends.push_back(specials.find("<|end|>"));
+    ends.push_back(named(name));
+  if (named("<|return|>") < 0 || named("<|call|>") < 0) ends.push_back(named("<|end|>"));
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   std::erase_if(ends, [](Token id) { return id < 0; });
@@ -124,9 +124,12 @@ Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
   if (letters > INT32_MAX)
     return failure(StatusCode::corrupt_data, "special tokens of " + std::to_string(letters) + " bytes together");
   state->specials = SpecialTokens(std::move(specials));
-  Tokenizer tokenizer(state);
-  state->stops = ends_of_text(data, state->specials);
-  return tokenizer;
+  state->stops = ends_of_text(data, [&](std::string_view name) {
+    Token id = state->specials.find(name);
+    if (id < 0 && is_spm) id = state->spm->find(name);  // a user-defined piece, as Gemma's <end_of_turn>
+    return id >= 0 && (state->cuts(id) || state->pieces[static_cast<std::size_t>(id)]) ? id : TokenizerData::no_token;
+  });
+  return Tokenizer(state);
 }
 
 Expected<std::vector<Token>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {

@@ -11,6 +11,7 @@
 #include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/sentencepiece.hpp"
 #include "tests/model/support/tiny_model.hpp"
+#include "tests/model/support/unchecked_gguf.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace inlay::exec::test {
@@ -217,6 +218,39 @@ TEST(tokenizer_files, rules_of_a_vocabulary_survive_gguf) {
       EXPECT_EQ(file->tokenizer.ignore_merges, data.ignore_merges);
       EXPECT_EQ(file->tokenizer.normalized, data.normalized);
     }
+}
+
+// eot, eom and a list, of any integer type; all of them are written again.
+TEST(tokenizer_files, ends_of_text_in_gguf) {
+  const TemporaryDirectory d;
+  const TinyModel model = tiny_model();
+  const std::vector<std::int32_t> list{7, 9, 7, -1};
+  write_unchecked(model.file, d / "m.gguf", [&](GgufWriter& writer) {
+    writer.set("tokenizer.ggml.eot_token_id", std::uint32_t{5});
+    writer.set("tokenizer.ggml.eom_token_id", std::uint32_t{6});
+    writer.set("tokenizer.ggml.eos_token_ids", std::span<const std::int32_t>(list));
+  });
+  auto file = load_model(d / "m.gguf");
+  ASSERT_TRUE(file) << file.error().message();
+  EXPECT_EQ(file->tokenizer.ends, (std::vector<Token>{5, 6, 7, 9}));
+  file->tokenizer.added = {3}, file->tokenizer.space_after_special = false;
+  ASSERT_TRUE(write_gguf(*file, d / "again.gguf"));
+  const auto again = load_model(d / "again.gguf");
+  ASSERT_TRUE(again) << again.error().message();
+  const auto tokenizer = Tokenizer::make(again->tokenizer);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+  for (const Token id : {2, 5, 6, 7, 9}) EXPECT_TRUE(tokenizer->stops(id)) << id;
+  EXPECT_FALSE(tokenizer->stops(8));
+  EXPECT_EQ(again->tokenizer.added, (std::vector<Token>{3}));
+  EXPECT_FALSE(again->tokenizer.space_after_special);
+  const std::vector<std::int32_t> beyond{264};
+  write_unchecked(model.file, d / "m.gguf", [&](GgufWriter& writer) {
+    writer.set("tokenizer.ggml.eos_token_ids", std::span<const std::int32_t>(beyond));
+  });
+  const auto refused = load_model(d / "m.gguf");
+  ASSERT_FALSE(refused);
+  for (const char* word : {"eos_token_ids", "264 tokens"})
+    EXPECT_NE(refused.error().message().find(word), std::string_view::npos) << refused.error().message();
 }
 
 // What other programs write: the name is all that there is.

@@ -128,6 +128,20 @@ TEST(tokenizer, spm_unused_pieces_are_taken_apart) {
   EXPECT_EQ(encode(*t, "th", plain), (std::vector<Token>{space, letter_t, letter_h}));
 }
 
+// "b c" is listed before "a b", and again behind it.
+TEST(tokenizer, a_repeated_merge_has_its_last_rank) {
+  const auto pieces = [](const std::string& merges) {
+    TokenizerData data = bpe_vocabulary("gpt-2", merges, {"<x>"});
+    const auto t = Tokenizer::make(data);
+    EXPECT_TRUE(t) << t.error().message();
+    std::vector<std::string> all;
+    for (const Token id : encode(*t, "abc")) all.push_back(t->piece(id));
+    return all;
+  };
+  EXPECT_EQ(pieces("b c\na b"), (std::vector<std::string>{"a", "bc"}));
+  EXPECT_EQ(pieces("b c\na b\nb c"), (std::vector<std::string>{"ab", "c"}));
+}
+
 // One end is what the file calls eos. The others count as well: all that a file names, and names that models end turns
 // with.
 TEST(tokenizer, ends_of_text_are_a_set) {
@@ -138,6 +152,15 @@ TEST(tokenizer, ends_of_text_are_a_set) {
   ASSERT_TRUE(t);
   for (const Token id : {70, 71, 256, 257, 258, 259, 261}) EXPECT_TRUE(t->stops(id)) << id;
   for (const Token id : {-1, 0, 69, 72, 260, 262}) EXPECT_FALSE(t->stops(id)) << id;
+  // A piece of SentencePiece's own, as Gemma's, but no ordinary word.
+  TokenizerData pieces = tiny_vocabulary();
+  using Type = TokenizerData::TokenType;
+  for (const auto& [text, type] : {std::pair{"<end_of_turn>", Type::user_defined}, {"<EOT>", Type::normal}})
+    pieces.tokens.push_back(text), pieces.types.push_back(type), pieces.scores.push_back(0);
+  const auto gemma = Tokenizer::make(pieces);
+  ASSERT_TRUE(gemma);
+  EXPECT_TRUE(gemma->stops(2) && gemma->stops(264));
+  EXPECT_FALSE(gemma->stops(265));
   // gpt-oss: <|end|> ends a channel of an answer that goes on.
   const auto harmony = Tokenizer::make(bpe_vocabulary("qwen2", "", {"<|end|>", "<|return|>", "<|call|>"}));
   ASSERT_TRUE(harmony);

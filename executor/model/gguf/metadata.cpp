@@ -65,14 +65,15 @@ bool GgufMetadata::per_layer(const std::string& key, index layers, std::vector<i
   return true;
 }
 
-bool GgufMetadata::integers(const std::string& key, std::vector<index>& out) {
+bool GgufMetadata::integers(const std::string& key, const std::function<void(index)>& take) {
   const GgufValue* value = lookup(key, false);
   if (!value) return false;
   if (value->type != GgufType::array) return wrong(key, "array of integers");
-  std::vector<index> all(static_cast<std::size_t>(value->count));
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (!integer_at(*value, value->element, i, all[i])) return wrong(key, "array of integers");
-  out = std::move(all);
+  for (std::uint64_t i = 0; i < value->count; ++i) {
+    index each = 0;
+    if (!integer_at(*value, value->element, i, each)) return wrong(key, "array of integers");
+    take(each);
+  }
   return true;
 }
 

@@ -2,6 +2,7 @@
 // list of wishes: each call is true where the key is there and of the right type, and leaves `out` alone otherwise.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,8 +25,8 @@ class GgufMetadata {
   bool integer(const std::string& key, index& out, bool required);
   // One value for all layers, or an array with one for each: `out` has 1 or `layers` entries. Booleans are 0 and 1.
   bool per_layer(const std::string& key, index layers, std::vector<index>& out, bool required);
-  // An array of any integer type.
-  bool integers(const std::string& key, std::vector<index>& out);
+  // An array of any integer type, one after the other: a list of all may take eight times the bytes of the file.
+  bool integers(const std::string& key, const std::function<void(index)>& take);
   bool number(const std::string& key, double& out, bool required);
   bool text(const std::string& key, std::string& out, bool required);
   bool boolean(const std::string& key, bool& out);

@@ -1,4 +1,0 @@
-#include "shapes/dequantize.hpp"
-#include "tools/npu/shape.hpp"
-
-static const inlay::tools::Registered<inlay::DequantizeShape> dequantize;

@@ -1,4 +1,0 @@
-#include "shapes/linear.hpp"
-#include "tools/npu/shape.hpp"
-
-static const inlay::tools::Registered<inlay::LinearShape> linear;

@@ -1,4 +1,0 @@
-#include "shapes/quantize.hpp"
-#include "tools/npu/shape.hpp"
-
-static const inlay::tools::Registered<inlay::QuantizeShape> quantize;
