@@ -1,8 +1,12 @@
 #include "measure/memory.hpp"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
+#include <cstdio>
+#include <fstream>
 #include <new>
+#include <string>
 
 namespace inlay::measure {
 
@@ -18,6 +22,17 @@ Memory::Memory(std::size_t bytes) : data_(nullptr), size_(bytes) {
 
 Memory::~Memory() {
   if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+std::size_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    unsigned long kib = 0;
+    if (std::sscanf(line.c_str(), "VmHWM: %lu kB", &kib) == 1) return std::size_t{kib} * 1024;
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace inlay::measure

@@ -23,4 +23,7 @@ class Memory {
   std::size_t size_;
 };
 
+// The most memory that this program has had at once. (ru_maxrss is that of whoever started it, where that was more.)
+std::size_t peak_resident_bytes();
+
 }  // namespace inlay::measure

@@ -1,4 +1,5 @@
 // inlay eval: how well a model predicts a text.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -15,7 +16,7 @@ namespace {
 struct EvalOptions {
   ModelOptions model;
   std::string text;
-  index window = 512;
+  index window = 0;  // 0: 512, or the context of a smaller model
 };
 
 // Documents between "<|endoftext|>", without the white space around them; empty ones do not count.
@@ -55,6 +56,7 @@ int eval(const EvalOptions& options) {
   if (options.window > session->context())
     return wrong("--window is " + std::to_string(options.window) + "; it must be at most the context of " +
                  std::to_string(session->context()));
+  const index window = options.window > 0 ? options.window : std::min<index>(512, session->context());
 
   double nats = 0;
   index predictions = 0, bytes = 0, done = 0;
@@ -64,7 +66,7 @@ int eval(const EvalOptions& options) {
     if (!tokens) return wrong(tokens.error());
     if (model->tokenizer.bos() != exec::TokenizerData::no_token)
       tokens->insert(tokens->begin(), model->tokenizer.bos());
-    if (static_cast<index>(tokens->size()) > options.window) tokens->resize(static_cast<std::size_t>(options.window));
+    if (static_cast<index>(tokens->size()) > window) tokens->resize(static_cast<std::size_t>(window));
     const index count = static_cast<index>(tokens->size()) - 1;
     if (count < 1) continue;
     session->reset();
@@ -76,6 +78,9 @@ int eval(const EvalOptions& options) {
     for (index i = 0; i < count; ++i) {
       const exec::Token next = (*tokens)[i + 1];
       nats += loss(logits->as<float>() + i * vocab, vocab, next);
+      if (std::isnan(nats))
+        return wrong(options.text + ": the model's logits behind token " + std::to_string(i) + " of document " +
+                     std::to_string(done) + " are no numbers");
     }
     // Decoded, not piece by piece: the blank that SPM puts before a text is no byte of it. The first token is given.
     bytes += static_cast<index>(model->tokenizer.decode(*tokens).size() -
@@ -99,7 +104,9 @@ void add_eval(CLI::App& app, Command& chosen) {
   options->model.add_to(command);
   command.get_option("model")->required();
   command.add_option("text", options->text, "Text file; documents are separated by <|endoftext|>")->required();
-  command.add_option("--window", options->window, "Tokens of each document that count, BOS included")
+  command
+      .add_option("--window", options->window,
+                  "Tokens of each document that count, BOS included (512, or a smaller context)")
       ->check(CLI::Range(2, 1 << 20));
   command.callback([options, &chosen] { chosen = [options] { return eval(*options); }; });
 }

@@ -1,11 +1,11 @@
 // inlay run: lets a model write.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
 #include <memory>
 
+#include "measure/memory.hpp"
 #include "tools/commands.hpp"
 #include "tools/session.hpp"
 
@@ -82,8 +82,6 @@ int run(const RunOptions& options) {
   std::fflush(stdout);
   if (!result) return wrong(result.error());
 
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
   const auto rate = [](index tokens, double seconds) {
     return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
   };
@@ -94,7 +92,7 @@ int run(const RunOptions& options) {
                static_cast<long>(decoded));
   std::fprintf(stderr, "weights %.1f MB, KV cache %.1f MB reserved, peak memory %.1f MB\n",
                static_cast<double>(model->file->bytes()) * 1e-6, static_cast<double>(session->cache_bytes()) * 1e-6,
-               static_cast<double>(usage.ru_maxrss) * 1024e-6);
+               static_cast<double>(measure::peak_resident_bytes()) * 1e-6);
   for (const exec::Fallback& each : session->fallbacks())
     std::fprintf(stderr, "%s ran on %s: %s says: %s\n", std::string(each.op).c_str(), std::string(each.to).c_str(),
                  std::string(each.from).c_str(), each.reason.c_str());

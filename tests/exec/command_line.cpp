@@ -2,6 +2,8 @@
 #include <pty.h>
 
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <random>
 
 #include <inlay/cpu.hpp>
@@ -109,6 +111,43 @@ TEST_F(CommandLine, eval_counts_the_bytes_of_the_text) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find(", " + std::to_string(first.size() + second.size()) + " bytes,"), std::string::npos)
       << outcome.err;
+}
+
+TEST_F(CommandLine, eval_takes_the_context_of_a_small_model_and_refuses_what_is_no_number) {
+  std::string model = read(source / "models/stories.gguf");
+  const std::string text = write("text", "Once upon a time, a brown fox lived near the mill.");
+  const auto patched = [&](const std::string& name, std::size_t at, const auto& value) {
+    std::string bytes = model;
+    std::memcpy(bytes.data() + at, &value, sizeof(value));
+    return write(name, bytes);
+  };
+  const std::string key = "llama.context_length";
+  const std::size_t context = model.find(key) + key.size() + 4;  // behind the type
+  const std::string small = patched("small.gguf", context, std::uint32_t{64});
+  const Outcome given = inlay("eval " + small + " " + text + " --window 64"),
+                taken = inlay("eval " + small + " " + text);
+  EXPECT_EQ(taken.code, 0) << taken.err;
+  EXPECT_EQ(taken.out, given.out);
+  EXPECT_NE(inlay("eval " + small + " " + text + " --window 65").code, 0);
+  const std::string broken =
+      patched("broken.gguf", model.size() - 4, std::uint32_t{0x7fc00000});  // NaN in output_norm.weight
+  const Outcome outcome = inlay("eval " + broken + " " + text);
+  EXPECT_NE(outcome.code, 0) << outcome.out;
+  EXPECT_NE(outcome.err.find("no numbers"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
+// Whoever starts the program may have had more.
+TEST_F(CommandLine, peak_memory_is_the_programs_own) {
+  const std::vector<char> large(std::size_t{400} << 20, 1);
+  const Outcome outcome = inlay("run --tokens 2");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::size_t at = outcome.err.find("peak memory ");
+  double megabytes = 0;
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  ASSERT_EQ(std::sscanf(outcome.err.c_str() + at, "peak memory %lf MB", &megabytes), 1);
+  EXPECT_LT(megabytes, 300);
+  EXPECT_GT(megabytes, 1) << large[7];
 }
 
 TEST_F(CommandLine, activations_of_a_4_bit_model) {
