@@ -6,6 +6,7 @@
 #include <onnx/onnx_pb.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -143,6 +144,71 @@ TEST(verify, a_node_whose_inputs_do_not_fit_together_is_refused) {
       "the zero point has shape");
   has(node("DequantizeLinear", {zeros({4, 6}, DType::i8), zeros({2, 2})}, {{"block_size", std::int64_t{2}}}),
       "the scale has shape [2, 2]; it must be [4, 3]");
+}
+
+OnnxTensor numbers(std::vector<index> dims, std::vector<double> values) {
+  OnnxTensor t(DType::f32, std::move(dims));
+  for (std::size_t i = 0; i < values.size(); ++i) t.set(static_cast<index>(i), values[i]);
+  return t;
+}
+
+OnnxOutputs outputs_of(OnnxNode made, int opset) {
+  exec::Eager run{Cpu()};
+  made.opset = opset;
+  auto outputs = run_node(run, made);
+  EXPECT_TRUE(outputs) << outputs.error().message();
+  return outputs ? *outputs : OnnxOutputs{};
+}
+
+void expect_skipped(OnnxNode made, int opset, const char* words) {
+  exec::Eager run{Cpu()};
+  made.opset = opset;
+  const auto outputs = run_node(run, made);
+  ASSERT_FALSE(outputs) << words;
+  EXPECT_EQ(outputs.error().code(), StatusCode::unsupported) << outputs.error().message();
+  EXPECT_NE(outputs.error().message().find(words), std::string_view::npos) << outputs.error().message();
+}
+
+TEST(verify, an_operator_means_what_its_opset_says) {
+  // Softmax before 13: from the axis on, 1 where nothing is said, all is one row.
+  const OnnxNode softmax = node("Softmax", {numbers({1, 2, 2}, {0, 0, 0, 0})});
+  EXPECT_EQ(outputs_of(softmax, 11)[0]->get(3), 0.25);
+  EXPECT_EQ(outputs_of(softmax, 12)[0]->get(0), 0.25);
+  EXPECT_EQ(outputs_of(softmax, 13)[0]->get(0), 0.5);
+  // Attention from 24 on: keys beyond the mask are seen by nobody.
+  const OnnxTensor q = numbers({1, 1, 1, 2}, {1, 1}), k = numbers({1, 1, 3, 2}, {0, 0, 0, 0, 0, 0}),
+                   v = numbers({1, 1, 3, 1}, {1, 3, 100});
+  for (const DType type : {DType::f32, DType::boolean}) {
+    OnnxTensor mask(type, {1, 2});
+    for (index i = 0; i < 2; ++i) mask.set(i, type == DType::boolean);
+    const OnnxNode masked = node("Attention", {q, k, v, mask});
+    EXPECT_FLOAT_EQ(static_cast<float>(outputs_of(masked, 24)[0]->get(0)), 2);
+    exec::Eager run{Cpu()};
+    OnnxNode before = masked;
+    before.opset = 23;
+    EXPECT_FALSE(run_node(run, before));
+  }
+  // A scale of 0 is one.
+  const OnnxTensor keys = numbers({1, 1, 3, 2}, {0, 0, 9, 9, -9, 5});
+  const OnnxNode flat = node("Attention", {q, keys, v}, {{"scale", 0.0}});
+  EXPECT_FLOAT_EQ(static_cast<float>(outputs_of(flat, 23)[0]->get(0)), 104.0f / 3);
+  // QuantizeLinear from 23 on divides in the scale's type.
+  const OnnxNode halves = node("QuantizeLinear", {zeros({3}, DType::f16), zeros({}, DType::f16)});
+  expect_skipped(halves, 25, "divides in f32");
+  EXPECT_EQ(outputs_of(halves, 21).size(), 1u);
+  const OnnxNode wide = node("QuantizeLinear", {zeros({3}), zeros({})}, {{"precision", std::int64_t{10}}});
+  expect_skipped(wide, 25, "divides in f32");
+  expect_skipped(node("DequantizeLinear", {zeros({3}, DType::i8), zeros({})}, {{"output_dtype", std::int64_t{10}}}), 25,
+                 "the type of the scale");
+  for (const double bad : {std::nan(""), HUGE_VAL})
+    expect_skipped(node("ArgMax", {numbers({2}, {1, bad})}), 13, "finite");
+}
+
+TEST(verify, what_nobody_has_read_is_skipped_by_name) {
+  expect_skipped(node("Softmax", {zeros({2})}, {{"temperature", 2.0}}), 13, "temperature");
+  expect_skipped(node("RMSNormalization", {zeros({2}), zeros({2})}, {{"stash_type", std::int64_t{10}}}), 23, "f32");
+  expect_skipped(node("Softmax", {zeros({2})}), latest_opset + 1, "opset 29");
+  expect_skipped(node("Gelu", {zeros({2})}), 19, "opset 19");
 }
 
 // Files below a kilobyte can ask for terabytes: of a product of vectors, or of rows without elements.

@@ -60,6 +60,18 @@ View<4> mask_view(OnnxTensor& mask) {
   return mask.view<4>(extents);
 }
 
+// The mask, with keys beyond it that nobody sees.
+OnnxTensor for_all_keys(const OnnxTensor& mask, index keys) {
+  if (mask.dims.back() == keys) return mask;
+  std::vector<index> dims = mask.dims;
+  dims.back() = keys;
+  OnnxTensor all(mask.dtype, dims);
+  const index given = mask.dims.back();
+  for (index i = 0; i < all.size(); ++i)
+    all.set(i, i % keys < given ? mask.get(i / keys * given + i % keys) : mask.dtype == DType::boolean ? 0 : -HUGE_VAL);
+  return all;
+}
+
 // What ONNX gives beside Y: the scores after the product (0), the softcap (1), the mask (2) or the
 // softmax (3). The product and the softmax are operators; scaling, capping and adding in between are
 // not operators of their own, but steps inside attention.
@@ -113,15 +125,20 @@ Expected<OnnxOutputs> run_attention(exec::Eager& run, OnnxNode& node) {
   const double scale = node.number("scale", 1 / std::sqrt(static_cast<double>(q.dim)));
   const bool causal = node.integer("is_causal", 0) != 0;
   const std::vector<std::int64_t> start(static_cast<std::size_t>(q.batch), past);  // ONNX aligns queries top-left
-  FlashAttention<Host> op{.q = q.view(), .k = all_k.view(), .v = all_v.view(), .out = out.view()};
+  // A scale of 0 is one; the operator's says that there is none. All scores are 0 then, as they are of queries of
+  // zeros.
+  OnnxTensor none = scale == 0 ? OnnxTensor(q.tensor->dtype, q.tensor->dims) : OnnxTensor();
+  Heads queries = q;
+  if (scale == 0) queries.tensor = &none;
+  FlashAttention<Host> op{.q = queries.view(), .k = all_k.view(), .v = all_v.view(), .out = out.view()};
   op.q_start = {start.data(), {q.batch}};
-  op.scale = static_cast<float>(scale);
+  op.scale = scale == 0 ? 1 : static_cast<float>(scale);
   op.softcap = static_cast<float>(node.number("softcap", 0));
   op.bias_order = BiasOrder::scale_softcap_bias;
   op.causal = causal;
-  OnnxTensor mask;
+  OnnxTensor mask, given_mask;
   if (node.has(3)) {
-    mask = *node.inputs[3];
+    given_mask = mask = for_all_keys(*node.inputs[3], all_k.len);
     if (mask.dtype == DType::boolean) {
       for (index i = 0; i < mask.size(); ++i) mask.set(i, mask.get(i) == 0);  // ONNX: true takes part
       op.mask = mask_view(mask);
@@ -132,7 +149,7 @@ Expected<OnnxOutputs> run_attention(exec::Eager& run, OnnxNode& node) {
   run(op);
   OnnxOutputs outputs{y, keys, values};
   if (node.outputs.size() > 3 && node.outputs[3]) {
-    auto s = scores(run, node, q, all_k, scale, node.has(3) ? &*node.inputs[3] : nullptr, causal, past);
+    auto s = scores(run, node, q, all_k, scale, node.has(3) ? &given_mask : nullptr, causal, past);
     if (!s) return failure(std::move(s.error()));
     outputs.push_back(std::move(*s));
   }

@@ -1,5 +1,7 @@
 #include "tools/onnx/check.hpp"
 
+#include <cmath>
+
 #include <inlay/ops/quantize.hpp>
 
 namespace inlay::tools {
@@ -121,9 +123,13 @@ Status check_attention(const OnnxNode& node) {
     const DType type = demands.at(3).dtype;
     demands.that(type == DType::boolean || is_float(type), "attn_mask must be of floats or of booleans")
         .covered(demands.at(3).rank() >= 2 && demands.at(3).rank() <= 4,
-                 "attn_mask has " + std::to_string(demands.at(3).rank()) + " dimensions")
-        .broadcast(3, "attn_mask", {q[0], q[1], q[2], past + k[2]});
-    if (demands.met()) demands.covered(demands.at(3).dims.back() == past + k[2], "attn_mask is one for all keys");
+                 "attn_mask has " + std::to_string(demands.at(3).rank()) + " dimensions");
+    if (!demands.met()) return demands.status();
+    // From 24 on it may be shorter than the keys, and nobody sees those beyond it.
+    const index keys = past + k[2], last = demands.at(3).dims.back();
+    const bool shorter = node.opset >= 24 && last < keys;
+    demands.broadcast(3, "attn_mask", {q[0], q[1], q[2], shorter ? last : keys});
+    if (demands.met()) demands.covered(shorter || last == keys, "attn_mask is one for all keys");
   }
   const std::int64_t mode = node.integer("qk_matmul_output_mode", 0);
   demands.that(mode >= 0 && mode <= 3, "qk_matmul_output_mode is " + std::to_string(mode) + "; it must be 0 to 3");
@@ -190,16 +196,18 @@ Status check_rms_norm(const OnnxNode& node) {
       .status();
 }
 
-Status check_last_axis(const OnnxNode& node) { return Demands(node).axis(-1).status(); }
+// Before 13 what lies from the axis on is one row.
+Status check_softmax(const OnnxNode& node) { return Demands(node).axis(node.opset < 13 ? 1 : -1).status(); }
 
 Status check_argmax(const OnnxNode& node) {
   Demands demands(node);
   demands.axis(0);
   const std::vector<index>& dims = demands.at(0).dims;
-  return demands
-      .that(demands.met() && dims[node.axis("axis", 0, demands.at(0).rank())] > 0,
-            "x has shape " + shape(dims) + "; its axis must have an element, or nothing is the largest")
-      .status();
+  demands.that(demands.met() && dims[node.axis("axis", 0, demands.at(0).rank())] > 0,
+               "x has shape " + shape(dims) + "; its axis must have an element, or nothing is the largest");
+  for (index i = 0; demands.met() && i < demands.at(0).size(); ++i)
+    demands.covered(std::isfinite(demands.at(0).get(i)), "sampling takes finite logits");
+  return demands.status();
 }
 
 Status check_swiglu(const OnnxNode& node) {
@@ -290,45 +298,68 @@ Status check_granularity(const OnnxNode& node) {
 }
 
 Status check_quantize(const OnnxNode& node) {
-  Status status = Demands(node).that(is_float(node.inputs[0]->dtype), "x must be of floats").status();
-  if (!status.ok()) return status;
-  return check_granularity(node);
+  Demands demands(node);
+  demands.that(is_float(demands.at(0).dtype), "x must be of floats");
+  // From 23 on the quotient is one of this type, the scale's where nothing is said; before it was not stated.
+  const index said = node.integer("precision", 0);
+  const bool f32 = said == 0 ? node.opset < 23 || demands.at(1).dtype == DType::f32 : said == onnx_type(DType::f32);
+  demands.covered(f32, "quantize divides in f32");
+  return demands.met() ? check_granularity(node) : demands.status();
 }
 
 Status check_dequantize(const OnnxNode& node) {
   Demands demands(node);
-  demands.covered(quantized_types.contains(demands.at(0).dtype), "dequantize reads i8 u8 i4 u4");
+  const index to = node.integer("output_dtype", 0);
+  demands.covered(quantized_types.contains(demands.at(0).dtype), "dequantize reads i8 u8 i4 u4")
+      .covered(to == 0 || to == onnx_type(demands.at(1).dtype), "dequantize writes the type of the scale");
   if (demands.has(2)) demands.same_type(2, "the zero point", 0, "x");
   return demands.met() ? check_granularity(node) : demands.status();
 }
 
 struct Rule {
   const char* op_type;
-  std::size_t inputs;  // that must be there
+  int since;                    // the first version that is what we compute
+  std::string_view attributes;  // that are read, or say nothing of the numbers
+  std::size_t inputs;           // that must be there
   Status (*check)(const OnnxNode&);
 };
 
-constexpr Rule rules[] = {{"Attention", 3, check_attention},
-                          {"RotaryEmbedding", 3, check_rotary_embedding},
-                          {"TensorScatter", 2, check_tensor_scatter},
-                          {"RMSNormalization", 2, check_rms_norm},
-                          {"Softmax", 1, check_last_axis},
-                          {"SwiGLU", 2, check_swiglu},
-                          {"Gelu", 1, nullptr},
-                          {"MatMul", 2, check_matmul},
-                          {"MatMulInteger", 2, check_matmul_integer},
-                          {"QLinearMatMul", 8, check_qlinear_matmul},
-                          {"QuantizeLinear", 2, check_quantize},
-                          {"DequantizeLinear", 2, check_dequantize},
-                          {"Gather", 2, check_gather},
-                          {"ArgMax", 1, check_argmax},
-                          {"Cast", 1, nullptr}};
+constexpr Rule rules[] = {
+    {"Attention", 23, "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision", 3,
+     check_attention},
+    {"RotaryEmbedding", 23, "interleaved num_heads rotary_embedding_dim", 3, check_rotary_embedding},
+    {"TensorScatter", 24, "axis mode", 2, check_tensor_scatter},
+    {"RMSNormalization", 23, "axis epsilon stash_type", 2, check_rms_norm},
+    {"Softmax", 1, "axis", 1, check_softmax},
+    {"SwiGLU", 28, "alpha", 2, check_swiglu},
+    {"Gelu", 20, "approximate", 1, nullptr},
+    {"MatMul", 1, "", 2, check_matmul},
+    {"MatMulInteger", 10, "", 2, check_matmul_integer},
+    {"QLinearMatMul", 10, "", 8, check_qlinear_matmul},
+    {"QuantizeLinear", 10, "axis block_size output_dtype precision saturate", 2, check_quantize},
+    {"DequantizeLinear", 10, "axis block_size output_dtype", 2, check_dequantize},
+    {"Gather", 1, "axis", 2, check_gather},
+    {"ArgMax", 1, "axis keepdims select_last_index", 1, check_argmax},
+    {"Cast", 6, "round_mode saturate to", 1, nullptr}};
+
+// What a version or an attribute means that nobody has read would be computed as if it were not there.
+Status check_version(const OnnxNode& node, const Rule& rule) {
+  if (node.opset < rule.since || node.opset > latest_opset)
+    return no(node.op_type + " of opset " + std::to_string(node.opset) + "; it must be " + std::to_string(rule.since) +
+              " to " + std::to_string(latest_opset));
+  for (const auto& [name, value] : node.attributes)
+    if ((' ' + std::string(rule.attributes) + ' ').find(' ' + name + ' ') == std::string::npos)
+      return no("the attribute " + name + " of " + node.op_type);
+  if (node.integer("stash_type", 1) != 1) return no("rms_norm's sums are f32");
+  return {};
+}
 
 }  // namespace
 
 Status check_node(const OnnxNode& node) {
   for (const Rule& rule : rules) {
     if (node.op_type != rule.op_type) continue;
+    if (Status status = check_version(node, rule); !status.ok()) return status;
     for (std::size_t i = 0; i < rule.inputs; ++i)
       if (!node.has(i)) return wrong(node.op_type + " lacks its input " + std::to_string(i));
     return rule.check ? rule.check(node) : Status();

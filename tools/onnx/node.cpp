@@ -58,6 +58,13 @@ Expected<OnnxOutputs> run_rms_norm(exec::Eager& run, OnnxNode& node) {
 
 Expected<OnnxOutputs> run_softmax(exec::Eager& run, OnnxNode& node) {
   const index rank = node.inputs[0]->rank();
+  if (node.opset < 13) {  // the axes from this one on are one row
+    OnnxTensor& x = *node.inputs[0];
+    OnnxTensor y(x.dtype, x.dims);
+    const index axis = node.axis("axis", 1, rank), rows = x.extent(0, axis), n = x.extent(axis, rank);
+    run(Softmax<Host>{.x = x.view<3>({1, rows, n}), .y = y.view<3>({1, rows, n})});
+    return finish(run, {y});
+  }
   const index axis = node.axis("axis", -1, rank);
   const auto [there, back] = to_the_end(axis, rank);
   OnnxTensor x = transposed(*node.inputs[0], there), y(x.dtype, x.dims);

@@ -13,12 +13,15 @@
 
 namespace inlay::tools {
 
+// The last version of ONNX's operators that was read for this.
+inline constexpr int latest_opset = 28;
+
 struct OnnxNode {
   std::string op_type;
   std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes;
   std::vector<std::optional<OnnxTensor>> inputs;  // nullopt: left out
   std::vector<bool> outputs;                      // which are asked for
-  int opset = 0;
+  int opset = latest_opset;                       // of the model: what an operator means depends on it
 
   std::int64_t integer(const std::string& name, std::int64_t otherwise) const;
   double number(const std::string& name, double otherwise) const;
