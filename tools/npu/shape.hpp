@@ -58,7 +58,7 @@ class Shape : private AbsentTensors {
 
 using PlanOperator = Expected<npu::Plan> (*)(const Npu&, Shape&);
 
-// Those that have a tile program, by name: each in tools/npu/operators/<op>.cpp.
+// Those that have a tile program, by name: tools/npu/operators.cpp lists them.
 std::map<std::string, PlanOperator>& planned_operators();
 template <class At> struct Registered {
   Registered() {
