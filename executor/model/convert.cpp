@@ -38,10 +38,10 @@ Status check_row(const std::vector<float>& row, GgmlType type, const std::byte* 
   const auto block = static_cast<std::size_t>(ggml_format(type).block);
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (std::isfinite(read[i])) continue;
-    std::size_t largest = i / block * block;
-    for (std::size_t k = largest; k < largest + block; ++k)
-      if (std::abs(row[k]) > std::abs(row[largest])) largest = k;
-    return refuse(largest);
+    const auto begin = row.begin() + static_cast<std::ptrdiff_t>(i / block * block);
+    const auto below = [](float a, float b) { return std::abs(a) < std::abs(b); };
+    const auto largest = std::max_element(begin, begin + static_cast<std::ptrdiff_t>(block), below);
+    return refuse(static_cast<std::size_t>(largest - row.begin()));
   }
   return {};
 }

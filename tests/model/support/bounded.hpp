@@ -12,6 +12,9 @@
 #include "tests/support/file_cost.hpp"
 #include "tests/support/growth.hpp"
 
+// There where the program is linked with the address sanitizer, whoever compiled this.
+extern "C" void __asan_init() __attribute__((weak));
+
 namespace inlay::exec::test {
 
 using inlay::test::any_file_costs, inlay::test::file_share, inlay::test::Growth;
@@ -29,7 +32,8 @@ inline Expected<ModelFile> bounded_load(const std::string& path, std::size_t mor
   const Growth growth;
   auto file = load_model(path);
   EXPECT_LE(growth.bytes(), file_share * size + more) << "for " << size << " bytes of files";
-  EXPECT_LE(growth.seconds(), 1.0);
+  // The sanitizer's checks take several times what they watch; what grows with the square takes minutes.
+  EXPECT_LE(growth.seconds(), &__asan_init == nullptr ? 1.0 : 8.0);
   return file;
 }
 
