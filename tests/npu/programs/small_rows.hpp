@@ -46,7 +46,7 @@ inline std::vector<Problem> small_rows() {
   constexpr DType f16 = DType::f16, f32 = DType::f32, i4 = DType::i4;
   const auto gelu = [](GeluForm form) { return GeluShape{.rows = 5, .dim = 1200, .form = form, .has_up = true}; };
   const auto softmax = [](index n) {
-    return SoftmaxShape{.heads = 2, .rows = 5, .n = n, .scale = 0.5f, .mask = f32, .has_sink = true};
+    return SoftmaxShape{.heads = 2, .rows = 5, .n = n, .scale = 0.5f, .mask = DType::f32, .has_sink = true};
   };
   const auto blocks = [](GgmlType format) { return EmbeddingShape{3, 5, 1024, DType::u8, f16, format}; };
   // Token t by row t, or by the row that its position names.
