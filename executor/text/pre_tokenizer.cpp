@@ -40,6 +40,16 @@ constexpr PreTokenizer table[] = {
     {.name = "default", .splits = default_splits},
 };
 
+// Other models' names for the same words, as llama.cpp knows them.
+struct Alias {
+  std::string_view name, words;
+};
+constexpr Alias aliases[] = {
+    {"llama-v3", "llama-bpe"}, {"falcon3", "llama-bpe"}, {"falcon-h1", "llama-bpe"}, {"pixtral", "llama-bpe"},
+    {"midm-2.0", "llama-bpe"}, {"lfm2", "llama-bpe"},    {"megrez", "qwen2"},        {"kormo", "qwen2"},
+    {"phi-2", "gpt-2"},        {"a.x-4.0", "gpt-2"},     {"mellum", "gpt-2"},        {"exaone4", "gpt-2"},
+};
+
 }  // namespace
 
 std::span<const PreTokenizer> pre_tokenizers() { return table; }
@@ -47,9 +57,13 @@ std::span<const PreTokenizer> pre_tokenizers() { return table; }
 std::string_view gpt2_words() { return gpt2; }
 
 void set_pre_tokenizer(TokenizerData& data, std::string_view name) {
-  data.pre = name;
+  std::string_view words = name;
+  for (const Alias& each : aliases)
+    if (each.name == name) words = each.words;
+  data.pre = words;
   for (const PreTokenizer& each : table)
-    if (each.name == name) data.ignore_merges = each.ignore_merges, data.nfc = each.nfc, data.add_bos = each.add_bos;
+    if (each.name == words) data.ignore_merges = each.ignore_merges, data.nfc = each.nfc, data.add_bos = each.add_bos;
+  if (words != name) data.nfc = false;  // that is Qwen's own
 }
 
 }  // namespace inlay::exec

@@ -205,6 +205,26 @@ TEST(hf_config, a_scaling_without_its_factor_is_refused) {
   refuse(json, StatusCode::not_found, {"'high_freq_factor'"});
 }
 
+// What transformers takes where a file says nothing, and spellings that mean the same.
+TEST(hf_config, defaults_and_spellings_of_transformers) {
+  for (const auto& [architecture, context] : {std::pair{"llama", 2048}, {"mistral", 131072}, {"qwen2", 32768}}) {
+    Json json = config_of(architecture, 1);
+    json.erase("max_position_embeddings");
+    EXPECT_EQ(read(json).context, context) << architecture;
+  }
+  EXPECT_EQ(read(config_of("llama", 1)).head_dim, 8);
+  EXPECT_EQ(read(config_of("qwen3", 1)).head_dim, 128);
+  Json json = config_of("llama", 1);
+  json["hidden_size"] = 32.0, json["hidden_act"] = "swish";
+  EXPECT_EQ(read(json).dim, 32);
+  json["hidden_size"] = 32.5;
+  refuse(json, StatusCode::corrupt_data, {"hidden_size", "integer"});
+  json["hidden_size"] = 1e300;
+  refuse(json, StatusCode::corrupt_data, {"hidden_size", "integer"});
+  json["hidden_size"] = 32, json["hidden_act"] = "gelu";
+  refuse(json, StatusCode::unsupported, {"gelu", "silu"});
+}
+
 TEST(hf_config, part_of_a_head_may_turn) {
   Json json = config_of("llama", 1);
   EXPECT_EQ(read(json).rope.dim, 8);

@@ -267,6 +267,27 @@ TEST(tokenizer_files, names_of_pre_tokenizers_in_gguf) {
   EXPECT_TRUE(data("llama-bpe").add_bos && data("tekken").add_bos);
   EXPECT_FALSE(data("qwen2").add_bos || data("smollm").add_bos || data("deepseek-r1-qwen").add_bos);
   EXPECT_EQ(data("other").pre, "other");
+  for (const auto& [words, names] :
+       {std::pair<std::string, std::vector<const char*>>{
+            "llama-bpe", {"llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"}},
+        {"qwen2", {"megrez", "kormo"}},
+        {"gpt-2", {"phi-2", "a.x-4.0", "mellum", "exaone4"}}})
+    for (const char* name : names) {
+      EXPECT_EQ(data(name).pre, words) << name;
+      EXPECT_EQ(data(name).add_bos, words == "llama-bpe") << name;
+      EXPECT_FALSE(data(name).nfc) << name;
+    }
+}
+
+// 0, which ggml calls undefined.
+TEST(tokenizer_files, a_token_without_a_type_is_a_word) {
+  const TemporaryDirectory d;
+  TinyModel model = tiny_model();
+  model.file.tokenizer.types[259] = static_cast<TokenizerData::TokenType>(0);
+  write_unchecked(model.file, d / "m.gguf");
+  const auto file = load_model(d / "m.gguf");
+  ASSERT_TRUE(file) << file.error().message();
+  EXPECT_EQ(file->tokenizer.types[259], TokenizerData::TokenType::normal);
 }
 
 // A long run without a space is one word for BPE and one text for SPM: neither may be quadratic. Searching all pairs

@@ -7,6 +7,20 @@
 #include "executor/model/gguf/gguf.hpp"
 
 namespace inlay::exec {
+namespace {
+
+// As ggml calls what is not read here, by number.
+std::string type_named(std::uint32_t type) {
+  constexpr std::pair<std::uint32_t, const char*> names[] = {
+      {6, "Q5_0"},     {7, "Q5_1"},    {9, "Q8_1"},     {10, "Q2_K"},  {11, "Q3_K"},   {13, "Q5_K"},  {15, "Q8_K"},
+      {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},
+      {23, "IQ4_XS"},  {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"}, {39, "MXFP4"}};
+  for (const auto& [number, name] : names)
+    if (number == type) return name;
+  return std::to_string(type);
+}
+
+}  // namespace
 
 Expected<GgufFile> GgufFile::open(const std::string& path) {
   auto mapping = Mapping::file(path);
@@ -133,7 +147,7 @@ Status GgufFile::parse_tensor(GgufCursor& cursor, std::uint64_t i, std::set<std:
   if (!cursor.read(type) || !cursor.read(offset)) return truncated("tensor " + quote(name));
   tensor.type = static_cast<GgmlType>(type);
   if (!is_known(tensor.type))
-    return {StatusCode::unsupported, origin_ + ": tensor " + quote(name) + " has the type " + std::to_string(type) +
+    return {StatusCode::unsupported, origin_ + ": tensor " + quote(name) + " has the type " + type_named(type) +
                                          "; read are F32, F16, BF16, Q4_0, Q4_1, Q8_0, Q4_K, Q6_K and I8"};
   const GgmlFormat format = ggml_format(tensor.type);
   const index row = tensor.extents[rank - 1];

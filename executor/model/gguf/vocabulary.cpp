@@ -48,11 +48,12 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
   std::vector<std::int32_t> types;
   if (!meta.array("tokenizer.ggml.token_type", GgufType::i32, types)) types.assign(t.tokens.size(), 1);
   for (const std::int32_t type : types) {
-    if (type < 1 || type > 6) {
-      meta.fail(StatusCode::corrupt_data, "a token has the type " + std::to_string(type) + "; it must be 1 to 6");
+    if (type < 0 || type > 6) {
+      meta.fail(StatusCode::corrupt_data, "a token has the type " + std::to_string(type) + "; it must be 0 to 6");
       break;
     }
-    t.types.push_back(static_cast<TokenizerData::TokenType>(type));
+    // 0, "undefined", is a word as others.
+    t.types.push_back(type == 0 ? TokenizerData::TokenType::normal : static_cast<TokenizerData::TokenType>(type));
   }
   const std::size_t count = t.tokens.size();
   if (meta.ok() && (count == 0 || t.types.size() != count || (spm && t.scores.size() != count)))

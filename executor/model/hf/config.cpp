@@ -114,20 +114,21 @@ Expected<ModelConfig> hf_config(const Json& config, const std::string& origin) {
   c.kv_heads = c.heads;
   f.integer("num_key_value_heads", c.kv_heads);
   f.integer("vocab_size", c.vocab, true);
-  f.integer("max_position_embeddings", c.context, true);
+  c.context = arch == "mistral" ? 131072 : arch == "qwen2" || arch == "qwen3" ? 32768 : 2048;  // transformers' own
+  f.integer("max_position_embeddings", c.context);
   c.rms_eps = 1e-6;
   f.number("rms_norm_eps", c.rms_eps);
   if (f.ok() && (c.heads < 1 || c.dim < 1))
     f.fail(StatusCode::corrupt_data, "num_attention_heads and hidden_size must be positive");
-  if (f.ok()) c.head_dim = c.dim / c.heads;
+  if (f.ok()) c.head_dim = arch == "qwen3" ? 128 : c.dim / c.heads;  // where nothing is said, as transformers has it
   f.integer("head_dim", c.head_dim);
   f.boolean("tie_word_embeddings", c.tie_embeddings);
   bool bias = false, mlp_bias = false;
   f.boolean(arch == "internlm2" ? "bias" : "attention_bias", bias);
   f.boolean("mlp_bias", mlp_bias);
   if (mlp_bias) f.fail(StatusCode::unsupported, "mlp_bias; it must be false");
-  if (std::string act = "silu"; f.text("hidden_act", act) && act != "silu")
-    f.fail(StatusCode::unsupported, "the activation " + quote(act) + "; it must be silu");
+  if (std::string act = "silu"; f.text("hidden_act", act) && act != "silu" && act != "swish")
+    f.fail(StatusCode::unsupported, "the activation " + quote(act) + "; it must be silu, or swish, which is the same");
   c.qkv_bias = bias || arch == "qwen2";
   c.output_bias = bias;
   c.qk_norm = arch == "qwen3";

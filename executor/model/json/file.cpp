@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <inlay/core/quote.hpp>
 #include <inlay/model/mapped_file.hpp>
 
@@ -19,8 +21,13 @@ void JsonFields::fail(StatusCode code, const std::string& what) {
 bool JsonFields::integer(const char* key, index& out, bool required) {
   const Json value = lookup(key, required);
   if (!value) return false;
-  if (!value.is_integer()) return wrong(key, "integer");
-  out = value.integer();  // above 2^63 it turns negative, which no caller takes
+  constexpr double exact = 9007199254740992;  // 2^53: some writers make a float of every number
+  if (value.is_integer())
+    out = value.integer();  // above 2^63 it turns negative, which no caller takes
+  else if (value.is_number() && std::trunc(value.number()) == value.number() && std::abs(value.number()) <= exact)
+    out = static_cast<index>(value.number());
+  else
+    return wrong(key, "integer");
   return true;
 }
 
