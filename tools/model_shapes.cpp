@@ -48,11 +48,11 @@ Expected<exec::ModelConfig> model_shape(const std::string& name) {
     config.hidden = shape.hidden;
     config.vocab = shape.vocab;
     config.context = 32768;
-    config.rope.dim = shape.head_dim;
-    config.rope.theta = shape.theta;
+    config.ropes[0].dim = shape.head_dim;
+    config.ropes[0].theta = shape.theta;
     config.tie_embeddings = shape.tied;
     config.qkv_bias = shape.qkv_bias;
-    config.qk_norm = shape.qk_norm;
+    config.qk_norm = shape.qk_norm ? exec::QkNorm::head : exec::QkNorm::none;
     return config;
   }
   return failure(StatusCode::not_found, "--shape is " + name + "; it must be one of " + known);

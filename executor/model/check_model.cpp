@@ -36,6 +36,25 @@ Status check_tensor(const ModelFile& file, const TensorFacts& facts) {
   return {};
 }
 
+bool positive(double x) { return x > 0 && x < 1e30; }
+
+Status check_rope(const RopeConfig& rope, index head_dim, const std::string& origin) {
+  if (rope.dim < 2 || rope.dim > head_dim || rope.dim % 2 != 0)
+    return {StatusCode::corrupt_data, origin + ": the rope dimension is " + std::to_string(rope.dim) +
+                                          "; it must be even and at most the head dim " + std::to_string(head_dim)};
+  if (!positive(rope.theta) || !positive(rope.factor) || !positive(rope.attention_factor))
+    return {StatusCode::corrupt_data, origin + ": rope's theta and factors must be positive numbers"};
+  for (const std::vector<float>* factors : {&rope.freq_factors, &rope.long_factors}) {
+    if (factors->empty()) continue;
+    if (static_cast<index>(factors->size()) != rope.dim / 2)
+      return {StatusCode::corrupt_data, origin + ": rope has " + std::to_string(factors->size()) +
+                                            " frequency factors; there must be " + std::to_string(rope.dim / 2)};
+    for (const float f : *factors)
+      if (!positive(f)) return {StatusCode::corrupt_data, origin + ": rope's frequency factors must be positive"};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string describe_extents(const WeightTensor& tensor) {
@@ -67,16 +86,15 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
   if (c.heads % c.kv_heads != 0)
     return {StatusCode::corrupt_data, origin + ": " + std::to_string(c.heads) + " heads cannot share " +
                                           std::to_string(c.kv_heads) + " kv heads evenly"};
-  if (c.rope.dim < 2 || c.rope.dim > c.head_dim || c.rope.dim % 2 != 0)
-    return {StatusCode::corrupt_data, origin + ": the rope dimension is " + std::to_string(c.rope.dim) +
-                                          "; it must be even and at most the head dim " + std::to_string(c.head_dim)};
   if (!c.per_layer.empty() && static_cast<index>(c.per_layer.size()) != c.layers)
     return {StatusCode::corrupt_data, origin + ": there are " + std::to_string(c.per_layer.size()) +
                                           " layers with facts of their own; there must be none or " +
                                           std::to_string(c.layers)};
-  const auto positive = [](double x) { return x > 0 && x < 1e30; };
-  if (!positive(c.rope.theta) || !positive(c.rope.factor) || !positive(c.rope.attention_factor))
-    return {StatusCode::corrupt_data, origin + ": rope's theta and factors must be positive numbers"};
+  for (const RopeConfig& rope : c.ropes)
+    if (Status status = check_rope(rope, c.head_dim, origin); !status) return status;
+  if (!positive(c.embed_scale) || !positive(c.residual_scale) || !positive(c.logit_scale) || !(c.attn_scale >= 0) ||
+      !(c.attn_scale < 1e30))
+    return {StatusCode::corrupt_data, origin + ": the scales of embeddings, branches, scores and logits must be positive"};
   if (!(c.rms_eps >= 0 && c.rms_eps < 1)) return {StatusCode::corrupt_data, origin + ": rms eps must be 0 to 1"};
   // Whole values stand for all layers where those have none of their own.
   for (index i = 0; i < std::max<index>(static_cast<index>(c.per_layer.size()), 1); ++i) {
@@ -86,15 +104,9 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
     if (layer.window < 0 || layer.window > most)
       return {StatusCode::corrupt_data, origin + ": the window" + which + " is " + std::to_string(layer.window) +
                                             "; it must be 1 to " + std::to_string(most) + ", or 0 for none"};
-    if (!positive(layer.rope_theta))
-      return {StatusCode::corrupt_data, origin + ": rope's theta" + which + " must be a positive number"};
-  }
-  if (!c.rope.freq_factors.empty()) {
-    if (static_cast<index>(c.rope.freq_factors.size()) != c.rope.dim / 2)
-      return {StatusCode::corrupt_data, origin + ": rope has " + std::to_string(c.rope.freq_factors.size()) +
-                                            " frequency factors; there must be " + std::to_string(c.rope.dim / 2)};
-    for (const float f : c.rope.freq_factors)
-      if (!positive(f)) return {StatusCode::corrupt_data, origin + ": rope's frequency factors must be positive"};
+    if (layer.rope < LayerConfig::no_rope || layer.rope >= static_cast<int>(c.ropes.size()))
+      return {StatusCode::corrupt_data, origin + ": the rope" + which + " is " + std::to_string(layer.rope) +
+                                            "; there are " + std::to_string(c.ropes.size())};
   }
   return {};
 }

@@ -11,6 +11,7 @@
 #include <inlay/model/model_tensors.hpp>
 
 #include "executor/model/check_model.hpp"
+#include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/gguf/writer.hpp"
@@ -98,13 +99,16 @@ class GgufConversion {
     if (Status status = check_model(file_); !status) return failure(std::move(status));
     if (Status status = check_form(); !status) return failure(std::move(status));
     if (Status status = write_gguf_config(c, file_.path, writer_); !status) return failure(std::move(status));
-    if (!c.rope.truncate)
+    if (Status status = check_gguf_config(c, file_.path, writer_); !status) return failure(std::move(status));
+    if (std::any_of(c.ropes.begin(), c.ropes.end(), [](const RopeConfig& rope) { return !rope.truncate; }))
       report_.notes.push_back(
           "that YaRN's ramp is not truncated stands in a key of Inlay's: other readers truncate it");
     write_file_type();
     write_gguf_vocabulary(file_.tokenizer, c.vocab, writer_);
     Status status = for_each_tensor(c, [&](const TensorFacts& facts) {
-      if (facts.part == Part::rope_factors) return add_freq_factors(facts), Status{};
+      if (facts.part == Part::rope_factors) return add_factors(facts, rope_factors(false)), Status{};
+      if (facts.part == Part::rope_short) return add_factors(facts, rope_factors(true)), Status{};
+      if (facts.part == Part::rope_long) return add_factors(facts, file_.config.ropes[0].long_factors), Status{};
       return add(*file_.find(facts.name), facts.part), Status{};
     });
     if (status) status = writer_.write(path);
@@ -117,12 +121,17 @@ class GgufConversion {
   // Rows of q and k go over to the pairing that the architecture has in GGUF.
   Status check_form() {
     const ModelConfig& c = file_.config;
-    const std::string arch = gguf_architecture(c);
-    const RopeConfig::Pairing pairing = gguf_pairing(arch);
-    permute_ = pairing == RopeConfig::Pairing::interleaved && c.rope.pairing == RopeConfig::Pairing::half;
-    if (permute_ && (c.qk_norm || c.rope.dim != c.head_dim))
+    const Family* family = family_of(c.architecture);
+    if (!family || family->gguf.empty() || family->gguf_fused)
+      return {StatusCode::unsupported,
+              file_.path + ": models of the architecture " + quote(c.architecture) + " are not written as GGUF"};
+    using enum RopeConfig::Pairing;
+    const std::string arch(family->gguf);
+    const RopeConfig& rope = c.ropes[0];
+    permute_ = family->gguf_pairing == interleaved && rope.pairing == half;
+    if (permute_ && (c.qk_norm != QkNorm::none || rope.dim != c.head_dim))
       return {StatusCode::unsupported, file_.path + ": GGUF's " + arch + " has no form for QK norm or partial rope"};
-    if (!permute_ && pairing != c.rope.pairing)
+    if (!permute_ && family->gguf_pairing != rope.pairing)
       return {StatusCode::unsupported, file_.path + ": GGUF's " + arch + " has no form for interleaved rope"};
     return {};
   }
@@ -173,8 +182,12 @@ class GgufConversion {
   }
 
   // The configuration holds them, whether they came from a tensor or a rule.
-  void add_freq_factors(const TensorFacts& facts) {
-    const std::vector<float>& factors = file_.config.rope.freq_factors;
+  const std::vector<float>& rope_factors(bool of_longrope) const {
+    static const std::vector<float> none;
+    const RopeConfig& rope = file_.config.ropes[0];
+    return (rope.scaling == RopeConfig::Scaling::longrope) == of_longrope ? rope.freq_factors : none;
+  }
+  void add_factors(const TensorFacts& facts, const std::vector<float>& factors) {
     if (factors.empty()) return;
     ++report_.tensors;
     writer_.tensor(facts.name, GgmlType::F32, std::span(facts.extents.data(), 1), [&factors](index, std::byte* out) {

@@ -91,8 +91,8 @@ Expected<ModelFile> load_llama2c(const std::string& path, const std::string& tok
   if (c.heads < 1 || c.dim < 1 || c.dim % c.heads != 0)
     return failure(StatusCode::corrupt_data, path + ": " + std::to_string(c.heads) + " heads do not divide a dim of " +
                                                  std::to_string(c.dim) + " (is this a llama2.c checkpoint?)");
-  c.head_dim = c.rope.dim = c.dim / c.heads;
-  c.rope.pairing = RopeConfig::Pairing::interleaved;
+  c.head_dim = c.ropes[0].dim = c.dim / c.heads;
+  c.ropes[0].pairing = RopeConfig::Pairing::interleaved;
   if (Status status = check_config(c, path); !status) return failure(std::move(status));
 
   std::vector<WeightTensor> tensors;

@@ -4,7 +4,7 @@ namespace inlay::exec {
 
 namespace {
 
-enum class Size : unsigned char { none, dim, q, kv, head_dim, hidden, vocab, rope_pairs };
+enum class Size : unsigned char { none, dim, q, kv, q_norm, k_norm, hidden, vocab, rope_pairs };
 
 struct Row {
   Part part;
@@ -18,30 +18,42 @@ bool always(const ModelConfig&) { return true; }
 bool untied(const ModelConfig& c) { return !c.tie_embeddings; }
 bool has_qkv_bias(const ModelConfig& c) { return c.qkv_bias; }
 bool has_output_bias(const ModelConfig& c) { return c.output_bias; }
-bool has_qk_norm(const ModelConfig& c) { return c.qk_norm; }
+bool has_mlp_bias(const ModelConfig& c) { return c.mlp_bias; }
+bool has_qk_norm(const ModelConfig& c) { return c.qk_norm != QkNorm::none; }
+bool before_attn(const ModelConfig& c) { return c.norms.before_attn; }
+bool behind_attn(const ModelConfig& c) { return c.norms.behind_attn; }
+bool before_ffn(const ModelConfig& c) { return c.norms.before_ffn; }
+bool behind_ffn(const ModelConfig& c) { return c.norms.behind_ffn; }
 
 // In the order of Part, which is the order of packing but for the last norm.
 constexpr Row table[] = {
     {Part::head, "output.weight", Size::vocab, Size::dim, untied},
     {Part::embedding, "token_embd.weight", Size::vocab, Size::dim, always},
     {Part::rope_factors, "rope_freqs.weight", Size::rope_pairs, Size::none, always, false},
+    {Part::rope_short, "rope_factors_short.weight", Size::rope_pairs, Size::none, always, false},
+    {Part::rope_long, "rope_factors_long.weight", Size::rope_pairs, Size::none, always, false},
     {Part::output_norm, "output_norm.weight", Size::dim, Size::none, always},
 
-    {Part::attn_norm, "attn_norm.weight", Size::dim, Size::none, always},
+    {Part::attn_norm, "attn_norm.weight", Size::dim, Size::none, before_attn},
     {Part::q, "attn_q.weight", Size::q, Size::dim, always},
     {Part::q_bias, "attn_q.bias", Size::q, Size::none, has_qkv_bias},
     {Part::k, "attn_k.weight", Size::kv, Size::dim, always},
     {Part::k_bias, "attn_k.bias", Size::kv, Size::none, has_qkv_bias},
     {Part::v, "attn_v.weight", Size::kv, Size::dim, always},
     {Part::v_bias, "attn_v.bias", Size::kv, Size::none, has_qkv_bias},
-    {Part::q_norm, "attn_q_norm.weight", Size::head_dim, Size::none, has_qk_norm},
-    {Part::k_norm, "attn_k_norm.weight", Size::head_dim, Size::none, has_qk_norm},
+    {Part::q_norm, "attn_q_norm.weight", Size::q_norm, Size::none, has_qk_norm},
+    {Part::k_norm, "attn_k_norm.weight", Size::k_norm, Size::none, has_qk_norm},
     {Part::output, "attn_output.weight", Size::dim, Size::q, always},
     {Part::output_bias, "attn_output.bias", Size::dim, Size::none, has_output_bias},
-    {Part::ffn_norm, "ffn_norm.weight", Size::dim, Size::none, always},
+    {Part::attn_post_norm, "post_attention_norm.weight", Size::dim, Size::none, behind_attn},
+    {Part::ffn_norm, "ffn_norm.weight", Size::dim, Size::none, before_ffn},
     {Part::gate, "ffn_gate.weight", Size::hidden, Size::dim, always},
+    {Part::gate_bias, "ffn_gate.bias", Size::hidden, Size::none, has_mlp_bias},
     {Part::up, "ffn_up.weight", Size::hidden, Size::dim, always},
+    {Part::up_bias, "ffn_up.bias", Size::hidden, Size::none, has_mlp_bias},
     {Part::down, "ffn_down.weight", Size::dim, Size::hidden, always},
+    {Part::down_bias, "ffn_down.bias", Size::dim, Size::none, has_mlp_bias},
+    {Part::ffn_post_norm, "post_ffw_norm.weight", Size::dim, Size::none, behind_ffn},
 };
 
 constexpr const Row& row_of(Part part) { return table[static_cast<std::size_t>(part)]; }
@@ -59,10 +71,11 @@ index extent(const ModelConfig& c, index layer, Size size) {
     case Size::dim: return c.dim;
     case Size::q: return c.heads * c.head_dim;
     case Size::kv: return c.kv_heads * c.head_dim;
-    case Size::head_dim: return c.head_dim;
+    case Size::q_norm: return c.qk_norm == QkNorm::row ? c.heads * c.head_dim : c.head_dim;
+    case Size::k_norm: return c.qk_norm == QkNorm::row ? c.kv_heads * c.head_dim : c.head_dim;
     case Size::hidden: return c.layer(layer).hidden;
     case Size::vocab: return c.vocab;
-    case Size::rope_pairs: return c.rope.dim / 2;
+    case Size::rope_pairs: return c.ropes[0].dim / 2;
   }
   return 0;
 }
@@ -87,7 +100,7 @@ Status for_each_tensor(const ModelConfig& config, const std::function<Status(con
   const auto visit_part = [&](Part part, index layer) -> Status {
     return row_of(part).present(config) ? visit(tensor_facts(config, part, layer)) : Status{};
   };
-  for (const Part part : {Part::head, Part::embedding, Part::rope_factors})
+  for (const Part part : {Part::head, Part::embedding, Part::rope_factors, Part::rope_short, Part::rope_long})
     if (Status status = visit_part(part, -1); !status) return status;
   for (index layer = 0; layer < config.layers; ++layer)
     for (std::size_t part = static_cast<std::size_t>(Part::attn_norm); part < std::size(table); ++part)

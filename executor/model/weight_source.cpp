@@ -8,42 +8,6 @@ namespace inlay::exec {
 
 namespace {
 
-Expected<RopeFrequencies> frequencies(const RopeConfig& rope, double theta) {
-  RopeParameters parameters{.rotary_dim = rope.dim, .theta = theta};
-  parameters.factor = rope.factor;
-  parameters.original_context = static_cast<double>(rope.original_context);
-  parameters.low_freq_factor = rope.low_freq_factor;
-  parameters.high_freq_factor = rope.high_freq_factor;
-  parameters.beta_fast = rope.beta_fast;
-  parameters.beta_slow = rope.beta_slow;
-  parameters.truncate = rope.truncate;
-  parameters.attention_factor = rope.attention_factor;
-  switch (rope.scaling) {
-    case RopeConfig::Scaling::none: break;
-    case RopeConfig::Scaling::linear: parameters.scaling = RopeScaling::linear; break;
-    case RopeConfig::Scaling::yarn: parameters.scaling = RopeScaling::yarn; break;
-    case RopeConfig::Scaling::llama3:
-    case RopeConfig::Scaling::freq_factors: parameters.divisors = rope.freq_factors; break;
-  }
-  return rope_frequencies(parameters);
-}
-
-// One table of frequencies for each theta, however many layers share it.
-Status set_ropes(const ModelConfig& config, Weights& weights) {
-  std::vector<double> thetas;
-  for (index i = 0; i < config.layers; ++i) {
-    const double theta = config.layer(i).rope_theta;
-    const auto at = std::find(thetas.begin(), thetas.end(), theta);
-    weights.layers[static_cast<std::size_t>(i)].rope = static_cast<std::size_t>(at - thetas.begin());
-    if (at != thetas.end()) continue;
-    auto rope = frequencies(config.rope, theta);
-    if (!rope) return std::move(rope.error());
-    thetas.push_back(theta);
-    weights.ropes.push_back(std::move(*rope));
-  }
-  return {};
-}
-
 LinearWeight* linear_of(LayerWeights& layer, Part part) {
   switch (part) {
     case Part::q: return &layer.qkv[0];
@@ -60,6 +24,8 @@ LinearWeight* linear_of(LayerWeights& layer, Part part) {
 ConstView<1>* vector_of(LayerWeights& layer, Part part) {
   switch (part) {
     case Part::attn_norm: return &layer.attn_norm;
+    case Part::attn_post_norm: return &layer.attn_post_norm;
+    case Part::ffn_post_norm: return &layer.ffn_post_norm;
     case Part::ffn_norm: return &layer.ffn_norm;
     case Part::q_norm: return &layer.q_norm;
     case Part::k_norm: return &layer.k_norm;
@@ -67,6 +33,9 @@ ConstView<1>* vector_of(LayerWeights& layer, Part part) {
     case Part::k_bias: return &layer.qkv[1].bias;
     case Part::v_bias: return &layer.qkv[2].bias;
     case Part::output_bias: return &layer.output.bias;
+    case Part::gate_bias: return &layer.gate_up[0].bias;
+    case Part::up_bias: return &layer.gate_up[1].bias;
+    case Part::down_bias: return &layer.down.bias;
     default: return nullptr;
   }
 }
@@ -83,8 +52,10 @@ class Filling {
         if (config_.tie_embeddings)
           if (Status status = put(tensor, weights_.head); !status) return status;
         return source_.embedding(tensor, weights_);
-      case Part::rope_factors: return {};  // the configuration has them
-      case Part::output_norm: return put(tensor, weights_.output_norm);
+      case Part::rope_factors:
+      case Part::rope_short:
+      case Part::rope_long: return {};  // the configuration has them
+      case Part::output_norm: return put_output_norm(tensor);
       default: break;
     }
     LayerWeights& layer = weights_.layers[static_cast<std::size_t>(tensor.layer)];
@@ -106,6 +77,19 @@ class Filling {
   }
 
  private:
+  // The head is linear: what scales the logits may as well scale its x.
+  Status put_output_norm(const TensorFacts& tensor) {
+    Status status = put(tensor, weights_.output_norm);
+    if (!status || config_.logit_scale == 1) return status;
+    auto scaled = OwnedTensor<1>::make(DType::f32, weights_.output_norm.extents);
+    if (!scaled) return std::move(scaled.error());
+    for (index i = 0; i < tensor.extents[0]; ++i)
+      scaled->view().as<float>()[i] =
+          static_cast<float>(config_.logit_scale * static_cast<double>(weights_.output_norm.as<float>()[i]));
+    weights_.vectors.push_back(std::move(*scaled));
+    weights_.output_norm = weights_.vectors.back();
+    return {};
+  }
   Status put(const TensorFacts& tensor, LinearWeight& place) {
     auto made = source_.linear(tensor);
     if (!made) return std::move(made.error());
@@ -132,14 +116,20 @@ Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
   Weights weights;
   weights.layers.resize(static_cast<std::size_t>(config.layers));
   for (LayerWeights& layer : weights.layers) layer.qkv.resize(3), layer.gate_up.resize(2);
-  if (Status status = set_ropes(config, weights); !status) return failure(std::move(status));
   Filling filling(source, config, weights);
-  Status status = for_each_tensor(config, [&](const TensorFacts& tensor) {
-    Status status = filling.put(tensor);
-    if (!status || tensor.part != Part::down) return status;  // the layer's last
-    status = filling.finish(weights.layers[static_cast<std::size_t>(tensor.layer)]);
-    if (status) progress(tensor.layer + 1, config.layers);
+  index open = -1;  // the layer whose tensors come
+  const auto close = [&]() -> Status {
+    if (open < 0) return {};
+    Status status = filling.finish(weights.layers[static_cast<std::size_t>(open)]);
+    if (status) progress(open + 1, config.layers);
     return status;
+  };
+  Status status = for_each_tensor(config, [&](const TensorFacts& tensor) -> Status {
+    if (tensor.layer != open) {
+      if (Status status = close(); !status) return status;
+      open = tensor.layer;
+    }
+    return filling.put(tensor);
   });
   if (!status) return failure(std::move(status));
   return weights;

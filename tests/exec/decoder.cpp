@@ -32,15 +32,15 @@ using test::all, test::distance, test::magnitude, test::session, test::tiny, tes
 // What sets the architectures apart.
 std::vector<std::pair<std::string, ModelConfig>> variants() {
   std::vector<std::pair<std::string, ModelConfig>> list = {{"llama", tiny()}};
-  list[0].second.rope.pairing = RopeConfig::Pairing::interleaved;
+  list[0].second.ropes[0].pairing = RopeConfig::Pairing::interleaved;
   list.emplace_back("qwen2", tiny());
   list.back().second.qkv_bias = true;
   list.emplace_back("qwen3", tiny());
-  list.back().second.qk_norm = true;
+  list.back().second.qk_norm = QkNorm::head;
   list.emplace_back("mistral", tiny());
   list.back().second.sliding_window = 5;
   list.emplace_back("partial rope", tiny());
-  list.back().second.rope.dim = 8;
+  list.back().second.ropes[0].dim = 8;
   return list;
 }
 

@@ -245,7 +245,7 @@ TEST(fused_linears, are_what_a_model_is_loaded_to) {
   };
   const std::pair<std::size_t, std::size_t> one_each(1, 1), gate_up_alone(3, 1);
   ModelConfig config = tiny_config("qwen2");
-  config.head_dim = config.rope.dim = 16;
+  config.head_dim = config.ropes[0].dim = 16;
   const TinyModel model = tiny_model(config);
   const auto loaded = load_weights(std::make_shared<const ModelFile>(model.file), serial());
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message();
@@ -273,7 +273,7 @@ TEST(fused_linears, are_what_a_model_is_loaded_to) {
     bytes += w.qkv[0].bytes() + w.output.bytes() + w.gate_up[0].bytes() + w.down.bytes();
   EXPECT_EQ(loaded->linear_bytes, bytes);
 
-  config.head_dim = config.rope.dim = 12;  // k ends within a panel
+  config.head_dim = config.ropes[0].dim = 12;  // k ends within a panel
   const TinyModel other = tiny_model(config);
   const auto apart = load_weights(std::make_shared<const ModelFile>(other.file), serial());
   ASSERT_TRUE(apart.has_value()) << apart.error().message();

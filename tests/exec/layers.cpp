@@ -15,13 +15,15 @@ namespace {
 
 using inlay::test::cpus, inlay::test::ok;
 
-// Three layers of which no two are alike; the first and the last share a theta.
+// Three layers of which no two are alike; the first and the last share a rope.
 ModelConfig uneven() {
   ModelConfig config = tiny();
   config.layers = 3;
-  config.set_layers({{.hidden = 80, .window = 0, .rope_theta = 1e6},
-                     {.hidden = 48, .window = 5, .rope_theta = 1e4},
-                     {.hidden = 33, .window = 9, .rope_theta = 1e6}});
+  config.ropes = {config.ropes[0], config.ropes[0]};
+  config.ropes[0].theta = 1e6, config.ropes[1].theta = 1e4;
+  config.set_layers({{.hidden = 80, .window = 0, .rope = 0},
+                     {.hidden = 48, .window = 5, .rope = 1},
+                     {.hidden = 33, .window = 9, .rope = 0}});
   return config;
 }
 
@@ -93,7 +95,7 @@ TEST(layers, alike_ones_are_the_whole_models) {
   ModelConfig whole = tiny();
   whole.sliding_window = 5;
   ModelConfig each = tiny();
-  each.per_layer.assign(2, {.hidden = whole.hidden, .window = 5, .rope_theta = whole.rope.theta});
+  each.per_layer.assign(2, {.hidden = whole.hidden, .window = 5, .rope = 0});
   const auto prompt = tokens(21, whole.vocab);
   Session one = session(whole, "f32", Eager(Cpu()), {}), other = session(each, "f32", Eager(Cpu()), {});
   EXPECT_EQ(all(one, one.append(prompt, 21)), all(other, other.append(prompt, 21)));

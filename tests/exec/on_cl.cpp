@@ -29,7 +29,8 @@ namespace {
 // rounding (tests/exec/decoder.cpp).
 TEST_F(OnCl, logits_are_those_of_the_reference) {
   ModelConfig config = tiny();
-  config.qkv_bias = config.qk_norm = true;
+  config.qkv_bias = true;
+  config.qk_norm = QkNorm::head;
   config.sliding_window = 5;
   for (const std::string type : {"f32", "f16", "bf16", "int8", "w4a16"}) {
     SCOPED_TRACE(type);

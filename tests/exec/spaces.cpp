@@ -75,7 +75,8 @@ constexpr Session::Options options{.chunk = 8, .kv_type = DType::f32, .block_siz
 
 ModelConfig with_everything() {
   ModelConfig config = tiny();
-  config.qkv_bias = config.qk_norm = true;
+  config.qkv_bias = true;
+  config.qk_norm = QkNorm::head;
   config.sliding_window = 5;
   return config;
 }

@@ -33,9 +33,9 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
   EXPECT_EQ(a.tie_embeddings, b.tie_embeddings);
   EXPECT_EQ(a.qkv_bias, b.qkv_bias);
   EXPECT_EQ(a.qk_norm, b.qk_norm);
-  EXPECT_EQ(a.rope.dim, b.rope.dim);
-  EXPECT_EQ(a.rope.theta, b.rope.theta);
-  EXPECT_EQ(a.rope.freq_factors, b.rope.freq_factors);
+  EXPECT_EQ(a.ropes[0].dim, b.ropes[0].dim);
+  EXPECT_EQ(a.ropes[0].theta, b.ropes[0].theta);
+  EXPECT_EQ(a.ropes[0].freq_factors, b.ropes[0].freq_factors);
 }
 
 TEST(convert, llama2c) {
@@ -51,7 +51,7 @@ TEST(convert, llama2c) {
   expect_same_config(to->config, from->config);
   EXPECT_EQ(to->config.kv_heads, 4);
   EXPECT_EQ(to->config.hidden, 172);
-  EXPECT_EQ(to->config.rope.pairing, RopeConfig::Pairing::interleaved);
+  EXPECT_EQ(to->config.ropes[0].pairing, RopeConfig::Pairing::interleaved);
   EXPECT_TRUE(to->config.tie_embeddings);
   ASSERT_EQ(to->tensors().size(), from->tensors().size());
   for (const WeightTensor& t : from->tensors()) {
@@ -152,8 +152,8 @@ TEST(convert, llama_of_hugging_face_is_permuted) {
     ASSERT_TRUE(report) << report.error().message();
     const auto from = load_model(path), to = load_model(d / "m.gguf");
     ASSERT_TRUE(to) << to.error().message();
-    EXPECT_EQ(to->config.rope.pairing, RopeConfig::Pairing::interleaved);
-    EXPECT_EQ(to->config.rope.scaling, RopeConfig::Scaling::freq_factors);
+    EXPECT_EQ(to->config.ropes[0].pairing, RopeConfig::Pairing::interleaved);
+    EXPECT_EQ(to->config.ropes[0].scaling, RopeConfig::Scaling::freq_factors);
     expect_same_config(to->config, from->config);
     const double most = format == WeightFormat::int8 ? 0.01 : 0;  // far below the distance of two rows
     for (const std::string part : {"q", "k", "v"}) {
@@ -174,29 +174,29 @@ TEST(convert, qwen_keeps_its_rows) {
   ASSERT_TRUE(convert(path, d / "m.gguf"));
   const auto from = load_model(path), to = load_model(d / "m.gguf");
   ASSERT_TRUE(to) << to.error().message();
-  EXPECT_EQ(to->config.rope.pairing, RopeConfig::Pairing::half);
+  EXPECT_EQ(to->config.ropes[0].pairing, RopeConfig::Pairing::half);
   for (const WeightTensor& t : from->tensors()) EXPECT_EQ(values(*to, t.name), values(*from, t.name)) << t.name;
 }
 
 TEST(convert, scalings_of_rope_survive) {
   const TemporaryDirectory d;
   TinyModel linear = tiny_model(), yarn = tiny_model("qwen2");
-  linear.file.config.rope.scaling = RopeConfig::Scaling::linear;
-  linear.file.config.rope.factor = 2;
-  RopeConfig& y = yarn.file.config.rope;
+  linear.file.config.ropes[0].scaling = RopeConfig::Scaling::linear;
+  linear.file.config.ropes[0].factor = 2;
+  RopeConfig& y = yarn.file.config.ropes[0];
   y.scaling = RopeConfig::Scaling::yarn, y.factor = 4, y.original_context = 32, y.beta_fast = 16, y.beta_slow = 2;
   y.attention_factor = 1.25;
   ASSERT_TRUE(write_gguf(linear.file, d / "l.gguf"));
   ASSERT_TRUE(write_gguf(yarn.file, d / "y.gguf"));
   const auto l = load_model(d / "l.gguf"), r = load_model(d / "y.gguf");
-  EXPECT_EQ(l->config.rope.scaling, RopeConfig::Scaling::linear);
-  EXPECT_EQ(l->config.rope.factor, 2);
-  EXPECT_EQ(r->config.rope.scaling, RopeConfig::Scaling::yarn);
-  EXPECT_EQ(r->config.rope.factor, 4);
-  EXPECT_EQ(r->config.rope.original_context, 32);
-  EXPECT_EQ(r->config.rope.beta_fast, 16);
-  EXPECT_EQ(r->config.rope.beta_slow, 2);
-  EXPECT_NEAR(r->config.rope.attention_factor, 1.25, 1e-6);
+  EXPECT_EQ(l->config.ropes[0].scaling, RopeConfig::Scaling::linear);
+  EXPECT_EQ(l->config.ropes[0].factor, 2);
+  EXPECT_EQ(r->config.ropes[0].scaling, RopeConfig::Scaling::yarn);
+  EXPECT_EQ(r->config.ropes[0].factor, 4);
+  EXPECT_EQ(r->config.ropes[0].original_context, 32);
+  EXPECT_EQ(r->config.ropes[0].beta_fast, 16);
+  EXPECT_EQ(r->config.ropes[0].beta_slow, 2);
+  EXPECT_NEAR(r->config.ropes[0].attention_factor, 1.25, 1e-6);
 }
 
 TEST(convert, refuses_what_the_target_cannot_hold_and_leaves_no_file) {

@@ -16,9 +16,11 @@ Bytes tiny_gguf() {
   const TemporaryDirectory directory;
   ModelConfig config = tiny_config();  // with all that a configuration may have
   config.layers = 2;
-  config.set_layers({{.hidden = 32, .window = 0, .rope_theta = 1e4}, {.hidden = 64, .window = 5, .rope_theta = 1e3}});
-  config.rope.scaling = RopeConfig::Scaling::yarn, config.rope.factor = 2, config.rope.original_context = 32;
-  config.rope.truncate = false;
+  RopeConfig& rope = config.ropes[0];
+  rope.scaling = RopeConfig::Scaling::yarn, rope.factor = 2, rope.original_context = 32, rope.truncate = false;
+  config.ropes.push_back(rope);
+  config.ropes[1].theta = 1e3;
+  config.set_layers({{.hidden = 32, .window = 0, .rope = 0}, {.hidden = 64, .window = 5, .rope = 1}});
   const TinyModel tiny = tiny_model(config);
   const auto report = write_gguf(tiny.file, directory / "m.gguf", {WeightFormat::q4_0});
   EXPECT_TRUE(report) << report.error().message();
@@ -79,12 +81,12 @@ TEST(gguf, tiny_llama_of_third_parties) {
   EXPECT_EQ(c.head_dim, 4);
   EXPECT_EQ(c.vocab, 32000);
   EXPECT_EQ(c.context, 4096);
-  EXPECT_EQ(c.rope.dim, 4);
-  EXPECT_EQ(c.rope.pairing, RopeConfig::Pairing::interleaved);
+  EXPECT_EQ(c.ropes[0].dim, 4);
+  EXPECT_EQ(c.ropes[0].pairing, RopeConfig::Pairing::interleaved);
   EXPECT_FLOAT_EQ(static_cast<float>(c.rms_eps), 1e-5f);
   EXPECT_FALSE(c.tie_embeddings);
   EXPECT_FALSE(c.qkv_bias);
-  EXPECT_FALSE(c.qk_norm);
+  EXPECT_EQ(c.qk_norm, QkNorm::none);
   EXPECT_EQ(file->tokenizer.tokens.size(), 32000u);
   const WeightTensor* down = file->find("blk.0.ffn_down.weight");
   ASSERT_NE(down, nullptr);
@@ -256,7 +258,7 @@ TEST(gguf, refuses_models_that_do_not_fit_together) {
   refuse(
       [](ModelFile& f) {
         f.config.architecture = "gemma9";
-        f.config.rope.pairing = RopeConfig::Pairing::half;
+        f.config.ropes[0].pairing = RopeConfig::Pairing::half;
       },
       {"architecture", "'gemma9'"});
   refuse([](ModelFile& f) { f.config.layers = 2; }, {"'blk.1.attn_norm.weight'", "missing"});
@@ -266,13 +268,13 @@ TEST(gguf, refuses_models_that_do_not_fit_together) {
   refuse(
       [](ModelFile& f) {
         f.config.head_dim = 7;
-        f.config.rope.dim = 7;
+        f.config.ropes[0].dim = 7;
       },
       {"rope dimension", "7"});
-  refuse([](ModelFile& f) { f.config.rope.theta = -1; }, {"theta"});
+  refuse([](ModelFile& f) { f.config.ropes[0].theta = -1; }, {"theta"});
   refuse([](ModelFile& f) { f.config.context = 0; }, {"context length"});
-  refuse([](ModelFile& f) { f.config.rope.freq_factors = {1, 2, 3}; }, {"3 frequency factors", "4"});
-  refuse([](ModelFile& f) { f.config.rope.freq_factors = {1, 2, 3, -1}; }, {"factors", "positive"});
+  refuse([](ModelFile& f) { f.config.ropes[0].freq_factors = {1, 2, 3}; }, {"3 frequency factors", "4"});
+  refuse([](ModelFile& f) { f.config.ropes[0].freq_factors = {1, 2, 3, -1}; }, {"factors", "positive"});
   refuse([](ModelFile& f) { f.tokenizer.bos = 5000; }, {"bos_token_id", "5000"});
   refuse(
       [](ModelFile& f) {

@@ -1,6 +1,6 @@
 // GGUF's keys: what is written is read back, what they cannot say is refused, and so is what we cannot read.
 #include <inlay/model/load.hpp>
-#include <inlay/model/weights.hpp>
+#include <inlay/model/model_ropes.hpp>
 
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"
@@ -19,8 +19,13 @@ template <class T> Status status_of(const Expected<T>& result) {
   return result ? Status{} : Status(result.error().code(), std::string(result.error().message()));
 }
 
+constexpr double theta = 1e4, windowed_theta = 1e3;
+
+// Layers of rope 1 turn by windowed_theta.
 ModelConfig layered(const std::string& arch, std::vector<LayerConfig> layers) {
   ModelConfig c = tiny_config(arch);
+  c.ropes = {c.ropes[0], c.ropes[0]};
+  c.ropes[0].theta = theta, c.ropes[1].theta = windowed_theta;
   c.layers = static_cast<index>(layers.size());
   c.set_layers(std::move(layers));
   return c;
@@ -29,12 +34,12 @@ ModelConfig layered(const std::string& arch, std::vector<LayerConfig> layers) {
 TEST(gguf_config, layers_that_differ_come_back) {
   const TemporaryDirectory d;
   const std::vector<std::vector<LayerConfig>> cases = {
-      {{32, 0, 1e4}, {64, 0, 1e4}, {32, 0, 1e4}},  // widths
-      {{32, 0, 1e4}, {32, 5, 1e4}, {32, 5, 1e4}},  // windows
-      {{32, 5, 1e3}, {32, 0, 1e4}, {32, 5, 1e3}},  // and their theta
-      {{32, 5, 1e3}, {64, 0, 1e4}, {96, 5, 1e3}},
-      {{48, 5, 1e4}, {32, 5, 1e4}, {32, 5, 1e4}},  // all have the window
-      {{48, 5, 1e4}, {32, 5, 1e4}}};
+      {{32, 0, 0}, {64, 0, 0}, {32, 0, 0}},  // widths
+      {{32, 0, 0}, {32, 5, 0}, {32, 5, 0}},  // windows
+      {{32, 5, 1}, {32, 0, 0}, {32, 5, 1}},  // and their theta
+      {{32, 5, 1}, {64, 0, 0}, {96, 5, 1}},
+      {{48, 5, 0}, {32, 5, 0}, {32, 5, 0}},  // all have the window
+      {{48, 5, 0}, {32, 5, 0}}};
   for (const char* arch : {"llama", "qwen2", "qwen3"})
     for (const auto& layers : cases) {
       const TinyModel from = tiny_model(layered(arch, layers));
@@ -44,6 +49,7 @@ TEST(gguf_config, layers_that_differ_come_back) {
       const auto to = load_model(d / "m.gguf");
       ASSERT_TRUE(to) << to.error().message();
       EXPECT_EQ(to->config.per_layer, layers);
+      EXPECT_EQ(to->config.ropes, from.file.config.ropes);
       EXPECT_EQ(to->config.hidden, from.file.config.hidden);
       EXPECT_EQ(to->config.sliding_window, from.file.config.sliding_window);
     }
@@ -52,13 +58,14 @@ TEST(gguf_config, layers_that_differ_come_back) {
 TEST(gguf_config, layers_that_are_alike_need_no_lists) {
   const TemporaryDirectory d;
   for (const index window : {0, 7}) {
-    const TinyModel from = tiny_model(layered("llama", {{32, window, 5e5}, {32, window, 5e5}}));
+    const TinyModel from = tiny_model(layered("llama", {{32, window, 1}, {32, window, 1}}));
     ASSERT_TRUE(write_gguf(from.file, d / "m.gguf"));
     const auto to = load_model(d / "m.gguf");
     ASSERT_TRUE(to) << to.error().message();
     EXPECT_TRUE(to->config.per_layer.empty());
     EXPECT_EQ(to->config.sliding_window, window);
-    EXPECT_EQ(to->config.rope.theta, 5e5);
+    ASSERT_EQ(to->config.ropes.size(), 1u);
+    EXPECT_EQ(to->config.ropes[0].theta, windowed_theta);
   }
 }
 
@@ -69,16 +76,16 @@ TEST(gguf_config, what_gguf_has_no_form_for_is_refused_and_leaves_no_file) {
     expect_refused(status_of(write_gguf(tiny.file, d / "m.gguf")), StatusCode::unsupported, words);
     EXPECT_TRUE(std::filesystem::is_empty(d.string()));
   };
-  refuse({{32, 5, 1e4}, {32, 9, 1e4}}, {"layer 0", "window of 5", "9"});
-  refuse({{32, 0, 1e4}, {32, 0, 1e3}}, {"layer 1", "theta"});
-  refuse({{32, 5, 1e3}, {32, 5, 1e4}, {32, 0, 1e4}}, {"layer 0", "theta"});
+  refuse({{32, 5, 0}, {32, 9, 0}}, {"layer 0", "window of 5", "9"});
+  refuse({{32, 0, 0}, {32, 0, 1}}, {"layer 1", "theta"});
+  refuse({{32, 5, 1}, {32, 5, 0}, {32, 0, 0}}, {"layer 1", "theta"});
 }
 
 TEST(gguf_config, yarn_comes_back_whole) {
   const TemporaryDirectory d;
   for (const bool truncate : {true, false}) {
     TinyModel from = tiny_model("qwen2");
-    RopeConfig& rope = from.file.config.rope;
+    RopeConfig& rope = from.file.config.ropes[0];
     rope.scaling = RopeConfig::Scaling::yarn, rope.factor = 8, rope.original_context = 32;
     rope.truncate = truncate;
     rope.attention_factor = (0.0707 * std::log(8.0) + 1) / (0.12 * std::log(8.0) + 1);  // mscale 0.707, all_dim 1.2
@@ -87,15 +94,15 @@ TEST(gguf_config, yarn_comes_back_whole) {
     EXPECT_EQ(report->notes.size(), truncate ? 0u : 1u);  // other readers do not know the key
     const auto to = load_model(d / "m.gguf");
     ASSERT_TRUE(to) << to.error().message();
-    EXPECT_EQ(to->config.rope.truncate, truncate);
-    EXPECT_NEAR(to->config.rope.attention_factor, rope.attention_factor, 1e-6);
-    EXPECT_EQ(to->config.rope.factor, 8);
+    EXPECT_EQ(to->config.ropes[0].truncate, truncate);
+    EXPECT_NEAR(to->config.ropes[0].attention_factor, rope.attention_factor, 1e-6);
+    EXPECT_EQ(to->config.ropes[0].factor, 8);
   }
 }
 
 TEST(gguf_config, keys_that_change_the_numbers_are_read_or_refused) {
   const TemporaryDirectory d;
-  const TinyModel tiny = tiny_model(layered("llama", {{32, 0, 1e4}, {32, 0, 1e4}, {32, 0, 1e4}}));
+  const TinyModel tiny = tiny_model(layered("llama", {{32, 0, 0}, {32, 0, 0}, {32, 0, 0}}));
   const auto load_with = [&](const std::function<void(GgufWriter&)>& more) {
     write_unchecked(tiny.file, d / "m.gguf", more);
     return load_model(d / "m.gguf");
@@ -140,12 +147,12 @@ TEST(gguf_config, attn_factor_counts_in_every_type) {
     const auto file = load_model(d / "m.gguf");
     ASSERT_TRUE(file) << file.error().message();
     const double expected = *type == 'y' ? 2 * (0.1 * std::log(4.0) + 1) : 2;
-    EXPECT_DOUBLE_EQ(file->config.rope.attention_factor, expected);
-    const auto weights = load_weights(std::make_shared<const ModelFile>(*file), serial());
-    ASSERT_TRUE(weights) << weights.error().message();
-    EXPECT_FLOAT_EQ(weights->ropes[0].magnitude, static_cast<float>(expected));
+    EXPECT_DOUBLE_EQ(file->config.ropes[0].attention_factor, expected);
+    const auto frequencies = frequencies_of(file->config.ropes[0], 64);
+    ASSERT_TRUE(frequencies) << frequencies.error().message();
+    EXPECT_FLOAT_EQ(frequencies->magnitude, static_cast<float>(expected));
     ASSERT_TRUE(write_gguf(*file, d / "again.gguf"));
-    EXPECT_NEAR(load_model(d / "again.gguf")->config.rope.attention_factor, expected, 1e-6);
+    EXPECT_NEAR(load_model(d / "again.gguf")->config.ropes[0].attention_factor, expected, 1e-6);
   }
 }
 

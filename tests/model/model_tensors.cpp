@@ -23,18 +23,20 @@ TEST(model_tensors, a_model_is_these) {
   ModelConfig c = tiny_config();
   EXPECT_EQ(listed(c), (std::vector<std::string>{
                            "output.weight 264 32", "token_embd.weight 264 32", "rope_freqs.weight 4 optional",
+                           "rope_factors_short.weight 4 optional", "rope_factors_long.weight 4 optional",
                            "blk.0.attn_norm.weight 32", "blk.0.attn_q.weight 32 32", "blk.0.attn_k.weight 16 32",
                            "blk.0.attn_v.weight 16 32", "blk.0.attn_output.weight 32 32", "blk.0.ffn_norm.weight 32",
                            "blk.0.ffn_gate.weight 32 32", "blk.0.ffn_up.weight 32 32", "blk.0.ffn_down.weight 32 32",
                            "output_norm.weight 32"}));
-  c.tie_embeddings = c.qkv_bias = c.output_bias = c.qk_norm = true;
+  c.tie_embeddings = c.qkv_bias = c.output_bias = true;
+  c.qk_norm = QkNorm::head;
   c.layers = 2;
-  c.set_layers({{32, 0, 1e4}, {48, 0, 1e4}});
+  c.set_layers({{32, 0, 0}, {48, 0, 0}});
   const std::vector<std::string> all = listed(c);
-  ASSERT_EQ(all.size(), 3 + 2 * 15u);
+  ASSERT_EQ(all.size(), 5 + 2 * 15u);
   EXPECT_EQ(all.front(), "token_embd.weight 264 32");
   EXPECT_EQ(
-      std::vector<std::string>(all.begin() + 17, all.end()),
+      std::vector<std::string>(all.begin() + 19, all.end()),
       (std::vector<std::string>{"blk.1.attn_norm.weight 32", "blk.1.attn_q.weight 32 32", "blk.1.attn_q.bias 32",
                                 "blk.1.attn_k.weight 16 32", "blk.1.attn_k.bias 16", "blk.1.attn_v.weight 16 32",
                                 "blk.1.attn_v.bias 16", "blk.1.attn_q_norm.weight 8", "blk.1.attn_k_norm.weight 8",
@@ -50,7 +52,7 @@ TEST(model_tensors, the_first_failure_ends_the_list) {
     return facts.part == Part::k ? Status(StatusCode::not_found, facts.name) : Status{};
   });
   EXPECT_EQ(status.message(), "blk.0.attn_k.weight");
-  EXPECT_EQ(visited, 6);
+  EXPECT_EQ(visited, 8);
 }
 
 }  // namespace

@@ -35,16 +35,16 @@ TEST(safetensors, tiny_llama3_of_third_parties) {
     EXPECT_EQ(c.head_dim, 16);
     EXPECT_EQ(c.kv_heads, 2);
     EXPECT_EQ(c.rms_eps, 1e-6);
-    EXPECT_EQ(c.rope.theta, 500000);
-    EXPECT_EQ(c.rope.pairing, RopeConfig::Pairing::half);
-    EXPECT_EQ(c.rope.scaling, RopeConfig::Scaling::llama3);
-    EXPECT_EQ(c.rope.factor, 8);
-    ASSERT_EQ(c.rope.freq_factors.size(), 8u);
+    EXPECT_EQ(c.ropes[0].theta, 500000);
+    EXPECT_EQ(c.ropes[0].pairing, RopeConfig::Pairing::half);
+    EXPECT_EQ(c.ropes[0].scaling, RopeConfig::Scaling::llama3);
+    EXPECT_EQ(c.ropes[0].factor, 8);
+    ASSERT_EQ(c.ropes[0].freq_factors.size(), 8u);
     // Wavelengths 2 pi 500000^(i / 8): below 2048 kept, above 8192 slowed down by 8, between blended.
-    for (const std::size_t i : {0u, 1u, 2u, 3u}) EXPECT_EQ(c.rope.freq_factors[i], 1) << i;
-    for (const std::size_t i : {5u, 6u, 7u}) EXPECT_EQ(c.rope.freq_factors[i], 8) << i;
+    for (const std::size_t i : {0u, 1u, 2u, 3u}) EXPECT_EQ(c.ropes[0].freq_factors[i], 1) << i;
+    for (const std::size_t i : {5u, 6u, 7u}) EXPECT_EQ(c.ropes[0].freq_factors[i], 8) << i;
     const double turns = 8192 / (2 * 3.14159265358979 * std::pow(500000.0, 0.5)), smooth = (turns - 1) / 3;
-    EXPECT_NEAR(c.rope.freq_factors[4], 1 / ((1 - smooth) / 8 + smooth), 1e-5);
+    EXPECT_NEAR(c.ropes[0].freq_factors[4], 1 / ((1 - smooth) / 8 + smooth), 1e-5);
     EXPECT_EQ(file->find("blk.1.ffn_down.weight")->type, GgmlType::BF16);
     EXPECT_EQ(file->find("blk.1.ffn_down.weight")->matrix().extents, (std::array<index, 2>{64, 128}));
     EXPECT_EQ(file->tokenizer.kind, TokenizerData::Kind::none);
@@ -57,9 +57,9 @@ TEST(safetensors, tiny_qwen3_of_third_parties) {
   const std::string path = shared_data + "tiny_models/tiny_qwen3";
   const auto file = load_model(path);
   ASSERT_TRUE(file) << file.error().message();
-  EXPECT_TRUE(file->config.qk_norm);
+  EXPECT_EQ(file->config.qk_norm, QkNorm::head);
   EXPECT_FALSE(file->config.qkv_bias);
-  EXPECT_EQ(file->config.rope.scaling, RopeConfig::Scaling::none);
+  EXPECT_EQ(file->config.ropes[0].scaling, RopeConfig::Scaling::none);
   EXPECT_EQ(file->find("blk.0.attn_q_norm.weight")->vector().extents[0], 16);
 }
 
@@ -136,7 +136,7 @@ TEST(safetensors, internlm2_is_split) {
   write_text(d / "config.json", config.dump()), write_text(d / "model.safetensors", s.bytes());
   const auto file = load_model(d.string());
   ASSERT_TRUE(file) << file.error().message();
-  EXPECT_EQ(file->config.rope.scaling, RopeConfig::Scaling::none);
+  EXPECT_EQ(file->config.ropes[0].scaling, RopeConfig::Scaling::none);
   // Rows of wqkv, heads of two: q0 q0 q1 q1 k k v v | q2 q2 q3 q3 k k v v.
   const index q[] = {0, 1, 2, 3, 8, 9, 10, 11}, k[] = {4, 5, 12, 13}, v[] = {6, 7, 14, 15};
   for (index r = 0; r < 8; ++r) EXPECT_EQ(first(*file, "blk.0.attn_q.weight", 8 * r), static_cast<float>(8 * q[r]));
@@ -165,10 +165,11 @@ TEST(safetensors, refuses_configurations) {
   refuse([](Json& c) { c["head_dim"] = 1ull << 40; }, corrupt_data, {"head dim"});
   refuse([](Json& c) { c["intermediate_size"] = 17; }, corrupt_data, {"'blk.0.ffn_gate.weight'", "[16, 8]", "[17, 8]"});
   refuse([](Json& c) { c["tie_word_embeddings"] = false; }, not_found, {"'output.weight'"});
-  refuse([](Json& c) { c["rope_scaling"] = {{"type", "longrope"}}; }, unsupported, {"'longrope'"});
+  refuse([](Json& c) { c["rope_scaling"] = {{"type", "longrope"}}; }, corrupt_data, {"short_factor"});
+  refuse([](Json& c) { c["rope_scaling"] = {{"type", "longerrope"}}; }, unsupported, {"'longerrope'"});
   refuse([](Json& c) { c["rope_scaling"] = 3; }, corrupt_data, {"rope_scaling"});
   refuse([](Json& c) { c["rope_theta"] = "big"; }, corrupt_data, {"rope_theta"});
-  refuse([](Json& c) { c["hidden_act"] = "gelu"; }, unsupported, {"'gelu'"});
+  refuse([](Json& c) { c["hidden_act"] = "relu2"; }, unsupported, {"'relu2'"});
   refuse([](Json& c) { c["quantization_config"] = {{"quant_method", "gptq"}}; }, unsupported, {"'gptq'"});
   refuse([](Json& c) { c["model_type"] = "qwen2"; }, not_found, {"'blk.0.attn_q.bias'"});
   for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\",}", "\xff\xff"}) {

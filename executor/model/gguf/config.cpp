@@ -6,6 +6,7 @@
 #include <inlay/core/quote.hpp>
 
 #include "executor/model/check_model.hpp"
+#include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/metadata.hpp"
 
@@ -13,22 +14,15 @@ namespace inlay::exec {
 
 namespace {
 
-constexpr const char* truncate_key = "inlay.rope.yarn_truncate";
-
-// YaRN's own magnitude, on top of which GGUF's attn_factor counts.
-double yarn_magnitude(const RopeConfig& rope) { return 0.1 * std::log(rope.factor) + 1; }
-
 // Keys that change what a model computes and that no field stands for, with the value that changes nothing.
 struct Neutral {
   const char* key;
   double value;
 };
-constexpr Neutral neutral_numbers[] = {{"logit_scale", 1},
-                                       {"residual_scale", 1},
-                                       {"embedding_scale", 1},
-                                       {"attn_logit_softcapping", 0},
+constexpr Neutral granite_numbers[] = {
+    {"logit_scale", 1}, {"residual_scale", 1}, {"embedding_scale", 1}, {"attention.scale", 0}};
+constexpr Neutral neutral_numbers[] = {{"attn_logit_softcapping", 0},
                                        {"final_logit_softcapping", 0},
-                                       {"attention.scale", 0},
                                        {"attention.output_scale", 1},
                                        {"attention.clamp_kqv", 0},
                                        {"attention.max_alibi_bias", 0},
@@ -38,13 +32,16 @@ constexpr Neutral neutral_numbers[] = {{"logit_scale", 1},
                                        {"rope.scaling.yarn_ext_factor", 1},
                                        {"rope.scaling.yarn_attn_factor", 1}};
 
-void refuse_unread(GgufMetadata& meta, const std::string& arch) {
-  for (const auto& [name, neutral] : neutral_numbers) {
-    const std::string key = arch + "." + name;
-    if (double value = neutral; meta.number(key, value, false) && value != neutral)
+void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& family) {
+  const auto refuse = [&](const Neutral& neutral) {
+    const std::string key = arch + "." + neutral.key;
+    if (double value = neutral.value; meta.number(key, value, false) && value != neutral.value)
       meta.fail(StatusCode::unsupported, "the key " + quote(key) + " is " + std::to_string(value) + "; it must be " +
-                                             std::to_string(neutral) + " or absent");
-  }
+                                             std::to_string(neutral.value) + " or absent");
+  };
+  for (const Neutral& each : neutral_numbers) refuse(each);
+  if (family.scales != Scales::granite)
+    for (const Neutral& each : granite_numbers) refuse(each);
   if (index experts = 0; meta.integer(arch + ".expert_count", experts, false) && experts > 0)
     meta.fail(StatusCode::unsupported,
               "the architecture " + quote(arch) + " with " + std::to_string(experts) + " experts; it must have none");
@@ -52,31 +49,49 @@ void refuse_unread(GgufMetadata& meta, const std::string& arch) {
     meta.fail(StatusCode::unsupported, "the key " + quote(arch + ".attention.causal") + " is false; it must be true");
 }
 
+void read_original_context(GgufMetadata& meta, ModelConfig& c) {
+  c.ropes[0].original_context = c.context;
+  meta.integer(c.architecture + ".rope.scaling.original_context_length", c.ropes[0].original_context, false);
+}
+
 // What the tensors say of the architecture.
 void read_tensors(const GgufFile& file, GgufMetadata& meta, ModelConfig& c) {
   c.tie_embeddings = true;
-  c.qkv_bias = c.architecture == "qwen2", c.qk_norm = c.architecture == "qwen3";
+  RopeConfig& rope = c.ropes[0];
+  const auto factors = [&](const WeightTensor& tensor, RopeConfig::Scaling scaling, std::vector<float>& to) {
+    if (tensor.type != GgmlType::F32 || tensor.rank != 1)
+      return meta.fail(StatusCode::corrupt_data, "the tensor " + quote(tensor.name) + " is no vector of F32");
+    if (rope.scaling != RopeConfig::Scaling::none && rope.scaling != scaling)
+      return meta.fail(StatusCode::unsupported, "a rope scaling together with " + quote(tensor.name));
+    rope.scaling = scaling;
+    to.resize(static_cast<std::size_t>(tensor.extents[0]));
+    std::memcpy(to.data(), tensor.data, static_cast<std::size_t>(tensor.bytes));
+  };
   for (const WeightTensor& tensor : file.tensors()) {
     if (tensor.name == "token_embd.weight" && tensor.rank == 2) c.vocab = tensor.extents[0];
     if (tensor.name == "output.weight") c.tie_embeddings = false;
-    if (tensor.name == "blk.0.attn_q.bias") c.qkv_bias = true;
+    if (tensor.name == "blk.0.attn_q.bias" || tensor.name == "blk.0.attn_qkv.bias") c.qkv_bias = true;
     if (tensor.name == "blk.0.attn_output.bias") c.output_bias = true;
-    if (tensor.name == "blk.0.attn_q_norm.weight") c.qk_norm = true;
-    if (tensor.name != "rope_freqs.weight") continue;
-    if (tensor.type != GgmlType::F32 || tensor.rank != 1)
-      return meta.fail(StatusCode::corrupt_data, "the tensor 'rope_freqs.weight' is no vector of F32");
-    if (c.rope.scaling != RopeConfig::Scaling::none)
-      return meta.fail(StatusCode::unsupported, "a rope scaling together with 'rope_freqs.weight'");
-    c.rope.scaling = RopeConfig::Scaling::freq_factors;
-    c.rope.freq_factors.resize(static_cast<std::size_t>(tensor.extents[0]));
-    std::memcpy(c.rope.freq_factors.data(), tensor.data, static_cast<std::size_t>(tensor.bytes));
+    if (tensor.name == "blk.0.ffn_down.bias") c.mlp_bias = true;
+    if (tensor.name == "blk.0.attn_q_norm.weight" && c.qk_norm == QkNorm::none) c.qk_norm = QkNorm::head;
+    using enum RopeConfig::Scaling;
+    if (tensor.name == "rope_freqs.weight") factors(tensor, freq_factors, rope.freq_factors);
+    if (tensor.name == "rope_factors_short.weight") factors(tensor, longrope, rope.freq_factors);
+    if (tensor.name == "rope_factors_long.weight") factors(tensor, longrope, rope.long_factors);
   }
   if (c.vocab == 0) meta.fail(StatusCode::not_found, "the matrix 'token_embd.weight' is missing");
+  if (rope.scaling != RopeConfig::Scaling::longrope) return;
+  read_original_context(meta, c);
+  if (rope.freq_factors.size() != rope.long_factors.size())
+    meta.fail(StatusCode::corrupt_data, "there are " + std::to_string(rope.freq_factors.size()) +
+                                            " short factors of rope and " + std::to_string(rope.long_factors.size()) +
+                                            " long ones; there must be one of each for a pair");
 }
 
-void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch, ModelConfig& c) {
-  RopeConfig& rope = c.rope;
-  rope.pairing = gguf_pairing(arch);
+void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch, const Family& family,
+               ModelConfig& c) {
+  RopeConfig& rope = c.ropes[0];
+  rope.pairing = family.gguf_pairing;
   rope.dim = c.head_dim;
   meta.integer(arch + ".rope.dimension_count", rope.dim, false);
   meta.number(arch + ".rope.freq_base", rope.theta, false);
@@ -89,71 +104,107 @@ void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch
     rope.scaling = rope.factor == 1 ? RopeConfig::Scaling::none : RopeConfig::Scaling::linear;
   } else if (type == "yarn") {
     rope.scaling = RopeConfig::Scaling::yarn;
-    rope.original_context = c.context;
-    meta.integer(arch + ".rope.scaling.original_context_length", rope.original_context, false);
+    read_original_context(meta, c);
     meta.number(arch + ".rope.scaling.yarn_beta_fast", rope.beta_fast, false);
     meta.number(arch + ".rope.scaling.yarn_beta_slow", rope.beta_slow, false);
-    meta.boolean(truncate_key, rope.truncate);
-    rope.attention_factor = yarn_magnitude(rope);
-  } else if (type != "none") {
-    meta.fail(StatusCode::unsupported, "rope scaling " + quote(type) + "; it must be none, linear or yarn");
+    meta.boolean(gguf_yarn_truncate, rope.truncate);
+    rope.attention_factor = gguf_yarn_magnitude(rope);
+  } else if (type != "none" && type != "longrope") {  // which tensors tell of
+    meta.fail(StatusCode::unsupported, "rope scaling " + quote(type) + "; it must be none, linear, yarn or longrope");
   }
   double attention = 1;  // of every type, none too
   meta.number(arch + ".rope.scaling.attn_factor", attention, false);
   rope.attention_factor *= attention;
 }
 
-// Widths, windows and thetas, each one number or one for each layer.
-void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& arch, ModelConfig& c) {
-  std::vector<index> widths, windowed;
-  meta.per_layer(arch + ".feed_forward_length", c.layers, widths, true);
-  index window = 0;
-  double theta = c.rope.theta;
-  meta.integer(arch + ".attention.sliding_window", window, false);
+// Which layers have a window: the array that says it, or else what goes without saying in the family.
+std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const std::string& arch,
+                               const Family& family, index layers) {
+  std::vector<index> listed;
   const std::string pattern = arch + ".attention.sliding_window_pattern";
-  meta.per_layer(pattern, c.layers, windowed, false);
-  meta.number(arch + ".rope.freq_base_swa", theta, false);
-  // llama.cpp reads one number as a period whose phase depends on the architecture.
-  if (const GgufValue* value = file.find(pattern); value && value->type != GgufType::array)
+  const GgufValue* value = file.find(pattern);
+  index period = family.windows == Windows::all_but_last ? family.period : 1;
+  if (value && value->type != GgufType::array && family.windows == Windows::all_but_last)
+    meta.integer(pattern, period, true);
+  else if (value && value->type != GgufType::array)
     meta.fail(StatusCode::unsupported,
               "the key " + quote(pattern) + " is one number; it must be an array with an entry for each layer");
-  if (!meta.ok()) return;
-  c.hidden = widths[0], c.sliding_window = window;
-  if (widths.size() == 1 && windowed.size() <= 1) {
-    if (!windowed.empty() && windowed[0] == 0) c.sliding_window = 0;
-    if (c.sliding_window > 0) c.rope.theta = theta;
-    return;
+  else
+    meta.per_layer(pattern, layers, listed, false);
+  if (meta.ok() && period < 1)
+    meta.fail(StatusCode::corrupt_data, "the key " + quote(pattern) + " is " + std::to_string(period) + "; it must be at least 1");
+  std::vector<bool> windowed(static_cast<std::size_t>(layers), true);
+  for (std::size_t i = 0; meta.ok() && i < windowed.size(); ++i) {
+    if (!listed.empty())
+      windowed[i] = listed[listed.size() == 1 ? 0 : i] != 0;
+    else if (period > 1)
+      windowed[i] = (static_cast<index>(i) + 1) % period != 0;
   }
+  return windowed;
+}
+
+// Widths, windows and ropes of the layers.
+void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& arch, const Family& family,
+                 ModelConfig& c) {
+  std::vector<index> widths;
+  meta.per_layer(arch + ".feed_forward_length", c.layers, widths, true);
+  index window = 0;
+  meta.integer(arch + ".attention.sliding_window", window, false);
+  const std::vector<bool> windowed = read_windows(file, meta, arch, family, c.layers);
+  RopeConfig local = c.ropes[0];
+  if (family.plain_windows) local = {.pairing = local.pairing, .dim = local.dim, .theta = local.theta};
+  if (family.local_theta > 0) local.theta = family.local_theta;
+  meta.number(arch + ".rope.freq_base_swa", local.theta, false);
+  if (!meta.ok()) return;
+  c.hidden = *std::max_element(widths.begin(), widths.end());
+  if (local != c.ropes[0]) c.ropes.push_back(std::move(local));
   std::vector<LayerConfig> each(static_cast<std::size_t>(c.layers));
   for (std::size_t i = 0; i < each.size(); ++i) {
-    each[i].hidden = widths.size() == 1 ? widths[0] : widths[i];
-    each[i].window = windowed.empty() || windowed[i] != 0 ? window : 0;
-    each[i].rope_theta = each[i].window > 0 ? theta : c.rope.theta;
+    LayerConfig& layer = each[i];
+    layer.hidden = widths[widths.size() == 1 ? 0 : i];
+    layer.window = windowed[i] ? window : 0;
+    layer.rope = layer.window > 0 && c.ropes.size() > 1 ? 1 : 0;
+    if (family.turning == Turning::three_of_four && i % 4 == 3) layer.rope = LayerConfig::no_rope;
+    if (family.turning == Turning::windowed && window > 0 && layer.window == 0) layer.rope = LayerConfig::no_rope;
   }
   c.set_layers(std::move(each));
 }
 
-}  // namespace
-
-std::string gguf_architecture(const ModelConfig& config) {
-  return config.architecture == "mistral" ? "llama" : config.architecture;
+// What multiplies; Gemma's files do not say it.
+void read_scales(GgufMetadata& meta, const std::string& arch, const Family& family, ModelConfig& c) {
+  switch (family.scales) {
+    case Scales::none: return;
+    case Scales::gemma: {
+      constexpr index layers_of_27b = 62;  // Gemma 3's only model whose scores are scaled by dim / heads
+      const double width = static_cast<double>(c.layers == layers_of_27b ? c.dim / c.heads : c.head_dim);
+      c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
+      return;
+    }
+    case Scales::granite: {
+      double logits = 1;
+      meta.number(arch + ".embedding_scale", c.embed_scale, false);
+      meta.number(arch + ".residual_scale", c.residual_scale, false);
+      meta.number(arch + ".attention.scale", c.attn_scale, false);
+      meta.number(arch + ".logit_scale", logits, true);
+      c.logit_scale = 1 / logits;
+      return;
+    }
+  }
 }
 
-RopeConfig::Pairing gguf_pairing(const std::string& architecture) {
-  const bool interleaved = architecture == "llama" || architecture == "internlm2";
-  return interleaved ? RopeConfig::Pairing::interleaved : RopeConfig::Pairing::half;
-}
-
-Expected<ModelConfig> read_gguf_config(const GgufFile& file) {
+Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
   GgufMetadata meta(file);
   ModelConfig c;
   meta.text("general.architecture", c.architecture, true);
   meta.text("general.name", c.name, false);
   const std::string& arch = c.architecture;
-  if (meta.ok() && arch != "llama" && arch != "qwen2" && arch != "qwen3" && arch != "internlm2")
+  const Family* known = family_of_gguf(arch);
+  if (!known)
     meta.fail(StatusCode::unsupported,
-              "the architecture " + quote(arch) + "; it must be llama, qwen2, qwen3 or internlm2");
-  refuse_unread(meta, arch);
+              "the architecture " + quote(arch) + "; it must be " + known_families(&Family::gguf));
+  if (Status status = meta.take_status(); !status) return failure(std::move(status));
+  const Family& family = *known;
+  refuse_unread(meta, arch, family);
   meta.integer(arch + ".block_count", c.layers, true);
   meta.integer(arch + ".embedding_length", c.dim, true);
   meta.integer(arch + ".context_length", c.context, true);
@@ -170,79 +221,19 @@ Expected<ModelConfig> read_gguf_config(const GgufFile& file) {
   meta.integer(arch + ".attention.key_length", c.head_dim, false);
   if (index value = c.head_dim; meta.integer(arch + ".attention.value_length", value, false) && value != c.head_dim)
     meta.fail(StatusCode::unsupported, "value heads of another length than key heads");
-  read_rope(file, meta, arch, c);
-  read_layers(file, meta, arch, c);
-  if (meta.ok()) read_tensors(file, meta, c);
+  c.norms = family.norms(), c.qk_norm = family.qk_norm, c.activation = family.activation;
+  c.qkv_bias = !family.qkv_bias.key && family.qkv_bias.otherwise;
+  read_rope(file, meta, arch, family, c);
+  if (meta.ok() && with_tensors) read_tensors(file, meta, c);
+  read_layers(file, meta, arch, family, c);
+  if (meta.ok()) read_scales(meta, arch, family, c);
   if (Status status = meta.take_status(); !status) return failure(std::move(status));
   return c;
 }
 
-namespace {
-
-// What differs between layers, in the one form that GGUF has for each: an array of widths; one window and which
-// layers have it; one theta for those and one for the others.
-Status write_layers(const ModelConfig& c, const std::string& origin, const std::string& arch, GgufWriter& writer) {
-  std::vector<std::int32_t> widths;
-  std::vector<std::uint8_t> windowed;
-  double theta = c.rope.theta;  // of the layers with a window
-  for (index i = 0; i < c.layers; ++i)
-    if (const LayerConfig layer = c.layer(i); layer.window > 0) theta = layer.rope_theta;
-  for (index i = 0; i < c.layers; ++i) {
-    const LayerConfig layer = c.layer(i);
-    widths.push_back(static_cast<std::int32_t>(layer.hidden));
-    windowed.push_back(layer.window > 0);
-    const auto refuse = [&](const std::string& what) {
-      return Status(StatusCode::unsupported, origin + ": layer " + std::to_string(i) + " has " + what);
-    };
-    if (layer.window > 0 && layer.window != c.sliding_window)
-      return refuse("a window of " + std::to_string(layer.window) + ", others one of " +
-                    std::to_string(c.sliding_window) + "; GGUF has a form for one size only");
-    if (layer.rope_theta != (layer.window > 0 ? theta : c.rope.theta))
-      return refuse("the rope theta " + std::to_string(layer.rope_theta) +
-                    "; GGUF has a form for one theta of the layers with a window and one of the others");
-  }
-  const auto alike = [](const auto& all) { return std::equal(all.begin() + 1, all.end(), all.begin()); };
-  if (widths.empty() || alike(widths))
-    writer.set(arch + ".feed_forward_length", static_cast<std::uint32_t>(c.hidden));
-  else
-    writer.set(arch + ".feed_forward_length", std::span<const std::int32_t>(widths));
-  if (c.sliding_window > 0) {
-    writer.set(arch + ".attention.sliding_window", static_cast<std::uint32_t>(c.sliding_window));
-    if (!windowed.empty() && !alike(windowed)) writer.set_flags(arch + ".attention.sliding_window_pattern", windowed);
-    if (theta != c.rope.theta) writer.set(arch + ".rope.freq_base_swa", static_cast<float>(theta));
-  }
-  return {};
-}
-
 }  // namespace
 
-Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWriter& writer) {
-  const std::string arch = gguf_architecture(c);
-  const auto number = [&](const char* name, index value) {
-    writer.set(arch + "." + name, static_cast<std::uint32_t>(value));
-  };
-  const auto real = [&](const char* name, double value) { writer.set(arch + "." + name, static_cast<float>(value)); };
-  writer.set("general.architecture", arch);
-  writer.set("general.name", c.name.empty() ? c.architecture : c.name);
-  number("context_length", c.context), number("embedding_length", c.dim), number("block_count", c.layers);
-  number("vocab_size", c.vocab);
-  number("attention.head_count", c.heads), number("attention.head_count_kv", c.kv_heads);
-  number("attention.key_length", c.head_dim), number("attention.value_length", c.head_dim);
-  real("attention.layer_norm_rms_epsilon", c.rms_eps);
-  number("rope.dimension_count", c.rope.dim);
-  real("rope.freq_base", c.rope.theta);
-  if (Status status = write_layers(c, origin, arch, writer); !status) return status;
-  const bool yarn = c.rope.scaling == RopeConfig::Scaling::yarn;
-  if (const double attention = c.rope.attention_factor / (yarn ? yarn_magnitude(c.rope) : 1); yarn || attention != 1)
-    real("rope.scaling.attn_factor", attention);
-  if (!yarn && c.rope.scaling != RopeConfig::Scaling::linear) return {};
-  writer.set(arch + ".rope.scaling.type", yarn ? "yarn" : "linear");
-  real("rope.scaling.factor", c.rope.factor);
-  if (!yarn) return {};
-  number("rope.scaling.original_context_length", c.rope.original_context);
-  real("rope.scaling.yarn_beta_fast", c.rope.beta_fast), real("rope.scaling.yarn_beta_slow", c.rope.beta_slow);
-  if (!c.rope.truncate) writer.set(truncate_key, false);
-  return {};
-}
+Expected<ModelConfig> read_gguf_config(const GgufFile& file) { return read_config(file, true); }
+Expected<ModelConfig> read_gguf_keys(const GgufFile& file) { return read_config(file, false); }
 
 }  // namespace inlay::exec

@@ -5,6 +5,7 @@
 //   inlay.rope.yarn_truncate   bool; false: the ends of YaRN's ramp are no whole pairs (absent: true)
 #pragma once
 
+#include <cmath>
 #include <string>
 
 #include <inlay/model/model_config.hpp>
@@ -14,16 +15,20 @@
 
 namespace inlay::exec {
 
-// GGUF has one architecture for Llama and Mistral.
-std::string gguf_architecture(const ModelConfig& config);
+inline constexpr const char* gguf_yarn_truncate = "inlay.rope.yarn_truncate";
 
-// How rows of q and k lie in files of this architecture. llama.cpp's converter permutes them to pairs of neighbours
-// for some; the others keep halves.
-RopeConfig::Pairing gguf_pairing(const std::string& architecture);
+// YaRN's own magnitude, on top of which GGUF's attn_factor counts.
+inline double gguf_yarn_magnitude(const RopeConfig& rope) { return 0.1 * std::log(rope.factor) + 1; }
 
 Expected<ModelConfig> read_gguf_config(const GgufFile& file);
+// Without what the tensors say.
+Expected<ModelConfig> read_gguf_keys(const GgufFile& file);
 
 // Refuses what the keys have no form for. `origin` names the model in messages.
 Status write_gguf_config(const ModelConfig& config, const std::string& origin, GgufWriter& writer);
+
+// Whether a reader will make the same of the keys that were written: some facts have none, and go without saying in
+// their family.
+Status check_gguf_config(const ModelConfig& config, const std::string& origin, const GgufWriter& writer);
 
 }  // namespace inlay::exec

@@ -1,9 +1,11 @@
 #include <utility>
+#include <vector>
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/model.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
+#include "executor/model/split_tensors.hpp"
 
 namespace inlay::exec {
 
@@ -16,7 +18,9 @@ Expected<ModelFile> gguf_model(const GgufFile& file) {
   model.path = file.origin();
   model.config = std::move(*config);
   model.tokenizer = std::move(*vocabulary);
-  model.set_tensors(file.tensors(), {file.mapping()});
+  std::vector<WeightTensor> tensors = file.tensors();
+  if (Status status = split_tensors(model.config, model.path, tensors); !status) return failure(std::move(status));
+  model.set_tensors(std::move(tensors), {file.mapping()});
   if (Status status = check_model(model); !status) return failure(std::move(status));
   return model;
 }

@@ -34,7 +34,7 @@ Status GgufWriter::write(const std::string& path) const {
   return files::write_whole(path, [&](std::FILE* file) { return write_to(file, path); });
 }
 
-Status GgufWriter::write_to(std::FILE* file, const std::string& path) const {
+std::string GgufWriter::head() const {
   std::string head("GGUF");
   put(head, std::uint32_t{3});
   put(head, static_cast<std::uint64_t>(entries_.size()));
@@ -51,6 +51,11 @@ Status GgufWriter::write_to(std::FILE* file, const std::string& path) const {
     offset = aligned(offset + static_cast<std::uint64_t>(entry.rows * entry.row_bytes));
   }
   head.resize(aligned(head.size()), '\0');
+  return head;
+}
+
+Status GgufWriter::write_to(std::FILE* file, const std::string& path) const {
+  const std::string head = this->head();
   if (std::fwrite(head.data(), 1, head.size(), file) != head.size()) return write_error(path);
   std::vector<std::byte> row;
   for (const Entry& entry : entries_) {

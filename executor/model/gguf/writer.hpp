@@ -42,6 +42,9 @@ class GgufWriter {
 
   index tensor_bytes() const;
 
+  // All that goes before the tensors, padded: a file by itself where there are none.
+  std::string head() const;
+
   Status write(const std::string& path) const;
 
  private:

@@ -1,145 +1,181 @@
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <inlay/core/quote.hpp>
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/hf/config.hpp"
-#include "executor/model/hf/rope.hpp"
+#include "executor/model/hf/layers.hpp"
 
 namespace inlay::exec {
 
 namespace {
 
-// The list that has an entry for each layer; null where the key is missing.
-Expected<Json> list_of_layers(const Json& json, const char* key, const std::string& origin, index layers) {
-  const Json list = json.find(key);
-  if (list && !list.is_array())
-    return failure(StatusCode::corrupt_data, origin + ": the key " + quote(key) + " is no list");
-  if (list && static_cast<index>(list.size()) != layers)
-    return failure(StatusCode::corrupt_data, origin + ": " + key + " has " + std::to_string(list.size()) +
-                                                 " entries; there must be one for each of the " +
-                                                 std::to_string(layers) + " layers");
-  return list;
+// Keys that are read, here and in the files of this folder, where the family has a use for them.
+bool is_read(std::string_view key, const Family& family) {
+  constexpr std::string_view always[] = {
+      "_name_or_path", "bos_token_id", "eos_token_id", "head_dim", "hidden_act", "hidden_activation", "hidden_size",
+      "intermediate_size", "layer_types", "max_position_embeddings", "mlp_bias", "model_type", "num_attention_heads",
+      "num_hidden_layers", "num_key_value_heads", "original_max_position_embeddings", "partial_rotary_factor",
+      "quantization_config", "rms_norm_eps", "rope_local_base_freq", "rope_parameters", "rope_scaling", "rope_theta",
+      "sliding_window", "tie_word_embeddings", "vocab_size"};
+  constexpr std::string_view windows[] = {"use_sliding_window", "max_window_layers", "sliding_window_pattern",
+                                          "_sliding_window_pattern"};
+  constexpr std::string_view turning[] = {"no_rope_layers", "no_rope_layer_interval"};
+  constexpr std::string_view gemma[] = {"query_pre_attn_scalar"};
+  constexpr std::string_view granite[] = {"embedding_multiplier", "residual_multiplier", "attention_multiplier",
+                                          "logits_scaling"};
+  const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
+  for (const FlagKey& flag : {family.qkv_bias, family.output_bias, family.mlp_bias})
+    if (flag.key && key == flag.key) return true;
+  return in(always) || in(windows) || (family.turning == Turning::three_of_four && in(turning)) ||
+         (family.scales == Scales::gemma && in(gemma)) || (family.scales == Scales::granite && in(granite));
 }
 
-Status read_widths(const Json& json, const std::string& origin, std::vector<LayerConfig>& layers) {
-  constexpr const char* key = "intermediate_size";
-  JsonFields fields(json, origin);
-  if (!json.find(key).is_array()) {
-    index width = 0;
-    fields.integer(key, width, true);
-    for (LayerConfig& layer : layers) layer.hidden = width;
-    return fields.take_status();
-  }
-  auto list = list_of_layers(json, key, origin, static_cast<index>(layers.size()));
-  if (!list) return std::move(list.error());
-  std::size_t i = 0;
-  for (const Json width : list->elements()) {
-    if (!width.is_integer())
-      return {StatusCode::corrupt_data, origin + ": entry " + std::to_string(i) + " of " + key + " is no integer"};
-    layers[i++].hidden = width.integer();
-  }
-  return {};
+// Keys that change no number of a text that is read: how the model was trained, saved, sampled and served.
+bool is_harmless(std::string_view key) {
+  constexpr std::string_view known =
+      " _attn_implementation architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens "
+      "cache_implementation chunk_size_feed_forward cross_attention_hidden_size diversity_penalty do_sample dtype "
+      "early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task id2label "
+      "initializer_factor initializer_range is_composition is_decoder is_encoder_decoder is_llama_config keys_to_ignore_"
+      "at_inference label2id length_penalty max_length min_length no_repeat_ngram_size num_beam_groups num_beams "
+      "num_return_sequences output_attentions output_hidden_states output_router_logits output_scores prefix "
+      "pretraining_tp problem_type pruned_heads remove_invalid_values repetition_penalty return_dict return_dict_in_"
+      "generate suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype "
+      "torchscript transformers_version typical_p use_bfloat16 use_cache use_flash_attn ";
+  constexpr std::string_view endings[] = {"_dropout", "_pdrop", "_token_id", "_loss_coef"};
+  return known.find(" " + std::string(key) + " ") != std::string_view::npos || key.starts_with("transformers") ||
+         key.starts_with("unsloth") ||
+         std::any_of(std::begin(endings), std::end(endings), [&](std::string_view end) { return key.ends_with(end); });
 }
 
-// Mistral's layers all have the window. Qwen's have it from max_window_layers on, if use_sliding_window says so.
-// layer_types overrules both, and is the only way for the others.
-Status read_windows(const Json& json, const std::string& origin, const std::string& arch,
-                    std::vector<LayerConfig>& layers) {
-  constexpr index default_window = 4096, default_full_layers = 28;  // transformers' of Mistral and Qwen
-  auto types = list_of_layers(json, "layer_types", origin, static_cast<index>(layers.size()));
-  if (!types) return std::move(types.error());
-  const bool mistral = arch == "mistral", qwen = arch == "qwen2" || arch == "qwen3";
-  JsonFields fields(json, origin);
-  bool used = !qwen && (mistral || types->is_array());
-  if (qwen) fields.boolean("use_sliding_window", used);
-  index window = (mistral || qwen) && !json.contains("sliding_window") ? default_window : 0;
-  index full_layers = qwen ? default_full_layers : 0;
-  fields.integer("sliding_window", window);  // null: none
-  if (qwen) fields.integer("max_window_layers", full_layers);
-  if (Status status = fields.take_status(); !status) return status;
-  if (!used) window = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    bool sliding = static_cast<index>(i) >= full_layers;
-    if (const Json type = (*types)[i]; *types) {
-      sliding = type == "sliding_attention";
-      if (!sliding && type != "full_attention")
-        return {StatusCode::unsupported, origin + ": entry " + std::to_string(i) + " of layer_types is " +
-                                             quote(shown(type)) + "; it must be full_attention or sliding_attention"};
-      if (sliding && window == 0)
-        return {StatusCode::corrupt_data, origin + ": layer_types has sliding_attention, but sliding_window is absent" +
-                                              (qwen ? " or use_sliding_window false" : "")};
+// Keys that change what a model computes, with the value at which they do not.
+bool is_neutral(std::string_view key, const Json& value) {
+  constexpr std::string_view off[] = {"attention_bias",     "attention_out_bias", "add_cross_attention",
+                                      "bias",                   "qk_layernorm",
+                                      "qkv_bias",           "rope_interleaved",   "tie_encoder_decoder",
+                                      "use_bidirectional_attention", "use_bias",  "use_mrope",
+                                      "use_qk_norm",        "use_qkv_bias",       "use_sliding_window"};
+  const bool empty = value.is_null() || ((value.is_object() || value.is_array()) && value.size() == 0);
+  return empty || (value.is_false() && std::find(std::begin(off), std::end(off), key) != std::end(off));
+}
+
+void refuse_unknown(const Json& config, const Family& family, JsonFields& fields) {
+  for (const auto& [key, value] : config.members())
+    if (!is_read(key, family) && !is_harmless(key) && !is_neutral(key, value))
+      return fields.fail(StatusCode::unsupported, "the key " + quote(key) + " is " + quote(written(value)) +
+                                                      "; no model of the architecture " +
+                                                      quote(std::string(family.hf)) + " that is read has it");
+}
+
+void read_activation(JsonFields& f, const Family& family, ModelConfig& c) {
+  c.activation = family.activation;
+  std::string name;
+  // Gemma's older files have a hidden_act that nobody reads beside the hidden_activation that counts.
+  if (!f.text("hidden_activation", name) && !f.text("hidden_act", name)) return;
+  if (name == "gelu" && family.activation == Activation::gelu_tanh) return;  // what Gemma's first files call it
+  constexpr std::pair<std::string_view, Activation> names[] = {{"silu", Activation::silu},
+                                                               {"swish", Activation::silu},
+                                                               {"gelu", Activation::gelu},
+                                                               {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                                               {"gelu_new", Activation::gelu_tanh}};
+  for (const auto& [each, activation] : names)
+    if (name == each) return void(c.activation = activation);
+  f.fail(StatusCode::unsupported,
+         "the activation " + quote(name) + "; it must be silu, swish, gelu, gelu_new or gelu_pytorch_tanh");
+}
+
+void read_scales(JsonFields& f, const Family& family, ModelConfig& c) {
+  switch (family.scales) {
+    case Scales::none: return;
+    case Scales::gemma: {
+      double width = static_cast<double>(c.head_dim);
+      f.number("query_pre_attn_scalar", width);
+      if (!(width > 0)) return f.fail(StatusCode::corrupt_data, "query_pre_attn_scalar must be positive");
+      c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
+      return;
     }
-    layers[i].window = sliding ? window : 0;
+    case Scales::granite: {
+      double logits = 1;
+      c.attn_scale = 1;
+      f.number("embedding_multiplier", c.embed_scale), f.number("residual_multiplier", c.residual_scale);
+      f.number("attention_multiplier", c.attn_scale), f.number("logits_scaling", logits);
+      c.logit_scale = 1 / logits;
+      return;
+    }
   }
-  return {};
 }
 
-// What may differ between layers.
-Status read_layers(const Json& json, const std::string& origin, ModelConfig& c) {
-  std::vector<LayerConfig> layers(static_cast<std::size_t>(c.layers));
-  if (Status status = read_widths(json, origin, layers); !status) return status;
-  if (Status status = read_windows(json, origin, c.architecture, layers); !status) return status;
-  HfLayerKinds kinds;
-  for (const LayerConfig& layer : layers) (layer.window > 0 ? kinds.sliding : kinds.full) = true;
-  double sliding_theta = 0;
-  if (Status status = read_hf_rope(json, origin, kinds, c, sliding_theta); !status) return status;
-  for (LayerConfig& layer : layers) layer.rope_theta = layer.window > 0 ? sliding_theta : c.rope.theta;
-  c.set_layers(std::move(layers));
-  return {};
+void refuse_quantized(const Json& config, JsonFields& f) {
+  const Json quantized = config.find("quantization_config");
+  if (!quantized) return;
+  std::string method = "unnamed";
+  if (const Json named = quantized.find("quant_method"); named.is_string()) method = named.text();
+  f.fail(StatusCode::unsupported,
+         "weights quantized with the method " + quote(method) + "; they must be F32, F16 or BF16");
+}
+
+Expected<ModelConfig> text_config(const Json& config, const std::string& origin) {
+  JsonFields f(config, origin);
+  ModelConfig c;
+  f.text("model_type", c.architecture, true);
+  const Family* known = family_of_hf(c.architecture);
+  if (!known)
+    f.fail(StatusCode::unsupported, "the architecture " + quote(c.architecture) + "; it must be " +
+                                        known_families(&Family::hf));
+  if (Status status = f.take_status(); !status) return failure(std::move(status));
+  const Family& family = *known;
+  refuse_quantized(config, f);
+  refuse_unknown(config, family, f);
+  f.text("_name_or_path", c.name);
+  f.integer("num_hidden_layers", c.layers, true);
+  f.integer("hidden_size", c.dim, true);
+  c.heads = family.heads, c.vocab = family.vocab, c.context = family.context;
+  f.integer("num_attention_heads", c.heads, family.heads == 0);
+  c.kv_heads = family.kv_heads == 0 ? c.heads : family.kv_heads;
+  f.integer("num_key_value_heads", c.kv_heads);
+  f.integer("vocab_size", c.vocab, family.vocab == 0);
+  f.integer("max_position_embeddings", c.context);
+  c.rms_eps = family.rms_eps;
+  f.number("rms_norm_eps", c.rms_eps);
+  if (f.ok() && (c.heads < 1 || c.dim < 1))
+    f.fail(StatusCode::corrupt_data, "num_attention_heads and hidden_size must be positive");
+  if (f.ok()) c.head_dim = family.head_dim == 0 ? c.dim / c.heads : family.head_dim;
+  f.integer("head_dim", c.head_dim);
+  c.tie_embeddings = family.tied;
+  f.boolean("tie_word_embeddings", c.tie_embeddings);
+  for (const auto& [flag, fact] : {std::pair{family.qkv_bias, &c.qkv_bias},
+                                   {family.output_bias, &c.output_bias},
+                                   {family.mlp_bias, &c.mlp_bias}}) {
+    *fact = flag.otherwise;
+    if (flag.key) f.boolean(flag.key, *fact);
+  }
+  c.norms = family.norms(), c.qk_norm = family.qk_norm;
+  read_activation(f, family, c);
+  read_scales(f, family, c);
+  if (Status status = f.take_status(); !status) return failure(std::move(status));
+  // Before anything is sized by these numbers (lists of layers and frequency factors are).
+  c.ropes[0].dim = 2, c.hidden = 1;
+  if (Status status = check_config(c, origin); !status) return failure(std::move(status));
+  if (Status status = read_hf_layers(config, origin, family, c); !status) return failure(std::move(status));
+  if (Status status = check_config(c, origin); !status) return failure(std::move(status));
+  return c;
 }
 
 }  // namespace
 
 Expected<ModelConfig> hf_config(const Json& config, const std::string& origin) {
+  const Json text = config.find("text_config");
+  if (!text.is_object()) return text_config(config, origin);
   JsonFields f(config, origin);
-  ModelConfig c;
-  f.text("model_type", c.architecture, true);
-  const std::string& arch = c.architecture;
-  if (f.ok() && arch != "llama" && arch != "mistral" && arch != "qwen2" && arch != "qwen3" && arch != "internlm2")
-    f.fail(StatusCode::unsupported,
-           "the architecture " + quote(arch) + "; it must be llama, mistral, qwen2, qwen3 or internlm2");
-  if (const Json quantized = config.find("quantization_config")) {
-    std::string method = "unnamed";
-    if (const Json named = quantized.find("quant_method"); named.is_string()) method = named.text();
-    f.fail(StatusCode::unsupported,
-           "weights quantized with the method " + quote(method) + "; they must be F32, F16 or BF16");
-  }
-  f.text("_name_or_path", c.name);
-  f.integer("num_hidden_layers", c.layers, true);
-  f.integer("hidden_size", c.dim, true);
-  f.integer("num_attention_heads", c.heads, true);
-  c.kv_heads = c.heads;
-  f.integer("num_key_value_heads", c.kv_heads);
-  f.integer("vocab_size", c.vocab, true);
-  c.context = arch == "mistral" ? 131072 : arch == "qwen2" || arch == "qwen3" ? 32768 : 2048;  // transformers' own
-  f.integer("max_position_embeddings", c.context);
-  c.rms_eps = 1e-6;
-  f.number("rms_norm_eps", c.rms_eps);
-  if (f.ok() && (c.heads < 1 || c.dim < 1))
-    f.fail(StatusCode::corrupt_data, "num_attention_heads and hidden_size must be positive");
-  if (f.ok()) c.head_dim = arch == "qwen3" ? 128 : c.dim / c.heads;  // where nothing is said, as transformers has it
-  f.integer("head_dim", c.head_dim);
-  f.boolean("tie_word_embeddings", c.tie_embeddings);
-  bool bias = false, mlp_bias = false;
-  f.boolean(arch == "internlm2" ? "bias" : "attention_bias", bias);
-  f.boolean("mlp_bias", mlp_bias);
-  if (mlp_bias) f.fail(StatusCode::unsupported, "mlp_bias; it must be false");
-  if (std::string act = "silu"; f.text("hidden_act", act) && act != "silu" && act != "swish")
-    f.fail(StatusCode::unsupported, "the activation " + quote(act) + "; it must be silu, or swish, which is the same");
-  c.qkv_bias = bias || arch == "qwen2";
-  c.output_bias = bias;
-  c.qk_norm = arch == "qwen3";
-  if (arch == "qwen2") c.output_bias = false;
+  refuse_quantized(config, f);
   if (Status status = f.take_status(); !status) return failure(std::move(status));
-  // Before anything is sized by these numbers (lists of layers and frequency factors are).
-  c.rope.dim = 2, c.hidden = 1;
-  if (Status status = check_config(c, origin); !status) return failure(std::move(status));
-  if (Status status = read_layers(config, origin, c); !status) return failure(std::move(status));
-  if (Status status = check_config(c, origin); !status) return failure(std::move(status));
-  return c;
+  return text_config(text, origin + ": text_config");
 }
 
 }  // namespace inlay::exec

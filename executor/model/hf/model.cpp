@@ -12,12 +12,14 @@
 #include <inlay/model/model_tensors.hpp>
 
 #include "executor/model/check_model.hpp"
+#include "executor/model/family.hpp"
 #include "executor/model/hf/config.hpp"
 #include "executor/model/hf/index.hpp"
 #include "executor/model/hf/model.hpp"
 #include "executor/model/hf/names.hpp"
 #include "executor/model/hf/safetensors.hpp"
 #include "executor/model/hf/tokenizer.hpp"
+#include "executor/model/split_tensors.hpp"
 
 namespace inlay::exec {
 
@@ -26,6 +28,8 @@ namespace {
 // InternLM2 stores, for each kv head, its query heads, its key and its value one after the other:
 //
 //   wqkv [kv_heads][group + 2][head_dim][dim]      rows  q0 .. q(group-1) k v | q .. k v | ...
+constexpr std::string_view fused_name = "attn_qkv_by_kv_head";
+
 Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTensor& fused,
                  std::vector<WeightTensor>& tensors, std::vector<std::shared_ptr<const Mapping>>& memory) {
   const index group = c.heads / c.kv_heads;
@@ -37,8 +41,8 @@ Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTe
   auto copy = Mapping::anonymous(static_cast<std::size_t>(fused.bytes));
   if (!copy) return std::move(copy.error());
   std::byte* to = (*copy)->mutable_data();
-  const std::string stem = fused.name.substr(0, fused.name.find("attn_qkv"));
-  const std::string kind = fused.name.substr(stem.size() + std::string_view("attn_qkv").size());
+  const std::string stem = fused.name.substr(0, fused.name.find(fused_name));
+  const std::string kind = fused.name.substr(stem.size() + fused_name.size());
   const std::pair<const char*, std::pair<index, index>> parts[] = {
       {"attn_q", {0, group}}, {"attn_k", {group, 1}}, {"attn_v", {group + 1, 1}}};  // first head, heads
   for (const auto& [part, span] : parts) {
@@ -69,8 +73,13 @@ class HfLoader {
     if (!config) return failure(std::move(config.error()));
     model_.path = directory_.string();
     model_.config = std::move(*config);
+    family_ = family_of_hf(model_.config.architecture);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
+    if (Status status = split_tensors(model_.config, config_path, tensors_); !status)
+      return failure(std::move(status));
     settle_head();
+    if (family_->norm_adds_one)
+      if (Status status = add_one_to_norms(); !status) return failure(std::move(status));
     model_.set_tensors(std::move(tensors_), std::move(memory_));
     // The tensors first: ids may be as large as the embedding has rows, and only they say that it has them.
     if (Status status = check_model(model_); !status) return failure(std::move(status));
@@ -116,7 +125,7 @@ class HfLoader {
       if (!elsewhere(each))
         if (Status status = add(*file, each, tensor); !status) return status;
     for (const auto& [each, dtype] : file->other_dtypes)
-      if (!elsewhere(each) && !is_needless(each))
+      if (!elsewhere(each) && !is_needless(each) && !is_of_another_modality(each))
         return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " + quote(dtype) +
                                              "; it must be F32, F16 or BF16"};
     return {};
@@ -139,9 +148,29 @@ class HfLoader {
       model_.config.tie_embeddings = false;
   }
 
+  // Gemma's norms multiply by 1 + w. GGUF has the sum, and so has the model.
+  Status add_one_to_norms() {
+    const auto is_norm = [](const WeightTensor& each) { return each.rank == 1 && each.name.ends_with("norm.weight"); };
+    index count = 0;
+    for (const WeightTensor& each : tensors_) count += is_norm(each) ? each.size() : 0;
+    auto memory = Mapping::anonymous(static_cast<std::size_t>(count) * sizeof(float));
+    if (!memory) return std::move(memory.error());
+    auto* to = reinterpret_cast<float*>((*memory)->mutable_data());
+    for (WeightTensor& each : tensors_) {
+      if (!is_norm(each)) continue;
+      dequantize_row(each.type, each.data, each.size(), to);
+      for (index i = 0; i < each.size(); ++i) to[i] += 1;
+      each.type = GgmlType::F32, each.bytes = each.size() * static_cast<index>(sizeof(float));
+      each.data = reinterpret_cast<const std::byte*>(to);
+      to += each.size();
+    }
+    memory_.push_back(std::move(*memory));
+    return {};
+  }
+
   Status add(const SafetensorsFile& file, const std::string& name, WeightTensor tensor) {
-    const auto ours = gguf_name(name);
-    if (is_needless(name)) return {};
+    const auto ours = gguf_name(name, *family_);
+    if (is_needless(name) || is_of_another_modality(name)) return {};
     if (!ours)
       return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " of extents " +
                                            describe_extents(tensor) + " has no place in a model of the architecture " +
@@ -150,7 +179,7 @@ class HfLoader {
     tensor.name = *ours;
     if (!names_.insert(*ours).second)
       return {StatusCode::corrupt_data, file.path + ": two tensors for " + quote(*ours)};
-    if (tensor.name.find("attn_qkv") != std::string::npos)
+    if (tensor.name.find(fused_name) != std::string::npos)
       return split_qkv(model_.config, file.path, tensor, tensors_, memory_);
     // The format pads to 8 bytes by custom, not by rule.
     const auto size = static_cast<std::uintptr_t>(ggml_format(tensor.type).bytes);
@@ -168,6 +197,7 @@ class HfLoader {
 
   std::filesystem::path directory_;
   ModelFile model_;
+  const Family* family_ = nullptr;
   std::vector<WeightTensor> tensors_;
   std::set<std::string> names_;  // of ours, the fused ones before they are split
   std::vector<std::shared_ptr<const Mapping>> memory_;

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <utility>
 
 #include <inlay/model/model_tensors.hpp>
@@ -7,7 +9,19 @@
 
 namespace inlay::exec {
 
-std::optional<std::string> gguf_name(std::string_view name) {
+bool is_of_another_modality(std::string_view name) {
+  constexpr std::string_view models[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                                         "model.multi_modal_projector."};
+  return std::any_of(std::begin(models), std::end(models), [&](std::string_view each) { return name.starts_with(each); });
+}
+
+std::optional<std::string> gguf_name(std::string_view name, const Family& family) {
+  // language_model.model.x and language_model.lm_head.x, or model.language_model.x: model.x and lm_head.x
+  std::string plain(name);
+  for (const auto& [outer, inner] : {std::pair<std::string_view, std::string_view>{"language_model.", ""},
+                                     {"model.language_model.", "model."}})
+    if (name.starts_with(outer)) plain = std::string(inner) + std::string(name.substr(outer.size()));
+  name = plain;
   constexpr std::pair<std::string_view, std::string_view> whole[] = {
       {"model.embed_tokens.weight", "token_embd.weight"},
       {"model.tok_embeddings.weight", "token_embd.weight"},
@@ -15,20 +29,20 @@ std::optional<std::string> gguf_name(std::string_view name) {
       {"lm_head.weight", "output.weight"},
       {"output.weight", "output.weight"}};
   constexpr std::pair<std::string_view, std::string_view> parts[] = {
-      {"input_layernorm", "attn_norm"},
-      {"post_attention_layernorm", "ffn_norm"},
       {"self_attn.q_proj", "attn_q"},
       {"self_attn.k_proj", "attn_k"},
       {"self_attn.v_proj", "attn_v"},
       {"self_attn.o_proj", "attn_output"},
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
+      {"self_attn.query_layernorm", "attn_q_norm"},
+      {"self_attn.key_layernorm", "attn_k_norm"},
+      {"self_attn.qkv_proj", "attn_qkv"},
+      {"mlp.gate_up_proj", "ffn_gate_up"},
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"},
-      {"attention_norm", "attn_norm"},  // from here: InternLM2
-      {"ffn_norm", "ffn_norm"},
-      {"attention.wqkv", "attn_qkv"},
+      {"attention.wqkv", "attn_qkv_by_kv_head"},  // from here: InternLM2
       {"attention.wo", "attn_output"},
       {"feed_forward.w1", "ffn_gate"},
       {"feed_forward.w3", "ffn_up"},
@@ -44,10 +58,16 @@ std::optional<std::string> gguf_name(std::string_view name) {
   name.remove_prefix(static_cast<std::size_t>(number.ptr - name.data()));
   if (!name.starts_with('.')) return std::nullopt;
   name.remove_prefix(1);
+  const auto is = [&](std::string_view theirs, std::string_view kind) {
+    return name.size() == theirs.size() + kind.size() && name.starts_with(theirs) && name.ends_with(kind);
+  };
+  constexpr std::string_view norms[] = {"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"};
+  for (std::size_t i = 0; i < std::size(norms); ++i)
+    if (!family.norm_names[i].empty() && is(family.norm_names[i], ".weight"))
+      return block_name(layer, std::string(norms[i]) + ".weight");
   for (const std::string_view kind : {".weight", ".bias"})
     for (const auto& [theirs, ours] : parts)
-      if (name.size() == theirs.size() + kind.size() && name.starts_with(theirs) && name.ends_with(kind))
-        return block_name(layer, std::string(ours) + std::string(kind));
+      if (is(theirs, kind)) return block_name(layer, std::string(ours) + std::string(kind));
   return std::nullopt;
 }
 

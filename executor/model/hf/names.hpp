@@ -5,9 +5,15 @@
 #include <string>
 #include <string_view>
 
+#include "executor/model/family.hpp"
+
 namespace inlay::exec {
 
-// Their name to GGUF's; nothing for those that we do not know.
-std::optional<std::string> gguf_name(std::string_view name);
+// Their name to GGUF's; nothing for those that we do not know. Models of several modalities have their text model under
+// a prefix.
+std::optional<std::string> gguf_name(std::string_view name, const Family& family);
+
+// Is it a part of another modality's model, which text does not pass?
+bool is_of_another_modality(std::string_view name);
 
 }  // namespace inlay::exec

@@ -36,16 +36,20 @@ std::vector<float> llama3_freq_factors(const RopeConfig& rope) {
 
 // Keys that a scaling is described by, beside those that any may have. What stands there and is read by nobody would
 // change the numbers unseen.
-Status refuse_unread(const Json& scaling, const std::string& type, const std::string& where) {
+Status refuse_unread(const Json& scaling, const std::string& type, bool with_alpha, const std::string& where) {
   constexpr std::string_view always[] = {
       "rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "original_max_position_embeddings",
       "finetuned"};
   constexpr std::string_view llama3[] = {"low_freq_factor", "high_freq_factor"};
+  constexpr std::string_view longrope[] = {"short_factor", "long_factor", "attention_factor"};
+  constexpr std::string_view ntk_alpha[] = {"alpha", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"};
   constexpr std::string_view yarn[] = {"beta_fast", "beta_slow",      "attention_factor",
                                        "mscale",    "mscale_all_dim", "truncate"};
   std::span<const std::string_view> own;
   if (type == "llama3") own = llama3;
   if (type == "yarn") own = yarn;
+  if (type == "longrope") own = longrope;
+  if (with_alpha) own = ntk_alpha;
   const auto in = [](std::span<const std::string_view> list, std::string_view key) {
     return std::find(list.begin(), list.end(), key) != list.end();
   };
@@ -65,27 +69,54 @@ double yarn_attention_factor(double factor, double mscale, double mscale_all_dim
   return both ? magnitude(mscale) / magnitude(mscale_all_dim) : magnitude(1);
 }
 
+// LongRoPE's divisors of the frequencies, one for each pair.
+std::vector<float> read_factors(JsonFields& fields, const Json& scaling, const char* key, index pairs) {
+  std::vector<float> factors;
+  const Json list = scaling.find(key);
+  if (!list.is_array() || static_cast<index>(list.size()) != pairs) {
+    fields.fail(StatusCode::corrupt_data, std::string(key) + " must be a list of " + std::to_string(pairs) +
+                                              " numbers, one for each pair that turns");
+    return factors;
+  }
+  for (const Json each : list.elements()) {
+    if (!each.is_number()) {
+      fields.fail(StatusCode::corrupt_data, std::string(key) + " holds " + quote(written(each)) + "; it must hold numbers");
+      break;
+    }
+    factors.push_back(static_cast<float>(each.number()));
+  }
+  return factors;
+}
+
+// sqrt(1 + ln(factor) / ln(original)): how LongRoPE sharpens attention.
+double longrope_attention_factor(double factor, index original) {
+  return factor <= 1 || original <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
+}
+
 // The first part of each head turns.
-void read_partial(JsonFields& fields, index head_dim, RopeConfig& rope) {
-  double partial = 1;
-  if (!fields.number("partial_rotary_factor", partial)) return;
+void read_partial(JsonFields& fields, index head_dim, double otherwise, RopeConfig& rope) {
+  double partial = otherwise;
+  fields.number("partial_rotary_factor", partial);
   if (!(partial > 0 && partial <= 1))
     return fields.fail(StatusCode::corrupt_data, "partial_rotary_factor must be in (0, 1]");
   rope.dim = static_cast<index>(static_cast<double>(head_dim) * partial);
 }
 
 // One object of `rope_type`, `factor` and so on; `where` names it in messages.
-Status read_scaling(const Json& scaling, const std::string& where, JsonFields& top, const ModelConfig& c,
-                    RopeConfig& rope) {
+Status read_scaling(const Json& scaling, const std::string& where, JsonFields& top, const Family& family,
+                    const ModelConfig& c, RopeConfig& rope) {
   if (!scaling.is_object()) return {StatusCode::corrupt_data, where + " is no object"};
   JsonFields fields(scaling, where);
   fields.number("rope_theta", rope.theta);
-  read_partial(fields, c.head_dim, rope);
+  if (scaling.contains("partial_rotary_factor")) read_partial(fields, c.head_dim, 1, rope);
   std::string type = "default";
   if (!fields.text("rope_type", type)) fields.text("type", type);
+  if (type == "su") type = "longrope";  // its name in older files
+  double alpha = 0;
+  const bool with_alpha = family.ntk_alpha && type == "dynamic" && fields.number("alpha", alpha);
   const bool yarn_by_lengths = type == "yarn" && scaling.contains("factor") && !scaling.find("factor");  // null
   const bool scaled = type == "linear" || type == "llama3" || type == "yarn";
-  fields.number("factor", rope.factor, scaled && !yarn_by_lengths);
+  const bool has_factor = fields.number("factor", rope.factor, scaled && !yarn_by_lengths);
   constexpr const char* original = "original_max_position_embeddings";
   rope.original_context = c.context;
   const bool stated = top.integer(original, rope.original_context);
@@ -114,43 +145,53 @@ Status read_scaling(const Json& scaling, const std::string& where, JsonFields& t
     fields.number("mscale_all_dim", mscale_all_dim);
     rope.attention_factor = yarn_attention_factor(rope.factor, mscale, mscale_all_dim);
     fields.number("attention_factor", rope.attention_factor);
+  } else if (type == "longrope") {
+    rope.scaling = RopeConfig::Scaling::longrope;
+    if (!has_factor)
+      rope.factor = static_cast<double>(c.context) / static_cast<double>(std::max<index>(rope.original_context, 1));
+    rope.attention_factor = longrope_attention_factor(rope.factor, rope.original_context);
+    fields.number("attention_factor", rope.attention_factor);
+    rope.freq_factors = read_factors(fields, scaling, "short_factor", rope.dim / 2);
+    rope.long_factors = read_factors(fields, scaling, "long_factor", rope.dim / 2);
+    rope.factor = 1;  // the lists hold all of it
+  } else if (with_alpha) {
+    if (!(alpha > 0) || rope.dim < 4)
+      fields.fail(StatusCode::corrupt_data, "alpha is " + std::to_string(alpha) + "; it must be positive, for 4 elements or more that turn");
+    else
+      rope.theta *= std::pow(alpha, static_cast<double>(rope.dim) / static_cast<double>(rope.dim - 2));
+    rope.factor = 1;
   } else if (type == "default" || type == "dynamic") {
     rope.factor = 1;  // dynamic scaling sets in beyond the context length, which is as far as we go
   } else {
     fields.fail(StatusCode::unsupported,
-                "rope scaling " + quote(type) + "; it must be default, linear, dynamic, yarn or llama3");
+                "rope scaling " + quote(type) + "; it must be default, linear, dynamic, yarn, llama3 or longrope");
   }
   if (Status status = fields.take_status(); !status) return status;
-  return refuse_unread(scaling, type, where);
+  return refuse_unread(scaling, type, with_alpha, where);
 }
 
-// Newer files: a description for each kind of layer. They may differ in theta.
-Status read_by_kind(const Json& ropes, const std::string& where, JsonFields& top, HfLayerKinds kinds, ModelConfig& c,
-                    double& sliding_theta) {
-  RopeConfig full = c.rope, sliding = c.rope;
-  const std::pair<const char*, std::pair<bool, RopeConfig*>> wanted[] = {
-      {"full_attention", {kinds.full, &full}}, {"sliding_attention", {kinds.sliding, &sliding}}};
-  for (const auto& [kind, to] : wanted) {
-    if (!to.first) continue;
+// Newer files: a description for each kind of layer.
+Status read_by_kind(const Json& ropes, const std::string& where, JsonFields& top, const Family& family,
+                    HfLayerKinds kinds, ModelConfig& c) {
+  const RopeConfig plain = c.ropes[0];
+  c.ropes.clear();
+  const std::pair<const char*, bool> wanted[] = {{"full_attention", kinds.full}, {"sliding_attention", kinds.sliding}};
+  for (const auto& [kind, there] : wanted) {
+    if (!there) continue;
     const Json scaling = ropes.find(kind);
     if (!scaling) return {StatusCode::not_found, where + " has no key " + quote(kind)};
-    if (Status status = read_scaling(scaling, where + " of " + kind, top, c, *to.second); !status) return status;
+    RopeConfig rope = plain;
+    if (Status status = read_scaling(scaling, where + " of " + kind, top, family, c, rope); !status) return status;
+    c.ropes.push_back(std::move(rope));
   }
-  sliding_theta = sliding.theta;
-  c.rope = kinds.full ? full : sliding;
-  sliding.theta = c.rope.theta;
-  if (kinds.full && kinds.sliding && sliding != c.rope)
-    return {StatusCode::unsupported,
-            where + ": full_attention and sliding_attention differ in more than their rope_theta"};
   return {};
 }
 
 }  // namespace
 
-Status read_hf_rope(const Json& json, const std::string& origin, HfLayerKinds kinds, ModelConfig& c,
-                    double& sliding_theta) {
-  RopeConfig& rope = c.rope;
-  rope.pairing = RopeConfig::Pairing::half;
+Status read_hf_rope(const Json& json, const std::string& origin, const Family& family, HfLayerKinds kinds,
+                    ModelConfig& c) {
+  RopeConfig rope{.pairing = family.pairing, .dim = c.head_dim, .theta = family.theta};
   // Newer and older files. Where there are both, transformers takes the older one as a whole.
   const bool older =
       json.find("rope_scaling") && (json.find("rope_scaling").size() > 0 || !json.find("rope_parameters"));
@@ -159,20 +200,23 @@ Status read_hf_rope(const Json& json, const std::string& origin, HfLayerKinds ki
   const std::string where = origin + ": " + key;
   JsonFields top(json, origin);
   top.number("rope_theta", rope.theta);
-  rope.dim = c.head_dim;
-  read_partial(top, c.head_dim, rope);
+  read_partial(top, c.head_dim, family.partial_rotary, rope);
+  c.ropes = {rope};
+  if (!scaling && family.scaled) top.fail(StatusCode::not_found, "there is no rope_parameters, which the architecture needs");
   if (scaling && top.ok()) {
     const bool by_kind = scaling.find("full_attention") || scaling.find("sliding_attention");
     if (by_kind) {
-      if (Status status = read_by_kind(scaling, where, top, kinds, c, sliding_theta); !status) return status;
+      if (Status status = read_by_kind(scaling, where, top, family, kinds, c); !status) return status;
       return top.take_status();
     }
-    if (Status status = read_scaling(scaling, where, top, c, rope); !status) return status;
+    if (Status status = read_scaling(scaling, where, top, family, c, c.ropes[0]); !status) return status;
   }
-  sliding_theta = rope.theta;
-  // The theta of sliding layers, which are never scaled where this key stands (Gemma 3).
-  if (top.number("rope_local_base_freq", sliding_theta) && rope.scaling != RopeConfig::Scaling::none)
-    top.fail(StatusCode::unsupported, "rope_local_base_freq together with a scaling of the other layers");
+  // Layers with a window may have a theta of their own, and are never scaled then.
+  if (family.local_theta > 0) rope.theta = family.local_theta;
+  if ((top.number("rope_local_base_freq", rope.theta) || family.plain_windows) && kinds.sliding) {
+    if (!kinds.full) c.ropes.clear();
+    c.ropes.push_back(rope);
+  }
   return top.take_status();
 }
 

@@ -6,6 +6,7 @@
 
 #include <inlay/model/model_config.hpp>
 
+#include "executor/model/family.hpp"
 #include "executor/model/json/file.hpp"
 
 namespace inlay::exec {
@@ -15,8 +16,8 @@ struct HfLayerKinds {
   bool full = false, sliding = false;
 };
 
-// Fills config.rope, whose theta is that of full layers, and the theta of sliding ones.
-Status read_hf_rope(const Json& json, const std::string& origin, HfLayerKinds kinds, ModelConfig& config,
-                    double& sliding_theta);
+// Fills config.ropes: that of all layers, or first that of full ones and then that of sliding ones.
+Status read_hf_rope(const Json& json, const std::string& origin, const Family& family, HfLayerKinds kinds,
+                    ModelConfig& config);
 
 }  // namespace inlay::exec

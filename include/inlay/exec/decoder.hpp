@@ -1,9 +1,11 @@
-// A decoder model as a straight line of operators: Llama, Mistral, Qwen2 (bias), Qwen3 (QK norm) and
-// InternLM2 differ by configuration only. `run` is called with one operator after the other; who
-// it is decides what happens to them (Eager runs them at once).
+// A decoder model as a straight line of operators: families differ by the facts of ModelConfig only. `run` is called
+// with one operator after the other; who it is decides what happens to them (Eager runs them at once).
 //
-// Activations are f32; linears may round theirs (Activations). The residual stream is added to inside
-// the norms: each norm takes the branch that the linear before it produced.
+// Activations are f32; linears may round theirs (Activations). The residual stream is added to inside the norms: each
+// norm before a branch takes the branch that the linear before it produced.
+//
+// Granite's residual_scale r costs nothing: the stream is kept as x / r. Its norms do not see the factor, if their eps
+// is divided by r^2.
 //
 // Everything lies in one memory space: weights were uploaded there once, activations never leave it.
 #pragma once
@@ -15,9 +17,12 @@
 
 #include <inlay/core/rebind.hpp>
 #include <inlay/exec/batch.hpp>
+#include <inlay/model/model_ropes.hpp>
 #include <inlay/model/weights.hpp>
+#include <inlay/ops/add.hpp>
 #include <inlay/ops/embedding.hpp>
 #include <inlay/ops/flash_attention.hpp>
+#include <inlay/ops/gelu.hpp>
 #include <inlay/ops/kv_cache.hpp>
 #include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/rms_norm.hpp>
@@ -50,7 +55,7 @@ template <class Space = Host> class Decoder {
     decoder.config_ = std::move(config);
     decoder.max_tokens_ = max_tokens;
     decoder.of_prompts_ = attention;
-    if (Status status = decoder.take_room(tensors, weights.ropes.size()); !status.ok())
+    if (Status status = decoder.take_room(tensors); !status.ok())
       return failure(std::move(status));
     if (Status status = decoder.bring_weights(tensors, weights, activations); !status.ok())
       return failure(std::move(status));
@@ -67,8 +72,8 @@ template <class Space = Host> class Decoder {
   void forward(Run& run, const KvPool<Space>& cache, const BatchViews<Space>& batch,
                const View<2, Space>& logits) const {
     const index tokens = batch.size();
-    const Rows stream = stream_.slice(0, 0, tokens), normed = normed_.slice(0, 0, tokens);
-    const Rows branch = branch_.slice(0, 0, tokens);
+    Residual stream{.stream = stream_.slice(0, 0, tokens), .branch = branch_.slice(0, 0, tokens)};
+    const Rows normed = normed_.slice(0, 0, tokens);
 
     for (const RopeTables& rope : ropes_)
       run(RopeTable<Space>{.positions = batch.positions,
@@ -79,36 +84,39 @@ template <class Space = Host> class Decoder {
     run(Embedding<Space>{.table = embedding_,
                          .row_scale = embedding_scale_,
                          .ids = batch.tokens,
-                         .y = stream,
-                         .format = embedding_format_});
-    bool first = true;  // the first norm finds the embedding in the stream, the others add a branch to it
+                         .y = stream.stream,
+                         .format = embedding_format_,
+                         .scale = static_cast<float>(config_.embed_scale / config_.residual_scale)});
     for (index layer = 0; layer < config_.layers; ++layer) {
       const Layer& w = layers_[layer];
-      norm(run, first ? stream : branch, first ? Rows() : stream, w.attn_norm, normed);
-      attention(run, layer, cache, batch, normed, branch);
-      norm(run, branch, stream, w.ffn_norm, normed);
-      feed_forward(run, layer, normed, branch);
-      first = false;
+      attention(run, layer, cache, batch, read(run, stream, w.attn_norm, normed), stream.branch);
+      write(run, stream, w.attn_post_norm);
+      feed_forward(run, layer, read(run, stream, w.ffn_norm, normed), stream.branch);
+      write(run, stream, w.ffn_post_norm);
     }
-    norm(run, first ? stream : branch, first ? Rows() : stream, output_norm_, normed);
-    linear(run, head_, normed.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
+    const Rows last = read(run, stream, output_norm_, normed);
+    linear(run, head_, last.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
   }
 
  private:
   using Rows = View<2, Space>;
 
   struct Layer {
-    ConstView<1, Space> attn_norm, ffn_norm;     // [dim]
-    ConstView<1, Space> q_norm, k_norm;          // [head_dim]
+    ConstView<1, Space> attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;  // as LayerWeights has them
+    ConstView<1, Space> q_norm, k_norm;
     std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (FusedLinears)
     AnyLinear<Space> output, down;
-    std::size_t rope = 0;
   };
-  // cos and sin of the positions of one pass, for one theta.
+  // cos and sin of the positions of one pass, for one of the model's ropes.
   struct RopeTables {
     ConstView<2, Space> inv_freq;
     float magnitude = 1;
     Rows cos, sin;
+  };
+  // The residual stream, and the branch that is still to be added to it where `open`.
+  struct Residual {
+    Rows stream, branch;
+    bool open = false;
   };
 
   template <class Run> void linear(Run& run, const AnyLinear<Space>& weight, const Rows& x, const Rows& y) const {
@@ -130,9 +138,24 @@ template <class Space = Host> class Decoder {
     }
   }
 
+  // What the next branch reads: the stream, through its norm where there is one.
   template <class Run>
-  void norm(Run& run, const Rows& x, const Rows& residual, const ConstView<1, Space>& weight, const Rows& y) const {
-    run(RmsNorm<Space>{.x = x, .weight = weight, .residual = residual, .y = y, .eps = eps()});
+  Rows read(Run& run, Residual& x, const ConstView<1, Space>& norm, const Rows& normed) const {
+    const bool open = std::exchange(x.open, false);
+    if (norm.present())
+      run(RmsNorm<Space>{.x = open ? x.branch : x.stream,
+                         .weight = norm,
+                         .residual = open ? x.stream : Rows(),
+                         .y = normed,
+                         .eps = static_cast<float>(config_.rms_eps / (config_.residual_scale * config_.residual_scale))});
+    else if (open)
+      run(Add<Space>{.a = x.stream, .b = x.branch, .y = x.stream});
+    return norm.present() ? normed : x.stream;
+  }
+  // The branch is there; whoever reads the stream next adds it.
+  template <class Run> void write(Run& run, Residual& x, const ConstView<1, Space>& norm) const {
+    if (norm.present()) run(RmsNorm<Space>{.x = x.branch, .weight = norm, .y = x.branch, .eps = eps()});
+    x.open = true;
   }
 
   template <class Run>
@@ -149,14 +172,22 @@ template <class Space = Host> class Decoder {
     };
     const View<3, Space> q_heads = by_head(q, heads), k_heads = by_head(k, kv_heads), v_heads = by_head(v, kv_heads);
     linears(run, w.qkv, x, rows);
-    if (config_.qk_norm) {
-      run(RmsNorm<Space>{.x = q, .weight = w.q_norm, .y = q, .heads = heads, .eps = eps()});
-      run(RmsNorm<Space>{.x = k, .weight = w.k_norm, .y = k, .heads = kv_heads, .eps = eps()});
+    const auto qk_norm = [&] {
+      const bool row = config_.qk_norm == QkNorm::row;
+      run(RmsNorm<Space>{.x = q, .weight = w.q_norm, .y = q, .heads = row ? 1 : heads, .eps = eps()});
+      run(RmsNorm<Space>{.x = k, .weight = w.k_norm, .y = k, .heads = row ? 1 : kv_heads, .eps = eps()});
+    };
+    if (config_.qk_norm == QkNorm::head || config_.qk_norm == QkNorm::row) qk_norm();
+    const LayerConfig facts = config_.layer(layer);
+    if (facts.rope != LayerConfig::no_rope) {
+      const RopeTables& tables = ropes_[static_cast<std::size_t>(facts.rope)];
+      const Rows cos = tables.cos.slice(0, 0, tokens), sin = tables.sin.slice(0, 0, tokens);
+      const bool interleaved =
+          config_.ropes[static_cast<std::size_t>(facts.rope)].pairing == RopeConfig::Pairing::interleaved;
+      run(Rope<Space>{.x = q_heads, .cos = cos, .sin = sin, .y = q_heads, .interleaved = interleaved});
+      run(Rope<Space>{.x = k_heads, .cos = cos, .sin = sin, .y = k_heads, .interleaved = interleaved});
     }
-    const Rows cos = ropes_[w.rope].cos.slice(0, 0, tokens), sin = ropes_[w.rope].sin.slice(0, 0, tokens);
-    const bool interleaved = config_.rope.pairing == RopeConfig::Pairing::interleaved;
-    run(Rope<Space>{.x = q_heads, .cos = cos, .sin = sin, .y = q_heads, .interleaved = interleaved});
-    run(Rope<Space>{.x = k_heads, .cos = cos, .sin = sin, .y = k_heads, .interleaved = interleaved});
+    if (config_.qk_norm == QkNorm::head_behind_rope) qk_norm();
 
     const View<4, Space> keys = cache.keys(layer), values = cache.values(layer);
     run(ReshapeAndCache<Space>{.k = k_heads,
@@ -166,7 +197,8 @@ template <class Space = Host> class Decoder {
                                .slot_mapping = batch.slots});
     const Rows attended = attended_.slice(0, 0, tokens);
     // window_left counts the keys before the query, the configuration counts the query too.
-    const index window = config_.layer(layer).window, window_left = window > 0 ? window - 1 : -1;
+    const index window_left = facts.window > 0 ? facts.window - 1 : -1;
+    const float scale = static_cast<float>(config_.attn_scale);
     if (batch.phase == Phase::decode) {
       run(PagedAttention<Space>{.q = q_heads,
                                 .k = flat_cache(keys),
@@ -174,6 +206,7 @@ template <class Space = Host> class Decoder {
                                 .block_table = batch.block_table,
                                 .kv_lens = batch.kv_lens,
                                 .out = {attended.data, DType::f32, {tokens, heads, dim}},
+                                .scale = scale,
                                 .window_left = window_left});
     } else {
       run(FlashAttention<Space>{
@@ -184,6 +217,7 @@ template <class Space = Host> class Decoder {
           .q_indptr = batch.q_indptr,
           .kv_lens = batch.kv_lens,
           .block_table = batch.block_table,
+          .scale = scale,
           .causal = true,
           .window_left = window_left,
           .compute = of_prompts_});
@@ -198,21 +232,27 @@ template <class Space = Host> class Decoder {
     const Rows rows = gate_up_.slice(0, 0, x.extents[0]).slice(1, 0, 2 * hidden);
     const Rows gate = rows.slice(1, 0, hidden), up = rows.slice(1, hidden, hidden);
     linears(run, w.gate_up, x, rows);
-    run(Swiglu<Space>{.gate = gate, .up = up, .y = gate});
+    if (config_.activation == Activation::silu)
+      run(Swiglu<Space>{.gate = gate, .up = up, .y = gate});
+    else
+      run(Gelu<Space>{.x = gate,
+                      .up = up,
+                      .y = gate,
+                      .form = config_.activation == Activation::gelu ? GeluForm::erf : GeluForm::tanh});
     linear(run, w.down, gate, y);
   }
 
   // Activations of one pass.
-  template <class Tensors> Status take_room(Tensors& tensors, std::size_t ropes) {
+  template <class Tensors> Status take_room(Tensors& tensors) {
     const index qkv = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
-    ropes_.resize(ropes);
+    ropes_.resize(config_.ropes.size());
     std::vector<std::pair<Rows*, index>> wanted = {
         {&stream_, config_.dim},         {&normed_, config_.dim},
         {&branch_, config_.dim},         {&qkv_, qkv},
         {&gate_up_, 2 * config_.hidden}, {&attended_, config_.heads * config_.head_dim}};
-    for (RopeTables& rope : ropes_) {
-      wanted.emplace_back(&rope.cos, config_.rope.dim / 2);
-      wanted.emplace_back(&rope.sin, config_.rope.dim / 2);
+    for (std::size_t i = 0; i < ropes_.size(); ++i) {
+      wanted.emplace_back(&ropes_[i].cos, config_.ropes[i].dim / 2);
+      wanted.emplace_back(&ropes_[i].sin, config_.ropes[i].dim / 2);
     }
     for (const auto& [rows, columns] : wanted) {
       auto made = tensors.template make<2>(DType::f32, {max_tokens_, columns});
@@ -258,19 +298,23 @@ template <class Space = Host> class Decoder {
     embedding_format_ = weights.embedding_format;
     for (const LayerWeights& w : weights.layers)
       layers_.push_back({.attn_norm = upload(w.attn_norm),
+                         .attn_post_norm = upload(w.attn_post_norm),
                          .ffn_norm = upload(w.ffn_norm),
+                         .ffn_post_norm = upload(w.ffn_post_norm),
                          .q_norm = upload(w.q_norm),
                          .k_norm = upload(w.k_norm),
                          .qkv = bring_linears(w.qkv),
                          .gate_up = bring_linears(w.gate_up),
                          .output = bring_linear(w.output),
-                         .down = bring_linear(w.down),
-                         .rope = w.rope});
+                         .down = bring_linear(w.down)});
     output_norm_ = upload(weights.output_norm);
     head_ = bring_linear(weights.head);
     for (std::size_t i = 0; i < ropes_.size(); ++i) {
-      ropes_[i].inv_freq = upload(weights.ropes[i].view());
-      ropes_[i].magnitude = weights.ropes[i].magnitude;
+      auto frequencies = frequencies_of(config_.ropes[i], config_.context);
+      if (!frequencies) return std::move(frequencies.error());
+      frequencies_.push_back(std::move(*frequencies));
+      ropes_[i].inv_freq = upload(frequencies_.back().view());
+      ropes_[i].magnitude = frequencies_.back().magnitude;
     }
     return status;
   }
@@ -280,6 +324,7 @@ template <class Space = Host> class Decoder {
   ModelConfig config_;
   AttentionCompute of_prompts_ = AttentionCompute::exact_float;
   Weights weights_;  // what the views below look at, where that is the host's memory
+  std::vector<RopeFrequencies> frequencies_;  // and these, as ModelConfig::ropes
   index max_tokens_ = 0;
   ConstView<2, Space> embedding_;
   ConstView<1, Space> embedding_scale_, output_norm_;
@@ -287,7 +332,7 @@ template <class Space = Host> class Decoder {
   AnyLinear<Space> head_;
   std::vector<Layer> layers_;
   Rows stream_, normed_, branch_, qkv_, attended_, gate_up_;
-  std::vector<RopeTables> ropes_;  // as Weights::ropes
+  std::vector<RopeTables> ropes_;  // as ModelConfig::ropes
 };
 
 }  // namespace inlay::exec

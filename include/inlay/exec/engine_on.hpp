@@ -132,8 +132,10 @@ Expected<Session> Session::make(const ModelConfig& config, Weights weights, Chai
   const Options whole = completed(options, config);
   if (Status status = check(whole); !status.ok()) return failure(std::move(status));
   const std::size_t linear_bytes = weights.linear_bytes;
-  auto engine =
-      EngineOn<Chain<Backends...>>::make(config, std::move(weights), std::move(chain), engine_options(config, whole));
+  ModelConfig shortened = config;  // LongRoPE goes by what a text may have
+  shortened.context = whole.context;
+  auto engine = EngineOn<Chain<Backends...>>::make(shortened, std::move(weights), std::move(chain),
+                                                   engine_options(config, whole));
   if (!engine) return failure(std::move(engine.error()));
   return Session(std::move(*engine), whole, linear_bytes);
 }

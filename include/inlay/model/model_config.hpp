@@ -1,6 +1,7 @@
-// The sizes of a decoder model and what sets its architecture apart, whatever file they came from.
+// The sizes of a decoder model and what sets its architecture apart, whatever file they came from. A family of models is
+// a row of such facts (executor/model/family.cpp): nothing else of the executor knows a family's name.
 //
-// Most models are alike in all layers: `hidden`, `sliding_window` and `rope.theta` say it once. Where layers differ
+// Most models are alike in all layers: `hidden`, `sliding_window` and `ropes[0]` say it once. Where layers differ
 // (windows in some, a wider feed-forward in the middle), `per_layer` has an entry for each, and `hidden` and
 // `sliding_window` are the widest of them. Whoever computes asks layer(i), which knows both.
 #pragma once
@@ -21,6 +22,7 @@ struct RopeConfig {
     yarn,          // factor, original_context, beta_fast, beta_slow, truncate
     llama3,        // factor, original_context, low_freq_factor, high_freq_factor
     freq_factors,  // frequency i is divided by freq_factors[i]
+    longrope,      // the same, and by long_factors[i] in a session of more than original_context tokens
   };
   Pairing pairing = Pairing::half;
   index dim = 0;  // the first `dim` elements of each head turn
@@ -33,37 +35,64 @@ struct RopeConfig {
   bool truncate = true;                  // yarn: the ramp's ends are whole pairs
   double attention_factor = 1;           // multiplies cos and sin; already 0.1 ln(factor) + 1 for plain YaRN
   std::vector<float> freq_factors = {};  // [dim / 2], also filled for llama3 (the same thing in numbers)
+  std::vector<float> long_factors = {};  // [dim / 2] of longrope
 
   bool operator==(const RopeConfig&) const = default;
 };
 
 // What one layer may have of its own.
 struct LayerConfig {
+  static constexpr int no_rope = -1;
+
   index hidden = 0;  // width of the feed-forward
   index window = 0;  // keys seen back from a query, itself included; 0: all
-  double rope_theta = 10000;
+  int rope = 0;      // which of ModelConfig::ropes turns q and k, or no_rope
 
   bool operator==(const LayerConfig&) const = default;
 };
 
+// RMS norms of a layer: of what a branch reads, and of what it adds to the stream.
+//
+//   x = x + behind_attn(attention(before_attn(x)))
+//   x = x + behind_ffn(feed_forward(before_ffn(x)))
+struct LayerNorms {
+  bool before_attn = true, behind_attn = false, before_ffn = true, behind_ffn = false;
+
+  bool operator==(const LayerNorms&) const = default;
+};
+
+// Norms of q and k: of each head, of all heads as one row, of each head when it has turned.
+enum class QkNorm : unsigned char { none, head, row, head_behind_rope };
+
+// What the gate of the feed-forward goes through: down(act(gate(x)) * up(x)).
+enum class Activation : unsigned char { silu, gelu, gelu_tanh };
+
 struct ModelConfig {
-  std::string architecture = {};  // "llama" "mistral" "qwen2" "qwen3" "internlm2"
+  std::string architecture = {};  // as Hugging Face's model_type, or GGUF's general.architecture, has it
   std::string name = {};
   index layers = 0, dim = 0, heads = 0, kv_heads = 0, head_dim = 0, hidden = 0, vocab = 0, context = 0;
   index sliding_window = 0;  // as LayerConfig::window
   double rms_eps = 1e-5;
-  RopeConfig rope = {};
+  std::vector<RopeConfig> ropes = {RopeConfig{}};
   bool tie_embeddings = false;  // there is no output.weight: token_embd.weight is the head
   bool qkv_bias = false;        // attn_q.bias, attn_k.bias, attn_v.bias
   bool output_bias = false;     // attn_output.bias
-  bool qk_norm = false;         // attn_q_norm.weight, attn_k_norm.weight of [head_dim]
+  bool mlp_bias = false;        // ffn_gate.bias, ffn_up.bias, ffn_down.bias
+  LayerNorms norms = {};
+  QkNorm qk_norm = QkNorm::none;  // attn_q_norm.weight, attn_k_norm.weight
+  Activation activation = Activation::silu;
+  double embed_scale = 1;     // the stream begins with embed_scale * embedding
+  double residual_scale = 1;  // and each branch adds residual_scale times itself
+  double logit_scale = 1;     // logits = logit_scale * head(x)
+  double attn_scale = 0;      // scores = attn_scale * q . k; 0: 1 / sqrt(head_dim)
 
   std::vector<LayerConfig> per_layer = {};  // [layers], or empty: all layers are alike
 
   LayerConfig layer(index i) const {
-    return per_layer.empty() ? LayerConfig{hidden, sliding_window, rope.theta} : per_layer[static_cast<std::size_t>(i)];
+    return per_layer.empty() ? LayerConfig{hidden, sliding_window, 0} : per_layer[static_cast<std::size_t>(i)];
   }
-  // One entry for each layer. Where all turn out to be alike, `per_layer` stays empty.
+  // One entry for each layer. Where all turn out to be alike, `per_layer` stays empty and the rope they share is the
+  // only one; ropes that no layer has are forgotten.
   void set_layers(std::vector<LayerConfig> each);
 };
 

@@ -4,7 +4,7 @@
 //   Status status = for_each_tensor(config, [&](const TensorFacts& tensor) -> Status { ... });
 //
 // The order is that of packing: the head and the embedding, which are the largest, then layer by layer (a weight
-// before its bias, ffn_down.weight last), then the last norm.
+// before its bias), then the last norm.
 #pragma once
 
 #include <array>
@@ -23,6 +23,8 @@ enum class Part : unsigned char {
   head,
   embedding,
   rope_factors,
+  rope_short,
+  rope_long,
   output_norm,
   // of each layer
   attn_norm,
@@ -36,10 +38,15 @@ enum class Part : unsigned char {
   k_norm,
   output,
   output_bias,
+  attn_post_norm,
   ffn_norm,
   gate,
+  gate_bias,
   up,
-  down
+  up_bias,
+  down,
+  down_bias,
+  ffn_post_norm
 };
 
 struct TensorFacts {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <inlay/model/linear_weight.hpp>
-#include <inlay/weights/rope_frequencies.hpp>
 
 namespace inlay::exec {
 
@@ -17,11 +16,11 @@ namespace inlay::exec {
 using FusedLinears = std::vector<LinearWeight>;
 
 struct LayerWeights {
-  ConstView<1> attn_norm, ffn_norm;       // [dim]
-  ConstView<1> q_norm = {}, k_norm = {};  // [head_dim]; Qwen3
+  // [dim], each where the configuration has that norm.
+  ConstView<1> attn_norm = {}, attn_post_norm = {}, ffn_norm = {}, ffn_post_norm = {};
+  ConstView<1> q_norm = {}, k_norm = {};  // [head_dim], or the whole row of q or k (QkNorm)
   FusedLinears qkv, gate_up;              // q | k | v, with biases inside (Qwen2); gate | up
   LinearWeight output, down;
-  std::size_t rope = 0;  // which of Weights::ropes turns this layer
 };
 
 struct Weights {
@@ -29,10 +28,9 @@ struct Weights {
   ConstView<1> embedding_scale = {};  // [vocab] of an int8 table
   GgmlType embedding_format = GgmlType::F32;
   std::vector<LayerWeights> layers;
-  ConstView<1> output_norm;            // [dim]
-  LinearWeight head;                   // [vocab, dim]
-  std::vector<RopeFrequencies> ropes;  // one for each theta of the model
-  std::size_t linear_bytes = 0;        // what one token reads of the linears
+  ConstView<1> output_norm;      // [dim], times the scale of the logits
+  LinearWeight head;             // [vocab, dim]
+  std::size_t linear_bytes = 0;  // what one token reads of the linears
 
   // Vectors that had to be widened to f32 or joined, and what keeps the file mapped.
   std::vector<OwnedTensor<1>> vectors;

@@ -95,7 +95,7 @@ inline ModelConfig config_of_panels() {
   ModelConfig config = tiny();
   config.heads = 3;
   config.kv_heads = 1;
-  config.head_dim = config.rope.dim = 16;
+  config.head_dim = config.ropes[0].dim = 16;
   return config;
 }
 

@@ -25,7 +25,7 @@ inline ModelConfig tiny() {
   config.hidden = 80;
   config.vocab = 101;
   config.context = 96;
-  config.rope.dim = 12;
+  config.ropes[0].dim = 12;
   return config;
 }
 

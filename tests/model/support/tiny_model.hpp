@@ -46,9 +46,9 @@ inline ModelConfig tiny_config(const std::string& arch = "llama") {
   ModelConfig c;
   c.architecture = arch;
   c.layers = 1, c.dim = 32, c.heads = 4, c.kv_heads = 2, c.head_dim = 8, c.hidden = 32, c.vocab = 264, c.context = 64;
-  c.rope.dim = 8;
-  c.rope.pairing = arch == "llama" ? RopeConfig::Pairing::interleaved : RopeConfig::Pairing::half;
-  c.qkv_bias = arch == "qwen2", c.qk_norm = arch == "qwen3";
+  c.ropes[0].dim = 8;
+  c.ropes[0].pairing = arch == "llama" ? RopeConfig::Pairing::interleaved : RopeConfig::Pairing::half;
+  c.qkv_bias = arch == "qwen2", c.qk_norm = arch == "qwen3" ? QkNorm::head : QkNorm::none;
   return c;
 }
 

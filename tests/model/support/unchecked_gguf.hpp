@@ -29,7 +29,7 @@ inline void write_unchecked(
                     std::memcpy(out, t.data + row * bytes, static_cast<std::size_t>(bytes));
                     return Status{};
                   });
-  const std::vector<float>& factors = file.config.rope.freq_factors;
+  const std::vector<float>& factors = file.config.ropes[0].freq_factors;
   if (const index count = static_cast<index>(factors.size()); count > 0)
     writer.tensor("rope_freqs.weight", GgmlType::F32, {&count, 1}, [&factors](index, std::byte* out) {
       std::memcpy(out, factors.data(), factors.size() * sizeof(float));

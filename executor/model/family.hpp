@@ -1,0 +1,87 @@
+// What sets the families of models apart, a row for each: everything that a file does not say, since it goes without
+// saying in that family. The rest of the executor knows facts (ModelConfig), and no family's name.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <inlay/model/model_config.hpp>
+
+namespace inlay::exec {
+
+// A fact that config.json has a key for, and what it is where the key is absent. No key: always `otherwise`.
+struct FlagKey {
+  const char* key = nullptr;
+  bool otherwise = false;
+};
+
+// Which layers have a window where a file does not list them.
+enum class Windows : unsigned char {
+  none,
+  flagged,        // none, and those listed count only if use_sliding_window says so (SmolLM3)
+  all,            // Mistral
+  behind,         // from max_window_layers on, if use_sliding_window says so (Qwen)
+  all_but_last,   // of each `period` layers the last sees all keys
+  all_but_first,  // of each `period` layers the first sees all keys
+};
+
+// Which layers turn q and k.
+enum class Turning : unsigned char {
+  all,
+  three_of_four,  // all but the last of each four, or what no_rope_layers says (SmolLM3)
+  windowed,       // those with a window, where there is one (EXAONE 4)
+};
+
+// Which numbers multiply, and where they stand.
+enum class Scales : unsigned char {
+  none,
+  gemma,    // embeddings by sqrt(dim); scores by query_pre_attn_scalar^-1/2
+  granite,  // embedding_multiplier, residual_multiplier, attention_multiplier, 1 / logits_scaling
+};
+
+struct Family {
+  using Pairing = RopeConfig::Pairing;
+
+  std::string_view hf = {};    // model_type of config.json; empty: there is none
+  std::string_view gguf = {};  // general.architecture; empty: there is none
+  QkNorm qk_norm = QkNorm::none;
+  Activation activation = Activation::silu;
+  Pairing pairing = Pairing::half;       // in a checkpoint
+  Pairing gguf_pairing = Pairing::half;  // in GGUF, whose writers permute q and k where it is another one
+  // A layer's norms in a checkpoint, in the order of LayerNorms; empty: there is none.
+  std::string_view norm_names[4] = {"input_layernorm", {}, "post_attention_layernorm", {}};
+  bool norm_adds_one = false;  // a checkpoint has w where 1 + w multiplies
+  bool gguf_fused = false;     // GGUF has q, k and v in one tensor, and gate and up
+
+  // What config.json means where it says nothing, which is what transformers takes then.
+  index context = 2048;
+  index heads = 0, kv_heads = 0, vocab = 0;  // 0: it must say; kv_heads: heads
+  index head_dim = 0;                        // 0: dim / heads
+  double rms_eps = 1e-6, theta = 10000, partial_rotary = 1;
+  bool plain_windows = false;  // no scaling touches the rope of layers with a window
+  double local_theta = 0;      // theta of those; 0: that of the others
+  bool scaled = false;         // rope is scaled, in a way that the file must say
+  bool ntk_alpha = false;      // the scaling called dynamic has an alpha that stretches theta once and for all
+  bool tied = false;
+  FlagKey qkv_bias = {"attention_bias"}, output_bias = {"attention_bias"}, mlp_bias = {"mlp_bias"};
+  Windows windows = Windows::none;
+  index window = 0, period = 0;
+  Turning turning = Turning::all;
+  Scales scales = Scales::none;
+
+  LayerNorms norms() const {
+    const auto has = [&](int i) { return !norm_names[i].empty(); };
+    return {has(0), has(1), has(2), has(3)};
+  }
+};
+
+// The row of a name; null where there is none.
+const Family* family_of_hf(std::string_view model_type);
+const Family* family_of_gguf(std::string_view architecture);
+const Family* family_of(std::string_view either);
+
+// The names of all rows, for messages: "a, b or c".
+std::string known_families(std::string_view Family::*name);
+
+}  // namespace inlay::exec

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <inlay/core/quote.hpp>
+
+#include "executor/model/hf/layers.hpp"
+#include "executor/model/hf/rope.hpp"
+
+namespace inlay::exec {
+
+namespace {
+
+// The list that has an entry for each layer; null where the key is missing.
+Expected<Json> list_of_layers(const Json& json, const char* key, const std::string& origin, index layers) {
+  const Json list = json.find(key);
+  if (list && !list.is_array())
+    return failure(StatusCode::corrupt_data, origin + ": the key " + quote(key) + " is no list");
+  if (list && static_cast<index>(list.size()) != layers)
+    return failure(StatusCode::corrupt_data, origin + ": " + key + " has " + std::to_string(list.size()) +
+                                                 " entries; there must be one for each of the " +
+                                                 std::to_string(layers) + " layers");
+  return list;
+}
+
+Status read_widths(const Json& json, const std::string& origin, std::vector<LayerConfig>& layers) {
+  constexpr const char* key = "intermediate_size";
+  JsonFields fields(json, origin);
+  if (!json.find(key).is_array()) {
+    index width = 0;
+    fields.integer(key, width, true);
+    for (LayerConfig& layer : layers) layer.hidden = width;
+    return fields.take_status();
+  }
+  auto list = list_of_layers(json, key, origin, static_cast<index>(layers.size()));
+  if (!list) return std::move(list.error());
+  std::size_t i = 0;
+  for (const Json width : list->elements()) {
+    if (!width.is_integer())
+      return {StatusCode::corrupt_data, origin + ": entry " + std::to_string(i) + " of " + key + " is no integer"};
+    layers[i++].hidden = width.integer();
+  }
+  return {};
+}
+
+// What layer_types says, or else the family.
+Status read_windows(const Json& json, const std::string& origin, const Family& family,
+                    std::vector<LayerConfig>& layers) {
+  auto types = list_of_layers(json, "layer_types", origin, static_cast<index>(layers.size()));
+  if (!types) return std::move(types.error());
+  const bool flagged = family.windows == Windows::behind || family.windows == Windows::flagged;
+  JsonFields fields(json, origin);
+  bool used = !flagged;
+  if (flagged) fields.boolean("use_sliding_window", used);
+  index window = json.contains("sliding_window") ? 0 : family.window;
+  index full_layers = 28, period = family.period;
+  fields.integer("sliding_window", window);  // null: none
+  if (family.windows == Windows::behind) fields.integer("max_window_layers", full_layers);
+  for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"})
+    if (family.windows == Windows::all_but_last && !*types) fields.integer(key, period);
+  if (fields.ok() && family.period > 0 && period < 1)
+    fields.fail(StatusCode::corrupt_data,
+                "sliding_window_pattern is " + std::to_string(period) + "; it must be at least 1");
+  if (Status status = fields.take_status(); !status) return status;
+  if (!used) window = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto at = static_cast<index>(i);
+    bool sliding = false;
+    switch (family.windows) {
+      case Windows::none:
+      case Windows::flagged: break;
+      case Windows::all: sliding = true; break;
+      case Windows::behind: sliding = at >= full_layers; break;
+      case Windows::all_but_last: sliding = (at + 1) % period != 0; break;
+      case Windows::all_but_first: sliding = at % period != 0; break;
+    }
+    if (const Json type = (*types)[i]; *types) {
+      sliding = type == "sliding_attention";
+      if (!sliding && type != "full_attention")
+        return {StatusCode::unsupported, origin + ": entry " + std::to_string(i) + " of layer_types is " +
+                                             quote(shown(type)) + "; it must be full_attention or sliding_attention"};
+      if (sliding && window == 0)
+        return {StatusCode::corrupt_data, origin + ": layer_types has sliding_attention, but sliding_window is absent" +
+                                              (flagged ? " or use_sliding_window false" : "")};
+    }
+    layers[i].window = sliding ? window : 0;
+  }
+  return {};
+}
+
+// Which layers turn q and k, and by which rope.
+Status read_turning(const Json& json, const std::string& origin, const Family& family, std::size_t ropes,
+                    std::vector<LayerConfig>& layers) {
+  const bool any_window = std::any_of(layers.begin(), layers.end(), [](const auto& each) { return each.window > 0; });
+  auto listed = list_of_layers(family.turning == Turning::three_of_four ? json : Json(), "no_rope_layers", origin,
+                               static_cast<index>(layers.size()));
+  if (!listed) return std::move(listed.error());
+  index interval = 4;
+  if (JsonFields fields(json, origin); family.turning == Turning::three_of_four) {
+    fields.integer("no_rope_layer_interval", interval);
+    if (fields.ok() && interval < 1)
+      fields.fail(StatusCode::corrupt_data,
+                  "no_rope_layer_interval is " + std::to_string(interval) + "; it must be at least 1");
+    if (Status status = fields.take_status(); !status) return status;
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    LayerConfig& layer = layers[i];
+    bool turns = true;
+    if (family.turning == Turning::three_of_four) turns = (static_cast<index>(i) + 1) % interval != 0;
+    if (family.turning == Turning::windowed) turns = layer.window > 0 || !any_window;
+    if (const Json each = (*listed)[i]; *listed) {  // 1 where a layer does turn, whatever the name says
+      if (!each.is_integer() || each.integer() < 0 || each.integer() > 1)
+        return {StatusCode::corrupt_data, origin + ": entry " + std::to_string(i) + " of no_rope_layers is " +
+                                              quote(written(each)) + "; it must be 0 or 1"};
+      turns = each.integer() == 1;
+    }
+    layer.rope = !turns ? LayerConfig::no_rope : layer.window > 0 && ropes > 1 ? 1 : 0;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status read_hf_layers(const Json& json, const std::string& origin, const Family& family, ModelConfig& c) {
+  std::vector<LayerConfig> layers(static_cast<std::size_t>(c.layers));
+  if (Status status = read_widths(json, origin, layers); !status) return status;
+  if (Status status = read_windows(json, origin, family, layers); !status) return status;
+  HfLayerKinds kinds;
+  for (const LayerConfig& layer : layers) (layer.window > 0 ? kinds.sliding : kinds.full) = true;
+  if (Status status = read_hf_rope(json, origin, family, kinds, c); !status) return status;
+  if (Status status = read_turning(json, origin, family, c.ropes.size(), layers); !status) return status;
+  c.set_layers(std::move(layers));
+  return {};
+}
+
+}  // namespace inlay::exec
