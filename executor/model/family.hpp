@@ -47,6 +47,7 @@ struct Family {
   std::string_view gguf = {};  // general.architecture; empty: there is none
   QkNorm qk_norm = QkNorm::none;
   Activation activation = Activation::silu;
+  const char* activation_key = "hidden_act";
   Pairing pairing = Pairing::half;       // in a checkpoint
   Pairing gguf_pairing = Pairing::half;  // in GGUF, whose writers permute q and k where it is another one
   // A layer's norms in a checkpoint, in the order of LayerNorms; empty: there is none.
@@ -58,7 +59,8 @@ struct Family {
   index context = 2048;
   index heads = 0, kv_heads = 0, vocab = 0;  // 0: it must say; kv_heads: heads
   index head_dim = 0;                        // 0: dim / heads
-  double rms_eps = 1e-6, theta = 10000, partial_rotary = 1;
+  double rms_eps = 1e-6, theta = 10000;
+  double partial_rotary = 0;   // the share of a head that turns; 0: all of it does, whatever the file says
   bool plain_windows = false;  // no scaling touches the rope of layers with a window
   double local_theta = 0;      // theta of those; 0: that of the others
   bool scaled = false;         // rope is scaled, in a way that the file must say

@@ -12,7 +12,7 @@
 namespace inlay::exec {
 
 Mapping::~Mapping() {
-  if (data_ && !borrowed_) ::munmap(data_, size_);
+  if (data_ && owner_ != Owner::borrowed) ::munmap(data_, size_);
 }
 
 Expected<std::shared_ptr<const Mapping>> Mapping::file(const std::string& path) {
@@ -30,11 +30,11 @@ Expected<std::shared_ptr<const Mapping>> Mapping::file(const std::string& path) 
   const int error = errno;
   ::close(descriptor);
   if (data == MAP_FAILED) return failure(StatusCode::out_of_memory, path + ": mmap: " + std::strerror(error));
-  return std::shared_ptr<const Mapping>(new Mapping(data, size));
+  return std::shared_ptr<const Mapping>(new Mapping(data, size, Owner::file));
 }
 
 Expected<std::shared_ptr<Mapping>> Mapping::anonymous(std::size_t size) {
-  if (size == 0) return std::shared_ptr<Mapping>(new Mapping(nullptr, 0));
+  if (size == 0) return std::shared_ptr<Mapping>(new Mapping(nullptr, 0, Owner::anonymous));
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED)
     return failure(StatusCode::out_of_memory, "cannot map " + std::to_string(size) + " bytes: " + std::strerror(errno));
@@ -43,12 +43,12 @@ Expected<std::shared_ptr<Mapping>> Mapping::anonymous(std::size_t size) {
   constexpr std::size_t huge_from = std::size_t{8} << 20;  // bytes: four pages of 2 MiB
   if (size >= huge_from) ::madvise(data, size, MADV_HUGEPAGE);
 #endif
-  return std::shared_ptr<Mapping>(new Mapping(data, size));
+  return std::shared_ptr<Mapping>(new Mapping(data, size, Owner::anonymous));
 }
 
 std::shared_ptr<const Mapping> Mapping::borrow(std::span<const std::byte> bytes) {
   return std::shared_ptr<const Mapping>(
-      new Mapping(const_cast<std::byte*>(bytes.data()), bytes.size(), /*borrowed=*/true));
+      new Mapping(const_cast<std::byte*>(bytes.data()), bytes.size(), Owner::borrowed));
 }
 
 void drop_pages(const std::byte* data, std::size_t bytes) {

@@ -30,10 +30,9 @@ void ModelFile::read_row(const WeightTensor& tensor, index row, std::vector<floa
 
 void ModelFile::drop(const WeightTensor& tensor, index first, index bytes) const {
   for (const auto& mapping : memory_)
-    if (mapping->borrowed() && std::less_equal<>{}(mapping->data(), tensor.data) &&
+    if (mapping->of_file() && std::less_equal<>{}(mapping->data(), tensor.data) &&
         std::less<>{}(tensor.data, mapping->data() + mapping->size()))
-      return;  // not ours to give back
-  drop_pages(tensor.data + first, static_cast<std::size_t>(bytes));
+      return drop_pages(tensor.data + first, static_cast<std::size_t>(bytes));
 }
 
 index ModelFile::bytes() const {

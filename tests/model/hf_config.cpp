@@ -239,6 +239,9 @@ TEST(hf_config, defaults_and_spellings_of_transformers) {
 
 TEST(hf_config, part_of_a_head_may_turn) {
   Json json = config_of("llama", 1);
+  json["partial_rotary_factor"] = 0.5;
+  refuse(json, StatusCode::unsupported, {"partial_rotary_factor", "0.5"});
+  json = config_of("phi3", 1);
   EXPECT_EQ(read(json).ropes[0].dim, 8);
   json["partial_rotary_factor"] = 0.5;
   EXPECT_EQ(read(json).ropes[0].dim, 4);

@@ -18,7 +18,7 @@ namespace {
 // Keys that are read, here and in the files of this folder, where the family has a use for them.
 bool is_read(std::string_view key, const Family& family) {
   constexpr std::string_view always[] = {
-      "_name_or_path", "bos_token_id", "eos_token_id", "head_dim", "hidden_act", "hidden_activation", "hidden_size",
+      "_name_or_path", "bos_token_id", "eos_token_id", "head_dim", "hidden_size",
       "intermediate_size", "layer_types", "max_position_embeddings", "mlp_bias", "model_type", "num_attention_heads",
       "num_hidden_layers", "num_key_value_heads", "original_max_position_embeddings", "partial_rotary_factor",
       "quantization_config", "rms_norm_eps", "rope_local_base_freq", "rope_parameters", "rope_scaling", "rope_theta",
@@ -32,6 +32,9 @@ bool is_read(std::string_view key, const Family& family) {
   const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
   for (const FlagKey& flag : {family.qkv_bias, family.output_bias, family.mlp_bias})
     if (flag.key && key == flag.key) return true;
+  // Gemma's files have a hidden_act, too, that nobody reads beside the hidden_activation that counts.
+  if (key == family.activation_key || (key == "hidden_act" && family.activation != Activation::silu)) return true;
+  if (key == "hidden_activation" && family.activation != Activation::silu) return true;
   return in(always) || in(windows) || (family.turning == Turning::three_of_four && in(turning)) ||
          (family.scales == Scales::gemma && in(gemma)) || (family.scales == Scales::granite && in(granite));
 }
@@ -76,8 +79,7 @@ void refuse_unknown(const Json& config, const Family& family, JsonFields& fields
 void read_activation(JsonFields& f, const Family& family, ModelConfig& c) {
   c.activation = family.activation;
   std::string name;
-  // Gemma's older files have a hidden_act that nobody reads beside the hidden_activation that counts.
-  if (!f.text("hidden_activation", name) && !f.text("hidden_act", name)) return;
+  if (!f.text(family.activation_key, name)) return;
   if (name == "gelu" && family.activation == Activation::gelu_tanh) return;  // what Gemma's first files call it
   constexpr std::pair<std::string_view, Activation> names[] = {{"silu", Activation::silu},
                                                                {"swish", Activation::silu},

@@ -79,6 +79,10 @@ Status read_windows(const Json& json, const std::string& origin, const Family& f
       if (!sliding && type != "full_attention")
         return {StatusCode::unsupported, origin + ": entry " + std::to_string(i) + " of layer_types is " +
                                              quote(shown(type)) + "; it must be full_attention or sliding_attention"};
+      if (sliding && family.windows == Windows::none)
+        return {StatusCode::unsupported, origin + ": entry " + std::to_string(i) +
+                                             " of layer_types is 'sliding_attention'; in this architecture it must be "
+                                             "full_attention"};
       if (sliding && window == 0)
         return {StatusCode::corrupt_data, origin + ": layer_types has sliding_attention, but sliding_window is absent" +
                                               (flagged ? " or use_sliding_window false" : "")};

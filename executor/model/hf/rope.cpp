@@ -93,10 +93,13 @@ double longrope_attention_factor(double factor, index original) {
   return factor <= 1 || original <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
 }
 
-// The first part of each head turns.
-void read_partial(JsonFields& fields, index head_dim, double otherwise, RopeConfig& rope) {
+// The first part of each head turns, in families that know it. transformers passes the key over in others, and vLLM does
+// not: whose text is meant nobody can tell.
+void read_partial(JsonFields& fields, const Family& family, index head_dim, double otherwise, RopeConfig& rope) {
   double partial = otherwise;
-  fields.number("partial_rotary_factor", partial);
+  if (fields.number("partial_rotary_factor", partial) && family.partial_rotary == 0 && partial != 1)
+    return fields.fail(StatusCode::unsupported, "partial_rotary_factor is " + std::to_string(partial) +
+                                                    "; in this architecture it must be 1 or absent");
   if (!(partial > 0 && partial <= 1))
     return fields.fail(StatusCode::corrupt_data, "partial_rotary_factor must be in (0, 1]");
   rope.dim = static_cast<index>(static_cast<double>(head_dim) * partial);
@@ -108,7 +111,7 @@ Status read_scaling(const Json& scaling, const std::string& where, JsonFields& t
   if (!scaling.is_object()) return {StatusCode::corrupt_data, where + " is no object"};
   JsonFields fields(scaling, where);
   fields.number("rope_theta", rope.theta);
-  if (scaling.contains("partial_rotary_factor")) read_partial(fields, c.head_dim, 1, rope);
+  if (scaling.contains("partial_rotary_factor")) read_partial(fields, family, c.head_dim, 1, rope);
   std::string type = "default";
   if (!fields.text("rope_type", type)) fields.text("type", type);
   if (type == "su") type = "longrope";  // its name in older files
@@ -200,7 +203,7 @@ Status read_hf_rope(const Json& json, const std::string& origin, const Family& f
   const std::string where = origin + ": " + key;
   JsonFields top(json, origin);
   top.number("rope_theta", rope.theta);
-  read_partial(top, c.head_dim, family.partial_rotary, rope);
+  read_partial(top, family, c.head_dim, family.partial_rotary == 0 ? 1 : family.partial_rotary, rope);
   c.ropes = {rope};
   if (!scaling && family.scaled) top.fail(StatusCode::not_found, "there is no rope_parameters, which the architecture needs");
   if (scaling && top.ok()) {

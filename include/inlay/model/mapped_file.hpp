@@ -25,17 +25,19 @@ class Mapping {
   // Memory that somebody else keeps, as long as whatever was loaded from it lives.
   static std::shared_ptr<const Mapping> borrow(std::span<const std::byte> bytes);
 
-  bool borrowed() const { return borrowed_; }
+  // Do its pages come back when they were dropped?
+  bool of_file() const { return owner_ == Owner::file; }
   const std::byte* data() const { return static_cast<const std::byte*>(data_); }
   std::byte* mutable_data() { return static_cast<std::byte*>(data_); }
   std::size_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data(), size_}; }
 
  private:
-  Mapping(void* data, std::size_t size, bool borrowed = false) : data_(data), size_(size), borrowed_(borrowed) {}
+  enum class Owner : unsigned char { file, anonymous, borrowed };
+  Mapping(void* data, std::size_t size, Owner owner) : data_(data), size_(size), owner_(owner) {}
   void* data_ = nullptr;
   std::size_t size_ = 0;
-  bool borrowed_ = false;
+  Owner owner_ = Owner::file;
 };
 
 // Gives back the pages that lie wholly inside [data, data + bytes). A file's pages are read again

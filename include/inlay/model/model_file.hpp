@@ -79,9 +79,9 @@ class ModelFile {
   // One row (the innermost dimension) as floats, whatever the type; I8 with its scale.
   void read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const;
 
-  // Gives a tensor's pages back once it was packed. Reading it again is slow at best: do not.
+  // Gives a tensor's pages back once it was packed. Whoever reads it again waits for the file.
   void drop(const WeightTensor& tensor) const { drop(tensor, 0, tensor.bytes); }
-  // Of a part of it. Memory that the file borrowed stays as it is.
+  // Of a part of it. What no file holds (copies that a loader had to make, borrowed memory) stays as it is.
   void drop(const WeightTensor& tensor, index first, index bytes) const;
 
   // All weights together.

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Writes families.json beside it: what transformers computes, in double, with a tiny model of every family and variant
+that Inlay reads: its configuration, its tensors (of the layers those of the first) and the logits of two of its tokens.
+
+    pip install numpy transformers==5.24.0 torch==2.15.0 && python3 tests/exec/families/make.py
+
+Weights follow from names (weight()), so that the file holds none: tests/exec/families.cpp makes the same ones.
+"""
+import json
+import math
+import pathlib
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, CONFIG_MAPPING
+
+VOCAB, TOKENS, ROWS = 40, 24, (11, 23)
+SIZES = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, bos_token_id=0, eos_token_id=1, pad_token_id=0,
+             tie_word_embeddings=False)
+HALF = dict(rope_theta=1e4, rope_type="longrope", short_factor=[1.0, 1.5, 2.0, 2.5], long_factor=[1.0, 3.0, 9.0, 27.0])
+YARN = dict(rope_theta=1e4, rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
+LLAMA3 = dict(rope_theta=1e4, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16)
+MIXED = ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]
+CASES = {
+    "llama": ("llama", {}),
+    "llama, biases and gelu": ("llama", dict(attention_bias=True, mlp_bias=True, hidden_act="gelu")),
+    "llama, llama3": ("llama", dict(rope_parameters=LLAMA3)),
+    "llama, long text of longrope": ("llama", dict(rope_parameters=dict(HALF, factor=4.0, original_max_position_embeddings=16))),
+    "mistral": ("mistral", dict(sliding_window=6, head_dim=8)),
+    "qwen2": ("qwen2", dict(use_sliding_window=True, sliding_window=6, max_window_layers=2)),
+    "qwen3": ("qwen3", dict(head_dim=12, rope_parameters=YARN)),
+    "gemma": ("gemma", dict(head_dim=12, tie_word_embeddings=True)),
+    "gemma3": ("gemma3_text", dict(head_dim=12, sliding_window=6, query_pre_attn_scalar=20, layer_types=MIXED)),
+    "gemma3, scaled": ("gemma3_text", dict(head_dim=12, sliding_window=6, query_pre_attn_scalar=12, layer_types=MIXED,
+                                           tie_word_embeddings=True, rope_parameters={
+                                               "full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+                                               "sliding_attention": dict(rope_type="default", rope_theta=1e4)})),
+    "granite": ("granite", dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.2,
+                                logits_scaling=0.25)),
+    "olmo2": ("olmo2", {}),
+    "olmo3": ("olmo3", dict(sliding_window=6, layer_types=MIXED, rope_parameters={
+        "full_attention": YARN, "sliding_attention": dict(rope_theta=1e4, rope_type="default")})),
+    "smollm3": ("smollm3", {}),
+    "phi3": ("phi3", dict(sliding_window=6)),
+    "phi3, part of a head": ("phi3", dict(rope_parameters=dict(rope_theta=1e4, rope_type="default",
+                                                               partial_rotary_factor=0.5))),
+    "phi3, longrope": ("phi3", dict(rope_parameters=HALF, original_max_position_embeddings=16)),
+    "glm": ("glm", dict(head_dim=12)),
+    "glm4": ("glm4", dict(head_dim=8)),
+    "helium": ("helium", dict(head_dim=8)),
+    "ernie4_5": ("ernie4_5", dict(head_dim=12, use_bias=True)),
+    "seed_oss": ("seed_oss", dict(head_dim=12, attention_out_bias=True)),
+    "cwm": ("cwm", dict(head_dim=8, sliding_window=6, rope_parameters=LLAMA3)),
+    "ministral": ("ministral", dict(head_dim=12, sliding_window=6)),
+    "exaone4": ("exaone4", dict(sliding_window=6, layer_types=MIXED)),
+    "exaone4, without windows": ("exaone4", dict(sliding_window=None, layer_types=["full_attention"] * 4)),
+    "hunyuan": ("hunyuan_v1_dense", dict(head_dim=8, rope_parameters=dict(rope_theta=1e4, rope_type="dynamic",
+                                                                         alpha=100.0, factor=1.0))),
+}
+
+
+def weight(name, shape, norm_at):
+    """Uniform numbers from the FNV-1a hash of the name: matrices of unit gain, norms around `norm_at`, biases of 0.3."""
+    h = 0xCBF29CE484222325
+    for byte in name.encode():
+        h = (h ^ byte) * 0x100000001B3 % 2**64
+    i = np.arange(math.prod(shape), dtype=np.uint64) + np.uint64(h)
+    with np.errstate(over="ignore"):
+        i = (i + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+        i = (i ^ (i >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    u = ((i >> np.uint64(40)).astype(np.float64) * 2.0**-23 - 1).reshape(shape)
+    if name.endswith(".bias"):
+        return 0.3 * u
+    if len(shape) == 1:
+        return norm_at + 0.25 * u
+    return u if "embed_tokens" in name else u * (1.7 / math.sqrt(shape[1]))
+
+
+@torch.no_grad()
+def case(architecture, settings):
+    config = CONFIG_MAPPING[architecture](**(SIZES | settings))
+    model = AutoModelForCausalLM.from_config(config).double().eval()
+    model.config._attn_implementation = "eager"
+    shared = model.lm_head.weight is model.model.embed_tokens.weight
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        values = weight(name, tuple(parameter.shape), 0 if "gemma" in architecture else 1).astype(np.float32)
+        parameter.copy_(torch.from_numpy(values).double())
+        if ".layers." not in name or ".layers.0." in name:  # the others are alike
+            tensors[name] = list(parameter.shape)
+    assert shared == ("lm_head.weight" not in tensors)
+    ids = [(i * 37 + 11) % VOCAB for i in range(TOKENS)]
+    logits = model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
+    kept = {k: v for k, v in config.to_diff_dict().items() if k not in ("transformers_version", "dtype")}
+    return dict(config=kept | {"model_type": architecture}, tensors=tensors,
+                logits={row: [float(f"{x:.9g}") for x in logits[row]] for row in ROWS})
+
+
+if __name__ == "__main__":
+    torch.cuda.is_current_stream_capturing = lambda: False
+    out = {name: case(*each) for name, each in CASES.items()}
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in out.items())
+    (pathlib.Path(__file__).parent / "families.json").write_text("{\n" + lines + "\n}\n")
