@@ -32,7 +32,7 @@ Expected<exec::Session> open(const Options& options) {
   if (options.shape.empty()) {
     auto model = open_model(options.model);
     if (!model) return failure(std::move(model.error()));
-    return make_session(options.model, *model, "cpu");
+    return make_session(options.model, model->file, "cpu");
   }
   auto config = model_shape(options.shape);
   if (!config) return failure(std::move(config.error()));

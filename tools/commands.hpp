@@ -12,6 +12,8 @@ using Command = std::function<int()>;
 
 void add_run(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
+void add_logits(CLI::App& app, Command& chosen);
+void add_inspect(CLI::App& app, Command& chosen);
 void add_devices(CLI::App& app, Command& chosen);
 void add_convert(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);  // with ONNX only

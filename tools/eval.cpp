@@ -51,7 +51,7 @@ int eval(const EvalOptions& options) {
 
   auto model = open_model(options.model);
   if (!model) return wrong(model.error());
-  auto session = make_session(options.model, *model, options.model.backend);
+  auto session = make_session(options.model, model->file, options.model.backend);
   if (!session) return wrong(session.error());
   if (options.window > session->context())
     return wrong("--window is " + std::to_string(options.window) + "; it must be at most the context of " +

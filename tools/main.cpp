@@ -45,6 +45,8 @@ int main(int argc, char** argv) {
   Command chosen;
   add_run(app, chosen);
   add_eval(app, chosen);
+  add_logits(app, chosen);
+  add_inspect(app, chosen);
 #ifdef INLAY_HAS_ONNX
   add_verify(app, chosen);
 #endif

@@ -33,7 +33,7 @@ Expected<std::vector<exec::Token>> prompt_tokens(const exec::Tokenizer& tokenize
 // The same text through another backend: the largest distance of two logits.
 Status compare(const RunOptions& options, const LoadedModel& model, exec::Session& session,
                const std::vector<exec::Token>& text) {
-  auto other = make_session(options.model, model, options.compare);
+  auto other = make_session(options.model, model.file, options.compare);
   if (!other) return std::move(other.error());
   const index rows = static_cast<index>(text.size());
   session.reset();
@@ -56,7 +56,7 @@ int run(const RunOptions& options) {
   if (!model) return wrong(model.error());
   auto prompt = prompt_tokens(model->tokenizer, options.prompt);
   if (!prompt) return wrong(prompt.error());
-  auto session = make_session(options.model, *model, options.model.backend);
+  auto session = make_session(options.model, model->file, options.model.backend);
   if (!session) return wrong(session.error());
 
   if (static_cast<index>(prompt->size()) > session->context())

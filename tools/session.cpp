@@ -163,15 +163,16 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
   return exec::Eager(std::move(*cpu));
 }
 
-Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model,
+Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                      const std::string& backend) {
   auto runner = make_runner(options, backend);
   if (!runner) return failure(std::move(runner.error()));
   Progress progress("packing weights");
-  return exec::Session::make(model.file, std::move(*runner),
+  const DType cache = kv_type(options, *file);
+  return exec::Session::make(std::move(file), std::move(*runner),
                              {.context = options.context,
                               .chunk = options.chunk,
-                              .kv_type = kv_type(options, *model.file),
+                              .kv_type = cache,
                               .activations = options.rounding.of_linears(),
                               .attention = options.rounding.of_attention()},
                              [&](index done, index all) { progress(done, all); });

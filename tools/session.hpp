@@ -63,7 +63,8 @@ Expected<LoadedModel> open_model(const ModelOptions& options);
 // The level and the threads that were asked for; an unknown level is refused.
 Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& pool);
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);  // inlay/exec/eager.hpp
-Expected<exec::Session> make_session(const ModelOptions& options, const LoadedModel& model, const std::string& backend);
+Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
+                                     const std::string& backend);
 // A model with random weights: `type` of random_weights, `room` how long texts and passes become.
 struct Room {
   index context, chunk;

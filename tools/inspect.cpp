@@ -1,0 +1,153 @@
+// inlay inspect: what is in a model file, in one screen.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <inlay/core/quote.hpp>
+#include <inlay/model/load.hpp>
+#include <inlay/text/tokenizer.hpp>
+
+#include "tools/commands.hpp"
+#include "tools/session.hpp"
+
+namespace inlay::tools {
+
+namespace {
+
+void line(const char* what, const std::string& text) { std::printf("%-14s %s\n", what, text.c_str()); }
+
+std::string number(double value, const char* form = "%.4g") {
+  char text[32];
+  std::snprintf(text, sizeof(text), form, value);
+  return text;
+}
+
+std::string megabytes(double bytes) { return number(bytes * 1e-6, bytes < 1e7 ? "%.2f MB" : "%.0f MB"); }
+
+std::string counted(index count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// Of several parts, those that are there.
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts)
+    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+void print_sizes(const exec::ModelConfig& c) {
+  line("sizes", joined({counted(c.layers, "layer"), "dim " + std::to_string(c.dim), counted(c.heads, "head"),
+                        counted(c.kv_heads, "kv head") + " of " + std::to_string(c.head_dim),
+                        "hidden " + std::to_string(c.hidden), "vocabulary " + std::to_string(c.vocab),
+                        "context " + std::to_string(c.context)}));
+}
+
+void print_attention(const exec::ModelConfig& c) {
+  index windowed = 0, still = 0;
+  for (index i = 0; i < c.layers; ++i) {
+    windowed += c.layer(i).window > 0;
+    still += c.layer(i).rope == exec::LayerConfig::no_rope;
+  }
+  constexpr const char* qk_norms[] = {"", "q and k normed by head", "q and k normed by row",
+                                      "q and k normed behind rope"};
+  line("attention",
+       joined({windowed > 0 ? "window of " + std::to_string(c.sliding_window) + " in " + std::to_string(windowed) +
+                                  " of " + counted(c.layers, "layer")
+                            : "all keys",
+               c.qkv_bias ? "biases" : "", qk_norms[static_cast<int>(c.qk_norm)],
+               c.attn_scale > 0 ? "scores times " + number(c.attn_scale) : "",
+               still > 0 ? "no rope in " + counted(still, "layer") : ""}));
+  constexpr const char* scalings[] = {"", "linear", "yarn", "llama3", "factors", "longrope"};
+  for (const exec::RopeConfig& rope : c.ropes) {
+    const bool scaled = rope.scaling != exec::RopeConfig::Scaling::none;
+    line("rope", joined({"theta " + number(rope.theta, "%g"),
+                         rope.dim < c.head_dim ? std::to_string(rope.dim) + " elements of a head" : "",
+                         scaled ? std::string(scalings[static_cast<int>(rope.scaling)]) +
+                                      (rope.factor != 1 ? " " + number(rope.factor) : "")
+                                : ""}));
+  }
+}
+
+void print_layers(const exec::ModelConfig& c) {
+  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh"};
+  const exec::LayerNorms& n = c.norms;
+  line("layers", joined({n.before_attn && n.behind_attn   ? "norms before and behind branches"
+                         : n.before_attn ? "norms before branches"
+                                         : "norms behind branches",
+                         std::string("gate through ") + activations[static_cast<int>(c.activation)],
+                         c.mlp_bias ? "biases of the feed-forward" : "",
+                         c.embed_scale != 1 ? "embeddings times " + number(c.embed_scale) : "",
+                         c.residual_scale != 1 ? "branches times " + number(c.residual_scale) : "",
+                         c.logit_scale != 1 ? "logits times " + number(c.logit_scale) : "",
+                         c.tie_embeddings ? "the head is the embedding" : ""}));
+}
+
+void print_tensors(const exec::ModelFile& file) {
+  struct Sum {
+    index count = 0, elements = 0, bytes = 0;
+  };
+  std::map<std::string, Sum> types;
+  Sum all;
+  for (const exec::WeightTensor& tensor : file.tensors())
+    for (Sum* sum : {&all, &types[std::string(ggml_format(tensor.type).name)]})
+      ++sum->count, sum->elements += tensor.size(), sum->bytes += tensor.bytes;
+  line("parameters", number(static_cast<double>(all.elements) * 1e-6, "%.4g million") + " in " +
+                         megabytes(static_cast<double>(all.bytes)));
+  std::vector<std::pair<std::string, Sum>> sorted(types.begin(), types.end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  for (const auto& [name, sum] : sorted)
+    line(&name == &sorted.front().first ? "tensors" : "",
+         name + ": " + std::to_string(sum.count) + ", " + megabytes(static_cast<double>(sum.bytes)));
+  const exec::ModelConfig& c = file.config;
+  line("cache", megabytes(4.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim)) + " a token in f16, " +
+                    megabytes(4.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim * c.context)) +
+                    " for the whole context");
+}
+
+void print_tokenizer(const exec::TokenizerData& data) {
+  using Kind = exec::TokenizerData::Kind;
+  if (data.kind == Kind::none) return line("tokenizer", data.problem.empty() ? "none" : "not read: " + data.problem);
+  const auto tokenizer = exec::Tokenizer::make(data);
+  if (!tokenizer) return line("tokenizer", "not read: " + std::string(tokenizer.error().message()));
+  const auto named = [&](exec::Token id) {
+    return std::to_string(id) + " " + quote(std::string(data.tokens.at(static_cast<std::size_t>(id))));
+  };
+  std::vector<std::string> ends;
+  for (std::size_t id = 0; id < data.tokens.size(); ++id)
+    if (tokenizer->stops(static_cast<exec::Token>(id))) ends.push_back(named(static_cast<exec::Token>(id)));
+  line("tokenizer", joined({data.kind == Kind::spm ? "pieces by score (SPM)" : "byte pairs (BPE)",
+                            data.pre.empty() ? "" : "words of " + data.pre,
+                            std::to_string(data.tokens.size()) + " tokens",
+                            data.bos == data.no_token ? "no BOS" : "BOS " + named(data.bos)}));
+  line("ends of text", ends.empty() ? "none" : joined(ends));
+  line("chat template", data.chat_template.empty() ? "none" : counted(static_cast<index>(data.chat_template.size()), "character"));
+}
+
+int inspect(const std::string& path) {
+  const std::string name = path.empty() ? default_model() : path;
+  auto file = exec::load_model(name);
+  if (!file) return wrong(file.error());
+  line("file", name);
+  line("architecture", file->config.architecture + (file->config.name.empty() ? "" : ", " + quote(file->config.name)));
+  print_sizes(file->config);
+  print_attention(file->config);
+  print_layers(file->config);
+  print_tensors(*file);
+  print_tokenizer(file->tokenizer);
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Command& chosen) {
+  auto model = std::make_shared<std::string>();
+  CLI::App& command = *app.add_subcommand("inspect", "What is in a model file, or why it cannot be read");
+  command.add_option("model", *model, "GGUF file, or a directory with safetensors (default: the model of Inlay)");
+  command.callback([model, &chosen] { chosen = [model] { return inspect(*model); }; });
+}
+
+}  // namespace inlay::tools
