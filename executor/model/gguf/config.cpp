@@ -57,7 +57,12 @@ void read_tensors(const GgufFile& file, GgufMetadata& meta, ModelConfig& c) {
   c.tie_embeddings = true;
   c.qkv_bias = c.architecture == "qwen2", c.qk_norm = c.architecture == "qwen3";
   for (const WeightTensor& tensor : file.tensors()) {
-    if (tensor.name == "token_embd.weight" && tensor.rank == 2) c.vocab = tensor.extents[0];
+    if (tensor.name == "token_embd.weight" && tensor.rank == 2) {
+      c.vocab = tensor.extents[0];
+      if (c.vocab == 0)
+        return meta.fail(StatusCode::corrupt_data, "the tensor 'token_embd.weight' has extents " +
+                                                       describe_extents(tensor) + "; it must have a row for each token");
+    }
     if (tensor.name == "output.weight") c.tie_embeddings = false;
     if (tensor.name == "blk.0.attn_q.bias") c.qkv_bias = true;
     if (tensor.name == "blk.0.attn_output.bias") c.output_bias = true;
@@ -144,15 +149,23 @@ RopeConfig::Pairing gguf_pairing(const std::string& architecture) {
   return interleaved ? RopeConfig::Pairing::interleaved : RopeConfig::Pairing::half;
 }
 
+Status check_gguf_architecture(const GgufFile& file) {
+  GgufMetadata meta(file);
+  std::string arch;
+  meta.text("general.architecture", arch, true);
+  if (meta.ok() && arch != "llama" && arch != "qwen2" && arch != "qwen3" && arch != "internlm2")
+    meta.fail(StatusCode::unsupported,
+              "the architecture " + quote(arch) + "; it must be llama, qwen2, qwen3 or internlm2");
+  return meta.take_status();
+}
+
 Expected<ModelConfig> read_gguf_config(const GgufFile& file) {
+  if (Status status = check_gguf_architecture(file); !status) return failure(std::move(status));
   GgufMetadata meta(file);
   ModelConfig c;
   meta.text("general.architecture", c.architecture, true);
   meta.text("general.name", c.name, false);
   const std::string& arch = c.architecture;
-  if (meta.ok() && arch != "llama" && arch != "qwen2" && arch != "qwen3" && arch != "internlm2")
-    meta.fail(StatusCode::unsupported,
-              "the architecture " + quote(arch) + "; it must be llama, qwen2, qwen3 or internlm2");
   refuse_unread(meta, arch);
   meta.integer(arch + ".block_count", c.layers, true);
   meta.integer(arch + ".embedding_length", c.dim, true);

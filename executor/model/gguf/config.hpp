@@ -21,6 +21,9 @@ std::string gguf_architecture(const ModelConfig& config);
 // for some; the others keep halves.
 RopeConfig::Pairing gguf_pairing(const std::string& architecture);
 
+// Refuses an architecture that nothing here runs, by name.
+Status check_gguf_architecture(const GgufFile& file);
+
 Expected<ModelConfig> read_gguf_config(const GgufFile& file);
 
 // Refuses what the keys have no form for. `origin` names the model in messages.

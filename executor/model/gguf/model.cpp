@@ -3,9 +3,17 @@
 #include "executor/model/check_model.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/model.hpp"
+#include "executor/model/gguf/parts.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
 
 namespace inlay::exec {
+
+Expected<ModelFile> load_gguf(const std::string& path) {
+  auto file = GgufFile::open(path, check_gguf_architecture);
+  if (!file) return failure(std::move(file.error()));
+  if (Status status = join_gguf_parts(*file, path); !status) return failure(std::move(status));
+  return gguf_model(*file);
+}
 
 Expected<ModelFile> gguf_model(const GgufFile& file) {
   auto config = read_gguf_config(file);
@@ -16,7 +24,7 @@ Expected<ModelFile> gguf_model(const GgufFile& file) {
   model.path = file.origin();
   model.config = std::move(*config);
   model.tokenizer = std::move(*vocabulary);
-  model.set_tensors(file.tensors(), {file.mapping()});
+  model.set_tensors(file.tensors(), file.mappings());
   if (Status status = check_model(model); !status) return failure(std::move(status));
   return model;
 }

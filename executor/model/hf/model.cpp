@@ -141,7 +141,7 @@ class HfLoader {
 
   Status add(const SafetensorsFile& file, const std::string& name, WeightTensor tensor) {
     const auto ours = gguf_name(name);
-    if (is_needless(name)) return {};
+    if (is_needless(name) || (!ours && tensor.size() == 0)) return {};
     if (!ours)
       return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " of extents " +
                                            describe_extents(tensor) + " has no place in a model of the architecture " +
@@ -150,11 +150,11 @@ class HfLoader {
     tensor.name = *ours;
     if (!names_.insert(*ours).second)
       return {StatusCode::corrupt_data, file.path + ": two tensors for " + quote(*ours)};
-    if (tensor.name.find("attn_qkv") != std::string::npos)
+    if (tensor.bytes > 0 && tensor.name.find("attn_qkv") != std::string::npos)
       return split_qkv(model_.config, file.path, tensor, tensors_, memory_);
     // The format pads to 8 bytes by custom, not by rule.
     const auto size = static_cast<std::uintptr_t>(ggml_format(tensor.type).bytes);
-    if (reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
+    if (tensor.bytes > 0 && reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
       auto copy = Mapping::anonymous(static_cast<std::size_t>(tensor.bytes));
       if (!copy) return std::move(copy.error());
       std::memcpy((*copy)->mutable_data(), tensor.data, static_cast<std::size_t>(tensor.bytes));
