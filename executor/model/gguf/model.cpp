@@ -9,7 +9,10 @@
 namespace inlay::exec {
 
 Expected<ModelFile> load_gguf(const std::string& path) {
-  auto file = GgufFile::open(path, check_gguf_architecture);
+  auto file = GgufFile::open(path, [](const GgufFile& each) {
+    Status status = check_first_gguf_part(each);
+    return status ? check_gguf_architecture(each) : std::move(status);
+  });
   if (!file) return failure(std::move(file.error()));
   if (Status status = join_gguf_parts(*file, path); !status) return failure(std::move(status));
   return gguf_model(*file);

@@ -47,6 +47,15 @@ bool same(const GgufValue& a, const GgufValue& b) {
 
 }  // namespace
 
+Status check_first_gguf_part(const GgufFile& file) {
+  auto split = split_of(file);
+  if (!split) return std::move(split.error());
+  if (split->no == 0) return {};
+  return {StatusCode::unsupported, file.origin() + ": part " + std::to_string(split->no + 1) + " of " +
+                                       std::to_string(split->count) + " of a model; the first must be opened, ..." +
+                                       ending(0, split->count)};
+}
+
 Status take_gguf_part(GgufFile& file, GgufFile part, index no) {
   auto expected = split_of(file), split = split_of(part);
   if (!expected) return std::move(expected.error());
@@ -86,10 +95,6 @@ Status join_gguf_parts(GgufFile& file, const std::string& path) {
   auto split = split_of(file);
   if (!split) return std::move(split.error());
   if (split->count <= 1) return {};
-  if (split->no != 0)
-    return {StatusCode::unsupported, file.origin() + ": part " + std::to_string(split->no + 1) + " of " +
-                                         std::to_string(split->count) + " of a model; the first must be opened, ..." +
-                                         ending(0, split->count)};
   const std::string end = ending(0, split->count);
   if (!path.ends_with(end))
     return {StatusCode::unsupported, file.origin() + ": the first of " + std::to_string(split->count) +

@@ -10,6 +10,9 @@
 
 namespace inlay::exec {
 
+// That the file is none of several, or the first of them: only that one has all metadata.
+Status check_first_gguf_part(const GgufFile& file);
+
 // Opens the other parts beside `path`, which `file` was read from, and takes their tensors in. A file that is none of
 // several stays as it is.
 Status join_gguf_parts(GgufFile& file, const std::string& path);

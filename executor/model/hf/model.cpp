@@ -115,10 +115,10 @@ class HfLoader {
     for (const auto& [each, tensor] : file->tensors)
       if (!elsewhere(each))
         if (Status status = add(*file, each, tensor); !status) return status;
-    for (const auto& [each, dtype] : file->other_dtypes)
-      if (!elsewhere(each) && !is_needless(each))
-        return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " + quote(dtype) +
-                                             "; it must be F32, F16 or BF16"};
+    for (const auto& [each, other] : file->other_dtypes)
+      if (!elsewhere(each) && !is_needless(each) && other.bytes > 0)
+        return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " +
+                                             quote(other.dtype) + "; it must be F32, F16 or BF16"};
     return {};
   }
 

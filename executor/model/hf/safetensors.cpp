@@ -36,7 +36,7 @@ Status read_safetensors_entry(SafetensorsFile& file, std::string_view name, cons
   else if (type == "BF16")
     tensor.type = GgmlType::BF16;
   else
-    return file.other_dtypes.emplace(name, type), Status{};
+    return file.other_dtypes.emplace(name, SafetensorsFile::Other{std::string(type), end - begin}), Status{};
   if (shape.size() > 4) return corrupt("has rank " + std::to_string(shape.size()) + "; it must be 0 to 4");
   index bytes = ggml_format(tensor.type).bytes;  // without extents of 0: products must not overflow beside one either
   for (const Json extent : shape.elements()) {
