@@ -29,8 +29,8 @@ template <class Level, class Block, class Y> void emit_blocks(const std::uint8_t
   for (index i = 0; i < dim; i += Block::size, row += sizeof(Block)) {
     Block block;
     std::memcpy(&block, row, sizeof(Block));
-    std::int8_t codes[Block::size];
-    ggml::codes(block, codes);
+    std::int8_t room[Block::size];
+    const std::int8_t* const codes = ggml::codes(block, room);
     for (index g = 0; g < Block::groups; ++g)
       emit_group<Level>(codes + Block::group * g, Block::group, static_cast<float>(Block::zero), ggml::scale(block, g),
                         ggml::minimum(block, g), scale, y + i + Block::group * g);

@@ -51,12 +51,9 @@ constexpr BitField bits_of_runs(int base) { return {{base, {0, 5, 0}}, {0, {5, 3
 
 BlockDescription description(GgmlType format) {
   switch (format) {
-    case GgmlType::Q5_0:
-      return {.codes = {32, {nibble_places(6), nibble_shifts, 15}, fifth_bits(2), 4, 16}};
-    case GgmlType::Q5_1:
-      return {.codes = {32, {nibble_places(8), nibble_shifts, 15}, fifth_bits(4), 4}, .dmin = 2};
-    case GgmlType::IQ4_NL:
-      return {.codes = {32, {nibble_places(2), nibble_shifts, 15}}, .values = ggml::iq4_values};
+    case GgmlType::Q5_0: return {.codes = {32, {nibble_places(6), nibble_shifts, 15}, fifth_bits(2), 4, 16}};
+    case GgmlType::Q5_1: return {.codes = {32, {nibble_places(8), nibble_shifts, 15}, fifth_bits(4), 4}, .dmin = 2};
+    case GgmlType::IQ4_NL: return {.codes = {32, {nibble_places(2), nibble_shifts, 15}}, .values = ggml::iq4_values};
     case GgmlType::MXFP4:
       return {.codes = {32, {nibble_places(1), nibble_shifts, 15}}, .d = -1, .values = ggml::mxfp4_values};
     case GgmlType::Q2_K:

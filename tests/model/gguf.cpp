@@ -40,7 +40,8 @@ Status load_all(const Bytes& bytes) {
   (void)tokenizer->decode(*ids);
   unsigned sum = 0;
   for (const WeightTensor& tensor : model->tensors())
-    if (tensor.bytes > 0) sum += static_cast<unsigned>(tensor.data[0]) + static_cast<unsigned>(tensor.data[tensor.bytes - 1]);
+    if (tensor.bytes > 0)
+      sum += static_cast<unsigned>(tensor.data[0]) + static_cast<unsigned>(tensor.data[tensor.bytes - 1]);
   EXPECT_GT(sum + 1, 0u);
   return {};
 }
@@ -248,7 +249,8 @@ TEST(gguf, extents_of_zero_are_read) {
   const auto parsed = [](const Parts& parts) {
     return GgufFile::parse(Mapping::borrow(std::as_bytes(std::span(parts.bytes))), "good");
   };
-  Parts beside = Parts().header(3, 0).tensor("a", {8}, 0, 0).tensor("b", {0}, 0, 0).tensor("c", {32, 0}, 2, 1 << 20).data(32);
+  Parts beside =
+      Parts().header(3, 0).tensor("a", {8}, 0, 0).tensor("b", {0}, 0, 0).tensor("c", {32, 0}, 2, 1 << 20).data(32);
   const auto file = parsed(beside);
   ASSERT_TRUE(file) << file.error().message();
   EXPECT_EQ(file->tensors()[1].bytes, 0);
@@ -282,10 +284,10 @@ TEST(gguf, the_architecture_comes_first) {
   const auto names = [](const std::string& message, const char* what) {
     EXPECT_NE(message.find(what), std::string::npos) << message;
   };
-  names(refusal(head(1, 1, "gemma9").tensor("t", {32}, 9, 0)), "'gemma9'");   // a type that is not read
-  names(refusal(head(1, 1, "gemma9").tensor("t", {32}, 0, 1)), "'gemma9'");   // a tensor beyond the file
-  names(refusal(head(1, 1, "gemma9").text("t")), "'gemma9'");                 // no end
-  names(refusal(head(0, 1, "gemma9")), "'gemma9'");                           // no other key
+  names(refusal(head(1, 1, "gemma9").tensor("t", {32}, 9, 0)), "'gemma9'");  // a type that is not read
+  names(refusal(head(1, 1, "gemma9").tensor("t", {32}, 0, 1)), "'gemma9'");  // a tensor beyond the file
+  names(refusal(head(1, 1, "gemma9").text("t")), "'gemma9'");                // no end
+  names(refusal(head(0, 1, "gemma9")), "'gemma9'");                          // no other key
   names(refusal(head(1, 1, "llama").tensor("t", {32}, 9, 0)), "Q8_1");
   names(refusal(Parts().header(1, 0).tensor("t", {32}, 9, 0)), "'general.architecture'");
 }

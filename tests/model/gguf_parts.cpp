@@ -20,8 +20,12 @@ class GgufParts : public ::testing::Test {
     for (std::uint32_t no = 0; no < 3; ++no)
       parts_.push_back({.no = no,
                         .tensors = static_cast<std::uint32_t>(all),
-                        .first = no == 0 ? 0 : no == 1 ? 2 : all - 1,
-                        .last = no == 0 ? 2 : no == 1 ? all - 1 : all});
+                        .first = no == 0   ? 0
+                                 : no == 1 ? 2
+                                           : all - 1,
+                        .last = no == 0   ? 2
+                                : no == 1 ? all - 1
+                                          : all});
   }
 
   std::string path(std::uint32_t no) const {

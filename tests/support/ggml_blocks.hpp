@@ -17,7 +17,7 @@
 namespace inlay::test {
 
 inline constexpr GgmlType block_formats[] = {
-    GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q5_0, GgmlType::Q5_1,   GgmlType::Q2_K,   GgmlType::Q3_K,
+    GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q5_0,   GgmlType::Q5_1,   GgmlType::Q2_K, GgmlType::Q3_K,
     GgmlType::Q4_K, GgmlType::Q5_K, GgmlType::Q6_K, GgmlType::IQ4_NL, GgmlType::IQ4_XS, GgmlType::MXFP4};
 
 // Elements that share a scale.
@@ -68,8 +68,8 @@ inline std::vector<GgmlVector> gguf_py_vectors() {
     const GgmlFormat format = ggml_format(vector.type);
     vector.bytes.resize(static_cast<std::size_t>(format.bytes * head[1]));
     vector.numbers.resize(static_cast<std::size_t>(format.block * head[1]));
-    const bool whole = take(vector.bytes.data(), format.bytes * head[1]) &&
-                       take(vector.numbers.data(), format.block * head[1]);
+    const bool whole =
+        take(vector.bytes.data(), format.bytes * head[1]) && take(vector.numbers.data(), format.block * head[1]);
     EXPECT_TRUE(whole) << "ggml_blocks.bin ends early";
     vectors.push_back(std::move(vector));
   }

@@ -61,7 +61,8 @@ void read_tensors(const GgufFile& file, GgufMetadata& meta, ModelConfig& c) {
       c.vocab = tensor.extents[0];
       if (c.vocab == 0)
         return meta.fail(StatusCode::corrupt_data, "the tensor 'token_embd.weight' has extents " +
-                                                       describe_extents(tensor) + "; it must have a row for each token");
+                                                       describe_extents(tensor) +
+                                                       "; it must have a row for each token");
     }
     if (tensor.name == "output.weight") c.tie_embeddings = false;
     if (tensor.name == "blk.0.attn_q.bias") c.qkv_bias = true;

@@ -158,10 +158,9 @@ Status GgufFile::parse_tensor(GgufCursor& cursor, std::uint64_t i, std::set<std:
   tensor.type = static_cast<GgmlType>(type);
   const GgmlFormat format = ggml_format(tensor.type);
   if (!is_known(tensor.type))
-    return {StatusCode::unsupported,
-            origin_ + ": tensor " + quote(name) + " has the type " +
-                (format.name.empty() ? std::to_string(type) : std::string(format.name)) + "; it must be one of " +
-                weight_types()};
+    return {StatusCode::unsupported, origin_ + ": tensor " + quote(name) + " has the type " +
+                                         (format.name.empty() ? std::to_string(type) : std::string(format.name)) +
+                                         "; it must be one of " + weight_types()};
   const index row = tensor.extents[rank - 1];
   if (row % format.block != 0)
     return corrupt("tensor " + quote(name) + " has rows of " + std::to_string(row) + "; " + std::string(format.name) +

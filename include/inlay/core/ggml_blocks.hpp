@@ -140,7 +140,9 @@ inline constexpr std::int8_t mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1,
 
 inline namespace INLAY_UNIT_ISA {
 
-// codes(block, q): of all elements, in their order. Low nibbles first, high ones `bytes` further on.
+// codes(block, q): of all elements, in their order; they lie in q, or in the block where it has them so.
+//
+// Low nibbles first, high ones `bytes` further on.
 inline void split_nibbles(const std::uint8_t* packed, index bytes, std::int8_t* q) {
   for (index j = 0; j < bytes; ++j) {
     q[j] = static_cast<std::int8_t>(packed[j] & 15);
@@ -153,63 +155,78 @@ inline void add_fifth_bits(const std::uint8_t (&high)[4], std::int8_t* q) {
 // `bytes` times 4 elements: bits 1:0 of all bytes first.
 inline void split_pairs_of_bits(const std::uint8_t* packed, index bytes, std::int8_t* q) {
   for (int quarter = 0; quarter < 4; ++quarter)
-    for (index l = 0; l < bytes; ++l)
-      q[bytes * quarter + l] = static_cast<std::int8_t>(packed[l] >> (2 * quarter) & 3);
+    for (index l = 0; l < bytes; ++l) q[bytes * quarter + l] = static_cast<std::int8_t>(packed[l] >> (2 * quarter) & 3);
 }
 inline void look_up(const std::int8_t (&values)[16], index count, std::int8_t* q) {
   for (index i = 0; i < count; ++i) q[i] = values[q[i]];
 }
 
-inline void codes(const Q8_0& block, std::int8_t* q) {
-  for (index i = 0; i < 32; ++i) q[i] = block.q[i];
+inline const std::int8_t* codes(const Q8_0& block, std::int8_t*) { return block.q; }
+inline const std::int8_t* codes(const Q4_0& block, std::int8_t* q) {
+  split_nibbles(block.q, 16, q);
+  return q;
 }
-inline void codes(const Q4_0& block, std::int8_t* q) { split_nibbles(block.q, 16, q); }
-inline void codes(const Q4_1& block, std::int8_t* q) { split_nibbles(block.q, 16, q); }
-inline void codes(const Q5_0& block, std::int8_t* q) {
+inline const std::int8_t* codes(const Q4_1& block, std::int8_t* q) {
+  split_nibbles(block.q, 16, q);
+  return q;
+}
+inline const std::int8_t* codes(const Q5_0& block, std::int8_t* q) {
   split_nibbles(block.q, 16, q);
   add_fifth_bits(block.high, q);
+  return q;
 }
-inline void codes(const Q5_1& block, std::int8_t* q) {
+inline const std::int8_t* codes(const Q5_1& block, std::int8_t* q) {
   split_nibbles(block.q, 16, q);
   add_fifth_bits(block.high, q);
+  return q;
 }
-inline void codes(const IQ4_NL& block, std::int8_t* q) {
+inline const std::int8_t* codes(const IQ4_NL& block, std::int8_t* q) {
   split_nibbles(block.q, 16, q);
   look_up(iq4_values, 32, q);
+  return q;
 }
-inline void codes(const MXFP4& block, std::int8_t* q) {
+inline const std::int8_t* codes(const MXFP4& block, std::int8_t* q) {
   split_nibbles(block.q, 16, q);
   look_up(mxfp4_values, 32, q);
+  return q;
 }
-inline void codes(const Q2_K& block, std::int8_t* q) {
+inline const std::int8_t* codes(const Q2_K& block, std::int8_t* q) {
   for (index half = 0; half < 2; ++half) split_pairs_of_bits(block.q + 32 * half, 32, q + 128 * half);
+  return q;
 }
-inline void codes(const Q3_K& block, std::int8_t* q) {
+inline const std::int8_t* codes(const Q3_K& block, std::int8_t* q) {
   for (index half = 0; half < 2; ++half) split_pairs_of_bits(block.q + 32 * half, 32, q + 128 * half);
   for (int run = 0; run < 8; ++run)
     for (index l = 0; l < 32; ++l)
       q[32 * run + l] = static_cast<std::int8_t>(q[32 * run + l] | (block.high[l] >> run & 1) << 2);
+  return q;
 }
-inline void codes(const Q4_K& block, std::int8_t* q) {
+inline const std::int8_t* codes(const Q4_K& block, std::int8_t* q) {
   for (index pair = 0; pair < 4; ++pair) split_nibbles(block.q + 32 * pair, 32, q + 64 * pair);
+  return q;
 }
-inline void codes(const Q5_K& block, std::int8_t* q) {
+inline const std::int8_t* codes(const Q5_K& block, std::int8_t* q) {
   for (index pair = 0; pair < 4; ++pair) split_nibbles(block.q + 32 * pair, 32, q + 64 * pair);
   for (int group = 0; group < 8; ++group)
     for (index l = 0; l < 32; ++l)
       q[32 * group + l] = static_cast<std::int8_t>(q[32 * group + l] | (block.high[l] >> group & 1) << 4);
+  return q;
 }
-inline void codes(const Q6_K& block, std::int8_t* q) {
-  for (index half = 0; half < 2; ++half, q += 128) {
-    split_nibbles(block.low + 64 * half, 64, q);
-    std::int8_t high[128];
-    split_pairs_of_bits(block.high + 32 * half, 32, high);
-    for (index i = 0; i < 128; ++i) q[i] = static_cast<std::int8_t>(q[i] | high[i] << 4);
+inline const std::int8_t* codes(const Q6_K& block, std::int8_t* q) {
+  for (index half = 0; half < 2; ++half) {
+    std::int8_t* const to = q + 128 * half;
+    split_nibbles(block.low + 64 * half, 64, to);
+    for (int quarter = 0; quarter < 4; ++quarter)
+      for (index l = 0; l < 32; ++l)
+        to[32 * quarter + l] =
+            static_cast<std::int8_t>(to[32 * quarter + l] | (block.high[32 * half + l] >> (2 * quarter) & 3) << 4);
   }
+  return q;
 }
-inline void codes(const IQ4_XS& block, std::int8_t* q) {
+inline const std::int8_t* codes(const IQ4_XS& block, std::int8_t* q) {
   for (index group = 0; group < 8; ++group) split_nibbles(block.q + 16 * group, 16, q + 32 * group);
   look_up(iq4_values, 256, q);
+  return q;
 }
 
 // The six-bit scale and minimum of a group of Q4_K and Q5_K.
@@ -257,8 +274,8 @@ template <class Block> float minimum(const Block&, index) { return 0; }
 
 // A scale times a code has 24 bits at most, so the product is exact, whatever its order and whether it is fused.
 template <class Block> void dequantize_block(const Block& block, float* x) {
-  std::int8_t q[Block::size];
-  codes(block, q);
+  std::int8_t room[Block::size];
+  const std::int8_t* const q = codes(block, room);
   for (index group = 0; group < Block::groups; ++group) {
     const float s = scale(block, group), least = minimum(block, group);
     for (index i = Block::group * group; i < Block::group * (group + 1); ++i)

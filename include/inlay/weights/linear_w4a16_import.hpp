@@ -127,8 +127,9 @@ template <class Block> void pack_blocks(PackedW4& weight, const std::byte* bytes
   weight.codes = pack_codes(weight, parallel, [&](index first, index count, std::uint8_t* out) {
     for (index c = 0; c < count; ++c)
       for (index i = 0; i < weight.k; i += Block::size) {
-        std::int8_t q[Block::size];
-        ggml::codes(block_at(first + c, i / Block::size), q);
+        const Block block = block_at(first + c, i / Block::size);
+        std::int8_t room[Block::size];
+        const std::int8_t* const q = ggml::codes(block, room);
         for (index e = 0; e < Block::size; ++e) out[c * weight.k + i + e] = static_cast<std::uint8_t>(q[e] + shift);
       }
   });
