@@ -166,10 +166,22 @@ class BitFields : public BlockProgram {
     if (how_.values == nullptr) return;
     looked_up_ = tile(DType::f32, op.block()), codes_i32_ = tile(DType::i32, op.block());
     values_ = core.alloc("values", Space::vector, {1, 16}, DType::f32);
-    for (index v = 0; v < 16; ++v) core.vfill(values_.slice(0, 1, v, 1), how_.values[v]);
+    fill_values(core.alloc("step", Space::vector, {1, 16}, DType::f32));
   }
 
  private:
+  // Each value is the sum of the steps up to it: a step counts 1 from its place on, min(max(place - v + 1, 0), 1).
+  void fill_values(const Tensor& step) const {
+    core_.vfill(values_, how_.values[0]);
+    for (index v = 1; v < 16; ++v) {
+      core_.viota(step, {.first = static_cast<double>(1 - v)});
+      core_.vscalar(VectorOp::max, step, step, 0.0f);
+      core_.vscalar(VectorOp::min, step, step, 1.0f);
+      core_.vscalar(VectorOp::mul, step, step, static_cast<float>(how_.values[v] - how_.values[v - 1]));
+      core_.vbinary(VectorOp::add, values_, values_, step);
+    }
+  }
+
   void unpack() override {
     const Tensor bytes = block_.next();
     Tensor values = codes_.next(bytes);
