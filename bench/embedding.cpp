@@ -31,7 +31,8 @@ void add_all() {
   for (DType type : {DType::f32, DType::bf16, DType::i8})
     add("embedding/" + std::string(name(type)) + "/512x4096",
         [=](benchmark::State& state) { embedding(state, type, GgmlType::F32); });
-  for (GgmlType format : {GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_K, GgmlType::Q6_K})
+  for (GgmlType format : {GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q5_0, GgmlType::Q4_K, GgmlType::Q5_K,
+                          GgmlType::Q6_K, GgmlType::Q2_K, GgmlType::Q3_K, GgmlType::IQ4_XS, GgmlType::MXFP4})
     add("embedding/" + std::string(ggml_format(format).name) + "/512x4096",
         [=](benchmark::State& state) { embedding(state, DType::u8, format); });
 }

@@ -37,11 +37,14 @@ void linear(benchmark::State& state, const LinearW4a16Shape& shape) {
 }  // namespace
 
 void add_all() {
-  // GGUF's as import_gguf makes them where nothing else is asked for.
+  // GGUF's as import_gguf makes them where nothing else is asked for; Q5_0 and IQ4_NL are like Q8_0.
   const Form forms[] = {
       {"gptq_g128", 128, 4, DType::f16, Shift::zeros}, {"q4_0", 32, 4, DType::f16, Shift::none},
       {"q4_1", 32, 4, DType::f16, Shift::offsets},     {"q4_k", 32, 4, DType::f32, Shift::offsets},
       {"q6_k", 16, 8, DType::f32, Shift::none},        {"q8_0", 32, 8, DType::f16, Shift::none},
+      {"q5_1", 32, 8, DType::f16, Shift::offsets},     {"q5_k", 32, 8, DType::f32, Shift::offsets},
+      {"q2_k", 16, 4, DType::f32, Shift::offsets},     {"q3_k", 16, 4, DType::f32, Shift::none},
+      {"iq4_xs", 32, 8, DType::f32, Shift::none},      {"mxfp4", 32, 8, DType::bf16, Shift::none},
   };
   struct Layer {
     const char* name;

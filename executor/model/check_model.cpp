@@ -122,7 +122,7 @@ Status check_model(const ModelFile& file) {
   });
   if (!status) return status;
   for (const WeightTensor& tensor : file.tensors())
-    if (!known.contains(tensor.name) && !is_needless(tensor.name))
+    if (!known.contains(tensor.name) && !is_needless(tensor.name) && tensor.size() > 0)
       return {StatusCode::unsupported, file.path + ": the tensor " + quote(tensor.name) + " of extents " +
                                            describe_extents(tensor) + " has no place in a model of the architecture " +
                                            quote(file.config.architecture) +

@@ -12,9 +12,7 @@ Expected<ModelFile> load_model(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error) || std::filesystem::path(path).extension() == ".safetensors")
     return hf_model(path);
-  auto file = GgufFile::open(path);
-  if (!file) return failure(std::move(file.error()));
-  return gguf_model(*file);
+  return load_gguf(path);
 }
 
 }  // namespace inlay::exec

@@ -3,9 +3,10 @@
 //
 //   Q8_0   y = d q                                  codes of a byte, as they lie
 //   Q4_0   y = d (q - 8)    Q4_1   y = d q + m      low halves of 16 bytes, then high ones
-//   Q4_K   y = (d scale[g]) q - dmin min[g]         of each 32 bytes low halves, then high ones: groups g = 2 i, 2 i +
-//   1 Q6_K   y = (d scale[g]) (q - 32)                low or high halves of one of two runs of 32 bytes, with two bits
-//   more
+//   Q4_K   y = (d scale[g]) q - dmin min[g]         of each 32 bytes low halves, then high ones: groups 2 i, 2 i + 1
+//   Q6_K   y = (d scale[g]) (q - 32)                low or high halves of one of two runs of 32 bytes, two bits more
+//
+// The others in one way (bit_fields.cpp): whole blocks come, and each code is picked out of its byte.
 #pragma once
 
 #include <inlay/core/quantization.hpp>

@@ -11,14 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/ggml_blocks.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace inlay::test {
 namespace {
 
 using Bytes = std::vector<char>;
-
-const GgmlType block_types[] = {GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q4_K, GgmlType::Q6_K};
 
 struct Vector {
   std::vector<float> input;
@@ -48,9 +47,14 @@ TEST(quantization, row_bytes) {
   EXPECT_EQ(ggml_row_bytes(GgmlType::Q6_K, 512), 420);
   EXPECT_EQ(ggml_row_bytes(GgmlType::BF16, 7), 14);
   EXPECT_EQ(ggml_row_bytes(GgmlType::Q4_0, 33), 0);
-  EXPECT_EQ(ggml_row_bytes(static_cast<GgmlType>(13), 256), 0);
-  EXPECT_FALSE(is_known(static_cast<GgmlType>(13)));
-  EXPECT_FALSE(dequantize_row(static_cast<GgmlType>(13), nullptr, 256, nullptr));
+  for (const std::uint32_t unread : {4u, 9u, 15u, 19u, 41u, 42u, ~0u}) {
+    EXPECT_EQ(ggml_row_bytes(static_cast<GgmlType>(unread), 256), 0);
+    EXPECT_FALSE(is_known(static_cast<GgmlType>(unread)));
+    EXPECT_FALSE(dequantize_row(static_cast<GgmlType>(unread), nullptr, 256, nullptr));
+  }
+  EXPECT_EQ(ggml_format(static_cast<GgmlType>(19)).name, "IQ1_S");
+  EXPECT_EQ(ggml_format(static_cast<GgmlType>(41)).name, "Q1_0");
+  EXPECT_EQ(ggml_format(static_cast<GgmlType>(4)).name, "");
   EXPECT_FALSE(dequantize_row(GgmlType::Q4_K, nullptr, 255, nullptr));
   EXPECT_FALSE(quantize_row(GgmlType::Q4_K, nullptr, 256, nullptr));
 }
@@ -92,6 +96,14 @@ TEST(quantization, reads_what_ggml_wrote) {
         for (index i = g; i < g + group; ++i) ASSERT_NEAR(x[i], v.input[i], step) << stem << kind << " element " << i;
       }
     }
+}
+
+TEST(quantization, reads_what_gguf_py_reads) {
+  for (const GgmlVector& vector : gguf_py_vectors()) {
+    std::vector<float> x(vector.numbers.size());
+    ASSERT_TRUE(dequantize_row(vector.type, vector.bytes.data(), static_cast<index>(x.size()), x.data()));
+    EXPECT_EQ(x, vector.numbers) << ggml_format(vector.type).name;
+  }
 }
 
 // Each format by its equation, from bytes drawn at random and picked apart bit by bit.
@@ -154,7 +166,7 @@ TEST(quantization, degenerate_blocks) {
 
 TEST(quantization, empty_and_misaligned_rows) {
   Bytes bytes(301, 0x11);
-  for (GgmlType type : block_types) {
+  for (GgmlType type : block_formats) {
     const index n = ggml_format(type).block;
     float aligned[256], shifted[256];
     ASSERT_TRUE(dequantize_row(type, nullptr, 0, nullptr));

@@ -19,6 +19,7 @@
 #include "tests/exec/support/random_session.hpp"
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/support/backends.hpp"
+#include "tests/support/ggml_blocks.hpp"
 #include "tests/support/handed_out.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/support/tolerance.hpp"
@@ -98,12 +99,10 @@ std::vector<std::byte> weight_bytes(GgmlType type, index n, index k) {
   std::mt19937 random(3);
   std::vector<std::byte> bytes(static_cast<std::size_t>(n * ggml_row_bytes(type, k)));
   for (std::byte& each : bytes) each = static_cast<std::byte>(random());
-  // Every f16 of a block becomes a number near 0.06: the scale, and the minimum where there is one.
-  const bool has_min = type == GgmlType::Q4_1 || type == GgmlType::Q4_K;
   const auto block = static_cast<std::size_t>(ggml_format(type).bytes);
   for (std::size_t at = 0; at < bytes.size(); at += block)
-    for (std::size_t f = 0; f < (has_min ? 2 : 1); ++f)
-      bytes[at + (type == GgmlType::Q6_K ? 208 : 2 * f) + 1] = std::byte{0x2b};
+    for (const index exponent : inlay::test::exponents_in(type))
+      bytes[at + static_cast<std::size_t>(exponent)] = std::byte{inlay::test::small_exponent(type)};
   return bytes;
 }
 
@@ -116,7 +115,7 @@ TEST(activations, reach_every_block_format_at_every_level) {
   for (float& each : x) each = normal(random);
   const ConstView<2> x_view(x.data(), {tokens, k});
   const View<2> y_view(y.data(), {tokens, n});
-  for (const GgmlType type : {GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q8_0, GgmlType::Q4_K, GgmlType::Q6_K}) {
+  for (const GgmlType type : inlay::test::block_formats) {
     SCOPED_TRACE(ggml_format(type).name);
     const auto bytes = weight_bytes(type, n, k);
     std::vector<float> w(n * k);
@@ -135,7 +134,7 @@ TEST(activations, reach_every_block_format_at_every_level) {
     (*weight)(emitted, x_view, y_view, Activations::bf16);
     EXPECT_EQ(emitted.operation, "codes, exact");
 
-    const std::vector<float> xq = rounded(x_view, type == GgmlType::Q6_K ? 16 : 32);
+    const std::vector<float> xq = rounded(x_view, inlay::test::group_of(type));
     // Dot products are exact. A group's two terms, codes and offset, are up to 8 times their sum (Q6_K: codes
     // near 128 for weights near 16 steps) and go through three roundings.
     const double rounding = 3 * 8 * inlay::test::epsilon(DType::f32);

@@ -46,8 +46,9 @@ def gguf(pairs, tensors):
     return head + bytes(-len(head) % 32) + data
 
 
-def decoder(arch, vocabulary, vocab, dim=8, heads=2, kv=1, hidden=8, more=(), kind=0, tied=True, extra=()):
-    head_dim = dim // heads
+def decoder(arch, vocabulary, vocab, dim=8, heads=2, kv=1, hidden=8, more=(), kind=0, tied=True, extra=(), head_dim=0):
+    more = list(more) + ([("ARCH.attention.key_length", U32, head_dim)] if head_dim else [])
+    head_dim = head_dim or dim // heads
     a = arch + "."
     pairs = [("general.architecture", STRING, arch), (a + "block_count", U32, 1), (a + "embedding_length", U32, dim),
              (a + "context_length", U32, 16), (a + "attention.head_count", U32, heads),
@@ -55,7 +56,14 @@ def decoder(arch, vocabulary, vocab, dim=8, heads=2, kv=1, hidden=8, more=(), ki
              (a + "feed_forward_length", U32, hidden)]
     pairs += [(key.replace("ARCH", arch), k, v) for key, k, v in more] + vocabulary
 
+    # Bytes of a block: small ones, so that what is a scale is finite.
+    blocks = {6: (32, 22), 7: (32, 24), 10: (256, 84), 11: (256, 110), 13: (256, 176), 20: (32, 18), 23: (256, 136),
+              39: (32, 17)}
+
     def matrix(name, n, k):
+        if kind in blocks and k % blocks[kind][0] == 0:
+            elements, size = blocks[kind]
+            return (name, (n, k), kind, bytes((i * 29) % 0x3C for i in range(n * k // elements * size)))
         if kind == 8:  # Q8_0: f16 scale and 32 codes
             return (name, (n, k), 8, (struct.pack("<e", 0.01) + bytes((i * 7) % 100 for i in range(32))) * (n * k // 32))
         if kind == 2:  # Q4_0
@@ -117,6 +125,13 @@ write("gguf", "qwen3_window", decoder("qwen3", bpe("smollm"), len(bpe_tokens), e
 write("gguf", "q8", decoder("llama", spm, 12, dim=32, heads=4, kv=2, hidden=32, kind=8))
 write("gguf", "q4", decoder("internlm2", bpe("default"), len(bpe_tokens), dim=32, heads=4, kv=2, hidden=32, kind=2))
 write("gguf", "no_tokenizer", decoder("llama", [], 3))
+for name, kind in (("q5_0", 6), ("q5_1", 7), ("iq4_nl", 20), ("mxfp4", 39)):
+    write("gguf", name, decoder("llama", spm, 12, dim=32, heads=4, kv=2, hidden=32, kind=kind))
+for name, kind in (("q2_k", 10), ("q3_k", 11), ("q5_k", 13), ("iq4_xs", 23)):
+    write("gguf", name, decoder("llama", [], 3, dim=256, heads=1, kv=1, hidden=2, kind=kind, head_dim=2))
+write("gguf", "split", decoder("llama", [], 3, more=[("split.no", U32, 0), ("split.count", U32, 2),
+      ("split.tensors.count", U32, 11)]))
+write("gguf", "empty_tensor", decoder("llama", [], 3, extra=[("blk.0.nothing", 0)]))
 
 # llama2.c ----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 #include <inlay/core/threads.hpp>
 
 #include "tests/linear_w4a16/unpacked.hpp"
+#include "tests/support/ggml_blocks.hpp"
 
 namespace inlay::test {
 namespace {
@@ -72,19 +73,56 @@ TEST(linear_w4a16, gguf_blocks_by_hand) {
               {128, 0}});
 }
 
+TEST(linear_w4a16, gguf_blocks_as_gguf_py_reads_them) {
+  for (const GgmlVector& vector : gguf_py_vectors()) {
+    SCOPED_TRACE(std::string(ggml_format(vector.type).name));
+    const auto k = static_cast<index>(vector.numbers.size());
+    const auto weight = import_gguf(vector.type, vector.bytes.data(), 1, k);
+    ASSERT_TRUE(weight.has_value()) << weight.error().message();
+    std::vector<float> row(vector.numbers.size());
+    weight->unpack(0, row.data());
+    for (index i = 0; i < k; ++i) ASSERT_EQ(row[i], vector.numbers[i]) << i;
+  }
+}
+
+// What decode reads of each format: bits of codes, elements of a group, type of scales.
+TEST(linear_w4a16, gguf_forms) {
+  struct Form {
+    GgmlType type;
+    index bits, group;
+    DType scales;
+    bool offsets;
+  };
+  for (const Form& form : {Form{GgmlType::Q5_0, 8, 32, DType::f16, false},
+                           {GgmlType::Q5_1, 8, 32, DType::f16, true},
+                           {GgmlType::Q2_K, 4, 16, DType::f32, true},
+                           {GgmlType::Q3_K, 4, 16, DType::f32, false},
+                           {GgmlType::Q5_K, 8, 32, DType::f32, true},
+                           {GgmlType::IQ4_NL, 8, 32, DType::f16, false},
+                           {GgmlType::IQ4_XS, 8, 32, DType::f32, false},
+                           {GgmlType::MXFP4, 8, 32, DType::bf16, false}}) {
+    SCOPED_TRACE(std::string(ggml_format(form.type).name));
+    const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(ggml_format(form.type).bytes));
+    const auto weight = import_gguf(form.type, bytes.data(), 1, ggml_format(form.type).block);
+    ASSERT_TRUE(weight.has_value());
+    EXPECT_EQ(weight->bits, form.bits);
+    EXPECT_EQ(weight->group, form.group);
+    EXPECT_EQ(weight->scale_type, form.scales);
+    EXPECT_EQ(weight->offsets.size() != 0, form.offsets);
+    EXPECT_EQ(weight->zeros.size(), 0u);
+  }
+}
+
 // Equal to the format's own dequantization, bit for bit; with f16 scales to their rounding.
 TEST(linear_w4a16, imports_gguf) {
   Rng rng(22);
-  for (GgmlType type : {GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q8_0, GgmlType::Q4_K, GgmlType::Q6_K}) {
+  for (GgmlType type : block_formats) {
     SCOPED_TRACE(std::string(ggml_format(type).name));
     const index n = 19, k = 512, row = ggml_row_bytes(type, k), block = ggml_format(type).bytes;
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(n * row));
     for (auto& byte : bytes) byte = static_cast<std::uint8_t>(rng());
-    // Every f16 of a block becomes a number near 0.06: the scale, and the minimum where there is one.
-    const bool has_min = type == GgmlType::Q4_1 || type == GgmlType::Q4_K;
     for (index at = 0; at < n * row; at += block)
-      for (index f = 0; f < (has_min ? 2 : 1); ++f)
-        bytes[static_cast<std::size_t>(at + (type == GgmlType::Q6_K ? 208 : 2 * f) + 1)] = 0x2b;
+      for (index exponent : exponents_in(type)) bytes[static_cast<std::size_t>(at + exponent)] = small_exponent(type);
     Matrix expected(n, k);
     std::vector<float> x(static_cast<std::size_t>(k));
     for (index c = 0; c < n; ++c) {

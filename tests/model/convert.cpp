@@ -4,6 +4,7 @@
 #include <inlay/text/tokenizer.hpp>
 
 #include "tests/model/support/tiny_model.hpp"
+#include "tests/support/ggml_blocks.hpp"
 
 namespace inlay::exec::test {
 namespace {
@@ -143,6 +144,43 @@ TEST(convert, formats_keep_what_they_can) {
 }
 
 // Half pairing turns (i, i + d/2), interleaved (2i, 2i + 1): the same rows under other numbers.
+// Every matrix in blocks of the format, random bytes but for the scales: as they are, or as the numbers that they mean.
+TEST(convert, every_block_format_is_a_source) {
+  ModelConfig config = tiny_config();
+  config.dim = config.hidden = 256, config.head_dim = config.rope.dim = 64;
+  const TemporaryDirectory d;
+  for (const GgmlType type : inlay::test::block_formats) {
+    SCOPED_TRACE(ggml_format(type).name);
+    TinyModel tiny = tiny_model(config);
+    std::vector<WeightTensor> tensors(tiny.file.tensors().begin(), tiny.file.tensors().end());
+    std::mt19937 random(7);
+    for (WeightTensor& t : tensors) {
+      if (t.rank != 2) continue;
+      t.type = type, t.bytes = t.extents[0] * ggml_row_bytes(type, t.extents[1]);
+      auto* bytes = const_cast<std::byte*>(t.data);  // of TinyModel::values, which are more
+      std::generate(bytes, bytes + t.bytes, [&] { return static_cast<std::byte>(random()); });
+      for (index at = 0; at < t.bytes; at += ggml_format(type).bytes)
+        for (const index exponent : inlay::test::exponents_in(type))
+          bytes[at + exponent] = std::byte{inlay::test::small_exponent(type)};
+    }
+    std::vector<std::shared_ptr<const Mapping>> memory;
+    for (const auto& each : tiny.values) memory.push_back(Mapping::borrow(std::as_bytes(std::span(each))));
+    tiny.file.set_tensors(std::move(tensors), std::move(memory));
+    ASSERT_TRUE(write_gguf(tiny.file, d / "keep.gguf", {WeightFormat::keep}));
+    const auto kept = load_model(d / "keep.gguf");
+    ASSERT_TRUE(kept) << kept.error().message();
+    ASSERT_TRUE(convert(d / "keep.gguf", d / "f32.gguf", {WeightFormat::f32}));
+    const auto wide = load_model(d / "f32.gguf");
+    ASSERT_TRUE(wide) << wide.error().message();
+    for (const WeightTensor& t : tiny.file.tensors()) {
+      EXPECT_EQ(kept->find(t.name)->type, t.type);
+      EXPECT_EQ(std::memcmp(kept->find(t.name)->data, t.data, static_cast<std::size_t>(t.bytes)), 0) << t.name;
+      EXPECT_EQ(wide->find(t.name)->type, GgmlType::F32);
+      EXPECT_EQ(values(*wide, t.name), values(tiny.file, t.name)) << t.name;
+    }
+  }
+}
+
 TEST(convert, llama_of_hugging_face_is_permuted) {
   INLAY_NEEDS_DATA("tiny_models/tiny_llama3");
   const std::string path = shared_data + "tiny_models/tiny_llama3";

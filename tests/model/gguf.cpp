@@ -42,7 +42,8 @@ Status load_all(const Bytes& bytes) {
   (void)tokenizer->decode(*ids);
   unsigned sum = 0;
   for (const WeightTensor& tensor : model->tensors())
-    sum += static_cast<unsigned>(tensor.data[0]) + static_cast<unsigned>(tensor.data[tensor.bytes - 1]);
+    if (tensor.bytes > 0)
+      sum += static_cast<unsigned>(tensor.data[0]) + static_cast<unsigned>(tensor.data[tensor.bytes - 1]);
   EXPECT_GT(sum + 1, 0u);
   return {};
 }
@@ -205,12 +206,16 @@ TEST(gguf, says_what_is_wrong) {
                  {"33", "power of two"});
   expect_refused(Parts{}.header(0, 1).text("general.alignment").put(u32).put(std::uint32_t{0}), corrupt_data,
                  {"alignment"});
-  expect_refused(Parts{}.header(1, 0).tensor("t", {32}, 7, 0).data(128), unsupported, {"'t'", "type 7"});
+  expect_refused(Parts{}.header(1, 0).tensor("t", {32}, 9, 0).data(128), unsupported, {"'t'", "type Q8_1", "Q5_K"});
+  expect_refused(Parts{}.header(1, 0).tensor("t", {32}, 42, 0).data(128), unsupported, {"'t'", "type 42", "MXFP4"});
   expect_refused(Parts{}.header(1, 0).tensor("t", {1, 1, 1, 1, 1}, 0, 0).data(128), corrupt_data, {"rank 5"});
   expect_refused(Parts{}.header(1, 0).tensor("t", {}, 0, 0).data(128), corrupt_data, {"rank 0"});
-  expect_refused(Parts{}.header(1, 0).tensor("t", {0}, 0, 0).data(128), corrupt_data, {"extent 0"});
   expect_refused(Parts{}.header(1, 0).tensor("t", {std::uint64_t{1} << 40, std::uint64_t{1} << 40}, 0, 0).data(128),
                  corrupt_data, {"extent"});
+  // An extent of 0 hides no product that overflows, whatever their order.
+  for (const auto& extents : {std::vector{std::uint64_t{1} << 40, std::uint64_t{1} << 40, std::uint64_t{0}},
+                              std::vector{std::uint64_t{0}, std::uint64_t{1} << 40, std::uint64_t{1} << 40}})
+    expect_refused(Parts{}.header(1, 0).tensor("t", extents, 0, 0).data(128), corrupt_data, {"extent"});
   expect_refused(Parts{}.header(1, 0).tensor("t", {std::uint64_t{1} << 62}, 0, 0).data(128), corrupt_data, {"larger"});
   expect_refused(Parts{}.header(1, 0).tensor("t", {31}, 2, 0).data(128), corrupt_data, {"31", "Q4_0", "32"});
   expect_refused(Parts{}.header(1, 0).tensor("t", {32}, 0, 1).data(256), corrupt_data, {"offset 1", "multiple of 32"});
@@ -241,6 +246,54 @@ TEST(gguf, version_2_and_other_alignments_are_read) {
   EXPECT_EQ(std::memcmp(t.data, values, sizeof(values)), 0);
 }
 
+// An empty tensor takes no bytes, wherever it lies: behind the end, or where another one is.
+TEST(gguf, extents_of_zero_are_read) {
+  const auto parsed = [](const Parts& parts) {
+    return GgufFile::parse(Mapping::borrow(std::as_bytes(std::span(parts.bytes))), "good");
+  };
+  Parts beside =
+      Parts().header(3, 0).tensor("a", {8}, 0, 0).tensor("b", {0}, 0, 0).tensor("c", {32, 0}, 2, 1 << 20).data(32);
+  const auto file = parsed(beside);
+  ASSERT_TRUE(file) << file.error().message();
+  EXPECT_EQ(file->tensors()[1].bytes, 0);
+  EXPECT_EQ(file->tensors()[2].extents, (std::array<index, 4>{0, 32, 0, 0}));
+  EXPECT_EQ(file->tensors()[2].bytes, 0);
+  Parts alone = Parts().header(1, 0).tensor("b", {0}, 0, 1 << 20);
+  EXPECT_TRUE(parsed(alone));
+}
+
+TEST(gguf, empty_tensors_without_a_place_are_passed_over) {
+  const TemporaryDirectory directory;
+  TinyModel tiny = tiny_model(tiny_config(), {{.name = "blk.0.more.weight", .rank = 2, .extents = {0, 32}}});
+  write_unchecked(tiny.file, directory / "m.gguf");
+  const auto file = load_model(directory / "m.gguf");
+  ASSERT_TRUE(file) << file.error().message();
+}
+
+// An architecture that nothing runs is named before what else is wrong with the file.
+TEST(gguf, the_architecture_comes_first) {
+  const TemporaryDirectory directory;
+  const auto text = std::uint32_t{8};
+  const auto refusal = [&](const Parts& parts) {
+    write_text(directory / "m.gguf", parts.bytes);
+    const auto file = load_model(directory / "m.gguf");
+    EXPECT_FALSE(file);
+    return std::string(file.error().message());
+  };
+  const auto head = [&](std::uint64_t tensors, std::uint64_t pairs, std::string_view architecture) {
+    return Parts().header(tensors, pairs).text("general.architecture").put(text).text(architecture);
+  };
+  const auto names = [](const std::string& message, const char* what) {
+    EXPECT_NE(message.find(what), std::string::npos) << message;
+  };
+  names(refusal(head(1, 1, "gemma9").tensor("t", {32}, 9, 0)), "'gemma9'");  // a type that is not read
+  names(refusal(head(1, 1, "gemma9").tensor("t", {32}, 0, 1)), "'gemma9'");  // a tensor beyond the file
+  names(refusal(head(1, 1, "gemma9").text("t")), "'gemma9'");                // no end
+  names(refusal(head(0, 1, "gemma9")), "'gemma9'");                          // no other key
+  names(refusal(head(1, 1, "llama").tensor("t", {32}, 9, 0)), "Q8_1");
+  names(refusal(Parts().header(1, 0).tensor("t", {32}, 9, 0)), "'general.architecture'");
+}
+
 // What the metadata say must fit together: each change of the tiny model is refused with these words.
 TEST(gguf, refuses_models_that_do_not_fit_together) {
   const TemporaryDirectory directory;
@@ -261,6 +314,14 @@ TEST(gguf, refuses_models_that_do_not_fit_together) {
         f.config.ropes[0].pairing = RopeConfig::Pairing::half;
       },
       {"architecture", "'gemma9'"});
+  refuse(
+      [](ModelFile& f) {
+        std::vector<WeightTensor> tensors(f.tensors().begin(), f.tensors().end());
+        for (WeightTensor& each : tensors)
+          if (each.name == "token_embd.weight") each.extents[0] = each.bytes = 0;
+        f.set_tensors(std::move(tensors), {});
+      },
+      {"'token_embd.weight'", "[0, 32]"});
   refuse([](ModelFile& f) { f.config.layers = 2; }, {"'blk.1.attn_norm.weight'", "missing"});
   refuse([](ModelFile& f) { f.config.layers = 0; }, {"layers", "0"});
   refuse([](ModelFile& f) { f.config.hidden = 48; }, {"'blk.0.ffn_gate.weight'", "[32, 32]", "[48, 32]"});

@@ -247,12 +247,50 @@ TEST(safetensors, refuses_broken_files) {
   refuse([](Json& t, Shard&) { t["shape"] = {1ull << 62, 1ull << 62}; }, corrupt_data, {"extent"});
   refuse([](Json& t, Shard&) { t["shape"] = {-8}; }, corrupt_data, {"extent"});
   refuse([](Json& t, Shard&) { t["shape"] = {8.5}; }, corrupt_data, {"extent"});
-  refuse([](Json& t, Shard&) { t["shape"] = Json::array(); }, corrupt_data, {"rank 0"});
+  refuse([](Json& t, Shard&) { t["shape"] = Json::array(); }, corrupt_data, {"32 bytes", "needs 4"});
+  refuse([](Json& t, Shard&) { t["shape"] = {1, 1, 1, 1, 8}; }, corrupt_data, {"rank 5"});
+  refuse([](Json& t, Shard&) { t["shape"] = {0, 1ull << 40, 1ull << 40}; }, corrupt_data, {"extent"});
   refuse([](Json& t, Shard&) { t["data_offsets"] = {0, 1ull << 63}; }, corrupt_data, {"bytes of data"});
   refuse([](Json& t, Shard&) { t["data_offsets"] = {32, 0}; }, corrupt_data, {"[32, 0)"});
   refuse([](Json& t, Shard&) { t["data_offsets"] = {0}; }, corrupt_data, {"data_offsets"});
   refuse([](Json& t, Shard&) { t = 3; }, corrupt_data, {"'model.norm.weight'"});
   refuse([](Json&, Shard& s) { s.header.erase("model.norm.weight"); }, not_found, {"'output_norm.weight'"});
+}
+
+// Empty tensors and those of rank 0 are valid. What a model needs must have its shape all the same.
+TEST(safetensors, empty_tensors_and_scalars) {
+  const TemporaryDirectory d;
+  write_text(d / "config.json", llama_config().dump());
+  const auto write_with = [&](const std::string& name, std::vector<index> shape, const char* dtype = "F32") {
+    Shard s = llama_shard();
+    s.header.erase(name);
+    s.add(name, shape);
+    if (shape.empty())
+      s.header[name]["shape"] = Json::array();
+    else
+      s.header[name]["data_offsets"] = {0, 0};  // where the embedding begins
+    s.header[name]["dtype"] = dtype;
+    write_text(d / "model.safetensors", s.bytes());
+  };
+  for (const char* name : {"none.has.this", "model.layers.0.self_attn.q_proj.bias", "model.layers.0.self_attn.qkv"})
+    for (const auto& shape : {std::vector<index>{0}, {8, 0}, {0, 3, 4}}) {
+      write_with(name, shape);
+      const auto file = load_model(d.string());
+      EXPECT_TRUE(file) << file.error().message();
+    }
+  write_with("none.has.this", {0}, "F64");
+  EXPECT_TRUE(load_model(d.string()));
+  using enum StatusCode;
+  write_with("none.has.this", {});
+  expect_refused(d.string(), unsupported, {"'none.has.this'", "[]", "no place"});
+  write_with("model.norm.weight", {0});
+  expect_refused(d.string(), corrupt_data, {"'output_norm.weight'", "[0]", "[8]"});
+  write_with("model.norm.weight", {});
+  expect_refused(d.string(), corrupt_data, {"'output_norm.weight'", "[]", "[8]"});
+  write_with("model.embed_tokens.weight", {0, 8});
+  expect_refused(d.string(), corrupt_data, {"'token_embd.weight'", "[0, 8]"});
+  write_with("model.layers.0.self_attn.rotary_emb.inv_freq", {});
+  EXPECT_TRUE(load_model(d.string()));
 }
 
 TEST(safetensors, damaged_bytes_are_survived) {

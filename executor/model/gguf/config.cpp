@@ -68,7 +68,13 @@ void read_tensors(const GgufFile& file, GgufMetadata& meta, ModelConfig& c) {
     std::memcpy(to.data(), tensor.data, static_cast<std::size_t>(tensor.bytes));
   };
   for (const WeightTensor& tensor : file.tensors()) {
-    if (tensor.name == "token_embd.weight" && tensor.rank == 2) c.vocab = tensor.extents[0];
+    if (tensor.name == "token_embd.weight" && tensor.rank == 2) {
+      c.vocab = tensor.extents[0];
+      if (c.vocab == 0)
+        return meta.fail(StatusCode::corrupt_data, "the tensor 'token_embd.weight' has extents " +
+                                                       describe_extents(tensor) +
+                                                       "; it must have a row for each token");
+    }
     if (tensor.name == "output.weight") c.tie_embeddings = false;
     if (tensor.name == "blk.0.attn_q.bias" || tensor.name == "blk.0.attn_qkv.bias") c.qkv_bias = true;
     if (tensor.name == "blk.0.attn_output.bias") c.output_bias = true;
@@ -193,17 +199,13 @@ void read_scales(GgufMetadata& meta, const std::string& arch, const Family& fami
 }
 
 Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
+  if (Status status = check_gguf_architecture(file); !status) return failure(std::move(status));
   GgufMetadata meta(file);
   ModelConfig c;
   meta.text("general.architecture", c.architecture, true);
   meta.text("general.name", c.name, false);
   const std::string& arch = c.architecture;
-  const Family* known = family_of_gguf(arch);
-  if (!known)
-    meta.fail(StatusCode::unsupported,
-              "the architecture " + quote(arch) + "; it must be " + known_families(&Family::gguf));
-  if (Status status = meta.take_status(); !status) return failure(std::move(status));
-  const Family& family = *known;
+  const Family& family = *family_of_gguf(arch);
   refuse_unread(meta, arch, family);
   meta.integer(arch + ".block_count", c.layers, true);
   meta.integer(arch + ".embedding_length", c.dim, true);
@@ -232,6 +234,16 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
 }
 
 }  // namespace
+
+Status check_gguf_architecture(const GgufFile& file) {
+  GgufMetadata meta(file);
+  std::string arch;
+  meta.text("general.architecture", arch, true);
+  if (meta.ok() && !family_of_gguf(arch))
+    meta.fail(StatusCode::unsupported,
+              "the architecture " + quote(arch) + "; it must be " + known_families(&Family::gguf));
+  return meta.take_status();
+}
 
 Expected<ModelConfig> read_gguf_config(const GgufFile& file) { return read_config(file, true); }
 Expected<ModelConfig> read_gguf_keys(const GgufFile& file) { return read_config(file, false); }

@@ -20,6 +20,9 @@ inline constexpr const char* gguf_yarn_truncate = "inlay.rope.yarn_truncate";
 // YaRN's own magnitude, on top of which GGUF's attn_factor counts.
 inline double gguf_yarn_magnitude(const RopeConfig& rope) { return 0.1 * std::log(rope.factor) + 1; }
 
+// Refuses an architecture that nothing here runs, by name.
+Status check_gguf_architecture(const GgufFile& file);
+
 Expected<ModelConfig> read_gguf_config(const GgufFile& file);
 // Without what the tensors say.
 Expected<ModelConfig> read_gguf_keys(const GgufFile& file);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include <inlay/core/quote.hpp>
@@ -7,34 +8,41 @@
 #include "executor/model/gguf/gguf.hpp"
 
 namespace inlay::exec {
+
 namespace {
 
-// As ggml calls what is not read here, by number.
-std::string type_named(std::uint32_t type) {
-  constexpr std::pair<std::uint32_t, const char*> names[] = {
-      {6, "Q5_0"},     {7, "Q5_1"},    {9, "Q8_1"},     {10, "Q2_K"},  {11, "Q3_K"},   {13, "Q5_K"},  {15, "Q8_K"},
-      {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},
-      {23, "IQ4_XS"},  {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"}, {39, "MXFP4"}};
-  for (const auto& [number, name] : names)
-    if (number == type) return name;
-  return std::to_string(type);
+// "F32, F16, .. or MXFP4": of weights.
+std::string weight_types() {
+  std::vector<std::string_view> names;
+  for (std::uint32_t number = 0; number < std::size(detail::ggml_formats); ++number)
+    if (const auto type = static_cast<GgmlType>(number); is_weight_type(type)) names.push_back(ggml_format(type).name);
+  std::string list;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    list.append(i == 0 ? "" : i + 1 < names.size() ? ", " : " or ").append(names[i]);
+  return list;
 }
 
 }  // namespace
 
-Expected<GgufFile> GgufFile::open(const std::string& path) {
+Expected<GgufFile> GgufFile::open(const std::string& path, const Accept& accept) {
   auto mapping = Mapping::file(path);
   if (!mapping) return failure(std::move(mapping.error()));
-  return parse(std::move(*mapping), path);
+  return parse(std::move(*mapping), path, accept);
 }
 
-Expected<GgufFile> GgufFile::parse(std::shared_ptr<const Mapping> mapping, const std::string& origin) {
+Expected<GgufFile> GgufFile::parse(std::shared_ptr<const Mapping> mapping, const std::string& origin,
+                                   const Accept& accept) {
   static_assert(std::endian::native == std::endian::little, "GGUF is read in place");
   GgufFile file;
-  file.mapping_ = std::move(mapping);
+  file.mappings_.push_back(std::move(mapping));
   file.origin_ = origin;
-  if (Status status = file.parse_all(); !status) return failure(std::move(status));
+  if (Status status = file.parse_all(accept); !status) return failure(std::move(status));
   return file;
+}
+
+void GgufFile::take_tensors(GgufFile part) {
+  std::move(part.tensors_.begin(), part.tensors_.end(), std::back_inserter(tensors_));
+  std::move(part.mappings_.begin(), part.mappings_.end(), std::back_inserter(mappings_));
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {
@@ -42,8 +50,8 @@ const GgufValue* GgufFile::find(std::string_view key) const {
   return at == metadata_.end() ? nullptr : &at->second;
 }
 
-Status GgufFile::parse_all() {
-  GgufCursor cursor(mapping_->bytes());
+Status GgufFile::parse_all(const Accept& accept) {
+  GgufCursor cursor(mapping().bytes());
   std::uint32_t magic = 0, version = 0;
   std::uint64_t tensor_count = 0, pair_count = 0;
   if (!cursor.read(magic) || magic != 0x46554747u) return corrupt("not a GGUF file (the magic is missing)");
@@ -59,6 +67,8 @@ Status GgufFile::parse_all() {
   if (tensor_count > cursor.left() / min_tensor) return too_many("tensors", tensor_count);
   for (std::uint64_t i = 0; i < pair_count; ++i)
     if (Status status = parse_pair(cursor, i); !status) return status;
+  if (accept)
+    if (Status status = accept(*this); !status) return status;
   if (Status status = read_alignment(); !status) return status;
   tensors_.reserve(static_cast<std::size_t>(tensor_count));
   std::vector<std::uint64_t> offsets(static_cast<std::size_t>(tensor_count));
@@ -134,48 +144,52 @@ Status GgufFile::parse_tensor(GgufCursor& cursor, std::uint64_t i, std::set<std:
   if (rank < 1 || rank > 4)
     return corrupt("tensor " + quote(name) + " has rank " + std::to_string(rank) + "; it must be 1 to 4");
   WeightTensor tensor{.name = std::string(name), .rank = static_cast<int>(rank)};
-  index size = 1;
+  index size = 1;  // without extents of 0: their product must not overflow either, wherever the 0 stands
   for (std::uint32_t d = 0; d < rank; ++d) {
     std::uint64_t extent = 0;
     if (!cursor.read(extent)) return truncated("tensor " + quote(name));
-    if (extent == 0 || extent > static_cast<std::uint64_t>(INT64_MAX) ||
-        __builtin_mul_overflow(size, static_cast<index>(extent), &size))
+    if (extent > static_cast<std::uint64_t>(INT64_MAX) ||
+        __builtin_mul_overflow(size, std::max<index>(static_cast<index>(extent), 1), &size))
       return corrupt("tensor " + quote(name) + " has the extent " + std::to_string(extent) + " in dimension " +
                      std::to_string(d));
     tensor.extents[rank - 1 - d] = static_cast<index>(extent);
   }
   if (!cursor.read(type) || !cursor.read(offset)) return truncated("tensor " + quote(name));
   tensor.type = static_cast<GgmlType>(type);
-  if (!is_known(tensor.type))
-    return {StatusCode::unsupported, origin_ + ": tensor " + quote(name) + " has the type " + type_named(type) +
-                                         "; read are F32, F16, BF16, Q4_0, Q4_1, Q8_0, Q4_K, Q6_K and I8"};
   const GgmlFormat format = ggml_format(tensor.type);
+  if (!is_known(tensor.type))
+    return {StatusCode::unsupported, origin_ + ": tensor " + quote(name) + " has the type " +
+                                         (format.name.empty() ? std::to_string(type) : std::string(format.name)) +
+                                         "; it must be one of " + weight_types()};
   const index row = tensor.extents[rank - 1];
   if (row % format.block != 0)
     return corrupt("tensor " + quote(name) + " has rows of " + std::to_string(row) + "; " + std::string(format.name) +
                    " needs a multiple of " + std::to_string(format.block));
   if (__builtin_mul_overflow(size / format.block, format.bytes, &tensor.bytes))
     return corrupt("tensor " + quote(name) + " is larger than any file");
+  if (tensor.size() == 0) tensor.bytes = 0;
   tensors_.push_back(std::move(tensor));
   return {};
 }
 
 Status GgufFile::place_tensors(std::size_t table_end, const std::vector<std::uint64_t>& offsets) {
-  const std::uint64_t file_size = mapping_->size();
+  const std::uint64_t file_size = mapping().size();
   const std::uint64_t data = (table_end + alignment_ - 1) / alignment_ * alignment_;
-  if (!tensors_.empty() && data > file_size) return truncated("the padding before the data");
+  const bool has_data = std::any_of(tensors_.begin(), tensors_.end(), [](const auto& each) { return each.bytes > 0; });
+  if (has_data && data > file_size) return truncated("the padding before the data");
   std::vector<std::pair<std::uint64_t, std::size_t>> order;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     WeightTensor& tensor = tensors_[i];
     if (offsets[i] % alignment_ != 0)
       return corrupt("tensor " + quote(tensor.name) + " lies at offset " + std::to_string(offsets[i]) +
                      "; it must be a multiple of " + std::to_string(alignment_));
+    if (tensor.bytes == 0) continue;
     const std::uint64_t room = file_size - data;
     if (offsets[i] > room || static_cast<std::uint64_t>(tensor.bytes) > room - offsets[i])
       return corrupt("tensor " + quote(tensor.name) + " of " + std::to_string(tensor.bytes) + " bytes at offset " +
                      std::to_string(offsets[i]) + " passes the end of the file, which has " + std::to_string(room) +
                      " bytes of data");
-    tensor.data = mapping_->data() + data + offsets[i];
+    tensor.data = mapping().data() + data + offsets[i];
     order.emplace_back(offsets[i], i);
   }
   std::sort(order.begin(), order.end());

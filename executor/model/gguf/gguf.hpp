@@ -6,11 +6,14 @@
 //   padding to general.alignment (32)
 //   data: offsets count from here
 //
+// A tensor may have an extent of 0: no bytes then, wherever it lies.
+//
 // Files come from anywhere. Every length and count is compared with what is left of the file before
 // anything is sized by it, so work and memory stay proportional to the file.
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -84,22 +87,30 @@ class GgufCursor {
 
 class GgufFile {
  public:
-  static Expected<GgufFile> open(const std::string& path);
+  // Asked when the metadata are read and the tensors are not: what it refuses is said before what is wrong with them.
+  using Accept = std::function<Status(const GgufFile&)>;
+
+  static Expected<GgufFile> open(const std::string& path, const Accept& accept = {});
 
   // `origin` names the file in messages.
-  static Expected<GgufFile> parse(std::shared_ptr<const Mapping> mapping, const std::string& origin);
+  static Expected<GgufFile> parse(std::shared_ptr<const Mapping> mapping, const std::string& origin,
+                                  const Accept& accept = {});
 
   const std::string& origin() const { return origin_; }
-  const std::shared_ptr<const Mapping>& mapping() const { return mapping_; }
+  // The file's own first, then those of parts that were taken in.
+  const std::vector<std::shared_ptr<const Mapping>>& mappings() const { return mappings_; }
   const std::map<std::string_view, GgufValue>& metadata() const { return metadata_; }
   const std::vector<WeightTensor>& tensors() const { return tensors_; }  // in the file's order
 
   const GgufValue* find(std::string_view key) const;
 
+  // The tensors of `part`, behind those that are there. Whether they belong together is for whoever calls.
+  void take_tensors(GgufFile part);
+
   Status corrupt(const std::string& what) const { return {StatusCode::corrupt_data, origin_ + ": " + what}; }
 
  private:
-  Status parse_all();
+  Status parse_all(const Accept& accept);
   Status parse_pair(GgufCursor& cursor, std::uint64_t i);
   Status parse_array(GgufCursor& cursor, std::string_view key, GgufValue& value);
   Status read_alignment();
@@ -111,7 +122,9 @@ class GgufFile {
     return corrupt("the header counts " + std::to_string(count) + " " + what + ", more than the file has room for");
   }
 
-  std::shared_ptr<const Mapping> mapping_;
+  const Mapping& mapping() const { return *mappings_.front(); }
+
+  std::vector<std::shared_ptr<const Mapping>> mappings_;
   std::string origin_;
   std::map<std::string_view, GgufValue> metadata_;
   std::vector<WeightTensor> tensors_;

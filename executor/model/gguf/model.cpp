@@ -4,10 +4,21 @@
 #include "executor/model/check_model.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/model.hpp"
+#include "executor/model/gguf/parts.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/split_tensors.hpp"
 
 namespace inlay::exec {
+
+Expected<ModelFile> load_gguf(const std::string& path) {
+  auto file = GgufFile::open(path, [](const GgufFile& each) {
+    Status status = check_first_gguf_part(each);
+    return status ? check_gguf_architecture(each) : std::move(status);
+  });
+  if (!file) return failure(std::move(file.error()));
+  if (Status status = join_gguf_parts(*file, path); !status) return failure(std::move(status));
+  return gguf_model(*file);
+}
 
 Expected<ModelFile> gguf_model(const GgufFile& file) {
   auto config = read_gguf_config(file);
@@ -20,7 +31,7 @@ Expected<ModelFile> gguf_model(const GgufFile& file) {
   model.tokenizer = std::move(*vocabulary);
   std::vector<WeightTensor> tensors = file.tensors();
   if (Status status = split_tensors(model.config, model.path, tensors); !status) return failure(std::move(status));
-  model.set_tensors(std::move(tensors), {file.mapping()});
+  model.set_tensors(std::move(tensors), file.mappings());
   if (Status status = check_model(model); !status) return failure(std::move(status));
   return model;
 }

@@ -95,7 +95,7 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
   meta.array(added_key, GgufType::i32, t.added);
   meta.boolean(space_after_special_key, t.space_after_special);
   meta.text("tokenizer.chat_template", t.chat_template, false);
-  t.text.push_back(file.mapping());
+  t.text.push_back(file.mappings().front());
   if (Status status = meta.take_status(); !status) return failure(std::move(status));
   return t;
 }

@@ -124,10 +124,10 @@ class HfLoader {
     for (const auto& [each, tensor] : file->tensors)
       if (!elsewhere(each))
         if (Status status = add(*file, each, tensor); !status) return status;
-    for (const auto& [each, dtype] : file->other_dtypes)
-      if (!elsewhere(each) && !is_needless(each) && !is_of_another_modality(each))
-        return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " + quote(dtype) +
-                                             "; it must be F32, F16 or BF16"};
+    for (const auto& [each, other] : file->other_dtypes)
+      if (!elsewhere(each) && !is_needless(each) && !is_of_another_modality(each) && other.bytes > 0)
+        return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " +
+                                             quote(other.dtype) + "; it must be F32, F16 or BF16"};
     return {};
   }
 
@@ -170,7 +170,7 @@ class HfLoader {
 
   Status add(const SafetensorsFile& file, const std::string& name, WeightTensor tensor) {
     const auto ours = gguf_name(name, *family_);
-    if (is_needless(name) || is_of_another_modality(name)) return {};
+    if (is_needless(name) || is_of_another_modality(name) || (!ours && tensor.size() == 0)) return {};
     if (!ours)
       return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " of extents " +
                                            describe_extents(tensor) + " has no place in a model of the architecture " +
@@ -179,11 +179,11 @@ class HfLoader {
     tensor.name = *ours;
     if (!names_.insert(*ours).second)
       return {StatusCode::corrupt_data, file.path + ": two tensors for " + quote(*ours)};
-    if (tensor.name.find(fused_name) != std::string::npos)
+    if (tensor.bytes > 0 && tensor.name.find(fused_name) != std::string::npos)
       return split_qkv(model_.config, file.path, tensor, tensors_, memory_);
     // The format pads to 8 bytes by custom, not by rule.
     const auto size = static_cast<std::uintptr_t>(ggml_format(tensor.type).bytes);
-    if (reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
+    if (tensor.bytes > 0 && reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
       auto copy = Mapping::anonymous(static_cast<std::size_t>(tensor.bytes));
       if (!copy) return std::move(copy.error());
       std::memcpy((*copy)->mutable_data(), tensor.data, static_cast<std::size_t>(tensor.bytes));

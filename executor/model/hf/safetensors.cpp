@@ -36,16 +36,16 @@ Status read_safetensors_entry(SafetensorsFile& file, std::string_view name, cons
   else if (type == "BF16")
     tensor.type = GgmlType::BF16;
   else
-    return file.other_dtypes.emplace(name, type), Status{};
-  if (shape.size() == 0 || shape.size() > 4)
-    return corrupt("has rank " + std::to_string(shape.size()) + "; it must be 1 to 4");
-  index bytes = ggml_format(tensor.type).bytes;
+    return file.other_dtypes.emplace(name, SafetensorsFile::Other{std::string(type), end - begin}), Status{};
+  if (shape.size() > 4) return corrupt("has rank " + std::to_string(shape.size()) + "; it must be 0 to 4");
+  index bytes = ggml_format(tensor.type).bytes;  // without extents of 0: products must not overflow beside one either
   for (const Json extent : shape.elements()) {
-    if (!extent.is_natural() || extent.natural() == 0 || extent.natural() > INT64_MAX ||
-        __builtin_mul_overflow(bytes, extent.integer(), &bytes))
+    if (!extent.is_natural() || extent.natural() > INT64_MAX ||
+        __builtin_mul_overflow(bytes, std::max<index>(extent.integer(), 1), &bytes))
       return corrupt("has an extent that is no reasonable number");
     tensor.extents[static_cast<std::size_t>(tensor.rank++)] = extent.integer();
   }
+  if (tensor.size() == 0) bytes = 0;
   if (static_cast<std::uint64_t>(bytes) != end - begin)
     return corrupt("takes " + std::to_string(end - begin) + " bytes; its shape needs " + std::to_string(bytes));
   tensor.data = data.data() + begin;
@@ -58,7 +58,8 @@ Status read_safetensors_entry(SafetensorsFile& file, std::string_view name, cons
 Status check_apart(const SafetensorsFile& file) {
   std::vector<const WeightTensor*> order;
   order.reserve(file.tensors.size());
-  for (const auto& [name, tensor] : file.tensors) order.push_back(&tensor);
+  for (const auto& [name, tensor] : file.tensors)
+    if (tensor.bytes > 0) order.push_back(&tensor);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->data < b->data; });
   for (std::size_t i = 1; i < order.size(); ++i)
     if (order[i - 1]->data + order[i - 1]->bytes > order[i]->data)

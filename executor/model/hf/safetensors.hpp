@@ -2,9 +2,11 @@
 //
 //   {"name": {"dtype": "BF16", "shape": [256, 64], "data_offsets": [0, 32768]}, "__metadata__": {...}}
 //
-// Offsets count from the end of the JSON. Extents are row-major, innermost last.
+// Offsets count from the end of the JSON. Extents are row-major, innermost last. A tensor may have none of them (one
+// element), or one of 0 (no element).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,10 +16,14 @@
 namespace inlay::exec {
 
 struct SafetensorsFile {
+  struct Other {
+    std::string dtype;
+    std::uint64_t bytes = 0;
+  };
   std::string path;
   std::shared_ptr<const Mapping> mapping;
-  std::map<std::string, WeightTensor> tensors;      // F32, F16 and BF16
-  std::map<std::string, std::string> other_dtypes;  // name -> dtype of those that are something else
+  std::map<std::string, WeightTensor> tensors;  // F32, F16 and BF16
+  std::map<std::string, Other> other_dtypes;    // those that are something else
 };
 
 Expected<SafetensorsFile> open_safetensors(const std::string& path);

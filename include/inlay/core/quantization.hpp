@@ -1,6 +1,6 @@
 // Rows of a GGUF tensor: sizes, dequantization and quantization by run-time type.
 //
-//   dequantize_row(type, bytes, n, x)    n elements to f32; false where the type is not one of these
+//   dequantize_row(type, bytes, n, x)    n elements to f32; false where the type is none that is read
 //   quantize_row(type, x, n, bytes)      F32 F16 BF16 Q8_0 Q4_0 Q4_1: the bytes that ggml writes
 //   ggml_row_bytes(type, n)              bytes that n elements take; 0: unknown type, n is no multiple
 //                                        of the block, or more bytes than an index counts
@@ -8,56 +8,107 @@
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string_view>
+#include <type_traits>
 
 #include <inlay/core/ggml_blocks.hpp>
+#include <inlay/core/ggml_quantize.hpp>
 #include <inlay/core/inline.hpp>
 #include <inlay/core/overflow.hpp>
 
 namespace inlay {
 
-// Values are those of GGUF files. Others exist (Q5_K, IQ4_XS, ...): unknown here, and refused.
+// Values are those of GGUF files. Others exist (Q8_1, IQ2_XXS, ...): named below, and refused.
 enum class GgmlType : std::uint32_t {
   F32 = 0,
   F16 = 1,
   Q4_0 = 2,
   Q4_1 = 3,
+  Q5_0 = 6,
+  Q5_1 = 7,
   Q8_0 = 8,
+  Q2_K = 10,
+  Q3_K = 11,
   Q4_K = 12,
+  Q5_K = 13,
   Q6_K = 14,
+  IQ4_NL = 20,
+  IQ4_XS = 23,
   I8 = 24,
   I16 = 25,
   I32 = 26,
   I64 = 27,
   F64 = 28,
   BF16 = 30,
+  MXFP4 = 39,
 };
 
 struct GgmlFormat {
-  std::string_view name;  // empty: unknown
-  index block = 0;        // elements
+  std::string_view name;  // empty: no type has this number
+  index block = 0;        // elements; 0: nothing here reads it
   index bytes = 0;        // of one block
 };
+
+namespace detail {
+
+template <class Block> constexpr GgmlFormat format_of(std::string_view name) {
+  return {name, Block::size, static_cast<index>(sizeof(Block))};
+}
+
+// By number, those that are not read too, so that a refusal can name them.
+inline constexpr GgmlFormat ggml_formats[] = {
+    {"F32", 1, 4},
+    {"F16", 1, 2},
+    format_of<ggml::Q4_0>("Q4_0"),
+    format_of<ggml::Q4_1>("Q4_1"),
+    {},
+    {},
+    format_of<ggml::Q5_0>("Q5_0"),
+    format_of<ggml::Q5_1>("Q5_1"),
+    format_of<ggml::Q8_0>("Q8_0"),
+    {"Q8_1"},
+    format_of<ggml::Q2_K>("Q2_K"),
+    format_of<ggml::Q3_K>("Q3_K"),
+    format_of<ggml::Q4_K>("Q4_K"),
+    format_of<ggml::Q5_K>("Q5_K"),
+    format_of<ggml::Q6_K>("Q6_K"),
+    {"Q8_K"},
+    {"IQ2_XXS"},
+    {"IQ2_XS"},
+    {"IQ3_XXS"},
+    {"IQ1_S"},
+    format_of<ggml::IQ4_NL>("IQ4_NL"),
+    {"IQ3_S"},
+    {"IQ2_S"},
+    format_of<ggml::IQ4_XS>("IQ4_XS"),
+    {"I8", 1, 1},
+    {"I16", 1, 2},
+    {"I32", 1, 4},
+    {"I64", 1, 8},
+    {"F64", 1, 8},
+    {"IQ1_M"},
+    {"BF16", 1, 2},
+    {},
+    {},
+    {},
+    {"TQ1_0"},
+    {"TQ2_0"},
+    {},
+    {},
+    {},
+    format_of<ggml::MXFP4>("MXFP4"),
+    {"NVFP4"},
+    {"Q1_0"},
+};
+
+}  // namespace detail
 
 inline namespace INLAY_UNIT_ISA {
 
 constexpr GgmlFormat ggml_format(GgmlType type) {
-  switch (type) {
-    case GgmlType::F32: return {"F32", 1, 4};
-    case GgmlType::F16: return {"F16", 1, 2};
-    case GgmlType::Q4_0: return {"Q4_0", ggml::Q4_0::size, sizeof(ggml::Q4_0)};
-    case GgmlType::Q4_1: return {"Q4_1", ggml::Q4_1::size, sizeof(ggml::Q4_1)};
-    case GgmlType::Q8_0: return {"Q8_0", ggml::Q8_0::size, sizeof(ggml::Q8_0)};
-    case GgmlType::Q4_K: return {"Q4_K", ggml::Q4_K::size, sizeof(ggml::Q4_K)};
-    case GgmlType::Q6_K: return {"Q6_K", ggml::Q6_K::size, sizeof(ggml::Q6_K)};
-    case GgmlType::I8: return {"I8", 1, 1};
-    case GgmlType::I16: return {"I16", 1, 2};
-    case GgmlType::I32: return {"I32", 1, 4};
-    case GgmlType::I64: return {"I64", 1, 8};
-    case GgmlType::F64: return {"F64", 1, 8};
-    case GgmlType::BF16: return {"BF16", 1, 2};
-  }
-  return {};
+  const auto number = static_cast<std::size_t>(type);
+  return number < std::size(detail::ggml_formats) ? detail::ggml_formats[number] : GgmlFormat();
 }
 
 constexpr bool is_known(GgmlType type) { return ggml_format(type).block != 0; }
@@ -68,6 +119,26 @@ constexpr index ggml_row_bytes(GgmlType type, index n) {
   if (format.block == 0 || n < 0 || n % format.block != 0) return 0;
   index bytes = 0;
   return checked_multiply(n / format.block, format.bytes, bytes) ? bytes : 0;
+}
+
+// body(std::type_identity<Block>()) with the block of a quantized type. False: it is none.
+template <class Body> bool with_block(GgmlType type, Body&& body) {
+  switch (type) {
+    case GgmlType::Q4_0: return body(std::type_identity<ggml::Q4_0>()), true;
+    case GgmlType::Q4_1: return body(std::type_identity<ggml::Q4_1>()), true;
+    case GgmlType::Q5_0: return body(std::type_identity<ggml::Q5_0>()), true;
+    case GgmlType::Q5_1: return body(std::type_identity<ggml::Q5_1>()), true;
+    case GgmlType::Q8_0: return body(std::type_identity<ggml::Q8_0>()), true;
+    case GgmlType::Q2_K: return body(std::type_identity<ggml::Q2_K>()), true;
+    case GgmlType::Q3_K: return body(std::type_identity<ggml::Q3_K>()), true;
+    case GgmlType::Q4_K: return body(std::type_identity<ggml::Q4_K>()), true;
+    case GgmlType::Q5_K: return body(std::type_identity<ggml::Q5_K>()), true;
+    case GgmlType::Q6_K: return body(std::type_identity<ggml::Q6_K>()), true;
+    case GgmlType::IQ4_NL: return body(std::type_identity<ggml::IQ4_NL>()), true;
+    case GgmlType::IQ4_XS: return body(std::type_identity<ggml::IQ4_XS>()), true;
+    case GgmlType::MXFP4: return body(std::type_identity<ggml::MXFP4>()), true;
+    default: return false;
+  }
 }
 
 }  // namespace INLAY_UNIT_ISA
@@ -125,11 +196,8 @@ inline bool dequantize_row(GgmlType type, const void* bytes, index n, float* x) 
     case GgmlType::I16: detail::widen_row<std::int16_t>(bytes, n, x); break;
     case GgmlType::I32: detail::widen_row<std::int32_t>(bytes, n, x); break;
     case GgmlType::I64: detail::widen_row<std::int64_t>(bytes, n, x); break;
-    case GgmlType::Q8_0: detail::dequantize_blocks<ggml::Q8_0>(bytes, n, x); break;
-    case GgmlType::Q4_0: detail::dequantize_blocks<ggml::Q4_0>(bytes, n, x); break;
-    case GgmlType::Q4_1: detail::dequantize_blocks<ggml::Q4_1>(bytes, n, x); break;
-    case GgmlType::Q4_K: detail::dequantize_blocks<ggml::Q4_K>(bytes, n, x); break;
-    case GgmlType::Q6_K: detail::dequantize_blocks<ggml::Q6_K>(bytes, n, x); break;
+    default:
+      with_block(type, [&]<class Block>(std::type_identity<Block>) { detail::dequantize_blocks<Block>(bytes, n, x); });
   }
   return true;
 }

@@ -46,7 +46,7 @@ constexpr bool is_weight_type(GgmlType type) { return plain_dtype(type) || is_qu
 struct WeightTensor {
   std::string name = {};
   GgmlType type = GgmlType::F32;
-  int rank = 0;                     // 1..4
+  int rank = 0;                     // 0..4
   std::array<index, 4> extents{};   // row-major, innermost last: a linear's weight is {n, k}
   const std::byte* data = nullptr;  // aligned to its elements; blocks have no alignment
   index bytes = 0;

@@ -4,8 +4,8 @@
 //
 //   table f32 f16 bf16   [vocab, dim]         elements
 //   table i8             [vocab, dim]         times row_scale[ids[t]]
-//   table u8             [vocab, row bytes]   rows of GGUF blocks, `format` says which: Q8_0 Q4_0 Q4_1
-//                                             Q4_K Q6_K; dim is y's, a multiple of the block
+//   table u8             [vocab, row bytes]   rows of GGUF blocks (core/ggml_blocks.hpp), `format` says
+//                                             which; dim is y's, a multiple of the block
 //
 // Computed in f32 and rounded once. Gemma's scale is sqrt(dim). An id outside the table is refused
 // before anything is written.

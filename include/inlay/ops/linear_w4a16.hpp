@@ -4,7 +4,7 @@
 //
 //   w[n,s] = (q[n,s] - 2^(bits-1)) * scale[n,g]                    symmetric: neither of the next two
 //   w[n,s] = (q[n,s] - zero[n,g]) * scale[n,g]                     zeros given: GPTQ, AWQ, ONNX
-//   w[n,s] =  q[n,s] * scale[n,g] + offset[n,g]                    offsets given: GGUF's Q4_1 and Q4_K
+//   w[n,s] =  q[n,s] * scale[n,g] + offset[n,g]                    offsets given: GGUF's Q4_1, Q4_K ..
 //
 // Slots are the k inputs in order, unless perm names another order (GPTQ's act-order: the inputs of
 // one group are brought side by side); perm[s] = -1 is a slot without input, which counts as one of 0: a scale that

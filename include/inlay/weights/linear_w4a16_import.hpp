@@ -4,7 +4,7 @@
 //   import_gptq      AutoGPTQ's tensors (and GPTQModel's): zero points stored less one (v1) or as they
 //                    are (v2), any g_idx
 //   import_awq       AutoAWQ's GEMM tensors
-//   import_gguf      Q4_0 Q4_1 Q8_0 Q4_K Q6_K
+//   import_gguf      the block formats of core/ggml_blocks.hpp
 //   import_onnx      MatMulNBits of com.microsoft, 4 and 8 bits
 //
 // They run on the threads of `parallel`, and refuse with a Status that names the tensor.
@@ -38,9 +38,9 @@ struct AwqWeight {
 };
 inline Expected<PackedW4> import_awq(const AwqWeight& weight, const Parallel& parallel = serial());
 
-// `bytes` holds n rows of k elements, one after the other. `scales` f32 keeps every number; f16
-// halves the bytes of Q4_K's and Q6_K's scales and rounds them (2^-11 relative). By default f16 for
-// Q4_0, Q4_1 and Q8_0, whose scales are f16, and f32 for the other two.
+// `bytes` holds n rows of k elements, one after the other. Codes of up to 4 bits stay 4 bits, others take 8. By default
+// scales and minima have the type that holds them exactly: f16 for blocks of 32, bf16 for MXFP4, f32 for blocks of 256.
+// f16 halves the bytes of the last and rounds them (2^-11 relative).
 inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n, index k,
                                       std::optional<DType> scales = {}, const Parallel& parallel = serial());
 
@@ -115,38 +115,30 @@ inline std::vector<std::int32_t> sorted_by_group(const std::int32_t* g_idx, inde
 }
 
 template <class Block> void pack_blocks(PackedW4& weight, const std::byte* bytes, const Parallel& parallel) {
-  constexpr index group = std::is_same_v<Block, ggml::Q6_K> ? 16 : 32, groups = Block::size / group;
   const index row_bytes = weight.k / Block::size * static_cast<index>(sizeof(Block));
   const auto block_at = [=](index channel, index i) {
     Block block;
     std::memcpy(&block, bytes + channel * row_bytes + i * static_cast<index>(sizeof(Block)), sizeof(Block));
     return block;
   };
-  weight.group = group;
-  // Signed codes move up by 128, those of Q6_K (whose zero is 32) by 96: zero is the middle code.
-  constexpr int shift = std::is_same_v<Block, ggml::Q8_0> ? 128 : std::is_same_v<Block, ggml::Q6_K> ? 96 : 0;
+  // Without minima zero moves to the middle code, and the weight is symmetric.
+  const int shift = Block::has_minima ? 0 : (1 << (weight.bits - 1)) - Block::zero;
+  weight.group = Block::group;
   weight.codes = pack_codes(weight, parallel, [&](index first, index count, std::uint8_t* out) {
     for (index c = 0; c < count; ++c)
       for (index i = 0; i < weight.k; i += Block::size) {
         const Block block = block_at(first + c, i / Block::size);
-        for (index e = 0; e < Block::size; ++e)
-          out[c * weight.k + i + e] = static_cast<std::uint8_t>(code(block, e) + shift);
+        std::int8_t room[Block::size];
+        const std::int8_t* const q = ggml::codes(block, room);
+        for (index e = 0; e < Block::size; ++e) out[c * weight.k + i + e] = static_cast<std::uint8_t>(q[e] + shift);
       }
   });
   weight.scales = pack_per_group(weight, weight.scale_type, parallel, [&](index channel, index g) -> double {
-    const Block block = block_at(channel, g / groups);
-    const float d = static_cast<float>(block.d);
-    if constexpr (std::is_same_v<Block, ggml::Q4_K>) return d * static_cast<float>(scale_min(block, g % groups).scale);
-    if constexpr (std::is_same_v<Block, ggml::Q6_K>) return d * static_cast<float>(block.scales[g % groups]);
-    return d;
+    return ggml::scale(block_at(channel, g / Block::groups), g % Block::groups);
   });
-  if constexpr (std::is_same_v<Block, ggml::Q4_1> || std::is_same_v<Block, ggml::Q4_K>)
+  if constexpr (Block::has_minima)
     weight.offsets = pack_per_group(weight, weight.scale_type, parallel, [&](index channel, index g) -> double {
-      const Block block = block_at(channel, g / groups);
-      if constexpr (std::is_same_v<Block, ggml::Q4_K>)
-        return -(static_cast<float>(block.dmin) * static_cast<float>(scale_min(block, g % groups).min));
-      else
-        return static_cast<float>(block.m);
+      return -ggml::minimum(block_at(channel, g / Block::groups), g % Block::groups);
     });
 }
 
@@ -222,26 +214,21 @@ inline Expected<PackedW4> import_awq(const AwqWeight& from, const Parallel& para
 
 inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n, index k, std::optional<DType> scales,
                                       const Parallel& parallel) {
-  const bool wide = type == GgmlType::Q4_K || type == GgmlType::Q6_K;
-  PackedW4 weight{.n = n, .k = k, .slots = k, .bits = type == GgmlType::Q8_0 || type == GgmlType::Q6_K ? 8 : 4};
-  weight.scale_type = scales.value_or(wide ? DType::f32 : DType::f16);
-  if (!floats.contains(weight.scale_type))
-    return detail::refused(
-        "scales", "are asked for as " + std::string(name(weight.scale_type)) + "; it must be f32, f16 or bf16");
+  if (scales && !floats.contains(*scales))
+    return detail::refused("scales",
+                           "are asked for as " + std::string(name(*scales)) + "; it must be f32, f16 or bf16");
   if (!is_quantized(type))
-    return detail::refused(
-        "type", "is " + std::to_string(static_cast<unsigned>(type)) + "; it must be one of Q4_0 Q4_1 Q8_0 Q4_K Q6_K");
+    return detail::refused("type",
+                           "is " + std::to_string(static_cast<unsigned>(type)) + "; it must be one of a block format");
   if (k < 0 || k % ggml_format(type).block != 0)
     return detail::refused(
         "k", "is " + std::to_string(k) + "; it must be a multiple of " + std::to_string(ggml_format(type).block));
-  const auto* from = static_cast<const std::byte*>(bytes);
-  switch (type) {
-    case GgmlType::Q4_0: detail::pack_blocks<ggml::Q4_0>(weight, from, parallel); break;
-    case GgmlType::Q4_1: detail::pack_blocks<ggml::Q4_1>(weight, from, parallel); break;
-    case GgmlType::Q8_0: detail::pack_blocks<ggml::Q8_0>(weight, from, parallel); break;
-    case GgmlType::Q4_K: detail::pack_blocks<ggml::Q4_K>(weight, from, parallel); break;
-    default: detail::pack_blocks<ggml::Q6_K>(weight, from, parallel); break;
-  }
+  PackedW4 weight{.n = n, .k = k, .slots = k};
+  with_block(type, [&]<class Block>(std::type_identity<Block>) {
+    weight.bits = Block::bits <= 4 ? 4 : 8;
+    weight.scale_type = scales.value_or(Block::scale_type);
+    detail::pack_blocks<Block>(weight, static_cast<const std::byte*>(bytes), parallel);
+  });
   return weight;
 }
 

@@ -85,10 +85,13 @@ struct PackedW4 {
       if (input < 0) continue;
       const index at = (channel / w4_panel * groups() + (group == 0 ? 0 : s / group)) * w4_panel + channel % w4_panel;
       const float scale = static_cast<float>(load_element(scales.data(), scale_type, at));
-      float offset = -scale * static_cast<float>(1 << (bits - 1));
-      if (zeros.size() != 0) offset = -scale * static_cast<float>(load_element(zeros.data(), zero_type, at));
-      if (offsets.size() != 0) offset = static_cast<float>(load_element(offsets.data(), scale_type, at));
-      row[input] = std::fma(static_cast<float>(code(channel, s)), scale, offset);
+      const auto q = static_cast<float>(code(channel, s));
+      if (offsets.size() != 0)
+        row[input] = std::fma(q, scale, static_cast<float>(load_element(offsets.data(), scale_type, at)));
+      else if (zeros.size() != 0)
+        row[input] = std::fma(q, scale, -scale * static_cast<float>(load_element(zeros.data(), zero_type, at)));
+      else
+        row[input] = (q - static_cast<float>(1 << (bits - 1))) * scale;
     }
   }
 };

@@ -99,7 +99,9 @@ inline void draw(Draw& d, Embedding<Host>& op) {
   index dim = d.extent(70);
   const DType type = d.pick({DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8});
   if (type == DType::u8) {
-    op.format = d.pick({GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q4_K, GgmlType::Q6_K});
+    op.format = d.pick({GgmlType::Q8_0, GgmlType::Q4_0, GgmlType::Q4_1, GgmlType::Q5_0, GgmlType::Q5_1, GgmlType::Q2_K,
+                        GgmlType::Q3_K, GgmlType::Q4_K, GgmlType::Q5_K, GgmlType::Q6_K, GgmlType::IQ4_NL,
+                        GgmlType::IQ4_XS, GgmlType::MXFP4});
     dim = d.between(0, 2) * ggml_format(op.format).block;
     // Scales of any bits would be infinite now and then; bytes 0..63 make small ones.
     op.table = d.in<2>(type, {vocab, ggml_row_bytes(op.format, dim)}, 0, 63);
