@@ -36,8 +36,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embedding(
     global int* faults, const EmbeddingArguments args) {
   FIND_ROW
   table += args.table_begin + id * args.table_stride;
-  const float of_row = row_scale == 0 ? 1.0f : row_scale[args.row_scale_begin + id];
-#define SCALED(N) STORE(Y, N)(LOAD(T, N)(table, i) * of_row * args.scale, y, i);
+  const float scale = row_scale == 0 ? args.scale : row_scale[args.row_scale_begin + id] * args.scale;
+#define SCALED(N) STORE(Y, N)(LOAD(T, N)(table, i) * scale, y, i);
   FOR_ROW(i, args.dim, SCALED)
 }
 

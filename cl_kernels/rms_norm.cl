@@ -4,6 +4,7 @@
 //
 //   X, W   types of x and weight      Y   of y: X, or i8 with a scale a row
 //   RESIDUAL   residual becomes x + residual
+//   RESCALES   X's squares may leave f32
 //   CASTS      the normalised row is rounded to X before the product with weight (Llama's rounding point)
 #include "cl_kernels/rms_norm.clh"
 #include "cl_kernels/support/quotient.clh"
@@ -14,6 +15,7 @@
 #define W f32
 #define Y f32
 #define CASTS 1
+#define RESCALES 1
 #endif
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
@@ -45,13 +47,30 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void rms_norm(
 #endif
   FOR_ROW(i, args.dim, SQUARES)
   const float sum = butterfly_sum(SUM_OF(WIDTH)(VAR(squares, WIDTH)) + VAR(squares, 1), butterfly_room);
-  // NaN where the sum is not finite: infinity would make the rest of its row zeros.
-  const float scale = sum < INFINITY ? 1 / sqrt(sum / (float)args.dim + args.eps) : NAN;
+  float mean = sum / (float)args.dim + args.eps, root = 1;
+#ifdef RESCALES
+  // Squares beyond f32, or below what it holds: under 2^-100 a mean may have lost squares below 2^-126. Those of
+  // row * root^2 are within; half of the power goes to each of the factors. All lanes have the same mean.
+  if (!(mean >= 0x1p-100f && mean < INFINITY)) {
+    root = mean < 1 ? 0x1p48f : 0x1p-40f;
+    const float power = root * root;
+    VAR(squares, WIDTH) = 0;
+    VAR(squares, 1) = 0;
+#define SCALED_SQUARES(N)                         \
+  const VECTOR(N) v = LOAD(X, N)(row, i) * power; \
+  VAR(squares, N) = fma(v, v, VAR(squares, N));
+    FOR_ROW(i, args.dim, SCALED_SQUARES)
+    const float scaled = butterfly_sum(SUM_OF(WIDTH)(VAR(squares, WIDTH)) + VAR(squares, 1), butterfly_room);
+    mean = scaled / (float)args.dim + args.eps * power * power;
+  }
+#endif
+  // NaN where the mean is not finite: infinity would make the rest of its row zeros.
+  const float scale = mean < INFINITY ? root / sqrt(mean) : NAN;
 
 #ifdef CASTS
-#define NORMALISED(N) (CAST(X, N)(LOAD(X, N)(row, i) * scale) * (LOAD(W, N)(weight, i) + args.offset))
+#define NORMALISED(N) (CAST(X, N)(LOAD(X, N)(row, i) * root * scale) * (LOAD(W, N)(weight, i) + args.offset))
 #else
-#define NORMALISED(N) (LOAD(X, N)(row, i) * scale * (LOAD(W, N)(weight, i) + args.offset))
+#define NORMALISED(N) (LOAD(X, N)(row, i) * root * scale * (LOAD(W, N)(weight, i) + args.offset))
 #endif
 
 #ifndef QUANTIZED

@@ -19,6 +19,7 @@ template <> Status compute(Cl& cl, const RmsNorm<Cl>& op, const SpaceWorkspace<C
                              .type("Y", op.y.dtype)
                              .flag("RESIDUAL", op.residual.present())
                              .flag("QUANTIZED", quantized)
+                             .flag("RESCALES", op.x.dtype != DType::f16)
                              .flag("CASTS", op.weight_offset == 0 && !quantized && op.x.dtype != DType::f32)
                              .flag("ALIGNED", aligned(cl, op.x, op.weight, op.residual, op.y) && op.heads == 1);
   return launch(cl, key, "rms_norm", {.groups = {op.x.extents[0], op.heads}, .lanes = {lanes}},

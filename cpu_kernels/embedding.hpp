@@ -37,9 +37,9 @@ template <class Level, class Block, class Y> void emit_blocks(const std::uint8_t
   }
 }
 
-template <class Level, class T, class Y> void scaled_copy(const T* row, Y* y, index dim, float row_scale, float scale) {
+template <class Level, class T, class Y> void scaled_copy(const T* row, Y* y, index dim, float scale) {
   using F = simd::Floats<Level>;
-  registers<F>(0, dim, [&](index i, auto n) { store(load<F>(row + i, n) * F(row_scale) * F(scale), y + i, n); });
+  registers<F>(0, dim, [&](index i, auto n) { store(load<F>(row + i, n) * F(scale), y + i, n); });
 }
 
 template <class Level> Status embedding(const Parallel& parallel, const Embedding<Host>& op) {
@@ -58,11 +58,11 @@ template <class Level> Status embedding(const Parallel& parallel, const Embeddin
             });
             break;
           case DType::i8:
-            scaled_copy<Level>(row_of<std::int8_t>(op.table, id), y, dim, *row_of<float>(op.row_scale, id), op.scale);
+            scaled_copy<Level>(row_of<std::int8_t>(op.table, id), y, dim, *row_of<float>(op.row_scale, id) * op.scale);
             break;
           default:
             with_float(op.table.dtype,
-                       [&]<class T>(Type<T>) { scaled_copy<Level>(row_of<T>(op.table, id), y, dim, 1.0f, op.scale); });
+                       [&]<class T>(Type<T>) { scaled_copy<Level>(row_of<T>(op.table, id), y, dim, op.scale); });
         }
       }
     });

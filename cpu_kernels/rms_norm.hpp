@@ -15,16 +15,8 @@
 
 namespace inlay::cpu {
 
-// sum(x^2), after x += residual where there is one.
-template <class Level, class T> float sum_of_squares(const T* x, T* residual, index dim) {
-  using F = simd::Floats<Level>;
-  const auto value = [&](index i, index n) {
-    if (residual == nullptr) return n == F::size ? F::load(x + i) : F::load(x + i, n);
-    const F total =
-        n == F::size ? F::load(x + i) + F::load(residual + i) : F::load(x + i, n) + F::load(residual + i, n);
-    n == F::size ? total.store(residual + i) : total.store(residual + i, n);
-    return n == F::size ? F::load(residual + i) : F::load(residual + i, n);
-  };
+// sum(v^2) of a row whose registers are value(i, n).
+template <class F, class Value> INLAY_INLINE float sum_of_squares(index dim, Value&& value) {
   F sum[4];  // four chains hide the latency of fma
   index i = 0;
   for (; i + 4 * F::size <= dim; i += 4 * F::size)
@@ -39,20 +31,58 @@ template <class Level, class T> float sum_of_squares(const T* x, T* residual, in
   return reduce_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-// What a row is multiplied with. NaN where the sum is not finite: infinity would make the rest of its row zeros.
-INLAY_INLINE float inverse_rms(float sum, index dim, float eps) {
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  return sum < infinity ? 1 / __builtin_sqrtf(sum / static_cast<float>(dim) + eps) : __builtin_nanf("");
+// sum(x^2), after x += residual where there is one.
+template <class Level, class T> float sum_of_squares(const T* x, T* residual, index dim) {
+  using F = simd::Floats<Level>;
+  return sum_of_squares<F>(dim, [&](index i, index n) {
+    if (residual == nullptr) return n == F::size ? F::load(x + i) : F::load(x + i, n);
+    const F total =
+        n == F::size ? F::load(x + i) + F::load(residual + i) : F::load(x + i, n) + F::load(residual + i, n);
+    n == F::size ? total.store(residual + i) : total.store(residual + i, n);
+    return n == F::size ? F::load(residual + i) : F::load(residual + i, n);
+  });
+}
+
+// A mean that is not finite gives NaN: infinity would make the rest of its row zeros.
+INLAY_INLINE float inverse_root(float mean) {
+  return mean < std::numeric_limits<float>::infinity() ? 1 / __builtin_sqrtf(mean) : __builtin_nanf("");
+}
+
+// What a row is multiplied with, by one and then by the other, where their product may be beyond f32.
+struct TwoFactors {
+  float first, second;
+};
+template <class F> INLAY_INLINE F scaled(F v, float scale) { return v * F(scale); }
+template <class F> INLAY_INLINE F scaled(F v, TwoFactors scale) { return v * F(scale.first) * F(scale.second); }
+
+// Of a row whose squares are beyond f32, or below what it holds. Those of row * root^2 are within; half of the power
+// goes to each of the factors.
+template <class Level, class T> [[gnu::noinline]] TwoFactors rescaled(const T* row, index dim, float eps, float root) {
+  using F = simd::Floats<Level>;
+  const float power = root * root;
+  const float sum = sum_of_squares<F>(dim, [&](index i, index n) { return F::load(row + i, n) * F(power); });
+  return {root, root * inverse_root(sum / static_cast<float>(dim) + eps * power * power)};
+}
+
+// emit(1 / sqrt(mean + eps)). Below 2^-100 a mean may have lost squares below 2^-126. Those of f16 neither vanish nor
+// leave f32.
+template <class Level, class T, class Emit>
+INLAY_INLINE auto with_inverse_rms(const T* row, float sum, index dim, float eps, Emit&& emit) {
+  const float mean = sum / static_cast<float>(dim) + eps;
+  if constexpr (!std::is_same_v<T, f16>)
+    if (!(mean >= 0x1p-100f && mean < std::numeric_limits<float>::infinity()))
+      return emit(rescaled<Level>(row, dim, eps, mean < 1 ? 0x1p48f : 0x1p-40f));
+  return emit(inverse_root(mean));
 }
 
 // emit(i, n, row[i..i+n) * scale * (weight + offset)), rounded to T in between where Llama rounds.
-template <class Level, class T, class W, class Emit>
-INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, float scale, float offset, bool casts,
+template <class Level, class T, class W, class Scale, class Emit>
+INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, Scale scale, float offset, bool casts,
                              Emit&& emit) {
   using F = simd::Floats<Level>;
   for (index i = 0; i < dim; i += F::size) {
     const index n = min(dim - i, F::size);
-    F v = F::load(row + i, n) * F(scale);
+    F v = scaled(F::load(row + i, n), scale);
     if constexpr (!std::is_same_v<T, float>) {
       if (casts) {
         T rounded[F::size];
@@ -66,17 +96,18 @@ INLAY_INLINE void scaled_row(const T* row, const W* weight, index dim, float sca
 
 template <class Level, class T, class W>
 void rms_norm_row(const T* x, const W* weight, T* residual, T* y, index dim, float eps, float offset) {
-  const float scale = inverse_rms(sum_of_squares<Level>(x, residual, dim), dim, eps);
-  scaled_row<Level>(residual ? residual : x, weight, dim, scale, offset, offset == 0,
-                    [&](index i, index n, simd::Floats<Level> v) { v.store(y + i, n); });
+  const float sum = sum_of_squares<Level>(x, residual, dim);
+  const T* row = residual ? residual : x;
+  with_inverse_rms<Level>(row, sum, dim, eps, [&](auto scale) {
+    scaled_row<Level>(row, weight, dim, scale, offset, offset == 0,
+                      [&](index i, index n, simd::Floats<Level> v) { v.store(y + i, n); });
+  });
 }
 
 // The scale of the codes: NaN, and the codes 0, where the row is not finite.
-template <class Level, class T, class W>
-float rms_norm_row_i8(const T* x, const W* weight, T* residual, std::int8_t* y, index dim, float eps, float offset) {
+template <class Level, class T, class W, class Scale>
+float scaled_row_i8(const T* row, const W* weight, std::int8_t* y, index dim, Scale scale, float offset) {
   using F = simd::Floats<Level>;
-  const float scale = inverse_rms(sum_of_squares<Level>(x, residual, dim), dim, eps);
-  const T* row = residual ? residual : x;
   F largest, not_finite;  // 0 * value is 0 for finite values only
   scaled_row<Level>(row, weight, dim, scale, offset, false, [&](index, index, F v) {
     largest = max(largest, abs(v));
@@ -94,6 +125,14 @@ float rms_norm_row_i8(const T* x, const W* weight, T* residual, std::int8_t* y, 
   else if (dim > 0)  // y may be null
     std::memset(y, 0, static_cast<std::size_t>(dim));
   return step;
+}
+
+template <class Level, class T, class W>
+float rms_norm_row_i8(const T* x, const W* weight, T* residual, std::int8_t* y, index dim, float eps, float offset) {
+  const float sum = sum_of_squares<Level>(x, residual, dim);
+  const T* row = residual ? residual : x;
+  return with_inverse_rms<Level>(row, sum, dim, eps,
+                                 [&](auto scale) { return scaled_row_i8<Level>(row, weight, y, dim, scale, offset); });
 }
 
 template <class Level> Status rms_norm(const Parallel& parallel, const RmsNorm<Host>& op) {

@@ -49,12 +49,15 @@ void embedding(Core& core, const EmbeddingOperands& op) {
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   for (index step = 0; step < walk.steps(); ++step) {
     const rows::Window window = walk.at(step);
-    const Tensor values = table.wide();
+    const Tensor values = table.wide(), scaled = y.into(window, values);
     if (row_scale) {
-      core.vbinary(VectorOp::mul, values, values, row_scale->next());
+      const Tensor scale = row_scale->wide();
+      core.vscalar(VectorOp::mul, scale, scale, op.scale);
+      core.vbinary(VectorOp::mul, scaled, values, scale);
       row_scale->done();
+    } else {
+      core.vscalar(VectorOp::mul, scaled, values, op.scale);
     }
-    core.vscalar(VectorOp::mul, y.into(window, values), values, op.scale);
     y.store(window);
     table.done();
   }

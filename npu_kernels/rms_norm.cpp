@@ -3,6 +3,10 @@
 //
 //   load_vector   x, residual     vector   the sum of squares, then the products     store   y, residual, y_scale
 //
+// Squares of f32 and bf16 may be beyond f32 or, beside an eps that is next to nothing, below what it holds. Their sum
+// is taken again, of row * 2^-80 and row * 2^96, and each row has the one that is within. The scalar unit asks for it
+// once a tile, and seldom; rows in pieces always pay it, as the sum is complete when the last piece has come and gone.
+//
 // A head that fits into the memory is there from its load to its store. Of a longer one the pieces come again for each
 // sweep: one for the sum of squares, with int8 one for the largest, one for what is stored.
 #include <inlay/ops/rms_norm.hpp>
@@ -18,6 +22,8 @@ namespace inlay::npu {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
+// Below it a mean may have lost squares that are too small for f32.
+constexpr float least_square = 0x1p-100f;
 
 struct RmsNormOperands {
   rows::Grid grid{};
@@ -25,14 +31,24 @@ struct RmsNormOperands {
   bool adds, casts, int8, narrow;  // narrow: the product with the weights is of x's type, 16 bits
   float eps, offset;
 
+  // Of numbers in f16 no square leaves f32. None is too small beside an eps that is not.
+  bool may_be_large() const { return x.first.dtype != DType::f16; }
+  bool may_be_small() const { return may_be_large() && eps < least_square; }
+
   rows::Need need() const {
     const DType type = x.first.dtype;
     rows::Need all = rows::Need().input(type).output(y.first.dtype).row(weight.first.dtype).spare();
     if (adds) all.input(type).output(type);
     if (type != DType::f32) all.spare(type);
-    all.columns = 6;
+    all.columns = may_be_large() ? 9 : 6;
     return all;
   }
+};
+
+// The squares of row * root^2: of a row whose own are not within f32.
+struct ScaledSquares {
+  float root;
+  Tensor factor, sums;
 };
 
 class RmsNormProgram {
@@ -53,6 +69,16 @@ class RmsNormProgram {
         finite_(core.alloc("finite", Space::vector, {walk_.tile().rows, 1}, DType::f32)),
         nan_(rows::constant(core, "nan", std::numeric_limits<float>::quiet_NaN())),
         infinity_(rows::constant(core, "infinity", infinity)) {
+    const auto column = [&](std::string_view name) {
+      return core.alloc(name, Space::vector, {walk_.tile().rows, 1}, DType::f32);
+    };
+    if (op.may_be_large()) {
+      roots_ = column("roots"), one_ = rows::constant(core, "1", 1);
+      count_ = core.alloc("infinite means", Space::vector, {1, 2}, DType::f32).slice(0, 1, 0, 1);
+      large_ = {0x1p-40f, rows::constant(core, "root of large rows", 0x1p-40f), column("sums of large rows")};
+    }
+    if (op.may_be_small())
+      small_ = {0x1p48f, rows::constant(core, "root of small rows", 0x1p48f), column("sums of small rows")};
     if (op.adds) {
       residual_.emplace(core, "residual", walk_, op.residual);
       total_.emplace(core, "x + residual", walk_, op.residual);
@@ -103,22 +129,57 @@ class RmsNormProgram {
     core_.vbinary(merge, column(to), column(to), column(parts_));
   }
 
-  // sums_ becomes 1 / sqrt(mean + eps), or NaN where the sum is not finite.
-  void add_squares(const Tensor& r) {
-    core_.vbinary(VectorOp::mul, window_.of(spare_), r, r);
-    reduce(VectorOp::reduce_sum, VectorOp::add, sums_, window_.of(spare_));
+  // The mean of (r * power)^2, plus eps.
+  void add_squares(const Tensor& r, const Tensor& sums, float power) {
+    const Tensor squares = window_.of(spare_);
+    if (power != 1) core_.vscalar(VectorOp::mul, squares, r, power);
+    const Tensor& scaled = power != 1 ? squares : r;
+    core_.vbinary(VectorOp::mul, squares, scaled, scaled);
+    reduce(VectorOp::reduce_sum, VectorOp::add, sums, squares);
     if (!walk_.closes(step_)) return;
-    const Tensor sum = column(sums_), finite = column(finite_);
-    core_.vcompare(Compare::less, finite, sum, infinity);
-    core_.vscalar(VectorOp::div, sum, sum, static_cast<float>(op_.grid.columns));
-    core_.vscalar(VectorOp::add, sum, sum, op_.eps);
-    core_.vunary(VectorOp::rsqrt, sum, sum);
-    core_.vselect(sum, finite, sum, nan_);
+    core_.vscalar(VectorOp::div, column(sums), column(sums), static_cast<float>(op_.grid.columns));
+    core_.vscalar(VectorOp::add, column(sums), column(sums), op_.eps * power * power);
+  }
+  void add_squares(const Tensor& r) {
+    add_squares(r, sums_, 1);
+    rescales_ = small_ || (large_ && (walk_.pieces() > 1 || any_is_infinite()));
+    if (rescales_) add_squares(r, large_->sums, large_->root * large_->root);
+    if (small_) add_squares(r, small_->sums, small_->root * small_->root);
+    if (walk_.closes(step_)) take_scale();
+  }
+
+  // How many rows of the tile have an infinite mean: most often none, so that a log of the program holds.
+  bool any_is_infinite() {
+    core_.vcompare(Compare::greater_equal, column(finite_), column(sums_), infinity);
+    core_.vreduce_columns(VectorOp::column_sum, count_, column(finite_));
+    core_.set(Pipe::vector, Pipe::scalar, 0);
+    core_.wait(Pipe::vector, Pipe::scalar, 0);
+    return core_.scalar_read(count_, 0, 0) > 0;
+  }
+
+  // Where a mean is not `within` its bound, the other one.
+  void replace(Compare within, float bound, const Tensor& roots, const ScaledSquares& by) {
+    const Tensor mean = column(sums_), fits = column(finite_);
+    core_.vcompare(within, fits, mean, bound);
+    core_.vselect(mean, fits, mean, column(by.sums));
+    core_.vselect(column(roots_), fits, roots, by.factor);
+  }
+
+  // sums_ becomes 1 / sqrt(mean + eps), or NaN where the mean is not finite.
+  void take_scale() {
+    if (rescales_) replace(Compare::less, infinity, one_, *large_);
+    if (small_) replace(Compare::greater_equal, least_square, column(roots_), *small_);
+    const Tensor mean = column(sums_), finite = column(finite_);
+    core_.vcompare(Compare::less, finite, mean, infinity);
+    core_.vunary(VectorOp::rsqrt, mean, mean);
+    core_.vselect(mean, finite, mean, nan_);
+    if (rescales_) core_.vbinary(VectorOp::mul, mean, mean, column(roots_));
   }
 
   // A row that is rounded to x's type is multiplied in it where the weights have it too: one rounding, as f32's product
   // of two 16-bit numbers is exact, and half the lanes.
   void normalise(const Tensor& r) {
+    if (rescales_) core_.vbinary(VectorOp::mul, r, r, column(roots_));
     core_.vbinary(VectorOp::mul, r, r, column(sums_));
     if (op_.casts && !op_.narrow) round(r);
     if (op_.narrow) return core_.vcast(window_.of(narrow_), r);
@@ -163,9 +224,11 @@ class RmsNormProgram {
   std::optional<rows::Output> total_, y_scale_;
   rows::SharedRow weight_;
   const Tensor narrow_, spare_, sums_, parts_, finite_, nan_, infinity_;
-  Tensor scale_;
+  Tensor roots_, one_, count_, scale_;
+  std::optional<ScaledSquares> large_, small_;
   rows::Window window_;
   index step_ = 0;
+  bool rescales_ = false;
 };
 
 }  // namespace

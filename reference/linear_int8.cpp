@@ -42,7 +42,10 @@ Token quantize_token(const LinearInt8<Host>& op, index t) {
   if (!op.x_scale.present() && !op.asymmetric) {
     token.scale = round_to(DType::f32, std::max(-low, high) / 127);
   } else if (!op.x_scale.present()) {
-    token.scale = round_to(DType::f32, round_to(DType::f32, high - low) / 255);
+    const double span = round_to(DType::f32, high - low);
+    // Of a span beyond f32 the halves, as in quantize.
+    token.scale = std::isfinite(span) ? round_to(DType::f32, span / 255)
+                                      : round_to(DType::f32, round_to(DType::f32, high / 2 - low / 2) / 127.5);
     if (token.scale > 0)
       token.zero = round_to(DType::i8, round_to(DType::f32, -128 - round_to(DType::f32, low / token.scale)));
   }

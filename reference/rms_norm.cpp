@@ -30,8 +30,7 @@ template <> Status compute(const RmsNorm<Host>& op) {
         row[i] = value;
         sum += value * value;
       }
-      const bool in_range = std::isfinite(round_to(DType::f32, sum));
-      const double scale = in_range ? 1 / std::sqrt(sum / static_cast<double>(dim) + op.eps) : nan;
+      const double scale = std::isfinite(sum) ? 1 / std::sqrt(sum / static_cast<double>(dim) + op.eps) : nan;
       const bool casts = op.weight_offset == 0 && op.y.dtype != DType::i8;
       double largest = 0;
       bool finite = true;

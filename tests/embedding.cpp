@@ -73,6 +73,19 @@ TEST(embedding, sweep) {
         }
 }
 
+// A scale of the row whose codes alone would be beyond f32, and one of the table that brings them back.
+TEST(embedding, scales_that_meet_within_f32) {
+  Rng rng(20);
+  for (DType out : {DType::f32, DType::bf16})
+    for (bool large : {false, true}) {
+      Case c = make(DType::i8, out, 37, 5, 67, {}, rng);
+      c.row_scale.uniform(rng, 0.5, 1);
+      for (index i = 0; i < 37; ++i) c.row_scale.set(i, c.row_scale.get(i) * (large ? 0x1p127 : 0x1p-120));
+      c.scale = large ? 0x1p-60f : 0x1p60f;
+      ASSERT_NO_FATAL_FAILURE(compare(c));
+    }
+}
+
 // How many rows a thread takes at least; three threads then have some, and the last takes less.
 index rows_for_three_threads(index dim) { return 3 * (cpu::elementwise_grain / (dim + 1) + 1) - 2; }
 

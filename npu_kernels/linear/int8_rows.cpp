@@ -98,6 +98,19 @@ class RowQuantizer {
     columns_.release();
   }
 
+  // (high - low) / 255, and where the span is beyond f32 the quotient of the halves. `high` is used up.
+  void span_scale(const Tensor& scale, const Tensor& low, const Tensor& high) {
+    const Tensor halves = column(chunk_);
+    core_.vscalar(VectorOp::mul, halves, high, 0.5f);
+    core_.vscalar(VectorOp::mul, scale, low, 0.5f);
+    core_.vbinary(VectorOp::sub, halves, halves, scale);
+    core_.vscalar(VectorOp::div, halves, halves, 127.5f);
+    core_.vbinary(VectorOp::sub, high, high, low);
+    core_.vscalar(VectorOp::div, scale, high, 255.0f);
+    core_.vcompare(Compare::less_equal, high, scale, std::numeric_limits<float>::max());
+    core_.vselect(scale, high, scale, halves);
+  }
+
   // Scale and zero point of rows of floats, from the rows themselves where they are not given.
   void measure() {
     for (const Tensor& edge : {low_, high_}) core_.vfill(column(edge), 0);
@@ -124,8 +137,7 @@ class RowQuantizer {
       core_.vbinary(VectorOp::max, high, high, low);
       core_.vscalar(VectorOp::div, scale, high, 127.0f);
     } else if (!to_.x_scale.present()) {
-      core_.vbinary(VectorOp::sub, high, high, low);
-      core_.vscalar(VectorOp::div, scale, high, 255.0f);
+      span_scale(scale, low, high);
       core_.vbinary(VectorOp::div, low, low, scale);  // 0 / 0: NaN, which becomes 0
       core_.vscalar(VectorOp::mul, low, low, -1.0f);
       core_.vscalar(VectorOp::sub, low, low, 128.0f);

@@ -134,6 +134,23 @@ TEST(linear_int8, dynamic_scales_of_special_rows) {
       }
 }
 
+// high - low is beyond f32, and no result is. A row beside it is as ever.
+TEST(linear_int8, spans_beyond_f32) {
+  Rng rng(17);
+  RoundedIntegers integers;
+  for (DType x : {DType::f32, DType::bf16}) {
+    Case c = make(x, DType::f32, 2, 20, 35, {}, rng);
+    for (index i = 0; i < 35; ++i) c.x.set(i, c.x.get(i) * 1e38);
+    c.x.set(3, 3e38), c.x.set(4, -2e38);
+    c.asymmetric = true;
+    c.weight_scale = Tensor<1>(DType::f32, {1}).fill(1e-9);
+    ASSERT_NO_FATAL_FAILURE(compare(c, integers));
+    Reference reference;
+    ASSERT_TRUE(ok(run(reference, c.op())));
+    for (index k = 0; k < c.y.size(); ++k) ASSERT_TRUE(std::isfinite(c.y.get(k)));
+  }
+}
+
 // One half step of x times |w| and one of w times |x| per product, quantized by the operator quantize.
 TEST(linear_int8, stays_near_the_float_layer) {
   Rng rng(16);

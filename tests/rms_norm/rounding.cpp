@@ -83,15 +83,15 @@ TEST(rms_norm, zero_rows_stay_zero_and_int8_scale_is_zero) {
   }
 }
 
-// What is not finite in a row, or in the weights, or has squares beyond f32, is NaN in the row: all of it, the scale
-// of its codes too. Infinity must not be what divides the others to zero.
+// What is not finite in a row, or in the weights, is NaN in the row: all of it, the scale of its codes too. Infinity
+// must not be what divides the others to zero.
 TEST(rms_norm, rows_that_are_not_finite) {
   Rng rng(32);
   for (DType type : float_types)
     for (DType out : {type, DType::i8})
       for (index dim : {1, 16, 33, 129})
         for (bool fused : {false, true})
-          for (double bad : {infinity, -infinity, std::nan(""), type == DType::f16 ? infinity : 3e30}) {
+          for (double bad : {infinity, -infinity, std::nan("")}) {
             SCOPED_TRACE(bad);
             RmsNormCase c = rms_norm_case(type, DType::f32, out, 3, 1, dim, layouts[2], rng);
             if (fused) c.add_residual(rng);

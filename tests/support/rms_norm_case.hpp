@@ -110,12 +110,14 @@ inline void expect_rms_norm(const RmsNormCase& start, const RmsNormCase& exact, 
     }
   } else if (start.casts()) {
     // An error of f32 may send a normalised element to either of two neighbours of its type, seldom: the product of
-    // one of them with the weight, rounded to f32 and to y, is then the only right answer.
+    // one of them with the weight, rounded to f32 and to y, is then the only right answer. Which of them it was is seen
+    // after the rounding: below a power of two it is half as wide as above.
     Tensor<2> products(DType::f32, start.y.extents());
     for (index k = 0; k < products.size(); ++k) {
       const double normalised = plain.y.get(k), off = error * std::abs(normalised), weight = start.weight.get(k % dim);
       const double low = round_to(type, normalised - off) * weight, high = round_to(type, normalised + off) * weight;
-      products.set(k, std::abs(got.y.get(k) - low) < std::abs(got.y.get(k) - high) ? low : high);
+      const auto off_by = [&](double product) { return std::abs(got.y.get(k) - round_to(type, product)); };
+      products.set(k, off_by(low) < off_by(high) ? low : high);
     }
     expect_close(got.y, products, 0, {.lost = 4 * lost, .nan = start.not_finite});
   } else {

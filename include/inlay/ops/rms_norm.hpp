@@ -11,9 +11,9 @@
 //   heads > 1   QK norm: a row holds `heads` vectors of dim = extent / heads, each normalised alone
 //   y i8        one scale a row: y_scale[t] = max|row| / 127 rounded to f32, y = round(row / y_scale[t])
 //
-// Not finite: a vector whose sum of squares is not finite in f32 (it holds NaN or infinity, or numbers whose squares
-// are too large) is NaN throughout, and so is one of zeros where eps is 0. With int8 output a row with anything that is
-// not finite has no scale: y_scale[t] is NaN, its y are 0, and whatever is dequantized from it is NaN.
+// Not finite: a vector that holds NaN or infinity is NaN throughout, and so is one of zeros where eps is 0; finite ones
+// whose squares are beyond f32, or below what it holds, have the formula's answer. With int8 output a row with anything
+// that is not finite has no scale: y_scale[t] is NaN, its y are 0, and whatever is dequantized from it is NaN.
 #pragma once
 
 #include <inlay/core/check.hpp>

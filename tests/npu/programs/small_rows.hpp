@@ -42,6 +42,19 @@ struct LongRowsOfCodes {
   }
 };
 
+// The squares of a row are beyond f32; with an eps of 0 those of any may be below what it holds.
+struct RowsOfAnyRange {
+  index rows, dim;
+  float eps;
+
+  RmsNorm<Host> make(Tensors& tensors) const {
+    RmsNorm<Host> op = RmsNormShape{.rows = rows, .dim = dim, .type = DType::f32}.make(tensors);
+    over(op.x).as<float>()[dim + 9] = 3e38f;
+    op.eps = eps;
+    return op;
+  }
+};
+
 inline std::vector<Problem> small_rows() {
   constexpr DType f16 = DType::f16, f32 = DType::f32, i4 = DType::i4;
   const auto gelu = [](GeluForm form) { return GeluShape{.rows = 5, .dim = 1200, .form = form, .has_up = true}; };
@@ -54,6 +67,11 @@ inline std::vector<Problem> small_rows() {
     return RopeShape{
         .tokens = 5, .heads = 6, .dim = 80, .interleaved = interleaved, .pairs = 32, .first = 8, .cached = cached};
   };
+  // Of two means the selection takes one, whatever the other is.
+  const auto may_hide = [](Problem one) {
+    one.may_hide = true;
+    return one;
+  };
   return {
       problem("add of a bias", AddShape{.rows = 9, .dim = 1500, .is_bias = true}),
       problem("swiglu", SwigluShape{.rows = 5, .dim = 1500, .limit = 3}), problem("gelu", gelu(GeluForm::erf)),
@@ -62,7 +80,9 @@ inline std::vector<Problem> small_rows() {
       problem("rms_norm, f32 weights", RmsNormShape{.rows = 29, .dim = 768, .weight_offset = 1}),
       // Three sweeps over pieces of a row, a residual that is replaced.
       problem("rms_norm of long rows", RmsNormShape{.rows = 3, .dim = 2500, .to = DType::i8, .has_residual = true}),
-      problem("softmax", softmax(200)), problem("softmax of long rows", softmax(2000)),
+      problem("rms_norm of large numbers", RowsOfAnyRange{29, 384, 1e-5f}),
+      may_hide(problem("rms_norm of any numbers", RowsOfAnyRange{3, 2500, 0})), problem("softmax", softmax(200)),
+      problem("softmax of long rows", softmax(2000)),
       problem("softmax, its logarithm", SoftmaxShape{.rows = 5, .n = 200, .mask = DType::boolean, .log = true}),
       problem("quantize of long rows", LongRowsOfCodes{true}),
       problem("quantize of long rows, without zeros", LongRowsOfCodes{false}),
@@ -74,6 +94,7 @@ inline std::vector<Problem> small_rows() {
                   .rows = 5, .dim = 1536, .scale = f16, .scale_columns = 12, .column_group = 128, .has_zeros = true}),
       problem("dequantize half bytes", DequantizeShape{.rows = 4, .dim = 33, .from = i4, .type = f32, .scale_rows = 1}),
       problem("embedding", EmbeddingShape{9, 11, 700, DType::i8, f16}),
+      problem("embedding of elements", EmbeddingShape{9, 11, 700, f16, f16}),
       problem("embedding Q8_0", blocks(GgmlType::Q8_0)), problem("embedding Q4_0", blocks(GgmlType::Q4_0)),
       problem("embedding Q4_1", blocks(GgmlType::Q4_1)), problem("embedding Q4_K", blocks(GgmlType::Q4_K)),
       problem("embedding Q6_K", blocks(GgmlType::Q6_K)), problem("embedding Q5_K", blocks(GgmlType::Q5_K)),
