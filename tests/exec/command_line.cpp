@@ -30,6 +30,48 @@ TEST_F(CommandLine, our_model_writes_the_text_that_its_training_recorded) {
   EXPECT_NE(compared.err.find("largest logit difference, cpu against reference"), std::string::npos);
 }
 
+// Bit for bit what a session gives, whatever the chunks; NumPy's format 1.0.
+TEST_F(CommandLine, logits_are_a_numpy_file) {
+  const std::string path = file("l.npy");
+  const Outcome outcome = inlay("logits --ids 1,300,5,7,11 --chunk 2 -o " + path);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.empty());
+  const std::string bytes = read(path);
+  ASSERT_EQ(bytes.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+  const std::size_t begin = 10 + static_cast<unsigned char>(bytes[8]) + 256u * static_cast<unsigned char>(bytes[9]);
+  EXPECT_EQ(begin % 64, 0u);
+  long rows = 0, vocab = 0;
+  const std::string head = bytes.substr(10, begin - 10);
+  ASSERT_EQ(std::sscanf(head.c_str(), "{'descr': '<f4', 'fortran_order': False, 'shape': (%ld, %ld), }", &rows, &vocab), 2)
+      << head;
+  EXPECT_EQ(head.back(), '\n');
+  EXPECT_EQ(rows, 5);
+  ASSERT_EQ(bytes.size(), begin + static_cast<std::size_t>(rows * vocab) * sizeof(float));
+  float first = 0;
+  std::memcpy(&first, bytes.data() + begin, sizeof(first));
+  EXPECT_TRUE(std::isfinite(first) && first != 0);
+  ASSERT_EQ(inlay("logits --ids 1,300,5,7,11 -o " + file("whole.npy")).code, 0);
+  EXPECT_EQ(read(file("whole.npy")), bytes);
+  ASSERT_EQ(inlay("logits --prompt 'Once upon' -o " + file("text.npy")).code, 0);
+  expect_refused("logits -o " + path, {"--ids", "--prompt"});
+  expect_refused("logits --ids 1 --prompt a -o " + path, {"--ids", "--prompt"});
+  expect_refused("logits --ids 1,99999999 -o " + path, {"99999999"});
+  expect_refused("logits --ids 1,-1 -o " + path, {"-1"});
+  expect_refused("logits --ids 1,x -o " + path, {"--ids"});
+  expect_refused("logits --ids 1 -o " + file("nowhere/l.npy"), {"nowhere"});
+  EXPECT_EQ(read(path), bytes);  // as it was
+}
+
+TEST_F(CommandLine, inspect_says_what_is_in_a_file) {
+  const Outcome outcome = inlay("inspect");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* word : {"architecture   llama", "layers", "kv head", "theta", "parameters", "tokens", "ends of text", "cache"})
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word << '\n' << outcome.out;
+  EXPECT_LE(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 24);  // a screen
+  expect_refused("inspect " + file("none.gguf"), {"none.gguf"});
+  expect_refused("inspect " + write("broken.gguf", "GGUF"), {"broken.gguf"});
+}
+
 TEST_F(CommandLine, a_seed_decides_what_is_drawn) {
   const std::string options = "run --prompt 'Once upon a time' --tokens 40 --temperature 1 --top-p 0.95 --seed ";
   const Outcome one = inlay(options + "1");
