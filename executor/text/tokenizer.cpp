@@ -27,11 +27,26 @@ std::string squeeze(std::string_view text) {
   return out;
 }
 
-template <class Encoder> Status emplace(std::optional<Encoder>& place, const TokenizerData& data) {
-  auto encoder = Encoder::make(data);
+template <class Encoder> Status emplace(std::optional<Encoder>& place, Expected<Encoder> encoder) {
   if (!encoder) return std::move(encoder.error());
   place.emplace(std::move(*encoder));
   return {};
+}
+
+// By id: whether the text is cut at it before it is cut into pieces.
+std::vector<bool> cuts_of(const TokenizerData& data) {
+  using Type = TokenizerData::TokenType;
+  std::vector<bool> cuts(data.types.size());
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const Type type = data.types[i];
+    cuts[i] = type == Type::control || type == Type::unknown ||
+              (type == Type::user_defined && data.kind != TokenizerData::Kind::spm);
+  }
+  for (const Token id : data.added)
+    if (id >= 0 && static_cast<std::size_t>(id) < cuts.size() &&
+        data.types[static_cast<std::size_t>(id)] == Type::user_defined)
+      cuts[static_cast<std::size_t>(id)] = true;
+  return cuts;
 }
 
 // What ends a text: eos, every id that the files name, and the tokens that models end their turns with, for files that
@@ -60,15 +75,10 @@ struct Tokenizer::State {
   std::optional<BpeEncoder> bpe;
   SpecialTokens specials;
   std::vector<Token> stops;
-  std::vector<bool> pieces;  // spm: user-defined ones that the encoder cuts out
+  std::vector<bool> cuts;  // cuts_of()
 
-  // Whether the text is cut here before it is cut into pieces.
-  bool cuts(Token id) const {
-    using Type = TokenizerData::TokenType;
-    if (id < 0 || static_cast<std::size_t>(id) >= data.types.size()) return false;
-    const auto at = static_cast<std::size_t>(id);
-    const Type type = data.types[at];
-    return (type == Type::control || type == Type::unknown || type == Type::user_defined) && !pieces[at];
+  bool is_cut(Token id) const {
+    return id >= 0 && static_cast<std::size_t>(id) < cuts.size() && cuts[static_cast<std::size_t>(id)];
   }
 
   // Takes the special tokens out of `text`: calls `token` for each and `plain` for what lies between them, in order.
@@ -96,21 +106,18 @@ Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
                                                  std::to_string(data.scores.size()) + " scores");
   auto state = std::make_shared<State>();
   state->data = data;
-  if (Status status = is_spm ? emplace(state->spm, state->data) : emplace(state->bpe, state->data); !status)
+  state->cuts = cuts_of(data);
+  if (Status status = is_spm ? emplace(state->spm, SpmEncoder::make(state->data, state->cuts))
+                             : emplace(state->bpe, BpeEncoder::make(state->data));
+      !status)
     return failure(std::move(status));
   std::vector<bool> normal(count);  // looked for in normal form
   for (const Token id : data.normalized)
     if (id >= 0 && static_cast<std::size_t>(id) < count) normal[static_cast<std::size_t>(id)] = true;
-  state->pieces.resize(count);
-  if (is_spm)
-    for (std::size_t i = 0; i < count; ++i) state->pieces[i] = data.types[i] == Type::user_defined;
-  for (const Token id : data.added)
-    if (id >= 0 && static_cast<std::size_t>(id) < count) state->pieces[static_cast<std::size_t>(id)] = false;
   std::vector<SpecialTokens::Entry> specials;
   std::size_t letters = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const Type type = data.types[i];
-    if (!state->cuts(static_cast<Token>(i)) || data.tokens[i].empty()) continue;
+    if (!state->cuts[i] || data.tokens[i].empty()) continue;
     const bool normalized = normal[i];
     std::string text = is_spm ? spm_unescape(data.tokens[i]) : std::string(data.tokens[i]);
     if (normalized && data.nfc) {
@@ -119,7 +126,7 @@ Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
       text = std::move(*nfc);
     }
     letters += text.size();
-    specials.push_back({std::move(text), static_cast<Token>(i), type == Type::user_defined, normalized});
+    specials.push_back({std::move(text), static_cast<Token>(i), data.types[i] == Type::user_defined, normalized});
   }
   if (letters > INT32_MAX)
     return failure(StatusCode::corrupt_data, "special tokens of " + std::to_string(letters) + " bytes together");
@@ -127,7 +134,9 @@ Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
   state->stops = ends_of_text(data, [&](std::string_view name) {
     Token id = state->specials.find(name);
     if (id < 0 && is_spm) id = state->spm->find(name);  // a user-defined piece, as Gemma's <end_of_turn>
-    return id >= 0 && (state->cuts(id) || state->pieces[static_cast<std::size_t>(id)]) ? id : TokenizerData::no_token;
+    const bool is_word =
+        !state->is_cut(id) && (id < 0 || data.types[static_cast<std::size_t>(id)] != Type::user_defined);
+    return is_word ? TokenizerData::no_token : id;
   });
   return Tokenizer(state);
 }
@@ -200,10 +209,10 @@ Token Tokenizer::find(std::string_view text) const {
   if (const Token id = state_->specials.find(text); id >= 0) return id;
   return state_->spm ? state_->spm->find(spm_escape(text)) : state_->bpe->find(to_byte_alphabet(text));
 }
-bool Tokenizer::is_special(Token id) const { return state_->cuts(id); }
+bool Tokenizer::is_special(Token id) const { return state_->is_cut(id); }
 bool Tokenizer::adds_space_prefix() const { return state_->data.add_space_prefix; }
 bool Tokenizer::space_follows(Token id) const {
-  return state_->data.add_space_prefix && state_->data.space_after_special && state_->cuts(id);
+  return state_->data.add_space_prefix && state_->data.space_after_special && state_->is_cut(id);
 }
 const std::string& Tokenizer::chat_template() const { return state_->data.chat_template; }
 

@@ -78,11 +78,8 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
     std::int32_t end = TokenizerData::no_token;
     if (id(key, end); end >= 0) t.ends.push_back(end);
   }
-  std::vector<bool> ended(count);
   meta.integers(ends_key, [&](index end) {
-    if (!in_vocabulary(ends_key, end)) return;
-    if (!ended[static_cast<std::size_t>(end)]) t.ends.push_back(static_cast<std::int32_t>(end));
-    ended[static_cast<std::size_t>(end)] = true;
+    if (in_vocabulary(ends_key, end)) t.ends.push_back(static_cast<std::int32_t>(end));
   });
   meta.boolean("tokenizer.ggml.add_bos_token", t.add_bos);
   meta.boolean("tokenizer.ggml.add_eos_token", t.add_eos);

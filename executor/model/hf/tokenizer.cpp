@@ -2,7 +2,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <inlay/core/quote.hpp>
 
@@ -40,14 +39,10 @@ Expected<TokenizerData> hf_tokenizer(const std::filesystem::path& directory, con
   if (!t || t->kind == TokenizerData::Kind::none) return t;
   if (Status status = read_companions(directory, rows, *t); !status) return failure(std::move(status));
   if (t->kind == TokenizerData::Kind::none) return t;
-  std::vector<bool> ends(static_cast<std::size_t>(rows));
   const auto begin = [&](std::int32_t id) {
     if (t->bos < 0) t->bos = id;
   };
-  const auto end = [&](std::int32_t id) {
-    if (!ends[static_cast<std::size_t>(id)]) t->ends.push_back(id);
-    ends[static_cast<std::size_t>(id)] = true;
-  };
+  const auto end = [&](std::int32_t id) { t->ends.push_back(id); };
   const auto take = [&](const Json& json, const std::string& path) -> Status {
     if (Status status = read_ids(json, "bos_token_id", path, rows, begin); !status) return status;
     return read_ids(json, "eos_token_id", path, rows, end);

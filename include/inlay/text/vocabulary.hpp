@@ -27,7 +27,7 @@ struct TokenizerData {
   std::vector<TokenType> types = {};          // by id
   std::vector<std::string_view> merges = {};  // bpe: "left right", best first
   std::int32_t bos = no_token, eos = no_token, unknown = no_token, padding = no_token;
-  std::vector<std::int32_t> ends = {};  // ids that end a text beside eos: all that any file of the model names
+  std::vector<std::int32_t> ends = {};  // ids that end a text beside eos: all that any file names, some perhaps twice
   bool add_bos = false, add_eos = false, add_space_prefix = false;
   bool space_after_special = true;         // spm: the space prefix is put behind special tokens too, as before a text
   std::vector<std::int32_t> added = {};    // spm: user-defined tokens that are cut out of the text like special ones;
