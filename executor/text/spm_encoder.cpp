@@ -57,9 +57,9 @@ Status SpmEncoder::encode(std::string_view text, std::vector<std::int32_t>& out)
   for (const SpecialTokens::Found& found : user_defined_.find(text, false, false)) {
     add_characters(text, done, found.begin, symbols);
     const auto at = static_cast<std::int32_t>(symbols.size());
-    symbols.push_back(
-        {at - 1, at + 1, static_cast<std::uint32_t>(found.begin), static_cast<std::uint32_t>(found.length), found.id});
-    done = found.begin + found.length;
+    symbols.push_back({at - 1, at + 1, static_cast<std::uint32_t>(found.begin),
+                       static_cast<std::uint32_t>(found.end - found.begin), found.id});
+    done = found.end;
   }
   add_characters(text, done, text.size(), symbols);
   if (symbols.empty()) return {};

@@ -182,9 +182,9 @@ TEST(tokenizer_json, refuses_by_name_what_would_change_the_ids) {
       {"llama-bpe", "/post_processor/processors/0", type("TemplateProcessing"), {"template"}},
       {"gpt-2", "/decoder", nullptr, {"decoder", "missing", "ByteLevel"}},
       {"gpt-2", "/decoder", type("WordPiece"), {"decoder", "WordPiece"}},
-      {"gpt-2", "/added_tokens/0/lstrip", true, {"lstrip", "<|bos|>", "true"}},
-      {"gpt-2", "/added_tokens/1/rstrip", true, {"rstrip", "<|eot|>", "true"}},
-      {"gpt-2", "/added_tokens/2/single_word", true, {"single_word", "<think>", "true"}},
+      {"gpt-2", "/added_tokens/0/lstrip", 1, {"lstrip", "<|bos|>", "boolean"}},
+      {"gpt-2", "/added_tokens/1/rstrip", "true", {"rstrip", "<|eot|>", "boolean"}},
+      {"gpt-2", "/added_tokens/2/single_word", 0, {"single_word", "<think>", "boolean"}},
   };
   for (const Refusal& each : refusals) {
     SCOPED_TRACE(std::string(each.family) + " " + each.path + " = " + each.value.dump());
@@ -255,7 +255,7 @@ TEST(tokenizer_json, takes_what_changes_nothing) {
 }
 
 TEST(tokenizer_json, tokenizer_config_is_asked_too) {
-  const Json stripped = {{"added_tokens_decoder", {{"3", {{"content", "<x>"}, {"rstrip", true}}}}}};
+  const Json stripped = {{"added_tokens_decoder", {{"3", {{"content", "<x>"}, {"rstrip", 1}}}}}};
   const auto data = read(tokenizer_json("gpt-2"), stripped);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_NE(data->problem.find("rstrip"), std::string::npos) << data->problem;

@@ -103,7 +103,7 @@ TEST(long_texts, special_tokens_are_the_leftmost_and_longest) {
       for (const bool normalized : {true, false}) {
         std::vector<std::array<std::size_t, 3>> found, expected;
         for (const auto& each : tokens.find(text, parse, normalized))
-          found.push_back({each.begin, each.length, static_cast<std::size_t>(each.id)});
+          found.push_back({each.begin, each.end - each.begin, static_cast<std::size_t>(each.id)});
         for (std::size_t at = 0; at < text.size();) {
           const SpecialTokens::Entry* best = nullptr;
           for (const auto& each : entries)

@@ -32,10 +32,11 @@ Expected<TokenizerData> hf_tokenizer(const std::filesystem::path& directory, con
   std::error_code error;
   const auto exists = [&](const char* name) { return std::filesystem::exists(directory / name, error); };
   Expected<TokenizerData> t;
-  if (exists("tokenizer.model"))
-    t = read_sentencepiece((directory / "tokenizer.model").string());
-  else if (exists("tokenizer.json"))
+  // As `transformers` chooses. Beside a tokenizer.json the other may be of any form, such as tiktoken's.
+  if (exists("tokenizer.json"))
     t = read_tokenizer_json((directory / "tokenizer.json").string(), rows);
+  else if (exists("tokenizer.model"))
+    t = read_sentencepiece((directory / "tokenizer.model").string());
   if (!t || t->kind == TokenizerData::Kind::none) return t;
   if (Status status = read_companions(directory, rows, *t); !status) return failure(std::move(status));
   if (t->kind == TokenizerData::Kind::none) return t;

@@ -57,7 +57,13 @@ class Companions {
         normal_(rows_),
         described_(std::max(rows_, data.tokens.size())),
         cut_(rows_) {
+    for (const std::int32_t token : t_.added) cut_[static_cast<std::size_t>(token)] = true;
     for (const std::int32_t token : t_.normalized) normal_[static_cast<std::size_t>(token)] = true;
+    for (std::size_t i = 0; i < std::size(sides_); ++i) {
+      sides_[i].resize(rows_);
+      for (const std::int32_t token : t_.*added_token_sides[i].second)
+        sides_[i][static_cast<std::size_t>(token)] = true;
+    }
   }
 
   // In the order in which one may overrule the other.
@@ -76,6 +82,7 @@ class Companions {
     if (std::int32_t end = TokenizerData::no_token; take_named(end_, end)) t_.ends.push_back(end);
     list(normal_, t_.normalized);
     list(cut_, t_.added);
+    for (std::size_t i = 0; i < std::size(sides_); ++i) list(sides_[i], t_.*added_token_sides[i].second);
     return {};
   }
 
@@ -105,9 +112,10 @@ class Companions {
   void put(std::size_t id, std::string_view content, bool special) {
     grow(id);
     if (t_.types[id] == Type::unknown) return;
+    const bool is_piece = t_.kind != TokenizerData::Kind::spm && t_.types[id] != Type::unused && !cut_[id];
     t_.tokens[id] = content;
     t_.types[id] = special ? Type::control : Type::user_defined;
-    cut_[id] = t_.kind == TokenizerData::Kind::spm && !special;
+    cut_[id] = !special && !is_piece;
   }
 
   Status special_tokens_map(const Json& json) {
@@ -141,7 +149,7 @@ class Companions {
       const bool known = id < t_.tokens.size() && t_.types[id] != Type::unused;
       if (described_[id] && t_.tokens[id] != content) return disagree(content, id, quote(t_.tokens[id]), id);
       if (described_[id] && t_.types[id] != Type::normal) continue;
-      if (known && !described_[id] && t_.kind == TokenizerData::Kind::bpe)  // its own file has all of its tokens
+      if (known && !described_[id] && t_.kind != TokenizerData::Kind::spm)  // its own file has all of its tokens
         return disagree(content, id, quote(t_.tokens[id]), id);
       put(id, content, std::binary_search(specials_.begin(), specials_.end(), content));
       described_[id] = true;
@@ -168,7 +176,7 @@ class Companions {
     take_named(content_of(json.find("pad_token")), t_.padding);
     if (const Json chat = json.find("chat_template"); chat.is_string()) t_.chat_template = chat.text();
     const bool spm = t_.kind == TokenizerData::Kind::spm;
-    bool space = spm && t_.add_space_prefix, legacy = true, off = false;
+    bool space = t_.add_space_prefix, legacy = true, off = false;
     const std::pair<const char*, bool*> obeyed[] = {{"add_bos_token", &t_.add_bos},
                                                     {"add_eos_token", &t_.add_eos},
                                                     {"add_prefix_space", &space},
@@ -179,9 +187,11 @@ class Companions {
     for (const auto& [key, value] : obeyed) fields.boolean(key, *value);
     for (const char* key : must_be_off)
       if (fields.boolean(key, off) && off) refuse(std::string(key) + " is true; it must be false");
-    if (!spm && space) refuse("add_prefix_space is true; it must be false for a byte-level vocabulary");
+    if (!spm && space != t_.add_space_prefix)
+      refuse(std::string("add_prefix_space is ") + (space ? "true" : "false") + "; it must be " +
+             (space ? "false" : "true") + " as tokenizer.json has it");
     if (Status status = fields.take_status(); !status || !t_.problem.empty()) return status;
-    t_.add_space_prefix = space, t_.space_after_special = legacy;
+    if (spm) t_.add_space_prefix = space, t_.space_after_special = legacy;
     for (const auto& [key, value] : json.members()) {
       const bool empty = value.is_null() || (value.is_object() && value.size() == 0);  // sp_model_kwargs: {}
       const bool is_read = key == decoder_key ||
@@ -211,7 +221,9 @@ class Companions {
       if (described_[id] && t_.tokens[id] != content.text())
         return disagree(content.text(), id, quote(t_.tokens[id]) + " of added_tokens.json", id);
       put(id, content.text(), each.find("special").is_true());
-      normal_[id] = t_.kind == TokenizerData::Kind::bpe && each.find("normalized").is_true();
+      normal_[id] = t_.kind != TokenizerData::Kind::spm && each.find("normalized").is_true();
+      for (std::size_t i = 0; i < std::size(sides_); ++i)
+        sides_[i][id] = each.find(added_token_sides[i].first).is_true();
     }
     return {};
   }
@@ -221,6 +233,7 @@ class Companions {
   TokenizerData& t_;
   // By id: looked for in normal form; in added_tokens.json; cut out of a SentencePiece text (TokenizerData::added).
   std::vector<bool> normal_, described_, cut_;
+  std::vector<bool> sides_[std::size(added_token_sides)];
   std::vector<std::string_view> specials_;  // of special_tokens_map.json, sorted
   std::string_view end_;
   std::vector<Added> added_;  // of added_tokens.json, sorted

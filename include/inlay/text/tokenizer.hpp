@@ -27,7 +27,7 @@ struct EncodeOptions {
   bool parse_special = true;  // "<|im_end|>" in the text is the token of that name, not its letters
 };
 
-// Two algorithms behind one face: SPM and byte-level BPE. Cheap to copy, safe to share between threads.
+// One face of SPM, byte-level BPE and BPE over characters. Cheap to copy, safe to share between threads.
 class Tokenizer {
  public:
   static Expected<Tokenizer> make(const TokenizerData& data);
