@@ -63,6 +63,9 @@ def draw_vocabulary(draw, whole_alphabet):
             merges.append((left, right))
             add(left + right)
             pieces.append(left + right)
+    if not whole_alphabet:
+        merges.append(("<0x09>", "<0x09>"))
+        add("<0x09><0x09>")
     for piece in ["hello", SPACE + "the"]:  # to which no merge leads
         add(piece)
     return vocab, merges, first_byte
@@ -99,7 +102,7 @@ def texts(seed, added):
     draw = random.Random(seed)
     parts = list("abcdehtx<>") + [" "] * 4 + ["  ", "\n", "\n\n", "\t", "\u00a0", "\u3000", "\u0085", "\u180e", SPACE, "e\u0301",
                                               "\u00e9", "\u4f60", "\U0001f999", "\u24b6", "_", "1", "\u200d", "the", "hello"]
-    fixed = ["", " ", "  ", "the", " the", "hello", SPACE] + [form % each for each in added for form in ("%s", " %s ", "a\u3000%s\nb", "a%sb")]
+    fixed = ["", " ", "  ", "the", " the", "hello", SPACE, "\t\t\t"] + [form % each for each in added for form in ("%s", " %s ", "a\u3000%s\nb", "a%sb")]
     return fixed + ["".join(draw.choice(added if draw.random() < 0.25 else parts) for _ in range(draw.randint(2, 14)))
                     for _ in range(24)]
 
@@ -122,7 +125,7 @@ def main():
         model = state["model"]
         model["merges"] = [list(merge) for merge in model["merges"]]
         if not rules.get("bytes"):
-            model["vocab"] = {token: id for token, id in model["vocab"].items() if not token.startswith("<0x")}
+            model["vocab"] = {token: id for token, id in model["vocab"].items() if len(token) != 6 or not token.startswith("<0x")}
         rows = [[text, ids_of(t, text)] for text in texts(seed, [each["content"] for each in state["added_tokens"]])]
         cases.append({"tokenizer": state, "first_byte": first_byte, "bytes": rules.get("bytes", False), "exact": seed % 2 == 0,
                       "rows": [row for row in rows if row[1] is not None]})
