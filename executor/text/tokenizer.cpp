@@ -58,11 +58,12 @@ std::vector<bool> cuts_of(const TokenizerData& data) {
 template <class Named> std::vector<Token> ends_of_text(const TokenizerData& data, const Named& named) {
   std::vector<Token> ends = data.ends;
   ends.push_back(data.eos);
-  // [UNUSED_TOKEN_145]: InternLM2's. gpt-oss ends with <|return|> or <|call|>; its <|end|> only ends one of its
-  // channels.
+  // [UNUSED_TOKEN_145]: InternLM2's; <|eot|> and <|eom|>: Llama 4's; [e~[: MiniMax M2's; <turn|>: Gemma 4's. gpt-oss
+  // ends with <|return|> or <|call|>; its <|end|> only ends one of its channels.
   for (const char* name :
        {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>",
-        "<|END_OF_TURN_TOKEN|>", "<|return|>", "<|call|>", "<EOT>", "</s>", "[UNUSED_TOKEN_145]"})
+        "<|END_OF_TURN_TOKEN|>", "<|return|>", "<|call|>", "<EOT>", "</s>", "[UNUSED_TOKEN_145]", "<|eot|>", "<|eom|>",
+        "[e~[", "<turn|>", "<\uff5cend\u2581of\u2581sentence\uff5c>"})
     ends.push_back(named(name));
   if (named("<|return|>") < 0 || named("<|call|>") < 0) ends.push_back(named("<|end|>"));
   std::sort(ends.begin(), ends.end());

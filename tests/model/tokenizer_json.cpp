@@ -238,6 +238,7 @@ TEST(tokenizer_json, takes_what_changes_nothing) {
                                                  {"/post_processor/add_prefix_space", true},
                                                  {"/decoder/trim_offsets", false},
                                                  {"/model/byte_fallback", true},
+                                                 {"/model/type", nullptr},
                                                  {"/model/unk_token", "a"},
                                                  {"/model/fuse_unk", true},
                                                  {"/model/dropout", 0.0},

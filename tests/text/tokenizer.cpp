@@ -179,6 +179,12 @@ TEST(tokenizer, ends_of_text_are_a_set) {
   ASSERT_TRUE(t);
   for (const Token id : {70, 71, 256, 257, 258, 259, 261}) EXPECT_TRUE(t->stops(id)) << id;
   for (const Token id : {-1, 0, 69, 72, 260, 262}) EXPECT_FALSE(t->stops(id)) << id;
+  const auto others = Tokenizer::make(bpe_vocabulary(
+      "gpt-4o", "",
+      {"<|eot|>", "<|eom|>", "[e~[", "<turn|>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|turn>", "<x>"}));
+  ASSERT_TRUE(others);
+  for (const Token id : {256, 257, 258, 259, 260}) EXPECT_TRUE(others->stops(id)) << id;
+  EXPECT_FALSE(others->stops(261));
   // A piece of SentencePiece's own, as Gemma's, but no ordinary word.
   TokenizerData pieces = tiny_vocabulary();
   using Type = TokenizerData::TokenType;

@@ -49,7 +49,10 @@ class Reader {
   bool has_bytes() const { return data_.kind == TokenizerData::Kind::bpe; }
 
   bool check_model(const Json& model) {
-    if (type_of(model) != "BPE") return refusal_.refuse("model's type", model.find("type"), "\"BPE\"");
+    // Old files do not say it.
+    const Json type = model.find("type");
+    if (type != "BPE" && (type || !model.find("merges").is_array()))
+      return refusal_.refuse("model's type", type, "\"BPE\"");
     // The last three of these are for characters without a token. Where characters are bytes, one without a token is an
     // error of the text that has it; elsewhere each byte must have one.
     refusal_.keys(model, "model",
