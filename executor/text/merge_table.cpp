@@ -2,6 +2,7 @@
 
 #include <inlay/core/quote.hpp>
 
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -21,7 +22,6 @@ Expected<MergeTable> MergeTable::make(const TokenizerData& data) {
   MergeTable table;
   // Where letters are bytes, "<0x0A>" is a text as others.
   const bool has_bytes = data.kind == TokenizerData::Kind::character_bpe;
-  std::unordered_set<std::string_view, SeededHash> controls;
   std::vector<bool> added(data.tokens.size());
   for (const std::int32_t id : data.added)
     if (id >= 0 && static_cast<std::size_t>(id) < added.size()) added[static_cast<std::size_t>(id)] = true;
@@ -32,9 +32,17 @@ Expected<MergeTable> MergeTable::make(const TokenizerData& data) {
     const Type type = data.types[i];
     if (type == Type::normal || (type == Type::user_defined && !added[i]) || (type == Type::byte && has_bytes))
       table.ids_.emplace(data.tokens[i], static_cast<std::int32_t>(i));
-    else if (type == Type::control || type == Type::unknown)
-      controls.insert(data.tokens[i]);
   }
+  // Made when a merge asks for one, as hardly any does.
+  std::optional<std::unordered_set<std::string_view, SeededHash>> controls;
+  const auto is_control = [&](std::string_view text) {
+    if (!controls) {
+      controls.emplace();
+      for (std::size_t i = 0; i < data.tokens.size(); ++i)
+        if (data.types[i] == Type::control || data.types[i] == Type::unknown) controls->insert(data.tokens[i]);
+    }
+    return controls->contains(text);
+  };
   table.merges_.reserve(data.merges.size());
   std::string both;
   for (std::size_t rank = 0; rank < data.merges.size(); ++rank) {
@@ -45,7 +53,7 @@ Expected<MergeTable> MergeTable::make(const TokenizerData& data) {
     if (space != std::string_view::npos) {
       const auto find = [&](std::string_view text) {
         const std::int32_t id = table.find(text);
-        control = control || (id < 0 && controls.contains(text));
+        control = control || (id < 0 && is_control(text));
         return id;
       };
       left = find(merge.substr(0, space));
