@@ -207,6 +207,9 @@ TEST(tokenizer_added_tokens, refuses_by_name) {
   refused(llama(), "/decoder", type("ByteLevel"), {"decoder", "ByteFallback"});
   refused(llama(), "/decoder/decoders/1", type("Fuse"), {"decoder", "ByteFallback"});
   refused(llama(), "/decoder/decoders/3/start", 2, {"decoder", "Strip"});
+  const Json steps = llama()["decoder"]["decoders"];
+  refused(llama(), "/decoder/decoders", {steps[0], steps[0], steps[2]}, {"decoder", "ByteFallback"});
+  refused(llama(), "/decoder/decoders", {steps[0], steps[1]}, {"decoder", "Fuse"});
   refused(llama(), "/decoder/decoders/0/content", "_", {"decoder", "Replace"});
   refused(metaspace(), "/pre_tokenizer/replacement", "_", {"replacement", "U+2581"});
   refused(metaspace(), "/pre_tokenizer/prepend_scheme", "last", {"prepend_scheme", "last"});
