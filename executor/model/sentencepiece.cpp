@@ -3,6 +3,7 @@
 //                                 40..43: unk, bos, eos, pad id }
 //                3: normalizer  { 2: character map, 3: add dummy prefix, 4: remove extra whitespace,
 //                                 5: escape whitespace }
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -74,6 +75,20 @@ class ProtoFields {
   bool broken_ = false;
 };
 
+// Its first line is a token in base64 and a rank.
+bool is_tiktoken(std::string_view bytes) {
+  const std::string_view line = bytes.substr(0, std::min(bytes.find('\n'), std::size_t{1000}));
+  const std::size_t space = line.find(' ');
+  if (space == std::string_view::npos || space == 0 || space % 4 != 0) return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_base64 = [&](char c) {
+    return is_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '+' || c == '/' || c == '=';
+  };
+  const std::string_view token = line.substr(0, space), rank = line.substr(space + 1);
+  return !rank.empty() && std::all_of(rank.begin(), rank.end(), is_digit) &&
+         std::all_of(token.begin(), token.end(), is_base64);
+}
+
 }  // namespace
 
 Expected<TokenizerData> read_sentencepiece(const std::string& path) {
@@ -87,6 +102,10 @@ Expected<TokenizerData> read_sentencepiece(const std::string& path) {
   std::uint64_t model_type = unigram;
   t.unknown = 0, t.bos = 1, t.eos = 2;  // these and those below: the format's defaults
   const auto bytes = (*mapping)->bytes();
+  if (is_tiktoken({reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
+    return TokenizerData{.problem = path +
+                                    ": a list of tokens and ranks, as tiktoken has it; it must be SentencePiece's, "
+                                    "or there must be a tokenizer.json"};
   bool broken = false, byte_fallback = false, space_as_suffix = false, map = false, escape = true;
   t.remove_extra_spaces = true;
   ProtoFields model({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

@@ -4,14 +4,14 @@
 
 #include <array>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <inlay/core/status.hpp>
 #include <inlay/text/vocabulary.hpp>
 
 #include "executor/text/merge_symbols.hpp"
-#include "executor/text/seeded_hash.hpp"
+#include "executor/text/merge_table.hpp"
 #include "executor/text/word_splitter.hpp"
 
 namespace inlay::exec {
@@ -24,22 +24,17 @@ class BpeEncoder {
   Status encode(std::string_view text, std::vector<std::int32_t>& out) const;
 
   // In the byte alphabet.
-  std::int32_t find(std::string_view text) const;
+  std::int32_t find(std::string_view text) const { return table_.find(text); }
 
  private:
-  struct Rank {
-    std::int32_t rank, token;
-  };
-
-  explicit BpeEncoder(WordSplitter splitter) : splitter_(std::move(splitter)) {}
+  BpeEncoder(WordSplitter splitter, MergeTable table) : splitter_(std::move(splitter)), table_(std::move(table)) {}
 
   Status encode_word(std::string_view word, std::vector<Symbol>& symbols, std::vector<std::int32_t>& out) const;
 
   WordSplitter splitter_;
+  MergeTable table_;
   bool whole_words_ = false;
-  std::unordered_map<std::string_view, std::int32_t, SeededHash> ids_;
   std::array<std::int32_t, 256> bytes_{};
-  std::unordered_map<std::uint64_t, Rank, SeededHash> merges_;  // by the two tokens
 };
 
 }  // namespace inlay::exec

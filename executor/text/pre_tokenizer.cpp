@@ -16,12 +16,37 @@ constexpr std::string_view qwen2 =
 constexpr std::string_view tekken = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
                                     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
                                     R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// GPT-4o's, which takes tekken's words with contractions behind them.
+constexpr std::string_view o200k =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Marks belong to the letters before them.
+constexpr std::string_view qwen35 = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+                                    R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view ling = R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N})"
+                                  R"(| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
+// DeepSeek's files have these characters themselves: line breaks, and Chinese, Japanese and Korean letters.
+constexpr std::string_view deepseek_v3 = R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^)"
+                                         "\r\n"
+                                         R"(\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[)"
+                                         "\r\n"
+                                         R"(]*|\s*[)"
+                                         "\r\n"
+                                         R"(]+|\s+(?!\S)|\s+)";
 
 constexpr std::string_view gpt2_splits[] = {gpt2};
 constexpr std::string_view smollm_splits[] = {digit, gpt2};
 constexpr std::string_view llama3_splits[] = {llama3};
 constexpr std::string_view qwen2_splits[] = {qwen2};
 constexpr std::string_view tekken_splits[] = {tekken};
+constexpr std::string_view o200k_splits[] = {o200k};
+constexpr std::string_view qwen35_splits[] = {qwen35};
+constexpr std::string_view ling_splits[] = {ling};
+constexpr std::string_view deepseek_v3_splits[] = {R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+                                                   deepseek_v3};
+constexpr std::string_view deepseek_coder_splits[] = {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)",
+                                                      "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+", digit};
 constexpr std::string_view default_splits[] = {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"};
 
 // Where several rows have the same words, a tokenizer.json takes the first with its flags.
@@ -37,6 +62,11 @@ constexpr PreTokenizer table[] = {
     {.name = "qwen2", .splits = qwen2_splits, .nfc = true},
     {.name = "deepseek-r1-qwen", .splits = qwen2_splits, .nfc = true},
     {.name = "tekken", .splits = tekken_splits, .ignore_merges = true, .add_bos = true},
+    {.name = "gpt-4o", .splits = o200k_splits},
+    {.name = "qwen35", .splits = qwen35_splits, .nfc = true},
+    {.name = "bailingmoe", .splits = ling_splits},
+    {.name = "deepseek-v3", .splits = deepseek_v3_splits},
+    {.name = "deepseek-coder", .splits = deepseek_coder_splits},
     {.name = "default", .splits = default_splits},
 };
 
@@ -45,9 +75,11 @@ struct Alias {
   std::string_view name, words;
 };
 constexpr Alias aliases[] = {
-    {"llama-v3", "llama-bpe"}, {"falcon3", "llama-bpe"}, {"falcon-h1", "llama-bpe"}, {"pixtral", "llama-bpe"},
-    {"midm-2.0", "llama-bpe"}, {"lfm2", "llama-bpe"},    {"megrez", "qwen2"},        {"kormo", "qwen2"},
-    {"phi-2", "gpt-2"},        {"a.x-4.0", "gpt-2"},     {"mellum", "gpt-2"},        {"exaone4", "gpt-2"},
+    {"llama-v3", "llama-bpe"},    {"falcon3", "llama-bpe"},      {"falcon-h1", "llama-bpe"},  {"pixtral", "llama-bpe"},
+    {"midm-2.0", "llama-bpe"},    {"lfm2", "llama-bpe"},         {"megrez", "qwen2"},         {"kormo", "qwen2"},
+    {"llama4", "gpt-4o"},         {"kanana2", "gpt-4o"},         {"talkie", "gpt-4o"},        {"minimax-m2", "gpt-4o"},
+    {"joyai-llm", "deepseek-v3"}, {"bailingmoe2", "bailingmoe"}, {"llada-moe", "bailingmoe"}, {"phi-2", "gpt-2"},
+    {"a.x-4.0", "gpt-2"},         {"mellum", "gpt-2"},           {"exaone4", "gpt-2"},
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "executor/text/characters.hpp"
+
 namespace inlay::exec {
 namespace {
 
@@ -15,6 +17,7 @@ std::uint32_t count(const auto& list) { return static_cast<std::uint32_t>(list.s
 }  // namespace
 
 SpecialTokens::SpecialTokens(std::vector<Entry> entries) : entries_(std::move(entries)) {
+  for (const Entry& each : entries_) has_sides_ = has_sides_ || each.lstrip || each.rstrip || each.single_word;
   first_.fill(nowhere);
   link(add_chains());
 }
@@ -120,17 +123,43 @@ std::vector<SpecialTokens::Found> SpecialTokens::find(std::string_view text, boo
     state = next(state, text[at]);
     if (text_[state] == none) continue;
     const std::uint32_t found = texts_[text_[state]].found[kind];
-    if (found != none) all.push_back({at, entries_[found].text.size(), entries_[found].id});
+    if (found != none) all.push_back({at, at + entries_[found].text.size(), entries_[found].id, found});
   }
   std::reverse(all.begin(), all.end());
   // Those that begin within one that was taken go.
   std::size_t end = 0;
   std::erase_if(all, [&](const Found& each) {
     if (each.begin < end) return true;
-    end = each.begin + each.length;
+    end = each.end;
     return false;
   });
+  if (has_sides_) take_sides(text, all);
   return all;
+}
+
+// As Hugging Face's `tokenizers`: one within a word is dropped, and another that it hid is not looked for. White space
+// between two that would have it goes to the first. One that lies in what another swallowed is found all the same, and
+// the text goes on behind it; but not where it swallows what is before it, since nothing of it is left then.
+void SpecialTokens::take_sides(std::string_view text, std::vector<Found>& all) const {
+  std::erase_if(all, [&](const Found& each) {
+    return entries_[each.entry].single_word &&
+           (ends_with_word(text.substr(0, each.begin)) || begins_with_word(text.substr(each.end)));
+  });
+  std::size_t done = 0, space_begin = 0, space_end = 0;  // of the white space that was walked over last
+  std::erase_if(all, [&](Found& each) {
+    if (entries_[each.entry].lstrip) {
+      each.begin = std::max(each.begin, done);
+      each.begin -= trailing_white_space(text.substr(done, each.begin - done));
+    }
+    if (entries_[each.entry].rstrip) {
+      if (each.end < space_begin || each.end > space_end)
+        space_begin = each.end, space_end = each.end + leading_white_space(text.substr(each.end));
+      each.end = space_end;
+    }
+    if (each.begin >= each.end) return true;
+    done = each.end;
+    return false;
+  });
 }
 
 std::int32_t SpecialTokens::find(std::string_view text) const {

@@ -24,18 +24,22 @@ class SpecialTokens {
   struct Entry {
     std::string text;  // not empty
     std::int32_t id;
-    bool always;      // user-defined; control tokens only where the caller parses them
-    bool normalized;  // looked for in what the others left over
+    bool always;                          // user-defined; control tokens only where the caller parses them
+    bool normalized;                      // looked for in what the others left over
+    bool lstrip = false, rstrip = false;  // swallows the white space on that side
+    bool single_word = false;             // not where a word goes on at either end
   };
+  // What lies before `begin` and was not taken yet is text, and text goes on at `end`.
   struct Found {
-    std::size_t begin, length;
+    std::size_t begin, end;
     std::int32_t id;
+    std::uint32_t entry;
   };
 
   // Of two with the same text the first counts.
   explicit SpecialTokens(std::vector<Entry> entries = {});
 
-  // In the order of the text. `parse`: control tokens too.
+  // In the order of the text, with the white space that they swallow. `parse`: control tokens too.
   std::vector<Found> find(std::string_view text, bool parse, bool normalized) const;
 
   // The token with this text, or -1.
@@ -63,8 +67,10 @@ class SpecialTokens {
   std::vector<Chain> add_chains();
   void link(std::vector<Chain> chains);
   void inherit(std::uint32_t text, std::uint32_t shorter);
+  void take_sides(std::string_view text, std::vector<Found>& all) const;
 
   std::vector<Entry> entries_;
+  bool has_sides_ = false;  // whether one of them looks at what stands beside it
   std::vector<Text> texts_;
   // Of each state: its letter, whether the next number is its child, the state of its longest ending that is another,
   // and the longest text that ends here.

@@ -12,13 +12,10 @@ namespace inlay::exec {
 
 using Type = TokenizerData::TokenType;
 
-Expected<SpmEncoder> SpmEncoder::make(const TokenizerData& data) {
+Expected<SpmEncoder> SpmEncoder::make(const TokenizerData& data, const std::vector<bool>& cuts) {
   SpmEncoder encoder;
   encoder.scores_ = data.scores;
   encoder.types_ = data.types;
-  for (const std::int32_t id : data.added)  // cut out of the text before it comes here
-    if (id >= 0 && static_cast<std::size_t>(id) < data.types.size())
-      encoder.types_[static_cast<std::size_t>(id)] = Type::control;
   encoder.bytes_.fill(data.unknown);
   std::vector<SpecialTokens::Entry> user_defined;
   for (std::size_t i = 0; i < data.tokens.size(); ++i) {
@@ -31,9 +28,7 @@ Expected<SpmEncoder> SpmEncoder::make(const TokenizerData& data) {
       if (byte < 0)
         return failure(StatusCode::corrupt_data, "the byte token " + std::to_string(i) + " is not of the form <0x0A>");
       encoder.bytes_[static_cast<std::size_t>(byte)] = id;
-    } else if (!data.tokens[i].empty() &&
-               (type == Type::normal || type == Type::user_defined || type == Type::unused)) {
-      // Control tokens are not text: no letters merge into them.
+    } else if (!data.tokens[i].empty() && !cuts[i]) {  // no letters merge into a control token
       const auto [at, first] = encoder.ids_.emplace(data.tokens[i], id);
       if (!first && encoder.is(at->second, Type::unused)) at->second = id;
       if (type == Type::user_defined) user_defined.push_back({std::string(data.tokens[i]), id, true, false});
@@ -62,9 +57,9 @@ Status SpmEncoder::encode(std::string_view text, std::vector<std::int32_t>& out)
   for (const SpecialTokens::Found& found : user_defined_.find(text, false, false)) {
     add_characters(text, done, found.begin, symbols);
     const auto at = static_cast<std::int32_t>(symbols.size());
-    symbols.push_back(
-        {at - 1, at + 1, static_cast<std::uint32_t>(found.begin), static_cast<std::uint32_t>(found.length), found.id});
-    done = found.begin + found.length;
+    symbols.push_back({at - 1, at + 1, static_cast<std::uint32_t>(found.begin),
+                       static_cast<std::uint32_t>(found.end - found.begin), found.id});
+    done = found.end;
   }
   add_characters(text, done, text.size(), symbols);
   if (symbols.empty()) return {};
@@ -86,6 +81,10 @@ Status SpmEncoder::encode(std::string_view text, std::vector<std::int32_t>& out)
 
 Status SpmEncoder::emit(std::string_view piece, std::int32_t id, const Halves& halves,
                         std::vector<std::int32_t>& out) const {
+  if (id >= 0 && !is(id, Type::unused)) {  // nearly all of them
+    out.push_back(id);
+    return {};
+  }
   std::vector<std::pair<std::string_view, std::int32_t>> parts{{piece, id}};  // the last is the next one
   while (!parts.empty()) {
     const auto [part, token] = parts.back();

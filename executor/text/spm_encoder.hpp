@@ -20,8 +20,9 @@ namespace inlay::exec {
 
 class SpmEncoder {
  public:
-  // Looks at the texts of `data` for as long as it lives.
-  static Expected<SpmEncoder> make(const TokenizerData& data);
+  // Looks at the texts of `data` for as long as it lives. `cuts`, by id: tokens that the text is cut at before it comes
+  // here, which are no part of it.
+  static Expected<SpmEncoder> make(const TokenizerData& data, const std::vector<bool>& cuts);
 
   // `text` is escaped (spm.hpp).
   Status encode(std::string_view text, std::vector<std::int32_t>& out) const;

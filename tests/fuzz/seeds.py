@@ -219,6 +219,47 @@ dump("tokenizers", "llama3", {"text": sample_text, "tokenizer": tokenizer_json(m
                 "bos_token": "<|end|>", "eos_token": {"content": "<x>"}, "add_bos_token": True, "chat_template": "{{x}}"}})
 dump("tokenizers", "nfc", {"text": "e\u00cc\u0081 a\u00cc\u00a3\u00cc\u0081", "tokenizer": tokenizer_json(all_bytes, [], True, nfc=True)})
 
+# BPE over characters, and added tokens that look at what stands beside them.
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+PREPEND = {"type": "Prepend", "prepend": SPACE}
+character_bytes = {f"<0x{b:02X}>": b for b in range(256)}
+characters = dict(character_bytes, **{SPACE: 256, "a": 257, "b": 258, "ab": 259, SPACE + "ab": 260, SPACE + "a": 261})
+
+
+def metaspace(scheme, split):
+    return {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": split}
+
+
+def added(*tokens):
+    return [{"id": 262 + i, "content": content, "single_word": "w" in sides, "lstrip": "l" in sides, "rstrip": "r" in sides,
+             "normalized": "n" in sides, "special": "s" in sides} for i, (content, sides) in enumerate(tokens)]
+
+
+def characters_json(normalizer, words, tokens=(), whole=False):
+    decoders = [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added(*tokens), "normalizer": normalizer,
+            "pre_tokenizer": words, "post_processor": None, "decoder": {"type": "Sequence", "decoders": decoders},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": True, "byte_fallback": True,
+                      "ignore_merges": whole, "vocab": characters,
+                      "merges": [["a", "b"], [SPACE, "ab"], [SPACE, "a"]]}}
+
+
+strips_text = " ab<x>  a b\n<y>ab <x><y> z<w>z <w>\u00c3\u00a9"
+strips = [("<x>", "rs"), ("<y>", "l"), ("<w>", "w"), ("<z>", "ln"), ("\n", "r")]
+llama2 = {"type": "Sequence", "normalizers": [PREPEND, REPLACE]}
+for name, parts in {"llama2": (llama2, None), "llama2_strips": (llama2, None, strips),
+                    "gemma": (REPLACE, {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+                                        "invert": False}, strips[2:]),
+                    "metaspace": (None, metaspace("first", False), strips), "metaspace_split": (None, metaspace("always", True), (), True)}.items():
+    dump("tokenizers", name, {"text": strips_text, "tokenizer": characters_json(*parts)})
+deepseek = tokenizer_json(merged, ["a b", G + " ab", "1 2"], False)
+deepseek["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False} for regex in
+    ["[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]] +
+    [{"type": "Digits", "individual_digits": True}, dict(byte_level, use_regex=False)]}
+dump("tokenizers", "deepseek_coder", {"text": sample_text, "tokenizer": deepseek})
+
 config = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
           "num_key_value_heads": 1, "intermediate_size": 4, "vocab_size": 10, "max_position_embeddings": 32,
           "rms_norm_eps": 1e-5, "tie_word_embeddings": True}

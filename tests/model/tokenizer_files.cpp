@@ -232,7 +232,7 @@ TEST(tokenizer_files, ends_of_text_in_gguf) {
   });
   auto file = load_model(d / "m.gguf");
   ASSERT_TRUE(file) << file.error().message();
-  EXPECT_EQ(file->tokenizer.ends, (std::vector<Token>{5, 6, 7, 9}));
+  EXPECT_EQ(file->tokenizer.ends, (std::vector<Token>{5, 6, 7, 9, 7}));
   file->tokenizer.added = {3}, file->tokenizer.space_after_special = false;
   ASSERT_TRUE(write_gguf(*file, d / "again.gguf"));
   const auto again = load_model(d / "again.gguf");
@@ -271,6 +271,9 @@ TEST(tokenizer_files, names_of_pre_tokenizers_in_gguf) {
        {std::pair<std::string, std::vector<const char*>>{
             "llama-bpe", {"llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"}},
         {"qwen2", {"megrez", "kormo"}},
+        {"gpt-4o", {"llama4", "kanana2", "talkie", "minimax-m2"}},
+        {"deepseek-v3", {"joyai-llm"}},
+        {"bailingmoe", {"bailingmoe2", "llada-moe"}},
         {"gpt-2", {"phi-2", "a.x-4.0", "mellum", "exaone4"}}})
     for (const char* name : names) {
       EXPECT_EQ(data(name).pre, words) << name;

@@ -54,7 +54,7 @@ void expect_ids(const Tokenizer& tokenizer, const Json& family) {
 }
 
 TEST(tokenizer_json, ids_of_hugging_face) {
-  ASSERT_EQ(cases()["families"].size(), 7u);
+  ASSERT_EQ(cases()["families"].size(), 12u);
   for (const auto& [name, family] : cases()["families"].items()) {
     SCOPED_TRACE(name);
     TokenizerData data = good(tokenizer_json(name));
@@ -182,9 +182,9 @@ TEST(tokenizer_json, refuses_by_name_what_would_change_the_ids) {
       {"llama-bpe", "/post_processor/processors/0", type("TemplateProcessing"), {"template"}},
       {"gpt-2", "/decoder", nullptr, {"decoder", "missing", "ByteLevel"}},
       {"gpt-2", "/decoder", type("WordPiece"), {"decoder", "WordPiece"}},
-      {"gpt-2", "/added_tokens/0/lstrip", true, {"lstrip", "<|bos|>", "true"}},
-      {"gpt-2", "/added_tokens/1/rstrip", true, {"rstrip", "<|eot|>", "true"}},
-      {"gpt-2", "/added_tokens/2/single_word", true, {"single_word", "<think>", "true"}},
+      {"gpt-2", "/added_tokens/0/lstrip", 1, {"lstrip", "<|bos|>", "boolean"}},
+      {"gpt-2", "/added_tokens/1/rstrip", "true", {"rstrip", "<|eot|>", "boolean"}},
+      {"gpt-2", "/added_tokens/2/single_word", 0, {"single_word", "<think>", "boolean"}},
   };
   for (const Refusal& each : refusals) {
     SCOPED_TRACE(std::string(each.family) + " " + each.path + " = " + each.value.dump());
@@ -238,6 +238,7 @@ TEST(tokenizer_json, takes_what_changes_nothing) {
                                                  {"/post_processor/add_prefix_space", true},
                                                  {"/decoder/trim_offsets", false},
                                                  {"/model/byte_fallback", true},
+                                                 {"/model/type", nullptr},
                                                  {"/model/unk_token", "a"},
                                                  {"/model/fuse_unk", true},
                                                  {"/model/dropout", 0.0},
@@ -255,7 +256,7 @@ TEST(tokenizer_json, takes_what_changes_nothing) {
 }
 
 TEST(tokenizer_json, tokenizer_config_is_asked_too) {
-  const Json stripped = {{"added_tokens_decoder", {{"3", {{"content", "<x>"}, {"rstrip", true}}}}}};
+  const Json stripped = {{"added_tokens_decoder", {{"3", {{"content", "<x>"}, {"rstrip", 1}}}}}};
   const auto data = read(tokenizer_json("gpt-2"), stripped);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_NE(data->problem.find("rstrip"), std::string::npos) << data->problem;

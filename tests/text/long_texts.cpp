@@ -74,6 +74,19 @@ TEST(long_texts, each_token_asks_whether_it_is_looked_for_in_normal_form) {
   EXPECT_LE(growth.seconds(), max_seconds);
 }
 
+// Each line break is a token that would walk over all of those behind it.
+TEST(long_texts, tokens_that_swallow_themselves) {
+  TokenizerData data = bpe_vocabulary("gpt-2", "", {"\n", "<x>"});
+  data.rstrip = {256}, data.lstrip = {256, 257};
+  const Growth growth;
+  const Tokenizer both = make(data);
+  EXPECT_EQ(encode(both, std::string(400000, '\n')).size(), 1u);
+  data.lstrip = {};
+  EXPECT_EQ(encode(make(data), std::string(400000, '\n')).size(), 400000u);
+  EXPECT_EQ(encode(both, repeated("<x>    ", 400000)).size(), 400000u / 7 + 1 + 4);
+  EXPECT_LE(growth.seconds(), max_seconds);
+}
+
 // Keys that leave the same remainder for the count of buckets: the pairs of ids in a list of merges are the file's.
 TEST(long_texts, keys_made_for_one_bucket) {
   std::unordered_set<std::uint64_t, SeededHash> keys;
@@ -103,7 +116,7 @@ TEST(long_texts, special_tokens_are_the_leftmost_and_longest) {
       for (const bool normalized : {true, false}) {
         std::vector<std::array<std::size_t, 3>> found, expected;
         for (const auto& each : tokens.find(text, parse, normalized))
-          found.push_back({each.begin, each.length, static_cast<std::size_t>(each.id)});
+          found.push_back({each.begin, each.end - each.begin, static_cast<std::size_t>(each.id)});
         for (std::size_t at = 0; at < text.size();) {
           const SpecialTokens::Entry* best = nullptr;
           for (const auto& each : entries)
@@ -134,6 +147,25 @@ TEST(long_texts, runs_of_twelve_million) {
     ASSERT_TRUE(status) << pre << ": " << status.message();
     ASSERT_EQ(words.size(), 1u) << pre;
     EXPECT_EQ(words[0].size(), text.size());
+  }
+  EXPECT_LE(growth.seconds(), max_seconds);
+}
+
+// Unanchored steps look at each place of what they do not match.
+TEST(long_texts, runs_for_every_name) {
+  const Growth growth;
+  for (const PreTokenizer& each : pre_tokenizers()) {
+    const auto splitter = WordSplitter::make(each.name);
+    ASSERT_TRUE(splitter);
+    for (const char* unit :
+         {" ", "\n", "A", "a", "!", "1", "\x01", "\xcc\x81", "\xe4\xbd\xa0", " \xc2\xa0", "aA", "'", "' "}) {
+      const std::string text = repeated(unit, 50000);
+      std::vector<std::string_view> words;
+      ASSERT_TRUE(splitter->split(text, words)) << each.name;
+      std::size_t size = 0;
+      for (const std::string_view word : words) size += word.size();
+      EXPECT_EQ(size, text.size()) << each.name << " " << unit;
+    }
   }
   EXPECT_LE(growth.seconds(), max_seconds);
 }

@@ -47,6 +47,26 @@ TEST(pre_tokenizer, tekken) {
   EXPECT_EQ(split("qwen2", "e\xcc\x81t"), (Words{"e", "\xcc\x81t"}));
 }
 
+// Words as tekken's, with the contraction behind them, and up to three digits.
+TEST(pre_tokenizer, gpt_4o) {
+  EXPECT_EQ(split("gpt-4o", "don't WE'LL 1234"), (Words{"don't", " WE'LL", " ", "123", "4"}));
+  EXPECT_EQ(split("gpt-4o", "helloWorld's a/\n/c"), (Words{"hello", "World's", " a", "/\n/", "c"}));
+}
+
+// Digits by threes, then Chinese and kana, then a sign with the Latin letters behind it.
+TEST(pre_tokenizer, deepseek) {
+  EXPECT_EQ(split("deepseek-v3", "a_b .cd 12345"), (Words{"a", "_b", " .", "cd", " ", "123", "45"}));
+  EXPECT_EQ(split("deepseek-v3", "a\xe4\xbd\xa0\xe3\x81\x82 \xed\x95\x9c!!\n x"),
+            (Words{"a", "\xe4\xbd\xa0\xe3\x81\x82", " \xed\x95\x9c", "!!\n", " x"}));
+  EXPECT_EQ(split("deepseek-coder", "x = 12;\n\n  y"), (Words{"x", " = ", "1", "2", ";", "\n", "\n", " ", " y"}));
+}
+
+TEST(pre_tokenizer, marks_and_possessive_quantifiers) {
+  EXPECT_EQ(split("qwen35", "e\xcc\x81t \xcc\x81!"), (Words{"e\xcc\x81t", " \xcc\x81", "!"}));
+  EXPECT_EQ(split("bailingmoe", "I'LL 12!!\n\n x"), (Words{"I", "'LL", " ", "1", "2", "!!\n\n", " x"}));
+  EXPECT_EQ(split("bailingmoe", "a\n\n\nb"), (Words{"a", "\n\n\n", "b"}));
+}
+
 TEST(pre_tokenizer, names_of_the_same_words) {
   for (const auto& [name, twin] :
        {std::pair{"llama3", "llama-bpe"}, {"smaug-bpe", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"}})
@@ -55,7 +75,7 @@ TEST(pre_tokenizer, names_of_the_same_words) {
 
 // White space is Unicode's: U+0085 and U+3000 are, U+180E and U+200B are not.
 TEST(pre_tokenizer, white_space) {
-  for (const char* name : {"gpt-2", "smollm", "llama-bpe", "qwen2", "tekken"}) {
+  for (const char* name : {"gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "gpt-4o", "qwen35"}) {
     EXPECT_EQ(split(name, "a\xc2\x85\xe3\x80\x80\n"), (Words{"a", "\xc2\x85\xe3\x80\x80\n"})) << name;
     EXPECT_EQ(split(name, "a \xe1\xa0\x8e\xe2\x80\x8b"), (Words{"a", " \xe1\xa0\x8e\xe2\x80\x8b"})) << name;
   }

@@ -142,6 +142,33 @@ TEST(tokenizer, a_repeated_merge_has_its_last_rank) {
   EXPECT_EQ(pieces("b c\na b\nb c"), (std::vector<std::string>{"ab", "c"}));
 }
 
+// White space around special tokens; "\n" is one that lies in what "<x>" swallows. As Hugging Face has it.
+TEST(tokenizer, special_tokens_swallow_white_space) {
+  TokenizerData data = bpe_vocabulary("gpt-2", "", {"<x>", "\n", "<y>"});
+  const Token a = 64, b = 65, space = 220, x = 256, line = 257, y = 258;
+  data.rstrip = {x}, data.lstrip = {y};
+  const auto t = Tokenizer::make(data);
+  ASSERT_TRUE(t) << t.error().message();
+  EXPECT_EQ(encode(*t, "a <x>  b"), (std::vector<Token>{a, space, x, b}));
+  EXPECT_EQ(encode(*t, "<x>\n b"), (std::vector<Token>{x, line, space, b}));
+  EXPECT_EQ(encode(*t, "a \t<y> b"), (std::vector<Token>{a, y, space, b}));
+  EXPECT_EQ(encode(*t, "<x>  <y>"), (std::vector<Token>{x, y}));
+  data.single_word = {x, y};
+  const auto words = Tokenizer::make(data);
+  ASSERT_TRUE(words) << words.error().message();
+  EXPECT_EQ(encode(*words, "a<x>").size(), 4u);
+  EXPECT_EQ(encode(*words, "<x>b").size(), 4u);
+  EXPECT_EQ(encode(*words, "a <x>-"), (std::vector<Token>{a, space, x, 12}));
+}
+
+TEST(tokenizer, no_letters_merge_into_a_control_token) {
+  TokenizerData data = bpe_vocabulary("gpt-2", "a b", {"<x>"});
+  data.types[256] = TokenizerData::TokenType::control;
+  const auto t = Tokenizer::make(data);
+  ASSERT_TRUE(t) << t.error().message();
+  EXPECT_EQ(encode(*t, "ab", plain), (std::vector<Token>{64, 65}));
+}
+
 // One end is what the file calls eos. The others count as well: all that a file names, and names that models end turns
 // with.
 TEST(tokenizer, ends_of_text_are_a_set) {
@@ -152,6 +179,12 @@ TEST(tokenizer, ends_of_text_are_a_set) {
   ASSERT_TRUE(t);
   for (const Token id : {70, 71, 256, 257, 258, 259, 261}) EXPECT_TRUE(t->stops(id)) << id;
   for (const Token id : {-1, 0, 69, 72, 260, 262}) EXPECT_FALSE(t->stops(id)) << id;
+  const auto others = Tokenizer::make(bpe_vocabulary(
+      "gpt-4o", "",
+      {"<|eot|>", "<|eom|>", "[e~[", "<turn|>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|turn>", "<x>"}));
+  ASSERT_TRUE(others);
+  for (const Token id : {256, 257, 258, 259, 260}) EXPECT_TRUE(others->stops(id)) << id;
+  EXPECT_FALSE(others->stops(261));
   // A piece of SentencePiece's own, as Gemma's, but no ordinary word.
   TokenizerData pieces = tiny_vocabulary();
   using Type = TokenizerData::TokenType;

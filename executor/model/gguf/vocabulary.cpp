@@ -1,10 +1,14 @@
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <inlay/core/quote.hpp>
 #include <inlay/text/pre_tokenizer.hpp>
 
 #include "executor/model/gguf/metadata.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
+#include "executor/text/seeded_hash.hpp"
 
 namespace inlay::exec {
 
@@ -13,11 +17,34 @@ namespace {
 // The format has no keys for these. Other readers go by the name of the pre-tokenizer.
 constexpr const char* ignore_merges_key = "inlay.tokenizer.ignore_merges";
 constexpr const char* nfc_key = "inlay.tokenizer.nfc";
-constexpr const char* normalized_key = "inlay.tokenizer.normalized";
-constexpr const char* added_key = "inlay.tokenizer.added";
 constexpr const char* space_after_special_key = "inlay.tokenizer.space_after_special";
+constexpr const char* character_bpe_key = "inlay.tokenizer.character_bpe";  // "llama", and yet merges go by rank
+constexpr const char* metaspace_key = "inlay.tokenizer.metaspace";
+constexpr const char* split_at_spaces_key = "inlay.tokenizer.split_at_spaces";
+// Ids of special tokens.
+constexpr std::pair<const char*, std::vector<std::int32_t> TokenizerData::*> id_lists[] = {
+    {"inlay.tokenizer.normalized", &TokenizerData::normalized},   {"inlay.tokenizer.added", &TokenizerData::added},
+    {"inlay.tokenizer.lstrip", &TokenizerData::lstrip},           {"inlay.tokenizer.rstrip", &TokenizerData::rstrip},
+    {"inlay.tokenizer.single_word", &TokenizerData::single_word},
+};
 // Some writers' key for the whole set; most files name one of each kind.
 constexpr const char* ends_key = "tokenizer.ggml.eos_token_ids";
+
+// For readers that know no ranks: SentencePiece merges first what makes the token of the highest score.
+std::vector<float> scores_of_ranks(const TokenizerData& t) {
+  std::unordered_map<std::string, float, SeededHash> scores;
+  for (std::size_t rank = 0; rank < t.merges.size(); ++rank) {
+    std::string token(t.merges[rank]);
+    if (const std::size_t space = token.find(' ', 1); space != std::string::npos) token.erase(space, 1);
+    scores.emplace(std::move(token), -static_cast<float>(rank));
+  }
+  std::vector<float> all;
+  for (const std::string_view token : t.tokens) {
+    const auto at = scores.find(std::string(token));
+    all.push_back(at == scores.end() ? -1e9f : at->second);
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -30,7 +57,9 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
     return t;
   }
   if (model == "llama") {
-    t.kind = TokenizerData::Kind::spm;
+    bool by_rank = false;
+    meta.boolean(character_bpe_key, by_rank);
+    t.kind = by_rank ? TokenizerData::Kind::character_bpe : TokenizerData::Kind::spm;
     t.add_bos = t.add_space_prefix = true;
   } else if (model == "gpt2") {
     t.kind = TokenizerData::Kind::bpe;
@@ -78,11 +107,8 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
     std::int32_t end = TokenizerData::no_token;
     if (id(key, end); end >= 0) t.ends.push_back(end);
   }
-  std::vector<bool> ended(count);
   meta.integers(ends_key, [&](index end) {
-    if (!in_vocabulary(ends_key, end)) return;
-    if (!ended[static_cast<std::size_t>(end)]) t.ends.push_back(static_cast<std::int32_t>(end));
-    ended[static_cast<std::size_t>(end)] = true;
+    if (in_vocabulary(ends_key, end)) t.ends.push_back(static_cast<std::int32_t>(end));
   });
   meta.boolean("tokenizer.ggml.add_bos_token", t.add_bos);
   meta.boolean("tokenizer.ggml.add_eos_token", t.add_eos);
@@ -91,8 +117,9 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
   // Without these keys it is what goes with the name of the pre-tokenizer.
   meta.boolean(ignore_merges_key, t.ignore_merges);
   meta.boolean(nfc_key, t.nfc);
-  meta.array(normalized_key, GgufType::i32, t.normalized);
-  meta.array(added_key, GgufType::i32, t.added);
+  for (const auto& [key, list] : id_lists) meta.array(key, GgufType::i32, t.*list);
+  meta.boolean(metaspace_key, t.metaspace);
+  meta.boolean(split_at_spaces_key, t.split_at_spaces);
   meta.boolean(space_after_special_key, t.space_after_special);
   meta.text("tokenizer.chat_template", t.chat_template, false);
   t.text.push_back(file.mappings().front());
@@ -103,7 +130,7 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
 void write_gguf_vocabulary(const TokenizerData& t, index rows, GgufWriter& writer) {
   if (t.kind == TokenizerData::Kind::none) return writer.set("tokenizer.ggml.model", "none");
   const bool spm = t.kind == TokenizerData::Kind::spm;
-  writer.set("tokenizer.ggml.model", spm ? "llama" : "gpt2");
+  writer.set("tokenizer.ggml.model", t.kind == TokenizerData::Kind::bpe ? "gpt2" : "llama");
   writer.set("tokenizer.ggml.pre", t.pre.empty() ? "default" : t.pre);
   std::vector<std::string_view> tokens = t.tokens;
   std::vector<std::int32_t> types;
@@ -119,14 +146,22 @@ void write_gguf_vocabulary(const TokenizerData& t, index rows, GgufWriter& write
     scores.resize(tokens.size(), -1e4f);
     writer.set("tokenizer.ggml.scores", std::span<const float>(scores));
     writer.set("tokenizer.ggml.remove_extra_whitespaces", t.remove_extra_spaces);
-    if (!t.added.empty()) writer.set(added_key, std::span<const std::int32_t>(t.added));
-    if (!t.space_after_special) writer.set(space_after_special_key, false);
   } else {
     writer.set("tokenizer.ggml.merges", std::span<const std::string_view>(t.merges));
     writer.set(ignore_merges_key, t.ignore_merges);
     writer.set(nfc_key, t.nfc);
-    if (!t.normalized.empty()) writer.set(normalized_key, std::span<const std::int32_t>(t.normalized));
   }
+  if (t.kind == TokenizerData::Kind::character_bpe) {
+    std::vector<float> scores = scores_of_ranks(t);
+    scores.resize(tokens.size(), -1e9f);
+    writer.set("tokenizer.ggml.scores", std::span<const float>(scores));
+    writer.set(character_bpe_key, true);
+    writer.set(metaspace_key, t.metaspace);
+    writer.set(split_at_spaces_key, t.split_at_spaces);
+  }
+  if (!t.space_after_special) writer.set(space_after_special_key, false);
+  for (const auto& [key, list] : id_lists)
+    if (!(t.*list).empty()) writer.set(key, std::span<const std::int32_t>(t.*list));
   const auto id = [&](const char* key, std::int32_t value) {
     if (value >= 0) writer.set(key, static_cast<std::uint32_t>(value));
   };

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <inlay/core/quote.hpp>
 
@@ -33,21 +32,18 @@ Expected<TokenizerData> hf_tokenizer(const std::filesystem::path& directory, con
   std::error_code error;
   const auto exists = [&](const char* name) { return std::filesystem::exists(directory / name, error); };
   Expected<TokenizerData> t;
-  if (exists("tokenizer.model"))
-    t = read_sentencepiece((directory / "tokenizer.model").string());
-  else if (exists("tokenizer.json"))
+  // As `transformers` chooses. Beside a tokenizer.json the other may be of any form, such as tiktoken's.
+  if (exists("tokenizer.json"))
     t = read_tokenizer_json((directory / "tokenizer.json").string(), rows);
+  else if (exists("tokenizer.model"))
+    t = read_sentencepiece((directory / "tokenizer.model").string());
   if (!t || t->kind == TokenizerData::Kind::none) return t;
   if (Status status = read_companions(directory, rows, *t); !status) return failure(std::move(status));
   if (t->kind == TokenizerData::Kind::none) return t;
-  std::vector<bool> ends(static_cast<std::size_t>(rows));
   const auto begin = [&](std::int32_t id) {
     if (t->bos < 0) t->bos = id;
   };
-  const auto end = [&](std::int32_t id) {
-    if (!ends[static_cast<std::size_t>(id)]) t->ends.push_back(id);
-    ends[static_cast<std::size_t>(id)] = true;
-  };
+  const auto end = [&](std::int32_t id) { t->ends.push_back(id); };
   const auto take = [&](const Json& json, const std::string& path) -> Status {
     if (Status status = read_ids(json, "bos_token_id", path, rows, begin); !status) return status;
     return read_ids(json, "eos_token_id", path, rows, end);

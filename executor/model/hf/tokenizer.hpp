@@ -1,5 +1,5 @@
-// The tokenizer beside a Hugging Face checkpoint: tokenizer.json with byte-level BPE, or
-// SentencePiece's tokenizer.model; tokenizer_config.json adds special tokens to either.
+// The tokenizer beside a Hugging Face checkpoint: tokenizer.json, or without one SentencePiece's tokenizer.model;
+// tokenizer_config.json adds special tokens to either.
 #pragma once
 
 #include <filesystem>

@@ -17,13 +17,9 @@
 namespace inlay::exec {
 namespace {
 
-std::int32_t token_named(const TokenizerData& t, std::string_view text) {
-  const auto at = std::find(t.tokens.begin(), t.tokens.end(), text);
-  return at == t.tokens.end() ? TokenizerData::no_token : static_cast<std::int32_t>(at - t.tokens.begin());
-}
-std::int32_t token_named(const TokenizerData& t, Json named) {
-  if (named.is_object()) named = named.find("content");
-  return named.is_string() ? token_named(t, named.text()) : TokenizerData::no_token;
+// A token is named by its text, or by an object with its text. Empty where it is neither.
+std::string_view content_of(const Json& named) {
+  return named.is_object() ? named.find("content").text() : named.text();
 }
 
 // As it is written; a number that no vocabulary has where it is no id.
@@ -34,6 +30,8 @@ std::size_t id_of(std::string_view key) {
 }
 
 using Type = TokenizerData::TokenType;
+
+constexpr const char* decoder_key = "added_tokens_decoder";
 
 // Keys of tokenizer_config.json that say nothing of ids: names of special tokens (..._token, ..._tokens) come on top.
 // What stands there beside these and is read by nobody would change the ids unseen.
@@ -59,7 +57,13 @@ class Companions {
         normal_(rows_),
         described_(std::max(rows_, data.tokens.size())),
         cut_(rows_) {
+    for (const std::int32_t token : t_.added) cut_[static_cast<std::size_t>(token)] = true;
     for (const std::int32_t token : t_.normalized) normal_[static_cast<std::size_t>(token)] = true;
+    for (std::size_t i = 0; i < std::size(sides_); ++i) {
+      sides_[i].resize(rows_);
+      for (const std::int32_t token : t_.*added_token_sides[i].second)
+        sides_[i][static_cast<std::size_t>(token)] = true;
+    }
   }
 
   // In the order in which one may overrule the other.
@@ -75,9 +79,10 @@ class Companions {
       if (Status status = (this->*apply)(document->root()); !status || !t_.problem.empty()) return status;
       t_.text.push_back(document->texts());
     }
-    if (const auto id = end_.empty() ? -1 : token_named(t_, end_); id >= 0) t_.ends.push_back(id);
+    if (std::int32_t end = TokenizerData::no_token; take_named(end_, end)) t_.ends.push_back(end);
     list(normal_, t_.normalized);
     list(cut_, t_.added);
+    for (std::size_t i = 0; i < std::size(sides_); ++i) list(sides_[i], t_.*added_token_sides[i].second);
     return {};
   }
 
@@ -86,6 +91,13 @@ class Companions {
     ids.clear();
     for (std::size_t id = 0; id < set.size(); ++id)
       if (set[id]) ids.push_back(static_cast<std::int32_t>(id));
+  }
+  // False where no token has this text; `id` stays as it is then.
+  bool take_named(std::string_view text, std::int32_t& id) const {
+    const auto at = text.empty() ? t_.tokens.end() : std::find(t_.tokens.begin(), t_.tokens.end(), text);
+    if (at == t_.tokens.end()) return false;
+    id = static_cast<std::int32_t>(at - t_.tokens.begin());
+    return true;
   }
   void refuse(const std::string& problem) { t_ = TokenizerData{.problem = path_ + ": " + problem}; }
 
@@ -100,17 +112,18 @@ class Companions {
   void put(std::size_t id, std::string_view content, bool special) {
     grow(id);
     if (t_.types[id] == Type::unknown) return;
+    const bool is_piece = t_.kind != TokenizerData::Kind::spm && t_.types[id] != Type::unused && !cut_[id];
     t_.tokens[id] = content;
     t_.types[id] = special ? Type::control : Type::user_defined;
-    cut_[id] = t_.kind == TokenizerData::Kind::spm && !special;
+    cut_[id] = !special && !is_piece;
   }
 
   Status special_tokens_map(const Json& json) {
     for (const auto& [key, value] : json.members()) {
       for (const Json each : value.is_array() ? value.elements() : value.alone()) {
-        const Json named = each.is_object() ? each.find("content") : each;
-        if (named.is_string()) specials_.push_back(named.text());
-        if (key == "eos_token") end_ = named.text();
+        const std::string_view named = content_of(each);
+        if (!named.empty()) specials_.push_back(named);
+        if (key == "eos_token") end_ = named;
       }
     }
     std::sort(specials_.begin(), specials_.end());
@@ -136,7 +149,7 @@ class Companions {
       const bool known = id < t_.tokens.size() && t_.types[id] != Type::unused;
       if (described_[id] && t_.tokens[id] != content) return disagree(content, id, quote(t_.tokens[id]), id);
       if (described_[id] && t_.types[id] != Type::normal) continue;
-      if (known && !described_[id] && t_.kind == TokenizerData::Kind::bpe)  // its own file has all of its tokens
+      if (known && !described_[id] && t_.kind != TokenizerData::Kind::spm)  // its own file has all of its tokens
         return disagree(content, id, quote(t_.tokens[id]), id);
       put(id, content, std::binary_search(specials_.begin(), specials_.end(), content));
       described_[id] = true;
@@ -157,30 +170,34 @@ class Companions {
   }
 
   Status tokenizer_config(const Json& json) {
-    if (Status status = added_tokens_decoder(json.find("added_tokens_decoder")); !status || !t_.problem.empty())
-      return status;
-    if (const auto id = token_named(t_, json.find("bos_token")); id >= 0) t_.bos = id;
-    if (const auto id = token_named(t_, json.find("eos_token")); id >= 0) t_.eos = id;
-    if (const auto id = token_named(t_, json.find("pad_token")); id >= 0) t_.padding = id;
-    JsonFields fields(json, path_);
-    fields.boolean("add_bos_token", t_.add_bos);
-    fields.boolean("add_eos_token", t_.add_eos);
+    if (Status status = added_tokens_decoder(json.find(decoder_key)); !status || !t_.problem.empty()) return status;
+    take_named(content_of(json.find("bos_token")), t_.bos);
+    take_named(content_of(json.find("eos_token")), t_.eos);
+    take_named(content_of(json.find("pad_token")), t_.padding);
     if (const Json chat = json.find("chat_template"); chat.is_string()) t_.chat_template = chat.text();
     const bool spm = t_.kind == TokenizerData::Kind::spm;
-    bool space = spm && t_.add_space_prefix, legacy = true, off = false;
-    fields.boolean("add_prefix_space", space);
-    fields.boolean("legacy", legacy);  // null: as it was before there was this key
-    for (const char* key : {"split_special_tokens", "do_lower_case", "keep_accents", "remove_space", "strip_accents"})
+    bool space = t_.add_space_prefix, legacy = true, off = false;
+    const std::pair<const char*, bool*> obeyed[] = {{"add_bos_token", &t_.add_bos},
+                                                    {"add_eos_token", &t_.add_eos},
+                                                    {"add_prefix_space", &space},
+                                                    {"legacy", &legacy}};  // null: as it was before there was the key
+    constexpr const char* must_be_off[] = {"split_special_tokens", "do_lower_case", "keep_accents", "remove_space",
+                                           "strip_accents"};
+    JsonFields fields(json, path_);
+    for (const auto& [key, value] : obeyed) fields.boolean(key, *value);
+    for (const char* key : must_be_off)
       if (fields.boolean(key, off) && off) refuse(std::string(key) + " is true; it must be false");
-    if (!spm && space) refuse("add_prefix_space is true; it must be false for a byte-level vocabulary");
+    if (!spm && space != t_.add_space_prefix)
+      refuse(std::string("add_prefix_space is ") + (space ? "true" : "false") + "; it must be " +
+             (space ? "false" : "true") + " as tokenizer.json has it");
     if (Status status = fields.take_status(); !status || !t_.problem.empty()) return status;
-    t_.add_space_prefix = space, t_.space_after_special = legacy;
+    if (spm) t_.add_space_prefix = space, t_.space_after_special = legacy;
     for (const auto& [key, value] : json.members()) {
-      constexpr std::string_view read[] = {
-          "add_bos_token", "add_eos_token", "add_prefix_space", "added_tokens_decoder", "do_lower_case",
-          "keep_accents",  "legacy",        "remove_space",     "split_special_tokens", "strip_accents"};
-      const bool is_read = std::find(std::begin(read), std::end(read), key) != std::end(read);
       const bool empty = value.is_null() || (value.is_object() && value.size() == 0);  // sp_model_kwargs: {}
+      const bool is_read = key == decoder_key ||
+                           std::find(std::begin(must_be_off), std::end(must_be_off), key) != std::end(must_be_off) ||
+                           std::any_of(std::begin(obeyed), std::end(obeyed),
+                                       [name = key](const auto& each) { return each.first == name; });
       if (is_read || empty || is_harmless(key)) continue;
       refuse("the key " + quote(key) + " is " + quote(written(value)) + "; it is unknown, and could change the ids");
       return {};
@@ -204,7 +221,9 @@ class Companions {
       if (described_[id] && t_.tokens[id] != content.text())
         return disagree(content.text(), id, quote(t_.tokens[id]) + " of added_tokens.json", id);
       put(id, content.text(), each.find("special").is_true());
-      normal_[id] = t_.kind == TokenizerData::Kind::bpe && each.find("normalized").is_true();
+      normal_[id] = t_.kind != TokenizerData::Kind::spm && each.find("normalized").is_true();
+      for (std::size_t i = 0; i < std::size(sides_); ++i)
+        sides_[i][id] = each.find(added_token_sides[i].first).is_true();
     }
     return {};
   }
@@ -214,6 +233,7 @@ class Companions {
   TokenizerData& t_;
   // By id: looked for in normal form; in added_tokens.json; cut out of a SentencePiece text (TokenizerData::added).
   std::vector<bool> normal_, described_, cut_;
+  std::vector<bool> sides_[std::size(added_token_sides)];
   std::vector<std::string_view> specials_;  // of special_tokens_map.json, sorted
   std::string_view end_;
   std::vector<Added> added_;  // of added_tokens.json, sorted

@@ -27,7 +27,7 @@ struct EncodeOptions {
   bool parse_special = true;  // "<|im_end|>" in the text is the token of that name, not its letters
 };
 
-// Two algorithms behind one face: SPM and byte-level BPE. Cheap to copy, safe to share between threads.
+// One face of SPM, byte-level BPE and BPE over characters. Cheap to copy, safe to share between threads.
 class Tokenizer {
  public:
   static Expected<Tokenizer> make(const TokenizerData& data);
@@ -43,8 +43,8 @@ class Tokenizer {
   index vocab_size() const;
   Token bos() const;  // TokenizerData::no_token where there is none
   Token eos() const;
-  // EOS, every other id that the model's files name as an end, or the end of a turn by its name (<|eot_id|>, <|im_end|>,
-  // ..): generation stops here.
+  // Generation stops at EOS, at every other id that the model's files name as an end, and at the end of a turn, which
+  // is known by its name: <|eot_id|>, <|im_end|> and others.
   bool stops(Token id) const;
   // The token whose text is exactly this, or no_token.
   Token find(std::string_view text) const;

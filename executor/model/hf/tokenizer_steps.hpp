@@ -1,0 +1,18 @@
+// What a tokenizer.json does to a text before its model sees it, and to tokens that become text again.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include <inlay/text/vocabulary.hpp>
+
+#include "executor/model/hf/tokenizer_refusal.hpp"
+
+namespace inlay::exec {
+
+// Normalizer, pre_tokenizer and decoder. They tell what kind of BPE it is: over bytes where there is a ByteLevel, else
+// over characters. `splits`: the expressions that cut the words of the former (PreTokenizer::splits).
+void read_tokenizer_steps(const Json& json, TokenizerRefusal& refusal, TokenizerData& data,
+                          std::vector<std::string_view>& splits);
+
+}  // namespace inlay::exec
