@@ -119,7 +119,9 @@ void print_tokenizer(const exec::TokenizerData& data) {
   std::vector<std::string> ends;
   for (std::size_t id = 0; id < data.tokens.size(); ++id)
     if (tokenizer->stops(static_cast<exec::Token>(id))) ends.push_back(named(static_cast<exec::Token>(id)));
-  line("tokenizer", joined({data.kind == Kind::spm ? "pieces by score (SPM)" : "byte pairs (BPE)",
+  line("tokenizer", joined({data.kind == Kind::spm   ? "pieces by score (SPM)"
+                            : data.kind == Kind::bpe ? "pairs of bytes by rank (BPE)"
+                                                     : "pairs of characters by rank (BPE)",
                             data.pre.empty() ? "" : "words of " + data.pre,
                             std::to_string(data.tokens.size()) + " tokens",
                             data.bos == data.no_token ? "no BOS" : "BOS " + named(data.bos)}));
