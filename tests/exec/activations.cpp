@@ -140,7 +140,7 @@ TEST(activations, reach_every_block_format_at_every_level) {
     const double rounding = 3 * 8 * inlay::test::epsilon(DType::f32);
     for (const Cpu& cpu : cpus()) {
       SCOPED_TRACE(inlay::test::name(cpu));
-      Eager run(cpu);
+      Chain<Cpu> run(cpu);
       (*weight)(run, x_view, y_view, Activations::int8);
       ASSERT_TRUE(ok(run.take_status()));
       for (index t = 0; t < tokens; ++t)

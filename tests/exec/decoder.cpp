@@ -161,7 +161,7 @@ TEST(batch, sequences_of_different_lengths_decode_together_as_they_do_alone) {
                               .blocks = 40},
                              tensors);
   ASSERT_TRUE(pool.has_value());
-  Eager run{Cpu(inlay::test::handed_out(2))};
+  Chain run{Cpu(inlay::test::handed_out(2))};  // an Eager is every operator of every backend
   const auto pass = [&](Batch& batch, index rows) {
     std::vector<float> logits(static_cast<std::size_t>(rows * config.vocab));
     decoder->forward(run, *pool, batch.views(), View<2>(logits.data(), {rows, config.vocab}));

@@ -19,8 +19,10 @@ namespace {
 using inlay::test::cpus, inlay::test::ok;
 
 // y of linears side by side.
-std::vector<float> product(Eager run, const std::vector<LinearWeight>& linears, const ConstView<2>& x,
+template <class Backend>
+std::vector<float> product(const Backend& backend, const std::vector<LinearWeight>& linears, const ConstView<2>& x,
                            Activations activations) {
+  Chain<Backend> run(backend);
   index n = 0, first = 0;
   for (const LinearWeight& each : linears) n += each.channels();
   std::vector<float> y(static_cast<std::size_t>(x.extents[0] * n));
@@ -55,10 +57,10 @@ TEST(fused_linears, are_their_parts_bit_for_bit) {
           const auto values = random_floats(tokens * k, 4);
           const ConstView<2> x(values.data(), {tokens, k});
           for (const Cpu& cpu : cpus())
-            EXPECT_EQ(product(Eager(cpu), one, x, activations), product(Eager(cpu), parts, x, activations))
+            EXPECT_EQ(product(cpu, one, x, activations), product(cpu, parts, x, activations))
                 << inlay::test::name(cpu) << ", " << tokens << " tokens";
-          EXPECT_EQ(product(Eager(Reference()), one, x, activations),
-                    product(Eager(Reference()), parts, x, activations));
+          EXPECT_EQ(product(Reference(), one, x, activations),
+                    product(Reference(), parts, x, activations));
         }
     }
 }
@@ -253,7 +255,7 @@ TEST(fused_linears, are_what_a_model_is_loaded_to) {
   // q | k | v with their biases.
   const LinearWeight& qkv = loaded->layers[0].qkv[0];
   const std::vector<float> x(32, 1.0f);
-  const auto y = product(Eager(Reference()), {qkv}, {x.data(), {1, 32}}, Activations::exact);
+  const auto y = product(Reference(), {qkv}, {x.data(), {1, 32}}, Activations::exact);
   std::vector<float> expected;
   for (const std::string part : {"q", "k", "v"}) {
     const WeightTensor* weight = model.file.find("blk.0.attn_" + part + ".weight");

@@ -304,6 +304,22 @@ dump("huggingface", "qwen2", {"config": dict(config, model_type="qwen2", use_sli
      layer_types=["sliding_attention"], rope_parameters={"full_attention": {"rope_type": "default"},
      "sliding_attention": {"rope_type": "yarn", "factor": 2.0, "rope_theta": 1000.0, "original_max_position_embeddings": 16}}),
      **header(checkpoint(bias=True), "BF16")})
+gemma_norms = [("model.layers.0.pre_feedforward_layernorm.weight", [8]), ("model.layers.0.post_feedforward_layernorm.weight", [8]),
+               ("model.layers.0.self_attn.q_norm.weight", [4]), ("model.layers.0.self_attn.k_norm.weight", [4]),
+               ("vision_tower.x.weight", [2, 2])]
+gemma = dict(config, model_type="gemma3_text", head_dim=4, sliding_window=4, _sliding_window_pattern=1, query_pre_attn_scalar=3,
+             hidden_activation="gelu_pytorch_tanh", rope_local_base_freq=100.0, rope_scaling={"rope_type": "linear", "factor": 8.0})
+dump("huggingface", "gemma3", {"config": {"model_type": "gemma3", "text_config": gemma, "vision_config": {}},
+     **header([(name.replace("model.", "language_model.model.", 1) if name.startswith("model.") else name, shape)
+               for name, shape in checkpoint() + gemma_norms])})
+unfused = [each for each in checkpoint() if not any(part in each[0] for part in ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"))]
+dump("huggingface", "phi3", {"config": dict(config, model_type="phi3", original_max_position_embeddings=16,
+     rope_scaling={"type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [3, 4]}),
+     **header(unfused + [("model.layers.0.self_attn.qkv_proj.weight", [16, 8]), ("model.layers.0.mlp.gate_up_proj.weight", [8, 8])])})
+dump("huggingface", "granite", {"config": dict(config, model_type="granite", embedding_multiplier=12.0, residual_multiplier=0.2,
+     attention_multiplier=0.3, logits_scaling=8.0, attention_dropout=0.0), **header(checkpoint())})
+dump("huggingface", "smollm3", {"config": dict(config, model_type="smollm3", no_rope_layers=[0], no_rope_layer_interval=2,
+     use_sliding_window=False), **header(checkpoint())})
 names = [name for name, _ in checkpoint()]
 dump("huggingface", "index", {"config": dict(config, model_type="mistral", intermediate_size=[4]), **header(checkpoint()),
      "index": {"weight_map": {name: "model.safetensors" for name in names}}})

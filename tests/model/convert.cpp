@@ -143,11 +143,10 @@ TEST(convert, formats_keep_what_they_can) {
     }
 }
 
-// Half pairing turns (i, i + d/2), interleaved (2i, 2i + 1): the same rows under other numbers.
 // Every matrix in blocks of the format, random bytes but for the scales: as they are, or as the numbers that they mean.
 TEST(convert, every_block_format_is_a_source) {
   ModelConfig config = tiny_config();
-  config.dim = config.hidden = 256, config.head_dim = config.rope.dim = 64;
+  config.dim = config.hidden = 256, config.head_dim = config.ropes[0].dim = 64;
   const TemporaryDirectory d;
   for (const GgmlType type : inlay::test::block_formats) {
     SCOPED_TRACE(ggml_format(type).name);
@@ -181,6 +180,7 @@ TEST(convert, every_block_format_is_a_source) {
   }
 }
 
+// Half pairing turns (i, i + d/2), interleaved (2i, 2i + 1): the same rows under other numbers.
 TEST(convert, llama_of_hugging_face_is_permuted) {
   INLAY_NEEDS_DATA("tiny_models/tiny_llama3");
   const std::string path = shared_data + "tiny_models/tiny_llama3";
