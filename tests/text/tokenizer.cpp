@@ -194,6 +194,10 @@ TEST(tokenizer, ends_of_text_are_a_set) {
   ASSERT_TRUE(gemma);
   EXPECT_TRUE(gemma->stops(2) && gemma->stops(264));
   EXPECT_FALSE(gemma->stops(265));
+  TokenizerData html = pieces;  // Gemma's </s> ends what is struck out
+  html.eos = TokenizerData::no_token, html.types[2] = Type::user_defined;
+  ASSERT_EQ(html.tokens[2], "</s>");
+  EXPECT_FALSE(Tokenizer::make(html)->stops(2));
   // gpt-oss: <|end|> ends a channel of an answer that goes on.
   const auto harmony = Tokenizer::make(bpe_vocabulary("qwen2", "", {"<|end|>", "<|return|>", "<|call|>"}));
   ASSERT_TRUE(harmony);
