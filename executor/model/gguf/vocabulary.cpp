@@ -8,6 +8,7 @@
 
 #include "executor/model/gguf/metadata.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
+#include "executor/model/id_set.hpp"
 #include "executor/text/seeded_hash.hpp"
 
 namespace inlay::exec {
@@ -107,8 +108,9 @@ Expected<TokenizerData> read_gguf_vocabulary(const GgufFile& file) {
     std::int32_t end = TokenizerData::no_token;
     if (id(key, end); end >= 0) t.ends.push_back(end);
   }
+  IdSet ends(t.ends, count);
   meta.integers(ends_key, [&](index end) {
-    if (in_vocabulary(ends_key, end)) t.ends.push_back(static_cast<std::int32_t>(end));
+    if (in_vocabulary(ends_key, end)) ends.add(static_cast<std::int32_t>(end));
   });
   meta.boolean("tokenizer.ggml.add_bos_token", t.add_bos);
   meta.boolean("tokenizer.ggml.add_eos_token", t.add_eos);

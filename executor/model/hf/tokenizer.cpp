@@ -7,6 +7,7 @@
 
 #include "executor/model/hf/tokenizer_companions.hpp"
 #include "executor/model/hf/tokenizer_json.hpp"
+#include "executor/model/id_set.hpp"
 #include "executor/model/sentencepiece.hpp"
 
 namespace inlay::exec {
@@ -43,7 +44,8 @@ Expected<TokenizerData> hf_tokenizer(const std::filesystem::path& directory, con
   const auto begin = [&](std::int32_t id) {
     if (t->bos < 0) t->bos = id;
   };
-  const auto end = [&](std::int32_t id) { t->ends.push_back(id); };
+  IdSet ends(t->ends, static_cast<std::size_t>(rows));
+  const auto end = [&](std::int32_t id) { ends.add(id); };
   const auto take = [&](const Json& json, const std::string& path) -> Status {
     if (Status status = read_ids(json, "bos_token_id", path, rows, begin); !status) return status;
     return read_ids(json, "eos_token_id", path, rows, end);
