@@ -95,6 +95,8 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
   if (!positive(c.embed_scale) || !positive(c.residual_scale) || !positive(c.logit_scale) || !(c.attn_scale >= 0) ||
       !(c.attn_scale < 1e30))
     return {StatusCode::corrupt_data, origin + ": the scales of embeddings, branches, scores and logits must be positive"};
+  if (c.residual_scale != 1 && !(c.norms.before_attn && c.norms.before_ffn))
+    return {StatusCode::unsupported, origin + ": branches are scaled, and read a stream without a norm"};
   if (!(c.rms_eps >= 0 && c.rms_eps < 1)) return {StatusCode::corrupt_data, origin + ": rms eps must be 0 to 1"};
   // Whole values stand for all layers where those have none of their own.
   for (index i = 0; i < std::max<index>(static_cast<index>(c.per_layer.size()), 1); ++i) {

@@ -203,10 +203,13 @@ class BitFields : public BlockProgram {
   // `values` and d, or d's products with the numbers of their groups.
   void times(const Tensor& values, std::optional<Unpacked>& of_groups, rows::Input& d, VectorOp op,
              const Tensor& bytes) {
-    if (!of_groups) return core_.vbinary(op, values, values, d.wide());
-    const Tensor scales = of_groups->next(bytes);
-    core_.vbinary(VectorOp::mul, scales, scales, d.wide());
-    core_.vgrouped(op, values, values, scales, op_.block() / scales.columns());
+    if (of_groups) {
+      const Tensor scales = of_groups->next(bytes);
+      core_.vbinary(VectorOp::mul, scales, scales, d.wide());
+      core_.vgrouped(op, values, values, scales, op_.block() / scales.columns());
+    } else {
+      core_.vbinary(op, values, values, d.wide());
+    }
   }
 
   // Times 2^(e - 128), e the block's first byte: by 2^(e / 2 - 64) and by 2^(e - e / 2 - 64), which are normal f32.

@@ -133,12 +133,12 @@ static_assert(sizeof(Q8_0) == 34 && sizeof(Q4_0) == 18 && sizeof(Q4_1) == 20 && 
               sizeof(Q3_K) == 110 && sizeof(Q4_K) == 144 && sizeof(Q5_K) == 176 && sizeof(Q6_K) == 210 &&
               sizeof(IQ4_XS) == 136);
 
+inline namespace INLAY_UNIT_ISA {
+
 inline constexpr std::int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
 // Twice those of FP4 (E2M1), so that they are whole.
 inline constexpr std::int8_t mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-inline namespace INLAY_UNIT_ISA {
 
 // codes(block, q): of all elements, in their order; they lie in q, or in the block where it has them so.
 //
