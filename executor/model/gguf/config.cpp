@@ -152,6 +152,7 @@ std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const s
 // Widths, windows and ropes of the layers.
 void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& arch, const Family& family,
                  ModelConfig& c) {
+  if (!meta.ok()) return;  // before there is a list of layers, however many the file claims
   std::vector<index> widths;
   meta.per_layer(arch + ".feed_forward_length", c.layers, widths, true);
   index window = 0;
