@@ -3,10 +3,11 @@
 // One group a row of y. An id outside the table is told, and its row is not written.
 //
 //   T, Y     types of table and y; an i8 table has a scale a row
-//   BLOCKS   table is rows of GGUF blocks, of the type `format`
+//   BLOCKS   table is rows of GGUF blocks, of the type `format`; OF_256: of 256 elements
 //
 // gpu report:
 // gpu report, f16: -D BLOCKS=1 -D Y=f16
+// gpu report, f16, blocks of 256: -D BLOCKS=1 -D Y=f16 -D OF_256=1
 #include "cl_kernels/embedding.clh"
 #include "cl_kernels/support/fault.clh"
 #include "cl_kernels/support/rows.clh"

@@ -18,7 +18,7 @@ template <> Status compute(Cl& cl, const Embedding<Cl>& op, const SpaceWorkspace
   ProgramKey key("embedding");
   key.number("LANES", lanes).type("Y", op.y.dtype);
   if (blocks) {
-    key.flag("BLOCKS", true).flag("ALIGNED", aligned(cl, op.y));
+    key.flag("BLOCKS", true).flag("OF_256", ggml_format(op.format).block == 256).flag("ALIGNED", aligned(cl, op.y));
     return launch(cl, key, "embedding_blocks", grid,
                   EmbeddingBlocksArguments{.table_stride = op.table.strides[0],
                                            .vocab = vocab,

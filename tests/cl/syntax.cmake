@@ -10,7 +10,7 @@ set(attention_attend
   "-DK=i8 -DV=i8 -DK_CODES=1 -DV_CODES=1 -DK_PIECE=16 -DV_PIECE=1 -DV_SLOTS=1 -DDIM=128 -DROWS=4 -DUNIT_ROWS=32 \
 -DKEY_LANES=16 -DTRANSPOSED=1")
 set(dequantize "-DCODE=u8 -DREAL=bf16" "-DCODE=i4 -DREAL=f16 -DNIBBLES=1" "-DCODE=u4 -DREAL=f32 -DNIBBLES=1 -DWIDTH=8")
-set(embedding "-DT=i8 -DY=f16" "-DT=bf16 -DY=f32" "-DBLOCKS=1 -DY=bf16")
+set(embedding "-DT=i8 -DY=f16" "-DT=bf16 -DY=f32" "-DBLOCKS=1 -DY=bf16" "-DBLOCKS=1 -DY=bf16 -DOF_256=1")
 set(gelu "-DT=f16" "-DT=bf16")
 set(kv_cache "-DRAW_BITS=16" "-DRAW_BITS=32" "-DS=bf16 -DT=i8 -DQUANTIZED=1" "-DS=f16 -DT=bf16" "-DUNIT=16" "-DUNIT=1")
 set(linear "-DW=f32 -DROWS=4" "-DW=bf16 -DPACKED=1 -DROWS=8" "-DW=f16 -DROWS=1 -DROUNDED=1"
