@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <inlay/core/quote.hpp>
+#include <inlay/model/model_ropes.hpp>
 #include <inlay/model/model_tensors.hpp>
 
 #include "executor/model/check_model.hpp"
@@ -52,6 +53,9 @@ Status check_rope(const RopeConfig& rope, index head_dim, const std::string& ori
     for (const float f : *factors)
       if (!positive(f)) return {StatusCode::corrupt_data, origin + ": rope's frequency factors must be positive"};
   }
+  for (const index context : {rope.original_context, rope.original_context + 1})  // LongRoPE has factors for either
+    if (auto frequencies = frequencies_of(rope, context); !frequencies)
+      return {StatusCode::corrupt_data, origin + ": rope: " + std::string(frequencies.error().message())};
   return {};
 }
 

@@ -122,6 +122,12 @@ TEST(gguf_config, keys_that_change_the_numbers_are_read_or_refused) {
   const std::vector<std::int32_t> two = {1, 0}, three = {1, 0, 1}, none;
   refuse("llama.attention.sliding_window_pattern", std::span<const std::int32_t>(two), corrupt_data, {"2", "3"});
   refuse("llama.attention.sliding_window_pattern", std::span<const std::int32_t>(none), corrupt_data, {"0"});
+  const Status yarn = status_of(load_with([](GgufWriter& writer) {  // what is loaded can run
+    writer.set("llama.rope.scaling.type", "yarn");
+    writer.set("llama.rope.scaling.factor", 4.0f);
+    writer.set("llama.rope.scaling.original_context_length", std::uint32_t{0});
+  }));
+  expect_refused(yarn, corrupt_data, {"rope", "original_context", "0"});
   EXPECT_TRUE(load_with([](GgufWriter& writer) { writer.set("llama.logit_scale", 1.0f); }));
   EXPECT_TRUE(load_with([](GgufWriter& writer) { writer.set("llama.attention.causal", true); }));
   const auto windowed = load_with([&](GgufWriter& writer) {  // some writers have integers for booleans
