@@ -54,13 +54,12 @@ void print_attention(const exec::ModelConfig& c) {
   }
   constexpr const char* qk_norms[] = {"", "q and k normed by head", "q and k normed by row",
                                       "q and k normed behind rope"};
-  line("attention",
-       joined({windowed > 0 ? "window of " + std::to_string(c.sliding_window) + " in " + std::to_string(windowed) +
-                                  " of " + counted(c.layers, "layer")
-                            : "all keys",
-               c.qkv_bias ? "biases" : "", qk_norms[static_cast<int>(c.qk_norm)],
-               c.attn_scale > 0 ? "scores times " + number(c.attn_scale) : "",
-               still > 0 ? "no rope in " + counted(still, "layer") : ""}));
+  line("attention", joined({windowed > 0 ? "window of " + std::to_string(c.sliding_window) + " in " +
+                                               std::to_string(windowed) + " of " + counted(c.layers, "layer")
+                                         : "all keys",
+                            c.qkv_bias ? "biases" : "", qk_norms[static_cast<int>(c.qk_norm)],
+                            c.attn_scale > 0 ? "scores times " + number(c.attn_scale) : "",
+                            still > 0 ? "no rope in " + counted(still, "layer") : ""}));
   constexpr const char* scalings[] = {"", "linear", "yarn", "llama3", "factors", "longrope"};
   for (const exec::RopeConfig& rope : c.ropes) {
     const bool scaled = rope.scaling != exec::RopeConfig::Scaling::none;
@@ -75,9 +74,9 @@ void print_attention(const exec::ModelConfig& c) {
 void print_layers(const exec::ModelConfig& c) {
   constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh"};
   const exec::LayerNorms& n = c.norms;
-  line("layers", joined({n.before_attn && n.behind_attn   ? "norms before and behind branches"
-                         : n.before_attn ? "norms before branches"
-                                         : "norms behind branches",
+  line("layers", joined({n.before_attn && n.behind_attn ? "norms before and behind branches"
+                         : n.before_attn                ? "norms before branches"
+                                                        : "norms behind branches",
                          std::string("gate through ") + activations[static_cast<int>(c.activation)],
                          c.mlp_bias ? "biases of the feed-forward" : "",
                          c.embed_scale != 1 ? "embeddings times " + number(c.embed_scale) : "",
@@ -103,8 +102,8 @@ void print_tensors(const exec::ModelFile& file) {
     line(&name == &sorted.front().first ? "tensors" : "",
          name + ": " + std::to_string(sum.count) + ", " + megabytes(static_cast<double>(sum.bytes)));
   const exec::ModelConfig& c = file.config;
-  line("cache", megabytes(4.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim)) + " a token in f16, " +
-                    megabytes(4.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim * c.context)) +
+  const double token = 4.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim);  // k and v, two bytes each
+  line("cache", megabytes(token) + " a token in f16, " + megabytes(token * static_cast<double>(c.context)) +
                     " for the whole context");
 }
 
@@ -119,14 +118,15 @@ void print_tokenizer(const exec::TokenizerData& data) {
   std::vector<std::string> ends;
   for (std::size_t id = 0; id < data.tokens.size(); ++id)
     if (tokenizer->stops(static_cast<exec::Token>(id))) ends.push_back(named(static_cast<exec::Token>(id)));
-  line("tokenizer", joined({data.kind == Kind::spm   ? "pieces by score (SPM)"
-                            : data.kind == Kind::bpe ? "pairs of bytes by rank (BPE)"
-                                                     : "pairs of characters by rank (BPE)",
-                            data.pre.empty() ? "" : "words of " + data.pre,
-                            std::to_string(data.tokens.size()) + " tokens",
-                            data.bos == data.no_token ? "no BOS" : "BOS " + named(data.bos)}));
+  line("tokenizer",
+       joined({data.kind == Kind::spm   ? "pieces by score (SPM)"
+               : data.kind == Kind::bpe ? "pairs of bytes by rank (BPE)"
+                                        : "pairs of characters by rank (BPE)",
+               data.pre.empty() ? "" : "words of " + data.pre, std::to_string(data.tokens.size()) + " tokens",
+               data.bos == data.no_token ? "no BOS" : "BOS " + named(data.bos)}));
   line("ends of text", ends.empty() ? "none" : joined(ends));
-  line("chat template", data.chat_template.empty() ? "none" : counted(static_cast<index>(data.chat_template.size()), "character"));
+  line("chat template",
+       data.chat_template.empty() ? "none" : counted(static_cast<index>(data.chat_template.size()), "character"));
 }
 
 int inspect(const std::string& path) {

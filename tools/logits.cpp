@@ -75,8 +75,7 @@ int logits(const LogitsOptions& options) {
   if (static_cast<index>(ids.size()) > session->context())
     return wrong("there are " + std::to_string(ids.size()) + " tokens; there must be at most the context of " +
                  std::to_string(session->context()));
-  Status status =
-      files::write_whole(options.out, [&](std::FILE* out) { return write(out, options, ids, *session); });
+  Status status = files::write_whole(options.out, [&](std::FILE* out) { return write(out, options, ids, *session); });
   if (!status.ok()) return wrong(status);
   std::fprintf(stderr, "%s: logits of %zu tokens, [%zu, %ld] f32\n", options.out.c_str(), ids.size(), ids.size(),
                static_cast<long>(session->config().vocab));

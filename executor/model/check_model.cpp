@@ -53,9 +53,9 @@ Status check_rope(const RopeConfig& rope, index head_dim, const std::string& ori
     for (const float f : *factors)
       if (!positive(f)) return {StatusCode::corrupt_data, origin + ": rope's frequency factors must be positive"};
   }
-  for (const index context : {rope.original_context, rope.original_context + 1})  // LongRoPE has factors for either
-    if (auto frequencies = frequencies_of(rope, context); !frequencies)
-      return {StatusCode::corrupt_data, origin + ": rope: " + std::string(frequencies.error().message())};
+  // Of whatever context: LongRoPE's factors are as good as the short ones.
+  if (auto frequencies = frequencies_of(rope, rope.original_context); !frequencies)
+    return {StatusCode::corrupt_data, origin + ": rope: " + std::string(frequencies.error().message())};
   return {};
 }
 
@@ -74,8 +74,8 @@ bool is_needless(std::string_view name) {
 }
 
 Status check_config(const ModelConfig& c, const std::string& origin) {
-  constexpr index most = index{1} << 28;           // products of two of them stay far below 2^63
-  constexpr index max_head_dim = index{1} << 16;   // factors of its pairs are made before any tensor is seen
+  constexpr index most = index{1} << 28;          // products of two of them stay far below 2^63
+  constexpr index max_head_dim = index{1} << 16;  // factors of its pairs are made before any tensor is seen
   const std::pair<const char*, index> sizes[] = {{"embedding length", c.dim},  {"heads", c.heads},
                                                  {"kv heads", c.kv_heads},     {"hidden", c.hidden},
                                                  {"vocabulary size", c.vocab}, {"context length", c.context}};
@@ -98,7 +98,8 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
     if (Status status = check_rope(rope, c.head_dim, origin); !status) return status;
   if (!positive(c.embed_scale) || !positive(c.residual_scale) || !positive(c.logit_scale) || !(c.attn_scale >= 0) ||
       !(c.attn_scale < 1e30))
-    return {StatusCode::corrupt_data, origin + ": the scales of embeddings, branches, scores and logits must be positive"};
+    return {StatusCode::corrupt_data,
+            origin + ": the scales of embeddings, branches, scores and logits must be positive"};
   if (c.residual_scale != 1 && !(c.norms.before_attn && c.norms.before_ffn))
     return {StatusCode::unsupported, origin + ": branches are scaled, and read a stream without a norm"};
   if (!(c.rms_eps >= 0 && c.rms_eps < 1)) return {StatusCode::corrupt_data, origin + ": rms eps must be 0 to 1"};

@@ -1,12 +1,14 @@
 #include <vector>
 
 #include "executor/model/family.hpp"
+#include "executor/model/one_of.hpp"
 
 namespace inlay::exec {
 namespace {
 
 constexpr auto interleaved = RopeConfig::Pairing::interleaved;
 constexpr FlagKey never = {}, always = {nullptr, true};
+constexpr Family::NormNames norms_behind = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"};
 
 constexpr Family table[] = {
     {.hf = "llama", .gguf = "llama", .gguf_pairing = interleaved},
@@ -74,14 +76,14 @@ constexpr Family table[] = {
     {.hf = "olmo2",
      .gguf = "olmo2",
      .qk_norm = QkNorm::row,
-     .norm_names = {{}, "post_attention_layernorm", {}, "post_feedforward_layernorm"},
+     .norm_names = norms_behind,
      .rms_eps = 1e-5,
      .plain_windows = true,
      .mlp_bias = never},
     {.hf = "olmo3",
      .gguf = "olmo2",
      .qk_norm = QkNorm::row,
-     .norm_names = {{}, "post_attention_layernorm", {}, "post_feedforward_layernorm"},
+     .norm_names = norms_behind,
      .rms_eps = 1e-5,
      .theta = 5e5,
      .plain_windows = true,
@@ -174,7 +176,7 @@ constexpr Family table[] = {
     {.hf = "exaone4",
      .gguf = "exaone4",
      .qk_norm = QkNorm::head,
-     .norm_names = {{}, "post_attention_layernorm", {}, "post_feedforward_layernorm"},
+     .norm_names = norms_behind,
      .rms_eps = 1e-5,
      .qkv_bias = never,
      .output_bias = never,
@@ -211,10 +213,7 @@ std::string known_families(std::string_view Family::*name) {
   std::vector<std::string_view> all;
   for (const Family& each : table)
     if (!(each.*name).empty() && &each == find(name, each.*name)) all.push_back(each.*name);
-  std::string text;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    text += std::string(i == 0 ? "" : i + 1 < all.size() ? ", " : " or ") + std::string(all[i]);
-  return text;
+  return one_of(all);
 }
 
 }  // namespace inlay::exec

@@ -2,7 +2,8 @@
 // saying in that family. The rest of the executor knows facts (ModelConfig), and no family's name.
 #pragma once
 
-#include <span>
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,7 @@ enum class Scales : unsigned char {
 
 struct Family {
   using Pairing = RopeConfig::Pairing;
+  using NormNames = std::array<std::string_view, 4>;
 
   std::string_view hf = {};    // model_type of config.json; empty: there is none
   std::string_view gguf = {};  // general.architecture; empty: there is none
@@ -51,7 +53,7 @@ struct Family {
   Pairing pairing = Pairing::half;       // in a checkpoint
   Pairing gguf_pairing = Pairing::half;  // in GGUF, whose writers permute q and k where it is another one
   // A layer's norms in a checkpoint, in the order of LayerNorms; empty: there is none.
-  std::string_view norm_names[4] = {"input_layernorm", {}, "post_attention_layernorm", {}};
+  NormNames norm_names = {"input_layernorm", {}, "post_attention_layernorm", {}};
   bool norm_adds_one = false;  // a checkpoint has w where 1 + w multiplies
   bool gguf_fused = false;     // GGUF has q, k and v in one tensor, and gate and up
 
@@ -73,8 +75,17 @@ struct Family {
   Scales scales = Scales::none;
 
   LayerNorms norms() const {
-    const auto has = [&](int i) { return !norm_names[i].empty(); };
+    const auto has = [&](std::size_t i) { return !norm_names[i].empty(); };
     return {has(0), has(1), has(2), has(3)};
+  }
+  // Does a layer turn q and k? `windowed`: it has a window; `any_window`: some layer has one.
+  bool turns(std::size_t layer, bool windowed, bool any_window, index interval = 4) const {
+    switch (turning) {
+      case Turning::all: return true;
+      case Turning::three_of_four: return (static_cast<index>(layer) + 1) % interval != 0;
+      case Turning::windowed: return windowed || !any_window;
+    }
+    return true;
   }
 };
 

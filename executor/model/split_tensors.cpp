@@ -42,8 +42,7 @@ Status split(const WeightTensor& whole, std::string_view stem, std::string_view 
 index layer_of(std::string_view tensor, index layers) {
   constexpr std::string_view prefix = "blk.";
   index layer = -1;
-  if (tensor.starts_with(prefix))
-    std::from_chars(tensor.data() + prefix.size(), tensor.data() + tensor.size(), layer);
+  if (tensor.starts_with(prefix)) std::from_chars(tensor.data() + prefix.size(), tensor.data() + tensor.size(), layer);
   return layer < layers ? layer : -1;
 }
 

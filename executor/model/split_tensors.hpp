@@ -12,7 +12,8 @@ namespace inlay::exec {
 //   blk.N.ffn_gate_up  | gate: hidden rows | up: hidden rows |
 //   blk.N.ffn_up       the same in GGUF, where there is no ffn_gate
 //
-// Each becomes the parts that for_each_tensor names, which look at the same memory. `origin` names the file in messages.
+// Each becomes the parts that for_each_tensor names, which look at the same memory. `origin` names the file in
+// messages.
 Status split_tensors(const ModelConfig& config, const std::string& origin, std::vector<WeightTensor>& tensors);
 
 }  // namespace inlay::exec

@@ -38,17 +38,9 @@ Status BpeEncoder::encode_word(std::string_view word, std::vector<Symbol>& symbo
       return {};
     }
   symbols.clear();
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(word[i]);
-    if (bytes_[byte] < 0)
-      return {StatusCode::corrupt_data, "the vocabulary has no token for the byte " + std::to_string(byte)};
-    const auto at = static_cast<std::int32_t>(i);
-    symbols.push_back({at - 1, at + 1, static_cast<std::uint32_t>(i), 1, bytes_[byte]});
-  }
-  symbols.back().next = -1;
-  merge_symbols(symbols, [&](const Symbol& left, const Symbol& right) { return table_.merge(left, right); });
-  for (std::int32_t i = 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next)
-    out.push_back(symbols[static_cast<std::size_t>(i)].token);
+  for (std::size_t i = 0; i < word.size(); ++i)
+    if (Status status = add_byte(word, i, bytes_, symbols); !status) return status;
+  table_.merge_all(symbols, out);
   return {};
 }
 

@@ -29,7 +29,6 @@ class CharacterBpeEncoder {
   explicit CharacterBpeEncoder(MergeTable table) : table_(std::move(table)) { bytes_.fill(TokenizerData::no_token); }
 
   Status encode_word(std::string_view word, std::vector<Symbol>& symbols, std::vector<std::int32_t>& out) const;
-  Status add_bytes(std::string_view word, std::size_t begin, std::size_t end, std::vector<Symbol>& symbols) const;
 
   MergeTable table_;
   bool whole_words_ = false, split_at_spaces_ = false;

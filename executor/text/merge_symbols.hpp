@@ -5,6 +5,7 @@
 // merge made stale are recognised by their length when they come up: O(n log n) for n symbols.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -20,6 +21,12 @@ struct Symbol {
   std::uint32_t begin, length;  // in the text; length 0: merged into the one before
   std::int32_t token;           // no_token where the text is none
 };
+
+// The next one of a list that is made in text order.
+inline void add_symbol(std::size_t begin, std::size_t length, std::int32_t token, std::vector<Symbol>& symbols) {
+  const auto at = static_cast<std::int32_t>(symbols.size());
+  symbols.push_back({at - 1, at + 1, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(length), token});
+}
 
 struct Merge {
   double priority;

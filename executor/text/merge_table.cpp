@@ -81,4 +81,20 @@ Merge MergeTable::merge(const Symbol& left, const Symbol& right) const {
   return {-static_cast<double>(found->second.rank), found->second.token};
 }
 
+void MergeTable::merge_all(std::vector<Symbol>& symbols, std::vector<std::int32_t>& out) const {
+  symbols.back().next = -1;
+  merge_symbols(symbols, [&](const Symbol& left, const Symbol& right) { return merge(left, right); });
+  for (std::int32_t i = 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next)
+    out.push_back(symbols[static_cast<std::size_t>(i)].token);
+}
+
+Status add_byte(std::string_view text, std::size_t at, const std::array<std::int32_t, 256>& bytes,
+                std::vector<Symbol>& symbols) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (bytes[byte] < 0)
+    return {StatusCode::corrupt_data, "the vocabulary has no token for the byte " + std::to_string(byte)};
+  add_symbol(at, 1, bytes[byte], symbols);
+  return {};
+}
+
 }  // namespace inlay::exec

@@ -43,9 +43,7 @@ void SpmEncoder::add_characters(std::string_view text, std::size_t begin, std::s
   while (begin < end) {
     std::size_t length = utf8_character(text.substr(begin, end - begin));
     if (length == 0) length = 1;  // not UTF-8: by bytes, so that nothing is lost
-    const auto at = static_cast<std::int32_t>(symbols.size());
-    symbols.push_back({at - 1, at + 1, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(length),
-                       find(text.substr(begin, length))});
+    add_symbol(begin, length, find(text.substr(begin, length)), symbols);
     begin += length;
   }
 }
@@ -56,9 +54,7 @@ Status SpmEncoder::encode(std::string_view text, std::vector<std::int32_t>& out)
   std::size_t done = 0;
   for (const SpecialTokens::Found& found : user_defined_.find(text, false, false)) {
     add_characters(text, done, found.begin, symbols);
-    const auto at = static_cast<std::int32_t>(symbols.size());
-    symbols.push_back({at - 1, at + 1, static_cast<std::uint32_t>(found.begin),
-                       static_cast<std::uint32_t>(found.end - found.begin), found.id});
+    add_symbol(found.begin, found.end - found.begin, found.id, symbols);
     done = found.end;
   }
   add_characters(text, done, text.size(), symbols);

@@ -62,8 +62,8 @@ template <class Named> std::vector<Token> ends_of_text(const TokenizerData& data
   // ends with <|return|> or <|call|>; its <|end|> only ends one of its channels.
   for (const char* name :
        {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>",
-        "<|END_OF_TURN_TOKEN|>", "<|return|>", "<|call|>", "<EOT>", "[UNUSED_TOKEN_145]", "<|eot|>", "<|eom|>",
-        "[e~[", "<turn|>", "<\uff5cend\u2581of\u2581sentence\uff5c>"})
+        "<|END_OF_TURN_TOKEN|>", "<|return|>", "<|call|>", "<EOT>", "[UNUSED_TOKEN_145]", "<|eot|>", "<|eom|>", "[e~[",
+        "<turn|>", "<\uff5cend\u2581of\u2581sentence\uff5c>"})
     ends.push_back(named(name));
   if (named("<|return|>") < 0 || named("<|call|>") < 0) ends.push_back(named("<|end|>"));
   // Among Gemma's words are HTML's tags: there it ends what is struck out.

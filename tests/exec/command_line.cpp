@@ -42,7 +42,8 @@ TEST_F(CommandLine, logits_are_a_numpy_file) {
   EXPECT_EQ(begin % 64, 0u);
   long rows = 0, vocab = 0;
   const std::string head = bytes.substr(10, begin - 10);
-  ASSERT_EQ(std::sscanf(head.c_str(), "{'descr': '<f4', 'fortran_order': False, 'shape': (%ld, %ld), }", &rows, &vocab), 2)
+  ASSERT_EQ(std::sscanf(head.c_str(), "{'descr': '<f4', 'fortran_order': False, 'shape': (%ld, %ld), }", &rows, &vocab),
+            2)
       << head;
   EXPECT_EQ(head.back(), '\n');
   EXPECT_EQ(rows, 5);
@@ -65,7 +66,8 @@ TEST_F(CommandLine, logits_are_a_numpy_file) {
 TEST_F(CommandLine, inspect_says_what_is_in_a_file) {
   const Outcome outcome = inlay("inspect");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  for (const char* word : {"architecture   llama", "layers", "kv head", "theta", "parameters", "tokens", "ends of text", "cache"})
+  for (const char* word :
+       {"architecture   llama", "layers", "kv head", "theta", "parameters", "tokens", "ends of text", "cache"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word << '\n' << outcome.out;
   EXPECT_LE(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 24);  // a screen
   expect_refused("inspect " + file("none.gguf"), {"none.gguf"});

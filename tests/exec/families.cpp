@@ -115,7 +115,8 @@ std::vector<Backend> backends() {
   }
 #ifdef INLAY_HAS_NPU
   all.push_back({"npu", [](const File& file, const Session::Options& options) {
-                   return Session::make(file, Eager(std::move(*Npu::make({.device = "hexagon-htp-like"})), Cpu{}), options);
+                   return Session::make(file, Eager(std::move(*Npu::make({.device = "hexagon-htp-like"})), Cpu{}),
+                                        options);
                  }});
 #endif
 #ifdef INLAY_HAS_CL
@@ -130,18 +131,9 @@ std::vector<Backend> backends() {
   return all;
 }
 
-// The expected logits of a row, and how far `got` is from them.
-double error_of(const Json& expected, const float* got) {
-  double most = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    most = std::max(most, std::abs(expected[i].get<double>() - static_cast<double>(got[i])));
-  return most;
-}
-
-double largest_of(const Json& expected) {
-  double most = 0;
-  for (const Json& each : expected) most = std::max(most, std::abs(each.get<double>()));
-  return most;
+void expect_row(const Json& logits, index row, const std::vector<float>& got, const std::string& how) {
+  const auto expected = logits[std::to_string(row)].get<std::vector<float>>();
+  EXPECT_LE(distance(got, expected), 1e-5 * magnitude(expected)) << "row " << row << " " << how;
 }
 
 // By every way that a text may take: whole, in chunks of 7, and from the half on token by token.
@@ -153,19 +145,17 @@ void expect_logits(const std::shared_ptr<const ModelFile>& file, const Json& log
     auto session = backend.make(file, {.chunk = chunk, .kv_type = DType::f32});
     ASSERT_TRUE(session.has_value()) << session.error().message();
     const std::vector<float> got = all(*session, session->append(ids, text_length));
-    for (const index row : rows) {
-      const Json& expected = logits[std::to_string(row)];
-      EXPECT_LE(error_of(expected, got.data() + row * vocab), 1e-5 * largest_of(expected))
-          << "row " << row << " in chunks of " << chunk;
-    }
+    for (const index row : rows)
+      expect_row(logits, row, {got.begin() + row * vocab, got.begin() + (row + 1) * vocab},
+                 "in chunks of " + std::to_string(chunk));
   }
   auto session = backend.make(file, {.kv_type = DType::f32});
   ASSERT_TRUE(session.has_value()) << session.error().message();
   constexpr std::size_t half = text_length / 2;
   std::vector<float> got = all(*session, session->append({ids.begin(), ids.begin() + half}));
-  EXPECT_LE(error_of(logits["11"], got.data()), 1e-5 * largest_of(logits["11"])) << "behind the first half";
+  expect_row(logits, 11, got, "behind the first half");
   for (std::size_t i = half; i < ids.size(); ++i) got = all(*session, session->decode(ids[i]));
-  EXPECT_LE(error_of(logits["23"], got.data()), 1e-5 * largest_of(logits["23"])) << "decoded";
+  expect_row(logits, 23, got, "decoded");
 }
 
 std::shared_ptr<const ModelFile> loaded(const std::string& path) {
@@ -186,8 +176,8 @@ TEST(families, every_one_computes_what_transformers_does) {
   }
 }
 
-// What is written is the same model. Refused is what GGUF has no architecture for or fuses, GELU in a Llama, and scores of
-// Gemma 3 that are scaled by something else than a head.
+// What is written is the same model. Refused is what GGUF has no architecture for or fuses, GELU in a Llama, and scores
+// of Gemma 3 that are scaled by something else than a head.
 TEST(families, gguf_holds_the_same_model_or_is_refused) {
   std::vector<std::string> refused;
   for (const auto& [name, each] : cases().items()) {
@@ -204,8 +194,9 @@ TEST(families, gguf_holds_the_same_model_or_is_refused) {
     const auto file = loaded(d / "m.gguf");
     if (file) expect_logits(file, each["logits"], backends().front());
   }
-  EXPECT_EQ(refused, (std::vector<std::string>{"cwm", "gemma3", "glm", "glm4", "helium", "llama, biases and gelu", "ministral",
-                                               "phi3", "phi3, longrope", "phi3, part of a head", "seed_oss"}));
+  EXPECT_EQ(refused,
+            (std::vector<std::string>{"cwm", "gemma3", "glm", "glm4", "helium", "llama, biases and gelu", "ministral",
+                                      "phi3", "phi3, longrope", "phi3, part of a head", "seed_oss"}));
 }
 
 }  // namespace

@@ -59,8 +59,7 @@ TEST(fused_linears, are_their_parts_bit_for_bit) {
           for (const Cpu& cpu : cpus())
             EXPECT_EQ(product(cpu, one, x, activations), product(cpu, parts, x, activations))
                 << inlay::test::name(cpu) << ", " << tokens << " tokens";
-          EXPECT_EQ(product(Reference(), one, x, activations),
-                    product(Reference(), parts, x, activations));
+          EXPECT_EQ(product(Reference(), one, x, activations), product(Reference(), parts, x, activations));
         }
     }
 }

@@ -9,41 +9,12 @@
 #include <inlay/model/model_ropes.hpp>
 
 #include "executor/model/family.hpp"
-#include "executor/model/hf/config.hpp"
-#include "tests/model/support/checkpoint.hpp"
+#include "tests/model/support/hf_config.hpp"
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"
 
 namespace inlay::exec::test {
 namespace {
-
-Json config_of(const std::string& architecture, index layers = 1) {
-  return {{"model_type", architecture},  {"hidden_size", 32},
-          {"num_hidden_layers", layers}, {"num_attention_heads", 4},
-          {"num_key_value_heads", 2},    {"intermediate_size", 64},
-          {"vocab_size", 100},           {"max_position_embeddings", 4096}};
-}
-
-Expected<ModelConfig> config_from(const Json& json) {
-  const auto document = parse_json(json.dump(), "config.json");
-  EXPECT_TRUE(document) << document.error().message();
-  return hf_config(document->root(), "config.json");
-}
-
-ModelConfig read(const Json& json) {
-  auto config = config_from(json);
-  EXPECT_TRUE(config.has_value()) << config.error().message();
-  return config ? *config : ModelConfig{};
-}
-
-void refuse(const Json& json, StatusCode code, std::initializer_list<const char*> words) {
-  const auto config = config_from(json);
-  ASSERT_FALSE(config.has_value()) << json.dump();
-  EXPECT_EQ(config.error().code(), code) << config.error().message();
-  for (const char* word : words)
-    EXPECT_NE(config.error().message().find(word), std::string_view::npos)
-        << word << " is not in: " << config.error().message();
-}
 
 TEST(families, a_key_that_nobody_reads_is_refused_by_name) {
   for (const char* architecture : {"llama", "gemma3_text", "granite", "smollm3"}) {
@@ -75,15 +46,24 @@ TEST(families, defaults_are_those_of_transformers) {
     double eps, theta;
     bool tied;
   };
-  constexpr Row rows[] = {{"llama", 2048, 8, 1e-6, 1e4, false},       {"mistral", 131072, 8, 1e-6, 1e4, false},
-                          {"qwen2", 32768, 8, 1e-6, 1e4, false},      {"qwen3", 32768, 128, 1e-6, 1e4, false},
-                          {"gemma", 8192, 256, 1e-6, 1e4, true},      {"gemma3_text", 131072, 256, 1e-6, 1e6, true},
-                          {"granite", 2048, 8, 1e-6, 1e4, false},     {"olmo2", 2048, 8, 1e-5, 1e4, false},
-                          {"olmo3", 2048, 8, 1e-5, 5e5, false},       {"smollm3", 32768, 8, 1e-6, 2e6, true},
-                          {"phi3", 4096, 8, 1e-5, 1e4, false},        {"glm", 131072, 128, 1.5625e-7, 1e4, false},
-                          {"glm4", 131072, 128, 1.5625e-7, 1e4, false}, {"helium", 4096, 128, 1e-8, 1e5, false},
-                          {"ernie4_5", 131072, 128, 1e-5, 5e5, true}, {"seed_oss", 524288, 128, 1e-6, 1e4, false},
-                          {"ministral", 131072, 8, 1e-6, 1e4, false}, {"exaone4", 2048, 8, 1e-5, 1e4, false},
+  constexpr Row rows[] = {{"llama", 2048, 8, 1e-6, 1e4, false},
+                          {"mistral", 131072, 8, 1e-6, 1e4, false},
+                          {"qwen2", 32768, 8, 1e-6, 1e4, false},
+                          {"qwen3", 32768, 128, 1e-6, 1e4, false},
+                          {"gemma", 8192, 256, 1e-6, 1e4, true},
+                          {"gemma3_text", 131072, 256, 1e-6, 1e6, true},
+                          {"granite", 2048, 8, 1e-6, 1e4, false},
+                          {"olmo2", 2048, 8, 1e-5, 1e4, false},
+                          {"olmo3", 2048, 8, 1e-5, 5e5, false},
+                          {"smollm3", 32768, 8, 1e-6, 2e6, true},
+                          {"phi3", 4096, 8, 1e-5, 1e4, false},
+                          {"glm", 131072, 128, 1.5625e-7, 1e4, false},
+                          {"glm4", 131072, 128, 1.5625e-7, 1e4, false},
+                          {"helium", 4096, 128, 1e-8, 1e5, false},
+                          {"ernie4_5", 131072, 128, 1e-5, 5e5, true},
+                          {"seed_oss", 524288, 128, 1e-6, 1e4, false},
+                          {"ministral", 131072, 8, 1e-6, 1e4, false},
+                          {"exaone4", 2048, 8, 1e-5, 1e4, false},
                           {"hunyuan_v1_dense", 2048, 8, 1e-5, 1e4, false}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -155,7 +135,8 @@ TEST(families, longrope_goes_by_the_context_of_the_session) {
   json["rope_scaling"] = {{"type", "su"}, {"short_factor", {1, 2, 4, 8}}, {"long_factor", {3, 5, 7, 9}}};
   const RopeConfig rope = read(json).ropes[0];
   EXPECT_DOUBLE_EQ(rope.attention_factor, std::sqrt(1 + std::log(8.0) / std::log(64.0)));
-  const auto plain = frequencies_of({.dim = 8}, 64), within = frequencies_of(rope, 64), beyond = frequencies_of(rope, 65);
+  const auto plain = frequencies_of({.dim = 8}, 64), within = frequencies_of(rope, 64),
+             beyond = frequencies_of(rope, 65);
   ASSERT_TRUE(plain && within && beyond);
   for (index i = 0; i < 4; ++i) {
     EXPECT_NEAR((*within)[i], (*plain)[i] / (1 << i), 1e-7);

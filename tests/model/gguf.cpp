@@ -6,6 +6,7 @@
 #include "executor/model/gguf/model.hpp"
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"
+#include "tests/support/words.hpp"
 
 namespace inlay::exec::test {
 namespace {
@@ -171,10 +172,7 @@ void expect_refused(const Parts& parts, StatusCode code, std::initializer_list<c
   const Bytes exact(bytes.begin(), bytes.end());
   auto file = GgufFile::parse(Mapping::borrow(exact), "broken.gguf");
   ASSERT_FALSE(file);
-  EXPECT_EQ(file.error().code(), code) << file.error().message();
-  for (const char* word : words)
-    EXPECT_NE(file.error().message().find(word), std::string_view::npos)
-        << word << " is not in: " << file.error().message();
+  inlay::test::expect_refused(file.error(), code, words);
   expect_clean(file.error());
 }
 
@@ -304,9 +302,7 @@ TEST(gguf, refuses_models_that_do_not_fit_together) {
     const auto file = load_model(directory / "m.gguf");
     ASSERT_FALSE(file);
     expect_clean(file.error());
-    for (const char* word : words)
-      EXPECT_NE(file.error().message().find(word), std::string_view::npos)
-          << word << " is not in: " << file.error().message();
+    inlay::test::expect_words(file.error().message(), words);
   };
   refuse(
       [](ModelFile& f) {

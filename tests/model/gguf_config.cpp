@@ -4,15 +4,12 @@
 
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"
+#include "tests/support/words.hpp"
 
 namespace inlay::exec::test {
 namespace {
 
-void expect_refused(const Status& status, StatusCode code, std::initializer_list<const char*> words) {
-  EXPECT_EQ(status.code(), code) << status.message();
-  for (const char* word : words)
-    EXPECT_NE(status.message().find(word), std::string_view::npos) << word << " is not in: " << status.message();
-}
+using inlay::test::expect_refused;
 
 template <class T> Status status_of(const Expected<T>& result) {
   EXPECT_FALSE(result.has_value());
@@ -33,13 +30,12 @@ ModelConfig layered(const std::string& arch, std::vector<LayerConfig> layers) {
 
 TEST(gguf_config, layers_that_differ_come_back) {
   const TemporaryDirectory d;
-  const std::vector<std::vector<LayerConfig>> cases = {
-      {{32, 0, 0}, {64, 0, 0}, {32, 0, 0}},  // widths
-      {{32, 0, 0}, {32, 5, 0}, {32, 5, 0}},  // windows
-      {{32, 5, 1}, {32, 0, 0}, {32, 5, 1}},  // and their theta
-      {{32, 5, 1}, {64, 0, 0}, {96, 5, 1}},
-      {{48, 5, 0}, {32, 5, 0}, {32, 5, 0}},  // all have the window
-      {{48, 5, 0}, {32, 5, 0}}};
+  const std::vector<std::vector<LayerConfig>> cases = {{{32, 0, 0}, {64, 0, 0}, {32, 0, 0}},  // widths
+                                                       {{32, 0, 0}, {32, 5, 0}, {32, 5, 0}},  // windows
+                                                       {{32, 5, 1}, {32, 0, 0}, {32, 5, 1}},  // and their theta
+                                                       {{32, 5, 1}, {64, 0, 0}, {96, 5, 1}},
+                                                       {{48, 5, 0}, {32, 5, 0}, {32, 5, 0}},  // all have the window
+                                                       {{48, 5, 0}, {32, 5, 0}}};
   for (const char* arch : {"llama", "qwen2", "qwen3"})
     for (const auto& layers : cases) {
       const TinyModel from = tiny_model(layered(arch, layers));

@@ -7,6 +7,7 @@
 #include "executor/model/sentencepiece.hpp"
 #include "tests/model/support/bounded.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"
+#include "tests/support/words.hpp"
 
 namespace inlay::exec::test {
 namespace {
@@ -16,9 +17,7 @@ void expect_refused(const std::string& path, std::initializer_list<const char*> 
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().message().find('\n'), std::string_view::npos) << file.error().message();
   EXPECT_LT(file.error().message().size(), 800u) << file.error().message();
-  for (const char* word : words)
-    EXPECT_NE(file.error().message().find(word), std::string_view::npos)
-        << word << " is not in: " << file.error().message();
+  inlay::test::expect_words(file.error().message(), words);
 }
 
 // Was 12.5 GB and 38 s: rows that no tensor has.

@@ -5,42 +5,10 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "executor/model/hf/config.hpp"
+#include "tests/model/support/hf_config.hpp"
 
 namespace inlay::exec::test {
 namespace {
-
-using Json = nlohmann::json;
-
-Json config_of(const std::string& architecture, index layers) {
-  return {{"model_type", architecture},  {"hidden_size", 32},
-          {"num_hidden_layers", layers}, {"num_attention_heads", 4},
-          {"num_key_value_heads", 2},    {"intermediate_size", 64},
-          {"vocab_size", 100},           {"max_position_embeddings", 4096}};
-}
-
-Expected<ModelConfig> config_from(const Json& json) {
-  const auto document = parse_json(json.dump(), "config.json");
-  EXPECT_TRUE(document) << document.error().message();
-  return hf_config(document->root(), "config.json");
-}
-
-ModelConfig read(const Json& json) {
-  auto config = config_from(json);
-  EXPECT_TRUE(config.has_value()) << config.error().message();
-  return config ? *config : ModelConfig{};
-}
-
-void refuse(const Json& json, StatusCode code, std::initializer_list<const char*> words) {
-  const auto config = config_from(json);
-  ASSERT_FALSE(config.has_value()) << json.dump();
-  EXPECT_EQ(config.error().code(), code) << config.error().message();
-  for (const char* word : words)
-    EXPECT_NE(config.error().message().find(word), std::string_view::npos)
-        << word << " is not in: " << config.error().message();
-}
 
 std::vector<index> windows(const ModelConfig& config) {
   std::vector<index> all;

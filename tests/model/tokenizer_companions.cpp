@@ -8,6 +8,7 @@
 
 #include "executor/model/hf/tokenizer.hpp"
 #include "tests/model/support/sentencepiece_file.hpp"
+#include "tests/support/words.hpp"
 #include "tests/text/support/vocabularies.hpp"
 
 namespace inlay::exec::test {
@@ -41,7 +42,7 @@ struct Files {
     const auto data = read();
     const std::string said = data ? data->problem : std::string(data.error().message());
     EXPECT_NE(said, "");
-    for (const char* word : words) EXPECT_NE(said.find(word), std::string::npos) << word << " is not in: " << said;
+    inlay::test::expect_words(said, words);
   }
 };
 

@@ -21,16 +21,11 @@ struct Neutral {
 };
 constexpr Neutral granite_numbers[] = {
     {"logit_scale", 1}, {"residual_scale", 1}, {"embedding_scale", 1}, {"attention.scale", 0}};
-constexpr Neutral neutral_numbers[] = {{"attn_logit_softcapping", 0},
-                                       {"final_logit_softcapping", 0},
-                                       {"attention.output_scale", 1},
-                                       {"attention.clamp_kqv", 0},
-                                       {"attention.max_alibi_bias", 0},
-                                       {"attention.temperature_scale", 0},
-                                       {"rope.scaling.alpha", 0},
-                                       {"rope.scaling.yarn_log_multiplier", 0},
-                                       {"rope.scaling.yarn_ext_factor", 1},
-                                       {"rope.scaling.yarn_attn_factor", 1}};
+constexpr Neutral neutral_numbers[] = {{"attn_logit_softcapping", 0},       {"final_logit_softcapping", 0},
+                                       {"attention.output_scale", 1},       {"attention.clamp_kqv", 0},
+                                       {"attention.max_alibi_bias", 0},     {"attention.temperature_scale", 0},
+                                       {"rope.scaling.alpha", 0},           {"rope.scaling.yarn_log_multiplier", 0},
+                                       {"rope.scaling.yarn_ext_factor", 1}, {"rope.scaling.yarn_attn_factor", 1}};
 
 void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& family) {
   const auto refuse = [&](const Neutral& neutral) {
@@ -124,8 +119,8 @@ void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch
 }
 
 // Which layers have a window: the array that says it, or else what goes without saying in the family.
-std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const std::string& arch,
-                               const Family& family, index layers) {
+std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const std::string& arch, const Family& family,
+                               index layers) {
   std::vector<index> listed;
   const std::string pattern = arch + ".attention.sliding_window_pattern";
   const GgufValue* value = file.find(pattern);
@@ -138,7 +133,8 @@ std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const s
   else
     meta.per_layer(pattern, layers, listed, false);
   if (meta.ok() && period < 1)
-    meta.fail(StatusCode::corrupt_data, "the key " + quote(pattern) + " is " + std::to_string(period) + "; it must be at least 1");
+    meta.fail(StatusCode::corrupt_data,
+              "the key " + quote(pattern) + " is " + std::to_string(period) + "; it must be at least 1");
   std::vector<bool> windowed(static_cast<std::size_t>(layers), true);
   for (std::size_t i = 0; meta.ok() && i < windowed.size(); ++i) {
     if (!listed.empty())
@@ -171,8 +167,7 @@ void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& ar
     layer.hidden = widths[widths.size() == 1 ? 0 : i];
     layer.window = windowed[i] ? window : 0;
     layer.rope = layer.window > 0 && c.ropes.size() > 1 ? 1 : 0;
-    if (family.turning == Turning::three_of_four && i % 4 == 3) layer.rope = LayerConfig::no_rope;
-    if (family.turning == Turning::windowed && window > 0 && layer.window == 0) layer.rope = LayerConfig::no_rope;
+    if (!family.turns(i, layer.window > 0, window > 0)) layer.rope = LayerConfig::no_rope;
   }
   c.set_layers(std::move(each));
 }

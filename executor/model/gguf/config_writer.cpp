@@ -14,8 +14,8 @@ namespace {
 
 constexpr int no_rope = LayerConfig::no_rope;
 
-// The ropes of the two kinds of layers that GGUF tells apart, as places in ModelConfig::ropes; no_rope where no layer of
-// the kind turns.
+// The ropes of the two kinds of layers that GGUF tells apart, as places in ModelConfig::ropes; no_rope where no layer
+// of the kind turns.
 struct RopesByKind {
   int full = no_rope, windowed = no_rope;
 };
@@ -83,8 +83,9 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
   auto read = read_gguf_keys(*file);
   if (!read) return std::move(read.error());
   const auto refuse = [&](const std::string& what) {
-    return Status(StatusCode::unsupported, origin + ": " + what + " is none that GGUF has a form for in the architecture " +
-                                               quote(read->architecture));
+    return Status(
+        StatusCode::unsupported,
+        origin + ": " + what + " is none that GGUF has a form for in the architecture " + quote(read->architecture));
   };
   if (read->norms != c.norms || read->activation != c.activation) return refuse("the order of norms or the activation");
   if (read->qk_norm != c.qk_norm && !(read->qk_norm == QkNorm::none && c.qk_norm == QkNorm::head))

@@ -6,6 +6,7 @@
 #include <inlay/core/quote.hpp>
 
 #include "executor/model/gguf/gguf.hpp"
+#include "executor/model/one_of.hpp"
 
 namespace inlay::exec {
 
@@ -16,10 +17,7 @@ std::string weight_types() {
   std::vector<std::string_view> names;
   for (std::uint32_t number = 0; number < std::size(detail::ggml_formats); ++number)
     if (const auto type = static_cast<GgmlType>(number); is_weight_type(type)) names.push_back(ggml_format(type).name);
-  std::string list;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    list.append(i == 0 ? "" : i + 1 < names.size() ? ", " : " or ").append(names[i]);
-  return list;
+  return one_of(names);
 }
 
 }  // namespace

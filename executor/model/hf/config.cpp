@@ -17,12 +17,30 @@ namespace {
 
 // Keys that are read, here and in the files of this folder, where the family has a use for them.
 bool is_read(std::string_view key, const Family& family) {
-  constexpr std::string_view always[] = {
-      "_name_or_path", "bos_token_id", "eos_token_id", "head_dim", "hidden_size",
-      "intermediate_size", "layer_types", "max_position_embeddings", "mlp_bias", "model_type", "num_attention_heads",
-      "num_hidden_layers", "num_key_value_heads", "original_max_position_embeddings", "partial_rotary_factor",
-      "quantization_config", "rms_norm_eps", "rope_local_base_freq", "rope_parameters", "rope_scaling", "rope_theta",
-      "sliding_window", "tie_word_embeddings", "vocab_size"};
+  constexpr std::string_view always[] = {"_name_or_path",
+                                         "bos_token_id",
+                                         "eos_token_id",
+                                         "head_dim",
+                                         "hidden_size",
+                                         "intermediate_size",
+                                         "layer_types",
+                                         "max_position_embeddings",
+                                         "mlp_bias",
+                                         "model_type",
+                                         "num_attention_heads",
+                                         "num_hidden_layers",
+                                         "num_key_value_heads",
+                                         "original_max_position_embeddings",
+                                         "partial_rotary_factor",
+                                         "quantization_config",
+                                         "rms_norm_eps",
+                                         "rope_local_base_freq",
+                                         "rope_parameters",
+                                         "rope_scaling",
+                                         "rope_theta",
+                                         "sliding_window",
+                                         "tie_word_embeddings",
+                                         "vocab_size"};
   constexpr std::string_view windows[] = {"use_sliding_window", "max_window_layers", "sliding_window_pattern",
                                           "_sliding_window_pattern"};
   constexpr std::string_view turning[] = {"no_rope_layers", "no_rope_layer_interval"};
@@ -33,8 +51,8 @@ bool is_read(std::string_view key, const Family& family) {
   for (const FlagKey& flag : {family.qkv_bias, family.output_bias, family.mlp_bias})
     if (flag.key && key == flag.key) return true;
   // Gemma's files have a hidden_act, too, that nobody reads beside the hidden_activation that counts.
-  if (key == family.activation_key || (key == "hidden_act" && family.activation != Activation::silu)) return true;
-  if (key == "hidden_activation" && family.activation != Activation::silu) return true;
+  const bool gemma_says = key == "hidden_act" || key == "hidden_activation";
+  if (key == family.activation_key || (gemma_says && family.activation != Activation::silu)) return true;
   return in(always) || in(windows) || (family.turning == Turning::three_of_four && in(turning)) ||
          (family.scales == Scales::gemma && in(gemma)) || (family.scales == Scales::granite && in(granite));
 }
@@ -45,11 +63,13 @@ bool is_harmless(std::string_view key) {
       " _attn_implementation architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens "
       "cache_implementation chunk_size_feed_forward cross_attention_hidden_size diversity_penalty do_sample dtype "
       "early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task id2label "
-      "initializer_factor initializer_range is_composition is_decoder is_encoder_decoder is_llama_config keys_to_ignore_"
+      "initializer_factor initializer_range is_composition is_decoder is_encoder_decoder is_llama_config "
+      "keys_to_ignore_"
       "at_inference label2id length_penalty max_length min_length no_repeat_ngram_size num_beam_groups num_beams "
       "num_return_sequences output_attentions output_hidden_states output_router_logits output_scores prefix "
       "pretraining_tp problem_type pruned_heads remove_invalid_values repetition_penalty return_dict return_dict_in_"
-      "generate suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype "
+      "generate suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p "
+      "torch_dtype "
       "torchscript transformers_version typical_p use_bfloat16 use_cache use_flash_attn ";
   constexpr std::string_view endings[] = {"_dropout", "_pdrop", "_token_id", "_loss_coef"};
   return known.find(" " + std::string(key) + " ") != std::string_view::npos || key.starts_with("transformers") ||
@@ -59,11 +79,20 @@ bool is_harmless(std::string_view key) {
 
 // Keys that change what a model computes, with the value at which they do not.
 bool is_neutral(std::string_view key, const Json& value) {
-  constexpr std::string_view off[] = {"attention_bias",     "attention_out_bias", "add_cross_attention",
-                                      "bias",                   "qk_layernorm",
-                                      "qkv_bias",           "rope_interleaved",   "tie_encoder_decoder",
-                                      "use_bidirectional_attention", "use_bias",  "use_mrope",
-                                      "use_qk_norm",        "use_qkv_bias",       "use_sliding_window"};
+  constexpr std::string_view off[] = {"attention_bias",
+                                      "attention_out_bias",
+                                      "add_cross_attention",
+                                      "bias",
+                                      "qk_layernorm",
+                                      "qkv_bias",
+                                      "rope_interleaved",
+                                      "tie_encoder_decoder",
+                                      "use_bidirectional_attention",
+                                      "use_bias",
+                                      "use_mrope",
+                                      "use_qk_norm",
+                                      "use_qkv_bias",
+                                      "use_sliding_window"};
   const bool empty = value.is_null() || ((value.is_object() || value.is_array()) && value.size() == 0);
   return empty || (value.is_false() && std::find(std::begin(off), std::end(off), key) != std::end(off));
 }
@@ -128,8 +157,8 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
   f.text("model_type", c.architecture, true);
   const Family* known = family_of_hf(c.architecture);
   if (!known)
-    f.fail(StatusCode::unsupported, "the architecture " + quote(c.architecture) + "; it must be " +
-                                        known_families(&Family::hf));
+    f.fail(StatusCode::unsupported,
+           "the architecture " + quote(c.architecture) + "; it must be " + known_families(&Family::hf));
   if (Status status = f.take_status(); !status) return failure(std::move(status));
   const Family& family = *known;
   refuse_quantized(config, f);

@@ -109,9 +109,7 @@ Status read_turning(const Json& json, const std::string& origin, const Family& f
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     LayerConfig& layer = layers[i];
-    bool turns = true;
-    if (family.turning == Turning::three_of_four) turns = (static_cast<index>(i) + 1) % interval != 0;
-    if (family.turning == Turning::windowed) turns = layer.window > 0 || !any_window;
+    bool turns = family.turns(i, layer.window > 0, any_window, interval);
     if (const Json each = (*listed)[i]; *listed) {  // 1 where a layer does turn, whatever the name says
       if (!each.is_integer() || each.integer() < 0 || each.integer() > 1)
         return {StatusCode::corrupt_data, origin + ": entry " + std::to_string(i) + " of no_rope_layers is " +

@@ -75,8 +75,7 @@ class HfLoader {
     model_.config = std::move(*config);
     family_ = family_of_hf(model_.config.architecture);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
-    if (Status status = split_tensors(model_.config, config_path, tensors_); !status)
-      return failure(std::move(status));
+    if (Status status = split_tensors(model_.config, config_path, tensors_); !status) return failure(std::move(status));
     settle_head();
     if (family_->norm_adds_one)
       if (Status status = add_one_to_norms(); !status) return failure(std::move(status));

@@ -12,14 +12,15 @@ namespace inlay::exec {
 bool is_of_another_modality(std::string_view name) {
   constexpr std::string_view models[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
                                          "model.multi_modal_projector."};
-  return std::any_of(std::begin(models), std::end(models), [&](std::string_view each) { return name.starts_with(each); });
+  return std::any_of(std::begin(models), std::end(models),
+                     [&](std::string_view each) { return name.starts_with(each); });
 }
 
 std::optional<std::string> gguf_name(std::string_view name, const Family& family) {
   // language_model.model.x and language_model.lm_head.x, or model.language_model.x: model.x and lm_head.x
   std::string plain(name);
-  for (const auto& [outer, inner] : {std::pair<std::string_view, std::string_view>{"language_model.", ""},
-                                     {"model.language_model.", "model."}})
+  for (const auto& [outer, inner] :
+       {std::pair<std::string_view, std::string_view>{"language_model.", ""}, {"model.language_model.", "model."}})
     if (name.starts_with(outer)) plain = std::string(inner) + std::string(name.substr(outer.size()));
   name = plain;
   constexpr std::pair<std::string_view, std::string_view> whole[] = {

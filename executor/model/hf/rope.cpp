@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <inlay/core/quote.hpp>
+#include <inlay/weights/rope_frequencies.hpp>
 
 #include "executor/model/hf/rope.hpp"
 
@@ -80,7 +81,8 @@ std::vector<float> read_factors(JsonFields& fields, const Json& scaling, const c
   }
   for (const Json each : list.elements()) {
     if (!each.is_number()) {
-      fields.fail(StatusCode::corrupt_data, std::string(key) + " holds " + quote(written(each)) + "; it must hold numbers");
+      fields.fail(StatusCode::corrupt_data,
+                  std::string(key) + " holds " + quote(written(each)) + "; it must hold numbers");
       break;
     }
     factors.push_back(static_cast<float>(each.number()));
@@ -88,13 +90,8 @@ std::vector<float> read_factors(JsonFields& fields, const Json& scaling, const c
   return factors;
 }
 
-// sqrt(1 + ln(factor) / ln(original)): how LongRoPE sharpens attention.
-double longrope_attention_factor(double factor, index original) {
-  return factor <= 1 || original <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
-}
-
-// The first part of each head turns, in families that know it. transformers passes the key over in others, and vLLM does
-// not: whose text is meant nobody can tell.
+// The first part of each head turns, in families that know it. transformers passes the key over in others, and vLLM
+// does not: whose text is meant nobody can tell.
 void read_partial(JsonFields& fields, const Family& family, index head_dim, double otherwise, RopeConfig& rope) {
   double partial = otherwise;
   if (fields.number("partial_rotary_factor", partial) && family.partial_rotary == 0 && partial != 1)
@@ -152,14 +149,19 @@ Status read_scaling(const Json& scaling, const std::string& where, JsonFields& t
     rope.scaling = RopeConfig::Scaling::longrope;
     if (!has_factor)
       rope.factor = static_cast<double>(c.context) / static_cast<double>(std::max<index>(rope.original_context, 1));
-    rope.attention_factor = longrope_attention_factor(rope.factor, rope.original_context);
+    if (rope.original_context > 1)
+      rope.attention_factor =
+          inlay::detail::rope_magnitude({.scaling = RopeScaling::longrope,
+                                         .factor = rope.factor,
+                                         .original_context = static_cast<double>(rope.original_context)});
     fields.number("attention_factor", rope.attention_factor);
     rope.freq_factors = read_factors(fields, scaling, "short_factor", rope.dim / 2);
     rope.long_factors = read_factors(fields, scaling, "long_factor", rope.dim / 2);
     rope.factor = 1;  // the lists hold all of it
   } else if (with_alpha) {
     if (!(alpha > 0) || rope.dim < 4)
-      fields.fail(StatusCode::corrupt_data, "alpha is " + std::to_string(alpha) + "; it must be positive, for 4 elements or more that turn");
+      fields.fail(StatusCode::corrupt_data,
+                  "alpha is " + std::to_string(alpha) + "; it must be positive, for 4 elements or more that turn");
     else
       rope.theta *= std::pow(alpha, static_cast<double>(rope.dim) / static_cast<double>(rope.dim - 2));
     rope.factor = 1;
@@ -205,7 +207,8 @@ Status read_hf_rope(const Json& json, const std::string& origin, const Family& f
   top.number("rope_theta", rope.theta);
   read_partial(top, family, c.head_dim, family.partial_rotary == 0 ? 1 : family.partial_rotary, rope);
   c.ropes = {rope};
-  if (!scaling && family.scaled) top.fail(StatusCode::not_found, "there is no rope_parameters, which the architecture needs");
+  if (!scaling && family.scaled)
+    top.fail(StatusCode::not_found, "there is no rope_parameters, which the architecture needs");
   if (scaling && top.ok()) {
     const bool by_kind = scaling.find("full_attention") || scaling.find("sliding_attention");
     if (by_kind) {

@@ -55,8 +55,7 @@ template <class Space = Host> class Decoder {
     decoder.config_ = std::move(config);
     decoder.max_tokens_ = max_tokens;
     decoder.of_prompts_ = attention;
-    if (Status status = decoder.take_room(tensors); !status.ok())
-      return failure(std::move(status));
+    if (Status status = decoder.take_room(tensors); !status.ok()) return failure(std::move(status));
     if (Status status = decoder.bring_weights(tensors, weights, activations); !status.ok())
       return failure(std::move(status));
     if (tensors.looks_at_host()) decoder.weights_ = std::move(weights);
@@ -139,15 +138,15 @@ template <class Space = Host> class Decoder {
   }
 
   // What the next branch reads: the stream, through its norm where there is one.
-  template <class Run>
-  Rows read(Run& run, Residual& x, const ConstView<1, Space>& norm, const Rows& normed) const {
+  template <class Run> Rows read(Run& run, Residual& x, const ConstView<1, Space>& norm, const Rows& normed) const {
     const bool open = std::exchange(x.open, false);
     if (norm.present())
-      run(RmsNorm<Space>{.x = open ? x.branch : x.stream,
-                         .weight = norm,
-                         .residual = open ? x.stream : Rows(),
-                         .y = normed,
-                         .eps = static_cast<float>(config_.rms_eps / (config_.residual_scale * config_.residual_scale))});
+      run(RmsNorm<Space>{
+          .x = open ? x.branch : x.stream,
+          .weight = norm,
+          .residual = open ? x.stream : Rows(),
+          .y = normed,
+          .eps = static_cast<float>(config_.rms_eps / (config_.residual_scale * config_.residual_scale))});
     else if (open)
       run(Add<Space>{.a = x.stream, .b = x.branch, .y = x.stream});
     return norm.present() ? normed : x.stream;
@@ -323,7 +322,7 @@ template <class Space = Host> class Decoder {
 
   ModelConfig config_;
   AttentionCompute of_prompts_ = AttentionCompute::exact_float;
-  Weights weights_;  // what the views below look at, where that is the host's memory
+  Weights weights_;                           // what the views below look at, where that is the host's memory
   std::vector<RopeFrequencies> frequencies_;  // and these, as ModelConfig::ropes
   index max_tokens_ = 0;
   ConstView<2, Space> embedding_;

@@ -1,5 +1,5 @@
-// The sizes of a decoder model and what sets its architecture apart, whatever file they came from. A family of models is
-// a row of such facts (executor/model/family.cpp): nothing else of the executor knows a family's name.
+// The sizes of a decoder model and what sets its architecture apart, whatever file they came from. A family of models
+// is a row of such facts (executor/model/family.cpp): nothing else of the executor knows a family's name.
 //
 // Most models are alike in all layers: `hidden`, `sliding_window` and `ropes[0]` say it once. Where layers differ
 // (windows in some, a wider feed-forward in the middle), `per_layer` has an entry for each, and `hidden` and

@@ -48,10 +48,11 @@ class Tokenizer {
   bool stops(Token id) const;
   // The token whose text is exactly this, or no_token.
   Token find(std::string_view text) const;
-  // Those that text is cut at: control, unknown and user-defined tokens, but not SentencePiece's own user-defined pieces.
+  // Those that text is cut at: control, unknown and user-defined tokens, but not SentencePiece's own user-defined
+  // pieces.
   bool is_special(Token id) const;
-  // SPM puts a space before the text, and where the model was made so behind each special token, and takes it away again
-  // when it is printed.
+  // SPM puts a space before the text, and where the model was made so behind each special token, and takes it away
+  // again when it is printed.
   bool adds_space_prefix() const;
   bool space_follows(Token special) const;
   const std::string& chat_template() const;

@@ -60,7 +60,8 @@ inline void draw(Draw& d, Softmax<Host>& op) {
   op.x = d.in<3>(d.floats(), {heads, rows, n}, -4, 4);
   if (d.chance(60)) {
     const std::array<index, 3> extents{d.chance(50) ? 1 : heads, d.chance(50) ? 1 : rows, n};
-    op.mask = d.chance(50) ? d.in<3>(DType::boolean, extents, 0, 1) : d.in<3>(d.pick({DType::f32, op.x.dtype}), extents);
+    op.mask =
+        d.chance(50) ? d.in<3>(DType::boolean, extents, 0, 1) : d.in<3>(d.pick({DType::f32, op.x.dtype}), extents);
     if (op.mask.dtype != DType::boolean && d.owns(op.mask) && d.chance(60)) Draw::set(op.mask, 0, -HUGE_VAL);
   }
   if (d.chance(30)) op.sink = d.in<1>(DType::f32, {heads});

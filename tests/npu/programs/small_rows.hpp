@@ -99,9 +99,8 @@ inline std::vector<Problem> small_rows() {
       problem("embedding Q4_1", blocks(GgmlType::Q4_1)), problem("embedding Q4_K", blocks(GgmlType::Q4_K)),
       problem("embedding Q6_K", blocks(GgmlType::Q6_K)), problem("embedding Q5_K", blocks(GgmlType::Q5_K)),
       problem("embedding Q5_1", blocks(GgmlType::Q5_1)), problem("embedding IQ4_XS", blocks(GgmlType::IQ4_XS)),
-      problem("embedding MXFP4", blocks(GgmlType::MXFP4)),
-      problem("rope", rope(false, 7)), problem("rope, row by row", rope(false, 0)),
-      problem("rope interleaved", rope(true, 7))};
+      problem("embedding MXFP4", blocks(GgmlType::MXFP4)), problem("rope", rope(false, 7)),
+      problem("rope, row by row", rope(false, 0)), problem("rope interleaved", rope(true, 7))};
 }
 
 }  // namespace inlay::npu::test
