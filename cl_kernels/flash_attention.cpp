@@ -30,11 +30,11 @@ FaultSlot cover_fault(Cl& cl, const char* what, index covered) {
 }  // namespace
 
 template <> std::size_t scratch_bytes(Cl& cl, const FlashAttention<Cl>& op) {
-  return attention_scratch(cl, attention_call(attention_problem(op), prompt_split));
+  return attention_scratch(cl, prompt_call(attention_problem(op)));
 }
 
 template <> Status compute(Cl& cl, const FlashAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  const AttentionCall call = attention_call(attention_problem(op), prompt_split);
+  const AttentionCall call = prompt_call(attention_problem(op));
   const index batch = call.batch();
   if (batch == 0) return {};
   const AttentionScratch scratch(cl, call, workspace);

@@ -41,11 +41,11 @@ Status attend_some(Cl& cl, const AttentionCall& call, const AttentionScratch& sc
 }  // namespace
 
 template <> std::size_t scratch_bytes(Cl& cl, const IncreFlashAttention<Cl>& op) {
-  return attention_scratch(cl, attention_call(attention_problem(op), decode_split));
+  return attention_scratch(cl, decode_call(cl, attention_problem(op)));
 }
 
 template <> Status compute(Cl& cl, const IncreFlashAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
-  const AttentionCall call = attention_call(attention_problem(op), decode_split);
+  const AttentionCall call = decode_call(cl, attention_problem(op));
   const AttentionScratch scratch(cl, call, workspace);
   if (!op.listed()) return attend_some(cl, call, scratch, 0, call.batch());
   for (index b = 0; b < call.batch(); ++b)

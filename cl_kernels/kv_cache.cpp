@@ -55,9 +55,9 @@ template <> Status compute(Cl& cl, const ReshapeAndCache<Cl>& op, const SpaceWor
                                                 "; it must be below " + std::to_string(limit) +
                                                 ", the slots of k_cache, or negative to skip the token"));
   });
-  // A cache whose groups are no multiple of eight is written element by element.
+  // A cache of several groups that are no multiple of eight is written element by element.
   const auto aligned_cache = [&](const PagedView<Cl>& cache) {
-    return cache.extents[4] % 8 != 0 || aligned(cl, cache);
+    return (cache.extents[2] > 1 && cache.extents[4] % 8 != 0) || aligned(cl, cache);
   };
   const int lanes = cl.runtime().lanes(kv_cache_lanes);
   ProgramKey key("kv_cache");

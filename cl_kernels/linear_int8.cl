@@ -14,8 +14,8 @@
 //   X      type of x: the program has `prepare`
 //   ROWS   tokens that a weight is multiplied with while it is in registers, or a tile: the program has `product`
 //
-// gpu report, one row: -D ROWS=1 -D LANES=64
-// gpu report, one row, dp4a: -D ROWS=1 -D LANES=64 -D DOT_PTX=1
+// gpu report, one row: -D ROWS=1 -D LANES=128
+// gpu report, one row, dp4a: -D ROWS=1 -D LANES=128 -D DOT_PTX=1
 // gpu report, tiled: -D ROWS=64
 // gpu report, tiled, dp4a: -D ROWS=64 -D DOT_PTX=1
 // gpu report, preparing: -D X=f32

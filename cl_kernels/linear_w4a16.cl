@@ -16,7 +16,7 @@
 //
 //   PREPARES   the program has `prepare`; else `product` with
 //   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers, or a tile
-//   STEPS      int8_activations   ALIGNED    codes begin at a multiple of 16 bytes
+//   STEPS      int8_activations   ALIGNED    see support/types.clh
 //   SUBNORMALS codes are subnormal floats, in the per-item shape (runtime/subnormals.hpp)
 //
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1

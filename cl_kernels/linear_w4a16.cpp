@@ -111,7 +111,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
       .number("ROWS", tile)
       .flag("STEPS", size.steps)
       .flag("SUBNORMALS", subnormals)
-      .flag("ALIGNED", aligned(cl, op.scales, op.zeros, op.offsets) && misalignment(cl, op.codes) % 16 == 0);
+      .flag("ALIGNED", aligned(cl, op.x, op.scales, op.zeros, op.offsets) && misalignment(cl, op.codes) % 16 == 0);
   const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
   const auto& other = op.offsets.present() ? op.offsets : op.zeros;
   enum { form_none = -1, form_zeros, form_offsets };  // linear_w4a16.cl

@@ -7,12 +7,12 @@ namespace inlay::cl {
 
 // Sized by the table, not by this call's lengths: a captured step may see longer ones.
 template <> std::size_t scratch_bytes(Cl& cl, const PagedAttention<Cl>& op) {
-  return attention_scratch(cl, attention_call(attention_problem(op), decode_split));
+  return attention_scratch(cl, decode_call(cl, attention_problem(op)));
 }
 
 template <> Status compute(Cl& cl, const PagedAttention<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   using Op = PagedAttention<Cl>;
-  const AttentionCall call = attention_call(attention_problem(op), decode_split);
+  const AttentionCall call = decode_call(cl, attention_problem(op));
   const AttentionScratch scratch(cl, call, workspace);
   const index seqs = call.batch(), columns = op.block_table.extents[1], blocks = block_count(op.k);
   const index reach = call.max_kv_len;

@@ -1,6 +1,5 @@
-// OpenCL on the operands of a bench as they lie in host memory: a device that shares it looks at them without a copy.
-// INLAY_BENCH_CL=1 times it beside the CPU's kernels, call by call, and prints the share of their speed that it
-// reaches.
+// OpenCL on the operands of a bench. A CPU's device looks at them where they lie, without a copy; a GPU gets one of
+// each before the first call that takes it, and is timed by its own clock, the kernels alone.
 #pragma once
 
 #include <map>
@@ -8,6 +7,8 @@
 
 #include <inlay/cl.hpp>
 #include <inlay/core/staging.hpp>
+
+#include "measure/timing.hpp"
 
 namespace inlay::bench {
 
@@ -18,11 +19,37 @@ class ClOnHost {
 
   explicit ClOnHost(Cl cl) : cl_(std::move(cl)) {}
   ClOnHost(const ClOnHost&) = delete;
-  ~ClOnHost() {
+  ~ClOnHost() { forget(); }
+  // The operands go: others may come to lie where they lay.
+  void forget() {
     for (auto& [range, buffer] : buffers_) clReleaseMemObject(buffer);
+    buffers_.clear();
   }
 
   Cl& cl() { return cl_; }
+  bool has_memory() const { return !cl_.device().is_cpu; }
+
+  // What a call takes: by the clock, or of a device with memory of its own the time of its kernels.
+  template <class Call> double seconds(Call&& call) {
+    if (!has_memory()) return measure::seconds(call);
+    cl_.kernel_seconds();
+    call();
+    return cl_.kernel_seconds();
+  }
+  // What a call writes, to the device and back from it.
+  template <class Op> Status send(const Op& op) {
+    return each_written(op, [&](cl_mem buffer, void* host, std::size_t bytes) {
+      return cl_.upload({buffer, 0}, {static_cast<const std::byte*>(host), bytes});
+    });
+  }
+  template <class Op> Status receive(const Op& op) {
+    return each_written(op, [&](cl_mem buffer, void* host, std::size_t bytes) {
+      return cl_.download({static_cast<std::byte*>(host), bytes}, {buffer, 0});
+    });
+  }
+
+  // Bytes that a copy from one buffer to another reads and writes in a second.
+  double copy_rate();
 
   // Buffers over what the views look at, made when a range is first met; where ranges touch, they are one.
   template <class Op> Rebound<InSpace<Op, Cl>> moved(const Op& op) {
@@ -47,11 +74,19 @@ class ClOnHost {
   }
 
  private:
+  template <class Op, class Copy> Status each_written(const Op& op, Copy&& copy) {
+    if (!has_memory()) return {};
+    for (const auto& region : detail::regions<Host, Cl>(op))
+      if (region.is_written())
+        if (Status status = copy(buffer(region), region.target(), region.bytes()); !status.ok()) return status;
+    return {};
+  }
   template <class Region> cl_mem buffer(const Region& region) {
     cl_mem& made = buffers_[{region.begin, region.end}];
     if (made == nullptr)
-      made = clCreateBuffer(cl_.context(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, region.bytes(),
-                            const_cast<void*>(region.source()), nullptr);
+      made =
+          clCreateBuffer(cl_.context(), CL_MEM_READ_WRITE | (has_memory() ? CL_MEM_COPY_HOST_PTR : CL_MEM_USE_HOST_PTR),
+                         region.bytes(), const_cast<void*>(region.source()), nullptr);
     return made;
   }
 

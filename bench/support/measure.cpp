@@ -17,11 +17,11 @@ void keep_best(double& best, double now) {
 bool failed() { return any_failed; }
 
 #ifdef INLAY_HAS_CL
-ClOnHost* device_beside_cpu() {
+ClOnHost* device_to_measure() {
   if (std::getenv("INLAY_BENCH_CL") == nullptr) return nullptr;
   static ClOnHost* const device = [] {
     auto cl = Cl::make();
-    if (cl && !cl->device().is_cpu) cl = failure(unsupported(cl->device().name + " is no CPU: its memory is its own"));
+    if (cl && !cl->device().is_cpu) cl = Cl::make({.profiling = true});  // where the host's clock is not the kernels'
     if (!cl) {
       std::fprintf(stderr, "INLAY_BENCH_CL: %s\n", std::string(cl.error().message()).c_str());
       std::exit(2);
@@ -29,6 +29,33 @@ ClOnHost* device_beside_cpu() {
     return new ClOnHost(std::move(*cl));
   }();
   return device;
+}
+
+// Two of 256 MiB, more than a device's cache, and the faster of two copies.
+double ClOnHost::copy_rate() {
+  constexpr std::size_t bytes = 256u << 20;
+  static const auto copied = [&] {
+    std::pair<cl_mem, cl_mem> made;
+    for (cl_mem* one : {&made.first, &made.second}) {
+      *one = clCreateBuffer(cl_.context(), CL_MEM_READ_WRITE, bytes, nullptr, nullptr);
+      const unsigned char pattern = 0x5a;
+      clEnqueueFillBuffer(cl_.queue(), *one, &pattern, 1, 0, bytes, 0, nullptr, nullptr);
+    }
+    return made;
+  }();
+  double best = 0;
+  for (int i = 0; i < 2; ++i) {
+    cl_event event = nullptr;
+    cl_ulong begin = 0, end = 0;
+    if (clEnqueueCopyBuffer(cl_.queue(), copied.first, copied.second, 0, 0, bytes, 0, nullptr, &event) != CL_SUCCESS)
+      continue;
+    clWaitForEvents(1, &event);
+    clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr);
+    clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr);
+    clReleaseEvent(event);
+    if (end > begin) best = std::max(best, 2.0 * bytes / (static_cast<double>(end - begin) * 1e-9));
+  }
+  return best;
 }
 #endif
 
@@ -41,8 +68,8 @@ void Figure::pause() {
 void Figure::probe() {
   pause();
   if (!measure::short_run()) {
-    keep_best(limit_, limit_seconds(cpu_, work_));
-    if (work_.also_fma) keep_best(fma_limit_, limit_seconds(cpu_, {.flops = work_.flops, .limit = Limit::fma}));
+    keep_best(limit_, limits_(work_));
+    if (work_.also_fma) keep_best(fma_limit_, limits_({.flops = work_.flops, .limit = Limit::fma}));
   }
   since_probe_ = 0;
   processors_.begin();
@@ -53,7 +80,7 @@ void Figure::report(benchmark::State& state, const std::string& problem, const D
   pause();
   const double time = measure::median(times_);
   const int width = cpu_.parallel().width;
-  const bool disturbed = processors_.disturbed(width);
+  const bool disturbed = !alone_ && processors_.disturbed(width);
   state.SetIterationTime(time);
   state.counters["calls"] = static_cast<double>(times_.size());
   if (work_.limit == Limit::memory)
@@ -66,7 +93,7 @@ void Figure::report(benchmark::State& state, const std::string& problem, const D
   const bool good = problem.empty() && deviation.error <= 1;
   any_failed = any_failed || !good;
   const std::string who = who_.empty() ? std::string(inlay::name(cpu_.isa())) : who_;
-  state.SetLabel(who + " x" + std::to_string(width) +
+  state.SetLabel(who + (alone_ ? "" : " x" + std::to_string(width)) +
                  (measure::short_run() ? " short"
                   : disturbed          ? " disturbed"
                                        : "") +

@@ -9,13 +9,16 @@
 //   INLAY_THREADS=1       as many threads, in place of two
 //   INLAY_BENCH_POOL=openmp   OpenMP's threads in place of Inlay's
 //   INLAY_BENCH_SHORT=1   as a test: operands are cut, two timed calls, no limit
-//   INLAY_BENCH_CL=1      OpenCL beside the CPU's kernels, by turns: `of_cpu` is the share of their speed
+//   INLAY_BENCH_CL=1      OpenCL. A CPU's device beside our kernels, by turns: `of_cpu` is the share of their speed. A
+//   GPU
+//                         alone: the time of its kernels, and as the limit of memory a copy from buffer to buffer
 #pragma once
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -62,12 +65,19 @@ inline Cpu cpu() {
 // The times of a figure's calls, and what was measured around them.
 class Figure {
  public:
-  // `who` computes, if it is not the Cpu of the limits.
-  Figure(const Cpu& cpu, const Work& work, std::string who = {}) : cpu_(cpu), work_(work), who_(std::move(who)) {}
+  using Limits = std::function<double(const Work&)>;  // seconds at best, now; 0: not known
 
+  Figure(const Cpu& cpu, const Work& work)
+      : cpu_(cpu), work_(work), limits_([cpu](const Work& part) { return limit_seconds(cpu, part); }) {}
+  // `who` computes beside the Cpu, or with limits of its own.
+  Figure(const Cpu& cpu, const Work& work, std::string who) : Figure(cpu, work) { who_ = std::move(who); }
+  Figure(const Cpu& cpu, const Work& work, std::string who, Limits limits)
+      : cpu_(cpu), work_(work), who_(std::move(who)), limits_(std::move(limits)), alone_(true) {}
+
+  // A call that says itself how long it took.
   template <class Call> void time(Call&& call) {
     if (times_.empty() || since_probe_ >= between_probes) probe();
-    const double taken = measure::seconds(call);
+    const double taken = call();
     times_.push_back(taken);
     since_probe_ += taken;
     total_ += taken;
@@ -89,6 +99,8 @@ class Figure {
   Cpu cpu_;
   Work work_;
   std::string who_;
+  Limits limits_;
+  bool alone_ = false;  // the host's processors are not what is measured
   std::vector<double> times_;
   double since_probe_ = 0, total_ = 0;
   double limit_ = 0, fma_limit_ = 0;  // seconds at best; 0: not measured
@@ -112,13 +124,21 @@ void measure_on(Backend& backend, Figure& figure, benchmark::State& state, const
   for (auto _ : state) {
     BenchWorkspace workspace(workspace_bytes(backend, op(0)));
     const auto call = [&](const auto& it) { keep_first(run(backend, it, workspace)); };
+    const auto timed = [&](const auto& it) {
+      figure.time([&] {
+        if constexpr (requires { backend.seconds([] {}); })
+          return backend.seconds([&] { call(it); });
+        else
+          return measure::seconds([&] { call(it); });
+      });
+    };
     const auto first = proof.in_place ? bytes_of(outputs(op(0))) : std::vector<std::byte>();  // as of every copy
     call(op(0));                                                                              // first touch
     index i = 1;
     do {
       between(i);
       const auto it = op(i++);
-      figure.time([&] { call(it); });
+      timed(it);
     } while (!figure.enough() && problem.empty());
     figure.pause();
     const auto last = op(i);
@@ -129,7 +149,9 @@ void measure_on(Backend& backend, Figure& figure, benchmark::State& state, const
       poison(written);
     Expected expected;
     keep_first(expect(last, proof, expected));
-    figure.time([&] { call(last); });
+    if constexpr (requires { backend.send(last); }) keep_first(backend.send(last));
+    timed(last);
+    if constexpr (requires { backend.receive(last); }) keep_first(backend.receive(last));
     deviation = expected.compare(proof.ulps);
     if (problem.empty() && !proof.in_place) problem = left_out(written);
   }
@@ -145,7 +167,17 @@ void measure_on(Backend& backend, const Cpu& cpu, benchmark::State& state, const
 
 #ifdef INLAY_HAS_CL
 // The device of INLAY_BENCH_CL; null where it is not asked for. Ends the program where it is and there is none.
-ClOnHost* device_beside_cpu();
+ClOnHost* device_to_measure();
+
+// A device with memory of its own.
+template <class MakeOp>
+void measure_alone(ClOnHost& device, const Cpu& cpu, benchmark::State& state, const Work& work, const MakeOp& op,
+                   const Proof<OpOf<MakeOp>>& proof) {
+  Figure figure(cpu, work, device.cl().device().name,
+                [&](const Work& part) { return part.limit == Limit::memory ? part.bytes / device.copy_rate() : 0; });
+  measure_on(device, figure, state, op, proof, [](index&) {});
+  device.forget();
+}
 
 // A call of the Cpu before each one of the device.
 template <class MakeOp>
@@ -166,7 +198,9 @@ template <class MakeOp>
 void measure(benchmark::State& state, const Work& work, const MakeOp& op, const Proof<OpOf<MakeOp>>& proof) {
   const Cpu cpu = bench::cpu();
 #ifdef INLAY_HAS_CL
-  if (ClOnHost* const device = device_beside_cpu()) return measure_beside(*device, cpu, state, work, op, proof);
+  if (ClOnHost* const device = device_to_measure())
+    return device->has_memory() ? measure_alone(*device, cpu, state, work, op, proof)
+                                : measure_beside(*device, cpu, state, work, op, proof);
 #endif
   measure_on(cpu, cpu, state, work, op, proof);
 }

@@ -9,13 +9,13 @@
 //   DIM         no head is wider             ROWS      rows that share each load of K and V
 //   UNIT_ROWS   no unit has more rows (per-item shape)      KEY_LANES  lanes that share a key (per-group shape)
 //
-// gpu report, one row, f16: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
-// gpu report, one row, f16, of four heads: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=4 -D KEY_LANES=16
-// gpu report, one row, f16, as vLLM: -D K=f16 -D V=f16 -D K_PIECE=8 -D V_PIECE=1 -D V_SLOTS=1 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
-// gpu report, one row, bf16: -D K=bf16 -D V=bf16 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
-// gpu report, one row, f32: -D K=f32 -D V=f32 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
-// gpu report, one row, int8: -D K=i8 -D V=i8 -D K_CODES=1 -D V_CODES=1 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
-// gpu report, one row, int8, of four heads: -D K=i8 -D V=i8 -D K_CODES=1 -D V_CODES=1 -D K_PIECE=0 -D V_PIECE=0 -D DIM=128 -D ROWS=4 -D KEY_LANES=16
+// gpu report, one row, f16: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D LANES=256 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
+// gpu report, one row, f16, of four heads: -D K=f16 -D V=f16 -D K_PIECE=0 -D V_PIECE=0 -D LANES=256 -D DIM=128 -D ROWS=4 -D KEY_LANES=16
+// gpu report, one row, f16, as vLLM: -D K=f16 -D V=f16 -D K_PIECE=8 -D V_PIECE=1 -D V_SLOTS=1 -D LANES=256 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
+// gpu report, one row, bf16: -D K=bf16 -D V=bf16 -D K_PIECE=0 -D V_PIECE=0 -D LANES=256 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
+// gpu report, one row, f32: -D K=f32 -D V=f32 -D K_PIECE=0 -D V_PIECE=0 -D LANES=256 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
+// gpu report, one row, int8: -D K=i8 -D V=i8 -D K_CODES=1 -D V_CODES=1 -D K_PIECE=0 -D V_PIECE=0 -D LANES=256 -D DIM=128 -D ROWS=1 -D KEY_LANES=16
+// gpu report, one row, int8, of four heads: -D K=i8 -D V=i8 -D K_CODES=1 -D V_CODES=1 -D K_PIECE=0 -D V_PIECE=0 -D LANES=256 -D DIM=128 -D ROWS=4 -D KEY_LANES=16
 // gpu report says: loads of K and V do (int8 by 8), the others are for a row or a tile once, or for the rest of a head
 // gpu report says of warps, int8: scales and offsets take more than 64 registers; no GPU has shown that warps lack
 #ifndef K

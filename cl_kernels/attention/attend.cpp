@@ -34,6 +34,8 @@ TileConfig tile_config(const Runtime& runtime, const AttentionCall& a) {
     config.tiled = flat && config.dim <= 576 && (a.chunk_invariant || a.rows() > 16);
     config.rows = config.unit_rows = (one && !a.chunk_invariant) || config.dim > 576 ? 1 : config.dim <= 256 ? 4 : 2;
     config.key_lanes = std::min(config.dim / 8, 32);
+    // Tiles of 256 lanes take 44 KB; every device has 32.
+    if (config.tiled && runtime.device().local_bytes < (48u << 10)) config.lanes = std::min(config.lanes, 128);
     if (config.tiled)
       config.rows = config.unit_rows = config.lanes / 16 * (config.dim <= 128 ? 4 : config.dim <= 256 ? 2 : 1);
   }
@@ -244,8 +246,9 @@ Status attend(Cl& cl, const AttentionCall& call, const AttentionScratch& scratch
     status = launch_over_keys(key, "attend", buffer_of(k), buffer_of(v));
   }
   if (!status.ok() || p.splits == 1) return status;
-  return launch(cl, ProgramKey("attention/merge").number("LANES", config.lanes), "merge",
-                {.groups = {p.q_len * p.q_heads, p.batch}, .lanes = {config.lanes}}, MergeArguments{.problem = p},
+  const int merge_lanes = std::min(config.lanes, 128);  // dims of a row
+  return launch(cl, ProgramKey("attention/merge").number("LANES", merge_lanes), "merge",
+                {.groups = {p.q_len * p.q_heads, p.batch}, .lanes = {merge_lanes}}, MergeArguments{.problem = p},
                 {{"sequences", scratch.sequences},
                  {"sinks", a.sinks},
                  {"out", bytes_of(a.out)},

@@ -11,10 +11,10 @@
 //
 //   DIM    no head is wider      ROWS    of a group, LANE_ROWS of a lane
 //
-// gpu report, tiled, dim 64: -D DIM=64 -D ROWS=32
-// gpu report, tiled, dim 128: -D DIM=128 -D ROWS=32
-// gpu report, tiled, dim 256: -D DIM=256 -D ROWS=16
-// gpu report, tiled, dim 576: -D DIM=576 -D ROWS=8
+// gpu report, tiled, dim 64: -D LANES=256 -D DIM=64 -D ROWS=64
+// gpu report, tiled, dim 128: -D LANES=256 -D DIM=128 -D ROWS=64
+// gpu report, tiled, dim 256: -D LANES=256 -D DIM=256 -D ROWS=32
+// gpu report, tiled, dim 576: -D LANES=256 -D DIM=576 -D ROWS=16
 #ifndef DIM
 #define DIM 128
 #define ROWS 32

@@ -1,6 +1,7 @@
 // The OpenCL device of this machine in both shapes: the per-item shape in the newest language that it compiles, the
 // per-group shape in OpenCL C 1.2 with every fallback; or as INLAY_CL_CONFIGURATION says, "per_group CL3.0", "per_item
-// CL1.2 fallbacks". Buffers lie between watched bytes. A sweep builds most of its programs unoptimized.
+// CL1.2 fallbacks", and as users get a GPU's kernels "per_group CL3.0 optimized". Buffers lie between watched bytes. A
+// sweep builds most of its programs unoptimized.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -98,7 +99,7 @@ inline void notice_divisions_by_zero() {
 
 // Every launch tells where it takes a kernel's arguments for others (cl_kernels/runtime/launch.hpp).
 constexpr const char* as_used = "-cl-kernel-arg-info";
-constexpr const char* as_written = "-cl-kernel-arg-info -cl-opt-disable";
+constexpr const char* as_written = "-cl-kernel-arg-info -cl-opt-disable -D WATCH_ALIGNMENT";
 
 // The shapes that this program tests, and how.
 inline std::vector<std::pair<std::string, ClOptions>> cl_configurations() {
@@ -114,14 +115,14 @@ inline std::vector<std::pair<std::string, ClOptions>> cl_configurations() {
     return {{"cl per-item shape", per_item}, {"cl per-group shape", old}};
   }
   std::istringstream words(wanted);
-  std::string shape, language, fallbacks;
-  words >> shape >> language >> fallbacks;
+  std::string shape, language, how;
+  words >> shape >> language >> how;
   ClOptions one = shape == "per_group" ? per_group : per_item;
-  one.build_options = per_group.build_options;
+  one.build_options = how == "optimized" ? as_used : as_written;
   one.language = language;
-  one.only_fallbacks = fallbacks == "fallbacks";
+  one.only_fallbacks = how == "fallbacks";
   EXPECT_TRUE((shape == "per_item" || shape == "per_group") && !language.empty() &&
-              (fallbacks.empty() || one.only_fallbacks))
+              (how.empty() || how == "fallbacks" || how == "optimized"))
       << "INLAY_CL_CONFIGURATION is '" << wanted << "'";
   return {{"cl " + std::string(wanted), one}};
 }

@@ -17,8 +17,8 @@ void add_attention_cases(CaseMaker& make, const ClParameter& parameter) {
   };
   const index dim = make.pick(128, 72), heads = make.pick(32, 6), kv_heads = make.pick(8, 2);
   const FlashAttentionShape prompt{.queries = make.pick(256, 21), .heads = heads, .kv_heads = kv_heads, .dim = dim};
-  add("flash_attention", 1, prompt.keys, prompt);
-  if (parameter.name != "lanes") return;
+  if (parameter.name != "part") add("flash_attention", 1, prompt.keys, prompt);
+  if (parameter.name == "unit_rows") return;
   IncreFlashAttentionShape decode{make.pick(4, 2), heads, kv_heads, dim, make.pick(2048, 1100)};
   add("incre_flash_attention", decode.sequences, decode.length, decode);
   if (make.is_small()) return;  // kernels of their own layouts, which take PoCL seconds to build
