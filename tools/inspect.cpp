@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <inlay/core/quote.hpp>
+#include <inlay/model/checkpoint_codes.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/text/tokenizer.hpp>
 
@@ -92,7 +93,7 @@ void print_tensors(const exec::ModelFile& file) {
   std::map<std::string, Sum> types;
   Sum all;
   for (const exec::WeightTensor& tensor : file.tensors())
-    for (Sum* sum : {&all, &types[std::string(ggml_format(tensor.type).name)]})
+    for (Sum* sum : {&all, &types[tensor.codes ? tensor.codes->format() : std::string(ggml_format(tensor.type).name)]})
       ++sum->count, sum->elements += tensor.size(), sum->bytes += tensor.bytes;
   line("parameters", number(static_cast<double>(all.elements) * 1e-6, "%.4g million") + " in " +
                          megabytes(static_cast<double>(all.bytes)));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <inlay/core/quote.hpp>
+#include <inlay/model/checkpoint_codes.hpp>
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/model/model_tensors.hpp>
@@ -69,7 +70,9 @@ GgmlType target_type(const WeightTensor& t, Part part, WeightFormat format, std:
   if (t.rank == 1) return GgmlType::F32;
   const index k = t.extents[1];
   switch (format) {
-    case WeightFormat::keep: return t.type;
+    case WeightFormat::keep:
+      if (t.codes) notes.push_back(quote(t.name) + " becomes F16: GGUF has no form for " + t.codes->format());
+      return t.type;
     case WeightFormat::f32: return GgmlType::F32;
     case WeightFormat::f16: return GgmlType::F16;
     case WeightFormat::bf16: return GgmlType::BF16;
@@ -172,7 +175,7 @@ class GgufConversion {
                          std::memcpy(out + row * 4, scales->data + from * 4, 4);
                          continue;
                        }
-                       file_.read_row(tensor, from, floats_);
+                       if (Status status = file_.read_row(tensor, from, floats_); !status) return status;
                        const float value = int8_scale(floats_);
                        std::memcpy(out + row * 4, &value, sizeof(value));
                      }
@@ -205,11 +208,11 @@ class GgufConversion {
     const index k = tensor.extents[static_cast<std::size_t>(tensor.rank - 1)];
     const bool vector_permuted = tensor.rank == 1 && permuted;
     const index from = tensor.rank == 1 ? row : source_row(permuted, row);
-    if (type == tensor.type && !vector_permuted) {
+    if (type == tensor.type && !vector_permuted && !tensor.codes) {
       const index bytes = ggml_row_bytes(type, k);
       std::memcpy(out, tensor.data + from * bytes, static_cast<std::size_t>(bytes));
     } else {
-      file_.read_row(tensor, from, floats_);
+      if (Status status = file_.read_row(tensor, from, floats_); !status) return status;
       if (vector_permuted) {
         std::vector<float> turned(floats_.size());
         for (index i = 0; i < k; ++i)

@@ -1,6 +1,8 @@
 #include <cstring>
 #include <string>
 
+#include <inlay/core/quote.hpp>
+#include <inlay/model/checkpoint_codes.hpp>
 #include <inlay/model/linear_weight.hpp>
 #include <inlay/weights/linear_pack.hpp>
 #include <inlay/weights/linear_w4a16_import.hpp>
@@ -51,6 +53,13 @@ Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& fi
     return failure(StatusCode::corrupt_data,
                    tensor.name + " has " + std::to_string(tensor.rank) + " dimensions; a linear's weight must have 2");
   Expected<LinearWeight> weight = [&]() -> Expected<LinearWeight> {
+    if (tensor.codes) {
+      auto packed = tensor.codes->packed(parallel);
+      if (!packed)
+        return failure(StatusCode::corrupt_data,
+                       "the tensor " + quote(tensor.name) + ": " + std::string(packed.error().message()));
+      return LinearWeight(tensor.extents[0], std::move(*packed));
+    }
     if (tensor.type == GgmlType::I8) {
       const WeightTensor* scale = file.scales_of(tensor);
       if (scale == nullptr)

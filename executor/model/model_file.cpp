@@ -3,6 +3,8 @@
 #include <functional>
 #include <utility>
 
+#include <inlay/core/quote.hpp>
+#include <inlay/model/checkpoint_codes.hpp>
 #include <inlay/model/model_file.hpp>
 
 namespace inlay::exec {
@@ -17,22 +19,32 @@ const WeightTensor* ModelFile::scales_of(const WeightTensor& weight) const {
   return weight.type == GgmlType::I8 ? find(weight.name + ".scale") : nullptr;
 }
 
-void ModelFile::read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const {
+Status ModelFile::read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const {
   const index k = tensor.extents[static_cast<std::size_t>(tensor.rank - 1)];
   out.resize(static_cast<std::size_t>(k));
+  if (tensor.codes) {
+    Status status = tensor.codes->read_row(row, out.data());
+    if (status) return status;
+    return {status.code(), "the tensor " + quote(tensor.name) + ": " + std::string(status.message())};
+  }
   dequantize_row(tensor.type, tensor.data + row * ggml_row_bytes(tensor.type, k), k, out.data());
   const WeightTensor* scales = scales_of(tensor);
-  if (!scales) return;
+  if (!scales) return {};
   float scale = 0;
   std::memcpy(&scale, scales->data + row * static_cast<index>(sizeof(float)), sizeof(float));
   for (float& x : out) x *= scale;
+  return {};
 }
 
 void ModelFile::drop(const WeightTensor& tensor, index first, index bytes) const {
-  for (const auto& mapping : memory_)
-    if (mapping->of_file() && std::less_equal<>{}(mapping->data(), tensor.data) &&
-        std::less<>{}(tensor.data, mapping->data() + mapping->size()))
-      return drop_pages(tensor.data + first, static_cast<std::size_t>(bytes));
+  const auto drop = [&](const std::byte* of, const std::byte* begin, std::size_t size) {
+    for (const auto& mapping : memory_)
+      if (mapping->of_file() && std::less_equal<>{}(mapping->data(), of) &&
+          std::less<>{}(of, mapping->data() + mapping->size()))
+        return drop_pages(begin, size);
+  };
+  if (!tensor.codes) return drop(tensor.data, tensor.data + first, static_cast<std::size_t>(bytes));
+  for (const std::span<const std::byte> part : tensor.codes->bytes) drop(part.data(), part.data(), part.size());
 }
 
 index ModelFile::bytes() const {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <inlay/core/quote.hpp>
+#include <inlay/model/checkpoint_codes.hpp>
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/split_tensors.hpp"
@@ -27,12 +28,20 @@ Status split(const WeightTensor& whole, std::string_view stem, std::string_view 
     return {StatusCode::corrupt_data, origin + ": the fused tensor " + quote(whole.name) + " has extents " +
                                           describe_extents(whole) + "; it must have " + std::to_string(rows) + " rows"};
   const std::byte* data = whole.data;
+  index first = 0;
   for (const Slice& each : slices) {
     WeightTensor part = whole;
     part.name = std::string(stem) + each.name + std::string(kind);
     part.extents[0] = each.rows;
     part.bytes = whole.bytes / rows * each.rows;
-    part.data = std::exchange(data, data + part.bytes);
+    if (whole.codes) {
+      auto codes = whole.codes->sliced(std::exchange(first, first + each.rows), each.rows);
+      if (!codes)
+        return {codes.error().code(), origin + ": " + quote(whole.name) + ": " + std::string(codes.error().message())};
+      part.codes = std::make_shared<CheckpointCodes>(std::move(*codes));
+    } else {
+      part.data = std::exchange(data, data + part.bytes);
+    }
     parts.push_back(std::move(part));
   }
   return {};

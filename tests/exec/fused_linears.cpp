@@ -261,7 +261,7 @@ TEST(fused_linears, are_what_a_model_is_loaded_to) {
     const WeightTensor* bias = model.file.find("blk.0.attn_" + part + ".bias");
     std::vector<float> row;
     for (index o = 0; o < weight->extents[0]; ++o) {
-      model.file.read_row(*weight, o, row);
+      ASSERT_TRUE(model.file.read_row(*weight, o, row));
       double sum = static_cast<double>(bias->vector().as<float>()[o]);
       for (const float each : row) sum += static_cast<double>(each);
       expected.push_back(static_cast<float>(sum));

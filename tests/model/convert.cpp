@@ -15,7 +15,7 @@ std::vector<float> values(const ModelFile& file, const std::string& name) {
   std::vector<float> all, row;
   const index k = t->extents[static_cast<std::size_t>(t->rank - 1)];
   for (index r = 0; r < t->size() / k; ++r) {
-    file.read_row(*t, r, row);
+    EXPECT_TRUE(file.read_row(*t, r, row));
     all.insert(all.end(), row.begin(), row.end());
   }
   return all;

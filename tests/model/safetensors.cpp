@@ -168,7 +168,7 @@ TEST(safetensors, refuses_configurations) {
   refuse([](Json& c) { c["rope_scaling"] = 3; }, corrupt_data, {"rope_scaling"});
   refuse([](Json& c) { c["rope_theta"] = "big"; }, corrupt_data, {"rope_theta"});
   refuse([](Json& c) { c["hidden_act"] = "relu2"; }, unsupported, {"'relu2'"});
-  refuse([](Json& c) { c["quantization_config"] = {{"quant_method", "gptq"}}; }, unsupported, {"'gptq'"});
+  refuse([](Json& c) { c["quantization_config"] = {{"quant_method", "hqq"}}; }, unsupported, {"'hqq'"});
   refuse([](Json& c) { c["model_type"] = "qwen2"; }, not_found, {"'blk.0.attn_q.bias'"});
   for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\",}", "\xff\xff"}) {
     write_text(d / "config.json", text);
@@ -238,7 +238,7 @@ TEST(safetensors, refuses_broken_files) {
     expect_refused(d.string(), code, words);
   };
   using enum StatusCode;
-  refuse([](Json& t, Shard&) { t["dtype"] = "F8_E4M3"; }, unsupported, {"'model.norm.weight'", "'F8_E4M3'"});
+  refuse([](Json& t, Shard&) { t["dtype"] = "F8_E5M2"; }, unsupported, {"'model.norm.weight'", "'F8_E5M2'"});
   refuse([](Json& t, Shard&) { t["dtype"] = 4; }, corrupt_data, {"dtype"});
   refuse([](Json& t, Shard&) { t.erase("shape"); }, corrupt_data, {"shape"});
   refuse([](Json& t, Shard&) { t["shape"] = {9}; }, corrupt_data, {"32 bytes", "36"});

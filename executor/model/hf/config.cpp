@@ -142,15 +142,6 @@ void read_scales(JsonFields& f, const Family& family, ModelConfig& c) {
   }
 }
 
-void refuse_quantized(const Json& config, JsonFields& f) {
-  const Json quantized = config.find("quantization_config");
-  if (!quantized) return;
-  std::string method = "unnamed";
-  if (const Json named = quantized.find("quant_method"); named.is_string()) method = named.text();
-  f.fail(StatusCode::unsupported,
-         "weights quantized with the method " + quote(method) + "; they must be F32, F16 or BF16");
-}
-
 Expected<ModelConfig> text_config(const Json& config, const std::string& origin) {
   JsonFields f(config, origin);
   ModelConfig c;
@@ -161,7 +152,6 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
            "the architecture " + quote(c.architecture) + "; it must be " + known_families(&Family::hf));
   if (Status status = f.take_status(); !status) return failure(std::move(status));
   const Family& family = *known;
-  refuse_quantized(config, f);
   refuse_unknown(config, family, f);
   f.text("_name_or_path", c.name);
   f.integer("num_hidden_layers", c.layers, true);
@@ -202,11 +192,7 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
 
 Expected<ModelConfig> hf_config(const Json& config, const std::string& origin) {
   const Json text = config.find("text_config");
-  if (!text.is_object()) return text_config(config, origin);
-  JsonFields f(config, origin);
-  refuse_quantized(config, f);
-  if (Status status = f.take_status(); !status) return failure(std::move(status));
-  return text_config(text, origin + ": text_config");
+  return text.is_object() ? text_config(text, origin + ": text_config") : text_config(config, origin);
 }
 
 }  // namespace inlay::exec

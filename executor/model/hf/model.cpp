@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <inlay/core/quote.hpp>
+#include <inlay/model/checkpoint_codes.hpp>
 #include <inlay/model/model_tensors.hpp>
 
 #include "executor/model/check_model.hpp"
@@ -17,6 +18,7 @@
 #include "executor/model/hf/index.hpp"
 #include "executor/model/hf/model.hpp"
 #include "executor/model/hf/names.hpp"
+#include "executor/model/hf/quantization.hpp"
 #include "executor/model/hf/safetensors.hpp"
 #include "executor/model/hf/tokenizer.hpp"
 #include "executor/model/split_tensors.hpp"
@@ -34,6 +36,9 @@ Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTe
                  std::vector<WeightTensor>& tensors, std::vector<std::shared_ptr<const Mapping>>& memory) {
   const index group = c.heads / c.kv_heads;
   const index rows = (group + 2) * c.kv_heads * c.head_dim;
+  if (fused.codes)
+    return {StatusCode::unsupported, origin + ": the fused tensor " + quote(fused.name) + " is " +
+                                         fused.codes->format() + "; it must be F32, F16 or BF16"};
   if (fused.extents[0] != rows)
     return {StatusCode::corrupt_data, origin + ": the fused tensor " + quote(fused.name) + " has extents " +
                                           describe_extents(fused) + "; it must have " + std::to_string(rows) + " rows"};
@@ -61,6 +66,11 @@ Status split_qkv(const ModelConfig& c, const std::string& origin, const WeightTe
   return {};
 }
 
+// A tensor of floats as its file has it.
+SafetensorsFile::Raw raw(const WeightTensor& tensor) {
+  return {std::string(ggml_format(tensor.type).name), tensor.rank, tensor.extents, tensor.data, tensor.bytes};
+}
+
 class HfLoader {
  public:
   explicit HfLoader(std::filesystem::path directory) : directory_(std::move(directory)) {}
@@ -74,7 +84,16 @@ class HfLoader {
     model_.path = directory_.string();
     model_.config = std::move(*config);
     family_ = family_of_hf(model_.config.architecture);
+    auto quantization = read_quantization(document->root(), config_path);
+    if (!quantization) return failure(std::move(quantization.error()));
+    quantized_ = HfQuantizedParts(*quantization);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
+    auto linears = quantized_.tensors(memory_);
+    if (!linears) return failure(std::move(linears.error()));
+    for (WeightTensor& each : *linears) {
+      const std::string name = each.name;
+      if (Status status = add(config_path, name, std::move(each)); !status) return failure(std::move(status));
+    }
     if (Status status = split_tensors(model_.config, config_path, tensors_); !status) return failure(std::move(status));
     settle_head();
     if (family_->norm_adds_one)
@@ -90,6 +109,22 @@ class HfLoader {
   }
 
  private:
+  // In config.json, at the model of text too; older writers have a file of their own.
+  Expected<HfQuantization> read_quantization(const Json& config, const std::string& config_path) {
+    for (const Json& place : {config, config.find("text_config")})
+      if (const Json said = place.is_object() ? place.find("quantization_config") : Json(); said.is_object())
+        return hf_quantization(said, config_path + ": quantization_config");
+    for (const char* name : {"quantize_config.json", "quant_config.json"}) {
+      const std::string path = (directory_ / name).string();
+      std::error_code error;
+      if (!std::filesystem::exists(path, error)) continue;
+      auto document = read_json(path);
+      if (!document) return failure(std::move(document.error()));
+      return hf_quantization(document->root(), path);
+    }
+    return HfQuantization{};
+  }
+
   Status read_shards(const std::string& single) {
     const std::filesystem::path list = directory_ / "model.safetensors.index.json";
     std::error_code error;
@@ -121,10 +156,11 @@ class HfLoader {
       return !shard.empty() && shard != name;
     };
     for (const auto& [each, tensor] : file->tensors)
-      if (!elsewhere(each))
-        if (Status status = add(*file, each, tensor); !status) return status;
+      if (!elsewhere(each) && !quantized_.take(each, *file, raw(tensor)))
+        if (Status status = add(file->path, each, tensor); !status) return status;
     for (const auto& [each, other] : file->other_dtypes)
-      if (!elsewhere(each) && !is_needless(each) && !is_of_another_modality(each) && other.bytes > 0)
+      if (!elsewhere(each) && !is_needless(each) && !is_of_another_modality(each) &&
+          !quantized_.take(each, *file, other) && other.bytes > 0)
         return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " +
                                              quote(other.dtype) + "; it must be F32, F16 or BF16"};
     return {};
@@ -138,7 +174,7 @@ class HfLoader {
     };
     const auto head = of("output.weight"), embedding = of("token_embd.weight");
     if (!model_.config.tie_embeddings || head == tensors_.end() || embedding == tensors_.end()) return;
-    const bool same = head->type == embedding->type && head->bytes == embedding->bytes &&
+    const bool same = !head->codes && head->type == embedding->type && head->bytes == embedding->bytes &&
                       head->extents == embedding->extents &&
                       std::memcmp(head->data, embedding->data, static_cast<std::size_t>(head->bytes)) == 0;
     if (same)
@@ -167,22 +203,21 @@ class HfLoader {
     return {};
   }
 
-  Status add(const SafetensorsFile& file, const std::string& name, WeightTensor tensor) {
+  Status add(const std::string& path, const std::string& name, WeightTensor tensor) {
     const auto ours = gguf_name(name, *family_);
     if (is_needless(name) || is_of_another_modality(name) || (!ours && tensor.size() == 0)) return {};
     if (!ours)
-      return {StatusCode::unsupported, file.path + ": the tensor " + quote(name) + " of extents " +
+      return {StatusCode::unsupported, path + ": the tensor " + quote(name) + " of extents " +
                                            describe_extents(tensor) + " has no place in a model of the architecture " +
                                            quote(model_.config.architecture) +
                                            "; leaving it out would change what it computes"};
     tensor.name = *ours;
-    if (!names_.insert(*ours).second)
-      return {StatusCode::corrupt_data, file.path + ": two tensors for " + quote(*ours)};
+    if (!names_.insert(*ours).second) return {StatusCode::corrupt_data, path + ": two tensors for " + quote(*ours)};
     if (tensor.bytes > 0 && tensor.name.find(fused_name) != std::string::npos)
-      return split_qkv(model_.config, file.path, tensor, tensors_, memory_);
+      return split_qkv(model_.config, path, tensor, tensors_, memory_);
     // The format pads to 8 bytes by custom, not by rule.
     const auto size = static_cast<std::uintptr_t>(ggml_format(tensor.type).bytes);
-    if (tensor.bytes > 0 && reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
+    if (!tensor.codes && tensor.bytes > 0 && reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
       auto copy = Mapping::anonymous(static_cast<std::size_t>(tensor.bytes));
       if (!copy) return std::move(copy.error());
       std::memcpy((*copy)->mutable_data(), tensor.data, static_cast<std::size_t>(tensor.bytes));
@@ -197,6 +232,7 @@ class HfLoader {
   std::filesystem::path directory_;
   ModelFile model_;
   const Family* family_ = nullptr;
+  HfQuantizedParts quantized_{HfQuantization{}};
   std::vector<WeightTensor> tensors_;
   std::set<std::string> names_;  // of ours, the fused ones before they are split
   std::vector<std::shared_ptr<const Mapping>> memory_;

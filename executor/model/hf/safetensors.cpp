@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,17 +29,16 @@ Status read_safetensors_entry(SafetensorsFile& file, std::string_view name, cons
     return corrupt("lies at [" + std::to_string(begin) + ", " + std::to_string(end) + "); the file has " +
                    std::to_string(data.size()) + " bytes of data");
   const std::string_view type = dtype.text();
-  WeightTensor tensor{.name = std::string(name)};
-  if (type == "F32")
-    tensor.type = GgmlType::F32;
-  else if (type == "F16")
-    tensor.type = GgmlType::F16;
-  else if (type == "BF16")
-    tensor.type = GgmlType::BF16;
-  else
-    return file.other_dtypes.emplace(name, SafetensorsFile::Other{std::string(type), end - begin}), Status{};
+  WeightTensor tensor{.name = std::string(name), .data = data.data() + begin, .bytes = static_cast<index>(end - begin)};
+  constexpr std::pair<std::string_view, index> sizes[] = {
+      {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I32", 4}, {"F8_E4M3", 1}};
+  const auto known =
+      std::find_if(std::begin(sizes), std::end(sizes), [&](const auto& each) { return each.first == type; });
+  if (known == std::end(sizes))
+    return file.other_dtypes.emplace(name, SafetensorsFile::Raw{.dtype = std::string(type), .bytes = tensor.bytes}),
+           Status{};
   if (shape.size() > 4) return corrupt("has rank " + std::to_string(shape.size()) + "; it must be 0 to 4");
-  index bytes = ggml_format(tensor.type).bytes;  // without extents of 0: products must not overflow beside one either
+  index bytes = known->second;  // without extents of 0: products must not overflow beside one either
   for (const Json extent : shape.elements()) {
     if (!extent.is_natural() || extent.natural() > INT64_MAX ||
         __builtin_mul_overflow(bytes, std::max<index>(extent.integer(), 1), &bytes))
@@ -46,25 +46,37 @@ Status read_safetensors_entry(SafetensorsFile& file, std::string_view name, cons
     tensor.extents[static_cast<std::size_t>(tensor.rank++)] = extent.integer();
   }
   if (tensor.size() == 0) bytes = 0;
-  if (static_cast<std::uint64_t>(bytes) != end - begin)
-    return corrupt("takes " + std::to_string(end - begin) + " bytes; its shape needs " + std::to_string(bytes));
-  tensor.data = data.data() + begin;
-  tensor.bytes = bytes;
-  file.tensors.emplace(name, std::move(tensor));
+  if (bytes != tensor.bytes)
+    return corrupt("takes " + std::to_string(tensor.bytes) + " bytes; its shape needs " + std::to_string(bytes));
+  if (type == "F32" || type == "F16" || type == "BF16") {
+    tensor.type = type == "F32" ? GgmlType::F32 : type == "F16" ? GgmlType::F16 : GgmlType::BF16;
+    file.tensors.emplace(name, std::move(tensor));
+  } else {
+    file.other_dtypes.emplace(
+        name, SafetensorsFile::Raw{std::string(type), tensor.rank, tensor.extents, tensor.data, tensor.bytes});
+  }
   return {};
 }
 
 // Loading copies some of them: those that share their bytes could be copied more often than the file is long.
 Status check_apart(const SafetensorsFile& file) {
-  std::vector<const WeightTensor*> order;
-  order.reserve(file.tensors.size());
-  for (const auto& [name, tensor] : file.tensors)
-    if (tensor.bytes > 0) order.push_back(&tensor);
-  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->data < b->data; });
+  struct Place {
+    const std::string* name;
+    const std::byte* data;
+    index bytes;
+  };
+  std::vector<Place> order;
+  order.reserve(file.tensors.size() + file.other_dtypes.size());
+  const auto add = [&](const std::string& name, const auto& tensor) {
+    if (tensor.bytes > 0 && tensor.data != nullptr) order.push_back({&name, tensor.data, tensor.bytes});
+  };
+  for (const auto& [name, tensor] : file.tensors) add(name, tensor);
+  for (const auto& [name, tensor] : file.other_dtypes) add(name, tensor);
+  std::sort(order.begin(), order.end(), [](const Place& a, const Place& b) { return a.data < b.data; });
   for (std::size_t i = 1; i < order.size(); ++i)
-    if (order[i - 1]->data + order[i - 1]->bytes > order[i]->data)
+    if (order[i - 1].data + order[i - 1].bytes > order[i].data)
       return {StatusCode::corrupt_data,
-              file.path + ": the tensors " + quote(order[i - 1]->name) + " and " + quote(order[i]->name) + " overlap"};
+              file.path + ": the tensors " + quote(*order[i - 1].name) + " and " + quote(*order[i].name) + " overlap"};
   return {};
 }
 

@@ -6,7 +6,7 @@
 // element), or one of 0 (no element).
 #pragma once
 
-#include <cstdint>
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,14 +16,18 @@
 namespace inlay::exec {
 
 struct SafetensorsFile {
-  struct Other {
+  // A tensor as it lies in the file.
+  struct Raw {
     std::string dtype;
-    std::uint64_t bytes = 0;
+    int rank = 0;  // 0 where the shape of an unknown dtype is no reasonable one
+    std::array<index, 4> extents{};
+    const std::byte* data = nullptr;
+    index bytes = 0;
   };
   std::string path;
   std::shared_ptr<const Mapping> mapping;
   std::map<std::string, WeightTensor> tensors;  // F32, F16 and BF16
-  std::map<std::string, Other> other_dtypes;    // those that are something else
+  std::map<std::string, Raw> other_dtypes;      // those that are something else
 };
 
 Expected<SafetensorsFile> open_safetensors(const std::string& path);

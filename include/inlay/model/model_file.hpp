@@ -43,6 +43,8 @@ constexpr std::optional<DType> plain_dtype(GgmlType type) {
 // What a weight may be stored as.
 constexpr bool is_weight_type(GgmlType type) { return plain_dtype(type) || is_quantized(type); }
 
+struct CheckpointCodes;  // inlay/model/checkpoint_codes.hpp
+
 struct WeightTensor {
   std::string name = {};
   GgmlType type = GgmlType::F32;
@@ -50,6 +52,8 @@ struct WeightTensor {
   std::array<index, 4> extents{};   // row-major, innermost last: a linear's weight is {n, k}
   const std::byte* data = nullptr;  // aligned to its elements; blocks have no alignment
   index bytes = 0;
+  // A linear's weight of another form: `type` is F16, what it becomes where a format has no codes, and data is null.
+  std::shared_ptr<const CheckpointCodes> codes = {};
 
   std::optional<DType> dtype() const { return plain_dtype(type); }
   index size() const {
@@ -76,8 +80,9 @@ class ModelFile {
   // The f32 [n] scales of an int8 weight, null for other types.
   const WeightTensor* scales_of(const WeightTensor& weight) const;
 
-  // One row (the innermost dimension) as floats, whatever the type; I8 with its scale.
-  void read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const;
+  // One row (the innermost dimension) as floats, whatever the type; I8 with its scale. Only codes of a checkpoint may
+  // be refused.
+  Status read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const;
 
   // Gives a tensor's pages back once it was packed. Whoever reads it again waits for the file.
   void drop(const WeightTensor& tensor) const { drop(tensor, 0, tensor.bytes); }

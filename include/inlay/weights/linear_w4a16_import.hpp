@@ -28,6 +28,8 @@ struct GptqWeight {
   bool v2 = false;  // checkpoint_format "gptq_v2": zero points are stored as they are
 };
 inline Expected<PackedW4> import_gptq(const GptqWeight& weight, const Parallel& parallel = serial());
+// What it refuses, before anything is packed.
+inline Status check(const GptqWeight& weight);
 
 // A word of AWQ holds eight channels of one input; from the lowest nibble on: 0 2 4 6 1 3 5 7.
 struct AwqWeight {
@@ -37,6 +39,7 @@ struct AwqWeight {
   index group = 0;
 };
 inline Expected<PackedW4> import_awq(const AwqWeight& weight, const Parallel& parallel = serial());
+inline Status check(const AwqWeight& weight);
 
 // `bytes` holds n rows of k elements, one after the other. Codes of up to 4 bits stay 4 bits, others take 8. By default
 // scales and minima have the type that holds them exactly: f16 for blocks of 32, bf16 for MXFP4, f32 for blocks of 256.
@@ -144,28 +147,36 @@ template <class Block> void pack_blocks(PackedW4& weight, const std::byte* bytes
 
 }  // namespace detail
 
-inline Expected<PackedW4> import_gptq(const GptqWeight& from, const Parallel& parallel) {
+inline Status check(const GptqWeight& from) {
+  const auto refused = [](const char* tensor, const std::string& why) {
+    return std::move(detail::refused(tensor, why).value());
+  };
   if (from.bits != 4 && from.bits != 8)
-    return detail::refused("bits", "is " + std::to_string(from.bits) + "; it must be 4 or 8");
-  if (std::string why = detail::bad_group(from.group); !why.empty()) return detail::refused("group", why);
+    return refused("bits", "is " + std::to_string(from.bits) + "; it must be 4 or 8");
+  if (std::string why = detail::bad_group(from.group); !why.empty()) return refused("group", why);
   const index per_word = 32 / from.bits, k = from.qweight.extents[0] * per_word, n = from.qweight.extents[1];
   const index groups = w4_groups(k, from.group);
   if (std::string why = detail::misfit(from.qweight, DType::i32, from.qweight.extents); !why.empty())
-    return detail::refused("qweight", why);
+    return refused("qweight", why);
   if (std::string why = detail::misfit(from.qzeros, DType::i32, {groups, (n + per_word - 1) / per_word}); !why.empty())
-    return detail::refused("qzeros", why);
-  if (std::string why = detail::misfit(from.scales, floats, {groups, n}); !why.empty())
-    return detail::refused("scales", why);
+    return refused("qzeros", why);
+  if (std::string why = detail::misfit(from.scales, floats, {groups, n}); !why.empty()) return refused("scales", why);
+  if (!from.g_idx.present()) return {};
+  if (std::string why = detail::misfit(from.g_idx, DType::i32, {k}); !why.empty()) return refused("g_idx", why);
+  const auto* g_idx = from.g_idx.as<std::int32_t>();
+  for (index i = 0; i < k; ++i)
+    if (g_idx[i] < 0 || g_idx[i] >= groups)
+      return refused("g_idx", "holds " + std::to_string(g_idx[i]) + " at " + std::to_string(i) + "; it must be in 0.." +
+                                  std::to_string(groups - 1));
+  return {};
+}
+
+inline Expected<PackedW4> import_gptq(const GptqWeight& from, const Parallel& parallel) {
+  if (Status status = check(from); !status) return failure(std::move(status));
+  const index per_word = 32 / from.bits, k = from.qweight.extents[0] * per_word, n = from.qweight.extents[1];
   PackedW4 weight{.n = n, .k = k, .slots = k, .group = from.group, .bits = from.bits, .scale_type = from.scales.dtype};
   if (from.g_idx.present()) {
-    if (std::string why = detail::misfit(from.g_idx, DType::i32, {k}); !why.empty())
-      return detail::refused("g_idx", why);
-    const auto* g_idx = from.g_idx.as<std::int32_t>();
-    for (index i = 0; i < k; ++i)
-      if (g_idx[i] < 0 || g_idx[i] >= groups)
-        return detail::refused("g_idx", "holds " + std::to_string(g_idx[i]) + " at " + std::to_string(i) +
-                                            "; it must be in 0.." + std::to_string(groups - 1));
-    weight.perm = detail::sorted_by_group(g_idx, k, groups, weight.group);
+    weight.perm = detail::sorted_by_group(from.g_idx.as<std::int32_t>(), k, w4_groups(k, from.group), weight.group);
     if (!weight.perm.empty()) weight.slots = static_cast<index>(weight.perm.size());
   }
   const std::uint32_t mask = (1u << from.bits) - 1;
@@ -185,17 +196,24 @@ inline Expected<PackedW4> import_gptq(const GptqWeight& from, const Parallel& pa
   return weight;
 }
 
-inline Expected<PackedW4> import_awq(const AwqWeight& from, const Parallel& parallel) {
-  if (std::string why = detail::bad_group(from.group); !why.empty()) return detail::refused("group", why);
+inline Status check(const AwqWeight& from) {
+  const auto refused = [](const char* tensor, const std::string& why) {
+    return std::move(detail::refused(tensor, why).value());
+  };
+  if (std::string why = detail::bad_group(from.group); !why.empty()) return refused("group", why);
   const index k = from.qweight.extents[0], n = from.scales.extents[1], groups = w4_groups(k, from.group);
-  if (n % 8 != 0)
-    return detail::refused("scales", "has " + std::to_string(n) + " channels; it must have a multiple of 8");
+  if (n % 8 != 0) return refused("scales", "has " + std::to_string(n) + " channels; it must have a multiple of 8");
   if (std::string why = detail::misfit(from.qweight, DType::i32, {k, n / 8}); !why.empty())
-    return detail::refused("qweight", why);
+    return refused("qweight", why);
   if (std::string why = detail::misfit(from.qzeros, DType::i32, {groups, n / 8}); !why.empty())
-    return detail::refused("qzeros", why);
-  if (std::string why = detail::misfit(from.scales, floats, {groups, n}); !why.empty())
-    return detail::refused("scales", why);
+    return refused("qzeros", why);
+  if (std::string why = detail::misfit(from.scales, floats, {groups, n}); !why.empty()) return refused("scales", why);
+  return {};
+}
+
+inline Expected<PackedW4> import_awq(const AwqWeight& from, const Parallel& parallel) {
+  if (Status status = check(from); !status) return failure(std::move(status));
+  const index k = from.qweight.extents[0], n = from.scales.extents[1];
   PackedW4 weight{.n = n, .k = k, .slots = k, .group = from.group, .scale_type = from.scales.dtype};
   // Channel c of eight lies in nibble c/2 where c is even, and in 4 + c/2 where it is odd.
   const auto code = [](const ConstView<2>& words, index i, index channel) {
