@@ -139,7 +139,7 @@ inline std::vector<WatchedCl>& cl_devices_to_test() {
   return list;
 }
 
-// The same for a sweep, whose cases take turns: of eight in the per-item shape one is compiled as users get it, the
+// The same for a sweep, whose cases take turns: of sixteen in the per-item shape one is compiled as users get it, the
 // others as they are written, like the per-group shape. PoCL takes 1.7 s for its attention with optimization and 0.4 s
 // without, and a sweep of attention has eighty variants of it. INLAY_SWEEP=whole compiles all of them as users get
 // them.
@@ -152,7 +152,7 @@ inline std::vector<WatchedCl*>& cl_devices_to_sweep() {
     options.build_options = as_written;
     if (auto cl = Cl::make(options)) {
       WatchedCl* const unoptimized = new WatchedCl(std::move(*cl), label + ", as written");
-      for (int turn = 1; turn < 8; ++turn) turns.insert(turns.end(), {unoptimized, turns[1]});
+      for (int turn = 1; turn < 16; ++turn) turns.insert(turns.end(), {unoptimized, turns[1]});
     }
     return turns;
   }());
