@@ -1,8 +1,10 @@
-// y[t,i] = x * g(x) * up[t,i]                                     Hendrycks & Gimpel, 2016
+// y[t,i] = g(x[t,i]) * up[t,i]                                     Hendrycks & Gimpel, 2016
 //
-//   erf     g(x) = (1 + erf(x / sqrt 2)) / 2, the normal distribution
-//   tanh    g(x) = (1 + tanh(u)) / 2 = sigmoid(2 u),  u = sqrt(2/pi) * (x + 0.044715 x^3)
-//   quick   g(x) = sigmoid(1.702 x)
+//   erf            g(x) = x (1 + erf(x / sqrt 2)) / 2, of the normal distribution
+//   tanh           g(x) = x (1 + tanh(u)) / 2 = x sigmoid(2 u),  u = sqrt(2/pi) * (x + 0.044715 x^3)
+//   quick          g(x) = x sigmoid(1.702 x)
+//   relu_squared   g(x) = max(x, 0)^2
+//   softcap        g(x) = cap tanh(x / cap)
 //
 // One group a piece of a row. Without `up` it is 1, which changes nothing.
 //
@@ -11,6 +13,7 @@
 #include "cl_kernels/support/normal_cdf.clh"
 #include "cl_kernels/support/rows.clh"
 #include "cl_kernels/support/sigmoid.clh"
+#include "cl_kernels/support/tanh.clh"
 
 #ifndef T
 #define T f32
@@ -18,7 +21,9 @@
 
 // GeluForm
 #define ERF 0
-#define TANH 1
+#define TANH_FORM 1
+#define RELU_SQUARED 3
+#define SOFTCAP 4
 
 #define FACTOR(N) JOIN(factor, N)
 #define DEFINE_FACTOR(N)                                                          \
@@ -26,23 +31,34 @@
     const float two_root_2_over_pi = 1.5957691216f;                               \
     if (form == ERF) return NORMAL_CDF(N)(x);                                     \
     const float##N cube = fma(0.044715f * x, x, (float##N)(1.0f));                \
-    return SIGMOID(N)(form == TANH ? two_root_2_over_pi * x * cube : 1.702f * x); \
+    return SIGMOID(N)(form == TANH_FORM ? two_root_2_over_pi * x * cube : 1.702f * x); \
   }
 DEFINE_FACTOR(1)
 DEFINE_FACTOR(8)
 DEFINE_FACTOR(16)
 
+// A square is multiplied in halves: it may be beyond f32 where its product with `up` is not.
+#define GATED(N) JOIN(gated, N)
+#define DEFINE_GATED(N)                                                                    \
+  static inline float##N gated##N(float##N x, float##N up, int form, float cap) {          \
+    if (form == SOFTCAP) return cap * TANH(N)(x / cap) * up;                               \
+    const float##N positive = x < 0.0f ? (float##N)(0.0f) : x; /* NaN stays */             \
+    return form == RELU_SQUARED ? positive * up * positive : x * FACTOR(N)(x, form) * up;  \
+  }
+DEFINE_GATED(1)
+DEFINE_GATED(8)
+DEFINE_GATED(16)
+
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gelu(
     global const TYPE(T)* x, global const TYPE(T)* up, global TYPE(T)* y, const GeluArguments args) {
   const long t = get_group_id(0), begin = get_group_id(1) * args.piece, count = min(args.piece, args.dim - begin);
-  const bool gated = up != 0;
+  const bool has_up = up != 0;
   x += args.x_begin + t * args.x_stride + begin;
   up += args.up_begin + t * args.up_stride + begin;
   y += args.y_begin + t * args.y_stride + begin;
-#define UNIT(N)                                                                    \
-  const VECTOR(N) v = LOAD(T, N)(x, i);                                            \
-  VECTOR(N) g = v * FACTOR(N)(v, args.form);                                            \
-  if (gated) g *= LOAD(T, N)(up, i);                                               \
-  STORE(T, N)(g, y, i);
+#define UNIT(N)                                                       \
+  VECTOR(N) by = 1.0f;                                                \
+  if (has_up) by = LOAD(T, N)(up, i);                                  \
+  STORE(T, N)(GATED(N)(LOAD(T, N)(x, i), by, args.form, args.cap), y, i);
   FOR_ROW(i, count, UNIT)
 }

@@ -16,7 +16,8 @@ template <> Status compute(Cl& cl, const Gelu<Cl>& op, const SpaceWorkspace<Cl>&
                               .y_stride = op.y.strides[0],
                               .dim = op.y.extents[1],
                               .piece = by.piece,
-                              .form = static_cast<Int>(op.form)},
+                              .form = static_cast<Int>(op.form),
+                              .cap = op.cap},
                 {{"x", op.x}, {"up", op.up}, {"y", op.y}});
 }
 

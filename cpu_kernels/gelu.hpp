@@ -6,6 +6,7 @@
 
 #include "cpu_kernels/simd/normal_cdf.hpp"
 #include "cpu_kernels/simd/sigmoid.hpp"
+#include "cpu_kernels/simd/tanh.hpp"
 #include "cpu_kernels/support/elementwise.hpp"
 #include "cpu_kernels/support/kernels.hpp"
 
@@ -20,12 +21,21 @@ template <GeluForm form, class F> INLAY_INLINE F gelu_factor(F x) {
   return simd::sigmoid(F(1.702f) * x);
 }
 
-template <class Level, GeluForm form, class T> void gelu_row(const T* x, const T* up, T* y, index begin, index end) {
+// g(x) * up. A square is multiplied in halves: it may be beyond f32 where its product with `up` is not.
+template <GeluForm form, class F> INLAY_INLINE F gated(F x, F up, F cap) {
+  if constexpr (form == GeluForm::softcap) return cap * simd::tanh(x / cap) * up;
+  if constexpr (form == GeluForm::relu_squared) {
+    const F positive = select(x < F(), F(), x);  // NaN stays
+    return positive * up * positive;
+  }
+  return x * gelu_factor<form>(x) * up;
+}
+
+template <class Level, GeluForm form, class T>
+void gelu_row(const T* x, const T* up, T* y, index begin, index end, float cap) {
   using F = simd::Floats<Level>;
   registers<F>(begin, end, [&](index i, auto n) {
-    const F v = load<F>(x + i, n);
-    const F g = v * gelu_factor<form>(v);
-    store(up == nullptr ? g : g * load<F>(up + i, n), y + i, n);
+    store(gated<form>(load<F>(x + i, n), up == nullptr ? F(1.0f) : load<F>(up + i, n), F(cap)), y + i, n);
   });
 }
 
@@ -37,9 +47,11 @@ template <class Level> Status gelu(const Parallel& parallel, const Gelu<Host>& o
       const T* up = op.up.present() ? row_of<T>(op.up, t) : nullptr;
       T* y = row_of<T>(op.y, t);
       switch (op.form) {
-        case GeluForm::erf: return gelu_row<Level, GeluForm::erf>(x, up, y, begin, end);
-        case GeluForm::tanh: return gelu_row<Level, GeluForm::tanh>(x, up, y, begin, end);
-        case GeluForm::quick: return gelu_row<Level, GeluForm::quick>(x, up, y, begin, end);
+        case GeluForm::erf: return gelu_row<Level, GeluForm::erf>(x, up, y, begin, end, op.cap);
+        case GeluForm::tanh: return gelu_row<Level, GeluForm::tanh>(x, up, y, begin, end, op.cap);
+        case GeluForm::quick: return gelu_row<Level, GeluForm::quick>(x, up, y, begin, end, op.cap);
+        case GeluForm::relu_squared: return gelu_row<Level, GeluForm::relu_squared>(x, up, y, begin, end, op.cap);
+        case GeluForm::softcap: return gelu_row<Level, GeluForm::softcap>(x, up, y, begin, end, op.cap);
       }
     });
   });

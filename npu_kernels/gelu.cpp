@@ -1,8 +1,10 @@
 // y = g(x) * up, or g(x):
 //
-//   erf     g(x) = x normal_cdf(x)
-//   tanh    g(x) = x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)), since (1 + tanh v) / 2 = sigmoid(2 v)
-//   quick   g(x) = x sigmoid(1.702 x)
+//   erf            g(x) = x normal_cdf(x)
+//   tanh           g(x) = x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)), since (1 + tanh v) / 2 = sigmoid(2 v)
+//   quick          g(x) = x sigmoid(1.702 x)
+//   relu_squared   g(x) = max(x, 0)^2
+//   softcap        g(x) = cap tanh(x / cap)
 //
 //   load_vector   x, up         vector   the factor of x, one or two products         store   y
 #include <inlay/ops/gelu.hpp>
@@ -21,6 +23,7 @@ struct GeluOperands {
   rows::Grid grid;
   NdTensor x, up, y;
   GeluForm form;
+  float cap;
   bool gated;
 };
 
@@ -49,6 +52,7 @@ void normal_cdf(Core& core, const Tensor& cdf, const Tensor& x, const Tensor& t,
   core.vselect(cdf, cdf, p, t);
 }
 
+// x sigmoid(..), whose factor becomes z.
 void factor(Core& core, GeluForm form, const Tensor& z, const Tensor& x, const Tensor& spare, const Tensor& other) {
   if (form == GeluForm::erf) return normal_cdf(core, z, x, spare, other);
   if (form == GeluForm::quick) {
@@ -65,7 +69,8 @@ void factor(Core& core, GeluForm form, const Tensor& z, const Tensor& x, const T
 
 void gelu(Core& core, const GeluOperands& op) {
   const DType type = op.x.first.dtype;
-  const bool tail = op.form == GeluForm::erf;
+  const bool tail = op.form == GeluForm::erf, squares = op.form == GeluForm::relu_squared;
+  const bool caps = op.form == GeluForm::softcap;
   rows::Need need = rows::Need().input(type).output(type).spare().spare();
   if (op.gated) need.input(type);
   if (tail) need.spare();
@@ -77,16 +82,30 @@ void gelu(Core& core, const GeluOperands& op) {
   const Tensor factors = core.alloc("factor", Space::vector, walk.tile(), DType::f32);
   const Tensor spare = core.alloc("spare", Space::vector, walk.tile(), DType::f32);
   const Tensor other = tail ? core.alloc("tail", Space::vector, walk.tile(), DType::f32) : spare;
+  const Tensor constant = squares || caps ? rows::constant(core, "0 or the cap", op.cap) : spare;
 
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   for (index step = 0; step < walk.steps(); ++step) {
     const rows::Window window = walk.at(step);
-    const Tensor values = x.wide(), z = window.of(factors);
-    factor(core, op.form, z, values, window.of(spare), window.of(other));
-    core.vbinary(VectorOp::mul, op.gated ? values : y.into(window, values), values, z);
-    if (op.gated) {
-      core.vbinary(VectorOp::mul, y.into(window, values), values, up->wide());
+    // g is the product of two factors, which x and z become.
+    const Tensor values = x.wide(), z = caps ? constant : window.of(factors);
+    if (caps) {
+      core.vscalar(VectorOp::div, values, values, op.cap);
+      core.vunary(VectorOp::tanh, values, values);
+    } else if (squares) {
+      const Tensor negative = window.of(spare);
+      core.vcompare(Compare::less, negative, values, 0.0f);
+      core.vselect(z, negative, constant, values);  // NaN stays, which a maximum loses
+      core.vselect(values, negative, constant, values);
+    } else {
+      factor(core, op.form, z, values, window.of(spare), window.of(other));
+    }
+    if (op.gated) {  // between the halves of a square, which may be beyond f32 where the product is not
+      core.vbinary(VectorOp::mul, values, values, squares ? up->wide() : z);
+      core.vbinary(VectorOp::mul, y.into(window, values), values, squares ? z : up->wide());
       up->done();
+    } else {
+      core.vbinary(VectorOp::mul, y.into(window, values), values, z);
     }
     x.done();
     y.store(window);
@@ -101,6 +120,7 @@ Program program(GlobalMemory& memory, const Gelu<Host>& op, const Choices&) {
                         .up = {},
                         .y = rows::planes_of(memory.bind("y", op.y, Use::out)),
                         .form = op.form,
+                        .cap = op.cap,
                         .gated = op.up.present()};
   if (operands.gated) operands.up = rows::planes_of(memory.bind("up", op.up));
   return {.body = [operands](Core& core) { gelu(core, operands); },

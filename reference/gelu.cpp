@@ -8,12 +8,14 @@ namespace inlay::reference {
 namespace {
 
 // erfc and the sigmoid in place of 1 + erf and 1 + tanh: the same functions without cancellation.
-double gelu(GeluForm form, double x) {
+double gelu(GeluForm form, double cap, double x) {
   const double root_half = std::sqrt(0.5), root_2_over_pi = std::sqrt(2 / 3.14159265358979323846);
   switch (form) {
     case GeluForm::erf: return x / 2 * std::erfc(-x * root_half);
     case GeluForm::tanh: return x / (1 + std::exp(-2 * root_2_over_pi * (x + 0.044715 * x * x * x)));
     case GeluForm::quick: return x / (1 + std::exp(-1.702 * x));
+    case GeluForm::relu_squared: return x < 0 ? 0 : x * x;
+    case GeluForm::softcap: return cap * std::tanh(x / cap);
   }
   return x;
 }
@@ -23,7 +25,7 @@ double gelu(GeluForm form, double x) {
 template <> Status compute(const Gelu<Host>& op) {
   for (index t = 0; t < op.x.extents[0]; ++t)
     for (index i = 0; i < op.x.extents[1]; ++i)
-      put(op.y, t, i, gelu(op.form, at(op.x, t, i)) * (op.up.present() ? at(op.up, t, i) : 1));
+      put(op.y, t, i, gelu(op.form, op.cap, at(op.x, t, i)) * (op.up.present() ? at(op.up, t, i) : 1));
   return {};
 }
 

@@ -14,14 +14,16 @@ struct GeluShape {
   bool has_up = false, in_place = false;
 
   void read(auto& from) {
-    from.size("rows", rows), from.size("dim", dim), from.type("type", type), from.word("form", form, {"erf", "tanh"});
+    from.size("rows", rows), from.size("dim", dim), from.type("type", type),
+        from.word("form", form, {"erf", "tanh", "quick", "relu_squared", "softcap"});
   }
   Gelu<Host> make(Tensors& tensors) const {
     const auto x = tensors.in(type, {rows, dim}, {{-4, 4}});
     return {.x = x,
             .up = has_up ? tensors.in(type, {rows, dim}) : ConstView<2>(),
             .y = in_place ? over(x) : tensors.out(type, {rows, dim}),
-            .form = form};
+            .form = form,
+            .cap = form == GeluForm::softcap ? 30.0f : 0};
   }
   CallCost cost() const {
     const double y = bytes_of(type, rows * dim);

@@ -13,7 +13,9 @@
 namespace inlay::test {
 namespace {
 
-constexpr GeluForm forms[] = {GeluForm::erf, GeluForm::tanh, GeluForm::quick};
+constexpr GeluForm forms[] = {GeluForm::erf, GeluForm::tanh, GeluForm::quick, GeluForm::relu_squared,
+                              GeluForm::softcap};
+float cap_of(GeluForm form) { return form == GeluForm::softcap ? 3.0f : 0; }
 
 enum class Place { apart, over_x, over_up };
 
@@ -25,7 +27,7 @@ struct Case {
 
   Gelu<Host> op() {
     View<2> to = result();
-    return {.x = x, .up = up, .y = to, .form = form};
+    return {.x = x, .up = up, .y = to, .form = form, .cap = cap_of(form)};
   }
   Tensor<2>& result() { return place == Place::apart ? y : place == Place::over_x ? x : up; }
   const Tensor<2>& result() const { return const_cast<Case*>(this)->result(); }
@@ -45,9 +47,12 @@ Case make(DType type, GeluForm form, index rows, index dim, std::size_t layout, 
 // In eps, relative to the result. erf: the tail is off by 3 (exp), x^2/2 (its exponent), 6.1 (simd/normal_cdf.hpp) and
 // 1 (their product), of which the other side sees what the tail is of it, and rounds its own difference. tanh and
 // quick: a sigmoid of z = 2 u, damped by 1 - sigmoid(z): 3 for exp, |z| for each rounding of z: constants, products and
-// the sum, of whose two terms the cube is rounded three times; then its sum and its quotient. Then each: the products
-// with x and with up, and what is expected is rounded.
+// the sum, of whose two terms the cube is rounded three times; then its sum and its quotient. softcap: 5 for the
+// quotient of OpenCL, 6 for tanh (which damps what its argument is off by), the product. Then each: the products with x
+// and with up, and what is expected is rounded.
 double relative_bound(GeluForm form, double x) {
+  if (form == GeluForm::relu_squared) return 3;
+  if (form == GeluForm::softcap) return 5 + 6 + 1 + 3;
   if (form == GeluForm::erf) {
     const double tail = std::erfc(std::abs(x) * std::sqrt(0.5)) / 2, off = 10.1 + x * x / 2;
     return (x < 0 ? off : off * tail / (1 - tail) + 1) + 3;
@@ -129,11 +134,12 @@ TEST(gelu, every_16_bit_number) {
     }
 }
 
-// Ends, and the signs of zeros.
+// Ends, the signs of zeros, and squares that leave f32 where their products do not.
 TEST(gelu, extremes) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
-  const double values[] = {0, 1e5, -1e5, inf, nan, 1e30, -inf, -0.0, -1e30, 3.4e38, -20, 20, -15, -0.0, 0, 2, 2, 2, 2};
-  const double ups[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, inf, inf, nan, 0, -0.0};
+  const double values[] = {0,  1e5, -1e5, inf, nan, 1e30, -inf, -0.0, -1e30, 3.4e38, -20,
+                           20, -15, -0.0, 0,   2,   2,    2,    2,    1e30,  1e-25};
+  const double ups[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, inf, inf, nan, 0, -0.0, 1e-30, 1e30};
   constexpr index n = std::size(values);
   static_assert(std::size(ups) == n);
   for (GeluForm form : forms)
@@ -151,15 +157,22 @@ TEST(gelu, extremes) {
             EXPECT_TRUE(std::isnan(y));
             continue;
           }
-          EXPECT_EQ(std::signbit(y), std::signbit(e));
-          if (values[k] >= 20 || e == 0 || std::isinf(e))
+          const bool loses_sign = e == 0 && form == GeluForm::softcap;  // tanh's of 0
+          EXPECT_TRUE(loses_sign || std::signbit(y) == std::signbit(e));
+          const bool is_x = values[k] >= 20 && form <= GeluForm::quick;
+          if (is_x || e == 0 || std::isinf(e))
             EXPECT_EQ(y, e);
           else
             EXPECT_NEAR(y, e, std::abs(e) * 0x1p-15);
         }
-        EXPECT_EQ(got.y.get(3), inf);
-        EXPECT_TRUE(std::isnan(got.y.get(4)) && std::isnan(got.y.get(6)));
-        EXPECT_EQ(got.y.get(1), 1e5);
+        const bool squares = form == GeluForm::relu_squared, caps = form == GeluForm::softcap;
+        EXPECT_EQ(got.y.get(1), squares ? 1e10 : caps ? cap_of(form) : 1e5);
+        EXPECT_EQ(got.y.get(3), caps ? cap_of(form) : inf);
+        EXPECT_TRUE(std::isnan(got.y.get(4)));
+        if (squares || caps)
+          EXPECT_EQ(got.y.get(6), squares ? 0 : -cap_of(form));
+        else
+          EXPECT_TRUE(std::isnan(got.y.get(6)));
         EXPECT_EQ(std::isnan(got.y.get(14)), with_up);
         EXPECT_EQ(std::isinf(got.y.get(15)), with_up);
       });
@@ -207,6 +220,7 @@ TEST(gelu, tails_that_are_flushed) {
   for (GeluForm form : forms) {
     Case c = make(DType::f32, form, 2, 129, 0, true, rng);
     const double begin = form == GeluForm::erf ? 13 : form == GeluForm::tanh ? 10 : 50;
+    if (form > GeluForm::quick) break;  // they have no tail
     c.x.uniform(rng, -begin * 1.15, -begin);
     with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
       const auto scale = [&](index k) { return scale_of(c, expected.y.get(k), k); };
@@ -227,7 +241,12 @@ TEST(gelu, refuses_what_the_contract_does_not_cover) {
   const auto columns = [&](index first) { return wide.view().slice(1, first, 8); };
   refused([&](auto& op) { op.x = columns(0), op.y = columns(1); }, {"y", "overlaps", "x"});
   refused([&](auto& op) { op.up = columns(0), op.y = columns(1); }, {"y", "overlaps", "up"});
-  refused([&](auto& op) { op.form = static_cast<GeluForm>(3); }, {"form", "3", "erf, tanh or quick"});
+  refused([&](auto& op) { op.form = static_cast<GeluForm>(5); },
+          {"form", "5", "erf, tanh, quick, relu_squared or softcap"});
+  refused([&](auto& op) { op.form = GeluForm::softcap; }, {"cap", "0", "positive"});
+  refused([&](auto& op) { op.form = GeluForm::softcap, op.cap = -1; }, {"cap", "-1", "positive"});
+  refused([&](auto& op) { op.cap = 1; }, {"cap", "1", "softcap"});
+  refused([&](auto& op) { op.cap = std::numeric_limits<float>::infinity(); }, {"cap", "inf"});
 }
 
 }  // namespace

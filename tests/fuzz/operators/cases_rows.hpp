@@ -28,7 +28,8 @@ inline void draw(Draw& d, Gelu<Host>& op) {
   op.x = d.in<2>(d.floats(), {rows, dim}, -4, 4);
   if (d.chance(50)) op.up = d.in<2>(op.x.dtype, {rows, dim});
   op.y = d.chance(20) ? Draw::over(op.x) : d.out<2>(op.x.dtype, {rows, dim});
-  op.form = d.pick({GeluForm::erf, GeluForm::tanh, GeluForm::quick});
+  op.form = d.pick({GeluForm::erf, GeluForm::tanh, GeluForm::quick, GeluForm::relu_squared, GeluForm::softcap});
+  if (op.form == GeluForm::softcap) op.cap = static_cast<float>(d.real(0.5, 50));
 }
 
 inline void draw(Draw& d, Skeleton<Host>& op) {

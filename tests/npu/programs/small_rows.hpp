@@ -76,6 +76,7 @@ inline std::vector<Problem> small_rows() {
       problem("add of a bias", AddShape{.rows = 9, .dim = 1500, .is_bias = true}),
       problem("swiglu", SwigluShape{.rows = 5, .dim = 1500, .limit = 3}), problem("gelu", gelu(GeluForm::erf)),
       problem("gelu, tanh", gelu(GeluForm::tanh)), problem("gelu, quick", gelu(GeluForm::quick)),
+      problem("gelu, relu_squared", gelu(GeluForm::relu_squared)), problem("gelu, softcap", gelu(GeluForm::softcap)),
       problem("rms_norm", RmsNormShape{.rows = 29, .dim = 768, .weight = f16}),
       problem("rms_norm, f32 weights", RmsNormShape{.rows = 29, .dim = 768, .weight_offset = 1}),
       // Three sweeps over pieces of a row, a residual that is replaced.
