@@ -60,6 +60,7 @@ void print_attention(const exec::ModelConfig& c) {
                                          : "all keys",
                             c.qkv_bias ? "biases" : "", qk_norms[static_cast<int>(c.qk_norm)],
                             c.attn_scale > 0 ? "scores times " + number(c.attn_scale) : "",
+                            c.attn_softcap > 0 ? "scores within " + number(c.attn_softcap) : "",
                             still > 0 ? "no rope in " + counted(still, "layer") : ""}));
   constexpr const char* scalings[] = {"", "linear", "yarn", "llama3", "factors", "longrope"};
   for (const exec::RopeConfig& rope : c.ropes) {
@@ -73,17 +74,19 @@ void print_attention(const exec::ModelConfig& c) {
 }
 
 void print_layers(const exec::ModelConfig& c) {
-  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh"};
+  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh", "squared relu"};
   const exec::LayerNorms& n = c.norms;
-  line("layers", joined({n.before_attn && n.behind_attn ? "norms before and behind branches"
-                         : n.before_attn                ? "norms before branches"
-                                                        : "norms behind branches",
-                         std::string("gate through ") + activations[static_cast<int>(c.activation)],
-                         c.mlp_bias ? "biases of the feed-forward" : "",
-                         c.embed_scale != 1 ? "embeddings times " + number(c.embed_scale) : "",
-                         c.residual_scale != 1 ? "branches times " + number(c.residual_scale) : "",
-                         c.logit_scale != 1 ? "logits times " + number(c.logit_scale) : "",
-                         c.tie_embeddings ? "the head is the embedding" : ""}));
+  line("layers",
+       joined({n.before_attn && n.behind_attn ? "norms before and behind branches"
+               : n.before_attn                ? "norms before branches"
+                                              : "norms behind branches",
+               std::string(c.gated ? "gate through " : "no gate, ") + activations[static_cast<int>(c.activation)],
+               c.mlp_bias ? "biases of the feed-forward" : "",
+               c.embed_scale != 1 ? "embeddings times " + number(c.embed_scale) : "",
+               c.residual_scale != 1 ? "branches times " + number(c.residual_scale) : "",
+               c.final_softcap > 0 ? "logits within " + number(c.final_softcap) : "",
+               c.logit_scale != 1 ? "logits times " + number(c.logit_scale) : "",
+               c.tie_embeddings ? "the head is the embedding" : ""}));
 }
 
 void print_tensors(const exec::ModelFile& file) {

@@ -100,6 +100,11 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
       !(c.attn_scale < 1e30))
     return {StatusCode::corrupt_data,
             origin + ": the scales of embeddings, branches, scores and logits must be positive"};
+  for (const double cap : {c.attn_softcap, c.final_softcap})
+    if (cap != 0 && !positive(cap))
+      return {StatusCode::corrupt_data, origin + ": the caps of scores and logits must be positive, or 0 for none"};
+  if (!c.gated && c.activation == Activation::silu)
+    return {StatusCode::unsupported, origin + ": the activation is silu, and there is no gate"};
   if (c.residual_scale != 1 && !(c.norms.before_attn && c.norms.before_ffn))
     return {StatusCode::unsupported, origin + ": branches are scaled, and read a stream without a norm"};
   if (!(c.rms_eps >= 0 && c.rms_eps < 1)) return {StatusCode::corrupt_data, origin + ": rms eps must be 0 to 1"};

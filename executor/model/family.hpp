@@ -41,6 +41,12 @@ enum class Scales : unsigned char {
   granite,  // embedding_multiplier, residual_multiplier, attention_multiplier, 1 / logits_scaling
 };
 
+// Caps of scores and logits where a file does not say them (ModelConfig); null there: none.
+struct Softcaps {
+  bool has_keys = false;  // of files; false: there are none
+  double scores = 0, logits = 0;
+};
+
 struct Family {
   using Pairing = RopeConfig::Pairing;
   using NormNames = std::array<std::string_view, 4>;
@@ -49,6 +55,7 @@ struct Family {
   std::string_view gguf = {};  // general.architecture; empty: there is none
   QkNorm qk_norm = QkNorm::none;
   Activation activation = Activation::silu;
+  bool gated = true;
   const char* activation_key = "hidden_act";
   Pairing pairing = Pairing::half;       // in a checkpoint
   Pairing gguf_pairing = Pairing::half;  // in GGUF, whose writers permute q and k where it is another one
@@ -73,6 +80,9 @@ struct Family {
   index window = 0, period = 0;
   Turning turning = Turning::all;
   Scales scales = Scales::none;
+  // Gemma in GGUF, which does not say whose scores are scaled by (dim / heads)^-1/2: those of so many layers.
+  index layers_of_largest = 0;
+  Softcaps softcaps = {};
 
   LayerNorms norms() const {
     const auto has = [&](std::size_t i) { return !norm_names[i].empty(); };

@@ -19,6 +19,8 @@ bool untied(const ModelConfig& c) { return !c.tie_embeddings; }
 bool has_qkv_bias(const ModelConfig& c) { return c.qkv_bias; }
 bool has_output_bias(const ModelConfig& c) { return c.output_bias; }
 bool has_mlp_bias(const ModelConfig& c) { return c.mlp_bias; }
+bool gated(const ModelConfig& c) { return c.gated; }
+bool has_gate_bias(const ModelConfig& c) { return c.gated && c.mlp_bias; }
 bool has_qk_norm(const ModelConfig& c) { return c.qk_norm != QkNorm::none; }
 bool before_attn(const ModelConfig& c) { return c.norms.before_attn; }
 bool behind_attn(const ModelConfig& c) { return c.norms.behind_attn; }
@@ -47,8 +49,8 @@ constexpr Row table[] = {
     {Part::output_bias, "attn_output.bias", Size::dim, Size::none, has_output_bias},
     {Part::attn_post_norm, "post_attention_norm.weight", Size::dim, Size::none, behind_attn},
     {Part::ffn_norm, "ffn_norm.weight", Size::dim, Size::none, before_ffn},
-    {Part::gate, "ffn_gate.weight", Size::hidden, Size::dim, always},
-    {Part::gate_bias, "ffn_gate.bias", Size::hidden, Size::none, has_mlp_bias},
+    {Part::gate, "ffn_gate.weight", Size::hidden, Size::dim, gated},
+    {Part::gate_bias, "ffn_gate.bias", Size::hidden, Size::none, has_gate_bias},
     {Part::up, "ffn_up.weight", Size::hidden, Size::dim, always},
     {Part::up_bias, "ffn_up.bias", Size::hidden, Size::none, has_mlp_bias},
     {Part::down, "ffn_down.weight", Size::dim, Size::hidden, always},

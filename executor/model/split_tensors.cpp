@@ -71,7 +71,7 @@ bool is_part(std::string_view tensor, std::string_view name, std::string_view& s
 
 Status split_tensors(const ModelConfig& c, const std::string& origin, std::vector<WeightTensor>& tensors) {
   const auto has_gate = [](const WeightTensor& each) { return each.name.find(".ffn_gate.") != std::string::npos; };
-  const bool gated = std::any_of(tensors.begin(), tensors.end(), has_gate);
+  const bool fused_up = c.gated && std::none_of(tensors.begin(), tensors.end(), has_gate);
   std::vector<WeightTensor> parts;
   for (const WeightTensor& each : tensors) {
     std::string_view stem, kind;
@@ -83,7 +83,8 @@ Status split_tensors(const ModelConfig& c, const std::string& origin, std::vecto
       const index q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
       const Slice slices[] = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}};
       status = split(each, stem, kind, slices, origin, parts);
-    } else if (is_part(each.name, "ffn_gate_up", stem, kind) || (!gated && is_part(each.name, "ffn_up", stem, kind))) {
+    } else if (is_part(each.name, "ffn_gate_up", stem, kind) ||
+               (fused_up && is_part(each.name, "ffn_up", stem, kind))) {
       const index hidden = c.layer(layer).hidden;
       const Slice slices[] = {{"ffn_gate", hidden}, {"ffn_up", hidden}};
       status = split(each, stem, kind, slices, origin, parts);

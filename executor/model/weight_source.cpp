@@ -14,8 +14,8 @@ LinearWeight* linear_of(LayerWeights& layer, Part part) {
     case Part::k: return &layer.qkv[1];
     case Part::v: return &layer.qkv[2];
     case Part::output: return &layer.output;
-    case Part::gate: return &layer.gate_up[0];
-    case Part::up: return &layer.gate_up[1];
+    case Part::gate: return &layer.gate_up.front();
+    case Part::up: return &layer.gate_up.back();
     case Part::down: return &layer.down;
     default: return nullptr;
   }
@@ -33,8 +33,8 @@ ConstView<1>* vector_of(LayerWeights& layer, Part part) {
     case Part::k_bias: return &layer.qkv[1].bias;
     case Part::v_bias: return &layer.qkv[2].bias;
     case Part::output_bias: return &layer.output.bias;
-    case Part::gate_bias: return &layer.gate_up[0].bias;
-    case Part::up_bias: return &layer.gate_up[1].bias;
+    case Part::gate_bias: return &layer.gate_up.front().bias;
+    case Part::up_bias: return &layer.gate_up.back().bias;
     case Part::down_bias: return &layer.down.bias;
     default: return nullptr;
   }
@@ -115,7 +115,7 @@ Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
                                const std::function<void(index, index)>& progress) {
   Weights weights;
   weights.layers.resize(static_cast<std::size_t>(config.layers));
-  for (LayerWeights& layer : weights.layers) layer.qkv.resize(3), layer.gate_up.resize(2);
+  for (LayerWeights& layer : weights.layers) layer.qkv.resize(3), layer.gate_up.resize(config.gated ? 2 : 1);
   Filling filling(source, config, weights);
   index open = -1;  // the layer whose tensors come
   const auto close = [&]() -> Status {

@@ -32,10 +32,37 @@ TEST(families, a_key_that_nobody_reads_is_refused_by_name) {
   EXPECT_TRUE(config_from(json));
   json["rope_interleaved"] = true;
   refuse(json, StatusCode::unsupported, {"'rope_interleaved'"});
-  json = config_of("gemma3_text"), json["final_logit_softcapping"] = nullptr;
+  json = config_of("gemma"), json["final_logit_softcapping"] = nullptr;
   EXPECT_TRUE(config_from(json));
   json["final_logit_softcapping"] = 30.0;
   refuse(json, StatusCode::unsupported, {"'final_logit_softcapping'", "30"});
+}
+
+// Null is none, and no key the family's own.
+TEST(families, caps_of_scores_and_logits) {
+  const auto caps = [](const Json& json) {
+    const ModelConfig config = read(json);
+    return std::pair(config.attn_softcap, config.final_softcap);
+  };
+  Json json = config_of("gemma2");
+  EXPECT_EQ(caps(json), std::pair(50.0, 30.0));
+  EXPECT_EQ(caps(config_of("gemma3_text")), std::pair(0.0, 0.0));
+  json["attn_logit_softcapping"] = nullptr, json["final_logit_softcapping"] = 12.5;
+  EXPECT_EQ(caps(json), std::pair(0.0, 12.5));
+  json["model_type"] = "gemma3_text";
+  EXPECT_EQ(caps(json), std::pair(0.0, 12.5));
+  json["final_logit_softcapping"] = -1;
+  refuse(json, StatusCode::corrupt_data, {"caps", "positive"});
+}
+
+TEST(families, without_a_gate_there_is_no_silu) {
+  Json json = config_of("arcee");
+  EXPECT_FALSE(read(json).gated);
+  EXPECT_EQ(read(json).activation, Activation::relu_squared);
+  json["hidden_act"] = "gelu";
+  EXPECT_EQ(read(json).activation, Activation::gelu);
+  json["hidden_act"] = "silu";
+  refuse(json, StatusCode::unsupported, {"silu", "gate"});
 }
 
 // What transformers takes where a file says nothing (CONFIG_MAPPING[..]() of 5.24).
@@ -46,25 +73,29 @@ TEST(families, defaults_are_those_of_transformers) {
     double eps, theta;
     bool tied;
   };
-  constexpr Row rows[] = {{"llama", 2048, 8, 1e-6, 1e4, false},
-                          {"mistral", 131072, 8, 1e-6, 1e4, false},
-                          {"qwen2", 32768, 8, 1e-6, 1e4, false},
-                          {"qwen3", 32768, 128, 1e-6, 1e4, false},
-                          {"gemma", 8192, 256, 1e-6, 1e4, true},
-                          {"gemma3_text", 131072, 256, 1e-6, 1e6, true},
-                          {"granite", 2048, 8, 1e-6, 1e4, false},
-                          {"olmo2", 2048, 8, 1e-5, 1e4, false},
-                          {"olmo3", 2048, 8, 1e-5, 5e5, false},
-                          {"smollm3", 32768, 8, 1e-6, 2e6, true},
-                          {"phi3", 4096, 8, 1e-5, 1e4, false},
-                          {"glm", 131072, 128, 1.5625e-7, 1e4, false},
-                          {"glm4", 131072, 128, 1.5625e-7, 1e4, false},
-                          {"helium", 4096, 128, 1e-8, 1e5, false},
-                          {"ernie4_5", 131072, 128, 1e-5, 5e5, true},
-                          {"seed_oss", 524288, 128, 1e-6, 1e4, false},
-                          {"ministral", 131072, 8, 1e-6, 1e4, false},
-                          {"exaone4", 2048, 8, 1e-5, 1e4, false},
-                          {"hunyuan_v1_dense", 2048, 8, 1e-5, 1e4, false}};
+  constexpr Row rows[] = {
+      {"llama", 2048, 8, 1e-6, 1e4, false},
+      {"mistral", 131072, 8, 1e-6, 1e4, false},
+      {"qwen2", 32768, 8, 1e-6, 1e4, false},
+      {"qwen3", 32768, 128, 1e-6, 1e4, false},
+      {"gemma", 8192, 256, 1e-6, 1e4, true},
+      {"gemma2", 8192, 256, 1e-6, 1e4, true},
+      {"gemma3_text", 131072, 256, 1e-6, 1e6, true},
+      {"granite", 2048, 8, 1e-6, 1e4, false},
+      {"olmo2", 2048, 8, 1e-5, 1e4, false},
+      {"olmo3", 2048, 8, 1e-5, 5e5, false},
+      {"smollm3", 32768, 8, 1e-6, 2e6, true},
+      {"phi3", 4096, 8, 1e-5, 1e4, false},
+      {"glm", 131072, 128, 1.5625e-7, 1e4, false},
+      {"glm4", 131072, 128, 1.5625e-7, 1e4, false},
+      {"helium", 4096, 128, 1e-8, 1e5, false},
+      {"ernie4_5", 131072, 128, 1e-5, 5e5, true},
+      {"seed_oss", 524288, 128, 1e-6, 1e4, false},
+      {"ministral", 131072, 8, 1e-6, 1e4, false},
+      {"exaone4", 2048, 8, 1e-5, 1e4, false},
+      {"arcee", 4096, 8, 1e-5, 1e4, false},
+      {"hunyuan_v1_dense", 2048, 8, 1e-5, 1e4, false},
+  };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
     Json json = config_of(row.name, 8);
@@ -96,6 +127,7 @@ TEST(families, windows_and_ropes_that_go_without_saying) {
   EXPECT_EQ(windows(gemma), (std::vector<index>{w, w, w, w, w, 0, w}));
   EXPECT_EQ(ropes(gemma), (std::vector<int>{1, 1, 1, 1, 1, 0, 1}));
   EXPECT_EQ(gemma.ropes[1].theta, 1e4);
+  EXPECT_EQ(windows(read(config_of("gemma2", 3))), (std::vector<index>{w, 0, w}));
   EXPECT_EQ(windows(read(config_of("olmo3", 5))), (std::vector<index>{w, w, w, 0, w}));
   EXPECT_EQ(windows(read(config_of("exaone4", 5))), (std::vector<index>{w, w, w, 0, w}));
   EXPECT_EQ(ropes(read(config_of("exaone4", 5))), (std::vector<int>{0, 0, 0, none, 0}));
@@ -178,6 +210,36 @@ TEST(families, gemma3_in_gguf) {
   ASSERT_TRUE(file) << file.error().message();
   EXPECT_EQ(file->config.layer(0).window, 16);
   EXPECT_EQ(file->config.layer(1).window, 0);
+}
+
+// llama.cpp's keys for Gemma 2. Caps that a file does not say are the family's; of 46 layers scores are scaled by
+// (dim / heads)^-1/2.
+TEST(families, gemma2_in_gguf) {
+  ModelConfig c = tiny_config("gemma2");
+  c.layers = 3;
+  c.norms = {true, true, true, true};
+  c.attn_softcap = 25, c.final_softcap = 15;
+  const TemporaryDirectory d;
+  const auto read_from = [&](const ModelConfig& config, const std::function<void(GgufWriter&)>& change) {
+    const TinyModel tiny = tiny_model(config);
+    write_unchecked(tiny.file, d / "m.gguf", change);
+    auto file = load_model(d / "m.gguf");
+    EXPECT_TRUE(file) << file.error().message();
+    return file ? file->config : ModelConfig{};
+  };
+  const ModelConfig plain =
+      read_from(c, [](GgufWriter& writer) { writer.set("gemma2.attention.sliding_window", std::uint32_t{16}); });
+  EXPECT_EQ(plain.attn_softcap, 25);
+  EXPECT_EQ(plain.final_softcap, 15);
+  EXPECT_EQ(plain.layer(0).window, 16);
+  EXPECT_EQ(plain.layer(1).window, 0);
+  EXPECT_DOUBLE_EQ(plain.attn_scale, 1 / std::sqrt(8.0));
+  c.layers = 46, c.heads = 8;
+  c.attn_softcap = 50, c.final_softcap = 30;  // which are not written
+  const ModelConfig largest = read_from(c, [](GgufWriter&) {});
+  EXPECT_DOUBLE_EQ(largest.attn_scale, 1 / std::sqrt(4.0));
+  EXPECT_EQ(largest.attn_softcap, 50);
+  EXPECT_EQ(largest.final_softcap, 30);
 }
 
 // Phi-3's in GGUF: q, k and v in one tensor, gate and up in another.

@@ -21,8 +21,8 @@ struct Neutral {
 };
 constexpr Neutral granite_numbers[] = {
     {"logit_scale", 1}, {"residual_scale", 1}, {"embedding_scale", 1}, {"attention.scale", 0}};
-constexpr Neutral neutral_numbers[] = {{"attn_logit_softcapping", 0},       {"final_logit_softcapping", 0},
-                                       {"attention.output_scale", 1},       {"attention.clamp_kqv", 0},
+constexpr Neutral softcap_numbers[] = {{"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0}};
+constexpr Neutral neutral_numbers[] = {{"attention.output_scale", 1},       {"attention.clamp_kqv", 0},
                                        {"attention.max_alibi_bias", 0},     {"attention.temperature_scale", 0},
                                        {"rope.scaling.alpha", 0},           {"rope.scaling.yarn_log_multiplier", 0},
                                        {"rope.scaling.yarn_ext_factor", 1}, {"rope.scaling.yarn_attn_factor", 1}};
@@ -37,6 +37,8 @@ void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& fa
   for (const Neutral& each : neutral_numbers) refuse(each);
   if (family.scales != Scales::granite)
     for (const Neutral& each : granite_numbers) refuse(each);
+  if (!family.softcaps.has_keys)
+    for (const Neutral& each : softcap_numbers) refuse(each);
   if (index experts = 0; meta.integer(arch + ".expert_count", experts, false) && experts > 0)
     meta.fail(StatusCode::unsupported,
               "the architecture " + quote(arch) + " with " + std::to_string(experts) + " experts; it must have none");
@@ -177,8 +179,7 @@ void read_scales(GgufMetadata& meta, const std::string& arch, const Family& fami
   switch (family.scales) {
     case Scales::none: return;
     case Scales::gemma: {
-      constexpr index layers_of_27b = 62;  // Gemma 3's only model whose scores are scaled by dim / heads
-      const double width = static_cast<double>(c.layers == layers_of_27b ? c.dim / c.heads : c.head_dim);
+      const double width = static_cast<double>(c.layers == family.layers_of_largest ? c.dim / c.heads : c.head_dim);
       c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
       return;
     }
@@ -192,6 +193,13 @@ void read_scales(GgufMetadata& meta, const std::string& arch, const Family& fami
       return;
     }
   }
+}
+
+void read_softcaps(GgufMetadata& meta, const std::string& arch, const Family& family, ModelConfig& c) {
+  c.attn_softcap = family.softcaps.scores, c.final_softcap = family.softcaps.logits;
+  if (!family.softcaps.has_keys) return;
+  meta.number(arch + ".attn_logit_softcapping", c.attn_softcap, false);
+  meta.number(arch + ".final_logit_softcapping", c.final_softcap, false);
 }
 
 Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
@@ -220,11 +228,13 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
   if (index value = c.head_dim; meta.integer(arch + ".attention.value_length", value, false) && value != c.head_dim)
     meta.fail(StatusCode::unsupported, "value heads of another length than key heads");
   c.norms = family.norms(), c.qk_norm = family.qk_norm, c.activation = family.activation;
+  c.gated = family.gated;
   c.qkv_bias = !family.qkv_bias.key && family.qkv_bias.otherwise;
   read_rope(file, meta, arch, family, c);
   if (meta.ok() && with_tensors) read_tensors(file, meta, c);
   read_layers(file, meta, arch, family, c);
   if (meta.ok()) read_scales(meta, arch, family, c);
+  read_softcaps(meta, arch, family, c);
   if (Status status = meta.take_status(); !status) return failure(std::move(status));
   return c;
 }

@@ -87,7 +87,8 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
         StatusCode::unsupported,
         origin + ": " + what + " is none that GGUF has a form for in the architecture " + quote(read->architecture));
   };
-  if (read->norms != c.norms || read->activation != c.activation) return refuse("the order of norms or the activation");
+  if (read->norms != c.norms || read->activation != c.activation || read->gated != c.gated)
+    return refuse("the order of norms, the activation or a gate");
   if (read->qk_norm != c.qk_norm && !(read->qk_norm == QkNorm::none && c.qk_norm == QkNorm::head))
     return refuse("the norm of q and k");
   const double attn = 1 / std::sqrt(static_cast<double>(c.head_dim));
@@ -95,6 +96,8 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
   if (!near(read->embed_scale, c.embed_scale) || !near(read->residual_scale, c.residual_scale) ||
       !near(read->logit_scale, c.logit_scale) || !near(scale(read->attn_scale), scale(c.attn_scale)))
     return refuse("a scale of embeddings, branches, scores or logits");
+  if (!near(read->attn_softcap, c.attn_softcap) || !near(read->final_softcap, c.final_softcap))
+    return refuse("a cap of scores or logits");
   for (index i = 0; i < c.layers; ++i) {
     const LayerConfig ours = c.layer(i), theirs = read->layer(i);
     const auto rope_of = [](const ModelConfig& of, const LayerConfig& layer) {
@@ -131,6 +134,8 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
     real("logit_scale", 1 / c.logit_scale);
     real("attention.scale", c.attn_scale == 0 ? 1 / std::sqrt(static_cast<double>(c.head_dim)) : c.attn_scale);
   }
+  if (family && c.attn_softcap != family->softcaps.scores) real("attn_logit_softcapping", c.attn_softcap);
+  if (family && c.final_softcap != family->softcaps.logits) real("final_logit_softcapping", c.final_softcap);
   number("rope.dimension_count", rope.dim);
   real("rope.freq_base", rope.theta);
   write_layers(c, arch, rope.theta, c.ropes[static_cast<std::size_t>(kinds->windowed)].theta, writer);

@@ -45,6 +45,7 @@ bool is_read(std::string_view key, const Family& family) {
                                           "_sliding_window_pattern"};
   constexpr std::string_view turning[] = {"no_rope_layers", "no_rope_layer_interval"};
   constexpr std::string_view gemma[] = {"query_pre_attn_scalar"};
+  constexpr std::string_view softcaps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
   constexpr std::string_view granite[] = {"embedding_multiplier", "residual_multiplier", "attention_multiplier",
                                           "logits_scaling"};
   const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
@@ -54,7 +55,8 @@ bool is_read(std::string_view key, const Family& family) {
   const bool gemma_says = key == "hidden_act" || key == "hidden_activation";
   if (key == family.activation_key || (gemma_says && family.activation != Activation::silu)) return true;
   return in(always) || in(windows) || (family.turning == Turning::three_of_four && in(turning)) ||
-         (family.scales == Scales::gemma && in(gemma)) || (family.scales == Scales::granite && in(granite));
+         (family.softcaps.has_keys && in(softcaps)) || (family.scales == Scales::gemma && in(gemma)) ||
+         (family.scales == Scales::granite && in(granite));
 }
 
 // Keys that change no number of a text that is read: how the model was trained, saved, sampled and served.
@@ -106,19 +108,28 @@ void refuse_unknown(const Json& config, const Family& family, JsonFields& fields
 }
 
 void read_activation(JsonFields& f, const Family& family, ModelConfig& c) {
-  c.activation = family.activation;
+  c.activation = family.activation, c.gated = family.gated;
   std::string name;
   if (!f.text(family.activation_key, name)) return;
   if (name == "gelu" && family.activation == Activation::gelu_tanh) return;  // what Gemma's first files call it
-  constexpr std::pair<std::string_view, Activation> names[] = {{"silu", Activation::silu},
-                                                               {"swish", Activation::silu},
-                                                               {"gelu", Activation::gelu},
-                                                               {"gelu_pytorch_tanh", Activation::gelu_tanh},
-                                                               {"gelu_new", Activation::gelu_tanh}};
+  constexpr std::pair<std::string_view, Activation> names[] = {
+      {"silu", Activation::silu},          {"swish", Activation::silu},
+      {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
+      {"gelu_new", Activation::gelu_tanh}, {"relu2", Activation::relu_squared}};
   for (const auto& [each, activation] : names)
     if (name == each) return void(c.activation = activation);
   f.fail(StatusCode::unsupported,
-         "the activation " + quote(name) + "; it must be silu, swish, gelu, gelu_new or gelu_pytorch_tanh");
+         "the activation " + quote(name) + "; it must be silu, swish, gelu, gelu_new, gelu_pytorch_tanh or relu2");
+}
+
+void read_softcaps(const Json& config, JsonFields& f, const Family& family, ModelConfig& c) {
+  if (!family.softcaps.has_keys) return;
+  const auto read = [&](const char* key, double otherwise, double& to) {
+    to = config.contains(key) ? 0 : otherwise;
+    f.number(key, to);
+  };
+  read("attn_logit_softcapping", family.softcaps.scores, c.attn_softcap);
+  read("final_logit_softcapping", family.softcaps.logits, c.final_softcap);
 }
 
 void read_scales(JsonFields& f, const Family& family, ModelConfig& c) {
@@ -179,6 +190,7 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
   c.norms = family.norms(), c.qk_norm = family.qk_norm;
   read_activation(f, family, c);
   read_scales(f, family, c);
+  read_softcaps(config, f, family, c);
   if (Status status = f.take_status(); !status) return failure(std::move(status));
   // Before anything is sized by these numbers (lists of layers and frequency factors are).
   c.ropes[0].dim = 2, c.hidden = 1;

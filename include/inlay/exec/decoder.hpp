@@ -95,6 +95,9 @@ template <class Space = Host> class Decoder {
     }
     const Rows last = read(run, stream, output_norm_, normed);
     linear(run, head_, last.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
+    if (config_.final_softcap > 0)
+      run(Gelu<Space>{
+          .x = logits, .y = logits, .form = GeluForm::softcap, .cap = static_cast<float>(config_.final_softcap)});
   }
 
  private:
@@ -197,7 +200,7 @@ template <class Space = Host> class Decoder {
     const Rows attended = attended_.slice(0, 0, tokens);
     // window_left counts the keys before the query, the configuration counts the query too.
     const index window_left = facts.window > 0 ? facts.window - 1 : -1;
-    const float scale = static_cast<float>(config_.attn_scale);
+    const float scale = static_cast<float>(config_.attn_scale), cap = static_cast<float>(config_.attn_softcap);
     if (batch.phase == Phase::decode) {
       run(PagedAttention<Space>{.q = q_heads,
                                 .k = flat_cache(keys),
@@ -206,6 +209,7 @@ template <class Space = Host> class Decoder {
                                 .kv_lens = batch.kv_lens,
                                 .out = {attended.data, DType::f32, {tokens, heads, dim}},
                                 .scale = scale,
+                                .softcap = cap,
                                 .window_left = window_left});
     } else {
       run(FlashAttention<Space>{
@@ -217,6 +221,7 @@ template <class Space = Host> class Decoder {
           .kv_lens = batch.kv_lens,
           .block_table = batch.block_table,
           .scale = scale,
+          .softcap = cap,
           .causal = true,
           .window_left = window_left,
           .compute = of_prompts_});
@@ -226,19 +231,21 @@ template <class Space = Host> class Decoder {
 
   template <class Run> void feed_forward(Run& run, index layer, const Rows& x, const Rows& y) const {
     const Layer& w = layers_[layer];
-    // | gate: hidden | up: hidden | in a buffer that is as wide as the widest layer's.
+    // | gate: hidden | up: hidden | or up alone, in a buffer that is as wide as the widest layer's.
     const index hidden = config_.layer(layer).hidden;
-    const Rows rows = gate_up_.slice(0, 0, x.extents[0]).slice(1, 0, 2 * hidden);
-    const Rows gate = rows.slice(1, 0, hidden), up = rows.slice(1, hidden, hidden);
+    const Rows rows = gate_up_.slice(0, 0, x.extents[0]).slice(1, 0, (config_.gated ? 2 : 1) * hidden);
+    const Rows first = rows.slice(1, 0, hidden), up = config_.gated ? rows.slice(1, hidden, hidden) : Rows();
     linears(run, w.gate_up, x, rows);
-    if (config_.activation == Activation::silu)
-      run(Swiglu<Space>{.gate = gate, .up = up, .y = gate});
-    else
-      run(Gelu<Space>{.x = gate,
-                      .up = up,
-                      .y = gate,
-                      .form = config_.activation == Activation::gelu ? GeluForm::erf : GeluForm::tanh});
-    linear(run, w.down, gate, y);
+    switch (config_.activation) {
+      case Activation::silu: run(Swiglu<Space>{.gate = first, .up = up, .y = first}); break;
+      case Activation::gelu: activate(run, first, up, GeluForm::erf); break;
+      case Activation::gelu_tanh: activate(run, first, up, GeluForm::tanh); break;
+      case Activation::relu_squared: activate(run, first, up, GeluForm::relu_squared); break;
+    }
+    linear(run, w.down, first, y);
+  }
+  template <class Run> void activate(Run& run, const Rows& x, const Rows& up, GeluForm form) const {
+    run(Gelu<Space>{.x = x, .up = up, .y = x, .form = form});
   }
 
   // Activations of one pass.

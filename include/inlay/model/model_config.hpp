@@ -64,8 +64,11 @@ struct LayerNorms {
 // Norms of q and k: of each head, of all heads as one row, of each head when it has turned.
 enum class QkNorm : unsigned char { none, head, row, head_behind_rope };
 
-// What the gate of the feed-forward goes through: down(act(gate(x)) * up(x)).
-enum class Activation : unsigned char { silu, gelu, gelu_tanh };
+// What the gate of the feed-forward goes through, or where there is none all of it:
+//
+//   gated    down(act(gate(x)) * up(x))
+//   else     down(act(up(x)))
+enum class Activation : unsigned char { silu, gelu, gelu_tanh, relu_squared };
 
 struct ModelConfig {
   std::string architecture = {};  // as Hugging Face's model_type, or GGUF's general.architecture, has it
@@ -81,10 +84,13 @@ struct ModelConfig {
   LayerNorms norms = {};
   QkNorm qk_norm = QkNorm::none;  // attn_q_norm.weight, attn_k_norm.weight
   Activation activation = Activation::silu;
+  bool gated = true;          // ffn_gate.weight
   double embed_scale = 1;     // the stream begins with embed_scale * embedding
   double residual_scale = 1;  // and each branch adds residual_scale times itself
   double logit_scale = 1;     // logits = logit_scale * head(x)
   double attn_scale = 0;      // scores = attn_scale * q . k; 0: 1 / sqrt(head_dim)
+  double attn_softcap = 0;    // scores = attn_softcap * tanh(scores / attn_softcap); 0: as they are
+  double final_softcap = 0;   // the same of logits
 
   std::vector<LayerConfig> per_layer = {};  // [layers], or empty: all layers are alike
 

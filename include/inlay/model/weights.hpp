@@ -19,7 +19,7 @@ struct LayerWeights {
   // [dim], each where the configuration has that norm.
   ConstView<1> attn_norm = {}, attn_post_norm = {}, ffn_norm = {}, ffn_post_norm = {};
   ConstView<1> q_norm = {}, k_norm = {};  // [head_dim], or the whole row of q or k (QkNorm)
-  FusedLinears qkv, gate_up;              // q | k | v, with biases inside (Qwen2); gate | up
+  FusedLinears qkv, gate_up;              // q | k | v, with biases inside (Qwen2); gate | up, or up alone
   LinearWeight output, down;
 };
 

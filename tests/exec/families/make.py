@@ -32,6 +32,10 @@ CASES = {
     "qwen2": ("qwen2", dict(use_sliding_window=True, sliding_window=6, max_window_layers=2)),
     "qwen3": ("qwen3", dict(head_dim=12, rope_parameters=YARN)),
     "gemma": ("gemma", dict(head_dim=12, tie_word_embeddings=True)),
+    "gemma2": ("gemma2", dict(head_dim=12, sliding_window=6, query_pre_attn_scalar=12, attn_logit_softcapping=2.0,
+                              final_logit_softcapping=3.0, tie_word_embeddings=True)),
+    "gemma2, without caps": ("gemma2", dict(head_dim=12, sliding_window=6, query_pre_attn_scalar=20,
+                                            attn_logit_softcapping=None, final_logit_softcapping=None)),
     "gemma3": ("gemma3_text", dict(head_dim=12, sliding_window=6, query_pre_attn_scalar=20, layer_types=MIXED)),
     "gemma3, scaled": ("gemma3_text", dict(head_dim=12, sliding_window=6, query_pre_attn_scalar=12, layer_types=MIXED,
                                            tie_word_embeddings=True, rope_parameters={
@@ -56,6 +60,8 @@ CASES = {
     "ministral": ("ministral", dict(head_dim=12, sliding_window=6)),
     "exaone4": ("exaone4", dict(sliding_window=6, layer_types=MIXED)),
     "exaone4, without windows": ("exaone4", dict(sliding_window=None, layer_types=["full_attention"] * 4)),
+    "arcee": ("arcee", {}),
+    "arcee, biases": ("arcee", dict(attention_bias=True, mlp_bias=True)),
     "hunyuan": ("hunyuan_v1_dense", dict(head_dim=8, rope_parameters=dict(rope_theta=1e4, rope_type="dynamic",
                                                                          alpha=100.0, factor=1.0))),
 }
