@@ -28,6 +28,7 @@
 #include "cpu_kernels/gelu.hpp"
 #include "cpu_kernels/incre_flash_attention.hpp"
 #include "cpu_kernels/kv_cache.hpp"
+#include "cpu_kernels/layer_norm.hpp"
 #include "cpu_kernels/linear.hpp"
 #include "cpu_kernels/linear_int8.hpp"
 #include "cpu_kernels/linear_w4a16.hpp"

@@ -22,6 +22,7 @@
 #include <inlay/ops/gelu.hpp>
 #include <inlay/ops/incre_flash_attention.hpp>
 #include <inlay/ops/kv_cache.hpp>
+#include <inlay/ops/layer_norm.hpp>
 #include <inlay/ops/linear.hpp>
 #include <inlay/ops/linear_int8.hpp>
 #include <inlay/ops/linear_w4a16.hpp>

@@ -13,6 +13,7 @@ set(dequantize "-DCODE=u8 -DREAL=bf16" "-DCODE=i4 -DREAL=f16 -DNIBBLES=1" "-DCOD
 set(embedding "-DT=i8 -DY=f16" "-DT=bf16 -DY=f32" "-DBLOCKS=1 -DY=bf16" "-DBLOCKS=1 -DY=bf16 -DOF_256=1")
 set(gelu "-DT=f16" "-DT=bf16")
 set(kv_cache "-DRAW_BITS=16" "-DRAW_BITS=32" "-DS=bf16 -DT=i8 -DQUANTIZED=1" "-DS=f16 -DT=bf16" "-DUNIT=16" "-DUNIT=1")
+set(layer_norm "-DX=f16 -DW=f32 -DRESIDUAL=1" "-DX=bf16 -DW=bf16 -DRESIDUAL=1 -DRESCALES=1")
 set(linear "-DW=f32 -DROWS=4" "-DW=bf16 -DPACKED=1 -DROWS=8" "-DW=f16 -DROWS=1 -DROUNDED=1"
   "-DW=f16 -DPACKED=1 -DROWS=8 -DONE_TILE=1 -DROUNDED=1")
 set(linear_int8 "-DX=f16" "-DX=bf16" "-DROWS=4" "-DROWS=12")

@@ -145,6 +145,7 @@ TEST_F(EmptyWork, rows_without_elements) {
       Swiglu<Host>{.gate = nothing<2>({many, 0}), .up = nothing<2>({many, 0}), .y = nowhere<2>({many, 0})});
   expect_nothing_to_do(
       RmsNorm<Host>{.x = nothing<2>({many, 0}), .weight = nothing<1>({0}), .y = nowhere<2>({many, 0})});
+  expect_nothing_to_do(LayerNorm<Host>{.x = nothing<2>({many, 0}), .y = nowhere<2>({many, 0})});
   expect_nothing_to_do(Softmax<Host>{.x = nothing<3>({many, 1024, 0}), .y = nowhere<3>({many, 1024, 0})});
   expect_nothing_to_do(
       Quantize<Host>{.x = nothing<2>({many, 0}), .scale = scale_, .y = nowhere<2>({many, 0}, DType::i8)});

@@ -7,6 +7,7 @@
 #include "shapes/gelu.hpp"
 #include "shapes/incre_flash_attention.hpp"
 #include "shapes/kv_cache.hpp"
+#include "shapes/layer_norm.hpp"
 #include "shapes/linear.hpp"
 #include "shapes/linear_int8.hpp"
 #include "shapes/linear_w4a16.hpp"
@@ -32,6 +33,7 @@ const Registered<IncreFlashAttentionShape> incre_flash_attention;
 const Registered<ReshapeAndCacheShape> reshape_and_cache;
 const Registered<CopyBlocksShape> copy_blocks;
 const Registered<SwapBlocksShape> swap_blocks;
+const Registered<LayerNormShape> layer_norm;
 const Registered<LinearShape> linear;
 const Registered<LinearInt8Shape> linear_int8;
 const Registered<LinearW4a16Shape> linear_w4a16;

@@ -3,6 +3,7 @@
 #include "shapes/dequantize.hpp"
 #include "shapes/embedding.hpp"
 #include "shapes/gelu.hpp"
+#include "shapes/layer_norm.hpp"
 #include "shapes/merge_states.hpp"
 #include "shapes/quantize.hpp"
 #include "shapes/rms_norm.hpp"
@@ -48,6 +49,8 @@ void add_row_cases(CaseMaker& make, const ClParameter& parameter) {
     if (op == "gelu")
       add(of_element, GeluShape{.rows = tokens, .dim = hidden, .has_up = true}, DType::f16, tokens, hidden);
     if (op == "swiglu") add(of_element, SwigluShape{tokens, hidden}, DType::f16, tokens, hidden);
+    if (op == "layer_norm")
+      add(of_sum, LayerNormShape{.rows = tokens, .dim = dim, .weight = DType::f16}, DType::f16, tokens, dim);
     if (op == "rms_norm") rms_norm_cases(make, tokens, dim);
   }
   if (op == "quantize") add(of_element, QuantizeShape{rows, dim}, DType::f16, rows, dim);

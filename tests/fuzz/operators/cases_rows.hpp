@@ -40,6 +40,20 @@ inline void draw(Draw& d, Skeleton<Host>& op) {
   op.slope = static_cast<float>(d.real(-2, 2));
 }
 
+inline void draw(Draw& d, LayerNorm<Host>& op) {
+  const auto [rows, dim] = d.rows();
+  op.x = d.in<2>(d.floats(), {rows, dim});
+  const DType weights = d.chance(50) ? DType::f32 : op.x.dtype;
+  if (d.chance(70)) op.weight = d.in<1>(weights, {dim}, 0.5, 1.5);
+  if (d.chance(70)) op.bias = d.in<1>(weights, {dim});
+  if (d.chance(40)) {
+    op.residual = d.out<2>(op.x.dtype, {rows, dim});
+    d.fill(op.residual, -1, 1);
+  }
+  op.y = d.chance(20) ? Draw::over(op.x) : d.out<2>(op.x.dtype, {rows, dim});
+  op.eps = static_cast<float>(d.real(1e-6, 1e-2));
+}
+
 inline void draw(Draw& d, RmsNorm<Host>& op) {
   const auto [rows, dim] = d.rows();
   const bool quantized = d.chance(30);

@@ -5,6 +5,7 @@
 #include "shapes/dequantize.hpp"
 #include "shapes/embedding.hpp"
 #include "shapes/gelu.hpp"
+#include "shapes/layer_norm.hpp"
 #include "shapes/quantize.hpp"
 #include "shapes/rms_norm.hpp"
 #include "shapes/rope.hpp"
@@ -16,6 +17,7 @@ namespace inlay::npu {
 
 Program program(GlobalMemory&, const Add<Host>&, const Choices&);
 Program program(GlobalMemory&, const RmsNorm<Host>&, const Choices&);
+Program program(GlobalMemory&, const LayerNorm<Host>&, const Choices&);
 Program program(GlobalMemory&, const Swiglu<Host>&, const Choices&);
 Program program(GlobalMemory&, const Gelu<Host>&, const Choices&);
 Program program(GlobalMemory&, const Softmax<Host>&, const Choices&);
@@ -57,7 +59,10 @@ struct RowsOfAnyRange {
 
 inline std::vector<Problem> small_rows() {
   constexpr DType f16 = DType::f16, f32 = DType::f32, i4 = DType::i4;
-  const auto gelu = [](GeluForm form) { return GeluShape{.rows = 5, .dim = 1200, .form = form, .has_up = true}; };
+  // Alone as softcap is behind a head, and as a gate.
+  const auto gelu = [](GeluForm form) {
+    return GeluShape{.rows = 5, .dim = 1200, .form = form, .has_up = form != GeluForm::softcap};
+  };
   const auto softmax = [](index n) {
     return SoftmaxShape{.heads = 2, .rows = 5, .n = n, .scale = 0.5f, .mask = DType::f32, .has_sink = true};
   };
@@ -79,6 +84,14 @@ inline std::vector<Problem> small_rows() {
       problem("gelu, relu_squared", gelu(GeluForm::relu_squared)), problem("gelu, softcap", gelu(GeluForm::softcap)),
       problem("rms_norm", RmsNormShape{.rows = 29, .dim = 768, .weight = f16}),
       problem("rms_norm, f32 weights", RmsNormShape{.rows = 29, .dim = 768, .weight_offset = 1}),
+      problem("layer_norm", LayerNormShape{.rows = 29, .dim = 768, .weight = f16}),
+      problem("layer_norm of f32", LayerNormShape{.rows = 29, .dim = 384, .type = DType::f32}),
+      // Five sweeps over pieces of a row, four of f16.
+      problem("layer_norm of long rows",
+              LayerNormShape{.rows = 3, .dim = 2500, .type = DType::f32, .has_residual = true}),
+      may_hide(
+          problem("layer_norm of any numbers", LayerNormShape{.rows = 3, .dim = 2500, .type = DType::f32, .eps = 0})),
+      problem("layer_norm of long rows of f16", LayerNormShape{.rows = 3, .dim = 2500, .has_residual = true}),
       // Three sweeps over pieces of a row, a residual that is replaced.
       problem("rms_norm of long rows", RmsNormShape{.rows = 3, .dim = 2500, .to = DType::i8, .has_residual = true}),
       problem("rms_norm of large numbers", RowsOfAnyRange{29, 384, 1e-5f}),
