@@ -81,6 +81,7 @@ void print_layers(const exec::ModelConfig& c) {
                : n.before_attn                ? "norms before branches"
                                               : "norms behind branches",
                std::string(c.gated ? "gate through " : "no gate, ") + activations[static_cast<int>(c.activation)],
+               c.norm == exec::NormKind::layer ? "means taken off" : "", c.parallel ? "branches side by side" : "",
                c.mlp_bias ? "biases of the feed-forward" : "",
                c.embed_scale != 1 ? "embeddings times " + number(c.embed_scale) : "",
                c.residual_scale != 1 ? "branches times " + number(c.residual_scale) : "",

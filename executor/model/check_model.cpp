@@ -105,9 +105,18 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
       return {StatusCode::corrupt_data, origin + ": the caps of scores and logits must be positive, or 0 for none"};
   if (!c.gated && c.activation == Activation::silu)
     return {StatusCode::unsupported, origin + ": the activation is silu, and there is no gate"};
+  if (c.norm == NormKind::layer && c.qk_norm != QkNorm::none)
+    return {StatusCode::unsupported, origin + ": q and k have norms, and the stream's take their mean off"};
+  if (c.norm_bias && (c.norm == NormKind::rms || c.norms.behind_attn || c.norms.behind_ffn))
+    return {StatusCode::unsupported, origin + ": norms have biases that are RMS norms, or stand behind a branch"};
+  if (c.head_bias && c.logit_scale != 1)
+    return {StatusCode::unsupported, origin + ": logits are scaled, and their head has a bias"};
+  if (c.parallel && c.norms != LayerNorms{.before_ffn = false})
+    return {StatusCode::unsupported, origin + ": branches side by side have other norms than one before both"};
   if (c.residual_scale != 1 && !(c.norms.before_attn && c.norms.before_ffn))
     return {StatusCode::unsupported, origin + ": branches are scaled, and read a stream without a norm"};
-  if (!(c.rms_eps >= 0 && c.rms_eps < 1)) return {StatusCode::corrupt_data, origin + ": rms eps must be 0 to 1"};
+  if (!(c.norm_eps >= 0 && c.norm_eps < 1))
+    return {StatusCode::corrupt_data, origin + ": the eps of norms must be 0 to 1"};
   // Whole values stand for all layers where those have none of their own.
   for (index i = 0; i < std::max<index>(static_cast<index>(c.per_layer.size()), 1); ++i) {
     const LayerConfig layer = c.layer(i);

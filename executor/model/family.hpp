@@ -32,12 +32,14 @@ enum class Turning : unsigned char {
   all,
   three_of_four,  // all but the last of each four, or what no_rope_layers says (SmolLM3)
   windowed,       // those with a window, where there is one (EXAONE 4)
+  only_windowed,  // those with a window (Command R7B)
 };
 
 // Which numbers multiply, and where they stand.
 enum class Scales : unsigned char {
   none,
   gemma,    // embeddings by sqrt(dim); scores by query_pre_attn_scalar^-1/2
+  cohere,   // logit_scale
   granite,  // embedding_multiplier, residual_multiplier, attention_multiplier, 1 / logits_scaling
 };
 
@@ -61,6 +63,8 @@ struct Family {
   Pairing gguf_pairing = Pairing::half;  // in GGUF, whose writers permute q and k where it is another one
   // A layer's norms in a checkpoint, in the order of LayerNorms; empty: there is none.
   NormNames norm_names = {"input_layernorm", {}, "post_attention_layernorm", {}};
+  NormKind norm = NormKind::rms;
+  FlagKey norm_bias = {};
   bool norm_adds_one = false;  // a checkpoint has w where 1 + w multiplies
   bool gguf_fused = false;     // GGUF has q, k and v in one tensor, and gate and up
 
@@ -68,7 +72,8 @@ struct Family {
   index context = 2048;
   index heads = 0, kv_heads = 0, vocab = 0;  // 0: it must say; kv_heads: heads
   index head_dim = 0;                        // 0: dim / heads
-  double rms_eps = 1e-6, theta = 10000;
+  double norm_eps = 1e-6, theta = 10000;
+  const char* norm_eps_key = "rms_norm_eps";
   double partial_rotary = 0;   // the share of a head that turns; 0: all of it does, whatever the file says
   bool plain_windows = false;  // no scaling touches the rope of layers with a window
   double local_theta = 0;      // theta of those; 0: that of the others
@@ -76,6 +81,8 @@ struct Family {
   bool ntk_alpha = false;      // the scaling called dynamic has an alpha that stretches theta once and for all
   bool tied = false;
   FlagKey qkv_bias = {"attention_bias"}, output_bias = {"attention_bias"}, mlp_bias = {"mlp_bias"};
+  bool head_bias = false;
+  FlagKey parallel = {};
   Windows windows = Windows::none;
   index window = 0, period = 0;
   Turning turning = Turning::all;
@@ -84,9 +91,12 @@ struct Family {
   index layers_of_largest = 0;
   Softcaps softcaps = {};
 
-  LayerNorms norms() const {
+  // Keys of config.json, with spaces around, that its files have and that transformers does not read.
+  std::string_view idle_keys = {};
+
+  LayerNorms norms(bool in_parallel) const {
     const auto has = [&](std::size_t i) { return !norm_names[i].empty(); };
-    return {has(0), has(1), has(2), has(3)};
+    return {has(0), has(1), has(2) && !in_parallel, has(3)};
   }
   // Does a layer turn q and k? `windowed`: it has a window; `any_window`: some layer has one.
   bool turns(std::size_t layer, bool windowed, bool any_window, index interval = 4) const {
@@ -94,6 +104,7 @@ struct Family {
       case Turning::all: return true;
       case Turning::three_of_four: return (static_cast<index>(layer) + 1) % interval != 0;
       case Turning::windowed: return windowed || !any_window;
+      case Turning::only_windowed: return windowed;
     }
     return true;
   }

@@ -21,6 +21,10 @@ bool has_output_bias(const ModelConfig& c) { return c.output_bias; }
 bool has_mlp_bias(const ModelConfig& c) { return c.mlp_bias; }
 bool gated(const ModelConfig& c) { return c.gated; }
 bool has_gate_bias(const ModelConfig& c) { return c.gated && c.mlp_bias; }
+bool has_head_bias(const ModelConfig& c) { return c.head_bias; }
+bool has_norm_bias(const ModelConfig& c) { return c.norm_bias; }
+bool has_attn_norm_bias(const ModelConfig& c) { return c.norm_bias && c.norms.before_attn; }
+bool has_ffn_norm_bias(const ModelConfig& c) { return c.norm_bias && c.norms.before_ffn; }
 bool has_qk_norm(const ModelConfig& c) { return c.qk_norm != QkNorm::none; }
 bool before_attn(const ModelConfig& c) { return c.norms.before_attn; }
 bool behind_attn(const ModelConfig& c) { return c.norms.behind_attn; }
@@ -31,12 +35,15 @@ bool behind_ffn(const ModelConfig& c) { return c.norms.behind_ffn; }
 constexpr Row table[] = {
     {Part::head, "output.weight", Size::vocab, Size::dim, untied},
     {Part::embedding, "token_embd.weight", Size::vocab, Size::dim, always},
+    {Part::head_bias, "output.bias", Size::vocab, Size::none, has_head_bias},
     {Part::rope_factors, "rope_freqs.weight", Size::rope_pairs, Size::none, always, false},
     {Part::rope_short, "rope_factors_short.weight", Size::rope_pairs, Size::none, always, false},
     {Part::rope_long, "rope_factors_long.weight", Size::rope_pairs, Size::none, always, false},
     {Part::output_norm, "output_norm.weight", Size::dim, Size::none, always},
+    {Part::output_norm_bias, "output_norm.bias", Size::dim, Size::none, has_norm_bias},
 
     {Part::attn_norm, "attn_norm.weight", Size::dim, Size::none, before_attn},
+    {Part::attn_norm_bias, "attn_norm.bias", Size::dim, Size::none, has_attn_norm_bias},
     {Part::q, "attn_q.weight", Size::q, Size::dim, always},
     {Part::q_bias, "attn_q.bias", Size::q, Size::none, has_qkv_bias},
     {Part::k, "attn_k.weight", Size::kv, Size::dim, always},
@@ -49,6 +56,7 @@ constexpr Row table[] = {
     {Part::output_bias, "attn_output.bias", Size::dim, Size::none, has_output_bias},
     {Part::attn_post_norm, "post_attention_norm.weight", Size::dim, Size::none, behind_attn},
     {Part::ffn_norm, "ffn_norm.weight", Size::dim, Size::none, before_ffn},
+    {Part::ffn_norm_bias, "ffn_norm.bias", Size::dim, Size::none, has_ffn_norm_bias},
     {Part::gate, "ffn_gate.weight", Size::hidden, Size::dim, gated},
     {Part::gate_bias, "ffn_gate.bias", Size::hidden, Size::none, has_gate_bias},
     {Part::up, "ffn_up.weight", Size::hidden, Size::dim, always},
@@ -102,12 +110,14 @@ Status for_each_tensor(const ModelConfig& config, const std::function<Status(con
   const auto visit_part = [&](Part part, index layer) -> Status {
     return row_of(part).present(config) ? visit(tensor_facts(config, part, layer)) : Status{};
   };
-  for (const Part part : {Part::head, Part::embedding, Part::rope_factors, Part::rope_short, Part::rope_long})
+  for (const Part part :
+       {Part::head, Part::embedding, Part::head_bias, Part::rope_factors, Part::rope_short, Part::rope_long})
     if (Status status = visit_part(part, -1); !status) return status;
   for (index layer = 0; layer < config.layers; ++layer)
     for (std::size_t part = static_cast<std::size_t>(Part::attn_norm); part < std::size(table); ++part)
       if (Status status = visit_part(static_cast<Part>(part), layer); !status) return status;
-  return visit_part(Part::output_norm, -1);
+  Status status = visit_part(Part::output_norm, -1);
+  return status ? visit_part(Part::output_norm_bias, -1) : std::move(status);
 }
 
 }  // namespace inlay::exec

@@ -24,9 +24,11 @@ LinearWeight* linear_of(LayerWeights& layer, Part part) {
 ConstView<1>* vector_of(LayerWeights& layer, Part part) {
   switch (part) {
     case Part::attn_norm: return &layer.attn_norm;
+    case Part::attn_norm_bias: return &layer.attn_norm_bias;
     case Part::attn_post_norm: return &layer.attn_post_norm;
     case Part::ffn_post_norm: return &layer.ffn_post_norm;
     case Part::ffn_norm: return &layer.ffn_norm;
+    case Part::ffn_norm_bias: return &layer.ffn_norm_bias;
     case Part::q_norm: return &layer.q_norm;
     case Part::k_norm: return &layer.k_norm;
     case Part::q_bias: return &layer.qkv[0].bias;
@@ -55,7 +57,9 @@ class Filling {
       case Part::rope_factors:
       case Part::rope_short:
       case Part::rope_long: return {};  // the configuration has them
-      case Part::output_norm: return put_output_norm(tensor);
+      case Part::head_bias: return put(tensor, weights_.head.bias);
+      case Part::output_norm: return put_scaled(tensor, weights_.output_norm);
+      case Part::output_norm_bias: return put_scaled(tensor, weights_.output_norm_bias);
       default: break;
     }
     LayerWeights& layer = weights_.layers[static_cast<std::size_t>(tensor.layer)];
@@ -78,16 +82,16 @@ class Filling {
 
  private:
   // The head is linear: what scales the logits may as well scale its x.
-  Status put_output_norm(const TensorFacts& tensor) {
-    Status status = put(tensor, weights_.output_norm);
+  Status put_scaled(const TensorFacts& tensor, ConstView<1>& place) {
+    Status status = put(tensor, place);
     if (!status || config_.logit_scale == 1) return status;
-    auto scaled = OwnedTensor<1>::make(DType::f32, weights_.output_norm.extents);
+    auto scaled = OwnedTensor<1>::make(DType::f32, place.extents);
     if (!scaled) return std::move(scaled.error());
     for (index i = 0; i < tensor.extents[0]; ++i)
       scaled->view().as<float>()[i] =
-          static_cast<float>(config_.logit_scale * static_cast<double>(weights_.output_norm.as<float>()[i]));
+          static_cast<float>(config_.logit_scale * static_cast<double>(place.as<float>()[i]));
     weights_.vectors.push_back(std::move(*scaled));
-    weights_.output_norm = weights_.vectors.back();
+    place = weights_.vectors.back();
     return {};
   }
   Status put(const TensorFacts& tensor, LinearWeight& place) {

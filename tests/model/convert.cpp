@@ -30,7 +30,7 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
   EXPECT_EQ(a.hidden, b.hidden);
   EXPECT_EQ(a.vocab, b.vocab);
   EXPECT_EQ(a.context, b.context);
-  EXPECT_EQ(static_cast<float>(a.rms_eps), static_cast<float>(b.rms_eps));
+  EXPECT_EQ(static_cast<float>(a.norm_eps), static_cast<float>(b.norm_eps));
   EXPECT_EQ(a.tie_embeddings, b.tie_embeddings);
   EXPECT_EQ(a.qkv_bias, b.qkv_bias);
   EXPECT_EQ(a.qk_norm, b.qk_norm);

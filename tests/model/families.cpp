@@ -55,6 +55,32 @@ TEST(families, caps_of_scores_and_logits) {
   refuse(json, StatusCode::corrupt_data, {"caps", "positive"});
 }
 
+// Their norms take the mean off; branches side by side have one norm.
+TEST(families, layer_norms_and_parallel_blocks) {
+  const ModelConfig cohere = read(config_of("cohere"));
+  EXPECT_EQ(cohere.norm, NormKind::layer);
+  EXPECT_TRUE(cohere.parallel && !cohere.norm_bias && !cohere.norms.before_ffn);
+  EXPECT_EQ(cohere.logit_scale, 0.0625);
+  EXPECT_EQ(cohere.ropes[0].pairing, RopeConfig::Pairing::interleaved);
+  Json json = config_of("cohere");
+  json["use_qk_norm"] = true;
+  refuse(json, StatusCode::unsupported, {"use_qk_norm", "true"});
+  json = config_of("stablelm");
+  EXPECT_TRUE(read(json).norm_bias && read(json).norms.before_ffn && !read(json).parallel);
+  EXPECT_EQ(read(json).ropes[0].dim, 2);
+  json["use_parallel_residual"] = true, json["layer_norm_eps"] = 0.25;
+  EXPECT_TRUE(read(json).parallel && !read(json).norms.before_ffn);
+  EXPECT_EQ(read(json).norm_eps, 0.25);
+  json["rms_norm_eps"] = 1e-5;  // another family's
+  refuse(json, StatusCode::unsupported, {"rms_norm_eps"});
+  const ModelConfig phi = read(config_of("phi"));
+  EXPECT_TRUE(phi.parallel && phi.head_bias && phi.mlp_bias && phi.qkv_bias && phi.output_bias && !phi.gated);
+  json = config_of("starcoder2");
+  json["hidden_act"] = "gelu", json["mlp_type"] = "default", json["activation_function"] = "gelu";
+  EXPECT_EQ(read(json).activation, Activation::gelu);  // which is Gemma's word for another one
+  EXPECT_EQ(read(config_of("gemma")).activation, Activation::gelu_tanh);
+}
+
 TEST(families, without_a_gate_there_is_no_silu) {
   Json json = config_of("arcee");
   EXPECT_FALSE(read(json).gated);
@@ -94,6 +120,12 @@ TEST(families, defaults_are_those_of_transformers) {
       {"ministral", 131072, 8, 1e-6, 1e4, false},
       {"exaone4", 2048, 8, 1e-5, 1e4, false},
       {"arcee", 4096, 8, 1e-5, 1e4, false},
+      {"cohere", 8192, 8, 1e-5, 5e5, true},
+      {"cohere2", 8192, 8, 1e-5, 1e4, true},
+      {"stablelm", 4096, 8, 1e-5, 1e4, false},
+      {"phi", 2048, 8, 1e-5, 1e4, false},
+      {"starcoder2", 4096, 8, 1e-5, 1e4, true},
+      {"nemotron", 4096, 8, 1e-5, 1e4, false},
       {"hunyuan_v1_dense", 2048, 8, 1e-5, 1e4, false},
   };
   for (const Row& row : rows) {
@@ -103,7 +135,7 @@ TEST(families, defaults_are_those_of_transformers) {
     const ModelConfig config = read(json);
     EXPECT_EQ(config.context, row.context);
     EXPECT_EQ(config.head_dim, row.head_dim);
-    EXPECT_EQ(config.rms_eps, row.eps);
+    EXPECT_EQ(config.norm_eps, row.eps);
     EXPECT_EQ(config.ropes[0].theta, row.theta);
     EXPECT_EQ(config.tie_embeddings, row.tied);
   }
@@ -131,6 +163,8 @@ TEST(families, windows_and_ropes_that_go_without_saying) {
   EXPECT_EQ(windows(read(config_of("olmo3", 5))), (std::vector<index>{w, w, w, 0, w}));
   EXPECT_EQ(windows(read(config_of("exaone4", 5))), (std::vector<index>{w, w, w, 0, w}));
   EXPECT_EQ(ropes(read(config_of("exaone4", 5))), (std::vector<int>{0, 0, 0, none, 0}));
+  EXPECT_EQ(windows(read(config_of("cohere2", 5))), (std::vector<index>{w, w, w, 0, w}));
+  EXPECT_EQ(ropes(read(config_of("cohere2", 5))), (std::vector<int>{0, 0, 0, none, 0}));
   EXPECT_EQ(ropes(read(config_of("smollm3", 5))), (std::vector<int>{0, 0, 0, none, 0}));
   Json json = config_of("smollm3", 3);
   json["no_rope_layer_interval"] = 2;
@@ -240,6 +274,23 @@ TEST(families, gemma2_in_gguf) {
   EXPECT_DOUBLE_EQ(largest.attn_scale, 1 / std::sqrt(4.0));
   EXPECT_EQ(largest.attn_softcap, 50);
   EXPECT_EQ(largest.final_softcap, 30);
+}
+
+// llama.cpp's way for StableLM: a layer without a norm of its feed-forward is a parallel one, whatever the key says.
+TEST(families, stablelm_in_gguf) {
+  for (const bool parallel : {false, true}) {
+    ModelConfig c = tiny_config("stablelm");
+    c.norm = NormKind::layer, c.norm_bias = true, c.parallel = parallel, c.norms.before_ffn = !parallel;
+    TinyModel tiny = tiny_model(c);
+    const TemporaryDirectory d;
+    tiny.file.config.parallel = true;  // what the key becomes
+    write_unchecked(tiny.file, d / "m.gguf");
+    const auto file = load_model(d / "m.gguf");
+    ASSERT_TRUE(file) << file.error().message();
+    EXPECT_EQ(file->config.parallel, parallel);
+    EXPECT_TRUE(file->config.norm_bias);
+    EXPECT_EQ(file->config.norm, NormKind::layer);
+  }
 }
 
 // Phi-3's in GGUF: q, k and v in one tensor, gate and up in another.

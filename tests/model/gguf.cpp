@@ -85,7 +85,7 @@ TEST(gguf, tiny_llama_of_third_parties) {
   EXPECT_EQ(c.context, 4096);
   EXPECT_EQ(c.ropes[0].dim, 4);
   EXPECT_EQ(c.ropes[0].pairing, RopeConfig::Pairing::interleaved);
-  EXPECT_FLOAT_EQ(static_cast<float>(c.rms_eps), 1e-5f);
+  EXPECT_FLOAT_EQ(static_cast<float>(c.norm_eps), 1e-5f);
   EXPECT_FALSE(c.tie_embeddings);
   EXPECT_FALSE(c.qkv_bias);
   EXPECT_EQ(c.qk_norm, QkNorm::none);

@@ -32,7 +32,7 @@ TEST(safetensors, tiny_llama3_of_third_parties) {
     EXPECT_EQ(c.layers, 2);
     EXPECT_EQ(c.head_dim, 16);
     EXPECT_EQ(c.kv_heads, 2);
-    EXPECT_EQ(c.rms_eps, 1e-6);
+    EXPECT_EQ(c.norm_eps, 1e-6);
     EXPECT_EQ(c.ropes[0].theta, 500000);
     EXPECT_EQ(c.ropes[0].pairing, RopeConfig::Pairing::half);
     EXPECT_EQ(c.ropes[0].scaling, RopeConfig::Scaling::llama3);

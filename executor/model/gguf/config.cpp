@@ -35,8 +35,10 @@ void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& fa
                                              std::to_string(neutral.value) + " or absent");
   };
   for (const Neutral& each : neutral_numbers) refuse(each);
-  if (family.scales != Scales::granite)
-    for (const Neutral& each : granite_numbers) refuse(each);
+  for (const Neutral& each : granite_numbers)
+    if (family.scales != Scales::granite &&
+        !(family.scales == Scales::cohere && std::string_view(each.key) == "logit_scale"))
+      refuse(each);
   if (!family.softcaps.has_keys)
     for (const Neutral& each : softcap_numbers) refuse(each);
   if (index experts = 0; meta.integer(arch + ".expert_count", experts, false) && experts > 0)
@@ -52,8 +54,9 @@ void read_original_context(GgufMetadata& meta, ModelConfig& c) {
 }
 
 // What the tensors say of the architecture.
-void read_tensors(const GgufFile& file, GgufMetadata& meta, ModelConfig& c) {
+void read_tensors(const GgufFile& file, GgufMetadata& meta, const Family& family, ModelConfig& c) {
   c.tie_embeddings = true;
+  if (family.parallel.key) c.parallel = true;  // where no layer has a norm of its feed-forward
   RopeConfig& rope = c.ropes[0];
   const auto factors = [&](const WeightTensor& tensor, RopeConfig::Scaling scaling, std::vector<float>& to) {
     if (tensor.type != GgmlType::F32 || tensor.rank != 1)
@@ -76,6 +79,9 @@ void read_tensors(const GgufFile& file, GgufMetadata& meta, ModelConfig& c) {
     if (tensor.name == "blk.0.attn_q.bias" || tensor.name == "blk.0.attn_qkv.bias") c.qkv_bias = true;
     if (tensor.name == "blk.0.attn_output.bias") c.output_bias = true;
     if (tensor.name == "blk.0.ffn_down.bias") c.mlp_bias = true;
+    if (tensor.name == "blk.0.attn_norm.bias") c.norm_bias = true;
+    if (tensor.name == "output.bias") c.head_bias = true;
+    if (tensor.name == "blk.0.ffn_norm.weight" && family.parallel.key) c.parallel = false;
     if (tensor.name == "blk.0.attn_q_norm.weight" && c.qk_norm == QkNorm::none) c.qk_norm = QkNorm::head;
     using enum RopeConfig::Scaling;
     if (tensor.name == "rope_freqs.weight") factors(tensor, freq_factors, rope.freq_factors);
@@ -183,6 +189,7 @@ void read_scales(GgufMetadata& meta, const std::string& arch, const Family& fami
       c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
       return;
     }
+    case Scales::cohere: meta.number(arch + ".logit_scale", c.logit_scale, true); return;
     case Scales::granite: {
       double logits = 1;
       meta.number(arch + ".embedding_scale", c.embed_scale, false);
@@ -217,7 +224,8 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
   meta.integer(arch + ".attention.head_count", c.heads, true);
   c.kv_heads = c.heads;
   meta.integer(arch + ".attention.head_count_kv", c.kv_heads, false);
-  meta.number(arch + ".attention.layer_norm_rms_epsilon", c.rms_eps, true);
+  c.norm = family.norm;
+  meta.number(arch + gguf_norm_eps(c.norm), c.norm_eps, true);
   if (meta.ok() && (c.heads < 1 || c.dim < 1))
     meta.fail(StatusCode::corrupt_data, "the head count and the embedding length must be positive");
   if (meta.ok() && (c.layers < 1 || c.layers > max_layers))  // before there is a list of them
@@ -227,11 +235,14 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
   meta.integer(arch + ".attention.key_length", c.head_dim, false);
   if (index value = c.head_dim; meta.integer(arch + ".attention.value_length", value, false) && value != c.head_dim)
     meta.fail(StatusCode::unsupported, "value heads of another length than key heads");
-  c.norms = family.norms(), c.qk_norm = family.qk_norm, c.activation = family.activation;
+  c.parallel = family.parallel.otherwise;
+  if (family.parallel.key) meta.boolean(arch + "." + family.parallel.key, c.parallel);
+  c.qk_norm = family.qk_norm, c.activation = family.activation;
   c.gated = family.gated;
   c.qkv_bias = !family.qkv_bias.key && family.qkv_bias.otherwise;
   read_rope(file, meta, arch, family, c);
-  if (meta.ok() && with_tensors) read_tensors(file, meta, c);
+  if (meta.ok() && with_tensors) read_tensors(file, meta, family, c);
+  c.norms = family.norms(c.parallel);
   read_layers(file, meta, arch, family, c);
   if (meta.ok()) read_scales(meta, arch, family, c);
   read_softcaps(meta, arch, family, c);

@@ -17,6 +17,11 @@ namespace inlay::exec {
 
 inline constexpr const char* gguf_yarn_truncate = "inlay.rope.yarn_truncate";
 
+// The key of the eps of norms, behind the architecture.
+inline const char* gguf_norm_eps(NormKind norm) {
+  return norm == NormKind::rms ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon";
+}
+
 // YaRN's own magnitude, on top of which GGUF's attn_factor counts.
 inline double gguf_yarn_magnitude(const RopeConfig& rope) { return 0.1 * std::log(rope.factor) + 1; }
 

@@ -87,8 +87,9 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
         StatusCode::unsupported,
         origin + ": " + what + " is none that GGUF has a form for in the architecture " + quote(read->architecture));
   };
-  if (read->norms != c.norms || read->activation != c.activation || read->gated != c.gated)
-    return refuse("the order of norms, the activation or a gate");
+  if (read->norms != c.norms || read->norm != c.norm || read->parallel != c.parallel ||
+      read->activation != c.activation || read->gated != c.gated)
+    return refuse("the kind or the order of norms, the activation or a gate");
   if (read->qk_norm != c.qk_norm && !(read->qk_norm == QkNorm::none && c.qk_norm == QkNorm::head))
     return refuse("the norm of q and k");
   const double attn = 1 / std::sqrt(static_cast<double>(c.head_dim));
@@ -128,7 +129,9 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   number("vocab_size", c.vocab);
   number("attention.head_count", c.heads), number("attention.head_count_kv", c.kv_heads);
   number("attention.key_length", c.head_dim), number("attention.value_length", c.head_dim);
-  real("attention.layer_norm_rms_epsilon", c.rms_eps);
+  writer.set(arch + gguf_norm_eps(c.norm), static_cast<float>(c.norm_eps));
+  if (family && family->parallel.key) writer.set(arch + "." + family->parallel.key, c.parallel);
+  if (family && family->scales == Scales::cohere) real("logit_scale", c.logit_scale);
   if (family && family->scales == Scales::granite) {
     real("embedding_scale", c.embed_scale), real("residual_scale", c.residual_scale);
     real("logit_scale", 1 / c.logit_scale);

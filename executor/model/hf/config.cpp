@@ -33,7 +33,6 @@ bool is_read(std::string_view key, const Family& family) {
                                          "original_max_position_embeddings",
                                          "partial_rotary_factor",
                                          "quantization_config",
-                                         "rms_norm_eps",
                                          "rope_local_base_freq",
                                          "rope_parameters",
                                          "rope_scaling",
@@ -46,21 +45,23 @@ bool is_read(std::string_view key, const Family& family) {
   constexpr std::string_view turning[] = {"no_rope_layers", "no_rope_layer_interval"};
   constexpr std::string_view gemma[] = {"query_pre_attn_scalar"};
   constexpr std::string_view softcaps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+  constexpr std::string_view cohere[] = {"logit_scale"};
   constexpr std::string_view granite[] = {"embedding_multiplier", "residual_multiplier", "attention_multiplier",
                                           "logits_scaling"};
   const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
-  for (const FlagKey& flag : {family.qkv_bias, family.output_bias, family.mlp_bias})
+  for (const FlagKey& flag : {family.qkv_bias, family.output_bias, family.mlp_bias, family.norm_bias, family.parallel})
     if (flag.key && key == flag.key) return true;
   // Gemma's files have a hidden_act, too, that nobody reads beside the hidden_activation that counts.
   const bool gemma_says = key == "hidden_act" || key == "hidden_activation";
-  if (key == family.activation_key || (gemma_says && family.activation != Activation::silu)) return true;
+  if (key == family.activation_key || (gemma_says && family.scales == Scales::gemma) || key == family.norm_eps_key)
+    return true;
   return in(always) || in(windows) || (family.turning == Turning::three_of_four && in(turning)) ||
          (family.softcaps.has_keys && in(softcaps)) || (family.scales == Scales::gemma && in(gemma)) ||
-         (family.scales == Scales::granite && in(granite));
+         (family.scales == Scales::cohere && in(cohere)) || (family.scales == Scales::granite && in(granite));
 }
 
 // Keys that change no number of a text that is read: how the model was trained, saved, sampled and served.
-bool is_harmless(std::string_view key) {
+bool is_harmless(std::string_view key, const Family& family) {
   constexpr std::string_view known =
       " _attn_implementation architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens "
       "cache_implementation chunk_size_feed_forward cross_attention_hidden_size diversity_penalty do_sample dtype "
@@ -74,8 +75,9 @@ bool is_harmless(std::string_view key) {
       "torch_dtype "
       "torchscript transformers_version typical_p use_bfloat16 use_cache use_flash_attn ";
   constexpr std::string_view endings[] = {"_dropout", "_pdrop", "_token_id", "_loss_coef"};
-  return known.find(" " + std::string(key) + " ") != std::string_view::npos || key.starts_with("transformers") ||
-         key.starts_with("unsloth") ||
+  const std::string word = " " + std::string(key) + " ";
+  return known.find(word) != std::string_view::npos || family.idle_keys.find(word) != std::string_view::npos ||
+         key.starts_with("transformers") || key.starts_with("unsloth") ||
          std::any_of(std::begin(endings), std::end(endings), [&](std::string_view end) { return key.ends_with(end); });
 }
 
@@ -101,7 +103,7 @@ bool is_neutral(std::string_view key, const Json& value) {
 
 void refuse_unknown(const Json& config, const Family& family, JsonFields& fields) {
   for (const auto& [key, value] : config.members())
-    if (!is_read(key, family) && !is_harmless(key) && !is_neutral(key, value))
+    if (!is_read(key, family) && !is_harmless(key, family) && !is_neutral(key, value))
       return fields.fail(StatusCode::unsupported, "the key " + quote(key) + " is " + quote(written(value)) +
                                                       "; no model of the architecture " +
                                                       quote(std::string(family.hf)) + " that is read has it");
@@ -111,7 +113,7 @@ void read_activation(JsonFields& f, const Family& family, ModelConfig& c) {
   c.activation = family.activation, c.gated = family.gated;
   std::string name;
   if (!f.text(family.activation_key, name)) return;
-  if (name == "gelu" && family.activation == Activation::gelu_tanh) return;  // what Gemma's first files call it
+  if (name == "gelu" && family.scales == Scales::gemma) return;  // what Gemma's first files call it
   constexpr std::pair<std::string_view, Activation> names[] = {
       {"silu", Activation::silu},          {"swish", Activation::silu},
       {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
@@ -142,6 +144,7 @@ void read_scales(JsonFields& f, const Family& family, ModelConfig& c) {
       c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
       return;
     }
+    case Scales::cohere: c.logit_scale = 0.0625, f.number("logit_scale", c.logit_scale); return;
     case Scales::granite: {
       double logits = 1;
       c.attn_scale = 1;
@@ -173,8 +176,8 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
   f.integer("num_key_value_heads", c.kv_heads);
   f.integer("vocab_size", c.vocab, family.vocab == 0);
   f.integer("max_position_embeddings", c.context);
-  c.rms_eps = family.rms_eps;
-  f.number("rms_norm_eps", c.rms_eps);
+  c.norm_eps = family.norm_eps;
+  f.number(family.norm_eps_key, c.norm_eps);
   if (f.ok() && (c.heads < 1 || c.dim < 1))
     f.fail(StatusCode::corrupt_data, "num_attention_heads and hidden_size must be positive");
   if (f.ok()) c.head_dim = family.head_dim == 0 ? c.dim / c.heads : family.head_dim;
@@ -183,11 +186,13 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
   f.boolean("tie_word_embeddings", c.tie_embeddings);
   for (const auto& [flag, fact] : {std::pair{family.qkv_bias, &c.qkv_bias},
                                    {family.output_bias, &c.output_bias},
-                                   {family.mlp_bias, &c.mlp_bias}}) {
+                                   {family.mlp_bias, &c.mlp_bias},
+                                   {family.norm_bias, &c.norm_bias},
+                                   {family.parallel, &c.parallel}}) {
     *fact = flag.otherwise;
     if (flag.key) f.boolean(flag.key, *fact);
   }
-  c.norms = family.norms(), c.qk_norm = family.qk_norm;
+  c.norms = family.norms(c.parallel), c.norm = family.norm, c.qk_norm = family.qk_norm, c.head_bias = family.head_bias;
   read_activation(f, family, c);
   read_scales(f, family, c);
   read_softcaps(config, f, family, c);

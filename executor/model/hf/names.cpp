@@ -27,7 +27,11 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
       {"model.embed_tokens.weight", "token_embd.weight"},
       {"model.tok_embeddings.weight", "token_embd.weight"},
       {"model.norm.weight", "output_norm.weight"},
+      {"model.norm.bias", "output_norm.bias"},
+      {"model.final_layernorm.weight", "output_norm.weight"},
+      {"model.final_layernorm.bias", "output_norm.bias"},
       {"lm_head.weight", "output.weight"},
+      {"lm_head.bias", "output.bias"},
       {"output.weight", "output.weight"}};
   constexpr std::pair<std::string_view, std::string_view> parts[] = {
       {"self_attn.q_proj", "attn_q"},
@@ -43,6 +47,11 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"},
+      {"self_attn.dense", "attn_output"},  // from here: Phi-2
+      {"mlp.fc1", "ffn_up"},
+      {"mlp.fc2", "ffn_down"},
+      {"mlp.c_fc", "ffn_up"},  // and StarCoder2
+      {"mlp.c_proj", "ffn_down"},
       {"attention.wqkv", "attn_qkv_by_kv_head"},  // from here: InternLM2
       {"attention.wo", "attn_output"},
       {"feed_forward.w1", "ffn_gate"},
@@ -63,12 +72,13 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
     return name.size() == theirs.size() + kind.size() && name.starts_with(theirs) && name.ends_with(kind);
   };
   constexpr std::string_view norms[] = {"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"};
-  for (std::size_t i = 0; i < std::size(norms); ++i)
-    if (!family.norm_names[i].empty() && is(family.norm_names[i], ".weight"))
-      return block_name(layer, std::string(norms[i]) + ".weight");
-  for (const std::string_view kind : {".weight", ".bias"})
+  for (const std::string_view kind : {".weight", ".bias"}) {
+    for (std::size_t i = 0; i < std::size(norms); ++i)
+      if (!family.norm_names[i].empty() && is(family.norm_names[i], kind))
+        return block_name(layer, std::string(norms[i]) + std::string(kind));
     for (const auto& [theirs, ours] : parts)
       if (is(theirs, kind)) return block_name(layer, std::string(ours) + std::string(kind));
+  }
   return std::nullopt;
 }
 

@@ -10,13 +10,12 @@
 // Everything lies in one memory space: weights were uploaded there once, activations never leave it.
 #pragma once
 
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <inlay/core/rebind.hpp>
 #include <inlay/exec/batch.hpp>
+#include <inlay/exec/decoder_weights.hpp>
 #include <inlay/model/model_ropes.hpp>
 #include <inlay/model/weights.hpp>
 #include <inlay/ops/add.hpp>
@@ -24,18 +23,13 @@
 #include <inlay/ops/flash_attention.hpp>
 #include <inlay/ops/gelu.hpp>
 #include <inlay/ops/kv_cache.hpp>
+#include <inlay/ops/layer_norm.hpp>
 #include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/rms_norm.hpp>
 #include <inlay/ops/rope.hpp>
 #include <inlay/ops/swiglu.hpp>
 
 namespace inlay::exec {
-
-// A linear of any form, complete but for x and y.
-template <class Space> struct AnyLinear {
-  std::variant<Linear<Space>, LinearInt8<Space>, LinearW4a16<Space>> op = {};
-  index channels = 0;
-};
 
 template <class Space = Host> class Decoder {
  public:
@@ -56,9 +50,11 @@ template <class Space = Host> class Decoder {
     decoder.max_tokens_ = max_tokens;
     decoder.of_prompts_ = attention;
     if (Status status = decoder.take_room(tensors); !status.ok()) return failure(std::move(status));
-    if (Status status = decoder.bring_weights(tensors, weights, activations); !status.ok())
-      return failure(std::move(status));
-    if (tensors.looks_at_host()) decoder.weights_ = std::move(weights);
+    auto there = DecoderWeights<Space>::make(weights, tensors, activations);
+    if (!there) return failure(std::move(there.error()));
+    decoder.weights_ = std::move(*there);
+    if (Status status = decoder.take_frequencies(tensors); !status.ok()) return failure(std::move(status));
+    if (tensors.looks_at_host()) decoder.of_host_ = std::move(weights);
     return decoder;
   }
 
@@ -80,21 +76,23 @@ template <class Space = Host> class Decoder {
                            .cos = rope.cos.slice(0, 0, tokens),
                            .sin = rope.sin.slice(0, 0, tokens),
                            .magnitude = rope.magnitude});
-    run(Embedding<Space>{.table = embedding_,
-                         .row_scale = embedding_scale_,
+    run(Embedding<Space>{.table = weights_.embedding,
+                         .row_scale = weights_.embedding_scale,
                          .ids = batch.tokens,
                          .y = stream.stream,
-                         .format = embedding_format_,
+                         .format = weights_.embedding_format,
                          .scale = static_cast<float>(config_.embed_scale / config_.residual_scale)});
     for (index layer = 0; layer < config_.layers; ++layer) {
-      const Layer& w = layers_[layer];
-      attention(run, layer, cache, batch, read(run, stream, w.attn_norm, normed), stream.branch);
+      const Layer& w = weights_.layers[layer];
+      const Rows before = read(run, stream, w.attn_norm, normed);
+      attention(run, layer, cache, batch, before, stream.branch);
       write(run, stream, w.attn_post_norm);
-      feed_forward(run, layer, read(run, stream, w.ffn_norm, normed), stream.branch);
+      const Rows behind = read(run, stream, w.ffn_norm, normed);
+      feed_forward(run, layer, config_.parallel ? before : behind, stream.branch);
       write(run, stream, w.ffn_post_norm);
     }
-    const Rows last = read(run, stream, output_norm_, normed);
-    linear(run, head_, last.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
+    const Rows last = read(run, stream, weights_.output_norm, normed);
+    linear(run, weights_.head, last.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
     if (config_.final_softcap > 0)
       run(Gelu<Space>{
           .x = logits, .y = logits, .form = GeluForm::softcap, .cap = static_cast<float>(config_.final_softcap)});
@@ -103,12 +101,8 @@ template <class Space = Host> class Decoder {
  private:
   using Rows = View<2, Space>;
 
-  struct Layer {
-    ConstView<1, Space> attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;  // as LayerWeights has them
-    ConstView<1, Space> q_norm, k_norm;
-    std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (FusedLinears)
-    AnyLinear<Space> output, down;
-  };
+  using Norm = typename DecoderWeights<Space>::Norm;
+  using Layer = typename DecoderWeights<Space>::Layer;
   // cos and sin of the positions of one pass, for one of the model's ropes.
   struct RopeTables {
     ConstView<2, Space> inv_freq;
@@ -141,29 +135,32 @@ template <class Space = Host> class Decoder {
   }
 
   // What the next branch reads: the stream, through its norm where there is one.
-  template <class Run> Rows read(Run& run, Residual& x, const ConstView<1, Space>& norm, const Rows& normed) const {
-    const bool open = std::exchange(x.open, false);
-    if (norm.present())
-      run(RmsNorm<Space>{
-          .x = open ? x.branch : x.stream,
-          .weight = norm,
-          .residual = open ? x.stream : Rows(),
-          .y = normed,
-          .eps = static_cast<float>(config_.rms_eps / (config_.residual_scale * config_.residual_scale))});
+  template <class Run> Rows read(Run& run, Residual& x, const Norm& norm, const Rows& normed) const {
+    const bool open = std::exchange(x.open, false), has_norm = norm.weight.present();
+    const double eps = config_.norm_eps / (config_.residual_scale * config_.residual_scale);
+    if (has_norm)
+      normalise(run, norm, open ? x.branch : x.stream, open ? x.stream : Rows(), normed, static_cast<float>(eps));
     else if (open)
       run(Add<Space>{.a = x.stream, .b = x.branch, .y = x.stream});
-    return norm.present() ? normed : x.stream;
+    return has_norm ? normed : x.stream;
+  }
+  template <class Run>
+  void normalise(Run& run, const Norm& norm, const Rows& x, const Rows& residual, const Rows& y, float eps) const {
+    if (config_.norm == NormKind::rms)
+      run(RmsNorm<Space>{.x = x, .weight = norm.weight, .residual = residual, .y = y, .eps = eps});
+    else
+      run(LayerNorm<Space>{.x = x, .weight = norm.weight, .bias = norm.bias, .residual = residual, .y = y, .eps = eps});
   }
   // The branch is there; whoever reads the stream next adds it.
-  template <class Run> void write(Run& run, Residual& x, const ConstView<1, Space>& norm) const {
-    if (norm.present()) run(RmsNorm<Space>{.x = x.branch, .weight = norm, .y = x.branch, .eps = eps()});
+  template <class Run> void write(Run& run, Residual& x, const Norm& norm) const {
+    if (norm.weight.present()) normalise(run, norm, x.branch, Rows(), x.branch, eps());
     x.open = true;
   }
 
   template <class Run>
   void attention(Run& run, index layer, const KvPool<Space>& cache, const BatchViews<Space>& batch, const Rows& x,
                  const Rows& y) const {
-    const Layer& w = layers_[layer];
+    const Layer& w = weights_.layers[layer];
     const index tokens = batch.size(), heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
     // | q: heads x dim | k: kv_heads x dim | v: kv_heads x dim |
     const Rows rows = qkv_.slice(0, 0, tokens);
@@ -230,7 +227,7 @@ template <class Space = Host> class Decoder {
   }
 
   template <class Run> void feed_forward(Run& run, index layer, const Rows& x, const Rows& y) const {
-    const Layer& w = layers_[layer];
+    const Layer& w = weights_.layers[layer];
     // | gate: hidden | up: hidden | or up alone, in a buffer that is as wide as the widest layer's.
     const index hidden = config_.layer(layer).hidden;
     const Rows rows = gate_up_.slice(0, 0, x.extents[0]).slice(1, 0, (config_.gated ? 2 : 1) * hidden);
@@ -268,75 +265,27 @@ template <class Space = Host> class Decoder {
     return {};
   }
 
-  template <class Tensors> Status bring_weights(Tensors& tensors, const Weights& weights, Activations activations) {
-    Status status;
-    const auto upload = [&]<int rank>(const ConstView<rank>& host) {
-      ConstView<rank, Space> there;
-      if (!status.ok() || !host.present()) return there;
-      auto uploaded = tensors.upload(host);
-      if (uploaded)
-        there = *uploaded;
-      else
-        status = std::move(uploaded.error());
-      return there;
-    };
-    // The weight emits its operator without x and y; its views are uploaded like any other.
-    const auto bring_linear = [&](const LinearWeight& weight) {
-      AnyLinear<Space> there{.channels = weight.channels()};
-      const auto take = [&](const auto& op) {
-        there.op = rebind<Space>(op, [&]<class V>(const auto&, const V& view) {
-                     if constexpr (std::is_same_v<V, View<V::rank>>)
-                       return View<V::rank, Space>();  // y, which is not there
-                     else
-                       return upload(view);
-                   }).op;
-      };
-      weight(take, {}, {}, activations);
-      return there;
-    };
-    const auto bring_linears = [&](const FusedLinears& linears) {
-      std::vector<AnyLinear<Space>> there;
-      for (const LinearWeight& each : linears) there.push_back(bring_linear(each));
-      return there;
-    };
-    embedding_ = upload(weights.embedding);
-    embedding_scale_ = upload(weights.embedding_scale);
-    embedding_format_ = weights.embedding_format;
-    for (const LayerWeights& w : weights.layers)
-      layers_.push_back({.attn_norm = upload(w.attn_norm),
-                         .attn_post_norm = upload(w.attn_post_norm),
-                         .ffn_norm = upload(w.ffn_norm),
-                         .ffn_post_norm = upload(w.ffn_post_norm),
-                         .q_norm = upload(w.q_norm),
-                         .k_norm = upload(w.k_norm),
-                         .qkv = bring_linears(w.qkv),
-                         .gate_up = bring_linears(w.gate_up),
-                         .output = bring_linear(w.output),
-                         .down = bring_linear(w.down)});
-    output_norm_ = upload(weights.output_norm);
-    head_ = bring_linear(weights.head);
+  template <class Tensors> Status take_frequencies(Tensors& tensors) {
     for (std::size_t i = 0; i < ropes_.size(); ++i) {
       auto frequencies = frequencies_of(config_.ropes[i], config_.context);
       if (!frequencies) return std::move(frequencies.error());
       frequencies_.push_back(std::move(*frequencies));
-      ropes_[i].inv_freq = upload(frequencies_.back().view());
+      auto there = tensors.upload(frequencies_.back().view());
+      if (!there) return std::move(there.error());
+      ropes_[i].inv_freq = *there;
       ropes_[i].magnitude = frequencies_.back().magnitude;
     }
-    return status;
+    return {};
   }
 
-  float eps() const { return static_cast<float>(config_.rms_eps); }
+  float eps() const { return static_cast<float>(config_.norm_eps); }
 
   ModelConfig config_;
   AttentionCompute of_prompts_ = AttentionCompute::exact_float;
-  Weights weights_;                           // what the views below look at, where that is the host's memory
+  DecoderWeights<Space> weights_;
+  Weights of_host_;                           // what those look at, where that is the host's memory
   std::vector<RopeFrequencies> frequencies_;  // and these, as ModelConfig::ropes
   index max_tokens_ = 0;
-  ConstView<2, Space> embedding_;
-  ConstView<1, Space> embedding_scale_, output_norm_;
-  GgmlType embedding_format_ = GgmlType::F32;
-  AnyLinear<Space> head_;
-  std::vector<Layer> layers_;
   Rows stream_, normed_, branch_, qkv_, attended_, gate_up_;
   std::vector<RopeTables> ropes_;  // as ModelConfig::ropes
 };

@@ -51,10 +51,17 @@ struct LayerConfig {
   bool operator==(const LayerConfig&) const = default;
 };
 
-// RMS norms of a layer: of what a branch reads, and of what it adds to the stream.
+// What all norms of the stream are: RMS norms, or layer norms, which take the mean off and may have a bias.
+enum class NormKind : unsigned char { rms, layer };
+
+// Norms of a layer: of what a branch reads, and of what it adds to the stream.
 //
 //   x = x + behind_attn(attention(before_attn(x)))
 //   x = x + behind_ffn(feed_forward(before_ffn(x)))
+//
+// A parallel block has one norm, which both branches read:
+//
+//   x = x + attention(before_attn(x)) + feed_forward(before_attn(x))
 struct LayerNorms {
   bool before_attn = true, behind_attn = false, before_ffn = true, behind_ffn = false;
 
@@ -75,13 +82,17 @@ struct ModelConfig {
   std::string name = {};
   index layers = 0, dim = 0, heads = 0, kv_heads = 0, head_dim = 0, hidden = 0, vocab = 0, context = 0;
   index sliding_window = 0;  // as LayerConfig::window
-  double rms_eps = 1e-5;
+  double norm_eps = 1e-5;
   std::vector<RopeConfig> ropes = {RopeConfig{}};
   bool tie_embeddings = false;  // there is no output.weight: token_embd.weight is the head
   bool qkv_bias = false;        // attn_q.bias, attn_k.bias, attn_v.bias
   bool output_bias = false;     // attn_output.bias
   bool mlp_bias = false;        // ffn_gate.bias, ffn_up.bias, ffn_down.bias
+  bool head_bias = false;       // output.bias
+  NormKind norm = NormKind::rms;
+  bool norm_bias = false;  // attn_norm.bias, ffn_norm.bias, output_norm.bias
   LayerNorms norms = {};
+  bool parallel = false;
   QkNorm qk_norm = QkNorm::none;  // attn_q_norm.weight, attn_k_norm.weight
   Activation activation = Activation::silu;
   bool gated = true;          // ffn_gate.weight

@@ -4,7 +4,7 @@
 //   Status status = for_each_tensor(config, [&](const TensorFacts& tensor) -> Status { ... });
 //
 // The order is that of packing: the head and the embedding, which are the largest, then layer by layer (a weight
-// before its bias), then the last norm.
+// before its bias), then the last norm. A bias of the head comes behind the embedding, which may be the head.
 #pragma once
 
 #include <array>
@@ -22,12 +22,15 @@ enum class Part : unsigned char {
   // of the model
   head,
   embedding,
+  head_bias,
   rope_factors,
   rope_short,
   rope_long,
   output_norm,
+  output_norm_bias,
   // of each layer
   attn_norm,
+  attn_norm_bias,
   q,
   q_bias,
   k,
@@ -40,6 +43,7 @@ enum class Part : unsigned char {
   output_bias,
   attn_post_norm,
   ffn_norm,
+  ffn_norm_bias,
   gate,
   gate_bias,
   up,

@@ -18,6 +18,7 @@ using FusedLinears = std::vector<LinearWeight>;
 struct LayerWeights {
   // [dim], each where the configuration has that norm.
   ConstView<1> attn_norm = {}, attn_post_norm = {}, ffn_norm = {}, ffn_post_norm = {};
+  ConstView<1> attn_norm_bias = {}, ffn_norm_bias = {};
   ConstView<1> q_norm = {}, k_norm = {};  // [head_dim], or the whole row of q or k (QkNorm)
   FusedLinears qkv, gate_up;              // q | k | v, with biases inside (Qwen2); gate | up, or up alone
   LinearWeight output, down;
@@ -28,9 +29,9 @@ struct Weights {
   ConstView<1> embedding_scale = {};  // [vocab] of an int8 table
   GgmlType embedding_format = GgmlType::F32;
   std::vector<LayerWeights> layers;
-  ConstView<1> output_norm;      // [dim], times the scale of the logits
-  LinearWeight head;             // [vocab, dim]
-  std::size_t linear_bytes = 0;  // what one token reads of the linears
+  ConstView<1> output_norm, output_norm_bias;  // [dim], times the scale of the logits
+  LinearWeight head;                           // [vocab, dim]
+  std::size_t linear_bytes = 0;                // what one token reads of the linears
 
   // Vectors that had to be widened to f32 or joined, and what keeps the file mapped.
   std::vector<OwnedTensor<1>> vectors;

@@ -60,6 +60,15 @@ CASES = {
     "ministral": ("ministral", dict(head_dim=12, sliding_window=6)),
     "exaone4": ("exaone4", dict(sliding_window=6, layer_types=MIXED)),
     "exaone4, without windows": ("exaone4", dict(sliding_window=None, layer_types=["full_attention"] * 4)),
+    "cohere": ("cohere", dict(logit_scale=0.3, tie_word_embeddings=True)),
+    "cohere, biases": ("cohere", dict(logit_scale=2.0, attention_bias=True)),
+    "cohere2": ("cohere2", dict(logit_scale=0.7, sliding_window=6, head_dim=8)),
+    "stablelm": ("stablelm", dict(use_qkv_bias=True)),
+    "stablelm, parallel": ("stablelm", dict(use_parallel_residual=True)),
+    "phi": ("phi", {}),
+    "starcoder2": ("starcoder2", dict(sliding_window=6)),
+    "starcoder2, without biases": ("starcoder2", dict(use_bias=False, tie_word_embeddings=True)),
+    "nemotron": ("nemotron", dict(head_dim=12)),
     "arcee": ("arcee", {}),
     "arcee, biases": ("arcee", dict(attention_bias=True, mlp_bias=True)),
     "hunyuan": ("hunyuan_v1_dense", dict(head_dim=8, rope_parameters=dict(rope_theta=1e4, rope_type="dynamic",
@@ -92,7 +101,7 @@ def case(architecture, settings):
     shared = model.lm_head.weight is model.model.embed_tokens.weight
     tensors = {}
     for name, parameter in model.named_parameters():
-        values = weight(name, tuple(parameter.shape), 0 if "gemma" in architecture else 1).astype(np.float32)
+        values = weight(name, tuple(parameter.shape), 0 if "gemma" in architecture or architecture == "nemotron" else 1).astype(np.float32)
         parameter.copy_(torch.from_numpy(values).double())
         if ".layers." not in name or ".layers.0." in name:  # the others are alike
             tensors[name] = list(parameter.shape)

@@ -1,0 +1,93 @@
+// The weights of a decoder model where it computes: uploaded once, each linear as an operator that lacks x and y.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <inlay/core/rebind.hpp>
+#include <inlay/model/weights.hpp>
+
+namespace inlay::exec {
+
+// A linear of any form, complete but for x and y.
+template <class Space> struct AnyLinear {
+  std::variant<Linear<Space>, LinearInt8<Space>, LinearW4a16<Space>> op = {};
+  index channels = 0;
+};
+
+template <class Space> struct DecoderWeights {
+  struct Norm {
+    ConstView<1, Space> weight, bias;
+  };
+  struct Layer {
+    Norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;  // as LayerWeights has them
+    ConstView<1, Space> q_norm, k_norm;
+    std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (FusedLinears)
+    AnyLinear<Space> output, down;
+  };
+
+  ConstView<2, Space> embedding;
+  ConstView<1, Space> embedding_scale;
+  GgmlType embedding_format = GgmlType::F32;
+  std::vector<Layer> layers;
+  Norm output_norm;
+  AnyLinear<Space> head;
+
+  // In the memory of `tensors`; views look at `weights` where that is the host's.
+  template <class Tensors>
+  static Expected<DecoderWeights> make(const Weights& weights, Tensors& tensors, Activations activations) {
+    DecoderWeights there;
+    Status status;
+    const auto upload = [&]<int rank>(const ConstView<rank>& host) {
+      ConstView<rank, Space> view;
+      if (!status.ok() || !host.present()) return view;
+      auto uploaded = tensors.upload(host);
+      if (uploaded)
+        view = *uploaded;
+      else
+        status = std::move(uploaded.error());
+      return view;
+    };
+    // The weight emits its operator without x and y; its views are uploaded like any other.
+    const auto bring_linear = [&](const LinearWeight& weight) {
+      AnyLinear<Space> linear{.channels = weight.channels()};
+      const auto take = [&](const auto& op) {
+        linear.op = rebind<Space>(op, [&]<class V>(const auto&, const V& view) {
+                      if constexpr (std::is_same_v<V, View<V::rank>>)
+                        return View<V::rank, Space>();  // y, which is not there
+                      else
+                        return upload(view);
+                    }).op;
+      };
+      weight(take, {}, {}, activations);
+      return linear;
+    };
+    const auto bring_linears = [&](const FusedLinears& linears) {
+      std::vector<AnyLinear<Space>> all;
+      for (const LinearWeight& each : linears) all.push_back(bring_linear(each));
+      return all;
+    };
+    there.embedding = upload(weights.embedding);
+    there.embedding_scale = upload(weights.embedding_scale);
+    there.embedding_format = weights.embedding_format;
+    for (const LayerWeights& w : weights.layers)
+      there.layers.push_back({.attn_norm = {upload(w.attn_norm), upload(w.attn_norm_bias)},
+                              .attn_post_norm = {.weight = upload(w.attn_post_norm), .bias = {}},
+                              .ffn_norm = {upload(w.ffn_norm), upload(w.ffn_norm_bias)},
+                              .ffn_post_norm = {.weight = upload(w.ffn_post_norm), .bias = {}},
+                              .q_norm = upload(w.q_norm),
+                              .k_norm = upload(w.k_norm),
+                              .qkv = bring_linears(w.qkv),
+                              .gate_up = bring_linears(w.gate_up),
+                              .output = bring_linear(w.output),
+                              .down = bring_linear(w.down)});
+    there.output_norm = {upload(weights.output_norm), upload(weights.output_norm_bias)};
+    there.head = bring_linear(weights.head);
+    if (!status.ok()) return failure(std::move(status));
+    return there;
+  }
+};
+
+}  // namespace inlay::exec
