@@ -201,8 +201,8 @@ TEST(hf_config, defaults_and_spellings_of_transformers) {
   refuse(json, StatusCode::corrupt_data, {"hidden_size", "integer"});
   json["hidden_size"] = 32, json["hidden_act"] = "gelu";
   EXPECT_EQ(read(json).activation, Activation::gelu);
-  json["hidden_act"] = "relu2";
-  refuse(json, StatusCode::unsupported, {"relu2", "silu"});
+  json["hidden_act"] = "relu6";
+  refuse(json, StatusCode::unsupported, {"relu6", "silu"});
 }
 
 TEST(hf_config, part_of_a_head_may_turn) {

@@ -167,7 +167,7 @@ TEST(safetensors, refuses_configurations) {
   refuse([](Json& c) { c["rope_scaling"] = {{"type", "longerrope"}}; }, unsupported, {"'longerrope'"});
   refuse([](Json& c) { c["rope_scaling"] = 3; }, corrupt_data, {"rope_scaling"});
   refuse([](Json& c) { c["rope_theta"] = "big"; }, corrupt_data, {"rope_theta"});
-  refuse([](Json& c) { c["hidden_act"] = "relu2"; }, unsupported, {"'relu2'"});
+  refuse([](Json& c) { c["hidden_act"] = "relu6"; }, unsupported, {"'relu6'"});
   refuse([](Json& c) { c["quantization_config"] = {{"quant_method", "hqq"}}; }, unsupported, {"'hqq'"});
   refuse([](Json& c) { c["model_type"] = "qwen2"; }, not_found, {"'blk.0.attn_q.bias'"});
   for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\",}", "\xff\xff"}) {
