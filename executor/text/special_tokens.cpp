@@ -114,18 +114,53 @@ SpecialTokens::State SpecialTokens::next(State state, char letter) const {
   }
 }
 
-std::vector<SpecialTokens::Found> SpecialTokens::find(std::string_view text, bool parse, bool normalized) const {
+// The longest that begins at `at`, where the walk is in `state`.
+void SpecialTokens::add(std::vector<Found>& all, State state, std::size_t at, std::size_t kind) const {
+  if (text_[state] == none) return;
+  const std::uint32_t found = texts_[text_[state]].found[kind];
+  if (found != none) all.push_back({at, at + entries_[found].text.size(), entries_[found].id, found});
+}
+
+// Of those that begin at one place the longest first.
+std::vector<SpecialTokens::Found> SpecialTokens::find_all(std::string_view text, bool parse, bool normalized,
+                                                          const TypedBytes& typed) const {
   std::vector<Found> all;
-  if (entries_.empty()) return all;
   const std::size_t kind = which(parse, normalized);
   State state = root;
   for (std::size_t at = text.size(); at-- > 0;) {
     state = next(state, text[at]);
-    if (text_[state] == none) continue;
-    const std::uint32_t found = texts_[text_[state]].found[kind];
-    if (found != none) all.push_back({at, at + entries_[found].text.size(), entries_[found].id, found});
+    if (typed.empty()) add(all, state, at, kind);
+  }
+  if (!typed.empty()) {
+    // Within what one of them wrote, and then those that reach from one to the other: white space, no control token.
+    State within = root;
+    state = root;
+    for (std::size_t at = text.size(); at-- > 0;) {
+      const bool is_typed = typed.typed[at] != 0;
+      if (at + 1 < text.size() && is_typed != (typed.typed[at + 1] != 0)) within = root;
+      within = next(within, text[at]), state = next(state, text[at]);
+      const std::size_t before = all.size();
+      add(all, within, at, which(parse && !is_typed, normalized));
+      if (all.size() > before && is_typed && typed.guards(all.back().id)) all.pop_back();
+      const std::size_t one = all.size();
+      add(all, state, at, which(false, normalized));
+      if (all.size() == one) continue;
+      const Found& both = all.back();
+      const std::string_view marks = typed.typed.substr(at, both.end - at);
+      if (marks.find_first_not_of(marks[0]) == std::string_view::npos || typed.guards(both.id))
+        all.pop_back();
+      else if (one > before && all[one - 1].end < both.end)
+        std::swap(all[one - 1], all[one]);
+    }
   }
   std::reverse(all.begin(), all.end());
+  return all;
+}
+
+std::vector<SpecialTokens::Found> SpecialTokens::find(std::string_view text, bool parse, bool normalized,
+                                                      const TypedBytes& typed) const {
+  if (entries_.empty()) return {};
+  std::vector<Found> all = find_all(text, parse, normalized, typed);
   // Those that begin within one that was taken go.
   std::size_t end = 0;
   std::erase_if(all, [&](const Found& each) {

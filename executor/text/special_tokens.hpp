@@ -10,14 +10,28 @@
 // The next state of a chain is the next number; only where a chain branches off another is a row in `branches_`.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace inlay::exec {
+
+// Which bytes of a text may not be special tokens, since whoever wrote them is not trusted with any.
+struct TypedBytes {
+  std::string_view typed = {};                 // 1 for such a byte; as long as the text, or empty where it has none
+  std::span<const std::int32_t> guarded = {};  // sorted: user-defined tokens that they may not be either
+
+  bool empty() const { return typed.empty(); }
+  bool guards(std::int32_t id) const { return std::binary_search(guarded.begin(), guarded.end(), id); }
+  TypedBytes of(std::size_t begin, std::size_t count) const {
+    return {empty() ? typed : typed.substr(begin, count), guarded};
+  }
+};
 
 class SpecialTokens {
  public:
@@ -39,8 +53,9 @@ class SpecialTokens {
   // Of two with the same text the first counts.
   explicit SpecialTokens(std::vector<Entry> entries = {});
 
-  // In the order of the text, with the white space that they swallow. `parse`: control tokens too.
-  std::vector<Found> find(std::string_view text, bool parse, bool normalized) const;
+  // In the order of the text, with the white space that they swallow. `parse`: control tokens too, but none that a
+  // typed byte is a part of.
+  std::vector<Found> find(std::string_view text, bool parse, bool normalized, const TypedBytes& typed = {}) const;
 
   // The token with this text, or -1.
   std::int32_t find(std::string_view text) const;
@@ -68,6 +83,8 @@ class SpecialTokens {
   void link(std::vector<Chain> chains);
   void inherit(std::uint32_t text, std::uint32_t shorter);
   void take_sides(std::string_view text, std::vector<Found>& all) const;
+  void add(std::vector<Found>& all, State state, std::size_t at, std::size_t kind) const;
+  std::vector<Found> find_all(std::string_view text, bool parse, bool normalized, const TypedBytes& typed) const;
 
   std::vector<Entry> entries_;
   bool has_sides_ = false;  // whether one of them looks at what stands beside it

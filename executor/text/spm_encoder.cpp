@@ -48,11 +48,11 @@ void SpmEncoder::add_characters(std::string_view text, std::size_t begin, std::s
   }
 }
 
-Status SpmEncoder::encode(std::string_view text, std::vector<std::int32_t>& out) const {
+Status SpmEncoder::encode(std::string_view text, std::vector<std::int32_t>& out, const TypedBytes& typed) const {
   std::vector<Symbol> symbols;
   symbols.reserve(text.size());
   std::size_t done = 0;
-  for (const SpecialTokens::Found& found : user_defined_.find(text, false, false)) {
+  for (const SpecialTokens::Found& found : user_defined_.find(text, false, false, typed)) {
     add_characters(text, done, found.begin, symbols);
     add_symbol(found.begin, found.end - found.begin, found.id, symbols);
     done = found.end;
@@ -63,7 +63,8 @@ Status SpmEncoder::encode(std::string_view text, std::vector<std::int32_t>& out)
   Halves halves;
   merge_symbols(symbols, [&](const Symbol& a, const Symbol& b) -> Merge {
     if (is(a.token, Type::user_defined) || is(b.token, Type::user_defined)) return {0, TokenizerData::no_token};
-    const std::int32_t id = find(text.substr(a.begin, a.length + b.length));
+    std::int32_t id = find(text.substr(a.begin, a.length + b.length));
+    if (!typed.empty() && typed.guards(id)) id = TokenizerData::no_token;
     if (is(id, Type::unused)) halves[id] = a.length;
     return {id < 0 ? 0.0 : static_cast<double>(scores_[static_cast<std::size_t>(id)]), id};
   });

@@ -25,7 +25,7 @@ class SpmEncoder {
   static Expected<SpmEncoder> make(const TokenizerData& data, const std::vector<bool>& cuts);
 
   // `text` is escaped (spm.hpp).
-  Status encode(std::string_view text, std::vector<std::int32_t>& out) const;
+  Status encode(std::string_view text, std::vector<std::int32_t>& out, const TypedBytes& typed = {}) const;
 
   std::int32_t find(std::string_view text) const;
 

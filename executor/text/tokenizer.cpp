@@ -1,6 +1,7 @@
 // Special tokens, the choice of the algorithm, and decoding.
 #include <inlay/text/tokenizer.hpp>
 
+#include <inlay/core/quote.hpp>
 #include <inlay/text/spm.hpp>
 
 #include <algorithm>
@@ -19,12 +20,30 @@
 namespace inlay::exec {
 namespace {
 
+// A text on its way to its encoder, and which bytes of it were typed (EncodeOptions::typed), if any.
+struct Marked {
+  std::string text, typed;
+
+  void add(std::string_view more, std::string_view marks) { text += more, typed += marks; }
+};
+
 // A run of spaces becomes one, and none at the ends.
-std::string squeeze(std::string_view text) {
+Marked squeeze(std::string_view text, std::string_view typed) {
+  Marked out;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] != ' ' || (!out.text.empty() && out.text.back() != ' '))
+      out.add(text.substr(i, 1), typed.substr(std::min(i, typed.size()), 1));
+  if (!out.text.empty() && out.text.back() == ' ') {
+    out.text.pop_back();
+    if (!typed.empty()) out.typed.pop_back();
+  }
+  return out;
+}
+
+// The marks of spm_escape(text).
+std::string escape_marks(std::string_view text, std::string_view typed) {
   std::string out;
-  for (const char c : text)
-    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
-  if (!out.empty() && out.back() == ' ') out.pop_back();
+  for (std::size_t i = 0; i < typed.size(); ++i) out.append(text[i] == ' ' ? spm_space.size() : 1, typed[i]);
   return out;
 }
 
@@ -85,6 +104,7 @@ struct Tokenizer::State {
   std::optional<CharacterBpeEncoder> characters;
   SpecialTokens specials;
   std::vector<Token> stops;
+  std::vector<Token> user_defined;
   std::vector<bool> cuts;        // cuts_of()
   std::vector<bool> normalized;  // data.normalized, by id
 
@@ -102,12 +122,45 @@ struct Tokenizer::State {
     return (data.add_space_prefix ? std::string(spm_space) : std::string()) + spm_escape(*nfc);
   }
 
-  Status encode(std::string_view part, bool space, std::vector<Token>& ids) const {
-    if (bpe) return space ? bpe->encode(" " + std::string(part), ids) : bpe->encode(part, ids);
-    if (escapes_early()) return characters->encode(part, ids);
-    std::string escaped = spm_escape(part);
-    if (space && !(data.metaspace && escaped.starts_with(spm_space))) escaped.insert(0, spm_space);
-    return spm ? spm->encode(escaped, ids) : characters->encode(escaped, ids);
+  // The same of a text of which bytes were typed, where it is the same for each run of them.
+  Expected<Marked> normal_form(std::string_view text, const TypedBytes& typed) const {
+    Marked out;
+    for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+      end = std::min(typed.typed.find_first_not_of(typed.typed[begin], begin), text.size());
+      auto part = data.nfc ? to_nfc(text.substr(begin, end - begin))
+                           : Expected<std::string>(std::string(text.substr(begin, end - begin)));
+      if (!part) return failure(std::move(part.error()));
+      if (escapes_early()) *part = spm_escape(*part);
+      if (begin == 0 && escapes_early() && data.add_space_prefix)
+        out.add(spm_space, std::string(spm_space.size(), '\0'));
+      out.add(*part, std::string(part->size(), typed.typed[begin]));
+    }
+    return out;
+  }
+
+  Status encode(std::string_view part, bool space, std::vector<Token>& ids, const TypedBytes& typed) const {
+    const std::size_t before = ids.size();
+    Status status;
+    if (bpe) {
+      status = space ? bpe->encode(" " + std::string(part), ids) : bpe->encode(part, ids);
+    } else if (escapes_early()) {
+      status = characters->encode(part, ids);
+    } else {
+      std::string escaped = spm_escape(part), marks = escape_marks(part, typed.typed);
+      if (space && !(data.metaspace && escaped.starts_with(spm_space))) {
+        escaped.insert(0, spm_space);
+        if (!marks.empty()) marks.insert(0, spm_space.size(), '\0');
+      }
+      if (spm) return spm->encode(escaped, ids, {marks, typed.guarded});
+      status = characters->encode(escaped, ids);
+    }
+    if (typed.empty() || !status.ok()) return status;
+    // What is cut out of other texts never comes out of letters, but for a vocabulary that makes words of it.
+    for (std::size_t i = before; i < ids.size(); ++i)
+      if (typed.guards(ids[i]))
+        return invalid("a message holds " + quote(data.tokens[static_cast<std::size_t>(ids[i])]) +
+                       ", which this vocabulary makes of letters too; it must not hold that");
+    return status;
   }
 
   // A token that letters make.
@@ -125,15 +178,19 @@ struct Tokenizer::State {
 
   // Takes the special tokens out of `text`: calls `token` for each and `plain` for what lies between them, in order.
   template <class Token, class Plain>
-  Status cut(std::string_view text, bool parse, bool normalized, const Token& token, const Plain& plain) const {
+  Status cut(std::string_view text, bool parse, bool normalized, const TypedBytes& typed, const Token& token,
+             const Plain& plain) const {
+    const auto part = [&](std::size_t begin, std::size_t end) {
+      return plain(text.substr(begin, end - begin), typed.of(begin, end - begin));
+    };
     std::size_t done = 0;
-    for (const SpecialTokens::Found& special : specials.find(text, parse, normalized)) {
+    for (const SpecialTokens::Found& special : specials.find(text, parse, normalized, typed)) {
       if (special.begin > done)
-        if (Status status = plain(text.substr(done, special.begin - done)); !status) return status;
+        if (Status status = part(done, special.begin); !status) return status;
       token(special.id);
       done = special.end;
     }
-    return plain(text.substr(done));
+    return part(done, text.size());
   }
 };
 
@@ -188,6 +245,8 @@ Expected<Tokenizer> Tokenizer::make(const TokenizerData& data) {
         !state->is_cut(id) && (id < 0 || data.types[static_cast<std::size_t>(id)] != Type::user_defined);
     return is_word ? TokenizerData::no_token : id;
   });
+  for (std::size_t i = 0; i < count; ++i)
+    if (data.types[i] == Type::user_defined) state->user_defined.push_back(static_cast<Token>(i));
   return Tokenizer(state);
 }
 
@@ -196,6 +255,9 @@ Expected<std::vector<Token>> Tokenizer::encode(std::string_view text, const Enco
   if (text.size() > longest)
     return failure(StatusCode::invalid_argument, "a text of " + std::to_string(text.size()) +
                                                      " bytes; it must have at most " + std::to_string(longest));
+  if (!options.typed.empty() && options.typed.size() != text.size())
+    return failure(invalid("typed has " + std::to_string(options.typed.size()) + " bytes; it must have " +
+                           std::to_string(text.size()) + " as the text, or none"));
   const State& s = *state_;
   std::vector<Token> ids;
   if (options.add_special && s.data.add_bos && s.data.bos >= 0) ids.push_back(s.data.bos);
@@ -204,20 +266,29 @@ Expected<std::vector<Token>> Tokenizer::encode(std::string_view text, const Enco
     ids.push_back(id);
     space_wanted = s.data.add_space_prefix && s.data.space_after_special;
   };
-  const auto words = [&](std::string_view part) -> Status {
-    std::string squeezed;
-    if (s.data.remove_extra_spaces) part = squeezed = squeeze(part);
+  const auto words = [&](std::string_view part, TypedBytes typed) -> Status {
+    Marked squeezed;
+    if (s.data.remove_extra_spaces) {
+      squeezed = squeeze(part, typed.typed);
+      part = squeezed.text, typed.typed = squeezed.typed;
+    }
     if (part.empty()) return {};
-    return s.encode(part, std::exchange(space_wanted, false), ids);
+    return s.encode(part, std::exchange(space_wanted, false), ids, typed);
   };
-  const auto normalized = [&](std::string_view part) -> Status {
+  const auto normalized = [&](std::string_view part, const TypedBytes& typed) -> Status {
     if (part.empty()) return {};
-    if (!s.data.nfc && !s.escapes_early()) return s.cut(part, options.parse_special, true, take, words);
+    if (!s.data.nfc && !s.escapes_early()) return s.cut(part, options.parse_special, true, typed, take, words);
+    if (!typed.empty()) {
+      auto normal = s.normal_form(part, typed);
+      if (!normal) return std::move(normal.error());
+      return s.cut(normal->text, options.parse_special, true, {normal->typed, typed.guarded}, take, words);
+    }
     auto normal = s.normal_form(part);
     if (!normal) return std::move(normal.error());
-    return s.cut(*normal, options.parse_special, true, take, words);
+    return s.cut(*normal, options.parse_special, true, {}, take, words);
   };
-  if (Status status = s.cut(text, options.parse_special, false, take, normalized); !status)
+  if (Status status = s.cut(text, options.parse_special, false, {options.typed, options.guarded}, take, normalized);
+      !status)
     return failure(std::move(status));
   if (options.add_special && s.data.add_eos && s.data.eos >= 0) ids.push_back(s.data.eos);
   return ids;
@@ -253,6 +324,8 @@ std::string Tokenizer::decode(std::span<const Token> ids) const {
 index Tokenizer::vocab_size() const { return static_cast<index>(state_->data.tokens.size()); }
 Token Tokenizer::bos() const { return state_->data.bos; }
 Token Tokenizer::eos() const { return state_->data.eos; }
+Token Tokenizer::unknown() const { return state_->data.unknown; }
+Token Tokenizer::padding() const { return state_->data.padding; }
 bool Tokenizer::stops(Token id) const { return std::binary_search(state_->stops.begin(), state_->stops.end(), id); }
 Token Tokenizer::find(std::string_view text) const {
   const Token special = state_->find_special(text);
@@ -265,6 +338,15 @@ bool Tokenizer::space_follows(Token id) const {
   // Before such a token's text the space is there already.
   return !(state_->escapes_early() && state_->normalized[static_cast<std::size_t>(id)]);
 }
+std::string Tokenizer::text_of(Token id) const {
+  if (id < 0 || id >= vocab_size()) return {};
+  const std::string_view token = state_->data.tokens[static_cast<std::size_t>(id)];
+  using Type = TokenizerData::TokenType;
+  const Type type = state_->data.types[static_cast<std::size_t>(id)];
+  if (type != Type::control && type != Type::unknown && type != Type::user_defined) return piece(id);
+  return state_->spm ? spm_unescape(token) : std::string(token);
+}
+std::span<const Token> Tokenizer::user_defined() const { return state_->user_defined; }
 const std::string& Tokenizer::chat_template() const { return state_->data.chat_template; }
 
 std::string StreamDecoder::push(Token id) {

@@ -25,6 +25,10 @@ using Token = std::int32_t;
 struct EncodeOptions {
   bool add_special = true;    // BOS and EOS, where the vocabulary asks for them
   bool parse_special = true;  // "<|im_end|>" in the text is the token of that name, not its letters
+  // 1 for each byte of the text of which no special token may be a part, whatever it says; as long as the text, or
+  // empty. There user-defined tokens are found all the same, but for the guarded ones, which are sorted.
+  std::string_view typed = {};
+  std::span<const Token> guarded = {};
 };
 
 // One face of SPM, byte-level BPE and BPE over characters. Cheap to copy, safe to share between threads.
@@ -43,6 +47,8 @@ class Tokenizer {
   index vocab_size() const;
   Token bos() const;  // TokenizerData::no_token where there is none
   Token eos() const;
+  Token unknown() const;
+  Token padding() const;
   // Generation stops at EOS, at every other id that the model's files name as an end, and at the end of a turn, which
   // is known by its name: <|eot_id|>, <|im_end|> and others.
   bool stops(Token id) const;
@@ -55,6 +61,9 @@ class Tokenizer {
   // again when it is printed.
   bool adds_space_prefix() const;
   bool space_follows(Token special) const;
+  // A token as it stands in a text: of a special one its name. Empty for ids outside the vocabulary.
+  std::string text_of(Token id) const;
+  std::span<const Token> user_defined() const;
   const std::string& chat_template() const;
 
  private:
