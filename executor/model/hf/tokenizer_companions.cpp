@@ -174,7 +174,11 @@ class Companions {
     take_named(content_of(json.find("bos_token")), t_.bos);
     take_named(content_of(json.find("eos_token")), t_.eos);
     take_named(content_of(json.find("pad_token")), t_.padding);
-    if (const Json chat = json.find("chat_template"); chat.is_string()) t_.chat_template = chat.text();
+    const Json chat = json.find("chat_template");  // one, or several by name
+    for (const Json each : chat.is_array() ? chat.elements() : chat.alone()) {
+      if (each.is_object() && each.find("name") == "default") t_.chat_template = each.find("template").text();
+      if (chat.is_string()) t_.chat_template = chat.text();
+    }
     const bool spm = t_.kind == TokenizerData::Kind::spm;
     bool space = t_.add_space_prefix, legacy = true, off = false;
     const std::pair<const char*, bool*> obeyed[] = {{"add_bos_token", &t_.add_bos},

@@ -69,7 +69,7 @@ Expected<ChatPrompt> ChatTemplate::render(const std::vector<ChatMessage>& messag
     if (!text->empty()) variables.emplace_back(name, Value::of(std::string_view(*text)));
   for (const auto& [name, value] : options.switches) variables.emplace_back(name, Value::of(value));
   const std::time_t now = options.now ? *options.now : std::time(nullptr);
-  auto text = chat::Evaluation(state_->program, {}, now).run(variables);
+  auto text = chat::Evaluation(state_->program, {options.most_steps, options.most_bytes}, now).run(variables);
   if (!text) return failure(std::move(text.error()));
   return ChatPrompt{std::move(text->bytes), std::move(text->typed)};
 }

@@ -19,8 +19,8 @@ namespace inlay::exec::chat {
 
 // What a template may take; one from a stranger may try to take more.
 struct Limits {
-  std::int64_t steps = std::int64_t{1} << 22;  // parts of expressions, and items of lists that are walked over or made
-  std::int64_t bytes = std::int64_t{1} << 26;  // of all strings that are made, and of the output
+  std::int64_t steps;  // parts of expressions, and items of lists that are walked over or made
+  std::int64_t bytes;  // of all strings that are made, and of the output
 };
 
 // What a call of a name may mean: a function of the table, or a macro with the place of its statement.

@@ -29,6 +29,12 @@ struct EngineOptions;
 struct Weights;
 template <class... Backends> class Chain;
 
+// What is added to the logit of one token.
+struct LogitBias {
+  Token token;
+  float bias;  // finite, or -infinity: the token never comes
+};
+
 class Session {
  public:
   struct Options {
@@ -57,12 +63,15 @@ class Session {
   const ModelConfig& config() const;
   index context() const { return options_.context; }
   index length() const { return sequence_.length; }
+  index chunk() const { return options_.chunk; }
   std::size_t cache_bytes() const;
   std::size_t linear_bytes() const { return linear_bytes_; }  // what one token reads of the linears
   // Operators that the first backend declined, each once.
   std::span<const Fallback> fallbacks() const;
 
   void reset();
+  // Forgets what lies behind the first `length` tokens: another text may go on there. There are no logits then.
+  Status truncate(index length);
 
   // Appends tokens in chunks; the logits of the last `rows` of them can be asked for. `progress(done, all)` after
   // each chunk.
@@ -77,8 +86,8 @@ class Session {
   Expected<ConstView<2>> logits();
 
   // The token after the last one, by these settings, of host memory. Logits and tokens are filled in here; there are
-  // no probs.
-  Expected<Token> sample(const Sampling<Host>& settings);
+  // no probs. Biases are added to the logits before anything else, on the host.
+  Expected<Token> sample(const Sampling<Host>& settings, std::span<const LogitBias> biases = {});
 
  private:
   Session(std::unique_ptr<Engine> engine, const Options& options, std::size_t linear_bytes);
@@ -93,7 +102,8 @@ class Session {
   Options options_;
   std::size_t linear_bytes_ = 0;
   Sequence sequence_;
-  index rows_ = 0;  // of logits
+  index rows_ = 0;             // of logits
+  std::vector<float> biased_;  // the last of them, with biases
 };
 
 }  // namespace inlay::exec

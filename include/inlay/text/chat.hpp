@@ -35,6 +35,8 @@ struct ChatOptions {
   // What else the template may ask for: enable_thinking and the like.
   std::vector<std::pair<std::string, bool>> switches = {};
   std::optional<std::time_t> now = {};  // what strftime_now tells; none: the clock
+  // What a template may take, since it comes from strangers: parts of expressions and items of lists, bytes of strings.
+  std::int64_t most_steps = std::int64_t{1} << 22, most_bytes = std::int64_t{1} << 26;
 };
 // The texts of the tokenizer's special tokens.
 ChatOptions chat_options(const Tokenizer& tokenizer);
