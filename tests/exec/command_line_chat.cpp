@@ -43,9 +43,10 @@ TEST_F(ChatLine, turns_are_what_their_texts_are) {
 }
 
 TEST_F(ChatLine, system_switches_and_blank_lines_reach_the_template) {
-  const std::string option = "--tokens 8 --template " + write("t.jinja",
-                                                              "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
-                                                              "{% if late %} a time{% endif %}");
+  const std::string option =
+      "--tokens 8 --template " + write("t.jinja",
+                                       "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
+                                       "{% if late %} a time{% endif %}");
   const Outcome talk = chat("\n  \nupon\n", option + " --system 'Once ' --template-switch late=true");
   ASSERT_EQ(talk.code, 0) << talk.err;
   EXPECT_EQ(talk.out, inlay("run --prompt 'Once upon a time' --tokens 8").out.substr(16) + "\n");
