@@ -68,6 +68,19 @@ TEST(tokenizer_companions, every_file_may_name_ends) {
   f.refused({"generation_config.json"});
 }
 
+TEST(tokenizer_companions, a_chat_template_stands_in_one_of_several_places) {
+  Files f;
+  EXPECT_EQ(f.tokenizer().chat_template(), "");
+  f.write("tokenizer_config.json", {{"chat_template", "one"}});
+  EXPECT_EQ(f.tokenizer().chat_template(), "one");
+  f.write(
+      "tokenizer_config.json",
+      {{"chat_template", {{{"name", "tool_use"}, {"template", "two"}}, {{"name", "default"}, {"template", "three"}}}}});
+  EXPECT_EQ(f.tokenizer().chat_template(), "three");
+  write_text(f.directory / "chat_template.jinja", "four\n");  // newer files', and it wins
+  EXPECT_EQ(f.tokenizer().chat_template(), "four\n");
+}
+
 TEST(tokenizer_companions, added_tokens_are_one_id) {
   Files f;
   f.write("added_tokens.json", {{"<|im_start|>", 700}, {"<tool>", 701}, {"</s>", 2}});

@@ -104,7 +104,7 @@ TEST(chat, what_is_not_supported_is_named) {
     EXPECT_EQ(text.error().code(), StatusCode::unsupported);
     EXPECT_NE(text.error().message().find(each["refused"].get<std::string>()), std::string::npos)
         << text.error().message();
-    EXPECT_TRUE(text.error().message().starts_with("chat template, line ")) << text.error().message();
+    EXPECT_TRUE(text.error().message().starts_with("chat template")) << text.error().message();
   }
 }
 

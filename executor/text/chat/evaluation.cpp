@@ -12,7 +12,12 @@ using Kind = Statement::Kind;
 
 Expected<Text> Evaluation::run(const Variables& variables) {
   scopes_.emplace_back();
-  for (const auto& [name, value] : variables) scopes_[0].names.emplace_back(name, value);
+  for (const auto& [name, value] : variables) {
+    if (std::find(program_.late.begin(), program_.late.end(), name) != program_.late.end())
+      return failure(unsupported("chat template: setting " + quote(name) +
+                                 ", which is given, behind a block that reads it is not supported"));
+    scopes_[0].names.insert_or_assign(name, value);
+  }
   run(program_.body);
   scopes_.clear();
   if (!status_.ok()) return failure(std::move(status_));
@@ -117,15 +122,17 @@ Evaluation::Flow Evaluation::run_for(const Statement& statement) {
   }
   Loop loop{items};
   Flow flow = Flow::next;
+  bool ended = false;  // a turn, without break and continue: then there is no else, as Jinja compiles it
   for (; loop.at < items.size() && ok() && flow != Flow::break_; ++loop.at) {
     if (!spend(statement.at)) break;
     scopes_.emplace_back();
     if (statement.uses_loop) assign("loop", Value::of(&loop));
     assign_all(statement, items[loop.at]);
     flow = run(statement.body);
+    ended = ended || flow == Flow::next;
     scopes_.pop_back();
   }
-  if (items.empty() && !statement.branches.empty() && ok()) {
+  if (!ended && !statement.branches.empty() && ok()) {
     scopes_.emplace_back();
     flow = run(statement.branches[0].body);
     scopes_.pop_back();
@@ -145,6 +152,7 @@ void Evaluation::run_set(const Statement& statement) {
     return;
   }
   if (!may_be_kept(statement.at, value)) return;
+  spend(statement.at, target->name_space().attributes.size() / 8);
   for (auto& [name, old] : target->name_space().attributes)
     if (name == statement.text) {
       old = value;
@@ -162,12 +170,7 @@ Text Evaluation::capture(const Block& block) {
 }
 
 void Evaluation::assign(std::string_view name, Value value) {
-  for (auto& [known, old] : scopes_.back().names)
-    if (known == name) {
-      old = std::move(value);
-      return;
-    }
-  scopes_.back().names.emplace_back(name, std::move(value));
+  scopes_.back().names.insert_or_assign(name, std::move(value));
 }
 
 void Evaluation::assign_all(const Statement& statement, const Value& value) {
@@ -184,8 +187,7 @@ void Evaluation::assign_all(const Statement& statement, const Value& value) {
 
 const Value* Evaluation::find(std::string_view name) const {
   for (std::size_t i = scopes_.size(); i-- > 0;) {
-    for (const auto& [known, value] : scopes_[i].names)
-      if (known == name) return &value;
+    if (const auto at = scopes_[i].names.find(name); at != scopes_[i].names.end()) return &at->second;
     if (scopes_[i].of_macro && i > 1) i = 1;
   }
   return nullptr;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -79,7 +80,7 @@ class Evaluation {
     Evaluation& run;
   };
   struct Scope {
-    std::vector<std::pair<std::string_view, Value>> names = {};
+    std::map<std::string_view, Value> names = {};
     bool of_macro = false;  // behind it only the first scope is seen
   };
 

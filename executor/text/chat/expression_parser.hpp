@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/text/chat/lexer.hpp"
+#include "executor/text/chat/name_scopes.hpp"
 #include "executor/text/chat/syntax.hpp"
 
 namespace inlay::exec::chat {
@@ -53,6 +54,7 @@ class ExpressionParser {
   NodePtr tuple_or_expression(bool conditions);
 
   Program& program_;
+  NameScopes names_;
   bool uses_loop_ = false;  // whether the name `loop` came up
 
  private:

@@ -37,6 +37,7 @@ Value Evaluation::attribute(std::uint32_t at, const Value& of, std::string_view 
       return {};
     case Kind::name_space:
       if (in_filter_) return refuse(at, "a namespace in the 'if' of a for");
+      spend(at, of.name_space().attributes.size() / 8);
       for (const auto& [known, value] : of.name_space().attributes)
         if (known == name) return value;
       return {};

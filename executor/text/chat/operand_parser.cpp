@@ -40,6 +40,7 @@ NodePtr ExpressionParser::primary() {
       for (const std::string_view word : {"and", "or", "not", "if", "else", "in", "is", "for", "elif"})
         if (token.text == word) fail(token, "unexpected " + quote(word));
       uses_loop_ = uses_loop_ || token.text == "loop";
+      names_.read(token.text);
     }
     return node;
   }

@@ -114,6 +114,8 @@ class Parser : ExpressionParser {
     if (ok() && !is("in")) fail(peek(), "unexpected " + quote(peek().text) + "; 'in' is missing");
     next();
     made.value = tuple_or_expression(false);
+    names_.enter();
+    set_names(made.targets);
     if (is("recursive")) refuse(peek(), "'recursive'");
     if (is("if")) {
       next();
@@ -124,12 +126,15 @@ class Parser : ExpressionParser {
     ++loops_, ++scopes_;
     made.body = block({"endfor", "else"});
     --loops_, --scopes_;
+    names_.leave();
     made.uses_loop = uses_loop_;
     uses_loop_ = uses_loop_ || outer;
     if (ok() && peek(1).text == "else") {
       end_block("else");
       ++scopes_;
+      names_.enter();
       made.branches.push_back({{}, block({"endfor"})});
+      names_.leave();
       --scopes_;
     }
     end_block("endfor");
@@ -148,6 +153,10 @@ class Parser : ExpressionParser {
     if (is("=")) {
       next();
       made.value = tuple_or_expression(true);
+      if (made.text.empty())
+        set_names(made.targets);
+      else
+        names_.read(made.targets[0]);
       return end_tag();
     }
     if (is("|")) refuse(peek(), "a filter of a block that is set");
@@ -155,12 +164,14 @@ class Parser : ExpressionParser {
     made.kind = Statement::Kind::set_block;
     end_tag();
     inner(made, "endset");
+    if (made.text.empty()) set_names(made.targets);
   }
 
   void macro_statement(Statement& made, const Token& token) {
     if (scopes_ > 0) refuse(token, "a macro within a for, a macro or a block");
     made.kind = Statement::Kind::macro;
     made.text = name("the name of the macro");
+    set_names({made.text});
     expect_symbol("(");
     while (ok() && !is(")")) {
       made.targets.push_back(name("the name of a parameter"));
@@ -190,9 +201,18 @@ class Parser : ExpressionParser {
     loops_ = loops;
   }
 
+  void set_names(const std::vector<std::string_view>& targets) {
+    for (const std::string_view target : targets)
+      if (names_.set(target)) program_.late.push_back(target);
+  }
+
+  // A block with names of its own, and `targets` among them: the parameters of a macro.
   void inner(Statement& made, std::string_view end) {
     ++scopes_;
+    names_.enter();
+    if (made.kind == Statement::Kind::macro) set_names(made.targets);
     made.body = block({end});
+    names_.leave();
     --scopes_;
     end_block(end);
   }

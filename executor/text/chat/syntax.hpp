@@ -99,7 +99,8 @@ struct Statement {
 struct Program {
   std::shared_ptr<const std::string> source;  // what the rest looks at
   Block body = {};
-  std::vector<std::string> literals = {};  // all that it may write of its own
+  std::vector<std::string> literals = {};   // all that it may write of its own
+  std::vector<std::string_view> late = {};  // names that are set behind a block that reads them (NameScopes)
 };
 
 // Deeper ones are refused: who walks a tree calls itself.

@@ -28,6 +28,7 @@ RENDERED = [(each,) for each in [
     "{% set a, b = 1, 2 %}{{ a }}{{ b }}", "{% set (a, b) = [1, 2] %}{{ a }}{{ b }}", "{% set a, b = [1] %}", "{% set a %}x{{ n }}{% endset %}[{{ a }}]",
     "{% set d.a = 1 %}", "{% set x.y = 1 %}", "{% set a = 1, 2 %}{{ a }}", "{% set a = 1 if f %}{{ a is defined }}", "{{ loop is defined }}", "{% set messages = messages[1:] %}{{ messages | length }}",
     "{% set s = s | trim %}{{ s }}{% for i in [1] %}{% set s = 'x' %}{% endfor %}{{ s }}",
+    "{% for i in words %}{{ u }}{% endfor %}{% set u = 1 %}{{ u }}", "{% for i in words %}{{ n }}{% endfor %}{% set n = n + 1 %}{{ n }}", "{{ n }}{% for i in words %}{{ n }}{% endfor %}{% set n = 1 %}{{ n }}",
     # If.
     "{% if f %}a{% elif n == 7 %}b{% else %}c{% endif %}", "{% if missing %}a{% endif %}b", "{% if 0 %}{% elif '' %}{% elif [] %}{% elif {} %}{% elif nothing %}{% else %}x{% endif %}",
     "{% if f %}a{% elif f %}b{% endif %}c",
@@ -41,6 +42,7 @@ RENDERED = [(each,) for each in [
     "{% for a, b in [[1, 2], (3, 4)] %}{{ a }}{{ b }}{% endfor %}", "{% for a, b in [[1]] %}{% endfor %}", "{% for r in rows if r.v is defined %}{{ r.v }}{% if not loop.last %},{% endif %}{% endfor %}",
     "{% for i in words %}{% for i in [] %}{% else %}{{ loop.index }}{% endfor %}{% endfor %}", "{% for x in rows %}{{ loop.index0 }}{% for y in rows if y.r == x.r %}{{ loop.length }}{% endfor %}{% endfor %}",
     "{% for i in [1,2,3] %}{% for j in [] %}{% else %}{% break %}{% endfor %}{{ i }}{% endfor %}",
+    "{% for i in [1] %}{% break %}{% else %}b{% endfor %}", "{% for i in [1, 2] %}{% continue %}{% else %}b{% endfor %}", "{% for i in [1, 2] %}{% if i == 2 %}{% break %}{% endif %}{% else %}b{% endfor %}", "{% for i in [1, 2] %}{% if i == 1 %}{% continue %}{% endif %}{% else %}b{% endfor %}",
     # Macros.
     "{% macro m(a, b=2, c='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{{ m(1) }}{{ m(1, c=3) }}{{ m(b=0, a=9) }}{{ m() }}", "{% macro m() %}x{% endmacro %}{{ m(1) }}", "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(b=1) }}",
     "{{ m() }}{% macro m() %}x{% endmacro %}", "{% macro m(n) %}{% if n > 0 %}{{ n }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(3) }}",
@@ -84,4 +86,5 @@ REFUSED = [
     ("{% for i in x recursive %}{% endfor %}", "'recursive'"), ("{% set a | upper %}x{% endset %}", "a filter"), ("{% for i in x %}{% macro m() %}{% endmacro %}{% endfor %}", "a macro within"), ("{% macro m() %}{{ caller() }}{% endmacro %}", "'caller'"), ("{% macro m() %}{{ varargs }}{% endmacro %}", "'varargs'"), ("{% set loop = 1 %}", "'loop'"), ("{{ x | trim(1, 2) }}", "argument 2 of 'trim'"), ("{{ x | tojson(sort_keys=true) }}", "'sort_keys'"), ("{{ x | default(value=1) }}", "'value'"), ("{{ namespace({}) }}", "'namespace'"), (r"{{ '\N{DASH}' }}", r"\N"), ("{{ x is defined 5 }}", "argument 1 of 'defined'"),
     # Seen when it is rendered.
     ("{{ s | upper }}", "outside ASCII"), ("{{ s.title() }}", "outside ASCII"), ("{{ [s] }}", "outside ASCII"), ("{{ '%s' % s }}", "'%'"), ("{{ d.get }}", "the method 'get' without a call"), ("{{ s.strip is defined }}", "without a call"), ("{{ s['strip'] }}", "without a call"), ("{{ d.items }}", "without a call"), ("{{ strftime_now('%c') }}", "the format '%c'"), ("{{ '1.5' | int }}", "'1.5'"), ("{{ 999999999999999999 * 99 }}", "so large"), ("{% set x = rows | map(attribute='r') %}{{ x | list }}{{ x | list }}", "twice"), ("{{ rows | map(attribute='r') }}", "printing"), ("{{ d.items() }}", "printing"), ("{{ raise_exception }}", "printing a function"), ("{% set ns = namespace() %}{% set ns.a = ns %}", "a namespace within"), ("{% set ns = namespace() %}{{ [ns] }}", "a namespace within"), ("{% for i in l %}{{ [loop] }}{% endfor %}", "a loop within"), ("{% for i in l %}{{ loop.depth }}{% endfor %}", "'depth'"), ("{{ 'a'.replace('', 'b') }}", "'replace'"), ("{{ {1: 2} }}", "no string"), ("{{ [1] < [2] }}", "order of lists"), ("{% set ns = namespace(a=1) %}{% for i in l if ns.a %}{% endfor %}", "namespace in the 'if'"),
+    ("{% for i in l %}{{ s }}{% endfor %}{% set s = 1 %}", "setting 's', which is given, behind a block"), ("{% macro m() %}{{ n }}{% endmacro %}{% set n = 1 %}", "setting 'n'"),
 ]
