@@ -9,9 +9,8 @@
 //   INLAY_THREADS=1       as many threads, in place of two
 //   INLAY_BENCH_POOL=openmp   OpenMP's threads in place of Inlay's
 //   INLAY_BENCH_SHORT=1   as a test: operands are cut, two timed calls, no limit
-//   INLAY_BENCH_CL=1      OpenCL. A CPU's device beside our kernels, by turns: `of_cpu` is the share of their speed. A
-//   GPU
-//                         alone: the time of its kernels, and as the limit of memory a copy from buffer to buffer
+//   INLAY_BENCH_CL=1      OpenCL. A CPU's device beside our kernels, by turns: `of_cpu` is the share of their speed.
+//                         A GPU alone: the time of its kernels, with a copy from buffer to buffer as memory's limit.
 #pragma once
 
 #include <benchmark/benchmark.h>

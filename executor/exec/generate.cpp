@@ -1,6 +1,5 @@
 #include <inlay/exec/generate.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -10,23 +9,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-// The prompt behind what is kept, chunk by chunk. False: interrupted.
-Expected<bool> append(Session& session, const std::vector<Token>& prompt, const GenerateOptions& options) {
-  const auto all = static_cast<index>(prompt.size());
-  if (session.length() + all - options.kept > session.context())
-    return failure(invalid("the text has " + std::to_string(session.length() + all - options.kept) +
-                           " tokens; it must fit the context of " + std::to_string(session.context())));
-  for (index begin = options.kept; begin < all;) {
-    if (options.interrupted()) return false;
-    const index end = std::min(begin + session.chunk(), all);
-    if (Status status = session.append({prompt.begin() + begin, prompt.begin() + end}); !status.ok())
-      return failure(std::move(status));
-    begin = end;
-    options.progress(end - options.kept, all - options.kept);
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -45,10 +27,12 @@ Expected<Generation> generate(Session& session, const Tokenizer& tokenizer, cons
   const std::int64_t prompt_length = all;
 
   const auto begin = Clock::now();
-  const auto appended = append(session, prompt, options);
-  if (!appended) return failure(appended.error().code(), appended.error().message());
+  const index whole = session.length() + result.prompt_tokens;
+  const std::vector<Token> rest(prompt.begin() + options.kept, prompt.end());
+  if (Status status = session.append(rest, 1, options.progress, options.interrupted); !status.ok())
+    return failure(std::move(status));
   result.prefill_seconds = since(begin);
-  if (!*appended) {
+  if (session.length() < whole) {
     result.end = Generation::End::caller;
     return result;
   }

@@ -12,6 +12,11 @@
 #include <inlay/model/weights.hpp>
 
 namespace inlay::exec {
+namespace {
+
+Status no_logits() { return invalid("there are no logits; tokens must be appended first"); }
+
+}  // namespace
 
 Session::Session(std::unique_ptr<Engine> engine, const Options& options, std::size_t linear_bytes)
     : engine_(std::move(engine)), options_(options), linear_bytes_(linear_bytes) {}
@@ -22,8 +27,14 @@ Session::~Session() = default;
 const ModelConfig& Session::config() const { return engine_->config(); }
 std::size_t Session::cache_bytes() const { return engine_->cache_bytes(); }
 std::span<const Fallback> Session::fallbacks() const { return engine_->fallbacks(); }
-void Session::reset() { engine_->blocks().release(sequence_); }
-Expected<ConstView<2>> Session::logits() { return engine_->logits(rows_); }
+void Session::reset() {
+  engine_->blocks().release(sequence_);
+  rows_ = 0;
+}
+Expected<ConstView<2>> Session::logits() {
+  if (rows_ < 1) return failure(no_logits());
+  return engine_->logits(rows_);
+}
 
 Session::Options Session::completed(Options options, const ModelConfig& config) {
   if (options.context <= 0 || options.context > config.context) options.context = config.context;
@@ -64,8 +75,8 @@ Expected<Session> Session::make(const ModelConfig& config, Weights weights, Eage
       std::move(run).release());
 }
 
-Status Session::append(const std::vector<Token>& tokens, index rows,
-                       const std::function<void(index, index)>& progress) {
+Status Session::append(const std::vector<Token>& tokens, index rows, const std::function<void(index, index)>& progress,
+                       const std::function<bool()>& interrupted) {
   const index count = static_cast<index>(tokens.size());
   if (count < 1) return invalid("there are no tokens; there must be at least 1");
   if (rows < 1 || rows > count)
@@ -76,6 +87,10 @@ Status Session::append(const std::vector<Token>& tokens, index rows,
   if (Status status = engine_->reserve_logits(rows); !status.ok()) return status;
   rows_ = rows;
   for (index begin = 0; begin < count; begin += options_.chunk) {
+    if (interrupted()) {
+      rows_ = 0;
+      return {};
+    }
     const index size = std::min(options_.chunk, count - begin);
     // Rows of the logits that this chunk holds.
     const index first = std::max(begin, count - rows), wanted = std::max<index>(begin + size - first, 0);
@@ -105,7 +120,7 @@ Status Session::truncate(index length) {
 }
 
 Expected<Token> Session::sample(const Sampling<Host>& settings, std::span<const LogitBias> biases) {
-  if (rows_ < 1) return failure(invalid("there are no logits to draw from; tokens must be appended first"));
+  if (rows_ < 1) return failure(no_logits());
   if (settings.probs.present()) return failure(invalid("probs is given; it must be left out: the logits stay inside"));
   if (biases.empty()) return engine_->sample(settings, rows_ - 1);
   auto logits = engine_->logits(rows_);

@@ -19,13 +19,7 @@ const std::array<std::uint16_t, 256>& byte_alphabet() {
 
 std::string to_byte_alphabet(std::string_view bytes) {
   std::string out;
-  for (const char c : bytes) {
-    const unsigned point = byte_alphabet()[static_cast<unsigned char>(c)];
-    if (point < 0x80)
-      out += static_cast<char>(point);
-    else
-      (out += static_cast<char>(0xc0 | point >> 6)) += static_cast<char>(0x80 | (point & 0x3f));
-  }
+  for (const char c : bytes) append_utf8(out, byte_alphabet()[static_cast<unsigned char>(c)]);
   return out;
 }
 

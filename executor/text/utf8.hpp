@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace inlay::exec {
@@ -13,6 +15,18 @@ constexpr std::size_t utf8_length(unsigned char lead) {
   if (lead < 0xe0) return 2;
   if (lead < 0xf0) return 3;
   return lead < 0xf5 ? 4 : 0;
+}
+
+// A code point, which is no surrogate and at most U+10FFFF, as its bytes.
+inline void append_utf8(std::string& out, std::uint32_t point) {
+  if (point < 0x80) {
+    out += static_cast<char>(point);
+    return;
+  }
+  const int more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+  constexpr unsigned lead[] = {0, 0xc0, 0xe0, 0xf0};
+  out += static_cast<char>(lead[more] | point >> 6 * more);
+  for (int i = more - 1; i >= 0; --i) out += static_cast<char>(0x80 | (point >> 6 * i & 0x3f));
 }
 
 // How many of the bytes at the front of `text` are the beginning of one valid character.

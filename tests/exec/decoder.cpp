@@ -126,6 +126,33 @@ TEST(decoder, what_does_not_fit_is_refused_and_nothing_is_lost) {
   EXPECT_EQ(all(session, session.append(tokens(90, config.vocab))), before);
 }
 
+// What was appended before an interruption stays, and the text goes on from there with the bits of the whole.
+TEST(decoder, a_prompt_is_interrupted_between_its_chunks) {
+  const ModelConfig config = tiny();
+  const auto prompt = tokens(40, config.vocab);
+  const Session::Options options{.chunk = 16};
+  Session whole = session(config, "f32", Eager(Cpu()), options);
+  const auto expected = all(whole, whole.append(prompt));
+  Session text = session(config, "f32", Eager(Cpu()), options);
+  index done = 0;
+  const auto append = [&](index most) {
+    return text.append(
+        {prompt.begin() + text.length(), prompt.end()}, 1, [&](index now, index) { done = now; },
+        [&done, most] { return done >= most; });
+  };
+  ASSERT_TRUE(ok(append(0)));
+  EXPECT_EQ(text.length(), 0);
+  ASSERT_TRUE(ok(append(16)));
+  EXPECT_EQ(text.length(), 16);
+  EXPECT_FALSE(text.logits());
+  EXPECT_FALSE(text.sample({.logits = {}, .tokens = {}, .temperature = 0}));
+  EXPECT_FALSE(text.truncate(17).ok());
+  EXPECT_EQ(all(text, text.append({prompt.begin() + 16, prompt.end()})), expected);
+  ASSERT_TRUE(ok(text.truncate(16)));
+  EXPECT_FALSE(text.logits());
+  EXPECT_EQ(all(text, text.append({prompt.begin() + 16, prompt.end()})), expected);
+}
+
 TEST(kv_pool, blocks_are_taken_once_and_come_back) {
   BlockPool pool({.layers = 1, .kv_heads = 1, .head_dim = 2, .block_size = 4, .blocks = 6});
   Sequence a, b;

@@ -22,7 +22,6 @@ using Codes = std::vector<std::vector<int>>;
 struct Checkpoint {
   Json config = llama_config();
   Shard shard;
-  Json* files = nullptr;
   std::mt19937 rng{7};
 
   Checkpoint() {
@@ -84,6 +83,13 @@ void expect_weight(const ModelFile& file, const std::string& name, const Matrix&
   }
 }
 
+// All of them, from one on.
+void expect_linears(const Expected<ModelFile>& file, const std::vector<Matrix>& expected, std::size_t first = 0) {
+  ASSERT_TRUE(file) << file.error().message();
+  for (std::size_t i = first; i < std::size(linears); ++i)
+    ASSERT_NO_FATAL_FAILURE(expect_weight(*file, linears[i].ours, expected[i]));
+}
+
 struct Gptq {
   index bits = 4, group = 16;
   bool v2 = false, act_order = false;
@@ -137,9 +143,7 @@ TEST(quantized_checkpoints, gptq) {
     const TemporaryDirectory d;
     c.write(d);
     const auto file = load_model(d / "");
-    ASSERT_TRUE(file) << file.error().message();
-    for (std::size_t i = 0; i < std::size(linears); ++i)
-      ASSERT_NO_FATAL_FAILURE(expect_weight(*file, linears[i].ours, expected[i]));
+    ASSERT_NO_FATAL_FAILURE(expect_linears(file, expected));
     EXPECT_EQ(file->find("blk.0.attn_q.weight")->codes->format(), "GPTQ, " + std::to_string(form.bits) + " bits");
   }
 }
@@ -154,9 +158,7 @@ TEST(quantized_checkpoints, gptq_says_so_in_a_file_of_its_own) {
   c.write(d);
   write_text(d / "quantize_config.json", R"({"bits": 4, "group_size": -1, "desc_act": false, "sym": true})");
   const auto file = load_model(d / "");
-  ASSERT_TRUE(file) << file.error().message();
-  for (std::size_t i = 0; i < std::size(linears); ++i)
-    ASSERT_NO_FATAL_FAILURE(expect_weight(*file, linears[i].ours, expected[i]));
+  ASSERT_NO_FATAL_FAILURE(expect_linears(file, expected));
 }
 
 TEST(quantized_checkpoints, awq) {
@@ -192,9 +194,7 @@ TEST(quantized_checkpoints, awq) {
   const TemporaryDirectory d;
   c.write(d);
   const auto file = load_model(d / "");
-  ASSERT_TRUE(file) << file.error().message();
-  for (std::size_t i = 0; i < std::size(linears); ++i)
-    ASSERT_NO_FATAL_FAILURE(expect_weight(*file, linears[i].ours, expected[i]));
+  ASSERT_NO_FATAL_FAILURE(expect_linears(file, expected));
 }
 
 // The numbers of E4M3 in order of their codes: 0, 7 steps of 2^-9, then 8 of each binade up to 448.
@@ -249,9 +249,7 @@ TEST(quantized_checkpoints, fp8_of_blocks_rows_and_tensors) {
     const TemporaryDirectory d;
     c.write(d);
     const auto file = load_model(d / "");
-    ASSERT_TRUE(file) << file.error().message();
-    for (std::size_t i = 0; i < std::size(linears); ++i)
-      ASSERT_NO_FATAL_FAILURE(expect_weight(*file, linears[i].ours, expected[i]));
+    ASSERT_NO_FATAL_FAILURE(expect_linears(file, expected));
   }
 }
 
@@ -290,10 +288,8 @@ TEST(quantized_checkpoints, become_gguf) {
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_EQ(report->notes.size(), std::size(linears));
   const auto file = load_model(d / "m.gguf");
-  ASSERT_TRUE(file) << file.error().message();
   // Rows of q and k go over to GGUF's pairs; those of the others stay. Small codes times few scales fit an f16.
-  for (std::size_t i = 2; i < std::size(linears); ++i)
-    ASSERT_NO_FATAL_FAILURE(expect_weight(*file, linears[i].ours, expected[i]));
+  expect_linears(file, expected, 2);
 }
 
 TEST(quantized_checkpoints, what_does_not_fit_is_refused_by_name) {

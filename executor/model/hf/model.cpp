@@ -215,15 +215,11 @@ class HfLoader {
     if (!names_.insert(*ours).second) return {StatusCode::corrupt_data, path + ": two tensors for " + quote(*ours)};
     if (tensor.bytes > 0 && tensor.name.find(fused_name) != std::string::npos)
       return split_qkv(model_.config, path, tensor, tensors_, memory_);
-    // The format pads to 8 bytes by custom, not by rule.
-    const auto size = static_cast<std::uintptr_t>(ggml_format(tensor.type).bytes);
-    if (!tensor.codes && tensor.bytes > 0 && reinterpret_cast<std::uintptr_t>(tensor.data) % size != 0) {
-      auto copy = Mapping::anonymous(static_cast<std::size_t>(tensor.bytes));
-      if (!copy) return std::move(copy.error());
-      std::memcpy((*copy)->mutable_data(), tensor.data, static_cast<std::size_t>(tensor.bytes));
-      drop_pages(tensor.data, static_cast<std::size_t>(tensor.bytes));
-      tensor.data = (*copy)->data();
-      memory_.push_back(std::move(*copy));
+    if (!tensor.codes) {
+      const auto data =
+          aligned_data(tensor.data, tensor.bytes, static_cast<std::size_t>(ggml_format(tensor.type).bytes), memory_);
+      if (!data) return {data.error().code(), data.error().message()};
+      tensor.data = *data;
     }
     tensors_.push_back(std::move(tensor));
     return {};

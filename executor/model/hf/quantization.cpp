@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -61,13 +62,18 @@ void read_fp8(const Json& config, JsonFields& f, HfQuantization& q) {
   q.block_rows = block[0].integer(), q.block_columns = block[1].integer();
 }
 
-// Four exponent bits, three of the significand; of the largest exponent only the last is no number.
-float of_e4m3(std::uint8_t code) {
-  const int exponent = code >> 3 & 15, digits = code & 7;
-  if (exponent == 15 && digits == 7) return std::nanf("");
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(digits), -9)
-                                   : std::ldexp(static_cast<float>(8 + digits), exponent - 10);
-  return code & 128 ? -size : size;
+// What each code of E4M3 stands for: four exponent bits, three of the significand; of the largest exponent only the
+// last is no number.
+std::array<float, 256> numbers_of_e4m3() {
+  std::array<float, 256> numbers{};
+  for (int code = 0; code < 256; ++code) {
+    const int exponent = code >> 3 & 15, digits = code & 7;
+    const float size = exponent == 15 && digits == 7 ? std::nanf("")
+                       : exponent == 0               ? std::ldexp(static_cast<float>(digits), -9)
+                                                     : std::ldexp(static_cast<float>(8 + digits), exponent - 10);
+    numbers[static_cast<std::size_t>(code)] = code & 128 ? -size : size;
+  }
+  return numbers;
 }
 
 DType dtype_of(const Raw& tensor) {
@@ -137,7 +143,7 @@ Expected<WeightTensor> HfQuantizedParts::codes(const std::string& stem, const Li
   const std::string& path = linear.begin()->second.path;
   auto made = std::make_shared<CheckpointCodes>();
   WeightTensor tensor{.name = stem + ".weight", .type = GgmlType::F16, .rank = 2};
-  // A view of the part, which may have to be copied: the format pads to 8 bytes by custom, not by rule.
+  // A part, for a view of it.
   const auto part = [&](const char* last, int rank, bool of_floats) -> Expected<Raw> {
     const auto found = linear.find(last);
     const std::string name = stem + "." + last;
@@ -148,13 +154,9 @@ Expected<WeightTensor> HfQuantizedParts::codes(const std::string& stem, const Li
       return failure(misfit(found->second.path, name,
                             "is " + raw.dtype + " of rank " + std::to_string(raw.rank) + "; it must be " +
                                 (of_floats ? "F16, BF16 or F32" : "I32") + " of rank " + std::to_string(rank)));
-    if (reinterpret_cast<std::uintptr_t>(raw.data) % sizeof(std::int32_t) != 0) {
-      auto copy = Mapping::anonymous(static_cast<std::size_t>(raw.bytes));
-      if (!copy) return failure(std::move(copy.error()));
-      std::memcpy((*copy)->mutable_data(), raw.data, static_cast<std::size_t>(raw.bytes));
-      raw.data = (*copy)->data();
-      memory.push_back(std::move(*copy));
-    }
+    auto data = aligned_data(raw.data, raw.bytes, sizeof(std::int32_t), memory);
+    if (!data) return failure(std::move(data.error()));
+    raw.data = *data;
     made->bytes.emplace_back(raw.data, static_cast<std::size_t>(raw.bytes));
     tensor.bytes += raw.bytes;
     return raw;
@@ -198,11 +200,10 @@ Expected<WeightTensor> HfQuantizedParts::widened(const std::string& stem, const 
     return failure(StatusCode::not_found, path + ": " + quote(stem) + " has a scale and no weight in F8_E4M3");
   const Raw& weight = codes->second.tensor;
   const bool blocks = quantization_.block_rows > 0;
-  const auto scales = linear.find(blocks ? "weight_scale_inv" : "weight_scale");
+  const std::string name = blocks ? "weight_scale_inv" : "weight_scale";
+  const auto scales = linear.find(name);
   if (scales == linear.end())
-    return failure(
-        StatusCode::not_found,
-        path + ": the tensor " + quote(stem + (blocks ? ".weight_scale_inv" : ".weight_scale")) + " is missing");
+    return failure(StatusCode::not_found, path + ": the tensor " + quote(stem + "." + name) + " is missing");
   const Raw& scale = scales->second.tensor;
   if (weight.rank != 2)
     return failure(misfit(path, stem + ".weight", "has rank " + std::to_string(weight.rank) + "; it must be 2"));
@@ -213,17 +214,21 @@ Expected<WeightTensor> HfQuantizedParts::widened(const std::string& stem, const 
   const index columns = blocks ? quantization_.block_columns : std::max<index>(k, 1);
   const index across = (k + columns - 1) / columns, expected = (n + rows - 1) / rows * across;
   if (size != expected || (scale.dtype != "F32" && scale.dtype != "F16" && scale.dtype != "BF16"))
-    return failure(misfit(path, scales->first == "weight_scale" ? stem + ".weight_scale" : stem + ".weight_scale_inv",
+    return failure(misfit(path, stem + "." + name,
                           "is " + scale.dtype + " of " + std::to_string(size) + " elements; it must be floats, " +
                               std::to_string(expected) + " of them"));
   auto made = Mapping::anonymous(static_cast<std::size_t>(n * k) * 2);
   if (!made) return failure(std::move(made.error()));
+  const std::array<float, 256> numbers = numbers_of_e4m3();
+  const DType scale_type = dtype_of(scale);
   std::vector<float> row(static_cast<std::size_t>(k));
   for (index r = 0; r < n; ++r) {
-    for (index i = 0; i < k; ++i)
-      row[static_cast<std::size_t>(i)] =
-          static_cast<float>(of_e4m3(static_cast<std::uint8_t>(weight.data[r * k + i])) *
-                             load_element(scale.data, dtype_of(scale), r / rows * across + i / columns));
+    for (index block = 0; block < across; ++block) {
+      const double factor = load_element(scale.data, scale_type, r / rows * across + block);
+      for (index i = block * columns; i < std::min(k, (block + 1) * columns); ++i)
+        row[static_cast<std::size_t>(i)] =
+            static_cast<float>(numbers[static_cast<std::uint8_t>(weight.data[r * k + i])] * factor);
+    }
     quantize_row(GgmlType::BF16, row.data(), k, (*made)->mutable_data() + r * k * 2);
   }
   drop_pages(weight.data, static_cast<std::size_t>(weight.bytes));

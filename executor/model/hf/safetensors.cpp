@@ -107,4 +107,15 @@ Expected<SafetensorsFile> open_safetensors(const std::string& path) {
   return file;
 }
 
+Expected<const std::byte*> aligned_data(const std::byte* data, index bytes, std::size_t alignment,
+                                        std::vector<std::shared_ptr<const Mapping>>& memory) {
+  if (bytes == 0 || reinterpret_cast<std::uintptr_t>(data) % alignment == 0) return data;
+  auto copy = Mapping::anonymous(static_cast<std::size_t>(bytes));
+  if (!copy) return failure(std::move(copy.error()));
+  std::memcpy((*copy)->mutable_data(), data, static_cast<std::size_t>(bytes));
+  drop_pages(data, static_cast<std::size_t>(bytes));
+  memory.push_back(std::move(*copy));
+  return memory.back()->data();
+}
+
 }  // namespace inlay::exec

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <inlay/model/model_file.hpp>
 
@@ -31,5 +32,10 @@ struct SafetensorsFile {
 };
 
 Expected<SafetensorsFile> open_safetensors(const std::string& path);
+
+// `bytes` of a file at a multiple of `alignment`: where they lie, or a copy that joins `memory`, since the format pads
+// to 8 bytes by custom, not by rule. The pages of what was copied are given back.
+Expected<const std::byte*> aligned_data(const std::byte* data, index bytes, std::size_t alignment,
+                                        std::vector<std::shared_ptr<const Mapping>>& memory);
 
 }  // namespace inlay::exec

@@ -44,20 +44,21 @@ Value Evaluation::make(std::uint32_t at, Text text) {
 }
 
 Value Evaluation::make(std::uint32_t at, List list) {
-  constexpr int deepest = 60;
   if (!spend(at, list.items.size())) return {};
   for (const Value& item : list.items)
     if (!may_be_kept(at, item)) return {};
-  Value made = Value::of(std::move(list));
-  return made.depth() > deepest ? fail(at, "lists and dicts lie too deep in one another") : made;
+  return not_too_deep(at, Value::of(std::move(list)));
 }
 
 Value Evaluation::make(std::uint32_t at, Dict dict) {
-  constexpr int deepest = 60;
   if (!spend(at, dict.members.size())) return {};
   for (const auto& [key, value] : dict.members)
     if (!may_be_kept(at, value)) return {};
-  Value made = Value::of(std::move(dict));
+  return not_too_deep(at, Value::of(std::move(dict)));
+}
+
+Value Evaluation::not_too_deep(std::uint32_t at, Value made) {
+  constexpr int deepest = 60;
   return made.depth() > deepest ? fail(at, "lists and dicts lie too deep in one another") : made;
 }
 

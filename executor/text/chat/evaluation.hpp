@@ -53,6 +53,7 @@ class Evaluation {
   Value make(std::uint32_t at, Text text);
   Value make(std::uint32_t at, List list);
   Value make(std::uint32_t at, Dict dict);
+  Value not_too_deep(std::uint32_t at, Value made);
 
   Text str(std::uint32_t at, const Value& value);  // Python's str()
   Text json(std::uint32_t at, const Value& value, std::int64_t indent, bool ascii);

@@ -6,6 +6,7 @@
 #include <inlay/core/quote.hpp>
 
 #include "executor/text/chat/text.hpp"
+#include "executor/text/utf8.hpp"
 
 namespace inlay::exec::chat {
 namespace {
@@ -165,17 +166,6 @@ class Lexer {
   Status status_;
 };
 
-void add_utf8(std::string& out, std::uint32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-    return;
-  }
-  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  constexpr unsigned lead[] = {0, 0xc0, 0xe0, 0xf0};
-  out += static_cast<char>(lead[more] | c >> 6 * more);
-  for (int i = more - 1; i >= 0; --i) out += static_cast<char>(0x80 | (c >> 6 * i & 0x3f));
-}
-
 int digit_of(char c) {
   if (is_digit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -229,7 +219,7 @@ Expected<std::string> unquote(std::string_view source, const Token& token) {
       if ((!octal && digits < most) || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
         return failure(StatusCode::corrupt_data,
                        place(source, token.at) + "the string " + quote(token.text) + " has an escape of no character");
-      add_utf8(out, value);
+      append_utf8(out, value);
       i += digits - 1;
     } else if (c == 'N') {
       return failure(StatusCode::unsupported, place(source, token.at) + "the escape \\N is not supported");

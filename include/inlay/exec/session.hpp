@@ -63,7 +63,6 @@ class Session {
   const ModelConfig& config() const;
   index context() const { return options_.context; }
   index length() const { return sequence_.length; }
-  index chunk() const { return options_.chunk; }
   std::size_t cache_bytes() const;
   std::size_t linear_bytes() const { return linear_bytes_; }  // what one token reads of the linears
   // Operators that the first backend declined, each once.
@@ -74,10 +73,12 @@ class Session {
   Status truncate(index length);
 
   // Appends tokens in chunks; the logits of the last `rows` of them can be asked for. `progress(done, all)` after
-  // each chunk.
+  // each chunk. Where `interrupted()` says so before one, those before it stay, as length() tells, and there are no
+  // logits.
   Status append(
       const std::vector<Token>& tokens, index rows = 1,
-      const std::function<void(index, index)>& progress = [](index, index) {});
+      const std::function<void(index, index)>& progress = [](index, index) {},
+      const std::function<bool()>& interrupted = [] { return false; });
 
   // One more token of the text, by the kernels for decoding.
   Status decode(Token token);
