@@ -1,5 +1,7 @@
 #include "tools/chat.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,15 +21,39 @@ namespace inlay::tools {
 
 namespace {
 
-volatile std::sig_atomic_t interrupts = 0;
+// Ctrl-C: counted for an answer, which asks between two tokens, and a byte in a pipe for a read that waits. A read
+// alone does not hear of it if the signal comes just before it, or to another thread.
+class Interrupts {
+ public:
+  Interrupts() {
+    if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) pipe_[0] = pipe_[1] = -1;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      const int before = errno;
+      count_ = count_ + 1;
+      [[maybe_unused]] const ssize_t written = ::write(pipe_[1], "", 1);
+      errno = before;
+    };
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, nullptr);
+  }
+  static bool any() { return count_ > 0; }
+  static void forget() {
+    count_ = 0;
+    for (char byte; ::read(pipe_[0], &byte, 1) == 1;) continue;
+  }
+  // Waits until standard input can be read, or Ctrl-C was there; false then.
+  static bool wait_for_input() {
+    pollfd either[] = {{STDIN_FILENO, POLLIN, 0}, {pipe_[0], POLLIN, 0}};
+    while (::poll(either, 2, -1) < 0 && errno == EINTR) continue;
+    return (either[1].revents & POLLIN) == 0;
+  }
 
-// Ctrl-C interrupts a read, or is asked for between two tokens.
-void count_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupts = interrupts + 1; };
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-}
+ private:
+  static inline volatile std::sig_atomic_t count_ = 0;
+  static inline int pipe_[2] = {-1, -1};
+};
 
 // Lines of standard input. A terminal gives them whole.
 class Lines {
@@ -41,9 +67,9 @@ class Lines {
         buffer_.erase(0, end + 1);
         return Got::line;
       }
+      if (!Interrupts::wait_for_input()) return Got::interrupt;
       char bytes[4096];
       const ssize_t count = ::read(STDIN_FILENO, bytes, sizeof(bytes));
-      if (count < 0 && errno == EINTR) return Got::interrupt;
       if (count <= 0) {
         line = std::exchange(buffer_, {});
         return line.empty() ? Got::end : Got::line;
@@ -128,13 +154,12 @@ class Chat {
     auto made = Answer::make(tokenizer_, answers_, false);
     if (!made) return std::move(made.error());
     auto prefilling = std::make_unique<Progress>("reading");
-    interrupts = 0;
     const auto result = exec::generate(session_, tokenizer_, *ids,
                                        {.tokens = answers_.tokens_given ? answers_.tokens : session_.context(),
                                         .sampling = answers_.sampling,
                                         .biases = biases_,
                                         .kept = kept,
-                                        .interrupted = [] { return interrupts > 0; },
+                                        .interrupted = Interrupts::any,
                                         .progress = [&](index done, index all) { (*prefilling)(done, all); },
                                         .drawn =
                                             [&](exec::Token token) {
@@ -199,12 +224,12 @@ int chat(const ChatOptions& options, const AnswerOptions& answers, const LoadedM
 
   const bool terminal = isatty(STDIN_FILENO) != 0;
   if (terminal) std::fprintf(stderr, "Ctrl-C ends an answer, Ctrl-D the chat.\n");
-  count_interrupts();
+  const Interrupts heard;
   Lines lines;
   for (int unanswered = 0;;) {  // Ctrl-C at the prompt
+    Interrupts::forget();
     if (terminal) std::fputs("> ", stderr);
     std::string line;
-    interrupts = 0;
     const Lines::Got got = lines.read(line);
     if (got == Lines::Got::end || (got == Lines::Got::interrupt && ++unanswered == 2)) break;
     if (got == Lines::Got::interrupt) {
