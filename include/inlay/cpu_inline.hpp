@@ -33,6 +33,8 @@
 #include "cpu_kernels/linear_int8.hpp"
 #include "cpu_kernels/linear_w4a16.hpp"
 #include "cpu_kernels/merge_states.hpp"
+#include "cpu_kernels/moe_combine.hpp"
+#include "cpu_kernels/moe_routing.hpp"
 #include "cpu_kernels/paged_attention.hpp"
 #include "cpu_kernels/quantize.hpp"
 #include "cpu_kernels/rms_norm.hpp"

@@ -27,6 +27,8 @@
 #include <inlay/ops/linear_int8.hpp>
 #include <inlay/ops/linear_w4a16.hpp>
 #include <inlay/ops/merge_states.hpp>
+#include <inlay/ops/moe_combine.hpp>
+#include <inlay/ops/moe_routing.hpp>
 #include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/quantize.hpp>
 #include <inlay/ops/rms_norm.hpp>

@@ -20,6 +20,8 @@ set(linear_int8 "-DX=f16" "-DX=bf16" "-DROWS=4" "-DROWS=12")
 set(linear_w4a16 "-DPREPARES=1" "-DS=bf16 -DBITS=8 -DROWS=1" "-DS=f16 -DBITS=4 -DROWS=4" "-DS=f32 -DBITS=8 -DROWS=12"
   "-DS=f16 -DBITS=4 -DROWS=1 -DSTEPS=1" "-DS=f32 -DBITS=8 -DROWS=4 -DSTEPS=1" "-DS=f16 -DBITS=4 -DROWS=12 -DSTEPS=1")
 set(merge_states "-DX=f16 -DY=f16" "-DX=bf16 -DY=f32")
+set(moe_combine "-DX=f16 -DY=f16 -DGATE=f32" "-DX=bf16 -DY=f32 -DGATE=bf16")
+set(moe_routing "-DX=f16" "-DX=bf16 -DWIDTH=8")
 set(quantize "-DREAL=f16 -DCODE=u8" "-DREAL=bf16 -DCODE=i4 -DNIBBLES=1" "-DREAL=f32 -DCODE=u4 -DNIBBLES=1 -DWIDTH=8")
 set(rms_norm "-DX=f16 -DW=f32 -DY=i8 -DQUANTIZED=1 -DRESIDUAL=1" "-DX=bf16 -DW=bf16 -DY=bf16 -DRESIDUAL=1 -DCASTS=1 -DRESCALES=1")
 set(rope "-DX=f16 -DTABLE=f32" "-DX=bf16 -DTABLE=bf16")

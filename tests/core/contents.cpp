@@ -103,6 +103,16 @@ TYPED_TEST(Contents, ids_of_embedding) {
       {"ids[1]", "4", "0..3"});
 }
 
+TYPED_TEST(Contents, rows_of_moe_combine) {
+  using Space = typename TestFixture::Space;
+  const auto y = this->floats({3, 8}, 7);
+  MoeCombine<Space> op{.x = this->floats({4, 8}), .rows = {}, .weights = this->floats({3, 2}), .y = y};
+  op.rows = this->ids(DType::i32, {3, 2}, {0, 3, 1, 4, 2, 2});
+  this->expect_offence(op, y, 8, 8, {"rows[1,1]", "4", "0..3"});
+  op.rows = this->ids(DType::i32, {3, 2}, {0, 3, 1, 0, -1, 2});
+  this->expect_offence(op, y, 16, 8, {"rows[2,0]", "-1", "0..3"});
+}
+
 TYPED_TEST(Contents, positions_of_rope) {
   using Space = typename TestFixture::Space;
   const auto y = this->floats({3, 1, 8}, 7);

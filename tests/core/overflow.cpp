@@ -158,6 +158,11 @@ TEST_F(EmptyWork, rows_without_elements) {
   expect_nothing_to_do(MergeStates<Host>{.partial_out = nothing<4>({1024, many, 0, 8}),
                                          .partial_lse = nothing<3>({1024, many, 0}),
                                          .out = nowhere<3>({many, 0, 8})});
+  const std::vector<std::int32_t> row(2, 0);
+  expect_nothing_to_do(MoeCombine<Host>{.x = nothing<2>({many, 0}),
+                                        .rows = ConstView<2>(row.data(), {1, 2}),
+                                        .weights = ConstView<2>(one_.data(), {1, 2}),
+                                        .y = nowhere<2>({1, 0})});
 }
 
 TEST_F(EmptyWork, linear_layers) {

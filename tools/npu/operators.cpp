@@ -12,6 +12,8 @@
 #include "shapes/linear_int8.hpp"
 #include "shapes/linear_w4a16.hpp"
 #include "shapes/merge_states.hpp"
+#include "shapes/moe_combine.hpp"
+#include "shapes/moe_routing.hpp"
 #include "shapes/paged_attention.hpp"
 #include "shapes/quantize.hpp"
 #include "shapes/rms_norm.hpp"
@@ -38,6 +40,8 @@ const Registered<LinearShape> linear;
 const Registered<LinearInt8Shape> linear_int8;
 const Registered<LinearW4a16Shape> linear_w4a16;
 const Registered<MergeStatesShape> merge_states;
+const Registered<MoeCombineShape> moe_combine;
+const Registered<MoeRoutingShape> moe_routing;
 const Registered<PagedAttentionShape> paged_attention;
 const Registered<QuantizeShape> quantize;
 const Registered<RmsNormShape> rms_norm;

@@ -5,6 +5,8 @@
 #include "shapes/gelu.hpp"
 #include "shapes/layer_norm.hpp"
 #include "shapes/merge_states.hpp"
+#include "shapes/moe_combine.hpp"
+#include "shapes/moe_routing.hpp"
 #include "shapes/quantize.hpp"
 #include "shapes/rms_norm.hpp"
 #include "shapes/rope.hpp"
@@ -66,6 +68,15 @@ void add_row_cases(CaseMaker& make, const ClParameter& parameter) {
                                  .to = DType::f16,
                                  .has_lse = true};
     add(of_sum, shape, DType::f32, shape.states, shape.tokens, shape.heads, shape.dim);
+  }
+  if (op == "moe_combine") {
+    const MoeCombineShape shape{
+        .tokens = make.pick(16, 3), .dim = make.pick(7168, 1029), .type = DType::f16, .to = DType::f16};
+    add(of_sum, shape, DType::f16, shape.tokens, shape.dim);
+  }
+  if (op == "moe_routing") {
+    const MoeRoutingShape shape = MoeRoutingShape::qwen3(make.pick(64, 3), DType::f16);
+    add(of_sum, shape, DType::f16, shape.tokens, shape.experts);
   }
   if (op == "softmax") {
     const bool is_short = parameter.name == "short_lanes";

@@ -15,11 +15,12 @@ template <class... Ops> struct Every {
 };
 
 using inlay::Host;
-using Unit = Every<inlay::Add<Host>, inlay::Dequantize<Host>, inlay::Embedding<Host>, inlay::FlashAttention<Host>,
-                   inlay::Gelu<Host>, inlay::IncreFlashAttention<Host>, inlay::ReshapeAndCache<Host>,
-                   inlay::CopyBlocks<Host>, inlay::SwapBlocks<Host>, inlay::LayerNorm<Host>, inlay::Linear<Host>,
-                   inlay::LinearInt8<Host>, inlay::LinearW4a16<Host>, inlay::MergeStates<Host>,
-                   inlay::PagedAttention<Host>, inlay::Quantize<Host>, inlay::RmsNorm<Host>, inlay::Rope<Host>,
-                   inlay::RopeTable<Host>, inlay::Sampling<Host>, inlay::Softmax<Host>, inlay::Swiglu<Host>>;
+using Unit =
+    Every<inlay::Add<Host>, inlay::Dequantize<Host>, inlay::Embedding<Host>, inlay::FlashAttention<Host>,
+          inlay::Gelu<Host>, inlay::IncreFlashAttention<Host>, inlay::ReshapeAndCache<Host>, inlay::CopyBlocks<Host>,
+          inlay::SwapBlocks<Host>, inlay::LayerNorm<Host>, inlay::Linear<Host>, inlay::LinearInt8<Host>,
+          inlay::LinearW4a16<Host>, inlay::MergeStates<Host>, inlay::MoeCombine<Host>, inlay::MoeRouting<Host>,
+          inlay::PagedAttention<Host>, inlay::Quantize<Host>, inlay::RmsNorm<Host>, inlay::Rope<Host>,
+          inlay::RopeTable<Host>, inlay::Sampling<Host>, inlay::Softmax<Host>, inlay::Swiglu<Host>>;
 
 extern const Unit baseline, with_avx2, with_avx512, native;

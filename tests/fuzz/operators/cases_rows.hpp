@@ -172,6 +172,38 @@ inline void draw(Draw& d, MergeStates<Host>& op) {
   if (d.chance(60)) op.lse = d.out<2>(DType::f32, {tokens, heads});
 }
 
+inline void draw(Draw& d, MoeRouting<Host>& op) {
+  const index tokens = d.extent(40), of_group = d.between(1, 9);
+  op.groups = d.chance(50) ? 1 : d.between(1, 5);
+  const index experts = op.groups == 1 ? d.between(1, 70) : of_group * op.groups;
+  op.groups_kept = d.between(1, op.groups);
+  const index top_k = d.between(1, experts / op.groups * op.groups_kept);
+  op.logits = d.in<2>(d.floats(), {tokens, experts}, -4, 4);
+  op.weights = d.out<2>(DType::f32, {tokens, top_k});
+  op.ids = d.out<2>(DType::i32, {tokens, top_k});
+  op.rows = d.out<2>(DType::i32, {tokens, top_k});
+  op.row_tokens = d.out<1>(DType::i32, {tokens * top_k});
+  op.expert_ends = d.out<1>(DType::i32, {experts});
+  op.score = d.pick({MoeScore::softmax, MoeScore::sigmoid});
+  if (op.groups == 1 && d.chance(30)) op.score = MoeScore::softmax_of_chosen;
+  op.renormalize = d.chance(50);
+  op.scale = static_cast<float>(d.real(-2, 2));
+}
+
+// Without the rows that no memory has: check reads all of `rows`.
+inline void draw(Draw& d, MoeCombine<Host>& op) {
+  const index tokens = d.extent(9), dim = d.extent(70), top_k = d.between(1, 5), rows = d.between(1, 9);
+  op.x = d.in<2>(d.floats(), {rows, dim});
+  op.rows = d.indices<2>(DType::i32, {tokens, top_k}, 0, rows - 1);
+  op.weights = d.in<2>(DType::f32, {tokens, top_k});
+  if (d.chance(60)) {
+    op.shared = d.in<2>(op.x.dtype, {tokens, dim});
+    if (d.chance(50)) op.shared_gate = d.in<2>(d.floats(), {tokens, 1}, -4, 4);
+  }
+  const DType y = d.chance(50) ? DType::f32 : op.x.dtype;
+  op.y = op.shared.present() && y == op.x.dtype && d.chance(20) ? Draw::over(op.shared) : d.out<2>(y, {tokens, dim});
+}
+
 inline void draw(Draw& d, Sampling<Host>& op) {
   const index rows = d.extent(5), vocab = d.chance(20) ? d.between(100, 300) : d.between(1, 70);
   op.logits = d.in<2>(DType::f32, {rows, vocab}, -5, 5);

@@ -16,9 +16,9 @@ namespace inlay::fuzz {
 using EveryOperator =
     ::testing::Types<Add<Host>, Swiglu<Host>, Gelu<Host>, Skeleton<Host>, LayerNorm<Host>, RmsNorm<Host>, Softmax<Host>,
                      RopeTable<Host>, Rope<Host>, Embedding<Host>, Quantize<Host>, Dequantize<Host>, MergeStates<Host>,
-                     Sampling<Host>, Linear<Host>, LinearInt8<Host>, LinearW4a16<Host>, FlashAttention<Host>,
-                     IncreFlashAttention<Host>, PagedAttention<Host>, ReshapeAndCache<Host>, CopyBlocks<Host>,
-                     SwapBlocks<Host>>;
+                     MoeRouting<Host>, MoeCombine<Host>, Sampling<Host>, Linear<Host>, LinearInt8<Host>,
+                     LinearW4a16<Host>, FlashAttention<Host>, IncreFlashAttention<Host>, PagedAttention<Host>,
+                     ReshapeAndCache<Host>, CopyBlocks<Host>, SwapBlocks<Host>>;
 struct OperatorNames {
   template <class Op> static std::string GetName(int) { return std::string(Op::name); }
 };

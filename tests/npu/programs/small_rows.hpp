@@ -6,6 +6,8 @@
 #include "shapes/embedding.hpp"
 #include "shapes/gelu.hpp"
 #include "shapes/layer_norm.hpp"
+#include "shapes/moe_combine.hpp"
+#include "shapes/moe_routing.hpp"
 #include "shapes/quantize.hpp"
 #include "shapes/rms_norm.hpp"
 #include "shapes/rope.hpp"
@@ -25,6 +27,8 @@ Program program(GlobalMemory&, const Quantize<Host>&, const Choices&);
 Program program(GlobalMemory&, const Dequantize<Host>&, const Choices&);
 Program program(GlobalMemory&, const Embedding<Host>&, const Choices&);
 Program program(GlobalMemory&, const Rope<Host>&, const Choices&);
+Program program(GlobalMemory&, const MoeCombine<Host>&, const Choices&);
+Program program(GlobalMemory&, const MoeRouting<Host>&, const Choices&);
 
 }  // namespace inlay::npu
 
