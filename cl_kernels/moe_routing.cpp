@@ -52,7 +52,7 @@ template <> Status compute(Cl& cl, const MoeRouting<Cl>& op, const SpaceWorkspac
                              .flag("ALIGNED", aligned(cl, op.logits, op.bias));
   for (index first = 0; first < tokens; first += of.tokens) {
     const index count = std::min(of.tokens, tokens - first);
-    const Status status = launch(cl, key, "moe_routing_choose", {.groups = {count}, .lanes = {lanes}},
+    Status status = launch(cl, key, "moe_routing_choose", {.groups = {count}, .lanes = {lanes}},
                                  MoeRoutingChooseArguments{.logits_stride = op.logits.strides[0],
                                                            .weights_stride = op.weights.strides[0],
                                                            .ids_stride = op.ids.strides[0],

@@ -43,10 +43,11 @@ double terms_of(const Case& c, index k) {
   return sum;
 }
 
-// Each product is added with half an eps of what the sum has reached, or with a whole one where it is rounded before;
-// sigmoid is off by 2. Errors are as often up as down: of top_k of them their root remains, times 2.
+// A sum of top_k products, and of shared, is rounded with each of them, to half an ulp of no more than all terms
+// together, and where products are rounded for themselves to as much of each term again. sigmoid is off by 4 ulps at
+// most.
 void compare(const Case& start) {
-  const double ulps = std::sqrt(static_cast<double>(start.top_k())) + (start.shared_gate.present() ? 2 : 0);
+  const double ulps = static_cast<double>(start.top_k()) + (start.shared_gate.present() ? 4 : 1);
   against_the_reference(start, [&](const Case& expected, const Case& got) {
     expect_close(got.result(), expected.y, ulps, [&](index k) { return terms_of(start, k); },
                  {.nan = start.not_finite});
@@ -133,7 +134,8 @@ TEST(moe_combine, by_hand) {
 // The order of a token's choices is that of the sum: 1e8 and -1e8 leave what comes after them, and lose what came
 // before.
 TEST(moe_combine, sums_in_the_order_of_the_choices) {
-  on_every_backend([&](const std::string&, auto run) {
+  on_every_backend([&](const std::string& backend, auto run) {
+    if (backend == "test device") return;  // the reference's sums are in double
     Tensor<2> x(DType::f32, {3, 40}), rows(DType::i32, {2, 3}), weights(DType::f32, {2, 3}), y(DType::f32, {2, 40});
     for (index k = 0; k < 120; ++k) x.set(k, k < 40 ? 1e8 : k < 80 ? -1e8 : 1);
     const double order[] = {0, 1, 2, 2, 0, 1};

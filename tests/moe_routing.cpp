@@ -128,6 +128,7 @@ TEST(moe_routing, ties) {
       MoeRoutingCase c = moe_routing_case(DType::f32, 3, experts, 4);
       for (index k = 0; k < c.logits.size(); ++k)
         c.logits.set(k, of_zeros ? (k % 2 ? 0.0 : -0.0) : 1 + (k % experts == experts / 2));
+      if (experts > 40) c.score = MoeScore::sigmoid;  // a sum of equal numbers is rounded to one side, and far
       ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c));
       if (experts == 4) continue;
       c.groups = 4, c.groups_kept = 2;
