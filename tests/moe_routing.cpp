@@ -193,7 +193,7 @@ TEST(moe_routing, scores_of_next_to_nothing) {
   c.score = MoeScore::sigmoid, c.renormalize = true;
   ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c));
   c.logits.fill(-infinity);
-  ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c));
+  ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c, {.loose = "all scores are 0, and so are the weights"}));
 }
 
 TEST(moe_routing, no_tokens) {
