@@ -97,6 +97,15 @@ TEST(moe_routing, many_tokens) {
   }
 }
 
+// More of them than registers, groups of lanes, and some of the NPU's memories hold.
+TEST(moe_routing, many_experts) {
+  Rng rng(8);
+  MoeRoutingCase c = moe_routing_case(DType::f16, 2, 5001, 9);
+  c.logits.uniform(rng, -4, 4);
+  c.renormalize = true;
+  ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c));
+}
+
 // By hand: weights are softmax of 1 and 3 over 0, 1, 2 and 3's; rows lie by expert, then by token.
 TEST(moe_routing, by_hand) {
   const double logits[] = {0, 3, 1, -9, 2, -1, 3, 1, 3, 2, 1, 0};

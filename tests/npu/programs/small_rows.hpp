@@ -96,6 +96,12 @@ inline std::vector<Problem> small_rows() {
       may_hide(
           problem("layer_norm of any numbers", LayerNormShape{.rows = 3, .dim = 2500, .type = DType::f32, .eps = 0})),
       problem("layer_norm of long rows of f16", LayerNormShape{.rows = 3, .dim = 2500, .has_residual = true}),
+      problem("moe_combine", MoeCombineShape{.tokens = 5, .dim = 1200, .top_k = 3, .type = f16, .to = f16}),
+      problem("moe_combine, gated",
+              MoeCombineShape{.tokens = 9, .dim = 70, .top_k = 2, .type = f32, .to = f32, .has_gate = true}),
+      problem("moe_routing", MoeRoutingShape{.tokens = 13, .experts = 48, .top_k = 5, .groups = 6, .groups_kept = 3}),
+      problem("moe_routing, softmax", MoeRoutingShape::qwen3(9, f16)),
+      problem("moe_routing, softmax_of_chosen", MoeRoutingShape::gpt_oss(3)),
       // Three sweeps over pieces of a row, a residual that is replaced.
       problem("rms_norm of long rows", RmsNormShape{.rows = 3, .dim = 2500, .to = DType::i8, .has_residual = true}),
       problem("rms_norm of large numbers", RowsOfAnyRange{29, 384, 1e-5f}),
