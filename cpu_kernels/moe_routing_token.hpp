@@ -123,28 +123,34 @@ float score_experts(const MoeRouting<Host>& op, const T* logits, const RoutingSc
   return reduce_sum(doubt);
 }
 
-// What a group is worth, of c and, where c is a logit, of s.
-template <class Level>
-INLAY_INLINE float group_value(const MoeRouting<Host>& op, const RoutingScratch<Level>& scratch, index begin,
-                               index end) {
-  const float* const choice = scratch.choice;
-  index first = begin, second = -1;
-  for (index e = begin + 1; e < end; ++e) {
-    if (choice[e] > choice[first])
-      second = first, first = e;
-    else if (second < 0 || choice[e] > choice[second])
-      second = e;
-  }
-  if (op.group_score == MoeGroupScore::best) return choice[first];
-  const float* const summed = op.bias.present() ? choice : scratch.score;
-  return held_finite(simd::Floats<isa::scalar>(summed[first] + summed[second])).v;
+// The largest value, or the sum of the two largest. Each lane keeps its own two: the second of all is one that is less
+// than the largest, a second where the lane has the largest, or, of two lanes that have it, the largest again.
+template <class Level> float group_value(const float* values, index count, bool sums_two) {
+  using F = simd::Floats<Level>;
+  F first(routing_gone), second(routing_gone);
+  registers<F>(0, count, [&](index i, auto n) {
+    F v = load<F>(values + i, n);
+    if constexpr (!std::is_same_v<decltype(n), All>) v = select(F::first(n), v, F(routing_gone));
+    second = max(second, min(first, v));
+    first = max(first, v);
+  });
+  const float largest = reduce_max(first);
+  if (!sums_two) return largest;
+  const F those(largest);
+  const float lanes = reduce_sum(select(first < those, F(), F(1.0f)));
+  const float sum = largest + (lanes > 1 ? largest : reduce_max(select(first < those, first, second)));
+  return held_finite(simd::Floats<isa::scalar>(sum)).v;
 }
 
 // Experts of groups that are not kept are gone.
 template <class Level> void keep_groups(const MoeRouting<Host>& op, const RoutingScratch<Level>& scratch) {
   if (op.groups_kept == op.groups) return;
   const index of_group = op.logits.extents[1] / op.groups;
-  for (index g = 0; g < op.groups; ++g) scratch.value[g] = group_value(op, scratch, g * of_group, (g + 1) * of_group);
+  const bool sums_two = op.group_score == MoeGroupScore::sum_of_two;
+  // Where choices are logits, the sum is one of scores, whose two largest belong to the two largest choices.
+  const float* const values = sums_two && !op.bias.present() ? scratch.score : scratch.choice;
+  for (index g = 0; g < op.groups; ++g)
+    scratch.value[g] = group_value<Level>(values + g * of_group, of_group, sums_two);
   take_largest<Level>(scratch.value, op.groups, scratch.maxima, op.groups_kept, scratch.kept);
   for (index g = 0; g < op.groups; ++g)
     if (scratch.value[g] != routing_gone)  // those that were taken are

@@ -87,6 +87,21 @@ TEST(moe_routing, groups) {
         }
 }
 
+// A group whose two best are equal beats one whose best alone is better, wherever in the group they stand.
+TEST(moe_routing, two_equal_in_a_group) {
+  Rng rng(9);
+  for (index apart : {1, 4, 8, 15, 16, 31}) {
+    MoeRoutingCase c = moe_routing_case(DType::f32, 1, 128, 4);
+    c.logits.uniform(rng, -6, -5);
+    for (index e : {index{32}, 32 + apart}) c.logits.set(e, 0.9);
+    c.logits.set(64, 2.1);
+    c.bias = Tensor<1>(DType::f32, {128});
+    c.bias.fill(0);
+    c.score = MoeScore::sigmoid, c.groups = 4, c.group_score = MoeGroupScore::sum_of_two;
+    ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c));
+  }
+}
+
 // Tokens beyond the pieces that are counted and placed by themselves, and beyond those that a backend takes at once.
 TEST(moe_routing, many_tokens) {
   Rng rng(4);
