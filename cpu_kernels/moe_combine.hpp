@@ -1,6 +1,9 @@
 // Bytes: top_k rows of x read a token, shared too, one row of y written; one fma an element read. Memory is the limit.
 //
 // Four registers of y are summed at a time, so that the place of a row of x is worked out once for all of them.
+//
+// Tried with 8 rows of 7168 bf16 a token, one thread (Zen 5): prefetching 512 elements on takes 5.4 us in place of 6.5
+// for one token, but 4.0 ms in place of 2.6 for 512; one choice after another into sums in L1 takes 9.5 us and 3.2 ms.
 #pragma once
 
 #include <inlay/cpu.hpp>
