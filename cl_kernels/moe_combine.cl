@@ -1,7 +1,7 @@
 // y[t,:] = sum_j weights[t,j] * x[rows[t,j],:] + sigmoid(shared_gate[t]) * shared[t,:]
 //
-// One group a piece of a row of y: a decode step has few rows, and all of the device is to work on them. An entry of rows
-// outside x is told, and its row of y is not written: every group of the row looks at all entries before it writes.
+// One group a piece of a row of y: a decode step has few rows, and all of the device is to work on them. An entry of
+// rows outside x is told, and its row of y is not written: every group of it looks at all entries before it writes.
 //
 //   X, Y   types of x (and shared) and y
 //   GATE   type of shared_gate

@@ -3,7 +3,8 @@
 
 namespace inlay::cpu {
 
-template <> Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const MoeCombine<Host>& op, Workspace workspace) {
+template <>
+Status compute<isa::INLAY_LEVEL>(const Parallel& parallel, const MoeCombine<Host>& op, Workspace workspace) {
   return Kernels<MoeCombine<Host>>::compute<isa::INLAY_LEVEL>(parallel, op, workspace);
 }
 template <> std::size_t scratch_bytes<isa::INLAY_LEVEL>(const Parallel& parallel, const MoeCombine<Host>& op) {
