@@ -2,9 +2,9 @@
 //
 //   choose   one group a token: scores and choices, a block of WIDTH experts at a time, then the largest one by one.
 //            A block belongs to one lane, which keeps its maximum; what is taken becomes minus infinity.
-//   count    one item a piece of the tokens: how many rows each expert has in it
+//   count    one group a piece of the tokens: how many rows each expert has in it
 //   end      one group: counts become the rows before them, in earlier pieces; where each expert's rows start and end
-//   place    one item a piece: rows in the order of its tokens
+//   place    one group a piece: rows in the order of its tokens
 //
 // Pieces do not depend on the device, and no number on the order of work-items.
 //
@@ -159,19 +159,35 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void moe_routing_choos
   }
 }
 
-// The tokens of a piece.
-#define FOR_TOKENS(t)                                      \
-  const long piece = get_group_id(0);                      \
-  const long last = min(args.tokens, (piece + 1) * args.piece); \
-  for (long t = piece * args.piece; t < last; ++t)
+// The (token, choice) pairs of a piece, in order.
+typedef struct {
+  global const int* ids;
+  long stride, first, last;
+  int top_k;
+} Pairs;
+static inline Pairs pairs_of(global const int* ids, const MoeRoutingSortArguments args) {
+  const long first = get_group_id(0) * args.piece, last = min(args.tokens, first + args.piece);
+  const Pairs pairs = {ids + args.ids_begin, args.ids_stride, first * args.top_k, last * args.top_k, args.top_k};
+  return pairs;
+}
+static inline int expert_of(Pairs pairs, long i) {
+  return pairs.ids[i / pairs.top_k * pairs.stride + i % pairs.top_k];
+}
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void moe_routing_count(
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void moe_routing_count(
     global const int* ids, global int* counts, global int* starts, global int* rows, global int* row_tokens,
     global int* expert_ends, const MoeRoutingSortArguments args) {
   counts += args.counts_begin + get_group_id(0) * args.experts;
-  for (long e = 0; e < args.experts; ++e) counts[e] = 0;
-  FOR_TOKENS(t)
-    for (int j = 0; j < args.top_k; ++j) ++counts[ids[args.ids_begin + t * args.ids_stride + j]];
+  for (long e = LANE; e < args.experts; e += LANES) counts[e] = 0;
+  group_barrier();
+  const Pairs pairs = pairs_of(ids, args);
+  for (long i = pairs.first + LANE; i < pairs.last; i += LANES) {
+#if LANES == 1
+    ++counts[expert_of(pairs, i)];
+#else
+    atomic_inc((volatile global int*)counts + expert_of(pairs, i));
+#endif
+  }
 }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void moe_routing_end(
@@ -207,16 +223,23 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void moe_routing_end(
   }
 }
 
-kernel __attribute__((reqd_work_group_size(1, 1, 1))) void moe_routing_place(
+// One item goes through the pairs and counts; of several each looks back from its own pairs.
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void moe_routing_place(
     global const int* ids, global int* counts, global int* starts, global int* rows, global int* row_tokens,
     global int* expert_ends, const MoeRoutingSortArguments args) {
   counts += args.counts_begin + get_group_id(0) * args.experts;
   starts += args.starts_begin;
-  FOR_TOKENS(t)
-    for (int j = 0; j < args.top_k; ++j) {
-      const int expert = ids[args.ids_begin + t * args.ids_stride + j];
-      const int row = starts[expert] + counts[expert]++;
-      rows[args.rows_begin + t * args.rows_stride + j] = row;
-      row_tokens[args.row_tokens_begin + row] = (int)t;
-    }
+  const Pairs pairs = pairs_of(ids, args);
+  for (long i = pairs.first + LANE; i < pairs.last; i += LANES) {
+    const int expert = expert_of(pairs, i);
+    int row = starts[expert] + counts[expert];
+#if LANES == 1
+    ++counts[expert];
+#else
+    for (long before = pairs.first; before < i; ++before) row += expert_of(pairs, before) == expert;
+#endif
+    const long t = i / pairs.top_k;
+    rows[args.rows_begin + t * args.rows_stride + i % pairs.top_k] = row;
+    row_tokens[args.row_tokens_begin + row] = (int)t;
+  }
 }

@@ -92,7 +92,7 @@ template <> Status compute(Cl& cl, const MoeRouting<Cl>& op, const SpaceWorkspac
                    {"row_tokens", op.row_tokens},
                    {"expert_ends", op.expert_ends}});
   };
-  const Grid pieces{.groups = {of.pieces}, .lanes = {1}};
+  const Grid pieces{.groups = {of.pieces}, .lanes = {lanes}};
   if (tokens > 0)
     if (Status status = sort("moe_routing_count", pieces); !status.ok()) return status;
   if (Status status = sort("moe_routing_end", {.groups = {1}, .lanes = {lanes}}); !status.ok()) return status;
