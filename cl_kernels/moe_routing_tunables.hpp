@@ -6,7 +6,8 @@
 namespace inlay::cl {
 
 // A lane has a block of 8 of 256 experts.
-inline constexpr ClParameter moe_routing_lanes{"moe_routing", "lanes", share_a_row, one_item, {32, {16, 32, 64}}, true};
-inline constexpr ClParameter moe_routing_width{"moe_routing", "width", vector_elements, item_width, group_width, true};
+inline constexpr ClParameter moe_routing_lanes{"moe_routing",      "lanes", share_a_row, one_item,
+                                               {32, {16, 32, 64}}, false};
+inline constexpr ClParameter moe_routing_width{"moe_routing", "width", vector_elements, item_width, group_width, false};
 
 }  // namespace inlay::cl
