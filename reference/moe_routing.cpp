@@ -67,7 +67,7 @@ std::vector<index> chosen_by(const MoeRouting<Host>& op, const Scores& of) {
     double value = 0;
     for (index e : largest_of(of.choice, numbers(g * of_group, of_group), best ? 1 : 2))
       value += best || op.bias.present() ? of.choice[e] : of.score[e];
-    values.push_back(value);
+    values.push_back(held_within_f32(value));
   }
   std::vector<index> experts;
   for (index g : largest_of(values, numbers(0, op.groups), op.groups_kept))

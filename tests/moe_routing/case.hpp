@@ -74,7 +74,7 @@ struct RoutedToken {
       for (index e = g * of_group; e < (g + 1) * of_group; ++e)
         best.emplace_back(choice[e], c.bias.present() ? choice[e] : score[e]);
       std::sort(best.rbegin(), best.rend());
-      value.push_back(c.group_score == MoeGroupScore::best ? best[0].first : best[0].second + best[1].second);
+      value.push_back(c.group_score == MoeGroupScore::best ? best[0].first : held(best[0].second + best[1].second));
     }
   }
 };

@@ -24,7 +24,8 @@
 //
 // Not finite: an infinite logit counts as the largest finite f32 of its sign, so that of a softmax's infinities each
 // has the same share. NaN counts as the lowest in the choice, and all weights of its token are NaN; its ids are valid.
-// c is held within the finite f32 too: a bias of -infinity puts an expert behind all others, and so does NaN.
+// c and the values of groups are held within the finite f32 too: a bias of -infinity puts an expert behind all others,
+// and so does NaN.
 //
 // Without tokens expert_ends is all 0.
 #pragma once
