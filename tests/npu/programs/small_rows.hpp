@@ -101,7 +101,8 @@ inline std::vector<Problem> small_rows() {
               MoeCombineShape{.tokens = 9, .dim = 70, .top_k = 2, .type = f32, .to = f32, .has_gate = true}),
       problem("moe_routing", MoeRoutingShape{.tokens = 13, .experts = 48, .top_k = 5, .groups = 6, .groups_kept = 3}),
       problem("moe_routing, softmax", MoeRoutingShape::qwen3(9, f16)),
-      problem("moe_routing, softmax_of_chosen", MoeRoutingShape::gpt_oss(3)),
+      // Most experts are no token's: their numbers may be any other.
+      may_hide(problem("moe_routing, softmax_of_chosen", MoeRoutingShape::gpt_oss(3))),
       // Three sweeps over pieces of a row, a residual that is replaced.
       problem("rms_norm of long rows", RmsNormShape{.rows = 3, .dim = 2500, .to = DType::i8, .has_residual = true}),
       problem("rms_norm of large numbers", RowsOfAnyRange{29, 384, 1e-5f}),
