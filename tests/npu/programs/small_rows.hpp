@@ -100,7 +100,16 @@ inline std::vector<Problem> small_rows() {
       problem("moe_combine, gated",
               MoeCombineShape{.tokens = 9, .dim = 70, .top_k = 2, .type = f32, .to = f32, .has_gate = true}),
       problem("moe_routing", MoeRoutingShape{.tokens = 13, .experts = 48, .top_k = 5, .groups = 6, .groups_kept = 3}),
-      problem("moe_routing, softmax", MoeRoutingShape::qwen3(9, f16)),
+      problem("moe_routing in several tiles", MoeRoutingShape::qwen3(9, f16)),
+      problem("moe_routing, softmax", MoeRoutingShape{.tokens = 9,
+                                                      .experts = 40,
+                                                      .top_k = 3,
+                                                      .groups = 5,
+                                                      .groups_kept = 2,
+                                                      .type = f16,
+                                                      .score = MoeScore::softmax,
+                                                      .group_score = MoeGroupScore::best,
+                                                      .has_bias = false}),
       // Most experts are no token's: their numbers may be any other.
       may_hide(problem("moe_routing, softmax_of_chosen", MoeRoutingShape::gpt_oss(3))),
       // Three sweeps over pieces of a row, a residual that is replaced.
