@@ -7,6 +7,7 @@
 //   PACKED     it lies in panels of 16 channels, [panel][k][16], bf16 in pairs of k, [panel][k/2][16][2]; else [n][k]
 //   ROWS       rows of x that a weight is multiplied with while it is in registers: 1, 4, or a tile of many
 //   ONE_TILE   there is no second one (per-item shape)
+//   EXPERTS    see linear/experts.clh
 //   ROUNDED    bf16_products: x and w are rounded to bf16 as they are loaded
 //   ALIGNED    see support/types.clh
 //
@@ -15,6 +16,7 @@
 // gpu report, tiled, f16: -D W=f16 -D PACKED=1 -D ROWS=8 -D LANES=128
 // gpu report says: weights do, and x in its loop; the rest is its tail, one by one in each type, met once a row
 #include "cl_kernels/linear.clh"
+#include "cl_kernels/linear/experts.clh"
 #include "cl_kernels/linear/panels.clh"
 
 #ifndef W
@@ -37,6 +39,16 @@
 #else
 #define PANEL_SIZE(k) ((k) * PANEL)
 #endif
+
+// Weights of expert e.
+#ifdef PACKED
+#define OF_WEIGHT(e) ((e) * ((args.n + PANEL - 1) / PANEL) * PANEL_SIZE(args.k))
+#else
+#define OF_WEIGHT(e) ((e) * args.n * args.weight_stride)
+#endif
+#define TO_EXPERT(e)                \
+  my.weight_begin += OF_WEIGHT(e);  \
+  my.bias_begin += (e) * args.n;
 
 // What is multiplied.
 #ifdef ROUNDED

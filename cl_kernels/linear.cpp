@@ -1,8 +1,8 @@
 #include <inlay/ops/linear.hpp>
 
 #include "cl_kernels/linear.clh"
+#include "cl_kernels/linear/experts.hpp"
 #include "cl_kernels/linear_tunables.hpp"
-#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -11,9 +11,9 @@ namespace {
 constexpr index tile_rows = 8, block = 192;  // of packed x: cl_kernels/linear/float_per_item.clh
 
 index packed_x(const Linear<Cl>& op) {
-  return groups_of(op.x.extents[0], tile_rows) * groups_of(op.x.extents[1], block) * tile_rows * block;
+  return chunks_of(op, tile_rows) * groups_of(op.x.extents[1], block) * tile_rows * block;
 }
-bool packs(Cl& cl, const Linear<Cl>& op) { return cl.runtime().per_item() && op.x.extents[0] > 4; }
+bool packs(Cl& cl, const Linear<Cl>& op) { return cl.runtime().per_item() && rows_of_one(op) > 4; }
 
 }  // namespace
 
@@ -23,12 +23,13 @@ template <> std::size_t scratch_bytes(Cl& cl, const Linear<Cl>& op) {
 
 template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl>& workspace) {
   if (op.y.empty()) return {};
-  const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1];
+  const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1], of_one = rows_of_one(op);
+  const bool experts = op.expert_ends.present();
   const bool per_item = cl.runtime().per_item(), packed = op.weight.present();
   const DType weight = packed ? op.weight.dtype : op.weight_rows.dtype;
   // What a work-item or a group takes: cl_kernels/linear/float_*.clh.
-  const int tile = rows == 1 ? 1 : rows <= 4 ? 4 : 8;
-  const bool many = tile == 8, one_tile = per_item && packed && many && rows <= tile;
+  const int tile = of_one == 1 ? 1 : of_one <= 4 ? 4 : 8;
+  const bool many = tile == 8, one_tile = per_item && packed && many && of_one <= tile;
   const index lanes = per_item ? 1 : many ? 128 : cl.runtime().lanes(linear_lanes);
   const index chunk = !many || one_tile ? tile : per_item ? 32 : 64;
   const index channels = linear_panel * (!many && packed ? (per_item ? 4 : 1) : per_item ? 2 : many ? 4 : 1);
@@ -38,31 +39,46 @@ template <> Status compute(Cl& cl, const Linear<Cl>& op, const SpaceWorkspace<Cl
                              .flag("PACKED", packed)
                              .number("ROWS", tile)
                              .flag("ONE_TILE", one_tile)
+                             .flag("EXPERTS", experts)
                              .number("LANES", lanes)
                              .flag("ROUNDED", op.compute == LinearCompute::bf16_products && !are_bf16)
                              .flag("ALIGNED", aligned(cl, op.x, op.weight, op.weight_rows));
-  const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, channels)}, .lanes = {lanes}};
+  const Grid grid{.groups = {chunks_of(op, chunk), groups_of(n, channels)}, .lanes = {lanes}};
   const int x_type = static_cast<int>(op.x.dtype);
   const auto run = [&](const auto& weights, index stride, const BufferArg& packed_x) {
     const LinearArguments arguments{.x_stride = op.x.strides[0],
                                     .weight_stride = stride,
                                     .y_stride = op.y.strides[0],
+                                    .expert_ends_stride = op.expert_ends.strides[0],
                                     .rows = rows,
+                                    .experts = op.experts(),
                                     .n = n,
                                     .k = k,
                                     .x_type = x_type,
                                     .bias_type = static_cast<Int>(op.bias.dtype),
-                                    .y_type = static_cast<Int>(op.y.dtype)};
+                                    .y_type = static_cast<Int>(op.y.dtype),
+                                    .fault = expert_fault_slot(cl, op)};
     return launch(cl, key, "linear", grid, arguments,
-                  {{"x", op.x}, {"weight", weights}, {"bias", op.bias}, {"y", op.y}, {"packed", packed_x}});
+                  {{"x", op.x},
+                   {"weight", weights},
+                   {"bias", op.bias},
+                   {"y", op.y},
+                   {"packed", packed_x},
+                   {"expert_ends", op.expert_ends},
+                   faults_of(cl)});
   };
   BufferArg x;
   if (packs(cl, op)) {
     x = BufferCutter(workspace).take<float>(packed_x(op));
     if (k > 0) {
       Status done = launch(cl, key, "pack", {.groups = {rows, groups_of(k, block)}, .lanes = {1}},
-                           LinearPackArguments{.x_stride = op.x.strides[0], .k = k, .x_type = x_type},
-                           {{"x", op.x}, {"packed", x}});
+                           LinearPackArguments{.x_stride = op.x.strides[0],
+                                               .expert_ends_stride = op.expert_ends.strides[0],
+                                               .rows = rows,
+                                               .experts = op.experts(),
+                                               .k = k,
+                                               .x_type = x_type},
+                           {{"x", op.x}, {"packed", x}, {"expert_ends", op.expert_ends}});
       if (!done.ok()) return done;
     }
   }

@@ -12,6 +12,7 @@
 // `product` multiplies: weights as they are packed, in panels of 16 channels, lines of 4 inputs a channel.
 //
 //   X      type of x: the program has `prepare`
+//   EXPERTS  see linear/experts.clh
 //   ROWS   tokens that a weight is multiplied with while it is in registers, or a tile: the program has `product`
 //
 // gpu report, one row: -D ROWS=1 -D LANES=128
@@ -20,6 +21,7 @@
 // gpu report, tiled, dp4a: -D ROWS=64 -D DOT_PTX=1
 // gpu report, preparing: -D X=f32
 // gpu report says: weights do; four lanes share a word of x, and outliers and scales are met once a row
+#include "cl_kernels/linear/experts.clh"
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear_int8.clh"
 #include "cl_kernels/support/quotient.clh"
@@ -41,6 +43,14 @@
 #else
 #define PADDED(k) (((k) + 63) / 64 * 64)
 #endif
+
+// Weights of expert e, and what its channels have.
+#define TO_EXPERT(e)                                                                              \
+  my.weight_begin += (e) * ((args.n + PANEL - 1) / PANEL) * ((args.k + 3) / 4) * LINE;            \
+  my.weight_sum_begin += (e) * args.n;                                                            \
+  my.weight_scale_begin += (e) * args.n * args.weight_scale_stride;                               \
+  my.weight_zero_begin += (e) * args.n * args.weight_zero_stride;                                 \
+  my.bias_begin += (e) * args.n;
 
 static inline int entry_i8(global const char* p, long begin, long i) { return p ? p[begin + i] : 0; }
 

@@ -16,6 +16,7 @@
 //
 //   PREPARES   the program has `prepare`; else `product` with
 //   BITS       of a code          S          type of scales       ROWS   rows that share a code in registers, or a tile
+//   EXPERTS    see linear/experts.clh
 //   STEPS      int8_activations   ALIGNED    see support/types.clh
 //   SUBNORMALS codes are subnormal floats, in the per-item shape (runtime/subnormals.hpp)
 //
@@ -27,6 +28,7 @@
 // gpu report, tiled, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
 // gpu report, preparing: -D PREPARES=1
 // gpu report says: codes do; four lanes share x, one by one, in each of its types, of which one is met
+#include "cl_kernels/linear/experts.clh"
 #include "cl_kernels/linear/panels.clh"
 #include "cl_kernels/linear/words.clh"
 #include "cl_kernels/linear_w4a16.clh"
@@ -46,6 +48,14 @@
 #define PER_WORD (32 / BITS)
 // Of a block: groups are 8 slots and more, and the first may have begun before.
 #define MOST_SEGMENTS (BLOCK / 8 + 1)
+
+// Codes of expert e, and what its channels have.
+#define TO_EXPERT(e)                                                                              \
+  const long panels_before = (e) * ((args.n + PANEL - 1) / PANEL);                                \
+  my.codes_begin += panels_before * ((args.slots + PER_WORD - 1) / PER_WORD) * LINE;              \
+  my.scales_begin += panels_before * args.groups * PANEL;                                         \
+  my.other_begin += panels_before * args.groups * PANEL;                                          \
+  my.bias_begin += (e) * args.n;
 
 // Where the segment that begins at s ends.
 static inline long segment_end(long s, long group, long slots) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "cl_kernels/linear/experts.hpp"
 #include "cl_kernels/linear_w4a16.clh"
 #include "cl_kernels/linear_w4a16_tunables.hpp"
-#include "cl_kernels/runtime/launch.hpp"
 
 namespace inlay::cl {
 
@@ -14,7 +14,7 @@ constexpr index block = 128;  // slots: cl_kernels/linear_w4a16.cl
 
 // Rows that share a code in registers.
 int tile_of(Cl& cl, const LinearW4a16<Cl>& op) {
-  const index rows = op.x.extents[0];
+  const index rows = rows_of_one(op);
   if (rows == 1) return 1;
   if (!cl.runtime().per_item()) return rows <= 8 ? 4 : 64;
   if (rows <= 4) return 4;
@@ -33,7 +33,8 @@ struct Prepared {
     needed = per_item || steps || op.perm.present() || tiled;
     if (!needed) return;
     rows = op.x.extents[0];
-    const index whole = per_item || tiled ? groups_of(rows, tile) * tile : rows;
+    // In whole tiles; where rows of a tile lie as they are, one may begin anywhere.
+    const index whole = per_item ? chunks_of(op, tile) * tile : tiled ? groups_of(rows, tile) * tile + tile : rows;
     if (!per_item)
       stride = steps ? groups_of(op.slots(), 64) * 16 : groups_of(op.slots(), 16) * 16;
     else if (steps)  // up to whole words of codes
@@ -57,7 +58,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
   if (op.y.empty()) return {};
   const index rows = op.x.extents[0], k = op.x.extents[1], n = op.y.extents[1], slots = op.slots();
   const index group = op.group == 0 ? std::max(slots, w4_group_multiple) : op.group, groups = op.scales.extents[1];
-  const bool per_item = cl.runtime().per_item();
+  const bool per_item = cl.runtime().per_item(), experts = op.expert_ends.present();
   const Prepared size(cl, op);
   const int tile = size.tile;
   const Dot dot = size.needed ? cl.runtime().dot() : Dot{};
@@ -76,25 +77,30 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
       });
     ProgramKey prepare("linear_w4a16");
     if (per_item) dot.define(prepare.flag("SUBNORMALS", subnormals));
-    Status prepared = launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes), "prepare",
-                             {.groups = {rows}, .lanes = {lanes}},
-                             LinearW4PrepareArguments{.x_stride = op.x.strides[0],
-                                                      .k = k,
-                                                      .slots = slots,
-                                                      .group = group,
-                                                      .groups = groups,
-                                                      .x_type = static_cast<Int>(op.x.dtype),
-                                                      .steps = size.steps,
-                                                      .tile = tile,
-                                                      .bits = static_cast<Int>(op.bits),
-                                                      .fault = fault},
-                             {{"x", op.x},
-                              {"perm", op.perm},
-                              {"values", values},
-                              {"segment_step", step},
-                              {"sum", sums},
-                              {"refused", marks},
-                              faults_of(cl)});
+    Status prepared =
+        launch(cl, prepare.flag("PREPARES", true).number("LANES", lanes).flag("EXPERTS", experts && per_item),
+               "prepare", {.groups = {rows}, .lanes = {lanes}},
+               LinearW4PrepareArguments{.x_stride = op.x.strides[0],
+                                        .expert_ends_stride = op.expert_ends.strides[0],
+                                        .rows = rows,
+                                        .experts = op.experts(),
+                                        .k = k,
+                                        .slots = slots,
+                                        .group = group,
+                                        .groups = groups,
+                                        .x_type = static_cast<Int>(op.x.dtype),
+                                        .steps = size.steps,
+                                        .tile = tile,
+                                        .bits = static_cast<Int>(op.bits),
+                                        .fault = fault},
+               {{"x", op.x},
+                {"perm", op.perm},
+                {"values", values},
+                {"segment_step", step},
+                {"sum", sums},
+                {"refused", marks},
+                {"expert_ends", op.expert_ends},
+                faults_of(cl)});
     if (!prepared.ok()) return prepared;
   }
 
@@ -109,17 +115,20 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
       .number("BITS", static_cast<long>(op.bits))
       .type("S", op.scales.dtype)
       .number("ROWS", tile)
+      .flag("EXPERTS", experts)
       .flag("STEPS", size.steps)
       .flag("SUBNORMALS", subnormals)
       .flag("ALIGNED", aligned(cl, op.x, op.scales, op.zeros, op.offsets) && misalignment(cl, op.codes) % 16 == 0);
-  const Grid grid{.groups = {groups_of(rows, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
+  const Grid grid{.groups = {chunks_of(op, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
   const auto& other = op.offsets.present() ? op.offsets : op.zeros;
   enum { form_none = -1, form_zeros, form_offsets };  // linear_w4a16.cl
   const auto run = [&](const auto& x, index stride, DType type) {
     return launch(cl, product, "product", grid,
                   LinearW4Arguments{.x_stride = stride,
                                     .y_stride = op.y.strides[0],
+                                    .expert_ends_stride = op.expert_ends.strides[0],
                                     .rows = rows,
+                                    .experts = op.experts(),
                                     .n = n,
                                     .slots = slots,
                                     .group = group,
@@ -130,7 +139,8 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                                             : op.zeros.present() ? form_zeros
                                                                  : form_none,
                                     .bias_type = static_cast<Int>(op.bias.dtype),
-                                    .y_type = static_cast<Int>(op.y.dtype)},
+                                    .y_type = static_cast<Int>(op.y.dtype),
+                                    .fault = expert_fault_slot(cl, op)},
                   {{"x", x},
                    {"segment_step", step},
                    {"sums", sums},
@@ -139,7 +149,9 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                    {"scales", op.scales},
                    {"other", other},
                    {"bias", op.bias},
-                   {"y", op.y}});
+                   {"y", op.y},
+                   {"expert_ends", op.expert_ends},
+                   faults_of(cl)});
   };
   return size.needed ? run(values, size.stride, DType::f32) : run(op.x, op.x.strides[0], op.x.dtype);
 }

@@ -6,6 +6,8 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/core/element.hpp>
 
+#include "reference/experts.hpp"
+
 namespace inlay::reference {
 
 namespace {
@@ -63,31 +65,35 @@ Token quantize_token(const LinearInt8<Host>& op, index t) {
 
 template <> Status compute(const LinearInt8<Host>& op) {
   using namespace linear_int8;
-  const index k = op.x.extents[1], n = op.y.extents[1];
-  for (index t = 0; t < op.x.extents[0]; ++t) {
-    const Token token = quantize_token(op, t);
-    for (index o = 0; o < n; ++o) {
-      const std::int64_t weight_zero = static_cast<std::int64_t>(entry(op.weight_zero, o, 0));
-      std::int64_t acc = 0;
-      double shadow = 0;
-      for (index i = 0; i < k; ++i) {
-        const auto w = static_cast<std::int64_t>(at(op.weight, o / panel, i / group, o % panel * group + i % group));
-        acc += (token.q[i] - static_cast<std::int64_t>(token.zero)) * (w - weight_zero);
-        shadow += token.clipped[i] * static_cast<double>(w - weight_zero);
+  const index k = op.x.extents[1], n = op.y.extents[1], panels = groups_of(n, panel);
+  for_each_expert(op, [&](index expert, index first, index end) {
+    for (index t = first; t < end; ++t) {
+      const Token token = quantize_token(op, t);
+      for (index o = 0; o < n; ++o) {
+        const index channel = expert * n + o;
+        const auto weight_zero = static_cast<std::int64_t>(entry(op.weight_zero, channel, 0));
+        std::int64_t acc = 0;
+        double shadow = 0;
+        for (index i = 0; i < k; ++i) {
+          const auto w = static_cast<std::int64_t>(
+              at(op.weight, expert * panels + o / panel, i / group, o % panel * group + i % group));
+          acc += (token.q[i] - static_cast<std::int64_t>(token.zero)) * (w - weight_zero);
+          shadow += token.clipped[i] * static_cast<double>(w - weight_zero);
+        }
+        if (op.y.dtype == DType::i32) {
+          put(op.y, t, o, static_cast<double>(acc));
+          continue;
+        }
+        double value = (static_cast<double>(acc) + shadow) * token.scale * entry(op.weight_scale, channel, 1) +
+                       entry(op.bias, channel, 0);
+        if (op.y_scale.present()) {
+          value = std::nearbyint(value / at(op.y_scale, 0));
+          value = (std::isnan(value) ? 0 : value) + entry(op.y_zero, 0, 0);
+        }
+        put(op.y, t, o, value);
       }
-      if (op.y.dtype == DType::i32) {
-        put(op.y, t, o, static_cast<double>(acc));
-        continue;
-      }
-      double value =
-          (static_cast<double>(acc) + shadow) * token.scale * entry(op.weight_scale, o, 1) + entry(op.bias, o, 0);
-      if (op.y_scale.present()) {
-        value = std::nearbyint(value / at(op.y_scale, 0));
-        value = (std::isnan(value) ? 0 : value) + entry(op.y_zero, 0, 0);
-      }
-      put(op.y, t, o, value);
     }
-  }
+  });
   return {};
 }
 

@@ -5,19 +5,22 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/core/element.hpp>
 
+#include "reference/experts.hpp"
+
 namespace inlay::reference {
 
 namespace {
 
-int code(const LinearW4a16<Host>& op, index channel, index slot) {
+int code(const LinearW4a16<Host>& op, index panel, index c, index slot) {
   const index per_word = 32 / op.bits, bit = slot % per_word * op.bits;
-  const auto* step = op.codes.as<std::uint8_t>() + offset(op.codes, channel / w4_panel, slot / per_word, 0);
-  return step[4 * (channel % w4_panel) + bit / 8] >> bit % 8 & ((1 << op.bits) - 1);
+  const auto* step = op.codes.as<std::uint8_t>() + offset(op.codes, panel, slot / per_word, 0);
+  return step[4 * c + bit / 8] >> bit % 8 & ((1 << op.bits) - 1);
 }
 
-double weight(const LinearW4a16<Host>& op, index channel, index slot) {
-  const index panel = channel / w4_panel, c = channel % w4_panel, g = op.group == 0 ? 0 : slot / op.group;
-  const double q = code(op, channel, slot), scale = at(op.scales, panel, g, c);
+// Of channel c of a panel.
+double weight(const LinearW4a16<Host>& op, index panel, index c, index slot) {
+  const index g = op.group == 0 ? 0 : slot / op.group;
+  const double q = code(op, panel, c, slot), scale = at(op.scales, panel, g, c);
   if (op.offsets.present()) return q * scale + at(op.offsets, panel, g, c);
   return (q - (op.zeros.present() ? at(op.zeros, panel, g, c) : 1 << (op.bits - 1))) * scale;
 }
@@ -28,17 +31,21 @@ double weight(const LinearW4a16<Host>& op, index channel, index slot) {
 template <> Status compute(const LinearW4a16<Host>& op) {
   // Over slots and not over inputs: what no slot names is never read.
   std::vector<double> row(static_cast<std::size_t>(op.slots()));
-  for (index n = 0; n < op.y.extents[1]; ++n) {
-    for (index s = 0; s < op.slots(); ++s) row[static_cast<std::size_t>(s)] = weight(op, n, s);
-    for (index t = 0; t < op.y.extents[0]; ++t) {
-      double sum = op.bias.present() ? at(op.bias, n) : 0;
-      for (index s = 0; s < op.slots(); ++s) {
-        const index input = op.perm.present() ? static_cast<index>(at(op.perm, s)) : s;
-        sum += (input >= 0 ? at(op.x, t, input) : 0) * row[static_cast<std::size_t>(s)];
+  const index channels = op.y.extents[1], panels = w4_panels(channels);
+  for_each_expert(op, [&](index expert, index first, index end) {
+    for (index n = 0; n < channels; ++n) {
+      for (index s = 0; s < op.slots(); ++s)
+        row[static_cast<std::size_t>(s)] = weight(op, expert * panels + n / w4_panel, n % w4_panel, s);
+      for (index t = first; t < end; ++t) {
+        double sum = op.bias.present() ? at(op.bias, expert * channels + n) : 0;
+        for (index s = 0; s < op.slots(); ++s) {
+          const index input = op.perm.present() ? static_cast<index>(at(op.perm, s)) : s;
+          sum += (input >= 0 ? at(op.x, t, input) : 0) * row[static_cast<std::size_t>(s)];
+        }
+        put(op.y, t, n, sum);
       }
-      put(op.y, t, n, sum);
     }
-  }
+  });
   return {};
 }
 

@@ -16,6 +16,7 @@ class ClOnHost {
  public:
   using Space = Host;
   static constexpr std::string_view name = "cl";
+  static constexpr bool groups_experts = true;
 
   explicit ClOnHost(Cl cl) : cl_(std::move(cl)) {}
   ClOnHost(const ClOnHost&) = delete;

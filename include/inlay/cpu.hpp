@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <inlay/core/backend.hpp>
+#include <inlay/core/expert_jobs.hpp>
 #include <inlay/core/isa.hpp>
 #include <inlay/core/parallel.hpp>
 
@@ -20,6 +21,7 @@ class Cpu {
  public:
   using Space = Host;
   static constexpr std::string_view name = "cpu";
+  static constexpr bool groups_experts = true;
 
   // The best available level, or the one that INLAY_ISA names if it is available; the process's own
   // threads (inlay/core/threads.hpp).
@@ -96,13 +98,27 @@ template <class Op, class Call> auto dispatch(Isa isa, Call&& call) {
 template <class Op> Status supports(const Cpu&, const Op&) { return {}; }
 
 template <class Op> std::size_t scratch_bytes(const Cpu& cpu, const Op& op) {
-  return cpu::dispatch<Op>(cpu.isa(),
-                           [&]<class Level>(Level) { return cpu::scratch_bytes<Level>(cpu.parallel(), op); });
+  const auto kernels = [&](const Parallel& parallel, const Op& part) {
+    return cpu::dispatch<Op>(cpu.isa(), [&]<class Level>(Level) { return cpu::scratch_bytes<Level>(parallel, part); });
+  };
+  if constexpr (TakesExperts<Op>)
+    if (has_experts(op)) return ExpertJobs(cpu.parallel(), op, kernels).scratch_bytes();
+  return kernels(cpu.parallel(), op);
 }
 
 template <class Op> Status compute(const Cpu& cpu, const Op& op, Workspace workspace) {
-  return cpu::dispatch<Op>(cpu.isa(),
-                           [&]<class Level>(Level) { return cpu::compute<Level>(cpu.parallel(), op, workspace); });
+  const auto kernels = [&](const Parallel& parallel, const Op& part, Workspace own) {
+    return cpu::dispatch<Op>(cpu.isa(), [&]<class Level>(Level) { return cpu::compute<Level>(parallel, part, own); });
+  };
+  if constexpr (TakesExperts<Op>)
+    if (has_experts(op)) {
+      const auto scratch = [&](const Parallel& parallel, const Op& part) {
+        return cpu::dispatch<Op>(cpu.isa(),
+                                 [&]<class Level>(Level) { return cpu::scratch_bytes<Level>(parallel, part); });
+      };
+      return ExpertJobs(cpu.parallel(), op, scratch).compute(workspace, kernels);
+    }
+  return kernels(cpu.parallel(), op, workspace);
 }
 
 }  // namespace inlay

@@ -81,6 +81,7 @@ class CpuInline {
  public:
   using Space = Host;
   static constexpr std::string_view name = "cpu";
+  static constexpr bool groups_experts = true;
 
   explicit CpuInline(Parallel parallel = serial()) : parallel_(parallel) {
     if (parallel_.width < 1) parallel_.width = 1;  // kernels divide by it
@@ -95,10 +96,25 @@ class CpuInline {
 
 template <class Op> Status supports(const CpuInline&, const Op&) { return {}; }
 template <class Op> std::size_t scratch_bytes(const CpuInline& cpu, const Op& op) {
-  return cpu::Kernels<Op>::template scratch_bytes<isa::native>(cpu.parallel(), op);
+  const auto kernels = [](const Parallel& parallel, const Op& part) {
+    return cpu::Kernels<Op>::template scratch_bytes<isa::native>(parallel, part);
+  };
+  if constexpr (TakesExperts<Op>)
+    if (has_experts(op)) return ExpertJobs(cpu.parallel(), op, kernels).scratch_bytes();
+  return kernels(cpu.parallel(), op);
 }
 template <class Op> Status compute(const CpuInline& cpu, const Op& op, Workspace workspace) {
-  return cpu::Kernels<Op>::template compute<isa::native>(cpu.parallel(), op, workspace);
+  const auto kernels = [](const Parallel& parallel, const Op& part, Workspace own) {
+    return cpu::Kernels<Op>::template compute<isa::native>(parallel, part, own);
+  };
+  if constexpr (TakesExperts<Op>)
+    if (has_experts(op)) {
+      const auto scratch = [](const Parallel& parallel, const Op& part) {
+        return cpu::Kernels<Op>::template scratch_bytes<isa::native>(parallel, part);
+      };
+      return ExpertJobs(cpu.parallel(), op, scratch).compute(workspace, kernels);
+    }
+  return kernels(cpu.parallel(), op, workspace);
 }
 
 }  // namespace inlay

@@ -99,7 +99,9 @@ template <class Op, class Ask> auto about(const Op& op, Ask&& ask) {
 }  // namespace npu
 
 template <class Op> Status supports(const Npu& npu, const Op& op) {
-  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::supports(npu, any); });
+  return each_part<Npu>(op, [&](const auto& part) {
+    return npu::about(part, [&](const npu::AnyOperator& any) { return npu::supports(npu, any); });
+  });
 }
 template <class Op> std::size_t scratch_bytes(const Npu& npu, const Op& op) {
   return npu::about(op, [&](const npu::AnyOperator& any) { return npu::scratch_bytes(npu, any); });
@@ -113,6 +115,7 @@ template <class Op> Status compute(const Npu& npu, const Op& op, const Workspace
 template <class Op> Expected<NpuEstimate> estimate(const Npu& npu, const Op& op) {
   if (Status status = check(op); !status.ok()) return failure(std::move(status));
   if (Status status = supports(npu, op); !status.ok()) return failure(std::move(status));
+  if (has_experts(op)) return failure(unsupported("an estimate is of one expert: expert_ends must be left out"));
   if (writes_nothing(op)) return NpuEstimate{};
   return npu::about(op, [&](const npu::AnyOperator& any) { return npu::estimate(npu, any); });
 }
@@ -127,13 +130,13 @@ template <class Op> Expected<NpuEstimate> estimate(const Npu& npu, const Op& op)
 //
 // It serves every later call and estimate on this Npu whose weight is the same view (address, shape, strides, type) and
 // whose x asks for the same blocks; rows, bias and all else are free. The weight stays where it is: it names the
-// blocks, and shadow outliers read it. Of linear_int8 and linear.
+// blocks, and shadow outliers read it. Of linear_int8 and linear; a mixture of experts has nothing to gain yet.
 
 // The bytes of memory that `pack` fills for this operator at this shape. 0 where its program lays out no weight in
 // global memory: it has none, the device reads it as it lies or makes blocks where it uses them; and where `check` or
 // `supports` refuses it.
 template <class Op> std::size_t packed_bytes(const Npu& npu, const Op& op) {
-  if (!check(op).ok() || !supports(npu, op).ok() || writes_nothing(op)) return 0;
+  if (has_experts(op) || !check(op).ok() || !supports(npu, op).ok() || writes_nothing(op)) return 0;
   return npu::about(op, [&](const npu::AnyOperator& any) { return npu::packed_bytes(npu, any); });
 }
 
@@ -144,7 +147,7 @@ template <class Op> std::size_t packed_bytes(const Npu& npu, const Op& op) {
 template <class Op> Status pack(const Npu& npu, const Op& op, std::span<std::byte> memory) {
   if (Status status = check(op); !status.ok()) return status;
   if (Status status = supports(npu, op); !status.ok()) return status;
-  if (writes_nothing(op)) return {};
+  if (writes_nothing(op) || has_experts(op)) return {};
   return npu::about(op, [&](const npu::AnyOperator& any) { return npu::pack(npu, any, memory); });
 }
 

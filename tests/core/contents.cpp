@@ -190,6 +190,38 @@ TYPED_TEST(Contents, history_of_sampling) {
                        tokens, 1, 1, {"history[1,1]", "4"});
 }
 
+// Of experts whose ends do not ascend to the rows of x: no row of another one is touched, and nothing outside the
+// views.
+TYPED_TEST(Contents, ends_of_experts) {
+  using Space = typename TestFixture::Space;
+  constexpr index k = 8, n = 4, experts = 3;
+  const auto y = this->floats({5, n}, 7);
+  const auto x = this->floats({5, k});
+  const auto ends = [&](std::vector<double> values) { return this->ids(DType::i32, {experts}, std::move(values)); };
+  Linear<Space> op{.x = x, .weight_rows = this->floats({experts * n, k}), .y = y};
+  // The last expert begins where the one before ended in vain: its rows are those that nobody has.
+  op.expert_ends = ends({2, 9, 5});
+  this->expect_offence(op, y, 5 * n, 0, {"expert_ends[1]", "9", "0 to 5"});
+  op.expert_ends = ends({2, 2, 4});
+  this->expect_offence(op, y, 4 * n, n, {"expert_ends[2]", "4", "0 to 5"});
+  op.expert_ends = ends({-3, 0, 0});
+  const auto untouched = this->floats({5, n}, 7);
+  op.y = untouched;
+  this->expect_offence(op, untouched, 0, 5 * n, {"expert_ends[", "0 to 5"});
+
+  LinearInt8<Space> int8{.x = x,
+                         .weight = this->ids(DType::i8, {experts, k / 4, 64}, {}),
+                         .weight_sum = this->ids(DType::i32, {experts * n}, {}),
+                         .weight_scale = this->floats({1}),
+                         .y = y};
+  int8.expert_ends = ends({2, 2, 4});
+  this->expect_offence(int8, y, 4 * n, n, {"expert_ends[2]", "4", "0 to 5"});
+  LinearW4a16<Space> codes{
+      .x = x, .codes = this->ids(DType::u8, {experts, 1, 64}, {}), .scales = this->floats({experts, 1, 16}), .y = y};
+  codes.expert_ends = ends({2, 2, 4});
+  this->expect_offence(codes, y, 4 * n, n, {"expert_ends[2]", "4", "0 to 5"});
+}
+
 // A row that has no token is the data's fault too, and comes the same way.
 TYPED_TEST(Contents, a_row_of_nan_is_told_by_finish) {
   using Space = typename TestFixture::Space;

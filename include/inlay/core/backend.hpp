@@ -20,6 +20,8 @@
 //   std::size_t scratch_bytes(backend, op)               // op has passed check and supports
 //   Status      compute(backend, op, workspace)          // and the workspace is as large
 //
+// What the experts of a mixture compute it may be given one by one (core/experts.hpp).
+//
 // compute specialises in the operator's own file: there is no central list, and an operator without an
 // implementation is a link error with its name in it.
 //
@@ -29,9 +31,11 @@
 // value) is the Status of the next finish(). On host memory check has seen to them.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/experts.hpp>
 #include <inlay/core/inline.hpp>
 #include <inlay/core/rebind.hpp>
 #include <inlay/core/workspace.hpp>
@@ -50,17 +54,30 @@ concept ProvidesWorkspace = std::is_invocable_r_v<WorkspaceIn<SpaceOf<Backend>>,
 
 inline namespace INLAY_UNIT_ISA {
 
+// Of all parts of an operator, one behind the other.
+template <class Backend, class Op> Status supports_parts(Backend& backend, const Op& op) {
+  return each_part<Backend>(op, [&](const auto& part) { return supports(backend, part); });
+}
+template <class Backend, class Op> std::size_t scratch_of_parts(Backend& backend, const Op& op) {
+  std::size_t most = 0;
+  const Status all = each_part<Backend>(op, [&](const auto& part) {
+    most = std::max(most, scratch_bytes(backend, part));
+    return Status{};
+  });
+  return all.ok() ? most : 0;
+}
+
 // Right, or a Status that says what is wrong: then nothing was written, but for what outcome() states.
 template <class Backend, class Op, class Provide>
 requires RunsOn<Backend, Op> && ProvidesWorkspace<Provide, Backend> Status run(Backend&& backend, const Op& op,
                                                                                Provide&& provide) {
   if (Status status = check(op); !status.ok()) return status;
-  if (Status status = supports(backend, op); !status.ok()) return status;
+  if (Status status = supports_parts(backend, op); !status.ok()) return status;
   if (writes_nothing(op)) return {};
-  const std::size_t needed = scratch_bytes(backend, op);
+  const std::size_t needed = scratch_of_parts(backend, op);
   const WorkspaceIn<SpaceOf<Backend>> workspace = provide(needed);
   if (Status status = check_workspace<SpaceOf<Backend>>(workspace, needed); !status.ok()) return status;
-  Status status = compute(backend, op, workspace);
+  Status status = each_part<Backend>(op, [&](const auto& part) { return compute(backend, part, workspace); });
   if constexpr (requires { outcome(op); }) {
     if (status.ok()) return outcome(op);
   }
@@ -76,7 +93,7 @@ requires RunsOn<Backend, Op> Status run(Backend&& backend, const Op& op,
 // The scratch that run needs. 0 for an operator that it will refuse (run says why) or that has nothing to write.
 template <class Backend, class Op>
 requires RunsOn<Backend, Op> std::size_t workspace_bytes(Backend&& backend, const Op& op) {
-  return check(op).ok() && supports(backend, op).ok() && !writes_nothing(op) ? scratch_bytes(backend, op) : 0;
+  return check(op).ok() && supports_parts(backend, op).ok() && !writes_nothing(op) ? scratch_of_parts(backend, op) : 0;
 }
 
 // Waits until all that was given to the backend is done, and tells the first offence since the last call.
@@ -97,6 +114,7 @@ class Reference {
  public:
   using Space = Host;
   static constexpr std::string_view name = "reference";
+  static constexpr bool groups_experts = true;
 };
 
 namespace reference {

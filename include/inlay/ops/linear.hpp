@@ -23,11 +23,14 @@
 //                           2^-8 each at most; products are exact. NaN and infinities stay, and finite numbers from
 //                           0x1.ffp127 on become infinite.
 //
+// Of a mixture of experts (core/experts.hpp) each expert's weight is packed by itself, and they lie behind each other.
+//
 // Accumulation is f32. A row of y depends on its row of x alone: not on the other rows, nor on the
 // number of threads. docs/ops/linear.md states the order of the sum and what bf16 dot products round.
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/experts.hpp>
 #include <inlay/core/inline.hpp>
 #include <inlay/core/isa.hpp>
 
@@ -61,6 +64,7 @@ template <class Space = Host> struct Linear {
   ConstView<3, Space> weight = {};       // packed, linear_packed_extents(n, k, dtype)  f32 f16 bf16; contiguous
   ConstView<2, Space> weight_rows = {};  // [n, k]       f32 f16 bf16; row stride free; in place of weight
   ConstView<1, Space> bias = {};         // [n]          f32 f16 bf16; optional
+  ConstView<1, Space> expert_ends = {};  // [experts]    i32; optional: the three above are [experts * ..]
   View<2, Space> y;                      // [tokens, n]  f32 or x's type; row stride free
   LinearCompute compute = LinearCompute::exact_float;
 
@@ -69,29 +73,60 @@ template <class Space = Host> struct Linear {
                                             optional_in("weight", &Linear::weight),
                                             optional_in("weight_rows", &Linear::weight_rows),
                                             optional_in("bias", &Linear::bias),
+                                            optional_in("expert_ends", &Linear::expert_ends),
                                             out("y", &Linear::y),
                                             scalar("compute", &Linear::compute)};
   static constexpr Isa dot_levels[] = {Isa::avx512_bf16};
+
+  INLAY_INLINE constexpr index experts() const { return expert_ends.present() ? expert_ends.extents[0] : 1; }
 };
 
 inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const Linear<Space>& op) {
-  const index k = op.x.extents[1], n = op.y.extents[1];
-  return Check(op)
-      .dtype(op.x, floats)
-      .dtype(op.y, DTypes{DType::f32, op.x.dtype})
-      .extent(op.y, 0, op.x.extents[0])
-      .that(op.weight.present() != op.weight_rows.present(), op.weight,
-            "must be given if weight_rows is left out, and left out if weight_rows is given")
-      .dtype(op.weight, floats)
-      .shape(op.weight, linear_packed_extents(n, k, op.weight.dtype))
-      .contiguous(op.weight)
-      .dtype(op.weight_rows, floats)
-      .shape(op.weight_rows, {n, k})
-      .dtype(op.bias, floats)
-      .extent(op.bias, 0, n)
-      .within(op.compute, LinearCompute::exact_float, LinearCompute::bf16_products);
+  const index k = op.x.extents[1], n = op.y.extents[1], experts = op.experts();
+  std::array<index, 3> packed = linear_packed_extents(n, k, op.weight.dtype);
+  packed[0] = saturating_multiply(experts, packed[0]);
+  const index channels = saturating_multiply(experts, n);
+  return check_expert_ends(op,
+                           Check(op)
+                               .dtype(op.expert_ends, DType::i32)
+                               .that(op.experts() > 0, op.expert_ends, no_expert)
+                               .dtype(op.x, floats)
+                               .dtype(op.y, DTypes{DType::f32, op.x.dtype})
+                               .extent(op.y, 0, op.x.extents[0])
+                               .that(op.weight.present() != op.weight_rows.present(), op.weight,
+                                     "must be given if weight_rows is left out, and left out if weight_rows is given")
+                               .dtype(op.weight, floats)
+                               .shape(op.weight, packed)
+                               .contiguous(op.weight)
+                               .dtype(op.weight_rows, floats)
+                               .shape(op.weight_rows, {channels, k})
+                               .dtype(op.bias, floats)
+                               .extent(op.bias, 0, channels)
+                               .within(op.compute, LinearCompute::exact_float, LinearCompute::bf16_products));
+}
+
+template <class Space> Linear<Space> expert_part(Linear<Space> op, index expert, ExpertRows rows) {
+  const index experts = op.experts();
+  op.x = op.x.slice(0, rows.first, rows.count);
+  op.y = op.y.slice(0, rows.first, rows.count);
+  op.weight = of_expert(op.weight, expert, experts);
+  op.weight_rows = of_expert(op.weight_rows, expert, experts);
+  op.bias = of_expert(op.bias, expert, experts);
+  op.expert_ends = {};
+  return op;
+}
+
+// So many panels of channels from panel `first` on, of a linear without experts.
+template <class Space> Linear<Space> channel_part(Linear<Space> op, index first, index panels) {
+  const index begin = first * linear_panel, rest = op.y.extents[1] - begin,
+              count = panels * linear_panel < rest ? panels * linear_panel : rest;
+  op.y = op.y.slice(1, begin, count);
+  if (op.weight.present()) op.weight = op.weight.slice(0, first, panels);
+  if (op.weight_rows.present()) op.weight_rows = op.weight_rows.slice(0, begin, count);
+  if (op.bias.present()) op.bias = op.bias.slice(0, begin, count);
+  return op;
 }
 
 }  // namespace INLAY_UNIT_ISA

@@ -21,6 +21,9 @@
 //   scales [panels, groups, 16]
 //     group 0 | n0 n1 .. n15 |
 //
+// Of a mixture of experts (core/experts.hpp) each expert's codes, scales, zeros and offsets have that form by
+// themselves, and lie behind each other; all have one perm.
+//
 // Channels beyond n and slots beyond the last one may hold anything. linear_w4a16_import.hpp writes
 // this form from GPTQ, AWQ, GGUF and ONNX tensors; it does not depend on the machine.
 //
@@ -34,6 +37,7 @@
 #pragma once
 
 #include <inlay/core/check.hpp>
+#include <inlay/core/experts.hpp>
 #include <inlay/core/inline.hpp>
 #include <inlay/core/isa.hpp>
 
@@ -57,16 +61,17 @@ constexpr index w4_groups(index slots, index group) {
 }  // namespace INLAY_UNIT_ISA
 
 template <class Space = Host> struct LinearW4a16 {
-  ConstView<2, Space> x;             // [tokens, k]              f32 f16 bf16; row stride free
-  ConstView<3, Space> codes;         // [panels, steps, 64]      u8; contiguous
-  ConstView<3, Space> scales;        // [panels, groups, 16]     f32 f16 bf16; contiguous
-  ConstView<3, Space> zeros = {};    // [panels, groups, 16]     u8 f32 f16 bf16; optional, contiguous
-  ConstView<3, Space> offsets = {};  // [panels, groups, 16]     f32 f16 bf16; optional, in place of zeros; contiguous
-  ConstView<1, Space> perm = {};     // [slots]                  i32 in -1..k-1; optional: slots = k, in order
-  ConstView<1, Space> bias = {};     // [n]                      f32 f16 bf16; optional
-  View<2, Space> y;                  // [tokens, n]              f32 or x's type; row stride free
-  index group = 0;                   // slots that share a scale: a multiple of 8, or 0 for the whole row
-  index bits = 4;                    // of a code: 4 or 8
+  ConstView<2, Space> x;                 // [tokens, k]              f32 f16 bf16; row stride free
+  ConstView<3, Space> codes;             // [panels, steps, 64]      u8; contiguous
+  ConstView<3, Space> scales;            // [panels, groups, 16]     f32 f16 bf16; contiguous
+  ConstView<3, Space> zeros = {};        // [panels, groups, 16]     u8 f32 f16 bf16; optional, contiguous
+  ConstView<3, Space> offsets = {};      // [panels, groups, 16]     f32 f16 bf16; in place of zeros, contiguous
+  ConstView<1, Space> perm = {};         // [slots]                  i32 in -1..k-1; optional: slots = k, in order
+  ConstView<1, Space> bias = {};         // [n]                      f32 f16 bf16; optional
+  ConstView<1, Space> expert_ends = {};  // [experts]                i32; optional: panels and n above times them
+  View<2, Space> y;                      // [tokens, n]              f32 or x's type; row stride free
+  index group = 0;                       // slots that share a scale: a multiple of 8, or 0 for the whole row
+  index bits = 4;                        // of a code: 4 or 8
   W4Compute compute = W4Compute::exact_float;
 
   static constexpr std::string_view name = "linear_w4a16";
@@ -77,6 +82,7 @@ template <class Space = Host> struct LinearW4a16 {
                                             optional_in("offsets", &LinearW4a16::offsets),
                                             optional_in("perm", &LinearW4a16::perm),
                                             optional_in("bias", &LinearW4a16::bias),
+                                            optional_in("expert_ends", &LinearW4a16::expert_ends),
                                             out("y", &LinearW4a16::y),
                                             scalar("group", &LinearW4a16::group),
                                             scalar("bits", &LinearW4a16::bits),
@@ -84,41 +90,45 @@ template <class Space = Host> struct LinearW4a16 {
   static constexpr Isa dot_levels[] = {Isa::avx512_vnni, Isa::neon_dotprod, Isa::neon_i8mm};
 
   INLAY_INLINE constexpr index slots() const { return perm.present() ? perm.extents[0] : x.extents[1]; }
+  INLAY_INLINE constexpr index experts() const { return expert_ends.present() ? expert_ends.extents[0] : 1; }
 };
 
 inline namespace INLAY_UNIT_ISA {
 
 template <class Space> Status check(const LinearW4a16<Space>& op) {
-  const index k = op.x.extents[1], n = op.y.extents[1], slots = op.slots();
+  const index k = op.x.extents[1], n = op.y.extents[1], slots = op.slots(), experts = op.experts();
   if (op.bits != 4 && op.bits != 8)
     return Check(op).that(false, op.bits, [&] { return "is " + format_value(op.bits) + "; it must be 4 or 8"; });
   if (op.group < 0 || op.group % w4_group_multiple != 0)
     return Check(op).that(false, op.group, [&] {
       return "is " + format_value(op.group) + "; it must be a multiple of 8, or 0 for the whole row";
     });
-  const std::array<index, 3> per_group{w4_panels(n), w4_groups(slots, op.group), w4_panel};
-  Status status = Check(op)
-                      .dtype(op.x, floats)
-                      .dtype(op.y, DTypes{DType::f32, op.x.dtype})
-                      .extent(op.y, 0, op.x.extents[0])
-                      .dtype(op.codes, DType::u8)
-                      .shape(op.codes, {w4_panels(n), w4_steps(slots, op.bits), 4 * w4_panel})
-                      .contiguous(op.codes)
-                      .dtype(op.scales, floats)
-                      .shape(op.scales, per_group)
-                      .contiguous(op.scales)
-                      .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
-                            "are given; they must be left out where zeros are given")
-                      .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
-                      .shape(op.zeros, per_group)
-                      .contiguous(op.zeros)
-                      .dtype(op.offsets, floats)
-                      .shape(op.offsets, per_group)
-                      .contiguous(op.offsets)
-                      .dtype(op.perm, DType::i32)
-                      .dtype(op.bias, floats)
-                      .extent(op.bias, 0, n)
-                      .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations);
+  const index panels = saturating_multiply(experts, w4_panels(n));
+  const std::array<index, 3> per_group{panels, w4_groups(slots, op.group), w4_panel};
+  Status status = check_expert_ends(op, Check(op)
+                                            .dtype(op.expert_ends, DType::i32)
+                                            .that(op.experts() > 0, op.expert_ends, no_expert)
+                                            .dtype(op.x, floats)
+                                            .dtype(op.y, DTypes{DType::f32, op.x.dtype})
+                                            .extent(op.y, 0, op.x.extents[0])
+                                            .dtype(op.codes, DType::u8)
+                                            .shape(op.codes, {panels, w4_steps(slots, op.bits), 4 * w4_panel})
+                                            .contiguous(op.codes)
+                                            .dtype(op.scales, floats)
+                                            .shape(op.scales, per_group)
+                                            .contiguous(op.scales)
+                                            .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
+                                                  "are given; they must be left out where zeros are given")
+                                            .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
+                                            .shape(op.zeros, per_group)
+                                            .contiguous(op.zeros)
+                                            .dtype(op.offsets, floats)
+                                            .shape(op.offsets, per_group)
+                                            .contiguous(op.offsets)
+                                            .dtype(op.perm, DType::i32)
+                                            .dtype(op.bias, floats)
+                                            .extent(op.bias, 0, saturating_multiply(experts, n))
+                                            .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations));
   if constexpr (std::is_same_v<Space, Host>) {
     if (status.ok() && op.perm.present()) {
       const auto* perm = op.perm.template as<std::int32_t>();
@@ -128,6 +138,32 @@ template <class Space> Status check(const LinearW4a16<Space>& op) {
     }
   }
   return status;
+}
+
+template <class Space> LinearW4a16<Space> expert_part(LinearW4a16<Space> op, index expert, ExpertRows rows) {
+  const index experts = op.experts();
+  op.x = op.x.slice(0, rows.first, rows.count);
+  op.y = op.y.slice(0, rows.first, rows.count);
+  op.codes = of_expert(op.codes, expert, experts);
+  op.scales = of_expert(op.scales, expert, experts);
+  op.zeros = of_expert(op.zeros, expert, experts);
+  op.offsets = of_expert(op.offsets, expert, experts);
+  op.bias = of_expert(op.bias, expert, experts);
+  op.expert_ends = {};
+  return op;
+}
+
+// So many panels of channels from panel `first` on, of a linear without experts.
+template <class Space> LinearW4a16<Space> channel_part(LinearW4a16<Space> op, index first, index panels) {
+  const index begin = first * w4_panel, rest = op.y.extents[1] - begin,
+              count = panels * w4_panel < rest ? panels * w4_panel : rest;
+  op.y = op.y.slice(1, begin, count);
+  op.codes = op.codes.slice(0, first, panels);
+  op.scales = op.scales.slice(0, first, panels);
+  if (op.zeros.present()) op.zeros = op.zeros.slice(0, first, panels);
+  if (op.offsets.present()) op.offsets = op.offsets.slice(0, first, panels);
+  if (op.bias.present()) op.bias = op.bias.slice(0, begin, count);
+  return op;
 }
 
 }  // namespace INLAY_UNIT_ISA
