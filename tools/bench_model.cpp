@@ -1,10 +1,13 @@
-// inlay bench model: a whole model with random weights, prefill and decode, beside what the machine
-// can do at best. The limit is the best of those measured between the passes, as shared memory changes its speed;
-// where others had the processors, no share of it is printed (measure/processors.hpp).
+// inlay bench model: a whole model, of a file or of a published shape with random weights, prefill and decode, beside
+// what the machine can do at best. The limit is the best of those measured between the passes, as shared memory changes
+// its speed; where others had the processors, no share of it is printed (measure/processors.hpp).
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <vector>
+
+#include <inlay/model/load.hpp>
+#include <inlay/model/model_tensors.hpp>
 
 #include "measure/limits.hpp"
 #include "measure/processors.hpp"
@@ -20,6 +23,7 @@ namespace {
 using measure::median, measure::seconds;
 
 struct Options {
+  std::string model;  // a file; empty: `shape` and `type`
   std::string shape = "llama3.2-1b", type = "bf16", isa, backend = "cpu", device, pool = "inlay";
   Rounding rounding;
   std::vector<index> prefill = {64, 512}, depth = {0, 4096};
@@ -34,14 +38,25 @@ double bytes_a_token(const exec::Session& session, index depth) {
   return static_cast<double>(session.linear_bytes()) + kv;
 }
 
-// Multiply-adds of a prompt count two; its head is read for the last token only.
+// Multiply-adds of a prompt count two; its head is read for the last token only. Attention is causal: half of its
+// square, or less of layers with a window.
 double prefill_flops(const exec::ModelConfig& c, index tokens) {
   const double n = static_cast<double>(tokens);
-  const double layer =
-      static_cast<double>(c.dim) * static_cast<double>(2 * c.heads + 2 * c.kv_heads) * static_cast<double>(c.head_dim) +
-      3.0 * static_cast<double>(c.dim) * static_cast<double>(c.hidden);
-  const double attention = n * static_cast<double>(c.heads * c.head_dim);  // causal: half of 2 n
-  return 2 * n * static_cast<double>(c.layers) * (layer + attention) +
+  double of_token = 0, pairs = 0;
+  const Status counted = exec::for_each_tensor(c, [&](const exec::TensorFacts& tensor) {
+    if (tensor.layer < 0 || tensor.rank < 2) return Status{};
+    double size = 1;
+    for (int d = 0; d < tensor.rank; ++d) size *= static_cast<double>(tensor.extents[static_cast<std::size_t>(d)]);
+    // Of experts a token has top_k.
+    of_token +=
+        tensor.rank == 3 ? size * static_cast<double>(c.experts.top_k) / static_cast<double>(c.experts.count) : size;
+    return Status{};
+  });
+  for (index i = 0; counted.ok() && i < c.layers; ++i) {
+    const double window = c.layer(i).window > 0 ? std::min(n, static_cast<double>(c.layer(i).window)) : n;
+    pairs += n * window - window * window / 2;
+  }
+  return 2 * n * of_token + 4 * pairs * static_cast<double>(c.heads * c.head_dim) +
          2 * static_cast<double>(c.vocab) * static_cast<double>(c.dim);
 }
 
@@ -106,7 +121,13 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
 
 int bench(const Options& options) {
   options.backend == "cl" ? measure::wait_passively() : measure::wait_actively();
-  auto config = model_shape(options.shape);
+  std::shared_ptr<const exec::ModelFile> file;
+  if (!options.model.empty()) {
+    auto loaded = exec::load_model(options.model);
+    if (!loaded) return wrong(loaded.error());
+    file = std::make_shared<const exec::ModelFile>(std::move(*loaded));
+  }
+  auto config = file ? Expected<exec::ModelConfig>(file->config) : model_shape(options.shape);
   if (!config) return wrong(config.error());
   index context = 0;
   for (index n : options.prefill) context = std::max(context, n);
@@ -123,14 +144,18 @@ int bench(const Options& options) {
   settings.pool = options.pool;
   settings.backend = options.backend;
   settings.rounding = options.rounding;
-  auto session = make_random_session(settings, *config, options.type, {.context = context, .chunk = 512});
+  settings.context = context;
+  settings.chunk = 512;
+  auto session = file ? make_session(settings, file, options.backend)
+                      : make_random_session(settings, *config, options.type, {.context = context, .chunk = 512});
   if (!session) return wrong(session.error());
   // Linears of int8 round their activations whatever is asked for.
-  const std::string activations = options.type == "int8" ? "int8" : options.rounding.activations;
-  std::printf("%s %s, activations %s, attention %s, linears %.0f MB, %s, %s x%d\n", options.shape.c_str(),
-              options.type.c_str(), activations.c_str(), options.rounding.attention.c_str(),
-              static_cast<double>(session->linear_bytes()) * 1e-6, options.backend.c_str(),
-              std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
+  const bool rounds = !file && options.type == "int8";
+  const std::string activations = rounds ? "int8" : options.rounding.activations;
+  const std::string what = file ? options.model : options.shape + " " + options.type;
+  std::printf("%s, activations %s, attention %s, linears %.0f MB, %s, %s x%d\n", what.c_str(), activations.c_str(),
+              options.rounding.attention.c_str(), static_cast<double>(session->linear_bytes()) * 1e-6,
+              options.backend.c_str(), std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
   for (index n : options.depth)
@@ -144,9 +169,14 @@ void add_bench(CLI::App& app, Command& chosen) {
   CLI::App& group = *app.add_subcommand("bench", "Measure whole models (single operators: bench/)");
   group.require_subcommand(1);
   auto options = std::make_shared<Options>();
-  CLI::App& command = *group.add_subcommand("model", "Prefill and decode of a model with random weights");
-  command.add_option("--shape", options->shape, "Published shape")->check(CLI::IsMember(model_shapes()));
-  command.add_option("--type", options->type, "Type of the linears")
+  CLI::App& command = *group.add_subcommand("model", "Prefill and decode of a model of a file, or with random weights");
+  CLI::Option* model =
+      command.add_option("model", options->model, "A GGUF or .safetensors file, or a directory of one");
+  command.add_option("--shape", options->shape, "Published shape, in place of a file")
+      ->excludes(model)
+      ->check(CLI::IsMember(model_shapes()));
+  command.add_option("--type", options->type, "Type of the linears, of a shape")
+      ->excludes(model)
       ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "w4a16"}));
   options->rounding.add_to(command);
   command.add_option("--prefill", options->prefill, "Lengths of prompts")->check(CLI::Range(1, 1 << 20));

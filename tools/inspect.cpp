@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <inlay/core/quote.hpp>
-#include <inlay/model/checkpoint_codes.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/text/tokenizer.hpp>
 
@@ -58,7 +57,7 @@ void print_attention(const exec::ModelConfig& c) {
   line("attention", joined({windowed > 0 ? "window of " + std::to_string(c.sliding_window) + " in " +
                                                std::to_string(windowed) + " of " + counted(c.layers, "layer")
                                          : "all keys",
-                            c.qkv_bias ? "biases" : "", qk_norms[static_cast<int>(c.qk_norm)],
+                            c.qkv_bias ? "biases" : "", c.sinks ? "sinks" : "", qk_norms[static_cast<int>(c.qk_norm)],
                             c.attn_scale > 0 ? "scores times " + number(c.attn_scale) : "",
                             c.attn_softcap > 0 ? "scores within " + number(c.attn_softcap) : "",
                             still > 0 ? "no rope in " + counted(still, "layer") : ""}));
@@ -74,7 +73,7 @@ void print_attention(const exec::ModelConfig& c) {
 }
 
 void print_layers(const exec::ModelConfig& c) {
-  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh", "squared relu"};
+  constexpr const char* activations[] = {"silu", "gelu", "gelu by tanh", "squared relu", "clipped silu"};
   const exec::LayerNorms& n = c.norms;
   line("layers",
        joined({n.before_attn && n.behind_attn ? "norms before and behind branches"
@@ -90,6 +89,24 @@ void print_layers(const exec::ModelConfig& c) {
                c.tie_embeddings ? "the head is the embedding" : ""}));
 }
 
+void print_experts(const exec::ModelConfig& c) {
+  const exec::ExpertsConfig& e = c.experts;
+  if (e.count == 0) return;
+  index sparse = 0;
+  for (index i = 0; i < c.layers; ++i) sparse += c.layer(i).sparse;
+  constexpr const char* scores[] = {"softmax", "sigmoid", "softmax of the chosen"};
+  line("experts",
+       joined({std::to_string(e.top_k) + " of " + std::to_string(e.count) + " in " + counted(sparse, "layer"),
+               "hidden " + std::to_string(e.hidden),
+               e.shared_hidden > 0
+                   ? "a shared one of " + std::to_string(e.shared_hidden) + (e.shared_gate ? " with a gate" : "")
+                   : "",
+               scores[static_cast<int>(e.score)],
+               e.groups > 1 ? std::to_string(e.groups_kept) + " of " + std::to_string(e.groups) + " groups" : "",
+               e.biases ? "biases" : "", e.choice_bias ? "a bias of the choice" : "",
+               e.renormalize ? "renormalized" : "", e.scale != 1 ? "times " + number(e.scale) : ""}));
+}
+
 void print_tensors(const exec::ModelFile& file) {
   struct Sum {
     index count = 0, elements = 0, bytes = 0;
@@ -97,7 +114,9 @@ void print_tensors(const exec::ModelFile& file) {
   std::map<std::string, Sum> types;
   Sum all;
   for (const exec::WeightTensor& tensor : file.tensors())
-    for (Sum* sum : {&all, &types[tensor.codes ? tensor.codes->format() : std::string(ggml_format(tensor.type).name)]})
+    for (Sum* sum :
+         {&all,
+          &types[tensor.code_format().empty() ? std::string(ggml_format(tensor.type).name) : tensor.code_format()]})
       ++sum->count, sum->elements += tensor.size(), sum->bytes += tensor.bytes;
   line("parameters", number(static_cast<double>(all.elements) * 1e-6, "%.4g million") + " in " +
                          megabytes(static_cast<double>(all.bytes)));
@@ -143,6 +162,7 @@ int inspect(const std::string& path) {
   print_sizes(file->config);
   print_attention(file->config);
   print_layers(file->config);
+  print_experts(file->config);
   print_tensors(*file);
   print_tokenizer(file->tokenizer);
   return 0;

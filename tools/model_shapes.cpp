@@ -9,6 +9,7 @@ struct Shape {
   index layers, dim, heads, kv_heads, head_dim, hidden, vocab;
   double theta;
   bool qkv_bias, qk_norm, tied;
+  index experts = 0, top_k = 0;  // each `hidden` wide
 };
 
 // From the models' config.json files; the last one, of llama2.c, is for tests.
@@ -21,6 +22,8 @@ constexpr Shape shapes[] = {
     {"llama3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, 5e5, false, false, true},
     {"llama3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, 5e5, false, false, false},
     {"mistral-7b", 32, 4096, 32, 8, 128, 14336, 32768, 1e6, false, false, false},
+    {"olmoe-1b-7b", 16, 2048, 16, 16, 128, 1024, 50304, 1e4, false, true, false, 64, 8},
+    {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 768, 151936, 1e6, false, true, false, 128, 8},
     {"stories260k", 5, 64, 8, 4, 8, 172, 512, 1e4, false, false, true},
 };
 
@@ -53,6 +56,7 @@ Expected<exec::ModelConfig> model_shape(const std::string& name) {
     config.tie_embeddings = shape.tied;
     config.qkv_bias = shape.qkv_bias;
     config.qk_norm = shape.qk_norm ? exec::QkNorm::head : exec::QkNorm::none;
+    config.experts = {.count = shape.experts, .top_k = shape.top_k, .hidden = shape.hidden, .renormalize = true};
     return config;
   }
   return failure(StatusCode::not_found, "--shape is " + name + "; it must be one of " + known);

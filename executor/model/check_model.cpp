@@ -20,7 +20,7 @@ Status check_tensor(const ModelFile& file, const TensorFacts& facts) {
   if (tensor->rank != facts.rank || tensor->extents != facts.extents)
     return {StatusCode::corrupt_data, named + " has extents " + describe_extents(*tensor) + "; they must be " +
                                           describe_extents({.rank = facts.rank, .extents = facts.extents})};
-  const bool vector = facts.rank == 1;
+  const bool vector = facts.is_vector();
   const bool plain = tensor->type == GgmlType::F32 || tensor->type == GgmlType::F16 || tensor->type == GgmlType::BF16;
   if (vector ? !plain : !is_weight_type(tensor->type))
     return {StatusCode::unsupported, named + " has the type " + std::string(ggml_format(tensor->type).name) +
@@ -31,13 +31,42 @@ Status check_tensor(const ModelFile& file, const TensorFacts& facts) {
     return {StatusCode::unsupported, named + " has the type I8; embeddings stay floats or blocks"};
   const WeightTensor* scales = file.scales_of(*tensor);
   if (!scales) return {StatusCode::not_found, named + " is I8 and has no " + quote(facts.name + ".scale")};
-  if (scales->type != GgmlType::F32 || scales->rank != 1 || scales->extents[0] != tensor->extents[0])
+  if (scales->type != GgmlType::F32 || scales->rank != 1 || scales->extents[0] != tensor->rows())
     return {StatusCode::corrupt_data, file.path + ": the tensor " + quote(scales->name) + " must be F32 of [" +
-                                          std::to_string(tensor->extents[0]) + "]"};
+                                          std::to_string(tensor->rows()) + "]"};
   return {};
 }
 
 bool positive(double x) { return x > 0 && x < 1e30; }
+
+// What the operators of a mixture want, before a tensor is seen.
+Status check_experts(const ModelConfig& c, const std::string& origin) {
+  const ExpertsConfig& e = c.experts;
+  constexpr index most = index{1} << 16, widest = index{1} << 28;
+  const auto refuse = [&](const std::string& what, index value, index limit) {
+    return Status(StatusCode::corrupt_data, origin + ": the " + what + " is " + std::to_string(value) +
+                                                "; it must be 1 to " + std::to_string(limit));
+  };
+  if (e.count == 0) return {};
+  if (e.count < 1 || e.count > most) return refuse("count of experts", e.count, most);
+  if (e.top_k < 1 || e.top_k > e.count) return refuse("count of a token's experts", e.top_k, e.count);
+  if (e.hidden < 1 || e.hidden > widest) return refuse("width of an expert", e.hidden, widest);
+  if (e.shared_hidden < 0 || e.shared_hidden > widest)
+    return refuse("width of the shared expert", e.shared_hidden, widest);
+  if (e.groups < 1 || e.groups > e.count || e.count % e.groups != 0)
+    return {StatusCode::corrupt_data, origin + ": " + std::to_string(e.count) + " experts cannot be divided into " +
+                                          std::to_string(e.groups) + " groups evenly"};
+  if (e.groups_kept < 1 || e.groups_kept > e.groups) return refuse("count of groups kept", e.groups_kept, e.groups);
+  if (e.groups_kept * (e.count / e.groups) < e.top_k)
+    return {StatusCode::corrupt_data, origin + ": " + std::to_string(e.groups_kept) + " groups of " +
+                                          std::to_string(e.count / e.groups) + " experts have fewer than the " +
+                                          std::to_string(e.top_k) + " of a token"};
+  if (e.group_score == MoeGroupScore::sum_of_two && e.groups > 1 && e.count / e.groups < 2)
+    return {StatusCode::corrupt_data, origin + ": groups are scored by two experts, and have one"};
+  if (!positive(e.scale)) return {StatusCode::corrupt_data, origin + ": the scale of experts must be positive"};
+  if (c.parallel) return {StatusCode::unsupported, origin + ": experts stand beside the attention"};
+  return {};
+}
 
 Status check_rope(const RopeConfig& rope, index head_dim, const std::string& origin) {
   if (rope.dim < 2 || rope.dim > head_dim || rope.dim % 2 != 0)
@@ -117,11 +146,14 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
     return {StatusCode::unsupported, origin + ": branches are scaled, and read a stream without a norm"};
   if (!(c.norm_eps >= 0 && c.norm_eps < 1))
     return {StatusCode::corrupt_data, origin + ": the eps of norms must be 0 to 1"};
+  if (Status status = check_experts(c, origin); !status) return status;
   // Whole values stand for all layers where those have none of their own.
   for (index i = 0; i < std::max<index>(static_cast<index>(c.per_layer.size()), 1); ++i) {
     const LayerConfig layer = c.layer(i);
     const std::string which = c.per_layer.empty() ? "" : " of layer " + std::to_string(i);
     if (layer.hidden < 1 || layer.hidden > c.hidden) return refuse("hidden" + which, layer.hidden, c.hidden);
+    if (layer.sparse && c.experts.count == 0)
+      return {StatusCode::corrupt_data, origin + ": the layer" + which + " has experts, and there are none"};
     if (layer.window < 0 || layer.window > most)
       return {StatusCode::corrupt_data, origin + ": the window" + which + " is " + std::to_string(layer.window) +
                                             "; it must be 1 to " + std::to_string(most) + ", or 0 for none"};

@@ -65,20 +65,23 @@ void quantize_int8(const std::vector<float>& row, std::byte* out) {
   }
 }
 
-GgmlType target_type(const WeightTensor& t, Part part, WeightFormat format, std::vector<std::string>& notes) {
+GgmlType target_type(const WeightTensor& t, const TensorFacts& facts, WeightFormat format,
+                     std::vector<std::string>& notes) {
   const bool plain = !is_quantized(t.type) && t.type != GgmlType::I8;
-  if (t.rank == 1) return GgmlType::F32;
-  const index k = t.extents[1];
+  if (facts.is_vector()) return GgmlType::F32;
+  const index k = t.row_size();
+  if (facts.part == Part::router && format != WeightFormat::keep) return GgmlType::F32;  // which decides, and is small
   switch (format) {
     case WeightFormat::keep:
-      if (t.codes) notes.push_back(quote(t.name) + " becomes F16: GGUF has no form for " + t.codes->format());
+      if (const std::string codes = t.code_format(); !codes.empty())
+        notes.push_back(quote(t.name) + " becomes F16: GGUF has no form for " + codes);
       return t.type;
     case WeightFormat::f32: return GgmlType::F32;
     case WeightFormat::f16: return GgmlType::F16;
     case WeightFormat::bf16: return GgmlType::BF16;
     default: break;
   }
-  if (part == Part::embedding) return plain && t.type == GgmlType::F32 ? GgmlType::F16 : t.type;
+  if (facts.part == Part::embedding) return plain && t.type == GgmlType::F32 ? GgmlType::F16 : t.type;
   if (format == WeightFormat::int8) return GgmlType::I8;
   const GgmlType type = format == WeightFormat::q8_0 ? GgmlType::Q8_0 : GgmlType::Q4_0;
   if (k % ggml_format(type).block == 0) return type;
@@ -106,13 +109,16 @@ class GgufConversion {
     if (std::any_of(c.ropes.begin(), c.ropes.end(), [](const RopeConfig& rope) { return !rope.truncate; }))
       report_.notes.push_back(
           "that YaRN's ramp is not truncated stands in a key of Inlay's: other readers truncate it");
+    if (c.experts.count > 0 && c.experts.renormalize != family_of(c.architecture)->mixture.gguf_renormalize)
+      report_.notes.push_back(std::string("that the weights of experts are ") + (c.experts.renormalize ? "" : "not ") +
+                              "renormalized stands in the key expert_weights_norm: some readers do not ask it");
     write_file_type();
     write_gguf_vocabulary(file_.tokenizer, c.vocab, writer_);
     Status status = for_each_tensor(c, [&](const TensorFacts& facts) {
       if (facts.part == Part::rope_factors) return add_factors(facts, rope_factors(false)), Status{};
       if (facts.part == Part::rope_short) return add_factors(facts, rope_factors(true)), Status{};
       if (facts.part == Part::rope_long) return add_factors(facts, file_.config.ropes[0].long_factors), Status{};
-      return add(*file_.find(facts.name), facts.part), Status{};
+      return add(*file_.find(facts.name), facts), Status{};
     });
     if (status) status = writer_.write(path);
     if (!status) return failure(std::move(status));
@@ -151,37 +157,47 @@ class GgufConversion {
     writer_.set("general.quantization_version", std::uint32_t{2});
   }
 
-  void add(const WeightTensor& tensor, Part part) {
+  void add(const WeightTensor& tensor, const TensorFacts& facts) {
+    const Part part = facts.part;
     const bool permuted =
         permute_ && (part == Part::q || part == Part::k || part == Part::q_bias || part == Part::k_bias);
-    const GgmlType type = target_type(tensor, part, format_, report_.notes);
+    const GgmlType type = target_type(tensor, facts, format_, report_.notes);
     const std::span<const index> extents(tensor.extents.data(), static_cast<std::size_t>(tensor.rank));
     ++report_.tensors;
-    writer_.tensor(tensor.name, type, extents, [this, &tensor, permuted, type](index row, std::byte* out) {
-      return convert_row(tensor, permuted, type, row, out);
-    });
+    writer_.tensor(name_in_gguf(tensor.name), type, extents,
+                   [this, &tensor, permuted, type](index row, std::byte* out) {
+                     return convert_row(tensor, permuted, type, row, out);
+                   });
     if (type == GgmlType::I8) add_scales(tensor, permuted);
   }
 
   // Beside the I8 tensor that they belong to: the file's own, or made from its rows.
   void add_scales(const WeightTensor& tensor, bool permuted) {
     ++report_.tensors;
-    writer_.tensor(tensor.name + ".scale", GgmlType::F32, std::span(tensor.extents.data(), 1),
-                   [this, &tensor, permuted](index, std::byte* out) {
-                     const WeightTensor* scales = file_.scales_of(tensor);
-                     for (index row = 0; row < tensor.extents[0]; ++row) {
-                       const index from = source_row(permuted, row);
-                       if (scales) {
-                         std::memcpy(out + row * 4, scales->data + from * 4, 4);
-                         continue;
-                       }
-                       if (Status status = file_.read_row(tensor, from, floats_); !status) return status;
-                       const float value = int8_scale(floats_);
-                       std::memcpy(out + row * 4, &value, sizeof(value));
-                     }
-                     file_.drop(tensor);
-                     return Status{};
-                   });
+    const index rows[] = {tensor.rows()};
+    writer_.tensor(tensor.name + ".scale", GgmlType::F32, rows, [this, &tensor, permuted](index, std::byte* out) {
+      const WeightTensor* scales = file_.scales_of(tensor);
+      for (index row = 0; row < tensor.rows(); ++row) {
+        const index from = source_row(permuted, row);
+        if (scales) {
+          std::memcpy(out + row * 4, scales->data + from * 4, 4);
+          continue;
+        }
+        if (Status status = file_.read_row(tensor, from, floats_); !status) return status;
+        const float value = int8_scale(floats_);
+        std::memcpy(out + row * 4, &value, sizeof(value));
+      }
+      file_.drop(tensor);
+      return Status{};
+    });
+  }
+
+  // Where the architecture has another name for the norm before the feed-forward.
+  std::string name_in_gguf(const std::string& name) const {
+    const std::string_view theirs = family_of(file_.config.architecture)->gguf_ffn_norm, ours = ".ffn_norm.";
+    const std::size_t at = name.find(ours);
+    if (theirs.empty() || at == name.npos) return name;
+    return name.substr(0, at + 1) + std::string(theirs) + name.substr(at + ours.size() - 1);
   }
 
   // The configuration holds them, whether they came from a tensor or a rule.
@@ -205,10 +221,10 @@ class GgufConversion {
   }
 
   Status convert_row(const WeightTensor& tensor, bool permuted, GgmlType type, index row, std::byte* out) {
-    const index k = tensor.extents[static_cast<std::size_t>(tensor.rank - 1)];
+    const index k = tensor.row_size();
     const bool vector_permuted = tensor.rank == 1 && permuted;
     const index from = tensor.rank == 1 ? row : source_row(permuted, row);
-    if (type == tensor.type && !vector_permuted && !tensor.codes) {
+    if (type == tensor.type && !vector_permuted && !tensor.codes && !tensor.parts) {
       const index bytes = ggml_row_bytes(type, k);
       std::memcpy(out, tensor.data + from * bytes, static_cast<std::size_t>(bytes));
     } else {

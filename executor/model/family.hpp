@@ -21,6 +21,8 @@ struct FlagKey {
 enum class Windows : unsigned char {
   none,
   flagged,        // none, and those listed count only if use_sliding_window says so (SmolLM3)
+  flagged_all,    // all, if use_sliding_window says so (Qwen3-MoE)
+  flagged_turns,  // every second one before max_window_layers, the first among them, if it says so (Qwen2-MoE)
   all,            // Mistral
   behind,         // from max_window_layers on, if use_sliding_window says so (Qwen)
   all_but_last,   // of each `period` layers the last sees all keys
@@ -49,6 +51,35 @@ struct Softcaps {
   double scores = 0, logits = 0;
 };
 
+// The mixture of experts of a family: keys of config.json, and what counts where one is absent.
+struct Mixture {
+  enum class Shared : unsigned char {
+    none,
+    gated,    // shared_expert_intermediate_size wide; a number of x multiplies what it adds (Qwen2-MoE)
+    counted,  // n_shared_experts times as wide as an expert (GLM-4.5, DeepSeek)
+  };
+  enum class Sparse : unsigned char {
+    all,           // every layer has experts
+    stepped,       // every decoder_sparse_step-th but those of mlp_only_layers (Qwen)
+    behind_first,  // from first_k_dense_replace on (GLM-4.5, DeepSeek)
+  };
+  const char* count_key = nullptr;  // null: config.json has no experts
+  index count = 0, top_k = 0;
+  const char* hidden_key = "moe_intermediate_size";
+  index hidden = 0;  // 0: it must say
+  MoeScore score = MoeScore::softmax;
+  FlagKey renormalize = {};
+  bool biases = false;       // of the router and of experts
+  bool interleaved = false;  // a checkpoint has [experts, in, out], and in it gate and up by turns (gpt-oss)
+  bool in_groups = false;    // n_group, topk_group, routed_scaling_factor, and a bias of the choice
+  Shared shared = Shared::none;
+  index shared_hidden = 0;
+  Sparse sparse = Sparse::all;
+  index first_dense = 0;
+  bool gguf = false;              // GGUF's architecture may have experts
+  bool gguf_renormalize = false;  // and renormalizes where expert_weights_norm says nothing
+};
+
 struct Family {
   using Pairing = RopeConfig::Pairing;
   using NormNames = std::array<std::string_view, 4>;
@@ -56,6 +87,7 @@ struct Family {
   std::string_view hf = {};    // model_type of config.json; empty: there is none
   std::string_view gguf = {};  // general.architecture; empty: there is none
   QkNorm qk_norm = QkNorm::none;
+  FlagKey has_qk_norm = {nullptr, true};  // with a key: only where that says so
   Activation activation = Activation::silu;
   bool gated = true;
   const char* activation_key = "hidden_act";
@@ -65,8 +97,9 @@ struct Family {
   NormNames norm_names = {"input_layernorm", {}, "post_attention_layernorm", {}};
   NormKind norm = NormKind::rms;
   FlagKey norm_bias = {};
-  bool norm_adds_one = false;  // a checkpoint has w where 1 + w multiplies
-  bool gguf_fused = false;     // GGUF has q, k and v in one tensor, and gate and up
+  bool norm_adds_one = false;           // a checkpoint has w where 1 + w multiplies
+  bool gguf_fused = false;              // GGUF has q, k and v in one tensor, and gate and up
+  std::string_view gguf_ffn_norm = {};  // what GGUF calls the norm before the feed-forward; empty: ffn_norm
 
   // What config.json means where it says nothing, which is what transformers takes then.
   index context = 2048;
@@ -77,11 +110,12 @@ struct Family {
   double partial_rotary = 0;   // the share of a head that turns; 0: all of it does, whatever the file says
   bool plain_windows = false;  // no scaling touches the rope of layers with a window
   double local_theta = 0;      // theta of those; 0: that of the others
+  bool yarn_truncates = true;  // where GGUF does not say it
   bool scaled = false;         // rope is scaled, in a way that the file must say
   bool ntk_alpha = false;      // the scaling called dynamic has an alpha that stretches theta once and for all
   bool tied = false;
   FlagKey qkv_bias = {"attention_bias"}, output_bias = {"attention_bias"}, mlp_bias = {"mlp_bias"};
-  bool head_bias = false;
+  bool head_bias = false, sinks = false;
   FlagKey parallel = {};
   Windows windows = Windows::none;
   index window = 0, period = 0;
@@ -90,6 +124,8 @@ struct Family {
   // Gemma in GGUF, which does not say whose scores are scaled by (dim / heads)^-1/2: those of so many layers.
   index layers_of_largest = 0;
   Softcaps softcaps = {};
+  Mixture mixture = {};
+  bool more_layers = false;  // files may have layers behind the last, which draft tokens and compute no text
 
   // Keys of config.json, with spaces around, that its files have and that transformers does not read.
   std::string_view idle_keys = {};

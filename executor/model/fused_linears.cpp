@@ -122,7 +122,31 @@ Expected<ConstView<1>> joined_bias(const std::vector<LinearWeight>& parts, index
   return ConstView<1>(vectors.back());
 }
 
+// All forms of the parts, one behind the other.
+Expected<LinearWeight::Form> append(std::vector<LinearWeight>& parts) {
+  return std::visit(
+      [&]<class Form>(const Form&) -> Expected<LinearWeight::Form> {
+        Parts<Form> forms;
+        for (LinearWeight& part : parts) forms.push_back(&std::get<Form>(part.form()));
+        Form whole;
+        if (Status status = append(forms, whole); !status) return failure(std::move(status));
+        return LinearWeight::Form(std::move(whole));
+      },
+      parts.front().form());
+}
+
 }  // namespace
+
+Expected<LinearWeight> stacked(std::vector<LinearWeight> experts) {
+  const index n = experts.front().channels(), count = static_cast<index>(experts.size());
+  for (const LinearWeight& each : experts)
+    if (!alike(each, experts.front()) || each.channels() != n)
+      return failure(StatusCode::unsupported, "the weights of experts differ in type, group or order of inputs");
+  auto whole = append(experts);
+  if (!whole) return failure(std::move(whole.error()));
+  if (auto* codes = std::get_if<PackedW4>(&*whole)) codes->n = count * w4_panels(n) * w4_panel;  // whole panels
+  return LinearWeight(n, std::move(*whole), count);
+}
 
 Expected<std::vector<LinearWeight>> joined(std::vector<LinearWeight> parts, std::vector<OwnedTensor<1>>& vectors,
                                            std::size_t max_bytes) {
@@ -131,17 +155,11 @@ Expected<std::vector<LinearWeight>> joined(std::vector<LinearWeight> parts, std:
   for (const LinearWeight& part : parts) n += part.channels();
   auto bias = joined_bias(parts, n, vectors);
   if (!bias) return failure(std::move(bias.error()));
-  return std::visit(
-      [&]<class Form>(const Form&) -> Expected<std::vector<LinearWeight>> {
-        Parts<Form> forms;
-        for (LinearWeight& part : parts) forms.push_back(&std::get<Form>(part.form()));
-        Form whole;
-        if (Status status = append(forms, whole); !status) return failure(std::move(status));
-        std::vector<LinearWeight> one;
-        one.emplace_back(n, std::move(whole)).bias = *bias;
-        return one;
-      },
-      parts.front().form());
+  auto whole = append(parts);
+  if (!whole) return failure(std::move(whole.error()));
+  std::vector<LinearWeight> one;
+  one.emplace_back(n, std::move(*whole)).bias = *bias;
+  return one;
 }
 
 }  // namespace inlay::exec

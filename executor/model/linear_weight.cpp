@@ -3,6 +3,7 @@
 
 #include <inlay/core/quote.hpp>
 #include <inlay/model/checkpoint_codes.hpp>
+#include <inlay/model/fused_linears.hpp>
 #include <inlay/model/linear_weight.hpp>
 #include <inlay/weights/linear_pack.hpp>
 #include <inlay/weights/linear_w4a16_import.hpp>
@@ -46,12 +47,9 @@ Expected<LinearWeight> pack_int8(const WeightTensor& tensor, const WeightTensor&
   return LinearWeight(n, LinearWeight::Int8{std::move(*packed), std::move(*sums), std::move(*scales)});
 }
 
-}  // namespace
-
-Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor) {
-  if (tensor.rank != 2)
-    return failure(StatusCode::corrupt_data,
-                   tensor.name + " has " + std::to_string(tensor.rank) + " dimensions; a linear's weight must have 2");
+// `scale`: of I8, from the matrix's first row on.
+Expected<LinearWeight> pack_matrix(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor,
+                                   const WeightTensor* scale) {
   Expected<LinearWeight> weight = [&]() -> Expected<LinearWeight> {
     if (tensor.codes) {
       auto packed = tensor.codes->packed(parallel);
@@ -61,7 +59,6 @@ Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& fi
       return LinearWeight(tensor.extents[0], std::move(*packed));
     }
     if (tensor.type == GgmlType::I8) {
-      const WeightTensor* scale = file.scales_of(tensor);
       if (scale == nullptr)
         return failure(StatusCode::corrupt_data,
                        tensor.name + " is I8; it must have scales in " + tensor.name + ".scale");
@@ -74,6 +71,27 @@ Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& fi
   }();
   file.drop(tensor);
   return weight;
+}
+
+}  // namespace
+
+Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor) {
+  const WeightTensor* const scale = file.scales_of(tensor);
+  if (tensor.rank == 2) return pack_matrix(parallel, file, tensor, scale);
+  if (tensor.rank != 3)
+    return failure(StatusCode::corrupt_data, tensor.name + " has " + std::to_string(tensor.rank) +
+                                                 " dimensions; a linear's weight must have 2, or 3 of experts");
+  std::vector<LinearWeight> experts;
+  for (index e = 0; e < tensor.extents[0]; ++e) {
+    WeightTensor own = scale ? *scale : WeightTensor();
+    if (scale) own.data += e * tensor.extents[1] * static_cast<index>(sizeof(float));
+    auto made = pack_matrix(parallel, file, tensor.matrix_of(e), scale ? &own : nullptr);
+    if (!made) return made;
+    experts.push_back(std::move(*made));
+  }
+  auto all = stacked(std::move(experts));
+  if (!all) return failure(all.error().code(), tensor.name + ": " + std::string(all.error().message()));
+  return all;
 }
 
 }  // namespace inlay::exec

@@ -22,6 +22,7 @@ void ModelConfig::set_layers(std::vector<LayerConfig> each) {
     if (found) used.push_back(std::move(ropes[static_cast<std::size_t>(rope)]));
   }
   if (!used.empty()) ropes = std::move(used);
+  if (std::none_of(each.begin(), each.end(), [](const LayerConfig& layer) { return layer.sparse; })) experts = {};
   const bool alike = std::all_of(each.begin(), each.end(), [&](const LayerConfig& layer) { return layer == each[0]; });
   if (!alike || each[0].rope == LayerConfig::no_rope) per_layer = std::move(each);
 }

@@ -9,6 +9,21 @@
 
 namespace inlay::exec {
 
+WeightTensor WeightTensor::matrix_of(index i) const {
+  if (parts) return (*parts)[static_cast<std::size_t>(i)];
+  WeightTensor matrix = *this;
+  matrix.rank = 2;
+  matrix.extents = {extents[1], extents[2]};
+  matrix.bytes = bytes / std::max<index>(extents[0], 1);
+  matrix.data = data + i * matrix.bytes;
+  return matrix;
+}
+
+std::string WeightTensor::code_format() const {
+  const CheckpointCodes* const made_of = parts ? parts->front().codes.get() : codes.get();
+  return made_of ? made_of->format() : std::string();
+}
+
 const WeightTensor* ModelFile::find(std::string_view name) const {
   const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
                                    [](const WeightTensor& t, std::string_view n) { return t.name < n; });
@@ -20,7 +35,8 @@ const WeightTensor* ModelFile::scales_of(const WeightTensor& weight) const {
 }
 
 Status ModelFile::read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const {
-  const index k = tensor.extents[static_cast<std::size_t>(tensor.rank - 1)];
+  if (tensor.parts) return read_row(tensor.matrix_of(row / tensor.extents[1]), row % tensor.extents[1], out);
+  const index k = tensor.row_size();
   out.resize(static_cast<std::size_t>(k));
   if (tensor.codes) {
     Status status = tensor.codes->read_row(row, out.data());
@@ -43,6 +59,10 @@ void ModelFile::drop(const WeightTensor& tensor, index first, index bytes) const
           std::less<>{}(of, mapping->data() + mapping->size()))
         return drop_pages(begin, size);
   };
+  if (tensor.parts) {
+    for (const WeightTensor& part : *tensor.parts) this->drop(part);
+    return;
+  }
   if (!tensor.codes) return drop(tensor.data, tensor.data + first, static_cast<std::size_t>(bytes));
   for (const std::span<const std::byte> part : tensor.codes->bytes) drop(part.data(), part.data(), part.size());
 }

@@ -4,32 +4,62 @@ namespace inlay::exec {
 
 namespace {
 
-enum class Size : unsigned char { none, dim, q, kv, q_norm, k_norm, hidden, vocab, rope_pairs };
+enum class Size : unsigned char {
+  none,
+  dim,
+  q,
+  kv,
+  q_norm,
+  k_norm,
+  hidden,
+  vocab,
+  heads,
+  rope_pairs,
+  experts,
+  expert_hidden,
+  shared_hidden
+};
 
 struct Row {
   Part part;
   const char* name;
   Size rows, columns;  // a vector has rows only
-  bool (*present)(const ModelConfig&);
+  bool (*present)(const ModelConfig&, const LayerConfig&);
   bool required = true;
+  Size matrices = Size::none;  // so many of them
 };
 
-bool always(const ModelConfig&) { return true; }
-bool untied(const ModelConfig& c) { return !c.tie_embeddings; }
-bool has_qkv_bias(const ModelConfig& c) { return c.qkv_bias; }
-bool has_output_bias(const ModelConfig& c) { return c.output_bias; }
-bool has_mlp_bias(const ModelConfig& c) { return c.mlp_bias; }
-bool gated(const ModelConfig& c) { return c.gated; }
-bool has_gate_bias(const ModelConfig& c) { return c.gated && c.mlp_bias; }
-bool has_head_bias(const ModelConfig& c) { return c.head_bias; }
-bool has_norm_bias(const ModelConfig& c) { return c.norm_bias; }
-bool has_attn_norm_bias(const ModelConfig& c) { return c.norm_bias && c.norms.before_attn; }
-bool has_ffn_norm_bias(const ModelConfig& c) { return c.norm_bias && c.norms.before_ffn; }
-bool has_qk_norm(const ModelConfig& c) { return c.qk_norm != QkNorm::none; }
-bool before_attn(const ModelConfig& c) { return c.norms.before_attn; }
-bool behind_attn(const ModelConfig& c) { return c.norms.behind_attn; }
-bool before_ffn(const ModelConfig& c) { return c.norms.before_ffn; }
-bool behind_ffn(const ModelConfig& c) { return c.norms.behind_ffn; }
+using Config = ModelConfig;
+using Layer = LayerConfig;
+
+bool always(const Config&, const Layer&) { return true; }
+bool untied(const Config& c, const Layer&) { return !c.tie_embeddings; }
+bool has_qkv_bias(const Config& c, const Layer&) { return c.qkv_bias; }
+bool has_output_bias(const Config& c, const Layer&) { return c.output_bias; }
+bool has_sinks(const Config& c, const Layer&) { return c.sinks; }
+bool has_head_bias(const Config& c, const Layer&) { return c.head_bias; }
+bool has_norm_bias(const Config& c, const Layer&) { return c.norm_bias; }
+bool has_attn_norm_bias(const Config& c, const Layer&) { return c.norm_bias && c.norms.before_attn; }
+bool has_ffn_norm_bias(const Config& c, const Layer&) { return c.norm_bias && c.norms.before_ffn; }
+bool has_qk_norm(const Config& c, const Layer&) { return c.qk_norm != QkNorm::none; }
+bool before_attn(const Config& c, const Layer&) { return c.norms.before_attn; }
+bool behind_attn(const Config& c, const Layer&) { return c.norms.behind_attn; }
+bool before_ffn(const Config& c, const Layer&) { return c.norms.before_ffn; }
+bool behind_ffn(const Config& c, const Layer&) { return c.norms.behind_ffn; }
+
+bool dense(const Config&, const Layer& layer) { return !layer.sparse; }
+bool dense_gated(const Config& c, const Layer& layer) { return !layer.sparse && c.gated; }
+bool has_gate_bias(const Config& c, const Layer& layer) { return !layer.sparse && c.gated && c.mlp_bias; }
+bool has_mlp_bias(const Config& c, const Layer& layer) { return !layer.sparse && c.mlp_bias; }
+
+bool sparse(const Config&, const Layer& layer) { return layer.sparse; }
+bool sparse_gated(const Config& c, const Layer& layer) { return layer.sparse && c.gated; }
+bool has_expert_biases(const Config& c, const Layer& layer) { return layer.sparse && c.experts.biases; }
+bool has_expert_gate_bias(const Config& c, const Layer& layer) { return has_expert_biases(c, layer) && c.gated; }
+bool has_choice_bias(const Config& c, const Layer& layer) { return layer.sparse && c.experts.choice_bias; }
+bool has_shared(const Config& c, const Layer& layer) { return layer.sparse && c.experts.shared_hidden > 0; }
+bool has_gated_shared(const Config& c, const Layer& layer) { return has_shared(c, layer) && c.gated; }
+bool has_shared_gate(const Config& c, const Layer& layer) { return has_shared(c, layer) && c.experts.shared_gate; }
 
 // In the order of Part, which is the order of packing but for the last norm.
 constexpr Row table[] = {
@@ -54,15 +84,29 @@ constexpr Row table[] = {
     {Part::k_norm, "attn_k_norm.weight", Size::k_norm, Size::none, has_qk_norm},
     {Part::output, "attn_output.weight", Size::dim, Size::q, always},
     {Part::output_bias, "attn_output.bias", Size::dim, Size::none, has_output_bias},
+    {Part::sinks, "attn_sinks.weight", Size::heads, Size::none, has_sinks},
     {Part::attn_post_norm, "post_attention_norm.weight", Size::dim, Size::none, behind_attn},
     {Part::ffn_norm, "ffn_norm.weight", Size::dim, Size::none, before_ffn},
     {Part::ffn_norm_bias, "ffn_norm.bias", Size::dim, Size::none, has_ffn_norm_bias},
-    {Part::gate, "ffn_gate.weight", Size::hidden, Size::dim, gated},
+    {Part::gate, "ffn_gate.weight", Size::hidden, Size::dim, dense_gated},
     {Part::gate_bias, "ffn_gate.bias", Size::hidden, Size::none, has_gate_bias},
-    {Part::up, "ffn_up.weight", Size::hidden, Size::dim, always},
+    {Part::up, "ffn_up.weight", Size::hidden, Size::dim, dense},
     {Part::up_bias, "ffn_up.bias", Size::hidden, Size::none, has_mlp_bias},
-    {Part::down, "ffn_down.weight", Size::dim, Size::hidden, always},
+    {Part::down, "ffn_down.weight", Size::dim, Size::hidden, dense},
     {Part::down_bias, "ffn_down.bias", Size::dim, Size::none, has_mlp_bias},
+    {Part::router, "ffn_gate_inp.weight", Size::experts, Size::dim, sparse},
+    {Part::router_bias, "ffn_gate_inp.bias", Size::experts, Size::none, has_expert_biases},
+    {Part::choice_bias, "exp_probs_b.bias", Size::experts, Size::none, has_choice_bias},
+    {Part::expert_gate, "ffn_gate_exps.weight", Size::expert_hidden, Size::dim, sparse_gated, true, Size::experts},
+    {Part::expert_gate_bias, "ffn_gate_exps.bias", Size::experts, Size::expert_hidden, has_expert_gate_bias},
+    {Part::expert_up, "ffn_up_exps.weight", Size::expert_hidden, Size::dim, sparse, true, Size::experts},
+    {Part::expert_up_bias, "ffn_up_exps.bias", Size::experts, Size::expert_hidden, has_expert_biases},
+    {Part::expert_down, "ffn_down_exps.weight", Size::dim, Size::expert_hidden, sparse, true, Size::experts},
+    {Part::expert_down_bias, "ffn_down_exps.bias", Size::experts, Size::dim, has_expert_biases},
+    {Part::shared_gate, "ffn_gate_shexp.weight", Size::shared_hidden, Size::dim, has_gated_shared},
+    {Part::shared_up, "ffn_up_shexp.weight", Size::shared_hidden, Size::dim, has_shared},
+    {Part::shared_down, "ffn_down_shexp.weight", Size::dim, Size::shared_hidden, has_shared},
+    {Part::shared_router, "ffn_gate_inp_shexp.weight", Size::dim, Size::none, has_shared_gate},
     {Part::ffn_post_norm, "post_ffw_norm.weight", Size::dim, Size::none, behind_ffn},
 };
 
@@ -85,7 +129,11 @@ index extent(const ModelConfig& c, index layer, Size size) {
     case Size::k_norm: return c.qk_norm == QkNorm::row ? c.kv_heads * c.head_dim : c.head_dim;
     case Size::hidden: return c.layer(layer).hidden;
     case Size::vocab: return c.vocab;
+    case Size::heads: return c.heads;
     case Size::rope_pairs: return c.ropes[0].dim / 2;
+    case Size::experts: return c.experts.count;
+    case Size::expert_hidden: return c.experts.hidden;
+    case Size::shared_hidden: return c.experts.shared_hidden;
   }
   return 0;
 }
@@ -98,17 +146,20 @@ std::string block_name(index layer, std::string_view part) {
 
 TensorFacts tensor_facts(const ModelConfig& config, Part part, index layer) {
   const Row& row = row_of(part);
-  return {.part = part,
-          .layer = layer,
-          .name = layer < 0 ? row.name : block_name(layer, row.name),
-          .rank = row.columns == Size::none ? 1 : 2,
-          .extents = {extent(config, layer, row.rows), extent(config, layer, row.columns)},
-          .required = row.required};
+  TensorFacts facts{.part = part,
+                    .layer = layer,
+                    .name = layer < 0 ? row.name : block_name(layer, row.name),
+                    .rank = 0,
+                    .required = row.required};
+  for (const Size size : {row.matrices, row.rows, row.columns})
+    if (size != Size::none) facts.extents[static_cast<std::size_t>(facts.rank++)] = extent(config, layer, size);
+  return facts;
 }
 
 Status for_each_tensor(const ModelConfig& config, const std::function<Status(const TensorFacts&)>& visit) {
   const auto visit_part = [&](Part part, index layer) -> Status {
-    return row_of(part).present(config) ? visit(tensor_facts(config, part, layer)) : Status{};
+    const LayerConfig facts = layer < 0 ? LayerConfig() : config.layer(layer);
+    return row_of(part).present(config, facts) ? visit(tensor_facts(config, part, layer)) : Status{};
   };
   for (const Part part :
        {Part::head, Part::embedding, Part::head_bias, Part::rope_factors, Part::rope_short, Part::rope_long})

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <utility>
 
+#include <inlay/model/fused_linears.hpp>
 #include <inlay/model/random_weights.hpp>
 #include <inlay/weights/linear_pack.hpp>
 
@@ -18,19 +19,22 @@ class RandomSource final : public WeightSource {
   // Packed bytes are made as they are: a layout of random numbers is as random as its numbers. The
   // scale keeps activations near one through all layers.
   Expected<LinearWeight> linear(const TensorFacts& tensor) override {
-    const index n = tensor.extents[0], k = tensor.extents[1];
-    const float scale = 2 / std::sqrt(static_cast<float>(k));
-    if (type_ == "int8") return int8(n, k, scale);
-    if (type_ == "w4a16") return w4(n, k, scale);
-    const DType dtype = type_ == "f32" ? DType::f32 : type_ == "f16" ? DType::f16 : DType::bf16;
-    auto packed = random<3>(dtype, linear_packed_extents(n, k, dtype), scale);
-    if (!packed) return failure(std::move(packed.error()));
-    return LinearWeight(n, LinearWeight::Float{std::move(*packed)});
+    if (tensor.rank == 2) {
+      const bool decides = tensor.part == Part::router;
+      return linear(decides ? "f32" : type_, tensor.extents[0], tensor.extents[1]);
+    }
+    std::vector<LinearWeight> experts;
+    for (index e = 0; e < tensor.extents[0]; ++e) {
+      auto one = linear(type_, tensor.extents[1], tensor.extents[2]);
+      if (!one) return one;
+      experts.push_back(std::move(*one));
+    }
+    return stacked(std::move(experts));
   }
 
   // Norms lie near one, biases around zero.
   Expected<ConstView<1>> vector(const TensorFacts& tensor, Weights& weights) override {
-    const index n = tensor.extents[0];
+    const index n = tensor.rank == 1 ? tensor.extents[0] : tensor.extents[0] * tensor.extents[1];
     const bool norm = !tensor.name.ends_with(".bias");
     auto values = norm ? OwnedTensor<1>::make(DType::f32, {n}) : random<1>(DType::f32, {n}, 0.5f);
     if (!values) return failure(std::move(values.error()));
@@ -79,6 +83,15 @@ class RandomSource final : public WeightSource {
     });
   }
 
+  Expected<LinearWeight> linear(const std::string& type, index n, index k) {
+    const float scale = 2 / std::sqrt(static_cast<float>(k));
+    if (type == "int8") return int8(n, k, scale);
+    if (type == "w4a16") return w4(n, k, scale);
+    const DType dtype = type == "f32" ? DType::f32 : type == "f16" ? DType::f16 : DType::bf16;
+    auto packed = random<3>(dtype, linear_packed_extents(n, k, dtype), scale);
+    if (!packed) return failure(std::move(packed.error()));
+    return LinearWeight(n, LinearWeight::Float{std::move(*packed)});
+  }
   Expected<LinearWeight> int8(index n, index k, float scale) {
     auto rows = random<2>(DType::i8, {n, k}, 0);
     if (!rows) return failure(std::move(rows.error()));

@@ -84,7 +84,7 @@ Status split_tensors(const ModelConfig& c, const std::string& origin, std::vecto
       const Slice slices[] = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}};
       status = split(each, stem, kind, slices, origin, parts);
     } else if (is_part(each.name, "ffn_gate_up", stem, kind) ||
-               (fused_up && is_part(each.name, "ffn_up", stem, kind))) {
+               (fused_up && !c.layer(layer).sparse && is_part(each.name, "ffn_up", stem, kind))) {
       const index hidden = c.layer(layer).hidden;
       const Slice slices[] = {{"ffn_gate", hidden}, {"ffn_up", hidden}};
       status = split(each, stem, kind, slices, origin, parts);

@@ -17,6 +17,13 @@ LinearWeight* linear_of(LayerWeights& layer, Part part) {
     case Part::gate: return &layer.gate_up.front();
     case Part::up: return &layer.gate_up.back();
     case Part::down: return &layer.down;
+    case Part::router: return &layer.mixture.router;
+    case Part::expert_gate: return &layer.mixture.gate;
+    case Part::expert_up: return &layer.mixture.up;
+    case Part::expert_down: return &layer.mixture.down;
+    case Part::shared_gate: return &layer.mixture.shared_gate_up.front();
+    case Part::shared_up: return &layer.mixture.shared_gate_up.back();
+    case Part::shared_down: return &layer.mixture.shared_down;
     default: return nullptr;
   }
 }
@@ -38,6 +45,13 @@ ConstView<1>* vector_of(LayerWeights& layer, Part part) {
     case Part::gate_bias: return &layer.gate_up.front().bias;
     case Part::up_bias: return &layer.gate_up.back().bias;
     case Part::down_bias: return &layer.down.bias;
+    case Part::sinks: return &layer.sinks;
+    case Part::router_bias: return &layer.mixture.router.bias;
+    case Part::expert_gate_bias: return &layer.mixture.gate.bias;
+    case Part::expert_up_bias: return &layer.mixture.up.bias;
+    case Part::expert_down_bias: return &layer.mixture.down.bias;
+    case Part::choice_bias: return &layer.mixture.choice_bias;
+    case Part::shared_router: return &layer.mixture.shared_router;
     default: return nullptr;
   }
 }
@@ -70,13 +84,19 @@ class Filling {
   // All tensors of the layer are there. Its linears are joined now, so that no more than one layer's stand in memory
   // twice.
   Status finish(LayerWeights& layer) {
-    for (FusedLinears* linears : {&layer.qkv, &layer.gate_up}) {
+    MixtureWeights& mixture = layer.mixture;
+    for (FusedLinears* linears : {&layer.qkv, &layer.gate_up, &mixture.shared_gate_up}) {
       auto made = joined(std::move(*linears), weights_.vectors);
       if (!made) return std::move(made.error());
       *linears = std::move(*made);
       for (const LinearWeight& linear : *linears) weights_.linear_bytes += linear.bytes();
     }
-    weights_.linear_bytes += layer.output.bytes() + layer.down.bytes();
+    for (const LinearWeight* linear : {&layer.output, &layer.down, &mixture.router, &mixture.shared_down})
+      weights_.linear_bytes += linear->bytes();
+    // A token has top_k of them.
+    for (const LinearWeight* linear : {&mixture.gate, &mixture.up, &mixture.down})
+      weights_.linear_bytes += linear->bytes() / static_cast<std::size_t>(linear->experts()) *
+                               static_cast<std::size_t>(config_.experts.top_k);
     return {};
   }
 
@@ -119,7 +139,13 @@ Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
                                const std::function<void(index, index)>& progress) {
   Weights weights;
   weights.layers.resize(static_cast<std::size_t>(config.layers));
-  for (LayerWeights& layer : weights.layers) layer.qkv.resize(3), layer.gate_up.resize(config.gated ? 2 : 1);
+  for (index i = 0; i < config.layers; ++i) {
+    LayerWeights& layer = weights.layers[static_cast<std::size_t>(i)];
+    layer.qkv.resize(3);
+    const bool sparse = config.layer(i).sparse;
+    if (!sparse || config.experts.shared_hidden > 0)
+      (sparse ? layer.mixture.shared_gate_up : layer.gate_up).resize(config.gated ? 2 : 1);
+  }
   Filling filling(source, config, weights);
   index open = -1;  // the layer whose tensors come
   const auto close = [&]() -> Status {

@@ -23,10 +23,11 @@ class FileSource final : public WeightSource {
   Expected<ConstView<1>> vector(const TensorFacts& facts, Weights& weights) override {
     const WeightTensor* tensor = file_.find(facts.name);
     if (tensor == nullptr) return missing(facts);
-    if (tensor->type == GgmlType::F32) return tensor->vector();
-    auto widened = OwnedTensor<1>::make(DType::f32, {tensor->extents[0]});
+    const index n = tensor->size();
+    if (tensor->type == GgmlType::F32) return ConstView<1>(tensor->data, DType::f32, {n});
+    auto widened = OwnedTensor<1>::make(DType::f32, {n});
     if (!widened) return failure(std::move(widened.error()));
-    if (!dequantize_row(tensor->type, tensor->data, tensor->extents[0], widened->view().as<float>()))
+    if (!dequantize_row(tensor->type, tensor->data, n, widened->view().as<float>()))
       return failure(StatusCode::corrupt_data, facts.name + " has a type that a vector cannot have");
     weights.vectors.push_back(std::move(*widened));
     return ConstView<1>(weights.vectors.back());

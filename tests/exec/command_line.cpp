@@ -229,6 +229,16 @@ TEST_F(CommandLine, activations_of_a_model_of_floats) {
               0.0002);  // docs/ops/linear.md: the same to all digits
 }
 
+TEST_F(CommandLine, bench_measures_the_model_of_a_file) {
+  const std::string model = (source / "models/stories.gguf").string();
+  const Outcome outcome = inlay("bench model " + model + " --prefill 4 --depth 3 --tokens 2");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find(model + ", activations exact"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("\nprefill     4 tokens"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("\ndecode at depth     3"), std::string::npos) << outcome.out;
+  expect_refused("bench model " + model + " --depth 100000", {"--depth", "context"});
+}
+
 TEST_F(CommandLine, threads_are_chosen_within_reason) {
   expect_refused("run --pool bogus", {"--pool", "bogus", "inlay", "openmp"});
   for (const char* threads : {"-1", "1000000", "many"})
@@ -269,6 +279,8 @@ TEST_F(CommandLine, wrong_flags_and_files) {
   expect_refused("convert /nowhere.bin --tokenizer x -o " + file("y.gguf"), {"/nowhere.bin"});
   expect_refused("verify /nowhere", {"/nowhere"});
   expect_refused("bench model --shape gpt-9");
+  expect_refused("bench model /nowhere/model.gguf", {"/nowhere/model.gguf"});
+  expect_refused("bench model model.gguf --shape llama3.2-1b", {"--shape", "model"});
   EXPECT_EQ(inlay("--help").code, 0);
   EXPECT_EQ(inlay("run --help").code, 0);
 }

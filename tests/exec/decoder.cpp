@@ -27,7 +27,7 @@ namespace inlay::exec {
 namespace {
 
 using inlay::test::ok, inlay::test::cpus;
-using test::all, test::distance, test::magnitude, test::session, test::tiny, test::tokens;
+using test::all, test::distance, test::magnitude, test::session, test::tiny, test::tiny_mixture, test::tokens;
 
 // What sets the architectures apart.
 std::vector<std::pair<std::string, ModelConfig>> variants() {
@@ -41,6 +41,7 @@ std::vector<std::pair<std::string, ModelConfig>> variants() {
   list.back().second.sliding_window = 5;
   list.emplace_back("partial rope", tiny());
   list.back().second.ropes[0].dim = 8;
+  list.emplace_back("experts", tiny_mixture());
   return list;
 }
 
@@ -52,7 +53,8 @@ double bound(const std::string& type, double largest) { return (type == "int8" ?
 TEST(decoder, every_level_and_thread_count_agrees_with_the_reference) {
   for (const auto& [name, config] : variants())
     for (const std::string type : {"f32", "f16", "bf16", "int8", "w4a16"}) {
-      if (type != "f32" && name != "llama") continue;  // forms of weights and architectures do not interact
+      if (type != "f32" && name != "llama" && name != "experts")
+        continue;  // forms of weights and architectures do not interact
       SCOPED_TRACE(name + " " + type);
       const auto prompt = tokens(21, config.vocab);
       Session reference = session(config, type, Eager(Reference{}), {.kv_type = DType::f32});

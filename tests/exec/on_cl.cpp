@@ -32,20 +32,21 @@ TEST_F(OnCl, logits_are_those_of_the_reference) {
   config.qkv_bias = true;
   config.qk_norm = QkNorm::head;
   config.sliding_window = 5;
-  for (const std::string type : {"f32", "f16", "bf16", "int8", "w4a16"}) {
-    SCOPED_TRACE(type);
-    const auto prompt = tokens(21, config.vocab);
-    Session reference = session(config, type, Eager(Reference{}), {.chunk = 8, .kv_type = DType::f32});
-    const auto expected = all(reference, reference.append(prompt, 21));
-    const auto next = all(reference, reference.decode(5));
-    const double bound = type == "int8" ? 0.01 : 2e-5;
-    on_each_shape([&](Cl& cl) {
-      Session ours = session(config, type, Chain(std::ref(cl)), {.chunk = 8, .kv_type = DType::f32, .block_size = 5});
-      EXPECT_LE(distance(all(ours, ours.append(prompt, 21)), expected), bound * magnitude(expected));
-      EXPECT_LE(distance(all(ours, ours.decode(5)), next), bound * magnitude(next));
-      EXPECT_TRUE(ours.fallbacks().empty());
-    });
-  }
+  for (const ModelConfig& each : {config, tiny_mixture()})
+    for (const std::string type : {"f32", "f16", "bf16", "int8", "w4a16"}) {
+      SCOPED_TRACE(type);
+      const auto prompt = tokens(21, each.vocab);
+      Session reference = session(each, type, Eager(Reference{}), {.chunk = 8, .kv_type = DType::f32});
+      const auto expected = all(reference, reference.append(prompt, 21));
+      const auto next = all(reference, reference.decode(5));
+      const double bound = type == "int8" ? 0.01 : 2e-5;
+      on_each_shape([&](Cl& cl) {
+        Session ours = session(each, type, Chain(std::ref(cl)), {.chunk = 8, .kv_type = DType::f32, .block_size = 5});
+        EXPECT_LE(distance(all(ours, ours.append(prompt, 21)), expected), bound * magnitude(expected));
+        EXPECT_LE(distance(all(ours, ours.decode(5)), next), bound * magnitude(next));
+        EXPECT_TRUE(ours.fallbacks().empty());
+      });
+    }
 }
 
 TEST_F(OnCl, fused_linears_are_their_parts_bit_for_bit) {

@@ -82,7 +82,7 @@ ModelConfig with_everything() {
 }
 
 TEST(spaces, a_device_gives_the_bits_of_the_backend_that_it_imitates) {
-  for (const ModelConfig& config : {tiny(), with_everything()})
+  for (const ModelConfig& config : {tiny(), with_everything(), tiny_mixture()})
     for (const char* type : {"f32", "f16", "int8", "w4a16"}) {
       SCOPED_TRACE(type);
       const auto expected = story(session(config, type, Eager(Reference()), options));

@@ -309,7 +309,7 @@ TEST(quantized_checkpoints, what_does_not_fit_is_refused_by_name) {
     refused([&](Checkpoint& c) { c.config["quantization_config"][key] = value; }, StatusCode::unsupported, words);
   };
   setting("bits", 3, {"3 bits", "4 or 8"});
-  setting("quant_method", "bitsandbytes", {"bitsandbytes", "gptq, awq or fp8"});
+  setting("quant_method", "bitsandbytes", {"bitsandbytes", "gptq, awq, fp8 or mxfp4"});
   setting("checkpoint_format", "marlin", {"marlin", "gptq_v2"});
   setting("dynamic", {{"-:lm_head", Json::object()}}, {"dynamic"});
   const std::string up = "model.layers.0.mlp.up_proj.";

@@ -80,9 +80,9 @@ TEST(safetensors, shards) {
   EXPECT_EQ(file->tensors().size(), whole.header.size());
   // What no index names is not passed over either.
   Shard more = halves[0];
-  more.add("model.layers.0.self_attn.sinks", {2});
+  more.add("model.layers.0.self_attn.rotations.weight", {2});
   write_text(d / "a.safetensors", more.bytes());
-  expect_refused(d.string(), StatusCode::unsupported, {"'model.layers.0.self_attn.sinks'", "no place"});
+  expect_refused(d.string(), StatusCode::unsupported, {"'model.layers.0.self_attn.rotations.weight'", "no place"});
   write_text(d / "a.safetensors", halves[0].bytes());
   // Where two shards have a tensor, the index says which of them counts.
   Shard both = halves[0];
@@ -188,8 +188,9 @@ TEST(safetensors, unknown_tensors_are_refused_by_name) {
     write_text(d / "config.json", config.dump()), write_text(d / "model.safetensors", s.bytes());
     return load_model(d.string());
   };
-  for (const char* name : {"model.layers.0.self_attn.sinks", "model.layers.1.mlp.up_proj.weight", "vision.patch.weight",
-                           "model.layers.0.mlp.up_proj.bias", "model.layers.x.mlp.up_proj.weight"}) {
+  for (const char* name :
+       {"model.layers.0.self_attn.rotations.weight", "model.layers.1.mlp.up_proj.weight", "vision.patch.weight",
+        "model.layers.0.mlp.up_proj.bias", "model.layers.x.mlp.up_proj.weight"}) {
     const auto file = load_with(name);
     ASSERT_FALSE(file) << name;
     EXPECT_EQ(file.error().code(), StatusCode::unsupported);

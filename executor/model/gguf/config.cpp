@@ -8,6 +8,7 @@
 #include "executor/model/check_model.hpp"
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
+#include "executor/model/gguf/experts.hpp"
 #include "executor/model/gguf/metadata.hpp"
 
 namespace inlay::exec {
@@ -41,7 +42,7 @@ void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& fa
       refuse(each);
   if (!family.softcaps.has_keys)
     for (const Neutral& each : softcap_numbers) refuse(each);
-  if (index experts = 0; meta.integer(arch + ".expert_count", experts, false) && experts > 0)
+  if (index experts = 0; !family.mixture.gguf && meta.integer(arch + ".expert_count", experts, false) && experts > 0)
     meta.fail(StatusCode::unsupported,
               "the architecture " + quote(arch) + " with " + std::to_string(experts) + " experts; it must have none");
   if (bool causal = true; meta.boolean(arch + ".attention.causal", causal) && !causal)
@@ -116,6 +117,7 @@ void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch
     read_original_context(meta, c);
     meta.number(arch + ".rope.scaling.yarn_beta_fast", rope.beta_fast, false);
     meta.number(arch + ".rope.scaling.yarn_beta_slow", rope.beta_slow, false);
+    rope.truncate = family.yarn_truncates;
     meta.boolean(gguf_yarn_truncate, rope.truncate);
     rope.attention_factor = gguf_yarn_magnitude(rope);
   } else if (type != "none" && type != "longrope") {  // which tensors tell of
@@ -156,6 +158,7 @@ std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const s
 // Widths, windows and ropes of the layers.
 void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& arch, const Family& family,
                  ModelConfig& c) {
+  const index first_sparse = read_gguf_first_sparse(meta, arch, c);
   if (!meta.ok()) return;  // before there is a list of layers, however many the file claims
   std::vector<index> widths;
   meta.per_layer(arch + ".feed_forward_length", c.layers, widths, true);
@@ -175,6 +178,7 @@ void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& ar
     layer.hidden = widths[widths.size() == 1 ? 0 : i];
     layer.window = windowed[i] ? window : 0;
     layer.rope = layer.window > 0 && c.ropes.size() > 1 ? 1 : 0;
+    layer.sparse = static_cast<index>(i) >= first_sparse;
     if (!family.turns(i, layer.window > 0, window > 0)) layer.rope = LayerConfig::no_rope;
   }
   c.set_layers(std::move(each));
@@ -219,6 +223,12 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
   const Family& family = *family_of_gguf(arch);
   refuse_unread(meta, arch, family);
   meta.integer(arch + ".block_count", c.layers, true);
+  if (index more = 0; family.more_layers && meta.integer(arch + ".nextn_predict_layers", more, false)) {
+    if (more < 0 || more >= c.layers)
+      meta.fail(StatusCode::corrupt_data, "the key " + quote(arch + ".nextn_predict_layers") + " is " +
+                                              std::to_string(more) + "; it must be fewer than the blocks");
+    c.layers -= more;
+  }
   meta.integer(arch + ".embedding_length", c.dim, true);
   meta.integer(arch + ".context_length", c.context, true);
   meta.integer(arch + ".attention.head_count", c.heads, true);
@@ -237,12 +247,13 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
     meta.fail(StatusCode::unsupported, "value heads of another length than key heads");
   c.parallel = family.parallel.otherwise;
   if (family.parallel.key) meta.boolean(arch + "." + family.parallel.key, c.parallel);
-  c.qk_norm = family.qk_norm, c.activation = family.activation;
-  c.gated = family.gated;
+  c.qk_norm = family.has_qk_norm.key ? QkNorm::none : family.qk_norm, c.activation = family.activation;
+  c.gated = family.gated, c.sinks = family.sinks;
   c.qkv_bias = !family.qkv_bias.key && family.qkv_bias.otherwise;
   read_rope(file, meta, arch, family, c);
   if (meta.ok() && with_tensors) read_tensors(file, meta, family, c);
   c.norms = family.norms(c.parallel);
+  read_gguf_experts(meta, arch, family.mixture, c);
   read_layers(file, meta, arch, family, c);
   if (meta.ok()) read_scales(meta, arch, family, c);
   read_softcaps(meta, arch, family, c);

@@ -7,6 +7,7 @@
 
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
+#include "executor/model/gguf/experts.hpp"
 
 namespace inlay::exec {
 
@@ -99,8 +100,12 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
     return refuse("a scale of embeddings, branches, scores or logits");
   if (!near(read->attn_softcap, c.attn_softcap) || !near(read->final_softcap, c.final_softcap))
     return refuse("a cap of scores or logits");
+  ExpertsConfig experts = read->experts;
+  if (near(experts.scale, c.experts.scale)) experts.scale = c.experts.scale;
+  if (experts != c.experts) return refuse("the mixture of experts");
   for (index i = 0; i < c.layers; ++i) {
     const LayerConfig ours = c.layer(i), theirs = read->layer(i);
+    if (ours.sparse != theirs.sparse) return refuse("the choice of layers that have experts");
     const auto rope_of = [](const ModelConfig& of, const LayerConfig& layer) {
       return of.ropes[static_cast<std::size_t>(layer.rope)];
     };
@@ -139,6 +144,7 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   }
   if (family && c.attn_softcap != family->softcaps.scores) real("attn_logit_softcapping", c.attn_softcap);
   if (family && c.final_softcap != family->softcaps.logits) real("final_logit_softcapping", c.final_softcap);
+  if (family) write_gguf_experts(c, arch, family->mixture, writer);
   number("rope.dimension_count", rope.dim);
   real("rope.freq_base", rope.theta);
   write_layers(c, arch, rope.theta, c.ropes[static_cast<std::size_t>(kinds->windowed)].theta, writer);
@@ -151,7 +157,7 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   }
   if (yarn) {
     real("rope.scaling.yarn_beta_fast", rope.beta_fast), real("rope.scaling.yarn_beta_slow", rope.beta_slow);
-    if (!rope.truncate) writer.set(gguf_yarn_truncate, false);
+    if (rope.truncate != (!family || family->yarn_truncates)) writer.set(gguf_yarn_truncate, rope.truncate);
   }
   if (yarn || rope.scaling == RopeConfig::Scaling::longrope)
     number("rope.scaling.original_context_length", rope.original_context);

@@ -2,7 +2,9 @@
 #include <vector>
 
 #include "executor/model/check_model.hpp"
+#include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
+#include "executor/model/gguf/experts.hpp"
 #include "executor/model/gguf/model.hpp"
 #include "executor/model/gguf/parts.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
@@ -29,7 +31,11 @@ Expected<ModelFile> gguf_model(const GgufFile& file) {
   model.path = file.origin();
   model.config = std::move(*config);
   model.tokenizer = std::move(*vocabulary);
-  std::vector<WeightTensor> tensors = file.tensors();
+  const Family& family = *family_of_gguf(model.config.architecture);
+  std::vector<WeightTensor> tensors;
+  for (const WeightTensor& each : file.tensors())
+    if (const std::string name = gguf_tensor_name(each.name, family, model.config); !name.empty())
+      tensors.emplace_back(each).name = name;
   if (Status status = split_tensors(model.config, model.path, tensors); !status) return failure(std::move(status));
   model.set_tensors(std::move(tensors), file.mappings());
   if (Status status = check_model(model); !status) return failure(std::move(status));

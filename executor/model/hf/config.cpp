@@ -9,6 +9,7 @@
 
 #include "executor/model/check_model.hpp"
 #include "executor/model/hf/config.hpp"
+#include "executor/model/hf/experts.hpp"
 #include "executor/model/hf/layers.hpp"
 
 namespace inlay::exec {
@@ -45,17 +46,21 @@ bool is_read(std::string_view key, const Family& family) {
   constexpr std::string_view turning[] = {"no_rope_layers", "no_rope_layer_interval"};
   constexpr std::string_view gemma[] = {"query_pre_attn_scalar"};
   constexpr std::string_view softcaps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+  constexpr std::string_view clipped[] = {"swiglu_alpha", "swiglu_limit"};
   constexpr std::string_view cohere[] = {"logit_scale"};
   constexpr std::string_view granite[] = {"embedding_multiplier", "residual_multiplier", "attention_multiplier",
                                           "logits_scaling"};
   const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
-  for (const FlagKey& flag : {family.qkv_bias, family.output_bias, family.mlp_bias, family.norm_bias, family.parallel})
+  for (const FlagKey& flag :
+       {family.qkv_bias, family.output_bias, family.mlp_bias, family.norm_bias, family.parallel, family.has_qk_norm})
     if (flag.key && key == flag.key) return true;
   // Gemma's files have a hidden_act, too, that nobody reads beside the hidden_activation that counts.
   const bool gemma_says = key == "hidden_act" || key == "hidden_activation";
   if (key == family.activation_key || (gemma_says && family.scales == Scales::gemma) || key == family.norm_eps_key)
     return true;
-  return in(always) || in(windows) || (family.turning == Turning::three_of_four && in(turning)) ||
+  return in(always) || in(windows) || is_hf_experts_key(key, family.mixture) ||
+         (family.turning == Turning::three_of_four && in(turning)) ||
+         (family.activation == Activation::clipped_swiglu && in(clipped)) ||
          (family.softcaps.has_keys && in(softcaps)) || (family.scales == Scales::gemma && in(gemma)) ||
          (family.scales == Scales::cohere && in(cohere)) || (family.scales == Scales::granite && in(granite));
 }
@@ -111,8 +116,13 @@ void refuse_unknown(const Json& config, const Family& family, JsonFields& fields
 
 void read_activation(JsonFields& f, const Family& family, ModelConfig& c) {
   c.activation = family.activation, c.gated = family.gated;
+  const bool clipped = family.activation == Activation::clipped_swiglu;
+  for (const auto& [key, value] : {std::pair{"swiglu_alpha", 1.702}, {"swiglu_limit", 7.0}})
+    if (double said = value; clipped && f.number(key, said) && said != value)
+      f.fail(StatusCode::unsupported, std::string(key) + " is another than " + std::to_string(value));
   std::string name;
   if (!f.text(family.activation_key, name)) return;
+  if (clipped && name == "silu") return;                         // which is clipped in this family
   if (name == "gelu" && family.scales == Scales::gemma) return;  // what Gemma's first files call it
   constexpr std::pair<std::string_view, Activation> names[] = {
       {"silu", Activation::silu},          {"swish", Activation::silu},
@@ -192,12 +202,17 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
     *fact = flag.otherwise;
     if (flag.key) f.boolean(flag.key, *fact);
   }
-  c.norms = family.norms(c.parallel), c.norm = family.norm, c.qk_norm = family.qk_norm, c.head_bias = family.head_bias;
+  c.norms = family.norms(c.parallel), c.norm = family.norm, c.head_bias = family.head_bias;
+  c.sinks = family.sinks;
+  bool has_qk_norm = family.has_qk_norm.otherwise;
+  if (family.has_qk_norm.key) f.boolean(family.has_qk_norm.key, has_qk_norm);
+  c.qk_norm = has_qk_norm ? family.qk_norm : QkNorm::none;
   read_activation(f, family, c);
   read_scales(f, family, c);
   read_softcaps(config, f, family, c);
   if (Status status = f.take_status(); !status) return failure(std::move(status));
   // Before anything is sized by these numbers (lists of layers and frequency factors are).
+  if (Status status = read_hf_experts(config, origin, family.mixture, c); !status) return failure(std::move(status));
   c.ropes[0].dim = 2, c.hidden = 1;
   if (Status status = check_config(c, origin); !status) return failure(std::move(status));
   if (Status status = read_hf_layers(config, origin, family, c); !status) return failure(std::move(status));

@@ -4,6 +4,7 @@
 
 #include <inlay/core/quote.hpp>
 
+#include "executor/model/hf/experts.hpp"
 #include "executor/model/hf/layers.hpp"
 #include "executor/model/hf/rope.hpp"
 
@@ -48,14 +49,15 @@ Status read_windows(const Json& json, const std::string& origin, const Family& f
                     std::vector<LayerConfig>& layers) {
   auto types = list_of_layers(json, "layer_types", origin, static_cast<index>(layers.size()));
   if (!types) return std::move(types.error());
-  const bool flagged = family.windows == Windows::behind || family.windows == Windows::flagged;
+  const bool counts = family.windows == Windows::behind || family.windows == Windows::flagged_turns;
+  const bool flagged = counts || family.windows == Windows::flagged || family.windows == Windows::flagged_all;
   JsonFields fields(json, origin);
   bool used = !flagged;
   if (flagged) fields.boolean("use_sliding_window", used);
   index window = json.contains("sliding_window") ? 0 : family.window;
   index full_layers = 28, period = family.period;
   fields.integer("sliding_window", window);  // null: none
-  if (family.windows == Windows::behind) fields.integer("max_window_layers", full_layers);
+  if (counts) fields.integer("max_window_layers", full_layers);
   for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"})
     if (family.windows == Windows::all_but_last && !*types) fields.integer(key, period);
   if (fields.ok() && family.period > 0 && period < 1)
@@ -69,7 +71,9 @@ Status read_windows(const Json& json, const std::string& origin, const Family& f
     switch (family.windows) {
       case Windows::none:
       case Windows::flagged: break;
-      case Windows::all: sliding = true; break;
+      case Windows::all:
+      case Windows::flagged_all: sliding = true; break;
+      case Windows::flagged_turns: sliding = at % 2 == 0 && at < full_layers; break;
       case Windows::behind: sliding = at >= full_layers; break;
       case Windows::all_but_last: sliding = (at + 1) % period != 0; break;
       case Windows::all_but_first: sliding = at % period != 0; break;
@@ -127,6 +131,7 @@ Status read_hf_layers(const Json& json, const std::string& origin, const Family&
   std::vector<LayerConfig> layers(static_cast<std::size_t>(c.layers));
   if (Status status = read_widths(json, origin, layers); !status) return status;
   if (Status status = read_windows(json, origin, family, layers); !status) return status;
+  if (Status status = read_hf_sparse(json, origin, family.mixture, c, layers); !status) return status;
   HfLayerKinds kinds;
   for (const LayerConfig& layer : layers) (layer.window > 0 ? kinds.sliding : kinds.full) = true;
   if (Status status = read_hf_rope(json, origin, family, kinds, c); !status) return status;

@@ -15,7 +15,9 @@
 #include "executor/model/check_model.hpp"
 #include "executor/model/family.hpp"
 #include "executor/model/hf/config.hpp"
+#include "executor/model/hf/experts.hpp"
 #include "executor/model/hf/index.hpp"
+#include "executor/model/hf/interleaved_experts.hpp"
 #include "executor/model/hf/model.hpp"
 #include "executor/model/hf/names.hpp"
 #include "executor/model/hf/quantization.hpp"
@@ -87,6 +89,10 @@ class HfLoader {
     auto quantization = read_quantization(document->root(), config_path);
     if (!quantization) return failure(std::move(quantization.error()));
     quantized_ = HfQuantizedParts(*quantization);
+    if (family_->mixture.interleaved)
+      interleaved_ = HfInterleavedExperts(model_.config);
+    else
+      experts_ = HfExperts(model_.config.experts);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
     auto linears = quantized_.tensors(memory_);
     if (!linears) return failure(std::move(linears.error()));
@@ -94,6 +100,12 @@ class HfLoader {
       const std::string name = each.name;
       if (Status status = add(config_path, name, std::move(each)); !status) return failure(std::move(status));
     }
+    auto experts = experts_.tensors(config_path);
+    if (!experts) return failure(std::move(experts.error()));
+    std::move(experts->begin(), experts->end(), std::back_inserter(tensors_));
+    auto interleaved = interleaved_.tensors(memory_);
+    if (!interleaved) return failure(std::move(interleaved.error()));
+    std::move(interleaved->begin(), interleaved->end(), std::back_inserter(tensors_));
     if (Status status = split_tensors(model_.config, config_path, tensors_); !status) return failure(std::move(status));
     settle_head();
     if (family_->norm_adds_one)
@@ -156,11 +168,12 @@ class HfLoader {
       return !shard.empty() && shard != name;
     };
     for (const auto& [each, tensor] : file->tensors)
-      if (!elsewhere(each) && !quantized_.take(each, *file, raw(tensor)))
+      if (!elsewhere(each) && !quantized_.take(each, *file, raw(tensor)) &&
+          !interleaved_.take(each, *file, raw(tensor)))
         if (Status status = add(file->path, each, tensor); !status) return status;
     for (const auto& [each, other] : file->other_dtypes)
       if (!elsewhere(each) && !is_needless(each) && !is_of_another_modality(each) &&
-          !quantized_.take(each, *file, other) && other.bytes > 0)
+          !quantized_.take(each, *file, other) && !interleaved_.take(each, *file, other) && other.bytes > 0)
         return {StatusCode::unsupported, file->path + ": the tensor " + quote(each) + " has the dtype " +
                                              quote(other.dtype) + "; it must be F32, F16 or BF16"};
     return {};
@@ -203,9 +216,30 @@ class HfLoader {
     return {};
   }
 
+  // Of a layer behind the last, which no text passes?
+  bool is_of_more_layers(std::string_view name) const {
+    index layer = 0;
+    return family_->more_layers && take_hf_layer(name, layer) && layer >= model_.config.layers;
+  }
+
+  Status align(WeightTensor& tensor) {
+    if (tensor.codes) return {};
+    const auto data =
+        aligned_data(tensor.data, tensor.bytes, static_cast<std::size_t>(ggml_format(tensor.type).bytes), memory_);
+    if (!data) return {data.error().code(), data.error().message()};
+    tensor.data = *data;
+    return {};
+  }
+
   Status add(const std::string& path, const std::string& name, WeightTensor tensor) {
+    if (is_needless(name) || is_of_another_modality(name) || is_of_more_layers(name)) return {};
+    if (Status status = align(tensor); !status) return status;
+    if (auto taken = experts_.take(path, name, tensor); !taken)
+      return std::move(taken.error());
+    else if (*taken)
+      return {};
     const auto ours = gguf_name(name, *family_);
-    if (is_needless(name) || is_of_another_modality(name) || (!ours && tensor.size() == 0)) return {};
+    if (!ours && tensor.size() == 0) return {};
     if (!ours)
       return {StatusCode::unsupported, path + ": the tensor " + quote(name) + " of extents " +
                                            describe_extents(tensor) + " has no place in a model of the architecture " +
@@ -215,12 +249,9 @@ class HfLoader {
     if (!names_.insert(*ours).second) return {StatusCode::corrupt_data, path + ": two tensors for " + quote(*ours)};
     if (tensor.bytes > 0 && tensor.name.find(fused_name) != std::string::npos)
       return split_qkv(model_.config, path, tensor, tensors_, memory_);
-    if (!tensor.codes) {
-      const auto data =
-          aligned_data(tensor.data, tensor.bytes, static_cast<std::size_t>(ggml_format(tensor.type).bytes), memory_);
-      if (!data) return {data.error().code(), data.error().message()};
-      tensor.data = *data;
-    }
+    // A row of one matrix, which is a vector to us.
+    if (tensor.rank == 2 && tensor.extents[0] == 1 && tensor.name.ends_with("ffn_gate_inp_shexp.weight"))
+      tensor.rank = 1, tensor.extents = {tensor.extents[1]};
     tensors_.push_back(std::move(tensor));
     return {};
   }
@@ -229,6 +260,8 @@ class HfLoader {
   ModelFile model_;
   const Family* family_ = nullptr;
   HfQuantizedParts quantized_{HfQuantization{}};
+  HfExperts experts_{ExpertsConfig{}};
+  HfInterleavedExperts interleaved_;
   std::vector<WeightTensor> tensors_;
   std::set<std::string> names_;  // of ours, the fused ones before they are split
   std::vector<std::shared_ptr<const Mapping>> memory_;

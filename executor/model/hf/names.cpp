@@ -16,12 +16,35 @@ bool is_of_another_modality(std::string_view name) {
                      [&](std::string_view each) { return name.starts_with(each); });
 }
 
-std::optional<std::string> gguf_name(std::string_view name, const Family& family) {
-  // language_model.model.x and language_model.lm_head.x, or model.language_model.x: model.x and lm_head.x
-  std::string plain(name);
+namespace {
+
+// language_model.model.x and language_model.lm_head.x, or model.language_model.x: model.x and lm_head.x
+std::string without_outer(std::string_view name) {
   for (const auto& [outer, inner] :
        {std::pair<std::string_view, std::string_view>{"language_model.", ""}, {"model.language_model.", "model."}})
-    if (name.starts_with(outer)) plain = std::string(inner) + std::string(name.substr(outer.size()));
+    if (name.starts_with(outer)) return std::string(inner) + std::string(name.substr(outer.size()));
+  return std::string(name);
+}
+
+}  // namespace
+
+bool take_hf_layer(std::string_view& name, index& layer) {
+  for (const std::string_view layers :
+       {"model.layers.", "language_model.model.layers.", "model.language_model.layers."}) {
+    if (!name.starts_with(layers)) continue;
+    std::string_view rest = name.substr(layers.size());
+    const auto number = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
+    if (number.ec != std::errc{} || layer < 0) return false;
+    rest.remove_prefix(static_cast<std::size_t>(number.ptr - rest.data()));
+    if (!rest.starts_with('.')) return false;
+    name = rest.substr(1);
+    return true;
+  }
+  return false;
+}
+
+std::optional<std::string> gguf_name(std::string_view name, const Family& family) {
+  const std::string plain = without_outer(name);
   name = plain;
   constexpr std::pair<std::string_view, std::string_view> whole[] = {
       {"model.embed_tokens.weight", "token_embd.weight"},
@@ -52,6 +75,17 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
       {"mlp.fc2", "ffn_down"},
       {"mlp.c_fc", "ffn_up"},  // and StarCoder2
       {"mlp.c_proj", "ffn_down"},
+      {"mlp.gate", "ffn_gate_inp"},  // from here: mixtures of experts (hf/experts.hpp has those themselves)
+      {"block_sparse_moe.gate", "ffn_gate_inp"},
+      {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+      {"mlp.router", "ffn_gate_inp"},
+      {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+      {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+      {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
       {"attention.wqkv", "attn_qkv_by_kv_head"},  // from here: InternLM2
       {"attention.wo", "attn_output"},
       {"feed_forward.w1", "ffn_gate"},
@@ -59,15 +93,10 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
       {"feed_forward.w2", "ffn_down"}};
   for (const auto& [theirs, ours] : whole)
     if (name == theirs) return std::string(ours);
-  constexpr std::string_view layers = "model.layers.";
-  if (!name.starts_with(layers)) return std::nullopt;
-  name.remove_prefix(layers.size());
   index layer = 0;
-  const auto number = std::from_chars(name.data(), name.data() + name.size(), layer);
-  if (number.ec != std::errc{} || layer < 0) return std::nullopt;
-  name.remove_prefix(static_cast<std::size_t>(number.ptr - name.data()));
-  if (!name.starts_with('.')) return std::nullopt;
-  name.remove_prefix(1);
+  if (!take_hf_layer(name, layer)) return std::nullopt;
+  if (name == "self_attn.sinks") return block_name(layer, "attn_sinks.weight");
+  if (name == "mlp.gate.e_score_correction_bias") return block_name(layer, "exp_probs_b.bias");
   const auto is = [&](std::string_view theirs, std::string_view kind) {
     return name.size() == theirs.size() + kind.size() && name.starts_with(theirs) && name.ends_with(kind);
   };

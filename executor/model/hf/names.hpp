@@ -13,6 +13,10 @@ namespace inlay::exec {
 // a prefix.
 std::optional<std::string> gguf_name(std::string_view name, const Family& family);
 
+// Takes "model.layers.3." off a name, with the prefixes that models of several modalities have before it; false, and
+// nothing taken, where it is no layer's.
+bool take_hf_layer(std::string_view& name, index& layer);
+
 // Is it a part of another modality's model, which text does not pass?
 bool is_of_another_modality(std::string_view name);
 

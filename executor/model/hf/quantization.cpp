@@ -100,9 +100,9 @@ Expected<HfQuantization> hf_quantization(const Json& config, const std::string& 
     read_awq(f, q);
   else if (method == "fp8")
     read_fp8(config, f, q);
-  else
+  else if (method != "mxfp4")  // of experts: hf/interleaved_experts.hpp
     f.fail(StatusCode::unsupported, "weights quantized with the method " + quote(method) +
-                                        "; they must be F32, F16 or BF16, or made by gptq, awq or fp8");
+                                        "; they must be F32, F16 or BF16, or made by gptq, awq, fp8 or mxfp4");
   if (q.group == -1) q.group = 0;
   if (q.group < 0) f.fail(StatusCode::corrupt_data, "group_size must be positive, or -1 for the whole row");
   if (Status status = f.take_status(); !status) return failure(std::move(status));

@@ -21,11 +21,17 @@ template <class Space> struct DecoderWeights {
   struct Norm {
     ConstView<1, Space> weight, bias;
   };
+  struct Mixture {  // as MixtureWeights
+    AnyLinear<Space> router, gate, up, down, shared_down, shared_router;
+    ConstView<1, Space> choice_bias;
+    std::vector<AnyLinear<Space>> shared_gate_up;
+  };
   struct Layer {
     Norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;  // as LayerWeights has them
-    ConstView<1, Space> q_norm, k_norm;
+    ConstView<1, Space> q_norm, k_norm, sinks;
     std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (FusedLinears)
     AnyLinear<Space> output, down;
+    Mixture mixture;
   };
 
   ConstView<2, Space> embedding;
@@ -51,7 +57,7 @@ template <class Space> struct DecoderWeights {
       return view;
     };
     // The weight emits its operator without x and y; its views are uploaded like any other.
-    const auto bring_linear = [&](const LinearWeight& weight) {
+    const auto bring_linear_as = [&](const LinearWeight& weight, Activations rounded) {
       AnyLinear<Space> linear{.channels = weight.channels()};
       const auto take = [&](const auto& op) {
         linear.op = rebind<Space>(op, [&]<class V>(const auto&, const V& view) {
@@ -61,13 +67,29 @@ template <class Space> struct DecoderWeights {
                         return upload(view);
                     }).op;
       };
-      weight(take, {}, {}, activations);
+      weight(take, {}, {}, rounded);
       return linear;
     };
+    const auto bring_linear = [&](const LinearWeight& weight) { return bring_linear_as(weight, activations); };
     const auto bring_linears = [&](const FusedLinears& linears) {
       std::vector<AnyLinear<Space>> all;
       for (const LinearWeight& each : linears) all.push_back(bring_linear(each));
       return all;
+    };
+    // What routes is not rounded: another expert is another answer.
+    const auto bring_mixture = [&](const MixtureWeights& m) {
+      AnyLinear<Space> shared_router{.channels = 1};
+      if (const ConstView<1>& row = m.shared_router; row.present())
+        shared_router.op = Linear<Space>{
+            .x = {}, .weight_rows = upload(ConstView<2>(row.data, row.dtype, {1, row.extents[0]})), .y = {}};
+      return Mixture{.router = bring_linear_as(m.router, Activations::exact),
+                     .gate = bring_linear(m.gate),
+                     .up = bring_linear(m.up),
+                     .down = bring_linear(m.down),
+                     .shared_down = bring_linear(m.shared_down),
+                     .shared_router = std::move(shared_router),
+                     .choice_bias = upload(m.choice_bias),
+                     .shared_gate_up = bring_linears(m.shared_gate_up)};
     };
     there.embedding = upload(weights.embedding);
     there.embedding_scale = upload(weights.embedding_scale);
@@ -79,10 +101,12 @@ template <class Space> struct DecoderWeights {
                               .ffn_post_norm = {.weight = upload(w.ffn_post_norm), .bias = {}},
                               .q_norm = upload(w.q_norm),
                               .k_norm = upload(w.k_norm),
+                              .sinks = upload(w.sinks),
                               .qkv = bring_linears(w.qkv),
                               .gate_up = bring_linears(w.gate_up),
                               .output = bring_linear(w.output),
-                              .down = bring_linear(w.down)});
+                              .down = bring_linear(w.down),
+                              .mixture = bring_mixture(w.mixture)});
     there.output_norm = {upload(weights.output_norm), upload(weights.output_norm_bias)};
     there.head = bring_linear(weights.head);
     if (!status.ok()) return failure(std::move(status));

@@ -25,4 +25,8 @@ inline constexpr std::size_t joined_bytes_most = std::size_t{128} << 20;
 Expected<std::vector<LinearWeight>> joined(std::vector<LinearWeight> parts, std::vector<OwnedTensor<1>>& vectors,
                                            std::size_t max_bytes = joined_bytes_most);
 
+// One weight of all experts, whose panels lie behind each other (core/experts.hpp). Refused where their packed forms
+// differ.
+Expected<LinearWeight> stacked(std::vector<LinearWeight> experts);
+
 }  // namespace inlay::exec

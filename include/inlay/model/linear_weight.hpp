@@ -31,9 +31,10 @@ class LinearWeight {
   using Form = std::variant<Float, Int8, PackedW4>;
 
   LinearWeight() = default;
-  LinearWeight(index n, Form form) : n_(n), form_(std::move(form)) {}
+  // Of `experts` linears of n channels each, whose panels lie behind each other.
+  LinearWeight(index n, Form form, index experts = 1) : n_(n), experts_(experts), form_(std::move(form)) {}
 
-  // y[t,:] = W x[t,:] + bias, emitted as the operator that fits the form.
+  // y[t,:] = W x[t,:] + bias, emitted as the operator that fits the form. That of several experts lacks expert_ends.
   template <class Run>
   void operator()(Run& run, const ConstView<2>& x, const View<2>& y, Activations activations) const {
     if (const auto* plain = std::get_if<Float>(&form_))
@@ -55,11 +56,12 @@ class LinearWeight {
           x, y, bias, activations == Activations::int8 ? W4Compute::int8_activations : W4Compute::exact_float));
   }
 
-  index channels() const { return n_; }
+  index channels() const { return n_; }  // of each expert
+  index experts() const { return experts_; }
   const Form& form() const { return form_; }
   Form& form() { return form_; }
   bool is_float() const { return std::holds_alternative<Float>(form_); }
-  // What one token reads.
+  // What one token reads, if it has all experts.
   std::size_t bytes() const {
     if (const auto* plain = std::get_if<Float>(&form_)) return plain->packed.bytes();
     if (const auto* int8 = std::get_if<Int8>(&form_))
@@ -70,11 +72,11 @@ class LinearWeight {
   ConstView<1> bias = {};
 
  private:
-  index n_ = 0;
+  index n_ = 0, experts_ = 1;
   Form form_;
 };
 
-// `tensor` is [n, k] of any weight type. Its pages in the file are given back.
+// `tensor` is [n, k], or [experts, n, k], of any weight type. Its pages in the file are given back.
 Expected<LinearWeight> pack_weight(const Parallel& parallel, const ModelFile& file, const WeightTensor& tensor);
 
 }  // namespace inlay::exec

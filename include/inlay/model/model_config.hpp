@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <inlay/core/view.hpp>
+#include <inlay/ops/moe_routing.hpp>
 
 namespace inlay::exec {
 
@@ -44,11 +45,34 @@ struct RopeConfig {
 struct LayerConfig {
   static constexpr int no_rope = -1;
 
-  index hidden = 0;  // width of the feed-forward
-  index window = 0;  // keys seen back from a query, itself included; 0: all
-  int rope = 0;      // which of ModelConfig::ropes turns q and k, or no_rope
+  index hidden = 0;     // width of the feed-forward
+  index window = 0;     // keys seen back from a query, itself included; 0: all
+  int rope = 0;         // which of ModelConfig::ropes turns q and k, or no_rope
+  bool sparse = false;  // experts stand in place of the feed-forward
 
   bool operator==(const LayerConfig&) const = default;
+};
+
+// The mixture of experts that sparse layers have; of the layer's x
+//
+//   y = sum over the token's top_k experts of  weight * expert(x), and of all tokens  gate * shared(x)
+//
+// where routing is the operator moe_routing, of logits ffn_gate_inp(x).
+struct ExpertsConfig {
+  index count = 0;           // 0: no layer has experts
+  index top_k = 0;           // of a token
+  index hidden = 0;          // width of one
+  index shared_hidden = 0;   // width of the expert that all tokens have; 0: there is none
+  bool shared_gate = false;  // sigmoid(ffn_gate_inp_shexp . x) multiplies what it adds; else 1
+  bool biases = false;       // ffn_gate_inp.bias, ffn_gate_exps.bias, ffn_up_exps.bias, ffn_down_exps.bias
+  bool choice_bias = false;  // exp_probs_b.bias
+  MoeScore score = MoeScore::softmax;
+  index groups = 1, groups_kept = 1;
+  MoeGroupScore group_score = MoeGroupScore::best;
+  bool renormalize = false;
+  double scale = 1;
+
+  bool operator==(const ExpertsConfig&) const = default;
 };
 
 // What all norms of the stream are: RMS norms, or layer norms, which take the mean off and may have a bias.
@@ -75,7 +99,9 @@ enum class QkNorm : unsigned char { none, head, row, head_behind_rope };
 //
 //   gated    down(act(gate(x)) * up(x))
 //   else     down(act(up(x)))
-enum class Activation : unsigned char { silu, gelu, gelu_tanh, relu_squared };
+//
+// clipped_swiglu, which has a gate, is gpt-oss's: min(g, 7) sigmoid(1.702 min(g, 7)) (max(-7, min(u, 7)) + 1).
+enum class Activation : unsigned char { silu, gelu, gelu_tanh, relu_squared, clipped_swiglu };
 
 struct ModelConfig {
   std::string architecture = {};  // as Hugging Face's model_type, or GGUF's general.architecture, has it
@@ -89,6 +115,7 @@ struct ModelConfig {
   bool output_bias = false;     // attn_output.bias
   bool mlp_bias = false;        // ffn_gate.bias, ffn_up.bias, ffn_down.bias
   bool head_bias = false;       // output.bias
+  bool sinks = false;           // attn_sinks.weight: a score of each head that has no value
   NormKind norm = NormKind::rms;
   bool norm_bias = false;  // attn_norm.bias, ffn_norm.bias, output_norm.bias
   LayerNorms norms = {};
@@ -103,13 +130,15 @@ struct ModelConfig {
   double attn_softcap = 0;    // scores = attn_softcap * tanh(scores / attn_softcap); 0: as they are
   double final_softcap = 0;   // the same of logits
 
+  ExpertsConfig experts = {};
   std::vector<LayerConfig> per_layer = {};  // [layers], or empty: all layers are alike
 
   LayerConfig layer(index i) const {
-    return per_layer.empty() ? LayerConfig{hidden, sliding_window, 0} : per_layer[static_cast<std::size_t>(i)];
+    return per_layer.empty() ? LayerConfig{hidden, sliding_window, 0, experts.count > 0}
+                             : per_layer[static_cast<std::size_t>(i)];
   }
   // One entry for each layer. Where all turn out to be alike, `per_layer` stays empty and the rope they share is the
-  // only one; ropes that no layer has are forgotten.
+  // only one; ropes and experts that no layer has are forgotten.
   void set_layers(std::vector<LayerConfig> each);
 };
 

@@ -54,6 +54,8 @@ struct WeightTensor {
   index bytes = 0;
   // A linear's weight of another form: `type` is F16, what it becomes where a format has no codes, and data is null.
   std::shared_ptr<const CheckpointCodes> codes = {};
+  // The matrices of experts {experts, n, k} that do not lie behind each other, each {n, k}; data is null then.
+  std::shared_ptr<const std::vector<WeightTensor>> parts = {};
 
   std::optional<DType> dtype() const { return plain_dtype(type); }
   index size() const {
@@ -61,6 +63,13 @@ struct WeightTensor {
     for (int d = 0; d < rank; ++d) product *= extents[d];
     return product;
   }
+  index row_size() const { return rank > 0 ? extents[static_cast<std::size_t>(rank - 1)] : 1; }
+  // All rows together, of the innermost dimension.
+  index rows() const { return row_size() > 0 ? size() / row_size() : 0; }
+  // Matrix i of {experts, n, k}.
+  WeightTensor matrix_of(index i) const;
+  // How its codes are called, of parts too; empty: it has none.
+  std::string code_format() const;
   // Only for types that have a dtype().
   ConstView<2> matrix() const { return {data, *dtype(), {extents[0], extents[1]}}; }
   ConstView<1> vector() const { return {data, *dtype(), {extents[0]}}; }

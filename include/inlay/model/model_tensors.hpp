@@ -41,6 +41,7 @@ enum class Part : unsigned char {
   k_norm,
   output,
   output_bias,
+  sinks,
   attn_post_norm,
   ffn_norm,
   ffn_norm_bias,
@@ -50,6 +51,19 @@ enum class Part : unsigned char {
   up_bias,
   down,
   down_bias,
+  router,
+  router_bias,
+  choice_bias,
+  expert_gate,
+  expert_gate_bias,
+  expert_up,
+  expert_up_bias,
+  expert_down,
+  expert_down_bias,
+  shared_gate,
+  shared_up,
+  shared_down,
+  shared_router,
   ffn_post_norm
 };
 
@@ -57,9 +71,13 @@ struct TensorFacts {
   Part part = Part::head;
   index layer = -1;  // -1: of the model
   std::string name = {};
-  int rank = 1;                       // 1 or 2
-  std::array<index, 4> extents = {};  // as in WeightTensor: a linear's weight is {n, k}
+  int rank = 1;  // 1, 2, or 3 of experts
+  std::array<index, 4> extents =
+      {};  // as in WeightTensor: a linear's weight is {n, k}, that of experts {experts, n, k}
   bool required = true;
+
+  // Floats that are added or multiply, and no matrix of a linear. Biases of experts are {experts, n}.
+  bool is_vector() const { return rank == 1 || name.ends_with(".bias"); }
 };
 
 // The name of a tensor of one layer: block_name(3, "attn_q.weight").

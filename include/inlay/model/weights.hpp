@@ -15,13 +15,25 @@ namespace inlay::exec {
 // Linears of one x, whose outputs lie side by side: several, or the one that joined() made of them.
 using FusedLinears = std::vector<LinearWeight>;
 
+// What a sparse layer has in place of gate_up and down (ExpertsConfig).
+struct MixtureWeights {
+  LinearWeight router;            // [experts, dim], floats
+  ConstView<1> choice_bias = {};  // [experts]
+  LinearWeight gate, up, down;    // of all experts
+  FusedLinears shared_gate_up;    // of the shared expert, as LayerWeights::gate_up
+  LinearWeight shared_down;
+  ConstView<1> shared_router = {};  // [dim]
+};
+
 struct LayerWeights {
   // [dim], each where the configuration has that norm.
   ConstView<1> attn_norm = {}, attn_post_norm = {}, ffn_norm = {}, ffn_post_norm = {};
   ConstView<1> attn_norm_bias = {}, ffn_norm_bias = {};
   ConstView<1> q_norm = {}, k_norm = {};  // [head_dim], or the whole row of q or k (QkNorm)
+  ConstView<1> sinks = {};                // [heads]
   FusedLinears qkv, gate_up;              // q | k | v, with biases inside (Qwen2); gate | up, or up alone
   LinearWeight output, down;
+  MixtureWeights mixture;
 };
 
 struct Weights {
@@ -41,9 +53,14 @@ struct Weights {
   // Floats, or codes and int8.
   bool all_linears_are(bool floats) const {
     return head.is_float() == floats && std::all_of(layers.begin(), layers.end(), [&](const LayerWeights& w) {
-             const auto are = [&](const LinearWeight& each) { return each.is_float() == floats; };
+             const auto are = [&](const LinearWeight& each) {
+               return each.channels() == 0 || each.is_float() == floats;  // 0: the layer has none
+             };
+             const MixtureWeights& m = w.mixture;
              return std::all_of(w.qkv.begin(), w.qkv.end(), are) && are(w.output) &&
-                    std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down);
+                    std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down) && are(m.gate) && are(m.up) &&
+                    are(m.down) && std::all_of(m.shared_gate_up.begin(), m.shared_gate_up.end(), are) &&
+                    are(m.shared_down);
            });
   }
 };

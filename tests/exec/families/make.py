@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes families.json beside it: what transformers computes, in double, with a tiny model of every family and variant
-that Inlay reads: its configuration, its tensors (of the layers those of the first) and the logits of two of its tokens.
+that Inlay reads: its configuration, its tensors (those of layers and experts together: layers.[0,1,2,3]) and the logits of
+two of its tokens.
 
     pip install numpy transformers==5.24.0 torch==2.15.0 && python3 tests/exec/families/make.py
 
@@ -9,9 +10,13 @@ Weights follow from names (weight()), so that the file holds none: tests/exec/fa
 import json
 import math
 import pathlib
+import re
+import tempfile
 
 import numpy as np
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, CONFIG_MAPPING
 
 VOCAB, TOKENS, ROWS = 40, 24, (11, 23)
@@ -71,6 +76,30 @@ CASES = {
     "nemotron": ("nemotron", dict(head_dim=12)),
     "arcee": ("arcee", {}),
     "arcee, biases": ("arcee", dict(attention_bias=True, mlp_bias=True)),
+    "mixtral": ("mixtral", dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=6)),
+    "qwen2_moe": ("qwen2_moe", dict(num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24,
+                                    shared_expert_intermediate_size=40)),
+    "qwen2_moe, windows": ("qwen2_moe", dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=24, norm_topk_prob=True,
+                                             shared_expert_intermediate_size=40, decoder_sparse_step=2, mlp_only_layers=[1],
+                                             use_sliding_window=True,
+                                             sliding_window=6, max_window_layers=3)),
+    "qwen3_moe": ("qwen3_moe", dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=20, norm_topk_prob=True,
+                                    head_dim=12)),
+    "qwen3_moe, windows": ("qwen3_moe", dict(num_experts=8, num_experts_per_tok=1, moe_intermediate_size=20, head_dim=12,
+                                             mlp_only_layers=[2], use_sliding_window=True, sliding_window=6)),
+    "olmoe": ("olmoe", dict(num_experts=5, num_experts_per_tok=2, intermediate_size=24)),
+    "granitemoe": ("granitemoe", dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=24, embedding_multiplier=12.0,
+                                      residual_multiplier=0.22, attention_multiplier=0.2, logits_scaling=0.25)),
+    "glm4_moe": ("glm4_moe", dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=20, n_group=4, topk_group=2,
+                                  routed_scaling_factor=1.5, n_shared_experts=2, use_qk_norm=True, head_dim=12)),
+    "glm4_moe, one group": ("glm4_moe", dict(n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=20, n_group=1,
+                                             topk_group=1, norm_topk_prob=False, attention_bias=True, first_k_dense_replace=2)),
+    "gpt_oss": ("gpt_oss", dict(num_local_experts=5, num_experts_per_tok=2, intermediate_size=24, head_dim=12, sliding_window=6,
+                                rope_parameters=YARN | dict(truncate=False))),
+    "gpt_oss, without biases of attention": ("gpt_oss", dict(num_local_experts=4, num_experts_per_tok=4, intermediate_size=24,
+                                                             head_dim=8, sliding_window=6, attention_bias=False,
+                                                             layer_types=["full_attention", "sliding_attention"] * 2,
+                                                             rope_parameters=YARN | dict(truncate=False))),
     "hunyuan": ("hunyuan_v1_dense", dict(head_dim=8, rope_parameters=dict(rope_theta=1e4, rope_type="dynamic",
                                                                          alpha=100.0, factor=1.0))),
 }
@@ -93,23 +122,40 @@ def weight(name, shape, norm_at):
     return u if "embed_tokens" in name else u * (1.7 / math.sqrt(shape[1]))
 
 
+def together(shapes):
+    """Names that differ by layers and experts, as one: model.layers.[0,2].mlp.experts.[0,1].up_proj.weight."""
+    alike = {}
+    for name, shape in shapes.items():
+        numbers = [match.group(0) for match in re.finditer(r"(?<=layers\.)\d+|(?<=experts\.)\d+", name)]
+        pattern = re.sub(r"(?<=layers\.)\d+|(?<=experts\.)\d+", "#", name)
+        alike.setdefault((pattern, tuple(shape)), []).append([int(each) for each in numbers])
+    out = {}
+    for (pattern, shape), places in alike.items():
+        lists = [sorted(set(column)) for column in zip(*places)]
+        assert math.prod(len(each) for each in lists) == len(places)
+        for each in lists:
+            pattern = pattern.replace("#", json.dumps(each, separators=(",", ":")), 1)
+        out[pattern] = list(shape)
+    return out
+
+
 @torch.no_grad()
 def case(architecture, settings):
     config = CONFIG_MAPPING[architecture](**(SIZES | settings))
-    model = AutoModelForCausalLM.from_config(config).double().eval()
-    model.config._attn_implementation = "eager"
-    shared = model.lm_head.weight is model.model.embed_tokens.weight
-    tensors = {}
-    for name, parameter in model.named_parameters():
-        values = weight(name, tuple(parameter.shape), 0 if "gemma" in architecture or architecture == "nemotron" else 1).astype(np.float32)
-        parameter.copy_(torch.from_numpy(values).double())
-        if ".layers." not in name or ".layers.0." in name:  # the others are alike
-            tensors[name] = list(parameter.shape)
-    assert shared == ("lm_head.weight" not in tensors)
+    norm_at = 0 if "gemma" in architecture or architecture == "nemotron" else 1
+    with tempfile.TemporaryDirectory() as place:  # the checkpoint has other names than the model: each expert's
+        AutoModelForCausalLM.from_config(config).save_pretrained(place)
+        file = str(pathlib.Path(place) / "model.safetensors")
+        with safe_open(file, "pt") as saved:
+            shapes = {name: saved.get_slice(name).get_shape() for name in saved.keys()}
+        save_file({name: torch.from_numpy(weight(name, tuple(shape), norm_at).astype(np.float32))
+                   for name, shape in shapes.items()}, file, {"format": "pt"})
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float64, attn_implementation="eager",
+                                                     experts_implementation="eager").eval()
     ids = [(i * 37 + 11) % VOCAB for i in range(TOKENS)]
     logits = model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
     kept = {k: v for k, v in config.to_diff_dict().items() if k not in ("transformers_version", "dtype")}
-    return dict(config=kept | {"model_type": architecture}, tensors=tensors,
+    return dict(config=kept | {"model_type": architecture}, tensors=together(shapes),
                 logits={row: [float(f"{x:.9g}") for x in logits[row]] for row in ROWS})
 
 

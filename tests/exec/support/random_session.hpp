@@ -29,6 +29,15 @@ inline ModelConfig tiny() {
   return config;
 }
 
+// Experts in the second layer, and one that all tokens have; widths that are no multiple of a panel.
+inline ModelConfig tiny_mixture() {
+  ModelConfig config = tiny();
+  config.experts = {
+      .count = 7, .top_k = 3, .hidden = 37, .shared_hidden = 24, .shared_gate = true, .renormalize = true};
+  config.set_layers({{.hidden = 80}, {.hidden = 80, .sparse = true}});
+  return config;
+}
+
 inline std::vector<Token> tokens(index count, index vocab) {
   std::vector<Token> list;
   for (index i = 0; i < count; ++i) list.push_back(static_cast<Token>((i * 37 + 11) % vocab));

@@ -1,0 +1,24 @@
+// Mixtures of experts in GGUF's metadata, read and written.
+#pragma once
+
+#include <string>
+
+#include <inlay/model/model_config.hpp>
+
+#include "executor/model/family.hpp"
+#include "executor/model/gguf/metadata.hpp"
+#include "executor/model/gguf/writer.hpp"
+
+namespace inlay::exec {
+
+// Fills config.experts where the file has any.
+void read_gguf_experts(GgufMetadata& meta, const std::string& arch, const Mixture& mixture, ModelConfig& config);
+// The first layer that has experts, as all behind it have; as many as there are layers: none.
+index read_gguf_first_sparse(GgufMetadata& meta, const std::string& arch, const ModelConfig& config);
+
+void write_gguf_experts(const ModelConfig& config, const std::string& arch, const Mixture& mixture, GgufWriter& writer);
+
+// A layer behind the last, or a norm under another name: what a file's tensor is called here; empty: it is needless.
+std::string gguf_tensor_name(std::string_view name, const Family& family, const ModelConfig& config);
+
+}  // namespace inlay::exec

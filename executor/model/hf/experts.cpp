@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <string_view>
+
+#include <inlay/core/quote.hpp>
+#include <inlay/model/model_tensors.hpp>
+
+#include "executor/model/check_model.hpp"
+#include "executor/model/hf/experts.hpp"
+#include "executor/model/hf/names.hpp"
+
+namespace inlay::exec {
+
+namespace {
+
+using Shared = Mixture::Shared;
+using Sparse = Mixture::Sparse;
+
+// Two names of one number; files have either.
+constexpr const char* count_keys[] = {"num_experts", "num_local_experts"};
+
+}  // namespace
+
+bool is_hf_experts_key(std::string_view key, const Mixture& mixture) {
+  if (!mixture.count_key) return false;
+  const auto in = [&](std::initializer_list<std::string_view> list) {
+    return std::find(list.begin(), list.end(), key) != list.end();
+  };
+  return key == mixture.count_key || key == mixture.hidden_key ||
+         (mixture.renormalize.key && key == mixture.renormalize.key) || in({"num_experts_per_tok"}) ||
+         in({count_keys[0], count_keys[1]}) ||
+         (mixture.in_groups && in({"n_group", "topk_group", "routed_scaling_factor"})) ||
+         (mixture.shared == Shared::gated && in({"shared_expert_intermediate_size"})) ||
+         (mixture.shared == Shared::counted && in({"n_shared_experts"})) ||
+         (mixture.sparse == Sparse::stepped && in({"decoder_sparse_step", "mlp_only_layers"})) ||
+         (mixture.sparse == Sparse::behind_first && in({"first_k_dense_replace"}));
+}
+
+Status read_hf_experts(const Json& json, const std::string& origin, const Mixture& mixture, ModelConfig& c) {
+  if (!mixture.count_key) return {};
+  JsonFields f(json, origin);
+  ExpertsConfig& e = c.experts;
+  e.count = mixture.count, e.top_k = mixture.top_k, e.hidden = mixture.hidden;
+  f.integer(mixture.count_key, e.count);
+  for (const char* other : count_keys) {
+    index value = e.count;
+    if (f.integer(other, value) && value != e.count && !json.contains(mixture.count_key)) e.count = value;
+    if (f.ok() && value != e.count)
+      f.fail(StatusCode::corrupt_data, std::string(other) + " is " + std::to_string(value) + ", and " +
+                                           mixture.count_key + " is " + std::to_string(e.count));
+  }
+  f.integer("num_experts_per_tok", e.top_k);
+  f.integer(mixture.hidden_key, e.hidden, mixture.hidden == 0);
+  e.score = mixture.score;
+  e.renormalize = mixture.renormalize.otherwise;
+  if (mixture.renormalize.key) f.boolean(mixture.renormalize.key, e.renormalize);
+  e.biases = mixture.biases;
+  if (mixture.in_groups) {
+    e.choice_bias = true;
+    f.integer("n_group", e.groups), f.integer("topk_group", e.groups_kept);
+    f.number("routed_scaling_factor", e.scale);
+    e.group_score = e.groups > 1 ? MoeGroupScore::sum_of_two : MoeGroupScore::best;
+  }
+  if (mixture.shared == Shared::gated) {
+    e.shared_hidden = mixture.shared_hidden, e.shared_gate = true;
+    f.integer("shared_expert_intermediate_size", e.shared_hidden);
+  } else if (mixture.shared == Shared::counted) {
+    index shared = 1;
+    f.integer("n_shared_experts", shared);
+    if (f.ok() && (shared < 0 || shared > (index{1} << 16)))
+      f.fail(StatusCode::corrupt_data, "n_shared_experts is " + std::to_string(shared) + "; it must be 0 to 65536");
+    if (f.ok() && __builtin_mul_overflow(shared, e.hidden, &e.shared_hidden)) e.shared_hidden = -1;
+  }
+  return f.take_status();
+}
+
+Status read_hf_sparse(const Json& json, const std::string& origin, const Mixture& mixture, const ModelConfig& c,
+                      std::vector<LayerConfig>& layers) {
+  if (!mixture.count_key || c.experts.count == 0) return {};
+  JsonFields f(json, origin);
+  index step = 1, first = mixture.first_dense;
+  if (mixture.sparse == Sparse::stepped) f.integer("decoder_sparse_step", step);
+  if (mixture.sparse == Sparse::behind_first) f.integer("first_k_dense_replace", first);
+  if (f.ok() && step < 1)
+    f.fail(StatusCode::corrupt_data, "decoder_sparse_step is " + std::to_string(step) + "; it must be at least 1");
+  if (Status status = f.take_status(); !status) return status;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto at = static_cast<index>(i);
+    layers[i].sparse = mixture.sparse == Sparse::all || (mixture.sparse == Sparse::stepped && (at + 1) % step == 0) ||
+                       (mixture.sparse == Sparse::behind_first && at >= first);
+  }
+  const Json dense = mixture.sparse == Sparse::stepped ? json.find("mlp_only_layers") : Json();
+  if (dense && !dense.is_array() && !dense.is_null())
+    return {StatusCode::corrupt_data, origin + ": the key 'mlp_only_layers' is no list"};
+  if (!dense.is_array()) return {};
+  for (const Json layer : dense.elements()) {
+    if (!layer.is_integer() || layer.integer() < 0 || layer.integer() >= c.layers)
+      return {StatusCode::corrupt_data, origin + ": mlp_only_layers has " + quote(written(layer)) +
+                                            "; it must have layers, 0 to " + std::to_string(c.layers - 1)};
+    layers[static_cast<std::size_t>(layer.integer())].sparse = false;
+  }
+  return {};
+}
+
+bool HfExperts::place_of(std::string_view name, Place& place) {
+  if (!take_hf_layer(name, place.layer)) return false;
+  constexpr std::pair<std::string_view, const char*> stacked[] = {
+      {"mlp.experts.gate_up_proj", "ffn_gate_up_exps"},
+      {"mlp.experts.down_proj", "ffn_down_exps"},
+      {"block_sparse_moe.experts.gate_up_proj", "ffn_gate_up_exps"},
+      {"block_sparse_moe.experts.down_proj", "ffn_down_exps"},
+      {"block_sparse_moe.input_linear.weight", "ffn_gate_up_exps"},
+      {"block_sparse_moe.output_linear.weight", "ffn_down_exps"}};
+  for (const auto& [theirs, ours] : stacked)
+    if (name == theirs) return place.part = ours, true;
+  constexpr std::string_view rooms[] = {"mlp.experts.", "block_sparse_moe.experts."};
+  const auto room =
+      std::find_if(std::begin(rooms), std::end(rooms), [&](std::string_view each) { return name.starts_with(each); });
+  if (room == std::end(rooms)) return false;
+  name.remove_prefix(room->size());
+  const auto number = std::from_chars(name.data(), name.data() + name.size(), place.expert);
+  if (number.ec != std::errc{} || place.expert < 0) return false;
+  name.remove_prefix(static_cast<std::size_t>(number.ptr - name.data()));
+  constexpr std::pair<std::string_view, const char*> parts[] = {
+      {".gate_proj.weight", "ffn_gate_exps"}, {".up_proj.weight", "ffn_up_exps"},
+      {".down_proj.weight", "ffn_down_exps"}, {".w1.weight", "ffn_gate_exps"},
+      {".w3.weight", "ffn_up_exps"},          {".w2.weight", "ffn_down_exps"}};
+  for (const auto& [theirs, ours] : parts)
+    if (name == theirs) return place.part = ours, true;
+  return false;
+}
+
+Status HfExperts::put(const std::string& path, const std::string& name, const Place& place,
+                      const WeightTensor& matrix) {
+  if (place.expert >= config_.count)
+    return {StatusCode::corrupt_data, path + ": the tensor " + quote(name) +
+                                          " is of an expert that there is not; there are " +
+                                          std::to_string(config_.count)};
+  if (!parts_[{place.layer, place.part}].emplace(place.expert, matrix).second)
+    return {StatusCode::corrupt_data, path + ": two tensors for " + quote(name)};
+  return {};
+}
+
+Expected<bool> HfExperts::take(const std::string& path, const std::string& name, const WeightTensor& tensor) {
+  Place place;
+  if (config_.count == 0 || !place_of(name, place)) return false;
+  const bool of_all = place.expert < 0, two = place.part == "ffn_gate_up_exps";
+  const auto refuse = [&](const std::string& must) {
+    return failure(StatusCode::corrupt_data, path + ": the tensor " + quote(name) + " has extents " +
+                                                 describe_extents(tensor) + "; it must have " + must);
+  };
+  if (!of_all) {
+    if (tensor.rank != 2) return refuse("2");
+    if (Status status = put(path, name, place, tensor); !status) return failure(std::move(status));
+    return true;
+  }
+  if (tensor.rank != 3 || tensor.extents[0] != config_.count)
+    return refuse("3, the first one " + std::to_string(config_.count) + ", the count of experts");
+  if (two && tensor.extents[1] % 2 != 0) return refuse("an even second one: a gate and as wide an up");
+  for (place.expert = 0; place.expert < config_.count; ++place.expert) {
+    WeightTensor matrix = tensor.matrix_of(place.expert);
+    if (two) matrix.extents[0] /= 2, matrix.bytes /= 2;
+    for (const char* part : two ? std::vector{"ffn_gate_exps", "ffn_up_exps"} : std::vector{"ffn_down_exps"}) {
+      place.part = part;
+      if (Status status = put(path, name, place, matrix); !status) return failure(std::move(status));
+      matrix.data += matrix.bytes;
+    }
+  }
+  return true;
+}
+
+Expected<std::vector<WeightTensor>> HfExperts::tensors(const std::string& origin) const {
+  std::vector<WeightTensor> all;
+  for (const auto& [place, experts] : parts_) {
+    const std::string name = block_name(place.first, place.second + ".weight");
+    auto parts = std::make_shared<std::vector<WeightTensor>>();
+    const WeightTensor& first = experts.begin()->second;
+    WeightTensor whole{.name = name, .type = first.type, .rank = 3};
+    whole.extents = {config_.count, first.extents[0], first.extents[1]};
+    for (index e = 0; e < config_.count; ++e) {
+      const auto each = experts.find(e);
+      if (each == experts.end())
+        return failure(StatusCode::not_found,
+                       origin + ": of the tensor " + quote(name) + " expert " + std::to_string(e) + " is missing");
+      const WeightTensor& matrix = each->second;
+      if (matrix.type != first.type || matrix.extents != first.extents || !matrix.codes != !first.codes)
+        return failure(StatusCode::corrupt_data, origin + ": of the tensor " + quote(name) + " expert " +
+                                                     std::to_string(e) + " has extents " + describe_extents(matrix) +
+                                                     " or a type that expert 0 has not");
+      whole.bytes += matrix.bytes;
+      parts->push_back(matrix);
+      parts->back().name = name;
+    }
+    whole.parts = std::move(parts);
+    all.push_back(std::move(whole));
+  }
+  return all;
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,479 @@
+// Mixtures of experts in files: what the keys say, tensors of single experts and of all, and GGUF's form of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <inlay/model/load.hpp>
+
+#include "tests/model/support/hf_config.hpp"
+#include "tests/model/support/tiny_model.hpp"
+#include "tests/model/support/unchecked_gguf.hpp"
+
+namespace inlay::exec::test {
+namespace {
+
+using inlay::test::expect_refused;
+
+std::vector<bool> sparse_layers(const ModelConfig& config) {
+  std::vector<bool> all;
+  for (index i = 0; i < config.layers; ++i) all.push_back(config.layer(i).sparse);
+  return all;
+}
+
+TEST(experts, keys_say_what_they_are) {
+  EXPECT_EQ(read(config_of("mixtral")).experts,
+            (ExpertsConfig{.count = 8, .top_k = 2, .hidden = 64, .renormalize = true}));
+  EXPECT_EQ(read(config_of("qwen2_moe")).experts,
+            (ExpertsConfig{.count = 60, .top_k = 4, .hidden = 1408, .shared_hidden = 5632, .shared_gate = true}));
+  EXPECT_EQ(read(config_of("qwen3_moe")).experts, (ExpertsConfig{.count = 128, .top_k = 8, .hidden = 768}));
+  EXPECT_EQ(read(config_of("olmoe")).experts, (ExpertsConfig{.count = 64, .top_k = 8, .hidden = 64}));
+  EXPECT_EQ(read(config_of("granitemoe")).experts,
+            (ExpertsConfig{.count = 8, .top_k = 2, .hidden = 64, .renormalize = true}));
+  Json json = config_of("glm4_moe", 3);
+  json["n_group"] = 8, json["topk_group"] = 4, json["routed_scaling_factor"] = 2.5, json["n_shared_experts"] = 2;
+  EXPECT_EQ(read(json).experts, (ExpertsConfig{.count = 128,
+                                               .top_k = 8,
+                                               .hidden = 1408,
+                                               .shared_hidden = 2816,
+                                               .choice_bias = true,
+                                               .score = MoeScore::sigmoid,
+                                               .groups = 8,
+                                               .groups_kept = 4,
+                                               .group_score = MoeGroupScore::sum_of_two,
+                                               .renormalize = true,
+                                               .scale = 2.5}));
+  json = config_of("qwen3_moe"), json["num_experts"] = 16, json["num_experts_per_tok"] = 3;
+  json["moe_intermediate_size"] = 24, json["norm_topk_prob"] = true;
+  EXPECT_EQ(read(json).experts, (ExpertsConfig{.count = 16, .top_k = 3, .hidden = 24, .renormalize = true}));
+}
+
+// What transformers 5 saves calls it num_local_experts in every family.
+TEST(experts, their_count_has_two_names) {
+  Json json = config_of("qwen3_moe");
+  json["num_local_experts"] = 16;
+  EXPECT_EQ(read(json).experts.count, 16);
+  json["num_experts"] = 16;
+  EXPECT_EQ(read(json).experts.count, 16);
+  json["num_experts"] = 32;
+  refuse(json, StatusCode::corrupt_data, {"num_local_experts", "16", "num_experts", "32"});
+  json = config_of("llama"), json["num_local_experts"] = 8;
+  refuse(json, StatusCode::unsupported, {"num_local_experts", "llama"});
+}
+
+TEST(experts, layers_that_have_them) {
+  using Sparse = std::vector<bool>;
+  Json json = config_of("qwen2_moe", 5);
+  EXPECT_EQ(sparse_layers(read(json)), Sparse(5, true));
+  EXPECT_TRUE(read(json).per_layer.empty());
+  json["mlp_only_layers"] = {0, 3};
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, true, true, false, true}));
+  json["decoder_sparse_step"] = 2;
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, true, false, false, false}));
+  json["mlp_only_layers"] = nullptr;
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, true, false, true, false}));
+  json["decoder_sparse_step"] = 6;  // none
+  EXPECT_EQ(sparse_layers(read(json)), Sparse(5, false));
+  EXPECT_EQ(read(json).experts.count, 0);
+  json = config_of("glm4_moe", 3);
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, true, true}));
+  json["first_k_dense_replace"] = 2;
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, false, true}));
+  EXPECT_EQ(sparse_layers(read(config_of("mixtral", 2))), Sparse(2, true));
+}
+
+TEST(experts, keys_that_no_operator_could_obey_are_refused) {
+  const auto wrong = [](const char* architecture, const Json& keys, std::initializer_list<const char*> words) {
+    Json json = config_of(architecture, 2);
+    json.update(keys);
+    refuse(json, StatusCode::corrupt_data, words);
+  };
+  wrong("mixtral", {{"num_experts_per_tok", 9}}, {"token's experts", "9", "8"});
+  wrong("mixtral", {{"num_experts_per_tok", 0}}, {"token's experts", "is 0"});
+  wrong("mixtral", {{"num_local_experts", -1}}, {"experts", "-1"});
+  wrong("mixtral", {{"num_local_experts", 1000000}}, {"count of experts", "1000000"});
+  wrong("qwen3_moe", {{"moe_intermediate_size", 0}}, {"width of an expert", "is 0"});
+  wrong("qwen2_moe", {{"shared_expert_intermediate_size", -3}}, {"shared expert", "-3"});
+  wrong("qwen2_moe", {{"decoder_sparse_step", 0}}, {"decoder_sparse_step", "is 0", "1"});
+  wrong("qwen2_moe", {{"mlp_only_layers", {2}}}, {"mlp_only_layers", "2", "0 to 1"});
+  wrong("qwen2_moe", {{"mlp_only_layers", 1}}, {"mlp_only_layers", "list"});
+  wrong("glm4_moe", {{"n_group", 3}}, {"128 experts", "3 groups"});
+  wrong("glm4_moe", {{"n_group", 4}, {"topk_group", 5}}, {"groups kept", "5", "4"});
+  wrong("glm4_moe", {{"n_group", 64}, {"topk_group", 2}}, {"2 groups of 2", "8"});
+  wrong("glm4_moe", {{"routed_scaling_factor", -1.0}}, {"scale of experts", "positive"});
+  wrong("glm4_moe", {{"n_shared_experts", -1}}, {"n_shared_experts", "-1"});
+  Json json = config_of("olmoe");
+  json["clip_qkv"] = nullptr;
+  EXPECT_TRUE(config_from(json));
+  json["clip_qkv"] = 8.0;
+  refuse(json, StatusCode::unsupported, {"clip_qkv", "8"});
+}
+
+constexpr index experts = 3, dim = 32, hidden = 32;
+
+Json mixture_config() {
+  Json json = config_of("qwen3_moe");
+  json["num_experts"] = experts, json["num_experts_per_tok"] = 2, json["moe_intermediate_size"] = hidden;
+  json["head_dim"] = 8, json["tie_word_embeddings"] = true, json["vocab_size"] = 10;
+  return json;
+}
+
+constexpr const char* layer = "model.layers.0.";
+
+// All but the experts.
+Shard around_experts() {
+  Shard s;
+  const std::string l = layer;
+  s.add("model.embed_tokens.weight", {10, dim}), s.add("model.norm.weight", {dim});
+  s.add(l + "input_layernorm.weight", {dim}), s.add(l + "post_attention_layernorm.weight", {dim});
+  s.add(l + "self_attn.q_proj.weight", {32, dim}), s.add(l + "self_attn.k_proj.weight", {16, dim});
+  s.add(l + "self_attn.v_proj.weight", {16, dim}), s.add(l + "self_attn.o_proj.weight", {dim, 32});
+  s.add(l + "self_attn.q_norm.weight", {8}), s.add(l + "self_attn.k_norm.weight", {8});
+  s.add(l + "mlp.gate.weight", {experts, dim}, 7);
+  return s;
+}
+std::string of_expert(index e, const char* part) {
+  return layer + ("mlp.experts." + std::to_string(e)) + "." + part + "_proj.weight";
+}
+constexpr float gate_begins = 1000, up_begins = 20000, down_begins = 40000, an_expert = 3000;
+Shard with_each_expert() {
+  Shard s = around_experts();
+  for (index e = experts - 1; e >= 0; --e) {  // whatever the order
+    const float first = an_expert * static_cast<float>(e);
+    s.add(of_expert(e, "down"), {dim, hidden}, down_begins + first);
+    s.add(of_expert(e, "gate"), {hidden, dim}, gate_begins + first);
+    s.add(of_expert(e, "up"), {hidden, dim}, up_begins + first);
+  }
+  return s;
+}
+
+Expected<ModelFile> load(const TemporaryDirectory& d, const Shard& shard, const Json& config = mixture_config()) {
+  write_text(d / "config.json", config.dump());
+  write_text(d / "model.safetensors", shard.bytes());
+  return load_model(d.string());
+}
+
+void expect_numbers(const ModelFile& file, const char* name, float first, index rows) {
+  const WeightTensor* tensor = file.find(name);
+  ASSERT_NE(tensor, nullptr) << name;
+  EXPECT_EQ(tensor->rank, 3);
+  EXPECT_EQ(tensor->rows(), experts * rows);
+  std::vector<float> row;
+  for (index e = 0; e < experts; ++e)
+    for (index r = 0; r < rows; ++r) {
+      ASSERT_TRUE(file.read_row(*tensor, e * rows + r, row));
+      for (std::size_t i = 0; i < row.size(); ++i)
+        ASSERT_EQ(row[i], first + an_expert * static_cast<float>(e) +
+                              static_cast<float>(r * static_cast<index>(row.size())) + static_cast<float>(i))
+            << name << ", expert " << e << ", row " << r;
+    }
+}
+void expect_experts(const ModelFile& file) {
+  expect_numbers(file, "blk.0.ffn_gate_exps.weight", gate_begins, hidden);
+  expect_numbers(file, "blk.0.ffn_up_exps.weight", up_begins, hidden);
+  expect_numbers(file, "blk.0.ffn_down_exps.weight", down_begins, dim);
+}
+
+TEST(experts, single_ones_are_put_together) {
+  const TemporaryDirectory d;
+  const auto file = load(d, with_each_expert());
+  ASSERT_TRUE(file) << file.error().message();
+  expect_experts(*file);
+}
+
+// As transformers 5 keeps them, and Granite stores them: gate above up.
+TEST(experts, those_of_all_are_cut) {
+  for (const bool granite : {false, true}) {
+    Shard s = around_experts();
+    const auto put = [&](const std::string& name, index rows, std::vector<float> begins) {
+      const std::size_t begin = s.data.size();
+      for (index e = 0; e < experts; ++e)
+        for (const float first : begins)
+          for (index i = 0; i < hidden * dim; ++i) {
+            const float value = first + an_expert * static_cast<float>(e) + static_cast<float>(i);
+            s.data.append(reinterpret_cast<const char*>(&value), sizeof(value));
+          }
+      s.header[layer + name] = {
+          {"dtype", "F32"}, {"shape", {experts, rows, dim}}, {"data_offsets", {begin, s.data.size()}}};
+    };
+    put(granite ? "block_sparse_moe.input_linear.weight" : "mlp.experts.gate_up_proj", 2 * hidden,
+        {gate_begins, up_begins});
+    put(granite ? "block_sparse_moe.output_linear.weight" : "mlp.experts.down_proj", dim, {down_begins});
+    const TemporaryDirectory d;
+    const auto file = load(d, s);
+    ASSERT_TRUE(file) << file.error().message();
+    expect_experts(*file);
+  }
+}
+
+TEST(experts, tensors_that_do_not_fit_are_refused) {
+  const auto wrong = [](StatusCode code, const std::function<void(Shard&)>& change,
+                        std::initializer_list<const char*> words) {
+    Shard s = with_each_expert();
+    change(s);
+    const TemporaryDirectory d;
+    const auto file = load(d, s);
+    ASSERT_FALSE(file.has_value());
+    expect_refused(file.error(), code, words);
+  };
+  wrong(StatusCode::not_found, [](Shard& s) { s.header.erase(of_expert(1, "up")); },
+        {"blk.0.ffn_up_exps.weight", "expert 1", "missing"});
+  wrong(StatusCode::not_found,
+        [](Shard& s) {
+          for (index e = 0; e < experts; ++e) s.header.erase(of_expert(e, "down"));
+        },
+        {"blk.0.ffn_down_exps.weight", "missing"});
+  wrong(StatusCode::corrupt_data,
+        [](Shard& s) {
+          s.add(of_expert(3, "up"), {hidden, dim});
+        },
+        {"experts.3.up_proj", "there are 3"});
+  wrong(StatusCode::corrupt_data,
+        [](Shard& s) {
+          s.header.erase(of_expert(2, "gate"));
+          s.add(of_expert(2, "gate"), {hidden, dim + 1});
+        },
+        {"blk.0.ffn_gate_exps.weight", "expert 2", "[32, 33]"});
+  wrong(StatusCode::corrupt_data,
+        [](Shard& s) {
+          for (index e = 0; e < experts; ++e) {
+            s.header.erase(of_expert(e, "gate"));
+            s.add(of_expert(e, "gate"), {hidden + 1, dim});
+          }
+        },
+        {"blk.0.ffn_gate_exps.weight", "[3, 33, 32]", "[3, 32, 32]"});
+  wrong(StatusCode::corrupt_data,
+        [](Shard& s) {
+          s.add(layer + std::string("mlp.experts.gate_up_proj"), {experts, 7, dim});
+        },
+        {"gate_up_proj", "[3, 7, 32]", "even"});
+  wrong(StatusCode::corrupt_data,
+        [](Shard& s) {
+          s.add(layer + std::string("mlp.experts.down_proj"), {2, dim, hidden});
+        },
+        {"down_proj", "[2, 32, 32]", "3"});
+  wrong(StatusCode::corrupt_data,
+        [](Shard& s) {
+          s.add(layer + std::string("mlp.experts.down_proj"), {experts, dim, hidden});
+        },
+        {"two tensors", "down_proj"});
+  wrong(StatusCode::unsupported,
+        [](Shard& s) {
+          s.add(layer + std::string("mlp.up_proj.weight"), {64, dim});
+        },
+        {"blk.0.ffn_up.weight", "no place"});
+}
+
+// GLM-4.5 has a layer behind the last, which drafts tokens.
+TEST(experts, layers_behind_the_last_are_left_out) {
+  Json json = config_of("glm4_moe", 1);
+  json["n_routed_experts"] = experts, json["num_experts_per_tok"] = 2, json["moe_intermediate_size"] = hidden;
+  json["vocab_size"] = 10, json["first_k_dense_replace"] = 0, json["num_nextn_predict_layers"] = 1;
+  json["tie_word_embeddings"] = true;
+  Shard s = with_each_expert();
+  const std::string l = layer;
+  s.header.erase(l + "self_attn.q_norm.weight"), s.header.erase(l + "self_attn.k_norm.weight");
+  s.add(l + "mlp.gate.e_score_correction_bias", {experts});
+  for (const char* part : {"gate", "up", "down"})
+    s.add(l + "mlp.shared_experts." + part + "_proj.weight", {hidden, dim});
+  s.add("model.layers.1.eh_proj.weight", {dim, 2 * dim});
+  s.add("model.layers.1.mlp.experts.0.up_proj.weight", {hidden, dim});
+  const TemporaryDirectory d;
+  const auto file = load(d, s, json);
+  ASSERT_TRUE(file) << file.error().message();
+  expect_experts(*file);
+  ASSERT_TRUE(write_gguf(*file, d / "m.gguf"));
+  const auto again = load_model(d / "m.gguf");
+  ASSERT_TRUE(again) << again.error().message();
+  expect_experts(*again);
+  EXPECT_NE(again->find("blk.0.ffn_norm.weight"), nullptr);  // post_attention_norm in the file
+  json["model_type"] = "qwen3_moe", json.erase("n_routed_experts"), json.erase("first_k_dense_replace");
+  json.erase("num_nextn_predict_layers"), json["num_experts"] = experts;
+  const auto refused = load(d, s, json);
+  ASSERT_FALSE(refused.has_value());
+}
+
+Json interleaved_config() {
+  Json json = config_of("gpt_oss");
+  json["num_local_experts"] = experts, json["num_experts_per_tok"] = 2, json["intermediate_size"] = hidden;
+  json["head_dim"] = 8, json["vocab_size"] = 10, json["tie_word_embeddings"] = true;
+  json["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 1024}, {"truncate", false}};
+  json["quantization_config"] = {{"quant_method", "mxfp4"}, {"modules_to_not_convert", {"lm_head"}}};
+  return json;
+}
+
+// All but the experts' matrices.
+Shard around_interleaved() {
+  Shard s;
+  const std::string l = layer;
+  s.add("model.embed_tokens.weight", {10, dim}), s.add("model.norm.weight", {dim});
+  s.add(l + "input_layernorm.weight", {dim}), s.add(l + "post_attention_layernorm.weight", {dim});
+  for (const auto& [part, rows] : {std::pair{"q", 32}, {"k", 16}, {"v", 16}}) {
+    s.add(l + "self_attn." + part + "_proj.weight", {rows, dim});
+    s.add(l + "self_attn." + part + "_proj.bias", {rows});
+  }
+  s.add(l + "self_attn.o_proj.weight", {dim, 32}), s.add(l + "self_attn.o_proj.bias", {dim});
+  s.add(l + "self_attn.sinks", {4}, 5);
+  s.add(l + "mlp.router.weight", {experts, dim}), s.add(l + "mlp.router.bias", {experts}, 6);
+  s.add(l + "mlp.experts.gate_up_proj_bias", {experts, 2 * hidden}),
+      s.add(l + "mlp.experts.down_proj_bias", {experts, dim});
+  return s;
+}
+
+void add_bytes(Shard& s, const std::string& name, const std::vector<index>& shape, std::uint32_t seed) {
+  std::size_t size = 1;
+  for (const index extent : shape) size *= static_cast<std::size_t>(extent);
+  const std::size_t begin = s.data.size();
+  // Exponents stay near 127, as scales have them.
+  for (std::size_t i = 0; i < size; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    s.data += static_cast<char>(shape.size() == 3 ? 120 + seed % 12 : seed >> 24);
+  }
+  s.header[layer + ("mlp.experts." + name)] = {
+      {"dtype", "U8"}, {"shape", shape}, {"data_offsets", {begin, s.data.size()}}};
+}
+Shard with_blocks() {
+  Shard s = around_interleaved();
+  add_bytes(s, "gate_up_proj_blocks", {experts, 2 * hidden, dim / 32, 16}, 1);
+  add_bytes(s, "gate_up_proj_scales", {experts, 2 * hidden, dim / 32}, 2);
+  add_bytes(s, "down_proj_blocks", {experts, dim, hidden / 32, 16}, 3);
+  add_bytes(s, "down_proj_scales", {experts, dim, hidden / 32}, 4);
+  return s;
+}
+
+// Element i of a row, by the format's definition.
+double of_blocks(const Shard& s, const std::string& stem, index row, index columns, index i) {
+  constexpr double values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  const auto byte = [&](const std::string& kind, index at) {
+    const auto begin = s.header[layer + ("mlp.experts." + stem + kind)]["data_offsets"][0].get<std::size_t>();
+    return static_cast<unsigned char>(s.data[begin + static_cast<std::size_t>(at)]);
+  };
+  const int code = byte("_blocks", (row * columns + i) / 2) >> (i % 2 * 4) & 15;
+  const double size = std::ldexp(values[code & 7], byte("_scales", (row * columns + i) / 32) - 127);
+  return code & 8 ? -size : size;
+}
+
+TEST(experts, gate_and_up_by_turns_in_blocks) {
+  const Shard s = with_blocks();
+  const TemporaryDirectory d;
+  const auto file = load(d, s, interleaved_config());
+  ASSERT_TRUE(file) << file.error().message();
+  EXPECT_TRUE(file->config.sinks && file->config.experts.biases);
+  EXPECT_FALSE(file->config.ropes[0].truncate);
+  std::vector<float> row;
+  const auto compare = [&](const char* name, const std::string& stem, index rows, index columns, index first,
+                           index turns) {
+    const WeightTensor* tensor = file->find(name);
+    ASSERT_NE(tensor, nullptr) << name;
+    EXPECT_EQ(tensor->type, GgmlType::MXFP4);
+    for (index r = 0; r < experts * rows; ++r) {
+      ASSERT_TRUE(file->read_row(*tensor, r, row));
+      for (index i = 0; i < columns; ++i)
+        ASSERT_EQ(static_cast<double>(row[static_cast<std::size_t>(i)]),
+                  of_blocks(s, stem, r * turns + first, columns, i))
+            << name << ", row " << r << ", " << i;
+    }
+  };
+  compare("blk.0.ffn_gate_exps.weight", "gate_up_proj", hidden, dim, 0, 2);
+  compare("blk.0.ffn_up_exps.weight", "gate_up_proj", hidden, dim, 1, 2);
+  compare("blk.0.ffn_down_exps.weight", "down_proj", dim, hidden, 0, 1);
+  for (const auto& [name, first] : {std::pair{"blk.0.ffn_gate_exps.bias", 0.0f}, {"blk.0.ffn_up_exps.bias", 1.0f}}) {
+    ASSERT_TRUE(file->read_row(*file->find(name), 2, row));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      ASSERT_EQ(row[i], first + static_cast<float>(2 * 2 * hidden + 2 * static_cast<index>(i))) << name;
+  }
+}
+
+TEST(experts, gate_and_up_by_turns_that_do_not_fit_are_refused) {
+  const auto wrong = [](StatusCode code, const std::function<void(Shard&, Json&)>& change,
+                        std::initializer_list<const char*> words) {
+    Shard s = with_blocks();
+    Json json = interleaved_config();
+    change(s, json);
+    const TemporaryDirectory d;
+    const auto file = load(d, s, json);
+    ASSERT_FALSE(file.has_value());
+    expect_refused(file.error(), code, words);
+  };
+  const std::string room = layer + std::string("mlp.experts.");
+  wrong(StatusCode::not_found, [&](Shard& s, Json&) { s.header.erase(room + "down_proj_scales"); },
+        {"down_proj", "missing", "_scales"});
+  wrong(StatusCode::corrupt_data,
+        [&](Shard& s, Json&) {
+          s.header[room + "down_proj_blocks"]["shape"] = {experts, dim, 2, 8};
+        },
+        {"down_proj_blocks", "[3, 32, 2, 8]", "[3, 32, 1, 16]"});
+  wrong(StatusCode::corrupt_data, [&](Shard&, Json& json) { json["num_local_experts"] = 2; }, {"[3, ", "[2, "});
+  wrong(StatusCode::not_found, [&](Shard& s, Json&) { s.header.erase(room + "down_proj_bias"); },
+        {"blk.0.ffn_down_exps.bias", "missing"});
+  wrong(StatusCode::unsupported, [&](Shard&, Json& json) { json["swiglu_limit"] = 5.0; }, {"swiglu_limit", "7"});
+  wrong(StatusCode::unsupported, [&](Shard&, Json& json) { json["hidden_act"] = "mish"; }, {"mish"});
+}
+
+ModelConfig tiny_mixture(const std::string& arch) {
+  ModelConfig c = tiny_config(arch);
+  c.qk_norm = QkNorm::head;
+  c.experts = {.count = experts, .top_k = 2, .hidden = hidden, .renormalize = true};
+  return c;
+}
+
+// In every form that is written; what routes stays a float.
+TEST(experts, gguf_holds_them_in_every_format) {
+  const TinyModel from = tiny_model(tiny_mixture("qwen3moe"));
+  const std::pair<WeightFormat, GgmlType> formats[] = {
+      {WeightFormat::keep, GgmlType::F32}, {WeightFormat::f16, GgmlType::F16},   {WeightFormat::bf16, GgmlType::BF16},
+      {WeightFormat::int8, GgmlType::I8},  {WeightFormat::q8_0, GgmlType::Q8_0}, {WeightFormat::q4_0, GgmlType::Q4_0}};
+  for (const auto& [format, type] : formats) {
+    SCOPED_TRACE(static_cast<int>(type));
+    const TemporaryDirectory d;
+    const auto report = write_gguf(from.file, d / "m.gguf", {.weights = format});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_TRUE(report->notes.empty() || type == GgmlType::I8);
+    const auto to = load_model(d / "m.gguf");
+    ASSERT_TRUE(to) << to.error().message();
+    EXPECT_EQ(to->config.experts, from.file.config.experts);
+    EXPECT_EQ(to->find("blk.0.ffn_gate_inp.weight")->type, GgmlType::F32);
+    for (const char* name : {"blk.0.ffn_gate_exps.weight", "blk.0.ffn_up_exps.weight", "blk.0.ffn_down_exps.weight"}) {
+      const WeightTensor &ours = *to->find(name), &theirs = *from.file.find(name);
+      EXPECT_EQ(ours.type, type);
+      std::vector<float> row, expected;
+      const float step = type == GgmlType::Q4_0 ? 0.15f : type == GgmlType::F32 ? 0 : 0.01f;
+      for (index r = 0; r < experts * hidden; ++r) {
+        ASSERT_TRUE(to->read_row(ours, r, row));
+        ASSERT_TRUE(from.file.read_row(theirs, r, expected));
+        for (std::size_t i = 0; i < row.size(); ++i) ASSERT_NEAR(row[i], expected[i], step) << name << " " << r;
+      }
+    }
+  }
+}
+
+TEST(experts, gguf_keys_that_no_operator_could_obey_are_refused) {
+  const TinyModel from = tiny_model(tiny_mixture("qwen3moe"));
+  const auto wrong = [&](StatusCode code, const std::function<void(GgufWriter&)>& more,
+                         std::initializer_list<const char*> words) {
+    const TemporaryDirectory d;
+    write_unchecked(from.file, d / "m.gguf", more);
+    const auto file = load_model(d / "m.gguf");
+    ASSERT_FALSE(file.has_value());
+    expect_refused(file.error(), code, words);
+  };
+  // The first of two equal keys counts, or the second is refused: either way one is wrong.
+  const auto key = [](const char* name, std::uint32_t value) {
+    return [name, value](GgufWriter& writer) { writer.set(std::string("qwen3moe.") + name, value); };
+  };
+  wrong(StatusCode::corrupt_data, key("leading_dense_block_count", 9), {"leading_dense_block_count", "9", "0 to 1"});
+  TinyModel dense = tiny_model("qwen2");
+  const TemporaryDirectory d;
+  write_unchecked(dense.file, d / "m.gguf", [](GgufWriter& writer) { writer.set("qwen2.expert_count", 4u); });
+  const auto file = load_model(d / "m.gguf");
+  ASSERT_FALSE(file.has_value());
+  expect_refused(file.error(), StatusCode::unsupported, {"qwen2", "4 experts"});
+}
+
+}  // namespace
+}  // namespace inlay::exec::test
