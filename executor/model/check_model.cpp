@@ -63,6 +63,9 @@ Status check_experts(const ModelConfig& c, const std::string& origin) {
                                           std::to_string(e.top_k) + " of a token"};
   if (e.group_score == MoeGroupScore::sum_of_two && e.groups > 1 && e.count / e.groups < 2)
     return {StatusCode::corrupt_data, origin + ": groups are scored by two experts, and have one"};
+  if (e.score == MoeScore::softmax_of_chosen && (e.choice_bias || e.groups > 1))
+    return {StatusCode::unsupported,
+            origin + ": experts are chosen with a bias or out of groups, and weighed by a softmax of the chosen"};
   if (!positive(e.scale)) return {StatusCode::corrupt_data, origin + ": the scale of experts must be positive"};
   if (c.parallel) return {StatusCode::unsupported, origin + ": experts stand beside the attention"};
   return {};

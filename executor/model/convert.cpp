@@ -224,7 +224,7 @@ class GgufConversion {
     const index k = tensor.row_size();
     const bool vector_permuted = tensor.rank == 1 && permuted;
     const index from = tensor.rank == 1 ? row : source_row(permuted, row);
-    if (type == tensor.type && !vector_permuted && !tensor.codes && !tensor.parts) {
+    if (type == tensor.type && !vector_permuted && tensor.is_contiguous()) {
       const index bytes = ggml_row_bytes(type, k);
       std::memcpy(out, tensor.data + from * bytes, static_cast<std::size_t>(bytes));
     } else {

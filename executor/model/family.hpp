@@ -25,6 +25,7 @@ enum class Windows : unsigned char {
   flagged_turns,  // every second one before max_window_layers, the first among them, if it says so (Qwen2-MoE)
   all,            // Mistral
   behind,         // from max_window_layers on, if use_sliding_window says so (Qwen)
+  always_behind,  // from max_window_layers on (dots.llm1)
   all_but_last,   // of each `period` layers the last sees all keys
   all_but_first,  // of each `period` layers the first sees all keys
 };
@@ -56,24 +57,29 @@ struct Mixture {
   enum class Shared : unsigned char {
     none,
     gated,    // shared_expert_intermediate_size wide; a number of x multiplies what it adds (Qwen2-MoE)
-    counted,  // n_shared_experts times as wide as an expert (GLM-4.5, DeepSeek)
+    counted,  // shared_key times as wide as an expert (GLM-4.5, DeepSeek)
   };
   enum class Sparse : unsigned char {
     all,           // every layer has experts
     stepped,       // every decoder_sparse_step-th but those of mlp_only_layers (Qwen)
     behind_first,  // from first_k_dense_replace on (GLM-4.5, DeepSeek)
+    spaced,        // every moe_layer_interval-th from moe_layer_start_index to moe_layer_end_index (ERNIE 4.5)
   };
   const char* count_key = nullptr;  // null: config.json has no experts
-  index count = 0, top_k = 0;
+  index count = 0, top_k = 0;       // 0: it must say
+  const char* top_k_key = "num_experts_per_tok";
   const char* hidden_key = "moe_intermediate_size";
   index hidden = 0;  // 0: it must say
   MoeScore score = MoeScore::softmax;
   FlagKey renormalize = {};
   bool biases = false;       // of the router and of experts
   bool interleaved = false;  // a checkpoint has [experts, in, out], and in it gate and up by turns (gpt-oss)
-  bool in_groups = false;    // n_group, topk_group, routed_scaling_factor, and a bias of the choice
+  bool choice_bias = false;
+  bool in_groups = false;  // n_group, topk_group, routed_scaling_factor
   Shared shared = Shared::none;
   index shared_hidden = 0;
+  const char* shared_key = "n_shared_experts";
+  index shared_count = 1;
   Sparse sparse = Sparse::all;
   index first_dense = 0;
   bool gguf = false;              // GGUF's architecture may have experts
@@ -118,7 +124,7 @@ struct Family {
   bool head_bias = false, sinks = false;
   FlagKey parallel = {};
   Windows windows = Windows::none;
-  index window = 0, period = 0;
+  index window = 0, period = 0, full_layers = 28;
   Turning turning = Turning::all;
   Scales scales = Scales::none;
   // Gemma in GGUF, which does not say whose scores are scaled by (dim / heads)^-1/2: those of so many layers.

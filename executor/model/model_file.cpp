@@ -15,7 +15,8 @@ WeightTensor WeightTensor::matrix_of(index i) const {
   matrix.rank = 2;
   matrix.extents = {extents[1], extents[2]};
   matrix.bytes = bytes / std::max<index>(extents[0], 1);
-  matrix.data = data + i * matrix.bytes;
+  matrix.data = data + i * (stride == 0 ? matrix.bytes : stride);
+  matrix.stride = 0;
   return matrix;
 }
 
@@ -35,7 +36,8 @@ const WeightTensor* ModelFile::scales_of(const WeightTensor& weight) const {
 }
 
 Status ModelFile::read_row(const WeightTensor& tensor, index row, std::vector<float>& out) const {
-  if (tensor.parts) return read_row(tensor.matrix_of(row / tensor.extents[1]), row % tensor.extents[1], out);
+  if (tensor.parts || tensor.stride != 0)
+    return read_row(tensor.matrix_of(row / tensor.extents[1]), row % tensor.extents[1], out);
   const index k = tensor.row_size();
   out.resize(static_cast<std::size_t>(k));
   if (tensor.codes) {
@@ -59,8 +61,8 @@ void ModelFile::drop(const WeightTensor& tensor, index first, index bytes) const
           std::less<>{}(of, mapping->data() + mapping->size()))
         return drop_pages(begin, size);
   };
-  if (tensor.parts) {
-    for (const WeightTensor& part : *tensor.parts) this->drop(part);
+  if (tensor.parts || tensor.stride != 0) {
+    for (index i = 0; i < tensor.extents[0]; ++i) this->drop(tensor.matrix_of(i));
     return;
   }
   if (!tensor.codes) return drop(tensor.data, tensor.data + first, static_cast<std::size_t>(bytes));

@@ -10,6 +10,7 @@
 
 #include <inlay/model/load.hpp>
 
+#include "executor/model/gguf/experts.hpp"
 #include "tests/model/support/hf_config.hpp"
 #include "tests/model/support/tiny_model.hpp"
 #include "tests/model/support/unchecked_gguf.hpp"
@@ -47,6 +48,26 @@ TEST(experts, keys_say_what_they_are) {
                                                .group_score = MoeGroupScore::sum_of_two,
                                                .renormalize = true,
                                                .scale = 2.5}));
+  json = config_of("dots1"), json["n_routed_experts"] = 16, json["num_experts_per_tok"] = 6;
+  json["moe_intermediate_size"] = 24, json["topk_method"] = "noaux_tc", json["scoring_func"] = "noaux_tc";
+  json["moe_layer_freq"] = 1;
+  EXPECT_EQ(read(json).experts,
+            (ExpertsConfig{.count = 16, .top_k = 6, .hidden = 24, .choice_bias = true, .score = MoeScore::sigmoid}));
+  json["scoring_func"] = "softmax";
+  refuse(json, StatusCode::unsupported, {"scoring_func", "softmax"});
+  json["scoring_func"] = nullptr, json["topk_method"] = "greedy";
+  refuse(json, StatusCode::unsupported, {"topk_method", "greedy"});
+  json["topk_method"] = nullptr, json["moe_layer_freq"] = 2;
+  refuse(json, StatusCode::unsupported, {"moe_layer_freq", "2"});
+  json.erase("moe_layer_freq"), json.erase("n_routed_experts");
+  refuse(json, StatusCode::not_found, {"n_routed_experts", "missing"});
+  json = config_of("ernie4_5_moe", 2), json["num_experts_per_tok"] = 3;
+  EXPECT_EQ(
+      read(json).experts,
+      (ExpertsConfig{
+          .count = 64, .top_k = 3, .hidden = 1536, .shared_hidden = 3072, .choice_bias = true, .renormalize = true}));
+  json["moe_k"] = 4;
+  refuse(json, StatusCode::corrupt_data, {"num_experts_per_tok", "3", "moe_k", "4"});
   json = config_of("qwen3_moe"), json["num_experts"] = 16, json["num_experts_per_tok"] = 3;
   json["moe_intermediate_size"] = 24, json["norm_topk_prob"] = true;
   EXPECT_EQ(read(json).experts, (ExpertsConfig{.count = 16, .top_k = 3, .hidden = 24, .renormalize = true}));
@@ -84,6 +105,14 @@ TEST(experts, layers_that_have_them) {
   json["first_k_dense_replace"] = 2;
   EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, false, true}));
   EXPECT_EQ(sparse_layers(read(config_of("mixtral", 2))), Sparse(2, true));
+  json = config_of("ernie4_5_moe", 6);
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, true, true, true, true, true}));
+  json["moe_layer_start_index"] = 2, json["moe_layer_end_index"] = 4;
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, false, true, true, true, false}));
+  json["moe_layer_interval"] = 2;
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, false, false, true, false, false}));
+  json["moe_layer_end_index"] = -1;
+  EXPECT_EQ(sparse_layers(read(json)), (Sparse{false, false, false, true, false, true}));
 }
 
 TEST(experts, keys_that_no_operator_could_obey_are_refused) {
@@ -106,6 +135,10 @@ TEST(experts, keys_that_no_operator_could_obey_are_refused) {
   wrong("glm4_moe", {{"n_group", 64}, {"topk_group", 2}}, {"2 groups of 2", "8"});
   wrong("glm4_moe", {{"routed_scaling_factor", -1.0}}, {"scale of experts", "positive"});
   wrong("glm4_moe", {{"n_shared_experts", -1}}, {"n_shared_experts", "-1"});
+  wrong("ernie4_5_moe", {{"moe_layer_interval", 0}}, {"moe_layer_interval", "is 0", "1"});
+  Json norm = config_of("ernie4_5_moe", 2);
+  norm["moe_norm_min"] = 0.5;
+  refuse(norm, StatusCode::unsupported, {"moe_norm_min", "0.5"});
   Json json = config_of("olmoe");
   json["clip_qkv"] = nullptr;
   EXPECT_TRUE(config_from(json));
@@ -207,6 +240,10 @@ TEST(experts, those_of_all_are_cut) {
     const auto file = load(d, s);
     ASSERT_TRUE(file) << file.error().message();
     expect_experts(*file);
+    ASSERT_TRUE(write_gguf(*file, d / "m.gguf"));
+    const auto again = load_model(d / "m.gguf");
+    ASSERT_TRUE(again) << again.error().message();
+    expect_experts(*again);
   }
 }
 
@@ -261,6 +298,11 @@ TEST(experts, tensors_that_do_not_fit_are_refused) {
           s.add(layer + std::string("mlp.experts.down_proj"), {experts, dim, hidden});
         },
         {"two tensors", "down_proj"});
+  wrong(StatusCode::corrupt_data,
+        [](Shard& s) {
+          s.add(layer + std::string("block_sparse_moe.experts.1.w3.weight"), {hidden, dim});
+        },
+        {"two tensors", "experts.1."});
   wrong(StatusCode::unsupported,
         [](Shard& s) {
           s.add(layer + std::string("mlp.up_proj.weight"), {64, dim});
@@ -290,7 +332,10 @@ TEST(experts, layers_behind_the_last_are_left_out) {
   const auto again = load_model(d / "m.gguf");
   ASSERT_TRUE(again) << again.error().message();
   expect_experts(*again);
-  EXPECT_NE(again->find("blk.0.ffn_norm.weight"), nullptr);  // post_attention_norm in the file
+  EXPECT_NE(again->find("blk.0.ffn_norm.weight"), nullptr);
+  const std::string bytes = read_text(d / "m.gguf");
+  EXPECT_NE(bytes.find("blk.0.post_attention_norm.weight"), std::string::npos);  // as others call it in this family
+  EXPECT_EQ(bytes.find("ffn_norm"), std::string::npos);
   json["model_type"] = "qwen3_moe", json.erase("n_routed_experts"), json.erase("first_k_dense_replace");
   json.erase("num_nextn_predict_layers"), json["num_experts"] = experts;
   const auto refused = load(d, s, json);
@@ -422,6 +467,35 @@ ModelConfig tiny_mixture(const std::string& arch) {
   return c;
 }
 
+// From the first on every second one: what the first is does not shift the others.
+TEST(experts, layers_of_gguf_that_have_them) {
+  std::vector<bool> has;
+  for (index i = 0; i < 7; ++i) has.push_back(GgufSparse{.first = 2, .step = 2}.has(i));
+  EXPECT_EQ(has, (std::vector<bool>{false, false, false, true, false, true, false}));
+  ModelConfig c = tiny_mixture("ernie4_5-moe");
+  c.layers = 6, c.qk_norm = QkNorm::none, c.ropes[0].pairing = RopeConfig::Pairing::interleaved;
+  c.experts.choice_bias = true;
+  for (const auto& [first, step] : {std::pair{0, 1}, {2, 1}, {3, 2}, {5, 1}, {1, 2}, {2, 3}}) {
+    std::vector<LayerConfig> layers(6, {.hidden = c.hidden});
+    for (int i = first; i < 6; ++i) layers[static_cast<std::size_t>(i)].sparse = (i + 1) % step == 0;
+    ModelConfig each = c;
+    each.set_layers(layers);
+    const TemporaryDirectory d;
+    const auto report = write_gguf(tiny_model(each).file, d / "m.gguf");
+    ASSERT_TRUE(report) << report.error().message();
+    const auto file = load_model(d / "m.gguf");
+    ASSERT_TRUE(file) << file.error().message();
+    EXPECT_EQ(sparse_layers(file->config), sparse_layers(each)) << first << " " << step;
+  }
+  std::vector<LayerConfig> layers(6, {.hidden = c.hidden, .sparse = true});
+  layers[3].sparse = false;  // which no key of GGUF says
+  c.set_layers(layers);
+  const TemporaryDirectory d;
+  const auto refused = write_gguf(tiny_model(c).file, d / "m.gguf");
+  ASSERT_FALSE(refused);
+  expect_refused(refused.error(), StatusCode::unsupported, {"layers that have experts"});
+}
+
 // In every form that is written; what routes stays a float.
 TEST(experts, gguf_holds_them_in_every_format) {
   const TinyModel from = tiny_model(tiny_mixture("qwen3moe"));
@@ -467,6 +541,12 @@ TEST(experts, gguf_keys_that_no_operator_could_obey_are_refused) {
     return [name, value](GgufWriter& writer) { writer.set(std::string("qwen3moe.") + name, value); };
   };
   wrong(StatusCode::corrupt_data, key("leading_dense_block_count", 9), {"leading_dense_block_count", "9", "0 to 1"});
+  wrong(StatusCode::corrupt_data, key("interleave_moe_layer_step", 0), {"interleave_moe_layer_step", "0", "1 to 1"});
+  ModelConfig chosen = tiny_mixture("glm4moe");
+  chosen.experts.choice_bias = true, chosen.experts.score = MoeScore::softmax_of_chosen;
+  const auto written = write_gguf(tiny_model(chosen).file, TemporaryDirectory() / "m.gguf");
+  ASSERT_FALSE(written);
+  expect_refused(written.error(), StatusCode::unsupported, {"bias", "softmax of the chosen"});
   TinyModel dense = tiny_model("qwen2");
   const TemporaryDirectory d;
   write_unchecked(dense.file, d / "m.gguf", [](GgufWriter& writer) { writer.set("qwen2.expert_count", 4u); });

@@ -158,7 +158,7 @@ std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const s
 // Widths, windows and ropes of the layers.
 void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& arch, const Family& family,
                  ModelConfig& c) {
-  const index first_sparse = read_gguf_first_sparse(meta, arch, c);
+  const GgufSparse sparse = read_gguf_sparse(meta, arch, c);
   if (!meta.ok()) return;  // before there is a list of layers, however many the file claims
   std::vector<index> widths;
   meta.per_layer(arch + ".feed_forward_length", c.layers, widths, true);
@@ -178,7 +178,7 @@ void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& ar
     layer.hidden = widths[widths.size() == 1 ? 0 : i];
     layer.window = windowed[i] ? window : 0;
     layer.rope = layer.window > 0 && c.ropes.size() > 1 ? 1 : 0;
-    layer.sparse = static_cast<index>(i) >= first_sparse;
+    layer.sparse = sparse.has(static_cast<index>(i));
     if (!family.turns(i, layer.window > 0, window > 0)) layer.rope = LayerConfig::no_rope;
   }
   c.set_layers(std::move(each));

@@ -1,4 +1,5 @@
 #include <charconv>
+#include <vector>
 
 #include <inlay/core/quote.hpp>
 #include <inlay/model/model_tensors.hpp>
@@ -36,9 +37,8 @@ void read_gguf_experts(GgufMetadata& meta, const std::string& arch, const Mixtur
   e.renormalize = mixture.gguf_renormalize;
   meta.boolean(arch + ".expert_weights_norm", e.renormalize);
   if (meta.number(arch + ".expert_weights_scale", e.scale, false) && e.scale == 0) e.scale = 1;  // as llama.cpp has it
-  e.biases = mixture.biases;
+  e.biases = mixture.biases, e.choice_bias = mixture.choice_bias;
   if (mixture.in_groups) {
-    e.choice_bias = true;
     integer("expert_group_count", e.groups), integer("expert_group_used_count", e.groups_kept);
     e.group_score = e.groups > 1 ? MoeGroupScore::sum_of_two : MoeGroupScore::best;
   }
@@ -55,14 +55,19 @@ void read_gguf_experts(GgufMetadata& meta, const std::string& arch, const Mixtur
   c.experts = e;
 }
 
-index read_gguf_first_sparse(GgufMetadata& meta, const std::string& arch, const ModelConfig& c) {
-  index first = 0;
-  if (c.experts.count == 0) return c.layers;
-  meta.integer(arch + ".leading_dense_block_count", first, false);
-  if (meta.ok() && (first < 0 || first > c.layers))
-    meta.fail(StatusCode::corrupt_data, "the key " + quote(arch + ".leading_dense_block_count") + " is " +
-                                            std::to_string(first) + "; it must be 0 to " + std::to_string(c.layers));
-  return first;
+GgufSparse read_gguf_sparse(GgufMetadata& meta, const std::string& arch, const ModelConfig& c) {
+  GgufSparse sparse;
+  if (c.experts.count == 0) return {.first = c.layers};
+  const auto integer = [&](const char* name, index& to, index least, index most) {
+    const std::string key = arch + "." + name;
+    meta.integer(key, to, false);
+    if (meta.ok() && (to < least || to > most))
+      meta.fail(StatusCode::corrupt_data, "the key " + quote(key) + " is " + std::to_string(to) + "; it must be " +
+                                              std::to_string(least) + " to " + std::to_string(most));
+  };
+  integer("leading_dense_block_count", sparse.first, 0, c.layers);
+  integer("interleave_moe_layer_step", sparse.step, 1, c.layers);
+  return sparse;
 }
 
 void write_gguf_experts(const ModelConfig& c, const std::string& arch, const Mixture& mixture, GgufWriter& writer) {
@@ -81,9 +86,15 @@ void write_gguf_experts(const ModelConfig& c, const std::string& arch, const Mix
   if (e.groups > 1) number("expert_group_count", e.groups), number("expert_group_used_count", e.groups_kept);
   if (mixture.shared == Mixture::Shared::gated) number("expert_shared_feed_forward_length", e.shared_hidden);
   if (mixture.shared == Mixture::Shared::counted) number("expert_shared_count", e.shared_hidden / e.hidden);
-  index dense = 0;
-  while (dense < c.layers && !c.layer(dense).sparse) ++dense;
-  if (dense > 0) number("leading_dense_block_count", dense);
+  std::vector<index> sparse;
+  for (index i = 0; i < c.layers; ++i)
+    if (c.layer(i).sparse) sparse.push_back(i);
+  if (sparse.empty()) return;
+  if (sparse.front() > 0) number("leading_dense_block_count", sparse.front());
+  // llama.cpp wants it in these families; a reader here refuses what it does not describe (check_gguf_config).
+  if (const index step = sparse.size() < 2 ? 1 : sparse[1] - sparse[0];
+      step > 1 || mixture.sparse == Mixture::Sparse::spaced)
+    number("interleave_moe_layer_step", step);
 }
 
 std::string gguf_tensor_name(std::string_view name, const Family& family, const ModelConfig& c) {

@@ -108,7 +108,8 @@ bool is_neutral(std::string_view key, const Json& value) {
 
 void refuse_unknown(const Json& config, const Family& family, JsonFields& fields) {
   for (const auto& [key, value] : config.members())
-    if (!is_read(key, family) && !is_harmless(key, family) && !is_neutral(key, value))
+    if (!is_read(key, family) && !is_harmless(key, family) && !is_neutral(key, value) &&
+        !is_idle_hf_experts_key(key, value, family.mixture))
       return fields.fail(StatusCode::unsupported, "the key " + quote(key) + " is " + quote(written(value)) +
                                                       "; no model of the architecture " +
                                                       quote(std::string(family.hf)) + " that is read has it");

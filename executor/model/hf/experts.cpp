@@ -28,13 +28,23 @@ bool is_hf_experts_key(std::string_view key, const Mixture& mixture) {
     return std::find(list.begin(), list.end(), key) != list.end();
   };
   return key == mixture.count_key || key == mixture.hidden_key ||
-         (mixture.renormalize.key && key == mixture.renormalize.key) || in({"num_experts_per_tok"}) ||
-         in({count_keys[0], count_keys[1]}) ||
+         (mixture.renormalize.key && key == mixture.renormalize.key) || key == mixture.top_k_key ||
+         in({"num_experts_per_tok"}) || in({count_keys[0], count_keys[1]}) ||
          (mixture.in_groups && in({"n_group", "topk_group", "routed_scaling_factor"})) ||
          (mixture.shared == Shared::gated && in({"shared_expert_intermediate_size"})) ||
-         (mixture.shared == Shared::counted && in({"n_shared_experts"})) ||
+         (mixture.shared == Shared::counted && key == mixture.shared_key) ||
          (mixture.sparse == Sparse::stepped && in({"decoder_sparse_step", "mlp_only_layers"})) ||
-         (mixture.sparse == Sparse::behind_first && in({"first_k_dense_replace"}));
+         (mixture.sparse == Sparse::behind_first && in({"first_k_dense_replace"})) ||
+         (mixture.sparse == Sparse::spaced &&
+          in({"moe_layer_interval", "moe_layer_start_index", "moe_layer_end_index", "moe_norm_min"}));
+}
+
+bool is_idle_hf_experts_key(std::string_view key, const Json& value, const Mixture& mixture) {
+  const bool sigmoid = mixture.score == MoeScore::sigmoid;
+  return (key == "topk_method" && sigmoid && mixture.in_groups && value == "noaux_tc") ||
+         (key == "scoring_func" && sigmoid && (value == "sigmoid" || value == "noaux_tc")) ||
+         (key == "moe_layer_freq" && mixture.sparse == Sparse::behind_first && value.is_integer() &&
+          value.integer() == 1);
 }
 
 Status read_hf_experts(const Json& json, const std::string& origin, const Mixture& mixture, ModelConfig& c) {
@@ -50,14 +60,20 @@ Status read_hf_experts(const Json& json, const std::string& origin, const Mixtur
       f.fail(StatusCode::corrupt_data, std::string(other) + " is " + std::to_string(value) + ", and " +
                                            mixture.count_key + " is " + std::to_string(e.count));
   }
-  f.integer("num_experts_per_tok", e.top_k);
+  if (e.count == 0 && mixture.count == 0 && !json.contains(mixture.count_key))
+    f.fail(StatusCode::not_found, std::string("the key ") + quote(mixture.count_key) + " is missing");
+  index top_k = mixture.top_k;
+  const bool has_key = f.integer(mixture.top_k_key, e.top_k), has_other = f.integer("num_experts_per_tok", top_k);
+  if (f.ok() && has_key && has_other && top_k != e.top_k)
+    f.fail(StatusCode::corrupt_data, "num_experts_per_tok is " + std::to_string(top_k) + ", and " + mixture.top_k_key +
+                                         " is " + std::to_string(e.top_k));
+  if (has_other) e.top_k = top_k;
   f.integer(mixture.hidden_key, e.hidden, mixture.hidden == 0);
   e.score = mixture.score;
   e.renormalize = mixture.renormalize.otherwise;
   if (mixture.renormalize.key) f.boolean(mixture.renormalize.key, e.renormalize);
-  e.biases = mixture.biases;
+  e.biases = mixture.biases, e.choice_bias = mixture.choice_bias;
   if (mixture.in_groups) {
-    e.choice_bias = true;
     f.integer("n_group", e.groups), f.integer("topk_group", e.groups_kept);
     f.number("routed_scaling_factor", e.scale);
     e.group_score = e.groups > 1 ? MoeGroupScore::sum_of_two : MoeGroupScore::best;
@@ -66,10 +82,11 @@ Status read_hf_experts(const Json& json, const std::string& origin, const Mixtur
     e.shared_hidden = mixture.shared_hidden, e.shared_gate = true;
     f.integer("shared_expert_intermediate_size", e.shared_hidden);
   } else if (mixture.shared == Shared::counted) {
-    index shared = 1;
-    f.integer("n_shared_experts", shared);
+    index shared = mixture.shared_count;
+    f.integer(mixture.shared_key, shared);
     if (f.ok() && (shared < 0 || shared > (index{1} << 16)))
-      f.fail(StatusCode::corrupt_data, "n_shared_experts is " + std::to_string(shared) + "; it must be 0 to 65536");
+      f.fail(StatusCode::corrupt_data,
+             std::string(mixture.shared_key) + " is " + std::to_string(shared) + "; it must be 0 to 65536");
     if (f.ok() && __builtin_mul_overflow(shared, e.hidden, &e.shared_hidden)) e.shared_hidden = -1;
   }
   return f.take_status();
@@ -79,16 +96,29 @@ Status read_hf_sparse(const Json& json, const std::string& origin, const Mixture
                       std::vector<LayerConfig>& layers) {
   if (!mixture.count_key || c.experts.count == 0) return {};
   JsonFields f(json, origin);
-  index step = 1, first = mixture.first_dense;
+  index step = 1, first = mixture.first_dense, last = -1;
   if (mixture.sparse == Sparse::stepped) f.integer("decoder_sparse_step", step);
   if (mixture.sparse == Sparse::behind_first) f.integer("first_k_dense_replace", first);
+  const bool spaced = mixture.sparse == Sparse::spaced;
+  if (spaced) {
+    double least = 1e-12;
+    f.integer("moe_layer_interval", step), f.integer("moe_layer_start_index", first);
+    f.integer("moe_layer_end_index", last), f.number("moe_norm_min", least);
+    // What divides the weights of a token is their sum: the largest shares of a softmax, which is never so small.
+    const double lowest = static_cast<double>(c.experts.top_k) / static_cast<double>(c.experts.count);
+    if (f.ok() && !(least >= 0 && least <= lowest / 2))
+      f.fail(StatusCode::unsupported, "moe_norm_min is " + std::to_string(least) + "; it must be 0 to " +
+                                          std::to_string(lowest / 2) + ", where it changes nothing");
+  }
   if (f.ok() && step < 1)
-    f.fail(StatusCode::corrupt_data, "decoder_sparse_step is " + std::to_string(step) + "; it must be at least 1");
+    f.fail(StatusCode::corrupt_data, std::string(spaced ? "moe_layer_interval" : "decoder_sparse_step") + " is " +
+                                         std::to_string(step) + "; it must be at least 1");
   if (Status status = f.take_status(); !status) return status;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto at = static_cast<index>(i);
     layers[i].sparse = mixture.sparse == Sparse::all || (mixture.sparse == Sparse::stepped && (at + 1) % step == 0) ||
-                       (mixture.sparse == Sparse::behind_first && at >= first);
+                       (mixture.sparse == Sparse::behind_first && at >= first) ||
+                       (spaced && (at + 1) % step == 0 && at >= first && (last == -1 || at <= last));
   }
   const Json dense = mixture.sparse == Sparse::stepped ? json.find("mlp_only_layers") : Json();
   if (dense && !dense.is_array() && !dense.is_null())
@@ -137,7 +167,8 @@ Status HfExperts::put(const std::string& path, const std::string& name, const Pl
     return {StatusCode::corrupt_data, path + ": the tensor " + quote(name) +
                                           " is of an expert that there is not; there are " +
                                           std::to_string(config_.count)};
-  if (!parts_[{place.layer, place.part}].emplace(place.expert, matrix).second)
+  const Key key{place.layer, place.part};
+  if (stacked_.contains(key) || !parts_[key].emplace(place.expert, matrix).second)
     return {StatusCode::corrupt_data, path + ": two tensors for " + quote(name)};
   return {};
 }
@@ -158,20 +189,32 @@ Expected<bool> HfExperts::take(const std::string& path, const std::string& name,
   if (tensor.rank != 3 || tensor.extents[0] != config_.count)
     return refuse("3, the first one " + std::to_string(config_.count) + ", the count of experts");
   if (two && tensor.extents[1] % 2 != 0) return refuse("an even second one: a gate and as wide an up");
-  for (place.expert = 0; place.expert < config_.count; ++place.expert) {
-    WeightTensor matrix = tensor.matrix_of(place.expert);
-    if (two) matrix.extents[0] /= 2, matrix.bytes /= 2;
-    for (const char* part : two ? std::vector{"ffn_gate_exps", "ffn_up_exps"} : std::vector{"ffn_down_exps"}) {
-      place.part = part;
-      if (Status status = put(path, name, place, matrix); !status) return failure(std::move(status));
-      matrix.data += matrix.bytes;
-    }
-  }
+  if (Status status = put_stacked(path, name, place, tensor); !status) return failure(std::move(status));
   return true;
+}
+
+Status HfExperts::put_stacked(const std::string& path, const std::string& name, const Place& place,
+                              const WeightTensor& tensor) {
+  const auto put_whole = [&](const std::string& part, WeightTensor whole) -> Status {
+    const Key key{place.layer, part};
+    whole.name = block_name(place.layer, part + ".weight");
+    if (parts_.contains(key) || !stacked_.emplace(key, std::move(whole)).second)
+      return {StatusCode::corrupt_data, path + ": two tensors for " + quote(name)};
+    return {};
+  };
+  if (place.part != "ffn_gate_up_exps") return put_whole(place.part, tensor);
+  // Each expert's rows of gate lie above those of up.
+  WeightTensor half = tensor;
+  half.extents[1] /= 2, half.bytes /= 2;
+  half.stride = tensor.bytes / config_.count;
+  if (Status status = put_whole("ffn_gate_exps", half); !status) return status;
+  half.data += half.stride / 2;
+  return put_whole("ffn_up_exps", std::move(half));
 }
 
 Expected<std::vector<WeightTensor>> HfExperts::tensors(const std::string& origin) const {
   std::vector<WeightTensor> all;
+  for (const auto& [key, whole] : stacked_) all.push_back(whole);
   for (const auto& [place, experts] : parts_) {
     const std::string name = block_name(place.first, place.second + ".weight");
     auto parts = std::make_shared<std::vector<WeightTensor>>();

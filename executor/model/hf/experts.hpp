@@ -19,6 +19,8 @@
 namespace inlay::exec {
 
 bool is_hf_experts_key(std::string_view key, const Mixture& mixture);
+// Does a key that nobody reads say what the family does anyway? DeepSeek's words for routing, in others' files.
+bool is_idle_hf_experts_key(std::string_view key, const Json& value, const Mixture& mixture);
 
 // Fills config.experts; that of a family without any is left alone.
 Status read_hf_experts(const Json& json, const std::string& origin, const Mixture& mixture, ModelConfig& config);
@@ -41,10 +43,14 @@ class HfExperts {
     std::string part;              // "ffn_gate_exps", or "ffn_gate_up_exps" where two lie in one
   };
   static bool place_of(std::string_view name, Place& place);
+  // What one tensor has of all experts.
+  Status put_stacked(const std::string& path, const std::string& name, const Place& place, const WeightTensor& tensor);
   Status put(const std::string& path, const std::string& name, const Place& place, const WeightTensor& matrix);
 
+  using Key = std::pair<index, std::string>;  // layer and part
   ExpertsConfig config_;
-  std::map<std::pair<index, std::string>, std::map<index, WeightTensor>> parts_;  // by layer and part, by expert
+  std::map<Key, std::map<index, WeightTensor>> parts_;  // by expert
+  std::map<Key, WeightTensor> stacked_;
 };
 
 }  // namespace inlay::exec

@@ -49,13 +49,15 @@ Status read_windows(const Json& json, const std::string& origin, const Family& f
                     std::vector<LayerConfig>& layers) {
   auto types = list_of_layers(json, "layer_types", origin, static_cast<index>(layers.size()));
   if (!types) return std::move(types.error());
-  const bool counts = family.windows == Windows::behind || family.windows == Windows::flagged_turns;
-  const bool flagged = counts || family.windows == Windows::flagged || family.windows == Windows::flagged_all;
+  const bool counts_if_flagged = family.windows == Windows::behind || family.windows == Windows::flagged_turns;
+  const bool counts = counts_if_flagged || family.windows == Windows::always_behind;
+  const bool flagged =
+      counts_if_flagged || family.windows == Windows::flagged || family.windows == Windows::flagged_all;
   JsonFields fields(json, origin);
   bool used = !flagged;
   if (flagged) fields.boolean("use_sliding_window", used);
   index window = json.contains("sliding_window") ? 0 : family.window;
-  index full_layers = 28, period = family.period;
+  index full_layers = family.full_layers, period = family.period;
   fields.integer("sliding_window", window);  // null: none
   if (counts) fields.integer("max_window_layers", full_layers);
   for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"})
@@ -74,7 +76,8 @@ Status read_windows(const Json& json, const std::string& origin, const Family& f
       case Windows::all:
       case Windows::flagged_all: sliding = true; break;
       case Windows::flagged_turns: sliding = at % 2 == 0 && at < full_layers; break;
-      case Windows::behind: sliding = at >= full_layers; break;
+      case Windows::behind:
+      case Windows::always_behind: sliding = at >= full_layers; break;
       case Windows::all_but_last: sliding = (at + 1) % period != 0; break;
       case Windows::all_but_first: sliding = at % period != 0; break;
     }

@@ -219,6 +219,7 @@ class HfLoader {
   // Of a layer behind the last, which no text passes?
   bool is_of_more_layers(std::string_view name) const {
     index layer = 0;
+    if (family_->more_layers && name.starts_with("model.mtp_")) return true;  // as ERNIE 4.5 calls them
     return family_->more_layers && take_hf_layer(name, layer) && layer >= model_.config.layers;
   }
 
@@ -250,7 +251,8 @@ class HfLoader {
     if (tensor.bytes > 0 && tensor.name.find(fused_name) != std::string::npos)
       return split_qkv(model_.config, path, tensor, tensors_, memory_);
     // A row of one matrix, which is a vector to us.
-    if (tensor.rank == 2 && tensor.extents[0] == 1 && tensor.name.ends_with("ffn_gate_inp_shexp.weight"))
+    if (tensor.rank == 2 && tensor.extents[0] == 1 &&
+        (tensor.name.ends_with("ffn_gate_inp_shexp.weight") || tensor.name.ends_with("exp_probs_b.bias")))
       tensor.rank = 1, tensor.extents = {tensor.extents[1]};
     tensors_.push_back(std::move(tensor));
     return {};

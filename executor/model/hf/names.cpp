@@ -96,7 +96,8 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
   index layer = 0;
   if (!take_hf_layer(name, layer)) return std::nullopt;
   if (name == "self_attn.sinks") return block_name(layer, "attn_sinks.weight");
-  if (name == "mlp.gate.e_score_correction_bias") return block_name(layer, "exp_probs_b.bias");
+  for (const std::string_view bias : {"mlp.gate.e_score_correction_bias", "mlp.moe_statics.e_score_correction_bias"})
+    if (name == bias) return block_name(layer, "exp_probs_b.bias");
   const auto is = [&](std::string_view theirs, std::string_view kind) {
     return name.size() == theirs.size() + kind.size() && name.starts_with(theirs) && name.ends_with(kind);
   };

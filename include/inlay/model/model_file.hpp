@@ -54,8 +54,10 @@ struct WeightTensor {
   index bytes = 0;
   // A linear's weight of another form: `type` is F16, what it becomes where a format has no codes, and data is null.
   std::shared_ptr<const CheckpointCodes> codes = {};
-  // The matrices of experts {experts, n, k} that do not lie behind each other, each {n, k}; data is null then.
+  // The matrices of experts {experts, n, k} that have a tensor each in their file, each {n, k}; data is null then.
   std::shared_ptr<const std::vector<WeightTensor>> parts = {};
+  // Of experts in one tensor with other matrices between theirs: bytes from one to the next; 0: nothing lies between.
+  index stride = 0;
 
   std::optional<DType> dtype() const { return plain_dtype(type); }
   index size() const {
@@ -64,6 +66,8 @@ struct WeightTensor {
     return product;
   }
   index row_size() const { return rank > 0 ? extents[static_cast<std::size_t>(rank - 1)] : 1; }
+  // Does data hold it as it is, row behind row?
+  bool is_contiguous() const { return !codes && !parts && stride == 0; }
   // All rows together, of the innermost dimension.
   index rows() const { return row_size() > 0 ? size() / row_size() : 0; }
   // Matrix i of {experts, n, k}.
