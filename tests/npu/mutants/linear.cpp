@@ -7,8 +7,11 @@ namespace {
 
 TEST(MutantsOfLinear, EveryNecessarySyncIsReported) {
   Count total;
-  for (const Device& device : devices_for_linear())
-    for (const Problem& program : small_linear()) total += mutate(program, device);
+  const std::vector<Device> devices = devices_for_linear();
+  const std::vector<Problem> programs = small_linear();
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    for (std::size_t p = 0; p < programs.size(); ++p)
+      if (has_its_turn(p, d)) total += mutate(programs[p], devices[d]);
   std::cout << "linear layers: " << total << "\n";
 }
 

@@ -12,9 +12,10 @@
 #include <array>
 #include <iostream>
 
+#include "tests/npu/programs/small_problems.hpp"
+#include "tests/support/turns.hpp"
 #include "tile_machine/check/checker.hpp"
 #include "tile_machine/tests/check/oracle.hpp"
-#include "tests/npu/programs/small_problems.hpp"
 
 namespace inlay::npu::test {
 
@@ -25,6 +26,12 @@ inline std::string text(const std::vector<Report>& reports) {
   for (const Report& report : reports)
     all += "\n  " + std::string(name(report.kind)) + " x" + std::to_string(report.repeated) + ": " + report.message;
   return all;
+}
+
+// Programs and devices take turns, so that each meets every second one of the others. INLAY_SWEEP=whole: all of them,
+// as docs/npu.md counts.
+inline bool has_its_turn(std::size_t program, std::size_t device) {
+  return (program + device) % 2 == 0 || inlay::test::is_set("INLAY_SWEEP", "whole");
 }
 
 inline bool same_results_in_every_order(const Problem& program, const Device& device, Options options,
