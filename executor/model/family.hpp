@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -151,6 +152,9 @@ struct Family {
     return true;
   }
 };
+
+// Rows of mixtures of experts, which stand in a file of their own.
+std::span<const Family> mixture_families();
 
 // The row of a name; null where there is none.
 const Family* family_of_hf(std::string_view model_type);

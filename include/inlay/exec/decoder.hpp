@@ -10,13 +10,12 @@
 // Everything lies in one memory space: weights were uploaded there once, activations never leave it.
 #pragma once
 
-#include <algorithm>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <inlay/exec/batch.hpp>
 #include <inlay/exec/decoder_weights.hpp>
+#include <inlay/exec/feed_forward.hpp>
 #include <inlay/model/model_ropes.hpp>
 #include <inlay/model/weights.hpp>
 #include <inlay/ops/add.hpp>
@@ -25,12 +24,9 @@
 #include <inlay/ops/gelu.hpp>
 #include <inlay/ops/kv_cache.hpp>
 #include <inlay/ops/layer_norm.hpp>
-#include <inlay/ops/moe_combine.hpp>
-#include <inlay/ops/moe_routing.hpp>
 #include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/rms_norm.hpp>
 #include <inlay/ops/rope.hpp>
-#include <inlay/ops/swiglu.hpp>
 
 namespace inlay::exec {
 
@@ -91,15 +87,11 @@ template <class Space = Host> class Decoder {
       attention(run, layer, cache, batch, before, stream.branch);
       write(run, stream, w.attn_post_norm);
       const Rows behind = read(run, stream, w.ffn_norm, normed);
-      if (config_.layer(layer).sparse)
-        mixture(run, w.mixture, behind, stream.branch);
-      else
-        feed_forward(run, {w.gate_up, w.down}, config_.layer(layer).hidden, config_.parallel ? before : behind,
-                     stream.branch);
+      feed_forward_(run, w, config_.layer(layer), config_.parallel ? before : behind, stream.branch);
       write(run, stream, w.ffn_post_norm);
     }
     const Rows last = read(run, stream, weights_.output_norm, normed);
-    linear(run, weights_.head, last.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
+    weights_.head(run, last.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
     if (config_.final_softcap > 0)
       run(Gelu<Space>{
           .x = logits, .y = logits, .form = GeluForm::softcap, .cap = static_cast<float>(config_.final_softcap)});
@@ -116,41 +108,11 @@ template <class Space = Host> class Decoder {
     float magnitude = 1;
     Rows cos, sin;
   };
-  // A feed-forward of one x.
-  struct FeedForward {
-    const std::vector<AnyLinear<Space>>& gate_up;
-    const AnyLinear<Space>& down;
-  };
-  // Where the rows of a pass go: what moe_routing writes, and what experts read and write.
-  struct Routes {
-    Rows logits, weights, ids, rows;
-    View<1, Space> row_tokens, expert_ends;
-    Rows x, gate_up, shared_gate;
-  };
   // The residual stream, and the branch that is still to be added to it where `open`.
   struct Residual {
     Rows stream, branch;
     bool open = false;
   };
-
-  template <class Run> void linear(Run& run, const AnyLinear<Space>& weight, const Rows& x, const Rows& y) const {
-    std::visit(
-        [&](auto op) {
-          op.x = x;
-          op.y = y;
-          run(op);
-        },
-        weight.op);
-  }
-  // Linears of one x: each writes the columns of y behind those of the one before it.
-  template <class Run>
-  void linears(Run& run, const std::vector<AnyLinear<Space>>& weights, const Rows& x, const Rows& y) const {
-    index first = 0;
-    for (const AnyLinear<Space>& weight : weights) {
-      linear(run, weight, x, y.slice(1, first, weight.channels));
-      first += weight.channels;
-    }
-  }
 
   // What the next branch reads: the stream, through its norm where there is one.
   template <class Run> Rows read(Run& run, Residual& x, const Norm& norm, const Rows& normed) const {
@@ -188,7 +150,7 @@ template <class Space = Host> class Decoder {
       return View<3, Space>(part.data, DType::f32, {tokens, count, dim}, {rows.strides[0], dim, 1});
     };
     const View<3, Space> q_heads = by_head(q, heads), k_heads = by_head(k, kv_heads), v_heads = by_head(v, kv_heads);
-    linears(run, w.qkv, x, rows);
+    run_linears(run, w.qkv, x, rows);
     const auto qk_norm = [&] {
       const bool row = config_.qk_norm == QkNorm::row;
       run(RmsNorm<Space>{.x = q, .weight = w.q_norm, .y = q, .heads = row ? 1 : heads, .eps = eps()});
@@ -243,101 +205,18 @@ template <class Space = Host> class Decoder {
           .window_left = window_left,
           .compute = of_prompts_});
     }
-    linear(run, w.output, attended, y);
-  }
-
-  template <class Run>
-  void feed_forward(Run& run, const FeedForward& w, index hidden, const Rows& x, const Rows& y) const {
-    // | gate: hidden | up: hidden | or up alone, in a buffer that is as wide as the widest layer's.
-    const Rows rows = gate_up_.slice(0, 0, x.extents[0]).slice(1, 0, (config_.gated ? 2 : 1) * hidden);
-    linears(run, w.gate_up, x, rows);
-    linear(run, w.down, activated(run, rows, hidden), y);
-  }
-  // What goes down: it lies where the gate lay, or up where there is none.
-  template <class Run> Rows activated(Run& run, const Rows& gate_up, index hidden) const {
-    const Rows first = gate_up.slice(1, 0, hidden), up = config_.gated ? gate_up.slice(1, hidden, hidden) : Rows();
-    switch (config_.activation) {
-      case Activation::silu: run(Swiglu<Space>{.gate = first, .up = up, .y = first}); break;
-      case Activation::gelu: activate(run, first, up, GeluForm::erf); break;
-      case Activation::gelu_tanh: activate(run, first, up, GeluForm::tanh); break;
-      case Activation::relu_squared: activate(run, first, up, GeluForm::relu_squared); break;
-      case Activation::clipped_swiglu:
-        run(Swiglu<Space>{.gate = first, .up = up, .y = first, .alpha = 1.702f, .limit = 7, .up_offset = 1});
-        break;
-    }
-    return first;
-  }
-  template <class Run> void activate(Run& run, const Rows& x, const Rows& up, GeluForm form) const {
-    run(Gelu<Space>{.x = x, .up = up, .y = x, .form = form});
-  }
-
-  // Rows of x are gathered by expert, go through those and are put together again; then the shared expert is added.
-  template <class Run>
-  void mixture(Run& run, const typename DecoderWeights<Space>::Mixture& w, const Rows& x, const Rows& y) const {
-    const ExpertsConfig& e = config_.experts;
-    const index tokens = x.extents[0], pairs = tokens * e.top_k;
-    const auto of_tokens = [&](const Rows& all) { return all.slice(0, 0, tokens); };
-    const Rows logits = of_tokens(routes_.logits), weights = of_tokens(routes_.weights), rows = of_tokens(routes_.rows);
-    const View<1, Space> row_tokens = routes_.row_tokens.slice(0, 0, pairs);
-    linear(run, w.router, x, logits);
-    run(MoeRouting<Space>{.logits = logits,
-                          .bias = w.choice_bias,
-                          .weights = weights,
-                          .ids = of_tokens(routes_.ids),
-                          .rows = rows,
-                          .row_tokens = row_tokens,
-                          .expert_ends = routes_.expert_ends,
-                          .score = e.score,
-                          .groups = e.groups,
-                          .groups_kept = e.groups_kept,
-                          .group_score = e.group_score,
-                          .renormalize = e.renormalize,
-                          .scale = static_cast<float>(e.scale)});
-    const Rows of_experts = routes_.x.slice(0, 0, pairs);
-    run(Embedding<Space>{.table = x, .ids = row_tokens, .y = of_experts});
-    const Rows gate_up = routes_.gate_up.slice(0, 0, pairs);
-    if (config_.gated) experts(run, w.gate, of_experts, gate_up.slice(1, 0, e.hidden));
-    experts(run, w.up, of_experts, gate_up.slice(1, config_.gated ? e.hidden : 0, e.hidden));
-    experts(run, w.down, activated(run, gate_up, e.hidden), of_experts);
-
-    MoeCombine<Space> combine{.x = of_experts, .rows = rows, .weights = weights, .y = y};
-    if (e.shared_hidden > 0) {
-      if (e.shared_gate) {
-        combine.shared_gate = of_tokens(routes_.shared_gate);
-        linear(run, w.shared_router, x, of_tokens(routes_.shared_gate));
-      }
-      feed_forward(run, {w.shared_gate_up, w.shared_down}, e.shared_hidden, x, y);
-      combine.shared = y;
-    }
-    run(combine);
-  }
-  template <class Run> void experts(Run& run, const AnyLinear<Space>& weight, const Rows& x, const Rows& y) const {
-    std::visit(
-        [&](auto op) {
-          op.x = x;
-          op.y = y;
-          op.expert_ends = routes_.expert_ends;
-          run(op);
-        },
-        weight.op);
-  }
-
-  // The widest feed-forward of one x, of shared experts too.
-  index widest() const {
-    index most = std::max<index>(config_.experts.shared_hidden, 1);
-    for (index i = 0; i < config_.layers; ++i)
-      if (const LayerConfig layer = config_.layer(i); !layer.sparse) most = std::max(most, layer.hidden);
-    return most;
+    w.output(run, attended, y);
   }
 
   // Activations of one pass.
   template <class Tensors> Status take_room(Tensors& tensors) {
     const index qkv = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
     ropes_.resize(config_.ropes.size());
-    std::vector<std::pair<Rows*, index>> wanted = {
-        {&stream_, config_.dim},   {&normed_, config_.dim},
-        {&branch_, config_.dim},   {&qkv_, qkv},
-        {&gate_up_, 2 * widest()}, {&attended_, config_.heads * config_.head_dim}};
+    std::vector<std::pair<Rows*, index>> wanted = {{&stream_, config_.dim},
+                                                   {&normed_, config_.dim},
+                                                   {&branch_, config_.dim},
+                                                   {&qkv_, qkv},
+                                                   {&attended_, config_.heads * config_.head_dim}};
     for (std::size_t i = 0; i < ropes_.size(); ++i) {
       wanted.emplace_back(&ropes_[i].cos, config_.ropes[i].dim / 2);
       wanted.emplace_back(&ropes_[i].sin, config_.ropes[i].dim / 2);
@@ -347,35 +226,8 @@ template <class Space = Host> class Decoder {
       if (!made) return std::move(made.error());
       *rows = *made;
     }
-    return config_.experts.count > 0 ? take_routes(tensors) : Status();
+    return feed_forward_.take_room(config_, max_tokens_, tensors);
   }
-  template <class Tensors> Status take_routes(Tensors& tensors) {
-    const ExpertsConfig& e = config_.experts;
-    const index pairs = max_tokens_ * e.top_k;
-    struct Wanted {
-      Rows* rows;
-      DType type;
-      index count, columns;
-    };
-    for (const Wanted& each : {Wanted{&routes_.logits, DType::f32, max_tokens_, e.count},
-                               {&routes_.weights, DType::f32, max_tokens_, e.top_k},
-                               {&routes_.ids, DType::i32, max_tokens_, e.top_k},
-                               {&routes_.rows, DType::i32, max_tokens_, e.top_k},
-                               {&routes_.x, DType::f32, pairs, config_.dim},
-                               {&routes_.gate_up, DType::f32, pairs, 2 * e.hidden},
-                               {&routes_.shared_gate, DType::f32, max_tokens_, 1}}) {
-      auto made = tensors.template make<2>(each.type, {each.count, each.columns});
-      if (!made) return std::move(made.error());
-      *each.rows = *made;
-    }
-    for (const auto& [list, count] : {std::pair{&routes_.row_tokens, pairs}, {&routes_.expert_ends, e.count}}) {
-      auto made = tensors.template make<1>(DType::i32, {count});
-      if (!made) return std::move(made.error());
-      *list = *made;
-    }
-    return {};
-  }
-
   template <class Tensors> Status take_frequencies(Tensors& tensors) {
     for (std::size_t i = 0; i < ropes_.size(); ++i) {
       auto frequencies = frequencies_of(config_.ropes[i], config_.context);
@@ -397,9 +249,9 @@ template <class Space = Host> class Decoder {
   Weights of_host_;                           // what those look at, where that is the host's memory
   std::vector<RopeFrequencies> frequencies_;  // and these, as ModelConfig::ropes
   index max_tokens_ = 0;
-  Rows stream_, normed_, branch_, qkv_, attended_, gate_up_;
+  Rows stream_, normed_, branch_, qkv_, attended_;
   std::vector<RopeTables> ropes_;  // as ModelConfig::ropes
-  Routes routes_;
+  FeedForward<Space> feed_forward_;
 };
 
 }  // namespace inlay::exec

@@ -11,11 +11,35 @@
 
 namespace inlay::exec {
 
-// A linear of any form, complete but for x and y.
+// A linear of any form, complete but for x and y; of experts it lacks their ends, too (core/experts.hpp).
 template <class Space> struct AnyLinear {
   std::variant<Linear<Space>, LinearInt8<Space>, LinearW4a16<Space>> op = {};
   index channels = 0;
+
+  template <class Run>
+  void operator()(Run& run, const View<2, Space>& x, const View<2, Space>& y,
+                  const ConstView<1, Space>& expert_ends = {}) const {
+    std::visit(
+        [&](auto complete) {
+          complete.x = x;
+          complete.y = y;
+          complete.expert_ends = expert_ends;
+          run(complete);
+        },
+        op);
+  }
 };
+
+// Linears of one x: each writes the columns of y behind those of the one before it.
+template <class Run, class Space>
+void run_linears(Run& run, const std::vector<AnyLinear<Space>>& weights, const View<2, Space>& x,
+                 const View<2, Space>& y) {
+  index first = 0;
+  for (const AnyLinear<Space>& weight : weights) {
+    weight(run, x, y.slice(1, first, weight.channels));
+    first += weight.channels;
+  }
+}
 
 template <class Space> struct DecoderWeights {
   struct Norm {

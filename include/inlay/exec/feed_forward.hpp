@@ -1,0 +1,154 @@
+// What a layer has behind its attention: a feed-forward of one x, or a mixture of experts of which each token meets
+// some (ExpertsConfig), with the buffers of one pass.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <inlay/exec/decoder_weights.hpp>
+#include <inlay/ops/embedding.hpp>
+#include <inlay/ops/gelu.hpp>
+#include <inlay/ops/moe_combine.hpp>
+#include <inlay/ops/moe_routing.hpp>
+#include <inlay/ops/swiglu.hpp>
+
+namespace inlay::exec {
+
+template <class Space> class FeedForward {
+ public:
+  using Rows = View<2, Space>;
+  using Layer = typename DecoderWeights<Space>::Layer;
+
+  // For passes of at most so many tokens, in the memory of `tensors`.
+  template <class Tensors> Status take_room(const ModelConfig& config, index max_tokens, Tensors& tensors) {
+    experts_ = config.experts, gated_ = config.gated, activation_ = config.activation;
+    index widest = std::max<index>(experts_.shared_hidden, 1);  // of one x
+    for (index i = 0; i < config.layers; ++i)
+      if (const LayerConfig layer = config.layer(i); !layer.sparse) widest = std::max(widest, layer.hidden);
+    Status status = take(tensors, DType::f32, {max_tokens, 2 * widest}, gate_up_);
+    return status.ok() && experts_.count > 0 ? take_routes(config.dim, max_tokens, tensors) : std::move(status);
+  }
+
+  template <class Run>
+  void operator()(Run& run, const Layer& w, const LayerConfig& layer, const Rows& x, const Rows& y) const {
+    if (layer.sparse)
+      mixture(run, w.mixture, x, y);
+    else
+      dense(run, w.gate_up, w.down, layer.hidden, x, y);
+  }
+
+ private:
+  // Where the rows of a pass go: what moe_routing writes, and what experts read and write.
+  struct Routes {
+    Rows logits, weights, ids, rows;
+    View<1, Space> row_tokens, expert_ends;
+    Rows x, gate_up, shared_gate;
+  };
+
+  template <class Run>
+  void dense(Run& run, const std::vector<AnyLinear<Space>>& gate_up, const AnyLinear<Space>& down, index hidden,
+             const Rows& x, const Rows& y) const {
+    // | gate: hidden | up: hidden | or up alone, in a buffer that is as wide as the widest layer's.
+    const Rows rows = gate_up_.slice(0, 0, x.extents[0]).slice(1, 0, (gated_ ? 2 : 1) * hidden);
+    run_linears(run, gate_up, x, rows);
+    down(run, activated(run, rows, hidden), y);
+  }
+  // What goes down: it lies where the gate lay, or up where there is none.
+  template <class Run> Rows activated(Run& run, const Rows& gate_up, index hidden) const {
+    const Rows first = gate_up.slice(1, 0, hidden), up = gated_ ? gate_up.slice(1, hidden, hidden) : Rows();
+    switch (activation_) {
+      case Activation::silu: run(Swiglu<Space>{.gate = first, .up = up, .y = first}); break;
+      case Activation::gelu: activate(run, first, up, GeluForm::erf); break;
+      case Activation::gelu_tanh: activate(run, first, up, GeluForm::tanh); break;
+      case Activation::relu_squared: activate(run, first, up, GeluForm::relu_squared); break;
+      case Activation::clipped_swiglu:
+        run(Swiglu<Space>{.gate = first, .up = up, .y = first, .alpha = 1.702f, .limit = 7, .up_offset = 1});
+        break;
+    }
+    return first;
+  }
+  template <class Run> void activate(Run& run, const Rows& x, const Rows& up, GeluForm form) const {
+    run(Gelu<Space>{.x = x, .up = up, .y = x, .form = form});
+  }
+
+  // Rows of x are gathered by expert, go through those and are put together again; then the shared expert is added.
+  template <class Run>
+  void mixture(Run& run, const typename DecoderWeights<Space>::Mixture& w, const Rows& x, const Rows& y) const {
+    const ExpertsConfig& e = experts_;
+    const index tokens = x.extents[0], pairs = tokens * e.top_k;
+    const auto of_tokens = [&](const Rows& all) { return all.slice(0, 0, tokens); };
+    const Rows logits = of_tokens(routes_.logits), weights = of_tokens(routes_.weights), rows = of_tokens(routes_.rows);
+    const View<1, Space> row_tokens = routes_.row_tokens.slice(0, 0, pairs);
+    w.router(run, x, logits);
+    run(MoeRouting<Space>{.logits = logits,
+                          .bias = w.choice_bias,
+                          .weights = weights,
+                          .ids = of_tokens(routes_.ids),
+                          .rows = rows,
+                          .row_tokens = row_tokens,
+                          .expert_ends = routes_.expert_ends,
+                          .score = e.score,
+                          .groups = e.groups,
+                          .groups_kept = e.groups_kept,
+                          .group_score = e.group_score,
+                          .renormalize = e.renormalize,
+                          .scale = static_cast<float>(e.scale)});
+    const Rows of_experts = routes_.x.slice(0, 0, pairs);
+    run(Embedding<Space>{.table = x, .ids = row_tokens, .y = of_experts});
+    const Rows gate_up = routes_.gate_up.slice(0, 0, pairs);
+    const ConstView<1, Space> ends = routes_.expert_ends;
+    if (gated_) w.gate(run, of_experts, gate_up.slice(1, 0, e.hidden), ends);
+    w.up(run, of_experts, gate_up.slice(1, gated_ ? e.hidden : 0, e.hidden), ends);
+    w.down(run, activated(run, gate_up, e.hidden), of_experts, ends);
+
+    MoeCombine<Space> combine{.x = of_experts, .rows = rows, .weights = weights, .y = y};
+    if (e.shared_hidden > 0) {
+      if (e.shared_gate) {
+        combine.shared_gate = of_tokens(routes_.shared_gate);
+        w.shared_router(run, x, of_tokens(routes_.shared_gate));
+      }
+      dense(run, w.shared_gate_up, w.shared_down, e.shared_hidden, x, y);
+      combine.shared = y;
+    }
+    run(combine);
+  }
+
+  template <class Tensors> Status take_routes(index dim, index max_tokens, Tensors& tensors) {
+    const index pairs = max_tokens * experts_.top_k;
+    struct Wanted {
+      Rows* rows;
+      DType type;
+      index count, columns;
+    };
+    for (const Wanted& each : {Wanted{&routes_.logits, DType::f32, max_tokens, experts_.count},
+                               {&routes_.weights, DType::f32, max_tokens, experts_.top_k},
+                               {&routes_.ids, DType::i32, max_tokens, experts_.top_k},
+                               {&routes_.rows, DType::i32, max_tokens, experts_.top_k},
+                               {&routes_.x, DType::f32, pairs, dim},
+                               {&routes_.gate_up, DType::f32, pairs, 2 * experts_.hidden},
+                               {&routes_.shared_gate, DType::f32, max_tokens, 1}})
+      if (Status status = take(tensors, each.type, {each.count, each.columns}, *each.rows); !status.ok()) return status;
+    if (Status status = take(tensors, DType::i32, {pairs}, routes_.row_tokens); !status.ok()) return status;
+    return take(tensors, DType::i32, {experts_.count}, routes_.expert_ends);
+  }
+  template <class Tensors, int rank>
+  static Status take(Tensors& tensors, DType type, const index (&extents)[rank], View<rank, Space>& view) {
+    std::array<index, rank> all;
+    std::copy(std::begin(extents), std::end(extents), all.begin());
+    auto made = tensors.template make<rank>(type, all);
+    if (!made) return std::move(made.error());
+    view = *made;
+    return {};
+  }
+
+  ExpertsConfig experts_;
+  bool gated_ = true;
+  Activation activation_ = Activation::silu;
+  Rows gate_up_;
+  Routes routes_;
+};
+
+}  // namespace inlay::exec
