@@ -63,7 +63,8 @@ inline Status wrong_expert_end(index expert, index end, index rows) {
                  number(rows) + ", the rows of x");
 }
 
-inline constexpr const char* no_expert = "has extent 0 in dimension 0; it must have an end for each expert, one at least";
+inline constexpr const char* no_expert =
+    "has extent 0 in dimension 0; it must have an end for each expert, one at least";
 
 // What the demands on all else gave, or an end that is none: contents are seen on the host alone.
 template <class Op> Status check_expert_ends(const Op& op, Status status) {
