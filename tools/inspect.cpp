@@ -113,11 +113,11 @@ void print_tensors(const exec::ModelFile& file) {
   };
   std::map<std::string, Sum> types;
   Sum all;
-  for (const exec::WeightTensor& tensor : file.tensors())
-    for (Sum* sum :
-         {&all,
-          &types[tensor.code_format().empty() ? std::string(ggml_format(tensor.type).name) : tensor.code_format()]})
+  for (const exec::WeightTensor& tensor : file.tensors()) {
+    const std::string codes = tensor.code_format();
+    for (Sum* sum : {&all, &types[codes.empty() ? std::string(ggml_format(tensor.type).name) : codes]})
       ++sum->count, sum->elements += tensor.size(), sum->bytes += tensor.bytes;
+  }
   line("parameters", number(static_cast<double>(all.elements) * 1e-6, "%.4g million") + " in " +
                          megabytes(static_cast<double>(all.bytes)));
   std::vector<std::pair<std::string, Sum>> sorted(types.begin(), types.end());

@@ -1,5 +1,4 @@
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -16,10 +15,11 @@ namespace {
 
 constexpr index block = 32;
 
-std::optional<GgmlType> float_type(const std::string& dtype) {
+Expected<GgmlType> float_type(const SafetensorsFile::Raw& tensor, const std::string& path, const std::string& name) {
   for (const GgmlType type : {GgmlType::F32, GgmlType::F16, GgmlType::BF16})
-    if (ggml_format(type).name == dtype) return type;
-  return std::nullopt;
+    if (ggml_format(type).name == tensor.dtype) return type;
+  return failure(StatusCode::unsupported, path + ": the tensor " + quote(name) + " has the dtype " +
+                                              quote(tensor.dtype) + "; it must be F32, F16 or BF16");
 }
 
 // What follows the experts' count in `extents`.
@@ -32,10 +32,13 @@ Status check_part(const SafetensorsFile::Raw& tensor, const std::string& path, c
                                         "; they must be " + describe_extents(wanted)};
 }
 
-Expected<std::byte*> room(index bytes, std::vector<std::shared_ptr<const Mapping>>& memory) {
-  auto made = Mapping::anonymous(static_cast<std::size_t>(bytes));
+// What a tensor of `type` and `extents` is to be written to.
+Expected<std::byte*> room(WeightTensor& tensor, std::vector<std::shared_ptr<const Mapping>>& memory) {
+  tensor.bytes = tensor.rows() * ggml_row_bytes(tensor.type, tensor.row_size());
+  auto made = Mapping::anonymous(static_cast<std::size_t>(tensor.bytes));
   if (!made) return failure(std::move(made.error()));
   memory.push_back(*made);
+  tensor.data = (*made)->data();
   return (*made)->mutable_data();
 }
 
@@ -58,18 +61,14 @@ bool HfInterleavedExperts::take(const std::string& name, const SafetensorsFile& 
 }
 
 Expected<WeightTensor> HfInterleavedExperts::of_floats(const Part& part, const Matrix& m, Memory& memory) const {
-  const auto type = float_type(part.tensor.dtype);
-  if (!type)
-    return failure(StatusCode::unsupported, part.path + ": the tensor " + quote(part.name) + " has the dtype " +
-                                                quote(part.tensor.dtype) + "; it must be F32, F16 or BF16");
+  const auto type = float_type(part.tensor, part.path, part.name);
+  if (!type) return failure(type.error().code(), type.error().message());
   if (Status status = check_part(part.tensor, part.path, part.name, {experts_, m.k, m.n * m.turns}); !status)
     return failure(std::move(status));
   const index element = ggml_format(*type).bytes;
   WeightTensor made{.type = *type, .rank = 3, .extents = {experts_, m.n, m.k}};
-  made.bytes = made.size() * element;
-  auto to = room(made.bytes, memory);
+  auto to = room(made, memory);
   if (!to) return failure(std::move(to.error()));
-  made.data = *to;
   const std::byte* from = part.tensor.data + m.first * element;
   for (index e = 0; e < experts_; ++e, from += m.k * m.n * m.turns * element)
     for (index r = 0; r < m.n; ++r)
@@ -96,10 +95,8 @@ Expected<WeightTensor> HfInterleavedExperts::of_blocks(const Part& blocks, const
   if (Status status = check_part(scales.tensor, scales.path, scales.name, {experts_, m.n * m.turns, in_row}); !status)
     return failure(std::move(status));
   WeightTensor made{.type = GgmlType::MXFP4, .rank = 3, .extents = {experts_, m.n, m.k}};
-  made.bytes = experts_ * m.n * ggml_row_bytes(made.type, m.k);
-  auto to = room(made.bytes, memory);
+  auto to = room(made, memory);
   if (!to) return failure(std::move(to.error()));
-  made.data = *to;
   for (index e = 0; e < experts_; ++e)
     for (index r = 0; r < m.n; ++r) {
       const index row = (e * m.n + r) * m.turns + m.first;
@@ -114,18 +111,14 @@ Expected<WeightTensor> HfInterleavedExperts::of_blocks(const Part& blocks, const
 }
 
 Expected<WeightTensor> HfInterleavedExperts::bias(const Part& part, const Matrix& m, Memory& memory) const {
-  const auto type = float_type(part.tensor.dtype);
-  if (!type)
-    return failure(StatusCode::unsupported, part.path + ": the tensor " + quote(part.name) + " has the dtype " +
-                                                quote(part.tensor.dtype) + "; it must be F32, F16 or BF16");
+  const auto type = float_type(part.tensor, part.path, part.name);
+  if (!type) return failure(type.error().code(), type.error().message());
   if (Status status = check_part(part.tensor, part.path, part.name, {experts_, m.n * m.turns}); !status)
     return failure(std::move(status));
   const index element = ggml_format(*type).bytes;
   WeightTensor made{.type = *type, .rank = 2, .extents = {experts_, m.n}};
-  made.bytes = made.size() * element;
-  auto to = room(made.bytes, memory);
+  auto to = room(made, memory);
   if (!to) return failure(std::move(to.error()));
-  made.data = *to;
   for (index i = 0; i < experts_ * m.n; ++i, *to += element)
     std::memcpy(*to, part.tensor.data + (i * m.turns + m.first) * element, static_cast<std::size_t>(element));
   return made;
