@@ -14,6 +14,7 @@
 #include "executor/model/check_model.hpp"
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
+#include "executor/model/gguf/experts.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/gguf/writer.hpp"
 
@@ -164,7 +165,7 @@ class GgufConversion {
     const GgmlType type = target_type(tensor, facts, format_, report_.notes);
     const std::span<const index> extents(tensor.extents.data(), static_cast<std::size_t>(tensor.rank));
     ++report_.tensors;
-    writer_.tensor(name_in_gguf(tensor.name), type, extents,
+    writer_.tensor(name_in_gguf(tensor.name, *family_of(file_.config.architecture)), type, extents,
                    [this, &tensor, permuted, type](index row, std::byte* out) {
                      return convert_row(tensor, permuted, type, row, out);
                    });
@@ -190,14 +191,6 @@ class GgufConversion {
       file_.drop(tensor);
       return Status{};
     });
-  }
-
-  // Where the architecture has another name for the norm before the feed-forward.
-  std::string name_in_gguf(const std::string& name) const {
-    const std::string_view theirs = family_of(file_.config.architecture)->gguf_ffn_norm, ours = ".ffn_norm.";
-    const std::size_t at = name.find(ours);
-    if (theirs.empty() || at == name.npos) return name;
-    return name.substr(0, at + 1) + std::string(theirs) + name.substr(at + ours.size() - 1);
   }
 
   // The configuration holds them, whether they came from a tensor or a rule.

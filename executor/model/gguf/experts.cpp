@@ -111,4 +111,12 @@ std::string gguf_tensor_name(std::string_view name, const Family& family, const 
   return std::string(name);
 }
 
+std::string name_in_gguf(std::string_view name, const Family& family) {
+  constexpr std::string_view ours = ".ffn_norm.";
+  const std::size_t at = name.find(ours);
+  if (family.gguf_ffn_norm.empty() || at == name.npos) return std::string(name);
+  return std::string(name.substr(0, at + 1)) + std::string(family.gguf_ffn_norm) +
+         std::string(name.substr(at + ours.size() - 1));
+}
+
 }  // namespace inlay::exec
