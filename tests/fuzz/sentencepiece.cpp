@@ -13,7 +13,7 @@ using namespace inlay;
 
 namespace {
 
-struct Field {
+struct WireField {
   std::uint64_t tag = 0, number = 0;
   std::string text;
 };
@@ -34,9 +34,9 @@ void put_varint(std::string& to, std::uint64_t value) {
   to += static_cast<char>(value);
 }
 
-bool read_message(std::string_view from, std::vector<Field>& fields) {
+bool read_message(std::string_view from, std::vector<WireField>& fields) {
   while (!from.empty()) {
-    Field field;
+    WireField field;
     if (!varint(from, field.tag)) return false;
     std::uint64_t size = (field.tag & 7) == 5 ? 4 : (field.tag & 7) == 1 ? 8 : 0;
     if ((field.tag & 7) == 0 && !varint(from, field.number)) return false;
@@ -49,9 +49,9 @@ bool read_message(std::string_view from, std::vector<Field>& fields) {
   return true;
 }
 
-std::string written(const std::vector<Field>& fields) {
+std::string written(const std::vector<WireField>& fields) {
   std::string bytes;
-  for (const Field& field : fields) {
+  for (const WireField& field : fields) {
     put_varint(bytes, field.tag);
     if ((field.tag & 7) == 0) put_varint(bytes, field.number);
     if ((field.tag & 7) == 2) put_varint(bytes, field.text.size());
@@ -60,20 +60,20 @@ std::string written(const std::vector<Field>& fields) {
   return bytes;
 }
 
-void change_field(std::vector<Field>& fields, std::minstd_rand& random, int depth) {
+void change_field(std::vector<WireField>& fields, std::minstd_rand& random, int depth) {
   if (fields.empty()) return;
   const std::size_t at = random() % fields.size(), other = random() % fields.size();
   switch (random() % 8) {
     case 0: fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(at)); return;
-    case 1: fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(at), Field(fields[other])); return;
+    case 1: fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(at), WireField(fields[other])); return;
     case 2: std::swap(fields[at], fields[other]); return;
     case 3: fields[at].tag = (random() % 50) << 3 | (fields[at].tag & 7); return;
     default: break;
   }
-  Field& field = fields[at];
+  WireField& field = fields[at];
   constexpr std::uint64_t odd[] = {0, 1, 2, 3, 6, 7, 263, 1u << 31, ~std::uint64_t{0}, std::uint64_t{1} << 32};
   if ((field.tag & 7) == 0) field.number = odd[random() % std::size(odd)];
-  std::vector<Field> inner;
+  std::vector<WireField> inner;
   if (depth == 0 && (field.tag & 7) == 2 && read_message(field.text, inner) && !inner.empty()) {
     change_field(inner, random, 1);
     field.text = written(inner);
@@ -91,7 +91,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
                                                unsigned seed) {
   std::minstd_rand random(seed);
   const std::size_t head = size == 0 ? 0 : std::size_t{1} + data[0];
-  std::vector<Field> fields;
+  std::vector<WireField> fields;
   if (random() % 4 == 0 || head == 0 || head > size ||
       !read_message({reinterpret_cast<const char*>(data) + head, size - head}, fields))
     return LLVMFuzzerMutate(data, size, max_size);
