@@ -16,6 +16,7 @@
 #include <inlay/exec/batch.hpp>
 #include <inlay/exec/decoder_weights.hpp>
 #include <inlay/exec/feed_forward.hpp>
+#include <inlay/exec/tensors.hpp>
 #include <inlay/model/model_ropes.hpp>
 #include <inlay/model/weights.hpp>
 #include <inlay/ops/add.hpp>
@@ -221,13 +222,11 @@ template <class Space = Host> class Decoder {
       wanted.emplace_back(&ropes_[i].cos, config_.ropes[i].dim / 2);
       wanted.emplace_back(&ropes_[i].sin, config_.ropes[i].dim / 2);
     }
-    for (const auto& [rows, columns] : wanted) {
-      auto made = tensors.template make<2>(DType::f32, {max_tokens_, columns});
-      if (!made) return std::move(made.error());
-      *rows = *made;
-    }
+    for (const auto& [rows, columns] : wanted)
+      if (Status status = take(tensors, DType::f32, {max_tokens_, columns}, *rows); !status.ok()) return status;
     return feed_forward_.take_room(config_, max_tokens_, tensors);
   }
+
   template <class Tensors> Status take_frequencies(Tensors& tensors) {
     for (std::size_t i = 0; i < ropes_.size(); ++i) {
       auto frequencies = frequencies_of(config_.ropes[i], config_.context);

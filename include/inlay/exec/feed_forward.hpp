@@ -3,12 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include <inlay/exec/decoder_weights.hpp>
+#include <inlay/exec/tensors.hpp>
 #include <inlay/ops/embedding.hpp>
 #include <inlay/ops/gelu.hpp>
 #include <inlay/ops/moe_combine.hpp>
@@ -133,15 +132,6 @@ template <class Space> class FeedForward {
       if (Status status = take(tensors, each.type, {each.count, each.columns}, *each.rows); !status.ok()) return status;
     if (Status status = take(tensors, DType::i32, {pairs}, routes_.row_tokens); !status.ok()) return status;
     return take(tensors, DType::i32, {experts_.count}, routes_.expert_ends);
-  }
-  template <class Tensors, int rank>
-  static Status take(Tensors& tensors, DType type, const index (&extents)[rank], View<rank, Space>& view) {
-    std::array<index, rank> all;
-    std::copy(std::begin(extents), std::end(extents), all.begin());
-    auto made = tensors.template make<rank>(type, all);
-    if (!made) return std::move(made.error());
-    view = *made;
-    return {};
   }
 
   ExpertsConfig experts_;

@@ -43,6 +43,16 @@ class HostTensors {
   std::vector<std::shared_ptr<Mapping>> kept_;
 };
 
+// Memory for `view`: the host's or a device's, out of `tensors`.
+template <class Tensors, int Rank, class Space>
+Status take(Tensors& tensors, DType dtype, const std::type_identity_t<std::array<index, Rank>>& extents,
+            View<Rank, Space>& view) {
+  auto made = tensors.template make<Rank>(dtype, extents);
+  if (!made) return std::move(made.error());
+  view = *made;
+  return {};
+}
+
 // A device that may read host memory where it lies: nothing where a copy is due.
 template <class B>
 concept MapsMemory = OwnsMemory<B> && requires(B& backend, std::span<const std::byte> host) {
