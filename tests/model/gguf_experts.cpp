@@ -1,0 +1,118 @@
+// Mixtures of experts as GGUF has them: which layers, in every format, and what is refused.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <inlay/model/load.hpp>
+
+#include "executor/model/gguf/experts.hpp"
+#include "tests/model/support/mixture_checkpoint.hpp"
+#include "tests/model/support/tiny_model.hpp"
+#include "tests/model/support/unchecked_gguf.hpp"
+#include "tests/support/words.hpp"
+
+namespace inlay::exec::test {
+namespace {
+
+using inlay::test::expect_refused;
+
+ModelConfig tiny_mixture(const std::string& arch) {
+  ModelConfig c = tiny_config(arch);
+  c.qk_norm = QkNorm::head;
+  c.experts = {.count = experts, .top_k = 2, .hidden = hidden, .renormalize = true};
+  return c;
+}
+
+// From the first on every second one: what the first is does not shift the others.
+TEST(gguf_experts, layers_that_have_them) {
+  std::vector<bool> has;
+  for (index i = 0; i < 7; ++i) has.push_back(GgufSparse{.first = 2, .step = 2}.has(i));
+  EXPECT_EQ(has, (std::vector<bool>{false, false, false, true, false, true, false}));
+  ModelConfig c = tiny_mixture("ernie4_5-moe");
+  c.layers = 6, c.qk_norm = QkNorm::none, c.ropes[0].pairing = RopeConfig::Pairing::interleaved;
+  c.experts.choice_bias = true;
+  for (const auto& [first, step] : {std::pair{0, 1}, {2, 1}, {3, 2}, {5, 1}, {1, 2}, {2, 3}}) {
+    std::vector<LayerConfig> layers(6, {.hidden = c.hidden});
+    for (int i = first; i < 6; ++i) layers[static_cast<std::size_t>(i)].sparse = (i + 1) % step == 0;
+    ModelConfig each = c;
+    each.set_layers(layers);
+    const TemporaryDirectory d;
+    const auto report = write_gguf(tiny_model(each).file, d / "m.gguf");
+    ASSERT_TRUE(report) << report.error().message();
+    const auto file = load_model(d / "m.gguf");
+    ASSERT_TRUE(file) << file.error().message();
+    EXPECT_EQ(sparse_layers(file->config), sparse_layers(each)) << first << " " << step;
+  }
+  std::vector<LayerConfig> layers(6, {.hidden = c.hidden, .sparse = true});
+  layers[3].sparse = false;  // which no key of GGUF says
+  c.set_layers(layers);
+  const TemporaryDirectory d;
+  const auto refused = write_gguf(tiny_model(c).file, d / "m.gguf");
+  ASSERT_FALSE(refused);
+  expect_refused(refused.error(), StatusCode::unsupported, {"layers that have experts"});
+}
+
+// In every form that is written; what routes stays a float.
+TEST(gguf_experts, every_format_holds_them) {
+  const TinyModel from = tiny_model(tiny_mixture("qwen3moe"));
+  const std::pair<WeightFormat, GgmlType> formats[] = {
+      {WeightFormat::keep, GgmlType::F32}, {WeightFormat::f16, GgmlType::F16},   {WeightFormat::bf16, GgmlType::BF16},
+      {WeightFormat::int8, GgmlType::I8},  {WeightFormat::q8_0, GgmlType::Q8_0}, {WeightFormat::q4_0, GgmlType::Q4_0}};
+  for (const auto& [format, type] : formats) {
+    SCOPED_TRACE(static_cast<int>(type));
+    const TemporaryDirectory d;
+    const auto report = write_gguf(from.file, d / "m.gguf", {.weights = format});
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_TRUE(report->notes.empty() || type == GgmlType::I8);
+    const auto to = load_model(d / "m.gguf");
+    ASSERT_TRUE(to) << to.error().message();
+    EXPECT_EQ(to->config.experts, from.file.config.experts);
+    EXPECT_EQ(to->find("blk.0.ffn_gate_inp.weight")->type, GgmlType::F32);
+    for (const char* name : {"blk.0.ffn_gate_exps.weight", "blk.0.ffn_up_exps.weight", "blk.0.ffn_down_exps.weight"}) {
+      const WeightTensor &ours = *to->find(name), &theirs = *from.file.find(name);
+      EXPECT_EQ(ours.type, type);
+      std::vector<float> row, expected;
+      const float step = type == GgmlType::Q4_0 ? 0.15f : type == GgmlType::F32 ? 0 : 0.01f;
+      for (index r = 0; r < experts * hidden; ++r) {
+        ASSERT_TRUE(to->read_row(ours, r, row));
+        ASSERT_TRUE(from.file.read_row(theirs, r, expected));
+        for (std::size_t i = 0; i < row.size(); ++i) ASSERT_NEAR(row[i], expected[i], step) << name << " " << r;
+      }
+    }
+  }
+}
+
+TEST(gguf_experts, keys_that_no_operator_could_obey_are_refused) {
+  const TinyModel from = tiny_model(tiny_mixture("qwen3moe"));
+  const auto wrong = [&](StatusCode code, const std::function<void(GgufWriter&)>& more,
+                         std::initializer_list<const char*> words) {
+    const TemporaryDirectory d;
+    write_unchecked(from.file, d / "m.gguf", more);
+    const auto file = load_model(d / "m.gguf");
+    ASSERT_FALSE(file.has_value());
+    expect_refused(file.error(), code, words);
+  };
+  // The first of two equal keys counts, or the second is refused: either way one is wrong.
+  const auto key = [](const char* name, std::uint32_t value) {
+    return [name, value](GgufWriter& writer) { writer.set(std::string("qwen3moe.") + name, value); };
+  };
+  wrong(StatusCode::corrupt_data, key("leading_dense_block_count", 9), {"leading_dense_block_count", "9", "0 to 1"});
+  wrong(StatusCode::corrupt_data, key("interleave_moe_layer_step", 0), {"interleave_moe_layer_step", "0", "1 to 1"});
+  ModelConfig chosen = tiny_mixture("glm4moe");
+  chosen.experts.choice_bias = true, chosen.experts.score = MoeScore::softmax_of_chosen;
+  const auto written = write_gguf(tiny_model(chosen).file, TemporaryDirectory() / "m.gguf");
+  ASSERT_FALSE(written);
+  expect_refused(written.error(), StatusCode::unsupported, {"bias", "softmax of the chosen"});
+  TinyModel dense = tiny_model("qwen2");
+  const TemporaryDirectory d;
+  write_unchecked(dense.file, d / "m.gguf", [](GgufWriter& writer) { writer.set("qwen2.expert_count", 4u); });
+  const auto file = load_model(d / "m.gguf");
+  ASSERT_FALSE(file.has_value());
+  expect_refused(file.error(), StatusCode::unsupported, {"qwen2", "4 experts"});
+}
+
+}  // namespace
+}  // namespace inlay::exec::test
