@@ -6,13 +6,13 @@
 namespace inlay::bench {
 namespace {
 
-enum class Shift { none, zeros, offsets };
+enum class Codes { symmetric, zeros, offsets, codebook };
 
 struct Form {
   const char* name;
   index group, bits;
   DType scales;
-  Shift shift;
+  Codes codes;
 };
 
 void linear(benchmark::State& state, const LinearW4a16Shape& shape) {
@@ -37,14 +37,15 @@ void linear(benchmark::State& state, const LinearW4a16Shape& shape) {
 }  // namespace
 
 void add_all() {
-  // GGUF's as import_gguf makes them where nothing else is asked for; Q5_0 and IQ4_NL are like Q8_0.
+  // GGUF's as import_gguf makes them where nothing else is asked for; Q5_0 is like Q8_0.
   const Form forms[] = {
-      {"gptq_g128", 128, 4, DType::f16, Shift::zeros}, {"q4_0", 32, 4, DType::f16, Shift::none},
-      {"q4_1", 32, 4, DType::f16, Shift::offsets},     {"q4_k", 32, 4, DType::f32, Shift::offsets},
-      {"q6_k", 16, 8, DType::f32, Shift::none},        {"q8_0", 32, 8, DType::f16, Shift::none},
-      {"q5_1", 32, 8, DType::f16, Shift::offsets},     {"q5_k", 32, 8, DType::f32, Shift::offsets},
-      {"q2_k", 16, 4, DType::f32, Shift::offsets},     {"q3_k", 16, 4, DType::f32, Shift::none},
-      {"iq4_xs", 32, 8, DType::f32, Shift::none},      {"mxfp4", 32, 8, DType::bf16, Shift::none},
+      {"gptq_g128", 128, 4, DType::f16, Codes::zeros}, {"q4_0", 32, 4, DType::f16, Codes::symmetric},
+      {"q4_1", 32, 4, DType::f16, Codes::offsets},     {"q4_k", 32, 4, DType::f32, Codes::offsets},
+      {"q6_k", 16, 8, DType::f32, Codes::symmetric},   {"q8_0", 32, 8, DType::f16, Codes::symmetric},
+      {"q5_1", 32, 8, DType::f16, Codes::offsets},     {"q5_k", 32, 8, DType::f32, Codes::offsets},
+      {"q2_k", 16, 4, DType::f32, Codes::offsets},     {"q3_k", 16, 4, DType::f32, Codes::symmetric},
+      {"iq4_nl", 32, 4, DType::f16, Codes::codebook},  {"iq4_xs", 32, 4, DType::f32, Codes::codebook},
+      {"mxfp4", 32, 4, DType::bf16, Codes::codebook},
   };
   struct Layer {
     const char* name;
@@ -66,8 +67,9 @@ void add_all() {
                                .type = DType::f32,
                                .scales = form.scales,
                                .bits = form.bits,
-                               .has_zeros = form.shift == Shift::zeros,
-                               .has_offsets = form.shift == Shift::offsets,
+                               .has_zeros = form.codes == Codes::zeros,
+                               .has_offsets = form.codes == Codes::offsets,
+                               .has_codebook = form.codes == Codes::codebook,
                                .compute = compute});
               });
 }

@@ -1,5 +1,6 @@
 // y[t,n] = sum_s x[t, perm[s]] * w[n,s] + bias[n],    w[n,s] = q[n,s] * scale[n,g] + offset[n,g]
 //                                                     offset = -zero * scale where zeros are given
+//                                                     w[n,s] = codebook[q[n,s]] * scale[n,g] where that is given
 //
 // Slots are cut into blocks of 128 and those at the groups' bounds into segments, which have one scale a channel:
 //
@@ -19,13 +20,18 @@
 //   EXPERTS    see linear/experts.clh
 //   STEPS      int8_activations   ALIGNED    see support/types.clh
 //   SUBNORMALS codes are subnormal floats, in the per-item shape (runtime/subnormals.hpp)
+//   CODEBOOK   codes of 4 bits name values of a codebook: linear/w4_codebook_*.clh
 //
 // gpu report, one row, exact: -D S=f16 -D BITS=4 -D ROWS=1
 // gpu report, one row, int8 activations: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1
 // gpu report, one row, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1
+// gpu report, one row, exact, codebook: -D S=f16 -D BITS=4 -D ROWS=1 -D CODEBOOK=1
+// gpu report, one row, dp4a, codebook: -D S=f16 -D BITS=4 -D ROWS=1 -D STEPS=1 -D DOT_PTX=1 -D CODEBOOK=1
 // gpu report, tiled, exact: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256
 // gpu report, tiled, int8 activations: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1
 // gpu report, tiled, int8 activations, dp4a: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1
+// gpu report, tiled, exact, codebook: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D CODEBOOK=1
+// gpu report, tiled, dp4a, codebook: -D S=f16 -D BITS=4 -D ROWS=64 -D LANES=256 -D STEPS=1 -D DOT_PTX=1 -D CODEBOOK=1
 // gpu report, preparing: -D PREPARES=1
 // gpu report says: codes do; four lanes share x, one by one, in each of its types, of which one is met
 #include "cl_kernels/linear/experts.clh"
@@ -49,7 +55,7 @@
 // Of a block: groups are 8 slots and more, and the first may have begun before.
 #define MOST_SEGMENTS (BLOCK / 8 + 1)
 
-// Codes of expert e, and what its channels have.
+// Codes of expert e, and what its channels have. A codebook is everybody's.
 #define TO_EXPERT(e)                                                                              \
   const long panels_before = (e) * ((args.n + PANEL - 1) / PANEL);                                \
   my.codes_begin += panels_before * ((args.slots + PER_WORD - 1) / PER_WORD) * LINE;              \
@@ -72,20 +78,31 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
 #include "cl_kernels/linear/w4_prepare.clh"
 #else
 
-// Scales, and zeros or offsets, whose type tells them apart: neither is FORM_NONE.
+// Scales, and zeros or offsets, whose type tells them apart: neither is FORM_NONE, where the number that a code stands
+// for is itself + MIDDLE.
 #define FORM_NONE -1
 #define FORM_ZEROS 0
 #define FORM_OFFSETS 1
-#define DEFINE_OFFSET(N)                                                                                     \
-  static inline VECTOR(N) offset##N(VECTOR(N) scale, int form, int type, global const void* other, long i) { \
-    if (form == FORM_NONE) return scale * -(float)(1 << (BITS - 1));                                         \
-    if (type == ANY_U8) return scale * -LOAD(u8, N)((global const uchar*)other, i);                          \
-    const VECTOR(N) v = load##N##_any(type, other, i);                                                       \
-    return form == FORM_ZEROS ? scale * -v : v;                                                              \
+#define DEFINE_OFFSET(N)                                                                               \
+  static inline VECTOR(N) offset##N(VECTOR(N) scale, float middle, int form, int type,                 \
+                                    global const void* other, long i) {                                \
+    if (form == FORM_NONE) return scale * middle;                                                      \
+    if (type == ANY_U8) return scale * -LOAD(u8, N)((global const uchar*)other, i);                    \
+    const VECTOR(N) v = load##N##_any(type, other, i);                                                 \
+    return form == FORM_ZEROS ? scale * -v : v;                                                        \
   }
-
+#ifdef CODEBOOK
+#define FORM FORM_NONE  // known to compilers
+#else
+#define FORM my.form
+#define MIDDLE -(float)(1 << (BITS - 1))
+#define TAKE_CODEBOOK
+#endif
 
 #ifdef PER_ITEM
+#ifdef CODEBOOK
+#include "cl_kernels/linear/w4_codebook_per_item.clh"
+#endif
 #include "cl_kernels/linear/w4_per_item_scales.clh"
 #ifdef STEPS
 #include "cl_kernels/linear/w4_per_item_steps.clh"
@@ -93,7 +110,11 @@ static inline long segment_place(long s, long group) { return s / BLOCK + s / gr
 #include "cl_kernels/linear/w4_per_item.clh"
 #endif
 #else
+#ifdef CODEBOOK
+#include "cl_kernels/linear/w4_codebook_per_group.clh"
+#else
 #include "cl_kernels/linear/w4_bytes.clh"
+#endif
 #if ROWS <= 4
 #include "cl_kernels/linear/w4_few.clh"
 #else

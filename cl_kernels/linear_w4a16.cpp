@@ -92,6 +92,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                                         .steps = size.steps,
                                         .tile = tile,
                                         .bits = static_cast<Int>(op.bits),
+                                        .codebook = op.codebook.present(),
                                         .fault = fault},
                {{"x", op.x},
                 {"perm", op.perm},
@@ -118,6 +119,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
       .flag("EXPERTS", experts)
       .flag("STEPS", size.steps)
       .flag("SUBNORMALS", subnormals)
+      .flag("CODEBOOK", op.codebook.present())
       .flag("ALIGNED", aligned(cl, op.x, op.scales, op.zeros, op.offsets) && misalignment(cl, op.codes) % 16 == 0);
   const Grid grid{.groups = {chunks_of(op, chunk), groups_of(n, panels * w4_panel)}, .lanes = {lanes}};
   const auto& other = op.offsets.present() ? op.offsets : op.zeros;
@@ -148,6 +150,7 @@ template <> Status compute(Cl& cl, const LinearW4a16<Cl>& op, const SpaceWorkspa
                    {"codes", op.codes},
                    {"scales", op.scales},
                    {"other", other},
+                   {"codebook", op.codebook},
                    {"bias", op.bias},
                    {"y", op.y},
                    {"expert_ends", op.expert_ends},

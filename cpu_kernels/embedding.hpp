@@ -30,10 +30,10 @@ template <class Level, class Block, class Y> void emit_blocks(const std::uint8_t
     Block block;
     std::memcpy(&block, row, sizeof(Block));
     std::int8_t room[Block::size];
-    const std::int8_t* const codes = ggml::codes(block, room);
+    const std::int8_t* const numbers = ggml::numbers(block, room);
     for (index g = 0; g < Block::groups; ++g)
-      emit_group<Level>(codes + Block::group * g, Block::group, static_cast<float>(Block::zero), ggml::scale(block, g),
-                        ggml::minimum(block, g), scale, y + i + Block::group * g);
+      emit_group<Level>(numbers + Block::group * g, Block::group, static_cast<float>(Block::zero),
+                        ggml::scale(block, g), ggml::minimum(block, g), scale, y + i + Block::group * g);
   }
 }
 

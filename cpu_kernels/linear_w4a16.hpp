@@ -39,12 +39,12 @@ template <class Level> struct W4Block {
   float scale[w4_block_segments * width], offset[w4_block_segments * width];
 };
 
-template <class Level, simd::CodeForm Form, int Bits>
+template <class Level, simd::CodeForm Form, simd::Codes Kind>
 void w4_unpack(const W4Weight& w, index first, index begin, index end, W4Block<Level>& block) {
   using F = simd::Floats<Level>;
   using Tile = W4Tile<Level>;
   const Panels<Level, Tile::panels> panels(w, first);
-  for_each_code<Level, Form, Bits>(w, panels, begin, end, [&](int v, F codes, index s) INLAY_INLINE_LAMBDA {
+  for_each_code<Level, Form, Kind>(w, panels, begin, end, [&](int v, F codes, index s) INLAY_INLINE_LAMBDA {
     codes.store(block.codes + (s - begin) * Tile::width + v * F::size);
   });
   float *scales = block.scale, *offsets = block.offset;
@@ -107,7 +107,7 @@ INLAY_INLINE void w4_rows(index rows, const W4Block<Level>& block, W4Slots slots
 }
 
 // `rows` rows of packed x over `panels` panels from `first` on, into totals [rows][8 panels].
-template <class Level, simd::CodeForm Form, int Bits>
+template <class Level, simd::CodeForm Form, simd::Codes Kind>
 void w4_job(const W4Weight& w, index first, index panels, const float* x, const float* sums, index rows,
             W4Block<Level>& block, float* totals) {
   using Tile = W4Tile<Level>;
@@ -118,7 +118,7 @@ void w4_job(const W4Weight& w, index first, index panels, const float* x, const 
   for (index begin = 0; begin < w.slots; begin += w4_block) {
     const index end = w.block_end(begin);
     for (index panel = 0; panel < panels; panel += Tile::panels) {
-      w4_unpack<Level, Form, Bits>(w, first + panel, begin, end, block);
+      w4_unpack<Level, Form, Kind>(w, first + panel, begin, end, block);
       for (index row = 0; row < rows; row += Tile::rows)
         w4_rows<Level>(rows - row, block, {begin, end, w.group}, x + row * w.slots + begin * Tile::rows,
                        sums + row * segments + segment * Tile::rows, totals + row * w4_job_width + panel * w4_panel);
@@ -127,7 +127,7 @@ void w4_job(const W4Weight& w, index first, index panels, const float* x, const 
   }
 }
 
-template <class Level, simd::CodeForm Form, int Bits>
+template <class Level, simd::CodeForm Form, simd::Codes Kind>
 void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   using Tile = W4Tile<Level>;
   const W4Weight w(op);
@@ -139,7 +139,7 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
   float* back = cutter.take<float>(tiles * Tile::rows);
   parallel.ranges(tiles, 1, Work{.bytes = 8.0 * static_cast<double>(rows * w.slots)}, [&](index begin, index end) {
     for (index t = begin; t < end; ++t)
-      w4_prepare_tile<Level, Form, Bits>(op, w, t, Tile::rows, x + t * Tile::rows * w.slots,
+      w4_prepare_tile<Level, Form, Kind>(op, w, t, Tile::rows, x + t * Tile::rows * w.slots,
                                          sums + t * Tile::rows * segments, back + t * Tile::rows);
   });
   // Few rows: a job is one pass over neighbouring panels. Many: x is reused over eight panels.
@@ -155,7 +155,7 @@ void w4_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspa
     const index begin = tiles * chunk / chunks * Tile::rows, stop = tiles * (chunk + 1) / chunks * Tile::rows;
     const index end = min(stop, rows);
     const index panels = min(w.panels - first, job_panels);
-    w4_job<Level, Form, Bits>(w, first, panels, x + begin * w.slots, sums + begin * segments, end - begin,
+    w4_job<Level, Form, Kind>(w, first, panels, x + begin * w.slots, sums + begin * segments, end - begin,
                               blocks[worker], mine);
     w4_store<Level>(op, begin, end - begin, first * w4_panel, panels * w4_panel, mine, w4_job_width, back + begin);
   });
@@ -165,7 +165,7 @@ template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, 
   using Tile = W4Tile<Level>;
   const index rows = op.x.extents[0], segments = W4Weight(op).segments();
   if (op.compute == W4Compute::int8_activations)
-    return op.bits == 4 ? w4_int8_bytes<Level, 4>(parallel, op) : w4_int8_bytes<Level, 8>(parallel, op);
+    return with_codes(op, [&]<simd::Codes Kind>(CodesAre<Kind>) { return w4_int8_bytes<Level, Kind>(parallel, op); });
   const bool few = rows <= w4_few_rows_most(simd::Floats<Level>::size);
   const index padded = few ? w4_padded_few(rows) : groups_of(rows, Tile::rows) * Tile::rows;
   const std::size_t prepared = WorkspaceCutter::padded<float>(padded * op.codes.extents[1] * (32 / op.bits)) +
@@ -175,13 +175,13 @@ template <class Level> std::size_t linear_w4a16_bytes(const Parallel& parallel, 
          WorkspaceCutter::padded<float>(parallel.width * w4_chunk_rows * w4_job_width);
 }
 
-template <class Level, simd::CodeForm Form, int Bits>
+template <class Level, simd::CodeForm Form, simd::Codes Kind>
 void w4_exact(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   constexpr int most = w4_few_rows_most(simd::Floats<Level>::size);
   const index rows = op.x.extents[0];
-  if (rows > most) return w4_many_rows<Level, Form, Bits>(parallel, op, workspace);
+  if (rows > most) return w4_many_rows<Level, Form, Kind>(parallel, op, workspace);
   with_tile_rows<most>(w4_padded_few(rows), [&]<int R>(std::integral_constant<int, R>) {
-    w4_few_rows<Level, Form, Bits, R>(parallel, op, workspace);
+    w4_few_rows<Level, Form, Kind, R>(parallel, op, workspace);
   });
 }
 
@@ -191,13 +191,12 @@ Status linear_w4a16(const Parallel& parallel, const LinearW4a16<Host>& op, Works
   using Exact = WithoutDots<Level>;
   if (op.y.empty()) return {};
   if (op.compute == W4Compute::int8_activations) {
-    op.bits == 4 ? w4_int8<Level, 4>(parallel, op, workspace) : w4_int8<Level, 8>(parallel, op, workspace);
+    with_codes(op, [&]<simd::Codes Kind>(CodesAre<Kind>) { w4_int8<Level, Kind>(parallel, op, workspace); });
   } else if constexpr (!std::is_same_v<Level, Exact>) {
     return compute_as<Exact>(form, parallel, op, workspace);
   } else {
     const auto run = [&]<simd::CodeForm Form>(std::integral_constant<simd::CodeForm, Form>) {
-      op.bits == 4 ? w4_exact<Level, Form, 4>(parallel, op, workspace)
-                   : w4_exact<Level, Form, 8>(parallel, op, workspace);
+      with_codes(op, [&]<simd::Codes Kind>(CodesAre<Kind>) { w4_exact<Level, Form, Kind>(parallel, op, workspace); });
     };
     if (form == simd::CodeForm::subnormal)
       run(std::integral_constant<simd::CodeForm, simd::CodeForm::subnormal>{});

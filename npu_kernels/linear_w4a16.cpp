@@ -66,7 +66,7 @@ std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
     return byte_size(view.dtype, elements);
   };
   return static_cast<std::uint64_t>(all(op.x) + all(op.codes) + all(op.scales) + all(op.zeros) + all(op.offsets) +
-                                    all(op.perm) + all(op.bias) + all(op.y));
+                                    all(op.codebook) + all(op.perm) + all(op.bias) + all(op.y));
 }
 
 }  // namespace

@@ -20,7 +20,9 @@ int code(const LinearW4a16<Host>& op, index panel, index c, index slot) {
 // Of channel c of a panel.
 double weight(const LinearW4a16<Host>& op, index panel, index c, index slot) {
   const index g = op.group == 0 ? 0 : slot / op.group;
-  const double q = code(op, panel, c, slot), scale = at(op.scales, panel, g, c);
+  const index named = code(op, panel, c, slot);
+  const double q = static_cast<double>(named), scale = at(op.scales, panel, g, c);
+  if (op.codebook.present()) return at(op.codebook, named) * scale;
   if (op.offsets.present()) return q * scale + at(op.offsets, panel, g, c);
   return (q - (op.zeros.present() ? at(op.zeros, panel, g, c) : 1 << (op.bits - 1))) * scale;
 }

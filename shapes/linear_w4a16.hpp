@@ -12,11 +12,14 @@ struct LinearW4a16Shape {
   DType type = DType::f16, to = type, scales = DType::f16;
   index bits = 4;
   bool has_zeros = true, has_offsets = false;  // offsets have the type of the scales
+  bool has_codebook = false;                   // in place of both
   W4Compute compute = W4Compute::exact_float;
   std::optional<DType> bias = {};
 
   void read(auto& from) {
     from.size("m", m), from.size("n", n), from.size("k", k), from.size("group", group), from.type("type", type);
+    from.flag("codebook", has_codebook);
+    has_zeros = has_zeros && !has_codebook;
     to = type;
   }
   LinearW4a16<Host> make(Tensors& tensors) const {
@@ -26,6 +29,7 @@ struct LinearW4a16Shape {
             .scales = tensors.in(scales, per_group, {{0.01, 0.02}}),
             .zeros = has_zeros ? tensors.in(DType::u8, per_group, {{0, 15}}) : ConstView<3>(),
             .offsets = has_offsets ? tensors.in(scales, per_group) : ConstView<3>(),
+            .codebook = has_codebook ? tensors.in(DType::i8, {w4_codebook}, {{-128, 127}}) : ConstView<1>(),
             .bias = bias ? tensors.kept(*bias, {n}) : ConstView<1>(),
             .y = tensors.kept_out(to, {m, n}),
             .group = group,

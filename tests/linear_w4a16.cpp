@@ -20,8 +20,25 @@ std::vector<index> rows_around_tiles() {
     sizes.insert({tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1});
   return {sizes.begin(), sizes.end()};
 }
-const std::vector<index> depths = {1,  7,  8,   9,         15,    16,        17,        23,        31,       33,
-                                   64, 65, 111, block - 1, block, block + 1, block + 8, 2 * block, 2 * block + 1,
+const std::vector<index> depths = {1,
+                                   7,
+                                   8,
+                                   9,
+                                   15,
+                                   16,
+                                   17,
+                                   23,
+                                   31,
+                                   33,
+                                   64,
+                                   65,
+                                   111,
+                                   block - 1,
+                                   block,
+                                   block + 1,
+                                   block + 8,
+                                   2 * block,
+                                   2 * block + 1,
                                    4 * block + 8};
 // Those that divide a block and those that a block cuts in two, and more than one block.
 const std::vector<index> groups = {0, 8, 16, 24, 32, 40, 64, 120, block, block + 8, 2 * block, 5 * block};
@@ -44,9 +61,11 @@ TEST(linear_w4a16, sweep) {
     for (index k : depths)
       for (index group : groups) {
         ++turn;
+        const index bits = rng() % 2 ? 4 : 8;
+        const auto form = static_cast<Form>(rng() % forms);
         const index n = std::array<index, 7>{1, 15, 16, 17, 33, 49, 65}[turn % 7];
-        Case c = make({rows[turn * 5 % rows.size()], n, k, group, turn / 3 % 2 ? 4 : 8},
-                      static_cast<Form>(turn % 3), any_types(rng), layouts[turn / 2 % 3], rng);
+        Case c =
+            make({rows[turn * 5 % rows.size()], n, k, group, bits}, form, any_types(rng), layouts[turn / 2 % 3], rng);
         if (rng() % 4) c.add_bias(float_types[rng() % 3], rng);
         c.compute = compute;
         ASSERT_NO_FATAL_FAILURE(compare(c));
@@ -60,10 +79,12 @@ TEST(linear_w4a16, every_combination_of_types) {
     for (DType x : float_types)
       for (DType scales : float_types)
         for (DType other : {DType::u8, DType::f32, DType::f16, DType::bf16})
-          for (Form form : {Form::zeros, Form::offsets})
+          for (Form form : {Form::zeros, Form::offsets, Form::codebook})
             for (index rows : {1, 3}) {
               if (form == Form::offsets && other == DType::u8) continue;
-              const Types types{.x = x, .y = ++turn % 2 ? x : DType::f32, .scales = scales, .zeros = other, .offsets = other};
+              if (form == Form::codebook && other != DType::u8) continue;  // it has no other
+              const Types types{
+                  .x = x, .y = ++turn % 2 ? x : DType::f32, .scales = scales, .zeros = other, .offsets = other};
               Case c = make({rows, 20, 43, 16, turn % 3 ? 4 : 8}, form, types, layouts[turn % 3], rng);
               if (turn % 4) c.add_bias(float_types[turn % 4 - 1], rng);
               c.compute = compute;
@@ -76,8 +97,9 @@ TEST(linear_w4a16, every_tile_of_rows) {
   Rng rng(3);
   for (W4Compute compute : both)
     for (index rows = 1; rows <= 2 * cpu::w4_tile_rows(16) + 1; ++rows)
-      for (index bits : {4, 8}) {
-        Case c = make({rows, 35, block + 9, 24, bits}, static_cast<Form>(rows % 3), {}, layouts[1], rng);
+      for (index kind : {0, 1, 2}) {
+        const Form form = kind == 2 ? Form::codebook : static_cast<Form>(rows % 3);
+        Case c = make({rows, 35, block + 9, 24, kind == 1 ? 8 : 4}, form, {}, layouts[1], rng);
         c.compute = compute;
         ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
       }
@@ -88,13 +110,15 @@ TEST(linear_w4a16, every_tile_of_rows) {
 TEST(linear_w4a16, every_number_of_panels) {
   Rng rng(4);
   constexpr index wide = cpu::w4_row_panels(16, 1), tasks = Parallel::pieces_a_thread;
-  std::set<index> counts = {2 * wide + 1, 3 * wide - 1, 3 * wide, 3 * wide + 1, wide * tasks + 1, wide * tasks + wide + 2};
+  std::set<index> counts = {2 * wide + 1, 3 * wide - 1,     3 * wide,
+                            3 * wide + 1, wide * tasks + 1, wide * tasks + wide + 2};
   for (index panels = 1; panels <= wide + 3; ++panels) counts.insert(panels);
   for (W4Compute compute : both)
     for (index panels : counts)
       for (index rows : {1, 2, 5, 13}) {
         if (rows > 2 && panels > 3 * cpu::w4_job_panels + 1) continue;
-        Case c = make({rows, panels * w4_panel - panels % 3, 17, 8, panels % 2 ? 4 : 8}, static_cast<Form>(panels % 3), {},
+        const auto form = static_cast<Form>((panels + rows) % forms);
+        Case c = make({rows, panels * w4_panel - panels % 3, 17, 8, panels % 2 ? 4 : 8}, form, {},
                       layouts[static_cast<std::size_t>(panels) % 3], rng);
         c.compute = compute;
         ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
@@ -123,8 +147,8 @@ TEST(linear_w4a16, every_segment) {
     for (index group : groups)
       for (index k : {block - 8, block + 24, 2 * block + 41})
         for (index rows : {1, 4}) {
-          Case c = make({rows, 34, k, group, group % 16 ? 8 : 4}, static_cast<Form>(group / 8 % 3),
-                        {.scales = DType::f16}, layouts[1], rng);
+          const auto form = static_cast<Form>((group / 8 + k) % forms);
+          Case c = make({rows, 34, k, group, group % 16 ? 8 : 4}, form, {.scales = DType::f16}, layouts[1], rng);
           c.compute = compute;
           ASSERT_NO_FATAL_FAILURE(compare_exactly(small_integers(c, rng)));
         }

@@ -80,11 +80,11 @@ INLAY_INLINE void w4_round(const T* x, index count, std::int8_t* bytes, W4Rounde
 // rounding waited for bytes that were still on their way to memory, in smaller stores than they are read. With that,
 // and segments side by side, a slot takes 1.25 cycles where it took 1.92 (Zen 4, 896 slots in L1, groups of 32), and
 // prefill of qwen2.5-0.5b in Q4_0 1.05 times as many tokens a second, medians of five by turns.
-template <class Level, int Bits, class T>
+template <class Level, simd::Codes Kind, class T>
 void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) {
   constexpr int beside = 4;
   constexpr index lanes = simd::Floats<Level>::size;
-  constexpr index per_word = 32 / Bits, word_bytes = simd::CodeSums<Level, Bits>::word_bytes;
+  constexpr index per_word = 32 / simd::bits_of<Kind>, word_bytes = simd::CodeSums<Level, Kind>::word_bytes;
   const TileOfRows tile = tile_of(w4_int8_rows<Level>, t, to.rows);
   std::int8_t* word = to.words(tile) + (t - tile.first) * word_bytes;
   index at = to.of_segments(tile) + t - tile.first;
@@ -125,7 +125,7 @@ void w4_quantize_row(const W4Weight& w, const T* x, const W4Bytes& to, index t) 
     for (index i = count; i % per_word != 0; ++i) bytes[i] = 0;
     alignas(64) std::int8_t words[w4_block / per_word * word_bytes];
     for (index i = 0; i < count; i += simd::arranged)
-      simd::arrange<Level, Bits>(bytes + i, words + i / per_word * word_bytes);
+      simd::arrange<Level, Kind>(bytes + i, words + i / per_word * word_bytes);
     const index filled = groups_of(count, per_word) * word_bytes;
     for (index i = 0; i < filled; i += word_bytes, word += tile.rows * word_bytes)
       std::memcpy(word, words + i, word_bytes);

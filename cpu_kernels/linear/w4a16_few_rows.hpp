@@ -16,7 +16,7 @@ namespace inlay::cpu {
 // total[R][16P] = the sums of R rows over the panels from `first` on; x [slots][R], sums [segments][R], all of them
 // times their rows' powers. (As RegisterTiles, `sum` and `all` made four and eight rows 2% slower at AVX-512, and four
 // rows 4 to 10% at AVX2, with g++ 12.)
-template <class Level, simd::CodeForm Form, int Bits, int P, int R>
+template <class Level, simd::CodeForm Form, simd::Codes Kind, int P, int R>
 void w4_row(const W4Weight& w, index first, const float* x, const float* sums, float* total) {
   using F = simd::Floats<Level>;
   constexpr int count = Panels<Level, P>::count;
@@ -31,7 +31,7 @@ void w4_row(const W4Weight& w, index first, const float* x, const float* sums, f
     for_each_segment(begin, w.block_end(begin), w.group, [&](index s, index stop, index g) INLAY_INLINE_LAMBDA {
       simd::Register<Level> sum[R][count];
       each([&](auto r, auto v) INLAY_INLINE_LAMBDA { sum[r][v] = F().v; });
-      for_each_code<Level, Form, Bits>(w, panels, s, stop, [&](auto v, F codes, index at) INLAY_INLINE_LAMBDA {
+      for_each_code<Level, Form, Kind>(w, panels, s, stop, [&](auto v, F codes, index at) INLAY_INLINE_LAMBDA {
         simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA { sum[r][v] = fma(codes, F(x[at * R + r]), F(sum[r][v])).v; });
       });
       const auto add = [&](auto v, F scale, F offset) INLAY_INLINE_LAMBDA {
@@ -55,15 +55,15 @@ void w4_row(const W4Weight& w, index first, const float* x, const float* sums, f
 // The rows of x, padded to a power of two.
 INLAY_INLINE index w4_padded_few(index rows) { return rows <= 2 ? rows : rows <= 4 ? 4 : 8; }
 
-template <class Level, simd::CodeForm Form, int Bits, int R>
+template <class Level, simd::CodeForm Form, simd::Codes Kind, int R>
 void w4_few_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   const W4Weight w(op);
   WorkspaceCutter cutter(workspace);
-  const index rows = op.x.extents[0], padded = w.steps * (32 / Bits);
+  const index rows = op.x.extents[0], padded = w.steps * (32 / simd::bits_of<Kind>);
   float* x = cutter.take<float>(R * padded);
   float* sums = cutter.take<float>(R * w.segments());
   float back[R];
-  w4_prepare_tile<Level, Form, Bits>(op, w, 0, R, x, sums, back);
+  w4_prepare_tile<Level, Form, Kind>(op, w, 0, R, x, sums, back);
   for (index i = R * w.slots; i < R * padded; ++i) x[i] = 0;
   // A narrow layer is cut finer, for the threads.
   constexpr int wide = w4_row_panels(simd::Floats<Level>::size, R), narrow = wide < 2 ? wide : 2;
@@ -72,7 +72,7 @@ void w4_few_rows(const Parallel& parallel, const LinearW4a16<Host>& op, Workspac
       const fp::KeepSubnormals mode;
       for (index job = begin; job < end; ++job) {
         float total[R * P * w4_panel];
-        w4_row<Level, Form, Bits, P, R>(w, job * P, x, sums, total);
+        w4_row<Level, Form, Kind, P, R>(w, job * P, x, sums, total);
         w4_store<Level>(op, 0, rows, job * P * w4_panel, P * w4_panel, total, P * w4_panel, back);
       }
     });

@@ -10,7 +10,7 @@
 //
 //   VNNI            8 VPDPBUSD, 1 conversion, 1 mul, 1 fma (2 with offsets); its total is loaded and stored
 //   AVX2            8 VPMADDUBSW, 7 VPADDW, VPMADDWD, VPADDD, and the same three: 20 (20 with offsets)
-//   AVX2, 8 bits    16 VPMADDWD, 16 VPADDD, and the same three: 35
+//   AVX2, 8 bits    16 VPMADDWD, 16 VPADDD, and the same three: 35; named codes too
 //
 // and for two registers of words, 8 slots: 2 loads, 6 operations that spread the codes (8 of 8 bits at AVX2), and two
 // broadcasts a row. On Zen 5 dot products, mul and fma share two pipes, and nothing else fills one: 8 / 10 of the peak
@@ -47,12 +47,13 @@ template <bool Offsets, class F> INLAY_INLINE F w4_add(F total, F dot, F scale, 
 //     into L1                     0.89           0.62         0.80          0.76
 //
 // Twice or half as far ahead changes less than the memory moves from turn to turn.
-template <class Level, int Bits, int P, bool Offsets>
+template <class Level, simd::Codes Kind, int P, bool Offsets>
 void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total) {
   using F = simd::Floats<Level>;
-  using Sums = simd::CodeSums<Level, Bits>;
-  constexpr int per_word = 32 / Bits, count = Panels<Level, P>::count;
+  using Sums = simd::CodeSums<Level, Kind>;
+  constexpr int per_word = 32 / simd::bits_of<Kind>, count = Panels<Level, P>::count;
   const Panels<Level, P> panels(w, first);
+  const simd::CodeTable<Level, Kind> table(w.named);
   const std::int8_t* bytes = x.bytes;
   index segment = 0;
   F all[count];
@@ -72,7 +73,7 @@ void w4_int8_row(const W4Weight& w, const W4Bytes& x, index first, float* total)
           simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
             const auto inputs = simd::CodeInputs<Level>::load(bytes + Sums::place(h));
             simd::unroll<count>([&](auto v) INLAY_INLINE_LAMBDA {
-              dots[v].template add<h>(words[v].template part<Bits, h>(), inputs);
+              dots[v].template add<h>(simd::code_part<Kind, h>(words[v], table), inputs);
             });
           });
         }
@@ -114,13 +115,15 @@ struct W4Scales {
 
 // total[r][c] of a tile of R rows and C registers; the words of register c begin at words[c].
 // Out of line: its totals have no registers, and must not get two places in memory.
-template <class Level, int Bits, int R, int C, bool Offsets>
+template <class Level, simd::Codes Kind, int R, int C, bool Offsets>
 __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, const std::uint8_t* const* words,
-                                            const W4Scales& scales, index channel, float* total) {
+                                            const simd::NamedBytes& named, const W4Scales& scales, index channel,
+                                            float* total) {
   using F = simd::Floats<Level>;
-  using Sums = simd::CodeSums<Level, Bits>;
+  using Sums = simd::CodeSums<Level, Kind>;
   constexpr int in_panel = Panels<Level, 1>::count;
-  constexpr index most = Sums::most * Bits / 32;
+  const simd::CodeTable<Level, Kind> table(named);
+  constexpr index most = Sums::most * simd::bits_of<Kind> / 32;
   const std::uint8_t* from[C];
   simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { from[c] = words[c]; });
   // Not members: those would be loaded again behind every store of a total.
@@ -149,7 +152,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
       });
       simd::unroll<Sums::parts>([&](auto h) INLAY_INLINE_LAMBDA {
         simd::CodePart<Level> codes[C];
-        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { codes[c] = word[c].template part<Bits, h>(); });
+        simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { codes[c] = simd::code_part<Kind, h>(word[c], table); });
         simd::unroll<R>([&](auto r) INLAY_INLINE_LAMBDA {
           const auto inputs = simd::CodeInputs<Level>::load(bytes + r * Sums::word_bytes + Sums::place(h));
           simd::unroll<C>([&](auto c) INLAY_INLINE_LAMBDA { dots[r * C + c].template add<h>(codes[c], inputs); });
@@ -199,7 +202,7 @@ __attribute__((noinline)) void w4_int8_tile(const W4Bytes& x, TileOfRows tile, c
 
 // The rows begin .. end over the panels of a job. (PREFETCHW of a tile's outputs before it is summed: whole prefill of
 // qwen2.5-0.5b 0.97 of the speed, Zen 4.)
-template <class Level, int Bits, bool Offsets>
+template <class Level, simd::Codes Kind, bool Offsets>
 void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x, index first, index begin, index end,
                  W4Scales scales) {
   constexpr int in_panel = Panels<Level, 1>::count;
@@ -210,12 +213,12 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
   for (TileOfRows tile{begin, 0}; tile.first < end; tile.first += tile.rows) {
     tile.rows = tile_rows(w4_int8_rows<Level>, end - tile.first);
     with_tile_rows<w4_int8_rows<Level>>(tile.rows, [&]<int R>(std::integral_constant<int, R>) {
-      constexpr int columns = simd::CodeSums<Level, Bits>::columns(R);
+      constexpr int columns = simd::CodeSums<Level, Kind>::columns(R);
       alignas(64) float total[R * columns * size];
       for (int v = 0; v < there * in_panel; v += columns) {
         const std::uint8_t* words[columns];
         for (int c = 0; c < columns; ++c) words[c] = panels.words(v + c, 0);
-        w4_int8_tile<Level, Bits, R, columns, Offsets>(x, tile, words, scales, v * size, total);
+        w4_int8_tile<Level, Kind, R, columns, Offsets>(x, tile, words, w.named, scales, v * size, total);
         w4_store<Level>(op, tile.first, R, first * w4_panel + v * size, columns * size, total, columns * size, nullptr);
       }
     });
@@ -223,7 +226,7 @@ void w4_int8_job(const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& 
 }
 
 // Jobs of panels, and of rows too where there are few panels for the threads.
-template <class Level, int Bits, bool Offsets>
+template <class Level, simd::Codes Kind, bool Offsets>
 void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x,
                        float* scale, float* offset) {
   constexpr int full = w4_int8_rows<Level>;
@@ -235,19 +238,19 @@ void w4_int8_many_rows(const Parallel& parallel, const LinearW4a16<Host>& op, co
     const index begin = tiles * chunk / chunks * full, stop = tiles * (chunk + 1) / chunks * full;
     const W4Scales scales{.scale = scale + of_worker * W4Scales::width,
                           .offset = Offsets ? offset + of_worker * W4Scales::width : nullptr};
-    w4_int8_job<Level, Bits, Offsets>(op, w, x, first, begin, min(stop, x.rows), scales);
+    w4_int8_job<Level, Kind, Offsets>(op, w, x, first, begin, min(stop, x.rows), scales);
   });
 }
 
-template <class Level, int Bits, bool Offsets>
+template <class Level, simd::Codes Kind, bool Offsets>
 void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, const W4Weight& w, const W4Bytes& x) {
   // A narrow layer is cut finer, for the threads.
-  constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, Bits), narrow = wide < 4 ? wide : 4;
+  constexpr int wide = w4_int8_row_panels(simd::Floats<Level>::size, simd::bits_of<Kind>), narrow = wide < 4 ? wide : 4;
   const auto run = [&]<int P>(std::integral_constant<int, P>) {
     w4_each_run(parallel, groups_of(w.panels, P), w.work(1), [&](index begin, index end) {
       for (index job = begin; job < end; ++job) {
         float total[P * w4_panel];
-        w4_int8_row<Level, Bits, P, Offsets>(w, x, job * P, total);
+        w4_int8_row<Level, Kind, P, Offsets>(w, x, job * P, total);
         w4_store<Level>(op, 0, 1, job * P * w4_panel, P * w4_panel, total, 0, nullptr);
       }
     });
@@ -258,22 +261,23 @@ void w4_int8_one_row(const Parallel& parallel, const LinearW4a16<Host>& op, cons
     run(std::integral_constant<int, narrow>{});
 }
 
-template <class Level, int Bits> std::size_t w4_int8_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
+template <class Level, simd::Codes Kind>
+std::size_t w4_int8_bytes(const Parallel& parallel, const LinearW4a16<Host>& op) {
   const W4Weight w(op);
   const index rows = op.x.extents[0], segments = w.segments();
   const index in_jobs = rows > 1 ? parallel.width * segments : 0;
-  return WorkspaceCutter::padded<std::int8_t>(rows * w.steps * simd::CodeSums<Level, Bits>::word_bytes) +
+  return WorkspaceCutter::padded<std::int8_t>(rows * w.steps * simd::CodeSums<Level, Kind>::word_bytes) +
          2 * WorkspaceCutter::padded<float>(rows * segments) +
          WorkspaceCutter::padded<std::int32_t>(rows > 1 ? segments : 0) +
          (w.symmetric() ? 1 : 2) * WorkspaceCutter::padded<float>(in_jobs * W4Scales::width);
 }
 
-template <class Level, int Bits>
+template <class Level, simd::Codes Kind>
 void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace workspace) {
   const W4Weight w(op);
   const index rows = op.x.extents[0], segments = w.segments();
   WorkspaceCutter cutter(workspace);
-  W4Bytes x{.rows = rows, .row_bytes = w.steps * simd::CodeSums<Level, Bits>::word_bytes, .segments = segments};
+  W4Bytes x{.rows = rows, .row_bytes = w.steps * simd::CodeSums<Level, Kind>::word_bytes, .segments = segments};
   x.bytes = cutter.take<std::int8_t>(rows * x.row_bytes);
   x.step = cutter.take<float>(rows * segments);
   if (w.symmetric())
@@ -282,18 +286,21 @@ void w4_int8(const Parallel& parallel, const LinearW4a16<Host>& op, Workspace wo
     x.sum = cutter.take<float>(rows * segments);
   parallel.ranges(rows, 1, Work{.bytes = 5.0 * static_cast<double>(rows * w.slots)}, [&](index begin, index end) {
     with_float(op.x.dtype, [&]<class T>(Type<T>) {
-      for (index t = begin; t < end; ++t) w4_quantize_row<Level, Bits>(w, op.x.as<T>() + t * op.x.strides[0], x, t);
+      for (index t = begin; t < end; ++t) w4_quantize_row<Level, Kind>(w, op.x.as<T>() + t * op.x.strides[0], x, t);
     });
   });
   const auto run = [&]<bool Offsets>(std::bool_constant<Offsets>) {
-    if (rows == 1) return w4_int8_one_row<Level, Bits, Offsets>(parallel, op, w, x);
+    if (rows == 1) return w4_int8_one_row<Level, Kind, Offsets>(parallel, op, w, x);
     x.segment_words = cutter.take<std::int32_t>(segments);
-    x.measure_segments(w, 32 / Bits);
+    x.measure_segments(w, 32 / simd::bits_of<Kind>);
     float* scale = cutter.take<float>(parallel.width * segments * W4Scales::width);
     float* offset = Offsets ? cutter.take<float>(parallel.width * segments * W4Scales::width) : nullptr;
-    w4_int8_many_rows<Level, Bits, Offsets>(parallel, op, w, x, scale, offset);
+    w4_int8_many_rows<Level, Kind, Offsets>(parallel, op, w, x, scale, offset);
   };
-  w.symmetric() ? run(std::false_type{}) : run(std::true_type{});
+  if constexpr (Kind == simd::Codes::named)
+    run(std::false_type{});
+  else
+    w.symmetric() ? run(std::false_type{}) : run(std::true_type{});
 }
 
 }  // namespace inlay::cpu

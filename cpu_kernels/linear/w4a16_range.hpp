@@ -33,8 +33,8 @@ template <class Level, class T> float w4_largest(const W4Weight& w, const T* x) 
 
 // The power brings the row's largest below 2^-22. From there what a code takes out of x (up to 2^-149) is in
 // the range of f32, and products are far from its ends.
-template <class Level, simd::CodeForm Form, int Bits> struct W4Range {
-  static constexpr index period = 32 / Bits;
+template <class Level, simd::CodeForm Form, simd::Codes Kind> struct W4Range {
+  static constexpr index period = 32 / simd::bits_of<Kind>;
   int power;
   // An x is multiplied twice, since the codes' power and the row's together may exceed the range.
   float first, second[period + simd::Floats<Level>::size];
@@ -46,7 +46,7 @@ template <class Level, simd::CodeForm Form, int Bits> struct W4Range {
     const int together = power - simd::min_exponent<Form>;
     first = power_of_two(together / 2);
     for (index i = 0; i < period + simd::Floats<Level>::size; ++i)
-      second[i] = power_of_two(together - together / 2 - simd::code_place<Form, Bits>(i % period));
+      second[i] = power_of_two(together - together / 2 - simd::code_place<Form, Kind>(i % period));
   }
   float into() const { return power_of_two(power); }
   float back() const { return power_of_two(-power); }
@@ -57,8 +57,8 @@ template <class Level, simd::CodeForm Form, int Bits> struct W4Range {
 
 // Slots s .. stop of a row of x as the codes' form wants them into values[0 ..]; returns their sum. A
 // slot without input is 0.
-template <class Level, simd::CodeForm Form, int Bits, class T>
-float w4_prepare(const T* x, const W4Range<Level, Form, Bits>& range, const std::int32_t* perm, index s, index stop,
+template <class Level, simd::CodeForm Form, simd::Codes Kind, class T>
+float w4_prepare(const T* x, const W4Range<Level, Form, Kind>& range, const std::int32_t* perm, index s, index stop,
                  float* values) {
   using F = simd::Floats<Level>;
   if (perm)
@@ -75,7 +75,7 @@ float w4_prepare(const T* x, const W4Range<Level, Form, Bits>& range, const std:
 }
 
 // Tile `t`: the rows t * R .. of x side by side, R of them. Rows beyond the last are zero. back [R].
-template <class Level, simd::CodeForm Form, int Bits>
+template <class Level, simd::CodeForm Form, simd::Codes Kind>
 void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, index R, float* x, float* sums,
                      float* back) {
   constexpr index most = w4_tile_rows(simd::Floats<Level>::size);
@@ -83,9 +83,9 @@ void w4_prepare_tile(const LinearW4a16<Host>& op, const W4Weight& w, index t, in
   float values[most][w4_block] = {};
   with_float(op.x.dtype, [&]<class T>(Type<T>) {
     const auto row = [&](index r) { return op.x.as<T>() + (t * R + r) * op.x.strides[0]; };
-    W4Range<Level, Form, Bits> ranges[most];
+    W4Range<Level, Form, Kind> ranges[most];
     for (index r = 0; r < have; ++r) {
-      ranges[r] = W4Range<Level, Form, Bits>(w4_largest<Level>(w, row(r)));
+      ranges[r] = W4Range<Level, Form, Kind>(w4_largest<Level>(w, row(r)));
       back[r] = ranges[r].back();
     }
     for (index begin = 0; begin < w.slots; begin += w4_block)

@@ -39,7 +39,8 @@ struct W4Weight {
   const std::int32_t* perm;  // or null: slots are inputs
   ConstView<3> scales, zeros, offsets;
   index panels, slots, steps, group, groups;
-  float middle;  // the zero point where none is given
+  float middle;            // the zero point where none is given
+  simd::NamedBytes named;  // what codes of a codebook name
 
   INLAY_INLINE explicit W4Weight(const LinearW4a16<Host>& op)
       : codes(op.codes.as<std::uint8_t>()),
@@ -52,7 +53,11 @@ struct W4Weight {
         steps(op.codes.extents[1]),
         group(op.group == 0 ? slots : op.group),
         groups(op.scales.extents[1]),
-        middle(static_cast<float>(1 << (op.bits - 1))) {}
+        middle(static_cast<float>(1 << (op.bits - 1))) {
+    if (!op.codebook.present()) return;
+    named = simd::NamedBytes(op.codebook.as<std::int8_t>());
+    middle = static_cast<float>(-named.least);
+  }
 
   INLAY_INLINE Work work(index rows) const {
     const double bytes = static_cast<double>(panels * steps * w4_step_bytes);
@@ -68,6 +73,13 @@ struct W4Weight {
   }
   INLAY_INLINE index block_end(index begin) const { return min(begin + w4_block, slots); }
 };
+
+// body(kind) of the weight's codes.
+template <simd::Codes Kind> using CodesAre = std::integral_constant<simd::Codes, Kind>;
+template <class Body> auto with_codes(const LinearW4a16<Host>& op, Body&& body) {
+  if (op.codebook.present()) return body(CodesAre<simd::Codes::named>{});
+  return op.bits == 4 ? body(CodesAre<simd::Codes::four>{}) : body(CodesAre<simd::Codes::eight>{});
+}
 
 // body(worker, job) for each job, on the workers 0 .. width - 1.
 template <class Body>
@@ -193,11 +205,12 @@ template <class Level, int P> struct Panels {
 // emit(v, codes, s): the codes of slots begin .. end, in their form, for each of the panels' registers v.
 // Whole words: what lies beyond the last slot meets an x of zero. Of the words, AVX2 has registers for
 // two beside eight sums, four masks and x.
-template <class Level, simd::CodeForm Form, int Bits, int P, class Emit>
+template <class Level, simd::CodeForm Form, simd::Codes Kind, int P, class Emit>
 INLAY_INLINE void for_each_code(const W4Weight& w, const Panels<Level, P>& panels, index begin, index end,
                                 Emit&& emit) {
-  using Words = simd::CodeWords<Level>;
-  constexpr int per_word = 32 / Bits, count = Panels<Level, P>::count;
+  using Words = simd::OpenCodes<Level, Kind>;
+  const simd::CodeTable<Level, Kind> table(w.named);
+  constexpr int per_word = 32 / simd::bits_of<Kind>, count = Panels<Level, P>::count;
   constexpr int most = simd::Floats<Level>::size == 8 ? 2 : 4, open = min(count, most);
   // What a conversion limits has no time to wait for L2; the other form does better with what it needs there,
   // twice as far ahead (Zen 4, 4096 inputs: 20 GB/s a thread, into L1 18).
@@ -209,12 +222,13 @@ INLAY_INLINE void for_each_code(const W4Weight& w, const Panels<Level, P>& panel
     const index ahead = at + panels.further(distance, at, w.steps * w4_step_bytes);
     simd::unroll<count / open>([&](auto part) INLAY_INLINE_LAMBDA {
       Words word[open];
-      simd::unroll<open>(
-          [&](auto i) INLAY_INLINE_LAMBDA { word[i] = panels.template load<locality>(part * open + i, at, ahead); });
+      simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {
+        word[i] = Words(panels.template load<locality>(part * open + i, at, ahead), table);
+      });
       simd::unroll<per_word>([&](auto j) INLAY_INLINE_LAMBDA {
         simd::unroll<open>([&](auto i) INLAY_INLINE_LAMBDA {
           constexpr std::integral_constant<int, part * open + i> v;
-          emit(v, word[i].template code<Form, Bits, j>(), begin + j);
+          emit(v, word[i].template code<Form, j>(), begin + j);
         });
       });
     });

@@ -10,4 +10,8 @@ namespace inlay::simd {
 
 enum class CodeForm { converted, subnormal };
 
+// What a word holds: codes of four bits, of eight, or of four that name bytes of a codebook.
+enum class Codes { four, eight, named };
+template <Codes Kind> inline constexpr int bits_of = Kind == Codes::eight ? 8 : 4;
+
 }  // namespace inlay::simd

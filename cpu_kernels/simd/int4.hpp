@@ -1,12 +1,14 @@
 // Packed codes: one 32-bit word of 4-bit or 8-bit codes for each f32 lane of Floats<Level>, the first
 // code in the lowest bits.
 //
-//   CodeWords<Level>          load(p); code<Form, Bits, J>(): code J of every word as floats, times
-//                             2^code_exponent<Form, Bits>(J): bits are not moved more than they must be, and
-//                             who multiplies takes the power out of x.
-//                             part<Bits, H>(): part H of its codes as the products take them
+//   CodeWords<Level>          load(p)
+//   CodeTable<Level, Kind>    the codebook of Codes::named in a register; of other codes, nothing
+//   OpenCodes<Level, Kind>    (words, table): code<Form, J>() is code J of every word as floats, times
+//                             2^code_exponent<Form, Kind>(J): bits are not moved more than they must be, and
+//                             who multiplies takes the power out of x. A named code is its byte above the least
+//   code_part<Kind, H>        (words, table): part H of their codes as the products take them
 //   CodeInputs<Level>         load(x): four bytes of activations, seen by every lane
-//   CodeSums<Level, Bits>     int32 lanes: CodeSums(start). open(), then add<H>(part, inputs) of each of the `parts` of
+//   CodeSums<Level, Kind>     int32 lanes: CodeSums(start). open(), then add<H>(part, inputs) of each of the `parts` of
 //                             words, for at most `most` slots; close(). to_floats(start) converts `start` + all
 //                             products, with the start in from whichever of the two is the better time.
 //                             columns(rows) is how many registers of words a tile of rows multiplies at once
@@ -14,16 +16,19 @@
 // The activations of one word are `word_bytes`, and those of part H begin at byte place(H) of them. Codes and
 // activations are bytes; where no dot product takes bytes of 8 bits, they are pairs of 16 bits:
 //
-//   4 bits              x0 x2 x4 x6 | x1 x3 x5 x7     low nibbles, then high nibbles
+//   4 bits, named       x0 x2 x4 x6 | x1 x3 x5 x7     low nibbles, then high nibbles
 //   8 bits              x0 x1 x2 x3                   for both nibbles of its codes, where they are parts (NEON)
 //   8 bits, AVX2        x0 x1 | x2 x3                 two bytes each
+//   named, AVX2         x0 x4 | x1 x5 | x2 x6 | x3 x7 two bytes each: one nibble of each half of the word
 //
-// arrange<Level, Bits>(bytes, to) brings a block of bytes into this order.
+// arrange<Level, Kind>(bytes, to) brings a block of bytes into this order.
 //
 // Sums are exact while |x| <= 127. VNNI adds to the int32 themselves. VPMADDUBSW gives pairs in 16 bits, which saturate
 // beyond 32767: one of 4-bit codes is 2 * 15 * 127 = 3810 at most, so that eight fit (30480), 32 slots, and only these
 // are widened. One of 8-bit codes, 2 * 255 * 127, does not fit; VPMADDWD has int32 sums, and half as many products. Two
-// nibbles with sums of their own take as many instructions, and two more to join them.
+// nibbles with sums of their own take as many instructions, and two more to join them. Named codes are bytes and are
+// added up as those of 8 bits, above the least of them or, where bytes above 127 meet no signed ones (NEON), as they
+// are.
 #pragma once
 
 #include <bit>
@@ -38,10 +43,53 @@ namespace inlay::simd {
 template <class Level> struct CodeWords;
 template <class Level> struct CodePart;
 template <class Level> struct CodeInputs;
-template <class Level, int Bits> struct CodeSums;
+template <class Level, Codes Kind> struct CodeSums;
+
+// A codebook of 16 values: they are named from the least on, or as they are.
+struct NamedBytes {
+  std::uint8_t above_least[16] = {};
+  std::int8_t value[16] = {};
+  int least = 0;
+
+  NamedBytes() = default;
+  explicit NamedBytes(const std::int8_t* values) : least(values[0]) {
+    for (int i = 0; i < 16; ++i) least = values[i] < least ? values[i] : least;
+    for (int i = 0; i < 16; ++i) above_least[i] = static_cast<std::uint8_t>((value[i] = values[i]) - least);
+  }
+};
+template <class Level, Codes Kind> struct CodeTable {
+  INLAY_INLINE explicit CodeTable(const NamedBytes&) {}
+};
+
+template <class Level, Codes Kind> struct OpenCodes {
+  CodeWords<Level> words;
+  OpenCodes() = default;
+  INLAY_INLINE OpenCodes(CodeWords<Level> words, const CodeTable<Level, Kind>&) : words(words) {}
+  template <CodeForm Form, int J> INLAY_INLINE Floats<Level> code() const {
+    return words.template code<Form, Kind, J>();
+  }
+};
+template <class Level> struct OpenCodes<Level, Codes::named> {
+  CodeWords<Level> even, odd;
+  OpenCodes() = default;
+  INLAY_INLINE OpenCodes(CodeWords<Level> words, const CodeTable<Level, Codes::named>& table)
+      : even(table.template bytes<0>(words)), odd(table.template bytes<1>(words)) {}
+  template <CodeForm Form, int J> INLAY_INLINE Floats<Level> code() const {
+    return (J % 2 ? odd : even).template code<Form, Codes::eight, J / 2>();
+  }
+};
+template <Codes Kind, int H, class Level>
+INLAY_INLINE CodePart<Level> code_part(CodeWords<Level> words, const CodeTable<Level, Kind>& table) {
+  if constexpr (Kind == Codes::named)
+    return table.template part<H>(words);
+  else
+    return words.template part<Kind, H>();
+}
 
 // The order above: the place of code j's activation among those of its word.
-template <int Bits> INLAY_INLINE constexpr index activation_place(index j) { return Bits == 8 ? j : j % 2 * 4 + j / 2; }
+template <Codes Kind> INLAY_INLINE constexpr index activation_place(index j) {
+  return Kind == Codes::eight ? j : j % 2 * 4 + j / 2;
+}
 
 // A word's parts and its activations.
 struct OnePart {
@@ -54,27 +102,34 @@ struct TwoParts {
   static constexpr index word_bytes = 8;
   static constexpr index place(int part) { return 4 * part; }
 };
+struct FourParts {
+  static constexpr int parts = 4;
+  static constexpr index word_bytes = 16;
+  static constexpr index place(int part) { return 4 * part; }
+};
 
 inline constexpr index arranged = 32;  // bytes that arrange takes at a time, and makes 64 of at most
-template <class Level, int Bits> INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
-  constexpr index codes = 32 / Bits;
-  for (index i = 0; i < arranged; ++i) to[i / codes * codes + activation_place<Bits>(i % codes)] = bytes[i];
+template <class Level, Codes Kind> INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
+  constexpr index codes = 32 / bits_of<Kind>;
+  for (index i = 0; i < arranged; ++i) to[i / codes * codes + activation_place<Kind>(i % codes)] = bytes[i];
 }
 
 // Code j: the word is shifted down by code_shift, and the code's lowest bit is then bit code_place.
-template <CodeForm Form, int Bits> INLAY_INLINE constexpr int code_shift(index j) {
-  if (Form == CodeForm::converted) return Bits * j < 16 ? 0 : 16;
-  return Bits * (j + 1) <= 24 ? 0 : 8;
+template <CodeForm Form, Codes Kind> INLAY_INLINE constexpr int code_shift(index j) {
+  constexpr int bits = bits_of<Kind>;
+  if (Form == CodeForm::converted) return bits * j < 16 ? 0 : 16;
+  return bits * (j + 1) <= 24 ? 0 : 8;
 }
-template <CodeForm Form, int Bits> INLAY_INLINE constexpr int code_place(index j) {
-  return Bits * static_cast<int>(j) - code_shift<Form, Bits>(j);
+template <CodeForm Form, Codes Kind> INLAY_INLINE constexpr int code_place(index j) {
+  if (Kind == Codes::named) return code_place<Form, Codes::eight>(j / 2);
+  return bits_of<Kind> * static_cast<int>(j) - code_shift<Form, Kind>(j);
 }
 template <CodeForm Form> inline constexpr int min_exponent = Form == CodeForm::converted ? 0 : -149;
-template <CodeForm Form, int Bits> INLAY_INLINE constexpr int code_exponent(index j) {
-  return min_exponent<Form> + code_place<Form, Bits>(j);
+template <CodeForm Form, Codes Kind> INLAY_INLINE constexpr int code_exponent(index j) {
+  return min_exponent<Form> + code_place<Form, Kind>(j);
 }
-template <CodeForm Form, int Bits, int J>
-inline constexpr int code_mask = ((1 << Bits) - 1) << code_place<Form, Bits>(J);
+template <CodeForm Form, Codes Kind, int J>
+inline constexpr int code_mask = ((1 << bits_of<Kind>)-1) << code_place<Form, Kind>(J);
 
 template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
@@ -90,13 +145,25 @@ struct CodeWords<Level> {
     std::memcpy(&words.v, p, sizeof(words.v));
     return words;
   }
-  template <CodeForm Form, int Bits, int J> INLAY_INLINE Floats<Level> code() const {
-    const std::uint32_t bits = v >> code_shift<Form, Bits>(J) & code_mask<Form, Bits, J>;
+  template <CodeForm Form, Codes Kind, int J> INLAY_INLINE Floats<Level> code() const {
+    const std::uint32_t bits = v >> code_shift<Form, Kind>(J) & code_mask<Form, Kind, J>;
     return Floats<Level>(Form == CodeForm::subnormal ? std::bit_cast<float>(bits) : static_cast<float>(bits));
   }
-  template <int Bits, int H> INLAY_INLINE CodePart<Level> part() const {
-    return {Bits == 8 ? v : v >> 4 * H & 0x0f0f0f0fu};
+  template <Codes Kind, int H> INLAY_INLINE CodePart<Level> part() const {
+    return {Kind == Codes::eight ? v : v >> 4 * H & 0x0f0f0f0fu};
   }
+};
+template <class Level>
+requires std::is_base_of_v<isa::scalar, Level>
+struct CodeTable<Level, Codes::named> {
+  std::uint8_t v[16];
+  INLAY_INLINE explicit CodeTable(const NamedBytes& named) { std::memcpy(v, named.above_least, sizeof(v)); }
+  template <int H> INLAY_INLINE CodeWords<Level> bytes(CodeWords<Level> words) const {
+    std::uint32_t named = 0;
+    for (int j = 0; j < 4; ++j) named |= std::uint32_t{v[words.v >> (8 * j + 4 * H) & 15]} << 8 * j;
+    return {named};
+  }
+  template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const { return {bytes<H>(words).v}; }
 };
 template <class Level>
 requires std::is_base_of_v<isa::scalar, Level>
@@ -104,9 +171,9 @@ struct CodeInputs<Level> {
   const std::int8_t* x;
   static INLAY_INLINE CodeInputs load(const std::int8_t* x) { return {x}; }
 };
-template <class Level, int Bits>
+template <class Level, Codes Kind>
 requires std::is_base_of_v<isa::scalar, Level>
-struct CodeSums<Level, Bits> : std::conditional_t<Bits == 4, TwoParts, OnePart> {
+struct CodeSums<Level, Kind> : std::conditional_t<Kind == Codes::eight, OnePart, TwoParts> {
   static constexpr index most = 128;
   static constexpr int columns(int) { return 16; }
   std::int32_t v;

@@ -20,17 +20,33 @@ struct CodeWords<Level> {
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) {
     return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
   }
-  template <CodeForm Form, int Bits, int J> INLAY_INLINE Floats<Level> code() const {
-    const __m256i part = code_shift<Form, Bits>(J) == 0 ? v : _mm256_srli_epi32(v, code_shift<Form, Bits>(J));
-    const __m256i bits = _mm256_and_si256(part, _mm256_set1_epi32(code_mask<Form, Bits, J>));
+  template <CodeForm Form, Codes Kind, int J> INLAY_INLINE Floats<Level> code() const {
+    const __m256i part = code_shift<Form, Kind>(J) == 0 ? v : _mm256_srli_epi32(v, code_shift<Form, Kind>(J));
+    const __m256i bits = _mm256_and_si256(part, _mm256_set1_epi32(code_mask<Form, Kind, J>));
     return Form == CodeForm::subnormal ? _mm256_castsi256_ps(bits) : _mm256_cvtepi32_ps(bits);
   }
-  template <int Bits, int H> INLAY_INLINE CodePart<Level> part() const {
-    if constexpr (Bits == 4) return {_mm256_and_si256(H ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15))};
+  template <Codes Kind, int H> INLAY_INLINE CodePart<Level> part() const {
+    if constexpr (Kind == Codes::four) return {_mm256_and_si256(H ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15))};
     // Bytes 2H and 2H + 1 of each word, with zeros between.
     const __m128i two =
         _mm_add_epi8(_mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1), _mm_set1_epi16(2 * H));
     return {_mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(two))};
+  }
+};
+
+template <class Level>
+requires std::is_base_of_v<isa::avx2, Level>
+struct CodeTable<Level, Codes::named> {
+  __m256i v;
+  INLAY_INLINE explicit CodeTable(const NamedBytes& named)
+      : v(_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.above_least)))) {}
+  template <int H> INLAY_INLINE CodeWords<Level> bytes(CodeWords<Level> words) const {
+    return {_mm256_shuffle_epi8(v, words.template part<Codes::four, H>().v)};
+  }
+  // Nibble H of each half of the words; an index with its upper bit set gives the zero above it.
+  template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const {
+    const __m256i nibbles = _mm256_and_si256(_mm256_srli_epi16(words.v, 4 * H), _mm256_set1_epi16(15));
+    return {_mm256_shuffle_epi8(v, _mm256_or_si256(nibbles, _mm256_set1_epi16(-0x8000)))};
   }
 };
 
@@ -45,7 +61,7 @@ struct CodeInputs<Level> {
 // 12).
 template <class Level>
 requires std::is_base_of_v<isa::avx2, Level>
-struct CodeSums<Level, 4> : TwoParts {
+struct CodeSums<Level, Codes::four> : TwoParts {
   static constexpr index most = 32;
   static constexpr int columns(int) { return 2; }
   __v8si v;
@@ -67,9 +83,9 @@ struct CodeSums<Level, 4> : TwoParts {
   }
 };
 
-template <class Level>
-requires std::is_base_of_v<isa::avx2, Level>
-struct CodeSums<Level, 8> : TwoParts {
+template <class Level, Codes Kind>
+requires(std::is_base_of_v<isa::avx2, Level>&& Kind != Codes::four) struct CodeSums<Level, Kind>
+    : std::conditional_t<Kind == Codes::eight, TwoParts, FourParts> {
   static constexpr index most = 128;
   static constexpr int columns(int) { return 2; }
   __v8si v;
@@ -85,17 +101,25 @@ struct CodeSums<Level, 8> : TwoParts {
 };
 
 // Within each half of a register: the even codes of two words, then the odd ones.
-template <class Level, int Bits>
-requires(!std::is_base_of_v<isa::scalar, Level> && Bits == 4) INLAY_INLINE
-    void arrange(const std::int8_t* bytes, std::int8_t* to) {
+template <class Level, Codes Kind>
+requires(!std::is_base_of_v<isa::scalar, Level> && CodeSums<Level, Kind>::word_bytes == 8 &&
+         Kind != Codes::eight) INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
   const __m256i order =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
   const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_shuffle_epi8(all, order));
 }
-template <class Level, int Bits>
-requires(!std::is_base_of_v<isa::scalar, Level> && Bits == 8 && CodeSums<Level, Bits>::word_bytes == 8) INLAY_INLINE
-    void arrange(const std::int8_t* bytes, std::int8_t* to) {
+template <class Level, Codes Kind>
+requires(CodeSums<Level, Kind>::word_bytes == 16) INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
+  const __m128i halves_side_by_side = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+  const __m128i* const from = reinterpret_cast<const __m128i*>(bytes);
+  for (int i = 0; i < 2; ++i)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + i,
+                        _mm256_cvtepi8_epi16(_mm_shuffle_epi8(_mm_loadu_si128(from + i), halves_side_by_side)));
+}
+template <class Level, Codes Kind>
+requires(!std::is_base_of_v<isa::scalar, Level> && Kind == Codes::eight &&
+         CodeSums<Level, Kind>::word_bytes == 8) INLAY_INLINE void arrange(const std::int8_t* bytes, std::int8_t* to) {
   const __m128i* const from = reinterpret_cast<const __m128i*>(bytes);
   for (int i = 0; i < 2; ++i)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + i, _mm256_cvtepi8_epi16(_mm_loadu_si128(from + i)));

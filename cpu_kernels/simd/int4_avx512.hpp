@@ -18,18 +18,35 @@ requires std::is_base_of_v<isa::avx512, Level>
 struct CodeWords<Level> {
   __m512i v;
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) { return {_mm512_loadu_si512(p)}; }
-  template <CodeForm Form, int Bits, int J> INLAY_INLINE Floats<Level> code() const {
-    constexpr int shift = code_shift<Form, Bits>(J);  // without optimisation the intrinsic is a macro
+  template <CodeForm Form, Codes Kind, int J> INLAY_INLINE Floats<Level> code() const {
+    constexpr int shift = code_shift<Form, Kind>(J);  // without optimisation the intrinsic is a macro
     const __m512i part = shift == 0 ? v : _mm512_srli_epi32(v, shift);
-    const __m512i bits = _mm512_and_si512(part, _mm512_set1_epi32(code_mask<Form, Bits, J>));
+    const __m512i bits = _mm512_and_si512(part, _mm512_set1_epi32(code_mask<Form, Kind, J>));
     return Form == CodeForm::subnormal ? _mm512_castsi512_ps(bits) : _mm512_cvtepi32_ps(bits);
   }
-  template <int Bits, int H> INLAY_INLINE CodePart<Level> part() const {
-    if constexpr (Bits == 4) return {_mm512_and_si512(H ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15))};
+  template <Codes Kind, int H> INLAY_INLINE CodePart<Level> part() const {
+    if constexpr (Kind == Codes::four) return {_mm512_and_si512(H ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15))};
     if constexpr (std::is_base_of_v<isa::avx512_vnni, Level>) return {v};
     const __m128i two =
         _mm_add_epi8(_mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1), _mm_set1_epi16(2 * H));
     return {_mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(two))};
+  }
+};
+
+template <class Level>
+requires std::is_base_of_v<isa::avx512, Level>
+struct CodeTable<Level, Codes::named> {
+  __m512i v;
+  INLAY_INLINE explicit CodeTable(const NamedBytes& named)
+      : v(_mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(named.above_least)))) {}
+  template <int H> INLAY_INLINE CodeWords<Level> bytes(CodeWords<Level> words) const {
+    return {_mm512_shuffle_epi8(v, words.template part<Codes::four, H>().v)};
+  }
+  template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const {
+    if constexpr (std::is_base_of_v<isa::avx512_vnni, Level>) return {bytes<H>(words).v};
+    const __m512i shifted = H ? _mm512_srli_epi16(words.v, 4 * H) : words.v;  // as at AVX2
+    const __m512i nibbles = _mm512_and_si512(shifted, _mm512_set1_epi16(15));
+    return {_mm512_shuffle_epi8(v, _mm512_or_si512(nibbles, _mm512_set1_epi16(-0x8000)))};
   }
 };
 
@@ -42,8 +59,8 @@ struct CodeInputs<Level> {
 
 // As at AVX2.
 template <class Level>
-requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512_vnni, Level>) struct CodeSums<Level, 4>
-    : TwoParts {
+requires(std::is_base_of_v<isa::avx512, Level> &&
+         !std::is_base_of_v<isa::avx512_vnni, Level>) struct CodeSums<Level, Codes::four> : TwoParts {
   static constexpr index most = 32;
   static constexpr int columns(int) { return 2; }
   __v16si v;
@@ -63,9 +80,10 @@ requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512
   }
 };
 
-template <class Level>
-requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512_vnni, Level>) struct CodeSums<Level, 8>
-    : TwoParts {
+template <class Level, Codes Kind>
+requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512_vnni, Level> &&
+         Kind != Codes::four) struct CodeSums<Level, Kind>
+    : std::conditional_t<Kind == Codes::eight, TwoParts, FourParts> {
   static constexpr index most = 128;
   static constexpr int columns(int) { return 2; }
   __v16si v;
@@ -82,9 +100,9 @@ requires(std::is_base_of_v<isa::avx512, Level> && !std::is_base_of_v<isa::avx512
 
 #if defined(__AVX512VNNI__)
 // A dot product takes four cycles (Zen 5) and two begin in each: eight sums or more hide that.
-template <class Level, int Bits>
+template <class Level, Codes Kind>
 requires std::is_base_of_v<isa::avx512_vnni, Level>
-struct CodeSums<Level, Bits> : std::conditional_t<Bits == 4, TwoParts, OnePart> {
+struct CodeSums<Level, Kind> : std::conditional_t<Kind == Codes::eight, OnePart, TwoParts> {
   static constexpr index most = 128;
   static constexpr int columns(int rows) { return rows >= 8 ? 2 : 4; }
   __v16si v;

@@ -20,18 +20,33 @@ requires std::is_base_of_v<isa::neon, Level>
 struct CodeWords<Level> {
   uint8x16_t v;
   static INLAY_INLINE CodeWords load(const std::uint8_t* p) { return {vld1q_u8(p)}; }
-  template <CodeForm Form, int Bits, int J> INLAY_INLINE Floats<Level> code() const {
-    constexpr int shift = code_shift<Form, Bits>(J);
+  template <CodeForm Form, Codes Kind, int J> INLAY_INLINE Floats<Level> code() const {
+    constexpr int shift = code_shift<Form, Kind>(J);
     uint32x4_t bits = vreinterpretq_u32_u8(v);
     if constexpr (shift > 0) bits = vshrq_n_u32(bits, shift);
-    bits = vandq_u32(bits, vdupq_n_u32(code_mask<Form, Bits, J>));
+    bits = vandq_u32(bits, vdupq_n_u32(code_mask<Form, Kind, J>));
     return Form == CodeForm::subnormal ? vreinterpretq_f32_u32(bits) : vcvtq_f32_u32(bits);
   }
-  template <int Bits, int H> INLAY_INLINE CodePart<Level> part() const {
-    if constexpr (Bits == 8 && has_mixed_dot<Level>)
+  template <Codes Kind, int H> INLAY_INLINE CodePart<Level> part() const {
+    if constexpr (Kind == Codes::eight && has_mixed_dot<Level>)
       return {v};
     else
       return {H ? vshrq_n_u8(v, 4) : vandq_u8(v, vdupq_n_u8(15))};
+  }
+};
+
+template <class Level>
+requires std::is_base_of_v<isa::neon, Level>
+struct CodeTable<Level, Codes::named> {
+  uint8x16_t above_least, factors;  // factors: as the products take them
+  INLAY_INLINE explicit CodeTable(const NamedBytes& named)
+      : above_least(vld1q_u8(named.above_least)),
+        factors(has_mixed_dot<Level> ? above_least : vreinterpretq_u8_s8(vld1q_s8(named.value))) {}
+  template <int H> INLAY_INLINE CodeWords<Level> bytes(CodeWords<Level> words) const {
+    return {vqtbl1q_u8(above_least, words.template part<Codes::four, H>().v)};
+  }
+  template <int H> INLAY_INLINE CodePart<Level> part(CodeWords<Level> words) const {
+    return {vqtbl1q_u8(factors, words.template part<Codes::four, H>().v)};
   }
 };
 
@@ -44,30 +59,31 @@ struct CodeInputs<Level> {
   }
 };
 
-// sums + the four products of each word, codes below 128 where the dot product is not mixed.
+// sums + the four products of each word; where the dot product is not mixed, codes are signed bytes.
 template <class Level> INLAY_INLINE int32x4_t add_products(int32x4_t sums, uint8x16_t codes, int8x16_t x) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
   if constexpr (has_mixed_dot<Level>) return vusdotq_s32(sums, codes, x);
 #endif
-  const int8x16_t nibbles = vreinterpretq_s8_u8(codes);
+  const int8x16_t bytes = vreinterpretq_s8_u8(codes);
 #if defined(__ARM_FEATURE_DOTPROD)
-  if constexpr (std::is_base_of_v<isa::neon_dotprod, Level>) return vdotq_s32(sums, nibbles, x);
+  if constexpr (std::is_base_of_v<isa::neon_dotprod, Level>) return vdotq_s32(sums, bytes, x);
 #endif
-  // Two products are 3810 at most.
-  const int16x8_t low = vmull_s8(vget_low_s8(nibbles), vget_low_s8(x)), high = vmull_high_s8(nibbles, x);
+  // Two products are 2 * 128 * 127 at most: they fit 16 bits.
+  const int16x8_t low = vmull_s8(vget_low_s8(bytes), vget_low_s8(x)), high = vmull_high_s8(bytes, x);
   return vpadalq_s16(sums, vpaddq_s16(low, high));
 }
 
-template <class Level, int Bits>
+template <class Level, Codes Kind>
 requires std::is_base_of_v<isa::neon, Level>
-struct CodeSums<Level, Bits> : std::conditional_t<Bits == 4, TwoParts, OnePart> {
-  static constexpr bool nibbles = Bits == 8 && !has_mixed_dot<Level>;
+struct CodeSums<Level, Kind> : std::conditional_t<Kind == Codes::eight, OnePart, TwoParts> {
+  static constexpr bool nibbles = Kind == Codes::eight && !has_mixed_dot<Level>;
+  static constexpr bool from_least = Kind != Codes::named || has_mixed_dot<Level>;  // else values: nothing to take off
   static constexpr index most = 128;
-  static constexpr int parts = Bits == 4 || nibbles ? 2 : 1;
+  static constexpr int parts = Kind != Codes::eight || nibbles ? 2 : 1;
   static constexpr int columns(int) { return 4; }
   int32x4_t v, high;  // high: of the upper nibbles of codes
   CodeSums() = default;
-  INLAY_INLINE explicit CodeSums(std::int32_t start) : v(vdupq_n_s32(start)) {}
+  INLAY_INLINE explicit CodeSums(std::int32_t start) : v(vdupq_n_s32(from_least ? start : 0)) {}
   INLAY_INLINE void open() { high = vdupq_n_s32(0); }
   template <int H> INLAY_INLINE void add(CodePart<Level> codes, CodeInputs<Level> inputs) {
     int32x4_t& sums = H && nibbles ? high : v;

@@ -28,7 +28,7 @@ bool alike(const PackedW4& a, const PackedW4& b) {
   const bool zeros = a.zeros.size() != 0, offsets = a.offsets.size() != 0;
   return a.k == b.k && a.slots == b.slots && a.group == b.group && a.bits == b.bits && a.scale_type == b.scale_type &&
          zeros == (b.zeros.size() != 0) && (!zeros || a.zero_type == b.zero_type) &&
-         offsets == (b.offsets.size() != 0) && a.perm == b.perm;
+         offsets == (b.offsets.size() != 0) && a.codebook == b.codebook && a.perm == b.perm;
 }
 bool alike(const LinearWeight& a, const LinearWeight& b) {
   if (a.bias.present() != b.bias.present() || (a.bias.present() && a.bias.dtype != b.bias.dtype)) return false;
@@ -97,6 +97,7 @@ Status append(const Parts<PackedW4>& parts, PackedW4& whole) {
   whole.bits = first.bits;
   whole.scale_type = first.scale_type;
   whole.zero_type = first.zero_type;
+  whole.codebook = first.codebook;
   whole.perm = first.perm;
   for (const PackedW4* part : parts) whole.n += part->n;
   for (auto member : {&PackedW4::codes, &PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets})

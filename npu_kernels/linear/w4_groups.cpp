@@ -57,7 +57,7 @@ void make_room_for_epilogue(const Device& device, W4Groups& op) {
   const index block = std::max<index>(device.fractal_block(DType::f16), rate->k);
   const auto fits = [&] {
     const bool stored = !op.made || op.codes.blocked();
-    const index codes = stored ? 0 : W4Codes::bytes(device, op.weight.codes, codes_at_once(device, op), panels_ahead);
+    const index codes = stored ? 0 : W4Codes::bytes(device, op.weight, codes_at_once(device, op), panels_ahead);
     return staged_bytes(device, op.plan.products, t) + W4GroupEpilogue::bytes(device, op) + codes <= all - all / 64;
   };
   while (!fits() && t.vector_m > op.plan.products.row_unit) t.vector_m -= op.plan.products.row_unit;
@@ -113,7 +113,7 @@ W4Groups w4_groups(GlobalMemory& memory, const RowSource& x, const W4Weight& wei
   make_room_for_epilogue(device, op);
   if (op.made && op.codes.blocked()) {
     const index room = static_cast<index>(device.memory(Space::vector).bytes) - W4GroupEpilogue::bytes(device, op);
-    op.plan.tiles.stored_k = std::min(op.plan.tiles.stored_k, W4Codes::stored_slots_in(device, weight.codes, room));
+    op.plan.tiles.stored_k = std::min(op.plan.tiles.stored_k, W4Codes::stored_slots_in(device, weight, room));
   }
   if (op.spread > 1 && !op.codes.blocked() && op.plan.tiles.block_m >= op.left.rows)
     op.left.blocks = {};
@@ -131,7 +131,7 @@ void make_w4_operands(Core& core, const W4Groups& op) {
     core.sync_all();
   }
   make_halves(core, op.x, op.halves);
-  if (!op.made) make_w4_codes(core, op.weight.codes, op.less_middle(), op.codes);
+  if (!op.made) make_w4_codes(core, op.weight, op.less_middle(), op.codes);
   const bool sums = op.shifts() && !op.bytes;
   if (spread || sums) core.sync_all();
   if (sums) make_sums(core, op);
@@ -154,12 +154,12 @@ void multiply_w4_groups(Core& core, const W4Groups& op) {
   std::optional<W4Codes> codes;
   std::optional<StoredTiles> stored;
   if (stores) {
-    codes.emplace(core, scratch, op.weight.codes, op.less_middle(), op.plan.tiles.stored_k, 2);
+    codes.emplace(core, scratch, op.weight, op.less_middle(), op.plan.tiles.stored_k, 2);
     stored.emplace(core, std::ref(*codes), op.codes, RowTile{panel_rows, op.plan.tiles.stored_k});
     makers.store_right = std::ref(*stored);
     makers.meet = meeting(core, true);
   } else if (op.made) {
-    codes.emplace(core, scratch, op.weight.codes, op.less_middle(), codes_at_once(core.device(), op), panels_ahead);
+    codes.emplace(core, scratch, op.weight, op.less_middle(), codes_at_once(core.device(), op), panels_ahead);
     makers.right = std::ref(*codes);
   }
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);

@@ -50,6 +50,21 @@ index words_of_a_row(const Device& device, index words_of_block) {
   return block * std::max<index>(1, lanes / block);
 }
 
+// Codes of `depth` slots that are looked up at once: whole blocks of 16 channels, in an eighth of the vector unit's
+// memory.
+index looked_up_at_once(const Device& device, index depth) {
+  const index block = device.fractal_block(DType::f16), of_slot = panel_rows * (CodeValues::bytes_of_code + 1);
+  const index room = static_cast<index>(device.memory(Space::vector).bytes) / 8;
+  return panel_rows * std::clamp(round_down(room / of_slot, block), block, round_up(std::max<index>(depth, 1), block));
+}
+
+// Sixteen values, which come into another tile; places and values of codes.
+index bytes_of_look_up(const Device& device, const W4Weight& weight, index depth) {
+  if (!weight.codebook.present()) return 0;
+  const index granule = static_cast<index>(device.memory(Space::vector).align);
+  return 2 * round_up(w4_codebook, granule) + looked_up_at_once(device, depth) * (CodeValues::bytes_of_code + 1);
+}
+
 // Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out.
 index bytes_of_stored_slot(const RowSource& codes) {
   return 3 * 4 * panel_rows / codes.per_word() + 2 * 2 * panel_rows;
@@ -71,6 +86,7 @@ W4Weight w4_weight(GlobalMemory& memory, const LinearW4a16<Host>& op) {
   weight.scales = per_group("scales", op.scales);
   weight.zeros = per_group("zeros", op.zeros);
   weight.offsets = per_group("offsets", op.offsets);
+  weight.codebook = memory.bind_optional("codebook", op.codebook);
   weight.group = op.group == 0 ? std::max<index>(slots, 1) : std::min(op.group, std::max<index>(slots, 1));
   weight.middle = op.bits == 4 ? 8 : 128;
   return weight;
@@ -83,14 +99,23 @@ W4Reader::W4Reader(Core& core, Scratch& scratch, const W4Weight& weight, index d
       scales_(core, scratch, weight.scales, panel_rows, depth / weight.group + 2),
       w_(scratch.alloc("w", {panel_rows, std::max<index>(2, depth)}, DType::f32)) {
   if (weight.shifts()) others_.emplace(core, scratch, weight.zeros_or_offsets(), panel_rows, depth / weight.group + 2);
+  if (!weight.codebook.present()) return;
+  values_ = scratch.alloc("values", w_.shape, DType::i8);
+  look_up_.emplace(core, scratch, weight.codebook, w_.shape);
 }
 
 Tensor W4Reader::read(index row, index rows, index k, index depth) {
   const Tensor all = w_.slice(0, rows, 0, depth);
-  core_.vcast(all, codes_.read(row, rows, k, depth));
+  Tensor codes = codes_.read(row, rows, k, depth);
+  if (look_up_) {
+    const Tensor values = values_.slice(0, rows, 0, depth);
+    (*look_up_)(values, codes);
+    codes = values;
+  }
+  core_.vcast(all, codes);
   codes_.release();
   const index group = weight_.group;
-  if (!weight_.shifts()) core_.vscalar(VectorOp::sub, all, all, weight_.middle);
+  if (!weight_.shifts() && !look_up_) core_.vscalar(VectorOp::sub, all, all, weight_.middle);
   for_groups(k, depth, group, [&](index first, index count) {
     const Tensor w = all.slice(0, rows, first, count);
     if (weight_.zeros.count > 0) combine(core_, VectorOp::sub, w, w, *others_, row, k + first, group);
@@ -107,17 +132,24 @@ DequantizedTiles::DequantizedTiles(Core& core, Scratch& scratch, const W4Weight&
       codes_(core, scratch, weight.codes, panel_rows, at_once_.depth, panels_ahead),
       scales_(core, scratch, weight.scales, panel_rows, at_once_.depth / weight.group + 2, panels_ahead),
       bytes_(scratch.alloc("codes in bytes", {panel_rows, at_once_.depth}, DType::i8)),
-      halves_(scratch.alloc("w", {panel_rows, at_once_.depth}, DType::f16)) {}
+      halves_(scratch.alloc("w", {panel_rows, at_once_.depth}, DType::f16)) {
+  if (weight.codebook.present()) look_up_.emplace(core, scratch, weight.codebook, bytes_.shape);
+}
 
 void DequantizedTiles::operator()(const Tensor& tile, index row, index rows, index k, index depth) {
   for_pieces(row, rows, k, depth, at_once_, [&](index r, index count, index at, index part) {
     const index padded = round_up(part, tile.block), per_word = weight_.codes.per_word();
-    Tensor codes = codes_.read(r, count, at, part), words = as(codes, DType::i32);
-    words.shape.columns = ceil_div(part, per_word);
-    words.pitch /= per_word;
-    codes.dtype = turn_upper_bits(core_, words, weight_.codes.dtype);
+    Tensor codes = codes_.read(r, count, at, part);
     const Tensor bytes = bytes_.slice(0, count, 0, part), w = halves_.slice(0, count, 0, padded);
-    core_.vcast(bytes, codes);
+    if (look_up_) {
+      (*look_up_)(bytes, codes);
+    } else {
+      Tensor words = as(codes, DType::i32);
+      words.shape.columns = ceil_div(part, per_word);
+      words.pitch /= per_word;
+      codes.dtype = turn_upper_bits(core_, words, weight_.codes.dtype);
+      core_.vcast(bytes, codes);
+    }
     codes_.release();
     if (padded > part) core_.vfill(w, 0);
     for_groups(at, part, weight_.group, [&](index first, index columns) {
@@ -135,26 +167,32 @@ index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot) {
                   round_down(std::min<index>(room, 8192), std::max<index>(block, 64)));
 }
 
-index W4Codes::bytes(const Device& device, const RowSource& codes, index depth, std::uint32_t ahead) {
+index W4Codes::bytes(const Device& device, const W4Weight& weight, index depth, std::uint32_t ahead) {
+  const RowSource& codes = weight.codes;
   const index row = words_of_a_row(device, device.fractal_block(DType::f16) / codes.per_word());
-  return 4 * ((index{ahead} + 1) * round_up(words_of(codes, depth) * panel_rows, row) + 2 * row);
+  return 4 * ((index{ahead} + 1) * round_up(words_of(codes, depth) * panel_rows, row) + 2 * row) +
+         bytes_of_look_up(device, weight, depth);
 }
 
-W4Codes::W4Codes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, index depth,
+W4Codes::W4Codes(Core& core, Scratch& scratch, const W4Weight& weight, bool less_middle, index depth,
                  std::uint32_t ahead)
     : core_(core),
-      codes_(codes),
+      codes_(weight.codes),
       less_middle_(less_middle),
       block_(core.device().fractal_block(DType::f16)),
       at_once_(depth),
-      words_of_block_(block_ / codes.per_word()),
+      words_of_block_(block_ / codes_.per_word()),
       words_of_row_(words_of_a_row(core.device(), words_of_block_)),
-      words_(core.ring("words", Space::vector, {1, round_up(words_of(codes, depth) * panel_rows, words_of_row_)},
+      words_(core.ring("words", Space::vector, {1, round_up(words_of(codes_, depth) * panel_rows, words_of_row_)},
                        DType::i32, {ahead, Pipe::load_vector, Pipe::vector})),
       order_(scratch.alloc("order of words", {2, words_of_row_}, DType::i32)),
-      permuted_(scratch.alloc("words of blocks", {1, round_up(words_of(codes, depth) * panel_rows, words_of_row_)},
+      permuted_(scratch.alloc("words of blocks", {1, round_up(words_of(codes_, depth) * panel_rows, words_of_row_)},
                               DType::i32)) {
   make_order();
+  if (!weight.codebook.present()) return;
+  const Shape most{1, looked_up_at_once(core.device(), depth)};
+  values_ = scratch.alloc("values", most, DType::i8);
+  look_up_.emplace(core, scratch, weight.codebook, most);
 }
 
 // Word j of channel n of a block goes from 16 j + n to j + n words_of_block; both are powers of two.
@@ -191,6 +229,7 @@ void W4Codes::panel(const Tensor& tile, index row, index k, index depth) {
   const Shape rows_of_blocks{padded / words_of_row_, words_of_row_};
   core_.vshuffle(permuted.reshape(rows_of_blocks), words.reshape(rows_of_blocks), order_.row_slice(0, 1));
   words_.release();
+  if (look_up_) return look_up(tile, permuted);
   Tensor codes = permuted;
   codes.dtype = less_middle_ ? turn_upper_bits(core_, permuted, codes_.dtype) : codes_.dtype;
   codes.layout = Layout::nz;
@@ -200,16 +239,36 @@ void W4Codes::panel(const Tensor& tile, index row, index k, index depth) {
   core_.vcast(tile, codes);
 }
 
-index W4Codes::stored_slots_in(const Device& device, const RowSource& codes, index bytes) {
-  const index block = device.fractal_block(DType::f16);
-  const index order = 2 * 4 * words_of_a_row(device, block / codes.per_word());
-  return round_down((bytes - order) / bytes_of_stored_slot(codes), std::max<index>(block, 64));
+// Values of whole blocks lie as the tile has them, but for where the tile's blocks begin.
+void W4Codes::look_up(const Tensor& tile, const Tensor& words) {
+  Tensor codes = as(words, codes_.dtype);
+  codes.shape.columns = panel_rows * tile.columns();
+  codes.pitch = codes.shape.columns;
+  for (index k = 0, slots = 0; k < tile.columns(); k += slots) {
+    slots = std::min(values_.columns() / panel_rows, tile.columns() - k);
+    Tensor values = values_.slice(0, 1, 0, panel_rows * slots);
+    (*look_up_)(values, codes.slice(0, 1, panel_rows * k, panel_rows * slots));
+    values.layout = Layout::nz;
+    values.block = block_;
+    values.pitch = panel_rows;
+    values.shape = {tile.rows(), slots};
+    core_.vcast(tile.slice(0, tile.rows(), k, slots), values);
+  }
 }
 
-void make_w4_codes(Core& core, const RowSource& codes, bool less_middle, const Operand& to) {
-  const index depth = w4_slots_at_once(core.device(), codes.depth, bytes_of_stored_slot(codes) / 3 * 4);
+index W4Codes::stored_slots_in(const Device& device, const W4Weight& weight, index bytes) {
+  const index block = device.fractal_block(DType::f16);
+  const index order = 2 * 4 * words_of_a_row(device, block / weight.codes.per_word());
+  return round_down(
+      (bytes - order - bytes_of_look_up(device, weight, weight.codes.depth)) / bytes_of_stored_slot(weight.codes),
+      std::max<index>(block, 64));
+}
+
+void make_w4_codes(Core& core, const W4Weight& weight, bool less_middle, const Operand& to) {
+  const index of_slot = bytes_of_stored_slot(weight.codes) / 3 * 4;
+  const index depth = w4_slots_at_once(core.device(), weight.codes.depth, of_slot);
   Scratch scratch(core);
-  W4Codes make(core, scratch, codes, less_middle, depth, 2);
+  W4Codes make(core, scratch, weight, less_middle, depth, 2);
   StoredTiles store(core, std::ref(make), to, {panel_rows, depth});
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   store.all();

@@ -1,4 +1,5 @@
-// A weight of codes of four or eight bits, w = (q - zero) scale, or q scale + offset, one for each group of slots:
+// A weight of codes of four or eight bits, w = (q - zero) scale, or q scale + offset, one for each group of slots, or
+// codebook[q] scale:
 //
 //   codes, scales, zeros, offsets     panels of words and of groups, each transposed as it is read (operand.hpp)
 //   slots   0 .. group-1 | group .. 2 group-1 | ..        a tile may start within a group: its rest comes first
@@ -10,11 +11,13 @@
 #include <inlay/ops/linear_w4a16.hpp>
 
 #include "npu_kernels/linear/layout.hpp"
+#include "npu_kernels/linear/w4_codebook.hpp"
 
 namespace inlay::npu {
 
 struct W4Weight {
   RowSource codes = {}, scales = {}, zeros = {}, offsets = {};  // zeros and offsets of count 0: not given
+  NdTensor codebook = {};                                       // not present: a code is its own value
   index group = 0;                                              // slots
   float middle = 8;
 
@@ -36,11 +39,12 @@ class W4Reader final : public RowTiles {
   W4Weight weight_;
   RowReader codes_, scales_;
   std::optional<RowReader> others_;
-  Tensor w_;
+  std::optional<CodeValues> look_up_;
+  Tensor w_, values_;
 };
 
-// Tiles of f16 (MakeTile), of codes without zero points that have scales of f16: w = f16((q - 2^(bits - 1)) scale),
-// rounded once.
+// Tiles of f16 (MakeTile), of codes without zero points that have scales of f16: w = f16((q - 2^(bits - 1)) scale), or
+// f16(codebook[q] scale), rounded once.
 class DequantizedTiles {
  public:
   static bool takes(const W4Weight& weight) { return !weight.shifts() && weight.scales.dtype == DType::f16; }
@@ -52,29 +56,32 @@ class DequantizedTiles {
   W4Weight weight_;
   RowTile at_once_;
   RowReader codes_, scales_;
+  std::optional<CodeValues> look_up_;
   Tensor bytes_, halves_;
 };
 
-// Tiles (MakeTile) of codes, or of codes less their middle, as the matrix unit's floats, which hold them exactly. The
-// order of the words is that of their fractal blocks but for a permutation within each:
+// Tiles (MakeTile) of codes, of codes less their middle, or of values of the codebook, as the matrix unit's floats,
+// which hold them exactly. The order of the words is that of their fractal blocks but for a permutation within each:
 //
 //   words of a block   w0 of n0 .. n15 | w1 of n0 .. n15 | ..      ->      w0 w1 .. of n0 | w0 w1 .. of n1 | ..
 //
 //   load_vector  words    vector  permuted, upper bit of each code turned, unpacked    the matrix unit, or store
+//                                 permuted, looked up, some blocks at once
 class W4Codes {
  public:
   // Up to `depth` slots at once; `ahead` loads are on their way.
-  W4Codes(Core& core, Scratch& scratch, const RowSource& codes, bool less_middle, index depth, std::uint32_t ahead);
+  W4Codes(Core& core, Scratch& scratch, const W4Weight& weight, bool less_middle, index depth, std::uint32_t ahead);
   // Of the vector unit's memory.
-  static index bytes(const Device& device, const RowSource& codes, index depth, std::uint32_t ahead);
+  static index bytes(const Device& device, const W4Weight& weight, index depth, std::uint32_t ahead);
   // How many slots so many bytes of it hold where the tiles are stored.
-  static index stored_slots_in(const Device& device, const RowSource& codes, index bytes);
+  static index stored_slots_in(const Device& device, const W4Weight& weight, index bytes);
   // Channels [row, row + rows) of a panel's first on, slots [k, k + depth) of a block's first on, filled up to blocks.
   void operator()(const Tensor& tile, index row, index rows, index k, index depth);
 
  private:
   void panel(const Tensor& tile, index row, index k, index depth);
   void make_order();
+  void look_up(const Tensor& tile, const Tensor& words);
 
   Core& core_;
   RowSource codes_;
@@ -82,12 +89,14 @@ class W4Codes {
   index block_, at_once_, words_of_block_, words_of_row_;  // of a row of the permutation: blocks that fill the lanes
   Ring words_;
   Tensor order_, permuted_;
+  std::optional<CodeValues> look_up_;
+  Tensor values_;
 };
 
 // Slots at once, where `bytes_of_slot` of the vector unit's memory hold one.
 index w4_slots_at_once(const Device& device, index depth, index bytes_of_slot);
 
 // All of them before the first product, each vector unit its share.
-void make_w4_codes(Core& core, const RowSource& codes, bool less_middle, const Operand& to);
+void make_w4_codes(Core& core, const W4Weight& weight, bool less_middle, const Operand& to);
 
 }  // namespace inlay::npu

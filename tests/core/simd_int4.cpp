@@ -20,6 +20,7 @@ namespace {
 using Level = isa::INLAY_LEVEL;
 using F = simd::Floats<Level>;
 using simd::CodeForm;
+using simd::Codes;
 constexpr index N = F::size;
 
 std::vector<std::uint8_t> random_bytes(index count, std::uint32_t seed) {
@@ -29,22 +30,29 @@ std::vector<std::uint8_t> random_bytes(index count, std::uint32_t seed) {
   return bytes;
 }
 
-template <CodeForm Form, int Bits, int J> void expect_code(const std::uint8_t* bytes) {
+const std::int8_t book[16] = {-127, -104, -83, 0, -49, 127, -22, -10, 1, 13, -128, 38, 53, 69, 89, 113};
+
+template <CodeForm Form, Codes Kind, int J> void expect_code(const std::uint8_t* bytes) {
+  constexpr int bits = simd::bits_of<Kind>;
   float got[N];
-  simd::CodeWords<Level>::load(bytes).template code<Form, Bits, J>().store(got);
+  const simd::CodeTable<Level, Kind> table{simd::NamedBytes(book)};
+  const auto words = simd::CodeWords<Level>::load(bytes);
+  simd::OpenCodes<Level, Kind>(words, table).template code<Form, J>().store(got);
   for (index lane = 0; lane < N; ++lane) {
     std::uint32_t word;
     std::memcpy(&word, bytes + 4 * lane, sizeof(word));
-    const double code = word >> (Bits * J) & ((1u << Bits) - 1);
-    ASSERT_EQ(static_cast<double>(got[lane]), std::ldexp(code, simd::code_exponent<Form, Bits>(J))) << Bits << ' ' << J;
+    const std::uint32_t code = word >> (bits * J) & ((1u << bits) - 1);
+    const double number = Kind == Codes::named ? book[code & 15] + 128 : static_cast<double>(code);
+    ASSERT_EQ(static_cast<double>(got[lane]), std::ldexp(number, simd::code_exponent<Form, Kind>(J))) << bits << J;
   }
 }
 template <CodeForm Form> void expect_codes() {
   const auto bytes = random_bytes(4 * N * 64, 1);
   for (index at = 0; at < 64; ++at) {
     const std::uint8_t* words = bytes.data() + at * 4 * N;
-    simd::unroll<8>([&](auto j) { expect_code<Form, 4, j>(words); });
-    simd::unroll<4>([&](auto j) { expect_code<Form, 8, j>(words); });
+    simd::unroll<8>([&](auto j) { expect_code<Form, Codes::four, j>(words); });
+    simd::unroll<8>([&](auto j) { expect_code<Form, Codes::named, j>(words); });
+    simd::unroll<4>([&](auto j) { expect_code<Form, Codes::eight, j>(words); });
   }
 }
 TEST(int4, converted_codes) { expect_codes<CodeForm::converted>(); }

@@ -17,7 +17,15 @@
 
 namespace inlay::test {
 
-enum class Form { symmetric, zeros, offsets };
+enum class Form { symmetric, zeros, offsets, codebook };
+inline constexpr int forms = 4;
+
+// How a code becomes a number in a kernel.
+struct CodeKind {
+  Form form;
+  index bits;
+};
+inline constexpr CodeKind code_kinds[] = {{Form::zeros, 4}, {Form::zeros, 8}, {Form::codebook, 4}};
 
 struct Shape {
   index rows, n, k, group, bits;
@@ -27,7 +35,7 @@ struct Case {
   Shape shape;
   Tensor<2> x, y;
   Tensor<3> codes, scales, zeros = {}, offsets = {};
-  Tensor<1> perm = {}, bias = {};
+  Tensor<1> codebook = {}, perm = {}, bias = {};
   W4Compute compute = W4Compute::exact_float;
 
   index slots() const { return perm.present() ? perm.size() : shape.k; }
@@ -35,7 +43,7 @@ struct Case {
   LinearW4a16<Host> op() {
     LinearW4a16<Host> op{.x = x, .codes = codes, .scales = scales, .y = y};
     op.zeros = zeros, op.offsets = offsets;
-    op.perm = perm, op.bias = bias;
+    op.codebook = codebook, op.perm = perm, op.bias = bias;
     op.group = shape.group, op.bits = shape.bits;
     op.compute = compute;
     return op;
@@ -52,9 +60,11 @@ struct Types {
   DType x = DType::f32, y = DType::f32, scales = DType::f32, zeros = DType::u8, offsets = scales;
 };
 
-// Codes fill their words to the last bit, and channels beyond n have NaN scales.
-inline Case make(const Shape& s, Form form, Types types, Layout layout, Rng& rng, index slots = -1) {
+// Codes fill their words to the last bit, and channels beyond n have NaN scales. A codebook has codes of 4 bits,
+// whatever `s` says; its values lie in the whole range of their type or close together, in any order.
+inline Case make(Shape s, Form form, Types types, Layout layout, Rng& rng, index slots = -1) {
   const bool permuted = slots >= 0;
+  if (form == Form::codebook) s.bits = 4;
   if (!permuted) slots = s.k;
   const std::array<index, 3> per_group{w4_panels(s.n), w4_groups(slots, s.group), w4_panel};
   const Layout packed{.row_gap = 0, .misaligned = layout.misaligned};
@@ -73,6 +83,10 @@ inline Case make(const Shape& s, Form form, Types types, Layout layout, Rng& rng
       c.zeros.integers(rng, 0, (1 << s.bits) - 1);
     else
       c.zeros.uniform(rng, 0, (1 << s.bits) - 1);
+  }
+  if (form == Form::codebook) {
+    const int far = rng() % 2 ? 128 : 12;
+    c.codebook = Tensor<1>(DType::i8, {w4_codebook}, packed).integers(rng, -far, far - 1);
   }
   for (index i = 0; i < c.scales.size(); ++i)
     if (i / (per_group[1] * w4_panel) * w4_panel + i % w4_panel >= s.n)
@@ -93,14 +107,20 @@ struct Weight {
     const index steps = w4_steps(slots, c.shape.bits), groups = w4_groups(slots, c.shape.group);
     const auto* codes = c.codes.data<std::uint8_t>();
     q = scale = offset = Matrix::Zero(n, slots);
+    double least = 0;
+    for (index i = 0; i < c.codebook.size(); ++i)
+      least = i == 0 ? c.codebook.get(i) : std::min(least, c.codebook.get(i));
     for (index i = 0; i < n; ++i)
       for (index s = 0; s < slots; ++s) {
         const std::uint8_t* bytes = codes + ((i / 16 * steps + s / per_word) * 16 + i % 16) * 4;
         const std::uint32_t word =
             bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<std::uint32_t>(bytes[3]) << 24;
         const index at = (i / 16 * groups + (c.shape.group == 0 ? 0 : s / c.shape.group)) * 16 + i % 16;
-        const double zero = c.zeros.present() ? c.zeros.get(at) : 1 << (c.shape.bits - 1);
-        q(i, s) = word >> (s % per_word * c.shape.bits) & ((1u << c.shape.bits) - 1);
+        const double zero = c.codebook.present() ? -least
+                            : c.zeros.present()  ? c.zeros.get(at)
+                                                 : 1 << (c.shape.bits - 1);
+        const index code = word >> (s % per_word * c.shape.bits) & ((1u << c.shape.bits) - 1);
+        q(i, s) = c.codebook.present() ? c.codebook.get(code) - least : static_cast<double>(code);
         scale(i, s) = c.scales.get(at);
         offset(i, s) = c.offsets.present() ? c.offsets.get(at) : -zero * scale(i, s);
       }

@@ -26,11 +26,11 @@ void expect_same_bits_of_both(Case start) {
 // One row, a tile of few, tiles that share a block of floats; rows whose magnitudes lie far apart.
 TEST(linear_w4a16, subnormal_codes_on_opencl_have_the_bits_of_converted_ones) {
   Rng rng(43);
-  for (index bits : {4, 8})
+  for (const auto [form, bits] : code_kinds)
     for (index rows : {1, 3, 7, 34})
       for (bool permuted : {false, true}) {
         const Shape shape{rows, 40 + rows % 3 * 4, 260 + rows, rows % 2 ? 40 : 64, bits};
-        Case c = make(shape, Form::zeros, {.scales = DType::f16}, {}, rng, permuted ? shape.k : -1);
+        Case c = make(shape, form, {.scales = DType::f16}, {}, rng, permuted ? shape.k : -1);
         for (index i = 0; i < c.x.size(); ++i) {
           const double of_row[] = {1, 1e30, 1e-39, 1e-30, 0};
           c.x.set(i, c.x.get(i) * of_row[i / shape.k % 5]);

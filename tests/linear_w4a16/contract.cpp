@@ -50,6 +50,30 @@ TEST(linear_w4a16, one_product_by_hand) {
     }
 }
 
+// Some of a codebook's values, by hand.
+TEST(linear_w4a16, a_codebook_by_hand) {
+  for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations}) {
+    Rng rng(32);
+    Case c = make({1, 2, 8, 8, 4}, Form::codebook, {}, {}, rng);
+    c.compute = compute;
+    for (index i = 0; i < 16; ++i) c.codebook.set(i, static_cast<double>(i == 3 ? -128 : i == 15 ? 127 : 5 * i - 40));
+    c.x.fill(0);
+    c.x.set(0, 127), c.x.set(1, 2), c.x.set(6, -3);
+    c.codes.fill(0);
+    c.codes.set(0, 3 + 16 * 15);     // slots 0 and 1 of channel 0
+    c.codes.set(3, 9);               // slot 6
+    c.codes.set(4 + 0, 8 + 16 * 7);  // slots 0 and 1 of channel 1
+    c.scales.fill(1);
+    c.scales.set(1, 0.25);
+    on_every_form(compute, [&](const std::string&, auto run) {
+      Case got = c;
+      ASSERT_TRUE(ok(run(got.op())));
+      EXPECT_EQ(got.y.get(0), 127 * -128 + 2 * 127 - 3 * 5);
+      EXPECT_EQ(got.y.get(1), 0.25 * (127 * 0 + 2 * -5 - 3 * -40));
+    });
+  }
+}
+
 TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   Rng rng(25);
   Case c = make({2, 17, 64, 32, 4}, Form::zeros, {}, {}, rng, 64);
@@ -63,11 +87,24 @@ TEST(linear_w4a16, refuses_what_the_contract_does_not_cover) {
   refused([&](auto& op) { op.bits = 8; }, {"codes", "[2, 8, 64]", "[2, 16, 64]"});
   Tensor<3> offsets(DType::f32, c.scales.extents());
   refused([&](auto& op) { op.offsets = offsets; }, {"offsets", "zeros"});
+  Tensor<1> codebook(DType::i8, {16});
+  refused([&](auto& op) { op.codebook = codebook; }, {"codebook", "zeros"});
+  const auto with_codebook = [&](auto& op) {
+    op.zeros = {};
+    op.codebook = codebook;
+  };
+  refused([&](auto& op) { with_codebook(op), op.offsets = offsets; }, {"codebook", "offsets"});
+  refused([&](auto& op) { with_codebook(op), op.codebook.extents[0] = 15; }, {"codebook", "15", "16"});
+  refused([&](auto& op) { with_codebook(op), op.codebook.dtype = DType::u8; }, {"codebook", "u8", "i8"});
   refused([&](auto& op) { op.scales.dtype = DType::i8; }, {"scales", "i8", "f16"});
   refused([&](auto& op) { op.y.dtype = DType::bf16; }, {"y", "bf16"});
   refused([&](auto& op) { op.bias.extents[0] = 16; }, {"bias", "16", "17"});
   refused([&](auto& op) { op.y = View<2>(c.x.data<float>(), {2, 17}); }, {"y", "overlaps", "x"});
   refused([&](auto& op) { op.compute = static_cast<W4Compute>(2); }, {"compute", "2", "0..1"});
+  Case eight = make({2, 17, 64, 32, 8}, Form::symmetric, {}, {}, rng);
+  LinearW4a16<Host> too_wide = eight.op();
+  too_wide.codebook = codebook;
+  expect_refused(too_wide, {"codebook", "bits is 8"});
   c.perm.set(5, 64);
   expect_refused(good, {"perm[5]", "64", "-1..63"});
   c.perm.set(5, -2);

@@ -9,10 +9,10 @@ namespace {
 
 TEST(linear_w4a16, every_way_of_opencl) {
   Rng rng(41);
-  for (index bits : {4, 8})
+  for (const auto [form, bits] : code_kinds)
     for (index rows : {1, 3, 6, 7, 12, 13, 70}) {
       const Shape shape{rows, 40 + rows % 3 * 4, 260 + rows, rows % 2 ? 40 : 64, bits};
-      Case start = make(shape, Form::zeros, {.scales = DType::f16}, {}, rng, rows % 4 ? shape.k : -1);
+      Case start = make(shape, form, {.scales = DType::f16}, {}, rng, rows % 4 ? shape.k : -1);
       start.compute = W4Compute::int8_activations;
       std::map<std::string, Tensor<2>> first;
       on_every_dot_way([&](WatchedCl& device) {

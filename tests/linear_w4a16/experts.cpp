@@ -24,6 +24,7 @@ std::pair<std::vector<Case>, Experts> make_experts(Shape shape, Form form, W4Com
     shape.rows = tokens;
     Case one = make(shape, form, {.scales = DType::f16}, {}, rng, permuted ? shape.k : -1);
     if (form != Form::zeros) one.add_bias(DType::f32, rng);
+    if (!apart.empty()) one.codebook = apart.front().codebook;
     for (index s = 0; s < one.perm.size(); ++s) one.perm.set(s, static_cast<double>((s * 7 + 3) % shape.k));
     one.compute = compute;
     apart.push_back(one);
@@ -45,7 +46,7 @@ TEST(linear_w4a16_experts, are_as_apart) {
   std::size_t at = 0;
   for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations})
     for (index bits : {4, 8})
-      for (Form form : {Form::symmetric, Form::zeros, Form::offsets}) {
+      for (Form form : {Form::symmetric, Form::zeros, Form::offsets, Form::codebook}) {
         ++at;
         SCOPED_TRACE(at);
         const Shape shape{

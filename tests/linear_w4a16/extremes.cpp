@@ -23,6 +23,18 @@ TEST(linear_w4a16, int8_extremes) {
         for (index i = 0; i < c.codes.size(); ++i) c.codes.set(i, i % 3 ? 255 : bits == 4 ? 0x0f : 128);
         ASSERT_NO_FATAL_FAILURE(compare(c));
       }
+  // -128 and 127 side by side.
+  for (index rows : {1, 2, 5})
+    for (double sign : {-1.0, 1.0}) {
+      Case c = make({rows, 17, 4100, 0, 4}, Form::codebook, {}, {}, rng);
+      for (index i = 0; i < w4_codebook; ++i) c.codebook.set(i, i < 8 ? -128 : 127);
+      c.x.fill(sign);
+      c.compute = W4Compute::int8_activations;
+      for (int codes : {0x00, 0xff, 0x0f}) {
+        c.codes.fill(codes);
+        ASSERT_NO_FATAL_FAILURE(compare(c));
+      }
+    }
 }
 
 // Rows whose magnitudes lie far apart: each has a power of its own.
@@ -51,7 +63,8 @@ TEST(linear_w4a16, one_x_is_far_larger_than_the_others) {
       for (bool permuted : {false, true})
         for (index k : {33, 131})
           for (index where : {index{0}, index{17}, k - 2, k - 1}) {
-            Case c = make({rows, 18, k, 16, 4}, Form::symmetric, {}, {}, rng, permuted ? k : -1);
+            Case c = make({rows, 18, k, 16, 4}, where % 2 ? Form::codebook : Form::symmetric, {}, {}, rng,
+                          permuted ? k : -1);
             for (index i = 0; i < c.x.size(); ++i) c.x.set(i, c.x.get(i) * 1e-20);
             for (index t = 0; t < rows; ++t) c.x.set(t * k + where, t % 2 ? 1.9e20 : -1.9e20);
             c.compute = compute;
@@ -84,10 +97,12 @@ TEST(linear_w4a16, int8_segments_of_tiny_x_count_as_zeros) {
 TEST(linear_w4a16, int8_scales_at_the_end_of_the_range) {
   Rng rng(26);
   for (index bits : {4, 8})
-    for (Form form : {Form::symmetric, Form::zeros, Form::offsets})
+    for (Form form : {Form::symmetric, Form::zeros, Form::offsets, Form::codebook})
       for (index rows : {1, 2, 9}) {
         Case c = make({rows, 17, 70, 32, bits}, form, {}, {}, rng);
-        const double largest = (1 << bits) - 1, scale = 0.99 * 0x1p128 / (127 * 32 * 2 * largest);
+        if (form == Form::codebook) c.codebook.set(15, 127);
+        const double largest = form == Form::codebook ? 255 : (1 << bits) - 1,
+                     scale = 0.99 * 0x1p128 / (127 * 32 * 2 * largest);
         c.codes.fill(255);
         for (index i = 0; i < c.scales.size(); ++i) c.scales.set(i, scale);
         for (index i = 0; i < c.offsets.size(); ++i) c.offsets.set(i, i % 2 ? scale * largest : -scale * largest / 2);
@@ -104,7 +119,7 @@ TEST(linear_w4a16, a_row_that_is_not_finite_stays_so_and_leaves_the_others_alone
                        std::numeric_limits<double>::quiet_NaN()})
       for (index where : {0, 41, 99, 100})
         for (index rows : {1, 3, 7}) {
-          const Case healthy = make({rows, 33, 101, 32, 4}, Form::symmetric, {}, {}, rng);
+          const Case healthy = make({rows, 33, 101, 32, 4}, where % 2 ? Form::codebook : Form::symmetric, {}, {}, rng);
           Case start = healthy;
           start.compute = compute;
           start.x.set((rows > 1 ? 101 : 0) + where, bad);

@@ -112,9 +112,9 @@ TEST(linear_w4a16, gguf_forms) {
                            {GgmlType::Q2_K, 4, 16, DType::f32, true},
                            {GgmlType::Q3_K, 4, 16, DType::f32, false},
                            {GgmlType::Q5_K, 8, 32, DType::f32, true},
-                           {GgmlType::IQ4_NL, 8, 32, DType::f16, false},
-                           {GgmlType::IQ4_XS, 8, 32, DType::f32, false},
-                           {GgmlType::MXFP4, 8, 32, DType::bf16, false}}) {
+                           {GgmlType::IQ4_NL, 4, 32, DType::f16, false},
+                           {GgmlType::IQ4_XS, 4, 32, DType::f32, false},
+                           {GgmlType::MXFP4, 4, 32, DType::bf16, false}}) {
     SCOPED_TRACE(std::string(ggml_format(form.type).name));
     const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(ggml_format(form.type).bytes));
     const auto weight = import_gguf(form.type, bytes.data(), 1, ggml_format(form.type).block);

@@ -7,9 +7,9 @@ namespace {
 // What the operator runs is one of the forms that the other tests ask for by name.
 TEST(linear_w4a16, the_operator_takes_one_of_its_forms) {
   Rng rng(11);
-  for (index bits : {4, 8})
+  for (const auto [form, bits] : code_kinds)
     for (index rows : {1, 5}) {
-      const Case start = make({rows, 81, 531, 64, bits}, Form::zeros, {.scales = DType::f16}, {}, rng);
+      const Case start = make({rows, 81, 531, 64, bits}, form, {.scales = DType::f16}, {}, rng);
       for (const Cpu& cpu : cpus()) {
         Case ordinary = start, converted = start;
         ASSERT_TRUE(ok(run_with_scratch(cpu, ordinary.op())));
@@ -24,9 +24,9 @@ TEST(linear_w4a16, the_operator_takes_one_of_its_forms) {
 TEST(linear_w4a16, a_row_alone_and_in_a_batch_are_bitwise_equal) {
   Rng rng(12);
   for (W4Compute compute : {W4Compute::exact_float, W4Compute::int8_activations})
-    for (index bits : {4, 8})
+    for (const auto [form, bits] : code_kinds)
       for (index rows : {2, 4, 6, 15, 26}) {
-        Case start = make({rows, 81, 531, rows % 4 ? 64 : 40, bits}, Form::zeros, {.scales = DType::f16}, {}, rng);
+        Case start = make({rows, 81, 531, rows % 4 ? 64 : 40, bits}, form, {.scales = DType::f16}, {}, rng);
         start.compute = compute;
         on_every_form(compute, [&](const std::string&, auto run) {
           Case alone = start, batch = start;
@@ -47,8 +47,8 @@ TEST(linear_w4a16, a_row_alone_and_in_a_batch_are_bitwise_equal) {
 TEST(linear_w4a16, flushing_takes_no_code) {
   Rng rng(13);
   for (index rows : {1, 3, 30})
-    for (index bits : {4, 8}) {
-      const Case start = make({rows, 150, 137, 32, bits}, Form::zeros, {}, {}, rng);
+    for (const auto [form, bits] : code_kinds) {
+      const Case start = make({rows, 150, 137, 32, bits}, form, {}, {}, rng);
       on_every_form(W4Compute::exact_float, [&](const std::string& label, auto run) {
         Case plain = start, flushing = start;
         ASSERT_TRUE(ok(run(plain.op())));
@@ -71,9 +71,9 @@ TEST(linear_w4a16, flushing_takes_no_code) {
 TEST(linear_w4a16, subnormal_activations) {
   Rng rng(14);
   for (index rows : {1, 3})
-    for (index bits : {4, 8})
+    for (const auto [form, bits] : code_kinds)
       for (bool flushing : {false, true}) {
-        Case c = make({rows, 33, 100, 32, bits}, Form::zeros, {}, {}, rng);
+        Case c = make({rows, 33, 100, 32, bits}, form, {}, {}, rng);
         subnormals(c.x, rng, true);
         c.add_bias(DType::f32, rng);
         const Answer numbers = answer(c);

@@ -2,7 +2,7 @@
 //
 // Every format is the same equation for its groups of elements, which share a scale and, in some, a minimum:
 //
-//   x = scale(g) * (q - zero) - minimum(g)
+//   x = scale(g) * (q - zero) - minimum(g)          or scale(g) * codebook[q], where there is one
 //
 // d, m and dmin are f16. A block of 32 with codes of 4 bits holds element j in the low nibble of byte j and
 // element j + 16 in its high nibble; a fifth bit is bit j of the word h.
@@ -55,8 +55,7 @@
 
 namespace inlay::ggml {
 
-// bits: of a code, those of IQ4_* and MXFP4 being the values that they stand for. scale_type: holds every scale and
-// minimum exactly.
+// bits: of a code. scale_type: holds every scale and minimum exactly.
 template <index Size, index Group, int Bits, int Zero, bool HasMinima, DType ScaleType> struct BlockFormat {
   static constexpr index size = Size, group = Group, groups = Size / Group;
   static constexpr int bits = Bits, zero = Zero;
@@ -86,11 +85,11 @@ struct Q5_1 : BlockFormat<32, 32, 5, 0, true, DType::f16> {
   std::uint8_t high[4];
   std::uint8_t q[16];
 };
-struct IQ4_NL : BlockFormat<32, 32, 8, 0, false, DType::f16> {
+struct IQ4_NL : BlockFormat<32, 32, 4, 0, false, DType::f16> {
   f16 d;
   std::uint8_t q[16];
 };
-struct MXFP4 : BlockFormat<32, 32, 8, 0, false, DType::bf16> {
+struct MXFP4 : BlockFormat<32, 32, 4, 0, false, DType::bf16> {
   std::uint8_t e;
   std::uint8_t q[16];
 };
@@ -122,7 +121,7 @@ struct Q6_K : BlockFormat<256, 16, 6, 32, false, DType::f32> {
   std::int8_t scales[16];
   f16 d;
 };
-struct IQ4_XS : BlockFormat<256, 32, 8, 0, false, DType::f32> {
+struct IQ4_XS : BlockFormat<256, 32, 4, 0, false, DType::f32> {
   f16 d;
   std::uint8_t scales_high[2];
   std::uint8_t scales_low[4];
@@ -140,6 +139,12 @@ inline constexpr std::int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -
 // Twice those of FP4 (E2M1), so that they are whole.
 inline constexpr std::int8_t mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
+// What the codes of a block name; null where they are numbers themselves.
+template <class Block> inline constexpr const std::int8_t* codebook = nullptr;
+template <> inline constexpr const std::int8_t* codebook<IQ4_NL> = iq4_values;
+template <> inline constexpr const std::int8_t* codebook<IQ4_XS> = iq4_values;
+template <> inline constexpr const std::int8_t* codebook<MXFP4> = mxfp4_values;
+
 // codes(block, q): of all elements, in their order; they lie in q, or in the block where it has them so.
 //
 // Low nibbles first, high ones `bytes` further on.
@@ -156,9 +161,6 @@ inline void add_fifth_bits(const std::uint8_t (&high)[4], std::int8_t* q) {
 inline void split_pairs_of_bits(const std::uint8_t* packed, index bytes, std::int8_t* q) {
   for (int quarter = 0; quarter < 4; ++quarter)
     for (index l = 0; l < bytes; ++l) q[bytes * quarter + l] = static_cast<std::int8_t>(packed[l] >> (2 * quarter) & 3);
-}
-inline void look_up(const std::int8_t (&values)[16], index count, std::int8_t* q) {
-  for (index i = 0; i < count; ++i) q[i] = values[q[i]];
 }
 
 inline const std::int8_t* codes(const Q8_0& block, std::int8_t*) { return block.q; }
@@ -182,12 +184,10 @@ inline const std::int8_t* codes(const Q5_1& block, std::int8_t* q) {
 }
 inline const std::int8_t* codes(const IQ4_NL& block, std::int8_t* q) {
   split_nibbles(block.q, 16, q);
-  look_up(iq4_values, 32, q);
   return q;
 }
 inline const std::int8_t* codes(const MXFP4& block, std::int8_t* q) {
   split_nibbles(block.q, 16, q);
-  look_up(mxfp4_values, 32, q);
   return q;
 }
 inline const std::int8_t* codes(const Q2_K& block, std::int8_t* q) {
@@ -225,8 +225,15 @@ inline const std::int8_t* codes(const Q6_K& block, std::int8_t* q) {
 }
 inline const std::int8_t* codes(const IQ4_XS& block, std::int8_t* q) {
   for (index group = 0; group < 8; ++group) split_nibbles(block.q + 16 * group, 16, q + 32 * group);
-  look_up(iq4_values, 256, q);
   return q;
+}
+
+// What a scale multiplies, but for the zero: codes, or what they name.
+template <class Block> const std::int8_t* numbers(const Block& block, std::int8_t* room) {
+  const std::int8_t* const q = codes(block, room);
+  if (codebook<Block> == nullptr) return q;
+  for (index i = 0; i < Block::size; ++i) room[i] = codebook<Block>[q[i]];
+  return room;
 }
 
 // The six-bit scale and minimum of a group of Q4_K and Q5_K.
@@ -275,7 +282,7 @@ template <class Block> float minimum(const Block&, index) { return 0; }
 // A scale times a code has 24 bits at most, so the product is exact, whatever its order and whether it is fused.
 template <class Block> void dequantize_block(const Block& block, float* x) {
   std::int8_t room[Block::size];
-  const std::int8_t* const q = codes(block, room);
+  const std::int8_t* const q = numbers(block, room);
   for (index group = 0; group < Block::groups; ++group) {
     const float s = scale(block, group), least = minimum(block, group);
     for (index i = Block::group * group; i < Block::group * (group + 1); ++i)

@@ -2,9 +2,10 @@
 //
 //   y[t,n] = sum_s x[t, perm[s]] * w[n,s] + bias[n]                s over slots, groups g = s / group
 //
-//   w[n,s] = (q[n,s] - 2^(bits-1)) * scale[n,g]                    symmetric: neither of the next two
+//   w[n,s] = (q[n,s] - 2^(bits-1)) * scale[n,g]                    symmetric: none of the next three
 //   w[n,s] = (q[n,s] - zero[n,g]) * scale[n,g]                     zeros given: GPTQ, AWQ, ONNX
 //   w[n,s] =  q[n,s] * scale[n,g] + offset[n,g]                    offsets given: GGUF's Q4_1, Q4_K ..
+//   w[n,s] = codebook[q[n,s]] * scale[n,g]                         codebook given: MXFP4, GGUF's IQ4_NL, IQ4_XS
 //
 // Slots are the k inputs in order, unless perm names another order (GPTQ's act-order: the inputs of
 // one group are brought side by side); perm[s] = -1 is a slot without input, which counts as one of 0: a scale that
@@ -22,13 +23,14 @@
 //     group 0 | n0 n1 .. n15 |
 //
 // Of a mixture of experts (core/experts.hpp) each expert's codes, scales, zeros and offsets have that form by
-// themselves, and lie behind each other; all have one perm.
+// themselves, and lie behind each other; all have one perm and one codebook.
 //
 // Channels beyond n and slots beyond the last one may hold anything. linear_w4a16_import.hpp writes
 // this form from GPTQ, AWQ, GGUF and ONNX tensors; it does not depend on the machine.
 //
 //   compute  exact_float       f32: the scale and offset (-zero * scale where zeros are given) of a
-//                              group are applied to its sums of x * q and of x
+//                              group are applied to its sums of x * q and of x; with a codebook q is
+//                              its value less the least of them, and that is the zero point, negated
 //            int8_activations  x is rounded to 8 bits, with one scale for each group (and at most
 //                              128 slots): integer dot products, error in docs/ops/linear_w4a16.md
 //                              (a row of x with NaN or infinity gives a row of NaN)
@@ -47,6 +49,7 @@ enum class W4Compute : unsigned char { exact_float, int8_activations };
 
 inline constexpr index w4_panel = 16;          // output channels that lie side by side
 inline constexpr index w4_group_multiple = 8;  // slots in a word of 4-bit codes: groups end with words
+inline constexpr index w4_codebook = 16;       // values that codes of 4 bits name
 
 inline namespace INLAY_UNIT_ISA {
 
@@ -66,6 +69,7 @@ template <class Space = Host> struct LinearW4a16 {
   ConstView<3, Space> scales;            // [panels, groups, 16]     f32 f16 bf16; contiguous
   ConstView<3, Space> zeros = {};        // [panels, groups, 16]     u8 f32 f16 bf16; optional, contiguous
   ConstView<3, Space> offsets = {};      // [panels, groups, 16]     f32 f16 bf16; in place of zeros, contiguous
+  ConstView<1, Space> codebook = {};     // [16]                     i8; optional: bits 4, in place of zeros and offsets
   ConstView<1, Space> perm = {};         // [slots]                  i32 in -1..k-1; optional: slots = k, in order
   ConstView<1, Space> bias = {};         // [n]                      f32 f16 bf16; optional
   ConstView<1, Space> expert_ends = {};  // [experts]                i32; optional: panels and n above times them
@@ -80,6 +84,7 @@ template <class Space = Host> struct LinearW4a16 {
                                             in("scales", &LinearW4a16::scales),
                                             optional_in("zeros", &LinearW4a16::zeros),
                                             optional_in("offsets", &LinearW4a16::offsets),
+                                            optional_in("codebook", &LinearW4a16::codebook),
                                             optional_in("perm", &LinearW4a16::perm),
                                             optional_in("bias", &LinearW4a16::bias),
                                             optional_in("expert_ends", &LinearW4a16::expert_ends),
@@ -105,30 +110,37 @@ template <class Space> Status check(const LinearW4a16<Space>& op) {
     });
   const index panels = saturating_multiply(experts, w4_panels(n));
   const std::array<index, 3> per_group{panels, w4_groups(slots, op.group), w4_panel};
-  Status status = check_expert_ends(op, Check(op)
-                                            .dtype(op.expert_ends, DType::i32)
-                                            .that(op.experts() > 0, op.expert_ends, no_expert)
-                                            .dtype(op.x, floats)
-                                            .dtype(op.y, DTypes{DType::f32, op.x.dtype})
-                                            .extent(op.y, 0, op.x.extents[0])
-                                            .dtype(op.codes, DType::u8)
-                                            .shape(op.codes, {panels, w4_steps(slots, op.bits), 4 * w4_panel})
-                                            .contiguous(op.codes)
-                                            .dtype(op.scales, floats)
-                                            .shape(op.scales, per_group)
-                                            .contiguous(op.scales)
-                                            .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
-                                                  "are given; they must be left out where zeros are given")
-                                            .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
-                                            .shape(op.zeros, per_group)
-                                            .contiguous(op.zeros)
-                                            .dtype(op.offsets, floats)
-                                            .shape(op.offsets, per_group)
-                                            .contiguous(op.offsets)
-                                            .dtype(op.perm, DType::i32)
-                                            .dtype(op.bias, floats)
-                                            .extent(op.bias, 0, saturating_multiply(experts, n))
-                                            .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations));
+  Status status = check_expert_ends(
+      op,
+      Check(op)
+          .dtype(op.expert_ends, DType::i32)
+          .that(op.experts() > 0, op.expert_ends, no_expert)
+          .dtype(op.x, floats)
+          .dtype(op.y, DTypes{DType::f32, op.x.dtype})
+          .extent(op.y, 0, op.x.extents[0])
+          .dtype(op.codes, DType::u8)
+          .shape(op.codes, {panels, w4_steps(slots, op.bits), 4 * w4_panel})
+          .contiguous(op.codes)
+          .dtype(op.scales, floats)
+          .shape(op.scales, per_group)
+          .contiguous(op.scales)
+          .that(!(op.zeros.present() && op.offsets.present()), op.offsets,
+                "are given; they must be left out where zeros are given")
+          .dtype(op.zeros, DTypes{DType::u8, DType::f32, DType::f16, DType::bf16})
+          .shape(op.zeros, per_group)
+          .contiguous(op.zeros)
+          .dtype(op.offsets, floats)
+          .shape(op.offsets, per_group)
+          .contiguous(op.offsets)
+          .that(!op.codebook.present() || op.bits == 4, op.codebook, "is given; it must be left out where bits is 8")
+          .that(!op.codebook.present() || !(op.zeros.present() || op.offsets.present()), op.codebook,
+                "is given; it must be left out where zeros or offsets are")
+          .dtype(op.codebook, DType::i8)
+          .extent(op.codebook, 0, w4_codebook)
+          .dtype(op.perm, DType::i32)
+          .dtype(op.bias, floats)
+          .extent(op.bias, 0, saturating_multiply(experts, n))
+          .within(op.compute, W4Compute::exact_float, W4Compute::int8_activations));
   if constexpr (std::is_same_v<Space, Host>) {
     if (status.ok() && op.perm.present()) {
       const auto* perm = op.perm.template as<std::int32_t>();

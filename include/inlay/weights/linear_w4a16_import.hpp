@@ -41,7 +41,8 @@ struct AwqWeight {
 inline Expected<PackedW4> import_awq(const AwqWeight& weight, const Parallel& parallel = serial());
 inline Status check(const AwqWeight& weight);
 
-// `bytes` holds n rows of k elements, one after the other. Codes of up to 4 bits stay 4 bits, others take 8. By default
+// `bytes` holds n rows of k elements, one after the other. Codes of up to 4 bits stay 4 bits, others take 8; those of
+// IQ4_NL, IQ4_XS and MXFP4 name the values of a codebook (MXFP4's are twice FP4's, with half the scale). By default
 // scales and minima have the type that holds them exactly: f16 for blocks of 32, bf16 for MXFP4, f32 for blocks of 256.
 // f16 halves the bytes of the last and rounds them (2^-11 relative).
 inline Expected<PackedW4> import_gguf(GgmlType type, const void* bytes, index n, index k,
@@ -124,8 +125,10 @@ template <class Block> void pack_blocks(PackedW4& weight, const std::byte* bytes
     std::memcpy(&block, bytes + channel * row_bytes + i * static_cast<index>(sizeof(Block)), sizeof(Block));
     return block;
   };
+  constexpr const std::int8_t* codebook = ggml::codebook<Block>;
+  if (codebook != nullptr) weight.codebook.assign(codebook, codebook + w4_codebook);
   // Without minima zero moves to the middle code, and the weight is symmetric.
-  const int shift = Block::has_minima ? 0 : (1 << (weight.bits - 1)) - Block::zero;
+  const int shift = Block::has_minima || codebook != nullptr ? 0 : (1 << (weight.bits - 1)) - Block::zero;
   weight.group = Block::group;
   weight.codes = pack_codes(weight, parallel, [&](index first, index count, std::uint8_t* out) {
     for (index c = 0; c < count; ++c)

@@ -41,12 +41,14 @@ struct PackedW4 {
   DType scale_type = DType::f16;  // of scales and offsets
   DType zero_type = DType::u8;
   AlignedBytes codes = {}, scales = {}, zeros = {}, offsets = {};  // zeros and offsets may be empty
+  std::vector<std::int8_t> codebook = {};                          // of 16, or empty
   std::vector<std::int32_t> perm = {};                             // may be empty
 
   index groups() const { return w4_groups(slots, group); }
   // What a token reads of it.
   std::size_t bytes() const {
-    return codes.size() + scales.size() + zeros.size() + offsets.size() + perm.size() * sizeof(std::int32_t);
+    return codes.size() + scales.size() + zeros.size() + offsets.size() + codebook.size() +
+           perm.size() * sizeof(std::int32_t);
   }
 
   LinearW4a16<Host> op(ConstView<2> x, View<2> y, ConstView<1> bias = {},
@@ -54,6 +56,7 @@ struct PackedW4 {
     LinearW4a16<Host> op{.x = x, .codes = codes_view(), .scales = per_group(scales, scale_type), .y = y};
     if (zeros.size() != 0) op.zeros = per_group(zeros, zero_type);
     if (offsets.size() != 0) op.offsets = per_group(offsets, scale_type);
+    if (!codebook.empty()) op.codebook = {codebook.data(), {w4_codebook}};
     if (!perm.empty()) op.perm = {perm.data(), {slots}};
     op.bias = bias;
     op.group = group;
@@ -86,7 +89,9 @@ struct PackedW4 {
       const index at = (channel / w4_panel * groups() + (group == 0 ? 0 : s / group)) * w4_panel + channel % w4_panel;
       const float scale = static_cast<float>(load_element(scales.data(), scale_type, at));
       const auto q = static_cast<float>(code(channel, s));
-      if (offsets.size() != 0)
+      if (!codebook.empty())
+        row[input] = static_cast<float>(codebook[static_cast<std::size_t>(code(channel, s))]) * scale;
+      else if (offsets.size() != 0)
         row[input] = std::fma(q, scale, static_cast<float>(load_element(offsets.data(), scale_type, at)));
       else if (zeros.size() != 0)
         row[input] = std::fma(q, scale, -scale * static_cast<float>(load_element(zeros.data(), zero_type, at)));

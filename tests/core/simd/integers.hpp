@@ -148,9 +148,10 @@ TEST(simd, products_of_8_bits) {
   }
 }
 
-template <int Bits> void products_of_codes() {
-  using Sums = simd::CodeSums<Level, Bits>;
-  constexpr index codes = 32 / Bits, most = Sums::most / codes;
+template <simd::Codes Kind> void products_of_codes() {
+  using Sums = simd::CodeSums<Level, Kind>;
+  constexpr int bits = simd::bits_of<Kind>;
+  constexpr index codes = 32 / bits, most = Sums::most / codes;
   std::mt19937 rng(3);
   for (int kind = 0; kind < 300; ++kind) {
     std::array<std::uint32_t, N> words;
@@ -159,13 +160,17 @@ template <int Bits> void products_of_codes() {
     for (auto& word : words) word = kind % 3 == 0 ? ~0u : static_cast<std::uint32_t>(rng());
     for (index j = 0; j < codes; ++j)
       x[j] = static_cast<std::int8_t>(kind % 4 == 0 ? 127 : kind % 4 == 1 ? -127 : static_cast<int>(rng() % 255) - 127);
-    simd::arrange<Level, Bits>(x.data(), arranged.data());
+    std::array<std::int8_t, 16> book;  // now and then of its ends alone
+    for (auto& value : book) value = static_cast<std::int8_t>(kind % 5 == 0 ? rng() % 2 * 255 : rng());
+    const simd::NamedBytes named(book.data());
+    const simd::CodeTable<Level, Kind> table(named);
+    simd::arrange<Level, Kind>(x.data(), arranged.data());
     const auto start = static_cast<std::int32_t>(rng() % 65536) - 32768;
     Sums sums(start);
     const auto loaded = simd::CodeWords<Level>::load(reinterpret_cast<const std::uint8_t*>(words.data()));
     const auto add = [&](auto h) {
       const auto inputs = simd::CodeInputs<Level>::load(arranged.data() + Sums::place(h));
-      sums.template add<h>(loaded.template part<Bits, h>(), inputs);
+      sums.template add<h>(simd::code_part<Kind, h>(loaded, table), inputs);
     };
     for (int piece = 0; piece < 2; ++piece) {
       sums.open();
@@ -173,17 +178,26 @@ template <int Bits> void products_of_codes() {
       sums.close();
     }
     const Lanes got = lanes(sums.to_floats(start));
+    // Of a codebook they may be its values or lie above the least of them, which takes that from the start.
+    double above = 0, values = 0;
     for (index i = 0; i < N; ++i) {
-      double expected = 0;
-      for (index j = 0; j < codes; ++j)
-        expected += static_cast<double>(words[i] >> Bits * j & ((1u << Bits) - 1)) * x[j];
-      ASSERT_EQ(got[i], start + 2 * most * expected) << Bits << " bits, lane " << i;
+      double expected = 0, of_values = 0;
+      for (index j = 0; j < codes; ++j) {
+        const std::uint32_t code = words[i] >> bits * j & ((1u << bits) - 1);
+        const double value = book[code & 15];
+        expected += (Kind == simd::Codes::named ? value - named.least : static_cast<double>(code)) * x[j];
+        of_values += value * x[j];
+      }
+      above += got[i] == start + 2 * most * expected;
+      values += Kind == simd::Codes::named && got[i] == 2 * most * of_values;
     }
+    ASSERT_TRUE(above == N || values == N) << bits << " bits, " << above << " and " << values << " of " << N;
   }
 }
 TEST(simd, products_of_codes) {
-  products_of_codes<4>();
-  products_of_codes<8>();
+  products_of_codes<simd::Codes::four>();
+  products_of_codes<simd::Codes::eight>();
+  products_of_codes<simd::Codes::named>();
 }
 
 // Words side by side: each has its own activations, wherever in its bytes.
@@ -191,11 +205,11 @@ TEST(simd, activations_in_the_order_of_codes) {
   std::array<std::int8_t, simd::arranged> x;
   std::array<std::int8_t, 2 * simd::arranged> four, eight;
   for (index i = 0; i < simd::arranged; ++i) x[i] = static_cast<std::int8_t>(3 * i - 40);
-  simd::arrange<Level, 4>(x.data(), four.data());
-  simd::arrange<Level, 8>(x.data(), eight.data());
-  constexpr index wide = simd::CodeSums<Level, 8>::word_bytes / 4;  // bytes of one activation
+  simd::arrange<Level, simd::Codes::four>(x.data(), four.data());
+  simd::arrange<Level, simd::Codes::eight>(x.data(), eight.data());
+  constexpr index wide = simd::CodeSums<Level, simd::Codes::eight>::word_bytes / 4;  // bytes of one activation
   for (index i = 0; i < simd::arranged; ++i) {
-    ASSERT_EQ(four[i / 8 * 8 + simd::activation_place<4>(i % 8)], x[i]) << i;
+    ASSERT_EQ(four[i / 8 * 8 + simd::activation_place<simd::Codes::four>(i % 8)], x[i]) << i;
     ASSERT_EQ(eight[i * wide], x[i]) << i;
     if (wide == 2) {
       ASSERT_EQ(eight[i * wide + 1], x[i] < 0 ? -1 : 0) << i;

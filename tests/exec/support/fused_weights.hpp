@@ -59,6 +59,13 @@ inline PackedW4 with_offsets(index n, index k, unsigned seed) {
                                           [&](index c, index g) { return 0.25 * ((c * 7 + g * 3) % 9 - 4); });
   return weight;
 }
+inline PackedW4 with_codebook(index n, index k, unsigned seed, std::int8_t last = 113) {
+  PackedW4 weight = codes_of(n, k, seed);
+  for (int value : {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89})
+    weight.codebook.push_back(static_cast<std::int8_t>(value));
+  weight.codebook.push_back(last);
+  return weight;
+}
 // By groups that are not those of neighbours, as GPTQ's act-order has them.
 inline PackedW4 in_another_order(index n, index k, unsigned seed, index step = 7) {
   PackedW4 weight = codes_of(n, k, seed, 4, false);
@@ -78,6 +85,7 @@ inline std::vector<std::pair<std::string, Make>> forms() {
       {"8 bits", [](index n, index k, unsigned seed) { return LinearWeight(n, codes_of(n, k, seed, 8)); }},
       {"zeros", [](index n, index k, unsigned seed) { return LinearWeight(n, codes_of(n, k, seed, 4, false)); }},
       {"offsets", [](index n, index k, unsigned seed) { return LinearWeight(n, with_offsets(n, k, seed)); }},
+      {"codebook", [](index n, index k, unsigned seed) { return LinearWeight(n, with_codebook(n, k, seed)); }},
       {"perm", [](index n, index k, unsigned seed) { return LinearWeight(n, in_another_order(n, k, seed)); }},
   };
 }

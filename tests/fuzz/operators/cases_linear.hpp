@@ -95,6 +95,8 @@ inline void draw(Draw& d, LinearW4a16<Host>& op) {
     op.zeros = d.contiguous<3>(d.pick({DType::u8, DType::f32, DType::f16, DType::bf16}), per_group, 0, 15);
   else if (d.chance(40))
     op.offsets = d.contiguous<3>(d.floats(), per_group);
+  else if (op.bits == 4 && d.chance(50))
+    op.codebook = d.in<1>(DType::i8, {w4_codebook}, -128, 127);
   if (d.chance(50)) op.bias = d.in<1>(d.floats(), {experts * n});
   op.y = d.out<2>(output_of(d, op.x.dtype), {tokens, n});
   op.compute = d.chance(40) ? W4Compute::int8_activations : W4Compute::exact_float;

@@ -1,6 +1,7 @@
 // Products of f16 come bit for bit in the order of the device, whatever the tiles, and near to f64; tiles of awkward
 // shapes fit the smallest memory.
 #include <cmath>
+#include <utility>
 
 #include "npu_kernels/backend/program.hpp"
 #include "shapes/linear.hpp"
@@ -92,7 +93,8 @@ TEST(LinearProgram, TilesFitASmallMemory) {
   expect_fits(LinearInt8Shape{237, 159, 740, f16, f32});
 }
 
-// Shapes of four bits: what the epilogue of groups keeps grows with the groups of a product, and with a shift.
+// Shapes of four bits: what the epilogue of groups keeps grows with the groups of a product, and with a shift; a
+// codebook's values take room beside it.
 TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
   struct Codes {
     Size size;
@@ -106,7 +108,7 @@ TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
                          {{512, 36, 40}, 40},
                          {{512, 36, 56}, 56}})
     for (const DType x : {DType::f16, DType::f32})
-      for (const bool zeros : {false, true}) {
+      for (const auto& [zeros, codebook] : {std::pair{false, false}, {true, false}, {false, true}}) {
         const LinearW4a16Shape shape{.m = c.size.m,
                                      .n = c.size.n,
                                      .k = c.size.k,
@@ -114,6 +116,7 @@ TEST(LinearProgram, TilesOfFourBitsFitASmallMemory) {
                                      .type = x,
                                      .to = DType::f32,
                                      .has_zeros = zeros,
+                                     .has_codebook = codebook,
                                      .bias = DType::f32};
         expect_fits(shape);
       }

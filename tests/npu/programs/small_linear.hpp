@@ -141,6 +141,7 @@ struct FourBits {
   bool ordered = false;  // by a permutation
   index bits = 4;
   index m = 5, n = 36, k = 72;
+  bool codebook = false;  // of symmetric codes
 };
 
 inline Ran run_linear_w4a16(const Device& device, const Options& options, const FourBits& form) {
@@ -152,8 +153,9 @@ inline Ran run_linear_w4a16(const Device& device, const Options& options, const 
   if (form.ordered)
     for (index slot = 0; slot < k; ++slot) packed.perm.push_back(static_cast<std::int32_t>(slot * 7 % k));
   std::vector<float> y(static_cast<std::size_t>(form.m * n));
-  const LinearW4a16<Host> op =
-      packed.op({x.data(), {form.m, k}}, {y.data(), {form.m, n}}, {bias.data(), {n}}, form.compute);
+  const auto codebook = values<std::int8_t>(w4_codebook, -128, 127, 4);
+  LinearW4a16<Host> op = packed.op({x.data(), {form.m, k}}, {y.data(), {form.m, n}}, {bias.data(), {n}}, form.compute);
+  if (form.codebook) op.codebook = {codebook.data(), {w4_codebook}};
   Machine machine(device, options);
   const Program made = program(machine, op, {.activations = form.activations});
   Outcome outcome = machine.run(made.body, made.launch);
@@ -196,6 +198,11 @@ inline std::vector<Problem> small_linear() {
           {"linear_w4a16, many groups of 40 rows", w4({.group = 32, .m = 40, .n = 16, .k = 256})},
           {"linear_w4a16, activations f16, 40 rows of 512",
            w4({.group = 32, .activations = in_f16, .m = 40, .n = 16, .k = 512})},
+          {"linear_w4a16, codebook", w4({.symmetric = true, .codebook = true})},
+          {"linear_w4a16, codebook, activations f16",
+           w4({.symmetric = true, .activations = in_f16, .m = 40, .codebook = true})},
+          {"linear_w4a16, codebook, int8_activations, many groups",
+           w4({.group = 32, .symmetric = true, .compute = in_bytes, .m = 1, .n = 16, .k = 256, .codebook = true})},
           {"linear_w4a16, int8_activations", w4({.compute = in_bytes})},
           {"linear_w4a16, int8_activations, one group", w4({.group = 0, .compute = in_bytes, .m = 3, .k = 264})},
           {"linear_w4a16, int8_activations, many groups",
