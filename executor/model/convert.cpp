@@ -14,7 +14,7 @@
 #include "executor/model/check_model.hpp"
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
-#include "executor/model/gguf/experts.hpp"
+#include "executor/model/gguf/names.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/gguf/writer.hpp"
 

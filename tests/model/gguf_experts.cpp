@@ -1,6 +1,7 @@
 // Mixtures of experts as GGUF has them: which layers, in every format, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -83,6 +84,112 @@ TEST(gguf_experts, every_format_holds_them) {
       }
     }
   }
+}
+
+bool is_of(const WeightTensor& tensor, const std::string& part) { return tensor.name == "blk.0." + part + ".weight"; }
+
+// `one` as the matrices of its experts, "blk.0.ffn_up.2.weight".
+void add_apart(const WeightTensor& one, const std::string& part, std::vector<WeightTensor>& tensors) {
+  for (index e = 0; e < experts; ++e) {
+    WeightTensor& each = tensors.emplace_back(one);
+    each.name = "blk.0." + part + "." + std::to_string(e) + ".weight";
+    each.rank = 2, each.extents = {one.extents[1], one.extents[2]};
+    each.bytes /= experts, each.data += e * each.bytes;
+  }
+}
+
+// Mixtral's first files have a matrix for each expert, and later ones gate and up in one tensor.
+class GgufExpertTensors : public ::testing::Test {
+ protected:
+  const TinyModel from_ = tiny_model(tiny_mixture("qwen3moe"));
+  std::vector<WeightTensor> apart_, fused_;
+  std::vector<float> gate_and_up_;
+
+  void SetUp() override {
+    const WeightTensor &gate = *from_.file.find("blk.0.ffn_gate_exps.weight"),
+                       &up = *from_.file.find("blk.0.ffn_up_exps.weight");
+    for (index e = 0; e < experts; ++e)
+      for (const WeightTensor* half : {&gate, &up}) {
+        const auto* values = reinterpret_cast<const float*>(half->data) + e * hidden * dim;
+        gate_and_up_.insert(gate_and_up_.end(), values, values + hidden * dim);
+      }
+    for (const WeightTensor& each : from_.file.tensors()) {
+      const bool half = is_of(each, "ffn_gate_exps") || is_of(each, "ffn_up_exps");
+      if (!half) fused_.push_back(each);
+      if (half)
+        add_apart(each, is_of(each, "ffn_up_exps") ? "ffn_up" : "ffn_gate", apart_);
+      else if (is_of(each, "ffn_down_exps"))
+        add_apart(each, "ffn_down", apart_);
+      else
+        apart_.push_back(each);
+    }
+    fused_.push_back(gate);
+    fused_.back().name = "blk.0.ffn_gate_up_exps.weight";
+    fused_.back().extents[1] *= 2, fused_.back().bytes *= 2;
+    fused_.back().data = reinterpret_cast<const std::byte*>(gate_and_up_.data());
+  }
+  Expected<ModelFile> loaded(std::vector<WeightTensor> tensors) const {
+    const TemporaryDirectory d;
+    ModelFile file = from_.file;
+    file.set_tensors(std::move(tensors), {});
+    write_unchecked(file, d / "m.gguf");
+    return load_model(d / "m.gguf");
+  }
+  void expect_same(const ModelFile& file) const {
+    for (const WeightTensor& theirs : from_.file.tensors()) {
+      const WeightTensor* const ours = file.find(theirs.name);
+      ASSERT_NE(ours, nullptr) << theirs.name;
+      std::vector<float> row, expected;
+      for (index r = 0; r < theirs.size() / theirs.extents[static_cast<std::size_t>(theirs.rank - 1)]; ++r) {
+        ASSERT_TRUE(file.read_row(*ours, r, row));
+        ASSERT_TRUE(from_.file.read_row(theirs, r, expected));
+        ASSERT_EQ(row, expected) << theirs.name << " " << r;
+      }
+    }
+  }
+  void refused(std::vector<WeightTensor> tensors, StatusCode code, std::initializer_list<const char*> words) const {
+    const auto file = loaded(std::move(tensors));
+    ASSERT_FALSE(file.has_value());
+    expect_refused(file.error(), code, words);
+  }
+};
+
+TEST_F(GgufExpertTensors, of_each_expert_and_of_gate_above_up_are_the_same_model) {
+  for (const auto& tensors : {apart_, fused_}) {
+    const auto file = loaded(tensors);
+    ASSERT_TRUE(file) << file.error().message();
+    expect_same(*file);
+    const TemporaryDirectory d;  // .. and are written as everybody has them now
+    ASSERT_TRUE(write_gguf(*file, d / "m.gguf"));
+    const auto again = load_model(d / "m.gguf");
+    ASSERT_TRUE(again) << again.error().message();
+    expect_same(*again);
+  }
+}
+
+TEST_F(GgufExpertTensors, that_do_not_make_a_whole_are_refused) {
+  const auto find = [](std::vector<WeightTensor>& in, const std::string& name) {
+    return std::find_if(in.begin(), in.end(),
+                        [&](const auto& each) { return each.name == "blk.0." + name + ".weight"; });
+  };
+  auto missing = apart_;
+  missing.erase(find(missing, "ffn_up.1"));
+  refused(missing, StatusCode::not_found, {"blk.0.ffn_up_exps.weight", "expert 1"});
+  auto another = apart_;
+  find(another, "ffn_up.1")->name = "blk.0.ffn_up.3.weight";
+  refused(another, StatusCode::corrupt_data, {"blk.0.ffn_up.3.weight", "there are 3"});
+  auto both = apart_;
+  both.push_back(*from_.file.find("blk.0.ffn_down_exps.weight"));
+  refused(both, StatusCode::corrupt_data, {"two tensors", "ffn_down"});
+  auto with_gate = fused_;
+  with_gate.push_back(*from_.file.find("blk.0.ffn_gate_exps.weight"));
+  refused(with_gate, StatusCode::corrupt_data, {"two tensors", "gate"});
+  auto odd = fused_;
+  odd.back().extents[1] -= 1;
+  refused(odd, StatusCode::corrupt_data, {"ffn_gate_up_exps", "even"});
+  auto few = fused_;
+  few.back().extents[0] -= 1;
+  refused(few, StatusCode::corrupt_data, {"ffn_gate_up_exps", "3, the count of experts"});
 }
 
 TEST(gguf_experts, keys_that_no_operator_could_obey_are_refused) {

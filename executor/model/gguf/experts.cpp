@@ -1,8 +1,6 @@
-#include <charconv>
 #include <vector>
 
 #include <inlay/core/quote.hpp>
-#include <inlay/model/model_tensors.hpp>
 
 #include "executor/model/gguf/experts.hpp"
 
@@ -95,28 +93,6 @@ void write_gguf_experts(const ModelConfig& c, const std::string& arch, const Mix
   if (const index step = sparse.size() < 2 ? 1 : sparse[1] - sparse[0];
       step > 1 || mixture.sparse == Mixture::Sparse::spaced)
     number("interleave_moe_layer_step", step);
-}
-
-std::string gguf_tensor_name(std::string_view name, const Family& family, const ModelConfig& c) {
-  constexpr std::string_view blocks = "blk.";
-  if (!name.starts_with(blocks)) return std::string(name);
-  index layer = -1;
-  const auto number = std::from_chars(name.data() + blocks.size(), name.data() + name.size(), layer);
-  if (number.ec != std::errc{}) return std::string(name);
-  if (family.more_layers && layer >= c.layers) return {};
-  const std::string_view part = name.substr(static_cast<std::size_t>(number.ptr - name.data()));
-  const std::string theirs = "." + std::string(family.gguf_ffn_norm) + ".";
-  if (!family.gguf_ffn_norm.empty() && part.starts_with(theirs))
-    return block_name(layer, "ffn_norm." + std::string(part.substr(theirs.size())));
-  return std::string(name);
-}
-
-std::string name_in_gguf(std::string_view name, const Family& family) {
-  constexpr std::string_view ours = ".ffn_norm.";
-  const std::size_t at = name.find(ours);
-  if (family.gguf_ffn_norm.empty() || at == name.npos) return std::string(name);
-  return std::string(name.substr(0, at + 1)) + std::string(family.gguf_ffn_norm) +
-         std::string(name.substr(at + ours.size() - 1));
 }
 
 }  // namespace inlay::exec

@@ -22,9 +22,4 @@ GgufSparse read_gguf_sparse(GgufMetadata& meta, const std::string& arch, const M
 
 void write_gguf_experts(const ModelConfig& config, const std::string& arch, const Mixture& mixture, GgufWriter& writer);
 
-// A layer behind the last, or a norm under another name: what a file's tensor is called here; empty: it is needless.
-std::string gguf_tensor_name(std::string_view name, const Family& family, const ModelConfig& config);
-// The other way round: what a tensor of ours is called in a file.
-std::string name_in_gguf(std::string_view name, const Family& family);
-
 }  // namespace inlay::exec

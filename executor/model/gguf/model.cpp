@@ -1,11 +1,13 @@
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "executor/model/check_model.hpp"
+#include "executor/model/expert_tensors.hpp"
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
-#include "executor/model/gguf/experts.hpp"
 #include "executor/model/gguf/model.hpp"
+#include "executor/model/gguf/names.hpp"
 #include "executor/model/gguf/parts.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/split_tensors.hpp"
@@ -33,9 +35,18 @@ Expected<ModelFile> gguf_model(const GgufFile& file) {
   model.tokenizer = std::move(*vocabulary);
   const Family& family = *family_of_gguf(model.config.architecture);
   std::vector<WeightTensor> tensors;
-  for (const WeightTensor& each : file.tensors())
-    if (const std::string name = gguf_tensor_name(each.name, family, model.config); !name.empty())
+  ExpertTensors experts(model.config.experts.count);
+  for (const WeightTensor& each : file.tensors()) {
+    const std::string name = gguf_tensor_name(each.name, family, model.config);
+    if (ExpertTensors::Place place; experts.experts() > 0 && take_gguf_expert(name, place)) {
+      if (Status status = experts.take(place, model.path, name, each); !status) return failure(std::move(status));
+    } else if (!name.empty()) {
       tensors.emplace_back(each).name = name;
+    }
+  }
+  auto together = experts.tensors(model.path);
+  if (!together) return failure(std::move(together.error()));
+  std::move(together->begin(), together->end(), std::back_inserter(tensors));
   if (Status status = split_tensors(model.config, model.path, tensors); !status) return failure(std::move(status));
   model.set_tensors(std::move(tensors), file.mappings());
   if (Status status = check_model(model); !status) return failure(std::move(status));

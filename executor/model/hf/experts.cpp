@@ -4,9 +4,7 @@
 #include <string_view>
 
 #include <inlay/core/quote.hpp>
-#include <inlay/model/model_tensors.hpp>
 
-#include "executor/model/check_model.hpp"
 #include "executor/model/hf/experts.hpp"
 #include "executor/model/hf/names.hpp"
 
@@ -133,14 +131,14 @@ Status read_hf_sparse(const Json& json, const std::string& origin, const Mixture
   return {};
 }
 
-bool HfExperts::place_of(std::string_view name, Place& place) {
+bool take_hf_expert(std::string_view name, ExpertTensors::Place& place) {
   if (!take_hf_layer(name, place.layer)) return false;
   constexpr std::pair<std::string_view, const char*> stacked[] = {
-      {"mlp.experts.gate_up_proj", "ffn_gate_up_exps"},
+      {"mlp.experts.gate_up_proj", ExpertTensors::gate_and_up},
       {"mlp.experts.down_proj", "ffn_down_exps"},
-      {"block_sparse_moe.experts.gate_up_proj", "ffn_gate_up_exps"},
+      {"block_sparse_moe.experts.gate_up_proj", ExpertTensors::gate_and_up},
       {"block_sparse_moe.experts.down_proj", "ffn_down_exps"},
-      {"block_sparse_moe.input_linear.weight", "ffn_gate_up_exps"},
+      {"block_sparse_moe.input_linear.weight", ExpertTensors::gate_and_up},
       {"block_sparse_moe.output_linear.weight", "ffn_down_exps"}};
   for (const auto& [theirs, ours] : stacked)
     if (name == theirs) return place.part = ours, true;
@@ -159,86 +157,6 @@ bool HfExperts::place_of(std::string_view name, Place& place) {
   for (const auto& [theirs, ours] : parts)
     if (name == theirs) return place.part = ours, true;
   return false;
-}
-
-Status HfExperts::put(const std::string& path, const std::string& name, const Place& place,
-                      const WeightTensor& matrix) {
-  if (place.expert >= config_.count)
-    return {StatusCode::corrupt_data, path + ": the tensor " + quote(name) +
-                                          " is of an expert that there is not; there are " +
-                                          std::to_string(config_.count)};
-  const Key key{place.layer, place.part};
-  if (stacked_.contains(key) || !parts_[key].emplace(place.expert, matrix).second)
-    return {StatusCode::corrupt_data, path + ": two tensors for " + quote(name)};
-  return {};
-}
-
-Expected<bool> HfExperts::take(const std::string& path, const std::string& name, const WeightTensor& tensor) {
-  Place place;
-  if (config_.count == 0 || !place_of(name, place)) return false;
-  const bool of_all = place.expert < 0, two = place.part == "ffn_gate_up_exps";
-  const auto refuse = [&](const std::string& must) {
-    return failure(StatusCode::corrupt_data, path + ": the tensor " + quote(name) + " has extents " +
-                                                 describe_extents(tensor) + "; it must have " + must);
-  };
-  if (!of_all) {
-    if (tensor.rank != 2) return refuse("2");
-    if (Status status = put(path, name, place, tensor); !status) return failure(std::move(status));
-    return true;
-  }
-  if (tensor.rank != 3 || tensor.extents[0] != config_.count)
-    return refuse("3, the first one " + std::to_string(config_.count) + ", the count of experts");
-  if (two && tensor.extents[1] % 2 != 0) return refuse("an even second one: a gate and as wide an up");
-  if (Status status = put_stacked(path, name, place, tensor); !status) return failure(std::move(status));
-  return true;
-}
-
-Status HfExperts::put_stacked(const std::string& path, const std::string& name, const Place& place,
-                              const WeightTensor& tensor) {
-  const auto put_whole = [&](const std::string& part, WeightTensor whole) -> Status {
-    const Key key{place.layer, part};
-    whole.name = block_name(place.layer, part + ".weight");
-    if (parts_.contains(key) || !stacked_.emplace(key, std::move(whole)).second)
-      return {StatusCode::corrupt_data, path + ": two tensors for " + quote(name)};
-    return {};
-  };
-  if (place.part != "ffn_gate_up_exps") return put_whole(place.part, tensor);
-  // Each expert's rows of gate lie above those of up.
-  WeightTensor half = tensor;
-  half.extents[1] /= 2, half.bytes /= 2;
-  half.stride = tensor.bytes / config_.count;
-  if (Status status = put_whole("ffn_gate_exps", half); !status) return status;
-  half.data += half.stride / 2;
-  return put_whole("ffn_up_exps", std::move(half));
-}
-
-Expected<std::vector<WeightTensor>> HfExperts::tensors(const std::string& origin) const {
-  std::vector<WeightTensor> all;
-  for (const auto& [key, whole] : stacked_) all.push_back(whole);
-  for (const auto& [place, experts] : parts_) {
-    const std::string name = block_name(place.first, place.second + ".weight");
-    auto parts = std::make_shared<std::vector<WeightTensor>>();
-    const WeightTensor& first = experts.begin()->second;
-    WeightTensor whole{.name = name, .type = first.type, .rank = 3};
-    whole.extents = {config_.count, first.extents[0], first.extents[1]};
-    for (index e = 0; e < config_.count; ++e) {
-      const auto each = experts.find(e);
-      if (each == experts.end())
-        return failure(StatusCode::not_found,
-                       origin + ": of the tensor " + quote(name) + " expert " + std::to_string(e) + " is missing");
-      const WeightTensor& matrix = each->second;
-      if (matrix.type != first.type || matrix.extents != first.extents || !matrix.codes != !first.codes)
-        return failure(StatusCode::corrupt_data, origin + ": of the tensor " + quote(name) + " expert " +
-                                                     std::to_string(e) + " has extents " + describe_extents(matrix) +
-                                                     " or a type that expert 0 has not");
-      whole.bytes += matrix.bytes;
-      parts->push_back(matrix);
-      parts->back().name = name;
-    }
-    whole.parts = std::move(parts);
-    all.push_back(std::move(whole));
-  }
-  return all;
 }
 
 }  // namespace inlay::exec

@@ -92,7 +92,7 @@ class HfLoader {
     if (family_->mixture.interleaved)
       interleaved_ = HfInterleavedExperts(model_.config);
     else
-      experts_ = HfExperts(model_.config.experts);
+      experts_ = ExpertTensors(model_.config.experts.count);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
     auto linears = quantized_.tensors(memory_);
     if (!linears) return failure(std::move(linears.error()));
@@ -235,10 +235,8 @@ class HfLoader {
   Status add(const std::string& path, const std::string& name, WeightTensor tensor) {
     if (is_needless(name) || is_of_another_modality(name) || is_of_more_layers(name)) return {};
     if (Status status = align(tensor); !status) return status;
-    if (auto taken = experts_.take(path, name, tensor); !taken)
-      return std::move(taken.error());
-    else if (*taken)
-      return {};
+    if (ExpertTensors::Place place; experts_.experts() > 0 && take_hf_expert(name, place))
+      return experts_.take(place, path, name, tensor);
     const auto ours = gguf_name(name, *family_);
     if (!ours && tensor.size() == 0) return {};
     if (!ours)
@@ -262,7 +260,7 @@ class HfLoader {
   ModelFile model_;
   const Family* family_ = nullptr;
   HfQuantizedParts quantized_{HfQuantization{}};
-  HfExperts experts_{ExpertsConfig{}};
+  ExpertTensors experts_{0};
   HfInterleavedExperts interleaved_;
   std::vector<WeightTensor> tensors_;
   std::set<std::string> names_;  // of ours, the fused ones before they are split
