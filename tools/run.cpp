@@ -9,6 +9,7 @@
 #include "tools/answer.hpp"
 #include "tools/chat.hpp"
 #include "tools/commands.hpp"
+#include "tools/run_many.hpp"
 #include "tools/session.hpp"
 
 namespace inlay::tools {
@@ -20,6 +21,7 @@ struct RunOptions {
   std::string prompt;
   AnswerOptions answer;
   ChatOptions chat;
+  ManyOptions many;
   std::string compare;
 };
 
@@ -56,6 +58,7 @@ Status compare(const RunOptions& options, const LoadedModel& model, exec::Sessio
 int run(const RunOptions& options) {
   auto model = open_model(options.model);
   if (!model) return wrong(model.error());
+  if (!options.many.prompts.empty()) return run_many(options.many, options.model, options.answer, *model);
   if (options.chat.chat) {
     auto session = make_session(options.model, model->file, options.model.backend);
     return session ? chat(options.chat, options.answer, *model, *session) : wrong(session.error());
@@ -123,6 +126,7 @@ void add_run(CLI::App& app, Command& chosen) {
       ->check(CLI::IsMember(backends()))
       ->excludes("--chat");
   prompt->excludes("--chat");
+  options->many.add_to(command);
   command.callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

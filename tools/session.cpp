@@ -18,6 +18,8 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+}  // namespace
+
 DType kv_type(const ModelOptions& options, const exec::ModelFile& file) {
   if (options.kv_type == "f32") return DType::f32;
   if (options.kv_type == "f16") return DType::f16;
@@ -26,8 +28,6 @@ DType kv_type(const ModelOptions& options, const exec::ModelFile& file) {
   const exec::WeightTensor* q = file.find("blk.0.attn_q.weight");
   return q != nullptr && q->type == GgmlType::F32 ? DType::f32 : DType::f16;
 }
-
-}  // namespace
 
 std::vector<std::string> backends() {
   return {"cpu",

@@ -60,6 +60,8 @@ int wrong(const std::string& message);
 std::string default_model();
 
 Expected<LoadedModel> open_model(const ModelOptions& options);
+// What --kv-type says, or "auto" means for this model.
+DType kv_type(const ModelOptions& options, const exec::ModelFile& file);
 // The level and the threads that were asked for; an unknown level is refused.
 Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& pool);
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);  // inlay/exec/eager.hpp

@@ -4,7 +4,24 @@
 
 namespace inlay::exec {
 
-Status Batch::add(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more) {
+Status Batch::add_generated(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits) {
+  if (prompts_.views().size() > 0)
+    return invalid("generated tokens are added behind a prompt; they must come before it");
+  const index begin = sequence.length;
+  if (Status status = add(pool, sequence, more, logits); !status.ok()) return status;
+  for (index i = 0; i < static_cast<index>(more.size()); ++i) generated_.add(begin + i + 1, sequence.blocks);
+  return {};
+}
+
+Status Batch::add_prompt(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits) {
+  if (Status status = add(pool, sequence, more, logits); !status.ok()) return status;
+  const auto count = static_cast<std::int32_t>(more.size());
+  q_indptr_.push_back(q_indptr_.back() + count);
+  prompts_.add(sequence.length + count, sequence.blocks);
+  return {};
+}
+
+Status Batch::add(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits) {
   const index end = sequence.length + static_cast<index>(more.size());
   if (Status status = pool.reserve(sequence, end); !status.ok()) return status;
   for (index position = sequence.length; position < end; ++position) {
@@ -12,31 +29,51 @@ Status Batch::add(BlockPool& pool, Sequence& sequence, std::span<const std::int3
     slots_.push_back(pool.slot(sequence, position));
   }
   tokens_.insert(tokens_.end(), more.begin(), more.end());
-  q_indptr_.push_back(static_cast<std::int32_t>(tokens_.size()));
-  kv_lens_.push_back(static_cast<std::int32_t>(end));
-  widen_tables(static_cast<index>(sequence.blocks.size()));
-  block_table_.insert(block_table_.end(), sequence.blocks.begin(), sequence.blocks.end());
-  block_table_.resize(static_cast<std::size_t>(sequences() * max_blocks_), 0);
+  for (index row = size() - logits; row < size(); ++row) logit_rows_.push_back(static_cast<std::int32_t>(row));
   return {};
 }
 
-void Batch::widen_tables(index blocks) {
-  if (blocks <= max_blocks_) return;
-  std::vector<std::int32_t> wider(static_cast<std::size_t>((sequences() - 1) * blocks), 0);
-  for (index s = 0; s + 1 < sequences(); ++s)
-    std::copy_n(block_table_.begin() + s * max_blocks_, max_blocks_, wider.begin() + s * blocks);
-  block_table_ = std::move(wider);
-  max_blocks_ = blocks;
+void Batch::clear() {
+  tokens_.clear(), positions_.clear(), slots_.clear(), logit_rows_.clear();
+  generated_.clear(), prompts_.clear();
+  q_indptr_.assign({0});
+}
+
+void Batch::Texts::clear() {
+  kv_lens.clear(), table.clear();
+  max_blocks = 0;
+}
+
+void Batch::Texts::add(index length, std::span<const std::int32_t> blocks) {
+  const auto width = static_cast<index>(blocks.size()), before = static_cast<index>(kv_lens.size());
+  if (width > max_blocks) {
+    std::vector<std::int32_t> wider(static_cast<std::size_t>(before * width), 0);
+    for (index row = 0; row < before; ++row)
+      std::copy_n(table.begin() + row * max_blocks, max_blocks, wider.begin() + row * width);
+    table = std::move(wider);
+    max_blocks = width;
+  }
+  table.insert(table.end(), blocks.begin(), blocks.end());
+  table.resize(static_cast<std::size_t>((before + 1) * max_blocks), 0);
+  kv_lens.push_back(static_cast<std::int32_t>(length));
+}
+
+BatchViews<Host>::Texts Batch::Texts::views() const {
+  const auto texts = static_cast<index>(kv_lens.size());
+  return {.kv_lens = {kv_lens.data(), {texts}}, .block_table = {table.data(), {texts, max_blocks}}};
 }
 
 BatchViews<Host> Batch::views() const {
-  return {.phase = phase_,
-          .tokens = {tokens_.data(), {size()}},
-          .positions = {positions_.data(), {1, size()}},
-          .slots = {slots_.data(), {size()}},
-          .q_indptr = {q_indptr_.data(), {sequences() + 1}},
-          .kv_lens = {kv_lens_.data(), {sequences()}},
-          .block_table = {block_table_.data(), {sequences(), max_blocks_}}};
+  BatchViews<Host> views{.tokens = {tokens_.data(), {size()}},
+                         .positions = {positions_.data(), {1, size()}},
+                         .slots = {slots_.data(), {size()}},
+                         .generated = generated_.views(),
+                         .prompts = prompts_.views(),
+                         .q_indptr = {q_indptr_.data(), {static_cast<index>(q_indptr_.size())}}};
+  // They ascend: where the first of them lies so many before the end, they are the last ones.
+  if (logit_rows() > 0 && logit_rows_.front() + logit_rows() < size())
+    views.logit_rows = {logit_rows_.data(), {logit_rows()}};
+  return views;
 }
 
 }  // namespace inlay::exec

@@ -1,15 +1,10 @@
 #include <inlay/exec/session.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
-#include <inlay/core/cache_line_allocator.hpp>
-#include <inlay/cpu.hpp>
 #include <inlay/exec/eager.hpp>
-#include <inlay/exec/engine.hpp>
-#include <inlay/model/weights.hpp>
 
 namespace inlay::exec {
 namespace {
@@ -33,7 +28,7 @@ void Session::reset() {
 }
 Expected<ConstView<2>> Session::logits() {
   if (rows_ < 1) return failure(no_logits());
-  return engine_->logits(rows_);
+  return engine_->logits(0, rows_);
 }
 
 Session::Options Session::completed(Options options, const ModelConfig& config) {
@@ -50,6 +45,7 @@ Status Session::check(const Options& options) {
 
 EngineOptions Session::engine_options(const ModelConfig& config, const Options& options) {
   return {.max_tokens = std::min(options.chunk, options.context),
+          .context = options.context,
           .activations = options.activations,
           .attention = options.attention,
           .cache = {.layers = config.layers,
@@ -67,12 +63,6 @@ Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run
   auto weights = load_weights(std::move(file), run.parallel(), progress);
   if (!weights) return failure(std::move(weights.error()));
   return make(config, std::move(*weights), std::move(run), options);
-}
-
-Expected<Session> Session::make(const ModelConfig& config, Weights weights, Eager run, const Options& options) {
-  return std::visit(
-      [&]<class C>(C&& chain) { return make(config, std::move(weights), std::forward<C>(chain), options); },
-      std::move(run).release());
 }
 
 Status Session::append(const std::vector<Token>& tokens, index rows, const std::function<void(index, index)>& progress,
@@ -94,10 +84,11 @@ Status Session::append(const std::vector<Token>& tokens, index rows, const std::
     const index size = std::min(options_.chunk, count - begin);
     // Rows of the logits that this chunk holds.
     const index first = std::max(begin, count - rows), wanted = std::max<index>(begin + size - first, 0);
-    if (Status status = pass(Phase::prefill, std::span(tokens).subspan(static_cast<std::size_t>(begin), size),
-                             first - (count - rows), wanted);
-        !status.ok())
-      return status;
+    const auto chunk = std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
+    if (Status status = check(chunk); !status.ok()) return status;
+    batch_.clear();
+    if (Status status = batch_.add_prompt(engine_->blocks(), sequence_, chunk, wanted); !status.ok()) return status;
+    if (Status status = pass(first - (count - rows)); !status.ok()) return status;
     progress(begin + size, count);
   }
   return {};
@@ -107,7 +98,10 @@ Status Session::decode(Token token) {
   if (length() + 1 > context()) return invalid("the context of " + std::to_string(context()) + " tokens is full");
   if (Status status = engine_->reserve_logits(1); !status.ok()) return status;
   rows_ = 1;
-  return pass(Phase::decode, {&token, 1}, 0, 1);
+  if (Status status = check({&token, 1}); !status.ok()) return status;
+  batch_.clear();
+  if (Status status = batch_.add_generated(engine_->blocks(), sequence_, {&token, 1}); !status.ok()) return status;
+  return pass(0);
 }
 
 Status Session::truncate(index length) {
@@ -121,41 +115,19 @@ Status Session::truncate(index length) {
 
 Expected<Token> Session::sample(const Sampling<Host>& settings, std::span<const LogitBias> biases) {
   if (rows_ < 1) return failure(no_logits());
-  if (settings.probs.present()) return failure(invalid("probs is given; it must be left out: the logits stay inside"));
-  if (biases.empty()) return engine_->sample(settings, rows_ - 1);
-  auto logits = engine_->logits(rows_);
-  if (!logits) return failure(std::move(logits.error()));
-  const index vocab = config().vocab;
-  const float* const last = logits->as<float>() + (rows_ - 1) * vocab;
-  biased_.assign(last, last + vocab);
-  for (const LogitBias& each : biases) {
-    if (each.token < 0 || each.token >= vocab)
-      return failure(invalid("the token of a logit bias is " + std::to_string(each.token) + "; it must be in 0.." +
-                             std::to_string(vocab - 1)));
-    if (!(each.bias < std::numeric_limits<float>::infinity()))
-      return failure(invalid("the bias of token " + std::to_string(each.token) + " is " + std::to_string(each.bias) +
-                             "; it must be finite or -infinity"));
-    biased_[static_cast<std::size_t>(each.token)] += each.bias;
-  }
-  std::int32_t token = -1;
-  Sampling<Host> sampling = settings;
-  sampling.logits = {biased_.data(), {1, vocab}};
-  sampling.tokens = {&token, {1}};
-  const Cpu cpu(serial());
-  std::vector<std::byte, CacheLineAllocator<std::byte>> scratch(workspace_bytes(cpu, sampling));
-  if (Status status = run(cpu, sampling, {scratch.data(), scratch.size()}); !status.ok())
-    return failure(std::move(status));
-  return token;
+  return sampler_(*engine_, rows_ - 1, settings, biases);
 }
 
-Status Session::pass(Phase phase, std::span<const Token> tokens, index first, index count) {
+Status Session::check(std::span<const Token> tokens) const {
   for (Token token : tokens)
     if (token < 0 || token >= config().vocab)
       return invalid("token is " + std::to_string(token) + "; it must be in 0.." + std::to_string(config().vocab - 1));
-  Batch batch(phase);
-  if (Status status = batch.add(engine_->blocks(), sequence_, tokens); !status.ok()) return status;
-  Status status = engine_->forward(batch, first, count);
-  if (status.ok()) sequence_.length += batch.size();
+  return {};
+}
+
+Status Session::pass(index first) {
+  Status status = engine_->forward(batch_, first);
+  if (status.ok()) sequence_.length += batch_.size();
   return status;
 }
 

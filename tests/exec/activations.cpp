@@ -221,7 +221,7 @@ TEST(activations, every_level_is_the_reference_over_rounded_inputs) {
   RoundedReference reference;
   Sequence sequence;
   Batch batch;
-  ASSERT_TRUE(ok(batch.add(*pool, sequence, prompt)));
+  ASSERT_TRUE(ok(batch.add_prompt(*pool, sequence, prompt)));
   std::vector<float> expected(static_cast<std::size_t>(21 * config.vocab));
   decoder->forward(reference, *pool, batch.views(), View<2>(expected.data(), {21, config.vocab}));
   ASSERT_TRUE(ok(reference.take_status()));

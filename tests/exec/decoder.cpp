@@ -201,24 +201,24 @@ TEST(batch, sequences_of_different_lengths_decode_together_as_they_do_alone) {
   // Together: one ragged prefill, one batch of three decoding.
   Sequence together[3];
   Batch prefill;
-  for (int s = 0; s < 3; ++s) ASSERT_TRUE(ok(prefill.add(*pool, together[s], tokens(lengths[s], config.vocab))));
+  for (int s = 0; s < 3; ++s) ASSERT_TRUE(ok(prefill.add_prompt(*pool, together[s], tokens(lengths[s], config.vocab))));
   (void)pass(prefill, 28);
-  Batch decode(Phase::decode);
+  Batch decode;
   for (int s = 0; s < 3; ++s) {
     together[s].length = lengths[s];
     const Token token = 40 + s;
-    ASSERT_TRUE(ok(decode.add(*pool, together[s], {&token, 1})));
+    ASSERT_TRUE(ok(decode.add_generated(*pool, together[s], {&token, 1})));
   }
   const auto batched = pass(decode, 3);
   for (int s = 0; s < 3; ++s) {
     Sequence alone;
     Batch one;
-    ASSERT_TRUE(ok(one.add(*pool, alone, tokens(lengths[s], config.vocab))));
+    ASSERT_TRUE(ok(one.add_prompt(*pool, alone, tokens(lengths[s], config.vocab))));
     (void)pass(one, lengths[s]);
     alone.length = lengths[s];
-    Batch step(Phase::decode);
+    Batch step;
     const Token token = 40 + s;
-    ASSERT_TRUE(ok(step.add(*pool, alone, {&token, 1})));
+    ASSERT_TRUE(ok(step.add_generated(*pool, alone, {&token, 1})));
     const auto expected = pass(step, 1);
     const std::vector<float> got(batched.begin() + s * config.vocab, batched.begin() + (s + 1) * config.vocab);
     EXPECT_EQ(got, expected) << "sequence " << s;

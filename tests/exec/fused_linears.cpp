@@ -216,7 +216,7 @@ TEST(fused_linears, write_what_the_layer_reads) {
     ASSERT_TRUE(pool.has_value());
     Sequence sequence;
     Batch batch;
-    ASSERT_TRUE(ok(batch.add(*pool, sequence, tokens(4, config.vocab))));
+    ASSERT_TRUE(ok(batch.add_prompt(*pool, sequence, tokens(4, config.vocab))));
     std::vector<float> logits(static_cast<std::size_t>(config.vocab));
     Seen seen;
     decoder->forward(seen, *pool, batch.views(), View<2>(logits.data(), {1, config.vocab}));

@@ -57,10 +57,11 @@ TEST(layers, each_runs_with_its_own_facts) {
   ASSERT_TRUE(decoder.has_value()) << decoder.error().message();
   auto pool = KvPool<>::make({.layers = 3, .kv_heads = 2, .head_dim = 12, .block_size = 16, .blocks = 4}, tensors);
   ASSERT_TRUE(pool.has_value());
-  for (const auto phase : {Phase::prefill, Phase::decode}) {
+  for (const bool generated : {false, true}) {
     Sequence sequence;
-    Batch batch(phase);
-    ASSERT_TRUE(ok(batch.add(*pool, sequence, tokens(phase == Phase::decode ? 1 : 4, config.vocab))));
+    Batch batch;
+    ASSERT_TRUE(ok(generated ? batch.add_generated(*pool, sequence, tokens(1, config.vocab))
+                             : batch.add_prompt(*pool, sequence, tokens(4, config.vocab))));
     std::vector<float> logits(static_cast<std::size_t>(config.vocab));
     Seen seen;
     decoder->forward(seen, *pool, batch.views(), View<2>(logits.data(), {1, config.vocab}));

@@ -146,7 +146,7 @@ Seen pass_of(const ModelConfig& config, const std::string& type, Activations act
   EXPECT_TRUE(pool);
   Sequence sequence;
   Batch batch;
-  EXPECT_TRUE(batch.add(*pool, sequence, tokens(count, config.vocab)).ok());
+  EXPECT_TRUE(batch.add_prompt(*pool, sequence, tokens(count, config.vocab)).ok());
   std::vector<float> logits(static_cast<std::size_t>(config.vocab));
   Seen seen;
   decoder->forward(seen, *pool, batch.views(), View<2>(logits.data(), {1, config.vocab}));

@@ -1,9 +1,9 @@
-// A session on an OpenCL device: its own, or the caller's.
+// An engine on an OpenCL device: its own, or the caller's.
 #include <inlay/exec/engine_on.hpp>
 
 namespace inlay::exec {
 
-template Expected<Session> Session::make(const ModelConfig&, Weights, Chain<Cl>, const Options&);
-template Expected<Session> Session::make(const ModelConfig&, Weights, Chain<Cl&>, const Options&);
+template Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig&, Weights, Chain<Cl>, const EngineOptions&);
+template Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig&, Weights, Chain<Cl&>, const EngineOptions&);
 
 }  // namespace inlay::exec

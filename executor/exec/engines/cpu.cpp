@@ -1,8 +1,8 @@
-// A session on the CPU.
+// An engine on the CPU.
 #include <inlay/exec/engine_on.hpp>
 
 namespace inlay::exec {
 
-template Expected<Session> Session::make(const ModelConfig&, Weights, Chain<Cpu>, const Options&);
+template Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig&, Weights, Chain<Cpu>, const EngineOptions&);
 
 }  // namespace inlay::exec

@@ -1,8 +1,8 @@
-// A session on the NPU; what it declines runs on the CPU.
+// An engine on the NPU; what it declines runs on the CPU.
 #include <inlay/exec/engine_on.hpp>
 
 namespace inlay::exec {
 
-template Expected<Session> Session::make(const ModelConfig&, Weights, Chain<Npu, Cpu>, const Options&);
+template Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig&, Weights, Chain<Npu, Cpu>, const EngineOptions&);
 
 }  // namespace inlay::exec

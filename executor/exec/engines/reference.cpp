@@ -1,8 +1,8 @@
-// A session on the reference.
+// An engine on the reference.
 #include <inlay/exec/engine_on.hpp>
 
 namespace inlay::exec {
 
-template Expected<Session> Session::make(const ModelConfig&, Weights, Chain<Reference>, const Options&);
+template Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig&, Weights, Chain<Reference>, const EngineOptions&);
 
 }  // namespace inlay::exec

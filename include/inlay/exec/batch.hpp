@@ -1,4 +1,11 @@
 // The tokens of one forward pass and where each belongs: what a model reads beside its weights.
+//
+//   generated | a b c c |      rows of texts that are being written: paged attention, a query each
+//   prompts   | d d d e e |    parts of prompts: flash attention, a sequence each
+//
+// Which attention computes a token belongs to the token and not to the batch, since the two differ in bits: a text
+// depends neither on who shares its batch nor on whether it was computed a second time. Several generated tokens of one
+// text (c) are rows that share its table and see one token more each.
 #pragma once
 
 #include <cstdint>
@@ -6,55 +13,71 @@
 #include <utility>
 #include <vector>
 
-#include <inlay/exec/kv_pool.hpp>
+#include <inlay/exec/block_pool.hpp>
 
 namespace inlay::exec {
 
-enum class Phase : unsigned char { prefill, decode };  // decode: one token of each sequence
-
 // A batch as operators see it, in the memory of their backend.
 template <class Space = Host> struct BatchViews {
-  Phase phase = Phase::prefill;
-  ConstView<1, Space> tokens;       // [tokens] i32
-  ConstView<2, Space> positions;    // [1, tokens] i32, of each token in its sequence
-  ConstView<1, Space> slots;        // [tokens] i64, of each token in the cache
-  ConstView<1, Space> q_indptr;     // [sequences + 1] i32
-  ConstView<1, Space> kv_lens;      // [sequences] i32, these tokens included
-  ConstView<2, Space> block_table;  // [sequences, max_blocks] i32
+  // Tokens of the cache that a row, or a sequence, sees, its own included, and the blocks where they lie.
+  struct Texts {
+    ConstView<1, Space> kv_lens;      // [texts] i32
+    ConstView<2, Space> block_table;  // [texts, max_blocks] i32
+
+    index size() const { return kv_lens.extents[0]; }
+  };
+
+  ConstView<1, Space> tokens;     // [tokens] i32
+  ConstView<2, Space> positions;  // [1, tokens] i32, of each token in its text
+  ConstView<1, Space> slots;      // [tokens] i64, of each token in the cache
+  Texts generated;                // of the first rows
+  Texts prompts;                  // of the others
+  ConstView<1, Space> q_indptr;   // [prompts + 1] i32: where the rows of each begin, from the first of all prompts on
+  ConstView<1, Space> logit_rows = {};  // [rows] i32, the tokens whose logits are wanted; not present: the last ones
 
   index size() const { return tokens.extents[0]; }
 };
 
 class Batch {
  public:
-  explicit Batch(Phase phase = Phase::prefill) : phase_(phase) {}
-
   index size() const { return static_cast<index>(tokens_.size()); }
-  index sequences() const { return static_cast<index>(kv_lens_.size()); }
+  // How many tokens have logits.
+  index logit_rows() const { return static_cast<index>(logit_rows_.size()); }
 
-  // Takes room in the pool for `more` tokens of `sequence` and adds them. The sequence's length moves
-  // on when the pass has run: that is the caller's to say.
-  Status add(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more);
+  // Each takes room in the pool for `more` tokens of `sequence`, and adds them; the last `logits` of them have logits.
+  // The sequence's length moves on when the pass has run: that is the caller's to say. Those of prompts come last.
+  Status add_generated(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits = 1);
+  Status add_prompt(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits = 0);
 
-  // Valid until the next add.
+  // Empty, with the memory that it has.
+  void clear();
+
+  // Valid until the next change.
   BatchViews<Host> views() const;
 
  private:
-  void widen_tables(index blocks);
+  // Rows of tables of unequal width.
+  struct Texts {
+    std::vector<std::int32_t> kv_lens, table;
+    index max_blocks = 0;
 
-  Phase phase_;
+    void add(index length, std::span<const std::int32_t> blocks);
+    BatchViews<Host>::Texts views() const;
+    void clear();
+  };
+
+  Status add(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits);
+
   std::vector<std::int32_t> tokens_, positions_;
   std::vector<std::int64_t> slots_;
-  std::vector<std::int32_t> q_indptr_{0}, kv_lens_;
-  std::vector<std::int32_t> block_table_;
-  index max_blocks_ = 0;
+  Texts generated_, prompts_;
+  std::vector<std::int32_t> q_indptr_{0}, logit_rows_;
 };
 
 // The batch in the memory of `tensors`, valid until the next one is uploaded there.
 template <class Tensors>
 Expected<BatchViews<typename Tensors::Space>> upload(Tensors& tensors, const BatchViews<Host>& batch) {
   BatchViews<typename Tensors::Space> there;
-  there.phase = batch.phase;
   Status status;
   std::size_t number = 0;
   const auto one = [&](auto& to, const auto& from) {
@@ -68,9 +91,12 @@ Expected<BatchViews<typename Tensors::Space>> upload(Tensors& tensors, const Bat
   one(there.tokens, batch.tokens);
   one(there.positions, batch.positions);
   one(there.slots, batch.slots);
+  one(there.generated.kv_lens, batch.generated.kv_lens);
+  one(there.generated.block_table, batch.generated.block_table);
+  one(there.prompts.kv_lens, batch.prompts.kv_lens);
+  one(there.prompts.block_table, batch.prompts.block_table);
   one(there.q_indptr, batch.q_indptr);
-  one(there.kv_lens, batch.kv_lens);
-  one(there.block_table, batch.block_table);
+  one(there.logit_rows, batch.logit_rows);
   if (!status.ok()) return failure(std::move(status));
   return there;
 }

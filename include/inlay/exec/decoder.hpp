@@ -16,6 +16,7 @@
 #include <inlay/exec/batch.hpp>
 #include <inlay/exec/decoder_weights.hpp>
 #include <inlay/exec/feed_forward.hpp>
+#include <inlay/exec/kv_pool.hpp>
 #include <inlay/exec/tensors.hpp>
 #include <inlay/model/model_ropes.hpp>
 #include <inlay/model/weights.hpp>
@@ -61,8 +62,8 @@ template <class Space = Host> class Decoder {
   const ModelConfig& config() const { return config_; }
   index max_tokens() const { return max_tokens_; }
 
-  // The batch's keys and values go into the cache; `logits` [rows, vocab] f32 gets those of the last
-  // `rows` tokens.
+  // The batch's keys and values go into the cache; `logits` [rows, vocab] f32 gets those of the tokens that the batch
+  // names, or of the last `rows`.
   template <class Run>
   void forward(Run& run, const KvPool<Space>& cache, const BatchViews<Space>& batch,
                const View<2, Space>& logits) const {
@@ -92,7 +93,13 @@ template <class Space = Host> class Decoder {
       write(run, stream, w.ffn_post_norm);
     }
     const Rows last = read(run, stream, weights_.output_norm, normed);
-    weights_.head(run, last.slice(0, tokens - logits.extents[0], logits.extents[0]), logits);
+    const index rows = logits.extents[0];
+    Rows wanted = last.slice(0, tokens - rows, rows);
+    if (batch.logit_rows.present()) {
+      wanted = branch_.slice(0, 0, rows);  // which the stream has by now
+      run(Embedding<Space>{.table = last, .ids = batch.logit_rows, .y = wanted});
+    }
+    weights_.head(run, wanted, logits);
     if (config_.final_softcap > 0)
       run(Gelu<Space>{
           .x = logits, .y = logits, .form = GeluForm::softcap, .cap = static_cast<float>(config_.final_softcap)});
@@ -143,12 +150,13 @@ template <class Space = Host> class Decoder {
                  const Rows& y) const {
     const Layer& w = weights_.layers[layer];
     const index tokens = batch.size(), heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
+    const index generated = batch.generated.size(), prompts = tokens - generated;
     // | q: heads x dim | k: kv_heads x dim | v: kv_heads x dim |
     const Rows rows = qkv_.slice(0, 0, tokens);
     const Rows q = rows.slice(1, 0, heads * dim), k = rows.slice(1, heads * dim, kv_heads * dim);
     const Rows v = rows.slice(1, (heads + kv_heads) * dim, kv_heads * dim);
     const auto by_head = [&](const Rows& part, index count) {
-      return View<3, Space>(part.data, DType::f32, {tokens, count, dim}, {rows.strides[0], dim, 1});
+      return View<3, Space>(part.data, DType::f32, {part.extents[0], count, dim}, {part.strides[0], dim, 1});
     };
     const View<3, Space> q_heads = by_head(q, heads), k_heads = by_head(k, kv_heads), v_heads = by_head(v, kv_heads);
     run_linears(run, w.qkv, x, rows);
@@ -179,32 +187,35 @@ template <class Space = Host> class Decoder {
     // window_left counts the keys before the query, the configuration counts the query too.
     const index window_left = facts.window > 0 ? facts.window - 1 : -1;
     const float scale = static_cast<float>(config_.attn_scale), cap = static_cast<float>(config_.attn_softcap);
-    if (batch.phase == Phase::decode) {
-      run(PagedAttention<Space>{.q = q_heads,
+    if (generated > 0)
+      run(PagedAttention<Space>{.q = by_head(q.slice(0, 0, generated), heads),
                                 .k = flat_cache(keys),
                                 .v = flat_cache(values),
-                                .block_table = batch.block_table,
-                                .kv_lens = batch.kv_lens,
-                                .out = {attended.data, DType::f32, {tokens, heads, dim}},
+                                .block_table = batch.generated.block_table,
+                                .kv_lens = batch.generated.kv_lens,
+                                .out = by_head(attended.slice(0, 0, generated), heads),
                                 .sinks = w.sinks,
                                 .scale = scale,
                                 .softcap = cap,
                                 .window_left = window_left});
-    } else {
-      run(FlashAttention<Space>{
-          .q = {q.data, DType::f32, {1, tokens, heads, dim}, {tokens * rows.strides[0], rows.strides[0], dim, 1}},
-          .k = keys,
-          .v = values,
-          .out = {attended.data, DType::f32, {1, tokens, heads, dim}},
-          .q_indptr = batch.q_indptr,
-          .kv_lens = batch.kv_lens,
-          .block_table = batch.block_table,
-          .sinks = w.sinks,
-          .scale = scale,
-          .softcap = cap,
-          .causal = true,
-          .window_left = window_left,
-          .compute = of_prompts_});
+    if (prompts > 0) {
+      const auto all_heads = [&](const Rows& part) {
+        const index stride = part.strides[0];
+        return View<4, Space>(part.data, DType::f32, {1, prompts, heads, dim}, {prompts * stride, stride, dim, 1});
+      };
+      run(FlashAttention<Space>{.q = all_heads(q.slice(0, generated, prompts)),
+                                .k = keys,
+                                .v = values,
+                                .out = all_heads(attended.slice(0, generated, prompts)),
+                                .q_indptr = batch.q_indptr,
+                                .kv_lens = batch.prompts.kv_lens,
+                                .block_table = batch.prompts.block_table,
+                                .sinks = w.sinks,
+                                .scale = scale,
+                                .softcap = cap,
+                                .causal = true,
+                                .window_left = window_left,
+                                .compute = of_prompts_});
     }
     w.output(run, attended, y);
   }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include <inlay/core/attention.hpp>
@@ -11,9 +12,13 @@
 #include <inlay/exec/fallback.hpp>
 #include <inlay/model/activations.hpp>
 #include <inlay/model/model_config.hpp>
+#include <inlay/model/weights.hpp>
 #include <inlay/ops/sampling.hpp>
 
 namespace inlay::exec {
+
+class Eager;  // eager.hpp
+template <class... Backends> class Chain;
 
 class Engine {
  public:
@@ -26,19 +31,29 @@ class Engine {
 
   // Memory for the logits of so many tokens. What was there is lost if it is more than before.
   virtual Status reserve_logits(index rows) = 0;
-  // The logits of the batch's last `count` tokens become rows `first`... of those reserved.
-  virtual Status forward(const Batch& batch, index first, index count) = 0;
-  // The first `rows` of them on the host: [rows, vocab] f32, valid until the next call.
-  virtual Expected<ConstView<2>> logits(index rows) = 0;
+  // The logits that the batch wants become rows `first`... of those reserved.
+  virtual Status forward(const Batch& batch, index first) = 0;
+  // Those of them on the host: [rows, vocab] f32, valid until the next call.
+  virtual Expected<ConstView<2>> logits(index first, index rows) = 0;
   // Draws a token from one row, where the logits lie. `settings` is of host memory and lacks logits, tokens and probs.
   virtual Expected<std::int32_t> sample(const Sampling<Host>& settings, index row) = 0;
 };
 
 struct EngineOptions {
   index max_tokens = 0;  // of one pass
+  index context = 0;     // of one text
   Activations activations = Activations::exact;
-  AttentionCompute attention = AttentionCompute::exact_float;
+  AttentionCompute attention =
+      AttentionCompute::exact_float;  // that of prompts; of generated tokens it is always exact
   BlockPool::Shape cache = {};
 };
+
+// On backends that Eager knows.
+Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig& config, Weights weights, Eager run,
+                                              const EngineOptions& options);
+// On others, but for Chain<Cl&>: inlay/exec/engine_on.hpp has the definition.
+template <class... Backends>
+Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig& config, Weights weights, Chain<Backends...> chain,
+                                              const EngineOptions& options);
 
 }  // namespace inlay::exec

@@ -1,8 +1,8 @@
 // A model on a chain of backends: weights, cache and logits lie in the memory of the first one. This is the seam at
 // which the kind of memory is forgotten.
 //
-// A Session takes any chain: who brings backends that Eager does not know includes this header. It is the executor
-// whole, every operator on every backend of the chain: include it in one file.
+// Who brings backends that Eager does not know includes this header. It is the executor whole, every operator on every
+// backend of the chain: include it in one file.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,6 @@
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/engine.hpp>
 #include <inlay/exec/packed_weights.hpp>
-#include <inlay/exec/session.hpp>
 #include <inlay/exec/tensors.hpp>
 
 namespace inlay::exec {
@@ -26,10 +25,11 @@ template <class Chain> class EngineOn final : public Engine {
  public:
   using Space = typename Chain::Space;
 
-  static Expected<std::unique_ptr<Engine>> make(const ModelConfig& config, Weights weights, Chain chain,
+  static Expected<std::unique_ptr<Engine>> make(ModelConfig config, Weights weights, Chain chain,
                                                 const EngineOptions& options) {
+    config.context = options.context;  // LongRoPE goes by what a text may have
     std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain)));
-    auto decoder = Decoder<Space>::make(config, std::move(weights), options.max_tokens, engine->tensors_,
+    auto decoder = Decoder<Space>::make(std::move(config), std::move(weights), options.max_tokens, engine->tensors_,
                                         options.activations, options.attention);
     if (!decoder) return failure(std::move(decoder.error()));
     engine->decoder_.emplace(std::move(*decoder));
@@ -59,15 +59,15 @@ template <class Chain> class EngineOn final : public Engine {
     return {};
   }
 
-  Status forward(const Batch& batch, index first, index count) override {
+  Status forward(const Batch& batch, index first) override {
     auto there = upload(tensors_, batch.views());
     if (!there) return std::move(there.error());
-    decoder_->forward(run_, *pool_, *there, logits_.slice(0, first, count));
+    decoder_->forward(run_, *pool_, *there, logits_.slice(0, first, batch.logit_rows()));
     return run_.take_status();
   }
 
-  Expected<ConstView<2>> logits(index rows) override {
-    return logits_memory_.to_host(ConstView<2, Space>(logits_.slice(0, 0, rows)));
+  Expected<ConstView<2>> logits(index first, index rows) override {
+    return logits_memory_.to_host(ConstView<2, Space>(logits_.slice(0, first, rows)));
   }
 
   Expected<std::int32_t> sample(const Sampling<Host>& settings, index row) override {
@@ -109,8 +109,8 @@ template <class Chain> class EngineOn final : public Engine {
   Status pack_weights() {
     if (Status status = reserve_logits(1); !status.ok()) return status;
     BatchViews<Space> token;
-    token.phase = Phase::decode;
     token.tokens = {nullptr, DType::i32, {1}};
+    token.generated.kv_lens = token.tokens;
     packed_.emplace(run_.first());
     decoder_->forward(*packed_, *pool_, token, logits_);
     return packed_->take_status();
@@ -127,17 +127,9 @@ template <class Chain> class EngineOn final : public Engine {
 };
 
 template <class... Backends>
-Expected<Session> Session::make(const ModelConfig& config, Weights weights, Chain<Backends...> chain,
-                                const Options& options) {
-  const Options whole = completed(options, config);
-  if (Status status = check(whole); !status.ok()) return failure(std::move(status));
-  const std::size_t linear_bytes = weights.linear_bytes;
-  ModelConfig shortened = config;  // LongRoPE goes by what a text may have
-  shortened.context = whole.context;
-  auto engine = EngineOn<Chain<Backends...>>::make(shortened, std::move(weights), std::move(chain),
-                                                   engine_options(config, whole));
-  if (!engine) return failure(std::move(engine.error()));
-  return Session(std::move(*engine), whole, linear_bytes);
+Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig& config, Weights weights, Chain<Backends...> chain,
+                                              const EngineOptions& options) {
+  return EngineOn<Chain<Backends...>>::make(config, std::move(weights), std::move(chain), options);
 }
 
 }  // namespace inlay::exec

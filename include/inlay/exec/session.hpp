@@ -12,28 +12,12 @@
 #include <span>
 #include <vector>
 
-#include <inlay/core/attention.hpp>
-#include <inlay/exec/batch.hpp>
-#include <inlay/exec/fallback.hpp>
-#include <inlay/model/activations.hpp>
-#include <inlay/model/model_config.hpp>
-#include <inlay/ops/sampling.hpp>
-#include <inlay/text/tokenizer.hpp>
+#include <inlay/exec/engine.hpp>
+#include <inlay/exec/sampler.hpp>
 
 namespace inlay::exec {
 
-class Eager;   // eager.hpp
-class Engine;  // engine.hpp
 class ModelFile;
-struct EngineOptions;
-struct Weights;
-template <class... Backends> class Chain;
-
-// What is added to the logit of one token.
-struct LogitBias {
-  Token token;
-  float bias;  // finite, or -infinity: the token never comes
-};
 
 class Session {
  public:
@@ -43,18 +27,22 @@ class Session {
     DType kv_type = DType::f16;
     index block_size = 16;
     Activations activations = Activations::exact;                // what linears multiply with
-    AttentionCompute attention = AttentionCompute::exact_float;  // and that of prompts; of decode it is always exact
+    AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
   };
 
   static Expected<Session> make(
       std::shared_ptr<const ModelFile> file, Eager run, const Options& options,
       const std::function<void(index, index)>& progress = [](index, index) {});
-  // Weights that come from elsewhere: random ones of a benchmark.
-  static Expected<Session> make(const ModelConfig& config, Weights weights, Eager run, const Options& options);
-  // Backends that Eager does not know, but for Chain<Cl&>: inlay/exec/engine_on.hpp has the definition.
-  template <class... Backends>
-  static Expected<Session> make(const ModelConfig& config, Weights weights, Chain<Backends...> chain,
-                                const Options& options);
+  // Weights that come from elsewhere, random ones of a benchmark; an Eager, or a chain of other backends (make_engine).
+  template <class Run>
+  static Expected<Session> make(const ModelConfig& config, Weights weights, Run run, const Options& options) {
+    const Options whole = completed(options, config);
+    if (Status status = check(whole); !status.ok()) return failure(std::move(status));
+    const std::size_t linear_bytes = weights.linear_bytes;
+    auto engine = make_engine(config, std::move(weights), std::move(run), engine_options(config, whole));
+    if (!engine) return failure(std::move(engine.error()));
+    return Session(std::move(*engine), whole, linear_bytes);
+  }
 
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -86,8 +74,7 @@ class Session {
   // Of the last append or decode, copied to the host: [rows, vocab] f32, valid until the next call.
   Expected<ConstView<2>> logits();
 
-  // The token after the last one, by these settings, of host memory. Logits and tokens are filled in here; there are
-  // no probs. Biases are added to the logits before anything else, on the host.
+  // The token after the last one (Sampler).
   Expected<Token> sample(const Sampling<Host>& settings, std::span<const LogitBias> biases = {});
 
  private:
@@ -97,14 +84,17 @@ class Session {
   static Status check(const Options& options);
   static EngineOptions engine_options(const ModelConfig& config, const Options& options);
 
-  Status pass(Phase phase, std::span<const Token> tokens, index first, index count);
+  Status check(std::span<const Token> tokens) const;
+  // The batch; the logits that it wants become rows `first`...
+  Status pass(index first);
 
   std::unique_ptr<Engine> engine_;
   Options options_;
   std::size_t linear_bytes_ = 0;
   Sequence sequence_;
-  index rows_ = 0;             // of logits
-  std::vector<float> biased_;  // the last of them, with biases
+  Batch batch_;
+  index rows_ = 0;  // of logits
+  Sampler sampler_;
 };
 
 }  // namespace inlay::exec

@@ -44,6 +44,7 @@ void run_tokens(exec::ModelFile model) {
   if (!weights) return;  // a rope that has no frequencies
   constexpr index tokens = 2;
   const exec::EngineOptions options{.max_tokens = tokens,
+                                    .context = config.context,
                                     .cache = {.layers = config.layers,
                                               .kv_heads = config.kv_heads,
                                               .head_dim = config.head_dim,
@@ -54,16 +55,16 @@ void run_tokens(exec::ModelFile model) {
   if (!engine) broken_promise("what was loaded runs: " + std::string(engine.error().message()));
   exec::Sequence sequence;
   const std::int32_t last = static_cast<std::int32_t>(config.vocab - 1);
-  const auto pass = [&](exec::Phase phase, std::vector<std::int32_t> ids) {
-    exec::Batch batch(phase);
-    Status status = batch.add((*engine)->blocks(), sequence, ids);
+  const auto pass = [&](auto add, std::vector<std::int32_t> ids) {
+    exec::Batch batch;
+    Status status = (batch.*add)((*engine)->blocks(), sequence, ids, 1);
     if (status.ok()) status = (*engine)->reserve_logits(1);
-    if (status.ok()) status = (*engine)->forward(batch, 0, 1);
+    if (status.ok()) status = (*engine)->forward(batch, 0);
     if (!status.ok()) broken_promise("what was loaded runs: " + std::string(status.message()));
     sequence.length += batch.size();
   };
-  pass(exec::Phase::prefill, {0, last});
-  pass(exec::Phase::decode, {last});
+  pass(&exec::Batch::add_prompt, {0, last});
+  pass(&exec::Batch::add_generated, {last});
 }
 
 }  // namespace inlay::fuzz

@@ -1,0 +1,135 @@
+#include <inlay/exec/serve/batcher.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace inlay::exec {
+
+namespace {
+
+bool is_older(const Request* a, const Request* b) { return a->rank < b->rank; }
+
+void insert(std::vector<Request*>& list, Request& request) {
+  list.insert(std::lower_bound(list.begin(), list.end(), &request, is_older), &request);
+}
+bool erase(std::vector<Request*>& list, const Request& request) {
+  const auto at = std::find(list.begin(), list.end(), &request);
+  if (at == list.end()) return false;
+  list.erase(at);
+  return true;
+}
+
+}  // namespace
+
+Status Batcher::check(const Options& options) {
+  const auto wrong = [](const char* name, index value, const std::string& must) {
+    return invalid(std::string(name) + " is " + std::to_string(value) + "; it must be " + must);
+  };
+  if (options.tokens < 1) return wrong("tokens", options.tokens, "at least 1");
+  const index most = std::max<index>(options.tokens - options.tokens / 4, 1);
+  if (options.requests < 1 || options.requests > most)
+    return wrong("requests", options.requests,
+                 "1 to " + std::to_string(most) + ", three quarters of the tokens of a pass");
+  if (options.passes < 0) return wrong("passes", options.passes, "at least 0");
+  return {};
+}
+
+Status Batcher::submit(Request& request) {
+  if (request.prompt < 1 || request.prompt != static_cast<index>(request.known.size()))
+    return invalid("the prompt has " + std::to_string(request.prompt) + " tokens, and " +
+                   std::to_string(request.known.size()) + " are known; it must have at least 1, and all of them");
+  if (request.most < request.prompt)
+    return invalid("most is " + std::to_string(request.most) + "; it must be at least the " +
+                   std::to_string(request.prompt) + " tokens of the prompt");
+  const index blocks = pool_->blocks_of(request.most);
+  if (blocks > pool_->shape().blocks)
+    return {StatusCode::out_of_memory, "a text of " + std::to_string(request.most) + " tokens needs " +
+                                           std::to_string(blocks) + " blocks; the whole KV cache has " +
+                                           std::to_string(pool_->shape().blocks)};
+  insert(waiting_, request);
+  return {};
+}
+
+void Batcher::remove(Request& request) {
+  if (!erase(running_, request)) erase(waiting_, request);
+  pool_->release(request.sequence);
+}
+
+std::span<const Batcher::Part> Batcher::next() {
+  parts_.clear();
+  left_ = options_.tokens;
+  const index before = preemptions_;
+  add_generated();
+  add_prompts();
+  if (preemptions_ == before) admit();
+  return parts_;
+}
+
+void Batcher::add_generated() {
+  const index writing = std::count_if(running_.begin(), running_.end(), [](const Request* r) { return r->writes(); });
+  const bool has_prompts = writing < running() || waiting() > 0;
+  // For tokens that were generated before a preemption.
+  index spare = std::max<index>(left_ - writing - (has_prompts ? std::max<index>(options_.tokens / 4, 1) : 0), 0);
+  // Who is preempted stands behind, and has no part yet.
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    Request& request = *running_[i];
+    if (!request.writes()) continue;
+    const index more = std::min(request.missing() - 1, spare);
+    if (!make_room(request, request.computed() + 1 + more)) return;
+    spare -= more;
+    add(request, 1 + more);
+  }
+}
+
+void Batcher::add_prompts() {
+  for (Request* request : running_)
+    if (!request->writes() && left_ > 0) add(*request, std::min(request->prompt - request->computed(), left_));
+}
+
+void Batcher::admit() {
+  for (std::size_t i = 0; i < waiting_.size() && running() < options_.requests && left_ > 0;) {
+    Request &first = *waiting_.front(), &request = *waiting_[i];
+    const bool goes_by = i > 0;
+    if (goes_by && (first.passed == options_.passes || static_cast<index>(i) > options_.passes)) return;
+    const index wanted = std::min(static_cast<index>(request.known.size()) + 1, request.most);
+    if (pool_->blocks_of(wanted) + running() > pool_->free_blocks()) {
+      ++i;
+      continue;
+    }
+    if (goes_by) ++first.passed;
+    request.passed = 0;
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    insert(running_, request);
+    make_room(request, wanted);
+    add(request, std::min(request.prompt, left_));
+  }
+}
+
+bool Batcher::make_room(Request& request, index tokens) {
+  while (pool_->lacking(request.sequence, tokens) > pool_->free_blocks()) {
+    const bool itself = running_.back() == &request;
+    preempt_youngest();
+    if (itself) return false;
+  }
+  return pool_->reserve(request.sequence, tokens).ok();
+}
+
+void Batcher::preempt_youngest() {
+  Request& youngest = *running_.back();
+  running_.pop_back();
+  pool_->release(youngest.sequence);
+  insert(waiting_, youngest);
+  ++preemptions_;
+}
+
+void Batcher::add(Request& request, index count) {
+  parts_.push_back({&request, count, request.missing() == count});
+  left_ -= count;
+}
+
+void Batcher::computed() {
+  for (const Part& part : parts_) part.request->sequence.length += part.count;
+  parts_.clear();
+}
+
+}  // namespace inlay::exec

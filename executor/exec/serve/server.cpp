@@ -1,0 +1,139 @@
+#include <inlay/exec/serve/server.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <inlay/exec/eager.hpp>
+#include <inlay/model/model_file.hpp>
+
+namespace inlay::exec {
+
+// What was asked for, and what there is of it.
+struct Server::Text : Request {
+  TextRequest asked;
+  std::int64_t prompt_length = 0;  // where penalties look for it
+};
+
+Server::Server(std::unique_ptr<Engine> engine, Tokenizer tokenizer, const Options& options)
+    : engine_(std::move(engine)),
+      tokenizer_(std::make_unique<Tokenizer>(std::move(tokenizer))),
+      options_(options),
+      batcher_(std::make_unique<Batcher>(engine_->blocks(), options.batch)) {}
+Server::Server(Server&&) noexcept = default;
+Server& Server::operator=(Server&&) noexcept = default;
+Server::~Server() = default;
+
+Server::Options Server::completed(Options options, const ModelConfig& config) {
+  if (options.context <= 0 || options.context > config.context) options.context = config.context;
+  if (options.cache_tokens == 0)
+    options.cache_tokens = saturating_multiply(options.context, std::clamp<index>(options.batch.requests, 1, 4));
+  return options;
+}
+
+Status Server::check(const Options& options) {
+  if (options.block_size < 1)
+    return invalid("block_size is " + std::to_string(options.block_size) + "; it must be at least 1");
+  if (options.cache_tokens < 1)
+    return invalid("cache_tokens is " + std::to_string(options.cache_tokens) + "; it must be at least 1");
+  return Batcher::check(options.batch);
+}
+
+EngineOptions Server::engine_options(const ModelConfig& config, const Options& options) {
+  return {.max_tokens = options.batch.tokens,
+          .context = options.context,
+          .activations = options.activations,
+          .attention = options.attention,
+          .cache = {.layers = config.layers,
+                    .kv_heads = config.kv_heads,
+                    .head_dim = config.head_dim,
+                    .dtype = options.kv_type,
+                    .block_size = options.block_size,
+                    .blocks = (options.cache_tokens + options.block_size - 1) / options.block_size}};
+}
+
+Expected<Server> Server::make(std::shared_ptr<const ModelFile> file, Eager run, Tokenizer tokenizer,
+                              const Options& options, const std::function<void(index, index)>& progress) {
+  if (Status status = check(completed(options, file->config)); !status.ok()) return failure(std::move(status));
+  const ModelConfig config = file->config;
+  auto weights = load_weights(std::move(file), run.parallel(), progress);
+  if (!weights) return failure(std::move(weights.error()));
+  return make(config, std::move(*weights), std::move(run), std::move(tokenizer), options);
+}
+
+Expected<index> Server::submit(TextRequest asked) {
+  const auto prompt = static_cast<index>(asked.prompt.size());
+  for (const Token token : asked.prompt)
+    if (token < 0 || token >= config().vocab)
+      return failure(invalid("a token of the prompt is " + std::to_string(token) + "; it must be in 0.." +
+                             std::to_string(config().vocab - 1)));
+  if (prompt > context())
+    return failure(invalid("the prompt has " + std::to_string(prompt) + " tokens; it must fit the context of " +
+                           std::to_string(context())));
+  if (Status status = sampler_.check(asked.sampling, asked.biases, config().vocab); !status.ok())
+    return failure(std::move(status));
+  if (asked.tokens < 1)
+    return failure(invalid("tokens is " + std::to_string(asked.tokens) + "; it must be at least 1"));
+  auto text = std::make_unique<Text>();
+  text->rank = ranks_;
+  text->known = std::move(asked.prompt);
+  text->prompt = text->prompt_length = prompt;
+  text->most = asked.tokens < context() - prompt ? prompt + asked.tokens : context();
+  text->asked = std::move(asked);
+  if (Status status = batcher_->submit(*text); !status.ok()) return failure(std::move(status));
+  texts_.push_back(std::move(text));
+  return ranks_++;
+}
+
+void Server::abort(index rank) {
+  for (const auto& text : texts_)
+    if (text->rank == rank) return end(*text, TextRequest::End::caller);
+}
+
+Status Server::step() {
+  batch_.clear();
+  const std::span<const Batcher::Part> parts = batcher_->next();
+  advancing_.clear();
+  for (const auto& [request, count, has_logits] : parts) {
+    const auto tokens = std::span<const Token>(request->known)
+                            .subspan(static_cast<std::size_t>(request->computed()), static_cast<std::size_t>(count));
+    Status status = request->writes()
+                        ? batch_.add_generated(engine_->blocks(), request->sequence, tokens, has_logits ? 1 : 0)
+                        : batch_.add_prompt(engine_->blocks(), request->sequence, tokens, has_logits ? 1 : 0);
+    if (!status.ok()) return status;
+    if (has_logits) advancing_.push_back(static_cast<Text*>(request));
+  }
+  if (batch_.size() == 0) return {};
+  if (Status status = engine_->forward(batch_, 0); !status.ok()) return status;
+  batcher_->computed();
+  for (std::size_t row = 0; row < advancing_.size(); ++row) advance(*advancing_[row], static_cast<index>(row));
+  return {};
+}
+
+void Server::advance(Text& text, index row) {
+  using End = TextRequest::End;
+  Sampling<Host> sampling = text.asked.sampling;
+  sampling.step = static_cast<index>(text.known.size()) - text.prompt;
+  if (sampling.repetition_penalty != 1 || sampling.frequency_penalty != 0 || sampling.presence_penalty != 0) {
+    sampling.history = {text.known.data(), {1, static_cast<index>(text.known.size())}};
+    sampling.prompt_lengths = {&text.prompt_length, {1}};
+  }
+  const auto token = sampler_(*engine_, row, sampling, text.asked.biases);
+  if (!token) return end(text, End::failed, token.error());
+  if (tokenizer_->stops(*token) || *token == tokenizer_->bos()) return end(text, End::stop);
+  text.known.push_back(*token);
+  if (!text.asked.emit(*token)) return end(text, End::caller);
+  const auto known = static_cast<index>(text.known.size());
+  if (known - text.prompt == text.asked.tokens) return end(text, End::tokens);
+  if (known == text.most) end(text, End::context);
+}
+
+void Server::end(Text& text, TextRequest::End how, const Status& status) {
+  batcher_->remove(text);
+  const auto at = std::find_if(texts_.begin(), texts_.end(), [&](const auto& each) { return each.get() == &text; });
+  const std::unique_ptr<Text> ended = std::move(*at);
+  texts_.erase(at);
+  ended->asked.ended(how, status);
+}
+
+}  // namespace inlay::exec

@@ -1,0 +1,96 @@
+// Who computes what in the next pass, where many texts share one cache (Yu et al., Orca, 2022; Agrawal et al.,
+// Sarathi-Serve, 2024).
+//
+// Of a text some tokens are known, its prompt and what was generated, and some of them computed: their keys and values
+// lie in the cache. A pass lets computed catch up with known; where it does, the logits of the last token give one
+// more.
+//
+//   waiting --admitted--> running --removed-->
+//      ^-----preempted------'
+//
+//   - Those that write come first, one token each, so that no prompt holds them up; a quarter of a pass is left for
+//   prompts,
+//     so that they do not wait either. Prompts are cut into chunks.
+//   - The order is that of arrival. A text is admitted where there is room for all that is known of it and one more,
+//   and a
+//     block is left for each that runs. A few later ones may go by a large one that waits, and then none does.
+//   - Where a text that writes finds no block, the youngest gives its blocks back and waits again; it is computed a
+//   second
+//     time later, its prompt as a prompt and what was generated as generated, which gives the same bits
+//     (exec/batch.hpp). The oldest is never preempted by another, and what the whole cache could not hold is refused:
+//     so all end.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <inlay/exec/block_pool.hpp>
+#include <inlay/text/tokenizer.hpp>
+
+namespace inlay::exec {
+
+struct Request {
+  index rank = 0;                 // the order of arrival; no two have one
+  std::vector<Token> known = {};  // the prompt, then what was generated
+  index prompt = 0;               // tokens of the prompt
+  index most = 0;                 // that will ever be known
+  Sequence sequence = {};         // its blocks; the length is what is computed
+  index passed = 0;               // how often later ones went by while it was the first to wait
+
+  index computed() const { return sequence.length; }
+  bool writes() const { return computed() >= prompt; }
+  index missing() const { return static_cast<index>(known.size()) - computed(); }
+};
+
+class Batcher {
+ public:
+  struct Options {
+    index tokens = 256;   // of one pass
+    index requests = 32;  // that run at once, at most three quarters of the tokens
+    index passes = 8;     // how often later requests go by the first that waits
+  };
+  // Tokens of one request in a pass, behind those that are computed: generated ones, or a chunk of its prompt.
+  struct Part {
+    Request* request;
+    index count;
+    bool has_logits;  // they are the last that are known
+  };
+
+  static Status check(const Options& options);
+  // By options that `check` takes.
+  Batcher(BlockPool& pool, const Options& options) : pool_(&pool), options_(options) {}
+
+  // Waits from now on, until it is removed; it must not move. Refused is what the cache could never hold.
+  Status submit(Request& request);
+  // It has ended, or nobody wants it any more: its blocks come back.
+  void remove(Request& request);
+
+  // The parts of the next pass, generated tokens first; their blocks are taken. Valid until the next call.
+  std::span<const Part> next();
+  // That pass has run.
+  void computed();
+
+  index running() const { return static_cast<index>(running_.size()); }
+  index waiting() const { return static_cast<index>(waiting_.size()); }
+  index preemptions() const { return preemptions_; }
+
+ private:
+  using List = std::vector<Request*>;  // by rank
+
+  void add_generated();
+  void add_prompts();
+  void admit();
+  // Blocks for `tokens` of a running request, at the cost of younger ones; false where it was itself the youngest.
+  bool make_room(Request& request, index tokens);
+  void preempt_youngest();
+  void add(Request& request, index count);
+
+  BlockPool* pool_;
+  Options options_;
+  List waiting_, running_;
+  std::vector<Part> parts_;
+  index left_ = 0;  // tokens of the pass
+  index preemptions_ = 0;
+};
+
+}  // namespace inlay::exec

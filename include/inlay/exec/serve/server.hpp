@@ -1,0 +1,105 @@
+// Many texts of one model at once: who asks is answered token by token, as alone, bit for bit.
+//
+//   auto server = Server::make(file, Eager(Cpu()), tokenizer, {});
+//   server->submit({.prompt = *tokenizer.encode("Once upon"), .emit = [](Token token) { ...; return true; }});
+//   while (!server->idle()) status = server->step();
+//
+// One thread calls it. What a function of a text does must not call the server, but for submit.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <inlay/exec/sampler.hpp>
+#include <inlay/exec/serve/batcher.hpp>
+#include <inlay/text/tokenizer.hpp>
+
+namespace inlay::exec {
+
+class ModelFile;
+
+// A text that is asked for.
+struct TextRequest {
+  enum class End { tokens, stop, context, caller, failed };
+
+  std::vector<Token> prompt;
+  index tokens = 128;                                                        // new ones at most
+  Sampling<Host> sampling = {.logits = {}, .tokens = {}, .temperature = 0};  // as generate() takes it
+  std::vector<LogitBias> biases = {};
+  std::function<bool(Token)> emit = [](Token) { return true; };  // each new token; false ends the text
+  // No function of it is called behind this one. The status is that of a text that failed.
+  std::function<void(End, const Status&)> ended = [](End, const Status&) {};
+};
+
+class Server {
+ public:
+  struct Options {
+    index context = 0;       // of a text; 0: the model's
+    index cache_tokens = 0;  // of all texts that run, in whole blocks; 0: four times the context, or of fewer requests
+    Batcher::Options batch = {};
+    DType kv_type = DType::f16;
+    index block_size = 16;
+    Activations activations = Activations::exact;                // what linears multiply with
+    AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
+  };
+
+  static Expected<Server> make(
+      std::shared_ptr<const ModelFile> file, Eager run, Tokenizer tokenizer, const Options& options,
+      const std::function<void(index, index)>& progress = [](index, index) {});
+  // Weights that come from elsewhere; an Eager, or a chain of other backends (make_engine).
+  template <class Run>
+  static Expected<Server> make(const ModelConfig& config, Weights weights, Run run, Tokenizer tokenizer,
+                               const Options& options) {
+    const Options whole = completed(options, config);
+    if (Status status = check(whole); !status.ok()) return failure(std::move(status));
+    auto engine = make_engine(config, std::move(weights), std::move(run), engine_options(config, whole));
+    if (!engine) return failure(std::move(engine.error()));
+    if (Status status = (*engine)->reserve_logits(whole.batch.requests); !status.ok())
+      return failure(std::move(status));
+    return Server(std::move(*engine), std::move(tokenizer), whole);
+  }
+
+  Server(Server&&) noexcept;
+  Server& operator=(Server&&) noexcept;
+  ~Server();
+
+  const ModelConfig& config() const { return engine_->config(); }
+  index context() const { return options_.context; }
+  std::size_t cache_bytes() const { return engine_->cache_bytes(); }
+  std::span<const Fallback> fallbacks() const { return engine_->fallbacks(); }
+  const Batcher& batcher() const { return *batcher_; }
+  bool idle() const { return texts_.empty(); }
+
+  // A number for abort. Refused, before anything is done, is what could never be answered.
+  Expected<index> submit(TextRequest text);
+  // It ends as the caller's, if it has not ended.
+  void abort(index text);
+  // One forward pass, and a token of each text that has caught up. A failure is the backend's: nothing is computed, and
+  // all texts stay.
+  Status step();
+
+ private:
+  struct Text;
+
+  Server(std::unique_ptr<Engine> engine, Tokenizer tokenizer, const Options& options);
+
+  static Options completed(Options options, const ModelConfig& config);
+  static Status check(const Options& options);
+  static EngineOptions engine_options(const ModelConfig& config, const Options& options);
+
+  void advance(Text& text, index row);
+  void end(Text& text, TextRequest::End how, const Status& status = {});
+
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  Options options_;
+  std::unique_ptr<Batcher> batcher_;
+  std::vector<std::unique_ptr<Text>> texts_;  // by rank
+  index ranks_ = 0;
+  Batch batch_;
+  std::vector<Text*> advancing_;
+  Sampler sampler_;
+};
+
+}  // namespace inlay::exec

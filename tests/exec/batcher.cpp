@@ -1,0 +1,233 @@
+// The order in which texts share a cache, without a model: what a pass computes is counted, and every token comes at
+// once.
+#include <inlay/exec/serve/batcher.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace inlay::exec {
+namespace {
+
+::testing::AssertionResult ok(const Status& status) {
+  if (status.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << status.message();
+}
+
+BlockPool::Shape blocks(index count, index size = 4) {
+  return {.layers = 1, .kv_heads = 1, .head_dim = 1, .block_size = size, .blocks = count};
+}
+
+// Texts that end when they have all of their tokens. Each step proves what must hold after every one.
+struct Simulation {
+  BlockPool pool;
+  Batcher::Options options;
+  Batcher batcher;
+  std::vector<std::unique_ptr<Request>> texts = {};
+  index ranks = 0, steps = 0;
+  std::vector<index> ended = {};  // their ranks, in order
+
+  Simulation(const BlockPool::Shape& shape, const Batcher::Options& given)
+      : pool(shape), options(given), batcher(pool, given) {
+    EXPECT_TRUE(ok(Batcher::check(given)));
+  }
+
+  Request* submit(index prompt, index more) {
+    auto text = std::make_unique<Request>(Request{.rank = ranks++, .prompt = prompt, .most = prompt + more});
+    text->known.resize(static_cast<std::size_t>(prompt));
+    if (!batcher.submit(*text).ok()) return nullptr;
+    texts.push_back(std::move(text));
+    return texts.back().get();
+  }
+  void remove(Request* text) {
+    batcher.remove(*text);
+    std::erase_if(texts, [&](const auto& each) { return each.get() == text; });
+  }
+
+  // Tokens that each text computed.
+  std::map<index, index> step() {
+    ++steps;
+    const auto runs = [](const auto& each) { return !each->sequence.blocks.empty(); };
+    const auto oldest = std::find_if(texts.begin(), texts.end(), runs);
+    const Request* const first = oldest == texts.end() ? nullptr : oldest->get();
+    const index before = first ? first->computed() : 0;
+    std::map<index, index> computed;
+    std::vector<Request*> caught_up;
+    index all = 0;
+    bool prompts = false;
+    for (const auto& [request, count, has_logits] : batcher.next()) {
+      EXPECT_GT(count, 0);
+      EXPECT_TRUE(computed.emplace(request->rank, count).second) << "a text has two parts of one pass";
+      EXPECT_FALSE(request->writes() && prompts) << "a generated token stands behind a prompt";
+      prompts = prompts || !request->writes();
+      if (!request->writes()) {
+        EXPECT_LE(request->computed() + count, request->prompt) << "one part is both";
+      }
+      EXPECT_EQ(has_logits, request->missing() == count);
+      EXPECT_LE(pool.lacking(request->sequence, request->computed() + count), 0) << "computed without a block";
+      if (has_logits) caught_up.push_back(request);
+      all += count;
+    }
+    EXPECT_LE(all, options.tokens);
+    EXPECT_LE(batcher.running(), options.requests);
+    batcher.computed();
+    if (first) {
+      EXPECT_GT(first->computed(), before) << "the oldest that runs stands still";
+    }
+    EXPECT_TRUE(texts.empty() || all > 0) << "nothing is computed";
+    for (Request* text : caught_up) {
+      text->known.push_back(1);
+      if (static_cast<index>(text->known.size()) < text->most) continue;
+      ended.push_back(text->rank);
+      remove(text);
+    }
+    audit();
+    return computed;
+  }
+  void audit() const {
+    std::vector<const Sequence*> sequences;
+    for (const auto& each : texts) sequences.push_back(&each->sequence);
+    EXPECT_TRUE(ok(pool.audit(sequences)));
+  }
+  void run_to_end(index most) {
+    while (!texts.empty() && steps < most && !::testing::Test::HasFailure()) step();
+    EXPECT_TRUE(texts.empty()) << texts.size() << " texts did not end in " << steps << " steps";
+    EXPECT_EQ(pool.free_blocks(), pool.shape().blocks);
+  }
+};
+
+TEST(batcher, refuses_what_could_never_run) {
+  const auto refused = [](const Batcher::Options& options, std::initializer_list<const char*> words) {
+    const Status status = Batcher::check(options);
+    ASSERT_FALSE(status.ok());
+    for (const char* word : words) EXPECT_NE(status.message().find(word), std::string::npos) << status.message();
+  };
+  refused({.tokens = 0, .requests = 1}, {"tokens is 0", "at least 1"});
+  refused({.tokens = 16, .requests = 0}, {"requests is 0", "1 to 12"});
+  refused({.tokens = 16, .requests = 13}, {"requests is 13", "1 to 12"});
+  refused({.passes = -1}, {"passes is -1"});
+  EXPECT_TRUE(ok(Batcher::check({.tokens = 1, .requests = 1})));
+
+  BlockPool pool(blocks(6));
+  Batcher batcher(pool, {});
+  Request large{.known = std::vector<Token>(20), .prompt = 20, .most = 25}, empty{.most = 3},
+      short_of{.known = {1, 2, 3}, .prompt = 3, .most = 2};
+  const Status status = batcher.submit(large);
+  EXPECT_EQ(status.code(), StatusCode::out_of_memory);
+  EXPECT_NE(status.message().find("25 tokens needs 7 blocks; the whole KV cache has 6"), std::string::npos)
+      << status.message();
+  EXPECT_FALSE(batcher.submit(empty).ok());
+  EXPECT_FALSE(batcher.submit(short_of).ok());
+  EXPECT_EQ(batcher.waiting(), 0);
+  Request whole{.known = std::vector<Token>(20), .prompt = 20, .most = 24};
+  EXPECT_TRUE(ok(batcher.submit(whole)));
+}
+
+// Prompts in chunks beside a text that writes: neither stands still.
+TEST(batcher, prompts_and_those_that_write_share_a_pass) {
+  Simulation s(blocks(1000), {.tokens = 16, .requests = 12});
+  for (int i = 0; i < 12; ++i) s.submit(1, 60);
+  s.step();
+  for (int i = 0; i < 4; ++i) s.submit(40, 1);  // wait: twelve run
+  for (int i = 0; i < 20; ++i) {
+    const auto computed = s.step();
+    EXPECT_EQ(computed.size(), 12u);
+    for (const auto& [rank, count] : computed) EXPECT_EQ(count, 1) << rank;
+  }
+  s.remove(s.texts.back().get());
+  s.remove(s.texts.front().get());
+  const auto beside = s.step();  // 11 write; a prompt has the other tokens of the pass
+  EXPECT_EQ(beside.size(), 12u);
+  EXPECT_EQ(beside.at(12), 5);
+  s.run_to_end(1000);
+}
+
+// Where generated tokens are computed again, prompts still have their quarter of the pass.
+TEST(batcher, what_was_preempted_holds_up_no_prompt) {
+  Simulation s(blocks(9), {.tokens = 16, .requests = 4});
+  s.submit(4, 24), s.submit(2, 30);
+  while (s.batcher.preemptions() == 0) s.step();
+  ASSERT_EQ(s.texts.size(), 2u);
+  Request* const victim = s.texts.back().get();
+  EXPECT_EQ(victim->computed(), 0);
+  EXPECT_TRUE(victim->sequence.blocks.empty());
+  const auto known = static_cast<index>(victim->known.size());
+  ASSERT_GT(known, 10);
+  while (s.texts.size() == 2) s.step();
+  EXPECT_EQ(s.ended, (std::vector<index>{0}));
+  // Its prompt first, by itself; then what was generated, as many as a pass leaves to them beside a prompt.
+  while (victim->computed() < victim->prompt) s.step();
+  EXPECT_EQ(victim->computed(), victim->prompt);
+  s.submit(12, 1);
+  const auto computed = s.step();
+  EXPECT_EQ(computed.at(1), std::min<index>(known - 2, 12));
+  s.run_to_end(200);
+}
+
+// The youngest gives way, and comes back with all that it had.
+TEST(batcher, the_youngest_is_preempted_and_the_oldest_never) {
+  Simulation s(blocks(8), {.tokens = 64, .requests = 8});
+  for (int i = 0; i < 3; ++i) s.submit(6, 14);
+  index of_oldest = 0;
+  while (!s.texts.empty() && s.steps < 200) {
+    s.step();
+    if (s.ended.empty()) {
+      EXPECT_GT(s.texts.front()->computed(), of_oldest);
+      of_oldest = s.texts.front()->computed();
+    }
+  }
+  EXPECT_GT(s.batcher.preemptions(), 0);
+  EXPECT_EQ(s.ended, (std::vector<index>{0, 1, 2}));
+}
+
+// Small ones go by a giant that waits, so often and no more.
+TEST(batcher, a_giant_is_passed_a_bounded_number_of_times) {
+  Simulation s(blocks(20), {.tokens = 64, .requests = 8, .passes = 3});
+  for (int i = 0; i < 3; ++i) s.submit(15, 8);
+  s.step();
+  const Request* const giant = s.submit(60, 4);
+  index passed = 0;
+  for (int i = 0; i < 60 && giant->computed() == 0; ++i) {
+    const index rank = s.submit(1, 2)->rank;
+    s.step();
+    for (const index each : s.ended) passed += each > giant->rank && each == rank;
+    ASSERT_LE(giant->passed, 3);
+  }
+  EXPECT_GT(giant->computed(), 0) << "the giant never ran";
+  EXPECT_EQ(std::count_if(s.ended.begin(), s.ended.end(), [&](index each) { return each > giant->rank; }), 3);
+  s.run_to_end(400);
+}
+
+TEST(batcher, holds_its_rules_over_random_arrivals_and_departures) {
+  std::mt19937 random(5);
+  const auto draw = [&](index most) { return static_cast<index>(random() % static_cast<unsigned>(most)); };
+  index preemptions = 0, operations = 0;
+  for (int round = 0; round < 300 && !::testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    const index tokens = 1 + draw(40);
+    Simulation s(blocks(3 + draw(30), 1 + draw(6)),
+                 {.tokens = tokens, .requests = 1 + draw(tokens - tokens / 4), .passes = draw(5)});
+    for (int i = 0; i < 330 && !::testing::Test::HasFailure(); ++i, ++operations) switch (draw(8)) {
+        case 0: s.submit(1 + draw(40), 1 + draw(60)); break;
+        case 1: s.submit(1 + draw(5), 1 + draw(9)); break;
+        case 2:
+          if (!s.texts.empty())
+            s.remove(s.texts[static_cast<std::size_t>(draw(static_cast<index>(s.texts.size())))].get());
+          s.audit();
+          break;
+        default: s.step();
+      }
+    s.run_to_end(100000);
+    preemptions += s.batcher.preemptions();
+  }
+  EXPECT_GT(preemptions, 1000);
+  EXPECT_GT(operations, 90000);
+}
+
+}  // namespace
+}  // namespace inlay::exec

@@ -1,0 +1,171 @@
+// Many texts at once are what each is alone: every logit of every token, bit for bit, whoever shares the passes,
+// however prompts are cut, and where a text was preempted and computed a second time.
+#include <inlay/exec/serve/batcher.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/exec/support/random_session.hpp"
+#include "tests/support/backends.hpp"
+
+namespace inlay::exec {
+namespace {
+
+using inlay::test::ok;
+using test::all, test::session, test::tiny, test::tiny_mixture;
+
+struct Asked {
+  std::vector<Token> prompt;
+  index tokens;
+  index arrives;  // in this step
+};
+
+std::vector<Asked> asked(index vocab, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Asked> all;
+  for (int i = 0; i < 14; ++i) {
+    Asked each{{}, 1 + static_cast<index>(random() % 20), i < 5 ? 0 : static_cast<index>(random() % 30)};
+    for (unsigned n = 1 + random() % 40; n > 0; --n)
+      each.prompt.push_back(static_cast<Token>(random() % static_cast<unsigned>(vocab)));
+    all.push_back(std::move(each));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Asked& a, const Asked& b) { return a.arrives < b.arrives; });
+  return all;
+}
+
+Token largest(const float* logits, index vocab) {
+  return static_cast<Token>(std::max_element(logits, logits + vocab) - logits);
+}
+
+using Logits = std::vector<std::vector<float>>;  // of each token that is written
+
+Logits alone(Session& session, const Asked& text) {
+  Logits rows;
+  session.reset();
+  rows.push_back(all(session, session.append(text.prompt)));
+  while (static_cast<index>(rows.size()) < text.tokens)
+    rows.push_back(all(session, session.decode(largest(rows.back().data(), session.config().vocab))));
+  return rows;
+}
+
+// The same by passes that all share.
+template <class Run>
+std::vector<Logits> together(const ModelConfig& config, const std::string& type, Run run,
+                             const std::vector<Asked>& asked, const EngineOptions& options,
+                             const Batcher::Options& batching, index& preemptions) {
+  auto weights = random_weights(config, type, serial(), 7);
+  EXPECT_TRUE(weights.has_value());
+  auto engine = make_engine(config, std::move(*weights), std::move(run), options);
+  EXPECT_TRUE(engine.has_value()) << engine.error().message();
+  EXPECT_TRUE(ok((*engine)->reserve_logits(batching.requests)));
+  Batcher batcher((*engine)->blocks(), batching);
+  std::vector<Request> texts;
+  for (const Asked& each : asked)
+    texts.push_back({.rank = static_cast<index>(texts.size()),
+                     .known = each.prompt,
+                     .prompt = static_cast<index>(each.prompt.size()),
+                     .most = static_cast<index>(each.prompt.size()) + each.tokens});
+  std::vector<Logits> rows(asked.size());
+  std::size_t arrived = 0;
+  for (index step = 0; step < 2000; ++step) {
+    for (; arrived < asked.size() && asked[arrived].arrives <= step; ++arrived)
+      EXPECT_TRUE(ok(batcher.submit(texts[arrived])));
+    Batch batch;
+    std::vector<Request*> written;
+    for (const auto& [request, count, has_logits] : batcher.next()) {
+      const auto part = std::span<const Token>(request->known)
+                            .subspan(static_cast<std::size_t>(request->computed()), static_cast<std::size_t>(count));
+      BlockPool& pool = (*engine)->blocks();
+      EXPECT_TRUE(ok(request->writes() ? batch.add_generated(pool, request->sequence, part, has_logits)
+                                       : batch.add_prompt(pool, request->sequence, part, has_logits)));
+      if (has_logits) written.push_back(request);
+    }
+    if (batch.size() == 0) {
+      if (arrived == asked.size()) break;
+      continue;
+    }
+    const Status passed = (*engine)->forward(batch, 0);
+    EXPECT_TRUE(ok(passed));
+    if (!passed.ok()) break;
+    batcher.computed();
+    EXPECT_EQ(batch.logit_rows(), static_cast<index>(written.size()));
+    for (std::size_t row = 0; row < written.size(); ++row) {
+      const auto logits = (*engine)->logits(static_cast<index>(row), 1);
+      EXPECT_TRUE(logits.has_value());
+      Request& text = *written[row];
+      const float* const values = logits->template as<float>();
+      rows[static_cast<std::size_t>(text.rank)].emplace_back(values, values + config.vocab);
+      text.known.push_back(largest(values, config.vocab));
+      if (static_cast<index>(text.known.size()) == text.most) batcher.remove(text);
+    }
+  }
+  EXPECT_EQ(batcher.running() + batcher.waiting(), 0);
+  EXPECT_EQ((*engine)->blocks().free_blocks(), options.cache.blocks);
+  preemptions += batcher.preemptions();
+  return rows;
+}
+
+// `run()` makes the backend.
+void expect_as_alone(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
+                     Activations activations = Activations::exact) {
+  index preemptions = 0;
+  const auto texts = asked(config.vocab, 3);
+  Session one = session(config, type, run(), {.kv_type = DType::f16, .activations = activations});
+  std::vector<Logits> expected;
+  for (const Asked& each : texts) expected.push_back(alone(one, each));
+  // Room for all, and so little that they are preempted; passes that hold whole prompts, and small ones.
+  for (const auto& [blocks, size] : {std::pair<index, index>{200, 16}, {15, 5}})
+    for (const index tokens : {96, 11}) {
+      SCOPED_TRACE("blocks " + std::to_string(blocks) + " of " + std::to_string(size) + ", passes of " +
+                   std::to_string(tokens));
+      const EngineOptions options{.max_tokens = tokens,
+                                  .context = config.context,
+                                  .activations = activations,
+                                  .cache = {.layers = config.layers,
+                                            .kv_heads = config.kv_heads,
+                                            .head_dim = config.head_dim,
+                                            .dtype = DType::f16,
+                                            .block_size = size,
+                                            .blocks = blocks}};
+      const auto got = together(config, type, run(), texts, options, {.tokens = tokens, .requests = 8}, preemptions);
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        ASSERT_EQ(got[i].size(), expected[i].size()) << "text " << i;
+        for (std::size_t token = 0; token < got[i].size(); ++token)
+          ASSERT_EQ(got[i][token], expected[i][token]) << "text " << i << ", token " << token;
+      }
+    }
+  EXPECT_GT(preemptions, 4);
+}
+
+TEST(texts_together, texts_are_as_alone_on_every_level_of_the_cpu) {
+  ModelConfig windowed = tiny();
+  windowed.set_layers({{.hidden = 80}, {.hidden = 80, .window = 9}});
+  for (const Isa isa : available_isas()) {
+    SCOPED_TRACE(std::string(name(isa)));
+    const auto run = [&] { return Eager(Cpu(isa, inlay::test::handed_out(3))); };
+    ASSERT_NO_FATAL_FAILURE(expect_as_alone(windowed, "f32", run));
+    ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny(), "w4a16", run, Activations::int8));
+    ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_mixture(), "f16", run));
+    ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_mixture(), "w4a16", run));
+  }
+}
+
+TEST(texts_together, texts_are_as_alone_on_the_reference) {
+  expect_as_alone(tiny(), "f32", [] { return Eager(Reference{}); });
+  expect_as_alone(tiny_mixture(), "w4a16", [] { return Eager(Reference{}); });
+}
+
+#ifdef INLAY_HAS_NPU
+TEST(texts_together, texts_are_as_alone_on_the_npu) {
+  const auto run = [] { return Eager(std::move(*Npu::make({.device = "hexagon-htp-like"})), Cpu{}); };
+  expect_as_alone(tiny(), "w4a16", run);
+}
+#endif
+
+}  // namespace
+}  // namespace inlay::exec
