@@ -34,7 +34,7 @@ struct Options {
 // What one token reads: the linears, and the keys and values of `depth` tokens.
 double bytes_a_token(const exec::Session& session, index depth) {
   const exec::ModelConfig& c = session.config();
-  const double kv = 2.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim * depth) * sizeof(f16);
+  const double kv = static_cast<double>(c.layers * c.kv_heads * (c.head_dim + c.value_dim()) * depth) * sizeof(f16);
   return static_cast<double>(session.linear_bytes()) + kv;
 }
 
@@ -56,7 +56,7 @@ double prefill_flops(const exec::ModelConfig& c, index tokens) {
     const double window = c.layer(i).window > 0 ? std::min(n, static_cast<double>(c.layer(i).window)) : n;
     pairs += n * window - window * window / 2;
   }
-  return 2 * n * of_token + 4 * pairs * static_cast<double>(c.heads * c.head_dim) +
+  return 2 * n * of_token + 2 * pairs * static_cast<double>(c.heads * (c.head_dim + c.value_dim())) +
          2 * static_cast<double>(c.vocab) * static_cast<double>(c.dim);
 }
 

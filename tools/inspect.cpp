@@ -41,9 +41,15 @@ std::string joined(const std::vector<std::string>& parts) {
 
 void print_sizes(const exec::ModelConfig& c) {
   line("sizes", joined({counted(c.layers, "layer"), "dim " + std::to_string(c.dim), counted(c.heads, "head"),
-                        counted(c.kv_heads, "kv head") + " of " + std::to_string(c.head_dim),
+                        counted(c.kv_heads, "kv head") + " of " + std::to_string(c.head_dim) +
+                            (c.value_dim() != c.head_dim ? " and " + std::to_string(c.value_dim()) : ""),
                         "hidden " + std::to_string(c.hidden), "vocabulary " + std::to_string(c.vocab),
                         "context " + std::to_string(c.context)}));
+}
+
+std::string latents(const exec::LatentConfig& latent) {
+  return "k and v of " + std::to_string(latent.kv_rank) + " numbers" +
+         (latent.q_rank > 0 ? " and q of " + std::to_string(latent.q_rank) : "");
 }
 
 void print_attention(const exec::ModelConfig& c) {
@@ -54,13 +60,14 @@ void print_attention(const exec::ModelConfig& c) {
   }
   constexpr const char* qk_norms[] = {"", "q and k normed by head", "q and k normed by row",
                                       "q and k normed behind rope"};
-  line("attention", joined({windowed > 0 ? "window of " + std::to_string(c.sliding_window) + " in " +
-                                               std::to_string(windowed) + " of " + counted(c.layers, "layer")
-                                         : "all keys",
-                            c.qkv_bias ? "biases" : "", c.sinks ? "sinks" : "", qk_norms[static_cast<int>(c.qk_norm)],
-                            c.attn_scale > 0 ? "scores times " + number(c.attn_scale) : "",
-                            c.attn_softcap > 0 ? "scores within " + number(c.attn_softcap) : "",
-                            still > 0 ? "no rope in " + counted(still, "layer") : ""}));
+  line("attention",
+       joined({windowed > 0 ? "window of " + std::to_string(c.sliding_window) + " in " + std::to_string(windowed) +
+                                  " of " + counted(c.layers, "layer")
+                            : "all keys",
+               c.is_latent() ? latents(c.latent) : "", c.qkv_bias ? "biases" : "", c.sinks ? "sinks" : "",
+               qk_norms[static_cast<int>(c.qk_norm)], c.attn_scale > 0 ? "scores times " + number(c.attn_scale) : "",
+               c.attn_softcap > 0 ? "scores within " + number(c.attn_softcap) : "",
+               still > 0 ? "no rope in " + counted(still, "layer") : ""}));
   constexpr const char* scalings[] = {"", "linear", "yarn", "llama3", "factors", "longrope"};
   for (const exec::RopeConfig& rope : c.ropes) {
     const bool scaled = rope.scaling != exec::RopeConfig::Scaling::none;
@@ -126,7 +133,7 @@ void print_tensors(const exec::ModelFile& file) {
     line(&name == &sorted.front().first ? "tensors" : "",
          name + ": " + std::to_string(sum.count) + ", " + megabytes(static_cast<double>(sum.bytes)));
   const exec::ModelConfig& c = file.config;
-  const double token = 4.0 * static_cast<double>(c.layers * c.kv_heads * c.head_dim);  // k and v, two bytes each
+  const double token = 2.0 * static_cast<double>(c.layers * c.kv_heads * (c.head_dim + c.value_dim()));
   line("cache", megabytes(token) + " a token in f16, " + megabytes(token * static_cast<double>(c.context)) +
                     " for the whole context");
 }

@@ -51,6 +51,7 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
           .cache = {.layers = config.layers,
                     .kv_heads = config.kv_heads,
                     .head_dim = config.head_dim,
+                    .value_dim = config.value_dim(),
                     .dtype = options.kv_type,
                     .block_size = options.block_size,
                     .blocks = (options.context + options.block_size - 1) / options.block_size}};

@@ -12,6 +12,8 @@ namespace inlay::exec {
 
 namespace {
 
+constexpr index max_head_dim = index{1} << 16;  // factors of its pairs are made before any tensor is seen
+
 Status check_tensor(const ModelFile& file, const TensorFacts& facts) {
   const WeightTensor* tensor = file.find(facts.name);
   const std::string named = file.path + ": the tensor " + quote(facts.name);
@@ -71,6 +73,29 @@ Status check_experts(const ModelConfig& c, const std::string& origin) {
   return {};
 }
 
+Status check_latent(const ModelConfig& c, const std::string& origin) {
+  constexpr index widest = index{1} << 28;
+  const LatentConfig& l = c.latent;
+  if (l == LatentConfig{}) return {};
+  const auto refuse = [&](const std::string& what, index value, index least, index limit) {
+    return Status(StatusCode::corrupt_data, origin + ": the " + what + " is " + std::to_string(value) +
+                                                "; it must be " + std::to_string(least) + " to " +
+                                                std::to_string(limit));
+  };
+  if (l.kv_rank < 1 || l.kv_rank > widest) return refuse("rank of keys and values", l.kv_rank, 1, widest);
+  if (l.q_rank < 0 || l.q_rank > widest) return refuse("rank of q", l.q_rank, 0, widest);
+  if (l.value_dim < 1 || l.value_dim > max_head_dim) return refuse("value head dim", l.value_dim, 1, max_head_dim);
+  if (l.rope_dim < 2 || l.rope_dim >= c.head_dim) return refuse("rope dim of a head", l.rope_dim, 2, c.head_dim - 1);
+  for (const RopeConfig& rope : c.ropes)
+    if (rope.dim != l.rope_dim) return refuse("rope dimension", rope.dim, l.rope_dim, l.rope_dim);
+  if (c.kv_heads != c.heads) return refuse("count of kv heads of latent attention", c.kv_heads, c.heads, c.heads);
+  if (!(l.norm_eps >= 0 && l.norm_eps < 1))
+    return {StatusCode::corrupt_data, origin + ": the eps of norms of latent vectors must be 0 to 1"};
+  if (c.qkv_bias || c.qk_norm != QkNorm::none)
+    return {StatusCode::unsupported, origin + ": q, k or v of latent attention have biases or norms of their own"};
+  return {};
+}
+
 Status check_rope(const RopeConfig& rope, index head_dim, const std::string& origin) {
   if (rope.dim < 2 || rope.dim > head_dim || rope.dim % 2 != 0)
     return {StatusCode::corrupt_data, origin + ": the rope dimension is " + std::to_string(rope.dim) +
@@ -106,8 +131,7 @@ bool is_needless(std::string_view name) {
 }
 
 Status check_config(const ModelConfig& c, const std::string& origin) {
-  constexpr index most = index{1} << 28;          // products of two of them stay far below 2^63
-  constexpr index max_head_dim = index{1} << 16;  // factors of its pairs are made before any tensor is seen
+  constexpr index most = index{1} << 28;  // products of two of them stay far below 2^63
   const std::pair<const char*, index> sizes[] = {{"embedding length", c.dim},  {"heads", c.heads},
                                                  {"kv heads", c.kv_heads},     {"hidden", c.hidden},
                                                  {"vocabulary size", c.vocab}, {"context length", c.context}};
@@ -126,6 +150,7 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
     return {StatusCode::corrupt_data, origin + ": there are " + std::to_string(c.per_layer.size()) +
                                           " layers with facts of their own; there must be none or " +
                                           std::to_string(c.layers)};
+  if (Status status = check_latent(c, origin); !status) return status;
   for (const RopeConfig& rope : c.ropes)
     if (Status status = check_rope(rope, c.head_dim, origin); !status) return status;
   if (!positive(c.embed_scale) || !positive(c.residual_scale) || !positive(c.logit_scale) || !(c.attn_scale >= 0) ||

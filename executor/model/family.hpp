@@ -45,6 +45,7 @@ enum class Scales : unsigned char {
   gemma,    // embeddings by sqrt(dim); scores by query_pre_attn_scalar^-1/2
   cohere,   // logit_scale
   granite,  // embedding_multiplier, residual_multiplier, attention_multiplier, 1 / logits_scaling
+  minicpm,  // scale_emb, scale_depth / sqrt(layers), dim_model_base / dim
 };
 
 // Caps of scores and logits where a file does not say them (ModelConfig); null there: none.
@@ -77,6 +78,9 @@ struct Mixture {
   bool interleaved = false;  // a checkpoint has [experts, in, out], and in it gate and up by turns (gpt-oss)
   bool choice_bias = false;
   bool in_groups = false;  // n_group, topk_group, routed_scaling_factor
+  index groups = 1, groups_kept = 1;
+  double scale = 1;
+  bool by_method = false;  // there are groups where topk_method is group_limited_greedy (DeepSeek V2)
   Shared shared = Shared::none;
   index shared_hidden = 0;
   const char* shared_key = "n_shared_experts";
@@ -85,6 +89,13 @@ struct Mixture {
   index first_dense = 0;
   bool gguf = false;              // GGUF's architecture may have experts
   bool gguf_renormalize = false;  // and renormalizes where expert_weights_norm says nothing
+};
+
+// Latent attention (LatentConfig), with the lengths that count where config.json has none.
+struct Latent {
+  index q_rank = 0, kv_rank = 0;  // kv_rank 0: attention is not latent
+  index nope_dim = 0, rope_dim = 0;
+  index value_dim = 0;  // 0: dim / heads
 };
 
 struct Family {
@@ -99,6 +110,7 @@ struct Family {
   bool gated = true;
   const char* activation_key = "hidden_act";
   Pairing pairing = Pairing::half;       // in a checkpoint
+  const char* pairing_key = nullptr;     // where a file may say false, and means half
   Pairing gguf_pairing = Pairing::half;  // in GGUF, whose writers permute q and k where it is another one
   // A layer's norms in a checkpoint, in the order of LayerNorms; empty: there is none.
   NormNames norm_names = {"input_layernorm", {}, "post_attention_layernorm", {}};
@@ -131,6 +143,7 @@ struct Family {
   // Gemma in GGUF, which does not say whose scores are scaled by (dim / heads)^-1/2: those of so many layers.
   index layers_of_largest = 0;
   Softcaps softcaps = {};
+  Latent latent = {};
   Mixture mixture = {};
   bool more_layers = false;  // files may have layers behind the last, which draft tokens and compute no text
 
@@ -152,6 +165,11 @@ struct Family {
     return true;
   }
 };
+
+// What groups of experts are scored by: DeepSeek V2's, of a softmax, by their best one, V3's and all others' by two.
+inline MoeGroupScore moe_group_score(const ExpertsConfig& experts) {
+  return experts.groups > 1 && experts.score == MoeScore::sigmoid ? MoeGroupScore::sum_of_two : MoeGroupScore::best;
+}
 
 // Rows of mixtures of experts, which stand in a file of their own.
 std::span<const Family> mixture_families();

@@ -11,6 +11,11 @@ enum class Size : unsigned char {
   kv,
   q_norm,
   k_norm,
+  q_rank,
+  kv_rank,
+  kv_a,
+  kv_b,
+  attended,
   hidden,
   vocab,
   heads,
@@ -41,6 +46,10 @@ bool has_head_bias(const Config& c, const Layer&) { return c.head_bias; }
 bool has_norm_bias(const Config& c, const Layer&) { return c.norm_bias; }
 bool has_attn_norm_bias(const Config& c, const Layer&) { return c.norm_bias && c.norms.before_attn; }
 bool has_ffn_norm_bias(const Config& c, const Layer&) { return c.norm_bias && c.norms.before_ffn; }
+bool has_kv(const Config& c, const Layer&) { return !c.is_latent(); }
+bool is_latent(const Config& c, const Layer&) { return c.is_latent(); }
+bool has_q(const Config& c, const Layer&) { return c.latent.q_rank == 0; }
+bool has_latent_q(const Config& c, const Layer&) { return c.latent.q_rank > 0; }
 bool has_qk_norm(const Config& c, const Layer&) { return c.qk_norm != QkNorm::none; }
 bool before_attn(const Config& c, const Layer&) { return c.norms.before_attn; }
 bool behind_attn(const Config& c, const Layer&) { return c.norms.behind_attn; }
@@ -74,15 +83,21 @@ constexpr Row table[] = {
 
     {Part::attn_norm, "attn_norm.weight", Size::dim, Size::none, before_attn},
     {Part::attn_norm_bias, "attn_norm.bias", Size::dim, Size::none, has_attn_norm_bias},
-    {Part::q, "attn_q.weight", Size::q, Size::dim, always},
+    {Part::q, "attn_q.weight", Size::q, Size::dim, has_q},
     {Part::q_bias, "attn_q.bias", Size::q, Size::none, has_qkv_bias},
-    {Part::k, "attn_k.weight", Size::kv, Size::dim, always},
+    {Part::q_a, "attn_q_a.weight", Size::q_rank, Size::dim, has_latent_q},
+    {Part::q_a_norm, "attn_q_a_norm.weight", Size::q_rank, Size::none, has_latent_q},
+    {Part::q_b, "attn_q_b.weight", Size::q, Size::q_rank, has_latent_q},
+    {Part::kv_a, "attn_kv_a_mqa.weight", Size::kv_a, Size::dim, is_latent},
+    {Part::kv_a_norm, "attn_kv_a_norm.weight", Size::kv_rank, Size::none, is_latent},
+    {Part::kv_b, "attn_kv_b.weight", Size::kv_b, Size::kv_rank, is_latent},
+    {Part::k, "attn_k.weight", Size::kv, Size::dim, has_kv},
     {Part::k_bias, "attn_k.bias", Size::kv, Size::none, has_qkv_bias},
-    {Part::v, "attn_v.weight", Size::kv, Size::dim, always},
+    {Part::v, "attn_v.weight", Size::kv, Size::dim, has_kv},
     {Part::v_bias, "attn_v.bias", Size::kv, Size::none, has_qkv_bias},
     {Part::q_norm, "attn_q_norm.weight", Size::q_norm, Size::none, has_qk_norm},
     {Part::k_norm, "attn_k_norm.weight", Size::k_norm, Size::none, has_qk_norm},
-    {Part::output, "attn_output.weight", Size::dim, Size::q, always},
+    {Part::output, "attn_output.weight", Size::dim, Size::attended, always},
     {Part::output_bias, "attn_output.bias", Size::dim, Size::none, has_output_bias},
     {Part::sinks, "attn_sinks.weight", Size::heads, Size::none, has_sinks},
     {Part::attn_post_norm, "post_attention_norm.weight", Size::dim, Size::none, behind_attn},
@@ -127,6 +142,11 @@ index extent(const ModelConfig& c, index layer, Size size) {
     case Size::kv: return c.kv_heads * c.head_dim;
     case Size::q_norm: return c.qk_norm == QkNorm::row ? c.heads * c.head_dim : c.head_dim;
     case Size::k_norm: return c.qk_norm == QkNorm::row ? c.kv_heads * c.head_dim : c.head_dim;
+    case Size::q_rank: return c.latent.q_rank;
+    case Size::kv_rank: return c.latent.kv_rank;
+    case Size::kv_a: return c.latent.kv_rank + c.latent.rope_dim;
+    case Size::kv_b: return c.heads * (c.head_dim - c.latent.rope_dim + c.latent.value_dim);
+    case Size::attended: return c.heads * c.value_dim();
     case Size::hidden: return c.layer(layer).hidden;
     case Size::vocab: return c.vocab;
     case Size::heads: return c.heads;

@@ -11,6 +11,10 @@ namespace {
 LinearWeight* linear_of(LayerWeights& layer, Part part) {
   switch (part) {
     case Part::q: return &layer.qkv[0];
+    case Part::q_a: return &layer.qkv[0];
+    case Part::kv_a: return &layer.qkv[1];
+    case Part::q_b: return &layer.latent.q_b;
+    case Part::kv_b: return &layer.latent.kv_b;
     case Part::k: return &layer.qkv[1];
     case Part::v: return &layer.qkv[2];
     case Part::output: return &layer.output;
@@ -38,6 +42,8 @@ ConstView<1>* vector_of(LayerWeights& layer, Part part) {
     case Part::ffn_norm_bias: return &layer.ffn_norm_bias;
     case Part::q_norm: return &layer.q_norm;
     case Part::k_norm: return &layer.k_norm;
+    case Part::q_a_norm: return &layer.latent.q_norm;
+    case Part::kv_a_norm: return &layer.latent.kv_norm;
     case Part::q_bias: return &layer.qkv[0].bias;
     case Part::k_bias: return &layer.qkv[1].bias;
     case Part::v_bias: return &layer.qkv[2].bias;
@@ -91,7 +97,8 @@ class Filling {
       *linears = std::move(*made);
       for (const LinearWeight& linear : *linears) weights_.linear_bytes += linear.bytes();
     }
-    for (const LinearWeight* linear : {&layer.output, &layer.down, &mixture.router, &mixture.shared_down})
+    for (const LinearWeight* linear :
+         {&layer.output, &layer.down, &layer.latent.q_b, &layer.latent.kv_b, &mixture.router, &mixture.shared_down})
       weights_.linear_bytes += linear->bytes();
     // A token has top_k of them.
     for (const LinearWeight* linear : {&mixture.gate, &mixture.up, &mixture.down})
@@ -141,7 +148,7 @@ Expected<Weights> weights_from(WeightSource& source, const ModelConfig& config,
   weights.layers.resize(static_cast<std::size_t>(config.layers));
   for (index i = 0; i < config.layers; ++i) {
     LayerWeights& layer = weights.layers[static_cast<std::size_t>(i)];
-    layer.qkv.resize(3);
+    layer.qkv.resize(config.is_latent() ? 2 : 3);
     const bool sparse = config.layer(i).sparse;
     if (!sparse || config.experts.shared_hidden > 0)
       (sparse ? layer.mixture.shared_gate_up : layer.gate_up).resize(config.gated ? 2 : 1);

@@ -45,6 +45,25 @@ TEST(model_tensors, a_model_is_these) {
                                 "blk.1.ffn_down.weight 32 48", "output_norm.weight 32"}));
 }
 
+TEST(model_tensors, latent_attention_has_these) {
+  ModelConfig c = tiny_config();
+  c.kv_heads = 4, c.head_dim = 10, c.ropes[0].dim = 4;
+  c.latent = {.kv_rank = 12, .q_rank = 20, .rope_dim = 4, .value_dim = 7};
+  const auto of_attention = [&] {
+    const std::vector<std::string> all = listed(c);
+    const auto begin = std::find(all.begin(), all.end(), "blk.0.attn_norm.weight 32");
+    return std::vector<std::string>(begin + 1, std::find(begin, all.end(), "blk.0.ffn_norm.weight 32"));
+  };
+  EXPECT_EQ(of_attention(), (std::vector<std::string>{"blk.0.attn_q_a.weight 20 32", "blk.0.attn_q_a_norm.weight 20",
+                                                      "blk.0.attn_q_b.weight 40 20", "blk.0.attn_kv_a_mqa.weight 16 32",
+                                                      "blk.0.attn_kv_a_norm.weight 12", "blk.0.attn_kv_b.weight 52 12",
+                                                      "blk.0.attn_output.weight 32 28"}));
+  c.latent.q_rank = 0;
+  EXPECT_EQ(of_attention(), (std::vector<std::string>{"blk.0.attn_q.weight 40 32", "blk.0.attn_kv_a_mqa.weight 16 32",
+                                                      "blk.0.attn_kv_a_norm.weight 12", "blk.0.attn_kv_b.weight 52 12",
+                                                      "blk.0.attn_output.weight 32 28"}));
+}
+
 TEST(model_tensors, the_first_failure_ends_the_list) {
   int visited = 0;
   const Status status = for_each_tensor(tiny_config(), [&](const TensorFacts& facts) {

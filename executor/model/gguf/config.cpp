@@ -9,6 +9,7 @@
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/experts.hpp"
+#include "executor/model/gguf/latent.hpp"
 #include "executor/model/gguf/metadata.hpp"
 
 namespace inlay::exec {
@@ -25,8 +26,9 @@ constexpr Neutral granite_numbers[] = {
 constexpr Neutral softcap_numbers[] = {{"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0}};
 constexpr Neutral neutral_numbers[] = {{"attention.output_scale", 1},       {"attention.clamp_kqv", 0},
                                        {"attention.max_alibi_bias", 0},     {"attention.temperature_scale", 0},
-                                       {"rope.scaling.alpha", 0},           {"rope.scaling.yarn_log_multiplier", 0},
-                                       {"rope.scaling.yarn_ext_factor", 1}, {"rope.scaling.yarn_attn_factor", 1}};
+                                       {"rope.scaling.alpha", 0},           {"rope.scaling.yarn_ext_factor", 1},
+                                       {"rope.scaling.yarn_attn_factor", 1}};
+constexpr Neutral latent_number = {"rope.scaling.yarn_log_multiplier", 0};
 
 void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& family) {
   const auto refuse = [&](const Neutral& neutral) {
@@ -42,6 +44,7 @@ void refuse_unread(GgufMetadata& meta, const std::string& arch, const Family& fa
       refuse(each);
   if (!family.softcaps.has_keys)
     for (const Neutral& each : softcap_numbers) refuse(each);
+  if (family.latent.kv_rank == 0) refuse(latent_number);
   if (index experts = 0; !family.mixture.gguf && meta.integer(arch + ".expert_count", experts, false) && experts > 0)
     meta.fail(StatusCode::unsupported,
               "the architecture " + quote(arch) + " with " + std::to_string(experts) + " experts; it must have none");
@@ -102,7 +105,7 @@ void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch
                ModelConfig& c) {
   RopeConfig& rope = c.ropes[0];
   rope.pairing = family.gguf_pairing;
-  rope.dim = c.head_dim;
+  rope.dim = c.is_latent() ? c.latent.rope_dim : c.head_dim;
   meta.integer(arch + ".rope.dimension_count", rope.dim, false);
   meta.number(arch + ".rope.freq_base", rope.theta, false);
   std::string type = "none";
@@ -119,13 +122,14 @@ void read_rope(const GgufFile& file, GgufMetadata& meta, const std::string& arch
     meta.number(arch + ".rope.scaling.yarn_beta_slow", rope.beta_slow, false);
     rope.truncate = family.yarn_truncates;
     meta.boolean(gguf_yarn_truncate, rope.truncate);
-    rope.attention_factor = gguf_yarn_magnitude(rope);
+    rope.attention_factor = gguf_yarn_magnitude(c, rope);
   } else if (type != "none" && type != "longrope") {  // which tensors tell of
     meta.fail(StatusCode::unsupported, "rope scaling " + quote(type) + "; it must be none, linear, yarn or longrope");
   }
   double attention = 1;  // of every type, none too
   meta.number(arch + ".rope.scaling.attn_factor", attention, false);
   rope.attention_factor *= attention;
+  if (c.is_latent()) read_gguf_latent_scale(meta, arch, c);
 }
 
 // Which layers have a window: the array that says it, or else what goes without saying in the family.
@@ -187,7 +191,8 @@ void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& ar
 // What multiplies; Gemma's files do not say it.
 void read_scales(GgufMetadata& meta, const std::string& arch, const Family& family, ModelConfig& c) {
   switch (family.scales) {
-    case Scales::none: return;
+    case Scales::none:
+    case Scales::minicpm: return;  // which GGUF's readers have as constants; there is no such file
     case Scales::gemma: {
       const double width = static_cast<double>(c.layers == family.layers_of_largest ? c.dim / c.heads : c.head_dim);
       c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
@@ -242,8 +247,10 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
     meta.fail(StatusCode::corrupt_data,
               "the count of layers is " + std::to_string(c.layers) + "; it must be 1 to " + std::to_string(max_layers));
   if (meta.ok()) c.head_dim = c.dim / c.heads;
-  meta.integer(arch + ".attention.key_length", c.head_dim, false);
-  if (index value = c.head_dim; meta.integer(arch + ".attention.value_length", value, false) && value != c.head_dim)
+  if (family.latent.kv_rank == 0) meta.integer(arch + ".attention.key_length", c.head_dim, false);
+  read_gguf_latent(meta, arch, family, c);
+  if (index value = c.head_dim;
+      !c.is_latent() && meta.integer(arch + ".attention.value_length", value, false) && value != c.head_dim)
     meta.fail(StatusCode::unsupported, "value heads of another length than key heads");
   c.parallel = family.parallel.otherwise;
   if (family.parallel.key) meta.boolean(arch + "." + family.parallel.key, c.parallel);

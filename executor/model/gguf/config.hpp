@@ -22,8 +22,11 @@ inline const char* gguf_norm_eps(NormKind norm) {
   return norm == NormKind::rms ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon";
 }
 
-// YaRN's own magnitude, on top of which GGUF's attn_factor counts.
-inline double gguf_yarn_magnitude(const RopeConfig& rope) { return 0.1 * std::log(rope.factor) + 1; }
+// YaRN's own magnitude, on top of which GGUF's attn_factor counts. Latent attention has another key for it, which
+// multiplies scores.
+inline double gguf_yarn_magnitude(const ModelConfig& config, const RopeConfig& rope) {
+  return config.is_latent() ? 1 : 0.1 * std::log(rope.factor) + 1;
+}
 
 // Refuses an architecture that nothing here runs, by name.
 Status check_gguf_architecture(const GgufFile& file);

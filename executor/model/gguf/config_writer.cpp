@@ -8,6 +8,7 @@
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
 #include "executor/model/gguf/experts.hpp"
+#include "executor/model/gguf/latent.hpp"
 
 namespace inlay::exec {
 
@@ -103,6 +104,9 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
   ExpertsConfig experts = read->experts;
   if (near(experts.scale, c.experts.scale)) experts.scale = c.experts.scale;
   if (experts != c.experts) return refuse("the mixture of experts");
+  LatentConfig latent = read->latent;
+  if (near(latent.norm_eps, c.latent.norm_eps)) latent.norm_eps = c.latent.norm_eps;
+  if (latent != c.latent) return refuse("latent attention, whose norms have the eps of all others,");
   for (index i = 0; i < c.layers; ++i) {
     const LayerConfig ours = c.layer(i), theirs = read->layer(i);
     if (ours.sparse != theirs.sparse) return refuse("the choice of layers that have experts");
@@ -133,7 +137,8 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   number("context_length", c.context), number("embedding_length", c.dim), number("block_count", c.layers);
   number("vocab_size", c.vocab);
   number("attention.head_count", c.heads), number("attention.head_count_kv", c.kv_heads);
-  number("attention.key_length", c.head_dim), number("attention.value_length", c.head_dim);
+  number("attention.key_length", c.head_dim), number("attention.value_length", c.value_dim());
+  write_gguf_latent(c, arch, writer);
   writer.set(arch + gguf_norm_eps(c.norm), static_cast<float>(c.norm_eps));
   if (family && family->parallel.key) writer.set(arch + "." + family->parallel.key, c.parallel);
   if (family && family->scales == Scales::cohere) real("logit_scale", c.logit_scale);
@@ -149,7 +154,8 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   real("rope.freq_base", rope.theta);
   write_layers(c, arch, rope.theta, c.ropes[static_cast<std::size_t>(kinds->windowed)].theta, writer);
   const bool yarn = rope.scaling == RopeConfig::Scaling::yarn, linear = rope.scaling == RopeConfig::Scaling::linear;
-  if (const double attention = rope.attention_factor / (yarn ? gguf_yarn_magnitude(rope) : 1); yarn || attention != 1)
+  if (const double attention = rope.attention_factor / (yarn ? gguf_yarn_magnitude(c, rope) : 1);
+      yarn || attention != 1)
     real("rope.scaling.attn_factor", attention);
   if (yarn || linear) {
     writer.set(arch + ".rope.scaling.type", yarn ? "yarn" : "linear");

@@ -35,10 +35,10 @@ void read_gguf_experts(GgufMetadata& meta, const std::string& arch, const Mixtur
   e.renormalize = mixture.gguf_renormalize;
   meta.boolean(arch + ".expert_weights_norm", e.renormalize);
   if (meta.number(arch + ".expert_weights_scale", e.scale, false) && e.scale == 0) e.scale = 1;  // as llama.cpp has it
-  e.biases = mixture.biases, e.choice_bias = mixture.choice_bias;
+  e.biases = mixture.biases, e.choice_bias = mixture.choice_bias || e.score == MoeScore::sigmoid;
   if (mixture.in_groups) {
     integer("expert_group_count", e.groups), integer("expert_group_used_count", e.groups_kept);
-    e.group_score = e.groups > 1 ? MoeGroupScore::sum_of_two : MoeGroupScore::best;
+    e.group_score = moe_group_score(e);
   }
   if (mixture.shared == Mixture::Shared::gated) {
     e.shared_gate = true, e.shared_hidden = mixture.shared_hidden;

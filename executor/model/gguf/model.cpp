@@ -6,6 +6,7 @@
 #include "executor/model/expert_tensors.hpp"
 #include "executor/model/family.hpp"
 #include "executor/model/gguf/config.hpp"
+#include "executor/model/gguf/latent.hpp"
 #include "executor/model/gguf/model.hpp"
 #include "executor/model/gguf/names.hpp"
 #include "executor/model/gguf/parts.hpp"
@@ -48,7 +49,10 @@ Expected<ModelFile> gguf_model(const GgufFile& file) {
   if (!together) return failure(std::move(together.error()));
   std::move(together->begin(), together->end(), std::back_inserter(tensors));
   if (Status status = split_tensors(model.config, model.path, tensors); !status) return failure(std::move(status));
-  model.set_tensors(std::move(tensors), file.mappings());
+  std::vector<std::shared_ptr<const Mapping>> memory = file.mappings();
+  if (Status status = join_gguf_latent(model.config, model.path, tensors, memory); !status)
+    return failure(std::move(status));
+  model.set_tensors(std::move(tensors), std::move(memory));
   if (Status status = check_model(model); !status) return failure(std::move(status));
   return model;
 }

@@ -10,6 +10,7 @@
 #include "executor/model/check_model.hpp"
 #include "executor/model/hf/config.hpp"
 #include "executor/model/hf/experts.hpp"
+#include "executor/model/hf/latent.hpp"
 #include "executor/model/hf/layers.hpp"
 
 namespace inlay::exec {
@@ -48,6 +49,7 @@ bool is_read(std::string_view key, const Family& family) {
   constexpr std::string_view softcaps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
   constexpr std::string_view clipped[] = {"swiglu_alpha", "swiglu_limit"};
   constexpr std::string_view cohere[] = {"logit_scale"};
+  constexpr std::string_view minicpm[] = {"scale_emb", "scale_depth", "dim_model_base"};
   constexpr std::string_view granite[] = {"embedding_multiplier", "residual_multiplier", "attention_multiplier",
                                           "logits_scaling"};
   const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
@@ -56,9 +58,11 @@ bool is_read(std::string_view key, const Family& family) {
     if (flag.key && key == flag.key) return true;
   // Gemma's files have a hidden_act, too, that nobody reads beside the hidden_activation that counts.
   const bool gemma_says = key == "hidden_act" || key == "hidden_activation";
+  if (family.pairing_key && key == family.pairing_key) return true;
   if (key == family.activation_key || (gemma_says && family.scales == Scales::gemma) || key == family.norm_eps_key)
     return true;
-  return in(always) || in(windows) || is_hf_experts_key(key, family.mixture) ||
+  return in(always) || in(windows) || is_hf_experts_key(key, family.mixture) || is_hf_latent_key(key, family.latent) ||
+         (family.scales == Scales::minicpm && in(minicpm)) ||
          (family.turning == Turning::three_of_four && in(turning)) ||
          (family.activation == Activation::clipped_swiglu && in(clipped)) ||
          (family.softcaps.has_keys && in(softcaps)) || (family.scales == Scales::gemma && in(gemma)) ||
@@ -145,7 +149,7 @@ void read_softcaps(const Json& config, JsonFields& f, const Family& family, Mode
   read("final_logit_softcapping", family.softcaps.logits, c.final_softcap);
 }
 
-void read_scales(JsonFields& f, const Family& family, ModelConfig& c) {
+void read_scales(const Json& json, JsonFields& f, const Family& family, ModelConfig& c) {
   switch (family.scales) {
     case Scales::none: return;
     case Scales::gemma: {
@@ -162,6 +166,15 @@ void read_scales(JsonFields& f, const Family& family, ModelConfig& c) {
       f.number("embedding_multiplier", c.embed_scale), f.number("residual_multiplier", c.residual_scale);
       f.number("attention_multiplier", c.attn_scale), f.number("logits_scaling", logits);
       c.logit_scale = 1 / logits;
+      return;
+    }
+    case Scales::minicpm: {
+      // Null is the number at which nothing is scaled.
+      const double dim = static_cast<double>(c.dim), layers = std::sqrt(static_cast<double>(c.layers));
+      double depth = json.contains("scale_depth") ? layers : 1.4, base = json.contains("dim_model_base") ? dim : 256;
+      c.embed_scale = 12;
+      f.number("scale_emb", c.embed_scale), f.number("scale_depth", depth), f.number("dim_model_base", base);
+      c.residual_scale = depth / layers, c.logit_scale = base / dim;
       return;
     }
   }
@@ -192,7 +205,7 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
   if (f.ok() && (c.heads < 1 || c.dim < 1))
     f.fail(StatusCode::corrupt_data, "num_attention_heads and hidden_size must be positive");
   if (f.ok()) c.head_dim = family.head_dim == 0 ? c.dim / c.heads : family.head_dim;
-  f.integer("head_dim", c.head_dim);
+  if (family.latent.kv_rank == 0) f.integer("head_dim", c.head_dim);
   c.tie_embeddings = family.tied;
   f.boolean("tie_word_embeddings", c.tie_embeddings);
   for (const auto& [flag, fact] : {std::pair{family.qkv_bias, &c.qkv_bias},
@@ -208,13 +221,15 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
   bool has_qk_norm = family.has_qk_norm.otherwise;
   if (family.has_qk_norm.key) f.boolean(family.has_qk_norm.key, has_qk_norm);
   c.qk_norm = has_qk_norm ? family.qk_norm : QkNorm::none;
+  if (f.ok())
+    if (Status status = read_hf_latent(config, origin, family.latent, c); !status) return failure(std::move(status));
   read_activation(f, family, c);
-  read_scales(f, family, c);
+  read_scales(config, f, family, c);
   read_softcaps(config, f, family, c);
   if (Status status = f.take_status(); !status) return failure(std::move(status));
   // Before anything is sized by these numbers (lists of layers and frequency factors are).
   if (Status status = read_hf_experts(config, origin, family.mixture, c); !status) return failure(std::move(status));
-  c.ropes[0].dim = 2, c.hidden = 1;
+  c.ropes[0].dim = c.is_latent() ? c.latent.rope_dim : 2, c.hidden = 1;
   if (Status status = check_config(c, origin); !status) return failure(std::move(status));
   if (Status status = read_hf_layers(config, origin, family, c); !status) return failure(std::move(status));
   if (Status status = check_config(c, origin); !status) return failure(std::move(status));

@@ -28,6 +28,7 @@ bool is_hf_experts_key(std::string_view key, const Mixture& mixture) {
   return key == mixture.count_key || key == mixture.hidden_key ||
          (mixture.renormalize.key && key == mixture.renormalize.key) || key == mixture.top_k_key ||
          in({"num_experts_per_tok"}) || in({count_keys[0], count_keys[1]}) ||
+         (mixture.by_method && key == "topk_method") ||
          (mixture.in_groups && in({"n_group", "topk_group", "routed_scaling_factor"})) ||
          (mixture.shared == Shared::gated && in({"shared_expert_intermediate_size"})) ||
          (mixture.shared == Shared::counted && key == mixture.shared_key) ||
@@ -39,11 +40,29 @@ bool is_hf_experts_key(std::string_view key, const Mixture& mixture) {
 
 bool is_idle_hf_experts_key(std::string_view key, const Json& value, const Mixture& mixture) {
   const bool sigmoid = mixture.score == MoeScore::sigmoid;
-  return (key == "topk_method" && sigmoid && mixture.in_groups && value == "noaux_tc") ||
+  return (key == "norm_topk_prob" && !mixture.renormalize.key && value.is_boolean() &&
+          value.is_true() == mixture.renormalize.otherwise) ||
+         (key == "topk_method" && sigmoid && mixture.in_groups && value == "noaux_tc") ||
          (key == "scoring_func" && sigmoid && (value == "sigmoid" || value == "noaux_tc")) ||
+         (key == "scoring_func" && mixture.by_method && value == "softmax") ||
          (key == "moe_layer_freq" && mixture.sparse == Sparse::behind_first && value.is_integer() &&
           value.integer() == 1);
 }
+
+namespace {
+
+// DeepSeek V2's experts are chosen out of all, whatever groups the file has, or out of the best groups.
+void read_method(JsonFields& f, ExpertsConfig& e) {
+  std::string method = "greedy";
+  f.text("topk_method", method);
+  if (method == "greedy")
+    e.groups = e.groups_kept = 1;
+  else if (method != "group_limited_greedy")
+    f.fail(StatusCode::unsupported,
+           "topk_method is " + quote(method) + "; it must be greedy or group_limited_greedy in this architecture");
+}
+
+}  // namespace
 
 Status read_hf_experts(const Json& json, const std::string& origin, const Mixture& mixture, ModelConfig& c) {
   if (!mixture.count_key) return {};
@@ -72,9 +91,11 @@ Status read_hf_experts(const Json& json, const std::string& origin, const Mixtur
   if (mixture.renormalize.key) f.boolean(mixture.renormalize.key, e.renormalize);
   e.biases = mixture.biases, e.choice_bias = mixture.choice_bias;
   if (mixture.in_groups) {
+    e.groups = mixture.groups, e.groups_kept = mixture.groups_kept, e.scale = mixture.scale;
     f.integer("n_group", e.groups), f.integer("topk_group", e.groups_kept);
     f.number("routed_scaling_factor", e.scale);
-    e.group_score = e.groups > 1 ? MoeGroupScore::sum_of_two : MoeGroupScore::best;
+    if (mixture.by_method) read_method(f, e);
+    e.group_score = moe_group_score(e);
   }
   if (mixture.shared == Shared::gated) {
     e.shared_hidden = mixture.shared_hidden, e.shared_gate = true;

@@ -63,11 +63,11 @@ Status refuse_unread(const Json& scaling, const std::string& type, bool with_alp
   return {};
 }
 
-// 0.1 mscale ln(factor) + 1, or a quotient of two of them: how YaRN sharpens attention.
+// How YaRN sharpens attention: by this much q and k are multiplied, or by a quotient of two of them.
+double yarn_magnitude(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1; }
 double yarn_attention_factor(double factor, double mscale, double mscale_all_dim) {
-  const auto magnitude = [&](double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; };
   const bool both = mscale != 0 && mscale_all_dim != 0;
-  return both ? magnitude(mscale) / magnitude(mscale_all_dim) : magnitude(1);
+  return both ? yarn_magnitude(factor, mscale) / yarn_magnitude(factor, mscale_all_dim) : yarn_magnitude(factor, 1);
 }
 
 // LongRoPE's divisors of the frequencies, one for each pair.
@@ -90,6 +90,9 @@ std::vector<float> read_factors(JsonFields& fields, const Json& scaling, const c
   return factors;
 }
 
+// Of each head what may turn.
+index turning_dim(const ModelConfig& c) { return c.is_latent() ? c.latent.rope_dim : c.head_dim; }
+
 // The first part of each head turns, in families that know it. transformers passes the key over in others, and vLLM
 // does not: whose text is meant nobody can tell.
 void read_partial(JsonFields& fields, const Family& family, index head_dim, double otherwise, RopeConfig& rope) {
@@ -104,11 +107,11 @@ void read_partial(JsonFields& fields, const Family& family, index head_dim, doub
 
 // One object of `rope_type`, `factor` and so on; `where` names it in messages.
 Status read_scaling(const Json& scaling, const std::string& where, JsonFields& top, const Family& family,
-                    const ModelConfig& c, RopeConfig& rope) {
+                    ModelConfig& c, RopeConfig& rope) {
   if (!scaling.is_object()) return {StatusCode::corrupt_data, where + " is no object"};
   JsonFields fields(scaling, where);
   fields.number("rope_theta", rope.theta);
-  if (scaling.contains("partial_rotary_factor")) read_partial(fields, family, c.head_dim, 1, rope);
+  if (scaling.contains("partial_rotary_factor")) read_partial(fields, family, turning_dim(c), 1, rope);
   std::string type = "default";
   if (!fields.text("rope_type", type)) fields.text("type", type);
   if (type == "su") type = "longrope";  // its name in older files
@@ -145,6 +148,11 @@ Status read_scaling(const Json& scaling, const std::string& where, JsonFields& t
     fields.number("mscale_all_dim", mscale_all_dim);
     rope.attention_factor = yarn_attention_factor(rope.factor, mscale, mscale_all_dim);
     fields.number("attention_factor", rope.attention_factor);
+    if (c.is_latent() && mscale_all_dim != 0) {
+      // What does not turn is sharpened with the scores.
+      const double all = yarn_magnitude(rope.factor, mscale_all_dim);
+      c.attn_scale = all * all / std::sqrt(static_cast<double>(c.head_dim));
+    }
   } else if (type == "longrope") {
     rope.scaling = RopeConfig::Scaling::longrope;
     if (!has_factor)
@@ -196,7 +204,7 @@ Status read_by_kind(const Json& ropes, const std::string& where, JsonFields& top
 
 Status read_hf_rope(const Json& json, const std::string& origin, const Family& family, HfLayerKinds kinds,
                     ModelConfig& c) {
-  RopeConfig rope{.pairing = family.pairing, .dim = c.head_dim, .theta = family.theta};
+  RopeConfig rope{.pairing = family.pairing, .dim = turning_dim(c), .theta = family.theta};
   // Newer and older files. Where there are both, transformers takes the older one as a whole.
   const bool older =
       json.find("rope_scaling") && (json.find("rope_scaling").size() > 0 || !json.find("rope_parameters"));
@@ -204,8 +212,10 @@ Status read_hf_rope(const Json& json, const std::string& origin, const Family& f
   const Json scaling = json.find(key);
   const std::string where = origin + ": " + key;
   JsonFields top(json, origin);
+  if (bool by_neighbours = true; family.pairing_key && top.boolean(family.pairing_key, by_neighbours) && !by_neighbours)
+    rope.pairing = RopeConfig::Pairing::half;
   top.number("rope_theta", rope.theta);
-  read_partial(top, family, c.head_dim, family.partial_rotary == 0 ? 1 : family.partial_rotary, rope);
+  read_partial(top, family, turning_dim(c), family.partial_rotary == 0 ? 1 : family.partial_rotary, rope);
   c.ropes = {rope};
   if (!scaling && family.scaled)
     top.fail(StatusCode::not_found, "there is no rope_parameters, which the architecture needs");

@@ -21,6 +21,7 @@ class BlockPool {
  public:
   struct Shape {
     index layers = 0, kv_heads = 0, head_dim = 0;
+    index value_dim = 0;       // 0: head_dim
     DType dtype = DType::f16;  // f32 f16 bf16
     index block_size = 16;     // slots
     index blocks = 0;

@@ -17,6 +17,7 @@
 #include <inlay/exec/decoder_weights.hpp>
 #include <inlay/exec/feed_forward.hpp>
 #include <inlay/exec/kv_pool.hpp>
+#include <inlay/exec/latent_attention.hpp>
 #include <inlay/exec/tensors.hpp>
 #include <inlay/model/model_ropes.hpp>
 #include <inlay/model/weights.hpp>
@@ -145,20 +146,43 @@ template <class Space = Host> class Decoder {
     x.open = true;
   }
 
+  using Heads = View<3, Space>;  // [tokens, heads, head_dim]
+
   template <class Run>
   void attention(Run& run, index layer, const KvPool<Space>& cache, const BatchViews<Space>& batch, const Rows& x,
                  const Rows& y) const {
     const Layer& w = weights_.layers[layer];
-    const index tokens = batch.size(), heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
-    const index generated = batch.generated.size(), prompts = tokens - generated;
+    const LayerConfig facts = config_.layer(layer);
+    const View<4, Space> keys = cache.keys(layer), values = cache.values(layer);
+    const auto rotate = [&](const Heads& heads) {
+      if (facts.rope == LayerConfig::no_rope) return;
+      const auto place = static_cast<std::size_t>(facts.rope);
+      run(Rope<Space>{.x = heads,
+                      .cos = ropes_[place].cos.slice(0, 0, batch.size()),
+                      .sin = ropes_[place].sin.slice(0, 0, batch.size()),
+                      .y = heads,
+                      .interleaved = config_.ropes[place].pairing == RopeConfig::Pairing::interleaved});
+    };
+    const Heads q = config_.is_latent() ? latent_(run, w, x, rotate, keys, values, batch.slots)
+                                        : queries(run, w, x, rotate, keys, values, batch.slots);
+    const Rows attended = attended_.slice(0, 0, batch.size());
+    attend(run, facts, batch, q, keys, values, w.sinks, attended);
+    w.output(run, attended, y);
+  }
+
+  // The keys and values of x go into the cache of the layer; returned is q.
+  template <class Run, class Rotate>
+  Heads queries(Run& run, const Layer& w, const Rows& x, const Rotate& rotate, const View<4, Space>& keys,
+                const View<4, Space>& values, const ConstView<1, Space>& slots) const {
+    const index tokens = x.extents[0], heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
     // | q: heads x dim | k: kv_heads x dim | v: kv_heads x dim |
     const Rows rows = qkv_.slice(0, 0, tokens);
     const Rows q = rows.slice(1, 0, heads * dim), k = rows.slice(1, heads * dim, kv_heads * dim);
     const Rows v = rows.slice(1, (heads + kv_heads) * dim, kv_heads * dim);
     const auto by_head = [&](const Rows& part, index count) {
-      return View<3, Space>(part.data, DType::f32, {part.extents[0], count, dim}, {part.strides[0], dim, 1});
+      return Heads(part.data, DType::f32, {tokens, count, dim}, {rows.strides[0], dim, 1});
     };
-    const View<3, Space> q_heads = by_head(q, heads), k_heads = by_head(k, kv_heads), v_heads = by_head(v, kv_heads);
+    const Heads q_heads = by_head(q, heads), k_heads = by_head(k, kv_heads), v_heads = by_head(v, kv_heads);
     run_linears(run, w.qkv, x, rows);
     const auto qk_norm = [&] {
       const bool row = config_.qk_norm == QkNorm::row;
@@ -166,75 +190,71 @@ template <class Space = Host> class Decoder {
       run(RmsNorm<Space>{.x = k, .weight = w.k_norm, .y = k, .heads = row ? 1 : kv_heads, .eps = eps()});
     };
     if (config_.qk_norm == QkNorm::head || config_.qk_norm == QkNorm::row) qk_norm();
-    const LayerConfig facts = config_.layer(layer);
-    if (facts.rope != LayerConfig::no_rope) {
-      const RopeTables& tables = ropes_[static_cast<std::size_t>(facts.rope)];
-      const Rows cos = tables.cos.slice(0, 0, tokens), sin = tables.sin.slice(0, 0, tokens);
-      const bool interleaved =
-          config_.ropes[static_cast<std::size_t>(facts.rope)].pairing == RopeConfig::Pairing::interleaved;
-      run(Rope<Space>{.x = q_heads, .cos = cos, .sin = sin, .y = q_heads, .interleaved = interleaved});
-      run(Rope<Space>{.x = k_heads, .cos = cos, .sin = sin, .y = k_heads, .interleaved = interleaved});
-    }
+    rotate(q_heads), rotate(k_heads);
     if (config_.qk_norm == QkNorm::head_behind_rope) qk_norm();
+    run(ReshapeAndCache<Space>{
+        .k = k_heads, .v = v_heads, .k_cache = flat_cache(keys), .v_cache = flat_cache(values), .slot_mapping = slots});
+    return q_heads;
+  }
 
-    const View<4, Space> keys = cache.keys(layer), values = cache.values(layer);
-    run(ReshapeAndCache<Space>{.k = k_heads,
-                               .v = v_heads,
-                               .k_cache = flat_cache(keys),
-                               .v_cache = flat_cache(values),
-                               .slot_mapping = batch.slots});
-    const Rows attended = attended_.slice(0, 0, tokens);
+  template <class Run>
+  void attend(Run& run, const LayerConfig& facts, const BatchViews<Space>& batch, const Heads& q,
+              const View<4, Space>& keys, const View<4, Space>& values, const ConstView<1, Space>& sinks,
+              const Rows& attended) const {
+    const index heads = config_.heads, generated = batch.generated.size(), prompts = batch.size() - generated;
     // window_left counts the keys before the query, the configuration counts the query too.
     const index window_left = facts.window > 0 ? facts.window - 1 : -1;
     const float scale = static_cast<float>(config_.attn_scale), cap = static_cast<float>(config_.attn_softcap);
     if (generated > 0)
-      run(PagedAttention<Space>{.q = by_head(q.slice(0, 0, generated), heads),
+      run(PagedAttention<Space>{.q = q.slice(0, 0, generated),
                                 .k = flat_cache(keys),
                                 .v = flat_cache(values),
                                 .block_table = batch.generated.block_table,
                                 .kv_lens = batch.generated.kv_lens,
-                                .out = by_head(attended.slice(0, 0, generated), heads),
-                                .sinks = w.sinks,
+                                .out = {attended.data, DType::f32, {generated, heads, config_.value_dim()}},
+                                .sinks = sinks,
                                 .scale = scale,
                                 .softcap = cap,
                                 .window_left = window_left});
     if (prompts > 0) {
-      const auto all_heads = [&](const Rows& part) {
-        const index stride = part.strides[0];
-        return View<4, Space>(part.data, DType::f32, {1, prompts, heads, dim}, {prompts * stride, stride, dim, 1});
-      };
-      run(FlashAttention<Space>{.q = all_heads(q.slice(0, generated, prompts)),
-                                .k = keys,
-                                .v = values,
-                                .out = all_heads(attended.slice(0, generated, prompts)),
-                                .q_indptr = batch.q_indptr,
-                                .kv_lens = batch.prompts.kv_lens,
-                                .block_table = batch.prompts.block_table,
-                                .sinks = w.sinks,
-                                .scale = scale,
-                                .softcap = cap,
-                                .causal = true,
-                                .window_left = window_left,
-                                .compute = of_prompts_});
+      const Heads part = q.slice(0, generated, prompts);
+      const index stride = part.strides[0];
+      run(FlashAttention<Space>{
+          .q = {part.data,
+                DType::f32,
+                {1, prompts, heads, config_.head_dim},
+                {prompts * stride, stride, part.strides[1], 1}},
+          .k = keys,
+          .v = values,
+          .out = {attended.slice(0, generated, prompts).data, DType::f32, {1, prompts, heads, config_.value_dim()}},
+          .q_indptr = batch.q_indptr,
+          .kv_lens = batch.prompts.kv_lens,
+          .block_table = batch.prompts.block_table,
+          .sinks = sinks,
+          .scale = scale,
+          .softcap = cap,
+          .causal = true,
+          .window_left = window_left,
+          .compute = of_prompts_});
     }
-    w.output(run, attended, y);
   }
 
   // Activations of one pass.
   template <class Tensors> Status take_room(Tensors& tensors) {
-    const index qkv = (config_.heads + 2 * config_.kv_heads) * config_.head_dim;
     ropes_.resize(config_.ropes.size());
     std::vector<std::pair<Rows*, index>> wanted = {{&stream_, config_.dim},
                                                    {&normed_, config_.dim},
                                                    {&branch_, config_.dim},
-                                                   {&qkv_, qkv},
-                                                   {&attended_, config_.heads * config_.head_dim}};
+                                                   {&attended_, config_.heads * config_.value_dim()}};
+    if (!config_.is_latent()) wanted.emplace_back(&qkv_, (config_.heads + 2 * config_.kv_heads) * config_.head_dim);
     for (std::size_t i = 0; i < ropes_.size(); ++i) {
       wanted.emplace_back(&ropes_[i].cos, config_.ropes[i].dim / 2);
       wanted.emplace_back(&ropes_[i].sin, config_.ropes[i].dim / 2);
     }
     for (const auto& [rows, columns] : wanted)
       if (Status status = take(tensors, DType::f32, {max_tokens_, columns}, *rows); !status.ok()) return status;
+    if (config_.is_latent())
+      if (Status status = latent_.take_room(config_, max_tokens_, tensors); !status.ok()) return status;
     return feed_forward_.take_room(config_, max_tokens_, tensors);
   }
 
@@ -261,6 +281,7 @@ template <class Space = Host> class Decoder {
   index max_tokens_ = 0;
   Rows stream_, normed_, branch_, qkv_, attended_;
   std::vector<RopeTables> ropes_;  // as ModelConfig::ropes
+  LatentAttention<Space> latent_;  // in place of qkv_
   FeedForward<Space> feed_forward_;
 };
 

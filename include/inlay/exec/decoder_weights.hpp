@@ -50,11 +50,16 @@ template <class Space> struct DecoderWeights {
     ConstView<1, Space> choice_bias;
     std::vector<AnyLinear<Space>> shared_gate_up;
   };
+  struct Latent {  // as LatentWeights
+    AnyLinear<Space> q_b, kv_b;
+    ConstView<1, Space> q_norm, kv_norm;
+  };
   struct Layer {
     Norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;  // as LayerWeights has them
     ConstView<1, Space> q_norm, k_norm, sinks;
     std::vector<AnyLinear<Space>> qkv, gate_up;  // one or several (FusedLinears)
     AnyLinear<Space> output, down;
+    Latent latent;
     Mixture mixture;
   };
 
@@ -130,6 +135,10 @@ template <class Space> struct DecoderWeights {
                               .gate_up = bring_linears(w.gate_up),
                               .output = bring_linear(w.output),
                               .down = bring_linear(w.down),
+                              .latent = {.q_b = bring_linear(w.latent.q_b),
+                                         .kv_b = bring_linear(w.latent.kv_b),
+                                         .q_norm = upload(w.latent.q_norm),
+                                         .kv_norm = upload(w.latent.kv_norm)},
                               .mixture = bring_mixture(w.mixture)});
     there.output_norm = {upload(weights.output_norm), upload(weights.output_norm_bias)};
     there.head = bring_linear(weights.head);

@@ -14,27 +14,34 @@ namespace inlay::exec {
 template <class Space = Host> class KvPool : public BlockPool {
  public:
   template <class Tensors> static Expected<KvPool> make(const Shape& shape, Tensors& tensors) {
-    auto memory = tensors.template make<5>(
-        shape.dtype, {2 * shape.layers, shape.blocks, shape.block_size, shape.kv_heads, shape.head_dim});
-    if (!memory) return failure(std::move(memory.error()));
-    return KvPool(shape, *memory);
+    const auto make = [&](index dim) {
+      return tensors.template make<5>(shape.dtype, {shape.layers, shape.blocks, shape.block_size, shape.kv_heads, dim});
+    };
+    auto keys = make(shape.head_dim);
+    if (!keys) return failure(std::move(keys.error()));
+    auto values = make(shape.value_dim > 0 ? shape.value_dim : shape.head_dim);
+    if (!values) return failure(std::move(values.error()));
+    return KvPool(shape, *keys, *values);
   }
 
-  std::size_t bytes() const { return static_cast<std::size_t>(byte_size(memory_.dtype, memory_.size())); }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(byte_size(keys_.dtype, keys_.size()) + byte_size(values_.dtype, values_.size()));
+  }
 
-  // [blocks, block_size, kv_heads, head_dim]
-  View<4, Space> keys(index layer) const { return part(2 * layer); }
-  View<4, Space> values(index layer) const { return part(2 * layer + 1); }
+  // [blocks, block_size, kv_heads, head_dim], and of values value_dim
+  View<4, Space> keys(index layer) const { return part(keys_, layer); }
+  View<4, Space> values(index layer) const { return part(values_, layer); }
 
  private:
-  KvPool(const Shape& shape, const View<5, Space>& memory) : BlockPool(shape), memory_(memory) {}
+  KvPool(const Shape& shape, const View<5, Space>& keys, const View<5, Space>& values)
+      : BlockPool(shape), keys_(keys), values_(values) {}
 
-  View<4, Space> part(index i) const {
-    const auto& e = memory_.extents;
-    return {memory_.slice(0, i, 1).data, memory_.dtype, {e[1], e[2], e[3], e[4]}};
+  static View<4, Space> part(const View<5, Space>& all, index layer) {
+    const auto& e = all.extents;
+    return {all.slice(0, layer, 1).data, all.dtype, {e[1], e[2], e[3], e[4]}};
   }
 
-  View<5, Space> memory_;
+  View<5, Space> keys_, values_;  // of all layers
 };
 
 }  // namespace inlay::exec

@@ -75,6 +75,23 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
 };
 
+// Multi-head latent attention (DeepSeek V2): keys and values of all heads are made of one short vector of a token.
+//
+//   q of all heads          attn_q_b(norm(attn_q_a(x))), or attn_q(x)
+//   c | r                   attn_kv_a_mqa(x)
+//   k | v of each head      attn_kv_b(norm(c)); behind each k stands r, the same for all heads
+//
+// Rope turns r and the last rope_dim elements of each q. ModelConfig::head_dim is the length of q, and of k with its r.
+struct LatentConfig {
+  index kv_rank = 0;  // of c; 0: attention has no latent vectors
+  index q_rank = 0;   // 0: attn_q reads x
+  index rope_dim = 0;
+  index value_dim = 0;     // of a head
+  double norm_eps = 1e-6;  // of attn_q_a_norm and attn_kv_a_norm
+
+  bool operator==(const LatentConfig&) const = default;
+};
+
 // What all norms of the stream are: RMS norms, or layer norms, which take the mean off and may have a bias.
 enum class NormKind : unsigned char { rms, layer };
 
@@ -131,8 +148,11 @@ struct ModelConfig {
   double final_softcap = 0;   // the same of logits
 
   ExpertsConfig experts = {};
+  LatentConfig latent = {};
   std::vector<LayerConfig> per_layer = {};  // [layers], or empty: all layers are alike
 
+  bool is_latent() const { return latent.kv_rank > 0; }
+  index value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  // of a head
   LayerConfig layer(index i) const {
     return per_layer.empty() ? LayerConfig{hidden, sliding_window, 0, experts.count > 0}
                              : per_layer[static_cast<std::size_t>(i)];

@@ -25,14 +25,21 @@ struct MixtureWeights {
   ConstView<1> shared_router = {};  // [dim]
 };
 
+// What latent attention has behind the fused first linears (LatentConfig).
+struct LatentWeights {
+  LinearWeight q_b, kv_b;
+  ConstView<1> q_norm = {}, kv_norm = {};  // [q_rank], [kv_rank]
+};
+
 struct LayerWeights {
   // [dim], each where the configuration has that norm.
   ConstView<1> attn_norm = {}, attn_post_norm = {}, ffn_norm = {}, ffn_post_norm = {};
   ConstView<1> attn_norm_bias = {}, ffn_norm_bias = {};
   ConstView<1> q_norm = {}, k_norm = {};  // [head_dim], or the whole row of q or k (QkNorm)
   ConstView<1> sinks = {};                // [heads]
-  FusedLinears qkv, gate_up;              // q | k | v, with biases inside (Qwen2); gate | up, or up alone
+  FusedLinears qkv, gate_up;  // q | k | v, with biases inside (Qwen2), or q_a (q) | kv_a; gate | up, or up alone
   LinearWeight output, down;
+  LatentWeights latent;
   MixtureWeights mixture;
 };
 
@@ -57,10 +64,10 @@ struct Weights {
                return each.channels() == 0 || each.is_float() == floats;  // 0: the layer has none
              };
              const MixtureWeights& m = w.mixture;
-             return std::all_of(w.qkv.begin(), w.qkv.end(), are) && are(w.output) &&
-                    std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down) && are(m.gate) && are(m.up) &&
-                    are(m.down) && std::all_of(m.shared_gate_up.begin(), m.shared_gate_up.end(), are) &&
-                    are(m.shared_down);
+             return std::all_of(w.qkv.begin(), w.qkv.end(), are) && are(w.output) && are(w.latent.q_b) &&
+                    are(w.latent.kv_b) && std::all_of(w.gate_up.begin(), w.gate_up.end(), are) && are(w.down) &&
+                    are(m.gate) && are(m.up) && are(m.down) &&
+                    std::all_of(m.shared_gate_up.begin(), m.shared_gate_up.end(), are) && are(m.shared_down);
            });
   }
 };

@@ -27,6 +27,7 @@ HALF = dict(rope_theta=1e4, rope_type="longrope", short_factor=[1.0, 1.5, 2.0, 2
 YARN = dict(rope_theta=1e4, rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 LLAMA3 = dict(rope_theta=1e4, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
+LATENT = dict(num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=12, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=7)
 MIXED = ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]
 CASES = {
     "llama": ("llama", {}),
@@ -106,6 +107,22 @@ CASES = {
                                                              head_dim=8, sliding_window=6, attention_bias=False,
                                                              layer_types=["full_attention", "sliding_attention"] * 2,
                                                              rope_parameters=YARN | dict(truncate=False))),
+    "deepseek_v2": ("deepseek_v2", LATENT | dict(q_lora_rank=None, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
+                                                 moe_intermediate_size=20, first_k_dense_replace=1,
+                                                 rope_parameters=YARN | dict(mscale=0.707, mscale_all_dim=0.707))),
+    "deepseek_v2, groups": ("deepseek_v2", LATENT | dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=20, n_group=4,
+                                                         topk_group=2, topk_method="group_limited_greedy",
+                                                         routed_scaling_factor=4.0, n_shared_experts=1)),
+    "deepseek_v3": ("deepseek_v3", LATENT | dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=20, n_group=4,
+                                                 topk_group=2, first_k_dense_replace=1,
+                                                 rope_parameters=YARN | dict(mscale=1.0, mscale_all_dim=1.0))),
+    "deepseek_v3, halves": ("deepseek_v3", LATENT | dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=20, n_group=1,
+                                                         topk_group=1, norm_topk_prob=False, first_k_dense_replace=3,
+                                                         rope_interleave=False, v_head_dim=20, rope_parameters=YARN)),
+    "minicpm3": ("minicpm3", LATENT | dict(v_head_dim=None, scale_emb=12, scale_depth=1.4, dim_model_base=20,
+                                           rope_parameters=HALF | dict(rope_theta=1e4, short_factor=[1.0, 1.5, 2.0],
+                                                                       long_factor=[1.0, 3.0, 9.0],
+                                                                       original_max_position_embeddings=16, factor=4.0))),
     "hunyuan": ("hunyuan_v1_dense", dict(head_dim=8, rope_parameters=dict(rope_theta=1e4, rope_type="dynamic",
                                                                          alpha=100.0, factor=1.0))),
 }
