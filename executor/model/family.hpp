@@ -59,6 +59,7 @@ struct Mixture {
   enum class Shared : unsigned char {
     none,
     gated,    // shared_expert_intermediate_size wide; a number of x multiplies what it adds (Qwen2-MoE)
+    sized,    // shared_intermediate_size wide, or 0 where there is none (Granite)
     counted,  // shared_key times as wide as an expert (GLM-4.5, DeepSeek)
   };
   enum class Sparse : unsigned char {
@@ -127,6 +128,7 @@ struct Family {
   double norm_eps = 1e-6, theta = 10000;
   const char* norm_eps_key = "rms_norm_eps";
   double partial_rotary = 0;   // the share of a head that turns; 0: all of it does, whatever the file says
+  bool rotary_dim = false;     // a file may have a rotary_dim in place of a share
   bool plain_windows = false;  // no scaling touches the rope of layers with a window
   double local_theta = 0;      // theta of those; 0: that of the others
   bool yarn_truncates = true;  // where GGUF does not say it

@@ -83,6 +83,9 @@ Status split_tensors(const ModelConfig& c, const std::string& origin, std::vecto
       const index q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
       const Slice slices[] = {{"attn_q", q}, {"attn_k", kv}, {"attn_v", kv}};
       status = split(each, stem, kind, slices, origin, parts);
+    } else if (is_part(each.name, "ffn_gate_up_shexp", stem, kind)) {
+      const Slice slices[] = {{"ffn_gate_shexp", c.experts.shared_hidden}, {"ffn_up_shexp", c.experts.shared_hidden}};
+      status = split(each, stem, kind, slices, origin, parts);
     } else if (is_part(each.name, "ffn_gate_up", stem, kind) ||
                (fused_up && !c.layer(layer).sparse && is_part(each.name, "ffn_up", stem, kind))) {
       const index hidden = c.layer(layer).hidden;

@@ -58,6 +58,24 @@ TEST(experts, keys_say_what_they_are) {
           .count = 64, .top_k = 3, .hidden = 1536, .shared_hidden = 3072, .choice_bias = true, .renormalize = true}));
   json["moe_k"] = 4;
   refuse(json, StatusCode::corrupt_data, {"num_experts_per_tok", "3", "moe_k", "4"});
+  json = config_of("granitemoeshared"), json["shared_intermediate_size"] = 40;
+  EXPECT_EQ(read(json).experts,
+            (ExpertsConfig{.count = 8, .top_k = 2, .hidden = 64, .shared_hidden = 40, .renormalize = true}));
+  json["model_type"] = "granitemoe";
+  refuse(json, StatusCode::unsupported, {"shared_intermediate_size", "40", "granitemoe"});
+  EXPECT_EQ(read(config_of("flex_olmo")).experts, (ExpertsConfig{.count = 7, .top_k = 5, .hidden = 64}));
+  json = config_of("minimax_m2");
+  EXPECT_EQ(read(json).experts, (ExpertsConfig{.count = 256,
+                                               .top_k = 8,
+                                               .hidden = 64,
+                                               .choice_bias = true,
+                                               .score = MoeScore::sigmoid,
+                                               .renormalize = true}));
+  EXPECT_EQ(read(json).ropes[0].dim, 128);
+  json["rotary_dim"] = 64;
+  EXPECT_EQ(read(json).ropes[0].dim, 64);
+  json["rotary_dim"] = 130;
+  refuse(json, StatusCode::corrupt_data, {"rotary_dim", "130", "2 to 128"});
   json = config_of("qwen3_moe"), json["num_experts"] = 16, json["num_experts_per_tok"] = 3;
   json["moe_intermediate_size"] = 24, json["norm_topk_prob"] = true;
   EXPECT_EQ(read(json).experts, (ExpertsConfig{.count = 16, .top_k = 3, .hidden = 24, .renormalize = true}));

@@ -43,6 +43,8 @@ void read_gguf_experts(GgufMetadata& meta, const std::string& arch, const Mixtur
   if (mixture.shared == Mixture::Shared::gated) {
     e.shared_gate = true, e.shared_hidden = mixture.shared_hidden;
     integer("expert_shared_feed_forward_length", e.shared_hidden, true);
+  } else if (mixture.shared == Mixture::Shared::sized) {
+    integer("expert_shared_feed_forward_length", e.shared_hidden);
   } else if (mixture.shared == Mixture::Shared::counted) {
     integer("expert_shared_count", shared);
     if (meta.ok() &&
@@ -82,8 +84,10 @@ void write_gguf_experts(const ModelConfig& c, const std::string& arch, const Mix
   writer.set(arch + ".expert_weights_norm", e.renormalize);
   if (e.scale != 1) writer.set(arch + ".expert_weights_scale", static_cast<float>(e.scale));
   if (e.groups > 1) number("expert_group_count", e.groups), number("expert_group_used_count", e.groups_kept);
-  if (mixture.shared == Mixture::Shared::gated) number("expert_shared_feed_forward_length", e.shared_hidden);
-  if (mixture.shared == Mixture::Shared::counted) number("expert_shared_count", e.shared_hidden / e.hidden);
+  if (mixture.shared == Mixture::Shared::counted)
+    number("expert_shared_count", e.shared_hidden / e.hidden);
+  else if (e.shared_hidden > 0)
+    number("expert_shared_feed_forward_length", e.shared_hidden);
   std::vector<index> sparse;
   for (index i = 0; i < c.layers; ++i)
     if (c.layer(i).sparse) sparse.push_back(i);

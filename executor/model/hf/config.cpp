@@ -58,7 +58,7 @@ bool is_read(std::string_view key, const Family& family) {
     if (flag.key && key == flag.key) return true;
   // Gemma's files have a hidden_act, too, that nobody reads beside the hidden_activation that counts.
   const bool gemma_says = key == "hidden_act" || key == "hidden_activation";
-  if (family.pairing_key && key == family.pairing_key) return true;
+  if ((family.pairing_key && key == family.pairing_key) || (family.rotary_dim && key == "rotary_dim")) return true;
   if (key == family.activation_key || (gemma_says && family.scales == Scales::gemma) || key == family.norm_eps_key)
     return true;
   return in(always) || in(windows) || is_hf_experts_key(key, family.mixture) || is_hf_latent_key(key, family.latent) ||

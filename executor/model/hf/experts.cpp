@@ -31,6 +31,7 @@ bool is_hf_experts_key(std::string_view key, const Mixture& mixture) {
          (mixture.by_method && key == "topk_method") ||
          (mixture.in_groups && in({"n_group", "topk_group", "routed_scaling_factor"})) ||
          (mixture.shared == Shared::gated && in({"shared_expert_intermediate_size"})) ||
+         (mixture.shared == Shared::sized && in({"shared_intermediate_size"})) ||
          (mixture.shared == Shared::counted && key == mixture.shared_key) ||
          (mixture.sparse == Sparse::stepped && in({"decoder_sparse_step", "mlp_only_layers"})) ||
          (mixture.sparse == Sparse::behind_first && in({"first_k_dense_replace"})) ||
@@ -100,6 +101,8 @@ Status read_hf_experts(const Json& json, const std::string& origin, const Mixtur
   if (mixture.shared == Shared::gated) {
     e.shared_hidden = mixture.shared_hidden, e.shared_gate = true;
     f.integer("shared_expert_intermediate_size", e.shared_hidden);
+  } else if (mixture.shared == Shared::sized) {
+    f.integer("shared_intermediate_size", e.shared_hidden);
   } else if (mixture.shared == Shared::counted) {
     index shared = mixture.shared_count;
     f.integer(mixture.shared_key, shared);

@@ -89,6 +89,8 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
       {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
       {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
       {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+      {"shared_mlp.input_linear", "ffn_gate_up_shexp"},
+      {"shared_mlp.output_linear", "ffn_down_shexp"},
       {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
       {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
       {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
@@ -102,7 +104,8 @@ std::optional<std::string> gguf_name(std::string_view name, const Family& family
   index layer = 0;
   if (!take_hf_layer(name, layer)) return std::nullopt;
   if (name == "self_attn.sinks") return block_name(layer, "attn_sinks.weight");
-  for (const std::string_view bias : {"mlp.gate.e_score_correction_bias", "mlp.moe_statics.e_score_correction_bias"})
+  for (const std::string_view bias : {"mlp.gate.e_score_correction_bias", "mlp.moe_statics.e_score_correction_bias",
+                                      "block_sparse_moe.e_score_correction_bias"})
     if (name == bias) return block_name(layer, "exp_probs_b.bias");
   const auto is = [&](std::string_view theirs, std::string_view kind) {
     return name.size() == theirs.size() + kind.size() && name.starts_with(theirs) && name.ends_with(kind);

@@ -216,6 +216,9 @@ Status read_hf_rope(const Json& json, const std::string& origin, const Family& f
     rope.pairing = RopeConfig::Pairing::half;
   top.number("rope_theta", rope.theta);
   read_partial(top, family, turning_dim(c), family.partial_rotary == 0 ? 1 : family.partial_rotary, rope);
+  if (family.rotary_dim && top.integer("rotary_dim", rope.dim) && (rope.dim < 2 || rope.dim > c.head_dim))
+    top.fail(StatusCode::corrupt_data, "rotary_dim is " + std::to_string(rope.dim) + "; it must be 2 to " +
+                                           std::to_string(c.head_dim) + ", the length of a head");
   c.ropes = {rope};
   if (!scaling && family.scaled)
     top.fail(StatusCode::not_found, "there is no rope_parameters, which the architecture needs");
