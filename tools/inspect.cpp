@@ -59,7 +59,8 @@ void print_attention(const exec::ModelConfig& c) {
     still += c.layer(i).rope == exec::LayerConfig::no_rope;
   }
   constexpr const char* qk_norms[] = {"", "q and k normed by head", "q and k normed by row",
-                                      "q and k normed behind rope"};
+                                      "q and k normed behind rope",
+                                      "q and k normed by head, each by weights of its own"};
   line("attention",
        joined({windowed > 0 ? "window of " + std::to_string(c.sliding_window) + " in " + std::to_string(windowed) +
                                   " of " + counted(c.layers, "layer")

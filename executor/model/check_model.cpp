@@ -124,6 +124,12 @@ std::string describe_extents(const WeightTensor& tensor) {
   return text + "]";
 }
 
+void flatten_head_norm(const ModelConfig& c, WeightTensor& tensor) {
+  const bool of_q = tensor.name.ends_with(".attn_q_norm.weight"), of_k = tensor.name.ends_with(".attn_k_norm.weight");
+  if (c.qk_norm != QkNorm::each_head || !(of_q || of_k) || tensor.rank != 2 || tensor.extents[1] != c.head_dim) return;
+  tensor.rank = 1, tensor.extents = {tensor.extents[0] * tensor.extents[1]};
+}
+
 bool is_needless(std::string_view name) {
   constexpr std::string_view endings[] = {"rotary_emb.inv_freq",     // a buffer of older Hugging Face checkpoints
                                           ".attn_rot_embd.weight"};  // the same in older GGUF files
@@ -162,8 +168,9 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
       return {StatusCode::corrupt_data, origin + ": the caps of scores and logits must be positive, or 0 for none"};
   if (!c.gated && c.activation == Activation::silu)
     return {StatusCode::unsupported, origin + ": the activation is silu, and there is no gate"};
-  if (c.norm == NormKind::layer && c.qk_norm != QkNorm::none)
-    return {StatusCode::unsupported, origin + ": q and k have norms, and the stream's take their mean off"};
+  if (c.qk_norm != QkNorm::none && (c.norm == NormKind::layer) != (c.qk_norm == QkNorm::each_head))
+    return {StatusCode::unsupported,
+            origin + ": norms of q and k and those of the stream are not both layer norms, with weights for each head"};
   if (c.norm_bias && (c.norm == NormKind::rms || c.norms.behind_attn || c.norms.behind_ffn))
     return {StatusCode::unsupported, origin + ": norms have biases that are RMS norms, or stand behind a branch"};
   if (c.head_bias && c.logit_scale != 1)

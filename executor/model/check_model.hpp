@@ -24,6 +24,9 @@ Status check_vocabulary(const ModelFile& file);
 // the model has no place for is refused.
 bool is_needless(std::string_view name);
 
+// Norms with weights for each head are a matrix in files, {heads, head_dim}, and a vector here.
+void flatten_head_norm(const ModelConfig& config, WeightTensor& tensor);
+
 // "[32, 8]"
 std::string describe_extents(const WeightTensor& tensor);
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <span>
 #include <utility>
 
@@ -119,7 +120,7 @@ class GgufConversion {
       if (facts.part == Part::rope_factors) return add_factors(facts, rope_factors(false)), Status{};
       if (facts.part == Part::rope_short) return add_factors(facts, rope_factors(true)), Status{};
       if (facts.part == Part::rope_long) return add_factors(facts, file_.config.ropes[0].long_factors), Status{};
-      return add(*file_.find(facts.name), facts), Status{};
+      return add(in_file(*file_.find(facts.name), facts.part), facts), Status{};
     });
     if (status) status = writer_.write(path);
     if (!status) return failure(std::move(status));
@@ -156,6 +157,15 @@ class GgufConversion {
     for (const auto& [format, number] : types)
       if (format == format_) writer_.set("general.file_type", number);
     writer_.set("general.quantization_version", std::uint32_t{2});
+  }
+
+  // What flatten_head_norm made a vector of, as it was.
+  const WeightTensor& in_file(const WeightTensor& tensor, Part part) {
+    const ModelConfig& c = file_.config;
+    if (c.qk_norm != QkNorm::each_head || (part != Part::q_norm && part != Part::k_norm)) return tensor;
+    WeightTensor& matrix = matrices_.emplace_back(tensor);
+    matrix.rank = 2, matrix.extents = {tensor.size() / c.head_dim, c.head_dim};
+    return matrix;
   }
 
   void add(const WeightTensor& tensor, const TensorFacts& facts) {
@@ -245,6 +255,7 @@ class GgufConversion {
   GgufWriter writer_;
   ConvertReport report_;
   std::vector<float> floats_, written_;
+  std::deque<WeightTensor> matrices_;
 };
 
 }  // namespace

@@ -134,14 +134,16 @@ constexpr bool in_order() {
 }
 static_assert(in_order());
 
+bool of_all_heads(const Config& c) { return c.qk_norm == QkNorm::row || c.qk_norm == QkNorm::each_head; }
+
 index extent(const ModelConfig& c, index layer, Size size) {
   switch (size) {
     case Size::none: return 0;
     case Size::dim: return c.dim;
     case Size::q: return c.heads * c.head_dim;
     case Size::kv: return c.kv_heads * c.head_dim;
-    case Size::q_norm: return c.qk_norm == QkNorm::row ? c.heads * c.head_dim : c.head_dim;
-    case Size::k_norm: return c.qk_norm == QkNorm::row ? c.kv_heads * c.head_dim : c.head_dim;
+    case Size::q_norm: return of_all_heads(c) ? c.heads * c.head_dim : c.head_dim;
+    case Size::k_norm: return of_all_heads(c) ? c.kv_heads * c.head_dim : c.head_dim;
     case Size::q_rank: return c.latent.q_rank;
     case Size::kv_rank: return c.latent.kv_rank;
     case Size::kv_a: return c.latent.kv_rank + c.latent.rope_dim;

@@ -63,8 +63,13 @@ TEST(families, layer_norms_and_parallel_blocks) {
   EXPECT_EQ(cohere.logit_scale, 0.0625);
   EXPECT_EQ(cohere.ropes[0].pairing, RopeConfig::Pairing::interleaved);
   Json json = config_of("cohere");
+  EXPECT_EQ(read(json).qk_norm, QkNorm::none);
   json["use_qk_norm"] = true;
+  EXPECT_EQ(read(json).qk_norm, QkNorm::each_head);
+  json["model_type"] = "cohere2";
   refuse(json, StatusCode::unsupported, {"use_qk_norm", "true"});
+  json = config_of("stablelm"), json["qk_layernorm"] = true;
+  EXPECT_EQ(read(json).qk_norm, QkNorm::each_head);
   json = config_of("stablelm");
   EXPECT_TRUE(read(json).norm_bias && read(json).norms.before_ffn && !read(json).parallel);
   EXPECT_EQ(read(json).ropes[0].dim, 2);

@@ -86,7 +86,8 @@ void read_tensors(const GgufFile& file, GgufMetadata& meta, const Family& family
     if (tensor.name == "blk.0.attn_norm.bias") c.norm_bias = true;
     if (tensor.name == "output.bias") c.head_bias = true;
     if (tensor.name == "blk.0.ffn_norm.weight" && family.parallel.key) c.parallel = false;
-    if (tensor.name == "blk.0.attn_q_norm.weight" && c.qk_norm == QkNorm::none) c.qk_norm = QkNorm::head;
+    if (tensor.name == "blk.0.attn_q_norm.weight" && c.qk_norm == QkNorm::none)
+      c.qk_norm = c.norm == NormKind::layer ? QkNorm::each_head : QkNorm::head;
     using enum RopeConfig::Scaling;
     if (tensor.name == "rope_freqs.weight") factors(tensor, freq_factors, rope.freq_factors);
     if (tensor.name == "rope_factors_short.weight") factors(tensor, longrope, rope.freq_factors);

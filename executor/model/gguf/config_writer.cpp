@@ -92,7 +92,8 @@ Status check_gguf_config(const ModelConfig& c, const std::string& origin, const 
   if (read->norms != c.norms || read->norm != c.norm || read->parallel != c.parallel ||
       read->activation != c.activation || read->gated != c.gated)
     return refuse("the kind or the order of norms, the activation or a gate");
-  if (read->qk_norm != c.qk_norm && !(read->qk_norm == QkNorm::none && c.qk_norm == QkNorm::head))
+  const bool by_tensors = c.qk_norm == QkNorm::head || c.qk_norm == QkNorm::each_head;
+  if (read->qk_norm != c.qk_norm && !(read->qk_norm == QkNorm::none && by_tensors))
     return refuse("the norm of q and k");
   const double attn = 1 / std::sqrt(static_cast<double>(c.head_dim));
   const auto scale = [&](double each) { return each == 0 ? attn : each; };

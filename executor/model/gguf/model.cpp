@@ -43,6 +43,7 @@ Expected<ModelFile> gguf_model(const GgufFile& file) {
       if (Status status = experts.take(place, model.path, name, each); !status) return failure(std::move(status));
     } else if (!name.empty()) {
       tensors.emplace_back(each).name = name;
+      flatten_head_norm(model.config, tensors.back());
     }
   }
   auto together = experts.tensors(model.path);

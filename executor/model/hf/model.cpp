@@ -16,6 +16,7 @@
 #include "executor/model/family.hpp"
 #include "executor/model/hf/config.hpp"
 #include "executor/model/hf/experts.hpp"
+#include "executor/model/hf/head_norms.hpp"
 #include "executor/model/hf/index.hpp"
 #include "executor/model/hf/interleaved_experts.hpp"
 #include "executor/model/hf/model.hpp"
@@ -93,6 +94,7 @@ class HfLoader {
       interleaved_ = HfInterleavedExperts(model_.config);
     else
       experts_ = ExpertTensors(model_.config.experts.count);
+    head_norms_ = HfHeadNorms(model_.config);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
     auto linears = quantized_.tensors(memory_);
     if (!linears) return failure(std::move(linears.error()));
@@ -106,6 +108,9 @@ class HfLoader {
     auto interleaved = interleaved_.tensors(memory_);
     if (!interleaved) return failure(std::move(interleaved.error()));
     std::move(interleaved->begin(), interleaved->end(), std::back_inserter(tensors_));
+    auto norms = head_norms_.tensors(config_path, memory_);
+    if (!norms) return failure(std::move(norms.error()));
+    std::move(norms->begin(), norms->end(), std::back_inserter(tensors_));
     if (Status status = split_tensors(model_.config, config_path, tensors_); !status) return failure(std::move(status));
     settle_head();
     if (family_->norm_adds_one)
@@ -237,6 +242,10 @@ class HfLoader {
     if (Status status = align(tensor); !status) return status;
     if (ExpertTensors::Place place; experts_.experts() > 0 && take_hf_expert(name, place))
       return experts_.take(place, path, name, tensor);
+    if (auto taken = head_norms_.take(path, name, tensor); !taken)
+      return std::move(taken.error());
+    else if (*taken)
+      return {};
     const auto ours = gguf_name(name, *family_);
     if (!ours && tensor.size() == 0) return {};
     if (!ours)
@@ -252,6 +261,7 @@ class HfLoader {
     if (tensor.rank == 2 && tensor.extents[0] == 1 &&
         (tensor.name.ends_with("ffn_gate_inp_shexp.weight") || tensor.name.ends_with("exp_probs_b.bias")))
       tensor.rank = 1, tensor.extents = {tensor.extents[1]};
+    flatten_head_norm(model_.config, tensor);
     tensors_.push_back(std::move(tensor));
     return {};
   }
@@ -262,6 +272,7 @@ class HfLoader {
   HfQuantizedParts quantized_{HfQuantization{}};
   ExpertTensors experts_{0};
   HfInterleavedExperts interleaved_;
+  HfHeadNorms head_norms_;
   std::vector<WeightTensor> tensors_;
   std::set<std::string> names_;  // of ours, the fused ones before they are split
   std::vector<std::shared_ptr<const Mapping>> memory_;

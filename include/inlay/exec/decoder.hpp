@@ -190,11 +190,20 @@ template <class Space = Host> class Decoder {
       run(RmsNorm<Space>{.x = k, .weight = w.k_norm, .y = k, .heads = row ? 1 : kv_heads, .eps = eps()});
     };
     if (config_.qk_norm == QkNorm::head || config_.qk_norm == QkNorm::row) qk_norm();
+    if (config_.qk_norm == QkNorm::each_head) norm_each_head(run, q, w.q_norm), norm_each_head(run, k, w.k_norm);
     rotate(q_heads), rotate(k_heads);
     if (config_.qk_norm == QkNorm::head_behind_rope) qk_norm();
     run(ReshapeAndCache<Space>{
         .k = k_heads, .v = v_heads, .k_cache = flat_cache(keys), .v_cache = flat_cache(values), .slot_mapping = slots});
     return q_heads;
+  }
+
+  template <class Run> void norm_each_head(Run& run, const Rows& rows, const ConstView<1, Space>& weight) const {
+    const index dim = config_.head_dim;
+    for (index first = 0; first < rows.extents[1]; first += dim) {
+      const Rows head = rows.slice(1, first, dim);
+      run(LayerNorm<Space>{.x = head, .weight = weight.slice(0, first, dim), .y = head, .eps = eps()});
+    }
   }
 
   template <class Run>

@@ -109,8 +109,9 @@ struct LayerNorms {
   bool operator==(const LayerNorms&) const = default;
 };
 
-// Norms of q and k: of each head, of all heads as one row, of each head when it has turned.
-enum class QkNorm : unsigned char { none, head, row, head_behind_rope };
+// Norms of q and k: of each head by the same weights, of all heads as one row, of each head when it has turned, and of
+// each head by weights of its own. The last are layer norms, as those of the stream, the others RMS norms.
+enum class QkNorm : unsigned char { none, head, row, head_behind_rope, each_head };
 
 // What the gate of the feed-forward goes through, or where there is none all of it:
 //
