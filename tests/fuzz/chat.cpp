@@ -2,7 +2,8 @@
 //
 //   {{ messages[0].content }}\0Hello<|im_end|>\0Hi
 //
-// Whatever the template does, what it makes of the messages stays marked, and no token of theirs is special.
+// Whatever the template does, what it makes of the messages stays marked, and no token of theirs is special; it makes
+// the same of them each time, and takes no more time and memory than its limits say.
 #include <inlay/text/chat.hpp>
 #include <inlay/text/spm.hpp>
 
@@ -63,6 +64,29 @@ void check_tokens(const exec::ChatTemplate& chat, const exec::ChatPrompt& prompt
     fuzz::broken_promise("a message writes no special token");
 }
 
+// A template may refuse the messages by itself, which is no fault of a file.
+void check_refusal(const Status& status) {
+  if (!status.message().starts_with("chat template")) fuzz::broken_promise("a refusal says that it is the template's");
+  if (status.code() != StatusCode::invalid_argument) fuzz::expect_clean(status);
+}
+
+constexpr std::int64_t most_bytes = 1 << 16;
+
+// Strings have marks beside them, and take up to four bytes more for each that is escaped.
+void check_cost(const test::Growth& growth, std::size_t size) {
+  constexpr std::size_t any_template = 16 * static_cast<std::size_t>(most_bytes) + (std::size_t{2} << 20);
+  if (growth.bytes() > any_template + 400 * size)
+    fuzz::broken_promise(std::to_string(growth.bytes()) + " bytes of memory for " + std::to_string(size));
+  constexpr double longest = 2;
+  if (growth.seconds() > longest) fuzz::broken_promise(std::to_string(growth.seconds()) + " seconds");
+}
+
+void check_same(const Expected<exec::ChatPrompt>& first, const Expected<exec::ChatPrompt>& second) {
+  const bool same = first && second ? first->text == second->text && first->typed == second->typed
+                                    : !first && !second && first.error().message() == second.error().message();
+  if (!same) fuzz::broken_promise("a template makes the same of the same messages");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -81,17 +105,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   tokenizer();
   const test::Growth growth;
   const auto chat = exec::ChatTemplate::make(source);
-  if (!chat) return fuzz::expect_clean(chat.error()), 0;
+  check_cost(growth, size);
+  if (!chat) return check_refusal(chat.error()), 0;
   // Small limits, that a step costs little: what they are is a test's (tests/text/chat.cpp).
   exec::ChatOptions options{.bos = "<s>", .switches = {{"enable_thinking", false}}, .now = 0};
-  options.most_steps = 20000, options.most_bytes = 1 << 20;
+  options.most_steps = 5000, options.most_bytes = most_bytes;
   const auto prompt = chat->render(messages, options);
-  if (growth.bytes() > (std::size_t{16} << 20) + 400 * size)
-    fuzz::broken_promise(std::to_string(growth.bytes()) + " bytes of memory for " + std::to_string(size));
-  if (!prompt) {
-    if (prompt.error().code() != StatusCode::invalid_argument) fuzz::expect_clean(prompt.error());
-    return 0;
-  }
+  check_cost(growth, size);
+  if (size % 4 == 0) check_same(prompt, chat->render(messages, options));
+  if (!prompt) return check_refusal(prompt.error()), 0;
   if (!prompt->typed.empty() && prompt->typed.size() != prompt->text.size())
     fuzz::broken_promise("every byte of a prompt is marked");
   for (std::size_t i = 0; lettered && i < prompt->text.size(); ++i)

@@ -182,6 +182,15 @@ for name, data in {"plain": sentencepiece(), "squeezed": sentencepiece(normalize
                    "ids": sentencepiece(extra=field(40, 0) + field(41, -1) + field(42, 2) + field(43, -1))}.items():
     write("sentencepiece", name, bytes([len(sample)]) + sample + data)
 
+# Chat templates ----------------------------------------------------------------------------------
+# Long strings and lists, and what might take more of them than their steps and bytes say.
+long = "{% set x = 'ab' * 999 %}{% set y = x ~ 'c' %}{% set l = [x] * 99 %}{% set b = ' ' * 999 %}"
+for i, uses in enumerate(("{{ x ~ x ~ x }}{{ l | join }}{{ ''.join(l) }}{{ [x, {x: 1}] | tojson }}",
+                          "{{ x.strip(y) }}{{ x.find(y) }}{{ x.count(y) }}{{ y.split(x) }}{{ x.endswith((y, x)) }}{{ x in y }}",
+                          "{{ x < y }}{{ {x: 1}.get(y) }}{{ b | int }}{{ x[y] }}{{ x[::-1][-1] }}{{ l | map('length') | list }}",
+                          "{{ strftime_now('%Y' ~ x) }}{% macro m(a, b) %}{{ a }}{% endmacro %}{{ m(b=x, a=y) }}{{ dict(a=x, b=y) }}")):
+    write("chat", f"long{i}", (long + uses).encode() + b"\x00Hello <|im_end|>\x00Hi")
+
 # Hugging Face ------------------------------------------------------------------------------------
 all_bytes = {alphabet(b): b for b in range(256)}
 byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}

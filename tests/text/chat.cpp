@@ -173,6 +173,7 @@ TEST(chat, marks_go_with_the_letters_through_filters_and_methods) {
   EXPECT_EQ(marks("{% set ns = namespace(x=m[1]) %}{{ ns.x }}{{ dict(a=m[2]).a }}{{ {'a': m[1]}.get('a') }}"), "[aba]");
   EXPECT_EQ(marks("{{ (m if true else '') | default('x') | string }}{{ [m] | map('trim') | first }}"),
             "[ ab\"a\xc3\xa9 ab\"a\xc3\xa9]");
+  EXPECT_EQ(marks("{{ strftime_now('<' ~ m[1] ~ '%%>') }}"), "<[a]%>");
   EXPECT_EQ(marks("{{ {m[1]: 1} | tojson }}{% for k in {m[1]: 1} %}{{ k }}{% endfor %}"), "{\"[a]\": 1}[a]");
 }
 

@@ -36,6 +36,12 @@ bool Evaluation::spend(std::uint32_t at, std::size_t steps) {
   return ok();
 }
 
+bool Evaluation::may_be_made(std::uint32_t at, const Text& text) {
+  if (ok() && left_.bytes < static_cast<std::int64_t>(text.size()))
+    fail(at, "the template makes more text than is allowed");
+  return ok();
+}
+
 Value Evaluation::make(std::uint32_t at, Text text) {
   constexpr std::int64_t any_string = 64;  // bytes that even an empty one takes
   left_.bytes -= static_cast<std::int64_t>(text.size()) + any_string;
@@ -52,8 +58,10 @@ Value Evaluation::make(std::uint32_t at, List list) {
 
 Value Evaluation::make(std::uint32_t at, Dict dict) {
   if (!spend(at, dict.members.size())) return {};
-  for (const auto& [key, value] : dict.members)
-    if (!may_be_kept(at, value)) return {};
+  for (const auto& [key, value] : dict.members) {
+    if (!may_be_kept(at, value) || !may_be_made(at, key)) return {};
+    left_.bytes -= static_cast<std::int64_t>(key.size());
+  }
   return not_too_deep(at, Value::of(std::move(dict)));
 }
 
@@ -95,8 +103,8 @@ Evaluation::Flow Evaluation::run(const Statement& statement) {
     case Kind::set:
     case Kind::set_block: run_set(statement); break;
     case Kind::macro:
-      functions_.push_back(std::make_unique<Function>(Function{statement.text, nullptr, &statement}));
-      assign(statement.text, Value::of(functions_.back().get()));
+      macros_.push_back(std::make_unique<Function>(Function{statement.text, nullptr, &statement}));
+      assign(statement.text, Value::of(macros_.back().get()));
       break;
     case Kind::scope: write(statement.at, capture(statement.body)); break;
     case Kind::break_: return Flow::break_;

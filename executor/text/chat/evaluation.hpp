@@ -2,6 +2,7 @@
 // ends everything: whoever gets a value checks nothing, and nothing of what was written comes out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <map>
@@ -49,7 +50,22 @@ class Evaluation {
   Value refuse(std::uint32_t at, const std::string& what) {
     return fail(at, what + " is not supported", StatusCode::unsupported);
   }
+  static constexpr std::size_t bytes_of_step = 64;  // that are copied or compared
   bool spend(std::uint32_t at, std::size_t steps = 1);
+  // For comparing two strings, and for looking for a key in a dict: it may be as long as all strings together.
+  bool spend_on_both(std::uint32_t at, std::string_view a, std::string_view b) {
+    return spend(at, std::min(a.size(), b.size()) / bytes_of_step);
+  }
+  bool spend_on_lookup(std::uint32_t at, const Dict& dict, std::string_view key) {
+    constexpr std::size_t members_of_step = 8;
+    return spend(at, dict.members.size() * (1 + key.size() / bytes_of_step) / members_of_step);
+  }
+  // The value under a key, or null.
+  const Value* member(std::uint32_t at, const Dict& dict, std::string_view key) {
+    return spend_on_lookup(at, dict, key) ? dict.find(key) : nullptr;
+  }
+  // Whether a string that grows may still be made.
+  bool may_be_made(std::uint32_t at, const Text& text);
   Value make(std::uint32_t at, Text text);
   Value make(std::uint32_t at, List list);
   Value make(std::uint32_t at, Dict dict);
@@ -120,16 +136,17 @@ class Evaluation {
   Status status_;
   Text output_;
   std::vector<Scope> scopes_;
-  std::vector<std::unique_ptr<Function>> functions_;
+  std::vector<std::unique_ptr<Function>> macros_;
+  std::map<const Builtin*, Function> functions_;
   int depth_ = 0;
   bool in_filter_ = false;  // of a for: Jinja evaluates it between the turns of the loop
 };
 
-// Bytes of the ends that Python's strip() takes: white space, or the characters of `set` if there is one.
-std::size_t leading_of(std::string_view text, const std::string* set);
-std::size_t trailing_of(std::string_view text, const std::string* set);
-
-// The indices that Python's slice has, in their order.
-std::vector<std::size_t> slice_indices(std::size_t size, const Value& begin, const Value& end, std::int64_t step);
+// The indices that Python's slice has: first, first + step, ..
+struct Slice {
+  std::int64_t first, step;
+  std::size_t count;
+};
+Slice slice_of(std::size_t size, const Value& begin, const Value& end, std::int64_t step);
 
 }  // namespace inlay::exec::chat

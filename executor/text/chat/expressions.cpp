@@ -62,10 +62,7 @@ Value Evaluation::named(std::string_view name) {
   if (const Value* value = find(name)) return *value;
   const Builtin* builtin = find_function(name);
   if (builtin == nullptr) return {};
-  for (const auto& function : functions_)
-    if (function->builtin == builtin) return Value::of(function.get());
-  functions_.push_back(std::make_unique<Function>(Function{name, builtin, nullptr}));
-  return Value::of(functions_.back().get());
+  return Value::of(&functions_.try_emplace(builtin, Function{builtin->name, builtin, nullptr}).first->second);
 }
 
 Value Evaluation::evaluate_list(const Node& node) {
@@ -79,8 +76,9 @@ Value Evaluation::evaluate_dict(const Node& node) {
   for (std::size_t i = 0; i < node.parts.size() && ok(); i += 2) {
     const Value key = evaluate(*node.parts[i]);
     if (!key.is(Value::Kind::string)) return refuse(node.parts[i]->at, "a key of a dict that is no string");
-    spend(node.at, dict.members.size());
-    dict.set(key.text(), evaluate(*node.parts[i + 1]));
+    Value value = evaluate(*node.parts[i + 1]);
+    if (!spend_on_lookup(node.at, dict, key.text().bytes)) return {};
+    dict.set(key.text(), std::move(value));
   }
   return make(node.at, std::move(dict));
 }
@@ -151,7 +149,7 @@ Value Evaluation::evaluate_concat(const Node& node) {
   Text text;
   for (const NodePtr& part : node.parts) {
     text.append(str(part->at, evaluate(*part)));
-    if (!ok()) return {};
+    if (!may_be_made(part->at, text)) return {};
   }
   return make(node.at, std::move(text));
 }
@@ -186,8 +184,8 @@ Value Evaluation::evaluate_builtin(const Node& node) {
 
 Value Evaluation::evaluate_names(const Node& node) {
   Dict dict;
-  for (std::size_t i = 0; i < node.parts.size(); ++i)
-    dict.set(Text{std::string(node.names[i])}, evaluate(*node.parts[i]));
+  for (std::size_t i = 0; i < node.parts.size(); ++i)  // no name is there twice
+    dict.members.emplace_back(Text{std::string(node.names[i])}, evaluate(*node.parts[i]));
   if (node.kind == Kind::make_dict || !ok()) return make(node.at, std::move(dict));
   auto made = std::make_shared<Namespace>();
   for (auto& [name, value] : dict.members) {
@@ -218,6 +216,7 @@ Value Evaluation::evaluate_call(const Node& node) {
 Value Evaluation::evaluate_macro(const Node& node, const Statement& macro, std::vector<Value> values) {
   const std::size_t count = macro.targets.size(), positional = values.size() - node.names.size();
   if (positional > count) return fail(node.at, "the macro " + quote(macro.text) + " has no parameter for an argument");
+  if (!spend(node.at, count * (1 + node.names.size() / 8))) return {};
   std::vector<std::optional<Value>> given(count);
   for (std::size_t i = 0; i < positional; ++i) given[i] = std::move(values[i]);
   for (std::size_t i = 0; i < node.names.size(); ++i) {

@@ -115,6 +115,7 @@ Value items(const Call& call) {
 Value path(const Call& call, Value value, std::string_view names) {
   while (call.run.ok()) {
     const std::string_view name = names.substr(0, names.find('.'));
+    if (!call.run.spend(call.at, 1 + name.size() / Evaluation::bytes_of_step)) return {};
     std::int64_t index = 0;
     const auto read = std::from_chars(name.data(), name.data() + name.size(), index);
     const bool digits =
@@ -132,7 +133,7 @@ Value join(const Call& call) {
   const Text between = call.given[0] ? call.run.str(call.at, call.values[0]) : Text();
   if (call.given[1] && !call.values[1].is(Kind::string)) return call.fail("by an attribute that is no string");
   Text text;
-  for (std::size_t i = 0; i < items.size() && call.run.spend(call.at, 1 + between.size() / 16); ++i) {
+  for (std::size_t i = 0; i < items.size() && call.run.spend(call.at) && call.run.may_be_made(call.at, text); ++i) {
     if (i > 0) text.append(between);
     if (call.given[1]) items[i] = path(call, items[i], call.values[1].text().bytes);
     text.append(call.run.str(call.at, items[i]));
@@ -158,6 +159,7 @@ Value int_(const Call& call) {
   const Value otherwise = call.given[0] ? call.values[0] : Value::of(std::int64_t{0});
   if (!call.subject.is(Kind::string)) return otherwise;
   std::string_view text = call.subject.text().bytes;
+  if (!call.run.spend(call.at, text.size() / 16)) return {};
   text.remove_prefix(leading_space(text));
   text.remove_suffix(trailing_space(text));
   if (!is_ascii(text) || text.find('_') != std::string_view::npos)

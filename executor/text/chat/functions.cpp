@@ -18,18 +18,24 @@ Value raise_exception(const Call& call) {
 
 Value strftime_now(const Call& call) {
   if (!call.values[0].is(Kind::string)) return call.fail("with a format that is " + std::string(call.values[0].type()));
-  const std::string& format = call.values[0].text().bytes;
-  for (std::size_t i = 0; i < format.size(); ++i)
-    if (format[i] == '%' &&
-        (++i == format.size() || std::string_view("aAbBdHIjmMpSyY%").find(format[i]) == std::string_view::npos))
-      return call.run.refuse(call.at, "the format " + quote(format) + " of a date");
-  if (format.empty()) return call.run.make(call.at, Text());
+  const Text& format = call.values[0].text();
+  if (!call.run.spend(call.at, format.size() / 16)) return {};
   const std::time_t now = call.run.now();
   std::tm parts{};
   if (::localtime_r(&now, &parts) == nullptr) return call.fail("of a time that no calendar has");
-  std::string text(format.size() * 16 + 16, '\0');
-  text.resize(std::strftime(text.data(), text.size(), format.c_str(), &parts));
-  return call.run.make(call.at, Text{std::move(text)});
+  Text text;
+  for (std::size_t i = 0; i < format.size() && call.run.may_be_made(call.at, text); ++i) {
+    if (format.bytes[i] != '%') {
+      text.append(format, i, 1);
+      continue;
+    }
+    if (++i == format.size() || std::string_view("aAbBdHIjmMpSyY%").find(format.bytes[i]) == std::string_view::npos)
+      return call.run.refuse(call.at, "the format " + quote(format.bytes) + " of a date");
+    const char part[] = {'%', format.bytes[i], '\0'};
+    char written[64];
+    text.append({written, std::strftime(written, sizeof(written), part, &parts)}, format.is_typed(i));
+  }
+  return call.run.make(call.at, std::move(text));
 }
 
 Value range(const Call& call) {

@@ -111,6 +111,9 @@ class Lexer {
     const std::size_t begin = at_;
     if (is_letter(peek())) {
       while (is_letter(peek()) || is_digit(peek())) ++at_;
+      constexpr std::size_t longest = 200;  // a step of an evaluation compares some of them
+      if (at_ - begin > longest)
+        return fail(begin, StatusCode::unsupported, "a name of more than 200 letters is not supported");
       return add(Type::name, begin, at_);
     }
     if (is_digit(peek())) return number();

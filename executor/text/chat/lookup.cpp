@@ -32,8 +32,7 @@ Value Evaluation::attribute(std::uint32_t at, const Value& of, std::string_view 
     case Kind::list: break;
     case Kind::dict:
       if (is_python_method(of.kind(), name)) break;
-      spend(at, of.dict().members.size() / 8);
-      if (const Value* value = of.dict().find(name)) return *value;
+      if (const Value* value = member(at, of.dict(), name)) return *value;
       return {};
     case Kind::name_space:
       if (in_filter_) return refuse(at, "a namespace in the 'if' of a for");
@@ -64,10 +63,8 @@ Value Evaluation::attribute(std::uint32_t at, const Value& of, std::string_view 
 Value Evaluation::item(std::uint32_t at, const Value& of, const Value& key) {
   if (!ok()) return {};
   if (of.is(Kind::undefined)) return fail(at, "an item of an undefined value");
-  if (of.is(Kind::dict) && key.is(Kind::string)) {
-    spend(at, of.dict().members.size() / 8);
-    if (const Value* value = of.dict().find(key.text().bytes)) return *value;
-  }
+  if (of.is(Kind::dict) && key.is(Kind::string))
+    if (const Value* value = member(at, of.dict(), key.text().bytes)) return *value;
   if (of.is(Kind::name_space) || of.is(Kind::loop) || of.is(Kind::function))
     return refuse(at, "an item of " + std::string(of.type()));
   if (key.is(Kind::string)) {
@@ -76,20 +73,19 @@ Value Evaluation::item(std::uint32_t at, const Value& of, const Value& key) {
   }
   if (!key.is_number()) return {};
   if (of.is(Kind::string)) {
-    const std::string& bytes = of.text().bytes;
+    const std::string_view bytes = of.text().bytes;
     if (!spend(at, bytes.size() / 16)) return {};
-    const std::vector<std::size_t> bounds = character_bounds(bytes);
-    const std::int64_t i = position(key.integer(), static_cast<std::int64_t>(bounds.size()) - 1);
+    const std::int64_t i = position(key.integer(), static_cast<std::int64_t>(count_characters(bytes)));
     if (i < 0) return {};
-    const auto index = static_cast<std::size_t>(i);
-    return make(at, of.text().substr(bounds[index], bounds[index + 1] - bounds[index]));
+    const std::size_t begin = bytes_of_characters(bytes, static_cast<std::size_t>(i));
+    return make(at, of.text().substr(begin, first_character(bytes.substr(begin))));
   }
   if (!of.is(Kind::list) || of.list().form > List::Form::range) return {};
   const std::int64_t i = position(key.integer(), size_of(of.list()));
   return i < 0 ? Value() : of.list().items[static_cast<std::size_t>(i)];
 }
 
-std::vector<std::size_t> slice_indices(std::size_t size, const Value& begin, const Value& end, std::int64_t step) {
+Slice slice_of(std::size_t size, const Value& begin, const Value& end, std::int64_t step) {
   const auto length = static_cast<std::int64_t>(size), lowest = step < 0 ? std::int64_t{-1} : 0,
              highest = step < 0 ? length - 1 : length;
   const auto bound = [&](const Value& given, std::int64_t otherwise) {
@@ -98,14 +94,25 @@ std::vector<std::size_t> slice_indices(std::size_t size, const Value& begin, con
     return std::clamp(at, lowest, highest);
   };
   const std::int64_t first = bound(begin, step < 0 ? highest : lowest), last = bound(end, step < 0 ? lowest : highest);
-  std::vector<std::size_t> indices;
-  for (std::int64_t i = first; step < 0 ? i > last : i < last;) {
-    indices.push_back(static_cast<std::size_t>(i));
-    if (step > length || step < -length) break;
-    i += step;
-  }
-  return indices;
+  const std::int64_t pace = std::clamp(step, -length - 1, length + 1), away = step < 0 ? first - last : last - first;
+  return {first, pace, away > 0 ? static_cast<std::size_t>((away - 1) / std::abs(pace) + 1) : 0};
 }
+
+namespace {
+
+Text sliced(const Text& text, const Slice& slice) {
+  const std::string_view bytes = text.bytes;
+  Text result;
+  std::size_t at = slice.count > 0 ? bytes_of_characters(bytes, static_cast<std::size_t>(slice.first)) : 0;
+  for (std::size_t i = 0; i < slice.count; ++i) {
+    result.append(text, at, first_character(bytes.substr(at)));
+    if (slice.step > 0) at += bytes_of_characters(bytes.substr(at), static_cast<std::size_t>(slice.step));
+    for (std::int64_t back = slice.step; back < 0 && at > 0; ++back) at -= last_character(bytes.substr(0, at));
+  }
+  return result;
+}
+
+}  // namespace
 
 Value Evaluation::evaluate_slice(const Node& node) {
   const Value of = evaluate(*node.parts[0]);
@@ -125,19 +132,17 @@ Value Evaluation::evaluate_slice(const Node& node) {
     if (step == 0) return fail(node.at, "the step of a slice is 0");
     const Text& text = of.text();
     if (!spend(node.at, text.size() / 4)) return {};
-    const std::vector<std::size_t> characters = character_bounds(text.bytes);
-    Text result;
-    for (const std::size_t i : slice_indices(characters.size() - 1, bounds[0], bounds[1], step))
-      result.append(text, characters[i], characters[i + 1] - characters[i]);
-    return make(node.at, std::move(result));
+    return make(node.at, sliced(text, slice_of(count_characters(text.bytes), bounds[0], bounds[1], step)));
   }
   if (!of.is(Kind::list) || of.list().form > List::Form::range)
     return fail(node.at, "a slice of " + std::string(of.is(Kind::list) ? "what is no list" : of.type()));
   if (step == 0) return fail(node.at, "the step of a slice is 0");
   if (!spend(node.at, of.list().items.size() / 8)) return {};
   List result{.form = of.list().form};
-  for (const std::size_t i : slice_indices(of.list().items.size(), bounds[0], bounds[1], step))
-    result.items.push_back(of.list().items[i]);
+  const Slice slice = slice_of(of.list().items.size(), bounds[0], bounds[1], step);
+  for (std::size_t i = 0; i < slice.count; ++i)
+    result.items.push_back(
+        of.list().items[static_cast<std::size_t>(slice.first + static_cast<std::int64_t>(i) * slice.step)]);
   return make(node.at, std::move(result));
 }
 
@@ -169,9 +174,7 @@ bool Evaluation::equal(std::uint32_t at, const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) return a.integer() == b.integer();
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case Kind::string:
-      spend(at, std::min(a.text().size(), b.text().size()) / 64);
-      return a.text().bytes == b.text().bytes;
+    case Kind::string: return spend_on_both(at, a.text().bytes, b.text().bytes) && a.text().bytes == b.text().bytes;
     case Kind::list: {
       const List &x = a.list(), &y = b.list();
       if (x.form > List::Form::tuple || y.form > List::Form::tuple) {
@@ -186,8 +189,7 @@ bool Evaluation::equal(std::uint32_t at, const Value& a, const Value& b) {
     case Kind::dict:
       if (a.dict().members.size() != b.dict().members.size()) return false;
       for (const auto& [key, value] : a.dict().members) {
-        spend(at, b.dict().members.size());
-        const Value* other = b.dict().find(key.bytes);
+        const Value* other = member(at, b.dict(), key.bytes);
         if (!ok() || other == nullptr || !equal(at, value, *other)) return false;
       }
       return true;
@@ -201,7 +203,8 @@ bool Evaluation::equal(std::uint32_t at, const Value& a, const Value& b) {
 bool Evaluation::less(std::uint32_t at, const Value& a, const Value& b) {
   if (!ok()) return false;
   if (a.is_number() && b.is_number()) return a.integer() < b.integer();
-  if (a.is(Kind::string) && b.is(Kind::string)) return a.text().bytes < b.text().bytes;
+  if (a.is(Kind::string) && b.is(Kind::string))
+    return spend_on_both(at, a.text().bytes, b.text().bytes) && a.text().bytes < b.text().bytes;
   if (a.is(Kind::list) && b.is(Kind::list))
     refuse(at, "the order of lists");
   else
@@ -216,13 +219,11 @@ bool Evaluation::contains(std::uint32_t at, const Value& in, const Value& what) 
       fail(at, "'in' of " + std::string(what.type()) + " and a string");
       return false;
     }
-    spend(at, in.text().size() / 16);
-    return in.text().bytes.find(what.text().bytes) != std::string::npos;
+    return spend(at, in.text().size() / 16) && find_text(in.text().bytes, what.text().bytes) != std::string::npos;
   }
   if (in.is(Kind::dict)) {
     if (what.is(Kind::list) || what.is(Kind::dict)) fail(at, "'in' of " + std::string(what.type()) + " and a dict");
-    spend(at, in.dict().members.size() / 8);
-    return what.is(Kind::string) && in.dict().find(what.text().bytes) != nullptr;
+    return what.is(Kind::string) && member(at, in.dict(), what.text().bytes) != nullptr;
   }
   std::vector<Value> all;
   if (!items(at, in, all)) return false;

@@ -1,6 +1,9 @@
 // The methods of strings and dicts.
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <set>
+#include <span>
 
 #include <inlay/core/quote.hpp>
 
@@ -10,26 +13,34 @@ namespace inlay::exec::chat {
 
 using Kind = Value::Kind;
 
-std::size_t leading_of(std::string_view text, const std::string* set) {
-  if (set == nullptr) return leading_space(text);
-  std::size_t length = 0;
-  while (length < text.size()) {
-    const std::string_view character = text.substr(length, first_character(text.substr(length)));
-    if (set->find(character) == std::string::npos) break;
-    length += character.size();
-  }
-  return length;
-}
-
-std::size_t trailing_of(std::string_view text, const std::string* set) {
-  if (set == nullptr) return trailing_space(text);
-  const std::vector<std::size_t> bounds = character_bounds(text);
-  std::size_t i = bounds.size() - 1;
-  while (i > 0 && set->find(text.substr(bounds[i - 1], bounds[i] - bounds[i - 1])) != std::string::npos) --i;
-  return text.size() - bounds[i];
-}
-
 namespace {
+
+// Characters that are stripped; none: white space.
+using Stripped = std::optional<std::set<std::string_view>>;
+
+Stripped characters_of(const Text* text) {
+  if (text == nullptr) return {};
+  std::set<std::string_view> all;
+  for (std::string_view rest = text->bytes; !rest.empty(); rest.remove_prefix(first_character(rest)))
+    all.insert(rest.substr(0, first_character(rest)));
+  return all;
+}
+
+// Bytes of what is stripped at either end.
+std::size_t leading_of(std::string_view text, const Stripped& set) {
+  if (!set) return leading_space(text);
+  std::string_view rest = text;
+  while (!rest.empty() && set->contains(rest.substr(0, first_character(rest))))
+    rest.remove_prefix(first_character(rest));
+  return text.size() - rest.size();
+}
+std::size_t trailing_of(std::string_view text, const Stripped& set) {
+  if (!set) return trailing_space(text);
+  std::string_view rest = text;
+  while (!rest.empty() && set->contains(rest.substr(rest.size() - last_character(rest))))
+    rest.remove_suffix(last_character(rest));
+  return text.size() - rest.size();
+}
 
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
@@ -55,7 +66,8 @@ Value stripped(const Call& call, bool left, bool right) {
   const Text* const text = subject(call);
   const Text* const set = argument(call, 0);
   if (!text || !call.run.ok()) return {};
-  const std::string* const characters = set ? &set->bytes : nullptr;
+  if (set && !call.run.spend(call.at, set->size() / 4)) return {};
+  const Stripped characters = characters_of(set);
   const std::size_t begin = left ? leading_of(text->bytes, characters) : 0;
   const std::string_view rest = std::string_view(text->bytes).substr(begin);
   const std::size_t end = right ? trailing_of(rest, characters) : 0;
@@ -114,7 +126,7 @@ Value replace(const Call& call) {
   Text result;
   std::size_t done = 0;
   for (std::int64_t count = 0; count != most; ++count) {
-    const std::size_t at = text->bytes.find(old->bytes, done);
+    const std::size_t at = find_text(text->bytes, old->bytes, done);
     if (at == std::string::npos || !call.run.spend(call.at, 1 + with->size() / 16)) break;
     result.append(*text, done, at - done);
     result.append(*with);
@@ -138,7 +150,7 @@ Value split(const Call& call) {
     return call.run.spend(call.at);
   };
   if (by) {
-    for (std::size_t at = 0; most-- != 0 && (at = bytes.find(by->bytes, done)) != std::string::npos && add(at);)
+    for (std::size_t at = 0; most-- != 0 && (at = find_text(bytes, by->bytes, done)) != std::string::npos && add(at);)
       done = at + by->size();
     add(bytes.size());
     return call.run.make(call.at, std::move(parts));
@@ -157,11 +169,12 @@ Value at_end(const Call& call, bool begin) {
   const Text* const text = subject(call);
   if (!text) return {};
   const Value& wanted = call.values[0];
-  std::vector<Value> all{wanted};
+  std::span<const Value> all(&wanted, 1);
   if (wanted.is(Kind::list) && wanted.list().form == List::Form::tuple) all = wanted.list().items;
   for (const Value& each : all) {
     if (!each.is(Kind::string)) return call.fail("with an argument that is " + std::string(each.type()));
     const std::string& bytes = each.text().bytes;
+    if (!call.run.spend(call.at) || !call.run.spend_on_both(call.at, bytes, text->bytes)) return {};
     if (begin ? text->bytes.starts_with(bytes) : text->bytes.ends_with(bytes)) return Value::of(true);
   }
   return Value::of(false);
@@ -174,7 +187,7 @@ Value find(const Call& call) {
   const Text* const what = argument(call, 0);
   if (!text || !call.run.ok()) return {};
   if (!what) return call.fail("with an argument that is none");
-  const std::size_t at = text->bytes.find(what->bytes);
+  const std::size_t at = find_text(text->bytes, what->bytes);
   if (at == std::string::npos) return Value::of(std::int64_t{-1});
   return Value::of(static_cast<std::int64_t>(count_characters(std::string_view(text->bytes).substr(0, at))));
 }
@@ -185,7 +198,8 @@ Value count(const Call& call) {
   if (!text || !call.run.ok()) return {};
   if (!what || what->bytes.empty()) return call.run.refuse(call.at, "'count' of an empty string");
   std::int64_t found = 0;
-  for (std::size_t at = 0; (at = text->bytes.find(what->bytes, at)) != std::string::npos; at += what->size()) ++found;
+  for (std::size_t at = 0; (at = find_text(text->bytes, what->bytes, at)) != std::string::npos; at += what->size())
+    ++found;
   return Value::of(found);
 }
 
@@ -194,7 +208,7 @@ Value join(const Call& call) {
   std::vector<Value> items;
   if (!between || !call.run.items(call.at, call.values[0], items)) return {};
   Text text;
-  for (std::size_t i = 0; i < items.size() && call.run.spend(call.at, 1 + between->size() / 16); ++i) {
+  for (std::size_t i = 0; i < items.size() && call.run.spend(call.at) && call.run.may_be_made(call.at, text); ++i) {
     if (!items[i].is(Kind::string)) return call.fail("of " + std::string(items[i].type()));
     if (i > 0) text.append(*between);
     text.append(items[i].text());
@@ -212,10 +226,10 @@ const Dict* dict(const Call& call) {
 Value get(const Call& call) {
   const Dict* const members = dict(call);
   if (!members) return {};
-  call.run.spend(call.at, members->members.size() / 8);
   if (call.values[0].is(Kind::list) || call.values[0].is(Kind::dict))
     return call.fail("of " + std::string(call.values[0].type()));
-  const Value* found = call.values[0].is(Kind::string) ? members->find(call.values[0].text().bytes) : nullptr;
+  const bool named = call.values[0].is(Kind::string);
+  const Value* found = named ? call.run.member(call.at, *members, call.values[0].text().bytes) : nullptr;
   if (found) return *found;
   return call.given[1] ? call.values[1] : Value::none();
 }
@@ -283,7 +297,8 @@ bool is_python_method(Value::Kind kind, std::string_view name) {
                                  : kind == Kind::dict ? of_dicts
                                  : kind == Kind::list ? of_lists
                                                       : of_numbers;
-  if (kind == Kind::none) return false;
+  constexpr std::size_t longest = 16;  // as_integer_ratio
+  if (kind == Kind::none || name.size() > longest) return false;
   return known.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 

@@ -1,6 +1,7 @@
 // Operands: names and constants, what is called or looked up on them, filters and tests.
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include <inlay/core/quote.hpp>
 
@@ -191,11 +192,12 @@ NodePtr ExpressionParser::call(NodePtr callee) {
   std::vector<Argument> given = arguments();
   std::vector<NodePtr> parts;
   std::vector<std::string_view> names;
+  std::set<std::string_view> known;
   for (Argument& argument : given) {
     if (maker && argument.name.empty()) refuse(argument.token, "an argument of " + quote(called) + " without a name");
     if (called == "namespace" && argument.name.starts_with("_"))
       refuse(argument.token, "an attribute with a leading underscore");
-    if (!argument.name.empty() && std::find(names.begin(), names.end(), argument.name) != names.end())
+    if (!argument.name.empty() && !known.insert(argument.name).second)
       fail(argument.token, "the argument " + quote(argument.name) + " is given twice");
     if (!argument.name.empty()) names.push_back(argument.name);
     parts.push_back(std::move(argument.value));

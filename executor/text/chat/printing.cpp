@@ -41,7 +41,7 @@ Text Evaluation::str(std::uint32_t at, const Value& value) {
     case Kind::none:
     case Kind::boolean:
     case Kind::integer: return {plain(value)};
-    case Kind::string: return value.text();
+    case Kind::string: return spend(at, value.text().size() / bytes_of_step) ? value.text() : Text();
     default: break;
   }
   Text out;
@@ -87,7 +87,7 @@ void Evaluation::repr(std::uint32_t at, const Value& value, Text& out) {
       const bool twice = text.bytes.find('\'') != std::string::npos && text.bytes.find('"') == std::string::npos;
       const char mark = twice ? '"' : '\'';
       out.append({&mark, 1});
-      for (std::size_t i = 0; i < text.size() && ok(); ++i) {
+      for (std::size_t i = 0; i < text.size() && may_be_made(at, out); ++i) {
         const char c = text.bytes[i];
         const std::string_view known = "\n\r\t\\", names = "nrt\\";
         if (const std::size_t n = known.find(c); n != std::string_view::npos)
@@ -151,7 +151,7 @@ void Evaluation::write_json(std::uint32_t at, const Value& value, std::int64_t i
       left_.bytes -= static_cast<std::int64_t>(text.size());
       if (left_.bytes < 0) fail(at, "the template makes more text than is allowed");
       out.append("\"");
-      for (std::size_t i = 0, length = 0; i < text.size() && ok(); i += length) {
+      for (std::size_t i = 0, length = 0; i < text.size() && may_be_made(at, out); i += length) {
         const std::string_view rest = std::string_view(text.bytes).substr(i);
         length = first_character(rest);
         const char c = rest[0];

@@ -1,6 +1,7 @@
 #include "executor/text/chat/text.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "executor/text/utf8.hpp"
 
@@ -30,10 +31,22 @@ std::size_t count_characters(std::string_view text) {
   return count;
 }
 
-std::vector<std::size_t> character_bounds(std::string_view text) {
-  std::vector<std::size_t> bounds{0};
-  while (bounds.back() < text.size()) bounds.push_back(bounds.back() + first_character(text.substr(bounds.back())));
-  return bounds;
+// No valid character begins within another one, so that those counted from the end are those counted from the front.
+std::size_t last_character(std::string_view text) {
+  for (std::size_t length = 2; length <= std::min<std::size_t>(4, text.size()); ++length)
+    if (utf8_character(text.substr(text.size() - length)) == length) return length;
+  return 1;
+}
+
+std::size_t bytes_of_characters(std::string_view text, std::size_t count) {
+  std::size_t bytes = 0;
+  for (; count > 0 && bytes < text.size(); --count) bytes += first_character(text.substr(bytes));
+  return bytes;
+}
+
+std::size_t find_text(std::string_view text, std::string_view what, std::size_t begin) {
+  const void* const found = ::memmem(text.data() + begin, text.size() - begin, what.data(), what.size());
+  return found ? static_cast<std::size_t>(static_cast<const char*>(found) - text.data()) : std::string_view::npos;
 }
 
 std::size_t leading_space(std::string_view text) {

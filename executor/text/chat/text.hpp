@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace inlay::exec::chat {
 
@@ -37,9 +36,15 @@ struct Text {
 
 // Bytes of the first character: of one that is none, 1. `text` is not empty.
 std::size_t first_character(std::string_view text);
+// Bytes of the last one, likewise.
+std::size_t last_character(std::string_view text);
 std::size_t count_characters(std::string_view text);
-// Where each character begins, and the end.
-std::vector<std::size_t> character_bounds(std::string_view text);
+// Bytes of that many characters, or of all.
+std::size_t bytes_of_characters(std::string_view text, std::size_t count);
+
+// Where `what` stands in `text` from `begin` on, or npos: in time of their lengths, which std::string::find does not
+// keep to.
+std::size_t find_text(std::string_view text, std::string_view what, std::size_t begin = 0);
 
 // Bytes of what str.isspace() of Python takes for white space at either end.
 std::size_t leading_space(std::string_view text);
