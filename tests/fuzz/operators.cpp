@@ -1,5 +1,6 @@
-// Random structs of every operator, most of them nearly valid: check() refuses a struct and names a field, or the struct
-// runs between pages that nobody may touch, on every level with one to three threads, and gives what the reference gives.
+// Random structs of every operator, most of them nearly valid: check() refuses a struct and names a field, or the
+// struct runs between pages that nobody may touch, on every level with one to three threads, and gives what the
+// reference gives.
 //
 //   INLAY_FUZZ_RUNS   structs of each operator (here: few, a matter of seconds)
 //   INLAY_FUZZ_SEED   of the first one; struct i has this seed + i

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the corpora of the fuzz targets that take binary files: small ones, which load. Run it in tests/fuzz/."""
 import json
+import math
 import pathlib
 import struct
 
@@ -46,7 +47,7 @@ def gguf(pairs, tensors):
     return head + bytes(-len(head) % 32) + data
 
 
-def decoder(arch, vocabulary, vocab, dim=8, heads=2, kv=1, hidden=8, more=(), kind=0, tied=True, extra=(), head_dim=0):
+def parts_of_decoder(arch, vocabulary, vocab, dim=8, heads=2, kv=1, hidden=8, more=(), kind=0, tied=True, extra=(), head_dim=0):
     more = list(more) + ([("ARCH.attention.key_length", U32, head_dim)] if head_dim else [])
     head_dim = head_dim or dim // heads
     a = arch + "."
@@ -83,7 +84,11 @@ def decoder(arch, vocabulary, vocab, dim=8, heads=2, kv=1, hidden=8, more=(), ki
         tensors.append(matrix("output.weight", vocab, dim))
     for name, n in extra:
         tensors.append(vector(name, n))
-    return gguf(pairs, tensors)
+    return pairs, tensors
+
+
+def decoder(*args, **more):
+    return gguf(*parts_of_decoder(*args, **more))
 
 
 SPACE = "\u2581"
@@ -129,9 +134,53 @@ for name, kind in (("q5_0", 6), ("q5_1", 7), ("iq4_nl", 20), ("mxfp4", 39)):
     write("gguf", name, decoder("llama", spm, 12, dim=32, heads=4, kv=2, hidden=32, kind=kind))
 for name, kind in (("q2_k", 10), ("q3_k", 11), ("q5_k", 13), ("iq4_xs", 23)):
     write("gguf", name, decoder("llama", [], 3, dim=256, heads=1, kv=1, hidden=2, kind=kind, head_dim=2))
-write("gguf", "split", decoder("llama", [], 3, more=[("split.no", U32, 0), ("split.count", U32, 2),
-      ("split.tensors.count", U32, 11)]))
 write("gguf", "empty_tensor", decoder("llama", [], 3, extra=[("blk.0.nothing", 0)]))
+
+
+
+# The tensors of a mixture stand in for those of the feed-forward.
+def mixture(arch, vocabulary, vocab, experts=4, hidden=8, more=(), biases=False, choice=False, shared=0, **others):
+    more = list(more) + [("ARCH.expert_count", U32, experts), ("ARCH.expert_used_count", U32, 2),
+                         ("ARCH.expert_feed_forward_length", U32, hidden)]
+    pairs, tensors = parts_of_decoder(arch, vocabulary, vocab, more=more, **others)
+    dim = 8
+    parts = [("gate_inp.weight", (experts, dim)), ("gate_exps.weight", (experts, hidden, dim)),
+             ("up_exps.weight", (experts, hidden, dim)), ("down_exps.weight", (experts, dim, hidden))]
+    parts += [("gate_inp.bias", (experts,)), ("gate_exps.bias", (experts, hidden)), ("up_exps.bias", (experts, hidden)),
+              ("down_exps.bias", (experts, dim))] if biases else []
+    parts += [("gate_shexp.weight", (shared, dim)), ("up_shexp.weight", (shared, dim)), ("down_shexp.weight", (dim, shared))] if shared else []
+    tensors = [each for each in tensors if each[0] not in (f"blk.0.ffn_{part}.weight" for part in ("gate", "up", "down"))]
+    tensors += [("blk.0.ffn_" + name, extents, 0, floats(math.prod(extents), i)) for i, (name, extents) in enumerate(parts)]
+    tensors += [("blk.0.exp_probs_b.bias", (experts,), 0, floats(experts))] if choice else []
+    return pairs, tensors
+
+
+head_norms = [("blk.0.attn_q_norm.weight", 4), ("blk.0.attn_k_norm.weight", 4)]
+groups = [("ARCH.expert_group_count", U32, 2), ("ARCH.expert_group_used_count", U32, 1), ("ARCH.expert_shared_count", U32, 1),
+          ("ARCH.expert_gating_func", U32, 2), ("ARCH.expert_weights_norm", BOOL, 1), ("ARCH.expert_weights_scale", F32, 2.5)]
+write("gguf", "mixture_llama", gguf(*mixture("llama", spm, 12)))
+write("gguf", "mixture_qwen3", gguf(*mixture("qwen3moe", bpe("qwen2"), len(bpe_tokens), extra=head_norms)))
+write("gguf", "mixture_qwen2", gguf(*mixture("qwen2moe", [], 3, shared=4, more=[("ARCH.expert_shared_feed_forward_length", U32, 4)],
+      extra=[("blk.0.attn_q.bias", 8), ("blk.0.attn_k.bias", 4), ("blk.0.attn_v.bias", 4), ("blk.0.ffn_gate_inp_shexp.weight", 8)])))
+write("gguf", "mixture_dots", gguf(*mixture("dots1", [], 3, choice=True, shared=8, more=groups, extra=head_norms)))
+
+# Parts of one model: each has tensors of its own, the first the rest too.
+
+
+def split(target, name, pairs, tensors, bounds):
+    files = b""
+    for no, (begin, end) in enumerate(zip([0] + bounds, bounds + [len(tensors)])):
+        file = gguf((pairs if no == 0 else []) + [("split.no", U32, no), ("split.count", U32, len(bounds) + 1),
+                    ("split.tensors.count", U32, len(tensors))], tensors[begin:end])
+        files += struct.pack("<I", len(file)) + file
+    write(target, name, files)
+
+
+split("gguf_parts", "llama", *parts_of_decoder("llama", spm, 12), [3, 7])
+split("gguf_parts", "metadata_first", *parts_of_decoder("qwen2", bpe("qwen2"), len(bpe_tokens), extra=[("blk.0.attn_q.bias", 8),
+      ("blk.0.attn_k.bias", 4), ("blk.0.attn_v.bias", 4)]), [0])
+split("gguf_parts", "mixture", *mixture("qwen3moe", [], 3, extra=head_norms), [4, 9])
+split("gguf_parts", "one", *parts_of_decoder("llama", [], 3), [])
 
 # llama2.c ----------------------------------------------------------------------------------------
 

@@ -17,13 +17,15 @@ namespace inlay::fuzz {
   std::abort();
 }
 
-// A refusal is one printable line that is not too long, and says whose fault it is.
-inline void expect_clean(const Status& status) {
+// A refusal is one printable line that is not too long, says whose fault it is, and names the file, of whose path
+// `file` is a part.
+inline void expect_clean(const Status& status, std::string_view file = "") {
   constexpr std::size_t longest = 1500;
   const std::string_view message = status.message();
   if (message.empty() || message.size() > longest) broken_promise("a refusal has a message of a few hundred letters");
   for (const char c : message)
     if (c < ' ' || c > '~') broken_promise("a message is printable: " + std::string(message));
+  if (message.find(file) == message.npos) broken_promise("a refusal names its file: " + std::string(message));
   if (status.code() != StatusCode::corrupt_data && status.code() != StatusCode::not_found &&
       status.code() != StatusCode::unsupported)
     broken_promise("a refusal says that the file is at fault: " + std::string(message));
