@@ -325,15 +325,18 @@ ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq
         "original_max_position_embeddings": 8192}
 
 
-def header(tensors, dtype="F16"):
+def header(tensors, dtype="F16", quantized=""):
     at, out = 0, {}
     for name, shape in tensors:
-        size = {"F16": 2, "BF16": 2, "F32": 4}[dtype]
-        for extent in shape:
-            size *= extent
-        out[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+        own = next((each for end, each in DTYPES.items() if quantized and name.endswith(end)), dtype)
+        own = "F8_E4M3" if quantized == "fp8" and "_proj.weight" in name and len(shape) == 2 and "scale" not in name else own
+        size = {"F16": 2, "BF16": 2, "F32": 4, "I32": 4, "U8": 1, "F8_E4M3": 1}[own] * math.prod(shape)
+        out[name] = {"dtype": own, "shape": shape, "data_offsets": [at, at + size]}
         at += size
     return {"header": out, "data": at}
+
+
+DTYPES = {".qweight": "I32", ".qzeros": "I32", ".g_idx": "I32", "_blocks": "U8", "_scales": "U8"}
 
 
 def checkpoint(fused=False, vocab=10, bias=False):
@@ -382,3 +385,62 @@ names = [name for name, _ in checkpoint()]
 dump("huggingface", "index", {"config": dict(config, model_type="mistral", intermediate_size=[4]), **header(checkpoint()),
      "index": {"weight_map": {name: "model.safetensors" for name in names}}})
 dump("huggingface", "raw", {"config": json.dumps(config), "header": json.dumps(header(checkpoint())["header"]), "data": 900})
+
+# Quantized: of each linear of 8 x 8 the parts that its method stores.
+wide = dict(config, num_key_value_heads=2, intermediate_size=8)
+PROJECTIONS = [f"model.layers.0.{part}_proj" for part in ("self_attn.q", "self_attn.k", "self_attn.v", "self_attn.o",
+                                                          "mlp.gate", "mlp.up", "mlp.down")]
+
+
+def with_parts(parts):
+    return [each for each in checkpoint() if "_proj" not in each[0]] + [(f"{stem}.{part}", shape) for stem in PROJECTIONS
+                                                                          for part, shape in parts]
+
+
+gptq = [("qweight", [1, 8]), ("qzeros", [1, 1]), ("scales", [1, 8])]
+awq = [("qweight", [8, 1]), ("qzeros", [1, 1]), ("scales", [1, 8])]
+dump("huggingface", "gptq", {"config": dict(wide, quantization_config={"quant_method": "gptq", "bits": 4, "group_size": -1}),
+     **header(with_parts(gptq), quantized="codes")})
+ordered = header(with_parts(gptq + [("g_idx", [8])]), quantized="codes")
+codes = ordered["header"][PROJECTIONS[0] + ".qweight"]["data_offsets"][0]
+dump("huggingface", "gptq_order", {"config": wide, "quantize_config": {"quant_method": "gptq", "bits": 4, "group_size": 8,
+     "desc_act": True, "checkpoint_format": "gptq_v2"}, **ordered, "fill": 1,
+     "words": [[codes + 4 * i, 2020557397 * i % (1 << 32)] for i in range(8)]})
+dump("huggingface", "awq", {"config": dict(wide, quantization_config={"quant_method": "awq", "bits": 4, "group_size": 8,
+     "version": "GEMM"}), **header(with_parts(awq), quantized="codes")})
+dump("huggingface", "fp8", {"config": dict(wide, quantization_config={"quant_method": "fp8", "weight_block_size": [8, 4]}),
+     **header(with_parts([("weight", [8, 8]), ("weight_scale_inv", [1, 2])]), "F32", quantized="fp8")})
+dump("huggingface", "fp8_tensors", {"config": dict(wide, quantization_config={"quant_method": "fp8", "fmt": "e4m3"}),
+     **header(with_parts([("weight", [8, 8]), ("weight_scale", []), ("input_scale", [])]), "BF16", quantized="fp8")})
+
+# Mixtures, and several shards.
+attention = [each for each in checkpoint() if "mlp" not in each[0]]
+experts = [(f"model.layers.0.mlp.experts.{e}.{part}_proj.weight", shape) for e in range(4)
+           for part, shape in (("gate", [4, 8]), ("up", [4, 8]), ("down", [8, 4]))]
+norms = [(f"model.layers.0.self_attn.{part}_norm.weight", [4]) for part in "qk"]
+shared = [(f"model.layers.0.mlp.shared_experts.{part}_proj.weight", shape) for part, shape in
+          (("gate", [4, 8]), ("up", [4, 8]), ("down", [8, 4]))]
+sparse = dict(config, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=4, norm_topk_prob=True, head_dim=4)
+dump("huggingface", "qwen3_moe", {"config": dict(sparse, model_type="qwen3_moe"),
+     **header(attention + norms + experts + [("model.layers.0.mlp.gate.weight", [4, 8])])})
+dump("huggingface", "glm4_moe", {"config": dict(sparse, model_type="glm4_moe", num_experts=None, n_routed_experts=4, n_group=2,
+     topk_group=1, n_shared_experts=1, first_k_dense_replace=0, routed_scaling_factor=2.0, use_qk_norm=True),
+     **header(attention + norms + experts + shared + [("model.layers.0.mlp.gate.weight", [4, 8]),
+                                                      ("model.layers.0.mlp.gate.e_score_correction_bias", [4])])})
+by_turns = [(f"model.layers.0.mlp.experts.{name}", shape) for name, shape in (
+    ("gate_up_proj_blocks", [2, 64, 1, 16]), ("gate_up_proj_scales", [2, 64, 1]), ("down_proj_blocks", [2, 32, 1, 16]),
+    ("down_proj_scales", [2, 32, 1]), ("gate_up_proj_bias", [2, 64]), ("down_proj_bias", [2, 32]))]
+oss = [("model.embed_tokens.weight", [10, 32]), ("model.norm.weight", [32]), ("model.layers.0.input_layernorm.weight", [32]),
+       ("model.layers.0.post_attention_layernorm.weight", [32]), ("model.layers.0.self_attn.sinks", [2]),
+       ("model.layers.0.mlp.router.weight", [2, 32]), ("model.layers.0.mlp.router.bias", [2])]
+for part, shape in (("q", [8, 32]), ("k", [4, 32]), ("v", [4, 32]), ("o", [32, 8])):
+    oss += [(f"model.layers.0.self_attn.{part}_proj.weight", shape), (f"model.layers.0.self_attn.{part}_proj.bias", shape[:1])]
+dump("huggingface", "gpt_oss", {"config": dict(config, model_type="gpt_oss", hidden_size=32, intermediate_size=32, head_dim=4,
+     num_local_experts=2, num_experts_per_tok=1, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+     quantization_config={"quant_method": "mxfp4"}),
+     **header(oss + by_turns, quantized="codes")})
+names = checkpoint()
+first, second = header(names[:5]), header(names[5:])
+dump("huggingface", "shards", {"config": config, "data": 0, "header": {},
+     "index": {"weight_map": {name: f"m-{1 if i < 5 else 2}.safetensors" for i, (name, _) in enumerate(names)}},
+     "shards": {"m-1.safetensors": first, "m-2.safetensors": second}})

@@ -126,6 +126,11 @@ TEST(interleaved_experts, gate_and_up_by_turns_that_do_not_fit_are_refused) {
           s.header[room + "down_proj_blocks"]["shape"] = {experts, dim, 2, 8};
         },
         {"down_proj_blocks", "[3, 32, 2, 8]", "[3, 32, 1, 16]"});
+  wrong(StatusCode::corrupt_data,
+        [&](Shard& s, Json&) {
+          s.add("language_model." + room + "down_proj_bias", {experts, dim});
+        },
+        {"model.safetensors", "two tensors", "down_proj_bias"});
   wrong(StatusCode::corrupt_data, [&](Shard&, Json& json) { json["num_local_experts"] = 2; }, {"[3, ", "[2, "});
   wrong(StatusCode::not_found, [&](Shard& s, Json&) { s.header.erase(room + "down_proj_bias"); },
         {"blk.0.ffn_down_exps.bias", "missing"});

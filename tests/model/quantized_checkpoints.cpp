@@ -331,5 +331,26 @@ TEST(quantized_checkpoints, what_does_not_fit_is_refused_by_name) {
       StatusCode::corrupt_data, {"g_idx", "9", "0..1"});
 }
 
+// Their extents times the codes of a word are more than an index holds.
+TEST(quantized_checkpoints, tensors_without_elements_are_refused_whatever_their_extents) {
+  constexpr index many = index{1} << 60;
+  const std::string up = "model.layers.0.mlp.up_proj.";
+  for (const char* method : {"gptq", "awq", "fp8"})
+    for (const std::vector<index>& shape : {std::vector<index>{many, 0}, {0, many}}) {
+      Checkpoint c;
+      c.config["quantization_config"] = {{"quant_method", method}, {"bits", 4}, {"group_size", -1}};
+      for (const char* part : {"qweight", "qzeros", "scales"}) c.raw(up + part, "I32", shape, "");
+      if (std::string(method) == "fp8")
+        c.shard = Checkpoint().shard, c.raw(up + "weight", "F8_E4M3", shape, ""),
+        c.floats(up + "weight_scale", {}, {1});
+      const TemporaryDirectory d;
+      c.write(d);
+      const auto file = load_model(d / "");
+      ASSERT_FALSE(file);
+      inlay::test::expect_refused(file.error(), StatusCode::corrupt_data,
+                                  {"model.safetensors", "mlp.up_proj.", "no elements"});
+    }
+}
+
 }  // namespace
 }  // namespace inlay::exec::test

@@ -54,7 +54,8 @@ bool HfInterleavedExperts::take(const std::string& name, const SafetensorsFile& 
   for (const std::string stem : {"gate_up_proj", "down_proj"})
     for (const char* kind : {"", "_bias", "_blocks", "_scales"})
       if (rest == stem + kind) {
-        if (!layers_[layer].emplace(std::string(rest), Part{tensor, file.path, name}).second) twice_ = name;
+        if (!layers_[layer].emplace(std::string(rest), Part{tensor, file.path, name}).second)
+          twice_ = file.path + ": two tensors for " + quote(name);
         return true;
       }
   return false;
@@ -138,7 +139,7 @@ Expected<std::vector<WeightTensor>> HfInterleavedExperts::tensors(Memory& memory
   const Matrix matrices[] = {{"gate_up_proj", "ffn_gate_exps", hidden_, dim_, 0, 2},
                              {"gate_up_proj", "ffn_up_exps", hidden_, dim_, 1, 2},
                              {"down_proj", "ffn_down_exps", dim_, hidden_, 0, 1}};
-  if (!twice_.empty()) return failure(StatusCode::corrupt_data, "two tensors for " + quote(twice_));
+  if (!twice_.empty()) return failure(StatusCode::corrupt_data, twice_);
   std::vector<WeightTensor> all;
   for (const auto& [number, layer] : layers_)
     for (const Matrix& matrix : matrices) {

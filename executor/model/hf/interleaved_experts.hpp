@@ -51,7 +51,7 @@ class HfInterleavedExperts {
 
   index experts_ = 0, dim_ = 0, hidden_ = 0;
   std::map<index, Layer> layers_;
-  std::string twice_;  // a tensor that two shards have
+  std::string twice_;  // what there is to say of a tensor that is there twice; empty: none is
 };
 
 }  // namespace inlay::exec

@@ -150,6 +150,8 @@ Expected<WeightTensor> HfQuantizedParts::codes(const std::string& stem, const Li
     if (found == linear.end())
       return failure(StatusCode::not_found, path + ": the tensor " + quote(name) + " is missing");
     Raw raw = found->second.tensor;
+    // One without bytes may have extents that no product of words bears.
+    if (raw.bytes == 0) return failure(misfit(found->second.path, name, "has no elements"));
     if (raw.rank != rank || of_floats == (raw.dtype == "I32"))
       return failure(misfit(found->second.path, name,
                             "is " + raw.dtype + " of rank " + std::to_string(raw.rank) + "; it must be " +
@@ -207,11 +209,12 @@ Expected<WeightTensor> HfQuantizedParts::widened(const std::string& stem, const 
   const Raw& scale = scales->second.tensor;
   if (weight.rank != 2)
     return failure(misfit(path, stem + ".weight", "has rank " + std::to_string(weight.rank) + "; it must be 2"));
+  if (weight.bytes == 0) return failure(misfit(path, stem + ".weight", "has no elements"));
   const index n = weight.extents[0], k = weight.extents[1];
   index size = 1;
   for (int d = 0; d < scale.rank; ++d) size *= scale.extents[static_cast<std::size_t>(d)];
-  const index rows = blocks ? quantization_.block_rows : size == 1 ? std::max<index>(n, 1) : 1;
-  const index columns = blocks ? quantization_.block_columns : std::max<index>(k, 1);
+  const index rows = blocks ? quantization_.block_rows : size == 1 ? n : 1;
+  const index columns = blocks ? quantization_.block_columns : k;
   const index across = (k + columns - 1) / columns, expected = (n + rows - 1) / rows * across;
   if (size != expected || (scale.dtype != "F32" && scale.dtype != "F16" && scale.dtype != "BF16"))
     return failure(misfit(path, stem + "." + name,

@@ -69,8 +69,9 @@ inline Json input_of(const std::uint8_t* data, std::size_t size) {
   return json;
 }
 
-// Null where the key is missing or null.
+// Null where the key is missing or null, or `object` is none.
 inline const Json* member(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
   const auto at = object.find(key);
   return at == object.end() || at->is_null() ? nullptr : &*at;
 }
