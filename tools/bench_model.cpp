@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include <inlay/exec/eager.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/model/model_tensors.hpp>
+#include <inlay/model/random_weights.hpp>
 
 #include "measure/limits.hpp"
 #include "measure/processors.hpp"
@@ -22,20 +26,23 @@ namespace {
 
 using measure::median, measure::seconds;
 
+constexpr index chunk = 512;  // tokens of a prompt in one pass
+
 struct Options {
   std::string model;  // a file; empty: `shape` and `type`
   std::string shape = "llama3.2-1b", type = "bf16", isa, backend = "cpu", device, pool = "inlay";
   Rounding rounding;
-  std::vector<index> prefill = {64, 512}, depth = {0, 4096};
+  std::vector<index> prefill = {64, 512}, depth = {0, 4096}, batch;
   index tokens = 16;
   int threads = 2;  // 0: as many as this process may use
 };
 
 // What one token reads: the linears, and the keys and values of `depth` tokens.
+double cache_bytes(const exec::ModelConfig& c, index depth) {
+  return static_cast<double>(c.layers * c.kv_heads * (c.head_dim + c.value_dim()) * depth) * sizeof(f16);
+}
 double bytes_a_token(const exec::Session& session, index depth) {
-  const exec::ModelConfig& c = session.config();
-  const double kv = static_cast<double>(c.layers * c.kv_heads * (c.head_dim + c.value_dim()) * depth) * sizeof(f16);
-  return static_cast<double>(session.linear_bytes()) + kv;
+  return static_cast<double>(session.linear_bytes()) + cache_bytes(session.config(), depth);
 }
 
 // Multiply-adds of a prompt count two; its head is read for the last token only. Attention is causal: half of its
@@ -119,6 +126,83 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
   return 0;
 }
 
+// Tokens that so many texts get together, each behind a prompt of `depth`.
+int bench_batch(exec::Engine& engine, double linear_bytes, const Cpu& cpu, index texts, index depth, index tokens) {
+  const exec::ModelConfig& config = engine.config();
+  Status status = engine.reserve_logits(texts);
+  std::vector<exec::Sequence> sequences(static_cast<std::size_t>(texts));
+  exec::Batch batch;
+  const auto pass = [&] {
+    if (status.ok()) status = engine.forward(batch, 0);
+    batch.clear();
+  };
+  for (exec::Sequence& each : sequences) {
+    const auto prompt = any_prompt(depth, config.vocab);
+    for (index done = 0; done < depth && status.ok(); done = each.length) {
+      const auto part = std::span(prompt)
+                            .subspan(static_cast<std::size_t>(done))
+                            .first(static_cast<std::size_t>(std::min(depth - done, chunk)));
+      status = batch.add_prompt(engine.blocks(), each, part);
+      pass();
+      each.length += static_cast<index>(part.size());
+    }
+  }
+  std::vector<double> times, reads;
+  measure::Processors processors;
+  for (index i = 0; i < tokens + 1 && status.ok(); ++i) {
+    reads.push_back(measure::read_rate(cpu));
+    if (i > 0) processors.begin();
+    const double time = seconds([&] {
+      for (exec::Sequence& each : sequences) {
+        const auto token = static_cast<exec::Token>(i + 2);
+        if (status.ok()) status = batch.add_generated(engine.blocks(), each, {&token, 1});
+      }
+      pass();
+    });
+    for (exec::Sequence& each : sequences) ++each.length;
+    if (i == 0) continue;  // touches memory for the first time
+    processors.end();
+    times.push_back(time);
+  }
+  for (exec::Sequence& each : sequences) engine.blocks().release(each);
+  if (!status.ok()) return wrong(status);
+  const double time = median(times);
+  const double bytes = linear_bytes + static_cast<double>(texts) * cache_bytes(config, depth + 1 + tokens / 2);
+  std::printf("decode of %2ld texts at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(texts),
+              static_cast<long>(depth), static_cast<double>(texts) / time, bytes / time * 1e-9);
+  print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
+  return 0;
+}
+
+int bench_batches(const Options& options, const ModelOptions& settings, const exec::ModelConfig& config,
+                  const std::shared_ptr<const exec::ModelFile>& file, const Cpu& cpu) {
+  auto runner = make_runner(settings, options.backend);
+  if (!runner) return wrong(runner.error());
+  auto weights = file ? exec::load_weights(file, runner->parallel())
+                      : exec::random_weights(config, options.type, runner->parallel());
+  if (!weights) return wrong(weights.error());
+  const auto linear_bytes = static_cast<double>(weights->linear_bytes);
+  const index most = *std::max_element(options.batch.begin(), options.batch.end());
+  const index depth = options.depth.empty() ? 0 : *std::max_element(options.depth.begin(), options.depth.end());
+  constexpr index block_size = 16;
+  auto engine = exec::make_engine(config, std::move(*weights), std::move(*runner),
+                                  {.max_tokens = std::max(chunk, most),
+                                   .context = settings.context,
+                                   .activations = options.rounding.of_linears(),
+                                   .attention = options.rounding.of_attention(),
+                                   .cache = {.layers = config.layers,
+                                             .kv_heads = config.kv_heads,
+                                             .head_dim = config.head_dim,
+                                             .value_dim = config.value_dim(),
+                                             .block_size = block_size,
+                                             .blocks = most * (depth + 1 + options.tokens + block_size) / block_size}});
+  if (!engine) return wrong(engine.error());
+  for (index at : options.depth)
+    for (index texts : options.batch)
+      if (int code = bench_batch(**engine, linear_bytes, cpu, texts, at, options.tokens); code != 0) return code;
+  return 0;
+}
+
 int bench(const Options& options) {
   options.backend == "cl" ? measure::wait_passively() : measure::wait_actively();
   std::shared_ptr<const exec::ModelFile> file;
@@ -145,9 +229,9 @@ int bench(const Options& options) {
   settings.backend = options.backend;
   settings.rounding = options.rounding;
   settings.context = context;
-  settings.chunk = 512;
+  settings.chunk = chunk;
   auto session = file ? make_session(settings, file, options.backend)
-                      : make_random_session(settings, *config, options.type, {.context = context, .chunk = 512});
+                      : make_random_session(settings, *config, options.type, {.context = context, .chunk = chunk});
   if (!session) return wrong(session.error());
   // Linears of int8 round their activations whatever is asked for.
   const bool rounds = !file && options.type == "int8";
@@ -160,7 +244,9 @@ int bench(const Options& options) {
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
   for (index n : options.depth)
     if (int code = bench_decode(*session, *cpu, n, options.tokens); code != 0) return code;
-  return 0;
+  if (options.batch.empty()) return 0;
+  session = failure(Status());  // its weights and its cache
+  return bench_batches(options, settings, *config, file, *cpu);
 }
 
 }  // namespace
@@ -181,6 +267,9 @@ void add_bench(CLI::App& app, Command& chosen) {
   options->rounding.add_to(command);
   command.add_option("--prefill", options->prefill, "Lengths of prompts")->check(CLI::Range(1, 1 << 20));
   command.add_option("--depth", options->depth, "Tokens in the cache before decoding")->check(CLI::Range(0, 1 << 20));
+  command.add_option("--batch", options->batch, "Texts that are decoded together, at each depth")
+      ->check(CLI::Range(1, 4096))
+      ->delimiter(',');
   command.add_option("--tokens", options->tokens, "Tokens to decode")->check(CLI::Range(1, 1 << 20));
   add_threads(command, options->threads, options->pool);
   command.add_option("--isa", options->isa, "Instruction set: see inlay devices");

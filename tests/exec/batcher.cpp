@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,10 @@ struct Simulation {
     const auto runs = [](const auto& each) { return !each->sequence.blocks.empty(); };
     const auto oldest = std::find_if(texts.begin(), texts.end(), runs);
     const Request* const first = oldest == texts.end() ? nullptr : oldest->get();
-    const index before = first ? first->computed() : 0;
+    const index before = first ? first->computed() : 0, preempted = batcher.preemptions();
+    std::set<index> running;
+    for (const auto& each : texts)
+      if (runs(each)) running.insert(each->rank);
     std::map<index, index> computed;
     std::vector<Request*> caught_up;
     index all = 0;
@@ -69,6 +73,8 @@ struct Simulation {
         EXPECT_LE(request->computed() + count, request->prompt) << "one part is both";
       }
       EXPECT_EQ(has_logits, request->missing() == count);
+      EXPECT_TRUE(batcher.preemptions() == preempted || running.contains(request->rank))
+          << "a text is admitted in the pass that preempts another";
       EXPECT_LE(pool.lacking(request->sequence, request->computed() + count), 0) << "computed without a block";
       if (has_logits) caught_up.push_back(request);
       all += count;
@@ -82,7 +88,7 @@ struct Simulation {
     EXPECT_TRUE(texts.empty() || all > 0) << "nothing is computed";
     for (Request* text : caught_up) {
       text->known.push_back(1);
-      if (static_cast<index>(text->known.size()) < text->most) continue;
+      if (static_cast<index>(text->known.size()) <= text->most) continue;
       ended.push_back(text->rank);
       remove(text);
     }
@@ -187,10 +193,10 @@ TEST(batcher, the_youngest_is_preempted_and_the_oldest_never) {
 
 // Small ones go by a giant that waits, so often and no more.
 TEST(batcher, a_giant_is_passed_a_bounded_number_of_times) {
-  Simulation s(blocks(20), {.tokens = 64, .requests = 8, .passes = 3});
+  Simulation s(blocks(30), {.tokens = 64, .requests = 8, .passes = 3});
   for (int i = 0; i < 3; ++i) s.submit(15, 8);
   s.step();
-  const Request* const giant = s.submit(60, 4);
+  const Request* const giant = s.submit(100, 4);
   index passed = 0;
   for (int i = 0; i < 60 && giant->computed() == 0; ++i) {
     const index rank = s.submit(1, 2)->rank;
@@ -201,6 +207,19 @@ TEST(batcher, a_giant_is_passed_a_bounded_number_of_times) {
   EXPECT_GT(giant->computed(), 0) << "the giant never ran";
   EXPECT_EQ(std::count_if(s.ended.begin(), s.ended.end(), [&](index each) { return each > giant->rank; }), 3);
   s.run_to_end(400);
+}
+
+TEST(batcher, admits_where_each_that_runs_can_go_on) {
+  Simulation s(blocks(10), {.tokens = 64, .requests = 8});
+  s.submit(12, 9);                           // takes four of ten blocks
+  const Request& second = *s.submit(20, 4);  // six, and one would have to be left
+  EXPECT_EQ(s.step().size(), 1u);
+  EXPECT_TRUE(second.sequence.blocks.empty());
+  const Request& third = *s.submit(16, 4);  // five
+  EXPECT_EQ(s.step().size(), 2u);
+  EXPECT_FALSE(third.sequence.blocks.empty());
+  s.run_to_end(100);
+  EXPECT_EQ(s.batcher.preemptions(), 0);
 }
 
 TEST(batcher, holds_its_rules_over_random_arrivals_and_departures) {

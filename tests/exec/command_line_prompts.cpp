@@ -61,7 +61,7 @@ TEST_F(Prompts, refuse_what_cannot_be_done) {
   expect_refused("run --prompts " + write("none", ""), {"--prompts", "none", "no line"});
   expect_refused("run --prompts " + write("gap", "a\n\nb\n"), {"line 2", "gap", "empty"});
   expect_refused("run --prompts " + one + " --batch 200", {"requests is 200", "1 to 192"});
-  expect_refused("run --prompts " + one + " --tokens 400 --cache-tokens 64", {"line 1", "25 blocks", "has 4"});
+  expect_refused("run --prompts " + one + " --tokens 400 --cache-tokens 64", {"line 1", "26 blocks", "has 4"});
   expect_refused("run --prompts " + one + " --tokens 0", {"tokens is 0"});
   expect_refused("run --prompts " + one + " --logit-bias x=1", {"--logit-bias"});
   for (const char* other : {" --prompt a", " --chat", " --compare cpu", " --logprobs 1"})

@@ -56,7 +56,7 @@ class StoriesServer : public ::testing::Test {
     text.ended = [&answer](End end, const Status& status) {
       EXPECT_FALSE(answer.end) << "it ended twice";
       answer.end = end;
-      answer.failure = status.message();
+      if (!status.ok()) answer.failure = status.message();
     };
     return text;
   }
@@ -162,7 +162,7 @@ TEST_F(StoriesServer, refuses_what_could_never_be_answered_and_fails_one_text_al
   refused([](TextRequest& text) { text.prompt = {}; }, "the prompt has 0 tokens");
   refused([](TextRequest& text) { text.prompt[1] = -1; }, "a token of the prompt is -1; it must be in 0..");
   refused([](TextRequest& text) { text.prompt.resize(61, 3); }, "61 tokens; it must fit the context of 60");
-  refused([](TextRequest& text) { text.tokens = 50; }, "a text of 53 tokens needs 4 blocks; the whole KV cache has 3");
+  refused([](TextRequest& text) { text.tokens = 50; }, "a text of 52 tokens needs 4 blocks; the whole KV cache has 3");
   refused([](TextRequest& text) { text.sampling.temperature = -1; }, "temperature");
   refused([](TextRequest& text) { text.biases = {{1 << 30, 1}}; }, "the token of a logit bias is 1073741824");
   EXPECT_TRUE(s.idle());

@@ -47,6 +47,7 @@ EngineOptions Server::engine_options(const ModelConfig& config, const Options& o
           .cache = {.layers = config.layers,
                     .kv_heads = config.kv_heads,
                     .head_dim = config.head_dim,
+                    .value_dim = config.value_dim(),
                     .dtype = options.kv_type,
                     .block_size = options.block_size,
                     .blocks = (options.cache_tokens + options.block_size - 1) / options.block_size}};
@@ -78,7 +79,7 @@ Expected<index> Server::submit(TextRequest asked) {
   text->rank = ranks_;
   text->known = std::move(asked.prompt);
   text->prompt = text->prompt_length = prompt;
-  text->most = asked.tokens < context() - prompt ? prompt + asked.tokens : context();
+  text->most = asked.tokens - 1 < context() - prompt ? prompt + asked.tokens - 1 : context();
   text->asked = std::move(asked);
   if (Status status = batcher_->submit(*text); !status.ok()) return failure(std::move(status));
   texts_.push_back(std::move(text));
@@ -125,7 +126,7 @@ void Server::advance(Text& text, index row) {
   if (!text.asked.emit(*token)) return end(text, End::caller);
   const auto known = static_cast<index>(text.known.size());
   if (known - text.prompt == text.asked.tokens) return end(text, End::tokens);
-  if (known == text.most) end(text, End::context);
+  if (known > text.most) end(text, End::context);
 }
 
 void Server::end(Text& text, TextRequest::End how, const Status& status) {

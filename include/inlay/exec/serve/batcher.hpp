@@ -33,7 +33,7 @@ struct Request {
   index rank = 0;                 // the order of arrival; no two have one
   std::vector<Token> known = {};  // the prompt, then what was generated
   index prompt = 0;               // tokens of the prompt
-  index most = 0;                 // that will ever be known
+  index most = 0;                 // that will ever be computed: the last one that is known never is
   Sequence sequence = {};         // its blocks; the length is what is computed
   index passed = 0;               // how often later ones went by while it was the first to wait
 
@@ -62,7 +62,7 @@ class Batcher {
 
   // Waits from now on, until it is removed; it must not move. Refused is what the cache could never hold.
   Status submit(Request& request);
-  // It has ended, or nobody wants it any more: its blocks come back.
+  // It has ended, or nobody wants it any more: its blocks come back. Not between next and computed.
   void remove(Request& request);
 
   // The parts of the next pass, generated tokens first; their blocks are taken. Valid until the next call.
