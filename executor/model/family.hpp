@@ -66,6 +66,7 @@ struct Mixture {
     all,           // every layer has experts
     stepped,       // every decoder_sparse_step-th but those of mlp_only_layers (Qwen)
     behind_first,  // from first_k_dense_replace on (GLM-4.5, DeepSeek)
+    listed,        // mlp_layer_types says it, or else all but the first (GLM-4.7-Flash)
     spaced,        // every moe_layer_interval-th from moe_layer_start_index to moe_layer_end_index (ERNIE 4.5)
   };
   const char* count_key = nullptr;  // null: config.json has no experts

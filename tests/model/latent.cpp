@@ -4,13 +4,17 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <inlay/core/ggml_quantize.hpp>
 #include <inlay/model/convert.hpp>
 #include <inlay/model/load.hpp>
 
+#include "executor/model/gguf/gguf.hpp"
+#include "executor/model/gguf/model.hpp"
 #include "executor/model/gguf/vocabulary.hpp"
 #include "executor/model/gguf/writer.hpp"
 #include "tests/model/support/hf_config.hpp"
@@ -104,6 +108,22 @@ TEST(latent, how_experts_are_chosen) {
   json["topk_method"] = "noaux_tc", json["scoring_func"] = "sigmoid";
   EXPECT_EQ(groups(), std::tuple(8, 4, MoeGroupScore::sum_of_two));
   EXPECT_EQ(read(json).experts.scale, 2.5);
+}
+
+TEST(latent, layers_that_have_experts_may_be_listed) {
+  Json json = config_of("glm4_moe_lite", 3);
+  json["num_key_value_heads"] = 4;
+  const auto sparse = [&] {
+    const ModelConfig config = read(json);
+    return std::vector<bool>{config.layer(0).sparse, config.layer(1).sparse, config.layer(2).sparse};
+  };
+  EXPECT_EQ(sparse(), (std::vector<bool>{false, true, true}));
+  json["mlp_layer_types"] = {"sparse", "dense", "sparse"};
+  EXPECT_EQ(sparse(), (std::vector<bool>{true, false, true}));
+  json["mlp_layer_types"] = {"sparse", "dense"};
+  refuse(json, StatusCode::corrupt_data, {"mlp_layer_types", "3"});
+  json["mlp_layer_types"] = {"sparse", "dense", "linear"};
+  refuse(json, StatusCode::unsupported, {"entry 2", "mlp_layer_types", "linear", "sparse or dense"});
 }
 
 TEST(latent, keys_that_do_not_fit_are_refused) {
@@ -252,6 +272,31 @@ TEST(latent, gguf_that_does_not_fit_is_refused) {
   const auto file = load_model(d / "m.gguf");
   ASSERT_FALSE(file.has_value());
   expect_refused(file.error(), StatusCode::unsupported, {"yarn_log_multiplier", "0.1"});
+}
+
+// Whatever a byte of the head becomes, what is read lies in the file.
+TEST(latent, damaged_gguf_is_survived) {
+  const TinyModel from = tiny_model(tiny_latent());
+  const TemporaryDirectory d;
+  write_newer(from.file, d / "m.gguf", GgmlType::Q8_0, one_kv_head, as_it_is);
+  const std::string text = read_text(d / "m.gguf");
+  const auto whole = std::as_bytes(std::span(text));
+  std::vector<std::byte> bytes(whole.begin(), whole.end());
+  const std::size_t head = text.find("blk.0.ffn_down.weight");  // the keys, and the tensors up to those of attention
+  ASSERT_NE(head, std::string::npos);
+  const std::size_t begin = text.find("deepseek2.context_length"), keys = text.find("tokenizer.ggml");
+  const std::size_t tensors = text.find("blk.0.attn_k_b.weight");
+  ASSERT_LT(begin, keys);
+  int refused = 0;
+  for (const auto& [first, last] : {std::pair{begin, keys}, {tensors, head}})
+    for (std::size_t at = first; at < last; ++at)
+      for (const unsigned change : {0x01u, 0x20u, 0x80u, 0xffu}) {
+        const std::byte before = std::exchange(bytes[at], bytes[at] ^ static_cast<std::byte>(change));
+        const auto file = GgufFile::parse(Mapping::borrow(bytes), "broken.gguf");
+        refused += !file || !gguf_model(*file);
+        bytes[at] = before;
+      }
+  EXPECT_GT(refused, 1000);
 }
 
 // The score's share of YaRN has a key; a magnitude of what turns has none, nor have norms an eps of their own.

@@ -35,6 +35,7 @@ bool is_hf_experts_key(std::string_view key, const Mixture& mixture) {
          (mixture.shared == Shared::counted && key == mixture.shared_key) ||
          (mixture.sparse == Sparse::stepped && in({"decoder_sparse_step", "mlp_only_layers"})) ||
          (mixture.sparse == Sparse::behind_first && in({"first_k_dense_replace"})) ||
+         (mixture.sparse == Sparse::listed && in({"mlp_layer_types"})) ||
          (mixture.sparse == Sparse::spaced &&
           in({"moe_layer_interval", "moe_layer_start_index", "moe_layer_end_index", "moe_norm_min"}));
 }
@@ -114,6 +115,24 @@ Status read_hf_experts(const Json& json, const std::string& origin, const Mixtur
   return f.take_status();
 }
 
+namespace {
+
+Status read_types(const Json& types, const std::string& origin, std::vector<LayerConfig>& layers) {
+  if (!types.is_array() || types.size() != layers.size())
+    return {StatusCode::corrupt_data,
+            origin + ": mlp_layer_types must be a list of " + std::to_string(layers.size()) + ", one for each layer"};
+  std::size_t at = 0;
+  for (const Json type : types.elements()) {
+    if (!(type == "sparse") && !(type == "dense"))
+      return {StatusCode::unsupported, origin + ": entry " + std::to_string(at) + " of mlp_layer_types is " +
+                                           quote(written(type)) + "; it must be sparse or dense"};
+    layers[at++].sparse = type == "sparse";
+  }
+  return {};
+}
+
+}  // namespace
+
 Status read_hf_sparse(const Json& json, const std::string& origin, const Mixture& mixture, const ModelConfig& c,
                       std::vector<LayerConfig>& layers) {
   if (!mixture.count_key || c.experts.count == 0) return {};
@@ -140,8 +159,11 @@ Status read_hf_sparse(const Json& json, const std::string& origin, const Mixture
     const auto at = static_cast<index>(i);
     layers[i].sparse = mixture.sparse == Sparse::all || (mixture.sparse == Sparse::stepped && (at + 1) % step == 0) ||
                        (mixture.sparse == Sparse::behind_first && at >= first) ||
+                       (mixture.sparse == Sparse::listed && at > 0) ||
                        (spaced && (at + 1) % step == 0 && at >= first && (last == -1 || at <= last));
   }
+  if (const Json types = json.find("mlp_layer_types"); mixture.sparse == Sparse::listed && types)
+    return read_types(types, origin, layers);
   const Json dense = mixture.sparse == Sparse::stepped ? json.find("mlp_only_layers") : Json();
   if (dense && !dense.is_array() && !dense.is_null())
     return {StatusCode::corrupt_data, origin + ": the key 'mlp_only_layers' is no list"};

@@ -130,6 +130,9 @@ CASES = {
     "deepseek_v3, halves": ("deepseek_v3", LATENT | dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=20, n_group=1,
                                                          topk_group=1, norm_topk_prob=False, first_k_dense_replace=3,
                                                          rope_interleave=False, v_head_dim=20, rope_parameters=YARN)),
+    "glm4_moe_lite": ("glm4_moe_lite", LATENT | dict(n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=20,
+                                                     mlp_layer_types=["dense", "sparse", "dense", "sparse"], rms_norm_eps=1e-6)),
+    "youtu": ("youtu", LATENT | dict(tie_word_embeddings=True, pad_token_id=None)),  # whose row of the embedding it sets to 0
     "minicpm3": ("minicpm3", LATENT | dict(v_head_dim=None, scale_emb=12, scale_depth=1.4, dim_model_base=20,
                                            rope_parameters=HALF | dict(rope_theta=1e4, short_factor=[1.0, 1.5, 2.0],
                                                                        long_factor=[1.0, 3.0, 9.0],
