@@ -160,8 +160,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const fuzz::CheckpointFiles& files = fuzz::checkpoint_files();
   for (std::size_t no = 0; no < parts.size(); ++no) files.write(name_of(no, parts.size()), parts[no]);
   const auto loaded = exec::load_model(files.path(name_of(0, parts.size())));
-  if (!loaded)
+  // The key may count others than there are; the name of a file counts those.
+  const bool counted = loaded || loaded.error().message().find("its name must end in") == std::string_view::npos;
+  if (!loaded && counted)
     fuzz::broken_promise("what loads from memory loads from files: " + std::string(loaded.error().message()));
+  if (!loaded) return refused(loaded.error());
   expect_same(*model, *loaded);
   fuzz::use_tokenizer(model->tokenizer, "ab abc \xff</s>  b");
   fuzz::run_tokens(std::move(*model));

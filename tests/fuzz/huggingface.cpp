@@ -44,7 +44,7 @@ std::string safetensors(const fuzz::Json& file) {
   if (words && words->is_array())
     for (const fuzz::Json& word : *words)
       if (word.is_array() && word.size() == 2 && word[0].is_number_unsigned() && word[1].is_number_integer())
-        if (const auto at = word[0].get<std::uint64_t>(); at + sizeof(std::uint32_t) <= more) {
+        if (const auto at = word[0].get<std::uint64_t>(); at < more && more - at >= sizeof(std::uint32_t)) {
           const auto value = static_cast<std::uint32_t>(word[1].get<std::int64_t>());
           std::memcpy(bytes.data() + begin + at, &value, sizeof(value));
         }

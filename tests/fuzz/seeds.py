@@ -318,6 +318,25 @@ deepseek["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
     [{"type": "Digits", "individual_digits": True}, dict(byte_level, use_regex=False)]}
 dump("tokenizers", "deepseek_coder", {"text": sample_text, "tokenizer": deepseek})
 
+# Added tokens of vocabularies that the target has.
+sides = "<x> a<y>b \n<z>ab <x><xx><|end|>a <w>\u00c3\u00a9 <tool>"
+for base, first in ((0, 258), (1, 258), (2, 261), (3, 11)):
+    def entry(i, content, flags):
+        return {"id": first + i, "content": content, "single_word": "w" in flags, "lstrip": "l" in flags, "rstrip": "r" in flags,
+                "normalized": "n" in flags, "special": "s" in flags}
+    plain = [("<x>", "s"), ("<xx>", "s"), ("<y>", ""), ("<z>", "n"), ("b <", ""), ("<|end|>", "s")]
+    with_sides = [("<x>", "rs"), ("<y>", "l"), ("<w>", "w"), ("<z>", "ln"), (" ", "r"), ("<tool>", "ns")]
+    for name, tokens in (("plain", plain), ("sides", with_sides)):
+        entries = [entry(i, *token) for i, token in enumerate(tokens)]
+        listed = entries if base < 3 else []
+        described = {str(each["id"]): {k: v for k, v in each.items() if k != "id"} for each in entries}
+        dump("added_tokens", f"{name}{base}", {"base": base, "text": sides, "list": listed,
+             "config": {"added_tokens_decoder": described, "bos_token": "<x>", "eos_token": {"content": "<y>"}, "add_bos_token": True,
+                        "add_eos_token": False, "pad_token": None, "chat_template": "{{ messages[0].content }}<x>"},
+             "added": {"<tool>": first + 5} if name == "sides" else {"<late>": 290},
+             "specials": {"additional_special_tokens": ["<tool>"], "eos_token": {"content": "<y>"}},
+             "generation": {"eos_token_id": [first, 299], "bos_token_id": first}})
+
 config = {"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
           "num_key_value_heads": 1, "intermediate_size": 4, "vocab_size": 10, "max_position_embeddings": 32,
           "rms_norm_eps": 1e-5, "tie_word_embeddings": True}

@@ -189,6 +189,35 @@ TEST(gguf_config, kv_heads_of_each_layer_are_refused) {
   }
 }
 
+// Before the rows of fused tensors are counted by them.
+TEST(gguf_config, sizes_are_checked_before_tensors_are_cut) {
+  const auto refused = [](std::uint32_t hidden, std::uint32_t heads, std::initializer_list<const char*> words) {
+    GgufWriter writer;
+    writer.set("general.architecture", "llama");
+    for (const auto& [key, value] : {std::pair("block_count", 1u),
+                                     {"embedding_length", 32u},
+                                     {"context_length", 64u},
+                                     {"feed_forward_length", hidden},
+                                     {"attention.head_count", heads},
+                                     {"attention.key_length", heads}})
+      writer.set("llama." + std::string(key), value);
+    writer.set("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    writer.set("tokenizer.ggml.model", "none");
+    for (const char* name : {"token_embd.weight", "blk.0.ffn_up.weight", "blk.0.attn_qkv.weight"}) {
+      const std::array<index, 2> extents = {*name == 't' ? 1 : 0, 32};
+      writer.tensor(name, GgmlType::F32, extents, [](index, std::byte* out) {
+        std::memset(out, 0, 32 * sizeof(float));
+        return Status{};
+      });
+    }
+    const TemporaryDirectory d;
+    ASSERT_TRUE(writer.write(d / "m.gguf"));
+    expect_refused(status_of(load_model(d / "m.gguf")), StatusCode::corrupt_data, words);
+  };
+  refused(0, 4, {"m.gguf", "hidden is 0", "1 to"});
+  refused(32, ~0u, {"m.gguf", "heads is 4294967295", "1 to"});
+}
+
 TEST(gguf_config, unknown_tensors_are_refused_by_name) {
   const TemporaryDirectory d;
   const auto extra = [](const char* name) {

@@ -319,6 +319,7 @@ TEST(quantized_checkpoints, what_does_not_fit_is_refused_by_name) {
   };
   tensor(up + "qzeros", "shape", {4, 4}, StatusCode::corrupt_data, {"mlp.up_proj", "qzeros", "[4, 4]", "[2, 8]"});
   tensor(up + "qweight", "shape", {256}, StatusCode::corrupt_data, {"up_proj.qweight", "rank 1"});
+  tensor(up + "g_idx", "dtype", "I\n32", StatusCode::corrupt_data, {"up_proj.g_idx", "'I\\x0a32'", "I32"});
   refused([&](Checkpoint& c) { c.shard.header.erase(up + "scales"); }, StatusCode::not_found,
           {"up_proj.scales", "missing"});
   refused([&](Checkpoint& c) { c.config["quantization_config"]["group_size"] = 12; }, StatusCode::corrupt_data,

@@ -281,7 +281,12 @@ Status check_gguf_architecture(const GgufFile& file) {
   return meta.take_status();
 }
 
-Expected<ModelConfig> read_gguf_config(const GgufFile& file) { return read_config(file, true); }
+Expected<ModelConfig> read_gguf_config(const GgufFile& file) {
+  auto config = read_config(file, true);
+  if (!config) return config;
+  if (Status status = check_config(*config, file.origin()); !status) return failure(std::move(status));
+  return config;
+}
 Expected<ModelConfig> read_gguf_keys(const GgufFile& file) { return read_config(file, false); }
 
 }  // namespace inlay::exec

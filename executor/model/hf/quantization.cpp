@@ -154,7 +154,7 @@ Expected<WeightTensor> HfQuantizedParts::codes(const std::string& stem, const Li
     if (raw.bytes == 0) return failure(misfit(found->second.path, name, "has no elements"));
     if (raw.rank != rank || of_floats == (raw.dtype == "I32"))
       return failure(misfit(found->second.path, name,
-                            "is " + raw.dtype + " of rank " + std::to_string(raw.rank) + "; it must be " +
+                            "is " + quote(raw.dtype) + " of rank " + std::to_string(raw.rank) + "; it must be " +
                                 (of_floats ? "F16, BF16 or F32" : "I32") + " of rank " + std::to_string(rank)));
     auto data = aligned_data(raw.data, raw.bytes, sizeof(std::int32_t), memory);
     if (!data) return failure(std::move(data.error()));
@@ -218,8 +218,8 @@ Expected<WeightTensor> HfQuantizedParts::widened(const std::string& stem, const 
   const index across = (k + columns - 1) / columns, expected = (n + rows - 1) / rows * across;
   if (size != expected || (scale.dtype != "F32" && scale.dtype != "F16" && scale.dtype != "BF16"))
     return failure(misfit(path, stem + "." + name,
-                          "is " + scale.dtype + " of " + std::to_string(size) + " elements; it must be floats, " +
-                              std::to_string(expected) + " of them"));
+                          "is " + quote(scale.dtype) + " of " + std::to_string(size) +
+                              " elements; it must be floats, " + std::to_string(expected) + " of them"));
   auto made = Mapping::anonymous(static_cast<std::size_t>(n * k) * 2);
   if (!made) return failure(std::move(made.error()));
   const std::array<float, 256> numbers = numbers_of_e4m3();

@@ -55,10 +55,19 @@ inline std::string changed_text(std::string text) {
   return text;
 }
 
+// Any of the values; or, since most of them stand in a few long lists, one that is walked down to.
+inline Json& drawn_value(Json& root, const std::vector<Json*>& all, std::minstd_rand& random) {
+  if (random() % 2 == 0) return *all[random() % all.size()];
+  Json* value = &root;
+  while (value->is_structured() && !value->empty() && random() % 8 != 0)
+    value = &*std::next(value->begin(), static_cast<std::ptrdiff_t>(random() % value->size()));
+  return *value;
+}
+
 inline void change_one_value(Json& root, std::minstd_rand& random) {
   std::vector<Json*> all;
   collect(root, all);
-  Json& target = *all[random() % all.size()];
+  Json& target = drawn_value(root, all, random);
   const Json donor = *all[random() % all.size()];
   switch (random() % 6) {
     case 0: target = odd_value(random); break;
