@@ -95,6 +95,21 @@ TEST(tokenizer_json, special_tokens) {
   EXPECT_FALSE(read(json));  // an id without a row
 }
 
+// An embedding may have rows behind the vocabulary.
+TEST(tokenizer_json, ids_that_are_no_tokens_are_put_around_no_text) {
+  const TemporaryDirectory d;
+  write_text(d / "tokenizer.json", tokenizer_json("gpt-2").dump());
+  write_text(d / "tokenizer_config.json", Json({{"add_bos_token", true}, {"add_eos_token", true}}).dump());
+  write_text(d / "generation_config.json", Json({{"bos_token_id", {998, 1}}, {"eos_token_id", {999, 2}}}).dump());
+  const auto data = hf_tokenizer(d.string(), {}, rows);
+  ASSERT_TRUE(data) << data.error().message();
+  const auto t = Tokenizer::make(*data);
+  ASSERT_TRUE(t) << t.error().message();
+  ASSERT_LT(t->vocab_size(), 998);
+  EXPECT_EQ(encode(*t, ""), (std::vector<Token>{1, 2}));
+  EXPECT_TRUE(t->stops(999) && t->stops(2));
+}
+
 TEST(tokenizer_json, a_template_says_what_goes_around_the_text) {
   Json json = tokenizer_json("llama-bpe");
   Json& single = json["post_processor"]["processors"][1]["single"];

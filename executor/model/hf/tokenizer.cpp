@@ -1,5 +1,6 @@
 #include "executor/model/hf/tokenizer.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -47,8 +48,10 @@ Expected<TokenizerData> hf_tokenizer(const std::filesystem::path& directory, con
     if (!chat) return failure(std::move(chat.error()));
     t->chat_template.assign(reinterpret_cast<const char*>((*chat)->data()), (*chat)->size());
   }
+  // What is put around a text is a token; an end that is none, and yet has a row, ends it all the same.
+  const auto is_token = [&](std::int32_t id) { return static_cast<std::size_t>(id) < t->tokens.size(); };
   const auto begin = [&](std::int32_t id) {
-    if (t->bos < 0) t->bos = id;
+    if (t->bos < 0 && is_token(id)) t->bos = id;
   };
   IdSet ends(t->ends, static_cast<std::size_t>(rows));
   const auto end = [&](std::int32_t id) { ends.add(id); };
@@ -63,7 +66,9 @@ Expected<TokenizerData> hf_tokenizer(const std::filesystem::path& directory, con
     if (!generation) return failure(std::move(generation.error()));
     if (Status status = take(generation->root(), path); !status) return failure(std::move(status));
   }
-  if (t->eos < 0 && !t->ends.empty()) t->eos = t->ends.front();
+  if (t->eos < 0)
+    if (const auto first = std::find_if(t->ends.begin(), t->ends.end(), is_token); first != t->ends.end())
+      t->eos = *first;
   return t;
 }
 

@@ -71,15 +71,20 @@ inline std::string sentencepiece_model() {
 
 // The bytes that it takes. SentencePiece has no list of its own: its added tokens are those of the other files.
 inline std::size_t write_vocabulary(const CheckpointFiles& files, std::size_t which, const Json& added) {
-  static const std::vector<Json> with_list{byte_level_bpe(false), byte_level_bpe(true), character_bpe()};
+  // Each up to its brace: the list comes behind the rest.
+  static const std::vector<std::string> with_list = [] {
+    std::vector<std::string> texts;
+    for (const Json& each : {byte_level_bpe(false), byte_level_bpe(true), character_bpe()})
+      texts.push_back(each.dump()), texts.back().pop_back();
+    return texts;
+  }();
   static const std::string pieces = sentencepiece_model();
   if ((which %= with_list.size() + 1) == with_list.size()) {
     files.write("tokenizer.json", nullptr), files.write("tokenizer.model", pieces);
     return pieces.size();
   }
-  Json json = with_list[which];
-  json["added_tokens"] = added;
-  const std::string text = CheckpointFiles::text_of(json);
+  const std::string list = added.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = with_list[which] + ",\"added_tokens\":" + list + "}";
   files.write("tokenizer.json", text);
   return text.size();
 }
