@@ -3,6 +3,7 @@
 
 namespace inlay::exec {
 
-template Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig&, Weights, Chain<Reference>, const EngineOptions&);
+template Expected<std::unique_ptr<Engine>> make_engine(const ModelConfig&, Weights, Chain<Reference>,
+                                                       const EngineOptions&);
 
 }  // namespace inlay::exec
