@@ -127,6 +127,8 @@ struct Compare {
   }
 };
 
-inline void compare(const Case& start) { against_the_reference(start, Compare{bound(start)}); }
+inline void compare(const Case& start, Where where = Where::every_backend) {
+  against_the_reference(start, Compare{bound(start)}, where);
+}
 
 }  // namespace inlay::test
