@@ -148,9 +148,12 @@ int run_many(const ManyOptions& options, const ModelOptions& of_model, const Ans
   if (!status.ok()) return wrong(status);
   index written = 0;
   for (const auto& text : texts) written += text->tokens;
-  std::fprintf(stderr, "%zu texts, %ld tokens of prompts, %ld new ones in %.2f s: %.1f tok/s; %ld preempted\n",
-               texts.size(), static_cast<long>(read), static_cast<long>(written), seconds,
-               static_cast<double>(written) / seconds, static_cast<long>(server->batcher().preemptions()));
+  std::fprintf(stderr,
+               "%zu texts, %ld tokens of prompts (%ld of them were in the cache), %ld new ones in %.2f s: %.1f tok/s; "
+               "%ld preempted\n",
+               texts.size(), static_cast<long>(read), static_cast<long>(server->batcher().reused()),
+               static_cast<long>(written), seconds, static_cast<double>(written) / seconds,
+               static_cast<long>(server->batcher().preemptions()));
   return failed ? 1 : 0;
 }
 

@@ -38,9 +38,11 @@ struct Simulation {
     EXPECT_TRUE(ok(Batcher::check(given)));
   }
 
-  Request* submit(index prompt, index more) {
-    auto text = std::make_unique<Request>(Request{.rank = ranks++, .prompt = prompt, .most = prompt + more});
-    text->known.resize(static_cast<std::size_t>(prompt));
+  // A prompt of its own, or `begins` and then its own.
+  Request* submit(index prompt, index more, std::vector<Token> begins = {}) {
+    auto text = std::make_unique<Request>(
+        Request{.rank = ranks, .known = std::move(begins), .prompt = prompt, .most = prompt + more});
+    text->known.resize(static_cast<std::size_t>(prompt), static_cast<Token>(1000 + ranks++));
     if (!batcher.submit(*text).ok()) return nullptr;
     texts.push_back(std::move(text));
     return texts.back().get();
@@ -222,17 +224,104 @@ TEST(batcher, admits_where_each_that_runs_can_go_on) {
   EXPECT_EQ(s.batcher.preemptions(), 0);
 }
 
+// Sixteen texts that arrive together and begin alike: the beginning is computed once.
+TEST(batcher, what_prompts_have_in_common_is_computed_once) {
+  const std::vector<Token> common(52, 7);
+  for (const index tokens : {16, 64, 512}) {
+    SCOPED_TRACE(tokens);
+    Simulation s(blocks(1000), {.tokens = tokens, .requests = 12});
+    index computed = 0;
+    for (int i = 0; i < 16; ++i) s.submit(60, 3, common);
+    while (!s.texts.empty() && s.steps < 1000)
+      for (const auto& [rank, count] : s.step()) computed += count;
+    EXPECT_EQ(computed, 52 + 16 * (60 - 52) + 16 * 3);
+    EXPECT_EQ(s.batcher.reused(), 15 * 52);
+    // Later ones find it too; of a prompt that is all there, the block with its last token is computed.
+    for (const auto& [length, found] : {std::pair<index, index>{60, 52}, {53, 52}, {52, 48}, {5, 4}, {4, 0}}) {
+      const index before = s.batcher.reused();
+      s.submit(length, 1, {common.begin(), common.begin() + std::min<index>(length, 52)});
+      s.run_to_end(2000);
+      EXPECT_EQ(s.batcher.reused() - before, found) << length;
+    }
+    // Another beginning is another text, though all blocks behind it are alike.
+    const index before = s.batcher.reused();
+    std::vector<Token> other = common;
+    other[0] = 8;
+    s.submit(60, 1, other);
+    s.run_to_end(3000);
+    EXPECT_EQ(s.batcher.reused(), before);
+    // Kept blocks are nobody's: they make room, the last of a text first.
+    s.submit(3990, 1);
+    s.run_to_end(4000);
+    EXPECT_EQ(s.batcher.reused(), before);
+    s.submit(60, 1, common);
+    s.run_to_end(5000);
+    EXPECT_LT(s.batcher.reused() - before, 52);
+  }
+}
+
+// Whatever the hash, a block is found for its tokens, and for those before it.
+TEST(prefix_cache, believes_tokens_and_not_their_hash) {
+  for (const PrefixCache::Hash hash : {PrefixCache::Hash(PrefixCache::mixed),
+                                       PrefixCache::Hash([](std::uint64_t, Token) { return std::uint64_t{1}; })}) {
+    BlockPool pool(blocks(20, 2));
+    PrefixCache cache(pool, hash);
+    const std::vector<Token> prompt = {1, 2, 3, 4, 5},
+                             others[] = {{2, 2, 3, 4, 5}, {1, 3, 3, 4, 5}, {65, 321, 3, 4, 5}};
+    Sequence sequence, second;
+    ASSERT_TRUE(ok(pool.reserve(sequence, 6)));
+    cache.announce(prompt, sequence);
+    EXPECT_TRUE(cache.find(prompt).blocks.empty());
+    EXPECT_TRUE(cache.find(prompt).is_pending);
+    sequence.length = 3;
+    cache.publish(prompt, sequence);
+    EXPECT_EQ(cache.find(prompt).blocks, std::vector(1, sequence.blocks[0]));
+    sequence.length = 5;
+    cache.publish(prompt, sequence);
+    const bool collide = hash != PrefixCache::Hash(PrefixCache::mixed);  // the first block alone has the entry
+    EXPECT_EQ(cache.find(prompt).blocks.size(), collide ? 1u : 2u);
+    EXPECT_FALSE(cache.find(prompt).is_pending);
+    for (const auto& other : others) EXPECT_TRUE(cache.find(other).blocks.empty());
+    // The same tokens behind others are another block.
+    const std::vector<Token> twice = {1, 2, 1, 2, 5};
+    EXPECT_EQ(cache.find(twice).blocks.size(), 1u);
+    const std::vector<Token> behind = {3, 4, 5};
+    EXPECT_TRUE(cache.find(behind).blocks.empty());
+    // Until the block is taken for something else.
+    pool.release(sequence);
+    EXPECT_EQ(cache.find(prompt).blocks.size(), collide ? 1u : 2u);
+    ASSERT_TRUE(ok(pool.reserve(second, 40)));
+    EXPECT_TRUE(cache.find(prompt).blocks.empty());
+  }
+}
+
+// Who waits for a beginning that is being computed goes on by itself where that comes to nothing.
+TEST(prefix_cache, a_beginning_that_is_given_up_is_pending_no_more) {
+  BlockPool pool(blocks(20, 2));
+  PrefixCache cache(pool);
+  const std::vector<Token> prompt = {1, 2, 3, 4, 5};
+  Sequence sequence;
+  ASSERT_TRUE(ok(pool.reserve(sequence, 6)));
+  cache.announce(prompt, sequence);
+  ASSERT_TRUE(cache.find(prompt).is_pending);
+  pool.release(sequence);
+  EXPECT_FALSE(cache.find(prompt).is_pending);
+  EXPECT_TRUE(cache.find(prompt).blocks.empty());
+}
+
 TEST(batcher, holds_its_rules_over_random_arrivals_and_departures) {
   std::mt19937 random(5);
   const auto draw = [&](index most) { return static_cast<index>(random() % static_cast<unsigned>(most)); };
-  index preemptions = 0, operations = 0;
+  index preemptions = 0, operations = 0, reused = 0;
   for (int round = 0; round < 300 && !::testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const index tokens = 1 + draw(40);
     Simulation s(blocks(3 + draw(30), 1 + draw(6)),
                  {.tokens = tokens, .requests = 1 + draw(tokens - tokens / 4), .passes = draw(5)});
     for (int i = 0; i < 330 && !::testing::Test::HasFailure(); ++i, ++operations) switch (draw(8)) {
-        case 0: s.submit(1 + draw(40), 1 + draw(60)); break;
+        case 0:
+          s.submit(1 + draw(40), 1 + draw(60), std::vector<Token>(static_cast<std::size_t>(draw(20)), draw(2)));
+          break;
         case 1: s.submit(1 + draw(5), 1 + draw(9)); break;
         case 2:
           if (!s.texts.empty())
@@ -243,8 +332,10 @@ TEST(batcher, holds_its_rules_over_random_arrivals_and_departures) {
       }
     s.run_to_end(100000);
     preemptions += s.batcher.preemptions();
+    reused += s.batcher.reused();
   }
   EXPECT_GT(preemptions, 1000);
+  EXPECT_GT(reused, 10000);
   EXPECT_GT(operations, 90000);
 }
 

@@ -29,10 +29,15 @@ struct Asked {
 std::vector<Asked> asked(index vocab, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<Asked> all;
+  std::vector<Token> common;  // every second prompt begins with some of it
+  for (int i = 0; i < 30; ++i) common.push_back(static_cast<Token>(random() % static_cast<unsigned>(vocab)));
   for (int i = 0; i < 14; ++i) {
     Asked each{{}, 1 + static_cast<index>(random() % 45), i < 5 ? 0 : static_cast<index>(random() % 30)};
     for (unsigned n = 1 + random() % 30; n > 0; --n)
       each.prompt.push_back(static_cast<Token>(random() % static_cast<unsigned>(vocab)));
+    if (i % 2 == 0)
+      std::copy_n(common.begin(), std::min(each.prompt.size() - 1, std::size_t{5} + random() % 25),
+                  each.prompt.begin());
     all.push_back(std::move(each));
   }
   std::stable_sort(all.begin(), all.end(), [](const Asked& a, const Asked& b) { return a.arrives < b.arrives; });
@@ -58,7 +63,7 @@ Logits alone(Session& session, const Asked& text) {
 template <class Run>
 std::vector<Logits> together(const ModelConfig& config, const std::string& type, Run run,
                              const std::vector<Asked>& asked, const EngineOptions& options,
-                             const Batcher::Options& batching, index& preemptions) {
+                             const Batcher::Options& batching, index& preemptions, index& reused) {
   auto weights = random_weights(config, type, serial(), 7);
   EXPECT_TRUE(weights.has_value());
   auto engine = make_engine(config, std::move(*weights), std::move(run), options);
@@ -108,13 +113,14 @@ std::vector<Logits> together(const ModelConfig& config, const std::string& type,
   EXPECT_EQ(batcher.running() + batcher.waiting(), 0);
   EXPECT_EQ((*engine)->blocks().free_blocks(), options.cache.blocks);
   preemptions += batcher.preemptions();
+  reused += batcher.reused();
   return rows;
 }
 
 // `run()` makes the backend; `small`: slots of a block where the cache is small.
 void expect_as_alone(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
                      Activations activations = Activations::exact, index small = 5) {
-  index preemptions = 0;
+  index preemptions = 0, reused = 0;
   const auto texts = asked(config.vocab, 3);
   Session one = session(config, type, run(), {.kv_type = DType::f16, .activations = activations});
   std::vector<Logits> expected;
@@ -133,7 +139,8 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
                                             .dtype = DType::f16,
                                             .block_size = size,
                                             .blocks = blocks}};
-      const auto got = together(config, type, run(), texts, options, {.tokens = tokens, .requests = 8}, preemptions);
+      const auto got =
+          together(config, type, run(), texts, options, {.tokens = tokens, .requests = 8}, preemptions, reused);
       for (std::size_t i = 0; i < texts.size(); ++i) {
         ASSERT_EQ(got[i].size(), expected[i].size()) << "text " << i;
         for (std::size_t token = 0; token < got[i].size(); ++token)
@@ -141,6 +148,7 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
       }
     }
   EXPECT_GT(preemptions, 4);
+  EXPECT_GT(reused, 100);
 }
 
 TEST(texts_together, texts_are_as_alone_on_every_level_of_the_cpu) {

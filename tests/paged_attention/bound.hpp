@@ -127,7 +127,7 @@ struct Compare {
   }
 };
 
-inline void compare(const Case& start, Where where = Where::every_backend) {
+inline void compare(const Case& start, SweptOn where = SweptOn::every_backend) {
   against_the_reference(start, Compare{bound(start)}, where);
 }
 

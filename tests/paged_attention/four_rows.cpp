@@ -18,7 +18,7 @@ constexpr DType caches[] = {DType::f32, DType::f16, DType::bf16, DType::i8};
 // How the CPU cuts its work is what is swept. Others, which make a program of most cases, take one of eight.
 void sweep(const Case& start) {
   static std::minstd_rand draw;
-  compare(start, draw() / 16 % 8 == 0 ? Where::every_backend : Where::cpu);
+  compare(start, draw() / 16 % 8 == 0 ? SweptOn::every_backend : SweptOn::cpu);
 }
 
 // One tile of rows, two and three, which are as even as they can be.

@@ -17,12 +17,12 @@ template <class Case> Case unrounded(const Case& start) {
     return start;
 }
 
-enum class Where : unsigned char { every_backend, cpu };
+enum class SweptOn : unsigned char { every_backend, cpu };
 
 // The reference runs unrounded(start), every backend the bytes of `start`; compare(expected, got) tells what must be
 // equal. A failure prints the operator.
 template <class Case, class Compare>
-void against_the_reference(const Case& start, Compare&& compare, Where where = Where::every_backend) {
+void against_the_reference(const Case& start, Compare&& compare, SweptOn where = SweptOn::every_backend) {
   Case expected = unrounded(start);
   SCOPED_TRACE(describe(expected.op()));
   Reference reference;
@@ -32,7 +32,7 @@ void against_the_reference(const Case& start, Compare&& compare, Where where = W
     ASSERT_TRUE(ok(run(got.op())));
     compare(std::as_const(expected), std::as_const(got));
   };
-  where == Where::cpu ? on_every_cpu(test) : on_every_backend(test);
+  where == SweptOn::cpu ? on_every_cpu(test) : on_every_backend(test);
 }
 
 }  // namespace inlay::test

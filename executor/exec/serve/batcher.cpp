@@ -87,21 +87,32 @@ void Batcher::add_prompts() {
 }
 
 void Batcher::admit() {
+  bool first_waits_for_another = false;
   for (std::size_t i = 0; i < waiting_.size() && running() < options_.requests && left_ > 0;) {
     Request &first = *waiting_.front(), &request = *waiting_[i];
     const bool goes_by = i > 0;
     if (goes_by && (first.passed == options_.passes || static_cast<index>(i) > options_.passes)) return;
+    PrefixCache::Match found;
+    if (options_.reuse_prefixes) found = prefixes_.find(request.of_prompt());
+    if (!goes_by) first_waits_for_another = found.is_pending;
     const index wanted = std::min(static_cast<index>(request.known.size()) + 1, request.most);
-    if (pool_->blocks_of(wanted) + running() > pool_->free_blocks()) {
+    // Those that are found, and that nobody has, are among the free ones.
+    const index shared = std::count_if(found.blocks.begin(), found.blocks.end(),
+                                       [&](std::int32_t block) { return !pool_->is_idle(block); });
+    if (found.is_pending || pool_->blocks_of(wanted) - shared + running() > pool_->free_blocks()) {
       ++i;
       continue;
     }
-    if (goes_by) ++first.passed;
+    if (goes_by && !first_waits_for_another) ++first.passed;
     request.passed = 0;
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
     insert(running_, request);
+    for (const std::int32_t block : found.blocks) pool_->share(request.sequence, block);
+    request.sequence.length = static_cast<index>(found.blocks.size()) * pool_->shape().block_size;
+    reused_ += request.computed();
     make_room(request, wanted);
-    add(request, std::min(request.prompt, left_));
+    if (options_.reuse_prefixes) prefixes_.announce(request.of_prompt(), request.sequence);
+    add(request, std::min(request.prompt - request.computed(), left_));
   }
 }
 
@@ -128,7 +139,11 @@ void Batcher::add(Request& request, index count) {
 }
 
 void Batcher::computed() {
-  for (const Part& part : parts_) part.request->sequence.length += part.count;
+  for (const auto& [request, count, has_logits] : parts_) {
+    const bool is_prompt = !request->writes();
+    request->sequence.length += count;
+    if (is_prompt && options_.reuse_prefixes) prefixes_.publish(request->of_prompt(), request->sequence);
+  }
   parts_.clear();
 }
 

@@ -14,6 +14,9 @@
 //   - The order is that of arrival. A text is admitted where there is room for all that is known of it and one more,
 //   and a
 //     block is left for each that runs. A few later ones may go by a large one that waits, and then none does.
+//   - What a prompt has in common with the beginning of another one is not computed again (serve/prefix_cache.hpp).
+//   Where it is
+//     being computed, the later one waits for it.
 //   - Where a text that writes finds no block, the youngest gives its blocks back and waits again; it is computed a
 //   second
 //     time later, its prompt as a prompt and what was generated as generated, which gives the same bits
@@ -24,7 +27,7 @@
 #include <span>
 #include <vector>
 
-#include <inlay/exec/block_pool.hpp>
+#include <inlay/exec/serve/prefix_cache.hpp>
 #include <inlay/text/tokenizer.hpp>
 
 namespace inlay::exec {
@@ -38,6 +41,7 @@ struct Request {
   index passed = 0;               // how often later ones went by while it was the first to wait
 
   index computed() const { return sequence.length; }
+  std::span<const Token> of_prompt() const { return std::span(known).first(static_cast<std::size_t>(prompt)); }
   bool writes() const { return computed() >= prompt; }
   index missing() const { return static_cast<index>(known.size()) - computed(); }
 };
@@ -48,6 +52,7 @@ class Batcher {
     index tokens = 256;   // of one pass
     index requests = 32;  // that run at once, at most three quarters of the tokens
     index passes = 8;     // how often later requests go by the first that waits
+    bool reuse_prefixes = true;
   };
   // Tokens of one request in a pass, behind those that are computed: generated ones, or a chunk of its prompt.
   struct Part {
@@ -58,7 +63,7 @@ class Batcher {
 
   static Status check(const Options& options);
   // By options that `check` takes.
-  Batcher(BlockPool& pool, const Options& options) : pool_(&pool), options_(options) {}
+  Batcher(BlockPool& pool, const Options& options) : pool_(&pool), options_(options), prefixes_(pool) {}
 
   // Waits from now on, until it is removed; it must not move. Refused is what the cache could never hold.
   Status submit(Request& request);
@@ -73,6 +78,8 @@ class Batcher {
   index running() const { return static_cast<index>(running_.size()); }
   index waiting() const { return static_cast<index>(waiting_.size()); }
   index preemptions() const { return preemptions_; }
+  // Tokens of prompts that were found in the cache.
+  index reused() const { return reused_; }
 
  private:
   using List = std::vector<Request*>;  // by rank
@@ -87,10 +94,11 @@ class Batcher {
 
   BlockPool* pool_;
   Options options_;
+  PrefixCache prefixes_;
   List waiting_, running_;
   std::vector<Part> parts_;
   index left_ = 0;  // tokens of the pass
-  index preemptions_ = 0;
+  index preemptions_ = 0, reused_ = 0;
 };
 
 }  // namespace inlay::exec
