@@ -310,6 +310,7 @@ constexpr Family table[] = {
      .context = 4096,
      .norm_eps = 1e-5},
     {.hf = "minicpm3",
+     .gguf = "minicpm3",
      .context = 32768,
      .norm_eps = 1e-5,
      .tied = true,

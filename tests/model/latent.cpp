@@ -274,6 +274,39 @@ TEST(latent, gguf_that_does_not_fit_is_refused) {
   expect_refused(file.error(), StatusCode::unsupported, {"yarn_log_multiplier", "0.1"});
 }
 
+// MiniCPM3's files leave out its scales, of which readers know those of one model, and the length of values.
+TEST(latent, gguf_of_minicpm3) {
+  GgufWriter writer;
+  const auto number = [&](const char* key, std::uint32_t each) { writer.set(std::string("minicpm3.") + key, each); };
+  writer.set("general.architecture", "minicpm3");
+  number("context_length", 64), number("embedding_length", 128), number("block_count", 4);
+  number("feed_forward_length", 80), number("attention.head_count", 4), number("attention.head_count_kv", 4);
+  number("attention.key_length", 20), number("attention.kv_lora_rank", 12), number("attention.q_lora_rank", 24);
+  number("rope.dimension_count", 6);
+  writer.set("minicpm3.attention.layer_norm_rms_epsilon", 1e-5f);
+  const std::string head = writer.head();
+  const auto file = GgufFile::parse(Mapping::borrow(std::as_bytes(std::span(head))), "m.gguf");
+  ASSERT_TRUE(file) << file.error().message();
+  const auto config = read_gguf_keys(*file);
+  ASSERT_TRUE(config) << config.error().message();
+  EXPECT_EQ(config->head_dim, 20);
+  EXPECT_EQ(config->latent,
+            (LatentConfig{.kv_rank = 12, .q_rank = 24, .rope_dim = 6, .value_dim = 32, .norm_eps = 1e-5f}));
+  EXPECT_EQ(config->embed_scale, 12);
+  EXPECT_DOUBLE_EQ(config->residual_scale, 0.7);
+  EXPECT_DOUBLE_EQ(config->logit_scale, 2);
+  EXPECT_EQ(config->ropes[0].pairing, Pairing::half);
+
+  ModelConfig c = tiny_latent();
+  c.architecture = "minicpm3", c.ropes[0].pairing = Pairing::half;
+  c.embed_scale = 12, c.residual_scale = 1.4, c.logit_scale = 8;
+  EXPECT_TRUE(write_gguf(tiny_model(c).file, TemporaryDirectory() / "m.gguf"));
+  c.logit_scale = 4;
+  const auto refused = write_gguf(tiny_model(c).file, TemporaryDirectory() / "m.gguf");
+  ASSERT_FALSE(refused);
+  expect_refused(refused.error(), StatusCode::unsupported, {"scale of embeddings", "minicpm3"});
+}
+
 // Whatever a byte of the head becomes, what is read lies in the file.
 TEST(latent, damaged_gguf_is_survived) {
   const TinyModel from = tiny_model(tiny_latent());

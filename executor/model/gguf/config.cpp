@@ -192,13 +192,16 @@ void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& ar
 // What multiplies; Gemma's files do not say it.
 void read_scales(GgufMetadata& meta, const std::string& arch, const Family& family, ModelConfig& c) {
   switch (family.scales) {
-    case Scales::none:
-    case Scales::minicpm: return;  // which GGUF's readers have as constants; there is no such file
+    case Scales::none: return;
     case Scales::gemma: {
       const double width = static_cast<double>(c.layers == family.layers_of_largest ? c.dim / c.heads : c.head_dim);
       c.embed_scale = std::sqrt(static_cast<double>(c.dim)), c.attn_scale = 1 / std::sqrt(width);
       return;
     }
+    case Scales::minicpm:  // of the one model that there is
+      c.embed_scale = 12, c.residual_scale = 1.4 / std::sqrt(static_cast<double>(c.layers));
+      c.logit_scale = 256 / static_cast<double>(c.dim);
+      return;
     case Scales::cohere: meta.number(arch + ".logit_scale", c.logit_scale, true); return;
     case Scales::granite: {
       double logits = 1;

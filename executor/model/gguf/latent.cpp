@@ -73,7 +73,10 @@ void read_gguf_latent(GgufMetadata& meta, const std::string& arch, const Family&
                                               quote(arch + ".attention.key_length_mla"));
     c.kv_heads = c.heads;
   } else {
-    integer(".attention.key_length", c.head_dim, true), integer(".attention.value_length", l.value_dim, true);
+    integer(".attention.key_length", c.head_dim, true);
+    const bool stated = family.latent.value_dim > 0;  // else MiniCPM3, whose writers leave it out
+    if (!stated && meta.ok()) l.value_dim = c.dim / c.heads;
+    integer(".attention.value_length", l.value_dim, stated);
   }
   l.norm_eps = c.norm_eps;
   // Of a rank below 1 the model would be one without latent vectors.

@@ -1,4 +1,4 @@
-// Latent attention in GGUF (`deepseek2`): its keys, and its tensors of two generations.
+// Latent attention in GGUF (`deepseek2`, `minicpm3`): its keys, and its tensors of two generations.
 //
 //   older   head_count_kv heads, key_length of k, value_length of v
 //           attn_kv_b {heads * (nope + value), kv_rank}: of each head the rows of k above those of v

@@ -133,7 +133,7 @@ CASES = {
     "glm4_moe_lite": ("glm4_moe_lite", LATENT | dict(n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=20,
                                                      mlp_layer_types=["dense", "sparse", "dense", "sparse"], rms_norm_eps=1e-6)),
     "youtu": ("youtu", LATENT | dict(tie_word_embeddings=True, pad_token_id=None)),  # whose row of the embedding it sets to 0
-    "minicpm3": ("minicpm3", LATENT | dict(v_head_dim=None, scale_emb=12, scale_depth=1.4, dim_model_base=20,
+    "minicpm3": ("minicpm3", LATENT | dict(v_head_dim=None, scale_emb=12, scale_depth=1.4, dim_model_base=256, rms_norm_eps=1e-6,
                                            rope_parameters=HALF | dict(rope_theta=1e4, short_factor=[1.0, 1.5, 2.0],
                                                                        long_factor=[1.0, 3.0, 9.0],
                                                                        original_max_position_embeddings=16, factor=4.0))),
