@@ -147,8 +147,8 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
           ASSERT_EQ(got[i][token], expected[i][token]) << "text " << i << ", token " << token;
       }
     }
-  EXPECT_GT(preemptions, 4);
-  EXPECT_GT(reused, 100);
+  EXPECT_GE(preemptions, 3);
+  EXPECT_GE(reused, 80);
 }
 
 TEST(texts_together, texts_are_as_alone_on_every_level_of_the_cpu) {
