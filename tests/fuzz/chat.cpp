@@ -74,7 +74,7 @@ constexpr std::int64_t most_bytes = 1 << 16;
 
 // Strings have marks beside them, and take up to four bytes more for each that is escaped.
 void check_cost(const test::Growth& growth, std::size_t size) {
-  constexpr std::size_t any_template = 16 * static_cast<std::size_t>(most_bytes) + (std::size_t{2} << 20);
+  constexpr std::size_t any_template = 12 * static_cast<std::size_t>(most_bytes) + (std::size_t{1} << 20);
   if (growth.bytes() > any_template + 400 * size)
     fuzz::broken_promise(std::to_string(growth.bytes()) + " bytes of memory for " + std::to_string(size));
   constexpr double longest = 2;

@@ -233,8 +233,8 @@ for name, data in {"plain": sentencepiece(), "squeezed": sentencepiece(normalize
 
 # Chat templates ----------------------------------------------------------------------------------
 # Long strings and lists, and what might take more of them than their steps and bytes say.
-long = "{% set x = 'ab' * 999 %}{% set y = x ~ 'c' %}{% set l = [x] * 99 %}{% set b = ' ' * 999 %}"
-for i, uses in enumerate(("{{ x ~ x ~ x }}{{ l | join }}{{ ''.join(l) }}{{ [x, {x: 1}] | tojson }}",
+long = "{% set x = ('ab' * 99) * 99 %}{% set y = x ~ 'c' %}{% set l = [x] * 400 %}{% set b = ' ' * 999 %}"
+for i, uses in enumerate(("{{ x" + " ~ x" * 400 + " }}{{ l | join }}{{ ''.join(l) }}{{ [x, {x: 1}] | tojson }}",
                           "{{ x.strip(y) }}{{ x.find(y) }}{{ x.count(y) }}{{ y.split(x) }}{{ x.endswith((y, x)) }}{{ x in y }}",
                           "{{ x < y }}{{ {x: 1}.get(y) }}{{ b | int }}{{ x[y] }}{{ x[::-1][-1] }}{{ l | map('length') | list }}",
                           "{{ strftime_now('%Y' ~ x) }}{% macro m(a, b) %}{{ a }}{% endmacro %}{{ m(b=x, a=y) }}{{ dict(a=x, b=y) }}")):
@@ -320,11 +320,11 @@ dump("tokenizers", "deepseek_coder", {"text": sample_text, "tokenizer": deepseek
 
 # Added tokens of vocabularies that the target has.
 sides = "<x> a<y>b \n<z>ab <x><xx><|end|>a <w>\u00c3\u00a9 <tool>"
-for base, first in ((0, 258), (1, 258), (2, 261), (3, 11)):
+for base, first in ((0, 57), (1, 57), (2, 261), (3, 11)):
     def entry(i, content, flags):
         return {"id": first + i, "content": content, "single_word": "w" in flags, "lstrip": "l" in flags, "rstrip": "r" in flags,
                 "normalized": "n" in flags, "special": "s" in flags}
-    plain = [("<x>", "s"), ("<xx>", "s"), ("<y>", ""), ("<z>", "n"), ("b <", ""), ("<|end|>", "s")]
+    plain = [("<x>", "s"), ("<x", ""), ("<y>", ""), ("<z>", "n"), ("b <", ""), ("<|end|>", "s"), ("<|", "n"), ("<z>ab", "ns")]
     with_sides = [("<x>", "rs"), ("<y>", "l"), ("<w>", "w"), ("<z>", "ln"), (" ", "r"), ("<tool>", "ns")]
     for name, tokens in (("plain", plain), ("sides", with_sides)):
         entries = [entry(i, *token) for i, token in enumerate(tokens)]

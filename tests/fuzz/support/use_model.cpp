@@ -8,7 +8,6 @@
 #include <inlay/core/backend.hpp>
 #include <inlay/exec/engine_on.hpp>
 #include <inlay/model/weights.hpp>
-#include <inlay/text/tokenizer.hpp>
 
 #include "tests/fuzz/support/promise.hpp"
 
@@ -17,24 +16,28 @@ namespace inlay::fuzz {
 void use_tokenizer(const exec::TokenizerData& data, std::string_view text, bool exact) {
   const auto tokenizer = exec::Tokenizer::make(data);
   if (!tokenizer) return expect_clean(tokenizer.error());
+  use_tokenizer(*tokenizer, text, exact);
+}
+
+void use_tokenizer(const exec::Tokenizer& tokenizer, std::string_view text, bool exact) {
   for (const bool special : {true, false}) {
-    const auto ids = tokenizer->encode(text, {.add_special = special, .parse_special = special});
+    const auto ids = tokenizer.encode(text, {.add_special = special, .parse_special = special});
     if (!ids) {
       expect_clean(ids.error());
       continue;
     }
     std::string streamed;
-    exec::StreamDecoder stream(*tokenizer, true);
+    exec::StreamDecoder stream(tokenizer, true);
     for (const exec::Token id : *ids) {
-      if (id < 0 || id >= tokenizer->vocab_size()) broken_promise("an id is one of the vocabulary");
+      if (id < 0 || id >= tokenizer.vocab_size()) broken_promise("an id is one of the vocabulary");
       streamed += stream.push(id);
     }
     streamed += stream.finish();
-    const std::string decoded = tokenizer->decode(*ids);
+    const std::string decoded = tokenizer.decode(*ids);
     if (streamed != decoded) broken_promise("a stream says what decode says");
     if (exact && !special && decoded != text) broken_promise("decode(encode(text)) is the text");
   }
-  (void)tokenizer->find(text), (void)tokenizer->stops(tokenizer->eos());
+  (void)tokenizer.find(text), (void)tokenizer.stops(tokenizer.eos());
 }
 
 void run_tokens(exec::ModelFile model) {

@@ -4,10 +4,12 @@
 #include <string_view>
 
 #include <inlay/model/model_file.hpp>
+#include <inlay/text/tokenizer.hpp>
 
 namespace inlay::fuzz {
 
 // Text to ids and back. `exact`: what is decoded must be the text.
+void use_tokenizer(const exec::Tokenizer& tokenizer, std::string_view text, bool exact = false);
 void use_tokenizer(const exec::TokenizerData& data, std::string_view text, bool exact = false);
 
 // Three tokens through the executor, on the reference.
