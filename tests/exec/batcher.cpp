@@ -199,11 +199,9 @@ TEST(batcher, a_giant_is_passed_a_bounded_number_of_times) {
   for (int i = 0; i < 3; ++i) s.submit(15, 8);
   s.step();
   const Request* const giant = s.submit(100, 4);
-  index passed = 0;
   for (int i = 0; i < 60 && giant->computed() == 0; ++i) {
-    const index rank = s.submit(1, 2)->rank;
+    s.submit(1, 2);
     s.step();
-    for (const index each : s.ended) passed += each > giant->rank && each == rank;
     ASSERT_LE(giant->passed, 3);
   }
   EXPECT_GT(giant->computed(), 0) << "the giant never ran";
