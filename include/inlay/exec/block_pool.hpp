@@ -1,10 +1,9 @@
 // Who has which block of a paged KV cache: fixed blocks that sequences take, share and give back. It knows no memory,
 // and is the same for the caches of all spaces.
 //
-//   free --reserve--> of sequences, one or several --release--> free
+//   free --reserve--> of sequences, one or several --release--> free, or kept, where somebody may begin alike
 //                            ^                          |
-//                            +--share--  kept <---------+        where somebody may begin alike
-//                            (serve/prefix_cache.hpp)
+//                            +----------share-----------+         (serve/prefix_cache.hpp)
 //
 // A kept block is taken for something else where no free one is left, the one that lay idle longest first.
 #pragma once

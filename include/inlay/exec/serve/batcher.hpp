@@ -8,20 +8,18 @@
 //   waiting --admitted--> running --removed-->
 //      ^-----preempted------'
 //
-//   - Those that write come first, one token each, so that no prompt holds them up; a quarter of a pass is left for
-//   prompts,
-//     so that they do not wait either. Prompts are cut into chunks.
-//   - The order is that of arrival. A text is admitted where there is room for all that is known of it and one more,
-//   and a
-//     block is left for each that runs. A few later ones may go by a large one that waits, and then none does.
-//   - What a prompt has in common with the beginning of another one is not computed again (serve/prefix_cache.hpp).
-//   Where it is
-//     being computed, the later one waits for it.
-//   - Where a text that writes finds no block, the youngest gives its blocks back and waits again; it is computed a
-//   second
-//     time later, its prompt as a prompt and what was generated as generated, which gives the same bits
-//     (exec/batch.hpp). The oldest is never preempted by another, and what the whole cache could not hold is refused:
-//     so all end.
+// Those that write come first, one token each, so that no prompt holds them up. A quarter of a pass is left for
+// prompts, so that they do not wait either; they are cut into chunks.
+//
+// The order is that of arrival. A text is admitted where there is room for all that is known of it and one more, and a
+// block is left for each that runs. A few later ones may go by a large one that waits, and then none does.
+//
+// What a prompt has in common with the beginning of another one is not computed again (serve/prefix_cache.hpp). Where
+// it is being computed, the later one waits for it.
+//
+// Where a text that writes finds no block, the youngest gives its blocks back and waits again. It is computed a second
+// time later, its prompt as a prompt and what was generated as generated, which gives the same bits (exec/batch.hpp).
+// The oldest is never preempted by another, and what the whole cache could not hold is refused: so all end.
 #pragma once
 
 #include <span>
