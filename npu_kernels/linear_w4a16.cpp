@@ -60,11 +60,7 @@ std::function<void(Core&)> in_halves(GlobalMemory& memory, const RowSource& x, c
 }
 
 std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
-  const auto all = [](const auto& view) {
-    index elements = view.present() ? 1 : 0;
-    for (index extent : view.extents) elements *= extent;
-    return byte_size(view.dtype, elements);
-  };
+  const auto all = [](const auto& view) { return view.present() ? byte_size(view.dtype, view.size()) : index{0}; };
   return static_cast<std::uint64_t>(all(op.x) + all(op.codes) + all(op.scales) + all(op.zeros) + all(op.offsets) +
                                     all(op.codebook) + all(op.perm) + all(op.bias) + all(op.y));
 }
