@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <inlay/exec/eager.hpp>
+#include <inlay/exec/kv_pool.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/model/model_tensors.hpp>
 #include <inlay/model/random_weights.hpp>
@@ -185,17 +186,13 @@ int bench_batches(const Options& options, const ModelOptions& settings, const ex
   const index most = *std::max_element(options.batch.begin(), options.batch.end());
   const index depth = options.depth.empty() ? 0 : *std::max_element(options.depth.begin(), options.depth.end());
   constexpr index block_size = 16;
-  auto engine = exec::make_engine(config, std::move(*weights), std::move(*runner),
-                                  {.max_tokens = std::max(chunk, most),
-                                   .context = settings.context,
-                                   .activations = options.rounding.of_linears(),
-                                   .attention = options.rounding.of_attention(),
-                                   .cache = {.layers = config.layers,
-                                             .kv_heads = config.kv_heads,
-                                             .head_dim = config.head_dim,
-                                             .value_dim = config.value_dim(),
-                                             .block_size = block_size,
-                                             .blocks = most * (depth + 1 + options.tokens + block_size) / block_size}});
+  auto engine = exec::make_engine(
+      config, std::move(*weights), std::move(*runner),
+      {.max_tokens = std::max(chunk, most),
+       .context = settings.context,
+       .activations = options.rounding.of_linears(),
+       .attention = options.rounding.of_attention(),
+       .cache = exec::cache_shape(config, DType::f16, block_size, most * (depth + 1 + options.tokens + block_size))});
   if (!engine) return wrong(engine.error());
   for (index at : options.depth)
     for (index texts : options.batch)

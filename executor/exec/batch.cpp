@@ -5,8 +5,7 @@
 namespace inlay::exec {
 
 Status Batch::add_generated(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits) {
-  if (prompts_.views().size() > 0)
-    return invalid("generated tokens are added behind a prompt; they must come before it");
+  if (!prompts_.kv_lens.empty()) return invalid("generated tokens are added behind a prompt; they must come before it");
   const index begin = sequence.length;
   if (Status status = add(pool, sequence, more, logits); !status.ok()) return status;
   for (index i = 0; i < static_cast<index>(more.size()); ++i) generated_.add(begin + i + 1, sequence.blocks);

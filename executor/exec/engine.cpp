@@ -4,7 +4,6 @@
 #include <variant>
 
 #include <inlay/exec/eager.hpp>
-#include <inlay/model/weights.hpp>
 
 namespace inlay::exec {
 

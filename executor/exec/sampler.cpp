@@ -28,7 +28,7 @@ Status check_outside(const Sampling<Host>& settings, std::span<const LogitBias> 
 
 Status Sampler::check(const Sampling<Host>& settings, std::span<const LogitBias> biases, index vocab) {
   if (Status status = check_outside(settings, biases, vocab); !status.ok()) return status;
-  biased_.assign(static_cast<std::size_t>(vocab), 0);
+  biased_.resize(static_cast<std::size_t>(vocab));  // no value of it is looked at
   std::int32_t token = -1;
   Sampling<Host> any = settings;
   any.logits = {biased_.data(), {1, vocab}};

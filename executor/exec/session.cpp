@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <inlay/exec/eager.hpp>
+#include <inlay/exec/kv_pool.hpp>
 
 namespace inlay::exec {
 namespace {
@@ -48,13 +49,7 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
           .context = options.context,
           .activations = options.activations,
           .attention = options.attention,
-          .cache = {.layers = config.layers,
-                    .kv_heads = config.kv_heads,
-                    .head_dim = config.head_dim,
-                    .value_dim = config.value_dim(),
-                    .dtype = options.kv_type,
-                    .block_size = options.block_size,
-                    .blocks = (options.context + options.block_size - 1) / options.block_size}};
+          .cache = cache_shape(config, options.kv_type, options.block_size, options.context)};
 }
 
 Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,

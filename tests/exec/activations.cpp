@@ -211,12 +211,7 @@ TEST(activations, every_level_is_the_reference_over_rounded_inputs) {
   HostTensors tensors;
   auto decoder = Decoder<>::make(config, std::move(*weights), 32, tensors, Activations::int8);
   ASSERT_TRUE(decoder.has_value());
-  auto pool = KvPool<>::make({.layers = config.layers,
-                              .kv_heads = config.kv_heads,
-                              .head_dim = config.head_dim,
-                              .dtype = DType::f32,
-                              .blocks = 2},
-                             tensors);
+  auto pool = KvPool<>::make(cache_shape(config, DType::f32, 16, 32), tensors);
   ASSERT_TRUE(pool.has_value());
   RoundedReference reference;
   Sequence sequence;

@@ -182,13 +182,7 @@ TEST(batch, sequences_of_different_lengths_decode_together_as_they_do_alone) {
   HostTensors tensors;
   auto decoder = Decoder<>::make(config, std::move(*weights), 64, tensors);
   ASSERT_TRUE(decoder.has_value());
-  auto pool = KvPool<>::make({.layers = config.layers,
-                              .kv_heads = config.kv_heads,
-                              .head_dim = config.head_dim,
-                              .dtype = DType::f32,
-                              .block_size = 5,
-                              .blocks = 40},
-                             tensors);
+  auto pool = KvPool<>::make(cache_shape(config, DType::f32, 5, 200), tensors);
   ASSERT_TRUE(pool.has_value());
   Chain run{Cpu(inlay::test::handed_out(2))};  // an Eager is every operator of every backend
   const auto pass = [&](Batch& batch, index rows) {

@@ -137,12 +137,7 @@ Seen pass_of(const ModelConfig& config, const std::string& type, Activations act
   HostTensors tensors;
   auto decoder = Decoder<>::make(config, std::move(*weights), 16, tensors, activations);
   EXPECT_TRUE(decoder) << decoder.error().message();
-  auto pool = KvPool<>::make({.layers = config.layers,
-                              .kv_heads = config.kv_heads,
-                              .head_dim = config.head_dim,
-                              .block_size = 16,
-                              .blocks = 1},
-                             tensors);
+  auto pool = KvPool<>::make(cache_shape(config, DType::f16, 16, 16), tensors);
   EXPECT_TRUE(pool);
   Sequence sequence;
   Batch batch;

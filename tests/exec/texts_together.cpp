@@ -1,5 +1,6 @@
 // Many texts at once are what each is alone: every logit of every token, bit for bit, whoever shares the passes,
 // however prompts are cut, and where a text was preempted and computed a second time.
+#include <inlay/exec/kv_pool.hpp>
 #include <inlay/exec/serve/batcher.hpp>
 
 #include <gtest/gtest.h>
@@ -83,14 +84,9 @@ std::vector<Logits> together(const ModelConfig& config, const std::string& type,
       EXPECT_TRUE(ok(batcher.submit(texts[arrived])));
     Batch batch;
     std::vector<Request*> written;
-    for (const auto& [request, count, has_logits] : batcher.next()) {
-      const auto part = std::span<const Token>(request->known)
-                            .subspan(static_cast<std::size_t>(request->computed()), static_cast<std::size_t>(count));
-      BlockPool& pool = (*engine)->blocks();
-      EXPECT_TRUE(ok(request->writes() ? batch.add_generated(pool, request->sequence, part, has_logits)
-                                       : batch.add_prompt(pool, request->sequence, part, has_logits)));
-      if (has_logits) written.push_back(request);
-    }
+    for (const Batcher::Part& part : batcher.next())
+      if (part.has_logits) written.push_back(part.request);
+    EXPECT_TRUE(ok(batcher.fill(batch)));
     if (batch.size() == 0) {
       if (arrived == asked.size()) break;
       continue;
@@ -133,12 +129,7 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
       const EngineOptions options{.max_tokens = tokens,
                                   .context = config.context,
                                   .activations = activations,
-                                  .cache = {.layers = config.layers,
-                                            .kv_heads = config.kv_heads,
-                                            .head_dim = config.head_dim,
-                                            .dtype = DType::f16,
-                                            .block_size = size,
-                                            .blocks = blocks}};
+                                  .cache = cache_shape(config, DType::f16, size, blocks * size)};
       const auto got =
           together(config, type, run(), texts, options, {.tokens = tokens, .requests = 8}, preemptions, reused);
       for (std::size_t i = 0; i < texts.size(); ++i) {

@@ -83,7 +83,7 @@ void Batcher::add_generated() {
 
 void Batcher::add_prompts() {
   for (Request* request : running_)
-    if (!request->writes() && left_ > 0) add(*request, std::min(request->prompt - request->computed(), left_));
+    if (!request->writes() && left_ > 0) add_prompt(*request);
 }
 
 void Batcher::admit() {
@@ -112,7 +112,7 @@ void Batcher::admit() {
     reused_ += request.computed();
     make_room(request, wanted);
     if (options_.reuse_prefixes) prefixes_.announce(request.of_prompt(), request.sequence);
-    add(request, std::min(request.prompt - request.computed(), left_));
+    add_prompt(request);
   }
 }
 
@@ -133,9 +133,22 @@ void Batcher::preempt_youngest() {
   ++preemptions_;
 }
 
+void Batcher::add_prompt(Request& request) { add(request, std::min(request.prompt - request.computed(), left_)); }
+
 void Batcher::add(Request& request, index count) {
   parts_.push_back({&request, count, request.missing() == count});
   left_ -= count;
+}
+
+Status Batcher::fill(Batch& batch) const {
+  for (const auto& [request, count, has_logits] : parts_) {
+    const auto tokens = std::span<const Token>(request->known)
+                            .subspan(static_cast<std::size_t>(request->computed()), static_cast<std::size_t>(count));
+    const auto add = request->writes() ? &Batch::add_generated : &Batch::add_prompt;
+    if (Status status = (batch.*add)(*pool_, request->sequence, tokens, has_logits ? 1 : 0); !status.ok())
+      return status;
+  }
+  return {};
 }
 
 void Batcher::computed() {

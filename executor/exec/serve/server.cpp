@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <inlay/exec/eager.hpp>
+#include <inlay/exec/kv_pool.hpp>
 #include <inlay/model/model_file.hpp>
 
 namespace inlay::exec {
@@ -44,13 +45,7 @@ EngineOptions Server::engine_options(const ModelConfig& config, const Options& o
           .context = options.context,
           .activations = options.activations,
           .attention = options.attention,
-          .cache = {.layers = config.layers,
-                    .kv_heads = config.kv_heads,
-                    .head_dim = config.head_dim,
-                    .value_dim = config.value_dim(),
-                    .dtype = options.kv_type,
-                    .block_size = options.block_size,
-                    .blocks = (options.cache_tokens + options.block_size - 1) / options.block_size}};
+          .cache = cache_shape(config, options.kv_type, options.block_size, options.cache_tokens)};
 }
 
 Expected<Server> Server::make(std::shared_ptr<const ModelFile> file, Eager run, Tokenizer tokenizer,
@@ -92,19 +87,13 @@ void Server::abort(index rank) {
 }
 
 Status Server::step() {
-  batch_.clear();
   const std::span<const Batcher::Part> parts = batcher_->next();
+  if (parts.empty()) return {};
+  batch_.clear();
+  if (Status status = batcher_->fill(batch_); !status.ok()) return status;
   advancing_.clear();
-  for (const auto& [request, count, has_logits] : parts) {
-    const auto tokens = std::span<const Token>(request->known)
-                            .subspan(static_cast<std::size_t>(request->computed()), static_cast<std::size_t>(count));
-    Status status = request->writes()
-                        ? batch_.add_generated(engine_->blocks(), request->sequence, tokens, has_logits ? 1 : 0)
-                        : batch_.add_prompt(engine_->blocks(), request->sequence, tokens, has_logits ? 1 : 0);
-    if (!status.ok()) return status;
-    if (has_logits) advancing_.push_back(static_cast<Text*>(request));
-  }
-  if (batch_.size() == 0) return {};
+  for (const Batcher::Part& part : parts)
+    if (part.has_logits) advancing_.push_back(static_cast<Text*>(part.request));
   if (Status status = engine_->forward(batch_, 0); !status.ok()) return status;
   batcher_->computed();
   for (std::size_t row = 0; row < advancing_.size(); ++row) advance(*advancing_[row], static_cast<index>(row));

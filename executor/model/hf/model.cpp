@@ -102,15 +102,9 @@ class HfLoader {
       const std::string name = each.name;
       if (Status status = add(config_path, name, std::move(each)); !status) return failure(std::move(status));
     }
-    auto experts = experts_.tensors(config_path);
-    if (!experts) return failure(std::move(experts.error()));
-    std::move(experts->begin(), experts->end(), std::back_inserter(tensors_));
-    auto interleaved = interleaved_.tensors(memory_);
-    if (!interleaved) return failure(std::move(interleaved.error()));
-    std::move(interleaved->begin(), interleaved->end(), std::back_inserter(tensors_));
-    auto norms = head_norms_.tensors(config_path, memory_);
-    if (!norms) return failure(std::move(norms.error()));
-    std::move(norms->begin(), norms->end(), std::back_inserter(tensors_));
+    if (Status status = gather(experts_.tensors(config_path)); !status) return failure(std::move(status));
+    if (Status status = gather(interleaved_.tensors(memory_)); !status) return failure(std::move(status));
+    if (Status status = gather(head_norms_.tensors(config_path, memory_)); !status) return failure(std::move(status));
     if (Status status = split_tensors(model_.config, config_path, tensors_); !status) return failure(std::move(status));
     settle_head();
     if (family_->norm_adds_one)
@@ -126,6 +120,13 @@ class HfLoader {
   }
 
  private:
+  // Tensors that were put together.
+  Status gather(Expected<std::vector<WeightTensor>> made) {
+    if (!made) return std::move(made.error());
+    std::move(made->begin(), made->end(), std::back_inserter(tensors_));
+    return {};
+  }
+
   // In config.json, at the model of text too; older writers have a file of their own.
   Expected<HfQuantization> read_quantization(const Json& config, const std::string& config_path) {
     for (const Json& place : {config, config.find("text_config")})

@@ -7,8 +7,20 @@
 
 #include <inlay/core/paged_kv.hpp>
 #include <inlay/exec/block_pool.hpp>
+#include <inlay/model/model_config.hpp>
 
 namespace inlay::exec {
+
+// The cache of a model, for `tokens` in all, in whole blocks.
+inline BlockPool::Shape cache_shape(const ModelConfig& config, DType type, index block_size, index tokens) {
+  return {.layers = config.layers,
+          .kv_heads = config.kv_heads,
+          .head_dim = config.head_dim,
+          .value_dim = config.value_dim(),
+          .dtype = type,
+          .block_size = block_size,
+          .blocks = (tokens + block_size - 1) / block_size};
+}
 
 // The blocks with their memory, which `tensors` keeps.
 template <class Space = Host> class KvPool : public BlockPool {

@@ -46,14 +46,8 @@ void run_tokens(exec::ModelFile model) {
   auto weights = exec::load_weights(std::make_shared<const exec::ModelFile>(std::move(model)), serial());
   if (!weights) return;  // a rope that has no frequencies
   constexpr index tokens = 2;
-  const exec::EngineOptions options{.max_tokens = tokens,
-                                    .context = config.context,
-                                    .cache = {.layers = config.layers,
-                                              .kv_heads = config.kv_heads,
-                                              .head_dim = config.head_dim,
-                                              .dtype = DType::f32,
-                                              .block_size = 2,
-                                              .blocks = 2}};
+  const exec::EngineOptions options{
+      .max_tokens = tokens, .context = config.context, .cache = exec::cache_shape(config, DType::f32, 2, 4)};
   auto engine = exec::EngineOn<Backends>::make(config, std::move(*weights), Backends(Reference{}), options);
   if (!engine) broken_promise("what was loaded runs: " + std::string(engine.error().message()));
   exec::Sequence sequence;

@@ -25,6 +25,7 @@
 #include <span>
 #include <vector>
 
+#include <inlay/exec/batch.hpp>
 #include <inlay/exec/serve/prefix_cache.hpp>
 #include <inlay/text/tokenizer.hpp>
 
@@ -70,6 +71,8 @@ class Batcher {
 
   // The parts of the next pass, generated tokens first; their blocks are taken. Valid until the next call.
   std::span<const Part> next();
+  // The same as a batch.
+  Status fill(Batch& batch) const;
   // That pass has run.
   void computed();
 
@@ -88,6 +91,7 @@ class Batcher {
   // Blocks for `tokens` of a running request, at the cost of younger ones; false where it was itself the youngest.
   bool make_room(Request& request, index tokens);
   void preempt_youngest();
+  void add_prompt(Request& request);
   void add(Request& request, index count);
 
   BlockPool* pool_;
