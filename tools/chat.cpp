@@ -227,19 +227,21 @@ int chat(const ChatOptions& options, const AnswerOptions& answers, const LoadedM
   const Interrupts heard;
   Lines lines;
   for (int unanswered = 0;;) {  // Ctrl-C at the prompt
-    Interrupts::forget();
     if (terminal) std::fputs("> ", stderr);
     std::string line;
     const Lines::Got got = lines.read(line);
     if (got == Lines::Got::end || (got == Lines::Got::interrupt && ++unanswered == 2)) break;
     if (got == Lines::Got::interrupt) {
+      Interrupts::forget();  // before it is answered: one that follows at once is another
       std::fputs("\n(Ctrl-C once more, or Ctrl-D, ends the chat)\n", stderr);
       continue;
     }
     unanswered = 0;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (Status status = talk.turn(line); !status.ok()) {
+    const Status status = talk.turn(line);
+    Interrupts::forget();  // one has ended the answer
+    if (!status.ok()) {
       wrong(status);
       if (!terminal) return 2;
     }

@@ -40,22 +40,25 @@ struct Terminal {
       char part[4096];
       if (::poll(&wait, 1, 60000) <= 0) return false;
       const ssize_t count = ::read(fd, part, sizeof part);
-      if (count <= 0) return false;
+      if (count <= 0) return closed = true, false;
       unread.append(part, static_cast<std::size_t>(count)), shown.append(part, static_cast<std::size_t>(count));
     }
   }
   void types(const std::string& keys) const {
     EXPECT_EQ(::write(fd, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
+  // What it ends with, and 128 + SIGKILL if it has shown nothing for a minute and not ended.
   int code() {
     int status = 0;
     while (shows(std::string(1, '\0'))) continue;
+    if (!closed) ::kill(child, SIGKILL);
     ::waitpid(std::exchange(child, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
   int fd = -1;
   pid_t child = -1;
+  bool closed = false;  // at its end
   std::string unread, shown;
 };
 
