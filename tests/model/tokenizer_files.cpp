@@ -272,7 +272,7 @@ TEST(tokenizer_files, names_of_pre_tokenizers_in_gguf) {
             "llama-bpe", {"llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"}},
         {"qwen2", {"megrez", "kormo"}},
         {"gpt-4o", {"llama4", "kanana2", "talkie", "minimax-m2"}},
-        {"deepseek-v3", {"joyai-llm"}},
+        {"deepseek-v3", {"joyai-llm", "hunyuan-dense"}},
         {"bailingmoe", {"bailingmoe2", "llada-moe"}},
         {"gpt-2", {"phi-2", "a.x-4.0", "mellum", "exaone4"}}})
     for (const char* name : names) {

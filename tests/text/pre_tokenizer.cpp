@@ -61,6 +61,24 @@ TEST(pre_tokenizer, deepseek) {
   EXPECT_EQ(split("deepseek-coder", "x = 12;\n\n  y"), (Words{"x", " = ", "1", "2", ";", "\n", "\n", " ", " y"}));
 }
 
+// Letters with a case, then signs, each with one space before them; spaces that end the text; Chinese; digits.
+TEST(pre_tokenizer, deepseek_llm) {
+  EXPECT_EQ(split("deepseek-llm", "a_b  .cd 12"), (Words{"a", "_", "b", " ", " .", "cd", " ", "1", "2"}));
+  EXPECT_EQ(split("deepseek-llm", "1 \xe4\xbd\xa0  "), (Words{"1", " ", "\xe4\xbd\xa0", "  "}));
+  EXPECT_EQ(split("deepseek-llm", "\xd7\x90  \xd7\x90  "), (Words{"\xd7\x90  \xd7\x90", "  "}));
+  EXPECT_EQ(split("deepseek-llm", "x\n  "), (Words{"x", "\n", "  "}));
+  EXPECT_EQ(split("deepseek-llm", "\xc6\xbb\xd7\x90g"), (Words{"\xc6\xbb\xd7\x90", "g"}));  // U+01BB has no case
+}
+
+// As gpt-4o, with Chinese in words of its own.
+TEST(pre_tokenizer, kimi_k2) {
+  EXPECT_EQ(split("kimi-k2", "it's\xe4\xbd\xa0\xe5\xa5\xbdHi 1234"),
+            (Words{"it's", "\xe4\xbd\xa0\xe5\xa5\xbd", "Hi", " ", "123", "4"}));
+  EXPECT_EQ(split("kimi-k2", " \xe3\x81\x82\xe4\xbd\xa0"), (Words{" \xe3\x81\x82", "\xe4\xbd\xa0"}));
+  // U+3006, which Chinese and Japanese share, is no letter of either script.
+  EXPECT_EQ(split("kimi-k2", "a\xe3\x80\x86\xe4\xbd\xa0"), (Words{"a\xe3\x80\x86", "\xe4\xbd\xa0"}));
+}
+
 TEST(pre_tokenizer, marks_and_possessive_quantifiers) {
   EXPECT_EQ(split("qwen35", "e\xcc\x81t \xcc\x81!"), (Words{"e\xcc\x81t", " \xcc\x81", "!"}));
   EXPECT_EQ(split("bailingmoe", "I'LL 12!!\n\n x"), (Words{"I", "'LL", " ", "1", "2", "!!\n\n", " x"}));
