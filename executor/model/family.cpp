@@ -1,3 +1,4 @@
+#include <array>
 #include <span>
 #include <vector>
 
@@ -208,100 +209,6 @@ constexpr Family table[] = {
      .window = 4096,
      .period = 4,
      .turning = Turning::windowed},
-    {.hf = "cohere",
-     .gguf = "command-r",
-     .qk_norm = QkNorm::each_head,
-     .has_qk_norm = {"use_qk_norm"},
-     .pairing = interleaved,
-     .gguf_pairing = interleaved,
-     .norm_names = {"input_layernorm", {}, {}, {}},
-     .norm = NormKind::layer,
-     .context = 8192,
-     .norm_eps = 1e-5,
-     .theta = 5e5,
-     .norm_eps_key = "layer_norm_eps",
-     .tied = true,
-     .mlp_bias = never,
-     .parallel = always,
-     .scales = Scales::cohere,
-     .idle_keys = " model_max_length "},
-    {.hf = "cohere2",
-     .gguf = "cohere2",
-     .pairing = interleaved,
-     .gguf_pairing = interleaved,
-     .norm_names = {"input_layernorm", {}, {}, {}},
-     .norm = NormKind::layer,
-     .context = 8192,
-     .norm_eps = 1e-5,
-     .norm_eps_key = "layer_norm_eps",
-     .tied = true,
-     .mlp_bias = never,
-     .parallel = always,
-     .windows = Windows::all_but_last,
-     .window = 4096,
-     .period = 4,
-     .turning = Turning::only_windowed,
-     .scales = Scales::cohere,
-     .idle_keys = " layer_switch order_of_interleaved_layers position_embedding_type rotary_pct use_embedding_sharing "
-                  "use_gated_activation use_parallel_block use_parallel_embedding "},
-    {.hf = "stablelm",
-     .gguf = "stablelm",
-     .qk_norm = QkNorm::each_head,
-     .has_qk_norm = {"qk_layernorm"},
-     .norm = NormKind::layer,
-     .norm_bias = always,
-     .context = 4096,
-     .kv_heads = 32,
-     .norm_eps = 1e-5,
-     .norm_eps_key = "layer_norm_eps",
-     .partial_rotary = 0.25,
-     .qkv_bias = {"use_qkv_bias"},
-     .output_bias = never,
-     .mlp_bias = never,
-     .parallel = {"use_parallel_residual"}},
-    {.hf = "phi",
-     .gguf = "phi2",
-     .activation = Activation::gelu_tanh,
-     .gated = false,
-     .norm_names = {"input_layernorm", {}, {}, {}},
-     .norm = NormKind::layer,
-     .norm_bias = always,
-     .norm_eps = 1e-5,
-     .norm_eps_key = "layer_norm_eps",
-     .partial_rotary = 0.5,
-     .qkv_bias = always,
-     .output_bias = always,
-     .mlp_bias = always,
-     .head_bias = true,
-     .parallel = always},
-    {.hf = "starcoder2",
-     .gguf = "starcoder2",
-     .activation = Activation::gelu_tanh,
-     .gated = false,
-     .norm = NormKind::layer,
-     .norm_bias = always,
-     .context = 4096,
-     .kv_heads = 2,
-     .norm_eps = 1e-5,
-     .norm_eps_key = "norm_epsilon",
-     .tied = true,
-     .qkv_bias = {"use_bias", true},
-     .output_bias = {"use_bias", true},
-     .mlp_bias = {"use_bias", true},
-     .windows = Windows::all,
-     .idle_keys = " activation_function attention_softmax_in_fp32 layer_norm_epsilon mlp_type norm_type "
-                  "scale_attention_softmax_in_fp32 scale_attn_weights "},
-    {.hf = "nemotron",
-     .gguf = "nemotron",
-     .activation = Activation::relu_squared,
-     .gated = false,
-     .norm = NormKind::layer,
-     .norm_bias = always,
-     .norm_adds_one = true,
-     .context = 4096,
-     .norm_eps = 1e-5,
-     .norm_eps_key = "norm_eps",
-     .partial_rotary = 0.5},
     {.hf = "arcee",
      .gguf = "arcee",
      .activation = Activation::relu_squared,
@@ -309,25 +216,6 @@ constexpr Family table[] = {
      .gguf_pairing = interleaved,
      .context = 4096,
      .norm_eps = 1e-5},
-    {.hf = "minicpm3",
-     .gguf = "minicpm3",
-     .context = 32768,
-     .norm_eps = 1e-5,
-     .tied = true,
-     .qkv_bias = never,
-     .output_bias = never,
-     .scales = Scales::minicpm,
-     .latent = {.q_rank = 768, .kv_rank = 256, .nope_dim = 64, .rope_dim = 32}},
-    {.hf = "youtu",
-     .pairing = interleaved,
-     .pairing_key = "rope_interleave",
-     .context = 131072,
-     .tied = true,
-     .qkv_bias = never,
-     .output_bias = never,
-     .mlp_bias = never,
-     .latent = {.q_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128},
-     .idle_keys = " embedding_initializer_range "},
     {.hf = "hunyuan_v1_dense",
      .gguf = "hunyuan-dense",
      .qk_norm = QkNorm::head_behind_rope,
@@ -336,8 +224,12 @@ constexpr Family table[] = {
      .mlp_bias = never},
 };
 
+std::array<std::span<const Family>, 4> all_rows() {
+  return {table, layer_norm_families(), mixture_families(), latent_families()};
+}
+
 const Family* find(std::string_view Family::*member, std::string_view name) {
-  for (const std::span<const Family> rows : {std::span<const Family>(table), mixture_families()})
+  for (const std::span<const Family> rows : all_rows())
     for (const Family& each : rows)
       if (!name.empty() && each.*member == name) return &each;
   return nullptr;
@@ -355,7 +247,7 @@ const Family* family_of(std::string_view either) {
 
 std::string known_families(std::string_view Family::*name) {
   std::vector<std::string_view> all;
-  for (const std::span<const Family> rows : {std::span<const Family>(table), mixture_families()})
+  for (const std::span<const Family> rows : all_rows())
     for (const Family& each : rows)
       if (!(each.*name).empty() && &each == find(name, each.*name)) all.push_back(each.*name);
   return one_of(all);

@@ -137,8 +137,8 @@ struct Family {
   bool ntk_alpha = false;      // the scaling called dynamic has an alpha that stretches theta once and for all
   bool tied = false;
   FlagKey qkv_bias = {"attention_bias"}, output_bias = {"attention_bias"}, mlp_bias = {"mlp_bias"};
-  bool head_bias = false, sinks = false;
-  FlagKey parallel = {};
+  FlagKey head_bias = {}, parallel = {};
+  bool sinks = false;
   Windows windows = Windows::none;
   index window = 0, period = 0, full_layers = 28;
   Turning turning = Turning::all;
@@ -174,8 +174,10 @@ inline MoeGroupScore moe_group_score(const ExpertsConfig& experts) {
   return experts.groups > 1 && experts.score == MoeScore::sigmoid ? MoeGroupScore::sum_of_two : MoeGroupScore::best;
 }
 
-// Rows of mixtures of experts, which stand in a file of their own.
+// Rows that stand in files of their own.
+std::span<const Family> layer_norm_families();
 std::span<const Family> mixture_families();
+std::span<const Family> latent_families();
 
 // The row of a name; null where there is none.
 const Family* family_of_hf(std::string_view model_type);

@@ -68,6 +68,8 @@ bool has_expert_gate_bias(const Config& c, const Layer& layer) { return has_expe
 bool has_choice_bias(const Config& c, const Layer& layer) { return layer.sparse && c.experts.choice_bias; }
 bool has_shared(const Config& c, const Layer& layer) { return layer.sparse && c.experts.shared_hidden > 0; }
 bool has_gated_shared(const Config& c, const Layer& layer) { return has_shared(c, layer) && c.gated; }
+bool has_shared_bias(const Config& c, const Layer& layer) { return has_shared(c, layer) && c.mlp_bias; }
+bool has_shared_gate_bias(const Config& c, const Layer& layer) { return has_shared_bias(c, layer) && c.gated; }
 bool has_shared_gate(const Config& c, const Layer& layer) { return has_shared(c, layer) && c.experts.shared_gate; }
 
 // In the order of Part, which is the order of packing but for the last norm.
@@ -119,8 +121,11 @@ constexpr Row table[] = {
     {Part::expert_down, "ffn_down_exps.weight", Size::dim, Size::expert_hidden, sparse, true, Size::experts},
     {Part::expert_down_bias, "ffn_down_exps.bias", Size::experts, Size::dim, has_expert_biases},
     {Part::shared_gate, "ffn_gate_shexp.weight", Size::shared_hidden, Size::dim, has_gated_shared},
+    {Part::shared_gate_bias, "ffn_gate_shexp.bias", Size::shared_hidden, Size::none, has_shared_gate_bias},
     {Part::shared_up, "ffn_up_shexp.weight", Size::shared_hidden, Size::dim, has_shared},
+    {Part::shared_up_bias, "ffn_up_shexp.bias", Size::shared_hidden, Size::none, has_shared_bias},
     {Part::shared_down, "ffn_down_shexp.weight", Size::dim, Size::shared_hidden, has_shared},
+    {Part::shared_down_bias, "ffn_down_shexp.bias", Size::dim, Size::none, has_shared_bias},
     {Part::shared_router, "ffn_gate_inp_shexp.weight", Size::dim, Size::none, has_shared_gate},
     {Part::ffn_post_norm, "post_ffw_norm.weight", Size::dim, Size::none, behind_ffn},
 };

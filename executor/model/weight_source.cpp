@@ -57,6 +57,9 @@ ConstView<1>* vector_of(LayerWeights& layer, Part part) {
     case Part::expert_up_bias: return &layer.mixture.up.bias;
     case Part::expert_down_bias: return &layer.mixture.down.bias;
     case Part::choice_bias: return &layer.mixture.choice_bias;
+    case Part::shared_gate_bias: return &layer.mixture.shared_gate_up.front().bias;
+    case Part::shared_up_bias: return &layer.mixture.shared_gate_up.back().bias;
+    case Part::shared_down_bias: return &layer.mixture.shared_down.bias;
     case Part::shared_router: return &layer.mixture.shared_router;
     default: return nullptr;
   }

@@ -101,7 +101,8 @@ void add_apart(const WeightTensor& one, const std::string& part, std::vector<Wei
 // Mixtral's first files have a matrix for each expert, and later ones gate and up in one tensor.
 class GgufExpertTensors : public ::testing::Test {
  protected:
-  const TinyModel from_ = tiny_model(tiny_mixture("qwen3moe"));
+  explicit GgufExpertTensors(const ModelConfig& config = tiny_mixture("qwen3moe")) : from_(tiny_model(config)) {}
+  const TinyModel from_;
   std::vector<WeightTensor> apart_, fused_;
   std::vector<float> gate_and_up_;
 
@@ -190,6 +191,85 @@ TEST_F(GgufExpertTensors, that_do_not_make_a_whole_are_refused) {
   auto few = fused_;
   few.back().extents[0] -= 1;
   refused(few, StatusCode::corrupt_data, {"ffn_gate_up_exps", "3, the count of experts"});
+}
+
+// gpt-oss has biases, [experts, n], which come in the same forms.
+class GgufExpertBiases : public GgufExpertTensors {
+ protected:
+  static ModelConfig with_biases() {
+    ModelConfig c = tiny_config("gpt-oss");
+    c.experts = {.count = experts, .top_k = 2, .hidden = hidden, .biases = true, .renormalize = true};
+    c.activation = Activation::clipped_swiglu, c.sinks = c.qkv_bias = c.output_bias = true;
+    return c;
+  }
+  GgufExpertBiases() : GgufExpertTensors(with_biases()) {}
+  static bool is_bias(const WeightTensor& each, const std::string& part) {
+    return each.name == "blk.0." + part + ".bias";
+  }
+  std::vector<float> both_;
+  // gate and up in one tensor, or all of them by expert.
+  std::vector<WeightTensor> fused_biases() {
+    std::vector<WeightTensor> tensors;
+    const WeightTensor &gate = *from_.file.find("blk.0.ffn_gate_exps.bias"),
+                       &up = *from_.file.find("blk.0.ffn_up_exps.bias");
+    for (index e = 0; e < experts; ++e)
+      for (const WeightTensor* half : {&gate, &up}) {
+        const auto* values = reinterpret_cast<const float*>(half->data) + e * hidden;
+        both_.insert(both_.end(), values, values + hidden);
+      }
+    for (const WeightTensor& each : fused_)
+      if (!is_bias(each, "ffn_gate_exps") && !is_bias(each, "ffn_up_exps")) tensors.push_back(each);
+    tensors.push_back(gate);
+    tensors.back().name = "blk.0.ffn_gate_up_exps.bias";
+    tensors.back().extents[1] *= 2, tensors.back().bytes *= 2;
+    tensors.back().data = reinterpret_cast<const std::byte*>(both_.data());
+    return tensors;
+  }
+  std::vector<WeightTensor> biases_apart() {
+    std::vector<WeightTensor> tensors;
+    for (const WeightTensor& each : apart_) {
+      const std::string stem = each.name.substr(0, each.name.find("_exps.bias"));
+      if (stem == each.name) {
+        tensors.push_back(each);
+        continue;
+      }
+      for (index e = 0; e < experts; ++e) {
+        WeightTensor& one = tensors.emplace_back(each);
+        one.name = stem + "." + std::to_string(e) + ".bias";
+        one.rank = 1, one.extents = {each.extents[1]}, one.bytes /= experts, one.data += e * one.bytes;
+      }
+    }
+    return tensors;
+  }
+};
+
+TEST_F(GgufExpertBiases, of_each_expert_and_of_gate_above_up_are_the_same_model) {
+  for (const auto& tensors : {fused_biases(), biases_apart()}) {
+    const auto file = loaded(tensors);
+    ASSERT_TRUE(file) << file.error().message();
+    expect_same(*file);
+    const WeightTensor& up = *file->find("blk.0.ffn_up_exps.bias");
+    EXPECT_TRUE(up.is_contiguous());  // operators read all rows as they lie
+  }
+}
+
+TEST_F(GgufExpertBiases, that_do_not_make_a_whole_are_refused) {
+  auto odd = fused_biases();
+  odd.back().extents[1] -= 1;
+  refused(odd, StatusCode::corrupt_data, {"ffn_gate_up_exps.bias", "even"});
+  auto flat = fused_biases();
+  flat.back().rank = 1, flat.back().extents = {2 * hidden * experts};
+  refused(flat, StatusCode::corrupt_data, {"ffn_gate_up_exps.bias", "2, the first one 3"});
+  auto missing = biases_apart();
+  std::erase_if(missing, [](const auto& each) { return each.name == "blk.0.ffn_down.2.bias"; });
+  refused(missing, StatusCode::not_found, {"blk.0.ffn_down_exps.bias", "expert 2"});
+  auto both = biases_apart();
+  both.push_back(*from_.file.find("blk.0.ffn_down_exps.bias"));
+  refused(both, StatusCode::corrupt_data, {"two tensors", "ffn_down"});
+  auto square = biases_apart();
+  for (WeightTensor& each : square)
+    if (each.name == "blk.0.ffn_up.1.bias") each.rank = 2, each.extents = {1, hidden};
+  refused(square, StatusCode::corrupt_data, {"blk.0.ffn_up.1.bias", "[1, 32]", "must have 1"});
 }
 
 TEST(gguf_experts, keys_that_no_operator_could_obey_are_refused) {

@@ -107,6 +107,37 @@ TEST(interleaved_experts, gate_and_up_by_turns_in_blocks) {
   }
 }
 
+// What tools that quantize them leave: a linear of each expert, with its bias.
+TEST(interleaved_experts, of_each_expert) {
+  Shard s = around_interleaved();
+  const std::string room = layer + std::string("mlp.experts.");
+  s.header.erase(room + "gate_up_proj_bias"), s.header.erase(room + "down_proj_bias");
+  for (index e = 0; e < experts; ++e)
+    for (const auto& [part, first] : {std::pair{"gate", 100.0f}, {"up", 200.0f}, {"down", 300.0f}}) {
+      const std::string stem = room + std::to_string(e) + "." + part + "_proj.";
+      s.add(stem + "weight", {hidden, dim}, first + static_cast<float>(e)),
+          s.add(stem + "bias", {dim}, first - static_cast<float>(e));
+    }
+  Json json = interleaved_config();
+  json.erase("quantization_config");
+  const TemporaryDirectory d;
+  const auto file = load_checkpoint(d, s, json);
+  ASSERT_TRUE(file) << file.error().message();
+  std::vector<float> row;
+  for (const auto& [name, first] :
+       {std::pair{"blk.0.ffn_gate_exps.bias", 100.0f}, {"blk.0.ffn_down_exps.bias", 300.0f}})
+    for (index e = 0; e < experts; ++e) {
+      ASSERT_TRUE(file->read_row(*file->find(name), e, row));
+      EXPECT_EQ(row[0], first - static_cast<float>(e)) << name << " " << e;
+    }
+  Shard both = with_blocks();  // of each expert and of all
+  both.add(room + "0.up_proj.weight", {hidden, dim}), both.add(room + "1.up_proj.weight", {hidden, dim});
+  both.add(room + "2.up_proj.weight", {hidden, dim});
+  const auto twice = load_checkpoint(d, both, interleaved_config());
+  ASSERT_FALSE(twice.has_value());
+  expect_refused(twice.error(), StatusCode::corrupt_data, {"two tensors", "blk.0.ffn_up_exps.weight"});
+}
+
 TEST(interleaved_experts, gate_and_up_by_turns_that_do_not_fit_are_refused) {
   const auto wrong = [](StatusCode code, const std::function<void(Shard&, Json&)>& change,
                         std::initializer_list<const char*> words) {

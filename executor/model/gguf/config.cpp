@@ -82,7 +82,7 @@ void read_tensors(const GgufFile& file, GgufMetadata& meta, const Family& family
     if (tensor.name == "output.weight") c.tie_embeddings = false;
     if (tensor.name == "blk.0.attn_q.bias" || tensor.name == "blk.0.attn_qkv.bias") c.qkv_bias = true;
     if (tensor.name == "blk.0.attn_output.bias") c.output_bias = true;
-    if (tensor.name == "blk.0.ffn_down.bias") c.mlp_bias = true;
+    if (tensor.name == "blk.0.ffn_down.bias" || tensor.name == "blk.0.ffn_down_shexp.bias") c.mlp_bias = true;
     if (tensor.name == "blk.0.attn_norm.bias") c.norm_bias = true;
     if (tensor.name == "output.bias") c.head_bias = true;
     if (tensor.name == "blk.0.ffn_norm.weight" && family.parallel.key) c.parallel = false;

@@ -46,11 +46,11 @@ Expected<ModelFile> gguf_model(const GgufFile& file) {
       flatten_head_norm(model.config, tensors.back());
     }
   }
-  auto together = experts.tensors(model.path);
+  std::vector<std::shared_ptr<const Mapping>> memory = file.mappings();
+  auto together = experts.tensors(model.path, memory);
   if (!together) return failure(std::move(together.error()));
   std::move(together->begin(), together->end(), std::back_inserter(tensors));
   if (Status status = split_tensors(model.config, model.path, tensors); !status) return failure(std::move(status));
-  std::vector<std::shared_ptr<const Mapping>> memory = file.mappings();
   if (Status status = join_gguf_latent(model.config, model.path, tensors, memory); !status)
     return failure(std::move(status));
   model.set_tensors(std::move(tensors), std::move(memory));

@@ -51,7 +51,9 @@ bool take_gguf_expert(std::string_view name, ExpertTensors::Place& place) {
     std::string_view rest = name;
     if (!take(rest, part)) continue;
     const bool of_one = take(rest, ".") && take_number(rest, place.expert);
-    if (rest == (of_one ? ".weight" : "_exps.weight")) return place.part = std::string(part) + "_exps", true;
+    if (!of_one && !take(rest, "_exps")) continue;
+    place.bias = rest == ".bias";
+    if (place.bias || rest == ".weight") return place.part = std::string(part) + "_exps", true;
   }
   return false;
 }

@@ -54,7 +54,8 @@ bool is_read(std::string_view key, const Family& family) {
                                           "logits_scaling"};
   const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
   for (const FlagKey& flag :
-       {family.qkv_bias, family.output_bias, family.mlp_bias, family.norm_bias, family.parallel, family.has_qk_norm})
+       {family.qkv_bias, family.output_bias, family.mlp_bias, family.norm_bias, family.head_bias, family.parallel,
+        family.has_qk_norm})
     if (flag.key && key == flag.key) return true;
   // Gemma's files have a hidden_act, too, that nobody reads beside the hidden_activation that counts.
   const bool gemma_says = key == "hidden_act" || key == "hidden_activation";
@@ -212,11 +213,12 @@ Expected<ModelConfig> text_config(const Json& config, const std::string& origin)
                                    {family.output_bias, &c.output_bias},
                                    {family.mlp_bias, &c.mlp_bias},
                                    {family.norm_bias, &c.norm_bias},
+                                   {family.head_bias, &c.head_bias},
                                    {family.parallel, &c.parallel}}) {
     *fact = flag.otherwise;
     if (flag.key) f.boolean(flag.key, *fact);
   }
-  c.norms = family.norms(c.parallel), c.norm = family.norm, c.head_bias = family.head_bias;
+  c.norms = family.norms(c.parallel), c.norm = family.norm;
   c.sinks = family.sinks;
   bool has_qk_norm = family.has_qk_norm.otherwise;
   if (family.has_qk_norm.key) f.boolean(family.has_qk_norm.key, has_qk_norm);

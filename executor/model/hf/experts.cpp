@@ -196,10 +196,13 @@ bool take_hf_expert(std::string_view name, ExpertTensors::Place& place) {
   const auto number = std::from_chars(name.data(), name.data() + name.size(), place.expert);
   if (number.ec != std::errc{} || place.expert < 0) return false;
   name.remove_prefix(static_cast<std::size_t>(number.ptr - name.data()));
+  constexpr std::string_view weight = ".weight", bias = ".bias";
+  place.bias = name.ends_with(bias);
+  if (!place.bias && !name.ends_with(weight)) return false;
+  name.remove_suffix((place.bias ? bias : weight).size());
   constexpr std::pair<std::string_view, const char*> parts[] = {
-      {".gate_proj.weight", "ffn_gate_exps"}, {".up_proj.weight", "ffn_up_exps"},
-      {".down_proj.weight", "ffn_down_exps"}, {".w1.weight", "ffn_gate_exps"},
-      {".w3.weight", "ffn_up_exps"},          {".w2.weight", "ffn_down_exps"}};
+      {".gate_proj", "ffn_gate_exps"}, {".up_proj", "ffn_up_exps"}, {".down_proj", "ffn_down_exps"},
+      {".w1", "ffn_gate_exps"},        {".w3", "ffn_up_exps"},      {".w2", "ffn_down_exps"}};
   for (const auto& [theirs, ours] : parts)
     if (name == theirs) return place.part = ours, true;
   return false;

@@ -90,10 +90,8 @@ class HfLoader {
     auto quantization = read_quantization(document->root(), config_path);
     if (!quantization) return failure(std::move(quantization.error()));
     quantized_ = HfQuantizedParts(*quantization);
-    if (family_->mixture.interleaved)
-      interleaved_ = HfInterleavedExperts(model_.config);
-    else
-      experts_ = ExpertTensors(model_.config.experts.count);
+    if (family_->mixture.interleaved) interleaved_ = HfInterleavedExperts(model_.config);
+    experts_ = ExpertTensors(model_.config.experts.count);
     head_norms_ = HfHeadNorms(model_.config);
     if (Status status = read_shards(single); !status) return failure(std::move(status));
     auto linears = quantized_.tensors(memory_);
@@ -102,7 +100,7 @@ class HfLoader {
       const std::string name = each.name;
       if (Status status = add(config_path, name, std::move(each)); !status) return failure(std::move(status));
     }
-    if (Status status = gather(experts_.tensors(config_path)); !status) return failure(std::move(status));
+    if (Status status = gather(experts_.tensors(config_path, memory_)); !status) return failure(std::move(status));
     if (Status status = gather(interleaved_.tensors(memory_)); !status) return failure(std::move(status));
     if (Status status = gather(head_norms_.tensors(config_path, memory_)); !status) return failure(std::move(status));
     if (Status status = split_tensors(model_.config, config_path, tensors_); !status) return failure(std::move(status));
@@ -120,10 +118,14 @@ class HfLoader {
   }
 
  private:
-  // Tensors that were put together.
+  // Tensors that were put together, in a form of their own: the same ones may lie there in another.
   Status gather(Expected<std::vector<WeightTensor>> made) {
     if (!made) return std::move(made.error());
-    std::move(made->begin(), made->end(), std::back_inserter(tensors_));
+    for (WeightTensor& each : *made) {
+      if (!names_.insert(each.name).second)
+        return {StatusCode::corrupt_data, model_.path + ": two tensors for " + quote(each.name)};
+      tensors_.push_back(std::move(each));
+    }
     return {};
   }
 

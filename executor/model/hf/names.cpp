@@ -10,8 +10,8 @@
 namespace inlay::exec {
 
 bool is_of_another_modality(std::string_view name) {
-  constexpr std::string_view models[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
-                                         "model.multi_modal_projector."};
+  constexpr std::string_view models[] = {"vision_tower.", "multi_modal_projector.", "mm_projector.",
+                                         "model.vision_tower.", "model.multi_modal_projector."};
   return std::any_of(std::begin(models), std::end(models),
                      [&](std::string_view each) { return name.starts_with(each); });
 }

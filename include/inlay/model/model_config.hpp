@@ -131,7 +131,7 @@ struct ModelConfig {
   bool tie_embeddings = false;  // there is no output.weight: token_embd.weight is the head
   bool qkv_bias = false;        // attn_q.bias, attn_k.bias, attn_v.bias
   bool output_bias = false;     // attn_output.bias
-  bool mlp_bias = false;        // ffn_gate.bias, ffn_up.bias, ffn_down.bias
+  bool mlp_bias = false;        // ffn_gate.bias, ffn_up.bias, ffn_down.bias, and those of a shared expert
   bool head_bias = false;       // output.bias
   bool sinks = false;           // attn_sinks.weight: a score of each head that has no value
   NormKind norm = NormKind::rms;

@@ -67,8 +67,11 @@ enum class Part : unsigned char {
   expert_down,
   expert_down_bias,
   shared_gate,
+  shared_gate_bias,
   shared_up,
+  shared_up_bias,
   shared_down,
+  shared_down_bias,
   shared_router,
   ffn_post_norm
 };

@@ -112,6 +112,8 @@ CASES = {
     "ernie4_5_moe": ("ernie4_5_moe", dict(moe_num_experts=6, moe_k=3, moe_intermediate_size=20, moe_num_shared_experts=2)),
     "ernie4_5_moe, spaced": ("ernie4_5_moe", dict(moe_num_experts=4, moe_k=2, moe_intermediate_size=20, moe_num_shared_experts=0,
                                                   moe_layer_interval=2, tie_word_embeddings=True)),
+    "ernie4_5_moe, biases": ("ernie4_5_moe", dict(moe_num_experts=4, moe_k=2, moe_intermediate_size=20, moe_num_shared_experts=1,
+                                                  use_bias=True)),
     "gpt_oss": ("gpt_oss", dict(num_local_experts=5, num_experts_per_tok=2, intermediate_size=24, head_dim=12, sliding_window=6,
                                 rope_parameters=YARN | dict(truncate=False))),
     "gpt_oss, without biases of attention": ("gpt_oss", dict(num_local_experts=4, num_experts_per_tok=4, intermediate_size=24,
@@ -130,6 +132,9 @@ CASES = {
     "deepseek_v3, halves": ("deepseek_v3", LATENT | dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=20, n_group=1,
                                                          topk_group=1, norm_topk_prob=False, first_k_dense_replace=3,
                                                          rope_interleave=False, v_head_dim=20, rope_parameters=YARN)),
+    "kimi_k2": ("deepseek_v3", LATENT | dict(n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=20, n_group=1, topk_group=1,
+                                             first_k_dense_replace=1, routed_scaling_factor=2.827, rope_parameters=YARN | dict(
+                                                 rope_theta=5e4, beta_fast=1.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0)), "kimi_k2"),
     "glm4_moe_lite": ("glm4_moe_lite", LATENT | dict(n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=20,
                                                      mlp_layer_types=["dense", "sparse", "dense", "sparse"], rms_norm_eps=1e-6)),
     "youtu": ("youtu", LATENT | dict(tie_word_embeddings=True, pad_token_id=None)),  # whose row of the embedding it sets to 0
@@ -177,7 +182,8 @@ def together(shapes):
 
 
 @torch.no_grad()
-def case(architecture, settings):
+def case(architecture, settings, name=None):
+    """`name`: what the files of a family call what transformers computes as another."""
     config = CONFIG_MAPPING[architecture](**(SIZES | settings))
     norm_at = 0 if "gemma" in architecture or architecture == "nemotron" else 1
     with tempfile.TemporaryDirectory() as place:  # the checkpoint has other names than the model: each expert's
@@ -192,7 +198,7 @@ def case(architecture, settings):
     ids = [(i * 37 + 11) % VOCAB for i in range(TOKENS)]
     logits = model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
     kept = {k: v for k, v in config.to_diff_dict().items() if k not in ("transformers_version", "dtype")}
-    return dict(config=kept | {"model_type": architecture}, tensors=together(shapes),
+    return dict(config=kept | {"model_type": name or architecture}, tensors=together(shapes),
                 logits={row: [float(f"{x:.9g}") for x in logits[row]] for row in ROWS})
 
 
