@@ -26,6 +26,7 @@ void add_all() {
     figure("deepseek_v3", {.tokens = tokens});
     figure("qwen3", MoeRoutingShape::qwen3(tokens));
     figure("gpt_oss", MoeRoutingShape::gpt_oss(tokens));
+    figure("phi_moe", MoeRoutingShape::phi_moe(tokens));
   }
 }
 

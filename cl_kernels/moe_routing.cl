@@ -21,6 +21,7 @@
 #define SOFTMAX 0  // MoeScore
 #define SIGMOIDS 1
 #define OF_CHOSEN 2
+#define SPARSEMIXER 3
 
 #define BLOCK VECTOR(WIDTH)
 #define GONE (-INFINITY)
@@ -147,6 +148,26 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void moe_routing_choos
   }
   group_barrier();
 
+  if (args.score == SPARSEMIXER) {
+    // Each choice's share among the experts that are left and near it; those that were chosen go.
+    for (int j = 0; j < args.top_k; ++j) {
+      const float most_left = scores[ids[j]];
+      float near = 0;
+      for (long e = LANE; e < args.experts; e += LANES) {
+        const float distance = most_left - scores[e], bound = 2 * args.jitter * fmax(fabs(scores[e]), most_left);
+        if (scores[e] != GONE && !(distance > bound)) near += EXP(1)(-distance);
+      }
+      near = butterfly_sum(near, butterfly_room);
+      group_barrier();
+      if (LANE == 0) {
+        weights[j] = QUOTIENT(1)(1.0f, near);
+        scores[ids[j]] = GONE;
+      }
+      group_barrier();
+    }
+    for (int j = LANE; j < args.top_k; j += LANES) scores[ids[j]] = weights[j];
+    group_barrier();
+  }
   const float largest = scores[ids[0]];
   float chosen = 0;
   for (int j = LANE; j < args.top_k; j += LANES)

@@ -157,12 +157,35 @@ template <class Level> void keep_groups(const MoeRouting<Host>& op, const Routin
       for (index e = g * of_group; e < (g + 1) * of_group; ++e) scratch.choice[e] = routing_gone;
 }
 
+// Sparsemixer's weights: each choice's share among the experts that are left and near it. `score` has logits, of which
+// those that were chosen go.
 template <class Level>
-void weigh_chosen(const MoeRouting<Host>& op, const float* score, const std::int32_t* ids, float doubt,
-                  float* weights) {
+void weigh_near(const MoeRouting<Host>& op, float* score, const std::int32_t* ids, float* weights) {
+  using F = simd::Floats<Level>;
+  const index experts = op.logits.extents[1], top_k = op.weights.extents[1];
+  const F jitter(2 * op.jitter);
+  for (index j = 0; j < top_k; ++j) {
+    const F largest(score[ids[j]]);
+    F sum;
+    registers<F>(0, experts, [&](index i, auto n) {
+      const F logit = load<F>(score + i, n), distance = largest - logit;
+      F power = select(jitter * max(abs(logit), largest) < distance, F(), exp_below(F() - distance));
+      if constexpr (!std::is_same_v<decltype(n), All>) power = select(F::first(n), power, F());
+      sum = sum + power;
+    });
+    weights[j] = 1 / reduce_sum(sum);
+    score[ids[j]] = routing_gone;
+  }
+}
+
+template <class Level>
+void weigh_chosen(const MoeRouting<Host>& op, float* score, const std::int32_t* ids, float doubt, float* weights) {
   const index top_k = op.weights.extents[1];
   float sum = 0;
-  for (index j = 0; j < top_k; ++j) weights[j] = score[ids[j]];
+  if (op.score == MoeScore::sparsemixer)
+    weigh_near<Level>(op, score, ids, weights);
+  else
+    for (index j = 0; j < top_k; ++j) weights[j] = score[ids[j]];
   if (op.score == MoeScore::softmax_of_chosen) {
     const float most = weights[0];
     for (index j = 0; j < top_k; ++j) sum += weights[j] = __builtin_expf(weights[j] - most);

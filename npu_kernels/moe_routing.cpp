@@ -74,6 +74,7 @@ Program program(GlobalMemory& memory, const MoeRouting<Host>& op, const Choices&
                               .sums_two = op.group_score == MoeGroupScore::sum_of_two,
                               .renormalize = op.renormalize,
                               .scale = op.scale,
+                              .jitter = op.jitter,
                               .tile = std::clamp<index>(ceil_div(tokens, workers), 1,
                                                         std::min(largest_tile, tokens_that_fit(memory.device(), op)))};
   if (operands.biased) operands.bias = memory.bind("bias", op.bias);

@@ -75,13 +75,34 @@ std::vector<index> chosen_by(const MoeRouting<Host>& op, const Scores& of) {
   return largest_of(of.choice, experts, op.weights.extents[1]);
 }
 
+// Each choice's share among the experts that are left and near it. Who is near is a matter of f32.
+std::vector<double> weights_among_the_near(const MoeRouting<Host>& op, const Scores& of,
+                                           const std::vector<index>& chosen) {
+  std::vector<double> weights;
+  std::vector<bool> taken(of.choice.size());
+  for (index c : chosen) {
+    const auto largest = static_cast<float>(of.choice[c]);
+    double sum = 0;
+    for (std::size_t e = 0; e < taken.size(); ++e) {
+      const auto logit = static_cast<float>(of.choice[e]);
+      const float distance = largest - logit, bound = 2 * op.jitter * std::max(std::abs(logit), largest);
+      if (!taken[e] && !(distance > bound)) sum += std::exp(of.choice[e] - of.choice[c]);
+    }
+    taken[c] = true;
+    weights.push_back(1 / sum);
+  }
+  return weights;
+}
+
 // In the order of `chosen`.
 std::vector<double> weights_of(const MoeRouting<Host>& op, const Scores& of, const std::vector<index>& chosen) {
   std::vector<double> weights;
   double sum = 0, rescaled = 0;
+  if (op.score == MoeScore::sparsemixer) weights = weights_among_the_near(op, of, chosen);
   for (index e : chosen)
-    weights.push_back(op.score == MoeScore::softmax_of_chosen ? std::exp(of.score[e] - of.score[chosen[0]])
-                                                              : of.score[e]);
+    if (op.score != MoeScore::sparsemixer)
+      weights.push_back(op.score == MoeScore::softmax_of_chosen ? std::exp(of.score[e] - of.score[chosen[0]])
+                                                                : of.score[e]);
   for (double w : weights) sum += w;
   if (op.score == MoeScore::softmax_of_chosen)
     for (double& w : weights) w /= sum;

@@ -13,7 +13,7 @@ struct MoeRoutingShape {
   MoeScore score = MoeScore::sigmoid;
   MoeGroupScore group_score = MoeGroupScore::sum_of_two;
   bool has_bias = true, renormalize = true;
-  float scale = 2.5f;
+  float scale = 2.5f, jitter = 0;
 
   void read(auto& from) {
     from.size("tokens", tokens), from.size("experts", experts), from.size("top_k", top_k);
@@ -37,6 +37,13 @@ struct MoeRoutingShape {
     return shape;
   }
 
+  static MoeRoutingShape phi_moe(index tokens, DType type = DType::f32) {
+    MoeRoutingShape shape = qwen3(tokens, type);
+    shape.experts = 16, shape.top_k = 2, shape.score = MoeScore::sparsemixer, shape.renormalize = false;
+    shape.jitter = 0.01f;
+    return shape;
+  }
+
   MoeRouting<Host> make(Tensors& tensors) const {
     return {.logits = tensors.in(type, {tokens, experts}, {{-4, 4}}),
             .bias = has_bias ? tensors.kept(DType::f32, {experts}, {{-0.1, 0.1}}) : ConstView<1>(),
@@ -50,7 +57,8 @@ struct MoeRoutingShape {
             .groups_kept = groups_kept,
             .group_score = group_score,
             .renormalize = renormalize,
-            .scale = scale};
+            .scale = scale,
+            .jitter = jitter};
   }
   // A score is some 20 operations, and each look for the largest reads what is left of a token's.
   CallCost cost() const {

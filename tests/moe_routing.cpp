@@ -13,7 +13,7 @@ struct Router {
   MoeScore score;
   MoeGroupScore group_score;
   bool has_bias, renormalize;
-  float scale;
+  float scale, jitter = 0;
 };
 const Router routers[] = {
     {"DeepSeek-V3", 256, 8, 8, 4, MoeScore::sigmoid, MoeGroupScore::sum_of_two, true, true, 2.5f},
@@ -24,6 +24,7 @@ const Router routers[] = {
     {"gpt-oss-20b", 32, 4, 1, 1, MoeScore::softmax_of_chosen, MoeGroupScore::best, false, false, 1},
     {"gpt-oss-120b", 128, 4, 1, 1, MoeScore::softmax_of_chosen, MoeGroupScore::best, false, false, 1},
     {"Mixtral", 8, 2, 1, 1, MoeScore::softmax, MoeGroupScore::best, false, true, 1},
+    {"Phi-3.5-MoE", 16, 2, 1, 1, MoeScore::sparsemixer, MoeGroupScore::best, false, false, 1, 0.01f},
     {"Llama 4", 16, 1, 1, 1, MoeScore::sigmoid, MoeGroupScore::best, false, false, 1},
 };
 
@@ -33,7 +34,7 @@ MoeRoutingCase case_of(const Router& router, DType type, index tokens, Layout la
   if (router.has_bias) c.bias = Tensor<1>(DType::f32, {router.experts}).uniform(rng, -0.2, 0.2);
   c.score = router.score, c.group_score = router.group_score;
   c.groups = router.groups, c.groups_kept = router.groups_kept;
-  c.renormalize = router.renormalize, c.scale = router.scale;
+  c.renormalize = router.renormalize, c.scale = router.scale, c.jitter = router.jitter;
   return c;
 }
 
@@ -59,8 +60,9 @@ TEST(moe_routing, sweep) {
         if (top_k > 20 && turn % 4 != 0) top_k = 20;
         MoeRoutingCase c = moe_routing_case(type, row_counts[turn % 5], experts, top_k, layouts[turn % 3]);
         c.logits.uniform(rng, -3, 3);
-        c.score = static_cast<MoeScore>(turn % 3);
-        if (c.score != MoeScore::softmax_of_chosen && turn % 5 < 2)
+        c.score = static_cast<MoeScore>(turn % 4);
+        if (c.score == MoeScore::sparsemixer) c.jitter = turn % 3 == 0 ? 0.01f : 0.3f;
+        if (c.score < MoeScore::softmax_of_chosen && turn % 5 < 2)
           c.bias = Tensor<1>(DType::f32, {experts}).uniform(rng, -1, 1);
         c.renormalize = turn % 2 == 0;
         c.scale = turn % 7 == 0 ? -0.5f : 1;
@@ -175,7 +177,7 @@ TEST(moe_routing, logits_decide_where_there_is_no_bias) {
 TEST(moe_routing, what_is_not_finite) {
   Rng rng(5);
   const double nan = std::nan("");
-  for (MoeScore score : {MoeScore::softmax, MoeScore::sigmoid, MoeScore::softmax_of_chosen})
+  for (MoeScore score : {MoeScore::softmax, MoeScore::sigmoid, MoeScore::softmax_of_chosen, MoeScore::sparsemixer})
     for (bool grouped : {false, true}) {
       MoeRoutingCase c = moe_routing_case(DType::f32, 9, 24, 3);
       c.logits.uniform(rng, -3, 3);
@@ -186,9 +188,11 @@ TEST(moe_routing, what_is_not_finite) {
       for (index e = 0; e < 24; ++e) set(4, {e}, -infinity), set(5, {e}, nan), set(6, {e}, infinity);
       for (index e = 1; e < 24; ++e) set(7, {e}, e % 2 ? -infinity : nan);
       c.score = score;
-      if (grouped && score != MoeScore::softmax_of_chosen) c.groups = 4, c.groups_kept = 2;
+      const bool alone = score >= MoeScore::softmax_of_chosen;
+      if (score == MoeScore::sparsemixer) c.jitter = grouped ? 0.05f : 0.0f;
+      if (grouped && !alone) c.groups = 4, c.groups_kept = 2;
       ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c, {.nan = true}));
-      if (score == MoeScore::softmax_of_chosen) continue;
+      if (alone) continue;
       c.bias = Tensor<1>(DType::f32, {24}).uniform(rng, -1, 1);
       c.group_score = MoeGroupScore::sum_of_two;
       for (index e : {2, 11}) c.bias.set(e, -infinity);
@@ -220,8 +224,44 @@ TEST(moe_routing, scores_of_next_to_nothing) {
   ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c, {.loose = "all scores are 0, and so are the weights"}));
 }
 
+// Sparsemixer by hand: of 4, 3.95, 3 and -1 the second is near the first (0.05 <= 0.02 * 4), the third is not. Of those
+// left 3.95 is alone. Below zero the distance counts by the size of the other logit: -2 is near -1.97, -2.2 is not.
+TEST(moe_routing, sparsemixer_by_hand) {
+  const double logits[] = {3, 4, -1, 3.95, -2, -9, -1.97, -2.2};
+  const double near = 1 / (1 + std::exp(-0.05)), below = 1 / (1 + std::exp(-0.03));
+  const auto expect = [&](auto&& run) {
+    MoeRoutingCase c = moe_routing_case(DType::f32, 2, 4, 2);
+    for (index i = 0; i < 8; ++i) c.logits.set(i, logits[i]);
+    c.score = MoeScore::sparsemixer, c.jitter = 0.01f;
+    ASSERT_TRUE(ok(run(c.op())));
+    const double ids[] = {1, 3, 2, 0}, weights[] = {near, 1, below, 1};
+    for (index k = 0; k < 4; ++k) {
+      EXPECT_EQ(c.ids.get(k), ids[k]) << k;
+      EXPECT_NEAR(c.weights.get(k), weights[k], 1e-6) << k;
+    }
+  };
+  Reference reference;
+  expect([&](const auto& op) { return run(reference, op); });
+  on_every_backend([&](const std::string&, auto run) { expect(run); });
+}
+
+// Who is near is the same on every backend, at the bound itself too, and with no jitter: equals alone.
+TEST(moe_routing, sparsemixer_at_its_bound) {
+  Rng rng(12);
+  for (float jitter : {0.0f, 0.125f, 0.01f})
+    for (DType type : {DType::f32, DType::bf16}) {
+      MoeRoutingCase c = moe_routing_case(type, 40, 16, 3);
+      c.logits.uniform(rng, -3, 3);
+      for (index t = 0; t < 40; ++t)
+        for (index e = 0; e < 16; e += 2)
+          c.logits.set(t * 16 + e, static_cast<double>(t - 20) / 8 * (1 - 0.25 * (e % 4)));
+      c.score = MoeScore::sparsemixer, c.jitter = jitter;
+      ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c));
+    }
+}
+
 TEST(moe_routing, no_tokens) {
-  for (MoeScore score : {MoeScore::softmax, MoeScore::softmax_of_chosen}) {
+  for (MoeScore score : {MoeScore::softmax, MoeScore::softmax_of_chosen, MoeScore::sparsemixer}) {
     MoeRoutingCase c = moe_routing_case(DType::f16, 0, 40, 4);
     c.score = score;
     ASSERT_NO_FATAL_FAILURE(compare_moe_routing(c));
@@ -254,7 +294,7 @@ TEST(moe_routing, refuses_what_the_contract_does_not_cover) {
   refused([&](auto& op) { op.expert_ends = few; }, {"expert_ends", "11", "24"});
   refused([&](auto& op) { op.expert_ends.dtype = DType::f32; }, {"expert_ends", "f32", "i32"});
   refused([&](auto& op) { op.expert_ends = {}; }, {"expert_ends", "missing"});
-  refused([&](auto& op) { op.score = static_cast<MoeScore>(3); }, {"score", "3", "softmax_of_chosen"});
+  refused([&](auto& op) { op.score = static_cast<MoeScore>(4); }, {"score", "4", "softmax_of_chosen or sparsemixer"});
   refused([&](auto& op) { op.group_score = static_cast<MoeGroupScore>(2); }, {"group_score", "2", "sum_of_two"});
   refused([&](auto& op) { op.groups = 0; }, {"groups", "0", "24"});
   refused([&](auto& op) { op.groups = -4; }, {"groups", "-4", "24"});
@@ -267,11 +307,18 @@ TEST(moe_routing, refuses_what_the_contract_does_not_cover) {
   refused([&](auto& op) { op.groups = 4, op.groups_kept = 2, op.score = MoeScore::softmax_of_chosen; },
           {"groups", "4", "1", "softmax_of_chosen"});
   refused([&](auto& op) { op.bias = bias, op.score = MoeScore::softmax_of_chosen; }, {"bias", "softmax_of_chosen"});
+  refused([&](auto& op) { op.bias = bias, op.score = MoeScore::sparsemixer; }, {"bias", "sparsemixer"});
+  refused([&](auto& op) { op.groups = 4, op.groups_kept = 2, op.score = MoeScore::sparsemixer; },
+          {"groups", "4", "1", "sparsemixer"});
+  refused([&](auto& op) { op.score = MoeScore::sparsemixer, op.jitter = -0.5f; }, {"jitter", "-0.5", "0 or more"});
+  refused([&](auto& op) { op.jitter = 0.5f; }, {"jitter", "0.5", "sparsemixer"});
+  refused([&](auto& op) { op.score = MoeScore::sparsemixer, op.jitter = std::nanf(""); }, {"jitter", "nan"});
   refused([&](auto& op) { op.scale = std::nanf(""); }, {"scale", "nan"});
   refused([&](auto& op) { op.scale = std::numeric_limits<float>::infinity(); }, {"scale", "inf"});
   refused.allows([&](auto& op) { op.groups = 6, op.groups_kept = 1; });
   refused.allows([&](auto& op) { op.bias = bias, op.group_score = MoeGroupScore::sum_of_two; });
   refused.allows([&](auto& op) { op.scale = -1; });
+  refused.allows([&](auto& op) { op.score = MoeScore::sparsemixer, op.jitter = 0.5f; });
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ class MoeChoose {
       bias_->commit();
       bias_row_ = bias_->wait().slice(0, 1, 0, op.experts());
     }
+    if (op.score == MoeScore::sparsemixer)
+      shares_ = moe_tile(core, "shares, a row for each choice", std::max<index>(2, op.top_k()), op.tile);
     if (op.groups_kept < op.groups) {
       of_groups_ = moe_tile(core, "values of groups, a row each", std::max<index>(2, op.groups), op.tile);
       values_ = moe_tile(core, "values of groups", op.tile, op.groups);
@@ -142,11 +144,28 @@ class MoeChoose {
     core_.vgrouped(VectorOp::add, choice, choice, lost, op_.of_group());
   }
 
+  // The share of the largest choice among those that are left and near it. Those that were taken are at minus infinity.
+  void weigh_near(const Tensor& share) {
+    const Tensor choice = of_experts(tiles_.choice), bound = of_experts(score_), below = of_experts(tiles_.mask);
+    const Tensor largest = of(value_, 1);
+    core_.vreduce(VectorOp::reduce_max, largest, choice);
+    core_.vbinary(VectorOp::sub, below, choice, largest);
+    core_.vunary(VectorOp::abs, bound, choice);
+    core_.vbinary(VectorOp::max, bound, bound, largest);
+    core_.vscalar(VectorOp::mul, bound, bound, -2 * op_.jitter);
+    core_.vcompare(Compare::less, bound, below, bound);
+    core_.vunary(VectorOp::exp, below, below);
+    core_.vselect(below, bound, zero_, below);
+    core_.vreduce(VectorOp::reduce_sum, share, below);
+    core_.vunary(VectorOp::recip, share, share);
+  }
+
   void take_largest(index t, const Tensor& counts) {
     const index top_k = op_.top_k();
     const Tensor choice = of_experts(tiles_.choice), mask = of_experts(tiles_.mask);
     const Tensor spare = spare_.slice(0, 1, 0, op_.experts());
     for (index j = 0; j < top_k; ++j) {
+      if (op_.score == MoeScore::sparsemixer) weigh_near(moe_column(shares_, j, used_));
       take(choice, of_experts(tiles_.experts), mask, of(value_, 1), moe_column(tiles_.places, j, used_));
       core_.vreduce_columns(VectorOp::column_sum, spare, mask);
       core_.vbinary(VectorOp::add, counts, counts, spare);
@@ -154,7 +173,10 @@ class MoeChoose {
     const auto [to_weights, to_ids] = results_.acquire();
     const Tensor weights = of(to_weights, top_k), ids = of(to_ids, top_k), sum = of(value_, 1);
     core_.vtranspose(ids, tiles_.places.slice(0, top_k, 0, used_));
-    core_.vgather(weights, of_experts(score_), ids);
+    if (op_.score == MoeScore::sparsemixer)
+      core_.vtranspose(weights, shares_.slice(0, top_k, 0, used_));
+    else
+      core_.vgather(weights, of_experts(score_), ids);
     if (op_.score == MoeScore::softmax_of_chosen) {
       core_.vreduce(VectorOp::reduce_max, sum, weights);
       core_.vbinary(VectorOp::sub, weights, weights, sum);
@@ -182,7 +204,7 @@ class MoeChoose {
   Ring counts_;
   std::optional<Ring> bias_;
   const Tensor score_, spare_, sound_, value_, second_, place_, gone_, zero_, nan_;
-  Tensor bias_row_, of_groups_, values_, lost_, taken_, groups_, group_, best_, within_, members_;
+  Tensor bias_row_, of_groups_, values_, lost_, taken_, groups_, group_, best_, within_, members_, shares_;
   index used_ = 0;  // tokens of the tile that is worked on
 };
 

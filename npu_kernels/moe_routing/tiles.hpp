@@ -19,7 +19,7 @@ struct MoeRoutingOperands {
   MoeScore score;
   index groups, groups_kept;
   bool sums_two, renormalize;
-  float scale;
+  float scale, jitter;
   index tile;  // tokens
 
   index tokens() const { return logits.extent(0); }

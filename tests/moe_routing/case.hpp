@@ -24,11 +24,11 @@ struct MoeRoutingCase {
   index groups = 1, groups_kept = 1;
   MoeGroupScore group_score = MoeGroupScore::best;
   bool renormalize = false;
-  float scale = 1;
+  float scale = 1, jitter = 0;
 
   MoeRouting<Host> op() {
     return {logits, bias,   weights,     ids,         rows,        row_tokens, expert_ends,
-            score,  groups, groups_kept, group_score, renormalize, scale};
+            score,  groups, groups_kept, group_score, renormalize, scale,      jitter};
   }
   index tokens() const { return logits.extents()[0]; }
   index experts() const { return logits.extents()[1]; }
@@ -115,13 +115,34 @@ inline void expect_best(const MoeRoutingCase& c, const RoutedToken& of, const st
   }
 }
 
+// Sparsemixer's: each choice's share among the experts that are left and near it, which f32 says.
+inline std::vector<double> shares_among_the_near(const MoeRoutingCase& c, const RoutedToken& of,
+                                                 const std::vector<index>& ids) {
+  std::vector<double> left = of.logit, shares;
+  for (index id : ids) {
+    double sum = 0;
+    const auto most = static_cast<float>(of.logit[id]);
+    for (double each : left) {
+      const auto logit = static_cast<float>(each);
+      const float distance = most - logit, bound = 2 * c.jitter * std::max(std::abs(logit), most);
+      if (std::isfinite(each) && distance <= bound) sum += std::exp(each - of.logit[id]);
+    }
+    left[id] = -std::numeric_limits<double>::infinity();
+    shares.push_back(1 / sum);
+  }
+  return shares;
+}
+
 // Of the chosen experts, in double.
 inline std::vector<double> expected_weights(const MoeRoutingCase& c, const RoutedToken& of,
                                             const std::vector<index>& ids) {
-  std::vector<double> weights;
+  const bool mixes = c.score == MoeScore::sparsemixer;
+  std::vector<double> weights = mixes ? shares_among_the_near(c, of, ids) : std::vector<double>();
   double sum = 0;
   for (index e : ids)
-    weights.push_back(c.score == MoeScore::softmax_of_chosen ? std::exp(of.logit[e] - of.logit[ids[0]]) : of.score[e]);
+    if (!mixes)
+      weights.push_back(c.score == MoeScore::softmax_of_chosen ? std::exp(of.logit[e] - of.logit[ids[0]])
+                                                               : of.score[e]);
   for (double w : weights) sum += w;
   const double divisor = c.score == MoeScore::softmax_of_chosen ? sum : c.renormalize ? sum + 1e-20 : 1;
   for (double& w : weights) w = of.has_nan ? std::nan("") : w / divisor * c.scale;

@@ -13,6 +13,12 @@
 //
 //   score softmax_of_chosen: the largest logits are chosen, and s is a softmax over these alone      gpt-oss, Granite
 //
+//   score sparsemixer: the largest logits are chosen, and each is weighed among those that are left and near it
+//                                                                                                   Phi-3.5-MoE, 2024
+//   weights[t,j] = 1 / sum_e exp(logits[t,e] - l) with l = logits[t,ids[t,j]], over the e that are none of
+//   ids[t,0..j-1]
+//                  and have l - logits[t,e] <= 2 jitter * max(|logits[t,e]|, l), each side of which is rounded to f32
+//
 //   rows[t,j]         where (t, j) lies among all (token, choice) pairs sorted by expert, then by token
 //   row_tokens[r]     the token of row r: what embedding gathers x by; row_tokens[rows[t,j]] = t
 //   expert_ends[e]    how many rows the experts 0 .. e have: rows expert_ends[e-1] .. expert_ends[e] are those of e
@@ -37,7 +43,7 @@
 
 namespace inlay {
 
-enum class MoeScore : unsigned char { softmax, sigmoid, softmax_of_chosen };
+enum class MoeScore : unsigned char { softmax, sigmoid, softmax_of_chosen, sparsemixer };
 enum class MoeGroupScore : unsigned char { best, sum_of_two };
 
 template <class Space = Host> struct MoeRouting {
@@ -48,12 +54,13 @@ template <class Space = Host> struct MoeRouting {
   View<2, Space> rows;                 // [tokens, top_k]    i32
   View<1, Space> row_tokens;           // [tokens * top_k]   i32
   View<1, Space> expert_ends;          // [experts]          i32
-  MoeScore score = MoeScore::softmax;  // softmax_of_chosen: without bias and with one group
+  MoeScore score = MoeScore::softmax;  // the last two: without bias and with one group
   index groups = 1;                    // divides experts; 2 experts or more a group with sum_of_two
   index groups_kept = 1;               // 1..groups, of top_k experts or more together
   MoeGroupScore group_score = MoeGroupScore::best;
   bool renormalize = false;
   float scale = 1;
+  float jitter = 0;  // 0 or more with sparsemixer, else 0
 
   static constexpr std::string_view name = "moe_routing";
   static constexpr auto fields = std::tuple{in("logits", &MoeRouting::logits),
@@ -68,7 +75,8 @@ template <class Space = Host> struct MoeRouting {
                                             scalar("groups_kept", &MoeRouting::groups_kept),
                                             scalar("group_score", &MoeRouting::group_score),
                                             scalar("renormalize", &MoeRouting::renormalize),
-                                            scalar("scale", &MoeRouting::scale)};
+                                            scalar("scale", &MoeRouting::scale),
+                                            scalar("jitter", &MoeRouting::jitter)};
 };
 
 inline namespace INLAY_UNIT_ISA {
@@ -79,6 +87,7 @@ template <class Space> Status check(const MoeRouting<Space>& op) {
   const index pairs = saturating_multiply(tokens, top_k);
   const bool divided = op.groups >= 1 && experts % op.groups == 0;
   const index of_group = divided ? experts / op.groups : 0;
+  const bool mixes = op.score == MoeScore::sparsemixer, alone = mixes || op.score == MoeScore::softmax_of_chosen;
   return Check(op)
       .dtype(op.logits, floats)
       .that(experts >= 1 && experts <= most, op.logits,
@@ -100,8 +109,10 @@ template <class Space> Status check(const MoeRouting<Space>& op) {
       .extent(op.row_tokens, 0, pairs)
       .dtype(op.expert_ends, DType::i32)
       .extent(op.expert_ends, 0, experts)
-      .that(op.score <= MoeScore::softmax_of_chosen, op.score,
-            [&] { return "is " + format_value(op.score) + "; it must be softmax, sigmoid or softmax_of_chosen"; })
+      .that(op.score <= MoeScore::sparsemixer, op.score,
+            [&] {
+              return "is " + format_value(op.score) + "; it must be softmax, sigmoid, softmax_of_chosen or sparsemixer";
+            })
       .that(op.group_score <= MoeGroupScore::sum_of_two, op.group_score,
             [&] { return "is " + format_value(op.group_score) + "; it must be best or sum_of_two"; })
       .that(divided, op.groups,
@@ -114,11 +125,14 @@ template <class Space> Status check(const MoeRouting<Space>& op) {
             })
       .that(op.group_score == MoeGroupScore::best || of_group >= 2, op.groups,
             "has groups of one expert; with sum_of_two they must have 2 or more")
-      .that(op.score != MoeScore::softmax_of_chosen || op.groups == 1, op.groups,
-            [&] { return "is " + number(op.groups) + "; it must be 1 with softmax_of_chosen"; })
-      .that(op.score != MoeScore::softmax_of_chosen || !op.bias.present(), op.bias,
-            "is given with softmax_of_chosen; it must be left out")
-      .finite(op.scale);
+      .that(!alone || op.groups == 1, op.groups,
+            [&] { return "is " + number(op.groups) + "; it must be 1 with softmax_of_chosen and sparsemixer"; })
+      .that(!alone || !op.bias.present(), op.bias,
+            "is given with softmax_of_chosen or sparsemixer; it must be left out")
+      .finite(op.scale)
+      .finite(op.jitter)
+      .that(mixes ? op.jitter >= 0 : op.jitter == 0, op.jitter,
+            [&] { return "is " + format_value(op.jitter) + "; it must be 0 or more with sparsemixer, else 0"; });
 }
 
 }  // namespace INLAY_UNIT_ISA
