@@ -17,8 +17,9 @@ void gelu(benchmark::State& state, const GeluShape& shape) {
 }  // namespace
 
 void add_all() {
-  constexpr std::string_view forms[] = {"erf", "tanh", "quick", "relu_squared", "softcap"};
-  for (GeluForm form : {GeluForm::erf, GeluForm::tanh, GeluForm::quick, GeluForm::relu_squared, GeluForm::softcap})
+  constexpr std::string_view forms[] = {"erf", "tanh", "quick", "relu_squared", "softcap", "xielu"};
+  for (GeluForm form :
+       {GeluForm::erf, GeluForm::tanh, GeluForm::quick, GeluForm::relu_squared, GeluForm::softcap, GeluForm::xielu})
     for (DType type : {DType::f32, DType::bf16})
       add("gelu/" + std::string(forms[static_cast<int>(form)]) + "/" + std::string(name(type)) + "/512x9216",
           [=](benchmark::State& state) {

@@ -5,6 +5,7 @@
 //   quick          g(x) = x sigmoid(1.702 x)
 //   relu_squared   g(x) = max(x, 0)^2
 //   softcap        g(x) = cap tanh(x / cap)
+//   xielu          g(x) = (alpha_p x + beta) x where x > 0, else alpha_n (e^min(x, eps) - 1) + slope x
 //
 // One group a piece of a row. Without `up` it is 1, which changes nothing.
 //
@@ -24,6 +25,7 @@
 #define TANH_FORM 1
 #define RELU_SQUARED 3
 #define SOFTCAP 4
+#define XIELU 5
 
 #define FACTOR(N) JOIN(factor, N)
 #define DEFINE_FACTOR(N)                                                          \
@@ -37,13 +39,27 @@ DEFINE_FACTOR(1)
 DEFINE_FACTOR(8)
 DEFINE_FACTOR(16)
 
+// e^u - 1 = 2 t / (1 - t) with t = tanh(u / 2) <= 0: nothing cancels.
+#define XIELU_OF(N) JOIN(xielu, N)
+#define DEFINE_XIELU(N)                                                                               \
+  static inline float##N xielu##N(float##N x, float##N up, GeluArguments args) {                      \
+    const float##N t = TANH(N)(0.5f * fmin(x, (float##N)(args.eps)));                                 \
+    const float##N below = fma((float##N)(args.alpha_n), (t + t) / (1.0f - t), args.slope * x);       \
+    const float##N above = fma((float##N)(args.alpha_p), x, (float##N)(args.beta));                   \
+    return (x > 0.0f ? above : below) * up * (x > 0.0f ? x : (float##N)(1.0f));                       \
+  }
+DEFINE_XIELU(1)
+DEFINE_XIELU(8)
+DEFINE_XIELU(16)
+
 // A square is multiplied in halves: it may be beyond f32 where its product with `up` is not.
 #define GATED(N) JOIN(gated, N)
 #define DEFINE_GATED(N)                                                                    \
-  static inline float##N gated##N(float##N x, float##N up, int form, float cap) {          \
-    if (form == SOFTCAP) return cap * TANH(N)(x / cap) * up;                               \
+  static inline float##N gated##N(float##N x, float##N up, GeluArguments args) {           \
+    if (args.form == SOFTCAP) return args.cap * TANH(N)(x / args.cap) * up;                \
+    if (args.form == XIELU) return XIELU_OF(N)(x, up, args);                                \
     const float##N positive = x < 0.0f ? (float##N)(0.0f) : x; /* NaN stays */             \
-    return form == RELU_SQUARED ? positive * up * positive : x * FACTOR(N)(x, form) * up;  \
+    return args.form == RELU_SQUARED ? positive * up * positive : x * FACTOR(N)(x, args.form) * up; \
   }
 DEFINE_GATED(1)
 DEFINE_GATED(8)
@@ -59,6 +75,6 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gelu(
 #define UNIT(N)                                                       \
   VECTOR(N) by = 1.0f;                                                \
   if (has_up) by = LOAD(T, N)(up, i);                                  \
-  STORE(T, N)(GATED(N)(LOAD(T, N)(x, i), by, args.form, args.cap), y, i);
+  STORE(T, N)(GATED(N)(LOAD(T, N)(x, i), by, args), y, i);
   FOR_ROW(i, count, UNIT)
 }

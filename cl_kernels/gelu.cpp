@@ -17,7 +17,12 @@ template <> Status compute(Cl& cl, const Gelu<Cl>& op, const SpaceWorkspace<Cl>&
                               .dim = op.y.extents[1],
                               .piece = by.piece,
                               .form = static_cast<Int>(op.form),
-                              .cap = op.cap},
+                              .cap = op.cap,
+                              .alpha_p = op.alpha_p,
+                              .alpha_n = op.alpha_n,
+                              .beta = op.beta,
+                              .slope = xielu_slope(op),
+                              .eps = op.eps},
                 {{"x", op.x}, {"up", op.up}, {"y", op.y}});
 }
 

@@ -21,9 +21,20 @@ template <GeluForm form, class F> INLAY_INLINE F gelu_factor(F x) {
   return simd::sigmoid(F(1.702f) * x);
 }
 
+// e^min(x, eps) - 1 = 2 t / (1 - t) with t = tanh(min(x, eps) / 2) <= 0: nothing cancels.
+template <class F> INLAY_INLINE F xielu_below_zero(F x, const Gelu<Host>& op) {
+  const F t = simd::tanh(F(0.5f) * min(F(op.eps), x));
+  return fma(F(op.alpha_n), (t + t) / (F(1.0f) - t), F(xielu_slope(op)) * x);
+}
+
 // g(x) * up. A square is multiplied in halves: it may be beyond f32 where its product with `up` is not.
-template <GeluForm form, class F> INLAY_INLINE F gated(F x, F up, F cap) {
-  if constexpr (form == GeluForm::softcap) return cap * simd::tanh(x / cap) * up;
+template <GeluForm form, class F> INLAY_INLINE F gated(F x, F up, const Gelu<Host>& op) {
+  if constexpr (form == GeluForm::softcap) return F(op.cap) * simd::tanh(x / F(op.cap)) * up;
+  if constexpr (form == GeluForm::xielu) {
+    const F one(1.0f);
+    const auto positive = F() < x;
+    return select(positive, fma(F(op.alpha_p), x, F(op.beta)), xielu_below_zero(x, op)) * up * select(positive, x, one);
+  }
   if constexpr (form == GeluForm::relu_squared) {
     const F positive = select(x < F(), F(), x);  // NaN stays
     return positive * up * positive;
@@ -32,10 +43,10 @@ template <GeluForm form, class F> INLAY_INLINE F gated(F x, F up, F cap) {
 }
 
 template <class Level, GeluForm form, class T>
-void gelu_row(const T* x, const T* up, T* y, index begin, index end, float cap) {
+void gelu_row(const Gelu<Host>& op, const T* x, const T* up, T* y, index begin, index end) {
   using F = simd::Floats<Level>;
   registers<F>(begin, end, [&](index i, auto n) {
-    store(gated<form>(load<F>(x + i, n), up == nullptr ? F(1.0f) : load<F>(up + i, n), F(cap)), y + i, n);
+    store(gated<form>(load<F>(x + i, n), up == nullptr ? F(1.0f) : load<F>(up + i, n), op), y + i, n);
   });
 }
 
@@ -47,11 +58,12 @@ template <class Level> Status gelu(const Parallel& parallel, const Gelu<Host>& o
       const T* up = op.up.present() ? row_of<T>(op.up, t) : nullptr;
       T* y = row_of<T>(op.y, t);
       switch (op.form) {
-        case GeluForm::erf: return gelu_row<Level, GeluForm::erf>(x, up, y, begin, end, op.cap);
-        case GeluForm::tanh: return gelu_row<Level, GeluForm::tanh>(x, up, y, begin, end, op.cap);
-        case GeluForm::quick: return gelu_row<Level, GeluForm::quick>(x, up, y, begin, end, op.cap);
-        case GeluForm::relu_squared: return gelu_row<Level, GeluForm::relu_squared>(x, up, y, begin, end, op.cap);
-        case GeluForm::softcap: return gelu_row<Level, GeluForm::softcap>(x, up, y, begin, end, op.cap);
+        case GeluForm::erf: return gelu_row<Level, GeluForm::erf>(op, x, up, y, begin, end);
+        case GeluForm::tanh: return gelu_row<Level, GeluForm::tanh>(op, x, up, y, begin, end);
+        case GeluForm::quick: return gelu_row<Level, GeluForm::quick>(op, x, up, y, begin, end);
+        case GeluForm::relu_squared: return gelu_row<Level, GeluForm::relu_squared>(op, x, up, y, begin, end);
+        case GeluForm::softcap: return gelu_row<Level, GeluForm::softcap>(op, x, up, y, begin, end);
+        case GeluForm::xielu: return gelu_row<Level, GeluForm::xielu>(op, x, up, y, begin, end);
       }
     });
   });

@@ -5,6 +5,7 @@
 //   quick          g(x) = x sigmoid(1.702 x)
 //   relu_squared   g(x) = max(x, 0)^2
 //   softcap        g(x) = cap tanh(x / cap)
+//   xielu          g(x) = (alpha_p x + beta) x where x > 0, else alpha_n (e^min(x, eps) - 1) + (beta - alpha_n) x
 //
 //   load_vector   x, up         vector   the factor of x, one or two products         store   y
 #include <inlay/ops/gelu.hpp>
@@ -23,7 +24,7 @@ struct GeluOperands {
   rows::Grid grid;
   NdTensor x, up, y;
   GeluForm form;
-  float cap;
+  float cap, alpha_p, alpha_n, beta, slope, eps;  // as Gelu has them; slope: xielu's below zero
   bool gated;
 };
 
@@ -67,10 +68,31 @@ void factor(Core& core, GeluForm form, const Tensor& z, const Tensor& x, const T
   rows::sigmoid(core, z, spare);
 }
 
+// x and z become two factors of its xielu: alpha_p x + beta and x above zero, all of it and 1 below.
+// e^u - 1 = 2 t / (1 - t) with t = tanh(u / 2) <= 0: nothing cancels.
+void xielu(Core& core, const GeluOperands& op, const Tensor& x, const Tensor& z, const Tensor& below,
+           const Tensor& other, const Tensor& one) {
+  core.vscalar(VectorOp::min, below, x, op.eps);
+  core.vscalar(VectorOp::mul, below, below, 0.5f);
+  core.vunary(VectorOp::tanh, below, below);
+  core.vscalar(VectorOp::mul, other, below, -1.0f);
+  core.vscalar(VectorOp::add, other, other, 1.0f);
+  core.vbinary(VectorOp::div, below, below, other);
+  core.vscalar(VectorOp::mul, below, below, 2 * op.alpha_n);
+  core.vscalar(VectorOp::mul, other, x, op.slope);
+  core.vbinary(VectorOp::add, below, below, other);
+  core.vcompare(Compare::greater, other, x, 0.0f);  // NaN is below, where the slope multiplies it
+  core.vselect(z, other, x, one);
+  core.vscalar(VectorOp::mul, x, x, op.alpha_p);
+  core.vscalar(VectorOp::add, x, x, op.beta);
+  core.vselect(x, other, x, below);
+}
+
 void gelu(Core& core, const GeluOperands& op) {
   const DType type = op.x.first.dtype;
-  const bool tail = op.form == GeluForm::erf, squares = op.form == GeluForm::relu_squared;
-  const bool caps = op.form == GeluForm::softcap;
+  const bool mixes = op.form == GeluForm::xielu;
+  const bool tail = op.form == GeluForm::erf || mixes, squares = op.form == GeluForm::relu_squared;
+  const bool caps = op.form == GeluForm::softcap, halves = squares || mixes;
   rows::Need need = rows::Need().input(type).output(type).spare().spare();
   if (op.gated) need.input(type);
   if (tail) need.spare();
@@ -82,7 +104,7 @@ void gelu(Core& core, const GeluOperands& op) {
   const Tensor factors = core.alloc("factor", Space::vector, walk.tile(), DType::f32);
   const Tensor spare = core.alloc("spare", Space::vector, walk.tile(), DType::f32);
   const Tensor other = tail ? core.alloc("tail", Space::vector, walk.tile(), DType::f32) : spare;
-  const Tensor constant = squares || caps ? rows::constant(core, "0 or the cap", op.cap) : spare;
+  const Tensor constant = halves || caps ? rows::constant(core, "0, 1 or the cap", mixes ? 1 : op.cap) : spare;
 
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);
   for (index step = 0; step < walk.steps(); ++step) {
@@ -92,6 +114,8 @@ void gelu(Core& core, const GeluOperands& op) {
     if (caps) {
       core.vscalar(VectorOp::div, values, values, op.cap);
       core.vunary(VectorOp::tanh, values, values);
+    } else if (mixes) {
+      xielu(core, op, values, z, window.of(spare), window.of(other), constant);
     } else if (squares) {
       const Tensor negative = window.of(spare);
       core.vcompare(Compare::less, negative, values, 0.0f);
@@ -101,8 +125,8 @@ void gelu(Core& core, const GeluOperands& op) {
       factor(core, op.form, z, values, window.of(spare), window.of(other));
     }
     if (op.gated) {  // between the halves of a square, which may be beyond f32 where the product is not
-      core.vbinary(VectorOp::mul, values, values, squares ? up->wide() : z);
-      core.vbinary(VectorOp::mul, y.into(window, values), values, squares ? z : up->wide());
+      core.vbinary(VectorOp::mul, values, values, halves ? up->wide() : z);
+      core.vbinary(VectorOp::mul, y.into(window, values), values, halves ? z : up->wide());
       up->done();
     } else {
       core.vbinary(VectorOp::mul, y.into(window, values), values, z);
@@ -121,6 +145,11 @@ Program program(GlobalMemory& memory, const Gelu<Host>& op, const Choices&) {
                         .y = rows::planes_of(memory.bind("y", op.y, Use::out)),
                         .form = op.form,
                         .cap = op.cap,
+                        .alpha_p = op.alpha_p,
+                        .alpha_n = op.alpha_n,
+                        .beta = op.beta,
+                        .slope = xielu_slope(op),
+                        .eps = op.eps,
                         .gated = op.up.present()};
   if (operands.gated) operands.up = rows::planes_of(memory.bind("up", op.up));
   return {.body = [operands](Core& core) { gelu(core, operands); },

@@ -15,15 +15,20 @@ struct GeluShape {
 
   void read(auto& from) {
     from.size("rows", rows), from.size("dim", dim), from.type("type", type),
-        from.word("form", form, {"erf", "tanh", "quick", "relu_squared", "softcap"});
+        from.word("form", form, {"erf", "tanh", "quick", "relu_squared", "softcap", "xielu"});
   }
   Gelu<Host> make(Tensors& tensors) const {
+    const bool xielu = form == GeluForm::xielu;
     const auto x = tensors.in(type, {rows, dim}, {{-4, 4}});
     return {.x = x,
             .up = has_up ? tensors.in(type, {rows, dim}) : ConstView<2>(),
             .y = in_place ? over(x) : tensors.out(type, {rows, dim}),
             .form = form,
-            .cap = form == GeluForm::softcap ? 30.0f : 0};
+            .cap = form == GeluForm::softcap ? 30.0f : 0,
+            .alpha_p = xielu ? 0.8f : 0,
+            .alpha_n = xielu ? 1.3f : 0,
+            .beta = xielu ? 0.5f : 0,
+            .eps = xielu ? -1e-6f : 0};
   }
   CallCost cost() const {
     const double y = bytes_of(type, rows * dim);

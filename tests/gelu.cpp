@@ -13,9 +13,15 @@
 namespace inlay::test {
 namespace {
 
-constexpr GeluForm forms[] = {GeluForm::erf, GeluForm::tanh, GeluForm::quick, GeluForm::relu_squared,
-                              GeluForm::softcap};
+constexpr GeluForm forms[] = {GeluForm::erf,          GeluForm::tanh,    GeluForm::quick,
+                              GeluForm::relu_squared, GeluForm::softcap, GeluForm::xielu};
 float cap_of(GeluForm form) { return form == GeluForm::softcap ? 3.0f : 0; }
+
+// Apertus's begin near these; its eps is as small that min(x, eps) would show nowhere.
+struct Four {
+  float alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;
+};
+Four four_of(GeluForm form) { return form == GeluForm::xielu ? Four{0.7f, 1.4f, 0.5f, -0.125f} : Four{}; }
 
 enum class Place { apart, over_x, over_up };
 
@@ -24,14 +30,24 @@ struct Case {
   Tensor<2> x, up = {}, y;
   GeluForm form = GeluForm::erf;
   Place place = Place::apart;
+  bool steps = true;  // xielu has an eps below 0, and so a step at 0
 
   Gelu<Host> op() {
     View<2> to = result();
-    return {.x = x, .up = up, .y = to, .form = form, .cap = cap_of(form)};
+    const Four four = four_of(form);
+    return {.x = x,
+            .up = up,
+            .y = to,
+            .form = form,
+            .cap = cap_of(form),
+            .alpha_p = four.alpha_p,
+            .alpha_n = four.alpha_n,
+            .beta = four.beta,
+            .eps = steps ? four.eps : 0};
   }
   Tensor<2>& result() { return place == Place::apart ? y : place == Place::over_x ? x : up; }
   const Tensor<2>& result() const { return const_cast<Case*>(this)->result(); }
-  Case unrounded() const { return {x.widened(), up.widened(), y.widened(), form, place}; }
+  Case unrounded() const { return {x.widened(), up.widened(), y.widened(), form, place, steps}; }
 };
 
 // Every view has rows of its own.
@@ -64,11 +80,25 @@ double relative_bound(GeluForm form, double x) {
   return (3 + roundings * std::abs(z)) * damping + 2 + 3;
 }
 
+// xielu, in eps, of its terms: they have different signs where x < 0. The exponential less 1 is off by 6 for tanh, of
+// which its argument damps what the quotient adds, 1 for 1 - t and 5 for the quotient of OpenCL, and by two products;
+// the slope and x are each rounded once, and so is their product.
+double xielu_bound(double x) {
+  const Four f = four_of(GeluForm::xielu);
+  if (!std::isfinite(x)) return 0;
+  if (x > 0) return 4 * (f.alpha_p * x + f.beta) * x + 3 * (f.alpha_p * x + f.beta) * x;
+  const double power = f.alpha_n * std::abs(std::expm1(std::min<double>(x, f.eps)));
+  return (6 + 1 + 5 + 2 + 2) * power + 5 * std::abs((f.beta - f.alpha_n) * x);
+}
+
 // Where exp is subnormal its error is absolute: 1.5 steps of 2^-149, and half a step for the quotient. So is that of a
 // product which is subnormal.
 double scale_of(const Case& c, double expected, index k) {
   const double x = c.x.get(k), up = c.up.present() ? c.up.get(k) : 1;
-  const double relative = expected == 0 ? 0 : relative_bound(c.form, x) * std::abs(expected);
+  const bool mixes = c.form == GeluForm::xielu;
+  const double relative = mixes           ? xielu_bound(x) * std::abs(up)
+                          : expected == 0 ? 0
+                                          : relative_bound(c.form, x) * std::abs(expected);
   return relative + std::abs(up) * ((x < -10 ? std::abs(x) * 0x1p-148 : 0) + 0x1p-150) / 0x1p-24;
 }
 
@@ -166,6 +196,13 @@ TEST(gelu, extremes) {
             EXPECT_NEAR(y, e, std::abs(e) * 0x1p-15);
         }
         const bool squares = form == GeluForm::relu_squared, caps = form == GeluForm::softcap;
+        if (form ==
+            GeluForm::xielu) {  // ends of (alpha_p x + beta) x and of (beta - alpha_n) x, whose factor is negative
+          EXPECT_EQ(got.y.get(3), inf);
+          EXPECT_EQ(got.y.get(6), inf);
+          EXPECT_TRUE(std::isnan(got.y.get(4)));
+          return;
+        }
         EXPECT_EQ(got.y.get(1), squares ? 1e10 : caps ? cap_of(form) : 1e5);
         EXPECT_EQ(got.y.get(3), caps ? cap_of(form) : inf);
         EXPECT_TRUE(std::isnan(got.y.get(4)));
@@ -206,6 +243,7 @@ TEST(gelu, subnormals) {
       for (index dim : subnormal_sizes) {
         Case c = make(type, form, 2, dim, 0, true, rng);
         subnormals(c.x, rng, dim % 2);
+        c.steps = false;  // a number that is flushed would be on the other side
         with_and_without_flushing(c, [&](const Case& expected, const Case& got, double lost) {
           // An operand and two products, by factors of at most 1.
           const auto scale = [&](index k) { return scale_of(c, expected.y.get(k), k); };
@@ -241,8 +279,14 @@ TEST(gelu, refuses_what_the_contract_does_not_cover) {
   const auto columns = [&](index first) { return wide.view().slice(1, first, 8); };
   refused([&](auto& op) { op.x = columns(0), op.y = columns(1); }, {"y", "overlaps", "x"});
   refused([&](auto& op) { op.up = columns(0), op.y = columns(1); }, {"y", "overlaps", "up"});
-  refused([&](auto& op) { op.form = static_cast<GeluForm>(5); },
-          {"form", "5", "erf, tanh, quick, relu_squared or softcap"});
+  refused([&](auto& op) { op.form = static_cast<GeluForm>(6); },
+          {"form", "6", "erf, tanh, quick, relu_squared, softcap or xielu"});
+  refused([&](auto& op) { op.alpha_p = 1; }, {"alpha_p", "1", "xielu"});
+  refused([&](auto& op) { op.alpha_n = 1; }, {"alpha_n", "1", "xielu"});
+  refused([&](auto& op) { op.beta = 1; }, {"beta", "1", "xielu"});
+  refused([&](auto& op) { op.eps = -1; }, {"eps", "-1", "xielu"});
+  refused([&](auto& op) { op.form = GeluForm::xielu, op.eps = 0.5f; }, {"eps", "0.5", "0 or less"});
+  refused([&](auto& op) { op.form = GeluForm::xielu, op.beta = std::nanf(""); }, {"beta", "nan"});
   refused([&](auto& op) { op.form = GeluForm::softcap; }, {"cap", "0", "positive"});
   refused([&](auto& op) { op.form = GeluForm::softcap, op.cap = -1; }, {"cap", "-1", "positive"});
   refused([&](auto& op) { op.cap = 1; }, {"cap", "1", "softcap"});

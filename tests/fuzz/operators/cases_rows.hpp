@@ -28,8 +28,12 @@ inline void draw(Draw& d, Gelu<Host>& op) {
   op.x = d.in<2>(d.floats(), {rows, dim}, -4, 4);
   if (d.chance(50)) op.up = d.in<2>(op.x.dtype, {rows, dim});
   op.y = d.chance(20) ? Draw::over(op.x) : d.out<2>(op.x.dtype, {rows, dim});
-  op.form = d.pick({GeluForm::erf, GeluForm::tanh, GeluForm::quick, GeluForm::relu_squared, GeluForm::softcap});
+  op.form = d.pick(
+      {GeluForm::erf, GeluForm::tanh, GeluForm::quick, GeluForm::relu_squared, GeluForm::softcap, GeluForm::xielu});
   if (op.form == GeluForm::softcap) op.cap = static_cast<float>(d.real(0.5, 50));
+  if (op.form != GeluForm::xielu) return;
+  op.alpha_p = static_cast<float>(d.real(0, 2)), op.alpha_n = static_cast<float>(d.real(0, 2));
+  op.beta = static_cast<float>(d.real(0, 1)), op.eps = static_cast<float>(d.real(-0.5, 0));
 }
 
 inline void draw(Draw& d, Skeleton<Host>& op) {
@@ -186,6 +190,7 @@ inline void draw(Draw& d, MoeRouting<Host>& op) {
   op.expert_ends = d.out<1>(DType::i32, {experts});
   op.score = d.pick({MoeScore::softmax, MoeScore::sigmoid});
   if (op.groups == 1 && d.chance(30)) op.score = MoeScore::softmax_of_chosen;
+  if (op.groups == 1 && d.chance(20)) op.score = MoeScore::sparsemixer, op.jitter = static_cast<float>(d.real(0, 1));
   op.renormalize = d.chance(50);
   op.scale = static_cast<float>(d.real(-2, 2));
 }

@@ -86,6 +86,7 @@ inline std::vector<Problem> small_rows() {
       problem("swiglu", SwigluShape{.rows = 5, .dim = 1500, .limit = 3}), problem("gelu", gelu(GeluForm::erf)),
       problem("gelu, tanh", gelu(GeluForm::tanh)), problem("gelu, quick", gelu(GeluForm::quick)),
       problem("gelu, relu_squared", gelu(GeluForm::relu_squared)), problem("gelu, softcap", gelu(GeluForm::softcap)),
+      problem("gelu, xielu", gelu(GeluForm::xielu)),
       problem("rms_norm", RmsNormShape{.rows = 29, .dim = 768, .weight = f16}),
       problem("rms_norm, f32 weights", RmsNormShape{.rows = 29, .dim = 768, .weight_offset = 1}),
       problem("layer_norm", LayerNormShape{.rows = 29, .dim = 768, .weight = f16}),
@@ -112,6 +113,7 @@ inline std::vector<Problem> small_rows() {
                                                       .has_bias = false}),
       // Most experts are no token's: their numbers may be any other.
       may_hide(problem("moe_routing, softmax_of_chosen", MoeRoutingShape::gpt_oss(3))),
+      may_hide(problem("moe_routing, sparsemixer", MoeRoutingShape::phi_moe(3))),
       // Three sweeps over pieces of a row, a residual that is replaced.
       problem("rms_norm of long rows", RmsNormShape{.rows = 3, .dim = 2500, .to = DType::i8, .has_residual = true}),
       problem("rms_norm of large numbers", RowsOfAnyRange{29, 384, 1e-5f}),
