@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 #include <utility>
 
@@ -69,7 +70,30 @@ Status check_experts(const ModelConfig& c, const std::string& origin) {
     return {StatusCode::unsupported,
             origin + ": experts are chosen with a bias or out of groups, and weighed by a softmax of the chosen"};
   if (!positive(e.scale)) return {StatusCode::corrupt_data, origin + ": the scale of experts must be positive"};
+  const bool mixes = e.score == MoeScore::sparsemixer;
+  if (mixes && (e.choice_bias || e.groups > 1))
+    return {StatusCode::unsupported, origin + ": experts of sparsemixer are chosen with a bias or out of groups"};
+  if (mixes ? !(e.jitter >= 0 && e.jitter < 1e30) : e.jitter != 0)
+    return {StatusCode::corrupt_data, origin + ": the jitter of routing is " + std::to_string(e.jitter) +
+                                          "; it must be 0 or more, of sparsemixer"};
+  if (c.activation == Activation::xielu)
+    return {StatusCode::unsupported, origin + ": the activation of experts is xielu, whose numbers are a layer's"};
   if (c.parallel) return {StatusCode::unsupported, origin + ": experts stand beside the attention"};
+  return {};
+}
+
+// What tensors and keys say of xIELU.
+Status check_xielu(const ModelConfig& c, const std::string& origin) {
+  for (index i = 0; i < c.layers && c.activation == Activation::xielu; ++i) {
+    const Xielu x = c.layer(i).xielu;
+    for (const auto& [what, value] : {std::pair{"alpha_p", x.alpha_p}, {"alpha_n", x.alpha_n}, {"beta", x.beta}})
+      if (!(std::abs(value) < 1e30))
+        return {StatusCode::corrupt_data, origin + ": " + what + " of xielu in layer " + std::to_string(i) + " is " +
+                                              std::to_string(value) + "; it must be a finite number"};
+    if (!(x.eps <= 0 && x.eps > -1e30))
+      return {StatusCode::corrupt_data, origin + ": eps of xielu in layer " + std::to_string(i) + " is " +
+                                            std::to_string(x.eps) + "; it must be 0 or less"};
+  }
   return {};
 }
 
@@ -201,6 +225,7 @@ Status check_config(const ModelConfig& c, const std::string& origin) {
 
 Status check_model(const ModelFile& file) {
   if (Status status = check_config(file.config, file.path); !status) return status;
+  if (Status status = check_xielu(file.config, file.path); !status) return status;
   std::unordered_set<std::string> known;
   Status status = for_each_tensor(file.config, [&](const TensorFacts& facts) {
     known.insert(facts.name);

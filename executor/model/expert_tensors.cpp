@@ -105,7 +105,7 @@ Expected<std::vector<WeightTensor>> ExpertTensors::tensors(const std::string& or
   for (const auto& [key, whole] : stacked_) {
     WeightTensor& tensor = all.emplace_back(whole);
     if (!is_bias(tensor) || tensor.stride == 0) continue;
-    const auto row = [&](index e) { return whole.data + e * whole.stride; };
+    const auto row = [&from = whole](index e) { return from.data + e * from.stride; };
     if (Status status = copy_rows(tensor, row, memory); !status) return failure(std::move(status));
   }
   for (const auto& [key, matrices] : apart_) {

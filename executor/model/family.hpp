@@ -75,6 +75,8 @@ struct Mixture {
   const char* hidden_key = "moe_intermediate_size";
   index hidden = 0;  // 0: it must say
   MoeScore score = MoeScore::softmax;
+  double jitter = 0;  // of sparsemixer
+  const char* jitter_key = nullptr;
   FlagKey renormalize = {};
   bool biases = false;       // of the router and of experts
   bool interleaved = false;  // a checkpoint has [experts, in, out], and in it gate and up by turns (gpt-oss)
@@ -119,6 +121,7 @@ struct Family {
   NormKind norm = NormKind::rms;
   FlagKey norm_bias = {};
   bool norm_adds_one = false;           // a checkpoint has w where 1 + w multiplies
+  bool gguf_rms_eps = false;            // GGUF calls the eps of layer norms that of RMS norms
   bool gguf_fused = false;              // GGUF has q, k and v in one tensor, and gate and up
   std::string_view gguf_ffn_norm = {};  // what GGUF calls the norm before the feed-forward; empty: ffn_norm
 

@@ -24,7 +24,7 @@ void ModelConfig::set_layers(std::vector<LayerConfig> each) {
   if (!used.empty()) ropes = std::move(used);
   if (std::none_of(each.begin(), each.end(), [](const LayerConfig& layer) { return layer.sparse; })) experts = {};
   const bool alike = std::all_of(each.begin(), each.end(), [&](const LayerConfig& layer) { return layer == each[0]; });
-  if (!alike || each[0].rope == LayerConfig::no_rope) per_layer = std::move(each);
+  if (!alike || each[0].rope == LayerConfig::no_rope || each[0].xielu != Xielu{}) per_layer = std::move(each);
 }
 
 }  // namespace inlay::exec

@@ -81,6 +81,29 @@ TEST(experts, keys_say_what_they_are) {
   EXPECT_EQ(read(json).experts, (ExpertsConfig{.count = 16, .top_k = 3, .hidden = 24, .renormalize = true}));
 }
 
+// Two experts, whatever the file says; magnitudes of short and of long texts are one number.
+TEST(experts, of_phi) {
+  Json json = config_of("phimoe");
+  json["rms_norm_eps"] = 1e-5, json["input_jitter_noise"] = 0.01;
+  EXPECT_EQ(read(json).experts,
+            (ExpertsConfig{.count = 16, .top_k = 2, .hidden = 64, .score = MoeScore::sparsemixer, .jitter = 0.01}));
+  json["router_jitter_noise"] = 0.125, json["lm_head_bias"] = true;
+  EXPECT_EQ(read(json).experts.jitter, 0.125);
+  EXPECT_TRUE(read(json).head_bias && read(json).norm_bias);
+  json["router_jitter_noise"] = -0.5;
+  refuse(json, StatusCode::corrupt_data, {"jitter", "-0.5", "0 or more"});
+  json["router_jitter_noise"] = 0.01, json["num_experts_per_tok"] = 3;
+  refuse(json, StatusCode::unsupported, {"num_experts_per_tok", "3", "must be 2"});
+  json.erase("num_experts_per_tok");
+  const auto pairs = static_cast<std::size_t>(read(json).head_dim / 2);
+  Json& rope = json["rope_scaling"] = {{"type", "longrope"}, {"original_max_position_embeddings", 4096}};
+  rope["short_factor"] = rope["long_factor"] = std::vector<double>(pairs, 1.5);
+  rope["short_mscale"] = rope["long_mscale"] = 1.243163121016122;
+  EXPECT_EQ(read(json).ropes[0].attention_factor, 1.243163121016122);
+  rope["long_mscale"] = 1.5;
+  refuse(json, StatusCode::unsupported, {"short_mscale", "long_mscale"});
+}
+
 // What transformers 5 saves calls it num_local_experts in every family.
 TEST(experts, their_count_has_two_names) {
   Json json = config_of("qwen3_moe");

@@ -35,6 +35,29 @@ Json latent_config(const std::string& architecture) {
   return json;
 }
 
+// The keys of Kimi K2's file, and of its text in Kimi K2.5's.
+TEST(latent, kimi_k2) {
+  Json json = latent_config("kimi_k2");
+  json["n_routed_experts"] = 384, json["n_group"] = 1, json["topk_group"] = 1, json["routed_scaling_factor"] = 2.827;
+  json["scoring_func"] = "sigmoid", json["topk_method"] = "noaux_tc", json["norm_topk_prob"] = true;
+  json["moe_layer_freq"] = 1, json["seq_aux"] = true, json["aux_loss_alpha"] = 0.001, json["ep_size"] = 1;
+  json["num_nextn_predict_layers"] = 0, json["first_k_dense_replace"] = 1, json["pretraining_tp"] = 1;
+  const ExpertsConfig wanted{.count = 384,
+                             .top_k = 8,
+                             .hidden = 2048,
+                             .shared_hidden = 2048,
+                             .choice_bias = true,
+                             .score = MoeScore::sigmoid,
+                             .group_score = MoeGroupScore::best,
+                             .renormalize = true,
+                             .scale = 2.827};
+  json["num_hidden_layers"] = 2;
+  EXPECT_EQ(read(json).experts, wanted);
+  EXPECT_EQ(read(json).architecture, "kimi_k2");
+  const Json whole = {{"model_type", "kimi_k25"}, {"text_config", json}};
+  EXPECT_EQ(read(whole).experts, wanted);
+}
+
 TEST(latent, keys_and_what_counts_without_them) {
   for (const char* architecture : {"deepseek_v2", "deepseek_v3"}) {
     const ModelConfig config = read(latent_config(architecture));

@@ -160,6 +160,20 @@ std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const s
   return windowed;
 }
 
+// The numbers of each layer's xIELU, as llama.cpp has them: keys without the architecture before them.
+void read_xielu(GgufMetadata& meta, const ModelConfig& c, std::vector<LayerConfig>& layers) {
+  if (c.activation != Activation::xielu) return;
+  const std::pair<const char*, double Xielu::*> keys[] = {{"xielu.alpha_p", &Xielu::alpha_p},
+                                                          {"xielu.alpha_n", &Xielu::alpha_n},
+                                                          {"xielu.beta", &Xielu::beta},
+                                                          {"xielu.eps", &Xielu::eps}};
+  for (const auto& [key, member] : keys) {
+    std::vector<double> all;
+    if (!meta.numbers_per_layer(key, c.layers, all)) return;
+    for (std::size_t i = 0; i < layers.size(); ++i) layers[i].xielu.*member = all[all.size() == 1 ? 0 : i];
+  }
+}
+
 // Widths, windows and ropes of the layers.
 void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& arch, const Family& family,
                  ModelConfig& c) {
@@ -186,6 +200,7 @@ void read_layers(const GgufFile& file, GgufMetadata& meta, const std::string& ar
     layer.sparse = sparse.has(static_cast<index>(i));
     if (!family.turns(i, layer.window > 0, window > 0)) layer.rope = LayerConfig::no_rope;
   }
+  read_xielu(meta, c, each);
   c.set_layers(std::move(each));
 }
 
@@ -244,7 +259,7 @@ Expected<ModelConfig> read_config(const GgufFile& file, bool with_tensors) {
   c.kv_heads = c.heads;
   meta.integer(arch + ".attention.head_count_kv", c.kv_heads, false);
   c.norm = family.norm;
-  meta.number(arch + gguf_norm_eps(c.norm), c.norm_eps, true);
+  meta.number(arch + gguf_norm_eps(c.norm, &family), c.norm_eps, true);
   if (meta.ok() && (c.heads < 1 || c.dim < 1))
     meta.fail(StatusCode::corrupt_data, "the head count and the embedding length must be positive");
   if (meta.ok() && (c.layers < 1 || c.layers > max_layers))  // before there is a list of them

@@ -10,6 +10,7 @@
 
 #include <inlay/model/model_config.hpp>
 
+#include "executor/model/family.hpp"
 #include "executor/model/gguf/gguf.hpp"
 #include "executor/model/gguf/writer.hpp"
 
@@ -18,8 +19,9 @@ namespace inlay::exec {
 inline constexpr const char* gguf_yarn_truncate = "inlay.rope.yarn_truncate";
 
 // The key of the eps of norms, behind the architecture.
-inline const char* gguf_norm_eps(NormKind norm) {
-  return norm == NormKind::rms ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon";
+inline const char* gguf_norm_eps(NormKind norm, const Family* family) {
+  const bool as_rms = norm == NormKind::rms || (family && family->gguf_rms_eps);
+  return as_rms ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon";
 }
 
 // YaRN's own magnitude, on top of which GGUF's attn_factor counts. Latent attention has another key for it, which

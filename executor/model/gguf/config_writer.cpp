@@ -63,6 +63,20 @@ void write_layers(const ModelConfig& c, const std::string& arch, double theta, d
   if (windowed_theta != theta) writer.set(arch + ".rope.freq_base_swa", static_cast<float>(windowed_theta));
 }
 
+// As they were read; llama.cpp's keys have no architecture before them.
+void write_xielu(const ModelConfig& c, GgufWriter& writer) {
+  if (c.activation != Activation::xielu) return;
+  const std::pair<const char*, double Xielu::*> keys[] = {{"xielu.alpha_p", &Xielu::alpha_p},
+                                                          {"xielu.alpha_n", &Xielu::alpha_n},
+                                                          {"xielu.beta", &Xielu::beta},
+                                                          {"xielu.eps", &Xielu::eps}};
+  for (const auto& [key, member] : keys) {
+    std::vector<float> all;
+    for (index i = 0; i < c.layers; ++i) all.push_back(static_cast<float>(c.layer(i).xielu.*member));
+    writer.set(key, std::span<const float>(all));
+  }
+}
+
 bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
 
 bool alike(const RopeConfig& a, const RopeConfig& b) {
@@ -140,7 +154,7 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   number("attention.head_count", c.heads), number("attention.head_count_kv", c.kv_heads);
   number("attention.key_length", c.head_dim), number("attention.value_length", c.value_dim());
   write_gguf_latent(c, arch, writer);
-  writer.set(arch + gguf_norm_eps(c.norm), static_cast<float>(c.norm_eps));
+  writer.set(arch + gguf_norm_eps(c.norm, family), static_cast<float>(c.norm_eps));
   if (family && family->parallel.key) writer.set(arch + "." + family->parallel.key, c.parallel);
   if (family && family->scales == Scales::cohere) real("logit_scale", c.logit_scale);
   if (family && family->scales == Scales::granite) {
@@ -153,6 +167,7 @@ Status write_gguf_config(const ModelConfig& c, const std::string& origin, GgufWr
   if (family) write_gguf_experts(c, arch, family->mixture, writer);
   number("rope.dimension_count", rope.dim);
   real("rope.freq_base", rope.theta);
+  write_xielu(c, writer);
   write_layers(c, arch, rope.theta, c.ropes[static_cast<std::size_t>(kinds->windowed)].theta, writer);
   const bool yarn = rope.scaling == RopeConfig::Scaling::yarn, linear = rope.scaling == RopeConfig::Scaling::linear;
   if (const double attention = rope.attention_factor / (yarn ? gguf_yarn_magnitude(c, rope) : 1);

@@ -24,7 +24,7 @@ void read_gguf_experts(GgufMetadata& meta, const std::string& arch, const Mixtur
   index gating = by_family, shared = 0;
   integer("expert_gating_func", gating);
   switch (gating) {
-    case by_family: e.score = mixture.score; break;
+    case by_family: e.score = mixture.score, e.jitter = mixture.jitter; break;
     case softmax: e.score = MoeScore::softmax; break;
     case sigmoid: e.score = MoeScore::sigmoid; break;
     case softmax_of_chosen: e.score = MoeScore::softmax_of_chosen; break;
@@ -78,9 +78,11 @@ void write_gguf_experts(const ModelConfig& c, const std::string& arch, const Mix
   };
   number("expert_count", e.count), number("expert_used_count", e.top_k);
   number("expert_feed_forward_length", e.hidden);
-  number("expert_gating_func", e.score == MoeScore::softmax   ? softmax
-                               : e.score == MoeScore::sigmoid ? sigmoid
-                                                              : softmax_of_chosen);
+  // Sparsemixer has no number: it goes without saying in its family.
+  if (e.score != MoeScore::sparsemixer)
+    number("expert_gating_func", e.score == MoeScore::softmax   ? softmax
+                                 : e.score == MoeScore::sigmoid ? sigmoid
+                                                                : softmax_of_chosen);
   writer.set(arch + ".expert_weights_norm", e.renormalize);
   if (e.scale != 1) writer.set(arch + ".expert_weights_scale", static_cast<float>(e.scale));
   if (e.groups > 1) number("expert_group_count", e.groups), number("expert_group_used_count", e.groups_kept);

@@ -65,6 +65,23 @@ bool GgufMetadata::per_layer(const std::string& key, index layers, std::vector<i
   return true;
 }
 
+bool GgufMetadata::numbers_per_layer(const std::string& key, index layers, std::vector<double>& out) {
+  const GgufValue* value = lookup(key, true);
+  if (!value) return false;
+  if (value->type != GgufType::array) {
+    out.resize(1);
+    return number(key, out[0], true);
+  }
+  std::vector<float> values;
+  if (!array(key, GgufType::f32, values)) return false;
+  out.assign(values.begin(), values.end());
+  if (static_cast<index>(out.size()) == layers) return true;
+  fail(StatusCode::corrupt_data, "the key " + quote(key) + " has " + std::to_string(out.size()) +
+                                     " entries; there must be one for each of the " + std::to_string(layers) +
+                                     " layers");
+  return false;
+}
+
 bool GgufMetadata::integers(const std::string& key, const std::function<void(index)>& take) {
   const GgufValue* value = lookup(key, false);
   if (!value) return false;

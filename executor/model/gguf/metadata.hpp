@@ -25,6 +25,8 @@ class GgufMetadata {
   bool integer(const std::string& key, index& out, bool required);
   // One value for all layers, or an array with one for each: `out` has 1 or `layers` entries. Booleans are 0 and 1.
   bool per_layer(const std::string& key, index layers, std::vector<index>& out, bool required);
+  // The same of real numbers.
+  bool numbers_per_layer(const std::string& key, index layers, std::vector<double>& out);
   // An array of any integer type, one after the other: a list of all may take eight times the bytes of the file.
   bool integers(const std::string& key, const std::function<void(index)>& take);
   bool number(const std::string& key, double& out, bool required);

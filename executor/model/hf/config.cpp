@@ -53,9 +53,8 @@ bool is_read(std::string_view key, const Family& family) {
   constexpr std::string_view granite[] = {"embedding_multiplier", "residual_multiplier", "attention_multiplier",
                                           "logits_scaling"};
   const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
-  for (const FlagKey& flag :
-       {family.qkv_bias, family.output_bias, family.mlp_bias, family.norm_bias, family.head_bias, family.parallel,
-        family.has_qk_norm})
+  for (const FlagKey& flag : {family.qkv_bias, family.output_bias, family.mlp_bias, family.norm_bias, family.head_bias,
+                              family.parallel, family.has_qk_norm})
     if (flag.key && key == flag.key) return true;
   // Gemma's files have a hidden_act, too, that nobody reads beside the hidden_activation that counts.
   const bool gemma_says = key == "hidden_act" || key == "hidden_activation";
@@ -134,10 +133,12 @@ void read_activation(JsonFields& f, const Family& family, ModelConfig& c) {
       {"silu", Activation::silu},          {"swish", Activation::silu},
       {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
       {"gelu_new", Activation::gelu_tanh}, {"relu2", Activation::relu_squared}};
+  if (name == "xielu" && family.activation == Activation::xielu) return;
   for (const auto& [each, activation] : names)
     if (name == each) return void(c.activation = activation);
-  f.fail(StatusCode::unsupported,
-         "the activation " + quote(name) + "; it must be silu, swish, gelu, gelu_new, gelu_pytorch_tanh or relu2");
+  f.fail(StatusCode::unsupported, "the activation " + quote(name) +
+                                      "; it must be silu, swish, gelu, gelu_new, gelu_pytorch_tanh or relu2" +
+                                      (family.activation == Activation::xielu ? ", or xielu" : ""));
 }
 
 void read_softcaps(const Json& config, JsonFields& f, const Family& family, ModelConfig& c) {

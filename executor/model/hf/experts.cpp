@@ -27,8 +27,8 @@ bool is_hf_experts_key(std::string_view key, const Mixture& mixture) {
   };
   return key == mixture.count_key || key == mixture.hidden_key ||
          (mixture.renormalize.key && key == mixture.renormalize.key) || key == mixture.top_k_key ||
-         in({"num_experts_per_tok"}) || in({count_keys[0], count_keys[1]}) ||
-         (mixture.by_method && key == "topk_method") ||
+         (mixture.jitter_key && key == mixture.jitter_key) || in({"num_experts_per_tok"}) ||
+         in({count_keys[0], count_keys[1]}) || (mixture.by_method && key == "topk_method") ||
          (mixture.in_groups && in({"n_group", "topk_group", "routed_scaling_factor"})) ||
          (mixture.shared == Shared::gated && in({"shared_expert_intermediate_size"})) ||
          (mixture.shared == Shared::sized && in({"shared_intermediate_size"})) ||
@@ -88,7 +88,11 @@ Status read_hf_experts(const Json& json, const std::string& origin, const Mixtur
                                          " is " + std::to_string(e.top_k));
   if (has_other) e.top_k = top_k;
   f.integer(mixture.hidden_key, e.hidden, mixture.hidden == 0);
-  e.score = mixture.score;
+  e.score = mixture.score, e.jitter = mixture.jitter;
+  if (mixture.jitter_key) f.number(mixture.jitter_key, e.jitter);
+  if (f.ok() && e.score == MoeScore::sparsemixer && e.top_k != 2)  // transformers takes two whatever the file says
+    f.fail(StatusCode::unsupported,
+           std::string(mixture.top_k_key) + " is " + std::to_string(e.top_k) + "; it must be 2 in this architecture");
   e.renormalize = mixture.renormalize.otherwise;
   if (mixture.renormalize.key) f.boolean(mixture.renormalize.key, e.renormalize);
   e.biases = mixture.biases, e.choice_bias = mixture.choice_bias;

@@ -24,6 +24,7 @@
 #include "executor/model/hf/quantization.hpp"
 #include "executor/model/hf/safetensors.hpp"
 #include "executor/model/hf/tokenizer.hpp"
+#include "executor/model/hf/xielu.hpp"
 #include "executor/model/split_tensors.hpp"
 
 namespace inlay::exec {
@@ -103,6 +104,7 @@ class HfLoader {
     if (Status status = gather(experts_.tensors(config_path, memory_)); !status) return failure(std::move(status));
     if (Status status = gather(interleaved_.tensors(memory_)); !status) return failure(std::move(status));
     if (Status status = gather(head_norms_.tensors(config_path, memory_)); !status) return failure(std::move(status));
+    if (Status status = xielu_.apply(config_path, model_.config); !status) return failure(std::move(status));
     if (Status status = split_tensors(model_.config, config_path, tensors_); !status) return failure(std::move(status));
     settle_head();
     if (family_->norm_adds_one)
@@ -249,6 +251,10 @@ class HfLoader {
       return std::move(taken.error());
     else if (*taken)
       return {};
+    if (auto taken = xielu_.take(path, name, tensor); !taken)
+      return std::move(taken.error());
+    else if (*taken)
+      return {};
     const auto ours = gguf_name(name, *family_);
     if (!ours && tensor.size() == 0) return {};
     if (!ours)
@@ -276,6 +282,7 @@ class HfLoader {
   ExpertTensors experts_{0};
   HfInterleavedExperts interleaved_;
   HfHeadNorms head_norms_;
+  HfXielu xielu_;
   std::vector<WeightTensor> tensors_;
   std::set<std::string> names_;  // of ours, the fused ones before they are split
   std::vector<std::shared_ptr<const Mapping>> memory_;

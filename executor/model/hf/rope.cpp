@@ -42,7 +42,8 @@ Status refuse_unread(const Json& scaling, const std::string& type, bool with_alp
       "rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "original_max_position_embeddings",
       "finetuned"};
   constexpr std::string_view llama3[] = {"low_freq_factor", "high_freq_factor"};
-  constexpr std::string_view longrope[] = {"short_factor", "long_factor", "attention_factor"};
+  constexpr std::string_view longrope[] = {"short_factor", "long_factor", "attention_factor", "short_mscale",
+                                           "long_mscale"};
   constexpr std::string_view ntk_alpha[] = {"alpha", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"};
   constexpr std::string_view yarn[] = {"beta_fast", "beta_slow",      "attention_factor",
                                        "mscale",    "mscale_all_dim", "truncate"};
@@ -163,6 +164,11 @@ Status read_scaling(const Json& scaling, const std::string& where, JsonFields& t
                                          .factor = rope.factor,
                                          .original_context = static_cast<double>(rope.original_context)});
     fields.number("attention_factor", rope.attention_factor);
+    // Phi-3.5-MoE's, of short texts and of long ones.
+    const bool said = fields.number("short_mscale", rope.attention_factor);
+    double of_long = rope.attention_factor;
+    if ((fields.number("long_mscale", of_long) || said) && (!said || of_long != rope.attention_factor))
+      fields.fail(StatusCode::unsupported, "short_mscale and long_mscale are not the same number");
     rope.freq_factors = read_factors(fields, scaling, "short_factor", rope.dim / 2);
     rope.long_factors = read_factors(fields, scaling, "long_factor", rope.dim / 2);
     rope.factor = 1;  // the lists hold all of it

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,19 @@
 #include <inlay/ops/swiglu.hpp>
 
 namespace inlay::exec {
+
+// A layer's xIELU of x, or as a gate, in place.
+template <class Space> Gelu<Space> learned(const Xielu& numbers, const View<2, Space>& x, const View<2, Space>& up) {
+  const auto softplus = [](double v) { return v > 30 ? v : std::log1p(std::exp(v)); };
+  return {.x = x,
+          .up = up,
+          .y = x,
+          .form = GeluForm::xielu,
+          .alpha_p = static_cast<float>(softplus(numbers.alpha_p)),
+          .alpha_n = static_cast<float>(numbers.beta + softplus(numbers.alpha_n)),
+          .beta = static_cast<float>(numbers.beta),
+          .eps = static_cast<float>(numbers.eps)};
+}
 
 template <class Space> class FeedForward {
  public:
@@ -36,7 +50,7 @@ template <class Space> class FeedForward {
     if (layer.sparse)
       mixture(run, w.mixture, x, y);
     else
-      dense(run, w.gate_up, w.down, layer.hidden, x, y);
+      dense(run, w.gate_up, w.down, layer.hidden, x, y, layer.xielu);
   }
 
  private:
@@ -49,20 +63,21 @@ template <class Space> class FeedForward {
 
   template <class Run>
   void dense(Run& run, const std::vector<AnyLinear<Space>>& gate_up, const AnyLinear<Space>& down, index hidden,
-             const Rows& x, const Rows& y) const {
+             const Rows& x, const Rows& y, const Xielu& xielu = {}) const {
     // | gate: hidden | up: hidden | or up alone, in a buffer that is as wide as the widest layer's.
     const Rows rows = gate_up_.slice(0, 0, x.extents[0]).slice(1, 0, (gated_ ? 2 : 1) * hidden);
     run_linears(run, gate_up, x, rows);
-    down(run, activated(run, rows, hidden), y);
+    down(run, activated(run, rows, hidden, xielu), y);
   }
   // What goes down: it lies where the gate lay, or up where there is none.
-  template <class Run> Rows activated(Run& run, const Rows& gate_up, index hidden) const {
+  template <class Run> Rows activated(Run& run, const Rows& gate_up, index hidden, const Xielu& xielu = {}) const {
     const Rows first = gate_up.slice(1, 0, hidden), up = gated_ ? gate_up.slice(1, hidden, hidden) : Rows();
     switch (activation_) {
       case Activation::silu: run(Swiglu<Space>{.gate = first, .up = up, .y = first}); break;
       case Activation::gelu: activate(run, first, up, GeluForm::erf); break;
       case Activation::gelu_tanh: activate(run, first, up, GeluForm::tanh); break;
       case Activation::relu_squared: activate(run, first, up, GeluForm::relu_squared); break;
+      case Activation::xielu: run(learned<Space>(xielu, first, up)); break;
       case Activation::clipped_swiglu:
         run(Swiglu<Space>{.gate = first, .up = up, .y = first, .alpha = 1.702f, .limit = 7, .up_offset = 1});
         break;
@@ -94,7 +109,8 @@ template <class Space> class FeedForward {
                           .groups_kept = e.groups_kept,
                           .group_score = e.group_score,
                           .renormalize = e.renormalize,
-                          .scale = static_cast<float>(e.scale)});
+                          .scale = static_cast<float>(e.scale),
+                          .jitter = static_cast<float>(e.jitter)});
     const Rows of_experts = routes_.x.slice(0, 0, pairs);
     run(Embedding<Space>{.table = x, .ids = row_tokens, .y = of_experts});
     const Rows gate_up = routes_.gate_up.slice(0, 0, pairs);

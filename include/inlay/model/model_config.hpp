@@ -41,6 +41,14 @@ struct RopeConfig {
   bool operator==(const RopeConfig&) const = default;
 };
 
+// What a layer's xIELU (Gelu's form) has learned, as files have it: softplus(alpha_p) and beta + softplus(alpha_n)
+// multiply.
+struct Xielu {
+  double alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;
+
+  bool operator==(const Xielu&) const = default;
+};
+
 // What one layer may have of its own.
 struct LayerConfig {
   static constexpr int no_rope = -1;
@@ -49,6 +57,7 @@ struct LayerConfig {
   index window = 0;     // keys seen back from a query, itself included; 0: all
   int rope = 0;         // which of ModelConfig::ropes turns q and k, or no_rope
   bool sparse = false;  // experts stand in place of the feed-forward
+  Xielu xielu = {};
 
   bool operator==(const LayerConfig&) const = default;
 };
@@ -71,6 +80,7 @@ struct ExpertsConfig {
   MoeGroupScore group_score = MoeGroupScore::best;
   bool renormalize = false;
   double scale = 1;
+  double jitter = 0;  // of sparsemixer
 
   bool operator==(const ExpertsConfig&) const = default;
 };
@@ -119,7 +129,7 @@ enum class QkNorm : unsigned char { none, head, row, head_behind_rope, each_head
 //   else     down(act(up(x)))
 //
 // clipped_swiglu, which has a gate, is gpt-oss's: min(g, 7) sigmoid(1.702 min(g, 7)) (max(-7, min(u, 7)) + 1).
-enum class Activation : unsigned char { silu, gelu, gelu_tanh, relu_squared, clipped_swiglu };
+enum class Activation : unsigned char { silu, gelu, gelu_tanh, relu_squared, clipped_swiglu, xielu };
 
 struct ModelConfig {
   std::string architecture = {};  // as Hugging Face's model_type, or GGUF's general.architecture, has it
@@ -155,7 +165,7 @@ struct ModelConfig {
   bool is_latent() const { return latent.kv_rank > 0; }
   index value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  // of a head
   LayerConfig layer(index i) const {
-    return per_layer.empty() ? LayerConfig{hidden, sliding_window, 0, experts.count > 0}
+    return per_layer.empty() ? LayerConfig{.hidden = hidden, .window = sliding_window, .sparse = experts.count > 0}
                              : per_layer[static_cast<std::size_t>(i)];
   }
   // One entry for each layer. Where all turn out to be alike, `per_layer` stays empty and the rope they share is the

@@ -114,6 +114,10 @@ CASES = {
                                                   moe_layer_interval=2, tie_word_embeddings=True)),
     "ernie4_5_moe, biases": ("ernie4_5_moe", dict(moe_num_experts=4, moe_k=2, moe_intermediate_size=20, moe_num_shared_experts=1,
                                                   use_bias=True)),
+    "phimoe": ("phimoe", dict(num_local_experts=6, num_experts_per_tok=2, intermediate_size=24, attention_bias=True, lm_head_bias=True,
+                              router_jitter_noise=0.2)),
+    "phimoe, longrope": ("phimoe", dict(num_local_experts=4, intermediate_size=24, sliding_window=6, rope_parameters=HALF | dict(
+        original_max_position_embeddings=64, short_mscale=1.25, long_mscale=1.25))),
     "gpt_oss": ("gpt_oss", dict(num_local_experts=5, num_experts_per_tok=2, intermediate_size=24, head_dim=12, sliding_window=6,
                                 rope_parameters=YARN | dict(truncate=False))),
     "gpt_oss, without biases of attention": ("gpt_oss", dict(num_local_experts=4, num_experts_per_tok=4, intermediate_size=24,
@@ -142,6 +146,8 @@ CASES = {
                                            rope_parameters=HALF | dict(rope_theta=1e4, short_factor=[1.0, 1.5, 2.0],
                                                                        long_factor=[1.0, 3.0, 9.0],
                                                                        original_max_position_embeddings=16, factor=4.0))),
+    "apertus": ("apertus", dict(rope_parameters=LLAMA3)),
+    "apertus, biases": ("apertus", dict(attention_bias=True, rope_parameters=LLAMA3, tie_word_embeddings=True)),
     "hunyuan": ("hunyuan_v1_dense", dict(head_dim=8, rope_parameters=dict(rope_theta=1e4, rope_type="dynamic",
                                                                          alpha=100.0, factor=1.0))),
 }
@@ -159,6 +165,8 @@ def weight(name, shape, norm_at):
     u = ((i >> np.uint64(40)).astype(np.float64) * 2.0**-23 - 1).reshape(shape)
     if name.endswith(".bias"):
         return 0.3 * u
+    if not shape:  # beta and eps of xIELU, of which the latter is no more than 0
+        return 0.25 * u - 0.25
     if len(shape) == 1:
         return norm_at + 0.25 * u
     return u if "embed_tokens" in name else u * (1.7 / math.sqrt(shape[1]))
@@ -191,7 +199,7 @@ def case(architecture, settings, name=None):
         file = str(pathlib.Path(place) / "model.safetensors")
         with safe_open(file, "pt") as saved:
             shapes = {name: saved.get_slice(name).get_shape() for name in saved.keys()}
-        save_file({name: torch.from_numpy(weight(name, tuple(shape), norm_at).astype(np.float32))
+        save_file({name: torch.from_numpy(np.asarray(weight(name, tuple(shape), norm_at), np.float32))
                    for name, shape in shapes.items()}, file, {"format": "pt"})
         model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float64, attn_implementation="eager",
                                                      experts_implementation="eager").eval()
