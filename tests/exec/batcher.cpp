@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <random>
@@ -24,9 +25,24 @@ BlockPool::Shape blocks(index count, index size = 4) {
   return {.layers = 1, .kv_heads = 1, .head_dim = 1, .block_size = size, .blocks = count};
 }
 
-// Texts that end when they have all of their tokens. Each step proves what must hold after every one.
+// What a slot of the cache holds: a number for the token and all before it, for the attention that computed each, and
+// for who may see it.
+using Value = std::uint64_t;
+std::vector<Value> values_of(const Request& text) {
+  std::vector<Value> values;
+  Value value = std::hash<std::string>{}(text.cache_salt);
+  for (index i = 0; i < static_cast<index>(text.known.size()); ++i)
+    values.push_back(value =
+                         PrefixCache::mixed(value, 2 * text.known[static_cast<std::size_t>(i)] + (i < text.prompt)));
+  return values;
+}
+
+// Texts that end when they have all of their tokens. Each step proves what must hold after every one: that a text's
+// blocks hold what it would have computed by itself, too.
 struct Simulation {
   BlockPool pool;
+  std::vector<Value> cache =
+      std::vector<Value>(static_cast<std::size_t>(pool.shape().blocks * pool.shape().block_size));
   Batcher::Options options;
   Batcher batcher;
   std::vector<std::unique_ptr<Request>> texts = {};
@@ -39,13 +55,19 @@ struct Simulation {
   }
 
   // A prompt of its own, or `begins` and then its own.
-  Request* submit(index prompt, index more, std::vector<Token> begins = {}) {
-    auto text = std::make_unique<Request>(
-        Request{.rank = ranks, .known = std::move(begins), .prompt = prompt, .most = prompt + more});
+  Request* submit(index prompt, index more, std::vector<Token> begins = {}, std::string salt = {}) {
+    auto text = std::make_unique<Request>(Request{.rank = ranks,
+                                                  .known = std::move(begins),
+                                                  .prompt = prompt,
+                                                  .most = prompt + more,
+                                                  .cache_salt = std::move(salt)});
     text->known.resize(static_cast<std::size_t>(prompt), static_cast<Token>(1000 + ranks++));
     if (!batcher.submit(*text).ok()) return nullptr;
     texts.push_back(std::move(text));
     return texts.back().get();
+  }
+  Request* any(index number) {
+    return texts.empty() ? nullptr : texts[static_cast<std::size_t>(number) % texts.size()].get();
   }
   void remove(Request* text) {
     batcher.remove(*text);
@@ -66,7 +88,8 @@ struct Simulation {
     std::vector<Request*> caught_up;
     index all = 0;
     bool prompts = false;
-    for (const auto& [request, count, has_logits] : batcher.next()) {
+    const std::span<const Batcher::Part> parts = batcher.next();
+    for (const auto& [request, count, has_logits] : parts) {
       EXPECT_GT(count, 0);
       EXPECT_TRUE(computed.emplace(request->rank, count).second) << "a text has two parts of one pass";
       EXPECT_FALSE(request->writes() && prompts) << "a generated token stands behind a prompt";
@@ -81,6 +104,7 @@ struct Simulation {
       if (has_logits) caught_up.push_back(request);
       all += count;
     }
+    compute(parts);
     EXPECT_LE(all, options.tokens);
     EXPECT_LE(batcher.running(), options.requests);
     batcher.computed();
@@ -89,7 +113,7 @@ struct Simulation {
     }
     EXPECT_TRUE(texts.empty() || all > 0) << "nothing is computed";
     for (Request* text : caught_up) {
-      text->known.push_back(1);
+      text->known.push_back(static_cast<Token>(1 + text->rank % 2));
       if (static_cast<index>(text->known.size()) <= text->most) continue;
       ended.push_back(text->rank);
       remove(text);
@@ -97,9 +121,26 @@ struct Simulation {
     audit();
     return computed;
   }
+  // The pass, as the batch tells it.
+  void compute(std::span<const Batcher::Part> parts) {
+    Batch batch;
+    EXPECT_TRUE(ok(batcher.fill(batch)));
+    const std::int64_t* slot = batch.views().slots.as<std::int64_t>();
+    for (const auto& [request, count, has_logits] : parts) {
+      const std::vector<Value> values = values_of(*request);
+      for (index i = 0; i < count; ++i)
+        cache[static_cast<std::size_t>(*slot++)] = values[static_cast<std::size_t>(request->computed() + i)];
+    }
+  }
   void audit() const {
     std::vector<const Sequence*> sequences;
-    for (const auto& each : texts) sequences.push_back(&each->sequence);
+    for (const auto& each : texts) {
+      sequences.push_back(&each->sequence);
+      const std::vector<Value> values = values_of(*each);
+      for (index i = 0; i < each->computed(); ++i)
+        ASSERT_EQ(cache[static_cast<std::size_t>(pool.slot(each->sequence, i))], values[static_cast<std::size_t>(i)])
+            << "text " << each->rank << ", token " << i;
+    }
     EXPECT_TRUE(ok(pool.audit(sequences)));
   }
   void run_to_end(index most) {
@@ -157,7 +198,7 @@ TEST(batcher, prompts_and_those_that_write_share_a_pass) {
 
 // Where generated tokens are computed again, prompts still have their quarter of the pass.
 TEST(batcher, what_was_preempted_holds_up_no_prompt) {
-  Simulation s(blocks(9), {.tokens = 16, .requests = 4});
+  Simulation s(blocks(9), {.tokens = 16, .requests = 4, .reuse_prefixes = false});
   s.submit(4, 24), s.submit(2, 30);
   while (s.batcher.preemptions() == 0) s.step();
   ASSERT_EQ(s.texts.size(), 2u);
@@ -258,38 +299,149 @@ TEST(batcher, what_prompts_have_in_common_is_computed_once) {
   }
 }
 
-// Whatever the hash, a block is found for its tokens, and for those before it.
+// A text that was preempted takes its own blocks back, as far as nobody took them.
+TEST(batcher, what_was_preempted_finds_its_blocks_again) {
+  for (const bool others_come : {false, true}) {
+    SCOPED_TRACE(others_come);
+    Simulation s(blocks(9), {.tokens = 16, .requests = 4});
+    s.submit(6, 18), s.submit(6, 20);
+    while (s.batcher.preemptions() == 0) s.step();
+    ASSERT_EQ(s.texts.size(), 2u);
+    const Request& victim = *s.texts.back();
+    const auto known = static_cast<index>(victim.known.size());
+    ASSERT_EQ(known, 17);  // sixteen are computed, in four whole blocks
+    if (others_come) {
+      s.submit(11, 1);  // it goes by, and takes the last three of them
+      s.step();
+    }
+    while (victim.computed() == 0) s.step();
+    // The oldest has taken one by now, for what it wrote meanwhile.
+    const index found = others_come ? 4 : 12;
+    EXPECT_EQ(s.batcher.reused(), found);
+    EXPECT_EQ(victim.computed(), others_come ? 6 : known);
+    s.run_to_end(200);
+    // What was generated is of no use to anybody, and leaves no block; that of a prompt does.
+    EXPECT_EQ(s.pool.idle_blocks(), others_come ? 3 : 2);
+  }
+}
+
+// Prompt and answer of another text are a prompt like any other: what was generated has other bits.
+TEST(batcher, a_prompt_takes_no_generated_blocks) {
+  Simulation s(blocks(9), {.tokens = 16, .requests = 4});
+  s.submit(6, 18), s.submit(6, 20);
+  while (s.batcher.preemptions() == 0) s.step();
+  const std::vector<Token> known = s.texts.back()->known;
+  s.remove(s.texts.front().get());  // four whole blocks of the victim lie idle
+  s.remove(s.texts.front().get());
+  s.submit(17, 1, known);
+  s.run_to_end(100);
+  EXPECT_EQ(s.batcher.reused(), 4);
+  // Nor does a longer prompt whose tokens are the same.
+  s.submit(14, 4, known);
+  s.run_to_end(200);
+  EXPECT_EQ(s.batcher.reused(), 4 + 12);
+}
+
+TEST(batcher, texts_of_two_salts_share_nothing) {
+  Simulation s(blocks(100), {.tokens = 64, .requests = 8});
+  const std::vector<Token> prompt(40, 7);
+  for (int i = 0; i < 2; ++i)
+    for (const char* salt : {"", "a", "ab", "b"}) s.submit(40, 3, prompt, salt);
+  s.run_to_end(100);
+  EXPECT_EQ(s.batcher.reused(), 4 * 36);  // the second of each salt all but the block of its last token
+}
+
+std::vector<Token> hashed;
+std::uint64_t listed(std::uint64_t hash, Token token) {
+  hashed.push_back(token);
+  return hash;
+}
+
+// What is hashed of two texts differs, whatever of them differs, and neither is the beginning of the other.
+TEST(prefix_cache, salts_are_tagged_and_have_their_length) {
+  std::vector<std::vector<Token>> all;
+  // The first of these tokens are bytes of a salt, and the second text goes on behind that byte.
+  const std::vector<Token> texts[] = {{97, 98, 3, 4, 1}, {98, 3, 4, 1, 5}};
+  for (const DType type : {DType::f16, DType::bf16})
+    for (const char* model : {"", "a", "ab"})
+      for (const char* salt : {"", "a", "b", "ab", "ba"})
+        for (int i = 0; i < 8; ++i) {
+          const std::vector<Token>& known = texts[i / 4];
+          const index prompt = std::array<index, 4>{5, 3, 2, 1}[static_cast<std::size_t>(i % 4)];
+          BlockPool::Shape shape = blocks(4, 2);
+          shape.dtype = type;
+          BlockPool pool(shape);
+          hashed.clear();
+          PrefixCache cache(pool, model, listed);
+          Sequence sequence;
+          ASSERT_TRUE(ok(pool.reserve(sequence, 5)));
+          sequence.length = 4;
+          cache.publish({known, prompt, salt}, sequence);
+          all.push_back(hashed);
+        }
+  for (std::size_t a = 0; a < all.size(); ++a)
+    for (std::size_t b = 0; b < all.size(); ++b) {
+      if (a == b) continue;
+      const std::size_t common = std::min(all[a].size(), all[b].size());
+      EXPECT_FALSE(std::equal(all[a].begin(), all[a].begin() + static_cast<std::ptrdiff_t>(common), all[b].begin()))
+          << a << " and " << b;
+    }
+}
+
+// Whatever the hash, a block is found for its tokens, for those before it, and for its salt and kind.
 TEST(prefix_cache, believes_tokens_and_not_their_hash) {
   for (const PrefixCache::Hash hash : {PrefixCache::Hash(PrefixCache::mixed),
                                        PrefixCache::Hash([](std::uint64_t, Token) { return std::uint64_t{1}; })}) {
     BlockPool pool(blocks(20, 2));
-    PrefixCache cache(pool, hash);
+    PrefixCache cache(pool, "a model", hash);
+    const auto text = [](const std::vector<Token>& known, const char* salt = "") {
+      return PrefixCache::Text{known, static_cast<index>(known.size()), salt};
+    };
     const std::vector<Token> prompt = {1, 2, 3, 4, 5},
                              others[] = {{2, 2, 3, 4, 5}, {1, 3, 3, 4, 5}, {65, 321, 3, 4, 5}};
     Sequence sequence, second;
     ASSERT_TRUE(ok(pool.reserve(sequence, 6)));
-    cache.announce(prompt, sequence);
-    EXPECT_TRUE(cache.find(prompt).blocks.empty());
-    EXPECT_TRUE(cache.find(prompt).is_pending);
+    cache.announce(text(prompt), sequence);
+    EXPECT_TRUE(cache.find(text(prompt)).blocks.empty());
+    EXPECT_TRUE(cache.find(text(prompt)).is_pending);
     sequence.length = 3;
-    cache.publish(prompt, sequence);
-    EXPECT_EQ(cache.find(prompt).blocks, std::vector(1, sequence.blocks[0]));
+    cache.publish(text(prompt), sequence);
+    EXPECT_EQ(cache.find(text(prompt)).blocks, std::vector(1, sequence.blocks[0]));
     sequence.length = 5;
-    cache.publish(prompt, sequence);
+    cache.publish(text(prompt), sequence);
     const bool collide = hash != PrefixCache::Hash(PrefixCache::mixed);  // the first block alone has the entry
-    EXPECT_EQ(cache.find(prompt).blocks.size(), collide ? 1u : 2u);
-    EXPECT_FALSE(cache.find(prompt).is_pending);
-    for (const auto& other : others) EXPECT_TRUE(cache.find(other).blocks.empty());
+    EXPECT_EQ(cache.find(text(prompt)).blocks.size(), collide ? 1u : 2u);
+    EXPECT_FALSE(cache.find(text(prompt)).is_pending);
+    for (const auto& other : others) EXPECT_TRUE(cache.find(text(other)).blocks.empty());
+    EXPECT_TRUE(cache.find(text(prompt, "you")).blocks.empty());
+    // The same tokens of another kind: the first of them only, or three, are the prompt.
+    EXPECT_TRUE(cache.find({prompt, 1, ""}).blocks.empty());
+    EXPECT_EQ(cache.find({prompt, 3, ""}).blocks.size(), 1u);
     // The same tokens behind others are another block.
     const std::vector<Token> twice = {1, 2, 1, 2, 5};
-    EXPECT_EQ(cache.find(twice).blocks.size(), 1u);
+    EXPECT_EQ(cache.find(text(twice)).blocks.size(), 1u);
     const std::vector<Token> behind = {3, 4, 5};
-    EXPECT_TRUE(cache.find(behind).blocks.empty());
+    EXPECT_TRUE(cache.find(text(behind)).blocks.empty());
     // Until the block is taken for something else.
     pool.release(sequence);
-    EXPECT_EQ(cache.find(prompt).blocks.size(), collide ? 1u : 2u);
+    EXPECT_EQ(cache.find(text(prompt)).blocks.size(), collide ? 1u : 2u);
     ASSERT_TRUE(ok(pool.reserve(second, 40)));
-    EXPECT_TRUE(cache.find(prompt).blocks.empty());
+    EXPECT_TRUE(cache.find(text(prompt)).blocks.empty());
+    // What was generated is found behind as long a prompt, and by no other.
+    second.length = 5;
+    cache.publish({prompt, 1, ""}, second);
+    EXPECT_EQ(cache.find({prompt, 1, ""}).blocks.size(), collide ? 1u : 2u);
+    EXPECT_TRUE(cache.find({prompt, 2, ""}).blocks.empty());
+    EXPECT_TRUE(cache.find(text(prompt)).blocks.empty());
+    // Nor where the two boundaries lie in one block.
+    BlockPool wide(blocks(4, 4));
+    PrefixCache of_wide(wide, {}, hash);
+    Sequence answer;
+    ASSERT_TRUE(ok(wide.reserve(answer, 5)));
+    answer.length = 4;
+    of_wide.publish({prompt, 2}, answer);
+    EXPECT_EQ(of_wide.find({prompt, 2}).blocks.size(), 1u);
+    EXPECT_TRUE(of_wide.find({prompt, 3}).blocks.empty());
   }
 }
 
@@ -297,7 +449,8 @@ TEST(prefix_cache, believes_tokens_and_not_their_hash) {
 TEST(prefix_cache, a_beginning_that_is_given_up_is_pending_no_more) {
   BlockPool pool(blocks(20, 2));
   PrefixCache cache(pool);
-  const std::vector<Token> prompt = {1, 2, 3, 4, 5};
+  const std::vector<Token> known = {1, 2, 3, 4, 5};
+  const PrefixCache::Text prompt{known, 5};
   Sequence sequence;
   ASSERT_TRUE(ok(pool.reserve(sequence, 6)));
   cache.announce(prompt, sequence);
@@ -318,12 +471,17 @@ TEST(batcher, holds_its_rules_over_random_arrivals_and_departures) {
                  {.tokens = tokens, .requests = 1 + draw(tokens - tokens / 4), .passes = draw(5)});
     for (int i = 0; i < 330 && !::testing::Test::HasFailure(); ++i, ++operations) switch (draw(8)) {
         case 0:
-          s.submit(1 + draw(40), 1 + draw(60), std::vector<Token>(static_cast<std::size_t>(draw(20)), draw(2)));
+          s.submit(1 + draw(40), 1 + draw(60), std::vector<Token>(static_cast<std::size_t>(draw(20)), draw(2)),
+                   std::string(static_cast<std::size_t>(draw(3)), 's'));
           break;
-        case 1: s.submit(1 + draw(5), 1 + draw(9)); break;
+        case 1: {  // a prompt that is what another one has by now
+          const Request* const other = s.any(draw(8));
+          const index own = 1 + draw(5);
+          if (other) s.submit(static_cast<index>(other->known.size()) + own, 1 + draw(9), other->known);
+          break;
+        }
         case 2:
-          if (!s.texts.empty())
-            s.remove(s.texts[static_cast<std::size_t>(draw(static_cast<index>(s.texts.size())))].get());
+          if (Request* const text = s.any(draw(8))) s.remove(text);
           s.audit();
           break;
         default: s.step();

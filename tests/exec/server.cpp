@@ -148,6 +148,21 @@ TEST_F(StoriesServer, texts_that_end_early_leave_the_others_alone) {
   }
 }
 
+TEST_F(StoriesServer, texts_of_two_salts_share_nothing_of_the_cache) {
+  Server s = server({.context = 100, .batch = {.tokens = 64, .requests = 6}});
+  TextRequest text{.prompt = *tokenizer_->encode(
+                       "Once upon a time, there was a little dog. The dog ran to the park and saw a big red ball."),
+                   .tokens = 3};
+  ASSERT_GT(text.prompt.size(), 16u);
+  for (const auto& [salt, found] : {std::pair{"", false}, {"a", false}, {"b", false}, {"a", true}, {"", true}}) {
+    const index before = s.batcher().reused();
+    text.cache_salt = salt;
+    ASSERT_TRUE(s.submit(text).has_value());
+    while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+    EXPECT_EQ(s.batcher().reused() > before, found) << salt;
+  }
+}
+
 TEST_F(StoriesServer, refuses_what_could_never_be_answered_and_fails_one_text_alone) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   Server s = server({.context = 60, .cache_tokens = 48, .batch = {.tokens = 24, .requests = 6}});

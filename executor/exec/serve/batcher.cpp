@@ -19,6 +19,10 @@ bool erase(std::vector<Request*>& list, const Request& request) {
   return true;
 }
 
+PrefixCache::Text text_of(const Request& request) {
+  return {.known = request.known, .prompt = request.prompt, .salt = request.cache_salt};
+}
+
 }  // namespace
 
 Status Batcher::check(const Options& options) {
@@ -52,6 +56,9 @@ Status Batcher::submit(Request& request) {
 
 void Batcher::remove(Request& request) {
   if (!erase(running_, request)) erase(waiting_, request);
+  // Nobody can ask for what was generated any more.
+  const auto first = static_cast<std::size_t>(request.prompt / pool_->shape().block_size);
+  for (std::size_t i = first; i < request.sequence.blocks.size(); ++i) pool_->keep(request.sequence.blocks[i], false);
   pool_->release(request.sequence);
 }
 
@@ -83,7 +90,7 @@ void Batcher::add_generated() {
 
 void Batcher::add_prompts() {
   for (Request* request : running_)
-    if (!request->writes() && left_ > 0) add_prompt(*request);
+    if (!request->writes() && left_ > 0) add_rest(*request);
 }
 
 void Batcher::admit() {
@@ -93,7 +100,7 @@ void Batcher::admit() {
     const bool goes_by = i > 0;
     if (goes_by && (first.passed == options_.passes || static_cast<index>(i) > options_.passes)) return;
     PrefixCache::Match found;
-    if (options_.reuse_prefixes) found = prefixes_.find(request.of_prompt());
+    if (options_.reuse_prefixes) found = prefixes_.find(text_of(request));
     if (!goes_by) first_waits_for_another = found.is_pending;
     const index wanted = std::min(static_cast<index>(request.known.size()) + 1, request.most);
     // Those that are found, and that nobody has, are among the free ones.
@@ -111,8 +118,8 @@ void Batcher::admit() {
     request.sequence.length = static_cast<index>(found.blocks.size()) * pool_->shape().block_size;
     reused_ += request.computed();
     make_room(request, wanted);
-    if (options_.reuse_prefixes) prefixes_.announce(request.of_prompt(), request.sequence);
-    add_prompt(request);
+    if (options_.reuse_prefixes) prefixes_.announce(text_of(request), request.sequence);
+    add_rest(request);
   }
 }
 
@@ -128,15 +135,22 @@ bool Batcher::make_room(Request& request, index tokens) {
 void Batcher::preempt_youngest() {
   Request& youngest = *running_.back();
   running_.pop_back();
+  if (options_.reuse_prefixes) prefixes_.publish(text_of(youngest), youngest.sequence);
   pool_->release(youngest.sequence);
   insert(waiting_, youngest);
   ++preemptions_;
 }
 
-void Batcher::add_prompt(Request& request) { add(request, std::min(request.prompt - request.computed(), left_)); }
+void Batcher::add_rest(Request& request) {
+  add(request, std::min(request.writes() ? request.missing() : request.prompt - request.computed(), left_));
+}
 
 void Batcher::add(Request& request, index count) {
-  parts_.push_back({&request, count, request.missing() == count});
+  // Generated tokens go before prompts, those of a text that has just been admitted too.
+  const auto place = request.writes() ? std::find_if(parts_.begin(), parts_.end(),
+                                                     [](const Part& part) { return !part.request->writes(); })
+                                      : parts_.end();
+  parts_.insert(place, {&request, count, request.missing() == count});
   left_ -= count;
 }
 
@@ -155,7 +169,7 @@ void Batcher::computed() {
   for (const auto& [request, count, has_logits] : parts_) {
     const bool is_prompt = !request->writes();
     request->sequence.length += count;
-    if (is_prompt && options_.reuse_prefixes) prefixes_.publish(request->of_prompt(), request->sequence);
+    if (is_prompt && options_.reuse_prefixes) prefixes_.publish(text_of(*request), request->sequence);
   }
   parts_.clear();
 }

@@ -75,6 +75,7 @@ Expected<index> Server::submit(TextRequest asked) {
   text->known = std::move(asked.prompt);
   text->prompt = text->prompt_length = prompt;
   text->most = asked.tokens - 1 < context() - prompt ? prompt + asked.tokens - 1 : context();
+  text->cache_salt = asked.cache_salt;
   text->asked = std::move(asked);
   if (Status status = batcher_->submit(*text); !status.ok()) return failure(std::move(status));
   texts_.push_back(std::move(text));

@@ -45,6 +45,8 @@ class BlockPool {
   const Shape& shape() const { return shape_; }
   // That can be taken, kept ones included.
   index free_blocks() const { return static_cast<index>(free_.size() + idle_.size()); }
+  // Those of them that are kept.
+  index idle_blocks() const { return static_cast<index>(idle_.size()); }
   index blocks_of(index tokens) const { return (tokens + shape_.block_size - 1) / shape_.block_size; }
 
   // Room for `tokens` in all; the sequence keeps what it has if there is none.
@@ -60,8 +62,8 @@ class BlockPool {
   bool holds(const Content& content) const { return content.block >= 0 && this->content(content.block) == content; }
   // Does no sequence have it now? Then it is one of the free blocks.
   bool is_idle(std::int32_t block) const { return owners_[static_cast<std::size_t>(block)] == 0; }
-  // It stays when its last sequence releases it.
-  void keep(std::int32_t block) { kept_[static_cast<std::size_t>(block)] = true; }
+  // Does it stay when its last sequence releases it?
+  void keep(std::int32_t block, bool stays = true) { kept_[static_cast<std::size_t>(block)] = stays; }
   // A block that is kept becomes the next one of `sequence` too. Nobody writes to it any more.
   void share(Sequence& sequence, std::int32_t block);
 

@@ -14,15 +14,17 @@
 // The order is that of arrival. A text is admitted where there is room for all that is known of it and one more, and a
 // block is left for each that runs. A few later ones may go by a large one that waits, and then none does.
 //
-// What a prompt has in common with the beginning of another one is not computed again (serve/prefix_cache.hpp). Where
-// it is being computed, the later one waits for it.
+// What a prompt has in common with the beginning of another one of the same salt is not computed again
+// (serve/prefix_cache.hpp). Where it is being computed, the later one waits for it.
 //
-// Where a text that writes finds no block, the youngest gives its blocks back and waits again. It is computed a second
-// time later, its prompt as a prompt and what was generated as generated, which gives the same bits (exec/batch.hpp).
+// Where a text that writes finds no block, the youngest gives its blocks back and waits again. Those that nobody took
+// meanwhile it finds in the cache; what they held is computed a second time, its prompt as a prompt and what was
+// generated as generated, which gives the same bits (exec/batch.hpp).
 // The oldest is never preempted by another, and what the whole cache could not hold is refused: so all end.
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include <inlay/exec/batch.hpp>
@@ -37,10 +39,10 @@ struct Request {
   index prompt = 0;               // tokens of the prompt
   index most = 0;                 // that will ever be computed: the last one that is known never is
   Sequence sequence = {};         // its blocks; the length is what is computed
+  std::string cache_salt = {};    // it shares no block with a request of another salt
   index passed = 0;               // how often later ones went by while it was the first to wait
 
   index computed() const { return sequence.length; }
-  std::span<const Token> of_prompt() const { return std::span(known).first(static_cast<std::size_t>(prompt)); }
   bool writes() const { return computed() >= prompt; }
   index missing() const { return static_cast<index>(known.size()) - computed(); }
 };
@@ -52,6 +54,7 @@ class Batcher {
     index requests = 32;  // that run at once, at most three quarters of the tokens
     index passes = 8;     // how often later requests go by the first that waits
     bool reuse_prefixes = true;
+    std::string model = {};  // a salt of the cache, beside the requests'
   };
   // Tokens of one request in a pass, behind those that are computed: generated ones, or a chunk of its prompt.
   struct Part {
@@ -62,7 +65,7 @@ class Batcher {
 
   static Status check(const Options& options);
   // By options that `check` takes.
-  Batcher(BlockPool& pool, const Options& options) : pool_(&pool), options_(options), prefixes_(pool) {}
+  Batcher(BlockPool& pool, const Options& options) : pool_(&pool), options_(options), prefixes_(pool, options.model) {}
 
   // Waits from now on, until it is removed; it must not move. Refused is what the cache could never hold.
   Status submit(Request& request);
@@ -79,7 +82,7 @@ class Batcher {
   index running() const { return static_cast<index>(running_.size()); }
   index waiting() const { return static_cast<index>(waiting_.size()); }
   index preemptions() const { return preemptions_; }
-  // Tokens of prompts that were found in the cache.
+  // Tokens that were found in the cache.
   index reused() const { return reused_; }
 
  private:
@@ -91,7 +94,8 @@ class Batcher {
   // Blocks for `tokens` of a running request, at the cost of younger ones; false where it was itself the youngest.
   bool make_room(Request& request, index tokens);
   void preempt_youngest();
-  void add_prompt(Request& request);
+  // Of the tokens of a prompt, or of those that are computed again, as many as the pass has room for.
+  void add_rest(Request& request);
   void add(Request& request, index count);
 
   BlockPool* pool_;

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <inlay/exec/sampler.hpp>
@@ -27,6 +28,8 @@ struct TextRequest {
   index tokens = 128;                                                        // new ones at most
   Sampling<Host> sampling = {.logits = {}, .tokens = {}, .temperature = 0};  // as generate() takes it
   std::vector<LogitBias> biases = {};
+  // It shares nothing of the cache with a text of another salt: the name of a user, for example.
+  std::string cache_salt = {};
   std::function<bool(Token)> emit = [](Token) { return true; };  // each new token; false ends the text
   // No function of it is called behind this one. The status is that of a text that failed.
   std::function<void(End, const Status&)> ended = [](End, const Status&) {};
