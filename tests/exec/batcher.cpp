@@ -200,17 +200,17 @@ TEST(batcher, prompts_and_those_that_write_share_a_pass) {
 TEST(batcher, what_was_preempted_holds_up_no_prompt) {
   Simulation s(blocks(9), {.tokens = 16, .requests = 4, .reuse_prefixes = false});
   s.submit(4, 24), s.submit(2, 30);
-  while (s.batcher.preemptions() == 0) s.step();
+  while (s.batcher.preemptions() == 0 && s.steps < 200) s.step();
   ASSERT_EQ(s.texts.size(), 2u);
   Request* const victim = s.texts.back().get();
   EXPECT_EQ(victim->computed(), 0);
   EXPECT_TRUE(victim->sequence.blocks.empty());
   const auto known = static_cast<index>(victim->known.size());
   ASSERT_GT(known, 10);
-  while (s.texts.size() == 2) s.step();
+  while (s.texts.size() == 2 && s.steps < 200) s.step();
   EXPECT_EQ(s.ended, (std::vector<index>{0}));
   // Its prompt first, by itself; then what was generated, as many as a pass leaves to them beside a prompt.
-  while (victim->computed() < victim->prompt) s.step();
+  while (victim->computed() < victim->prompt && s.steps < 200) s.step();
   EXPECT_EQ(victim->computed(), victim->prompt);
   s.submit(12, 1);
   const auto computed = s.step();
@@ -305,7 +305,7 @@ TEST(batcher, what_was_preempted_finds_its_blocks_again) {
     SCOPED_TRACE(others_come);
     Simulation s(blocks(9), {.tokens = 16, .requests = 4});
     s.submit(6, 18), s.submit(6, 20);
-    while (s.batcher.preemptions() == 0) s.step();
+    while (s.batcher.preemptions() == 0 && s.steps < 200) s.step();
     ASSERT_EQ(s.texts.size(), 2u);
     const Request& victim = *s.texts.back();
     const auto known = static_cast<index>(victim.known.size());
@@ -314,7 +314,7 @@ TEST(batcher, what_was_preempted_finds_its_blocks_again) {
       s.submit(11, 1);  // it goes by, and takes the last three of them
       s.step();
     }
-    while (victim.computed() == 0) s.step();
+    while (victim.computed() == 0 && s.steps < 200) s.step();
     // The oldest has taken one by now, for what it wrote meanwhile.
     const index found = others_come ? 4 : 12;
     EXPECT_EQ(s.batcher.reused(), found);
@@ -329,7 +329,8 @@ TEST(batcher, what_was_preempted_finds_its_blocks_again) {
 TEST(batcher, a_prompt_takes_no_generated_blocks) {
   Simulation s(blocks(9), {.tokens = 16, .requests = 4});
   s.submit(6, 18), s.submit(6, 20);
-  while (s.batcher.preemptions() == 0) s.step();
+  while (s.batcher.preemptions() == 0 && s.steps < 200) s.step();
+  ASSERT_EQ(s.texts.size(), 2u);
   const std::vector<Token> known = s.texts.back()->known;
   s.remove(s.texts.front().get());  // four whole blocks of the victim lie idle
   s.remove(s.texts.front().get());
