@@ -21,19 +21,24 @@ template <GeluForm form, class F> INLAY_INLINE F gelu_factor(F x) {
   return simd::sigmoid(F(1.702f) * x);
 }
 
+// The operator's numbers. Each row has its own copy: what it writes could otherwise be one of them.
+struct GeluNumbers {
+  float cap, alpha_p, alpha_n, beta, slope, eps;
+};
+
 // e^min(x, eps) - 1 = 2 t / (1 - t) with t = tanh(min(x, eps) / 2) <= 0: nothing cancels.
-template <class F> INLAY_INLINE F xielu_below_zero(F x, const Gelu<Host>& op) {
-  const F t = simd::tanh(F(0.5f) * min(F(op.eps), x));
-  return fma(F(op.alpha_n), (t + t) / (F(1.0f) - t), F(xielu_slope(op)) * x);
+template <class F> INLAY_INLINE F xielu_below_zero(F x, const GeluNumbers& of) {
+  const F t = simd::tanh(F(0.5f) * min(F(of.eps), x));
+  return fma(F(of.alpha_n), (t + t) / (F(1.0f) - t), F(of.slope) * x);
 }
 
 // g(x) * up. A square is multiplied in halves: it may be beyond f32 where its product with `up` is not.
-template <GeluForm form, class F> INLAY_INLINE F gated(F x, F up, const Gelu<Host>& op) {
-  if constexpr (form == GeluForm::softcap) return F(op.cap) * simd::tanh(x / F(op.cap)) * up;
+template <GeluForm form, class F> INLAY_INLINE F gated(F x, F up, const GeluNumbers& of) {
+  if constexpr (form == GeluForm::softcap) return F(of.cap) * simd::tanh(x / F(of.cap)) * up;
   if constexpr (form == GeluForm::xielu) {
     const F one(1.0f);
     const auto positive = F() < x;
-    return select(positive, fma(F(op.alpha_p), x, F(op.beta)), xielu_below_zero(x, op)) * up * select(positive, x, one);
+    return select(positive, fma(F(of.alpha_p), x, F(of.beta)), xielu_below_zero(x, of)) * up * select(positive, x, one);
   }
   if constexpr (form == GeluForm::relu_squared) {
     const F positive = select(x < F(), F(), x);  // NaN stays
@@ -43,14 +48,15 @@ template <GeluForm form, class F> INLAY_INLINE F gated(F x, F up, const Gelu<Hos
 }
 
 template <class Level, GeluForm form, class T>
-void gelu_row(const Gelu<Host>& op, const T* x, const T* up, T* y, index begin, index end) {
+void gelu_row(GeluNumbers of, const T* x, const T* up, T* y, index begin, index end) {
   using F = simd::Floats<Level>;
   registers<F>(begin, end, [&](index i, auto n) {
-    store(gated<form>(load<F>(x + i, n), up == nullptr ? F(1.0f) : load<F>(up + i, n), op), y + i, n);
+    store(gated<form>(load<F>(x + i, n), up == nullptr ? F(1.0f) : load<F>(up + i, n), of), y + i, n);
   });
 }
 
 template <class Level> Status gelu(const Parallel& parallel, const Gelu<Host>& op) {
+  const GeluNumbers of{op.cap, op.alpha_p, op.alpha_n, op.beta, xielu_slope(op), op.eps};
   with_float(op.x.dtype, [&]<class T>(Type<T>) {
     constexpr Work element{.bytes = 3 * sizeof(T), .operations = 40};
     row_pieces(parallel, op.x.extents[0], op.x.extents[1], element, [&](index t, index begin, index end) {
@@ -58,12 +64,12 @@ template <class Level> Status gelu(const Parallel& parallel, const Gelu<Host>& o
       const T* up = op.up.present() ? row_of<T>(op.up, t) : nullptr;
       T* y = row_of<T>(op.y, t);
       switch (op.form) {
-        case GeluForm::erf: return gelu_row<Level, GeluForm::erf>(op, x, up, y, begin, end);
-        case GeluForm::tanh: return gelu_row<Level, GeluForm::tanh>(op, x, up, y, begin, end);
-        case GeluForm::quick: return gelu_row<Level, GeluForm::quick>(op, x, up, y, begin, end);
-        case GeluForm::relu_squared: return gelu_row<Level, GeluForm::relu_squared>(op, x, up, y, begin, end);
-        case GeluForm::softcap: return gelu_row<Level, GeluForm::softcap>(op, x, up, y, begin, end);
-        case GeluForm::xielu: return gelu_row<Level, GeluForm::xielu>(op, x, up, y, begin, end);
+        case GeluForm::erf: return gelu_row<Level, GeluForm::erf>(of, x, up, y, begin, end);
+        case GeluForm::tanh: return gelu_row<Level, GeluForm::tanh>(of, x, up, y, begin, end);
+        case GeluForm::quick: return gelu_row<Level, GeluForm::quick>(of, x, up, y, begin, end);
+        case GeluForm::relu_squared: return gelu_row<Level, GeluForm::relu_squared>(of, x, up, y, begin, end);
+        case GeluForm::softcap: return gelu_row<Level, GeluForm::softcap>(of, x, up, y, begin, end);
+        case GeluForm::xielu: return gelu_row<Level, GeluForm::xielu>(of, x, up, y, begin, end);
       }
     });
   });

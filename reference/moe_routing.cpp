@@ -98,9 +98,10 @@ std::vector<double> weights_among_the_near(const MoeRouting<Host>& op, const Sco
 std::vector<double> weights_of(const MoeRouting<Host>& op, const Scores& of, const std::vector<index>& chosen) {
   std::vector<double> weights;
   double sum = 0, rescaled = 0;
-  if (op.score == MoeScore::sparsemixer) weights = weights_among_the_near(op, of, chosen);
-  for (index e : chosen)
-    if (op.score != MoeScore::sparsemixer)
+  if (op.score == MoeScore::sparsemixer)
+    weights = weights_among_the_near(op, of, chosen);
+  else
+    for (index e : chosen)
       weights.push_back(op.score == MoeScore::softmax_of_chosen ? std::exp(of.score[e] - of.score[chosen[0]])
                                                                 : of.score[e]);
   for (double w : weights) sum += w;

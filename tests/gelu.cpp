@@ -196,8 +196,8 @@ TEST(gelu, extremes) {
             EXPECT_NEAR(y, e, std::abs(e) * 0x1p-15);
         }
         const bool squares = form == GeluForm::relu_squared, caps = form == GeluForm::softcap;
-        if (form ==
-            GeluForm::xielu) {  // ends of (alpha_p x + beta) x and of (beta - alpha_n) x, whose factor is negative
+        // The ends of (alpha_p x + beta) x and of (beta - alpha_n) x, whose factor is negative.
+        if (form == GeluForm::xielu) {
           EXPECT_EQ(got.y.get(3), inf);
           EXPECT_EQ(got.y.get(6), inf);
           EXPECT_TRUE(std::isnan(got.y.get(4)));

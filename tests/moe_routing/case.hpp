@@ -136,11 +136,12 @@ inline std::vector<double> shares_among_the_near(const MoeRoutingCase& c, const 
 // Of the chosen experts, in double.
 inline std::vector<double> expected_weights(const MoeRoutingCase& c, const RoutedToken& of,
                                             const std::vector<index>& ids) {
-  const bool mixes = c.score == MoeScore::sparsemixer;
-  std::vector<double> weights = mixes ? shares_among_the_near(c, of, ids) : std::vector<double>();
+  std::vector<double> weights;
   double sum = 0;
-  for (index e : ids)
-    if (!mixes)
+  if (c.score == MoeScore::sparsemixer)
+    weights = shares_among_the_near(c, of, ids);
+  else
+    for (index e : ids)
       weights.push_back(c.score == MoeScore::softmax_of_chosen ? std::exp(of.logit[e] - of.logit[ids[0]])
                                                                : of.score[e]);
   for (double w : weights) sum += w;

@@ -160,14 +160,10 @@ std::vector<bool> read_windows(const GgufFile& file, GgufMetadata& meta, const s
   return windowed;
 }
 
-// The numbers of each layer's xIELU, as llama.cpp has them: keys without the architecture before them.
+// The numbers of each layer's xIELU.
 void read_xielu(GgufMetadata& meta, const ModelConfig& c, std::vector<LayerConfig>& layers) {
   if (c.activation != Activation::xielu) return;
-  const std::pair<const char*, double Xielu::*> keys[] = {{"xielu.alpha_p", &Xielu::alpha_p},
-                                                          {"xielu.alpha_n", &Xielu::alpha_n},
-                                                          {"xielu.beta", &Xielu::beta},
-                                                          {"xielu.eps", &Xielu::eps}};
-  for (const auto& [key, member] : keys) {
+  for (const auto& [key, member] : gguf_xielu) {
     std::vector<double> all;
     if (!meta.numbers_per_layer(key, c.layers, all)) return;
     for (std::size_t i = 0; i < layers.size(); ++i) layers[i].xielu.*member = all[all.size() == 1 ? 0 : i];

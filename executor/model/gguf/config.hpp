@@ -24,6 +24,12 @@ inline const char* gguf_norm_eps(NormKind norm, const Family* family) {
   return as_rms ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon";
 }
 
+// The keys of xIELU's numbers, as llama.cpp has them: without the architecture before them.
+inline constexpr std::pair<const char*, double Xielu::*> gguf_xielu[] = {{"xielu.alpha_p", &Xielu::alpha_p},
+                                                                         {"xielu.alpha_n", &Xielu::alpha_n},
+                                                                         {"xielu.beta", &Xielu::beta},
+                                                                         {"xielu.eps", &Xielu::eps}};
+
 // YaRN's own magnitude, on top of which GGUF's attn_factor counts. Latent attention has another key for it, which
 // multiplies scores.
 inline double gguf_yarn_magnitude(const ModelConfig& config, const RopeConfig& rope) {

@@ -63,14 +63,10 @@ void write_layers(const ModelConfig& c, const std::string& arch, double theta, d
   if (windowed_theta != theta) writer.set(arch + ".rope.freq_base_swa", static_cast<float>(windowed_theta));
 }
 
-// As they were read; llama.cpp's keys have no architecture before them.
+// As they were read.
 void write_xielu(const ModelConfig& c, GgufWriter& writer) {
   if (c.activation != Activation::xielu) return;
-  const std::pair<const char*, double Xielu::*> keys[] = {{"xielu.alpha_p", &Xielu::alpha_p},
-                                                          {"xielu.alpha_n", &Xielu::alpha_n},
-                                                          {"xielu.beta", &Xielu::beta},
-                                                          {"xielu.eps", &Xielu::eps}};
-  for (const auto& [key, member] : keys) {
+  for (const auto& [key, member] : gguf_xielu) {
     std::vector<float> all;
     for (index i = 0; i < c.layers; ++i) all.push_back(static_cast<float>(c.layer(i).xielu.*member));
     writer.set(key, std::span<const float>(all));

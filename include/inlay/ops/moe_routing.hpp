@@ -15,9 +15,9 @@
 //
 //   score sparsemixer: the largest logits are chosen, and each is weighed among those that are left and near it
 //                                                                                                   Phi-3.5-MoE, 2024
-//   weights[t,j] = 1 / sum_e exp(logits[t,e] - l) with l = logits[t,ids[t,j]], over the e that are none of
-//   ids[t,0..j-1]
-//                  and have l - logits[t,e] <= 2 jitter * max(|logits[t,e]|, l), each side of which is rounded to f32
+//   weights[t,j] = 1 / sum_e exp(logits[t,e] - l)                                     with l = logits[t,ids[t,j]]
+//                  over the e that are none of ids[t,0..j-1] and near:
+//                  l - logits[t,e] <= 2 jitter max(|logits[t,e]|, l), each side of which is rounded to f32
 //
 //   rows[t,j]         where (t, j) lies among all (token, choice) pairs sorted by expert, then by token
 //   row_tokens[r]     the token of row r: what embedding gathers x by; row_tokens[rows[t,j]] = t
