@@ -274,6 +274,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   add_device(command, options->device);
   command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
   add_bench_contention(group, chosen);
+  add_bench_serve(group, chosen);
 }
 
 }  // namespace inlay::tools

@@ -19,6 +19,7 @@ void add_convert(CLI::App& app, Command& chosen);
 void add_verify(CLI::App& app, Command& chosen);  // with ONNX only
 void add_bench(CLI::App& app, Command& chosen);
 void add_bench_contention(CLI::App& group, Command& chosen);  // group: `inlay bench`
+void add_bench_serve(CLI::App& group, Command& chosen);
 void add_npu(CLI::App& app, Command& chosen);                 // with the NPU only
 void add_tune(CLI::App& app, Command& chosen);                // with OpenCL only
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <inlay/core/quote.hpp>
-#include <inlay/exec/eager.hpp>
 #include <inlay/exec/serve/server.hpp>
 
 #include "measure/timing.hpp"
@@ -74,20 +73,6 @@ Expected<std::vector<std::string>> lines_of(const std::string& path) {
   return lines;
 }
 
-Expected<exec::Server> make_server(const ManyOptions& options, const ModelOptions& of_model, const LoadedModel& model) {
-  auto runner = make_runner(of_model, of_model.backend);
-  if (!runner) return failure(std::move(runner.error()));
-  Progress progress("packing weights");
-  return exec::Server::make(model.file, std::move(*runner), model.tokenizer,
-                            {.context = of_model.context,
-                             .cache_tokens = options.cache_tokens,
-                             .batch = {.tokens = of_model.chunk, .requests = options.batch},
-                             .kv_type = kv_type(of_model, *model.file),
-                             .activations = of_model.rounding.of_linears(),
-                             .attention = of_model.rounding.of_attention()},
-                            [&](index done, index all) { progress(done, all); });
-}
-
 }  // namespace
 
 void ManyOptions::add_to(CLI::App& command) {
@@ -106,7 +91,7 @@ int run_many(const ManyOptions& options, const ModelOptions& of_model, const Ans
              const LoadedModel& model) {
   auto prompts = lines_of(options.prompts);
   if (!prompts) return wrong(prompts.error());
-  auto server = make_server(options, of_model, model);
+  auto server = make_server(of_model, model, options.batch, options.cache_tokens);
   if (!server) return wrong(server.error());
   auto biases = answers.logit_biases(server->config().vocab);
   if (!biases) return wrong(biases.error());

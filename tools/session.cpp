@@ -178,6 +178,21 @@ Expected<exec::Session> make_session(const ModelOptions& options, std::shared_pt
                              [&](index done, index all) { progress(done, all); });
 }
 
+Expected<exec::Server> make_server(const ModelOptions& options, const LoadedModel& model, index requests,
+                                   index cache_tokens) {
+  auto runner = make_runner(options, options.backend);
+  if (!runner) return failure(std::move(runner.error()));
+  Progress progress("packing weights");
+  return exec::Server::make(model.file, std::move(*runner), model.tokenizer,
+                            {.context = options.context,
+                             .cache_tokens = cache_tokens,
+                             .batch = {.tokens = options.chunk, .requests = requests},
+                             .kv_type = kv_type(options, *model.file),
+                             .activations = options.rounding.of_linears(),
+                             .attention = options.rounding.of_attention()},
+                            [&](index done, index all) { progress(done, all); });
+}
+
 Expected<exec::Session> make_random_session(const ModelOptions& options, const exec::ModelConfig& config,
                                             const std::string& type, const Room& room) {
   auto runner = make_runner(options, options.backend);

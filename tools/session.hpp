@@ -9,6 +9,7 @@
 
 #include <inlay/cpu.hpp>
 #include <inlay/exec/generate.hpp>
+#include <inlay/exec/serve/server.hpp>
 #include <inlay/model/model_file.hpp>
 #include <inlay/text/tokenizer.hpp>
 
@@ -67,6 +68,9 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);  // inlay/exec/eager.hpp
 Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                      const std::string& backend);
+// Many texts of a model: `requests` that run at once, `cache_tokens` of all of them (0: four times the context).
+Expected<exec::Server> make_server(const ModelOptions& options, const LoadedModel& model, index requests,
+                                   index cache_tokens);
 // A model with random weights: `type` of random_weights, `room` how long texts and passes become.
 struct Room {
   index context, chunk;

@@ -111,7 +111,7 @@ void Server::advance(Text& text, index row) {
   }
   const auto token = sampler_(*engine_, row, sampling, text.asked.biases);
   if (!token) return end(text, End::failed, token.error());
-  if (tokenizer_->stops(*token) || *token == tokenizer_->bos()) return end(text, End::stop);
+  if (!text.asked.ignore_eos && (tokenizer_->stops(*token) || *token == tokenizer_->bos())) return end(text, End::stop);
   text.known.push_back(*token);
   if (!text.asked.emit(*token)) return end(text, End::caller);
   const auto known = static_cast<index>(text.known.size());

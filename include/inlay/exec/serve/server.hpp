@@ -25,7 +25,8 @@ struct TextRequest {
   enum class End { tokens, stop, context, caller, failed };
 
   std::vector<Token> prompt;
-  index tokens = 128;                                                        // new ones at most
+  index tokens = 128;       // new ones at most
+  bool ignore_eos = false;  // a token that ends texts is like any other
   Sampling<Host> sampling = {.logits = {}, .tokens = {}, .temperature = 0};  // as generate() takes it
   std::vector<LogitBias> biases = {};
   // It shares nothing of the cache with a text of another salt: the name of a user, for example.
