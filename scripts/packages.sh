@@ -18,7 +18,8 @@ story_packages=(g++ cmake ninja-build pkg-config libexpected-dev libxsimd-dev li
   libutf8proc-dev)
 onnx_packages=(libprotobuf-dev protobuf-compiler libonnx-dev)
 cl_packages=(ocl-icd-opencl-dev opencl-c-headers)
-build_packages=("${story_packages[@]}" "${onnx_packages[@]}" "${cl_packages[@]}" libbenchmark-dev)
+serve_packages=(libcpp-httplib-dev)
+build_packages=("${story_packages[@]}" "${onnx_packages[@]}" "${cl_packages[@]}" "${serve_packages[@]}" libbenchmark-dev)
 # What the tests need beyond it.
 test_packages=(git clang libomp-dev libclang-rt-14-dev llvm-14 libgtest-dev libeigen3-dev libdlpack-dev python3
   python3-pip pocl-opencl-icd binutils)

@@ -15,7 +15,6 @@
 #include <optional>
 
 #include <inlay/core/quote.hpp>
-#include <inlay/text/chat.hpp>
 
 namespace inlay::tools {
 
@@ -81,23 +80,6 @@ class Lines {
  private:
   std::string buffer_;
 };
-
-Expected<exec::ChatTemplate> find_template(const ChatOptions& options, const exec::Tokenizer& tokenizer) {
-  std::string source = tokenizer.chat_template();
-  if (!options.template_file.empty()) {
-    std::ifstream file(options.template_file, std::ios::binary);
-    source.assign(std::istreambuf_iterator<char>(file), {});
-    if (!file) return failure(StatusCode::not_found, options.template_file + " cannot be read");
-  } else if (source.empty()) {
-    return failure(StatusCode::not_found,
-                   "the model has no chat template; --template FILE must name one, or --prompt go without");
-  }
-  auto made = exec::ChatTemplate::make(source);
-  if (!made)
-    return failure(made.error().code(),
-                   std::string(made.error().message()) + " (--template FILE takes another; see docs/chat.md)");
-  return made;
-}
 
 Expected<std::vector<std::pair<std::string, bool>>> read_switches(const std::vector<std::string>& given) {
   std::vector<std::pair<std::string, bool>> all;
@@ -210,8 +192,25 @@ void ChatOptions::add_to(CLI::App& command) {
   command.add_flag("--stats", stats, "Behind each answer, on standard error, tokens a second")->needs(mode);
 }
 
+Expected<exec::ChatTemplate> find_template(const std::string& path, const exec::Tokenizer& tokenizer) {
+  std::string source = tokenizer.chat_template();
+  if (!path.empty()) {
+    std::ifstream file(path, std::ios::binary);
+    source.assign(std::istreambuf_iterator<char>(file), {});
+    if (!file) return failure(StatusCode::not_found, path + " cannot be read");
+  } else if (source.empty()) {
+    return failure(StatusCode::not_found,
+                   "the model has no chat template; --template FILE must name one, or --prompt go without");
+  }
+  auto made = exec::ChatTemplate::make(source);
+  if (!made)
+    return failure(made.error().code(),
+                   std::string(made.error().message()) + " (--template FILE takes another; see docs/chat.md)");
+  return made;
+}
+
 int chat(const ChatOptions& options, const AnswerOptions& answers, const LoadedModel& model, exec::Session& session) {
-  auto source = find_template(options, model.tokenizer);
+  auto source = find_template(options.template_file, model.tokenizer);
   if (!source) return wrong(source.error());
   auto switches = read_switches(options.switches);
   if (!switches) return wrong(switches.error());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <inlay/exec/session.hpp>
+#include <inlay/text/chat.hpp>
 
 #include "tools/answer.hpp"
 #include "tools/session.hpp"
@@ -21,6 +22,9 @@ struct ChatOptions {
 
   void add_to(CLI::App& command);
 };
+
+// The template of this file, or of an empty name the model's own.
+Expected<exec::ChatTemplate> find_template(const std::string& file, const exec::Tokenizer& tokenizer);
 
 // The exit code of the program.
 int chat(const ChatOptions& options, const AnswerOptions& answers, const LoadedModel& model, exec::Session& session);

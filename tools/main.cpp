@@ -59,6 +59,19 @@ int main(int argc, char** argv) {
   add_tune(app, chosen);
 #endif
   add_devices(app, chosen);
+#ifdef INLAY_HAS_SERVE
+  add_serve(app, chosen);
+#else
+  app.add_subcommand("serve", "Answer OpenAI's protocol over HTTP (this build lacks it)")
+      ->prefix_command()
+      ->callback([&chosen] {
+        chosen = [] {
+          return wrong(
+              "serve needs cpp-httplib 0.11, which this build was made without; install libcpp-httplib-dev and "
+              "configure with -DINLAY_SERVE=ON, or let scripts/run.sh serve do it");
+        };
+      });
+#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

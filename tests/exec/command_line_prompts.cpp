@@ -112,7 +112,7 @@ TEST_F(Prompts, a_trace_is_refused_by_its_line) {
               {R"({"at": -1, "prompt": 4, "tokens": 4})", "line 2", "0..1000000"},
               {R"({"at": 0, "prompt": 4, "tokens": 0})", "line 2", "tokens, a number in 1.."},
               {R"({"at": 0, "prompt": 4, "tokens": 2.5})", "line 2", "tokens, a number in 1.."},
-              {R"({"at": 0, "prompt": "", "tokens": 4})", "line 2", "prompt"},
+              {R"({"at": 0, "tokens": 4})", "line 2", "prompt"},
               {R"({"at": 0, "prompt": 0, "tokens": 4})", "line 2", "prompt"},
               {R"({"at": 0, "prompt": [1], "tokens": 4})", "line 2", "prompt"},
               {R"({"at": 0, "prompt": 500, "tokens": 400})", "500", "context of 512"}};

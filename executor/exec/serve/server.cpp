@@ -96,6 +96,8 @@ Status Server::step() {
   for (const Batcher::Part& part : parts)
     if (part.has_logits) advancing_.push_back(static_cast<Text*>(part.request));
   if (Status status = engine_->forward(batch_, 0); !status.ok()) return status;
+  for (const Batcher::Part& part : parts)
+    if (!part.request->writes()) prompt_tokens_computed_ += part.count;
   batcher_->computed();
   for (std::size_t row = 0; row < advancing_.size(); ++row) advance(*advancing_[row], static_cast<index>(row));
   return {};

@@ -74,6 +74,8 @@ class Server {
   std::span<const Fallback> fallbacks() const { return engine_->fallbacks(); }
   const Batcher& batcher() const { return *batcher_; }
   bool idle() const { return texts_.empty(); }
+  // Tokens of prompts that passes computed; those of a preempted text count each time.
+  index prompt_tokens_computed() const { return prompt_tokens_computed_; }
 
   // A number for abort. Refused, before anything is done, is what could never be answered.
   Expected<index> submit(TextRequest text);
@@ -101,6 +103,7 @@ class Server {
   std::unique_ptr<Batcher> batcher_;
   std::vector<std::unique_ptr<Text>> texts_;  // by rank
   index ranks_ = 0;
+  index prompt_tokens_computed_ = 0;
   Batch batch_;
   std::vector<Text*> advancing_;
   Sampler sampler_;
