@@ -20,8 +20,8 @@ void add_verify(CLI::App& app, Command& chosen);  // with ONNX only
 void add_bench(CLI::App& app, Command& chosen);
 void add_bench_contention(CLI::App& group, Command& chosen);  // group: `inlay bench`
 void add_bench_serve(CLI::App& group, Command& chosen);
-void add_npu(CLI::App& app, Command& chosen);                 // with the NPU only
-void add_serve(CLI::App& app, Command& chosen);               // with cpp-httplib only
-void add_tune(CLI::App& app, Command& chosen);                // with OpenCL only
+void add_npu(CLI::App& app, Command& chosen);    // with the NPU only
+void add_serve(CLI::App& app, Command& chosen);  // with cpp-httplib only
+void add_tune(CLI::App& app, Command& chosen);   // with OpenCL only
 
 }  // namespace inlay::tools

@@ -157,6 +157,34 @@ TEST_F(Serve, n_texts_of_a_prompt_have_its_blocks_and_seeds_of_their_own) {
   EXPECT_NE(text_of(server.completion(body)), text_of(server.completion(body)));
 }
 
+TEST_F(Serve, texts_of_two_salts_share_no_block) {
+  const ServeProgram server;
+  Json body{{"prompt", Json::array()}, {"max_tokens", 4}, {"temperature", 0}};
+  for (int i = 0; i < 37; ++i) body["prompt"].push_back(i == 0 ? 1 : 300 + i);
+  const std::string text = text_of(server.completion(body));
+  const struct {
+    Json salt;
+    int reused;  // by now
+  } calls[] = {{nullptr, 32}, {"ann", 32}, {"ann", 64}, {"bob", 64}, {nullptr, 96}};
+  for (const auto& call : calls) {
+    body["cache_salt"] = call.salt;
+    EXPECT_EQ(text_of(server.completion(body)), text);
+    EXPECT_TRUE(server.comes_to("inlay_prompt_tokens_reused_total", call.reused)) << call.salt;
+  }
+}
+
+TEST_F(Serve, a_text_may_go_on_behind_its_end) {
+  const ServeProgram server;
+  Json body{{"prompt", prompts[0]}, {"max_tokens", 400}, {"temperature", 0}};
+  const Json ends = server.completion(body).json();
+  ASSERT_EQ(ends["choices"][0]["finish_reason"], "stop");
+  body["ignore_eos"] = true;
+  const Json goes_on = server.completion(body).json();
+  EXPECT_EQ(goes_on["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(goes_on["usage"]["completion_tokens"], 400);
+  EXPECT_TRUE(goes_on["choices"][0]["text"].get<std::string>().starts_with(ends["choices"][0]["text"]));
+}
+
 TEST_F(Serve, a_chat_is_that_of_run) {
   const ServeProgram server(plain());
   write("line", "Once upon a time\n");
@@ -185,7 +213,7 @@ TEST_F(Serve, a_chat_is_that_of_run) {
   EXPECT_FALSE(events.front().contains("usage"));
   // A switch of the template is heard.
   body["stream"] = false;
-  const index before = server.chat(body).json()["usage"]["prompt_tokens"];
+  const inlay::index before = server.chat(body).json()["usage"]["prompt_tokens"];
   body["chat_template_kwargs"] = {{"loud", true}};
   EXPECT_GT(server.chat(body).json()["usage"]["prompt_tokens"], before);
   // Without max_tokens an answer ends by itself.

@@ -10,7 +10,7 @@ namespace inlay::tools {
 
 namespace {
 
-constexpr std::size_t max_stops = 4, max_stop_bytes = 256, max_biases = 1024, max_messages = 4096;
+constexpr std::size_t max_stops = 4, max_stop_bytes = 256, max_salt_bytes = 256, max_biases = 1024, max_messages = 4096;
 
 // A seed for a client that names none: its texts are to differ from one call to the next.
 std::int64_t any_seed() {
@@ -60,6 +60,14 @@ void read_stream_options(Fields& fields, ApiRequest& request) {
   Fields inner(*options);
   request.include_usage = inner.boolean("include_usage").value_or(false);
   if (const auto& error = inner.finish()) fields.fail("stream_options." + error->param, error->message);
+}
+
+// As vLLM's: who names a salt shares the cache with those alone who name it too.
+std::string read_cache_salt(Fields& fields) {
+  const auto salt = fields.string("cache_salt");
+  if (salt && (salt->empty() || salt->size() > max_salt_bytes))
+    fields.wrong("cache_salt", *salt, "of 1 to " + std::to_string(max_salt_bytes) + " bytes");
+  return salt.value_or("");
 }
 
 void refuse_what_is_not_done(Fields& fields, bool chat) {
@@ -124,6 +132,8 @@ tl::expected<ApiRequest, ApiError> Protocol::read(const std::string& body, bool 
   ApiRequest request{.chat = chat, .stops = std::move(*stops)};
   read_sampling(fields, request.sampling);
   read_biases(fields, request);
+  request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  request.cache_salt = read_cache_salt(fields);
   read_stream_options(fields, request);
   refuse_what_is_not_done(fields, chat);
   request.choices = fields.integer("n", 1, model_.texts).value_or(1);

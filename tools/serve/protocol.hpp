@@ -31,6 +31,8 @@ struct ApiRequest {
   Sampling<Host> sampling = {.logits = {}, .tokens = {}};
   std::vector<exec::LogitBias> biases = {};
   exec::StopStrings stops;
+  bool ignore_eos = false;
+  std::string cache_salt = {};
   bool stream = false, include_usage = false;
 
   index texts() const { return static_cast<index>(prompts.size()) * choices; }

@@ -195,8 +195,10 @@ void Worker::begin(const std::shared_ptr<Reply>& reply, ApiRequest& request) {
       };
       auto rank = server_.submit({.prompt = prompt.tokens,
                                   .tokens = request.tokens,
+                                  .ignore_eos = request.ignore_eos,
                                   .sampling = sampling,
                                   .biases = request.biases,
+                                  .cache_salt = request.cache_salt,
                                   .emit = [text](exec::Token token) { return text->push(token); },
                                   .ended = ended});
       if (rank)
