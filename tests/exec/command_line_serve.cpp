@@ -176,13 +176,13 @@ TEST_F(Serve, texts_of_two_salts_share_no_block) {
 TEST_F(Serve, a_text_may_go_on_behind_its_end) {
   const ServeProgram server;
   Json body{{"prompt", prompts[0]}, {"max_tokens", 400}, {"temperature", 0}};
-  const Json ends = server.completion(body).json();
-  ASSERT_EQ(ends["choices"][0]["finish_reason"], "stop");
+  const HttpAnswer ended = server.completion(body);
+  ASSERT_EQ(ended.json()["choices"][0]["finish_reason"], "stop");
   body["ignore_eos"] = true;
   const Json goes_on = server.completion(body).json();
   EXPECT_EQ(goes_on["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(goes_on["usage"]["completion_tokens"], 400);
-  EXPECT_TRUE(goes_on["choices"][0]["text"].get<std::string>().starts_with(ends["choices"][0]["text"]));
+  EXPECT_TRUE(goes_on["choices"][0]["text"].get<std::string>().starts_with(text_of(ended)));
 }
 
 TEST_F(Serve, a_chat_is_that_of_run) {

@@ -239,11 +239,12 @@ void Http::answer_whole(const Responses& responses, Worker::Ticket& ticket, inde
   for (Reply::Piece piece;;) {
     const Reply::Got got = reply.next(piece, glance);
     if (got == Reply::Got::end) break;
-    if (got == Reply::Got::nothing) {
-      if (!connection->is_gone()) continue;
+    // Pieces may come faster than a glance, and none is sent on that would find the client gone.
+    if (connection->is_gone()) {
       connection->close_after_answer();
       return answer_error(response, {.status = 499, .message = "the client has gone"});
     }
+    if (got == Reply::Got::nothing) continue;
     WrittenText& text = written[static_cast<std::size_t>(piece.text)];
     text.text += piece.bytes;
     if (!piece.finish) continue;
