@@ -40,7 +40,8 @@ struct Arrival {
 constexpr index most_tokens = 1 << 20;
 constexpr double most_seconds = 1e6;
 
-// {"at": 0.25, "prompt": "Once", "tokens": 64}; a number as the prompt means so many tokens, other ones in each line.
+// {"at": 0.25, "prompt": "Once", "tokens": 64}; the prompt may be token ids, or a number: so many, other ones in each
+// line.
 Expected<Arrival> arrival_of(const std::string& line, std::size_t number, const exec::Tokenizer& tokenizer) {
   const auto wrong_line = [&](const std::string& what) {
     return failure(invalid("--trace: line " + std::to_string(number) + " " + what));
@@ -56,22 +57,30 @@ Expected<Arrival> arrival_of(const std::string& line, std::size_t number, const 
            value->template get<std::uint64_t>() <= static_cast<std::uint64_t>(most_tokens) &&
            value->template get<std::uint64_t>() >= 1;
   };
+  const index vocab = tokenizer.vocab_size();
   const double seconds = at != object.end() && at->is_number() ? at->get<double>() : -1;
   if (!(seconds >= 0 && seconds <= most_seconds)) return wrong_line("must have at, seconds in 0..1000000");
   if (!is_count(tokens)) return wrong_line("must have tokens, a number in 1.." + std::to_string(most_tokens));
   Arrival arrival{.at = seconds, .prompt = {}, .tokens = tokens->get<index>()};
   if (is_count(prompt)) {
-    const index vocab = tokenizer.vocab_size();
     arrival.prompt = any_prompt(prompt->get<index>(), vocab);
     for (exec::Token& token : arrival.prompt)  // no two lines begin alike
       token = static_cast<exec::Token>((token + static_cast<index>(number) * 7919) % vocab);
+  } else if (prompt != object.end() && prompt->is_array()) {
+    for (const auto& id : *prompt) {
+      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(vocab))
+        return wrong_line("has the token " + printable(id.dump(), 60) + " in its prompt; it must be in 0.." +
+                          std::to_string(vocab - 1));
+      arrival.prompt.push_back(id.get<exec::Token>());
+    }
   } else if (prompt != object.end() && prompt->is_string()) {
     auto encoded = tokenizer.encode(prompt->get<std::string>());
     if (!encoded) return wrong_line("has a prompt that is no text: " + std::string(encoded.error().message()));
     arrival.prompt = std::move(*encoded);
   }
   if (arrival.prompt.empty())
-    return wrong_line("must have prompt, a text or a number of tokens in 1.." + std::to_string(most_tokens));
+    return wrong_line("must have prompt, a text, token ids, or a number of tokens in 1.." +
+                      std::to_string(most_tokens));
   return arrival;
 }
 
@@ -175,7 +184,7 @@ void add_bench_serve(CLI::App& group, Command& chosen) {
   options->model.add_to(command);
   command
       .add_option("--trace", options->trace,
-                  "A JSON object a line: at, seconds; prompt, a text or a number of tokens; tokens, new ones")
+                  "A JSON object a line: at, seconds; prompt, a text, token ids or a number of them; tokens, new ones")
       ->required();
   command.add_option("--batch", options->batch, "Texts that are written at once")->check(CLI::Range(1, 1 << 20));
   command

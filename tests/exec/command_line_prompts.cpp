@@ -73,7 +73,8 @@ TEST_F(Prompts, refuse_what_cannot_be_done) {
 TEST_F(Prompts, of_a_trace_are_answered_as_they_arrive) {
   const std::string trace = write("trace", R"({"at": 0.3, "prompt": 40, "tokens": 5}
 {"at": 0, "prompt": "Once upon a time", "tokens": 450}
-{"at": 0, "prompt": 60, "tokens": 7}
+{"at": 0, "prompt": 60, "tokens": 6}
+{"at": 0.1, "prompt": [1, 300, 301], "tokens": 1}
 {"at": 1.5, "prompt": "Once upon a time, there was a little girl named Lily. She loved to play outside.", "tokens": 1}
 {"at": 3, "prompt": "Once upon a time, there was a little girl named Lily. She loved to play outside.", "tokens": 1}
 )");
@@ -82,14 +83,14 @@ TEST_F(Prompts, of_a_trace_are_answered_as_they_arrive) {
   double seconds = 0, ttft[3] = {}, tpot[3] = {};
   long prompts = 0, cached = 0, written = 0;
   const char* const form =
-      "5 requests in %lf s: %ld tokens of prompts (%ld of them were in the cache), %ld new ones, %*f tok/s; 0 "
+      "6 requests in %lf s: %ld tokens of prompts (%ld of them were in the cache), %ld new ones, %*f tok/s; 0 "
       "preempted\n"
       "TTFT p50 %lf p90 %lf p99 %lf ms\nTPOT p50 %lf p90 %lf p99 %lf ms\n";
   ASSERT_EQ(std::sscanf(outcome.out.c_str(), form, &seconds, &prompts, &cached, &written, &ttft[0], &ttft[1], &ttft[2],
                         &tpot[0], &tpot[1], &tpot[2]),
             10)
       << outcome.out;
-  EXPECT_EQ(written, 450 + 7 + 5 + 1 + 1);  // the story's own end is none
+  EXPECT_EQ(written, 450 + 6 + 5 + 1 + 1 + 1);  // the story's own end is none
   EXPECT_GT(prompts, 40 + 60);
   EXPECT_GE(cached, 16);
   EXPECT_GE(seconds, 3);
@@ -114,7 +115,9 @@ TEST_F(Prompts, a_trace_is_refused_by_its_line) {
               {R"({"at": 0, "prompt": 4, "tokens": 2.5})", "line 2", "tokens, a number in 1.."},
               {R"({"at": 0, "tokens": 4})", "line 2", "prompt"},
               {R"({"at": 0, "prompt": 0, "tokens": 4})", "line 2", "prompt"},
-              {R"({"at": 0, "prompt": [1], "tokens": 4})", "line 2", "prompt"},
+              {R"({"at": 0, "prompt": [], "tokens": 4})", "line 2", "prompt"},
+              {R"({"at": 0, "prompt": [1, 1024], "tokens": 4})", "1024", "0..1023"},
+              {R"({"at": 0, "prompt": [-1], "tokens": 4})", "-1", "0..1023"},
               {R"({"at": 0, "prompt": 500, "tokens": 400})", "500", "context of 512"}};
   for (const auto& [line, what, must] : rows)
     expect_refused("bench serve --trace " + write("bad", good + "\n" + line + "\n"), {what, must});

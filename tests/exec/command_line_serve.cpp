@@ -94,6 +94,15 @@ TEST_F(Serve, a_completion_is_the_text_that_run_writes) {
     }
 }
 
+TEST_F(Serve, what_might_have_become_a_stop_string_is_written_at_the_end) {
+  const ServeProgram server;
+  Json body{{"prompt", "Once upon a time"}, {"max_tokens", 4}, {"temperature", 0}};
+  for (const char* stop : {"zzz", "w and", "owl", "a brown"}) {
+    body["stop"] = stop;
+    EXPECT_EQ(text_of(server.completion(body)), ", a brow") << stop;
+  }
+}
+
 TEST_F(Serve, usage_counts_tokens) {
   const ServeProgram server;
   const auto usage = [&](const Json& body) { return server.completion(body).json()["usage"]; };

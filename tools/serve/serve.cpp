@@ -29,7 +29,7 @@ struct ServeOptions {
   std::string host = "127.0.0.1", name, template_file;
   int port = 8080;
   index batch = 8, cache_tokens = 0, waiting = 64;
-  index body_bytes = index{4} << 20;
+  index body_bytes = index{4} << 20, unread_bytes = index{256} << 10;
   std::size_t connections = 256;
   int timeout = 30;
 };
@@ -88,7 +88,8 @@ int serve(const ServeOptions& options) {
                            .context = context,
                            .room = options.cache_tokens > 0 ? std::min(context, options.cache_tokens) : context,
                            .texts = texts});
-  Worker worker(std::move(*server), model->tokenizer, {.texts = texts});
+  Worker worker(std::move(*server), model->tokenizer,
+                {.texts = texts, .unread = static_cast<std::size_t>(options.unread_bytes)});
   const std::chrono::seconds timeout(options.timeout);
   Http http(protocol, worker,
             {.connection = {.request = timeout,
@@ -135,6 +136,10 @@ void add_serve(CLI::App& app, Command& chosen) {
   command.add_option("--waiting", options->waiting, "Texts that may wait beside them; more get 429")
       ->check(CLI::Range(0, 1 << 20));
   command.add_option("--max-body", options->body_bytes, "Bytes of a request; more get 413")
+      ->check(CLI::Range(1, 1 << 30));
+  command
+      .add_option("--max-unread", options->unread_bytes,
+                  "Bytes of written text that a client may leave unread; with more its texts are aborted")
       ->check(CLI::Range(1, 1 << 30));
   command.add_option("--connections", options->connections, "Clients at once; more get 429")->check(CLI::Range(1, 512));
   command

@@ -63,8 +63,8 @@ class Reply {
 class Worker {
  public:
   struct Limits {
-    index texts = 0;                            // that wait or run
-    std::size_t unread = std::size_t{1} << 18;  // bytes of one request that its client has not taken
+    index texts = 0;         // that wait or run
+    std::size_t unread = 0;  // bytes of one request that its client has not taken
   };
   struct Counts {
     index running = 0, waiting = 0, preemptions = 0;
