@@ -257,14 +257,14 @@ TEST_F(ServeStrangers, who_does_not_read_is_cut_off) {
 
 // However long he may take for it.
 TEST_F(ServeStrangers, who_leaves_much_unread_is_cut_off) {
-  const ServeProgram server("--backend reference --batch 16 --timeout 600 --max-unread 16000");
+  const ServeProgram server("--batch 32 --timeout 600 --max-unread 11000");
   Socket idle(server.port, 2048);
-  ASSERT_TRUE(idle.send(asks_endless(16)));
-  EXPECT_TRUE(server.comes_to("inlay_texts_total{finish=\"aborted\"}", 16));
-  Socket reads(server.port);  // what was taken is no burden
-  ASSERT_TRUE(reads.send(asks_endless(16)));
+  ASSERT_TRUE(idle.send(asks_endless(32)));  // 50000 bytes
+  EXPECT_TRUE(server.comes_to("inlay_texts_total{finish=\"aborted\"}", 32));
+  Socket reads(server.port);  // what was taken is no burden: 13000 bytes
+  ASSERT_TRUE(reads.send(asks_endless(8)));
   EXPECT_TRUE(reads.receive_until("[DONE]"));
-  EXPECT_EQ(server.metric("inlay_texts_total{finish=\"length\"}"), 16);
+  EXPECT_EQ(server.metric("inlay_texts_total{finish=\"length\"}"), 8);
 }
 
 TEST_F(ServeStrangers, who_comes_too_late_is_told_so) {
