@@ -222,7 +222,7 @@ TEST_F(Serve, a_chat_is_that_of_run) {
   EXPECT_FALSE(events.front().contains("usage"));
   // A switch of the template is heard.
   body["stream"] = false;
-  const inlay::index before = server.chat(body).json()["usage"]["prompt_tokens"];
+  const int before = server.chat(body).json()["usage"]["prompt_tokens"];
   body["chat_template_kwargs"] = {{"loud", true}};
   EXPECT_GT(server.chat(body).json()["usage"]["prompt_tokens"], before);
   // Without max_tokens an answer ends by itself.
