@@ -154,12 +154,12 @@ int bench(const ServeOptions& options) {
                                              .tokens = arrival.tokens,
                                              .ignore_eos = true,
                                              .emit =
-                                                 [&arrival, &now](exec::Token) {
+                                                 [&arrival, &now](index, exec::Token) {
                                                    arrival.times.push_back(now());
                                                    return true;
                                                  },
                                              .ended =
-                                                 [&failed](exec::TextRequest::End end, const Status& status) {
+                                                 [&failed](index, exec::TextRequest::End end, const Status& status) {
                                                    if (end == exec::TextRequest::End::failed)
                                                      failed = {status.code(), status.message()};
                                                  }});

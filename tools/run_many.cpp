@@ -111,8 +111,8 @@ int run_many(const ManyOptions& options, const ModelOptions& of_model, const Ans
                         .tokens = answers.tokens,
                         .sampling = answers.sampling,
                         .biases = *biases,
-                        .emit = [&text](exec::Token token) { return text.push(token); },
-                        .ended = [&text](End end, const Status& status) { text.finish(end, status); }});
+                        .emit = [&text](index, exec::Token token) { return text.push(token); },
+                        .ended = [&text](index, End end, const Status& status) { text.finish(end, status); }});
     if (!submitted)
       return wrong("line " + std::to_string(texts.size()) + " of " + quote(options.prompts) + ": " +
                    std::string(submitted.error().message()));

@@ -29,11 +29,13 @@ Status Batch::add(BlockPool& pool, Sequence& sequence, std::span<const std::int3
   }
   tokens_.insert(tokens_.end(), more.begin(), more.end());
   for (index row = size() - logits; row < size(); ++row) logit_rows_.push_back(static_cast<std::int32_t>(row));
+  copies_.clear();
+  for (const BlockPool::Copy& copy : pool.copies()) copies_.insert(copies_.end(), {copy.source, copy.target});
   return {};
 }
 
 void Batch::clear() {
-  tokens_.clear(), positions_.clear(), slots_.clear(), logit_rows_.clear();
+  tokens_.clear(), positions_.clear(), slots_.clear(), logit_rows_.clear(), copies_.clear();
   generated_.clear(), prompts_.clear();
   q_indptr_.assign({0});
 }
@@ -68,7 +70,8 @@ BatchViews<Host> Batch::views() const {
                          .slots = {slots_.data(), {size()}},
                          .generated = generated_.views(),
                          .prompts = prompts_.views(),
-                         .q_indptr = {q_indptr_.data(), {static_cast<index>(q_indptr_.size())}}};
+                         .q_indptr = {q_indptr_.data(), {static_cast<index>(q_indptr_.size())}},
+                         .copies = {copies_.data(), {static_cast<index>(copies_.size()) / 2, 2}}};
   // They ascend: where the first of them lies so many before the end, they are the last ones.
   if (logit_rows() > 0 && logit_rows_.front() + logit_rows() < size())
     views.logit_rows = {logit_rows_.data(), {logit_rows()}};

@@ -170,42 +170,28 @@ void Worker::loop() {
 void Worker::begin(const std::shared_ptr<Reply>& reply, ApiRequest& request) {
   Status status;
   index number = 0;
-  for (const ApiPrompt& prompt : request.prompts)
-    for (index choice = 0; choice < request.choices && status.ok(); ++choice, ++number) {
-      const auto text = std::make_shared<Text>(
-          Text{reply, number, exec::StreamDecoder(tokenizer_, prompt.opens_text), request.stops});
-      Sampling<Host> sampling = request.sampling;
-      // Texts of one prompt differ, and are those of the same call with another n.
-      sampling.seed =
-          static_cast<std::int64_t>(static_cast<std::uint64_t>(sampling.seed) + static_cast<std::uint64_t>(choice));
-      const auto ended = [this, text](exec::TextRequest::End end, const Status& why) {
-        using End = exec::TextRequest::End;
-        Reply::Finish how = Reply::Finish::length;
-        if (end == End::stop || (end == End::caller && text->stops.stopped())) how = Reply::Finish::stop;
-        if (end == End::caller && !text->stops.stopped()) how = abort_as_;
-        if (end == End::failed) how = Reply::Finish::failed;
-        ++own_.finished[static_cast<int>(how)];
-        own_.new_tokens += text->tokens;
-        {  // before its client hears of the end, and asks again
-          const std::scoped_lock lock(mutex_);
-          --texts_;
-        }
-        text->reply->finish(text->number, text->rest(), how, text->tokens,
-                            end == End::failed ? why.message() : std::string_view(abort_why_));
-      };
-      auto rank = server_.submit({.prompt = prompt.tokens,
-                                  .tokens = request.tokens,
-                                  .ignore_eos = request.ignore_eos,
-                                  .sampling = sampling,
-                                  .biases = request.biases,
-                                  .cache_salt = request.cache_salt,
-                                  .emit = [text](exec::Token token) { return text->push(token); },
-                                  .ended = ended});
-      if (rank)
-        reply->ranks_.push_back(*rank);
-      else
-        status = std::move(rank.error());
+  for (const ApiPrompt& prompt : request.prompts) {
+    std::vector<Text> texts;
+    for (index choice = 0; choice < request.choices; ++choice)
+      texts.push_back({reply, number++, exec::StreamDecoder(tokenizer_, prompt.opens_text), request.stops});
+    const auto choices = std::make_shared<std::vector<Text>>(std::move(texts));
+    const auto text = [choices](index choice) -> Text& { return (*choices)[static_cast<std::size_t>(choice)]; };
+    auto rank = server_.submit({.prompt = prompt.tokens,
+                                .n = request.choices,
+                                .tokens = request.tokens,
+                                .ignore_eos = request.ignore_eos,
+                                .sampling = request.sampling,
+                                .biases = request.biases,
+                                .cache_salt = request.cache_salt,
+                                .emit = [text](index choice, exec::Token token) { return text(choice).push(token); },
+                                .ended = [this, text](index choice, exec::TextRequest::End end,
+                                                      const Status& why) { finish(text(choice), end, why); }});
+    if (!rank) {
+      status = std::move(rank.error());
+      break;
     }
+    for (index choice = 0; choice < request.choices; ++choice) reply->ranks_.push_back(*rank + choice);
+  }
   if (!status.ok()) {
     const Counts before = own_;
     for (const index rank : reply->ranks_) server_.abort(rank);
@@ -216,6 +202,22 @@ void Worker::begin(const std::shared_ptr<Reply>& reply, ApiRequest& request) {
     replies_.push_back(reply);
   }
   reply->admit(std::move(status));
+}
+
+void Worker::finish(Text& text, exec::TextRequest::End end, const Status& why) {
+  using End = exec::TextRequest::End;
+  Reply::Finish how = Reply::Finish::length;
+  if (end == End::stop || (end == End::caller && text.stops.stopped())) how = Reply::Finish::stop;
+  if (end == End::caller && !text.stops.stopped()) how = abort_as_;
+  if (end == End::failed) how = Reply::Finish::failed;
+  ++own_.finished[static_cast<int>(how)];
+  own_.new_tokens += text.tokens;
+  {  // before its client hears of the end, and asks again
+    const std::scoped_lock lock(mutex_);
+    --texts_;
+  }
+  text.reply->finish(text.number, text.rest(), how, text.tokens,
+                     end == End::failed ? why.message() : std::string_view(abort_why_));
 }
 
 void Worker::abort(Reply& reply, Reply::Finish how, std::string_view why) {

@@ -92,6 +92,7 @@ class Worker {
 
   void loop();
   void begin(const std::shared_ptr<Reply>& reply, ApiRequest& request);
+  void finish(Text& text, exec::TextRequest::End end, const Status& why);
   void abort(Reply& reply, Reply::Finish how, std::string_view why);
   void step();
   void publish();

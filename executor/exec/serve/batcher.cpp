@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace inlay::exec {
 
@@ -52,6 +53,21 @@ Status Batcher::submit(Request& request) {
                                            std::to_string(pool_->shape().blocks)};
   insert(waiting_, request);
   return {};
+}
+
+void Batcher::fork(const Request& request, Request& child) {
+  // A block for each that runs, as where one is admitted.
+  if (running() == options_.requests || running() >= pool_->free_blocks()) return insert(waiting_, child);
+  pool_->fork(request.sequence, child.sequence);
+  insert(running_, child);
+}
+
+void Batcher::replace(Request& request, Request& other) {
+  List& list = erase(running_, request) ? running_ : waiting_;
+  erase(waiting_, request);
+  other.sequence = std::exchange(request.sequence, {});
+  other.passed = request.passed;
+  insert(list, other);
 }
 
 void Batcher::remove(Request& request) {
@@ -172,6 +188,7 @@ void Batcher::computed() {
     if (is_prompt && options_.reuse_prefixes) prefixes_.publish(text_of(*request), request->sequence);
   }
   parts_.clear();
+  pool_->copied();
 }
 
 }  // namespace inlay::exec

@@ -10,10 +10,18 @@
 
 namespace inlay::exec {
 
-// What was asked for, and what there is of it.
+// What was asked for, and what there is of it. Of the choices of one prompt the first computes it; the batcher does not
+// know the others before that is done.
 struct Server::Text : Request {
-  TextRequest asked;
+  std::shared_ptr<const TextRequest> asked;
+  index choice = 0;
+  bool has_begun = false;
   std::int64_t prompt_length = 0;  // where penalties look for it
+
+  void begin(std::vector<Token> prompt_tokens) {
+    known = std::move(prompt_tokens);
+    has_begun = true;
+  }
 };
 
 Server::Server(std::unique_ptr<Engine> engine, Tokenizer tokenizer, const Options& options)
@@ -70,16 +78,23 @@ Expected<index> Server::submit(TextRequest asked) {
     return failure(std::move(status));
   if (asked.tokens < 1)
     return failure(invalid("tokens is " + std::to_string(asked.tokens) + "; it must be at least 1"));
-  auto text = std::make_unique<Text>();
-  text->rank = ranks_;
-  text->known = std::move(asked.prompt);
-  text->prompt = text->prompt_length = prompt;
-  text->most = asked.tokens - 1 < context() - prompt ? prompt + asked.tokens - 1 : context();
-  text->cache_salt = asked.cache_salt;
-  text->asked = std::move(asked);
-  if (Status status = batcher_->submit(*text); !status.ok()) return failure(std::move(status));
-  texts_.push_back(std::move(text));
-  return ranks_++;
+  if (asked.n < 1) return failure(invalid("n is " + std::to_string(asked.n) + "; it must be at least 1"));
+  const auto shared = std::make_shared<const TextRequest>(std::move(asked));
+  for (index choice = 0; choice < shared->n; ++choice) {
+    auto text = std::make_unique<Text>();
+    text->rank = ranks_ + choice;
+    text->prompt = text->prompt_length = prompt;
+    text->most = shared->tokens - 1 < context() - prompt ? prompt + shared->tokens - 1 : context();
+    text->cache_salt = shared->cache_salt;
+    text->asked = shared;
+    text->choice = choice;
+    if (choice == 0) {
+      text->begin(shared->prompt);
+      if (Status status = batcher_->submit(*text); !status.ok()) return failure(std::move(status));
+    }
+    texts_.push_back(std::move(text));
+  }
+  return std::exchange(ranks_, ranks_ + shared->n);
 }
 
 void Server::abort(index rank) {
@@ -99,34 +114,62 @@ Status Server::step() {
   for (const Batcher::Part& part : parts)
     if (!part.request->writes()) prompt_tokens_computed_ += part.count;
   batcher_->computed();
-  for (std::size_t row = 0; row < advancing_.size(); ++row) advance(*advancing_[row], static_cast<index>(row));
+  for (std::size_t row = 0; row < advancing_.size(); ++row) draw(*advancing_[row], static_cast<index>(row));
   return {};
+}
+
+std::vector<Server::Text*> Server::waiting_for(const Text& text) const {
+  std::vector<Text*> choices;
+  if (text.asked->n > 1)
+    for (const auto& each : texts_)
+      if (each->asked == text.asked && !each->has_begun) choices.push_back(each.get());
+  return choices;
+}
+
+void Server::draw(Text& text, index row) {
+  const std::vector<Text*> choices = waiting_for(text);
+  // All of them before any draws: that may be its end.
+  for (Text* each : choices) {
+    each->begin(text.known);
+    batcher_->fork(text, *each);
+  }
+  advance(text, row);
+  for (Text* each : choices) advance(*each, row);
 }
 
 void Server::advance(Text& text, index row) {
   using End = TextRequest::End;
-  Sampling<Host> sampling = text.asked.sampling;
+  Sampling<Host> sampling = text.asked->sampling;
+  sampling.seed =
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(sampling.seed) + static_cast<std::uint64_t>(text.choice));
   sampling.step = static_cast<index>(text.known.size()) - text.prompt;
   if (sampling.repetition_penalty != 1 || sampling.frequency_penalty != 0 || sampling.presence_penalty != 0) {
     sampling.history = {text.known.data(), {1, static_cast<index>(text.known.size())}};
     sampling.prompt_lengths = {&text.prompt_length, {1}};
   }
-  const auto token = sampler_(*engine_, row, sampling, text.asked.biases);
+  const auto token = sampler_(*engine_, row, sampling, text.asked->biases);
   if (!token) return end(text, End::failed, token.error());
-  if (!text.asked.ignore_eos && (tokenizer_->stops(*token) || *token == tokenizer_->bos())) return end(text, End::stop);
+  if (!text.asked->ignore_eos && (tokenizer_->stops(*token) || *token == tokenizer_->bos()))
+    return end(text, End::stop);
   text.known.push_back(*token);
-  if (!text.asked.emit(*token)) return end(text, End::caller);
+  if (!text.asked->emit(text.choice, *token)) return end(text, End::caller);
   const auto known = static_cast<index>(text.known.size());
-  if (known - text.prompt == text.asked.tokens) return end(text, End::tokens);
+  if (known - text.prompt == text.asked->tokens) return end(text, End::tokens);
   if (known > text.most) end(text, End::context);
 }
 
 void Server::end(Text& text, TextRequest::End how, const Status& status) {
-  batcher_->remove(text);
+  // The next choice goes on with the prompt that this one was to compute for all.
+  if (const std::vector<Text*> choices = waiting_for(text); text.has_begun && !choices.empty()) {
+    choices.front()->begin(std::move(text.known));
+    batcher_->replace(text, *choices.front());
+  } else {
+    batcher_->remove(text);
+  }
   const auto at = std::find_if(texts_.begin(), texts_.end(), [&](const auto& each) { return each.get() == &text; });
   const std::unique_ptr<Text> ended = std::move(*at);
   texts_.erase(at);
-  ended->asked.ended(how, status);
+  ended->asked->ended(ended->choice, how, status);
 }
 
 }  // namespace inlay::exec

@@ -34,6 +34,7 @@ template <class Space = Host> struct BatchViews {
   Texts prompts;                  // of the others
   ConstView<1, Space> q_indptr;   // [prompts + 1] i32: where the rows of each begin, from the first of all prompts on
   ConstView<1, Space> logit_rows = {};  // [rows] i32, the tokens whose logits are wanted; not present: the last ones
+  ConstView<2, Space> copies = {};  // [copies, 2] i64: blocks that are copied before anything is written, as CopyBlocks
 
   index size() const { return tokens.extents[0]; }
 };
@@ -45,7 +46,8 @@ class Batch {
   index logit_rows() const { return static_cast<index>(logit_rows_.size()); }
 
   // Each takes room in the pool for `more` tokens of `sequence`, and adds them; the last `logits` of them have logits.
-  // The sequence's length moves on when the pass has run: that is the caller's to say. Those of prompts come last.
+  // When the pass has run, the sequence's length moves on and the pool's copies are copied(): that is the caller's to
+  // say. Those of prompts come last.
   Status add_generated(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits = 1);
   Status add_prompt(BlockPool& pool, Sequence& sequence, std::span<const std::int32_t> more, index logits = 0);
 
@@ -72,6 +74,7 @@ class Batch {
   std::vector<std::int64_t> slots_;
   Texts generated_, prompts_;
   std::vector<std::int32_t> q_indptr_{0}, logit_rows_;
+  std::vector<std::int64_t> copies_;  // all that were pending when the last tokens were added
 };
 
 // The batch in the memory of `tensors`, valid until the next one is uploaded there.
@@ -97,6 +100,7 @@ Expected<BatchViews<typename Tensors::Space>> upload(Tensors& tensors, const Bat
   one(there.prompts.block_table, batch.prompts.block_table);
   one(there.q_indptr, batch.q_indptr);
   one(there.logit_rows, batch.logit_rows);
+  one(there.copies, batch.copies);
   if (!status.ok()) return failure(std::move(status));
   return there;
 }

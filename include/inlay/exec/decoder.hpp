@@ -63,8 +63,8 @@ template <class Space = Host> class Decoder {
   const ModelConfig& config() const { return config_; }
   index max_tokens() const { return max_tokens_; }
 
-  // The batch's keys and values go into the cache; `logits` [rows, vocab] f32 gets those of the tokens that the batch
-  // names, or of the last `rows`.
+  // Blocks that the batch copies are copied; its keys and values go into the cache; `logits` [rows, vocab] f32 gets
+  // those of the tokens that the batch names, or of the last `rows`.
   template <class Run>
   void forward(Run& run, const KvPool<Space>& cache, const BatchViews<Space>& batch,
                const View<2, Space>& logits) const {
@@ -72,6 +72,11 @@ template <class Space = Host> class Decoder {
     Residual stream{.stream = stream_.slice(0, 0, tokens), .branch = branch_.slice(0, 0, tokens)};
     const Rows normed = normed_.slice(0, 0, tokens);
 
+    if (!batch.copies.empty())
+      for (index layer = 0; layer < config_.layers; ++layer)
+        run(CopyBlocks<Space>{.k_cache = flat_cache(cache.keys(layer)),
+                              .v_cache = flat_cache(cache.values(layer)),
+                              .pairs = batch.copies});
     for (const RopeTables& rope : ropes_)
       run(RopeTable<Space>{.positions = batch.positions,
                            .inv_freq = rope.inv_freq,

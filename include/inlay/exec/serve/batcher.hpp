@@ -20,6 +20,10 @@
 // Where a text that writes finds no block, the youngest gives its blocks back and waits again. Those that nobody took
 // meanwhile it finds in the cache; what they held is computed a second time, its prompt as a prompt and what was
 // generated as generated, which gives the same bits (exec/batch.hpp).
+//
+// A text whose prompt is computed can fork: another one with the same prompt goes on from its blocks, and shares them
+// until either writes. Where there is no place for it, it waits, as one that was preempted.
+//
 // The oldest is never preempted by another, and what the whole cache could not hold is refused: so all end.
 #pragma once
 
@@ -69,6 +73,12 @@ class Batcher {
 
   // Waits from now on, until it is removed; it must not move. Refused is what the cache could never hold.
   Status submit(Request& request);
+  // `child`, of the same prompt, salt and most, and with no blocks, begins where `request` is, all of which is
+  // computed: at once, or when it is admitted. Not between next and computed.
+  void fork(const Request& request, Request& child);
+  // `other`, of the same tokens, goes on in place of `request`, which is removed. No third has a rank between them. Not
+  // between next and computed.
+  void replace(Request& request, Request& other);
   // It has ended, or nobody wants it any more: its blocks come back. Not between next and computed.
   void remove(Request& request);
 

@@ -1,7 +1,9 @@
 // Many texts of one model at once: who asks is answered token by token, as alone, bit for bit.
 //
 //   auto server = Server::make(file, Eager(Cpu()), tokenizer, {});
-//   server->submit({.prompt = *tokenizer.encode("Once upon"), .emit = [](Token token) { ...; return true; }});
+//   server->submit({.prompt = *tokenizer.encode("Once upon"),
+//                   .n = 2,
+//                   .emit = [](index choice, Token token) { ...; return true; }});
 //   while (!server->idle()) status = server->step();
 //
 // One thread calls it. What a function of a text does must not call the server, but for submit.
@@ -20,20 +22,22 @@ namespace inlay::exec {
 
 class ModelFile;
 
-// A text that is asked for.
+// A text that is asked for, or `n` of one prompt, which is computed once: its choices.
 struct TextRequest {
   enum class End { tokens, stop, context, caller, failed };
 
   std::vector<Token> prompt;
-  index tokens = 128;       // new ones at most
+  index n = 1;              // the i-th choice, from 0 on, is the text that the seed sampling.seed + i gives alone
+  index tokens = 128;       // new ones of each, at most
   bool ignore_eos = false;  // a token that ends texts is like any other
   Sampling<Host> sampling = {.logits = {}, .tokens = {}, .temperature = 0};  // as generate() takes it
   std::vector<LogitBias> biases = {};
   // It shares nothing of the cache with a text of another salt: the name of a user, for example.
   std::string cache_salt = {};
-  std::function<bool(Token)> emit = [](Token) { return true; };  // each new token; false ends the text
-  // No function of it is called behind this one. The status is that of a text that failed.
-  std::function<void(End, const Status&)> ended = [](End, const Status&) {};
+  // Each new token of a choice; false ends that text.
+  std::function<bool(index choice, Token)> emit = [](index, Token) { return true; };
+  // No function is called behind it for this choice. The status is that of a text that failed.
+  std::function<void(index choice, End, const Status&)> ended = [](index, End, const Status&) {};
 };
 
 class Server {
@@ -77,9 +81,10 @@ class Server {
   // Tokens of prompts that passes computed; those of a preempted text count each time.
   index prompt_tokens_computed() const { return prompt_tokens_computed_; }
 
-  // A number for abort. Refused, before anything is done, is what could never be answered.
+  // A number for abort; the i-th choice has the number + i. Refused, before anything is done, is what could never be
+  // answered.
   Expected<index> submit(TextRequest text);
-  // It ends as the caller's, if it has not ended.
+  // It ends as the caller's, if it has not ended; other choices of its prompt go on.
   void abort(index text);
   // One forward pass, and a token of each text that has caught up. A failure is the backend's: nothing is computed, and
   // all texts stay.
@@ -94,6 +99,10 @@ class Server {
   static Status check(const Options& options);
   static EngineOptions engine_options(const ModelConfig& config, const Options& options);
 
+  // The choices of the text's request that wait for its prompt, in order.
+  std::vector<Text*> waiting_for(const Text& text) const;
+  // The logits of the text's last token are row `row`: a token for it, and for those that waited for its prompt.
+  void draw(Text& text, index row);
   void advance(Text& text, index row);
   void end(Text& text, TextRequest::End how, const Status& status = {});
 
