@@ -1,146 +1,17 @@
 // The order in which texts share a cache, without a model: what a pass computes is counted, and every token comes at
 // once.
-#include <inlay/exec/serve/batcher.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
-#include <memory>
 #include <random>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "tests/exec/support/block_pool.hpp"
+#include "tests/exec/support/batcher_simulation.hpp"
 
 namespace inlay::exec {
 namespace {
-
-// What a slot of the cache holds: a number for the token and all before it, for the attention that computed each, and
-// for who may see it.
-using Value = std::uint64_t;
-std::vector<Value> values_of(const Request& text) {
-  std::vector<Value> values;
-  Value value = std::hash<std::string>{}(text.cache_salt);
-  for (index i = 0; i < static_cast<index>(text.known.size()); ++i)
-    values.push_back(value =
-                         PrefixCache::mixed(value, 2 * text.known[static_cast<std::size_t>(i)] + (i < text.prompt)));
-  return values;
-}
-
-// Texts that end when they have all of their tokens. Each step proves what must hold after every one: that a text's
-// blocks hold what it would have computed by itself, too.
-struct Simulation {
-  BlockPool pool;
-  std::vector<Value> cache =
-      std::vector<Value>(static_cast<std::size_t>(pool.shape().blocks * pool.shape().block_size));
-  Batcher::Options options;
-  Batcher batcher;
-  std::vector<std::unique_ptr<Request>> texts = {};
-  index ranks = 0, steps = 0;
-  std::vector<index> ended = {};  // their ranks, in order
-
-  Simulation(const BlockPool::Shape& shape, const Batcher::Options& given)
-      : pool(shape), options(given), batcher(pool, given) {
-    EXPECT_TRUE(ok(Batcher::check(given)));
-  }
-
-  // A prompt of its own, or `begins` and then its own.
-  Request* submit(index prompt, index more, std::vector<Token> begins = {}, std::string salt = {}) {
-    auto text = std::make_unique<Request>(Request{.rank = ranks,
-                                                  .known = std::move(begins),
-                                                  .prompt = prompt,
-                                                  .most = prompt + more,
-                                                  .cache_salt = std::move(salt)});
-    text->known.resize(static_cast<std::size_t>(prompt), static_cast<Token>(1000 + ranks++));
-    if (!batcher.submit(*text).ok()) return nullptr;
-    texts.push_back(std::move(text));
-    return texts.back().get();
-  }
-  Request* any(index number) {
-    return texts.empty() ? nullptr : texts[static_cast<std::size_t>(number) % texts.size()].get();
-  }
-  void remove(Request* text) {
-    batcher.remove(*text);
-    std::erase_if(texts, [&](const auto& each) { return each.get() == text; });
-  }
-
-  // Tokens that each text computed.
-  std::map<index, index> step() {
-    ++steps;
-    const auto runs = [](const auto& each) { return !each->sequence.blocks.empty(); };
-    const auto oldest = std::find_if(texts.begin(), texts.end(), runs);
-    const Request* const first = oldest == texts.end() ? nullptr : oldest->get();
-    const index before = first ? first->computed() : 0, preempted = batcher.preemptions();
-    std::set<index> running;
-    for (const auto& each : texts)
-      if (runs(each)) running.insert(each->rank);
-    std::map<index, index> computed;
-    std::vector<Request*> caught_up;
-    index all = 0;
-    bool prompts = false;
-    const std::span<const Batcher::Part> parts = batcher.next();
-    for (const auto& [request, count, has_logits] : parts) {
-      EXPECT_GT(count, 0);
-      EXPECT_TRUE(computed.emplace(request->rank, count).second) << "a text has two parts of one pass";
-      EXPECT_FALSE(request->writes() && prompts) << "a generated token stands behind a prompt";
-      prompts = prompts || !request->writes();
-      if (!request->writes()) {
-        EXPECT_LE(request->computed() + count, request->prompt) << "one part is both";
-      }
-      EXPECT_EQ(has_logits, request->missing() == count);
-      EXPECT_TRUE(batcher.preemptions() == preempted || running.contains(request->rank))
-          << "a text is admitted in the pass that preempts another";
-      EXPECT_LE(pool.lacking(request->sequence, request->computed() + count), 0) << "computed without a block";
-      if (has_logits) caught_up.push_back(request);
-      all += count;
-    }
-    compute(parts);
-    EXPECT_LE(all, options.tokens);
-    EXPECT_LE(batcher.running(), options.requests);
-    batcher.computed();
-    if (first) {
-      EXPECT_GT(first->computed(), before) << "the oldest that runs stands still";
-    }
-    EXPECT_TRUE(texts.empty() || all > 0) << "nothing is computed";
-    for (Request* text : caught_up) {
-      text->known.push_back(static_cast<Token>(1 + text->rank % 2));
-      if (static_cast<index>(text->known.size()) <= text->most) continue;
-      ended.push_back(text->rank);
-      remove(text);
-    }
-    audit();
-    return computed;
-  }
-  // The pass, as the batch tells it.
-  void compute(std::span<const Batcher::Part> parts) {
-    Batch batch;
-    EXPECT_TRUE(ok(batcher.fill(batch)));
-    const std::int64_t* slot = batch.views().slots.as<std::int64_t>();
-    for (const auto& [request, count, has_logits] : parts) {
-      const std::vector<Value> values = values_of(*request);
-      for (index i = 0; i < count; ++i)
-        cache[static_cast<std::size_t>(*slot++)] = values[static_cast<std::size_t>(request->computed() + i)];
-    }
-  }
-  void audit() const {
-    std::vector<const Sequence*> sequences;
-    for (const auto& each : texts) {
-      sequences.push_back(&each->sequence);
-      const std::vector<Value> values = values_of(*each);
-      for (index i = 0; i < each->computed(); ++i)
-        ASSERT_EQ(cache[static_cast<std::size_t>(pool.slot(each->sequence, i))], values[static_cast<std::size_t>(i)])
-            << "text " << each->rank << ", token " << i;
-    }
-    EXPECT_TRUE(ok(pool.audit(sequences)));
-  }
-  void run_to_end(index most) {
-    while (!texts.empty() && steps < most && !::testing::Test::HasFailure()) step();
-    EXPECT_TRUE(texts.empty()) << texts.size() << " texts did not end in " << steps << " steps";
-    EXPECT_EQ(pool.free_blocks(), pool.shape().blocks);
-  }
-};
 
 TEST(batcher, refuses_what_could_never_run) {
   const auto refused = [](const Batcher::Options& options, std::initializer_list<const char*> words) {
@@ -194,7 +65,7 @@ TEST(batcher, what_was_preempted_holds_up_no_prompt) {
   s.submit(4, 24), s.submit(2, 30);
   while (s.batcher.preemptions() == 0 && s.steps < 200) s.step();
   ASSERT_EQ(s.texts.size(), 2u);
-  Request* const victim = s.texts.back().get();
+  Text* const victim = s.texts.back().get();
   EXPECT_EQ(victim->computed(), 0);
   EXPECT_TRUE(victim->sequence.blocks.empty());
   const auto known = static_cast<index>(victim->known.size());
@@ -344,19 +215,75 @@ TEST(batcher, texts_of_two_salts_share_nothing) {
   EXPECT_EQ(s.batcher.reused(), 4 * 36);  // the second of each salt all but the block of its last token
 }
 
+// Four texts of one prompt: it is computed once, and three of them copy the block that it does not fill.
+TEST(batcher, texts_of_a_prompt_share_its_blocks) {
+  for (const index prompt : {1, 4, 10, 12}) {
+    SCOPED_TRACE(prompt);
+    for (const bool reuse : {false, true}) {
+      Simulation s(blocks(100), {.tokens = 16, .requests = 8, .reuse_prefixes = reuse});
+      s.submit(prompt, 6, {}, {}, 3);
+      EXPECT_EQ(s.step(), (std::map<index, index>{{0, prompt}}));
+      EXPECT_EQ(s.texts.size(), 4u);
+      EXPECT_EQ(s.batcher.running(), 4);
+      EXPECT_EQ(s.pool.free_blocks(), 100 - s.pool.blocks_of(prompt + 1));
+      EXPECT_EQ(s.step(), (std::map<index, index>{{0, 1}, {1, 1}, {2, 1}, {3, 1}}));
+      EXPECT_EQ(s.copies, prompt % 4 > 0 ? 3 : 0);
+      EXPECT_EQ(s.pool.free_blocks(), 100 - prompt / 4 - 4);
+      s.run_to_end(100);
+      EXPECT_EQ(s.ended, (std::vector<index>{0, 1, 2, 3}));
+      EXPECT_EQ(s.copies, prompt % 4 > 0 ? 3 : 0);
+      EXPECT_EQ(s.batcher.preemptions(), 0);
+    }
+  }
+}
+
+// Who finds no place or no block waits, and is computed as one that was preempted.
+TEST(batcher, a_fork_without_a_place_waits) {
+  Simulation few(blocks(100), {.tokens = 16, .requests = 2});
+  few.submit(10, 3, {}, {}, 3);
+  few.step();
+  EXPECT_EQ(few.batcher.running(), 2);
+  EXPECT_EQ(few.batcher.waiting(), 2);
+  few.run_to_end(100);
+  EXPECT_EQ(few.ended, (std::vector<index>{0, 1, 2, 3}));
+  EXPECT_EQ(few.batcher.preemptions(), 0);
+
+  Simulation small(blocks(6), {.tokens = 16, .requests = 8});
+  small.submit(10, 8, {}, {}, 5);
+  small.step();
+  EXPECT_EQ(small.batcher.running(), 3);  // three of six blocks are left, one for each
+  EXPECT_EQ(small.batcher.waiting(), 3);
+  small.run_to_end(200);
+  EXPECT_EQ(small.ended.size(), 6u);
+}
+
+// What was computed of a prompt for many goes on where the first of them ends.
+TEST(batcher, another_text_of_the_prompt_takes_the_first_one_s_place) {
+  Simulation s(blocks(100), {.tokens = 16, .requests = 8, .reuse_prefixes = false});
+  Text* text = s.submit(40, 3, {}, {}, 2);
+  s.replace(*text);  // while it waits
+  s.step();
+  s.replace(*s.with_rank(1));
+  EXPECT_EQ(s.texts.size(), 1u);
+  EXPECT_EQ(s.with_rank(2)->computed(), 16);
+  s.run_to_end(100);
+  EXPECT_EQ(s.steps, 3 + 3);
+  EXPECT_EQ(s.ended, (std::vector<index>{2}));
+}
+
 TEST(batcher, holds_its_rules_over_random_arrivals_and_departures) {
   std::mt19937 random(5);
   const auto draw = [&](index most) { return static_cast<index>(random() % static_cast<unsigned>(most)); };
-  index preemptions = 0, operations = 0, reused = 0;
+  index preemptions = 0, operations = 0, reused = 0, copies = 0;
   for (int round = 0; round < 300 && !::testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const index tokens = 1 + draw(40);
     Simulation s(blocks(3 + draw(30), 1 + draw(6)),
                  {.tokens = tokens, .requests = 1 + draw(tokens - tokens / 4), .passes = draw(5)});
-    for (int i = 0; i < 330 && !::testing::Test::HasFailure(); ++i, ++operations) switch (draw(8)) {
+    for (int i = 0; i < 330 && !::testing::Test::HasFailure(); ++i, ++operations) switch (draw(10)) {
         case 0:
           s.submit(1 + draw(40), 1 + draw(60), std::vector<Token>(static_cast<std::size_t>(draw(20)), draw(2)),
-                   std::string(static_cast<std::size_t>(draw(3)), 's'));
+                   std::string(static_cast<std::size_t>(draw(3)), 's'), std::max<index>(draw(8) - 3, 0));
           break;
         case 1: {  // a prompt that is what another one has by now
           const Request* const other = s.any(draw(8));
@@ -365,17 +292,24 @@ TEST(batcher, holds_its_rules_over_random_arrivals_and_departures) {
           break;
         }
         case 2:
-          if (Request* const text = s.any(draw(8))) s.remove(text);
+          if (Text* const text = s.any(draw(8))) s.remove(text);
           s.audit();
           break;
+        case 3:
+          if (Text* const text = s.any(draw(8)); text && text->forks > 0) s.replace(*text);
+          s.audit();
+          break;
+        case 4: s.step(draw(2) == 0); break;
         default: s.step();
       }
     s.run_to_end(100000);
     preemptions += s.batcher.preemptions();
     reused += s.batcher.reused();
+    copies += s.copies;
   }
   EXPECT_GT(preemptions, 1000);
   EXPECT_GT(reused, 10000);
+  EXPECT_GT(copies, 500);
   EXPECT_GT(operations, 90000);
 }
 

@@ -49,11 +49,11 @@ class StoriesServer : public ::testing::Test {
   }
   // Its tokens go to `answer`, which must stay; it ends itself behind `most`.
   static TextRequest told(TextRequest text, Answer& answer, index most = 1 << 20) {
-    text.emit = [&answer, most](Token token) {
+    text.emit = [&answer, most](index, Token token) {
       answer.tokens.push_back(token);
       return static_cast<index>(answer.tokens.size()) < most;
     };
-    text.ended = [&answer](End end, const Status& status) {
+    text.ended = [&answer](index, End end, const Status& status) {
       EXPECT_FALSE(answer.end) << "it ended twice";
       answer.end = end;
       if (!status.ok()) answer.failure = status.message();
@@ -173,6 +173,7 @@ TEST_F(StoriesServer, refuses_what_could_never_be_answered_and_fails_one_text_al
     ASSERT_FALSE(submitted.has_value()) << words;
     EXPECT_NE(submitted.error().message().find(words), std::string::npos) << submitted.error().message();
   };
+  refused([](TextRequest& text) { text.n = 0; }, "n is 0; it must be at least 1");
   refused([](TextRequest& text) { text.tokens = 0; }, "tokens is 0; it must be at least 1");
   refused([](TextRequest& text) { text.prompt = {}; }, "the prompt has 0 tokens");
   refused([](TextRequest& text) { text.prompt[1] = -1; }, "a token of the prompt is -1; it must be in 0..");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ using test::all, test::session, test::tiny, test::tiny_mixture;
 struct Asked {
   std::vector<Token> prompt;
   index tokens;
-  index arrives;  // in this step
+  index arrives;     // in this step
+  index choice = 0;  // above 0: it forks from the text before it, and its first token is another one
 };
 
 std::vector<Asked> asked(index vocab, unsigned seed) {
@@ -39,7 +41,7 @@ std::vector<Asked> asked(index vocab, unsigned seed) {
     if (i % 2 == 0)
       std::copy_n(common.begin(), std::min(each.prompt.size() - 1, std::size_t{5} + random() % 25),
                   each.prompt.begin());
-    all.push_back(std::move(each));
+    for (; each.choice < (i % 4 == 0 ? 4 : 1); ++each.choice) all.push_back(each);
   }
   std::stable_sort(all.begin(), all.end(), [](const Asked& a, const Asked& b) { return a.arrives < b.arrives; });
   return all;
@@ -48,6 +50,13 @@ std::vector<Asked> asked(index vocab, unsigned seed) {
 Token largest(const float* logits, index vocab) {
   return static_cast<Token>(std::max_element(logits, logits + vocab) - logits);
 }
+// The one of rank `choice`: what the text's first token is.
+Token first_token(const Asked& text, const float* logits, index vocab) {
+  std::vector<Token> order(static_cast<std::size_t>(vocab));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](Token a, Token b) { return logits[a] > logits[b]; });
+  return order[static_cast<std::size_t>(text.choice)];
+}
 
 using Logits = std::vector<std::vector<float>>;  // of each token that is written
 
@@ -55,16 +64,24 @@ Logits alone(Session& session, const Asked& text) {
   Logits rows;
   session.reset();
   rows.push_back(all(session, session.append(text.prompt)));
-  while (static_cast<index>(rows.size()) < text.tokens)
-    rows.push_back(all(session, session.decode(largest(rows.back().data(), session.config().vocab))));
+  while (static_cast<index>(rows.size()) < text.tokens) {
+    const float* const last = rows.back().data();
+    const index vocab = session.config().vocab;
+    const Token next = rows.size() == 1 ? first_token(text, last, vocab) : largest(last, vocab);
+    rows.push_back(all(session, session.decode(next)));
+  }
   return rows;
 }
+
+struct Counts {
+  index preemptions = 0, reused = 0, copies = 0;
+};
 
 // The same by passes that all share.
 template <class Run>
 std::vector<Logits> together(const ModelConfig& config, const std::string& type, Run run,
                              const std::vector<Asked>& asked, const EngineOptions& options,
-                             const Batcher::Options& batching, index& preemptions, index& reused) {
+                             const Batcher::Options& batching, Counts& counts) {
   auto weights = random_weights(config, type, serial(), 7);
   EXPECT_TRUE(weights.has_value());
   auto engine = make_engine(config, std::move(*weights), std::move(run), options);
@@ -81,7 +98,9 @@ std::vector<Logits> together(const ModelConfig& config, const std::string& type,
   std::size_t arrived = 0;
   for (index step = 0; step < 2000; ++step) {
     for (; arrived < asked.size() && asked[arrived].arrives <= step; ++arrived)
-      EXPECT_TRUE(ok(batcher.submit(texts[arrived])));
+      if (asked[arrived].choice == 0) {
+        EXPECT_TRUE(ok(batcher.submit(texts[arrived])));
+      }
     Batch batch;
     std::vector<Request*> written;
     for (const Batcher::Part& part : batcher.next())
@@ -95,28 +114,38 @@ std::vector<Logits> together(const ModelConfig& config, const std::string& type,
     EXPECT_TRUE(ok(passed));
     if (!passed.ok()) break;
     batcher.computed();
+    counts.copies += batch.views().copies.extents[0];
     EXPECT_EQ(batch.logit_rows(), static_cast<index>(written.size()));
     for (std::size_t row = 0; row < written.size(); ++row) {
       const auto logits = (*engine)->logits(static_cast<index>(row), 1);
       EXPECT_TRUE(logits.has_value());
-      Request& text = *written[row];
       const float* const values = logits->template as<float>();
-      rows[static_cast<std::size_t>(text.rank)].emplace_back(values, values + config.vocab);
-      text.known.push_back(largest(values, config.vocab));
-      if (static_cast<index>(text.known.size()) > text.most) batcher.remove(text);
+      const auto advance = [&](Request& text) {
+        const auto rank = static_cast<std::size_t>(text.rank);
+        text.known.push_back(rows[rank].empty() ? first_token(asked[rank], values, config.vocab)
+                                                : largest(values, config.vocab));
+        rows[rank].emplace_back(values, values + config.vocab);
+        if (static_cast<index>(text.known.size()) > text.most) batcher.remove(text);
+      };
+      // Those that fork from it have the same logits.
+      const auto first = static_cast<std::size_t>(written[row]->rank);
+      std::size_t end = first + 1;
+      if (rows[first].empty())
+        for (; end < asked.size() && asked[end].choice > 0; ++end) batcher.fork(*written[row], texts[end]);
+      for (std::size_t each = first; each < end; ++each) advance(texts[each]);
     }
   }
   EXPECT_EQ(batcher.running() + batcher.waiting(), 0);
   EXPECT_EQ((*engine)->blocks().free_blocks(), options.cache.blocks);
-  preemptions += batcher.preemptions();
-  reused += batcher.reused();
+  counts.preemptions += batcher.preemptions();
+  counts.reused += batcher.reused();
   return rows;
 }
 
 // `run()` makes the backend; `small`: slots of a block where the cache is small.
 void expect_as_alone(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
                      Activations activations = Activations::exact, index small = 5) {
-  index preemptions = 0, reused = 0;
+  Counts counts;
   auto texts = asked(config.vocab, 3);
   Session one = session(config, type, run(), {.kv_type = DType::f16, .activations = activations});
   std::vector<Logits> expected;
@@ -124,6 +153,7 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
   // Who asks on with what was answered, while it lies in the cache: as a prompt it has other bits.
   for (std::size_t i = 0; i < 4; ++i) {
     Asked next = texts[i];
+    next.choice = 0;
     for (const std::vector<float>& row : expected[i])
       if (next.prompt.size() < 45) next.prompt.push_back(largest(row.data(), config.vocab));
     next.tokens = 20;
@@ -139,16 +169,16 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
                                   .context = config.context,
                                   .activations = activations,
                                   .cache = cache_shape(config, DType::f16, size, blocks * size)};
-      const auto got =
-          together(config, type, run(), texts, options, {.tokens = tokens, .requests = 8}, preemptions, reused);
+      const auto got = together(config, type, run(), texts, options, {.tokens = tokens, .requests = 8}, counts);
       for (std::size_t i = 0; i < texts.size(); ++i) {
         ASSERT_EQ(got[i].size(), expected[i].size()) << "text " << i;
         for (std::size_t token = 0; token < got[i].size(); ++token)
           ASSERT_EQ(got[i][token], expected[i][token]) << "text " << i << ", token " << token;
       }
     }
-  EXPECT_GE(preemptions, 3);
-  EXPECT_GE(reused, 80);
+  EXPECT_GE(counts.preemptions, 3);
+  EXPECT_GE(counts.reused, 80);
+  EXPECT_GE(counts.copies, 12);
 }
 
 TEST(texts_together, texts_are_as_alone_on_every_level_of_the_cpu) {
