@@ -16,18 +16,6 @@ namespace {
 
 using inlay::test::cpus, inlay::test::ok;
 
-// q_rank and head widths are no multiples of a panel, or all of them are.
-ModelConfig latent(index q_rank, bool panels = false) {
-  ModelConfig config = tiny();
-  config.architecture = "deepseek2";
-  config.kv_heads = config.heads;
-  config.head_dim = panels ? 32 : 20;
-  config.latent = {
-      .kv_rank = panels ? 32 : 14, .q_rank = q_rank, .rope_dim = panels ? 16 : 6, .value_dim = panels ? 16 : 9};
-  config.ropes[0] = {.pairing = RopeConfig::Pairing::interleaved, .dim = config.latent.rope_dim};
-  return config;
-}
-
 TEST(latent, keys_and_values_have_widths_of_their_own) {
   HostTensors tensors;
   const auto pool = KvPool<>::make(
@@ -43,7 +31,7 @@ TEST(latent, keys_and_values_have_widths_of_their_own) {
     EXPECT_EQ(static_cast<const char*>(pool->keys(layer).data) - first_key, layer * 5 * 4 * 6 * 20 * 2);
     EXPECT_EQ(static_cast<const char*>(pool->values(layer).data) - first_value, layer * 5 * 4 * 6 * 9 * 2);
   }
-  Session session = test::session(latent(24), "f32", Eager(Cpu()), {.block_size = 16});
+  Session session = test::session(tiny_latent(24), "f32", Eager(Cpu()), {.block_size = 16});
   EXPECT_EQ(session.cache_bytes(), 2u * 96 * 6 * (20 + 9) * 2);
 }
 
@@ -54,7 +42,7 @@ TEST(latent, every_form_of_weights_takes_every_way) {
       for (const char* type : {"f32", "f16", "bf16", "w4a16"}) {
         if (!panels && std::string(type) == "w4a16") continue;  // random codes come in whole groups
         SCOPED_TRACE(std::string(type) + " " + std::to_string(q_rank));
-        const ModelConfig config = latent(q_rank, panels);
+        const ModelConfig config = tiny_latent(q_rank, panels);
         const auto prompt = tokens(21, config.vocab);
         Session reference = session(config, type, Eager(Reference{}), {.kv_type = DType::f32});
         const auto expected = all(reference, reference.append(prompt, 21)), next = all(reference, reference.decode(5));
@@ -69,10 +57,10 @@ TEST(latent, every_form_of_weights_takes_every_way) {
 
 // The linears behind the latent vectors count, too: one that is a float can be rounded to bf16.
 TEST(latent, forms_of_all_linears_are_asked) {
-  auto weights = random_weights(latent(24), "f32", serial());
+  auto weights = random_weights(tiny_latent(24), "f32", serial());
   ASSERT_TRUE(weights);
   EXPECT_TRUE(weights->all_linears_are(true));
-  auto codes = random_weights(latent(24), "int8", serial());
+  auto codes = random_weights(tiny_latent(24), "int8", serial());
   ASSERT_TRUE(codes);
   for (LinearWeight LatentWeights::*member : {&LatentWeights::q_b, &LatentWeights::kv_b}) {
     std::swap(weights->layers[1].latent.*member, codes->layers[1].latent.*member);

@@ -8,7 +8,9 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <inlay/exec/eager.hpp>
@@ -47,18 +49,24 @@ class StoriesServer : public ::testing::Test {
     EXPECT_TRUE(made.has_value()) << made.error().message();
     return std::move(*made);
   }
-  // Its tokens go to `answer`, which must stay; it ends itself behind `most`.
-  static TextRequest told(TextRequest text, Answer& answer, index most = 1 << 20) {
-    text.emit = [&answer, most](index, Token token) {
+  // Tokens of its choices go to `answers`, which must stay; each ends itself behind `most`.
+  static TextRequest told(TextRequest text, std::span<Answer> answers, index most = 1 << 20) {
+    text.emit = [answers, most](index choice, Token token) {
+      Answer& answer = answers[static_cast<std::size_t>(choice)];
+      EXPECT_FALSE(answer.end) << "a token behind the end";
       answer.tokens.push_back(token);
       return static_cast<index>(answer.tokens.size()) < most;
     };
-    text.ended = [&answer](index, End end, const Status& status) {
+    text.ended = [answers](index choice, End end, const Status& status) {
+      Answer& answer = answers[static_cast<std::size_t>(choice)];
       EXPECT_FALSE(answer.end) << "it ended twice";
       answer.end = end;
       if (!status.ok()) answer.failure = status.message();
     };
     return text;
+  }
+  static TextRequest told(TextRequest text, Answer& answer, index most = 1 << 20) {
+    return told(std::move(text), std::span(&answer, 1), most);
   }
   std::vector<TextRequest> texts() const {
     std::vector<TextRequest> all;
@@ -146,6 +154,97 @@ TEST_F(StoriesServer, texts_that_end_early_leave_the_others_alone) {
       }
     }
   }
+}
+
+// n texts of one prompt are those that their seeds give alone, wherever they find room and whoever is preempted.
+TEST_F(StoriesServer, choices_are_the_texts_of_their_seeds) {
+  auto session = Session::make(file_, Eager(Cpu(inlay::test::handed_out(2))), {.context = 60});
+  ASSERT_TRUE(session.has_value());
+  auto asked = texts();
+  asked[4].sampling.seed = std::numeric_limits<std::int64_t>::max();  // the next seed is the smallest
+  std::vector<std::vector<Answer>> expected;
+  index prompts = 0;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    TextRequest one = asked[i];
+    asked[i].n = 1 + static_cast<index>(i % 5);
+    prompts += static_cast<index>(one.prompt.size());
+    auto& answers = expected.emplace_back();
+    for (index choice = 0; choice < asked[i].n; ++choice) {
+      answers.push_back(alone(*session, one));
+      one.sampling.seed = one.sampling.seed == std::numeric_limits<std::int64_t>::max()
+                              ? std::numeric_limits<std::int64_t>::min()
+                              : one.sampling.seed + 1;
+    }
+  }
+  for (const index block : {5, 16})
+    for (const index cache : {600, 128}) {
+      SCOPED_TRACE("blocks of " + std::to_string(block) + ", a cache of " + std::to_string(cache));
+      Server s = server({.context = 60,
+                         .cache_tokens = cache,
+                         .batch = {.tokens = 24, .requests = 6, .reuse_prefixes = cache < 600},
+                         .block_size = block});
+      std::vector<std::vector<Answer>> answers(asked.size());
+      index ranks = 0;
+      for (std::size_t i = 0; i < asked.size(); ++i) {
+        answers[i].resize(expected[i].size());
+        const auto rank = s.submit(told(asked[i], answers[i]));
+        ASSERT_TRUE(rank.has_value());
+        EXPECT_EQ(std::exchange(ranks, ranks + asked[i].n), *rank);
+      }
+      while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+      for (std::size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(answers[i], expected[i]) << "text " << i;
+      EXPECT_EQ(s.batcher().preemptions() > 0, cache < 600);
+    }
+  // With room for all at once each prompt is computed once.
+  Server roomy = server({.context = 60, .cache_tokens = 6000, .batch = {.tokens = 80, .requests = 60}});
+  for (const TextRequest& each : asked) {
+    ASSERT_TRUE(roomy.submit(each).has_value());
+    while (!roomy.idle()) ASSERT_TRUE(ok(roomy.step()));
+  }
+  EXPECT_EQ(roomy.prompt_tokens_computed() + roomy.batcher().reused(), prompts);
+}
+
+// Choices end one by one; whoever is left of them goes on, from the prompt that another one began to compute too.
+TEST_F(StoriesServer, choices_that_end_early_leave_the_others_alone) {
+  TextRequest text{.prompt = *tokenizer_->encode("Once upon a time, there was a little dog. The dog ran to the park"),
+                   .n = 4,
+                   .tokens = 12};
+  text.sampling.temperature = 1;
+  ASSERT_GT(text.prompt.size(), 12u);  // three passes
+  const Server::Options options{.context = 60, .cache_tokens = 96, .batch = {.tokens = 6, .requests = 3}};
+  std::vector<Answer> whole(4);
+  {
+    Server s = server(options);
+    ASSERT_TRUE(s.submit(told(text, whole)).has_value());
+    while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+  }
+  EXPECT_NE(whole[0], whole[1]);
+  for (int steps = 0; steps < 8; ++steps)
+    for (unsigned aborted = 1; aborted < 16; ++aborted)
+      for (const bool last_first : {false, true}) {
+        SCOPED_TRACE(std::to_string(steps) + " steps, aborted " + std::to_string(aborted));
+        Server s = server(options);
+        std::vector<Answer> answers(4), beside(1);
+        const auto number = s.submit(told(text, answers));
+        ASSERT_TRUE(number.has_value());
+        ASSERT_TRUE(s.submit(told({.prompt = {1, 2, 3}, .tokens = 9}, beside)).has_value());
+        for (int step = 0; step < steps; ++step) ASSERT_TRUE(ok(s.step()));
+        for (index i = 0; i < 4; ++i)
+          if (const index choice = last_first ? 3 - i : i; aborted >> choice & 1) s.abort(*number + choice);
+        while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+        EXPECT_EQ(beside[0].tokens.size(), 9u);
+        for (std::size_t choice = 0; choice < 4; ++choice) {
+          const auto &got = answers[choice].tokens, &all = whole[choice].tokens;
+          ASSERT_TRUE(answers[choice].end.has_value());
+          ASSERT_LE(got.size(), all.size());
+          EXPECT_TRUE(std::equal(got.begin(), got.end(), all.begin())) << choice;
+          if (aborted >> choice & 1 && got.size() < all.size()) {
+            EXPECT_EQ(answers[choice].end, End::caller);
+          } else {
+            EXPECT_EQ(answers[choice], whole[choice]) << choice;
+          }
+        }
+      }
 }
 
 TEST_F(StoriesServer, texts_of_two_salts_share_nothing_of_the_cache) {

@@ -20,7 +20,7 @@ namespace inlay::exec {
 namespace {
 
 using inlay::test::ok;
-using test::all, test::session, test::tiny, test::tiny_mixture;
+using test::all, test::session, test::tiny, test::tiny_latent, test::tiny_mixture;
 
 struct Asked {
   std::vector<Token> prompt;
@@ -191,6 +191,7 @@ TEST(texts_together, texts_are_as_alone_on_every_level_of_the_cpu) {
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny(), "w4a16", run, Activations::int8));
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_mixture(), "f16", run));
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_mixture(), "w4a16", run));
+    ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_latent(24), "f32", run));
   }
 }
 

@@ -38,6 +38,18 @@ inline ModelConfig tiny_mixture() {
   return config;
 }
 
+// Latent attention: q_rank and head widths are no multiples of a panel, or all of them are.
+inline ModelConfig tiny_latent(index q_rank, bool panels = false) {
+  ModelConfig config = tiny();
+  config.architecture = "deepseek2";
+  config.kv_heads = config.heads;
+  config.head_dim = panels ? 32 : 20;
+  config.latent = {
+      .kv_rank = panels ? 32 : 14, .q_rank = q_rank, .rope_dim = panels ? 16 : 6, .value_dim = panels ? 16 : 9};
+  config.ropes[0] = {.pairing = RopeConfig::Pairing::interleaved, .dim = config.latent.rope_dim};
+  return config;
+}
+
 inline std::vector<Token> tokens(index count, index vocab) {
   std::vector<Token> list;
   for (index i = 0; i < count; ++i) list.push_back(static_cast<Token>((i * 37 + 11) % vocab));
