@@ -68,6 +68,11 @@ class StoriesServer : public ::testing::Test {
   static TextRequest told(TextRequest text, Answer& answer, index most = 1 << 20) {
     return told(std::move(text), std::span(&answer, 1), most);
   }
+  // A server that stands still fails, and waits for nobody.
+  static void run_to_end(Server& server) {
+    for (int steps = 0; !server.idle() && steps < 10000; ++steps) ASSERT_TRUE(ok(server.step()));
+    ASSERT_TRUE(server.idle());
+  }
   std::vector<TextRequest> texts() const {
     std::vector<TextRequest> all;
     const char* const beginnings[] = {"Once upon a time, there was a",
@@ -116,7 +121,7 @@ TEST_F(StoriesServer, answers_as_generate_does) {
     Server s = server({.context = 60, .cache_tokens = cache, .batch = {.tokens = 24, .requests = 6}});
     std::vector<Answer> answers(asked.size());
     for (std::size_t i = 0; i < asked.size(); ++i) ASSERT_TRUE(s.submit(told(asked[i], answers[i])).has_value());
-    while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+    ASSERT_NO_FATAL_FAILURE(run_to_end(s));
     ASSERT_TRUE(ok(s.step()));  // of nothing
     for (std::size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(answers[i], expected[i]) << "text " << i;
     EXPECT_EQ(s.batcher().preemptions() > 0, cache > 0);
@@ -129,7 +134,7 @@ TEST_F(StoriesServer, texts_that_end_early_leave_the_others_alone) {
   const auto asked = texts();
   std::vector<Answer> whole(asked.size());
   for (std::size_t i = 0; i < asked.size(); ++i) ASSERT_TRUE(s.submit(told(asked[i], whole[i])).has_value());
-  while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+  ASSERT_NO_FATAL_FAILURE(run_to_end(s));
   for (int steps = 0; steps < 25; steps += 3) {
     SCOPED_TRACE(steps);
     std::vector<Answer> answers(asked.size());
@@ -138,7 +143,7 @@ TEST_F(StoriesServer, texts_that_end_early_leave_the_others_alone) {
       numbers.push_back(*s.submit(told(asked[i], answers[i], i % 4 == 3 ? 2 : 1 << 20)));
     for (int step = 0; step < steps; ++step) ASSERT_TRUE(ok(s.step()));
     for (std::size_t i = 0; i < asked.size(); i += 5) s.abort(numbers[i]), s.abort(numbers[i]);
-    while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+    ASSERT_NO_FATAL_FAILURE(run_to_end(s));
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const bool early = i % 4 == 3 || i % 5 == 0;
       if (!early) {
@@ -191,7 +196,7 @@ TEST_F(StoriesServer, choices_are_the_texts_of_their_seeds) {
         ASSERT_TRUE(rank.has_value());
         EXPECT_EQ(std::exchange(ranks, ranks + asked[i].n), *rank);
       }
-      while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+      ASSERT_NO_FATAL_FAILURE(run_to_end(s));
       for (std::size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(answers[i], expected[i]) << "text " << i;
       EXPECT_EQ(s.batcher().preemptions() > 0, cache < 600);
     }
@@ -199,7 +204,7 @@ TEST_F(StoriesServer, choices_are_the_texts_of_their_seeds) {
   Server roomy = server({.context = 60, .cache_tokens = 6000, .batch = {.tokens = 80, .requests = 60}});
   for (const TextRequest& each : asked) {
     ASSERT_TRUE(roomy.submit(each).has_value());
-    while (!roomy.idle()) ASSERT_TRUE(ok(roomy.step()));
+    ASSERT_NO_FATAL_FAILURE(run_to_end(roomy));
   }
   EXPECT_EQ(roomy.prompt_tokens_computed() + roomy.batcher().reused(), prompts);
 }
@@ -216,7 +221,7 @@ TEST_F(StoriesServer, choices_that_end_early_leave_the_others_alone) {
   {
     Server s = server(options);
     ASSERT_TRUE(s.submit(told(text, whole)).has_value());
-    while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+    ASSERT_NO_FATAL_FAILURE(run_to_end(s));
   }
   EXPECT_NE(whole[0], whole[1]);
   for (int steps = 0; steps < 8; ++steps)
@@ -231,7 +236,7 @@ TEST_F(StoriesServer, choices_that_end_early_leave_the_others_alone) {
         for (int step = 0; step < steps; ++step) ASSERT_TRUE(ok(s.step()));
         for (index i = 0; i < 4; ++i)
           if (const index choice = last_first ? 3 - i : i; aborted >> choice & 1) s.abort(*number + choice);
-        while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+        ASSERT_NO_FATAL_FAILURE(run_to_end(s));
         EXPECT_EQ(beside[0].tokens.size(), 9u);
         for (std::size_t choice = 0; choice < 4; ++choice) {
           const auto &got = answers[choice].tokens, &all = whole[choice].tokens;
@@ -257,7 +262,7 @@ TEST_F(StoriesServer, texts_of_two_salts_share_nothing_of_the_cache) {
     const index before = s.batcher().reused();
     text.cache_salt = salt;
     ASSERT_TRUE(s.submit(text).has_value());
-    while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+    ASSERT_NO_FATAL_FAILURE(run_to_end(s));
     EXPECT_EQ(s.batcher().reused() > before, found) << salt;
   }
 }
@@ -295,7 +300,7 @@ TEST_F(StoriesServer, refuses_what_could_never_be_answered_and_fails_one_text_al
   for (Token token = 0; token < s.config().vocab; ++token) impossible.biases.push_back({token, -infinity});
   ASSERT_TRUE(s.submit(told(impossible, answers[0])));
   ASSERT_TRUE(s.submit(told({.prompt = {1, 2, 3}, .tokens = 4}, answers[1])));
-  while (!s.idle()) ASSERT_TRUE(ok(s.step()));
+  ASSERT_NO_FATAL_FAILURE(run_to_end(s));
   EXPECT_EQ(answers[0].end, End::failed);
   EXPECT_TRUE(answers[0].tokens.empty());
   EXPECT_FALSE(answers[0].failure.empty());

@@ -21,7 +21,7 @@ std::string metrics_of(const Worker::Counts& counts, const std::map<int, index>&
   for (std::size_t i = 0; i < std::size(names); ++i)
     text += std::string("inlay_texts_total{finish=\"") + names[i] + "\"} " + std::to_string(counts.finished[i]) + "\n";
   one("inlay_texts_running", "gauge", "Texts that have blocks of the cache.", counts.running);
-  one("inlay_texts_waiting", "gauge", "Texts that wait for blocks.", counts.waiting);
+  one("inlay_texts_waiting", "gauge", "Texts that wait for blocks, or for their prompt.", counts.waiting);
   one("inlay_prompt_tokens_computed_total", "counter", "Tokens of prompts that passes computed.", counts.prompt_tokens);
   one("inlay_prompt_tokens_reused_total", "counter", "Tokens of prompts that were in the cache.", counts.reused);
   one("inlay_generated_tokens_total", "counter", "Tokens of the texts that have ended.", counts.new_tokens);

@@ -240,7 +240,7 @@ void Worker::step() {
 void Worker::publish() {
   const exec::Batcher& batcher = server_.batcher();
   own_.running = batcher.running();
-  own_.waiting = batcher.waiting();
+  own_.waiting = server_.texts() - batcher.running();
   own_.preemptions = batcher.preemptions();
   own_.prompt_tokens = server_.prompt_tokens_computed();
   own_.reused = batcher.reused();

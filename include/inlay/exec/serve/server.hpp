@@ -78,6 +78,8 @@ class Server {
   std::span<const Fallback> fallbacks() const { return engine_->fallbacks(); }
   const Batcher& batcher() const { return *batcher_; }
   bool idle() const { return texts_.empty(); }
+  // Texts that have not ended: those of the batcher, and choices that wait for their prompt.
+  index texts() const { return static_cast<index>(texts_.size()); }
   // Tokens of prompts that passes computed; those of a preempted text count each time.
   index prompt_tokens_computed() const { return prompt_tokens_computed_; }
 
