@@ -50,8 +50,9 @@ std::vector<Asked> asked(index vocab, unsigned seed) {
 Token largest(const float* logits, index vocab) {
   return static_cast<Token>(std::max_element(logits, logits + vocab) - logits);
 }
-// The one of rank `choice`: what the text's first token is.
-Token first_token(const Asked& text, const float* logits, index vocab) {
+// What the text writes behind so many tokens: the largest; as the first one that of rank `choice`.
+Token next_token(const Asked& text, std::size_t written, const float* logits, index vocab) {
+  if (written > 0) return largest(logits, vocab);
   std::vector<Token> order(static_cast<std::size_t>(vocab));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](Token a, Token b) { return logits[a] > logits[b]; });
@@ -65,9 +66,7 @@ Logits alone(Session& session, const Asked& text) {
   session.reset();
   rows.push_back(all(session, session.append(text.prompt)));
   while (static_cast<index>(rows.size()) < text.tokens) {
-    const float* const last = rows.back().data();
-    const index vocab = session.config().vocab;
-    const Token next = rows.size() == 1 ? first_token(text, last, vocab) : largest(last, vocab);
+    const Token next = next_token(text, rows.size() - 1, rows.back().data(), session.config().vocab);
     rows.push_back(all(session, session.decode(next)));
   }
   return rows;
@@ -122,8 +121,7 @@ std::vector<Logits> together(const ModelConfig& config, const std::string& type,
       const float* const values = logits->template as<float>();
       const auto advance = [&](Request& text) {
         const auto rank = static_cast<std::size_t>(text.rank);
-        text.known.push_back(rows[rank].empty() ? first_token(asked[rank], values, config.vocab)
-                                                : largest(values, config.vocab));
+        text.known.push_back(next_token(asked[rank], rows[rank].size(), values, config.vocab));
         rows[rank].emplace_back(values, values + config.vocab);
         if (static_cast<index>(text.known.size()) > text.most) batcher.remove(text);
       };
@@ -154,8 +152,8 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
   for (std::size_t i = 0; i < 4; ++i) {
     Asked next = texts[i];
     next.choice = 0;
-    for (const std::vector<float>& row : expected[i])
-      if (next.prompt.size() < 45) next.prompt.push_back(largest(row.data(), config.vocab));
+    for (std::size_t written = 0; written < expected[i].size() && next.prompt.size() < 45; ++written)
+      next.prompt.push_back(next_token(texts[i], written, expected[i][written].data(), config.vocab));
     next.tokens = 20;
     expected.push_back(alone(one, next));
     texts.push_back(std::move(next));

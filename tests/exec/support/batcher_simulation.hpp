@@ -127,6 +127,12 @@ struct Simulation {
       if (has_logits) caught_up.push_back(static_cast<Text*>(request));
       all += count;
     }
+    bool gave_way = false;  // an older one, of those that ran
+    for (const auto& each : texts) {
+      if (!running.contains(each->rank)) continue;
+      EXPECT_FALSE(gave_way && runs(each)) << "a text is preempted before the younger " << each->rank;
+      gave_way = gave_way || !runs(each);
+    }
     compute(parts, fails);
     EXPECT_LE(all, options.tokens);
     EXPECT_LE(batcher.running(), options.requests);
