@@ -49,7 +49,8 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
           .context = options.context,
           .activations = options.activations,
           .attention = options.attention,
-          .cache = cache_shape(config, options.kv_type, options.block_size, options.context)};
+          .cache = cache_shape(config, options.kv_type, options.block_size, options.context),
+          .plans = options.plans};
 }
 
 Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,

@@ -1,117 +1,22 @@
 // Many texts at once are what each is alone: every logit of every token, bit for bit, whoever shares the passes,
 // however prompts are cut, and where a text was preempted and computed a second time.
 #include <inlay/exec/kv_pool.hpp>
-#include <inlay/exec/serve/batcher.hpp>
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "tests/exec/support/random_session.hpp"
+#include "tests/exec/support/many_texts.hpp"
 #include "tests/support/backends.hpp"
 #include "tests/support/requirements.hpp"
 
 namespace inlay::exec {
 namespace {
 
-using inlay::test::ok;
-using test::all, test::session, test::tiny, test::tiny_mixture;
-
-struct Asked {
-  std::vector<Token> prompt;
-  index tokens;
-  index arrives;  // in this step
-};
-
-std::vector<Asked> asked(index vocab, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<Asked> all;
-  std::vector<Token> common;  // every second prompt begins with some of it
-  for (int i = 0; i < 30; ++i) common.push_back(static_cast<Token>(random() % static_cast<unsigned>(vocab)));
-  for (int i = 0; i < 14; ++i) {
-    Asked each{{}, 1 + static_cast<index>(random() % 45), i < 5 ? 0 : static_cast<index>(random() % 30)};
-    for (unsigned n = 1 + random() % 30; n > 0; --n)
-      each.prompt.push_back(static_cast<Token>(random() % static_cast<unsigned>(vocab)));
-    if (i % 2 == 0)
-      std::copy_n(common.begin(), std::min(each.prompt.size() - 1, std::size_t{5} + random() % 25),
-                  each.prompt.begin());
-    all.push_back(std::move(each));
-  }
-  std::stable_sort(all.begin(), all.end(), [](const Asked& a, const Asked& b) { return a.arrives < b.arrives; });
-  return all;
-}
-
-Token largest(const float* logits, index vocab) {
-  return static_cast<Token>(std::max_element(logits, logits + vocab) - logits);
-}
-
-using Logits = std::vector<std::vector<float>>;  // of each token that is written
-
-Logits alone(Session& session, const Asked& text) {
-  Logits rows;
-  session.reset();
-  rows.push_back(all(session, session.append(text.prompt)));
-  while (static_cast<index>(rows.size()) < text.tokens)
-    rows.push_back(all(session, session.decode(largest(rows.back().data(), session.config().vocab))));
-  return rows;
-}
-
-// The same by passes that all share.
-template <class Run>
-std::vector<Logits> together(const ModelConfig& config, const std::string& type, Run run,
-                             const std::vector<Asked>& asked, const EngineOptions& options,
-                             const Batcher::Options& batching, index& preemptions, index& reused) {
-  auto weights = random_weights(config, type, serial(), 7);
-  EXPECT_TRUE(weights.has_value());
-  auto engine = make_engine(config, std::move(*weights), std::move(run), options);
-  EXPECT_TRUE(engine.has_value()) << engine.error().message();
-  EXPECT_TRUE(ok((*engine)->reserve_logits(batching.requests)));
-  Batcher batcher((*engine)->blocks(), batching);
-  std::vector<Request> texts;
-  for (const Asked& each : asked)
-    texts.push_back({.rank = static_cast<index>(texts.size()),
-                     .known = each.prompt,
-                     .prompt = static_cast<index>(each.prompt.size()),
-                     .most = static_cast<index>(each.prompt.size()) + each.tokens - 1});
-  std::vector<Logits> rows(asked.size());
-  std::size_t arrived = 0;
-  for (index step = 0; step < 2000; ++step) {
-    for (; arrived < asked.size() && asked[arrived].arrives <= step; ++arrived)
-      EXPECT_TRUE(ok(batcher.submit(texts[arrived])));
-    Batch batch;
-    std::vector<Request*> written;
-    for (const Batcher::Part& part : batcher.next())
-      if (part.has_logits) written.push_back(part.request);
-    EXPECT_TRUE(ok(batcher.fill(batch)));
-    if (batch.size() == 0) {
-      if (arrived == asked.size()) break;
-      continue;
-    }
-    const Status passed = (*engine)->forward(batch, 0);
-    EXPECT_TRUE(ok(passed));
-    if (!passed.ok()) break;
-    batcher.computed();
-    EXPECT_EQ(batch.logit_rows(), static_cast<index>(written.size()));
-    for (std::size_t row = 0; row < written.size(); ++row) {
-      const auto logits = (*engine)->logits(static_cast<index>(row), 1);
-      EXPECT_TRUE(logits.has_value());
-      Request& text = *written[row];
-      const float* const values = logits->template as<float>();
-      rows[static_cast<std::size_t>(text.rank)].emplace_back(values, values + config.vocab);
-      text.known.push_back(largest(values, config.vocab));
-      if (static_cast<index>(text.known.size()) > text.most) batcher.remove(text);
-    }
-  }
-  EXPECT_EQ(batcher.running() + batcher.waiting(), 0);
-  EXPECT_EQ((*engine)->blocks().free_blocks(), options.cache.blocks);
-  preemptions += batcher.preemptions();
-  reused += batcher.reused();
-  return rows;
-}
+using test::alone, test::asked, test::largest, test::session, test::tiny, test::tiny_mixture, test::together;
+using test::Asked, test::Logits;
 
 // `run()` makes the backend; `small`: slots of a block where the cache is small.
 void expect_as_alone(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
@@ -139,8 +44,8 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
                                   .context = config.context,
                                   .activations = activations,
                                   .cache = cache_shape(config, DType::f16, size, blocks * size)};
-      const auto got =
-          together(config, type, run(), texts, options, {.tokens = tokens, .requests = 8}, preemptions, reused);
+      auto engine = test::engine(config, type, run(), options);
+      const auto got = together(*engine, texts, {.tokens = tokens, .requests = 8}, preemptions, reused);
       for (std::size_t i = 0; i < texts.size(); ++i) {
         ASSERT_EQ(got[i].size(), expected[i].size()) << "text " << i;
         for (std::size_t token = 0; token < got[i].size(); ++token)

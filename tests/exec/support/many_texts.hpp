@@ -1,0 +1,116 @@
+// Texts that arrive while others are written, each as it is alone and all by passes that they share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <inlay/exec/serve/batcher.hpp>
+
+#include "tests/exec/support/random_session.hpp"
+#include "tests/support/backends.hpp"
+
+namespace inlay::exec::test {
+
+struct Asked {
+  std::vector<Token> prompt;
+  index tokens;
+  index arrives;  // in this step
+};
+
+inline std::vector<Asked> asked(index vocab, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Asked> all;
+  std::vector<Token> common;  // every second prompt begins with some of it
+  for (int i = 0; i < 30; ++i) common.push_back(static_cast<Token>(random() % static_cast<unsigned>(vocab)));
+  for (int i = 0; i < 14; ++i) {
+    Asked each{{}, 1 + static_cast<index>(random() % 45), i < 5 ? 0 : static_cast<index>(random() % 30)};
+    for (unsigned n = 1 + random() % 30; n > 0; --n)
+      each.prompt.push_back(static_cast<Token>(random() % static_cast<unsigned>(vocab)));
+    if (i % 2 == 0)
+      std::copy_n(common.begin(), std::min(each.prompt.size() - 1, std::size_t{5} + random() % 25),
+                  each.prompt.begin());
+    all.push_back(std::move(each));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Asked& a, const Asked& b) { return a.arrives < b.arrives; });
+  return all;
+}
+
+inline Token largest(const float* logits, index vocab) {
+  return static_cast<Token>(std::max_element(logits, logits + vocab) - logits);
+}
+
+using Logits = std::vector<std::vector<float>>;  // of each token that is written
+
+inline Logits alone(Session& session, const Asked& text) {
+  Logits rows;
+  session.reset();
+  rows.push_back(all(session, session.append(text.prompt)));
+  while (static_cast<index>(rows.size()) < text.tokens)
+    rows.push_back(all(session, session.decode(largest(rows.back().data(), session.config().vocab))));
+  return rows;
+}
+
+inline std::unique_ptr<Engine> engine(const ModelConfig& config, const std::string& type, Eager run,
+                                      const EngineOptions& options) {
+  auto weights = random_weights(config, type, serial(), 7);
+  EXPECT_TRUE(weights.has_value());
+  auto made = make_engine(config, std::move(*weights), std::move(run), options);
+  EXPECT_TRUE(made.has_value()) << made.error().message();
+  return std::move(*made);
+}
+
+// The same by passes that all share, of an engine whose cache nobody uses besides.
+inline std::vector<Logits> together(Engine& engine, const std::vector<Asked>& asked, const Batcher::Options& batching,
+                                    index& preemptions, index& reused) {
+  const index vocab = engine.config().vocab;
+  EXPECT_TRUE(inlay::test::ok(engine.reserve_logits(batching.requests)));
+  Batcher batcher(engine.blocks(), batching);
+  std::vector<Request> texts;
+  for (const Asked& each : asked)
+    texts.push_back({.rank = static_cast<index>(texts.size()),
+                     .known = each.prompt,
+                     .prompt = static_cast<index>(each.prompt.size()),
+                     .most = static_cast<index>(each.prompt.size()) + each.tokens - 1});
+  std::vector<Logits> rows(asked.size());
+  std::size_t arrived = 0;
+  for (index step = 0; step < 2000; ++step) {
+    for (; arrived < asked.size() && asked[arrived].arrives <= step; ++arrived)
+      EXPECT_TRUE(inlay::test::ok(batcher.submit(texts[arrived])));
+    Batch batch;
+    std::vector<Request*> written;
+    for (const Batcher::Part& part : batcher.next())
+      if (part.has_logits) written.push_back(part.request);
+    EXPECT_TRUE(inlay::test::ok(batcher.fill(batch)));
+    if (batch.size() == 0) {
+      if (arrived == asked.size()) break;
+      continue;
+    }
+    const Status passed = engine.forward(batch, 0);
+    EXPECT_TRUE(inlay::test::ok(passed));
+    if (!passed.ok()) break;
+    batcher.computed();
+    EXPECT_EQ(batch.logit_rows(), static_cast<index>(written.size()));
+    for (std::size_t row = 0; row < written.size(); ++row) {
+      const auto logits = engine.logits(static_cast<index>(row), 1);
+      EXPECT_TRUE(logits.has_value());
+      Request& text = *written[row];
+      const float* const values = logits->template as<float>();
+      rows[static_cast<std::size_t>(text.rank)].emplace_back(values, values + vocab);
+      text.known.push_back(largest(values, vocab));
+      if (static_cast<index>(text.known.size()) > text.most) batcher.remove(text);
+    }
+  }
+  EXPECT_EQ(batcher.running() + batcher.waiting(), 0);
+  EXPECT_EQ(engine.blocks().free_blocks(), engine.blocks().shape().blocks);
+  preemptions += batcher.preemptions();
+  reused += batcher.reused();
+  return rows;
+}
+
+}  // namespace inlay::exec::test
