@@ -29,6 +29,8 @@ class Engine {
   virtual BlockPool& blocks() = 0;
   virtual std::size_t cache_bytes() const = 0;
   virtual std::span<const Fallback> fallbacks() const = 0;
+  // Which passes are captured and replayed from now on.
+  virtual void use_plans(Plans plans) = 0;
   virtual const PlanCache::Counts& plan_counts() const = 0;
 
   // Memory for the logits of so many tokens. What was there is lost if it is more than before.

@@ -41,7 +41,7 @@ template <class Chain> class EngineOn final : public Engine {
     auto token = engine->tensors_.template make<1>(DType::i32, {1});
     if (!token) return failure(std::move(token.error()));
     engine->token_ = *token;
-    if (options.plans != Plans::off) {
+    if constexpr (std::is_same_v<Space, Host>) {
       auto params = Params::make(engine->config(), options.cache, options.max_tokens);
       if (!params) return failure(std::move(params.error()));
       engine->params_.emplace(std::move(*params));
@@ -55,6 +55,7 @@ template <class Chain> class EngineOn final : public Engine {
   BlockPool& blocks() override { return *pool_; }
   std::size_t cache_bytes() const override { return pool_->bytes(); }
   std::span<const Fallback> fallbacks() const override { return run_.fallbacks(); }
+  void use_plans(Plans plans) override { plans_.use(plans); }
   const PlanCache::Counts& plan_counts() const override { return plans_.counts(); }
 
   Status reserve_logits(index rows) override {
@@ -157,7 +158,7 @@ template <class Chain> class EngineOn final : public Engine {
   std::optional<PackedWeights<typename Chain::First>> packed_;
   View<2, Space> logits_;  // [rows, vocab]
   View<1, Space> token_;
-  std::optional<Params> params_;  // unless plans are off
+  std::optional<Params> params_;  // on host memory
   PlanCache plans_;
 };
 

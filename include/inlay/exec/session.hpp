@@ -57,6 +57,9 @@ class Session {
   // Operators that the first backend declined, each once.
   std::span<const Fallback> fallbacks() const;
 
+  // As Engine's.
+  void use_plans(Plans plans);
+
   void reset();
   // Forgets what lies behind the first `length` tokens: another text may go on there. There are no logits then.
   Status truncate(index length);

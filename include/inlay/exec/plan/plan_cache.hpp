@@ -60,6 +60,8 @@ class PlanCache {
 
   explicit PlanCache(Plans plans) : plans_(plans) {}
 
+  void use(Plans plans) { plans_ = plans; }
+
   // Are passes like this one captured? Those that are not count as eager, unless plans are off.
   bool takes(const BatchViews<Host>& batch);
   void count_eager() { counts_.eager += plans_ != Plans::off; }
