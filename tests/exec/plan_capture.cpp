@@ -1,4 +1,4 @@
-// What a capture looks at and what it leaves alone, and what Params refuses: contents that no captured operator checks.
+// What the capture of a model leaves alone, and what a replay does not read.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -184,75 +184,6 @@ TEST(plan_capture, writes_nothing_and_reads_nothing_that_is_not_there) {
     expect_dead_contents_to_change_nothing(tiny_mixture(), "w4a16", cpu);
   }
   expect_dead_contents_to_change_nothing(tiny_mixture(), "f16", Reference());
-}
-
-// A backend whose scratch and answer depend on ids, and that sees what it is given.
-struct Asking {
-  using Space = Host;
-  [[maybe_unused]] static constexpr std::string_view name = "asking";
-
-  index supported = 0, sized = 0, computed = 0;  // how often it was asked
-  std::size_t given = 0;                         // bytes of the last workspace
-};
-Status supports(Asking& asking, const Embedding<Host>&) {
-  ++asking.supported;
-  return {};
-}
-std::size_t scratch_bytes(Asking& asking, const Embedding<Host>& op) {
-  ++asking.sized;
-  return 64 * static_cast<std::size_t>(1 + *op.ids.as<std::int32_t>());
-}
-Status compute(Asking& asking, const Embedding<Host>&, Workspace workspace) {
-  ++asking.computed;
-  asking.given = workspace.size();
-  return {};
-}
-
-TEST(plan_capture, what_contents_decide_is_decided_at_replay) {
-  Asking asking;
-  Chain chain(std::ref(asking));
-  float table[4] = {}, y[1] = {};
-  std::int32_t ids[1] = {1};
-  const Embedding<Host> op{.table = View<2>(table, {4, 1}), .ids = View<1>(ids, {1}), .y = View<2>(y, {1, 1})};
-  // Ids that are there: all is decided once, what is wrong with them included.
-  Recorder known(chain, {});
-  known(op);
-  const auto tape = std::move(known).take();
-  ASSERT_TRUE(tape.has_value());
-  EXPECT_EQ(asking.sized, 1);
-  ids[0] = 3;
-  ASSERT_TRUE(ok(tape->replay()));
-  EXPECT_EQ(asking.supported, 1);
-  EXPECT_EQ(asking.sized, 1);
-  EXPECT_EQ(asking.given, 128u);
-  ids[0] = 4;
-  Recorder refused(chain, {});
-  refused(op);
-  EXPECT_EQ(std::move(refused).take().error().message(), "ids[0] is 4; it must be in 0..3");
-  // Ids that a pass brings: nobody looks at them before, and the backend is asked each time.
-  Recorder later(chain, std::as_bytes(std::span(ids)));
-  later(op);
-  EXPECT_EQ(later.eager_steps(), 1u);
-  const auto brought = std::move(later).take();
-  ASSERT_TRUE(brought.has_value());
-  EXPECT_EQ(asking.supported, 1);
-  ids[0] = 2;
-  ASSERT_TRUE(ok(brought->replay()));
-  EXPECT_EQ(asking.supported, 2);
-  EXPECT_EQ(asking.given, 192u);
-  EXPECT_EQ(asking.computed, 2);
-}
-
-TEST(plan_capture, shapes_are_refused_when_captured) {
-  Chain chain{Cpu(serial())};
-  float from[2] = {}, to[2] = {};
-  Recorder record(chain, {});
-  record(Add<Host>{.a = View<2>(from, {1, 2}), .b = View<2>(from, {1, 1}), .y = View<2>(to, {1, 2})});
-  record(Add<Host>{.a = View<2>(from, {1, 2}), .b = View<2>(from, {1, 2}), .y = View<2>(to, {1, 2})});
-  const auto tape = std::move(record).take();
-  ASSERT_FALSE(tape.has_value());
-  EXPECT_EQ(tape.error().code(), StatusCode::invalid_argument);
-  EXPECT_NE(tape.error().message().find("b has "), std::string_view::npos) << tape.error().message();
 }
 
 }  // namespace

@@ -154,13 +154,16 @@ TEST(plan_params, wrong_shapes_are_refused_by_name) {
 // looked at whole.
 TEST(plan_params, blocks_before_every_window_may_be_anything) {
   ModelConfig config = tiny();
-  config.set_layers({{.hidden = 80, .window = 3}, {.hidden = 80, .window = 5}});
+  config.set_layers({{.hidden = 80, .window = 3}, {.hidden = 80, .window = 4}});
   Pass pass;
-  pass.generated_table[0] = -5;  // keys 0..3; a token behind 10 others sees keys 6..10
+  pass.generated_table[0] = -5;  // keys 0..3; a token behind 10 others sees keys 7..10
   ASSERT_TRUE(ok(params(config).commit(pass.views())));
-  pass.generated_lens[0] = 8;  // keys 3..7
+  pass.generated_lens[0] = 7;  // keys 3..6: of the wider window alone
   EXPECT_FALSE(params(config).commit(pass.views()).ok());
   pass.generated_lens[0] = 11;
+  pass.prompt_table[2] = -5;  // keys 0..3 of 8
+  EXPECT_FALSE(params(config).commit(pass.views()).ok());
+  pass.prompt_table[2] = 2;
   config.set_layers({{.hidden = 80, .window = 3}, {.hidden = 80}});
   EXPECT_FALSE(params(config).commit(pass.views()).ok());
   config.set_layers({{.hidden = 80}, {.hidden = 80, .window = 3}});

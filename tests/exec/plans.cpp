@@ -225,6 +225,24 @@ TEST(plan_cache, the_plan_used_last_stays) {
   EXPECT_EQ(cache.size(), PlanCache::most - 1);
 }
 
+TEST(plans, passes_differ_by_who_has_logits) {
+  std::vector<float> expected[2];
+  for (const Plans plans : {Plans::off, Plans::full}) {
+    Writer two(plans);
+    for (const int with_logits : {0, 1}) {
+      two.batch.clear();
+      Sequence texts[2];
+      for (const int i : {0, 1})
+        ASSERT_TRUE(ok(two.batch.add_prompt(two.made->blocks(), texts[i], tokens(3 + i, 101), i == with_logits)));
+      ASSERT_TRUE(ok(two.made->forward(two.batch, 0)));
+      if (plans == Plans::off) expected[with_logits] = two.logits();
+      EXPECT_EQ(two.logits(), expected[with_logits]);
+      for (Sequence& text : texts) two.made->blocks().release(text);
+    }
+  }
+  EXPECT_NE(expected[0], expected[1]);
+}
+
 // Rows of logits may go anywhere in what was reserved, and be those of some tokens or of the last ones.
 TEST(plans, chunks_of_a_prompt_write_rows_of_their_own) {
   const auto prompt = tokens(27, tiny().vocab);
