@@ -3,8 +3,11 @@
 // its speed; where others had the processors, no share of it is printed (measure/processors.hpp).
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +37,7 @@ struct Options {
   std::string shape = "llama3.2-1b", type = "bf16", isa, backend = "cpu", device, pool = "inlay";
   Rounding rounding;
   std::vector<index> prefill = {64, 512}, depth = {0, 4096}, batch;
+  std::vector<exec::Plans> plans = {exec::EngineOptions().plans};  // by turns
   index tokens = 16;
   int threads = 2;  // 0: as many as this process may use
 };
@@ -99,7 +103,33 @@ int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
   return 0;
 }
 
-int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index tokens) {
+const std::map<std::string, exec::Plans> plan_modes = {
+    {"off", exec::Plans::off}, {"decode", exec::Plans::decode}, {"full", exec::Plans::full}};
+
+// Passes of each mode in turn: the median of each.
+class Turns {
+ public:
+  explicit Turns(const std::vector<exec::Plans>& plans) : plans_(plans), times_(plans.size()) {}
+
+  exec::Plans next() const { return plans_[turn_ % plans_.size()]; }
+  void add(double time) { times_[turn_++ % plans_.size()].push_back(time); }
+  // print(time) for each, behind its name where there are several.
+  template <class Print> void each(Print&& print) const {
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      for (const auto& [name, plans] : plan_modes)
+        if (plans == plans_[i] && plans_.size() > 1) std::printf("plans %-6s ", name.c_str());
+      print(median(times_[i]));
+    }
+  }
+
+ private:
+  std::vector<exec::Plans> plans_;
+  std::vector<std::vector<double>> times_;
+  std::size_t turn_ = 0;
+};
+
+int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index tokens,
+                 const std::vector<exec::Plans>& plans) {
   session.reset();
   const index vocab = session.config().vocab;
   Status status;
@@ -111,24 +141,30 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
     keep(session.append(any_prompt(depth, vocab), 1, [&](index done, index all) { progress(done, all); }));
   }
   keep(session.decode(1));
-  std::vector<double> times, reads;
+  Turns turns(plans);
+  std::vector<double> reads;
   measure::Processors processors;
-  for (index i = 0; i < tokens && status.ok(); ++i) {
+  for (index i = 0; i < tokens * std::ssize(plans) && status.ok(); ++i) {
     reads.push_back(measure::read_rate(cpu));
+    session.use_plans(turns.next());
     processors.begin();
-    times.push_back(seconds([&] { keep(session.decode(static_cast<exec::Token>(i + 2))); }));
+    turns.add(seconds([&] { keep(session.decode(static_cast<exec::Token>((i + 2) % vocab))); }));
     processors.end();
   }
   if (!status.ok()) return wrong(status);
-  const double time = median(times), bytes = bytes_a_token(session, depth + 1 + tokens / 2);
-  std::printf("decode at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(depth), 1 / time,
-              bytes / time * 1e-9);
-  print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
+  const double bytes = bytes_a_token(session, depth + 1 + tokens * std::ssize(plans) / 2);
+  turns.each([&](double time) {
+    std::printf("decode at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(depth), 1 / time,
+                bytes / time * 1e-9);
+    print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
+  });
   return 0;
 }
 
 // Tokens that so many texts get together, each behind a prompt of `depth`.
-int bench_batch(exec::Engine& engine, double linear_bytes, const Cpu& cpu, index texts, index depth, index tokens) {
+int bench_batch(exec::Engine& engine, double linear_bytes, const Cpu& cpu, index texts, index depth,
+                const Options& options) {
+  const index tokens = options.tokens * std::ssize(options.plans);
   const exec::ModelConfig& config = engine.config();
   Status status = engine.reserve_logits(texts);
   std::vector<exec::Sequence> sequences(static_cast<std::size_t>(texts));
@@ -148,14 +184,16 @@ int bench_batch(exec::Engine& engine, double linear_bytes, const Cpu& cpu, index
       each.length += static_cast<index>(part.size());
     }
   }
-  std::vector<double> times, reads;
+  Turns turns(options.plans);
+  std::vector<double> reads;
   measure::Processors processors;
   for (index i = 0; i < tokens + 1 && status.ok(); ++i) {
     reads.push_back(measure::read_rate(cpu));
+    engine.use_plans(turns.next());
     if (i > 0) processors.begin();
     const double time = seconds([&] {
       for (exec::Sequence& each : sequences) {
-        const auto token = static_cast<exec::Token>(i + 2);
+        const auto token = static_cast<exec::Token>((i + 2) % config.vocab);
         if (status.ok()) status = batch.add_generated(engine.blocks(), each, {&token, 1});
       }
       pass();
@@ -163,15 +201,16 @@ int bench_batch(exec::Engine& engine, double linear_bytes, const Cpu& cpu, index
     for (exec::Sequence& each : sequences) ++each.length;
     if (i == 0) continue;  // touches memory for the first time
     processors.end();
-    times.push_back(time);
+    turns.add(time);
   }
   for (exec::Sequence& each : sequences) engine.blocks().release(each);
   if (!status.ok()) return wrong(status);
-  const double time = median(times);
   const double bytes = linear_bytes + static_cast<double>(texts) * cache_bytes(config, depth + 1 + tokens / 2);
-  std::printf("decode of %2ld texts at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(texts),
-              static_cast<long>(depth), static_cast<double>(texts) / time, bytes / time * 1e-9);
-  print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
+  turns.each([&](double time) {
+    std::printf("decode of %2ld texts at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(texts),
+                static_cast<long>(depth), static_cast<double>(texts) / time, bytes / time * 1e-9);
+    print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
+  });
   return 0;
 }
 
@@ -186,17 +225,18 @@ int bench_batches(const Options& options, const ModelOptions& settings, const ex
   const index most = *std::max_element(options.batch.begin(), options.batch.end());
   const index depth = options.depth.empty() ? 0 : *std::max_element(options.depth.begin(), options.depth.end());
   constexpr index block_size = 16;
+  const index tokens = options.tokens * std::ssize(options.plans);
   auto engine = exec::make_engine(
       config, std::move(*weights), std::move(*runner),
       {.max_tokens = std::max(chunk, most),
        .context = settings.context,
        .activations = options.rounding.of_linears(),
        .attention = options.rounding.of_attention(),
-       .cache = exec::cache_shape(config, DType::f16, block_size, most * (depth + 1 + options.tokens + block_size))});
+       .cache = exec::cache_shape(config, DType::f16, block_size, most * (depth + 1 + tokens + block_size))});
   if (!engine) return wrong(engine.error());
   for (index at : options.depth)
     for (index texts : options.batch)
-      if (int code = bench_batch(**engine, linear_bytes, cpu, texts, at, options.tokens); code != 0) return code;
+      if (int code = bench_batch(**engine, linear_bytes, cpu, texts, at, options); code != 0) return code;
   return 0;
 }
 
@@ -212,7 +252,7 @@ int bench(const Options& options) {
   if (!config) return wrong(config.error());
   index context = 0;
   for (index n : options.prefill) context = std::max(context, n);
-  for (index n : options.depth) context = std::max(context, n + 1 + options.tokens);
+  for (index n : options.depth) context = std::max(context, n + 1 + options.tokens * std::ssize(options.plans));
   if (context > config->context)
     return wrong("--depth and --prefill need a context of " + std::to_string(context) + "; it must be at most " +
                  std::to_string(config->context));
@@ -240,7 +280,7 @@ int bench(const Options& options) {
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
   for (index n : options.depth)
-    if (int code = bench_decode(*session, *cpu, n, options.tokens); code != 0) return code;
+    if (int code = bench_decode(*session, *cpu, n, options.tokens, options.plans); code != 0) return code;
   if (options.batch.empty()) return 0;
   session = failure(Status());  // its weights and its cache
   return bench_batches(options, settings, *config, file, *cpu);
@@ -267,7 +307,11 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--batch", options->batch, "Texts that are decoded together, at each depth")
       ->check(CLI::Range(1, 4096))
       ->delimiter(',');
-  command.add_option("--tokens", options->tokens, "Tokens to decode")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--tokens", options->tokens, "Tokens to decode, with each of --plans")
+      ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--plans", options->plans, "Passes that are captured and replayed, by turns")
+      ->transform(CLI::CheckedTransformer(plan_modes))
+      ->delimiter(',');
   add_threads(command, options->threads, options->pool);
   command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
   command.add_option("--backend", options->backend, "Where the operators run")->check(CLI::IsMember(backends()));

@@ -23,6 +23,7 @@ Session::~Session() = default;
 const ModelConfig& Session::config() const { return engine_->config(); }
 std::size_t Session::cache_bytes() const { return engine_->cache_bytes(); }
 std::span<const Fallback> Session::fallbacks() const { return engine_->fallbacks(); }
+void Session::use_plans(Plans plans) { engine_->use_plans(plans); }
 void Session::reset() {
   engine_->blocks().release(sequence_);
   rows_ = 0;
@@ -49,7 +50,8 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
           .context = options.context,
           .activations = options.activations,
           .attention = options.attention,
-          .cache = cache_shape(config, options.kv_type, options.block_size, options.context)};
+          .cache = cache_shape(config, options.kv_type, options.block_size, options.context),
+          .plans = options.plans};
 }
 
 Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,

@@ -21,7 +21,7 @@ set(rows
   "npu_kernels | core ops face cpu_kernels tile_machine"
   "shapes      | core ops weights"
   "measure     | core ops face npu_kernels tile_machine shapes"
-  "bench       | core ops weights face cpu_kernels npu_kernels tile_machine measure shapes"
+  "bench       | core ops weights text model exec face cpu_kernels npu_kernels tile_machine measure shapes"
   "tools       | core ops weights text model exec face measure cl_kernels npu_kernels tile_machine files shapes"
   "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels tile_machine measure tools files shapes")
 

@@ -231,11 +231,14 @@ TEST_F(CommandLine, activations_of_a_model_of_floats) {
 
 TEST_F(CommandLine, bench_measures_the_model_of_a_file) {
   const std::string model = (source / "models/stories.gguf").string();
-  const Outcome outcome = inlay("bench model " + model + " --prefill 4 --depth 3 --tokens 2");
+  const Outcome outcome = inlay("bench model " + model + " --prefill 4 --depth 3 --tokens 2 --plans off,full");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find(model + ", activations exact"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("\nprefill     4 tokens"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("\ndecode at depth     3"), std::string::npos) << outcome.out;
+  for (const char* mode : {"off   ", "full  "})
+    EXPECT_NE(outcome.out.find("\nplans " + std::string(mode) + " decode at depth     3"), std::string::npos)
+        << outcome.out;
+  expect_refused("bench model " + model + " --plans on", {"--plans", "decode"});
   expect_refused("bench model " + model + " --depth 100000", {"--depth", "context"});
 }
 

@@ -62,6 +62,13 @@ void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return memory ? inlay::test::counted(memory) : nullptr;
 }
 void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept { return operator new(size, tag); }
+// What scratch is.
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  const auto to = static_cast<std::size_t>(alignment);
+  void* const memory = std::aligned_alloc(to, (size + to - 1) / to * to);
+  return memory ? inlay::test::counted(memory) : nullptr;
+}
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept { inlay::test::uncounted(memory); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { inlay::test::uncounted(memory); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { inlay::test::uncounted(memory); }
 void operator delete(void* memory) noexcept { inlay::test::uncounted(memory); }

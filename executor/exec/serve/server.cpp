@@ -53,7 +53,8 @@ EngineOptions Server::engine_options(const ModelConfig& config, const Options& o
           .context = options.context,
           .activations = options.activations,
           .attention = options.attention,
-          .cache = cache_shape(config, options.kv_type, options.block_size, options.cache_tokens)};
+          .cache = cache_shape(config, options.kv_type, options.block_size, options.cache_tokens),
+          .plans = options.plans};
 }
 
 Expected<Server> Server::make(std::shared_ptr<const ModelFile> file, Eager run, Tokenizer tokenizer,

@@ -63,6 +63,14 @@ template <class Space = Host> class Decoder {
   const ModelConfig& config() const { return config_; }
   index max_tokens() const { return max_tokens_; }
 
+  // `pairs` [copies, 2] i64: what forward begins with.
+  template <class Run> void copy_blocks(Run& run, const KvPool<Space>& cache, const ConstView<2, Space>& pairs) const {
+    if (pairs.empty()) return;
+    for (index layer = 0; layer < config_.layers; ++layer)
+      run(CopyBlocks<Space>{
+          .k_cache = flat_cache(cache.keys(layer)), .v_cache = flat_cache(cache.values(layer)), .pairs = pairs});
+  }
+
   // Blocks that the batch copies are copied; its keys and values go into the cache; `logits` [rows, vocab] f32 gets
   // those of the tokens that the batch names, or of the last `rows`.
   template <class Run>
@@ -72,11 +80,7 @@ template <class Space = Host> class Decoder {
     Residual stream{.stream = stream_.slice(0, 0, tokens), .branch = branch_.slice(0, 0, tokens)};
     const Rows normed = normed_.slice(0, 0, tokens);
 
-    if (!batch.copies.empty())
-      for (index layer = 0; layer < config_.layers; ++layer)
-        run(CopyBlocks<Space>{.k_cache = flat_cache(cache.keys(layer)),
-                              .v_cache = flat_cache(cache.values(layer)),
-                              .pairs = batch.copies});
+    copy_blocks(run, cache, batch.copies);
     for (const RopeTables& rope : ropes_)
       run(RopeTable<Space>{.positions = batch.positions,
                            .inv_freq = rope.inv_freq,

@@ -31,6 +31,8 @@
 
 namespace inlay::exec {
 
+template <class Chain> class Recorder;  // plan/recorder.hpp
+
 // Scratch of one backend, in its space: kept from operator to operator, and grown where one asks for more.
 template <class Backend> class Scratch {
  public:
@@ -113,6 +115,7 @@ template <class... Backends> class Chain {
   }
 
  private:
+  friend class Recorder<Chain>;
   template <class Backend> struct Link {
     Backend backend;
     Scratch<std::remove_cvref_t<Backend>> scratch = {};

@@ -10,6 +10,7 @@
 #include <inlay/core/attention.hpp>
 #include <inlay/exec/batch.hpp>
 #include <inlay/exec/fallback.hpp>
+#include <inlay/exec/plan/plan_cache.hpp>
 #include <inlay/model/activations.hpp>
 #include <inlay/model/model_config.hpp>
 #include <inlay/model/weights.hpp>
@@ -28,6 +29,9 @@ class Engine {
   virtual BlockPool& blocks() = 0;
   virtual std::size_t cache_bytes() const = 0;
   virtual std::span<const Fallback> fallbacks() const = 0;
+  // Which passes are captured and replayed from now on.
+  virtual void use_plans(Plans plans) = 0;
+  virtual const PlanCache::Counts& plan_counts() const = 0;
 
   // Memory for the logits of so many tokens. What was there is lost if it is more than before.
   virtual Status reserve_logits(index rows) = 0;
@@ -46,6 +50,7 @@ struct EngineOptions {
   AttentionCompute attention =
       AttentionCompute::exact_float;  // that of prompts; of generated tokens it is always exact
   BlockPool::Shape cache = {};
+  Plans plans = Plans::decode;  // which passes are captured and replayed: on host memory
 };
 
 // On backends that Eager knows.

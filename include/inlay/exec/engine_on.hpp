@@ -17,6 +17,8 @@
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/engine.hpp>
 #include <inlay/exec/packed_weights.hpp>
+#include <inlay/exec/plan/params.hpp>
+#include <inlay/exec/plan/recorder.hpp>
 #include <inlay/exec/tensors.hpp>
 
 namespace inlay::exec {
@@ -28,7 +30,7 @@ template <class Chain> class EngineOn final : public Engine {
   static Expected<std::unique_ptr<Engine>> make(ModelConfig config, Weights weights, Chain chain,
                                                 const EngineOptions& options) {
     config.context = options.context;  // LongRoPE goes by what a text may have
-    std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain)));
+    std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain), options.plans));
     auto decoder = Decoder<Space>::make(std::move(config), std::move(weights), options.max_tokens, engine->tensors_,
                                         options.activations, options.attention);
     if (!decoder) return failure(std::move(decoder.error()));
@@ -39,6 +41,11 @@ template <class Chain> class EngineOn final : public Engine {
     auto token = engine->tensors_.template make<1>(DType::i32, {1});
     if (!token) return failure(std::move(token.error()));
     engine->token_ = *token;
+    if constexpr (std::is_same_v<Space, Host>) {
+      auto params = Params::make(engine->config(), options.cache, options.max_tokens);
+      if (!params) return failure(std::move(params.error()));
+      engine->params_.emplace(std::move(*params));
+    }
     if constexpr (PacksWeights<typename Chain::First>)
       if (Status status = engine->pack_weights(); !status.ok()) return failure(std::move(status));
     return engine;
@@ -48,6 +55,8 @@ template <class Chain> class EngineOn final : public Engine {
   BlockPool& blocks() override { return *pool_; }
   std::size_t cache_bytes() const override { return pool_->bytes(); }
   std::span<const Fallback> fallbacks() const override { return run_.fallbacks(); }
+  void use_plans(Plans plans) override { plans_.use(plans); }
+  const PlanCache::Counts& plan_counts() const override { return plans_.counts(); }
 
   Status reserve_logits(index rows) override {
     if (logits_.extents[0] >= rows) return {};
@@ -56,13 +65,21 @@ template <class Chain> class EngineOn final : public Engine {
     auto made = logits_memory_.template make<2>(DType::f32, {rows, config().vocab});
     if (!made) return std::move(made.error());
     logits_ = *made;
+    if (params_) params_->renew();
     return {};
   }
 
   Status forward(const Batch& batch, index first) override {
-    auto there = upload(tensors_, batch.views());
+    const View<2, Space> logits = logits_.slice(0, first, batch.logit_rows());
+    const BatchViews<Host> views = batch.views();
+    if constexpr (std::is_same_v<Space, Host>) {
+      if (plans_.takes(views)) return replay(views, logits, first);
+    } else {
+      plans_.count_eager();  // a device's operators are not captured yet
+    }
+    auto there = upload(tensors_, views);
     if (!there) return std::move(there.error());
-    decoder_->forward(run_, *pool_, *there, logits_.slice(0, first, batch.logit_rows()));
+    decoder_->forward(run_, *pool_, *there, logits);
     return run_.take_status();
   }
 
@@ -99,11 +116,32 @@ template <class Chain> class EngineOn final : public Engine {
  private:
   using Tensors = decltype(tensors_of(std::declval<typename Chain::First&>()));
 
-  explicit EngineOn(Chain chain)
+  EngineOn(Chain chain, Plans plans)
       : run_(std::move(chain)),
         tensors_(tensors_of(run_.first())),
         logits_memory_(tensors_of(run_.first())),
-        sampling_memory_(tensors_of(run_.first())) {}
+        sampling_memory_(tensors_of(run_.first())),
+        plans_(plans) {}
+
+  // The plan of passes like this one is captured where there is none.
+  Status replay(const BatchViews<Host>& batch, const View<2>& logits, index first) {
+    if (Status status = params_->commit(batch); !status.ok()) return status;
+    if (!batch.copies.empty()) {  // seldom, and then any number: they are in no plan
+      decoder_->copy_blocks(run_, *pool_, batch.copies);
+      if (Status status = run_.take_status(); !status.ok()) return status;
+    }
+    const PlanKey key = PlanKey::of(params_->views(), logits.extents[0], first);
+    const std::int64_t generation = params_->generation();
+    const Plan* plan = plans_.find(key, generation);
+    if (plan == nullptr) {
+      Recorder<Chain> record(run_, params_->memory());
+      decoder_->forward(record, *pool_, params_->views(), logits);
+      auto tape = std::move(record).take();
+      if (!tape) return std::move(tape.error());
+      plan = &plans_.keep(key, Plan(std::move(*tape), generation));
+    }
+    return plan->replay(generation);
+  }
 
   // By a pass over one token, which is not there: only shapes and weights are looked at.
   Status pack_weights() {
@@ -124,6 +162,8 @@ template <class Chain> class EngineOn final : public Engine {
   std::optional<PackedWeights<typename Chain::First>> packed_;
   View<2, Space> logits_;  // [rows, vocab]
   View<1, Space> token_;
+  std::optional<Params> params_;  // on host memory
+  PlanCache plans_;
 };
 
 template <class... Backends>

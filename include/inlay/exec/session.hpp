@@ -28,6 +28,7 @@ class Session {
     index block_size = 16;
     Activations activations = Activations::exact;                // what linears multiply with
     AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
+    Plans plans = EngineOptions().plans;                         // which passes are captured and replayed
   };
 
   static Expected<Session> make(
@@ -55,6 +56,9 @@ class Session {
   std::size_t linear_bytes() const { return linear_bytes_; }  // what one token reads of the linears
   // Operators that the first backend declined, each once.
   std::span<const Fallback> fallbacks() const;
+
+  // As Engine's.
+  void use_plans(Plans plans);
 
   void reset();
   // Forgets what lies behind the first `length` tokens: another text may go on there. There are no logits then.

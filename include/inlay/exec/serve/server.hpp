@@ -50,6 +50,7 @@ class Server {
     index block_size = 16;
     Activations activations = Activations::exact;                // what linears multiply with
     AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
+    Plans plans = EngineOptions().plans;                         // which passes are captured and replayed
   };
 
   static Expected<Server> make(

@@ -1,0 +1,61 @@
+// A captured pass: its operators as bytes, each behind the step that computes it.
+//
+//   | step | RmsNorm  .. | step | Linear    .. | step | Rope .. | ..
+//
+// Replay goes from step to step and calls what each one names: it takes no memory, looks at no shape and checks
+// nothing. An operator is views and scalars without memory of its own, so that it is copied as bytes and read where it
+// lies.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include <inlay/core/status.hpp>
+
+namespace inlay::exec {
+
+class Tape {
+ public:
+  struct Step {
+    using Compute = Status(const Step& step);
+
+    Compute* compute;
+    void* target;         // who computes the operator; it outlives the tape
+    std::size_t scratch;  // bytes that this takes, where they were known at capture
+    std::size_t bytes;    // to the next step
+
+    template <class Op> const Op& op() const { return *reinterpret_cast<const Op*>(this + 1); }
+  };
+
+  template <class Op> void add(Step::Compute* compute, void* target, std::size_t scratch, const Op& op) {
+    static_assert(std::is_trivially_copyable_v<Op> && alignof(Op) <= alignof(Step) && sizeof(Op) % alignof(Step) == 0);
+    const Step step{compute, target, scratch, sizeof(Step) + sizeof(Op)};
+    const std::size_t at = memory_.size();
+    memory_.resize(at + step.bytes);
+    std::memcpy(memory_.data() + at, &step, sizeof(Step));
+    std::memcpy(memory_.data() + at + sizeof(Step), &op, sizeof(Op));
+    ++steps_;
+  }
+
+  // The first failure, behind which nothing is computed.
+  Status replay() const {
+    const std::byte* const end = memory_.data() + memory_.size();
+    for (const std::byte* at = memory_.data(); at != end;) {
+      const Step& step = *reinterpret_cast<const Step*>(at);
+      if (Status status = step.compute(step); !status.ok()) return status;
+      at += step.bytes;
+    }
+    return {};
+  }
+
+  std::size_t steps() const { return steps_; }
+  std::size_t bytes() const { return memory_.size(); }
+
+ private:
+  std::vector<std::byte> memory_;
+  std::size_t steps_ = 0;
+};
+
+}  // namespace inlay::exec

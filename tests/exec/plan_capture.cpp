@@ -1,0 +1,190 @@
+// What the capture of a model leaves alone, and what a replay does not read.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <inlay/exec/decoder.hpp>
+#include <inlay/exec/plan/params.hpp>
+#include <inlay/exec/plan/plan_cache.hpp>
+#include <inlay/exec/plan/recorder.hpp>
+
+#include "tests/exec/support/random_session.hpp"
+#include "tests/support/backends.hpp"
+
+namespace inlay::exec::test {
+namespace {
+
+using inlay::test::cpus, inlay::test::ok;
+
+// Knows all memory that it gave.
+class KnownTensors : public HostTensors {
+ public:
+  template <int Rank> Expected<View<Rank>> make(DType dtype, const std::array<index, Rank>& extents) {
+    auto made = HostTensors::make<Rank>(dtype, extents);
+    if (made)
+      all_.emplace_back(static_cast<std::byte*>(made->data), static_cast<std::size_t>(byte_size(dtype, made->size())));
+    return made;
+  }
+  void fill(int byte) {
+    for (const auto memory : all_) std::memset(memory.data(), byte, memory.size());
+  }
+  std::vector<std::byte> contents() const {
+    std::vector<std::byte> bytes;
+    for (const auto memory : all_) bytes.insert(bytes.end(), memory.begin(), memory.end());
+    return bytes;
+  }
+
+ private:
+  std::vector<std::span<std::byte>> all_;
+};
+
+std::span<std::byte> contents(const Params& params) {
+  const auto memory = params.memory();
+  return {const_cast<std::byte*>(memory.data()), memory.size()};
+}
+
+constexpr int nan_byte = 0xff;  // NaN of every float, and no block or slot
+constexpr int far_byte = 0x7f;  // ids and lengths that reach nowhere
+constexpr index max_tokens = 64, block_size = 4, blocks = 40;
+
+ModelConfig windowed() {
+  ModelConfig config = tiny();
+  config.set_layers({{.hidden = 80}, {.hidden = 80, .window = 9}});
+  return config;
+}
+
+// A model with all of its memory in view.
+template <class Backend> class Line {
+ public:
+  Line(const ModelConfig& config, const std::string& type, Backend backend)
+      : chain_(std::move(backend)), logits_(static_cast<std::size_t>(max_tokens * config.vocab)) {
+    auto weights = random_weights(config, type, serial(), 7);
+    auto decoder = Decoder<>::make(config, std::move(*weights), max_tokens, tensors_);
+    EXPECT_TRUE(decoder.has_value()) << decoder.error().message();
+    decoder_.emplace(std::move(*decoder));
+    const BlockPool::Shape shape = cache_shape(config, DType::f16, block_size, blocks * block_size);
+    pool_.emplace(std::move(*KvPool<>::make(shape, tensors_)));
+    params_.emplace(std::move(*Params::make(config, shape, max_tokens)));
+  }
+
+  BlockPool& pool() { return *pool_; }
+  const Params& params() const { return *params_; }
+
+  void poison() {
+    tensors_.fill(nan_byte);
+    std::memset(logits_.data(), nan_byte, logits_.size() * sizeof(float));
+    std::ranges::fill(contents(*params_), static_cast<std::byte>(far_byte));
+  }
+  // What a pass may write.
+  std::vector<std::byte> memory() const {
+    auto bytes = tensors_.contents();
+    const auto logits = std::as_bytes(std::span(logits_));
+    bytes.insert(bytes.end(), logits.begin(), logits.end());
+    return bytes;
+  }
+
+  std::vector<float> eager(const Batch& batch) {
+    decoder_->forward(chain_, *pool_, batch.views(), rows(batch));
+    EXPECT_TRUE(ok(chain_.take_status()));
+    return written(batch);
+  }
+  // Of the batch's shapes: what it holds is not there.
+  Tape capture(const Batch& batch) {
+    EXPECT_TRUE(ok(params_->commit(batch.views())));
+    std::ranges::fill(contents(*params_), static_cast<std::byte>(far_byte));
+    const auto before = memory();
+    Recorder record(chain_, params_->memory());
+    decoder_->forward(record, *pool_, params_->views(), rows(batch));
+    auto tape = std::move(record).take();
+    EXPECT_TRUE(tape.has_value()) << tape.error().message();
+    EXPECT_EQ(memory(), before);
+    return std::move(*tape);
+  }
+  std::vector<float> replay(const Tape& tape, const Batch& batch) {
+    EXPECT_TRUE(ok(params_->commit(batch.views())));
+    EXPECT_TRUE(ok(tape.replay()));
+    return written(batch);
+  }
+
+ private:
+  View<2> rows(const Batch& batch) { return {logits_.data(), {batch.logit_rows(), decoder_->config().vocab}}; }
+  std::vector<float> written(const Batch& batch) const {
+    return {logits_.begin(), logits_.begin() + batch.logit_rows() * decoder_->config().vocab};
+  }
+
+  KnownTensors tensors_;
+  Chain<Backend> chain_;
+  std::optional<Decoder<>> decoder_;
+  std::optional<KvPool<>> pool_;
+  std::optional<Params> params_;
+  std::vector<float> logits_;
+};
+
+struct Part {
+  int text;
+  index count;
+  bool is_prompt = false;
+};
+// Two prompts; a token of each beside a third prompt; a token of the first text, then of the second one, whose table
+// is as wide, 8, and shorter.
+const std::vector<std::vector<Part>> passes = {
+    {{0, 27, true}, {1, 16, true}}, {{0, 1}, {1, 1}, {2, 13, true}}, {{0, 2}}, {{1, 2}}};
+
+class Texts {
+ public:
+  explicit Texts(BlockPool& pool) : pool_(pool) {}
+
+  Batch next() {
+    Batch batch;
+    for (const Part& part : passes[pass_]) {
+      Sequence& text = texts_[part.text];
+      const auto more = tokens(part.count, tiny().vocab);
+      EXPECT_TRUE(ok(part.is_prompt ? batch.add_prompt(pool_, text, more, 1) : batch.add_generated(pool_, text, more)));
+    }
+    for (const Part& part : passes[pass_]) texts_[part.text].length += part.count;
+    ++pass_;
+    return batch;
+  }
+
+ private:
+  BlockPool& pool_;
+  Sequence texts_[3];
+  std::size_t pass_ = 0;
+};
+
+// NaN in every slot, activation and logit that a pass does not write, and ids that reach nowhere where Params holds
+// nothing of the pass.
+template <class Backend>
+void expect_dead_contents_to_change_nothing(const ModelConfig& config, const std::string& type, Backend backend) {
+  Line<Backend> clean(config, type, backend), poisoned(config, type, backend);
+  Texts expected(clean.pool()), got(poisoned.pool());
+  poisoned.poison();
+  Tape tape;
+  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+    SCOPED_TRACE("pass " + std::to_string(pass));
+    const Batch batch = got.next();
+    if (pass < 3) tape = poisoned.capture(batch);  // the last pass has the shapes of the one before it
+    EXPECT_EQ(poisoned.replay(tape, batch), clean.eager(expected.next()));
+  }
+  const auto& table = poisoned.params().views().generated.block_table;
+  ASSERT_EQ(table.extents, (std::array<index, 2>{2, 8}));
+  for (const index column : {5, 6, 7}) EXPECT_EQ(table.template as<std::int32_t>()[column], -1);
+}
+
+TEST(plan_capture, writes_nothing_and_reads_nothing_that_is_not_there) {
+  for (const Cpu& cpu : cpus()) {
+    SCOPED_TRACE(inlay::test::name(cpu));
+    expect_dead_contents_to_change_nothing(windowed(), "f32", cpu);
+    expect_dead_contents_to_change_nothing(tiny_mixture(), "w4a16", cpu);
+  }
+  expect_dead_contents_to_change_nothing(tiny_mixture(), "f16", Reference());
+}
+
+}  // namespace
+}  // namespace inlay::exec::test

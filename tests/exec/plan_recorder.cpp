@@ -1,0 +1,197 @@
+// What a recorder decides, and what it leaves to the replay: of backends that tell how often they are asked.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <inlay/exec/plan/recorder.hpp>
+#include <inlay/ops/add.hpp>
+#include <inlay/ops/embedding.hpp>
+#include <inlay/ops/sampling.hpp>
+
+#include "tests/support/backends.hpp"
+
+namespace inlay::exec::test {
+namespace {
+
+using inlay::test::ok;
+
+// Its scratch depends on the first id, and it says what it is told to.
+struct Asked {
+  using Space = Host;
+  [[maybe_unused]] static constexpr std::string_view name = "asked";
+
+  index supported = 0, sized = 0, computed = 0;  // how often it was asked
+  std::size_t given = 0;                         // bytes of the last workspace
+  StatusCode supports = StatusCode::ok, computes = StatusCode::ok;
+};
+struct Willing : Asked {};
+
+Status supports(Asked& asked, const Embedding<Host>&) {
+  ++asked.supported;
+  return asked.supports == StatusCode::ok ? Status() : Status(asked.supports, "as it was told");
+}
+std::size_t scratch_bytes(Asked& asked, const Embedding<Host>& op) {
+  ++asked.sized;
+  return 64 * static_cast<std::size_t>(1 + *op.ids.as<std::int32_t>());
+}
+Status compute(Asked& asked, const Embedding<Host>&, Workspace workspace) {
+  ++asked.computed;
+  asked.given = workspace.size();
+  return asked.computes == StatusCode::ok ? Status() : Status(asked.computes, "as it was told");
+}
+
+}  // namespace
+}  // namespace inlay::exec::test
+
+template <> inline constexpr bool inlay::exec::declines_nothing<inlay::exec::test::Willing> = true;
+
+namespace inlay::exec::test {
+namespace {
+
+// One row of a table of four.
+struct OneRow {
+  float table[4] = {10, 11, 12, 13}, y[1] = {-1};
+  std::int32_t ids[1] = {1};
+
+  Embedding<Host> op() { return {.table = View<2>(table, {4, 1}), .ids = View<1>(ids, {1}), .y = View<2>(y, {1, 1})}; }
+  std::span<const std::byte> brought() const { return std::as_bytes(std::span(ids)); }
+};
+
+template <class Chain, class Op>
+Expected<Tape> captured(Chain& chain, const Op& op, std::span<const std::byte> brought = {}) {
+  Recorder record(chain, brought);
+  record(op);
+  return std::move(record).take();
+}
+
+TEST(plan_recorder, what_is_there_is_looked_at_once) {
+  Asked asked;
+  Chain chain(std::ref(asked));
+  OneRow row;
+  const auto tape = captured(chain, row.op());
+  ASSERT_TRUE(tape.has_value());
+  EXPECT_EQ(asked.supported, 1);
+  EXPECT_EQ(asked.sized, 1);
+  EXPECT_EQ(asked.computed, 0);
+  row.ids[0] = 3;
+  ASSERT_TRUE(ok(tape->replay()));
+  EXPECT_EQ(asked.supported, 1);
+  EXPECT_EQ(asked.sized, 1);
+  EXPECT_EQ(asked.computed, 1);
+  EXPECT_EQ(asked.given, 128u);
+  row.ids[0] = 4;
+  EXPECT_EQ(captured(chain, row.op()).error().message(), "ids[0] is 4; it must be in 0..3");
+}
+
+TEST(plan_recorder, what_a_pass_brings_is_looked_at_in_each_replay) {
+  Willing willing;
+  Chain chain(std::ref(willing));
+  OneRow row;
+  row.ids[0] = 4;
+  const auto tape = captured(chain, row.op(), row.brought());
+  ASSERT_TRUE(tape.has_value());
+  EXPECT_EQ(willing.supported, 1);
+  EXPECT_EQ(willing.sized, 0);
+  for (const std::int32_t id : {2, 3, 0}) {
+    row.ids[0] = id;
+    ASSERT_TRUE(ok(tape->replay()));
+    EXPECT_EQ(willing.given, 64u * static_cast<unsigned>(id + 1));
+  }
+  EXPECT_EQ(willing.supported, 1);
+}
+
+TEST(plan_recorder, who_may_decline_contents_is_asked_in_each_replay) {
+  Asked asked;
+  Chain chain(std::ref(asked), Reference());
+  OneRow row;
+  row.ids[0] = 4;
+  Recorder record(chain, row.brought());
+  record(row.op());
+  EXPECT_EQ(record.eager_steps(), 1u);
+  const auto tape = std::move(record).take();
+  ASSERT_TRUE(tape.has_value());
+  EXPECT_EQ(asked.supported, 0);
+  row.ids[0] = 2;
+  ASSERT_TRUE(ok(tape->replay()));
+  EXPECT_EQ(asked.supported, 1);
+  EXPECT_EQ(asked.computed, 1);
+  asked.supports = StatusCode::unsupported;
+  ASSERT_TRUE(ok(tape->replay()));
+  EXPECT_EQ(asked.computed, 1);
+  EXPECT_EQ(row.y[0], 12);
+  row.ids[0] = 4;
+  EXPECT_EQ(tape->replay().code(), StatusCode::invalid_argument);
+}
+
+TEST(plan_recorder, what_one_backend_declines_is_captured_for_the_next) {
+  Asked asked{.supports = StatusCode::unsupported};
+  Chain chain(std::ref(asked), Reference());
+  OneRow row;
+  const auto tape = captured(chain, row.op());
+  ASSERT_TRUE(tape.has_value());
+  ASSERT_EQ(chain.fallbacks().size(), 1u);
+  EXPECT_EQ(chain.fallbacks()[0].from, "asked");
+  EXPECT_EQ(chain.fallbacks()[0].to, "reference");
+  EXPECT_EQ(row.y[0], -1);
+  ASSERT_TRUE(ok(tape->replay()));
+  EXPECT_EQ(row.y[0], 11);
+  EXPECT_EQ(asked.supported, 1);
+  asked.supports = StatusCode::internal;
+  EXPECT_EQ(captured(chain, row.op()).error().code(), StatusCode::internal);
+}
+
+TEST(plan_recorder, what_writes_nothing_is_no_step) {
+  Asked asked;
+  Chain chain(std::ref(asked));
+  OneRow row;
+  Embedding<Host> op = row.op();
+  op.ids.extents = {0}, op.y.extents = {0, 1};
+  const auto tape = captured(chain, op);
+  ASSERT_TRUE(tape.has_value());
+  EXPECT_EQ(tape->steps(), 0u);
+}
+
+TEST(plan_recorder, shapes_are_refused_when_captured) {
+  Asked asked;
+  Chain chain(std::ref(asked));
+  OneRow row;
+  Embedding<Host> wrong = row.op();
+  wrong.y.extents = {1, 2};
+  Recorder record(chain, row.brought());
+  record(wrong);
+  record(row.op());
+  const auto tape = std::move(record).take();
+  ASSERT_FALSE(tape.has_value());
+  EXPECT_EQ(tape.error().code(), StatusCode::invalid_argument);
+  EXPECT_NE(tape.error().message().find("table has extent 1"), std::string_view::npos) << tape.error().message();
+  EXPECT_EQ(asked.supported, 0);
+}
+
+// What only the data tell ends a replay, as it ends a pass.
+TEST(plan_recorder, nothing_is_computed_behind_a_failure) {
+  Chain chain{Cpu(serial())};
+  float logits[3] = {1, 2, 3}, y[1] = {-1};
+  std::int32_t token[1] = {-1};
+  OneRow row;
+  Recorder record(chain, {});
+  record(Sampling<Host>{.logits = View<2>(logits, {1, 3}), .tokens = View<1>(token, {1}), .temperature = 0});
+  record(Add<Host>{.a = View<2>(row.table, {1, 1}), .b = View<2>(row.table, {1, 1}), .y = View<2>(y, {1, 1})});
+  const auto tape = std::move(record).take();
+  ASSERT_TRUE(tape.has_value()) << tape.error().message();
+  logits[1] = NAN;
+  EXPECT_FALSE(tape->replay().ok());
+  EXPECT_EQ(y[0], -1);
+  logits[1] = 2;
+  ASSERT_TRUE(ok(tape->replay()));
+  EXPECT_EQ(token[0], 2);
+  EXPECT_EQ(y[0], 20);
+}
+
+}  // namespace
+}  // namespace inlay::exec::test
