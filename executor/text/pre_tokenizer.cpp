@@ -121,6 +121,13 @@ constexpr Alias aliases[] = {
 
 std::span<const PreTokenizer> pre_tokenizers() { return table; }
 
+// A letter, a number, a space and any other character each have a branch that takes it alone.
+bool leaves_nothing(std::string_view split) {
+  for (const std::string_view whole : {gpt2, llama3, qwen2, tekken, o200k, qwen35, ling})
+    if (split == whole) return true;
+  return false;
+}
+
 std::string_view gpt2_words() { return gpt2; }
 
 void set_pre_tokenizer(TokenizerData& data, std::string_view name) {

@@ -142,6 +142,12 @@ TEST(tokenizer_json, equivalent_steps) {
   EXPECT_EQ(pre(gpt2, words), "gpt-2");
   EXPECT_EQ(pre(gpt2, sequence({split(gpt2_words()), bytes})), "gpt-2");
   EXPECT_EQ(pre(gpt2, sequence({split("\\p{N}"), words})), "smollm");
+  const auto removed = [&](std::string_view regex) {
+    Json step = split(regex);
+    step["behavior"] = "Removed";
+    return step;
+  };
+  EXPECT_EQ(pre(gpt2, sequence({removed(gpt2_words()), bytes})), "gpt-2");
   Json json = gpt2;
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json::array()}};
   EXPECT_FALSE(good(json).nfc);
@@ -182,6 +188,10 @@ TEST(tokenizer_json, refuses_by_name_what_would_change_the_ids) {
       {"qwen2", "/pre_tokenizer/pretokenizers/0/pattern/Regex", "[ab]+", {"'[ab]+'", "unknown"}},
       {"qwen2", "/pre_tokenizer/pretokenizers/0/pattern", {{"String", "x"}}, {"Split", "String", "Regex"}},
       {"qwen2", "/pre_tokenizer/pretokenizers/0/behavior", "Removed", {"behavior", "Removed", "Isolated"}},
+      {"smollm",
+       "/pre_tokenizer/pretokenizers/0",
+       {{"type", "Split"}, {"pattern", {{"Regex", "\\p{N}"}}}, {"behavior", "Removed"}, {"invert", true}},
+       {"behavior", "Removed", "all of every text"}},
       {"qwen2", "/pre_tokenizer/pretokenizers/0/behavior", "MergedWithNext", {"behavior", "MergedWithNext"}},
       {"qwen2", "/model/type", "Unigram", {"model", "Unigram", "BPE"}},
       {"qwen2", "/model", nullptr, {"model", "missing"}},

@@ -84,8 +84,12 @@ class Steps {
       refusal_.refuse("pattern of the pre_tokenizer Split", pattern, "a Regex");
     else
       splits_.push_back(regex.text());
-    // Isolated keeps matches and what lies between them, whichever of the two `invert` calls the match.
-    if (behavior != "Isolated") refusal_.refuse("behavior of the pre_tokenizer Split", behavior, "\"Isolated\"");
+    // Isolated keeps matches and what lies between them, whichever of the two `invert` calls the match. Phi-4 removes
+    // what lies between them: that is nothing.
+    const bool keeps_all = behavior == "Removed" && step.find("invert").is_true() && leaves_nothing(regex.text());
+    if (behavior != "Isolated" && !keeps_all)
+      refusal_.refuse("behavior of the pre_tokenizer Split", behavior,
+                      "\"Isolated\", or \"Removed\" with invert and an expression that matches all of every text");
   }
 
   void read_metaspace(const Json& step) {

@@ -21,6 +21,9 @@ struct PreTokenizer {
 
 std::span<const PreTokenizer> pre_tokenizers();
 
+// Is every text made of the expression's matches, with nothing between them? False of one that is not known.
+bool leaves_nothing(std::string_view split);
+
 // The words of GPT-2, and of every byte-level vocabulary that states no others.
 std::string_view gpt2_words();
 
