@@ -83,6 +83,19 @@ TEST(plan_params, what_was_committed_stands_at_the_same_place) {
   EXPECT_FALSE(there.views().logit_rows.present());
 }
 
+// A slot of a token that is skipped, a text that sees nothing, a prompt without rows.
+TEST(plan_params, nothing_is_something_that_a_pass_may_bring) {
+  Params there = params();
+  Pass pass;
+  pass.slots[0] = -1;
+  pass.generated_lens[1] = 0;
+  pass.q_indptr[1] = 0;
+  pass.prompt_lens[0] = 0;
+  ASSERT_TRUE(ok(there.commit(pass.views())));
+  EXPECT_EQ(elements<std::int32_t>(there.views().generated.block_table), (std::vector{7, 8, 9, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(elements<std::int32_t>(there.views().q_indptr), (std::vector{0, 0, 5}));
+}
+
 TEST(plan_params, wrong_contents_are_refused_by_name) {
   struct Row {
     std::function<void(Pass&)> change;
@@ -187,8 +200,13 @@ TEST(plan_params, a_table_that_is_wider_than_any_ends_a_generation) {
   EXPECT_EQ(elements<std::int32_t>(there.views().generated.block_table), (std::vector{7, 8, -1, -1, 0, -1, -1, -1}));
   ASSERT_TRUE(ok(there.commit(narrow)));
   EXPECT_EQ(there.generation(), generation + 1);
-  there.renew();
+  std::vector<std::int32_t> wide(2 * 5, 3);
+  narrow.prompts.block_table = {wide.data(), {2, 5}};
+  ASSERT_TRUE(ok(there.commit(narrow)));
   EXPECT_EQ(there.generation(), generation + 2);
+  EXPECT_EQ(there.views().prompts.block_table.extents[1], 8);
+  there.renew();
+  EXPECT_EQ(there.generation(), generation + 3);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <inlay/exec/plan/recorder.hpp>
 #include <inlay/ops/add.hpp>
 #include <inlay/ops/embedding.hpp>
+#include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/sampling.hpp>
 
 #include "tests/support/backends.hpp"
@@ -104,6 +105,26 @@ TEST(plan_recorder, what_a_pass_brings_is_looked_at_in_each_replay) {
     EXPECT_EQ(willing.given, 64u * static_cast<unsigned>(id + 1));
   }
   EXPECT_EQ(willing.supported, 1);
+}
+
+// A list that is there is not looked at beside one that is not: a contract asks for both together.
+TEST(plan_recorder, one_list_that_is_not_there_is_enough) {
+  Chain chain{Cpu(serial())};
+  float q[1] = {1}, out[1] = {-1}, keys[4] = {1, 1, 1, 1}, values[4] = {5, 7, 9, 11};
+  std::int32_t block[1] = {0}, length[1] = {99};
+  const PagedAttention<Host> op{.q = View<3>(q, {1, 1, 1}),
+                                .k = flat_cache(View<4>(keys, {1, 4, 1, 1})),
+                                .v = flat_cache(View<4>(values, {1, 4, 1, 1})),
+                                .block_table = View<2>(block, {1, 1}),
+                                .kv_lens = View<1>(length, {1}),
+                                .out = View<3>(out, {1, 1, 1})};
+  const auto tape = captured(chain, op, std::as_bytes(std::span(length)));
+  ASSERT_TRUE(tape.has_value()) << tape.error().message();
+  for (const auto& [keys_seen, mean] : {std::pair{2, 6.f}, {4, 8.f}, {0, 0.f}}) {
+    length[0] = keys_seen;
+    ASSERT_TRUE(ok(tape->replay()));
+    EXPECT_EQ(out[0], mean);
+  }
 }
 
 TEST(plan_recorder, who_may_decline_contents_is_asked_in_each_replay) {

@@ -165,7 +165,7 @@ Status Params::check_texts(const char* which, const BatchViews<Host>::Texts& tex
       return wrong(which + (".kv_lens" + at(row)), length,
                    "in 0.." + std::to_string(reach) + ", what a row of block_table reaches");
     const KeyRange keys = visible_keys(length - 1, length, windowed ? bounds_.window : -1, 0);
-    for (index i = keys.begin / bounds_.block_size; !keys.empty() && i < groups_of(length, bounds_.block_size); ++i)
+    for (index i = keys.begin / bounds_.block_size; i < groups_of(length, bounds_.block_size); ++i)
       if (const index block = texts.block_table.as<std::int32_t>()[row * width + i];
           block < 0 || block >= bounds_.blocks)
         return wrong(which + (".block_table[" + std::to_string(row) + ", " + std::to_string(i) + "]"), block,
