@@ -88,6 +88,27 @@ TEST(plans, replay_is_eager_bit_for_bit_on_the_npu) {
   expect_as_eager(tiny(), "w4a16", run, Activations::exact, 16);
   expect_as_eager(tiny_mixture(), "f16", run, Activations::exact, 16);
 }
+
+// What reads no list is replayed there, too.
+TEST(plans, the_npu_replays_linears) {
+  Chain chain(std::move(*Npu::make({.device = "hexagon-htp-like"})), Cpu(serial()));
+  std::vector<float> x(32), weight(16 * 32), y(16), expected(16);
+  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i % 7) - 3, x[i % 32] = weight[i];
+  Linear<Host> op{.x = View<2>(x.data(), {1, 32}),
+                  .weight_rows = View<2>(weight.data(), {16, 32}),
+                  .y = View<2>(expected.data(), {1, 16})};
+  chain(op);
+  ASSERT_TRUE(ok(chain.take_status()));
+  op.y.data = y.data();
+  Recorder record(chain, {});
+  record(op);
+  EXPECT_EQ(record.eager_steps(), 0u);
+  const auto tape = std::move(record).take();
+  ASSERT_TRUE(tape.has_value()) << tape.error().message();
+  ASSERT_TRUE(ok(tape->replay()));
+  EXPECT_EQ(y, expected);
+  EXPECT_NE(y[0], 0);
+}
 #endif
 
 #ifdef INLAY_HAS_CL

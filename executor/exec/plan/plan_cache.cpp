@@ -23,10 +23,8 @@ Status Plan::replay(std::int64_t generation) const {
   return tape_.replay();
 }
 
-bool PlanCache::takes(const BatchViews<Host>& batch) {
-  if (plans_ == Plans::full || (plans_ == Plans::decode && batch.prompts.size() == 0)) return true;
-  count_eager();
-  return false;
+bool PlanCache::takes(const BatchViews<Host>& batch) const {
+  return plans_ == Plans::full || (plans_ == Plans::decode && batch.prompts.size() == 0);
 }
 
 const Plan* PlanCache::find(const PlanKey& key, std::int64_t generation) {

@@ -72,11 +72,9 @@ template <class Chain> class EngineOn final : public Engine {
   Status forward(const Batch& batch, index first) override {
     const View<2, Space> logits = logits_.slice(0, first, batch.logit_rows());
     const BatchViews<Host> views = batch.views();
-    if constexpr (std::is_same_v<Space, Host>) {
+    if constexpr (std::is_same_v<Space, Host>)  // a device's operators are not captured yet
       if (plans_.takes(views)) return replay(views, logits, first);
-    } else {
-      plans_.count_eager();  // a device's operators are not captured yet
-    }
+    plans_.count_eager();
     auto there = upload(tensors_, views);
     if (!there) return std::move(there.error());
     decoder_->forward(run_, *pool_, *there, logits);

@@ -62,8 +62,9 @@ class PlanCache {
 
   void use(Plans plans) { plans_ = plans; }
 
-  // Are passes like this one captured? Those that are not count as eager, unless plans are off.
-  bool takes(const BatchViews<Host>& batch);
+  // Are passes like this one captured?
+  bool takes(const BatchViews<Host>& batch) const;
+  // Of a pass that was not, unless plans are off.
   void count_eager() { counts_.eager += plans_ != Plans::off; }
 
   // The plan of this key, or nothing. One whose generation is over is forgotten.
