@@ -34,7 +34,7 @@ CheckpointCodes slice(const CheckpointCodes& whole, index first, index rows) {
 
 std::string CheckpointCodes::format() const {
   const auto* gptq = std::get_if<GptqWeight>(&weight);
-  return gptq != nullptr ? "GPTQ, " + std::to_string(gptq->bits) + " bits" : "AWQ, 4 bits";
+  return std::string(maker) + ", " + std::to_string(gptq != nullptr ? gptq->bits : 4) + " bits";
 }
 
 Status CheckpointCodes::check() const {

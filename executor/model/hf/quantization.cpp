@@ -9,6 +9,8 @@
 #include <inlay/model/checkpoint_codes.hpp>
 
 #include "executor/model/check_model.hpp"
+#include "executor/model/hf/compressed_tensors.hpp"
+#include "executor/model/hf/gathered_codes.hpp"
 #include "executor/model/hf/quantization.hpp"
 #include "executor/model/json/file.hpp"
 
@@ -76,17 +78,6 @@ std::array<float, 256> numbers_of_e4m3() {
   return numbers;
 }
 
-DType dtype_of(const Raw& tensor) {
-  return tensor.dtype == "F32"    ? DType::f32
-         : tensor.dtype == "F16"  ? DType::f16
-         : tensor.dtype == "BF16" ? DType::bf16
-                                  : DType::i32;
-}
-
-Status misfit(const std::string& path, const std::string& name, const std::string& what) {
-  return {StatusCode::corrupt_data, path + ": the tensor " + quote(name) + " " + what};
-}
-
 }  // namespace
 
 Expected<HfQuantization> hf_quantization(const Json& config, const std::string& origin) {
@@ -100,9 +91,12 @@ Expected<HfQuantization> hf_quantization(const Json& config, const std::string& 
     read_awq(f, q);
   else if (method == "fp8")
     read_fp8(config, f, q);
+  else if (method == "compressed-tensors")
+    read_compressed_tensors(config, f, q);
   else if (method != "mxfp4")  // of experts: hf/interleaved_experts.hpp
-    f.fail(StatusCode::unsupported, "weights quantized with the method " + quote(method) +
-                                        "; they must be F32, F16 or BF16, or made by gptq, awq, fp8 or mxfp4");
+    f.fail(StatusCode::unsupported,
+           "weights quantized with the method " + quote(method) +
+               "; they must be F32, F16 or BF16, or made by gptq, awq, fp8, compressed-tensors or mxfp4");
   if (q.group == -1) q.group = 0;
   if (q.group < 0) f.fail(StatusCode::corrupt_data, "group_size must be positive, or -1 for the whole row");
   if (Status status = f.take_status(); !status) return failure(std::move(status));
@@ -116,11 +110,15 @@ bool HfQuantizedParts::take(const std::string& name, const SafetensorsFile& file
   if (dot == name.npos) return false;
   const std::string last = name.substr(dot + 1);
   constexpr std::string_view of_codes[] = {"qweight", "qzeros", "scales", "g_idx"};
-  // Scales of activations belong to a product of fp8, which is not what is computed.
-  constexpr std::string_view of_fp8[] = {"weight_scale_inv", "weight_scale", "input_scale", "activation_scale"};
+  // Scales of activations belong to a product of fp8 or int8, which is not what is computed.
+  constexpr std::string_view of_weights[] = {"weight_scale_inv",  "weight_scale",  "input_scale",  "activation_scale",
+                                             "weight_zero_point", "weight_packed", "weight_shape", "weight_g_idx"};
   const auto in = [&](const auto& list) { return std::find(std::begin(list), std::end(list), last) != std::end(list); };
-  const bool ours =
-      quantization_.method == fp8 ? in(of_fp8) || (last == "weight" && tensor.dtype == "F8_E4M3") : in(of_codes);
+  const bool is_number = (quantization_.method == fp8 && tensor.dtype == "F8_E4M3") ||
+                         (quantization_.method == int8 && tensor.dtype == "I8");
+  const bool ours = quantization_.method == gptq || quantization_.method == awq
+                        ? in(of_codes)
+                        : in(of_weights) || (last == "weight" && is_number);
   if (!ours) return false;
   linears_[name.substr(0, dot)][last] = {tensor, file.path};
   return true;
@@ -130,71 +128,37 @@ Expected<std::vector<WeightTensor>> HfQuantizedParts::tensors(
     std::vector<std::shared_ptr<const Mapping>>& memory) const {
   std::vector<WeightTensor> list;
   for (const auto& [stem, linear] : linears_) {
-    auto tensor = quantization_.method == HfQuantization::Method::fp8 ? widened(stem, linear, memory)
-                                                                      : codes(stem, linear, memory);
-    if (!tensor) return failure(std::move(tensor.error()));
-    list.push_back(std::move(*tensor));
+    auto made = tensor(stem, linear, memory);
+    if (!made) return failure(std::move(made.error()));
+    list.push_back(std::move(*made));
   }
   return list;
 }
 
-Expected<WeightTensor> HfQuantizedParts::codes(const std::string& stem, const Linear& linear,
-                                               std::vector<std::shared_ptr<const Mapping>>& memory) const {
-  const std::string& path = linear.begin()->second.path;
-  auto made = std::make_shared<CheckpointCodes>();
-  WeightTensor tensor{.name = stem + ".weight", .type = GgmlType::F16, .rank = 2};
-  // A part, for a view of it.
-  const auto part = [&](const char* last, int rank, bool of_floats) -> Expected<Raw> {
-    const auto found = linear.find(last);
-    const std::string name = stem + "." + last;
-    if (found == linear.end())
-      return failure(StatusCode::not_found, path + ": the tensor " + quote(name) + " is missing");
-    Raw raw = found->second.tensor;
-    // One without bytes may have extents that no product of words bears.
-    if (raw.bytes == 0) return failure(misfit(found->second.path, name, "has no elements"));
-    if (raw.rank != rank || of_floats == (raw.dtype == "I32"))
-      return failure(misfit(found->second.path, name,
-                            "is " + quote(raw.dtype) + " of rank " + std::to_string(raw.rank) + "; it must be " +
-                                (of_floats ? "F16, BF16 or F32" : "I32") + " of rank " + std::to_string(rank)));
-    auto data = aligned_data(raw.data, raw.bytes, sizeof(std::int32_t), memory);
-    if (!data) return failure(std::move(data.error()));
-    raw.data = *data;
-    made->bytes.emplace_back(raw.data, static_cast<std::size_t>(raw.bytes));
-    tensor.bytes += raw.bytes;
-    return raw;
-  };
-  const auto matrix = [](const Raw& raw) {
-    return ConstView<2>(raw.data, dtype_of(raw), {raw.extents[0], raw.extents[1]});
-  };
-  auto qweight = part("qweight", 2, false), qzeros = part("qzeros", 2, false), scales = part("scales", 2, true);
-  for (auto* each : {&qweight, &qzeros, &scales})
-    if (!*each) return failure(std::move(each->error()));
-  const index rows = qweight->extents[0], columns = qweight->extents[1];
-  if (quantization_.method == HfQuantization::Method::gptq) {
-    GptqWeight weight{.qweight = matrix(*qweight), .qzeros = matrix(*qzeros), .scales = matrix(*scales)};
-    weight.group = quantization_.group, weight.bits = quantization_.bits, weight.v2 = quantization_.v2;
-    if (linear.contains("g_idx")) {
-      auto g_idx = part("g_idx", 1, false);
-      if (!g_idx) return failure(std::move(g_idx.error()));
-      weight.g_idx = {g_idx->data, DType::i32, {g_idx->extents[0]}};
-    }
-    made->extents = {columns, rows * (32 / weight.bits)};
-    made->weight = weight;
-  } else {
-    made->extents = {columns * 8, rows};
-    made->weight = AwqWeight{.qweight = matrix(*qweight),
-                             .qzeros = matrix(*qzeros),
-                             .scales = matrix(*scales),
-                             .group = quantization_.group};
-  }
-  tensor.extents = {made->extents[0], made->extents[1]};
-  tensor.codes = std::move(made);
-  if (Status status = tensor.codes->check(); !status)
-    return failure(StatusCode::corrupt_data, path + ": " + quote(stem) + ": " + std::string(status.message()));
-  return tensor;
+Expected<WeightTensor> HfQuantizedParts::tensor(const std::string& stem, const HfQuantizedLinear& linear,
+                                                std::vector<std::shared_ptr<const Mapping>>& memory) const {
+  using enum HfQuantization::Method;
+  if (quantization_.method == fp8) return widened(stem, linear, memory);
+  if (quantization_.method == packed || quantization_.method == int8)
+    return compressed_codes(quantization_, stem, linear, memory);
+  return codes(stem, linear, memory);
 }
 
-Expected<WeightTensor> HfQuantizedParts::widened(const std::string& stem, const Linear& linear,
+Expected<WeightTensor> HfQuantizedParts::codes(const std::string& stem, const HfQuantizedLinear& linear,
+                                               std::vector<std::shared_ptr<const Mapping>>& memory) const {
+  GatheredCodes parts(stem, linear, memory);
+  const auto qweight = parts.words("qweight"), qzeros = parts.words("qzeros"), scales = parts.floats("scales");
+  if (quantization_.method == HfQuantization::Method::awq)
+    return std::move(parts).made(
+        AwqWeight{.qweight = qweight, .qzeros = qzeros, .scales = scales, .group = quantization_.group},
+        {qweight.extents[1] * 8, qweight.extents[0]}, "AWQ");
+  GptqWeight weight{.qweight = qweight, .qzeros = qzeros, .scales = scales};
+  weight.group = quantization_.group, weight.bits = quantization_.bits, weight.v2 = quantization_.v2;
+  if (linear.contains("g_idx")) weight.g_idx = parts.word_list("g_idx");
+  return std::move(parts).made(weight, {qweight.extents[1], qweight.extents[0] * (32 / weight.bits)}, "GPTQ");
+}
+
+Expected<WeightTensor> HfQuantizedParts::widened(const std::string& stem, const HfQuantizedLinear& linear,
                                                  std::vector<std::shared_ptr<const Mapping>>& memory) const {
   const auto codes = linear.find("weight");
   const std::string& path = linear.begin()->second.path;
@@ -202,14 +166,14 @@ Expected<WeightTensor> HfQuantizedParts::widened(const std::string& stem, const 
     return failure(StatusCode::not_found, path + ": " + quote(stem) + " has a scale and no weight in F8_E4M3");
   const Raw& weight = codes->second.tensor;
   const bool blocks = quantization_.block_rows > 0;
-  const std::string name = blocks ? "weight_scale_inv" : "weight_scale";
+  const std::string name = blocks ? quantization_.block_scale : "weight_scale";
   const auto scales = linear.find(name);
   if (scales == linear.end())
     return failure(StatusCode::not_found, path + ": the tensor " + quote(stem + "." + name) + " is missing");
   const Raw& scale = scales->second.tensor;
   if (weight.rank != 2)
-    return failure(misfit(path, stem + ".weight", "has rank " + std::to_string(weight.rank) + "; it must be 2"));
-  if (weight.bytes == 0) return failure(misfit(path, stem + ".weight", "has no elements"));
+    return failure(part_misfit(path, stem + ".weight", "has rank " + std::to_string(weight.rank) + "; it must be 2"));
+  if (weight.bytes == 0) return failure(part_misfit(path, stem + ".weight", "has no elements"));
   const index n = weight.extents[0], k = weight.extents[1];
   index size = 1;
   for (int d = 0; d < scale.rank; ++d) size *= scale.extents[static_cast<std::size_t>(d)];
@@ -217,13 +181,13 @@ Expected<WeightTensor> HfQuantizedParts::widened(const std::string& stem, const 
   const index columns = blocks ? quantization_.block_columns : k;
   const index across = (k + columns - 1) / columns, expected = (n + rows - 1) / rows * across;
   if (size != expected || (scale.dtype != "F32" && scale.dtype != "F16" && scale.dtype != "BF16"))
-    return failure(misfit(path, stem + "." + name,
-                          "is " + quote(scale.dtype) + " of " + std::to_string(size) +
-                              " elements; it must be floats, " + std::to_string(expected) + " of them"));
+    return failure(part_misfit(path, stem + "." + name,
+                               "is " + quote(scale.dtype) + " of " + std::to_string(size) +
+                                   " elements; it must be floats, " + std::to_string(expected) + " of them"));
   auto made = Mapping::anonymous(static_cast<std::size_t>(n * k) * 2);
   if (!made) return failure(std::move(made.error()));
   const std::array<float, 256> numbers = numbers_of_e4m3();
-  const DType scale_type = dtype_of(scale);
+  const DType scale_type = part_dtype(scale);
   std::vector<float> row(static_cast<std::size_t>(k));
   for (index r = 0; r < n; ++r) {
     for (index block = 0; block < across; ++block) {

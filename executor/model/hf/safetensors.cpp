@@ -30,8 +30,8 @@ Status read_safetensors_entry(SafetensorsFile& file, std::string_view name, cons
                    std::to_string(data.size()) + " bytes of data");
   const std::string_view type = dtype.text();
   WeightTensor tensor{.name = std::string(name), .data = data.data() + begin, .bytes = static_cast<index>(end - begin)};
-  constexpr std::pair<std::string_view, index> sizes[] = {{"F32", 4}, {"F16", 2},     {"BF16", 2},
-                                                          {"I32", 4}, {"F8_E4M3", 1}, {"U8", 1}};
+  constexpr std::pair<std::string_view, index> sizes[] = {{"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                                          {"I32", 4}, {"I8", 1},  {"U8", 1},   {"F8_E4M3", 1}};
   const auto known =
       std::find_if(std::begin(sizes), std::end(sizes), [&](const auto& each) { return each.first == type; });
   if (known == std::end(sizes))

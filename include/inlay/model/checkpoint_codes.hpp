@@ -17,6 +17,7 @@ struct CheckpointCodes {
   std::variant<GptqWeight, AwqWeight> weight;
   std::array<index, 2> extents{};                 // n, k
   std::vector<std::span<const std::byte>> bytes;  // of the tensors, whose pages may be given back
+  const char* maker = "GPTQ";                     // who wrote them
 
   std::string format() const;  // "GPTQ, 4 bits"
   Status check() const;        // what the importers refuse
