@@ -23,6 +23,7 @@
 #include "tools/commands.hpp"
 #include "tools/model_shapes.hpp"
 #include "tools/session.hpp"
+#include "tools/timeline.hpp"
 
 namespace inlay::tools {
 
@@ -39,7 +40,8 @@ struct Options {
   std::vector<index> prefill = {64, 512}, depth = {0, 4096}, batch;
   std::vector<exec::Plans> plans = {exec::EngineOptions().plans};  // by turns
   index tokens = 16;
-  int threads = 2;  // 0: as many as this process may use
+  int threads = 2;    // 0: as many as this process may use
+  std::string trace;  // a file: decoding is observed
 };
 
 // What one token reads: the linears, and the keys and values of `depth` tokens.
@@ -103,8 +105,10 @@ int bench_prefill(exec::Session& session, const Cpu& cpu, index tokens) {
   return 0;
 }
 
-const std::map<std::string, exec::Plans> plan_modes = {
-    {"off", exec::Plans::off}, {"decode", exec::Plans::decode}, {"full", exec::Plans::full}};
+// Those that are measured, and those that are observed and the capture before them.
+index passes_of_decode(const Options& options) {
+  return options.tokens * std::ssize(options.plans) + (options.trace.empty() ? 0 : options.tokens + 1);
+}
 
 // Passes of each mode in turn: the median of each.
 class Turns {
@@ -116,7 +120,7 @@ class Turns {
   // print(time) for each, behind its name where there are several.
   template <class Print> void each(Print&& print) const {
     for (std::size_t i = 0; i < plans_.size(); ++i) {
-      for (const auto& [name, plans] : plan_modes)
+      for (const auto& [name, plans] : plan_modes())
         if (plans == plans_[i] && plans_.size() > 1) std::printf("plans %-6s ", name.c_str());
       print(median(times_[i]));
     }
@@ -158,6 +162,26 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
                 bytes / time * 1e-9);
     print_share(processors, cpu, bytes / time, *std::max_element(reads.begin(), reads.end()), "GB/s read");
   });
+  return 0;
+}
+
+// As many tokens more, observed: a table, and the median pass for the trace.
+int trace_decode(exec::Session& session, const Cpu& cpu, index depth, index tokens, Timeline& timeline) {
+  session.use_plans(exec::Plans::decode);
+  session.observe(&timeline);
+  Status status = session.decode(1);  // which captures the plan
+  for (index i = 0; i < tokens && status.ok(); ++i) {
+    (void)measure::read_rate(cpu);
+    timeline.begin_pass();
+    status = session.decode(static_cast<exec::Token>((i + 2) % session.config().vocab));
+    timeline.end_pass();
+  }
+  session.observe(nullptr);
+  if (!status.ok()) return wrong(status);
+  std::printf("trace of decode at depth %5ld, the faster half of %ld passes, median %.1f us:\n",
+              static_cast<long>(depth), static_cast<long>(tokens), timeline.median_us());
+  timeline.print();
+  timeline.keep("decode at depth " + std::to_string(depth));
   return 0;
 }
 
@@ -241,6 +265,9 @@ int bench_batches(const Options& options, const ModelOptions& settings, const ex
 }
 
 int bench(const Options& options) {
+  const bool traced = !options.trace.empty();
+  if (traced && options.backend != "cpu")
+    return wrong("--trace is for --backend cpu, whose threads it observes; the backend is " + options.backend);
   options.backend == "cl" ? measure::wait_passively() : measure::wait_actively();
   std::shared_ptr<const exec::ModelFile> file;
   if (!options.model.empty()) {
@@ -252,7 +279,7 @@ int bench(const Options& options) {
   if (!config) return wrong(config.error());
   index context = 0;
   for (index n : options.prefill) context = std::max(context, n);
-  for (index n : options.depth) context = std::max(context, n + 1 + options.tokens * std::ssize(options.plans));
+  for (index n : options.depth) context = std::max(context, n + 1 + passes_of_decode(options));
   if (context > config->context)
     return wrong("--depth and --prefill need a context of " + std::to_string(context) + "; it must be at most " +
                  std::to_string(config->context));
@@ -267,6 +294,11 @@ int bench(const Options& options) {
   settings.rounding = options.rounding;
   settings.context = context;
   settings.chunk = chunk;
+  Timeline timeline;
+  if (traced) {
+    if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);  // before minutes of work
+    settings.timeline = &timeline;
+  }
   auto session = file ? make_session(settings, file, options.backend)
                       : make_random_session(settings, *config, options.type, {.context = context, .chunk = chunk});
   if (!session) return wrong(session.error());
@@ -279,8 +311,13 @@ int bench(const Options& options) {
               options.backend.c_str(), std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
-  for (index n : options.depth)
+  for (index n : options.depth) {
     if (int code = bench_decode(*session, *cpu, n, options.tokens, options.plans); code != 0) return code;
+    if (!traced) continue;
+    if (int code = trace_decode(*session, *cpu, n, options.tokens, timeline); code != 0) return code;
+  }
+  if (traced)
+    if (Status status = timeline.write(options.trace); !status.ok()) return wrong(status);
   if (options.batch.empty()) return 0;
   session = failure(Status());  // its weights and its cache
   return bench_batches(options, settings, *config, file, *cpu);
@@ -310,8 +347,10 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--tokens", options->tokens, "Tokens to decode, with each of --plans")
       ->check(CLI::Range(1, 1 << 20));
   command.add_option("--plans", options->plans, "Passes that are captured and replayed, by turns")
-      ->transform(CLI::CheckedTransformer(plan_modes))
+      ->transform(CLI::CheckedTransformer(plan_modes()))
       ->delimiter(',');
+  command.add_option("--trace", options->trace,
+                     "A file for Perfetto: what each operator and each thread does of a decoded token, and a table");
   add_threads(command, options->threads, options->pool);
   command.add_option("--isa", options->isa, "Instruction set: see inlay devices");
   command.add_option("--backend", options->backend, "Where the operators run")->check(CLI::IsMember(backends()));

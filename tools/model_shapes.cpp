@@ -14,6 +14,7 @@ struct Shape {
 
 // From the models' config.json files; the last one, of llama2.c, is for tests.
 constexpr Shape shapes[] = {
+    {"smollm2-135m", 30, 576, 9, 3, 64, 1536, 49152, 1e5, false, false, true},
     {"tinyllama-1.1b", 22, 2048, 32, 4, 64, 5632, 32000, 1e4, false, false, false},
     {"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 1e6, true, false, true},
     {"qwen2.5-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, 1e6, true, false, true},

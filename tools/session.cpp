@@ -12,6 +12,8 @@
 #include <inlay/model/load.hpp>
 #include <inlay/model/random_weights.hpp>
 
+#include "tools/timeline.hpp"
+
 namespace inlay::tools {
 
 namespace {
@@ -56,6 +58,12 @@ void add_threads(CLI::App& command, int& threads, std::string& pool) {
 #endif
 }
 
+const std::map<std::string, exec::Plans>& plan_modes() {
+  static const std::map<std::string, exec::Plans> modes = {
+      {"off", exec::Plans::off}, {"decode", exec::Plans::decode}, {"full", exec::Plans::full}};
+  return modes;
+}
+
 void Rounding::add_to(CLI::App& command) {
   command
       .add_option(
@@ -92,6 +100,8 @@ void ModelOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(0, 1 << 30));
   command.add_option("--kv-type", kv_type, "Type of the KV cache")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}));
+  command.add_option("--plans", plans, "Passes that are captured once and replayed: docs/plans.md")
+      ->transform(CLI::CheckedTransformer(plan_modes()));
   rounding.add_to(command);
 }
 
@@ -152,6 +162,7 @@ Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string
 #endif
   auto cpu = make_cpu(options.isa, options.threads, options.pool);
   if (!cpu) return failure(std::move(cpu.error()));
+  if (options.timeline != nullptr) *cpu = Cpu(cpu->isa(), options.timeline->over(cpu->parallel()));
 #ifdef INLAY_HAS_NPU
   if (backend == "npu") {  // what it declines runs on the CPU
     const NpuActivations activations = options.rounding.f16_on_npu() ? NpuActivations::f16 : NpuActivations::exact;
@@ -174,7 +185,8 @@ Expected<exec::Session> make_session(const ModelOptions& options, std::shared_pt
                               .chunk = options.chunk,
                               .kv_type = cache,
                               .activations = options.rounding.of_linears(),
-                              .attention = options.rounding.of_attention()},
+                              .attention = options.rounding.of_attention(),
+                              .plans = options.plans},
                              [&](index done, index all) { progress(done, all); });
 }
 
@@ -189,7 +201,8 @@ Expected<exec::Server> make_server(const ModelOptions& options, const LoadedMode
                              .batch = {.tokens = options.chunk, .requests = requests},
                              .kv_type = kv_type(options, *model.file),
                              .activations = options.rounding.of_linears(),
-                             .attention = options.rounding.of_attention()},
+                             .attention = options.rounding.of_attention(),
+                             .plans = options.plans},
                             [&](index done, index all) { progress(done, all); });
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ void add_device(CLI::App& command, std::string& device);
 // --threads and --pool.
 void add_threads(CLI::App& command, int& threads, std::string& pool);
 
+// The words of --plans.
+const std::map<std::string, exec::Plans>& plan_modes();
+
 // What is multiplied: --activations, "exact", "int8", "bf16" or the npu's "f16", and --attention, "exact" or "bf16".
 struct Rounding {
   std::string activations = "exact", attention = "exact";
@@ -33,6 +37,8 @@ struct Rounding {
   AttentionCompute of_attention() const;
 };
 
+class Timeline;  // tools/timeline.hpp
+
 struct ModelOptions {
   std::string model;             // empty: the model that ships with Inlay
   std::string backend = "cpu";   // one of backends()
@@ -41,7 +47,9 @@ struct ModelOptions {
   std::string kv_type = "auto";  // f32 for f32 weights, else f16
   int threads = 0;               // 0: default_width()
   std::string pool = "inlay";    // whose threads: Inlay's, or OpenMP's
+  Timeline* timeline = nullptr;  // that sees what they do
   Rounding rounding;
+  exec::Plans plans = exec::EngineOptions().plans;
   index chunk = 256;
   index context = 0;  // 0: the model's
 

@@ -24,6 +24,8 @@ const ModelConfig& Session::config() const { return engine_->config(); }
 std::size_t Session::cache_bytes() const { return engine_->cache_bytes(); }
 std::span<const Fallback> Session::fallbacks() const { return engine_->fallbacks(); }
 void Session::use_plans(Plans plans) { engine_->use_plans(plans); }
+void Session::observe(StepObserver* observer) { engine_->observe(observer); }
+const PlanCache::Counts& Session::plan_counts() const { return engine_->plan_counts(); }
 void Session::reset() {
   engine_->blocks().release(sequence_);
   rows_ = 0;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include <inlay/cpu.hpp>
@@ -240,6 +242,81 @@ TEST_F(CommandLine, bench_measures_the_model_of_a_file) {
         << outcome.out;
   expect_refused("bench model " + model + " --plans on", {"--plans", "decode"});
   expect_refused("bench model " + model + " --depth 100000", {"--depth", "context"});
+}
+
+// A prompt of one pass, and eleven tokens behind it: the last one that is written needs no pass.
+TEST_F(CommandLine, plans_are_chosen_and_change_no_text) {
+  const Outcome decode = inlay("run --tokens 12");
+  const std::map<std::string, std::string> passes = {{"off", "0 by a plan, 0 captured for one, 0 that found none"},
+                                                     {"decode", "10 by a plan, 1 captured for one, 1 that found none"},
+                                                     {"full", "10 by a plan, 2 captured for one, 0 that found none"}};
+  for (const auto& [mode, counts] : passes) {
+    const Outcome outcome = inlay("run --tokens 12 --plans " + mode);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, decode.out);
+    EXPECT_NE(outcome.err.find("\npasses: " + counts + "\n"), std::string::npos) << outcome.err;
+  }
+  expect_refused("run --plans on", {"--plans", "decode"});
+}
+
+// Slices of a thread are one behind another or one within another, or a viewer drops them: tasks in jobs, jobs in
+// steps. The table counts what the trace shows.
+TEST_F(CommandLine, bench_traces_each_operator_and_thread_of_a_token) {
+  const std::string path = file("trace.json");
+  // So wide that linears are handed out, and two threads are there.
+  const Outcome outcome = inlay(
+      "bench model --shape smollm2-135m --type w4a16 --prefill 1 --depth 2 3 --tokens 3 --threads 2 --trace " + path);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto events = nlohmann::json::parse(read(path)).at("traceEvents");
+  struct Slice {
+    double begin, end;
+    bool operator<(const Slice& other) const { return begin < other.begin; }
+  };
+  for (int process : {0, 1}) {
+    std::map<std::string, int> steps;
+    std::vector<Slice> of_steps, jobs, tasks[2];
+    for (const auto& event : events) {
+      if (event.at("pid") != process || event.at("ph") != "X") continue;
+      const double begin = event.at("ts"), length = event.at("dur");
+      const std::string name = event.at("name");
+      const int thread = event.at("tid");
+      ASSERT_TRUE(thread == 0 || thread == 1) << thread;
+      ASSERT_GE(begin, 0);
+      ASSERT_GE(length, 0);
+      const Slice slice{begin, begin + length};
+      if (name == "task") {
+        tasks[thread].push_back(slice);
+      } else if (name == "job") {
+        jobs.push_back(slice);
+      } else {
+        of_steps.push_back(slice);
+        ++steps[name];
+      }
+    }
+    const auto ordered = [](const std::vector<Slice>& slices) {
+      for (std::size_t i = 1; i < slices.size(); ++i)
+        if (slices[i].begin < slices[i - 1].end - 0.01) return false;
+      return !slices.empty();
+    };
+    const auto within = [](const std::vector<Slice>& inner, const std::vector<Slice>& outer) {
+      for (const Slice& slice : inner) {
+        const auto behind = std::upper_bound(outer.begin(), outer.end(), slice);
+        if (behind == outer.begin() || slice.end > std::prev(behind)->end + 0.01) return false;
+      }
+      return true;
+    };
+    EXPECT_TRUE(ordered(of_steps) && ordered(jobs) && ordered(tasks[0]));
+    EXPECT_TRUE(within(jobs, of_steps) && within(tasks[0], jobs) && within(tasks[1], jobs));
+    EXPECT_EQ(steps["rms_norm 576"], 61);  // two a layer, and the last
+    EXPECT_EQ(steps["paged_attention 576"], 30);
+    EXPECT_EQ(steps["linear_w4a16 49152"], 1);  // the head
+  }
+  for (const char* line :
+       {"trace of decode at depth     2", "trace of decode at depth     3", "rms_norm                     576    61"})
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << outcome.out;
+  expect_refused("bench model --shape stories260k --trace /nowhere/t.json --prefill 4 --depth 0 --tokens 1",
+                 {"/nowhere/t.json"});
+  expect_refused("bench model --shape stories260k --trace t.json --backend reference", {"--trace", "cpu", "reference"});
 }
 
 TEST_F(CommandLine, threads_are_chosen_within_reason) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -212,6 +213,35 @@ TEST(plan_recorder, nothing_is_computed_behind_a_failure) {
   ASSERT_TRUE(ok(tape->replay()));
   EXPECT_EQ(token[0], 2);
   EXPECT_EQ(y[0], 20);
+}
+
+// Writes down what it is told, and how y stands then.
+struct Witness final : StepObserver {
+  explicit Witness(const float& y) : y(y) {}
+  void begin(std::string_view op, index width) override {
+    told += std::string(op) + " " + std::to_string(width) + " from " + std::to_string(static_cast<int>(y));
+  }
+  void end() override { told += " to " + std::to_string(static_cast<int>(y)) + "; "; }
+
+  const float& y;
+  std::string told;
+};
+
+TEST(plan_recorder, who_looks_on_is_told_before_and_behind_each_step) {
+  Chain chain{Cpu(serial())};
+  float a[3] = {1, 2, NAN}, y[3] = {};
+  std::int32_t token[1] = {-1};
+  Recorder record(chain, {});
+  const View<2> one(a, {2, 1}), two(y, {2, 1});
+  record(Add<Host>{.a = one, .b = one, .y = two});
+  record(Add<Host>{.a = two, .b = two, .y = two});
+  record(Sampling<Host>{.logits = View<2>(a, {1, 3}), .tokens = View<1>(token, {1}), .temperature = 0});
+  record(Add<Host>{.a = one, .b = one, .y = two});
+  const auto tape = std::move(record).take();
+  ASSERT_TRUE(tape.has_value()) << tape.error().message();
+  Witness witness(y[0]);
+  EXPECT_FALSE(tape->replay(witness).ok());
+  EXPECT_EQ(witness.told, "add 1 from 0 to 2; add 1 from 2 to 4; sampling 1 from 4 to 4; ");
 }
 
 }  // namespace

@@ -16,11 +16,11 @@ PlanKey PlanKey::of(const BatchViews<Host>& batch, index logit_rows, index first
           .names_logit_rows = batch.logit_rows.present()};
 }
 
-Status Plan::replay(std::int64_t generation) const {
+Status Plan::replay(std::int64_t generation, StepObserver* observer) const {
   if (generation != generation_)
     return invalid("the plan is of generation " + std::to_string(generation_) + "; it must be of generation " +
                    std::to_string(generation) + ", since when its addresses are others'");
-  return tape_.replay();
+  return observer == nullptr ? tape_.replay() : tape_.replay(*observer);
 }
 
 bool PlanCache::takes(const BatchViews<Host>& batch) const {

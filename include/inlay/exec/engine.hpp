@@ -32,6 +32,8 @@ class Engine {
   // Which passes are captured and replayed from now on.
   virtual void use_plans(Plans plans) = 0;
   virtual const PlanCache::Counts& plan_counts() const = 0;
+  // Who looks on while plans are replayed from now on, or nobody; it outlives the last pass that it sees.
+  virtual void observe(StepObserver* observer) = 0;
 
   // Memory for the logits of so many tokens. What was there is lost if it is more than before.
   virtual Status reserve_logits(index rows) = 0;

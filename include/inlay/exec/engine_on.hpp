@@ -57,6 +57,7 @@ template <class Chain> class EngineOn final : public Engine {
   std::span<const Fallback> fallbacks() const override { return run_.fallbacks(); }
   void use_plans(Plans plans) override { plans_.use(plans); }
   const PlanCache::Counts& plan_counts() const override { return plans_.counts(); }
+  void observe(StepObserver* observer) override { observer_ = observer; }
 
   Status reserve_logits(index rows) override {
     if (logits_.extents[0] >= rows) return {};
@@ -138,7 +139,7 @@ template <class Chain> class EngineOn final : public Engine {
       if (!tape) return std::move(tape.error());
       plan = &plans_.keep(key, Plan(std::move(*tape), generation));
     }
-    return plan->replay(generation);
+    return plan->replay(generation, observer_);
   }
 
   // By a pass over one token, which is not there: only shapes and weights are looked at.
@@ -162,6 +163,7 @@ template <class Chain> class EngineOn final : public Engine {
   View<1, Space> token_;
   std::optional<Params> params_;  // on host memory
   PlanCache plans_;
+  StepObserver* observer_ = nullptr;
 };
 
 template <class... Backends>

@@ -59,6 +59,8 @@ class Session {
 
   // As Engine's.
   void use_plans(Plans plans);
+  void observe(StepObserver* observer);
+  const PlanCache::Counts& plan_counts() const;
 
   void reset();
   // Forgets what lies behind the first `length` tokens: another text may go on there. There are no logits then.

@@ -40,7 +40,7 @@ class Plan {
   const Tape& tape() const { return tape_; }
 
   // `generation`: that of the addresses now.
-  Status replay(std::int64_t generation) const;
+  Status replay(std::int64_t generation, StepObserver* observer = nullptr) const;
 
  private:
   Tape tape_;

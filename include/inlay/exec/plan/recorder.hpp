@@ -113,17 +113,17 @@ template <class Chain> class Recorder {
         return status;
       }
       if (reads_later) {
-        tape_.add(compute_with_contents<Link, Op>, &link, 0, op);
+        tape_.add(compute_with_contents<Link, Op>, &link, 0, op, width_of(op));
         return {};
       }
       const std::size_t scratch = scratch_of_parts(link.backend, op);
-      tape_.add(compute_as_captured<Link, Op>, &link, scratch, op);
+      tape_.add(compute_as_captured<Link, Op>, &link, scratch, op, width_of(op));
       return check_scratch(link, link.scratch.get(link.backend, scratch), scratch);
     }
   }
 
   template <class Op> Status add_eager(const Op& op) {
-    tape_.add(run_by_chain<Op>, &chain_, 0, op);
+    tape_.add(run_by_chain<Op>, &chain_, 0, op, width_of(op));
     ++eager_steps_;
     return {};
   }
@@ -158,6 +158,15 @@ template <class Chain> class Recorder {
   bool is_later(ByteRange list) const {
     return std::any_of(later_.begin(), later_.end(),
                        [&](const ByteRange& range) { return list.begin < range.end && range.begin < list.end; });
+  }
+  // Of the first of an operator's results: how many elements one of its rows has.
+  template <class Op> static index width_of(const Op& op) {
+    index width = 0;
+    for_each_field(op, [&]<class Value>(const auto& field, const Value& view) {
+      if constexpr (ViewLike<Value>)
+        if (width == 0 && field.is_written() && !view.empty()) width = view.size() / view.extents[0];
+    });
+    return width;
   }
   // visit(field, memory) for each list of ids, lengths or places.
   template <class Op, class Visit> static void for_each_list(const Op& op, Visit&& visit) {

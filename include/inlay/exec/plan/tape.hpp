@@ -9,12 +9,25 @@
 
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include <inlay/core/dtype.hpp>
 #include <inlay/core/status.hpp>
 
 namespace inlay::exec {
+
+// Who looks on while a tape is replayed: told before and behind each step.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+
+  // `op`: the operator's name. `width`: how many elements a row has of what it writes, which tells a model's linears
+  // apart.
+  virtual void begin(std::string_view op, index width) = 0;
+  virtual void end() = 0;
+};
 
 class Tape {
  public:
@@ -25,13 +38,15 @@ class Tape {
     void* target;         // who computes the operator; it outlives the tape
     std::size_t scratch;  // bytes that this takes, where they were known at capture
     std::size_t bytes;    // to the next step
+    std::string_view name;
+    index width;  // as StepObserver's
 
     template <class Op> const Op& op() const { return *reinterpret_cast<const Op*>(this + 1); }
   };
 
-  template <class Op> void add(Step::Compute* compute, void* target, std::size_t scratch, const Op& op) {
+  template <class Op> void add(Step::Compute* compute, void* target, std::size_t scratch, const Op& op, index width) {
     static_assert(std::is_trivially_copyable_v<Op> && alignof(Op) <= alignof(Step) && sizeof(Op) % alignof(Step) == 0);
-    const Step step{compute, target, scratch, sizeof(Step) + sizeof(Op)};
+    const Step step{compute, target, scratch, sizeof(Step) + sizeof(Op), Op::name, width};
     const std::size_t at = memory_.size();
     memory_.resize(at + step.bytes);
     std::memcpy(memory_.data() + at, &step, sizeof(Step));
@@ -41,19 +56,31 @@ class Tape {
 
   // The first failure, behind which nothing is computed.
   Status replay() const {
-    const std::byte* const end = memory_.data() + memory_.size();
-    for (const std::byte* at = memory_.data(); at != end;) {
-      const Step& step = *reinterpret_cast<const Step*>(at);
-      if (Status status = step.compute(step); !status.ok()) return status;
-      at += step.bytes;
-    }
-    return {};
+    return each_step([](const Step& step) { return step.compute(step); });
+  }
+  Status replay(StepObserver& observer) const {
+    return each_step([&](const Step& step) {
+      observer.begin(step.name, step.width);
+      Status status = step.compute(step);
+      observer.end();
+      return status;
+    });
   }
 
   std::size_t steps() const { return steps_; }
   std::size_t bytes() const { return memory_.size(); }
 
  private:
+  template <class Visit> Status each_step(Visit&& visit) const {
+    const std::byte* const end = memory_.data() + memory_.size();
+    for (const std::byte* at = memory_.data(); at != end;) {
+      const Step& step = *reinterpret_cast<const Step*>(at);
+      if (Status status = visit(step); !status.ok()) return status;
+      at += step.bytes;
+    }
+    return {};
+  }
+
   std::vector<std::byte> memory_;
   std::size_t steps_ = 0;
 };
