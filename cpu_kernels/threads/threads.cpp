@@ -88,11 +88,14 @@ void Threads::run(index tasks, void (*task)(void*, index), void* data) {
     workers_->run(first, tasks - first < at_once ? tasks - first : at_once, task, data);
 }
 
+// Less than of other pools (Parallel::least): within a token these workers are awake. Two cores, AVX2, medians of nine
+// turns of decode, 20, 6 and 3 us: SmolLM2-135M 188, 224 and 221 tok/s, our own model 4035, 4112 and 4818.
 Parallel Threads::parallel() {
-  return {
-      .context = this, .width = width(), .run = [](void* context, index tasks, void (*task)(void*, index), void* data) {
-        static_cast<Threads*>(context)->run(tasks, task, data);
-      }};
+  constexpr double least = 3e-6;
+  const Parallel::Run handed_out = [](void* context, index tasks, void (*task)(void*, index), void* data) {
+    static_cast<Threads*>(context)->run(tasks, task, data);
+  };
+  return {.context = this, .width = width(), .run = handed_out, .least = least};
 }
 
 Parallel threads(int width) {
