@@ -45,8 +45,12 @@ class Memory {
 Memory& memory_of(ggml_backend_buffer_t buffer) { return *static_cast<Memory*>(buffer->context); }
 
 ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, std::size_t size) {
-  auto* memory = new (std::nothrow) Memory(size);
-  if (memory == nullptr) return nullptr;
+  Memory* memory = nullptr;
+  try {
+    memory = new Memory(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // ggml's word for it
+  }
   ggml_backend_buffer_i buffer{};
   buffer.free_buffer = [](ggml_backend_buffer_t ended) { delete &memory_of(ended); };
   buffer.get_base = [](ggml_backend_buffer_t of) -> void* { return memory_of(of).data(); };
