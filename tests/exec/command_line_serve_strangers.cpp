@@ -318,9 +318,10 @@ TEST_F(ServeStrangers, a_giant_is_refused_beside_others) {
   EXPECT_EQ(server.metric("inlay_texts_running") + server.metric("inlay_texts_waiting"), 0);
 }
 
+// Texts that wait are few and short: a client hears nothing while they are written, which a busy machine does slowly.
 TEST_F(ServeStrangers, crowds_are_served_or_told_so) {
-  const ServeProgram server("--backend reference --batch 2 --waiting 6");
-  const Json body{{"prompt", "Once upon a time"}, {"max_tokens", 24}, {"temperature", 0}};
+  const ServeProgram server("--backend reference --batch 2 --waiting 2");
+  const Json body{{"prompt", "Once upon a time"}, {"max_tokens", 12}, {"temperature", 0}};
   const std::string expected = server.completion(body).json()["choices"][0]["text"];
   std::vector<HttpAnswer> answers(200);
   {
@@ -339,7 +340,7 @@ TEST_F(ServeStrangers, crowds_are_served_or_told_so) {
     if (each.status != 200) continue;
     EXPECT_EQ(each.json()["choices"][0]["text"], expected);
   }
-  EXPECT_GE(served, 8);
+  EXPECT_GE(served, 4);
   EXPECT_GE(late, 1);
   EXPECT_TRUE(server.comes_to("inlay_requests_total{status=\"200\"}", 1 + served));
   EXPECT_TRUE(server.comes_to("inlay_requests_total{status=\"429\"}", late));
