@@ -48,10 +48,13 @@ void Batch::Texts::clear() {
 void Batch::Texts::add(index length, std::span<const std::int32_t> blocks) {
   const auto width = static_cast<index>(blocks.size()), before = static_cast<index>(kv_lens.size());
   if (width > max_blocks) {
-    std::vector<std::int32_t> wider(static_cast<std::size_t>(before * width), 0);
-    for (index row = 0; row < before; ++row)
-      std::copy_n(table.begin() + row * max_blocks, max_blocks, wider.begin() + row * width);
-    table = std::move(wider);
+    table.resize(static_cast<std::size_t>(before * width));
+    // The last first: a row moves behind where it lay.
+    for (index row = before; row-- > 0;) {
+      const auto from = table.begin() + row * max_blocks, to = table.begin() + row * width;
+      if (row > 0) std::copy_backward(from, from + max_blocks, to + max_blocks);
+      std::fill(to + max_blocks, to + width, 0);
+    }
     max_blocks = width;
   }
   table.insert(table.end(), blocks.begin(), blocks.end());

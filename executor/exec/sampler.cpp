@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include <inlay/core/cache_line_allocator.hpp>
 #include <inlay/cpu.hpp>
 
 namespace inlay::exec {
@@ -50,9 +49,11 @@ Expected<Token> Sampler::operator()(Engine& engine, index row, const Sampling<Ho
   sampling.logits = {biased_.data(), {1, vocab}};
   sampling.tokens = {&token, {1}};
   const Cpu cpu(serial());
-  std::vector<std::byte, CacheLineAllocator<std::byte>> scratch(workspace_bytes(cpu, sampling));
-  if (Status status = run(cpu, sampling, {scratch.data(), scratch.size()}); !status.ok())
-    return failure(std::move(status));
+  const auto provide = [this](std::size_t bytes) {
+    if (scratch_.size() < bytes) scratch_.resize(bytes);
+    return Workspace(scratch_.data(), scratch_.size());
+  };
+  if (Status status = run(cpu, sampling, provide); !status.ok()) return failure(std::move(status));
   return token;
 }
 

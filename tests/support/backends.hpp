@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,7 +36,7 @@ class Scratch {
   explicit Scratch(std::size_t bytes)
       : size_(bytes),
         memory_(static_cast<std::byte*>(::operator new(bytes + watched, std::align_val_t(workspace_alignment)))) {
-    for (std::size_t i = 0; i < bytes + watched; ++i) memory_.get()[i] = std::byte{0xff};  // NaN in every float type
+    std::memset(memory_.get(), 0xff, bytes + watched);  // NaN in every float type
   }
   operator Workspace() { return {memory_.get(), size_}; }
   bool overrun() const {

@@ -58,6 +58,7 @@ Status Batcher::submit(Request& request) {
 void Batcher::fork(const Request& request, Request& child) {
   // A block for each that runs, as where one is admitted.
   if (running() == options_.requests || running() >= pool_->free_blocks()) return insert(waiting_, child);
+  reserve_places(child);
   pool_->fork(request.sequence, child.sequence);
   insert(running_, child);
 }
@@ -130,6 +131,7 @@ void Batcher::admit() {
     request.passed = 0;
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
     insert(running_, request);
+    reserve_places(request);
     for (const std::int32_t block : found.blocks) pool_->share(request.sequence, block);
     request.sequence.length = static_cast<index>(found.blocks.size()) * pool_->shape().block_size;
     reused_ += request.computed();
@@ -137,6 +139,10 @@ void Batcher::admit() {
     if (options_.reuse_prefixes) prefixes_.announce(text_of(request), request.sequence);
     add_rest(request);
   }
+}
+
+void Batcher::reserve_places(Request& request) const {
+  request.sequence.blocks.reserve(static_cast<std::size_t>(pool_->blocks_of(request.most)));
 }
 
 bool Batcher::make_room(Request& request, index tokens) {

@@ -20,6 +20,7 @@ struct Server::Text : Request {
 
   void begin(std::vector<Token> prompt_tokens) {
     known = std::move(prompt_tokens);
+    known.reserve(static_cast<std::size_t>(most) + 1);
     has_begun = true;
   }
 };

@@ -1,9 +1,11 @@
 // Draws tokens from an engine's logits.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
+#include <inlay/core/cache_line_allocator.hpp>
 #include <inlay/exec/engine.hpp>
 #include <inlay/text/tokenizer.hpp>
 
@@ -26,6 +28,7 @@ class Sampler {
 
  private:
   std::vector<float> biased_;  // a row of logits
+  std::vector<std::byte, CacheLineAllocator<std::byte>> scratch_;
 };
 
 }  // namespace inlay::exec

@@ -101,6 +101,8 @@ class Batcher {
   void add_generated();
   void add_prompts();
   void admit();
+  // So that no step of it asks for memory.
+  void reserve_places(Request& request) const;
   // Blocks for `tokens` of a running request, at the cost of younger ones; false where it was itself the youngest.
   bool make_room(Request& request, index tokens);
   void preempt_youngest();
