@@ -244,6 +244,14 @@ TEST(compressed_tensors, what_does_not_fit_is_refused_by_name) {
           {"up_proj.weight_zero_point", "missing"});
   refused([&](Checkpoint& c) { c.shard.header[up + "weight_scale"]["shape"] = {128}; }, corrupt_data,
           {"up_proj.weight_scale", "rank 1"});
+  const auto turned = [&](Checkpoint& c, const std::string& name) {
+    Json& shape = c.shard.header[up + name]["shape"];
+    shape = {shape[1], shape[0]};
+  };
+  refused([&](Checkpoint& c) { turned(c, "weight_scale"); }, corrupt_data,
+          {"up_proj.weight_scale", "the shape [2, 64]", "[64, 2]"});
+  refused([&](Checkpoint& c) { turned(c, "weight_zero_point"); }, corrupt_data,
+          {"up_proj.weight_zero_point", "the shape [2, 8]", "[8, 2]"});
   refused([&](Checkpoint& c) { c.shard.header[up + "weight_scale"]["dtype"] = "I32"; }, corrupt_data,
           {"up_proj.weight_scale", "'I32'", "BF16"});
   refused(

@@ -78,6 +78,15 @@ void check_shape(const HfQuantizedLinear& linear, index n, index k, GatheredCode
                                    std::to_string(k) + "]");
 }
 
+// What lies beside the codes has the shape that follows from theirs. (The import would say so in GPTQ's names.)
+void demand_shape(const char* last, const ConstView<2>& view, const IndexArray<2>& shape, GatheredCodes& parts) {
+  const auto told = [](const IndexArray<2>& extents) {
+    return "[" + std::to_string(extents[0]) + ", " + std::to_string(extents[1]) + "]";
+  };
+  if (parts.ok() && view.extents != shape)
+    parts.fail(last, "has the shape " + told(view.extents) + "; it must be " + told(shape));
+}
+
 // The words of a matrix of codes [n, k] that lie along k, as GPTQ has them: [words, n].
 ConstView<2> turned_over(const ConstView<2>& view) {
   return {view.data, view.dtype, {view.extents[1], view.extents[0]}, {view.strides[1], view.strides[0]}};
@@ -154,13 +163,19 @@ Expected<WeightTensor> compressed_codes(const HfQuantization& q, const std::stri
     }
   }
   const ConstView<2> scales = parts.floats("weight_scale");
-  const index n = codes.extents[0], k = codes.extents[1] * per_word, groups = scales.extents[1];
+  const index n = codes.extents[0], k = codes.extents[1] * per_word, groups = w4_groups(k, q.group);
   check_shape(linear, n, k, parts);
+  demand_shape("weight_scale", scales, {n, groups}, parts);
   GptqWeight weight{.qweight = turned_over(codes), .qzeros = {}, .scales = turned_over(scales)};
   weight.group = q.group, weight.bits = q.bits, weight.v2 = true;
-  weight.qzeros = q.symmetric ? ConstView<2>(q.bits == 4 ? &middle_of_4 : &middle_of_8, DType::i32,
-                                             {groups, (n + per_word - 1) / per_word}, {0, 0})
-                              : turned_over(parts.words("weight_zero_point"));
+  const index words = (n + per_word - 1) / per_word;
+  if (q.symmetric) {
+    weight.qzeros = {q.bits == 4 ? &middle_of_4 : &middle_of_8, DType::i32, {groups, words}, {0, 0}};
+  } else {
+    const ConstView<2> zeros = parts.words("weight_zero_point");
+    demand_shape("weight_zero_point", zeros, {words, groups}, parts);
+    weight.qzeros = turned_over(zeros);
+  }
   if (linear.contains("weight_g_idx")) weight.g_idx = parts.word_list("weight_g_idx");
   return std::move(parts).made(weight, {n, k}, "compressed-tensors");
 }
