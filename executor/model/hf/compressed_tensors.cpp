@@ -165,6 +165,9 @@ Expected<WeightTensor> compressed_codes(const HfQuantization& q, const std::stri
   const ConstView<2> scales = parts.floats("weight_scale");
   const index n = codes.extents[0], k = codes.extents[1] * per_word, groups = w4_groups(k, q.group);
   check_shape(linear, n, k, parts);
+  if (q.group % w4_group_multiple != 0)
+    parts.fail("weight_scale", "is of groups of " + std::to_string(q.group) + "; they must be a multiple of " +
+                                   std::to_string(w4_group_multiple));
   demand_shape("weight_scale", scales, {n, groups}, parts);
   GptqWeight weight{.qweight = turned_over(codes), .qzeros = {}, .scales = turned_over(scales)};
   weight.group = q.group, weight.bits = q.bits, weight.v2 = true;
