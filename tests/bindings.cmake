@@ -5,6 +5,9 @@ inlay_add_test_of_parts(bindings_c bindings/refusals.cpp inlay_c)
 inlay_compile(test_bindings_c bindings/backends.cpp bindings/introspection.cpp)
 target_link_libraries(test_bindings_c PRIVATE inlay_core)
 inlay_unoptimized(bindings_c)
+if(CMAKE_CXX_FLAGS MATCHES "undefined")  # as for inlay_c
+  target_compile_options(test_bindings_c PRIVATE -fno-sanitize=function)
+endif()
 
 # Random calls, beside the same in C++.
 inlay_add_test(bindings_fuzz bindings/fuzz.cpp inlay_c)
@@ -39,12 +42,14 @@ add_test(NAME bindings_header_in_cpp COMMAND ${CMAKE_CXX_COMPILER} -x c++ -std=c
 if(NOT CMAKE_CXX_FLAGS MATCHES "fsanitize" AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME bindings_exports COMMAND ${Python3_EXECUTABLE} ${bindings}/exports.py $<TARGET_FILE:inlay_c> ${PROJECT_SOURCE_DIR}/bindings/c/inlay.h
     ${CMAKE_NM})
+  set(scripts operators loading)
   if(TARGET inlay_exec)
     add_test(NAME bindings_model COMMAND ${Python3_EXECUTABLE} ${bindings}/model.py $<TARGET_FILE:inlay_c>
       ${PROJECT_SOURCE_DIR}/models/stories.gguf $<$<TARGET_EXISTS:inlay>:$<TARGET_FILE:inlay>>)
     set_tests_properties(bindings_model PROPERTIES ENVIRONMENT "${test_environment}")
+    list(APPEND scripts docs)  # of models too
   endif()
-  foreach(script operators loading docs)
+  foreach(script IN LISTS scripts)
     add_test(NAME bindings_${script} COMMAND ${Python3_EXECUTABLE} ${bindings}/${script}.py $<TARGET_FILE:inlay_c>)
     set_tests_properties(bindings_${script} PROPERTIES ENVIRONMENT "${test_environment};INLAY_CXX=${CMAKE_CXX_COMPILER}")
   endforeach()

@@ -87,8 +87,8 @@ typedef struct inlay_backend_options {
   const char *isa;     /* of the cpu: "avx2", ..; NULL: the best that the machine has */
   int32_t threads;     /* of the cpu: of the library's own threads; 0: as many as the process may use */
   int32_t width;       /* with `run`: how many tasks it runs at once, the caller among them */
-  inlay_run_tasks run; /* your threads in place of the library's; NULL: none. It is called by the thread that calls */
-  void *context;       /* .. and given this */
+  inlay_run_tasks run; /* your threads in place of the library's; NULL: none. It is called by the thread that calls, */
+  void *context;       /* which gives it this */
 } inlay_backend_options;
 
 /* `options` NULL: all defaults. The threads of `run` must live as long as the backend. */
@@ -190,7 +190,7 @@ typedef struct inlay_prompt {
 
 typedef struct inlay_request {
   size_t size;
-  const inlay_prompt *prompts; /* they are written together, and each as it were alone */
+  const inlay_prompt *prompts; /* they are written together, each as if it were alone */
   size_t prompt_count;
   int64_t tokens;                 /* of each text at most, 1 or more */
   const inlay_argument *sampling; /* scalars of the operator `sampling`: "temperature", "top_p", "seed", ..; */

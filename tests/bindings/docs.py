@@ -19,6 +19,7 @@ if len(programs) < 2:
     sys.exit("docs/c.md has %d examples; at least 2 were expected" % len(programs))
 with tempfile.TemporaryDirectory() as folder:
     here = pathlib.Path(folder)
+    (here / "models").symlink_to(source / "models")
     for kind, text, (what, expected) in programs:
         if kind == "c":
             (here / "example.c").write_text(text)
