@@ -161,6 +161,17 @@ TEST(backends, say_so_where_the_callers_threads_left_a_task_out) {
   }
 }
 
+TEST(backends, leave_each_thread_its_message) {
+  EXPECT_EQ(inlay_run(nullptr, "add", nullptr, 0, nullptr, 0), INLAY_INVALID_ARGUMENT);
+  std::string first = inlay_message(), other = "none";
+  std::thread([&] {
+    other = inlay_message();  // no call of this thread has failed
+    inlay_field_count("nothing", nullptr);
+  }).join();
+  EXPECT_EQ(other, "");
+  EXPECT_EQ(first, inlay_message());
+}
+
 TEST(backends, are_called_from_32_threads_at_once) {
   auto given = options();
   given.threads = 3;

@@ -81,8 +81,8 @@ class Arena {
  public:
   static constexpr std::size_t each = 4 * 4 * 4 * 4 * 4 * 8, count = 40;
   std::byte* tensor(std::size_t i) { return memory_.data() + i % count * each; }
-  bool untouched() const { return memory_ == before_; }
-  void restore() { memory_ = before_; }
+  bool untouched() const { return std::memcmp(memory_.data(), before_.data(), memory_.size()) == 0; }
+  void restore() { std::memcpy(memory_.data(), before_.data(), memory_.size()); }
 
  private:
   static std::vector<std::byte> content() {  // zeros, so that indices are within whatever there is
@@ -100,14 +100,15 @@ Call random_call(Draw& d, Arena& arena, const std::string& op) {
   const auto tensor = [&](int rank) {
     Call::Tensor& made = call.tensors.emplace_back();
     DLTensor& dl = made.dl;
-    if (d.chance(5)) rank = static_cast<int>(d.between(-1, 7));
-    const bool impossible = d.chance(5);
+    if (d.chance(alike ? 1 : 5)) rank = static_cast<int>(d.between(-1, 7));
+    const bool impossible = d.chance(alike ? 1 : 5);
     index step = 1;
     made.shape.resize(8), made.strides.resize(8);
     for (int k = rank; k-- > 0;) {
       const auto at = static_cast<std::size_t>(k);
-      made.shape[at] =
-          impossible ? d.pick<index>({-1, least, largest, index{1} << 61}) : d.pick<index>({0, 1, 1, 2, 2, 3, 4, 4});
+      made.shape[at] = impossible ? d.pick<index>({-1, least, largest, index{1} << 61})
+                       : alike    ? 2
+                                  : d.pick<index>({0, 1, 1, 2, 2, 3, 4, 4});
       made.strides[at] = d.chance(97) ? step : d.below(3);
       if (!impossible) step *= made.shape[at] < 1 ? 1 : made.shape[at];
     }
