@@ -19,11 +19,12 @@ set(rows
   "cl_kernels  | core ops face files"
   "tile_machine | core files"
   "npu_kernels | core ops face cpu_kernels tile_machine"
+  "bindings    | core ops weights text model exec face"
   "shapes      | core ops weights"
   "measure     | core ops face npu_kernels tile_machine shapes"
   "bench       | core ops weights text model exec face cpu_kernels npu_kernels tile_machine measure shapes"
   "tools       | core ops weights text model exec face measure cl_kernels npu_kernels tile_machine files shapes"
-  "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels tile_machine measure tools files shapes")
+  "tests       | core ops weights text model exec face cpu_kernels cl_kernels npu_kernels tile_machine measure tools files shapes bindings")
 
 foreach(row IN LISTS rows)
   string(REGEX MATCHALL "[a-z_]+" names "${row}")
@@ -48,7 +49,7 @@ endfunction()
 
 file(GLOB_RECURSE sources RELATIVE ${SOURCE}
   ${SOURCE}/include/*.hpp ${SOURCE}/executor/*.[hc]pp ${SOURCE}/reference/*.[hc]pp ${SOURCE}/files/*.[hc]pp ${SOURCE}/*_kernels/*.[hc]pp ${SOURCE}/tile_machine/*.[hc]pp
-  ${SOURCE}/shapes/*.hpp ${SOURCE}/measure/*.[hc]pp ${SOURCE}/bench/*.[hc]pp ${SOURCE}/tools/*.[hc]pp ${SOURCE}/tests/*.[hc]pp)
+  ${SOURCE}/bindings/*.[hc]pp ${SOURCE}/shapes/*.hpp ${SOURCE}/measure/*.[hc]pp ${SOURCE}/bench/*.[hc]pp ${SOURCE}/tools/*.[hc]pp ${SOURCE}/tests/*.[hc]pp)
 set(edges 0)
 foreach(source IN LISTS sources)
   room_of(${source} room)

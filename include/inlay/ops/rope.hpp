@@ -81,7 +81,8 @@ template <class Space> Status check(const RopeTable<Space>& op) {
 }
 
 template <class Space> Status check(const Rope<Space>& op) {
-  const index tokens = op.x.extents[0], pairs = op.cos.extents[1];
+  const index tokens = op.x.extents[0], pairs = op.cos.extents[1], half = op.x.extents[2] / 2;
+  const bool fits = pairs >= 0 && pairs <= half && op.first <= op.x.extents[2] - 2 * pairs;
   Status status = Check(op)
                       .dtype(op.x, floats)
                       .dtype(op.cos, DTypes{DType::f32, op.x.dtype})
@@ -94,7 +95,7 @@ template <class Space> Status check(const Rope<Space>& op) {
                       .same_dtype(op.y, op.x)
                       .same_shape(op.y, op.x)
                       .at_least(op.first, 0)
-                      .that(pairs <= op.x.extents[2] / 2 && op.first <= op.x.extents[2] - 2 * pairs, op.first,
+                      .that(fits, op.first,
                             [&] {
                               return "is " + number(op.first) + ": with 2 * " + number(pairs) +
                                      " of cos it reaches past the head of x; they must fit in " +
