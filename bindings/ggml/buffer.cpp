@@ -1,13 +1,10 @@
 // Memory in ggml's own layout, which ggml-cpu reads too. It is a type of its own so that llama.cpp's loader puts the
 // weights of linears there, and so that they are packed once: the packed forms hang on the buffer.
 #include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <new>
-#include <tuple>
 
 #include "bindings/ggml/backend.hpp"
+#include "bindings/ggml/packed_weights.hpp"
 
 namespace inlay::ggml_binding {
 
@@ -17,40 +14,21 @@ constexpr std::size_t alignment = 64;
 
 class Memory {
  public:
-  explicit Memory(std::size_t size) : bytes_(size == 0 ? 1 : size) {}
-  std::byte* data() { return bytes_.data(); }
-
-  void written() {
-    const std::lock_guard lock(mutex_);
-    packed_.clear();
-  }
-  Expected<const PackedW4*> packed(const Context& context, const ggml_tensor* weight) {
-    const std::lock_guard lock(mutex_);
-    std::unique_ptr<PackedW4>& entry = packed_[{weight->data, weight->type, weight->ne[0], weight->ne[1]}];
-    if (entry == nullptr) {
-      auto made = import_gguf(static_cast<GgmlType>(weight->type), weight->data, weight->ne[1], weight->ne[0], {},
-                              context.cpu.parallel());
-      if (!made) return failure(std::move(made.error()));
-      entry = std::make_unique<PackedW4>(std::move(*made));
-    }
-    return entry.get();
-  }
+  explicit Memory(std::size_t size) : own_(size == 0 ? 1 : size), data_(own_.data()) {}
+  explicit Memory(void* data) : data_(static_cast<std::byte*>(data)) {}
+  std::byte* data() { return data_; }
+  void written() { packed_.clear(); }
+  PackedWeights& packed() { return packed_; }
 
  private:
-  AlignedBytes bytes_;
-  std::mutex mutex_;
-  std::map<std::tuple<const void*, int, index, index>, std::unique_ptr<PackedW4>> packed_;
+  AlignedBytes own_;
+  std::byte* data_;
+  PackedWeights packed_;
 };
 
 Memory& memory_of(ggml_backend_buffer_t buffer) { return *static_cast<Memory*>(buffer->context); }
 
-ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, std::size_t size) {
-  Memory* memory = nullptr;
-  try {
-    memory = new Memory(size);
-  } catch (const std::bad_alloc&) {
-    return nullptr;  // ggml's word for it
-  }
+ggml_backend_buffer_t buffer_of(ggml_backend_buffer_type_t type, Memory* memory, std::size_t size) {
   ggml_backend_buffer_i buffer{};
   buffer.free_buffer = [](ggml_backend_buffer_t ended) { delete &memory_of(ended); };
   buffer.get_base = [](ggml_backend_buffer_t of) -> void* { return memory_of(of).data(); };
@@ -75,7 +53,19 @@ ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, std::size_t size
   return ggml_backend_buffer_init(type, buffer, memory, size);
 }
 
+ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, std::size_t size) {
+  try {
+    return buffer_of(type, new Memory(size), size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // ggml's word for it
+  }
+}
+
 }  // namespace
+
+ggml_backend_buffer_t buffer_of_memory(void* memory, std::size_t size) {
+  return buffer_of(buffer_type(), new Memory(memory), size);
+}
 
 ggml_backend_buffer_type_t buffer_type() {
   static ggml_backend_buffer_type type = [] {
@@ -90,15 +80,15 @@ ggml_backend_buffer_type_t buffer_type() {
   return &type;
 }
 
-Expected<const PackedW4*> packed_weight(const Context& context, const ggml_tensor* weight, PackedW4& own) {
-  ggml_backend_buffer_t buffer = weight->view_src != nullptr ? weight->view_src->buffer : weight->buffer;
-  if (buffer != nullptr && buffer->buft == buffer_type() && buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS)
-    return memory_of(buffer).packed(context, weight);
-  auto made = import_gguf(static_cast<GgmlType>(weight->type), weight->data, weight->ne[1], weight->ne[0], {},
-                          context.cpu.parallel());
-  if (!made) return failure(std::move(made.error()));
-  own = std::move(*made);
-  return &own;
+ggml_backend_buffer_t buffer_of(const ggml_tensor* tensor) {
+  return tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
+}
+
+PackedWeights* packed_weights(const ggml_tensor* weight) {
+  ggml_backend_buffer_t buffer = buffer_of(weight);
+  const bool keeps =
+      buffer != nullptr && buffer->buft == buffer_type() && buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+  return keeps ? &memory_of(buffer).packed() : nullptr;
 }
 
 }  // namespace inlay::ggml_binding

@@ -1,5 +1,6 @@
-// An ACCEL device: llama.cpp offers it the weights of linears and gives the rest of the graph to ggml-cpu, whose memory
-// both read.
+// An integrated GPU as ggml calls it: llama.cpp gives such a device whole layers, their weights and their cache, unless
+// there is a GPU of its own. (An ACCEL device gets no fused attention: llama.cpp takes it for one that is not where its
+// layer is.)
 #include "bindings/ggml/backend.hpp"
 
 namespace inlay::ggml_binding {
@@ -8,7 +9,7 @@ namespace {
 
 const char* name(ggml_backend_dev_t) { return "Inlay"; }
 const char* description(ggml_backend_dev_t) { return "Inlay's CPU kernels"; }
-enum ggml_backend_dev_type type(ggml_backend_dev_t) { return GGML_BACKEND_DEVICE_TYPE_ACCEL; }
+enum ggml_backend_dev_type type(ggml_backend_dev_t) { return GGML_BACKEND_DEVICE_TYPE_IGPU; }
 ggml_backend_buffer_type_t preferred_buffer_type(ggml_backend_dev_t) { return buffer_type(); }
 
 // ggml takes zeros for a device without memory of its own.
@@ -19,21 +20,12 @@ void properties(ggml_backend_dev_t device, ggml_backend_dev_props* properties) {
   properties->name = name(device);
   properties->description = description(device);
   properties->type = type(device);
+  properties->caps.buffer_from_host_ptr = properties->caps.mmap_support = true;
 }
 
-bool supports_op(ggml_backend_dev_t, const ggml_tensor* op) {
-  switch (op->op) {
-    case GGML_OP_NONE:
-    case GGML_OP_RESHAPE:
-    case GGML_OP_VIEW:
-    case GGML_OP_PERMUTE:
-    case GGML_OP_TRANSPOSE: return true;
-    case GGML_OP_MUL_MAT: return supports_mul_mat(op);
-    case GGML_OP_FLASH_ATTN_EXT: return supports_flash_attention(op);
-    default: return false;
-  }
-}
+bool supports_op(ggml_backend_dev_t, const ggml_tensor* op) { return supports(op); }
 
+// Whatever the host can read.
 bool supports_buffer_type(ggml_backend_dev_t, ggml_backend_buffer_type_t type) {
   return ggml_backend_buft_is_host(type);
 }
@@ -50,6 +42,9 @@ ggml_backend_dev_t device() {
     made.iface.get_props = properties;
     made.iface.init_backend = make_backend;
     made.iface.get_buffer_type = preferred_buffer_type;
+    made.iface.buffer_from_host_ptr = [](ggml_backend_dev_t, void* memory, std::size_t size, std::size_t) {
+      return buffer_of_memory(memory, size);
+    };
     made.iface.supports_op = supports_op;
     made.iface.supports_buft = supports_buffer_type;
     made.reg = registration();

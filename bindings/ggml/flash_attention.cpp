@@ -4,30 +4,12 @@
 
 #include <inlay/ops/flash_attention.hpp>
 
-#include "bindings/ggml/backend.hpp"
+#include "bindings/ggml/operators.hpp"
+#include "bindings/ggml/tensor.hpp"
 
 namespace inlay::ggml_binding {
 
 namespace {
-
-DType dtype_of_floats(ggml_type type) {
-  return type == GGML_TYPE_F32 ? DType::f32 : type == GGML_TYPE_F16 ? DType::f16 : DType::bf16;
-}
-
-bool is_float(const ggml_tensor* tensor) {
-  return (tensor->type == GGML_TYPE_F32 || tensor->type == GGML_TYPE_F16 || tensor->type == GGML_TYPE_BF16) &&
-         tensor->nb[0] == ggml_type_size(tensor->type);
-}
-
-// ggml's dimensions in the order that the operator names them, outermost first.
-template <class V> V view(const ggml_tensor* tensor, const std::array<int, 4>& order) {
-  IndexArray<4> extents{}, strides{};
-  for (std::size_t d = 0; d < 4; ++d) {
-    extents[d] = tensor->ne[order[d]];
-    strides[d] = static_cast<index>(tensor->nb[order[d]] / ggml_type_size(tensor->type));
-  }
-  return V(tensor->data, dtype_of_floats(tensor->type), extents, strides);
-}
 
 struct Parameters {
   float scale, max_bias, softcap;
@@ -45,22 +27,23 @@ bool supports_flash_attention(const ggml_tensor* op) {
   const Parameters read = parameters(op);
   // ALiBi scales the mask by head, which no operator here does; a scale of 0 names another one here.
   if (read.max_bias != 0 || read.scale == 0) return false;
-  if (q->type != GGML_TYPE_F32 || !is_float(q) || !is_float(k) || !is_float(v)) return false;
+  if (!is_f32_rows(q) || !is_float_rows(k) || !is_float_rows(v)) return false;
   if (k->ne[3] != q->ne[3] || v->ne[3] != q->ne[3] || v->ne[2] != k->ne[2] || q->ne[2] % k->ne[2] != 0) return false;
-  if (mask != nullptr && (!is_float(mask) || mask->ne[1] < q->ne[1] || (mask->ne[2] != 1 && mask->ne[2] != q->ne[2]) ||
-                          (mask->ne[3] != 1 && mask->ne[3] != q->ne[3])))
+  if (mask != nullptr &&
+      (!is_float_rows(mask) || mask->ne[1] < q->ne[1] || (mask->ne[2] != 1 && mask->ne[2] != q->ne[2]) ||
+       (mask->ne[3] != 1 && mask->ne[3] != q->ne[3])))
     return false;
   return sinks == nullptr || sinks->type == GGML_TYPE_F32;
 }
 
 Status flash_attention(Context& context, const ggml_tensor* op) {
   const Parameters read = parameters(op);
-  FlashAttention<Host> attention{.q = view<ConstView<4>>(op->src[0], {3, 1, 2, 0}),
-                                 .k = view<ConstView<4>>(op->src[1], {3, 1, 2, 0}),
-                                 .v = view<ConstView<4>>(op->src[2], {3, 1, 2, 0}),
-                                 .out = view<View<4>>(op, {3, 2, 1, 0})};
+  FlashAttention<Host> attention{.q = view_of<ConstView<4>>(op->src[0], {3, 1, 2, 0}),
+                                 .k = view_of<ConstView<4>>(op->src[1], {3, 1, 2, 0}),
+                                 .v = view_of<ConstView<4>>(op->src[2], {3, 1, 2, 0}),
+                                 .out = view_of<View<4>>(op, {3, 2, 1, 0})};
   if (op->src[3] != nullptr)
-    attention.bias = view<ConstView<4>>(op->src[3], {3, 2, 1, 0}).slice(2, 0, op->src[0]->ne[1]);
+    attention.bias = view_of<ConstView<4>>(op->src[3], {3, 2, 1, 0}).slice(2, 0, op->src[0]->ne[1]);
   if (op->src[4] != nullptr) attention.sinks = {static_cast<const float*>(op->src[4]->data), {op->src[4]->ne[0]}};
   attention.scale = read.scale;
   attention.softcap = read.softcap;

@@ -1,0 +1,95 @@
+// ggml's ADD, SUB, MUL, DIV, whose second operand repeats over the first, and SCALE. Rows of any type of float, at any
+// stride; memory is the limit.
+#include <cstring>
+
+#include "bindings/ggml/operators.hpp"
+#include "bindings/ggml/tensor.hpp"
+
+namespace inlay::ggml_binding {
+
+namespace {
+
+constexpr index elements_a_task = 8192;
+
+template <class Body> void each_row(const Context& context, const ggml_tensor* of, double bytes, Body&& body) {
+  const index rows = ggml_nrows(of), n1 = of->ne[1], n2 = of->ne[2];
+  const Work work = static_cast<double>(ggml_nelements(of)) * Work{.bytes = bytes, .operations = 1};
+  context.cpu.parallel().ranges(rows, elements_a_task / (of->ne[0] + 1) + 1, work, [&](index begin, index end) {
+    for (index row = begin; row < end; ++row) body(row % n1, row / n1 % n2, row / n1 / n2);
+  });
+}
+
+template <class T> T* row_at(const ggml_tensor* tensor, index i1, index i2, index i3) {
+  const std::size_t offset = static_cast<std::size_t>(i1) * tensor->nb[1] +
+                             static_cast<std::size_t>(i2) * tensor->nb[2] +
+                             static_cast<std::size_t>(i3) * tensor->nb[3];
+  return reinterpret_cast<T*>(static_cast<char*>(tensor->data) + offset);
+}
+
+// The compiler makes vectors of the first two loops.
+template <class A, class B, class F>
+void combine_row(const A* a, index a_step, const B* b, index b_step, index b_size, A* y, index size, F&& f) {
+  const auto one = [&](A left, B right) {
+    return static_cast<A>(f(static_cast<float>(left), static_cast<float>(right)));
+  };
+  if (b_size == 1 && a_step == 1) {
+    const B value = *b;
+    for (index i = 0; i < size; ++i) y[i] = one(a[i], value);
+  } else if (b_size == size && a_step == 1 && b_step == 1) {
+    for (index i = 0; i < size; ++i) y[i] = one(a[i], b[i]);
+  } else {
+    for (index i = 0; i < size; ++i) y[i] = one(a[i * a_step], b[i % b_size * b_step]);
+  }
+}
+
+template <class F> void combine(const Context& context, const ggml_tensor* op, F&& f) {
+  const ggml_tensor *a = op->src[0], *b = op->src[1];
+  with_float_type(a->type, [&]<class A>(std::type_identity<A>) {
+    with_float_type(b->type, [&]<class B>(std::type_identity<B>) {
+      each_row(context, op, 2 * sizeof(A) + sizeof(B), [&](index i1, index i2, index i3) {
+        combine_row(row_at<const A>(a, i1, i2, i3), stride_of(a, 0),
+                    row_at<const B>(b, i1 % b->ne[1], i2 % b->ne[2], i3 % b->ne[3]), stride_of(b, 0), b->ne[0],
+                    row_at<A>(op, i1, i2, i3), op->ne[0], f);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+bool supports_binary(const ggml_tensor* op) {
+  const ggml_tensor *a = op->src[0], *b = op->src[1];
+  return is_float(a->type) && is_float(b->type) && op->type == a->type && has_dense_rows(op);
+}
+
+Status binary(Context& context, const ggml_tensor* op) {
+  switch (op->op) {
+    case GGML_OP_ADD: combine(context, op, [](float a, float b) { return a + b; }); break;
+    case GGML_OP_SUB: combine(context, op, [](float a, float b) { return a - b; }); break;
+    case GGML_OP_MUL: combine(context, op, [](float a, float b) { return a * b; }); break;
+    default: combine(context, op, [](float a, float b) { return a / b; });
+  }
+  return {};
+}
+
+bool supports_scale(const ggml_tensor* op) {
+  return is_float_rows(op->src[0]) && op->type == op->src[0]->type && has_dense_rows(op);
+}
+
+Status scale(Context& context, const ggml_tensor* op) {
+  struct {
+    float factor, bias;
+  } read;
+  std::memcpy(&read, op->op_params, sizeof read);
+  const float factor = read.factor, bias = read.bias;
+  with_float_type(op->type, [&]<class T>(std::type_identity<T>) {
+    each_row(context, op, 2 * sizeof(T), [=](index i1, index i2, index i3) {
+      const T* x = row_at<const T>(op->src[0], i1, i2, i3);
+      T* y = row_at<T>(op, i1, i2, i3);
+      for (index i = 0; i < op->ne[0]; ++i) y[i] = static_cast<T>(static_cast<float>(x[i]) * factor + bias);
+    });
+  });
+  return {};
+}
+
+}  // namespace inlay::ggml_binding

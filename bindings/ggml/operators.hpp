@@ -1,0 +1,33 @@
+// One pair for each operator of ggml: whether its shapes and types are covered, and the work itself.
+#pragma once
+
+#include "bindings/ggml/backend.hpp"
+
+namespace inlay::ggml_binding {
+
+bool supports_mul_mat(const ggml_tensor* op);
+Status mul_mat(Context& context, const ggml_tensor* op);
+bool supports_flash_attention(const ggml_tensor* op);
+Status flash_attention(Context& context, const ggml_tensor* op);
+bool supports_rms_norm(const ggml_tensor* op);
+Status rms_norm(Context& context, const ggml_tensor* op);
+bool supports_rope(const ggml_tensor* op);
+Status rope(Context& context, const ggml_tensor* op);
+bool supports_soft_max(const ggml_tensor* op);
+Status soft_max(Context& context, const ggml_tensor* op);
+bool supports_glu(const ggml_tensor* op);
+Status glu(Context& context, const ggml_tensor* op);
+bool supports_unary(const ggml_tensor* op);
+Status unary(Context& context, const ggml_tensor* op);
+bool supports_binary(const ggml_tensor* op);  // ADD SUB MUL DIV
+Status binary(Context& context, const ggml_tensor* op);
+bool supports_scale(const ggml_tensor* op);
+Status scale(Context& context, const ggml_tensor* op);
+bool supports_get_rows(const ggml_tensor* op);
+Status get_rows(Context& context, const ggml_tensor* op);
+bool supports_set_rows(const ggml_tensor* op);
+Status set_rows(Context& context, const ggml_tensor* op);
+bool supports_copy(const ggml_tensor* op);  // CPY CONT DUP
+Status copy(Context& context, const ggml_tensor* op);
+
+}  // namespace inlay::ggml_binding

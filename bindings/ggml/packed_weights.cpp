@@ -1,0 +1,94 @@
+#include "bindings/ggml/packed_weights.hpp"
+
+#include <cstring>
+
+namespace inlay::ggml_binding {
+
+namespace {
+
+void append(AlignedBytes& all, std::size_t& at, std::size_t total, const AlignedBytes& part) {
+  if (part.size() == 0) return;
+  if (all.size() == 0) all = AlignedBytes(total);
+  std::memcpy(all.data() + at, part.data(), part.size());
+  at += part.size();
+}
+
+// What lies by panels is as long as the channels say.
+void append(PackedW4& all, const std::vector<PackedW4>& parts, AlignedBytes PackedW4::*bytes) {
+  std::size_t total = 0, at = 0;
+  for (const PackedW4& part : parts) total += (part.*bytes).size();
+  for (const PackedW4& part : parts) append(all.*bytes, at, total, part.*bytes);
+}
+
+}  // namespace
+
+LinearW4a16<Host> PackedSlice::op(const ConstView<2>& x, const View<2>& y) const {
+  LinearW4a16<Host> linear = whole->op(x, y, {}, W4Compute::int8_activations);
+  const index panels = w4_panels(y.extents[1]);
+  const auto part = [&](ConstView<3>& view) {
+    if (view.present()) view = view.slice(0, first_panel, panels);
+  };
+  part(linear.codes);
+  part(linear.scales);
+  part(linear.zeros);
+  part(linear.offsets);
+  return linear;
+}
+
+Expected<PackedW4> pack(std::span<const ggml_tensor* const> weights, const Parallel& parallel) {
+  std::vector<PackedW4> parts;
+  for (const ggml_tensor* weight : weights) {
+    auto part =
+        import_gguf(static_cast<GgmlType>(weight->type), weight->data, weight->ne[1], weight->ne[0], {}, parallel);
+    if (!part) return failure(std::move(part.error()));
+    parts.push_back(std::move(*part));
+  }
+  if (parts.size() == 1) return std::move(parts[0]);
+  PackedW4 all{.k = parts[0].k,
+               .slots = parts[0].slots,
+               .group = parts[0].group,
+               .bits = parts[0].bits,
+               .scale_type = parts[0].scale_type,
+               .zero_type = parts[0].zero_type,
+               .codebook = parts[0].codebook,
+               .perm = parts[0].perm};
+  for (const PackedW4& part : parts) all.n += part.n;
+  for (auto bytes : {&PackedW4::codes, &PackedW4::scales, &PackedW4::zeros, &PackedW4::offsets})
+    append(all, parts, bytes);
+  return all;
+}
+
+void PackedWeights::clear() {
+  const std::lock_guard lock(mutex_);
+  slices_.clear();
+  wholes_.clear();
+}
+
+Expected<PackedSlice> PackedWeights::made(std::span<const ggml_tensor* const> weights, const Parallel& parallel) {
+  std::vector<Key> keys;
+  for (const ggml_tensor* weight : weights) keys.push_back(key_of(weight));
+  if (const auto found = wholes_.find(keys); found != wholes_.end()) return PackedSlice{found->second.get(), 0};
+  auto packed = pack(weights, parallel);
+  if (!packed) return failure(std::move(packed.error()));
+  const PackedW4* const whole = (wholes_[keys] = std::make_unique<const PackedW4>(std::move(*packed))).get();
+  index panel = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (keys.size() > 1) wholes_.erase({keys[i]});  // what it was packed as alone
+    slices_[keys[i]] = {whole, panel};
+    panel += w4_panels(weights[i]->ne[1]);
+  }
+  return PackedSlice{whole, 0};
+}
+
+Expected<PackedSlice> PackedWeights::all(std::span<const ggml_tensor* const> weights, const Parallel& parallel) {
+  const std::lock_guard lock(mutex_);
+  return made(weights, parallel);
+}
+
+Expected<PackedSlice> PackedWeights::one(const ggml_tensor* weight, const Parallel& parallel) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = slices_.find(key_of(weight)); found != slices_.end()) return found->second;
+  return made({&weight, 1}, parallel);
+}
+
+}  // namespace inlay::ggml_binding
