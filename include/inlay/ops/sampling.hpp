@@ -127,12 +127,14 @@ template <class Space> Status check(const Sampling<Space>& op) {
       if (const index length = entry(op.prompt_lengths, r); length < 0 || length > op.history.extents[1])
         return invalid("prompt_lengths[" + number(r) + "] is " + number(length) + "; it must be in 0.." +
                        number(op.history.extents[1]) + ", the entries of history");
-    if (status.ok() && op.history.present())
-      for (index r = 0; r < rows; ++r)
-        for (index i = 0; i < op.history.extents[1]; ++i)
-          if (const double id = at(op.history, r, i); id >= static_cast<double>(vocab))
-            return invalid("history[" + number(r) + "," + number(i) + "] is " + number(static_cast<index>(id)) +
-                           "; it must be below " + number(vocab) + ", or negative for padding");
+    if (status.ok() && !op.history.empty())
+      for (index r = 0; r < rows; ++r) {
+        const ConstView<1> row(op.history.slice(0, r, 1).data, op.history.dtype, {op.history.extents[1]});
+        for (index i = 0; i < row.extents[0]; ++i)
+          if (const index id = entry(row, i); id >= vocab)
+            return invalid("history[" + number(r) + "," + number(i) + "] is " + number(id) + "; it must be below " +
+                           number(vocab) + ", or negative for padding");
+      }
   }
   return status;
 }
