@@ -40,11 +40,11 @@ Session::Options Session::completed(Options options, const ModelConfig& config) 
   return options;
 }
 
-Status Session::check(const Options& options) {
+Status Session::check(const Options& options, const ModelConfig& config) {
   if (options.chunk < 1) return invalid("chunk is " + std::to_string(options.chunk) + "; it must be at least 1");
   if (options.block_size < 1)
     return invalid("block_size is " + std::to_string(options.block_size) + "; it must be at least 1");
-  return {};
+  return check_kv_type(config, options.kv_type);
 }
 
 EngineOptions Session::engine_options(const ModelConfig& config, const Options& options) {
@@ -58,7 +58,7 @@ EngineOptions Session::engine_options(const ModelConfig& config, const Options& 
 
 Expected<Session> Session::make(std::shared_ptr<const ModelFile> file, Eager run, const Options& options,
                                 const std::function<void(index, index)>& progress) {
-  if (Status status = check(options); !status.ok()) return failure(std::move(status));
+  if (Status status = check(options, file->config); !status.ok()) return failure(std::move(status));
   const ModelConfig config = file->config;
   auto weights = load_weights(std::move(file), run.parallel(), progress);
   if (!weights) return failure(std::move(weights.error()));

@@ -23,13 +23,13 @@ TEST(latent, keys_and_values_have_widths_of_their_own) {
       tensors);
   ASSERT_TRUE(pool);
   EXPECT_EQ(pool->bytes(), 3u * 5 * 4 * 6 * (20 + 9) * 2);
-  const auto* const first_key = static_cast<const char*>(pool->keys(0).data);
-  const auto* const first_value = static_cast<const char*>(pool->values(0).data);
+  const auto* const first_key = static_cast<const char*>(pool->layer(0).k.data);
+  const auto* const first_value = static_cast<const char*>(pool->layer(0).v.data);
   for (index layer = 0; layer < 3; ++layer) {
-    EXPECT_EQ(pool->keys(layer).extents, (std::array<index, 4>{5, 4, 6, 20}));
-    EXPECT_EQ(pool->values(layer).extents, (std::array<index, 4>{5, 4, 6, 9}));
-    EXPECT_EQ(static_cast<const char*>(pool->keys(layer).data) - first_key, layer * 5 * 4 * 6 * 20 * 2);
-    EXPECT_EQ(static_cast<const char*>(pool->values(layer).data) - first_value, layer * 5 * 4 * 6 * 9 * 2);
+    EXPECT_EQ(pool->layer(layer).k.extents, (std::array<index, 4>{5, 4, 6, 20}));
+    EXPECT_EQ(pool->layer(layer).v.extents, (std::array<index, 4>{5, 4, 6, 9}));
+    EXPECT_EQ(static_cast<const char*>(pool->layer(layer).k.data) - first_key, layer * 5 * 4 * 6 * 20 * 2);
+    EXPECT_EQ(static_cast<const char*>(pool->layer(layer).v.data) - first_value, layer * 5 * 4 * 6 * 9 * 2);
   }
   Session session = test::session(tiny_latent(24), "f32", Eager(Cpu()), {.block_size = 16});
   EXPECT_EQ(session.cache_bytes(), 2u * 96 * 6 * (20 + 9) * 2);

@@ -62,13 +62,13 @@ ModelConfig windowed() {
 // A model with all of its memory in view.
 template <class Backend> class Line {
  public:
-  Line(const ModelConfig& config, const std::string& type, Backend backend)
+  Line(const ModelConfig& config, const std::string& type, DType kv_type, Backend backend)
       : chain_(std::move(backend)), logits_(static_cast<std::size_t>(max_tokens * config.vocab)) {
     auto weights = random_weights(config, type, serial(), 7);
     auto decoder = Decoder<>::make(config, std::move(*weights), max_tokens, tensors_);
     EXPECT_TRUE(decoder.has_value()) << decoder.error().message();
     decoder_.emplace(std::move(*decoder));
-    const BlockPool::Shape shape = cache_shape(config, DType::f16, block_size, blocks * block_size);
+    const BlockPool::Shape shape = cache_shape(config, kv_type, block_size, blocks * block_size);
     pool_.emplace(std::move(*KvPool<>::make(shape, tensors_)));
     params_.emplace(std::move(*Params::make(config, shape, max_tokens)));
   }
@@ -158,11 +158,12 @@ class Texts {
   std::size_t pass_ = 0;
 };
 
-// NaN in every slot, activation and logit that a pass does not write, and ids that reach nowhere where Params holds
-// nothing of the pass.
+// NaN in every slot, scale, activation and logit that a pass does not write, and ids that reach nowhere where Params
+// holds nothing of the pass.
 template <class Backend>
-void expect_dead_contents_to_change_nothing(const ModelConfig& config, const std::string& type, Backend backend) {
-  Line<Backend> clean(config, type, backend), poisoned(config, type, backend);
+void expect_dead_contents_to_change_nothing(const ModelConfig& config, const std::string& type, DType kv_type,
+                                            Backend backend) {
+  Line<Backend> clean(config, type, kv_type, backend), poisoned(config, type, kv_type, backend);
   Texts expected(clean.pool()), got(poisoned.pool());
   poisoned.poison();
   Tape tape;
@@ -180,10 +181,12 @@ void expect_dead_contents_to_change_nothing(const ModelConfig& config, const std
 TEST(plan_capture, writes_nothing_and_reads_nothing_that_is_not_there) {
   for (const Cpu& cpu : cpus()) {
     SCOPED_TRACE(inlay::test::name(cpu));
-    expect_dead_contents_to_change_nothing(windowed(), "f32", cpu);
-    expect_dead_contents_to_change_nothing(tiny_mixture(), "w4a16", cpu);
+    expect_dead_contents_to_change_nothing(windowed(), "f32", DType::f16, cpu);
+    expect_dead_contents_to_change_nothing(windowed(), "f32", DType::i8, cpu);
+    expect_dead_contents_to_change_nothing(tiny_mixture(), "w4a16", DType::f16, cpu);
   }
-  expect_dead_contents_to_change_nothing(tiny_mixture(), "f16", Reference());
+  for (const DType kv_type : {DType::f16, DType::i8})
+    expect_dead_contents_to_change_nothing(tiny_mixture(), "f16", kv_type, Reference());
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ ModelConfig windowed() {
 // Texts that come and go, with and without plans: prompts in parts beside generated tokens, and those that are
 // computed a second time.
 void expect_as_eager(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
-                     Activations activations = Activations::exact, index block_size = 5) {
+                     Activations activations = Activations::exact, index block_size = 5, DType kv_type = DType::f16) {
   const auto texts = asked(config.vocab, 3);
   std::vector<Logits> expected;
   index passes = 0;
@@ -40,7 +40,7 @@ void expect_as_eager(const ModelConfig& config, const std::string& type, const s
     const EngineOptions options{.max_tokens = 11,
                                 .context = config.context,
                                 .activations = activations,
-                                .cache = cache_shape(config, DType::f16, block_size, 85),
+                                .cache = cache_shape(config, kv_type, block_size, 85),
                                 .plans = plans};
     auto made = engine(config, type, run(), options);
     test::Counts counts;
@@ -72,6 +72,7 @@ TEST(plans, replay_is_eager_bit_for_bit_on_every_level_of_the_cpu) {
     ASSERT_NO_FATAL_FAILURE(expect_as_eager(tiny_mixture(), "f16", run));
     ASSERT_NO_FATAL_FAILURE(expect_as_eager(tiny_mixture(), "w4a16", run));
     ASSERT_NO_FATAL_FAILURE(expect_as_eager(test::tiny_latent(48, true), "w4a16", run));
+    ASSERT_NO_FATAL_FAILURE(expect_as_eager(windowed(), "w4a16", run, Activations::exact, 5, DType::i8));
   }
 }
 
@@ -80,12 +81,14 @@ TEST(plans, replay_is_eager_bit_for_bit_on_the_reference) {
   expect_as_eager(windowed(), "f32", run);
   expect_as_eager(tiny_mixture(), "w4a16", run);
   expect_as_eager(test::tiny_latent(48, true), "f16", run);
+  expect_as_eager(windowed(), "f32", run, Activations::exact, 5, DType::i8);
 }
 
 #ifdef INLAY_HAS_NPU
 TEST(plans, replay_is_eager_bit_for_bit_on_the_npu) {
   const auto run = [] { return Eager(std::move(*Npu::make({.device = "hexagon-htp-like"})), Cpu{}); };
   expect_as_eager(tiny(), "w4a16", run, Activations::exact, 16);
+  expect_as_eager(tiny(), "w4a16", run, Activations::exact, 16, DType::i8);
   expect_as_eager(tiny_mixture(), "f16", run, Activations::exact, 16);
 }
 

@@ -23,7 +23,7 @@ TEST(prefix_cache, salts_are_tagged_and_have_their_length) {
   std::vector<std::vector<Token>> all;
   // The first of these tokens are bytes of a salt, and the second text goes on behind that byte.
   const std::vector<Token> texts[] = {{97, 98, 3, 4, 1}, {98, 3, 4, 1, 5}};
-  for (const DType type : {DType::f16, DType::bf16})
+  for (const DType type : {DType::f16, DType::bf16, DType::i8})
     for (const char* model : {"", "a", "ab"})
       for (const char* salt : {"", "a", "b", "ab", "ba"})
         for (int i = 0; i < 8; ++i) {

@@ -72,6 +72,7 @@ std::vector<float> story(Session session) {
 }
 
 constexpr Session::Options options{.chunk = 8, .kv_type = DType::f32, .block_size = 5};
+constexpr Session::Options of_int8_cache{.chunk = 8, .kv_type = DType::i8, .block_size = 5};
 
 ModelConfig with_everything() {
   ModelConfig config = tiny();
@@ -89,12 +90,16 @@ TEST(spaces, a_device_gives_the_bits_of_the_backend_that_it_imitates) {
       TestDevice device;
       EXPECT_EQ(story(session(config, type, Chain(std::ref(device)), options)), expected);
     }
+  TestDevice device;
+  EXPECT_EQ(story(session(with_everything(), "f32", Chain(std::ref(device)), of_int8_cache)),
+            story(session(with_everything(), "f32", Eager(Reference()), of_int8_cache)));
 }
 
 TEST(spaces, declined_operators_run_on_the_next_backend) {
   const ModelConfig config = with_everything();
-  for (const char* type : {"f32", "w4a16"}) {
-    const auto expected = story(session(config, type, Eager(Reference()), options));
+  for (const auto& [type, of_cache] :
+       {std::pair("f32", options), std::pair("w4a16", options), std::pair("f32", of_int8_cache)}) {
+    const auto expected = story(session(config, type, Eager(Reference()), of_cache));
     for (const auto& declined : {std::set<std::string_view>{"rope"},
                                  {"flash_attention", "paged_attention"},
                                  {"reshape_and_cache"},
@@ -103,7 +108,7 @@ TEST(spaces, declined_operators_run_on_the_next_backend) {
       SCOPED_TRACE(*declined.begin());
       Picky device;
       device.declined = declined;
-      EXPECT_EQ(story(session(config, type, Chain(std::ref(device), Reference()), options)), expected);
+      EXPECT_EQ(story(session(config, type, Chain(std::ref(device), Reference()), of_cache)), expected);
     }
   }
 }

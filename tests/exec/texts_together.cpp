@@ -20,10 +20,10 @@ using test::Asked, test::Counts, test::Logits, test::tiny, test::tiny_latent, te
 
 // `run()` makes the backend; `small`: slots of a block where the cache is small.
 void expect_as_alone(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
-                     Activations activations = Activations::exact, index small = 5) {
+                     Activations activations = Activations::exact, index small = 5, DType kv_type = DType::f16) {
   Counts counts;
   auto texts = asked(config.vocab, 3);
-  Session one = session(config, type, run(), {.kv_type = DType::f16, .activations = activations});
+  Session one = session(config, type, run(), {.kv_type = kv_type, .activations = activations});
   std::vector<Logits> expected;
   for (const Asked& each : texts) expected.push_back(alone(one, each));
   // Who asks on with what was answered, while it lies in the cache: as a prompt it has other bits.
@@ -44,7 +44,7 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
       const EngineOptions options{.max_tokens = tokens,
                                   .context = config.context,
                                   .activations = activations,
-                                  .cache = cache_shape(config, DType::f16, size, blocks * size)};
+                                  .cache = cache_shape(config, kv_type, size, blocks * size)};
       auto engine = test::engine(config, type, run(), options);
       const auto got = together(*engine, texts, {.tokens = tokens, .requests = 8}, counts);
       for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -69,19 +69,23 @@ TEST(texts_together, texts_are_as_alone_on_every_level_of_the_cpu) {
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_mixture(), "f16", run));
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_mixture(), "w4a16", run));
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_latent(24), "f32", run));
+    ASSERT_NO_FATAL_FAILURE(expect_as_alone(windowed, "f32", run, Activations::exact, 5, DType::i8));
   }
 }
 
 TEST(texts_together, texts_are_as_alone_on_the_reference) {
   expect_as_alone(tiny(), "f32", [] { return Eager(Reference{}); });
   expect_as_alone(tiny_mixture(), "w4a16", [] { return Eager(Reference{}); });
+  expect_as_alone(
+      tiny(), "f32", [] { return Eager(Reference{}); }, Activations::exact, 5, DType::i8);
 }
 
 #ifdef INLAY_HAS_NPU
 TEST(texts_together, texts_are_as_alone_on_the_npu) {
   const auto run = [] { return Eager(std::move(*Npu::make({.device = "hexagon-htp-like"})), Cpu{}); };
   // A tile of its flash attention is whole blocks: its bits depend on their size, and not on who shares a pass.
-  expect_as_alone(tiny(), "w4a16", run, Activations::exact, 16);
+  for (const DType kv_type : {DType::f16, DType::i8})
+    expect_as_alone(tiny(), "w4a16", run, Activations::exact, 16, kv_type);
 }
 #endif
 
@@ -89,7 +93,9 @@ TEST(texts_together, texts_are_as_alone_on_the_npu) {
 TEST(texts_together, texts_are_as_alone_on_opencl) {
   const auto there = Cl::make();
   INLAY_NEEDS(there.has_value(), "cl", std::string(there.error().message()));
-  expect_as_alone(tiny(), "w4a16", [] { return Eager(std::move(*Cl::make())); });
+  for (const DType kv_type : {DType::f16, DType::i8})
+    expect_as_alone(
+        tiny(), "w4a16", [] { return Eager(std::move(*Cl::make())); }, Activations::exact, 5, kv_type);
 }
 #endif
 

@@ -41,11 +41,12 @@ Server::Options Server::completed(Options options, const ModelConfig& config) {
   return options;
 }
 
-Status Server::check(const Options& options) {
+Status Server::check(const Options& options, const ModelConfig& config) {
   if (options.block_size < 1)
     return invalid("block_size is " + std::to_string(options.block_size) + "; it must be at least 1");
   if (options.cache_tokens < 1)
     return invalid("cache_tokens is " + std::to_string(options.cache_tokens) + "; it must be at least 1");
+  if (Status status = check_kv_type(config, options.kv_type); !status.ok()) return status;
   return Batcher::check(options.batch);
 }
 
@@ -60,7 +61,8 @@ EngineOptions Server::engine_options(const ModelConfig& config, const Options& o
 
 Expected<Server> Server::make(std::shared_ptr<const ModelFile> file, Eager run, Tokenizer tokenizer,
                               const Options& options, const std::function<void(index, index)>& progress) {
-  if (Status status = check(completed(options, file->config)); !status.ok()) return failure(std::move(status));
+  if (Status status = check(completed(options, file->config), file->config); !status.ok())
+    return failure(std::move(status));
   const ModelConfig config = file->config;
   auto weights = load_weights(std::move(file), run.parallel(), progress);
   if (!weights) return failure(std::move(weights.error()));

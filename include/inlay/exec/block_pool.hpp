@@ -38,9 +38,12 @@ class BlockPool {
   struct Shape {
     index layers = 0, kv_heads = 0, head_dim = 0;
     index value_dim = 0;       // 0: head_dim
-    DType dtype = DType::f16;  // f32 f16 bf16
+    DType dtype = DType::f16;  // f32 f16 bf16 i8
     index block_size = 16;     // slots
     index blocks = 0;
+
+    index width_of_values() const { return value_dim > 0 ? value_dim : head_dim; }
+    bool is_quantized() const { return dtype == DType::i8; }  // its elements have scales
   };
   // What a block holds since it was last taken.
   struct Content {

@@ -66,9 +66,14 @@ template <class Space = Host> class Decoder {
   // `pairs` [copies, 2] i64: what forward begins with.
   template <class Run> void copy_blocks(Run& run, const KvPool<Space>& cache, const ConstView<2, Space>& pairs) const {
     if (pairs.empty()) return;
-    for (index layer = 0; layer < config_.layers; ++layer)
-      run(CopyBlocks<Space>{
-          .k_cache = flat_cache(cache.keys(layer)), .v_cache = flat_cache(cache.values(layer)), .pairs = pairs});
+    for (index layer = 0; layer < config_.layers; ++layer) {
+      const KvLayer<Space> of = cache.layer(layer);
+      run(CopyBlocks<Space>{.k_cache = flat_cache(of.k),
+                            .v_cache = flat_cache(of.v),
+                            .k_scale = of.k_scale,
+                            .v_scale = of.v_scale,
+                            .pairs = pairs});
+    }
   }
 
   // Blocks that the batch copies are copied; its keys and values go into the cache; `logits` [rows, vocab] f32 gets
@@ -96,7 +101,7 @@ template <class Space = Host> class Decoder {
     for (index layer = 0; layer < config_.layers; ++layer) {
       const Layer& w = weights_.layers[layer];
       const Rows before = read(run, stream, w.attn_norm, normed);
-      attention(run, layer, cache, batch, before, stream.branch);
+      attention(run, layer, cache.layer(layer), batch, before, stream.branch);
       write(run, stream, w.attn_post_norm);
       const Rows behind = read(run, stream, w.ffn_norm, normed);
       feed_forward_(run, w, config_.layer(layer), config_.parallel ? before : behind, stream.branch);
@@ -158,11 +163,10 @@ template <class Space = Host> class Decoder {
   using Heads = View<3, Space>;  // [tokens, heads, head_dim]
 
   template <class Run>
-  void attention(Run& run, index layer, const KvPool<Space>& cache, const BatchViews<Space>& batch, const Rows& x,
+  void attention(Run& run, index layer, const KvLayer<Space>& cache, const BatchViews<Space>& batch, const Rows& x,
                  const Rows& y) const {
     const Layer& w = weights_.layers[layer];
     const LayerConfig facts = config_.layer(layer);
-    const View<4, Space> keys = cache.keys(layer), values = cache.values(layer);
     const auto rotate = [&](const Heads& heads) {
       if (facts.rope == LayerConfig::no_rope) return;
       const auto place = static_cast<std::size_t>(facts.rope);
@@ -172,17 +176,17 @@ template <class Space = Host> class Decoder {
                       .y = heads,
                       .interleaved = config_.ropes[place].pairing == RopeConfig::Pairing::interleaved});
     };
-    const Heads q = config_.is_latent() ? latent_(run, w, x, rotate, keys, values, batch.slots)
-                                        : queries(run, w, x, rotate, keys, values, batch.slots);
+    const Heads q = config_.is_latent() ? latent_(run, w, x, rotate, cache, batch.slots)
+                                        : queries(run, w, x, rotate, cache, batch.slots);
     const Rows attended = attended_.slice(0, 0, batch.size());
-    attend(run, facts, batch, q, keys, values, w.sinks, attended);
+    attend(run, facts, batch, q, cache, w.sinks, attended);
     w.output(run, attended, y);
   }
 
   // The keys and values of x go into the cache of the layer; returned is q.
   template <class Run, class Rotate>
-  Heads queries(Run& run, const Layer& w, const Rows& x, const Rotate& rotate, const View<4, Space>& keys,
-                const View<4, Space>& values, const ConstView<1, Space>& slots) const {
+  Heads queries(Run& run, const Layer& w, const Rows& x, const Rotate& rotate, const KvLayer<Space>& cache,
+                const ConstView<1, Space>& slots) const {
     const index tokens = x.extents[0], heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
     // | q: heads x dim | k: kv_heads x dim | v: kv_heads x dim |
     const Rows rows = qkv_.slice(0, 0, tokens);
@@ -202,8 +206,13 @@ template <class Space = Host> class Decoder {
     if (config_.qk_norm == QkNorm::each_head) norm_each_head(run, q, w.q_norm), norm_each_head(run, k, w.k_norm);
     rotate(q_heads), rotate(k_heads);
     if (config_.qk_norm == QkNorm::head_behind_rope) qk_norm();
-    run(ReshapeAndCache<Space>{
-        .k = k_heads, .v = v_heads, .k_cache = flat_cache(keys), .v_cache = flat_cache(values), .slot_mapping = slots});
+    run(ReshapeAndCache<Space>{.k = k_heads,
+                               .v = v_heads,
+                               .k_cache = flat_cache(cache.k),
+                               .v_cache = flat_cache(cache.v),
+                               .slot_mapping = slots,
+                               .k_scale = cache.k_scale,
+                               .v_scale = cache.v_scale});
     return q_heads;
   }
 
@@ -217,19 +226,20 @@ template <class Space = Host> class Decoder {
 
   template <class Run>
   void attend(Run& run, const LayerConfig& facts, const BatchViews<Space>& batch, const Heads& q,
-              const View<4, Space>& keys, const View<4, Space>& values, const ConstView<1, Space>& sinks,
-              const Rows& attended) const {
+              const KvLayer<Space>& cache, const ConstView<1, Space>& sinks, const Rows& attended) const {
     const index heads = config_.heads, generated = batch.generated.size(), prompts = batch.size() - generated;
     // window_left counts the keys before the query, the configuration counts the query too.
     const index window_left = facts.window > 0 ? facts.window - 1 : -1;
     const float scale = static_cast<float>(config_.attn_scale), cap = static_cast<float>(config_.attn_softcap);
     if (generated > 0)
       run(PagedAttention<Space>{.q = q.slice(0, 0, generated),
-                                .k = flat_cache(keys),
-                                .v = flat_cache(values),
+                                .k = flat_cache(cache.k),
+                                .v = flat_cache(cache.v),
                                 .block_table = batch.generated.block_table,
                                 .kv_lens = batch.generated.kv_lens,
                                 .out = {attended.data, DType::f32, {generated, heads, config_.value_dim()}},
+                                .k_scale = cache.k_scale,
+                                .v_scale = cache.v_scale,
                                 .sinks = sinks,
                                 .scale = scale,
                                 .softcap = cap,
@@ -242,13 +252,15 @@ template <class Space = Host> class Decoder {
                 DType::f32,
                 {1, prompts, heads, config_.head_dim},
                 {prompts * stride, stride, part.strides[1], 1}},
-          .k = keys,
-          .v = values,
+          .k = cache.k,
+          .v = cache.v,
           .out = {attended.slice(0, generated, prompts).data, DType::f32, {1, prompts, heads, config_.value_dim()}},
           .q_indptr = batch.q_indptr,
           .kv_lens = batch.prompts.kv_lens,
           .block_table = batch.prompts.block_table,
           .sinks = sinks,
+          .k_scale = cache.k_scale_rows(),
+          .v_scale = cache.v_scale_rows(),
           .scale = scale,
           .softcap = cap,
           .causal = true,

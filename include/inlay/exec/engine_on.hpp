@@ -29,6 +29,7 @@ template <class Chain> class EngineOn final : public Engine {
 
   static Expected<std::unique_ptr<Engine>> make(ModelConfig config, Weights weights, Chain chain,
                                                 const EngineOptions& options) {
+    if (Status status = check_kv_type(config, options.cache.dtype); !status.ok()) return failure(std::move(status));
     config.context = options.context;  // LongRoPE goes by what a text may have
     std::unique_ptr<EngineOn> engine(new EngineOn(std::move(chain), options.plans));
     auto decoder = Decoder<Space>::make(std::move(config), std::move(weights), options.max_tokens, engine->tensors_,

@@ -1,12 +1,18 @@
 // A paged KV cache for all layers of a model. Memory is reserved at once; on the host it costs nothing until it is
 // written.
+//
+// An i8 cache has a scale beside each key and each value of a token and head, as ReshapeAndCache writes it: those of
+// one head of a block lie side by side.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include <inlay/core/paged_kv.hpp>
+#include <inlay/core/status.hpp>
 #include <inlay/exec/block_pool.hpp>
+#include <inlay/exec/tensors.hpp>
 #include <inlay/model/model_config.hpp>
 
 namespace inlay::exec {
@@ -22,38 +28,86 @@ inline BlockPool::Shape cache_shape(const ModelConfig& config, DType type, index
           .blocks = (tokens + block_size - 1) / block_size};
 }
 
+// May the cache of this model be of this type?
+inline Status check_kv_type(const ModelConfig& config, DType type) {
+  if (floats.contains(type) || (type == DType::i8 && !config.is_latent())) return {};
+  const std::string given = "kv_type is " + std::string(name(type)) + "; it must be ";
+  if (type == DType::i8)
+    return unsupported(given +
+                       "f32, f16 or bf16 for latent attention, whose keys are written in two parts and have one scale");
+  return invalid(given + "f32, f16, bf16 or i8");
+}
+
+// Bytes that a token takes in the cache, scales included.
+inline index bytes_a_token(const BlockPool::Shape& shape) {
+  const index of_head = byte_size(shape.dtype, shape.head_dim) + byte_size(shape.dtype, shape.width_of_values()) +
+                        (shape.is_quantized() ? 2 * byte_size(DType::f32, 1) : 0);
+  return shape.layers * shape.kv_heads * of_head;
+}
+
+// What one layer has of it.
+template <class Space> struct KvLayer {
+  View<4, Space> k, v;              // [blocks, block_size, kv_heads, head_dim], and of v value_dim
+  View<3, Space> k_scale, v_scale;  // [blocks, kv_heads, block_size] f32; of an i8 cache
+
+  // The scales as FlashAttention takes them, or nothing: [blocks, block_size, kv_heads, 1].
+  ConstView<4, Space> k_scale_rows() const { return rows(k_scale); }
+  ConstView<4, Space> v_scale_rows() const { return rows(v_scale); }
+
+ private:
+  static ConstView<4, Space> rows(const View<3, Space>& scale) {
+    const auto& [blocks, kv_heads, block_size] = scale.extents;
+    if (!scale.present()) return {};
+    return {scale.data,
+            scale.dtype,
+            {blocks, block_size, kv_heads, 1},
+            {scale.strides[0], scale.strides[2], scale.strides[1], 1}};
+  }
+};
+
 // The blocks with their memory, which `tensors` keeps.
 template <class Space = Host> class KvPool : public BlockPool {
  public:
   template <class Tensors> static Expected<KvPool> make(const Shape& shape, Tensors& tensors) {
-    const auto make = [&](index dim) {
-      return tensors.template make<5>(shape.dtype, {shape.layers, shape.blocks, shape.block_size, shape.kv_heads, dim});
+    KvPool pool(shape);
+    const auto take_rows = [&](index dim, View<5, Space>& rows) {
+      return exec::take(tensors, shape.dtype, {shape.layers, shape.blocks, shape.block_size, shape.kv_heads, dim},
+                        rows);
     };
-    auto keys = make(shape.head_dim);
-    if (!keys) return failure(std::move(keys.error()));
-    auto values = make(shape.value_dim > 0 ? shape.value_dim : shape.head_dim);
-    if (!values) return failure(std::move(values.error()));
-    return KvPool(shape, *keys, *values);
+    const auto take_scales = [&](View<4, Space>& scales) {
+      if (!shape.is_quantized()) return Status();
+      return exec::take(tensors, DType::f32, {shape.layers, shape.blocks, shape.kv_heads, shape.block_size}, scales);
+    };
+    if (Status status = take_rows(shape.head_dim, pool.k_); !status.ok()) return failure(std::move(status));
+    if (Status status = take_rows(shape.width_of_values(), pool.v_); !status.ok()) return failure(std::move(status));
+    if (Status status = take_scales(pool.k_scale_); !status.ok()) return failure(std::move(status));
+    if (Status status = take_scales(pool.v_scale_); !status.ok()) return failure(std::move(status));
+    return pool;
   }
 
   std::size_t bytes() const {
-    return static_cast<std::size_t>(byte_size(keys_.dtype, keys_.size()) + byte_size(values_.dtype, values_.size()));
+    return static_cast<std::size_t>(shape().blocks * shape().block_size * bytes_a_token(shape()));
   }
 
-  // [blocks, block_size, kv_heads, head_dim], and of values value_dim
-  View<4, Space> keys(index layer) const { return part(keys_, layer); }
-  View<4, Space> values(index layer) const { return part(values_, layer); }
+  KvLayer<Space> layer(index layer) const {
+    return {
+        .k = part(k_, layer), .v = part(v_, layer), .k_scale = part(k_scale_, layer), .v_scale = part(v_scale_, layer)};
+  }
 
  private:
-  KvPool(const Shape& shape, const View<5, Space>& keys, const View<5, Space>& values)
-      : BlockPool(shape), keys_(keys), values_(values) {}
+  explicit KvPool(const Shape& shape) : BlockPool(shape) {}
 
-  static View<4, Space> part(const View<5, Space>& all, index layer) {
-    const auto& e = all.extents;
-    return {all.slice(0, layer, 1).data, all.dtype, {e[1], e[2], e[3], e[4]}};
+  template <int Rank> static View<Rank - 1, Space> part(const View<Rank, Space>& all, index layer) {
+    View<Rank - 1, Space> one;
+    if (!all.present()) return one;
+    IndexArray<Rank - 1> extents;
+    for (std::size_t d = 0; d < extents.size(); ++d) extents[d] = all.extents[d + 1];
+    return {all.slice(0, layer, 1).data, all.dtype, extents};
   }
 
-  View<5, Space> keys_, values_;  // of all layers
+  // Of all layers.
+  View<5, Space> k_, v_;
+  View<4, Space> k_scale_, v_scale_;
 };
 
 }  // namespace inlay::exec

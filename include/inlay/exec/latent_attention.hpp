@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <inlay/exec/decoder_weights.hpp>
+#include <inlay/exec/kv_pool.hpp>
 #include <inlay/exec/tensors.hpp>
 #include <inlay/ops/kv_cache.hpp>
 #include <inlay/ops/rms_norm.hpp>
@@ -33,8 +34,8 @@ template <class Space> class LatentAttention {
   // The keys and values of x go into the cache of the layer; returned is q. `rotate(heads)` turns them by the layer's
   // rope, in place.
   template <class Run, class Rotate>
-  Heads operator()(Run& run, const Layer& w, const Rows& x, const Rotate& rotate, const View<4, Space>& keys,
-                   const View<4, Space>& values, const ConstView<1, Space>& slots) const {
+  Heads operator()(Run& run, const Layer& w, const Rows& x, const Rotate& rotate, const KvLayer<Space>& cache,
+                   const ConstView<1, Space>& slots) const {
     const index tokens = x.extents[0], nope = nope_dim(), rope = latent_.rope_dim;
     const auto normed = [&](const Rows& part, const ConstView<1, Space>& weight) {
       run(RmsNorm<Space>{.x = part, .weight = weight, .y = part, .eps = static_cast<float>(latent_.norm_eps)});
@@ -58,15 +59,15 @@ template <class Space> class LatentAttention {
     rotate(Heads(shared.data, DType::f32, {tokens, 1, rope}, {shared.strides[0], rope, 1}));
 
     // A key is written in two parts, of which the second is the same in all heads: so it need not be put together
-    // first.
+    // first. An i8 cache would want one scale for both (check_kv_type).
     const index of_head = nope + latent_.value_dim;  // | k: nope | v: value_dim |
     run(ReshapeAndCache<Space>{.k = by_head(kv, 0, nope, of_head),
                                .v = by_head(kv, nope, latent_.value_dim, of_head),
-                               .k_cache = flat_cache(keys.slice(3, 0, nope)),
-                               .v_cache = flat_cache(values),
+                               .k_cache = flat_cache(cache.k.slice(3, 0, nope)),
+                               .v_cache = flat_cache(cache.v),
                                .slot_mapping = slots});
     run(ReshapeAndCache<Space>{.k = Heads(shared.data, DType::f32, {tokens, heads_, rope}, {shared.strides[0], 0, 1}),
-                               .k_cache = flat_cache(keys.slice(3, nope, rope)),
+                               .k_cache = flat_cache(cache.k.slice(3, nope, rope)),
                                .slot_mapping = slots});
     return q_heads;
   }

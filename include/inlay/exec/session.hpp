@@ -22,9 +22,9 @@ class ModelFile;
 class Session {
  public:
   struct Options {
-    index context = 0;  // 0: the model's
-    index chunk = 256;  // tokens of a prompt in one pass
-    DType kv_type = DType::f16;
+    index context = 0;           // 0: the model's
+    index chunk = 256;           // tokens of a prompt in one pass
+    DType kv_type = DType::f16;  // f32 f16 bf16; i8 but for latent attention
     index block_size = 16;
     Activations activations = Activations::exact;                // what linears multiply with
     AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
@@ -38,7 +38,7 @@ class Session {
   template <class Run>
   static Expected<Session> make(const ModelConfig& config, Weights weights, Run run, const Options& options) {
     const Options whole = completed(options, config);
-    if (Status status = check(whole); !status.ok()) return failure(std::move(status));
+    if (Status status = check(whole, config); !status.ok()) return failure(std::move(status));
     const std::size_t linear_bytes = weights.linear_bytes;
     auto engine = make_engine(config, std::move(weights), std::move(run), engine_options(config, whole));
     if (!engine) return failure(std::move(engine.error()));
@@ -87,7 +87,7 @@ class Session {
   Session(std::unique_ptr<Engine> engine, const Options& options, std::size_t linear_bytes);
 
   static Options completed(Options options, const ModelConfig& config);
-  static Status check(const Options& options);
+  static Status check(const Options& options, const ModelConfig& config);
   static EngineOptions engine_options(const ModelConfig& config, const Options& options);
 
   Status check(std::span<const Token> tokens) const;

@@ -114,6 +114,9 @@ inline std::vector<Logits> together(Engine& engine, const std::vector<Asked>& as
     EXPECT_TRUE(inlay::test::ok(passed));
     if (!passed.ok()) break;
     batcher.computed();
+    std::vector<const Sequence*> sequences;
+    for (const Request& text : texts) sequences.push_back(&text.sequence);
+    EXPECT_TRUE(inlay::test::ok(engine.blocks().audit(sequences)));
     counts.copies += batch.views().copies.extents[0];
     EXPECT_EQ(batch.logit_rows(), static_cast<index>(written.size()));
     for (std::size_t row = 0; row < written.size(); ++row) {

@@ -46,7 +46,7 @@ class Server {
     index context = 0;       // of a text; 0: the model's
     index cache_tokens = 0;  // of all texts that run, in whole blocks; 0: four times the context, or of fewer requests
     Batcher::Options batch = {};
-    DType kv_type = DType::f16;
+    DType kv_type = DType::f16;  // f32 f16 bf16; i8 but for latent attention
     index block_size = 16;
     Activations activations = Activations::exact;                // what linears multiply with
     AttentionCompute attention = AttentionCompute::exact_float;  // of prompts
@@ -61,7 +61,7 @@ class Server {
   static Expected<Server> make(const ModelConfig& config, Weights weights, Run run, Tokenizer tokenizer,
                                const Options& options) {
     const Options whole = completed(options, config);
-    if (Status status = check(whole); !status.ok()) return failure(std::move(status));
+    if (Status status = check(whole, config); !status.ok()) return failure(std::move(status));
     auto engine = make_engine(config, std::move(weights), std::move(run), engine_options(config, whole));
     if (!engine) return failure(std::move(engine.error()));
     if (Status status = (*engine)->reserve_logits(whole.batch.requests); !status.ok())
@@ -99,7 +99,7 @@ class Server {
   Server(std::unique_ptr<Engine> engine, Tokenizer tokenizer, const Options& options);
 
   static Options completed(Options options, const ModelConfig& config);
-  static Status check(const Options& options);
+  static Status check(const Options& options, const ModelConfig& config);
   static EngineOptions engine_options(const ModelConfig& config, const Options& options);
 
   // The choices of the text's request that wait for its prompt, in order.
