@@ -35,7 +35,7 @@ constexpr index chunk = 512;  // tokens of a prompt in one pass
 
 struct Options {
   std::string model;  // a file; empty: `shape` and `type`
-  std::string shape = "llama3.2-1b", type = "bf16", isa, backend = "cpu", device, pool = "inlay";
+  std::string shape = "llama3.2-1b", type = "bf16", kv_type = "auto", isa, backend = "cpu", device, pool = "inlay";
   Rounding rounding;
   std::vector<index> prefill = {64, 512}, depth = {0, 4096}, batch;
   std::vector<exec::Plans> plans = {exec::EngineOptions().plans};  // by turns
@@ -44,12 +44,9 @@ struct Options {
   std::string trace;  // a file: decoding is observed
 };
 
-// What one token reads: the linears, and the keys and values of `depth` tokens.
-double cache_bytes(const exec::ModelConfig& c, index depth) {
-  return static_cast<double>(c.layers * c.kv_heads * (c.head_dim + c.value_dim()) * depth) * sizeof(f16);
-}
-double bytes_a_token(const exec::Session& session, index depth) {
-  return static_cast<double>(session.linear_bytes()) + cache_bytes(session.config(), depth);
+// What one token reads of the cache: the keys and values of `depth` tokens.
+double cache_bytes(const exec::ModelConfig& config, DType kv_type, index depth) {
+  return static_cast<double>(exec::bytes_a_token(exec::cache_shape(config, kv_type, 1, 1)) * depth);
 }
 
 // Multiply-adds of a prompt count two; its head is read for the last token only. Attention is causal: half of its
@@ -132,7 +129,7 @@ class Turns {
   std::size_t turn_ = 0;
 };
 
-int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index tokens,
+int bench_decode(exec::Session& session, DType kv_type, const Cpu& cpu, index depth, index tokens,
                  const std::vector<exec::Plans>& plans) {
   session.reset();
   const index vocab = session.config().vocab;
@@ -156,7 +153,8 @@ int bench_decode(exec::Session& session, const Cpu& cpu, index depth, index toke
     processors.end();
   }
   if (!status.ok()) return wrong(status);
-  const double bytes = bytes_a_token(session, depth + 1 + tokens * std::ssize(plans) / 2);
+  const double bytes = static_cast<double>(session.linear_bytes()) +
+                       cache_bytes(session.config(), kv_type, depth + 1 + tokens * std::ssize(plans) / 2);
   turns.each([&](double time) {
     std::printf("decode at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(depth), 1 / time,
                 bytes / time * 1e-9);
@@ -229,7 +227,8 @@ int bench_batch(exec::Engine& engine, double linear_bytes, const Cpu& cpu, index
   }
   for (exec::Sequence& each : sequences) engine.blocks().release(each);
   if (!status.ok()) return wrong(status);
-  const double bytes = linear_bytes + static_cast<double>(texts) * cache_bytes(config, depth + 1 + tokens / 2);
+  const double bytes = linear_bytes + static_cast<double>(texts) *
+                                          cache_bytes(config, engine.blocks().shape().dtype, depth + 1 + tokens / 2);
   turns.each([&](double time) {
     std::printf("decode of %2ld texts at depth %5ld   %7.2f tok/s %9.2f GB/s     ", static_cast<long>(texts),
                 static_cast<long>(depth), static_cast<double>(texts) / time, bytes / time * 1e-9);
@@ -250,13 +249,13 @@ int bench_batches(const Options& options, const ModelOptions& settings, const ex
   const index depth = options.depth.empty() ? 0 : *std::max_element(options.depth.begin(), options.depth.end());
   constexpr index block_size = 16;
   const index tokens = options.tokens * std::ssize(options.plans);
-  auto engine = exec::make_engine(
-      config, std::move(*weights), std::move(*runner),
-      {.max_tokens = std::max(chunk, most),
-       .context = settings.context,
-       .activations = options.rounding.of_linears(),
-       .attention = options.rounding.of_attention(),
-       .cache = exec::cache_shape(config, DType::f16, block_size, most * (depth + 1 + tokens + block_size))});
+  auto engine = exec::make_engine(config, std::move(*weights), std::move(*runner),
+                                  {.max_tokens = std::max(chunk, most),
+                                   .context = settings.context,
+                                   .activations = options.rounding.of_linears(),
+                                   .attention = options.rounding.of_attention(),
+                                   .cache = exec::cache_shape(config, kv_type(settings, file.get()), block_size,
+                                                              most * (depth + 1 + tokens + block_size))});
   if (!engine) return wrong(engine.error());
   for (index at : options.depth)
     for (index texts : options.batch)
@@ -292,6 +291,7 @@ int bench(const Options& options) {
   settings.pool = options.pool;
   settings.backend = options.backend;
   settings.rounding = options.rounding;
+  settings.kv_type = options.kv_type;
   settings.context = context;
   settings.chunk = chunk;
   Timeline timeline;
@@ -306,13 +306,16 @@ int bench(const Options& options) {
   const bool rounds = !file && options.type == "int8";
   const std::string activations = rounds ? "int8" : options.rounding.activations;
   const std::string what = file ? options.model : options.shape + " " + options.type;
-  std::printf("%s, activations %s, attention %s, linears %.0f MB, %s, %s x%d\n", what.c_str(), activations.c_str(),
-              options.rounding.attention.c_str(), static_cast<double>(session->linear_bytes()) * 1e-6,
-              options.backend.c_str(), std::string(name(cpu->isa())).c_str(), cpu->parallel().width);
+  const DType cache = kv_type(settings, file.get());
+  std::printf("%s, activations %s, attention %s, linears %.0f MB, cache %s of %.0f bytes a token, %s, %s x%d\n",
+              what.c_str(), activations.c_str(), options.rounding.attention.c_str(),
+              static_cast<double>(session->linear_bytes()) * 1e-6, kv_type_word(cache).c_str(),
+              cache_bytes(*config, cache, 1), options.backend.c_str(), std::string(name(cpu->isa())).c_str(),
+              cpu->parallel().width);
   for (index n : options.prefill)
     if (int code = bench_prefill(*session, *cpu, n); code != 0) return code;
   for (index n : options.depth) {
-    if (int code = bench_decode(*session, *cpu, n, options.tokens, options.plans); code != 0) return code;
+    if (int code = bench_decode(*session, cache, *cpu, n, options.tokens, options.plans); code != 0) return code;
     if (!traced) continue;
     if (int code = trace_decode(*session, *cpu, n, options.tokens, timeline); code != 0) return code;
   }
@@ -339,6 +342,7 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->excludes(model)
       ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "w4a16"}));
   options->rounding.add_to(command);
+  add_kv_type(command, options->kv_type);
   command.add_option("--prefill", options->prefill, "Lengths of prompts")->check(CLI::Range(1, 1 << 20));
   command.add_option("--depth", options->depth, "Tokens in the cache before decoding")->check(CLI::Range(0, 1 << 20));
   command.add_option("--batch", options->batch, "Texts that are decoded together, at each depth")

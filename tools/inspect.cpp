@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <inlay/core/quote.hpp>
+#include <inlay/exec/kv_pool.hpp>
 #include <inlay/model/load.hpp>
 #include <inlay/text/tokenizer.hpp>
 
@@ -134,9 +135,13 @@ void print_tensors(const exec::ModelFile& file) {
     line(&name == &sorted.front().first ? "tensors" : "",
          name + ": " + std::to_string(sum.count) + ", " + megabytes(static_cast<double>(sum.bytes)));
   const exec::ModelConfig& c = file.config;
-  const double token = 2.0 * static_cast<double>(c.layers * c.kv_heads * (c.head_dim + c.value_dim()));
-  line("cache", megabytes(token) + " a token in f16, " + megabytes(token * static_cast<double>(c.context)) +
-                    " for the whole context");
+  for (const DType type : {DType::f16, DType::i8}) {
+    if (!exec::check_kv_type(c, type).ok()) continue;
+    const index token = exec::bytes_a_token(exec::cache_shape(c, type, 1, 1));
+    line(type == DType::f16 ? "cache" : "", std::to_string(token) + " bytes a token in " + kv_type_word(type) + ", " +
+                                                megabytes(static_cast<double>(token * c.context)) +
+                                                " for the whole context");
+  }
 }
 
 void print_tokenizer(const exec::TokenizerData& data) {

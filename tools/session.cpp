@@ -20,15 +20,25 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+const std::map<std::string, DType>& kv_types() {
+  static const std::map<std::string, DType> types = {
+      {"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}, {"int8", DType::i8}};
+  return types;
+}
+
 }  // namespace
 
-DType kv_type(const ModelOptions& options, const exec::ModelFile& file) {
-  if (options.kv_type == "f32") return DType::f32;
-  if (options.kv_type == "f16") return DType::f16;
-  if (options.kv_type == "bf16") return DType::bf16;
+DType kv_type(const ModelOptions& options, const exec::ModelFile* file) {
+  if (const auto named = kv_types().find(options.kv_type); named != kv_types().end()) return named->second;
   // A model whose linears are f32 is run in f32 throughout.
-  const exec::WeightTensor* q = file.find("blk.0.attn_q.weight");
+  const exec::WeightTensor* q = file != nullptr ? file->find("blk.0.attn_q.weight") : nullptr;
   return q != nullptr && q->type == GgmlType::F32 ? DType::f32 : DType::f16;
+}
+
+std::string kv_type_word(DType type) {
+  for (const auto& [word, named] : kv_types())
+    if (named == type) return word;
+  return std::string(name(type));
 }
 
 std::vector<std::string> backends() {
@@ -46,6 +56,15 @@ void add_device(CLI::App& command, std::string& device) {
   command.add_option(
       "--device", device,
       "A part of the name of the cl backend's device, or the npu backend's description: see inlay devices");
+}
+
+void add_kv_type(CLI::App& command, std::string& kv_type) {
+  std::vector<std::string> words = {"auto"};
+  for (const auto& [word, type] : kv_types()) words.push_back(word);
+  command
+      .add_option("--kv-type", kv_type,
+                  "Type of the KV cache; int8: keys and values rounded to 8 bits, with a scale for each token and head")
+      ->check(CLI::IsMember(words));
 }
 
 void add_threads(CLI::App& command, int& threads, std::string& pool) {
@@ -98,8 +117,7 @@ void ModelOptions::add_to(CLI::App& command) {
   command.add_option("--chunk", chunk, "Tokens of the prompt in one pass")->check(CLI::Range(1, 1 << 20));
   command.add_option("--context", context, "Tokens that the cache holds (0: the model's context)")
       ->check(CLI::Range(0, 1 << 30));
-  command.add_option("--kv-type", kv_type, "Type of the KV cache")
-      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}));
+  add_kv_type(command, kv_type);
   command.add_option("--plans", plans, "Passes that are captured once and replayed: docs/plans.md")
       ->transform(CLI::CheckedTransformer(plan_modes()));
   rounding.add_to(command);
@@ -179,7 +197,7 @@ Expected<exec::Session> make_session(const ModelOptions& options, std::shared_pt
   auto runner = make_runner(options, backend);
   if (!runner) return failure(std::move(runner.error()));
   Progress progress("packing weights");
-  const DType cache = kv_type(options, *file);
+  const DType cache = kv_type(options, file.get());
   return exec::Session::make(std::move(file), std::move(*runner),
                              {.context = options.context,
                               .chunk = options.chunk,
@@ -199,7 +217,7 @@ Expected<exec::Server> make_server(const ModelOptions& options, const LoadedMode
                             {.context = options.context,
                              .cache_tokens = cache_tokens,
                              .batch = {.tokens = options.chunk, .requests = requests},
-                             .kv_type = kv_type(options, *model.file),
+                             .kv_type = kv_type(options, model.file.get()),
                              .activations = options.rounding.of_linears(),
                              .attention = options.rounding.of_attention(),
                              .plans = options.plans},
@@ -215,6 +233,7 @@ Expected<exec::Session> make_random_session(const ModelOptions& options, const e
   return exec::Session::make(config, std::move(*weights), std::move(*runner),
                              {.context = room.context,
                               .chunk = room.chunk,
+                              .kv_type = kv_type(options, nullptr),
                               .activations = options.rounding.of_linears(),
                               .attention = options.rounding.of_attention()});
 }

@@ -21,6 +21,9 @@ std::vector<std::string> backends();
 // --device
 void add_device(CLI::App& command, std::string& device);
 
+// --kv-type, of which "auto" is f32 for a file of f32 weights, else f16.
+void add_kv_type(CLI::App& command, std::string& kv_type);
+
 // --threads and --pool.
 void add_threads(CLI::App& command, int& threads, std::string& pool);
 
@@ -44,7 +47,7 @@ struct ModelOptions {
   std::string backend = "cpu";   // one of backends()
   std::string isa;               // empty: the best
   std::string device;            // of OpenCL; empty: INLAY_CL_DEVICE, else the best. Of the NPU: INLAY_NPU_DEVICE
-  std::string kv_type = "auto";  // f32 for f32 weights, else f16
+  std::string kv_type = "auto";  // --kv-type
   int threads = 0;               // 0: default_width()
   std::string pool = "inlay";    // whose threads: Inlay's, or OpenMP's
   Timeline* timeline = nullptr;  // that sees what they do
@@ -69,8 +72,10 @@ int wrong(const std::string& message);
 std::string default_model();
 
 Expected<LoadedModel> open_model(const ModelOptions& options);
-// What --kv-type says, or "auto" means for this model.
-DType kv_type(const ModelOptions& options, const exec::ModelFile& file);
+// What --kv-type says, or "auto" means for the model of this file, or for one of none.
+DType kv_type(const ModelOptions& options, const exec::ModelFile* file);
+// The word of --kv-type for it.
+std::string kv_type_word(DType type);
 // The level and the threads that were asked for; an unknown level is refused.
 Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& pool);
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);  // inlay/exec/eager.hpp

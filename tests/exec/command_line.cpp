@@ -231,6 +231,43 @@ TEST_F(CommandLine, activations_of_a_model_of_floats) {
               0.0002);  // docs/ops/linear.md: the same to all digits
 }
 
+// Keys and values of 8 bits are seen in the logits, and cost next to nothing of what the model knows.
+TEST_F(CommandLine, a_cache_of_int8) {
+  const std::string model = (source / "models/stories.gguf").string();
+  std::map<std::string, std::string> logits;
+  for (const char* options : {"f16", "int8", "int8 --chunk 2"}) {
+    ASSERT_EQ(inlay("logits --ids 1,300,5,7,11 -o " + file("l.npy") + " --kv-type " + options).code, 0);
+    logits[options] = read(file("l.npy"));
+  }
+  EXPECT_NE(logits["int8"], logits["f16"]);
+  EXPECT_EQ(logits["int8 --chunk 2"], logits["int8"]);
+  EXPECT_NEAR(bits_per_byte(model, "--kv-type int8"), bits_per_byte(model, "--kv-type f16"), 0.001);
+
+  const Outcome run = inlay("run --tokens 24 --kv-type int8 --compare reference");
+  EXPECT_EQ(run.code, 0) << run.err;
+  double difference = 0;
+  const std::size_t at = run.err.find("cpu against reference: ");
+  ASSERT_NE(at, std::string::npos) << run.err;
+  ASSERT_EQ(std::sscanf(run.err.c_str() + at, "cpu against reference: %lf", &difference), 1);
+  EXPECT_LT(difference, 0.5);
+
+  // What is said of the cache, wherever it is said.
+  const Outcome inspected = inlay("inspect " + model);
+  for (const auto& [word, option] : {std::pair("f16", "auto"), {"int8", "int8"}}) {
+    const Outcome bench = inlay("bench model " + model + " --prefill 4 --depth 3 --tokens 1 --kv-type " + option);
+    ASSERT_EQ(bench.code, 0) << bench.err;
+    const std::string words = ", cache " + std::string(word) + " of ";
+    const std::size_t begin = bench.out.find(words);
+    ASSERT_NE(begin, std::string::npos) << bench.out;
+    const std::string bytes =
+        bench.out.substr(begin + words.size(), bench.out.find(' ', begin + words.size()) - begin - words.size());
+    EXPECT_NE(inspected.out.find(" " + bytes + " bytes a token in " + word + ","), std::string::npos) << bytes << '\n'
+                                                                                                      << inspected.out;
+  }
+  for (const char* command : {"run ", "serve ", "eval /nowhere.gguf /nowhere.txt ", "bench model "})
+    expect_refused(command + std::string("--kv-type int4"), {"--kv-type", "int4", "f16", "int8"});
+}
+
 TEST_F(CommandLine, bench_measures_the_model_of_a_file) {
   const std::string model = (source / "models/stories.gguf").string();
   const Outcome outcome = inlay("bench model " + model + " --prefill 4 --depth 3 --tokens 2 --plans off,full");

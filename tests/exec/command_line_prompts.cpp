@@ -41,6 +41,12 @@ TEST_F(Prompts, each_is_the_text_that_it_is_alone) {
   // Whatever runs beside it, and however little the cache holds.
   for (const char* how : {" --batch 1", " --batch 5 --cache-tokens 96", " --batch 6 --chunk 8 --threads 1"})
     expect_equal(objects(inlay("run --prompts " + this->file("prompts") + options + how)), together);
+  const std::string int8 = " --kv-type int8 --tokens 40";
+  const auto of_int8 = objects(inlay("run --prompts " + this->file("prompts") + " --batch 5 --cache-tokens 96" + int8));
+  ASSERT_EQ(of_int8.size(), std::size(prompts));
+  for (std::size_t i = 0; i < of_int8.size(); ++i)
+    EXPECT_EQ(prompts[i] + of_int8[i]["text"].get<std::string>(),
+              inlay("run --prompt '" + prompts[i] + "'" + int8).out);
 }
 
 TEST_F(Prompts, tell_how_they_ended) {
