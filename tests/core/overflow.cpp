@@ -106,6 +106,20 @@ TEST(overflow, every_view_is_asked) {
       {"v_list[0]", "2^57"});
 }
 
+// What stands behind a refusal, and in its words, is computed too: the sanitizers see to it.
+TEST(overflow, demands_behind_a_refusal_are_computed_with_any_extent_and_entry) {
+  expect_refused(Rope<Host>{.x = nothing<3>({0, 2, 8}),
+                            .cos = nothing<2>({0, -largest}),
+                            .sin = nothing<2>({0, -largest}),
+                            .y = nowhere<3>({0, 2, 8})},
+                 {"cos has shape [0, -9223372036854775807]", "negative"});
+  const float logits[4] = {};
+  const std::int64_t history[] = {-1, largest};
+  std::int32_t token = 0;
+  expect_refused(Sampling<Host>{.logits = {logits, {1, 4}}, .history = {history, {1, 2}}, .tokens = {&token, {1}}},
+                 {"history[0,1] is 9223372036854775807", "below 4"});
+}
+
 TEST(overflow, codes_that_share_bytes_do_not_step_back) {
   std::vector<float> x(16);
   std::vector<std::uint8_t> codes(16);
