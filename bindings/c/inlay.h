@@ -173,7 +173,7 @@ typedef struct inlay_model inlay_model;
 typedef struct inlay_model_options {
   size_t size;
   const inlay_backend *backend; /* must outlive the model; NULL: the cpu with all defaults */
-  const char *kv_type;          /* of the cache: "f32", "f16", "bf16"; NULL: f32 for a model of f32, else f16 */
+  const char *kv_type;          /* of the cache: "f32", "f16", "bf16", "int8"; NULL: f32 for a model of f32, else f16 */
   int64_t context;              /* tokens of a text at most; 0: the model's */
   int64_t cache_tokens;         /* of all texts at once; 0: four contexts */
   int32_t batch;                /* texts that are written at once; 0: 32 */

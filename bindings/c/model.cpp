@@ -194,7 +194,8 @@ Expected<DType> kv_type(const char* given, const exec::ModelFile& file) {
   }
   for (const DType type : {DType::f32, DType::f16, DType::bf16})
     if (inlay::name(type) == given) return type;
-  return failure(invalid("kv_type is " + Text(quote(given)) + "; it must be 'f32', 'f16' or 'bf16'"));
+  if (std::string_view(given) == "int8") return DType::i8;
+  return failure(invalid("kv_type is " + Text(quote(given)) + "; it must be 'f32', 'f16', 'bf16' or 'int8'"));
 }
 
 Status check_options(const inlay_model_options& options) {

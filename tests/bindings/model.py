@@ -170,7 +170,9 @@ refused("batch is -2", open_model, batch=-2)
 reference = inlay.open("reference")
 slow = open_model(backend=reference, kv_type=b"f32", batch=2)
 expect([len(drawn) for _, drawn, _ in generate(slow, prompts[:3], tokens=3)] == [3, 3, 3], "the reference writes too")
-for each in (model, short, slow):
+coded = open_model(kv_type=b"int8")
+expect([len(drawn) for _, drawn, _ in generate(coded, prompts[:3], tokens=3)] == [3, 3, 3], "and so does a cache of int8")
+for each in (model, short, slow, coded):
     inlay.library.inlay_model_close(each)
 inlay.close(reference)
 print("OK")
