@@ -9,6 +9,9 @@
 #include <inlay/ops/linear_w4a16.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string>
 
 #include "npu_kernels/backend/features.hpp"
 #include "npu_kernels/backend/operator.hpp"
@@ -67,8 +70,13 @@ std::uint64_t bytes_of(const LinearW4a16<Host>& op) {
 
 }  // namespace
 
-Status declined(const Device& device, const LinearW4a16<Host>&) {
-  return lacks_products(device, DType::f16, DType::f32);
+// Codes are put in order word by word within a block (w4_weight.hpp).
+Status declined(const Device& device, const LinearW4a16<Host>& op) {
+  if (Status status = lacks_products(device, DType::f16, DType::f32); !status.ok()) return status;
+  const index block = device.fractal_block(DType::f16), codes = 32 / op.bits;
+  if (block % codes == 0 && std::has_single_bit(static_cast<std::uint64_t>(block / codes))) return {};
+  return unsupported(device.name + " multiplies f16 in steps of k = " + std::to_string(block) + "; for codes of " +
+                     std::to_string(op.bits) + " bits k must be " + std::to_string(codes) + " times a power of two");
 }
 
 Program program(GlobalMemory& memory, const LinearW4a16<Host>& op, const Choices& choices) {

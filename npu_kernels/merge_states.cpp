@@ -20,7 +20,7 @@ namespace inlay::npu {
 
 namespace {
 
-constexpr index tile_elements = 4096, widest = 2048, max_rows = 64;
+constexpr index most_elements = 4096, widest = 2048, max_rows = 64;  // of a tile
 
 struct MergeOperands {
   NdTensor parts, part_lse, out, lse;  // [states, tokens, heads, dim], [states, tokens, heads], ..
@@ -35,8 +35,12 @@ struct MergeOperands {
 // Heads of a token, or all heads of several.
 struct RowTile {
   index tokens, heads, columns;
-  explicit RowTile(const MergeOperands& op) : columns(std::clamp<index>(op.dim(), 2, widest)) {
-    const index rows = std::clamp<index>(tile_elements / columns, 1, max_rows);
+  RowTile(const Device& device, const MergeOperands& op) {
+    // Two parts on their way, one in f32, the sum and what goes out; the rest is for columns.
+    constexpr index bytes_of_an_element = 5 * sizeof(float) + 4;
+    const index fit = static_cast<index>(device.memory(Space::vector).bytes) / bytes_of_an_element;
+    columns = std::clamp<index>(op.dim(), 2, std::min(widest, round_down(fit, 64)));
+    const index rows = std::clamp<index>(std::min(most_elements, fit) / columns, 1, max_rows);
     heads = std::min(op.heads(), rows);
     tokens = std::min(op.tokens(), std::max<index>(1, rows / heads));
   }
@@ -48,7 +52,7 @@ class Merge {
   Merge(Core& core, const MergeOperands& op)
       : core_(core),
         op_(op),
-        tile_(op),
+        tile_(core.device(), op),
         chain_(core.auto_barrier(Pipe::vector)),
         rows_(tile_.tokens * tile_.heads),
         lse_in_(
@@ -168,7 +172,7 @@ Program program(GlobalMemory& memory, const MergeStates<Host>& op, const Choices
                       byte_size(DType::f32, operands.part_lse.size());
   return {.body = [operands](Core& core) { Merge(core, operands).run(); },
           .problem = {.bytes = static_cast<std::uint64_t>(bytes)},
-          .launch = {.cores = cores_for(RowTile(operands).count(operands), 2, memory.cores())}};
+          .launch = {.cores = cores_for(RowTile(memory.device(), operands).count(operands), 2, memory.cores())}};
 }
 
 template struct Operator<MergeStates<Host>>;

@@ -3,9 +3,12 @@
 # What an Npu keeps from call to call.
 inlay_add_test(npu_kept_programs npu/kept_programs.cpp inlay_npu)
 inlay_unoptimized(npu_kept_programs)
+inlay_add_test(npu_threads npu/threads.cpp inlay_npu)
 inlay_add_test(npu_packed_weights npu/packed_weights.cpp inlay_npu)
 inlay_add_test(npu_other_devices npu/other_devices.cpp inlay_npu nlohmann_json::nlohmann_json)
 inlay_unoptimized(npu_other_devices)
+inlay_add_test(npu_scarce_devices npu/scarce_devices.cpp inlay_npu nlohmann_json::nlohmann_json)
+inlay_unoptimized(npu_scarce_devices)
 
 # The tile machine, room by room: machine_<room>_<stem>. The operators' programs on it: npu_<room>_<stem>.
 function(inlay_add_machine_tests prefix)

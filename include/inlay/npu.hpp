@@ -6,7 +6,13 @@
 //   auto cost = estimate(*npu, RmsNorm<Host>{..});              // cycles on the device, without touching a buffer
 //
 // `functional` computes at once, `checked` proves each program's synchronisation as it runs: a race, a flag that is
-// left over or an unwritten output is the Status. Their bits agree. An Npu is used by one thread at a time.
+// left over or an unwritten output is the Status. Their bits agree.
+//
+// An Npu is used by one thread at a time: a call while another thread's is under way is refused with a Status that says
+// so, and leaves that call alone. Estimates may be asked for beside it, by any number of threads, of an NpuEstimator:
+//
+//   auto estimator = NpuEstimator::make({.device = "hexagon-htp-like"});
+//   auto cost = estimate(*estimator, RmsNorm<Host>{..});
 #pragma once
 
 #include <array>
@@ -47,6 +53,7 @@ struct NpuEstimate {
 };
 
 namespace npu {
+class Costs;
 class Runtime;
 struct Plan;  // npu_kernels/backend/plan.hpp
 }  // namespace npu
@@ -75,12 +82,30 @@ class Npu {
   std::unique_ptr<npu::Runtime> runtime_;
 };
 
+// What operators cost on a described device, apart from an Npu that runs them: any number of threads may ask one of it
+// at once. It knows of no packed weights: a linear costs what it does where its weight is laid out anew.
+class NpuEstimator {
+ public:
+  // Errors: as Npu::make. Of the options the mode is not looked at.
+  static Expected<NpuEstimator> make(const NpuOptions& options = {});
+  NpuEstimator(NpuEstimator&&) noexcept;
+  NpuEstimator& operator=(NpuEstimator&&) noexcept;
+  ~NpuEstimator();
+
+  npu::Costs& costs() const { return *costs_; }  // for npu_kernels/
+
+ private:
+  explicit NpuEstimator(std::unique_ptr<npu::Costs> costs);
+  std::unique_ptr<npu::Costs> costs_;
+};
+
 namespace npu {
 
 Status supports(const Npu& npu, const AnyOperator& op);
 std::size_t scratch_bytes(const Npu& npu, const AnyOperator& op);
 Status compute(const Npu& npu, const AnyOperator& op, const Workspace& workspace);
 Expected<NpuEstimate> estimate(const Npu& npu, const AnyOperator& op);
+Expected<NpuEstimate> estimate(const NpuEstimator& estimator, const AnyOperator& op);
 Expected<Plan> plan(const Npu& npu, const AnyOperator& op);  // what the estimate is read from
 std::size_t packed_bytes(const Npu& npu, const AnyOperator& op);
 Status pack(const Npu& npu, const AnyOperator& op, std::span<std::byte> memory);
@@ -110,14 +135,14 @@ template <class Op> Status compute(const Npu& npu, const Op& op, const Workspace
   return npu::about(op, [&](const npu::AnyOperator& any) { return npu::compute(npu, any, workspace); });
 }
 
-// Kept by operator, shapes, types and device: asked for again, it is there. What an operator refuses or the backend
-// declines has no estimate.
-template <class Op> Expected<NpuEstimate> estimate(const Npu& npu, const Op& op) {
+// Kept by operator, shapes, types and device: asked for again, it is there. What an operator refuses, the backend
+// declines or the device has no room for has no estimate.
+template <class Costs, class Op>
+requires std::is_same_v<Costs, Npu> || std::is_same_v<Costs, NpuEstimator> Expected<NpuEstimate> estimate(
+    const Costs& costs, const Op& op) {
   if (Status status = check(op); !status.ok()) return failure(std::move(status));
-  if (Status status = supports(npu, op); !status.ok()) return failure(std::move(status));
   if (has_experts(op)) return failure(unsupported("an estimate is of one expert: expert_ends must be left out"));
-  if (writes_nothing(op)) return NpuEstimate{};
-  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::estimate(npu, any); });
+  return npu::about(op, [&](const npu::AnyOperator& any) { return npu::estimate(costs, any); });
 }
 
 // A weight laid out once. The contracts' packed forms are those of every backend; where a device's units read another

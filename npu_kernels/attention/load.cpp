@@ -20,7 +20,7 @@ void load_rows(const AttentionCall& problem, const Cached& cached, const TokenRa
 }  // namespace
 
 void make_cache_blocks(Core& core, const AttentionCall& p, const CacheBlocks& to) {
-  const index tokens = 128, dim = std::max(p.k.dim, p.v.dim);
+  const index tokens = to.tokens, dim = std::max(p.k.dim, p.v.dim);
   Ring in = core.ring("rows", Space::vector, {tokens, dim}, DType::f16, {2, Pipe::load_vector, Pipe::vector});
   Ring out = core.ring("blocks", Space::vector, {tokens, dim}, DType::f16, {2, Pipe::vector, Pipe::store}, Layout::nz);
   const AutoBarrier chain = core.auto_barrier(Pipe::vector);

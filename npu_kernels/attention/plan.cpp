@@ -51,6 +51,16 @@ std::pair<AttentionPlan, std::vector<QueryTile>> of_rows(const Device& device, A
   return planned;
 }
 
+// Tokens of K or V that a vector unit makes blocks of at a time: two tiles of rows and two of blocks are its memory's.
+// None: it has no room for them.
+index blocks_at_once(const Device& device, const AttentionCall& problem) {
+  constexpr index longest = 128;
+  const index dim = std::max(problem.k.dim, problem.v.dim);
+  const index row = columns_of_lines(device, dim) + round_up(dim, device.fractal_block(DType::f16));
+  const index of_step = 2 * row * round_up(block_keys, device.matrix.m_granule) * byte_size(DType::f16, 1);
+  return std::min(longest, static_cast<index>(device.memory(Space::vector).bytes) / of_step * block_keys);
+}
+
 // Do K and V as blocks of the matrix unit's pay, made once? Where the way into staging is slow to change rows into
 // blocks, and so many units of a prompt load each tile that the vector units do it before. In f32 the softmax is longer
 // than the loads.
@@ -60,6 +70,7 @@ bool blocks_pay(const Device& device, const AttentionCall& problem, const std::v
   constexpr double spared = 6;
   const double extra = device.path(Space::global, Space::staging)->nd2nz_extra();
   if (!plan.numbers.f16_scores || plan.v == Repack::transposed || extra <= 0) return false;
+  if (blocks_at_once(device, problem) == 0) return false;
   index seen = 0, loaded = 0;
   for (const AttentionSequence& s : problem.sequences) seen += seen_keys(problem, s) * problem.kv_heads();
   for (const QueryTile& unit : units) loaded += std::max<index>(0, unit.end - unit.begin);
@@ -68,6 +79,7 @@ bool blocks_pay(const Device& device, const AttentionCall& problem, const std::v
 
 CacheBlocks cache_blocks(GlobalMemory& memory, const AttentionCall& problem) {
   CacheBlocks result;
+  result.tokens = blocks_at_once(memory.device(), problem);
   for (const AttentionSequence& s : problem.sequences) {
     result.first.push_back(result.keys);
     result.keys += round_up(seen_keys(problem, s), block_keys);

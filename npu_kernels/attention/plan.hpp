@@ -55,6 +55,7 @@ struct CacheBlocks {
   Tensor k, v;               // workspace; none where rows are loaded as they lie
   std::vector<index> first;  // of a sequence's keys, in rows of the workspace of one head
   index keys = 0;            // of all sequences
+  index tokens = 0;          // that a vector unit makes at a time
   bool present() const { return k.present(); }
   // [keys, dim] of K or V of a sequence and a head.
   Tensor of(const Tensor& all, const AttentionCall& problem, index sequence, index kv_head, index dim) const;

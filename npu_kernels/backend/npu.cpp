@@ -56,12 +56,14 @@ std::vector<std::string_view> npu_devices() {
   return names;
 }
 
-Npu::Npu(std::unique_ptr<npu::Runtime> runtime) : runtime_(std::move(runtime)) {}
-Npu::Npu(Npu&&) noexcept = default;
-Npu& Npu::operator=(Npu&&) noexcept = default;
-Npu::~Npu() = default;
+namespace {
 
-Expected<Npu> Npu::make(const NpuOptions& wanted) {
+// With the device that the options name, once they are completed.
+struct Chosen {
+  NpuOptions options;
+  npu::Device device;
+};
+Expected<Chosen> chosen(const NpuOptions& wanted) {
   NpuOptions options = wanted;
   if (options.device.empty()) {
     const char* named = std::getenv("INLAY_NPU_DEVICE");
@@ -72,28 +74,86 @@ Expected<Npu> Npu::make(const NpuOptions& wanted) {
   if (options.cores > device->cores)
     return failure(invalid("cores is " + std::to_string(options.cores) + "; " + device->name + " has " +
                            std::to_string(device->cores)));
-  return Npu(std::make_unique<npu::Runtime>(std::move(options), std::move(*device)));
+  return Chosen{std::move(options), std::move(*device)};
+}
+
+}  // namespace
+
+Npu::Npu(std::unique_ptr<npu::Runtime> runtime) : runtime_(std::move(runtime)) {}
+Npu::Npu(Npu&&) noexcept = default;
+Npu& Npu::operator=(Npu&&) noexcept = default;
+Npu::~Npu() = default;
+
+Expected<Npu> Npu::make(const NpuOptions& wanted) {
+  auto made = chosen(wanted);
+  if (!made) return failure(std::move(made.error()));
+  return Npu(std::make_unique<npu::Runtime>(std::move(made->options), std::move(made->device)));
 }
 
 const NpuOptions& Npu::options() const { return runtime_->options(); }
 const std::string& Npu::device_name() const { return runtime_->device().name; }
 
+NpuEstimator::NpuEstimator(std::unique_ptr<npu::Costs> costs) : costs_(std::move(costs)) {}
+NpuEstimator::NpuEstimator(NpuEstimator&&) noexcept = default;
+NpuEstimator& NpuEstimator::operator=(NpuEstimator&&) noexcept = default;
+NpuEstimator::~NpuEstimator() = default;
+
+Expected<NpuEstimator> NpuEstimator::make(const NpuOptions& wanted) {
+  auto made = chosen(wanted);
+  if (!made) return failure(std::move(made.error()));
+  return NpuEstimator(
+      std::make_unique<npu::Costs>(std::move(made->device), made->options.cores, made->options.activations));
+}
+
 namespace npu {
 
-Status supports(const Npu& npu, const AnyOperator& op) { return npu.runtime().supports(op); }
-std::size_t scratch_bytes(const Npu& npu, const AnyOperator& op) { return npu.runtime().scratch_bytes(op); }
-Status compute(const Npu& npu, const AnyOperator& op, const Workspace& workspace) {
-  return npu.runtime().compute(op, workspace);
+namespace {
+
+Status taken() {
+  return invalid(
+      "another thread is using this Npu; it must be one thread's at a time: make an Npu for each thread, and an "
+      "NpuEstimator for estimates beside them");
 }
-Expected<NpuEstimate> estimate(const Npu& npu, const AnyOperator& op) { return npu.runtime().estimate(op); }
-Expected<Plan> plan(const Npu& npu, const AnyOperator& op) { return npu.runtime().plan(op); }
-std::size_t packed_bytes(const Npu& npu, const AnyOperator& op) { return npu.runtime().packed_bytes(op); }
+
+}  // namespace
+
+Status supports(const Npu& npu, const AnyOperator& op) {
+  const Runtime::Turn turn = npu.runtime().turn();
+  return turn ? npu.runtime().supports(op) : taken();
+}
+std::size_t scratch_bytes(const Npu& npu, const AnyOperator& op) {
+  const Runtime::Turn turn = npu.runtime().wait_for_turn();
+  return npu.runtime().scratch_bytes(op);
+}
+Status compute(const Npu& npu, const AnyOperator& op, const Workspace& workspace) {
+  const Runtime::Turn turn = npu.runtime().turn();
+  return turn ? npu.runtime().compute(op, workspace) : taken();
+}
+Expected<NpuEstimate> estimate(const Npu& npu, const AnyOperator& op) {
+  const Runtime::Turn turn = npu.runtime().turn();
+  return turn ? npu.runtime().estimate(op) : failure(taken());
+}
+Expected<Plan> plan(const Npu& npu, const AnyOperator& op) {
+  const Runtime::Turn turn = npu.runtime().turn();
+  return turn ? npu.runtime().plan(op) : failure(taken());
+}
+std::size_t packed_bytes(const Npu& npu, const AnyOperator& op) {
+  const Runtime::Turn turn = npu.runtime().wait_for_turn();
+  return npu.runtime().packed_bytes(op);
+}
 Status pack(const Npu& npu, const AnyOperator& op, std::span<std::byte> memory) {
-  return npu.runtime().pack(op, memory);
+  const Runtime::Turn turn = npu.runtime().turn();
+  return turn ? npu.runtime().pack(op, memory) : taken();
+}
+Expected<NpuEstimate> estimate(const NpuEstimator& estimator, const AnyOperator& op) {
+  return estimator.costs().estimate(op);
 }
 
 }  // namespace npu
 
-std::size_t forget(const Npu& npu, std::span<const std::byte> memory) { return npu.runtime().packed().forget(memory); }
+std::size_t forget(const Npu& npu, std::span<const std::byte> memory) {
+  const npu::Runtime::Turn turn = npu.runtime().wait_for_turn();
+  return npu.runtime().packed().forget(memory);
+}
 
 }  // namespace inlay

@@ -36,7 +36,7 @@ double laid_out_cycles(const Device& device, const Products& p) {
 // of all columns of the depth. `own`: a core has all rows of its columns, and lays them out while the first rows are
 // multiplied.
 TileEstimate cheapest_tile(const Device& device, const Products& p, Extents all, Extents most, Extents unit, index sums,
-                         index cores, bool own) {
+                           index cores, bool own) {
   const MatrixRate* rate = device.rate(p.left.front().dtype, p.sum);
   const double products = rate->cycles / (rate->m * rate->n * rate->k);
   const double left = load_cycles(device, p.left.front()), right = load_cycles(device, p.right.front());
@@ -127,7 +127,7 @@ KeptBlock kept_block(const Device& device, const Products& p, Extents all, Exten
 ProductTiles largest_tiles(const Device& device, index cores, const Products& p, bool made) {
   const DType dtype = p.left.front().dtype;
   const MatrixRate* rate = device.rate(dtype, p.sum);
-  const index unit_m = std::max<index>({rate->m, device.matrix.m_granule, p.row_unit}), unit_n = rate->n,
+  const index unit_m = std::max<index>({rate->m, device.matrix.m_granule, p.row_unit}), unit_n = column_unit(*rate),
               unit_k = rate->k;
   const index in = byte_size(dtype, 1), out = byte_size(p.sum, 1);
   const auto bytes = [&](Space space) { return static_cast<index>(device.memory(space).bytes); };
@@ -154,7 +154,8 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     const index together = round_down(bytes(Space::vector) / 16 / (p.row_unit * out), unit_n);
     const Extents most{std::min(rows, bytes(Space::left) / 2 / (unit_k * in)),
                        std::min({columns, together, round_down(bytes(Space::right) / 2 / (unit_k * in), unit_k)})};
-    const TileEstimate shared_out = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, false);
+    const TileEstimate shared_out =
+        cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, false);
     TileEstimate best = shared_out;
     if (made && !shared) {
       const TileEstimate own = cheapest_tile(device, p, {rows, columns}, most, {unit_m, unit_n}, sums, cores, true);
@@ -220,6 +221,8 @@ ProductTiles largest_tiles(const Device& device, index cores, const Products& p,
     t.chunk_k = std::min(depth, round_up(blocked ? 128 : 512, unit_k));
     if (blocked) t.staged = 4;
     while (t.chunk_k > unit && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit;
+    while (t.staged > 2 && !fits(t.block_m, t.block_n, t.chunk_k)) --t.staged;
+    while (t.chunk_k > unit_k && !fits(t.block_m, t.block_n, t.chunk_k)) t.chunk_k -= unit_k;
     t.feed_k = std::min(t.feed_k, t.chunk_k);
     // The left operand is for all cores and comes from the L2, the right one from global memory, by turns in one queue.
     // Cores in step would leave global memory idle while all of them load from the L2.

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "npu_kernels/linear/operand.hpp"
@@ -90,6 +91,9 @@ struct ProductTiles {
   index handed;                // tiles of sums on their way through global memory
   index row_unit;
 };
+
+// Tiles of the result have so many columns, or whole multiples: whole steps of the unit, and whole panels of a weight.
+inline index column_unit(const MatrixRate& rate) { return std::lcm(index{rate.n}, panel_rows); }
 
 // How many cores a layer is worth.
 std::uint32_t cores_of_layer(const GlobalMemory& memory, index rows, index channels, index depth, index blocks);

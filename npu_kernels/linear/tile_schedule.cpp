@@ -22,9 +22,10 @@ std::vector<Slice> slices_of(const Products& p, index chunk_k, index first_k) {
   return slices;
 }
 
-// Chunks of 1, 2, .. steps, core by core.
+// Chunks of 1, 2, .. steps, core by core; a chunk may be shorter than a step.
 index first_chunk(const Core& core, const ProductTiles& t) {
-  return t.step_k * (1 + index{core.block_idx()} % (t.chunk_k / t.step_k));
+  const index steps = std::max<index>(1, t.chunk_k / t.step_k);
+  return std::min(t.chunk_k, t.step_k * (1 + index{core.block_idx()} % steps));
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ void make_room_for_epilogue(const Device& device, W4Groups& op) {
   while (!fits() && !t.keeps && t.chunk_k > block) t.chunk_k = round_up(t.chunk_k / 2, block);
   t.feed_k = std::min(t.feed_k, t.chunk_k);
   t.step_k = std::min(t.step_k, t.chunk_k);
-  while (!fits() && t.keeps && t.block_n == t.sum_n && t.sum_n > rate->n) t.block_n = t.sum_n -= rate->n;
+  const index columns = column_unit(*rate);
+  while (!fits() && t.keeps && t.block_n == t.sum_n && t.sum_n > columns) t.block_n = t.sum_n -= columns;
 }
 
 }  // namespace

@@ -65,9 +65,10 @@ index bytes_of_look_up(const Device& device, const W4Weight& weight, index depth
   return 2 * round_up(w4_codebook, granule) + looked_up_at_once(device, depth) * (CodeValues::bytes_of_code + 1);
 }
 
-// Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out.
-index bytes_of_stored_slot(const RowSource& codes) {
-  return 3 * 4 * panel_rows / codes.per_word() + 2 * 2 * panel_rows;
+// Two tiles of words and one of blocks of them, four bytes a word for 16 channels, and two of f16 on their way out,
+// whose blocks have the unit's rows.
+index bytes_of_stored_slot(const Device& device, const RowSource& codes) {
+  return 3 * 4 * panel_rows / codes.per_word() + 2 * 2 * round_up(panel_rows, device.matrix.m_granule);
 }
 
 }  // namespace
@@ -259,13 +260,13 @@ void W4Codes::look_up(const Tensor& tile, const Tensor& words) {
 index W4Codes::stored_slots_in(const Device& device, const W4Weight& weight, index bytes) {
   const index block = device.fractal_block(DType::f16);
   const index order = 2 * 4 * words_of_a_row(device, block / weight.codes.per_word());
-  return round_down(
-      (bytes - order - bytes_of_look_up(device, weight, weight.codes.depth)) / bytes_of_stored_slot(weight.codes),
-      std::max<index>(block, 64));
+  return round_down((bytes - order - bytes_of_look_up(device, weight, weight.codes.depth)) /
+                        bytes_of_stored_slot(device, weight.codes),
+                    std::max<index>(block, 64));
 }
 
 void make_w4_codes(Core& core, const W4Weight& weight, bool less_middle, const Operand& to) {
-  const index of_slot = bytes_of_stored_slot(weight.codes) / 3 * 4;
+  const index of_slot = bytes_of_stored_slot(core.device(), weight.codes) / 3 * 4;
   const index depth = w4_slots_at_once(core.device(), weight.codes.depth, of_slot);
   Scratch scratch(core);
   W4Codes make(core, scratch, weight, less_middle, depth, 2);

@@ -72,23 +72,28 @@ void DeviceReader::rest(const Node& root) {
 
 // Global memory's bandwidth, the cache before it, and what a scalar read of it costs.
 void DeviceReader::global_memory(const Node& root) {
-  const auto at_most_all = [&](const Node& node, double core, double all) {
+  const auto shared = [&](const Node& node, double core, double all) {
+    const double least = device_.cores * bandwidth.low;
+    if (ok() && all < least)
+      refuse(child(node.pointer, "bytes_per_cycle"), "is " + shown(all) + ": it must be at least " + shown(least) +
+                                                         ", " + shown(bandwidth.low) + " for each of " +
+                                                         std::to_string(device_.cores) + " cores");
     if (ok() && core > all)
       refuse(child(node.pointer, "bytes_per_cycle_core"),
              "is " + shown(core) + ": it must be at most bytes_per_cycle, " + shown(all));
   };
   const Node dram = object(get(root, "dram"), {"bytes_per_cycle", "bytes_per_cycle_core"});
-  figure(dram, "bytes_per_cycle", rate, device_.dram_bytes_per_cycle);
-  figure(dram, "bytes_per_cycle_core", rate, device_.dram_bytes_per_cycle_core);
-  at_most_all(dram, device_.dram_bytes_per_cycle_core, device_.dram_bytes_per_cycle);
+  figure(dram, "bytes_per_cycle", bandwidth, device_.dram_bytes_per_cycle);
+  figure(dram, "bytes_per_cycle_core", bandwidth, device_.dram_bytes_per_cycle_core);
+  shared(dram, device_.dram_bytes_per_cycle_core, device_.dram_bytes_per_cycle);
   if (const Node cache = get(root, "l2"); present(cache)) {
     Cache& l2 = device_.l2;
     const Node node = object(cache, {"bytes", "line", "bytes_per_cycle", "bytes_per_cycle_core", "latency", "hints"});
     figure(node, "bytes", cache_bytes, l2.bytes);
     figure(node, "line", line_bytes, l2.line);
-    figure(node, "bytes_per_cycle", rate, l2.bytes_per_cycle);
-    figure(node, "bytes_per_cycle_core", rate, l2.bytes_per_cycle_core);
-    at_most_all(node, l2.bytes_per_cycle_core, l2.bytes_per_cycle);
+    figure(node, "bytes_per_cycle", bandwidth, l2.bytes_per_cycle);
+    figure(node, "bytes_per_cycle_core", bandwidth, l2.bytes_per_cycle_core);
+    shared(node, l2.bytes_per_cycle_core, l2.bytes_per_cycle);
     figure(node, "latency", cycles, l2.latency);
     l2.hints = boolean(get(node, "hints"));
   }

@@ -115,11 +115,11 @@ Relayout DeviceReader::relayout(const Node& node) {
   if (node.json->is_string()) refuse_value(node, "null, \"free\" or an object");
   Relayout result;
   if (has(node, "pass_bytes_per_cycle")) {
-    figure(object(node, {"pass_bytes_per_cycle"}), "pass_bytes_per_cycle", rate, result.pass_bytes_per_cycle);
+    figure(object(node, {"pass_bytes_per_cycle"}), "pass_bytes_per_cycle", bandwidth, result.pass_bytes_per_cycle);
     return result;
   }
   const Node entry = object(node, {"bytes_per_cycle", "run_cycles"});
-  figure(entry, "bytes_per_cycle", rate, result.bytes_per_cycle);
+  figure(entry, "bytes_per_cycle", bandwidth, result.bytes_per_cycle);
   figure(entry, "run_cycles", cycles, result.run_cycles);
   return result;
 }
@@ -134,7 +134,7 @@ void DeviceReader::paths(const Node& list_node) {
     Path path{.from = static_cast<Space>(choice(get(entry, "from"), space_names)),
               .to = static_cast<Space>(choice(to, space_names)),
               .pipe = static_cast<Pipe>(choice(pipe, pipe_names))};
-    figure(entry, "bytes_per_cycle", rate, path.bytes_per_cycle);
+    figure(entry, "bytes_per_cycle", bandwidth, path.bytes_per_cycle);
     figure(entry, "half_burst", burst_bytes, path.half_burst);
     figure(entry, "latency", cycles, path.latency);
     path.nd2nz = relayout(get(entry, "nd2nz"));

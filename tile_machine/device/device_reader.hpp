@@ -29,7 +29,10 @@ class DeviceReader : private FigureReader {
  private:
   // Figures that several parts have.
   static constexpr Range alignment{1, 4096, true, true};
-  static constexpr Range rate{0x1p-20, 0x1p20, false};  // bytes per cycle, cycles per step: never zero
+  static constexpr Range rate{0x1p-20, 0x1p20, false};  // cycles per step: never zero
+  // Bytes per cycle. A transfer moves no fewer than 2^-18 (time/cost.hpp): those of a core, 256 at most in its queues
+  // and streams, share this where an estimate leaves them a quarter.
+  static constexpr Range bandwidth{0x1p-8, 0x1p20, false};
   static constexpr Range cycles{0, 0x1p20, false};
   static constexpr Range tile{1, 1024, true};
   static constexpr Range flag_count{1, 1024, true};

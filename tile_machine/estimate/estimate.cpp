@@ -26,7 +26,7 @@ tl::expected<EventLog, Status> events_of(const Device& device, const EstimateReq
   Machine machine(device, {.data = false, .local_footprints = local_footprints});
   const std::function<void(Core&)> body = program.build(machine);
   Outcome outcome = machine.run(body, program.launch);
-  if (!outcome.ok()) return tl::unexpected<Status>(invalid(program.name + ": " + outcome.reports.front().message));
+  if (!outcome.ok()) return tl::unexpected<Status>(unsupported(device.name + ": " + outcome.reports.front().message));
   return std::move(outcome.log);
 }
 

@@ -41,13 +41,14 @@ double MachineCore::scalar_read(const Tensor& tensor, index row, index column, S
   if (!usable("scalar_read", {&from}, site)) return 0;
   const Tile there = tile(from);
   if (replay_ != nullptr) return replay_->read(there);
+  const auto read = [&there] { return there.data == nullptr ? 0 : tiles::read(there, 0, 0); };
+  if (run_.rehearsal) return read();
   double value = 0;
   Work work;
   work.unit = Unit::scalar;
   work.in = work.out = from.dtype;
   work.elements = 1;
-  issue(Pipe::scalar, "scalar_read", site, work, {{from}},
-        [&value, there] { value = there.data == nullptr ? 0 : tiles::read(there, 0, 0); });
+  issue(Pipe::scalar, "scalar_read", site, work, {{from}}, [&value, &read] { value = read(); });
   return value;
 }
 

@@ -31,7 +31,7 @@ class FunctionalCore final : public MachineCore {
   void dispatch(const Entry& sync) override;
   void record_life(Event, std::uint32_t, Site) override {}
   bool mutated(MutationKind, const char*, Site) override { return false; }
-  bool computes(Pipe) const override { return true; }
+  bool computes(Pipe) const override { return !run_.rehearsal; }
   void multiply(const Tensor& acc, const Tensor& a, const Tensor& b, bool init, Site site) override;
 
   FunctionalRun& run_;

@@ -90,8 +90,8 @@ Outcome Machine::run(const std::function<void(Core&)>& program, Launch launch) {
   return outcome;
 }
 
-FunctionalMachine::FunctionalMachine(const Device& device, std::uint32_t cores, tiles::HostProduct product)
-    : GlobalMemory(device, cores, false), product_(product) {}
+FunctionalMachine::FunctionalMachine(const Device& device, std::uint32_t cores, tiles::HostProduct product, bool data)
+    : GlobalMemory(device, cores, false, data), data_(data), product_(product) {}
 
 std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& program, Launch launch,
                                            ReplayLog* replay) {
@@ -102,13 +102,15 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
                      .kinds = streams_of_a_core(device_, launch),
                      .memories = memories_,
                      .streams = streams_}};
+  run.rehearsal = !data_;
+  run.verbs_left = std::uint64_t{1} << 25;  // as many as a log may have (Options::entries)
   run.meetings.assign(cores * run.kinds.size(), 0);
   run.product = product_;
   run.host = &host_;
   run.replay = replay;
   if (replay != nullptr) replay->resume();
   run.streams.stuck = [&] {
-    if (run.failed) return;
+    if (run.failed || run.full) return;
     Report report;
     report.kind = ReportKind::deadlock;
     report.message = "a core waits for another one that never comes; a checked run names the lines";
@@ -117,7 +119,10 @@ std::vector<Report> FunctionalMachine::run(const std::function<void(Core&)>& pro
   const Streams::End end =
       run.streams.run(cores * static_cast<std::uint32_t>(run.kinds.size()), [&](std::uint32_t stream) {
         FunctionalCore core(run, stream);
-        program(core);
+        try {
+          program(core);
+        } catch (const LogIsFull&) {  // a rehearsal has seen enough
+        }
       });
   report_end(run, end);
   if (replay != nullptr && end == Streams::End::finished && !run.failed) replay->end();

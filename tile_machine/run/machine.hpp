@@ -69,12 +69,22 @@ class Machine : public GlobalMemory {
 class FunctionalMachine : public GlobalMemory {
  public:
   // `product`: the host's, for the matrix unit; without one the machine's own loop does it.
-  explicit FunctionalMachine(const Device& device, std::uint32_t cores = 0, tiles::HostProduct product = {});
+  explicit FunctionalMachine(const Device& device, std::uint32_t cores = 0, tiles::HostProduct product = {})
+      : FunctionalMachine(device, cores, product, true) {}
+  // One whose memories have addresses and no bytes: run() tells what a run with data would report, in the time that its
+  // verbs take without their arithmetic. A scalar_read gives what the caller's lists have, and zero of all else. Of a
+  // program of more than 2^25 verbs the first ones are looked at.
+  static FunctionalMachine without_data(const Device& device, std::uint32_t cores = 0) {
+    return FunctionalMachine(device, cores, {}, false);
+  }
   // Only capacity, alignment, illegal_path, use_after_release and deadlocks between cores are noticed. `replay`: what
   // is done is kept there; of one that has been replayed in part, only the rest is done.
   std::vector<Report> run(const std::function<void(Core&)>& program, Launch launch = {}, ReplayLog* replay = nullptr);
 
  private:
+  FunctionalMachine(const Device& device, std::uint32_t cores, tiles::HostProduct product, bool data);
+
+  const bool data_;
   Streams streams_;
   tiles::HostProduct product_;
   tiles::HostBuffers host_;

@@ -33,10 +33,13 @@ struct Run {
   Reports reports{};
   bool failed = false;  // after a report that leaves work out
   bool full = false;    // the log has as many entries as it may, or there is no memory for another one
+  // Of functional mode: verbs are looked at, so many, and none is carried out.
+  bool rehearsal = false;
+  std::uint64_t verbs_left = 0;
 };
 
-// Ends a program whose log is full, as not even the rest of its loops is worth its time: thrown where a ring's slot is
-// acquired, caught by the machine.
+// Ends a program whose log is full, or of which a rehearsal has seen enough, as not even the rest of its loops is worth
+// its time: thrown where a ring's slot is acquired, caught by the machine.
 struct LogIsFull {};
 
 class MachineCore : public Core {
@@ -123,7 +126,9 @@ class MachineCore : public Core {
 
   // Functional mode's work. `pointers`: of the step, to tensors that may lie in global memory.
   template <class Step> void perform(const Step& step, std::initializer_list<ReplayLog::Pointer> pointers = {}) {
-    if (replay_ == nullptr)
+    if (run_.rehearsal)
+      run_.full = run_.verbs_left == 0 || --run_.verbs_left == 0;
+    else if (replay_ == nullptr)
       step();
     else
       replay_->add(step, pointers);

@@ -59,8 +59,12 @@ TEST(activations_f16, attention_is_off_by_two_roundings) {
   }
 }
 
-void expect_prompt_within_bound(index tokens, NpuMode mode) {
-  constexpr index group = 4;
+// Of one head of the cache.
+struct Prompt {
+  index tokens, group = 4, dim = 64;
+};
+void expect_prompt_within_bound(const Prompt& prompt, NpuMode mode) {
+  const auto [tokens, group, dim] = prompt;
   RandomTensors tensors;
   FlashAttention<Host> op =
       FlashAttentionShape{.queries = tokens, .heads = group, .kv_heads = 1, .dim = dim}.make(tensors);
@@ -95,17 +99,25 @@ void expect_prompt_within_bound(index tokens, NpuMode mode) {
       worst = std::max<double>(worst, std::abs(results[1][i] - results[0][i]));
     std::printf("%s: %.2e of %.2e\n", std::string(device).c_str(), worst, bound);
     EXPECT_LE(worst, bound) << device;
-    EXPECT_GT(worst, 1e-6) << device << ": is it rounded at all?";
+    // Where wide heads do not fit beside the matrix unit, the vector units alone round nothing.
+    if (dim == 64 || device == "ascend-a2-like") {
+      EXPECT_GT(worst, 1e-6) << device << ": is it rounded at all?";
+    }
   }
 }
 
 TEST(activations_f16, a_prompt_is_off_by_the_roundings_of_its_scores) {
-  expect_prompt_within_bound(200, NpuMode::checked);
+  expect_prompt_within_bound({.tokens = 200}, NpuMode::checked);
 }
 
 // Several tiles, and so many units that the cache's blocks are made before.
 TEST(activations_f16, a_long_prompt_is_off_by_the_roundings_of_its_scores) {
-  expect_prompt_within_bound(900, NpuMode::functional);
+  expect_prompt_within_bound({.tokens = 900}, NpuMode::functional);
+}
+
+// Gemma's heads, of which a vector unit's memory holds fewer than 128 tokens as rows and as blocks.
+TEST(activations_f16, a_prompt_of_wide_heads_is_off_by_the_roundings_of_its_scores) {
+  expect_prompt_within_bound({.tokens = 256, .group = 8, .dim = 256}, NpuMode::functional);
 }
 
 }  // namespace

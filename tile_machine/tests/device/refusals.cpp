@@ -64,6 +64,14 @@ TEST(device, a_wrong_value_is_named_by_its_pointer) {
       {"/sources/spare", R"({"confidence": "assumed", "text": "of nothing"})",
        "/sources/spare is the source of no figure"},
 
+      // Slower than the model's smallest share of a bandwidth.
+      {"/dram/bytes_per_cycle_core/0", "0.003",
+       "/dram/bytes_per_cycle_core/0 is 0.003: it must be a number from 0.00390625"},
+      {"/dram/bytes_per_cycle/0", "0.09",
+       "/dram/bytes_per_cycle is 0.09: it must be at least 0.09375, 0.00390625 for each of 24 cores"},
+      {"/l2/bytes_per_cycle/0", "0.09", "/l2/bytes_per_cycle is 0.09: it must be at least 0.09375"},
+      {"/paths/0/bytes_per_cycle/0", "1e-5",
+       "/paths/0/bytes_per_cycle/0 is 1e-05: it must be a number from 0.00390625"},
       {"/dram/bytes_per_cycle_core/0", "900", "/dram/bytes_per_cycle_core is 900: it must be at most bytes_per_cycle"},
       {"/l2/bytes_per_cycle_core/0", "4000",
        "/l2/bytes_per_cycle_core is 4000: it must be at most bytes_per_cycle, 3784"},

@@ -1,0 +1,79 @@
+#include "npu_kernels/backend/costs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <inlay/core/threads.hpp>
+
+namespace inlay::npu {
+
+namespace {
+
+Device of_cores(Device device, std::uint32_t cores) {
+  if (cores > 0) device.cores = cores;
+  return device;
+}
+
+using Build = std::function<Program(GlobalMemory&)>;
+
+EstimateRequest request_of(const Device& device, std::string name, const Build& build) {
+  // One build for the problem and the launch, which the log is asked with.
+  PlanningMemory planning(device);
+  const Program plan = build(planning);
+  return {.name = std::move(name),
+          .sizes = {},
+          .types = {},
+          .problem = plan.problem,
+          .build = [&build](GlobalMemory& memory) { return build(memory).body; },
+          .launch = plan.launch};
+}
+
+}  // namespace
+
+std::byte* describe(CallKey& call, const AnyOperator& op, const Device& device, const PackedWeights& packed) {
+  call.start(op.name());
+  op.add_to(call);
+  const WeightForm weight = op.weight(device);
+  if (weight.place == nullptr) return nullptr;
+  const std::span<std::byte> blocks = packed.find(weight);
+  call.operand(ConstView<1>(blocks.data(), DType::i8, {static_cast<index>(blocks.size())}), false);
+  return blocks.data();
+}
+
+Costs::Costs(Device device, std::uint32_t cores, NpuActivations activations)
+    : device_(of_cores(std::move(device), cores)), activations_(activations) {}
+
+Expected<NpuEstimate> Costs::estimate(const AnyOperator& op, const PackedWeights& packed) {
+  if (Status status = op.refusal(device_); !status.ok()) return failure(std::move(status));
+  if (op.nothing_to_write()) return NpuEstimate{};
+  CallKey call;
+  std::byte* const blocks = describe(call, op, device_, packed);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const NpuEstimate* known = kept_.find(call.key())) return *known;
+  }
+  const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
+  auto found = npu::estimate(device_, request_of(device_, std::string(op.name()), build), threads());
+  if (!found) return failure(std::move(found.error()));
+  NpuEstimate estimate{found->cycles, found->us, found->bytes, found->bound, found->problem_share, found->us_at_share};
+  const std::lock_guard lock(mutex_);
+  kept_.make_room(max_kept);
+  return kept_.put(call.key(), std::move(estimate));
+}
+
+Expected<Plan> Costs::plan(const AnyOperator& op, const PackedWeights& packed) {
+  CallKey call;
+  std::byte* const blocks = describe(call, op, device_, packed);
+  const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
+  const EstimateRequest program = request_of(device_, std::string(op.name()), build);
+  auto log = events_of(device_, program);
+  if (!log) return failure(std::move(log.error()));
+  return Plan{std::move(*log), program.problem};
+}
+
+std::size_t Costs::known() const {
+  const std::lock_guard lock(mutex_);
+  return std::max(kept_.size(), of_variants_.known());
+}
+
+}  // namespace inlay::npu
