@@ -28,9 +28,10 @@ constexpr index most_rows = index{1} << 24;  // that f32 counts
 // Tokens that fit into the vector unit's memory at once.
 index tokens_that_fit(const Device& device, const MoeRouting<Host>& op) {
   const index experts = op.logits.extents[1] + 8, top_k = op.weights.extents[1] + 8, groups = op.groups + 8;
+  const index number = device.memory(Space::vector).align;  // of a token: a granule
   const index shared = 4096 + 14 * index{sizeof(float)} * experts;
   const index each = experts * (4 * index{sizeof(float)} + 2 * bits(op.logits.dtype) / 8) +
-                     index{sizeof(float)} * (10 * top_k + 5 * groups + 3 * (experts / op.groups + 8) + 64);
+                     index{sizeof(float)} * (10 * top_k + 5 * groups + 3 * (experts / op.groups + 8) + 64) + number;
   return (static_cast<index>(device.memory(Space::vector).bytes) - shared) / each;
 }
 

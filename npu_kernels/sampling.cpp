@@ -1,7 +1,7 @@
 // The largest logit of each row: greedy sampling. What is drawn at random is drawn by the host.
 //
-//   load_vector  logits      vector  value, place = argmax of a part        scalar  the best part -> one token,
-//                                    sound = min(x == x): no NaN                    1 in probs
+//   load_vector  logits      vector  value, place = argmax of a part        scalar  the best part    store  one token,
+//                                    sound = min(x == x): no NaN                                            1 in probs
 //
 // A row is cut into segments, so that one row of a vocabulary keeps all vector units busy:
 //
@@ -9,10 +9,14 @@
 //                                    sync_all
 //   unit r  partial[row r, :] -> tokens[r]
 //
+// What the scalar units find goes through the vector unit's memory, out and in: 4 bytes of one beside 4 bytes of
+// another are in one line of caches that a device need not keep coherent.
+//
 // Comparisons alone: tokens are the reference's. A row with NaN or +infinity, or without a finite logit, gets -1.
 #include <inlay/ops/sampling.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -42,6 +46,12 @@ struct Best {
   index drawn() const { return sound ? token : -1; }
 };
 
+// A value and a place for each of some segments.
+std::array<TileForm, 2> pair(index segments) {
+  const Shape shape{1, std::max<index>(segments, 2)};
+  return {{{"value", Space::vector, shape, DType::f32}, {"place", Space::vector, shape, DType::i32}}};
+}
+
 class Greedy {
  public:
   Greedy(Core& core, const GreedyOperands& op)
@@ -51,7 +61,8 @@ class Greedy {
         same_(core.alloc("x == x", Space::vector, {1, op.part}, DType::f32)),
         value_(core.alloc("largest", Space::vector, {op.parts, 2}, DType::f32)),
         sound_(core.alloc("sound", Space::vector, {op.parts, 2}, DType::f32)),
-        place_(core.alloc("places", Space::vector, {op.parts, 2}, DType::i32)) {}
+        place_(core.alloc("places", Space::vector, {op.parts, 2}, DType::i32)),
+        out_(core.ring<2>("partial", pair(1), {2, Pipe::scalar, Pipe::store})) {}
 
   void segment(index row, index segment) {
     const index vocab = op_.logits.extent(1), begin = segment * op_.parts * op_.part;
@@ -79,8 +90,14 @@ class Greedy {
       best.meet(sound ? core_.scalar_read(value_, part, 0) : std::nan(""),
                 begin + part * op_.part + static_cast<index>(core_.scalar_read(place_, part, 0)));
     }
-    core_.scalar_write(op_.values, row, segment, best.sound ? best.value : std::nan(""));
-    core_.scalar_write(op_.places, row, segment, static_cast<double>(best.token));
+    const auto partial = out_.acquire();
+    core_.scalar_write(partial[0], 0, 0, best.sound ? best.value : std::nan(""));
+    core_.scalar_write(partial[1], 0, 0, static_cast<double>(best.token));
+    out_.commit();
+    const auto found = out_.wait();
+    core_.copy(op_.values.slice(row, 1, segment, 1), found[0].slice(0, 1, 0, 1));
+    core_.copy(op_.places.slice(row, 1, segment, 1), found[1].slice(0, 1, 0, 1));
+    out_.release();
   }
 
  private:
@@ -88,6 +105,7 @@ class Greedy {
   const GreedyOperands& op_;
   Ring in_;
   Tensor same_, value_, sound_, place_;
+  TupleRing<2> out_;
 };
 
 void clear(Core& core, const NdTensor& probs, index part) {
@@ -102,6 +120,51 @@ void clear(Core& core, const NdTensor& probs, index part) {
   }
 }
 
+// The best of the segments of each row, which others have found.
+class Drawn {
+ public:
+  Drawn(Core& core, const GreedyOperands& op)
+      : core_(core),
+        op_(op),
+        in_(core.ring<2>("partials", pair(op.segments), {1, Pipe::load_vector, Pipe::scalar})),
+        out_(core.ring("token", Space::vector, {1, 2}, op.tokens.first.dtype, {1, Pipe::scalar, Pipe::store})) {
+    if (!op.probs.present()) return;
+    one_ = core.alloc("one", Space::vector, {1, 2}, DType::f32);
+    core.vfill(one_, 1);
+    core.set(Pipe::vector, Pipe::store, 0);
+    core.wait(Pipe::vector, Pipe::store, 0);
+  }
+
+  void row(index row) {
+    const auto of_row = [&](const Tensor& all) { return all.slice(row, 1, 0, op_.segments); };
+    const auto part = [&](const Tensor& tile) { return tile.slice(0, 1, 0, op_.segments); };
+    const auto to = in_.acquire();
+    core_.copy(part(to[0]), of_row(op_.values));
+    core_.copy(part(to[1]), of_row(op_.places));
+    in_.commit();
+    const auto partials = in_.wait();
+    Best best;
+    for (index segment = 0; segment < op_.segments; ++segment)
+      best.meet(core_.scalar_read(partials[0], 0, segment),
+                static_cast<index>(core_.scalar_read(partials[1], 0, segment)));
+    in_.release();
+    const index token = best.drawn();
+    core_.scalar_write(out_.acquire(), 0, 0, static_cast<double>(token));
+    out_.commit();
+    const auto first = [](const Tensor& tile) { return by_axes(tile.slice(0, 1, 0, 1)).at(0, 0); };
+    core_.copy(op_.tokens.slice(0, row, 1), first(out_.wait()));
+    out_.release();
+    if (op_.probs.present() && token >= 0) core_.copy(op_.probs.at(0, row).slice(0, token, 1), first(one_));
+  }
+
+ private:
+  Core& core_;
+  const GreedyOperands& op_;
+  TupleRing<2> in_;
+  Ring out_;
+  Tensor one_;
+};
+
 void greedy(Core& core, const GreedyOperands& op) {
   const index rows = op.logits.extent(0);
   if (op.probs.present()) clear(core, op.probs, op.part);
@@ -111,15 +174,8 @@ void greedy(Core& core, const GreedyOperands& op) {
       program.segment(item / op.segments, item % op.segments);
   }
   core.sync_all();
-  for (index row = core.vector_worker(); row < rows; row += core.vector_workers()) {
-    Best best;
-    for (index segment = 0; segment < op.segments; ++segment)
-      best.meet(core.scalar_read(op.values, row, segment),
-                static_cast<index>(core.scalar_read(op.places, row, segment)));
-    const index token = best.drawn();
-    core.scalar_write(op.tokens.slice(0, row, 1).matrix(), 0, 0, static_cast<double>(token));
-    if (op.probs.present() && token >= 0) core.scalar_write(op.probs.at(0, row).slice(0, token, 1).matrix(), 0, 0, 1);
-  }
+  Drawn drawn(core, op);
+  for (index row = core.vector_worker(); row < rows; row += core.vector_workers()) drawn.row(row);
 }
 
 // Nothing is left to draw: every filter but typical_p and xtc keeps the largest.

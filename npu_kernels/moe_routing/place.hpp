@@ -18,6 +18,7 @@ class MoePlace {
                        {2, Pipe::load_vector, Pipe::vector})),
         rows_(core.ring("rows", Space::vector, moe_wide(op.tile, op.top_k()), DType::i32,
                         {1, Pipe::vector, Pipe::store})),
+        numbers_(core.ring("tokens", Space::vector, moe_wide(op.tile, 1), DType::i32, {1, Pipe::vector, Pipe::store})),
         next_(moe_tile(core, "next rows", op.tile, op.top_k())),
         base_(row("rows before")),
         total_(row("rows of experts")),
@@ -92,19 +93,24 @@ class MoePlace {
     }
   }
 
+  // Element by element: neighbours are other units', and no line of a scalar unit's cache.
   void name_tokens(const Tensor& rows, index t) {
+    core_.viota(numbers_.acquire().slice(0, rows.rows(), 0, 1), {.first = static_cast<double>(t), .row_step = 1});
+    numbers_.commit();
     core_.set(Pipe::vector, Pipe::scalar, 0);
     core_.wait(Pipe::vector, Pipe::scalar, 0);
-    const Tensor tokens = op_.row_tokens.matrix();
+    const Tensor numbers = numbers_.wait();
     for (index r = 0; r < rows.rows(); ++r)
       for (index j = 0; j < op_.top_k(); ++j)
-        core_.scalar_write(tokens, 0, static_cast<index>(core_.scalar_read(rows, r, j)), static_cast<double>(t + r));
+        core_.copy(op_.row_tokens.slice(0, static_cast<index>(core_.scalar_read(rows, r, j)), 1),
+                   by_axes(numbers.slice(r, 1, 0, 1)).at(0, 0));
+    numbers_.release();
   }
 
   Core& core_;
   const MoeRoutingOperands& op_;
   const MoeRoutingTiles& tiles_;
-  Ring counts_, ends_, ids_, rows_;
+  Ring counts_, ends_, ids_, rows_, numbers_;
   const Tensor next_, base_, total_, running_, shifted_, from_;
 };
 

@@ -161,6 +161,15 @@ TEST(npu_threads, estimates_of_several_threads_beside_runs_are_those_of_one) {
   }
 }
 
+TEST(npu_threads, an_estimator_counts_the_cores_that_programs_may_use) {
+  const auto all = NpuEstimator::make({.device = "ascend-a2-like"});
+  const auto one = NpuEstimator::make({.device = "ascend-a2-like", .cores = 1});
+  ASSERT_TRUE(all.has_value() && one.has_value());
+  AbsentTensors tensors;
+  const auto norm = RmsNormShape{.rows = 512, .dim = 1024}.make(tensors);
+  EXPECT_GT(estimate(*one, norm)->cycles, 4 * estimate(*all, norm)->cycles);
+}
+
 TEST(npu_threads, an_estimator_refuses_what_an_npu_refuses) {
   EXPECT_EQ(NpuEstimator::make({.device = "nobody"}).error().code(), StatusCode::not_found);
   const auto estimator = NpuEstimator::make({.device = "systolic32", .cores = 1});

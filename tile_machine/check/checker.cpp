@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tile_machine/check/lifetimes.hpp"
+#include "tile_machine/check/scalar_lines.hpp"
 
 namespace inlay::npu {
 namespace {
@@ -30,6 +31,40 @@ class Findings {
       report->message = here + " uses " + bytes + ", released at " + there;
     else
       report->message = here + " places " + bytes + " where the allocation of " + there + " still lives";
+  }
+
+  void add(const ScalarLines::Finding& finding) {
+    Report* report = fresh(ReportKind::incoherent, finding.entry, finding.earlier);
+    if (report == nullptr) return;
+    const Footprint& at = log_.footprints[finding.footprint];
+    const std::string here = entry(finding.entry), there = entry(finding.earlier),
+                      bytes = bytes_of(at.buffer, at.begin);
+    if (finding.entry == finding.earlier) {
+      report->missing = "scalar_clean";
+      report->message =
+          here + " writes " + bytes + ", which stays in its scalar unit's cache; no scalar_clean is after it";
+      return;
+    }
+    const char* const meets = log_.entries[finding.entry].line != LineVerb::none ? " gives up "
+                              : at.write                                         ? " writes "
+                                                                                 : " reads ";
+    report->message = here + meets + bytes;
+    if (finding.fault == ScalarLines::Fault::not_clean) {
+      report->missing = "scalar_clean";
+      report->message += ", of whose line " + there +
+                         " wrote what stays in its scalar unit's cache; no scalar_clean is after " +
+                         line(finding.earlier) + " and before " + line(finding.entry);
+    } else if (finding.fault == ScalarLines::Fault::stale) {
+      report->missing = "scalar_invalidate";
+      report->message += " in a line that its scalar unit has had since before " + there +
+                         " wrote it; no scalar_invalidate is after " + line(finding.earlier) + " and before " +
+                         line(finding.entry);
+    } else {
+      report->missing = "scalar_clean, sync, scalar_invalidate";
+      report->message +=
+          " in a line of which " + there +
+          " writes another part: the one that goes back to memory last has old bytes where the other wrote";
+    }
   }
 
   void add_unpaired_wait(std::uint32_t e) {
@@ -168,14 +203,17 @@ std::vector<Report> check(const EventLog& log, const Device& device) {
   Clocks clocks(log, device, order);
   History history(log, device, latest_pairs);
   Lifetimes lifetimes(log);
+  ScalarLines scalar_lines(log, device);
   while (clocks.next()) {
     const std::uint32_t e = clocks.entry();
     for (const Race& race : history.visit(clocks)) findings.add(race);
     for (const auto& finding : lifetimes.visit(e)) findings.add(finding);
+    for (const auto& finding : scalar_lines.visit(clocks)) findings.add(finding);
     if (!clocks.has_room()) findings.add_overrun(e, order.room_of[e]);
     if (!clocks.has_turn()) findings.add_ambiguous(order.turn_of[e], e);
     findings.check_id(e);
   }
+  for (const auto& finding : scalar_lines.end()) findings.add(finding);
   for (const std::uint32_t e : order.unpaired_waits) findings.add_unpaired_wait(e);
   for (const std::uint32_t e : order.leftover_sets) findings.add_leftover_set(e);
   for (const std::uint32_t e : order.overruns) findings.add_overrun(e, no_entry);

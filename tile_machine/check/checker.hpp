@@ -10,6 +10,8 @@
 //   flags         unpaired_wait, leftover_flag, deadlock; flag_overrun: a set that nothing orders after the
 //                 wait that makes room for it, or an id that the device does not have; ambiguous_flag: two
 //                 queues set (or wait for) one flag between streams or cores without an order between them
+//   scalar units  incoherent: what one wrote to global memory, or has read of it, where the device does not keep its
+//                 cache coherent (scalar_lines.hpp)
 //   allocations   uninitialised_read, use_after_release; capacity: two allocations in one place
 //
 // Executed paths only: the log of one run says nothing of the branches that it did not take, nor of other

@@ -200,10 +200,13 @@ struct Sync {
   std::uint32_t unit_flag_bytes = 0;
 };
 
-// Reads of global memory by the scalar unit, through a cache of its own.
+// Reads and writes of global memory by the scalar unit, through a cache of its own.
 struct ScalarReads {
-  double miss_cycles = 0;  // of a line that is not there
+  double miss_cycles = 0;  // of a line that is not there, or that is cleaned or invalidated
   std::uint32_t line = 64, lines = 256;
+  // false: what others write does not show in its lines until they are invalidated, nor what it writes to others until
+  // they are cleaned.
+  bool coherent = true;
 };
 
 // The cache between global memory and the cores. What is there costs global memory nothing.

@@ -10,7 +10,7 @@
 //   cores, ghz   figures
 //   dram         {bytes_per_cycle, bytes_per_cycle_core}
 //   l2           null | {bytes, line, bytes_per_cycle, bytes_per_cycle_core, latency, hints}
-//   scalar       {miss_cycles, line, lines}
+//   scalar       {miss_cycles, line, lines, coherent}
 //   memories     [{name, bytes, align, granule}, ..], the first is global memory
 //   spaces       {"<role>": "<memory>", ..}: roles may share a memory
 //   queues       [{name, issue_cycles, depth, in_order_visible, outstanding}, ..]
@@ -97,10 +97,11 @@ void DeviceReader::global_memory(const Node& root) {
     figure(node, "latency", cycles, l2.latency);
     l2.hints = boolean(get(node, "hints"));
   }
-  const Node scalar = object(get(root, "scalar"), {"miss_cycles", "line", "lines"});
+  const Node scalar = object(get(root, "scalar"), {"miss_cycles", "line", "lines", "coherent"});
   figure(scalar, "miss_cycles", cycles, device_.scalar.miss_cycles);
   figure(scalar, "line", line_bytes, device_.scalar.line);
   figure(scalar, "lines", line_count, device_.scalar.lines);
+  device_.scalar.coherent = boolean(get(scalar, "coherent"));
 }
 
 Status DeviceReader::read(const Json& json) {

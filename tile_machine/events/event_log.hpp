@@ -7,6 +7,8 @@
 // Meaning. Each core has one scalar stream, or several (device.streams), that issue entries into in-order
 // queues (device.queues), each stream into queues of its own. An entry of a queue starts after its
 // predecessors in that queue, and after its scalar stream issued it.
+//   clean, invalidate  work of the scalar unit (Entry::line): from then on memory has what it wrote of the footprint's
+//                         lines; it has none of them, and reads them anew
 //   set(from, to, flag)   entry of `from`'s queue: done when all earlier entries of that queue are done
 //   wait(from, to, flag)  entry of `to`'s queue: later entries of that queue start after the matching set;
 //                         the n-th wait of a channel (core, from, to, flag) takes its n-th set. With
@@ -72,6 +74,9 @@ enum class Change : std::uint8_t { none, nd2nz, turn };
 
 enum class Unit : std::uint8_t { none, dma, matrix, vector, scalar };
 
+// What the scalar unit does to lines of its cache of global memory, in place of a read or write.
+enum class LineVerb : std::uint8_t { none, clean, invalidate };
+
 // What an entry costs: units, not cycles. The timing model turns them into cycles.
 struct Work {
   Unit unit = Unit::none;
@@ -97,6 +102,7 @@ struct Entry {
   std::uint8_t peer_stream = 0;                       // stream_*: the other stream
   Pipe pipe = Pipe::scalar;                           // whose queue holds it: of a set `from`, of a wait `to`
   Pipe from = Pipe::scalar, to = Pipe::scalar;        // set, wait, stream_*
+  LineVerb line = LineVerb::none;                     // work of the scalar unit
   std::uint16_t flag = 0;                             // set, wait, stream_*, cross_*
   std::uint16_t peer = 0;                             // cross_*: the other core
   std::uint32_t buffer = 0;                           // allocate, release

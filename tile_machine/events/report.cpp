@@ -6,9 +6,9 @@ namespace inlay::npu {
 
 std::string_view name(ReportKind kind) {
   constexpr std::string_view table[report_kinds] = {
-      "race_raw",     "race_war",       "race_waw",     "uninitialised_read", "use_after_release",
-      "capacity",     "alignment",      "illegal_path", "unpaired_wait",      "leftover_flag",
-      "flag_overrun", "ambiguous_flag", "deadlock",     "core_overlap",       "redundant_sync"};
+      "race_raw",  "race_war",     "race_waw",      "uninitialised_read", "use_after_release", "capacity",
+      "alignment", "illegal_path", "unpaired_wait", "leftover_flag",      "flag_overrun",      "ambiguous_flag",
+      "deadlock",  "core_overlap", "incoherent",    "redundant_sync"};
   return table[static_cast<int>(kind)];
 }
 

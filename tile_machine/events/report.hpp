@@ -28,9 +28,10 @@ enum class ReportKind : std::uint8_t {
   ambiguous_flag,      // which wait takes which set depends on the times
   deadlock,            // no core can go on
   core_overlap,        // two cores touch the same global bytes without an order, one of them writing
+  incoherent,          // a scalar unit's cache has other bytes of global memory than it, and somebody meets that
   redundant_sync       // removable: the order it makes exists without it
 };
-inline constexpr int report_kinds = 15;
+inline constexpr int report_kinds = 16;
 std::string_view name(ReportKind kind);
 
 // Where an entry stands: in the kernel's source, and in the run.

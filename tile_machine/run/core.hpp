@@ -172,6 +172,12 @@ class Core {
   // The streams with a vector unit write.
   virtual void scalar_write(const Tensor& to, index row, index column, double value, Site site = Site::current()) = 0;
 
+  // The scalar unit's cache of global memory, where the device leaves it to the program (ScalarReads::coherent; else
+  // nothing is done). clean: what this stream has written of the tensor's lines goes to memory, for others to read.
+  // invalidate: it has none of these lines, and sees what others wrote before.
+  virtual void scalar_clean(const Tensor& tensor, Site site = Site::current()) = 0;
+  virtual void scalar_invalidate(const Tensor& tensor, Site site = Site::current()) = 0;
+
   // A report of a helper that finds its arguments wrong; what follows is left out.
   virtual void refuse(const char* what, const std::string& why, Site site) = 0;
 

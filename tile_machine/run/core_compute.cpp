@@ -73,4 +73,21 @@ void MachineCore::scalar_write(const Tensor& destination, index row, index colum
   issue(Pipe::scalar, "scalar_write", site, work, {{to, true}}, body, {{body.to.form, body.to.data}});
 }
 
+// Functional mode has one memory, and no caches.
+void MachineCore::tend(LineVerb what, const char* verb, const Tensor& tensor, Site site) {
+  const Tensor lines = resolve(tensor);
+  if (device().scalar.coherent || !usable(verb, {&lines}, site)) return;
+  if (lines.space != Space::global) return illegal(verb, describe(lines) + " is in no cache", site);
+  if (what == LineVerb::clean && !runs(Pipe::vector)) return;  // it writes nothing
+  if (!checked_ || mutated(MutationKind::drop_sync, verb, site)) return;
+  Entry work = entry(Event::work, Pipe::scalar, verb, site);
+  work.line = what;
+  work.work.unit = Unit::scalar;
+  work.work.in = work.work.out = lines.dtype;
+  work.work.elements = static_cast<std::uint64_t>(lines.elements());
+  std::vector<Footprint> footprints = no_footprints();
+  footprints.push_back(footprint({lines}));
+  enqueue(work, std::move(footprints), [] {});
+}
+
 }  // namespace inlay::npu

@@ -83,6 +83,10 @@ class MachineCore : public Core {
   void vunpack_nz(const Tensor& dst, const Tensor& a, Site site) override;
   double scalar_read(const Tensor& from, index row, index column, Site site) override;
   void scalar_write(const Tensor& to, index row, index column, double value, Site site) override;
+  void scalar_clean(const Tensor& tensor, Site site) override { tend(LineVerb::clean, "scalar_clean", tensor, site); }
+  void scalar_invalidate(const Tensor& tensor, Site site) override {
+    tend(LineVerb::invalidate, "scalar_invalidate", tensor, site);
+  }
   void refuse(const char* what, const std::string& why, Site site) override { illegal(what, why, site); }
   void set(Pipe from, Pipe to, std::uint16_t flag, Site site) override;
   void wait(Pipe from, Pipe to, std::uint16_t flag, Site site) override;
@@ -206,6 +210,7 @@ class MachineCore : public Core {
   Footprint footprint(const Access& access, const Region& region) const;  // of a part of it
   void add_footprints(std::vector<Footprint>& to, const NdTensor& tensor, bool write) const;
 
+  void tend(LineVerb what, const char* verb, const Tensor& tensor, Site site);
   const Path* legal_path(const char* verb, const Tensor& to, const Tensor& from, Site site);
   void move(const char* verb, const Tensor& to, const Tensor& from, Change change, Site site);
   bool reachable(const char* verb, const NdTensor& tensor, index run, Site site);

@@ -175,6 +175,7 @@ class ScalarCache {
  public:
   explicit ScalarCache(const ScalarReads& reads) : reads_(reads) {}
   void forget() { lines_.clear(); }
+  void forget(std::uint64_t address) { std::erase(lines_, address / reads_.line); }
   bool misses(std::uint64_t address) {
     const std::uint64_t line = address / reads_.line;
     const auto found = std::find(lines_.rbegin(), lines_.rend(), line);
@@ -198,9 +199,16 @@ class ScalarCaches {
   ScalarCaches(const EventLog& log, const Device& device, const EventOrder& order)
       : log_(log), order_(order), caches_(order.streams(), ScalarCache(device.scalar)) {}
   bool misses(const Entry& entry) {
-    bool missing = false;
-    for (const Footprint& at : footprints_of(log_, entry))
-      missing = missing || (at.memory == 0 && caches_[order_.stream_of(entry)].misses(at.begin));
+    const bool tends = entry.line != LineVerb::none;  // which takes a way to memory
+    bool missing = tends;
+    for (const Footprint& at : footprints_of(log_, entry)) {
+      if (at.memory != 0) continue;
+      ScalarCache& cache = caches_[order_.stream_of(entry)];
+      if (tends)
+        cache.forget(at.begin);
+      else
+        missing = cache.misses(at.begin) || missing;
+    }
     return missing;
   }
   void forget(const Entry& entry) { caches_[order_.stream_of(entry)].forget(); }
