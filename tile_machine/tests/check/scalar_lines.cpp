@@ -18,7 +18,8 @@ Device incoherent(std::uint32_t cores) {
 std::vector<Report> reports_of(const Device& device, const Program& program, bool workspace = false) {
   std::vector<float> values(64, 1);
   Machine machine(device);
-  const Tensor x = workspace ? machine.workspace("x", {4, 16}, DType::f32) : machine.global("x", std::span(values), {4, 16});
+  const Tensor x =
+      workspace ? machine.workspace("x", {4, 16}, DType::f32) : machine.global("x", std::span(values), {4, 16});
   return check(machine.run([&](Core& core) { program(core, x); }).log, device);
 }
 std::size_t count(const Program& program, const std::string& missing, std::uint32_t cores = 2, bool workspace = false) {
@@ -48,10 +49,12 @@ TEST(ScalarLines, ManyWritersOfOneLineLoseOneAnothersBytes) {
   Device coherent = incoherent(8);
   coherent.scalar.coherent = true;
   expect_no_reports(reports_of(coherent, program), "coherent");
-  expect_silent([](Core& core, const Tensor& x) {
-    write(core, x, core.block_idx(), 0);
-    core.scalar_clean(element(x, core.block_idx(), 0));
-  }, 4);
+  expect_silent(
+      [](Core& core, const Tensor& x) {
+        write(core, x, core.block_idx(), 0);
+        core.scalar_clean(element(x, core.block_idx(), 0));
+      },
+      4);
 }
 
 TEST(ScalarLines, TheyTakeTurnsBehindACleanAndASync) {
@@ -158,13 +161,16 @@ TEST(ScalarLines, AnOutputIsCleanedAtTheEndAndBeforeItIsForgotten) {
 
 TEST(ScalarLines, AReportNamesBothLinesAndTheBytes) {
   unsigned written = 0, read = 0;
-  const auto reports = reports_of(incoherent(2), [&](Core& core, const Tensor& x) {
-    if (core.block_idx() == 0) written = __LINE__ + 1;
-    if (core.block_idx() == 0) core.scalar_write(x, 1, 3, 2);
-    core.sync_all();
-    if (core.block_idx() == 1) read = __LINE__ + 1;
-    if (core.block_idx() == 1) core.scalar_read(x, 1, 3);
-  }, true);
+  const auto reports = reports_of(
+      incoherent(2),
+      [&](Core& core, const Tensor& x) {
+        if (core.block_idx() == 0) written = __LINE__ + 1;
+        if (core.block_idx() == 0) core.scalar_write(x, 1, 3, 2);
+        core.sync_all();
+        if (core.block_idx() == 1) read = __LINE__ + 1;
+        if (core.block_idx() == 1) core.scalar_read(x, 1, 3);
+      },
+      true);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].first.site.line(), read);
   EXPECT_EQ(reports[0].second.site.line(), written);
