@@ -41,7 +41,8 @@ class Costs {
   const Device device_;
   const NpuActivations activations_;
   CostCache of_variants_;
-  mutable std::mutex mutex_;  // of those that are kept
+  mutable std::mutex mutex_;  // of what follows
+  CallKey asked_;             // has its memory: whoever asks again takes none
   LruCache<NpuEstimate> kept_;
 };
 

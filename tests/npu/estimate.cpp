@@ -155,7 +155,7 @@ TEST(Estimate, OfAProgramThatTheMachineRefusesIsItsReport) {
                                            };
                                          }});
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message().find("too large: tile (1048576 x 8 f32) needs"), std::string_view::npos)
+  EXPECT_NE(result.error().message().find("systolic32: tile (1048576 x 8 f32) needs"), std::string_view::npos)
       << result.error().message();
 }
 

@@ -63,12 +63,13 @@ TEST(shares, greedy_sampling) {
     index rows;
     double floor;
   };
-  // One row on 24 cores is a matter of latencies: of the load, of meeting, of the scalar unit's reads.
+  // One row on 24 cores is a matter of latencies: of the load, of meeting, of the scalar unit's reads. What that finds
+  // goes through the vector unit's memory: 64 rows on hexagon-htp-like wait for it in 1% of their time.
   for (const Rows& c : {Rows{"ascend-a2-like", 1, 0},
                         {"hexagon-htp-like", 1, 0.9},
                         {"systolic32", 1, 0.95},
                         {"ascend-a2-like", 64, 0.75},
-                        {"hexagon-htp-like", 64, 0.95},
+                        {"hexagon-htp-like", 64, 0.94},
                         {"systolic32", 64, 0.95}}) {
     AbsentTensors tensors;
     expect_share("sampling, " + std::to_string(c.rows) + " x 128256", c.device, SamplingShape{c.rows}.make(tensors),
