@@ -193,7 +193,7 @@ inline Ran run_cache_blocks(const Device& device, const Options& options) {
     all.block = device.fractal_block(DType::f16);
     return all;
   };
-  const CacheBlocks to{blocks("k in blocks", 0), blocks("v in blocks", heads * rows * dim), {0}, rows};
+  const CacheBlocks to{blocks("k in blocks", 0), blocks("v in blocks", heads * rows * dim), {0}, rows, 128};
   Outcome outcome = machine.run([&](Core& core) {
     if (core.runs(Pipe::vector)) make_cache_blocks(core, problem, to);
   });
