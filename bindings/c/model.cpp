@@ -18,7 +18,6 @@
 #include "bindings/c/sized.hpp"
 
 struct inlay_model {
-  std::unique_ptr<inlay_backend> own;  // where the caller gave none
   std::unique_ptr<inlay::c::CallersThreads> threads;
   inlay::exec::Tokenizer tokenizer;
   inlay::exec::Server server;
@@ -46,7 +45,6 @@ struct Writing {
   void* user;
   std::size_t number;
   inlay_text result{};
-  bool done = false;
 
   bool say(const std::string& text, Token token) {
     return on_text == nullptr || on_text(user, number, text.data(), text.size(), token) != 0;
@@ -57,7 +55,6 @@ struct Writing {
     return wanted && !stops.stopped();
   }
   void finish(TextRequest::End how) {
-    done = true;
     result.end = static_cast<std::int32_t>(how) + INLAY_END_TOKENS;
     if (stops.stopped()) result.end = INLAY_END_STOP;
     if (result.end == INLAY_END_CALLER) return;
@@ -148,7 +145,7 @@ Status generate(inlay_model& model, const inlay_request& request, inlay_on_text 
   Submitted submitted{model.server, {}};
   for (std::size_t i = 0; i < request.prompt_count; ++i) {
     Writing& writing = *writings.emplace_back(
-        std::make_unique<Writing>(Writing{exec::StreamDecoder(model.tokenizer), *stops, on_text, user, i, {}, false}));
+        std::make_unique<Writing>(Writing{exec::StreamDecoder(model.tokenizer), *stops, on_text, user, i, {}}));
     const auto number_of =
         model.server.submit({.prompt = std::move(prompts[i]),
                              .tokens = request.tokens,

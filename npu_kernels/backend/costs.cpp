@@ -46,13 +46,14 @@ Costs::Costs(Device device, std::uint32_t cores, NpuActivations activations)
 Expected<NpuEstimate> Costs::estimate(const AnyOperator& op, const PackedWeights& packed) {
   if (Status status = op.refusal(device_); !status.ok()) return failure(std::move(status));
   if (op.nothing_to_write()) return NpuEstimate{};
+  CallKey call;
+  std::byte* blocks = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    describe(asked_, op, device_, packed);
+    blocks = describe(asked_, op, device_, packed);
     if (const NpuEstimate* known = kept_.find(asked_.key())) return *known;
+    call = asked_;
   }
-  CallKey call;
-  std::byte* const blocks = describe(call, op, device_, packed);
   const Build build = [&](GlobalMemory& memory) { return op.make_program(memory, choices(call, blocks)); };
   auto found = npu::estimate(device_, request_of(device_, std::string(op.name()), build), threads());
   if (!found) return failure(std::move(found.error()));
