@@ -30,9 +30,7 @@ const std::map<std::string, DType>& kv_types() {
 
 DType kv_type(const ModelOptions& options, const exec::ModelFile* file) {
   if (const auto named = kv_types().find(options.kv_type); named != kv_types().end()) return named->second;
-  // A model whose linears are f32 is run in f32 throughout.
-  const exec::WeightTensor* q = file != nullptr ? file->find("blk.0.attn_q.weight") : nullptr;
-  return q != nullptr && q->type == GgmlType::F32 ? DType::f32 : DType::f16;
+  return file != nullptr ? file->kv_type() : DType::f16;
 }
 
 std::string kv_type_word(DType type) {

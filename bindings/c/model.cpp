@@ -185,10 +185,7 @@ class Busy {
 };
 
 Expected<DType> kv_type(const char* given, const exec::ModelFile& file) {
-  if (given == nullptr) {
-    const exec::WeightTensor* q = file.find("blk.0.attn_q.weight");
-    return q != nullptr && q->type == GgmlType::F32 ? DType::f32 : DType::f16;
-  }
+  if (given == nullptr) return file.kv_type();
   for (const DType type : {DType::f32, DType::f16, DType::bf16})
     if (inlay::name(type) == given) return type;
   if (std::string_view(given) == "int8") return DType::i8;

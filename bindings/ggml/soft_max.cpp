@@ -1,4 +1,5 @@
 // ggml's SOFT_MAX over rows, with a mask that repeats over heads and batches, and ALiBi: a slope a head that scales it.
+#include <inlay/core/attention.hpp>
 #include <inlay/ops/softmax.hpp>
 
 #include <cmath>
@@ -20,14 +21,9 @@ Parameters parameters(const ggml_tensor* op) {
   return read;
 }
 
-// Press et al., 2022: powers of 2^(-max_bias / n) for the first n heads, n a power of two, and for the others odd
-// powers of its root.
+// max_bias is the 8 of ALiBi's exponents.
 float slope_of(float max_bias, index head, index heads) {
-  if (max_bias <= 0) return 1;
-  const double n = std::exp2(std::floor(std::log2(static_cast<double>(heads))));
-  const double h = static_cast<double>(head);
-  return static_cast<float>(h < n ? std::exp2(-max_bias / n * (h + 1))
-                                  : std::exp2(-max_bias / 2 / n * (2 * (h - n) + 1)));
+  return max_bias > 0 ? static_cast<float>(std::pow(alibi_slope(head, heads), max_bias / 8)) : 1;
 }
 
 // The mask of batch i3 as Softmax takes it: its own memory where that is one matrix of f32 for all heads, else a matrix

@@ -75,6 +75,11 @@ index ModelFile::bytes() const {
   return sum;
 }
 
+DType ModelFile::kv_type() const {
+  const WeightTensor* const q = find("blk.0.attn_q.weight");
+  return q != nullptr && q->type == GgmlType::F32 ? DType::f32 : DType::f16;
+}
+
 void ModelFile::set_tensors(std::vector<WeightTensor> tensors, std::vector<std::shared_ptr<const Mapping>> memory) {
   std::sort(tensors.begin(), tensors.end(),
             [](const WeightTensor& a, const WeightTensor& b) { return a.name < b.name; });

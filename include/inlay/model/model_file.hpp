@@ -104,6 +104,8 @@ class ModelFile {
 
   // All weights together.
   index bytes() const;
+  // That of a cache of keys and values where nobody names one: f32 for a model whose linears are f32, else f16.
+  DType kv_type() const;
 
   // For loaders: the tensors and what keeps their memory.
   void set_tensors(std::vector<WeightTensor> tensors, std::vector<std::shared_ptr<const Mapping>> memory);
