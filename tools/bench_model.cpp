@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -351,7 +350,8 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--tokens", options->tokens, "Tokens to decode, with each of --plans")
       ->check(CLI::Range(1, 1 << 20));
   command.add_option("--plans", options->plans, "Passes that are captured and replayed, by turns")
-      ->transform(CLI::CheckedTransformer(plan_modes()))
+      ->transform(a_plan_mode())
+      ->type_name("TEXT")
       ->delimiter(',');
   command.add_option("--trace", options->trace,
                      "A file for Perfetto: what each operator and each thread does of a decoded token, and a table");

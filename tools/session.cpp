@@ -81,6 +81,21 @@ const std::map<std::string, exec::Plans>& plan_modes() {
   return modes;
 }
 
+CLI::Validator a_plan_mode() {
+  std::string names;
+  for (const auto& [name, plans] : plan_modes()) names += (names.empty() ? "{" : ",") + name;
+  names += '}';
+  // Of CLI11's own, one that takes words for numbers says the numbers too, and one of a byte as a letter.
+  return CLI::Validator(
+      [names](std::string& word) {
+        const auto found = plan_modes().find(word);
+        if (found == plan_modes().end()) return word + " not in " + names;
+        word = std::to_string(static_cast<int>(found->second));
+        return std::string();
+      },
+      names);
+}
+
 void Rounding::add_to(CLI::App& command) {
   command
       .add_option(
@@ -117,7 +132,8 @@ void ModelOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(0, 1 << 30));
   add_kv_type(command, kv_type);
   command.add_option("--plans", plans, "Passes that are captured once and replayed: docs/plans.md")
-      ->transform(CLI::CheckedTransformer(plan_modes()));
+      ->transform(a_plan_mode())
+      ->type_name("TEXT");
   rounding.add_to(command);
 }
 

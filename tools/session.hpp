@@ -29,6 +29,7 @@ void add_threads(CLI::App& command, int& threads, std::string& pool);
 
 // The words of --plans.
 const std::map<std::string, exec::Plans>& plan_modes();
+CLI::Validator a_plan_mode();  // its word
 
 // What is multiplied: --activations, "exact", "int8", "bf16" or the npu's "f16", and --attention, "exact" or "bf16".
 struct Rounding {

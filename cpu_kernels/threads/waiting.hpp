@@ -24,14 +24,15 @@ inline void pause() {
 #endif
 }
 
-// Until done(), or for `most`: whether it is.
-template <class Done> bool spin(std::chrono::microseconds most, Done&& done) {
+// Until done(), or for `most`: whether it is. Between two looks meanwhile() does a little, and says whether it did.
+template <class Done, class Meanwhile>
+bool spin(std::chrono::microseconds most, Done&& done, Meanwhile&& meanwhile) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + most;
   do
     for (int i = 0; i < 16; ++i) {
       if (done()) return true;
-      pause();
+      if (!meanwhile()) pause();
     }
   while (Clock::now() < end);
   return done();

@@ -27,6 +27,7 @@
 #include <inlay/core/threads.hpp>
 
 #include <inlay/core/float_modes.hpp>
+#include "cpu_kernels/threads/ahead.hpp"
 #include "cpu_kernels/threads/allowed.hpp"
 #include "cpu_kernels/threads/waiting.hpp"
 
@@ -45,8 +46,9 @@ inline constexpr std::chrono::nanoseconds min_loss{200'000}, longest_rest{100'00
 inline constexpr int rests = 8;
 
 struct Threads::Workers {
-  Workers(const Options& options, const std::vector<int>& processors)
-      : ranges(static_cast<std::size_t>(options.width)) {
+  // `reads`: what the next job reads, as far as it is known.
+  Workers(const Options& options, const std::vector<int>& processors, const Announced& reads)
+      : next_reads(reads), ranges(static_cast<std::size_t>(options.width)), ahead_of_caller(0, ranges.size()) {
     // Signals are for the program's own threads, but for those of what a thread itself does and of profilers' clocks.
     sigset_t others, before;
     sigfillset(&others);
@@ -93,7 +95,7 @@ struct Threads::Workers {
     call_sleepers(1);  // who calls another when it has its part
     take(0);
     const auto finished = [&] { return unfinished.load(std::memory_order_acquire) == 0; };
-    if (!spin(caller_spins, finished)) {
+    if (!spin(caller_spins, finished, [&] { return ahead_of_caller.ask(next_reads); })) {
       while (!finished()) {
         caller_sleeps.store(1);
         if (unfinished.load() != 0) sleep_while(caller_sleeps, 1);
@@ -117,8 +119,9 @@ struct Threads::Workers {
   void work(std::size_t self) {
     long preempted = preemptions();  // when it was asked last
     const auto called = [&] { return any(self) || ends.load() != 0; };
+    Announced::Reader ahead(self, ranges.size());
     for (;;) {
-      if (!spin(worker_spins, called)) {
+      if (!spin(worker_spins, called, [&] { return ahead.ask(next_reads); })) {
         const std::uint32_t seen = calls.load();
         sleepers.fetch_add(1);
         if (!called()) sleep_while(calls, seen);
@@ -197,6 +200,7 @@ struct Threads::Workers {
     }
   }
 
+  const Announced& next_reads;
   // On lines of their own: what is written by turns.
   alignas(64) std::atomic<index> unfinished{0};  // tasks that have not ended
   Word caller_sleeps{0};
@@ -210,6 +214,7 @@ struct Threads::Workers {
   std::atomic<bool> failed{false};
   std::exception_ptr error;
   std::vector<Range> ranges;  // 0: the caller's
+  Announced::Reader ahead_of_caller;
   std::vector<std::thread> workers;
 };
 

@@ -277,7 +277,7 @@ TEST_F(CommandLine, bench_measures_the_model_of_a_file) {
   for (const char* mode : {"off   ", "full  "})
     EXPECT_NE(outcome.out.find("\nplans " + std::string(mode) + " decode at depth     3"), std::string::npos)
         << outcome.out;
-  expect_refused("bench model " + model + " --plans on", {"--plans", "decode"});
+  expect_refused("bench model " + model + " --plans on", {"--plans: on not in {decode,full,off}"});
   expect_refused("bench model " + model + " --depth 100000", {"--depth", "context"});
 }
 
@@ -293,7 +293,7 @@ TEST_F(CommandLine, plans_are_chosen_and_change_no_text) {
     EXPECT_EQ(outcome.out, decode.out);
     EXPECT_NE(outcome.err.find("\npasses: " + counts + "\n"), std::string::npos) << outcome.err;
   }
-  expect_refused("run --plans on", {"--plans", "decode"});
+  expect_refused("run --plans on", {"--plans: on not in {decode,full,off}"});
 }
 
 // Slices of a thread are one behind another or one within another, or a viewer drops them: tasks in jobs, jobs in

@@ -9,10 +9,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <inlay/exec/plan/recorder.hpp>
 #include <inlay/ops/add.hpp>
 #include <inlay/ops/embedding.hpp>
+#include <inlay/ops/linear.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
 #include <inlay/ops/paged_attention.hpp>
 #include <inlay/ops/sampling.hpp>
 
@@ -242,6 +245,42 @@ TEST(plan_recorder, who_looks_on_is_told_before_and_behind_each_step) {
   Witness witness(y[0]);
   EXPECT_FALSE(tape->replay(witness).ok());
   EXPECT_EQ(witness.told, "add 1 from 0 to 2; add 1 from 2 to 4; sampling 1 from 4 to 4; ");
+}
+
+// Threads that wait ask for it (Parallel::Ahead): each linear, as it begins, tells what the next one reads.
+TEST(plan_recorder, a_linear_tells_what_the_next_one_reads) {
+  using Memory = std::pair<const void*, std::size_t>;
+  std::vector<Memory> told;
+  Parallel threads = serial();
+  threads.ahead = {&told, [](void* context, const void* begin, std::size_t bytes) {
+                     static_cast<std::vector<Memory>*>(context)->emplace_back(begin, bytes);
+                   }};
+  Chain chain{Cpu(threads)};
+  // y = W x four times, by a weight of rows, a packed one, codes of 4 bits and rows again; a sum between the first two.
+  std::vector<float> x(16, 1), y(16), rows(16 * 16), packed(16 * 16), last(2 * 16);
+  std::vector<std::uint8_t> codes(8 * 16);
+  std::vector<float> scales(16);
+  const View<2> from(x.data(), {1, 16}), to(y.data(), {1, 16});
+  const Linear<Host> of_rows{.x = from, .weight_rows = View<2>(rows.data(), {16, 16}), .y = to};
+  const Linear<Host> of_packed{
+      .x = from, .weight = View<3>(packed.data(), linear_packed_extents(16, 16, DType::f32)), .y = to};
+  const LinearW4a16<Host> of_codes{.x = from,
+                                   .codes = View<3>(codes.data(), {1, w4_steps(16, 4), 64}),
+                                   .scales = View<3>(scales.data(), {1, 1, 16}),
+                                   .y = to};
+  const Linear<Host> of_last{.x = from, .weight_rows = View<2>(last.data(), {2, 16}), .y = View<2>(y.data(), {1, 2})};
+  Recorder record(chain, {});
+  record(of_rows);
+  record(Add<Host>{.a = from, .b = from, .y = to});
+  record(of_packed);
+  record(of_codes);
+  record(of_last);
+  const auto tape = std::move(record).take();
+  ASSERT_TRUE(tape.has_value()) << tape.error().message();
+  EXPECT_TRUE(told.empty());
+  ASSERT_TRUE(ok(tape->replay()));
+  const std::vector<Memory> expected = {{packed.data(), 1024}, {codes.data(), 128}, {last.data(), 128}};
+  EXPECT_EQ(told, expected);
 }
 
 }  // namespace

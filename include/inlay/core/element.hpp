@@ -61,18 +61,17 @@ inline void store_element(void* data, DType type, index i, double value) {
   const auto write = [&](auto element) {
     std::memcpy(static_cast<char*>(data) + i * static_cast<index>(sizeof(element)), &element, sizeof(element));
   };
+  if (type == DType::f32) return write(static_cast<float>(value));
+  if (type == DType::f16) return write(f16(round_to_odd(value)));
+  if (type == DType::bf16) return write(bf16(round_to_odd(value)));
   const double rounded = round_to(type, value);
   switch (type) {
-    case DType::f32: return write(static_cast<float>(value));
-    case DType::f16: return write(f16(round_to_odd(value)));
-    case DType::bf16: return write(bf16(round_to_odd(value)));
     case DType::i8: return write(static_cast<std::int8_t>(rounded));
     case DType::u8: return write(static_cast<std::uint8_t>(rounded));
     case DType::i32: return write(static_cast<std::int32_t>(rounded));
     case DType::i64: return write(static_cast<std::int64_t>(rounded));
     case DType::boolean: return write(static_cast<std::uint8_t>(rounded));
-    case DType::i4:
-    case DType::u4: break;
+    default: break;
   }
   auto& byte = static_cast<std::uint8_t*>(data)[i / 2];
   const int nibble = static_cast<int>(rounded) & 15;

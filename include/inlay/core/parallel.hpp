@@ -2,6 +2,7 @@
 // tasks and returns when all are done. Kernels below it know no threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -37,6 +38,14 @@ struct Parallel {
   int width = 1;  // how many tasks run at once: kernels cut their work by it
   Run run = nullptr;
   double least = 20e-6;  // seconds of work that is worth handing out; 0 hands out everything
+
+  // Optional. Called with the memory that the job behind the next one will read from its beginning to its end, by its
+  // tasks in their order: threads that wait may ask for it. No result depends on it, nor need the memory be there.
+  struct Ahead {
+    void* context = nullptr;
+    void (*expect)(void* context, const void* begin, std::size_t bytes) = nullptr;
+  };
+  Ahead ahead = {};
 
   // Work is cut for more threads than there are, so that one which is kept off its core holds a small part of it; long
   // work finer still.

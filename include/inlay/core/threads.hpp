@@ -33,6 +33,8 @@
 
 namespace inlay {
 
+class Announced;
+
 class Threads {
  public:
   struct Options {
@@ -51,6 +53,8 @@ class Threads {
   Parallel parallel();
   // task(data, i) for each i < tasks; returns when all are done.
   void run(index tasks, void (*task)(void* data, index i), void* data);
+  // See Parallel::Ahead.
+  void expect(const void* begin, std::size_t bytes);
   // Ends the workers for good, unless a job is under way: from then on run() does all tasks itself.
   void close();
 
@@ -60,6 +64,7 @@ class Threads {
 
   Options options_;
   std::vector<int> processors_;       // that workers may use
+  std::unique_ptr<Announced> next_reads_;
   std::unique_ptr<Workers> workers_;  // made by the first job that is handed out
   std::atomic<bool> taken_{false};
 };

@@ -28,6 +28,9 @@
 #include <inlay/core/rebind.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/plan/tape.hpp>
+#include <inlay/ops/linear.hpp>
+#include <inlay/ops/linear_int8.hpp>
+#include <inlay/ops/linear_w4a16.hpp>
 
 namespace inlay::exec {
 
@@ -118,6 +121,8 @@ template <class Chain> class Recorder {
       }
       const std::size_t scratch = scratch_of_parts(link.backend, op);
       tape_.add(compute_as_captured<Link, Op>, &link, scratch, op, width_of(op));
+      if (const ByteRange weight = streamed(op); weight.begin != weight.end)
+        tape_.streams(reinterpret_cast<const void*>(weight.begin), weight.end - weight.begin);
       return check_scratch(link, link.scratch.get(link.backend, scratch), scratch);
     }
   }
@@ -130,7 +135,12 @@ template <class Chain> class Recorder {
 
   // What a tape calls.
   template <class Link, class Op> static Status compute_as_captured(const Tape::Step& step) {
-    return compute_in(*static_cast<Link*>(step.target), step.op<Op>(), step.scratch);
+    Link& link = *static_cast<Link*>(step.target);
+    if constexpr (requires { link.backend.parallel(); })
+      if (const Parallel::Ahead& ahead = link.backend.parallel().ahead;
+          step.ahead != nullptr && ahead.expect != nullptr)
+        ahead.expect(ahead.context, step.ahead, step.ahead_bytes);
+    return compute_in(link, step.op<Op>(), step.scratch);
   }
   template <class Link, class Op> static Status compute_with_contents(const Tape::Step& step) {
     Link& link = *static_cast<Link*>(step.target);
@@ -159,6 +169,19 @@ template <class Chain> class Recorder {
     return std::any_of(later_.begin(), later_.end(),
                        [&](const ByteRange& range) { return list.begin < range.end && range.begin < list.end; });
   }
+  // What a linear reads once, in the order of its outputs: of a mixture nobody knows which experts those are.
+  template <class Op> static ByteRange streamed(const Op&) { return {}; }
+  static ByteRange streamed(const Linear<Host>& op) {
+    if (op.expert_ends.present()) return {};
+    return op.weight.present() ? byte_range(op.weight) : byte_range(op.weight_rows);
+  }
+  static ByteRange streamed(const LinearInt8<Host>& op) {
+    return op.expert_ends.present() ? ByteRange{} : byte_range(op.weight);
+  }
+  static ByteRange streamed(const LinearW4a16<Host>& op) {
+    return op.expert_ends.present() ? ByteRange{} : byte_range(op.codes);
+  }
+
   // Of the first of an operator's results: how many elements one of its rows has.
   template <class Op> static index width_of(const Op& op) {
     index width = 0;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -40,18 +41,35 @@ class Tape {
     std::size_t bytes;    // to the next step
     std::string_view name;
     index width;  // as StepObserver's
+    // Of a step that streams memory: what the next such step will read, from its beginning to its end.
+    const void* ahead = nullptr;
+    std::size_t ahead_bytes = 0;
 
     template <class Op> const Op& op() const { return *reinterpret_cast<const Op*>(this + 1); }
   };
 
   template <class Op> void add(Step::Compute* compute, void* target, std::size_t scratch, const Op& op, index width) {
     static_assert(std::is_trivially_copyable_v<Op> && alignof(Op) <= alignof(Step) && sizeof(Op) % alignof(Step) == 0);
-    const Step step{compute, target, scratch, sizeof(Step) + sizeof(Op), Op::name, width};
-    const std::size_t at = memory_.size();
+    const Step step{.compute = compute,
+                    .target = target,
+                    .scratch = scratch,
+                    .bytes = sizeof(Step) + sizeof(Op),
+                    .name = Op::name,
+                    .width = width};
+    const std::size_t at = last_ = memory_.size();
     memory_.resize(at + step.bytes);
     std::memcpy(memory_.data() + at, &step, sizeof(Step));
     std::memcpy(memory_.data() + at + sizeof(Step), &op, sizeof(Op));
     ++steps_;
+  }
+
+  // The step that was added last reads this, from its beginning to its end: the one before it that did so will know.
+  void streams(const void* begin, std::size_t bytes) {
+    if (streaming_) {
+      Step& before = *reinterpret_cast<Step*>(memory_.data() + *streaming_);
+      before.ahead = begin, before.ahead_bytes = bytes;
+    }
+    streaming_ = last_;
   }
 
   // The first failure, behind which nothing is computed.
@@ -82,7 +100,8 @@ class Tape {
   }
 
   std::vector<std::byte> memory_;
-  std::size_t steps_ = 0;
+  std::size_t steps_ = 0, last_ = 0;      // where the last one lies
+  std::optional<std::size_t> streaming_;  // and the last that streams
 };
 
 }  // namespace inlay::exec
