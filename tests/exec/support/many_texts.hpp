@@ -73,8 +73,9 @@ struct Counts {
   index preemptions = 0, reused = 0, copies = 0;
 };
 
-inline std::unique_ptr<Engine> engine(const ModelConfig& config, const std::string& type, Eager run,
-                                      const EngineOptions& options) {
+template <class Run>
+std::unique_ptr<Engine> engine(const ModelConfig& config, const std::string& type, Run run,
+                               const EngineOptions& options) {
   auto weights = random_weights(config, type, serial(), 7);
   EXPECT_TRUE(weights.has_value());
   auto made = make_engine(config, std::move(*weights), std::move(run), options);
