@@ -115,7 +115,7 @@ bool compare_all(Cl& cl) {
   const View<3, Cl> head(a, DType::f32, {1, 1, 1}), pair(a, DType::f32, {1, 1, 2}), head_out(y, DType::f32, {1, 1, 1});
   const View<4, Cl> k(keys, DType::f32, {1, 16, 1, 1}), v(values, DType::f32, {1, 16, 1, 1});
   bool all = true;
-  all &= compare(cl, RmsNorm<Cl>{.x = row, .weight = {b, DType::f32, {1}}, .residual = out, .y = other, .eps = 1e-5f});
+  all &= compare(cl, RmsNorm<Cl>{.x = row, .weight = {b, DType::f32, {1}}, .residual = out, .y = row, .eps = 1e-5f});
   all &= compare(cl, Linear<Cl>{.x = row, .weight_rows = other, .y = out});
   all &= compare(cl, Rope<Cl>{.x = pair, .cos = other, .sin = other, .y = pair});
   all &= compare(cl, Swiglu<Cl>{.gate = row, .up = other, .y = row});

@@ -153,9 +153,9 @@ TEST_F(ClRecordings, what_cannot_be_recorded_is_refused) {
     return inner ? Status() : std::move(inner.error());
   });
   refused("a recording is under way", [&] { return cl_->replay(one); });
-  refused("rms_norm", [&] {
+  refused("weight is missing", [&] {
     if (Status status = step(); !status.ok()) return status;
-    return run(*cl_, RmsNorm<Cl>{.x = {y_, DType::f32, {rows, dim}}, .y = {y_, DType::f32, {rows, dim}}});
+    return run(*cl_, RmsNorm<Cl>{.x = {y_, DType::f32, {rows, dim}}, .weight = {}, .y = {y_, DType::f32, {rows, dim}}});
   });
 }
 

@@ -173,9 +173,9 @@ TEST(plans, one_of_another_generation_is_refused) {
 TEST(plan_cache, the_plan_used_last_stays) {
   PlanCache cache(Plans::full);
   const auto key = [](index tokens) { return PlanKey{.tokens = tokens}; };
-  for (index i = 0; i < 64; ++i) cache.keep(key(i), Plan({}, 0));
+  for (index i = 0; i < 64; ++i) cache.keep(key(i), Plan(Tape(), 0));
   EXPECT_NE(cache.find(key(0), 0), nullptr);
-  cache.keep(key(64), Plan({}, 0));
+  cache.keep(key(64), Plan(Tape(), 0));
   EXPECT_EQ(cache.size(), PlanCache::most);
   EXPECT_NE(cache.find(key(0), 0), nullptr);
   EXPECT_EQ(cache.find(key(1), 0), nullptr);
