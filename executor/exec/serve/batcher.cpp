@@ -67,6 +67,7 @@ void Batcher::replace(Request& request, Request& other) {
   List& list = erase(running_, request) ? running_ : waiting_;
   erase(waiting_, request);
   other.sequence = std::exchange(request.sequence, {});
+  other.swapped = std::exchange(request.swapped, {});
   other.passed = request.passed;
   insert(list, other);
 }
@@ -77,6 +78,7 @@ void Batcher::remove(Request& request) {
   const auto first = static_cast<std::size_t>(request.prompt / pool_->shape().block_size);
   for (std::size_t i = first; i < request.sequence.blocks.size(); ++i) pool_->keep(request.sequence.blocks[i], false);
   pool_->release(request.sequence);
+  if (request.swapped.length > 0) swap_space_->forget(request.swapped);
 }
 
 std::span<const Batcher::Part> Batcher::next() {
@@ -118,6 +120,7 @@ void Batcher::admit() {
     if (goes_by && (first.passed == options_.passes || static_cast<index>(i) > options_.passes)) return;
     PrefixCache::Match found;
     if (options_.reuse_prefixes) found = prefixes_.find(text_of(request));
+    if (request.swapped.length > 0) found.is_pending = false;  // it has what others compute
     if (!goes_by) first_waits_for_another = found.is_pending;
     const index wanted = std::min(static_cast<index>(request.known.size()) + 1, request.most);
     // Those that are found, and that nobody has, are among the free ones.
@@ -136,6 +139,7 @@ void Batcher::admit() {
     request.sequence.length = static_cast<index>(found.blocks.size()) * pool_->shape().block_size;
     reused_ += request.computed();
     make_room(request, wanted);
+    if (request.swapped.length > 0) swap_in(request);
     if (options_.reuse_prefixes) prefixes_.announce(text_of(request), request.sequence);
     add_rest(request);
   }
@@ -158,9 +162,30 @@ void Batcher::preempt_youngest() {
   Request& youngest = *running_.back();
   running_.pop_back();
   if (options_.reuse_prefixes) prefixes_.publish(text_of(youngest), youngest.sequence);
+  if (swap_space_ != nullptr) swap_out(youngest);
   pool_->release(youngest.sequence);
   insert(waiting_, youngest);
   ++preemptions_;
+}
+
+void Batcher::swap_out(Request& request) {
+  // Of a pass that failed copies are left: what such a block is to hold lies elsewhere.
+  const auto is_target = [&](std::int32_t block) {
+    return std::ranges::any_of(pool_->copies(), [&](const BlockPool::Copy& copy) { return copy.target == block; });
+  };
+  if (request.computed() == 0 || std::ranges::any_of(request.sequence.blocks, is_target)) return;
+  swaps_ += swap_space_->swap_out(request.sequence, request.swapped).ok();
+}
+
+void Batcher::swap_in(Request& request) {
+  const index length = request.swapped.length, found = request.computed();
+  // A copy that fails leaves what is to be computed.
+  if (found < length &&
+      swap_space_->swap_in(request.swapped, found / pool_->shape().block_size, request.sequence).ok()) {
+    request.sequence.length = length;
+    if (options_.reuse_prefixes) prefixes_.publish(text_of(request), request.sequence);
+  }
+  swap_space_->forget(request.swapped);
 }
 
 void Batcher::add_rest(Request& request) {

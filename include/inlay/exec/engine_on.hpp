@@ -10,12 +10,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 #include <inlay/exec/decoder.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/engine.hpp>
+#include <inlay/exec/kv_swap.hpp>
 #include <inlay/exec/packed_weights.hpp>
 #include <inlay/exec/plan/params.hpp>
 #include <inlay/exec/plan/recorder.hpp>
@@ -51,6 +53,7 @@ template <class Chain> class EngineOn final : public Engine {
     auto pool = KvPool<Space>::make(options.cache, engine->tensors_);
     if (!pool) return failure(std::move(pool.error()));
     engine->pool_.emplace(std::move(*pool));
+    if (Status status = engine->take_swap_space(options.swap_tokens); !status.ok()) return failure(std::move(status));
     auto token = engine->tensors_.template make<1>(DType::i32, {1});
     if (!token) return failure(std::move(token.error()));
     engine->token_ = *token;
@@ -67,6 +70,7 @@ template <class Chain> class EngineOn final : public Engine {
   const ModelConfig& config() const override { return decoder_->config(); }
   BlockPool& blocks() override { return *pool_; }
   std::size_t cache_bytes() const override { return pool_->bytes(); }
+  SwapSpace* swap_space() override { return swap_space_.get(); }
   std::span<const Fallback> fallbacks() const override { return run_.fallbacks(); }
   void use_plans(Plans plans) override { plans_.use(plans); }
   const PlanCache::Counts& plan_counts() const override { return plans_.counts(); }
@@ -135,6 +139,22 @@ template <class Chain> class EngineOn final : public Engine {
         sampling_memory_(tensors_of(run_.first())),
         brought_memory_(tensors_of(run_.first())),
         plans_(plans) {}
+
+  Status take_swap_space(index tokens) {
+    const auto wrong = [&](const char* must) {
+      return invalid("swap_tokens is " + std::to_string(tokens) + "; it must be " + must);
+    };
+    if (tokens < 0) return wrong("at least 0");
+    if (tokens == 0) return {};
+    if constexpr (std::is_same_v<Space, Host>) {
+      return wrong("0 where the cache lies in host memory: nothing is gained by a copy there");
+    } else {
+      auto made = KvSwap<Chain, Space>::make(run_, *pool_, tokens);
+      if (!made) return std::move(made.error());
+      swap_space_ = std::move(*made);
+      return {};
+    }
+  }
 
   // The plan of passes like this one is captured where there is none.
   Status replay(const BatchViews<Host>& batch, const View<2, Space>& logits, index first) {
@@ -227,6 +247,7 @@ template <class Chain> class EngineOn final : public Engine {
   Tensors logits_memory_, sampling_memory_;
   std::optional<Decoder<Space>> decoder_;
   std::optional<KvPool<Space>> pool_;
+  std::unique_ptr<SwapSpace> swap_space_;
   std::optional<PackedWeights<typename Chain::First>> packed_;
   View<2, Space> logits_;  // [rows, vocab]
   View<1, Space> token_;
