@@ -120,7 +120,6 @@ void Batcher::admit() {
     if (goes_by && (first.passed == options_.passes || static_cast<index>(i) > options_.passes)) return;
     PrefixCache::Match found;
     if (options_.reuse_prefixes) found = prefixes_.find(text_of(request));
-    if (request.swapped.length > 0) found.is_pending = false;  // it has what others compute
     if (!goes_by) first_waits_for_another = found.is_pending;
     const index wanted = std::min(static_cast<index>(request.known.size()) + 1, request.most);
     // Those that are found, and that nobody has, are among the free ones.
