@@ -174,8 +174,7 @@ template <class Chain> class EngineOn final : public Engine {
       if (!made) return std::move(made.error());
       plan = &plans_.keep(key, std::move(*made));
     }
-    Status status = plan->replay(generation(), observer_);
-    return status.ok() && records ? run_.take_status() : std::move(status);
+    return plan->replay(generation(), observer_);  // a device is waited for by who asks for logits, or draws from them
   }
 
   // Of the addresses that plans hold.
