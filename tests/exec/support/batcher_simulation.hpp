@@ -45,7 +45,7 @@ struct SimulatedSwap final : SwapSpace {
   index copied = 0;  // blocks, in both ways
 
   SimulatedSwap(const BlockPool& pool_of_cache, std::vector<Value>& values_of_cache, index count)
-      : of(pool_of_cache), cache(values_of_cache), pool(blocks(count, of.shape().block_size)) {}
+      : of(pool_of_cache), cache(values_of_cache), pool(exec::blocks(count, of.shape().block_size)) {}
   index size() const { return of.shape().block_size; }
 
   Status swap_out(const Sequence& sequence, Sequence& kept) override {
