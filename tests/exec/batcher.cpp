@@ -292,6 +292,22 @@ TEST(batcher, what_was_swapped_out_is_not_computed_again) {
   }
 }
 
+// The next of a prompt goes on with what was swapped of it.
+TEST(batcher, what_was_swapped_out_goes_to_who_goes_on) {
+  Simulation s(blocks(8), {.tokens = 4, .requests = 2}, 100);
+  s.submit(4, 20);
+  s.submit(20, 4, {}, {}, 1);
+  while (s.batcher.preemptions() == 0 && s.steps < 200) s.step();
+  const Text& text = *s.with_rank(1);
+  ASSERT_GT(text.swapped.length, 0);
+  ASSERT_LT(text.swapped.length, 20);
+  const Sequence swapped = text.swapped;
+  s.replace(*s.with_rank(1));
+  EXPECT_EQ(s.with_rank(2)->swapped.blocks, swapped.blocks);
+  EXPECT_EQ(s.with_rank(2)->swapped.length, swapped.length);
+  s.run_to_end(200);
+}
+
 // What finds no room there, or is not copied, is computed a second time.
 TEST(batcher, what_is_not_swapped_is_computed_again) {
   const auto computed = [](index swap_blocks, int fails_from, int fails_to) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <inlay/cl.hpp>
+#include <inlay/exec/kv_pool.hpp>
 
 #include "tests/exec/support/many_texts.hpp"
 #include "tests/exec/support/on_cl.hpp"

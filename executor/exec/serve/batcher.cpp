@@ -168,12 +168,8 @@ void Batcher::preempt_youngest() {
 }
 
 void Batcher::swap_out(Request& request) {
-  // Of a pass that failed copies are left: what such a block is to hold lies elsewhere.
-  const auto is_target = [&](std::int32_t block) {
-    return std::ranges::any_of(pool_->copies(), [&](const BlockPool::Copy& copy) { return copy.target == block; });
-  };
-  if (request.computed() == 0 || std::ranges::any_of(request.sequence.blocks, is_target)) return;
-  swaps_ += swap_space_->swap_out(request.sequence, request.swapped).ok();
+  // It has no part in the pass, and so no block that is still to be copied.
+  if (request.computed() > 0) swaps_ += swap_space_->swap_out(request.sequence, request.swapped).ok();
 }
 
 void Batcher::swap_in(Request& request) {
