@@ -35,7 +35,8 @@ TEST_F(SwapOnCl, preempted_at_every_step_a_text_is_undisturbed) {
   const std::vector<Asked> texts = {{tokens(prompt, 101), more, 0}, {tokens(prompt + 1, 101), more, 0}};
   constexpr index whole = 2 * (prompt + more) - 1;  // the last token of a text is in no cache
   on_each_shape([&](Cl& cl) {
-    for (const DType kv_type : {DType::f16, DType::i8}) {
+    for (const DType kv_type : {DType::i8, DType::f16}) {
+      if (kv_type == DType::f16 && cl.options().shape == ClShape::per_group) continue;  // what is copied is the same
       test::Counts none;
       const auto expected = written(cl, texts, whole + 2, 1, 0, none, kv_type);
       EXPECT_EQ(none.preemptions, 0);
@@ -47,7 +48,7 @@ TEST_F(SwapOnCl, preempted_at_every_step_a_text_is_undisturbed) {
         EXPECT_EQ(counts.swaps, counts.preemptions);
         preempted += counts.swaps;
       }
-      EXPECT_GE(preempted, whole - prompt - more);
+      EXPECT_GE(preempted, whole - 1 - prompt - more);
     }
   });
 }
