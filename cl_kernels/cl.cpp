@@ -27,6 +27,12 @@ ClOptions completed(ClOptions options) {
 
 }  // namespace
 
+ClRecording::ClRecording(std::unique_ptr<cl::Recording> recording) : recording_(std::move(recording)) {}
+ClRecording::ClRecording(ClRecording&&) noexcept = default;
+ClRecording& ClRecording::operator=(ClRecording&&) noexcept = default;
+ClRecording::~ClRecording() = default;
+std::size_t ClRecording::launches() const { return recording_->launches().size(); }
+
 Cl::Cl(std::unique_ptr<cl::Runtime> runtime) : runtime_(std::move(runtime)) {}
 Cl::Cl(Cl&&) noexcept = default;
 Cl& Cl::operator=(Cl&&) noexcept = default;
@@ -113,6 +119,10 @@ Expected<int> Cl::tuned(std::string_view op, std::string_view parameter) const {
   return runtime_->tuned(**found);
 }
 const std::string& Cl::tuning() const { return runtime_->tuning().origin(); }
+
+Status Cl::begin_recording() { return runtime_->begin_recording(); }
+ClRecording Cl::end_recording() { return ClRecording(runtime_->end_recording()); }
+Status Cl::replay(const ClRecording& recording) { return runtime_->replay(*recording.recording_); }
 
 Status Cl::finish() { return runtime_->finish(); }
 double Cl::kernel_seconds() { return runtime_->kernel_seconds(); }

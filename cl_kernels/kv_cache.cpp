@@ -199,6 +199,7 @@ namespace {
 
 // Run by run, by the queue's own copies; they are done when it returns, so that host memory may be used again.
 template <class Op, class Copy> Status swap(Cl& cl, const Op& op, Copy&& copy) {
+  if (Status status = cl.runtime().check_not_recording("swap_blocks"); !status.ok()) return status;
   if (op.source.empty()) return {};
   const BlockRuns runs = block_runs(op.source, op.target);
   const index size = bits(op.source.dtype) / 8;

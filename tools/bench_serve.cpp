@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 struct ServeOptions {
   ModelOptions model;
   std::string trace;
-  index batch = 8, cache_tokens = 0;
+  TextsOptions texts;
 };
 
 // A line of the trace, and how it went. Times are seconds from the first arrival's clock on.
@@ -123,10 +123,10 @@ void print(const std::vector<Arrival>& all, double seconds, const exec::Server& 
   }
   std::printf(
       "%zu requests in %.2f s: %ld tokens of prompts (%ld of them were in the cache), %ld new ones, %.1f tok/s; "
-      "%ld preempted\n",
+      "%ld preempted, %ld of them swapped\n",
       all.size(), seconds, static_cast<long>(prompts), static_cast<long>(server.batcher().reused()),
       static_cast<long>(written), static_cast<double>(written) / seconds,
-      static_cast<long>(server.batcher().preemptions()));
+      static_cast<long>(server.batcher().preemptions()), static_cast<long>(server.batcher().swaps()));
   print_times("TTFT", first);
   print_times("TPOT", each);
 }
@@ -136,7 +136,7 @@ int bench(const ServeOptions& options) {
   if (!model) return wrong(model.error());
   auto trace = read_trace(options.trace, model->tokenizer);
   if (!trace) return wrong(trace.error());
-  auto server = make_server(options.model, *model, options.batch, options.cache_tokens);
+  auto server = make_server(options.model, *model, options.texts);
   if (!server) return wrong(server.error());
   for (const Arrival& arrival : *trace)
     if (static_cast<index>(arrival.prompt.size()) + arrival.tokens - 1 > server->context())
@@ -186,10 +186,7 @@ void add_bench_serve(CLI::App& group, Command& chosen) {
       .add_option("--trace", options->trace,
                   "A JSON object a line: at, seconds; prompt, a text, token ids or a number of them; tokens, new ones")
       ->required();
-  command.add_option("--batch", options->batch, "Texts that are written at once")->check(CLI::Range(1, 1 << 20));
-  command
-      .add_option("--cache-tokens", options->cache_tokens, "Tokens that all of them keep (0: four times the context)")
-      ->check(CLI::Range(0, 1 << 30));
+  options->texts.add_to(command);
   command.callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
 }
 

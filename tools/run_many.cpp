@@ -79,19 +79,14 @@ void ManyOptions::add_to(CLI::App& command) {
   CLI::Option* const file = command.add_option(
       "--prompts", prompts, "A file with a prompt a line: all are written, and printed in order, a JSON object a line");
   file->excludes("--prompt")->excludes("--chat")->excludes("--logprobs")->excludes("--compare");
-  command.add_option("--batch", batch, "Texts of --prompts that are written at once")
-      ->check(CLI::Range(1, 1 << 20))
-      ->needs(file);
-  command.add_option("--cache-tokens", cache_tokens, "Tokens that all of them keep (0: four times the context)")
-      ->check(CLI::Range(0, 1 << 30))
-      ->needs(file);
+  for (CLI::Option* const option : texts.add_to(command)) option->needs(file);
 }
 
 int run_many(const ManyOptions& options, const ModelOptions& of_model, const AnswerOptions& answers,
              const LoadedModel& model) {
   auto prompts = lines_of(options.prompts);
   if (!prompts) return wrong(prompts.error());
-  auto server = make_server(of_model, model, options.batch, options.cache_tokens);
+  auto server = make_server(of_model, model, options.texts);
   if (!server) return wrong(server.error());
   auto biases = answers.logit_biases(server->config().vocab);
   if (!biases) return wrong(biases.error());
@@ -135,10 +130,10 @@ int run_many(const ManyOptions& options, const ModelOptions& of_model, const Ans
   for (const auto& text : texts) written += text->tokens;
   std::fprintf(stderr,
                "%zu texts, %ld tokens of prompts (%ld of them were in the cache), %ld new ones in %.2f s: %.1f tok/s; "
-               "%ld preempted\n",
+               "%ld preempted, %ld of them swapped\n",
                texts.size(), static_cast<long>(read), static_cast<long>(server->batcher().reused()),
                static_cast<long>(written), seconds, static_cast<double>(written) / seconds,
-               static_cast<long>(server->batcher().preemptions()));
+               static_cast<long>(server->batcher().preemptions()), static_cast<long>(server->batcher().swaps()));
   return failed ? 1 : 0;
 }
 

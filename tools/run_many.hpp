@@ -11,9 +11,8 @@
 namespace inlay::tools {
 
 struct ManyOptions {
-  std::string prompts;     // a file with a prompt a line; empty: none are asked for
-  index batch = 8;         // texts that run at once
-  index cache_tokens = 0;  // of all of them; 0: four times the context
+  std::string prompts;  // a file with a prompt a line; empty: none are asked for
+  TextsOptions texts;
 
   void add_to(CLI::App& command);
 };

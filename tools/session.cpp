@@ -222,15 +222,27 @@ Expected<exec::Session> make_session(const ModelOptions& options, std::shared_pt
                              [&](index done, index all) { progress(done, all); });
 }
 
-Expected<exec::Server> make_server(const ModelOptions& options, const LoadedModel& model, index requests,
-                                   index cache_tokens) {
+std::vector<CLI::Option*> TextsOptions::add_to(CLI::App& command) {
+  return {
+      command.add_option("--batch", batch, "Texts that are written at once")->check(CLI::Range(1, 1 << 20)),
+      command.add_option("--cache-tokens", cache_tokens, "Tokens that all of them keep (0: four times the context)")
+          ->check(CLI::Range(0, 1 << 30)),
+      command
+          .add_option("--swap-tokens", swap_tokens,
+                      "Tokens in the host's memory of texts that find no room in a device's, which are computed "
+                      "again otherwise (--backend cl)")
+          ->check(CLI::Range(0, 1 << 30))};
+}
+
+Expected<exec::Server> make_server(const ModelOptions& options, const LoadedModel& model, const TextsOptions& texts) {
   auto runner = make_runner(options, options.backend);
   if (!runner) return failure(std::move(runner.error()));
   Progress progress("packing weights");
   return exec::Server::make(model.file, std::move(*runner), model.tokenizer,
                             {.context = options.context,
-                             .cache_tokens = cache_tokens,
-                             .batch = {.tokens = options.chunk, .requests = requests},
+                             .cache_tokens = texts.cache_tokens,
+                             .swap_tokens = texts.swap_tokens,
+                             .batch = {.tokens = options.chunk, .requests = texts.batch},
                              .kv_type = kv_type(options, model.file.get()),
                              .activations = options.rounding.of_linears(),
                              .attention = options.rounding.of_attention(),

@@ -82,9 +82,16 @@ Expected<Cpu> make_cpu(const std::string& isa, int threads, const std::string& p
 Expected<exec::Eager> make_runner(const ModelOptions& options, const std::string& backend);  // inlay/exec/eager.hpp
 Expected<exec::Session> make_session(const ModelOptions& options, std::shared_ptr<const exec::ModelFile> file,
                                      const std::string& backend);
-// Many texts of a model: `requests` that run at once, `cache_tokens` of all of them (0: four times the context).
-Expected<exec::Server> make_server(const ModelOptions& options, const LoadedModel& model, index requests,
-                                   index cache_tokens);
+// Many texts of a model.
+struct TextsOptions {
+  index batch = 8;         // that run at once
+  index cache_tokens = 0;  // of all of them; 0: four times the context
+  index swap_tokens = 0;   // of those that are preempted, in the host's memory
+
+  // Returns what was added.
+  std::vector<CLI::Option*> add_to(CLI::App& command);
+};
+Expected<exec::Server> make_server(const ModelOptions& options, const LoadedModel& model, const TextsOptions& texts);
 // A model with random weights: `type` of random_weights, `room` how long texts and passes become.
 struct Room {
   index context, chunk;

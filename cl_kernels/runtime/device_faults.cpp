@@ -5,25 +5,31 @@
 namespace inlay::cl {
 
 cl_int DeviceFaults::ask(cl_command_queue queue) {
-  if (slots_.empty()) return CL_SUCCESS;
+  if (!may_have_met()) return CL_SUCCESS;
   return clEnqueueReadBuffer(queue, record_, CL_FALSE, 0, sizeof *met_, met_.get(), 0, nullptr, nullptr);
 }
 
+const Describe* DeviceFaults::find(FaultSlot slot) const {
+  if (slot < 0) return recorded_->find(slot);
+  return static_cast<std::size_t>(slot) < slots_.size() ? &slots_[static_cast<std::size_t>(slot)] : nullptr;
+}
+
 Status DeviceFaults::keep(cl_command_queue queue) {
-  if (slots_.empty()) return {};
-  if (met_->claimed != 0) {
+  if (may_have_met() && met_->claimed != 0) {
     // Until the record is clear it names one of these places.
     const Record none;
     if (cl_int error = clEnqueueWriteBuffer(queue, record_, CL_TRUE, 0, sizeof none, &none, 0, nullptr, nullptr);
         error != CL_SUCCESS)
       return error_status(error, "clearing what kernels met");
-    const bool known = met_->slot >= 0 && static_cast<std::size_t>(met_->slot) < slots_.size();
+    const Describe* const describe = find(met_->slot);
     if (kept_.ok())
-      kept_ = known ? slots_[static_cast<std::size_t>(met_->slot)](met_->at, met_->value)
-                    : Status(StatusCode::internal,
-                             "a kernel reported a fault at a slot of number " + std::to_string(met_->slot));
+      kept_ = describe != nullptr ? (*describe)(met_->at, met_->value)
+                                  : Status(StatusCode::internal, "a kernel reported a fault at a slot of number " +
+                                                                     std::to_string(met_->slot));
   }
   slots_.clear();
+  recorded_->waited();
+  replayed_ = false;
   return {};
 }
 

@@ -50,7 +50,7 @@ Status check_signature(cl_kernel kernel, const char* name, const char* arguments
 Status detail::launch(Cl& cl, const ProgramKey& key, const char* name, const Grid& grid, const char* arguments_name,
                       std::span<std::byte> arguments, std::span<const NamedBuffer> buffers) {
   Runtime& runtime = cl.runtime();
-  auto found = runtime.programs().kernel(key, name);
+  auto found = runtime.kernel(key, name);
   if (!found) return std::move(found.error());
   Kernel& kernel = **found;
   if (kernel.is_new() && runtime.programs().tell_arguments())

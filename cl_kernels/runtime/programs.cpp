@@ -83,13 +83,26 @@ Expected<Kernel*> Programs::kernel(const ProgramKey& key, const char* name) {
   if (launches.step != step_ || launches.next == max_launches) launches.next = 0;
   launches.step = step_;
   if (launches.next == launches.objects.size()) {
-    cl_int error = CL_SUCCESS;
-    cl_kernel made = clCreateKernel((*program)->object, name, &error);
-    if (error != CL_SUCCESS)
-      return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + key.text()));
-    launches.objects.push_back(std::make_unique<Kernel>(made));
+    auto made = new_kernel(**program, key, name);
+    if (!made) return failure(std::move(made.error()));
+    launches.objects.push_back(std::move(*made));
   }
   return launches.objects[launches.next++].get();
+}
+
+Expected<std::unique_ptr<Kernel>> Programs::new_kernel(const ProgramKey& key, const char* name) {
+  auto program = this->program(key);
+  if (!program) return failure(std::move(program.error()));
+  return new_kernel(**program, key, name);
+}
+
+Expected<std::unique_ptr<Kernel>> Programs::new_kernel(const Program& program, const ProgramKey& key,
+                                                       const char* name) {
+  cl_int error = CL_SUCCESS;
+  cl_kernel made = clCreateKernel(program.object, name, &error);
+  if (error != CL_SUCCESS)
+    return failure(error_status(error, "OpenCL kernel " + std::string(name) + " of " + key.text()));
+  return std::make_unique<Kernel>(made);
 }
 
 Programs::Launches& Programs::Program::of(const char* name) {

@@ -97,6 +97,8 @@ class Programs {
   // Whoever launches asks once for each launch: the n-th of a kernel in a step gets its n-th object, with the arguments
   // of the n-th launch of the step before. A model's steps are alike, its layers are not. `name` is a literal.
   Expected<Kernel*> kernel(const ProgramKey& key, const char* name);
+  // An object that nobody else gets.
+  Expected<std::unique_ptr<Kernel>> new_kernel(const ProgramKey& key, const char* name);
   void begin_step() { ++step_; }
   // Are programs built so that kernels tell the names and types of their arguments (-cl-kernel-arg-info)?
   bool tell_arguments() const { return options_.find("-cl-kernel-arg-info") != std::string::npos; }
@@ -122,6 +124,7 @@ class Programs {
   };
 
   Expected<Program*> program(const ProgramKey& key);
+  static Expected<std::unique_ptr<Kernel>> new_kernel(const Program& program, const ProgramKey& key, const char* name);
   Expected<cl_program> load_or_build(const ProgramKey& key);
   Expected<cl_program> load(const std::string& file, const std::string& key);
   void save(cl_program program, const std::string& file, const std::string& key) const;

@@ -78,8 +78,8 @@ Expected<std::unique_ptr<Runtime>> Runtime::make(cl_context context, cl_command_
       return failure(std::move(status));
   made->memory_ = std::make_unique<Memory>(context, made->record_);
   made->staging_ = std::make_unique<Staging>(context, queue, !made->record_.shares_memory);
-  // Warnings are for whoever writes a kernel (tests/cl/syntax.cmake has them all). PoCL writes how many there were to the
-  // stderr of whoever runs it: 110 for an attention whose vectors are wider than the machine's.
+  // Warnings are for whoever writes a kernel (tests/cl/syntax.cmake has them all). PoCL writes how many there were to
+  // the stderr of whoever runs it: 110 for an attention whose vectors are wider than the machine's.
   std::string build = "-w -cl-std=" + options.language;
   build += options.shape == ClShape::per_item ? " -D PER_ITEM=1" : " -D PER_GROUP=1";
   if (!options.build_options.empty()) build += ' ' + options.build_options;
@@ -147,22 +147,60 @@ Status Runtime::enqueue(cl_kernel kernel, const char* name, const Grid& grid) {
   // Before OpenCL 2.1 an empty range is an error.
   if (grid.groups.x == 0 || grid.groups.y == 0 || grid.groups.z == 0) return {};
   const auto size = [](index groups, index lanes) { return static_cast<std::size_t>(groups * lanes); };
-  const std::size_t local[] = {size(1, grid.lanes.x), size(1, grid.lanes.y), size(1, grid.lanes.z)};
-  const std::size_t global[] = {size(grid.groups.x, grid.lanes.x), size(grid.groups.y, grid.lanes.y),
-                                size(grid.groups.z, grid.lanes.z)};
+  const Recording::Launch launch{kernel,
+                                 name,
+                                 {.global = {size(grid.groups.x, grid.lanes.x), size(grid.groups.y, grid.lanes.y),
+                                             size(grid.groups.z, grid.lanes.z)},
+                                  .local = {size(1, grid.lanes.x), size(1, grid.lanes.y), size(1, grid.lanes.z)}}};
+  if (!is_recording()) return enqueue(launch);
+  recording_->add(launch);
+  return {};
+}
+
+Status Runtime::enqueue(const Recording::Launch& launch) {
+  const auto& [global, local] = launch.range;
   cl_event event = nullptr;
-  const cl_int error = clEnqueueNDRangeKernel(queue_, kernel, 3, nullptr, global, local, 0, nullptr,
+  const cl_int error = clEnqueueNDRangeKernel(queue_, launch.kernel, 3, nullptr, global, local, 0, nullptr,
                                               options_.profiling ? &event : nullptr);
   if (error != CL_SUCCESS)
-    return error_status(error, "OpenCL kernel " + std::string(name) + " of " + std::to_string(global[0]) + " x " +
-                                   std::to_string(global[1]) + " x " + std::to_string(global[2]) + " work-items on " +
-                                   record_.name);
+    return error_status(error, "OpenCL kernel " + std::string(launch.name) + " of " + std::to_string(global[0]) +
+                                   " x " + std::to_string(global[1]) + " x " + std::to_string(global[2]) +
+                                   " work-items on " + record_.name);
   if (event != nullptr) events_.push_back(event);
   if (events_.size() == max_events) sum_events();
   return {};
 }
 
+Expected<Kernel*> Runtime::kernel(const ProgramKey& key, const char* name) {
+  if (!is_recording()) return programs_->kernel(key, name);
+  auto made = programs_->new_kernel(key, name);
+  if (!made) return failure(std::move(made.error()));
+  return recording_->keep(std::move(*made));
+}
+
+Status Runtime::begin_recording() {
+  if (is_recording()) return invalid("a recording is under way; it must end before the next one begins");
+  recording_ = std::make_unique<Recording>(faults_->recorded());
+  return {};
+}
+
+Status Runtime::check_not_recording(const char* what) const {
+  return is_recording() ? unsupported(std::string(what) + " goes by at once; it must not be part of a recording")
+                        : Status();
+}
+
+Status Runtime::replay(const Recording& recording) {
+  if (!recording.is_of(faults_->recorded()))
+    return invalid("the recording is another device's; it must be one of this Cl");
+  if (is_recording()) return invalid("a recording is under way; it must end before one is replayed");
+  if (recording.reports()) faults_->note_replay();
+  for (const Recording::Launch& launch : recording.launches())
+    if (Status status = enqueue(launch); !status.ok()) return status;
+  return {};
+}
+
 Status Runtime::upload(ClAddress to, std::span<const std::byte> from) {
+  if (Status status = check_not_recording("an upload"); !status.ok()) return status;
   if (from.empty()) return {};
   const std::byte* const kept = staging_->keep(from);
   const cl_int error =
@@ -175,6 +213,7 @@ Status Runtime::upload(ClAddress to, std::span<const std::byte> from) {
 }
 
 Status Runtime::download(std::span<std::byte> to, ConstClAddress from) {
+  if (Status status = check_not_recording("a download"); !status.ok()) return status;
   if (to.empty()) return {};
   const cl_int error = clEnqueueReadBuffer(queue_, from.memory, CL_TRUE, static_cast<std::size_t>(from.offset),
                                            to.size(), to.data(), 0, nullptr, nullptr);

@@ -17,6 +17,7 @@
 #include "cl_kernels/runtime/memory.hpp"
 #include "cl_kernels/runtime/program_key.hpp"
 #include "cl_kernels/runtime/programs.hpp"
+#include "cl_kernels/runtime/recording.hpp"
 #include "cl_kernels/runtime/staging.hpp"
 #include "cl_kernels/tuning/tuning.hpp"
 
@@ -68,13 +69,26 @@ class Runtime {
   Tuning& tuning() { return tuning_; }
 
   // Where a kernel reports an index out of range: the record is the buffer `faults` of the kernel.
-  FaultSlot fault_slot(Describe describe) { return faults_->slot(std::move(describe)); }
+  FaultSlot fault_slot(Describe describe) {
+    return is_recording() ? recording_->slot(std::move(describe)) : faults_->slot(std::move(describe));
+  }
   cl_mem fault_record() const { return faults_->memory(); }
 
   // Between operators: that there is room for the places of one more.
   Status make_room() { return faults_->full() ? wait() : Status(); }
 
+  // For the next launch.
+  Expected<Kernel*> kernel(const ProgramKey& key, const char* name);
   Status enqueue(cl_kernel kernel, const char* name, const Grid& grid);
+
+  // Between them launches are kept in place of being given to the queue.
+  Status begin_recording();
+  std::unique_ptr<Recording> end_recording() { return std::move(recording_); }
+  bool is_recording() const { return recording_ != nullptr; }
+  // Copies go by at once: `what` is refused within a recording.
+  Status check_not_recording(const char* what) const;
+  Status replay(const Recording& recording);
+
   Status upload(ClAddress to, std::span<const std::byte> from);
   Status download(std::span<std::byte> to, ConstClAddress from);
   Status finish();
@@ -87,6 +101,7 @@ class Runtime {
   // For the queue; what kernels met is kept.
   Status wait();
   void sum_events();
+  Status enqueue(const Recording::Launch& launch);
 
   Runtime() = default;
 
@@ -99,6 +114,7 @@ class Runtime {
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Programs> programs_;
   std::unique_ptr<DeviceFaults> faults_;
+  std::unique_ptr<Recording> recording_;  // that is under way
   std::optional<Dot> dot_;
   std::optional<bool> subnormal_codes_;
   std::vector<cl_event> events_;

@@ -95,7 +95,23 @@ Expected<std::vector<ClDevice>> cl_devices();
 
 namespace cl {
 class Runtime;
-}
+class Recording;
+}  // namespace cl
+
+// What Cl::record kept.
+class ClRecording {
+ public:
+  ClRecording(ClRecording&&) noexcept;
+  ClRecording& operator=(ClRecording&&) noexcept;
+  ~ClRecording();
+
+  std::size_t launches() const;
+
+ private:
+  friend class Cl;
+  explicit ClRecording(std::unique_ptr<cl::Recording> recording);
+  std::unique_ptr<cl::Recording> recording_;
+};
 
 class Cl {
  public:
@@ -130,6 +146,25 @@ class Cl {
   // engine may wait by itself and call it seldom: once there are more than 4096 places at which kernels might have met
   // one, `run` waits for the queue, and keeps what was met for this call.
   Status finish();
+  // The kernels of all operators that `body` runs, with their arguments, in place of what they compute: they are given
+  // to the queue by replay, as often as one likes, and read and write what their views pointed to, which must be there
+  // still, workspaces included. Contents may have changed, of lists too: what a kernel meets is told by finish(). The
+  // first failure that `body` returns is this call's. Copies between host and device are refused within.
+  //
+  //   auto step = cl->record([&] { return run(*cl, RmsNorm<Cl>{..}); });
+  //   Status status = cl->replay(*step);
+  //
+  // A replay asks the driver for launches alone: no shape is looked at, no argument set, no memory asked for.
+  using Recording = ClRecording;
+  template <class Body> Expected<ClRecording> record(Body&& body) {
+    if (Status status = begin_recording(); !status.ok()) return failure(std::move(status));
+    Status status = body();
+    ClRecording recording = end_recording();
+    if (!status.ok()) return failure(std::move(status));
+    return recording;
+  }
+  Status replay(const ClRecording& recording);
+
   // How operators are cut from the next call on (cl_tuning.hpp); sizes of workspaces may change with it.
   Status tune(std::string_view op, std::string_view parameter, long value);
   Expected<int> tuned(std::string_view op, std::string_view parameter) const;
@@ -144,6 +179,9 @@ class Cl {
 
  private:
   explicit Cl(std::unique_ptr<cl::Runtime> runtime);
+  Status begin_recording();
+  ClRecording end_recording();
+
   std::unique_ptr<cl::Runtime> runtime_;
 };
 

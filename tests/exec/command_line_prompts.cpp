@@ -69,6 +69,7 @@ TEST_F(Prompts, refuse_what_cannot_be_done) {
   expect_refused("run --prompts " + one + " --batch 200", {"requests is 200", "1 to 192"});
   expect_refused("run --prompts " + one + " --tokens 400 --cache-tokens 64", {"line 1", "26 blocks", "has 4"});
   expect_refused("run --prompts " + one + " --tokens 0", {"tokens is 0"});
+  expect_refused("run --prompts " + one + " --swap-tokens 64", {"swap_tokens is 64", "must be 0"});
   expect_refused("run --prompts " + one + " --logit-bias x=1", {"--logit-bias"});
   for (const char* other : {" --prompt a", " --chat", " --compare cpu", " --logprobs 1"})
     EXPECT_NE(inlay("run --prompts " + one + other).code, 0) << other;
@@ -90,7 +91,7 @@ TEST_F(Prompts, of_a_trace_are_answered_as_they_arrive) {
   long prompts = 0, cached = 0, written = 0;
   const char* const form =
       "6 requests in %lf s: %ld tokens of prompts (%ld of them were in the cache), %ld new ones, %*f tok/s; 0 "
-      "preempted\n"
+      "preempted, 0 of them swapped\n"
       "TTFT p50 %lf p90 %lf p99 %lf ms\nTPOT p50 %lf p90 %lf p99 %lf ms\n";
   ASSERT_EQ(std::sscanf(outcome.out.c_str(), form, &seconds, &prompts, &cached, &written, &ttft[0], &ttft[1], &ttft[2],
                         &tpot[0], &tpot[1], &tpot[2]),

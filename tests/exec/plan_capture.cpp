@@ -14,7 +14,7 @@
 #include <inlay/exec/plan/plan_cache.hpp>
 #include <inlay/exec/plan/recorder.hpp>
 
-#include "tests/exec/support/random_session.hpp"
+#include "tests/exec/support/planned_passes.hpp"
 #include "tests/support/backends.hpp"
 
 namespace inlay::exec::test {
@@ -47,16 +47,6 @@ class KnownTensors : public HostTensors {
 std::span<std::byte> contents(const Params& params) {
   const auto memory = params.memory();
   return {const_cast<std::byte*>(memory.data()), memory.size()};
-}
-
-constexpr int nan_byte = 0xff;  // NaN of every float, and no block or slot
-constexpr int far_byte = 0x7f;  // ids and lengths that reach nowhere
-constexpr index max_tokens = 64, block_size = 4, blocks = 40;
-
-ModelConfig windowed() {
-  ModelConfig config = tiny();
-  config.set_layers({{.hidden = 80}, {.hidden = 80, .window = 9}});
-  return config;
 }
 
 // A model with all of its memory in view.
@@ -124,38 +114,6 @@ template <class Backend> class Line {
   std::optional<KvPool<>> pool_;
   std::optional<Params> params_;
   std::vector<float> logits_;
-};
-
-struct Part {
-  int text;
-  index count;
-  bool is_prompt = false;
-};
-// Two prompts; a token of each beside a third prompt; a token of the first text, then of the second one, whose table
-// is as wide, 8, and shorter.
-const std::vector<std::vector<Part>> passes = {
-    {{0, 27, true}, {1, 16, true}}, {{0, 1}, {1, 1}, {2, 13, true}}, {{0, 2}}, {{1, 2}}};
-
-class Texts {
- public:
-  explicit Texts(BlockPool& pool) : pool_(pool) {}
-
-  Batch next() {
-    Batch batch;
-    for (const Part& part : passes[pass_]) {
-      Sequence& text = texts_[part.text];
-      const auto more = tokens(part.count, tiny().vocab);
-      EXPECT_TRUE(ok(part.is_prompt ? batch.add_prompt(pool_, text, more, 1) : batch.add_generated(pool_, text, more)));
-    }
-    for (const Part& part : passes[pass_]) texts_[part.text].length += part.count;
-    ++pass_;
-    return batch;
-  }
-
- private:
-  BlockPool& pool_;
-  Sequence texts_[3];
-  std::size_t pass_ = 0;
 };
 
 // NaN in every slot, scale, activation and logit that a pass does not write, and ids that reach nowhere where Params

@@ -67,6 +67,7 @@ TEST(plan_params, what_was_committed_stands_at_the_same_place) {
   EXPECT_EQ(elements<std::int32_t>(first.generated.block_table), (std::vector{7, 8, 9, -1, 0, -1, -1, -1}));
   EXPECT_EQ(elements<std::int32_t>(first.prompts.block_table), (std::vector{1, -1, 2, 3}));
   const std::int64_t generation = there.generation();
+  const std::size_t used = there.used();
   pass.tokens = {7};
   pass.generated_lens = {2, 3};
   BatchViews<Host> one = pass.views();
@@ -76,11 +77,21 @@ TEST(plan_params, what_was_committed_stands_at_the_same_place) {
   one.logit_rows = {};
   ASSERT_TRUE(ok(there.commit(one)));
   EXPECT_EQ(there.generation(), generation);
-  EXPECT_EQ(there.views().tokens.data, first.tokens.data);
-  EXPECT_EQ(there.views().slots.data, first.slots.data);
-  EXPECT_EQ(there.views().generated.block_table.data, first.generated.block_table.data);
   EXPECT_EQ(elements<std::int32_t>(there.views().generated.block_table), (std::vector{7, -1, -1, -1}));
   EXPECT_FALSE(there.views().logit_rows.present());
+  // Side by side: one copy brings all, and no more than there is.
+  EXPECT_LT(there.used(), used);
+  EXPECT_LE(static_cast<const std::byte*>(there.views().prompts.block_table.data),
+            there.memory().data() + there.used());
+  // Whatever was committed between passes of equal shapes.
+  ASSERT_TRUE(ok(there.commit(Pass().views())));
+  EXPECT_EQ(there.used(), used);
+  EXPECT_EQ(there.views().tokens.data, first.tokens.data);
+  EXPECT_EQ(there.views().slots.data, first.slots.data);
+  EXPECT_EQ(there.views().generated.kv_lens.data, first.generated.kv_lens.data);
+  EXPECT_EQ(there.views().generated.block_table.data, first.generated.block_table.data);
+  EXPECT_EQ(there.views().prompts.block_table.data, first.prompts.block_table.data);
+  EXPECT_EQ(there.views().logit_rows.data, first.logit_rows.data);
 }
 
 // A slot of a token that is skipped, a text that sees nothing, a prompt without rows.

@@ -13,7 +13,7 @@
 #include <inlay/exec/plan/plan_cache.hpp>
 #include <inlay/exec/plan/recorder.hpp>
 
-#include "tests/exec/support/many_texts.hpp"
+#include "tests/exec/support/as_eager.hpp"
 #include "tests/support/growth.hpp"
 #include "tests/support/requirements.hpp"
 
@@ -21,47 +21,6 @@ namespace inlay::exec::test {
 namespace {
 
 using inlay::test::ok;
-
-ModelConfig windowed() {
-  ModelConfig config = tiny();
-  config.set_layers({{.hidden = 80}, {.hidden = 80, .window = 9}});
-  return config;
-}
-
-// Texts that come and go, with and without plans: prompts in parts beside generated tokens, and those that are
-// computed a second time.
-void expect_as_eager(const ModelConfig& config, const std::string& type, const std::function<Eager()>& run,
-                     Activations activations = Activations::exact, index block_size = 5, DType kv_type = DType::f16) {
-  const auto texts = asked(config.vocab, 3);
-  std::vector<Logits> expected;
-  index passes = 0;
-  for (const Plans plans : {Plans::off, Plans::decode, Plans::full}) {
-    SCOPED_TRACE("plans " + std::to_string(static_cast<int>(plans)));
-    const EngineOptions options{.max_tokens = 11,
-                                .context = config.context,
-                                .activations = activations,
-                                .cache = cache_shape(config, kv_type, block_size, 85),
-                                .plans = plans};
-    auto made = engine(config, type, run(), options);
-    test::Counts counts;
-    const auto got = together(*made, texts, {.tokens = 11, .requests = 8}, counts);
-    EXPECT_GE(counts.preemptions, 1);
-    EXPECT_GE(counts.copies, 1);
-    const auto& [replayed, captured, eager] = made->plan_counts();
-    if (plans == Plans::off) {
-      expected = got;
-      EXPECT_EQ(replayed + captured + eager, 0);
-      continue;
-    }
-    ASSERT_EQ(got, expected);
-    EXPECT_GT(replayed, 20);
-    EXPECT_GT(captured, 5);
-    EXPECT_EQ(eager > 5, plans == Plans::decode);
-    EXPECT_EQ(eager == 0, plans == Plans::full);
-    if (passes == 0) passes = replayed + captured + eager;
-    EXPECT_EQ(replayed + captured + eager, passes);
-  }
-}
 
 TEST(plans, replay_is_eager_bit_for_bit_on_every_level_of_the_cpu) {
   for (const Isa isa : available_isas()) {
@@ -111,23 +70,6 @@ TEST(plans, the_npu_replays_linears) {
   ASSERT_TRUE(ok(tape->replay()));
   EXPECT_EQ(y, expected);
   EXPECT_NE(y[0], 0);
-}
-#endif
-
-#ifdef INLAY_HAS_CL
-TEST(plans, a_device_computes_without_them) {
-  auto there = Cl::make();
-  INLAY_NEEDS(there.has_value(), "cl", std::string(there.error().message()));
-  const EngineOptions options{
-      .max_tokens = 8, .context = 32, .cache = cache_shape(tiny(), DType::f16, 16, 32), .plans = Plans::full};
-  auto made = engine(tiny(), "f32", Eager(std::move(*there)), options);
-  ASSERT_TRUE(ok(made->reserve_logits(1)));
-  Batch batch;
-  Sequence text;
-  ASSERT_TRUE(ok(batch.add_prompt(made->blocks(), text, tokens(7, 101), 1)));
-  ASSERT_TRUE(ok(made->forward(batch, 0)));
-  EXPECT_EQ(made->plan_counts().eager, 1);
-  EXPECT_EQ(made->plan_counts().captured, 0);
 }
 #endif
 
@@ -231,9 +173,9 @@ TEST(plans, one_of_another_generation_is_refused) {
 TEST(plan_cache, the_plan_used_last_stays) {
   PlanCache cache(Plans::full);
   const auto key = [](index tokens) { return PlanKey{.tokens = tokens}; };
-  for (index i = 0; i < 64; ++i) cache.keep(key(i), Plan({}, 0));
+  for (index i = 0; i < 64; ++i) cache.keep(key(i), Plan(Tape(), 0));
   EXPECT_NE(cache.find(key(0), 0), nullptr);
-  cache.keep(key(64), Plan({}, 0));
+  cache.keep(key(64), Plan(Tape(), 0));
   EXPECT_EQ(cache.size(), PlanCache::most);
   EXPECT_NE(cache.find(key(0), 0), nullptr);
   EXPECT_EQ(cache.find(key(1), 0), nullptr);

@@ -59,17 +59,15 @@ void expect_as_alone(const ModelConfig& config, const std::string& type, const s
 }
 
 TEST(texts_together, texts_are_as_alone_on_every_level_of_the_cpu) {
-  ModelConfig windowed = tiny();
-  windowed.set_layers({{.hidden = 80}, {.hidden = 80, .window = 9}});
   for (const Isa isa : available_isas()) {
     SCOPED_TRACE(std::string(name(isa)));
     const auto run = [&] { return Eager(Cpu(isa, inlay::test::handed_out(3))); };
-    ASSERT_NO_FATAL_FAILURE(expect_as_alone(windowed, "f32", run));
+    ASSERT_NO_FATAL_FAILURE(expect_as_alone(windowed(), "f32", run));
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny(), "w4a16", run, Activations::int8));
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_mixture(), "f16", run));
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_mixture(), "w4a16", run));
     ASSERT_NO_FATAL_FAILURE(expect_as_alone(tiny_latent(24), "f32", run));
-    ASSERT_NO_FATAL_FAILURE(expect_as_alone(windowed, "f32", run, Activations::exact, 5, DType::i8));
+    ASSERT_NO_FATAL_FAILURE(expect_as_alone(windowed(), "f32", run, Activations::exact, 5, DType::i8));
   }
 }
 

@@ -27,6 +27,8 @@ std::string metrics_of(const Worker::Counts& counts, const std::map<int, index>&
   one("inlay_generated_tokens_total", "counter", "Tokens of the texts that have ended.", counts.new_tokens);
   one("inlay_preemptions_total", "counter", "Texts that gave their blocks back, to be computed again.",
       counts.preemptions);
+  one("inlay_swaps_total", "counter", "Those of them whose blocks were copied to the host's memory instead.",
+      counts.swaps);
   head("inlay_step_seconds", "summary", "Time of a pass of the model.");
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.6f", counts.step_seconds);

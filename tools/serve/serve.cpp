@@ -28,7 +28,8 @@ struct ServeOptions {
   ModelOptions model;
   std::string host = "127.0.0.1", name, template_file;
   int port = 8080;
-  index batch = 8, cache_tokens = 0, waiting = 64;
+  TextsOptions texts;
+  index waiting = 64;
   index body_bytes = index{4} << 20, unread_bytes = index{256} << 10;
   std::size_t connections = 256;
   int timeout = 30;
@@ -77,17 +78,18 @@ int serve(const ServeOptions& options) {
     if (!found) return wrong(found.error());
     chat = std::move(*found);
   }
-  auto server = make_server(options.model, *model, options.batch, options.cache_tokens);
+  auto server = make_server(options.model, *model, options.texts);
   if (!server) return wrong(server.error());
   const index context = server->context();
-  const index texts = options.batch + options.waiting;
-  const Protocol protocol({.name = name_of(options),
-                           .tokenizer = model->tokenizer,
-                           .chat = std::move(chat),
-                           .vocab = server->config().vocab,
-                           .context = context,
-                           .room = options.cache_tokens > 0 ? std::min(context, options.cache_tokens) : context,
-                           .texts = texts});
+  const index texts = options.texts.batch + options.waiting;
+  const Protocol protocol(
+      {.name = name_of(options),
+       .tokenizer = model->tokenizer,
+       .chat = std::move(chat),
+       .vocab = server->config().vocab,
+       .context = context,
+       .room = options.texts.cache_tokens > 0 ? std::min(context, options.texts.cache_tokens) : context,
+       .texts = texts});
   Worker worker(std::move(*server), model->tokenizer,
                 {.texts = texts, .unread = static_cast<std::size_t>(options.unread_bytes)});
   const std::chrono::seconds timeout(options.timeout);
@@ -129,10 +131,7 @@ void add_serve(CLI::App& app, Command& chosen) {
   command.add_option("--port", options->port, "0: any that is free; it is printed")->check(CLI::Range(0, 65535));
   command.add_option("--name", options->name, "What clients call the model (default: the name of its file)");
   command.add_option("--template", options->template_file, "A chat template in place of the model's own");
-  command.add_option("--batch", options->batch, "Texts that are written at once")->check(CLI::Range(1, 1 << 20));
-  command
-      .add_option("--cache-tokens", options->cache_tokens, "Tokens that all of them keep (0: four times the context)")
-      ->check(CLI::Range(0, 1 << 30));
+  options->texts.add_to(command);
   command.add_option("--waiting", options->waiting, "Texts that may wait beside them; more get 429")
       ->check(CLI::Range(0, 1 << 20));
   command.add_option("--max-body", options->body_bytes, "Bytes of a request; more get 413")

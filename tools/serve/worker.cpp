@@ -242,6 +242,7 @@ void Worker::publish() {
   own_.running = batcher.running();
   own_.waiting = server_.texts() - batcher.running();
   own_.preemptions = batcher.preemptions();
+  own_.swaps = batcher.swaps();
   own_.prompt_tokens = server_.prompt_tokens_computed();
   own_.reused = batcher.reused();
   const std::scoped_lock lock(mutex_);

@@ -67,7 +67,7 @@ class Worker {
     std::size_t unread = 0;  // bytes of one request that its client has not taken
   };
   struct Counts {
-    index running = 0, waiting = 0, preemptions = 0;
+    index running = 0, waiting = 0, preemptions = 0, swaps = 0;
     index prompt_tokens = 0, reused = 0, new_tokens = 0;
     index finished[4] = {};  // by Reply::Finish
     index steps = 0;

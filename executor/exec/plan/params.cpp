@@ -7,7 +7,6 @@
 
 #include <inlay/core/attention.hpp>
 #include <inlay/core/check.hpp>
-#include <inlay/core/workspace.hpp>
 
 namespace inlay::exec {
 
@@ -35,9 +34,10 @@ index rounded_up(index blocks) {
   return blocks < 1 ? 0 : static_cast<index>(std::bit_ceil(static_cast<std::size_t>(blocks)));
 }
 
-template <class T> ConstView<1> put(const ConstView<1>& list, T* to) {
-  std::copy_n(list.as<T>(), list.extents[0], to);
-  return {to, list.extents};
+template <class T> ConstView<1> put(const ConstView<1>& list, WorkspaceCutter& to) {
+  T* const there = to.take<T>(list.extents[0]);
+  std::copy_n(list.as<T>(), list.extents[0], there);
+  return {there, list.extents};
 }
 
 }  // namespace
@@ -62,19 +62,12 @@ Expected<Params> Params::make(const ModelConfig& config, const BlockPool::Shape&
 // What there was is kept where there is no memory for more.
 Status Params::take_room(index table_width) {
   const index tokens = bounds_.max_tokens, table = saturating_multiply(tokens, table_width);
-  std::size_t bytes = 0;
-  const auto add = [&]<class T>(T*&, index count) { bytes += WorkspaceCutter::padded<T>(count); };
-  const auto each_part = [&](const auto& part) {
-    part(slots_, tokens), part(tokens_, tokens), part(positions_, tokens), part(logit_rows_, tokens);
-    part(generated_.kv_lens, tokens), part(generated_.table, table);
-    part(q_indptr_, tokens + 1), part(prompts_.kv_lens, tokens), part(prompts_.table, table);
-  };
-  each_part(add);
+  using Int = std::int32_t;
+  const std::size_t bytes = WorkspaceCutter::padded<std::int64_t>(tokens) + 5 * WorkspaceCutter::padded<Int>(tokens) +
+                            WorkspaceCutter::padded<Int>(tokens + 1) + 2 * WorkspaceCutter::padded<Int>(table);
   HostTensors tensors;
   auto memory = tensors.make<1>(DType::i8, {static_cast<index>(bytes)});
   if (!memory) return std::move(memory.error());
-  WorkspaceCutter cutter({static_cast<std::byte*>(memory->data), bytes});
-  each_part([&]<class T>(T*& part, index count) { part = cutter.take<T>(count); });
   tensors_ = std::move(tensors);
   memory_ = *memory;
   table_width_ = table_width;
@@ -89,25 +82,32 @@ Status Params::commit(const BatchViews<Host>& batch) {
       std::max(rounded_up(batch.generated.block_table.extents[1]), rounded_up(batch.prompts.block_table.extents[1]));
   if (width > table_width_)
     if (Status status = take_room(width); !status.ok()) return status;
+  using Int = std::int32_t;
   const ConstView<1> positions(batch.positions.data, DType::i32, {batch.size()});
-  views_ = {.tokens = exec::put(batch.tokens, tokens_),
-            .positions = {exec::put(positions, positions_).data, DType::i32, {1, batch.size()}},
-            .slots = exec::put(batch.slots, slots_),
-            .generated = put(batch.generated, generated_),
-            .prompts = put(batch.prompts, prompts_),
-            .q_indptr = exec::put(batch.q_indptr, q_indptr_)};
-  if (batch.logit_rows.present()) views_.logit_rows = exec::put(batch.logit_rows, logit_rows_);
+  WorkspaceCutter to({static_cast<std::byte*>(memory_.data), static_cast<std::size_t>(memory_.size())});
+  views_ = {};
+  views_.slots = exec::put<std::int64_t>(batch.slots, to);
+  views_.tokens = exec::put<Int>(batch.tokens, to);
+  views_.positions = {exec::put<Int>(positions, to).data, DType::i32, {1, batch.size()}};
+  if (batch.logit_rows.present()) views_.logit_rows = exec::put<Int>(batch.logit_rows, to);
+  views_.generated = put(batch.generated, to);
+  views_.q_indptr = exec::put<Int>(batch.q_indptr, to);
+  views_.prompts = put(batch.prompts, to);
+  used_ = static_cast<std::size_t>(to.take<std::byte>(0) - static_cast<std::byte*>(memory_.data));
   return {};
 }
 
-BatchViews<Host>::Texts Params::put(const BatchViews<Host>::Texts& texts, const Texts& to) const {
+BatchViews<Host>::Texts Params::put(const BatchViews<Host>::Texts& texts, WorkspaceCutter& to) const {
+  using Int = std::int32_t;
   const index given = texts.block_table.extents[1], width = rounded_up(given);
+  const ConstView<1> kv_lens = exec::put<Int>(texts.kv_lens, to);
+  Int* const table = to.take<Int>(texts.size() * width);
   for (index row = 0; row < texts.size(); ++row) {
-    const auto* const blocks = texts.block_table.as<std::int32_t>() + row * given;
-    const index used = groups_of(texts.kv_lens.as<std::int32_t>()[row], bounds_.block_size);
-    std::fill_n(std::copy_n(blocks, used, to.table + row * width), width - used, -1);
+    const auto* const blocks = texts.block_table.as<Int>() + row * given;
+    const index used = groups_of(texts.kv_lens.as<Int>()[row], bounds_.block_size);
+    std::fill_n(std::copy_n(blocks, used, table + row * width), width - used, -1);
   }
-  return {.kv_lens = exec::put(texts.kv_lens, to.kv_lens), .block_table = {to.table, {texts.size(), width}}};
+  return {.kv_lens = kv_lens, .block_table = {table, {texts.size(), width}}};
 }
 
 Status Params::check_shapes(const BatchViews<Host>& batch) const {

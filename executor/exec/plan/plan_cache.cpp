@@ -20,7 +20,7 @@ Status Plan::replay(std::int64_t generation, StepObserver* observer) const {
   if (generation != generation_)
     return invalid("the plan is of generation " + std::to_string(generation_) + "; it must be of generation " +
                    std::to_string(generation) + ", since when its addresses are others'");
-  return observer == nullptr ? tape_.replay() : tape_.replay(*observer);
+  return replay_(observer);
 }
 
 bool PlanCache::takes(const BatchViews<Host>& batch) const {

@@ -67,6 +67,7 @@ void Batcher::replace(Request& request, Request& other) {
   List& list = erase(running_, request) ? running_ : waiting_;
   erase(waiting_, request);
   other.sequence = std::exchange(request.sequence, {});
+  other.swapped = std::exchange(request.swapped, {});
   other.passed = request.passed;
   insert(list, other);
 }
@@ -77,6 +78,7 @@ void Batcher::remove(Request& request) {
   const auto first = static_cast<std::size_t>(request.prompt / pool_->shape().block_size);
   for (std::size_t i = first; i < request.sequence.blocks.size(); ++i) pool_->keep(request.sequence.blocks[i], false);
   pool_->release(request.sequence);
+  if (request.swapped.length > 0) swap_space_->forget(request.swapped);
 }
 
 std::span<const Batcher::Part> Batcher::next() {
@@ -136,6 +138,7 @@ void Batcher::admit() {
     request.sequence.length = static_cast<index>(found.blocks.size()) * pool_->shape().block_size;
     reused_ += request.computed();
     make_room(request, wanted);
+    if (request.swapped.length > 0) swap_in(request);
     if (options_.reuse_prefixes) prefixes_.announce(text_of(request), request.sequence);
     add_rest(request);
   }
@@ -158,9 +161,26 @@ void Batcher::preempt_youngest() {
   Request& youngest = *running_.back();
   running_.pop_back();
   if (options_.reuse_prefixes) prefixes_.publish(text_of(youngest), youngest.sequence);
+  if (swap_space_ != nullptr) swap_out(youngest);
   pool_->release(youngest.sequence);
   insert(waiting_, youngest);
   ++preemptions_;
+}
+
+void Batcher::swap_out(Request& request) {
+  // It has no part in the pass, and so no block that is still to be copied.
+  if (request.computed() > 0) swaps_ += swap_space_->swap_out(request.sequence, request.swapped).ok();
+}
+
+void Batcher::swap_in(Request& request) {
+  const index length = request.swapped.length, found = request.computed();
+  // A copy that fails leaves what is to be computed.
+  if (found < length &&
+      swap_space_->swap_in(request.swapped, found / pool_->shape().block_size, request.sequence).ok()) {
+    request.sequence.length = length;
+    if (options_.reuse_prefixes) prefixes_.publish(text_of(request), request.sequence);
+  }
+  swap_space_->forget(request.swapped);
 }
 
 void Batcher::add_rest(Request& request) {

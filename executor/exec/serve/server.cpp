@@ -29,7 +29,7 @@ Server::Server(std::unique_ptr<Engine> engine, Tokenizer tokenizer, const Option
     : engine_(std::move(engine)),
       tokenizer_(std::make_unique<Tokenizer>(std::move(tokenizer))),
       options_(options),
-      batcher_(std::make_unique<Batcher>(engine_->blocks(), options.batch)) {}
+      batcher_(std::make_unique<Batcher>(engine_->blocks(), options.batch, engine_->swap_space())) {}
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 Server::~Server() = default;
@@ -56,7 +56,8 @@ EngineOptions Server::engine_options(const ModelConfig& config, const Options& o
           .activations = options.activations,
           .attention = options.attention,
           .cache = cache_shape(config, options.kv_type, options.block_size, options.cache_tokens),
-          .plans = options.plans};
+          .plans = options.plans,
+          .swap_tokens = options.swap_tokens};
 }
 
 Expected<Server> Server::make(std::shared_ptr<const ModelFile> file, Eager run, Tokenizer tokenizer,

@@ -39,6 +39,21 @@ template <class Space = Host> struct BatchViews {
   index size() const { return tokens.extents[0]; }
 };
 
+// The same batch where move(view) says that each of its views lies.
+template <class To, class From, class Move> BatchViews<To> moved(const BatchViews<From>& batch, Move&& move) {
+  const auto texts = [&](const typename BatchViews<From>::Texts& from) {
+    return typename BatchViews<To>::Texts{.kv_lens = move(from.kv_lens), .block_table = move(from.block_table)};
+  };
+  return {.tokens = move(batch.tokens),
+          .positions = move(batch.positions),
+          .slots = move(batch.slots),
+          .generated = texts(batch.generated),
+          .prompts = texts(batch.prompts),
+          .q_indptr = move(batch.q_indptr),
+          .logit_rows = move(batch.logit_rows),
+          .copies = move(batch.copies)};
+}
+
 class Batch {
  public:
   index size() const { return static_cast<index>(tokens_.size()); }
@@ -80,27 +95,19 @@ class Batch {
 // The batch in the memory of `tensors`, valid until the next one is uploaded there.
 template <class Tensors>
 Expected<BatchViews<typename Tensors::Space>> upload(Tensors& tensors, const BatchViews<Host>& batch) {
-  BatchViews<typename Tensors::Space> there;
+  using Space = typename Tensors::Space;
   Status status;
   std::size_t number = 0;
-  const auto one = [&](auto& to, const auto& from) {
-    if (!status.ok()) return;
-    auto uploaded = tensors.upload_to_slot(number++, from);
+  const auto there = moved<Space>(batch, [&]<int Rank>(const ConstView<Rank>& view) {
+    ConstView<Rank, Space> result;
+    if (!status.ok()) return result;
+    auto uploaded = tensors.upload_to_slot(number++, view);
     if (uploaded)
-      to = *uploaded;
+      result = *uploaded;
     else
       status = std::move(uploaded.error());
-  };
-  one(there.tokens, batch.tokens);
-  one(there.positions, batch.positions);
-  one(there.slots, batch.slots);
-  one(there.generated.kv_lens, batch.generated.kv_lens);
-  one(there.generated.block_table, batch.generated.block_table);
-  one(there.prompts.kv_lens, batch.prompts.kv_lens);
-  one(there.prompts.block_table, batch.prompts.block_table);
-  one(there.q_indptr, batch.q_indptr);
-  one(there.logit_rows, batch.logit_rows);
-  one(there.copies, batch.copies);
+    return result;
+  });
   if (!status.ok()) return failure(std::move(status));
   return there;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -49,6 +50,7 @@ template <class Backend> class Scratch {
       }
       memory_.emplace(std::move(*made));
       bytes_ = bytes;
+      ++moves_;
     }
     if (bytes == 0) return {};
     if constexpr (std::is_same_v<Space, Host>)
@@ -58,6 +60,8 @@ template <class Backend> class Scratch {
   }
   // Why the last workspace was none.
   Status take_failure() { return std::exchange(failure_, Status()); }
+  // How often it has come to lie elsewhere.
+  std::int64_t moves() const { return moves_; }
 
  private:
   using Memory = std::conditional_t<std::is_same_v<Space, Host>, HostMemory, Backend>;
@@ -72,6 +76,7 @@ template <class Backend> class Scratch {
 
   std::optional<Allocation<Memory>> memory_;
   std::size_t bytes_ = 0;
+  std::int64_t moves_ = 0;
   Status failure_;
 };
 
@@ -88,6 +93,7 @@ template <class... Backends> class Chain {
   // Where models have their weights, activations and caches: the first one's memory.
   using First = Nth<0>;
   using Space = SpaceOf<First>;
+  static constexpr std::size_t length = sizeof...(Backends);
 
   explicit Chain(Backends... backends) : links_{Link<Backends>{std::forward<Backends>(backends)}...} {}
 
@@ -103,6 +109,10 @@ template <class... Backends> class Chain {
 
   std::span<const Fallback> fallbacks() const { return fallbacks_; }
   First& first() { return std::get<0>(links_).backend; }
+  // How often scratch has moved, which who keeps its addresses must know.
+  std::int64_t scratch_moves() const {
+    return std::apply([](const auto&... link) { return (link.scratch.moves() + ...); }, links_);
+  }
 
   // Threads for host work beside the operators: packing, for example.
   Parallel parallel() const {

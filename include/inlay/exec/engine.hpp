@@ -11,6 +11,7 @@
 #include <inlay/exec/batch.hpp>
 #include <inlay/exec/fallback.hpp>
 #include <inlay/exec/plan/plan_cache.hpp>
+#include <inlay/exec/serve/swap_space.hpp>
 #include <inlay/model/activations.hpp>
 #include <inlay/model/model_config.hpp>
 #include <inlay/model/weights.hpp>
@@ -28,6 +29,8 @@ class Engine {
   virtual const ModelConfig& config() const = 0;
   virtual BlockPool& blocks() = 0;
   virtual std::size_t cache_bytes() const = 0;
+  // For texts that are preempted, or nothing: they are computed a second time.
+  virtual SwapSpace* swap_space() = 0;
   virtual std::span<const Fallback> fallbacks() const = 0;
   // Which passes are captured and replayed from now on.
   virtual void use_plans(Plans plans) = 0;
@@ -52,7 +55,8 @@ struct EngineOptions {
   AttentionCompute attention =
       AttentionCompute::exact_float;  // that of prompts; of generated tokens it is always exact
   BlockPool::Shape cache = {};
-  Plans plans = Plans::decode;  // which passes are captured and replayed: on host memory
+  Plans plans = Plans::decode;  // which passes are captured and replayed
+  index swap_tokens = 0;        // of the swap space; none where the cache lies in host memory
 };
 
 // On backends that Eager knows.

@@ -10,12 +10,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 #include <inlay/exec/decoder.hpp>
 #include <inlay/exec/eager.hpp>
 #include <inlay/exec/engine.hpp>
+#include <inlay/exec/kv_swap.hpp>
 #include <inlay/exec/packed_weights.hpp>
 #include <inlay/exec/plan/params.hpp>
 #include <inlay/exec/plan/recorder.hpp>
@@ -23,9 +25,21 @@
 
 namespace inlay::exec {
 
+// A device that keeps launches in place of computing, and gives them to its queue later (Cl::record).
+template <class B>
+concept RecordsLaunches = OwnsMemory<B> && requires(B& device, const typename B::Recording& recording) {
+  {
+    device.record([] { return Status(); })
+    } -> std::same_as<Expected<typename B::Recording>>;
+  { device.replay(recording) } -> std::same_as<Status>;
+};
+
 template <class Chain> class EngineOn final : public Engine {
  public:
   using Space = typename Chain::Space;
+  // An operator that goes to another backend's memory is copied there when it is due, which no recording does.
+  static constexpr bool records = RecordsLaunches<typename Chain::First> && Chain::length == 1;
+  static constexpr bool has_plans = records || std::is_same_v<Space, Host>;
 
   static Expected<std::unique_ptr<Engine>> make(ModelConfig config, Weights weights, Chain chain,
                                                 const EngineOptions& options) {
@@ -39,10 +53,11 @@ template <class Chain> class EngineOn final : public Engine {
     auto pool = KvPool<Space>::make(options.cache, engine->tensors_);
     if (!pool) return failure(std::move(pool.error()));
     engine->pool_.emplace(std::move(*pool));
+    if (Status status = engine->take_swap_space(options.swap_tokens); !status.ok()) return failure(std::move(status));
     auto token = engine->tensors_.template make<1>(DType::i32, {1});
     if (!token) return failure(std::move(token.error()));
     engine->token_ = *token;
-    if constexpr (std::is_same_v<Space, Host>) {
+    if constexpr (has_plans) {
       auto params = Params::make(engine->config(), options.cache, options.max_tokens);
       if (!params) return failure(std::move(params.error()));
       engine->params_.emplace(std::move(*params));
@@ -55,6 +70,7 @@ template <class Chain> class EngineOn final : public Engine {
   const ModelConfig& config() const override { return decoder_->config(); }
   BlockPool& blocks() override { return *pool_; }
   std::size_t cache_bytes() const override { return pool_->bytes(); }
+  SwapSpace* swap_space() override { return swap_space_.get(); }
   std::span<const Fallback> fallbacks() const override { return run_.fallbacks(); }
   void use_plans(Plans plans) override { plans_.use(plans); }
   const PlanCache::Counts& plan_counts() const override { return plans_.counts(); }
@@ -74,7 +90,7 @@ template <class Chain> class EngineOn final : public Engine {
   Status forward(const Batch& batch, index first) override {
     const View<2, Space> logits = logits_.slice(0, first, batch.logit_rows());
     const BatchViews<Host> views = batch.views();
-    if constexpr (std::is_same_v<Space, Host>)  // a device's operators are not captured yet
+    if constexpr (has_plans)
       if (plans_.takes(views)) return replay(views, logits, first);
     plans_.count_eager();
     auto there = upload(tensors_, views);
@@ -121,26 +137,97 @@ template <class Chain> class EngineOn final : public Engine {
         tensors_(tensors_of(run_.first())),
         logits_memory_(tensors_of(run_.first())),
         sampling_memory_(tensors_of(run_.first())),
+        brought_memory_(tensors_of(run_.first())),
         plans_(plans) {}
 
+  Status take_swap_space(index tokens) {
+    const auto wrong = [&](const char* must) {
+      return invalid("swap_tokens is " + std::to_string(tokens) + "; it must be " + must);
+    };
+    if (tokens < 0) return wrong("at least 0");
+    if (tokens == 0) return {};
+    if constexpr (std::is_same_v<Space, Host>) {
+      return wrong("0 where the cache lies in host memory: nothing is gained by a copy there");
+    } else {
+      auto made = KvSwap<Chain, Space>::make(run_, *pool_, tokens);
+      if (!made) return std::move(made.error());
+      swap_space_ = std::move(*made);
+      return {};
+    }
+  }
+
   // The plan of passes like this one is captured where there is none.
-  Status replay(const BatchViews<Host>& batch, const View<2>& logits, index first) {
+  Status replay(const BatchViews<Host>& batch, const View<2, Space>& logits, index first) {
     if (Status status = params_->commit(batch); !status.ok()) return status;
     if (!batch.copies.empty()) {  // seldom, and then any number: they are in no plan
-      decoder_->copy_blocks(run_, *pool_, batch.copies);
+      auto copies = tensors_.upload_to_slot(0, batch.copies);
+      if (!copies) return std::move(copies.error());
+      decoder_->copy_blocks(run_, *pool_, *copies);
       if (Status status = run_.take_status(); !status.ok()) return status;
     }
+    auto there = brought();
+    if (!there) return std::move(there.error());
     const PlanKey key = PlanKey::of(params_->views(), logits.extents[0], first);
-    const std::int64_t generation = params_->generation();
-    const Plan* plan = plans_.find(key, generation);
+    const Plan* plan = plans_.find(key, generation());
     if (plan == nullptr) {
-      Recorder<Chain> record(run_, params_->memory());
-      decoder_->forward(record, *pool_, params_->views(), logits);
-      auto tape = std::move(record).take();
-      if (!tape) return std::move(tape.error());
-      plan = &plans_.keep(key, Plan(std::move(*tape), generation));
+      auto made = capture(*there, logits);
+      if (!made) return std::move(made.error());
+      plan = &plans_.keep(key, std::move(*made));
     }
-    return plan->replay(generation, observer_);
+    return plan->replay(generation(), observer_);  // a device is waited for by who asks for logits, or draws from them
+  }
+
+  // Of the addresses that plans hold.
+  std::int64_t generation() const { return params_->generation() + (records ? run_.scratch_moves() : 0); }
+
+  // What the pass brings, where operators look at it.
+  Expected<BatchViews<Space>> brought() {
+    if constexpr (!records) {
+      return params_->views();
+    } else {
+      const std::span<const std::byte> all = params_->memory();
+      if (brought_.extents[0] < std::ssize(all)) {
+        brought_ = {};
+        brought_memory_ = tensors_of(run_.first());  // gives back what there was
+        auto made = brought_memory_.template make<1>(DType::i8, {std::ssize(all)});
+        if (!made) return failure(std::move(made.error()));
+        brought_ = *made;
+      }
+      if (Status status = run_.first().upload(brought_.data, all.first(params_->used())); !status.ok())
+        return failure(std::move(status));
+      return moved<Space>(params_->views(), [&]<int Rank>(const ConstView<Rank>& view) {
+        ConstView<Rank, Space> there({}, view.dtype, view.extents);
+        if (view.present())
+          there.data =
+              SpacePointer<Space>::advance(brought_.data, static_cast<const std::byte*>(view.data) - all.data());
+        return there;
+      });
+    }
+  }
+
+  Expected<Plan> capture(const BatchViews<Space>& batch, const View<2, Space>& logits) {
+    if constexpr (records) {
+      // Scratch grows within the first capture, and stays where it is in the second.
+      for (;;) {
+        const std::int64_t before = generation();
+        auto recording = run_.first().record([&] {
+          decoder_->forward(run_, *pool_, batch, logits);
+          return run_.take_status();
+        });
+        if (!recording) return failure(std::move(recording.error()));
+        if (generation() != before) continue;
+        using Recording = typename Chain::First::Recording;
+        return Plan([&device = run_.first(), recording = std::make_shared<const Recording>(std::move(*recording))](
+                        StepObserver*) { return device.replay(*recording); },
+                    before);
+      }
+    } else {
+      Recorder<Chain> record(run_, params_->memory());
+      decoder_->forward(record, *pool_, batch, logits);
+      auto tape = std::move(record).take();
+      if (!tape) return failure(std::move(tape.error()));
+      return Plan(std::move(*tape), generation());
+    }
   }
 
   // By a pass over one token, which is not there: only shapes and weights are looked at.
@@ -159,10 +246,13 @@ template <class Chain> class EngineOn final : public Engine {
   Tensors logits_memory_, sampling_memory_;
   std::optional<Decoder<Space>> decoder_;
   std::optional<KvPool<Space>> pool_;
+  std::unique_ptr<SwapSpace> swap_space_;
   std::optional<PackedWeights<typename Chain::First>> packed_;
   View<2, Space> logits_;  // [rows, vocab]
   View<1, Space> token_;
-  std::optional<Params> params_;  // on host memory
+  std::optional<Params> params_;
+  Tensors brought_memory_;
+  View<1, Space> brought_;  // a device's copy of params_
   PlanCache plans_;
   StepObserver* observer_ = nullptr;
 };

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -34,6 +35,45 @@ struct Text : Request {
   index forks = 0;
 };
 
+// A swap space of numbers; what is copied is refused where `fails` says so.
+struct SimulatedSwap final : SwapSpace {
+  const BlockPool& of;
+  std::vector<Value>& cache;
+  BlockPool pool;
+  std::vector<Value> values = std::vector<Value>(static_cast<std::size_t>(pool.shape().blocks * size()));
+  std::function<bool()> fails = [] { return false; };
+  index copied = 0;  // blocks, in both ways
+
+  SimulatedSwap(const BlockPool& pool_of_cache, std::vector<Value>& values_of_cache, index count)
+      : of(pool_of_cache), cache(values_of_cache), pool(exec::blocks(count, of.shape().block_size)) {}
+  index size() const { return of.shape().block_size; }
+
+  Status swap_out(const Sequence& sequence, Sequence& kept) override {
+    if (fails()) return {StatusCode::internal, "as asked for"};
+    if (Status status = pool.reserve(kept, sequence.length); !status.ok()) return status;
+    kept.length = sequence.length;
+    copy(sequence, cache, 0, kept, values, kept.length);
+    return {};
+  }
+  Status swap_in(const Sequence& kept, index first, const Sequence& sequence) override {
+    if (fails()) return {StatusCode::internal, "as asked for"};
+    for (index i = first; i < pool.blocks_of(kept.length); ++i) {
+      EXPECT_TRUE(of.is_writable(sequence.blocks[static_cast<std::size_t>(i)])) << "a block of others is written";
+    }
+    copy(kept, values, first, sequence, cache, kept.length);
+    return {};
+  }
+  void forget(Sequence& kept) override { pool.release(kept); }
+  const BlockPool& blocks() const override { return pool; }
+
+ private:
+  void copy(const Sequence& from, const std::vector<Value>& source, index first, const Sequence& to,
+            std::vector<Value>& target, index length) {
+    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(pool.blocks_of(length)); ++i, ++copied)
+      std::copy_n(source.begin() + from.blocks[i] * size(), size(), target.begin() + to.blocks[i] * size());
+  }
+};
+
 // Texts that end when they have all of their tokens. Each step proves what must hold after every one: that a text's
 // blocks hold what it would have computed by itself, too.
 struct Simulation {
@@ -41,13 +81,18 @@ struct Simulation {
   std::vector<Value> cache =
       std::vector<Value>(static_cast<std::size_t>(pool.shape().blocks * pool.shape().block_size));
   Batcher::Options options;
+  SimulatedSwap swap;
   Batcher batcher;
   std::vector<std::unique_ptr<Text>> texts = {};  // by rank
   index ranks = 0, steps = 0, copies = 0;
   std::vector<index> ended = {};  // their ranks, in order
 
-  Simulation(const BlockPool::Shape& shape, const Batcher::Options& given)
-      : pool(shape), options(given), batcher(pool, given) {
+  // `swap_blocks`: of the swap space; 0: there is none.
+  Simulation(const BlockPool::Shape& shape, const Batcher::Options& given, index swap_blocks = 0)
+      : pool(shape),
+        options(given),
+        swap(pool, cache, swap_blocks),
+        batcher(pool, given, swap_blocks > 0 ? &swap : nullptr) {
     EXPECT_TRUE(ok(Batcher::check(given)));
   }
 
@@ -181,20 +226,24 @@ struct Simulation {
     }
   }
   void audit() const {
-    std::vector<const Sequence*> sequences;
+    std::vector<const Sequence*> sequences, swapped;
     for (const auto& each : texts) {
       sequences.push_back(&each->sequence);
+      swapped.push_back(&each->swapped);
+      EXPECT_TRUE(each->sequence.blocks.empty() || each->swapped.blocks.empty()) << "a text has two copies";
       const std::vector<Value> values = values_of(*each);
       for (index i = 0; i < each->computed(); ++i)
         ASSERT_EQ(cache[static_cast<std::size_t>(pool.slot(each->sequence, i))], values[static_cast<std::size_t>(i)])
             << "text " << each->rank << ", token " << i;
     }
     EXPECT_TRUE(ok(pool.audit(sequences)));
+    EXPECT_TRUE(ok(swap.pool.audit(swapped)));
   }
   void run_to_end(index most) {
     while (!texts.empty() && steps < most && !::testing::Test::HasFailure()) step();
     EXPECT_TRUE(texts.empty()) << texts.size() << " texts did not end in " << steps << " steps";
     EXPECT_EQ(pool.free_blocks(), pool.shape().blocks);
+    EXPECT_EQ(swap.pool.free_blocks(), swap.pool.shape().blocks);
   }
 };
 

@@ -70,11 +70,12 @@ inline Logits alone(Session& session, const Asked& text) {
 }
 
 struct Counts {
-  index preemptions = 0, reused = 0, copies = 0;
+  index preemptions = 0, swaps = 0, reused = 0, copies = 0;
 };
 
-inline std::unique_ptr<Engine> engine(const ModelConfig& config, const std::string& type, Eager run,
-                                      const EngineOptions& options) {
+template <class Run>
+std::unique_ptr<Engine> engine(const ModelConfig& config, const std::string& type, Run run,
+                               const EngineOptions& options) {
   auto weights = random_weights(config, type, serial(), 7);
   EXPECT_TRUE(weights.has_value());
   auto made = make_engine(config, std::move(*weights), std::move(run), options);
@@ -87,7 +88,7 @@ inline std::vector<Logits> together(Engine& engine, const std::vector<Asked>& as
                                     Counts& counts) {
   const index vocab = engine.config().vocab;
   EXPECT_TRUE(inlay::test::ok(engine.reserve_logits(batching.requests)));
-  Batcher batcher(engine.blocks(), batching);
+  Batcher batcher(engine.blocks(), batching, engine.swap_space());
   std::vector<Request> texts;
   for (const Asked& each : asked)
     texts.push_back({.rank = static_cast<index>(texts.size()),
@@ -114,9 +115,12 @@ inline std::vector<Logits> together(Engine& engine, const std::vector<Asked>& as
     EXPECT_TRUE(inlay::test::ok(passed));
     if (!passed.ok()) break;
     batcher.computed();
-    std::vector<const Sequence*> sequences;
-    for (const Request& text : texts) sequences.push_back(&text.sequence);
+    std::vector<const Sequence*> sequences, swapped;
+    for (const Request& text : texts) sequences.push_back(&text.sequence), swapped.push_back(&text.swapped);
     EXPECT_TRUE(inlay::test::ok(engine.blocks().audit(sequences)));
+    if (engine.swap_space() != nullptr) {
+      EXPECT_TRUE(inlay::test::ok(engine.swap_space()->blocks().audit(swapped)));
+    }
     counts.copies += batch.views().copies.extents[0];
     EXPECT_EQ(batch.logit_rows(), static_cast<index>(written.size()));
     for (std::size_t row = 0; row < written.size(); ++row) {
@@ -139,7 +143,11 @@ inline std::vector<Logits> together(Engine& engine, const std::vector<Asked>& as
   }
   EXPECT_EQ(batcher.running() + batcher.waiting(), 0);
   EXPECT_EQ(engine.blocks().free_blocks(), engine.blocks().shape().blocks);
+  if (const SwapSpace* const space = engine.swap_space()) {
+    EXPECT_EQ(space->blocks().free_blocks(), space->blocks().shape().blocks);
+  }
   counts.preemptions += batcher.preemptions();
+  counts.swaps += batcher.swaps();
   counts.reused += batcher.reused();
   return rows;
 }

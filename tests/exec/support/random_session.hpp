@@ -29,6 +29,13 @@ inline ModelConfig tiny() {
   return config;
 }
 
+// Attention that sees nine tokens, behind a layer that sees all.
+inline ModelConfig windowed() {
+  ModelConfig config = tiny();
+  config.set_layers({{.hidden = 80}, {.hidden = 80, .window = 9}});
+  return config;
+}
+
 // Experts in the second layer, and one that all tokens have; widths that are no multiple of a panel.
 inline ModelConfig tiny_mixture() {
   ModelConfig config = tiny();

@@ -1,11 +1,12 @@
 // Plans: captured passes, found again by what their shapes depend on.
 //
-// A plan holds addresses of weights, cache, activations and Params. It serves every pass of its key until one of them
-// changes: then its generation is over, and replaying it is refused.
+// A plan holds addresses of weights, cache, activations and Params, and of a device's scratch. It serves every pass of
+// its key until one of them changes: then its generation is over, and replaying it is refused.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <utility>
 
@@ -34,16 +35,21 @@ struct PlanKey {
 
 class Plan {
  public:
-  Plan(Tape tape, std::int64_t generation) : tape_(std::move(tape)), generation_(generation) {}
+  // What computes the pass again.
+  using Replay = std::function<Status(StepObserver*)>;
+
+  Plan(Replay replay, std::int64_t generation) : replay_(std::move(replay)), generation_(generation) {}
+  Plan(Tape tape, std::int64_t generation)
+      : Plan([tape = std::move(tape)](StepObserver* o) { return o == nullptr ? tape.replay() : tape.replay(*o); },
+             generation) {}
 
   std::int64_t generation() const { return generation_; }
-  const Tape& tape() const { return tape_; }
 
-  // `generation`: that of the addresses now.
+  // `generation`: that of the addresses now. A device's steps have no observer: they run when it has time.
   Status replay(std::int64_t generation, StepObserver* observer = nullptr) const;
 
  private:
-  Tape tape_;
+  Replay replay_;
   std::int64_t generation_;
 };
 

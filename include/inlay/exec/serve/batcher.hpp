@@ -19,7 +19,8 @@
 //
 // Where a text that writes finds no block, the youngest gives its blocks back and waits again. Those that nobody took
 // meanwhile it finds in the cache; what they held is computed a second time, its prompt as a prompt and what was
-// generated as generated, which gives the same bits (exec/batch.hpp).
+// generated as generated, which gives the same bits (exec/batch.hpp). Where there is a swap space, and room in it, they
+// are copied there first, and back into other blocks in place of being computed.
 //
 // A text whose prompt is computed can fork: another one with the same prompt goes on from its blocks, and shares them
 // until either writes. Where there is no place for it, it waits, as one that was preempted.
@@ -33,6 +34,7 @@
 
 #include <inlay/exec/batch.hpp>
 #include <inlay/exec/serve/prefix_cache.hpp>
+#include <inlay/exec/serve/swap_space.hpp>
 #include <inlay/text/tokenizer.hpp>
 
 namespace inlay::exec {
@@ -43,6 +45,7 @@ struct Request {
   index prompt = 0;               // tokens of the prompt
   index most = 0;                 // that will ever be computed: the last one that is known never is
   Sequence sequence = {};         // its blocks; the length is what is computed
+  Sequence swapped = {};          // its blocks in the swap space, while it waits
   std::string cache_salt = {};    // it shares no block with a request of another salt
   index passed = 0;               // how often later ones went by while it was the first to wait
 
@@ -68,8 +71,9 @@ class Batcher {
   };
 
   static Status check(const Options& options);
-  // By options that `check` takes.
-  Batcher(BlockPool& pool, const Options& options) : pool_(&pool), options_(options), prefixes_(pool, options.model) {}
+  // By options that `check` takes. `swap_space` may be none; it outlives the batcher.
+  Batcher(BlockPool& pool, const Options& options, SwapSpace* swap_space = nullptr)
+      : pool_(&pool), options_(options), prefixes_(pool, options.model), swap_space_(swap_space) {}
 
   // Waits from now on, until it is removed; it must not move. Refused is what the cache could never hold.
   Status submit(Request& request);
@@ -92,6 +96,8 @@ class Batcher {
   index running() const { return static_cast<index>(running_.size()); }
   index waiting() const { return static_cast<index>(waiting_.size()); }
   index preemptions() const { return preemptions_; }
+  // Those of them that went to the swap space.
+  index swaps() const { return swaps_; }
   // Tokens that were found in the cache.
   index reused() const { return reused_; }
 
@@ -106,6 +112,9 @@ class Batcher {
   // Blocks for `tokens` of a running request, at the cost of younger ones; false where it was itself the youngest.
   bool make_room(Request& request, index tokens);
   void preempt_youngest();
+  void swap_out(Request& request);
+  // What is not in the cache any more, of a request that has just been admitted.
+  void swap_in(Request& request);
   // Of the tokens of a prompt, or of those that are computed again, as many as the pass has room for.
   void add_rest(Request& request);
   void add(Request& request, index count);
@@ -113,10 +122,11 @@ class Batcher {
   BlockPool* pool_;
   Options options_;
   PrefixCache prefixes_;
+  SwapSpace* swap_space_;
   List waiting_, running_;
   std::vector<Part> parts_;
   index left_ = 0;  // tokens of the pass
-  index preemptions_ = 0, reused_ = 0;
+  index preemptions_ = 0, swaps_ = 0, reused_ = 0;
 };
 
 }  // namespace inlay::exec

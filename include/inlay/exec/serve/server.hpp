@@ -45,6 +45,7 @@ class Server {
   struct Options {
     index context = 0;       // of a text; 0: the model's
     index cache_tokens = 0;  // of all texts that run, in whole blocks; 0: four times the context, or of fewer requests
+    index swap_tokens = 0;   // of texts that were preempted, in host memory, where the device has memory of its own
     Batcher::Options batch = {};
     DType kv_type = DType::f16;  // f32 f16 bf16; i8 but for latent attention
     index block_size = 16;
