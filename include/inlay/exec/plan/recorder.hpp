@@ -159,15 +159,6 @@ template <class Chain> class Recorder {
     return std::any_of(later_.begin(), later_.end(),
                        [&](const ByteRange& range) { return list.begin < range.end && range.begin < list.end; });
   }
-  // Of the first of an operator's results: how many elements one of its rows has.
-  template <class Op> static index width_of(const Op& op) {
-    index width = 0;
-    for_each_field(op, [&]<class Value>(const auto& field, const Value& view) {
-      if constexpr (ViewLike<Value>)
-        if (width == 0 && field.is_written() && !view.empty()) width = view.size() / view.extents[0];
-    });
-    return width;
-  }
   // visit(field, memory) for each list of ids, lengths or places.
   template <class Op, class Visit> static void for_each_list(const Op& op, Visit&& visit) {
     for_each_field(op, [&]<class Value>(const auto& field, const Value& view) {
