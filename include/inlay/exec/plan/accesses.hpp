@@ -6,6 +6,8 @@
 // That is what views of fused rows are, exactly. Of a view with more holes (dimensions within a row that do not touch)
 // the row is taken whole, and `dense` is false: it is touched in part. Contents that decide at replay where an operator
 // writes (slot_mapping, for example) are not looked at: a cache is touched wherever its views reach, a layer whole.
+//
+// An optional output counts as read as well: rms_norm's residual is, and a cache is written in part.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +46,7 @@ template <class Op> Accesses accesses_of(const Op& op) {
       Access access = access_of(SpacePointer<Host>::byte_offset(view.data), view);
       access.field = field.name;
       access.writes = field.is_written();
-      access.reads = !field.is_written() || field.role == Role::inout;
+      access.reads = field.role != Role::out;
       list.push_back(access);
     }
   });
