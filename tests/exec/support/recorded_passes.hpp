@@ -95,7 +95,11 @@ class RecordedPasses {
     auto& logits = logits_.emplace_back(static_cast<std::size_t>(batch.logit_rows() * config.vocab));
     const View<2> rows(logits.data(), {batch.logit_rows(), config.vocab});
     keep(rows);
+#ifdef INLAY_HAS_NPU
+    GraphRecorder<Cpu, Reference, NpuEstimator> record(graph_, std::ssize(params_) - 1);
+#else
     GraphRecorder<Cpu, Reference> record(graph_, std::ssize(params_) - 1);
+#endif
     decoder_->forward(record, *pool_, params.views(), rows);
     const Status recorded = record.take_status();
     EXPECT_TRUE(recorded.ok()) << recorded.message();

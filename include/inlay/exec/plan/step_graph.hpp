@@ -33,6 +33,7 @@ class GraphStep {
  public:
   std::string_view name;  // the operator's
   index width = 0;        // how many elements a row has of what it writes
+  index rows = 0;         // and how many rows
   index chunk = 0;        // which of several recorded passes it belongs to
   Accesses accesses;
 
@@ -94,6 +95,18 @@ template <class Backend> struct ComputesStep {
   template <class Op> static constexpr ComputesStep of{run_as<Op>};
 };
 
+// What an estimator (NpuEstimator) says of an operator whose type is forgotten: microseconds.
+template <class Estimator> struct EstimatesStep {
+  Expected<double> (*us)(const Estimator& estimator, const void* op);
+
+  template <class Op> static Expected<double> us_as(const Estimator& estimator, const void* op) {
+    auto cost = estimate(estimator, *static_cast<const Op*>(op));
+    if (!cost) return failure(std::move(cost.error()));
+    return cost->us;
+  }
+  template <class Op> static constexpr EstimatesStep of{us_as<Op>};
+};
+
 // A backend with scratch of its own.
 template <class Backend> class StepRunner {
  public:
@@ -115,7 +128,7 @@ template <class Backend> class StepRunner {
 };
 template <class Backend> StepRunner(Backend) -> StepRunner<std::unwrap_reference_t<Backend>>;
 
-// Appends the operators that it is called with, for the backends named.
+// Appends the operators that it is called with, for the backends and estimators named.
 template <class... Backends> class GraphRecorder {
  public:
   explicit GraphRecorder(StepGraph& graph, index chunk = 0) : graph_(graph), chunk_(chunk) {}
@@ -128,12 +141,13 @@ template <class... Backends> class GraphRecorder {
     GraphStep step;
     step.name = Op::name;
     step.width = width_of(op);
+    step.rows = rows_of(op);
     step.chunk = chunk_;
     step.accesses = accesses_of(op);
     step.op_.resize((sizeof(Op) + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
     std::memcpy(step.op_.data(), &op, sizeof(Op));
     step.move_ = move<Op>;
-    (tell<ComputesStep<Backends>, Op>(step), ...);
+    (tell<Asked<Backends>, Op>(step), ...);
     graph_.add(std::move(step));
   }
 
@@ -141,6 +155,19 @@ template <class... Backends> class GraphRecorder {
   Status take_status() { return std::exchange(status_, Status()); }
 
  private:
+  template <class Op> static index rows_of(const Op& op) {
+    index rows = 0;
+    for_each_field(op, [&]<class Value>(const auto& field, const Value& view) {
+      if constexpr (ViewLike<Value>)
+        if (rows == 0 && field.is_written() && !view.empty()) rows = view.extents[0];
+    });
+    return rows;
+  }
+  // An estimator has no memory of its own to compute in.
+  template <class Backend> static constexpr bool computes = requires { typename Backend::Space; };
+  template <class Backend>
+  using Asked = std::conditional_t<computes<Backend>, ComputesStep<Backend>, EstimatesStep<Backend>>;
+
   template <class Asked, class Op> static void tell(GraphStep& step) {
     step.told_.push_back({&GraphStep::identity<Asked>, &Asked::template of<Op>});
   }
