@@ -101,6 +101,14 @@ TEST(schedules, a_timeline_as_drawn) {
   EXPECT_EQ(critical_path(timeline, cells.edges()), (std::vector<index>{0, 1, 3, 4}));
 }
 
+TEST(schedules, a_bound_is_what_one_device_has_to_do) {
+  Cells cells(4);
+  cells.add(0, 10, 0, 0, 1);
+  cells.add(0, 20, 0, 0, 2);
+  cells.add(1, 25, 0, 0, 3);
+  EXPECT_EQ(lower_bound_us(cells.run(Policy::fifo), cells.edges()), 30);
+}
+
 // The npu has a choice of 1 (chunk 1) and 3 (chunk 0), which became ready in this order; 1 makes 40 us of steps ready,
 // 3 a longer path but 2 us at once.
 class Choice {

@@ -34,6 +34,13 @@ std::vector<Model> models() {
           {"latent", tiny_latent(14), "f16", DType::bf16}};
 }
 
+// For what looks at each byte again and again.
+ModelConfig one_layer(ModelConfig config) {
+  config.layers = 1;
+  config.set_layers({config.layer(config.experts.count > 0 ? 1 : 0)});
+  return config;
+}
+
 std::vector<index> program(index steps) {
   std::mt19937 random;
   return legal_order(Edges::in_order(steps), Pick::latest, random);
@@ -136,7 +143,7 @@ TEST(step_orders, a_verifier_refuses_what_was_placed_for_one_order) {
 
 // One tensor is laid upon another, which may live when it does or may not.
 TEST(step_orders, a_verifier_refuses_two_live_tensors_in_one_place) {
-  RecordedPasses passes(tiny(), "f32", DType::f16, {{{0, 5, true}}});
+  RecordedPasses passes(one_layer(tiny()), "f32", DType::f16, {{{0, 5, true}}});
   const auto recorded = passes.graph().accesses();
   const Arena arena(recorded, passes.kept());
   const auto apart = arena.apart();
@@ -167,19 +174,19 @@ TEST(step_orders, a_verifier_refuses_two_live_tensors_in_one_place) {
   index pairs = 0, refused = 0, allowed = 0;
   for (const Arena::Tensor& one : arena.tensors())
     for (const Arena::Tensor& other : arena.tensors()) {
-      if (&one == &other || ++pairs % 4 != 0) continue;
+      if (&one == &other || ++pairs % 2 != 0) continue;
       const bool may_share = precede(one, other) || precede(other, one);
       EXPECT_EQ(laid_upon(one, other).ok(), may_share)
           << "steps " << one.steps.front() << ".. and " << other.steps.front() << "..";
       ++(may_share ? allowed : refused);
     }
-  EXPECT_GT(refused, 8);
-  EXPECT_GT(allowed, 40);
+  EXPECT_GT(refused, 5);
+  EXPECT_GT(allowed, 20);
 }
 
 // Each access in turn is not known to read, or to write: where that costs an edge, it is missed.
 TEST(step_orders, a_verifier_misses_every_edge) {
-  RecordedPasses passes(tiny_mixture(), "w4a16", DType::i8, {{{0, 3, true}}, {{0, 1, false}}});
+  RecordedPasses passes(one_layer(tiny_mixture()), "w4a16", DType::i8, {{{0, 3, true}}, {{0, 1, false}}});
   const auto recorded = passes.graph().accesses();
   const Edges edges = Edges::of(recorded);
   index lost = 0;

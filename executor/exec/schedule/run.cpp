@@ -61,7 +61,7 @@ class Scheduler {
 
   void submit(const Chooser& chooser, std::size_t device, double now) {
     std::vector<Ready>& ready = ready_[device];
-    if (under_way_[device] || ready.empty() || !status_.ok()) return;
+    if (under_way_[device] || ready.empty()) return;
     const std::size_t chosen = chooser.choose(ready, run_.devices[device]->kind(), waits_);
     const index step = ready[chosen].step;
     ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(chosen));
