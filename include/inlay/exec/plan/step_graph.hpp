@@ -92,8 +92,9 @@ template <class Backend> struct ComputesStep {
     Status lacks = scratch.take_failure();
     return lacks.ok() ? std::move(status) : std::move(lacks);
   }
-  template <class Op> static constexpr ComputesStep of{run_as<Op>};
+  template <class Op> static const ComputesStep of;
 };
+template <class Backend> template <class Op> const ComputesStep<Backend> ComputesStep<Backend>::of{run_as<Op>};
 
 // What an estimator (NpuEstimator) says of an operator whose type is forgotten: microseconds.
 template <class Estimator> struct EstimatesStep {
@@ -104,8 +105,9 @@ template <class Estimator> struct EstimatesStep {
     if (!cost) return failure(std::move(cost.error()));
     return cost->us;
   }
-  template <class Op> static constexpr EstimatesStep of{us_as<Op>};
+  template <class Op> static const EstimatesStep of;
 };
+template <class Estimator> template <class Op> const EstimatesStep<Estimator> EstimatesStep<Estimator>::of{us_as<Op>};
 
 // A backend with scratch of its own.
 template <class Backend> class StepRunner {
