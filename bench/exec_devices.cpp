@@ -88,7 +88,7 @@ class Prompt {
     double bytes = 0, inputs = 0;
     for (const Access& access : step.accesses) {
       double part = static_cast<double>(access.rows * access.span);
-      if (access.field == "x") inputs = static_cast<double>(access.span) / 4;
+      if (access.field == "x") inputs = part / 4 / static_cast<double>(step.rows);
       if (step.name == "reshape_and_cache" && access.field != "slot_mapping" && access.rows == 1)
         part = static_cast<double>(chunk_ * config_.kv_heads * config_.head_dim * 2);
       if (step.name == "flash_attention" && (access.field == "k" || access.field == "v"))
