@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "files/whole_file.hpp"
+#include "files/trace_events.hpp"
 
 namespace inlay::tools {
 
@@ -149,29 +148,21 @@ void Timeline::keep(const std::string& what) {
 }
 
 Status Timeline::write(const std::string& file) const {
-  nlohmann::json events = nlohmann::json::array();
+  files::TraceEvents events;
   for (std::size_t process = 0; process < kept_.size(); ++process) {
     const auto& [what, pass] = kept_[process];
-    const auto name = [&](const char* kind, std::size_t thread, const std::string& text) {
-      events.push_back({{"ph", "M"}, {"name", kind}, {"pid", process}, {"tid", thread}, {"args", {{"name", text}}}});
-    };
     const auto slice = [&, start = pass.begin](std::size_t thread, const std::string& text, const Span& span) {
-      events.push_back({{"ph", "X"},
-                        {"name", text},
-                        {"pid", process},
-                        {"tid", thread},
-                        {"ts", Span{start, span.begin}.us()},
-                        {"dur", span.us()}});
+      events.slice(process, thread, text, Span{start, span.begin}.us(), span.us());
     };
-    name("process_name", 0, what);
+    events.name_process(process, what);
     for (std::size_t thread = 0; thread < pass.tasks.size(); ++thread) {
-      name("thread_name", thread, thread == 0 ? "caller" : "worker " + std::to_string(thread));
+      events.name_thread(process, thread, thread == 0 ? "caller" : "worker " + std::to_string(thread));
       for (const Span& task : pass.tasks[thread]) slice(thread, "task", task);
     }
     for (const Step& step : pass.steps) slice(0, std::string(step.op) + " " + std::to_string(step.width), step);
     for (const Span& job : pass.jobs) slice(0, "job", job);
   }
-  return files::write_whole(file, nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ns"}}.dump());
+  return events.write(file);
 }
 
 }  // namespace inlay::tools

@@ -12,7 +12,7 @@ set(rows
   "weights     | core ops"
   "text        | core"
   "model       | core ops weights text files"
-  "exec        | core ops weights text model face"
+  "exec        | core ops weights text model face files"
   "face        | core ops weights cpu_kernels"
   "reference   | core ops"
   "cpu_kernels | core ops face"

@@ -14,35 +14,15 @@
 #include <inlay/exec/plan/plan_cache.hpp>
 #include <inlay/exec/plan/recorder.hpp>
 
+#include "tests/exec/support/known_tensors.hpp"
 #include "tests/exec/support/planned_passes.hpp"
+#include "tests/exec/support/random_session.hpp"
 #include "tests/support/backends.hpp"
 
 namespace inlay::exec::test {
 namespace {
 
 using inlay::test::cpus, inlay::test::ok;
-
-// Knows all memory that it gave.
-class KnownTensors : public HostTensors {
- public:
-  template <int Rank> Expected<View<Rank>> make(DType dtype, const std::array<index, Rank>& extents) {
-    auto made = HostTensors::make<Rank>(dtype, extents);
-    if (made)
-      all_.emplace_back(static_cast<std::byte*>(made->data), static_cast<std::size_t>(byte_size(dtype, made->size())));
-    return made;
-  }
-  void fill(int byte) {
-    for (const auto memory : all_) std::memset(memory.data(), byte, memory.size());
-  }
-  std::vector<std::byte> contents() const {
-    std::vector<std::byte> bytes;
-    for (const auto memory : all_) bytes.insert(bytes.end(), memory.begin(), memory.end());
-    return bytes;
-  }
-
- private:
-  std::vector<std::span<std::byte>> all_;
-};
 
 std::span<std::byte> contents(const Params& params) {
   const auto memory = params.memory();

@@ -169,6 +169,7 @@ template <class Chain> class Recorder {
     return std::any_of(later_.begin(), later_.end(),
                        [&](const ByteRange& range) { return list.begin < range.end && range.begin < list.end; });
   }
+
   // What a linear reads once, in the order of its outputs: of a mixture nobody knows which experts those are.
   template <class Op> static ByteRange streamed(const Op&) { return {}; }
   static ByteRange streamed(const Linear<Host>& op) {
@@ -180,16 +181,6 @@ template <class Chain> class Recorder {
   }
   static ByteRange streamed(const LinearW4a16<Host>& op) {
     return op.expert_ends.present() ? ByteRange{} : byte_range(op.codes);
-  }
-
-  // Of the first of an operator's results: how many elements one of its rows has.
-  template <class Op> static index width_of(const Op& op) {
-    index width = 0;
-    for_each_field(op, [&]<class Value>(const auto& field, const Value& view) {
-      if constexpr (ViewLike<Value>)
-        if (width == 0 && field.is_written() && !view.empty()) width = view.size() / view.extents[0];
-    });
-    return width;
   }
   // visit(field, memory) for each list of ids, lengths or places.
   template <class Op, class Visit> static void for_each_list(const Op& op, Visit&& visit) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <inlay/core/dtype.hpp>
+#include <inlay/core/fields.hpp>
 #include <inlay/core/status.hpp>
 
 namespace inlay::exec {
@@ -29,6 +30,16 @@ class StepObserver {
   virtual void begin(std::string_view op, index width) = 0;
   virtual void end() = 0;
 };
+
+// Of the first of an operator's results: how many elements one of its rows has.
+template <class Op> index width_of(const Op& op) {
+  index width = 0;
+  for_each_field(op, [&]<class Value>(const auto& field, const Value& view) {
+    if constexpr (ViewLike<Value>)
+      if (width == 0 && field.is_written() && !view.empty()) width = view.size() / view.extents[0];
+  });
+  return width;
+}
 
 class Tape {
  public:

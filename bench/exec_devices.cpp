@@ -1,0 +1,203 @@
+// A prompt in chunks on two devices, simulated: what edges and arenas of a whole model's steps cost to find, and how
+// long the prompt takes by each policy. Nothing is computed; times are a roofline of the calibration's rates
+// (Snapdragon 8 Gen 3 as HeteroLLM measured it: GPU 1 TFLOPS, NPU 10 TFLOPS, 43.3 GB/s each), linears run on the NPU
+// and all else on the GPU.
+//
+//   bench_exec_devices [FILE]      the timeline of the best policy, for ui.perfetto.dev
+//
+// INLAY_BENCH_SHORT=1: a small model.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <inlay/exec/decoder.hpp>
+#include <inlay/exec/device/host_devices.hpp>
+#include <inlay/exec/plan/arena.hpp>
+#include <inlay/exec/plan/params.hpp>
+#include <inlay/exec/schedule/run.hpp>
+#include <inlay/exec/time/trace.hpp>
+#include <inlay/model/random_weights.hpp>
+
+#include "measure/timing.hpp"
+
+namespace inlay::exec {
+namespace {
+
+struct Rate {
+  double flops_a_us, bytes_a_us;
+};
+constexpr Rate gpu_rate{1e6, 43.3e3}, npu_rate{10e6, 43.3e3};
+constexpr double submit_us = 15;  // the calibration's 10 to 20
+
+ModelConfig shape() {
+  ModelConfig config;
+  config.architecture = "qwen2";
+  config.layers = measure::short_run() ? 2 : 24;
+  config.dim = 896;
+  config.heads = 14;
+  config.kv_heads = 2;
+  config.head_dim = 64;
+  config.hidden = measure::short_run() ? 512 : 4864;
+  config.vocab = 1024;  // its head is one row's
+  config.context = 4096;
+  config.ropes[0].dim = 64;
+  return config;
+}
+
+class Prompt {
+ public:
+  Status record(index chunk, index chunks) {
+    config_ = shape();
+    chunk_ = chunk;
+    auto weights = random_weights(config_, "w4a16", Cpu().parallel());
+    if (!weights) return std::move(weights.error());
+    auto decoder = Decoder<>::make(config_, std::move(*weights), chunk, tensors_);
+    if (!decoder) return std::move(decoder.error());
+    const BlockPool::Shape cache = cache_shape(config_, DType::f16, 16, chunk * chunks);
+    auto pool = KvPool<>::make(cache, tensors_);
+    if (!pool) return std::move(pool.error());
+    Sequence text;
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(chunk), 1);
+    logits_.resize(static_cast<std::size_t>(config_.vocab));
+    for (index i = 0; i < chunks; ++i) {
+      Batch batch;
+      if (Status status = batch.add_prompt(*pool, text, tokens, 1); !status.ok()) return status;
+      text.length += chunk;
+      auto params = Params::make(config_, cache, chunk);
+      if (!params) return std::move(params.error());
+      if (Status status = params->commit(batch.views()); !status.ok()) return status;
+      params_.push_back(std::move(*params));
+      GraphRecorder<> record(graph, i);
+      decoder->forward(record, *pool, params_.back().views(), View<2>(logits_.data(), {1, config_.vocab}));
+      if (Status status = record.take_status(); !status.ok()) return status;
+    }
+    const auto keep = [&](const auto& view) { kept.push_back(byte_range(view)); };
+    for (index layer = 0; layer < config_.layers; ++layer) keep(pool->layer(layer).k), keep(pool->layer(layer).v);
+    keep(View<1>(logits_.data(), {config_.vocab}));
+    return {};
+  }
+
+  // What a step takes: a prompt's attention sees its chunk and those before it, and only those are read of a cache.
+  double us(const GraphStep& step, const Rate& rate) const {
+    double bytes = 0, inputs = 0;
+    for (const Access& access : step.accesses) {
+      double part = static_cast<double>(access.rows * access.span);
+      if (access.field == "x") inputs = part / 4 / static_cast<double>(step.rows);
+      if (step.name == "reshape_and_cache" && access.field != "slot_mapping" && access.rows == 1)
+        part = static_cast<double>(chunk_ * config_.kv_heads * config_.head_dim * 2);
+      if (step.name == "flash_attention" && (access.field == "k" || access.field == "v"))
+        part = static_cast<double>(seen(step) * config_.kv_heads * config_.head_dim * 2);
+      bytes += part;
+    }
+    double flops = static_cast<double>(step.rows * step.width);
+    if (step.name.starts_with("linear")) flops *= 2 * inputs;
+    if (step.name == "flash_attention")
+      flops = 4 * static_cast<double>(chunk_ * seen(step) * config_.heads * config_.head_dim);
+    return submit_us + std::max(flops / rate.flops_a_us, bytes / rate.bytes_a_us);
+  }
+
+  StepGraph graph;
+  std::vector<ByteRange> kept;
+
+ private:
+  index seen(const GraphStep& step) const { return chunk_ * (step.chunk + 1); }
+
+  ModelConfig config_;
+  index chunk_ = 0;
+  HostTensors tensors_;
+  std::list<Params> params_;
+  std::vector<float> logits_;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(const Prompt& prompt)
+      : prompt_(prompt),
+        npu_({.name = "npu", .kind = DeviceKind::npu}, {}, time(npu_rate)),
+        gpu_({.name = "gpu", .kind = DeviceKind::gpu}, {}, time(gpu_rate)) {
+    for (const GraphStep& step : prompt.graph.steps()) placement_.push_back(step.name.starts_with("linear") ? 0 : 1);
+  }
+
+  DeviceTimeline run(const Edges& edges, Policy policy) {
+    Device* const devices[] = {&npu_, &gpu_};
+    DeviceTimeline timeline;
+    const Status status = run_steps(
+        {.graph = prompt_.graph, .edges = edges, .devices = devices, .placement = placement_, .policy = policy},
+        timeline);
+    if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+    return timeline;
+  }
+
+ private:
+  StepTime time(const Rate& rate) const {
+    return [this, rate](const GraphStep& step) -> Expected<double> { return prompt_.us(step, rate); };
+  }
+
+  const Prompt& prompt_;
+  SimDevice npu_, gpu_;
+  std::vector<std::size_t> placement_;
+};
+
+void print(const char* edges_of, std::string_view policy, const DeviceTimeline& timeline, const Edges& edges) {
+  std::printf("  %-12s %-15s %8.2f ms   waits: npu %4.1f%%, gpu %4.1f%%   lower bound %8.2f ms\n", edges_of,
+              std::string(policy).c_str(), timeline.makespan_us() / 1e3, 100 * timeline.bubble_share(0),
+              100 * timeline.bubble_share(1), lower_bound_us(timeline, edges) / 1e3);
+}
+
+void print(const char* edges_of, double seconds, const Edges& edges) {
+  const double pairs = static_cast<double>(edges.steps() * (edges.steps() - 1)) / 2;
+  std::printf("  %-12s %5ld edges, %4.1f%% of pairs free, longest path %4ld steps, found in %.1f ms\n", edges_of,
+              static_cast<long>(edges.count()), 100 * static_cast<double>(edges.unordered_pairs()) / pairs,
+              static_cast<long>(edges.longest_path()), 1e3 * seconds);
+}
+
+int report(const char* trace) {
+  const index chunk = 128, chunks = measure::short_run() ? 2 : 8;
+  Prompt prompt;
+  if (Status status = prompt.record(chunk, chunks); !status.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+    return 1;
+  }
+  const auto recorded = prompt.graph.accesses();
+  Arena arena(recorded, prompt.kept);
+  const auto apart = arena.apart();
+  std::optional<Edges> edges, of_values;
+  const double first = measure::seconds([&] { edges.emplace(Edges::of(recorded)); });
+  const double second = measure::seconds([&] { of_values.emplace(Edges::of(apart)); });
+  std::printf("%ld chunks of %ld tokens, %ld steps\n", static_cast<long>(chunks), static_cast<long>(chunk),
+              static_cast<long>(prompt.graph.size()));
+  print("of buffers", first, *edges);
+  print("of values", second, *of_values);
+  arena.place(Edges::in_order(prompt.graph.size()));
+  const std::size_t in_order = arena.bytes();
+  const double placing = measure::seconds([&] { arena.place(*of_values); });
+  std::printf("  %zu tensors: buffers %.2f MB; placed in the program's order %.2f MB, in any %.2f MB, in %.1f ms\n",
+              arena.tensors().size(), 1e-6 * static_cast<double>(arena.recorded_bytes()),
+              1e-6 * static_cast<double>(in_order), 1e-6 * static_cast<double>(arena.bytes()), 1e3 * placing);
+
+  Simulation simulation(prompt);
+  const Edges chain = Edges::in_order(prompt.graph.size());
+  print("in order", "", simulation.run(chain, Policy::fifo), chain);
+  DeviceTimeline best;
+  for (const auto& [name_of, each] : {std::pair{"of buffers", &*edges}, {"of values", &*of_values}})
+    for (const Policy policy : {Policy::chunk_order, Policy::fifo, Policy::longest_unlock, Policy::upward_rank}) {
+      DeviceTimeline timeline = simulation.run(*each, policy);
+      print(name_of, name(policy), timeline, *each);
+      if (best.spans.empty() || timeline.makespan_us() < best.makespan_us()) best = std::move(timeline);
+    }
+  if (trace == nullptr) return 0;
+  const Status written = write_trace(trace, "prompt on gpu and npu, simulated", best, prompt.graph);
+  if (!written.ok()) std::fprintf(stderr, "%s\n", std::string(written.message()).c_str());
+  return written.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace inlay::exec
+
+int main(int argc, char** argv) { return inlay::exec::report(argc > 1 ? argv[1] : nullptr); }

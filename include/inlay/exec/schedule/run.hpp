@@ -1,0 +1,34 @@
+// Runs a recorded line on several devices: a step begins when all that it waits for is done and its device is idle.
+//
+//   DeviceTimeline timeline;
+//   Status status = run_steps({.graph = graph, .edges = edges, .devices = devices, .placement = placement}, timeline);
+//
+// What it does depends on the times that devices tell, and on nothing else: the same times, the same timeline. What it
+// computes depends on neither.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <inlay/core/status.hpp>
+#include <inlay/exec/device/device.hpp>
+#include <inlay/exec/schedule/policies.hpp>
+#include <inlay/exec/time/timeline.hpp>
+
+namespace inlay::exec {
+
+struct Run {
+  const StepGraph& graph;
+  const Edges& edges;
+  std::span<Device* const> devices;
+  std::span<const std::size_t> placement;  // which of them computes each step
+  Policy policy = Policy::chunk_order;
+};
+
+// A device's failure is a Status that names it, the step and its operator; so is a step that takes longer than the
+// device's watchdog. No step begins behind it, and those that are under way are waited for. Refused before anything is
+// computed: a placement that is not one of these devices for each step, a step that its device does not compute. The
+// timeline has the steps that were done.
+Status run_steps(const Run& run, DeviceTimeline& timeline);
+
+}  // namespace inlay::exec
