@@ -1,0 +1,132 @@
+"""A function for each operator of the library. None is written here: their parameters are the fields that the library names,
+and their docstrings, and the shapes of what they allocate, are those of its headers."""
+from __future__ import annotations
+
+import inspect
+import json
+import pathlib
+from typing import Any, Callable
+
+import numpy
+
+from . import _core
+from ._backend import Backend, resolve
+from ._signatures import Extents, Field, Operator, in_python
+from ._tensors import View, allocate, name_of_dtype, open_tensor
+
+__all__: list[str] = []
+
+
+def dtype_of_result(op: Operator, field: Field, types: dict[str, str], asked: Any) -> str:
+    """The type that a result is allocated with."""
+    if asked is not None and field is op.results[0]:
+        return name_of_dtype(op.name, asked)
+    allowed = [types.get(each[:-2], "") if each.endswith("'s") else each for each in field.dtypes]
+    first = next(iter(types.values()), "")
+    if first in allowed and first in ("f32", "f16", "bf16"):
+        return first
+    known = [each for each in allowed if each]
+    if not known:
+        raise ValueError("%s: %s cannot be allocated, as its type is unknown; it must be given" % (op.name, field.name))
+    return known[0]
+
+
+class Call:
+    """One call: its tensors, and what is known of the shapes."""
+
+    def __init__(self, op: Operator) -> None:
+        self.op = op
+        self.given: dict[str, object] = {}
+        self.types: dict[str, str] = {}  # by the names of the library's fields, the first input first
+        self.extents = Extents()
+
+    def take(self, field: Field, value: Any, writable: bool) -> None:
+        subject = "%s: %s" % (self.op.name, field.name)
+        if field.kind == "list":
+            if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+                raise TypeError("%s is of type %s; it must be a list of tensors" % (subject, type(value).__name__))
+            self.given[field.field] = [open_tensor("%s[%d]" % (subject, i), each, False) for i, each in enumerate(value)]
+            return
+        tensor = open_tensor(subject, value, writable)
+        self.given[field.field] = tensor
+        self.types[field.field] = tensor.dtype
+        if field.shape is not None and len(tensor.shape) == field.rank:
+            self.extents.bind(field.shape, tensor.shape)
+
+    def make(self, field: Field, dtype: Any) -> Any:
+        """A result that was not given."""
+        unknown = [name for text in field.shape or [] for name in self.extents.unknown(text)]
+        if field.shape is None or unknown:
+            raise ValueError("%s: %s is left out, and %s is unknown; one of them must be given"
+                             % (self.op.name, field.name, unknown[0] if unknown else "its shape"))
+        array, tensor = allocate("%s: %s" % (self.op.name, field.name), [self.extents.find(text) for text in field.shape],
+                                 dtype_of_result(self.op, field, self.types, dtype))
+        self.given[field.field] = tensor
+        self.types[field.field] = tensor.dtype
+        return array
+
+
+def run(op: Operator, given: dict[str, Any]) -> Any:
+    call, dtype, backend = Call(op), given.pop("dtype", None), given.pop("backend", None)
+    for name in op.extents:
+        if (extent := given.get(name)) is not None:
+            if isinstance(extent, bool) or not isinstance(extent, (int, numpy.integer)):
+                raise TypeError("%s: %s is of type %s; it must be an int" % (op.name, name, type(extent).__name__))
+            if extent < 0:
+                raise ValueError("%s: %s is %d; it must be 0 or more" % (op.name, name, extent))
+            call.extents.known[name] = int(extent)
+    for field in op.fields:
+        value = given.get(field.name)
+        if field.role == "scalar":
+            if field.name in given:
+                call.given[field.field] = value
+        elif value is not None and not (value is True and field in op.on_request):
+            call.take(field, value, field.role in ("out", "optional_out", "inout"))
+        elif field.role in ("in", "inout"):
+            raise TypeError("%s: %s is None; it must be a tensor" % (op.name, field.name))
+    results = []
+    for field in op.results + op.on_request:
+        value = given.get(field.name)
+        if value is True or (value is None and field in op.results):
+            value = call.make(field, dtype)
+        if value is not None:
+            results.append(value)
+    try:
+        _core.run(resolve(backend), op.name, call.given)
+    except (ValueError, TypeError, NotImplementedError) as refused:
+        raise type(refused)(in_python(str(refused))) from None
+    return tuple(results) if len(results) > 1 else results[0] if results else None
+
+
+def make_function(op: Operator) -> Callable[..., Any]:
+    parameter, empty = inspect.Parameter, inspect.Parameter.empty
+    parameters = [parameter(field.name, parameter.POSITIONAL_OR_KEYWORD, annotation="Tensor") for field in op.positional]
+    named = [(field.name, None) for field in op.named] + [(field.name, field.default) for field in op.scalars]
+    named += [(name, None) for name in op.extents + ["dtype"] * op.has_dtype + ["backend"]]
+    parameters += [parameter(name, parameter.KEYWORD_ONLY, default=default) for name, default in named]
+    signature = inspect.Signature(parameters, return_annotation=empty)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(op, signature.bind(*args, **kwargs).arguments)
+        except TypeError as wrong:
+            if wrong.__traceback__ is not None and wrong.__traceback__.tb_next is not None and \
+                    wrong.__traceback__.tb_next.tb_frame.f_code.co_name == "bind":
+                raise TypeError("%s: %s" % (op.name, wrong)) from None
+            raise
+
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__ = op.document()
+    function.__module__ = __name__
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def describe() -> list[Operator]:
+    descriptions = json.loads((pathlib.Path(__file__).parent / "descriptions.json").read_text())
+    return [Operator(name, _core.fields(name), descriptions[name]) for name in _core.operators()]
+
+
+for each in describe():
+    globals()[each.name] = make_function(each)
+    __all__.append(each.name)
